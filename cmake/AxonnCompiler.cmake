@@ -1,0 +1,17 @@
+# Warnings, sanitizers and the compiler cache, for our own targets only.
+find_program(AXONN_CCACHE ccache)
+if(AXONN_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${AXONN_CCACHE})
+endif()
+
+add_library(axonn_compiler INTERFACE)
+target_compile_options(axonn_compiler INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wnon-virtual-dtor;-Werror;-fno-math-errno>
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-fpch-preprocess>)
+
+if(AXONN_SANITIZE)
+  list(JOIN AXONN_SANITIZE "," sanitizers)
+  target_compile_options(axonn_compiler INTERFACE -fsanitize=${sanitizers} -fno-omit-frame-pointer)
+  target_link_options(axonn_compiler INTERFACE -fsanitize=${sanitizers})
+endif()

@@ -1,0 +1,28 @@
+# Third-party libraries other than LibTorch. Everything but MPI, CUDA and LibTorch is header-only or static, so that programs of a build
+# without MPI can be copied to a machine that has only LibTorch, CUDA and libc.
+find_package(Threads REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_path(AXONN_SPDLOG_INCLUDE spdlog/spdlog.h REQUIRED)
+find_path(AXONN_FMT_INCLUDE fmt/core.h REQUIRED)
+find_path(AXONN_TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)
+find_path(AXONN_XXHASH_INCLUDE xxhash.h REQUIRED)
+
+add_library(axonn_spdlog INTERFACE)
+target_include_directories(axonn_spdlog SYSTEM INTERFACE ${AXONN_SPDLOG_INCLUDE} ${AXONN_FMT_INCLUDE})
+target_compile_definitions(axonn_spdlog INTERFACE SPDLOG_FMT_EXTERNAL FMT_HEADER_ONLY)
+
+add_library(axonn_toml INTERFACE)
+target_include_directories(axonn_toml SYSTEM INTERFACE ${AXONN_TOMLPLUSPLUS_INCLUDE})
+target_compile_definitions(axonn_toml INTERFACE TOML_HEADER_ONLY=1)
+
+add_library(axonn_xxhash INTERFACE)
+target_include_directories(axonn_xxhash SYSTEM INTERFACE ${AXONN_XXHASH_INCLUDE})
+target_compile_definitions(axonn_xxhash INTERFACE XXH_INLINE_ALL)
+
+if(AXONN_WITH_MPI)
+  find_package(MPI REQUIRED COMPONENTS C)
+endif()
+if(AXONN_BUILD_TESTS)
+  find_package(GTest REQUIRED)
+endif()

@@ -1,0 +1,37 @@
+# axonn_libtorch: LibTorch without find_package(Torch), which enables CUDA, probes GPUs and links everything into everything.
+# axonn_libtorch_cuda: the CUDA half, with NCCL and cuBLAS (AXONN_WITH_CUDA).
+if(NOT AXONN_LIBTORCH)
+  file(GLOB found ${PROJECT_SOURCE_DIR}/.deps/torch-2.11.0*/lib/python3*/site-packages/torch)
+  if(NOT found)
+    message(FATAL_ERROR "LibTorch is not installed: run scripts/setup, or pass -DAXONN_LIBTORCH=DIR (the folder with include/ and lib/)")
+  endif()
+  if(AXONN_WITH_CUDA)
+    list(FILTER found INCLUDE REGEX "torch-2.11.0-cuda/")
+    if(NOT found)
+      message(FATAL_ERROR "LibTorch with CUDA is not installed: run scripts/setup --cuda, or pass -DAXONN_LIBTORCH=DIR")
+    endif()
+  else()
+    list(FILTER found EXCLUDE REGEX "torch-2.11.0-cuda/")
+  endif()
+  list(GET found 0 AXONN_LIBTORCH)
+endif()
+if(NOT EXISTS ${AXONN_LIBTORCH}/include/ATen/core/Tensor.h)
+  message(FATAL_ERROR "AXONN_LIBTORCH=${AXONN_LIBTORCH} holds no include/ATen/core/Tensor.h; give LibTorch's own folder")
+endif()
+
+file(STRINGS ${AXONN_LIBTORCH}/include/torch/headeronly/version.h version_lines REGEX "define TORCH_VERSION_(MAJOR|MINOR) ")
+if(NOT version_lines)
+  file(STRINGS ${AXONN_LIBTORCH}/include/torch/csrc/api/include/torch/version.h version_lines REGEX "define TORCH_VERSION_(MAJOR|MINOR) ")
+endif()
+string(REGEX REPLACE ".*MAJOR ([0-9]+).*MINOR ([0-9]+).*" "\\1.\\2" AXONN_LIBTORCH_VERSION "${version_lines}")
+if(AXONN_LIBTORCH_VERSION VERSION_LESS 2.6)
+  message(FATAL_ERROR "LibTorch in ${AXONN_LIBTORCH} is ${AXONN_LIBTORCH_VERSION}; axonn needs 2.6 or later")
+endif()
+message(STATUS "LibTorch ${AXONN_LIBTORCH_VERSION}: ${AXONN_LIBTORCH}")
+
+add_library(axonn_libtorch INTERFACE)
+target_include_directories(axonn_libtorch SYSTEM INTERFACE
+  ${AXONN_LIBTORCH}/include ${AXONN_LIBTORCH}/include/torch/csrc/api/include)
+target_link_libraries(axonn_libtorch INTERFACE
+  ${AXONN_LIBTORCH}/lib/libtorch_cpu.so ${AXONN_LIBTORCH}/lib/libc10.so Threads::Threads)
+target_link_options(axonn_libtorch INTERFACE -Wl,--allow-shlib-undefined)

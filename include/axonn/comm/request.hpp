@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+
+namespace axonn {
+
+// A collective on its way. Copies share it. A default-made request is done.
+class Request {
+ public:
+  struct State;  // the backend's: progress engine, NCCL event
+
+  Request() = default;
+  explicit Request(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+  // CPU: returns once the result is in the buffers, polling without naps meanwhile. CUDA: makes the current compute stream wait and returns at
+  // once. Throws BackendError when the collective failed or made no progress for AXONN_TIMEOUT_SECONDS.
+  void wait() const;
+  bool done() const;
+  const std::shared_ptr<State>& state() const { return state_; }
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+struct Request::State {
+  virtual ~State() = default;
+  virtual void wait() = 0;
+  virtual bool done() = 0;
+};
+
+inline void Request::wait() const {
+  if (state_) state_->wait();
+}
+inline bool Request::done() const { return !state_ || state_->done(); }
+
+}  // namespace axonn

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace axonn {
+
+// How bytes go from one rank of the job to another: MPI, threads of one process, TCP. The collectives are ours and stand on these calls.
+// One thread alone calls a transport (the progress engine's); nothing here blocks.
+class Transport {
+ public:
+  using Ticket = uint64_t;  // a message on its way; valid until test() has answered true
+
+  virtual ~Transport() = default;
+  virtual std::string_view name() const = 0;  // "mpi", "local", "tcp"
+  virtual int rank() const = 0;
+  virtual int ranks() const = 0;
+
+  // Messages between two ranks on one channel arrive in the order in which they were sent, and a receive takes the next one: its size must be
+  // the sent size. `data` stays valid until the ticket is done. Throws BackendError with the failing call's text.
+  virtual Ticket send(int peer, uint32_t channel, const void* data, size_t bytes) = 0;
+  virtual Ticket receive(int peer, uint32_t channel, void* data, size_t bytes) = 0;
+  virtual bool test(Ticket ticket) = 0;
+
+  // Gives up on the whole job (every process ends soon, exit status not 0). For a rank that cannot go on while others wait for it.
+  virtual void abort(int exit_status) noexcept = 0;
+};
+
+}  // namespace axonn

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+namespace axonn {
+
+// Errors by who is at fault. what() is "[where] sentence"; sentence() alone is what a program prints to its user.
+class Error : public std::runtime_error {
+ public:
+  Error(std::string where, std::string sentence);
+  const std::string& where() const noexcept { return where_; }        // "module.function", or "file:line" for InternalError
+  const std::string& sentence() const noexcept { return sentence_; }  // what, got X, need Y
+
+ private:
+  std::string where_;
+  std::string sentence_;
+};
+
+// The caller gave something that cannot work: a wrong grid, a missing file, a tensor in another layout.
+class UserError : public Error {
+ public:
+  using Error::Error;
+};
+
+// axonn broke a promise of its own.
+class InternalError : public Error {
+ public:
+  using Error::Error;
+};
+
+// A library or the system refused a call; the sentence carries the failing call's own text.
+class BackendError : public Error {
+ public:
+  using Error::Error;
+};
+
+namespace detail {
+
+template <typename... Parts>
+std::string concatenate(const Parts&... parts) {
+  std::ostringstream out;
+  out.precision(10);
+  (out << ... << parts);
+  return std::move(out).str();
+}
+
+}  // namespace detail
+}  // namespace axonn
+
+// AXONN_CHECK(heads % x == 0, "model.gpt", "heads must divide by axis x, got ", heads, " heads and x = ", x);
+#define AXONN_CHECK(condition, where, ...)                                         \
+  do {                                                                             \
+    if (!(condition)) [[unlikely]]                                                 \
+      throw ::axonn::UserError(where, ::axonn::detail::concatenate(__VA_ARGS__)); \
+  } while (false)
+
+// For our own bugs; stays on in release builds.
+#define AXONN_ASSERT(condition, ...)                                                                            \
+  do {                                                                                                          \
+    if (!(condition)) [[unlikely]]                                                                              \
+      throw ::axonn::InternalError(::axonn::detail::concatenate(__FILE__, ":", __LINE__),                       \
+                                   ::axonn::detail::concatenate("broken promise '" #condition "' ", __VA_ARGS__)); \
+  } while (false)

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace axonn {
+
+// The parallel axes of AxoNN's 4D algorithm (paper, section III). `axis` is always the grid's, `dim` always a tensor's.
+enum class Axis : uint8_t { x, y, z, data };
+inline constexpr std::array kAxes = {Axis::x, Axis::y, Axis::z, Axis::data};
+std::string_view to_string(Axis axis);  // "x" "y" "z" "data"
+
+// A set of axes, e.g. {Axis::z, Axis::data}: the ranks that differ in these axes alone form one group.
+class AxisSet {
+ public:
+  constexpr AxisSet() = default;
+  constexpr AxisSet(Axis axis) : bits_(bit(axis)) {}  // NOLINT: an axis is a set of one
+  constexpr AxisSet(std::initializer_list<Axis> axes) {
+    for (const Axis axis : axes) bits_ |= bit(axis);
+  }
+  constexpr bool contains(Axis axis) const { return (bits_ & bit(axis)) != 0; }
+  constexpr bool empty() const { return bits_ == 0; }
+  constexpr uint8_t bits() const { return bits_; }
+  constexpr bool operator==(const AxisSet&) const = default;
+  std::string to_string() const;  // "z+data"
+
+ private:
+  static constexpr uint8_t bit(Axis axis) { return static_cast<uint8_t>(1u << static_cast<unsigned>(axis)); }
+  uint8_t bits_ = 0;
+};
+
+// Sizes of the axes. Text form everywhere: "2x1x2x1" (X x Y x Z x data).
+struct GridShape {
+  int x = 1;
+  int y = 1;
+  int z = 1;
+  int data = 1;
+
+  int operator[](Axis axis) const;
+  int& operator[](Axis axis);
+  int64_t ranks() const;            // x * y * z * data
+  int64_t size(AxisSet axes) const;  // product over the set; 1 for the empty set
+  std::string to_string() const;
+  bool operator==(const GridShape&) const = default;
+};
+
+// "2x1x2x1", or with fewer numbers the rest are 1 ("2x2"). UserError on anything else, with the form in the message.
+GridShape parse_grid_shape(std::string_view text);
+
+// Throws UserError unless every axis is >= 1 and the product is `ranks`; the message lists the grids of `ranks`
+// ("grid 2x2x2x1 needs 8 ranks, this job has 4. Grids of 4: 1x1x1x4, ...").
+void check_shape(const GridShape& shape, int64_t ranks);
+
+// Every shape with that many ranks, in lexicographic order of (x, y, z, data).
+std::vector<GridShape> factorisations(int64_t ranks);
+
+}  // namespace axonn

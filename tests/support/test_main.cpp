@@ -1,0 +1,12 @@
+#include <cstdio>
+
+#include <gtest/gtest.h>
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  if (testing::UnitTest::GetInstance()->total_test_count() == 0) {
+    std::fprintf(stderr, "no test in this program\n");
+    return 1;
+  }
+  return RUN_ALL_TESTS();
+}
