@@ -2,6 +2,7 @@
 
 #include <array>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "axonn/grid/grid_shape.hpp"
@@ -26,8 +27,8 @@ using AxisOrder = std::array<Axis, 4>;
 inline constexpr AxisOrder kDefaultOrder = {Axis::x, Axis::y, Axis::z, Axis::data};
 AxisOrder parse_axis_order(std::string_view text);  // "xyzd"; each of the four letters once
 
-// Where grid index i lives: ranks[i] is the rank, within the ranks that the grid spans. Empty: index i is rank i. Any permutation is a value
-// that can be passed here, such as one made from a P2 parallelism matrix.
+// Where grid index i lives: placement[i] is the rank, within the ranks that the grid spans. Empty: index i is rank i. Any permutation
+// can be passed here, such as one made from a P2 parallelism matrix.
 using Placement = std::vector<int>;
 
 // One group of ranks that communicate along a set of axes.
@@ -54,7 +55,7 @@ class Grid {
   // The ranks that share every coordinate outside `axes` with `rank`, ordered with the axis that comes first in order() innermost.
   Group group(int rank, AxisSet axes) const;
 
-  // All groups of that set: together they partition the ranks.
+  // All groups of that set, each as its first member sees it (index 0): together they partition the ranks.
   std::vector<Group> groups(AxisSet axes) const;
 
  private:

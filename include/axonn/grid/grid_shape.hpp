@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,8 +25,13 @@ class AxisSet {
   constexpr bool contains(Axis axis) const { return (bits_ & bit(axis)) != 0; }
   constexpr bool empty() const { return bits_ == 0; }
   constexpr uint8_t bits() const { return bits_; }
+  constexpr AxisSet operator|(AxisSet other) const {
+    AxisSet both;
+    both.bits_ = bits_ | other.bits_;
+    return both;
+  }
   constexpr bool operator==(const AxisSet&) const = default;
-  std::string to_string() const;  // "z+data"
+  std::string to_string() const;  // "z+data"; "none" when empty
 
  private:
   static constexpr uint8_t bit(Axis axis) { return static_cast<uint8_t>(1u << static_cast<unsigned>(axis)); }
@@ -41,7 +47,7 @@ struct GridShape {
 
   int operator[](Axis axis) const;
   int& operator[](Axis axis);
-  int64_t ranks() const;            // x * y * z * data
+  int64_t ranks() const;             // x * y * z * data
   int64_t size(AxisSet axes) const;  // product over the set; 1 for the empty set
   std::string to_string() const;
   bool operator==(const GridShape&) const = default;
@@ -51,7 +57,7 @@ struct GridShape {
 GridShape parse_grid_shape(std::string_view text);
 
 // Throws UserError unless every axis is >= 1 and the product is `ranks`; the message lists the grids of `ranks`
-// ("grid 2x2x2x1 needs 8 ranks, this job has 4. Grids of 4: 1x1x1x4, ...").
+// ("grid 2x2x2x1 needs 8 ranks, this job has 4. Grids of 4: 1x1x1x4, ..."), or the factors of `ranks` where the grids are more than 100.
 void check_shape(const GridShape& shape, int64_t ranks);
 
 // Every shape with that many ranks, in lexicographic order of (x, y, z, data).

@@ -28,7 +28,8 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
-// One dim of a tensor: its segments one after the other. All segments of a dim that are split are split over the same axis.
+// One dim of a tensor: its segments one after the other, all split over the same axis or all whole (a mixture would be held once in one
+// part and many times in the other, and no rule for gradients and norms could be right for both). Anything else is a UserError.
 struct Dim {
   std::vector<Segment> segments;
 
@@ -36,10 +37,11 @@ struct Dim {
   static Dim split(int64_t size, Axis axis) { return {{Segment{.size = size, .axis = axis}}}; }
   static Dim padded(int64_t size, Axis axis) { return {{Segment{.size = size, .axis = axis, .padded = true}}}; }
 
-  int64_t size() const;                                                  // global, without padding
-  std::optional<Axis> axis() const;                                      // of the segments that are split
+  int64_t size() const;                                                    // global, without padding
+  std::optional<Axis> axis() const;                                        // that the segments are split over; nothing: whole
   int64_t local_size(const GridShape& shape, const Coordinate& at) const;  // with padding
-  // The pieces of the local dim in order: where each starts locally, and which global indices it holds (padding is in none).
+  // The pieces of the local dim in order: where each starts locally, and which global indices it holds. Padding is in none, none is empty,
+  // and segments that follow each other both locally and globally are one piece.
   struct Piece {
     int64_t local_begin = 0;
     Range global;
@@ -49,8 +51,9 @@ struct Dim {
 };
 
 // Where the elements of one trainable tensor live (design: "one descriptor per parameter"). The dims give the (X, Y) block of a rank; the
-// block, row-major and flattened, is cut over Z into ranges when `over_z`, else whole on every Z rank. Replicated over every axis not named,
-// and always over data. Initialisation, gradient reduction, norms, checkpoints and resharding derive from this and from nothing else.
+// block, row-major and flattened, is cut over Z into ranges when `over_z`, else whole on every Z rank. Replicated over every axis not
+// named, and always over data. Initialisation, gradient reduction, norms, checkpoints and resharding derive from this and from nothing else.
+// Dims are split over X or Y, each axis by one dim at most; another split is a UserError from every call that needs the block.
 struct ShardSpec {
   std::vector<Dim> dims;
   bool over_z = false;
