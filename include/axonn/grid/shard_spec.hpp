@@ -52,7 +52,7 @@ struct Dim {
 
 // Where the elements of one trainable tensor live (design: "one descriptor per parameter"). The dims give the (X, Y) block of a rank; the
 // block, row-major and flattened, is cut over Z into ranges when `over_z`, else whole on every Z rank. Replicated over every axis not
-// named, and always over data. Initialisation, gradient reduction, norms, checkpoints and resharding derive from this and from nothing else.
+// named, and always over data. Initialisation, gradient reduction, norms, checkpoints and resharding derive from this and nothing else.
 // Dims are split over X or Y, each axis by one dim at most; another split is a UserError from every call that needs the block.
 struct ShardSpec {
   std::vector<Dim> dims;

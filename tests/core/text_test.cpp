@@ -1,0 +1,67 @@
+#include "axonn/core/text.hpp"
+
+#include <array>
+
+#include <gtest/gtest.h>
+
+#include "axonn/core/error.hpp"
+
+namespace axonn {
+namespace {
+
+TEST(DidYouMean, NamesTheNearestOrNothing) {
+  constexpr std::array<std::string_view, 3> kKeys = {"layers", "hidden", "heads"};
+  EXPECT_EQ(did_you_mean("hiden", kKeys), "; did you mean 'hidden'?");
+  EXPECT_EQ(did_you_mean("head", kKeys), "; did you mean 'heads'?");
+  EXPECT_EQ(did_you_mean("hidden", kKeys), "; did you mean 'hidden'?");
+  EXPECT_EQ(did_you_mean("vocabulary", kKeys), "");
+  EXPECT_EQ(did_you_mean("hiden", std::span<const std::string>{}), "");
+  const std::array<std::string, 1> strings = {"sequence"};
+  EXPECT_EQ(did_you_mean("sequnce", strings), "; did you mean 'sequence'?");
+}
+
+TEST(WithUnit, CountsInPowersOfThousand) {
+  EXPECT_EQ(with_unit(0), "0");
+  EXPECT_EQ(with_unit(999), "999");
+  EXPECT_EQ(with_unit(1000), "1.0 k");
+  EXPECT_EQ(with_unit(10737418), "10.7 M");
+  EXPECT_EQ(with_unit(124439808), "124 M");
+  EXPECT_EQ(with_unit(80e9), "80.0 G");
+  EXPECT_EQ(with_unit(999.9e6), "1.0 G");
+  EXPECT_EQ(with_unit(2.5), "2.5");
+}
+
+TEST(BytesText, CountsInPowersOf1024) {
+  EXPECT_EQ(bytes_text(512), "512 B");
+  EXPECT_EQ(bytes_text(1536), "1.50 KiB");
+  EXPECT_EQ(bytes_text(1610612736), "1.50 GiB");
+}
+
+TEST(DurationText, IsAClock) {
+  EXPECT_EQ(duration_text(112.4), "1:52");
+  EXPECT_EQ(duration_text(3700), "1:01:40");
+  EXPECT_EQ(duration_text(9), "0:09");
+  EXPECT_EQ(duration_text(59.6), "1:00");
+  EXPECT_EQ(duration_text(-3), "0:00");
+}
+
+TEST(ParseCount, TakesPowersOf1024) {
+  EXPECT_EQ(parse_count("4096", "sequence"), 4096);
+  EXPECT_EQ(parse_count("64k", "sequence"), 65536);
+  EXPECT_EQ(parse_count("4M", "sequence"), 4194304);
+  EXPECT_EQ(parse_count("2G", "sequence"), 2147483648);
+}
+
+TEST(ParseCount, RefusesAnythingElseAndNamesTheValue) {
+  for (const char* text : {"", "k", "4kk", "4K", "-1", "1.5k", "9999999999G", "99999999999999999999"}) {
+    try {
+      parse_count(text, "--batch");
+      ADD_FAILURE() << "nothing was thrown for " << text;
+    } catch (const UserError& error) {
+      EXPECT_EQ(error.sentence().find("--batch"), 0u) << error.sentence();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace axonn
