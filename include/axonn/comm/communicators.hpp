@@ -1,0 +1,33 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "axonn/comm/environment.hpp"
+
+namespace axonn {
+
+// The communicators of one rank of one grid, one per set of axes, made on first use. All ranks of the grid use the same sets in the same
+// order, as they run the same program.
+class Communicators {
+ public:
+  // `job_ranks[i]` is the rank in the job of the grid's rank i; empty: the grid spans the job. `rank` is this process's rank in the grid.
+  Communicators(Environment& environment, const Grid& grid, int rank, c10::Device device, std::vector<int> job_ranks = {});
+
+  Communicator& operator[](AxisSet axes);
+  // The same groups on the CPU, for control values (hashes, texts) beside a CUDA grid.
+  Communicator& on_cpu(AxisSet axes);
+
+ private:
+  Communicator& get(AxisSet axes, c10::Device device);
+
+  Environment& environment_;
+  const Grid& grid_;
+  int rank_;
+  c10::Device device_;
+  std::vector<int> job_ranks_;
+  std::map<std::pair<uint8_t, bool>, std::unique_ptr<Communicator>> made_;  // by (axes, on CPU)
+};
+
+}  // namespace axonn

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+#include "axonn/layers/layout.hpp"
+
+namespace axonn {
+
+struct AttentionOptions {
+  int64_t heads = 0;  // of the whole layer; split over `axis`, which must divide them
+  bool causal = true;
+  double dropout = 0;          // of the probabilities
+  std::string dropout_name = {};  // tells the places of a network apart
+  Axis axis = Axis::x;
+};
+
+// Multi-head self-attention with heads sharded: qkv (batch, sequence, 3 * features / axis) in segments q|k|v over `axis` ->
+// (batch, sequence, features / axis) over the same axis. Nothing is exchanged; every rank of the other tensor axis computes the same heads.
+Value attention(Context& context, const Value& qkv, const AttentionOptions& options);
+
+}  // namespace axonn

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "axonn/layers/parameter.hpp"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace axonn {
+
+struct ContextOptions {
+  at::ScalarType dtype = at::kFloat;    // of weights, activations and gradients: fp64 or fp32
+  c10::Device device = c10::kCPU;
+  AxisOrder order = kDefaultOrder;
+  Placement placement = {};
+  std::vector<int> job_ranks = {};      // the ranks of the job that the grid spans; empty: all of them, and their number must be the grid's
+};
+
+// One training step: forward and backward passes between begin_step() and finish(). Without finish() the optimizer refuses the gradients.
+class Step {
+ public:
+  explicit Step(Scheduler& scheduler) : scheduler_(&scheduler) {}
+  // Every gradient has arrived and is summed over the grid. Every rank calls it. UserError naming parameters that got no gradient.
+  void finish() { scheduler_->finish(); }
+
+ private:
+  Scheduler* scheduler_;
+};
+
+// One rank's place on the grid, with what its layers need: communicators, scheduler, dtype, device. Owned by the program, outlives its networks.
+class Context {
+ public:
+  // Every rank of the grid makes it. UserError when the shape's product is not the number of ranks.
+  Context(Environment& environment, GridShape shape, ContextOptions options = {});
+  // Arithmetic alone, as seen by `rank`: layers can be made and laid out, nothing is allocated or sent (--dry-run at any size).
+  static Context plan(GridShape shape, ContextOptions options = {}, int rank = 0);
+  ~Context();
+  Context(Context&&) noexcept;
+  Context& operator=(Context&&) = delete;
+
+  const Grid& grid() const;
+  const GridShape& shape() const { return grid().shape(); }
+  int rank() const;  // in the grid
+  const Coordinate& at() const;
+  const ContextOptions& options() const;
+  bool planned() const;  // made by plan()
+
+  Communicators& communicators();
+  Scheduler& scheduler();
+
+  // Names, lays out, allocates and fills the parameters of every axonn layer in `network`: the same values on every grid. Once per network;
+  // `.to()` after it is an error. UserError for a plain torch parameter in the network (its gradient would not be reduced).
+  Parameters materialize(torch::nn::Module& network, uint64_t seed);
+
+  Step begin_step();
+
+  // Which samples the rows of the coming forward are: number `first_sample` and following ones, one a row of dim 0. Dropout and noise follow
+  // (seed, sample number) alone. Design, section 3.
+  struct Samples {
+    uint64_t seed = 0;
+    int64_t first = 0;
+  };
+  void set_samples(Samples samples);
+  const Samples& samples() const;
+
+ private:
+  struct Impl;
+  explicit Context(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace axonn

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <torch/nn/pimpl.h>
+
+#include "axonn/layers/layout.hpp"
+#include "axonn/layers/sharded_module.hpp"
+
+namespace axonn {
+
+struct EmbeddingOptions {
+  int64_t vocabulary = 0;
+  int64_t features = 0;
+  Axis vocabulary_axis = Axis::x;  // rows, padded to a multiple of the axis
+  Axis feature_axis = Axis::y;
+  Initial initial = Initial::normal(0.02);
+};
+
+// Rows of a table: ids (..., int64, the same on all X and Y ranks) -> (..., features/Y), replicated over X. A masked lookup in this rank's
+// rows, all-reduced over the vocabulary axis. The table (vocabulary, features) is cut over Z. Every rank of the grid calls it.
+class EmbeddingImpl : public ShardedModule {
+ public:
+  EmbeddingImpl(Context& context, EmbeddingOptions options);
+  Value forward(const at::Tensor& ids);  // UserError for an id outside the vocabulary
+  const ShardedParameter& weight() const { return weight_; }
+
+ private:
+  EmbeddingOptions options_;
+  ShardedParameter weight_;
+};
+
+class Embedding : public torch::nn::ModuleHolder<EmbeddingImpl> {
+ public:
+  using ModuleHolder::ModuleHolder;
+  Embedding(Context& context, EmbeddingOptions options) : ModuleHolder(std::make_shared<EmbeddingImpl>(context, std::move(options))) {}
+  Value operator()(const at::Tensor& ids) { return impl_->forward(ids); }
+};
+
+struct PositionsOptions {
+  int64_t length = 0;  // longest sequence
+  int64_t features = 0;
+  Axis feature_axis = Axis::y;
+  Initial initial = Initial::normal(0.02);
+};
+
+// Adds a learned vector a position: (batch, sequence, features/Y) -> the same. The table (length, features) is replicated over X, cut over Z.
+class PositionsImpl : public ShardedModule {
+ public:
+  PositionsImpl(Context& context, PositionsOptions options);
+  Value forward(const Value& input);
+
+ private:
+  PositionsOptions options_;
+  ShardedParameter weight_;
+};
+
+class Positions : public torch::nn::ModuleHolder<PositionsImpl> {
+ public:
+  using ModuleHolder::ModuleHolder;
+  Positions(Context& context, PositionsOptions options) : ModuleHolder(std::make_shared<PositionsImpl>(context, std::move(options))) {}
+  Value operator()(const Value& input) { return impl_->forward(input); }
+};
+
+}  // namespace axonn

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <torch/nn/pimpl.h>
+
+#include "axonn/layers/layout.hpp"
+#include "axonn/layers/sharded_module.hpp"
+
+namespace axonn {
+
+struct LayerNormOptions {
+  int64_t features = 0;
+  Axis axis = Axis::y;  // the features are split over it
+  double epsilon = 1e-5;
+};
+
+// y = (x - mean) / sqrt(variance + epsilon) * weight + bias over all features of a row, wherever they are: (..., features/axis) -> the same.
+// Ranks exchange (mean, M2) of their features, merged by Chan's formula (sums of squares cancel), and two sums a row in backward. weight and
+// bias are split like the features, replicated over the other axes. Every rank of the grid calls it.
+class LayerNormImpl : public ShardedModule {
+ public:
+  LayerNormImpl(Context& context, LayerNormOptions options);
+  Value forward(const Value& input);
+
+ private:
+  LayerNormOptions options_;
+  ShardedParameter weight_;
+  ShardedParameter bias_;
+};
+
+class LayerNorm : public torch::nn::ModuleHolder<LayerNormImpl> {
+ public:
+  using ModuleHolder::ModuleHolder;
+  LayerNorm(Context& context, LayerNormOptions options) : ModuleHolder(std::make_shared<LayerNormImpl>(context, options)) {}
+  Value operator()(const Value& input) { return impl_->forward(input); }
+};
+
+}  // namespace axonn

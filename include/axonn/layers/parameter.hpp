@@ -1,0 +1,89 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "axonn/comm/scheduler.hpp"
+
+namespace axonn {
+
+// Value of an element before training; depends on (seed, parameter name, global element index) alone, so every grid starts alike.
+struct Initial {
+  enum class Kind { zeros, ones, normal } kind = Kind::zeros;
+  double deviation = 0;  // of the normal distribution, mean 0
+
+  static Initial zeros() { return {}; }
+  static Initial ones() { return {.kind = Kind::ones}; }
+  static Initial normal(double deviation) { return {.kind = Kind::normal, .deviation = deviation}; }
+};
+
+// Handle of one trainable tensor of the whole network, of which this rank stores a range. Copies share it. Until Context::materialize it has
+// neither a name nor memory.
+class ShardedParameter {
+ public:
+  struct Options {
+    ShardSpec spec;
+    Initial initial;
+    bool decay = true;  // whether the optimizer decays it: matrices do, vectors do not
+  };
+  explicit ShardedParameter(Options options) : state_(std::make_shared<State>(State{std::move(options), {}, nullptr, 0, {}, nullptr})) {}
+
+  const Options& options() const { return state_->options; }
+  const ShardSpec& spec() const { return state_->options.spec; }
+  const std::string& name() const { return state_->name; }  // "h.0.attn.qkv.weight"; empty before materialize
+  bool materialized() const { return state_->arena != nullptr; }
+  bool same_as(const ShardedParameter& other) const { return state_ == other.state_; }
+
+  // This rank's range, flat: a leaf that requires a gradient and never gets one here (the scheduler does). Written by the optimizer alone.
+  const at::Tensor& shard() const { return state_->shard; }
+  at::Tensor gradient() const { return state_->arena->gradient(slot()); }  // valid after Step::finish
+  ArenaSlot& slot() const { return state_->arena->slots()[state_->index]; }
+
+  // The whole (X, Y) block. Every rank of the Z group calls it.
+  GatheredWeight gathered() const { return state_->scheduler->gathered(*state_->arena, slot()); }
+  void count_use() const { state_->scheduler->use(slot()); }
+  void reduce(const std::function<void(const at::Tensor& block, bool add)>& write) const {
+    state_->scheduler->reduce(*state_->arena, slot(), write);
+  }
+
+ private:
+  friend class Parameters;
+  struct State {
+    Options options;
+    std::string name;
+    std::shared_ptr<Arena> arena;
+    size_t index;
+    at::Tensor shard;
+    Scheduler* scheduler;
+  };
+  std::shared_ptr<State> state_;
+};
+
+// All parameters of one network, in one arena.
+class Parameters {
+ public:
+  // Names are given before. `scheduler` null: lays out without memory (--dry-run).
+  Parameters(std::vector<std::pair<std::string, ShardedParameter>> named, const Grid& grid, int rank, at::ScalarType dtype, c10::Device device,
+             uint64_t seed, Scheduler* scheduler);
+
+  const std::vector<ShardedParameter>& list() const { return list_; }
+  const ShardedParameter& operator[](const std::string& name) const;  // UserError with the nearest name
+  Arena& arena() const { return *arena_; }
+  const Grid& grid() const { return grid_; }
+  int64_t global_numel() const;  // elements of the network, without padding
+
+ private:
+  const Grid& grid_;
+  std::vector<ShardedParameter> list_;
+  std::shared_ptr<Arena> arena_;
+};
+
+// Values of `range` of the flattened block, in fp64 rounded to `dtype`.
+at::Tensor initial_values(const std::string& name, const Initial& initial, const ShardSpec& spec, const GridShape& shape, const Coordinate& at,
+                          Range range, uint64_t seed, at::ScalarType dtype);
+
+}  // namespace axonn

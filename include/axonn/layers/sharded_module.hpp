@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <torch/nn/module.h>
+
+#include "axonn/layers/context.hpp"
+
+namespace axonn {
+
+// Base of every layer that owns sharded parameters; Context::materialize finds them through it. The context outlives the layer.
+class ShardedModule : public torch::nn::Module {
+ public:
+  explicit ShardedModule(Context& context) : context_(context) {}
+  const std::vector<std::pair<std::string, ShardedParameter>>& sharded_parameters() const { return sharded_parameters_; }
+
+ protected:
+  ShardedParameter register_sharded(std::string name, ShardedParameter::Options options) {
+    return sharded_parameters_.emplace_back(std::move(name), ShardedParameter(std::move(options))).second;
+  }
+  Context& context() const { return context_; }
+
+ private:
+  Context& context_;
+  std::vector<std::pair<std::string, ShardedParameter>> sharded_parameters_;
+};
+
+}  // namespace axonn

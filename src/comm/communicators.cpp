@@ -1,0 +1,25 @@
+#include "axonn/comm/communicators.hpp"
+
+#include <utility>
+
+namespace axonn {
+
+Communicators::Communicators(Environment& environment, const Grid& grid, int rank, c10::Device device, std::vector<int> job_ranks)
+    : environment_(environment), grid_(grid), rank_(rank), device_(device), job_ranks_(std::move(job_ranks)) {}
+
+Communicator& Communicators::operator[](AxisSet axes) { return get(axes, device_); }
+
+Communicator& Communicators::on_cpu(AxisSet axes) { return get(axes, c10::kCPU); }
+
+Communicator& Communicators::get(AxisSet axes, c10::Device device) {
+  auto& communicator = made_[{axes.bits(), device.is_cpu()}];
+  if (!communicator) {
+    Group group = grid_.group(rank_, axes);
+    if (!job_ranks_.empty())
+      for (int& rank : group.ranks) rank = job_ranks_.at(static_cast<size_t>(rank));
+    communicator = environment_.communicator(group, axes.to_string(), device);
+  }
+  return *communicator;
+}
+
+}  // namespace axonn

@@ -1,0 +1,51 @@
+#include "axonn/layers/attention.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/softmax.h>
+
+#include "axonn/core/error.hpp"
+#include "axonn/layers/dropout.hpp"
+
+namespace axonn {
+namespace {
+
+using at::Tensor;
+
+// LibTorch's fused attention cannot drop by global position, so dropout takes this path.
+Tensor attention_with_dropout(Context& context, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  Tensor scores = at::matmul(q, k.transpose(-2, -1)) / std::sqrt(static_cast<double>(q.size(-1)));
+  if (options.causal) {
+    const Tensor later = at::ones({q.size(2), k.size(2)}, q.options().dtype(at::kBool)).triu(1);
+    scores = scores.masked_fill(later, -std::numeric_limits<double>::infinity());
+  }
+  const int64_t first_head = q.size(1) * context.at()[options.axis];
+  const Tensor kept = dropout_attention(context, at::softmax(scores, -1), options.dropout, options.dropout_name, first_head, options.heads);
+  return at::matmul(kept, v);
+}
+
+}  // namespace
+
+Value attention(Context& context, const Value& qkv, const AttentionOptions& options) {
+  const int64_t features = qkv.features / 3;
+  check_layout(qkv, 3 * features, Layout::over(options.axis, {features, features, features}), "layers.attention");
+  const int size = context.shape()[options.axis];
+  AXONN_CHECK(options.heads > 0 && options.heads % size == 0, "layers.attention", "heads must divide by axis ", to_string(options.axis), ", got ", options.heads,
+              " heads and ", to_string(options.axis), " = ", size);
+  AXONN_CHECK(features % options.heads == 0, "layers.attention", "features must divide by heads, got ", features, " features and ", options.heads, " heads");
+  const Tensor& tensor = qkv.tensor;
+  AXONN_CHECK(tensor.dim() == 3, "layers.attention", "needs (batch, sequence, features), got sizes ", tensor.sizes());
+  const int64_t batch = tensor.size(0), sequence = tensor.size(1), heads = options.heads / size;
+  const auto parts = tensor.view({batch, sequence, 3, heads, features / options.heads}).unbind(2);
+  const Tensor q = parts[0].transpose(1, 2), k = parts[1].transpose(1, 2), v = parts[2].transpose(1, 2);  // (batch, heads, sequence, head)
+  const Tensor mixed = options.dropout > 0 ? attention_with_dropout(context, q, k, v, options)
+                                           : at::scaled_dot_product_attention(q, k, v, {}, 0.0, options.causal);
+  return {mixed.transpose(1, 2).reshape({batch, sequence, features / size}), features, Layout::over(options.axis)};
+}
+
+}  // namespace axonn

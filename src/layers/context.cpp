@@ -1,0 +1,97 @@
+#include "axonn/layers/context.hpp"
+
+#include <utility>
+
+#include <torch/nn/module.h>
+
+#include "axonn/core/error.hpp"
+#include "axonn/core/log.hpp"
+#include "axonn/layers/sharded_module.hpp"
+
+namespace axonn {
+
+struct Context::Impl {
+  Impl(GridShape shape, ContextOptions given, int grid_rank)
+      : options(std::move(given)), grid(shape, options.order, options.placement), rank(grid_rank), at(grid.coordinate(grid_rank)) {}
+
+  ContextOptions options;
+  Grid grid;
+  int rank;
+  Coordinate at;
+  Samples samples;
+  std::unique_ptr<Communicators> communicators;
+  std::unique_ptr<Scheduler> scheduler;
+};
+
+namespace {
+
+int rank_in_grid(const Environment& environment, const std::vector<int>& job_ranks) {
+  if (job_ranks.empty()) return environment.rank();
+  for (size_t i = 0; i < job_ranks.size(); ++i)
+    if (job_ranks[i] == environment.rank()) return static_cast<int>(i);
+  throw UserError("layers.context", detail::concatenate("rank ", environment.rank(), " makes a context whose job_ranks leave it out"));
+}
+
+}  // namespace
+
+Context::Context(Environment& environment, GridShape shape, ContextOptions options) {
+  check_shape(shape, options.job_ranks.empty() ? environment.ranks() : static_cast<int64_t>(options.job_ranks.size()));
+  AXONN_CHECK(options.dtype == at::kFloat || options.dtype == at::kDouble, "layers.context", "dtype must be fp32 or fp64, got ",
+              c10::toString(options.dtype));
+  const int rank = rank_in_grid(environment, options.job_ranks);
+  impl_ = std::make_unique<Impl>(shape, std::move(options), rank);
+  impl_->communicators = std::make_unique<Communicators>(environment, impl_->grid, rank, impl_->options.device, impl_->options.job_ranks);
+  impl_->scheduler = std::make_unique<Scheduler>(*impl_->communicators, impl_->grid);
+}
+
+Context::Context(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Context::~Context() = default;
+Context::Context(Context&&) noexcept = default;
+
+Context Context::plan(GridShape shape, ContextOptions options, int rank) {
+  return Context(std::make_unique<Impl>(shape, std::move(options), rank));
+}
+
+const Grid& Context::grid() const { return impl_->grid; }
+int Context::rank() const { return impl_->rank; }
+const Coordinate& Context::at() const { return impl_->at; }
+const ContextOptions& Context::options() const { return impl_->options; }
+bool Context::planned() const { return impl_->scheduler == nullptr; }
+
+Communicators& Context::communicators() {
+  AXONN_ASSERT(impl_->communicators, "a planned context has no communicators");
+  return *impl_->communicators;
+}
+
+Scheduler& Context::scheduler() {
+  AXONN_ASSERT(impl_->scheduler, "a planned context has no scheduler");
+  return *impl_->scheduler;
+}
+
+Parameters Context::materialize(torch::nn::Module& network, uint64_t seed) {
+  std::vector<std::pair<std::string, ShardedParameter>> named;
+  for (const auto& item : network.named_modules("", /*include_self=*/true)) {
+    const std::string prefix = item.key().empty() ? "" : item.key() + ".";
+    for (const auto& plain : item.value()->named_parameters(/*recurse=*/false))
+      throw UserError("layers.materialize", "parameter '" + prefix + plain.key() +
+                                                "' is a plain torch parameter, whose gradient no rank would sum; use axonn's layer in its place, or freeze it as a buffer");
+    if (const auto* layer = dynamic_cast<const ShardedModule*>(item.value().get()))
+      for (const auto& [name, parameter] : layer->sharded_parameters()) {
+        AXONN_CHECK(!parameter.materialized(), "layers.materialize", "parameter '", prefix + name, "' has been materialized before as '",
+                    parameter.name(), "'");
+        named.emplace_back(prefix + name, parameter);
+      }
+  }
+  AXONN_CHECK(!named.empty(), "layers.materialize", "the network has no axonn layer");
+  return Parameters(std::move(named), grid(), rank(), options().dtype, options().device, seed, impl_->scheduler.get());
+}
+
+Step Context::begin_step() {
+  scheduler().begin_step();
+  return Step(scheduler());
+}
+
+void Context::set_samples(Samples samples) { impl_->samples = samples; }
+const Context::Samples& Context::samples() const { return impl_->samples; }
+
+}  // namespace axonn

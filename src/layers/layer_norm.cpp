@@ -1,0 +1,126 @@
+#include "axonn/layers/layer_norm.hpp"
+
+#include <tuple>
+
+#include <ATen/ops/native_layer_norm.h>
+#include <ATen/ops/native_layer_norm_backward.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/var_mean.h>
+
+#include "layers/operation.hpp"
+
+namespace axonn {
+namespace {
+
+// Statistics per row; the bases of both operations below.
+class NormOperation : public Operation {
+ public:
+  NormOperation(ShardedParameter weight, ShardedParameter bias) : weight_(std::move(weight)), bias_(std::move(bias)) {}
+  const char* name() const override { return "layer_norm"; }
+  void release() override { input_.reset(); }
+
+ protected:
+  void reduce(const Tensor& grad_weight, const Tensor& grad_bias) {
+    weight_.reduce([&](const Tensor& block, bool add) { add ? block.add_(grad_weight) : block.copy_(grad_weight); });
+    bias_.reduce([&](const Tensor& block, bool add) { add ? block.add_(grad_bias) : block.copy_(grad_bias); });
+  }
+
+  ShardedParameter weight_;
+  ShardedParameter bias_;
+  Saved input_;
+  Tensor mean_;
+  Tensor reciprocal_deviation_;
+};
+
+// All features on this rank: LibTorch's own kernels.
+class WholeNorm : public NormOperation {
+ public:
+  WholeNorm(ShardedParameter weight, ShardedParameter bias, double epsilon) : NormOperation(std::move(weight), std::move(bias)), epsilon_(epsilon) {}
+
+  Tensor forward(const Tensor& input) override {
+    input_.keep(input);
+    Tensor output;
+    std::tie(output, mean_, reciprocal_deviation_) = at::native_layer_norm(input, {input.size(-1)}, *weight_.gathered(), *bias_.gathered(), epsilon_);
+    return output;
+  }
+
+  Tensor backward(const Tensor& grad_output, bool input_needed) override {
+    const Tensor input = input_.get();
+    const auto [grad_input, grad_weight, grad_bias] = at::native_layer_norm_backward(
+        grad_output.contiguous(), input, {input.size(-1)}, mean_, reciprocal_deviation_, *weight_.gathered(), *bias_.gathered(), {input_needed, true, true});
+    reduce(grad_weight, grad_bias);
+    return grad_input;
+  }
+
+ private:
+  double epsilon_;
+};
+
+// Features split over an axis.
+class SplitNorm : public NormOperation {
+ public:
+  SplitNorm(Context& context, ShardedParameter weight, ShardedParameter bias, const LayerNormOptions& options)
+      : NormOperation(std::move(weight), std::move(bias)), context_(context), options_(options) {}
+
+  Tensor forward(const Tensor& input) override {
+    input_.keep(input);
+    const auto [variance, mean] = at::var_mean(input, at::IntArrayRef{-1}, /*correction=*/0, /*keepdim=*/true);
+    const Tensor all = context_.scheduler().all_gather(at::stack({mean, variance}), options_.axis, "layer_norm").wait();  // (ranks, 2, ..., 1)
+    merge(all.select(1, 0), all.select(1, 1));
+    return (input - mean_).mul_(reciprocal_deviation_).mul_(*weight_.gathered()).add_(*bias_.gathered());
+  }
+
+  Tensor backward(const Tensor& grad_output, bool) override {
+    const Tensor normalised = (input_.get() - mean_).mul_(reciprocal_deviation_);
+    const Tensor grad = grad_output * *weight_.gathered();
+    const Tensor sums = context_.scheduler()
+                            .all_reduce(at::stack({grad.sum(-1, /*keepdim=*/true), (grad * normalised).sum(-1, /*keepdim=*/true)}), options_.axis, "layer_norm backward")
+                            .wait()
+                            .div_(static_cast<double>(options_.features));
+    reduce(rows_of(grad_output * normalised).sum(0), rows_of(grad_output).sum(0));
+    return (grad - sums[0]).sub_(normalised * sums[1]).mul_(reciprocal_deviation_);
+  }
+
+ private:
+  // Chan et al.: M2 = sum of the parts' M2 + sum of count * (mean of the part - mean)^2.
+  void merge(const Tensor& means, const Tensor& variances) {
+    std::vector<double> shares;
+    Coordinate member = context_.at();
+    for (int i = 0; i < context_.shape()[options_.axis]; ++i) {
+      member[options_.axis] = i;
+      shares.push_back(static_cast<double>(Dim::split(options_.features, options_.axis).local_size(context_.shape(), member)) /
+                       static_cast<double>(options_.features));
+    }
+    std::vector<int64_t> shape(static_cast<size_t>(means.dim()), 1);
+    shape[0] = means.size(0);
+    const Tensor share = at::tensor(shares, at::kDouble).to(means.options()).view(shape);
+    mean_ = (means * share).sum(0);
+    const Tensor variance = ((variances + (means - mean_).square_()) * share).sum(0);
+    reciprocal_deviation_ = (variance + options_.epsilon).rsqrt_();
+  }
+
+  Context& context_;
+  LayerNormOptions options_;
+};
+
+}  // namespace
+
+LayerNormImpl::LayerNormImpl(Context& context, LayerNormOptions options)
+    : ShardedModule(context),
+      options_(options),
+      weight_(register_sharded("weight", {.spec = {.dims = {Dim::split(options.features, options.axis)}}, .initial = Initial::ones(), .decay = false})),
+      bias_(register_sharded("bias", {.spec = {.dims = {Dim::split(options.features, options.axis)}}, .decay = false})) {}
+
+Value LayerNormImpl::forward(const Value& input) {
+  check_layout(input, options_.features, Layout::over(options_.axis), "layers.layer_norm");
+  std::unique_ptr<Operation> operation;
+  if (context().shape()[options_.axis] == 1)
+    operation = std::make_unique<WholeNorm>(weight_, bias_, options_.epsilon);
+  else
+    operation = std::make_unique<SplitNorm>(context(), weight_, bias_, options_);
+  return {record(std::move(operation), input.tensor, {&weight_, &bias_}), input.features, input.layout};
+}
+
+}  // namespace axonn

@@ -1,0 +1,128 @@
+#include "axonn/layers/layout.hpp"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include "axonn/core/error.hpp"
+#include "layers/operation.hpp"
+
+namespace axonn {
+namespace {
+
+Coordinate moved(Coordinate at, Axis axis, int index) {
+  at[axis] = index;
+  return at;
+}
+
+// This rank's features of a replicated tensor, contiguous.
+Tensor cut(const Context& context, const Tensor& whole, const Dim& dim) {
+  const auto pieces = dim.pieces(context.shape(), context.at());
+  const int64_t local = dim.local_size(context.shape(), context.at());
+  std::vector<int64_t> shape = whole.sizes().vec();
+  shape.back() = local;
+  Tensor part = at::zeros(shape, whole.options());  // padding stays zero
+  for (const auto& piece : pieces)
+    part.narrow(-1, piece.local_begin, piece.global.size()).copy_(whole.narrow(-1, piece.global.begin, piece.global.size()));
+  return part;
+}
+
+// The whole tensor from the parts of the ranks along `axis`.
+Tensor gather(Context& context, const Tensor& part, const Dim& dim, Axis axis) {
+  const int size = context.shape()[axis];
+  int64_t widest = 0;
+  for (int i = 0; i < size; ++i) widest = std::max(widest, dim.local_size(context.shape(), moved(context.at(), axis, i)));
+  std::vector<int64_t> shape = part.sizes().vec();
+  shape.back() = widest;
+  Tensor sent = part;
+  if (part.size(-1) != widest) {
+    sent = at::zeros(shape, part.options());
+    sent.narrow(-1, 0, part.size(-1)).copy_(part);
+  }
+  const Tensor parts = context.scheduler().all_gather(sent.contiguous(), axis, "redistribute").wait();
+  shape.back() = dim.size();
+  Tensor whole = at::empty(shape, part.options());
+  for (int i = 0; i < size; ++i)
+    for (const auto& piece : dim.pieces(context.shape(), moved(context.at(), axis, i)))
+      whole.narrow(-1, piece.global.begin, piece.global.size()).copy_(parts[i].narrow(-1, piece.local_begin, piece.global.size()));
+  return whole;
+}
+
+Tensor convert(Context& context, const Tensor& tensor, int64_t features, const Layout& from, const Layout& to) {
+  const Tensor whole = from.axis ? gather(context, tensor, from.dim(features), *from.axis) : tensor;
+  return to.axis ? cut(context, whole, to.dim(features)) : whole;
+}
+
+// Its backward is the same conversion the other way round: a replicated side holds equal gradients on all ranks, a split one its own features'.
+class Redistribute : public Operation {
+ public:
+  Redistribute(Context& context, int64_t features, Layout from, Layout to)
+      : context_(context), features_(features), from_(std::move(from)), to_(std::move(to)) {}
+  const char* name() const override { return "redistribute"; }
+  Tensor forward(const Tensor& input) override { return convert(context_, input, features_, from_, to_); }
+  Tensor backward(const Tensor& grad_output, bool) override { return convert(context_, grad_output, features_, to_, from_); }
+
+ private:
+  Context& context_;
+  int64_t features_;
+  Layout from_;
+  Layout to_;
+};
+
+class Mean : public Operation {
+ public:
+  Mean(Context& context, double global_count) : context_(context), global_count_(global_count) {}
+  const char* name() const override { return "mean"; }
+  Tensor forward(const Tensor& sum) override {
+    return context_.scheduler().all_reduce(sum.clone(), {Axis::z, Axis::data}, "mean").wait().div_(global_count_);
+  }
+  Tensor backward(const Tensor& grad_output, bool) override { return grad_output / global_count_; }
+
+ private:
+  Context& context_;
+  double global_count_;
+};
+
+bool same_place(const Context& context, const Layout& a, const Layout& b) {
+  if (a == b) return true;
+  const auto split = [&](const Layout& layout) { return layout.axis && context.shape()[*layout.axis] > 1; };
+  return !split(a) && !split(b) && !a.padded && !b.padded;
+}
+
+}  // namespace
+
+Dim Layout::dim(int64_t features) const {
+  if (!axis) return Dim::whole(features);
+  if (padded) return Dim::padded(features, *axis);
+  if (segments.empty()) return Dim::split(features, *axis);
+  Dim result;
+  for (const int64_t size : segments) result.segments.push_back({.size = size, .axis = *axis});
+  AXONN_CHECK(result.size() == features, "layers.layout", "segments of layout '", to_string(), "' hold ", result.size(), " features, need ", features);
+  return result;
+}
+
+std::string Layout::to_string() const {
+  if (!axis) return "replicated";
+  std::string text = detail::concatenate("over ", axonn::to_string(*axis), padded ? " (padded)" : "");
+  for (size_t i = 0; i < segments.size(); ++i) text += detail::concatenate(i == 0 ? " in segments " : "|", segments[i]);
+  return text;
+}
+
+Value redistribute(Context& context, const Value& value, const Layout& layout) {
+  if (same_place(context, value.layout, layout)) return {value.tensor, value.features, layout};
+  return {record(std::make_unique<Redistribute>(context, value.features, value.layout, layout), value.tensor), value.features, layout};
+}
+
+void check_layout(const Value& value, int64_t features, const Layout& needed, std::string_view layer) {
+  AXONN_CHECK(value.features == features, std::string(layer), "input has ", value.features, " features, this layer needs ", features);
+  AXONN_CHECK(value.layout == needed, std::string(layer), "input is laid out '", value.layout.to_string(), "', this layer needs '", needed.to_string(),
+              "'; redistribute(context, value, layout) converts");
+}
+
+Tensor mean(const Tensor& sum, double global_count, Context& context) {
+  AXONN_CHECK(sum.numel() == 1, "layers.mean", "needs a sum (one number), got ", sum.numel(), " numbers");
+  AXONN_CHECK(global_count > 0, "layers.mean", "needs a positive global count, got ", global_count);
+  return record(std::make_unique<Mean>(context, global_count), sum);
+}
+
+}  // namespace axonn

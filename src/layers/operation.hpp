@@ -1,0 +1,46 @@
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/saved_variable.h>
+
+#include "axonn/layers/context.hpp"
+
+namespace axonn {
+
+using at::Tensor;
+
+// One differentiable step of a sharded layer: forward and backward as members of one object, which autograd keeps until backward has run.
+// Gradients of parameters go to the scheduler from inside backward(), never through autograd.
+class Operation {
+ public:
+  virtual ~Operation() = default;
+  virtual const char* name() const = 0;
+  virtual Tensor forward(const Tensor& input) = 0;
+  // `input_needed` tells whether anybody wants the gradient of `input`; if not, an undefined tensor may be returned.
+  virtual Tensor backward(const Tensor& grad_output, bool input_needed) = 0;
+  virtual void release() {}  // drop what forward saved
+};
+
+// Runs forward and, when autograd is on and `input` or a parameter wants a gradient, records the step and counts a use of every parameter. The
+// parameters are what makes backward run even if the input needs no gradient.
+Tensor record(std::unique_ptr<Operation> operation, const Tensor& input, std::initializer_list<const ShardedParameter*> parameters = {});
+
+// An input kept for backward; notices when somebody has overwritten it in place meanwhile (torch's own error).
+class Saved {
+ public:
+  void keep(const Tensor& tensor) { variable_ = torch::autograd::SavedVariable(tensor, /*is_output=*/false); }
+  Tensor get() const { return variable_.unpack(); }
+  void reset() { variable_.reset_data(); }
+
+ private:
+  torch::autograd::SavedVariable variable_;
+};
+
+// The last dim alone kept apart: (..., n) -> (rows, n).
+inline Tensor rows_of(const Tensor& tensor) { return tensor.reshape({-1, tensor.size(-1)}); }
+
+}  // namespace axonn

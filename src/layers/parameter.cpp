@@ -1,0 +1,70 @@
+#include "axonn/layers/parameter.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include <ATen/ops/zeros.h>
+
+#include "axonn/core/error.hpp"
+#include "axonn/core/philox.hpp"
+#include "axonn/core/text.hpp"
+
+namespace axonn {
+
+at::Tensor initial_values(const std::string& name, const Initial& initial, const ShardSpec& spec, const GridShape& shape, const Coordinate& at,
+                          Range range, uint64_t seed, at::ScalarType dtype) {
+  at::Tensor values = at::zeros({range.size()}, at::TensorOptions().dtype(at::kDouble));
+  if (initial.kind == Initial::Kind::zeros) return values.to(dtype);
+  double* out = values.mutable_data_ptr<double>();
+  const uint32_t stream = philox_stream("initial", name);
+  for (const Run& run : runs(spec, shape, at, range))
+    for (int64_t i = 0; i < run.size; ++i)
+      out[run.block_begin - range.begin + i] =
+          initial.kind == Initial::Kind::ones
+              ? 1.0
+              : initial.deviation * to_normal(philox(seed, static_cast<uint64_t>(run.global_begin + i), 0, stream));
+  return values.to(dtype);
+}
+
+Parameters::Parameters(std::vector<std::pair<std::string, ShardedParameter>> named, const Grid& grid, int rank, at::ScalarType dtype,
+                       c10::Device device, uint64_t seed, Scheduler* scheduler)
+    : grid_(grid) {
+  std::vector<Arena::Entry> entries;
+  for (auto& [name, parameter] : named) {
+    entries.push_back({.name = name, .spec = parameter.spec(), .decay = parameter.options().decay});
+    list_.push_back(parameter);
+  }
+  arena_ = std::make_shared<Arena>(entries, grid, rank, dtype, device, /*plan_only=*/scheduler == nullptr);
+  const Coordinate at = grid.coordinate(rank);
+  for (size_t i = 0; i < list_.size(); ++i) {
+    auto& state = *list_[i].state_;
+    state.name = named[i].first;
+    state.index = i;
+    if (scheduler == nullptr) continue;
+    state.arena = arena_;
+    state.scheduler = scheduler;
+    const ArenaSlot& slot = arena_->slots()[i];
+    state.shard = arena_->weight(slot).detach();
+    state.shard.copy_(initial_values(state.name, state.options.initial, slot.spec, grid.shape(), at, slot.range, seed, dtype));
+    state.shard.set_requires_grad(true);
+  }
+  if (scheduler != nullptr) scheduler->add(arena_);
+}
+
+const ShardedParameter& Parameters::operator[](const std::string& name) const {
+  const auto found = std::ranges::find(list_, name, &ShardedParameter::name);
+  if (found == list_.end()) {
+    std::vector<std::string> names;
+    for (const auto& parameter : list_) names.push_back(parameter.name());
+    throw UserError("layers.parameters", "no parameter '" + name + "'" + did_you_mean(name, names));
+  }
+  return *found;
+}
+
+int64_t Parameters::global_numel() const {
+  int64_t total = 0;
+  for (const auto& parameter : list_) total += parameter.spec().global_numel();
+  return total;
+}
+
+}  // namespace axonn

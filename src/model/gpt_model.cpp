@@ -1,0 +1,92 @@
+#include "axonn/model/gpt_model.hpp"
+
+#include <ATen/ops/gelu.h>
+#include <torch/nn/modules/container/any.h>
+
+#include "axonn/core/error.hpp"
+#include "axonn/layers/cross_entropy.hpp"
+#include "axonn/layers/dropout.hpp"
+
+namespace axonn {
+namespace {
+
+Value add(const Value& a, const Value& b) { return {a.tensor + b.tensor, a.features, a.layout}; }
+
+Value gelu(const Value& value) {
+  return value.map([](const at::Tensor& tensor) { return at::gelu(tensor, "tanh"); });
+}
+
+// A module without a forward of its own, for the dots in GPT-2's names.
+std::shared_ptr<torch::nn::Module> folder(torch::nn::Module& parent, const std::string& name) {
+  return parent.register_module(name, std::make_shared<torch::nn::Module>());
+}
+
+AttentionOptions named(AttentionOptions options, std::string name) {
+  options.dropout_name = std::move(name);
+  return options;
+}
+
+Linear make_head(Context& context, const GptPlan& plan, bool tied, Embedding& tokens) {
+  return tied ? Linear(context, plan.head, tokens->weight()) : Linear(context, plan.head);
+}
+
+}  // namespace
+
+GptBlock::GptBlock(Context& context, const GptPlan& plan, double dropout, const std::string& name)
+    : context_(context),
+      attention_(named(plan.attention, name + ".attn.probabilities")),
+      dropout_(dropout),
+      name_(name),
+      norm_1_(context, plan.norm),
+      norm_2_(context, plan.norm),
+      qkv_(context, plan.qkv),
+      attention_out_(context, plan.attention_out),
+      mlp_up_(context, plan.mlp_up),
+      mlp_down_(context, plan.mlp_down) {
+  register_module("ln_1", norm_1_.ptr());
+  const auto attn = folder(*this, "attn");
+  attn->register_module("qkv", qkv_.ptr());
+  attn->register_module("proj", attention_out_.ptr());
+  register_module("ln_2", norm_2_.ptr());
+  const auto mlp = folder(*this, "mlp");
+  mlp->register_module("fc", mlp_up_.ptr());
+  mlp->register_module("proj", mlp_down_.ptr());
+}
+
+Value GptBlock::forward(const Value& stream) {
+  const double probability = is_training() ? dropout_ : 0;
+  attention_.dropout = probability;
+  const Value mixed = attention_out_(attention(context_, qkv_(norm_1_(stream)), attention_));
+  const Value attended = add(stream, axonn::dropout(context_, mixed, probability, name_ + ".attn"));
+  const Value widened = mlp_down_(gelu(mlp_up_(norm_2_(attended))));
+  return add(attended, axonn::dropout(context_, widened, probability, name_ + ".mlp"));
+}
+
+Gpt::Gpt(Context& context, const GptConfig& config)
+    : context_(context),
+      config_((check_gpt(config, context.shape()), config)),
+      tokens_(context, parallelize_gpt(config).tokens),
+      positions_(context, parallelize_gpt(config).positions),
+      norm_(context, parallelize_gpt(config).norm),
+      head_(make_head(context, parallelize_gpt(config), config.tied_head, tokens_)) {
+  const GptPlan plan = parallelize_gpt(config);
+  register_module("wte", tokens_.ptr());
+  register_module("wpe", positions_.ptr());
+  const auto blocks = folder(*this, "h");
+  for (int64_t i = 0; i < config.layers; ++i) {
+    const std::string number = std::to_string(i);
+    blocks_.push_back(blocks->register_module(number, std::make_shared<GptBlock>(context, plan, config.dropout, "h." + number)));
+  }
+  register_module("ln_f", norm_.ptr());
+  register_module("head", head_.ptr());
+}
+
+Value Gpt::forward(const at::Tensor& ids) {
+  Value stream = axonn::dropout(context_, positions_(tokens_(ids)), is_training() ? config_.dropout : 0, "embedding");
+  for (const auto& block : blocks_) stream = block->forward(stream);
+  return head_(norm_(stream));
+}
+
+at::Tensor Gpt::loss_sum(const at::Tensor& ids, const at::Tensor& targets) { return cross_entropy_sum(context_, forward(ids), targets); }
+
+}  // namespace axonn
