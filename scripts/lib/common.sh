@@ -1,0 +1,20 @@
+# Sourced by the scripts beside this folder: what they share. Leaves the shell in the checkout's root.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+program=scripts/$(basename "$0")
+
+say() { printf '%s: %s\n' "$program" "$*" >&2; }
+fail() { say "$*"; exit 1; }
+
+# Parallel compilations: one a core, but no more than memory allows at 1.5 GB for a file that includes LibTorch.
+build_jobs() {
+  local cores memory_kb
+  cores=$(nproc)
+  memory_kb=$(awk '/^MemAvailable:/ {print $2}' /proc/meminfo)
+  local fits=$((memory_kb / 1500000))
+  [ "$fits" -ge 1 ] || fits=1
+  echo $((cores < fits ? cores : fits))
+}
+
+# 375 -> 6:15
+duration() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
