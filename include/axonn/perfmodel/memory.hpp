@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+
+#include "axonn/grid/grid_shape.hpp"
+#include "axonn/perfmodel/transformer.hpp"
+
+namespace axonn {
+
+enum class OptimizerKind : uint8_t { sgd, sgd_momentum, adamw };
+
+// Elements of optimizer state a weight: sgd 0, sgd_momentum 1, adamw 2.
+int64_t optimizer_moments(OptimizerKind kind);
+
+struct MemoryOptions {
+  int64_t micro_batch = 1;    // sequences a rank in one forward
+  int64_t element_bytes = 4;  // of weights, gradients, optimizer state and activations alike
+  OptimizerKind optimizer = OptimizerKind::adamw;
+  bool dropout = false;       // attention dropout keeps its probabilities: there is no fused kernel for it
+};
+
+// Bytes of one rank at the peak of a training step, of the rank that holds most where sizes do not divide; each part is the elements named
+// here times element_bytes. m = micro_batch * sequence: this rank's rows, split over Z and data already. s = sequence, h = hidden, V =
+// vocabulary. The residual stream has its features over Y (the same on all X ranks), qkv and the mlp's hidden features are over X (the same
+// on all Y ranks), heads and the vocabulary are over X.
+struct MemoryPrediction {
+  // Weight shards as stored: matrices /(X Y Z), the position table /(Y Z), vectors /X or /Y and whole on every Z rank; ranges padded to 64
+  // bytes.
+  int64_t weight_bytes = 0;
+  int64_t gradient_bytes = 0;   // the same again
+  int64_t optimizer_bytes = 0;  // the same, for every moment
+
+  // Two of the largest (X, Y) block (of the embedding, the head or an mlp matrix), as many as live at once when every collective is waited
+  // for: a gathered weight and a gradient on its way to the reduce-scatter. 0 when Z = 1: the arena itself is the block.
+  int64_t gathered_bytes = 0;
+
+  // What the blocks, the last norm and the head keep for backward. A block, in elements:
+  //   4 m h/Y     inputs and outputs of both norms (the sums of the residual stream are inputs of norms)
+  //   4 m h/X     q, k, v, and attention's output, which the projection keeps too
+  //   8 m h/X     the mlp's 4 h hidden features before and after the GELU
+  //   m heads/X   the logarithms of the sums of attention's exponentials (without dropout)
+  //   4 m         mean and deviation of both norms
+  //   2 m h/Y + 3 m s heads/X   with dropout: the masks of both branches; probabilities before and after their mask, and the mask
+  // The last norm: 2 m h/Y and 2 m. With dropout the embedding's mask: m h/Y. Left out: ids, targets and masks of one byte.
+  int64_t activation_bytes = 0;
+
+  // The loss: 3 m ceil(V/X) elements at once (probabilities, their gradient, and a temporary on the way to it).
+  int64_t logits_bytes = 0;
+
+  // Temporaries of one block's backward: 2 m h/Y of the residual stream's gradient and 2 * 4 m h/X around the GELU. Never alive with the
+  // logits.
+  int64_t block_bytes = 0;
+
+  int64_t total_bytes() const;  // the sum, with the larger of the last two
+};
+
+// Left out: the process itself (code, libraries), buffers of messages under way, the data. UserError for sizes that are not positive.
+MemoryPrediction predict_memory(const TransformerShape& shape, const GridShape& grid, const MemoryOptions& options);
+
+}  // namespace axonn

@@ -1,0 +1,96 @@
+#include "axonn/perfmodel/memory.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "axonn/core/error.hpp"
+#include "axonn/grid/shard_spec.hpp"
+
+namespace axonn {
+namespace {
+
+constexpr int64_t kRangeAlignmentBytes = 64;
+
+struct Tensors {
+  ShardSpec spec;
+  int64_t count = 1;
+};
+
+ShardSpec matrix(Dim rows, Dim columns) { return {.dims = {std::move(rows), std::move(columns)}, .over_z = true}; }
+
+ShardSpec vector(Dim features) { return {.dims = {std::move(features)}}; }
+
+// Every trainable tensor, as the layers of a GPT lay it on the grid: plain layers take Y to X, transposed ones X to Y.
+std::vector<Tensors> tensors_of(const TransformerShape& shape) {
+  const int64_t h = shape.hidden, l = shape.layers;
+  const Segment third = {.size = h, .axis = Axis::x};
+  const Dim qkv = {{third, third, third}}, vocabulary = Dim::padded(shape.vocabulary, Axis::x);
+  const auto over_x = [](int64_t size) { return Dim::split(size, Axis::x); };
+  const auto over_y = [](int64_t size) { return Dim::split(size, Axis::y); };
+  std::vector<Tensors> tensors = {
+      {matrix(vocabulary, over_y(h))},
+      {matrix(Dim::whole(shape.sequence), over_y(h))},
+      {matrix(qkv, over_y(h)), l},
+      {vector(qkv), l},
+      {matrix(over_y(h), over_x(h)), l},
+      {matrix(over_x(4 * h), over_y(h)), l},
+      {vector(over_x(4 * h)), l},
+      {matrix(over_y(h), over_x(4 * h)), l},
+      {vector(over_y(h)), 6 * l + 2},  // biases of both transposed layers; weight and bias of all norms
+  };
+  if (!shape.tied_head) tensors.push_back({matrix(vocabulary, over_y(h))});
+  return tensors;
+}
+
+int64_t ceil_divide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+int64_t activation_elements(const TransformerShape& shape, const GridShape& grid, int64_t rows, bool dropout) {
+  const int64_t over_y = ceil_divide(shape.hidden, grid.y), over_x = ceil_divide(shape.hidden, grid.x);
+  const int64_t heads = ceil_divide(shape.heads, grid.x);
+  int64_t block = 4 * over_y + 12 * over_x + 4;
+  block += dropout ? 2 * over_y + 3 * shape.sequence * heads : heads;
+  return rows * (shape.layers * block + 2 * over_y + 2 + (dropout ? over_y : 0));
+}
+
+}  // namespace
+
+int64_t optimizer_moments(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::sgd: return 0;
+    case OptimizerKind::sgd_momentum: return 1;
+    case OptimizerKind::adamw: return 2;
+  }
+  throw InternalError("perfmodel.memory", detail::concatenate("no optimizer ", static_cast<int>(kind)));
+}
+
+int64_t MemoryPrediction::total_bytes() const {
+  return weight_bytes + gradient_bytes + optimizer_bytes + gathered_bytes + activation_bytes + std::max(logits_bytes, block_bytes);
+}
+
+MemoryPrediction predict_memory(const TransformerShape& shape, const GridShape& grid, const MemoryOptions& options) {
+  check_transformer(shape);
+  check_shape(grid, grid.ranks());
+  AXONN_CHECK(options.micro_batch >= 1, "perfmodel.memory", "the micro-batch must be at least 1 sequence, got ", options.micro_batch);
+  AXONN_CHECK(options.element_bytes >= 1, "perfmodel.memory", "an element must have at least 1 byte, got ", options.element_bytes);
+  const int64_t e = options.element_bytes, align = std::max<int64_t>(1, kRangeAlignmentBytes / e);
+  const Coordinate most = {.x = grid.x - 1, .y = grid.y - 1};  // the last part of an even split is never smaller than another
+
+  int64_t stored = 0, largest = 0;
+  for (const auto& [spec, count] : tensors_of(shape)) {
+    const int64_t range = spec.range_numel(grid, most, align);
+    stored += count * range;
+    if (spec.over_z) largest = std::max(largest, range * grid.z);
+  }
+  const int64_t rows = options.micro_batch * shape.sequence;
+  const int64_t over_y = ceil_divide(shape.hidden, grid.y), over_x = ceil_divide(shape.hidden, grid.x);
+  return {.weight_bytes = stored * e,
+          .gradient_bytes = stored * e,
+          .optimizer_bytes = optimizer_moments(options.optimizer) * stored * e,
+          .gathered_bytes = grid.z == 1 ? 0 : 2 * largest * e,
+          .activation_bytes = activation_elements(shape, grid, rows, options.dropout) * e,
+          .logits_bytes = 3 * rows * ceil_divide(shape.vocabulary, grid.x) * e,
+          .block_bytes = rows * (2 * over_y + 8 * over_x) * e};
+}
+
+}  // namespace axonn
