@@ -42,6 +42,7 @@ std::vector<ShardSpec> specs() {
       {.dims = {Dim::whole(3), Dim{{over(5, Axis::x, true), over(4, Axis::x, true)}}, Dim::split(4, Axis::y)}},
       {.dims = {Dim::split(2, Axis::x), Dim::whole(1), Dim::whole(3), Dim::split(3, Axis::y), Dim::whole(2)}},
       {.dims = {Dim::split(0, Axis::x), Dim::whole(3)}},
+      {.dims = {Dim::whole(3), Dim{{over(3, Axis::x, true), over(1, Axis::x, true)}}}},  // on x = 2 the end of a row meets the next one
   };
   const size_t count = all.size();
   for (size_t i = 0; i < count; ++i) {
