@@ -19,7 +19,7 @@ ArenaSlot make_slot(const Arena::Entry& entry, const GridShape& shape, const Coo
     member.z = z;
     slot.counts.push_back(entry.spec.block_range(shape, member, align).size());
   }
-  slot.counts_in_norm = at.data == 0;
+  slot.counts_in_norm = true;
   for (const Axis axis : {Axis::x, Axis::y, Axis::z})
     if (entry.spec.replicated_axes().contains(axis) && at[axis] != 0) slot.counts_in_norm = false;
   return slot;

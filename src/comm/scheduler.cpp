@@ -22,8 +22,6 @@ std::string complaint(const ArenaSlot& slot) {
 
 Scheduler::Scheduler(Communicators& communicators, const Grid& grid) : communicators_(communicators), grid_(grid) {}
 
-void Scheduler::add(std::shared_ptr<Arena> arena) { arenas_.push_back(std::move(arena)); }
-
 GatheredWeight Scheduler::gathered(const Arena& arena, const ArenaSlot& slot) {
   if (slot.counts.size() == 1) return {arena.weight(slot).view(slot.block_shape), nullptr};
 
@@ -52,7 +50,7 @@ Pending Scheduler::all_gather(const at::Tensor& input, AxisSet axes, std::string
 
 void Scheduler::begin_step() {
   AXONN_CHECK(!in_step_, "comm.begin_step", "the step before has not been finished; call step.finish() after its backward passes");
-  for (const auto& arena : arenas_)
+  for (const auto& arena : living_arenas())
     for (ArenaSlot& slot : arena->slots()) slot.gradient = {};
   waited_seconds_ = 0;
   in_step_ = true;
@@ -105,8 +103,9 @@ void Scheduler::reduce_block(Arena& arena, ArenaSlot& slot) {
 void Scheduler::finish() {
   AXONN_CHECK(in_step_, "comm.finish", "no step has begun; call context.begin_step() before the forward pass");
   in_step_ = false;
+  const auto arenas = living_arenas();
   std::string wrong;
-  for (const auto& arena : arenas_)
+  for (const auto& arena : arenas)
     for (const ArenaSlot& slot : arena->slots())
       if (slot.gradient.uses > 0 || slot.gradient.reduced == 0) wrong += (wrong.empty() ? "" : ", ") + complaint(slot);
   AXONN_CHECK(wrong.empty(), "comm.finish", "the step ends without the gradient of ", wrong);
@@ -116,10 +115,17 @@ void Scheduler::finish() {
     wait(communicators_[axes].all_reduce(arena.gradients().narrow(0, range.begin, range.size()), ReduceOp::sum,
                                          {.tag = "gradients", .arena_offset = range.begin}));
   };
-  for (const auto& arena : arenas_) {
+  for (const auto& arena : arenas) {
     sum(*arena, arena->over_z(), Axis::data);
     sum(*arena, arena->replicated(), {Axis::z, Axis::data});
   }
+}
+
+std::vector<std::shared_ptr<Arena>> Scheduler::living_arenas() {
+  std::erase_if(arenas_, [](const auto& arena) { return arena.expired(); });
+  std::vector<std::shared_ptr<Arena>> living;
+  for (const auto& arena : arenas_) living.push_back(arena.lock());
+  return living;
 }
 
 void Scheduler::wait(const Request& request) {

@@ -23,7 +23,7 @@ struct ArenaSlot {
   std::vector<int64_t> block_shape;  // of the (X, Y) block
   std::vector<int64_t> counts;       // elements of the block held by each Z rank, without padding; one entry when replicated over Z
   Range range;                       // of the flattened block, held here
-  bool counts_in_norm = false;       // true on one rank of those that hold the same elements
+  bool counts_in_norm = false;       // true on one rank of those that hold the same elements, within one data index
 
   // What happened to its gradient in the present step.
   struct Contributions {

@@ -47,7 +47,8 @@ class Scheduler {
  public:
   explicit Scheduler(Communicators& communicators, const Grid& grid);
 
-  void add(std::shared_ptr<Arena> arena);
+  // Arenas leave by themselves when their network is gone.
+  void add(const std::shared_ptr<Arena>& arena) { arenas_.push_back(arena); }
 
   // The (X, Y) block of a weight, gathered over Z.
   GatheredWeight gathered(const Arena& arena, const ArenaSlot& slot);
@@ -74,10 +75,11 @@ class Scheduler {
   at::Tensor gradient_block(Arena& arena, ArenaSlot& slot);
   void reduce_block(Arena& arena, ArenaSlot& slot);
   void wait(const Request& request);
+  std::vector<std::shared_ptr<Arena>> living_arenas();
 
   Communicators& communicators_;
   const Grid& grid_;
-  std::vector<std::shared_ptr<Arena>> arenas_;
+  std::vector<std::weak_ptr<Arena>> arenas_;
   TensorPool pool_;
   bool in_step_ = false;
   double waited_seconds_ = 0;

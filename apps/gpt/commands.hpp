@@ -1,0 +1,11 @@
+#pragma once
+
+#include <axonn/comm/environment.hpp>
+
+#include "gpt_options.hpp"
+
+// One function a subcommand; each returns the exit status. Errors are exceptions.
+int run_train(axonn::Environment& environment, GptOptions& options, const axonn::OptionTable& table);
+int run_generate(axonn::Environment& environment, const GptOptions& options);
+int run_verify(axonn::Environment& environment, const GptOptions& options, int64_t micro_batches);
+int run_dry(const GptOptions& options);  // --dry-run: no ranks, no memory

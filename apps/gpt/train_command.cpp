@@ -1,0 +1,103 @@
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <random>
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+
+#include <axonn/core/error.hpp>
+#include <axonn/core/log.hpp>
+#include <axonn/core/text.hpp>
+#include <axonn/train/checkpoint.hpp>
+#include <axonn/train/text_data.hpp>
+
+#include "commands.hpp"
+
+namespace {
+
+std::atomic<bool> interrupted = false;
+
+// The first Ctrl-C ends the run after this step, with a checkpoint; the second ends the process.
+void on_interrupt(int signal) {
+  if (interrupted.exchange(true)) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
+}
+
+std::string new_run_name(axonn::Environment& environment) {
+  const at::Tensor name = at::empty({1}, at::kLong);
+  std::random_device device;
+  name.fill_(static_cast<int64_t>(uint64_t{device()} << 31 ^ device()));
+  environment.world().broadcast(name, 0).wait();
+  char text[32];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(name.item<int64_t>()));
+  return text;
+}
+
+axonn::TextData load_data(const GptOptions& options, const std::optional<axonn::CheckpointReader>& resumed) {
+  AXONN_CHECK(!options.data.empty(), "gpt.train", "name the text to train on with --data PATH...");
+  if (resumed)
+    return axonn::TextData::load(options.data, axonn::Tokenizer::from_json(resumed->state().tokenizer), options.validation_fraction);
+  return axonn::TextData::load(options.data, options.tokenizer, options.validation_fraction);
+}
+
+// The last parts of the paths, for the first line.
+std::string data_text(const GptOptions& options, const axonn::TextData& data) {
+  std::string names;
+  for (const auto& path : options.data) {
+    const auto name = std::filesystem::path(path).filename().string();
+    names += (names.empty() ? "" : " ") + (name.empty() ? path : name);
+  }
+  const auto tokens = static_cast<double>(data.train_tokens() + data.validation_tokens());
+  return names + ": " + axonn::with_unit(tokens) + " tokens";
+}
+
+}  // namespace
+
+int run_train(axonn::Environment& environment, GptOptions& options, const axonn::OptionTable& table) {
+  axonn::check_shape(options.shape(), environment.ranks());
+  std::optional<axonn::CheckpointReader> resumed;
+  if (!options.resume.empty()) resumed.emplace(options.resume);
+  const axonn::TextData data = load_data(options, resumed);
+  if (options.model.vocabulary == 0) options.model.vocabulary = data.tokenizer().vocabulary_size();
+
+  axonn::Context context(environment, options.shape(), options.context());
+  axonn::log::configure({.rank = environment.rank(), .ranks = environment.ranks(), .grid = context.at().to_string()});
+  axonn::Gpt model(context, options.model);
+  const axonn::Parameters parameters = context.materialize(model, static_cast<uint64_t>(options.train.seed));
+  const auto optimizer = axonn::make_optimizer(context, parameters, options.train);
+  const int64_t groups = int64_t{context.shape().z} * context.shape().data;
+  const int64_t rows = options.train.micro_batch > 0 ? options.train.micro_batch : std::max<int64_t>(options.train.batch / groups, 1);
+  axonn::GptTask task(context, model, data, static_cast<uint64_t>(options.train.seed), rows);
+
+  axonn::RunIdentity identity{.title = "gpt " + axonn::with_unit(static_cast<double>(parameters.global_numel())) + " parameters",
+                              .data = data_text(options, data),
+                              .configuration = table.to_json(),
+                              .tokenizer = data.tokenizer().to_json(),
+                              .fingerprint = data.fingerprint()};
+  int64_t first_step = 0;
+  if (resumed) {
+    AXONN_CHECK(resumed->state().data_fingerprint == data.fingerprint(), "gpt.train", "checkpoint ", resumed->directory().string(),
+                " was trained on other data than --data names; going on would repeat or skip samples");
+    resumed->load(context.shape(), context.at(), axonn::checkpoint_tensors(parameters, optimizer.get()));
+    first_step = resumed->state().step;
+    optimizer->set_steps_taken(first_step);
+    identity.run = resumed->state().run;
+  } else {
+    identity.run = new_run_name(environment);
+  }
+
+  std::signal(SIGINT, on_interrupt);
+  std::signal(SIGTERM, on_interrupt);
+  const auto result = axonn::train(environment, context, parameters, *optimizer, task, options.train, identity, first_step, [] { return interrupted.load(); });
+  if (environment.rank() == 0) {
+    std::printf("step %lld, loss %.4f", static_cast<long long>(result.steps), result.loss);
+    if (result.validation_loss) std::printf(", validation loss %.4f", *result.validation_loss);
+    std::printf("; checkpoint %s\n", result.checkpoint.c_str());
+  }
+  return 0;
+}

@@ -1,0 +1,106 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "axonn/layers/context.hpp"
+
+namespace axonn {
+
+struct UpdateOptions {
+  double max_norm = 0;         // gradients longer than this are shortened to it; 0: never
+  double learning_rate = -1;   // of this step; negative: the optimizer's own
+  bool poisoned = false;       // one rank's true (its loss is not finite) stops the update on all of its x, y and z
+};
+
+struct UpdateReport {
+  double gradient_norm = 0;  // over the whole network, before clipping; the same on every rank
+  bool applied = false;      // false: the norm is not finite or a rank was poisoned, nothing was changed
+};
+
+// Updates the weight shards of `parameters` from their reduced gradients; flat buffers, each element on the ranks that store it. step() is called
+// by every rank of the grid after Step::finish(), else UserError.
+class Optimizer {
+ public:
+  Optimizer(Context& context, const Parameters& parameters, double learning_rate);
+  virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  UpdateReport step(UpdateOptions options = {});
+
+  // Per-element state with its name ("adam.m"), laid out as the arena's weights; saved in checkpoints beside them.
+  virtual std::vector<std::pair<std::string, at::Tensor>> state() const = 0;
+  int64_t steps_taken() const { return steps_taken_; }
+  virtual void set_steps_taken(int64_t steps) { steps_taken_ = steps; }  // on resume
+
+ protected:
+  // One contiguous part of the arena whose elements are decayed alike.
+  struct Part {
+    at::Tensor weights;
+    at::Tensor gradients;
+    Range range;
+    bool decay = false;
+  };
+  const std::vector<Part>& parts() const { return parts_; }
+  virtual void update(double learning_rate, double gradient_factor) = 0;
+
+ private:
+  double gradient_norm(bool poisoned);
+
+  Context& context_;
+  Arena& arena_;
+  double learning_rate_;
+  std::vector<Part> parts_;
+  std::vector<Range> norm_ranges_;  // of the arena, counted on this rank
+  int64_t steps_taken_ = 0;
+};
+
+struct AdamWOptions {
+  double learning_rate = 3e-4;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double weight_decay = 0.1;  // of matrices; vectors are never decayed
+};
+
+// Loshchilov and Hutter's AdamW through LibTorch's fused kernel.
+class AdamW : public Optimizer {
+ public:
+  AdamW(Context& context, const Parameters& parameters, AdamWOptions options = {});
+  std::vector<std::pair<std::string, at::Tensor>> state() const override { return {{"adam.m", mean_}, {"adam.v", square_}}; }
+  void set_steps_taken(int64_t steps) override;
+
+ protected:
+  void update(double learning_rate, double gradient_factor) override;
+
+ private:
+  AdamWOptions options_;
+  at::Tensor mean_;
+  at::Tensor square_;
+  std::vector<at::Tensor> step_counts_;  // one a part, as the kernel wants them
+};
+
+struct SgdOptions {
+  double learning_rate = 0.1;
+  double momentum = 0;
+  double weight_decay = 0;
+};
+
+class Sgd : public Optimizer {
+ public:
+  Sgd(Context& context, const Parameters& parameters, SgdOptions options = {});
+  std::vector<std::pair<std::string, at::Tensor>> state() const override;
+
+ protected:
+  void update(double learning_rate, double gradient_factor) override;
+
+ private:
+  SgdOptions options_;
+  at::Tensor velocity_;  // undefined without momentum
+};
+
+}  // namespace axonn

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "axonn/comm/environment.hpp"
+#include "axonn/layers/context.hpp"
+#include "axonn/model/gpt_config.hpp"
+#include "axonn/perfmodel/memory.hpp"
+
+namespace axonn {
+
+// The same few training steps on a grid and on one rank, on made-up tokens that depend on (seed, sample, position) alone.
+struct VerificationOptions {
+  GptConfig model;
+  at::ScalarType dtype = at::kDouble;
+  OptimizerKind optimizer = OptimizerKind::adamw;
+  int64_t batch = 8;           // sequences a step over the grid
+  int64_t micro_batches = 1;   // forwards a step
+  int steps = 5;
+  double learning_rate = 1e-3;
+  double max_norm = 1.0;
+  uint64_t seed = 1;
+};
+
+// A difference max|a - b| / max|b| over one whole stored tensor, the worst of all steps.
+struct Difference {
+  std::string what;      // "loss", "gradient norm", "gradient h.0.attn.qkv.weight", "weight wte.weight"
+  double relative = 0;
+  double tolerance = 0;  // design, section 8; infinite where the design sets none
+  bool passes() const { return relative <= tolerance; }
+};
+
+struct Verification {
+  std::vector<Difference> differences;  // the same on every rank
+  bool passes() const;
+  double worst(std::string_view kind) const;  // largest difference whose `what` starts with it
+};
+
+// Every rank of the job calls it with the same arguments. Each also runs the whole network by itself and compares the ranges that it stores, so
+// it takes the memory of one rank.
+Verification verify_gpt(Environment& environment, GridShape shape, const VerificationOptions& options);
+
+}  // namespace axonn

@@ -1,0 +1,260 @@
+#include "axonn/train/trainer.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <iterator>
+
+#include <sys/resource.h>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/tensor.h>
+
+#include "axonn/core/error.hpp"
+#include "axonn/core/text.hpp"
+#include "axonn/layers/layout.hpp"
+#include "axonn/train/gemm_peak.hpp"
+#include "axonn/train/metrics.hpp"
+#include "axonn/train/progress.hpp"
+#include "axonn/train/replicas.hpp"
+#include "axonn/train/schedule.hpp"
+
+namespace axonn {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+int64_t peak_memory_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
+}
+
+constexpr AxisSet kEveryAxis = {Axis::x, Axis::y, Axis::z, Axis::data};
+
+class Trainer {
+ public:
+  Trainer(Environment& environment, Context& context, const Parameters& parameters, Optimizer& optimizer, TrainTask& task, const TrainConfig& config,
+          const RunIdentity& identity)
+      : environment_(environment),
+        context_(context),
+        parameters_(parameters),
+        optimizer_(optimizer),
+        task_(task),
+        config_(config),
+        identity_(identity),
+        everyone_(context.communicators().on_cpu(kEveryAxis)),
+        writer_(context.grid(), context.rank(),
+                {.directory = config.out, .keep = static_cast<int>(config.keep), .barrier = [this] { everyone_.barrier().wait(); }}) {
+    const int64_t groups = int64_t{context.shape().z} * context.shape().data;
+    const int64_t micro_batch = config.micro_batch > 0 ? config.micro_batch : std::max<int64_t>(config.batch / groups, 1);
+    plan_ = plan_batch(config.batch, micro_batch, context.shape(), context.at());
+  }
+
+  TrainResult run(int64_t first_step, const std::function<bool()>& stop);
+
+ private:
+  bool lead() const { return context_.rank() == 0; }
+  StepMetrics one_step(int64_t step);
+  void refuse_loss(int64_t step, const std::vector<double>& losses);
+  double forward_and_backward(int64_t step, StepMetrics& metrics, std::vector<double>& losses);
+  std::string save(int64_t steps_done);
+  bool share(StepMetrics& metrics, bool stop);
+  void announce() const;
+
+  Environment& environment_;
+  Context& context_;
+  const Parameters& parameters_;
+  Optimizer& optimizer_;
+  TrainTask& task_;
+  const TrainConfig& config_;
+  const RunIdentity& identity_;
+  Communicator& everyone_;
+  CheckpointWriter writer_;
+  BatchPlan plan_;
+  double gemm_flops_ = 0;  // of all ranks together
+  std::string newest_checkpoint_;
+};
+
+double Trainer::forward_and_backward(int64_t step, StepMetrics& metrics, std::vector<double>& losses) {
+  const double count = static_cast<double>(plan_.batch * task_.tokens_per_sample());
+  double loss = 0;
+  for (int64_t j = 0; j < plan_.micro_batches; ++j) {
+    const int64_t first = plan_.first_sample(step, j);
+    context_.set_samples({.seed = static_cast<uint64_t>(config_.seed), .first = first});
+    auto start = Clock::now();
+    const at::Tensor sum = task_.loss_sum(first, plan_.micro_batch);
+    const at::Tensor part = mean(sum, count, context_);
+    metrics.seconds.forward += seconds_since(start);
+    start = Clock::now();
+    part.backward();
+    metrics.seconds.backward += seconds_since(start);
+    losses.push_back(sum.item<double>());
+    loss += part.item<double>();
+  }
+  return loss;
+}
+
+StepMetrics Trainer::one_step(int64_t step) {
+  const auto start = Clock::now();
+  const LearningRate rate{.peak = config_.learning_rate, .end = config_.learning_rate_end, .warmup = config_.warmup, .steps = config_.steps};
+  StepMetrics metrics{.step = step + 1, .learning_rate = rate.at(step)};
+  std::vector<double> losses;
+  auto work = context_.begin_step();
+  metrics.loss = forward_and_backward(step, metrics, losses);
+  work.finish();
+  metrics.seconds.communication_exposed = context_.scheduler().waited_seconds();
+
+  const auto update = Clock::now();
+  const UpdateReport report = optimizer_.step({.max_norm = config_.clip, .learning_rate = metrics.learning_rate, .poisoned = !std::isfinite(metrics.loss)});
+  metrics.seconds.optimizer = seconds_since(update);
+  metrics.gradient_norm = report.gradient_norm;
+  if (!report.applied) refuse_loss(step, losses);
+
+  metrics.seconds.step = seconds_since(start);
+  metrics.tokens_per_second = static_cast<double>(plan_.batch * task_.tokens_per_sample()) / metrics.seconds.step;
+  metrics.model_flops_per_second = static_cast<double>(plan_.batch) * task_.flops_per_sample() / metrics.seconds.step;
+  metrics.utilisation = metrics.model_flops_per_second / gemm_flops_;
+  metrics.peak_memory_bytes = peak_memory_bytes();
+  return metrics;
+}
+
+// Every rank comes here when one of them does. Nothing has been updated.
+void Trainer::refuse_loss(int64_t step, const std::vector<double>& losses) {
+  const auto n = static_cast<int64_t>(losses.size());
+  const at::Tensor mine = at::empty({n}, at::kDouble), all = at::empty({n * everyone_.size()}, at::kDouble);
+  std::copy(losses.begin(), losses.end(), mine.mutable_data_ptr<double>());
+  everyone_.all_gather(mine, all).wait();
+  std::string where;
+  for (int64_t i = 0; i < all.numel() && where.empty(); ++i)
+    if (!std::isfinite(all.const_data_ptr<double>()[i]))
+      where = detail::concatenate("the loss of micro-batch ", i % n, " on rank ", i / n, " (", context_.grid().coordinate(static_cast<int>(i / n)).to_string(), ")");
+  throw UserError("train.train", detail::concatenate(where.empty() ? std::string("the gradient (every loss is finite)") : where, " is not finite in step ", step + 1,
+                                                     "; the weights are those of step ", step,
+                                                     newest_checkpoint_.empty() ? std::string(", no checkpoint has been written") : ", newest checkpoint: " + newest_checkpoint_));
+}
+
+std::string Trainer::save(int64_t steps_done) {
+  CheckpointState state;
+  state.run = identity_.run;
+  state.step = steps_done;
+  state.seed = static_cast<uint64_t>(config_.seed);
+  state.samples = steps_done * plan_.batch;
+  state.data_fingerprint = identity_.fingerprint;
+  state.configuration = identity_.configuration;
+  state.tokenizer = identity_.tokenizer;
+  const auto tensors = checkpoint_tensors(parameters_, &optimizer_);
+  newest_checkpoint_ = writer_.save(state, tensors).string();
+  return newest_checkpoint_;
+}
+
+// The greatest of every rank's figures, and whether any rank wants to stop.
+bool Trainer::share(StepMetrics& metrics, bool stop) {
+  double* const figures[] = {&metrics.seconds.data, &metrics.seconds.forward, &metrics.seconds.backward, &metrics.seconds.communication_exposed,
+                             &metrics.seconds.optimizer};
+  std::vector<double> values = {stop ? 1.0 : 0.0, static_cast<double>(*metrics.peak_memory_bytes)};
+  for (const double* figure : figures) values.push_back(*figure);
+  const at::Tensor all = at::tensor(at::ArrayRef<double>(values), at::kDouble);
+  everyone_.all_reduce(all, ReduceOp::max).wait();
+  const double* greatest = all.const_data_ptr<double>();
+  metrics.peak_memory_bytes = static_cast<int64_t>(greatest[1]);
+  for (size_t i = 0; i < std::size(figures); ++i) *figures[i] = greatest[2 + i];
+  return greatest[0] != 0;
+}
+
+void Trainer::announce() const {
+  const GridShape& shape = context_.shape();
+  std::printf("%s on %s (%d %s, %s), %s, %lld steps\n", identity_.title.c_str(), shape.to_string().c_str(), environment_.ranks(),
+              environment_.ranks() == 1 ? "rank" : "ranks", std::string(environment_.transport()).c_str(), identity_.data.c_str(),
+              static_cast<long long>(config_.steps));
+  std::printf("batch %lld = %lld micro-batch%s x %lld sequences a rank x z %d x data %d; best matrix product %sFLOP/s\n", static_cast<long long>(plan_.batch),
+              static_cast<long long>(plan_.micro_batches), plan_.micro_batches == 1 ? "" : "es", static_cast<long long>(plan_.micro_batch), shape.z,
+              shape.data, with_unit(gemm_flops_).c_str());
+  std::fflush(stdout);
+}
+
+TrainResult Trainer::run(int64_t first_step, const std::function<bool()>& stop) {
+  const at::Tensor gemm = at::scalar_tensor(measure_gemm_flops(context_.options().dtype, context_.options().device), at::kDouble);
+  everyone_.all_reduce(gemm).wait();
+  gemm_flops_ = gemm.item<double>();
+  std::optional<MetricsWriter> metrics_file;
+  std::optional<Progress> progress;
+  if (lead()) {
+    announce();
+    std::filesystem::create_directories(config_.out);
+    metrics_file.emplace(std::filesystem::path(config_.out) / "metrics.jsonl", first_step > 0 ? std::optional(first_step) : std::nullopt);
+    progress.emplace(std::cout, Progress::for_descriptor(1, config_.steps, first_step, config_.log_every));
+  }
+  const auto start = Clock::now();
+  TrainResult result{.steps = first_step};
+  for (bool last = first_step >= config_.steps; !last;) {
+    const int64_t step = result.steps;
+    StepMetrics metrics = one_step(step);
+    const bool out_of_time = config_.minutes > 0 && seconds_since(start) > config_.minutes * 60;
+    result.steps = step + 1;
+    result.loss = metrics.loss;
+    last = share(metrics, out_of_time || (stop && stop())) || result.steps == config_.steps;
+    const auto due = [&](int64_t every) { return every > 0 && result.steps % every == 0; };
+    if (due(config_.check_replicas)) check_replicas(context_, parameters_, optimizer_, result.steps);
+    if (last || due(config_.validate_every)) {
+      const auto begin = Clock::now();
+      metrics.validation_loss = task_.validate();
+      metrics.seconds.validation = seconds_since(begin);
+      if (metrics.validation_loss) result.validation_loss = metrics.validation_loss;
+    }
+    if (last || due(config_.save_every)) {
+      const auto begin = Clock::now();
+      result.checkpoint = save(result.steps);
+      metrics.seconds.checkpoint = seconds_since(begin);
+    }
+    if (!lead()) continue;
+    metrics_file->write(metrics);
+    progress->update({.step = result.steps,
+                      .loss = metrics.loss,
+                      .validation_loss = result.validation_loss,
+                      .tokens_per_second = metrics.tokens_per_second,
+                      .utilisation = metrics.utilisation},
+                     seconds_since(start));
+  }
+  if (lead()) progress->finish();
+  return result;
+}
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& parameters, const TrainConfig& config) {
+  if (config.optimizer == OptimizerKind::adamw)
+    return std::make_unique<AdamW>(context, parameters,
+                                   AdamWOptions{.learning_rate = config.learning_rate,
+                                                .beta1 = config.beta1,
+                                                .beta2 = config.beta2,
+                                                .epsilon = config.epsilon,
+                                                .weight_decay = config.weight_decay});
+  return std::make_unique<Sgd>(context, parameters,
+                               SgdOptions{.learning_rate = config.learning_rate,
+                                          .momentum = config.optimizer == OptimizerKind::sgd_momentum ? config.momentum : 0,
+                                          .weight_decay = config.weight_decay});
+}
+
+std::vector<CheckpointTensor> checkpoint_tensors(const Parameters& parameters, const Optimizer* optimizer) {
+  std::vector<std::pair<std::string, at::Tensor>> buffers = {{"weights", parameters.arena().weights()}};
+  if (optimizer != nullptr)
+    for (auto& state : optimizer->state()) buffers.push_back(std::move(state));
+  std::vector<CheckpointTensor> tensors;
+  for (const auto& [kind, buffer] : buffers)
+    for (const ArenaSlot& slot : parameters.arena().slots())
+      tensors.push_back({kind + "/" + slot.name, slot.spec, buffer.narrow(0, slot.offset, slot.stored)});
+  return tensors;
+}
+
+TrainResult train(Environment& environment, Context& context, const Parameters& parameters, Optimizer& optimizer, TrainTask& task,
+                  const TrainConfig& config, const RunIdentity& identity, int64_t first_step, const std::function<bool()>& stop) {
+  return Trainer(environment, context, parameters, optimizer, task, config, identity).run(first_step, stop);
+}
+
+}  // namespace axonn

@@ -1,0 +1,153 @@
+#include "axonn/train/verification.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <memory>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/tensor.h>
+
+#include "axonn/core/philox.hpp"
+#include "axonn/layers/layout.hpp"
+#include "axonn/model/gpt_model.hpp"
+#include "axonn/train/optimizer.hpp"
+#include "axonn/train/schedule.hpp"
+
+namespace axonn {
+namespace {
+
+using at::Tensor;
+
+// Copies of what a run of steps left behind; tensors are this rank's ranges.
+struct Record {
+  std::vector<double> losses;
+  std::vector<double> norms;
+  std::vector<std::map<std::string, Tensor>> gradients;  // by step, before clipping
+  std::map<std::string, Tensor> weights;                 // after the last step
+};
+
+struct Rows {
+  Tensor ids;
+  Tensor targets;
+};
+
+Rows made_up_rows(const VerificationOptions& options, int64_t first, int64_t count) {
+  const int64_t sequence = options.model.sequence;
+  const Tensor tokens = at::empty({count, sequence + 1}, at::kLong);
+  int64_t* out = tokens.mutable_data_ptr<int64_t>();
+  const uint32_t stream = philox_stream("verification", "tokens");
+  for (int64_t row = 0; row < count; ++row)
+    for (int64_t i = 0; i <= sequence; ++i) {
+      const auto index = static_cast<uint64_t>((first + row) * (sequence + 1) + i);
+      out[row * (sequence + 1) + i] = philox(options.seed, index, 0, stream)[0] % static_cast<uint64_t>(options.model.vocabulary);
+    }
+  return {tokens.narrow(1, 0, sequence).contiguous(), tokens.narrow(1, 1, sequence).contiguous()};
+}
+
+std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& parameters, const VerificationOptions& options) {
+  if (options.optimizer == OptimizerKind::sgd) return std::make_unique<Sgd>(context, parameters, SgdOptions{.learning_rate = options.learning_rate});
+  return std::make_unique<AdamW>(context, parameters, AdamWOptions{.learning_rate = options.learning_rate});
+}
+
+Record run_steps(Context& context, const VerificationOptions& options) {
+  Gpt model(context, options.model);
+  const Parameters parameters = context.materialize(model, options.seed);
+  const auto optimizer = make_optimizer(context, parameters, options);
+  const int64_t a_forward = options.batch / options.micro_batches;
+  const BatchPlan plan = plan_batch(options.batch, a_forward / (int64_t{context.shape().z} * context.shape().data), context.shape(), context.at());
+  const auto count = static_cast<double>(options.batch * options.model.sequence);
+  Record record;
+  for (int step = 0; step < options.steps; ++step) {
+    auto work = context.begin_step();
+    double loss = 0;
+    for (int64_t j = 0; j < plan.micro_batches; ++j) {
+      const int64_t first = plan.first_sample(step, j);
+      const Rows rows = made_up_rows(options, first, plan.micro_batch);
+      context.set_samples({.seed = options.seed, .first = first});
+      const Tensor part = mean(model.loss_sum(rows.ids.to(context.options().device), rows.targets.to(context.options().device)), count, context);
+      part.backward();
+      loss += part.item<double>();
+    }
+    work.finish();
+    record.losses.push_back(loss);
+    auto& gradients = record.gradients.emplace_back();
+    for (const auto& parameter : parameters.list()) gradients[parameter.name()] = parameter.gradient().detach().clone();
+    record.norms.push_back(optimizer->step({.max_norm = options.max_norm}).gradient_norm);
+  }
+  for (const auto& parameter : parameters.list()) record.weights[parameter.name()] = parameter.shard().detach().clone();
+  return record;
+}
+
+// The elements of a whole tensor (flat) that the given rank stores.
+Tensor part_of(const Tensor& whole, const ArenaSlot& slot, const Context& context) {
+  Tensor part = at::empty({slot.range.size()}, whole.options()).zero_();
+  for (const Run& run : runs(slot.spec, context.shape(), context.at(), slot.range))
+    part.narrow(0, run.block_begin - slot.range.begin, run.size).copy_(whole.narrow(0, run.global_begin, run.size));
+  return part;
+}
+
+// Greatest |a - b| and |b| over the grid, of one tensor.
+double relative_difference(Environment& environment, const Tensor& mine, const Tensor& expected) {
+  double values[2] = {0, 0};
+  if (mine.numel() > 0) {
+    const Tensor a = mine.to(at::kCPU, at::kDouble), b = expected.to(at::kCPU, at::kDouble);
+    values[0] = (a - b).abs().max().item<double>();
+    values[1] = b.abs().max().item<double>();
+    if (std::isnan(values[0])) values[0] = std::numeric_limits<double>::infinity();
+  }
+  const Tensor greatest = at::tensor(at::ArrayRef<double>(values, 2), at::kDouble);
+  environment.world().all_reduce(greatest, ReduceOp::max).wait();
+  const double difference = greatest[0].item<double>(), size = greatest[1].item<double>();
+  return difference == 0 ? 0 : difference / size;
+}
+
+double relative(const std::vector<double>& mine, const std::vector<double>& expected) {
+  double worst = 0;
+  for (size_t i = 0; i < mine.size(); ++i) worst = std::max(worst, std::abs(mine[i] - expected[i]) / std::abs(expected[i]));
+  return worst;
+}
+
+}  // namespace
+
+bool Verification::passes() const { return std::ranges::all_of(differences, &Difference::passes); }
+
+double Verification::worst(std::string_view kind) const {
+  double result = 0;
+  for (const auto& difference : differences)
+    if (difference.what.starts_with(kind)) result = std::max(result, difference.relative);
+  return result;
+}
+
+Verification verify_gpt(Environment& environment, GridShape shape, const VerificationOptions& options) {
+  Context grid(environment, shape, {.dtype = options.dtype});
+  Context alone(environment, {}, {.dtype = options.dtype, .job_ranks = {environment.rank()}});
+  const Record mine = run_steps(grid, options), expected = run_steps(alone, options);
+
+  const bool fp64 = options.dtype == at::kDouble;
+  const double any = std::numeric_limits<double>::infinity();
+  const double gradient = fp64 ? 1e-12 : 1e-3, weight = !fp64 ? any : options.optimizer == OptimizerKind::sgd ? 1e-12 : 1e-10;
+  Verification result;
+  result.differences.push_back({"loss", relative(mine.losses, expected.losses), fp64 ? 1e-12 : 1e-5});
+  result.differences.push_back({"gradient norm", relative(mine.norms, expected.norms), gradient});
+
+  // How the grid lays out the parameters, for cutting the whole tensors.
+  Context plan = Context::plan(shape, {.dtype = options.dtype}, environment.rank());
+  Gpt planned(plan, options.model);
+  const Parameters parameters = plan.materialize(planned, options.seed);
+  for (const ArenaSlot& slot : parameters.arena().slots()) {
+    const auto difference = [&](const Tensor& a, const Tensor& whole) { return relative_difference(environment, a, part_of(whole, slot, plan)); };
+    double worst = 0;
+    for (size_t step = 0; step < mine.gradients.size(); ++step)
+      worst = std::max(worst, difference(mine.gradients[step].at(slot.name), expected.gradients[step].at(slot.name)));
+    result.differences.push_back({"gradient " + slot.name, worst, gradient});
+    result.differences.push_back({"weight " + slot.name, difference(mine.weights.at(slot.name), expected.weights.at(slot.name)), weight});
+  }
+  return result;
+}
+
+}  // namespace axonn
