@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -10,6 +11,14 @@
 #include "axonn/comm/communicator.hpp"
 
 namespace axonn {
+
+// What the progress engine of a rank has done so far; for tests and reports.
+struct EngineCounters {
+  int64_t polls = 0;
+  int64_t naps = 0;
+  int64_t wake_ups = 0;     // of its thread from sleep
+  int64_t allocations = 0;  // blocks taken from the system for operations and staging buffers; constant in steady state
+};
 
 // One process's place in its job, made once in main; owns start-up, the progress engine and finalisation. Start-up is chosen by what launched
 // the process: an MPI launcher (mpirun, srun --mpi=pmix) when MPI is built in, else RANK and WORLD_SIZE (TCP), else one rank alone. Asked for
@@ -36,6 +45,8 @@ class Environment {
 
   // Over all ranks of the job, on the CPU.
   Communicator& world();
+
+  EngineCounters engine_counters() const;
 
   // Ends the whole job: every process is gone within seconds, exit status not 0. Does not return.
   [[noreturn]] void abort(int exit_status) noexcept;

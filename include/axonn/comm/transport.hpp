@@ -7,7 +7,7 @@
 namespace axonn {
 
 // How bytes go from one rank of the job to another: MPI, threads of one process, TCP. The collectives are ours and stand on these calls.
-// One thread alone calls a transport (the progress engine's); nothing here blocks.
+// One thread at a time calls a transport, and one thread makes and destroys it (the progress engine sees to both); nothing here blocks.
 class Transport {
  public:
   using Ticket = uint64_t;  // a message on its way; valid until test() has answered true
@@ -22,6 +22,12 @@ class Transport {
   virtual Ticket send(int peer, uint32_t channel, const void* data, size_t bytes) = 0;
   virtual Ticket receive(int peer, uint32_t channel, void* data, size_t bytes) = 0;
   virtual bool test(Ticket ticket) = 0;
+
+  // Channels are numbered 0 .. largest_channel().
+  virtual uint32_t largest_channel() const { return 0x7FFFFFFF; }
+
+  // This rank gives up: an error is on its way. Others learn of it where the transport can tell them, and the destructor waits for nobody.
+  virtual void abandon() noexcept {}
 
   // Gives up on the whole job (every process ends soon, exit status not 0). For a rank that cannot go on while others wait for it.
   virtual void abort(int exit_status) noexcept = 0;

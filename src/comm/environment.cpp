@@ -1,0 +1,109 @@
+#include "axonn/comm/environment.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <numeric>
+#include <thread>
+
+#include "axonn/core/env.hpp"
+#include "axonn/core/log.hpp"
+#include "comm/environment_impl.hpp"
+#include "comm/nccl_communicator.hpp"
+#include "comm/ring_communicator.hpp"
+#include "comm/self_communicator.hpp"
+#include "comm/tcp_transport.hpp"
+
+namespace axonn {
+namespace {
+
+struct TcpLaunch {
+  int rank = 0;
+  int ranks = 1;
+  std::string address;
+  int port = 0;
+};
+
+std::optional<TcpLaunch> tcp_launch() {
+  const auto rank = env::get_int("RANK");
+  const auto ranks = env::get_int("WORLD_SIZE");
+  AXONN_CHECK(rank.has_value() == ranks.has_value(), "comm.environment", "RANK and WORLD_SIZE go together; only ",
+              rank ? "RANK" : "WORLD_SIZE", " is set");
+  if (!rank) return std::nullopt;
+  AXONN_CHECK(*ranks >= 1 && *rank >= 0 && *rank < *ranks, "comm.environment", "RANK must be in 0 .. WORLD_SIZE-1, got RANK=", *rank,
+              " and WORLD_SIZE=", *ranks);
+  return TcpLaunch{*rank, *ranks, env::get("MASTER_ADDR").value_or("127.0.0.1"), env::get_int("MASTER_PORT").value_or(29500)};
+}
+
+std::unique_ptr<Environment::Impl> start() {
+  auto impl = std::make_unique<Environment::Impl>();
+  if (launched_by_mpi()) {
+    impl->start([&] { return make_mpi_transport(impl->node); });
+  } else if (const auto launch = tcp_launch(); launch && launch->ranks > 1) {
+    impl->node = {.rank = env::get_int("LOCAL_RANK").value_or(launch->rank), .ranks = env::get_int("LOCAL_WORLD_SIZE").value_or(launch->ranks)};
+    impl->start([&] { return make_tcp_transport(launch->rank, launch->ranks, launch->address, launch->port); });
+  }
+  return impl;
+}
+
+Group whole_job(int rank, int ranks) {
+  Group group{.axes = {}, .ranks = std::vector<int>(static_cast<size_t>(ranks)), .index = rank};
+  std::iota(group.ranks.begin(), group.ranks.end(), 0);
+  return group;
+}
+
+}  // namespace
+
+void Environment::Impl::start(const ProgressEngine::MakeTransport& make_transport) {
+  const int seconds = env::get_int("AXONN_TIMEOUT_SECONDS").value_or(600);
+  AXONN_CHECK(seconds > 0, "comm.environment", "AXONN_TIMEOUT_SECONDS must be at least 1, got ", seconds);
+  engine = std::make_unique<ProgressEngine>(make_transport, ProgressEngine::Options{.timeout = std::chrono::seconds(seconds)});
+  engine->set_crowded(node.ranks > static_cast<int>(std::thread::hardware_concurrency()));
+  channels.emplace(engine->transport().largest_channel());
+}
+
+Environment::Environment() : Environment(axonn::start()) {}
+
+Environment::Environment(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {
+  impl_->exceptions_before = std::uncaught_exceptions();
+  impl_->world = communicator(whole_job(rank(), ranks()), "world");
+}
+
+Environment::~Environment() {
+  if (!impl_->engine) return;
+  if (std::uncaught_exceptions() > impl_->exceptions_before) {
+    impl_->engine->abandon();
+    return;
+  }
+  try {
+    impl_->world->barrier().wait();
+  } catch (const std::exception& error) {
+    log::error("the end of the job: ", error.what());
+  }
+}
+
+int Environment::rank() const { return impl_->rank(); }
+int Environment::ranks() const { return impl_->ranks(); }
+int Environment::local_rank() const { return impl_->node.rank; }
+int Environment::local_ranks() const { return impl_->node.ranks; }
+std::string_view Environment::transport() const { return impl_->engine ? impl_->engine->transport().name() : "self"; }
+EngineCounters Environment::engine_counters() const { return impl_->engine ? impl_->engine->counters() : EngineCounters{}; }
+Communicator& Environment::world() { return *impl_->world; }
+
+std::unique_ptr<Communicator> Environment::communicator(const Group& group, const std::string& name, c10::Device device) {
+  const auto member = [&](int r) { return r >= 0 && r < ranks(); };
+  AXONN_CHECK(std::ranges::all_of(group.ranks, member), "comm.communicator", "group '", name, "' names ranks outside this job of ", ranks());
+  AXONN_CHECK(group.index >= 0 && group.index < group.size() && group.ranks[static_cast<size_t>(group.index)] == rank(), "comm.communicator",
+              "group '", name, "' must hold this rank (", rank(), ") at its index ", group.index);
+  if (group.size() == 1) return std::make_unique<SelfCommunicator>(group, device);
+  auto on_cpu = std::make_unique<RingCommunicator>(*impl_->engine, impl_->channels->make(group, name));
+  if (device.is_cpu()) return on_cpu;
+  return make_nccl_communicator(group, name, device, *on_cpu);
+}
+
+void Environment::abort(int exit_status) noexcept {
+  if (impl_->engine) impl_->engine->abort(exit_status);
+  std::_Exit(exit_status);
+}
+
+}  // namespace axonn

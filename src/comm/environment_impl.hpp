@@ -1,0 +1,25 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "axonn/comm/environment.hpp"
+#include "comm/channel_registry.hpp"
+#include "comm/mpi_transport.hpp"
+#include "comm/progress_engine.hpp"
+
+namespace axonn {
+
+struct Environment::Impl {
+  NodePlace node;
+  std::unique_ptr<ProgressEngine> engine;  // none in a job of one process that nothing launched
+  std::optional<ChannelRegistry> channels;
+  std::unique_ptr<Communicator> world;
+  int exceptions_before = 0;
+
+  int rank() const { return engine ? engine->transport().rank() : 0; }
+  int ranks() const { return engine ? engine->transport().ranks() : 1; }
+  void start(const ProgressEngine::MakeTransport& make_transport);
+};
+
+}  // namespace axonn

@@ -1,0 +1,144 @@
+#include "comm/ring_communicator.hpp"
+
+#include "axonn/core/error.hpp"
+#include "comm/buffer_pool.hpp"
+#include "comm/call_checks.hpp"
+#include "comm/direct_collective.hpp"
+#include "comm/dissemination_barrier.hpp"
+#include "comm/point_to_point.hpp"
+#include "comm/ring_collective.hpp"
+
+namespace axonn {
+namespace {
+
+std::byte* bytes_of(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.data_ptr()); }
+
+// Where element 0 of the whole would be if `part` were its own place in it.
+std::byte* whole_of(const at::Tensor& part, const BlockLayout& layout, int index) {
+  return bytes_of(part) - layout.part_begin(index) * part.element_size();
+}
+
+}  // namespace
+
+RingCommunicator::RingCommunicator(ProgressEngine& engine, std::shared_ptr<Channel> channel, size_t direct_bytes)
+    : Communicator(channel->group),
+      engine_(engine),
+      channel_(std::move(channel)),
+      backend_(engine.transport().name()),
+      direct_bytes_(direct_bytes) {
+  for (const Priority priority : {Priority::high, Priority::normal, Priority::low}) {
+    auto& queue = queues_[static_cast<size_t>(priority)] = std::make_shared<OperationQueue>();
+    queue->priority = priority;
+  }
+}
+
+QueuedOperation::Call RingCommunicator::call(const char* collective, size_t bytes, const at::Tensor& input, const at::Tensor& output,
+                                             const CollectiveOptions& options) {
+  return {.collective = collective,
+          .channel = channel_,
+          .queue = queues_[static_cast<size_t>(options.priority)],
+          .pool = engine_.pool(),
+          .sequence = ++channel_->collectives,
+          .bytes = bytes,
+          .input = input,
+          .output = output,
+          .options = &options};
+}
+
+template <typename Operation, typename... Arguments>
+Request RingCommunicator::submit(QueuedOperation::Call call, Arguments&&... arguments) {
+  const PoolAllocator<Operation> allocator(engine_.pool());
+  auto operation = std::allocate_shared<Operation>(allocator, std::move(call), std::forward<Arguments>(arguments)...);
+  engine_.submit(operation);
+  return Request(std::move(operation));
+}
+
+Request RingCommunicator::submit_plan(QueuedOperation::Call call, CollectivePlan plan) {
+  const size_t bytes = plan.bytes(plan.layout.elements());
+  if (bytes <= direct_bytes_) return submit<DirectCollective>(std::move(call), std::move(plan));
+  return submit<RingCollective>(std::move(call), std::move(plan));
+}
+
+Request RingCommunicator::all_reduce(const at::Tensor& data, ReduceOp op, const CollectiveOptions& options) {
+  check_tensor(data, c10::kCPU, "comm.all_reduce");
+  AXONN_CHECK(options.arena_offset.value_or(0) >= 0, "comm.all_reduce", "arena_offset must not be negative, got ", *options.arena_offset);
+  auto layout = options.arena_offset ? BlockLayout::cyclic(size(), data.numel(), *options.arena_offset) : BlockLayout::equal(size(), data.numel());
+  return submit_plan(call("all-reduce", data.nbytes(), data, {}, options),
+                     {.layout = std::move(layout),
+                      .reduces = true,
+                      .gathers = true,
+                      .element_bytes = data.element_size(),
+                      .kernel = reduce_kernel(data.scalar_type(), op),
+                      .input = bytes_of(data),
+                      .output = bytes_of(data)});
+}
+
+Request RingCommunicator::reduce_scatter(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts, ReduceOp op,
+                                         const CollectiveOptions& options) {
+  check_tensor(input, c10::kCPU, "comm.reduce_scatter");
+  check_tensor(output, c10::kCPU, "comm.reduce_scatter");
+  auto layout = check_parts(input, output, counts, size(), rank(), "comm.reduce_scatter");
+  std::byte* const into = whole_of(output, layout, rank());
+  return submit_plan(call("reduce-scatter", input.nbytes(), input, output, options),
+                     {.layout = std::move(layout),
+                      .reduces = true,
+                      .element_bytes = input.element_size(),
+                      .kernel = reduce_kernel(input.scalar_type(), op),
+                      .input = bytes_of(input),
+                      .output = into});
+}
+
+Request RingCommunicator::all_gather(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts,
+                                     const CollectiveOptions& options) {
+  check_tensor(input, c10::kCPU, "comm.all_gather");
+  check_tensor(output, c10::kCPU, "comm.all_gather");
+  auto layout = check_parts(output, input, counts, size(), rank(), "comm.all_gather");
+  const std::byte* const from = whole_of(input, layout, rank());
+  return submit_plan(call("all-gather", output.nbytes(), input, output, options), {.layout = std::move(layout),
+                                                                                   .gathers = true,
+                                                                                   .element_bytes = input.element_size(),
+                                                                                   .input = from,
+                                                                                   .output = bytes_of(output)});
+}
+
+Request RingCommunicator::broadcast(const at::Tensor& data, int root, const CollectiveOptions& options) {
+  check_tensor(data, c10::kCPU, "comm.broadcast");
+  check_member(root, size(), "comm.broadcast");
+  return submit_plan(call("broadcast", data.nbytes(), data, {}, options), {.layout = BlockLayout::one_owner(size(), root, data.numel()),
+                                                                           .gathers = true,
+                                                                           .element_bytes = data.element_size(),
+                                                                           .input = bytes_of(data),
+                                                                           .output = bytes_of(data)});
+}
+
+Request RingCommunicator::reduce(const at::Tensor& data, int root, ReduceOp op, const CollectiveOptions& options) {
+  check_tensor(data, c10::kCPU, "comm.reduce");
+  check_member(root, size(), "comm.reduce");
+  return submit_plan(call("reduce", data.nbytes(), data, {}, options), {.layout = BlockLayout::one_owner(size(), root, data.numel()),
+                                                                        .reduces = true,
+                                                                        .element_bytes = data.element_size(),
+                                                                        .kernel = reduce_kernel(data.scalar_type(), op),
+                                                                        .input = bytes_of(data),
+                                                                        .output = bytes_of(data)});
+}
+
+Request RingCommunicator::send(const at::Tensor& data, int peer, const CollectiveOptions& options) {
+  check_tensor(data, c10::kCPU, "comm.send");
+  check_peer(peer, size(), rank(), "comm.send");
+  return submit<PointToPoint>(call("send", data.nbytes(), data, {}, options), PointToPoint::Direction::send, peer, bytes_of(data), data.nbytes());
+}
+
+Request RingCommunicator::receive(const at::Tensor& data, int peer, const CollectiveOptions& options) {
+  check_tensor(data, c10::kCPU, "comm.receive");
+  check_peer(peer, size(), rank(), "comm.receive");
+  return submit<PointToPoint>(call("receive", data.nbytes(), {}, data, options), PointToPoint::Direction::receive, peer, bytes_of(data),
+                              data.nbytes());
+}
+
+Request RingCommunicator::barrier(const CollectiveOptions& options) {
+  return submit<DisseminationBarrier>(call("barrier", 0, {}, {}, options));
+}
+
+Communicator::Counters RingCommunicator::counters() const { return {channel_->bytes_sent, channel_->collectives}; }
+
+}  // namespace axonn

@@ -1,0 +1,41 @@
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "axonn/core/error.hpp"
+#include "comm/environment_impl.hpp"
+#include "comm/local_transport.hpp"
+
+namespace axonn {
+
+void run_local(int ranks, const std::function<void(Environment&)>& body) {
+  AXONN_CHECK(ranks >= 1, "comm.run_local", "needs at least one rank, got ", ranks);
+  const auto hub = make_local_hub(ranks);
+  std::mutex mutex;
+  std::exception_ptr first_error;
+  const auto run_rank = [&](int rank) {
+    try {
+      auto impl = std::make_unique<Environment::Impl>();
+      impl->node = {.rank = rank, .ranks = ranks};
+      impl->start([&] { return make_local_transport(hub, rank); });
+      Environment environment(std::move(impl));
+      try {
+        body(environment);
+      } catch (...) {  // before the other ranks hear of it, so that theirs come second
+        const std::lock_guard lock(mutex);
+        if (!first_error) first_error = std::current_exception();
+        throw;
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!first_error) first_error = std::current_exception();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) threads.emplace_back(run_rank, rank);
+  for (std::thread& thread : threads) thread.join();
+  if (first_error) std::rethrow_exception(first_error);
+}
+
+}  // namespace axonn
