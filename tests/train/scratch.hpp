@@ -1,0 +1,69 @@
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "axonn/core/error.hpp"
+
+namespace axonn::test {
+
+// A directory of one test, removed at its end.
+class Scratch {
+ public:
+  Scratch() {
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    path_ = std::filesystem::temp_directory_path() / (std::string("axonn-") + test->name() + "-" + std::to_string(::getpid()));
+    std::filesystem::remove_all(path_);
+    std::filesystem::create_directories(path_);
+  }
+  ~Scratch() { std::filesystem::remove_all(path_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
+  const std::filesystem::path& path() const { return path_; }
+
+  std::string file(std::string_view name, std::string_view content) const {
+    const auto path = path_ / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary) << content;
+    return path.string();
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline std::string read(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// The sentence of the UserError that `action` throws; a failure of the test when it throws none.
+template <typename Action>
+std::string user_error(Action action) {
+  try {
+    action();
+  } catch (const UserError& error) {
+    return error.sentence();
+  }
+  ADD_FAILURE() << "no UserError";
+  return "";
+}
+
+}  // namespace axonn::test
+
+// EXPECT_USER_ERROR(load("missing"), "does not exist"): the statement throws a UserError whose sentence holds every text that follows.
+#define EXPECT_USER_ERROR(statement, ...)                                                                    \
+  do {                                                                                                       \
+    const std::string sentence_ = ::axonn::test::user_error([&] { (void)(statement); });                     \
+    const std::vector<std::string> parts_ = {__VA_ARGS__};                                                   \
+    for (const auto& part_ : parts_) EXPECT_NE(sentence_.find(part_), std::string::npos) << sentence_;       \
+  } while (false)
