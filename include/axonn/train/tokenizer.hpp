@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace axonn {
+
+enum class TokenizerKind : uint8_t { bytes, chars };
+std::string_view to_string(TokenizerKind kind);             // "bytes" "chars"
+TokenizerKind parse_tokenizer_kind(std::string_view name);  // UserError with the nearest name
+
+// Text to token numbers and back. A value; immutable.
+//   bytes: token = byte, 256 of them, any data.
+//   chars: the distinct UTF-8 code points of a text, in ascending order, are the vocabulary.
+class Tokenizer {
+ public:
+  static Tokenizer bytes();
+  static Tokenizer chars(std::string_view text);  // UserError when the text is empty or not UTF-8
+
+  TokenizerKind kind() const { return kind_; }
+  int64_t vocabulary_size() const;
+
+  // UserError that names a character outside the vocabulary, and its byte, line and column.
+  std::vector<int32_t> encode(std::string_view text) const;
+  std::string decode(std::span<const int32_t> tokens) const;  // UserError on a number outside the vocabulary
+
+  // Kept in checkpoints: {"kind": "chars", "vocabulary": "\n !..."}.
+  std::string to_json() const;
+  static Tokenizer from_json(std::string_view text);
+
+  bool operator==(const Tokenizer& other) const { return kind_ == other.kind_ && code_points_ == other.code_points_; }
+
+ private:
+  Tokenizer(TokenizerKind kind, std::vector<char32_t> code_points);
+
+  TokenizerKind kind_;
+  std::vector<char32_t> code_points_;  // by token; empty for bytes
+  std::unordered_map<char32_t, int32_t> token_of_;
+};
+
+// The offset of the first byte that is not part of valid UTF-8 (overlong forms and surrogates are not); nothing when all of it is.
+std::optional<size_t> first_invalid_utf8(std::string_view text);
+
+}  // namespace axonn
