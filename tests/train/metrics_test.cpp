@@ -1,0 +1,81 @@
+#include "axonn/train/metrics.hpp"
+
+#include <cmath>
+#include <sstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "train/scratch.hpp"
+
+namespace axonn {
+namespace {
+
+using test::Scratch;
+
+void write_steps(const std::filesystem::path& path, int64_t first, int64_t last, std::optional<int64_t> resumed = {}) {
+  MetricsWriter writer(path, resumed);
+  for (int64_t step = first; step <= last; ++step) writer.write({.step = step, .loss = 1.0 / static_cast<double>(step)});
+}
+
+std::vector<int64_t> steps_in(const std::filesystem::path& path) {
+  std::vector<int64_t> steps;
+  std::istringstream in(test::read(path));
+  for (std::string line; std::getline(in, line);) steps.push_back(nlohmann::json::parse(line)["step"]);
+  return steps;
+}
+
+TEST(Metrics, ALineHoldsEveryKeyThatWasMeasured) {
+  const StepMetrics metrics{
+      .step = 3,
+      .loss = 2.5,
+      .validation_loss = 2.25,
+      .gradient_norm = 0.5,
+      .learning_rate = 1e-3,
+      .tokens_per_second = 100,
+      .model_flops_per_second = 1e9,
+      .utilisation = 0.5,
+      .peak_memory_bytes = 4096,
+      .seconds = {
+          .step = 1, .data = 2, .forward = 3, .backward = 4, .communication_exposed = 5, .optimizer = 6, .checkpoint = 7, .validation = 8}};
+  EXPECT_EQ(
+      metrics.to_json(),
+      R"({"step":3,"loss":2.5,"validation_loss":2.25,"gradient_norm":0.5,"learning_rate":0.001,"tokens_per_second":100.0,)"
+      R"("model_flops_per_second":1000000000.0,"utilisation":0.5,"peak_memory_bytes":4096,"seconds":{"step":1.0,"data":2.0,"forward":3.0,)"
+      R"("backward":4.0,"communication_exposed":5.0,"optimizer":6.0,"checkpoint":7.0,"validation":8.0}})");
+}
+
+TEST(Metrics, WhatIsNotMeasuredIsLeftOutAndWhatIsNotFiniteIsNull) {
+  const auto line = nlohmann::json::parse(StepMetrics{.step = 1, .loss = std::nan("")}.to_json());
+  EXPECT_FALSE(line.contains("validation_loss"));
+  EXPECT_FALSE(line.contains("utilisation"));
+  EXPECT_TRUE(line["loss"].is_null());
+}
+
+TEST(Metrics, EveryLineIsInTheFileAtOnce) {
+  Scratch scratch;
+  MetricsWriter writer(scratch / "run/metrics.jsonl");
+  writer.write({.step = 1});
+  EXPECT_EQ(steps_in(scratch / "run/metrics.jsonl"), (std::vector<int64_t>{1}));
+}
+
+TEST(Metrics, ResumingCutsOffLaterStepsAndAHalfWrittenLine) {
+  Scratch scratch;
+  const auto path = scratch / "metrics.jsonl";
+  write_steps(path, 1, 5);
+  std::ofstream(path, std::ios::app) << R"({"step":6,"lo)";
+  write_steps(path, 4, 6, /*resumed=*/3);
+  EXPECT_EQ(steps_in(path), (std::vector<int64_t>{1, 2, 3, 4, 5, 6}));
+  write_steps(path, 1, 2, /*resumed=*/0);
+  EXPECT_EQ(steps_in(path), (std::vector<int64_t>{1, 2}));
+}
+
+TEST(Metrics, ANewRunDoesNotOverwriteAnother) {
+  Scratch scratch;
+  write_steps(scratch / "metrics.jsonl", 1, 2);
+  EXPECT_USER_ERROR(MetricsWriter(scratch / "metrics.jsonl"), "not overwritten");
+  EXPECT_EQ(steps_in(scratch / "metrics.jsonl").size(), 2u);
+}
+
+}  // namespace
+}  // namespace axonn
