@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <c10/core/ScalarType.h>
+
+// The public safetensors format: 8 bytes of header length (little-endian), a JSON header, the tensors' bytes. Any program that knows the
+// format reads what is written here.
+namespace axonn::safetensors {
+
+// "F64" "F32" "F16" "BF16" "I64" "I32" "I16" "I8" "U8" "BOOL". UserError for a type that has no such name, or the reverse.
+std::string_view dtype_name(c10::ScalarType type);
+c10::ScalarType scalar_type(std::string_view dtype);
+
+// A tensor to write: contiguous, row-major bytes that live until write() returns.
+struct View {
+  std::string name;
+  c10::ScalarType dtype = c10::ScalarType::Float;
+  std::vector<int64_t> shape;
+  std::span<const std::byte> data;
+};
+
+using Metadata = std::map<std::string, std::string>;
+
+struct Written {
+  int64_t bytes = 0;
+  uint64_t xxh64 = 0;  // of the whole file
+};
+
+// Writes the file and syncs it to the disk. The data starts at a multiple of 8 and wider types come first, so every tensor is aligned to
+// its element. UserError when a name occurs twice or the bytes do not agree with the shape; BackendError when the disk refuses.
+Written write(const std::filesystem::path& path, std::span<const View> tensors, const Metadata& metadata = {});
+
+// A file open for reading. Opening checks everything a reader relies on: the header lies within the file, every shape agrees with its
+// bytes, and the tensors cover the data exactly, without overlap. Otherwise, or when the file is cut short, a UserError that names it.
+class File {
+ public:
+  struct Entry {
+    std::string name;
+    c10::ScalarType dtype = c10::ScalarType::Float;
+    std::vector<int64_t> shape;
+    int64_t begin = 0;  // bytes from the start of the data
+    int64_t end = 0;
+    int64_t size_bytes() const { return end - begin; }
+  };
+
+  explicit File(std::filesystem::path path);
+  ~File();
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  const std::vector<Entry>& entries() const { return entries_; }  // in the order of their data
+  const Entry* find(std::string_view name) const;                 // nullptr: no such tensor
+  const Metadata& metadata() const { return metadata_; }
+  void read(const Entry& entry, std::span<std::byte> into) const;  // into.size() = entry.size_bytes()
+
+ private:
+  void parse_header(std::string_view header, int64_t data_bytes);
+  void read_at(int64_t offset, std::span<std::byte> into) const;
+
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  int64_t data_offset_ = 0;
+  std::vector<Entry> entries_;
+  Metadata metadata_;
+};
+
+}  // namespace axonn::safetensors
