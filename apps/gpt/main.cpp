@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include <CLI/CLI.hpp>
+#include <c10/util/Exception.h>
 
 #include <axonn/core/env.hpp>
 #include <axonn/core/error.hpp>
@@ -88,9 +89,11 @@ int run(CommandLine& line, axonn::Environment& environment) {
 }
 
 void print_error(const std::exception& error, bool verbose) {
-  const auto* ours = dynamic_cast<const axonn::Error*>(&error);
+  std::string text = error.what();
+  if (const auto* ours = dynamic_cast<const axonn::Error*>(&error); ours != nullptr && !verbose) text = ours->sentence();
+  if (const auto* torch = dynamic_cast<const c10::Error*>(&error); torch != nullptr && !verbose) text = torch->what_without_backtrace();
   std::fflush(stdout);
-  std::fprintf(stderr, "gpt: %s\n", ours != nullptr && !verbose ? ours->sentence().c_str() : error.what());
+  std::fprintf(stderr, "gpt: %s\n", text.c_str());
 }
 
 // Rank 0 speaks for all when every rank meets the same error; one that meets it alone waits a moment, then speaks and ends the job.

@@ -32,6 +32,20 @@ int rank_in_grid(const Environment& environment, const std::vector<int>& job_ran
   throw UserError("layers.context", detail::concatenate("rank ", environment.rank(), " makes a context whose job_ranks leave it out"));
 }
 
+// The sharded parameters of `module` and of what it holds, in the order of registration.
+void collect(torch::nn::Module& module, const std::string& prefix, std::vector<std::pair<std::string, ShardedParameter>>& named) {
+  for (const auto& plain : module.named_parameters(/*recurse=*/false))
+    throw UserError("layers.materialize", "parameter '" + prefix + plain.key() +
+                                              "' is a plain torch parameter, whose gradient no rank would sum; use an axonn layer in its place");
+  if (const auto* layer = dynamic_cast<const ShardedModule*>(&module))
+    for (const auto& [name, parameter] : layer->sharded_parameters()) {
+      AXONN_CHECK(!parameter.materialized(), "layers.materialize", "parameter '", prefix + name, "' has been materialized before as '",
+                  parameter.name(), "'");
+      named.emplace_back(prefix + name, parameter);
+    }
+  for (const auto& child : module.named_children()) collect(*child.value(), prefix + child.key() + ".", named);
+}
+
 }  // namespace
 
 Context::Context(Environment& environment, GridShape shape, ContextOptions options) {
@@ -70,18 +84,7 @@ Scheduler& Context::scheduler() {
 
 Parameters Context::materialize(torch::nn::Module& network, uint64_t seed) {
   std::vector<std::pair<std::string, ShardedParameter>> named;
-  for (const auto& item : network.named_modules("", /*include_self=*/true)) {
-    const std::string prefix = item.key().empty() ? "" : item.key() + ".";
-    for (const auto& plain : item.value()->named_parameters(/*recurse=*/false))
-      throw UserError("layers.materialize", "parameter '" + prefix + plain.key() +
-                                                "' is a plain torch parameter, whose gradient no rank would sum; use axonn's layer in its place, or freeze it as a buffer");
-    if (const auto* layer = dynamic_cast<const ShardedModule*>(item.value().get()))
-      for (const auto& [name, parameter] : layer->sharded_parameters()) {
-        AXONN_CHECK(!parameter.materialized(), "layers.materialize", "parameter '", prefix + name, "' has been materialized before as '",
-                    parameter.name(), "'");
-        named.emplace_back(prefix + name, parameter);
-      }
-  }
+  collect(network, "", named);
   AXONN_CHECK(!named.empty(), "layers.materialize", "the network has no axonn layer");
   return Parameters(std::move(named), grid(), rank(), options().dtype, options().device, seed, impl_->scheduler.get());
 }
