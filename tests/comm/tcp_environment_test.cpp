@@ -1,0 +1,81 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
+#include <gtest/gtest.h>
+
+#include "axonn/comm/environment.hpp"
+#include "axonn/core/error.hpp"
+
+namespace axonn {
+namespace {
+
+constexpr int kNamesRank2 = 9;
+constexpr int kOtherError = 8;
+
+// Runs `body` in processes that were told of each other by environment variables; answers their exit statuses (128 + signal).
+std::vector<int> in_processes(int ranks, const std::function<int(Environment&)>& body) {
+  const std::string port = std::to_string(20000 + ::getpid() % 10000);  // below the ports that the system hands out
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < ranks; ++rank) {
+    children.push_back(::fork());
+    if (children.back() != 0) continue;
+    ::setenv("RANK", std::to_string(rank).c_str(), 1);
+    ::setenv("WORLD_SIZE", std::to_string(ranks).c_str(), 1);
+    ::setenv("MASTER_ADDR", "localhost", 1);
+    ::setenv("MASTER_PORT", port.c_str(), 1);
+    try {
+      int status = 0;
+      {
+        Environment environment;
+        status = body(environment);
+      }
+      ::_exit(status);
+    } catch (const Error& error) {
+      ::_exit(error.sentence().find("rank 2") != std::string::npos ? kNamesRank2 : kOtherError);
+    }
+  }
+  std::vector<int> statuses;
+  for (const pid_t child : children) {
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    statuses.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+  }
+  return statuses;
+}
+
+TEST(TcpEnvironment, ProcessesToldByVariablesAreOneJob) {
+  const auto statuses = in_processes(3, [](Environment& environment) {
+    const auto data = at::full({100'003}, environment.rank() + 1, at::kDouble);
+    environment.world().all_reduce(data).wait();
+    const bool right = environment.transport() == "tcp" && environment.ranks() == 3 && at::equal(data, at::full_like(data, 6));
+    return right ? 0 : 1;
+  });
+  EXPECT_EQ(statuses, std::vector<int>(3, 0));
+}
+
+TEST(TcpEnvironment, RankThatIsKilledEndsTheOthersWithItsNumber) {
+  const auto statuses = in_processes(3, [](Environment& environment) {
+    const auto data = at::full({100'003}, 1, at::kDouble);
+    environment.world().all_reduce(data).wait();
+    if (environment.rank() == 2) ::raise(SIGKILL);
+    environment.world().all_reduce(data).wait();
+    return 0;
+  });
+  EXPECT_EQ(statuses[2], 128 + SIGKILL);
+  // Whoever notices first may be the one whom the other names.
+  for (const int rank : {0, 1}) EXPECT_TRUE(statuses[rank] == kNamesRank2 || statuses[rank] == kOtherError) << statuses[rank];
+  EXPECT_TRUE(statuses[0] == kNamesRank2 || statuses[1] == kNamesRank2) << statuses[0] << ' ' << statuses[1];
+}
+
+}  // namespace
+}  // namespace axonn
