@@ -12,6 +12,13 @@ PointToPoint::PointToPoint(Call call, Direction direction, int peer, std::byte* 
       bytes_(bytes),
       messages_((bytes + kMessageBytes - 1) / kMessageBytes) {}
 
+bool PointToPoint::passes(const QueuedOperation& earlier) const {
+  const auto* other = dynamic_cast<const PointToPoint*>(&earlier);
+  if (other == nullptr || (other->direction_ == direction_ && other->peer_ == peer_)) return false;
+  const bool both_read = direction_ == Direction::send && other->direction_ == Direction::send;
+  return both_read || data_ + bytes_ <= other->data_ || other->data_ + other->bytes_ <= data_;
+}
+
 QueuedOperation::Progress PointToPoint::poll(Transport& transport) {
   bool progressed = false;
   for (; posted_ < messages_ && posted_ - finished_ < kWindow; ++posted_) {

@@ -6,12 +6,14 @@
 
 namespace axonn {
 
-// A send or a receive, cut into messages so that a large one shows progress.
+// A send or a receive, cut into messages so that a large one shows progress. Ones with different peers or directions and separate buffers run side
+// by side, so that two ranks may both send first.
 class PointToPoint final : public QueuedOperation {
  public:
   enum class Direction : uint8_t { send, receive };
   PointToPoint(Call call, Direction direction, int peer, std::byte* data, size_t bytes);
   Progress poll(Transport& transport) override;
+  bool passes(const QueuedOperation& earlier) const override;
   int waits_for() const override { return job_rank(peer_); }
 
  private:

@@ -133,10 +133,9 @@ bool ProgressEngine::round() {
   for (auto& queues : busy_queues_) {
     bool progressed = false;
     for (size_t i = 0; i < queues.size();) {
-      const std::shared_ptr<OperationQueue> queue = queues[i];
-      progressed |= advance(queue);
+      progressed |= advance(*queues[i]);
       if (!error_.empty()) return true;
-      if (queue->head)
+      if (queues[i]->head)
         ++i;
       else
         queues.erase(queues.begin() + static_cast<ptrdiff_t>(i));
@@ -172,36 +171,54 @@ void ProgressEngine::admit() {
   admitted_.clear();
 }
 
-bool ProgressEngine::advance(const std::shared_ptr<OperationQueue>& queue) {
-  QueuedOperation& operation = *queue->head;
-  try {
-    if (!operation.started_) {
-      if (!operation.ready()) return false;
-      operation.started_ = true;
-      operation.last_progress_ = Clock::now();
+bool ProgressEngine::advance(OperationQueue& queue) {
+  bool progressed = false;
+  QueuedOperation* before = nullptr;
+  for (auto* link = &queue.head; *link;) {
+    QueuedOperation& operation = **link;
+    if (!operation.started_ && !may_start(queue, operation)) break;
+    const auto progress = poll(operation);
+    if (!error_.empty()) return true;
+    progressed |= progress != QueuedOperation::Progress::blocked;
+    if (progress == QueuedOperation::Progress::finished) {
+      const std::shared_ptr<QueuedOperation> finished = std::move(*link);
+      *link = std::move(finished->next_);
+      if (queue.tail == finished.get()) queue.tail = before;
+      --outstanding_;
+      finished->finish();
+    } else {
+      before = &operation;
+      link = &operation.next_;
     }
-    switch (operation.poll(*transport_)) {
-      case QueuedOperation::Progress::blocked: return false;
-      case QueuedOperation::Progress::made: operation.last_progress_ = Clock::now(); return true;
-      case QueuedOperation::Progress::finished: pop(*queue); return true;
-    }
-  } catch (const std::exception& error) {
-    fail_all(operation.description() + " failed: " + error.what());
   }
-  return true;
+  return progressed;
 }
 
-void ProgressEngine::pop(OperationQueue& queue) {
-  const std::shared_ptr<QueuedOperation> operation = std::move(queue.head);
-  queue.head = std::move(operation->next_);
-  --outstanding_;
-  operation->finish();
+bool ProgressEngine::may_start(const OperationQueue& queue, const QueuedOperation& operation) const {
+  for (const QueuedOperation* earlier = queue.head.get(); earlier != &operation; earlier = earlier->next_.get())
+    if (!operation.passes(*earlier)) return false;
+  return operation.ready();
+}
+
+QueuedOperation::Progress ProgressEngine::poll(QueuedOperation& operation) {
+  if (!operation.started_) {
+    operation.started_ = true;
+    operation.last_progress_ = Clock::now();
+  }
+  try {
+    const auto progress = operation.poll(*transport_);
+    if (progress == QueuedOperation::Progress::made) operation.last_progress_ = Clock::now();
+    return progress;
+  } catch (const std::exception& error) {
+    fail_all(operation.description() + " failed: " + error.what());
+    return QueuedOperation::Progress::blocked;
+  }
 }
 
 void ProgressEngine::check_timeouts() {
   const auto now = Clock::now();
   for (auto& queues : busy_queues_)
-    for (auto& queue : queues) {
+    for (const auto& queue : queues) {
       const QueuedOperation& operation = *queue->head;
       if (!operation.started_ || now - operation.last_progress_ < options_.timeout) continue;
       const std::string who = operation.waits_for() < 0 ? "" : detail::concatenate(" for rank ", operation.waits_for());

@@ -60,11 +60,12 @@ class ProgressEngine {
   bool sleep_while_idle();
   void wake();
 
-  // The three below hold poll_mutex_.
+  // Those below hold poll_mutex_.
   bool round();
-  bool advance(const std::shared_ptr<OperationQueue>& queue);
-  void pop(OperationQueue& queue);
   void admit();
+  bool advance(OperationQueue& queue);
+  bool may_start(const OperationQueue& queue, const QueuedOperation& operation) const;
+  QueuedOperation::Progress poll(QueuedOperation& operation);
   void check_timeouts();
   void fail_all(const std::string& error) noexcept;
 

@@ -60,6 +60,9 @@ class QueuedOperation : public Request::State {
   // Does what can be done now and comes back; never blocks.
   virtual Progress poll(Transport& transport) = 0;
 
+  // Whether this one may run beside an `earlier` one of its queue that is not finished, because nobody can tell the difference.
+  virtual bool passes(const QueuedOperation& /*earlier*/) const { return false; }
+
   // The rank of the job that it waits for, or -1.
   virtual int waits_for() const = 0;
 

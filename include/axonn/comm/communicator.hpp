@@ -56,6 +56,7 @@ class Communicator {
   virtual Request broadcast(const at::Tensor& data, int root, const CollectiveOptions& options = {}) = 0;
   // Only root's buffer holds the result; the others' hold unspecified values afterwards.
   virtual Request reduce(const at::Tensor& data, int root, ReduceOp op = ReduceOp::sum, const CollectiveOptions& options = {}) = 0;
+  // Two ranks may both send to each other first and receive then: that does not lock up.
   virtual Request send(const at::Tensor& data, int peer, const CollectiveOptions& options = {}) = 0;
   virtual Request receive(const at::Tensor& data, int peer, const CollectiveOptions& options = {}) = 0;
   virtual Request barrier(const CollectiveOptions& options = {}) = 0;

@@ -1,0 +1,105 @@
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+#include <gtest/gtest.h>
+
+#include "axonn/comm/environment.hpp"
+#include "axonn/core/error.hpp"
+
+namespace axonn {
+namespace {
+
+// The same misuse reads the same on one rank ("self") and on two.
+void expect_user_error(const std::function<void(Communicator&)>& call, const std::string& part) {
+  for (const int ranks : {1, 2})
+    run_local(ranks, [&](Environment& environment) {
+      try {
+        call(environment.world());
+        ADD_FAILURE() << "no error on " << ranks << " ranks; expected one with '" << part << "'";
+      } catch (const UserError& error) {
+        EXPECT_NE(error.sentence().find(part), std::string::npos) << error.sentence();
+      }
+    });
+}
+
+TEST(CallChecks, Dtype) {
+  expect_user_error([](Communicator& c) { c.all_reduce(at::empty({4}, at::kBool)); }, "got Bool");
+}
+
+TEST(CallChecks, Contiguity) {
+  expect_user_error([](Communicator& c) { c.all_reduce(at::empty({4, 4}, at::kFloat).t().narrow(0, 0, 2)); }, "must be contiguous");
+}
+
+TEST(CallChecks, UndefinedTensor) {
+  expect_user_error([](Communicator& c) { c.broadcast(at::Tensor(), 0); }, "undefined tensor");
+}
+
+TEST(CallChecks, Device) {
+  expect_user_error([](Communicator& c) { c.all_reduce(at::empty({4}, at::device(at::kMeta))); }, "takes tensors on cpu");
+}
+
+TEST(CallChecks, EqualPartsThatDoNotFit) {
+  expect_user_error([](Communicator& c) { c.reduce_scatter(at::empty({7}, at::kFloat), at::empty({3}, at::kFloat)); }, "equal parts, got 7");
+}
+
+TEST(CallChecks, OneCountARank) {
+  const std::vector<int64_t> counts = {1, 2, 3};
+  expect_user_error([&](Communicator& c) { c.all_gather(at::empty({1}, at::kFloat), at::empty({6}, at::kFloat), counts); }, "got 3 for");
+}
+
+TEST(CallChecks, CountsThatAddUp) {
+  expect_user_error(
+      [](Communicator& c) {
+        const std::vector<int64_t> counts(static_cast<size_t>(c.size()), 2);
+        c.reduce_scatter(at::empty({5}, at::kFloat), at::empty({2}, at::kFloat), counts);
+      },
+      "must add up to the whole's 5");
+}
+
+TEST(CallChecks, CountOfTheOwnPart) {
+  expect_user_error(
+      [](Communicator& c) {
+        const std::vector<int64_t> counts(static_cast<size_t>(c.size()), 2);
+        c.all_gather(at::empty({1}, at::kFloat), at::empty({2 * c.size()}, at::kFloat), counts);
+      },
+      "part has 1 elements");
+}
+
+TEST(CallChecks, OneDtype) {
+  expect_user_error([](Communicator& c) { c.all_gather(at::empty({1}, at::kFloat), at::empty({c.size()}, at::kInt)); }, "one dtype");
+}
+
+TEST(CallChecks, RootInTheGroup) {
+  expect_user_error([](Communicator& c) { c.reduce(at::empty({1}, at::kFloat), 2); }, "indices in the group");
+}
+
+TEST(CallChecks, PeerIsAnotherRank) {
+  expect_user_error([](Communicator& c) { c.send(at::empty({1}, at::kFloat), c.rank()); }, "with itself");
+}
+
+TEST(CallChecks, GroupHoldsThisRank) {
+  run_local(2, [](Environment& environment) {
+    EXPECT_THROW(environment.communicator({.axes = {}, .ranks = {0, 1}, .index = 1 - environment.rank()}, "wrong"), UserError);
+    EXPECT_THROW(environment.communicator({.axes = {}, .ranks = {0, 2}, .index = 0}, "outside"), UserError);
+  });
+}
+
+TEST(SelfCommunicator, CopiesAfterWhatItWasToldToWaitFor) {
+  run_local(2, [](Environment& environment) {
+    const auto alone = environment.communicator({.axes = {}, .ranks = {environment.rank()}, .index = 0}, "alone");
+    EXPECT_EQ(alone->backend(), "self");
+    const auto data = at::full({100'000}, 1.0, at::kFloat);
+    at::Tensor copy = at::empty_like(data);
+    const std::vector<Request> summed = {environment.world().all_reduce(data)};
+    const std::vector<Request> copied = {alone->all_gather(data, copy, {}, {.after = summed})};
+    environment.world().all_reduce(copy, ReduceOp::sum, {.after = copied}).wait();
+    EXPECT_EQ(copy[5].item<float>(), 4.0F);
+  });
+}
+
+}  // namespace
+}  // namespace axonn

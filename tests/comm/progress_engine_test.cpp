@@ -1,0 +1,155 @@
+#include <array>
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <ATen/ops/full.h>
+#include <gtest/gtest.h>
+
+#include "axonn/comm/environment.hpp"
+#include "axonn/core/error.hpp"
+
+namespace axonn {
+namespace {
+
+at::Tensor ones(int64_t elements) { return at::full({elements}, 1.0, at::kFloat); }
+
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const BackendError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+class Timeout {
+ public:
+  explicit Timeout(const char* seconds) { setenv("AXONN_TIMEOUT_SECONDS", seconds, 1); }
+  ~Timeout() { unsetenv("AXONN_TIMEOUT_SECONDS"); }
+};
+
+TEST(ProgressEngine, SleepsWhenNothingIsOutstanding) {
+  run_local(2, [](Environment& environment) {
+    environment.world().all_reduce(ones(100'000)).wait();
+    environment.world().barrier().wait();
+    const auto before = environment.engine_counters();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    const auto after = environment.engine_counters();
+    EXPECT_LE(after.polls - before.polls, 1);  // one that was under way
+    EXPECT_LE(after.naps - before.naps, 1);
+    EXPECT_LE(after.wake_ups - before.wake_ups, 1);
+  });
+}
+
+TEST(ProgressEngine, MovesWhileTheProgramComputes) {
+  run_local(2, [](Environment& environment) {
+    const auto data = ones(100'000);
+    const auto request = environment.world().all_reduce(data);
+    while (!request.done()) std::this_thread::yield();  // done() alone moves nothing
+    EXPECT_EQ(data[0].item<float>(), 2.0F);
+  });
+}
+
+TEST(ProgressEngine, BarrierWaitsForEverybody) {
+  std::atomic<int> arrived{0};
+  run_local(5, [&](Environment& environment) {
+    for (int round = 1; round <= 20; ++round) {
+      ++arrived;
+      environment.world().barrier().wait();
+      EXPECT_GE(arrived, 5 * round);
+      environment.world().barrier().wait();
+    }
+  });
+}
+
+// Rank 0 is late for the low queue; what is on the high one goes through all the same.
+TEST(ProgressEngine, HighPriorityPassesAnUnfinishedLowOne) {
+  run_local(3, [](Environment& environment) {
+    Communicator& world = environment.world();
+    const auto late = ones(50'000), urgent = ones(50'000);
+    Request low;
+    if (world.rank() != 0) low = world.all_reduce(late, ReduceOp::sum, {.priority = Priority::low});
+    world.all_reduce(urgent, ReduceOp::sum, {.priority = Priority::high}).wait();
+    EXPECT_FALSE(world.rank() != 0 && low.done());
+    world.barrier({.priority = Priority::high}).wait();
+    if (world.rank() == 0) low = world.all_reduce(late, ReduceOp::sum, {.priority = Priority::low});
+    low.wait();
+    EXPECT_EQ(late[7].item<float>(), 3.0F);
+  });
+}
+
+TEST(ProgressEngine, AfterHoldsBackUntilTheOtherQueueIsDone) {
+  std::barrier<> both(2);
+  run_local(2, [&](Environment& environment) {
+    Communicator& world = environment.world();
+    const auto first = ones(10), second = ones(10);
+    // Only rank 1 calls the first one now, so the second must not start there although rank 0 has called it.
+    std::vector<Request> low;
+    if (world.rank() == 1) low.push_back(world.all_reduce(first, ReduceOp::sum, {.priority = Priority::low}));
+    const auto high = world.all_reduce(second, ReduceOp::sum, {.priority = Priority::high, .after = low});
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_FALSE(high.done());
+    both.arrive_and_wait();
+    if (world.rank() == 0) low.push_back(world.all_reduce(first, ReduceOp::sum, {.priority = Priority::low}));
+    high.wait();
+    EXPECT_EQ(second[3].item<float>(), 2.0F);
+    low[0].wait();
+  });
+}
+
+TEST(ProgressEngine, WatchdogNamesTheCollectiveThatSomeoneNeverCalled) {
+  const Timeout timeout("1");
+  std::mutex mutex;
+  std::vector<std::string> errors;
+  const auto error = error_of([&] {
+    run_local(3, [&](Environment& environment) {
+      environment.world().barrier().wait();
+      if (environment.rank() == 1) {
+        std::this_thread::sleep_for(std::chrono::seconds(2));
+        return;
+      }
+      const auto request = environment.world().all_reduce(ones(250'000), ReduceOp::sum, {.tag = "h.3.mlp.up backward"});
+      const auto text = error_of([&] { request.wait(); });
+      const auto again = error_of([&] { environment.world().barrier().wait(); });
+      EXPECT_NE(again.find("earlier failure"), std::string::npos) << again;
+      const std::lock_guard lock(mutex);
+      errors.push_back(text);
+    });
+  });
+  for (const auto& text : errors) {
+    EXPECT_NE(text.find("all-reduce #2 of group 'world'"), std::string::npos) << text;
+    EXPECT_NE(text.find("1000000 bytes, tag 'h.3.mlp.up backward'"), std::string::npos) << text;
+  }
+  ASSERT_EQ(errors.size(), 2U);
+  EXPECT_TRUE(errors[0].find("made no progress for 1 s") != std::string::npos || errors[1].find("made no progress for 1 s") != std::string::npos)
+      << errors[0];
+}
+
+TEST(ProgressEngine, AnExceptionOnOneRankEndsTheWaitsOfTheOthers) {
+  try {
+    run_local(4, [](Environment& environment) {
+      AXONN_CHECK(environment.rank() != 2, "test.rank", "this rank cannot go on");
+      environment.world().all_reduce(ones(1000)).wait();
+    });
+    FAIL() << "no exception came out";
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.sentence(), "this rank cannot go on");
+  }
+}
+
+TEST(ProgressEngine, TwoRanksThatCallDifferentSizesFail) {
+  const auto error = error_of([] {
+    run_local(2, [](Environment& environment) { environment.world().all_reduce(ones(environment.rank() == 0 ? 10 : 20)).wait(); });
+  });
+  EXPECT_NE(error.find("the ranks call different collectives"), std::string::npos) << error;
+}
+
+}  // namespace
+}  // namespace axonn
