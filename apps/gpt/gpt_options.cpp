@@ -2,12 +2,14 @@
 
 #include <axonn/core/error.hpp>
 #include <axonn/perfmodel/gpt_presets.hpp>
+#include <axonn/train/verification.hpp>
 
 void GptOptions::become_small() {
   model = {.layers = 2, .hidden = 48, .heads = 12, .sequence = 16, .vocabulary = 101};
   dtype = at::kDouble;
   train.batch = 48;
   train.steps = 5;
+  train.learning_rate = axonn::VerificationOptions().learning_rate;
 }
 
 void GptOptions::bind(axonn::OptionTable& table) {

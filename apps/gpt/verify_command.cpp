@@ -10,6 +10,7 @@
 int run_verify(axonn::Environment& environment, const GptOptions& options, int64_t micro_batches) {
   axonn::VerificationOptions what{.model = options.model,
                                   .dtype = options.dtype,
+                                  .device = options.context().device,
                                   .optimizer = options.train.optimizer,
                                   .batch = options.train.batch,
                                   .micro_batches = micro_batches,
@@ -18,7 +19,8 @@ int run_verify(axonn::Environment& environment, const GptOptions& options, int64
                                   .max_norm = options.train.clip,
                                   .seed = static_cast<uint64_t>(options.train.seed)};
   if (what.model.vocabulary == 0) what.model.vocabulary = 256;
-  const axonn::Verification result = axonn::verify_gpt(environment, options.shape(), what);
+  axonn::check_shape(options.shape(), environment.ranks());
+  const axonn::Verification result = axonn::GptVerifier(environment, what).on(options.shape());
   if (environment.rank() == 0) {
     std::printf("gpt verify: %s (%d ranks, %s) against one rank, %s, %d steps, %lld micro-batches\n\n", options.shape().to_string().c_str(), environment.ranks(),
                 std::string(environment.transport()).c_str(), options.dtype == at::kDouble ? "fp64" : "fp32", what.steps, static_cast<long long>(micro_batches));

@@ -19,17 +19,20 @@
 #include "axonn/train/schedule.hpp"
 
 namespace axonn {
-namespace {
 
 using at::Tensor;
 
 // Copies of what a run of steps left behind; tensors are this rank's ranges.
-struct Record {
+struct GptVerifier::Record {
   std::vector<double> losses;
   std::vector<double> norms;
   std::vector<std::map<std::string, Tensor>> gradients;  // by step, before clipping
   std::map<std::string, Tensor> weights;                 // after the last step
+
+  static Record of(Context& context, const VerificationOptions& options);
 };
+
+namespace {
 
 struct Rows {
   Tensor ids;
@@ -54,7 +57,60 @@ std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& pa
   return std::make_unique<AdamW>(context, parameters, AdamWOptions{.learning_rate = options.learning_rate});
 }
 
-Record run_steps(Context& context, const VerificationOptions& options) {
+// The elements of a whole tensor (flat) that the given rank stores.
+Tensor part_of(const Tensor& whole, const ArenaSlot& slot, const Context& context) {
+  Tensor part = at::empty({slot.range.size()}, whole.options()).zero_();
+  for (const Run& run : runs(slot.spec, context.shape(), context.at(), slot.range))
+    part.narrow(0, run.block_begin - slot.range.begin, run.size).copy_(whole.narrow(0, run.global_begin, run.size));
+  return part;
+}
+
+// Greatest |a - b| and |b| of one tensor's part on this rank.
+struct Gap {
+  double difference = 0;
+  double size = 0;
+
+  void add(const Tensor& mine, const Tensor& expected) {
+    if (mine.numel() == 0) return;
+    const Tensor a = mine.to(at::kCPU, at::kDouble), b = expected.to(at::kCPU, at::kDouble);
+    const double gap = (a - b).abs().max().item<double>();
+    difference = std::max(difference, std::isnan(gap) ? std::numeric_limits<double>::infinity() : gap);
+    size = std::max(size, b.abs().max().item<double>());
+  }
+};
+
+// max|a - b| / max|b| over the grid, of every tensor at once.
+std::vector<double> relative(Environment& environment, const std::vector<Gap>& gaps) {
+  const Tensor greatest = at::empty({static_cast<int64_t>(gaps.size()), 2}, at::kDouble);
+  double* values = greatest.mutable_data_ptr<double>();
+  for (size_t i = 0; i < gaps.size(); ++i) {
+    values[2 * i] = gaps[i].difference;
+    values[2 * i + 1] = gaps[i].size;
+  }
+  environment.world().all_reduce(greatest, ReduceOp::max).wait();
+  std::vector<double> result;
+  for (size_t i = 0; i < gaps.size(); ++i) result.push_back(values[2 * i] == 0 ? 0 : values[2 * i] / values[2 * i + 1]);
+  return result;
+}
+
+double relative(const std::vector<double>& mine, const std::vector<double>& expected) {
+  double worst = 0;
+  for (size_t i = 0; i < mine.size(); ++i) worst = std::max(worst, std::abs(mine[i] - expected[i]) / std::abs(expected[i]));
+  return worst;
+}
+
+}  // namespace
+
+bool Verification::passes() const { return std::ranges::all_of(differences, &Difference::passes); }
+
+double Verification::worst(std::string_view kind) const {
+  double result = 0;
+  for (const auto& difference : differences)
+    if (difference.what.starts_with(kind)) result = std::max(result, difference.relative);
+  return result;
+}
+
+GptVerifier::Record GptVerifier::Record::of(Context& context, const VerificationOptions& options) {
   Gpt model(context, options.model);
   const Parameters parameters = context.materialize(model, options.seed);
   const auto optimizer = make_optimizer(context, parameters, options);
@@ -83,69 +139,42 @@ Record run_steps(Context& context, const VerificationOptions& options) {
   return record;
 }
 
-// The elements of a whole tensor (flat) that the given rank stores.
-Tensor part_of(const Tensor& whole, const ArenaSlot& slot, const Context& context) {
-  Tensor part = at::empty({slot.range.size()}, whole.options()).zero_();
-  for (const Run& run : runs(slot.spec, context.shape(), context.at(), slot.range))
-    part.narrow(0, run.block_begin - slot.range.begin, run.size).copy_(whole.narrow(0, run.global_begin, run.size));
-  return part;
+GptVerifier::GptVerifier(Environment& environment, const VerificationOptions& options) : environment_(environment), options_(options) {
+  Context alone(environment, {}, {.dtype = options.dtype, .device = options.device, .job_ranks = {environment.rank()}});
+  expected_ = std::make_unique<Record>(Record::of(alone, options));
 }
 
-// Greatest |a - b| and |b| over the grid, of one tensor.
-double relative_difference(Environment& environment, const Tensor& mine, const Tensor& expected) {
-  double values[2] = {0, 0};
-  if (mine.numel() > 0) {
-    const Tensor a = mine.to(at::kCPU, at::kDouble), b = expected.to(at::kCPU, at::kDouble);
-    values[0] = (a - b).abs().max().item<double>();
-    values[1] = b.abs().max().item<double>();
-    if (std::isnan(values[0])) values[0] = std::numeric_limits<double>::infinity();
-  }
-  const Tensor greatest = at::tensor(at::ArrayRef<double>(values, 2), at::kDouble);
-  environment.world().all_reduce(greatest, ReduceOp::max).wait();
-  const double difference = greatest[0].item<double>(), size = greatest[1].item<double>();
-  return difference == 0 ? 0 : difference / size;
-}
+GptVerifier::~GptVerifier() = default;
 
-double relative(const std::vector<double>& mine, const std::vector<double>& expected) {
-  double worst = 0;
-  for (size_t i = 0; i < mine.size(); ++i) worst = std::max(worst, std::abs(mine[i] - expected[i]) / std::abs(expected[i]));
-  return worst;
-}
-
-}  // namespace
-
-bool Verification::passes() const { return std::ranges::all_of(differences, &Difference::passes); }
-
-double Verification::worst(std::string_view kind) const {
-  double result = 0;
-  for (const auto& difference : differences)
-    if (difference.what.starts_with(kind)) result = std::max(result, difference.relative);
-  return result;
-}
-
-Verification verify_gpt(Environment& environment, GridShape shape, const VerificationOptions& options) {
-  Context grid(environment, shape, {.dtype = options.dtype});
-  Context alone(environment, {}, {.dtype = options.dtype, .job_ranks = {environment.rank()}});
-  const Record mine = run_steps(grid, options), expected = run_steps(alone, options);
-
-  const bool fp64 = options.dtype == at::kDouble;
-  const double any = std::numeric_limits<double>::infinity();
-  const double gradient = fp64 ? 1e-12 : 1e-3, weight = !fp64 ? any : options.optimizer == OptimizerKind::sgd ? 1e-12 : 1e-10;
-  Verification result;
-  result.differences.push_back({"loss", relative(mine.losses, expected.losses), fp64 ? 1e-12 : 1e-5});
-  result.differences.push_back({"gradient norm", relative(mine.norms, expected.norms), gradient});
+Verification GptVerifier::on(GridShape shape) {
+  Context grid(environment_, shape, {.dtype = options_.dtype, .device = options_.device});
+  const Record mine = Record::of(grid, options_);
 
   // How the grid lays out the parameters, for cutting the whole tensors.
-  Context plan = Context::plan(shape, {.dtype = options.dtype}, environment.rank());
-  Gpt planned(plan, options.model);
-  const Parameters parameters = plan.materialize(planned, options.seed);
-  for (const ArenaSlot& slot : parameters.arena().slots()) {
-    const auto difference = [&](const Tensor& a, const Tensor& whole) { return relative_difference(environment, a, part_of(whole, slot, plan)); };
-    double worst = 0;
+  Context plan = Context::plan(shape, {.dtype = options_.dtype}, environment_.rank());
+  Gpt planned(plan, options_.model);
+  const Parameters parameters = plan.materialize(planned, options_.seed);
+  const auto& slots = parameters.arena().slots();
+  std::vector<Gap> gaps(mine.gradients.size() * slots.size() + slots.size());  // gradients by step, then weights
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const auto part = [&](const std::map<std::string, Tensor>& whole) { return part_of(whole.at(slots[i].name), slots[i], plan); };
     for (size_t step = 0; step < mine.gradients.size(); ++step)
-      worst = std::max(worst, difference(mine.gradients[step].at(slot.name), expected.gradients[step].at(slot.name)));
-    result.differences.push_back({"gradient " + slot.name, worst, gradient});
-    result.differences.push_back({"weight " + slot.name, difference(mine.weights.at(slot.name), expected.weights.at(slot.name)), weight});
+      gaps[step * slots.size() + i].add(mine.gradients[step].at(slots[i].name), part(expected_->gradients[step]));
+    gaps[mine.gradients.size() * slots.size() + i].add(mine.weights.at(slots[i].name), part(expected_->weights));
+  }
+  const std::vector<double> differences = relative(environment_, gaps);
+
+  const bool fp64 = options_.dtype == at::kDouble;
+  const double any = std::numeric_limits<double>::infinity();
+  const double gradient = fp64 ? 1e-12 : 1e-3, weight = !fp64 ? any : options_.optimizer == OptimizerKind::sgd ? 1e-12 : 1e-10;
+  Verification result;
+  result.differences.push_back({"loss", relative(mine.losses, expected_->losses), fp64 ? 1e-12 : 1e-5});
+  result.differences.push_back({"gradient norm", relative(mine.norms, expected_->norms), gradient});
+  for (size_t i = 0; i < slots.size(); ++i) {
+    double worst = 0;
+    for (size_t step = 0; step < mine.gradients.size(); ++step) worst = std::max(worst, differences[step * slots.size() + i]);
+    result.differences.push_back({"gradient " + slots[i].name, worst, gradient});
+    result.differences.push_back({"weight " + slots[i].name, differences[mine.gradients.size() * slots.size() + i], weight});
   }
   return result;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,11 +15,12 @@ namespace axonn {
 struct VerificationOptions {
   GptConfig model;
   at::ScalarType dtype = at::kDouble;
+  c10::Device device = c10::kCPU;
   OptimizerKind optimizer = OptimizerKind::adamw;
   int64_t batch = 8;           // sequences a step over the grid
   int64_t micro_batches = 1;   // forwards a step
   int steps = 5;
-  double learning_rate = 1e-3;
+  double learning_rate = 1e-4;  // AdamW's first steps are sign-like and magnify rounding in tiny gradients by learning_rate / epsilon
   double max_norm = 1.0;
   uint64_t seed = 1;
 };
@@ -37,8 +39,22 @@ struct Verification {
   double worst(std::string_view kind) const;  // largest difference whose `what` starts with it
 };
 
-// Every rank of the job calls it with the same arguments. Each also runs the whole network by itself and compares the ranges that it stores, so
-// it takes the memory of one rank.
-Verification verify_gpt(Environment& environment, GridShape shape, const VerificationOptions& options);
+// Runs the network on one rank once, then on as many grids as are asked for. Every rank of the job makes it and calls on() with the same arguments;
+// each runs the whole network by itself and compares the ranges that it stores, so it takes the memory of one rank.
+class GptVerifier {
+ public:
+  GptVerifier(Environment& environment, const VerificationOptions& options);
+  ~GptVerifier();
+  GptVerifier(const GptVerifier&) = delete;
+  GptVerifier& operator=(const GptVerifier&) = delete;
+
+  Verification on(GridShape shape);
+
+ private:
+  struct Record;
+  Environment& environment_;
+  VerificationOptions options_;
+  std::unique_ptr<Record> expected_;
+};
 
 }  // namespace axonn

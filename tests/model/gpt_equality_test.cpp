@@ -1,0 +1,65 @@
+// Any grid gives the numbers of one rank: losses, gradients of every step, norms and weights, by section 8 of the design.
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+
+#include "axonn/train/verification.hpp"
+#include "support/rank_test.hpp"
+
+namespace axonn {
+namespace {
+
+// Every axis > 1 somewhere, alone and together; all 35 shapes of 16 ranks would take minutes.
+const std::vector<GridShape> kSomeOf16 = {{16, 1, 1, 1}, {1, 16, 1, 1}, {1, 1, 16, 1}, {1, 1, 1, 16}, {2, 2, 2, 2}, {4, 2, 2, 1}, {1, 2, 4, 2}};
+
+std::vector<GridShape> grids() {
+  const int ranks = test_environment().ranks();
+  return ranks == 16 ? kSomeOf16 : factorisations(ranks);
+}
+
+VerificationOptions options_of(double dropout, bool tied, int64_t micro_batches) {
+  VerificationOptions options;
+  // 48 features and 48 heads divide by every axis used here; 101 tokens divide by none of them.
+  options.model = {.layers = 2, .hidden = 48, .heads = 48, .sequence = 4, .vocabulary = 101, .tied_head = tied, .dropout = dropout};
+  options.batch = 144;
+  options.micro_batches = micro_batches;
+  return options;
+}
+
+void expect_equal_on_every_grid(const VerificationOptions& options) {
+  GptVerifier verifier(test_environment(), options);
+  for (const GridShape& shape : grids())
+    for (const auto& difference : verifier.on(shape).differences)
+      EXPECT_LE(difference.relative, difference.tolerance)
+          << difference.what << " on " << shape.to_string() << ", dropout " << options.model.dropout << (options.model.tied_head ? ", tied" : ", untied") << ", "
+          << options.micro_batches << " micro-batches";
+}
+
+// All combinations on few ranks (and everywhere under AXONN_TEST_EVERYTHING=1, the nightly run); on many ranks four that pair every two settings.
+bool takes_part(double dropout, bool tied, int64_t micro_batches) {
+  const bool even = ((dropout > 0) + tied + (micro_batches > 1)) % 2 == 0;
+  return even || test_environment().ranks() <= 4 || std::getenv("AXONN_TEST_EVERYTHING") != nullptr;
+}
+
+TEST(GptOnEveryGrid, EqualsOneRankInFp64UnderAdamW) {
+  for (const double dropout : {0.0, 0.2})
+    for (const bool tied : {false, true})
+      for (const int64_t micro_batches : {1, 3})
+        if (takes_part(dropout, tied, micro_batches)) expect_equal_on_every_grid(options_of(dropout, tied, micro_batches));
+}
+
+TEST(GptOnEveryGrid, EqualsOneRankInFp64UnderSgd) {
+  VerificationOptions options = options_of(0.1, true, 3);
+  options.optimizer = OptimizerKind::sgd;
+  options.learning_rate = 0.1;
+  expect_equal_on_every_grid(options);
+}
+
+TEST(GptOnEveryGrid, EqualsOneRankInFp32) {
+  VerificationOptions options = options_of(0, false, 1);
+  options.dtype = at::kFloat;
+  expect_equal_on_every_grid(options);
+}
+
+}  // namespace
+}  // namespace axonn
