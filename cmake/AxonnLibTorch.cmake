@@ -35,3 +35,30 @@ target_include_directories(axonn_libtorch SYSTEM INTERFACE
 target_link_libraries(axonn_libtorch INTERFACE
   ${AXONN_LIBTORCH}/lib/libtorch_cpu.so ${AXONN_LIBTORCH}/lib/libc10.so Threads::Threads)
 target_link_options(axonn_libtorch INTERFACE -Wl,--allow-shlib-undefined)
+
+if(NOT AXONN_WITH_CUDA)
+  return()
+endif()
+# NCCL and the CUDA runtime are those that LibTorch itself loads: beside a Python package, inside an archive's lib/, or the system's.
+find_program(CMAKE_CUDA_COMPILER nvcc PATHS /usr/local/cuda/bin)
+enable_language(CUDA)
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+set(CMAKE_CUDA_RUNTIME_LIBRARY None)
+find_package(CUDAToolkit REQUIRED)
+file(GLOB nccl_folders ${AXONN_LIBTORCH}/../nvidia/nccl)
+file(GLOB cuda_folders ${AXONN_LIBTORCH}/../nvidia/cu[0-9]* ${AXONN_LIBTORCH}/../nvidia/cuda_runtime)
+find_path(AXONN_NCCL_INCLUDE nccl.h HINTS ${nccl_folders} PATH_SUFFIXES include REQUIRED)
+find_library(AXONN_NCCL_LIBRARY NAMES libnccl.so.2 nccl HINTS ${nccl_folders} PATH_SUFFIXES lib REQUIRED)
+find_library(AXONN_CUDART_LIBRARY NAMES libcudart.so.${CUDAToolkit_VERSION_MAJOR} cudart HINTS ${cuda_folders} ${CUDAToolkit_LIBRARY_DIR}
+  PATH_SUFFIXES lib REQUIRED)
+mark_as_advanced(AXONN_NCCL_INCLUDE AXONN_NCCL_LIBRARY AXONN_CUDART_LIBRARY)
+
+# No symbol of libtorch_cuda is named by our code, it registers itself: a linker told --as-needed would leave it out.
+set(CMAKE_LINK_LIBRARY_USING_axonn_kept_SUPPORTED TRUE)
+set(CMAKE_LINK_LIBRARY_USING_axonn_kept "LINKER:--push-state,--no-as-needed" "<LINK_ITEM>" "LINKER:--pop-state")
+add_library(axonn_libtorch_cuda INTERFACE)
+target_include_directories(axonn_libtorch_cuda SYSTEM INTERFACE ${AXONN_NCCL_INCLUDE} ${CUDAToolkit_INCLUDE_DIRS})
+target_link_libraries(axonn_libtorch_cuda INTERFACE
+  axonn_libtorch $<LINK_LIBRARY:axonn_kept,${AXONN_LIBTORCH}/lib/libtorch_cuda.so> ${AXONN_LIBTORCH}/lib/libc10_cuda.so ${AXONN_NCCL_LIBRARY}
+  ${AXONN_CUDART_LIBRARY})

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include "axonn/comm/communicator.hpp"
+
+namespace axonn {
+
+// BackendError with NCCL's own text unless `result` is success. `comm` may be null.
+void check_nccl(ncclResult_t result, const char* call, ncclComm_t comm);
+
+ncclDataType_t nccl_type(const at::Tensor& tensor);
+
+// CUDA events of one device, handed out again and again: a steady state makes none.
+class EventPool {
+ public:
+  explicit EventPool(c10::DeviceIndex device) : device_(device) {}
+  ~EventPool();
+  EventPool(const EventPool&) = delete;
+  EventPool& operator=(const EventPool&) = delete;
+
+  std::shared_ptr<CUevent_st> take();  // comes back by itself; the pool outlives it
+
+ private:
+  const c10::DeviceIndex device_;
+  std::mutex mutex_;
+  std::vector<cudaEvent_t> free_;
+};
+
+// One NCCL communicator and one CUDA stream of its own: the collectives of a group at one priority, first in first out. Used by the thread that
+// computes (autograd's own during backward); made and destroyed by every rank of the group.
+class NcclQueue : public std::enable_shared_from_this<NcclQueue> {
+ public:
+  NcclQueue(const Group& group, std::string name, c10::Device device, Priority priority, const ncclUniqueId& id);
+  ~NcclQueue();
+  NcclQueue(const NcclQueue&) = delete;
+  NcclQueue& operator=(const NcclQueue&) = delete;
+
+  ncclComm_t comm() const { return comm_; }
+  cudaStream_t stream() const { return stream_.stream(); }
+  c10::Device device() const { return device_; }
+  const std::string& name() const { return name_; }
+  void check_running() const;  // BackendError when NCCL has met an error since
+
+  // What comes next starts after the work that is on the compute stream now, after `after`, and after the messages that wait to be sent.
+  void begin(std::span<const Request> after);
+  // Done when everything queued so far is; keeps the memory of `tensors` from being given to others before.
+  Request end(std::initializer_list<at::Tensor> tensors);
+
+  // A message is launched together with the next receive, else before whatever comes next, and at the latest when its request is waited for or
+  // dropped: launched alone, two ranks that send to each other first would wait for each other for ever.
+  Request send(const at::Tensor& data, int peer, std::span<const Request> after);
+  Request receive(const at::Tensor& data, int peer, std::span<const Request> after);
+  void launch_messages();
+
+ private:
+  struct Message {
+    at::Tensor data;
+    int peer = 0;
+    std::shared_ptr<CUevent_st> sent;
+  };
+  void follow(std::span<const Request> after);
+  void launch(const at::Tensor& received, int peer);
+
+  const std::string name_;
+  const c10::Device device_;
+  EventPool events_;
+  c10::cuda::CUDAStream stream_;
+  ncclComm_t comm_ = nullptr;
+  int exceptions_before_;
+  std::vector<Message> messages_;  // not launched yet
+};
+
+}  // namespace axonn
