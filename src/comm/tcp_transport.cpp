@@ -207,7 +207,7 @@ Transport::Ticket TcpTransport::receive(int rank, uint32_t channel, void* data, 
   }
   ++from.posted;
   const bool half_here = from.reads_body() && from.incoming.buffer.data != nullptr && from.incoming.header.channel == channel;
-  if (half_here && posted.empty()) {
+  if (half_here) {
     take_over(from, wanted);
   } else {
     posted.push_back(wanted);
