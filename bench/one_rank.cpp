@@ -1,0 +1,82 @@
+// What axonn's layers cost where there is nothing to share: one rank beside the same LibTorch calls by hand (one_rank_reference.cpp), steps taken
+// in turn, median of the ratios. Goal: at most 1.05.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <vector>
+
+#include <ATen/Parallel.h>
+#include <CLI/CLI.hpp>
+#include <torch/types.h>
+
+#include <axonn/axonn.hpp>
+
+#include "one_rank_reference.hpp"
+
+namespace {
+
+struct Size {
+  const char* name;
+  axonn::GptConfig config;
+  int64_t batch;
+};
+
+double seconds_of(const auto& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return (values[values.size() / 2] + values[(values.size() - 1) / 2]) / 2;
+}
+
+void measure(axonn::Environment& environment, const Size& size, int repetitions) {
+  axonn::Context context(environment, {});
+  axonn::Gpt model(context, size.config);
+  const auto parameters = context.materialize(model, 1);
+  axonn::AdamW optimizer(context, parameters, {.learning_rate = 1e-3});
+  OneRankReference reference(size.config);
+  const auto ids = torch::randint(size.config.vocabulary, {size.batch, size.config.sequence}, torch::kLong);
+  const auto targets = ids.roll(-1, 1);
+  const auto ours = [&] {
+    auto step = context.begin_step();
+    axonn::mean(model.loss_sum(ids, targets), static_cast<double>(ids.numel()), context).backward();
+    step.finish();
+    optimizer.step({.max_norm = 1.0});
+  };
+  const auto theirs = [&] { reference.step(ids, targets); };
+  std::vector<double> ours_seconds, theirs_seconds, ratios;
+  for (int i = -3; i < repetitions; ++i) {
+    const bool first = i % 2 == 0;  // who goes first alternates
+    const double a = first ? seconds_of(ours) : 0;
+    const double b = seconds_of(theirs);
+    const double c = first ? a : seconds_of(ours);
+    if (i < 0) continue;
+    ours_seconds.push_back(c);
+    theirs_seconds.push_back(b);
+    ratios.push_back(c / b);
+  }
+  std::printf("%-34s %10.1f ms %10.1f ms %10.3f\n", size.name, median(ours_seconds) * 1e3, median(theirs_seconds) * 1e3, median(ratios));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int repetitions = 20, threads = 1;
+  CLI::App app("axonn on one rank beside the same LibTorch calls by hand");
+  app.add_option("--repetitions", repetitions, "interleaved pairs of steps");
+  app.add_option("--threads", threads, "that compute");
+  CLI11_PARSE(app, argc, argv);
+  at::set_num_threads(threads);
+  axonn::Environment environment;
+  const Size sizes[] = {
+      {"4 layers, hidden 128, 16 x 128", {.layers = 4, .hidden = 128, .heads = 4, .sequence = 128, .vocabulary = 256}, 16},
+      {"6 layers, hidden 384, 4 x 256", {.layers = 6, .hidden = 384, .heads = 6, .sequence = 256, .vocabulary = 256}, 4},
+      {"4 layers, hidden 512, 2 x 256, 50257", {.layers = 4, .hidden = 512, .heads = 8, .sequence = 256, .vocabulary = 50257}, 2},
+  };
+  std::printf("%-34s %13s %13s %10s\n", "model", "axonn", "by hand", "ratio");
+  for (const Size& size : sizes) measure(environment, size, repetitions);
+  return 0;
+}

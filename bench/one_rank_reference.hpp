@@ -1,0 +1,20 @@
+#pragma once
+
+#include <memory>
+
+#include <ATen/core/Tensor.h>
+
+#include <axonn/model/gpt_config.hpp>
+
+// The same GPT step as axonn's on one rank, written by hand with the LibTorch calls that a careful user would make: what axonn's layers are
+// measured beside. AdamW on matrices and vectors apart, norm clipped at 1.
+class OneRankReference {
+ public:
+  explicit OneRankReference(const axonn::GptConfig& config);
+  ~OneRankReference();
+  double step(const at::Tensor& ids, const at::Tensor& targets);  // (batch, sequence) int64; returns the mean loss
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
