@@ -10,7 +10,7 @@ expect() { [ "$2" = "$3" ] || fail "$1: expected '$2', got '$3'"; }
 
 [ "$(id -u)" -eq 0 ] || skip "network namespaces need root"
 { command -v ip && command -v tc; } >/dev/null || skip "ip and tc (package iproute2) are missing"
-ip netns list | grep -q '^axonn-node' && skip "somebody's cluster is up; scripts/cluster down removes it"
+! ip link show axonn-bridge >/dev/null 2>&1 || skip "somebody's cluster is up; scripts/cluster down removes it"
 ip netns add axonn-try 2>/dev/null || skip "this container does not let root make network namespaces"
 ip netns del axonn-try
 
@@ -50,7 +50,7 @@ refused "2 hosts is up already" "$cluster" up --nodes 2 --rate $rate
 expect "ranks go to hosts in even blocks" "axonn-node0 axonn-node0 axonn-node1" "$("$cluster" run -n 3 -- hostname | sort | xargs)"
 expect "an MPI program runs over both" "3 ranks on 2 hosts, 0 wrong bytes" "$("$cluster" run -n 3 -- "$probe" 1000000)"
 # The rank on host 1 has sent a million bytes to each of the two on host 0 over its link, and the shaper has held some back.
-read -r sent held_back < <(tc -n axonn-node1 -s qdisc show dev eth0 | sed -n 's/.*Sent \([0-9]*\) .*overlimits \([0-9]*\) .*/\1 \2/p')
+read -r sent held_back < <(nsenter --net=/var/run/netns/axonn-node1 tc -s qdisc show dev eth0 | sed -n 's/.*Sent \([0-9]*\) .*overlimits \([0-9]*\) .*/\1 \2/p')
 [ "$sent" -ge 2000000 ] || fail "only $sent bytes went over the link of host 1"
 [ "$held_back" -gt 0 ] || fail "the link of host 1 is not shaped"
 status=0
