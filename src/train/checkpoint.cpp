@@ -171,10 +171,16 @@ void CheckpointWriter::remove_old(const CheckpointState& state) const {
   auto steps = checkpoints_in(options_.directory);
   std::erase_if(steps, [&](const CheckpointStep& step) { return step.step >= state.step || !is_of_run(step.directory, state.run); });
   for (size_t i = 0; i + static_cast<size_t>(options_.keep) - 1 < steps.size(); ++i) {
-    const fs::path going = with_suffix(steps[i].directory, ".partial");  // half removed, it is no checkpoint
-    fs::rename(steps[i].directory, going);
+    const fs::path going = options_.directory / (step_name(steps[i].step) + ".partial");  // half removed, it is no checkpoint
     fs::remove_all(going);
+    fs::rename(steps[i].directory, going);
   }
+  std::vector<fs::path> unfinished;  // those just renamed, and what killed runs left
+  for (const auto& entry : fs::directory_iterator(options_.directory)) {
+    const auto name = parse_step_name(entry.path().filename().string());
+    if (name && name->suffix == ".partial" && name->step <= state.step) unfinished.push_back(entry.path());
+  }
+  for (const fs::path& path : unfinished) fs::remove_all(path);
 }
 
 std::vector<CheckpointStep> checkpoints_in(const fs::path& run_directory) {

@@ -4,11 +4,14 @@
 #include <csignal>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <map>
+#include <optional>
 #include <thread>
 
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -256,26 +259,55 @@ TEST(Checkpoint, ARunThatDiesWhileSavingLeavesTheCheckpointBeforeIt) {
   EXPECT_FALSE(fs::exists(scratch / "step-000200.partial"));
 }
 
-TEST(Checkpoint, AKillAtAnyMomentLeavesAWholeCheckpoint) {
-  Scratch scratch;
-  save(scratch.path(), {}, state_at(1), 1);
-  for (int attempt = 0; attempt < 20; ++attempt) {
-    const pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      const CheckpointWriter writer(Grid({}), 0, {.directory = scratch.path(), .keep = 1, .barrier = [] {}});
-      const auto made = shards(tensors(), {}, {}, 0);
-      // Steps 1 and 2 in turn: saving one replaces it or removes the other.
-      for (int64_t step = 1;; step = 3 - step) writer.save(state_at(step), made);
-    }
-    ::usleep(static_cast<useconds_t>(1000 + attempt * 700));
-    ::kill(child, SIGKILL);
-    ::waitpid(child, nullptr, 0);
+constexpr int kNoTracing = 77;
+
+// A process that saves this step and is killed at its system call number `call`. The status it ended with; nothing when it was killed.
+std::optional<int> save_until(const fs::path& directory, int64_t step, int call) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) ::_exit(kNoTracing);
+    const auto made = shards(tensors(), {}, {}, 0);
+    ::raise(SIGSTOP);
+    CheckpointWriter(Grid({}), 0, {.directory = directory, .keep = 1, .barrier = [] {}}).save(state_at(step), made);
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  for (int stops = 0; stops < 2 * call && WIFSTOPPED(status); ++stops) {  // before and after each call
+    ::ptrace(PTRACE_SYSCALL, child, nullptr, nullptr);
+    ::waitpid(child, &status, 0);
+  }
+  if (!WIFSTOPPED(status)) return WEXITSTATUS(status);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, &status, 0);
+  return std::nullopt;
+}
+
+// Kills the save of `step` at every one of its system calls in turn, where step 1 is whole before.
+void kill_everywhere(int64_t step) {
+  for (int call = 1;; ++call) {
+    Scratch scratch;
+    save(scratch.path(), {}, state_at(1), 1);
+    const auto ended = save_until(scratch.path(), step, call);
+    if (ended == kNoTracing) GTEST_SKIP() << "this machine does not let a process trace its child";
     const CheckpointReader reader(scratch.path());
     reader.verify();
     expect_loads(reader, {});
+    ASSERT_FALSE(testing::Test::HasFailure()) << "killed at system call " << call;
+    if (ended) {
+      EXPECT_EQ(*ended, 0);
+      EXPECT_EQ(steps_in(scratch.path()), (std::vector<int64_t>{step}));
+      EXPECT_GT(call, 20);
+      return;
+    }
+    save(scratch.path(), {}, state_at(step), 1);  // what the kill left is in nobody's way, and goes
+    EXPECT_EQ(std::distance(fs::directory_iterator(scratch.path()), {}), 1) << "killed at system call " << call;
   }
 }
+
+TEST(Checkpoint, AKillAtAnySystemCallOfASaveLeavesAWholeCheckpoint) { kill_everywhere(2); }
+
+TEST(Checkpoint, AKillAtAnySystemCallOfAReplacementLeavesAWholeCheckpoint) { kill_everywhere(1); }
 
 TEST(Checkpoint, OldOnesGoOnlyAfterTheNewOneIsWhole) {
   Scratch scratch;
