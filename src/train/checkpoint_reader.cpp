@@ -30,7 +30,9 @@ struct Placed {
 };
 
 // A block keeps the order of the global tensor, so runs that ascend in one ascend in the other.
-void check_order(const std::vector<Placed>& placed) { AXONN_ASSERT(std::ranges::is_sorted(placed, {}, &Placed::global), "runs out of order"); }
+void check_order(const std::vector<Placed>& placed) {
+  AXONN_ASSERT(std::ranges::is_sorted(placed, {}, &Placed::global), "runs out of order");
+}
 
 // A piece in a file has no padding: its runs lie one after the other.
 std::vector<Placed> placed_in_file(const ShardSpec& spec, const GridShape& shape, const Coordinate& at, Range range) {
