@@ -7,6 +7,7 @@
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
 #include "axonn/layers/sharded_module.hpp"
+#include "layers/device_choice.hpp"
 
 namespace axonn {
 
@@ -53,6 +54,7 @@ Context::Context(Environment& environment, GridShape shape, ContextOptions optio
   AXONN_CHECK(options.dtype == at::kFloat || options.dtype == at::kDouble, "layers.context", "dtype must be fp32 or fp64, got ",
               c10::toString(options.dtype));
   const int rank = rank_in_grid(environment, options.job_ranks);
+  options.device = choose_device(options.device, environment.local_rank());
   impl_ = std::make_unique<Impl>(shape, std::move(options), rank);
   impl_->communicators = std::make_unique<Communicators>(environment, impl_->grid, rank, impl_->options.device, impl_->options.job_ranks);
   impl_->scheduler = std::make_unique<Scheduler>(*impl_->communicators, impl_->grid);

@@ -1,6 +1,7 @@
 #include "axonn/layers/embedding.hpp"
 
 #include <ATen/ops/embedding.h>
+#include <ATen/ops/embedding_dense_backward.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/where.h>
 
@@ -35,6 +36,11 @@ class EmbeddingOperation : public Operation {
   Tensor backward(const Tensor& grad_output /* (..., features/y) */, bool) override {
     const Tensor grad = elsewhere_.defined() ? grad_output.masked_fill(elsewhere_, 0) : grad_output;
     weight_.reduce([&](const Tensor& block, bool add) {
+      if (block.is_cuda()) {  // where index_add_ adds in any order
+        const Tensor sum = at::embedding_dense_backward(grad, ids_, block.size(0), /*padding_idx=*/-1, /*scale_grad_by_freq=*/false);
+        add ? block.add_(sum) : block.copy_(sum);
+        return;
+      }
       if (!add) block.zero_();
       block.index_add_(0, ids_.flatten(), rows_of(grad));
     });

@@ -61,8 +61,8 @@ class WholeNorm : public NormOperation {
 // Features split over an axis.
 class SplitNorm : public NormOperation {
  public:
-  SplitNorm(Context& context, ShardedParameter weight, ShardedParameter bias, const LayerNormOptions& options)
-      : NormOperation(std::move(weight), std::move(bias)), context_(context), options_(options) {}
+  SplitNorm(Context& context, ShardedParameter weight, ShardedParameter bias, const LayerNormOptions& options, Tensor shares)
+      : NormOperation(std::move(weight), std::move(bias)), context_(context), options_(options), shares_(std::move(shares)) {}
 
   Tensor forward(const Tensor& input) override {
     input_.keep(input);
@@ -86,16 +86,9 @@ class SplitNorm : public NormOperation {
  private:
   // Chan et al.: M2 = sum of the parts' M2 + sum of count * (mean of the part - mean)^2.
   void merge(const Tensor& means, const Tensor& variances) {
-    std::vector<double> shares;
-    Coordinate member = context_.at();
-    for (int i = 0; i < context_.shape()[options_.axis]; ++i) {
-      member[options_.axis] = i;
-      shares.push_back(static_cast<double>(Dim::split(options_.features, options_.axis).local_size(context_.shape(), member)) /
-                       static_cast<double>(options_.features));
-    }
     std::vector<int64_t> shape(static_cast<size_t>(means.dim()), 1);
     shape[0] = means.size(0);
-    const Tensor share = at::tensor(shares, at::kDouble).to(means.options()).view(shape);
+    const Tensor share = shares_.view(shape);
     mean_ = (means * share).sum(0);
     const Tensor variance = ((variances + (means - mean_).square_()) * share).sum(0);
     reciprocal_deviation_ = (variance + options_.epsilon).rsqrt_();
@@ -103,7 +96,20 @@ class SplitNorm : public NormOperation {
 
   Context& context_;
   LayerNormOptions options_;
+  Tensor shares_;
 };
+
+// The part of the features that each rank along the axis holds.
+Tensor shares_of_ranks(const Context& context, const LayerNormOptions& options) {
+  std::vector<double> shares;
+  Coordinate member = context.at();
+  for (int i = 0; i < context.shape()[options.axis]; ++i) {
+    member[options.axis] = i;
+    shares.push_back(static_cast<double>(Dim::split(options.features, options.axis).local_size(context.shape(), member)) /
+                     static_cast<double>(options.features));
+  }
+  return at::tensor(shares, at::kDouble);
+}
 
 }  // namespace
 
@@ -116,10 +122,12 @@ LayerNormImpl::LayerNormImpl(Context& context, LayerNormOptions options)
 Value LayerNormImpl::forward(const Value& input) {
   check_layout(input, options_.features, Layout::over(options_.axis), "layers.layer_norm");
   std::unique_ptr<Operation> operation;
-  if (context().shape()[options_.axis] == 1)
+  if (context().shape()[options_.axis] == 1) {
     operation = std::make_unique<WholeNorm>(weight_, bias_, options_.epsilon);
-  else
-    operation = std::make_unique<SplitNorm>(context(), weight_, bias_, options_);
+  } else {
+    if (!shares_.defined()) shares_ = shares_of_ranks(context(), options_).to(input.tensor.options());
+    operation = std::make_unique<SplitNorm>(context(), weight_, bias_, options_, shares_);
+  }
   return {record(std::move(operation), input.tensor, {&weight_, &bias_}), input.features, input.layout};
 }
 

@@ -21,13 +21,17 @@ namespace {
 // In pieces small enough that rounding does not grow with the size of the network, added in fp64.
 double sum_of_squares(const at::Tensor& flat) {
   constexpr int64_t kPiece = int64_t{1} << 16;
-  const int64_t piece = flat.is_cpu() ? kPiece : std::max<int64_t>(flat.numel(), 1);
   double total = 0;
-  for (int64_t begin = 0; begin < flat.numel(); begin += piece) {
-    const double norm = at::linalg_vector_norm(flat.narrow(0, begin, std::min(piece, flat.numel() - begin))).item<double>();
+  for (int64_t begin = 0; begin < flat.numel(); begin += kPiece) {
+    const double norm = at::linalg_vector_norm(flat.narrow(0, begin, std::min(kPiece, flat.numel() - begin))).item<double>();
     total += norm * norm;
   }
   return total;
+}
+
+// The same on a device: summed in fp64 there, and the host does not wait.
+at::Tensor device_sum_of_squares(const at::Tensor& flat) {
+  return at::linalg_vector_norm(flat, 2, at::OptionalIntArrayRef(), /*keepdim=*/false, at::kDouble).square_();
 }
 
 }  // namespace
@@ -53,9 +57,16 @@ Optimizer::Optimizer(Context& context, const Parameters& parameters, double lear
 }
 
 double Optimizer::gradient_norm(bool poisoned) {
+  const at::Tensor& gradients = arena_.gradients();
   double sum = poisoned ? std::numeric_limits<double>::quiet_NaN() : 0;
-  for (const Range& range : norm_ranges_) sum += sum_of_squares(arena_.gradients().narrow(0, range.begin, range.size()));
-  at::Tensor total = at::scalar_tensor(sum, at::kDouble).to(context_.options().device);
+  at::Tensor total;
+  if (gradients.is_cpu()) {
+    for (const Range& range : norm_ranges_) sum += sum_of_squares(gradients.narrow(0, range.begin, range.size()));
+    total = at::scalar_tensor(sum, at::kDouble);
+  } else {
+    total = at::scalar_tensor(sum, gradients.options().dtype(at::kDouble));
+    for (const Range& range : norm_ranges_) total.add_(device_sum_of_squares(gradients.narrow(0, range.begin, range.size())));
+  }
   total = context_.scheduler().all_reduce(std::move(total), {Axis::x, Axis::y, Axis::z}, "gradient norm").wait();
   return std::sqrt(total.item<double>());
 }

@@ -11,6 +11,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 
 #include "axonn/core/error.hpp"
@@ -21,6 +22,7 @@
 #include "axonn/train/progress.hpp"
 #include "axonn/train/replicas.hpp"
 #include "axonn/train/schedule.hpp"
+#include "train/device_memory.hpp"
 
 namespace axonn {
 namespace {
@@ -29,7 +31,8 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-int64_t peak_memory_bytes() {
+int64_t peak_memory_bytes(c10::Device device) {
+  if (device.is_cuda()) return peak_cuda_bytes(device);
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return int64_t{usage.ru_maxrss} * 1024;
@@ -61,8 +64,8 @@ class Trainer {
  private:
   bool lead() const { return context_.rank() == 0; }
   StepMetrics one_step(int64_t step);
-  void refuse_loss(int64_t step, const std::vector<double>& losses);
-  double forward_and_backward(int64_t step, StepMetrics& metrics, std::vector<double>& losses);
+  void refuse_loss(int64_t step, const at::Tensor& losses);
+  std::pair<at::Tensor, at::Tensor> forward_and_backward(int64_t step, StepMetrics& metrics);
   std::string save(int64_t steps_done);
   bool share(StepMetrics& metrics, bool stop);
   void announce() const;
@@ -81,9 +84,10 @@ class Trainer {
   std::string newest_checkpoint_;
 };
 
-double Trainer::forward_and_backward(int64_t step, StepMetrics& metrics, std::vector<double>& losses) {
+// The step's loss and this rank's sums by micro-batch, where tensors live: reading a number there would make the host wait for the device.
+std::pair<at::Tensor, at::Tensor> Trainer::forward_and_backward(int64_t step, StepMetrics& metrics) {
   const double count = static_cast<double>(plan_.batch * task_.tokens_per_sample());
-  double loss = 0;
+  std::vector<at::Tensor> parts, sums;
   for (int64_t j = 0; j < plan_.micro_batches; ++j) {
     const int64_t first = plan_.first_sample(step, j);
     context_.set_samples({.seed = static_cast<uint64_t>(config_.seed), .first = first});
@@ -94,42 +98,41 @@ double Trainer::forward_and_backward(int64_t step, StepMetrics& metrics, std::ve
     start = Clock::now();
     part.backward();
     metrics.seconds.backward += seconds_since(start);
-    losses.push_back(sum.item<double>());
-    loss += part.item<double>();
+    parts.push_back(part.detach());
+    sums.push_back(sum.detach());
   }
-  return loss;
+  return {at::stack(parts), at::stack(sums)};
 }
 
 StepMetrics Trainer::one_step(int64_t step) {
   const auto start = Clock::now();
   const LearningRate rate{.peak = config_.learning_rate, .end = config_.learning_rate_end, .warmup = config_.warmup, .steps = config_.steps};
   StepMetrics metrics{.step = step + 1, .learning_rate = rate.at(step)};
-  std::vector<double> losses;
   auto work = context_.begin_step();
-  metrics.loss = forward_and_backward(step, metrics, losses);
+  const auto [parts, sums] = forward_and_backward(step, metrics);
   work.finish();
+  metrics.loss = parts.to(at::kDouble).sum().item<double>();
   metrics.seconds.communication_exposed = context_.scheduler().waited_seconds();
 
   const auto update = Clock::now();
   const UpdateReport report = optimizer_.step({.max_norm = config_.clip, .learning_rate = metrics.learning_rate, .poisoned = !std::isfinite(metrics.loss)});
   metrics.seconds.optimizer = seconds_since(update);
   metrics.gradient_norm = report.gradient_norm;
-  if (!report.applied) refuse_loss(step, losses);
+  if (!report.applied) refuse_loss(step, sums.to(at::kCPU, at::kDouble));
 
   metrics.seconds.step = seconds_since(start);
   metrics.tokens_per_second = static_cast<double>(plan_.batch * task_.tokens_per_sample()) / metrics.seconds.step;
   metrics.model_flops_per_second = static_cast<double>(plan_.batch) * task_.flops_per_sample() / metrics.seconds.step;
   metrics.utilisation = metrics.model_flops_per_second / gemm_flops_;
-  metrics.peak_memory_bytes = peak_memory_bytes();
+  metrics.peak_memory_bytes = peak_memory_bytes(context_.options().device);
   return metrics;
 }
 
 // Every rank comes here when one of them does. Nothing has been updated.
-void Trainer::refuse_loss(int64_t step, const std::vector<double>& losses) {
-  const auto n = static_cast<int64_t>(losses.size());
-  const at::Tensor mine = at::empty({n}, at::kDouble), all = at::empty({n * everyone_.size()}, at::kDouble);
-  std::copy(losses.begin(), losses.end(), mine.mutable_data_ptr<double>());
-  everyone_.all_gather(mine, all).wait();
+void Trainer::refuse_loss(int64_t step, const at::Tensor& losses) {
+  const int64_t n = losses.numel();
+  const at::Tensor all = at::empty({n * everyone_.size()}, at::kDouble);
+  everyone_.all_gather(losses, all).wait();
   std::string where;
   for (int64_t i = 0; i < all.numel() && where.empty(); ++i)
     if (!std::isfinite(all.const_data_ptr<double>()[i]))

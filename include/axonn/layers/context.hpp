@@ -17,7 +17,7 @@ namespace axonn {
 
 struct ContextOptions {
   at::ScalarType dtype = at::kFloat;    // of weights, activations and gradients: fp64 or fp32
-  c10::Device device = c10::kCPU;
+  c10::Device device = c10::kCPU;       // c10::kCUDA without a number: this rank's, by its place on the node
   AxisOrder order = kDefaultOrder;
   Placement placement = {};
   std::vector<int> job_ranks = {};      // the ranks of the job that the grid spans; empty: all of them, and their number must be the grid's

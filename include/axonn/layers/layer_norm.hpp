@@ -25,6 +25,7 @@ class LayerNormImpl : public ShardedModule {
   LayerNormOptions options_;
   ShardedParameter weight_;
   ShardedParameter bias_;
+  at::Tensor shares_;  // of the features, by rank along the axis; on the device from the first forward on
 };
 
 class LayerNorm : public torch::nn::ModuleHolder<LayerNormImpl> {
