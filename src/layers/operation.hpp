@@ -5,6 +5,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <c10/util/accumulate.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
 #include "axonn/layers/context.hpp"
@@ -40,7 +41,10 @@ class Saved {
   torch::autograd::SavedVariable variable_;
 };
 
-// The last dim alone kept apart: (..., n) -> (rows, n).
-inline Tensor rows_of(const Tensor& tensor) { return tensor.reshape({-1, tensor.size(-1)}); }
+// The last dim alone kept apart: (..., n) -> (rows, n), also for n = 0.
+inline Tensor rows_of(const Tensor& tensor) {
+  const auto leading = tensor.sizes().slice(0, static_cast<size_t>(tensor.dim()) - 1);
+  return tensor.reshape({c10::multiply_integers(leading), tensor.size(-1)});
+}
 
 }  // namespace axonn

@@ -1,0 +1,140 @@
+// Embedding, positions, norm, attention and loss on every grid against LibTorch on the whole tensors.
+#include "axonn/layers/attention.hpp"
+#include "axonn/layers/cross_entropy.hpp"
+#include "axonn/layers/embedding.hpp"
+#include "axonn/layers/layer_norm.hpp"
+#include "layers/layer_fixture.hpp"
+
+namespace axonn {
+namespace {
+
+using namespace test;
+
+at::Tensor whole_ids(int64_t seed, at::IntArrayRef sizes, int64_t vocabulary) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(seed));
+  return at::randint(vocabulary, sizes, generator, at::TensorOptions().dtype(at::kLong));
+}
+
+TEST(EmbeddingOnEveryGrid, EqualsSerial) {
+  for (const GridShape& grid : every_grid())
+    for (const int64_t vocabulary : {16, 5, 21}) {
+      Context context = context_on(grid);
+      Embedding layer(context, {.vocabulary = vocabulary, .features = 10});
+      const Parameters parameters = context.materialize(*layer, 1);
+      const at::Tensor table = whole_tensor(1, {vocabulary, 10}).requires_grad_(), ids = whole_ids(2, {16, 3}, vocabulary), grad = whole_tensor(3, {16, 3, 10});
+      fill(context, parameters["weight"], table);
+      const at::Tensor output = at::embedding(table, ids);
+      output.backward(grad);
+      auto step = context.begin_step();
+      const Value mine = layer(my_rows(context, ids));
+      mine.tensor.backward(my_value(context, grad, mine.layout).tensor);
+      step.finish();
+      expect_near(mine.tensor.detach(), my_value(context, output.detach(), mine.layout).tensor, "embedding on " + grid.to_string());
+      expect_gradient(context, parameters["weight"], table.grad(), "embedding");
+    }
+}
+
+TEST(PositionsOnEveryGrid, EqualSerial) {
+  for (const GridShape& grid : every_grid()) {
+    Context context = context_on(grid);
+    Positions layer(context, {.length = 7, .features = 10});
+    const Parameters parameters = context.materialize(*layer, 1);
+    const at::Tensor table = whole_tensor(1, {7, 10}).requires_grad_(), input = whole_tensor(2, {16, 5, 10}), grad = whole_tensor(3, {16, 5, 10});
+    fill(context, parameters["weight"], table);
+    const at::Tensor output = input + table.narrow(0, 0, 5);
+    output.backward(grad);
+    auto step = context.begin_step();
+    const Value mine = layer(my_value(context, input, Layout::over(Axis::y)));
+    mine.tensor.backward(my_value(context, grad, mine.layout).tensor);
+    step.finish();
+    expect_near(mine.tensor.detach(), my_value(context, output.detach(), mine.layout).tensor, "positions on " + grid.to_string());
+    expect_gradient(context, parameters["weight"], table.grad(), "positions");
+  }
+}
+
+// A mean of 1000 would lose six digits in a sum of squares.
+TEST(LayerNormOnEveryGrid, EqualsSerialAlsoFarFromZero) {
+  for (const GridShape& grid : every_grid())
+    for (const double mean : {0.0, 1000.0})
+      for (const int64_t features : {24, 17}) {
+        Context context = context_on(grid);
+        LayerNorm layer(context, {.features = features});
+        const Parameters parameters = context.materialize(*layer, 1);
+        const at::Tensor weight = whole_tensor(1, {features}).requires_grad_(), bias = whole_tensor(2, {features}).requires_grad_();
+        fill(context, parameters["weight"], weight);
+        fill(context, parameters["bias"], bias);
+        const at::Tensor input = (whole_tensor(3, {16, 2, features}) + mean).requires_grad_(), grad = whole_tensor(4, {16, 2, features});
+        const at::Tensor output = at::layer_norm(input, {features}, weight, bias, 1e-5);
+        output.backward(grad);
+        Value mine = my_value(context, input.detach(), Layout::over(Axis::y));
+        mine.tensor.requires_grad_();
+        auto step = context.begin_step();
+        const Value result = layer(mine);
+        result.tensor.backward(my_value(context, grad, result.layout).tensor);
+        step.finish();
+        const std::string what = "norm on " + grid.to_string();
+        const double tolerance = mean == 0 ? 1e-12 : 1e-10;  // the input itself holds three digits less
+        EXPECT_LE((result.tensor.detach() - my_value(context, output.detach(), result.layout).tensor).abs().max().item<double>(), tolerance * 10) << what;
+        EXPECT_LE((mine.tensor.grad() - my_value(context, input.grad(), result.layout).tensor).abs().max().item<double>(), tolerance * 10) << what;
+        if (mean != 0) continue;
+        expect_gradient(context, parameters["weight"], weight.grad(), what);
+        expect_gradient(context, parameters["bias"], bias.grad(), what);
+      }
+}
+
+TEST(AttentionOnEveryGrid, EqualsSerial) {
+  for (const GridShape& grid : every_grid()) {
+    Context context = context_on(grid);
+    const int64_t heads = 24, features = 48;
+    if (heads % grid.x != 0) continue;
+    const at::Tensor qkv = whole_tensor(1, {16, 5, 3 * features}).requires_grad_(), grad = whole_tensor(2, {16, 5, features});
+    const auto parts = qkv.view({16, 5, 3, heads, features / heads}).unbind(2);
+    const at::Tensor output =
+        at::scaled_dot_product_attention(parts[0].transpose(1, 2), parts[1].transpose(1, 2), parts[2].transpose(1, 2), {}, 0.0, true).transpose(1, 2).reshape({16, 5, features});
+    output.backward(grad);
+    Value mine = my_value(context, qkv.detach(), Layout::over(Axis::x, {features, features, features}));
+    mine.tensor.requires_grad_();
+    const Value result = attention(context, mine, {.heads = heads});
+    result.tensor.backward(my_value(context, grad, result.layout).tensor);
+    expect_near(result.tensor.detach(), my_value(context, output.detach(), result.layout).tensor, "attention on " + grid.to_string());
+    expect_near(mine.tensor.grad(), my_value(context, qkv.grad(), mine.layout).tensor, "attention gradient on " + grid.to_string());
+  }
+}
+
+TEST(CrossEntropyOnEveryGrid, EqualsSerialWithPaddingAndIgnoredRows) {
+  for (const GridShape& grid : every_grid())
+    for (const int64_t vocabulary : {16, 21, 3}) {
+      Context context = context_on(grid);
+      const at::Tensor logits = (10 * whole_tensor(1, {16, 3, vocabulary})).requires_grad_(), targets = whole_ids(2, {16, 3}, vocabulary);
+      targets[5].fill_(kIgnoredTarget);
+      const at::Tensor expected = at::cross_entropy_loss(logits.flatten(0, 1), targets.flatten(), {}, at::Reduction::Mean, kIgnoredTarget);
+      expected.backward();
+      Value mine = my_value(context, logits.detach(), {.axis = Axis::x, .padded = true});
+      mine.tensor.requires_grad_();
+      const at::Tensor loss = mean(cross_entropy_sum(context, mine, my_rows(context, targets)), 15 * 3, context);
+      loss.backward();
+      EXPECT_NEAR(loss.item<double>() / expected.item<double>(), 1, 1e-13) << grid.to_string();
+      expect_near(mine.tensor.grad(), my_value(context, logits.grad(), mine.layout).tensor, "logits' gradient on " + grid.to_string());
+    }
+}
+
+TEST(RedistributeOnEveryGrid, CarriesValuesAndGradientsBetweenAllLayouts) {
+  const std::vector<Layout> layouts = {Layout::replicated(), Layout::over(Axis::x), Layout::over(Axis::y), Layout::over(Axis::x, {5, 6}), Layout::over(Axis::y, {2, 9}),
+                                       {.axis = Axis::x, .padded = true}};
+  for (const GridShape& grid : every_grid())
+    for (const Layout& from : layouts)
+      for (const Layout& to : layouts) {
+        Context context = context_on(grid);
+        const at::Tensor whole = whole_tensor(1, {16, 11}), grad = whole_tensor(2, {16, 11});
+        Value mine = my_value(context, whole, from);
+        mine.tensor.requires_grad_();
+        const Value result = redistribute(context, mine, to);
+        result.tensor.backward(my_value(context, grad, to).tensor);
+        const std::string what = from.to_string() + " -> " + to.to_string() + " on " + grid.to_string();
+        EXPECT_TRUE(result.tensor.detach().equal(my_value(context, whole, to).tensor)) << what;
+        EXPECT_TRUE(mine.tensor.grad().equal(my_value(context, grad, from).tensor)) << what;
+      }
+}
+
+}  // namespace
+}  // namespace axonn

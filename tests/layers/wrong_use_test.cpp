@@ -1,0 +1,99 @@
+// Wrong use ends with a sentence that says what to do.
+#include "axonn/core/error.hpp"
+#include "axonn/layers/attention.hpp"
+#include "axonn/layers/embedding.hpp"
+#include "axonn/layers/linear.hpp"
+#include "layers/layer_fixture.hpp"
+
+namespace axonn {
+namespace {
+
+using namespace test;
+
+template <typename Work>
+void expect_refusal(const Work& work, const std::string& words) {
+  try {
+    work();
+    ADD_FAILURE() << "no error; expected one with '" << words << "'";
+  } catch (const UserError& error) {
+    EXPECT_NE(error.sentence().find(words), std::string::npos) << error.sentence();
+  }
+}
+
+class WrongUse : public testing::Test {
+ protected:
+  Context context = context_on({.data = test_environment().ranks()});
+  Linear layer{context, {.in = 4, .out = 6}};
+  Parameters parameters = context.materialize(*layer, 1);
+  Value input = {at::ones({2, 4}, at::kDouble), 4, Layout::over(Axis::y)};
+};
+
+TEST_F(WrongUse, GridThatDoesNotFitTheJob) {
+  const int ranks = test_environment().ranks();
+  expect_refusal([&] { context_on({.x = ranks + 1}); }, "this job has " + std::to_string(ranks));
+}
+
+TEST_F(WrongUse, AnotherLayoutThanTheLayerNeeds) {
+  expect_refusal([&] { layer(Value{input.tensor, 4, Layout::over(Axis::x)}); }, "input is laid out 'over x', this layer needs 'over y'");
+}
+
+TEST_F(WrongUse, ForwardOutsideAStep) {
+  expect_refusal([&] { layer(input); }, "call context.begin_step() first");
+}
+
+TEST_F(WrongUse, StepBeforeTheLastIsFinished) {
+  context.begin_step();
+  expect_refusal([&] { context.begin_step(); }, "the step before has not been finished");
+}
+
+TEST_F(WrongUse, ParameterThatGetsNoGradient) {
+  auto step = context.begin_step();
+  expect_refusal([&] { step.finish(); }, "'weight' (never used)");
+}
+
+TEST_F(WrongUse, ForwardWithoutBackward) {
+  auto step = context.begin_step();
+  layer(input);
+  expect_refusal([&] { step.finish(); }, "'weight' (1 forward uses without a backward)");
+}
+
+TEST_F(WrongUse, BackwardAfterTheStep) {
+  auto step = context.begin_step();
+  layer(input).tensor.sum().backward();
+  const Value late = layer(input);
+  layer(input).tensor.sum().backward();
+  expect_refusal([&] { step.finish(); }, "without a backward");
+  expect_refusal([&] { late.tensor.sum().backward(); }, "backward must run inside the step of its forward");
+}
+
+TEST_F(WrongUse, MaterializedTwice) {
+  expect_refusal([&] { context.materialize(*layer, 1); }, "has been materialized before as 'weight'");
+}
+
+TEST_F(WrongUse, PlainTorchParameter) {
+  torch::nn::Module net;
+  net.register_parameter("gain", at::ones({3}));
+  expect_refusal([&] { context.materialize(net, 1); }, "'gain' is a plain torch parameter");
+}
+
+TEST_F(WrongUse, IdsOutsideTheVocabulary) {
+  Embedding table(context, {.vocabulary = 5, .features = 4});
+  context.materialize(*table, 1);
+  const at::NoGradGuard no_grad;
+  expect_refusal([&] { table(at::full({1, 2}, 5, at::kLong)); }, "ids must be in [0, 5), got 5 .. 5");
+}
+
+TEST_F(WrongUse, HeadsThatTheAxisDoesNotDivide) {
+  const Value qkv{at::ones({1, 2, 12}, at::kDouble), 12, Layout::over(Axis::x, {4, 4, 4})};
+  expect_refusal([&] { attention(context, qkv, {.heads = 3}); }, "features must divide by heads, got 4 features and 3 heads");
+}
+
+TEST_F(WrongUse, InputOverwrittenBeforeBackward) {
+  context.begin_step();
+  const Value result = layer(input);
+  input.tensor.add_(1);
+  EXPECT_THROW(result.tensor.sum().backward(), c10::Error);
+}
+
+}  // namespace
+}  // namespace axonn
