@@ -30,6 +30,9 @@ class BlockLayout {
   // Place in the buffer of the owner's first element (contiguous layouts only).
   int64_t part_begin(int owner) const { return begins_[owner]; }
 
+  // Differs, in all likelihood, when anything in the layout does.
+  uint32_t fingerprint() const;
+
   // True when the owner's elements [begin, begin + count) lie side by side; `place` then is the first one's in the buffer.
   bool contiguous(int owner, int64_t begin, int64_t count, int64_t& place) const;
 

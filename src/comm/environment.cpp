@@ -9,8 +9,8 @@
 #include "axonn/core/env.hpp"
 #include "axonn/core/log.hpp"
 #include "comm/environment_impl.hpp"
+#include "comm/host_communicator.hpp"
 #include "comm/nccl_communicator.hpp"
-#include "comm/ring_communicator.hpp"
 #include "comm/self_communicator.hpp"
 #include "comm/tcp_transport.hpp"
 
@@ -59,6 +59,7 @@ void Environment::Impl::start(const ProgressEngine::MakeTransport& make_transpor
   AXONN_CHECK(seconds > 0, "comm.environment", "AXONN_TIMEOUT_SECONDS must be at least 1, got ", seconds);
   engine = std::make_unique<ProgressEngine>(make_transport, ProgressEngine::Options{.timeout = std::chrono::seconds(seconds)});
   engine->set_crowded(node.ranks > static_cast<int>(std::thread::hardware_concurrency()));
+  if (env::get("AXONN_SHARED_MEMORY").value_or("1") != "0") node_memory = engine->transport().node_memory();
   channels.emplace(engine->transport().largest_channel());
 }
 
@@ -96,7 +97,7 @@ std::unique_ptr<Communicator> Environment::communicator(const Group& group, cons
   AXONN_CHECK(group.index >= 0 && group.index < group.size() && group.ranks[static_cast<size_t>(group.index)] == rank(), "comm.communicator",
               "group '", name, "' must hold this rank (", rank(), ") at its index ", group.index);
   if (group.size() == 1) return std::make_unique<SelfCommunicator>(group, device);
-  auto on_cpu = std::make_unique<RingCommunicator>(*impl_->engine, impl_->channels->make(group, name));
+  auto on_cpu = std::make_unique<HostCommunicator>(*impl_->engine, impl_->channels->make(group, name), impl_->node_memory);
   if (device.is_cpu()) return on_cpu;
   return make_nccl_communicator(group, name, device, *on_cpu);
 }

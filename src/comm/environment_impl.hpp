@@ -14,6 +14,7 @@ struct Environment::Impl {
   NodePlace node;
   std::unique_ptr<ProgressEngine> engine;  // none in a job of one process that nothing launched
   std::optional<ChannelRegistry> channels;
+  std::shared_ptr<NodeMemory> node_memory;
   std::unique_ptr<Communicator> world;
   int exceptions_before = 0;
 

@@ -1,4 +1,4 @@
-#include "comm/ring_communicator.hpp"
+#include "comm/host_communicator.hpp"
 
 #include "axonn/core/error.hpp"
 #include "comm/buffer_pool.hpp"
@@ -7,9 +7,13 @@
 #include "comm/dissemination_barrier.hpp"
 #include "comm/point_to_point.hpp"
 #include "comm/ring_collective.hpp"
+#include "comm/shared_collective.hpp"
 
 namespace axonn {
 namespace {
+
+// The largest message that goes directly instead of around the ring.
+constexpr size_t kDirectBytes = size_t{16} << 10;
 
 std::byte* bytes_of(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.data_ptr()); }
 
@@ -20,19 +24,16 @@ std::byte* whole_of(const at::Tensor& part, const BlockLayout& layout, int index
 
 }  // namespace
 
-RingCommunicator::RingCommunicator(ProgressEngine& engine, std::shared_ptr<Channel> channel, size_t direct_bytes)
-    : Communicator(channel->group),
-      engine_(engine),
-      channel_(std::move(channel)),
-      backend_(engine.transport().name()),
-      direct_bytes_(direct_bytes) {
+HostCommunicator::HostCommunicator(ProgressEngine& engine, std::shared_ptr<Channel> channel, std::shared_ptr<NodeMemory> memory)
+    : Communicator(channel->group), engine_(engine), channel_(std::move(channel)), backend_(engine.transport().name()) {
+  if (memory && memory->spans(group())) memory_ = std::move(memory);
   for (const Priority priority : {Priority::high, Priority::normal, Priority::low}) {
     auto& queue = queues_[static_cast<size_t>(priority)] = std::make_shared<OperationQueue>();
     queue->priority = priority;
   }
 }
 
-QueuedOperation::Call RingCommunicator::call(const char* collective, size_t bytes, const at::Tensor& input, const at::Tensor& output,
+QueuedOperation::Call HostCommunicator::call(const char* collective, size_t bytes, const at::Tensor& input, const at::Tensor& output,
                                              const CollectiveOptions& options) {
   return {.collective = collective,
           .channel = channel_,
@@ -46,25 +47,30 @@ QueuedOperation::Call RingCommunicator::call(const char* collective, size_t byte
 }
 
 template <typename Operation, typename... Arguments>
-Request RingCommunicator::submit(QueuedOperation::Call call, Arguments&&... arguments) {
+Request HostCommunicator::submit(QueuedOperation::Call call, Arguments&&... arguments) {
   const PoolAllocator<Operation> allocator(engine_.pool());
   auto operation = std::allocate_shared<Operation>(allocator, std::move(call), std::forward<Arguments>(arguments)...);
   engine_.submit(operation);
   return Request(std::move(operation));
 }
 
-Request RingCommunicator::submit_plan(QueuedOperation::Call call, CollectivePlan plan) {
-  const size_t bytes = plan.bytes(plan.layout.elements());
-  if (bytes <= direct_bytes_) return submit<DirectCollective>(std::move(call), std::move(plan));
+Request HostCommunicator::submit_plan(QueuedOperation::Call call, const CollectiveOptions& options, CollectivePlan plan) {
+  if (memory_) return submit<SharedCollective>(std::move(call), window(options.priority), std::move(plan));
+  if (plan.bytes(plan.layout.elements()) <= kDirectBytes) return submit<DirectCollective>(std::move(call), std::move(plan));
   return submit<RingCollective>(std::move(call), std::move(plan));
 }
 
-Request RingCommunicator::all_reduce(const at::Tensor& data, ReduceOp op, const CollectiveOptions& options) {
+const std::shared_ptr<SharedWindow>& HostCommunicator::window(Priority priority) {
+  auto& opened = windows_[static_cast<size_t>(priority)];
+  if (!opened) opened = std::make_shared<SharedWindow>(memory_, group(), channel_->ids[static_cast<size_t>(priority)]);
+  return opened;
+}
+
+Request HostCommunicator::all_reduce(const at::Tensor& data, ReduceOp op, const CollectiveOptions& options) {
   check_tensor(data, c10::kCPU, "comm.all_reduce");
   AXONN_CHECK(options.arena_offset.value_or(0) >= 0, "comm.all_reduce", "arena_offset must not be negative, got ", *options.arena_offset);
   auto layout = options.arena_offset ? BlockLayout::cyclic(size(), data.numel(), *options.arena_offset) : BlockLayout::equal(size(), data.numel());
-  return submit_plan(call("all-reduce", data.nbytes(), data, {}, options),
-                     {.layout = std::move(layout),
+  return submit_plan(call("all-reduce", data.nbytes(), data, {}, options), options, {.layout = std::move(layout),
                       .reduces = true,
                       .gathers = true,
                       .element_bytes = data.element_size(),
@@ -73,14 +79,13 @@ Request RingCommunicator::all_reduce(const at::Tensor& data, ReduceOp op, const 
                       .output = bytes_of(data)});
 }
 
-Request RingCommunicator::reduce_scatter(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts, ReduceOp op,
+Request HostCommunicator::reduce_scatter(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts, ReduceOp op,
                                          const CollectiveOptions& options) {
   check_tensor(input, c10::kCPU, "comm.reduce_scatter");
   check_tensor(output, c10::kCPU, "comm.reduce_scatter");
   auto layout = check_parts(input, output, counts, size(), rank(), "comm.reduce_scatter");
   std::byte* const into = whole_of(output, layout, rank());
-  return submit_plan(call("reduce-scatter", input.nbytes(), input, output, options),
-                     {.layout = std::move(layout),
+  return submit_plan(call("reduce-scatter", input.nbytes(), input, output, options), options, {.layout = std::move(layout),
                       .reduces = true,
                       .element_bytes = input.element_size(),
                       .kernel = reduce_kernel(input.scalar_type(), op),
@@ -88,33 +93,33 @@ Request RingCommunicator::reduce_scatter(const at::Tensor& input, const at::Tens
                       .output = into});
 }
 
-Request RingCommunicator::all_gather(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts,
+Request HostCommunicator::all_gather(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts,
                                      const CollectiveOptions& options) {
   check_tensor(input, c10::kCPU, "comm.all_gather");
   check_tensor(output, c10::kCPU, "comm.all_gather");
   auto layout = check_parts(output, input, counts, size(), rank(), "comm.all_gather");
   const std::byte* const from = whole_of(input, layout, rank());
-  return submit_plan(call("all-gather", output.nbytes(), input, output, options), {.layout = std::move(layout),
+  return submit_plan(call("all-gather", output.nbytes(), input, output, options), options, {.layout = std::move(layout),
                                                                                    .gathers = true,
                                                                                    .element_bytes = input.element_size(),
                                                                                    .input = from,
                                                                                    .output = bytes_of(output)});
 }
 
-Request RingCommunicator::broadcast(const at::Tensor& data, int root, const CollectiveOptions& options) {
+Request HostCommunicator::broadcast(const at::Tensor& data, int root, const CollectiveOptions& options) {
   check_tensor(data, c10::kCPU, "comm.broadcast");
   check_member(root, size(), "comm.broadcast");
-  return submit_plan(call("broadcast", data.nbytes(), data, {}, options), {.layout = BlockLayout::one_owner(size(), root, data.numel()),
+  return submit_plan(call("broadcast", data.nbytes(), data, {}, options), options, {.layout = BlockLayout::one_owner(size(), root, data.numel()),
                                                                            .gathers = true,
                                                                            .element_bytes = data.element_size(),
                                                                            .input = bytes_of(data),
                                                                            .output = bytes_of(data)});
 }
 
-Request RingCommunicator::reduce(const at::Tensor& data, int root, ReduceOp op, const CollectiveOptions& options) {
+Request HostCommunicator::reduce(const at::Tensor& data, int root, ReduceOp op, const CollectiveOptions& options) {
   check_tensor(data, c10::kCPU, "comm.reduce");
   check_member(root, size(), "comm.reduce");
-  return submit_plan(call("reduce", data.nbytes(), data, {}, options), {.layout = BlockLayout::one_owner(size(), root, data.numel()),
+  return submit_plan(call("reduce", data.nbytes(), data, {}, options), options, {.layout = BlockLayout::one_owner(size(), root, data.numel()),
                                                                         .reduces = true,
                                                                         .element_bytes = data.element_size(),
                                                                         .kernel = reduce_kernel(data.scalar_type(), op),
@@ -122,23 +127,26 @@ Request RingCommunicator::reduce(const at::Tensor& data, int root, ReduceOp op, 
                                                                         .output = bytes_of(data)});
 }
 
-Request RingCommunicator::send(const at::Tensor& data, int peer, const CollectiveOptions& options) {
+Request HostCommunicator::send(const at::Tensor& data, int peer, const CollectiveOptions& options) {
   check_tensor(data, c10::kCPU, "comm.send");
   check_peer(peer, size(), rank(), "comm.send");
   return submit<PointToPoint>(call("send", data.nbytes(), data, {}, options), PointToPoint::Direction::send, peer, bytes_of(data), data.nbytes());
 }
 
-Request RingCommunicator::receive(const at::Tensor& data, int peer, const CollectiveOptions& options) {
+Request HostCommunicator::receive(const at::Tensor& data, int peer, const CollectiveOptions& options) {
   check_tensor(data, c10::kCPU, "comm.receive");
   check_peer(peer, size(), rank(), "comm.receive");
   return submit<PointToPoint>(call("receive", data.nbytes(), {}, data, options), PointToPoint::Direction::receive, peer, bytes_of(data),
                               data.nbytes());
 }
 
-Request RingCommunicator::barrier(const CollectiveOptions& options) {
+Request HostCommunicator::barrier(const CollectiveOptions& options) {
+  if (memory_)
+    return submit<SharedCollective>(call("barrier", 0, {}, {}, options), window(options.priority),
+                                    CollectivePlan{.layout = BlockLayout::equal(size(), 0)}, /*barrier=*/true);
   return submit<DisseminationBarrier>(call("barrier", 0, {}, {}, options));
 }
 
-Communicator::Counters RingCommunicator::counters() const { return {channel_->bytes_sent, channel_->collectives}; }
+Communicator::Counters HostCommunicator::counters() const { return {channel_->bytes_sent, channel_->collectives}; }
 
 }  // namespace axonn

@@ -7,18 +7,19 @@
 
 #include "axonn/comm/communicator.hpp"
 #include "comm/collective_plan.hpp"
+#include "comm/node_memory.hpp"
 #include "comm/progress_engine.hpp"
 #include "comm/queued_operation.hpp"
+#include "comm/shared_window.hpp"
 
 namespace axonn {
 
-// Collectives of our own on any transport, for groups of two ranks and more and tensors on the CPU. One queue a priority.
-class RingCommunicator final : public Communicator {
+// Collectives of our own for groups of two ranks and more and tensors on the CPU, with one queue a priority: through shared memory when all ranks of the
+// group are on one node, else as messages of the transport.
+class HostCommunicator final : public Communicator {
  public:
-  // The largest message that goes directly (DirectCollective) instead of around the ring; the tests set it to see both give the same bits.
-  static constexpr size_t kDirectBytes = size_t{16} << 10;
-
-  RingCommunicator(ProgressEngine& engine, std::shared_ptr<Channel> channel, size_t direct_bytes = kDirectBytes);
+  // `memory` may be null: messages then.
+  HostCommunicator(ProgressEngine& engine, std::shared_ptr<Channel> channel, std::shared_ptr<NodeMemory> memory);
 
   std::string_view backend() const override { return backend_; }
   Request all_reduce(const at::Tensor& data, ReduceOp op, const CollectiveOptions& options) override;
@@ -38,13 +39,15 @@ class RingCommunicator final : public Communicator {
                              const CollectiveOptions& options);
   template <typename Operation, typename... Arguments>
   Request submit(QueuedOperation::Call call, Arguments&&... arguments);
-  Request submit_plan(QueuedOperation::Call call, CollectivePlan plan);
+  Request submit_plan(QueuedOperation::Call call, const CollectiveOptions& options, CollectivePlan plan);
+  const std::shared_ptr<SharedWindow>& window(Priority priority);
 
   ProgressEngine& engine_;
   std::shared_ptr<Channel> channel_;
   std::array<std::shared_ptr<OperationQueue>, 3> queues_;
+  std::shared_ptr<NodeMemory> memory_;                       // null: messages
+  std::array<std::shared_ptr<SharedWindow>, 3> windows_;  // opened at first use
   const std::string backend_;
-  const size_t direct_bytes_;
 };
 
 }  // namespace axonn

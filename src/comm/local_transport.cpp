@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "axonn/core/error.hpp"
+#include "comm/node_memory.hpp"
 
 namespace axonn {
 
@@ -34,9 +35,12 @@ class LocalHub {
     std::map<std::pair<int, uint32_t>, Lane> lanes;
   };
 
-  explicit LocalHub(int ranks) : mailboxes(static_cast<size_t>(ranks)) {}
+  explicit LocalHub(int ranks) : mailboxes(static_cast<size_t>(ranks)) {
+    for (int rank = 0; rank < ranks; ++rank) regions.push_back(map_region());
+  }
 
-  std::vector<Mailbox> mailboxes;  // by receiver
+  std::vector<Mailbox> mailboxes;                   // by receiver
+  std::vector<std::shared_ptr<std::byte>> regions;  // by rank
   std::atomic<int> lost_rank{-1};  // one that gave up
 };
 
@@ -49,6 +53,12 @@ class LocalTransport final : public Transport {
   std::string_view name() const override { return "local"; }
   int rank() const override { return rank_; }
   int ranks() const override { return static_cast<int>(hub_->mailboxes.size()); }
+
+  std::shared_ptr<NodeMemory> node_memory() const override {
+    std::vector<NodeMemory::Member> members;
+    for (int rank = 0; rank < ranks(); ++rank) members.push_back({rank, hub_->regions[static_cast<size_t>(rank)].get()});
+    return std::make_shared<NodeMemory>(rank_, std::move(members), hub_);
+  }
 
   Ticket send(int peer, uint32_t channel, const void* data, size_t bytes) override {
     auto taken = std::make_shared<std::atomic<bool>>(false);
@@ -66,13 +76,14 @@ class LocalTransport final : public Transport {
 
   bool test(Ticket ticket) override {
     Pending& pending = pending_.at(ticket);
-    if (!(pending.taken ? pending.taken->load(std::memory_order_acquire) : take(pending))) {
-      const int lost = hub_->lost_rank;
-      if (lost >= 0) throw BackendError("comm.local", detail::concatenate("rank ", lost, " gave up on the job"));
-      return false;
-    }
+    if (!(pending.taken ? pending.taken->load(std::memory_order_acquire) : take(pending))) return false;
     pending_.erase(ticket);
     return true;
+  }
+
+  void check_others() override {
+    const int lost = hub_->lost_rank;
+    if (lost >= 0) throw BackendError("comm.local", detail::concatenate("rank ", lost, " gave up on the job"));
   }
 
   void abort(int exit_status) noexcept override { std::_Exit(exit_status); }

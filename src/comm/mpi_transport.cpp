@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,8 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
+#include "comm/node_memory.hpp"
+#include "comm/shared_region.hpp"
 
 namespace axonn {
 namespace {
@@ -20,6 +23,39 @@ void check(int code, const char* call) {
   MPI_Error_string(code, text.data(), &length);
   text.resize(static_cast<size_t>(length));
   throw BackendError("comm.mpi", detail::concatenate(call, " failed: ", text));
+}
+
+// Every rank of the node maps every other's region, or none does; then messages go through MPI there too.
+std::shared_ptr<NodeMemory> share_memory(MPI_Comm node, int rank) {
+  int ranks = 0;
+  check(MPI_Comm_size(node, &ranks), "MPI_Comm_size");
+  if (ranks == 1) return nullptr;
+  std::optional<OwnRegion> own;
+  std::vector<RegionAddress> addresses(static_cast<size_t>(ranks));
+  std::vector<NodeMemory::Member> members;
+  auto mappings = std::make_shared<std::vector<std::shared_ptr<std::byte>>>();
+  std::string reason;
+  RegionAddress address{.rank = rank};
+  try {
+    own.emplace(rank);
+    address = own->address();
+  } catch (const BackendError& error) {
+    reason = error.sentence();
+  }
+  check(MPI_Allgather(&address, sizeof address, MPI_BYTE, addresses.data(), sizeof address, MPI_BYTE, node), "MPI_Allgather");
+  try {
+    for (const RegionAddress& other : addresses) {
+      mappings->push_back(other.rank == rank && own ? own->region() : open_region(other));
+      members.push_back({other.rank, mappings->back().get()});
+    }
+  } catch (const BackendError& error) {
+    if (reason.empty()) reason = error.sentence();
+  }
+  int works = reason.empty() ? 1 : 0;
+  check(MPI_Allreduce(MPI_IN_PLACE, &works, 1, MPI_INT, MPI_MIN, node), "MPI_Allreduce");
+  if (works != 0) return std::make_shared<NodeMemory>(rank, std::move(members), std::move(mappings));
+  if (!reason.empty()) log::warn("ranks of this node exchange messages instead of sharing memory, which is slower: ", reason);
+  return nullptr;
 }
 
 class MpiTransport final : public Transport {
@@ -36,6 +72,7 @@ class MpiTransport final : public Transport {
     check(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
     check(MPI_Comm_rank(node, &place.rank), "MPI_Comm_rank");
     check(MPI_Comm_size(node, &place.ranks), "MPI_Comm_size");
+    node_memory_ = share_memory(node, rank_);
     check(MPI_Comm_free(&node), "MPI_Comm_free");
     int found = 0;
     void* limit = nullptr;
@@ -51,6 +88,7 @@ class MpiTransport final : public Transport {
   std::string_view name() const override { return "mpi"; }
   int rank() const override { return rank_; }
   int ranks() const override { return ranks_; }
+  std::shared_ptr<NodeMemory> node_memory() const override { return node_memory_; }
   uint32_t largest_channel() const override { return largest_channel_; }
 
   Ticket send(int peer, uint32_t channel, const void* data, size_t bytes) override {
@@ -99,6 +137,7 @@ class MpiTransport final : public Transport {
   int rank_ = 0, ranks_ = 1;
   uint32_t largest_channel_ = 32767;  // what the standard promises
   bool abandoned_ = false;
+  std::shared_ptr<NodeMemory> node_memory_;
   std::vector<MPI_Request> requests_;
   std::vector<Ticket> free_;
 };

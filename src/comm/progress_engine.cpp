@@ -14,7 +14,6 @@ namespace axonn {
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
 
 constexpr auto kShortestNap = 20us;
 constexpr auto kLongestNap = 100us;
@@ -93,7 +92,7 @@ bool ProgressEngine::sleep_while_idle() {
     asleep_ = false;
     ++wake_ups_;
   }
-  return outstanding_ > 0;
+  return !stop_ || outstanding_ > 0;
 }
 
 void ProgressEngine::wake() {
@@ -142,7 +141,7 @@ bool ProgressEngine::round() {
     }
     if (progressed) return true;
   }
-  check_timeouts();
+  check_for_trouble();
   return false;
 }
 
@@ -215,18 +214,27 @@ QueuedOperation::Progress ProgressEngine::poll(QueuedOperation& operation) {
   }
 }
 
-void ProgressEngine::check_timeouts() {
+void ProgressEngine::check_for_trouble() {
   const auto now = Clock::now();
   for (auto& queues : busy_queues_)
-    for (const auto& queue : queues) {
-      const QueuedOperation& operation = *queue->head;
-      if (!operation.started_ || now - operation.last_progress_ < options_.timeout) continue;
-      const std::string who = operation.waits_for() < 0 ? "" : detail::concatenate(" for rank ", operation.waits_for());
-      fail_all(detail::concatenate(operation.description(), " made no progress for ", options_.timeout.count(), " s: rank ",
-                                   transport_->rank(), " waits", who,
-                                   ", which did not call it, is still busy, or waits for another rank (AXONN_TIMEOUT_SECONDS sets the limit)"));
-      return;
-    }
+    for (const auto& queue : queues)
+      if (const std::string what = trouble(*queue->head, now); !what.empty()) {
+        fail_all(queue->head->description() + what);
+        return;
+      }
+}
+
+std::string ProgressEngine::trouble(const QueuedOperation& operation, Clock::time_point now) const {
+  try {
+    transport_->check_others();
+  } catch (const std::exception& error) {
+    return detail::concatenate(" failed: ", error.what());
+  }
+  if (!operation.started_ || now - operation.last_progress_ < options_.timeout) return "";
+  const int other = operation.waits_for();
+  return detail::concatenate(" made no progress for ", options_.timeout.count(), " s: rank ", transport_->rank(), " waits",
+                             other < 0 ? "" : detail::concatenate(" for rank ", other),
+                             ", which did not call it, is still busy, or waits for another rank (AXONN_TIMEOUT_SECONDS sets the limit)");
 }
 
 // Failed operations stay referenced until the transport is gone: it may still write into their buffers.

@@ -55,6 +55,8 @@ class ProgressEngine {
   EngineCounters counters() const;
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   void run(const MakeTransport& make_transport, std::promise<void> started);
   void move_until_stopped();
   bool sleep_while_idle();
@@ -66,7 +68,8 @@ class ProgressEngine {
   bool advance(OperationQueue& queue);
   bool may_start(const OperationQueue& queue, const QueuedOperation& operation) const;
   QueuedOperation::Progress poll(QueuedOperation& operation);
-  void check_timeouts();
+  void check_for_trouble();
+  std::string trouble(const QueuedOperation& operation, Clock::time_point now) const;
   void fail_all(const std::string& error) noexcept;
 
   const Options options_;

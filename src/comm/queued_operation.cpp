@@ -53,7 +53,7 @@ std::string QueuedOperation::description() const {
 }
 
 Transport::Ticket QueuedOperation::send(Transport& transport, int member, const void* data, size_t bytes) {
-  channel_->bytes_sent.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
+  count_sent(bytes);
   return transport.send(job_rank(member), channel_id(), data, bytes);
 }
 

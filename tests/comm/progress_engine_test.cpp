@@ -29,10 +29,13 @@ std::string error_of(const std::function<void()>& call) {
   return "no error";
 }
 
-class Timeout {
+class Variable {
  public:
-  explicit Timeout(const char* seconds) { setenv("AXONN_TIMEOUT_SECONDS", seconds, 1); }
-  ~Timeout() { unsetenv("AXONN_TIMEOUT_SECONDS"); }
+  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~Variable() { unsetenv(name_); }
+
+ private:
+  const char* name_;
 };
 
 TEST(ProgressEngine, SleepsWhenNothingIsOutstanding) {
@@ -105,7 +108,7 @@ TEST(ProgressEngine, AfterHoldsBackUntilTheOtherQueueIsDone) {
 }
 
 TEST(ProgressEngine, WatchdogNamesTheCollectiveThatSomeoneNeverCalled) {
-  const Timeout timeout("1");
+  const Variable timeout("AXONN_TIMEOUT_SECONDS", "1");
   std::mutex mutex;
   std::vector<std::string> errors;
   const auto error = error_of([&] {
@@ -144,9 +147,23 @@ TEST(ProgressEngine, AnExceptionOnOneRankEndsTheWaitsOfTheOthers) {
   }
 }
 
-TEST(ProgressEngine, TwoRanksThatCallDifferentSizesFail) {
+TEST(ProgressEngine, RanksThatCallDifferentThingsFail) {
+  for (const char* shared : {"1", "0"}) {
+    const Variable path("AXONN_SHARED_MEMORY", shared);
+    const auto error = error_of([] {
+      run_local(2, [](Environment& environment) { environment.world().all_reduce(ones(environment.rank() == 0 ? 10 : 20)).wait(); });
+    });
+    EXPECT_NE(error.find("the ranks call different collectives"), std::string::npos) << error;
+  }
+}
+
+// Two collectives with the same number of bytes are told apart where ranks share memory.
+TEST(ProgressEngine, AllReduceMeetsReduceScatter) {
   const auto error = error_of([] {
-    run_local(2, [](Environment& environment) { environment.world().all_reduce(ones(environment.rank() == 0 ? 10 : 20)).wait(); });
+    run_local(2, [](Environment& environment) {
+      const auto whole = ones(50'000), part = ones(25'000);
+      (environment.rank() == 0 ? environment.world().all_reduce(whole) : environment.world().reduce_scatter(whole, part)).wait();
+    });
   });
   EXPECT_NE(error.find("the ranks call different collectives"), std::string::npos) << error;
 }

@@ -2,9 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
 namespace axonn {
+
+class NodeMemory;
 
 // How bytes go from one rank of the job to another: MPI, threads of one process, TCP. The collectives are ours and stand on these calls.
 // One thread at a time calls a transport, and one thread makes and destroys it (the progress engine sees to both); nothing here blocks.
@@ -22,6 +25,12 @@ class Transport {
   virtual Ticket send(int peer, uint32_t channel, const void* data, size_t bytes) = 0;
   virtual Ticket receive(int peer, uint32_t channel, void* data, size_t bytes) = 0;
   virtual bool test(Ticket ticket) = 0;
+
+  // Memory that this rank shares with others of its node; null when there is none.
+  virtual std::shared_ptr<NodeMemory> node_memory() const { return nullptr; }
+
+  // Throws BackendError when another rank is known to have given up; asked now and then while nothing moves.
+  virtual void check_others() {}
 
   // Channels are numbered 0 .. largest_channel().
   virtual uint32_t largest_channel() const { return 0x7FFFFFFF; }

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace axonn {
+
+// Where another process of the node finds a region (NodeMemory): an unnamed file that lives as long as somebody maps it, so nothing is left behind.
+struct RegionAddress {
+  int rank = 0;  // of the job
+  int32_t process = 0;
+  int32_t file = -1;
+  uint64_t token = 0;  // at the region's end, to know it from another process's file in another container
+};
+
+// This process's region. Others can open it as long as this object lives.
+class OwnRegion {
+ public:
+  explicit OwnRegion(int rank);
+  ~OwnRegion();
+  OwnRegion(const OwnRegion&) = delete;
+  OwnRegion& operator=(const OwnRegion&) = delete;
+
+  const RegionAddress& address() const { return address_; }
+  const std::shared_ptr<std::byte>& region() const { return region_; }
+
+ private:
+  RegionAddress address_;
+  std::shared_ptr<std::byte> region_;
+};
+
+// Another process's region, for reading. BackendError when it cannot be opened.
+std::shared_ptr<std::byte> open_region(const RegionAddress& address);
+
+}  // namespace axonn
