@@ -42,8 +42,11 @@ endif()
 # NCCL and the CUDA runtime are those that LibTorch itself loads: beside a Python package, inside an archive's lib/, or the system's.
 find_program(CMAKE_CUDA_COMPILER nvcc PATHS /usr/local/cuda/bin)
 enable_language(CUDA)
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know it for nvcc
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+endif()
 set(CMAKE_CUDA_STANDARD 20)
-set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 set(CMAKE_CUDA_RUNTIME_LIBRARY None)
 find_package(CUDAToolkit REQUIRED)
 file(GLOB nccl_folders ${AXONN_LIBTORCH}/../nvidia/nccl)

@@ -6,49 +6,22 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/core/philox.hpp"
+#include "layers/dropout_mask.hpp"
 #include "layers/operation.hpp"
 
 namespace axonn {
 namespace {
 
-// Uniform numbers of consecutive elements: element e takes word e % 4 of block e / 4.
-class ElementStream {
- public:
-  ElementStream(uint64_t seed, uint32_t stream) : seed_(seed), stream_(stream) {}
-  double operator()(uint64_t element) {
-    if (element / 4 != block_) {
-      block_ = element / 4;
-      words_ = philox(seed_, block_, 0, stream_);
-    }
-    return to_uniform(words_[element % 4]);
-  }
-
- private:
-  uint64_t seed_;
-  uint32_t stream_;
-  uint64_t block_ = ~uint64_t{0};
-  std::array<uint32_t, 4> words_{};
-};
-
-// 0 where dropped, 1 / (1 - p) where kept. `runs` lists the global elements of one row of the mask, given the row's first element.
-struct MaskRow {
-  int64_t local = 0;   // first element in the row of the mask
-  int64_t global = 0;  // its place in the row of the whole tensor
-  int64_t size = 0;
-};
-
-Tensor make_mask(const Context& context, const Tensor& like, int64_t rows, int64_t local_width, const std::vector<MaskRow>& pieces,
-                 const std::function<int64_t(int64_t row)>& first_element, double probability, const std::string& name) {
-  Tensor mask = at::empty({rows, local_width}, at::TensorOptions().dtype(at::kFloat));
+// Laid out as `like`. Drawn where it lives.
+Tensor make_mask(const Tensor& like, const DropoutMask& what, const std::vector<MaskColumns>& pieces) {
+  Tensor mask = at::empty({what.rows, what.width}, at::TensorOptions().dtype(at::kFloat).device(like.device()));
   float* out = mask.mutable_data_ptr<float>();
-  const auto kept = static_cast<float>(1 / (1 - probability));
-  ElementStream uniform(context.samples().seed, philox_stream("dropout", name));
-  for (int64_t row = 0; row < rows; ++row)
-    for (const MaskRow& piece : pieces) {
-      const int64_t first = first_element(row) + piece.global;
-      float* to = out + row * local_width + piece.local;
-      for (int64_t i = 0; i < piece.size; ++i) to[i] = uniform(static_cast<uint64_t>(first + i)) < probability ? 0 : kept;
-    }
+  for (const MaskColumns& columns : pieces) {
+    if (mask.is_cuda())
+      fill_cuda_mask(out, what, columns, mask.device().index());
+    else
+      fill_mask(out, what, columns);
+  }
   return mask.to(like.options()).view(like.sizes());
 }
 
@@ -75,25 +48,40 @@ Value dropout(Context& context, const Value& value, double probability, const st
   if (probability == 0) return value;
   const Tensor& tensor = value.tensor;
   const int64_t width = tensor.size(-1), rows = tensor.numel() / width, rows_a_sample = rows / tensor.size(0);
-  std::vector<MaskRow> pieces;
+  std::vector<MaskColumns> pieces;
   for (const auto& piece : value.layout.dim(value.features).pieces(context.shape(), context.at()))
     pieces.push_back({piece.local_begin, piece.global.begin, piece.global.size()});
-  const int64_t first_row = context.samples().first * rows_a_sample;
-  const auto first_element = [&](int64_t row) { return (first_row + row) * value.features; };
-  auto operation = std::make_unique<DropoutOperation>(make_mask(context, tensor, rows, width, pieces, first_element, probability, name));
-  return {record(std::move(operation), tensor), value.features, value.layout};
+  const Tensor mask = make_mask(tensor,
+                                {.seed = context.samples().seed,
+                                 .stream = philox_stream("dropout", name),
+                                 .probability = probability,
+                                 .rows = rows,
+                                 .width = width,
+                                 .first = context.samples().first * rows_a_sample * value.features,
+                                 .inner = rows,
+                                 .inner_stride = value.features},
+                                pieces);
+  return {record(std::make_unique<DropoutOperation>(mask), tensor), value.features, value.layout};
 }
 
 Tensor dropout_attention(Context& context, const Tensor& probabilities, double probability, const std::string& name, int64_t first_head, int64_t heads) {
   check_probability(probability);
   if (probability == 0) return probabilities;
   const int64_t local_heads = probabilities.size(1), queries = probabilities.size(2), keys = probabilities.size(3);
-  const auto first_element = [&](int64_t row) {
-    const int64_t sample = context.samples().first + row / (local_heads * queries), head = first_head + row / queries % local_heads;
-    return ((sample * heads + head) * queries + row % queries) * keys;
-  };
-  const int64_t rows = probabilities.size(0) * local_heads * queries;
-  return record(std::make_unique<DropoutOperation>(make_mask(context, probabilities, rows, keys, {{0, 0, keys}}, first_element, probability, name)), probabilities);
+  const Tensor mask = make_mask(probabilities,
+                                {.seed = context.samples().seed,
+                                 .stream = philox_stream("dropout", name),
+                                 .probability = probability,
+                                 .rows = probabilities.size(0) * local_heads * queries,
+                                 .width = keys,
+                                 .first = (context.samples().first * heads + first_head) * queries * keys,
+                                 .middle = local_heads,
+                                 .inner = queries,
+                                 .outer_stride = heads * queries * keys,
+                                 .middle_stride = queries * keys,
+                                 .inner_stride = keys},
+                                {{0, 0, keys}});
+  return record(std::make_unique<DropoutOperation>(mask), probabilities);
 }
 
 }  // namespace axonn
