@@ -1,0 +1,27 @@
+// Any grid of ranks on one GPU gives the numbers of one rank on it.
+#include <gtest/gtest.h>
+
+#include "axonn/train/verification.hpp"
+#include "support/rank_test.hpp"
+
+namespace axonn {
+namespace {
+
+void expect_equal_on_every_grid(double dropout, bool tied, int64_t micro_batches) {
+  VerificationOptions options;
+  options.model = {.layers = 2, .hidden = 48, .heads = 12, .sequence = 8, .vocabulary = 101, .tied_head = tied, .dropout = dropout};
+  options.device = c10::kCUDA;
+  options.batch = 48;
+  options.micro_batches = micro_batches;
+  options.steps = 3;
+  GptVerifier verifier(test_environment(), options);
+  for (const GridShape& shape : factorisations(test_environment().ranks()))
+    for (const auto& difference : verifier.on(shape).differences)
+      EXPECT_LE(difference.relative, difference.tolerance) << difference.what << " on " << shape.to_string();
+}
+
+TEST(GptOnOneGpu, EqualsOneRank) { expect_equal_on_every_grid(0, false, 1); }
+TEST(GptOnOneGpu, EqualsOneRankWithDropoutTiedHeadAndAccumulation) { expect_equal_on_every_grid(0.2, true, 3); }
+
+}  // namespace
+}  // namespace axonn

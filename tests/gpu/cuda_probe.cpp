@@ -1,0 +1,15 @@
+// 0 and the number of GPUs, or 77 (CTest: skipped) and why there are none.
+#include <cstdio>
+
+#include <cuda_runtime_api.h>
+
+int main() {
+  int devices = 0;
+  const cudaError_t result = cudaGetDeviceCount(&devices);
+  if (result != cudaSuccess || devices == 0) {
+    std::printf("skipped: no CUDA device: %s\n", result != cudaSuccess ? cudaGetErrorString(result) : "the driver lists none");
+    return 77;
+  }
+  std::printf("%d CUDA device%s\n", devices, devices == 1 ? "" : "s");
+  return 0;
+}
