@@ -5,7 +5,9 @@
 #include "gpt_options.hpp"
 
 // One function a subcommand; each returns the exit status. Errors are exceptions.
-int run_train(axonn::Environment& environment, GptOptions& options, const axonn::OptionTable& table);
+int run_train(axonn::Environment& environment, GptOptions& options, axonn::OptionTable& table);
+void check_generate(const GptOptions& options);  // before a rank is started
 int run_generate(axonn::Environment& environment, const GptOptions& options);
-int run_verify(axonn::Environment& environment, const GptOptions& options, int64_t micro_batches);
+void check_verify(const GptOptions& options);  // before a rank is started
+int run_verify(axonn::Environment& environment, const GptOptions& options);
 int run_dry(const GptOptions& options);  // --dry-run: no ranks, no memory

@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <string_view>
 
 #include <axonn/core/error.hpp>
 #include <axonn/core/text.hpp>
@@ -20,6 +21,9 @@ std::string join(const std::vector<int64_t>& sizes) {
   return text;
 }
 
+// All blocks are laid out alike.
+bool is_first_of_its_kind(std::string_view name) { return !name.starts_with("h.") || name.starts_with("h.0."); }
+
 }  // namespace
 
 int run_dry(const GptOptions& options) {
@@ -29,25 +33,26 @@ int run_dry(const GptOptions& options) {
   axonn::Context context = axonn::Context::plan(shape, options.context());
   axonn::Gpt model(context, config);
   const axonn::Parameters parameters = context.materialize(model, static_cast<uint64_t>(options.train.seed));
-  const int64_t groups = int64_t{shape.z} * shape.data;
-  const int64_t micro_batch = options.train.micro_batch > 0 ? options.train.micro_batch : std::max<int64_t>(options.train.batch / groups, 1);
-  const axonn::BatchPlan plan = axonn::plan_batch(options.train.batch, micro_batch, shape, context.at());
+  const axonn::BatchPlan plan = axonn::plan_batch(options.train.batch, options.train.rows(shape), shape, context.at());
 
-  std::printf("%s parameters on %s (%lld ranks), rank 0 holds\n\n", axonn::with_unit(static_cast<double>(parameters.global_numel())).c_str(),
-              shape.to_string().c_str(), static_cast<long long>(shape.ranks()));
+  std::printf("%s parameters on %s (%lld ranks), rank 0 holds\n\n",
+              axonn::with_unit(static_cast<double>(parameters.global_numel())).c_str(), shape.to_string().c_str(),
+              static_cast<long long>(shape.ranks()));
   std::printf("  %-28s %-44s %-22s %12s\n", "parameter", "global shape / axis", "block on a rank", "stored");
   for (const axonn::ArenaSlot& slot : parameters.arena().slots())
-    std::printf("  %-28s %-44s %-22s %12lld\n", slot.name.c_str(), slot.spec.to_string().c_str(), join(slot.block_shape).c_str(),
-                static_cast<long long>(slot.stored));
+    if (is_first_of_its_kind(slot.name))
+      std::printf("  %-28s %-44s %-22s %12lld\n", slot.name.c_str(), slot.spec.to_string().c_str(), join(slot.block_shape).c_str(),
+                  static_cast<long long>(slot.stored));
+  if (config.layers == 2) std::printf("  h.1: as h.0\n");
+  if (config.layers > 2) std::printf("  h.1 .. h.%lld: as h.0\n", static_cast<long long>(config.layers - 1));
   for (const axonn::ArenaSection& section : parameters.arena().sections())
-    std::printf("\narena, %s, %s: %lld elements", section.over_z ? "cut over z" : "whole on every z", section.decay ? "decayed" : "not decayed",
-                static_cast<long long>(section.range.size()));
+    std::printf("\narena, %s, %s: %lld elements", section.over_z ? "cut over z" : "whole on every z",
+                section.decay ? "decayed" : "not decayed", static_cast<long long>(section.range.size()));
 
-  const int64_t element = static_cast<int64_t>(c10::elementSize(options.dtype));
-  const axonn::MemoryPrediction memory = axonn::predict_memory(
-      config.shape(), shape, {.micro_batch = micro_batch, .element_bytes = element, .optimizer = options.train.optimizer, .dropout = config.dropout > 0});
-  std::printf("\n\nbatch %lld = %lld micro-batches x %lld sequences a rank x z %d x data %d\n\npredicted memory a rank\n", static_cast<long long>(plan.batch),
-              static_cast<long long>(plan.micro_batches), static_cast<long long>(plan.micro_batch), shape.z, shape.data);
+  const axonn::MemoryPrediction memory = options.predict();
+  std::printf("\n\nbatch %lld = %lld micro-batches x %lld sequences a rank x z %d x data %d\n\npredicted memory a rank\n",
+              static_cast<long long>(plan.batch), static_cast<long long>(plan.micro_batches), static_cast<long long>(plan.micro_batch),
+              shape.z, shape.data);
   print_memory("weights", memory.weight_bytes);
   print_memory("gradients", memory.gradient_bytes);
   print_memory("optimizer", memory.optimizer_bytes);

@@ -1,8 +1,31 @@
 #include "gpt_options.hpp"
 
+#include <sys/sysinfo.h>
+
+#include <algorithm>
+
 #include <axonn/core/error.hpp>
+#include <axonn/core/text.hpp>
 #include <axonn/perfmodel/gpt_presets.hpp>
+#include <axonn/train/schedule.hpp>
 #include <axonn/train/verification.hpp>
+
+namespace {
+
+// Far beyond any network; within them no product of sizes overflows.
+constexpr int64_t kMostLayers = 10'000;
+constexpr int64_t kMostHidden = 1 << 20;
+constexpr int64_t kMostTokens = 1 << 24;  // of a sequence, of a vocabulary
+constexpr int64_t kMostSequences = 1 << 30;
+constexpr double kMostElements = 1e17;  // of activations of a step
+
+// With [model] vocab = 0 (the tokenizer's), before there is one.
+axonn::GptConfig with_vocabulary(axonn::GptConfig config) {
+  if (config.vocabulary == 0) config.vocabulary = 256;
+  return config;
+}
+
+}  // namespace
 
 void GptOptions::become_small() {
   model = {.layers = 2, .hidden = 48, .heads = 12, .sequence = 16, .vocabulary = 101};
@@ -14,7 +37,8 @@ void GptOptions::become_small() {
 
 void GptOptions::bind(axonn::OptionTable& table) {
   using axonn::OptimizerKind;
-  table.add("model", "model", preset, "preset: gpt-tiny, gpt-124m, gpt5b, gpt10b, gpt20b, gpt40b, gpt80b; other keys of [model] override it");
+  table.add("model", "model", preset,
+            "preset: gpt-tiny, gpt-124m, gpt5b, gpt10b, gpt20b, gpt40b, gpt80b; other keys of [model] override it");
   table.add("model", "layers", model.layers, "transformer blocks");
   table.add("model", "hidden", model.hidden, "features of the residual stream");
   table.add("model", "heads", model.heads, "attention heads");
@@ -24,7 +48,8 @@ void GptOptions::bind(axonn::OptionTable& table) {
   table.add("model", "dropout", model.dropout, "after the embeddings, on attention probabilities, on both branches of a block");
 
   table.add("data", "data", data, "text files, or directories read recursively");
-  table.add_choice("data", "tokenizer", tokenizer, {{"bytes", axonn::TokenizerKind::bytes}, {"chars", axonn::TokenizerKind::chars}}, "how text becomes tokens");
+  table.add_choice("data", "tokenizer", tokenizer, {{"bytes", axonn::TokenizerKind::bytes}, {"chars", axonn::TokenizerKind::chars}},
+                   "how text becomes tokens");
   table.add("data", "validation_fraction", validation_fraction, "last part of the text, held out");
 
   table.add("run", "grid", grid, "x by y by z by data, for instance 2x1x2x1; the product is the number of ranks");
@@ -38,7 +63,8 @@ void GptOptions::bind(axonn::OptionTable& table) {
   table.add("train", "batch", train.batch, "a step over the whole grid", "sequences");
   table.add("train", "micro_batch", train.micro_batch, "a rank a forward; 0: no accumulation", "sequences");
   table.add_choice("train", "optimizer", train.optimizer,
-                   {{"adamw", OptimizerKind::adamw}, {"sgd", OptimizerKind::sgd}, {"sgd-momentum", OptimizerKind::sgd_momentum}}, "update rule");
+                   {{"adamw", OptimizerKind::adamw}, {"sgd", OptimizerKind::sgd}, {"sgd-momentum", OptimizerKind::sgd_momentum}},
+                   "update rule");
   table.add("train", "learning_rate", train.learning_rate, "greatest, after the warm-up");
   table.add("train", "learning_rate_end", train.learning_rate_end, "at the last step, after the cosine");
   table.add("train", "warmup", train.warmup, "linear", "steps");
@@ -70,6 +96,62 @@ void GptOptions::apply_preset(const axonn::OptionTable& table) {
   fill("tied", model.tied_head, shape.tied_head);
 }
 
+void GptOptions::bind_sampling(axonn::OptionTable& table) {
+  table.add("generate", "checkpoint", checkpoint, "run directory (its newest checkpoint) or one checkpoint");
+  table.add("generate", "prompt", prompt, "text to go on from");
+  table.add("generate", "tokens", sampling.tokens, "how many to add");
+  table.add("generate", "temperature", sampling.temperature, "0: always the likeliest token");
+  table.add("generate", "top_k", sampling.top_k, "draw from so many of the likeliest tokens; 0: from all");
+  table.add("generate", "sampling_seed", sampling_seed, "of the draws");
+}
+
+void GptOptions::check() const {
+  const axonn::GptConfig config = with_vocabulary(model);
+  const axonn::GridShape grid_shape = shape();
+  const auto at_most = [](int64_t value, int64_t most, const char* name) {
+    AXONN_CHECK(value <= most, "gpt.options", name, " must be at most ", most, ", got ", value);
+  };
+  axonn::check_train(train);
+  axonn::check_gpt(config, grid_shape);
+  axonn::parse_axis_order(order);
+  AXONN_CHECK(validation_fraction >= 0 && validation_fraction < 1, "gpt.options", "validation_fraction must be in [0, 1), got ",
+              validation_fraction);
+  at_most(config.layers, kMostLayers, "layers");
+  at_most(config.hidden, kMostHidden, "hidden");
+  at_most(config.sequence, kMostTokens, "sequence");
+  at_most(config.vocabulary, kMostTokens, "vocab");
+  at_most(train.batch, kMostSequences, "batch");
+  at_most(train.micro_batch, kMostSequences, "micro_batch");
+  at_most(grid_shape.ranks(), kMostSequences, "the product of the grid");
+  const double tokens = static_cast<double>(train.batch) * static_cast<double>(config.sequence);
+  const double elements = tokens * (static_cast<double>(config.layers * (20 * config.hidden + 3 * config.heads * config.sequence)) +
+                                    static_cast<double>(3 * config.vocabulary));
+  AXONN_CHECK(elements <= kMostElements, "gpt.options", "a step of batch ", train.batch, " x sequence ", config.sequence, " over ",
+              config.layers, " layers of hidden ", config.hidden, " has ", elements, " activations; that is beyond every machine");
+  axonn::plan_batch(train.batch, train.rows(grid_shape), grid_shape, {});
+}
+
+axonn::MemoryPrediction GptOptions::predict() const {
+  return axonn::predict_memory(with_vocabulary(model).shape(), shape(),
+                               {.micro_batch = train.rows(shape()),
+                                .element_bytes = static_cast<int64_t>(c10::elementSize(dtype)),
+                                .optimizer = train.optimizer,
+                                .dropout = model.dropout > 0});
+}
+
+void GptOptions::check_memory(int local_ranks) const {
+  struct sysinfo machine {};
+  if (device != "cpu" || sysinfo(&machine) != 0) return;
+  const double present = (static_cast<double>(machine.totalram) + static_cast<double>(machine.totalswap)) * machine.mem_unit;
+  const double needed = static_cast<double>(predict().total_bytes());
+  AXONN_CHECK(needed * local_ranks <= present, "gpt.options", "a rank needs ", axonn::bytes_text(needed),
+              " for this network and micro-batch, and ",
+              local_ranks == 1 ? std::string("this machine has ") : axonn::detail::concatenate(local_ranks, " ranks share this machine's "),
+              axonn::bytes_text(present), "; --dry-run prints the parts");
+}
+
 axonn::ContextOptions GptOptions::context() const {
-  return {.dtype = dtype, .device = device == "cuda" ? c10::Device(c10::kCUDA) : c10::Device(c10::kCPU), .order = axonn::parse_axis_order(order)};
+  return {.dtype = dtype,
+          .device = device == "cuda" ? c10::Device(c10::kCUDA) : c10::Device(c10::kCPU),
+          .order = axonn::parse_axis_order(order)};
 }

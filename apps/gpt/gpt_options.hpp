@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <axonn/model/gpt_config.hpp>
+#include <axonn/perfmodel/memory.hpp>
 #include <axonn/train/gpt_task.hpp>
 #include <axonn/train/options.hpp>
 #include <axonn/train/trainer.hpp>
@@ -22,16 +23,27 @@ struct GptOptions {
   at::ScalarType dtype = at::kFloat;
   std::string device = "cpu";
   axonn::TrainConfig train;
-  std::string resume;       // checkpoint or run directory
+  std::string resume;  // checkpoint or run directory
   bool dry_run = false;
 
-  axonn::SamplingOptions sampling;
-  std::string checkpoint;   // generate
+  axonn::SamplingOptions sampling;  // generate
+  int64_t sampling_seed = 1;
+  std::string checkpoint;
   std::string prompt = "\n";
+
+  int64_t micro_batches = 1;  // verify
 
   void become_small();                                 // defaults of `verify`: seconds on one core
   void bind(axonn::OptionTable& table);                // keys of files and flags
+  void bind_sampling(axonn::OptionTable& table);       // flags of `generate`
   void apply_preset(const axonn::OptionTable& table);  // fills the model's keys that nobody set
+
+  // Throw UserError; nothing has been allocated or started yet. check(): values that fit neither each other nor the grid. check_memory(): a
+  // network that does not fit in this machine's memory when `local_ranks` ranks share it.
+  void check() const;
+  void check_memory(int local_ranks) const;
+  axonn::MemoryPrediction predict() const;
+
   axonn::GridShape shape() const { return axonn::parse_grid_shape(grid); }
   axonn::ContextOptions context() const;
 };

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <csignal>
 #include <netinet/in.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,6 +37,7 @@ void set(const char* name, const std::string& value) { setenv(name, value.c_str(
 pid_t start(int rank, int ranks, int port, char** argv) {
   const pid_t child = fork();
   if (child != 0) return child;
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // when the process that waits for it is killed
   set("RANK", std::to_string(rank));
   set("LOCAL_RANK", std::to_string(rank));
   set("WORLD_SIZE", std::to_string(ranks));
@@ -48,8 +50,12 @@ pid_t start(int rank, int ranks, int port, char** argv) {
 
 }  // namespace
 
-bool launched() {
-  return axonn::env::get("OMPI_COMM_WORLD_SIZE") || axonn::env::get("PMIX_RANK") || axonn::env::get("WORLD_SIZE");
+bool launched() { return axonn::env::get("OMPI_COMM_WORLD_SIZE") || axonn::env::get("PMIX_RANK") || axonn::env::get("WORLD_SIZE"); }
+
+int launched_rank() {
+  for (const char* name : {"PMIX_RANK", "RANK"})
+    if (const auto text = axonn::env::get(name)) return std::atoi(text->c_str());
+  return 0;
 }
 
 int run_local_job(int ranks, char** argv) {
@@ -72,4 +78,10 @@ int run_local_job(int ranks, char** argv) {
     }
   }
   return worst;
+}
+
+void check_ranks(const axonn::GridShape& shape, int ranks) {
+  AXONN_CHECK(launched() || shape.ranks() == 1, "gpt.check_ranks", "grid ", shape.to_string(), " needs ", shape.ranks(),
+              " ranks, and this process was started alone; start it with mpirun -n ", shape.ranks(), ", or choose --grid 1x1x1x1");
+  axonn::check_shape(shape, ranks);
 }

@@ -1,11 +1,8 @@
-#include <unistd.h>
-
 #include <cstdio>
 #include <exception>
 #include <string_view>
 
 #include <CLI/CLI.hpp>
-#include <c10/util/Exception.h>
 
 #include <axonn/core/env.hpp>
 #include <axonn/core/error.hpp>
@@ -13,6 +10,7 @@
 #include <axonn/core/version.hpp>
 
 #include "commands.hpp"
+#include "job_end.hpp"
 #include "local_job.hpp"
 
 namespace {
@@ -20,8 +18,8 @@ namespace {
 struct CommandLine {
   GptOptions options;
   axonn::OptionTable table;
+  axonn::OptionTable sampling_table;
   std::string config;
-  int64_t micro_batches = 1;  // verify
   bool verbose = false;
   bool environment_table = false;
   enum class Command { train, generate, verify } command = Command::train;
@@ -35,20 +33,15 @@ void add_train(CLI::App& app, CommandLine& line) {
 }
 
 void add_generate(CLI::App& app, CommandLine& line) {
-  auto& options = line.options;
-  app.add_option("--checkpoint", options.checkpoint, "run directory (its newest checkpoint) or one checkpoint");
-  app.add_option("--prompt", options.prompt, "text to go on from");
-  app.add_option("--tokens", options.sampling.tokens, "how many to add");
-  app.add_option("--temperature", options.sampling.temperature, "0: always the likeliest token");
-  app.add_option("--top-k", options.sampling.top_k, "draw from so many of the likeliest tokens; 0: from all");
-  app.add_option("--sampling-seed", options.sampling.seed, "of the draws");
+  line.options.bind_sampling(line.sampling_table);
+  line.sampling_table.add_flags(app);
   line.table.add_flags(app, {"run"});
 }
 
 void add_verify(CLI::App& app, CommandLine& line) {
   line.table.add_flags(app, {"model", "run", "train"});
   app.add_option("--config", line.config, "TOML file with the same keys");
-  app.add_option("--micro-batches", line.micro_batches, "forwards a step");
+  app.add_option("--micro-batches", line.options.micro_batches, "forwards a step");
 }
 
 void print_environment_table() {
@@ -81,63 +74,66 @@ std::optional<std::string> parse(CommandLine& line, int argc, char** argv) {
 
 int run(CommandLine& line, axonn::Environment& environment) {
   switch (line.command) {
-    case CommandLine::Command::generate: return run_generate(environment, line.options);
-    case CommandLine::Command::verify: return run_verify(environment, line.options, line.micro_batches);
-    case CommandLine::Command::train: break;
+    case CommandLine::Command::generate:
+      return run_generate(environment, line.options);
+    case CommandLine::Command::verify:
+      return run_verify(environment, line.options);
+    case CommandLine::Command::train:
+      break;
   }
   return run_train(environment, line.options, line.table);
 }
 
-void print_error(const std::exception& error, bool verbose) {
-  std::string text = error.what();
-  if (const auto* ours = dynamic_cast<const axonn::Error*>(&error); ours != nullptr && !verbose) text = ours->sentence();
-  if (const auto* torch = dynamic_cast<const c10::Error*>(&error); torch != nullptr && !verbose) text = torch->what_without_backtrace();
-  std::fflush(stdout);
-  std::fprintf(stderr, "gpt: %s\n", text.c_str());
-}
-
-// Rank 0 speaks for all when every rank meets the same error; one that meets it alone waits a moment, then speaks and ends the job.
-[[noreturn]] void fail(axonn::Environment& environment, const std::exception& error, bool verbose) {
-  if (environment.rank() != 0) {
-    sleep(2);
-    std::fprintf(stderr, "[rank %d] ", environment.rank());
+// What can be wrong before a rank is started. True: the process has nothing more to do.
+bool prepare(CommandLine& line, char** argv, int& status) {
+  auto& options = line.options;
+  if (!line.config.empty()) line.table.read_toml_file(line.config);
+  options.apply_preset(line.table);
+  if (line.command == CommandLine::Command::verify) {
+    check_verify(options);
+    if (launched() || options.shape().ranks() == 1) return false;
+    status = run_local_job(static_cast<int>(options.shape().ranks()), argv);
+    return true;
   }
-  print_error(error, verbose);
-  environment.abort(1);
+  if (line.command == CommandLine::Command::generate) {
+    check_generate(options);
+    return false;
+  }
+  if (options.resume.empty()) options.check();  // otherwise the checkpoint has a say
+  if (!options.dry_run) return false;
+  options.check();
+  status = launched_rank() == 0 ? run_dry(options) : 0;
+  return true;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   CommandLine line;
+  int status = 0;
   try {
     if (const auto text = parse(line, argc, argv)) {
-      std::printf("%s", text->c_str());
+      if (launched_rank() == 0) std::printf("%s", text->c_str());
       return 0;
     }
     if (line.environment_table) {
       print_environment_table();
       return 0;
     }
-    if (!line.config.empty()) line.table.read_toml_file(line.config);
-    line.options.apply_preset(line.table);
-    if (line.options.dry_run) return run_dry(line.options);
-    const int64_t ranks = line.options.shape().ranks();
-    if (line.command == CommandLine::Command::verify && !launched() && ranks > 1) return run_local_job(static_cast<int>(ranks), argv);
+    if (prepare(line, argv, status)) return status;
   } catch (const std::exception& error) {
-    print_error(error, line.verbose);
-    return 2;
+    return end_before_start(error, line.verbose);
   }
 
   try {
     axonn::Environment environment(argc, argv);
+    JobEnd end(environment, line.verbose);
     try {
       return run(line, environment);
     } catch (const std::exception& error) {
-      fail(environment, error, line.verbose);
+      return end.after(error);
     }
   } catch (const std::exception& error) {
-    print_error(error, line.verbose);
-    return 1;
+    return end_before_start(error, line.verbose);
   }
 }

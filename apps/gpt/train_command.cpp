@@ -13,14 +13,18 @@
 #include <axonn/core/text.hpp>
 #include <axonn/train/checkpoint.hpp>
 #include <axonn/train/text_data.hpp>
+#include <axonn/train/together.hpp>
 
 #include "commands.hpp"
+#include "local_job.hpp"
+#include "resume.hpp"
 
 namespace {
 
 std::atomic<bool> interrupted = false;
 
-// The first Ctrl-C ends the run after this step, with a checkpoint; the second ends the process.
+// The first signal (Ctrl-C, what a batch system sends before the end) ends the run after this step, with a checkpoint; the second ends the
+// process.
 void on_interrupt(int signal) {
   if (interrupted.exchange(true)) {
     std::signal(signal, SIG_DFL);
@@ -40,9 +44,11 @@ std::string new_run_name(axonn::Environment& environment) {
 
 axonn::TextData load_data(const GptOptions& options, const std::optional<axonn::CheckpointReader>& resumed) {
   AXONN_CHECK(!options.data.empty(), "gpt.train", "name the text to train on with --data PATH...");
-  if (resumed)
-    return axonn::TextData::load(options.data, axonn::Tokenizer::from_json(resumed->state().tokenizer), options.validation_fraction);
-  return axonn::TextData::load(options.data, options.tokenizer, options.validation_fraction);
+  if (!resumed) return axonn::TextData::load(options.data, options.tokenizer, options.validation_fraction);
+  auto data = axonn::TextData::load(options.data, axonn::Tokenizer::from_json(resumed->state().tokenizer), options.validation_fraction);
+  AXONN_CHECK(resumed->state().data_fingerprint == data.fingerprint(), "gpt.train", "checkpoint ", resumed->directory().string(),
+              " was trained on other data than --data names; going on would repeat or skip samples");
+  return data;
 }
 
 // The last parts of the paths, for the first line.
@@ -56,48 +62,62 @@ std::string data_text(const GptOptions& options, const axonn::TextData& data) {
   return names + ": " + axonn::with_unit(tokens) + " tokens";
 }
 
+void report(const axonn::TrainResult& result, int64_t steps) {
+  if (result.steps < steps) std::printf("stopped early: ");
+  std::printf("step %lld, loss %.4f", static_cast<long long>(result.steps), result.loss);
+  if (result.validation_loss) std::printf(", validation loss %.4f", *result.validation_loss);
+  std::printf("; checkpoint %s\n", result.checkpoint.c_str());
+}
+
 }  // namespace
 
-int run_train(axonn::Environment& environment, GptOptions& options, const axonn::OptionTable& table) {
-  axonn::check_shape(options.shape(), environment.ranks());
+int run_train(axonn::Environment& environment, GptOptions& options, axonn::OptionTable& table) {
   std::optional<axonn::CheckpointReader> resumed;
-  if (!options.resume.empty()) resumed.emplace(options.resume);
-  const axonn::TextData data = load_data(options, resumed);
-  if (options.model.vocabulary == 0) options.model.vocabulary = data.tokenizer().vocabulary_size();
+  std::optional<axonn::TextData> data;
+  axonn::succeed_together(environment.world(), [&] {
+    if (!options.resume.empty()) {
+      resumed.emplace(options.resume);
+      take_over(options, table, *resumed);
+    }
+    check_ranks(options.shape(), environment.ranks());
+    check_out(options, resumed);
+    data = load_data(options, resumed);
+    if (options.model.vocabulary == 0) options.model.vocabulary = data->tokenizer().vocabulary_size();
+    options.check();
+    options.check_memory(environment.local_ranks());
+  });
+  const int64_t first_step = resumed ? resumed->state().step : 0;
+  if (first_step >= options.train.steps) {
+    if (environment.rank() == 0)
+      std::printf("nothing to do: %s has done %lld steps, --steps asks for %lld\n", resumed->directory().c_str(),
+                  static_cast<long long>(first_step), static_cast<long long>(options.train.steps));
+    return 0;
+  }
 
   axonn::Context context(environment, options.shape(), options.context());
   axonn::log::configure({.rank = environment.rank(), .ranks = environment.ranks(), .grid = context.at().to_string()});
   axonn::Gpt model(context, options.model);
   const axonn::Parameters parameters = context.materialize(model, static_cast<uint64_t>(options.train.seed));
   const auto optimizer = axonn::make_optimizer(context, parameters, options.train);
-  const int64_t groups = int64_t{context.shape().z} * context.shape().data;
-  const int64_t rows = options.train.micro_batch > 0 ? options.train.micro_batch : std::max<int64_t>(options.train.batch / groups, 1);
-  axonn::GptTask task(context, model, data, static_cast<uint64_t>(options.train.seed), rows);
+  axonn::GptTask task(context, model, *data, static_cast<uint64_t>(options.train.seed), options.train.rows(context.shape()));
 
   axonn::RunIdentity identity{.title = "gpt " + axonn::with_unit(static_cast<double>(parameters.global_numel())) + " parameters",
-                              .data = data_text(options, data),
+                              .data = data_text(options, *data),
                               .configuration = table.to_json(),
-                              .tokenizer = data.tokenizer().to_json(),
-                              .fingerprint = data.fingerprint()};
-  int64_t first_step = 0;
+                              .tokenizer = data->tokenizer().to_json(),
+                              .fingerprint = data->fingerprint()};
   if (resumed) {
-    AXONN_CHECK(resumed->state().data_fingerprint == data.fingerprint(), "gpt.train", "checkpoint ", resumed->directory().string(),
-                " was trained on other data than --data names; going on would repeat or skip samples");
-    resumed->load(context.shape(), context.at(), axonn::checkpoint_tensors(parameters, optimizer.get()));
-    first_step = resumed->state().step;
+    const auto tensors = axonn::checkpoint_tensors(parameters, optimizer.get());
+    axonn::succeed_together(environment.world(), [&] { resumed->load(context.shape(), context.at(), tensors); });
     optimizer->set_steps_taken(first_step);
     identity.run = resumed->state().run;
   } else {
     identity.run = new_run_name(environment);
   }
 
-  std::signal(SIGINT, on_interrupt);
-  std::signal(SIGTERM, on_interrupt);
-  const auto result = axonn::train(environment, context, parameters, *optimizer, task, options.train, identity, first_step, [] { return interrupted.load(); });
-  if (environment.rank() == 0) {
-    std::printf("step %lld, loss %.4f", static_cast<long long>(result.steps), result.loss);
-    if (result.validation_loss) std::printf(", validation loss %.4f", *result.validation_loss);
-    std::printf("; checkpoint %s\n", result.checkpoint.c_str());
-  }
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, on_interrupt);
+  const auto result = axonn::train(environment, context, parameters, *optimizer, task, options.train, identity, first_step,
+                                   [] { return interrupted.load(); });
+  if (environment.rank() == 0) report(result, options.train.steps);
   return 0;
 }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <iostream>
 #include <iterator>
+#include <limits>
 
 #include <sys/resource.h>
 
@@ -14,6 +15,7 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 
+#include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/layers/layout.hpp"
@@ -22,6 +24,7 @@
 #include "axonn/train/progress.hpp"
 #include "axonn/train/replicas.hpp"
 #include "axonn/train/schedule.hpp"
+#include "axonn/train/together.hpp"
 #include "train/device_memory.hpp"
 
 namespace axonn {
@@ -36,6 +39,16 @@ int64_t peak_memory_bytes(c10::Device device) {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return int64_t{usage.ru_maxrss} * 1024;
+}
+
+// Under mpirun standard output is a terminal of mpirun's own, even when mpirun's goes to a file: then a variable tells what holds.
+Progress::Options progress_options(const TrainConfig& config, int64_t first_step) {
+  auto options = Progress::for_descriptor(1, config.steps, first_step, config.log_every);
+  if (const auto wanted = env::get("AXONN_PROGRESS")) {
+    AXONN_CHECK(*wanted == "bar" || *wanted == "lines", "train.progress", "AXONN_PROGRESS must be bar or lines, got '", *wanted, "'");
+    options.terminal = *wanted == "bar";
+  }
+  return options;
 }
 
 constexpr AxisSet kEveryAxis = {Axis::x, Axis::y, Axis::z, Axis::data};
@@ -53,10 +66,11 @@ class Trainer {
         identity_(identity),
         everyone_(context.communicators().on_cpu(kEveryAxis)),
         writer_(context.grid(), context.rank(),
-                {.directory = config.out, .keep = static_cast<int>(config.keep), .barrier = [this] { everyone_.barrier().wait(); }}) {
-    const int64_t groups = int64_t{context.shape().z} * context.shape().data;
-    const int64_t micro_batch = config.micro_batch > 0 ? config.micro_batch : std::max<int64_t>(config.batch / groups, 1);
-    plan_ = plan_batch(config.batch, micro_batch, context.shape(), context.at());
+                {.directory = config.out,
+                 .keep = static_cast<int>(std::min<int64_t>(config.keep, std::numeric_limits<int>::max())),
+                 .barrier = [this] { everyone_.barrier().wait(); }}) {
+    check_train(config);
+    plan_ = plan_batch(config.batch, config.rows(context.shape()), context.shape(), context.at());
   }
 
   TrainResult run(int64_t first_step, const std::function<bool()>& stop);
@@ -81,7 +95,6 @@ class Trainer {
   CheckpointWriter writer_;
   BatchPlan plan_;
   double gemm_flops_ = 0;  // of all ranks together
-  std::string newest_checkpoint_;
 };
 
 // The step's loss and this rank's sums by micro-batch, where tensors live: reading a number there would make the host wait for the device.
@@ -137,9 +150,11 @@ void Trainer::refuse_loss(int64_t step, const at::Tensor& losses) {
   for (int64_t i = 0; i < all.numel() && where.empty(); ++i)
     if (!std::isfinite(all.const_data_ptr<double>()[i]))
       where = detail::concatenate("the loss of micro-batch ", i % n, " on rank ", i / n, " (", context_.grid().coordinate(static_cast<int>(i / n)).to_string(), ")");
-  throw UserError("train.train", detail::concatenate(where.empty() ? std::string("the gradient (every loss is finite)") : where, " is not finite in step ", step + 1,
-                                                     "; the weights are those of step ", step,
-                                                     newest_checkpoint_.empty() ? std::string(", no checkpoint has been written") : ", newest checkpoint: " + newest_checkpoint_));
+  if (where.empty()) where = "the gradient (every loss is finite)";
+  const auto saved = checkpoints_in(config_.out);
+  throw UserError("train.train", detail::concatenate(where, " is not finite in step ", step + 1, ", which has changed nothing; ",
+                                                     saved.empty() ? std::string("no checkpoint has been written")
+                                                                   : "newest checkpoint: " + saved.back().directory.string()));
 }
 
 std::string Trainer::save(int64_t steps_done) {
@@ -152,8 +167,7 @@ std::string Trainer::save(int64_t steps_done) {
   state.configuration = identity_.configuration;
   state.tokenizer = identity_.tokenizer;
   const auto tensors = checkpoint_tensors(parameters_, &optimizer_);
-  newest_checkpoint_ = writer_.save(state, tensors).string();
-  return newest_checkpoint_;
+  return writer_.save(state, tensors).string();
 }
 
 // The greatest of every rank's figures, and whether any rank wants to stop.
@@ -187,12 +201,12 @@ TrainResult Trainer::run(int64_t first_step, const std::function<bool()>& stop) 
   gemm_flops_ = gemm.item<double>();
   std::optional<MetricsWriter> metrics_file;
   std::optional<Progress> progress;
-  if (lead()) {
-    announce();
-    std::filesystem::create_directories(config_.out);
+  succeed_together(everyone_, [&] {
+    if (!lead()) return;
     metrics_file.emplace(std::filesystem::path(config_.out) / "metrics.jsonl", first_step > 0 ? std::optional(first_step) : std::nullopt);
-    progress.emplace(std::cout, Progress::for_descriptor(1, config_.steps, first_step, config_.log_every));
-  }
+    progress.emplace(std::cout, progress_options(config_, first_step));
+    announce();
+  });
   const auto start = Clock::now();
   TrainResult result{.steps = first_step};
   for (bool last = first_step >= config_.steps; !last;) {
@@ -229,6 +243,33 @@ TrainResult Trainer::run(int64_t first_step, const std::function<bool()>& stop) 
 }
 
 }  // namespace
+
+int64_t TrainConfig::rows(const GridShape& shape) const {
+  return micro_batch > 0 ? micro_batch : std::max<int64_t>(batch / (int64_t{shape.z} * shape.data), 1);
+}
+
+void check_train(const TrainConfig& config) {
+  const auto at_least = [](auto value, auto least, const char* name) {
+    AXONN_CHECK(value >= least, "train.config", name, " must be at least ", least, ", got ", value);
+  };
+  const auto share = [](double value, const char* name) {
+    AXONN_CHECK(value >= 0 && value < 1, "train.config", name, " must be in [0, 1), got ", value);
+  };
+  at_least(config.steps, 1, "steps");
+  at_least(config.batch, 1, "batch");
+  at_least(config.keep, 1, "keep");
+  for (const auto& [value, name] : {std::pair(config.micro_batch, "micro_batch"), {config.warmup, "warmup"}, {config.seed, "seed"},
+                                    {config.validate_every, "validate_every"}, {config.save_every, "save_every"},
+                                    {config.check_replicas, "check_replicas"}, {config.log_every, "log_every"}})
+    at_least(value, 0, name);
+  for (const auto& [value, name] : {std::pair(config.learning_rate, "learning_rate"), {config.learning_rate_end, "learning_rate_end"},
+                                    {config.weight_decay, "weight_decay"}, {config.epsilon, "epsilon"}, {config.clip, "clip"},
+                                    {config.minutes, "minutes"}})
+    at_least(value, 0, name);
+  share(config.beta1, "beta1");
+  share(config.beta2, "beta2");
+  share(config.momentum, "momentum");
+}
 
 std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& parameters, const TrainConfig& config) {
   if (config.optimizer == OptimizerKind::adamw)

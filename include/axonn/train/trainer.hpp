@@ -35,7 +35,13 @@ struct TrainConfig {
   int64_t check_replicas = 0;    // every so many steps all replicas are compared; 0: never
   int64_t log_every = 10;        // steps
   std::string out = "runs/gpt";
+
+  // The micro-batch that `micro_batch` = 0 stands for on this grid: no accumulation.
+  int64_t rows(const GridShape& shape) const;
 };
+
+// Throws UserError for a value that means nothing on any grid (a negative rate, no step at all).
+void check_train(const TrainConfig& config);
 
 std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& parameters, const TrainConfig& config);
 
