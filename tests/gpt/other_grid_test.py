@@ -1,0 +1,37 @@
+"""A checkpoint of one grid serves every other."""
+import unittest
+
+from gpt_runs import GptTest, losses, needs_mpi
+
+
+@needs_mpi
+class OtherGrid(GptTest):
+    def test_a_run_goes_on_elsewhere_with_the_same_losses_and_writes_the_same_text(self):
+        whole = self.train("whole", "--grid", "2x1x2x1", "--steps", "12", "--save-every", "6", ranks=4)
+        for grid, ranks in (("1x1x1x1", 1), ("1x2x1x2", 4)):
+            with self.subTest(grid):
+                out = self.directory / f"on-{grid}"
+                ended = self.gpt("train", "--resume", whole / "step-000006", "--grid", grid, "--out", out, ranks=ranks)
+                self.assertEqual(ended.status, 0, ended.text)
+                expected = dict(list(losses(whole).items())[6:])
+                mine = losses(out)
+                self.assertEqual(list(mine), list(expected))
+                for step, loss in expected.items():
+                    self.assertAlmostEqual(float(mine[step]) / float(loss), 1, delta=1e-5, msg=f"step {step}")
+
+        texts = {}
+        for grid, ranks in (("1x1x1x1", 1), ("2x1x2x1", 4), ("1x2x1x2", 4)):
+            ended = self.gpt("generate", "--checkpoint", whole, "--prompt", "line 7", "--tokens", "24", "--temperature", "0", "--grid", grid, ranks=ranks)
+            self.assertEqual(ended.status, 0, ended.text)
+            texts[grid] = ended.out
+        self.assertTrue(texts["1x1x1x1"].startswith("line 7"))
+        self.assertEqual(len(set(texts.values())), 1, texts)
+
+    def test_replicas_hold_the_same_bits_after_every_step(self):
+        for grid in ("2x2x1x1", "1x1x2x2"):
+            with self.subTest(grid):
+                self.train(f"on-{grid}", "--grid", grid, "--steps", "4", "--check-replicas", "1", "--dropout", "0.1", ranks=4)
+
+
+if __name__ == "__main__":
+    unittest.main()

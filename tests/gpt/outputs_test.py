@@ -1,0 +1,80 @@
+"""What the program prints and writes: the plan of a large run, metrics, progress, help."""
+import pathlib
+import re
+import unittest
+
+from gpt_runs import GptTest, HAS_MPI, metrics
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def documented_keys():
+    rows = [line.split("|") for line in (ROOT / "docs" / "metrics.md").read_text().splitlines() if line.startswith("| `")]
+    return {row[1].strip().strip("`") for row in rows}
+
+
+def flat_keys(record):
+    keys = set()
+    for key, value in record.items():
+        keys |= {f"{key}.{part}" for part in value} if isinstance(value, dict) else {key}
+    return keys
+
+
+class Outputs(GptTest):
+    def test_a_dry_run_plans_the_paper_s_largest_network_on_1024_ranks(self):
+        ended = self.gpt("train", "--dry-run", "--model", "gpt80b", "--grid", "8x4x4x8", "--batch", "1024", "--micro-batch", "1")
+        self.assertEqual(ended.status, 0, ended.text)
+        for words in ("on 8x4x4x8 (1024 ranks)", "h.0.attn.qkv.weight", "arena, cut over z", "predicted memory a rank", "gathered weights", "total"):
+            self.assertIn(words, ended.out)
+        self.assertTrue(ended.out.startswith("77.4 G parameters "), ended.out[:80])
+        self.assertIn("h.1 .. h.41", ended.out)
+        self.assertEqual(self.files(), {self.text: self.text.read_bytes()})
+
+    def test_metrics_have_the_documented_keys(self):
+        run = self.train("run", "--steps", "4", "--validate-every", "2")
+        lines = metrics(run)
+        self.assertEqual([line["step"] for line in lines], [1, 2, 3, 4])
+        self.assertEqual(flat_keys(lines[-1]), documented_keys())
+        self.assertEqual(documented_keys() - flat_keys(lines[0]), {"validation_loss"})
+
+    def test_progress_in_a_file_is_a_line_every_log_every_steps(self):
+        ended = self.gpt("train", "--data", self.text, "--out", "run", "--layers", "1", "--hidden", "16", "--heads", "2", "--sequence", "16",
+                         "--steps", "7", "--log-every", "3")
+        self.assertEqual(re.findall(r"^step +(\d)/7 ", ended.out, re.M), ["3", "6", "7"])
+        self.assertNotIn("\r", ended.out)
+
+    @unittest.skipUnless(HAS_MPI, "built without MPI")
+    def test_progress_of_mpirun_into_a_file_is_lines_too(self):
+        ended = self.gpt("train", "--data", self.text, "--out", "run", "--layers", "1", "--hidden", "16", "--heads", "2", "--sequence", "16",
+                         "--steps", "7", "--log-every", "3", "--grid", "2x1x1x1", ranks=2)
+        self.assertEqual(ended.status, 0, ended.text)
+        self.assertEqual(re.findall(r"^step +(\d)/7 ", ended.out, re.M), ["3", "6", "7"])
+
+    def test_the_bar_can_be_asked_for(self):
+        ended = self.gpt("train", "--data", self.text, "--out", "run", "--layers", "1", "--hidden", "16", "--heads", "2", "--sequence", "16",
+                         "--steps", "3", environment={"AXONN_PROGRESS": "bar"})
+        self.assertIn("\rstep 3/3 ", ended.out)
+
+    def test_help_names_every_flag_of_the_configuration_files(self):
+        keys = set()
+        for file in (ROOT / "configs").glob("*.toml"):
+            keys |= set(re.findall(r"^([a-z0-9_]+) *=", file.read_text(), re.M))
+        self.assertTrue(keys)
+        for command in ([], ["train"]):
+            ended = self.gpt(*command, "--help")
+            self.assertEqual(ended.status, 0)
+            for key in keys:
+                self.assertIn("--" + key.replace("_", "-"), ended.out)
+        for command, flag in (("generate", "--temperature"), ("verify", "--micro-batches")):
+            self.assertIn(flag, self.gpt(command, "--help").out)
+
+    def test_help_of_the_environment_names_what_the_guide_names(self):
+        ended = self.gpt("--help-env")
+        self.assertEqual(ended.status, 0)
+        printed = set(re.findall(r"^([A-Z][A-Z_0-9]+) ", ended.out, re.M))
+        guide = set(re.findall(r"^\| `([A-Z_0-9]+)` \|", (ROOT / "docs" / "running.md").read_text(), re.M))
+        self.assertEqual(printed, guide)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,84 @@
+"""A run that stopped, was interrupted or was killed, and went on, ends with the bits of a run that never stopped."""
+import os
+import signal
+import unittest
+
+from gpt_runs import GptTest, RUN_SECONDS, TRAINING, losses, metrics, needs_mpi, steps_done, tensors, wait_for_steps
+
+STEPS = 12
+FOUR_RANKS = ["--grid", "2x1x2x1", "--save-every", "10", "--learning-rate-end", "0.01"]
+
+
+class Resume(GptTest):
+    def assert_same(self, resumed, whole, steps):
+        self.assertEqual(losses(resumed), losses(whole))
+        self.assertEqual(list(losses(resumed)), list(range(1, steps + 1)))
+        self.assertTrue(tensors(whole, steps))
+        self.assertEqual(tensors(resumed, steps), tensors(whole, steps))
+
+    def stop_and_go_on(self, grid, **options):
+        common = ["--grid", grid, "--dropout", "0.1", "--micro-batch", "2", "--steps", STEPS]
+        whole = self.train("whole", *common, "--save-every", "5", **options)
+        parts = self.train("parts", *common, "--save-every", "5", "--keep", "9", **options)
+        ended = self.gpt("train", "--resume", parts / "step-000005", **options)
+        self.assertEqual(ended.status, 0, ended.text)
+        self.assert_same(parts, whole, STEPS)
+
+    def test_one_rank_goes_on_bit_for_bit(self):
+        self.stop_and_go_on("1x1x1x1")
+
+    @needs_mpi
+    def test_four_ranks_go_on_bit_for_bit(self):
+        self.stop_and_go_on("2x1x2x1", ranks=4)
+
+    def stop(self, out, how):
+        """A run on four ranks that is ended on its way. Nothing in it depends on how many steps were asked for."""
+        run = self.directory / out
+        job = self.start("train", "--data", self.text, "--out", out, *TRAINING, *FOUR_RANKS, "--steps", "1000000", ranks=4)
+        wait_for_steps(job, run, 15)
+        how(job)
+        job.wait(RUN_SECONDS)
+        return run
+
+    @needs_mpi
+    def test_a_run_that_was_interrupted_or_killed_goes_on_bit_for_bit(self):
+        interrupted = self.stop("interrupted", lambda job: job.signal(signal.SIGINT))
+        killed = self.stop("killed", lambda job: os.kill(job.ranks()[2], signal.SIGKILL))
+        steps = max(steps_done(interrupted), steps_done(killed)) + 10
+        whole = self.train("whole", *FOUR_RANKS, "--steps", steps, ranks=4)
+        for run in (interrupted, killed):
+            with self.subTest(run.name):
+                ended = self.gpt("train", "--resume", run, "--steps", steps, ranks=4)
+                self.assertEqual(ended.status, 0, ended.text)
+                self.assert_same(run, whole, steps)
+
+    def test_a_signal_ends_the_run_after_its_step_with_a_checkpoint(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+            with self.subTest(number.name):
+                run = self.directory / number.name
+                job = self.start("train", "--data", self.text, "--out", run, *TRAINING, "--steps", "1000000")
+                wait_for_steps(job, run, 3)
+                job.signal(number)
+                ended = job.wait(RUN_SECONDS)
+                self.assertEqual(ended.status, 0, ended.text)
+                last = metrics(run)[-1]["step"]
+                self.assertIn(f"stopped early: step {last}, ", ended.out)
+                self.assertTrue((run / f"step-{last:06d}" / "manifest.json").exists())
+
+    def test_a_finished_run_has_nothing_to_do(self):
+        run = self.train("done", "--steps", "2")
+        before = self.files()
+        ended = self.gpt("train", "--resume", run)
+        self.assertEqual(ended.status, 0, ended.text)
+        self.assertIn("nothing to do: ", ended.out)
+        self.assertEqual(self.files(), before)
+
+    def test_more_steps_can_be_asked_for(self):
+        run = self.train("run", "--steps", "2")
+        ended = self.gpt("train", "--resume", run, "--steps", "4")
+        self.assertEqual(ended.status, 0, ended.text)
+        self.assertEqual([line["step"] for line in metrics(run)], [1, 2, 3, 4])
+
+
+if __name__ == "__main__":
+    unittest.main()

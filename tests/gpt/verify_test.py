@@ -1,0 +1,36 @@
+"""`gpt verify` shows that a grid equals one rank, however its ranks were started, and says so by its exit status."""
+import unittest
+
+from gpt_runs import GptTest, needs_mpi
+
+SMALL = ["--layers", "1", "--steps", "2"]
+
+
+class Verify(GptTest):
+    def assert_equal(self, ended, transport):
+        self.assertEqual(ended.status, 0, ended.text)
+        self.assertIn(f", {transport}) against one rank", ended.out)
+        self.assertTrue(ended.out.endswith("\nequal\n"), ended.out)
+        self.assertIn("gradient h.0.attn.qkv.weight", ended.out)
+
+    def test_it_starts_the_ranks_itself(self):
+        for grid in ("2x1x1x1", "1x2x2x1"):
+            with self.subTest(grid):
+                self.assert_equal(self.gpt("verify", "--grid", grid, *SMALL), "tcp")
+
+    @needs_mpi
+    def test_it_runs_under_mpirun(self):
+        for grid, ranks in (("1x2x1x1", 2), ("2x1x2x1", 4)):
+            with self.subTest(grid):
+                self.assert_equal(self.gpt("verify", "--grid", grid, *SMALL, "--micro-batches", "2", ranks=ranks), "mpi")
+
+    def test_a_difference_past_the_tolerance_is_a_failure(self):
+        # Steps so large that the rounding of one order of additions grows past every tolerance.
+        ended = self.gpt("verify", "--grid", "2x1x1x1", "--layers", "1", "--steps", "8", "--learning-rate", "10")
+        self.assertEqual(ended.status, 1, ended.text)
+        self.assertIn("FAILED", ended.out)
+        self.assertTrue(ended.out.endswith("\nNOT equal\n"), ended.out)
+
+
+if __name__ == "__main__":
+    unittest.main()
