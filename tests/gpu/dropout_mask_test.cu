@@ -20,7 +20,14 @@ void expect_same(const DropoutMask& mask, const std::vector<MaskColumns>& pieces
 }
 
 TEST(DropoutMaskOnTheDevice, EqualsTheCpusOfFeaturesInTwoPieces) {
-  expect_same({.seed = 0x123456789abcdef0, .stream = 77, .probability = 0.3, .rows = 12, .width = 9, .first = int64_t{5} << 33, .inner = 12, .inner_stride = 21},
+  expect_same({.seed = 0x123456789abcdef0,
+               .stream = 77,
+               .probability = 0.3,
+               .rows = 12,
+               .width = 9,
+               .first = int64_t{5} << 33,
+               .inner = 12,
+               .inner_stride = 21},
               {{0, 3, 4}, {4, 14, 5}});
 }
 

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# libraries_test.sh PROGRAM...: each names LibTorch with CUDA, NCCL, the CUDA runtime and the C and C++ libraries, and nothing else, so that it
-# can be copied to a machine that has these.
+# libraries_test.sh PROGRAM...: each names LibTorch with CUDA, NCCL, the CUDA runtime and the C and C++ libraries, and nothing else, so that
+# it can be copied to a machine that has these.
 set -u
-allowed='^(libtorch_cuda|libtorch_cpu|libc10|libc10_cuda|libnccl|libcudart|libstdc\+\+|libgcc_s|libc|libm|libdl|libpthread|librt|ld-linux-x86-64)\.so(\.[0-9]+)*$'
+torch='libtorch_cuda|libtorch_cpu|libc10|libc10_cuda|libnccl|libcudart'
+system='libstdc\+\+|libgcc_s|libc|libm|libdl|libpthread|librt|ld-linux-x86-64'
+allowed="^($torch|$system)\.so(\.[0-9]+)*$"
 status=0
 for program in "$@"; do
   needed=$(readelf -d "$program" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')

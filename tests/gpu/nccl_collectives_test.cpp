@@ -47,6 +47,7 @@ class NcclCollectives : public testing::Test {
     return counts;
   }
   int64_t sum(const std::vector<int64_t>& counts, int end) { return std::accumulate(counts.begin(), counts.begin() + end, int64_t{0}); }
+  int64_t own(const std::vector<int64_t>& counts) { return counts[static_cast<size_t>(world().rank())]; }
 
  private:
   std::unique_ptr<Communicator> world_;
@@ -66,13 +67,14 @@ TEST_F(NcclCollectives, ReduceScatterOfEqualAndUnevenParts) {
   for (const int64_t scale : {1, 20000})
     for (const bool equal : {true, false}) {
       const auto counts = equal ? std::vector<int64_t>(static_cast<size_t>(world().size()), scale) : uneven(scale);
-      const int64_t begin = sum(counts, world().rank()), all = sum(counts, world().size()), own = counts[static_cast<size_t>(world().rank())];
-      const at::Tensor input = contribution(world().rank(), all, at::kFloat), expected = reduced(world().size(), all, at::kFloat, ReduceOp::sum);
-      at::Tensor apart = at::empty({own}, input.options());
+      const int64_t begin = sum(counts, world().rank()), all = sum(counts, world().size());
+      const at::Tensor input = contribution(world().rank(), all, at::kFloat);
+      const at::Tensor expected = reduced(world().size(), all, at::kFloat, ReduceOp::sum).narrow(0, begin, own(counts));
+      const at::Tensor apart = at::empty({own(counts)}, input.options()), within = input.narrow(0, begin, own(counts));
       world().reduce_scatter(input.clone(), apart, equal ? std::span<const int64_t>() : counts).wait();
-      EXPECT_TRUE(apart.equal(expected.narrow(0, begin, own))) << "scale " << scale << (equal ? ", equal" : ", uneven");
-      world().reduce_scatter(input, input.narrow(0, begin, own), counts).wait();
-      EXPECT_TRUE(input.narrow(0, begin, own).equal(expected.narrow(0, begin, own))) << "in place, scale " << scale;
+      EXPECT_TRUE(apart.equal(expected)) << "scale " << scale << (equal ? ", equal" : ", uneven");
+      world().reduce_scatter(input, within, counts).wait();
+      EXPECT_TRUE(within.equal(expected)) << "in place, scale " << scale;
     }
 }
 
@@ -80,10 +82,10 @@ TEST_F(NcclCollectives, AllGatherOfEqualAndUnevenParts) {
   for (const int64_t scale : {1, 20000})
     for (const bool equal : {true, false}) {
       const auto counts = equal ? std::vector<int64_t>(static_cast<size_t>(world().size()), scale) : uneven(scale);
-      const int64_t begin = sum(counts, world().rank()), all = sum(counts, world().size()), own = counts[static_cast<size_t>(world().rank())];
+      const int64_t begin = sum(counts, world().rank()), all = sum(counts, world().size());
       const at::Tensor expected = contribution(3, all, at::kDouble);
       const at::Tensor output = at::full({all}, 99, expected.options());
-      world().all_gather(expected.narrow(0, begin, own).clone(), output, equal ? std::span<const int64_t>() : counts).wait();
+      world().all_gather(expected.narrow(0, begin, own(counts)).clone(), output, equal ? std::span<const int64_t>() : counts).wait();
       EXPECT_TRUE(output.equal(expected)) << "scale " << scale << (equal ? ", equal" : ", uneven");
     }
 }
