@@ -63,5 +63,5 @@ set(CMAKE_LINK_LIBRARY_USING_axonn_kept "LINKER:--push-state,--no-as-needed" "<L
 add_library(axonn_libtorch_cuda INTERFACE)
 target_include_directories(axonn_libtorch_cuda SYSTEM INTERFACE ${AXONN_NCCL_INCLUDE} ${CUDAToolkit_INCLUDE_DIRS})
 target_link_libraries(axonn_libtorch_cuda INTERFACE
-  axonn_libtorch $<LINK_LIBRARY:axonn_kept,${AXONN_LIBTORCH}/lib/libtorch_cuda.so> ${AXONN_LIBTORCH}/lib/libc10_cuda.so ${AXONN_NCCL_LIBRARY}
-  ${AXONN_CUDART_LIBRARY})
+  axonn_libtorch $<LINK_LIBRARY:axonn_kept,${AXONN_LIBTORCH}/lib/libtorch_cuda.so> ${AXONN_LIBTORCH}/lib/libc10_cuda.so
+  ${AXONN_NCCL_LIBRARY} ${AXONN_CUDART_LIBRARY})

@@ -1,6 +1,7 @@
 #include "comm/nccl_communicator.hpp"
 
 #include <array>
+#include <cstddef>
 #include <cstring>
 #include <utility>
 
@@ -20,6 +21,20 @@ constexpr std::array kPriorities = {Priority::high, Priority::normal, Priority::
 ncclRedOp_t nccl_op(ReduceOp op) { return op == ReduceOp::sum ? ncclSum : op == ReduceOp::max ? ncclMax : ncclMin; }
 
 size_t elements(const at::Tensor& tensor) { return static_cast<size_t>(tensor.numel()); }
+
+void* part_of(const at::Tensor& whole, const BlockLayout& layout, int rank) {
+  return static_cast<std::byte*>(whole.mutable_data_ptr()) + layout.part_begin(rank) * whole.element_size();
+}
+
+// `call(rank, elements)` for every rank that has a part, launched as one.
+template <typename Call>
+ncclResult_t grouped(std::span<const int64_t> counts, Call&& call) {
+  ncclResult_t result = ncclGroupStart();
+  for (size_t i = 0; i < counts.size() && result == ncclSuccess; ++i)
+    if (counts[i] > 0) result = call(static_cast<int>(i), static_cast<size_t>(counts[i]));
+  const ncclResult_t end = ncclGroupEnd();
+  return result != ncclSuccess ? result : end;
+}
 
 // One identity a queue, chosen by the group's first rank.
 std::array<ncclUniqueId, kPriorities.size()> agree_on_ids(Communicator& cpu) {
@@ -63,13 +78,13 @@ class NcclCommunicator final : public Communicator {
   void check(const at::Tensor& tensor, const char* where) const;
   void count(int64_t bytes_sent);
 
-  // `body(queue)` calls NCCL; a collective whose `whole` is empty moves nothing and is left out, on every rank alike.
+  // `body(comm, stream)` calls NCCL; a collective whose `whole` is empty moves nothing and is left out, on every rank alike.
   template <typename Body>
-  Request launch(const CollectiveOptions& options, const at::Tensor& whole, const at::Tensor& part, Body&& body) {
+  Request launch(const char* call, const CollectiveOptions& options, const at::Tensor& whole, const at::Tensor& part, Body&& body) {
     NcclQueue& queue = *queues_[static_cast<size_t>(options.priority)];
     const c10::cuda::CUDAGuard guard(device_);
     queue.begin(options.after);
-    if (whole.numel() > 0) body(queue);
+    if (whole.numel() > 0) queue.check(body(queue.comm(), queue.stream()), call);
     return queue.end({whole, part});
   }
 
@@ -81,7 +96,8 @@ class NcclCommunicator final : public Communicator {
 
 void NcclCommunicator::check(const at::Tensor& tensor, const char* where) const {
   check_tensor(tensor, c10::kCUDA, where);
-  AXONN_CHECK(tensor.device() == device_, where, "this communicator takes tensors on ", device_.str(), ", got one on ", tensor.device().str());
+  const auto device = tensor.device();
+  AXONN_CHECK(device == device_, where, "this communicator takes tensors on ", device_.str(), ", got one on ", device.str());
 }
 
 void NcclCommunicator::count(int64_t bytes_sent) {
@@ -92,9 +108,9 @@ void NcclCommunicator::count(int64_t bytes_sent) {
 Request NcclCommunicator::all_reduce(const at::Tensor& data, ReduceOp op, const CollectiveOptions& options) {
   check(data, "comm.all_reduce");
   count(2 * (size() - 1) * static_cast<int64_t>(data.nbytes()) / size());
-  return launch(options, data, {}, [&](NcclQueue& queue) {
-    void* const bytes = data.mutable_data_ptr();
-    check_nccl(ncclAllReduce(bytes, bytes, elements(data), nccl_type(data), nccl_op(op), queue.comm(), queue.stream()), "ncclAllReduce", queue.comm());
+  return launch("ncclAllReduce", options, data, {}, [&](ncclComm_t comm, cudaStream_t stream) {
+    void* const in_place = data.mutable_data_ptr();
+    return ncclAllReduce(in_place, in_place, elements(data), nccl_type(data), nccl_op(op), comm, stream);
   });
 }
 
@@ -105,22 +121,15 @@ Request NcclCommunicator::reduce_scatter(const at::Tensor& input, const at::Tens
   check(output, "comm.reduce_scatter");
   const BlockLayout layout = check_parts(input, output, counts, size(), rank(), "comm.reduce_scatter");
   count(static_cast<int64_t>(input.nbytes()) - static_cast<int64_t>(output.nbytes()));
-  return launch(options, input, output, [&](NcclQueue& queue) {
+  return launch("ncclReduceScatter", options, input, output, [&](ncclComm_t comm, cudaStream_t stream) {
     const auto type = nccl_type(input);
-    if (counts.empty()) {
-      check_nccl(ncclReduceScatter(input.const_data_ptr(), output.mutable_data_ptr(), elements(output), type, nccl_op(op), queue.comm(), queue.stream()),
-                 "ncclReduceScatter", queue.comm());
-      return;
-    }
-    check_nccl(ncclGroupStart(), "ncclGroupStart", queue.comm());
-    for (int i = 0; i < size(); ++i) {
-      if (counts[static_cast<size_t>(i)] == 0) continue;
-      std::byte* const part = static_cast<std::byte*>(input.mutable_data_ptr()) + layout.part_begin(i) * input.element_size();
-      void* const result = i == rank() ? output.mutable_data_ptr() : part;
-      check_nccl(ncclReduce(part, result, static_cast<size_t>(counts[static_cast<size_t>(i)]), type, nccl_op(op), i, queue.comm(), queue.stream()),
-                 "ncclReduce", queue.comm());
-    }
-    check_nccl(ncclGroupEnd(), "ncclGroupEnd", queue.comm());
+    if (counts.empty())
+      return ncclReduceScatter(input.const_data_ptr(), output.mutable_data_ptr(), elements(output), type, nccl_op(op), comm, stream);
+    return grouped(counts, [&](int root, size_t part_elements) {
+      void* const part = part_of(input, layout, root);
+      void* const result = root == rank() ? output.mutable_data_ptr() : part;
+      return ncclReduce(part, result, part_elements, type, nccl_op(op), root, comm, stream);
+    });
   });
 }
 
@@ -130,22 +139,14 @@ Request NcclCommunicator::all_gather(const at::Tensor& input, const at::Tensor& 
   check(output, "comm.all_gather");
   const BlockLayout layout = check_parts(output, input, counts, size(), rank(), "comm.all_gather");
   count((size() - 1) * static_cast<int64_t>(input.nbytes()));
-  return launch(options, output, input, [&](NcclQueue& queue) {
+  return launch("ncclAllGather", options, output, input, [&](ncclComm_t comm, cudaStream_t stream) {
     const auto type = nccl_type(input);
-    if (counts.empty()) {
-      check_nccl(ncclAllGather(input.const_data_ptr(), output.mutable_data_ptr(), elements(input), type, queue.comm(), queue.stream()), "ncclAllGather",
-                 queue.comm());
-      return;
-    }
-    check_nccl(ncclGroupStart(), "ncclGroupStart", queue.comm());
-    for (int i = 0; i < size(); ++i) {
-      if (counts[static_cast<size_t>(i)] == 0) continue;
-      std::byte* const part = static_cast<std::byte*>(output.mutable_data_ptr()) + layout.part_begin(i) * output.element_size();
-      const void* const from = i == rank() ? input.const_data_ptr() : part;
-      check_nccl(ncclBroadcast(from, part, static_cast<size_t>(counts[static_cast<size_t>(i)]), type, i, queue.comm(), queue.stream()), "ncclBroadcast",
-                 queue.comm());
-    }
-    check_nccl(ncclGroupEnd(), "ncclGroupEnd", queue.comm());
+    if (counts.empty()) return ncclAllGather(input.const_data_ptr(), output.mutable_data_ptr(), elements(input), type, comm, stream);
+    return grouped(counts, [&](int root, size_t part_elements) {
+      void* const part = part_of(output, layout, root);
+      const void* const from = root == rank() ? input.const_data_ptr() : part;
+      return ncclBroadcast(from, part, part_elements, type, root, comm, stream);
+    });
   });
 }
 
@@ -153,9 +154,9 @@ Request NcclCommunicator::broadcast(const at::Tensor& data, int root, const Coll
   check(data, "comm.broadcast");
   check_member(root, size(), "comm.broadcast");
   count(static_cast<int64_t>(data.nbytes()));
-  return launch(options, data, {}, [&](NcclQueue& queue) {
-    void* const bytes = data.mutable_data_ptr();
-    check_nccl(ncclBroadcast(bytes, bytes, elements(data), nccl_type(data), root, queue.comm(), queue.stream()), "ncclBroadcast", queue.comm());
+  return launch("ncclBroadcast", options, data, {}, [&](ncclComm_t comm, cudaStream_t stream) {
+    void* const in_place = data.mutable_data_ptr();
+    return ncclBroadcast(in_place, in_place, elements(data), nccl_type(data), root, comm, stream);
   });
 }
 
@@ -163,9 +164,9 @@ Request NcclCommunicator::reduce(const at::Tensor& data, int root, ReduceOp op, 
   check(data, "comm.reduce");
   check_member(root, size(), "comm.reduce");
   count(static_cast<int64_t>(data.nbytes()));
-  return launch(options, data, {}, [&](NcclQueue& queue) {
-    void* const bytes = data.mutable_data_ptr();
-    check_nccl(ncclReduce(bytes, bytes, elements(data), nccl_type(data), nccl_op(op), root, queue.comm(), queue.stream()), "ncclReduce", queue.comm());
+  return launch("ncclReduce", options, data, {}, [&](ncclComm_t comm, cudaStream_t stream) {
+    void* const in_place = data.mutable_data_ptr();
+    return ncclReduce(in_place, in_place, elements(data), nccl_type(data), nccl_op(op), root, comm, stream);
   });
 }
 
@@ -188,7 +189,8 @@ Request NcclCommunicator::barrier(const CollectiveOptions& options) { return all
 }  // namespace
 
 std::unique_ptr<Communicator> make_nccl_communicator(const Group& group, const std::string& name, c10::Device device, Communicator& cpu) {
-  AXONN_CHECK(device.is_cuda() && device.has_index(), "comm.communicator", "group '", name, "' needs a numbered CUDA device, got ", device.str());
+  AXONN_CHECK(device.is_cuda() && device.has_index(), "comm.communicator", "group '", name, "' needs a CUDA device with its number, got ",
+              device.str());
   return std::make_unique<NcclCommunicator>(group, name, device, cpu);
 }
 

@@ -72,7 +72,7 @@ class NcclRequest final : public Request::State {
 void check_nccl(ncclResult_t result, const char* call, ncclComm_t comm) {
   if (result == ncclSuccess) return;
   const char* const detail = ncclGetLastError(comm);
-  throw BackendError("comm.nccl", detail::concatenate(call, ": ", ncclGetErrorString(result), detail != nullptr && *detail != '\0' ? "; " : "",
+  throw BackendError("comm.nccl", detail::concatenate(call, ": ", ncclGetErrorString(result), detail != nullptr ? "; " : "",
                                                       detail != nullptr ? detail : ""));
 }
 
@@ -121,7 +121,8 @@ NcclQueue::NcclQueue(const Group& group, std::string name, c10::Device device, P
   const ncclResult_t result = ncclCommInitRank(&comm_, group.size(), id, group.index);
   if (result == ncclSuccess) return;
   (void)cudaStreamDestroy(stream());
-  check_nccl(result, detail::concatenate("ncclCommInitRank of group '", name_, "' (rank ", group.index, " of ", group.size(), ")").c_str(), nullptr);
+  const auto call = detail::concatenate("ncclCommInitRank of group '", name_, "' (rank ", group.index, " of ", group.size(), ")");
+  check_nccl(result, call.c_str(), nullptr);
 }
 
 NcclQueue::~NcclQueue() {
@@ -139,8 +140,8 @@ NcclQueue::~NcclQueue() {
 
 void NcclQueue::check_running() const {
   ncclResult_t state = ncclSuccess;
-  check_nccl(ncclCommGetAsyncError(comm_, &state), "ncclCommGetAsyncError", comm_);
-  if (state != ncclInProgress) check_nccl(state, detail::concatenate("group '", name_, "'").c_str(), comm_);
+  check(ncclCommGetAsyncError(comm_, &state), "ncclCommGetAsyncError");
+  if (state != ncclInProgress) check(state, detail::concatenate("group '", name_, "'").c_str());
 }
 
 void NcclQueue::follow(std::span<const Request> after) {
@@ -186,13 +187,13 @@ void NcclQueue::launch_messages() {
 void NcclQueue::launch(const at::Tensor& received, int peer) {
   const c10::cuda::CUDAGuard guard(device_);
   const std::vector<Message> messages = std::exchange(messages_, {});
-  check_nccl(ncclGroupStart(), "ncclGroupStart", comm_);
+  const auto elements = [](const at::Tensor& tensor) { return static_cast<size_t>(tensor.numel()); };
+  check(ncclGroupStart(), "ncclGroupStart");
   for (const auto& [data, to, sent] : messages)
-    if (data.numel() > 0)
-      check_nccl(ncclSend(data.const_data_ptr(), static_cast<size_t>(data.numel()), nccl_type(data), to, comm_, stream()), "ncclSend", comm_);
+    if (data.numel() > 0) check(ncclSend(data.const_data_ptr(), elements(data), nccl_type(data), to, comm_, stream()), "ncclSend");
   if (received.defined() && received.numel() > 0)
-    check_nccl(ncclRecv(received.mutable_data_ptr(), static_cast<size_t>(received.numel()), nccl_type(received), peer, comm_, stream()), "ncclRecv", comm_);
-  check_nccl(ncclGroupEnd(), "ncclGroupEnd", comm_);
+    check(ncclRecv(received.mutable_data_ptr(), elements(received), nccl_type(received), peer, comm_, stream()), "ncclRecv");
+  check(ncclGroupEnd(), "ncclGroupEnd");
   for (const auto& [data, to, sent] : messages) {
     c10::cuda::CUDACachingAllocator::recordStream(data.storage().data_ptr(), stream_);
     C10_CUDA_CHECK(cudaEventRecord(sent.get(), stream()));

@@ -35,8 +35,8 @@ class EventPool {
   std::vector<cudaEvent_t> free_;
 };
 
-// One NCCL communicator and one CUDA stream of its own: the collectives of a group at one priority, first in first out. Used by the thread that
-// computes (autograd's own during backward); made and destroyed by every rank of the group.
+// One NCCL communicator and one CUDA stream of its own: the collectives of a group at one priority, first in first out. Used by the thread
+// that computes (autograd's own during backward); made and destroyed by every rank of the group.
 class NcclQueue : public std::enable_shared_from_this<NcclQueue> {
  public:
   NcclQueue(const Group& group, std::string name, c10::Device device, Priority priority, const ncclUniqueId& id);
@@ -49,14 +49,15 @@ class NcclQueue : public std::enable_shared_from_this<NcclQueue> {
   c10::Device device() const { return device_; }
   const std::string& name() const { return name_; }
   void check_running() const;  // BackendError when NCCL has met an error since
+  void check(ncclResult_t result, const char* call) const { check_nccl(result, call, comm_); }
 
   // What comes next starts after the work that is on the compute stream now, after `after`, and after the messages that wait to be sent.
   void begin(std::span<const Request> after);
   // Done when everything queued so far is; keeps the memory of `tensors` from being given to others before.
   Request end(std::initializer_list<at::Tensor> tensors);
 
-  // A message is launched together with the next receive, else before whatever comes next, and at the latest when its request is waited for or
-  // dropped: launched alone, two ranks that send to each other first would wait for each other for ever.
+  // A message is launched together with the next receive, else before whatever comes next, and at the latest when its request is waited for
+  // or dropped: launched alone, two ranks that send to each other first would wait for each other for ever.
   Request send(const at::Tensor& data, int peer, std::span<const Request> after);
   Request receive(const at::Tensor& data, int peer, std::span<const Request> after);
   void launch_messages();

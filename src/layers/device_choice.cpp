@@ -17,7 +17,7 @@ c10::Device choose_device(c10::Device wanted, int local_rank) {
   AXONN_CHECK(devices > 0, "layers.context",
               "this machine has no CUDA device that its driver lets this process use; nvidia-smi lists them, --device cpu does without");
   const int index = wanted.has_index() ? wanted.index() : local_rank % devices;
-  AXONN_CHECK(index < devices, "layers.context", "device ", wanted.str(), " does not exist; this machine has ", devices, ", numbered from 0");
+  AXONN_CHECK(index < devices, "layers.context", wanted.str(), " does not exist; this machine has ", devices, ", from cuda:0 on");
   const c10::Device chosen(c10::kCUDA, static_cast<c10::DeviceIndex>(index));
   cuda.setDevice(chosen);
   return chosen;

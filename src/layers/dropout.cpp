@@ -64,7 +64,8 @@ Value dropout(Context& context, const Value& value, double probability, const st
   return {record(std::make_unique<DropoutOperation>(mask), tensor), value.features, value.layout};
 }
 
-Tensor dropout_attention(Context& context, const Tensor& probabilities, double probability, const std::string& name, int64_t first_head, int64_t heads) {
+Tensor dropout_attention(Context& context, const Tensor& probabilities, double probability, const std::string& name, int64_t first_head,
+                         int64_t heads) {
   check_probability(probability);
   if (probability == 0) return probabilities;
   const int64_t local_heads = probabilities.size(1), queries = probabilities.size(2), keys = probabilities.size(3);

@@ -4,8 +4,8 @@
 
 namespace axonn {
 
-// A mask of (rows, width) elements: 0 where dropped, 1 / (1 - probability) where kept. Element e of the whole tensor takes word e % 4 of Philox
-// block e / 4, whichever rank and device draws it.
+// A mask of (rows, width) elements: 0 where dropped, 1 / (1 - probability) where kept. Element e of the whole tensor takes word e % 4 of
+// Philox block e / 4, whichever rank and device draws it.
 struct DropoutMask {
   uint64_t seed = 0;
   uint32_t stream = 0;
