@@ -13,7 +13,6 @@
 
 void check_generate(const GptOptions& options) {
   AXONN_CHECK(!options.checkpoint.empty(), "gpt.generate", "name the checkpoint or the run's directory with --checkpoint");
-  AXONN_CHECK(!options.prompt.empty(), "gpt.generate", "--prompt must hold at least one character");
   AXONN_CHECK(
       options.sampling.tokens >= 0 && options.sampling.temperature >= 0 && options.sampling.top_k >= 0 && options.sampling_seed >= 0,
       "gpt.generate", "--tokens, --temperature, --top-k and --sampling-seed must not be negative");
@@ -32,7 +31,7 @@ int run_generate(axonn::Environment& environment, const GptOptions& options) {
     reader.emplace(options.checkpoint);
     table.read_json(reader->state().configuration, (reader->directory() / "manifest.json").string());
     axonn::check_gpt(saved.model, options.shape());
-    prompt = axonn::Tokenizer::from_json(reader->state().tokenizer).encode(options.prompt);
+    prompt = axonn::Tokenizer::from_json(reader->state().tokenizer).encode(options.prompt.empty() ? "\n" : options.prompt);
   });
   const axonn::Tokenizer tokenizer = axonn::Tokenizer::from_json(reader->state().tokenizer);
 

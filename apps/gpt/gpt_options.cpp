@@ -17,6 +17,7 @@ constexpr int64_t kMostLayers = 10'000;
 constexpr int64_t kMostHidden = 1 << 20;
 constexpr int64_t kMostTokens = 1 << 24;  // of a sequence, of a vocabulary
 constexpr int64_t kMostSequences = 1 << 30;
+constexpr int64_t kMostRanks = 1 << 20;
 constexpr double kMostElements = 1e17;  // of activations of a step
 
 // With [model] vocab = 0 (the tokenizer's), before there is one.
@@ -42,7 +43,7 @@ void GptOptions::bind(axonn::OptionTable& table) {
   table.add("model", "layers", model.layers, "transformer blocks");
   table.add("model", "hidden", model.hidden, "features of the residual stream");
   table.add("model", "heads", model.heads, "attention heads");
-  table.add("model", "sequence", model.sequence, "longest sequence", "tokens");
+  table.add("model", "sequence", model.sequence, "tokens of the longest sequence");
   table.add("model", "vocab", model.vocabulary, "vocabulary; 0: the tokenizer's");
   table.add("model", "tied", model.tied_head, "the head's weight is the token embedding");
   table.add("model", "dropout", model.dropout, "after the embeddings, on attention probabilities, on both branches of a block");
@@ -60,26 +61,26 @@ void GptOptions::bind(axonn::OptionTable& table) {
   table.add("run", "seed", train.seed, "of initial values, sample order and dropout");
 
   table.add("train", "steps", train.steps, "optimizer steps");
-  table.add("train", "batch", train.batch, "a step over the whole grid", "sequences");
-  table.add("train", "micro_batch", train.micro_batch, "a rank a forward; 0: no accumulation", "sequences");
+  table.add("train", "batch", train.batch, "sequences a step, over the whole grid");
+  table.add("train", "micro_batch", train.micro_batch, "sequences of a rank in one forward; 0: as many as need no accumulation");
   table.add_choice("train", "optimizer", train.optimizer,
                    {{"adamw", OptimizerKind::adamw}, {"sgd", OptimizerKind::sgd}, {"sgd-momentum", OptimizerKind::sgd_momentum}},
                    "update rule");
   table.add("train", "learning_rate", train.learning_rate, "greatest, after the warm-up");
   table.add("train", "learning_rate_end", train.learning_rate_end, "at the last step, after the cosine");
-  table.add("train", "warmup", train.warmup, "linear", "steps");
+  table.add("train", "warmup", train.warmup, "steps of the linear warm-up");
   table.add("train", "weight_decay", train.weight_decay, "of matrices; vectors are not decayed");
-  table.add("train", "beta1", train.beta1, "AdamW");
-  table.add("train", "beta2", train.beta2, "AdamW");
-  table.add("train", "epsilon", train.epsilon, "AdamW");
-  table.add("train", "momentum", train.momentum, "of sgd-momentum");
+  table.add("train", "beta1", train.beta1, "AdamW: of the mean of the gradients");
+  table.add("train", "beta2", train.beta2, "AdamW: of the mean of their squares");
+  table.add("train", "epsilon", train.epsilon, "AdamW: added to the root of that mean");
+  table.add("train", "momentum", train.momentum, "sgd-momentum");
   table.add("train", "clip", train.clip, "greatest global norm of the gradient; 0: never clipped");
-  table.add("train", "minutes", train.minutes, "stop after that time, with a checkpoint; 0: no limit", "minutes");
-  table.add("train", "validate_every", train.validate_every, "0: at the end alone", "steps");
-  table.add("train", "save_every", train.save_every, "0: at the end alone", "steps");
-  table.add("train", "keep", train.keep, "newest checkpoints that are kept");
-  table.add("train", "check_replicas", train.check_replicas, "compare all replicas so often; 0: never", "steps");
-  table.add("train", "log_every", train.log_every, "a progress line so often when the output is no terminal", "steps");
+  table.add("train", "minutes", train.minutes, "after so many the run stops, with a checkpoint; 0: no limit");
+  table.add("train", "validate_every", train.validate_every, "steps from one validation to the next; 0: at the end alone");
+  table.add("train", "save_every", train.save_every, "steps from one checkpoint to the next; 0: at the end alone");
+  table.add("train", "keep", train.keep, "how many of the newest checkpoints are kept");
+  table.add("train", "check_replicas", train.check_replicas, "steps from one comparison of all replicas to the next; 0: never");
+  table.add("train", "log_every", train.log_every, "steps from one progress line to the next when the output is no terminal");
 }
 
 void GptOptions::apply_preset(const axonn::OptionTable& table) {
@@ -98,7 +99,7 @@ void GptOptions::apply_preset(const axonn::OptionTable& table) {
 
 void GptOptions::bind_sampling(axonn::OptionTable& table) {
   table.add("generate", "checkpoint", checkpoint, "run directory (its newest checkpoint) or one checkpoint");
-  table.add("generate", "prompt", prompt, "text to go on from");
+  table.add("generate", "prompt", prompt, "text to go on from; empty: a line break");
   table.add("generate", "tokens", sampling.tokens, "how many to add");
   table.add("generate", "temperature", sampling.temperature, "0: always the likeliest token");
   table.add("generate", "top_k", sampling.top_k, "draw from so many of the likeliest tokens; 0: from all");
@@ -122,7 +123,7 @@ void GptOptions::check() const {
   at_most(config.vocabulary, kMostTokens, "vocab");
   at_most(train.batch, kMostSequences, "batch");
   at_most(train.micro_batch, kMostSequences, "micro_batch");
-  at_most(grid_shape.ranks(), kMostSequences, "the product of the grid");
+  at_most(grid_shape.ranks(), kMostRanks, "the product of the grid");
   const double tokens = static_cast<double>(train.batch) * static_cast<double>(config.sequence);
   const double elements = tokens * (static_cast<double>(config.layers * (20 * config.hidden + 3 * config.heads * config.sequence)) +
                                     static_cast<double>(3 * config.vocabulary));

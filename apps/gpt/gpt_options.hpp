@@ -29,7 +29,7 @@ struct GptOptions {
   axonn::SamplingOptions sampling;  // generate
   int64_t sampling_seed = 1;
   std::string checkpoint;
-  std::string prompt = "\n";
+  std::string prompt;
 
   int64_t micro_batches = 1;  // verify
 

@@ -12,6 +12,7 @@
 #include "commands.hpp"
 #include "job_end.hpp"
 #include "local_job.hpp"
+#include "process_setup.hpp"
 
 namespace {
 
@@ -35,11 +36,12 @@ void add_train(CLI::App& app, CommandLine& line) {
 void add_generate(CLI::App& app, CommandLine& line) {
   line.options.bind_sampling(line.sampling_table);
   line.sampling_table.add_flags(app);
-  line.table.add_flags(app, {"run"});
+  line.table.add_flags(app, {"run.grid", "run.order", "run.device"});
 }
 
 void add_verify(CLI::App& app, CommandLine& line) {
-  line.table.add_flags(app, {"model", "run", "train"});
+  line.table.add_flags(app, {"model", "run.grid", "run.dtype", "run.device", "run.seed", "train.steps", "train.batch", "train.optimizer",
+                             "train.learning_rate", "train.clip"});
   app.add_option("--config", line.config, "TOML file with the same keys");
   app.add_option("--micro-batches", line.options.micro_batches, "forwards a step");
 }
@@ -56,7 +58,8 @@ std::optional<std::string> parse(CommandLine& line, int argc, char** argv) {
   line.options.bind(line.table);
   CLI::App app("Trains GPTs on a grid of X x Y x Z x data ranks. Without a subcommand: train.", "gpt");
   app.set_version_flag("--version", std::string(axonn::version()));
-  app.add_flag("--verbose", line.verbose, "errors say where in the code they come from");
+  app.footer("Ctrl-C, SIGTERM or SIGUSR1 end a training run after its step, with a checkpoint.\n"
+             "Exit status: 0 done; 1 an error, told in one sentence; 2 an error in what was typed or configured, before anything started.");
   app.add_flag("--help-env", line.environment_table, "print the environment variables that are read");
   app.require_subcommand(0, 1);
   CLI::App& train = *app.add_subcommand("train", "train on text (the default)");
@@ -66,6 +69,8 @@ std::optional<std::string> parse(CommandLine& line, int argc, char** argv) {
   add_train(train, line);
   add_generate(generate, line);
   add_verify(verify, line);
+  for (CLI::App* part : {&app, &train, &generate, &verify})
+    part->add_flag("--verbose", line.verbose, "errors say where in the code they come from");
   const auto text = axonn::parse_command_line(app, {argv, static_cast<size_t>(argc)});
   if (generate.parsed()) line.command = CommandLine::Command::generate;
   if (verify.parsed()) line.command = CommandLine::Command::verify;
@@ -87,6 +92,7 @@ int run(CommandLine& line, axonn::Environment& environment) {
 // What can be wrong before a rank is started. True: the process has nothing more to do.
 bool prepare(CommandLine& line, char** argv, int& status) {
   auto& options = line.options;
+  check_environment();
   if (!line.config.empty()) line.table.read_toml_file(line.config);
   options.apply_preset(line.table);
   if (line.command == CommandLine::Command::verify) {
@@ -129,6 +135,8 @@ int main(int argc, char** argv) {
     axonn::Environment environment(argc, argv);
     JobEnd end(environment, line.verbose);
     try {
+      configure_log(environment, "");
+      share_cores(environment);
       return run(line, environment);
     } catch (const std::exception& error) {
       return end.after(error);

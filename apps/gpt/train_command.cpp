@@ -5,11 +5,9 @@
 #include <optional>
 #include <random>
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 
 #include <axonn/core/error.hpp>
-#include <axonn/core/log.hpp>
 #include <axonn/core/text.hpp>
 #include <axonn/train/checkpoint.hpp>
 #include <axonn/train/text_data.hpp>
@@ -17,6 +15,7 @@
 
 #include "commands.hpp"
 #include "local_job.hpp"
+#include "process_setup.hpp"
 #include "resume.hpp"
 
 namespace {
@@ -95,7 +94,7 @@ int run_train(axonn::Environment& environment, GptOptions& options, axonn::Optio
   }
 
   axonn::Context context(environment, options.shape(), options.context());
-  axonn::log::configure({.rank = environment.rank(), .ranks = environment.ranks(), .grid = context.at().to_string()});
+  configure_log(environment, context.at().to_string());
   axonn::Gpt model(context, options.model);
   const axonn::Parameters parameters = context.materialize(model, static_cast<uint64_t>(options.train.seed));
   const auto optimizer = axonn::make_optimizer(context, parameters, options.train);

@@ -97,12 +97,10 @@ std::vector<CLI::App*> chosen(CLI::App& app) {
 }
 
 [[noreturn]] void refuse_extra(CLI::App& app) {
-  OptionTable::Strings flags, commands;
-  for (CLI::App* part : chosen(app)) {
-    const auto more = flags_of(*part);
-    flags.insert(flags.end(), more.begin(), more.end());
-    for (const CLI::App* sub : part->get_subcommands([](const CLI::App*) { return true; })) commands.push_back(sub->get_name());
-  }
+  OptionTable::Strings commands;
+  CLI::App& innermost = *chosen(app).back();
+  const auto flags = flags_of(innermost);
+  for (const CLI::App* sub : innermost.get_subcommands([](const CLI::App*) { return true; })) commands.push_back(sub->get_name());
   const auto extras = app.remaining(true);
   const auto first_flag = std::ranges::find_if(extras, [](const std::string& word) { return word.starts_with('-'); });
   if (first_flag == extras.end()) {
@@ -117,7 +115,8 @@ std::vector<CLI::App*> chosen(CLI::App& app) {
 
 void OptionTable::add_flags(CLI::App& app, std::initializer_list<std::string_view> sections) {
   for (Option& option : options_) {
-    if (sections.size() != 0 && std::ranges::find(sections, option.section) == sections.end()) continue;
+    const auto names_it = [&](std::string_view what) { return what == option.section || what == option.section + "." + option.key; };
+    if (sections.size() != 0 && std::ranges::none_of(sections, names_it)) continue;
     const std::string flag = flag_of(option.key);
     const std::string help = help_line(option.help, option.allowed.empty() ? option.unit : joined(option.allowed, "|"),
                                        std::visit(DefaultText(), option.field));
@@ -175,7 +174,8 @@ std::optional<std::string> parse_command_line(CLI::App& app, std::span<const cha
     app.parse(static_cast<int>(arguments.size()), arguments.data());
     return std::nullopt;
   } catch (const CLI::CallForHelp&) {
-    return chosen(app).back()->help();
+    CLI::App& innermost = *chosen(app).back();
+    return innermost.help(&innermost == &app ? "" : app.get_name());
   } catch (const CLI::CallForAllHelp&) {
     return app.help("", CLI::AppFormatMode::All);
   } catch (const CLI::CallForVersion& call) {

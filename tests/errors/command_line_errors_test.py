@@ -2,7 +2,7 @@
 import os
 import unittest
 
-from gpt_runs import GptTest, needs_mpi
+from gpt_runs import GptTest, TRAINING, needs_mpi
 
 HUGE = "9223372036854775807"
 
@@ -14,6 +14,7 @@ class CommandLine(GptTest):
     def test_unknown_flag_with_the_nearest_one(self):
         self.refuse_train("--hiden", "16", words=["unknown flag '--hiden'; did you mean '--hidden'?"])
         self.refuse("generate", "--temprature", "1", words=["'--temprature'", "'--temperature'"])
+        self.refuse("generate", "--data", "x", words=["unknown flag '--data'"])
         self.refuse("verify", "--micro-bathes=2", words=["'--micro-bathes'", "'--micro-batches'"])
 
     def test_unknown_subcommand_with_the_nearest_one(self):
@@ -59,10 +60,18 @@ class CommandLine(GptTest):
         self.refuse_train("--grid", "2000000000x2000000000x4x1", words=["2000000000x2000000000x4x1"])
         self.refuse_train("--model", "gpt80b", words=["a rank needs", "this machine", "--dry-run"])
 
+    def test_environment_variables(self):
+        for name, value, need in (("AXONN_LOG", "inf", "unknown log level 'inf'; did you mean 'info'?"), ("AXONN_LOG_ALL_RANKS", "2", "0 or 1"), ("AXONN_PROGRESS", "none", "bar or lines"),
+                                  ("OMP_NUM_THREADS", "many", "whole number"), ("AXONN_TIMEOUT_SECONDS", "0", "at least 1"), ("RANK", "1", "WORLD_SIZE")):
+            with self.subTest(name):
+                extra = {"RANK": "0", "WORLD_SIZE": "2"} if name == "AXONN_TIMEOUT_SECONDS" else {}
+                ended = self.gpt("train", "--data", self.text, *TRAINING, "--out", name, seconds=10, environment={name: value, **extra})
+                self.assertIn(need, ended.err)
+                self.assertIn(ended.status, (1, 2))
+
     def test_generate_and_verify_check_their_own(self):
         self.refuse("generate", words=["--checkpoint"])
         self.refuse("generate", "--checkpoint", "nowhere", words=["nowhere", "no such directory"])
-        self.refuse("generate", "--checkpoint", "nowhere", "--prompt", "", words=["--prompt"])
         for flag in ("tokens", "temperature", "top-k", "sampling-seed"):
             self.refuse("generate", "--checkpoint", "nowhere", f"--{flag}=-1", words=[f"--{flag}"])
         for flag in ("micro-batches", "batch", "steps"):

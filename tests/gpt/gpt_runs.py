@@ -73,7 +73,7 @@ class Job:
         self.mark = uuid.uuid4().hex
         self.started = time.monotonic()
         self.processes = []
-        base = dict(os.environ, OMP_NUM_THREADS="1", **{MARK: self.mark}, **environment)
+        base = os.environ | {"OMP_NUM_THREADS": "1", MARK: self.mark} | environment
         if launcher == "tcp":
             base.update(WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
         for rank in range(ranks if launcher == "tcp" else 1):
