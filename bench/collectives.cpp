@@ -34,8 +34,10 @@ int repetitions(const Options& options, int64_t bytes) {
 void print_header(const Environment& environment, const Options& options) {
   std::printf("# axonn collectives: %d ranks, transport %.*s; medians of interleaved repetitions\n", environment.ranks(),
               static_cast<int>(environment.transport().size()), environment.transport().data());
-  std::printf("# algbw = bytes / time; busbw = algbw x 2(n-1)/n for all-reduce, (n-1)/n for reduce-scatter and all-gather, 1 for broadcast\n");
-  std::printf("# ratio = time of the better of MPI's two forms / ours; hidden = (t_comm + t_compute - t_both) / t_comm, computation as long\n");
+  std::printf(
+      "# algbw = bytes / time; busbw = algbw x 2(n-1)/n for all-reduce, (n-1)/n for reduce-scatter and all-gather, 1 for broadcast\n");
+  std::printf(
+      "# ratio = time of the better of MPI's two forms / ours; hidden = (t_comm + t_compute - t_both) / t_comm, computation as long\n");
   if (options.wire_mbit > 0) std::printf("# wire = bytes a node must send / (time x %.0f Mbit/s)\n", options.wire_mbit);
   std::printf("%-14s %10s %10s %5s | %10s %7s %7s %6s | %10s %10s %6s", "collective", "bytes", "count", "type", "time us", "algbw", "busbw",
               "errors", "MPI us", "MPI-nb us", "ratio");
@@ -47,10 +49,11 @@ void print_header(const Environment& environment, const Options& options) {
 void print_row(const Case& c, const Times& t, const Options& options) {
   const double algbw = static_cast<double>(c.bytes()) / t.ours / 1e9;
   const double better = std::min(t.mpi_blocking, t.mpi_nonblocking);
-  std::printf("%-14s %10lld %10lld %5s | %10.1f %7.3f %7.3f %6lld | %10.1f %10.1f %6.2f", c.name().c_str(), static_cast<long long>(c.bytes()),
-              static_cast<long long>(c.count()), options.dtype.c_str(), t.ours * 1e6, algbw, algbw * c.bus_factor(),
-              static_cast<long long>(t.errors), t.mpi_blocking * 1e6, t.mpi_nonblocking * 1e6, better / t.ours);
-  if (options.wire_mbit > 0) std::printf(" | %5.2f", static_cast<double>(c.bytes()) * c.bus_factor() * 8 / t.ours / (options.wire_mbit * 1e6));
+  std::printf("%-14s %10lld %10lld %5s | %10.1f %7.3f %7.3f %6lld | %10.1f %10.1f %6.2f", c.name().c_str(),
+              static_cast<long long>(c.bytes()), static_cast<long long>(c.count()), options.dtype.c_str(), t.ours * 1e6, algbw,
+              algbw * c.bus_factor(), static_cast<long long>(t.errors), t.mpi_blocking * 1e6, t.mpi_nonblocking * 1e6, better / t.ours);
+  if (options.wire_mbit > 0)
+    std::printf(" | %5.2f", static_cast<double>(c.bytes()) * c.bus_factor() * 8 / t.ours / (options.wire_mbit * 1e6));
   if (options.overlap) std::printf(" | %10.1f %5.0f%% %5.0f%%", t.both * 1e6, 100 * t.hidden, 100 * t.hidden_mpi);
   std::printf("\n");
   std::fflush(stdout);

@@ -56,7 +56,8 @@ std::vector<double> medians(Environment& environment, int repetitions, const std
 
 }  // namespace
 
-Case::Case(Environment& environment, std::string kind, const std::string& dtype, int64_t bytes) : environment_(environment), kind_(std::move(kind)) {
+Case::Case(Environment& environment, std::string kind, const std::string& dtype, int64_t bytes)
+    : environment_(environment), kind_(std::move(kind)) {
   const auto type = dtype == "fp64" ? at::kDouble : at::kFloat;
   const int64_t part = std::max<int64_t>(1, bytes / static_cast<int64_t>(c10::elementSize(type)) / environment.ranks());
   whole_ = at::zeros({part * environment.ranks()}, type);

@@ -10,7 +10,8 @@
 
 namespace axonn::bench {
 
-// One collective at one size: the same call through axonn and through MPI. Every rank makes it and calls the same functions in the same order.
+// One collective at one size: the same call through axonn and through MPI. Every rank makes it and calls the same functions in the same
+// order.
 class Case {
  public:
   Case(Environment& environment, std::string kind, const std::string& dtype, int64_t bytes);
@@ -21,9 +22,9 @@ class Case {
   double bus_factor() const;
   Environment& environment() { return environment_; }
 
-  Request start();        // ours
-  void mpi_blocking();    // returns when done
-  void mpi_start();       // non-blocking form
+  Request start();      // ours
+  void mpi_blocking();  // returns when done
+  void mpi_start();     // non-blocking form
   void mpi_wait();
   int64_t count_errors();  // of ours, on this rank: fills the buffers, calls once, checks every element
 

@@ -1,5 +1,5 @@
-// What axonn's layers cost where there is nothing to share: one rank beside the same LibTorch calls by hand (one_rank_reference.cpp), steps taken
-// in turn, median of the ratios. Goal: at most 1.05.
+// What axonn's layers cost where there is nothing to share: one rank beside the same LibTorch calls by hand (one_rank_reference.cpp), steps
+// taken in turn, median of the ratios. Goal: at most 1.05.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -30,8 +30,8 @@ struct Batch {
 
 constexpr int64_t kWidth = 64, kRows = 32;
 
-// The rows of step `step` that fall to this rank: rows are split over Z and data, so ranks that differ only in X or Y see the same ones. The
-// network is to learn y = sin(3 x) with features turned by one place.
+// The rows of step `step` that fall to this rank: rows are split over Z and data, so ranks that differ only in X or Y see the same ones.
+// The network is to learn y = sin(3 x) with features turned by one place.
 Batch batch_of(const axonn::Context& context, int64_t step) {
   const auto groups = context.shape().z * context.shape().data;
   const auto mine = context.at().data * context.shape().z + context.at().z;
@@ -58,7 +58,8 @@ int train(int argc, char** argv) {
     loss.backward();
     step.finish();  // every gradient has arrived
     optimizer.step({.max_norm = 1.0});
-    if (environment.rank() == 0 && (i % 50 == 0 || i == 199)) std::printf("step %3ld  loss %.5f\n", static_cast<long>(i), loss.item<double>());
+    if (environment.rank() == 0 && (i % 50 == 0 || i == 199))
+      std::printf("step %3ld  loss %.5f\n", static_cast<long>(i), loss.item<double>());
   }
   return 0;
 }

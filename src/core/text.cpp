@@ -43,13 +43,9 @@ std::string print(const char* format, double value, const char* unit) {
 
 }  // namespace
 
-std::string did_you_mean(std::string_view word, std::span<const std::string_view> candidates) {
-  return nearest_sentence(word, candidates);
-}
+std::string did_you_mean(std::string_view word, std::span<const std::string_view> candidates) { return nearest_sentence(word, candidates); }
 
-std::string did_you_mean(std::string_view word, std::span<const std::string> candidates) {
-  return nearest_sentence(word, candidates);
-}
+std::string did_you_mean(std::string_view word, std::span<const std::string> candidates) { return nearest_sentence(word, candidates); }
 
 std::string with_unit(double count) {
   constexpr const char* kUnits[] = {"", " k", " M", " G", " T", " P", " E"};
@@ -88,8 +84,8 @@ int64_t parse_count(std::string_view text, std::string_view what) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const std::string_view suffix(end, static_cast<size_t>(text.data() + text.size() - end));
   const int shift = suffix.empty() ? 0 : suffix == "k" ? 10 : suffix == "M" ? 20 : suffix == "G" ? 30 : -1;
-  AXONN_CHECK(error == std::errc() && shift >= 0 && value >= 0, "core.parse_count", what, " must be a number such as 4096, 64k or 4M, got '",
-              text, "'");
+  AXONN_CHECK(error == std::errc() && shift >= 0 && value >= 0, "core.parse_count", what,
+              " must be a number such as 4096, 64k or 4M, got '", text, "'");
   AXONN_CHECK(value <= std::numeric_limits<int64_t>::max() >> shift, "core.parse_count", what, " is too large: '", text, "'");
   return value << shift;
 }

@@ -35,9 +35,10 @@ Value attention(Context& context, const Value& qkv, const AttentionOptions& opti
   const int64_t features = qkv.features / 3;
   check_layout(qkv, 3 * features, Layout::over(options.axis, {features, features, features}), "layers.attention");
   const int size = context.shape()[options.axis];
-  AXONN_CHECK(options.heads > 0 && options.heads % size == 0, "layers.attention", "heads must divide by axis ", to_string(options.axis), ", got ", options.heads,
-              " heads and ", to_string(options.axis), " = ", size);
-  AXONN_CHECK(features % options.heads == 0, "layers.attention", "features must divide by heads, got ", features, " features and ", options.heads, " heads");
+  AXONN_CHECK(options.heads > 0 && options.heads % size == 0, "layers.attention", "heads must divide by axis ", to_string(options.axis),
+              ", got ", options.heads, " heads and ", to_string(options.axis), " = ", size);
+  AXONN_CHECK(features % options.heads == 0, "layers.attention", "features must divide by heads, got ", features, " features and ",
+              options.heads, " heads");
   const Tensor& tensor = qkv.tensor;
   AXONN_CHECK(tensor.dim() == 3, "layers.attention", "needs (batch, sequence, features), got sizes ", tensor.sizes());
   const int64_t batch = tensor.size(0), sequence = tensor.size(1), heads = options.heads / size;

@@ -36,8 +36,9 @@ int rank_in_grid(const Environment& environment, const std::vector<int>& job_ran
 // The sharded parameters of `module` and of what it holds, in the order of registration.
 void collect(torch::nn::Module& module, const std::string& prefix, std::vector<std::pair<std::string, ShardedParameter>>& named) {
   for (const auto& plain : module.named_parameters(/*recurse=*/false))
-    throw UserError("layers.materialize", "parameter '" + prefix + plain.key() +
-                                              "' is a plain torch parameter, whose gradient no rank would sum; use an axonn layer in its place");
+    throw UserError("layers.materialize",
+                    "parameter '" + prefix + plain.key() +
+                        "' is a plain torch parameter, whose gradient no rank would sum; use an axonn layer in its place");
   if (const auto* layer = dynamic_cast<const ShardedModule*>(&module))
     for (const auto& [name, parameter] : layer->sharded_parameters()) {
       AXONN_CHECK(!parameter.materialized(), "layers.materialize", "parameter '", prefix + name, "' has been materialized before as '",

@@ -26,7 +26,8 @@ class SplitCrossEntropy : public Operation {
     auto& scheduler = context_.scheduler();
     sizes_ = input.sizes().vec();
     const Tensor logits = rows_of(input).narrow(1, 0, columns_.size());
-    Tensor greatest = columns_.size() > 0 ? logits.amax(1) : at::full({logits.size(0)}, -std::numeric_limits<double>::infinity(), logits.options());
+    Tensor greatest =
+        columns_.size() > 0 ? logits.amax(1) : at::full({logits.size(0)}, -std::numeric_limits<double>::infinity(), logits.options());
     greatest = scheduler.all_reduce(std::move(greatest), axis_, "cross_entropy max", ReduceOp::max).wait();
     probabilities_ = (logits - greatest.unsqueeze(1)).exp_();
 
@@ -65,13 +66,15 @@ class SplitCrossEntropy : public Operation {
 }  // namespace
 
 Tensor cross_entropy_sum(Context& context, const Value& logits, const Tensor& targets) {
-  AXONN_CHECK(targets.numel() * logits.tensor.size(-1) == logits.tensor.numel(), "layers.cross_entropy", "needs one target a row of logits, got targets of sizes ",
-              targets.sizes(), " and logits of sizes ", logits.tensor.sizes());
+  AXONN_CHECK(targets.numel() * logits.tensor.size(-1) == logits.tensor.numel(), "layers.cross_entropy",
+              "needs one target a row of logits, got targets of sizes ", targets.sizes(), " and logits of sizes ", logits.tensor.sizes());
   const auto axis = logits.layout.axis;
   if (!axis || context.shape()[*axis] == 1)
-    return at::cross_entropy_loss(logits.tensor.reshape({-1, logits.tensor.size(-1)}), targets.flatten(), {}, at::Reduction::Sum, kIgnoredTarget);
+    return at::cross_entropy_loss(logits.tensor.reshape({-1, logits.tensor.size(-1)}), targets.flatten(), {}, at::Reduction::Sum,
+                                  kIgnoredTarget);
   const auto pieces = logits.layout.dim(logits.features).pieces(context.shape(), context.at());
-  AXONN_CHECK(pieces.size() <= 1, "layers.cross_entropy", "the vocabulary must be one segment, got layout '", logits.layout.to_string(), "'");
+  AXONN_CHECK(pieces.size() <= 1, "layers.cross_entropy", "the vocabulary must be one segment, got layout '", logits.layout.to_string(),
+              "'");
   return record(std::make_unique<SplitCrossEntropy>(context, *axis, pieces.empty() ? Range{} : pieces[0].global, targets), logits.tensor);
 }
 

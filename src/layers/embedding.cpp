@@ -14,7 +14,8 @@ namespace {
 // Ids do not want a gradient, so the operation's differentiable input is the table's shard alone (see record()).
 class EmbeddingOperation : public Operation {
  public:
-  EmbeddingOperation(Context& context, ShardedParameter weight, const EmbeddingOptions& options) : context_(context), weight_(std::move(weight)), options_(options) {
+  EmbeddingOperation(Context& context, ShardedParameter weight, const EmbeddingOptions& options)
+      : context_(context), weight_(std::move(weight)), options_(options) {
     const auto pieces = weight_.spec().dims[0].pieces(context.shape(), context.at());
     if (!pieces.empty()) rows_ = pieces[0].global;
   }
@@ -80,31 +81,34 @@ class PositionsOperation : public Operation {
 EmbeddingImpl::EmbeddingImpl(Context& context, EmbeddingOptions options)
     : ShardedModule(context),
       options_(options),
-      weight_(register_sharded("weight", {.spec = {.dims = {Dim::padded(options.vocabulary, options.vocabulary_axis), Dim::split(options.features, options.feature_axis)},
+      weight_(register_sharded("weight", {.spec = {.dims = {Dim::padded(options.vocabulary, options.vocabulary_axis),
+                                                            Dim::split(options.features, options.feature_axis)},
                                                    .over_z = true},
                                           .initial = options.initial})) {
-  AXONN_CHECK(options.vocabulary > 0 && options.features > 0, "layers.embedding", "vocabulary and features must be positive, got ", options.vocabulary,
-              " and ", options.features);
+  AXONN_CHECK(options.vocabulary > 0 && options.features > 0, "layers.embedding", "vocabulary and features must be positive, got ",
+              options.vocabulary, " and ", options.features);
 }
 
 Value EmbeddingImpl::forward(const Tensor& ids) {
   AXONN_CHECK(ids.scalar_type() == at::kLong, "layers.embedding", "ids must be int64, got ", c10::toString(ids.scalar_type()));
   if (ids.device().is_cpu() && ids.numel() > 0)
-    AXONN_CHECK(ids.min().item<int64_t>() >= 0 && ids.max().item<int64_t>() < options_.vocabulary, "layers.embedding", "ids must be in [0, ",
-                options_.vocabulary, "), got ", ids.min().item<int64_t>(), " .. ", ids.max().item<int64_t>());
-  return {record(std::make_unique<EmbeddingOperation>(context(), weight_, options_), ids, {&weight_}), options_.features, Layout::over(options_.feature_axis)};
+    AXONN_CHECK(ids.min().item<int64_t>() >= 0 && ids.max().item<int64_t>() < options_.vocabulary, "layers.embedding",
+                "ids must be in [0, ", options_.vocabulary, "), got ", ids.min().item<int64_t>(), " .. ", ids.max().item<int64_t>());
+  return {record(std::make_unique<EmbeddingOperation>(context(), weight_, options_), ids, {&weight_}), options_.features,
+          Layout::over(options_.feature_axis)};
 }
 
 PositionsImpl::PositionsImpl(Context& context, PositionsOptions options)
     : ShardedModule(context),
       options_(options),
       weight_(register_sharded(
-          "weight", {.spec = {.dims = {Dim::whole(options.length), Dim::split(options.features, options.feature_axis)}, .over_z = true}, .initial = options.initial})) {}
+          "weight", {.spec = {.dims = {Dim::whole(options.length), Dim::split(options.features, options.feature_axis)}, .over_z = true},
+                     .initial = options.initial})) {}
 
 Value PositionsImpl::forward(const Value& input) {
   check_layout(input, options_.features, Layout::over(options_.feature_axis), "layers.positions");
-  AXONN_CHECK(input.tensor.dim() == 3 && input.tensor.size(1) <= options_.length, "layers.positions", "needs (batch, sequence <= ", options_.length,
-              ", features), got sizes ", input.tensor.sizes());
+  AXONN_CHECK(input.tensor.dim() == 3 && input.tensor.size(1) <= options_.length, "layers.positions",
+              "needs (batch, sequence <= ", options_.length, ", features), got sizes ", input.tensor.sizes());
   return {record(std::make_unique<PositionsOperation>(weight_), input.tensor, {&weight_}), input.features, input.layout};
 }
 

@@ -37,19 +37,22 @@ class NormOperation : public Operation {
 // All features on this rank: LibTorch's own kernels.
 class WholeNorm : public NormOperation {
  public:
-  WholeNorm(ShardedParameter weight, ShardedParameter bias, double epsilon) : NormOperation(std::move(weight), std::move(bias)), epsilon_(epsilon) {}
+  WholeNorm(ShardedParameter weight, ShardedParameter bias, double epsilon)
+      : NormOperation(std::move(weight), std::move(bias)), epsilon_(epsilon) {}
 
   Tensor forward(const Tensor& input) override {
     input_.keep(input);
     Tensor output;
-    std::tie(output, mean_, reciprocal_deviation_) = at::native_layer_norm(input, {input.size(-1)}, *weight_.gathered(), *bias_.gathered(), epsilon_);
+    std::tie(output, mean_, reciprocal_deviation_) =
+        at::native_layer_norm(input, {input.size(-1)}, *weight_.gathered(), *bias_.gathered(), epsilon_);
     return output;
   }
 
   Tensor backward(const Tensor& grad_output, bool input_needed) override {
     const Tensor input = input_.get();
-    const auto [grad_input, grad_weight, grad_bias] = at::native_layer_norm_backward(
-        grad_output.contiguous(), input, {input.size(-1)}, mean_, reciprocal_deviation_, *weight_.gathered(), *bias_.gathered(), {input_needed, true, true});
+    const auto [grad_input, grad_weight, grad_bias] =
+        at::native_layer_norm_backward(grad_output.contiguous(), input, {input.size(-1)}, mean_, reciprocal_deviation_, *weight_.gathered(),
+                                       *bias_.gathered(), {input_needed, true, true});
     reduce(grad_weight, grad_bias);
     return grad_input;
   }
@@ -67,7 +70,8 @@ class SplitNorm : public NormOperation {
   Tensor forward(const Tensor& input) override {
     input_.keep(input);
     const auto [variance, mean] = at::var_mean(input, at::IntArrayRef{-1}, /*correction=*/0, /*keepdim=*/true);
-    const Tensor all = context_.scheduler().all_gather(at::stack({mean, variance}), options_.axis, "layer_norm").wait();  // (ranks, 2, ..., 1)
+    const Tensor all =
+        context_.scheduler().all_gather(at::stack({mean, variance}), options_.axis, "layer_norm").wait();  // (ranks, 2, ..., 1)
     merge(all.select(1, 0), all.select(1, 1));
     return (input - mean_).mul_(reciprocal_deviation_).mul_(*weight_.gathered()).add_(*bias_.gathered());
   }
@@ -76,7 +80,8 @@ class SplitNorm : public NormOperation {
     const Tensor normalised = (input_.get() - mean_).mul_(reciprocal_deviation_);
     const Tensor grad = grad_output * *weight_.gathered();
     const Tensor sums = context_.scheduler()
-                            .all_reduce(at::stack({grad.sum(-1, /*keepdim=*/true), (grad * normalised).sum(-1, /*keepdim=*/true)}), options_.axis, "layer_norm backward")
+                            .all_reduce(at::stack({grad.sum(-1, /*keepdim=*/true), (grad * normalised).sum(-1, /*keepdim=*/true)}),
+                                        options_.axis, "layer_norm backward")
                             .wait()
                             .div_(static_cast<double>(options_.features));
     reduce(rows_of(grad_output * normalised).sum(0), rows_of(grad_output).sum(0));
@@ -116,7 +121,8 @@ Tensor shares_of_ranks(const Context& context, const LayerNormOptions& options) 
 LayerNormImpl::LayerNormImpl(Context& context, LayerNormOptions options)
     : ShardedModule(context),
       options_(options),
-      weight_(register_sharded("weight", {.spec = {.dims = {Dim::split(options.features, options.axis)}}, .initial = Initial::ones(), .decay = false})),
+      weight_(register_sharded(
+          "weight", {.spec = {.dims = {Dim::split(options.features, options.axis)}}, .initial = Initial::ones(), .decay = false})),
       bias_(register_sharded("bias", {.spec = {.dims = {Dim::split(options.features, options.axis)}}, .decay = false})) {}
 
 Value LayerNormImpl::forward(const Value& input) {

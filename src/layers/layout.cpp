@@ -53,7 +53,8 @@ Tensor convert(Context& context, const Tensor& tensor, int64_t features, const L
   return to.axis ? cut(context, whole, to.dim(features)) : whole;
 }
 
-// Its backward is the same conversion the other way round: a replicated side holds equal gradients on all ranks, a split one its own features'.
+// Its backward is the same conversion the other way round: a replicated side holds equal gradients on all ranks, a split one its own
+// features'.
 class Redistribute : public Operation {
  public:
   Redistribute(Context& context, int64_t features, Layout from, Layout to)
@@ -97,7 +98,8 @@ Dim Layout::dim(int64_t features) const {
   if (segments.empty()) return Dim::split(features, *axis);
   Dim result;
   for (const int64_t size : segments) result.segments.push_back({.size = size, .axis = *axis});
-  AXONN_CHECK(result.size() == features, "layers.layout", "segments of layout '", to_string(), "' hold ", result.size(), " features, need ", features);
+  AXONN_CHECK(result.size() == features, "layers.layout", "segments of layout '", to_string(), "' hold ", result.size(), " features, need ",
+              features);
   return result;
 }
 
@@ -115,8 +117,8 @@ Value redistribute(Context& context, const Value& value, const Layout& layout) {
 
 void check_layout(const Value& value, int64_t features, const Layout& needed, std::string_view layer) {
   AXONN_CHECK(value.features == features, std::string(layer), "input has ", value.features, " features, this layer needs ", features);
-  AXONN_CHECK(value.layout == needed, std::string(layer), "input is laid out '", value.layout.to_string(), "', this layer needs '", needed.to_string(),
-              "'; redistribute(context, value, layout) converts");
+  AXONN_CHECK(value.layout == needed, std::string(layer), "input is laid out '", value.layout.to_string(), "', this layer needs '",
+              needed.to_string(), "'; redistribute(context, value, layout) converts");
 }
 
 Tensor mean(const Tensor& sum, double global_count, Context& context) {

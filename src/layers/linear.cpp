@@ -39,8 +39,11 @@ class LinearOperation : public Operation {
       auto weight = weight_.gathered();
       grad_input = context_.scheduler().all_reduce(at::mm(grad, *weight), out_axis_, weight_.name());
     }
-    weight_.reduce([&](const Tensor& block, bool add) { at::addmm_out(const_cast<Tensor&>(block), block, grad.t(), rows_of(input), add ? 1 : 0); });
-    if (bias_) bias_->reduce([&](const Tensor& block, bool add) { add ? block.add_(grad.sum(0)) : at::sum_out(const_cast<Tensor&>(block), grad, {0}); });
+    weight_.reduce(
+        [&](const Tensor& block, bool add) { at::addmm_out(const_cast<Tensor&>(block), block, grad.t(), rows_of(input), add ? 1 : 0); });
+    if (bias_)
+      bias_->reduce(
+          [&](const Tensor& block, bool add) { add ? block.add_(grad.sum(0)) : at::sum_out(const_cast<Tensor&>(block), grad, {0}); });
     return input_needed ? grad_input.wait().view(input.sizes()) : Tensor();
   }
 
@@ -61,13 +64,15 @@ LinearImpl::LinearImpl(Context& context, LinearOptions options)
     : ShardedModule(context),
       options_(std::move(options)),
       weight_(register_sharded("weight", {.spec = weight_spec(), .initial = options_.weight_initial})) {
-  AXONN_CHECK(options_.in > 0 && options_.out > 0, "layers.linear", "in and out must be positive, got ", options_.in, " and ", options_.out);
+  AXONN_CHECK(options_.in > 0 && options_.out > 0, "layers.linear", "in and out must be positive, got ", options_.in, " and ",
+              options_.out);
   add_bias();
 }
 
 LinearImpl::LinearImpl(Context& context, LinearOptions options, ShardedParameter weight)
     : ShardedModule(context), options_(std::move(options)), weight_(std::move(weight)) {
-  AXONN_CHECK(weight_.spec() == weight_spec(), "layers.linear", "a tied weight must be ", weight_spec().to_string(), ", got ", weight_.spec().to_string());
+  AXONN_CHECK(weight_.spec() == weight_spec(), "layers.linear", "a tied weight must be ", weight_spec().to_string(), ", got ",
+              weight_.spec().to_string());
   add_bias();
 }
 
@@ -88,10 +93,11 @@ Tensor LinearImpl::forward(const Tensor& input) {
 Value LinearImpl::forward(const Value& input) {
   check_layout(input, options_.in, input_layout(), "layers.linear");
   const int64_t width = input_layout().dim(options_.in).local_size(context().shape(), context().at());
-  AXONN_CHECK(input.tensor.size(-1) == width, "layers.linear", "input must hold ", width, " of the ", options_.in, " features on this rank (",
-              input.layout.to_string(), "), got ", input.tensor.size(-1));
+  AXONN_CHECK(input.tensor.size(-1) == width, "layers.linear", "input must hold ", width, " of the ", options_.in,
+              " features on this rank (", input.layout.to_string(), "), got ", input.tensor.size(-1));
   auto operation = std::make_unique<LinearOperation>(context(), *this, weight_, bias_);
-  const Tensor output = bias_ ? record(std::move(operation), input.tensor, {&weight_, &*bias_}) : record(std::move(operation), input.tensor, {&weight_});
+  const Tensor output =
+      bias_ ? record(std::move(operation), input.tensor, {&weight_, &*bias_}) : record(std::move(operation), input.tensor, {&weight_});
   return {output, options_.out, output_layout()};
 }
 

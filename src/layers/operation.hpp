@@ -26,8 +26,8 @@ class Operation {
   virtual void release() {}  // drop what forward saved
 };
 
-// Runs forward and, when autograd is on and `input` or a parameter wants a gradient, records the step and counts a use of every parameter. The
-// parameters are what makes backward run even if the input needs no gradient.
+// Runs forward and, when autograd is on and `input` or a parameter wants a gradient, records the step and counts a use of every parameter.
+// The parameters are what makes backward run even if the input needs no gradient.
 Tensor record(std::unique_ptr<Operation> operation, const Tensor& input, std::initializer_list<const ShardedParameter*> parameters = {});
 
 // An input kept for backward; notices when somebody has overwritten it in place meanwhile (torch's own error).

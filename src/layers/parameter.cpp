@@ -11,8 +11,8 @@
 
 namespace axonn {
 
-at::Tensor initial_values(const std::string& name, const Initial& initial, const ShardSpec& spec, const GridShape& shape, const Coordinate& at,
-                          Range range, uint64_t seed, at::ScalarType dtype) {
+at::Tensor initial_values(const std::string& name, const Initial& initial, const ShardSpec& spec, const GridShape& shape,
+                          const Coordinate& at, Range range, uint64_t seed, at::ScalarType dtype) {
   at::Tensor values = at::zeros({range.size()}, at::TensorOptions().dtype(at::kDouble));
   if (initial.kind == Initial::Kind::zeros) return values.to(dtype);
   double* out = values.mutable_data_ptr<double>();

@@ -19,8 +19,8 @@ void check_gpt(const GptConfig& config, const GridShape& grid) {
   positive(config.vocabulary, "vocab");
   AXONN_CHECK(config.dropout >= 0 && config.dropout < 1, "model.gpt", "dropout must be in [0, 1), got ", config.dropout);
   const auto divides = [&](int64_t value, const char* name, int64_t by, const char* by_name) {
-    AXONN_CHECK(value % by == 0, "model.gpt", name, " must divide by ", by_name, ", got ", name, " = ", value, " and ", by_name, " = ", by, " (grid ",
-                grid.to_string(), ")");
+    AXONN_CHECK(value % by == 0, "model.gpt", name, " must divide by ", by_name, ", got ", name, " = ", value, " and ", by_name, " = ", by,
+                " (grid ", grid.to_string(), ")");
   };
   divides(config.hidden, "hidden", config.heads, "heads");
   divides(config.heads, "heads", grid.x, "x");

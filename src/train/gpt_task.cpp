@@ -61,8 +61,9 @@ int32_t draw(const Tensor& logits, const SamplingOptions& options, uint64_t posi
 GptTask::GptTask(Context& context, Gpt& model, const TextData& data, uint64_t seed, int64_t validation_rows)
     : context_(context), model_(model), data_(data), seed_(seed), validation_rows_(validation_rows) {
   data.check_sequence(model.config().sequence);
-  AXONN_CHECK(data.tokenizer().vocabulary_size() <= model.config().vocabulary, "train.gpt", "the tokenizer has ", data.tokenizer().vocabulary_size(),
-              " tokens, more than the model's vocabulary of ", model.config().vocabulary, "; raise --vocab (0 takes the tokenizer's)");
+  AXONN_CHECK(data.tokenizer().vocabulary_size() <= model.config().vocabulary, "train.gpt", "the tokenizer has ",
+              data.tokenizer().vocabulary_size(), " tokens, more than the model's vocabulary of ", model.config().vocabulary,
+              "; raise --vocab (0 takes the tokenizer's)");
 }
 
 double GptTask::flops_per_sample() const {
@@ -101,7 +102,8 @@ std::optional<double> GptTask::validate() {
 std::vector<int32_t> sample_text(Context& context, Gpt& model, std::vector<int32_t> text, const SamplingOptions& options) {
   AXONN_CHECK(!text.empty(), "train.sample_text", "the prompt must hold at least one token");
   AXONN_CHECK(options.temperature >= 0 && options.tokens >= 0 && options.top_k >= 0, "train.sample_text",
-              "temperature, tokens and top_k must not be negative, got ", options.temperature, ", ", options.tokens, " and ", options.top_k);
+              "temperature, tokens and top_k must not be negative, got ", options.temperature, ", ", options.tokens, " and ",
+              options.top_k);
   const Evaluating evaluating(model);
   for (int64_t i = 0; i < options.tokens; ++i) {
     const size_t seen = std::min(text.size(), static_cast<size_t>(model.config().sequence));

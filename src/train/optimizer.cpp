@@ -72,9 +72,11 @@ double Optimizer::gradient_norm(bool poisoned) {
 }
 
 UpdateReport Optimizer::step(UpdateOptions options) {
-  AXONN_CHECK(!context_.scheduler().in_step(), "train.optimizer", "the step has not been finished; call step.finish() before optimizer.step()");
+  AXONN_CHECK(!context_.scheduler().in_step(), "train.optimizer",
+              "the step has not been finished; call step.finish() before optimizer.step()");
   for (const ArenaSlot& slot : arena_.slots())
-    AXONN_CHECK(slot.gradient.reduced > 0, "train.optimizer", "'", slot.name, "' has no gradient; run forward, backward and step.finish() first");
+    AXONN_CHECK(slot.gradient.reduced > 0, "train.optimizer", "'", slot.name,
+                "' has no gradient; run forward, backward and step.finish() first");
   const at::NoGradGuard no_grad;
   UpdateReport report{.gradient_norm = gradient_norm(options.poisoned)};
   if (!std::isfinite(report.gradient_norm)) return report;
@@ -108,8 +110,9 @@ void AdamW::update(double learning_rate, double gradient_factor) {
       part.gradients.mul_(gradient_factor);
     else if (gradient_factor != 1)
       divisor = at::scalar_tensor(1 / gradient_factor, part.weights.options().dtype(at::kFloat));
-    at::_fused_adamw_({part.weights}, {part.gradients}, {state(mean_)}, {state(square_)}, {}, {step_counts_[i]}, learning_rate, options_.beta1,
-                      options_.beta2, part.decay ? options_.weight_decay : 0.0, options_.epsilon, /*amsgrad=*/false, /*maximize=*/false, divisor, {});
+    at::_fused_adamw_({part.weights}, {part.gradients}, {state(mean_)}, {state(square_)}, {}, {step_counts_[i]}, learning_rate,
+                      options_.beta1, options_.beta2, part.decay ? options_.weight_decay : 0.0, options_.epsilon, /*amsgrad=*/false,
+                      /*maximize=*/false, divisor, {});
   }
 }
 

@@ -33,7 +33,8 @@ void check_replicas(Context& context, const Parameters& parameters, const Optimi
     if (context.shape().size(axes) == 1) continue;
     auto& [set, hashed] = by_axes[axes.bits()];
     set = axes;
-    for (const auto& [kind, buffer] : buffers) hashed.push_back({kind + "/" + slot.name, hash_of(buffer.narrow(0, slot.offset, slot.stored))});
+    for (const auto& [kind, buffer] : buffers)
+      hashed.push_back({kind + "/" + slot.name, hash_of(buffer.narrow(0, slot.offset, slot.stored))});
   }
   std::string differs;
   for (const auto& [bits, entry] : by_axes) {
@@ -45,7 +46,8 @@ void check_replicas(Context& context, const Parameters& parameters, const Optimi
     communicator.all_reduce(least, ReduceOp::min).wait();
     communicator.all_reduce(greatest, ReduceOp::max).wait();
     for (size_t i = 0; i < hashed.size() && differs.empty(); ++i)
-      if (!least[static_cast<int64_t>(i)].equal(greatest[static_cast<int64_t>(i)])) differs = "'" + hashed[i].name + "' over " + axes.to_string();
+      if (!least[static_cast<int64_t>(i)].equal(greatest[static_cast<int64_t>(i)]))
+        differs = "'" + hashed[i].name + "' over " + axes.to_string();
   }
   const at::Tensor any = at::empty({1}, at::kLong).fill_(differs.empty() ? 0 : 1);
   context.communicators().on_cpu({Axis::x, Axis::y, Axis::z, Axis::data}).all_reduce(any, ReduceOp::max).wait();

@@ -55,8 +55,8 @@ constexpr AxisSet kEveryAxis = {Axis::x, Axis::y, Axis::z, Axis::data};
 
 class Trainer {
  public:
-  Trainer(Environment& environment, Context& context, const Parameters& parameters, Optimizer& optimizer, TrainTask& task, const TrainConfig& config,
-          const RunIdentity& identity)
+  Trainer(Environment& environment, Context& context, const Parameters& parameters, Optimizer& optimizer, TrainTask& task,
+          const TrainConfig& config, const RunIdentity& identity)
       : environment_(environment),
         context_(context),
         parameters_(parameters),
@@ -119,7 +119,8 @@ std::pair<at::Tensor, at::Tensor> Trainer::forward_and_backward(int64_t step, St
 
 StepMetrics Trainer::one_step(int64_t step) {
   const auto start = Clock::now();
-  const LearningRate rate{.peak = config_.learning_rate, .end = config_.learning_rate_end, .warmup = config_.warmup, .steps = config_.steps};
+  const LearningRate rate{
+      .peak = config_.learning_rate, .end = config_.learning_rate_end, .warmup = config_.warmup, .steps = config_.steps};
   StepMetrics metrics{.step = step + 1, .learning_rate = rate.at(step)};
   auto work = context_.begin_step();
   const auto [parts, sums] = forward_and_backward(step, metrics);
@@ -128,7 +129,8 @@ StepMetrics Trainer::one_step(int64_t step) {
   metrics.seconds.communication_exposed = context_.scheduler().waited_seconds();
 
   const auto update = Clock::now();
-  const UpdateReport report = optimizer_.step({.max_norm = config_.clip, .learning_rate = metrics.learning_rate, .poisoned = !std::isfinite(metrics.loss)});
+  const UpdateReport report =
+      optimizer_.step({.max_norm = config_.clip, .learning_rate = metrics.learning_rate, .poisoned = !std::isfinite(metrics.loss)});
   metrics.seconds.optimizer = seconds_since(update);
   metrics.gradient_norm = report.gradient_norm;
   if (!report.applied) refuse_loss(step, sums.to(at::kCPU, at::kDouble));
@@ -149,7 +151,8 @@ void Trainer::refuse_loss(int64_t step, const at::Tensor& losses) {
   std::string where;
   for (int64_t i = 0; i < all.numel() && where.empty(); ++i)
     if (!std::isfinite(all.const_data_ptr<double>()[i]))
-      where = detail::concatenate("the loss of micro-batch ", i % n, " on rank ", i / n, " (", context_.grid().coordinate(static_cast<int>(i / n)).to_string(), ")");
+      where = detail::concatenate("the loss of micro-batch ", i % n, " on rank ", i / n, " (",
+                                  context_.grid().coordinate(static_cast<int>(i / n)).to_string(), ")");
   if (where.empty()) where = "the gradient (every loss is finite)";
   const auto saved = checkpoints_in(config_.out);
   throw UserError("train.train", detail::concatenate(where, " is not finite in step ", step + 1, ", which has changed nothing; ",
@@ -172,8 +175,8 @@ std::string Trainer::save(int64_t steps_done) {
 
 // The greatest of every rank's figures, and whether any rank wants to stop.
 bool Trainer::share(StepMetrics& metrics, bool stop) {
-  double* const figures[] = {&metrics.seconds.data, &metrics.seconds.forward, &metrics.seconds.backward, &metrics.seconds.communication_exposed,
-                             &metrics.seconds.optimizer};
+  double* const figures[] = {&metrics.seconds.data, &metrics.seconds.forward, &metrics.seconds.backward,
+                             &metrics.seconds.communication_exposed, &metrics.seconds.optimizer};
   std::vector<double> values = {stop ? 1.0 : 0.0, static_cast<double>(*metrics.peak_memory_bytes)};
   for (const double* figure : figures) values.push_back(*figure);
   const at::Tensor all = at::tensor(at::ArrayRef<double>(values), at::kDouble);
@@ -189,9 +192,9 @@ void Trainer::announce() const {
   std::printf("%s on %s (%d %s, %s), %s, %lld steps\n", identity_.title.c_str(), shape.to_string().c_str(), environment_.ranks(),
               environment_.ranks() == 1 ? "rank" : "ranks", std::string(environment_.transport()).c_str(), identity_.data.c_str(),
               static_cast<long long>(config_.steps));
-  std::printf("batch %lld = %lld micro-batch%s x %lld sequences a rank x z %d x data %d; best matrix product %sFLOP/s\n", static_cast<long long>(plan_.batch),
-              static_cast<long long>(plan_.micro_batches), plan_.micro_batches == 1 ? "" : "es", static_cast<long long>(plan_.micro_batch), shape.z,
-              shape.data, with_unit(gemm_flops_).c_str());
+  std::printf("batch %lld = %lld micro-batch%s x %lld sequences a rank x z %d x data %d; best matrix product %sFLOP/s\n",
+              static_cast<long long>(plan_.batch), static_cast<long long>(plan_.micro_batches), plan_.micro_batches == 1 ? "" : "es",
+              static_cast<long long>(plan_.micro_batch), shape.z, shape.data, with_unit(gemm_flops_).c_str());
   std::fflush(stdout);
 }
 
@@ -258,12 +261,19 @@ void check_train(const TrainConfig& config) {
   at_least(config.steps, 1, "steps");
   at_least(config.batch, 1, "batch");
   at_least(config.keep, 1, "keep");
-  for (const auto& [value, name] : {std::pair(config.micro_batch, "micro_batch"), {config.warmup, "warmup"}, {config.seed, "seed"},
-                                    {config.validate_every, "validate_every"}, {config.save_every, "save_every"},
-                                    {config.check_replicas, "check_replicas"}, {config.log_every, "log_every"}})
+  for (const auto& [value, name] : {std::pair(config.micro_batch, "micro_batch"),
+                                    {config.warmup, "warmup"},
+                                    {config.seed, "seed"},
+                                    {config.validate_every, "validate_every"},
+                                    {config.save_every, "save_every"},
+                                    {config.check_replicas, "check_replicas"},
+                                    {config.log_every, "log_every"}})
     at_least(value, 0, name);
-  for (const auto& [value, name] : {std::pair(config.learning_rate, "learning_rate"), {config.learning_rate_end, "learning_rate_end"},
-                                    {config.weight_decay, "weight_decay"}, {config.epsilon, "epsilon"}, {config.clip, "clip"},
+  for (const auto& [value, name] : {std::pair(config.learning_rate, "learning_rate"),
+                                    {config.learning_rate_end, "learning_rate_end"},
+                                    {config.weight_decay, "weight_decay"},
+                                    {config.epsilon, "epsilon"},
+                                    {config.clip, "clip"},
                                     {config.minutes, "minutes"}})
     at_least(value, 0, name);
   share(config.beta1, "beta1");

@@ -53,7 +53,8 @@ Rows made_up_rows(const VerificationOptions& options, int64_t first, int64_t cou
 }
 
 std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& parameters, const VerificationOptions& options) {
-  if (options.optimizer == OptimizerKind::sgd) return std::make_unique<Sgd>(context, parameters, SgdOptions{.learning_rate = options.learning_rate});
+  if (options.optimizer == OptimizerKind::sgd)
+    return std::make_unique<Sgd>(context, parameters, SgdOptions{.learning_rate = options.learning_rate});
   return std::make_unique<AdamW>(context, parameters, AdamWOptions{.learning_rate = options.learning_rate});
 }
 
@@ -115,7 +116,8 @@ GptVerifier::Record GptVerifier::Record::of(Context& context, const Verification
   const Parameters parameters = context.materialize(model, options.seed);
   const auto optimizer = make_optimizer(context, parameters, options);
   const int64_t a_forward = options.batch / options.micro_batches;
-  const BatchPlan plan = plan_batch(options.batch, a_forward / (int64_t{context.shape().z} * context.shape().data), context.shape(), context.at());
+  const BatchPlan plan =
+      plan_batch(options.batch, a_forward / (int64_t{context.shape().z} * context.shape().data), context.shape(), context.at());
   const auto count = static_cast<double>(options.batch * options.model.sequence);
   Record record;
   for (int step = 0; step < options.steps; ++step) {
@@ -125,7 +127,8 @@ GptVerifier::Record GptVerifier::Record::of(Context& context, const Verification
       const int64_t first = plan.first_sample(step, j);
       const Rows rows = made_up_rows(options, first, plan.micro_batch);
       context.set_samples({.seed = options.seed, .first = first});
-      const Tensor part = mean(model.loss_sum(rows.ids.to(context.options().device), rows.targets.to(context.options().device)), count, context);
+      const Tensor part =
+          mean(model.loss_sum(rows.ids.to(context.options().device), rows.targets.to(context.options().device)), count, context);
       part.backward();
       loss += part.item<double>();
     }

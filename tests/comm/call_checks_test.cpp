@@ -43,7 +43,8 @@ TEST(CallChecks, Device) {
 }
 
 TEST(CallChecks, EqualPartsThatDoNotFit) {
-  expect_user_error([](Communicator& c) { c.reduce_scatter(at::empty({7}, at::kFloat), at::empty({3}, at::kFloat)); }, "equal parts, got 7");
+  expect_user_error([](Communicator& c) { c.reduce_scatter(at::empty({7}, at::kFloat), at::empty({3}, at::kFloat)); },
+                    "equal parts, got 7");
 }
 
 TEST(CallChecks, OneCountARank) {

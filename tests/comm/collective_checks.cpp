@@ -191,7 +191,8 @@ void expect_chain_order(Communicator& world, at::ScalarType dtype) {
 
     at::Tensor data = all[static_cast<size_t>(world.rank())].clone();
     world.all_reduce(data, ReduceOp::sum, {.arena_offset = 6000}).wait();
-    EXPECT_TRUE(data.equal(in_chain_order<T>(all, [&](int64_t i) { return static_cast<int>((6000 + i) / 4096 % world.size()); }))) << elements;
+    EXPECT_TRUE(data.equal(in_chain_order<T>(all, [&](int64_t i) { return static_cast<int>((6000 + i) / 4096 % world.size()); })))
+        << elements;
 
     const int64_t part = elements / world.size();
     at::Tensor output = at::empty({part}, dtype);
@@ -305,7 +306,8 @@ void counters_count_bytes_and_collectives(Environment& environment) {
   EXPECT_NEAR(static_cast<double>(after.bytes_sent - before.bytes_sent), expected, 64.0);
 }
 
-#define AXONN_CHECK_ENTRY(function) CollectiveCheck{#function, function}
+#define AXONN_CHECK_ENTRY(function) \
+  CollectiveCheck { #function, function }
 
 constexpr std::array kChecks = {AXONN_CHECK_ENTRY(all_reduce_of_every_dtype_and_op),
                                 AXONN_CHECK_ENTRY(all_reduce_at_any_arena_offset),

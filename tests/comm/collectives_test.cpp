@@ -23,7 +23,8 @@ INSTANTIATE_TEST_SUITE_P(Collectives, OnThreads,
                          testing::Combine(testing::ValuesIn(collective_checks()), testing::Values(2, 3, 4, 5, 8),
                                           testing::Values("shared", "messages")),
                          [](const auto& test) {
-                           return std::get<2>(test.param) + "_" + std::to_string(std::get<1>(test.param)) + "_" + std::get<0>(test.param).name;
+                           return std::get<2>(test.param) + "_" + std::to_string(std::get<1>(test.param)) + "_" +
+                                  std::get<0>(test.param).name;
                          });
 
 }  // namespace

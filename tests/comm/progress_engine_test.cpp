@@ -131,7 +131,8 @@ TEST(ProgressEngine, WatchdogNamesTheCollectiveThatSomeoneNeverCalled) {
     EXPECT_NE(text.find("1000000 bytes, tag 'h.3.mlp.up backward'"), std::string::npos) << text;
   }
   ASSERT_EQ(errors.size(), 2U);
-  EXPECT_TRUE(errors[0].find("made no progress for 1 s") != std::string::npos || errors[1].find("made no progress for 1 s") != std::string::npos)
+  EXPECT_TRUE(errors[0].find("made no progress for 1 s") != std::string::npos ||
+              errors[1].find("made no progress for 1 s") != std::string::npos)
       << errors[0];
 }
 

@@ -21,7 +21,8 @@ inline at::Tensor whole_tensor(int64_t seed, at::IntArrayRef sizes) {
 
 // This rank's rows (dim 0): split over Z and data.
 inline at::Tensor my_rows(const Context& context, const at::Tensor& whole) {
-  const int64_t groups = int64_t{context.shape().z} * context.shape().data, mine = int64_t{context.at().data} * context.shape().z + context.at().z;
+  const int64_t groups = int64_t{context.shape().z} * context.shape().data,
+                mine = int64_t{context.at().data} * context.shape().z + context.at().z;
   const Range range = even_part(whole.size(0), static_cast<int>(groups), static_cast<int>(mine));
   return whole.narrow(0, range.begin, range.size()).contiguous();
 }
@@ -66,7 +67,8 @@ inline void expect_gradient(const Context& context, const ShardedParameter& para
   ASSERT_EQ(parameter.gradient().numel(), expected.numel()) << what;
   if (expected.numel() == 0) return;
   const double scale = whole.abs().max().item<double>();
-  EXPECT_LE((parameter.gradient() - expected).abs().max().item<double>(), kRelative * scale) << what << " on " << context.shape().to_string();
+  EXPECT_LE((parameter.gradient() - expected).abs().max().item<double>(), kRelative * scale)
+      << what << " on " << context.shape().to_string();
 }
 
 inline std::vector<GridShape> every_grid() { return factorisations(test_environment().ranks()); }

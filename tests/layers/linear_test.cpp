@@ -16,7 +16,9 @@ struct Shape {
 // Output and all gradients of one layer, against at::linear on the whole tensors.
 void expect_equals_serial(const GridShape& grid, const Shape& shape, bool transposed, bool bias) {
   Context context = context_on(grid);
-  Linear layer(context, {.in = shape.in, .out = shape.out, .bias = bias, .transposed = transposed, .segments = shape.segments, .pad_output = shape.pad});
+  Linear layer(
+      context,
+      {.in = shape.in, .out = shape.out, .bias = bias, .transposed = transposed, .segments = shape.segments, .pad_output = shape.pad});
   const Parameters parameters = context.materialize(*layer, 1);
   const at::Tensor weight = whole_tensor(1, {shape.out, shape.in}).requires_grad_(), offset = whole_tensor(2, {shape.out}).requires_grad_();
   fill(context, parameters["weight"], weight);
@@ -31,7 +33,8 @@ void expect_equals_serial(const GridShape& grid, const Shape& shape, bool transp
   const Value result = layer(mine);
   result.tensor.backward(my_value(context, grad, layer->output_layout()).tensor);
   step.finish();
-  const std::string what = "linear " + std::to_string(shape.in) + " -> " + std::to_string(shape.out) + (transposed ? " transposed" : "") + " on " + grid.to_string();
+  const std::string what = "linear " + std::to_string(shape.in) + " -> " + std::to_string(shape.out) + (transposed ? " transposed" : "") +
+                           " on " + grid.to_string();
   EXPECT_EQ(result.layout, layer->output_layout());
   expect_near(result.tensor.detach(), my_value(context, output.detach(), layer->output_layout()).tensor, what + ": output");
   expect_near(mine.tensor.grad(), my_value(context, input.grad(), layer->input_layout()).tensor, what + ": input gradient");
@@ -86,7 +89,8 @@ TEST(LinearOnEveryGrid, SumsTheGradientsOfAllUses) {
     fill(context, parameters["weight"], weight);
     auto step = context.begin_step();
     for (const int64_t micro_batch : {0, 1}) {
-      const at::Tensor a = whole_tensor(10 + micro_batch, {16, 8}), b = whole_tensor(20 + micro_batch, {16, 8}), grad = whole_tensor(30 + micro_batch, {16, 6});
+      const at::Tensor a = whole_tensor(10 + micro_batch, {16, 8}), b = whole_tensor(20 + micro_batch, {16, 8}),
+                       grad = whole_tensor(30 + micro_batch, {16, 6});
       (at::linear(a, weight) + 2 * at::linear(b, weight)).backward(grad);
       const Value first = layer(my_value(context, a, layer->input_layout())), second = again(my_value(context, b, layer->input_layout()));
       (first.tensor + 2 * second.tensor).backward(my_value(context, grad, layer->output_layout()).tensor);

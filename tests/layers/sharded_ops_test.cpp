@@ -21,7 +21,8 @@ TEST(EmbeddingOnEveryGrid, EqualsSerial) {
       Context context = context_on(grid);
       Embedding layer(context, {.vocabulary = vocabulary, .features = 10});
       const Parameters parameters = context.materialize(*layer, 1);
-      const at::Tensor table = whole_tensor(1, {vocabulary, 10}).requires_grad_(), ids = whole_ids(2, {16, 3}, vocabulary), grad = whole_tensor(3, {16, 3, 10});
+      const at::Tensor table = whole_tensor(1, {vocabulary, 10}).requires_grad_(), ids = whole_ids(2, {16, 3}, vocabulary),
+                       grad = whole_tensor(3, {16, 3, 10});
       fill(context, parameters["weight"], table);
       const at::Tensor output = at::embedding(table, ids);
       output.backward(grad);
@@ -39,7 +40,8 @@ TEST(PositionsOnEveryGrid, EqualSerial) {
     Context context = context_on(grid);
     Positions layer(context, {.length = 7, .features = 10});
     const Parameters parameters = context.materialize(*layer, 1);
-    const at::Tensor table = whole_tensor(1, {7, 10}).requires_grad_(), input = whole_tensor(2, {16, 5, 10}), grad = whole_tensor(3, {16, 5, 10});
+    const at::Tensor table = whole_tensor(1, {7, 10}).requires_grad_(), input = whole_tensor(2, {16, 5, 10}),
+                     grad = whole_tensor(3, {16, 5, 10});
     fill(context, parameters["weight"], table);
     const at::Tensor output = input + table.narrow(0, 0, 5);
     output.backward(grad);
@@ -74,8 +76,11 @@ TEST(LayerNormOnEveryGrid, EqualsSerialAlsoFarFromZero) {
         step.finish();
         const std::string what = "norm on " + grid.to_string();
         const double tolerance = mean == 0 ? 1e-12 : 1e-10;  // the input itself holds three digits less
-        EXPECT_LE((result.tensor.detach() - my_value(context, output.detach(), result.layout).tensor).abs().max().item<double>(), tolerance * 10) << what;
-        EXPECT_LE((mine.tensor.grad() - my_value(context, input.grad(), result.layout).tensor).abs().max().item<double>(), tolerance * 10) << what;
+        EXPECT_LE((result.tensor.detach() - my_value(context, output.detach(), result.layout).tensor).abs().max().item<double>(),
+                  tolerance * 10)
+            << what;
+        EXPECT_LE((mine.tensor.grad() - my_value(context, input.grad(), result.layout).tensor).abs().max().item<double>(), tolerance * 10)
+            << what;
         if (mean != 0) continue;
         expect_gradient(context, parameters["weight"], weight.grad(), what);
         expect_gradient(context, parameters["bias"], bias.grad(), what);
@@ -90,7 +95,9 @@ TEST(AttentionOnEveryGrid, EqualsSerial) {
     const at::Tensor qkv = whole_tensor(1, {16, 5, 3 * features}).requires_grad_(), grad = whole_tensor(2, {16, 5, features});
     const auto parts = qkv.view({16, 5, 3, heads, features / heads}).unbind(2);
     const at::Tensor output =
-        at::scaled_dot_product_attention(parts[0].transpose(1, 2), parts[1].transpose(1, 2), parts[2].transpose(1, 2), {}, 0.0, true).transpose(1, 2).reshape({16, 5, features});
+        at::scaled_dot_product_attention(parts[0].transpose(1, 2), parts[1].transpose(1, 2), parts[2].transpose(1, 2), {}, 0.0, true)
+            .transpose(1, 2)
+            .reshape({16, 5, features});
     output.backward(grad);
     Value mine = my_value(context, qkv.detach(), Layout::over(Axis::x, {features, features, features}));
     mine.tensor.requires_grad_();
@@ -119,8 +126,8 @@ TEST(CrossEntropyOnEveryGrid, EqualsSerialWithPaddingAndIgnoredRows) {
 }
 
 TEST(RedistributeOnEveryGrid, CarriesValuesAndGradientsBetweenAllLayouts) {
-  const std::vector<Layout> layouts = {Layout::replicated(), Layout::over(Axis::x), Layout::over(Axis::y), Layout::over(Axis::x, {5, 6}), Layout::over(Axis::y, {2, 9}),
-                                       {.axis = Axis::x, .padded = true}};
+  const std::vector<Layout> layouts = {Layout::replicated(),          Layout::over(Axis::x),         Layout::over(Axis::y),
+                                       Layout::over(Axis::x, {5, 6}), Layout::over(Axis::y, {2, 9}), {.axis = Axis::x, .padded = true}};
   for (const GridShape& grid : every_grid())
     for (const Layout& from : layouts)
       for (const Layout& to : layouts) {

@@ -10,7 +10,8 @@ namespace axonn {
 namespace {
 
 // Every axis > 1 somewhere, alone and together; all 35 shapes of 16 ranks would take minutes.
-const std::vector<GridShape> kSomeOf16 = {{16, 1, 1, 1}, {1, 16, 1, 1}, {1, 1, 16, 1}, {1, 1, 1, 16}, {2, 2, 2, 2}, {4, 2, 2, 1}, {1, 2, 4, 2}};
+const std::vector<GridShape> kSomeOf16 = {{16, 1, 1, 1}, {1, 16, 1, 1}, {1, 1, 16, 1}, {1, 1, 1, 16},
+                                          {2, 2, 2, 2},  {4, 2, 2, 1},  {1, 2, 4, 2}};
 
 std::vector<GridShape> grids() {
   const int ranks = test_environment().ranks();
@@ -31,11 +32,12 @@ void expect_equal_on_every_grid(const VerificationOptions& options) {
   for (const GridShape& shape : grids())
     for (const auto& difference : verifier.on(shape).differences)
       EXPECT_LE(difference.relative, difference.tolerance)
-          << difference.what << " on " << shape.to_string() << ", dropout " << options.model.dropout << (options.model.tied_head ? ", tied" : ", untied") << ", "
-          << options.micro_batches << " micro-batches";
+          << difference.what << " on " << shape.to_string() << ", dropout " << options.model.dropout
+          << (options.model.tied_head ? ", tied" : ", untied") << ", " << options.micro_batches << " micro-batches";
 }
 
-// All combinations on few ranks (and everywhere under AXONN_TEST_EVERYTHING=1, the nightly run); on many ranks four that pair every two settings.
+// All combinations on few ranks (and everywhere under AXONN_TEST_EVERYTHING=1, the nightly run); on many ranks four that pair every two
+// settings.
 bool takes_part(double dropout, bool tied, int64_t micro_batches) {
   const bool even = ((dropout > 0) + tied + (micro_batches > 1)) % 2 == 0;
   return even || test_environment().ranks() <= 4 || std::getenv("AXONN_TEST_EVERYTHING") != nullptr;

@@ -9,7 +9,13 @@ namespace axonn {
 namespace {
 
 ProgressState full_state() {
-  return {.step = 140, .steps = 500, .loss = 2.31, .validation_loss = 2.4, .tokens_per_second = 12400, .utilisation = 0.41, .hidden = 0.87,
+  return {.step = 140,
+          .steps = 500,
+          .loss = 2.31,
+          .validation_loss = 2.4,
+          .tokens_per_second = 12400,
+          .utilisation = 0.41,
+          .hidden = 0.87,
           .seconds_left = 112};
 }
 
@@ -50,8 +56,9 @@ TEST(Progress, AFileGetsOneLineEachLogEverySteps) {
     Progress progress(out, {.steps = 25, .log_every = 10});
     for (int64_t step = 1; step <= 25; ++step) progress.update({.step = step}, static_cast<double>(step));
   }
-  EXPECT_EQ(out.str(), "step 10/25  loss 0.00  0 tok/s  0:15 left\nstep 20/25  loss 0.00  0 tok/s  0:05 left\n"
-                       "step 25/25  loss 0.00  0 tok/s  0:00 left\n");
+  EXPECT_EQ(out.str(),
+            "step 10/25  loss 0.00  0 tok/s  0:15 left\nstep 20/25  loss 0.00  0 tok/s  0:05 left\n"
+            "step 25/25  loss 0.00  0 tok/s  0:00 left\n");
 }
 
 TEST(Progress, TimeLeftCountsTheStepsOfThisProcess) {

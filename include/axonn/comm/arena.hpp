@@ -27,10 +27,10 @@ struct ArenaSlot {
 
   // What happened to its gradient in the present step.
   struct Contributions {
-    int uses = 0;       // forward uses that backward has not answered yet
-    int arrived = 0;    // gradients that came since the last reduction
-    int reduced = 0;    // reductions finished in this step (one a micro-batch)
-    at::Tensor block;   // sum of the arrived ones while more are to come, or a buffer on loan for them
+    int uses = 0;      // forward uses that backward has not answered yet
+    int arrived = 0;   // gradients that came since the last reduction
+    int reduced = 0;   // reductions finished in this step (one a micro-batch)
+    at::Tensor block;  // sum of the arrived ones while more are to come, or a buffer on loan for them
   } gradient;
 };
 
@@ -41,9 +41,9 @@ struct ArenaSection {
   Range range;
 };
 
-// The parameters of one network on one rank, laid out flat (design, section 9): weight shards and gradient shards in two buffers of equal layout.
-// Sections in order: over Z decayed, over Z undecayed, replicated over Z decayed, replicated over Z undecayed; inside a section the reverse of
-// registration, which is about the order in which backward finishes gradients. Padding is zero always.
+// The parameters of one network on one rank, laid out flat (design, section 9): weight shards and gradient shards in two buffers of equal
+// layout. Sections in order: over Z decayed, over Z undecayed, replicated over Z decayed, replicated over Z undecayed; inside a section the
+// reverse of registration, which is about the order in which backward finishes gradients. Padding is zero always.
 class Arena {
  public:
   struct Entry {
@@ -55,15 +55,15 @@ class Arena {
   Arena(const std::vector<Entry>& entries, const Grid& grid, int rank, at::ScalarType dtype, c10::Device device, bool plan_only = false);
 
   int64_t size() const { return size_; }
-  std::vector<ArenaSlot>& slots() { return slots_; }              // in the order of `entries`
+  std::vector<ArenaSlot>& slots() { return slots_; }  // in the order of `entries`
   const std::vector<ArenaSlot>& slots() const { return slots_; }
   const std::vector<ArenaSection>& sections() const { return sections_; }
   const at::Tensor& weights() const { return weights_; }
   const at::Tensor& gradients() const { return gradients_; }
-  Range over_z() const;        // everything that is cut over Z
-  Range replicated() const;    // everything that is whole on every Z rank
+  Range over_z() const;      // everything that is cut over Z
+  Range replicated() const;  // everything that is whole on every Z rank
 
-  at::Tensor weight(const ArenaSlot& slot) const;    // the stored range without padding, flat
+  at::Tensor weight(const ArenaSlot& slot) const;  // the stored range without padding, flat
   at::Tensor gradient(const ArenaSlot& slot) const;
 
  private:

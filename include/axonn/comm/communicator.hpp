@@ -22,15 +22,15 @@ struct CollectiveOptions {
   Priority priority = Priority::normal;
   std::span<const Request> after = {};  // starts once these are done (and what was queued before it on the same queue)
   std::string_view tag = {};            // who asks, for reports and traces: "h.3.mlp.up backward"; copied
-  // Where element 0 of the buffer lies in its arena. Given: the order in which an element's contributions are added depends on its place in the
-  // arena alone, so the same bits come out however the arena is cut into messages. Not given: on its place in this message.
+  // Where element 0 of the buffer lies in its arena. Given: the order in which an element's contributions are added depends on its place in
+  // the arena alone, so the same bits come out however the arena is cut into messages. Not given: on its place in this message.
   std::optional<int64_t> arena_offset = {};
 };
 
-// Collectives over one group of ranks. Every rank of the group calls the same ones in the same order on the same queue; launches are in program
-// order, never in order of arrival. A collective behaves like a kernel on its queue: it does not block the host, and its buffers stay alive
-// until the request is done. Tensors are contiguous, on the communicator's device, of fp64, fp32, bf16, fp16, int64, int32 or uint8; bf16 and
-// fp16 are added in fp32 and rounded after every hop. With one rank every call returns at once and does at most a copy.
+// Collectives over one group of ranks. Every rank of the group calls the same ones in the same order on the same queue; launches are in
+// program order, never in order of arrival. A collective behaves like a kernel on its queue: it does not block the host, and its buffers
+// stay alive until the request is done. Tensors are contiguous, on the communicator's device, of fp64, fp32, bf16, fp16, int64, int32 or
+// uint8; bf16 and fp16 are added in fp32 and rounded after every hop. With one rank every call returns at once and does at most a copy.
 // Misuse (another dtype, sizes that do not fit) is a UserError from the call itself.
 class Communicator {
  public:
@@ -43,8 +43,9 @@ class Communicator {
   // In place. Every rank ends with the same bits.
   virtual Request all_reduce(const at::Tensor& data, ReduceOp op = ReduceOp::sum, const CollectiveOptions& options = {}) = 0;
 
-  // `input` is the concatenation of one part a rank; `output` gets this rank's part, reduced. counts[i] = elements of part i (sum = input.numel());
-  // empty: equal parts. `output` may be this rank's part of `input`. `input` is left with unspecified values outside that part.
+  // `input` is the concatenation of one part a rank; `output` gets this rank's part, reduced. counts[i] = elements of part i (sum =
+  // input.numel()); empty: equal parts. `output` may be this rank's part of `input`. `input` is left with unspecified values outside that
+  // part.
   virtual Request reduce_scatter(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts = {},
                                  ReduceOp op = ReduceOp::sum, const CollectiveOptions& options = {}) = 0;
 

@@ -20,10 +20,10 @@ struct EngineCounters {
   int64_t allocations = 0;  // blocks taken from the system for operations and staging buffers; constant in steady state
 };
 
-// One process's place in its job, made once in main; owns start-up, the progress engine and finalisation. Start-up is chosen by what launched
-// the process: an MPI launcher (mpirun, srun --mpi=pmix) when MPI is built in, else RANK and WORLD_SIZE (TCP), else one rank alone. Asked for
-// and absent is a BackendError, never a fallback. Every rank of the job makes it and destroys it; the destructor waits for the other ranks
-// unless an exception is on its way.
+// One process's place in its job, made once in main; owns start-up, the progress engine and finalisation. Start-up is chosen by what
+// launched the process: an MPI launcher (mpirun, srun --mpi=pmix) when MPI is built in, else RANK and WORLD_SIZE (TCP), else one rank
+// alone. Asked for and absent is a BackendError, never a fallback. Every rank of the job makes it and destroys it; the destructor waits for
+// the other ranks unless an exception is on its way.
 class Environment {
  public:
   Environment();
@@ -34,8 +34,8 @@ class Environment {
 
   int rank() const;
   int ranks() const;
-  int local_rank() const;             // within the node
-  int local_ranks() const;            // ranks on this node
+  int local_rank() const;              // within the node
+  int local_ranks() const;             // ranks on this node
   std::string_view transport() const;  // "mpi", "tcp", "local", "self"
 
   // A communicator over `group` (ranks of this job; this rank is group.ranks[group.index]) for tensors on `device`. Called by every rank of

@@ -37,12 +37,12 @@ class Pending {
   Request request_;
 };
 
-// Decides WHEN the bytes of a training step move; layers say only WHAT they need (AxoNN, Algorithm 1). This one is the blocking policy: every
-// collective is waited for where it is asked for. Called by the host thread, in the same order on every rank of the grid.
+// Decides WHEN the bytes of a training step move; layers say only WHAT they need (AxoNN, Algorithm 1). This one is the blocking policy:
+// every collective is waited for where it is asked for. Called by the host thread, in the same order on every rank of the grid.
 //
-// Gradients: every forward use of a parameter under autograd is counted by use(); backward answers each with one reduce(). When all uses are
-// answered, the sum of the contributions is reduced over Z (reduce-scatter, or nothing yet for a parameter that is whole on every Z rank) and
-// added to the gradient arena. finish() sums over data (and Z for the latter) and checks that every parameter got a gradient.
+// Gradients: every forward use of a parameter under autograd is counted by use(); backward answers each with one reduce(). When all uses
+// are answered, the sum of the contributions is reduced over Z (reduce-scatter, or nothing yet for a parameter that is whole on every Z
+// rank) and added to the gradient arena. finish() sums over data (and Z for the latter) and checks that every parameter got a gradient.
 class Scheduler {
  public:
   explicit Scheduler(Communicators& communicators, const Grid& grid);

@@ -20,8 +20,8 @@ class Transport {
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
 
-  // Messages between two ranks on one channel arrive in the order in which they were sent, and a receive takes the next one: its size must be
-  // the sent size. `data` stays valid until the ticket is done. Throws BackendError with the failing call's text.
+  // Messages between two ranks on one channel arrive in the order in which they were sent, and a receive takes the next one: its size must
+  // be the sent size. `data` stays valid until the ticket is done. Throws BackendError with the failing call's text.
   virtual Ticket send(int peer, uint32_t channel, const void* data, size_t bytes) = 0;
   virtual Ticket receive(int peer, uint32_t channel, void* data, size_t bytes) = 0;
   virtual bool test(Ticket ticket) = 0;

@@ -16,11 +16,11 @@ class Module;
 namespace axonn {
 
 struct ContextOptions {
-  at::ScalarType dtype = at::kFloat;    // of weights, activations and gradients: fp64 or fp32
-  c10::Device device = c10::kCPU;       // c10::kCUDA without a number: this rank's, by its place on the node
+  at::ScalarType dtype = at::kFloat;  // of weights, activations and gradients: fp64 or fp32
+  c10::Device device = c10::kCPU;     // c10::kCUDA without a number: this rank's, by its place on the node
   AxisOrder order = kDefaultOrder;
   Placement placement = {};
-  std::vector<int> job_ranks = {};      // the ranks of the job that the grid spans; empty: all of them, and their number must be the grid's
+  std::vector<int> job_ranks = {};  // the ranks of the job that the grid spans; empty: all of them, and their number must be the grid's
 };
 
 // One training step: forward and backward passes between begin_step() and finish(). Without finish() the optimizer refuses the gradients.
@@ -34,7 +34,8 @@ class Step {
   Scheduler* scheduler_;
 };
 
-// One rank's place on the grid, with what its layers need: communicators, scheduler, dtype, device. Owned by the program, outlives its networks.
+// One rank's place on the grid, with what its layers need: communicators, scheduler, dtype, device. Owned by the program, outlives its
+// networks.
 class Context {
  public:
   // Every rank of the grid makes it. UserError when the shape's product is not the number of ranks.
@@ -61,8 +62,8 @@ class Context {
 
   Step begin_step();
 
-  // Which samples the rows of the coming forward are: number `first_sample` and following ones, one a row of dim 0. Dropout and noise follow
-  // (seed, sample number) alone. Design, section 3.
+  // Which samples the rows of the coming forward are: number `first_sample` and following ones, one a row of dim 0. Dropout and noise
+  // follow (seed, sample number) alone. Design, section 3.
   struct Samples {
     uint64_t seed = 0;
     int64_t first = 0;

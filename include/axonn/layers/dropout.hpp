@@ -11,6 +11,7 @@ namespace axonn {
 Value dropout(Context& context, const Value& value, double probability, const std::string& name);
 
 // The same for attention probabilities (batch, heads of this rank, queries, keys); `first_head` of `heads` is this rank's first.
-at::Tensor dropout_attention(Context& context, const at::Tensor& probabilities, double probability, const std::string& name, int64_t first_head, int64_t heads);
+at::Tensor dropout_attention(Context& context, const at::Tensor& probabilities, double probability, const std::string& name,
+                             int64_t first_head, int64_t heads);
 
 }  // namespace axonn

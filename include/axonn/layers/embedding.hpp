@@ -42,7 +42,8 @@ struct PositionsOptions {
   Initial initial = Initial::normal(0.02);
 };
 
-// Adds a learned vector a position: (batch, sequence, features/Y) -> the same. The table (length, features) is replicated over X, cut over Z.
+// Adds a learned vector a position: (batch, sequence, features/Y) -> the same. The table (length, features) is replicated over X, cut over
+// Z.
 class PositionsImpl : public ShardedModule {
  public:
   PositionsImpl(Context& context, PositionsOptions options);

@@ -13,9 +13,9 @@ struct LayerNormOptions {
   double epsilon = 1e-5;
 };
 
-// y = (x - mean) / sqrt(variance + epsilon) * weight + bias over all features of a row, wherever they are: (..., features/axis) -> the same.
-// Ranks exchange (mean, M2) of their features, merged by Chan's formula (sums of squares cancel), and two sums a row in backward. weight and
-// bias are split like the features, replicated over the other axes. Every rank of the grid calls it.
+// y = (x - mean) / sqrt(variance + epsilon) * weight + bias over all features of a row, wherever they are: (..., features/axis) -> the
+// same. Ranks exchange (mean, M2) of their features, merged by Chan's formula (sums of squares cancel), and two sums a row in backward.
+// weight and bias are split like the features, replicated over the other axes. Every rank of the grid calls it.
 class LayerNormImpl : public ShardedModule {
  public:
   LayerNormImpl(Context& context, LayerNormOptions options);

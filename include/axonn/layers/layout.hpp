@@ -9,8 +9,8 @@
 
 namespace axonn {
 
-// Where the features (the last dim) of an activation are: whole on every rank, or split over X or Y, segment by segment (q|k|v, skip|x). Rows
-// are always split over Z and data. A value: layers compare it and refuse another one than they need.
+// Where the features (the last dim) of an activation are: whole on every rank, or split over X or Y, segment by segment (q|k|v, skip|x).
+// Rows are always split over Z and data. A value: layers compare it and refuse another one than they need.
 struct Layout {
   std::optional<Axis> axis;
   std::vector<int64_t> segments = {};  // sizes of several segments, each split on its own; empty: one
@@ -27,8 +27,8 @@ struct Layout {
 // An activation that says where its features are. A replicated value carries the same gradient on every X and Y rank; one that is split
 // carries the gradient of its own features.
 struct Value {
-  at::Tensor tensor;      // (..., local features), rows of this rank's (z, data)
-  int64_t features = 0;   // of the whole activation, without padding
+  at::Tensor tensor;     // (..., local features), rows of this rank's (z, data)
+  int64_t features = 0;  // of the whole activation, without padding
   Layout layout;
 
   // Applies a function that acts on every feature alone (GELU, SiLU), so that the layout stays.
@@ -45,8 +45,8 @@ Value redistribute(Context& context, const Value& value, const Layout& layout);
 // Throws UserError naming both layouts unless `value` is laid out as `layer` needs it.
 void check_layout(const Value& value, int64_t features, const Layout& needed, std::string_view layer);
 
-// The sum over all rows of the grid divided by the global count: every rank gets the same number and the gradient of its own part. `sum` is this
-// rank's sum (a scalar, the same on X and Y), `global_count` the number of terms on the whole grid. Every rank calls it.
+// The sum over all rows of the grid divided by the global count: every rank gets the same number and the gradient of its own part. `sum` is
+// this rank's sum (a scalar, the same on X and Y), `global_count` the number of terms on the whole grid. Every rank calls it.
 at::Tensor mean(const at::Tensor& sum, double global_count, Context& context);
 
 }  // namespace axonn

@@ -13,15 +13,16 @@ struct LinearOptions {
   int64_t in = 0;
   int64_t out = 0;
   bool bias = true;
-  bool transposed = false;                // roles of X and Y swapped: true takes what false gives
-  std::vector<int64_t> segments = {};     // of the output features, each split on its own (q|k|v); empty: one
-  bool pad_output = false;                // output features padded to a multiple of the out axis (the vocabulary)
-  std::optional<Layout> input = {};       // how a plain tensor given to forward() is laid out; nothing: as the layer needs it
-  std::optional<Layout> output = {};      // how the result is wanted; nothing: as the layer gives it
+  bool transposed = false;             // roles of X and Y swapped: true takes what false gives
+  std::vector<int64_t> segments = {};  // of the output features, each split on its own (q|k|v); empty: one
+  bool pad_output = false;             // output features padded to a multiple of the out axis (the vocabulary)
+  std::optional<Layout> input = {};    // how a plain tensor given to forward() is laid out; nothing: as the layer needs it
+  std::optional<Layout> output = {};   // how the result is wanted; nothing: as the layer gives it
   Initial weight_initial = Initial::normal(0.02);
 };
 
-// y = x W^T + b under Agarwal's 3D product (AxoNN, section III, Algorithm 1). With the roles in = Y, out = X (X and Y swapped when transposed):
+// y = x W^T + b under Agarwal's 3D product (AxoNN, section III, Algorithm 1). With the roles in = Y, out = X (X and Y swapped when
+// transposed):
 //
 //   input  (rows, in)   rows over Z and data, features over the in axis, replicated over the out axis
 //   weight (out, in)    out over the out axis, in over the in axis; the block flattened and cut over Z; replicated over data

@@ -21,8 +21,8 @@ struct Initial {
   static Initial normal(double deviation) { return {.kind = Kind::normal, .deviation = deviation}; }
 };
 
-// Handle of one trainable tensor of the whole network, of which this rank stores a range. Copies share it. Until Context::materialize it has
-// neither a name nor memory.
+// Handle of one trainable tensor of the whole network, of which this rank stores a range. Copies share it. Until Context::materialize it
+// has neither a name nor memory.
 class ShardedParameter {
  public:
   struct Options {
@@ -67,8 +67,8 @@ class ShardedParameter {
 class Parameters {
  public:
   // Names are given before. `scheduler` null: lays out without memory (--dry-run).
-  Parameters(std::vector<std::pair<std::string, ShardedParameter>> named, const Grid& grid, int rank, at::ScalarType dtype, c10::Device device,
-             uint64_t seed, Scheduler* scheduler);
+  Parameters(std::vector<std::pair<std::string, ShardedParameter>> named, const Grid& grid, int rank, at::ScalarType dtype,
+             c10::Device device, uint64_t seed, Scheduler* scheduler);
 
   const std::vector<ShardedParameter>& list() const { return list_; }
   const ShardedParameter& operator[](const std::string& name) const;  // UserError with the nearest name
@@ -83,7 +83,7 @@ class Parameters {
 };
 
 // Values of `range` of the flattened block, in fp64 rounded to `dtype`.
-at::Tensor initial_values(const std::string& name, const Initial& initial, const ShardSpec& spec, const GridShape& shape, const Coordinate& at,
-                          Range range, uint64_t seed, at::ScalarType dtype);
+at::Tensor initial_values(const std::string& name, const Initial& initial, const ShardSpec& spec, const GridShape& shape,
+                          const Coordinate& at, Range range, uint64_t seed, at::ScalarType dtype);
 
 }  // namespace axonn

@@ -23,8 +23,9 @@ class GptBlock : public torch::nn::Module {
   Linear qkv_, attention_out_, mlp_up_, mlp_down_;
 };
 
-// GPT on the grid of `context`. Parameter names are GPT-2's: wte, wpe, h.N.ln_1, h.N.attn.qkv, h.N.attn.proj, h.N.ln_2, h.N.mlp.fc, h.N.mlp.proj, ln_f,
-// head (absent when tied). Materialize it before the first forward. Every rank of the grid calls forward with the rows of its (z, data).
+// GPT on the grid of `context`. Parameter names are GPT-2's: wte, wpe, h.N.ln_1, h.N.attn.qkv, h.N.attn.proj, h.N.ln_2, h.N.mlp.fc,
+// h.N.mlp.proj, ln_f, head (absent when tied). Materialize it before the first forward. Every rank of the grid calls forward with the rows
+// of its (z, data).
 class Gpt : public torch::nn::Module {
  public:
   Gpt(Context& context, const GptConfig& config);

@@ -34,8 +34,8 @@ struct SamplingOptions {
   uint64_t seed = 1;
 };
 
-// Continues `prompt` (token numbers, at least one). Every rank of the grid calls it and gets the same tokens on any grid, up to rounding of the
-// probabilities. Only the last `sequence` tokens are looked at.
+// Continues `prompt` (token numbers, at least one). Every rank of the grid calls it and gets the same tokens on any grid, up to rounding of
+// the probabilities. Only the last `sequence` tokens are looked at.
 std::vector<int32_t> sample_text(Context& context, Gpt& model, std::vector<int32_t> prompt, const SamplingOptions& options);
 
 }  // namespace axonn

@@ -11,9 +11,9 @@
 namespace axonn {
 
 struct UpdateOptions {
-  double max_norm = 0;         // gradients longer than this are shortened to it; 0: never
-  double learning_rate = -1;   // of this step; negative: the optimizer's own
-  bool poisoned = false;       // one rank's true (its loss is not finite) stops the update on all of its x, y and z
+  double max_norm = 0;        // gradients longer than this are shortened to it; 0: never
+  double learning_rate = -1;  // of this step; negative: the optimizer's own
+  bool poisoned = false;      // one rank's true (its loss is not finite) stops the update on all of its x, y and z
 };
 
 struct UpdateReport {
@@ -21,8 +21,8 @@ struct UpdateReport {
   bool applied = false;      // false: the norm is not finite or a rank was poisoned, nothing was changed
 };
 
-// Updates the weight shards of `parameters` from their reduced gradients; flat buffers, each element on the ranks that store it. step() is called
-// by every rank of the grid after Step::finish(), else UserError.
+// Updates the weight shards of `parameters` from their reduced gradients; flat buffers, each element on the ranks that store it. step() is
+// called by every rank of the grid after Step::finish(), else UserError.
 class Optimizer {
  public:
   Optimizer(Context& context, const Parameters& parameters, double learning_rate);

@@ -9,13 +9,13 @@ namespace axonn {
 
 // What the line shows. Values that are not known are left out of it.
 struct ProgressState {
-  int64_t step = 0;                      // steps done
-  int64_t steps = 0;                     // of the run
-  double loss = 0;                       // nats a token
+  int64_t step = 0;   // steps done
+  int64_t steps = 0;  // of the run
+  double loss = 0;    // nats a token
   std::optional<double> validation_loss;
-  double tokens_per_second = 0;          // over the whole grid
-  std::optional<double> utilisation;     // of the best matrix product, 0 to 1
-  std::optional<double> hidden;          // share of the communication that is hidden, 0 to 1
+  double tokens_per_second = 0;       // over the whole grid
+  std::optional<double> utilisation;  // of the best matrix product, 0 to 1
+  std::optional<double> hidden;       // share of the communication that is hidden, 0 to 1
   double seconds_left = 0;
 };
 
@@ -32,7 +32,7 @@ class Progress {
     int64_t first_step = 0;  // done before this process began (resumed)
     int64_t log_every = 10;
     bool terminal = false;
-    int columns = 80;        // read again at every redraw when `descriptor` is given
+    int columns = 80;  // read again at every redraw when `descriptor` is given
     int descriptor = -1;
   };
   // Whether descriptor 1 or 2 is a terminal, and its width.

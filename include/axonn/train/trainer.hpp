@@ -15,20 +15,20 @@ namespace axonn {
 
 struct TrainConfig {
   int64_t steps = 1000;
-  int64_t batch = 16;           // sequences a step over the whole grid
-  int64_t micro_batch = 0;      // sequences a rank a forward; 0: as many as need no accumulation
+  int64_t batch = 16;       // sequences a step over the whole grid
+  int64_t micro_batch = 0;  // sequences a rank a forward; 0: as many as need no accumulation
   OptimizerKind optimizer = OptimizerKind::adamw;
   double learning_rate = 1e-3;
   double learning_rate_end = 1e-4;
-  int64_t warmup = 100;         // steps
+  int64_t warmup = 100;  // steps
   double weight_decay = 0.1;
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;
-  double momentum = 0.9;        // of sgd_momentum
-  double clip = 1.0;            // global norm; 0: never
+  double momentum = 0.9;  // of sgd_momentum
+  double clip = 1.0;      // global norm; 0: never
   int64_t seed = 1;
-  double minutes = 0;           // stop after that time with a checkpoint; 0: no limit
+  double minutes = 0;            // stop after that time with a checkpoint; 0: no limit
   int64_t validate_every = 250;  // steps; 0: at the end alone
   int64_t save_every = 500;      // steps; 0: at the end alone
   int64_t keep = 2;              // newest checkpoints kept
@@ -47,25 +47,25 @@ std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& pa
 
 // What ends a run early, for the exit status and the last line.
 struct TrainResult {
-  int64_t steps = 0;               // taken in all
-  double loss = 0;                 // of the last step
+  int64_t steps = 0;  // taken in all
+  double loss = 0;    // of the last step
   std::optional<double> validation_loss;
-  std::string checkpoint;          // newest one
+  std::string checkpoint;  // newest one
 };
 
 // What a checkpoint carries beside the numbers; see checkpoint.hpp.
 struct RunIdentity {
-  std::string run;             // tells this run from every other; kept over resumes
-  std::string title;           // "gpt 10.7 M parameters", for the first line
-  std::string data;            // "tinyshakespeare.txt: 1.0 M tokens"
-  std::string configuration;   // JSON object
-  std::string tokenizer;       // JSON object
-  uint64_t fingerprint = 0;    // of the data
+  std::string run;            // tells this run from every other; kept over resumes
+  std::string title;          // "gpt 10.7 M parameters", for the first line
+  std::string data;           // "tinyshakespeare.txt: 1.0 M tokens"
+  std::string configuration;  // JSON object
+  std::string tokenizer;      // JSON object
+  uint64_t fingerprint = 0;   // of the data
 };
 
-// The training loop that every program shares: steps, clipping, schedule, validation, metrics, progress, checkpoints, replica checks. Every rank
-// of the grid calls it. A loss that is not finite anywhere on the grid is a UserError that says where, before anything is updated. `stop` is asked
-// after every step on every rank (Ctrl-C): one true ends the run with a checkpoint.
+// The training loop that every program shares: steps, clipping, schedule, validation, metrics, progress, checkpoints, replica checks. Every
+// rank of the grid calls it. A loss that is not finite anywhere on the grid is a UserError that says where, before anything is updated.
+// `stop` is asked after every step on every rank (Ctrl-C): one true ends the run with a checkpoint.
 TrainResult train(Environment& environment, Context& context, const Parameters& parameters, Optimizer& optimizer, TrainTask& task,
                   const TrainConfig& config, const RunIdentity& identity, int64_t first_step, const std::function<bool()>& stop);
 

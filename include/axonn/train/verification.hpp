@@ -17,8 +17,8 @@ struct VerificationOptions {
   at::ScalarType dtype = at::kDouble;
   c10::Device device = c10::kCPU;
   OptimizerKind optimizer = OptimizerKind::adamw;
-  int64_t batch = 8;           // sequences a step over the grid
-  int64_t micro_batches = 1;   // forwards a step
+  int64_t batch = 8;          // sequences a step over the grid
+  int64_t micro_batches = 1;  // forwards a step
   int steps = 5;
   double learning_rate = 1e-4;  // AdamW's first steps are sign-like and magnify rounding in tiny gradients by learning_rate / epsilon
   double max_norm = 1.0;
@@ -27,7 +27,7 @@ struct VerificationOptions {
 
 // A difference max|a - b| / max|b| over one whole stored tensor, the worst of all steps.
 struct Difference {
-  std::string what;      // "loss", "gradient norm", "gradient h.0.attn.qkv.weight", "weight wte.weight"
+  std::string what;  // "loss", "gradient norm", "gradient h.0.attn.qkv.weight", "weight wte.weight"
   double relative = 0;
   double tolerance = 0;  // design, section 8; infinite where the design sets none
   bool passes() const { return relative <= tolerance; }
@@ -39,8 +39,8 @@ struct Verification {
   double worst(std::string_view kind) const;  // largest difference whose `what` starts with it
 };
 
-// Runs the network on one rank once, then on as many grids as are asked for. Every rank of the job makes it and calls on() with the same arguments;
-// each runs the whole network by itself and compares the ranges that it stores, so it takes the memory of one rank.
+// Runs the network on one rank once, then on as many grids as are asked for. Every rank of the job makes it and calls on() with the same
+// arguments; each runs the whole network by itself and compares the ranges that it stores, so it takes the memory of one rank.
 class GptVerifier {
  public:
   GptVerifier(Environment& environment, const VerificationOptions& options);
