@@ -8,8 +8,8 @@
 
 namespace axonn {
 
-// Which member of a group owns which elements of a buffer. The contributions to an element are added in chain order owner+1, owner+2, ..., owner,
-// so the layout alone fixes the bits of a reduction. An owner's elements are numbered 0 .. count(owner)-1 in ascending place.
+// Which member of a group owns which elements of a buffer. The contributions to an element are added in chain order owner+1, owner+2, ...,
+// owner, so the layout alone fixes the bits of a reduction. An owner's elements are numbered 0 .. count(owner)-1 in ascending place.
 class BlockLayout {
  public:
   static constexpr int64_t kArenaBlock = 4096;  // elements
@@ -56,8 +56,8 @@ class BlockLayout {
 
   int owners_ = 1;
   int64_t elements_ = 0;
-  int64_t arena_offset_ = -1;              // < 0: contiguous parts
-  c10::SmallVector<int64_t, 17> begins_;   // contiguous: owners + 1 borders
+  int64_t arena_offset_ = -1;             // < 0: contiguous parts
+  c10::SmallVector<int64_t, 17> begins_;  // contiguous: owners + 1 borders
 };
 
 }  // namespace axonn

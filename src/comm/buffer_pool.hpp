@@ -11,7 +11,8 @@
 
 namespace axonn {
 
-// Memory that collectives use again and again, so that a training step in steady state allocates nothing. Counts what it took from the system.
+// Memory that collectives use again and again, so that a training step in steady state allocates nothing. Counts what it took from the
+// system.
 class BufferPool {
  public:
   BufferPool() = default;

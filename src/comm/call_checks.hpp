@@ -14,7 +14,8 @@ namespace axonn {
 void check_tensor(const at::Tensor& tensor, c10::DeviceType device, const char* where);
 
 // The parts of `whole`, of which `part` is this rank's; equal ones when `counts` is empty.
-BlockLayout check_parts(const at::Tensor& whole, const at::Tensor& part, std::span<const int64_t> counts, int size, int index, const char* where);
+BlockLayout check_parts(const at::Tensor& whole, const at::Tensor& part, std::span<const int64_t> counts, int size, int index,
+                        const char* where);
 
 void check_member(int member, int size, const char* where);
 void check_peer(int peer, int size, int index, const char* where);

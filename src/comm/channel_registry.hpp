@@ -9,8 +9,8 @@
 
 namespace axonn {
 
-// Gives every communicator channels of its own without asking other ranks: a hash of the group's name, its members and how many were made with the
-// same ones before. Two groups of one rank with the same channels are an InternalError.
+// Gives every communicator channels of its own without asking other ranks: a hash of the group's name, its members and how many were made
+// with the same ones before. Two groups of one rank with the same channels are an InternalError.
 class ChannelRegistry {
  public:
   explicit ChannelRegistry(uint32_t largest_channel) : largest_channel_(largest_channel) {}

@@ -8,8 +8,8 @@
 
 namespace axonn {
 
-// What a collective does, apart from how its messages go: the contributions to every element are reduced at the element's owner (`reduces`), and
-// the owner's elements are given to all (`gathers`).
+// What a collective does, apart from how its messages go: the contributions to every element are reduced at the element's owner
+// (`reduces`), and the owner's elements are given to all (`gathers`).
 struct CollectivePlan {
   BlockLayout layout;
   bool reduces = false;

@@ -7,8 +7,8 @@
 
 namespace axonn {
 
-// The same collectives for small messages, in one round: everybody sends what the others need straight to them, and every sum is then made here in
-// the ring's chain order with the ring's rounding, so that both give the same bits.
+// The same collectives for small messages, in one round: everybody sends what the others need straight to them, and every sum is then made
+// here in the ring's chain order with the ring's rounding, so that both give the same bits.
 class DirectCollective final : public QueuedOperation {
  public:
   DirectCollective(Call call, CollectivePlan plan);

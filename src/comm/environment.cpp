@@ -40,7 +40,8 @@ std::unique_ptr<Environment::Impl> start() {
   if (launched_by_mpi()) {
     impl->start([&] { return make_mpi_transport(impl->node); });
   } else if (const auto launch = tcp_launch(); launch && launch->ranks > 1) {
-    impl->node = {.rank = env::get_int("LOCAL_RANK").value_or(launch->rank), .ranks = env::get_int("LOCAL_WORLD_SIZE").value_or(launch->ranks)};
+    impl->node = {.rank = env::get_int("LOCAL_RANK").value_or(launch->rank),
+                  .ranks = env::get_int("LOCAL_WORLD_SIZE").value_or(launch->ranks)};
     impl->start([&] { return make_tcp_transport(launch->rank, launch->ranks, launch->address, launch->port); });
   }
   return impl;
@@ -93,9 +94,10 @@ Communicator& Environment::world() { return *impl_->world; }
 
 std::unique_ptr<Communicator> Environment::communicator(const Group& group, const std::string& name, c10::Device device) {
   const auto member = [&](int r) { return r >= 0 && r < ranks(); };
-  AXONN_CHECK(std::ranges::all_of(group.ranks, member), "comm.communicator", "group '", name, "' names ranks outside this job of ", ranks());
-  AXONN_CHECK(group.index >= 0 && group.index < group.size() && group.ranks[static_cast<size_t>(group.index)] == rank(), "comm.communicator",
-              "group '", name, "' must hold this rank (", rank(), ") at its index ", group.index);
+  AXONN_CHECK(std::ranges::all_of(group.ranks, member), "comm.communicator", "group '", name, "' names ranks outside this job of ",
+              ranks());
+  AXONN_CHECK(group.index >= 0 && group.index < group.size() && group.ranks[static_cast<size_t>(group.index)] == rank(),
+              "comm.communicator", "group '", name, "' must hold this rank (", rank(), ") at its index ", group.index);
   if (group.size() == 1) return std::make_unique<SelfCommunicator>(group, device);
   auto on_cpu = std::make_unique<HostCommunicator>(*impl_->engine, impl_->channels->make(group, name), impl_->node_memory);
   if (device.is_cpu()) return on_cpu;

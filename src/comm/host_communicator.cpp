@@ -69,8 +69,10 @@ const std::shared_ptr<SharedWindow>& HostCommunicator::window(Priority priority)
 Request HostCommunicator::all_reduce(const at::Tensor& data, ReduceOp op, const CollectiveOptions& options) {
   check_tensor(data, c10::kCPU, "comm.all_reduce");
   AXONN_CHECK(options.arena_offset.value_or(0) >= 0, "comm.all_reduce", "arena_offset must not be negative, got ", *options.arena_offset);
-  auto layout = options.arena_offset ? BlockLayout::cyclic(size(), data.numel(), *options.arena_offset) : BlockLayout::equal(size(), data.numel());
-  return submit_plan(call("all-reduce", data.nbytes(), data, {}, options), options, {.layout = std::move(layout),
+  auto layout =
+      options.arena_offset ? BlockLayout::cyclic(size(), data.numel(), *options.arena_offset) : BlockLayout::equal(size(), data.numel());
+  return submit_plan(call("all-reduce", data.nbytes(), data, {}, options), options,
+                     {.layout = std::move(layout),
                       .reduces = true,
                       .gathers = true,
                       .element_bytes = data.element_size(),
@@ -85,7 +87,8 @@ Request HostCommunicator::reduce_scatter(const at::Tensor& input, const at::Tens
   check_tensor(output, c10::kCPU, "comm.reduce_scatter");
   auto layout = check_parts(input, output, counts, size(), rank(), "comm.reduce_scatter");
   std::byte* const into = whole_of(output, layout, rank());
-  return submit_plan(call("reduce-scatter", input.nbytes(), input, output, options), options, {.layout = std::move(layout),
+  return submit_plan(call("reduce-scatter", input.nbytes(), input, output, options), options,
+                     {.layout = std::move(layout),
                       .reduces = true,
                       .element_bytes = input.element_size(),
                       .kernel = reduce_kernel(input.scalar_type(), op),
@@ -99,38 +102,39 @@ Request HostCommunicator::all_gather(const at::Tensor& input, const at::Tensor& 
   check_tensor(output, c10::kCPU, "comm.all_gather");
   auto layout = check_parts(output, input, counts, size(), rank(), "comm.all_gather");
   const std::byte* const from = whole_of(input, layout, rank());
-  return submit_plan(call("all-gather", output.nbytes(), input, output, options), options, {.layout = std::move(layout),
-                                                                                   .gathers = true,
-                                                                                   .element_bytes = input.element_size(),
-                                                                                   .input = from,
-                                                                                   .output = bytes_of(output)});
+  return submit_plan(
+      call("all-gather", output.nbytes(), input, output, options), options,
+      {.layout = std::move(layout), .gathers = true, .element_bytes = input.element_size(), .input = from, .output = bytes_of(output)});
 }
 
 Request HostCommunicator::broadcast(const at::Tensor& data, int root, const CollectiveOptions& options) {
   check_tensor(data, c10::kCPU, "comm.broadcast");
   check_member(root, size(), "comm.broadcast");
-  return submit_plan(call("broadcast", data.nbytes(), data, {}, options), options, {.layout = BlockLayout::one_owner(size(), root, data.numel()),
-                                                                           .gathers = true,
-                                                                           .element_bytes = data.element_size(),
-                                                                           .input = bytes_of(data),
-                                                                           .output = bytes_of(data)});
+  return submit_plan(call("broadcast", data.nbytes(), data, {}, options), options,
+                     {.layout = BlockLayout::one_owner(size(), root, data.numel()),
+                      .gathers = true,
+                      .element_bytes = data.element_size(),
+                      .input = bytes_of(data),
+                      .output = bytes_of(data)});
 }
 
 Request HostCommunicator::reduce(const at::Tensor& data, int root, ReduceOp op, const CollectiveOptions& options) {
   check_tensor(data, c10::kCPU, "comm.reduce");
   check_member(root, size(), "comm.reduce");
-  return submit_plan(call("reduce", data.nbytes(), data, {}, options), options, {.layout = BlockLayout::one_owner(size(), root, data.numel()),
-                                                                        .reduces = true,
-                                                                        .element_bytes = data.element_size(),
-                                                                        .kernel = reduce_kernel(data.scalar_type(), op),
-                                                                        .input = bytes_of(data),
-                                                                        .output = bytes_of(data)});
+  return submit_plan(call("reduce", data.nbytes(), data, {}, options), options,
+                     {.layout = BlockLayout::one_owner(size(), root, data.numel()),
+                      .reduces = true,
+                      .element_bytes = data.element_size(),
+                      .kernel = reduce_kernel(data.scalar_type(), op),
+                      .input = bytes_of(data),
+                      .output = bytes_of(data)});
 }
 
 Request HostCommunicator::send(const at::Tensor& data, int peer, const CollectiveOptions& options) {
   check_tensor(data, c10::kCPU, "comm.send");
   check_peer(peer, size(), rank(), "comm.send");
-  return submit<PointToPoint>(call("send", data.nbytes(), data, {}, options), PointToPoint::Direction::send, peer, bytes_of(data), data.nbytes());
+  return submit<PointToPoint>(call("send", data.nbytes(), data, {}, options), PointToPoint::Direction::send, peer, bytes_of(data),
+                              data.nbytes());
 }
 
 Request HostCommunicator::receive(const at::Tensor& data, int peer, const CollectiveOptions& options) {

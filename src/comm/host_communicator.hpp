@@ -14,8 +14,8 @@
 
 namespace axonn {
 
-// Collectives of our own for groups of two ranks and more and tensors on the CPU, with one queue a priority: through shared memory when all ranks of the
-// group are on one node, else as messages of the transport.
+// Collectives of our own for groups of two ranks and more and tensors on the CPU, with one queue a priority: through shared memory when all
+// ranks of the group are on one node, else as messages of the transport.
 class HostCommunicator final : public Communicator {
  public:
   // `memory` may be null: messages then.
@@ -45,7 +45,7 @@ class HostCommunicator final : public Communicator {
   ProgressEngine& engine_;
   std::shared_ptr<Channel> channel_;
   std::array<std::shared_ptr<OperationQueue>, 3> queues_;
-  std::shared_ptr<NodeMemory> memory_;                       // null: messages
+  std::shared_ptr<NodeMemory> memory_;                    // null: messages
   std::array<std::shared_ptr<SharedWindow>, 3> windows_;  // opened at first use
   const std::string backend_;
 };

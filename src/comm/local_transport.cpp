@@ -41,7 +41,7 @@ class LocalHub {
 
   std::vector<Mailbox> mailboxes;                   // by receiver
   std::vector<std::shared_ptr<std::byte>> regions;  // by rank
-  std::atomic<int> lost_rank{-1};  // one that gave up
+  std::atomic<int> lost_rank{-1};                   // one that gave up
 };
 
 namespace {

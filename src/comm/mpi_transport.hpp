@@ -15,7 +15,8 @@ struct NodePlace {
 // Whether an MPI launcher (mpirun, srun --mpi=pmix) started this process.
 bool launched_by_mpi();
 
-// Initialises MPI; the destructor finalises it, on the same thread. `place` is filled in. BackendError when MPI is not built in, or refuses.
+// Initialises MPI; the destructor finalises it, on the same thread. `place` is filled in. BackendError when MPI is not built in, or
+// refuses.
 std::unique_ptr<Transport> make_mpi_transport(NodePlace& place);
 
 }  // namespace axonn

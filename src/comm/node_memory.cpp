@@ -35,7 +35,10 @@ struct NodeMemory::Directory {
 };
 
 NodeMemory::NodeMemory(int own_rank, std::vector<Member> members, std::shared_ptr<void> mappings)
-    : own_rank_(own_rank), members_(std::move(members)), mappings_(std::move(mappings)), used_((sizeof(Directory) + kPage - 1) / kPage * kPage) {}
+    : own_rank_(own_rank),
+      members_(std::move(members)),
+      mappings_(std::move(mappings)),
+      used_((sizeof(Directory) + kPage - 1) / kPage * kPage) {}
 
 bool NodeMemory::spans(const Group& group) const {
   return std::ranges::all_of(group.ranks, [&](int rank) { return region(rank) != nullptr; });

@@ -10,14 +10,14 @@
 
 namespace axonn {
 
-// Memory that the ranks of one node share. Each rank writes a region of its own and reads those of the others. A region is address space: pages cost
-// memory when they are first written. It holds one window for every queue that its rank has used, found by the queue's channel.
+// Memory that the ranks of one node share. Each rank writes a region of its own and reads those of the others. A region is address space:
+// pages cost memory when they are first written. It holds one window for every queue that its rank has used, found by the queue's channel.
 class NodeMemory {
  public:
   static constexpr size_t kRegionBytes = size_t{4} << 30;
 
   struct Member {
-    int rank = 0;                // of the job
+    int rank = 0;                 // of the job
     std::byte* region = nullptr;  // kRegionBytes, zero at first; written by its own rank alone
   };
   // `mappings` keeps the regions mapped.
@@ -42,7 +42,8 @@ class NodeMemory {
   size_t used_;
 };
 
-// Memory for a region: anonymous when `file` is -1, else the open file's, for reading alone unless `writable`. BackendError when the system refuses.
+// Memory for a region: anonymous when `file` is -1, else the open file's, for reading alone unless `writable`. BackendError when the system
+// refuses.
 std::shared_ptr<std::byte> map_region(int file = -1, bool writable = true);
 
 }  // namespace axonn

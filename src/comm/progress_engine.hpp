@@ -19,12 +19,13 @@
 
 namespace axonn {
 
-// Runs the operations of all communicators of one rank. Its thread makes and destroys the transport (MPI wants one thread for both) and moves
-// operations while the program computes: asleep when nothing is outstanding, napping between unproductive polls otherwise. A thread inside
-// Request::wait() polls in its place, without naps, so that a result needs no hand-over between threads. One lock makes sure that one thread at
-// a time touches the transport.
+// Runs the operations of all communicators of one rank. Its thread makes and destroys the transport (MPI wants one thread for both) and
+// moves operations while the program computes: asleep when nothing is outstanding, napping between unproductive polls otherwise. A thread
+// inside Request::wait() polls in its place, without naps, so that a result needs no hand-over between threads. One lock makes sure that
+// one thread at a time touches the transport.
 //
-// Each round serves the queues of the highest priority; lower ones are served when no higher one could move, so that nothing waits for ever.
+// Each round serves the queues of the highest priority; lower ones are served when no higher one could move, so that nothing waits for
+// ever.
 class ProgressEngine {
  public:
   struct Options {

@@ -23,8 +23,8 @@ class QueuedOperation;
 // What the operations of one communicator share; lives until the last of them is gone.
 struct Channel {
   Group group;
-  std::string name;                // "x", "z+data"
-  std::array<uint32_t, 3> ids{};   // of the transport, one a priority: queues of one group must not take each other's messages
+  std::string name;               // "x", "z+data"
+  std::array<uint32_t, 3> ids{};  // of the transport, one a priority: queues of one group must not take each other's messages
   std::atomic<int64_t> bytes_sent{0};
   std::atomic<int64_t> collectives{0};
 };
@@ -36,8 +36,8 @@ struct OperationQueue {
   QueuedOperation* tail = nullptr;
 };
 
-// A collective as a state machine: the progress engine calls poll() until it is finished. Everything but wait() and done() is called under the
-// engine's lock.
+// A collective as a state machine: the progress engine calls poll() until it is finished. Everything but wait() and done() is called under
+// the engine's lock.
 class QueuedOperation : public Request::State {
  public:
   enum class Progress : uint8_t { blocked, made, finished };
@@ -49,7 +49,7 @@ class QueuedOperation : public Request::State {
     std::shared_ptr<BufferPool> pool;
     int64_t sequence = 0;  // on its communicator, counted from 1
     size_t bytes = 0;
-    at::Tensor input, output;  // kept alive
+    at::Tensor input, output;                    // kept alive
     const CollectiveOptions* options = nullptr;  // read during construction alone
   };
   explicit QueuedOperation(Call call);

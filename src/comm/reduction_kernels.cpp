@@ -82,7 +82,7 @@ template <typename T, typename Op>
 }
 template <typename T, typename Op>
 [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")]] void reduce_avx512(void* result, const void* accumulated,
-                                                                                                  const void* own, size_t count) {
+                                                                                                 const void* own, size_t count) {
   reduce_loop<T, Op>(result, accumulated, own, count);
 }
 #endif
@@ -108,21 +108,30 @@ ReduceKernel choose(ReduceOp op) {
 
 ReduceKernel reduce_kernel(c10::ScalarType dtype, ReduceOp op) {
   switch (dtype) {
-    case c10::ScalarType::Double: return choose<double>(op);
-    case c10::ScalarType::Float: return choose<float>(op);
-    case c10::ScalarType::BFloat16: return choose<BFloat16>(op);
-    case c10::ScalarType::Half: return choose<Half>(op);
-    case c10::ScalarType::Long: return choose<int64_t>(op);
-    case c10::ScalarType::Int: return choose<int32_t>(op);
-    case c10::ScalarType::Byte: return choose<uint8_t>(op);
-    default: check_dtype(dtype, "comm.reduce_kernel"); return nullptr;
+    case c10::ScalarType::Double:
+      return choose<double>(op);
+    case c10::ScalarType::Float:
+      return choose<float>(op);
+    case c10::ScalarType::BFloat16:
+      return choose<BFloat16>(op);
+    case c10::ScalarType::Half:
+      return choose<Half>(op);
+    case c10::ScalarType::Long:
+      return choose<int64_t>(op);
+    case c10::ScalarType::Int:
+      return choose<int32_t>(op);
+    case c10::ScalarType::Byte:
+      return choose<uint8_t>(op);
+    default:
+      check_dtype(dtype, "comm.reduce_kernel");
+      return nullptr;
   }
 }
 
 void check_dtype(c10::ScalarType dtype, const char* where) {
   using c10::ScalarType;
-  const bool known = dtype == ScalarType::Double || dtype == ScalarType::Float || dtype == ScalarType::BFloat16 || dtype == ScalarType::Half ||
-                     dtype == ScalarType::Long || dtype == ScalarType::Int || dtype == ScalarType::Byte;
+  const bool known = dtype == ScalarType::Double || dtype == ScalarType::Float || dtype == ScalarType::BFloat16 ||
+                     dtype == ScalarType::Half || dtype == ScalarType::Long || dtype == ScalarType::Int || dtype == ScalarType::Byte;
   AXONN_CHECK(known, where, "collectives take fp64, fp32, bf16, fp16, int64, int32 and uint8, got ", c10::toString(dtype));
 }
 

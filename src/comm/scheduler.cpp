@@ -57,8 +57,9 @@ void Scheduler::begin_step() {
 }
 
 void Scheduler::use(ArenaSlot& slot) {
-  AXONN_CHECK(in_step_, "comm.use", "'", slot.name,
-              "' is used under autograd outside a step; call context.begin_step() first, or hold a torch::NoGradGuard when no gradient is needed");
+  AXONN_CHECK(
+      in_step_, "comm.use", "'", slot.name,
+      "' is used under autograd outside a step; call context.begin_step() first, or hold a torch::NoGradGuard when no gradient is needed");
   ++slot.gradient.uses;
 }
 

@@ -14,7 +14,8 @@ namespace {
 // A copy that has to come after requests which are still under way: done by whoever asks first after they are done.
 class DeferredCopy final : public Request::State {
  public:
-  DeferredCopy(std::vector<Request> after, at::Tensor from, at::Tensor to) : after_(std::move(after)), from_(std::move(from)), to_(std::move(to)) {}
+  DeferredCopy(std::vector<Request> after, at::Tensor from, at::Tensor to)
+      : after_(std::move(after)), from_(std::move(from)), to_(std::move(to)) {}
 
   void wait() override {
     std::vector<Request> after;

@@ -8,8 +8,8 @@
 
 namespace axonn {
 
-// The collectives of a group on one node, through the memory that its ranks share: each puts its contributions where the owners read them straight
-// into their sums, in chain order, and reads the results where the owners put them. A small all-reduce has no owners: everybody
+// The collectives of a group on one node, through the memory that its ranks share: each puts its contributions where the owners read them
+// straight into their sums, in chain order, and reads the results where the owners put them. A small all-reduce has no owners: everybody
 // reads all contributions and makes every sum itself. Both give the bits of the ring.
 class SharedCollective final : public QueuedOperation {
  public:

@@ -59,7 +59,8 @@ std::shared_ptr<std::byte> open_region(const RegionAddress& address) {
   uint64_t token = 0;
   std::memcpy(&token, region.get() + kTokenPlace, sizeof token);
   if (token != address.token)
-    throw BackendError("comm.shared_region", detail::concatenate(path, " is not the memory of rank ", address.rank, "; another container?"));
+    throw BackendError("comm.shared_region",
+                       detail::concatenate(path, " is not the memory of rank ", address.rank, "; another container?"));
   return region;
 }
 

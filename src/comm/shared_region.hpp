@@ -6,7 +6,8 @@
 
 namespace axonn {
 
-// Where another process of the node finds a region (NodeMemory): an unnamed file that lives as long as somebody maps it, so nothing is left behind.
+// Where another process of the node finds a region (NodeMemory): an unnamed file that lives as long as somebody maps it, so nothing is left
+// behind.
 struct RegionAddress {
   int rank = 0;  // of the job
   int32_t process = 0;
