@@ -10,7 +10,9 @@ namespace axonn {
 namespace {
 
 constexpr int64_t kSmallestSegmentBytes = 8 << 10;
-constexpr int64_t kLargestSegmentBytes = 64 << 10;
+// Below 64 KiB: from there on MPI sends over TCP only after a handshake, which queues behind the data under way (0.6 of the wire instead
+// of 0.95).
+constexpr int64_t kLargestSegmentBytes = 60 << 10;
 
 // Depends on what all ranks know alike: both ends of a message must agree on its size.
 int64_t segment_elements(const CollectivePlan& plan, int depth) {
@@ -97,7 +99,7 @@ bool RingCollective::post_receives(Transport& transport) {
 // All-reduce in place: what comes back finished must not land on a first contribution that is still being sent.
 bool RingCollective::may_overwrite(const Cursor& cursor) const {
   if (!plan_.reduces || cursor.round < size() - 1 || received(cursor).owner != previous_) return true;
-  const int64_t oldest = retired_ < sent_ ? leaving_[static_cast<size_t>(retired_ % kSlots)].order
+  const int64_t oldest = retired_ < sent_  ? leaving_[static_cast<size_t>(retired_ % kSlots)].order
                          : ended(to_send_) ? std::numeric_limits<int64_t>::max()
                                            : order(to_send_);
   return order({cursor.group, first_round_, cursor.segment}) < oldest;
@@ -151,7 +153,8 @@ bool RingCollective::post_sends(Transport& transport) {
       data = first_contribution(part);
     } else {
       const int64_t wanted = order(to_send_) - kDepth;  // the same segment, one round earlier
-      const auto found = std::ranges::find_if(slots_, [&](const Slot& s) { return s.state == Slot::State::ready && order(s.cursor) == wanted; });
+      const auto found =
+          std::ranges::find_if(slots_, [&](const Slot& s) { return s.state == Slot::State::ready && order(s.cursor) == wanted; });
       if (found == slots_.end()) break;
       slot = &*found;
       slot->state = Slot::State::leaving;

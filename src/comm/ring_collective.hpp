@@ -7,10 +7,10 @@
 
 namespace axonn {
 
-// Every collective as a segmented, pipelined ring. Rounds 0 .. n-2 reduce: the partial sums of owner o start at o+1 and pass o+2, o+3, ... until o
-// adds its own last. Rounds n-1 .. 2n-3 gather: the finished elements pass from o to o+1, o+2, .... In round k rank r sends what belongs to owner
-// r-1-k and receives what belongs to r-2-k. All-reduce takes all rounds; reduce-scatter and reduce the first half, all-gather and broadcast
-// the second.
+// Every collective as a segmented, pipelined ring. Rounds 0 .. n-2 reduce: the partial sums of owner o start at o+1 and pass o+2, o+3, ...
+// until o adds its own last. Rounds n-1 .. 2n-3 gather: the finished elements pass from o to o+1, o+2, .... In round k rank r sends what
+// belongs to owner r-1-k and receives what belongs to r-2-k. All-reduce takes all rounds; reduce-scatter and reduce the first half,
+// all-gather and broadcast the second.
 //
 // The elements go through in groups of kDepth segments an owner, all rounds of a group before the next one: a group stays in the cache,
 // and kSlots > kDepth slots never fill up with segments that wait to be sent on, so the ring cannot lock up.
@@ -22,8 +22,8 @@ class RingCollective final : public QueuedOperation {
   int waits_for() const override;
 
  private:
-  static constexpr int kDepth = 4;
-  static constexpr int kSlots = 8;
+  static constexpr int kDepth = 8;
+  static constexpr int kSlots = 16;
 
   // A message's place in the order in which both of its ends count messages.
   struct Cursor {
@@ -76,8 +76,8 @@ class RingCollective final : public QueuedOperation {
   const int64_t groups_;
   const int next_, previous_;
 
-  std::array<Slot, kSlots> slots_;       // of received messages, in turn
-  std::array<Slot, kSlots> packed_;      // of first contributions that do not lie side by side
+  std::array<Slot, kSlots> slots_;   // of received messages, in turn
+  std::array<Slot, kSlots> packed_;  // of first contributions that do not lie side by side
   std::array<Departure, kSlots> leaving_;
   Cursor to_post_, to_take_, to_send_;
   int64_t posted_ = 0, taken_ = 0, sent_ = 0, retired_ = 0;  // messages

@@ -8,7 +8,7 @@
 namespace axonn {
 namespace {
 
-constexpr size_t kChunkBytes = size_t{256} << 10;
+constexpr size_t kChunkBytes = size_t{512} << 10;
 constexpr size_t kSmallestPartBytes = size_t{16} << 10;
 
 // Large enough for few rounds of waiting, small enough for the chunks under way to stay in the cache.
@@ -17,7 +17,11 @@ size_t part_bytes(int members) { return std::max(kChunkBytes / static_cast<size_
 }  // namespace
 
 SharedWindow::SharedWindow(std::shared_ptr<NodeMemory> memory, const Group& group, uint32_t channel)
-    : memory_(std::move(memory)), ranks_(group.ranks), channel_(channel), part_bytes_(axonn::part_bytes(group.size())), members_(ranks_.size(), nullptr) {
+    : memory_(std::move(memory)),
+      ranks_(group.ranks),
+      channel_(channel),
+      part_bytes_(axonn::part_bytes(group.size())),
+      members_(ranks_.size(), nullptr) {
   const size_t bytes = sizeof(Counters) + kDepth * (chunk_bytes() + part_bytes_);
   own_ = memory_->own_window(channel_, bytes);
   members_[static_cast<size_t>(group.index)] = own_;
@@ -37,7 +41,7 @@ int SharedWindow::missing_member() const {
   return missing == members_.end() ? -1 : static_cast<int>(missing - members_.begin());
 }
 
-int SharedWindow::behind(std::atomic<int64_t> Counters::* counter, int64_t chunks) const {
+int SharedWindow::behind(std::atomic<int64_t> Counters::*counter, int64_t chunks) const {
   for (int member = 0; member < static_cast<int>(members_.size()); ++member)
     if ((of(member).*counter).load(std::memory_order_acquire) < chunks) return member;
   return -1;

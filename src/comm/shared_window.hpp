@@ -13,17 +13,18 @@ namespace axonn {
 
 class NodeMemory;
 
-// The windows of one queue's members in the memory of their node: where collectives between them exchange chunks. A chunk has one slot for what a
-// member contributes to the others and one for what it has reduced; kDepth chunks are under way at a time. Each member counts, from the queue's
-// first chunk on, those it has contributed to, reduced and delivered; all of a queue's collectives go on counting, so slots need no clearing.
+// The windows of one queue's members in the memory of their node: where collectives between them exchange chunks. A chunk has one slot for
+// what a member contributes to the others and one for what it has reduced; kDepth chunks are under way at a time. Each member counts, from
+// the queue's first chunk on, those it has contributed to, reduced and delivered; all of a queue's collectives go on counting, so slots
+// need no clearing.
 class SharedWindow {
  public:
   static constexpr int64_t kDepth = 4;
 
   struct Counters {
-    alignas(64) std::atomic<int64_t> contributed;  // my contributions to the chunk, and its signature, can be read
-    std::atomic<int64_t> reduced;                  // my result can be read
-    std::atomic<int64_t> delivered;                // I read nothing of this chunk any more: when all say so, its slots are free
+    alignas(64) std::atomic<int64_t> contributed;          // my contributions to the chunk, and its signature, can be read
+    std::atomic<int64_t> reduced;                          // my result can be read
+    std::atomic<int64_t> delivered;                        // I read nothing of this chunk any more: when all say so, its slots are free
     std::array<std::atomic<uint64_t>, kDepth> signatures;  // of the calls that the chunks under way belong to
   };
 
@@ -44,12 +45,14 @@ class SharedWindow {
   const Counters& of(int member) const { return *reinterpret_cast<const Counters*>(members_[static_cast<size_t>(member)]); }
 
   // The first member whose counter is below `chunks`, or -1.
-  int behind(std::atomic<int64_t> Counters::* counter, int64_t chunks) const;
+  int behind(std::atomic<int64_t> Counters::*counter, int64_t chunks) const;
 
   void sign(int64_t chunk, uint64_t signature) { own().signatures[static_cast<size_t>(chunk % kDepth)] = signature; }
   uint64_t signature(int member, int64_t chunk) const { return of(member).signatures[static_cast<size_t>(chunk % kDepth)]; }
 
-  const std::byte* contributions(int member, int64_t chunk) const { return members_[static_cast<size_t>(member)] + contribution_place(chunk); }
+  const std::byte* contributions(int member, int64_t chunk) const {
+    return members_[static_cast<size_t>(member)] + contribution_place(chunk);
+  }
   const std::byte* result(int member, int64_t chunk) const { return members_[static_cast<size_t>(member)] + result_place(chunk); }
   std::byte* own_contributions(int64_t chunk) { return own_ + contribution_place(chunk); }
   std::byte* own_result(int64_t chunk) { return own_ + result_place(chunk); }
