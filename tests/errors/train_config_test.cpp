@@ -1,0 +1,59 @@
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "axonn/core/error.hpp"
+#include "axonn/train/trainer.hpp"
+
+namespace axonn {
+namespace {
+
+using Change = std::function<void(TrainConfig&)>;
+
+TEST(TrainConfig, DefaultsAreFine) { EXPECT_NO_THROW(check_train({})); }
+
+TEST(TrainConfig, EveryValueThatMeansNothingIsRefusedByName) {
+  const std::vector<std::pair<std::string, Change>> changes = {
+      {"steps must be at least 1, got 0", [](auto& c) { c.steps = 0; }},
+      {"batch must be at least 1, got -8", [](auto& c) { c.batch = -8; }},
+      {"micro_batch must be at least 0, got -1", [](auto& c) { c.micro_batch = -1; }},
+      {"learning_rate must be at least 0, got -0.1", [](auto& c) { c.learning_rate = -0.1; }},
+      {"learning_rate_end must be", [](auto& c) { c.learning_rate_end = -1; }},
+      {"warmup must be", [](auto& c) { c.warmup = -1; }},
+      {"weight_decay must be", [](auto& c) { c.weight_decay = -1; }},
+      {"beta1 must be in [0, 1), got 1", [](auto& c) { c.beta1 = 1; }},
+      {"beta2 must be", [](auto& c) { c.beta2 = -0.1; }},
+      {"epsilon must be", [](auto& c) { c.epsilon = -1e-8; }},
+      {"momentum must be", [](auto& c) { c.momentum = 1.5; }},
+      {"clip must be", [](auto& c) { c.clip = -1; }},
+      {"seed must be", [](auto& c) { c.seed = -1; }},
+      {"minutes must be", [](auto& c) { c.minutes = -1; }},
+      {"validate_every must be", [](auto& c) { c.validate_every = -1; }},
+      {"save_every must be", [](auto& c) { c.save_every = -1; }},
+      {"keep must be at least 1, got 0", [](auto& c) { c.keep = 0; }},
+      {"check_replicas must be", [](auto& c) { c.check_replicas = -1; }},
+      {"log_every must be", [](auto& c) { c.log_every = -1; }},
+  };
+  for (const auto& [sentence, change] : changes) {
+    TrainConfig config;
+    change(config);
+    try {
+      check_train(config);
+      ADD_FAILURE() << "no error: " << sentence;
+    } catch (const UserError& error) {
+      EXPECT_TRUE(error.sentence().starts_with(sentence)) << error.sentence();
+    }
+  }
+}
+
+TEST(TrainConfig, MicroBatchZeroMeansNoAccumulation) {
+  EXPECT_EQ((TrainConfig{.batch = 16}).rows({.z = 2, .data = 2}), 4);
+  EXPECT_EQ((TrainConfig{.batch = 16, .micro_batch = 2}).rows({.z = 2, .data = 2}), 2);
+  EXPECT_EQ((TrainConfig{.batch = 2}).rows({.z = 2, .data = 2}), 1);  // plan_batch refuses it, with a sentence
+}
+
+}  // namespace
+}  // namespace axonn
