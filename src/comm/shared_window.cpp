@@ -8,7 +8,7 @@
 namespace axonn {
 namespace {
 
-constexpr size_t kChunkBytes = size_t{512} << 10;
+constexpr size_t kChunkBytes = size_t{256} << 10;
 constexpr size_t kSmallestPartBytes = size_t{16} << 10;
 
 // Large enough for few rounds of waiting, small enough for the chunks under way to stay in the cache.
