@@ -38,7 +38,6 @@ bool SharedCollective::begin() {
     return false;
   }
   first_ = window_->claim(chunks_);
-  if (!plan_.reduces) plan_.place_own_part(index());
   return begun_ = true;
 }
 
@@ -73,7 +72,7 @@ void SharedCollective::write_contributions(std::byte* slot) {
   for (int owner = 0; owner < size(); ++owner) {
     if (owner == index()) continue;
     const Part mine = part(owner, contributed_);
-    put(owner, mine, slot + window_->part_bytes() * static_cast<size_t>(owner), plan_.input);
+    put(owner, mine, slot + window_->part_bytes() * static_cast<size_t>(owner));
     count_sent(plan_.bytes(mine.count));
   }
 }
@@ -91,7 +90,7 @@ bool SharedCollective::reduce() {
     if (plan_.reduces)
       reduce_part(index(), own);
     else
-      put(index(), own, window_->own_result(chunk), plan_.output);
+      give(own, window_->own_result(chunk));
     if (plan_.gathers) count_sent(plan_.bytes(own.count) * static_cast<size_t>(size() - 1));
   }
   window_->own().reduced.store(chunk + 1, std::memory_order_release);
@@ -137,9 +136,17 @@ SharedCollective::Part SharedCollective::part(int owner, int64_t chunk) const {
   return {begin, std::clamp<int64_t>(plan_.layout.count(owner) - begin, 0, part_elements_)};
 }
 
-void SharedCollective::put(int owner, Part part, std::byte* slot, const std::byte* source) {
+void SharedCollective::put(int owner, Part part, std::byte* slot) {
   plan_.layout.for_each_run(owner, part.begin, part.count, [&](int64_t place, int64_t first, int64_t count) {
-    std::memcpy(slot + plan_.bytes(first), source + place * plan_.element_bytes, plan_.bytes(count));
+    std::memcpy(slot + plan_.bytes(first), plan_.in(place), plan_.bytes(count));
+  });
+}
+
+// To the others, and to the own output while it is in the cache.
+void SharedCollective::give(Part part, std::byte* slot) {
+  plan_.layout.for_each_run(index(), part.begin, part.count, [&](int64_t place, int64_t first, int64_t count) {
+    std::memcpy(slot + plan_.bytes(first), plan_.in(place), plan_.bytes(count));
+    if (plan_.in(place) != plan_.out(place)) std::memcpy(plan_.out(place), plan_.in(place), plan_.bytes(count));
   });
 }
 

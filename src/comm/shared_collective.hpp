@@ -32,7 +32,8 @@ class SharedCollective final : public QueuedOperation {
   Part part(int owner, int64_t chunk) const;
   void write_contributions(std::byte* slot);
   void reduce_part(int owner, Part part);
-  void put(int owner, Part part, std::byte* slot, const std::byte* source);
+  void put(int owner, Part part, std::byte* slot);
+  void give(Part part, std::byte* slot);
 
   const std::shared_ptr<SharedWindow> window_;
   const CollectivePlan plan_;

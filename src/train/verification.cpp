@@ -80,7 +80,7 @@ struct Gap {
   }
 };
 
-// max|a - b| / max|b| over the grid, of every tensor at once.
+// max|a - b| / max|b| over the grid, of every tensor at once. What is no number counts as infinite.
 std::vector<double> relative(Environment& environment, const std::vector<Gap>& gaps) {
   const Tensor greatest = at::empty({static_cast<int64_t>(gaps.size()), 2}, at::kDouble);
   double* values = greatest.mutable_data_ptr<double>();
@@ -96,7 +96,11 @@ std::vector<double> relative(Environment& environment, const std::vector<Gap>& g
 
 double relative(const std::vector<double>& mine, const std::vector<double>& expected) {
   double worst = 0;
-  for (size_t i = 0; i < mine.size(); ++i) worst = std::max(worst, std::abs(mine[i] - expected[i]) / std::abs(expected[i]));
+  for (size_t i = 0; i < mine.size(); ++i) {
+    const double gap = std::abs(mine[i] - expected[i]) / std::abs(expected[i]);
+    worst = std::isnan(gap) ? std::numeric_limits<double>::infinity() : std::max(worst, gap);
+    if (std::isinf(worst)) break;
+  }
   return worst;
 }
 

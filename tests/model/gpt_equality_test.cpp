@@ -1,5 +1,6 @@
 // Any grid gives the numbers of one rank: losses, gradients of every step, norms and weights, by section 8 of the design.
 #include <cstdlib>
+#include <limits>
 
 #include <gtest/gtest.h>
 
@@ -61,6 +62,14 @@ TEST(GptOnEveryGrid, EqualsOneRankInFp32) {
   VerificationOptions options = options_of(0, false, 1);
   options.dtype = at::kFloat;
   expect_equal_on_every_grid(options);
+}
+
+TEST(Verification, FailsWhenNothingIsANumber) {
+  VerificationOptions options = options_of(0, false, 1);
+  options.learning_rate = std::numeric_limits<double>::quiet_NaN();
+  const Verification verification = GptVerifier(test_environment(), options).on(grids().front());
+  EXPECT_FALSE(verification.passes());
+  EXPECT_FALSE(verification.differences.front().passes()) << verification.differences.front().what;
 }
 
 }  // namespace

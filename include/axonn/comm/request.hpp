@@ -13,7 +13,7 @@ class Request {
   explicit Request(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
   // CPU: returns once the result is in the buffers, polling without naps meanwhile. CUDA: makes the current compute stream wait and returns
-  // at once. Throws BackendError when the collective failed or made no progress for AXONN_TIMEOUT_SECONDS.
+  // at once. Throws BackendError when the collective failed or, on CPU, made no progress for AXONN_TIMEOUT_SECONDS.
   void wait() const;
   bool done() const;
   const std::shared_ptr<State>& state() const { return state_; }
