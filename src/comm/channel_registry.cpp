@@ -9,13 +9,28 @@ namespace {
 
 constexpr uint32_t kChannelsEach = 4;  // one a priority, rounded up
 
-}  // namespace
-
-std::shared_ptr<Channel> ChannelRegistry::make(const Group& group, const std::string& name) {
+std::string key_of(const Group& group, const std::string& name) {
   std::string key = name;
   for (const int rank : group.ranks) key += detail::concatenate(',', rank);
-  key += detail::concatenate('#', made_[key]++);
+  return key;
+}
 
+}  // namespace
+
+std::shared_ptr<Channel> ChannelRegistry::take(const Group& group, const std::string& name) {
+  const std::string key = key_of(group, name);
+  auto& free = free_[key];
+  if (free.empty()) return make(group, name, detail::concatenate(key, '#', made_[key]++));
+  std::shared_ptr<Channel> channel = std::move(free.back());
+  free.pop_back();
+  return channel;
+}
+
+void ChannelRegistry::give_back(std::shared_ptr<Channel> channel) {
+  free_[key_of(channel->group, channel->name)].push_back(std::move(channel));
+}
+
+std::shared_ptr<Channel> ChannelRegistry::make(const Group& group, const std::string& name, const std::string& key) {
   const uint32_t choices = static_cast<uint32_t>((uint64_t{largest_channel_} + 1) / kChannelsEach);
   const uint32_t first = static_cast<uint32_t>(XXH3_64bits(key.data(), key.size()) % choices) * kChannelsEach;
   const auto [other, is_new] = owner_.emplace(first, key);
@@ -24,7 +39,12 @@ std::shared_ptr<Channel> ChannelRegistry::make(const Group& group, const std::st
   auto channel = std::make_shared<Channel>();
   channel->group = group;
   channel->name = name;
-  channel->ids = {first, first + 1, first + 2};
+  for (const Priority priority : {Priority::high, Priority::normal, Priority::low}) {
+    const auto index = static_cast<size_t>(priority);
+    channel->ids[index] = first + static_cast<uint32_t>(index);
+    channel->queues[index] = std::make_shared<OperationQueue>();
+    channel->queues[index]->priority = priority;
+  }
   return channel;
 }
 

@@ -99,7 +99,7 @@ std::unique_ptr<Communicator> Environment::communicator(const Group& group, cons
   AXONN_CHECK(group.index >= 0 && group.index < group.size() && group.ranks[static_cast<size_t>(group.index)] == rank(),
               "comm.communicator", "group '", name, "' must hold this rank (", rank(), ") at its index ", group.index);
   if (group.size() == 1) return std::make_unique<SelfCommunicator>(group, device);
-  auto on_cpu = std::make_unique<HostCommunicator>(*impl_->engine, impl_->channels->make(group, name), impl_->node_memory);
+  auto on_cpu = std::make_unique<HostCommunicator>(*impl_->engine, *impl_->channels, group, name, impl_->node_memory);
   if (device.is_cpu()) return on_cpu;
   return make_nccl_communicator(group, name, device, *on_cpu);
 }

@@ -24,20 +24,24 @@ std::byte* whole_of(const at::Tensor& part, const BlockLayout& layout, int index
 
 }  // namespace
 
-HostCommunicator::HostCommunicator(ProgressEngine& engine, std::shared_ptr<Channel> channel, std::shared_ptr<NodeMemory> memory)
-    : Communicator(channel->group), engine_(engine), channel_(std::move(channel)), backend_(engine.transport().name()) {
-  if (memory && memory->spans(group())) memory_ = std::move(memory);
-  for (const Priority priority : {Priority::high, Priority::normal, Priority::low}) {
-    auto& queue = queues_[static_cast<size_t>(priority)] = std::make_shared<OperationQueue>();
-    queue->priority = priority;
-  }
+HostCommunicator::HostCommunicator(ProgressEngine& engine, ChannelRegistry& channels, const Group& group, const std::string& name,
+                                   std::shared_ptr<NodeMemory> memory)
+    : Communicator(group),
+      engine_(engine),
+      channels_(channels),
+      channel_(channels.take(group, name)),
+      before_{channel_->bytes_sent, channel_->collectives},
+      backend_(engine.transport().name()) {
+  if (memory && memory->spans(group)) memory_ = std::move(memory);
 }
+
+HostCommunicator::~HostCommunicator() { channels_.give_back(std::move(channel_)); }
 
 QueuedOperation::Call HostCommunicator::call(const char* collective, size_t bytes, const at::Tensor& input, const at::Tensor& output,
                                              const CollectiveOptions& options) {
   return {.collective = collective,
           .channel = channel_,
-          .queue = queues_[static_cast<size_t>(options.priority)],
+          .queue = channel_->queues[static_cast<size_t>(options.priority)],
           .pool = engine_.pool(),
           .sequence = ++channel_->collectives,
           .bytes = bytes,
@@ -61,7 +65,7 @@ Request HostCommunicator::submit_plan(QueuedOperation::Call call, const Collecti
 }
 
 const std::shared_ptr<SharedWindow>& HostCommunicator::window(Priority priority) {
-  auto& opened = windows_[static_cast<size_t>(priority)];
+  auto& opened = channel_->windows[static_cast<size_t>(priority)];
   if (!opened) opened = std::make_shared<SharedWindow>(memory_, group(), channel_->ids[static_cast<size_t>(priority)]);
   return opened;
 }
@@ -151,6 +155,8 @@ Request HostCommunicator::barrier(const CollectiveOptions& options) {
   return submit<DisseminationBarrier>(call("barrier", 0, {}, {}, options));
 }
 
-Communicator::Counters HostCommunicator::counters() const { return {channel_->bytes_sent, channel_->collectives}; }
+Communicator::Counters HostCommunicator::counters() const {
+  return {channel_->bytes_sent - before_.bytes_sent, channel_->collectives - before_.collectives};
+}
 
 }  // namespace axonn

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "axonn/comm/communicator.hpp"
+#include "comm/channel_registry.hpp"
 #include "comm/collective_plan.hpp"
 #include "comm/node_memory.hpp"
 #include "comm/progress_engine.hpp"
@@ -19,7 +20,9 @@ namespace axonn {
 class HostCommunicator final : public Communicator {
  public:
   // `memory` may be null: messages then.
-  HostCommunicator(ProgressEngine& engine, std::shared_ptr<Channel> channel, std::shared_ptr<NodeMemory> memory);
+  HostCommunicator(ProgressEngine& engine, ChannelRegistry& channels, const Group& group, const std::string& name,
+                   std::shared_ptr<NodeMemory> memory);
+  ~HostCommunicator() override;
 
   std::string_view backend() const override { return backend_; }
   Request all_reduce(const at::Tensor& data, ReduceOp op, const CollectiveOptions& options) override;
@@ -43,10 +46,10 @@ class HostCommunicator final : public Communicator {
   const std::shared_ptr<SharedWindow>& window(Priority priority);
 
   ProgressEngine& engine_;
+  ChannelRegistry& channels_;
   std::shared_ptr<Channel> channel_;
-  std::array<std::shared_ptr<OperationQueue>, 3> queues_;
-  std::shared_ptr<NodeMemory> memory_;                    // null: messages
-  std::array<std::shared_ptr<SharedWindow>, 3> windows_;  // opened at first use
+  const Counters before_;               // of the channel's communicators before this one
+  std::shared_ptr<NodeMemory> memory_;  // null: messages
   const std::string backend_;
 };
 

@@ -56,7 +56,7 @@ std::byte* NodeMemory::own_window(uint32_t channel, size_t bytes) {
   if (const auto* entry = directory->find(channel)) return base + entry->offset;
   const uint32_t count = directory->count.load(std::memory_order_relaxed);
   AXONN_CHECK(count < kMostWindows && used_ + bytes <= kRegionBytes, "comm.node_memory", "this rank uses ", count,
-              " queues of communicators on one node, which fill the memory set aside for them; make fewer communicators");
+              " queues of communicators at a time on one node, which fill the memory set aside for them; make fewer communicators");
   directory->entries[count] = {used_, channel};
   directory->count.store(count + 1, std::memory_order_release);
   std::byte* window = base + used_;

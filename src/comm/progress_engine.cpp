@@ -202,11 +202,11 @@ bool ProgressEngine::may_start(const OperationQueue& queue, const QueuedOperatio
 QueuedOperation::Progress ProgressEngine::poll(QueuedOperation& operation) {
   if (!operation.started_) {
     operation.started_ = true;
-    operation.last_progress_ = Clock::now();
+    operation.began_ = operation.last_progress_ = Clock::now();
   }
   try {
     const auto progress = operation.poll(*transport_);
-    if (progress == QueuedOperation::Progress::made) operation.last_progress_ = Clock::now();
+    if (progress != QueuedOperation::Progress::blocked) operation.last_progress_ = Clock::now();
     return progress;
   } catch (const std::exception& error) {
     fail_all(operation.description() + " failed: " + error.what());

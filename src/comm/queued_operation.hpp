@@ -20,11 +20,17 @@ class BufferPool;
 class ProgressEngine;
 class QueuedOperation;
 
-// What the operations of one communicator share; lives until the last of them is gone.
+class SharedWindow;
+struct OperationQueue;
+
+// What the operations of one communicator share, one of each array a priority; lives until the last of them is gone, and then serves the
+// next communicator of the same group.
 struct Channel {
   Group group;
-  std::string name;               // "x", "z+data"
-  std::array<uint32_t, 3> ids{};  // of the transport, one a priority: queues of one group must not take each other's messages
+  std::string name;                                       // "x", "z+data"
+  std::array<uint32_t, 3> ids{};                          // of the transport: queues of one group must not take each other's messages
+  std::array<std::shared_ptr<OperationQueue>, 3> queues;  // what the communicator before has left there goes first
+  std::array<std::shared_ptr<SharedWindow>, 3> windows;   // opened at first use
   std::atomic<int64_t> bytes_sent{0};
   std::atomic<int64_t> collectives{0};
 };
@@ -56,6 +62,7 @@ class QueuedOperation : public Request::State {
 
   void wait() final;
   bool done() final { return done_.load(std::memory_order_acquire); }
+  std::optional<Request::Times> moved() const final { return Request::Times(began_, last_progress_); }
 
   // Does what can be done now and comes back; never blocks.
   virtual Progress poll(Transport& transport) = 0;
@@ -100,7 +107,7 @@ class QueuedOperation : public Request::State {
   std::shared_ptr<QueuedOperation> next_;
   ProgressEngine* engine_ = nullptr;
   bool started_ = false;
-  std::chrono::steady_clock::time_point last_progress_;
+  std::chrono::steady_clock::time_point began_, last_progress_;
   std::string error_;  // written before done_
   std::atomic<bool> done_{false};
 };

@@ -1,138 +1,147 @@
 #include "axonn/comm/scheduler.hpp"
 
-#include <chrono>
+#include <algorithm>
 #include <utility>
 
 #include <ATen/ops/empty.h>
-#include <c10/util/accumulate.h>
 
 #include "axonn/core/error.hpp"
+#include "comm/gradient_reducer.hpp"
+#include "comm/weight_gatherer.hpp"
 
 namespace axonn {
-namespace {
 
-// What a parameter whose gradient is wrong in number did, for the error.
-std::string complaint(const ArenaSlot& slot) {
-  const auto& g = slot.gradient;
-  if (g.uses > 0) return detail::concatenate("'", slot.name, "' (", g.uses, " forward uses without a backward)");
-  return detail::concatenate("'", slot.name, "' (never used)");
+struct Scheduler::Network {
+  Network(Scheduler& scheduler, const std::shared_ptr<Arena>& of)
+      : arena(of),
+        key(of.get()),
+        weights(*of, scheduler.communicators_, scheduler.policy_, scheduler.log_, scheduler.pool_),
+        gradients(of, scheduler.grid_, scheduler.communicators_, scheduler.policy_, scheduler.log_, scheduler.pool_) {
+    gradients.program = &scheduler.bucket_program_;
+  }
+
+  std::weak_ptr<Arena> arena;
+  const Arena* key;
+  WeightGatherer weights;
+  GradientReducer gradients;
+};
+
+Scheduler::Scheduler(Communicators& communicators, const Grid& grid, OverlapPolicy policy)
+    : communicators_(communicators), grid_(grid), policy_(policy) {
+  AXONN_CHECK(policy.prefetch >= 1 && policy.outstanding >= 1 && policy.bucket_bytes >= 0 && policy.cache_bytes >= 0, "comm.scheduler",
+              "prefetch and outstanding must be at least 1, bucket and cache sizes not negative; got ", policy.prefetch, ", ",
+              policy.outstanding, ", ", policy.bucket_bytes, ", ", policy.cache_bytes);
 }
 
-}  // namespace
+Scheduler::~Scheduler() = default;
 
-Scheduler::Scheduler(Communicators& communicators, const Grid& grid) : communicators_(communicators), grid_(grid) {}
+void Scheduler::add(const std::shared_ptr<Arena>& arena) {
+  forget_the_gone();
+  networks_.push_back(std::make_unique<Network>(*this, arena));
+}
+
+void Scheduler::forget_the_gone() {
+  std::erase_if(networks_, [](const auto& network) { return network->arena.expired(); });
+}
+
+Scheduler::Network& Scheduler::network(const Arena& arena) {
+  const auto found = std::ranges::find_if(networks_, [&](const auto& network) { return network->key == &arena; });
+  AXONN_ASSERT(found != networks_.end(), "an arena that was never added");
+  return **found;
+}
 
 GatheredWeight Scheduler::gathered(const Arena& arena, const ArenaSlot& slot) {
-  if (slot.counts.size() == 1) return {arena.weight(slot).view(slot.block_shape), nullptr};
-
-  const int64_t numel = c10::multiply_integers(slot.block_shape);
-  at::Tensor buffer = pool_.take(numel, arena.weights().options());
-  std::shared_ptr<void> loan(nullptr, [this, buffer](void*) { pool_.give_back(buffer); });
-  at::Tensor flat = buffer.narrow(0, 0, numel);
-  wait(communicators_[Axis::z].all_gather(arena.weight(slot), flat, slot.counts, {.priority = Priority::high, .tag = slot.name}));
-  return {flat.view(slot.block_shape), std::move(loan)};
+  return network(arena).weights.gathered(slot, phase_, /*update_follows=*/backwards_ >= micro_batches_);
 }
 
+void Scheduler::weights_written(const Arena& arena, Request valid_at) { network(arena).weights.written(std::move(valid_at)); }
+
 Pending Scheduler::all_reduce(at::Tensor tensor, AxisSet axes, std::string_view tag, ReduceOp op) {
-  if (grid_.shape().size(axes) == 1) return {std::move(tensor), {}};
-  wait(communicators_[axes].all_reduce(tensor, op, {.priority = Priority::high, .tag = tag}));
-  return {std::move(tensor), {}};
+  if (grid_.shape().size(axes) == 1) return Pending(std::move(tensor));
+  Request request = communicators_[axes].all_reduce(tensor, op, {.priority = Priority::high, .tag = tag});
+  return launched(std::move(tensor), axes, tag, std::move(request));
 }
 
 Pending Scheduler::all_gather(const at::Tensor& input, AxisSet axes, std::string_view tag) {
   std::vector<int64_t> shape = input.sizes().vec();
   shape.insert(shape.begin(), grid_.shape().size(axes));
-  if (shape[0] == 1) return {input.unsqueeze(0), {}};
+  if (shape[0] == 1) return Pending(input.unsqueeze(0));
   at::Tensor output = at::empty(shape, input.options());
-  wait(communicators_[axes].all_gather(input.contiguous(), output, {}, {.priority = Priority::high, .tag = tag}));
-  return {std::move(output), {}};
+  Request request = communicators_[axes].all_gather(input.contiguous(), output, {}, {.priority = Priority::high, .tag = tag});
+  return launched(std::move(output), axes, tag, std::move(request));
 }
 
-void Scheduler::begin_step() {
+Pending Scheduler::launched(at::Tensor tensor, AxisSet axes, std::string_view tag, Request request) {
+  const auto bytes = static_cast<int64_t>(tensor.nbytes());
+  Pending pending(std::move(tensor), log_, log_.launch(Traffic::all_reduce, axes, bytes, tag, std::move(request)));
+  return policy_.all_reduce ? std::move(pending) : Pending(pending.wait());
+}
+
+void Scheduler::begin_step(int micro_batches) {
   AXONN_CHECK(!in_step_, "comm.begin_step", "the step before has not been finished; call step.finish() after its backward passes");
-  for (const auto& arena : living_arenas())
-    for (ArenaSlot& slot : arena->slots()) slot.gradient = {};
-  waited_seconds_ = 0;
+  AXONN_CHECK(micro_batches >= 1, "comm.begin_step", "micro_batches must be at least 1, got ", micro_batches);
+  forget_the_gone();
   in_step_ = true;
+  micro_batches_ = micro_batches;
+  backwards_ = 0;
+  in_backward_pass_ = false;
+  phase_ = Phase::train;
+  log_.begin_step();
+  for (const auto& network : networks_) {
+    network->gradients.begin_step(micro_batches);
+    network->weights.begin_step();
+  }
 }
 
-void Scheduler::use(ArenaSlot& slot) {
+// A forward after a backward opens the next micro-batch.
+void Scheduler::enter(Phase phase) {
+  phase_ = phase;
+  if (phase != Phase::backward && phase != Phase::recompute) {
+    in_backward_pass_ = false;
+  } else if (!in_backward_pass_) {
+    in_backward_pass_ = true;
+    ++backwards_;
+  }
+}
+
+void Scheduler::use(const Arena& arena, ArenaSlot& slot) {
+  if (phase_ == Phase::recompute) return;
   AXONN_CHECK(
       in_step_, "comm.use", "'", slot.name,
       "' is used under autograd outside a step; call context.begin_step() first, or hold a torch::NoGradGuard when no gradient is needed");
-  ++slot.gradient.uses;
+  in_backward_pass_ = false;
+  network(arena).gradients.use(slot);
 }
 
 void Scheduler::reduce(Arena& arena, ArenaSlot& slot, const std::function<void(const at::Tensor&, bool)>& write) {
-  auto& gradient = slot.gradient;
-  AXONN_CHECK(in_step_ && gradient.uses > 0, "comm.reduce", "a gradient of '", slot.name,
-              "' came that no forward of this step asked for; backward must run inside the step of its forward");
-  if (!gradient.block.defined()) gradient.block = gradient_block(arena, slot);
-  const bool in_arena = slot.counts.size() == 1;
-  const bool add = gradient.arrived > 0 || (in_arena && gradient.reduced > 0);
-  write(gradient.block.narrow(0, 0, c10::multiply_integers(slot.block_shape)).view(slot.block_shape), add);
-  ++gradient.arrived;
-  if (--gradient.uses == 0) reduce_block(arena, slot);
-}
-
-// Where the contributions of one micro-batch are summed: the arena itself when nothing has to be exchanged over Z.
-at::Tensor Scheduler::gradient_block(Arena& arena, ArenaSlot& slot) {
-  if (slot.counts.size() == 1) return arena.gradient(slot);
-  return pool_.take(c10::multiply_integers(slot.block_shape), arena.gradients().options());
-}
-
-void Scheduler::reduce_block(Arena& arena, ArenaSlot& slot) {
-  auto& gradient = slot.gradient;
-  if (slot.counts.size() > 1) {
-    const int64_t numel = c10::multiply_integers(slot.block_shape);
-    const at::Tensor shard = arena.gradient(slot);
-    const bool first = gradient.reduced == 0;
-    const at::Tensor into = first ? shard : pool_.take(shard.numel(), shard.options());
-    const at::Tensor mine = first ? into : into.narrow(0, 0, shard.numel());
-    wait(communicators_[Axis::z].reduce_scatter(gradient.block.narrow(0, 0, numel), mine, slot.counts, ReduceOp::sum, {.tag = slot.name}));
-    if (!first) {
-      shard.add_(mine);
-      pool_.give_back(into);
-    }
-    pool_.give_back(gradient.block);
-  }
-  gradient.block.reset();
-  gradient.arrived = 0;
-  ++gradient.reduced;
+  AXONN_CHECK(in_step_, "comm.reduce", "a gradient of '", slot.name,
+              "' came outside a step; backward must run inside the step of its forward");
+  network(arena).gradients.reduce(slot, write);
 }
 
 void Scheduler::finish() {
   AXONN_CHECK(in_step_, "comm.finish", "no step has begun; call context.begin_step() before the forward pass");
   in_step_ = false;
-  const auto arenas = living_arenas();
+  phase_ = Phase::evaluate;
+  forget_the_gone();
   std::string wrong;
-  for (const auto& arena : arenas)
-    for (const ArenaSlot& slot : arena->slots())
-      if (slot.gradient.uses > 0 || slot.gradient.reduced == 0) wrong += (wrong.empty() ? "" : ", ") + complaint(slot);
+  for (const auto& network : networks_)
+    if (const std::string some = network->gradients.complaints(); !some.empty()) wrong += (wrong.empty() ? "" : ", ") + some;
   AXONN_CHECK(wrong.empty(), "comm.finish", "the step ends without the gradient of ", wrong);
+  for (const auto& network : networks_) network->gradients.send_rest();
+  for (const auto& network : networks_) network->gradients.wait();
+  log_.end_step();
+}
 
-  const auto sum = [&](const Arena& arena, Range range, AxisSet axes) {
-    if (range.size() == 0 || grid_.shape().size(axes) == 1) return;
-    wait(communicators_[axes].all_reduce(arena.gradients().narrow(0, range.begin, range.size()), ReduceOp::sum,
-                                         {.tag = "gradients", .arena_offset = range.begin}));
-  };
-  for (const auto& arena : arenas) {
-    sum(*arena, arena->over_z(), Axis::data);
-    sum(*arena, arena->replicated(), {Axis::z, Axis::data});
+GatherCounters Scheduler::gather_counters() const {
+  GatherCounters sum;
+  for (const auto& network : networks_) {
+    const GatherCounters& one = network->weights.counters();
+    sum.gathers += one.gathers;
+    sum.blocking += one.blocking;
+    sum.useless += one.useless;
   }
-}
-
-std::vector<std::shared_ptr<Arena>> Scheduler::living_arenas() {
-  std::erase_if(arenas_, [](const auto& arena) { return arena.expired(); });
-  std::vector<std::shared_ptr<Arena>> living;
-  for (const auto& arena : arenas_) living.push_back(arena.lock());
-  return living;
-}
-
-void Scheduler::wait(const Request& request) {
-  const auto start = std::chrono::steady_clock::now();
-  request.wait();
-  waited_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return sum;
 }
 
 }  // namespace axonn

@@ -58,7 +58,7 @@ Context::Context(Environment& environment, GridShape shape, ContextOptions optio
   options.device = choose_device(options.device, environment.local_rank());
   impl_ = std::make_unique<Impl>(shape, std::move(options), rank);
   impl_->communicators = std::make_unique<Communicators>(environment, impl_->grid, rank, impl_->options.device, impl_->options.job_ranks);
-  impl_->scheduler = std::make_unique<Scheduler>(*impl_->communicators, impl_->grid);
+  impl_->scheduler = std::make_unique<Scheduler>(*impl_->communicators, impl_->grid, impl_->options.overlap);
 }
 
 Context::Context(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -92,8 +92,8 @@ Parameters Context::materialize(torch::nn::Module& network, uint64_t seed) {
   return Parameters(std::move(named), grid(), rank(), options().dtype, options().device, seed, impl_->scheduler.get());
 }
 
-Step Context::begin_step() {
-  scheduler().begin_step();
+Step Context::begin_step(StepOptions options) {
+  scheduler().begin_step(options.micro_batches);
   return Step(scheduler());
 }
 

@@ -79,12 +79,10 @@ class SplitNorm : public NormOperation {
   Tensor backward(const Tensor& grad_output, bool) override {
     const Tensor normalised = (input_.get() - mean_).mul_(reciprocal_deviation_);
     const Tensor grad = grad_output * *weight_.gathered();
-    const Tensor sums = context_.scheduler()
-                            .all_reduce(at::stack({grad.sum(-1, /*keepdim=*/true), (grad * normalised).sum(-1, /*keepdim=*/true)}),
-                                        options_.axis, "layer_norm backward")
-                            .wait()
-                            .div_(static_cast<double>(options_.features));
+    Pending pending = context_.scheduler().all_reduce(
+        at::stack({grad.sum(-1, /*keepdim=*/true), (grad * normalised).sum(-1, /*keepdim=*/true)}), options_.axis, "layer_norm backward");
     reduce(rows_of(grad_output * normalised).sum(0), rows_of(grad_output).sum(0));
+    const Tensor sums = pending.wait().div_(static_cast<double>(options_.features));
     return (grad - sums[0]).sub_(normalised * sums[1]).mul_(reciprocal_deviation_);
   }
 

@@ -34,7 +34,7 @@ class LinearOperation : public Operation {
 
   Tensor backward(const Tensor& grad_output /* (..., n/out) */, bool input_needed) override {
     const Tensor input = input_.get(), grad = rows_of(grad_output);
-    Pending grad_input(Tensor(), {});
+    Pending grad_input{Tensor()};
     if (input_needed) {
       auto weight = weight_.gathered();
       grad_input = context_.scheduler().all_reduce(at::mm(grad, *weight), out_axis_, weight_.name());

@@ -1,5 +1,6 @@
 #include "layers/operation.hpp"
 
+#include <optional>
 #include <utility>
 
 #include <torch/csrc/autograd/function.h>
@@ -10,13 +11,16 @@ namespace {
 
 class OperationNode : public torch::autograd::Node {
  public:
-  explicit OperationNode(std::unique_ptr<Operation> operation) : operation_(std::move(operation)) {}
+  // `scheduler` is null when the operation has no parameters: it then asks for no weights.
+  OperationNode(std::unique_ptr<Operation> operation, Scheduler* scheduler) : operation_(std::move(operation)), scheduler_(scheduler) {}
 
   std::string name() const override { return std::string("axonn::") + operation_->name(); }
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     torch::autograd::variable_list result(num_outputs());
     const at::NoGradGuard no_grad;
+    std::optional<Scheduler::InPhase> backward;
+    if (scheduler_ != nullptr) backward.emplace(*scheduler_, Phase::backward);
     result[0] = operation_->backward(gradients[0], task_should_compute_output(0));
     return result;
   }
@@ -25,21 +29,24 @@ class OperationNode : public torch::autograd::Node {
 
  private:
   std::unique_ptr<Operation> operation_;
+  Scheduler* scheduler_;
 };
 
 }  // namespace
 
 Tensor record(std::unique_ptr<Operation> operation, const Tensor& input, std::initializer_list<const ShardedParameter*> parameters) {
   const bool recorded = at::GradMode::is_enabled() && (input.requires_grad() || parameters.size() > 0);
+  Scheduler* scheduler = parameters.size() == 0 ? nullptr : &(*parameters.begin())->scheduler();
   Tensor output;
   {
     const at::NoGradGuard no_grad;
     output = operation->forward(input);
   }
+  if (recorded || (scheduler != nullptr && scheduler->checkpointing()))
+    for (const ShardedParameter* parameter : parameters) parameter->count_use();
   if (!recorded) return output;
 
-  for (const ShardedParameter* parameter : parameters) parameter->count_use();
-  auto node = std::make_shared<OperationNode>(std::move(operation));
+  auto node = std::make_shared<OperationNode>(std::move(operation), scheduler);
   node->add_next_edge(torch::autograd::impl::gradient_edge(input));
   for (const ShardedParameter* parameter : parameters) node->add_next_edge(torch::autograd::impl::gradient_edge(parameter->shard()));
   torch::autograd::set_history(output, node);

@@ -4,6 +4,7 @@
 #include <torch/nn/modules/container/any.h>
 
 #include "axonn/core/error.hpp"
+#include "axonn/layers/activation_checkpoint.hpp"
 #include "axonn/layers/cross_entropy.hpp"
 #include "axonn/layers/dropout.hpp"
 
@@ -83,7 +84,11 @@ Gpt::Gpt(Context& context, const GptConfig& config)
 
 Value Gpt::forward(const at::Tensor& ids) {
   Value stream = axonn::dropout(context_, positions_(tokens_(ids)), is_training() ? config_.dropout : 0, "embedding");
-  for (const auto& block : blocks_) stream = block->forward(stream);
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    const auto run = [block = blocks_[i].get()](const Value& input) { return block->forward(input); };
+    stream = config_.checkpointed(static_cast<int64_t>(i)) ? activation_checkpoint(context_, run, stream, {config_.checkpoint_offload})
+                                                           : run(stream);
+  }
   return head_(norm_(stream));
 }
 

@@ -24,13 +24,14 @@ using at::Tensor;
 // Dropout off while it lives.
 class Evaluating {
  public:
-  explicit Evaluating(Gpt& model) : model_(model) { model_.eval(); }
+  Evaluating(Gpt& model, Context& context, Phase phase) : model_(model), phase_(context.scheduler(), phase) { model_.eval(); }
   ~Evaluating() { model_.train(); }
   Evaluating(const Evaluating&) = delete;
   Evaluating& operator=(const Evaluating&) = delete;
 
  private:
   Gpt& model_;
+  Scheduler::InPhase phase_;
   at::NoGradGuard no_grad_;
 };
 
@@ -81,7 +82,7 @@ Tensor GptTask::loss_sum(int64_t first, int64_t count) {
 std::optional<double> GptTask::validate() {
   const int64_t sequence = model_.config().sequence, windows = data_.validation_windows(sequence);
   if (windows == 0) return std::nullopt;
-  const Evaluating evaluating(model_);
+  const Evaluating evaluating(model_, context_, Phase::evaluate);
   const GridShape& shape = context_.shape();
   const int64_t groups = int64_t{shape.z} * shape.data, mine = int64_t{context_.at().data} * shape.z + context_.at().z;
   const auto device = context_.options().device;
@@ -104,7 +105,7 @@ std::vector<int32_t> sample_text(Context& context, Gpt& model, std::vector<int32
   AXONN_CHECK(options.temperature >= 0 && options.tokens >= 0 && options.top_k >= 0, "train.sample_text",
               "temperature, tokens and top_k must not be negative, got ", options.temperature, ", ", options.tokens, " and ",
               options.top_k);
-  const Evaluating evaluating(model);
+  const Evaluating evaluating(model, context, Phase::generate);
   for (int64_t i = 0; i < options.tokens; ++i) {
     const size_t seen = std::min(text.size(), static_cast<size_t>(model.config().sequence));
     const std::vector<int64_t> recent(text.end() - static_cast<std::ptrdiff_t>(seen), text.end());

@@ -83,6 +83,7 @@ UpdateReport Optimizer::step(UpdateOptions options) {
   const double factor = options.max_norm > 0 ? std::min(1.0, options.max_norm / (report.gradient_norm + 1e-6)) : 1.0;
   ++steps_taken_;
   update(options.learning_rate < 0 ? learning_rate_ : options.learning_rate, factor);
+  context_.scheduler().weights_written(arena_);
   report.applied = true;
   return report;
 }

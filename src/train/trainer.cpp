@@ -122,11 +122,11 @@ StepMetrics Trainer::one_step(int64_t step) {
   const LearningRate rate{
       .peak = config_.learning_rate, .end = config_.learning_rate_end, .warmup = config_.warmup, .steps = config_.steps};
   StepMetrics metrics{.step = step + 1, .learning_rate = rate.at(step)};
-  auto work = context_.begin_step();
+  auto work = context_.begin_step({.micro_batches = static_cast<int>(plan_.micro_batches)});
   const auto [parts, sums] = forward_and_backward(step, metrics);
   work.finish();
   metrics.loss = parts.to(at::kDouble).sum().item<double>();
-  metrics.seconds.communication_exposed = context_.scheduler().waited_seconds();
+  metrics.seconds.communication_exposed = context_.scheduler().traffic().waited_seconds();
 
   const auto update = Clock::now();
   const UpdateReport report =

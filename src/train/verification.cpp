@@ -125,7 +125,7 @@ GptVerifier::Record GptVerifier::Record::of(Context& context, const Verification
   const auto count = static_cast<double>(options.batch * options.model.sequence);
   Record record;
   for (int step = 0; step < options.steps; ++step) {
-    auto work = context.begin_step();
+    auto work = context.begin_step({.micro_batches = static_cast<int>(plan.micro_batches)});
     double loss = 0;
     for (int64_t j = 0; j < plan.micro_batches; ++j) {
       const int64_t first = plan.first_sample(step, j);

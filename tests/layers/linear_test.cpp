@@ -87,7 +87,7 @@ TEST(LinearOnEveryGrid, SumsTheGradientsOfAllUses) {
     Linear again(context, {.in = 8, .out = 6, .bias = false}, layer->weight());
     const at::Tensor weight = whole_tensor(1, {6, 8}).requires_grad_();
     fill(context, parameters["weight"], weight);
-    auto step = context.begin_step();
+    auto step = context.begin_step({.micro_batches = 2});
     for (const int64_t micro_batch : {0, 1}) {
       const at::Tensor a = whole_tensor(10 + micro_batch, {16, 8}), b = whole_tensor(20 + micro_batch, {16, 8}),
                        grad = whole_tensor(30 + micro_batch, {16, 6});

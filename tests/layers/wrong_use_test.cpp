@@ -57,8 +57,15 @@ TEST_F(WrongUse, ForwardWithoutBackward) {
   expect_refusal([&] { step.finish(); }, "'weight' (1 forward uses without a backward)");
 }
 
+TEST_F(WrongUse, MoreMicroBatchesThanTheStepWasToldOf) {
+  if (context.shape().ranks() == 1) GTEST_SKIP() << "on one rank nothing is summed over the grid";
+  context.begin_step();
+  layer(input).tensor.sum().backward();
+  expect_refusal([&] { layer(input).tensor.sum().backward(); }, "tell begin_step({.micro_batches = n})");
+}
+
 TEST_F(WrongUse, BackwardAfterTheStep) {
-  auto step = context.begin_step();
+  auto step = context.begin_step({.micro_batches = 2});
   layer(input).tensor.sum().backward();
   const Value late = layer(input);
   layer(input).tensor.sum().backward();

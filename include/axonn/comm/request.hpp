@@ -1,6 +1,9 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
+#include <optional>
+#include <utility>
 
 namespace axonn {
 
@@ -16,6 +19,9 @@ class Request {
   // at once. Throws BackendError when the collective failed or, on CPU, made no progress for AXONN_TIMEOUT_SECONDS.
   void wait() const;
   bool done() const;
+  // When a finished one began and ceased to move; nothing where the backend does not tell.
+  using Times = std::pair<std::chrono::steady_clock::time_point, std::chrono::steady_clock::time_point>;
+  std::optional<Times> moved() const;
   const std::shared_ptr<State>& state() const { return state_; }
 
  private:
@@ -26,11 +32,13 @@ struct Request::State {
   virtual ~State() = default;
   virtual void wait() = 0;
   virtual bool done() = 0;
+  virtual std::optional<Times> moved() const { return {}; }
 };
 
 inline void Request::wait() const {
   if (state_) state_->wait();
 }
 inline bool Request::done() const { return !state_ || state_->done(); }
+inline std::optional<Request::Times> Request::moved() const { return state_ ? state_->moved() : std::nullopt; }
 
 }  // namespace axonn

@@ -20,6 +20,7 @@ struct ContextOptions {
   c10::Device device = c10::kCPU;     // c10::kCUDA without a number: this rank's, by its place on the node
   AxisOrder order = kDefaultOrder;
   Placement placement = {};
+  OverlapPolicy overlap = {};       // what communication runs beside computation; the numbers are the same
   std::vector<int> job_ranks = {};  // the ranks of the job that the grid spans; empty: all of them, and their number must be the grid's
 };
 
@@ -60,7 +61,11 @@ class Context {
   // `.to()` after it is an error. UserError for a plain torch parameter in the network (its gradient would not be reduced).
   Parameters materialize(torch::nn::Module& network, uint64_t seed);
 
-  Step begin_step();
+  struct StepOptions {
+    int micro_batches = 1;  // backward passes of the step; after the last one gradients are summed over the grid
+  };
+  Step begin_step(StepOptions options);
+  Step begin_step() { return begin_step(StepOptions()); }
 
   // Which samples the rows of the coming forward are: number `first_sample` and following ones, one a row of dim 0. Dropout and noise
   // follow (seed, sample number) alone. Design, section 3.

@@ -45,7 +45,8 @@ class ShardedParameter {
 
   // The whole (X, Y) block. Every rank of the Z group calls it.
   GatheredWeight gathered() const { return state_->scheduler->gathered(*state_->arena, slot()); }
-  void count_use() const { state_->scheduler->use(slot()); }
+  void count_use() const { state_->scheduler->use(*state_->arena, slot()); }
+  Scheduler& scheduler() const { return *state_->scheduler; }
   void reduce(const std::function<void(const at::Tensor& block, bool add)>& write) const {
     state_->scheduler->reduce(*state_->arena, slot(), write);
   }

@@ -12,11 +12,14 @@ struct GptConfig {
   int64_t layers = 4;
   int64_t hidden = 128;
   int64_t heads = 4;
-  int64_t sequence = 128;    // longest
+  int64_t sequence = 128;  // longest
   int64_t vocabulary = 256;
-  bool tied_head = false;    // the head's weight is the token embedding
-  double dropout = 0;        // after the embeddings, on attention probabilities, on both branches of a block
+  bool tied_head = false;           // the head's weight is the token embedding
+  double dropout = 0;               // after the embeddings, on attention probabilities, on both branches of a block
+  int64_t checkpoint_every = 0;     // activation checkpointing: of every n-th block only the input is kept; 0: of none
+  bool checkpoint_offload = false;  // and that in the host's memory
 
+  bool checkpointed(int64_t block) const { return checkpoint_every > 0 && block % checkpoint_every == 0; }
   TransformerShape shape() const;  // what the planner's tables take
 };
 
