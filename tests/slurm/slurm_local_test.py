@@ -161,6 +161,13 @@ class Slurm(unittest.TestCase):
         self.assertNotEqual(job.returncode, 0, text)
         wait_until(lambda: not self.ranks(), "the end of the other ranks", REFUSAL_SECONDS)
 
+    def test_killed_task_ends_those_that_would_not_notice(self):
+        started = time.monotonic()
+        status, text = self.scratch.run(SLURM_LOCAL, "run", "--", "srun", "-N4", "-n8", "sh", "-c",
+                                        "[ $SLURM_PROCID != 3 ] || kill -KILL $$; sleep 60")
+        self.assertNotEqual(status, 0, text)
+        self.assertLess(time.monotonic() - started, 30)
+
     def test_second_up_says_that_one_is_up(self):
         status, text = self.scratch.run(SLURM_LOCAL, "up")
         self.assertEqual(status, 1)
