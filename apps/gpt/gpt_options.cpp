@@ -18,6 +18,8 @@ constexpr int64_t kMostHidden = 1 << 20;
 constexpr int64_t kMostTokens = 1 << 24;  // of a sequence, of a vocabulary
 constexpr int64_t kMostSequences = 1 << 30;
 constexpr int64_t kMostRanks = 1 << 20;
+constexpr int64_t kMostPrefetch = 1000;
+constexpr int64_t kMostCacheBytes = int64_t{1} << 50;
 constexpr double kMostElements = 1e17;  // of activations of a step
 
 // With [model] vocab = 0 (the tokenizer's), before there is one.
@@ -60,9 +62,19 @@ void GptOptions::bind(axonn::OptionTable& table) {
   table.add("run", "out", train.out, "directory of the run: metrics and checkpoints");
   table.add("run", "seed", train.seed, "of initial values, sample order and dropout");
 
+  table.add("overlap", "overlap", overlap,
+            "communication beside computation: all, none, or a list of all-reduce, reduce-scatter, all-gather, cache, buckets");
+  table.add("overlap", "gather_cache", gather_cache,
+            "gathered weights kept for backward: bytes such as 512M, or a count such as '8 layers'");
+  table.add("overlap", "bucket", bucket, "gradients in one message over data, in bytes");
+  table.add("overlap", "prefetch", prefetch, "weights gathered ahead of their use");
+
   table.add("train", "steps", train.steps, "optimizer steps");
   table.add("train", "batch", train.batch, "sequences a step, over the whole grid");
   table.add("train", "micro_batch", train.micro_batch, "sequences of a rank in one forward; 0: as many as need no accumulation");
+  table.add("train", "activation_checkpoint", model.checkpoint_every,
+            "every n-th block keeps only its input and is run again in backward; 1: all, 0: none");
+  table.add("train", "activation_offload", model.checkpoint_offload, "inputs of checkpointed blocks are kept in the host's memory");
   table.add_choice("train", "optimizer", train.optimizer,
                    {{"adamw", OptimizerKind::adamw}, {"sgd", OptimizerKind::sgd}, {"sgd-momentum", OptimizerKind::sgd_momentum}},
                    "update rule");
@@ -115,6 +127,7 @@ void GptOptions::check() const {
   axonn::check_train(train);
   axonn::check_gpt(config, grid_shape);
   axonn::parse_axis_order(order);
+  policy();
   AXONN_CHECK(validation_fraction >= 0 && validation_fraction < 1, "gpt.options", "validation_fraction must be in [0, 1), got ",
               validation_fraction);
   at_most(config.layers, kMostLayers, "layers");
@@ -133,11 +146,16 @@ void GptOptions::check() const {
 }
 
 axonn::MemoryPrediction GptOptions::predict() const {
+  const axonn::OverlapPolicy overlapped = policy();
   return axonn::predict_memory(with_vocabulary(model).shape(), shape(),
                                {.micro_batch = train.rows(shape()),
                                 .element_bytes = static_cast<int64_t>(c10::elementSize(dtype)),
                                 .optimizer = train.optimizer,
-                                .dropout = model.dropout > 0});
+                                .dropout = model.dropout > 0,
+                                .checkpoint_every = model.checkpoint_every,
+                                .gathered_blocks = 1 + (overlapped.all_gather ? overlapped.prefetch : 0),
+                                .scattered_blocks = 1 + (overlapped.reduce_scatter ? overlapped.outstanding : 0),
+                                .cache_bytes = overlapped.cache ? std::min(overlapped.cache_bytes, kMostCacheBytes) : 0});
 }
 
 void GptOptions::check_memory(int local_ranks) const {
@@ -151,8 +169,20 @@ void GptOptions::check_memory(int local_ranks) const {
               axonn::bytes_text(present), "; --dry-run prints the parts");
 }
 
+axonn::OverlapPolicy GptOptions::policy() const {
+  AXONN_CHECK(prefetch >= 1 && prefetch <= kMostPrefetch, "gpt.options", "prefetch must be from 1 to ", kMostPrefetch, ", got ", prefetch,
+              "; --overlap without all-gather gathers nothing ahead");
+  axonn::OverlapPolicy result;
+  result.set_switches(overlap);
+  result.set_cache_budget(gather_cache);
+  result.bucket_bytes = axonn::parse_count(bucket, "bucket");
+  result.prefetch = static_cast<int>(prefetch);
+  return result;
+}
+
 axonn::ContextOptions GptOptions::context() const {
   return {.dtype = dtype,
           .device = device == "cuda" ? c10::Device(c10::kCUDA) : c10::Device(c10::kCPU),
-          .order = axonn::parse_axis_order(order)};
+          .order = axonn::parse_axis_order(order),
+          .overlap = policy()};
 }

@@ -22,6 +22,10 @@ struct GptOptions {
   std::string order = "xyzd";
   at::ScalarType dtype = at::kFloat;
   std::string device = "cpu";
+  std::string overlap = "all";
+  std::string gather_cache = "512M";
+  std::string bucket = "25M";
+  int64_t prefetch = axonn::OverlapPolicy().prefetch;
   axonn::TrainConfig train;
   std::string resume;  // checkpoint or run directory
   bool dry_run = false;
@@ -45,5 +49,6 @@ struct GptOptions {
   axonn::MemoryPrediction predict() const;
 
   axonn::GridShape shape() const { return axonn::parse_grid_shape(grid); }
+  axonn::OverlapPolicy policy() const;
   axonn::ContextOptions context() const;
 };

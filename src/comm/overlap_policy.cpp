@@ -36,6 +36,7 @@ void OverlapPolicy::set_switches(std::string_view list) {
   while (true) {
     const auto comma = list.find(',');
     const std::string_view name = trimmed(list.substr(0, comma));
+    AXONN_CHECK(name != "all" && name != "none", "comm.overlap_policy", "overlap '", name, "' stands alone, without other names");
     const auto found = std::ranges::find(kSwitches, name, &Switch::name);
     if (found == kSwitches.end()) {
       std::array<std::string_view, kSwitches.size() + 2> names = {"all", "none"};

@@ -64,7 +64,8 @@ GatheredWeight WeightGatherer::gathered(const ArenaSlot& slot, Phase phase, bool
   const int64_t numel = c10::multiply_integers(slot.block_shape);
   GatheredWeight result(weight.buffer->narrow(0, 0, numel).view(slot.block_shape), weight.buffer);
   if (policy_.all_gather) look_ahead(update_follows);
-  if (!weight.kept) weight.buffer.reset();
+  const bool comes_again = std::ranges::find(ahead_, index) != ahead_.end();
+  if (!weight.kept && !comes_again) weight.buffer.reset();
   return result;
 }
 
@@ -115,9 +116,10 @@ void WeightGatherer::look_ahead(bool update_follows) {
     return !comes;
   });
   for (const auto& place : coming) {
-    if (weights_[static_cast<size_t>(place.weight)].buffer) continue;
-    launch(place.weight);
-    ahead_.push_back(place.weight);
+    const Weight& weight = weights_[static_cast<size_t>(place.weight)];
+    if (weight.kept && weight.buffer) continue;
+    if (!weight.buffer) launch(place.weight);
+    if (std::ranges::find(ahead_, place.weight) == ahead_.end()) ahead_.push_back(place.weight);
   }
 }
 

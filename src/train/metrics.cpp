@@ -55,7 +55,24 @@ std::string StepMetrics::to_json() const {
                      {"optimizer", seconds.optimizer},
                      {"checkpoint", seconds.checkpoint},
                      {"validation", seconds.validation}};
+  for (size_t kind = 0; kind < kTrafficNames.size(); ++kind) {
+    const TrafficSum& sum = communication[kind];
+    if (sum.collectives == 0) continue;
+    line["communication"][kTrafficNames[kind]] = {{"collectives", sum.collectives},
+                                                  {"bytes", sum.bytes},
+                                                  {"exposed_seconds", sum.exposed_seconds},
+                                                  {"hidden_seconds", sum.hidden_seconds}};
+  }
   return line.dump();
+}
+
+std::optional<double> StepMetrics::hidden() const {
+  double beside = 0, all = 0;
+  for (const TrafficSum& sum : communication) {
+    beside += sum.hidden_seconds;
+    all += sum.hidden_seconds + sum.exposed_seconds;
+  }
+  return all > 0 ? std::optional(beside / all) : std::nullopt;
 }
 
 MetricsWriter::MetricsWriter(fs::path path, std::optional<int64_t> resumed_step) : path_(std::move(path)) {

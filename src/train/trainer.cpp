@@ -127,6 +127,7 @@ StepMetrics Trainer::one_step(int64_t step) {
   work.finish();
   metrics.loss = parts.to(at::kDouble).sum().item<double>();
   metrics.seconds.communication_exposed = context_.scheduler().traffic().waited_seconds();
+  metrics.communication = context_.scheduler().traffic().sums();
 
   const auto update = Clock::now();
   const UpdateReport report =
@@ -238,7 +239,8 @@ TrainResult Trainer::run(int64_t first_step, const std::function<bool()>& stop) 
                       .loss = metrics.loss,
                       .validation_loss = result.validation_loss,
                       .tokens_per_second = metrics.tokens_per_second,
-                      .utilisation = metrics.utilisation},
+                      .utilisation = metrics.utilisation,
+                      .hidden = metrics.hidden()},
                      seconds_since(start));
   }
   if (lead()) progress->finish();

@@ -52,6 +52,28 @@ TEST(Memory, OfGatheredWeightsIsTwoOfTheLargestBlock) {
   EXPECT_EQ(predict_memory(few_words, {.x = 4, .y = 2, .z = 8}, {}).gathered_bytes, 2 * (49152 / 4) * (12288 / 2) * 4);
 }
 
+TEST(Memory, OfTheCacheIsItsBudgetOrAllMatrices) {
+  const auto gathered = [](int64_t cache) {
+    return predict_memory(kLarge, {.x = 4, .y = 2, .z = 8}, {.gathered_blocks = 2, .scattered_blocks = 3, .cache_bytes = cache})
+        .gathered_bytes;
+  };
+  const int64_t block = (51200 / 4) * (12288 / 2) * 4;
+  EXPECT_EQ(gathered(0), 5 * block);
+  EXPECT_EQ(gathered(1 << 20), 5 * block + (1 << 20));
+  EXPECT_EQ(gathered(int64_t{1} << 50), gathered(int64_t{1} << 51));
+}
+
+TEST(Memory, OfCheckpointedBlocksIsTheirInputs) {
+  const TransformerShape shape = {.layers = 4, .hidden = 48, .heads = 6, .sequence = 10, .vocabulary = 100};
+  const auto kept = [&](int64_t every) {
+    return predict_memory(shape, {}, {.element_bytes = 1, .checkpoint_every = every}).activation_bytes;
+  };
+  const int64_t block = 10 * (16 * 48 + 6 + 4), last = 10 * (2 * 48 + 2);
+  EXPECT_EQ(kept(0), 4 * block + last);
+  EXPECT_EQ(kept(1), block + 4 * 480 + last);
+  EXPECT_EQ(kept(3), 3 * block + 2 * 480 + last);  // blocks 0 and 3
+}
+
 TEST(Memory, OfActivationsIsTheSumOfWhatAreKept) {
   const TransformerShape shape = {.layers = 3, .hidden = 48, .heads = 6, .sequence = 10, .vocabulary = 100};
   const int64_t rows = 2 * 10;
@@ -81,8 +103,13 @@ TEST(Memory, OfTheResidualStreamIsNotSplitOverXNorThatOfTheHiddenFeaturesOverY) 
 }
 
 TEST(Memory, InTotalIsTheSumOfWhatLivesAtOnce) {
-  MemoryPrediction parts = {.weight_bytes = 1, .gradient_bytes = 2, .optimizer_bytes = 4, .gathered_bytes = 8, .activation_bytes = 16,
-                            .logits_bytes = 64, .block_bytes = 32};
+  MemoryPrediction parts = {.weight_bytes = 1,
+                            .gradient_bytes = 2,
+                            .optimizer_bytes = 4,
+                            .gathered_bytes = 8,
+                            .activation_bytes = 16,
+                            .logits_bytes = 64,
+                            .block_bytes = 32};
   EXPECT_EQ(parts.total_bytes(), 95);
   parts.block_bytes = 128;
   EXPECT_EQ(parts.total_bytes(), 159);

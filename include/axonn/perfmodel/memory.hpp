@@ -16,7 +16,11 @@ struct MemoryOptions {
   int64_t micro_batch = 1;    // sequences a rank in one forward
   int64_t element_bytes = 4;  // of weights, gradients, optimizer state and activations alike
   OptimizerKind optimizer = OptimizerKind::adamw;
-  bool dropout = false;       // attention dropout keeps its probabilities: there is no fused kernel for it
+  bool dropout = false;          // attention dropout keeps its probabilities: there is no fused kernel for it
+  int64_t checkpoint_every = 0;  // activation checkpointing of every n-th block; 0: of none
+  int64_t gathered_blocks = 1;   // weights gathered over Z at a time: the one in use and those gathered ahead
+  int64_t scattered_blocks = 1;  // gradients on their way to the reduce-scatter at a time, the one that is being made among them
+  int64_t cache_bytes = 0;       // budget of gathered weights that are kept
 };
 
 // Bytes of one rank at the peak of a training step, of the rank that holds most where sizes do not divide; each part is the elements named
@@ -30,8 +34,8 @@ struct MemoryPrediction {
   int64_t gradient_bytes = 0;   // the same again
   int64_t optimizer_bytes = 0;  // the same, for every moment
 
-  // Two of the largest (X, Y) block (of the embedding, the head or an mlp matrix), as many as live at once when every collective is waited
-  // for: a gathered weight and a gradient on its way to the reduce-scatter. 0 when Z = 1: the arena itself is the block.
+  // gathered_blocks + scattered_blocks of the largest (X, Y) block (of the embedding, the head or an mlp matrix), and the cache; neither
+  // more than all matrices together. 0 when Z = 1: the arena itself is the block.
   int64_t gathered_bytes = 0;
 
   // What the blocks, the last norm and the head keep for backward. A block, in elements:
@@ -41,7 +45,8 @@ struct MemoryPrediction {
   //   m heads/X   the logarithms of the sums of attention's exponentials (without dropout)
   //   4 m         mean and deviation of both norms
   //   2 m h/Y + 3 m s heads/X   with dropout: the masks of both branches; probabilities before and after their mask, and the mask
-  // The last norm: 2 m h/Y and 2 m. With dropout the embedding's mask: m h/Y. Left out: ids, targets and masks of one byte.
+  // Of a checkpointed block only the input, m h/Y, and the whole list of one of them while it is run again. The last norm: 2 m h/Y and 2 m.
+  // With dropout the embedding's mask: m h/Y. Left out: ids, targets and masks of one byte.
   int64_t activation_bytes = 0;
 
   // The loss: 3 m ceil(V/X) elements at once (probabilities, their gradient, and a temporary on the way to it).

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "axonn/comm/traffic.hpp"
+
 namespace axonn {
 
 // Seconds of one step by part, the greatest over the ranks unless said otherwise.
@@ -32,6 +34,9 @@ struct StepMetrics {
   std::optional<double> utilisation;         // model FLOP/s over ranks * best matrix product measured at start, 0 to 1
   std::optional<int64_t> peak_memory_bytes;  // the greatest over the ranks
   StepSeconds seconds;
+  TrafficSums communication{};  // of rank 0
+  // Share of the communication that ran beside computation; nothing when there was none.
+  std::optional<double> hidden() const;
 
   std::string to_json() const;  // one line, without the line end; numbers that are not finite are null
 };

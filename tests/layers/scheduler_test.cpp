@@ -1,0 +1,162 @@
+// What the scheduler moves, launches and allocates, counted on a network of three layers cut over Z.
+#include <ATen/ops/equal.h>
+#include <ATen/ops/tanh.h>
+#include <gtest/gtest.h>
+#include <torch/nn/module.h>
+
+#include "axonn/layers/linear.hpp"
+#include "axonn/train/optimizer.hpp"
+#include "layers/layer_fixture.hpp"
+
+namespace axonn {
+namespace {
+
+constexpr int kLayers = 3;
+
+class Chain : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    if (test_environment().ranks() == 1) GTEST_SKIP() << "one rank gathers nothing";
+  }
+
+  void make(const OverlapPolicy& policy, GridShape grid = {.z = test_environment().ranks()}) {
+    context = std::make_unique<Context>(test_environment(), grid, ContextOptions{.dtype = at::kDouble, .overlap = policy});
+    torch::nn::Module net;
+    for (int i = 0; i < kLayers; ++i) {
+      layers.emplace_back(*context, LinearOptions{.in = 16, .out = 16, .bias = false});
+      net.register_module("l" + std::to_string(i), layers.back().ptr());
+    }
+    parameters = std::make_unique<Parameters>(context->materialize(net, 1));
+    optimizer = std::make_unique<Sgd>(*context, *parameters);
+  }
+
+  // The layers in the given order, forward and backward.
+  void micro_batch(const std::vector<int>& order) {
+    Value value{at::ones({2, 16}, at::kDouble), 16, Layout::over(Axis::y)};
+    for (const int i : order) {
+      value = layers[static_cast<size_t>(i)](value).map([](const at::Tensor& t) { return at::tanh(t); });
+      value.layout = Layout::over(Axis::y);  // x and y are 1
+    }
+    value.tensor.sum().backward();
+  }
+
+  void step(const std::vector<int>& order = {0, 1, 2}, int micro_batches = 1) {
+    auto work = context->begin_step({.micro_batches = micro_batches});
+    for (int i = 0; i < micro_batches; ++i) micro_batch(order);
+    work.finish();
+    optimizer->step();
+  }
+
+  GatherCounters counters() const { return context->scheduler().gather_counters(); }
+  const TrafficSum& traffic(Traffic kind) const { return context->scheduler().traffic().sums()[static_cast<size_t>(kind)]; }
+
+  std::unique_ptr<Context> context;
+  std::vector<Linear> layers;
+  std::unique_ptr<Parameters> parameters;
+  std::unique_ptr<Optimizer> optimizer;
+};
+
+TEST_F(Chain, GathersEveryWeightAtEachUseWithoutACache) {
+  make({.all_gather = false, .cache = false});
+  step();
+  EXPECT_EQ(counters().gathers, 2 * kLayers - 1);  // the first layer's input wants no gradient
+  EXPECT_EQ(counters().blocking, counters().gathers);
+  EXPECT_EQ(traffic(Traffic::all_gather).collectives, 2 * kLayers - 1);
+  EXPECT_EQ(traffic(Traffic::all_gather).bytes, (2 * kLayers - 1) * 16 * 16 * 8);
+  EXPECT_EQ(traffic(Traffic::reduce_scatter).collectives, kLayers);
+}
+
+TEST_F(Chain, GathersEveryWeightOnceAStepWithACache) {
+  make({.all_gather = false});
+  step({0, 1, 2}, 3);
+  EXPECT_EQ(counters().gathers, kLayers);
+  step({0, 1, 2}, 3);
+  EXPECT_EQ(counters().gathers, 2 * kLayers);
+  EXPECT_EQ(traffic(Traffic::reduce_scatter).collectives, 3 * kLayers);
+}
+
+TEST_F(Chain, KeepsTheCacheWithinItsBudget) {
+  make({.all_gather = false, .cache_bytes = 2 * 16 * 16 * 8 + 100});
+  step();
+  step();
+  const int64_t before = counters().gathers;
+  step();
+  EXPECT_EQ(counters().gathers - before, kLayers + 1 - 1);  // two are kept; the third is used forward and backward unless it is the first
+}
+
+TEST_F(Chain, GathersAheadInTheOrderOfTheLastTime) {
+  make({.cache = false});
+  for (int i = 0; i < 3; ++i) step();
+  const GatherCounters before = counters();
+  for (int i = 0; i < 3; ++i) step();
+  EXPECT_EQ(counters().blocking, before.blocking);
+  EXPECT_EQ(counters().useless, before.useless);
+  EXPECT_EQ(counters().gathers - before.gathers, 3 * (2 * kLayers - 2));  // the last layer's is used by backward at once
+}
+
+TEST_F(Chain, FallsBackWhenTheOrderChangesAndLearnsIt) {
+  make({.cache = false});
+  for (int i = 0; i < 3; ++i) step({0, 1, 2});
+  const GatherCounters before = counters();
+  step({1, 0, 2});
+  EXPECT_GT(counters().blocking, before.blocking);
+  EXPECT_GT(counters().useless, before.useless);
+  step({1, 0, 2});
+  step({1, 0, 2});
+  const GatherCounters learned = counters();
+  step({1, 0, 2});
+  EXPECT_EQ(counters().blocking, learned.blocking);
+}
+
+TEST_F(Chain, AllocatesNothingAfterTheSecondStep) {
+  for (const OverlapPolicy& policy : {OverlapPolicy::all(), OverlapPolicy::none(), OverlapPolicy{.cache = false, .prefetch = 2}}) {
+    layers.clear();
+    make(policy);
+    step({0, 1, 2}, 2);
+    step({0, 1, 2}, 2);
+    const int64_t buffers = context->scheduler().pool().allocations();
+    for (int i = 0; i < 5; ++i) step({0, 1, 2}, 2);
+    EXPECT_EQ(context->scheduler().pool().allocations(), buffers) << policy.switches();
+  }
+}
+
+TEST_F(Chain, SumsOverDataOnceAStepInBuckets) {
+  const GridShape grid{.data = test_environment().ranks()};
+  make({.bucket_bytes = 2 * 16 * 16 * 8}, grid);
+  step({0, 1, 2}, 3);
+  EXPECT_EQ(traffic(Traffic::data).collectives, 2);  // two layers in a bucket
+  EXPECT_EQ(traffic(Traffic::data).bytes, kLayers * 16 * 16 * 8);
+}
+
+// The hooks for programs that take the place of the all-reduce and of the update.
+TEST_F(Chain, GivesCompleteBucketsToAProgram) {
+  const GridShape grid{.data = test_environment().ranks()};
+  make({.bucket_bytes = 1}, grid);
+  step();
+  const at::Tensor expected = parameters->arena().gradients().clone();
+  layers.clear();
+  make({.bucket_bytes = 1}, grid);
+  std::vector<int64_t> begins;
+  context->scheduler().set_bucket_program([&](const GradientBucket& bucket) {
+    begins.push_back(bucket.range.begin);
+    EXPECT_EQ(bucket.axes, AxisSet(Axis::data));
+    return context->communicators()[Axis::data].all_reduce(bucket.arena.gradients().narrow(0, bucket.range.begin, bucket.range.size()),
+                                                           ReduceOp::sum, {.after = bucket.after, .arena_offset = bucket.range.begin});
+  });
+  step();
+  EXPECT_EQ(begins, (std::vector<int64_t>{0, 256, 512}));  // the last layer's gradient is complete first
+  EXPECT_TRUE(at::equal(parameters->arena().gradients(), expected));
+}
+
+TEST_F(Chain, WaitsForWeightsThatAreStillBeingWritten) {
+  make({.cache = false});
+  step();
+  const at::Tensor& weights = parameters->arena().weights();
+  weights.fill_(test_environment().rank());
+  context->scheduler().weights_written(parameters->arena(), context->communicators()[Axis::z].broadcast(weights, 0));
+  const at::NoGradGuard no_grad;
+  EXPECT_TRUE(parameters->list()[0].gathered()->eq(0).all().item<bool>());
+}
+
+}  // namespace
+}  // namespace axonn
