@@ -25,7 +25,7 @@ struct FlightRecord {
   std::string_view tag;     // who asked; lives as long as its network
   Time launched;            // the host asked for it
   Time started, ended;      // it moved; equal to `launched` where the backend does not tell (NCCL)
-  Time wait_began, waited;  // the host waited for it; both `ended` when nobody had to
+  Time wait_began, waited;  // the host waited for it, the first time; both `ended` when it never did
 };
 
 // Sums over the records of one kind.
