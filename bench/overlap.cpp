@@ -1,0 +1,230 @@
+// overlap: what each overlap gains on one model and grid: every combination of the four switches, with buckets and without.
+//   scripts/cluster run --nodes 4 --rate 200mbit -n 4 -- build/release/bin/overlap --grid 1x1x4x1
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/zeros.h>
+#include <CLI/CLI.hpp>
+
+#include "axonn/comm/environment.hpp"
+#include "axonn/core/error.hpp"
+#include "axonn/core/text.hpp"
+#include "axonn/model/gpt_model.hpp"
+#include "axonn/train/optimizer.hpp"
+#include "axonn/train/schedule.hpp"
+#include "overlap_ideal.hpp"
+
+namespace {
+
+using namespace axonn;
+using namespace axonn::bench;
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  std::string grid = "1x1x4x1";
+  GptConfig model = {.layers = 6, .hidden = 256, .heads = 8, .sequence = 128, .vocabulary = 512};
+  int64_t batch = 16;
+  int64_t micro_batches = 1;
+  int repetitions = 7;
+  bool few = false;
+};
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+double median(std::vector<double> values) {
+  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
+  return values[values.size() / 2];
+}
+
+// How long a collective of the model takes with the wires to itself: measured once for every kind, group and size.
+class Alone {
+ public:
+  explicit Alone(Context& context) : context_(context) {}
+
+  void measure(const std::vector<FlightRecord>& records) {
+    for (const FlightRecord& record : records)
+      if (const auto [known, added] = seconds_.try_emplace(key(record)); added) known->second = measure(record);
+  }
+  double operator()(const FlightRecord& record) const { return seconds_.at(key(record)); }
+
+ private:
+  using Key = std::tuple<Traffic, uint8_t, int64_t>;
+  static Key key(const FlightRecord& record) { return {record.kind, record.axes.bits(), record.bytes}; }
+
+  double measure(const FlightRecord& record) {
+    Communicator& group = context_.communicators()[record.axes];
+    const int64_t part = std::max<int64_t>(1, record.bytes / 4 / group.size());
+    const at::Tensor whole = at::zeros({part * group.size()}, at::kFloat), mine = at::zeros({part}, at::kFloat);
+    std::vector<double> times;
+    for (int i = 0; i < 5; ++i) {
+      context_.communicators()[{Axis::x, Axis::y, Axis::z, Axis::data}].barrier().wait();
+      const auto start = Clock::now();
+      if (record.kind == Traffic::all_gather)
+        group.all_gather(mine, whole).wait();
+      else if (record.kind == Traffic::reduce_scatter)
+        group.reduce_scatter(whole, mine).wait();
+      else
+        group.all_reduce(whole).wait();
+      times.push_back(seconds_since(start));
+    }
+    const at::Tensor slowest = at::scalar_tensor(median(times), at::kDouble);
+    context_.communicators()[{Axis::x, Axis::y, Axis::z, Axis::data}].all_reduce(slowest, ReduceOp::max).wait();
+    return slowest.item<double>();
+  }
+
+  Context& context_;
+  std::map<Key, double> seconds_;
+};
+
+// The model under one policy.
+class Runner {
+ public:
+  Runner(Environment& environment, const Options& options, const OverlapPolicy& policy)
+      : options_(options),
+        context_(environment, parse_grid_shape(options.grid), {.overlap = policy}),
+        model_(context_, options.model),
+        parameters_(context_.materialize(model_, 1)),
+        optimizer_(context_, parameters_) {
+    const int64_t groups = int64_t{context_.shape().z} * context_.shape().data;
+    plan_ = plan_batch(options.batch, options.batch / options.micro_batches / groups, context_.shape(), context_.at());
+  }
+
+  void step() {
+    const int64_t tokens = options_.batch * options_.model.sequence;
+    begin_ = Clock::now();
+    auto work = context_.begin_step({.micro_batches = static_cast<int>(plan_.micro_batches)});
+    for (int64_t j = 0; j < plan_.micro_batches; ++j) {
+      const int64_t first = plan_.first_sample(0, j);
+      const at::Tensor ids = (at::arange(first, first + plan_.micro_batch).unsqueeze(1) * 7 + at::arange(options_.model.sequence))
+                                 .remainder(options_.model.vocabulary);
+      mean(model_.loss_sum(ids, ids), static_cast<double>(tokens), context_).backward();
+    }
+    work.finish();
+    end_ = Clock::now();
+    optimizer_.step({.max_norm = 1});
+  }
+
+  void sample() {
+    context_.communicators()[{Axis::x, Axis::y, Axis::z, Axis::data}].barrier().wait();
+    const auto start = Clock::now();
+    step();
+    seconds.push_back(greatest(seconds_since(start)));
+    exposed.push_back(greatest(traffic().waited_seconds()));
+  }
+
+  // By the last step.
+  double ideal(const Alone& alone) {
+    const double update = seconds.back() - std::chrono::duration<double>(end_ - begin_).count();
+    return greatest(ideal_seconds(traffic().records(), begin_, end_, [&](const FlightRecord& record) { return alone(record); }) +
+                    std::max(0.0, update));
+  }
+  double total_alone(const Alone& alone) const {
+    double sum = 0;
+    for (const FlightRecord& record : traffic().records()) sum += alone(record);
+    return sum;
+  }
+
+  const TrafficLog& traffic() const { return context_.scheduler().traffic(); }
+  Context& context() { return context_; }
+  const Parameters& parameters() const { return parameters_; }
+
+  std::vector<double> seconds, exposed, ideals;
+
+ private:
+  double greatest(double mine) {
+    const at::Tensor value = at::scalar_tensor(mine, at::kDouble);
+    context_.communicators()[{Axis::x, Axis::y, Axis::z, Axis::data}].all_reduce(value, ReduceOp::max).wait();
+    return value.item<double>();
+  }
+
+  const Options& options_;
+  mutable Context context_;
+  Gpt model_;
+  Parameters parameters_;
+  AdamW optimizer_;
+  BatchPlan plan_;
+  Clock::time_point begin_, end_;
+};
+
+std::vector<OverlapPolicy> policies(bool few) {
+  std::vector<OverlapPolicy> all;
+  for (int bits = 0; bits < 32; ++bits) {
+    OverlapPolicy policy;
+    policy.all_reduce = (bits & 1) != 0;
+    policy.reduce_scatter = (bits & 2) != 0;
+    policy.all_gather = (bits & 4) != 0;
+    policy.cache = (bits & 8) != 0;
+    policy.buckets = (bits & 16) != 0;
+    policy.bucket_bytes = 1 << 20;
+    const int on = __builtin_popcount(static_cast<unsigned>(bits));
+    if (!few || on <= 1 || bits == 15 || bits == 31) all.push_back(policy);
+  }
+  return all;
+}
+
+int run(const Options& options) {
+  Environment environment;
+  AXONN_CHECK(environment.ranks() > 1, "bench.overlap", "needs at least 2 ranks; start it with scripts/mpirun or scripts/cluster run");
+  const bool lead = environment.rank() == 0;
+  std::vector<OverlapPolicy> every = policies(options.few);
+  std::vector<std::unique_ptr<Runner>> runners;
+  for (const OverlapPolicy& policy : every) runners.push_back(std::make_unique<Runner>(environment, options, policy));
+  for (auto& runner : runners)
+    for (int i = 0; i < 3; ++i) runner->step();  // learns the order of gathers, fills the pools
+  Alone alone(runners.front()->context());
+  for (auto& runner : runners) alone.measure(runner->traffic().records());
+  for (int repetition = 0; repetition < options.repetitions; ++repetition)
+    for (auto& runner : runners) {
+      runner->sample();
+      runner->ideals.push_back(runner->ideal(alone));
+    }
+
+  const double blocking = median(runners.front()->seconds), transfer = runners.front()->total_alone(alone);
+  const double computing = blocking - median(runners.front()->exposed);
+  if (!lead) return 0;
+  std::printf("# axonn overlap: %s parameters on %s, batch %lld in %lld micro-batches; medians of %d interleaved steps\n",
+              with_unit(static_cast<double>(runners.front()->parameters().global_numel())).c_str(), options.grid.c_str(),
+              static_cast<long long>(options.batch), static_cast<long long>(options.micro_batches), options.repetitions);
+  std::printf("# blocking: %.1f ms, of which %.1f ms computing; its collectives alone take %.1f ms: transfer / computation %.2f\n",
+              blocking * 1e3, computing * 1e3, transfer * 1e3, transfer / computing);
+  std::printf("# gain: less time than blocking; ideal: longest path with infinite queues / time\n");
+  std::printf("%-60s | %9s %11s %6s %6s\n", "overlap", "step ms", "exposed ms", "gain", "ideal");
+  for (size_t i = 0; i < every.size(); ++i) {
+    const double time = median(runners[i]->seconds);
+    std::printf("%-60s | %9.1f %11.1f %5.0f%% %5.0f%%\n", every[i].switches().c_str(), time * 1e3, median(runners[i]->exposed) * 1e3,
+                100 * (1 - time / blocking), 100 * median(runners[i]->ideals) / time);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app("what each overlap gains");
+  app.add_option("--grid", options.grid, "x by y by z by data");
+  app.add_option("--layers", options.model.layers, "blocks");
+  app.add_option("--hidden", options.model.hidden, "features");
+  app.add_option("--heads", options.model.heads, "attention heads");
+  app.add_option("--sequence", options.model.sequence, "tokens");
+  app.add_option("--vocab", options.model.vocabulary, "vocabulary");
+  app.add_option("--batch", options.batch, "sequences a step, over the whole grid");
+  app.add_option("--micro-batches", options.micro_batches, "forwards a step");
+  app.add_option("--activation-checkpoint", options.model.checkpoint_every, "every n-th block");
+  app.add_option("--repetitions", options.repetitions, "of every policy");
+  app.add_flag("--few", options.few, "only none, each alone, and all");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return run(options);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "overlap: %s\n", error.what());
+    return 1;
+  }
+}
