@@ -33,6 +33,7 @@ struct Options {
   int64_t batch = 16;
   int64_t micro_batches = 1;
   int repetitions = 7;
+  int prefetch = OverlapPolicy().prefetch;
   bool few = false;
 };
 
@@ -153,7 +154,7 @@ class Runner {
   Clock::time_point begin_, end_;
 };
 
-std::vector<OverlapPolicy> policies(bool few) {
+std::vector<OverlapPolicy> policies(const Options& options) {
   std::vector<OverlapPolicy> all;
   for (int bits = 0; bits < 32; ++bits) {
     OverlapPolicy policy;
@@ -163,8 +164,9 @@ std::vector<OverlapPolicy> policies(bool few) {
     policy.cache = (bits & 8) != 0;
     policy.buckets = (bits & 16) != 0;
     policy.bucket_bytes = 1 << 20;
+    policy.prefetch = options.prefetch;
     const int on = __builtin_popcount(static_cast<unsigned>(bits));
-    if (!few || on <= 1 || bits == 15 || bits == 31) all.push_back(policy);
+    if (!options.few || on <= 1 || bits == 15 || bits == 31) all.push_back(policy);
   }
   return all;
 }
@@ -173,7 +175,7 @@ int run(const Options& options) {
   Environment environment;
   AXONN_CHECK(environment.ranks() > 1, "bench.overlap", "needs at least 2 ranks; start it with scripts/mpirun or scripts/cluster run");
   const bool lead = environment.rank() == 0;
-  std::vector<OverlapPolicy> every = policies(options.few);
+  std::vector<OverlapPolicy> every = policies(options);
   std::vector<std::unique_ptr<Runner>> runners;
   for (const OverlapPolicy& policy : every) runners.push_back(std::make_unique<Runner>(environment, options, policy));
   for (auto& runner : runners)
@@ -218,6 +220,7 @@ int main(int argc, char** argv) {
   app.add_option("--batch", options.batch, "sequences a step, over the whole grid");
   app.add_option("--micro-batches", options.micro_batches, "forwards a step");
   app.add_option("--activation-checkpoint", options.model.checkpoint_every, "every n-th block");
+  app.add_option("--prefetch", options.prefetch, "weights gathered ahead");
   app.add_option("--repetitions", options.repetitions, "of every policy");
   app.add_flag("--few", options.few, "only none, each alone, and all");
   CLI11_PARSE(app, argc, argv);

@@ -24,7 +24,7 @@ def reason_to_skip():
         return "Slurm's daemons need root"
     path = os.environ["PATH"] + ":/usr/sbin"
     missing = [tool for tool in ("munged", "slurmctld", "slurmd", "srun", "ss") if not shutil.which(tool, path=path)]
-    return f"{' '.join(missing)}: not installed (scripts/setup does)" if missing else None
+    return f"{' '.join(missing)}: not installed (scripts/setup --slurm does)" if missing else None
 
 
 def processes_of(folder):

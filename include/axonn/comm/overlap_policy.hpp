@@ -15,7 +15,7 @@ struct OverlapPolicy {
   bool cache = true;           // gathered weights are kept for recomputation, backward and the next micro-batch, within the budget
   bool buckets = true;         // gradients are summed over data in buckets, each sent when complete, while backward runs
 
-  int prefetch = 1;                          // weights gathered ahead
+  int prefetch = 2;                          // weights gathered ahead
   int outstanding = 4;                       // reduce-scatters under way; one more waits for the oldest
   int64_t bucket_bytes = int64_t{25} << 20;  // of gradients in one message over data
   int64_t cache_bytes = int64_t{512} << 20;  // of gathered weights kept
