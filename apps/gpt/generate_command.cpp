@@ -37,11 +37,13 @@ int run_generate(axonn::Environment& environment, const GptOptions& options) {
 
   auto context_options = options.context();
   context_options.dtype = saved.dtype;
+  context_options.gradient_dtype.reset();
   axonn::Context context(environment, options.shape(), context_options);
   axonn::Gpt model(context, saved.model);
   const axonn::Parameters parameters = context.materialize(model, static_cast<uint64_t>(saved.train.seed));
   const auto tensors = axonn::checkpoint_tensors(parameters, nullptr);
   axonn::succeed_together(environment.world(), [&] { reader->load(context.shape(), context.at(), tensors); });
+  parameters.arena().round_master();
 
   axonn::SamplingOptions sampling = options.sampling;
   sampling.vocabulary = tokenizer.vocabulary_size();

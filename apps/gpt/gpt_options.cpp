@@ -57,7 +57,10 @@ void GptOptions::bind(axonn::OptionTable& table) {
 
   table.add("run", "grid", grid, "x by y by z by data, for instance 2x1x2x1; the product is the number of ranks");
   table.add("run", "order", order, "axes from the innermost: neighbours along the first are neighbouring ranks");
-  table.add_choice("run", "dtype", dtype, {{"fp32", at::kFloat}, {"fp64", at::kDouble}}, "of weights, activations and gradients");
+  table.add_choice("run", "dtype", dtype, {{"fp32", at::kFloat}, {"bf16", at::kBFloat16}, {"fp64", at::kDouble}},
+                   "of weights and activations; with bf16, master weights and optimizer state are fp32");
+  table.add_choice("run", "gradient_dtype", gradient_dtype, {"auto", "fp32", "bf16"},
+                   "in which weight gradients are summed with dtype bf16; auto: fp32");
   table.add_choice("run", "device", device, {"cpu", "cuda"}, "where tensors live");
   table.add("run", "out", train.out, "directory of the run: metrics and checkpoints");
   table.add("run", "seed", train.seed, "of initial values, sample order and dropout");
@@ -147,9 +150,12 @@ void GptOptions::check() const {
 
 axonn::MemoryPrediction GptOptions::predict() const {
   const axonn::OverlapPolicy overlapped = policy();
+  const axonn::ArenaTypes types = axonn::Context::plan({}, context()).arena_types();
   return axonn::predict_memory(with_vocabulary(model).shape(), shape(),
                                {.micro_batch = train.rows(shape()),
                                 .element_bytes = static_cast<int64_t>(c10::elementSize(dtype)),
+                                .gradient_bytes = static_cast<int64_t>(c10::elementSize(types.gradients)),
+                                .state_bytes = static_cast<int64_t>(c10::elementSize(types.master)),
                                 .optimizer = train.optimizer,
                                 .dropout = model.dropout > 0,
                                 .checkpoint_every = model.checkpoint_every,
@@ -181,7 +187,10 @@ axonn::OverlapPolicy GptOptions::policy() const {
 }
 
 axonn::ContextOptions GptOptions::context() const {
+  std::optional<at::ScalarType> sums;
+  if (gradient_dtype != "auto") sums = gradient_dtype == "bf16" ? at::kBFloat16 : at::kFloat;
   return {.dtype = dtype,
+          .gradient_dtype = sums,
           .device = device == "cuda" ? c10::Device(c10::kCUDA) : c10::Device(c10::kCPU),
           .order = axonn::parse_axis_order(order),
           .overlap = policy()};

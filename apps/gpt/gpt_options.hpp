@@ -21,6 +21,7 @@ struct GptOptions {
   std::string grid = "1x1x1x1";
   std::string order = "xyzd";
   at::ScalarType dtype = at::kFloat;
+  std::string gradient_dtype = "auto";
   std::string device = "cpu";
   std::string overlap = "all";
   std::string gather_cache = "512M";

@@ -108,6 +108,7 @@ int run_train(axonn::Environment& environment, GptOptions& options, axonn::Optio
   if (resumed) {
     const auto tensors = axonn::checkpoint_tensors(parameters, optimizer.get());
     axonn::succeed_together(environment.world(), [&] { resumed->load(context.shape(), context.at(), tensors); });
+    parameters.arena().round_master();
     optimizer->set_steps_taken(first_step);
     identity.run = resumed->state().run;
   } else {

@@ -9,15 +9,15 @@
 namespace axonn {
 namespace {
 
-ArenaSlot make_slot(const Arena::Entry& entry, const GridShape& shape, const Coordinate& at, int64_t align) {
+ArenaSlot make_slot(const Arena::Entry& entry, const GridShape& shape, const Coordinate& at) {
   ArenaSlot slot{.name = entry.name, .spec = entry.spec, .decay = entry.decay};
-  slot.stored = entry.spec.range_numel(shape, at, align);
+  slot.stored = entry.spec.range_numel(shape, at, kRangeAlignment);
   slot.block_shape = entry.spec.block_shape(shape, at);
-  slot.range = entry.spec.block_range(shape, at, align);
+  slot.range = entry.spec.block_range(shape, at, kRangeAlignment);
   for (int z = 0; z < (entry.spec.over_z ? shape.z : 1); ++z) {
     Coordinate member = at;
     member.z = z;
-    slot.counts.push_back(entry.spec.block_range(shape, member, align).size());
+    slot.counts.push_back(entry.spec.block_range(shape, member, kRangeAlignment).size());
   }
   slot.counts_in_norm = true;
   for (const Axis axis : {Axis::x, Axis::y, Axis::z})
@@ -27,10 +27,9 @@ ArenaSlot make_slot(const Arena::Entry& entry, const GridShape& shape, const Coo
 
 }  // namespace
 
-Arena::Arena(const std::vector<Entry>& entries, const Grid& grid, int rank, at::ScalarType dtype, c10::Device device, bool plan_only) {
+Arena::Arena(const std::vector<Entry>& entries, const Grid& grid, int rank, ArenaTypes types, c10::Device device, bool plan_only) {
   const Coordinate at = grid.coordinate(rank);
-  const int64_t align = kArenaAlignmentBytes / static_cast<int64_t>(c10::elementSize(dtype));
-  for (const Entry& entry : entries) slots_.push_back(make_slot(entry, grid.shape(), at, align));
+  for (const Entry& entry : entries) slots_.push_back(make_slot(entry, grid.shape(), at));
 
   for (const bool over_z : {true, false})
     for (const bool decay : {true, false}) {
@@ -44,14 +43,19 @@ Arena::Arena(const std::vector<Entry>& entries, const Grid& grid, int rank, at::
       sections_.push_back(section);
     }
   if (plan_only) return;
-  const auto options = at::TensorOptions().dtype(dtype).device(device);
-  weights_ = at::zeros({size_}, options);
-  gradients_ = at::zeros({size_}, options);
+  const auto buffer = [&](at::ScalarType type) { return at::zeros({size_}, at::TensorOptions().dtype(type).device(device)); };
+  weights_ = buffer(types.weights);
+  gradients_ = buffer(types.gradients);
+  master_ = types.master == types.weights ? weights_ : buffer(types.master);
 }
 
 Range Arena::over_z() const { return {sections_[0].range.begin, sections_[1].range.end}; }
 
 Range Arena::replicated() const { return {sections_[2].range.begin, sections_[3].range.end}; }
+
+void Arena::round_master() {
+  if (!master_.is_same(weights_)) weights_.copy_(master_);
+}
 
 at::Tensor Arena::weight(const ArenaSlot& slot) const { return weights_.narrow(0, slot.offset, slot.range.size()); }
 

@@ -33,6 +33,14 @@ int rank_in_grid(const Environment& environment, const std::vector<int>& job_ran
   throw UserError("layers.context", detail::concatenate("rank ", environment.rank(), " makes a context whose job_ranks leave it out"));
 }
 
+void check_types(const ContextOptions& options) {
+  const auto dtype = options.dtype, gradient = options.gradient_dtype.value_or(at::kFloat);
+  AXONN_CHECK(dtype == at::kFloat || dtype == at::kDouble || dtype == at::kBFloat16, "layers.context",
+              "dtype must be fp64, fp32 or bf16, got ", c10::toString(dtype));
+  AXONN_CHECK(!options.gradient_dtype || gradient == dtype || (dtype == at::kBFloat16 && gradient == at::kFloat), "layers.context",
+              "gradients of ", c10::toString(dtype), " weights cannot be summed in ", c10::toString(gradient));
+}
+
 // The sharded parameters of `module` and of what it holds, in the order of registration.
 void collect(torch::nn::Module& module, const std::string& prefix, std::vector<std::pair<std::string, ShardedParameter>>& named) {
   for (const auto& plain : module.named_parameters(/*recurse=*/false))
@@ -52,8 +60,7 @@ void collect(torch::nn::Module& module, const std::string& prefix, std::vector<s
 
 Context::Context(Environment& environment, GridShape shape, ContextOptions options) {
   check_shape(shape, options.job_ranks.empty() ? environment.ranks() : static_cast<int64_t>(options.job_ranks.size()));
-  AXONN_CHECK(options.dtype == at::kFloat || options.dtype == at::kDouble, "layers.context", "dtype must be fp32 or fp64, got ",
-              c10::toString(options.dtype));
+  check_types(options);
   const int rank = rank_in_grid(environment, options.job_ranks);
   options.device = choose_device(options.device, environment.local_rank());
   impl_ = std::make_unique<Impl>(shape, std::move(options), rank);
@@ -66,6 +73,7 @@ Context::~Context() = default;
 Context::Context(Context&&) noexcept = default;
 
 Context Context::plan(GridShape shape, ContextOptions options, int rank) {
+  check_types(options);
   return Context(std::make_unique<Impl>(shape, std::move(options), rank));
 }
 
@@ -73,6 +81,12 @@ const Grid& Context::grid() const { return impl_->grid; }
 int Context::rank() const { return impl_->rank; }
 const Coordinate& Context::at() const { return impl_->at; }
 const ContextOptions& Context::options() const { return impl_->options; }
+ArenaTypes Context::arena_types() const {
+  const bool narrow = options().dtype == at::kBFloat16;
+  const at::ScalarType wide = narrow ? at::kFloat : options().dtype;
+  return {.weights = options().dtype, .gradients = options().gradient_dtype.value_or(wide), .master = wide};
+}
+
 bool Context::planned() const { return impl_->scheduler == nullptr; }
 
 Communicators& Context::communicators() {
@@ -89,7 +103,7 @@ Parameters Context::materialize(torch::nn::Module& network, uint64_t seed) {
   std::vector<std::pair<std::string, ShardedParameter>> named;
   collect(network, "", named);
   AXONN_CHECK(!named.empty(), "layers.materialize", "the network has no axonn layer");
-  return Parameters(std::move(named), grid(), rank(), options().dtype, options().device, seed, impl_->scheduler.get());
+  return Parameters(std::move(named), grid(), rank(), arena_types(), options().device, seed, impl_->scheduler.get());
 }
 
 Step Context::begin_step(StepOptions options) {

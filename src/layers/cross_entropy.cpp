@@ -25,7 +25,8 @@ class SplitCrossEntropy : public Operation {
   Tensor forward(const Tensor& input) override {
     auto& scheduler = context_.scheduler();
     sizes_ = input.sizes().vec();
-    const Tensor logits = rows_of(input).narrow(1, 0, columns_.size());
+    type_ = input.scalar_type();
+    const Tensor logits = wide(rows_of(input).narrow(1, 0, columns_.size()));
     Tensor greatest =
         columns_.size() > 0 ? logits.amax(1) : at::full({logits.size(0)}, -std::numeric_limits<double>::infinity(), logits.options());
     greatest = scheduler.all_reduce(std::move(greatest), axis_, "cross_entropy max", ReduceOp::max).wait();
@@ -46,7 +47,7 @@ class SplitCrossEntropy : public Operation {
     const Tensor part = grad.narrow(1, 0, columns_.size());
     part.copy_(probabilities_);
     if (columns_.size() > 0) part.scatter_add_(1, local_targets_, elsewhere_.logical_not().to(grad.scalar_type()).neg_().unsqueeze_(1));
-    return grad.masked_fill_(ignored_.unsqueeze(1), 0).mul_(grad_output).view(sizes_);
+    return grad.masked_fill_(ignored_.unsqueeze(1), 0).mul_(grad_output).view(sizes_).to(type_);
   }
 
   void release() override { probabilities_.reset(); }
@@ -57,6 +58,7 @@ class SplitCrossEntropy : public Operation {
   Range columns_;
   Tensor targets_;
   std::vector<int64_t> sizes_;
+  at::ScalarType type_ = at::kFloat;
   Tensor probabilities_;
   Tensor elsewhere_;  // rows whose target another rank holds
   Tensor local_targets_;
@@ -70,7 +72,7 @@ Tensor cross_entropy_sum(Context& context, const Value& logits, const Tensor& ta
               "needs one target a row of logits, got targets of sizes ", targets.sizes(), " and logits of sizes ", logits.tensor.sizes());
   const auto axis = logits.layout.axis;
   if (!axis || context.shape()[*axis] == 1)
-    return at::cross_entropy_loss(logits.tensor.reshape({-1, logits.tensor.size(-1)}), targets.flatten(), {}, at::Reduction::Sum,
+    return at::cross_entropy_loss(wide(logits.tensor.reshape({-1, logits.tensor.size(-1)})), targets.flatten(), {}, at::Reduction::Sum,
                                   kIgnoredTarget);
   const auto pieces = logits.layout.dim(logits.features).pieces(context.shape(), context.at());
   AXONN_CHECK(pieces.size() <= 1, "layers.cross_entropy", "the vocabulary must be one segment, got layout '", logits.layout.to_string(),

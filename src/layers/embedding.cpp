@@ -43,7 +43,7 @@ class EmbeddingOperation : public Operation {
         return;
       }
       if (!add) block.zero_();
-      block.index_add_(0, ids_.flatten(), rows_of(grad));
+      block.index_add_(0, ids_.flatten(), rows_of(grad).to(block.scalar_type()));
     });
     return {};
   }
@@ -67,7 +67,7 @@ class PositionsOperation : public Operation {
   Tensor backward(const Tensor& grad_output, bool) override {
     weight_.reduce([&](const Tensor& block, bool add) {
       if (!add) block.zero_();
-      block.narrow(0, 0, grad_output.size(1)).add_(grad_output.sum(0));
+      block.narrow(0, 0, grad_output.size(1)).add_(grad_output.sum(0, /*keepdim=*/false, block.scalar_type()));
     });
     return grad_output;
   }

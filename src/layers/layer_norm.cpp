@@ -69,21 +69,21 @@ class SplitNorm : public NormOperation {
 
   Tensor forward(const Tensor& input) override {
     input_.keep(input);
-    const auto [variance, mean] = at::var_mean(input, at::IntArrayRef{-1}, /*correction=*/0, /*keepdim=*/true);
+    const auto [variance, mean] = at::var_mean(wide(input), at::IntArrayRef{-1}, /*correction=*/0, /*keepdim=*/true);
     const Tensor all =
         context_.scheduler().all_gather(at::stack({mean, variance}), options_.axis, "layer_norm").wait();  // (ranks, 2, ..., 1)
     merge(all.select(1, 0), all.select(1, 1));
-    return (input - mean_).mul_(reciprocal_deviation_).mul_(*weight_.gathered()).add_(*bias_.gathered());
+    return (input - mean_).mul_(reciprocal_deviation_).mul_(*weight_.gathered()).add_(*bias_.gathered()).to(input.scalar_type());
   }
 
   Tensor backward(const Tensor& grad_output, bool) override {
     const Tensor normalised = (input_.get() - mean_).mul_(reciprocal_deviation_);
-    const Tensor grad = grad_output * *weight_.gathered();
+    const Tensor grad = wide(grad_output) * *weight_.gathered();
     Pending pending = context_.scheduler().all_reduce(
         at::stack({grad.sum(-1, /*keepdim=*/true), (grad * normalised).sum(-1, /*keepdim=*/true)}), options_.axis, "layer_norm backward");
     reduce(rows_of(grad_output * normalised).sum(0), rows_of(grad_output).sum(0));
     const Tensor sums = pending.wait().div_(static_cast<double>(options_.features));
-    return (grad - sums[0]).sub_(normalised * sums[1]).mul_(reciprocal_deviation_);
+    return (grad - sums[0]).sub_(normalised * sums[1]).mul_(reciprocal_deviation_).to(grad_output.scalar_type());
   }
 
  private:
@@ -129,7 +129,7 @@ Value LayerNormImpl::forward(const Value& input) {
   if (context().shape()[options_.axis] == 1) {
     operation = std::make_unique<WholeNorm>(weight_, bias_, options_.epsilon);
   } else {
-    if (!shares_.defined()) shares_ = shares_of_ranks(context(), options_).to(input.tensor.options());
+    if (!shares_.defined()) shares_ = shares_of_ranks(context(), options_).to(wide(input.tensor).options());
     operation = std::make_unique<SplitNorm>(context(), weight_, bias_, options_, shares_);
   }
   return {record(std::move(operation), input.tensor, {&weight_, &bias_}), input.features, input.layout};

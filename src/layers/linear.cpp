@@ -4,13 +4,21 @@
 
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/mm.h>
-#include <ATen/ops/sum.h>
 
 #include "axonn/core/error.hpp"
 #include "layers/operation.hpp"
 
 namespace axonn {
 namespace {
+
+// block (+)= a b, where the block may be of a wider type.
+void put_product(const Tensor& block, const Tensor& a, const Tensor& b, bool add) {
+  Tensor out = block;
+  if (block.scalar_type() == a.scalar_type())
+    at::addmm_out(out, block, a, b, add ? 1 : 0);
+  else
+    add ? out.add_(at::mm(a, b)) : out.copy_(at::mm(a, b));
+}
 
 // Shapes: k = in features, n = out features, m = rows of this rank; k/in means "split over the in axis".
 class LinearOperation : public Operation {
@@ -39,11 +47,8 @@ class LinearOperation : public Operation {
       auto weight = weight_.gathered();
       grad_input = context_.scheduler().all_reduce(at::mm(grad, *weight), out_axis_, weight_.name());
     }
-    weight_.reduce(
-        [&](const Tensor& block, bool add) { at::addmm_out(const_cast<Tensor&>(block), block, grad.t(), rows_of(input), add ? 1 : 0); });
-    if (bias_)
-      bias_->reduce(
-          [&](const Tensor& block, bool add) { add ? block.add_(grad.sum(0)) : at::sum_out(const_cast<Tensor&>(block), grad, {0}); });
+    weight_.reduce([&](const Tensor& block, bool add) { put_product(block, grad.t(), rows_of(input), add); });
+    if (bias_) bias_->reduce([&](const Tensor& block, bool add) { put_sum(block, grad, add); });
     return input_needed ? grad_input.wait().view(input.sizes()) : Tensor();
   }
 

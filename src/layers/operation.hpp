@@ -2,9 +2,12 @@
 
 #include <initializer_list>
 #include <memory>
+#include <numeric>
+#include <vector>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/sum.h>
 #include <c10/util/accumulate.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
@@ -40,6 +43,23 @@ class Saved {
  private:
   torch::autograd::SavedVariable variable_;
 };
+
+// For what bf16 is too narrow for: statistics, losses.
+inline Tensor wide(const Tensor& tensor) { return tensor.scalar_type() == at::kBFloat16 ? tensor.to(at::kFloat) : tensor; }
+
+// block (+)= the sum of the rows of `values` (..., n), in the block's type.
+inline void put_sum(const Tensor& block, const Tensor& values, bool add) {
+  Tensor out = block;
+  const std::vector<int64_t> leading = [&] {
+    std::vector<int64_t> dims(static_cast<size_t>(values.dim()) - 1);
+    std::iota(dims.begin(), dims.end(), 0);
+    return dims;
+  }();
+  if (add)
+    out.add_(at::sum(values, leading, /*keepdim=*/false, block.scalar_type()));
+  else
+    at::sum_out(out, values, leading, /*keepdim=*/false, block.scalar_type());
+}
 
 // The last dim alone kept apart: (..., n) -> (rows, n), also for n = 0.
 inline Tensor rows_of(const Tensor& tensor) {

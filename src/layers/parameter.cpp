@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 
 #include "axonn/core/error.hpp"
@@ -26,7 +27,7 @@ at::Tensor initial_values(const std::string& name, const Initial& initial, const
   return values.to(dtype);
 }
 
-Parameters::Parameters(std::vector<std::pair<std::string, ShardedParameter>> named, const Grid& grid, int rank, at::ScalarType dtype,
+Parameters::Parameters(std::vector<std::pair<std::string, ShardedParameter>> named, const Grid& grid, int rank, ArenaTypes types,
                        c10::Device device, uint64_t seed, Scheduler* scheduler)
     : grid_(grid) {
   std::vector<Arena::Entry> entries;
@@ -34,7 +35,7 @@ Parameters::Parameters(std::vector<std::pair<std::string, ShardedParameter>> nam
     entries.push_back({.name = name, .spec = parameter.spec(), .decay = parameter.options().decay});
     list_.push_back(parameter);
   }
-  arena_ = std::make_shared<Arena>(entries, grid, rank, dtype, device, /*plan_only=*/scheduler == nullptr);
+  arena_ = std::make_shared<Arena>(entries, grid, rank, types, device, /*plan_only=*/scheduler == nullptr);
   const Coordinate at = grid.coordinate(rank);
   for (size_t i = 0; i < list_.size(); ++i) {
     auto& state = *list_[i].state_;
@@ -45,10 +46,15 @@ Parameters::Parameters(std::vector<std::pair<std::string, ShardedParameter>> nam
     state.scheduler = scheduler;
     const ArenaSlot& slot = arena_->slots()[i];
     state.shard = arena_->weight(slot).detach();
-    state.shard.copy_(initial_values(state.name, state.options.initial, slot.spec, grid.shape(), at, slot.range, seed, dtype));
+    arena_->master()
+        .narrow(0, slot.offset, slot.range.size())
+        .copy_(initial_values(state.name, state.options.initial, slot.spec, grid.shape(), at, slot.range, seed, types.master));
     state.shard.set_requires_grad(true);
   }
-  if (scheduler != nullptr) scheduler->add(arena_);
+  if (scheduler == nullptr) return;
+  const at::NoGradGuard no_grad;
+  arena_->round_master();
+  scheduler->add(arena_);
 }
 
 const ShardedParameter& Parameters::operator[](const std::string& name) const {

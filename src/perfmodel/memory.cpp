@@ -10,8 +10,6 @@
 namespace axonn {
 namespace {
 
-constexpr int64_t kRangeAlignmentBytes = 64;
-
 struct Tensors {
   ShardSpec spec;
   int64_t count = 1;
@@ -77,12 +75,12 @@ MemoryPrediction predict_memory(const TransformerShape& shape, const GridShape& 
   AXONN_CHECK(options.element_bytes >= 1, "perfmodel.memory", "an element must have at least 1 byte, got ", options.element_bytes);
   AXONN_CHECK(options.checkpoint_every >= 0 && options.gathered_blocks >= 1 && options.scattered_blocks >= 1 && options.cache_bytes >= 0,
               "perfmodel.memory", "checkpoint_every and cache_bytes must not be negative, blocks at least 1");
-  const int64_t e = options.element_bytes, align = std::max<int64_t>(1, kRangeAlignmentBytes / e);
+  const int64_t e = options.element_bytes;
   const Coordinate most = {.x = grid.x - 1, .y = grid.y - 1};  // the last part of an even split is never smaller than another
 
   int64_t stored = 0, largest = 0, matrices = 0;
   for (const auto& [spec, count] : tensors_of(shape)) {
-    const int64_t range = spec.range_numel(grid, most, align);
+    const int64_t range = spec.range_numel(grid, most, kRangeAlignment);
     stored += count * range;
     if (!spec.over_z) continue;
     largest = std::max(largest, range * grid.z);
@@ -90,12 +88,13 @@ MemoryPrediction predict_memory(const TransformerShape& shape, const GridShape& 
   }
   const int64_t rows = options.micro_batch * shape.sequence;
   const int64_t over_y = ceil_divide(shape.hidden, grid.y), over_x = ceil_divide(shape.hidden, grid.x);
-  return {.weight_bytes = stored * e,
-          .gradient_bytes = stored * e,
-          .optimizer_bytes = optimizer_moments(options.optimizer) * stored * e,
+  const int64_t g = options.gradient_bytes > 0 ? options.gradient_bytes : e, state = options.state_bytes > 0 ? options.state_bytes : e;
+  return {.weight_bytes = stored * (e + (state != e ? state : 0)),
+          .gradient_bytes = stored * (g + (state != g ? state : 0)),
+          .optimizer_bytes = optimizer_moments(options.optimizer) * stored * state,
           .gathered_bytes = grid.z == 1 ? 0
                                         : std::min(options.gathered_blocks * largest * e + options.cache_bytes, matrices * e) +
-                                              std::min(options.scattered_blocks * largest, matrices) * e,
+                                              std::min(options.scattered_blocks * largest, matrices) * g,
           .activation_bytes = activation_elements(shape, grid, rows, options) * e,
           .logits_bytes = 3 * rows * ceil_divide(shape.vocabulary, grid.x) * e,
           .block_bytes = rows * (2 * over_y + 8 * over_x) * e};

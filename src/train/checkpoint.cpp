@@ -15,8 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-int64_t align_of(const at::Tensor& shard) { return kRangeAlignBytes / static_cast<int64_t>(shard.element_size()); }
-
 bool writes(const ShardSpec& spec, const Coordinate& at) {
   return std::ranges::all_of(kAxes, [&](Axis axis) { return at[axis] == 0 || !spec.replicated_axes().contains(axis); });
 }
@@ -98,7 +96,7 @@ void CheckpointWriter::check_tensors(std::span<const CheckpointTensor> tensors) 
   for (const auto& tensor : tensors) {
     AXONN_CHECK(!tensor.name.empty() && names.insert(tensor.name).second, "train.checkpoint", "tensor name '", tensor.name,
                 "' is empty or used twice");
-    const int64_t need = tensor.spec.range_numel(grid_.shape(), at_, align_of(tensor.shard));
+    const int64_t need = tensor.spec.range_numel(grid_.shape(), at_, kRangeAlignment);
     AXONN_CHECK(tensor.shard.dim() == 1 && tensor.shard.is_contiguous() && tensor.shard.numel() == need, "train.checkpoint",
                 "the shard of ", tensor.name, " must be one contiguous range of ", need, " elements for ", tensor.spec.to_string(),
                 " on grid ", grid_.shape().to_string(), ", got ", tensor.shard.numel(), " elements in ", tensor.shard.dim(), " dims");
@@ -120,7 +118,7 @@ void CheckpointWriter::write_pieces(const fs::path& partial, std::span<const Che
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto& [name, spec, shard] = tensors[i];
     if (!writes(spec, at_)) continue;
-    const Range range = spec.block_range(grid_.shape(), at_, align_of(shard));
+    const Range range = spec.block_range(grid_.shape(), at_, kRangeAlignment);
     const auto parts = unpadded(spec, grid_.shape(), at_, range);
     if (parts.empty()) continue;
     const at::Tensor& host = hosts.emplace_back(shard.is_cpu() ? shard : shard.cpu());

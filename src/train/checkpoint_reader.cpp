@@ -194,15 +194,14 @@ void CheckpointReader::Impl::check_groups(std::span<const CheckpointTensor> tens
 
 CheckpointReader::Impl::Target CheckpointReader::Impl::make_target(const GridShape& shape, const Coordinate& at,
                                                                    const CheckpointTensor& tensor) const {
-  const int64_t align = kRangeAlignBytes / static_cast<int64_t>(tensor.shard.element_size());
-  const int64_t need = tensor.spec.range_numel(shape, at, align);
+  const int64_t need = tensor.spec.range_numel(shape, at, kRangeAlignment);
   AXONN_CHECK(tensor.shard.dim() == 1 && tensor.shard.is_contiguous() && tensor.shard.numel() == need, "train.checkpoint", "the shard of ",
               tensor.name, " must be one contiguous range of ", need, " elements, got ", tensor.shard.numel(), " in ", tensor.shard.dim(),
               " dims");
   Target target{.tensor = &tensor, .host = tensor.shard.detach(), .placed = {}, .home = at};
   if (!target.host.is_cpu()) target.host = target.host.cpu();
   target.host.zero_();
-  target.placed = placed_in_shard(tensor.spec, shape, at, tensor.spec.block_range(shape, at, align));
+  target.placed = placed_in_shard(tensor.spec, shape, at, tensor.spec.block_range(shape, at, kRangeAlignment));
   for (const Placed& placed : target.placed) target.missing += placed.size;
   for (const Axis axis : kAxes)
     if (tensor.spec.replicated_axes().contains(axis)) target.home[axis] = 0;

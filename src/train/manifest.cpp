@@ -131,8 +131,7 @@ void check_text(const std::string& text) {
 }  // namespace
 
 std::string Manifest::to_json() const {
-  Json json = {
-      {"format", kFormat}, {"axonn", version()}, {"run", state.run}, {"grid", grid.to_string()}, {"align_bytes", kRangeAlignBytes}};
+  Json json = {{"format", kFormat}, {"axonn", version()}, {"run", state.run}, {"grid", grid.to_string()}, {"align", kRangeAlignment}};
   json["step"] = state.step;
   json["seed"] = state.seed;
   json["samples"] = state.samples;

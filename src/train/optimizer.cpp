@@ -7,6 +7,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/tensor.h>
@@ -38,10 +39,12 @@ at::Tensor device_sum_of_squares(const at::Tensor& flat) {
 
 Optimizer::Optimizer(Context& context, const Parameters& parameters, double learning_rate)
     : context_(context), arena_(parameters.arena()), learning_rate_(learning_rate) {
+  const bool same = arena_.gradients().scalar_type() == arena_.master().scalar_type();
+  wide_gradients_ = same ? arena_.gradients() : at::empty_like(arena_.master());
   for (const ArenaSection& section : arena_.sections()) {
     if (section.range.size() == 0) continue;
     const auto part = [&](const at::Tensor& whole) { return whole.narrow(0, section.range.begin, section.range.size()); };
-    parts_.push_back({part(arena_.weights()), part(arena_.gradients()), section.range, section.decay});
+    parts_.push_back({part(arena_.master()), part(wide_gradients_), section.range, section.decay});
   }
   std::vector<Range> counted;
   for (const ArenaSlot& slot : arena_.slots())
@@ -57,7 +60,7 @@ Optimizer::Optimizer(Context& context, const Parameters& parameters, double lear
 }
 
 double Optimizer::gradient_norm(bool poisoned) {
-  const at::Tensor& gradients = arena_.gradients();
+  const at::Tensor& gradients = wide_gradients_;
   double sum = poisoned ? std::numeric_limits<double>::quiet_NaN() : 0;
   at::Tensor total;
   if (gradients.is_cpu()) {
@@ -78,11 +81,13 @@ UpdateReport Optimizer::step(UpdateOptions options) {
     AXONN_CHECK(slot.gradient.reduced > 0, "train.optimizer", "'", slot.name,
                 "' has no gradient; run forward, backward and step.finish() first");
   const at::NoGradGuard no_grad;
+  if (!wide_gradients_.is_same(arena_.gradients())) wide_gradients_.copy_(arena_.gradients());
   UpdateReport report{.gradient_norm = gradient_norm(options.poisoned)};
   if (!std::isfinite(report.gradient_norm)) return report;
   const double factor = options.max_norm > 0 ? std::min(1.0, options.max_norm / (report.gradient_norm + 1e-6)) : 1.0;
   ++steps_taken_;
   update(options.learning_rate < 0 ? learning_rate_ : options.learning_rate, factor);
+  arena_.round_master();
   context_.scheduler().weights_written(arena_);
   report.applied = true;
   return report;
@@ -91,8 +96,8 @@ UpdateReport Optimizer::step(UpdateOptions options) {
 AdamW::AdamW(Context& context, const Parameters& parameters, AdamWOptions options)
     : Optimizer(context, parameters, options.learning_rate),
       options_(options),
-      mean_(at::zeros_like(parameters.arena().weights())),
-      square_(at::zeros_like(parameters.arena().weights())) {
+      mean_(at::zeros_like(parameters.arena().master())),
+      square_(at::zeros_like(parameters.arena().master())) {
   for (const Part& part : parts()) step_counts_.push_back(at::zeros({}, part.weights.options().dtype(at::kFloat)));
 }
 
@@ -119,7 +124,7 @@ void AdamW::update(double learning_rate, double gradient_factor) {
 
 Sgd::Sgd(Context& context, const Parameters& parameters, SgdOptions options)
     : Optimizer(context, parameters, options.learning_rate), options_(options) {
-  if (options_.momentum != 0) velocity_ = at::zeros_like(parameters.arena().weights());
+  if (options_.momentum != 0) velocity_ = at::zeros_like(parameters.arena().master());
 }
 
 std::vector<std::pair<std::string, at::Tensor>> Sgd::state() const {

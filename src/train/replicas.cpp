@@ -26,7 +26,7 @@ int64_t hash_of(const at::Tensor& range) {
 void check_replicas(Context& context, const Parameters& parameters, const Optimizer& optimizer, int64_t step) {
   const Arena& arena = parameters.arena();
   auto buffers = optimizer.state();
-  buffers.emplace_back("weights", arena.weights());
+  buffers.emplace_back("weights", arena.master());
   std::map<uint8_t, std::pair<AxisSet, std::vector<Hashed>>> by_axes;  // same keys, in the same order, on every rank
   for (const ArenaSlot& slot : arena.slots()) {
     const AxisSet axes = slot.spec.replicated_axes();

@@ -298,7 +298,7 @@ std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& pa
 }
 
 std::vector<CheckpointTensor> checkpoint_tensors(const Parameters& parameters, const Optimizer* optimizer) {
-  std::vector<std::pair<std::string, at::Tensor>> buffers = {{"weights", parameters.arena().weights()}};
+  std::vector<std::pair<std::string, at::Tensor>> buffers = {{"weights", parameters.arena().master()}};
   if (optimizer != nullptr)
     for (auto& state : optimizer->state()) buffers.push_back(std::move(state));
   std::vector<CheckpointTensor> tensors;

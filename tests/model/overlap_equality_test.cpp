@@ -102,12 +102,12 @@ Outcome train_gpt(const Case& c, const OverlapPolicy& policy) {
     work.finish();
     optimizer.step({.max_norm = 1});
   }
-  return {at::stack(losses), parameters.arena().weights().clone()};
+  return {at::stack(losses), parameters.arena().master().clone()};
 }
 
 TEST(OverlapPolicies, GiveTheBitsOfTheBlockingOne) {
   for (const GridShape& grid : grids())
-    for (const auto dtype : {at::kDouble, at::kFloat})
+    for (const auto dtype : {at::kDouble, at::kBFloat16})
       for (const bool checkpointed : {false, true})
         for (const int64_t micro_batches : {1, 3})
           for (const bool tied : {false, true}) {
@@ -159,7 +159,7 @@ Outcome train_three_consumers(const GridShape& grid, const OverlapPolicy& policy
     work.finish();
     optimizer.step({});
   }
-  return {at::stack(losses), parameters.arena().weights().clone()};
+  return {at::stack(losses), parameters.arena().master().clone()};
 }
 
 TEST(OverlapPolicies, CountAWeightWithThreeConsumersOnce) {

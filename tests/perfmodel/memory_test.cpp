@@ -52,6 +52,17 @@ TEST(Memory, OfGatheredWeightsIsTwoOfTheLargestBlock) {
   EXPECT_EQ(predict_memory(few_words, {.x = 4, .y = 2, .z = 8}, {}).gathered_bytes, 2 * (49152 / 4) * (12288 / 2) * 4);
 }
 
+TEST(Memory, OfBf16HoldsMasterWeightsAndStateInFp32) {
+  const auto fp32 = predict_memory(kGpt2, {.x = 2, .z = 2}, {});
+  const auto bf16 = predict_memory(kGpt2, {.x = 2, .z = 2}, {.element_bytes = 2, .gradient_bytes = 4, .state_bytes = 4});
+  EXPECT_EQ(2 * bf16.weight_bytes, 3 * fp32.weight_bytes);
+  EXPECT_EQ(bf16.gradient_bytes, fp32.gradient_bytes);
+  EXPECT_EQ(bf16.optimizer_bytes, fp32.optimizer_bytes);
+  EXPECT_EQ(2 * bf16.activation_bytes, fp32.activation_bytes);
+  const auto narrow = predict_memory(kGpt2, {.x = 2, .z = 2}, {.element_bytes = 2, .gradient_bytes = 2, .state_bytes = 4});
+  EXPECT_EQ(2 * narrow.gradient_bytes, 3 * fp32.gradient_bytes);  // with a wide copy for the optimizer
+}
+
 TEST(Memory, OfTheCacheIsItsBudgetOrAllMatrices) {
   const auto gathered = [](int64_t cache) {
     return predict_memory(kLarge, {.x = 4, .y = 2, .z = 8}, {.gathered_blocks = 2, .scattered_blocks = 3, .cache_bytes = cache})

@@ -52,8 +52,7 @@ const std::vector<Tensor>& tensors() {
 uint64_t pattern(size_t number, int64_t index) { return (static_cast<uint64_t>(index) + 1 + number * 1000003) * 0x9E3779B97F4A7C15u; }
 
 at::Tensor empty_shard(const Tensor& tensor, const GridShape& shape, const Coordinate& at, int fill) {
-  const int64_t align = kRangeAlignBytes / static_cast<int64_t>(c10::elementSize(tensor.dtype));
-  at::Tensor shard = at::empty({tensor.spec.range_numel(shape, at, align)}, tensor.dtype);
+  at::Tensor shard = at::empty({tensor.spec.range_numel(shape, at, kRangeAlignment)}, tensor.dtype);
   std::memset(shard.mutable_data_ptr(), fill, shard.nbytes());
   return shard;
 }
@@ -65,7 +64,7 @@ std::vector<CheckpointTensor> shards(const std::vector<Tensor>& all, const GridS
     const auto& [name, spec, dtype] = all[number];
     at::Tensor shard = empty_shard(all[number], shape, at, padding);
     const size_t element = shard.element_size();
-    const Range range = spec.block_range(shape, at, kRangeAlignBytes / static_cast<int64_t>(element));
+    const Range range = spec.block_range(shape, at, kRangeAlignment);
     auto* bytes = static_cast<std::byte*>(shard.mutable_data_ptr());
     for (const Run& run : runs(spec, shape, at, range)) {
       for (int64_t i = 0; i < run.size; ++i) {

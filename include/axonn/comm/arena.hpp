@@ -10,9 +10,6 @@
 
 namespace axonn {
 
-// Ranges start at multiples of this, in every arena and on every rank.
-inline constexpr int64_t kArenaAlignmentBytes = 64;
-
 // One parameter's place in the arena of a rank. Offsets and sizes are in elements.
 struct ArenaSlot {
   std::string name;
@@ -41,9 +38,16 @@ struct ArenaSection {
   Range range;
 };
 
-// The parameters of one network on one rank, laid out flat (design, section 9): weight shards and gradient shards in two buffers of equal
-// layout. Sections in order: over Z decayed, over Z undecayed, replicated over Z decayed, replicated over Z undecayed; inside a section the
-// reverse of registration, which is about the order in which backward finishes gradients. Padding is zero always.
+// Element types of an arena's buffers. Layers compute with `weights`; the optimizer works on `master`.
+struct ArenaTypes {
+  at::ScalarType weights = at::kFloat;
+  at::ScalarType gradients = at::kFloat;
+  at::ScalarType master = at::kFloat;
+};
+
+// The parameters of one network on one rank, laid out flat (design, section 9): weight shards, master weights and gradient shards in
+// buffers of equal layout. Sections in order: over Z decayed, over Z undecayed, replicated over Z decayed, replicated over Z undecayed;
+// inside a section the reverse of registration, which is about the order in which backward finishes gradients. Padding is zero always.
 class Arena {
  public:
   struct Entry {
@@ -52,7 +56,7 @@ class Arena {
     bool decay = false;
   };
   // Lays out and, unless `plan_only`, allocates (zeros).
-  Arena(const std::vector<Entry>& entries, const Grid& grid, int rank, at::ScalarType dtype, c10::Device device, bool plan_only = false);
+  Arena(const std::vector<Entry>& entries, const Grid& grid, int rank, ArenaTypes types, c10::Device device, bool plan_only = false);
 
   int64_t size() const { return size_; }
   std::vector<ArenaSlot>& slots() { return slots_; }  // in the order of `entries`
@@ -60,8 +64,10 @@ class Arena {
   const std::vector<ArenaSection>& sections() const { return sections_; }
   const at::Tensor& weights() const { return weights_; }
   const at::Tensor& gradients() const { return gradients_; }
-  Range over_z() const;      // everything that is cut over Z
-  Range replicated() const;  // everything that is whole on every Z rank
+  const at::Tensor& master() const { return master_; }  // weights() itself when their types are equal
+  void round_master();                                  // master() -> weights()
+  Range over_z() const;                                 // everything that is cut over Z
+  Range replicated() const;                             // everything that is whole on every Z rank
 
   at::Tensor weight(const ArenaSlot& slot) const;  // the stored range without padding, flat
   at::Tensor gradient(const ArenaSlot& slot) const;
@@ -72,6 +78,7 @@ class Arena {
   int64_t size_ = 0;
   at::Tensor weights_;
   at::Tensor gradients_;
+  at::Tensor master_;
 };
 
 }  // namespace axonn

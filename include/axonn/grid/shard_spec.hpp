@@ -17,6 +17,10 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
+// Every rank's range of a block starts at a multiple of so many elements: 64 bytes of the narrowest type, so that buffers of all types share
+// one layout.
+inline constexpr int64_t kRangeAlignment = 32;
+
 // Part `index` of `parts` of `size` indices, as even as can be: [size*index/parts, size*(index+1)/parts).
 Range even_part(int64_t size, int parts, int index);
 

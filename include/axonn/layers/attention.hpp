@@ -9,7 +9,7 @@ namespace axonn {
 struct AttentionOptions {
   int64_t heads = 0;  // of the whole layer; split over `axis`, which must divide them
   bool causal = true;
-  double dropout = 0;          // of the probabilities
+  double dropout = 0;             // of the probabilities
   std::string dropout_name = {};  // tells the places of a network apart
   Axis axis = Axis::x;
 };

@@ -16,8 +16,9 @@ class Module;
 namespace axonn {
 
 struct ContextOptions {
-  at::ScalarType dtype = at::kFloat;  // of weights, activations and gradients: fp64 or fp32
-  c10::Device device = c10::kCPU;     // c10::kCUDA without a number: this rank's, by its place on the node
+  at::ScalarType dtype = at::kFloat;                  // of weights, activations and their messages: fp64, fp32 or bf16
+  std::optional<at::ScalarType> gradient_dtype = {};  // in which weight gradients are summed: fp32 or bf16 with bf16, else as dtype
+  c10::Device device = c10::kCPU;                     // c10::kCUDA without a number: this rank's, by its place on the node
   AxisOrder order = kDefaultOrder;
   Placement placement = {};
   OverlapPolicy overlap = {};       // what communication runs beside computation; the numbers are the same
@@ -52,7 +53,8 @@ class Context {
   int rank() const;  // in the grid
   const Coordinate& at() const;
   const ContextOptions& options() const;
-  bool planned() const;  // made by plan()
+  ArenaTypes arena_types() const;  // with bf16, master weights and optimizer state are fp32
+  bool planned() const;            // made by plan()
 
   Communicators& communicators();
   Scheduler& scheduler();

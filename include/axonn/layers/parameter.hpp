@@ -68,8 +68,8 @@ class ShardedParameter {
 class Parameters {
  public:
   // Names are given before. `scheduler` null: lays out without memory (--dry-run).
-  Parameters(std::vector<std::pair<std::string, ShardedParameter>> named, const Grid& grid, int rank, at::ScalarType dtype,
-             c10::Device device, uint64_t seed, Scheduler* scheduler);
+  Parameters(std::vector<std::pair<std::string, ShardedParameter>> named, const Grid& grid, int rank, ArenaTypes types, c10::Device device,
+             uint64_t seed, Scheduler* scheduler);
 
   const std::vector<ShardedParameter>& list() const { return list_; }
   const ShardedParameter& operator[](const std::string& name) const;  // UserError with the nearest name

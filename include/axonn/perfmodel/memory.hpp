@@ -13,8 +13,10 @@ enum class OptimizerKind : uint8_t { sgd, sgd_momentum, adamw };
 int64_t optimizer_moments(OptimizerKind kind);
 
 struct MemoryOptions {
-  int64_t micro_batch = 1;    // sequences a rank in one forward
-  int64_t element_bytes = 4;  // of weights, gradients, optimizer state and activations alike
+  int64_t micro_batch = 1;     // sequences a rank in one forward
+  int64_t element_bytes = 4;   // of weights and activations
+  int64_t gradient_bytes = 0;  // of an element of gradient shards and of gradients on their way there; 0: element_bytes
+  int64_t state_bytes = 0;     // of an element of master weights and optimizer state; 0: element_bytes, and no master weights
   OptimizerKind optimizer = OptimizerKind::adamw;
   bool dropout = false;          // attention dropout keeps its probabilities: there is no fused kernel for it
   int64_t checkpoint_every = 0;  // activation checkpointing of every n-th block; 0: of none
@@ -24,14 +26,15 @@ struct MemoryOptions {
 };
 
 // Bytes of one rank at the peak of a training step, of the rank that holds most where sizes do not divide; each part is the elements named
-// here times element_bytes. m = micro_batch * sequence: this rank's rows, split over Z and data already. s = sequence, h = hidden, V =
-// vocabulary. The residual stream has its features over Y (the same on all X ranks), qkv and the mlp's hidden features are over X (the same
-// on all Y ranks), heads and the vocabulary are over X.
+// here times the bytes of its type. m = micro_batch * sequence: this rank's rows, split over Z and data already. s = sequence, h = hidden,
+// V = vocabulary. The residual stream has its features over Y (the same on all X ranks), qkv and the mlp's hidden features are over X (the
+// same on all Y ranks), heads and the vocabulary are over X.
 struct MemoryPrediction {
-  // Weight shards as stored: matrices /(X Y Z), the position table /(Y Z), vectors /X or /Y and whole on every Z rank; ranges padded to 64
-  // bytes.
+  // Weight shards as stored: matrices /(X Y Z), the position table /(Y Z), vectors /X or /Y and whole on every Z rank; ranges padded to 32
+  // elements. With them master weights, where their type is another.
   int64_t weight_bytes = 0;
-  int64_t gradient_bytes = 0;   // the same again
+  // The same again, and once more where they are narrower than the optimizer's state.
+  int64_t gradient_bytes = 0;
   int64_t optimizer_bytes = 0;  // the same, for every moment
 
   // gathered_blocks + scattered_blocks of the largest (X, Y) block (of the embedding, the head or an mlp matrix), and the cache; neither

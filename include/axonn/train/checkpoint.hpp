@@ -16,8 +16,6 @@
 // something. They hold global tensors in pieces, so what one grid wrote any grid reads.
 namespace axonn {
 
-// Stored ranges of a block are aligned to this many bytes: ShardSpec::range_numel(shape, at, kRangeAlignBytes / element size).
-inline constexpr int64_t kRangeAlignBytes = 64;
 
 // One tensor as this rank holds it. To load, `shard` is filled in place.
 struct CheckpointTensor {

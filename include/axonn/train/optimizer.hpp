@@ -21,7 +21,7 @@ struct UpdateReport {
   bool applied = false;      // false: the norm is not finite or a rank was poisoned, nothing was changed
 };
 
-// Updates the weight shards of `parameters` from their reduced gradients; flat buffers, each element on the ranks that store it. step() is
+// Updates the master weights of `parameters`, and with them the weight shards, from their reduced gradients; flat buffers, each element on the ranks that store it. step() is
 // called by every rank of the grid after Step::finish(), else UserError.
 class Optimizer {
  public:
@@ -54,6 +54,7 @@ class Optimizer {
   Context& context_;
   Arena& arena_;
   double learning_rate_;
+  at::Tensor wide_gradients_;  // in the master weights' type
   std::vector<Part> parts_;
   std::vector<Range> norm_ranges_;  // of the arena, counted on this rank
   int64_t steps_taken_ = 0;

@@ -1,0 +1,66 @@
+// bf16 weights and activations over fp32 master weights and optimizer state.
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <gtest/gtest.h>
+
+#include "axonn/core/error.hpp"
+#include "axonn/model/gpt_model.hpp"
+#include "axonn/train/optimizer.hpp"
+#include "axonn/train/schedule.hpp"
+#include "support/rank_test.hpp"
+
+namespace axonn {
+namespace {
+
+struct Losses {
+  std::vector<double> losses;
+  ArenaTypes types;
+};
+
+Losses train(const GridShape& grid, const ContextOptions& options, double dropout = 0) {
+  Context context(test_environment(), grid, options);
+  Gpt model(context, {.layers = 2, .hidden = 32, .heads = 4, .sequence = 8, .vocabulary = 29, .dropout = dropout});
+  const Parameters parameters = context.materialize(model, 7);
+  AdamW optimizer(context, parameters, {.learning_rate = 3e-3});
+  const int64_t batch = 32;
+  const BatchPlan plan = plan_batch(batch, batch / (int64_t{grid.z} * grid.data), grid, context.at());
+  Losses run{.losses = {}, .types = context.arena_types()};
+  for (int step = 0; step < 30; ++step) {
+    auto work = context.begin_step();
+    const int64_t first = plan.first_sample(step, 0);
+    context.set_samples({.seed = 3, .first = first});
+    const at::Tensor ids = (at::arange(first, first + plan.micro_batch).unsqueeze(1) * 5 + at::arange(9)).remainder(29);
+    const at::Tensor loss = mean(model.loss_sum(ids.narrow(1, 0, 8).contiguous(), ids.narrow(1, 1, 8).contiguous()), batch * 8, context);
+    loss.backward();
+    work.finish();
+    optimizer.step({.max_norm = 1});
+    run.losses.push_back(loss.item<double>());
+    EXPECT_TRUE(at::equal(parameters.arena().weights(), parameters.arena().master().to(options.dtype)));
+  }
+  return run;
+}
+
+std::vector<GridShape> grids() { return factorisations(test_environment().ranks()); }
+
+TEST(MixedPrecision, FollowsTheLossesOfFp32OnEveryGrid) {
+  for (const double dropout : {0.0, 0.1}) {
+    const Losses fp32 = train({.data = test_environment().ranks()}, {.dtype = at::kFloat}, dropout);
+    EXPECT_LT(fp32.losses.back(), 0.5 * fp32.losses.front());
+    for (const GridShape& grid : grids())
+      for (const auto sums : {at::kFloat, at::kBFloat16}) {
+        const Losses bf16 = train(grid, {.dtype = at::kBFloat16, .gradient_dtype = sums}, dropout);
+        EXPECT_EQ(bf16.types.gradients, sums);
+        for (size_t i = 0; i < bf16.losses.size(); ++i)
+          EXPECT_NEAR(bf16.losses[i], fp32.losses[i], 0.03 * fp32.losses[0]) << "step " << i << " on " << grid.to_string();
+      }
+  }
+}
+
+TEST(MixedPrecision, RefusesSumsThatTheWeightsDoNotHave) {
+  EXPECT_THROW(Context::plan({}, {.dtype = at::kFloat, .gradient_dtype = at::kBFloat16}), UserError);
+  EXPECT_THROW(Context::plan({}, {.dtype = at::kHalf}), UserError);
+  EXPECT_EQ(Context::plan({}, {.dtype = at::kBFloat16}).arena_types().gradients, at::kFloat);
+}
+
+}  // namespace
+}  // namespace axonn
