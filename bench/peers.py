@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+"""The GPT of `gpt` in PyTorch (eager, CPU, gloo), and its speed beside axonn's on the same cores.
+
+    bench/peers.py single|ddp|fsdp|tp [--size S] [--ranks 2] [--threads 1] [--dtype bf16] ...
+        one process, DistributedDataParallel, FSDP2 (fully_shard) or tensor parallelism; prints one JSON line
+    bench/peers.py ddp --check --size tiny
+        the losses must be those of `single` to 1e-4, the gradient norms to 1e-3 (bf16: 2e-2); exit status 1 if not
+    bench/peers.py compare [--modes ddp tp] [--size S M] [--dtype fp32 bf16] [--pairs 5]
+        PyTorch and axonn in turn with the same ranks and threads, one table of their median tokens/s and the ratio.
+        axonn's grids: single 1x1x1x1, ddp 1x1x1xN, fsdp 1x1xNx1, tp Nx1x1x1
+
+Both: GPT-2's architecture with an untied head, AdamW, clipping, no dropout, bytes of the same text (--data FILE; default: random).
+--batch is that of all ranks; a step is timed on rank 0, from reading its batch to the updated weights.
+"""
+import argparse, collections, gc, itertools, json, os, pathlib
+import random, signal, statistics, string, subprocess, sys, tempfile, time, warnings
+
+warnings.filterwarnings("ignore", "Failed to initialize NumPy")  # which is not needed here
+try:
+    import torch
+    from torch import distributed as dist, nn
+    from torch.nn import functional as F
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+    from torch.distributed.tensor import DTensor
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+except ImportError as problem:
+    sys.exit(f"peers.py: this Python cannot import PyTorch ({problem}); .deps/torch-2.11.0 lacks what Python's part of it needs. Either\n"
+             "  python3 -m venv .deps/peers && .deps/peers/bin/pip install torch==2.11.0 && .deps/peers/bin/python bench/peers.py ...\n"
+             "or, after `scripts/setup --cuda`, .deps/torch-2.11.0-cuda/bin/python bench/peers.py ...")
+
+TOP = pathlib.Path(__file__).resolve().parent.parent
+SIZES = {"tiny": dict(layers=2, hidden=32, heads=4, sequence=32, batch=4),
+         "S": dict(layers=6, hidden=384, heads=6, sequence=256, batch=12),
+         "M": dict(layers=8, hidden=768, heads=12, sequence=512, batch=4)}
+GRIDS = {"single": "1x1x1x1", "ddp": "1x1x1x{}", "fsdp": "1x1x{}x1", "tp": "{}x1x1x1"}
+VOCABULARY, MAX_NORM, WEIGHT_DECAY, LEARNING_RATE = 256, 1.0, 0.1, 3e-4
+
+
+class Block(nn.Module):
+    def __init__(self, hidden, heads):
+        super().__init__()
+        self.head = hidden // heads
+        self.norm1, self.qkv, self.out = nn.LayerNorm(hidden), nn.Linear(hidden, 3 * hidden), nn.Linear(hidden, hidden)
+        self.norm2, self.up, self.down = nn.LayerNorm(hidden), nn.Linear(hidden, 4 * hidden), nn.Linear(4 * hidden, hidden)
+
+    def forward(self, x):
+        # Features of qkv are (head, q|k|v, feature), so that a shard of its columns is a number of whole heads.
+        qkv = self.qkv(self.norm1(x)).unflatten(-1, (-1, 3, self.head)).permute(3, 0, 2, 1, 4)
+        x = x + self.out(F.scaled_dot_product_attention(*qkv, is_causal=True).transpose(1, 2).flatten(2))
+        return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+
+class Gpt(nn.Module):
+    def __init__(self, layers, hidden, heads, sequence):
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(VOCABULARY, hidden), nn.Embedding(sequence, hidden)
+        self.blocks = nn.Sequential(*(Block(hidden, heads) for _ in range(layers)))
+        self.norm, self.head = nn.LayerNorm(hidden), nn.Linear(hidden, VOCABULARY, bias=False)
+        for name, parameter in self.named_parameters():
+            if parameter.dim() > 1:
+                nn.init.normal_(parameter, std=0.02 / (2 * layers) ** 0.5 if name.endswith(("out.weight", "down.weight")) else 0.02)
+            elif name.endswith("bias"):
+                nn.init.zeros_(parameter)
+
+    def forward(self, ids, targets):
+        x = self.norm(self.blocks(self.tokens(ids) + self.positions.weight))
+        return F.cross_entropy(self.head(x).float().flatten(0, 1), targets.flatten())
+
+
+def parallelize(model, job):
+    if job.mode == "ddp":
+        return nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
+    if job.mode == "single":
+        return model
+    mesh = dist.device_mesh.init_device_mesh("cpu", (job.ranks,))
+    policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32) if job.fsdp_policy else MixedPrecisionPolicy()
+    for part in [*model.blocks, model] if job.mode == "fsdp" else []:
+        fully_shard(part, mesh=mesh, mp_policy=policy)
+    for block in model.blocks if job.mode == "tp" else []:
+        parallelize_module(block, mesh, {"qkv": ColwiseParallel(), "out": RowwiseParallel(),
+                                         "up": ColwiseParallel(), "down": RowwiseParallel()})
+    return model
+
+
+def adamw(model):
+    groups = collections.defaultdict(list)
+    for parameter in model.parameters():  # neither the fused update nor a norm takes sharded and plain tensors (tp has both) together
+        groups[isinstance(parameter, DTensor), parameter.dim() > 1].append(parameter)
+    groups = [{"params": group, "weight_decay": WEIGHT_DECAY * matrices} for (_, matrices), group in groups.items()]
+    return torch.optim.AdamW(groups, lr=LEARNING_RATE, betas=(0.9, 0.95), eps=1e-8, fused=True)
+
+
+def clip(optimizer):
+    groups = [[parameter.grad for parameter in group["params"]] for group in optimizer.param_groups]
+    norms = [nn.utils.get_total_norm(group) for group in groups]
+    norm = torch.stack([norm.full_tensor() if isinstance(norm, DTensor) else norm for norm in norms]).norm().item()
+    for group in groups if norm > MAX_NORM else []:
+        torch._foreach_mul_([g.to_local() if isinstance(g, DTensor) else g for g in group], MAX_NORM / norm)
+    return norm
+
+
+def worker():
+    """One process of a run of PyTorch's: leaves its figures in the job's folder."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the script that started it ends it
+    job, rank = argparse.Namespace(**json.loads(os.environ["PEERS_JOB"])), int(os.environ["PEERS_RANK"])
+    torch.set_num_threads(job.threads)
+    if job.mode != "single":
+        dist.init_process_group("gloo", init_method=f"file://{job.folder}/meet", rank=rank, world_size=job.ranks)
+    torch.manual_seed(job.seed)
+    model = Gpt(job.layers, job.hidden, job.heads, job.sequence)
+    step = parallelize(model, job)
+    optimizer = adamw(model)
+    text = torch.frombuffer(bytearray(pathlib.Path(job.text).read_bytes()), dtype=torch.uint8)
+    generator = torch.Generator().manual_seed(job.seed)
+    mine, of = (rank, job.ranks) if job.mode in ("ddp", "fsdp") else (0, 1)
+    report = []
+    for _ in range(job.warmup + job.steps):
+        start = time.perf_counter()
+        first = torch.randint(len(text) - job.sequence, (job.batch,), generator=generator).chunk(of)[mine]
+        windows = torch.stack([text[at:at + job.sequence + 1] for at in first]).long()
+        with torch.autocast("cpu", torch.bfloat16, enabled=job.dtype == "bf16" and not job.fsdp_policy):
+            loss = step(windows[:, :-1], windows[:, 1:])
+        loss.backward()
+        norm = clip(optimizer)
+        optimizer.step()
+        optimizer.zero_grad()
+        report.append((time.perf_counter() - start, loss.item(), norm))
+    pathlib.Path(job.folder, f"{rank}.json").write_text(json.dumps(report))
+    if job.mode != "single":
+        del step
+        gc.collect()  # DDP is part of a cycle, and must go before its group
+        dist.destroy_process_group()
+
+
+def run_all(ranks, command, environment):
+    """Runs the command so many times at once. When one fails, or on Ctrl-C, the others are ended."""
+    processes = [subprocess.Popen([str(word) for word in command], env={**os.environ, **environment, "PEERS_RANK": str(rank)},
+                                  stdout=subprocess.DEVNULL) for rank in range(ranks)]
+    try:
+        while (states := [process.poll() for process in processes]).count(0) < ranks:
+            if failed := [state for state in states if state]:
+                sys.exit(f"peers.py: one of {ranks} x {command[0]} ended with status {failed[0]}")
+            time.sleep(0.02)
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait()
+
+
+def result(who, job, seconds, losses, norms):
+    median = statistics.median(seconds[job.warmup:])
+    return {"who": who, **{key: getattr(job, key) for key in ("mode", "size", "dtype", "ranks", "threads")},
+            "tokens_per_second": round(job.batch * job.sequence / median, 1), "step_seconds": round(median, 4),
+            "losses": [round(loss, 7) for loss in losses], "gradient_norms": [round(norm, 7) for norm in norms]}
+
+
+def torch_run(job):
+    with tempfile.TemporaryDirectory(prefix="axonn-peers-") as folder:
+        environment = {"PEERS_JOB": json.dumps({**vars(job), "folder": folder}), "OMP_NUM_THREADS": str(job.threads),
+                       "GLOO_SOCKET_IFNAME": "lo"}
+        run_all(job.ranks, [sys.executable, __file__], environment)
+        reports = [json.loads(pathlib.Path(folder, f"{rank}.json").read_text()) for rank in range(job.ranks)]
+    seconds, losses, norms = zip(*((steps[0][0], statistics.mean(loss for _, loss, _ in steps), steps[0][2]) for steps in zip(*reports)))
+    return result("torch", job, seconds, losses, norms)
+
+
+def axonn_run(job):
+    with tempfile.TemporaryDirectory(prefix="axonn-peers-") as folder:
+        model = [word for key in (*SIZES["S"], "dtype", "seed") for word in (f"--{key}", getattr(job, key))]
+        command = [TOP / "scripts/mpirun", "-n", job.ranks, job.gpt, "train", "--grid", GRIDS[job.mode].format(job.ranks), *model,
+                   "--vocab", VOCABULARY, "--data", job.text, "--validation-fraction", 0, "--validate-every", 0, "--save-every", 0,
+                   "--out", folder, "--steps", job.warmup + job.steps, "--clip", MAX_NORM, "--weight-decay", WEIGHT_DECAY,
+                   "--learning-rate", LEARNING_RATE, "--learning-rate-end", LEARNING_RATE, "--warmup", 0, *job.gpt_flags.split()]
+        run_all(1, command, {"OMP_NUM_THREADS": str(job.threads)})
+        lines = [json.loads(line) for line in open(pathlib.Path(folder, "metrics.jsonl"))]
+    return result("axonn", job, *zip(*((line["seconds"]["step"], line["loss"], line["gradient_norm"]) for line in lines)))
+
+
+def jobs(args, text):
+    for size, dtype, mode in itertools.product(args.size, args.dtype, args.modes if args.what == "compare" else [args.what]):
+        ranks = 1 if mode == "single" else args.ranks
+        sizes = {key: getattr(args, key) or default for key, default in SIZES[size].items()}
+        job = argparse.Namespace(**{**vars(args), **sizes, "mode": mode, "size": size, "dtype": dtype, "ranks": ranks, "text": text,
+                                    "threads": args.threads or max(1, len(os.sched_getaffinity(0)) // ranks),
+                                    "fsdp_policy": args.fsdp_policy and (mode, dtype) == ("fsdp", "bf16")})
+        if getattr(job, "heads" if mode == "tp" else "batch") % ranks:
+            sys.exit(f"peers.py: tp needs --heads, ddp and fsdp --batch divisible by --ranks, got {job.heads}, {job.batch}, {ranks}")
+        yield job
+
+
+def check(job):
+    """A sum for a mean would hide behind the clipped norm and AdamW, so norms are compared too (torch sums them up in fp32: less exact)."""
+    mode, single = torch_run(job), torch_run(argparse.Namespace(**{**vars(job), "mode": "single", "ranks": 1, "fsdp_policy": False}))
+    loss, norm = (max(abs(a - b) for a, b in zip(mode[key], single[key])) for key in ("losses", "gradient_norms"))
+    right = loss <= (1e-4 if job.dtype == "fp32" else 2e-2) and norm <= (1e-3 if job.dtype == "fp32" else 2e-2)
+    print(f"{job.mode} {job.size} {job.dtype}: losses {mode['losses'][0]:.5f} .. {mode['losses'][-1]:.5f}, farthest from single's "
+          f"{loss:.1e}, gradient norms {norm:.1e}: {'right' if right else 'WRONG'}", flush=True)
+    return right
+
+
+def compare(pairs, every_job):
+    """Rounds go over all cases, so that a slow spell of the machine does not fall on one; who is first alternates."""
+    speeds = collections.defaultdict(list)
+    try:
+        for pair, job in itertools.product(range(pairs), every_job):
+            lines = [run(job) for run in ((torch_run, axonn_run), (axonn_run, torch_run))[pair % 2]]
+            print(*map(json.dumps, lines), sep="\n", file=sys.stderr, flush=True)
+            speed = {line["who"]: line["tokens_per_second"] for line in lines}
+            speeds[f"{job.size} | {job.dtype} | {job.mode} | {job.ranks} x {job.threads}"].append((speed["axonn"], speed["torch"]))
+    finally:  # after Ctrl-C, what there is
+        print("| size | precision | mode | ranks x threads | PyTorch tokens/s | axonn | ratio | of each pair |\n" + "| --- " * 8 + "|")
+        for case, runs in speeds.items():
+            (ours, theirs), ratios = map(statistics.median, zip(*runs)), [ours / theirs for ours, theirs in runs]
+            print(f"| {case} | {theirs:.0f} | {ours:.0f} | **{ours / theirs:.2f}** | {min(ratios):.2f}-{max(ratios):.2f} |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=[*GRIDS, "compare"])
+    parser.add_argument("--modes", nargs="+", choices=list(GRIDS), default=list(GRIDS), help="of compare")
+    parser.add_argument("--size", nargs="+", choices=list(SIZES), default=["S"])
+    for key in SIZES["S"]:
+        parser.add_argument(f"--{key}", type=int, help="instead of the size's")
+    parser.add_argument("--dtype", nargs="+", choices=["fp32", "bf16"], default=["fp32"], help="bf16: autocast over fp32 weights")
+    parser.add_argument("--fsdp-policy", action="store_true", help="fsdp in bf16 by its MixedPrecisionPolicy (gathers bf16), not autocast")
+    for key, default, text in (("ranks", 2, "of ddp, fsdp, tp"), ("warmup", 3, "steps before the timed ones"), ("steps", 6, "timed steps"),
+                               ("pairs", 5, "runs of each side"), ("seed", 1, "of weights and samples")):
+        parser.add_argument(f"--{key}", type=int, default=default, help=f"{text} (default: {default})")
+    parser.add_argument("--threads", type=int, help="of a process (default: cores / ranks)")
+    parser.add_argument("--data", help="text file (default: random bytes)")
+    parser.add_argument("--check", action="store_true", help="compare the mode's losses with those of single")
+    parser.add_argument("--gpt", default=str(TOP / "build/release/bin/gpt"))
+    parser.add_argument("--gpt-flags", default="", help="more flags of axonn's gpt, one string")
+    args = parser.parse_args()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    with tempfile.NamedTemporaryFile("w", prefix="axonn-peers-", suffix=".txt") as text:
+        print("".join(random.Random(args.seed).choices(string.printable, k=200_000)), file=text, flush=True)
+        every_job = list(jobs(args, args.data or text.name))
+        if args.check:
+            sys.exit(0 if all([check(job) for job in every_job]) else 1)
+        if args.what == "compare":
+            return compare(args.pairs, every_job)
+        for job in every_job:
+            print(json.dumps(torch_run(job)), flush=True)
+
+
+if __name__ == "__main__":
+    (worker if "PEERS_JOB" in os.environ else main)()
