@@ -16,7 +16,10 @@ def documented_keys():
 def flat_keys(record):
     keys = set()
     for key, value in record.items():
-        keys |= {f"{key}.{part}" for part in value} if isinstance(value, dict) else {key}
+        if key == "communication":
+            keys |= {f"communication.KIND.{part}" for kind in value.values() for part in kind}
+        else:
+            keys |= {f"{key}.{part}" for part in value} if isinstance(value, dict) else {key}
     return keys
 
 
@@ -34,8 +37,15 @@ class Outputs(GptTest):
         run = self.train("run", "--steps", "4", "--validate-every", "2")
         lines = metrics(run)
         self.assertEqual([line["step"] for line in lines], [1, 2, 3, 4])
-        self.assertEqual(flat_keys(lines[-1]), documented_keys())
-        self.assertEqual(documented_keys() - flat_keys(lines[0]), {"validation_loss"})
+        alone = {key for key in documented_keys() if not key.startswith("communication.")}
+        self.assertEqual(flat_keys(lines[-1]), alone)
+        self.assertEqual(alone - flat_keys(lines[0]), {"validation_loss"})
+
+    @unittest.skipUnless(HAS_MPI, "built without MPI")
+    def test_metrics_of_a_grid_tell_its_communication(self):
+        line = metrics(self.train("run", "--steps", "2", "--grid", "1x1x2x1", ranks=2))[-1]
+        self.assertEqual(flat_keys(line), documented_keys())
+        self.assertEqual(set(line["communication"]), {"all_reduce", "all_gather", "reduce_scatter", "data"})
 
     def test_progress_in_a_file_is_a_line_every_log_every_steps(self):
         ended = self.gpt("train", "--data", self.text, "--out", "run", "--layers", "1", "--hidden", "16", "--heads", "2", "--sequence", "16",

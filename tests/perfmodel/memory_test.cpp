@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "axonn/core/error.hpp"
+#include "axonn/grid/shard_spec.hpp"
 #include "axonn/perfmodel/gpt_presets.hpp"
 
 namespace axonn {
@@ -128,10 +129,12 @@ TEST(Memory, InTotalIsTheSumOfWhatLivesAtOnce) {
 
 TEST(Memory, OfUnevenSizesIsThatOfTheFullestRank) {
   const TransformerShape shape = {.layers = 1, .hidden = 10, .heads = 5, .sequence = 4, .vocabulary = 7};
-  const auto predicted = predict_memory(shape, {.x = 3, .y = 3}, {.micro_batch = 1, .element_bytes = 64});
+  const auto predicted = predict_memory(shape, {.x = 3, .y = 3}, {.micro_batch = 1});
   // Blocks of the rank with 4 of 10 features on both axes, 14 of the mlp's 40, 3 of 7 words.
-  const int64_t matrices = 3 * 4 + 4 * 4 + 12 * 4 + 4 * 4 + 14 * 4 + 4 * 14 + 3 * 4, vectors = 12 + 14 + 8 * 4;
-  EXPECT_EQ(predicted.weight_bytes, 64 * (matrices + vectors));
+  int64_t stored = 0;
+  for (const int64_t elements : {3 * 4, 4 * 4, 12 * 4, 4 * 4, 14 * 4, 4 * 14, 3 * 4, 12, 14, 4, 4, 4, 4, 4, 4, 4, 4})
+    stored += (elements + kRangeAlignment - 1) / kRangeAlignment * kRangeAlignment;
+  EXPECT_EQ(predicted.weight_bytes, 4 * stored);
 }
 
 TEST(Memory, RefusesSizesThatAreNone) {

@@ -377,7 +377,7 @@ TEST(Checkpoint, WrongShardsAndNamesAreRefusedBeforeAnythingIsWritten) {
   const CheckpointWriter writer(Grid({}), 0, {.directory = scratch.path(), .barrier = [] {}});
   auto wrong = shards(tensors(), {}, {}, 0);
   wrong[4].shard = at::empty({9}, at::kFloat);
-  EXPECT_USER_ERROR(writer.save(state_at(1), wrong), "the shard of weights/bias must be one contiguous range of 16 elements",
+  EXPECT_USER_ERROR(writer.save(state_at(1), wrong), "the shard of weights/bias must be one contiguous range of 32 elements",
                     "got 9 elements");
   auto twice = shards(tensors(), {}, {}, 0);
   twice.push_back(twice[0]);
