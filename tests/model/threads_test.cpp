@@ -1,0 +1,76 @@
+// Ranks as threads of one process, which ThreadSanitizer can watch: whole training steps under every kind of overlap. In preset tsan the
+// planted races must be reported (tests/model/CMakeLists.txt).
+#include <mutex>
+#include <numeric>
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/ones.h>
+#include <gtest/gtest.h>
+
+#include "axonn/comm/communicators.hpp"
+#include "axonn/model/gpt_model.hpp"
+#include "axonn/train/optimizer.hpp"
+#include "axonn/train/schedule.hpp"
+
+namespace axonn {
+namespace {
+
+constexpr int kSteps = 3;
+
+std::vector<double> losses_of(Environment& environment, const GridShape& grid, const OverlapPolicy& policy) {
+  Context context(environment, grid, {.dtype = at::kDouble, .overlap = policy});
+  Gpt model(context, {.layers = 2, .hidden = 16, .heads = 2, .sequence = 4, .vocabulary = 21, .tied_head = true, .dropout = 0.1, .checkpoint_every = 2});
+  const Parameters parameters = context.materialize(model, 7);
+  AdamW optimizer(context, parameters, {.learning_rate = 1e-2});
+  const BatchPlan plan = plan_batch(16, 8 / (int64_t{grid.z} * grid.data), grid, context.at());
+  std::vector<double> losses;
+  for (int step = 0; step < kSteps; ++step) {
+    auto work = context.begin_step({.micro_batches = static_cast<int>(plan.micro_batches)});
+    for (int64_t j = 0; j < plan.micro_batches; ++j) {
+      const int64_t first = plan.first_sample(step, j);
+      context.set_samples({.seed = 3, .first = first});
+      const at::Tensor ids = (at::arange(first, first + plan.micro_batch).unsqueeze(1) * 5 + at::arange(4)).remainder(21);
+      const at::Tensor loss = mean(model.loss_sum(ids, (ids + 1).remainder(21)), 64, context);
+      loss.backward();
+      losses.push_back(loss.item<double>());
+    }
+    work.finish();
+    optimizer.step({.max_norm = 1});
+  }
+  return losses;
+}
+
+TEST(Threads, TrainingStepsUnderEveryOverlapHaveTheBitsOfTheBlockingOnes) {
+  OverlapPolicy small_buckets = OverlapPolicy::all();
+  small_buckets.bucket_bytes = 512;
+  small_buckets.outstanding = 1;
+  small_buckets.prefetch = 1;
+  small_buckets.cache_layers = 2;
+  for (const GridShape& grid : {GridShape{.x = 2, .z = 2}, GridShape{.y = 2, .data = 2}, GridShape{.z = 2, .data = 2}, GridShape{.z = 4}}) {
+    std::mutex mutex;
+    run_local(static_cast<int>(grid.ranks()), [&](Environment& environment) {
+      const auto blocking = losses_of(environment, grid, OverlapPolicy::none());
+      for (const OverlapPolicy& policy : {OverlapPolicy::all(), small_buckets}) {
+        const auto overlapped = losses_of(environment, grid, policy);
+        const std::lock_guard lock(mutex);
+        EXPECT_EQ(overlapped, blocking) << grid.to_string() << " rank " << environment.rank();
+      }
+    });
+  }
+}
+
+// A host that looks at a buffer while the collective still writes it.
+TEST(Planted, DISABLED_ReadsAnAllReduceBeforeItIsDone) {
+  run_local(2, [](Environment& environment) {
+    at::Tensor data = at::ones({int64_t{1} << 16}, at::kFloat);
+    const Request request = environment.world().all_reduce(data);
+    const float* values = data.const_data_ptr<float>();
+    const float sum = std::accumulate(values, values + data.numel(), 0.0F);
+    request.wait();
+    EXPECT_GE(sum, 0);
+  });
+}
+
+}  // namespace
+}  // namespace axonn
