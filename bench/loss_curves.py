@@ -17,7 +17,7 @@ import sys
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
 GRIDS = ["1x1x1x1", "2x1x1x1", "1x2x1x1", "1x1x2x1", "1x1x1x2", "2x2x1x1", "2x2x2x2"]
-MODEL = "--layers 4 --hidden 128 --heads 4 --sequence 64 --batch 16 --learning-rate 1e-3 --learning-rate-end 1e-4 --warmup 100".split()
+MODEL = "--gemm mm --layers 4 --hidden 128 --heads 4 --sequence 64 --batch 16 --learning-rate 1e-3 --learning-rate-end 1e-4 --warmup 100".split()
 
 
 def ranks_of(grid):

@@ -57,12 +57,17 @@ void GptOptions::bind(axonn::OptionTable& table) {
 
   table.add("run", "grid", grid, "x by y by z by data, for instance 2x1x2x1; the product is the number of ranks");
   table.add("run", "order", order, "axes from the innermost: neighbours along the first are neighbouring ranks");
-  table.add_choice("run", "dtype", dtype, {{"fp32", at::kFloat}, {"bf16", at::kBFloat16}, {"fp64", at::kDouble}},
-                   "of weights and activations; with bf16, master weights and optimizer state are fp32");
-  table.add_choice("run", "gradient_dtype", gradient_dtype, {"auto", "fp32", "bf16"},
-                   "in which weight gradients are summed with dtype bf16; auto: fp32");
+  table.add_choice("run", "dtype", dtype, {{"fp32", at::kFloat}, {"bf16", at::kBFloat16}, {"fp16", at::kHalf}, {"fp64", at::kDouble}},
+                   "of weights and activations; with bf16 and fp16, master weights and optimizer state are fp32");
+  table.add_choice("run", "gradient_dtype", gradient_dtype, {"auto", "fp32", "bf16", "fp16"},
+                   "in which weight gradients are summed with dtype bf16 or fp16: fp32 (auto) or as dtype");
+  table.add_choice("run", "gemm", gemm, {"auto", "mm", "onednn"},
+                   "LibTorch's matrix product on a CPU; auto: the faster one for each use and size, measured at start and kept on resuming");
   table.add_choice("run", "device", device, {"cpu", "cuda"}, "where tensors live");
   table.add("run", "out", train.out, "directory of the run: metrics and checkpoints");
+  table.add("run", "trace", train.trace.file, "file for ui.perfetto.dev: what ranks computed, sent and waited for in a few steps");
+  table.add("run", "trace_steps", train.trace.steps, "steps in the trace, after the first two");
+  table.add("run", "trace_ranks", train.trace.ranks, "ranks in the trace, from the first");
   table.add("run", "seed", train.seed, "of initial values, sample order and dropout");
 
   table.add("overlap", "overlap", overlap,
@@ -71,6 +76,8 @@ void GptOptions::bind(axonn::OptionTable& table) {
             "gathered weights kept for backward: bytes such as 512M, or a count such as '8 layers'");
   table.add("overlap", "bucket", bucket, "gradients in one message over data, in bytes");
   table.add("overlap", "prefetch", prefetch, "weights gathered ahead of their use");
+  table.add("overlap", "split_forward", model.split_forward,
+            "a block takes turns on so many parts of the micro-batch: one's all-reduces move while another computes (not the same bits)");
 
   table.add("train", "steps", train.steps, "optimizer steps");
   table.add("train", "batch", train.batch, "sequences a step, over the whole grid");
@@ -90,9 +97,13 @@ void GptOptions::bind(axonn::OptionTable& table) {
   table.add("train", "epsilon", train.epsilon, "AdamW: added to the root of that mean");
   table.add("train", "momentum", train.momentum, "sgd-momentum");
   table.add("train", "clip", train.clip, "greatest global norm of the gradient; 0: never clipped");
+  table.add("train", "loss_scale", train.loss_scale.initial, "fp16: gradients are first computed for so many times the loss");
+  table.add("train", "loss_scale_interval", train.loss_scale.interval, "fp16: steps without an overflow after which the scale doubles");
+  table.add("train", "most_skips", train.loss_scale.most_skips, "fp16: steps skipped in a row, each halving the scale, before the run ends");
   table.add("train", "minutes", train.minutes, "after so many the run stops, with a checkpoint; 0: no limit");
   table.add("train", "validate_every", train.validate_every, "steps from one validation to the next; 0: at the end alone");
   table.add("train", "save_every", train.save_every, "steps from one checkpoint to the next; 0: at the end alone");
+  table.add("train", "save_last", train.save_last, "a checkpoint at the end; without it a run that only measures leaves its metrics alone");
   table.add("train", "keep", train.keep, "how many of the newest checkpoints are kept");
   table.add("train", "check_replicas", train.check_replicas, "steps from one comparison of all replicas to the next; 0: never");
   table.add("train", "log_every", train.log_every, "steps from one progress line to the next when the output is no terminal");
@@ -131,6 +142,8 @@ void GptOptions::check() const {
   axonn::check_gpt(config, grid_shape);
   axonn::parse_axis_order(order);
   policy();
+  AXONN_CHECK(gemm != "onednn" || axonn::gemm_available(axonn::GemmKernel::onednn, dtype, context().device), "gpt.options",
+              "--gemm onednn multiplies fp32 and bf16 on a CPU alone, in a LibTorch that has it");
   AXONN_CHECK(validation_fraction >= 0 && validation_fraction < 1, "gpt.options", "validation_fraction must be in [0, 1), got ",
               validation_fraction);
   at_most(config.layers, kMostLayers, "layers");
@@ -188,10 +201,11 @@ axonn::OverlapPolicy GptOptions::policy() const {
 
 axonn::ContextOptions GptOptions::context() const {
   std::optional<at::ScalarType> sums;
-  if (gradient_dtype != "auto") sums = gradient_dtype == "bf16" ? at::kBFloat16 : at::kFloat;
+  if (gradient_dtype != "auto") sums = gradient_dtype == "bf16" ? at::kBFloat16 : gradient_dtype == "fp16" ? at::kHalf : at::kFloat;
   return {.dtype = dtype,
           .gradient_dtype = sums,
           .device = device == "cuda" ? c10::Device(c10::kCUDA) : c10::Device(c10::kCPU),
           .order = axonn::parse_axis_order(order),
-          .overlap = policy()};
+          .overlap = policy(),
+          .gemm = gemm == "auto" ? axonn::GemmChoice() : axonn::GemmChoice(gemm)};
 }

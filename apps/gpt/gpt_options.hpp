@@ -23,6 +23,7 @@ struct GptOptions {
   at::ScalarType dtype = at::kFloat;
   std::string gradient_dtype = "auto";
   std::string device = "cpu";
+  std::string gemm = "auto";
   std::string overlap = "all";
   std::string gather_cache = "512M";
   std::string bucket = "25M";

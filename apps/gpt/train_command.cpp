@@ -61,11 +61,20 @@ std::string data_text(const GptOptions& options, const axonn::TextData& data) {
   return names + ": " + axonn::with_unit(tokens) + " tokens";
 }
 
+// A run that goes on multiplies as it did before.
+axonn::GemmChoice products(axonn::Environment& environment, const GptOptions& options, const std::optional<axonn::CheckpointReader>& resumed) {
+  const axonn::ContextOptions given = options.context();
+  if (options.gemm != "auto") return given.gemm;
+  if (resumed)
+    if (const auto& choices = resumed->state().choices; choices.contains("gemm")) return axonn::GemmChoice(choices.at("gemm"));
+  return axonn::choose_gemm(environment.world(), given.dtype, given.device);
+}
+
 void report(const axonn::TrainResult& result, int64_t steps) {
   if (result.steps < steps) std::printf("stopped early: ");
   std::printf("step %lld, loss %.4f", static_cast<long long>(result.steps), result.loss);
   if (result.validation_loss) std::printf(", validation loss %.4f", *result.validation_loss);
-  std::printf("; checkpoint %s\n", result.checkpoint.c_str());
+  std::printf("; %s\n", result.checkpoint.empty() ? "no checkpoint" : ("checkpoint " + result.checkpoint).c_str());
 }
 
 }  // namespace
@@ -93,7 +102,9 @@ int run_train(axonn::Environment& environment, GptOptions& options, axonn::Optio
     return 0;
   }
 
-  axonn::Context context(environment, options.shape(), options.context());
+  axonn::ContextOptions placed = options.context();
+  placed.gemm = products(environment, options, resumed);
+  axonn::Context context(environment, options.shape(), placed);
   configure_log(environment, context.at().to_string());
   axonn::Gpt model(context, options.model);
   const axonn::Parameters parameters = context.materialize(model, static_cast<uint64_t>(options.train.seed));
@@ -104,12 +115,14 @@ int run_train(axonn::Environment& environment, GptOptions& options, axonn::Optio
                               .data = data_text(options, *data),
                               .configuration = table.to_json(),
                               .tokenizer = data->tokenizer().to_json(),
-                              .fingerprint = data->fingerprint()};
+                              .fingerprint = data->fingerprint(),
+                              .choices = {{"gemm", placed.gemm.to_string()}}};
   if (resumed) {
     const auto tensors = axonn::checkpoint_tensors(parameters, optimizer.get());
     axonn::succeed_together(environment.world(), [&] { resumed->load(context.shape(), context.at(), tensors); });
     parameters.arena().round_master();
-    optimizer->set_steps_taken(first_step);
+    identity.loss_scale = resumed->state().loss_scale;
+    optimizer->set_steps_taken(first_step - (identity.loss_scale ? identity.loss_scale->skipped : 0));
     identity.run = resumed->state().run;
   } else {
     identity.run = new_run_name(environment);

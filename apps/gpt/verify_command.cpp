@@ -21,7 +21,8 @@ void check_verify(const GptOptions& options) {
               " ranks; without a launcher at most ", kMostLocalRanks, " are started on this machine: use mpirun -n ", shape.ranks());
   AXONN_CHECK(options.train.optimizer != axonn::OptimizerKind::sgd_momentum, "gpt.verify",
               "--optimizer must be sgd or adamw here, got sgd-momentum");
-  AXONN_CHECK(options.dtype != at::kBFloat16, "gpt.verify", "--dtype must be fp64 or fp32 here: bf16 rounds more than a wrong grid might");
+  AXONN_CHECK(options.dtype == at::kDouble || options.dtype == at::kFloat, "gpt.verify",
+              "--dtype must be fp64 or fp32 here: bf16 and fp16 round more than a wrong grid might");
   AXONN_CHECK(options.micro_batches >= 1, "gpt.verify", "--micro-batches must be at least 1, got ", options.micro_batches);
   const int64_t rows = options.micro_batches * shape.z * shape.data;
   AXONN_CHECK(options.train.batch % rows == 0, "gpt.verify",

@@ -111,7 +111,8 @@ void GradientReducer::scatter(ArenaSlot& slot) {
     whole.narrow(0, slot.range.begin, slot.range.size()).add_(shard);
   }
   const Flight flight = log_.launch(Traffic::reduce_scatter, Axis::z, static_cast<int64_t>(whole.nbytes()), slot.name,
-                                    communicators_[Axis::z].reduce_scatter(whole, shard, slot.counts, ReduceOp::sum, {.tag = slot.name}));
+                                    communicators_[Axis::z].reduce_scatter(whole, shard, slot.counts, ReduceOp::sum,
+                                                                           {.priority = queue_of(Traffic::reduce_scatter), .tag = slot.name}));
   scattering_[index] = flight;
   under_way_.push_back({flight, std::move(blocks_[index])});
   blocks_[index].reset();
@@ -129,7 +130,7 @@ void GradientReducer::send(Bucket& bucket) {
   for (const int index : bucket.slots)
     if (const Request& request = scattering_[static_cast<size_t>(index)].request; !request.done()) after.push_back(request);
   const at::Tensor part = arena_.gradients().narrow(0, bucket.range.begin, bucket.range.size());
-  const CollectiveOptions options{.priority = Priority::low, .after = after, .tag = "gradients", .arena_offset = bucket.range.begin};
+  const CollectiveOptions options{.priority = queue_of(Traffic::data), .after = after, .tag = "gradients", .arena_offset = bucket.range.begin};
   Request request = *program ? (*program)({arena_, bucket.range, bucket.axes, after})
                              : communicators_[bucket.axes].all_reduce(part, ReduceOp::sum, options);
   bucket.flight = log_.launch(Traffic::data, bucket.axes, static_cast<int64_t>(part.nbytes()), "gradients", std::move(request));

@@ -58,7 +58,7 @@ void Scheduler::weights_written(const Arena& arena, Request valid_at) { network(
 
 Pending Scheduler::all_reduce(at::Tensor tensor, AxisSet axes, std::string_view tag, ReduceOp op) {
   if (grid_.shape().size(axes) == 1) return Pending(std::move(tensor));
-  Request request = communicators_[axes].all_reduce(tensor, op, {.priority = Priority::high, .tag = tag});
+  Request request = communicators_[axes].all_reduce(tensor, op, {.priority = queue_of(Traffic::all_reduce), .tag = tag});
   return launched(std::move(tensor), axes, tag, std::move(request));
 }
 
@@ -67,7 +67,7 @@ Pending Scheduler::all_gather(const at::Tensor& input, AxisSet axes, std::string
   shape.insert(shape.begin(), grid_.shape().size(axes));
   if (shape[0] == 1) return Pending(input.unsqueeze(0));
   at::Tensor output = at::empty(shape, input.options());
-  Request request = communicators_[axes].all_gather(input.contiguous(), output, {}, {.priority = Priority::high, .tag = tag});
+  Request request = communicators_[axes].all_gather(input.contiguous(), output, {}, {.priority = queue_of(Traffic::all_reduce), .tag = tag});
   return launched(std::move(output), axes, tag, std::move(request));
 }
 

@@ -83,7 +83,7 @@ void WeightGatherer::launch(int index) {
                      delete buffer;
                    }};
   const at::Tensor whole = weight.buffer->narrow(0, 0, numel);
-  const CollectiveOptions options{.priority = Priority::high, .after = {&valid_at_, 1}, .tag = slot.name};
+  const CollectiveOptions options{.priority = queue_of(Traffic::all_gather), .after = {&valid_at_, 1}, .tag = slot.name};
   weight.flight = log_.launch(Traffic::all_gather, Axis::z, static_cast<int64_t>(whole.nbytes()), slot.name,
                               communicators_[Axis::z].all_gather(arena_.weight(slot), whole, slot.counts, options));
   weight.arriving = true;

@@ -7,19 +7,6 @@
 namespace axonn {
 namespace {
 
-// The samples of another forward while it lives.
-class AsOfSamples {
- public:
-  AsOfSamples(Context& context, Context::Samples samples) : context_(context), present_(context.samples()) { context.set_samples(samples); }
-  ~AsOfSamples() { context_.set_samples(present_); }
-  AsOfSamples(const AsOfSamples&) = delete;
-  AsOfSamples& operator=(const AsOfSamples&) = delete;
-
- private:
-  Context& context_;
-  Context::Samples present_;
-};
-
 class CheckpointOperation : public Operation {
  public:
   CheckpointOperation(Context& context, std::function<Value(const Value&)> block, const Value& input, CheckpointOptions options)
@@ -30,7 +17,7 @@ class CheckpointOperation : public Operation {
         options_(options),
         samples_(context.samples()) {}
 
-  const char* name() const override { return "activation_checkpoint"; }
+  std::string name() const override { return "activation_checkpoint"; }
   const Value& output() const { return output_; }
 
   Tensor forward(const Tensor& input) override {
@@ -42,7 +29,7 @@ class CheckpointOperation : public Operation {
   }
 
   Tensor backward(const Tensor& grad_output, bool) override {
-    const AsOfSamples then(context_, samples_);
+    const WithSamples then(context_, samples_);
     const Tensor input = input_.get().detach().to(offloaded_from_).requires_grad_(true);
     Tensor output;
     {

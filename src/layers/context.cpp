@@ -33,11 +33,13 @@ int rank_in_grid(const Environment& environment, const std::vector<int>& job_ran
   throw UserError("layers.context", detail::concatenate("rank ", environment.rank(), " makes a context whose job_ranks leave it out"));
 }
 
+bool narrow(at::ScalarType dtype) { return dtype == at::kBFloat16 || dtype == at::kHalf; }
+
 void check_types(const ContextOptions& options) {
   const auto dtype = options.dtype, gradient = options.gradient_dtype.value_or(at::kFloat);
-  AXONN_CHECK(dtype == at::kFloat || dtype == at::kDouble || dtype == at::kBFloat16, "layers.context",
-              "dtype must be fp64, fp32 or bf16, got ", c10::toString(dtype));
-  AXONN_CHECK(!options.gradient_dtype || gradient == dtype || (dtype == at::kBFloat16 && gradient == at::kFloat), "layers.context",
+  AXONN_CHECK(dtype == at::kFloat || dtype == at::kDouble || narrow(dtype), "layers.context",
+              "dtype must be fp64, fp32, bf16 or fp16, got ", c10::toString(dtype));
+  AXONN_CHECK(!options.gradient_dtype || gradient == dtype || (narrow(dtype) && gradient == at::kFloat), "layers.context",
               "gradients of ", c10::toString(dtype), " weights cannot be summed in ", c10::toString(gradient));
 }
 
@@ -82,8 +84,7 @@ int Context::rank() const { return impl_->rank; }
 const Coordinate& Context::at() const { return impl_->at; }
 const ContextOptions& Context::options() const { return impl_->options; }
 ArenaTypes Context::arena_types() const {
-  const bool narrow = options().dtype == at::kBFloat16;
-  const at::ScalarType wide = narrow ? at::kFloat : options().dtype;
+  const at::ScalarType wide = narrow(options().dtype) ? at::kFloat : options().dtype;
   return {.weights = options().dtype, .gradients = options().gradient_dtype.value_or(wide), .master = wide};
 }
 

@@ -20,7 +20,7 @@ class SplitCrossEntropy : public Operation {
   SplitCrossEntropy(Context& context, Axis axis, Range columns, Tensor targets)
       : context_(context), axis_(axis), columns_(columns), targets_(targets.flatten()) {}
 
-  const char* name() const override { return "cross_entropy"; }
+  std::string name() const override { return "cross_entropy"; }
 
   Tensor forward(const Tensor& input) override {
     auto& scheduler = context_.scheduler();

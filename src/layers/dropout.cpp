@@ -28,7 +28,7 @@ Tensor make_mask(const Tensor& like, const DropoutMask& what, const std::vector<
 class DropoutOperation : public Operation {
  public:
   explicit DropoutOperation(Tensor mask) : mask_(std::move(mask)) {}
-  const char* name() const override { return "dropout"; }
+  std::string name() const override { return "dropout"; }
   Tensor forward(const Tensor& input) override { return input * mask_; }
   Tensor backward(const Tensor& grad_output, bool) override { return grad_output * mask_; }
   void release() override { mask_.reset(); }

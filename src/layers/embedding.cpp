@@ -20,7 +20,7 @@ class EmbeddingOperation : public Operation {
     if (!pieces.empty()) rows_ = pieces[0].global;
   }
 
-  const char* name() const override { return "embedding"; }
+  std::string name() const override { return "embedding " + weight_.name(); }
 
   Tensor forward(const Tensor& ids) override {
     auto weight = weight_.gathered();  // (vocabulary/x, features/y)
@@ -60,7 +60,7 @@ class EmbeddingOperation : public Operation {
 class PositionsOperation : public Operation {
  public:
   explicit PositionsOperation(ShardedParameter weight) : weight_(std::move(weight)) {}
-  const char* name() const override { return "positions"; }
+  std::string name() const override { return "positions " + weight_.name(); }
 
   Tensor forward(const Tensor& input) override { return input + weight_.gathered()->narrow(0, 0, input.size(1)); }
 

@@ -18,7 +18,7 @@ namespace {
 class NormOperation : public Operation {
  public:
   NormOperation(ShardedParameter weight, ShardedParameter bias) : weight_(std::move(weight)), bias_(std::move(bias)) {}
-  const char* name() const override { return "layer_norm"; }
+  std::string name() const override { return "layer_norm " + weight_.name(); }
   void release() override { input_.reset(); }
 
  protected:

@@ -59,7 +59,7 @@ class Redistribute : public Operation {
  public:
   Redistribute(Context& context, int64_t features, Layout from, Layout to)
       : context_(context), features_(features), from_(std::move(from)), to_(std::move(to)) {}
-  const char* name() const override { return "redistribute"; }
+  std::string name() const override { return "redistribute"; }
   Tensor forward(const Tensor& input) override { return convert(context_, input, features_, from_, to_); }
   Tensor backward(const Tensor& grad_output, bool) override { return convert(context_, grad_output, features_, to_, from_); }
 
@@ -73,7 +73,7 @@ class Redistribute : public Operation {
 class Mean : public Operation {
  public:
   Mean(Context& context, double global_count) : context_(context), global_count_(global_count) {}
-  const char* name() const override { return "mean"; }
+  std::string name() const override { return "mean"; }
   Tensor forward(const Tensor& sum) override {
     return context_.scheduler().all_reduce(sum.clone(), {Axis::z, Axis::data}, "mean").wait().div_(global_count_);
   }

@@ -2,8 +2,7 @@
 
 #include <utility>
 
-#include <ATen/ops/addmm.h>
-#include <ATen/ops/mm.h>
+#include <ATen/ops/_unsafe_view.h>
 
 #include "axonn/core/error.hpp"
 #include "layers/operation.hpp"
@@ -11,43 +10,48 @@
 namespace axonn {
 namespace {
 
-// block (+)= a b, where the block may be of a wider type.
-void put_product(const Tensor& block, const Tensor& a, const Tensor& b, bool add) {
-  Tensor out = block;
-  if (block.scalar_type() == a.scalar_type())
-    at::addmm_out(out, block, a, b, add ? 1 : 0);
-  else
-    add ? out.add_(at::mm(a, b)) : out.copy_(at::mm(a, b));
-}
-
 // Shapes: k = in features, n = out features, m = rows of this rank; k/in means "split over the in axis".
 class LinearOperation : public Operation {
  public:
-  LinearOperation(Context& context, const LinearImpl& layer, ShardedParameter weight, std::optional<ShardedParameter> bias)
-      : context_(context), in_axis_(layer.in_axis()), out_axis_(layer.out_axis()), weight_(std::move(weight)), bias_(std::move(bias)) {}
+  LinearOperation(Context& context, const LinearImpl& layer, ShardedParameter weight, std::optional<ShardedParameter> bias,
+                  std::shared_ptr<std::function<void()>> finish)
+      : context_(context),
+        in_axis_(layer.in_axis()),
+        out_axis_(layer.out_axis()),
+        weight_(std::move(weight)),
+        bias_(std::move(bias)),
+        finish_(std::move(finish)) {}
 
-  const char* name() const override { return "linear"; }
+  std::string name() const override { return "linear " + weight_.name(); }
 
   Tensor forward(const Tensor& input /* (..., k/in) */) override {
     input_.keep(input);
     auto weight = weight_.gathered();  // (n/out, k/in)
     const bool whole = context_.shape()[in_axis_] == 1;
-    Tensor output = bias_ && whole ? at::addmm(*bias_->gathered(), rows_of(input), weight->t()) : at::mm(rows_of(input), weight->t());
-    output = context_.scheduler().all_reduce(std::move(output), in_axis_, weight_.name()).wait();  // (m, n/out)
-    if (bias_ && !whole) output.add_(*bias_->gathered());
+    const Tensor rows = rows_of(input);
+    Tensor output =
+        gemm(kernel(GemmUse::output, rows, *weight), rows, *weight, bias_ && whole ? std::optional(*bias_->gathered()) : std::nullopt);
     std::vector<int64_t> shape = input.sizes().vec();
     shape.back() = output.size(1);
-    return output.view(shape);
+    *finish_ = [sum = context_.scheduler().all_reduce(output, in_axis_, weight_.name()), bias = whole ? std::nullopt : bias_]() mutable {
+      const at::NoGradGuard no_grad;
+      const Tensor sums = sum.wait();  // (m, n/out)
+      if (bias) sums.add_(*bias->gathered());
+    };
+    return at::_unsafe_view(output, shape);  // no view for autograd, which would refuse what finish_ adds
   }
 
   Tensor backward(const Tensor& grad_output /* (..., n/out) */, bool input_needed) override {
-    const Tensor input = input_.get(), grad = rows_of(grad_output);
+    const Tensor input = input_.get(), rows = rows_of(input), grad = rows_of(grad_output);
     Pending grad_input{Tensor()};
     if (input_needed) {
       auto weight = weight_.gathered();
-      grad_input = context_.scheduler().all_reduce(at::mm(grad, *weight), out_axis_, weight_.name());
+      grad_input = context_.scheduler().all_reduce(gemm(kernel(GemmUse::grad_input, rows, *weight), grad, weight->t()), out_axis_,
+                                                   weight_.name());
     }
-    weight_.reduce([&](const Tensor& block, bool add) { put_product(block, grad.t(), rows_of(input), add); });
+    weight_.reduce([&](const Tensor& block, bool add) {
+      gemm_into(kernel(GemmUse::grad_weight, rows, block), block, grad.t(), rows.t(), add);
+    });
     if (bias_) bias_->reduce([&](const Tensor& block, bool add) { put_sum(block, grad, add); });
     return input_needed ? grad_input.wait().view(input.sizes()) : Tensor();
   }
@@ -55,11 +59,16 @@ class LinearOperation : public Operation {
   void release() override { input_.reset(); }
 
  private:
+  GemmKernel kernel(GemmUse use, const Tensor& rows, const Tensor& weight) const {
+    return context_.options().gemm(use, rows.size(0), weight.size(0), weight.size(1));
+  }
+
   Context& context_;
   Axis in_axis_;
   Axis out_axis_;
   ShardedParameter weight_;
   std::optional<ShardedParameter> bias_;
+  std::shared_ptr<std::function<void()>> finish_;  // what is left to do of the forward
   Saved input_;
 };
 
@@ -95,15 +104,18 @@ Tensor LinearImpl::forward(const Tensor& input) {
   return options_.output ? redistribute(context(), result, *options_.output).tensor : result.tensor;
 }
 
-Value LinearImpl::forward(const Value& input) {
+Value LinearImpl::forward(const Value& input) { return launch(input).wait(); }
+
+ValueToCome LinearImpl::launch(const Value& input) {
   check_layout(input, options_.in, input_layout(), "layers.linear");
   const int64_t width = input_layout().dim(options_.in).local_size(context().shape(), context().at());
   AXONN_CHECK(input.tensor.size(-1) == width, "layers.linear", "input must hold ", width, " of the ", options_.in,
               " features on this rank (", input.layout.to_string(), "), got ", input.tensor.size(-1));
-  auto operation = std::make_unique<LinearOperation>(context(), *this, weight_, bias_);
+  const auto finish = std::make_shared<std::function<void()>>();
+  auto operation = std::make_unique<LinearOperation>(context(), *this, weight_, bias_, finish);
   const Tensor output =
       bias_ ? record(std::move(operation), input.tensor, {&weight_, &*bias_}) : record(std::move(operation), input.tensor, {&weight_});
-  return {output, options_.out, output_layout()};
+  return {{output, options_.out, output_layout()}, std::move(*finish)};
 }
 
 }  // namespace axonn

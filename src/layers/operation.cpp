@@ -3,18 +3,21 @@
 #include <optional>
 #include <utility>
 
+#include <ATen/record_function.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
 namespace axonn {
 namespace {
 
+std::string traced_name(const Operation& operation) { return "axonn::" + operation.name(); }
+
 class OperationNode : public torch::autograd::Node {
  public:
   // `scheduler` is null when the operation has no parameters: it then asks for no weights.
   OperationNode(std::unique_ptr<Operation> operation, Scheduler* scheduler) : operation_(std::move(operation)), scheduler_(scheduler) {}
 
-  std::string name() const override { return std::string("axonn::") + operation_->name(); }
+  std::string name() const override { return traced_name(*operation_); }
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     torch::autograd::variable_list result(num_outputs());
@@ -39,6 +42,8 @@ Tensor record(std::unique_ptr<Operation> operation, const Tensor& input, std::in
   Scheduler* scheduler = parameters.size() == 0 ? nullptr : &(*parameters.begin())->scheduler();
   Tensor output;
   {
+    at::RecordFunction traced(at::RecordScope::USER_SCOPE);
+    if (traced.isActive()) traced.before(traced_name(*operation));
     const at::NoGradGuard no_grad;
     output = operation->forward(input);
   }

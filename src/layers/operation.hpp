@@ -3,6 +3,7 @@
 #include <initializer_list>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -22,7 +23,7 @@ using at::Tensor;
 class Operation {
  public:
   virtual ~Operation() = default;
-  virtual const char* name() const = 0;
+  virtual std::string name() const = 0;  // for traces: "linear h.0.mlp.fc.weight"
   virtual Tensor forward(const Tensor& input) = 0;
   // `input_needed` tells whether anybody wants the gradient of `input`; if not, an undefined tensor may be returned.
   virtual Tensor backward(const Tensor& grad_output, bool input_needed) = 0;
@@ -44,8 +45,8 @@ class Saved {
   torch::autograd::SavedVariable variable_;
 };
 
-// For what bf16 is too narrow for: statistics, losses.
-inline Tensor wide(const Tensor& tensor) { return tensor.scalar_type() == at::kBFloat16 ? tensor.to(at::kFloat) : tensor; }
+// For what bf16 and fp16 are too narrow for: statistics, losses.
+inline Tensor wide(const Tensor& tensor) { return tensor.element_size() == 2 ? tensor.to(at::kFloat) : tensor; }
 
 // block (+)= the sum of the rows of `values` (..., n), in the block's type.
 inline void put_sum(const Tensor& block, const Tensor& values, bool add) {

@@ -1,5 +1,8 @@
 #include "axonn/model/gpt_model.hpp"
 
+#include <algorithm>
+
+#include <ATen/ops/cat.h>
 #include <ATen/ops/gelu.h>
 #include <torch/nn/modules/container/any.h>
 
@@ -31,12 +34,40 @@ Linear make_head(Context& context, const GptPlan& plan, bool tied, Embedding& to
   return tied ? Linear(context, plan.head, tokens->weight()) : Linear(context, plan.head);
 }
 
+// Rows that go through a block together. Of several parts one's all-reduces move while another computes.
+struct Part {
+  Value stream;
+  Context::Samples samples;
+  ValueToCome coming;
+};
+
+std::vector<Part> split(Context& context, const Value& stream, int64_t parts) {
+  const int64_t rows = stream.tensor.size(0);
+  if (parts == 1 || rows == 1) return {{stream, context.samples(), {}}};
+  std::vector<Part> result;
+  Context::Samples samples = context.samples();
+  for (const at::Tensor& some : stream.tensor.chunk(std::min(parts, rows), 0)) {
+    result.push_back({{some, stream.features, stream.layout}, samples, {}});
+    samples.first += some.size(0);
+  }
+  return result;
+}
+
+Value join(const std::vector<Part>& parts) {
+  const Value& first = parts.front().stream;
+  if (parts.size() == 1) return first;
+  std::vector<at::Tensor> rows;
+  for (const Part& part : parts) rows.push_back(part.stream.tensor);
+  return {at::cat(rows, 0), first.features, first.layout};
+}
+
 }  // namespace
 
-GptBlock::GptBlock(Context& context, const GptPlan& plan, double dropout, const std::string& name)
+GptBlock::GptBlock(Context& context, const GptPlan& plan, const GptConfig& config, const std::string& name)
     : context_(context),
       attention_(named(plan.attention, name + ".attn.probabilities")),
-      dropout_(dropout),
+      dropout_(config.dropout),
+      split_(config.split_forward),
       name_(name),
       norm_1_(context, plan.norm),
       norm_2_(context, plan.norm),
@@ -57,10 +88,25 @@ GptBlock::GptBlock(Context& context, const GptPlan& plan, double dropout, const 
 Value GptBlock::forward(const Value& stream) {
   const double probability = is_training() ? dropout_ : 0;
   attention_.dropout = probability;
-  const Value mixed = attention_out_(attention(context_, qkv_(norm_1_(stream)), attention_));
-  const Value attended = add(stream, axonn::dropout(context_, mixed, probability, name_ + ".attn"));
-  const Value widened = mlp_down_(gelu(mlp_up_(norm_2_(attended))));
-  return add(attended, axonn::dropout(context_, widened, probability, name_ + ".mlp"));
+  std::vector<Part> parts = split(context_, stream, split_);
+  const auto each = [&](const auto& stage) {
+    for (Part& part : parts) {
+      const WithSamples of_part(context_, part.samples);
+      stage(part);
+    }
+  };
+  const auto dropped = [&](Part& part, const char* branch) {
+    return axonn::dropout(context_, part.coming.wait(), probability, name_ + branch);
+  };
+  each([&](Part& part) { part.coming = qkv_->launch(norm_1_(part.stream)); });
+  each([&](Part& part) { part.coming = attention_out_->launch(attention(context_, part.coming.wait(), attention_)); });
+  each([&](Part& part) {
+    part.stream = add(part.stream, dropped(part, ".attn"));
+    part.coming = mlp_up_->launch(norm_2_(part.stream));
+  });
+  each([&](Part& part) { part.coming = mlp_down_->launch(gelu(part.coming.wait())); });
+  each([&](Part& part) { part.stream = add(part.stream, dropped(part, ".mlp")); });
+  return join(parts);
 }
 
 Gpt::Gpt(Context& context, const GptConfig& config)
@@ -76,7 +122,7 @@ Gpt::Gpt(Context& context, const GptConfig& config)
   const auto blocks = folder(*this, "h");
   for (int64_t i = 0; i < config.layers; ++i) {
     const std::string number = std::to_string(i);
-    blocks_.push_back(blocks->register_module(number, std::make_shared<GptBlock>(context, plan, config.dropout, "h." + number)));
+    blocks_.push_back(blocks->register_module(number, std::make_shared<GptBlock>(context, plan, config, "h." + number)));
   }
   register_module("ln_f", norm_.ptr());
   register_module("head", head_.ptr());

@@ -67,6 +67,8 @@ GptTask::GptTask(Context& context, Gpt& model, const TextData& data, uint64_t se
               "; raise --vocab (0 takes the tokenizer's)");
 }
 
+double GptTask::paper_flops_per_sample() const { return checkpointed_flops(model_.config().shape(), 1); }
+
 double GptTask::flops_per_sample() const {
   return model_flops_per_token(model_.config().shape()) * static_cast<double>(model_.config().sequence);
 }

@@ -138,7 +138,10 @@ std::string Manifest::to_json() const {
   json["data_fingerprint"] = disk::hex(state.data_fingerprint);
   json["configuration"] = Json::parse(state.configuration);
   json["tokenizer"] = Json::parse(state.tokenizer);
-  json["choices"] = Json::parse(state.choices);
+  if (const auto& scale = state.loss_scale)
+    json["loss_scale"] = {
+        {"value", scale->value}, {"good", scale->good}, {"skipped", scale->skipped}, {"in_a_row", scale->in_a_row}};
+  json["choices"] = Json(state.choices);
   json["tensors"] = Json::array();
   for (const auto& tensor : tensors) json["tensors"].push_back(tensor_to_json(tensor));
   json["files"] = Json::array();
@@ -164,7 +167,13 @@ Manifest Manifest::from_json(const std::string& text, const fs::path& path) {
                       .data_fingerprint = std::stoull(json.at("data_fingerprint").get<std::string>(), nullptr, 16),
                       .configuration = json.at("configuration").dump(),
                       .tokenizer = json.at("tokenizer").dump(),
-                      .choices = json.at("choices").dump()};
+                      .loss_scale = {},
+                      .choices = json.at("choices").get<std::map<std::string, std::string>>()};
+    if (const auto scale = json.find("loss_scale"); scale != json.end())
+      manifest.state.loss_scale = {.value = scale->at("value").get<double>(),
+                                   .good = scale->at("good").get<int64_t>(),
+                                   .skipped = scale->at("skipped").get<int64_t>(),
+                                   .in_a_row = scale->at("in_a_row").get<int64_t>()};
     for (const Json& item : json.at("tensors")) manifest.tensors.push_back(tensor_from_json(item));
     for (const Json& item : json.at("files")) manifest.files.push_back(file_of(item));
     check_consistent(manifest);

@@ -42,9 +42,12 @@ std::string StepMetrics::to_json() const {
   };
   put("validation_loss", validation_loss);
   put("gradient_norm", gradient_norm);
+  put("loss_scale", loss_scale);
+  put("skipped_steps", skipped_steps);
   line["learning_rate"] = learning_rate;
   line["tokens_per_second"] = tokens_per_second;
   line["model_flops_per_second"] = model_flops_per_second;
+  line["paper_flops_per_second"] = paper_flops_per_second;
   put("utilisation", utilisation);
   put("peak_memory_bytes", peak_memory_bytes);
   line["seconds"] = {{"step", seconds.step},

@@ -82,11 +82,11 @@ UpdateReport Optimizer::step(UpdateOptions options) {
                 "' has no gradient; run forward, backward and step.finish() first");
   const at::NoGradGuard no_grad;
   if (!wide_gradients_.is_same(arena_.gradients())) wide_gradients_.copy_(arena_.gradients());
-  UpdateReport report{.gradient_norm = gradient_norm(options.poisoned)};
+  UpdateReport report{.gradient_norm = gradient_norm(options.poisoned) / options.gradient_scale};
   if (!std::isfinite(report.gradient_norm)) return report;
-  const double factor = options.max_norm > 0 ? std::min(1.0, options.max_norm / (report.gradient_norm + 1e-6)) : 1.0;
+  const double clip = options.max_norm > 0 ? std::min(1.0, options.max_norm / (report.gradient_norm + 1e-6)) : 1.0;
   ++steps_taken_;
-  update(options.learning_rate < 0 ? learning_rate_ : options.learning_rate, factor);
+  update(options.learning_rate < 0 ? learning_rate_ : options.learning_rate, clip / options.gradient_scale);
   arena_.round_master();
   context_.scheduler().weights_written(arena_);
   report.applied = true;

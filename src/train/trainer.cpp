@@ -25,6 +25,7 @@
 #include "axonn/train/replicas.hpp"
 #include "axonn/train/schedule.hpp"
 #include "axonn/train/together.hpp"
+#include "axonn/train/trace.hpp"
 #include "train/device_memory.hpp"
 
 namespace axonn {
@@ -51,6 +52,24 @@ Progress::Options progress_options(const TrainConfig& config, int64_t first_step
   return options;
 }
 
+// Adds the time it lives to a part of the step, and shows it in the trace.
+class Part {
+ public:
+  Part(Trace& trace, const char* name, double& seconds) : trace_(trace), name_(name), seconds_(seconds) {}
+  ~Part() {
+    seconds_ += seconds_since(begin_);
+    trace_.add(name_, begin_, Clock::now());
+  }
+  Part(const Part&) = delete;
+  Part& operator=(const Part&) = delete;
+
+ private:
+  Trace& trace_;
+  const char* name_;
+  double& seconds_;
+  Clock::time_point begin_ = Clock::now();
+};
+
 constexpr AxisSet kEveryAxis = {Axis::x, Axis::y, Axis::z, Axis::data};
 
 class Trainer {
@@ -70,6 +89,10 @@ class Trainer {
                  .keep = static_cast<int>(std::min<int64_t>(config.keep, std::numeric_limits<int>::max())),
                  .barrier = [this] { everyone_.barrier().wait(); }}) {
     check_train(config);
+    if (context.options().dtype == at::kHalf) {
+      loss_scale_.emplace(config.loss_scale);
+      if (identity.loss_scale) loss_scale_->set_state(*identity.loss_scale);
+    }
     plan_ = plan_batch(config.batch, config.rows(context.shape()), context.shape(), context.at());
   }
 
@@ -77,9 +100,10 @@ class Trainer {
 
  private:
   bool lead() const { return context_.rank() == 0; }
-  StepMetrics one_step(int64_t step);
+  StepMetrics one_step(int64_t step, Trace& trace);
+  double scale() const { return loss_scale_ ? loss_scale_->value() : 1; }
   void refuse_loss(int64_t step, const at::Tensor& losses);
-  std::pair<at::Tensor, at::Tensor> forward_and_backward(int64_t step, StepMetrics& metrics);
+  std::pair<at::Tensor, at::Tensor> forward_and_backward(int64_t step, StepMetrics& metrics, Trace& trace);
   std::string save(int64_t steps_done);
   bool share(StepMetrics& metrics, bool stop);
   void announce() const;
@@ -94,51 +118,65 @@ class Trainer {
   Communicator& everyone_;
   CheckpointWriter writer_;
   BatchPlan plan_;
+  std::optional<LossScale> loss_scale_;  // with fp16
   double gemm_flops_ = 0;  // of all ranks together
 };
 
 // The step's loss and this rank's sums by micro-batch, where tensors live: reading a number there would make the host wait for the device.
-std::pair<at::Tensor, at::Tensor> Trainer::forward_and_backward(int64_t step, StepMetrics& metrics) {
+std::pair<at::Tensor, at::Tensor> Trainer::forward_and_backward(int64_t step, StepMetrics& metrics, Trace& trace) {
   const double count = static_cast<double>(plan_.batch * task_.tokens_per_sample());
   std::vector<at::Tensor> parts, sums;
   for (int64_t j = 0; j < plan_.micro_batches; ++j) {
     const int64_t first = plan_.first_sample(step, j);
     context_.set_samples({.seed = static_cast<uint64_t>(config_.seed), .first = first});
-    auto start = Clock::now();
-    const at::Tensor sum = task_.loss_sum(first, plan_.micro_batch);
-    const at::Tensor part = mean(sum, count, context_);
-    metrics.seconds.forward += seconds_since(start);
-    start = Clock::now();
-    part.backward();
-    metrics.seconds.backward += seconds_since(start);
+    at::Tensor sum, part;
+    {
+      const Part forward(trace, "forward", metrics.seconds.forward);
+      sum = task_.loss_sum(first, plan_.micro_batch);
+      part = mean(sum, count, context_);
+    }
+    {
+      const Part backward(trace, "backward", metrics.seconds.backward);
+      (scale() == 1 ? part : part.mul(scale())).backward();
+    }
     parts.push_back(part.detach());
     sums.push_back(sum.detach());
   }
   return {at::stack(parts), at::stack(sums)};
 }
 
-StepMetrics Trainer::one_step(int64_t step) {
+StepMetrics Trainer::one_step(int64_t step, Trace& trace) {
   const auto start = Clock::now();
   const LearningRate rate{
       .peak = config_.learning_rate, .end = config_.learning_rate_end, .warmup = config_.warmup, .steps = config_.steps};
   StepMetrics metrics{.step = step + 1, .learning_rate = rate.at(step)};
   auto work = context_.begin_step({.micro_batches = static_cast<int>(plan_.micro_batches)});
-  const auto [parts, sums] = forward_and_backward(step, metrics);
+  const auto [parts, sums] = forward_and_backward(step, metrics, trace);
   work.finish();
   metrics.loss = parts.to(at::kDouble).sum().item<double>();
   metrics.seconds.communication_exposed = context_.scheduler().traffic().waited_seconds();
   metrics.communication = context_.scheduler().traffic().sums();
 
-  const auto update = Clock::now();
-  const UpdateReport report =
-      optimizer_.step({.max_norm = config_.clip, .learning_rate = metrics.learning_rate, .poisoned = !std::isfinite(metrics.loss)});
-  metrics.seconds.optimizer = seconds_since(update);
+  UpdateReport report;
+  {
+    const Part update(trace, "optimizer", metrics.seconds.optimizer);
+    report = optimizer_.step({.max_norm = config_.clip,
+                              .learning_rate = metrics.learning_rate,
+                              .gradient_scale = scale(),
+                              .poisoned = !std::isfinite(metrics.loss)});
+  }
   metrics.gradient_norm = report.gradient_norm;
-  if (!report.applied) refuse_loss(step, sums.to(at::kCPU, at::kDouble));
+  if (!report.applied && !(loss_scale_ && loss_scale_->skipped())) refuse_loss(step, sums.to(at::kCPU, at::kDouble));
+  if (loss_scale_) {
+    if (report.applied) loss_scale_->applied();
+    metrics.loss_scale = loss_scale_->value();
+    metrics.skipped_steps = loss_scale_->state().skipped;
+  }
 
   metrics.seconds.step = seconds_since(start);
   metrics.tokens_per_second = static_cast<double>(plan_.batch * task_.tokens_per_sample()) / metrics.seconds.step;
   metrics.model_flops_per_second = static_cast<double>(plan_.batch) * task_.flops_per_sample() / metrics.seconds.step;
+  metrics.paper_flops_per_second = static_cast<double>(plan_.batch) * task_.paper_flops_per_sample() / metrics.seconds.step;
   metrics.utilisation = metrics.model_flops_per_second / gemm_flops_;
   metrics.peak_memory_bytes = peak_memory_bytes(context_.options().device);
   return metrics;
@@ -155,8 +193,11 @@ void Trainer::refuse_loss(int64_t step, const at::Tensor& losses) {
       where = detail::concatenate("the loss of micro-batch ", i % n, " on rank ", i / n, " (",
                                   context_.grid().coordinate(static_cast<int>(i / n)).to_string(), ")");
   if (where.empty()) where = "the gradient (every loss is finite)";
+  const std::string scaled = loss_scale_ ? detail::concatenate(" after ", loss_scale_->state().in_a_row, " skipped ones, at a loss scale of ",
+                                                               loss_scale_->value())
+                                         : std::string();
   const auto saved = checkpoints_in(config_.out);
-  throw UserError("train.train", detail::concatenate(where, " is not finite in step ", step + 1, ", which has changed nothing; ",
+  throw UserError("train.train", detail::concatenate(where, " is not finite in step ", step + 1, scaled, ", which has changed nothing; ",
                                                      saved.empty() ? std::string("no checkpoint has been written")
                                                                    : "newest checkpoint: " + saved.back().directory.string()));
 }
@@ -170,6 +211,8 @@ std::string Trainer::save(int64_t steps_done) {
   state.data_fingerprint = identity_.fingerprint;
   state.configuration = identity_.configuration;
   state.tokenizer = identity_.tokenizer;
+  state.choices = identity_.choices;
+  if (loss_scale_) state.loss_scale = loss_scale_->state();
   const auto tensors = checkpoint_tensors(parameters_, &optimizer_);
   return writer_.save(state, tensors).string();
 }
@@ -193,9 +236,10 @@ void Trainer::announce() const {
   std::printf("%s on %s (%d %s, %s), %s, %lld steps\n", identity_.title.c_str(), shape.to_string().c_str(), environment_.ranks(),
               environment_.ranks() == 1 ? "rank" : "ranks", std::string(environment_.transport()).c_str(), identity_.data.c_str(),
               static_cast<long long>(config_.steps));
-  std::printf("batch %lld = %lld micro-batch%s x %lld sequences a rank x z %d x data %d; best matrix product %sFLOP/s\n",
+  std::printf("batch %lld = %lld micro-batch%s x %lld sequences a rank x z %d x data %d; best matrix product %sFLOP/s, gemm %s\n",
               static_cast<long long>(plan_.batch), static_cast<long long>(plan_.micro_batches), plan_.micro_batches == 1 ? "" : "es",
-              static_cast<long long>(plan_.micro_batch), shape.z, shape.data, with_unit(gemm_flops_).c_str());
+              static_cast<long long>(plan_.micro_batch), shape.z, shape.data, with_unit(gemm_flops_).c_str(),
+              context_.options().gemm.to_string().c_str());
   std::fflush(stdout);
 }
 
@@ -211,11 +255,13 @@ TrainResult Trainer::run(int64_t first_step, const std::function<bool()>& stop) 
     progress.emplace(std::cout, progress_options(config_, first_step));
     announce();
   });
+  Trace trace(context_, config_.trace, config_.steps - first_step);
   const auto start = Clock::now();
   TrainResult result{.steps = first_step};
   for (bool last = first_step >= config_.steps; !last;) {
     const int64_t step = result.steps;
-    StepMetrics metrics = one_step(step);
+    trace.begin_step(step + 1);
+    StepMetrics metrics = one_step(step, trace);
     const bool out_of_time = config_.minutes > 0 && seconds_since(start) > config_.minutes * 60;
     result.steps = step + 1;
     result.loss = metrics.loss;
@@ -223,16 +269,15 @@ TrainResult Trainer::run(int64_t first_step, const std::function<bool()>& stop) 
     const auto due = [&](int64_t every) { return every > 0 && result.steps % every == 0; };
     if (due(config_.check_replicas)) check_replicas(context_, parameters_, optimizer_, result.steps);
     if (last || due(config_.validate_every)) {
-      const auto begin = Clock::now();
+      const Part validation(trace, "validation", metrics.seconds.validation);
       metrics.validation_loss = task_.validate();
-      metrics.seconds.validation = seconds_since(begin);
       if (metrics.validation_loss) result.validation_loss = metrics.validation_loss;
     }
-    if (last || due(config_.save_every)) {
-      const auto begin = Clock::now();
+    if ((last && config_.save_last) || due(config_.save_every)) {
+      const Part checkpoint(trace, "checkpoint", metrics.seconds.checkpoint);
       result.checkpoint = save(result.steps);
-      metrics.seconds.checkpoint = seconds_since(begin);
     }
+    trace.end_step();
     if (!lead()) continue;
     metrics_file->write(metrics);
     progress->update({.step = result.steps,
@@ -243,6 +288,7 @@ TrainResult Trainer::run(int64_t first_step, const std::function<bool()>& stop) 
                       .hidden = metrics.hidden()},
                      seconds_since(start));
   }
+  trace.finish();
   if (lead()) progress->finish();
   return result;
 }
@@ -281,6 +327,7 @@ void check_train(const TrainConfig& config) {
   share(config.beta1, "beta1");
   share(config.beta2, "beta2");
   share(config.momentum, "momentum");
+  LossScale scale(config.loss_scale);
 }
 
 std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& parameters, const TrainConfig& config) {

@@ -1,7 +1,7 @@
 """A loss that is not finite stops the run before the update, on all ranks, and says where."""
 import unittest
 
-from gpt_runs import GptTest, TRAINING, losses, needs_mpi, tensors
+from gpt_runs import GptTest, TRAINING, losses, metrics, needs_mpi, tensors
 
 DIVERGE = [*TRAINING, "--learning-rate", "1e38", "--clip", "0", "--warmup", "0", "--steps", "9"]
 
@@ -33,6 +33,13 @@ class NonFiniteLoss(GptTest):
     def test_on_four_ranks(self):
         ended = self.diverge("--grid", "2x1x2x1", "--save-every", "1", ranks=4)
         self.assertIn("newest checkpoint: run/step-000001", ended.err)
+
+    def test_fp16_may_skip_some_steps_in_a_row_but_not_all(self):
+        ended = self.gpt("train", "--data", self.text, "--out", "run", *TRAINING, "--steps", "9", "--dtype", "fp16", "--loss-scale", "1e30",
+                         "--most-skips", "3", seconds=10)
+        self.assert_refused(ended, "the gradient (every loss is finite) is not finite in step 4 after 3 skipped ones, at a loss scale of 1.25e+29",
+                            status=1)
+        self.assertEqual([line["skipped_steps"] for line in metrics(self.directory / "run")], [1, 2, 3])
 
     def test_over_tcp(self):
         self.diverge("--grid", "1x1x1x2", ranks=2, launcher="tcp")

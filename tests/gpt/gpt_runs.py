@@ -23,7 +23,7 @@ MARK = "AXONN_TEST_MARK"
 
 # Small enough that a step takes milliseconds; every size divides by 2.
 NETWORK = ["--layers", "2", "--hidden", "16", "--heads", "4", "--sequence", "16"]
-TRAINING = NETWORK + ["--batch", "8", "--warmup", "2", "--learning-rate", "0.01", "--validate-every", "0", "--save-every", "0"]
+TRAINING = NETWORK + ["--gemm", "mm", "--batch", "8", "--warmup", "2", "--learning-rate", "0.01", "--validate-every", "0", "--save-every", "0"]
 
 needs_mpi = unittest.skipUnless(HAS_MPI, "built without MPI (AXONN_WITH_MPI=OFF)")
 

@@ -8,6 +8,9 @@ from gpt_runs import GptTest, HAS_MPI, metrics
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
+OF_FP16 = {"loss_scale", "skipped_steps"}
+
+
 def documented_keys():
     rows = [line.split("|") for line in (ROOT / "docs" / "metrics.md").read_text().splitlines() if line.startswith("| `")]
     return {row[1].strip().strip("`") for row in rows}
@@ -37,15 +40,28 @@ class Outputs(GptTest):
         run = self.train("run", "--steps", "4", "--validate-every", "2")
         lines = metrics(run)
         self.assertEqual([line["step"] for line in lines], [1, 2, 3, 4])
-        alone = {key for key in documented_keys() if not key.startswith("communication.")}
+        alone = {key for key in documented_keys() - OF_FP16 if not key.startswith("communication.")}
         self.assertEqual(flat_keys(lines[-1]), alone)
         self.assertEqual(alone - flat_keys(lines[0]), {"validation_loss"})
 
     @unittest.skipUnless(HAS_MPI, "built without MPI")
     def test_metrics_of_a_grid_tell_its_communication(self):
         line = metrics(self.train("run", "--steps", "2", "--grid", "1x1x2x1", ranks=2))[-1]
-        self.assertEqual(flat_keys(line), documented_keys())
+        self.assertEqual(flat_keys(line), documented_keys() - OF_FP16)
         self.assertEqual(set(line["communication"]), {"all_reduce", "all_gather", "reduce_scatter", "data"})
+
+    def test_fp16_skips_steps_that_overflow_and_counts_them(self):
+        lines = metrics(self.train("run", "--dtype", "fp16", "--loss-scale", "1e9", "--steps", "20"))
+        self.assertLessEqual(OF_FP16, flat_keys(lines[-1]))
+        skipped = lines[-1]["skipped_steps"]
+        self.assertTrue(0 < skipped < 20, skipped)
+        self.assertEqual([line["skipped_steps"] for line in lines[:3]], [1, 2, 3])
+        self.assertEqual([line["loss_scale"] for line in lines], [1e9 / 2**line["skipped_steps"] for line in lines])
+        self.assertLess(lines[-1]["loss"], lines[0]["loss"])
+
+    def test_a_run_that_only_measures_leaves_its_metrics_alone(self):
+        run = self.train("run", "--steps", "2", "--no-save-last")
+        self.assertEqual([path.name for path in run.iterdir()], ["metrics.jsonl"])
 
     def test_progress_in_a_file_is_a_line_every_log_every_steps(self):
         ended = self.gpt("train", "--data", self.text, "--out", "run", "--layers", "1", "--hidden", "16", "--heads", "2", "--sequence", "16",

@@ -16,8 +16,8 @@ class Resume(GptTest):
         self.assertTrue(tensors(whole, steps))
         self.assertEqual(tensors(resumed, steps), tensors(whole, steps))
 
-    def stop_and_go_on(self, grid, **options):
-        common = ["--grid", grid, "--dropout", "0.1", "--micro-batch", "2", "--steps", STEPS]
+    def stop_and_go_on(self, grid, *arguments, **options):
+        common = ["--grid", grid, "--dropout", "0.1", "--micro-batch", "2", "--steps", STEPS, *arguments]
         whole = self.train("whole", *common, "--save-every", "5", **options)
         parts = self.train("parts", *common, "--save-every", "5", "--keep", "9", **options)
         ended = self.gpt("train", "--resume", parts / "step-000005", **options)
@@ -30,6 +30,10 @@ class Resume(GptTest):
     @needs_mpi
     def test_four_ranks_go_on_bit_for_bit(self):
         self.stop_and_go_on("2x1x2x1", ranks=4)
+
+    def test_a_run_in_fp16_goes_on_with_its_loss_scale(self):
+        self.stop_and_go_on("1x1x1x1", "--dtype", "fp16", "--loss-scale", "1e8")
+        self.assertLess(metrics(self.directory / "parts")[4]["loss_scale"], 1e8)
 
     def stop(self, out, how):
         """A run on four ranks that is ended on its way. Nothing in it depends on how many steps were asked for."""

@@ -1,4 +1,4 @@
-// bf16 weights and activations over fp32 master weights and optimizer state.
+// bf16 and fp16 weights and activations over fp32 master weights and optimizer state.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
@@ -18,6 +18,7 @@ struct Losses {
 };
 
 Losses train(const GridShape& grid, const ContextOptions& options, double dropout = 0) {
+  const double scale = options.dtype == at::kHalf ? 4096 : 1;  // fp16 loses gradients below 6e-8
   Context context(test_environment(), grid, options);
   Gpt model(context, {.layers = 2, .hidden = 32, .heads = 4, .sequence = 8, .vocabulary = 29, .dropout = dropout});
   const Parameters parameters = context.materialize(model, 7);
@@ -31,9 +32,9 @@ Losses train(const GridShape& grid, const ContextOptions& options, double dropou
     context.set_samples({.seed = 3, .first = first});
     const at::Tensor ids = (at::arange(first, first + plan.micro_batch).unsqueeze(1) * 5 + at::arange(9)).remainder(29);
     const at::Tensor loss = mean(model.loss_sum(ids.narrow(1, 0, 8).contiguous(), ids.narrow(1, 1, 8).contiguous()), batch * 8, context);
-    loss.backward();
+    (loss * scale).backward();
     work.finish();
-    optimizer.step({.max_norm = 1});
+    optimizer.step({.max_norm = 1, .gradient_scale = scale});
     run.losses.push_back(loss.item<double>());
     EXPECT_TRUE(at::equal(parameters.arena().weights(), parameters.arena().master().to(options.dtype)));
   }
@@ -47,18 +48,20 @@ TEST(MixedPrecision, FollowsTheLossesOfFp32OnEveryGrid) {
     const Losses fp32 = train({.data = test_environment().ranks()}, {.dtype = at::kFloat}, dropout);
     EXPECT_LT(fp32.losses.back(), 0.5 * fp32.losses.front());
     for (const GridShape& grid : grids())
-      for (const auto sums : {at::kFloat, at::kBFloat16}) {
-        const Losses bf16 = train(grid, {.dtype = at::kBFloat16, .gradient_dtype = sums}, dropout);
-        EXPECT_EQ(bf16.types.gradients, sums);
-        for (size_t i = 0; i < bf16.losses.size(); ++i)
-          EXPECT_NEAR(bf16.losses[i], fp32.losses[i], 0.03 * fp32.losses[0]) << "step " << i << " on " << grid.to_string();
+      for (const auto& [dtype, sums] : {std::pair(at::kBFloat16, at::kFloat), {at::kBFloat16, at::kBFloat16}, {at::kHalf, at::kFloat}}) {
+        const Losses narrow = train(grid, {.dtype = dtype, .gradient_dtype = sums}, dropout);
+        EXPECT_EQ(narrow.types.gradients, sums);
+        for (size_t i = 0; i < narrow.losses.size(); ++i)
+          EXPECT_NEAR(narrow.losses[i], fp32.losses[i], 0.03 * fp32.losses[0])
+              << "step " << i << " on " << grid.to_string() << " in " << c10::toString(dtype);
       }
   }
 }
 
 TEST(MixedPrecision, RefusesSumsThatTheWeightsDoNotHave) {
   EXPECT_THROW(Context::plan({}, {.dtype = at::kFloat, .gradient_dtype = at::kBFloat16}), UserError);
-  EXPECT_THROW(Context::plan({}, {.dtype = at::kHalf}), UserError);
+  EXPECT_THROW(Context::plan({}, {.dtype = at::kHalf, .gradient_dtype = at::kBFloat16}), UserError);
+  EXPECT_THROW(Context::plan({}, {.dtype = at::kInt}), UserError);
   EXPECT_EQ(Context::plan({}, {.dtype = at::kBFloat16}).arena_types().gradients, at::kFloat);
 }
 

@@ -66,6 +66,7 @@ struct Case {
   bool checkpointed = false;
   int64_t micro_batches = 1;
   bool tied = false;
+  int64_t split = 1;
 
   std::string to_string() const {
     return grid.to_string() + " " + c10::toString(dtype) + (checkpointed ? ", checkpointed" : "") + (tied ? ", tied, " : ", ") +
@@ -81,7 +82,8 @@ Outcome train_gpt(const Case& c, const OverlapPolicy& policy) {
                             .vocabulary = 21,
                             .tied_head = c.tied,
                             .dropout = 0.1,
-                            .checkpoint_every = c.checkpointed ? 1 : 0};
+                            .checkpoint_every = c.checkpointed ? 1 : 0,
+                            .split_forward = c.split};
   Context context(test_environment(), c.grid, {.dtype = c.dtype, .overlap = policy});
   Gpt model(context, config);
   const Parameters parameters = context.materialize(model, 7);
@@ -123,6 +125,19 @@ TEST(ActivationCheckpointing, GivesTheBitsOfThePlainNetwork) {
     for (const int64_t micro_batches : {1, 3}) {
       const Case plain = {grid, at::kDouble, false, micro_batches, true}, checkpointed = {grid, at::kDouble, true, micro_batches, true};
       expect_same_bits(train_gpt(checkpointed, OverlapPolicy::all()), train_gpt(plain, OverlapPolicy::all()), checkpointed.to_string());
+    }
+}
+
+// Another order of additions in products over rows, so not the same bits.
+TEST(SplitForward, GivesTheNumbersOfTheWholeRows) {
+  for (const GridShape& grid : grids())
+    for (const bool checkpointed : {false, true}) {
+      const Outcome whole = train_gpt({grid, at::kDouble, checkpointed, 1, true}, OverlapPolicy::all());
+      for (const int64_t parts : {2, 5}) {
+        const Outcome split = train_gpt({grid, at::kDouble, checkpointed, 1, true, parts}, OverlapPolicy::all());
+        EXPECT_LE((split.losses - whole.losses).abs().max().item<double>(), 1e-12 * whole.losses.abs().max().item<double>())
+            << grid.to_string() << " in " << parts << " parts";
+      }
     }
 }
 

@@ -171,7 +171,8 @@ TEST(Checkpoint, TheStateReadsBack) {
                               .data_fingerprint = 0xFEDCBA9876543210u,
                               .configuration = R"({"model":{"rate":0.30000000000000004}})",
                               .tokenizer = R"({"kind":"bytes"})",
-                              .choices = R"({"gemm":"mkl"})"};
+                              .loss_scale = LossScale::State{.value = 0.5, .good = 3, .skipped = 4, .in_a_row = 1},
+                              .choices = {{"gemm", "onednn"}}};
   save(scratch.path(), {.x = 2}, state);
   const CheckpointReader reader(scratch / "step-000007");
   EXPECT_EQ(reader.directory(), scratch / "step-000007");
@@ -183,6 +184,7 @@ TEST(Checkpoint, TheStateReadsBack) {
   EXPECT_EQ(reader.state().configuration, state.configuration);
   EXPECT_EQ(reader.state().tokenizer, state.tokenizer);
   EXPECT_EQ(reader.state().choices, state.choices);
+  EXPECT_EQ(reader.state().loss_scale, state.loss_scale);
   ASSERT_EQ(reader.tensors().size(), tensors().size());
   for (size_t i = 0; i < tensors().size(); ++i) {
     EXPECT_EQ(reader.tensors()[i].name, tensors()[i].name);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -17,6 +18,7 @@ enum class ReduceOp : uint8_t { sum, max, min };
 
 // A group has one ordered queue a priority; what is on a higher one goes first (a product waits for `high`, the optimizer alone for `low`).
 enum class Priority : uint8_t { high, normal, low };
+inline constexpr std::array<std::string_view, 3> kPriorityNames = {"high", "normal", "low"};
 
 struct CollectiveOptions {
   Priority priority = Priority::normal;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "axonn/comm/communicator.hpp"
 #include "axonn/comm/request.hpp"
 #include "axonn/grid/grid.hpp"
 
@@ -15,6 +16,11 @@ namespace axonn {
 // Why bytes move in a step.
 enum class Traffic : uint8_t { all_reduce, all_gather, reduce_scatter, data };
 inline constexpr std::array<std::string_view, 4> kTrafficNames = {"all_reduce", "all_gather", "reduce_scatter", "data"};
+// What a product waits for passes what only the optimizer waits for.
+constexpr Priority queue_of(Traffic kind) {
+  if (kind == Traffic::data) return Priority::low;
+  return kind == Traffic::reduce_scatter ? Priority::normal : Priority::high;
+}
 
 // One collective of a step as this rank saw it. Times are the steady clock's.
 struct FlightRecord {

@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "axonn/layers/gemm.hpp"
 #include "axonn/layers/parameter.hpp"
 
 namespace torch::nn {
@@ -16,12 +17,13 @@ class Module;
 namespace axonn {
 
 struct ContextOptions {
-  at::ScalarType dtype = at::kFloat;                  // of weights, activations and their messages: fp64, fp32 or bf16
-  std::optional<at::ScalarType> gradient_dtype = {};  // in which weight gradients are summed: fp32 or bf16 with bf16, else as dtype
+  at::ScalarType dtype = at::kFloat;                  // of weights, activations and their messages: fp64, fp32, bf16 or fp16
+  std::optional<at::ScalarType> gradient_dtype = {};  // in which weight gradients are summed: also fp32 with bf16 and fp16 (then the default)
   c10::Device device = c10::kCPU;                     // c10::kCUDA without a number: this rank's, by its place on the node
   AxisOrder order = kDefaultOrder;
   Placement placement = {};
   OverlapPolicy overlap = {};       // what communication runs beside computation; the numbers are the same
+  GemmChoice gemm = {};             // choose_gemm() measures the best one
   std::vector<int> job_ranks = {};  // the ranks of the job that the grid spans; empty: all of them, and their number must be the grid's
 };
 
@@ -53,7 +55,7 @@ class Context {
   int rank() const;  // in the grid
   const Coordinate& at() const;
   const ContextOptions& options() const;
-  ArenaTypes arena_types() const;  // with bf16, master weights and optimizer state are fp32
+  ArenaTypes arena_types() const;  // with bf16 and fp16, master weights and optimizer state are fp32
   bool planned() const;            // made by plan()
 
   Communicators& communicators();
@@ -82,6 +84,19 @@ class Context {
   struct Impl;
   explicit Context(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
+};
+
+// Other samples while it lives: those of an earlier forward, or of some of the rows.
+class WithSamples {
+ public:
+  WithSamples(Context& context, Context::Samples samples) : context_(context), present_(context.samples()) { context.set_samples(samples); }
+  ~WithSamples() { context_.set_samples(present_); }
+  WithSamples(const WithSamples&) = delete;
+  WithSamples& operator=(const WithSamples&) = delete;
+
+ private:
+  Context& context_;
+  Context::Samples present_;
 };
 
 }  // namespace axonn

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <utility>
 
 #include <torch/nn/pimpl.h>
 
@@ -21,6 +23,21 @@ struct LinearOptions {
   Initial weight_initial = Initial::normal(0.02);
 };
 
+// An output that a collective still works on. Wait before anything reads it, once, and before backward.
+class ValueToCome {
+ public:
+  ValueToCome() = default;
+  ValueToCome(Value value, std::function<void()> finish) : value_(std::move(value)), finish_(std::move(finish)) {}
+  Value wait() {
+    finish_();
+    return std::move(value_);
+  }
+
+ private:
+  Value value_;
+  std::function<void()> finish_;
+};
+
 // y = x W^T + b under Agarwal's 3D product (AxoNN, section III, Algorithm 1). With the roles in = Y, out = X (X and Y swapped when
 // transposed):
 //
@@ -39,6 +56,8 @@ class LinearImpl : public ShardedModule {
 
   at::Tensor forward(const at::Tensor& input);  // laid out as options.input says; the result as options.output says
   Value forward(const Value& input);            // UserError unless in input_layout()
+  // The same in two steps: the product is done, its sum over the in axis is under way until ValueToCome::wait().
+  ValueToCome launch(const Value& input);
 
   Axis in_axis() const { return options_.transposed ? Axis::x : Axis::y; }
   Axis out_axis() const { return options_.transposed ? Axis::y : Axis::x; }

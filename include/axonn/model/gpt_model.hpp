@@ -11,13 +11,14 @@ namespace axonn {
 // One pre-norm block on the residual stream (batch, sequence, hidden/y).
 class GptBlock : public torch::nn::Module {
  public:
-  GptBlock(Context& context, const GptPlan& plan, double dropout, const std::string& name);
+  GptBlock(Context& context, const GptPlan& plan, const GptConfig& config, const std::string& name);
   Value forward(const Value& stream);
 
  private:
   Context& context_;
   AttentionOptions attention_;
   double dropout_;
+  int64_t split_;
   std::string name_;
   LayerNorm norm_1_, norm_2_;
   Linear qkv_, attention_out_, mlp_up_, mlp_down_;

@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +13,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "axonn/grid/shard_spec.hpp"
+#include "axonn/train/loss_scale.hpp"
 
 // Checkpoints, format 1 (docs/checkpoint.md): a directory `step-000500` with a manifest and one safetensors file for every rank that owns
 // something. They hold global tensors in pieces, so what one grid wrote any grid reads.
@@ -33,7 +36,8 @@ struct CheckpointState {
   uint64_t data_fingerprint = 0;      // TextData::fingerprint()
   std::string configuration = "{}";   // OptionTable::to_json()
   std::string tokenizer = "null";     // Tokenizer::to_json()
-  std::string choices = "{}";         // what was chosen by measurement and must be chosen again (which GEMM)
+  std::optional<LossScale::State> loss_scale;  // of a run with fp16
+  std::map<std::string, std::string> choices;  // what was chosen by measurement and must be chosen again ("gemm")
 };
 
 // Writes checkpoints of one run, on all ranks of the grid together. Padding is stripped, replicated tensors are written once (by coordinate

@@ -15,6 +15,7 @@ class GptTask : public TrainTask {
 
   int64_t tokens_per_sample() const override { return model_.config().sequence; }
   double flops_per_sample() const override;
+  double paper_flops_per_sample() const override;  // Narayanan et al.'s formula, AxoNN section VI-C
   at::Tensor loss_sum(int64_t first, int64_t count) override;
   std::optional<double> validate() override;
 

@@ -28,9 +28,12 @@ struct StepMetrics {
   double loss = 0;                           // nats a token, mean over the global batch before the update
   std::optional<double> validation_loss;     // nats a token, after the update
   std::optional<double> gradient_norm;       // L2 over all parameters, before clipping
+  std::optional<double> loss_scale;          // of the next step, with fp16
+  std::optional<int64_t> skipped_steps;      // since the run began, with fp16
   double learning_rate = 0;                  // of this step's update
   double tokens_per_second = 0;              // over the whole grid
   double model_flops_per_second = 0;         // FLOPs of the model (no recomputation) over the whole grid
+  double paper_flops_per_second = 0;         // with a recomputation of every layer, as papers count them
   std::optional<double> utilisation;         // model FLOP/s over ranks * best matrix product measured at start, 0 to 1
   std::optional<int64_t> peak_memory_bytes;  // the greatest over the ranks
   StepSeconds seconds;

@@ -13,6 +13,7 @@ namespace axonn {
 struct UpdateOptions {
   double max_norm = 0;        // gradients longer than this are shortened to it; 0: never
   double learning_rate = -1;  // of this step; negative: the optimizer's own
+  double gradient_scale = 1;  // the gradients are those of so many times the loss
   bool poisoned = false;      // one rank's true (its loss is not finite) stops the update on all of its x, y and z
 };
 
@@ -21,8 +22,8 @@ struct UpdateReport {
   bool applied = false;      // false: the norm is not finite or a rank was poisoned, nothing was changed
 };
 
-// Updates the master weights of `parameters`, and with them the weight shards, from their reduced gradients; flat buffers, each element on the ranks that store it. step() is
-// called by every rank of the grid after Step::finish(), else UserError.
+// Updates the master weights of `parameters`, and with them the weight shards, from their reduced gradients; flat buffers, each element on
+// the ranks that store it. step() is called by every rank of the grid after Step::finish(), else UserError.
 class Optimizer {
  public:
   Optimizer(Context& context, const Parameters& parameters, double learning_rate);

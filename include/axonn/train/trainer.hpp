@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,8 +9,10 @@
 #include "axonn/layers/context.hpp"
 #include "axonn/perfmodel/memory.hpp"
 #include "axonn/train/checkpoint.hpp"
+#include "axonn/train/loss_scale.hpp"
 #include "axonn/train/optimizer.hpp"
 #include "axonn/train/task.hpp"
+#include "axonn/train/trace.hpp"
 
 namespace axonn {
 
@@ -31,10 +34,13 @@ struct TrainConfig {
   double minutes = 0;            // stop after that time with a checkpoint; 0: no limit
   int64_t validate_every = 250;  // steps; 0: at the end alone
   int64_t save_every = 500;      // steps; 0: at the end alone
+  bool save_last = true;         // a checkpoint at the end
   int64_t keep = 2;              // newest checkpoints kept
   int64_t check_replicas = 0;    // every so many steps all replicas are compared; 0: never
   int64_t log_every = 10;        // steps
   std::string out = "runs/gpt";
+  TraceOptions trace;
+  LossScaleOptions loss_scale;  // with fp16
 
   // The micro-batch that `micro_batch` = 0 stands for on this grid: no accumulation.
   int64_t rows(const GridShape& shape) const;
@@ -61,10 +67,13 @@ struct RunIdentity {
   std::string configuration;  // JSON object
   std::string tokenizer;      // JSON object
   uint64_t fingerprint = 0;   // of the data
+  std::map<std::string, std::string> choices = {};  // see CheckpointState
+  std::optional<LossScale::State> loss_scale = {};  // where the resumed run stood
 };
 
 // The training loop that every program shares: steps, clipping, schedule, validation, metrics, progress, checkpoints, replica checks. Every
-// rank of the grid calls it. A loss that is not finite anywhere on the grid is a UserError that says where, before anything is updated.
+// rank of the grid calls it. A loss that is not finite anywhere on the grid is a UserError that says where, before anything is updated;
+// with fp16 the step is skipped and the loss scale halved, until too many in a row were.
 // `stop` is asked after every step on every rank (Ctrl-C): one true ends the run with a checkpoint.
 TrainResult train(Environment& environment, Context& context, const Parameters& parameters, Optimizer& optimizer, TrainTask& task,
                   const TrainConfig& config, const RunIdentity& identity, int64_t first_step, const std::function<bool()>& stop);

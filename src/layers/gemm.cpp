@@ -1,0 +1,131 @@
+#include "axonn/layers/gemm.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/List.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+
+#include "axonn/core/error.hpp"
+
+namespace axonn {
+namespace {
+
+constexpr std::array<std::string_view, 2> kKernelNames = {"mm", "onednn"};
+
+// Multiplications that end the small and the medium products.
+constexpr int64_t kSmall = int64_t{1} << 23, kMedium = int64_t{1} << 28;
+
+// oneDNN's product has no function of its own in LibTorch's C++ interface.
+using OneDnn = at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, std::string_view,
+                          c10::List<std::optional<at::Scalar>>, std::optional<std::string_view>);
+
+const std::optional<c10::TypedOperatorHandle<OneDnn>>& onednn() {
+  static const auto handle = []() -> std::optional<c10::TypedOperatorHandle<OneDnn>> {
+    const auto found = c10::Dispatcher::singleton().findSchema({"mkldnn::_linear_pointwise", ""});
+    if (!found) return {};
+    return found->typed<OneDnn>();
+  }();
+  return handle;
+}
+
+// Seconds of the fastest of a few runs.
+double fastest(const auto& work) {
+  using Clock = std::chrono::steady_clock;
+  double best = 1e9, spent = 0;
+  work();
+  for (int i = 0; i < 3 || (spent < 0.02 && i < 50); ++i) {
+    const auto start = Clock::now();
+    work();
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    best = std::min(best, seconds);
+    spent += seconds;
+  }
+  return best;
+}
+
+// m rows of an input of k features to n features.
+double seconds_of(GemmKernel kernel, GemmUse use, int64_t m, int64_t n, int64_t k, at::ScalarType dtype) {
+  const at::Tensor x = at::ones({m, k}, dtype), w = at::ones({n, k}, dtype), g = at::ones({m, n}, dtype);
+  switch (use) {
+    case GemmUse::output: return fastest([&] { gemm(kernel, x, w); });
+    case GemmUse::grad_input: return fastest([&] { gemm(kernel, g, w.t()); });
+    default: break;
+  }
+  const at::Tensor block = at::empty({n, k}, at::kFloat);
+  return fastest([&] { gemm_into(kernel, block, g.t(), x.t(), /*add=*/false); });
+}
+
+}  // namespace
+
+at::Tensor gemm(GemmKernel kernel, const at::Tensor& a, const at::Tensor& b, const std::optional<at::Tensor>& bias) {
+  if (kernel == GemmKernel::onednn) return onednn()->call(a, b, bias, "none", c10::List<std::optional<at::Scalar>>(), {});
+  return bias ? at::addmm(*bias, a, b.t()) : at::mm(a, b.t());
+}
+
+void gemm_into(GemmKernel kernel, const at::Tensor& block, const at::Tensor& a, const at::Tensor& b, bool add) {
+  at::Tensor out = block;
+  if (kernel == GemmKernel::mm && block.scalar_type() == a.scalar_type()) {
+    at::addmm_out(out, block, a, b.t(), add ? 1 : 0);
+    return;
+  }
+  const at::Tensor product = gemm(kernel, a, b);
+  add ? out.add_(product) : out.copy_(product);
+}
+
+bool gemm_available(GemmKernel kernel, at::ScalarType dtype, c10::Device device) {
+  return kernel == GemmKernel::mm || (device.is_cpu() && (dtype == at::kFloat || dtype == at::kBFloat16) && onednn().has_value());
+}
+
+size_t GemmChoice::place(GemmUse use, int64_t m, int64_t n, int64_t k) {
+  const int64_t multiplications = m * n * k;
+  return static_cast<size_t>(use) * 3 + (multiplications < kSmall ? 0 : multiplications < kMedium ? 1 : 2);
+}
+
+GemmChoice::GemmChoice(std::string_view text) {
+  std::vector<GemmKernel> given;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const auto name = std::ranges::find(kKernelNames, text.substr(begin, end - begin));
+    AXONN_CHECK(name != kKernelNames.end(), "layers.gemm", "'", text, "' is no choice of matrix products");
+    given.push_back(static_cast<GemmKernel>(name - kKernelNames.begin()));
+    begin = end + 1;
+  }
+  AXONN_CHECK(given.size() == 1 || given.size() == kernels_.size(), "layers.gemm", "'", text, "' is no choice of matrix products");
+  for (size_t i = 0; i < kernels_.size(); ++i) kernels_[i] = given[given.size() == 1 ? 0 : i];
+}
+
+std::string GemmChoice::to_string() const {
+  const bool same = std::ranges::all_of(kernels_, [&](GemmKernel kernel) { return kernel == kernels_[0]; });
+  std::string text;
+  for (size_t i = 0; i < (same ? 1 : kernels_.size()); ++i)
+    text += std::string(i == 0 ? "" : ",") + std::string(kKernelNames[static_cast<size_t>(kernels_[i])]);
+  return text;
+}
+
+GemmChoice choose_gemm(Communicator& everyone, at::ScalarType dtype, c10::Device device) {
+  GemmChoice choice;
+  if (!gemm_available(GemmKernel::onednn, dtype, device)) return choice;
+  const at::NoGradGuard no_grad;
+  constexpr double kWorthIt = 0.97;  // mm keeps what is about equal
+  const std::array<std::array<int64_t, 3>, 3> sizes = {{{128, 256, 64}, {1024, 256, 256}, {1024, 768, 768}}};
+  const at::Tensor chosen = at::empty({9}, at::kLong);
+  int64_t* out = chosen.mutable_data_ptr<int64_t>();
+  for (const auto use : {GemmUse::output, GemmUse::grad_input, GemmUse::grad_weight})
+    for (const auto& [m, n, k] : sizes)
+      *out++ = seconds_of(GemmKernel::onednn, use, m, n, k, dtype) < kWorthIt * seconds_of(GemmKernel::mm, use, m, n, k, dtype) ? 1 : 0;
+  everyone.broadcast(chosen, 0).wait();
+  const int64_t* in = chosen.const_data_ptr<int64_t>();
+  for (const auto use : {GemmUse::output, GemmUse::grad_input, GemmUse::grad_weight})
+    for (const auto& [m, n, k] : sizes) choice.set(use, m, n, k, static_cast<GemmKernel>(*in++));
+  return choice;
+}
+
+}  // namespace axonn
