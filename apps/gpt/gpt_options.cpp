@@ -6,6 +6,7 @@
 
 #include <axonn/core/error.hpp>
 #include <axonn/core/text.hpp>
+#include <axonn/layers/attention.hpp>
 #include <axonn/perfmodel/gpt_presets.hpp>
 #include <axonn/train/schedule.hpp>
 #include <axonn/train/verification.hpp>
@@ -171,6 +172,7 @@ axonn::MemoryPrediction GptOptions::predict() const {
                                 .state_bytes = static_cast<int64_t>(c10::elementSize(types.master)),
                                 .optimizer = train.optimizer,
                                 .dropout = model.dropout > 0,
+                                .attention_block = axonn::attention_block(model.sequence, context().device),
                                 .checkpoint_every = model.checkpoint_every,
                                 .gathered_blocks = 1 + (overlapped.all_gather ? overlapped.prefetch : 0),
                                 .scattered_blocks = 1 + (overlapped.reduce_scatter ? overlapped.outstanding : 0),

@@ -1,5 +1,6 @@
 #include "axonn/layers/attention.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -11,6 +12,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/layers/dropout.hpp"
+#include "layers/causal_attention.hpp"
 
 namespace axonn {
 namespace {
@@ -31,6 +33,11 @@ Tensor attention_with_dropout(Context& context, const Tensor& q, const Tensor& k
 
 }  // namespace
 
+int64_t attention_block(int64_t sequence, c10::Device device) {
+  constexpr int64_t kLongest = 1024, kBlock = 128;
+  return device.is_cpu() && sequence <= kLongest ? std::min(sequence, kBlock) : 0;
+}
+
 Value attention(Context& context, const Value& qkv, const AttentionOptions& options) {
   const int64_t features = qkv.features / 3;
   check_layout(qkv, 3 * features, Layout::over(options.axis, {features, features, features}), "layers.attention");
@@ -42,11 +49,16 @@ Value attention(Context& context, const Value& qkv, const AttentionOptions& opti
   const Tensor& tensor = qkv.tensor;
   AXONN_CHECK(tensor.dim() == 3, "layers.attention", "needs (batch, sequence, features), got sizes ", tensor.sizes());
   const int64_t batch = tensor.size(0), sequence = tensor.size(1), heads = options.heads / size;
-  const auto parts = tensor.view({batch, sequence, 3, heads, features / options.heads}).unbind(2);
+  const Tensor by_head = tensor.view({batch, sequence, 3, heads, features / options.heads});
+  const Layout over_axis = Layout::over(options.axis);
+  const int64_t block = attention_block(sequence, tensor.device());
+  if (options.causal && options.dropout == 0 && block > 0 && by_head.numel() > 0)
+    return {record(causal_attention(block), by_head), features, over_axis};
+  const auto parts = by_head.unbind(2);
   const Tensor q = parts[0].transpose(1, 2), k = parts[1].transpose(1, 2), v = parts[2].transpose(1, 2);  // (batch, heads, sequence, head)
   const Tensor mixed = options.dropout > 0 ? attention_with_dropout(context, q, k, v, options)
                                            : at::scaled_dot_product_attention(q, k, v, {}, 0.0, options.causal);
-  return {mixed.transpose(1, 2).reshape({batch, sequence, features / size}), features, Layout::over(options.axis)};
+  return {mixed.transpose(1, 2).reshape({batch, sequence, features / size}), features, over_axis};
 }
 
 }  // namespace axonn

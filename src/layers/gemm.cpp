@@ -55,9 +55,12 @@ double fastest(const auto& work) {
 double seconds_of(GemmKernel kernel, GemmUse use, int64_t m, int64_t n, int64_t k, at::ScalarType dtype) {
   const at::Tensor x = at::ones({m, k}, dtype), w = at::ones({n, k}, dtype), g = at::ones({m, n}, dtype);
   switch (use) {
-    case GemmUse::output: return fastest([&] { gemm(kernel, x, w); });
-    case GemmUse::grad_input: return fastest([&] { gemm(kernel, g, w.t()); });
-    default: break;
+    case GemmUse::output:
+      return fastest([&] { gemm(kernel, x, w); });
+    case GemmUse::grad_input:
+      return fastest([&] { gemm(kernel, g, w.t()); });
+    default:
+      break;
   }
   const at::Tensor block = at::empty({n, k}, at::kFloat);
   return fastest([&] { gemm_into(kernel, block, g.t(), x.t(), /*add=*/false); });

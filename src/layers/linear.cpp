@@ -46,12 +46,11 @@ class LinearOperation : public Operation {
     Pending grad_input{Tensor()};
     if (input_needed) {
       auto weight = weight_.gathered();
-      grad_input = context_.scheduler().all_reduce(gemm(kernel(GemmUse::grad_input, rows, *weight), grad, weight->t()), out_axis_,
-                                                   weight_.name());
+      grad_input =
+          context_.scheduler().all_reduce(gemm(kernel(GemmUse::grad_input, rows, *weight), grad, weight->t()), out_axis_, weight_.name());
     }
-    weight_.reduce([&](const Tensor& block, bool add) {
-      gemm_into(kernel(GemmUse::grad_weight, rows, block), block, grad.t(), rows.t(), add);
-    });
+    weight_.reduce(
+        [&](const Tensor& block, bool add) { gemm_into(kernel(GemmUse::grad_weight, rows, block), block, grad.t(), rows.t(), add); });
     if (bias_) bias_->reduce([&](const Tensor& block, bool add) { put_sum(block, grad, add); });
     return input_needed ? grad_input.wait().view(input.sizes()) : Tensor();
   }

@@ -44,7 +44,10 @@ int64_t activation_elements(const TransformerShape& shape, const GridShape& grid
   const int64_t over_y = ceil_divide(shape.hidden, grid.y), over_x = ceil_divide(shape.hidden, grid.x);
   const int64_t heads = ceil_divide(shape.heads, grid.x);
   int64_t block = 4 * over_y + 12 * over_x + 4;
-  block += dropout ? 2 * over_y + 3 * shape.sequence * heads : heads;
+  if (dropout)
+    block += 2 * over_y + 3 * shape.sequence * heads;
+  else
+    block += options.attention_block > 0 ? (shape.sequence + options.attention_block) / 2 * heads : heads;
   const int64_t checkpointed = options.checkpoint_every > 0 ? ceil_divide(shape.layers, options.checkpoint_every) : 0;
   const int64_t whole = shape.layers - checkpointed + (checkpointed > 0 ? 1 : 0);
   return rows * (whole * block + checkpointed * over_y + 2 * over_y + 2 + (dropout ? over_y : 0));

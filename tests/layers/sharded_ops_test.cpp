@@ -88,24 +88,34 @@ TEST(LayerNormOnEveryGrid, EqualsSerialAlsoFarFromZero) {
 }
 
 TEST(AttentionOnEveryGrid, EqualsSerial) {
-  for (const GridShape& grid : every_grid()) {
-    Context context = context_on(grid);
-    const int64_t heads = 24, features = 48;
-    if (heads % grid.x != 0) continue;
-    const at::Tensor qkv = whole_tensor(1, {16, 5, 3 * features}).requires_grad_(), grad = whole_tensor(2, {16, 5, features});
-    const auto parts = qkv.view({16, 5, 3, heads, features / heads}).unbind(2);
-    const at::Tensor output =
-        at::scaled_dot_product_attention(parts[0].transpose(1, 2), parts[1].transpose(1, 2), parts[2].transpose(1, 2), {}, 0.0, true)
-            .transpose(1, 2)
-            .reshape({16, 5, features});
-    output.backward(grad);
-    Value mine = my_value(context, qkv.detach(), Layout::over(Axis::x, {features, features, features}));
-    mine.tensor.requires_grad_();
-    const Value result = attention(context, mine, {.heads = heads});
-    result.tensor.backward(my_value(context, grad, result.layout).tensor);
-    expect_near(result.tensor.detach(), my_value(context, output.detach(), result.layout).tensor, "attention on " + grid.to_string());
-    expect_near(mine.tensor.grad(), my_value(context, qkv.grad(), mine.layout).tensor, "attention gradient on " + grid.to_string());
-  }
+  for (const GridShape& grid : every_grid())
+    for (const int64_t sequence : {5, 150}) {  // within a block of queries, and beyond
+      Context context = context_on(grid);
+      const int64_t heads = 24, features = 48;
+      if (heads % grid.x != 0) continue;
+      const std::string what = " of " + std::to_string(sequence) + " tokens on " + grid.to_string();
+      const at::Tensor qkv = whole_tensor(1, {16, sequence, 3 * features}).requires_grad_(),
+                       grad = whole_tensor(2, {16, sequence, features});
+      const auto parts = qkv.view({16, sequence, 3, heads, features / heads}).unbind(2);
+      const at::Tensor output =
+          at::scaled_dot_product_attention(parts[0].transpose(1, 2), parts[1].transpose(1, 2), parts[2].transpose(1, 2), {}, 0.0, true)
+              .transpose(1, 2)
+              .reshape({16, sequence, features});
+      output.backward(grad);
+      Value mine = my_value(context, qkv.detach(), Layout::over(Axis::x, {features, features, features}));
+      mine.tensor.requires_grad_();
+      const Value result = attention(context, mine, {.heads = heads});
+      result.tensor.backward(my_value(context, grad, result.layout).tensor);
+      expect_near(result.tensor.detach(), my_value(context, output.detach(), result.layout).tensor, "attention" + what);
+      expect_near(mine.tensor.grad(), my_value(context, qkv.grad(), mine.layout).tensor, "attention gradient" + what);
+    }
+}
+
+TEST(Attention, OfLongSequencesAndOnGpusIsLeftToTheFusedKernel) {
+  EXPECT_EQ(attention_block(100, c10::kCPU), 100);
+  EXPECT_EQ(attention_block(1024, c10::kCPU), 128);
+  EXPECT_EQ(attention_block(1025, c10::kCPU), 0);
+  EXPECT_EQ(attention_block(100, c10::kCUDA), 0);
 }
 
 TEST(CrossEntropyOnEveryGrid, EqualsSerialWithPaddingAndIgnoredRows) {

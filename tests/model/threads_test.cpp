@@ -20,7 +20,9 @@ constexpr int kSteps = 3;
 
 std::vector<double> losses_of(Environment& environment, const GridShape& grid, const OverlapPolicy& policy) {
   Context context(environment, grid, {.dtype = at::kDouble, .overlap = policy});
-  Gpt model(context, {.layers = 2, .hidden = 16, .heads = 2, .sequence = 4, .vocabulary = 21, .tied_head = true, .dropout = 0.1, .checkpoint_every = 2});
+  Gpt model(
+      context,
+      {.layers = 2, .hidden = 16, .heads = 2, .sequence = 4, .vocabulary = 21, .tied_head = true, .dropout = 0.1, .checkpoint_every = 2});
   const Parameters parameters = context.materialize(model, 7);
   AdamW optimizer(context, parameters, {.learning_rate = 1e-2});
   const BatchPlan plan = plan_batch(16, 8 / (int64_t{grid.z} * grid.data), grid, context.at());

@@ -19,6 +19,7 @@ struct MemoryOptions {
   int64_t state_bytes = 0;     // of an element of master weights and optimizer state; 0: element_bytes, and no master weights
   OptimizerKind optimizer = OptimizerKind::adamw;
   bool dropout = false;          // attention dropout keeps its probabilities: there is no fused kernel for it
+  int64_t attention_block = 0;   // without dropout: attention in blocks of so many queries keeps its probabilities; 0: the fused kernel
   int64_t checkpoint_every = 0;  // activation checkpointing of every n-th block; 0: of none
   int64_t gathered_blocks = 1;   // weights gathered over Z at a time: the one in use and those gathered ahead
   int64_t scattered_blocks = 1;  // gradients on their way to the reduce-scatter at a time, the one that is being made among them
@@ -45,7 +46,8 @@ struct MemoryPrediction {
   //   4 m h/Y     inputs and outputs of both norms (the sums of the residual stream are inputs of norms)
   //   4 m h/X     q, k, v, and attention's output, which the projection keeps too
   //   8 m h/X     the mlp's 4 h hidden features before and after the GELU
-  //   m heads/X   the logarithms of the sums of attention's exponentials (without dropout)
+  //   m heads/X   the logarithms of the sums of attention's exponentials (fused kernel), or
+  //   m (s + attention_block)/2 heads/X   its probabilities up to the end of each query's block
   //   4 m         mean and deviation of both norms
   //   2 m h/Y + 3 m s heads/X   with dropout: the masks of both branches; probabilities before and after their mask, and the mask
   // Of a checkpointed block only the input, m h/Y, and the whole list of one of them while it is run again. The last norm: 2 m h/Y and 2 m.
