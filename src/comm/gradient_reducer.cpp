@@ -11,6 +11,9 @@
 namespace axonn {
 namespace {
 
+// Networks too small for several full buckets are cut all the same, but not into messages that cost more to start than to send.
+constexpr int64_t kBuckets = 8, kSmallBucket = int64_t{1} << 16;  // elements
+
 bool divided(const ArenaSlot& slot) { return slot.counts.size() > 1; }
 
 // What a parameter whose gradient is wrong in number did, for the error.
@@ -45,7 +48,7 @@ void GradientReducer::cut(Range section, bool over_z, AxisSet axes) {
   const auto slot_at = [&](int index) -> const ArenaSlot& { return arena_.slots()[static_cast<size_t>(index)]; };
   std::erase_if(order, [&](int index) { return slot_at(index).spec.over_z != over_z; });
   std::ranges::sort(order, {}, [&](int index) { return slot_at(index).offset; });
-  const int64_t full = policy_.bucket_bytes / arena_.gradients().element_size();
+  const int64_t full = std::min(policy_.bucket_bytes / arena_.gradients().element_size(), std::max(kSmallBucket, section.size() / kBuckets));
   bool open = false;
   for (const int index : order) {
     const ArenaSlot& slot = slot_at(index);
