@@ -34,8 +34,9 @@ Tensor attention_with_dropout(Context& context, const Tensor& q, const Tensor& k
 }  // namespace
 
 int64_t attention_block(int64_t sequence, c10::Device device) {
-  constexpr int64_t kLongest = 1024, kBlock = 128;
-  return device.is_cpu() && sequence <= kLongest ? std::min(sequence, kBlock) : 0;
+  constexpr int64_t kShort = 256, kLongest = 1024;
+  if (!device.is_cpu() || sequence > kLongest) return 0;
+  return std::min<int64_t>(sequence, sequence <= kShort ? 64 : 128);
 }
 
 Value attention(Context& context, const Value& qkv, const AttentionOptions& options) {

@@ -112,7 +112,8 @@ TEST(AttentionOnEveryGrid, EqualsSerial) {
 }
 
 TEST(Attention, OfLongSequencesAndOnGpusIsLeftToTheFusedKernel) {
-  EXPECT_EQ(attention_block(100, c10::kCPU), 100);
+  EXPECT_EQ(attention_block(50, c10::kCPU), 50);
+  EXPECT_EQ(attention_block(256, c10::kCPU), 64);
   EXPECT_EQ(attention_block(1024, c10::kCPU), 128);
   EXPECT_EQ(attention_block(1025, c10::kCPU), 0);
   EXPECT_EQ(attention_block(100, c10::kCUDA), 0);

@@ -100,7 +100,12 @@ class Slurm(unittest.TestCase):
         return text
 
     def wait_for_steps(self, run, steps):
-        wait_until(lambda: steps_done(self.scratch.path / run) >= steps, f"step {steps} of {run}")
+        try:
+            wait_until(lambda: steps_done(self.scratch.path / run) >= steps, f"step {steps} of {run}")
+        except AssertionError as late:
+            state = self.scratch.run(SLURM_LOCAL, "run", "--", "sh", "-c", "squeue; sinfo -N -l; scontrol show job")[1]
+            printed = "".join(path.read_text() for path in self.scratch.path.glob("*.out"))
+            self.fail(f"{late}\n{state}\n{printed}")
 
     def ranks(self):
         return [pid for pid in processes_of(self.scratch.path) if is_rank(pid)]
@@ -149,7 +154,11 @@ class Slurm(unittest.TestCase):
     def test_killed_rank_ends_srun(self):
         job = self.scratch.start(SLURM_LOCAL, "run", "--", *SRUN, GPT, "--data", "text.txt", "--out", "killed", *TRAINING, "--grid",
                                  "2x2x2x1", *MANY_STEPS)
-        self.wait_for_steps("killed", 3)
+        try:
+            self.wait_for_steps("killed", 3)
+        except AssertionError as late:
+            job.kill()
+            self.fail(f"{late}: {job.communicate()[0]}")
         ranks = self.ranks()
         self.assertEqual(len(ranks), 8)
         os.kill(ranks[5], signal.SIGKILL)
