@@ -61,11 +61,11 @@ std::string data_text(const GptOptions& options, const axonn::TextData& data) {
   return names + ": " + axonn::with_unit(tokens) + " tokens";
 }
 
-// A run that goes on multiplies as it did before.
+// A run that goes on multiplies as it did before, unless it goes on where that cannot be done (on a GPU).
 axonn::GemmChoice products(axonn::Environment& environment, const GptOptions& options, const std::optional<axonn::CheckpointReader>& resumed) {
   const axonn::ContextOptions given = options.context();
   if (options.gemm != "auto") return given.gemm;
-  if (resumed)
+  if (resumed && axonn::gemm_available(axonn::GemmKernel::onednn, given.dtype, given.device))
     if (const auto& choices = resumed->state().choices; choices.contains("gemm")) return axonn::GemmChoice(choices.at("gemm"));
   return axonn::choose_gemm(environment.world(), given.dtype, given.device);
 }

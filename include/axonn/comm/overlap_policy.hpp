@@ -17,7 +17,7 @@ struct OverlapPolicy {
 
   int prefetch = 2;                          // weights gathered ahead
   int outstanding = 4;                       // reduce-scatters under way; one more waits for the oldest
-  int64_t bucket_bytes = int64_t{25} << 20;  // of gradients in one message over data, at most; small networks make at least 8 of them
+  int64_t bucket_bytes = int64_t{25} << 20;  // of gradients in one message over data, at most: an eighth of them, but not below 64 k elements
   int64_t cache_bytes = int64_t{512} << 20;  // of gathered weights kept
   int64_t cache_layers = int64_t{1} << 40;   // at most so many weights kept
 
