@@ -115,6 +115,21 @@ Value redistribute(Context& context, const Value& value, const Layout& layout) {
   return {record(std::make_unique<Redistribute>(context, value.features, value.layout, layout), value.tensor), value.features, layout};
 }
 
+Value concatenate(const Value& first, const Value& second) {
+  AXONN_CHECK(first.layout.axis == second.layout.axis && !first.layout.padded && !second.layout.padded, "layers.concatenate",
+              "both must be split over the same axis without padding, got '", first.layout.to_string(), "' and '",
+              second.layout.to_string(), "'; redistribute(context, value, layout) converts");
+  Layout layout{.axis = first.layout.axis};
+  if (layout.axis)
+    for (const Value* value : {&first, &second}) {
+      if (value->layout.segments.empty())
+        layout.segments.push_back(value->features);
+      else
+        layout.segments.insert(layout.segments.end(), value->layout.segments.begin(), value->layout.segments.end());
+    }
+  return {at::cat({first.tensor, second.tensor}, -1), first.features + second.features, std::move(layout)};
+}
+
 void check_layout(const Value& value, int64_t features, const Layout& needed, std::string_view layer) {
   AXONN_CHECK(value.features == features, std::string(layer), "input has ", value.features, " features, this layer needs ", features);
   AXONN_CHECK(value.layout == needed, std::string(layer), "input is laid out '", value.layout.to_string(), "', this layer needs '",

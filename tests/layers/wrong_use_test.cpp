@@ -1,5 +1,4 @@
 // Wrong use ends with a sentence that says what to do.
-#include "axonn/core/error.hpp"
 #include "axonn/layers/attention.hpp"
 #include "axonn/layers/embedding.hpp"
 #include "axonn/layers/linear.hpp"
@@ -9,16 +8,6 @@ namespace axonn {
 namespace {
 
 using namespace test;
-
-template <typename Work>
-void expect_refusal(const Work& work, const std::string& words) {
-  try {
-    work();
-    ADD_FAILURE() << "no error; expected one with '" << words << "'";
-  } catch (const UserError& error) {
-    EXPECT_NE(error.sentence().find(words), std::string::npos) << error.sentence();
-  }
-}
 
 class WrongUse : public testing::Test {
  protected:

@@ -42,6 +42,10 @@ struct Value {
 // Every rank of these axes calls it.
 Value redistribute(Context& context, const Value& value, const Layout& layout);
 
+// The features of `first`, then those of `second`, in one activation (a UNet's skips); the layout says so with segments. Nothing is exchanged.
+// UserError unless both are split over the same axis, or both are replicated.
+Value concatenate(const Value& first, const Value& second);
+
 // Throws UserError naming both layouts unless `value` is laid out as `layer` needs it.
 void check_layout(const Value& value, int64_t features, const Layout& needed, std::string_view layer);
 

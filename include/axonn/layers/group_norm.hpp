@@ -1,0 +1,43 @@
+#pragma once
+
+#include <torch/nn/pimpl.h>
+
+#include "axonn/layers/layout.hpp"
+#include "axonn/layers/sharded_module.hpp"
+
+namespace axonn {
+
+struct GroupNormOptions {
+  int64_t groups = 32;
+  int64_t channels = 0;
+  Layout layout = Layout::over(Axis::y);  // of input and output; with segments after a concatenation (skip|x)
+  double epsilon = 1e-5;
+};
+
+// y = (x - mean) / sqrt(variance + epsilon) * weight + bias for pictures (batch, height, width, channels/axis), with mean and variance over
+// the pixels and the channels / groups consecutive channels of a group, wherever these are: the network is the same on every grid. Where
+// no group lies on two ranks nothing is exchanged and LibTorch's kernel computes (in the channels-last format it sums squares, which loses
+// mean^2 / variance of precision). Else ranks gather (mean, variance) of every channel and merge them by Chan's formula
+// (sums of squares cancel), and sum two numbers a group in backward. weight and bias are split like the channels, replicated over the other
+// axes. UserError unless the groups divide the channels. Every rank of the grid calls it.
+class GroupNormImpl : public ShardedModule {
+ public:
+  GroupNormImpl(Context& context, GroupNormOptions options);
+  Value forward(const Value& input);
+  bool exchanges() const { return exchanges_; }  // whether a group lies on two ranks
+
+ private:
+  GroupNormOptions options_;
+  ShardedParameter weight_;
+  ShardedParameter bias_;
+  bool exchanges_ = false;
+};
+
+class GroupNorm : public torch::nn::ModuleHolder<GroupNormImpl> {
+ public:
+  using ModuleHolder::ModuleHolder;
+  GroupNorm(Context& context, GroupNormOptions options) : ModuleHolder(std::make_shared<GroupNormImpl>(context, std::move(options))) {}
+  Value operator()(const Value& input) { return impl_->forward(input); }
+};
+
+}  // namespace axonn

@@ -1,0 +1,165 @@
+#include "axonn/layers/conv2d.hpp"
+
+#include <utility>
+
+#include <ATen/ops/convolution.h>
+#include <ATen/ops/convolution_backward.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include "axonn/core/error.hpp"
+#include "layers/operation.hpp"
+#include "layers/picture.hpp"
+
+namespace axonn {
+namespace {
+
+constexpr std::string_view kNames[] = {"height", "width"};
+
+int64_t output_size(const Conv2dOptions& options, size_t dim, int64_t size) {
+  const int64_t steps = size + 2 * options.padding[dim] - options.dilation[dim] * (options.kernel[dim] - 1) - 1;
+  return steps < 0 ? 0 : steps / options.stride[dim] + 1;
+}
+
+// Shapes: k = in channels, n = out channels, b pictures of this rank; k/in means "split over the in axis" (whole where it does not cut).
+class Conv2dOperation : public Operation {
+ public:
+  Conv2dOperation(Context& context, const Conv2dImpl& layer, ShardedParameter weight, std::optional<ShardedParameter> bias)
+      : context_(context),
+        options_(layer.options()),
+        output_sum_(layer.output_sum()),
+        gradient_sum_(layer.gradient_sum()),
+        weight_(std::move(weight)),
+        bias_(std::move(bias)) {
+    if (options_.groups > 1) options_.groups /= context.shape()[layer.in_axis()];
+  }
+
+  std::string name() const override { return "conv2d " + weight_.name(); }
+
+  Tensor forward(const Tensor& input /* (b, height, width, k/in) */) override {
+    input_.keep(input);
+    auto weight = weight_.gathered();  // (n/out, kernel h, kernel w, k/in/groups)
+    const bool whole = context_.shape().size(output_sum_) == 1;
+    Tensor output = convolve(input, *weight, bias_ && whole ? *bias_->gathered() : Tensor());
+    output = context_.scheduler().all_reduce(output, output_sum_, weight_.name()).wait();  // (b, height', width', n/out)
+    return bias_ && !whole ? output.add_(*bias_->gathered()) : output;
+  }
+
+  Tensor backward(const Tensor& grad_output /* (b, height', width', n/out) */, bool input_needed) override {
+    const Tensor input = input_.get(), grad = grad_output.contiguous();
+    Pending grad_input{Tensor()};
+    if (input_needed)
+      grad_input = context_.scheduler().all_reduce(input_gradient(grad, input, *weight_.gathered()), gradient_sum_, weight_.name());
+    weight_.reduce([&](const Tensor& block, bool add) {
+      const Tensor sum = weight_gradient(grad, input, block.sizes());
+      add ? block.add_(sum) : block.copy_(sum);
+    });
+    if (bias_) bias_->reduce([&](const Tensor& block, bool add) { put_sum(block, grad, add); });
+    return input_needed ? grad_input.wait() : Tensor();
+  }
+
+  void release() override { input_.reset(); }
+
+ private:
+  Tensor convolve(const Tensor& input, const Tensor& weight, const Tensor& bias) const {
+    if (input.size(3) == 0 || weight.size(0) == 0) {
+      const Tensor none =
+          at::zeros({input.size(0), output_size(options_, 0, input.size(1)), output_size(options_, 1, input.size(2)), weight.size(0)},
+                    input.options());
+      return bias.defined() ? none + bias : none;
+    }
+    return channels_last(at::convolution(channels_second(input), channels_second(weight), bias, options_.stride, options_.padding,
+                                         options_.dilation, /*transposed=*/false, {0, 0}, options_.groups));
+  }
+
+  Tensor input_gradient(const Tensor& grad, const Tensor& input, const Tensor& weight) const {
+    if (grad.size(3) == 0 || input.size(3) == 0) return at::zeros(input.sizes(), input.options());
+    return channels_last(std::get<0>(gradients(grad, input, weight, {true, false, false})));
+  }
+
+  Tensor weight_gradient(const Tensor& grad, const Tensor& input, at::IntArrayRef sizes) const {
+    const Tensor weight = at::empty(sizes, input.options());  // LibTorch asks for its sizes and never reads it
+    if (weight.numel() == 0) return weight;
+    return std::get<1>(gradients(grad, input, weight, {false, true, false})).permute({0, 2, 3, 1});
+  }
+
+  std::tuple<Tensor, Tensor, Tensor> gradients(const Tensor& grad, const Tensor& input, const Tensor& weight,
+                                               std::array<bool, 3> wanted) const {
+    return at::convolution_backward(channels_second(grad), channels_second(input), channels_second(weight), std::nullopt, options_.stride,
+                                    options_.padding, options_.dilation, /*transposed=*/false, at::IntArrayRef{0, 0}, options_.groups,
+                                    wanted);
+  }
+
+  Context& context_;
+  Conv2dOptions options_;  // with the groups of this rank
+  AxisSet output_sum_;
+  AxisSet gradient_sum_;
+  ShardedParameter weight_;
+  std::optional<ShardedParameter> bias_;
+  Saved input_;
+};
+
+void check_options(const Context& context, const Conv2dOptions& options, Axis in_axis) {
+  constexpr const char* kWhere = "layers.conv2d";
+  AXONN_CHECK(options.in > 0 && options.out > 0 && options.groups > 0, kWhere, "in, out and groups must be positive, got ", options.in,
+              ", ", options.out, " and ", options.groups);
+  for (const size_t dim : {0, 1})
+    AXONN_CHECK(options.kernel[dim] > 0 && options.stride[dim] > 0 && options.dilation[dim] > 0 && options.padding[dim] >= 0, kWhere,
+                "along the ", kNames[dim], " kernel, stride and dilation must be positive and padding not negative, got ",
+                options.kernel[dim], ", ", options.stride[dim], ", ", options.dilation[dim], " and ", options.padding[dim]);
+  if (options.groups == 1) return;
+  AXONN_CHECK(options.in % options.groups == 0 && options.out % options.groups == 0, kWhere, options.groups,
+              " groups must divide in and out, got ", options.in, " and ", options.out, " channels");
+  AXONN_CHECK(!options.whole_input && !options.whole_output && options.input_segments.empty() && options.segments.empty(), kWhere,
+              "a convolution in groups keeps the layout of its input: no whole input or output, no segments");
+  const int size = context.shape()[in_axis];
+  if (options.groups % size == 0) return;
+  std::string legal;
+  for (int64_t groups = size; groups <= std::min(options.in, options.out); groups += size)
+    if (options.in % groups == 0 && options.out % groups == 0) legal += (legal.empty() ? "" : ", ") + std::to_string(groups);
+  throw UserError(kWhere, detail::concatenate(options.groups, " groups cannot be split over axis ", to_string(in_axis), " of ", size,
+                                              " ranks (grid ", context.shape().to_string(), "); legal for ", options.in, " -> ",
+                                              options.out, " channels: 1", legal.empty() ? "" : ", ", legal));
+}
+
+}  // namespace
+
+Conv2dImpl::Conv2dImpl(Context& context, Conv2dOptions options)
+    : ShardedModule(context),
+      options_((check_options(context, options, options.transposed ? Axis::x : Axis::y), std::move(options))),
+      weight_(register_sharded("weight", {.spec = weight_spec(), .initial = options_.weight_initial})) {
+  if (options_.bias) bias_ = register_sharded("bias", {.spec = {.dims = {output_layout().dim(options_.out)}}, .decay = false});
+}
+
+Layout Conv2dImpl::input_layout() const {
+  return options_.whole_input ? Layout::replicated() : Layout::over(in_axis(), options_.input_segments);
+}
+
+Layout Conv2dImpl::output_layout() const {
+  if (options_.groups > 1) return input_layout();
+  return options_.whole_output ? Layout::replicated() : Layout::over(out_axis(), options_.segments);
+}
+
+ShardSpec Conv2dImpl::weight_spec() const {
+  const Dim in = options_.groups > 1 ? Dim::whole(options_.in / options_.groups) : input_layout().dim(options_.in);
+  return {.dims = {output_layout().dim(options_.out), Dim::whole(options_.kernel[0]), Dim::whole(options_.kernel[1]), in}, .over_z = true};
+}
+
+Value Conv2dImpl::forward(const Value& input) {
+  constexpr const char* kWhere = "layers.conv2d";
+  check_layout(input, options_.in, input_layout(), kWhere);
+  AXONN_CHECK(input.tensor.dim() == 4, kWhere, "pictures must be (batch, height, width, channels), got ", input.tensor.dim(), " dims");
+  const int64_t channels = input_layout().dim(options_.in).local_size(context().shape(), context().at());
+  AXONN_CHECK(input.tensor.size(3) == channels, kWhere, "pictures must hold ", channels, " of the ", options_.in,
+              " channels on this rank (", input.layout.to_string(), "), got ", input.tensor.size(3));
+  for (const size_t dim : {0, 1})
+    AXONN_CHECK(output_size(options_, dim, input.tensor.size(static_cast<int64_t>(dim) + 1)) > 0, kWhere, "a ", kNames[dim], " of ",
+                input.tensor.size(static_cast<int64_t>(dim) + 1), " is too small for a kernel of ", options_.kernel[dim], ", dilation ",
+                options_.dilation[dim], " and padding ", options_.padding[dim]);
+  auto operation = std::make_unique<Conv2dOperation>(context(), *this, weight_, bias_);
+  const Tensor output =
+      bias_ ? record(std::move(operation), input.tensor, {&weight_, &*bias_}) : record(std::move(operation), input.tensor, {&weight_});
+  return {output, options_.out, output_layout()};
+}
+
+}  // namespace axonn
