@@ -1,12 +1,8 @@
 #include "axonn/perfmodel/gpt_presets.hpp"
 
-#include <algorithm>
 #include <array>
-#include <string>
-#include <vector>
 
-#include "axonn/core/error.hpp"
-#include "axonn/core/text.hpp"
+#include "perfmodel/find_preset.hpp"
 
 namespace axonn {
 namespace {
@@ -29,18 +25,6 @@ constexpr std::array kPresets = {
 
 std::span<const GptPreset> gpt_presets() { return kPresets; }
 
-const GptPreset& find_gpt_preset(std::string_view name) {
-  const auto found = std::ranges::find(kPresets, name, &GptPreset::name);
-  if (found != kPresets.end()) return *found;
-  std::vector<std::string_view> names;
-  std::string all;
-  for (const GptPreset& preset : kPresets) {
-    names.push_back(preset.name);
-    all.append(all.empty() ? "" : ", ").append(preset.name);
-  }
-  const std::string nearest = did_you_mean(name, std::span<const std::string_view>(names));
-  throw UserError("perfmodel.gpt_presets",
-                  detail::concatenate("unknown model '", name, "'", nearest.empty() ? "; the models are " + all : nearest));
-}
+const GptPreset& find_gpt_preset(std::string_view name) { return find_preset(gpt_presets(), name); }
 
 }  // namespace axonn

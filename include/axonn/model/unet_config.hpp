@@ -1,0 +1,18 @@
+#pragma once
+
+#include "axonn/grid/grid_shape.hpp"
+#include "axonn/perfmodel/unet.hpp"
+
+namespace axonn {
+
+// A UNet after improved diffusion: GroupNorm and SiLU before every convolution, a time embedding in every residual block.
+struct UnetConfig {
+  UnetShape shape = {};
+  double dropout = 0;  // before the second convolution of a residual block
+};
+
+// Throws UserError unless the sizes fit each other and the grid: the channels of every stage but the picture's divide by x and by y, heads
+// by the axis that attention is split over.
+void check_unet(const UnetConfig& config, const GridShape& grid);
+
+}  // namespace axonn

@@ -1,0 +1,94 @@
+#include "axonn/model/unet_parallelize.hpp"
+
+#include <cmath>
+
+namespace axonn {
+namespace {
+
+// The variance of LibTorch's default, uniform in +-1/sqrt(inputs).
+Initial by_inputs(int64_t inputs) { return Initial::normal(1 / std::sqrt(3.0 * static_cast<double>(inputs))); }
+
+Layout stream(const UnetStage& stage) {
+  const Axis axis = channel_axis(stage.level);
+  return stage.skip > 0 ? Layout::over(axis, {stage.skip, stage.in - stage.skip}) : Layout::over(axis);
+}
+
+// Plain layers go from Y to X.
+bool transposed(Axis from) { return from == Axis::x; }
+
+Axis other(Axis axis) { return axis == Axis::x ? Axis::y : Axis::x; }
+
+Conv2dOptions conv3x3(int64_t in, int64_t out, Axis from) {
+  return {.in = in, .out = out, .padding = {1, 1}, .transposed = transposed(from), .weight_initial = by_inputs(9 * in)};
+}
+
+Conv2dOptions zeroed(Conv2dOptions options) {
+  options.weight_initial = Initial::zeros();
+  return options;
+}
+
+}  // namespace
+
+// The stream of the first level has its channels over Y and is the same on all X ranks. Inside a block a layer takes it to the other axis
+// and the next one back. The convolution between two levels takes it there for good: levels take turns, Y, X, Y, ..., the way up as the way
+// down, so every skip is where it is wanted. Only the 1x1 convolution beside a block whose channels change has to be brought back.
+Axis channel_axis(int64_t level) { return level % 2 == 0 ? Axis::y : Axis::x; }
+
+UnetPlan parallelize_unet(const UnetShape& shape) {
+  const int64_t e = shape.embedding();
+  Conv2dOptions first = conv3x3(shape.channels, shape.base, Axis::x), last = zeroed(conv3x3(shape.base, shape.output_channels(), Axis::y));
+  first.whole_input = true;
+  last.whole_output = true;
+  last.in = shape.multipliers.front() * shape.base;
+  return {
+      .time_in = {.in = shape.base, .out = e, .weight_initial = by_inputs(shape.base)},             // whole -> Y -> X
+      .time_out = {.in = e, .out = e, .transposed = true, .weight_initial = by_inputs(e)},          // X -> Y
+      .classes = {.vocabulary = shape.classes, .features = e, .initial = Initial::normal(1.0)},     // Y
+      .first = first,                                                                               // whole -> Y
+      .last_norm = {.groups = shape.groups, .channels = last.in, .layout = Layout::over(Axis::y)},  // Y
+      .last = last,                                                                                 // Y -> whole
+  };
+}
+
+// With the stream over A, the other axis being B.
+UnetResidualPlan parallelize_residual(const UnetShape& shape, const UnetStage& stage) {
+  const Axis a = channel_axis(stage.level), b = other(a);
+  Conv2dOptions in = conv3x3(stage.in, stage.out, a);
+  in.input_segments = stream(stage).segments;
+  Conv2dOptions shortcut = in;
+  shortcut.kernel = {1, 1};
+  shortcut.padding = {0, 0};
+  shortcut.weight_initial = by_inputs(stage.in);
+  const int64_t scaled = shape.scale_shift ? 2 : 1;
+  return {
+      .norm_in = {.groups = shape.groups, .channels = stage.in, .layout = stream(stage)},  // A
+      .in = in,                                                                            // A -> B
+      .embedding = {.in = shape.embedding(),                                               // A -> B
+                    .out = scaled * stage.out,
+                    .transposed = transposed(a),
+                    .segments = shape.scale_shift ? std::vector{stage.out, stage.out} : std::vector<int64_t>(),
+                    .weight_initial = by_inputs(shape.embedding())},
+      .norm_out = {.groups = shape.groups, .channels = stage.out, .layout = Layout::over(b)},  // B
+      .out = zeroed(conv3x3(stage.out, stage.out, b)),                                         // B -> A
+      .shortcut = stage.in == stage.out ? std::nullopt : std::optional(shortcut),              // A -> B, then brought to A
+  };
+}
+
+UnetAttentionPlan parallelize_attention(const UnetShape& shape, const UnetStage& stage) {
+  const Axis a = channel_axis(stage.level), b = other(a);
+  const int64_t c = stage.in;
+  return {
+      .norm = {.groups = shape.groups, .channels = c, .layout = Layout::over(a)},                                          // A
+      .qkv = {.in = c, .out = 3 * c, .transposed = transposed(a), .segments = {c, c, c}, .weight_initial = by_inputs(c)},  // A -> B
+      .attention = {.heads = shape.heads, .causal = false, .axis = b},                                                     // B
+      .projection = {.in = c, .out = c, .transposed = transposed(b), .weight_initial = Initial::zeros()},                  // B -> A
+  };
+}
+
+Conv2dOptions parallelize_resampling(const UnetStage& stage) {
+  Conv2dOptions options = conv3x3(stage.in, stage.out, channel_axis(stage.level));  // A -> B, the next level's A
+  if (stage.kind == UnetStage::Kind::down) options.stride = {2, 2};
+  return options;
+}
+
+}  // namespace axonn
