@@ -114,6 +114,17 @@ class Slurm(unittest.TestCase):
         text = self.slurm("srun", "-N4", "-n8", "sh", "-c", "echo $SLURM_PROCID $SLURMD_NODENAME")
         self.assertEqual(sorted(text.splitlines()), [f"{rank} node{rank // 2}" for rank in range(8)])
 
+    # Else the first message now and then finds a rank that cannot take it, and crashes it.
+    def test_mpi_init_waits_for_every_node(self):
+        program = ("import ctypes, os, time; last = os.environ['SLURM_PROCID'] == '7'; time.sleep(3 * last); start = time.monotonic(); "
+                   "mpi = ctypes.CDLL('libmpi.so.40', ctypes.RTLD_GLOBAL); mpi.MPI_Init(None, None); "
+                   "print(int(last), time.monotonic() - start); mpi.MPI_Finalize()")
+        lines = [line.split() for line in self.slurm(*SRUN, sys.executable, "-c", program).splitlines()]
+        self.assertEqual(len(lines), 8)
+        for last, seconds in lines:
+            if last == "0":
+                self.assertGreater(float(seconds), 1, "this rank did not wait for the one that came 3 s later")
+
     def test_losses_are_those_of_mpirun(self):
         training = ["--config", ROOT / "configs/gpt-tiny.toml", "--grid", "2x2x2x1", "--dtype", "fp64", "--data", "text.txt", "--steps", "4",
                     "--warmup", "2", "--batch", "4", "--sequence", "64", "--validate-every", "0", "--save-every", "0"]
