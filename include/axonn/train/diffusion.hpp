@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace axonn {
+
+enum class NoiseSchedule : uint8_t { linear, cosine };
+enum class DiffusionTarget : uint8_t { epsilon, v };    // what the network predicts: the noise, or v = sqrt(a) noise - sqrt(1 - a) x
+enum class DiffusionLoss : uint8_t { simple, hybrid };  // hybrid: the variance is learned too, in twice the channels
+
+struct DiffusionOptions {
+  int64_t times = 1000;
+  NoiseSchedule schedule = NoiseSchedule::linear;
+  DiffusionTarget target = DiffusionTarget::epsilon;
+  DiffusionLoss loss = DiffusionLoss::simple;
+};
+
+// The diffusion process of Ho et al. (2020) with the additions of Nichol and Dhariwal (2021). Pictures x are (batch, ...) with values
+// around
+// [-1, 1]; times are (batch), int64, from 0 (nearly clean) to times - 1 (noise). Constants are fp64, results of the type of their tensors.
+class Diffusion {
+ public:
+  explicit Diffusion(DiffusionOptions options);
+  const DiffusionOptions& options() const { return options_; }
+  int64_t times() const { return options_.times; }
+  // Output channels of the network for so many picture channels.
+  int64_t output_channels(int64_t channels) const { return options_.loss == DiffusionLoss::hybrid ? 2 * channels : channels; }
+
+  // q(x_t | x_0): sqrt(a_t) x_0 + sqrt(1 - a_t) noise, with a_t the product of 1 - beta up to t.
+  at::Tensor noised(const at::Tensor& clean, const at::Tensor& times, const at::Tensor& noise) const;
+
+  // (batch): each picture's loss, a mean over its elements; `output` (batch, ..., output channels) of the network for noised(...).
+  // simple: squared error of the target. hybrid: that, plus times/1000 of the variational bound's term at t in bits per element, through
+  // which only the variance learns (Nichol and Dhariwal, equation 16).
+  at::Tensor losses(const at::Tensor& output, const at::Tensor& clean, const at::Tensor& times, const at::Tensor& noise) const;
+
+  // What the network's output says of x_0, clipped to [-1, 1] where `clip`.
+  at::Tensor predicted_clean(const at::Tensor& output, const at::Tensor& noisy, const at::Tensor& times, bool clip = true) const;
+
+  // One step of ancestral sampling (DDPM) from time t to `before` (-1: to x_0), both (batch); times between them are left out as in
+  // section 4 of Nichol and Dhariwal. The variance is the network's where it learned one, else the posterior's.
+  at::Tensor ddpm_step(const at::Tensor& output, const at::Tensor& noisy, int64_t time, int64_t before, const at::Tensor& noise) const;
+  // One step of DDIM (Song et al., 2021, equation 12) with eta = 0: no noise.
+  at::Tensor ddim_step(const at::Tensor& output, const at::Tensor& noisy, int64_t time, int64_t before) const;
+
+  // `steps` times from times - 1 down to 0, evenly spaced.
+  std::vector<int64_t> sampling_times(int64_t steps) const;
+
+  double alpha_bar(int64_t time) const { return time < 0 ? 1.0 : alpha_bar_[static_cast<size_t>(time)]; }
+
+ private:
+  at::Tensor constants(const std::vector<double>& values, const at::Tensor& times, const at::Tensor& like) const;
+  at::Tensor bound(const at::Tensor& output, const at::Tensor& clean, const at::Tensor& noisy, const at::Tensor& times) const;
+
+  DiffusionOptions options_;
+  std::vector<double> alpha_bar_;
+};
+
+// Standard normal numbers (samples, ...) that depend on (seed, purpose, sample number, element) alone: dim 0 is samples first, first + 1,
+// ...
+at::Tensor sample_noise(uint64_t seed, std::string_view purpose, int64_t first, at::IntArrayRef sizes);
+
+}  // namespace axonn
