@@ -4,7 +4,7 @@
 #include <axonn/core/error.hpp>
 #include <axonn/core/text.hpp>
 
-#include "commands.hpp"
+#include "planner_commands.hpp"
 
 namespace {
 

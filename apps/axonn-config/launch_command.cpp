@@ -4,7 +4,7 @@
 
 #include <axonn/core/error.hpp>
 
-#include "commands.hpp"
+#include "planner_commands.hpp"
 
 namespace {
 

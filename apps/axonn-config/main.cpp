@@ -8,7 +8,7 @@
 #include <axonn/core/error.hpp>
 #include <axonn/core/version.hpp>
 
-#include "commands.hpp"
+#include "planner_commands.hpp"
 
 namespace {
 

@@ -7,7 +7,7 @@
 
 #include <axonn/core/error.hpp>
 
-#include "commands.hpp"
+#include "planner_commands.hpp"
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "commands.hpp"
+#include "planner_commands.hpp"
 
 namespace {
 

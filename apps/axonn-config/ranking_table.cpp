@@ -8,7 +8,7 @@
 #include <axonn/core/error.hpp>
 #include <axonn/core/text.hpp>
 
-#include "commands.hpp"
+#include "planner_commands.hpp"
 
 namespace {
 
@@ -66,6 +66,7 @@ std::vector<Column> columns_of(const Ranking& ranking) {
                                  {"comm s"},
                                  {"passes"},
                                  {"memory/GPU"},
+                                 {"cached"},
                                  {"tokens/s"},
                                  {"of peak"},
                                  {"lost by", true}};
@@ -86,7 +87,8 @@ std::vector<Column> columns_of(const Ranking& ranking) {
                                       fixed_text(100 * time.exposed() / time.seconds(), 1) + "%",
                                       fixed_text(time.communication.total(), 4),
                                       micro_text(layout),
-                                      bytes_text(static_cast<double>(layout.memory_bytes())),
+                                      bytes_text(static_cast<double>(layout.memory.total_bytes())),
+                                      layout.grid.z > 1 ? fixed_text(100 * layout.cached, 0) + "%" : "-",
                                       with_unit(layout.tokens_per_second),
                                       fixed_text(100 * layout.model_utilisation, 1) + "%",
                                       lost_by(layout, ranking.result.layouts.front())};
@@ -185,7 +187,8 @@ void print_table(std::ostream& out, const Ranking& ranking) {
   if (ranking.result.layouts.empty()) return;
   print_columns(out, columns_of(ranking));
   const std::string best = ranking.result.layouts.front().grid.to_string();
-  out << "\npasses: micro-batches x sequences of each; again: blocks run forward again (activation checkpointing)\n";
+  out << "\npasses: micro-batches x sequences of each; again: blocks run forward again (activation checkpointing)\n"
+         "cached: share of the weights gathered over z that stay, in what is left of the memory\n";
   if (!ranking.result.rejections.empty()) out << "not possible: " << rejections_text(ranking) << "\n";
   out << "next: axonn-config explain " << best << ranking.line.repeated() << "\n      axonn-config launch " << best
       << ranking.line.repeated() << " > run.sbatch\n";

@@ -1,45 +1,22 @@
 #include "axonn/perfmodel/axis_placement.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
-
-#include "axonn/core/error.hpp"
 
 namespace axonn {
 namespace {
 
-// Columns of product `size` that divide `left` axis by axis.
-template <typename Visit>
-void for_each_column(const GridShape& left, int64_t size, Visit&& visit) {
-  for (int x = 1; x <= left.x && x <= size; ++x) {
-    if (left.x % x != 0 || size % x != 0) continue;
-    for (int y = 1; y <= left.y && y <= size / x; ++y) {
-      if (left.y % y != 0 || size / x % y != 0) continue;
-      for (int z = 1; z <= left.z && z <= size / x / y; ++z) {
-        if (left.z % z != 0 || size / x / y % z != 0) continue;
-        const int64_t data = size / x / y / z;
-        if (data <= left.data && left.data % data == 0) visit(GridShape{.x = x, .y = y, .z = z, .data = static_cast<int>(data)});
-      }
-    }
-  }
-}
+// Rows of a matrix are outermost first: a Grid of the order X Y Z data, read from the other end.
+constexpr std::array kRows = {Axis::data, Axis::z, Axis::y, Axis::x};
 
-GridShape quotient(const GridShape& a, const GridShape& b) {
-  return {.x = a.x / b.x, .y = a.y / b.y, .z = a.z / b.z, .data = a.data / b.data};
-}
-
-void extend(const GridShape& left, std::span<const int64_t> sizes, std::vector<GridShape>& levels, std::vector<AxisPlacement>& found) {
-  if (sizes.size() == 1) {  // what is left is the outermost column
-    levels.push_back(left);
-    found.push_back({levels});
-    levels.pop_back();
-    return;
+AxisPlacement placement_of(const ParallelismMatrix& matrix) {
+  AxisPlacement placement;
+  for (int level = matrix.levels - 1; level >= 0; --level) {
+    GridShape& column = placement.levels.emplace_back();
+    for (size_t row = 0; row < kRows.size(); ++row) column[kRows[row]] = matrix.factor(static_cast<int>(row), level);
   }
-  for_each_column(left, sizes.front(), [&](const GridShape& column) {
-    levels.push_back(column);
-    extend(quotient(left, column), sizes.subspan(1), levels, found);
-    levels.pop_back();
-  });
+  return placement;
 }
 
 }  // namespace
@@ -63,13 +40,18 @@ std::string AxisPlacement::to_string() const {
   return text;
 }
 
+ParallelismMatrix AxisPlacement::matrix() const {
+  ParallelismMatrix matrix = {.axes = static_cast<int>(kRows.size()), .levels = static_cast<int>(levels.size())};
+  for (const Axis axis : kRows)
+    for (auto level = levels.rbegin(); level != levels.rend(); ++level) matrix.factors.push_back((*level)[axis]);
+  return matrix;
+}
+
 std::vector<AxisPlacement> placements(const GridShape& shape, std::span<const int64_t> level_sizes) {
-  const int64_t product = std::accumulate(level_sizes.begin(), level_sizes.end(), int64_t{1}, std::multiplies<>());
-  AXONN_CHECK(!level_sizes.empty() && product == shape.ranks(), "perfmodel.placements", "levels of ", product, " GPUs do not hold grid ",
-              shape.to_string());
-  std::vector<GridShape> levels;
+  const std::vector<int> levels(level_sizes.rbegin(), level_sizes.rend());
+  const std::array axes = {shape.data, shape.z, shape.y, shape.x};
   std::vector<AxisPlacement> found;
-  extend(shape, level_sizes, levels, found);
+  visit_parallelism_matrices(levels, axes, [&](const ParallelismMatrix& matrix) { found.push_back(placement_of(matrix)); });
   return found;
 }
 
@@ -102,27 +84,6 @@ std::optional<AxisOrder> order_of_placement(const AxisPlacement& placement) {
   return std::nullopt;
 }
 
-Placement rank_map(const AxisPlacement& placement) {
-  const GridShape shape = placement.shape();
-  Placement ranks(static_cast<size_t>(shape.ranks()));
-  for (size_t index = 0; index < ranks.size(); ++index) {
-    auto rest = static_cast<int>(index);
-    GridShape at;
-    for (const Axis axis : kAxes) {
-      at[axis] = rest % shape[axis];
-      rest /= shape[axis];
-    }
-    int rank = 0, stride = 1;
-    for (const GridShape& level : placement.levels) {
-      for (const Axis axis : kAxes) {
-        rank += at[axis] % level[axis] * stride;
-        at[axis] /= level[axis];
-        stride *= level[axis];
-      }
-    }
-    ranks[index] = rank;
-  }
-  return ranks;
-}
+Placement rank_map(const AxisPlacement& placement) { return placement.matrix().devices_of_positions(); }
 
 }  // namespace axonn

@@ -177,7 +177,8 @@ double GridPlanner::bound() const {
 Layout GridPlanner::layout(const Way& way, const Form& form, int64_t micro_batch) const {
   Layout layout = {.grid = grid_, .links = way.links, .precision = form.precision, .micro_batch = micro_batch};
   layout.memory = memory(form, micro_batch);
-  if (options_->overlap.cache && grid_.z > 1 && options_->objective != Objective::memory) {
+  const bool caches = options_->overlap.cache && options_->coefficients == Coefficients::trainer;
+  if (caches && grid_.z > 1 && options_->objective != Objective::memory) {
     const double free = usable_bytes() - static_cast<double>(layout.memory.total_bytes());
     layout.cached = std::clamp(free / form.gathered_bytes, 0.0, 1.0);
     layout.cache_bytes = static_cast<int64_t>(layout.cached * form.gathered_bytes);

@@ -7,15 +7,17 @@
 #include <vector>
 
 #include "axonn/grid/grid.hpp"
+#include "axonn/perfmodel/parallelism_matrix.hpp"
 
 namespace axonn {
 
-// How the levels of a machine are divided among the axes of a grid: a P2 parallelism matrix with a row per axis, seen column by column.
+// How the levels of a machine are divided among the axes of a grid: a parallelism matrix with the rows data, z, y, x, seen as a grid a column.
 // levels[0] is the innermost (in a node); the product over the levels is the grid, the product of a level's axes is its size.
 struct AxisPlacement {
   std::vector<GridShape> levels;
 
   GridShape shape() const;
+  ParallelismMatrix matrix() const;
   std::string to_string() const;  // innermost first, axes of size 1 left out: "z4 | x2 z4"; "-" for a level of one unit
   bool operator==(const AxisPlacement&) const = default;
 };
