@@ -57,7 +57,9 @@ axonn::OptimizerKind optimizer_of(const std::string& name) {
 }  // namespace
 
 void PlannerOptions::add_flags(CLI::App& app) {
-  app.add_option("--gpus", gpus, "number of GPUs, or several: 64,128,256")->delimiter(',')->type_name("N");
+  const auto list = [](CLI::Option* option) { option->delimiter(',')->multi_option_policy(CLI::MultiOptionPolicy::TakeAll); };
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  list(app.add_option("--gpus", gpus, "number of GPUs, or several: 64,128,256"));
   app.add_option("--model", model, "gpt5b .. gpt80b, gpt-124m, gpt-tiny; a .toml file of the trainer; Hugging Face's config.json")
       ->group("network");
   app.add_option("--layers", layers, "transformer blocks; overrides the model's, as do the next")->group("network");
@@ -75,10 +77,10 @@ void PlannerOptions::add_flags(CLI::App& app) {
   app.add_option("--objective", objective,
                  "time, communication, memory or cost (default: time; communication where mode or coefficients are the paper's)");
   app.add_option("--order", order, "axes from the innermost, such as zxyd, instead of every placement");
-  app.add_option("--fix", fixed, "only grids with this size of an axis: x=4, data=2")->delimiter(',')->group("grids");
+  list(app.add_option("--fix", fixed, "only grids with this size of an axis: x=4, data=2")->group("grids"));
   app.add_option("--min-tensor", min_tensor, "least x * y * z")->group("grids");
   app.add_option("--max-tensor", max_tensor, "greatest x * y * z")->group("grids");
-  app.add_option("--precision", precisions, "bf16 (default), fp16, fp32, fp64, or several")->delimiter(',')->group("training");
+  list(app.add_option("--precision", precisions, "bf16 (default), fp16, fp32, fp64, or several")->group("training"));
   app.add_option("--checkpoint", checkpointing, "activation checkpointing: auto (default), on, off")->group("training");
   app.add_option("--micro-batch", micro_batch, "sequences of a rank in one forward; 0: the best")->group("training");
   app.add_option("--overlap", overlap, "all (default), none, or a list of all-reduce, reduce-scatter, all-gather, cache, buckets")

@@ -183,8 +183,8 @@ std::string place_text(const axonn::Layout& layout) {
 }
 
 void print_table(std::ostream& out, const Ranking& ranking) {
-  print_head(out, ranking);
   if (ranking.result.layouts.empty()) return;
+  print_head(out, ranking);
   print_columns(out, columns_of(ranking));
   const std::string best = ranking.result.layouts.front().grid.to_string();
   out << "\npasses: micro-batches x sequences of each; again: blocks run forward again (activation checkpointing)\n"

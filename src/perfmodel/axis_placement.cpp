@@ -78,8 +78,11 @@ std::optional<AxisOrder> order_of_placement(const AxisPlacement& placement) {
   AxisOrder order = kDefaultOrder;
   std::vector<int64_t> sizes;
   for (const GridShape& level : placement.levels) sizes.push_back(level.ranks());
+  const GridShape shape = placement.shape();
   do {
-    if (placement_of_order(placement.shape(), order, sizes) == placement) return order;
+    if (placement_of_order(shape, order, sizes) != placement) continue;
+    std::ranges::stable_partition(order, [&](Axis axis) { return shape[axis] > 1; });
+    return order;
   } while (std::ranges::next_permutation(order).found);
   return std::nullopt;
 }
