@@ -10,12 +10,6 @@ namespace {
 
 using axonn::Layout;
 
-std::string order_text(const axonn::AxisOrder& order) {
-  std::string text;
-  for (const axonn::Axis axis : order) text += to_string(axis)[0];
-  return text;
-}
-
 void print_configuration(const PlannerOptions& line, const axonn::NetworkModel& network, const axonn::SearchOptions& options,
                          const Layout& layout) {
   const int64_t batch = options.batch_tokens / network.tokens_per_sample;

@@ -28,4 +28,5 @@ int run_machine(const PlannerOptions& line);
 
 // Where ranks go, in words: "z4 | x2 z4", or the order of axes where a mode has no placement.
 std::string place_text(const axonn::Layout& layout);
-std::string fixed_text(double value, int digits);  // 1.2345 -> "1.23"
+std::string order_text(const axonn::AxisOrder& order);  // "zxyd", as --order takes it
+std::string fixed_text(double value, int digits);       // 1.2345 -> "1.23"

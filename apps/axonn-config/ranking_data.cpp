@@ -14,12 +14,6 @@ using axonn::Layout;
 
 Json grid_json(const GridShape& grid) { return {grid.x, grid.y, grid.z, grid.data}; }
 
-std::string order_text(const axonn::AxisOrder& order) {
-  std::string text;
-  for (const Axis axis : order) text += to_string(axis)[0];
-  return text;
-}
-
 Json placement_json(const Layout& layout) {
   if (!layout.placement) return nullptr;
   Json levels = Json::array();

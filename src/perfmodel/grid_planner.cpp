@@ -71,7 +71,7 @@ void GridPlanner::find_ways(const std::vector<int64_t>& level_sizes) {
   } else {  // a node ends within an axis: count
     std::vector<int> nodes(static_cast<size_t>(grid_.ranks()));
     for (size_t rank = 0; rank < nodes.size(); ++rank) nodes[rank] = static_cast<int>(static_cast<int64_t>(rank) / machine_->node_size());
-    ways_.push_back({std::nullopt, counted_links(Grid(grid_, order), nodes, *machine_)});
+    ways_.push_back({std::nullopt, counted_links(Grid(grid_, order), nodes, *machine_, latency)});
   }
 }
 

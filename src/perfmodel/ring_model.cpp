@@ -79,6 +79,18 @@ AxisLink placed_link(std::span<const int64_t> factors, std::span<const int64_t> 
   return flat;
 }
 
+// The nodes that each group of an axis has members on, ascending.
+std::vector<std::vector<int>> nodes_of_groups(const Grid& grid, Axis axis, std::span<const int> node_of_rank) {
+  std::vector<std::vector<int>> all;
+  for (const Group& group : grid.groups(axis)) {
+    std::vector<int>& nodes = all.emplace_back();
+    for (const int rank : group.ranks) nodes.push_back(node_of_rank[static_cast<size_t>(rank)]);
+    std::ranges::sort(nodes);
+    nodes.erase(std::ranges::unique(nodes).begin(), nodes.end());
+  }
+  return all;
+}
+
 }  // namespace
 
 BandwidthMode parse_bandwidth_mode(std::string_view name) {
@@ -135,32 +147,29 @@ AxisLinks placed_links(const AxisPlacement& placement, const Machine& machine, b
   return links;
 }
 
-AxisLinks counted_links(const Grid& grid, std::span<const int> node_of_rank, const Machine& machine) {
+AxisLinks counted_links(const Grid& grid, std::span<const int> node_of_rank, const Machine& machine, bool latency) {
   AXONN_CHECK(node_of_rank.size() == static_cast<size_t>(grid.ranks()), "perfmodel.counted_links", "grid ", grid.shape().to_string(),
               " has ", grid.ranks(), " ranks, got the nodes of ", node_of_rank.size());
+  const MachineLevel &inside = machine.levels.front(), &outside = machine.levels.back();
   AxisLinks links;
   for (const Axis axis : kAxes) {
-    if (grid.shape()[axis] == 1) continue;
-    const auto groups = grid.groups(axis);
+    const int64_t size = grid.shape()[axis];
+    if (size == 1) continue;
+    const auto visited = nodes_of_groups(grid, axis, node_of_rank);
     std::map<int, int64_t> rings;  // that leave a node
-    std::vector<std::vector<int>> nodes;
-    for (const Group& group : groups) {
-      std::vector<int>& visited = nodes.emplace_back();
-      for (const int rank : group.ranks) visited.push_back(node_of_rank[static_cast<size_t>(rank)]);
-      std::ranges::sort(visited);
-      visited.erase(std::ranges::unique(visited).begin(), visited.end());
-      if (visited.size() > 1)
-        for (const int node : visited) ++rings[node];
+    for (const auto& nodes : visited)
+      if (nodes.size() > 1)
+        for (const int node : nodes) ++rings[node];
+    double gbps = inside.bandwidth_gbps, hops = 0;
+    for (const auto& nodes : visited) {
+      const auto count = static_cast<int64_t>(nodes.size());
+      hops = std::max(
+          hops, static_cast<double>(size - count) * inside.latency_seconds + static_cast<double>(count - 1) * outside.latency_seconds);
+      if (count == 1) continue;
+      for (const int node : nodes) gbps = std::min(gbps, outside.bandwidth_gbps / static_cast<double>(rings.at(node)));
     }
-    double gbps = std::numeric_limits<double>::infinity();
-    for (const auto& visited : nodes) {
-      double slowest = machine.levels.front().bandwidth_gbps;
-      if (visited.size() > 1)
-        for (const int node : visited)
-          slowest = std::min(slowest, machine.levels.back().bandwidth_gbps / static_cast<double>(rings.at(node)));
-      gbps = std::min(gbps, slowest);
-    }
-    links[static_cast<size_t>(axis)] = ring_link(grid.shape()[axis], gbps);
+    AxisLink& link = links[static_cast<size_t>(axis)] = ring_link(size, gbps);
+    if (latency) link.latency_seconds = hops;
   }
   return links;
 }

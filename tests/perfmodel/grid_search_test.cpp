@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <tuple>
 
 #include "axonn/core/error.hpp"
 #include "axonn/perfmodel/gpt_presets.hpp"
@@ -45,6 +47,25 @@ TEST(GridSearch, RanksThe230GridsOfGpt80bAsThePaperDoes) {
   EXPECT_EQ(result.considered, 230);
   EXPECT_EQ(first_grids(result, 6),
             (std::vector<std::string>{"1x1x1024x1", "1x1x512x2", "1x1x256x4", "1x1x128x8", "1x1x64x16", "2x1x512x1"}));
+}
+
+TEST(GridSearch, ShowsTiesThatOnlyTheOrderOfSumsTellsApart) {
+  SearchOptions options = published(96, 96 * 1024, 1);  // data and z cost the same
+  options.mode = BandwidthMode::agnostic;
+  const auto result = search_grids(preset("gpt-124m"), find_machine("perlmutter"), options);
+  int ties = 0, rounded = 0;
+  for (size_t i = 1; i < result.layouts.size(); ++i) {
+    const Layout &one = result.layouts[i - 1], &next = result.layouts[i];
+    const bool equal = std::abs(next.value - one.value) <= 1e-12 * one.value;
+    EXPECT_EQ(next.ties_with_previous, equal) << next.grid.to_string();
+    ties += equal ? 1 : 0;
+    rounded += equal && next.value != one.value ? 1 : 0;
+    if (equal) {
+      EXPECT_LT(std::tie(one.grid.x, one.grid.y, one.grid.z), std::tie(next.grid.x, next.grid.y, next.grid.z));
+    }
+  }
+  EXPECT_GT(ties, 20);
+  EXPECT_GT(rounded, 0);
 }
 
 TEST(GridSearch, FindsPlacementsThatBeatEveryOrderWithXInnermost) {

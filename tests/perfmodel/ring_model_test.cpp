@@ -130,7 +130,7 @@ TEST(RingModel, ExactIsEquation10WhereThatIsDefined) {
     const auto aware = ordered_links(BandwidthMode::aware, grid, kDefaultOrder, kPerlmutter, sizes, false);
     std::vector<int> nodes(32);
     for (int rank = 0; rank < 32; ++rank) nodes[static_cast<size_t>(rank)] = rank / 4;
-    const auto counted = counted_links(Grid(grid), nodes, kPerlmutter);
+    const auto counted = counted_links(Grid(grid), nodes, kPerlmutter, false);
     for (const Axis axis : kAxes) {
       EXPECT_EQ(gbps(counted, axis), gbps(exact, axis)) << grid.to_string() << " " << to_string(axis);
       EXPECT_EQ(gbps(exact, axis), gbps(aware, axis)) << grid.to_string() << " " << to_string(axis);
@@ -140,14 +140,14 @@ TEST(RingModel, ExactIsEquation10WhereThatIsDefined) {
 
 TEST(RingModel, ExactCountsRingsOfUnevenNodesAndOfNodesThatEndWithinAnAxis) {
   std::vector<int> nodes = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2};
-  const auto links = counted_links(Grid({.x = 3, .y = 4}), nodes, kPerlmutter);
+  const auto links = counted_links(Grid({.x = 3, .y = 4}), nodes, kPerlmutter, false);
   EXPECT_EQ(gbps(links, Axis::x), 100 / 2.);  // of ranks 3 4 5 and 6 7 8: both leave node 1
   EXPECT_EQ(gbps(links, Axis::y), 100 / 3.);
   nodes = {0, 0, 1, 1, 1, 1};
-  const auto uneven = counted_links(Grid({.x = 2, .y = 3}), nodes, kPerlmutter);
+  const auto uneven = counted_links(Grid({.x = 2, .y = 3}), nodes, kPerlmutter, false);
   EXPECT_EQ(gbps(uneven, Axis::x), 200);
   EXPECT_EQ(gbps(uneven, Axis::y), 100 / 2.);
-  EXPECT_THROW(counted_links(Grid({.x = 2}), nodes, kPerlmutter), UserError);
+  EXPECT_THROW(counted_links(Grid({.x = 2}), nodes, kPerlmutter, false), UserError);
 }
 
 TEST(RingModel, ACollectiveLevelByLevelIsReduceScatterAllReduceAllGather) {
@@ -166,6 +166,9 @@ TEST(RingModel, LatencyIsThatOfTheHops) {
   const auto sizes = level_sizes(kPerlmutter, 32);
   const auto ordered = ordered_links(BandwidthMode::aware, {.z = 32}, kDefaultOrder, kPerlmutter, sizes, true);
   EXPECT_NEAR(link_of(ordered, Axis::z).latency_seconds, hops, 1e-12);
+  std::vector<int> nodes(32);
+  for (int rank = 0; rank < 32; ++rank) nodes[static_cast<size_t>(rank)] = rank / 4;
+  EXPECT_NEAR(link_of(counted_links(Grid({.z = 32}), nodes, kPerlmutter, true), Axis::z).latency_seconds, hops, 1e-12);
 }
 
 TEST(RingModel, NamesAreThoseOfItsModesAlone) {

@@ -22,12 +22,10 @@ struct AxisPlacement {
   bool operator==(const AxisPlacement&) const = default;
 };
 
-// All of them for a grid and the sizes of the levels, innermost first, in lexicographic order of the levels. Never empty: the products
-// agree.
+// All of them for a grid and the sizes of the levels, innermost first, in the order of the matrices. UserError when the products differ.
 std::vector<AxisPlacement> placements(const GridShape& shape, std::span<const int64_t> level_sizes);
 
-// The one that an axis order means when rank i is on node i / node size. Nothing where a level ends within an axis whose size it does not
-// divide.
+// The one that an axis order means for ranks numbered node by node. Nothing where a level ends within an axis that it does not divide.
 std::optional<AxisPlacement> placement_of_order(const GridShape& shape, const AxisOrder& order, std::span<const int64_t> level_sizes);
 
 // An axis order that means this placement, if there is one; without one, rank_map() says which rank is where.

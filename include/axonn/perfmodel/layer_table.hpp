@@ -35,8 +35,7 @@ struct LayerWork {
 using LayerTable = std::vector<LayerWork>;
 
 // h = hidden: embedding (V x h) -> blocks of norm, qkv (h x 3h), attention, projection (h x h, transposed), residual, norm, up (h x 4h),
-// gelu, down (4h x h, transposed), residual -> norm -> head (h x V) -> loss. Biases and position embeddings are left out: they are a
-// thousandth.
+// gelu, down (4h x h, transposed), residual -> norm -> head (h x V) -> loss. Left out: biases and position embeddings, a thousandth.
 LayerTable layer_table(const TransformerShape& shape);
 
 }  // namespace axonn

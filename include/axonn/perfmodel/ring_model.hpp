@@ -52,7 +52,7 @@ AxisLinks placed_links(const AxisPlacement& placement, const Machine& machine, b
 
 // Mode exact for any rank map and nodes of any sizes: node_of_rank[r] is the node of rank r. Rings visit node after node; those that
 // leave a node share its link, and the slowest group of an axis counts. intra and inter are the machine's innermost and outermost level.
-AxisLinks counted_links(const Grid& grid, std::span<const int> node_of_rank, const Machine& machine);
+AxisLinks counted_links(const Grid& grid, std::span<const int> node_of_rank, const Machine& machine, bool latency);
 
 // Equations 4 to 8 of one layer, all occurrences together: (seconds) once each. tokens: the rows of one rank, m / (Gz Gdata).
 struct CollectiveSeconds {

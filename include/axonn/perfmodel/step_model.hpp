@@ -56,16 +56,14 @@ double layer_forward_seconds(const LayerWork& layer, const GridShape& shape, con
 
 // In a pass of one micro-batch (coefficients paper and authors: of the whole step at once), by the switches:
 //   forward    gathers beside all of it; the forward all-reduces are waited for
-//   backward   checkpointed blocks again, their all-reduces too; dI's all-reduce beside dW's product; gathers and reduce-scatters (in the
-//   last
-//              pass data all-reduces too, but for one block's bucket) beside what is left of it
+//   backward   checkpointed blocks again, with their all-reduces; dI's all-reduce beside dW's product; gathers and reduce-scatters beside
+//              what is left of it; in the last pass data all-reduces too, but for one block's
 // Coefficients trainer: a gather in forward and one in backward (two with checkpointing), of which the cached share happens once in a step
-// alone; reduce-scatters in every pass; one data all-reduce. Left out: latencies of kernels, the statistics of norms and of the loss (a few
-// bytes a row).
+// alone; reduce-scatters in every pass; one data all-reduce. Left out: latencies of kernels, and what norms and the loss sum (bytes a row).
 StepTime predict_step(const LayerTable& table, const GridShape& shape, const AxisLinks& links, const Machine& machine,
                       const StepSettings& settings);
 
-// Hardware FLOPs of the step, what is run again included: (forward: 1, backward: 2, again: 1).
+// Of a step, what is run again included: forward once, backward twice as much, checkpointed blocks once more.
 double hardware_flops_per_token(const LayerTable& table, bool checkpoint);
 
 }  // namespace axonn
