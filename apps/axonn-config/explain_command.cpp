@@ -39,7 +39,7 @@ struct Job {
 };
 
 void print_links(const Job& job) {
-  std::cout << "rings, (" << to_string(job.options.mode) << ")\n";
+  std::cout << "rings (" << to_string(job.options.mode) << ")\n";
   for (const Axis axis : axonn::kAxes) {
     const AxisLink& link = link_of(job.layout.links, axis);
     const int size = job.layout.grid[axis];
