@@ -1,6 +1,7 @@
 #include "axonn/perfmodel/reduction_search.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <deque>
 #include <unordered_map>
 #include <utility>
@@ -38,6 +39,12 @@ class Search {
       : choices_(choices), groups_(groups), goal_(goal), limit_(limit) {}
 
   std::vector<std::vector<int>> run(int devices) {
+    whole_.assign(static_cast<size_t>(devices), 0);
+    for (const auto& group : groups_)
+      for (const int device : group)
+        for (const int other : group) whole_[static_cast<size_t>(device)] |= uint64_t{1} << other;
+    AXONN_CHECK(std::ranges::find(whole_, 0u) == whole_.end(), "perfmodel.search_reductions",
+                "every device must be in a group of the reduction");
     ReductionState start(devices);
     if (reached(start, groups_, goal_)) return {{}};
     node_of(std::move(start), 0);
@@ -57,24 +64,51 @@ class Search {
     return static_cast<int>(nodes_.size()) - 1;
   }
 
-  // Only these can be the last step: the others leave somebody with less than before.
-  bool can_end(Collective collective) const {
-    if (goal_ == ReductionGoal::all_reduce) return collective != Collective::reduce && collective != Collective::reduce_scatter;
-    return collective != Collective::all_reduce;
+  // What a state lacks, as far as it tells which collective can take it to an all-reduce's goal in one step.
+  struct Outlook {
+    bool everyone_has_all = true;   // every device holds every chunk: else no all-reduce ends it
+    bool all_is_whole = true;       // every chunk that is held is reduced: else no all-gather does
+    bool somebody_is_done = false;  // else no broadcast does
+  };
+
+  Outlook outlook(const ReductionState& state) const {
+    Outlook found;
+    for (int device = 0; device < state.devices(); ++device) {
+      bool done = true;
+      for (int chunk = 0; chunk < state.devices(); ++chunk) {
+        const uint64_t has = state.contributions(device, chunk)[0];
+        found.everyone_has_all = found.everyone_has_all && has != 0;
+        found.all_is_whole = found.all_is_whole && (has == 0 || has == whole_[static_cast<size_t>(device)]);
+        done = done && has == whole_[static_cast<size_t>(device)];
+      }
+      found.somebody_is_done = found.somebody_is_done || done;
+    }
+    return found;
+  }
+
+  bool can_end(Collective collective, const Outlook& now) const {
+    if (goal_ != ReductionGoal::all_reduce) return collective != Collective::all_reduce;
+    return (collective == Collective::all_reduce && now.everyone_has_all) || (collective == Collective::all_gather && now.all_is_whole) ||
+           (collective == Collective::broadcast && now.somebody_is_done);
+  }
+
+  bool can_end(const ReductionState& state) const {
+    const Outlook now = outlook(state);
+    return std::ranges::any_of(kCollectives, [&](Collective collective) { return can_end(collective, now); });
   }
 
   void expand(int n) {
-    const int depth = nodes_[static_cast<size_t>(n)].depth;
-    if (depth >= limit_) return;
-    const bool last = depth == limit_ - 1;
+    const int left = limit_ - nodes_[static_cast<size_t>(n)].depth;
+    const Outlook now = outlook(states_[static_cast<size_t>(n)]);
     for (size_t choice = 0; choice < choices_.size(); ++choice) {
       const ReductionStep& step = choices_[choice];
-      if (last && !can_end(step.collective)) continue;
+      const bool may_end = can_end(step.collective, now);
+      if (left == 1 && !may_end) continue;
       ReductionState next = states_[static_cast<size_t>(n)];
       if (next.apply(step) != ReductionFault::none) continue;
-      const bool done = can_end(step.collective) && reached(next, groups_, goal_);
-      if (last && !done) continue;
-      const int to = done ? kGoal : node_of(std::move(next), depth + 1);
+      const bool done = may_end && reached(next, groups_, goal_);
+      if (!done && (left == 1 || (left == 2 && !can_end(next)))) continue;
+      const int to = done ? kGoal : node_of(std::move(next), limit_ - left + 1);
       nodes_[static_cast<size_t>(n)].edges.push_back({static_cast<int>(choice), to});
     }
   }
@@ -107,6 +141,7 @@ class Search {
   std::span<const std::vector<int>> groups_;
   ReductionGoal goal_;
   int limit_;
+  std::vector<uint64_t> whole_;        // of each device: the contributions of a reduced chunk
   std::deque<ReductionState> states_;  // stay where they are: index_ points at them
   std::vector<Node> nodes_;
   std::unordered_map<const ReductionState*, int, StateHash, SameState> index_;

@@ -1,7 +1,6 @@
 #include "axonn/perfmodel/reduction_semantics.hpp"
 
 #include <algorithm>
-#include <map>
 
 #include "axonn/core/error.hpp"
 
@@ -17,37 +16,6 @@ bool any(const uint64_t* row, int words) {
 bool is_subset(const uint64_t* a, const uint64_t* b, int words) {
   for (int w = 0; w < words; ++w)
     if ((a[w] & ~b[w]) != 0) return false;
-  return true;
-}
-
-std::string text_of(std::span<const int> group) {
-  std::string text;
-  for (const int rank : group.first(std::min<size_t>(group.size(), 8))) text.append(text.empty() ? "" : "+").append(std::to_string(rank));
-  return group.size() > 8 ? text + "+..." : text;
-}
-
-// The device holds exactly the chunks that `wanted` says, each summed over `whole`.
-bool holds_exactly(const ReductionState& state, int device, std::span<const uint64_t> whole, auto&& wanted) {
-  for (int chunk = 0; chunk < state.devices(); ++chunk)
-    if (wanted(chunk) ? !std::ranges::equal(state.contributions(device, chunk), whole) : state.holds(device, chunk)) return false;
-  return true;
-}
-
-bool reached(const ReductionState& state, std::span<const int> group, ReductionGoal goal) {
-  const int members = static_cast<int>(group.size()), each = state.devices() / members;
-  std::vector<uint64_t> whole(state.contributions(0, 0).size(), 0);
-  for (const int device : group) whole[static_cast<size_t>(device) / 64] |= uint64_t{1} << (device % 64);
-  std::vector<char> taken(static_cast<size_t>(state.devices()), 0);
-  for (int i = 0; i < members; ++i) {
-    const int device = group[static_cast<size_t>(i)];
-    int count = 0;
-    const bool exact = holds_exactly(state, device, whole, [&](int chunk) {
-      if (goal == ReductionGoal::all_reduce) return true;
-      if (goal == ReductionGoal::reduce_scatter) return chunk / each == i && state.devices() % members == 0;
-      return state.holds(device, chunk) && ++count <= each && taken[static_cast<size_t>(chunk)]++ == 0;
-    });
-    if (!exact || (goal == ReductionGoal::scatter && count != each)) return false;
-  }
   return true;
 }
 
@@ -216,47 +184,6 @@ size_t ReductionState::hash() const {
     mixed ^= mixed >> 32;
   }
   return mixed;
-}
-
-bool reached(const ReductionState& state, std::span<const std::vector<int>> groups, ReductionGoal goal) {
-  return std::ranges::all_of(groups, [&](const std::vector<int>& group) { return reached(state, group, goal); });
-}
-
-void check_reduces(const ReductionProgram& program, std::span<const std::vector<int>> groups, ReductionGoal goal) {
-  std::map<int, std::pair<size_t, int>> place;  // rank: its group and its index there
-  for (size_t g = 0; g < groups.size(); ++g)
-    for (size_t i = 0; i < groups[g].size(); ++i)
-      AXONN_CHECK(place.emplace(groups[g][i], std::pair(g, static_cast<int>(i))).second, "perfmodel.check_reduces", "rank ", groups[g][i],
-                  " is in two groups of the reduction");
-  std::vector<std::vector<std::pair<size_t, std::vector<int>>>> work(groups.size());  // of each group: steps and indices within it
-  for (size_t s = 0; s < program.steps.size(); ++s)
-    for (const auto& ranks : program.steps[s].groups) {
-      std::vector<int> indices;
-      for (const int rank : ranks) {
-        const auto found = place.find(rank);
-        AXONN_CHECK(found != place.end(), "perfmodel.check_reduces", "step ", s + 1, " names rank ", rank,
-                    ", which is in no group of the reduction");
-        AXONN_CHECK(found->second.first == place.at(ranks[0]).first, "perfmodel.check_reduces", "step ", s + 1, " (",
-                    to_string(program.steps[s].collective), "), group ", text_of(ranks), ": ranks ", ranks[0], " and ", rank,
-                    " are in different groups of the reduction, their data must not be summed");
-        indices.push_back(found->second.second);
-      }
-      if (!ranks.empty()) work[place.at(ranks[0]).first].emplace_back(s, std::move(indices));
-    }
-  for (size_t g = 0; g < groups.size(); ++g) {
-    ReductionState state(static_cast<int>(groups[g].size()));
-    for (const auto& [s, indices] : work[g]) {
-      const auto fault = state.apply(program.steps[s].collective, indices);
-      std::vector<int> ranks;
-      for (const int i : indices) ranks.push_back(groups[g][static_cast<size_t>(i)]);
-      AXONN_CHECK(fault == ReductionFault::none, "perfmodel.check_reduces", "step ", s + 1, " (", to_string(program.steps[s].collective),
-                  "), group ", text_of(ranks), ": ", to_string(fault));
-    }
-    std::vector<int> all;
-    for (int i = 0; i < state.devices(); ++i) all.push_back(i);
-    AXONN_CHECK(reached(state, all, goal), "perfmodel.check_reduces", "after its last step the program has not reduced group ",
-                text_of(groups[g]));
-  }
 }
 
 }  // namespace axonn
