@@ -2,6 +2,8 @@
 #include <limits>
 #include <numeric>
 #include <span>
+#include <string_view>
+#include <utility>
 
 #include "axonn/core/error.hpp"
 #include "axonn/grid/reduction_program.hpp"
