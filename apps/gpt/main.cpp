@@ -1,9 +1,11 @@
 #include <cstdio>
 #include <exception>
+#include <optional>
 #include <string_view>
 
 #include <CLI/CLI.hpp>
 
+#include <axonn/core/command_line.hpp>
 #include <axonn/core/env.hpp>
 #include <axonn/core/error.hpp>
 #include <axonn/core/log.hpp>

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "axonn/core/error.hpp"
+#include "axonn/perfmodel/layer_table.hpp"
 
 namespace axonn {
 namespace {
@@ -44,9 +45,9 @@ ParameterCounts count_parameters(const TransformerShape& shape) {
 }
 
 double forward_flops_per_token(const TransformerShape& shape) {
-  check_transformer(shape);
-  const Sizes n(shape);
-  return n.l * (24 * n.h * n.h + 4 * n.s * n.h) + 2 * n.v * n.h;
+  double flops = 0;
+  for (const LayerWork& layer : layer_table(shape)) flops += static_cast<double>(layer.count) * layer.flops;
+  return flops;
 }
 
 double model_flops_per_token(const TransformerShape& shape) { return 3 * forward_flops_per_token(shape); }

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <gtest/gtest.h>
 
+#include "axonn/core/command_line.hpp"
 #include "train/scratch.hpp"
 
 namespace axonn {

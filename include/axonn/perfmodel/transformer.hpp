@@ -40,7 +40,7 @@ ParameterCounts count_parameters(const TransformerShape& shape);
 // Operations of one token's forward pass, a multiply-add counted as 2, with l layers, sequence s, vocabulary V:
 //   l (24 h^2 + 4 s h) + 2 V h
 // the matrices of a block (12 h^2), scores and their product with the values (the whole s x s square, also under a causal mask), the head
-// (also when tied). Norms, activations and biases are left out, as usual.
+// (also when tied): the sum of layer_table.hpp. Norms, activations and biases are left out, as usual.
 double forward_flops_per_token(const TransformerShape& shape);
 
 // Forward and backward, 3 times the forward: what utilisation is counted in ("model FLOPs"; recomputation earns nothing).

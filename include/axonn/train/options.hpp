@@ -4,8 +4,6 @@
 #include <filesystem>
 #include <functional>
 #include <list>
-#include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -87,10 +85,6 @@ class OptionTable {
 
   std::list<Option> options_;  // the keys of a section one after the other; flags hold pointers
 };
-
-// Parses the command line. Nothing: go on. A text: print it and end with status 0 (--help, --version). What the program does not know is a
-// UserError with the nearest flag or subcommand.
-std::optional<std::string> parse_command_line(CLI::App& app, std::span<const char* const> arguments);
 
 template <typename Enum>
 void OptionTable::add_choice(std::string_view section, std::string_view key, Enum& field, std::vector<std::pair<std::string, Enum>> names,

@@ -1,0 +1,148 @@
+// Every term of one grid.
+#include <iostream>
+
+#include <axonn/core/error.hpp>
+#include <axonn/core/text.hpp>
+
+#include "planner_commands.hpp"
+
+namespace {
+
+using axonn::Axis;
+using axonn::AxisLink;
+using axonn::bytes_text;
+using axonn::CollectiveSeconds;
+using axonn::GridShape;
+using axonn::LayerWork;
+using axonn::Layout;
+using axonn::WorkSplit;
+using axonn::detail::concatenate;
+
+std::string seconds_text(double seconds) { return fixed_text(seconds, 6) + " s"; }
+
+// GB/s that (G-1)/G of the buffer sees.
+double effective_gbps(const AxisLink& link, int size) { return (size - 1.0) / size / link.seconds_per_byte / 1e9; }
+
+struct Job {
+  const axonn::NetworkModel& network;
+  const axonn::Machine& machine;
+  const axonn::SearchOptions& options;
+  const Layout& layout;
+
+  bool trainer() const { return options.coefficients == axonn::Coefficients::trainer; }
+  double passes() const { return trainer() ? static_cast<double>(layout.micro_batches) : 1; }
+  double tokens() const {  // of a rank in a pass
+    return static_cast<double>(options.batch_tokens) / (static_cast<double>(layout.grid.z) * layout.grid.data) / passes();
+  }
+  double bytes() const { return static_cast<double>(element_bytes(layout.precision)); }
+  double gradient_bytes() const { return trainer() ? static_cast<double>(state_bytes(layout.precision)) : bytes(); }
+};
+
+void print_links(const Job& job) {
+  std::cout << "rings (" << to_string(job.options.mode) << ")\n";
+  for (const Axis axis : axonn::kAxes) {
+    const AxisLink& link = link_of(job.layout.links, axis);
+    const int size = job.layout.grid[axis];
+    if (size == 1) continue;
+    std::cout << "  " << to_string(axis) << ": " << size << " ranks at " << fixed_text(link.gbps, 2) << " GB/s";
+    if (link.multi_level) std::cout << "; level by level as fast as " << fixed_text(effective_gbps(link, size), 2) << " GB/s";
+    if (link.latency_seconds > 0) std::cout << ", hops " << fixed_text(link.latency_seconds * 1e6, 1) << " us";
+    std::cout << "\n";
+  }
+}
+
+void print_term(const Job& job, const char* name, Axis axis, double factor, double bytes, int64_t count, double seconds) {
+  const int size = job.layout.grid[axis];
+  if (size == 1 || seconds == 0) return;
+  const AxisLink& link = link_of(job.layout.links, axis);
+  std::cout << "    " << name << " " << to_string(axis) << ": " << count << " x (" << (factor == 2 ? "2 x " : "") << size - 1 << "/" << size
+            << " x " << bytes_text(bytes) << " / " << fixed_text(effective_gbps(link, size), 2) << " GB/s";
+  if (link.latency_seconds > 0) std::cout << " + " << fixed_text(factor * link.latency_seconds * 1e6, 1) << " us";
+  std::cout << ") = " << seconds_text(seconds) << "\n";
+}
+
+void print_layer(const Job& job, const LayerWork& layer) {
+  const GridShape& grid = job.layout.grid;
+  const double forward =
+      static_cast<double>(layer.count) * layer_forward_seconds(layer, grid, job.machine, job.tokens(), job.layout.precision);
+  const char* split = layer.split == WorkSplit::matrix ? "x y" : layer.split == WorkSplit::over_x ? "x" : "y";
+  std::cout << "  " << layer.name;
+  if (layer.count > 1) std::cout << ", " << layer.count << " times";
+  if (layer.has_weight()) std::cout << ": " << layer.k << " x " << layer.n << (layer.transposed ? ", transposed" : "");
+  std::cout << "\n    forward: " << axonn::with_unit(job.tokens()) << " rows x (" << axonn::with_unit(layer.flops) << " FLOP, "
+            << axonn::with_unit(layer.elements) << " elements) / (" << split << ") = " << seconds_text(forward) << ", backward "
+            << seconds_text(2 * forward) << "\n";
+  if (!layer.has_weight() || (!job.trainer() && !layer.in_block)) return;
+  const Axis in = layer.transposed ? Axis::x : Axis::y, out = layer.transposed ? Axis::y : Axis::x;
+  const double block = layer.weights() / (static_cast<double>(grid[in]) * grid[out]);
+  const CollectiveSeconds once = layer_collectives(layer, grid, job.layout.links, job.tokens(), job.bytes(), job.gradient_bytes());
+  print_term(job, "all-gather", Axis::z, 1, block * job.bytes(), layer.count, once.all_gather_z);
+  print_term(job, "reduce-scatter", Axis::z, 1, block * job.gradient_bytes(), layer.count, once.reduce_scatter_z);
+  print_term(job, "forward all-reduce", in, 2, job.tokens() * static_cast<double>(layer.n) / grid[out] * job.bytes(), layer.count,
+             once.all_reduce_forward);
+  print_term(job, "backward all-reduce", out, 2, job.tokens() * static_cast<double>(layer.k) / grid[in] * job.bytes(), layer.count,
+             once.all_reduce_backward);
+  print_term(job, "all-reduce", Axis::data, 2, block / grid.z * job.gradient_bytes(), layer.count, once.all_reduce_data);
+}
+
+void print_step(const Job& job) {
+  const axonn::StepTime& time = job.layout.time;
+  const CollectiveSeconds& all = time.communication;
+  const auto line = [](const std::string& what, double seconds) { std::cout << "  " << what << " " << seconds_text(seconds) << "\n"; };
+  std::cout << "\na step\n";
+  line("forward             ", time.forward);
+  line("backward            ", time.backward);
+  line("optimizer           ", time.optimizer);
+  line("all-gathers z       ", all.all_gather_z);
+  line("reduce-scatters z   ", all.reduce_scatter_z);
+  line("forward all-reduces ", all.all_reduce_forward);
+  line("backward all-reduces", all.all_reduce_backward);
+  line("data all-reduces    ", all.all_reduce_data);
+  std::cout << "  communication " << seconds_text(all.total()) << ", of which the step is longer by all-reduces "
+            << seconds_text(time.exposed_all_reduce) << " + gathers and scatters " << seconds_text(time.exposed_gather_scatter)
+            << " + data " << seconds_text(time.exposed_data) << "\n  seconds of a step = " << seconds_text(time.compute()) << " + "
+            << seconds_text(time.exposed()) << " = " << seconds_text(time.seconds()) << "\n  "
+            << axonn::with_unit(job.layout.tokens_per_second) << " tokens/s, " << fixed_text(100 * job.layout.model_utilisation, 1)
+            << "% of the peak (" << fixed_text(100 * job.layout.hardware_utilisation, 1) << "% with what is run again)\n";
+}
+
+void print_memory(const Job& job) {
+  const axonn::MemoryPrediction& memory = job.layout.memory;
+  const auto line = [](const char* what, int64_t bytes) {
+    std::cout << "  " << what << " " << bytes_text(static_cast<double>(bytes)) << "\n";
+  };
+  std::cout << "\nmemory of a GPU\n";
+  line("weights and masters ", memory.weight_bytes);
+  line("gradients           ", memory.gradient_bytes);
+  line("optimizer           ", memory.optimizer_bytes);
+  line("gathered, scattered ", memory.gathered_bytes);
+  line("cache               ", job.layout.cache_bytes);
+  line("activations         ", memory.activation_bytes);
+  line("logits or one block ", std::max(memory.logits_bytes, memory.block_bytes));
+  std::cout << "  total " << bytes_text(static_cast<double>(job.layout.memory_bytes())) << " of "
+            << bytes_text(job.machine.memory_bytes() * (1 - job.options.memory_margin)) << "\n";
+}
+
+}  // namespace
+
+int run_explain(const PlannerOptions& line) {
+  const auto network = line.network();
+  const auto machine = axonn::find_machine(line.machine);
+  const auto options = line.search();
+  const Layout layout = plan_grid(network, machine, options, axonn::parse_grid_shape(line.grid));
+  const Job job = {network, machine, options, layout};
+  std::cout << network.name << " on " << layout.grid.to_string() << " of " << machine.name << ", "
+            << (layout.placement ? "levels from the inside: " + layout.placement->to_string() : "nodes end within an axis") << "\n"
+            << layout.micro_batches << " micro-batches x " << layout.micro_batch << " sequences a rank, " << to_string(layout.precision)
+            << (layout.checkpoint ? ", blocks run again" : ", nothing run again") << ", " << fixed_text(100 * layout.cached, 0)
+            << "% of the gathered weights cached; products at " << fixed_text(100 * machine.gemm_efficiency, 0) << "% of "
+            << fixed_text(machine.peak_flops(layout.precision) / 1e12, 1) << " TFLOP/s, elements at "
+            << fixed_text(machine.memory_bandwidth_gbps, 0) << " GB/s\n";
+  print_links(job);
+  std::cout << "\none pass, each collective once (seconds of all occurrences; collectives counted as " << to_string(options.coefficients)
+            << ": " << fixed_text(job.passes(), 0) << (job.passes() == 1 ? " pass" : " passes") << " a step)\n";
+  for (const LayerWork& layer : network.layers) print_layer(job, layer);
+  print_step(job);
+  print_memory(job);
+  return 0;
+}

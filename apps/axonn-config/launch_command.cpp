@@ -1,0 +1,92 @@
+// A batch script for one grid.
+#include <algorithm>
+#include <iostream>
+
+#include <axonn/core/error.hpp>
+
+#include "planner_commands.hpp"
+
+namespace {
+
+using axonn::Layout;
+
+void print_configuration(const PlannerOptions& line, const axonn::NetworkModel& network, const axonn::SearchOptions& options,
+                         const Layout& layout) {
+  const int64_t batch = options.batch_tokens / network.tokens_per_sample;
+  std::cout << network.toml() << "\n[run]\ngrid = \"" << layout.grid.to_string() << "\"\norder = \""
+            << order_text(layout.order.value_or(axonn::kDefaultOrder)) << "\"\ndtype = \"" << to_string(layout.precision)
+            << "\"\ndevice = \"cuda\"\n\n[overlap]\noverlap = \"" << line.overlap << "\"\ngather_cache = \"" << layout.cache_bytes
+            << "\"\nprefetch = " << layout.prefetch << "\n\n[train]\nbatch = " << batch << "\nmicro_batch = " << layout.micro_batch
+            << "\nactivation_checkpoint = " << (layout.checkpoint ? 1 : 0) << "\noptimizer = \"" << line.optimizer << "\"\n";
+}
+
+// Rank i of the trainer is grid index i; this is the node it must be on.
+std::vector<int> nodes_of_ranks(const Layout& layout, int64_t node) {
+  axonn::Placement nodes = axonn::rank_map(*layout.placement);
+  for (int& rank : nodes) rank = static_cast<int>(rank / node);
+  return nodes;
+}
+
+void print_map(const std::vector<int>& nodes) {
+  std::cout << "# No order of axes puts the ranks where the plan wants them: rank i runs on node nodes[i] of the allocation.\nnodes=(";
+  for (size_t rank = 0; rank < nodes.size(); ++rank) std::cout << (rank == 0 ? "" : rank % 40 == 0 ? "\n  " : " ") << nodes[rank];
+  std::cout << ")\n";
+}
+
+void print_srun(int64_t gpus, int64_t node, const std::vector<int>& nodes) {
+  std::cout << "export SLURM_PMIX_FENCE=tree\n";
+  if (nodes.empty()) {
+    std::cout << "exec srun --mpi=pmix --kill-on-bad-exit=1 --ntasks=" << gpus << " --ntasks-per-node=" << node
+              << " --distribution=block --cpu-bind=cores \"$gpt\" --config \"$config\" \"$@\"\n";
+    return;
+  }
+  print_map(nodes);
+  std::cout << "mapfile -t hosts < <(scontrol show hostnames \"$SLURM_JOB_NODELIST\")\n"
+               "export SLURM_HOSTFILE=$PWD/hosts-$SLURM_JOB_ID\n"
+               "for node in \"${nodes[@]}\"; do echo \"${hosts[node]}\"; done >\"$SLURM_HOSTFILE\"\n"
+               "exec srun --mpi=pmix --kill-on-bad-exit=1 --ntasks="
+            << gpus << " --distribution=arbitrary --cpu-bind=cores \"$gpt\" --config \"$config\" \"$@\"\n";
+}
+
+void print_mpirun(int64_t gpus, int64_t node, const std::vector<int>& nodes) {
+  if (nodes.empty()) {
+    std::cout << "exec mpirun -n " << gpus << " --map-by ppr:" << node << ":node --bind-to none \"$gpt\" --config \"$config\" \"$@\"\n";
+    return;
+  }
+  print_map(nodes);
+  std::cout << "declare -A slots\n"
+               "for rank in \"${!nodes[@]}\"; do\n"
+               "  node=${nodes[rank]}\n"
+               "  echo \"rank $rank=+n$node slot=$((slots[$node]++))\"\n"
+               "done >ranks.txt\n"
+               "exec mpirun -n "
+            << gpus << " --rankfile ranks.txt \"$gpt\" --config \"$config\" \"$@\"\n";
+}
+
+}  // namespace
+
+int run_launch(const PlannerOptions& line) {
+  AXONN_CHECK(line.launcher == "srun" || line.launcher == "mpirun", "axonn_config.launch", "--launcher is srun or mpirun, got '",
+              line.launcher, "'");
+  const auto network = line.network();
+  const auto machine = axonn::find_machine(line.machine);
+  const Layout layout = plan_grid(network, machine, line.search(), axonn::parse_grid_shape(line.grid));
+  const int64_t gpus = layout.grid.ranks(), node = std::min(gpus, std::max<int64_t>(machine.node_size(), 1));
+  const int64_t per_node = machine.levels.size() == 1 ? gpus : node;
+  const std::vector<int> nodes = layout.order ? std::vector<int>() : nodes_of_ranks(layout, per_node);
+
+  std::cout << "#!/bin/bash\n# " << network.name << " on grid " << layout.grid.to_string() << ": by the model "
+            << fixed_text(layout.time.seconds(), 3) << " s a step.\n#   sbatch run.sbatch --data texts --out runs/mine\n";
+  if (line.launcher == "srun")
+    std::cout << "#SBATCH --nodes=" << gpus / per_node << "\n#SBATCH --ntasks-per-node=" << per_node
+              << "\n#SBATCH --gpus-per-node=" << per_node << "\n#SBATCH --signal=USR1@120\n";
+  std::cout << "set -euo pipefail\ngpt=${GPT:-build/release/bin/gpt}\nconfig=${CONFIG:-grid-" << layout.grid.to_string()
+            << ".toml}\ncat >\"$config\" <<'TOML'\n";
+  print_configuration(line, network, line.search(), layout);
+  std::cout << "TOML\n\n";
+  if (line.launcher == "srun")
+    print_srun(gpus, per_node, nodes);
+  else
+    print_mpirun(gpus, per_node, nodes);
+  return 0;
+}

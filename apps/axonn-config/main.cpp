@@ -1,0 +1,98 @@
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include <axonn/core/command_line.hpp>
+#include <axonn/core/error.hpp>
+#include <axonn/core/version.hpp>
+
+#include "planner_commands.hpp"
+#include "reduction_commands.hpp"
+
+namespace {
+
+constexpr const char* kAbout = R"(Ranks the grids X x Y x Z x data on which a network can be trained by a model of their speed and memory.
+
+  axonn-config --gpus 1024 --model gpt80b                                  every grid, placement and micro-batch, by seconds of a step
+  axonn-config --gpus 32 --model gpt20b --mode aware --batch-tokens 64k    the AxoNN paper's ranking, by seconds of communication
+  axonn-config explain 4x1x16x16 --model gpt80b                            every term of one grid
+  axonn-config launch 4x1x16x16 --model gpt80b > run.sbatch                a script that trains on it
+  axonn-config machine perlmutter > mine.toml                              a machine to describe one's own by
+  axonn-config synthesize "[[2 2] [2 2]]" --reduce 0                       programs of collectives for a reduction, the fastest first
+)";
+
+struct CommandLine {
+  PlannerOptions planner;
+  ReductionFlags reduction;
+};
+
+struct Command {
+  CLI::App* app;
+  std::function<int()> run;
+};
+
+void add_ranking(CLI::App& app, PlannerOptions& options) {
+  options.add_flags(app);
+  app.add_flag("--json", options.json, "JSON");
+  app.add_flag("--csv", options.csv, "a line for each layout");
+  app.add_option("--plot", options.plot, "SVG file: bars of the layouts by part");
+  app.add_option("--measurements", options.measurements, "for --plot: lines of a grid and its seconds, such as 4x1x16x16,9.87");
+}
+
+std::vector<Command> add_commands(CLI::App& app, CommandLine& line) {
+  PlannerOptions& options = line.planner;
+  CLI::App& explain = *app.add_subcommand("explain", "every term of one grid with its formula and numbers");
+  CLI::App& launch = *app.add_subcommand("launch", "a batch script for one grid, with the trainer's configuration");
+  CLI::App& machine = *app.add_subcommand("machine", "a machine as a TOML file");
+  CLI::App& simulate = *app.add_subcommand("simulate", "seconds of a reduction program on a machine");
+  CLI::App& synthesize = *app.add_subcommand("synthesize", "every program of collectives for a reduction, the fastest first");
+  for (CLI::App* one : {&explain, &launch}) {
+    options.add_flags(*one);
+    one->add_option("grid", options.grid, "X x Y x Z x data, such as 4x1x16x16")->required();
+  }
+  launch.add_option("--launcher", options.launcher, "srun (default) or mpirun");
+  machine.add_option("name", options.machine, "a preset, or a .toml file to check")->required();
+  line.reduction.add_to_simulate(simulate);
+  line.reduction.add_to_synthesize(synthesize);
+  for (CLI::App* one : {&machine, &simulate, &synthesize})
+    one->add_flag("--verbose", options.verbose, "errors say where in the code they come from");
+  return {{&explain, [&] { return run_explain(options); }},
+          {&launch, [&] { return run_launch(options); }},
+          {&machine, [&] { return run_machine(options); }},
+          {&simulate, [&] { return run_simulate(line.reduction); }},
+          {&synthesize, [&] { return run_synthesize(line.reduction); }}};
+}
+
+int run(int argc, char** argv, CommandLine& line) {
+  CLI::App app(kAbout, "axonn-config");
+  app.set_version_flag("--version", std::string(axonn::version()));
+  app.footer("Exit status: 0 done; 1 no grid fits; 2 an error in what was typed or in a file.");
+  app.require_subcommand(0, 1);
+  add_ranking(app, line.planner);
+  const auto commands = add_commands(app, line);
+  if (const auto text = axonn::parse_command_line(app, {argv, static_cast<size_t>(argc)})) {
+    std::printf("%s", text->c_str());
+    return 0;
+  }
+  for (const Command& command : commands)
+    if (command.app->parsed()) return command.run();
+  return run_ranking(line.planner);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CommandLine line;
+  try {
+    return run(argc, argv, line);
+  } catch (const axonn::Error& error) {
+    std::fprintf(stderr, "axonn-config: %s\n", line.planner.verbose ? error.what() : error.sentence().c_str());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "axonn-config: %s\n", error.what());
+  }
+  return 2;
+}

@@ -1,0 +1,103 @@
+// Bars of the top layouts by part, as SVG.
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include <axonn/core/error.hpp>
+
+#include "planner_commands.hpp"
+
+namespace {
+
+using axonn::Layout;
+
+constexpr int kWidth = 980, kLabels = 210, kBar = 16, kRow = 24, kTop = 56;
+
+struct Part {
+  const char* name;
+  const char* color;
+  double (*seconds)(const Layout&);
+};
+
+const Part kParts[] = {
+    {"compute", "#5b7fa6", [](const Layout& l) { return l.time.compute(); }},
+    {"exposed all-reduce", "#c8553d", [](const Layout& l) { return l.time.exposed_all_reduce; }},
+    {"exposed gather / scatter", "#e0a458", [](const Layout& l) { return l.time.exposed_gather_scatter; }},
+    {"exposed data", "#8a6fa8", [](const Layout& l) { return l.time.exposed_data; }},
+};
+
+// "4x1x16x16,9.87" a line; '#' begins a comment.
+std::map<std::string, double> read_measurements(const std::string& file) {
+  std::map<std::string, double> measured;
+  if (file.empty()) return measured;
+  std::ifstream in(file);
+  AXONN_CHECK(in, "axonn_config.plot", "cannot read ", file);
+  int number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    if (line.empty() || line[0] == '#') continue;
+    const auto comma = line.find(',');
+    double seconds = 0;
+    const bool read =
+        comma != std::string::npos && std::from_chars(line.data() + comma + 1, line.data() + line.size(), seconds).ec == std::errc();
+    AXONN_CHECK(read && seconds > 0, "axonn_config.plot", file, ":", number,
+                ": a line is a grid and its seconds, such as 4x1x16x16,9.87, got '", line, "'");
+    measured[axonn::parse_grid_shape(line.substr(0, comma)).to_string()] = seconds;
+  }
+  return measured;
+}
+
+std::string rectangle(double x, int y, double width, const char* color) {
+  return "<rect x=\"" + fixed_text(x, 1) + "\" y=\"" + std::to_string(y) + "\" width=\"" + fixed_text(width, 1) + "\" height=\"" +
+         std::to_string(kBar) + "\" fill=\"" + color + "\"/>\n";
+}
+
+std::string text(double x, int y, const std::string& words, const char* anchor = "start") {
+  std::string safe;
+  for (const char c : words) safe += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '"' ? "&quot;" : std::string(1, c);
+  return "<text x=\"" + fixed_text(x, 1) + "\" y=\"" + std::to_string(y) + "\" text-anchor=\"" + anchor + "\">" + safe + "</text>\n";
+}
+
+}  // namespace
+
+void write_plot(const std::string& file, const Ranking& ranking) {
+  const auto measured = read_measurements(ranking.line.measurements);
+  const auto& layouts = ranking.result.layouts;
+  double longest = 1e-12;
+  for (const Layout& layout : layouts) longest = std::max(longest, layout.time.seconds());
+  for (const auto& [grid, seconds] : measured) longest = std::max(longest, seconds);
+  const double scale = (kWidth - kLabels - 90) / longest;
+
+  std::ostringstream svg;
+  const int height = kTop + kRow * static_cast<int>(layouts.size()) + 16;
+  svg << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << kWidth << "\" height=\"" << height
+      << "\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
+      << text(8, 20, ranking.network.name + " on " + ranking.machine.name + ": seconds of a step");
+  double x = 8;
+  for (const Part& part : kParts) {
+    svg << rectangle(x, 30, 12, part.color) << text(x + 16, 43, part.name);
+    x += 60 + 7.0 * static_cast<double>(std::string_view(part.name).size());
+  }
+  if (!measured.empty()) svg << text(x, 43, "| measured");
+  int y = kTop;
+  for (const Layout& layout : layouts) {
+    const std::string grid = layout.grid.to_string();
+    svg << text(kLabels - 8, y + 13, grid + "  " + place_text(layout), "end");
+    x = kLabels;
+    for (const Part& part : kParts) {
+      svg << rectangle(x, y, part.seconds(layout) * scale, part.color);
+      x += part.seconds(layout) * scale;
+    }
+    svg << text(x + 6, y + 13, fixed_text(layout.time.seconds(), 3));
+    if (const auto found = measured.find(grid); found != measured.end())
+      svg << rectangle(kLabels + found->second * scale - 1.5, y - 2, 3, "#222222");
+    y += kRow;
+  }
+  svg << "</svg>\n";
+  std::ofstream out(file);
+  out << svg.str();
+  out.close();
+  AXONN_CHECK(out, "axonn_config.plot", "cannot write ", file);
+}

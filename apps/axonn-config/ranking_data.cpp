@@ -1,0 +1,112 @@
+// The ranking for programs.
+#include <ostream>
+
+#include <nlohmann/json.hpp>
+
+#include "planner_commands.hpp"
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using axonn::Axis;
+using axonn::GridShape;
+using axonn::Layout;
+
+Json grid_json(const GridShape& grid) { return {grid.x, grid.y, grid.z, grid.data}; }
+
+Json placement_json(const Layout& layout) {
+  if (!layout.placement) return nullptr;
+  Json levels = Json::array();
+  for (const GridShape& level : layout.placement->levels) levels.push_back(grid_json(level));
+  return levels;
+}
+
+Json level_by_level_json(const Layout& layout) {
+  Json axes = Json::array();
+  for (const Axis axis : axonn::kAxes)
+    if (link_of(layout.links, axis).multi_level) axes.push_back(to_string(axis));
+  return axes;
+}
+
+Json layout_json(const Layout& layout) {
+  const axonn::StepTime& time = layout.time;
+  return {{"grid", grid_json(layout.grid)},
+          {"seconds", time.seconds()},
+          {"communication_seconds", time.communication.total()},
+          {"compute_seconds", time.compute()},
+          {"exposed_seconds",
+           {{"all_reduce", time.exposed_all_reduce}, {"gather_scatter", time.exposed_gather_scatter}, {"data", time.exposed_data}}},
+          {"exposed_share", time.exposed() / time.seconds()},
+          {"collectives",
+           {{"all_gather_z", time.communication.all_gather_z},
+            {"reduce_scatter_z", time.communication.reduce_scatter_z},
+            {"all_reduce_forward", time.communication.all_reduce_forward},
+            {"all_reduce_backward", time.communication.all_reduce_backward},
+            {"all_reduce_data", time.communication.all_reduce_data}}},
+          {"placement", placement_json(layout)},
+          {"order", layout.order ? Json(order_text(*layout.order)) : Json(nullptr)},
+          {"level_by_level", level_by_level_json(layout)},
+          {"precision", to_string(layout.precision)},
+          {"micro_batch", layout.micro_batch},
+          {"micro_batches", layout.micro_batches},
+          {"checkpoint", layout.checkpoint},
+          {"cached_share", layout.cached},
+          {"memory_bytes", layout.memory_bytes()},
+          {"memory",
+           {{"weights", layout.memory.weight_bytes},
+            {"gradients", layout.memory.gradient_bytes},
+            {"optimizer", layout.memory.optimizer_bytes},
+            {"gathered", layout.memory.gathered_bytes},
+            {"cache", layout.cache_bytes},
+            {"activations", layout.memory.activation_bytes},
+            {"logits", layout.memory.logits_bytes},
+            {"block", layout.memory.block_bytes}}},
+          {"tokens_per_second", layout.tokens_per_second},
+          {"model_flops_utilisation", layout.model_utilisation},
+          {"hardware_flops_utilisation", layout.hardware_utilisation},
+          {"dollars_per_step", layout.dollars},
+          {"ties_with_previous", layout.ties_with_previous}};
+}
+
+}  // namespace
+
+void print_json(std::ostream& out, const Ranking& ranking) {
+  Json layouts = Json::array(), rejected = Json::array();
+  for (const Layout& layout : ranking.result.layouts) layouts.push_back(layout_json(layout));
+  for (const axonn::Rejection& rejection : ranking.result.rejections) {
+    Json one = {{"grid", grid_json(rejection.grid)}, {"reason", rejection.reason}};
+    if (rejection.bytes_over > 0) one["bytes_over"] = rejection.bytes_over;
+    rejected.push_back(std::move(one));
+  }
+  const Json all = {{"considered", ranking.result.considered},
+                    {"candidates", ranking.result.candidates},
+                    {"evaluated", ranking.result.evaluated},
+                    {"search_milliseconds", ranking.milliseconds},
+                    {"model", ranking.network.name},
+                    {"parameters", ranking.network.parameters},
+                    {"machine", ranking.machine.name},
+                    {"batch_tokens", ranking.options.batch_tokens},
+                    {"mode", to_string(ranking.options.mode)},
+                    {"coefficients", to_string(ranking.options.coefficients)},
+                    {"objective", to_string(ranking.options.objective)},
+                    {"layouts", std::move(layouts)},
+                    {"rejected", std::move(rejected)}};
+  out << all.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+}
+
+void print_csv(std::ostream& out, const Ranking& ranking) {
+  out << "x,y,z,data,seconds,communication_seconds,compute_seconds,exposed_all_reduce,exposed_gather_scatter,exposed_data,inside_node,"
+         "order,"
+         "micro_batch,micro_batches,checkpoint,precision,memory_bytes,tokens_per_second,model_flops_utilisation,dollars_per_step,tie\n";
+  const auto precision = out.precision(10);
+  for (const Layout& layout : ranking.result.layouts) {
+    const axonn::StepTime& time = layout.time;
+    const GridShape& grid = layout.grid;
+    out << grid.x << ',' << grid.y << ',' << grid.z << ',' << grid.data << ',' << time.seconds() << ',' << time.communication.total() << ','
+        << time.compute() << ',' << time.exposed_all_reduce << ',' << time.exposed_gather_scatter << ',' << time.exposed_data << ','
+        << place_text(layout) << ',' << (layout.order ? order_text(*layout.order) : "") << ',' << layout.micro_batch << ','
+        << layout.micro_batches << ',' << layout.checkpoint << ',' << to_string(layout.precision) << ',' << layout.memory_bytes() << ','
+        << layout.tokens_per_second << ',' << layout.model_utilisation << ',' << layout.dollars << ',' << layout.ties_with_previous << "\n";
+  }
+  out.precision(precision);
+}

@@ -1,0 +1,223 @@
+// The ranking for people, and the command that makes it.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+#include <map>
+
+#include <axonn/core/error.hpp>
+#include <axonn/core/text.hpp>
+
+#include "planner_commands.hpp"
+
+namespace {
+
+using axonn::bytes_text;
+using axonn::Layout;
+using axonn::Rejection;
+using axonn::with_unit;
+
+struct Column {
+  std::string title;
+  bool left = false;
+  std::vector<std::string> cells;
+};
+
+void print_columns(std::ostream& out, const std::vector<Column>& columns) {
+  const size_t rows = columns.front().cells.size();
+  for (size_t row = 0; row <= rows; ++row) {
+    std::string line;
+    for (const Column& column : columns) {
+      size_t width = column.title.size();
+      for (const std::string& cell : column.cells) width = std::max(width, cell.size());
+      const std::string& text = row == 0 ? column.title : column.cells[row - 1];
+      const std::string pad(width - text.size(), ' ');
+      line += "  " + (column.left ? text + pad : pad + text);
+    }
+    out << line.substr(0, line.find_last_not_of(' ') + 1) << "\n";
+  }
+}
+
+// The part of the step in which this layout loses most against the best one.
+std::string lost_by(const Layout& layout, const Layout& best) {
+  const axonn::StepTime &mine = layout.time, &its = best.time;
+  const std::pair<double, const char*> parts[] = {{mine.compute() - its.compute(), "compute"},
+                                                  {mine.exposed_all_reduce - its.exposed_all_reduce, "AR"},
+                                                  {mine.exposed_gather_scatter - its.exposed_gather_scatter, "AG/RS"},
+                                                  {mine.exposed_data - its.exposed_data, "data"}};
+  const auto worst = std::ranges::max_element(parts, {}, [](const auto& part) { return part.first; });
+  return worst->first * 1000 < 0.5 ? "" : "+" + fixed_text(worst->first, 3) + " " + worst->second;
+}
+
+std::string micro_text(const Layout& layout) {
+  return std::to_string(layout.micro_batches) + " x " + std::to_string(layout.micro_batch) + (layout.checkpoint ? " again" : "");
+}
+
+std::vector<Column> columns_of(const Ranking& ranking) {
+  std::vector<Column> columns = {{"rank"},
+                                 {"grid x.y.z.data", true},
+                                 {"inside a node", true},
+                                 {"step s"},
+                                 {"compute"},
+                                 {"exposed: AR"},
+                                 {"AG/RS"},
+                                 {"data"},
+                                 {"exposed"},
+                                 {"comm s"},
+                                 {"passes"},
+                                 {"memory/GPU"},
+                                 {"cached"},
+                                 {"tokens/s"},
+                                 {"of peak"},
+                                 {"lost by", true}};
+  if (ranking.options.objective == axonn::Objective::cost) columns.push_back({"$/step"});
+  if (ranking.options.precisions.size() > 1) columns.push_back({"type", true});
+  size_t rank = 0;
+  for (const Layout& layout : ranking.result.layouts) {
+    const axonn::StepTime& time = layout.time;
+    ++rank;
+    std::vector<std::string> cells = {layout.ties_with_previous ? "=" : std::to_string(rank),
+                                      layout.grid.to_string(),
+                                      place_text(layout),
+                                      fixed_text(time.seconds(), 3),
+                                      fixed_text(time.compute(), 3),
+                                      fixed_text(time.exposed_all_reduce, 3),
+                                      fixed_text(time.exposed_gather_scatter, 3),
+                                      fixed_text(time.exposed_data, 3),
+                                      fixed_text(100 * time.exposed() / time.seconds(), 1) + "%",
+                                      fixed_text(time.communication.total(), 4),
+                                      micro_text(layout),
+                                      bytes_text(static_cast<double>(layout.memory.total_bytes())),
+                                      layout.grid.z > 1 ? fixed_text(100 * layout.cached, 0) + "%" : "-",
+                                      with_unit(layout.tokens_per_second),
+                                      fixed_text(100 * layout.model_utilisation, 1) + "%",
+                                      lost_by(layout, ranking.result.layouts.front())};
+    if (ranking.options.objective == axonn::Objective::cost) cells.push_back(fixed_text(layout.dollars, 4));
+    if (ranking.options.precisions.size() > 1) cells.emplace_back(to_string(layout.precision));
+    for (size_t i = 0; i < cells.size(); ++i) columns[i].cells.push_back(cells[i]);
+  }
+  return columns;
+}
+
+// Billions are B for people who count parameters.
+std::string parameters_text(int64_t count) {
+  std::string text = with_unit(static_cast<double>(count));
+  if (text.ends_with(" G")) text.back() = 'B';
+  return text;
+}
+
+void print_head(std::ostream& out, const Ranking& ranking) {
+  const auto& machine = ranking.machine;
+  out << parameters_text(ranking.network.parameters) << " parameters, " << with_unit(static_cast<double>(ranking.options.batch_tokens))
+      << " tokens a batch, ";
+  const int64_t gpus = ranking.options.gpus.front(), node = machine.node_size();
+  if (ranking.options.gpus.size() > 1)
+    out << ranking.options.gpus.size() << " counts of " << machine.gpu;
+  else if (node > 1 && gpus > node)
+    out << gpus / node << " nodes x " << node << " " << machine.gpu;
+  else
+    out << gpus << " " << machine.gpu;
+  out << " with " << bytes_text(machine.memory_bytes()) << " (" << machine.name << ")\n"
+      << "bandwidths " << to_string(ranking.options.mode) << ", collectives as " << to_string(ranking.options.coefficients)
+      << ", ranked by " << to_string(ranking.options.objective) << "; searched " << ranking.result.candidates << " layouts of "
+      << ranking.result.considered << " grids in " << fixed_text(ranking.milliseconds, 1) << " ms\n\n";
+}
+
+std::string rejections_text(const Ranking& ranking) {
+  std::map<std::string, std::vector<const Rejection*>> by_reason;
+  for (const Rejection& rejection : ranking.result.rejections) by_reason[rejection.reason].push_back(&rejection);
+  std::string text;
+  for (auto& [reason, all] : by_reason) {
+    text += (text.empty() ? "" : ", ") + std::to_string(all.size());
+    if (reason != "memory") {
+      text += " with " + reason + " != 0";
+      continue;
+    }
+    std::ranges::stable_sort(all, {}, &Rejection::bytes_over);
+    const double usable = ranking.machine.memory_bytes() * (1 - ranking.options.memory_margin);
+    text += " over " + bytes_text(usable) + " (closest";
+    for (size_t i = 0; i < std::min<size_t>(all.size(), ranking.result.layouts.empty() ? 5 : 1); ++i)
+      text += (i == 0 ? " " : ", ") + all[i]->grid.to_string() + " " + bytes_text(static_cast<double>(all[i]->bytes_over)) + " too much";
+    text += ")";
+  }
+  return text;
+}
+
+std::string counts_text(const std::vector<int64_t>& counts) {
+  std::string text;
+  for (const int64_t count : counts) text += (text.empty() ? "" : " and ") + std::to_string(count);
+  return text;
+}
+
+// Nothing fits: what was closest.
+std::string nothing_text(const Ranking& ranking) {
+  const int64_t gpus = ranking.options.gpus.front();
+  const bool any_in_memory = std::ranges::any_of(ranking.result.rejections, [](const Rejection& r) { return r.reason == "memory"; });
+  std::string text = "no grid of " + std::to_string(gpus) + " GPUs fits " + ranking.network.name + ": " + rejections_text(ranking);
+  if (ranking.result.rejections.empty()) text += "none is within the bounds that were asked for";
+  if (any_in_memory || ranking.options.gpus.size() > 1) return text;
+  const auto counts = axonn::nearest_gpu_counts(ranking.network, ranking.machine, ranking.options, gpus);
+  return text + (counts.empty() ? "; no count near it has one" : "; the nearest counts that have one: " + counts_text(counts));
+}
+
+void print_ranking(std::ostream& out, const Ranking& ranking) {
+  if (ranking.line.json)
+    print_json(out, ranking);
+  else if (ranking.line.csv)
+    print_csv(out, ranking);
+  else
+    print_table(out, ranking);
+}
+
+}  // namespace
+
+std::string fixed_text(double value, int digits) {
+  char buffer[64];
+  std::snprintf(buffer, sizeof buffer, "%.*f", digits, value);
+  return buffer;
+}
+
+std::string place_text(const axonn::Layout& layout) {
+  if (!layout.placement) return "-";
+  return axonn::AxisPlacement{{layout.placement->levels.front()}}.to_string();
+}
+
+std::string order_text(const axonn::AxisOrder& order) {
+  std::string text;
+  for (const axonn::Axis axis : order) text += to_string(axis)[0];
+  return text;
+}
+
+void print_table(std::ostream& out, const Ranking& ranking) {
+  if (ranking.result.layouts.empty()) return;
+  print_head(out, ranking);
+  print_columns(out, columns_of(ranking));
+  const std::string best = ranking.result.layouts.front().grid.to_string();
+  out << "\npasses: micro-batches x sequences of each; again: blocks run forward again (activation checkpointing)\n"
+         "cached: share of the weights gathered over z that stay, in what is left of the memory\n";
+  if (!ranking.result.rejections.empty()) out << "not possible: " << rejections_text(ranking) << "\n";
+  out << "next: axonn-config explain " << best << ranking.line.repeated() << "\n      axonn-config launch " << best
+      << ranking.line.repeated() << " > run.sbatch\n";
+}
+
+int run_ranking(const PlannerOptions& line) {
+  AXONN_CHECK(!line.gpus.empty(), "axonn_config", "how many GPUs? --gpus 1024");
+  const auto network = line.network();
+  const auto machine = axonn::find_machine(line.machine);
+  const auto options = line.search();
+  const auto begin = std::chrono::steady_clock::now();
+  const auto result = axonn::search_grids(network, machine, options);
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+  const Ranking ranking = {line, network, machine, options, result, took.count()};
+  print_ranking(std::cout, ranking);
+  std::cout.flush();
+  if (!line.plot.empty()) write_plot(line.plot, ranking);
+  if (!result.layouts.empty()) return 0;
+  std::cerr << "axonn-config: " << nothing_text(ranking) << "\n";
+  return 1;
+}
+
+int run_machine(const PlannerOptions& line) {
+  std::cout << axonn::machine_toml(axonn::find_machine(line.machine));
+  return 0;
+}

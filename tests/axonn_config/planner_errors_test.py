@@ -1,0 +1,131 @@
+"""Whatever is typed wrongly, or fits nowhere, is answered with one sentence."""
+import random
+import subprocess
+import unittest
+
+from planner_runs import PROGRAM, PlannerTest
+
+HUGE = "9223372036854775807"
+MACHINE = """[gpu]
+memory_gib = 16
+memory_bandwidth_gbps = 900
+bf16_tflops = 100
+
+[[level]]
+size = 8
+bandwidth_gbps = 50
+
+[[level]]
+bandwidth_gbps = 12.5
+"""
+
+
+class PlannerErrors(PlannerTest):
+    JOB = ("--gpus", "8", "--model", "gpt-124m", "--batch-tokens", "64k")
+
+    def test_counts_that_fit_no_grid_name_the_nearest_that_do(self):
+        self.refuse("--gpus", "44", "--model", "gpt-124m", "--batch-tokens", "64k", status=1,
+                    words=["no grid of 44 GPUs fits gpt-124m", "the nearest counts that have one: 36 and 48"])
+
+    def test_nodes_that_are_not_filled(self):
+        self.refuse("--gpus", "30", "--model", "gpt5b", words=["30 GPUs do not fill units of 4 (node)", "28 and 32"])
+        self.refuse("--gpus", "16", "--machine", "workstation", "--model", "gpt-124m", words=["workstation has 8 GPUs, got 16"])
+
+    def test_nothing_fits_in_memory_and_by_how_much(self):
+        self.refuse("--gpus", "8", "--model", "gpt80b", status=1, words=["no grid of 8 GPUs fits gpt80b", "over 36.80 GiB (closest", "GiB too much"])
+
+    def test_nothing_fits_is_an_empty_ranking_for_programs(self):
+        ended = self.run_program("--gpus", "8", "--model", "gpt80b", "--json", status=1)
+        self.assertIn('"layouts": []', ended.stdout)
+        self.assertIn('"bytes_over"', ended.stdout)
+
+    def test_unknown_names(self):
+        self.refuse("--gpus", "8", "--model", "gpt8b", words=["unknown model 'gpt8b'; did you mean"])
+        self.refuse(*self.JOB, "--machine", "perlmuter", words=["unknown machine 'perlmuter'; did you mean 'perlmutter'?"])
+        self.refuse(*self.JOB, "--machine", "summit", words=["the machines are perlmutter, frontier"])
+        self.refuse(*self.JOB, "--mode", "awar", words=["'awar'; did you mean 'aware'?"])
+        self.refuse(*self.JOB, "--coefficients", "papers", words=["did you mean 'paper'?"])
+        self.refuse(*self.JOB, "--objective", "speed", words=["time, communication, memory, cost", "'speed'"])
+        self.refuse(*self.JOB, "--precision", "fp8", words=["bf16, fp16, fp32, fp64", "'fp8'"])
+        self.refuse(*self.JOB, "--overlap", "all-gathr", words=["'all-gathr'; did you mean 'all-gather'?"])
+        self.refuse(*self.JOB, "--checkpoint", "maybe", words=["auto, on, off"])
+        self.refuse(*self.JOB, "--optimizer", "adam", words=["adamw", "'adam'"])
+        self.refuse(*self.JOB, "--reduction", "tree", words=["auto or ring", "'tree'"])
+        self.refuse(*self.JOB, "--order", "xyz", words=["'xyz'"])
+        self.refuse(*self.JOB, "--fix", "w=4", words=["x=4 or data=2", "'w=4'"])
+        self.refuse(*self.JOB, "--mod", "x", words=["unknown flag '--mod'; did you mean '--mode'?"])
+        self.refuse("explan", words=["'explan'; did you mean 'explain'?"])
+
+    def test_values_that_mean_nothing(self):
+        for flag, value in (("--gpus", "0"), ("--gpus", "-4"), ("--gpus", "many"), ("--batch-tokens", "0"), ("--batch-tokens", "4X"), ("--top", "0"),
+                            ("--min-tensor", "0"), ("--max-tensor", "-1"), ("--micro-batch", "-1"), ("--memory-margin", "1"), ("--fix", "x=0"),
+                            ("--layers", "-1"), ("--hidden", "10"), ("--memory-margin", "nan")):
+            with self.subTest(flag=flag, value=value):
+                self.refuse(*self.JOB, f"{flag}={value}", words=["axonn-config: "])
+        self.refuse(*self.JOB, "--batch-tokens", "65000", words=["whole sequences of 1024 tokens, got 65000; the nearest are 64512 and 65536"])
+        self.refuse(words=["how many GPUs"])
+        self.refuse("--gpus", "8", words=["which network"])
+        self.refuse("--gpus", "8", "--layers", "2", words=["hidden must be positive"])
+
+    def test_numbers_that_overflow(self):
+        for flag in ("--gpus", "--batch-tokens", "--layers", "--hidden", "--sequence", "--vocab"):
+            for value in (HUGE, "99999999999999999999", "8000000000G"):
+                with self.subTest(flag=flag, value=value):
+                    self.refuse("--gpus", "8", "--model", "gpt-124m", flag, value, words=["axonn-config: "])
+        self.refuse("explain", "2000000000x2000000000x4x1", "--model", "gpt5b", words=["axonn-config: "])
+
+    def test_machine_files_name_file_line_and_key(self):
+        def refuse(old, new, *words):
+            self.refuse(*self.JOB, "--machine", self.write("mine.toml", MACHINE.replace(old, new)), words=words)
+
+        self.plan(*self.JOB, "--machine", self.write("mine.toml", MACHINE))
+        refuse("memory_gib = 16", "memory_gib = -16", "mine.toml:2: 'memory_gib' in [gpu] must be greater than 0, got -16")
+        refuse("memory_gib = 16\n", "", "mine.toml:1: 'memory_gib' is missing in [gpu]")
+        refuse("bandwidth_gbps = 50", "bandwith_gbps = 50", "mine.toml:6: 'bandwidth_gbps' is missing in [[level]]")
+        refuse("size = 8", "size = 8\nsiez = 4", "mine.toml:8: unknown key 'siez' in [[level]]; did you mean 'size'?")
+        refuse("bf16_tflops = 100", "fp64_tflops = 1", "machine mine has no peak for bf16")
+        refuse("size = 8", "size = = 8", "mine.toml:7:")
+        self.refuse(*self.JOB, "--machine", "none.toml", words=["cannot read none.toml"])
+        self.refuse(*self.JOB, "--machine", self.write("mine.toml", MACHINE), "--mode", "measured", words=["no measured bandwidth"])
+        self.refuse(*self.JOB, "--machine", "mine.toml", "--objective", "cost", words=["no price", "dollars_per_hour"])
+
+    def test_network_files_name_file_line_and_key(self):
+        for name, text, words in (("a.toml", "[model]\nlayers = 2\nhiden = 8\n", "a.toml:1: 'hidden' is missing in [model]"),
+                                  ("a.toml", "[model]\nmodel = 'gpt-124m'\nhiden = 8\n", "a.toml:3: unknown key 'hiden' in [model]; did you mean 'hidden'?"),
+                                  ("a.json", "{", "a.json is not a JSON object"), ("a.json", '{"n_layer": 2}', "'n_embd' or 'hidden_size' is missing")):
+            self.refuse("--gpus", "8", "--model", self.write(name, text), words=[words])
+        self.refuse("--gpus", "8", "--model", "none.json", words=["cannot read none.json"])
+
+    def test_grids_that_are_not_possible(self):
+        self.refuse("explain", "5x1x1x4", "--model", "gpt5b", words=["5x1x1x4", "heads % x"])
+        self.refuse("explain", "1x1x1x8", "--model", "gpt80b", words=["memory", "too much"])
+        self.refuse("explain", "1x1x", "--model", "gpt5b", words=["a grid is written"])
+        self.refuse("explain", words=["grid"])
+        self.refuse("launch", "1x1x4x2", "--model", "gpt-124m", "--launcher", "qsub", words=["srun or mpirun"])
+
+    def test_files_that_cannot_be_written_or_read(self):
+        def refuse(*arguments, words):
+            ended = self.run_program(*self.JOB, *arguments, status=2)
+            self.assertIn(words, ended.stderr)
+
+        refuse("--plot", "nowhere/out.svg", words="cannot write nowhere/out.svg")
+        refuse("--plot", "out.svg", "--measurements", "none.csv", words="cannot read none.csv")
+        refuse("--plot", "out.svg", "--measurements", self.write("m.csv", "\n1x1x1x8;3\n"), words="m.csv:2:")
+
+    def test_noise_never_crashes_it(self):
+        noise = random.Random(1)
+        words = ["--gpus", "--model", "--machine", "--batch-tokens", "--mode", "--fix", "--layers", "--hidden", "--heads", "--top", "--order", "explain",
+                 "launch", "machine", "8", "0", "-1", HUGE, "gpt5b", "x=2", "1x1x8x1", "2x2x2x2x2", "", "nan", "1e9", "\u00e9", "mine.toml", "--json"]
+        files = [MACHINE, "[model]\nlayers = 2\nhidden = 8\nheads = 2\nsequence = 4\nvocab = 9\n"]
+        for _ in range(60):
+            text = list(noise.choice(files))
+            for _ in range(noise.randrange(4)):
+                text[noise.randrange(len(text))] = noise.choice("0-9=[]\n\"x.{}")
+            self.write("mine.toml", "".join(text))
+            line = [noise.choice(words) for _ in range(noise.randrange(8))]
+            ended = subprocess.run([PROGRAM, *line], cwd=self.directory, capture_output=True, text=True, timeout=30)
+            self.assertIn(ended.returncode, (0, 1, 2), (line, "".join(text), ended.stderr))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,147 @@
+"""What plain command lines print: the published rankings, the JSON form, and what the other flags change."""
+import csv
+import io
+import subprocess
+import unittest
+import xml.etree.ElementTree
+
+from planner_runs import PROGRAM, PlannerTest
+
+GPT20B = ("--gpus", "32", "--model", "gpt20b", "--batch-tokens", "64k", "--min-tensor", "16")
+GPT80B = ("--gpus", "1024", "--model", "gpt80b", "--machine", "perlmutter", "--batch-tokens", "4M", "--min-tensor", "64")
+
+
+class Ranking(PlannerTest):
+    def expect(self, found, golden):
+        for layout, (grid, seconds) in zip(found["layouts"], golden):
+            self.assertEqual(tuple(layout["grid"]), grid)
+            self.assertAlmostEqual(layout["communication_seconds"], seconds, delta=5e-5)
+
+    def test_of_gpt20b_on_32_gpus_is_the_papers(self):
+        found = self.plan(*GPT20B, "--mode", "aware", "--coefficients", "paper")
+        self.assertEqual(found["considered"], 36)
+        self.expect(found, [((1, 1, 32, 1), .7645), ((2, 1, 16, 1), .7775), ((4, 1, 4, 2), .8033), ((4, 1, 8, 1), .8033), ((8, 1, 2, 2), .8221),
+                            ((8, 1, 4, 1), .8221), ((2, 1, 8, 2), .8268), ((1, 1, 16, 2), .8385)])
+        self.assertEqual([layout["ties_with_previous"] for layout in found["layouts"][:8]], [False, False, False, True, False, True, False, False])
+
+    def test_of_gpt80b_on_1024_gpus_is_the_papers(self):
+        for flags in (("--mode", "aware", "--coefficients", "paper"), ("--mode", "aware"), ("--coefficients", "paper")):
+            found = self.plan(*GPT80B, *flags, "--top", "20")
+            self.assertEqual(found["considered"], 230)
+            self.assertEqual(len(found["layouts"]), 20)
+            self.expect(found, [((1, 1, 1024, 1), 3.0411), ((1, 1, 512, 2), 3.0500), ((1, 1, 256, 4), 3.0678), ((1, 1, 128, 8), 3.1035),
+                                ((1, 1, 64, 16), 3.1749), ((2, 1, 512, 1), 3.2072)])
+
+    def test_of_placements_is_better_than_any_with_x_innermost(self):
+        flags = ("--mode", "exact", "--coefficients", "paper", "--top", "1")
+        self.expect(self.plan(*GPT20B, *flags), [((2, 1, 16, 1), .6706)])
+        self.expect(self.plan(*GPT80B, *flags), [((2, 1, 512, 1), 2.8720)])
+
+    def test_agnostic_ties_z_with_data(self):
+        found = self.plan(*GPT20B, "--mode", "agnostic", "--top", "100")
+        seconds = {tuple(layout["grid"]): layout["communication_seconds"] for layout in found["layouts"]}
+        self.assertAlmostEqual(seconds[(4, 1, 4, 2)], seconds[(4, 1, 8, 1)], places=12)
+        self.assertAlmostEqual(seconds[(1, 1, 16, 2)], seconds[(1, 1, 32, 1)], places=12)
+
+    def test_of_every_mode_is_deterministic(self):
+        for mode in ("agnostic", "aware", "measured", "exact"):
+            first, second = (self.plan(*GPT20B, "--mode", mode) for _ in range(2))
+            for found in (first, second):
+                del found["search_milliseconds"]
+            self.assertEqual(first, second)
+
+    def test_is_by_seconds_of_a_step_unless_asked_otherwise(self):
+        flags = ("--gpus", "64", "--model", "gpt5b", "--top", "50")
+        key = {"time": "seconds", "communication": "communication_seconds", "cost": "dollars_per_step", "memory": "memory_bytes"}
+        self.assertEqual(self.plan(*flags)["objective"], "time")
+        for objective, value in key.items():
+            values = [layout[value] for layout in self.plan(*flags, "--objective", objective)["layouts"]]
+            self.assertEqual(values, sorted(values), objective)
+
+    def test_adds_up(self):
+        for layout in self.plan("--gpus", "64", "--model", "gpt5b")["layouts"]:
+            exposed = sum(layout["exposed_seconds"].values())
+            self.assertAlmostEqual(layout["seconds"], layout["compute_seconds"] + exposed)
+            self.assertAlmostEqual(layout["communication_seconds"], sum(layout["collectives"].values()))
+            self.assertAlmostEqual(layout["tokens_per_second"] * layout["seconds"], 2**22, delta=1)
+            memory = layout["memory"]
+            logits, block = memory.pop("logits"), memory.pop("block")
+            self.assertEqual(layout["memory_bytes"], sum(memory.values()) + max(logits, block))
+
+    def test_says_why_every_other_grid_lost(self):
+        found = self.plan("--gpus", "1024", "--model", "gpt80b", "--top", "1000")
+        self.assertEqual(len(found["layouts"]) + len(found["rejected"]), found["considered"])
+        impossible = next(one for one in found["rejected"] if one["grid"] == [1, 1, 1, 1024])
+        self.assertEqual(impossible["reason"], "memory")
+        self.assertGreater(impossible["bytes_over"], 10**12)
+
+    def test_of_several_counts_is_one_ranking(self):
+        found = self.plan("--gpus", "32,64", "--model", "gpt-124m", "--batch-tokens", "512k", "--objective", "cost", "--top", "200")
+        self.assertEqual({x * y * z * data for x, y, z, data in (layout["grid"] for layout in found["layouts"])}, {32, 64})
+
+    def test_keeps_to_what_is_fixed(self):
+        for layout in self.plan("--gpus", "64", "--model", "gpt5b", "--fix", "x=4", "--max-tensor", "8", "--micro-batch", "2", "--checkpoint", "on")["layouts"]:
+            x, y, z, _ = layout["grid"]
+            self.assertEqual((x, layout["micro_batch"], layout["checkpoint"]), (4, 2, True))
+            self.assertLessEqual(x * y * z, 8)
+
+    def test_without_overlap_is_slower(self):
+        flags = ("--gpus", "64", "--model", "gpt5b", "--top", "1")
+        self.assertLess(self.plan(*flags)["layouts"][0]["seconds"], self.plan(*flags, "--overlap", "none")["layouts"][0]["seconds"])
+
+
+class Network(PlannerTest):
+    def test_may_be_a_preset_flags_or_a_file(self):
+        flags = ("--gpus", "8", "--batch-tokens", "64k")
+        ours = self.plan(*flags, "--model", "gpt-124m")["layouts"]
+        self.write("mine.toml", '[model]\nmodel = "gpt-124m"\n\n[train]\nbatch = 512\n')
+        self.write("config.json", '{"n_layer": 12, "n_embd": 768, "n_head": 12, "n_positions": 1024, "vocab_size": 50257}')
+        sizes = ("--layers", 12, "--hidden", 768, "--heads", 12, "--sequence", 1024, "--vocab", 50257, "--tied")
+        for network in (("--model", "mine.toml"), ("--model", "config.json"), sizes):
+            self.assertEqual(self.plan(*flags, *network)["layouts"], ours, network)
+
+
+class Machine(PlannerTest):
+    def test_may_be_a_file_made_from_a_preset(self):
+        flags = ("--gpus", "64", "--model", "gpt5b")
+        for name in ("perlmutter", "frontier", "alps", "dgx-a100", "dgx-h100", "dgx-h200", "workstation"):
+            self.write("mine.toml", self.run_program("machine", name).stdout)
+            ours, preset = (self.plan("--gpus", "8", "--model", "gpt-124m", "--machine", one)["layouts"] for one in ("mine.toml", name))
+            self.assertEqual([layout["grid"] for layout in ours], [layout["grid"] for layout in preset])
+            self.assertAlmostEqual(ours[0]["seconds"], preset[0]["seconds"], places=6)
+        self.assertNotEqual(self.plan(*flags, "--machine", "dgx-h100")["layouts"][0]["seconds"], self.plan(*flags)["layouts"][0]["seconds"])
+
+
+class Output(PlannerTest):
+    FLAGS = ("--gpus", "64", "--model", "gpt5b", "--top", "7")
+
+    def test_for_people_names_what_comes_next(self):
+        text = self.run_program(*self.FLAGS).stdout
+        best = "x".join(map(str, self.plan(*self.FLAGS)["layouts"][0]["grid"]))
+        for words in ("16 nodes x 4 A100", "rank  grid x.y.z.data", "not possible:", "lost by", f"axonn-config explain {best} --model gpt5b"):
+            self.assertIn(words, text)
+
+    def test_as_csv_is_the_json(self):
+        rows = list(csv.DictReader(io.StringIO(self.run_program(*self.FLAGS, "--csv").stdout)))
+        layouts = self.plan(*self.FLAGS)["layouts"]
+        self.assertEqual(len(rows), 7)
+        for row, layout in zip(rows, layouts):
+            self.assertEqual([int(row[axis]) for axis in ("x", "y", "z", "data")], layout["grid"])
+            self.assertAlmostEqual(float(row["seconds"]), layout["seconds"], places=6)
+
+    def test_as_plot_is_svg_with_what_was_measured(self):
+        best = "x".join(map(str, self.plan(*self.FLAGS)["layouts"][0]["grid"]))
+        self.write("measured.csv", f"# grid,seconds\n{best},20.5\n")
+        self.run_program(*self.FLAGS, "--plot", "out.svg", "--measurements", "measured.csv")
+        svg = xml.etree.ElementTree.parse(self.directory / "out.svg").getroot()
+        self.assertTrue(svg.tag.endswith("svg"))
+        self.assertEqual(sum(one.get("fill") == "#222222" for one in svg), 1)
+
+    def test_links_no_library_of_training(self):
+        libraries = subprocess.run(["ldd", PROGRAM], capture_output=True, text=True).stdout
+        for name in ("torch", "mpi", "nccl", "cuda"):
+            self.assertNotIn(name, libraries)
+
+
+if __name__ == "__main__":
+    unittest.main()
