@@ -19,6 +19,7 @@ class Cifar10 : public PictureSource {
   explicit Cifar10(std::vector<uint8_t> records) : records_(std::move(records)) {}
 
   int64_t count() const override { return static_cast<int64_t>(records_.size()) / kRecord; }
+  int64_t size() const override { return kSide; }
   std::vector<std::string> classes() const override { return {kClasses.begin(), kClasses.end()}; }
   uint64_t fingerprint() const override { return XXH64(records_.data(), records_.size(), 0); }
   std::string description() const override {

@@ -30,6 +30,7 @@ class Shapes : public PictureSource {
   Shapes(int64_t size, int64_t count, uint64_t seed) : size_(size), count_(count), seed_(seed) {}
 
   int64_t count() const override { return count_; }
+  int64_t size() const override { return size_; }
   std::vector<std::string> classes() const override { return {kClasses.begin(), kClasses.end()}; }
   uint64_t fingerprint() const override { return seed_ ^ static_cast<uint64_t>(count_ << 16 | size_); }
   std::string description() const override {

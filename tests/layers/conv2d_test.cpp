@@ -3,6 +3,7 @@
 #include <torch/nn/module.h>
 
 #include "layers/layer_fixture.hpp"
+#include "support/user_error.hpp"
 
 namespace axonn {
 namespace {
@@ -100,16 +101,16 @@ TEST(Conv2dOnEveryGrid, KeepsTheTypeOfBf16) {
 
 TEST(Conv2dErrors, NameWhatIsWrongAndWhatIsLegal) {
   Context context = Context::plan({.x = 2, .y = 4});
-  expect_refusal([&] { Conv2d(context, {.in = 8, .out = 8, .groups = 3}); }, "3 groups must divide in and out");
-  expect_refusal([&] { Conv2d(context, {.in = 24, .out = 48, .groups = 6}); },
-                 "6 groups cannot be split over axis y of 4 ranks (grid 2x4x1x1); legal for 24 -> 48 channels: 1, 4, 8, 12, 24");
-  expect_refusal([&] { Conv2d(context, {.in = 8, .out = 8, .groups = 4, .whole_output = true}); }, "keeps the layout");
-  expect_refusal([&] { Conv2d(context, {.in = 8, .out = 8, .stride = {1, 0}}); }, "along the width");
+  EXPECT_USER_ERROR(Conv2d(context, {.in = 8, .out = 8, .groups = 3}), "3 groups must divide in and out");
+  EXPECT_USER_ERROR(Conv2d(context, {.in = 24, .out = 48, .groups = 6}),
+                    "6 groups cannot be split over axis y of 4 ranks (grid 2x4x1x1); legal for 24 -> 48 channels: 1, 4, 8, 12, 24");
+  EXPECT_USER_ERROR(Conv2d(context, {.in = 8, .out = 8, .groups = 4, .whole_output = true}), "keeps the layout");
+  EXPECT_USER_ERROR(Conv2d(context, {.in = 8, .out = 8, .stride = {1, 0}}), "along the width");
   Conv2d layer(context, {.in = 8, .out = 8, .kernel = {3, 5}});
   const auto picture = [](int64_t height, int64_t width, int64_t channels) { return at::zeros({1, height, width, channels}); };
-  expect_refusal([&] { layer({picture(4, 4, 2), 8, layer->input_layout()}); }, "a width of 4 is too small for a kernel of 5");
-  expect_refusal([&] { layer({picture(8, 8, 8), 8, layer->input_layout()}); }, "must hold 2 of the 8 channels");
-  expect_refusal([&] { layer({picture(8, 8, 4), 8, Layout::over(Axis::x)}); }, "redistribute");
+  EXPECT_USER_ERROR(layer({picture(4, 4, 2), 8, layer->input_layout()}), "a width of 4 is too small for a kernel of 5");
+  EXPECT_USER_ERROR(layer({picture(8, 8, 8), 8, layer->input_layout()}), "must hold 2 of the 8 channels");
+  EXPECT_USER_ERROR(layer({picture(8, 8, 4), 8, Layout::over(Axis::x)}), "redistribute");
 }
 
 }  // namespace

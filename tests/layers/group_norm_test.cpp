@@ -3,6 +3,7 @@
 #include <torch/nn/module.h>
 
 #include "layers/layer_fixture.hpp"
+#include "support/user_error.hpp"
 
 namespace axonn {
 namespace {
@@ -91,7 +92,7 @@ TEST(Concatenate, KeepsEveryPartOnItsRanks) {
 
 TEST(GroupNormErrors, NameTheNumbers) {
   Context context = Context::plan({.x = 2});
-  expect_refusal([&] { GroupNorm(context, {.groups = 5, .channels = 32}); }, "5 groups must divide the 32 channels");
+  EXPECT_USER_ERROR(GroupNorm(context, {.groups = 5, .channels = 32}), "5 groups must divide the 32 channels");
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "axonn/core/error.hpp"
 #include "axonn/layers/layout.hpp"
 #include "support/rank_test.hpp"
 
@@ -70,17 +69,6 @@ inline void expect_gradient(const Context& context, const ShardedParameter& para
   const double scale = whole.abs().max().item<double>();
   EXPECT_LE((parameter.gradient() - expected).abs().max().item<double>(), kRelative * scale)
       << what << " on " << context.shape().to_string();
-}
-
-// A UserError whose sentence holds `words`.
-template <typename Work>
-void expect_refusal(const Work& work, const std::string& words) {
-  try {
-    work();
-    ADD_FAILURE() << "no error; expected one with '" << words << "'";
-  } catch (const UserError& error) {
-    EXPECT_NE(error.sentence().find(words), std::string::npos) << error.sentence();
-  }
 }
 
 inline std::vector<GridShape> every_grid() { return factorisations(test_environment().ranks()); }

@@ -3,6 +3,7 @@
 #include "axonn/layers/embedding.hpp"
 #include "axonn/layers/linear.hpp"
 #include "layers/layer_fixture.hpp"
+#include "support/user_error.hpp"
 
 namespace axonn {
 namespace {
@@ -19,38 +20,36 @@ class WrongUse : public testing::Test {
 
 TEST_F(WrongUse, GridThatDoesNotFitTheJob) {
   const int ranks = test_environment().ranks();
-  expect_refusal([&] { context_on({.x = ranks + 1}); }, "this job has " + std::to_string(ranks));
+  EXPECT_USER_ERROR(context_on({.x = ranks + 1}), "this job has " + std::to_string(ranks));
 }
 
 TEST_F(WrongUse, AnotherLayoutThanTheLayerNeeds) {
-  expect_refusal([&] { layer(Value{input.tensor, 4, Layout::over(Axis::x)}); }, "input is laid out 'over x', this layer needs 'over y'");
+  EXPECT_USER_ERROR(layer(Value{input.tensor, 4, Layout::over(Axis::x)}), "input is laid out 'over x', this layer needs 'over y'");
 }
 
-TEST_F(WrongUse, ForwardOutsideAStep) {
-  expect_refusal([&] { layer(input); }, "call context.begin_step() first");
-}
+TEST_F(WrongUse, ForwardOutsideAStep) { EXPECT_USER_ERROR(layer(input), "call context.begin_step() first"); }
 
 TEST_F(WrongUse, StepBeforeTheLastIsFinished) {
   context.begin_step();
-  expect_refusal([&] { context.begin_step(); }, "the step before has not been finished");
+  EXPECT_USER_ERROR(context.begin_step(), "the step before has not been finished");
 }
 
 TEST_F(WrongUse, ParameterThatGetsNoGradient) {
   auto step = context.begin_step();
-  expect_refusal([&] { step.finish(); }, "'weight' (never used)");
+  EXPECT_USER_ERROR(step.finish(), "'weight' (never used)");
 }
 
 TEST_F(WrongUse, ForwardWithoutBackward) {
   auto step = context.begin_step();
   layer(input);
-  expect_refusal([&] { step.finish(); }, "'weight' (1 forward uses without a backward)");
+  EXPECT_USER_ERROR(step.finish(), "'weight' (1 forward uses without a backward)");
 }
 
 TEST_F(WrongUse, MoreMicroBatchesThanTheStepWasToldOf) {
   if (context.shape().ranks() == 1) GTEST_SKIP() << "on one rank nothing is summed over the grid";
   context.begin_step();
   layer(input).tensor.sum().backward();
-  expect_refusal([&] { layer(input).tensor.sum().backward(); }, "tell begin_step({.micro_batches = n})");
+  EXPECT_USER_ERROR(layer(input).tensor.sum().backward(), "tell begin_step({.micro_batches = n})");
 }
 
 TEST_F(WrongUse, BackwardAfterTheStep) {
@@ -58,30 +57,28 @@ TEST_F(WrongUse, BackwardAfterTheStep) {
   layer(input).tensor.sum().backward();
   const Value late = layer(input);
   layer(input).tensor.sum().backward();
-  expect_refusal([&] { step.finish(); }, "without a backward");
-  expect_refusal([&] { late.tensor.sum().backward(); }, "backward must run inside the step of its forward");
+  EXPECT_USER_ERROR(step.finish(), "without a backward");
+  EXPECT_USER_ERROR(late.tensor.sum().backward(), "backward must run inside the step of its forward");
 }
 
-TEST_F(WrongUse, MaterializedTwice) {
-  expect_refusal([&] { context.materialize(*layer, 1); }, "has been materialized before as 'weight'");
-}
+TEST_F(WrongUse, MaterializedTwice) { EXPECT_USER_ERROR(context.materialize(*layer, 1), "has been materialized before as 'weight'"); }
 
 TEST_F(WrongUse, PlainTorchParameter) {
   torch::nn::Module net;
   net.register_parameter("gain", at::ones({3}));
-  expect_refusal([&] { context.materialize(net, 1); }, "'gain' is a plain torch parameter");
+  EXPECT_USER_ERROR(context.materialize(net, 1), "'gain' is a plain torch parameter");
 }
 
 TEST_F(WrongUse, IdsOutsideTheVocabulary) {
   Embedding table(context, {.vocabulary = 5, .features = 4});
   context.materialize(*table, 1);
   const at::NoGradGuard no_grad;
-  expect_refusal([&] { table(at::full({1, 2}, 5, at::kLong)); }, "ids must be in [0, 5), got 5 .. 5");
+  EXPECT_USER_ERROR(table(at::full({1, 2}, 5, at::kLong)), "ids must be in [0, 5), got 5 .. 5");
 }
 
 TEST_F(WrongUse, HeadsThatTheAxisDoesNotDivide) {
   const Value qkv{at::ones({1, 2, 12}, at::kDouble), 12, Layout::over(Axis::x, {4, 4, 4})};
-  expect_refusal([&] { attention(context, qkv, {.heads = 3}); }, "features must divide by heads, got 4 features and 3 heads");
+  EXPECT_USER_ERROR(attention(context, qkv, {.heads = 3}), "features must divide by heads, got 4 features and 3 heads");
 }
 
 TEST_F(WrongUse, InputOverwrittenBeforeBackward) {

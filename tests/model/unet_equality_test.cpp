@@ -5,6 +5,7 @@
 #include "axonn/core/error.hpp"
 #include "axonn/model/unet_model.hpp"
 #include "layers/layer_fixture.hpp"
+#include "support/user_error.hpp"
 
 namespace axonn {
 namespace {
@@ -85,9 +86,9 @@ TEST(UnetOnEveryGrid, EqualsOneRankWithClassesScaleShiftAndDropout) { expect_equ
 
 TEST(UnetErrors, NameWhatDoesNotFitTheGrid) {
   Context context = Context::plan({.x = 3});
-  expect_refusal([&] { Unet(context, small(false, 0)); }, "channels must divide by x, got 16 channels in first and x = 3 (grid 3x1x1x1)");
+  EXPECT_USER_ERROR(Unet(context, small(false, 0)), "channels must divide by x, got 16 channels in first and x = 3 (grid 3x1x1x1)");
   Context wide = Context::plan({.y = 16});
-  expect_refusal([&] { Unet(wide, small(false, 0)); }, "heads must divide by y");
+  EXPECT_USER_ERROR(Unet(wide, small(false, 0)), "heads must divide by y");
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "axonn/train/safetensors.hpp"
+#include "support/user_error.hpp"
 #include "train/scratch.hpp"
 
 namespace axonn {

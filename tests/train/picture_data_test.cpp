@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "support/user_error.hpp"
 #include "train/scratch.hpp"
 
 namespace axonn {

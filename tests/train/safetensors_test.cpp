@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "support/user_error.hpp"
 #include "train/scratch.hpp"
 
 namespace axonn::safetensors {

@@ -15,6 +15,7 @@ class PictureSource {
  public:
   virtual ~PictureSource() = default;
   virtual int64_t count() const = 0;
+  virtual int64_t size() const = 0;  // height and width
   virtual std::vector<std::string> classes() const = 0;  // names; empty: all pictures are of one
   // Picture `index` into `pixels` (size * size * 3 bytes); its class is returned.
   virtual int64_t read(int64_t index, std::span<uint8_t> pixels) const = 0;
