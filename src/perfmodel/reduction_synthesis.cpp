@@ -12,7 +12,7 @@
 namespace axonn {
 namespace {
 
-constexpr int kMostLevels = 6;
+constexpr int kMostLevels = 5;
 
 using Groups = std::vector<std::vector<int>>;
 

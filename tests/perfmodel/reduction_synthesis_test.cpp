@@ -193,7 +193,7 @@ TEST(Synthesis, RefusesWhatItCannotDo) {
   EXPECT_EQ(refusal([&] { synthesis_hierarchy(matrix, Ints{2}); }), "there is no axis 2 in [[2 1] [1 2]]");
   EXPECT_EQ(refusal([&] { synthesis_hierarchy(matrix, Ints{1, 1}); }), "reduction axis 1 is named twice");
   EXPECT_EQ(refusal([] { synthesize(Ints{2, 0}, {}); }), "sizes of a hierarchy must be at least 1, got 0");
-  EXPECT_EQ(refusal([] { synthesize(Ints(7, 2), {}); }), "programs are searched on at most 6 levels of more than one device, got 7");
+  EXPECT_EQ(refusal([] { synthesize(Ints(6, 2), {}); }), "programs are searched on at most 5 levels of more than one device, got 6");
   EXPECT_EQ(refusal([] { synthesize(Ints{2}, {.length_limit = 0}); }), "the length limit must be at least 1 step, got 0");
   EXPECT_EQ(refusal([] { instruction_groups(Ints{2}, {.slice = 1, .form = InstructionForm::master, .ancestor = 1}); }),
             "level 1 is not above level 1");

@@ -68,7 +68,7 @@ struct SynthesisOptions {
 
 // Every program of at most length_limit instructions that reaches the goal (section 3.5), shortest first, in a fixed order. Levels of size
 // 1 take no part, and the sizes of the others do not matter: a program moves whole levels. So the search runs on levels of two devices, at
-// most 6 of them.
+// most 5 of them.
 std::vector<InstructionProgram> synthesize(std::span<const int> sizes, const SynthesisOptions& options);
 
 // Which groups of devices run what: every group of the hierarchy does the same (section 3.4).
