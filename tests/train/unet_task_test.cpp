@@ -58,7 +58,7 @@ Losses train_on(Context& context, DiffusionLoss loss, int64_t micro_batches) {
       sum += mean_loss.item<double>();
     }
     running.finish();
-    optimizer->step({.learning_rate = training.learning_rate, .max_norm = 1});
+    optimizer->step({.max_norm = 1, .learning_rate = training.learning_rate});
     losses.steps.push_back(sum);
   }
   losses.validation = *task.validate();
