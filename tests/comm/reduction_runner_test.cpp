@@ -1,0 +1,90 @@
+// Synthesised reduction programs on real ranks give exactly the plain sum.
+#include "axonn/comm/reduction_runner.hpp"
+
+#include <random>
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include "axonn/perfmodel/reduction_synthesis.hpp"
+#include "support/rank_test.hpp"
+#include "support/user_error.hpp"
+
+namespace axonn {
+namespace {
+
+using namespace test;
+
+// Sixteenths below 16: sums of 16 of them are exact in fp32 in any order.
+at::Tensor dyadic(int rank, int64_t elements, int64_t seed) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(1000 * seed + rank));
+  return at::randint(-255, 256, {elements}, generator, at::TensorOptions().dtype(at::kFloat)) / 16;
+}
+
+at::Tensor sum_over(const std::vector<int>& group, int64_t elements, int64_t seed) {
+  at::Tensor sum = at::zeros({elements});
+  for (const int rank : group) sum += dyadic(rank, elements, seed);
+  return sum;
+}
+
+std::vector<SynthesisHierarchy> hierarchies(int ranks) {
+  std::vector<SynthesisHierarchy> result;
+  const auto add = [&](const char* matrix, std::vector<int> axes) {
+    result.push_back(synthesis_hierarchy(parse_parallelism_matrix(matrix), axes));
+  };
+  if (ranks == 8) {
+    add("[[2 4]]", {0});
+    add("[[2 2 2]]", {0});
+    add("[[2 2] [1 2]]", {0});
+    add("[[1 2 2] [2 1 1]]", {0});
+  } else {
+    add("[[4 4]]", {0});
+    add("[[2 2 4]]", {0});
+    add("[[2 4] [1 2]]", {0});
+    add("[[2 2] [2 1] [1 2]]", {0, 2});
+  }
+  return result;
+}
+
+void expect_exact_sums(const SynthesisHierarchy& hierarchy, const SynthesisOptions& options, int programs, std::mt19937& random) {
+  const int rank = test_environment().rank(), ranks = test_environment().ranks();
+  const auto all = synthesize(hierarchy.sizes, options);
+  const auto group = std::ranges::find_if(hierarchy.groups, [&](const auto& members) { return std::ranges::count(members, rank) > 0; });
+  for (int i = 0; i < programs; ++i) {
+    const ReductionProgram program = lower(all[random() % all.size()], hierarchy);
+    const int64_t elements = std::array{int64_t{1}, int64_t{64}, int64_t{1003}}[random() % 3], seed = static_cast<int64_t>(random() % 1000);
+    const ReductionRunner runner(test_environment(), program, rank, ranks);
+    const at::Tensor data = dyadic(rank, elements, seed), expected = sum_over(*group, elements, seed);
+    runner.run(data);
+    int64_t held = 0;
+    for (const Range& range : runner.result(elements)) {
+      EXPECT_TRUE(at::equal(data.narrow(0, range.begin, range.size()), expected.narrow(0, range.begin, range.size())))
+          << program.to_string() << ", " << elements << " elements";
+      held += range.size();
+    }
+    EXPECT_TRUE(options.goal != ReductionGoal::all_reduce || held == elements) << program.to_string();
+  }
+}
+
+TEST(SynthesisedPrograms, GiveExactlyThePlainSum) {
+  std::mt19937 random(1);  // the same programs on every rank
+  for (const SynthesisHierarchy& hierarchy : hierarchies(test_environment().ranks()))
+    for (const SynthesisLanguage language : {SynthesisLanguage::paper, SynthesisLanguage::full})
+      expect_exact_sums(hierarchy, {.language = language, .length_limit = 4}, 25, random);
+}
+
+TEST(SynthesisedPrograms, LeaveEveryMemberItsShardWhenThatIsTheGoal) {
+  std::mt19937 random(2);
+  for (const SynthesisHierarchy& hierarchy : hierarchies(test_environment().ranks()))
+    expect_exact_sums(hierarchy, {.goal = ReductionGoal::reduce_scatter, .length_limit = 4}, 5, random);
+}
+
+TEST(ReductionRunner, RefusesProgramsThatDoNotFit) {
+  const int ranks = test_environment().ranks();
+  EXPECT_USER_ERROR(ReductionRunner(test_environment(), parse_reduction_program("all-reduce:0+99"), 0, ranks), "99");
+  EXPECT_USER_ERROR(ReductionRunner(test_environment(), {}, ranks, ranks), "is not among the");
+  EXPECT_USER_ERROR(ReductionRunner(test_environment(), {}, 0, ranks).run(at::zeros({2, 2})), "flat contiguous");
+}
+
+}  // namespace
+}  // namespace axonn
