@@ -74,8 +74,10 @@ class LocalGroupNorm : public GroupNormOperation {
 // Some group on several ranks. B pictures, C channels, c of them here, G groups.
 class SplitGroupNorm : public GroupNormOperation {
  public:
-  SplitGroupNorm(Context& context, GroupNormOptions options, ShardedParameter weight, ShardedParameter bias)
-      : GroupNormOperation(std::move(options), std::move(weight), std::move(bias)), context_(context) {}
+  SplitGroupNorm(Context& context, GroupNormOptions options, ShardedParameter weight, ShardedParameter bias, Tensor group_of_channel)
+      : GroupNormOperation(std::move(options), std::move(weight), std::move(bias)),
+        context_(context),
+        group_of_channel_(std::move(group_of_channel)) {}
 
   Tensor forward(const Tensor& input) override {
     input_.keep(input);
@@ -86,7 +88,6 @@ class SplitGroupNorm : public GroupNormOperation {
     // distances from its mean.
     const Tensor means = all[0].mean(-1, /*keepdim=*/true);
     const Tensor variances = (all[1] + (all[0] - means).square()).mean(-1);
-    group_of_channel_ = group_of_channel().to(input.device());
     mean_ = per_pixel(means.squeeze(-1));
     reciprocal_deviation_ = per_pixel((variances + options_.epsilon).rsqrt_());
     return (input - mean_).mul_(reciprocal_deviation_).mul_(*weight_.gathered()).add_(*bias_.gathered()).to(input.scalar_type());
@@ -106,22 +107,22 @@ class SplitGroupNorm : public GroupNormOperation {
   }
 
  private:
-  // The group of every channel of this rank.
-  Tensor group_of_channel() const {
-    const Dim dim = options_.layout.dim(options_.channels);
-    std::vector<int64_t> groups(static_cast<size_t>(dim.local_size(context_.shape(), context_.at())));
-    for (const auto& piece : dim.pieces(context_.shape(), context_.at()))
-      for (int64_t i = 0; i < piece.global.size(); ++i)
-        groups[static_cast<size_t>(piece.local_begin + i)] = (piece.global.begin + i) / (options_.channels / options_.groups);
-    return at::tensor(groups, at::kLong);
-  }
-
   // (B, G) -> (B, 1, 1, c)
   Tensor per_pixel(const Tensor& of_groups) const { return of_groups.index_select(-1, group_of_channel_).unsqueeze(1).unsqueeze(1); }
 
   Context& context_;
   Tensor group_of_channel_;
 };
+
+// The group of every channel of this rank.
+Tensor groups_of_channels(const Context& context, const GroupNormOptions& options) {
+  const Dim dim = options.layout.dim(options.channels);
+  std::vector<int64_t> groups(static_cast<size_t>(dim.local_size(context.shape(), context.at())));
+  for (const auto& piece : dim.pieces(context.shape(), context.at()))
+    for (int64_t i = 0; i < piece.global.size(); ++i)
+      groups[static_cast<size_t>(piece.local_begin + i)] = (piece.global.begin + i) / (options.channels / options.groups);
+  return at::tensor(groups, at::kLong);
+}
 
 bool some_group_on_two_ranks(const Context& context, const GroupNormOptions& options) {
   if (!options.layout.axis) return false;
@@ -155,10 +156,12 @@ Value GroupNormImpl::forward(const Value& input) {
   AXONN_CHECK(input.tensor.dim() == 4, "layers.group_norm", "pictures must be (batch, height, width, channels), got ", input.tensor.dim(),
               " dims");
   std::unique_ptr<Operation> operation;
-  if (exchanges_)
-    operation = std::make_unique<SplitGroupNorm>(context(), options_, weight_, bias_);
-  else
+  if (exchanges_) {
+    if (!group_of_channel_.defined()) group_of_channel_ = groups_of_channels(context(), options_).to(input.tensor.device());
+    operation = std::make_unique<SplitGroupNorm>(context(), options_, weight_, bias_, group_of_channel_);
+  } else {
     operation = std::make_unique<LocalGroupNorm>(options_, weight_, bias_);
+  }
   return {record(std::move(operation), input.tensor, {&weight_, &bias_}), input.features, input.layout};
 }
 

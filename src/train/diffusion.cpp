@@ -117,7 +117,8 @@ Tensor Diffusion::bound(const Tensor& output, const Tensor& clean, const Tensor&
   const Tensor learned = fraction * at_times(log_beta) + (1 - fraction) * least;
   const Tensor divergence = 0.5 * (learned - least - 1 + (least - learned).exp() + (true_mean - mean).square() * (-learned).exp());
   const Tensor first = -log_likelihood_of_shade(clean, mean, learned);
-  return mean_of_sample(at::where(at_times(alpha_bar_) == alpha_bar(0), first, divergence)) / std::numbers::ln2;
+  const Tensor at_start = (times == 0).view(least.sizes());
+  return mean_of_sample(at::where(at_start, first, divergence)) / std::numbers::ln2;
 }
 
 Tensor Diffusion::ddpm_step(const Tensor& output, const Tensor& noisy, int64_t time, int64_t before, const Tensor& noise) const {

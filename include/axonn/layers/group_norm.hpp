@@ -31,6 +31,7 @@ class GroupNormImpl : public ShardedModule {
   ShardedParameter weight_;
   ShardedParameter bias_;
   bool exchanges_ = false;
+  at::Tensor group_of_channel_;  // of this rank's channels, where ranks exchange; on the device from the first forward on
 };
 
 class GroupNorm : public torch::nn::ModuleHolder<GroupNormImpl> {
