@@ -1,13 +1,9 @@
 #pragma once
 
-#include <axonn/comm/environment.hpp>
+#include <memory>
 
-#include "gpt_options.hpp"
+#include <axonn/train/program.hpp>
 
-// One function a subcommand; each returns the exit status. Errors are exceptions.
-int run_train(axonn::Environment& environment, GptOptions& options, axonn::OptionTable& table);
-void check_generate(const GptOptions& options);  // before a rank is started
-int run_generate(axonn::Environment& environment, const GptOptions& options);
-void check_verify(const GptOptions& options);  // before a rank is started
-int run_verify(axonn::Environment& environment, const GptOptions& options);
-int run_dry(const GptOptions& options);  // --dry-run: no ranks, no memory
+std::unique_ptr<axonn::Command> make_train_command();
+std::unique_ptr<axonn::Command> make_generate_command();
+std::unique_ptr<axonn::Command> make_verify_command();

@@ -1,65 +1,54 @@
-#include <cmath>
-#include <cstdio>
+#include <CLI/CLI.hpp>
 
-#include <axonn/core/error.hpp>
-#include <axonn/core/text.hpp>
-#include <axonn/train/verification.hpp>
+#include <axonn/train/made_up_tokens.hpp>
+#include <axonn/train/verification_run.hpp>
 
 #include "commands.hpp"
-#include "local_job.hpp"
+#include "gpt_options.hpp"
 
 namespace {
 
-constexpr int64_t kMostLocalRanks = 64;
+class VerifyCommand : public axonn::Command {
+ public:
+  VerifyCommand() {  // seconds on one core
+    options_.model = {.layers = 2, .hidden = 48, .heads = 12, .sequence = 16, .vocabulary = 101};
+    options_.run.dtype = at::kDouble;
+    options_.run.train.batch = 48;
+    options_.run.train.steps = 5;
+    options_.run.train.learning_rate = axonn::VerificationOptions().learning_rate;
+    options_.bind(table_);
+  }
+
+  std::string name() const override { return "verify"; }
+  std::string help() const override { return "compare a grid with one rank, tensor by tensor"; }
+
+  void add_flags(CLI::App& app) override {
+    table_.add_flags(app, {"model", "run.grid", "run.dtype", "run.device", "run.seed", "train.steps", "train.batch", "train.optimizer",
+                           "train.learning_rate", "train.clip"});
+    app.add_option("--config", config_, "TOML file with the same keys");
+    app.add_option("--micro-batches", verification_.micro_batches, "forwards a step");
+  }
+
+  std::optional<int> prepare(char** argv) override {
+    if (!config_.empty()) table_.read_toml_file(config_);
+    options_.apply_preset(table_);
+    options_.check();
+    return verification_.prepare(argv);
+  }
+
+  int run(axonn::Environment& environment) override {
+    options_.check_memory(environment.local_ranks());
+    return verification_.run(environment, "gpt verify",
+                             axonn::gpt_on_made_up_tokens(options_.whole_model(), static_cast<uint64_t>(options_.run.train.seed)));
+  }
+
+ private:
+  GptOptions options_;
+  axonn::OptionTable table_;
+  std::string config_;
+  axonn::VerificationRun verification_{.options = options_.run};
+};
 
 }  // namespace
 
-void check_verify(const GptOptions& options) {
-  options.check();
-  const axonn::GridShape shape = options.shape();
-  AXONN_CHECK(launched() || shape.ranks() <= kMostLocalRanks, "gpt.verify", "grid ", shape.to_string(), " needs ", shape.ranks(),
-              " ranks; without a launcher at most ", kMostLocalRanks, " are started on this machine: use mpirun -n ", shape.ranks());
-  AXONN_CHECK(options.train.optimizer != axonn::OptimizerKind::sgd_momentum, "gpt.verify",
-              "--optimizer must be sgd or adamw here, got sgd-momentum");
-  AXONN_CHECK(options.dtype == at::kDouble || options.dtype == at::kFloat, "gpt.verify",
-              "--dtype must be fp64 or fp32 here: bf16 and fp16 round more than a wrong grid might");
-  AXONN_CHECK(options.micro_batches >= 1, "gpt.verify", "--micro-batches must be at least 1, got ", options.micro_batches);
-  const int64_t rows = options.micro_batches * shape.z * shape.data;
-  AXONN_CHECK(options.train.batch % rows == 0, "gpt.verify",
-              "--batch must divide by micro-batches * z * data, got batch = ", options.train.batch, " and ", options.micro_batches, " * ",
-              shape.z, " * ", shape.data, " = ", rows);
-  AXONN_CHECK(options.train.steps <= 1000, "gpt.verify", "--steps: every step's gradients are kept, so at most 1000, got ",
-              options.train.steps);
-}
-
-int run_verify(axonn::Environment& environment, const GptOptions& options) {
-  axonn::VerificationOptions what{.model = options.model,
-                                  .dtype = options.dtype,
-                                  .device = options.context().device,
-                                  .optimizer = options.train.optimizer,
-                                  .batch = options.train.batch,
-                                  .micro_batches = options.micro_batches,
-                                  .steps = static_cast<int>(options.train.steps),
-                                  .learning_rate = options.train.learning_rate,
-                                  .max_norm = options.train.clip,
-                                  .seed = static_cast<uint64_t>(options.train.seed)};
-  if (what.model.vocabulary == 0) what.model.vocabulary = 256;
-  check_ranks(options.shape(), environment.ranks());
-  options.check_memory(environment.local_ranks());
-  const axonn::Verification result = axonn::GptVerifier(environment, what).on(options.shape());
-  if (environment.rank() == 0) {
-    std::printf("gpt verify: %s (%d ranks, %s) against one rank, %s, %d steps, %lld micro-batches\n\n", options.shape().to_string().c_str(),
-                environment.ranks(), std::string(environment.transport()).c_str(), options.dtype == at::kDouble ? "fp64" : "fp32",
-                what.steps, static_cast<long long>(options.micro_batches));
-    std::printf("  %-44s %12s %12s\n", "worst of all steps", "difference", "tolerance");
-    for (const auto& difference : result.differences) {
-      if (std::isinf(difference.tolerance))
-        std::printf("  %-44s %12.2e %12s\n", difference.what.c_str(), difference.relative, "-");
-      else
-        std::printf("  %-44s %12.2e %12.0e%s\n", difference.what.c_str(), difference.relative, difference.tolerance,
-                    difference.passes() ? "" : "  FAILED");
-    }
-    std::printf("\n%s\n", result.passes() ? "equal" : "NOT equal");
-  }
-  return result.passes() ? 0 : 1;
-}
+std::unique_ptr<axonn::Command> make_verify_command() { return std::make_unique<VerifyCommand>(); }

@@ -23,11 +23,13 @@ void OptionTable::add_field(std::string_view section, std::string_view key, Fiel
                   {std::string(section), std::string(key), std::string(help), std::string(unit), std::move(field), std::move(allowed)});
 }
 
-OptionTable::Source OptionTable::source(std::string_view key) const {
+const OptionTable::Option& OptionTable::find(std::string_view key) const {
   const auto found = std::ranges::find(options_, key, &Option::key);
   AXONN_ASSERT(found != options_.end(), "no option '", key, "'");
-  return found->source;
+  return *found;
 }
+
+OptionTable::Source OptionTable::source(std::string_view key) const { return find(key).source; }
 
 void OptionTable::check_allowed(const Option& option, std::string_view value, std::string_view place) const {
   if (option.allowed.empty() || std::ranges::find(option.allowed, value) != option.allowed.end()) return;

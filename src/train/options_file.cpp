@@ -20,6 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using Strings = OptionTable::Strings;
+using Integers = OptionTable::Integers;
 
 std::string kind_of(const Json& value) {
   if (value.is_string()) return "a string";
@@ -38,6 +39,7 @@ struct NeededKind {
   std::string operator()(const bool*) const { return "true or false"; }
   std::string operator()(const std::string*) const { return "a string"; }
   std::string operator()(const Strings*) const { return "a string or a list of strings"; }
+  std::string operator()(const Integers*) const { return "a whole number or a list of whole numbers"; }
   std::string operator()(const OptionTable::Enumeration&) const { return "a string"; }
 };
 
@@ -78,6 +80,11 @@ struct TomlText {
     for (const std::string& word : *value) list += (list.empty() ? "" : ", ") + in_quotes(word);
     return "[" + list + "]";
   }
+  std::string operator()(const Integers* value) const {
+    std::string list;
+    for (const int64_t number : *value) list += (list.empty() ? "" : ", ") + std::to_string(number);
+    return "[" + list + "]";
+  }
   template <typename Integer>
   std::string operator()(const Integer* value) const {
     return std::to_string(*value);
@@ -110,9 +117,7 @@ Json json_of(const toml::node& node) {
   return list;
 }
 
-std::string place_of(std::string_view name, const toml::source_region& source) {
-  return detail::concatenate(name, ":", source.begin.line);
-}
+std::string place_of(std::string_view name, const toml::source_region& source) { return detail::concatenate(name, ":", source.begin.line); }
 
 }  // namespace
 
@@ -175,6 +180,10 @@ struct OptionReader {
       const auto is_text = [](const Json& item) { return item.is_string(); };
       if (!value.is_string() && !(value.is_array() && std::ranges::all_of(value, is_text))) return false;
       if (wins) *field = value.is_string() ? Strings{value.get<std::string>()} : value.get<Strings>();
+    } else if constexpr (std::is_same_v<Field, Integers*>) {
+      const auto fits = [](const Json& item) { return item.is_number_integer() && in_range<int64_t>(item); };
+      if (!fits(value) && !(value.is_array() && std::ranges::all_of(value, fits))) return false;
+      if (wins) *field = value.is_array() ? value.get<Integers>() : Integers{value.get<int64_t>()};
     } else {
       if (!value.is_string()) return false;
       const auto text = value.get<std::string>();

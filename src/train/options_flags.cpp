@@ -44,9 +44,14 @@ std::string joined(const OptionTable::Strings& words, std::string_view separator
   return line;
 }
 
-struct DefaultText {
+struct FlagText {
   std::string operator()(const std::string* value) const { return *value; }
   std::string operator()(const OptionTable::Strings* value) const { return joined(*value, " "); }
+  std::string operator()(const OptionTable::Integers* value) const {
+    OptionTable::Strings words;
+    for (const int64_t number : *value) words.push_back(std::to_string(number));
+    return joined(words, " ");
+  }
   std::string operator()(const bool* value) const { return *value ? "yes" : "no"; }
   std::string operator()(const OptionTable::Enumeration& value) const { return value.get(); }
   template <typename Number>
@@ -61,6 +66,7 @@ struct TypeText {
   std::string operator()(const double*) const { return "NUMBER"; }
   std::string operator()(const bool*) const { return ""; }
   std::string operator()(const OptionTable::Strings*) const { return "TEXT"; }
+  std::string operator()(const OptionTable::Integers*) const { return "INT"; }
   std::string operator()(const std::string*) const { return "TEXT"; }
   std::string operator()(const OptionTable::Enumeration&) const { return "TEXT"; }
 };
@@ -86,8 +92,8 @@ void OptionTable::add_flags(CLI::App& app, std::initializer_list<std::string_vie
     const auto names_it = [&](std::string_view what) { return what == option.section || what == option.section + "." + option.key; };
     if (sections.size() != 0 && std::ranges::none_of(sections, names_it)) continue;
     const std::string flag = flag_of(option.key);
-    const std::string help = help_line(option.help, option.allowed.empty() ? option.unit : joined(option.allowed, "|"),
-                                       std::visit(DefaultText(), option.field));
+    const std::string help =
+        help_line(option.help, option.allowed.empty() ? option.unit : joined(option.allowed, "|"), std::visit(FlagText(), option.field));
     const CLI::callback_t callback = [this, &option](const CLI::results_t& words) {
       set_from_flag(option, words);
       return true;
@@ -99,8 +105,9 @@ void OptionTable::add_flags(CLI::App& app, std::initializer_list<std::string_vie
     } else {
       added = app.add_option(flag, callback, help)->type_name(std::visit(TypeText(), option.field));
     }
-    if (std::holds_alternative<Strings*>(option.field)) {
-      added->expected(1, CLI::detail::expected_max_vector_size)->allow_extra_args();
+    const bool numbers = std::holds_alternative<Integers*>(option.field);
+    if (numbers || std::holds_alternative<Strings*>(option.field)) {
+      added->expected(numbers ? 0 : 1, CLI::detail::expected_max_vector_size)->allow_extra_args();
     } else {
       added->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     }
@@ -108,6 +115,8 @@ void OptionTable::add_flags(CLI::App& app, std::initializer_list<std::string_vie
   }
   app.formatter(std::make_shared<HelpFormatter>());
 }
+
+std::string OptionTable::value(std::string_view key) const { return std::visit(FlagText(), find(key).field); }
 
 void OptionTable::set_from_flag(Option& option, const Strings& words) {
   const std::string flag = flag_of(option.key);
@@ -124,6 +133,10 @@ void OptionTable::set_from_flag(Option& option, const Strings& words) {
       *field = word == "true";
     } else if constexpr (std::is_same_v<T, Strings*>) {
       *field = words;
+    } else if constexpr (std::is_same_v<T, Integers*>) {
+      field->clear();
+      for (const std::string& each : words)
+        if (!each.empty()) field->push_back(parse_integer(each, flag));  // CLI11 gives one empty word for none
     } else {
       check_allowed(option, word, flag);
       if constexpr (std::is_same_v<T, std::string*>) {

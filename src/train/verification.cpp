@@ -12,9 +12,7 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/tensor.h>
 
-#include "axonn/core/philox.hpp"
 #include "axonn/layers/layout.hpp"
-#include "axonn/model/gpt_model.hpp"
 #include "axonn/train/optimizer.hpp"
 #include "axonn/train/schedule.hpp"
 
@@ -23,34 +21,16 @@ namespace axonn {
 using at::Tensor;
 
 // Copies of what a run of steps left behind; tensors are this rank's ranges.
-struct GptVerifier::Record {
+struct Verifier::Record {
   std::vector<double> losses;
   std::vector<double> norms;
   std::vector<std::map<std::string, Tensor>> gradients;  // by step, before clipping
   std::map<std::string, Tensor> weights;                 // after the last step
 
-  static Record of(Context& context, const VerificationOptions& options);
+  static Record of(Context& context, const VerificationOptions& options, const MakeNetwork& make);
 };
 
 namespace {
-
-struct Rows {
-  Tensor ids;
-  Tensor targets;
-};
-
-Rows made_up_rows(const VerificationOptions& options, int64_t first, int64_t count) {
-  const int64_t sequence = options.model.sequence;
-  const Tensor tokens = at::empty({count, sequence + 1}, at::kLong);
-  int64_t* out = tokens.mutable_data_ptr<int64_t>();
-  const uint32_t stream = philox_stream("verification", "tokens");
-  for (int64_t row = 0; row < count; ++row)
-    for (int64_t i = 0; i <= sequence; ++i) {
-      const auto index = static_cast<uint64_t>((first + row) * (sequence + 1) + i);
-      out[row * (sequence + 1) + i] = philox(options.seed, index, 0, stream)[0] % static_cast<uint64_t>(options.model.vocabulary);
-    }
-  return {tokens.narrow(1, 0, sequence).contiguous(), tokens.narrow(1, 1, sequence).contiguous()};
-}
 
 std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& parameters, const VerificationOptions& options) {
   if (options.optimizer == OptimizerKind::sgd)
@@ -115,24 +95,22 @@ double Verification::worst(std::string_view kind) const {
   return result;
 }
 
-GptVerifier::Record GptVerifier::Record::of(Context& context, const VerificationOptions& options) {
-  Gpt model(context, options.model);
-  const Parameters parameters = context.materialize(model, options.seed);
+Verifier::Record Verifier::Record::of(Context& context, const VerificationOptions& options, const MakeNetwork& make) {
+  const VerifiedNetwork network = make(context);
+  const Parameters parameters = context.materialize(*network.model, options.seed);
   const auto optimizer = make_optimizer(context, parameters, options);
   const int64_t a_forward = options.batch / options.micro_batches;
   const BatchPlan plan =
       plan_batch(options.batch, a_forward / (int64_t{context.shape().z} * context.shape().data), context.shape(), context.at());
-  const auto count = static_cast<double>(options.batch * options.model.sequence);
+  const auto count = static_cast<double>(options.batch * network.task->tokens_per_sample());
   Record record;
   for (int step = 0; step < options.steps; ++step) {
     auto work = context.begin_step({.micro_batches = static_cast<int>(plan.micro_batches)});
     double loss = 0;
     for (int64_t j = 0; j < plan.micro_batches; ++j) {
       const int64_t first = plan.first_sample(step, j);
-      const Rows rows = made_up_rows(options, first, plan.micro_batch);
       context.set_samples({.seed = options.seed, .first = first});
-      const Tensor part =
-          mean(model.loss_sum(rows.ids.to(context.options().device), rows.targets.to(context.options().device)), count, context);
+      const Tensor part = mean(network.task->loss_sum(first, plan.micro_batch), count, context);
       part.backward();
       loss += part.item<double>();
     }
@@ -146,21 +124,22 @@ GptVerifier::Record GptVerifier::Record::of(Context& context, const Verification
   return record;
 }
 
-GptVerifier::GptVerifier(Environment& environment, const VerificationOptions& options) : environment_(environment), options_(options) {
+Verifier::Verifier(Environment& environment, const VerificationOptions& options, MakeNetwork make)
+    : environment_(environment), options_(options), make_(std::move(make)) {
   Context alone(environment, {}, {.dtype = options.dtype, .device = options.device, .job_ranks = {environment.rank()}});
-  expected_ = std::make_unique<Record>(Record::of(alone, options));
+  expected_ = std::make_unique<Record>(Record::of(alone, options, make_));
 }
 
-GptVerifier::~GptVerifier() = default;
+Verifier::~Verifier() = default;
 
-Verification GptVerifier::on(GridShape shape) {
+Verification Verifier::on(GridShape shape) {
   Context grid(environment_, shape, {.dtype = options_.dtype, .device = options_.device});
-  const Record mine = Record::of(grid, options_);
+  const Record mine = Record::of(grid, options_, make_);
 
   // How the grid lays out the parameters, for cutting the whole tensors.
   Context plan = Context::plan(shape, {.dtype = options_.dtype}, environment_.rank());
-  Gpt planned(plan, options_.model);
-  const Parameters parameters = plan.materialize(planned, options_.seed);
+  const VerifiedNetwork planned = make_(plan);
+  const Parameters parameters = plan.materialize(*planned.model, options_.seed);
   const auto& slots = parameters.arena().slots();
   std::vector<Gap> gaps(mine.gradients.size() * slots.size() + slots.size());  // gradients by step, then weights
   for (size_t i = 0; i < slots.size(); ++i) {

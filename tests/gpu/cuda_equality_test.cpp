@@ -1,20 +1,16 @@
 // Any grid of ranks on one GPU gives the numbers of one rank on it.
 #include <gtest/gtest.h>
 
-#include "axonn/train/verification.hpp"
+#include "axonn/train/made_up_tokens.hpp"
 #include "support/rank_test.hpp"
 
 namespace axonn {
 namespace {
 
 void expect_equal_on_every_grid(double dropout, bool tied, int64_t micro_batches) {
-  VerificationOptions options;
-  options.model = {.layers = 2, .hidden = 48, .heads = 12, .sequence = 8, .vocabulary = 101, .tied_head = tied, .dropout = dropout};
-  options.device = c10::kCUDA;
-  options.batch = 48;
-  options.micro_batches = micro_batches;
-  options.steps = 3;
-  GptVerifier verifier(test_environment(), options);
+  const GptConfig model = {.layers = 2, .hidden = 48, .heads = 12, .sequence = 8, .vocabulary = 101, .tied_head = tied, .dropout = dropout};
+  const VerificationOptions options{.device = c10::kCUDA, .batch = 48, .micro_batches = micro_batches, .steps = 3};
+  Verifier verifier(test_environment(), options, gpt_on_made_up_tokens(model, options.seed));
   for (const GridShape& shape : factorisations(test_environment().ranks()))
     for (const auto& difference : verifier.on(shape).differences)
       EXPECT_LE(difference.relative, difference.tolerance) << difference.what << " on " << shape.to_string();

@@ -24,6 +24,7 @@ struct Config {
   double rate = 3e-4;
   std::string device = "cpu";
   std::vector<std::string> data;
+  std::vector<int64_t> multipliers = {1, 2, 2};
   Color color = Color::red;
 };
 
@@ -39,6 +40,7 @@ struct Program {
     table.add("train", "rate", config.rate, "learning rate");
     table.add("model", "tied", config.tied, "the head shares the embedding");
     table.add_choice("train", "device", config.device, {"cpu", "cuda"}, "where to compute");
+    table.add("model", "multipliers", config.multipliers, "of base, one a level");
     table.add("data", "data", config.data, "files and directories", "paths");
     table.add_choice("data", "color", config.color, {{"red", Color::red}, {"green", Color::green}}, "of the progress bar");
     table.add_flags(app);
@@ -53,7 +55,7 @@ struct Program {
 TEST(Options, EveryKindIsReadFromTheCommandLine) {
   Program p;
   EXPECT_EQ(p.parse({"--hidden", "384", "--layers=6", "--no-tied", "--micro-batch", "2k", "--rate", "1e-3", "--device", "cuda", "--data",
-                     "a", "b", "--color", "green"}),
+                     "a", "b", "--color", "green", "--multipliers", "1", "3"}),
             std::nullopt);
   EXPECT_EQ(p.config.hidden, 384);
   EXPECT_EQ(p.config.layers, 6);
@@ -63,6 +65,16 @@ TEST(Options, EveryKindIsReadFromTheCommandLine) {
   EXPECT_EQ(p.config.device, "cuda");
   EXPECT_EQ(p.config.data, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(p.config.color, Color::green);
+  EXPECT_EQ(p.config.multipliers, (std::vector<int64_t>{1, 3}));
+  EXPECT_EQ(p.table.value("multipliers"), "1 3");
+  EXPECT_EQ(p.table.value("micro_batch"), "2048");
+}
+
+TEST(Options, AListOfNumbersMayBeEmpty) {
+  Program p;
+  p.parse({"--multipliers", "--hidden", "1"});
+  EXPECT_EQ(p.config.multipliers, std::vector<int64_t>());
+  EXPECT_USER_ERROR(p.parse({"--multipliers", "1", "x"}), "--multipliers must be a whole number, got 'x'");
 }
 
 TEST(Options, TheLastOfTwoFlagsHolds) {
@@ -82,7 +94,7 @@ TEST(Options, NegativeNumbersAreValues) {
 
 TEST(Options, EveryKindIsReadFromToml) {
   Program p;
-  p.table.read_toml("[model]\nhidden = 384\nlayers = 6\ntied = false\n[train]\nmicro_batch = 3\nrate = 1\ndevice = 'cuda'\n"
+  p.table.read_toml("[model]\nhidden = 384\nlayers = 6\ntied = false\nmultipliers = [2, 4]\n[train]\nmicro_batch = 3\nrate = 1\ndevice = 'cuda'\n"
                     "[data]\ndata = ['a', 'b']\ncolor = 'green'\n",
                     "my.toml");
   EXPECT_EQ(p.config.hidden, 384);
@@ -93,6 +105,7 @@ TEST(Options, EveryKindIsReadFromToml) {
   EXPECT_EQ(p.config.device, "cuda");
   EXPECT_EQ(p.config.data, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(p.config.color, Color::green);
+  EXPECT_EQ(p.config.multipliers, (std::vector<int64_t>{2, 4}));
   p.table.read_toml("[data]\ndata = 'one'\n", "my.toml");
   EXPECT_EQ(p.config.data, (std::vector<std::string>{"one"}));
 }
@@ -204,7 +217,7 @@ TEST(Options, HelpListsEveryFlagWithDefaultAndUnit) {
 TEST(Options, WhatIsWrittenReadsBackBitForBit) {
   Program a;
   a.config = {.hidden = -7, .layers = 9, .tied = false, .micro_batch = int64_t{1} << 60, .rate = 0.1 + 0.2, .device = "cuda",
-              .data = {"a \"b\"\n\\", "é\x01"}, .color = Color::green};
+              .data = {"a \"b\"\n\\", "é\x01"}, .multipliers = {}, .color = Color::green};
   const auto expect_same = [&](const Config& b) {
     EXPECT_EQ(b.hidden, a.config.hidden);
     EXPECT_EQ(b.layers, a.config.layers);
@@ -213,6 +226,7 @@ TEST(Options, WhatIsWrittenReadsBackBitForBit) {
     EXPECT_EQ(b.rate, a.config.rate);
     EXPECT_EQ(b.device, a.config.device);
     EXPECT_EQ(b.data, a.config.data);
+    EXPECT_EQ(b.multipliers, a.config.multipliers);
     EXPECT_EQ(b.color, a.config.color);
   };
   Program from_toml, from_json;
@@ -224,7 +238,7 @@ TEST(Options, WhatIsWrittenReadsBackBitForBit) {
 
 TEST(Options, WrittenTomlGroupsKeysBySection) {
   EXPECT_EQ(Program().table.to_toml(),
-            "[model]\nhidden = 128\nlayers = 4\ntied = true\n\n[train]\nmicro_batch = 1\nrate = 0.0003\ndevice = \"cpu\"\n\n"
+            "[model]\nhidden = 128\nlayers = 4\ntied = true\nmultipliers = [1, 2, 2]\n\n[train]\nmicro_batch = 1\nrate = 0.0003\ndevice = \"cpu\"\n\n"
             "[data]\ndata = []\ncolor = \"red\"\n");
 }
 

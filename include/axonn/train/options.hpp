@@ -28,17 +28,19 @@ namespace axonn {
 class OptionTable {
  public:
   using Strings = std::vector<std::string>;
+  using Integers = std::vector<int64_t>;
   struct Enumeration {  // an enum through its names
     std::function<std::string()> get;
     std::function<void(std::string_view)> set;
   };
-  using Field = std::variant<int64_t*, int*, double*, bool*, std::string*, Strings*, Enumeration>;
+  using Field = std::variant<int64_t*, int*, double*, bool*, std::string*, Strings*, Integers*, Enumeration>;
 
   OptionTable() = default;
   OptionTable(const OptionTable&) = delete;
   OptionTable& operator=(const OptionTable&) = delete;
 
-  // int64_t, int, double, bool, std::string, std::vector<std::string>. A key occurs once in the whole table, as it is the flag's name too.
+  // int64_t, int, double, bool, std::string, std::vector of std::string or int64_t. A key occurs once in the whole table, as it is the
+  // flag's name too.
   template <typename T>
   void add(std::string_view section, std::string_view key, T& field, std::string_view help, std::string_view unit = "") {
     add_field(section, key, Field(&field), help, unit, {});
@@ -67,7 +69,8 @@ class OptionTable {
   std::string to_json() const;
 
   enum class Source : uint8_t { fallback, checkpoint, file, flag };
-  Source source(std::string_view key) const;  // who set the key
+  Source source(std::string_view key) const;      // who set the key
+  std::string value(std::string_view key) const;  // as a flag would say it
 
  private:
   friend struct OptionReader;  // options_file.cpp
@@ -78,6 +81,7 @@ class OptionTable {
     Source source = Source::fallback;
   };
 
+  const Option& find(std::string_view key) const;
   void add_field(std::string_view section, std::string_view key, Field field, std::string_view help, std::string_view unit,
                  Strings allowed);
   void set_from_flag(Option& option, const Strings& words);

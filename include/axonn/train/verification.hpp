@@ -1,29 +1,36 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "axonn/comm/environment.hpp"
 #include "axonn/layers/context.hpp"
-#include "axonn/model/gpt_config.hpp"
 #include "axonn/perfmodel/memory.hpp"
+#include "axonn/train/task.hpp"
 
 namespace axonn {
 
-// The same few training steps on a grid and on one rank, on made-up tokens that depend on (seed, sample, position) alone.
+// The same few training steps on a grid and on one rank.
 struct VerificationOptions {
-  GptConfig model;
   at::ScalarType dtype = at::kDouble;
   c10::Device device = c10::kCPU;
   OptimizerKind optimizer = OptimizerKind::adamw;
-  int64_t batch = 8;          // sequences a step over the grid
+  int64_t batch = 8;          // samples a step over the grid
   int64_t micro_batches = 1;  // forwards a step
   int steps = 5;
   double learning_rate = 1e-4;  // AdamW's first steps are sign-like and magnify rounding in tiny gradients by learning_rate / epsilon
   double max_norm = 1.0;
   uint64_t seed = 1;
 };
+
+// A network, not yet materialized, and a task with samples for it, which depend on their numbers alone.
+struct VerifiedNetwork {
+  std::shared_ptr<torch::nn::Module> model;
+  std::unique_ptr<TrainTask> task;
+};
+using MakeNetwork = std::function<VerifiedNetwork(Context&)>;
 
 // A difference max|a - b| / max|b| over one whole stored tensor, the worst of all steps.
 struct Difference {
@@ -41,12 +48,12 @@ struct Verification {
 
 // Runs the network on one rank once, then on as many grids as are asked for. Every rank of the job makes it and calls on() with the same
 // arguments; each runs the whole network by itself and compares the ranges that it stores, so it takes the memory of one rank.
-class GptVerifier {
+class Verifier {
  public:
-  GptVerifier(Environment& environment, const VerificationOptions& options);
-  ~GptVerifier();
-  GptVerifier(const GptVerifier&) = delete;
-  GptVerifier& operator=(const GptVerifier&) = delete;
+  Verifier(Environment& environment, const VerificationOptions& options, MakeNetwork make);
+  ~Verifier();
+  Verifier(const Verifier&) = delete;
+  Verifier& operator=(const Verifier&) = delete;
 
   Verification on(GridShape shape);
 
@@ -54,6 +61,7 @@ class GptVerifier {
   struct Record;
   Environment& environment_;
   VerificationOptions options_;
+  MakeNetwork make_;
   std::unique_ptr<Record> expected_;
 };
 

@@ -4,17 +4,19 @@
 #include <memory>
 #include <string>
 
-#include <axonn/comm/environment.hpp>
+#include "axonn/comm/environment.hpp"
 
-// How a job ends after an error: with one sentence from rank 0.
+namespace axonn {
+
+// How a job ends after an error: with one sentence from rank 0, "gpt: ...".
 
 // Before there is an Environment. The exit status.
-int end_before_start(const std::exception& error, bool verbose);
+int end_before_start(const std::string& program, const std::exception& error, bool verbose);
 
 // Within one. Every rank makes it before anything else that communicates, and each rank that meets an error calls after().
 class JobEnd {
  public:
-  JobEnd(axonn::Environment& environment, bool verbose);
+  JobEnd(Environment& environment, std::string program, bool verbose);
 
   // When all ranks come here within seconds: returns the exit status, and the job ends as after success, without a launcher's report of an
   // abort; a rank whose error is another one than rank 0's says so too. Otherwise the others wait for this rank in vain: it ends the job.
@@ -23,7 +25,10 @@ class JobEnd {
  private:
   bool all_came(const std::string& text, bool& told_by_another);
 
-  axonn::Environment& environment_;
-  std::unique_ptr<axonn::Communicator> everyone_;
+  Environment& environment_;
+  std::unique_ptr<Communicator> everyone_;
+  std::string program_;
   bool verbose_;
 };
+
+}  // namespace axonn

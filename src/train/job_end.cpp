@@ -1,4 +1,4 @@
-#include "job_end.hpp"
+#include "train/job_end.hpp"
 
 #include <unistd.h>
 
@@ -15,10 +15,11 @@
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 
-#include <axonn/core/error.hpp>
+#include "axonn/core/error.hpp"
 
-#include "local_job.hpp"
+#include "train/local_job.hpp"
 
+namespace axonn {
 namespace {
 
 using namespace std::chrono_literals;
@@ -32,7 +33,7 @@ std::string first_line(std::string_view text) { return std::string(text.substr(0
 
 std::string text_of(const std::exception& error, bool verbose) {
   if (verbose) return error.what();
-  if (const auto* ours = dynamic_cast<const axonn::Error*>(&error)) return ours->sentence();
+  if (const auto* ours = dynamic_cast<const Error*>(&error)) return ours->sentence();
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return "out of memory; --dry-run predicts what a rank needs";
   if (const auto* torch = dynamic_cast<const c10::Error*>(&error)) {
     const std::string text = first_line(torch->what_without_backtrace());
@@ -45,43 +46,46 @@ std::string text_of(const std::exception& error, bool verbose) {
   return error.what();
 }
 
-void print(const std::string& text, int rank) {
+void print(const std::string& program, const std::string& text, int rank) {
   std::fflush(stdout);
   const std::string who = rank > 0 ? "[rank " + std::to_string(rank) + "] " : "";
-  std::fprintf(stderr, "%sgpt: %s\n", who.c_str(), text.c_str());
+  std::fprintf(stderr, "%s%s: %s\n", who.c_str(), program.c_str(), text.c_str());
 }
 
-axonn::Group whole_job(const axonn::Environment& environment) {
-  axonn::Group group{.axes = {}, .ranks = std::vector<int>(static_cast<size_t>(environment.ranks())), .index = environment.rank()};
+Group whole_job(const Environment& environment) {
+  Group group{.axes = {}, .ranks = std::vector<int>(static_cast<size_t>(environment.ranks())), .index = environment.rank()};
   std::iota(group.ranks.begin(), group.ranks.end(), 0);
   return group;
 }
 
 }  // namespace
 
-int end_before_start(const std::exception& error, bool verbose) {
+int end_before_start(const std::string& program, const std::exception& error, bool verbose) {
   // Under a launcher rank 0's status ends the job before another rank speaks.
   if (launched_rank() > 0) std::this_thread::sleep_for(kRankZeroSpeaksFirst);
-  print(text_of(error, verbose), launched_rank());
+  print(program, text_of(error, verbose), launched_rank());
   return 2;
 }
 
-JobEnd::JobEnd(axonn::Environment& environment, bool verbose)
-    : environment_(environment), everyone_(environment.communicator(whole_job(environment), "the end")), verbose_(verbose) {}
+JobEnd::JobEnd(Environment& environment, std::string program, bool verbose)
+    : environment_(environment),
+      everyone_(environment.communicator(whole_job(environment), "the end")),
+      program_(std::move(program)),
+      verbose_(verbose) {}
 
 int JobEnd::after(const std::exception& error) {
   const std::string text = text_of(error, verbose_);
-  if (environment_.rank() == 0) print(text, 0);
+  if (environment_.rank() == 0) print(program_, text, 0);
   bool told_by_another = false;
   if (all_came(text, told_by_another)) {
-    if (!told_by_another) print(text, environment_.rank());
+    if (!told_by_another) print(program_, text, environment_.rank());
     alarm(kLastWaitSeconds);  // for what is still under way; the transport ends when all of it is done
     return 1;
   }
   if (environment_.rank() == 0)
     std::this_thread::sleep_for(kRankZeroSpeaksFirst - kOthersMayCome);  // the others' sentences
   else
-    print(text, environment_.rank());
+    print(program_, text, environment_.rank());
   environment_.abort(1);
 }
 
@@ -89,7 +93,7 @@ bool JobEnd::all_came(const std::string& text, bool& told_by_another) {
   const at::Tensor mine = at::empty({1}, at::kLong).fill_(static_cast<int64_t>(std::hash<std::string>()(text)));
   const at::Tensor all = at::empty({environment_.ranks()}, at::kLong);
   try {
-    const axonn::Request request = everyone_->all_gather(mine, all);
+    const Request request = everyone_->all_gather(mine, all);
     const auto deadline = std::chrono::steady_clock::now() + kOthersMayCome;
     while (!request.done() && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(5ms);
     if (!request.done()) return false;
@@ -102,3 +106,5 @@ bool JobEnd::all_came(const std::string& text, bool& told_by_another) {
                     std::find(hashes, hashes + environment_.rank(), *mine.const_data_ptr<int64_t>()) != hashes + environment_.rank();
   return true;
 }
+
+}  // namespace axonn

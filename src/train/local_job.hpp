@@ -1,6 +1,8 @@
 #pragma once
 
-#include <axonn/grid/grid_shape.hpp>
+#include "axonn/grid/grid_shape.hpp"
+
+namespace axonn {
 
 // Starts `ranks` copies of this program (the same arguments) on this machine as one job over TCP, waits for them, and returns the worst
 // exit status. When one fails the others are ended. Only for a process that no launcher started.
@@ -12,5 +14,4 @@ bool launched();
 // Its rank by the launcher's account, 0 without one; known before there is an Environment.
 int launched_rank();
 
-// axonn::check_shape, with advice for a program that nobody launched as a job.
-void check_ranks(const axonn::GridShape& shape, int ranks);
+}  // namespace axonn

@@ -1,4 +1,4 @@
-#include "local_job.hpp"
+#include "train/local_job.hpp"
 
 #include <arpa/inet.h>
 #include <csignal>
@@ -14,9 +14,10 @@
 #include <string>
 #include <vector>
 
-#include <axonn/core/env.hpp>
-#include <axonn/core/error.hpp>
+#include "axonn/core/env.hpp"
+#include "axonn/core/error.hpp"
 
+namespace axonn {
 namespace {
 
 int free_port() {
@@ -28,7 +29,7 @@ int free_port() {
   const bool found = listener >= 0 && bind(listener, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
                      getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) == 0;
   if (listener >= 0) close(listener);
-  if (!found) throw axonn::BackendError("gpt.local_job", std::string("no free port on loopback: ") + std::strerror(errno));
+  if (!found) throw BackendError("train.local_job", std::string("no free port on loopback: ") + std::strerror(errno));
   return ntohs(address.sin_port);
 }
 
@@ -50,11 +51,11 @@ pid_t start(int rank, int ranks, int port, char** argv) {
 
 }  // namespace
 
-bool launched() { return axonn::env::get("OMPI_COMM_WORLD_SIZE") || axonn::env::get("PMIX_RANK") || axonn::env::get("WORLD_SIZE"); }
+bool launched() { return env::get("OMPI_COMM_WORLD_SIZE") || env::get("PMIX_RANK") || env::get("WORLD_SIZE"); }
 
 int launched_rank() {
   for (const char* name : {"PMIX_RANK", "RANK"})
-    if (const auto text = axonn::env::get(name)) return std::atoi(text->c_str());
+    if (const auto text = env::get(name)) return std::atoi(text->c_str());
   return 0;
 }
 
@@ -63,7 +64,7 @@ int run_local_job(int ranks, char** argv) {
   std::vector<pid_t> children;
   for (int rank = 0; rank < ranks; ++rank) {
     children.push_back(start(rank, ranks, port, argv));
-    if (children.back() < 0) throw axonn::BackendError("gpt.local_job", std::string("fork: ") + std::strerror(errno));
+    if (children.back() < 0) throw BackendError("train.local_job", std::string("fork: ") + std::strerror(errno));
   }
   int worst = 0;
   for (size_t left = children.size(); left > 0; --left) {
@@ -80,8 +81,4 @@ int run_local_job(int ranks, char** argv) {
   return worst;
 }
 
-void check_ranks(const axonn::GridShape& shape, int ranks) {
-  AXONN_CHECK(launched() || shape.ranks() == 1, "gpt.check_ranks", "grid ", shape.to_string(), " needs ", shape.ranks(),
-              " ranks, and this process was started alone; start it with mpirun -n ", shape.ranks(), ", or choose --grid 1x1x1x1");
-  axonn::check_shape(shape, ranks);
-}
+}  // namespace axonn
