@@ -180,12 +180,17 @@ Unet::Unet(Context& context, const UnetConfig& config)
   register_module("last", last_.ptr());
 }
 
+Value Unet::embed_classes(const at::Tensor& classes) {
+  const at::Tensor none = classes.eq(kNoClass);
+  return classes_(classes.masked_fill(none, 0)).map([&](const at::Tensor& rows) { return rows.masked_fill(none.unsqueeze(1), 0); });
+}
+
 UnetEmbedding Unet::embed(const at::Tensor& times, const at::Tensor& classes) {
   AXONN_CHECK(classes.defined() == (config_.shape.classes > 0), "model.unet", "the network has ", config_.shape.classes, " classes, got ",
               classes.defined() ? "some" : "none");
   const Value time{waves(times, config_.shape.base).to(context_.options().dtype), config_.shape.base, Layout::replicated()};
   Value embedding = time_out_(silu(time_in_(redistribute(context_, time, time_in_->input_layout()))));
-  if (classes.defined()) embedding = add(embedding, classes_(classes));
+  if (classes.defined()) embedding = add(embedding, embed_classes(classes));
   embedding = silu(embedding);
   return {.over_x = redistribute(context_, embedding, Layout::over(Axis::x)), .over_y = embedding};
 }

@@ -68,6 +68,11 @@ Diffusion::Diffusion(DiffusionOptions options) : options_(options) {
   }
 }
 
+void Diffusion::check_output(int64_t channels, int64_t output) const {
+  AXONN_CHECK(output == output_channels(channels), "train.diffusion", "the network gives ", output, " channels, this loss needs ",
+              output_channels(channels), " for pictures of ", channels);
+}
+
 Tensor Diffusion::constants(const std::vector<double>& values, const Tensor& times, const Tensor& like) const {
   const Tensor all = at::tensor(values, at::kDouble).to(times.device());
   std::vector<int64_t> shape(static_cast<size_t>(like.dim()), 1);
@@ -89,8 +94,7 @@ Tensor Diffusion::predicted_clean(const Tensor& output, const Tensor& noisy, con
 
 Tensor Diffusion::losses(const Tensor& output, const Tensor& clean, const Tensor& times, const Tensor& noise) const {
   const int64_t channels = clean.size(-1);
-  AXONN_CHECK(output.size(-1) == output_channels(channels), "train.diffusion", "the network must give ", output_channels(channels),
-              " channels for pictures of ", channels, ", got ", output.size(-1));
+  check_output(channels, output.size(-1));
   const Tensor a = constants(alpha_bar_, times, clean), wide = output.to(clean.scalar_type());
   const Tensor target = options_.target == DiffusionTarget::v ? a.sqrt() * noise - (1 - a).sqrt() * clean : noise;
   const Tensor simple = mean_of_sample((wide.narrow(-1, 0, channels) - target).square());

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numeric>
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/scalar_tensor.h>
@@ -15,25 +14,12 @@
 #include "axonn/core/philox.hpp"
 #include "axonn/layers/cross_entropy.hpp"
 #include "axonn/perfmodel/transformer.hpp"
+#include "train/evaluating.hpp"
 
 namespace axonn {
 namespace {
 
 using at::Tensor;
-
-// Dropout off while it lives.
-class Evaluating {
- public:
-  Evaluating(Gpt& model, Context& context, Phase phase) : model_(model), phase_(context.scheduler(), phase) { model_.eval(); }
-  ~Evaluating() { model_.train(); }
-  Evaluating(const Evaluating&) = delete;
-  Evaluating& operator=(const Evaluating&) = delete;
-
- private:
-  Gpt& model_;
-  Scheduler::InPhase phase_;
-  at::NoGradGuard no_grad_;
-};
 
 std::span<int64_t> row(const Tensor& matrix, int64_t index) {
   return {matrix.mutable_data_ptr<int64_t>() + index * matrix.size(1), static_cast<size_t>(matrix.size(1))};

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/scalar_tensor.h>
 
 #include "axonn/core/error.hpp"
 #include "axonn/core/philox.hpp"
+#include "train/evaluating.hpp"
 
 namespace axonn {
 namespace {
@@ -40,8 +40,7 @@ UnetTask::UnetTask(Context& context, Unet& model, const Diffusion& diffusion, co
     : context_(context), model_(model), diffusion_(diffusion), source_(source), held_out_(held_out), options_(options) {
   const UnetShape& shape = model.config().shape;
   AXONN_CHECK(shape.channels == 3, "train.unet", "pictures have 3 channels, the network takes ", shape.channels);
-  AXONN_CHECK(shape.output_channels() == diffusion.output_channels(shape.channels), "train.unet", "the network gives ",
-              shape.output_channels(), " channels, this loss needs ", diffusion.output_channels(shape.channels));
+  diffusion.check_output(shape.channels, shape.output_channels());
   for (const PictureSource* each : {&source, held_out}) {
     if (each == nullptr) continue;
     AXONN_CHECK(each->size() == shape.image, "train.unet", "the network takes pictures of ", shape.image, " x ", shape.image, ", got ",
@@ -102,9 +101,7 @@ Tensor UnetTask::loss_sum(int64_t first, int64_t count) {
 
 std::optional<double> UnetTask::validate() {
   if (held_out_ == nullptr) return std::nullopt;
-  const Scheduler::InPhase phase(context_.scheduler(), Phase::evaluate);
-  const at::NoGradGuard no_grad;
-  model_.eval();
+  const Evaluating evaluating(model_, context_, Phase::evaluate);
   const GridShape& shape = context_.shape();
   const int64_t groups = int64_t{shape.z} * shape.data, mine = int64_t{context_.at().data} * shape.z + context_.at().z;
   const int64_t count = std::min(options_.validation_pictures, held_out_->count()), size = held_out_->size();
@@ -123,7 +120,6 @@ std::optional<double> UnetTask::validate() {
         losses(pictures, times.clamp_max(diffusion_.times() - 1), sample_noise(0, "validation", first, pictures.clean.sizes()));
     sum += each.narrow(0, 0, std::clamp<int64_t>(count - first, 0, rows)).sum().item<double>();
   }
-  model_.train();
   Tensor total = at::scalar_tensor(sum, at::kDouble).to(context_.options().device);
   total = context_.scheduler().all_reduce(std::move(total), {Axis::z, Axis::data}, "validation loss").wait();
   return total.item<double>() / static_cast<double>(count);

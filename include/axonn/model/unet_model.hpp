@@ -27,10 +27,12 @@ class UnetModule : public torch::nn::Module {
 // data).
 class Unet : public torch::nn::Module {
  public:
+  static constexpr int64_t kNoClass = -1;  // a picture of unknown class: nothing is added to its time embedding
+
   Unet(Context& context, const UnetConfig& config);
 
-  // pictures (batch, height, width, channels) and times (batch, any number type), the same on all X and Y ranks, classes (batch, int64)
-  // when the network has some -> (batch, height, width, output channels), the same on all X and Y ranks.
+  // pictures (batch, height, width, channels) and times (batch, any number type), the same on all X and Y ranks, classes (batch, int64,
+  // kNoClass among them) when the network has some -> (batch, height, width, output channels), the same on all X and Y ranks.
   at::Tensor forward(const at::Tensor& pictures, const at::Tensor& times, const at::Tensor& classes = {});
   const UnetConfig& config() const { return config_; }
 
@@ -40,6 +42,7 @@ class Unet : public torch::nn::Module {
     bool takes_skip;
     bool kept;
   };
+  Value embed_classes(const at::Tensor& classes);
   UnetEmbedding embed(const at::Tensor& times, const at::Tensor& classes);
 
   Context& context_;

@@ -29,6 +29,8 @@ class Diffusion {
   int64_t times() const { return options_.times; }
   // Output channels of the network for so many picture channels.
   int64_t output_channels(int64_t channels) const { return options_.loss == DiffusionLoss::hybrid ? 2 * channels : channels; }
+  // UserError unless a network of so many output channels fits.
+  void check_output(int64_t channels, int64_t output) const;
 
   // q(x_t | x_0): sqrt(a_t) x_0 + sqrt(1 - a_t) noise, with a_t the product of 1 - beta up to t.
   at::Tensor noised(const at::Tensor& clean, const at::Tensor& times, const at::Tensor& noise) const;

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <ATen/core/grad_mode.h>
+#include <torch/nn/module.h>
+
+#include "axonn/layers/context.hpp"
+
+namespace axonn {
+
+// While it lives `model` is evaluated: no autograd, dropout off, the scheduler's phase `phase`. Then everything is as before.
+class Evaluating {
+ public:
+  Evaluating(torch::nn::Module& model, Context& context, Phase phase)
+      : model_(model), was_training_(model.is_training()), phase_(context.scheduler(), phase) {
+    model_.eval();
+  }
+  ~Evaluating() { model_.train(was_training_); }
+  Evaluating(const Evaluating&) = delete;
+  Evaluating& operator=(const Evaluating&) = delete;
+
+ private:
+  torch::nn::Module& model_;
+  bool was_training_;
+  Scheduler::InPhase phase_;
+  at::NoGradGuard no_grad_;
+};
+
+}  // namespace axonn
