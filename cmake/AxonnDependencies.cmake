@@ -8,6 +8,12 @@ find_path(AXONN_FMT_INCLUDE fmt/core.h REQUIRED)
 find_path(AXONN_TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)
 find_path(AXONN_XXHASH_INCLUDE xxhash.h REQUIRED)
 
+block()
+  list(PREPEND CMAKE_FIND_LIBRARY_SUFFIXES ${CMAKE_STATIC_LIBRARY_SUFFIX})
+  find_package(JPEG REQUIRED)
+  find_package(PNG REQUIRED)
+endblock()
+
 add_library(axonn_spdlog INTERFACE)
 target_include_directories(axonn_spdlog SYSTEM INTERFACE ${AXONN_SPDLOG_INCLUDE} ${AXONN_FMT_INCLUDE})
 target_compile_definitions(axonn_spdlog INTERFACE SPDLOG_FMT_EXTERNAL FMT_HEADER_ONLY)
