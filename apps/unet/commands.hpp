@@ -1,0 +1,9 @@
+#pragma once
+
+#include <memory>
+
+#include <axonn/train/program.hpp>
+
+std::unique_ptr<axonn::Command> make_train_command();
+std::unique_ptr<axonn::Command> make_sample_command();
+std::unique_ptr<axonn::Command> make_verify_command();

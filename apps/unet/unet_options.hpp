@@ -1,0 +1,37 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <axonn/model/unet_config.hpp>
+#include <axonn/train/diffusion.hpp>
+#include <axonn/train/picture_data.hpp>
+#include <axonn/train/picture_sampler.hpp>
+#include <axonn/train/run_options.hpp>
+#include <axonn/train/unet_task.hpp>
+
+// Everything that can be set for training a UNet, on the command line or in a file, and the table that binds it.
+struct UnetOptions {
+  std::string preset;  // --model
+  axonn::UnetConfig model;
+  axonn::DiffusionOptions diffusion;
+
+  std::string data = "shapes";  // or a directory: CIFAR-10's files, or pictures
+  int64_t pictures = 20'000;    // of "shapes"
+  double validation_fraction = 0.05;
+  axonn::UnetTaskOptions task;
+
+  axonn::PictureSamplingOptions samples;  // drawn every train.sample_every steps, and by `unet sample`
+
+  axonn::RunOptions run;
+
+  UnetOptions();
+  void bind(axonn::OptionTable& table);                // keys of files and flags
+  void apply_preset(const axonn::OptionTable& table);  // fills the model's keys that nobody set
+
+  // What is learned from, and what is held out (null without any). UserError for files that are missing or broken.
+  axonn::PictureSplit load_pictures() const;
+
+  // Throws UserError for values that fit neither each other nor the grid; nothing has been allocated or started yet.
+  void check() const;
+};
