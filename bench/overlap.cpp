@@ -5,13 +5,13 @@
 #include <cstdio>
 #include <exception>
 #include <map>
-#include <memory>
 #include <vector>
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
 #include <CLI/CLI.hpp>
+#include <sys/resource.h>
 
 #include "axonn/comm/environment.hpp"
 #include "axonn/core/error.hpp"
@@ -84,19 +84,62 @@ class Alone {
   std::map<Key, double> seconds_;
 };
 
-// The model under one policy.
+// What a policy's steps took; the same on every rank.
+struct Samples {
+  OverlapPolicy policy;
+  std::vector<double> seconds, exposed, ideal;
+  int64_t collectives = 0;  // of one step
+  double alone = 0;         // seconds of all of them, one after the other
+};
+
+// One model for all policies: they take turns on it. What a step computes and sends does not depend on its weights.
 class Runner {
  public:
-  Runner(Environment& environment, const Options& options, const OverlapPolicy& policy)
+  Runner(Environment& environment, const Options& options)
       : options_(options),
-        context_(environment, parse_grid_shape(options.grid), {.overlap = policy}),
+        context_(environment, parse_grid_shape(options.grid)),
         model_(context_, options.model),
         parameters_(context_.materialize(model_, 1)),
-        optimizer_(context_, parameters_) {
+        optimizer_(context_, parameters_),
+        alone_(context_) {
     const int64_t groups = int64_t{context_.shape().z} * context_.shape().data;
     plan_ = plan_batch(options.batch, options.batch / options.micro_batches / groups, context_.shape(), context_.at());
   }
 
+  // Learns the order of gathers.
+  void learn() {
+    for (int i = 0; i < 2; ++i) step();
+  }
+
+  // An unmeasured step fills the pools and tells which collectives there are.
+  void warm_up(Samples& samples) {
+    context_.set_overlap(samples.policy);
+    step();
+    alone_.measure(traffic().records());
+    for (const FlightRecord& record : traffic().records()) samples.alone += alone_(record);
+    samples.collectives = static_cast<int64_t>(traffic().records().size());
+  }
+
+  void sample(Samples& samples) {
+    context_.set_overlap(samples.policy);
+    everybody().barrier().wait();
+    const auto start = Clock::now();
+    step();
+    samples.seconds.push_back(greatest(seconds_since(start)));
+    samples.exposed.push_back(greatest(traffic().waited_seconds()));
+    const double update = samples.seconds.back() - std::chrono::duration<double>(end_ - begin_).count();
+    samples.ideal.push_back(
+        greatest(ideal_seconds(traffic().records(), begin_, end_, [&](const FlightRecord& record) { return alone_(record); }) +
+                 std::max(0.0, update)));
+    AXONN_ASSERT(static_cast<int64_t>(traffic().records().size()) == samples.collectives,
+                 "a policy's step took another number of collectives than its first");
+  }
+
+  double greatest(double mine) { return over_all(mine, ReduceOp::max); }
+  double sum(double mine) { return over_all(mine, ReduceOp::sum); }
+  const Parameters& parameters() const { return parameters_; }
+
+ private:
   void step() {
     const int64_t tokens = options_.batch * options_.model.sequence;
     begin_ = Clock::now();
@@ -112,50 +155,33 @@ class Runner {
     optimizer_.step({.max_norm = 1});
   }
 
-  void sample() {
-    context_.communicators()[{Axis::x, Axis::y, Axis::z, Axis::data}].barrier().wait();
-    const auto start = Clock::now();
-    step();
-    seconds.push_back(greatest(seconds_since(start)));
-    exposed.push_back(greatest(traffic().waited_seconds()));
-  }
-
-  // By the last step.
-  double ideal(const Alone& alone) {
-    const double update = seconds.back() - std::chrono::duration<double>(end_ - begin_).count();
-    return greatest(ideal_seconds(traffic().records(), begin_, end_, [&](const FlightRecord& record) { return alone(record); }) +
-                    std::max(0.0, update));
-  }
-  double total_alone(const Alone& alone) const {
-    double sum = 0;
-    for (const FlightRecord& record : traffic().records()) sum += alone(record);
-    return sum;
-  }
-
-  const TrafficLog& traffic() const { return context_.scheduler().traffic(); }
-  Context& context() { return context_; }
-  const Parameters& parameters() const { return parameters_; }
-
-  std::vector<double> seconds, exposed, ideals;
-
- private:
-  double greatest(double mine) {
+  double over_all(double mine, ReduceOp op) {
     const at::Tensor value = at::scalar_tensor(mine, at::kDouble);
-    context_.communicators()[{Axis::x, Axis::y, Axis::z, Axis::data}].all_reduce(value, ReduceOp::max).wait();
+    everybody().all_reduce(value, op).wait();
     return value.item<double>();
   }
 
+  Communicator& everybody() { return context_.communicators()[{Axis::x, Axis::y, Axis::z, Axis::data}]; }
+  const TrafficLog& traffic() { return context_.scheduler().traffic(); }
+
   const Options& options_;
-  mutable Context context_;
+  Context context_;
   Gpt model_;
   Parameters parameters_;
   AdamW optimizer_;
+  Alone alone_;
   BatchPlan plan_;
   Clock::time_point begin_, end_;
 };
 
-std::vector<OverlapPolicy> policies(const Options& options) {
-  std::vector<OverlapPolicy> all;
+double peak_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) * 1024;
+}
+
+std::vector<Samples> policies(const Options& options) {
+  std::vector<Samples> all;
   for (int bits = 0; bits < 32; ++bits) {
     OverlapPolicy policy;
     policy.all_reduce = (bits & 1) != 0;
@@ -166,44 +192,43 @@ std::vector<OverlapPolicy> policies(const Options& options) {
     policy.bucket_bytes = 1 << 20;
     policy.prefetch = options.prefetch;
     const int on = __builtin_popcount(static_cast<unsigned>(bits));
-    if (!options.few || on <= 1 || bits == 15 || bits == 31) all.push_back(policy);
+    if (!options.few || on <= 1 || bits == 15 || bits == 31) all.push_back({.policy = policy});
   }
   return all;
 }
 
-int run(const Options& options) {
-  Environment environment;
-  AXONN_CHECK(environment.ranks() > 1, "bench.overlap", "needs at least 2 ranks; start it with scripts/mpirun or scripts/cluster run");
-  const bool lead = environment.rank() == 0;
-  std::vector<OverlapPolicy> every = policies(options);
-  std::vector<std::unique_ptr<Runner>> runners;
-  for (const OverlapPolicy& policy : every) runners.push_back(std::make_unique<Runner>(environment, options, policy));
-  for (auto& runner : runners)
-    for (int i = 0; i < 3; ++i) runner->step();  // learns the order of gathers, fills the pools
-  Alone alone(runners.front()->context());
-  for (auto& runner : runners) alone.measure(runner->traffic().records());
-  for (int repetition = 0; repetition < options.repetitions; ++repetition)
-    for (auto& runner : runners) {
-      runner->sample();
-      runner->ideals.push_back(runner->ideal(alone));
-    }
-
-  const double blocking = median(runners.front()->seconds), transfer = runners.front()->total_alone(alone);
-  const double computing = blocking - median(runners.front()->exposed);
-  if (!lead) return 0;
+void print(const Options& options, const Runner& runner, const std::vector<Samples>& every) {
+  const Samples& none = every.front();
+  const double blocking = median(none.seconds), computing = blocking - median(none.exposed);
   std::printf("# axonn overlap: %s parameters on %s, batch %lld in %lld micro-batches; medians of %d interleaved steps\n",
-              with_unit(static_cast<double>(runners.front()->parameters().global_numel())).c_str(), options.grid.c_str(),
+              with_unit(static_cast<double>(runner.parameters().global_numel())).c_str(), options.grid.c_str(),
               static_cast<long long>(options.batch), static_cast<long long>(options.micro_batches), options.repetitions);
   std::printf("# blocking: %.1f ms, of which %.1f ms computing; its collectives alone take %.1f ms: transfer / computation %.2f\n",
-              blocking * 1e3, computing * 1e3, transfer * 1e3, transfer / computing);
+              blocking * 1e3, computing * 1e3, none.alone * 1e3, none.alone / computing);
   std::printf("# gain: less time than blocking; ideal: longest path with infinite queues / time\n");
-  std::printf("%-60s | %9s %11s %6s %6s\n", "overlap", "step ms", "exposed ms", "gain", "ideal");
-  for (size_t i = 0; i < every.size(); ++i) {
-    const double time = median(runners[i]->seconds);
-    std::printf("%-60s | %9.1f %11.1f %5.0f%% %5.0f%%\n", every[i].switches().c_str(), time * 1e3, median(runners[i]->exposed) * 1e3,
-                100 * (1 - time / blocking), 100 * median(runners[i]->ideals) / time);
+  std::printf("%-60s | %11s %9s %11s %6s %6s\n", "overlap", "collectives", "step ms", "exposed ms", "gain", "ideal");
+  for (const Samples& samples : every) {
+    const double time = median(samples.seconds);
+    std::printf("%-60s | %11lld %9.1f %11.1f %5.0f%% %5.0f%%\n", samples.policy.switches().c_str(),
+                static_cast<long long>(samples.collectives), time * 1e3, median(samples.exposed) * 1e3, 100 * (1 - time / blocking),
+                100 * median(samples.ideal) / time);
   }
-  return 0;
+}
+
+void run(const Options& options) {
+  Environment environment;
+  AXONN_CHECK(environment.ranks() > 1, "bench.overlap", "needs at least 2 ranks; start it with scripts/mpirun or scripts/cluster run");
+  std::vector<Samples> every = policies(options);
+  Runner runner(environment, options);
+  runner.learn();
+  for (Samples& samples : every) runner.warm_up(samples);
+  for (int repetition = 0; repetition < options.repetitions; ++repetition)
+    for (Samples& samples : every) runner.sample(samples);
+  const double largest = runner.greatest(peak_bytes()), total = runner.sum(peak_bytes());
+  if (environment.rank() != 0) return;
+  print(options, runner, every);
+  std::printf("# peak memory: %s in the largest rank, %s in all %d\n", bytes_text(largest).c_str(), bytes_text(total).c_str(),
+              environment.ranks());
 }
 
 }  // namespace
@@ -225,7 +250,8 @@ int main(int argc, char** argv) {
   app.add_flag("--few", options.few, "only none, each alone, and all");
   CLI11_PARSE(app, argc, argv);
   try {
-    return run(options);
+    run(options);
+    return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "overlap: %s\n", error.what());
     return 1;

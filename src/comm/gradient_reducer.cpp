@@ -34,8 +34,13 @@ GradientReducer::GradientReducer(const std::shared_ptr<Arena>& arena, const Grid
       log_(log),
       pool_(pool),
       blocks_(arena_.slots().size()),
-      scattering_(arena_.slots().size()),
-      bucket_of_(arena_.slots().size(), -1) {
+      scattering_(arena_.slots().size()) {
+  policy_changed();
+}
+
+void GradientReducer::policy_changed() {
+  buckets_.clear();
+  bucket_of_.assign(arena_.slots().size(), -1);
   cut(arena_.over_z(), /*over_z=*/true, Axis::data);
   cut(arena_.replicated(), /*over_z=*/false, {Axis::z, Axis::data});
 }

@@ -22,6 +22,7 @@ class GradientReducer {
   GradientReducer(const std::shared_ptr<Arena>& arena, const Grid& grid, Communicators& communicators, const OverlapPolicy& policy,
                   TrafficLog& log, TensorPool& pool);
 
+  void policy_changed();  // between steps
   void begin_step(int micro_batches);
   void use(ArenaSlot& slot) { ++slot.gradient.uses; }
   void reduce(ArenaSlot& slot, const std::function<void(const at::Tensor& block, bool add)>& write);

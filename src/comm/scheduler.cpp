@@ -26,14 +26,24 @@ struct Scheduler::Network {
   GradientReducer gradients;
 };
 
-Scheduler::Scheduler(Communicators& communicators, const Grid& grid, OverlapPolicy policy)
-    : communicators_(communicators), grid_(grid), policy_(policy) {
-  AXONN_CHECK(policy.prefetch >= 1 && policy.outstanding >= 1 && policy.bucket_bytes >= 0 && policy.cache_bytes >= 0, "comm.scheduler",
-              "prefetch and outstanding must be at least 1, bucket and cache sizes not negative; got ", policy.prefetch, ", ",
-              policy.outstanding, ", ", policy.bucket_bytes, ", ", policy.cache_bytes);
+Scheduler::Scheduler(Communicators& communicators, const Grid& grid, OverlapPolicy policy) : communicators_(communicators), grid_(grid) {
+  set_policy(policy);
 }
 
 Scheduler::~Scheduler() = default;
+
+void Scheduler::set_policy(const OverlapPolicy& policy) {
+  AXONN_CHECK(!in_step_, "comm.set_policy", "the overlap policy can change between steps alone; call step.finish() first");
+  AXONN_CHECK(policy.prefetch >= 1 && policy.outstanding >= 1 && policy.bucket_bytes >= 0 && policy.cache_bytes >= 0, "comm.scheduler",
+              "prefetch and outstanding must be at least 1, bucket and cache sizes not negative; got ", policy.prefetch, ", ",
+              policy.outstanding, ", ", policy.bucket_bytes, ", ", policy.cache_bytes);
+  forget_the_gone();
+  policy_ = policy;
+  for (const auto& network : networks_) {
+    network->weights.policy_changed();
+    network->gradients.policy_changed();
+  }
+}
 
 void Scheduler::add(const std::shared_ptr<Arena>& arena) {
   forget_the_gone();

@@ -28,6 +28,11 @@ WeightGatherer::WeightGatherer(const Arena& arena, Communicators& communicators,
       pool_(pool),
       weights_(arena.slots().size()),
       version_(arena.weights()._version()) {
+  policy_changed();
+}
+
+void WeightGatherer::policy_changed() {
+  drop_all();
   choose_kept();
   warn_if_too_small();
 }
@@ -101,6 +106,11 @@ void WeightGatherer::drop(Weight& weight) {
   weight.buffer.reset();
 }
 
+void WeightGatherer::drop_all() {
+  ahead_.clear();
+  for (Weight& weight : weights_) drop(weight);
+}
+
 void WeightGatherer::look_ahead(bool update_follows) {
   auto& coming = order_.foretell(policy_.prefetch);
   if (update_follows && phase_ == Phase::backward) {  // the next forward will want other values
@@ -134,8 +144,8 @@ void WeightGatherer::forget_if_changed() {
 
 void WeightGatherer::forget() {
   version_ = arena_.weights()._version();
-  ahead_.clear();
-  for (Weight& weight : weights_) drop(weight);
+  drop_all();
+  for (Weight& weight : weights_) weight.uses_before = std::exchange(weight.uses, 0);
   choose_kept();
 }
 
@@ -150,7 +160,7 @@ void WeightGatherer::choose_kept() {
   std::erase_if(order, [&](int index) { return !divided(arena_.slots()[static_cast<size_t>(index)]); });
   const auto size = [&](int index) { return bytes(arena_.slots()[static_cast<size_t>(index)]); };
   const auto gain = [&](int index) {
-    const int uses = weights_[static_cast<size_t>(index)].uses;  // none: nothing is known yet
+    const int uses = weights_[static_cast<size_t>(index)].uses_before;  // none: nothing is known yet
     return static_cast<double>(uses == 0 ? 1 : uses - 1) * (1 + kStartBytes / static_cast<double>(size(index)));
   };
   std::ranges::stable_sort(order, std::greater<>(), gain);
@@ -162,7 +172,6 @@ void WeightGatherer::choose_kept() {
     bytes_left -= size(index);
     --left;
   }
-  for (Weight& weight : weights_) weight.uses = 0;
 }
 
 }  // namespace axonn

@@ -20,6 +20,7 @@ class WeightGatherer {
 
   // `update_follows`: the optimizer will write the weights before a forward of the training phase comes.
   GatheredWeight gathered(const ArenaSlot& slot, Phase phase, bool update_follows);
+  void policy_changed();  // between steps
   // The weights were updated and a step begins: gathers what it will ask for first.
   void begin_step();
   // Other weights, valid once `valid_at` is done.
@@ -32,13 +33,15 @@ class WeightGatherer {
     std::shared_ptr<const at::Tensor> buffer;  // empty: not gathered
     Flight flight;                             // while `arriving`
     bool arriving = false;
-    bool kept = false;  // until the weights change
-    int uses = 0;       // since they changed
+    bool kept = false;    // until the weights change
+    int uses = 0;         // since they changed
+    int uses_before = 0;  // between the two changes before
   };
 
   void launch(int index);
   void land(Weight& weight);
   void drop(Weight& weight);
+  void drop_all();
   void look_ahead(bool update_follows);
   void forget_if_changed();
   void forget();

@@ -100,6 +100,11 @@ Scheduler& Context::scheduler() {
   return *impl_->scheduler;
 }
 
+void Context::set_overlap(const OverlapPolicy& policy) {
+  scheduler().set_policy(policy);
+  impl_->options.overlap = policy;
+}
+
 Parameters Context::materialize(torch::nn::Module& network, uint64_t seed) {
   std::vector<std::pair<std::string, ShardedParameter>> named;
   collect(network, "", named);

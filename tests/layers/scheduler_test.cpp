@@ -7,6 +7,7 @@
 #include "axonn/layers/linear.hpp"
 #include "axonn/train/optimizer.hpp"
 #include "layers/layer_fixture.hpp"
+#include "support/user_error.hpp"
 
 namespace axonn {
 namespace {
@@ -118,6 +119,43 @@ TEST_F(Chain, AllocatesNothingAfterTheSecondStep) {
     for (int i = 0; i < 5; ++i) step({0, 1, 2}, 2);
     EXPECT_EQ(context->scheduler().pool().allocations(), buffers) << policy.switches();
   }
+}
+
+TEST_F(Chain, FollowsAnotherPolicyFromTheNextStepOn) {
+  make({.cache = false});
+  for (int i = 0; i < 3; ++i) step();
+  const auto in_one_step = [&](const OverlapPolicy& policy) {
+    context->set_overlap(policy);
+    const GatherCounters before = counters();
+    step();
+    return GatherCounters{.gathers = counters().gathers - before.gathers, .blocking = counters().blocking - before.blocking};
+  };
+  const GatherCounters blocking = in_one_step({.all_gather = false, .cache = false}), kept = in_one_step({.all_gather = false}),
+                       two_kept = in_one_step({.all_gather = false, .cache_bytes = 2 * 16 * 16 * 8}), ahead = in_one_step({.cache = false});
+  EXPECT_EQ(blocking.gathers, 2 * kLayers - 1);
+  EXPECT_EQ(blocking.blocking, 2 * kLayers - 1);
+  EXPECT_EQ(kept.gathers, kLayers);
+  EXPECT_EQ(two_kept.gathers, kLayers);  // the first layer's, used once, is the one that is not kept
+  EXPECT_EQ(ahead.blocking, 0);          // the order is still known
+  EXPECT_EQ(ahead.gathers, 2 * kLayers - 2);
+}
+
+TEST_F(Chain, CutsItsBucketsAnewForAnotherPolicy) {
+  make({.bucket_bytes = 1}, {.data = test_environment().ranks()});
+  step();
+  EXPECT_EQ(traffic(Traffic::data).collectives, kLayers);
+  context->set_overlap({.bucket_bytes = 2 * 16 * 16 * 8});
+  step();
+  EXPECT_EQ(traffic(Traffic::data).collectives, 2);
+  EXPECT_EQ(traffic(Traffic::data).bytes, kLayers * 16 * 16 * 8);
+}
+
+TEST_F(Chain, RefusesAnotherPolicyInsideAStep) {
+  make({});
+  auto work = context->begin_step();
+  EXPECT_USER_ERROR(context->set_overlap(OverlapPolicy::none()), "between steps");
+  micro_batch({0, 1, 2});
+  work.finish();
 }
 
 TEST_F(Chain, SumsOverDataOnceAStepInBuckets) {

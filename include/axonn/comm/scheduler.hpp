@@ -78,6 +78,10 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
+  // Another policy from the next step on; the same on every rank, UserError inside a step. Gathered weights are dropped and buckets are cut
+  // anew, while the order of gathers and how often each weight is used stay known, and buffers stay in the pool.
+  void set_policy(const OverlapPolicy& policy);
+
   // Arenas leave by themselves when their network is gone.
   void add(const std::shared_ptr<Arena>& arena);
 
@@ -145,7 +149,7 @@ class Scheduler {
 
   Communicators& communicators_;
   const Grid& grid_;
-  const OverlapPolicy policy_;
+  OverlapPolicy policy_;
   TrafficLog log_;
   TensorPool pool_;
   BucketProgram bucket_program_;

@@ -60,6 +60,8 @@ class Context {
 
   Communicators& communicators();
   Scheduler& scheduler();
+  // Another policy from the next step on: every rank, between steps. See Scheduler::set_policy.
+  void set_overlap(const OverlapPolicy& policy);
 
   // Names, lays out, allocates and fills the parameters of every axonn layer in `network`: the same values on every grid. Once per network;
   // `.to()` after it is an error. UserError for a plain torch parameter in the network (its gradient would not be reduced).
