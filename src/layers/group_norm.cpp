@@ -1,117 +1,93 @@
 #include "axonn/layers/group_norm.hpp"
 
-#include <tuple>
-
-#include <ATen/ops/native_group_norm.h>
-#include <ATen/ops/native_group_norm_backward.h>
 #include <ATen/ops/stack.h>
-#include <ATen/ops/sum.h>
 #include <ATen/ops/tensor.h>
-#include <ATen/ops/var_mean.h>
 #include <ATen/ops/zeros.h>
 
 #include "axonn/core/error.hpp"
+#include "layers/channel_passes.hpp"
 #include "layers/operation.hpp"
-#include "layers/picture.hpp"
 
 namespace axonn {
 namespace {
 
-// What both operations below share.
+// B pictures, C channels, c of them here, G groups, g of them here where every group is on one rank.
 class GroupNormOperation : public Operation {
  public:
-  GroupNormOperation(GroupNormOptions options, ShardedParameter weight, ShardedParameter bias)
-      : options_(std::move(options)), weight_(std::move(weight)), bias_(std::move(bias)) {}
+  // `group_of_channel` (c): defined where some group lies on several ranks.
+  GroupNormOperation(Context& context, GroupNormOptions options, ShardedParameter weight, ShardedParameter bias, Tensor group_of_channel)
+      : context_(context),
+        options_(std::move(options)),
+        weight_(std::move(weight)),
+        bias_(std::move(bias)),
+        group_of_channel_(std::move(group_of_channel)) {}
+
   std::string name() const override { return "group_norm " + weight_.name(); }
+
+  Tensor forward(const Tensor& input /* (B, height, width, c) */) override {
+    input_.keep(input);
+    ChannelMoments moments = channel_moments(input);  // (B, c)
+    if (exchanges()) {
+      const Tensor all = redistribute(context_, {at::stack({moments.mean, moments.variance}), options_.channels, options_.layout},
+                                      Layout::replicated())
+                             .tensor;  // (2, B, C)
+      moments = {.mean = all[0], .variance = all[1]};
+    }
+    // Chan et al. for parts of one size: the variance of a group is the mean of its channels' variances and of their means' squared
+    // distances from its mean.
+    const Tensor means = by_group(moments.mean), mean = means.mean(-1);  // (B, g or G)
+    const Tensor variance = (by_group(moments.variance) + (means - mean.unsqueeze(-1)).square_()).mean(-1);
+    mean_ = of_channels(mean);
+    reciprocal_deviation_ = of_channels((variance + options_.epsilon).rsqrt_());
+    const Tensor weight = wide(*weight_.gathered()), bias = wide(*bias_.gathered());
+    return normalise(input, mean_, reciprocal_deviation_ * weight, bias.expand_as(mean_));
+  }
+
+  Tensor backward(const Tensor& grad_output, bool input_needed) override {
+    const Tensor input = input_.get(), weight = wide(*weight_.gathered());
+    const ChannelSums sums = channel_sums(grad_output, input, mean_);  // (B, c)
+    const Tensor products = sums.product * reciprocal_deviation_;      // with the normalised input
+    Tensor of_groups = at::stack({sums.gradient * weight, products * weight});
+    if (exchanges())
+      of_groups = at::zeros({2, input.size(0), options_.groups}, of_groups.options()).index_add_(-1, group_of_channel_, of_groups);
+    else
+      of_groups = by_group(of_groups).sum(-1);
+    Pending pending{of_groups};
+    if (exchanges()) pending = context_.scheduler().all_reduce(of_groups, *options_.layout.axis, "group_norm backward");
+    reduce(products.sum(0), sums.gradient.sum(0));
+    const auto count = static_cast<double>(input.size(1) * input.size(2) * (options_.channels / options_.groups));
+    of_groups = pending.wait().div_(count);
+    if (!input_needed) return Tensor();
+    return combine(grad_output, input, mean_, reciprocal_deviation_ * weight,
+                   of_channels(of_groups[1]).mul_(reciprocal_deviation_).mul_(reciprocal_deviation_).neg_(),
+                   of_channels(of_groups[0]).mul_(reciprocal_deviation_).neg_());
+  }
+
   void release() override { input_.reset(); }
 
- protected:
+ private:
+  bool exchanges() const { return group_of_channel_.defined(); }
+  // (..., C or c) -> (..., G or g, C/G)
+  Tensor by_group(const Tensor& numbers) const { return numbers.unflatten(-1, {-1, options_.channels / options_.groups}); }
+  // (B, G or g) -> (B, c)
+  Tensor of_channels(const Tensor& of_groups) const {
+    if (exchanges()) return of_groups.index_select(-1, group_of_channel_);
+    return of_groups.repeat_interleave(options_.channels / options_.groups, -1);
+  }
+
   void reduce(const Tensor& grad_weight, const Tensor& grad_bias) {
     weight_.reduce([&](const Tensor& block, bool add) { add ? block.add_(grad_weight) : block.copy_(grad_weight); });
     bias_.reduce([&](const Tensor& block, bool add) { add ? block.add_(grad_bias) : block.copy_(grad_bias); });
   }
 
+  Context& context_;
   GroupNormOptions options_;
   ShardedParameter weight_;
   ShardedParameter bias_;
-  Saved input_;
-  Tensor mean_;
-  Tensor reciprocal_deviation_;
-};
-
-// Every group on one rank: LibTorch's own kernels.
-class LocalGroupNorm : public GroupNormOperation {
- public:
-  using GroupNormOperation::GroupNormOperation;
-
-  Tensor forward(const Tensor& input) override {
-    input_.keep(input);
-    if (input.numel() == 0) return input.clone();
-    Tensor output;
-    std::tie(output, mean_, reciprocal_deviation_) =
-        at::native_group_norm(channels_second(input), *weight_.gathered(), *bias_.gathered(), input.size(0), input.size(3),
-                              input.size(1) * input.size(2), groups(input), options_.epsilon);
-    return channels_last(output);
-  }
-
-  Tensor backward(const Tensor& grad_output, bool input_needed) override {
-    const Tensor input = input_.get();
-    if (input.numel() == 0) {
-      reduce(at::zeros({input.size(3)}, input.options()), at::zeros({input.size(3)}, input.options()));
-      return grad_output;
-    }
-    const auto [grad_input, grad_weight, grad_bias] = at::native_group_norm_backward(
-        channels_second(grad_output.contiguous()), channels_second(input), mean_, reciprocal_deviation_, *weight_.gathered(), input.size(0),
-        input.size(3), input.size(1) * input.size(2), groups(input), {input_needed, true, true});
-    reduce(grad_weight, grad_bias);
-    return input_needed ? channels_last(grad_input) : Tensor();
-  }
-
- private:
-  int64_t groups(const Tensor& input) const { return input.size(3) / (options_.channels / options_.groups); }
-};
-
-// Some group on several ranks. B pictures, C channels, c of them here, G groups.
-class SplitGroupNorm : public GroupNormOperation {
- public:
-  SplitGroupNorm(Context& context, GroupNormOptions options, ShardedParameter weight, ShardedParameter bias, Tensor group_of_channel)
-      : GroupNormOperation(std::move(options), std::move(weight), std::move(bias)),
-        context_(context),
-        group_of_channel_(std::move(group_of_channel)) {}
-
-  Tensor forward(const Tensor& input) override {
-    input_.keep(input);
-    const auto [variance, mean] = at::var_mean(wide(input), at::IntArrayRef{1, 2}, /*correction=*/0, /*keepdim=*/false);  // (B, c)
-    const Tensor all = redistribute(context_, {at::stack({mean, variance}), options_.channels, options_.layout}, Layout::replicated())
-                           .tensor.unflatten(-1, {options_.groups, -1});  // (2, B, G, C/G)
-    // Chan et al. for parts of one size: the variance of a group is the mean of its channels' variances and of their means' squared
-    // distances from its mean.
-    const Tensor means = all[0].mean(-1, /*keepdim=*/true);
-    const Tensor variances = (all[1] + (all[0] - means).square()).mean(-1);
-    mean_ = per_pixel(means.squeeze(-1));
-    reciprocal_deviation_ = per_pixel((variances + options_.epsilon).rsqrt_());
-    return (input - mean_).mul_(reciprocal_deviation_).mul_(*weight_.gathered()).add_(*bias_.gathered()).to(input.scalar_type());
-  }
-
-  Tensor backward(const Tensor& grad_output, bool) override {
-    const Tensor input = input_.get(), normalised = (input - mean_).mul_(reciprocal_deviation_);
-    const Tensor grad = wide(grad_output) * *weight_.gathered();
-    const Tensor of_channels = at::stack({grad.sum({1, 2}), (grad * normalised).sum({1, 2})});  // (2, B, c)
-    const Tensor of_groups =
-        at::zeros({2, input.size(0), options_.groups}, of_channels.options()).index_add_(-1, group_of_channel_, of_channels);
-    Pending pending = context_.scheduler().all_reduce(of_groups, *options_.layout.axis, "group_norm backward");
-    reduce((wide(grad_output) * normalised).sum({0, 1, 2}), wide(grad_output).sum({0, 1, 2}));
-    const auto count = static_cast<double>(input.size(1) * input.size(2) * (options_.channels / options_.groups));
-    const Tensor sums = pending.wait().div_(count);
-    return (grad - per_pixel(sums[0])).sub_(normalised * per_pixel(sums[1])).mul_(reciprocal_deviation_).to(grad_output.scalar_type());
-  }
-
- private:
-  // (B, G) -> (B, 1, 1, c)
-  Tensor per_pixel(const Tensor& of_groups) const { return of_groups.index_select(-1, group_of_channel_).unsqueeze(1).unsqueeze(1); }
-
-  Context& context_;
   Tensor group_of_channel_;
+  Saved input_;
+  Tensor mean_;                  // (B, c)
+  Tensor reciprocal_deviation_;  // (B, c)
 };
 
 // The group of every channel of this rank.
@@ -155,13 +131,8 @@ Value GroupNormImpl::forward(const Value& input) {
   check_layout(input, options_.channels, options_.layout, "layers.group_norm");
   AXONN_CHECK(input.tensor.dim() == 4, "layers.group_norm", "pictures must be (batch, height, width, channels), got ", input.tensor.dim(),
               " dims");
-  std::unique_ptr<Operation> operation;
-  if (exchanges_) {
-    if (!group_of_channel_.defined()) group_of_channel_ = groups_of_channels(context(), options_).to(input.tensor.device());
-    operation = std::make_unique<SplitGroupNorm>(context(), options_, weight_, bias_, group_of_channel_);
-  } else {
-    operation = std::make_unique<LocalGroupNorm>(options_, weight_, bias_);
-  }
+  if (exchanges_ && !group_of_channel_.defined()) group_of_channel_ = groups_of_channels(context(), options_).to(input.tensor.device());
+  auto operation = std::make_unique<GroupNormOperation>(context(), options_, weight_, bias_, group_of_channel_);
   return {record(std::move(operation), input.tensor, {&weight_, &bias_}), input.features, input.layout};
 }
 

@@ -15,11 +15,10 @@ struct GroupNormOptions {
 };
 
 // y = (x - mean) / sqrt(variance + epsilon) * weight + bias for pictures (batch, height, width, channels/axis), with mean and variance over
-// the pixels and the channels / groups consecutive channels of a group, wherever these are: the network is the same on every grid. Where
-// no group lies on two ranks nothing is exchanged and LibTorch's kernel computes (in the channels-last format it sums squares, which loses
-// mean^2 / variance of precision). Else ranks gather (mean, variance) of every channel and merge them by Chan's formula
-// (sums of squares cancel), and sum two numbers a group in backward. weight and bias are split like the channels, replicated over the other
-// axes. UserError unless the groups divide the channels. Every rank of the grid calls it.
+// the pixels and the channels / groups consecutive channels of a group, wherever these are: the network is the same on every grid. Variances
+// are sums of squared distances from means, channels merged by Chan's formula (sums of squares cancel). Where a group lies on two ranks they
+// gather (mean, variance) of every channel, and sum two numbers a group in backward; elsewhere nothing is exchanged. weight and bias are
+// split like the channels, replicated over the other axes. UserError unless the groups divide the channels. Every rank of the grid calls it.
 class GroupNormImpl : public ShardedModule {
  public:
   GroupNormImpl(Context& context, GroupNormOptions options);
