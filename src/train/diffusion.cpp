@@ -58,7 +58,7 @@ Tensor log_likelihood_of_shade(const Tensor& x, const Tensor& mean, const Tensor
 
 }  // namespace
 
-Diffusion::Diffusion(DiffusionOptions options) : options_(options) {
+Diffusion::Diffusion(DiffusionOptions options, c10::Device device) : options_(options) {
   AXONN_CHECK(options.times > 1, "train.diffusion", "times must be at least 2, got ", options.times);
   double product = 1;
   for (const double beta : betas(options.schedule, options.times)) {
@@ -66,6 +66,16 @@ Diffusion::Diffusion(DiffusionOptions options) : options_(options) {
                 " times are too few for the linear schedule; take at least 21, or cosine");
     alpha_bar_.push_back(product *= 1 - beta);
   }
+  std::vector<double> log_beta, log_variance, of_clean, of_noisy;
+  for (int64_t t = 0; t < options.times; ++t) {
+    const Posterior step(alpha_bar(t), alpha_bar(t - 1)), second(alpha_bar(1), alpha_bar(0));
+    log_beta.push_back(std::log(step.beta));
+    log_variance.push_back(std::log(t == 0 ? second.variance : step.variance));  // at time 0 it is zero
+    of_clean.push_back(step.of_clean);
+    of_noisy.push_back(step.of_noisy);
+  }
+  const auto table = [&](const std::vector<double>& values) { return at::tensor(values, at::kDouble).to(device); };
+  tables_ = {table(alpha_bar_), table(log_beta), table(log_variance), table(of_clean), table(of_noisy)};
 }
 
 void Diffusion::check_output(int64_t channels, int64_t output) const {
@@ -73,20 +83,19 @@ void Diffusion::check_output(int64_t channels, int64_t output) const {
               output_channels(channels), " for pictures of ", channels);
 }
 
-Tensor Diffusion::constants(const std::vector<double>& values, const Tensor& times, const Tensor& like) const {
-  const Tensor all = at::tensor(values, at::kDouble).to(times.device());
+Tensor Diffusion::constants(const Tensor& table, const Tensor& times, const Tensor& like) const {
   std::vector<int64_t> shape(static_cast<size_t>(like.dim()), 1);
   shape[0] = like.size(0);
-  return all.index_select(0, times).to(like.scalar_type()).view(shape);
+  return table.to(times.device()).index_select(0, times).to(like.scalar_type()).view(shape);
 }
 
 Tensor Diffusion::noised(const Tensor& clean, const Tensor& times, const Tensor& noise) const {
-  const Tensor a = constants(alpha_bar_, times, clean);
+  const Tensor a = constants(tables_.alpha_bar, times, clean);
   return a.sqrt() * clean + (1 - a).sqrt() * noise;
 }
 
 Tensor Diffusion::predicted_clean(const Tensor& output, const Tensor& noisy, const Tensor& times, bool clip) const {
-  const Tensor a = constants(alpha_bar_, times, noisy), said = output.narrow(-1, 0, noisy.size(-1)).to(noisy.scalar_type());
+  const Tensor a = constants(tables_.alpha_bar, times, noisy), said = output.narrow(-1, 0, noisy.size(-1)).to(noisy.scalar_type());
   const Tensor clean =
       options_.target == DiffusionTarget::v ? a.sqrt() * noisy - (1 - a).sqrt() * said : (noisy - (1 - a).sqrt() * said) / a.sqrt();
   return clip ? clean.clamp(-1, 1) : clean;
@@ -95,7 +104,7 @@ Tensor Diffusion::predicted_clean(const Tensor& output, const Tensor& noisy, con
 Tensor Diffusion::losses(const Tensor& output, const Tensor& clean, const Tensor& times, const Tensor& noise) const {
   const int64_t channels = clean.size(-1);
   check_output(channels, output.size(-1));
-  const Tensor a = constants(alpha_bar_, times, clean), wide = output.to(clean.scalar_type());
+  const Tensor a = constants(tables_.alpha_bar, times, clean), wide = output.to(clean.scalar_type());
   const Tensor target = options_.target == DiffusionTarget::v ? a.sqrt() * noise - (1 - a).sqrt() * clean : noise;
   const Tensor simple = mean_of_sample((wide.narrow(-1, 0, channels) - target).square());
   if (options_.loss == DiffusionLoss::simple) return simple;
@@ -104,21 +113,13 @@ Tensor Diffusion::losses(const Tensor& output, const Tensor& clean, const Tensor
 
 // Of every time's term, in bits: the divergence of the network's step from the true one, at time 0 the likelihood of the picture.
 Tensor Diffusion::bound(const Tensor& output, const Tensor& clean, const Tensor& noisy, const Tensor& times) const {
-  std::vector<double> log_beta, log_variance, of_clean, of_noisy;
-  for (int64_t t = 0; t < options_.times; ++t) {
-    const Posterior step(alpha_bar(t), alpha_bar(t - 1)), second(alpha_bar(1), alpha_bar(0));
-    log_beta.push_back(std::log(step.beta));
-    log_variance.push_back(std::log(t == 0 ? second.variance : step.variance));  // at time 0 it is zero
-    of_clean.push_back(step.of_clean);
-    of_noisy.push_back(step.of_noisy);
-  }
-  const auto at_times = [&](const std::vector<double>& values) { return constants(values, times, clean); };
+  const auto at_times = [&](const Tensor& table) { return constants(table, times, clean); };
   const int64_t channels = clean.size(-1);
   const Tensor predicted = predicted_clean(output.narrow(-1, 0, channels).detach(), noisy, times, /*clip=*/false);
-  const Tensor mean = at_times(of_clean) * predicted + at_times(of_noisy) * noisy;
-  const Tensor true_mean = at_times(of_clean) * clean + at_times(of_noisy) * noisy, least = at_times(log_variance);
+  const Tensor mean = at_times(tables_.of_clean) * predicted + at_times(tables_.of_noisy) * noisy;
+  const Tensor true_mean = at_times(tables_.of_clean) * clean + at_times(tables_.of_noisy) * noisy, least = at_times(tables_.log_variance);
   const Tensor fraction = (output.narrow(-1, channels, channels) + 1) / 2;
-  const Tensor learned = fraction * at_times(log_beta) + (1 - fraction) * least;
+  const Tensor learned = fraction * at_times(tables_.log_beta) + (1 - fraction) * least;
   const Tensor divergence = 0.5 * (learned - least - 1 + (least - learned).exp() + (true_mean - mean).square() * (-learned).exp());
   const Tensor first = -log_likelihood_of_shade(clean, mean, learned);
   const Tensor at_start = (times == 0).view(least.sizes());

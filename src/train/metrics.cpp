@@ -45,7 +45,7 @@ std::string StepMetrics::to_json() const {
   put("loss_scale", loss_scale);
   put("skipped_steps", skipped_steps);
   line["learning_rate"] = learning_rate;
-  line["tokens_per_second"] = tokens_per_second;
+  line[std::string(terms) + "_per_second"] = tokens_per_second;
   line["model_flops_per_second"] = model_flops_per_second;
   line["paper_flops_per_second"] = paper_flops_per_second;
   put("utilisation", utilisation);

@@ -89,8 +89,15 @@ UpdateReport Optimizer::step(UpdateOptions options) {
   update(options.learning_rate < 0 ? learning_rate_ : options.learning_rate, clip / options.gradient_scale);
   arena_.round_master();
   context_.scheduler().weights_written(arena_);
+  if (average_) average_->update(steps_taken_);
   report.applied = true;
   return report;
+}
+
+std::vector<std::pair<std::string, at::Tensor>> Optimizer::state() const {
+  auto all = moments();
+  if (average_) all.emplace_back("ema", average_->average());
+  return all;
 }
 
 AdamW::AdamW(Context& context, const Parameters& parameters, AdamWOptions options)
@@ -127,7 +134,7 @@ Sgd::Sgd(Context& context, const Parameters& parameters, SgdOptions options)
   if (options_.momentum != 0) velocity_ = at::zeros_like(parameters.arena().master());
 }
 
-std::vector<std::pair<std::string, at::Tensor>> Sgd::state() const {
+std::vector<std::pair<std::string, at::Tensor>> Sgd::moments() const {
   if (!velocity_.defined()) return {};
   return {{"sgd.velocity", velocity_}};
 }

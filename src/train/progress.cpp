@@ -52,7 +52,7 @@ std::string progress_line(const ProgressState& state, int columns) {
   const std::string head = "step " + std::string(steps.size() - std::min(steps.size(), step.size()), ' ') + step + "/" + steps;
   std::vector<std::string> fields = {"loss " + fixed(state.loss, 2)};
   if (state.validation_loss) fields.push_back("val " + fixed(*state.validation_loss, 2));
-  fields.push_back(with_unit(state.tokens_per_second) + " tok/s");
+  fields.push_back(with_unit(state.tokens_per_second) + " " + std::string(state.terms) + "/s");
   const size_t needed = fields.size();
   if (state.utilisation) fields.push_back(percent(*state.utilisation) + " of GEMM");
   if (state.hidden) fields.push_back("comm hidden " + percent(*state.hidden));

@@ -1,5 +1,6 @@
 #include "axonn/train/trainer.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -119,7 +120,7 @@ class Trainer {
   CheckpointWriter writer_;
   BatchPlan plan_;
   std::optional<LossScale> loss_scale_;  // with fp16
-  double gemm_flops_ = 0;  // of all ranks together
+  double gemm_flops_ = 0;                // of all ranks together
 };
 
 // The step's loss and this rank's sums by micro-batch, where tensors live: reading a number there would make the host wait for the device.
@@ -149,7 +150,7 @@ StepMetrics Trainer::one_step(int64_t step, Trace& trace) {
   const auto start = Clock::now();
   const LearningRate rate{
       .peak = config_.learning_rate, .end = config_.learning_rate_end, .warmup = config_.warmup, .steps = config_.steps};
-  StepMetrics metrics{.step = step + 1, .learning_rate = rate.at(step)};
+  StepMetrics metrics{.step = step + 1, .learning_rate = rate.at(step), .terms = task_.words().terms};
   auto work = context_.begin_step({.micro_batches = static_cast<int>(plan_.micro_batches)});
   const auto [parts, sums] = forward_and_backward(step, metrics, trace);
   work.finish();
@@ -167,6 +168,7 @@ StepMetrics Trainer::one_step(int64_t step, Trace& trace) {
   }
   metrics.gradient_norm = report.gradient_norm;
   if (!report.applied && !(loss_scale_ && loss_scale_->skipped())) refuse_loss(step, sums.to(at::kCPU, at::kDouble));
+  task_.after_step();
   if (loss_scale_) {
     if (report.applied) loss_scale_->applied();
     metrics.loss_scale = loss_scale_->value();
@@ -193,8 +195,8 @@ void Trainer::refuse_loss(int64_t step, const at::Tensor& losses) {
       where = detail::concatenate("the loss of micro-batch ", i % n, " on rank ", i / n, " (",
                                   context_.grid().coordinate(static_cast<int>(i / n)).to_string(), ")");
   if (where.empty()) where = "the gradient (every loss is finite)";
-  const std::string scaled = loss_scale_ ? detail::concatenate(" after ", loss_scale_->state().in_a_row, " skipped ones, at a loss scale of ",
-                                                               loss_scale_->value())
+  const std::string scaled = loss_scale_ ? detail::concatenate(" after ", loss_scale_->state().in_a_row,
+                                                               " skipped ones, at a loss scale of ", loss_scale_->value())
                                          : std::string();
   const auto saved = checkpoints_in(config_.out);
   throw UserError("train.train", detail::concatenate(where, " is not finite in step ", step + 1, scaled, ", which has changed nothing; ",
@@ -213,7 +215,7 @@ std::string Trainer::save(int64_t steps_done) {
   state.tokenizer = identity_.tokenizer;
   state.choices = identity_.choices;
   if (loss_scale_) state.loss_scale = loss_scale_->state();
-  const auto tensors = checkpoint_tensors(parameters_, &optimizer_);
+  const auto tensors = checkpoint_tensors(parameters_, &optimizer_, &task_);
   return writer_.save(state, tensors).string();
 }
 
@@ -236,10 +238,10 @@ void Trainer::announce() const {
   std::printf("%s on %s (%d %s, %s), %s, %lld steps\n", identity_.title.c_str(), shape.to_string().c_str(), environment_.ranks(),
               environment_.ranks() == 1 ? "rank" : "ranks", std::string(environment_.transport()).c_str(), identity_.data.c_str(),
               static_cast<long long>(config_.steps));
-  std::printf("batch %lld = %lld micro-batch%s x %lld sequences a rank x z %d x data %d; best matrix product %sFLOP/s, gemm %s\n",
+  std::printf("batch %lld = %lld micro-batch%s x %lld %s a rank x z %d x data %d; best matrix product %sFLOP/s, gemm %s\n",
               static_cast<long long>(plan_.batch), static_cast<long long>(plan_.micro_batches), plan_.micro_batches == 1 ? "" : "es",
-              static_cast<long long>(plan_.micro_batch), shape.z, shape.data, with_unit(gemm_flops_).c_str(),
-              context_.options().gemm.to_string().c_str());
+              static_cast<long long>(plan_.micro_batch), std::string(task_.words().samples).c_str(), shape.z, shape.data,
+              with_unit(gemm_flops_).c_str(), context_.options().gemm.to_string().c_str());
   std::fflush(stdout);
 }
 
@@ -270,6 +272,7 @@ TrainResult Trainer::run(int64_t first_step, const std::function<bool()>& stop) 
     if (due(config_.check_replicas)) check_replicas(context_, parameters_, optimizer_, result.steps);
     if (last || due(config_.validate_every)) {
       const Part validation(trace, "validation", metrics.seconds.validation);
+      const auto averaged = optimizer_.use_average();
       metrics.validation_loss = task_.validate();
       if (metrics.validation_loss) result.validation_loss = metrics.validation_loss;
     }
@@ -284,6 +287,7 @@ TrainResult Trainer::run(int64_t first_step, const std::function<bool()>& stop) 
                       .loss = metrics.loss,
                       .validation_loss = result.validation_loss,
                       .tokens_per_second = metrics.tokens_per_second,
+                      .terms = task_.words().short_terms,
                       .utilisation = metrics.utilisation,
                       .hidden = metrics.hidden()},
                      seconds_since(start));
@@ -324,13 +328,16 @@ void check_train(const TrainConfig& config) {
                                     {config.clip, "clip"},
                                     {config.minutes, "minutes"}})
     at_least(value, 0, name);
+  share(config.ema, "ema");
   share(config.beta1, "beta1");
   share(config.beta2, "beta2");
   share(config.momentum, "momentum");
   LossScale scale(config.loss_scale);
 }
 
-std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& parameters, const TrainConfig& config) {
+namespace {
+
+std::unique_ptr<Optimizer> make_rule(Context& context, const Parameters& parameters, const TrainConfig& config) {
   if (config.optimizer == OptimizerKind::adamw)
     return std::make_unique<AdamW>(context, parameters,
                                    AdamWOptions{.learning_rate = config.learning_rate,
@@ -344,7 +351,15 @@ std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& pa
                                           .weight_decay = config.weight_decay});
 }
 
-std::vector<CheckpointTensor> checkpoint_tensors(const Parameters& parameters, const Optimizer* optimizer) {
+}  // namespace
+
+std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& parameters, const TrainConfig& config) {
+  auto optimizer = make_rule(context, parameters, config);
+  if (config.ema > 0) optimizer->keep_average(config.ema);
+  return optimizer;
+}
+
+std::vector<CheckpointTensor> checkpoint_tensors(const Parameters& parameters, const Optimizer* optimizer, const TrainTask* task) {
   std::vector<std::pair<std::string, at::Tensor>> buffers = {{"weights", parameters.arena().master()}};
   if (optimizer != nullptr)
     for (auto& state : optimizer->state()) buffers.push_back(std::move(state));
@@ -352,6 +367,15 @@ std::vector<CheckpointTensor> checkpoint_tensors(const Parameters& parameters, c
   for (const auto& [kind, buffer] : buffers)
     for (const ArenaSlot& slot : parameters.arena().slots())
       tensors.push_back({kind + "/" + slot.name, slot.spec, buffer.narrow(0, slot.offset, slot.stored)});
+  if (task != nullptr) std::ranges::move(task->state(), std::back_inserter(tensors));
+  return tensors;
+}
+
+std::vector<CheckpointTensor> weights_to_use(const Parameters& parameters, const CheckpointReader& reader) {
+  auto tensors = checkpoint_tensors(parameters, nullptr);
+  const bool averaged = std::ranges::any_of(reader.tensors(), [](const auto& tensor) { return tensor.name.starts_with("ema/"); });
+  if (averaged)
+    for (CheckpointTensor& tensor : tensors) tensor.name.replace(0, tensor.name.find('/'), "ema");
   return tensors;
 }
 

@@ -1,10 +1,14 @@
 #include "axonn/train/unet_task.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/stack.h>
 
 #include "axonn/core/error.hpp"
 #include "axonn/core/philox.hpp"
@@ -24,23 +28,28 @@ void put_pixels(const Tensor& clean, int64_t row, std::span<const uint8_t> pixel
         *out++ = static_cast<float>(pixels[static_cast<size_t>(y * line + 3 * (mirrored ? size - 1 - x : x) + channel)]) / 127.5f - 1;
 }
 
-Tensor times_of_samples(uint64_t seed, int64_t first, int64_t count, int64_t times) {
-  const Tensor result = at::empty({count}, at::kLong);
-  const uint32_t stream = philox_stream("sample", "time");
-  for (int64_t i = 0; i < count; ++i)
-    result.mutable_data_ptr<int64_t>()[i] =
-        static_cast<int64_t>(uint64_t{philox(seed, static_cast<uint64_t>(first + i), 0, stream)[0]} * static_cast<uint64_t>(times) >> 32);
-  return result;
+bool goes_without_class(const UnetTaskOptions& options, int64_t number) {
+  return to_uniform(philox(options.seed, static_cast<uint64_t>(number), 0, philox_stream("sample", "class"))[0]) < options.class_dropout;
 }
 
 }  // namespace
 
 UnetTask::UnetTask(Context& context, Unet& model, const Diffusion& diffusion, const PictureSource& source, const PictureSource* held_out,
                    UnetTaskOptions options)
-    : context_(context), model_(model), diffusion_(diffusion), source_(source), held_out_(held_out), options_(options) {
+    : context_(context),
+      model_(model),
+      diffusion_(diffusion),
+      source_(source),
+      held_out_(held_out),
+      options_(options),
+      history_(diffusion.times()) {
   const UnetShape& shape = model.config().shape;
   AXONN_CHECK(shape.channels == 3, "train.unet", "pictures have 3 channels, the network takes ", shape.channels);
   diffusion.check_output(shape.channels, shape.output_channels());
+  AXONN_CHECK(options.class_dropout >= 0 && options.class_dropout <= 1, "train.unet", "class_dropout must be in [0, 1], got ",
+              options.class_dropout);
+  AXONN_CHECK(options.class_dropout == 0 || shape.classes > 0, "train.unet", "class_dropout needs a network with classes, got ",
+              options.class_dropout, " and none");
   for (const PictureSource* each : {&source, held_out}) {
     if (each == nullptr) continue;
     AXONN_CHECK(each->size() == shape.image, "train.unet", "the network takes pictures of ", shape.image, " x ", shape.image, ", got ",
@@ -64,7 +73,8 @@ UnetTask::Pictures UnetTask::load(int64_t first, int64_t count) const {
   std::vector<uint8_t> pixels(static_cast<size_t>(size * size * 3));
   for (int64_t i = 0; i < count; ++i) {
     const PictureDraw draw = draw_picture(static_cast<uint64_t>(first + i), options_.seed, source_.count(), options_.mirror);
-    pictures.classes.mutable_data_ptr<int64_t>()[i] = source_.read(draw.index, pixels);
+    const int64_t picture_class = source_.read(draw.index, pixels);
+    pictures.classes.mutable_data_ptr<int64_t>()[i] = goes_without_class(options_, first + i) ? Unet::kNoClass : picture_class;
     put_pixels(pictures.clean, i, pixels, draw.mirrored);
   }
   return pictures;
@@ -94,9 +104,33 @@ Tensor UnetTask::losses(const Pictures& pictures, const Tensor& times, const Ten
 
 Tensor UnetTask::loss_sum(int64_t first, int64_t count) {
   const Pictures pictures = take(first, count);
-  return losses(pictures, times_of_samples(options_.seed, first, count, diffusion_.times()),
-                sample_noise(options_.seed, "training", first, pictures.clean.sizes()))
-      .sum();
+  const TimeHistory::Draw draw = history_.draw(options_.seed, first, count);
+  const Tensor each = losses(pictures, draw.times, sample_noise(options_.seed, "training", first, pictures.clean.sizes()));
+  if (options_.importance) observed_.push_back({.first = first, .times = draw.times, .losses = each.detach()});
+  return draw.weights.defined() ? (each * draw.weights.to(each.device(), each.scalar_type())).sum() : each.sum();
+}
+
+// Every rank's losses are recorded by every rank in the order of their samples, whatever the micro-batches were.
+void UnetTask::after_step() {
+  if (observed_.empty()) return;
+  std::vector<Tensor> rows;  // (count, 3): number, time, loss
+  for (const auto& [first, times, losses] : observed_)
+    rows.push_back(
+        at::stack({at::arange(first, first + times.numel(), at::kDouble), times.to(at::kDouble), losses.to(at::kCPU, at::kDouble)}, 1));
+  observed_.clear();
+  const Tensor mine = at::cat(rows).flatten();
+  auto& others = context_.communicators().on_cpu({Axis::z, Axis::data});
+  const Tensor all = at::empty({mine.numel() * others.size()}, at::kDouble);
+  others.all_gather(mine, all).wait();
+  std::vector<std::array<double, 3>> sorted(static_cast<size_t>(all.numel() / 3));
+  std::memcpy(sorted.data(), all.const_data_ptr<double>(), all.nbytes());
+  std::ranges::sort(sorted, {}, [](const auto& row) { return row[0]; });
+  for (const auto& [number, time, loss] : sorted) history_.record(static_cast<int64_t>(time), loss);
+}
+
+std::vector<CheckpointTensor> UnetTask::state() const {
+  if (!options_.importance) return {};
+  return {history_.state()};
 }
 
 std::optional<double> UnetTask::validate() {

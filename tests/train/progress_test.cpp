@@ -29,6 +29,8 @@ TEST(Progress, AFileGetsThePlainLine) {
 
 TEST(Progress, UnknownValuesAreLeftOut) {
   EXPECT_EQ(progress_line({.step = 5, .steps = 500, .loss = 2, .tokens_per_second = 7}, 0), "step   5/500  loss 2.00  7 tok/s  0:00 left");
+  EXPECT_EQ(progress_line({.step = 5, .steps = 500, .loss = 2, .tokens_per_second = 7, .terms = "pictures"}, 0),
+            "step   5/500  loss 2.00  7 pictures/s  0:00 left");
 }
 
 TEST(Progress, TheBarFillsTheTerminalAndIsExact) {

@@ -24,7 +24,8 @@ struct DiffusionOptions {
 // [-1, 1]; times are (batch), int64, from 0 (nearly clean) to times - 1 (noise). Constants are fp64, results of the type of their tensors.
 class Diffusion {
  public:
-  explicit Diffusion(DiffusionOptions options);
+  // `device`: where its tables lie; those of another device are copied there at each use.
+  explicit Diffusion(DiffusionOptions options, c10::Device device = c10::kCPU);
   const DiffusionOptions& options() const { return options_; }
   int64_t times() const { return options_.times; }
   // Output channels of the network for so many picture channels.
@@ -55,11 +56,14 @@ class Diffusion {
   double alpha_bar(int64_t time) const { return time < 0 ? 1.0 : alpha_bar_[static_cast<size_t>(time)]; }
 
  private:
-  at::Tensor constants(const std::vector<double>& values, const at::Tensor& times, const at::Tensor& like) const;
+  at::Tensor constants(const at::Tensor& table, const at::Tensor& times, const at::Tensor& like) const;
   at::Tensor bound(const at::Tensor& output, const at::Tensor& clean, const at::Tensor& noisy, const at::Tensor& times) const;
 
   DiffusionOptions options_;
   std::vector<double> alpha_bar_;
+  struct Tables {  // (times) fp64
+    at::Tensor alpha_bar, log_beta, log_variance, of_clean, of_noisy;
+  } tables_;
 };
 
 // Standard normal numbers (samples, ...) that depend on (seed, purpose, sample number, element) alone: dim 0 is samples first, first + 1,

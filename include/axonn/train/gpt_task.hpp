@@ -13,6 +13,7 @@ class GptTask : public TrainTask {
   // All arguments outlive the task. `validation_rows`: sequences a rank a forward while validating.
   GptTask(Context& context, Gpt& model, const TextData& data, uint64_t seed, int64_t validation_rows);
 
+  TaskWords words() const override { return {.samples = "sequences", .terms = "tokens", .short_terms = "tok"}; }
   int64_t tokens_per_sample() const override { return model_.config().sequence; }
   double flops_per_sample() const override;
   double paper_flops_per_sample() const override;  // Narayanan et al.'s formula, AxoNN section VI-C

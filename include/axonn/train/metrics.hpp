@@ -5,6 +5,7 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "axonn/comm/traffic.hpp"
 
@@ -31,7 +32,8 @@ struct StepMetrics {
   std::optional<double> loss_scale;          // of the next step, with fp16
   std::optional<int64_t> skipped_steps;      // since the run began, with fp16
   double learning_rate = 0;                  // of this step's update
-  double tokens_per_second = 0;              // over the whole grid
+  std::string_view terms = "tokens";         // what the loss is a mean over
+  double tokens_per_second = 0;              // such terms, over the whole grid
   double model_flops_per_second = 0;         // FLOPs of the model (no recomputation) over the whole grid
   double paper_flops_per_second = 0;         // with a recomputation of every layer, as papers count them
   std::optional<double> utilisation;         // model FLOP/s over ranks * best matrix product measured at start, 0 to 1

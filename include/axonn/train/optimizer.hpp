@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -7,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "axonn/layers/context.hpp"
+#include "axonn/train/ema.hpp"
 
 namespace axonn {
 
@@ -33,8 +35,13 @@ class Optimizer {
 
   UpdateReport step(UpdateOptions options = {});
 
+  // From now on an average of the weights is kept ("ema" in state()), beginning with the present ones.
+  void keep_average(double decay) { average_ = std::make_unique<Ema>(context_, arena_, decay); }
+  // While it lives the network computes with the average; without one nothing happens.
+  [[nodiscard]] Ema::InUse use_average() { return Ema::InUse(average_.get()); }
+
   // Per-element state with its name ("adam.m"), laid out as the arena's weights; saved in checkpoints beside them.
-  virtual std::vector<std::pair<std::string, at::Tensor>> state() const = 0;
+  std::vector<std::pair<std::string, at::Tensor>> state() const;
   int64_t steps_taken() const { return steps_taken_; }
   virtual void set_steps_taken(int64_t steps) { steps_taken_ = steps; }  // on resume
 
@@ -47,6 +54,7 @@ class Optimizer {
     bool decay = false;
   };
   const std::vector<Part>& parts() const { return parts_; }
+  virtual std::vector<std::pair<std::string, at::Tensor>> moments() const = 0;
   virtual void update(double learning_rate, double gradient_factor) = 0;
 
  private:
@@ -59,6 +67,7 @@ class Optimizer {
   std::vector<Part> parts_;
   std::vector<Range> norm_ranges_;  // of the arena, counted on this rank
   int64_t steps_taken_ = 0;
+  std::unique_ptr<Ema> average_;  // where one is kept
 };
 
 struct AdamWOptions {
@@ -73,10 +82,10 @@ struct AdamWOptions {
 class AdamW : public Optimizer {
  public:
   AdamW(Context& context, const Parameters& parameters, AdamWOptions options = {});
-  std::vector<std::pair<std::string, at::Tensor>> state() const override { return {{"adam.m", mean_}, {"adam.v", square_}}; }
   void set_steps_taken(int64_t steps) override;
 
  protected:
+  std::vector<std::pair<std::string, at::Tensor>> moments() const override { return {{"adam.m", mean_}, {"adam.v", square_}}; }
   void update(double learning_rate, double gradient_factor) override;
 
  private:
@@ -95,9 +104,9 @@ struct SgdOptions {
 class Sgd : public Optimizer {
  public:
   Sgd(Context& context, const Parameters& parameters, SgdOptions options = {});
-  std::vector<std::pair<std::string, at::Tensor>> state() const override;
 
  protected:
+  std::vector<std::pair<std::string, at::Tensor>> moments() const override;
   void update(double learning_rate, double gradient_factor) override;
 
  private:

@@ -4,6 +4,7 @@
 #include <iosfwd>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace axonn {
 
@@ -14,6 +15,7 @@ struct ProgressState {
   double loss = 0;    // nats a token
   std::optional<double> validation_loss;
   double tokens_per_second = 0;       // over the whole grid
+  std::string_view terms = "tok";     // what is called a token here
   std::optional<double> utilisation;  // of the best matrix product, 0 to 1
   std::optional<double> hidden;       // share of the communication that is hidden, 0 to 1
   double seconds_left = 0;

@@ -30,6 +30,7 @@ struct TrainConfig {
   double epsilon = 1e-8;
   double momentum = 0.9;  // of sgd_momentum
   double clip = 1.0;      // global norm; 0: never
+  double ema = 0;         // decay of an average of the weights, with which is validated; 0: none
   int64_t seed = 1;
   double minutes = 0;            // stop after that time with a checkpoint; 0: no limit
   int64_t validate_every = 250;  // steps; 0: at the end alone
@@ -78,7 +79,11 @@ struct RunIdentity {
 TrainResult train(Environment& environment, Context& context, const Parameters& parameters, Optimizer& optimizer, TrainTask& task,
                   const TrainConfig& config, const RunIdentity& identity, int64_t first_step, const std::function<bool()>& stop);
 
-// Weights and optimizer state as checkpoint tensors of this rank.
-std::vector<CheckpointTensor> checkpoint_tensors(const Parameters& parameters, const Optimizer* optimizer);
+// Weights, optimizer state and what the task keeps, as checkpoint tensors of this rank.
+std::vector<CheckpointTensor> checkpoint_tensors(const Parameters& parameters, const Optimizer* optimizer, const TrainTask* task = nullptr);
+
+// The weights to compute with when nothing is trained on: the averaged ones where the checkpoint has them. As checkpoint_tensors: load()
+// fills the master weights.
+std::vector<CheckpointTensor> weights_to_use(const Parameters& parameters, const CheckpointReader& reader);
 
 }  // namespace axonn

@@ -7,18 +7,23 @@
 #include "axonn/train/diffusion.hpp"
 #include "axonn/train/picture_data.hpp"
 #include "axonn/train/task.hpp"
+#include "axonn/train/time_history.hpp"
 
 namespace axonn {
 
 struct UnetTaskOptions {
   uint64_t seed = 1;
   bool mirror = true;                 // half of the pictures, drawn by sample number
+  double class_dropout = 0;           // probability that a training picture goes without its class, drawn by sample number; for guidance
+  bool importance = false;            // times by importance, see time_history.hpp; else uniform
   int64_t validation_pictures = 128;  // the first ones of the held-out source, picture i at time i * times / pictures with noise of its own
   int64_t validation_rows = 16;       // pictures a rank a forward while validating
 };
 
-// Denoising diffusion on pictures. Which picture sample `number` is, whether it is mirrored, its time and its noise depend on (seed,
-// number) alone. The pictures of the coming micro-batch are read by another thread meanwhile, each rank its own.
+// Denoising diffusion on pictures. Which picture sample `number` is, whether it is mirrored, whether it keeps its class, its time and its
+// noise depend on (seed, number) alone; with importance, the time also on the losses of the steps before, which ranks exchange after each
+// step, so that a grid whose losses round otherwise may in rare cases draw another time. The pictures of the coming micro-batch are read by
+// another thread meanwhile, each rank its own.
 class UnetTask : public TrainTask {
  public:
   // `held_out` may be null. All arguments outlive the task; the sources must have pictures of the network's size (UserError).
@@ -26,16 +31,23 @@ class UnetTask : public TrainTask {
            UnetTaskOptions options);
   ~UnetTask() override;
 
+  TaskWords words() const override { return {.samples = "pictures", .terms = "pictures", .short_terms = "pictures"}; }
   int64_t tokens_per_sample() const override { return 1; }
   double flops_per_sample() const override;
   double paper_flops_per_sample() const override;
   at::Tensor loss_sum(int64_t first, int64_t count) override;
   std::optional<double> validate() override;
+  void after_step() override;
+  std::vector<CheckpointTensor> state() const override;
 
  private:
   struct Pictures {
     at::Tensor clean;    // (count, height, width, 3) in [-1, 1], fp32
     at::Tensor classes;  // (count) int64
+  };
+  struct Observed {
+    int64_t first;
+    at::Tensor times, losses;  // (count)
   };
   Pictures load(int64_t first, int64_t count) const;
   Pictures take(int64_t first, int64_t count);
@@ -47,6 +59,8 @@ class UnetTask : public TrainTask {
   const PictureSource& source_;
   const PictureSource* held_out_;
   UnetTaskOptions options_;
+  TimeHistory history_;
+  std::vector<Observed> observed_;  // in this step, with importance
   int64_t ahead_first_ = -1;
   int64_t ahead_count_ = 0;
   std::future<Pictures> ahead_;
