@@ -17,7 +17,7 @@ struct Picture {
 // A whole picture, PNG or JPEG by its first bytes, whatever its name says. Grey and palettes become RGB, 16 bits become 8, what is
 // transparent is laid on white. EXIF orientation is not followed. `smallest_side` > 0 allows a JPEG to come at 1/2, 1/4 or 1/8 of its size
 // as long as neither side falls below that, which decodes faster. UserErrors that name the file: it cannot be read, is neither PNG nor
-// JPEG, ends early, is corrupt, is a CMYK JPEG, or has more than 2^28 pixels.
+// JPEG, ends early (a PNG: before its last pixel), is corrupt, is a CMYK JPEG, or has more than 2^28 pixels.
 Picture read_picture(const std::string& file, int64_t smallest_side = 0);
 
 // Looks at the two ends alone: a header that read_picture would take, and the mark that ends a file of its kind (IEND, EOI) within the last
