@@ -7,7 +7,9 @@ function(axonn_module name)
   list(TRANSFORM arg_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/include/)
   target_sources(axonn_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/include FILES ${arg_HEADERS})
   target_include_directories(axonn_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
-  target_link_libraries(axonn_${name} PUBLIC ${arg_PUBLIC} PRIVATE axonn_compiler ${arg_PRIVATE})
+  # An installed module needs nothing of what it was built with.
+  list(TRANSFORM arg_PRIVATE REPLACE "(.+)" "$<BUILD_INTERFACE:\\1>")
+  target_link_libraries(axonn_${name} PUBLIC ${arg_PUBLIC} PRIVATE $<BUILD_INTERFACE:axonn_compiler> ${arg_PRIVATE})
   set_target_properties(axonn_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endfunction()
 

@@ -61,28 +61,55 @@ void print_term(const Job& job, const char* name, Axis axis, double factor, doub
   std::cout << ") = " << seconds_text(seconds) << "\n";
 }
 
+// Latencies belong to messages, not to layers, in the trainer.
+void print_data_term(const Job& job, const LayerWork& layer, double bytes) {
+  const AxisLink& link = link_of(job.layout.links, Axis::data);
+  if (job.layout.grid.data == 1 || !layer.owns_weight) return;
+  const double seconds = 2 * static_cast<double>(layer.count) * link.seconds_per_byte * bytes;
+  const int size = job.layout.grid.data;
+  std::cout << "    all-reduce data: " << layer.count << " x (2 x " << size - 1 << "/" << size << " x " << bytes_text(bytes) << " / "
+            << fixed_text(effective_gbps(link, size), 2) << " GB/s) = " << seconds_text(seconds) << "\n";
+}
+
+std::string split_text(const LayerWork& layer) {
+  if (layer.split != WorkSplit::matrix) return std::string(to_string(layer.split_axis()));
+  return layer.whole_input || layer.whole_output ? std::string(to_string(layer.whole_input ? layer.out_axis() : layer.in_axis())) : "x y";
+}
+
+void print_exchanges(const Job& job, const LayerWork& layer) {
+  if (!job.trainer()) return;
+  const auto once = layer_exchanges(layer, job.layout.grid, job.layout.links, job.tokens(), job.bytes(), job.gradient_bytes());
+  if (once.forward + once.backward == 0) return;
+  const char* what = layer.moved > 0 ? "brought to the other axis" : "statistics of split groups";
+  std::cout << "    " << what << ": forward " << seconds_text(once.forward) << ", backward " << seconds_text(once.backward) << "\n";
+}
+
 void print_layer(const Job& job, const LayerWork& layer) {
   const GridShape& grid = job.layout.grid;
   const double forward =
       static_cast<double>(layer.count) * layer_forward_seconds(layer, grid, job.machine, job.tokens(), job.layout.precision);
-  const char* split = layer.split == WorkSplit::matrix ? "x y" : layer.split == WorkSplit::over_x ? "x" : "y";
   std::cout << "  " << layer.name;
   if (layer.count > 1) std::cout << ", " << layer.count << " times";
-  if (layer.has_weight()) std::cout << ": " << layer.k << " x " << layer.n << (layer.transposed ? ", transposed" : "");
-  std::cout << "\n    forward: " << axonn::with_unit(job.tokens()) << " rows x (" << axonn::with_unit(layer.flops) << " FLOP, "
-            << axonn::with_unit(layer.elements) << " elements) / (" << split << ") = " << seconds_text(forward) << ", backward "
-            << seconds_text(2 * forward) << "\n";
-  if (!layer.has_weight() || (!job.trainer() && !layer.in_block)) return;
-  const Axis in = layer.transposed ? Axis::x : Axis::y, out = layer.transposed ? Axis::y : Axis::x;
-  const double block = layer.weights() / (static_cast<double>(grid[in]) * grid[out]);
+  if (layer.has_weight()) {
+    std::cout << ": ";
+    if (layer.taps > 1) std::cout << layer.taps << " x ";
+    std::cout << layer.k << " x " << layer.n << (layer.transposed ? ", transposed" : "");
+  }
+  std::cout << "\n    forward: " << axonn::with_unit(job.tokens()) << " " << job.network.tokens << " x (" << axonn::with_unit(layer.flops)
+            << " FLOP, " << axonn::with_unit(layer.elements) << " elements) / (" << split_text(layer) << ") = " << seconds_text(forward)
+            << ", backward " << seconds_text(2 * forward) << "\n";
+  if (!job.trainer() && !layer.in_block) return;
+  if (!layer.has_weight()) {
+    print_exchanges(job, layer);
+    return;
+  }
+  const auto [block, output, input] = layer_buffers(layer, grid, job.tokens());
   const CollectiveSeconds once = layer_collectives(layer, grid, job.layout.links, job.tokens(), job.bytes(), job.gradient_bytes());
   print_term(job, "all-gather", Axis::z, 1, block * job.bytes(), layer.count, once.all_gather_z);
   print_term(job, "reduce-scatter", Axis::z, 1, block * job.gradient_bytes(), layer.count, once.reduce_scatter_z);
-  print_term(job, "forward all-reduce", in, 2, job.tokens() * static_cast<double>(layer.n) / grid[out] * job.bytes(), layer.count,
-             once.all_reduce_forward);
-  print_term(job, "backward all-reduce", out, 2, job.tokens() * static_cast<double>(layer.k) / grid[in] * job.bytes(), layer.count,
-             once.all_reduce_backward);
-  print_term(job, "all-reduce", Axis::data, 2, block / grid.z * job.gradient_bytes(), layer.count, once.all_reduce_data);
+  print_term(job, "forward all-reduce", layer.in_axis(), 2, output * job.bytes(), layer.count, once.all_reduce_forward);
+  print_term(job, "backward all-reduce", layer.out_axis(), 2, input * job.bytes(), layer.count, once.all_reduce_backward);
+  print_data_term(job, layer, block / grid.z * job.gradient_bytes());
 }
 
 void print_step(const Job& job) {
@@ -97,13 +124,18 @@ void print_step(const Job& job) {
   line("reduce-scatters z   ", all.reduce_scatter_z);
   line("forward all-reduces ", all.all_reduce_forward);
   line("backward all-reduces", all.all_reduce_backward);
+  const double messages = time.data_messages;
   line("data all-reduces    ", all.all_reduce_data);
+  if (messages > 0)
+    std::cout << "    in " << fixed_text(messages, 0) << " messages, hops "
+              << fixed_text(messages * 2e6 * link_of(job.layout.links, Axis::data).latency_seconds, 1) << " us\n";
   std::cout << "  communication " << seconds_text(all.total()) << ", of which the step is longer by all-reduces "
             << seconds_text(time.exposed_all_reduce) << " + gathers and scatters " << seconds_text(time.exposed_gather_scatter)
             << " + data " << seconds_text(time.exposed_data) << "\n  seconds of a step = " << seconds_text(time.compute()) << " + "
             << seconds_text(time.exposed()) << " = " << seconds_text(time.seconds()) << "\n  "
-            << axonn::with_unit(job.layout.tokens_per_second) << " tokens/s, " << fixed_text(100 * job.layout.model_utilisation, 1)
-            << "% of the peak (" << fixed_text(100 * job.layout.hardware_utilisation, 1) << "% with what is run again)\n";
+            << axonn::with_unit(job.layout.tokens_per_second) << " " << job.network.tokens << "/s, "
+            << fixed_text(100 * job.layout.model_utilisation, 1) << "% of the peak ("
+            << fixed_text(100 * job.layout.hardware_utilisation, 1) << "% with what is run again)\n";
 }
 
 void print_memory(const Job& job) {
@@ -126,18 +158,18 @@ void print_memory(const Job& job) {
 }  // namespace
 
 int run_explain(const PlannerOptions& line) {
-  const auto network = line.network();
+  const auto network = line.network.network();
   const auto machine = axonn::find_machine(line.machine);
-  const auto options = line.search();
+  const auto options = line.search(network);
   const Layout layout = plan_grid(network, machine, options, axonn::parse_grid_shape(line.grid));
   const Job job = {network, machine, options, layout};
   std::cout << network.name << " on " << layout.grid.to_string() << " of " << machine.name << ", "
             << (layout.placement ? "levels from the inside: " + layout.placement->to_string() : "nodes end within an axis") << "\n"
-            << layout.micro_batches << " micro-batches x " << layout.micro_batch << " sequences a rank, " << to_string(layout.precision)
-            << (layout.checkpoint ? ", blocks run again" : ", nothing run again") << ", " << fixed_text(100 * layout.cached, 0)
-            << "% of the gathered weights cached; products at " << fixed_text(100 * machine.gemm_efficiency, 0) << "% of "
-            << fixed_text(machine.peak_flops(layout.precision) / 1e12, 1) << " TFLOP/s, elements at "
-            << fixed_text(machine.memory_bandwidth_gbps, 0) << " GB/s\n";
+            << layout.micro_batches << " micro-batches x " << layout.micro_batch << " " << network.samples << " a rank, "
+            << to_string(layout.precision) << (layout.checkpoint ? ", blocks run again" : ", nothing run again") << ", "
+            << fixed_text(100 * layout.cached, 0) << "% of the gathered weights cached; products at "
+            << fixed_text(100 * machine.gemm_efficiency, 0) << "% of " << fixed_text(machine.peak_flops(layout.precision) / 1e12, 1)
+            << " TFLOP/s, elements at " << fixed_text(machine.memory_bandwidth_gbps, 0) << " GB/s\n";
   print_links(job);
   std::cout << "\none pass, each collective once (seconds of all occurrences; collectives counted as " << to_string(options.coefficients)
             << ": " << fixed_text(job.passes(), 0) << (job.passes() == 1 ? " pass" : " passes") << " a step)\n";

@@ -17,7 +17,8 @@ void print_configuration(const PlannerOptions& line, const axonn::NetworkModel& 
             << order_text(layout.order.value_or(axonn::kDefaultOrder)) << "\"\ndtype = \"" << to_string(layout.precision)
             << "\"\ndevice = \"cuda\"\n\n[overlap]\noverlap = \"" << line.overlap << "\"\ngather_cache = \"" << layout.cache_bytes
             << "\"\nprefetch = " << layout.prefetch << "\n\n[train]\nbatch = " << batch << "\nmicro_batch = " << layout.micro_batch
-            << "\nactivation_checkpoint = " << (layout.checkpoint ? 1 : 0) << "\noptimizer = \"" << line.optimizer << "\"\n";
+            << (network.can_checkpoint ? axonn::detail::concatenate("\nactivation_checkpoint = ", layout.checkpoint ? 1 : 0) : "")
+            << "\noptimizer = \"" << line.optimizer << "\"\n";
 }
 
 // Rank i of the trainer is grid index i; this is the node it must be on.
@@ -37,7 +38,7 @@ void print_srun(int64_t gpus, int64_t node, const std::vector<int>& nodes) {
   std::cout << "export SLURM_PMIX_FENCE=tree\n";
   if (nodes.empty()) {
     std::cout << "exec srun --mpi=pmix --kill-on-bad-exit=1 --ntasks=" << gpus << " --ntasks-per-node=" << node
-              << " --distribution=block --cpu-bind=cores \"$gpt\" --config \"$config\" \"$@\"\n";
+              << " --distribution=block --cpu-bind=cores \"$program\" --config \"$config\" \"$@\"\n";
     return;
   }
   print_map(nodes);
@@ -45,12 +46,12 @@ void print_srun(int64_t gpus, int64_t node, const std::vector<int>& nodes) {
                "export SLURM_HOSTFILE=$PWD/hosts-$SLURM_JOB_ID\n"
                "for node in \"${nodes[@]}\"; do echo \"${hosts[node]}\"; done >\"$SLURM_HOSTFILE\"\n"
                "exec srun --mpi=pmix --kill-on-bad-exit=1 --ntasks="
-            << gpus << " --distribution=arbitrary --cpu-bind=cores \"$gpt\" --config \"$config\" \"$@\"\n";
+            << gpus << " --distribution=arbitrary --cpu-bind=cores \"$program\" --config \"$config\" \"$@\"\n";
 }
 
 void print_mpirun(int64_t gpus, int64_t node, const std::vector<int>& nodes) {
   if (nodes.empty()) {
-    std::cout << "exec mpirun -n " << gpus << " --map-by ppr:" << node << ":node --bind-to none \"$gpt\" --config \"$config\" \"$@\"\n";
+    std::cout << "exec mpirun -n " << gpus << " --map-by ppr:" << node << ":node --bind-to none \"$program\" --config \"$config\" \"$@\"\n";
     return;
   }
   print_map(nodes);
@@ -60,7 +61,7 @@ void print_mpirun(int64_t gpus, int64_t node, const std::vector<int>& nodes) {
                "  echo \"rank $rank=+n$node slot=$((slots[$node]++))\"\n"
                "done >ranks.txt\n"
                "exec mpirun -n "
-            << gpus << " --rankfile ranks.txt \"$gpt\" --config \"$config\" \"$@\"\n";
+            << gpus << " --rankfile ranks.txt \"$program\" --config \"$config\" \"$@\"\n";
 }
 
 }  // namespace
@@ -68,21 +69,21 @@ void print_mpirun(int64_t gpus, int64_t node, const std::vector<int>& nodes) {
 int run_launch(const PlannerOptions& line) {
   AXONN_CHECK(line.launcher == "srun" || line.launcher == "mpirun", "axonn_config.launch", "--launcher is srun or mpirun, got '",
               line.launcher, "'");
-  const auto network = line.network();
+  const auto network = line.network.network();
   const auto machine = axonn::find_machine(line.machine);
-  const Layout layout = plan_grid(network, machine, line.search(), axonn::parse_grid_shape(line.grid));
+  const Layout layout = plan_grid(network, machine, line.search(network), axonn::parse_grid_shape(line.grid));
   const int64_t gpus = layout.grid.ranks(), node = std::min(gpus, std::max<int64_t>(machine.node_size(), 1));
   const int64_t per_node = machine.levels.size() == 1 ? gpus : node;
   const std::vector<int> nodes = layout.order ? std::vector<int>() : nodes_of_ranks(layout, per_node);
 
   std::cout << "#!/bin/bash\n# " << network.name << " on grid " << layout.grid.to_string() << ": by the model "
-            << fixed_text(layout.time.seconds(), 3) << " s a step.\n#   sbatch run.sbatch --data texts --out runs/mine\n";
+            << fixed_text(layout.time.seconds(), 3) << " s a step.\n#   sbatch run.sbatch --data DATA --out runs/mine\n";
   if (line.launcher == "srun")
     std::cout << "#SBATCH --nodes=" << gpus / per_node << "\n#SBATCH --ntasks-per-node=" << per_node
               << "\n#SBATCH --gpus-per-node=" << per_node << "\n#SBATCH --signal=USR1@120\n";
-  std::cout << "set -euo pipefail\ngpt=${GPT:-build/release/bin/gpt}\nconfig=${CONFIG:-grid-" << layout.grid.to_string()
-            << ".toml}\ncat >\"$config\" <<'TOML'\n";
-  print_configuration(line, network, line.search(), layout);
+  std::cout << "set -euo pipefail\nprogram=${" << (network.program == "gpt" ? "GPT" : "UNET") << ":-build/release/bin/" << network.program
+            << "}\nconfig=${CONFIG:-grid-" << layout.grid.to_string() << ".toml}\ncat >\"$config\" <<'TOML'\n";
+  print_configuration(line, network, line.search(network), layout);
   std::cout << "TOML\n\n";
   if (line.launcher == "srun")
     print_srun(gpus, per_node, nodes);

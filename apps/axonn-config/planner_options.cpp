@@ -60,16 +60,10 @@ void PlannerOptions::add_flags(CLI::App& app) {
   const auto list = [](CLI::Option* option) { option->delimiter(',')->multi_option_policy(CLI::MultiOptionPolicy::TakeAll); };
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   list(app.add_option("--gpus", gpus, "number of GPUs, or several: 64,128,256"));
-  app.add_option("--model", model, "gpt5b .. gpt80b, gpt-124m, gpt-tiny; a .toml file of the trainer; Hugging Face's config.json")
-      ->group("network");
-  app.add_option("--layers", layers, "transformer blocks; overrides the model's, as do the next")->group("network");
-  app.add_option("--hidden", hidden, "features of the residual stream")->group("network");
-  app.add_option("--heads", heads, "attention heads")->group("network");
-  app.add_option("--sequence", sequence, "tokens of a sequence")->group("network");
-  app.add_option("--vocab", vocabulary, "vocabulary")->group("network");
-  app.add_flag("--tied", tied, "the head's weight is the embedding")->group("network");
+  network.add_flags(app);
   app.add_option("--machine", machine, "perlmutter (default), frontier, alps, dgx-a100, dgx-h100, dgx-h200, workstation, or a .toml file");
-  app.add_option("--batch-tokens", batch_tokens, "tokens of a step over the whole grid (default: 4M = 4194304)");
+  CLI::Option* samples = app.add_option("--batch", batch, "sequences or pictures of a step over the whole grid (UNets: 2048)");
+  app.add_option("--batch-tokens", batch_tokens, "the same in tokens (transformers: 4M = 4194304)")->excludes(samples);
   app.add_option("--mode", mode,
                  "bandwidths: exact (default; every placement), agnostic, aware, measured (the paper's; one order of axes)");
   app.add_option("--coefficients", coefficients,
@@ -92,30 +86,25 @@ void PlannerOptions::add_flags(CLI::App& app) {
   app.add_flag("--verbose", verbose, "errors say where in the code they come from");
 }
 
-axonn::NetworkModel PlannerOptions::network() const {
-  axonn::TransformerShape shape;
-  std::string name = model;
-  if (!model.empty()) shape = axonn::find_transformer(model);
-  const auto set = [](int64_t& size, int64_t given) {
-    if (given != 0) size = given;
-  };
-  set(shape.layers, layers);
-  set(shape.hidden, hidden);
-  set(shape.heads, heads);
-  set(shape.sequence, sequence);
-  set(shape.vocabulary, vocabulary);
-  shape.tied_head = shape.tied_head || tied;
-  const bool any = layers != 0 || hidden != 0 || heads != 0 || sequence != 0 || vocabulary != 0;
-  AXONN_CHECK(!model.empty() || any, kWhere, "which network? --model gpt80b, or --layers, --hidden, --heads, --sequence and --vocab");
-  if (name.empty()) name = "transformer";
-  return axonn::transformer_model(name, shape);
+int64_t PlannerOptions::tokens_of_batch(const axonn::NetworkModel& model) const {
+  constexpr int64_t kMost = int64_t{1} << 40;
+  if (!batch_tokens.empty()) {
+    AXONN_CHECK(model.tokens != model.samples, kWhere, "a batch of ", model.name, " is counted in ", model.samples, ": --batch ",
+                model.usual_batch);
+    return count_of(batch_tokens, "--batch-tokens");
+  }
+  if (batch.empty()) return model.usual_batch;
+  const int64_t samples = count_of(batch, "--batch");
+  AXONN_CHECK(samples <= kMost / model.tokens_per_sample, kWhere, "--batch must be at most ", kMost / model.tokens_per_sample, " ",
+              model.samples, ", got ", samples);
+  return samples * model.tokens_per_sample;
 }
 
-axonn::SearchOptions PlannerOptions::search() const {
+axonn::SearchOptions PlannerOptions::search(const axonn::NetworkModel& model) const {
   using axonn::BandwidthMode, axonn::Coefficients, axonn::Objective;
   axonn::SearchOptions options;
   for (const std::string& count : gpus) options.gpus.push_back(count_of(count, "--gpus"));
-  options.batch_tokens = count_of(batch_tokens, "--batch-tokens");
+  options.batch_tokens = tokens_of_batch(model);
   const bool papers_counts = !coefficients.empty() && axonn::parse_coefficients(coefficients) != Coefficients::trainer;
   options.mode = !mode.empty() ? axonn::parse_bandwidth_mode(mode) : papers_counts ? BandwidthMode::aware : BandwidthMode::exact;
   const bool papers_mode = options.mode != BandwidthMode::exact;
@@ -143,22 +132,16 @@ axonn::SearchOptions PlannerOptions::search() const {
 }
 
 std::string PlannerOptions::repeated() const {
-  std::string flags;
+  std::string flags = network.repeated();
   const auto add = [&](const char* flag, const std::string& value, const std::string& fallback) {
     if (value != fallback) flags += std::string(" ") + flag + " " + value;
   };
   const auto number = [&](const char* flag, int64_t value, int64_t fallback) {
     add(flag, std::to_string(value), std::to_string(fallback));
   };
-  add("--model", model, "");
-  number("--layers", layers, 0);
-  number("--hidden", hidden, 0);
-  number("--heads", heads, 0);
-  number("--sequence", sequence, 0);
-  number("--vocab", vocabulary, 0);
-  if (tied) flags += " --tied";
   add("--machine", machine, "perlmutter");
-  add("--batch-tokens", batch_tokens, "4M");
+  add("--batch", batch, "");
+  add("--batch-tokens", batch_tokens, "");
   add("--mode", mode, "");
   add("--coefficients", coefficients, "");
   add("--objective", objective, "");

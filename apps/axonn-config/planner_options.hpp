@@ -6,6 +6,8 @@
 
 #include <axonn/perfmodel/grid_search.hpp>
 
+#include "network_flags.hpp"
+
 namespace CLI {
 class App;
 }
@@ -13,11 +15,9 @@ class App;
 // What can be said on the command line, as it was said.
 struct PlannerOptions {
   std::vector<std::string> gpus;
-  std::string model;
-  int64_t layers = 0, hidden = 0, heads = 0, sequence = 0, vocabulary = 0;
-  bool tied = false;
+  NetworkFlags network;
   std::string machine = "perlmutter";
-  std::string batch_tokens = "4M";
+  std::string batch, batch_tokens;  // samples or tokens; both empty: the network's usual batch
   std::string mode, coefficients, objective, order;
   std::vector<std::string> fixed;
   int64_t min_tensor = 1, max_tensor = 0;
@@ -40,8 +40,10 @@ struct PlannerOptions {
 
   // Throw UserError. A search in mode exact ranks by seconds of a step; a published model (mode agnostic, aware or measured, or
   // coefficients paper or authors) as the paper does, by seconds of communication. --objective decides otherwise.
-  axonn::NetworkModel network() const;
-  axonn::SearchOptions search() const;
+  axonn::SearchOptions search(const axonn::NetworkModel& model) const;
 
   std::string repeated() const;  // the flags that a second command needs to speak of the same job
+
+ private:
+  int64_t tokens_of_batch(const axonn::NetworkModel& model) const;
 };

@@ -86,6 +86,7 @@ void print_json(std::ostream& out, const Ranking& ranking) {
                     {"parameters", ranking.network.parameters},
                     {"machine", ranking.machine.name},
                     {"batch_tokens", ranking.options.batch_tokens},
+                    {"tokens_are", ranking.network.tokens},
                     {"mode", to_string(ranking.options.mode)},
                     {"coefficients", to_string(ranking.options.coefficients)},
                     {"objective", to_string(ranking.options.objective)},

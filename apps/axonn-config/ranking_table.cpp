@@ -67,7 +67,7 @@ std::vector<Column> columns_of(const Ranking& ranking) {
                                  {"passes"},
                                  {"memory/GPU"},
                                  {"cached"},
-                                 {"tokens/s"},
+                                 {ranking.network.tokens + "/s"},
                                  {"of peak"},
                                  {"lost by", true}};
   if (ranking.options.objective == axonn::Objective::cost) columns.push_back({"$/step"});
@@ -109,7 +109,7 @@ std::string parameters_text(int64_t count) {
 void print_head(std::ostream& out, const Ranking& ranking) {
   const auto& machine = ranking.machine;
   out << parameters_text(ranking.network.parameters) << " parameters, " << with_unit(static_cast<double>(ranking.options.batch_tokens))
-      << " tokens a batch, ";
+      << " " << ranking.network.tokens << " a batch, ";
   const int64_t gpus = ranking.options.gpus.front(), node = machine.node_size();
   if (ranking.options.gpus.size() > 1)
     out << ranking.options.gpus.size() << " counts of " << machine.gpu;
@@ -193,7 +193,8 @@ void print_table(std::ostream& out, const Ranking& ranking) {
   print_head(out, ranking);
   print_columns(out, columns_of(ranking));
   const std::string best = ranking.result.layouts.front().grid.to_string();
-  out << "\npasses: micro-batches x sequences of each; again: blocks run forward again (activation checkpointing)\n"
+  out << "\npasses: micro-batches x " << ranking.network.samples
+      << " of each; again: blocks run forward again (activation checkpointing)\n"
          "cached: share of the weights gathered over z that stay, in what is left of the memory\n";
   if (!ranking.result.rejections.empty()) out << "not possible: " << rejections_text(ranking) << "\n";
   out << "next: axonn-config explain " << best << ranking.line.repeated() << "\n      axonn-config launch " << best
@@ -202,9 +203,9 @@ void print_table(std::ostream& out, const Ranking& ranking) {
 
 int run_ranking(const PlannerOptions& line) {
   AXONN_CHECK(!line.gpus.empty(), "axonn_config", "how many GPUs? --gpus 1024");
-  const auto network = line.network();
+  const auto network = line.network.network();
   const auto machine = axonn::find_machine(line.machine);
-  const auto options = line.search();
+  const auto options = line.search(network);
   const auto begin = std::chrono::steady_clock::now();
   const auto result = axonn::search_grids(network, machine, options);
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;

@@ -16,8 +16,6 @@ Layout stream(const UnetStage& stage) {
 // Plain layers go from Y to X.
 bool transposed(Axis from) { return from == Axis::x; }
 
-Axis other(Axis axis) { return axis == Axis::x ? Axis::y : Axis::x; }
-
 Conv2dOptions conv3x3(int64_t in, int64_t out, Axis from) {
   return {.in = in, .out = out, .padding = {1, 1}, .transposed = transposed(from), .weight_initial = by_inputs(9 * in)};
 }
@@ -29,11 +27,8 @@ Conv2dOptions zeroed(Conv2dOptions options) {
 
 }  // namespace
 
-// The stream of the first level has its channels over Y and is the same on all X ranks. Inside a block a layer takes it to the other axis
-// and the next one back. The convolution between two levels takes it there for good: levels take turns, Y, X, Y, ..., the way up as the way
-// down, so every skip is where it is wanted. Only the 1x1 convolution beside a block whose channels change has to be brought back.
-Axis channel_axis(int64_t level) { return level % 2 == 0 ? Axis::y : Axis::x; }
-
+// Inside a block a layer takes the stream to the other axis and the next one back, and levels take turns (channel_axis), so every skip is
+// where it is wanted. Only the 1x1 convolution beside a block whose channels change has to be brought back.
 UnetPlan parallelize_unet(const UnetShape& shape) {
   const int64_t e = shape.embedding();
   Conv2dOptions first = conv3x3(shape.channels, shape.base, Axis::x), last = zeroed(conv3x3(shape.base, shape.output_channels(), Axis::y));
@@ -52,7 +47,7 @@ UnetPlan parallelize_unet(const UnetShape& shape) {
 
 // With the stream over A, the other axis being B.
 UnetResidualPlan parallelize_residual(const UnetShape& shape, const UnetStage& stage) {
-  const Axis a = channel_axis(stage.level), b = other(a);
+  const Axis a = channel_axis(stage.level), b = other_tensor_axis(a);
   Conv2dOptions in = conv3x3(stage.in, stage.out, a);
   in.input_segments = stream(stage).segments;
   Conv2dOptions shortcut = in;
@@ -75,7 +70,7 @@ UnetResidualPlan parallelize_residual(const UnetShape& shape, const UnetStage& s
 }
 
 UnetAttentionPlan parallelize_attention(const UnetShape& shape, const UnetStage& stage) {
-  const Axis a = channel_axis(stage.level), b = other(a);
+  const Axis a = channel_axis(stage.level), b = other_tensor_axis(a);
   const int64_t c = stage.in;
   return {
       .norm = {.groups = shape.groups, .channels = c, .layout = Layout::over(a)},                                          // A

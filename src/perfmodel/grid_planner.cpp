@@ -12,12 +12,13 @@ namespace {
 constexpr int64_t kRichPrefetch = 2, kRichOutstanding = 4;  // OverlapPolicy's
 constexpr int64_t kMostMicroBatch = 1024;
 constexpr double kRounding = 1e-9;
+constexpr double kMostBytes = 1e18;  // no memory is larger, and sums of a few do not overflow
 
 double weights_gathered(const NetworkModel& network, const GridShape& grid) {
   double weights = 0;
   for (const LayerWork& layer : network.layers)
-    if (layer.owns_weight) weights += static_cast<double>(layer.count) * layer.weights();
-  return weights / (static_cast<double>(grid.x) * grid.y);
+    if (layer.owns_weight && layer.has_weight()) weights += static_cast<double>(layer.count) * layer_buffers(layer, grid, 0).block;
+  return weights;
 }
 
 auto order_of(const Layout& layout) { return std::tuple(layout.time.seconds(), layout.memory.total_bytes(), layout.micro_batch); }
@@ -79,7 +80,7 @@ void GridPlanner::find_forms() {
   int64_t least_over = std::numeric_limits<int64_t>::max();
   for (const Precision precision : options_->precisions) {
     if (options_->checkpointing != Checkpointing::on) add_form(precision, false, &least_over);
-    if (options_->checkpointing != Checkpointing::off) add_form(precision, true, &least_over);
+    if (options_->checkpointing != Checkpointing::off && network_->can_checkpoint) add_form(precision, true, &least_over);
   }
   if (forms_.empty()) rejection_ = {.grid = grid_, .reason = "memory", .bytes_over = least_over};
 }
@@ -120,9 +121,9 @@ void GridPlanner::add_form(Precision precision, bool checkpoint, int64_t* least_
 
 MemoryPrediction GridPlanner::memory(const Form& form, int64_t micro_batch) const {
   MemoryPrediction memory = form.one;
-  memory.activation_bytes *= micro_batch;
-  memory.logits_bytes *= micro_batch;
-  memory.block_bytes *= micro_batch;
+  for (int64_t* bytes : {&memory.activation_bytes, &memory.logits_bytes, &memory.block_bytes})
+    *bytes = static_cast<double>(*bytes) * static_cast<double>(micro_batch) < kMostBytes ? *bytes * micro_batch
+                                                                                         : static_cast<int64_t>(kMostBytes);
   return memory;
 }
 

@@ -31,17 +31,19 @@ void check_options(const NetworkModel& network, const Machine& machine, const Se
   AXONN_CHECK(!options.gpus.empty(), where, "a search needs a number of GPUs");
   for (const int64_t gpus : options.gpus)
     AXONN_CHECK(gpus >= 1 && gpus <= kMostGpus, where, "the number of GPUs must be from 1 to ", kMostGpus, ", got ", gpus);
-  AXONN_CHECK(options.batch_tokens >= 1 && options.batch_tokens <= kMostTokens, where, "the batch must be from 1 to ", kMostTokens,
-              " tokens, got ", options.batch_tokens);
+  AXONN_CHECK(options.batch_tokens >= 1 && options.batch_tokens <= kMostTokens, where, "the batch must be from 1 to ", kMostTokens, " ",
+              network.tokens, ", got ", options.batch_tokens);
   const int64_t sequence = network.tokens_per_sample, below = options.batch_tokens / sequence * sequence;
-  AXONN_CHECK(below == options.batch_tokens, where, "the batch must be whole sequences of ", sequence, " tokens, got ",
-              options.batch_tokens, "; the nearest are ", std::max(below, sequence), " and ", below + sequence);
+  AXONN_CHECK(below == options.batch_tokens, where, "the batch must be whole ", network.samples, " of ", sequence, " ", network.tokens,
+              ", got ", options.batch_tokens, "; the nearest are ", std::max(below, sequence), " and ", below + sequence);
   AXONN_CHECK(options.min_tensor >= 1 && options.max_tensor >= options.min_tensor, where,
               "the tensor degree must be from 1 and its bounds in order, got ", options.min_tensor, " to ", options.max_tensor);
   AXONN_CHECK(options.top >= 1, where, "at least one layout must be asked for, got ", options.top);
   AXONN_CHECK(options.micro_batch >= 0, where, "the micro-batch must not be negative, got ", options.micro_batch);
   AXONN_CHECK(options.memory_margin >= 0 && options.memory_margin < 1, where, "the margin of memory must be in [0, 1), got ",
               options.memory_margin);
+  AXONN_CHECK(options.checkpointing != Checkpointing::on || network.can_checkpoint, where,
+              "the trainer has no activation checkpointing for ", network.name);
   AXONN_CHECK(options.objective != Objective::cost || machine.dollars_per_gpu_hour > 0, where, "machine ", machine.name,
               " has no price: set dollars_per_hour in [gpu]");
   for (const Precision precision : options.precisions)

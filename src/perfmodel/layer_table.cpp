@@ -3,13 +3,11 @@
 namespace axonn {
 namespace {
 
-LayerWork matrix(std::string_view name, int64_t k, int64_t n, bool transposed) {
+LayerWork matrix(const char* name, int64_t k, int64_t n, bool transposed) {
   return {.name = name, .flops = 2.0 * static_cast<double>(k) * static_cast<double>(n), .k = k, .n = n, .transposed = transposed};
 }
 
-LayerWork elementwise(std::string_view name, WorkSplit split, double elements) {
-  return {.name = name, .split = split, .elements = elements};
-}
+LayerWork elementwise(const char* name, WorkSplit split, double elements) { return {.name = name, .split = split, .elements = elements}; }
 
 }  // namespace
 

@@ -1,31 +1,48 @@
 #include "axonn/perfmodel/network_model.hpp"
 
-#include <array>
-#include <fstream>
-#include <limits>
-
-#include <nlohmann/json.hpp>
+#include <algorithm>
+#include <numeric>
 
 #include "axonn/core/error.hpp"
-#include "axonn/core/text.hpp"
-#include "axonn/perfmodel/gpt_presets.hpp"
-#include "perfmodel/toml_section.hpp"
+#include "perfmodel/network_limits.hpp"
+#include "perfmodel/unet_memory.hpp"
 
 namespace axonn {
 namespace {
 
-// Far beyond any network; within them no product of sizes overflows.
-constexpr int64_t kMostLayers = 10'000, kMostHidden = 1 << 20, kMostTokens = 1 << 24;
+constexpr int64_t kUsualTokens = int64_t{4} << 20;  // Table I of the AxoNN paper
+constexpr int64_t kUsualPictures = 2048;            // Table II
+
+void at_most(const std::string& name, const char* what, int64_t value, int64_t most) {
+  AXONN_CHECK(value <= most, "perfmodel.network_model", name, ": ", what, " must be at most ", most, ", got ", value);
+}
 
 void check_sizes(const TransformerShape& shape, const std::string& name) {
   check_transformer(shape);
-  const auto at_most = [&](int64_t value, int64_t most, const char* what) {
-    AXONN_CHECK(value <= most, "perfmodel.network_model", name, ": ", what, " must be at most ", most, ", got ", value);
-  };
-  at_most(shape.layers, kMostLayers, "layers");
-  at_most(shape.hidden, kMostHidden, "hidden");
-  at_most(shape.sequence, kMostTokens, "sequence");
-  at_most(shape.vocabulary, kMostTokens, "vocabulary");
+  at_most(name, "layers", shape.layers, limits::kLayers);
+  at_most(name, "hidden", shape.hidden, limits::kHidden);
+  at_most(name, "sequence", shape.sequence, limits::kTokens);
+  at_most(name, "vocab", shape.vocabulary, limits::kTokens);
+  const double stream = static_cast<double>(shape.layers) * static_cast<double>(shape.hidden);
+  const double widest = static_cast<double>(std::max(shape.hidden, shape.sequence));
+  AXONN_CHECK(stream * widest <= limits::kElements, "perfmodel.network_model", name,
+              ": layers x hidden x (hidden or sequence) must be at most ", limits::kElements, ", got ", stream * widest);
+}
+
+void check_sizes(const UnetShape& shape, const std::string& name) {
+  at_most(name, "image", shape.image, limits::kImage);
+  at_most(name, "channels", shape.channels, limits::kPictureChannels);
+  at_most(name, "base", shape.base, limits::kChannels);
+  at_most(name, "levels", static_cast<int64_t>(shape.multipliers.size()), limits::kLevels);
+  for (const int64_t multiplier : shape.multipliers) {
+    at_most(name, "every multiplier", multiplier, limits::kChannels);
+    at_most(name, "base x multiplier", shape.base * multiplier, limits::kChannels);
+  }
+  at_most(name, "blocks", shape.blocks, limits::kBlocks);
+  at_most(name, "heads", shape.heads, limits::kChannels);
+  at_most(name, "groups", shape.groups, limits::kChannels);
+  at_most(name, "classes", shape.classes, limits::kTokens);
+  check_unet(shape);
 }
 
 std::string toml_of(const TransformerShape& shape) {
@@ -34,19 +51,44 @@ std::string toml_of(const TransformerShape& shape) {
                              "\ntied = ", shape.tied_head ? "true" : "false", "\n");
 }
 
-int64_t json_size(const nlohmann::json& file, const std::string& name, std::initializer_list<const char*> keys) {
-  for (const char* key : keys) {
-    const auto found = file.find(key);
-    if (found == file.end()) continue;
-    const bool fits = found->is_number_integer() && found->is_number_unsigned() && found->get<uint64_t>() >= 1 &&
-                      found->get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int32_t>::max());
-    AXONN_CHECK(fits, "perfmodel.network_model", name, ": '", key, "' must be a whole number from 1, got ", found->dump());
-    return found->get<int64_t>();
-  }
-  std::string all;
-  for (const char* key : keys) all.append(all.empty() ? "'" : " or '").append(key).append("'");
-  throw UserError("perfmodel.network_model", detail::concatenate(name, ": ", all, " is missing"));
+std::string list_of(const std::vector<int64_t>& numbers) {
+  std::string text;
+  for (const int64_t number : numbers) text += (text.empty() ? "" : ", ") + std::to_string(number);
+  return "[" + text + "]";
 }
+
+std::string toml_of(const UnetShape& shape) {
+  const auto flag = [](bool on) { return on ? "true" : "false"; };
+  return detail::concatenate("[model]\nimage = ", shape.image, "\nchannels = ", shape.channels, "\nbase = ", shape.base,
+                             "\nmultipliers = ", list_of(shape.multipliers), "\nblocks = ", shape.blocks,
+                             "\nattention = ", list_of(shape.attention), "\nheads = ", shape.heads, "\ngroups = ", shape.groups,
+                             "\nclasses = ", shape.classes, "\nscale_shift = ", flag(shape.scale_shift),
+                             "\nlearned_variance = ", flag(shape.learned_variance), "\n");
+}
+
+// The sizes that a grid must divide (check_unet in model/unet_config.hpp).
+struct UnetDivisors {
+  int64_t channels = 0;  // the greatest that divides the channels of all stages, the picture's aside
+  int64_t heads = 0;
+  std::vector<Axis> heads_over;
+
+  explicit UnetDivisors(const UnetShape& shape) : heads(shape.heads) {
+    for (const UnetStage& stage : unet_stages(shape)) {
+      for (const int64_t size : {stage.in, stage.out})
+        if (size != shape.channels && size != shape.output_channels()) channels = std::gcd(channels, size);
+      const Axis axis = other_tensor_axis(channel_axis(stage.level));
+      if (stage.kind == UnetStage::Kind::attention && std::ranges::find(heads_over, axis) == heads_over.end()) heads_over.push_back(axis);
+    }
+  }
+
+  std::optional<std::string> misfit(const GridShape& grid) const {
+    for (const Axis axis : {Axis::x, Axis::y})
+      if (channels % grid[axis] != 0) return "channels % " + std::string(to_string(axis));
+    for (const Axis axis : heads_over)
+      if (heads % grid[axis] != 0) return "heads % " + std::string(to_string(axis));
+    return std::nullopt;
+  }
+};
 
 }  // namespace
 
@@ -54,7 +96,11 @@ NetworkModel transformer_model(std::string name, const TransformerShape& shape) 
   check_sizes(shape, name);
   return {.name = std::move(name),
           .layers = layer_table(shape),
+          .program = "gpt",
+          .tokens = "tokens",
+          .samples = "sequences",
           .tokens_per_sample = shape.sequence,
+          .usual_batch = kUsualTokens,
           .parameters = count_parameters(shape).total(),
           .misfit = [shape](const GridShape& grid) -> std::optional<std::string> {
             if (shape.heads % grid.x != 0) return "heads % x";
@@ -65,54 +111,21 @@ NetworkModel transformer_model(std::string name, const TransformerShape& shape) 
           .toml = [shape] { return toml_of(shape); }};
 }
 
-TransformerShape find_transformer(const std::string& name_or_file) {
-  if (name_or_file.ends_with(".toml")) return read_transformer_toml(name_or_file);
-  if (name_or_file.ends_with(".json")) return read_transformer_json(name_or_file);
-  return find_gpt_preset(name_or_file).shape;
-}
-
-TransformerShape read_transformer_toml(const std::filesystem::path& path) {
-  const TomlFile file = read_toml_file(path);
-  const toml::node* node = file.table.get("model");
-  AXONN_CHECK(node != nullptr && node->is_table(), "perfmodel.network_model", file.name, ":1: section [model] is missing");
-  TomlSection model(file, *node->as_table(), "[model]");
-  TransformerShape shape;
-  if (const auto preset = model.find_text("model"); preset && !preset->empty()) shape = find_gpt_preset(*preset).shape;
-  const bool whole = shape.layers > 0;
-  const auto read = [&](const char* key, int64_t& size, int64_t least, int64_t most) {
-    if (whole) {
-      if (const auto given = model.find_integer(key, least, most); given && *given > 0) size = *given;
-    } else {
-      size = model.integer(key, least, most);
-    }
-  };
-  read("layers", shape.layers, 1, kMostLayers);
-  read("hidden", shape.hidden, 1, kMostHidden);
-  read("heads", shape.heads, 1, kMostHidden);
-  read("sequence", shape.sequence, 1, kMostTokens);
-  read("vocab", shape.vocabulary, 0, kMostTokens);
-  if (shape.vocabulary == 0) shape.vocabulary = 256;  // the tokenizer's: bytes
-  shape.tied_head = model.find_flag("tied").value_or(shape.tied_head);
-  model.refuse_unknown_keys({"dropout"});
-  check_sizes(shape, file.name);
-  return shape;
-}
-
-TransformerShape read_transformer_json(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  const std::string name = path.string();
-  AXONN_CHECK(in && std::filesystem::is_regular_file(path), "perfmodel.network_model", "cannot read ", name);
-  const auto file = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
-  AXONN_CHECK(file.is_object(), "perfmodel.network_model", name, " is not a JSON object");
-  TransformerShape shape = {.layers = json_size(file, name, {"n_layer", "num_hidden_layers"}),
-                            .hidden = json_size(file, name, {"n_embd", "hidden_size"}),
-                            .heads = json_size(file, name, {"n_head", "num_attention_heads"}),
-                            .sequence = json_size(file, name, {"n_positions", "max_position_embeddings"}),
-                            .vocabulary = json_size(file, name, {"vocab_size"}),
-                            .tied_head = true};
-  if (const auto tied = file.find("tie_word_embeddings"); tied != file.end() && tied->is_boolean()) shape.tied_head = tied->get<bool>();
+NetworkModel unet_model(std::string name, const UnetShape& shape) {
   check_sizes(shape, name);
-  return shape;
+  return {
+      .name = std::move(name),
+      .layers = layer_table(shape),
+      .program = "unet",
+      .tokens = "pictures",
+      .samples = "pictures",
+      .tokens_per_sample = 1,
+      .usual_batch = kUsualPictures,
+      .can_checkpoint = false,
+      .parameters = count_parameters(shape),
+      .misfit = [divisors = UnetDivisors(shape)](const GridShape& grid) { return divisors.misfit(grid); },
+      .memory = [memory = UnetMemory(shape)](const GridShape& grid, const MemoryOptions& options) { return memory.predict(grid, options); },
+      .toml = [shape] { return toml_of(shape); }};
 }
 
 }  // namespace axonn

@@ -1,14 +1,15 @@
 #include "axonn/perfmodel/step_model.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace axonn {
 namespace {
 
-double parts_of(WorkSplit split, const GridShape& shape) {
-  switch (split) {
+double parts_of(const LayerWork& layer, const GridShape& shape) {
+  switch (layer.split) {
     case WorkSplit::matrix:
-      return static_cast<double>(shape.x) * shape.y;
+      return (layer.whole_input ? 1.0 : shape[layer.in_axis()]) * (layer.whole_output ? 1.0 : shape[layer.out_axis()]);
     case WorkSplit::over_x:
       return shape.x;
     case WorkSplit::over_y:
@@ -20,10 +21,11 @@ double parts_of(WorkSplit split, const GridShape& shape) {
 // Seconds of one pass over the network, every collective as often as it happens at most; what the cache saves is taken off later.
 struct Pass {
   double forward = 0, again = 0;  // computation; again: of checkpointed blocks
-  double waited = 0;              // forward all-reduces
+  double waited = 0;              // forward all-reduces, and what norms and changes of layout exchange
   double beside_products = 0;     // how far dI's all-reduces prolong dW's products
   double window_used = 0;         // computation beside which they ran
-  double gathers = 0, gathers_again = 0, scatters = 0, data = 0, block_data = 0;
+  double gathers = 0, gathers_again = 0, scatters = 0, data = 0;
+  double data_bytes = 0, last_data = 0;  // last: of what nothing is left to run beside
   CollectiveSeconds once;
 };
 
@@ -45,6 +47,13 @@ Counts counts_of(const StepSettings& settings, const LayerWork& layer) {
   return {};
 }
 
+// Forward and backward both wait for them.
+void add_exchanges(Pass& pass, const ExchangeSeconds& one) {
+  pass.waited += one.forward + one.backward;
+  pass.once.all_reduce_forward += one.forward;
+  pass.once.all_reduce_backward += one.backward;
+}
+
 void add_layer(Pass& pass, const LayerWork& layer, const GridShape& shape, const AxisLinks& links, const Machine& machine,
                const StepSettings& settings, double tokens) {
   const auto count = static_cast<double>(layer.count);
@@ -52,10 +61,14 @@ void add_layer(Pass& pass, const LayerWork& layer, const GridShape& shape, const
   pass.forward += seconds;
   if (settings.checkpoint && layer.in_block) pass.again += seconds;
   const bool trainer = settings.coefficients == Coefficients::trainer;
-  if (!layer.has_weight() || (!trainer && !layer.in_block)) return;
+  if (!trainer && !layer.in_block) return;
 
   const auto bytes = static_cast<double>(element_bytes(settings.precision));
   const auto gradient = static_cast<double>(trainer ? state_bytes(settings.precision) : element_bytes(settings.precision));
+  if (!layer.has_weight()) {
+    if (trainer) add_exchanges(pass, layer_exchanges(layer, shape, links, tokens, bytes, gradient));
+    return;
+  }
   const auto one = layer_collectives(layer, shape, links, tokens, bytes, gradient);
   const Counts counts = counts_of(settings, layer);
   pass.waited += counts.forward_all_reduces * one.all_reduce_forward;
@@ -63,7 +76,8 @@ void add_layer(Pass& pass, const LayerWork& layer, const GridShape& shape, const
   pass.gathers_again += counts.gathers_backward * one.all_gather_z;
   pass.scatters += one.reduce_scatter_z;
   pass.data += counts.data * one.all_reduce_data;
-  pass.block_data = std::max(pass.block_data, one.all_reduce_data / count);
+  pass.last_data = std::max(pass.last_data, one.all_reduce_data / count);
+  if (layer.owns_weight) pass.data_bytes += count * layer_buffers(layer, shape, tokens).block / shape.z * gradient;
   pass.once.all_reduce_forward += counts.forward_all_reduces * one.all_reduce_forward;
   pass.once.all_reduce_backward += one.all_reduce_backward;
 
@@ -93,15 +107,24 @@ Background background(const Pass& pass, const StepSettings& settings, double sha
     added.gather_scatter += pass.scatters;
   const double before_data = prolongs(window, beside, share);
   added.gather_scatter += before_data;
-  added.data = on.buckets && data > 0 ? prolongs(window, beside + data - pass.block_data, share) - before_data + pass.block_data : data;
+  added.data = on.buckets && data > 0 ? prolongs(window, beside + data - pass.last_data, share) - before_data + pass.last_data : data;
   return added;
+}
+
+// The trainer sums its gradients in messages of up to bucket_bytes, an eighth of them at most (comm/overlap_policy.hpp).
+double put_in_buckets(Pass& pass, const AxisLink& link, const StepSettings& settings) {
+  constexpr double kBucketBytes = 25 << 20, kLeastBuckets = 8;
+  const double messages = settings.overlap.buckets ? std::max(kLeastBuckets, std::ceil(pass.data_bytes / kBucketBytes)) : 1;
+  pass.data = link.all_reduce_seconds(pass.data_bytes) + 2 * (messages - 1) * link.latency_seconds;
+  pass.last_data = pass.data / messages;
+  return messages;
 }
 
 double optimizer_seconds(const LayerTable& table, const GridShape& shape, const Machine& machine, const StepSettings& settings) {
   double weights = 0;
   for (const LayerWork& layer : table)
-    if (layer.owns_weight) weights += static_cast<double>(layer.count) * layer.weights();
-  weights /= static_cast<double>(shape.x) * shape.y * shape.z;
+    if (layer.owns_weight && layer.has_weight()) weights += static_cast<double>(layer.count) * layer_buffers(layer, shape, 0).block;
+  weights /= shape.z;
   const auto state = static_cast<double>(state_bytes(settings.precision)), element = static_cast<double>(element_bytes(settings.precision));
   const double bytes =
       state * (1 + 2 * (1 + settings.moments)) + (element != state ? element : 0);  // gradient in; master, moments in and out
@@ -115,7 +138,7 @@ double prolongs(double computation, double communication, double share) {
 }
 
 double layer_forward_seconds(const LayerWork& layer, const GridShape& shape, const Machine& machine, double tokens, Precision precision) {
-  const double parts = parts_of(layer.split, shape);
+  const double parts = parts_of(layer, shape);
   const double efficiency = layer.split == WorkSplit::matrix ? machine.gemm_efficiency : machine.attention_efficiency;
   const double product = layer.flops > 0 ? layer.flops / (machine.peak_flops(precision) * efficiency) : 0;
   const double memory = layer.elements * static_cast<double>(element_bytes(precision)) / (machine.memory_bandwidth_gbps * 1e9);
@@ -129,6 +152,7 @@ StepTime predict_step(const LayerTable& table, const GridShape& shape, const Axi
   const double tokens = settings.batch_tokens / (static_cast<double>(shape.z) * shape.data) / passes;
   Pass pass;
   for (const LayerWork& layer : table) add_layer(pass, layer, shape, links, machine, settings, tokens);
+  const double messages = trainer && shape.data > 1 ? put_in_buckets(pass, link_of(links, Axis::data), settings) : 0;
 
   const double share = machine.collective_share;
   const double missed = trainer && settings.overlap.cache ? 1 - settings.cached : 1;  // share that is gathered again
@@ -145,6 +169,7 @@ StepTime predict_step(const LayerTable& table, const GridShape& shape, const Axi
                         .all_reduce_forward = passes * pass.once.all_reduce_forward,
                         .all_reduce_backward = passes * pass.once.all_reduce_backward,
                         .all_reduce_data = pass.data};
+  time.data_messages = messages;
   time.exposed_all_reduce = passes * (pass.waited + pass.beside_products);
   time.exposed_gather_scatter = last.gather_scatter;
   if (passes > 1) time.exposed_gather_scatter += first.gather_scatter + (passes - 2) * middle.gather_scatter;

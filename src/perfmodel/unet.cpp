@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "axonn/core/error.hpp"
+#include "axonn/perfmodel/layer_table.hpp"
 
 namespace axonn {
 namespace {
@@ -67,25 +68,6 @@ int64_t parameters_of(const UnetShape& shape, const UnetStage& stage) {
   }
 }
 
-// In one forward pass of one picture.
-double multiply_adds_of(const UnetShape& shape, const UnetStage& stage) {
-  const auto in = static_cast<double>(stage.in), out = static_cast<double>(stage.out);
-  const auto pixels = static_cast<double>(stage.size) * static_cast<double>(stage.size);
-  switch (stage.kind) {
-    case Kind::residual:
-      return pixels * (kKernel * in * out + kKernel * out * out + (stage.in == stage.out ? 0 : in * out)) +
-             static_cast<double>(shape.embedding()) * out * (shape.scale_shift ? 2 : 1);
-    case Kind::attention:
-      return pixels * (4 * in * in + 2 * pixels * in);
-    case Kind::down:
-      return pixels / 4 * kKernel * in * out;
-    case Kind::up:
-      return pixels * 4 * kKernel * in * out;
-    default:
-      return pixels * kKernel * in * out;
-  }
-}
-
 }  // namespace
 
 void check_unet(const UnetShape& shape) {
@@ -137,6 +119,8 @@ std::vector<UnetStage> unet_stages(const UnetShape& shape) {
   return std::move(stages).list();
 }
 
+Axis channel_axis(int64_t level) { return level % 2 == 0 ? Axis::y : Axis::x; }
+
 int64_t count_parameters(const UnetShape& shape) {
   const int64_t embedding = shape.embedding();
   int64_t total = (shape.base + 1) * embedding + (embedding + 1) * embedding + shape.classes * embedding;
@@ -145,10 +129,9 @@ int64_t count_parameters(const UnetShape& shape) {
 }
 
 double forward_flops(const UnetShape& shape) {
-  const auto embedding = static_cast<double>(shape.embedding());
-  double total = static_cast<double>(shape.base) * embedding + embedding * embedding;
-  for (const UnetStage& stage : unet_stages(shape)) total += multiply_adds_of(shape, stage);
-  return 2 * total;
+  double flops = 0;
+  for (const LayerWork& layer : layer_table(shape)) flops += static_cast<double>(layer.count) * layer.flops;
+  return flops;
 }
 
 }  // namespace axonn

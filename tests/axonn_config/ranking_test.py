@@ -101,6 +101,53 @@ class Network(PlannerTest):
             self.assertEqual(self.plan(*flags, *network)["layouts"], ours, network)
 
 
+class Unet(PlannerTest):
+    FLAGS = ("--gpus", "256", "--model", "unet2b")
+
+    def test_is_ranked_by_pictures(self):
+        found = self.plan(*self.FLAGS)
+        self.assertEqual((found["batch_tokens"], found["tokens_are"]), (2048, "pictures"))  # the AxoNN paper's batch
+        best = found["layouts"][0]
+        self.assertAlmostEqual(best["tokens_per_second"] * best["seconds"], 2048, delta=1e-6)
+        self.assertEqual(found["layouts"], self.plan(*self.FLAGS, "--batch", "2k")["layouts"])
+        self.assertEqual({one["reason"] for one in found["rejected"]}, {"heads % x", "heads % y"})
+        self.assertIn("pictures/s", self.run_program(*self.FLAGS).stdout)
+
+    def test_every_preset_has_a_grid(self):
+        for model in ("unet-tiny", "unet-cifar", "unet250m", "unet500m", "unet1b", "unet2b", "unet4b"):
+            self.assertTrue(self.plan("--gpus", "64", "--model", model, "--top", "1")["layouts"], model)
+
+    def test_may_be_flags_or_a_file(self):
+        ours = self.plan(*self.FLAGS)["layouts"]
+        self.write("mine.toml", '[model]\nmodel = "unet2b"\n\n[train]\nbatch = 512\n')
+        self.write("keys.toml", "[model]\nbase = 768\nmultipliers = [1, 2, 2, 2]\nblocks = 3\nattention = [16, 8]\nscale_shift = true\n")
+        sizes = ("--base", 768, "--multipliers", "1,2,2,2", "--blocks", 3, "--attention", "16,8", "--scale-shift")
+        for network in (("--model", "mine.toml"), ("--model", "keys.toml"), sizes):
+            self.assertEqual(self.plan("--gpus", "256", *network)["layouts"], ours, network)
+
+    def test_is_explained_layer_by_layer(self):
+        best = self.plan(*self.FLAGS)["layouts"][0]
+        text = self.run_program("explain", "x".join(map(str, best["grid"])), "--model", "unet2b").stdout
+        self.assertIn(f"= {best['seconds']:.6f} s", text)
+        self.assertIn("residual.in 16x16, 2 times: 9 x 1536 x 1536, transposed", text)
+        self.assertIn("brought to the other axis", text)
+
+    def test_is_launched_with_its_own_program(self):
+        text = self.run_program("launch", "1x2x16x8", "--model", "unet2b").stdout
+        self.assertIn("program=${UNET:-build/release/bin/unet}", text)
+        self.assertIn("multipliers = [1, 2, 2, 2]\n", text)
+        self.assertNotIn("activation_checkpoint", text)
+
+    def test_mistakes_are_one_sentence(self):
+        self.refuse(*self.FLAGS, "--batch-tokens", "4M", words=["a batch of unet2b is counted in pictures: --batch 2048"])
+        self.refuse(*self.FLAGS, "--hidden", "64", words=["--hidden is a size of transformers, and unet2b is a UNet"])
+        self.refuse("--gpus", "8", "--model", "gpt5b", "--base", "64", words=["--base is a size of UNets, and gpt5b is a transformer"])
+        self.refuse(*self.FLAGS, "--checkpoint", "on", words=["no activation checkpointing for unet2b"])
+        self.refuse("--gpus", "8", "--model", "unet2", words=["unknown model 'unet2'; did you mean"])
+        self.refuse("--gpus", "8", "--base", "48", words=["groups must divide the channels of every norm"])
+        self.refuse("--gpus", "56", "--model", "unet2b", status=1, words=["channels % ", "heads % ", "the nearest counts"])
+
+
 class Machine(PlannerTest):
     def test_may_be_a_file_made_from_a_preset(self):
         flags = ("--gpus", "64", "--model", "gpt5b")

@@ -91,7 +91,8 @@ TEST(Memory, OfActivationsIsTheSumOfWhatAreKept) {
   const int64_t rows = 2 * 10;
   const auto kept = predict_memory(shape, {.x = 2, .y = 3}, {.micro_batch = 2, .element_bytes = 8}).activation_bytes;
   EXPECT_EQ(kept, 8 * rows * (3 * (4 * 16 + 12 * 24 + 3 + 4) + 2 * 16 + 2));
-  const auto blocks = predict_memory(shape, {.x = 2, .y = 3}, {.micro_batch = 2, .element_bytes = 8, .attention_block = 4}).activation_bytes;
+  const auto blocks =
+      predict_memory(shape, {.x = 2, .y = 3}, {.micro_batch = 2, .element_bytes = 8, .attention_block = 4}).activation_bytes;
   EXPECT_EQ(blocks, 8 * rows * (3 * (4 * 16 + 12 * 24 + 3 * 7 + 4) + 2 * 16 + 2));
   const auto dropped = predict_memory(shape, {.x = 2, .y = 3}, {.micro_batch = 2, .element_bytes = 8, .dropout = true}).activation_bytes;
   EXPECT_EQ(dropped, 8 * rows * (3 * (6 * 16 + 12 * 24 + 3 * 10 * 3 + 4) + 3 * 16 + 2));
@@ -143,7 +144,7 @@ TEST(Memory, RefusesSizesThatAreNone) {
   EXPECT_THROW(predict_memory(kGpt2, {.x = 0}, {}), UserError);
   EXPECT_THROW(predict_memory(kGpt2, {}, {.micro_batch = 0}), UserError);
   EXPECT_THROW(predict_memory(kGpt2, {}, {.element_bytes = 0}), UserError);
-  EXPECT_THROW(predict_memory({}, {}, {}), UserError);
+  EXPECT_THROW(predict_memory(TransformerShape{}, {}, {}), UserError);
 }
 
 }  // namespace

@@ -40,7 +40,4 @@ UnetResidualPlan parallelize_residual(const UnetShape& shape, const UnetStage& s
 UnetAttentionPlan parallelize_attention(const UnetShape& shape, const UnetStage& stage);
 Conv2dOptions parallelize_resampling(const UnetStage& stage);  // down, up
 
-// The axis over which the activations of a level have their channels.
-Axis channel_axis(int64_t level);
-
 }  // namespace axonn

@@ -1,41 +1,66 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "axonn/perfmodel/transformer.hpp"
+#include "axonn/perfmodel/unet.hpp"
 
 namespace axonn {
 
 // How the work of a layer is divided. All of it is divided over Z and data, with the rows.
 enum class WorkSplit : uint8_t {
   matrix,  // a product, over X and Y
-  over_x,  // attention and the mlp's middle, on X alone: every Y rank does the same work
-  over_y,  // norms and residual sums, on Y alone
+  over_x,  // attention, norms and what is done element by element, on X alone: every Y rank does the same work
+  over_y,  // the same on Y alone
 };
 
-// Work and weights of one layer of a network, per token of the whole grid and forward pass; backward has twice the FLOPs and elements. One
-// table for the planner's seconds and the trainer's utilisation (transformer.hpp sums it).
+// Work and weights of one layer of a network, per sample unit (a token of a GPT, a picture of a UNet) of the whole grid and forward pass;
+// backward has twice the FLOPs and elements. One table for the planner's seconds and the trainer's utilisation (transformer.hpp and
+// unet.hpp sum it).
 struct LayerWork {
-  std::string_view name;
+  std::string name;
   WorkSplit split = WorkSplit::matrix;
-  bool in_block = false;             // of a repeated block, which activation checkpointing runs forward twice
-  int64_t count = 1;                 // layers of this kind
-  double flops = 0;                  // a multiply-add counted as 2
-  double elements = 0;               // read and written beside the product: what a layer bound by memory costs
-  int64_t k = 0, n = 0;              // the weight, k x n; 0: none. Plain layers take k over Y to n over X, transposed ones X to Y
-  bool transposed = false;           // roles of X and Y swapped
-  bool gives_input_gradient = true;  // false: nothing before it needs one
-  bool owns_weight = true;           // false: another layer gathers and reduces it (a tied head)
+  bool in_block = false;  // of what a network repeats: the papers' equations count no other, activation checkpointing runs it twice
+  int64_t count = 1;      // layers of this kind
+  double flops = 0;       // a multiply-add counted as 2
+  double elements = 0;    // read and written beside the product: what a layer bound by memory costs
+
+  // The weight, k x n (of a convolution k channels to n, a matrix for each of its taps); k = 0: none. Plain layers take k over Y to n over
+  // X, transposed ones X to Y. A convolution sees and gives several rows (pixels) a unit.
+  int64_t k = 0, n = 0;
+  int64_t taps = 1;
+  double rows_in = 1, rows_out = 1;
+  bool transposed = false;
+  bool gives_input_gradient = true;                // false: nothing before it needs one
+  bool owns_weight = true;                         // false: another layer gathers and reduces it (a tied head)
+  bool whole_input = false, whole_output = false;  // k or n is not split (3 channels of a picture): nothing to sum over that axis
+
+  // What moves beside the sums of products, over the axis of `split`.
+  int64_t norm_groups = 0;             // of a group norm: where a group lies on two ranks, its statistics are exchanged
+  std::vector<int64_t> segments = {};  // its channels, each segment split on its own
+  double moved = 0;                    // elements a unit that are brought from over `split` to over the other axis, and back in backward
 
   bool has_weight() const { return k > 0; }
-  double weights() const { return static_cast<double>(k) * static_cast<double>(n); }
+  double weights() const { return static_cast<double>(taps) * static_cast<double>(k) * static_cast<double>(n); }
+  Axis in_axis() const { return transposed ? Axis::x : Axis::y; }
+  Axis out_axis() const { return transposed ? Axis::y : Axis::x; }
+  Axis split_axis() const { return split == WorkSplit::over_x ? Axis::x : Axis::y; }  // of a layer that is no product
+  bool operator==(const LayerWork&) const = default;
 };
 using LayerTable = std::vector<LayerWork>;
 
 // h = hidden: embedding (V x h) -> blocks of norm, qkv (h x 3h), attention, projection (h x h, transposed), residual, norm, up (h x 4h),
 // gelu, down (4h x h, transposed), residual -> norm -> head (h x V) -> loss. Left out: biases and position embeddings, a thousandth.
 LayerTable layer_table(const TransformerShape& shape);
+
+// The stages of unet_stages() as unet_parallelize.cpp (model) lays them out: with a level's stream over A (channel_axis), B the other axis,
+//   residual   norm and SiLU (A) -> in (A to B) -> embedding added -> norm and SiLU (B) -> out (B to A) -> residual, whose shortcut (1x1,
+//              A to B) is brought to A where channels change
+//   attention  norm (A) -> qkv (A to B) -> attention (B) -> projection (B to A) -> residual
+//   down, up   A to B, the next level's A
+// first and last are whole on the picture's side. Equal layers are one row. Left out: the loss, and what cut and copy a change of layout.
+LayerTable layer_table(const UnetShape& shape);
 
 }  // namespace axonn

@@ -4,6 +4,7 @@
 
 #include "axonn/grid/grid_shape.hpp"
 #include "axonn/perfmodel/transformer.hpp"
+#include "axonn/perfmodel/unet.hpp"
 
 namespace axonn {
 
@@ -13,7 +14,7 @@ enum class OptimizerKind : uint8_t { sgd, sgd_momentum, adamw };
 int64_t optimizer_moments(OptimizerKind kind);
 
 struct MemoryOptions {
-  int64_t micro_batch = 1;     // sequences a rank in one forward
+  int64_t micro_batch = 1;     // sequences or pictures a rank in one forward
   int64_t element_bytes = 4;   // of weights and activations
   int64_t gradient_bytes = 0;  // of an element of gradient shards and of gradients on their way there; 0: element_bytes
   int64_t state_bytes = 0;     // of an element of master weights and optimizer state; 0: element_bytes, and no master weights
@@ -66,5 +67,15 @@ struct MemoryPrediction {
 
 // Left out: the process itself (code, libraries), buffers of messages under way, the data. UserError for sizes that are not positive.
 MemoryPrediction predict_memory(const TransformerShape& shape, const GridShape& grid, const MemoryOptions& options);
+
+// The same of a UNet: weights and their parts as above, biases and norms as vectors. Activations, in elements a picture, with i and o the
+// channels that come in (the skip's among them) and go out times the pixels, A the axis of the level's stream and B the other:
+//   residual   3 i/A + 3 o/B     inputs of both norms, of both SiLUs and of both convolutions; scale-shift: o/B more; dropout: its mask,
+//   o/B attention  2 i/A + 4 i/B     input and output of the norm; q, k, v and what is mixed; the sums of the exponentials, pixels heads/B
+//   down, up   i/A, 4 i/A        the convolution's input
+//   last       3 i/Y
+// Skips are among them: they are inputs of the layers that come next. logits: 3 output pictures. block: the gradients that are alive at
+// once in the stage that needs most. Left out: the time embedding, and what cuDNN takes. checkpoint_every must be 0.
+MemoryPrediction predict_memory(const UnetShape& shape, const GridShape& grid, const MemoryOptions& options);
 
 }  // namespace axonn

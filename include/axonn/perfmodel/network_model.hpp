@@ -1,10 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
+#include <variant>
 
 #include "axonn/perfmodel/layer_table.hpp"
 #include "axonn/perfmodel/memory.hpp"
@@ -16,7 +16,11 @@ namespace axonn {
 struct NetworkModel {
   std::string name;
   LayerTable layers;
-  int64_t tokens_per_sample = 0;  // rows that a sample has everywhere
+  std::string program;            // of the trainer: "gpt", "unet"
+  std::string tokens, samples;    // in words: "tokens" and "sequences"; of a UNet both are "pictures"
+  int64_t tokens_per_sample = 0;  // a picture counts as one token, as in the trainer
+  int64_t usual_batch = 0;        // tokens of a step when nobody says
+  bool can_checkpoint = true;     // whether the trainer has activation checkpointing for it
   int64_t parameters = 0;
   // Why a grid cannot hold it, such as "heads % x"; nothing when it can.
   std::function<std::optional<std::string>(const GridShape&)> misfit;
@@ -24,12 +28,15 @@ struct NetworkModel {
   std::function<std::string()> toml;  // the section [model] of the trainer's file
 };
 
+// UserError for sizes that are none, or beyond any network. `name` stands in errors and reports.
 NetworkModel transformer_model(std::string name, const TransformerShape& shape);
+NetworkModel unet_model(std::string name, const UnetShape& shape);
 
-// A preset (gpt80b), a TOML file as `gpt` reads it (its section [model]; the others are the trainer's), or Hugging Face's config.json of a
-// GPT-2 like network. Files are told by .toml and .json. UserError with the nearest name, or with file:line and key.
-TransformerShape find_transformer(const std::string& name_or_file);
-TransformerShape read_transformer_toml(const std::filesystem::path& file);
-TransformerShape read_transformer_json(const std::filesystem::path& file);
+using NetworkShape = std::variant<TransformerShape, UnetShape>;
+
+// A preset (gpt80b, unet2b), a TOML file as `gpt` and `unet` read it (its section [model]; the others are the trainer's), or Hugging Face's
+// config.json of a GPT-2 like network. Files are told by .toml and .json, and a UNet's TOML file by a preset of that name or a key that
+// UNets alone have (base, multipliers). UserError with the nearest name, or with file:line and key.
+NetworkShape find_network(const std::string& name_or_file);
 
 }  // namespace axonn

@@ -54,7 +54,15 @@ AxisLinks placed_links(const AxisPlacement& placement, const Machine& machine, b
 // leave a node share its link, and the slowest group of an axis counts. intra and inter are the machine's innermost and outermost level.
 AxisLinks counted_links(const Grid& grid, std::span<const int> node_of_rank, const Machine& machine, bool latency);
 
-// Equations 4 to 8 of one layer, all occurrences together: (seconds) once each. tokens: the rows of one rank, m / (Gz Gdata).
+// Elements of the buffers of one product on a rank with `units` (its tokens or pictures, m / (Gz Gdata)).
+struct LayerBuffers {
+  double block = 0;   // of the weight, of one (X, Y) position: kn / (Gx Gy) for each tap
+  double output = 0;  // summed over the in axis in forward, unless the input is whole
+  double input = 0;   // its gradient, summed over the out axis in backward, unless the output is whole or nobody wants it
+};
+LayerBuffers layer_buffers(const LayerWork& layer, const GridShape& shape, double units);
+
+// Equations 4 to 8 of one layer, all occurrences together: (seconds) once each. units: as above.
 struct CollectiveSeconds {
   double all_gather_z = 0;         // equation 4
   double reduce_scatter_z = 0;     // 5
@@ -64,8 +72,18 @@ struct CollectiveSeconds {
 
   double total() const { return all_gather_z + reduce_scatter_z + all_reduce_forward + all_reduce_backward + all_reduce_data; }  // 9
 };
-CollectiveSeconds layer_collectives(const LayerWork& layer, const GridShape& shape, const AxisLinks& links, double tokens,
+CollectiveSeconds layer_collectives(const LayerWork& layer, const GridShape& shape, const AxisLinks& links, double units,
                                     double element_bytes, double gradient_bytes);
+
+// What moves beside the sums of products, which the paper's equations do not know: activations that change their layout, and statistics of
+// group norms of which a group lies on two ranks (mean and variance of every channel are gathered, two numbers a group summed in
+// backward, in elements of `statistic_bytes`). Seconds of all occurrences together.
+struct ExchangeSeconds {
+  double forward = 0, backward = 0;
+};
+ExchangeSeconds layer_exchanges(const LayerWork& layer, const GridShape& shape, const AxisLinks& links, double units, double element_bytes,
+                                double statistic_bytes);
+bool splits_a_group(const LayerWork& norm, const GridShape& shape);
 
 // How often each happens in a step.
 enum class Coefficients : uint8_t {

@@ -37,6 +37,7 @@ struct StepTime {
   double backward = 0;  // with what checkpointing runs again
   double optimizer = 0;
   CollectiveSeconds communication;  // of the step, hidden or not
+  double data_messages = 0;         // all-reduces over data; 0: one a layer (coefficients paper and authors)
   // Seconds by which communication prolongs the step: not hidden, and what computation loses while a collective takes part of the GPU.
   double exposed_all_reduce = 0;
   double exposed_gather_scatter = 0;
@@ -57,9 +58,10 @@ double layer_forward_seconds(const LayerWork& layer, const GridShape& shape, con
 // In a pass of one micro-batch (coefficients paper and authors: of the whole step at once), by the switches:
 //   forward    gathers beside all of it; the forward all-reduces are waited for
 //   backward   checkpointed blocks again, with their all-reduces; dI's all-reduce beside dW's product; gathers and reduce-scatters beside
-//              what is left of it; in the last pass data all-reduces too, but for one block's
+//              what is left of it; in the last pass data all-reduces too, but for the last bucket's (paper, authors: one layer's)
 // Coefficients trainer: a gather in forward and one in backward (two with checkpointing), of which the cached share happens once in a step
-// alone; reduce-scatters in every pass; one data all-reduce. Left out: latencies of kernels, and what norms and the loss sum (bytes a row).
+// alone; reduce-scatters in every pass; data all-reduces in buckets of the arena; what group norms and changes of layout exchange is waited
+// for, and counted with the all-reduces. Left out: latencies of kernels, and what layer norms and the loss sum (bytes a row).
 StepTime predict_step(const LayerTable& table, const GridShape& shape, const AxisLinks& links, const Machine& machine,
                       const StepSettings& settings);
 

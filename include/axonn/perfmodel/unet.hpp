@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "axonn/grid/grid_shape.hpp"
+
 // Sizes of a UNet after improved diffusion (Nichol and Dhariwal, 2021), the list of its stages, and its parameters and floating-point
 // operations by formula. Network, trainer and planner share them.
 namespace axonn {
@@ -45,10 +47,15 @@ struct UnetStage {
 };
 std::vector<UnetStage> unet_stages(const UnetShape& shape);
 
+// The axis over which the activations of a level have their channels. The stream of the first level has them over Y and is the same on all
+// X ranks. The convolution between two levels takes it to the other axis for good: levels take turns, the way up as the way down.
+Axis channel_axis(int64_t level);
+inline Axis other_tensor_axis(Axis axis) { return axis == Axis::x ? Axis::y : Axis::x; }
+
 int64_t count_parameters(const UnetShape& shape);
 
-// Operations of one picture's forward pass, a multiply-add counted as 2: convolutions, linear layers, attention. Norms, activations and
-// biases are left out.
+// Operations of one picture's forward pass, a multiply-add counted as 2: convolutions, linear layers, attention: the sum of
+// layer_table.hpp. Norms, activations and biases are left out.
 double forward_flops(const UnetShape& shape);
 
 }  // namespace axonn
