@@ -1,8 +1,9 @@
 #include "commands.hpp"
 
 int main(int argc, char** argv) {
-  axonn::Program program{.name = "unet",
-                         .about = "Trains diffusion UNets on a grid of X x Y x Z x data ranks, and draws pictures. Without a subcommand: train."};
+  axonn::Program program{
+      .name = "unet",
+      .about = "Trains diffusion UNets on a grid of X x Y x Z x data ranks, and draws pictures. Without a subcommand: train."};
   program.commands.push_back(make_train_command());
   program.commands.push_back(make_sample_command());
   program.commands.push_back(make_verify_command());

@@ -18,9 +18,9 @@
 namespace {
 
 // A run that goes on keeps them.
-constexpr std::array<std::string_view, 20> kKept = {"model",  "image", "base",     "multipliers", "blocks", "attention",          "heads",
-                                                    "groups", "classes", "scale_shift", "times",  "schedule", "target",           "loss",
-                                                    "mirror", "dtype", "seed",     "batch",       "optimizer", "validation_fraction"};
+constexpr std::array<std::string_view, 20> kKept = {
+    "model", "image",    "base",   "multipliers", "blocks", "attention", "heads", "groups", "classes",   "scale_shift",
+    "times", "schedule", "target", "loss",        "mirror", "dtype",     "seed",  "batch",  "optimizer", "validation_fraction"};
 
 class TrainCommand : public axonn::Command {
  public:
@@ -58,6 +58,7 @@ class TrainCommand : public axonn::Command {
       if (resumed) axonn::check_same_data(*resumed, pictures.training->fingerprint());
       auto& classes = options_.model.shape.classes;
       if (classes < 0) classes = static_cast<int64_t>(pictures.training->classes().size());
+      options_.check();
     });
     if (axonn::nothing_to_do(environment, options_.run, resumed)) return 0;
 
@@ -87,6 +88,7 @@ class TrainCommand : public axonn::Command {
 
   axonn::UnetTaskOptions task_options(const axonn::Context& context) const {
     axonn::UnetTaskOptions task = options_.task;
+    task.samples = options_.samples;
     task.seed = static_cast<uint64_t>(options_.run.train.seed);
     task.validation_rows = options_.run.train.rows(context.shape());
     return task;

@@ -57,7 +57,10 @@ void UnetOptions::bind(axonn::OptionTable& table) {
   table.add("data", "validation_fraction", validation_fraction, "of the pictures, held out; CIFAR-10 has its own test file");
   table.add("data", "validation_pictures", task.validation_pictures, "of those held out, in a validation");
   table.add("data", "mirror", task.mirror, "half of the pictures are mirrored");
+  table.add("data", "class_dropout", task.class_dropout, "share of pictures that go without their class, for guidance when sampling");
   run.bind(table, "pictures");
+  table.add("train", "importance", task.importance, "times whose loss varies more are drawn more often (for --loss hybrid)");
+  table.add("train", "sample_every", run.train.sample_every, "steps from one sheet of drawn pictures to the next; 0: never");
 
   table.add("sample", "count", samples.count, "pictures drawn");
   table.add("sample", "sampling_steps", samples.steps, "of the diffusion's times, evenly");
@@ -115,8 +118,8 @@ void UnetOptions::check() const {
               validation_fraction);
   axonn::check_train(run.train);
   axonn::UnetConfig known = model;
-  if (known.shape.classes < 0) known.shape.classes = 1;  // those of the data, not known yet
+  if (known.shape.classes < 0) known.shape.classes = 1;  // those of the data, not known yet; checked again when they are
   axonn::check_unet(known, run.shape());
-  axonn::Diffusion process(diffusion);
+  if (model.shape.classes >= 0) axonn::check_sampling(samples, known.shape, axonn::Diffusion(diffusion));
   run.check();
 }

@@ -21,22 +21,6 @@ namespace {
 
 using at::Tensor;
 
-void check(const PictureSamplingOptions& options, const UnetShape& shape) {
-  const auto at_least = [](int64_t value, int64_t least, const char* name) {
-    AXONN_CHECK(value >= least, "train.sample_pictures", name, " must be at least ", least, ", got ", value);
-  };
-  at_least(options.count, 1, "count");
-  at_least(options.rows, 1, "rows");
-  AXONN_CHECK(options.trajectory >= 0 && options.trajectory <= options.steps, "train.sample_pictures", "a trajectory of ", options.steps,
-              " steps has from 0 to so many moments, got ", options.trajectory);
-  AXONN_CHECK(std::isfinite(options.guidance) && options.guidance >= 0, "train.sample_pictures",
-              "guidance must be finite and not negative, got ", options.guidance);
-  AXONN_CHECK(options.guidance == 1 || shape.classes > 0, "train.sample_pictures", "guidance needs a network with classes, got guidance ",
-              options.guidance, " and none");
-  AXONN_CHECK(options.only_class >= -1 && options.only_class < std::max<int64_t>(shape.classes, 0), "train.sample_pictures",
-              "the network has ", shape.classes, " classes, numbered from 0 (-1: all in turn), got class ", options.only_class);
-}
-
 // Draws the pictures of some numbers on one rank; ranks of the same (z, data) draw the same ones.
 class Denoiser {
  public:
@@ -110,9 +94,26 @@ class Denoiser {
 
 }  // namespace
 
+void check_sampling(const PictureSamplingOptions& options, const UnetShape& shape, const Diffusion& diffusion) {
+  const auto at_least = [](int64_t value, int64_t least, const char* name) {
+    AXONN_CHECK(value >= least, "train.sample_pictures", name, " must be at least ", least, ", got ", value);
+  };
+  at_least(options.count, 1, "count");
+  at_least(options.rows, 1, "rows");
+  AXONN_CHECK(options.trajectory >= 0 && options.trajectory <= options.steps, "train.sample_pictures", "a trajectory of ", options.steps,
+              " steps has from 0 to so many moments, got ", options.trajectory);
+  AXONN_CHECK(std::isfinite(options.guidance) && options.guidance >= 0, "train.sample_pictures",
+              "guidance must be finite and not negative, got ", options.guidance);
+  AXONN_CHECK(options.guidance == 1 || shape.classes > 0, "train.sample_pictures", "guidance needs a network with classes, got guidance ",
+              options.guidance, " and none");
+  AXONN_CHECK(options.only_class >= -1 && options.only_class < std::max<int64_t>(shape.classes, 0), "train.sample_pictures",
+              "the network has ", shape.classes, " classes, numbered from 0 (-1: all in turn), got class ", options.only_class);
+  diffusion.sampling_times(options.steps);
+}
+
 SampledPictures sample_pictures(Context& context, Unet& model, const Diffusion& diffusion, const PictureSamplingOptions& options) {
   const UnetShape& network = model.config().shape;
-  check(options, network);
+  check_sampling(options, network, diffusion);
   diffusion.check_output(network.channels, network.output_channels());
   const Evaluating evaluating(model, context, Phase::generate);
   Denoiser denoiser(context, model, diffusion, options);

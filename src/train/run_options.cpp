@@ -55,6 +55,8 @@ void RunOptions::bind(OptionTable& table, const std::string& samples) {
   table.add("train", "beta2", train.beta2, "AdamW: of the mean of their squares");
   table.add("train", "epsilon", train.epsilon, "AdamW: added to the root of that mean");
   table.add("train", "momentum", train.momentum, "sgd-momentum");
+  table.add("train", "ema", train.ema,
+            "decay of an average of the weights, with which is validated, sampled and generated; 0: none, else such as 0.999");
   table.add("train", "clip", train.clip, "greatest global norm of the gradient; 0: never clipped");
   table.add("train", "loss_scale", train.loss_scale.initial, "fp16: gradients are first computed for so many times the loss");
   table.add("train", "loss_scale_interval", train.loss_scale.interval, "fp16: steps without an overflow after which the scale doubles");

@@ -276,6 +276,11 @@ TrainResult Trainer::run(int64_t first_step, const std::function<bool()>& stop) 
       metrics.validation_loss = task_.validate();
       if (metrics.validation_loss) result.validation_loss = metrics.validation_loss;
     }
+    if (due(config_.sample_every) || (last && config_.sample_every > 0)) {
+      const Part samples(trace, "samples", metrics.seconds.validation);
+      const auto averaged = optimizer_.use_average();
+      task_.write_samples(config_.out, result.steps);
+    }
     if ((last && config_.save_last) || due(config_.save_every)) {
       const Part checkpoint(trace, "checkpoint", metrics.seconds.checkpoint);
       result.checkpoint = save(result.steps);
@@ -317,6 +322,7 @@ void check_train(const TrainConfig& config) {
                                     {config.warmup, "warmup"},
                                     {config.seed, "seed"},
                                     {config.validate_every, "validate_every"},
+                                    {config.sample_every, "sample_every"},
                                     {config.save_every, "save_every"},
                                     {config.check_replicas, "check_replicas"},
                                     {config.log_every, "log_every"}})

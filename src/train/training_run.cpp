@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdio>
 #include <random>
+#include <span>
 
 #include <ATen/ops/empty.h>
 
@@ -35,9 +36,8 @@ std::string new_run_name(Environment& environment) {
   return text;
 }
 
-void load(Environment& environment, Context& context, const Parameters& parameters, const Optimizer* optimizer,
+void load(Environment& environment, Context& context, const Parameters& parameters, std::span<const CheckpointTensor> tensors,
           const CheckpointReader& reader) {
-  const auto tensors = checkpoint_tensors(parameters, optimizer);
   succeed_together(environment.world(), [&] { reader.load(context.shape(), context.at(), tensors); });
   parameters.arena().round_master();
 }
@@ -73,7 +73,7 @@ bool nothing_to_do(const Environment& environment, const RunOptions& options, co
 }
 
 void load_weights(Environment& environment, Context& context, const Parameters& parameters, const CheckpointReader& reader) {
-  load(environment, context, parameters, nullptr, reader);
+  load(environment, context, parameters, weights_to_use(parameters, reader), reader);
 }
 
 void run_training(Environment& environment, Context& context, const Parameters& parameters, TrainTask& task, const RunOptions& options,
@@ -84,7 +84,7 @@ void run_training(Environment& environment, Context& context, const Parameters& 
   identity.choices["gemm"] = context.options().gemm.to_string();
   if (resumed) {
     const CheckpointState& state = resumed->state();
-    load(environment, context, parameters, optimizer.get(), *resumed);
+    load(environment, context, parameters, checkpoint_tensors(parameters, optimizer.get(), &task), *resumed);
     first_step = state.step;
     identity.loss_scale = state.loss_scale;
     optimizer->set_steps_taken(first_step - (state.loss_scale ? state.loss_scale->skipped : 0));

@@ -1,6 +1,7 @@
 #include "axonn/train/unet_task.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <array>
 #include <cstring>
 
@@ -12,6 +13,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/core/philox.hpp"
+#include "axonn/train/picture_sheet.hpp"
 #include "train/evaluating.hpp"
 
 namespace axonn {
@@ -131,6 +133,16 @@ void UnetTask::after_step() {
 std::vector<CheckpointTensor> UnetTask::state() const {
   if (!options_.importance) return {};
   return {history_.state()};
+}
+
+void UnetTask::write_samples(const std::filesystem::path& run_directory, int64_t step) {
+  const SampledPictures drawn = sample_pictures(context_, model_, diffusion_, options_.samples);
+  if (context_.rank() != 0) return;
+  char name[32];
+  std::snprintf(name, sizeof name, "step-%06lld.png", static_cast<long long>(step));
+  const std::filesystem::path directory = run_directory / "samples";
+  std::filesystem::create_directories(directory);
+  save_sheet((directory / name).string(), drawn.pictures);
 }
 
 std::optional<double> UnetTask::validate() {

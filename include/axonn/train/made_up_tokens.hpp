@@ -11,6 +11,7 @@ class MadeUpTokens : public TrainTask {
  public:
   MadeUpTokens(Context& context, Gpt& model, uint64_t seed) : context_(context), model_(model), seed_(seed) {}
 
+  TaskWords words() const override { return {.samples = "sequences", .terms = "tokens", .short_terms = "tok"}; }
   int64_t tokens_per_sample() const override { return model_.config().sequence; }
   double flops_per_sample() const override;
   double paper_flops_per_sample() const override;

@@ -23,6 +23,10 @@ struct PictureSamplingOptions {
   uint64_t seed = 1;
 };
 
+// UserError for options that mean nothing: a class or guidance without classes, more steps than the diffusion has times, more moments than
+// steps.
+void check_sampling(const PictureSamplingOptions& options, const UnetShape& shape, const Diffusion& diffusion);
+
 struct SampledPictures {
   at::Tensor pictures;    // (count, height, width, 3) in [-1, 1], fp32 (fp64 in an fp64 context), on CPU, on every rank
   at::Tensor trajectory;  // (count, trajectory, height, width, 3), undefined without; what is not yet clean may be outside [-1, 1]
@@ -31,8 +35,7 @@ struct SampledPictures {
 // Draws pictures from noise (DDIM without noise of its own, or DDPM). Every rank of the grid calls it. Picture i is the same on every grid
 // up to rounding: its noise depends on (seed, i, step, element) alone. Guidance (Ho and Salimans, 2022) runs every picture twice in one
 // forward, with its class and without; it asks for a network trained with UnetTaskOptions::class_dropout. A learned variance is that of the
-// conditional half. UserError for options that mean nothing here: a class or guidance without classes, more steps than the diffusion has
-// times, more moments than steps.
+// conditional half. UserError as check_sampling().
 SampledPictures sample_pictures(Context& context, Unet& model, const Diffusion& diffusion, const PictureSamplingOptions& options);
 
 }  // namespace axonn

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,8 @@ class TrainTask {
   virtual std::optional<double> validate() = 0;
   // After every step, one that was skipped too.
   virtual void after_step() {}
+  // Every TrainConfig::sample_every steps, with the weights that validate() sees: shows what has been learned in files of the run.
+  virtual void write_samples(const std::filesystem::path& run_directory, int64_t step) { (void)run_directory, (void)step; }
   // What must survive a resume, of this rank; loading fills it in place.
   virtual std::vector<CheckpointTensor> state() const { return {}; }
 };

@@ -34,6 +34,7 @@ struct TrainConfig {
   int64_t seed = 1;
   double minutes = 0;            // stop after that time with a checkpoint; 0: no limit
   int64_t validate_every = 250;  // steps; 0: at the end alone
+  int64_t sample_every = 0;      // steps; 0: never
   int64_t save_every = 500;      // steps; 0: at the end alone
   bool save_last = true;         // a checkpoint at the end
   int64_t keep = 2;              // newest checkpoints kept

@@ -19,7 +19,7 @@ ContextOptions choose_context(Environment& environment, const RunOptions& option
 // Says so on rank 0 and returns true when the run that goes on has all its steps already.
 bool nothing_to_do(const Environment& environment, const RunOptions& options, const std::optional<CheckpointReader>& resumed);
 
-// Loads weights of a checkpoint; for a program that asks a trained network.
+// Loads the weights of a checkpoint, the averaged ones where it has them; for a program that asks a trained network.
 void load_weights(Environment& environment, Context& context, const Parameters& parameters, const CheckpointReader& reader);
 
 // Makes the optimizer, loads a checkpoint if the run goes on, trains until the last step or a signal (SIGINT, SIGTERM, SIGUSR1; a second

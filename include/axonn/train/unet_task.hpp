@@ -6,6 +6,7 @@
 #include "axonn/model/unet_model.hpp"
 #include "axonn/train/diffusion.hpp"
 #include "axonn/train/picture_data.hpp"
+#include "axonn/train/picture_sampler.hpp"
 #include "axonn/train/task.hpp"
 #include "axonn/train/time_history.hpp"
 
@@ -15,6 +16,7 @@ struct UnetTaskOptions {
   uint64_t seed = 1;
   bool mirror = true;                 // half of the pictures, drawn by sample number
   double class_dropout = 0;           // probability that a training picture goes without its class, drawn by sample number; for guidance
+  PictureSamplingOptions samples = {};  // that write_samples() draws
   bool importance = false;            // times by importance, see time_history.hpp; else uniform
   int64_t validation_pictures = 128;  // the first ones of the held-out source, picture i at time i * times / pictures with noise of its own
   int64_t validation_rows = 16;       // pictures a rank a forward while validating
@@ -38,6 +40,7 @@ class UnetTask : public TrainTask {
   at::Tensor loss_sum(int64_t first, int64_t count) override;
   std::optional<double> validate() override;
   void after_step() override;
+  void write_samples(const std::filesystem::path& run_directory, int64_t step) override;  // samples/step-000500.png
   std::vector<CheckpointTensor> state() const override;
 
  private:
