@@ -2,33 +2,49 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
+#include <optional>
+#include <span>
 #include <utility>
 
-#include <ATen/ops/cat.h>
-#include <ATen/ops/empty.h>
+#include <c10/util/SmallVector.h>
 
 #include "axonn/core/error.hpp"
 
 namespace axonn {
+
+struct ReductionRunner::Call {
+  Collective collective;
+  int root = 0;              // of reduce and broadcast
+  Range chunks;              // that it works on
+  std::vector<Range> parts;  // of it, by member, one after the other: reduce-scatter and all-gather
+};
+
+// One run: done when all its collectives are.
+struct ReductionRunner::Running final : Request::State {
+  std::vector<Request> requests;  // in the order of launching
+
+  void wait() override {
+    for (const Request& request : requests) request.wait();
+  }
+  bool done() override { return std::ranges::all_of(requests, &Request::done); }
+  std::optional<Request::Times> moved() const override {
+    std::optional<Request::Times> all;
+    for (const Request& request : requests)
+      if (const auto one = request.moved()) all = {all ? std::min(all->first, one->first) : one->first, one->second};
+    return all;
+  }
+};
+
 namespace {
 
-// The views one after the other: themselves when there is one, else a copy.
-at::Tensor packed(const std::vector<at::Tensor>& views) { return views.size() == 1 ? views.front() : at::cat(views); }
-
-// What packed() gave, back to where it came from, from element `begin` on.
-void unpack(const at::Tensor& all, int64_t begin, const std::vector<at::Tensor>& views) {
-  for (const at::Tensor& view : views) {
-    const at::Tensor part = all.narrow(0, begin, view.numel());
-    if (part.data_ptr() != view.data_ptr()) view.copy_(part);
-    begin += view.numel();
+// Every member holds one range, and they follow each other: no copy is needed to see them as parts of one buffer.
+std::optional<std::vector<Range>> in_a_row(const std::vector<std::vector<Range>>& held) {
+  std::vector<Range> row;
+  for (const std::vector<Range>& ranges : held) {
+    if (ranges.size() != 1 || (!row.empty() && row.back().end != ranges[0].begin)) return std::nullopt;
+    row.push_back(ranges[0]);
   }
-}
-
-int64_t numel(const std::vector<at::Tensor>& views) {
-  int64_t total = 0;
-  for (const at::Tensor& view : views) total += view.numel();
-  return total;
+  return row;
 }
 
 }  // namespace
@@ -40,9 +56,9 @@ ReductionRunner::ReductionRunner(Environment& environment, const ReductionProgra
               ranks, " ranks, got ", job_ranks.size());
   const HeldChunks flow = held_chunks(program, ranks);
   chunks_ = flow.chunks;
+  result_ = flow.held.back()[static_cast<size_t>(rank)];
   std::map<std::vector<int>, std::shared_ptr<Communicator>> made;
-  for (size_t i = 0; i < program.steps.size(); ++i) {
-    Step step{.collective = program.steps[i].collective, .communicator = nullptr, .before = {}, .after = {}};
+  for (size_t i = 0; i < program.steps.size(); ++i)
     for (const std::vector<int>& members : program.steps[i].groups) {
       const auto me = std::ranges::find(members, rank);
       if (me == members.end()) continue;
@@ -53,62 +69,79 @@ ReductionRunner::ReductionRunner(Environment& environment, const ReductionProgra
           std::ranges::transform(members, group.ranks.begin(), [&](int member) { return job_ranks[static_cast<size_t>(member)]; });
         communicator = environment.communicator(group, "reduction step " + std::to_string(i + 1), device);
       }
-      step.communicator = communicator;
+      std::vector<std::vector<Range>> before, after;
       for (const int member : members) {
-        step.before.push_back(flow.held[i][static_cast<size_t>(member)]);
-        step.after.push_back(flow.held[i + 1][static_cast<size_t>(member)]);
+        before.push_back(flow.held[i][static_cast<size_t>(member)]);
+        after.push_back(flow.held[i + 1][static_cast<size_t>(member)]);
       }
+      steps_.push_back({communicator, calls_of(program.steps[i].collective, before, after)});
+      num_calls_ += steps_.back().calls.size();
     }
-    steps_.push_back(std::move(step));
-  }
-  result_ = flow.held.back()[static_cast<size_t>(rank)];
 }
 
-void ReductionRunner::run(const at::Tensor& data) const {
+ReductionRunner::~ReductionRunner() = default;
+ReductionRunner::ReductionRunner(ReductionRunner&&) noexcept = default;
+
+// Where a member's chunks do not lie side by side, its part is reduced to it, or broadcast from it, range by range: as many bytes as in one
+// reduce-scatter or all-gather, and nothing has to be copied together.
+std::vector<ReductionRunner::Call> ReductionRunner::calls_of(Collective collective, const std::vector<std::vector<Range>>& before,
+                                                             const std::vector<std::vector<Range>>& after) {
+  std::vector<Call> calls;
+  const auto add = [&](Collective what, int root, const std::vector<Range>& ranges) {
+    for (const Range& range : ranges) calls.push_back({.collective = what, .root = root, .chunks = range, .parts = {}});
+  };
+  if (collective != Collective::reduce_scatter && collective != Collective::all_gather) {
+    add(collective, 0, before[0]);
+    return calls;
+  }
+  const bool scatters = collective == Collective::reduce_scatter;
+  const auto& parts = scatters ? after : before;
+  if (auto row = in_a_row(parts)) return {{collective, 0, {row->front().begin, row->back().end}, std::move(*row)}};
+  for (size_t member = 0; member < parts.size(); ++member)
+    add(scatters ? Collective::reduce : Collective::broadcast, static_cast<int>(member), parts[member]);
+  return calls;
+}
+
+Request ReductionRunner::run(const at::Tensor& data, const CollectiveOptions& options) {
   AXONN_CHECK(data.dim() == 1 && data.is_contiguous(), "comm.reduction_runner", "needs a flat contiguous buffer, got sizes ", data.sizes());
-  for (const Step& step : steps_)
-    if (step.communicator) run(step, data);
+  const std::shared_ptr<Running> running = idle();
+  auto& requests = running->requests;  // has room for all: the steps refer to those of the step before
+  CollectiveOptions now{.priority = options.priority, .after = options.after, .tag = options.tag};
+  for (const Step& step : steps_) {
+    const size_t begin = requests.size();
+    for (const Call& call : step.calls)
+      if (elements_of(call.chunks, data.numel()).size() > 0) requests.push_back(launch(*step.communicator, call, data, now));
+    if (requests.size() > begin) now.after = std::span<const Request>(requests).subspan(begin);
+  }
+  return Request(running);
 }
 
-void ReductionRunner::run(const Step& step, const at::Tensor& data) const {
-  const auto me = static_cast<size_t>(step.communicator->rank());
-  const std::vector<at::Tensor> mine = views(data, step.before[me]);
-  std::vector<int64_t> counts;  // of members' parts
-  switch (step.collective) {
-    case Collective::all_reduce:
-    case Collective::reduce: {
-      const at::Tensor all = packed(mine);
-      (step.collective == Collective::reduce ? step.communicator->reduce(all, 0) : step.communicator->all_reduce(all)).wait();
-      unpack(all, 0, mine);
-      return;
-    }
-    case Collective::broadcast: {
-      const std::vector<at::Tensor> of_root = views(data, step.before[0]);
-      const at::Tensor all = packed(of_root);
-      step.communicator->broadcast(all, 0).wait();
-      unpack(all, 0, of_root);
-      return;
-    }
-    case Collective::reduce_scatter: {
-      for (const auto& part : step.after) counts.push_back(numel(views(data, part)));
-      const std::vector<at::Tensor> kept = views(data, step.after[me]);
-      const at::Tensor output = at::empty({counts[me]}, data.options());
-      step.communicator->reduce_scatter(packed(mine), output, counts).wait();
-      unpack(output, 0, kept);
-      return;
-    }
-    case Collective::all_gather: {
-      for (const auto& part : step.before) counts.push_back(numel(views(data, part)));
-      const at::Tensor output = at::empty({std::accumulate(counts.begin(), counts.end(), int64_t{0})}, data.options());
-      step.communicator->all_gather(packed(mine), output, counts).wait();
-      int64_t begin = 0;
-      for (size_t member = 0; member < counts.size(); ++member) {
-        unpack(output, begin, views(data, step.before[member]));
-        begin += counts[member];
-      }
-      return;
-    }
+Request ReductionRunner::launch(Communicator& communicator, const Call& call, const at::Tensor& data,
+                                const CollectiveOptions& options) const {
+  const auto view = [&](Range chunks) {
+    const Range elements = elements_of(chunks, data.numel());
+    return data.narrow(0, elements.begin, elements.size());
+  };
+  const at::Tensor whole = view(call.chunks);
+  if (call.collective == Collective::all_reduce) return communicator.all_reduce(whole, ReduceOp::sum, options);
+  if (call.collective == Collective::reduce) return communicator.reduce(whole, call.root, ReduceOp::sum, options);
+  if (call.collective == Collective::broadcast) return communicator.broadcast(whole, call.root, options);
+  c10::SmallVector<int64_t, 16> counts;
+  for (const Range& part : call.parts) counts.push_back(elements_of(part, data.numel()).size());
+  const at::Tensor mine = view(call.parts[static_cast<size_t>(communicator.rank())]);
+  if (call.collective == Collective::all_gather) return communicator.all_gather(mine, whole, counts, options);
+  return communicator.reduce_scatter(whole, mine, counts, ReduceOp::sum, options);
+}
+
+std::shared_ptr<ReductionRunner::Running> ReductionRunner::idle() {
+  const auto unused = std::ranges::find_if(running_, [](const auto& running) { return running.use_count() == 1 && running->done(); });
+  if (unused != running_.end()) {
+    (*unused)->requests.clear();
+    return *unused;
   }
+  running_.push_back(std::make_shared<Running>());
+  running_.back()->requests.reserve(num_calls_);
+  return running_.back();
 }
 
 std::vector<Range> ReductionRunner::result(int64_t elements) const {
@@ -119,8 +152,7 @@ std::vector<Range> ReductionRunner::result(int64_t elements) const {
 
 int64_t ReductionRunner::bytes_sent() const {
   std::map<const Communicator*, int64_t> sent;
-  for (const Step& step : steps_)
-    if (step.communicator) sent[step.communicator.get()] = step.communicator->counters().bytes_sent;
+  for (const Step& step : steps_) sent[step.communicator.get()] = step.communicator->counters().bytes_sent;
   int64_t total = 0;
   for (const auto& [communicator, bytes] : sent) total += bytes;
   return total;
@@ -129,15 +161,6 @@ int64_t ReductionRunner::bytes_sent() const {
 Range ReductionRunner::elements_of(Range chunks, int64_t elements) const {
   const auto border = [&](int64_t chunk) { return static_cast<int64_t>(static_cast<__int128>(elements) * chunk / chunks_); };
   return {border(chunks.begin), border(chunks.end)};
-}
-
-std::vector<at::Tensor> ReductionRunner::views(const at::Tensor& data, const std::vector<Range>& chunks) const {
-  std::vector<at::Tensor> result;
-  for (const Range& range : chunks) {
-    const Range elements = elements_of(range, data.numel());
-    result.push_back(data.narrow(0, elements.begin, elements.size()));
-  }
-  return result;
 }
 
 }  // namespace axonn

@@ -4,6 +4,7 @@
 
 #include <torch/nn/module.h>
 
+#include "axonn/comm/gradient_programs.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
 #include "axonn/layers/sharded_module.hpp"
@@ -39,8 +40,8 @@ void check_types(const ContextOptions& options) {
   const auto dtype = options.dtype, gradient = options.gradient_dtype.value_or(at::kFloat);
   AXONN_CHECK(dtype == at::kFloat || dtype == at::kDouble || narrow(dtype), "layers.context",
               "dtype must be fp64, fp32, bf16 or fp16, got ", c10::toString(dtype));
-  AXONN_CHECK(!options.gradient_dtype || gradient == dtype || (narrow(dtype) && gradient == at::kFloat), "layers.context",
-              "gradients of ", c10::toString(dtype), " weights cannot be summed in ", c10::toString(gradient));
+  AXONN_CHECK(!options.gradient_dtype || gradient == dtype || (narrow(dtype) && gradient == at::kFloat), "layers.context", "gradients of ",
+              c10::toString(dtype), " weights cannot be summed in ", c10::toString(gradient));
 }
 
 // The sharded parameters of `module` and of what it holds, in the order of registration.
@@ -68,6 +69,10 @@ Context::Context(Environment& environment, GridShape shape, ContextOptions optio
   impl_ = std::make_unique<Impl>(shape, std::move(options), rank);
   impl_->communicators = std::make_unique<Communicators>(environment, impl_->grid, rank, impl_->options.device, impl_->options.job_ranks);
   impl_->scheduler = std::make_unique<Scheduler>(*impl_->communicators, impl_->grid, impl_->options.overlap);
+  if (impl_->options.gradient_programs.empty()) return;
+  const auto programs = std::make_shared<GradientPrograms>(environment, *impl_->communicators, impl_->grid, rank, impl_->options.device,
+                                                           impl_->options.job_ranks, impl_->options.gradient_programs);
+  impl_->scheduler->set_bucket_program([programs](const GradientBucket& bucket) { return (*programs)(bucket); });
 }
 
 Context::Context(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -76,7 +81,9 @@ Context::Context(Context&&) noexcept = default;
 
 Context Context::plan(GridShape shape, ContextOptions options, int rank) {
   check_types(options);
-  return Context(std::make_unique<Impl>(shape, std::move(options), rank));
+  Context planned(std::make_unique<Impl>(shape, std::move(options), rank));
+  check_gradient_programs(planned.options().gradient_programs, planned.grid());
+  return planned;
 }
 
 const Grid& Context::grid() const { return impl_->grid; }

@@ -53,9 +53,9 @@ void expect_exact_sums(const SynthesisHierarchy& hierarchy, const SynthesisOptio
   for (int i = 0; i < programs; ++i) {
     const ReductionProgram program = lower(all[random() % all.size()], hierarchy);
     const int64_t elements = std::array{int64_t{1}, int64_t{64}, int64_t{1003}}[random() % 3], seed = static_cast<int64_t>(random() % 1000);
-    const ReductionRunner runner(test_environment(), program, rank, ranks);
+    ReductionRunner runner(test_environment(), program, rank, ranks);
     const at::Tensor data = dyadic(rank, elements, seed), expected = sum_over(*group, elements, seed);
-    runner.run(data);
+    runner.run(data).wait();
     int64_t held = 0;
     for (const Range& range : runner.result(elements)) {
       EXPECT_TRUE(at::equal(data.narrow(0, range.begin, range.size()), expected.narrow(0, range.begin, range.size())))
@@ -77,6 +77,26 @@ TEST(SynthesisedPrograms, LeaveEveryMemberItsShardWhenThatIsTheGoal) {
   std::mt19937 random(2);
   for (const SynthesisHierarchy& hierarchy : hierarchies(test_environment().ranks()))
     expect_exact_sums(hierarchy, {.goal = ReductionGoal::reduce_scatter, .length_limit = 4}, 5, random);
+}
+
+// Eight buffers at once, each of which is still being filled by another group's broadcast when its sum is asked for.
+TEST(ReductionRunner, StartsAfterWhatItIsToldToAndDoesNotBlock) {
+  const int ranks = test_environment().ranks();
+  const SynthesisHierarchy hierarchy = synthesis_hierarchy(parse_parallelism_matrix(ranks == 8 ? "[[2 4]]" : "[[4 4]]"), std::vector{0});
+  for (const InstructionProgram& program : synthesize(hierarchy.sizes, {.length_limit = 3})) {
+    ReductionRunner runner(test_environment(), lower(program, hierarchy), test_environment().rank(), ranks);
+    std::vector<at::Tensor> data;
+    std::vector<Request> sums;
+    for (int64_t i = 0; i < 8; ++i) {
+      data.push_back(dyadic(test_environment().rank(), 1003, i));
+      const Request filled = test_environment().world().broadcast(data.back(), 0);
+      sums.push_back(runner.run(data.back(), {.priority = Priority::low, .after = {&filled, 1}}));
+    }
+    for (int64_t i = 7; i >= 0; --i) {
+      sums[static_cast<size_t>(i)].wait();
+      EXPECT_TRUE(at::equal(data[static_cast<size_t>(i)], dyadic(0, 1003, i) * ranks)) << lower(program, hierarchy).to_string();
+    }
+  }
 }
 
 TEST(ReductionRunner, RefusesProgramsThatDoNotFit) {

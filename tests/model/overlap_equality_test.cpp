@@ -60,88 +60,115 @@ void expect_same_bits(const Outcome& one, const Outcome& other, const std::strin
   EXPECT_TRUE(at::equal(one.weights, other.weights)) << what;
 }
 
+// What makes another network; how a step is cut into micro-batches and the policy are chosen from run to run.
 struct Case {
   GridShape grid;
   at::ScalarType dtype;
   bool checkpointed = false;
-  int64_t micro_batches = 1;
   bool tied = false;
   int64_t split = 1;
 
   std::string to_string() const {
-    return grid.to_string() + " " + c10::toString(dtype) + (checkpointed ? ", checkpointed" : "") + (tied ? ", tied, " : ", ") +
-           std::to_string(micro_batches) + " micro-batches";
+    return grid.to_string() + " " + c10::toString(dtype) + (checkpointed ? ", checkpointed" : "") + (tied ? ", tied" : "");
   }
 };
 
-Outcome train_gpt(const Case& c, const OverlapPolicy& policy) {
-  const GptConfig config = {.layers = 2,
-                            .hidden = 16,
-                            .heads = 2,
-                            .sequence = 3,
-                            .vocabulary = 21,
-                            .tied_head = c.tied,
-                            .dropout = 0.1,
-                            .checkpoint_every = c.checkpointed ? 1 : 0,
-                            .split_forward = c.split};
-  Context context(test_environment(), c.grid, {.dtype = c.dtype, .overlap = policy});
-  Gpt model(context, config);
-  const Parameters parameters = context.materialize(model, 7);
-  AdamW optimizer(context, parameters, {.learning_rate = 1e-2});
-  const int64_t batch = 72;
-  const BatchPlan plan = plan_batch(batch, batch / c.micro_batches / (int64_t{c.grid.z} * c.grid.data), c.grid, context.at());
-  std::vector<at::Tensor> losses;
-  for (int step = 0; step < kSteps; ++step) {
-    auto work = context.begin_step({.micro_batches = static_cast<int>(plan.micro_batches)});
-    for (int64_t j = 0; j < plan.micro_batches; ++j) {
-      const int64_t first = plan.first_sample(step, j);
-      context.set_samples({.seed = 3, .first = first});
-      const at::Tensor ids = (at::arange(first, first + plan.micro_batch).unsqueeze(1) * 5 + at::arange(config.sequence)).remainder(21);
-      const at::Tensor loss = mean(model.loss_sum(ids, (ids + 1).remainder(21)), static_cast<double>(batch * config.sequence), context);
-      loss.backward();
-      losses.push_back(loss.detach());
+// One network for many runs, each from the same weights.
+class GptRuns {
+ public:
+  explicit GptRuns(const Case& c)
+      : context_(test_environment(), c.grid, {.dtype = c.dtype}),
+        model_(context_, {.layers = 2,
+                          .hidden = 16,
+                          .heads = 2,
+                          .sequence = kSequence,
+                          .vocabulary = kVocabulary,
+                          .tied_head = c.tied,
+                          .dropout = 0.1,
+                          .checkpoint_every = c.checkpointed ? 1 : 0,
+                          .split_forward = c.split}),
+        parameters_(context_.materialize(model_, 7)),
+        first_weights_(parameters_.arena().master().clone()) {}
+
+  Outcome train(const OverlapPolicy& policy, int64_t micro_batches) {
+    start_again();
+    context_.set_overlap(policy);
+    AdamW optimizer(context_, parameters_, {.learning_rate = 1e-2});
+    const int64_t batch = kRankBatch * context_.shape().z * context_.shape().data;
+    const BatchPlan plan = plan_batch(batch, kRankBatch / micro_batches, context_.shape(), context_.at());
+    std::vector<at::Tensor> losses;
+    for (int step = 0; step < kSteps; ++step) {
+      auto work = context_.begin_step({.micro_batches = static_cast<int>(plan.micro_batches)});
+      for (int64_t j = 0; j < plan.micro_batches; ++j) losses.push_back(micro_batch(plan, plan.first_sample(step, j), batch));
+      work.finish();
+      optimizer.step({.max_norm = 1});
     }
-    work.finish();
-    optimizer.step({.max_norm = 1});
+    return {at::stack(losses), parameters_.arena().master().clone()};
   }
-  return {at::stack(losses), parameters.arena().master().clone()};
-}
+
+ private:
+  static constexpr int64_t kSequence = 3, kVocabulary = 21, kRankBatch = 6;
+
+  void start_again() {
+    const at::NoGradGuard no_grad;
+    parameters_.arena().master().copy_(first_weights_);
+    parameters_.arena().round_master();
+    context_.scheduler().weights_written(parameters_.arena());
+  }
+
+  at::Tensor micro_batch(const BatchPlan& plan, int64_t first, int64_t batch) {
+    context_.set_samples({.seed = 3, .first = first});
+    const at::Tensor ids = (at::arange(first, first + plan.micro_batch).unsqueeze(1) * 5 + at::arange(kSequence)).remainder(kVocabulary);
+    const at::Tensor loss = mean(model_.loss_sum(ids, (ids + 1).remainder(kVocabulary)), static_cast<double>(batch * kSequence), context_);
+    loss.backward();
+    return loss.detach();
+  }
+
+  Context context_;
+  Gpt model_;
+  Parameters parameters_;
+  at::Tensor first_weights_;
+};
 
 TEST(OverlapPolicies, GiveTheBitsOfTheBlockingOne) {
   for (const GridShape& grid : grids())
     for (const auto dtype : {at::kDouble, at::kBFloat16})
       for (const bool checkpointed : {false, true})
-        for (const int64_t micro_batches : {1, 3})
-          for (const bool tied : {false, true}) {
-            const Case c = {grid, dtype, checkpointed, micro_batches, tied};
-            const Outcome blocking = train_gpt(c, OverlapPolicy::none());
+        for (const bool tied : {false, true}) {
+          const Case c = {grid, dtype, checkpointed, tied};
+          GptRuns runs(c);
+          for (const int64_t micro_batches : {1, 3}) {
+            const Outcome blocking = runs.train(OverlapPolicy::none(), micro_batches);
             for (const OverlapPolicy& policy : policies())
-              expect_same_bits(train_gpt(c, policy), blocking, c.to_string() + ": " + name_of(policy));
+              expect_same_bits(runs.train(policy, micro_batches), blocking,
+                               c.to_string() + ", " + std::to_string(micro_batches) + " micro-batches: " + name_of(policy));
           }
+        }
 }
 
 TEST(ActivationCheckpointing, GivesTheBitsOfThePlainNetwork) {
-  for (const GridShape& grid : grids())
-    for (const int64_t micro_batches : {1, 3}) {
-      const Case plain = {grid, at::kDouble, false, micro_batches, true}, checkpointed = {grid, at::kDouble, true, micro_batches, true};
-      expect_same_bits(train_gpt(checkpointed, OverlapPolicy::all()), train_gpt(plain, OverlapPolicy::all()), checkpointed.to_string());
-    }
+  for (const GridShape& grid : grids()) {
+    GptRuns plain({grid, at::kDouble, false, true}), checkpointed({grid, at::kDouble, true, true});
+    for (const int64_t micro_batches : {1, 3})
+      expect_same_bits(checkpointed.train(OverlapPolicy::all(), micro_batches), plain.train(OverlapPolicy::all(), micro_batches),
+                       grid.to_string() + ", " + std::to_string(micro_batches) + " micro-batches");
+  }
 }
 
 // Another order of additions in products over rows, so not the same bits.
 TEST(SplitForward, GivesTheNumbersOfTheWholeRows) {
   for (const GridShape& grid : grids())
     for (const bool checkpointed : {false, true}) {
-      const Outcome whole = train_gpt({grid, at::kDouble, checkpointed, 1, true}, OverlapPolicy::all());
+      const Outcome whole = GptRuns({grid, at::kDouble, checkpointed, true}).train(OverlapPolicy::all(), 1);
       for (const int64_t parts : {2, 5}) {
-        const Outcome split = train_gpt({grid, at::kDouble, checkpointed, 1, true, parts}, OverlapPolicy::all());
+        const Outcome split = GptRuns({grid, at::kDouble, checkpointed, true, parts}).train(OverlapPolicy::all(), 1);
         EXPECT_LE((split.losses - whole.losses).abs().max().item<double>(), 1e-12 * whole.losses.abs().max().item<double>())
             << grid.to_string() << " in " << parts << " parts";
       }
     }
 }
 
-// One weight with three consumers, two of them in blocks that are run again.
+// One weight with three consumers, two of them in blocks that are run again. Every run learns the order of gathers from nothing.
 Outcome train_three_consumers(const GridShape& grid, const OverlapPolicy& policy) {
   Context context(test_environment(), grid, {.dtype = at::kDouble, .overlap = policy});
   Linear first(context, {.in = 12, .out = 12}), second(context, {.in = 12, .out = 12}, first->weight()),

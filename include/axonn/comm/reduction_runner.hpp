@@ -10,19 +10,21 @@
 
 namespace axonn {
 
-// Runs a reduction program (P2) on real communicators: MPI, TCP or threads for CPU tensors, NCCL for CUDA ones. Step after step, each on
-// the communicator of this rank's group in it; groups that occur in several steps share one.
+// Runs a reduction program (P2) on real communicators: MPI, TCP or threads for CPU tensors, NCCL for CUDA ones. Each step goes to the
+// ordered queue of this rank's group in it, to start when the step before is done; groups that occur in several steps share one.
 class ReductionRunner {
  public:
   // Every one of the program's ranks makes it, with the same program. `rank` is this process's among them, `job_ranks[i]` the rank in the
   // job of the program's rank i; empty: the same number. UserError for a program that held_chunks refuses.
   ReductionRunner(Environment& environment, const ReductionProgram& program, int rank, int ranks, c10::Device device = c10::kCPU,
                   std::vector<int> job_ranks = {});
+  ~ReductionRunner();
+  ReductionRunner(ReductionRunner&&) noexcept;
 
-  // Sums `data` in place: contiguous, on the device, as many elements on every rank, any number of them. Afterwards this rank's result()
-  // ranges hold what the program computes, the rest is unspecified. CPU: returns when done; CUDA: the compute stream waits. Every rank
-  // calls it.
-  void run(const at::Tensor& data) const;
+  // Sums `data` in place and without copies: contiguous, on the device, as many elements on every rank, any number of them. Does not block
+  // the host, like a collective. Afterwards this rank's result() ranges hold what the program computes, the rest is unspecified. Every rank
+  // calls it, in the same order. `options.arena_offset` means nothing here. A steady state allocates no buffers.
+  Request run(const at::Tensor& data, const CollectiveOptions& options = {});
 
   // The ranges of `elements` elements that this rank holds at the end: all of them after an all-reduce.
   std::vector<Range> result(int64_t elements) const;
@@ -31,19 +33,25 @@ class ReductionRunner {
   int64_t bytes_sent() const;
 
  private:
+  struct Call;
+  struct Running;
+  // The collectives of one step on this rank's group, each on contiguous chunks; empty when it takes no part.
   struct Step {
-    Collective collective;
-    std::shared_ptr<Communicator> communicator;  // null: this rank takes no part
-    std::vector<std::vector<Range>> before;      // by member of the group, in chunks
-    std::vector<std::vector<Range>> after;
+    std::shared_ptr<Communicator> communicator;
+    std::vector<Call> calls;
   };
-  void run(const Step& step, const at::Tensor& data) const;
+
+  static std::vector<Call> calls_of(Collective collective, const std::vector<std::vector<Range>>& before,
+                                    const std::vector<std::vector<Range>>& after);
+  Request launch(Communicator& communicator, const Call& call, const at::Tensor& data, const CollectiveOptions& options) const;
   Range elements_of(Range chunks, int64_t elements) const;
-  std::vector<at::Tensor> views(const at::Tensor& data, const std::vector<Range>& chunks) const;
+  std::shared_ptr<Running> idle();
 
   int64_t chunks_ = 1;
+  size_t num_calls_ = 0;
   std::vector<Step> steps_;
   std::vector<Range> result_;
+  std::vector<std::shared_ptr<Running>> running_;  // used again once nobody asks for them any more
 };
 
 }  // namespace axonn

@@ -40,7 +40,7 @@ struct ReductionProgram {
 ReductionProgram parse_reduction_program(std::string_view text);
 
 // UserError unless every step has groups, every group has at least two different ranks from 0 to ranks - 1, and the groups of a step are
-// disjoint. Says nothing of what the program computes: held_chunks (below) and check_reduces (perfmodel/reduction_semantics.hpp) do.
+// disjoint. Says nothing of what the program computes: held_chunks (below) and check_reduces (reduction_semantics.hpp) do.
 void check_reduction_program(const ReductionProgram& program, int ranks);
 
 // Which parts of the buffer each rank holds. The buffer is cut into `chunks` equal parts, the fewest with which every reduce-scatter

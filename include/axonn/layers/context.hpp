@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "axonn/grid/reduction_program.hpp"
 #include "axonn/layers/gemm.hpp"
 #include "axonn/layers/parameter.hpp"
 
@@ -25,6 +26,9 @@ struct ContextOptions {
   OverlapPolicy overlap = {};       // what communication runs beside computation; the numbers are the same
   GemmChoice gemm = {};             // choose_gemm() measures the best one
   std::vector<int> job_ranks = {};  // the ranks of the job that the grid spans; empty: all of them, and their number must be the grid's
+
+  // Over the grid's ranks, in the place of the rings that sum gradients: comm/gradient_programs.hpp.
+  std::vector<ReductionProgram> gradient_programs = {};
 };
 
 // One training step: forward and backward passes between begin_step() and finish(). Without finish() the optimizer refuses the gradients.
@@ -42,7 +46,8 @@ class Step {
 // networks.
 class Context {
  public:
-  // Every rank of the grid makes it. UserError when the shape's product is not the number of ranks.
+  // Every rank of the grid makes it. UserError when the shape's product is not the number of ranks, and for programs that
+  // check_gradient_programs refuses.
   Context(Environment& environment, GridShape shape, ContextOptions options = {});
   // Arithmetic alone, as seen by `rank`: layers can be made and laid out, nothing is allocated or sent (--dry-run at any size).
   static Context plan(GridShape shape, ContextOptions options = {}, int rank = 0);

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "axonn/grid/reduction_program.hpp"
-#include "axonn/perfmodel/reduction_semantics.hpp"
+#include "axonn/grid/reduction_semantics.hpp"
 
 namespace axonn {
 

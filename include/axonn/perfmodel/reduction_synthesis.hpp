@@ -7,7 +7,7 @@
 
 #include "axonn/grid/reduction_program.hpp"
 #include "axonn/perfmodel/parallelism_matrix.hpp"
-#include "axonn/perfmodel/reduction_semantics.hpp"
+#include "axonn/grid/reduction_semantics.hpp"
 
 namespace axonn {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "axonn/core/error.hpp"
-#include "axonn/perfmodel/reduction_semantics.hpp"
+#include "axonn/grid/reduction_semantics.hpp"
 
 namespace axonn {
 namespace {
@@ -52,7 +52,7 @@ std::vector<Work> work_of_groups(const ReductionProgram& program, std::span<cons
   std::map<int, std::pair<size_t, int>> place;  // of a rank: its group and its index there
   for (size_t g = 0; g < groups.size(); ++g)
     for (size_t i = 0; i < groups[g].size(); ++i)
-      AXONN_CHECK(place.emplace(groups[g][i], std::pair(g, static_cast<int>(i))).second, "perfmodel.check_reduces", "rank ", groups[g][i],
+      AXONN_CHECK(place.emplace(groups[g][i], std::pair(g, static_cast<int>(i))).second, "grid.check_reduces", "rank ", groups[g][i],
                   " is in two groups of the reduction");
   std::vector<Work> work(groups.size());
   for (size_t s = 0; s < program.steps.size(); ++s)
@@ -60,9 +60,9 @@ std::vector<Work> work_of_groups(const ReductionProgram& program, std::span<cons
       std::vector<int> indices;
       for (const int rank : ranks) {
         const auto found = place.find(rank);
-        AXONN_CHECK(found != place.end(), "perfmodel.check_reduces", name_of(program, s, ranks), "rank ", rank,
+        AXONN_CHECK(found != place.end(), "grid.check_reduces", name_of(program, s, ranks), "rank ", rank,
                     " is in no group of the reduction");
-        AXONN_CHECK(found->second.first == place.at(ranks[0]).first, "perfmodel.check_reduces", name_of(program, s, ranks), "ranks ",
+        AXONN_CHECK(found->second.first == place.at(ranks[0]).first, "grid.check_reduces", name_of(program, s, ranks), "ranks ",
                     ranks[0], " and ", rank, " are in different groups of the reduction, their data must not be summed");
         indices.push_back(found->second.second);
       }
@@ -89,11 +89,11 @@ void check_reduces(const ReductionProgram& program, std::span<const std::vector<
       std::vector<int> ranks;
       for (const int i : indices) ranks.push_back(groups[g][static_cast<size_t>(i)]);
       const auto fault = state.apply(program.steps[s].collective, indices);
-      AXONN_CHECK(fault == ReductionFault::none, "perfmodel.check_reduces", name_of(program, s, ranks), to_string(fault));
+      AXONN_CHECK(fault == ReductionFault::none, "grid.check_reduces", name_of(program, s, ranks), to_string(fault));
     }
     std::vector<int> all(groups[g].size());
     std::iota(all.begin(), all.end(), 0);
-    AXONN_CHECK(reached_by_group(state, all, goal), "perfmodel.check_reduces", "after its last step the program has not reduced group ",
+    AXONN_CHECK(reached_by_group(state, all, goal), "grid.check_reduces", "after its last step the program has not reduced group ",
                 text_of(groups[g]));
   }
 }

@@ -1,4 +1,4 @@
-#include "axonn/perfmodel/reduction_semantics.hpp"
+#include "axonn/grid/reduction_semantics.hpp"
 
 #include <algorithm>
 
@@ -42,11 +42,11 @@ std::string_view to_string(ReductionFault fault) {
     case ReductionFault::nothing_new:
       return "its members already hold what its root does";
   }
-  throw InternalError("perfmodel.reduction_semantics", detail::concatenate("no fault ", static_cast<int>(fault)));
+  throw InternalError("grid.reduction_semantics", detail::concatenate("no fault ", static_cast<int>(fault)));
 }
 
 ReductionState::ReductionState(int devices) : devices_(devices), words_((devices + 63) / 64) {
-  AXONN_CHECK(devices >= 1 && devices <= kMostDevices, "perfmodel.reduction_semantics", "a reduction is followed for 1 to ", kMostDevices,
+  AXONN_CHECK(devices >= 1 && devices <= kMostDevices, "grid.reduction_semantics", "a reduction is followed for 1 to ", kMostDevices,
               " devices, got ", devices);
   bits_.assign(static_cast<size_t>(devices) * devices * words_, 0);
   for (int device = 0; device < devices; ++device)
@@ -168,7 +168,7 @@ ReductionFault ReductionState::apply(Collective collective, std::span<const int>
     case Collective::broadcast:
       return broadcast(group);
   }
-  throw InternalError("perfmodel.reduction_semantics", detail::concatenate("no collective ", static_cast<int>(collective)));
+  throw InternalError("grid.reduction_semantics", detail::concatenate("no collective ", static_cast<int>(collective)));
 }
 
 ReductionFault ReductionState::apply(const ReductionStep& step) {

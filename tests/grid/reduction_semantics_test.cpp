@@ -1,4 +1,4 @@
-#include "axonn/perfmodel/reduction_semantics.hpp"
+#include "axonn/grid/reduction_semantics.hpp"
 
 #include <algorithm>
 #include <array>
