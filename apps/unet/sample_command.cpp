@@ -70,7 +70,7 @@ class SampleCommand : public axonn::Command {
     axonn::PictureSamplingOptions sampling = options_.samples;
     sampling.seed = static_cast<uint64_t>(seed_);
     sampling.trajectory = trajectory_.empty() ? 0 : moments_;
-    const auto drawn = axonn::sample_pictures(context, model, axonn::Diffusion(saved.diffusion), sampling);
+    const auto drawn = axonn::sample_pictures(context, model, axonn::Diffusion(saved.diffusion, context.options().device), sampling);
     axonn::succeed_together(environment.world(), [&] {
       if (environment.rank() != 0) return;
       axonn::save_sheet(out_, drawn.pictures, columns_);

@@ -64,7 +64,7 @@ class TrainCommand : public axonn::Command {
 
     axonn::Context context(environment, options_.run.shape(), axonn::choose_context(environment, options_.run, resumed));
     axonn::Unet model(context, options_.model);
-    const axonn::Diffusion diffusion(options_.diffusion);
+    const axonn::Diffusion diffusion(options_.diffusion, context.options().device);
     const axonn::Parameters parameters = context.materialize(model, static_cast<uint64_t>(options_.run.train.seed));
     axonn::UnetTask task(context, model, diffusion, *pictures.training, pictures.held_out.get(), task_options(context));
     axonn::run_training(environment, context, parameters, task, options_.run,

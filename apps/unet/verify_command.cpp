@@ -44,7 +44,7 @@ class VerifyCommand : public axonn::Command {
     const std::shared_ptr<axonn::PictureSource> pictures = axonn::make_shapes(options_.model.shape.image, kPictures, seed);
     axonn::UnetConfig config = options_.model;
     if (config.shape.classes < 0) config.shape.classes = static_cast<int64_t>(pictures->classes().size());
-    const axonn::Diffusion diffusion(options_.diffusion);
+    const axonn::Diffusion diffusion(options_.diffusion, options_.run.context().device);
     const auto make = [&](axonn::Context& context) {
       auto model = std::make_shared<axonn::Unet>(context, config);
       auto task = std::make_unique<axonn::UnetTask>(context, *model, diffusion, *pictures, nullptr, axonn::UnetTaskOptions{.seed = seed});

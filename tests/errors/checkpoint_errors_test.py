@@ -4,7 +4,8 @@ import shutil
 import tempfile
 import unittest
 
-from gpt_runs import GptTest, TRAINING, needs_mpi
+from gpt_runs import GptTest, TRAINING
+from program_runs import needs_mpi
 
 GRID = ["--grid", "2x1x2x1"]
 STEPS = ["--steps", "4", "--save-every", "2"]

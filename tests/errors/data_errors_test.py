@@ -2,7 +2,8 @@
 import os
 import unittest
 
-from gpt_runs import GptTest, TRAINING, needs_mpi
+from gpt_runs import GptTest, TRAINING
+from program_runs import needs_mpi
 
 
 class DataErrors(GptTest):

@@ -1,7 +1,8 @@
 """A grid, a network and a batch that do not fit each other."""
 import unittest
 
-from gpt_runs import GptTest, TRAINING, needs_mpi
+from gpt_runs import GptTest, TRAINING
+from program_runs import needs_mpi
 
 GRIDS_OF_4 = "Grids of 4: 1x1x1x4, 1x1x2x2, 1x1x4x1, 1x2x1x2, 1x2x2x1, 1x4x1x1, 2x1x1x2, 2x1x2x1, 2x2x1x1, 4x1x1x1"
 

@@ -4,7 +4,8 @@ import signal
 import time
 import unittest
 
-from gpt_runs import REFUSAL_SECONDS, GptTest, TRAINING, needs_mpi, wait_for_steps
+from gpt_runs import GptTest, TRAINING
+from program_runs import REFUSAL_SECONDS, needs_mpi, wait_for_steps
 
 
 class KilledRank(GptTest):

@@ -1,7 +1,8 @@
 """A loss that is not finite stops the run before the update, on all ranks, and says where."""
 import unittest
 
-from gpt_runs import GptTest, TRAINING, losses, metrics, needs_mpi, tensors
+from gpt_runs import GptTest, TRAINING
+from program_runs import losses, metrics, needs_mpi, tensors
 
 DIVERGE = [*TRAINING, "--learning-rate", "1e38", "--clip", "0", "--warmup", "0", "--steps", "9"]
 

@@ -1,7 +1,8 @@
 """A checkpoint of one grid serves every other."""
 import unittest
 
-from gpt_runs import GptTest, losses, needs_mpi
+from gpt_runs import GptTest
+from program_runs import losses, needs_mpi
 
 
 @needs_mpi

@@ -3,7 +3,8 @@ import pathlib
 import re
 import unittest
 
-from gpt_runs import GptTest, HAS_MPI, metrics
+from gpt_runs import GptTest
+from program_runs import HAS_MPI, metrics
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 

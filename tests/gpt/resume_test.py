@@ -3,7 +3,8 @@ import os
 import signal
 import unittest
 
-from gpt_runs import GptTest, RUN_SECONDS, TRAINING, losses, metrics, needs_mpi, steps_done, tensors, wait_for_steps
+from gpt_runs import GptTest, TRAINING
+from program_runs import RUN_SECONDS, losses, metrics, needs_mpi, steps_done, tensors, wait_for_steps
 
 STEPS = 12
 FOUR_RANKS = ["--grid", "2x1x2x1", "--save-every", "10", "--learning-rate-end", "0.01"]

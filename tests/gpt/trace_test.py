@@ -3,7 +3,8 @@ import collections
 import json
 import unittest
 
-from gpt_runs import GptTest, metrics, needs_mpi
+from gpt_runs import GptTest
+from program_runs import metrics, needs_mpi
 
 
 def nests(spans):

@@ -1,7 +1,8 @@
 """`gpt verify` shows that a grid equals one rank, however its ranks were started, and says so by its exit status."""
 import unittest
 
-from gpt_runs import GptTest, needs_mpi
+from gpt_runs import GptTest
+from program_runs import needs_mpi
 
 SMALL = ["--layers", "1", "--steps", "2"]
 

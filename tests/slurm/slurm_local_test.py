@@ -10,7 +10,8 @@ import tempfile
 import time
 import unittest
 
-from gpt_runs import GPT, MPIRUN, REFUSAL_SECONDS, RUN_SECONDS, TRAINING, losses, metrics, steps_done
+from gpt_runs import TRAINING
+from program_runs import PROGRAM, MPIRUN, REFUSAL_SECONDS, RUN_SECONDS, losses, metrics, steps_done
 
 ROOT = pathlib.Path(os.environ["AXONN_ROOT"])
 SLURM_LOCAL = ROOT / "scripts/slurm-local"
@@ -41,7 +42,7 @@ def processes_of(folder):
 
 def is_rank(pid):
     try:
-        return os.path.samefile(f"/proc/{pid}/exe", GPT)
+        return os.path.samefile(f"/proc/{pid}/exe", PROGRAM)
     except OSError:
         return False
 
@@ -64,7 +65,7 @@ class Scratch:
         (self.path / "text.txt").write_text(text)
 
     def start(self, *command):
-        environment = os.environ | {"TMPDIR": str(self.path), "GPT": GPT}
+        environment = os.environ | {"TMPDIR": str(self.path), "PROGRAM": PROGRAM}
         return subprocess.Popen([str(word) for word in command], cwd=self.path, env=environment, stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
@@ -128,8 +129,8 @@ class Slurm(unittest.TestCase):
     def test_losses_are_those_of_mpirun(self):
         training = ["--config", ROOT / "configs/gpt-tiny.toml", "--grid", "2x2x2x1", "--dtype", "fp64", "--data", "text.txt", "--steps", "4",
                     "--warmup", "2", "--batch", "4", "--sequence", "64", "--validate-every", "0", "--save-every", "0"]
-        self.slurm(*SRUN, GPT, *training, "--out", "srun")
-        status, text = self.scratch.run(MPIRUN, "-n", "8", GPT, *training, "--out", "mpirun")
+        self.slurm(*SRUN, PROGRAM, *training, "--out", "srun")
+        status, text = self.scratch.run(MPIRUN, "-n", "8", PROGRAM, *training, "--out", "mpirun")
         self.assertEqual(status, 0, text)
         ours, theirs = metrics(self.scratch.path / "srun"), metrics(self.scratch.path / "mpirun")
         self.assertEqual(len(ours), 4)
@@ -157,13 +158,13 @@ class Slurm(unittest.TestCase):
         self.assertEqual(steps, list(range(1, last + 1)))
 
     def test_batch_script_without_the_program_says_so(self):
-        status, _ = self.scratch.run(SLURM_LOCAL, "run", "--", "sbatch", "--wait", "--export=ALL,GPT=nowhere/gpt", "--output", "no.out",
+        status, _ = self.scratch.run(SLURM_LOCAL, "run", "--", "sbatch", "--wait", "--export=ALL,PROGRAM=nowhere/gpt", "--output", "no.out",
                                      BATCH_SCRIPT)
         self.assertEqual(status, 2)
         self.assertIn("no program nowhere/gpt", (self.scratch.path / "no.out").read_text())
 
     def test_killed_rank_ends_srun(self):
-        job = self.scratch.start(SLURM_LOCAL, "run", "--", *SRUN, GPT, "--data", "text.txt", "--out", "killed", *TRAINING, "--grid",
+        job = self.scratch.start(SLURM_LOCAL, "run", "--", *SRUN, PROGRAM, "--data", "text.txt", "--out", "killed", *TRAINING, "--grid",
                                  "2x2x2x1", *MANY_STEPS)
         try:
             self.wait_for_steps("killed", 3)

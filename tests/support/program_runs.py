@@ -1,0 +1,189 @@
+"""Starts the program `gpt` or `unet` as a user would. CTest sets AXONN_PROGRAM (its file), AXONN_MPIRUN (scripts/mpirun) and AXONN_HAS_MPI (0 or
+1)."""
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+import uuid
+
+PROGRAM = os.environ["AXONN_PROGRAM"]
+NAME = pathlib.Path(PROGRAM).name
+MPIRUN = os.environ["AXONN_MPIRUN"]
+HAS_MPI = os.environ["AXONN_HAS_MPI"] == "1"
+
+REFUSAL_SECONDS = 10  # within so many all ranks are gone after an error
+RUN_SECONDS = 100     # a run that hangs fails instead of waiting for CTest
+MARK = "AXONN_TEST_MARK"
+
+needs_mpi = unittest.skipUnless(HAS_MPI, "built without MPI (AXONN_WITH_MPI=OFF)")
+
+
+@dataclasses.dataclass
+class Ended:
+    status: int
+    out: str
+    err: str
+    seconds: float
+
+    @property
+    def text(self):
+        return self.out + self.err
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def processes_with(mark):
+    """The processes that inherited this mark: the launcher, the ranks, whatever they started."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                if f"{MARK}={mark}".encode() in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+            except OSError:  # it ended meanwhile
+                pass
+    return found
+
+
+def is_rank(pid):
+    try:
+        return os.path.samefile(f"/proc/{pid}/exe", PROGRAM)
+    except OSError:
+        return False
+
+
+class Job:
+    """A job under way. `ranks` > 1: under mpirun, or with launcher="tcp" as that many processes that find each other by RANK and WORLD_SIZE."""
+
+    def __init__(self, arguments, ranks, launcher, directory, environment):
+        self.mark = uuid.uuid4().hex
+        self.started = time.monotonic()
+        self.processes = []
+        base = os.environ | {"OMP_NUM_THREADS": "1", MARK: self.mark} | environment
+        if launcher == "tcp":
+            base.update(WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
+        for rank in range(ranks if launcher == "tcp" else 1):
+            mine = arguments(rank) if callable(arguments) else arguments
+            command = [PROGRAM, *mine] if ranks == 1 or launcher == "tcp" else [MPIRUN, "-n", str(ranks), PROGRAM, *mine]
+            extra = {"RANK": str(rank)} if launcher == "tcp" else {}
+            self.processes.append(subprocess.Popen(command, cwd=directory, env=dict(base, **extra), stdin=subprocess.DEVNULL,
+                                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+
+    def ranks(self):
+        return sorted(pid for pid in processes_with(self.mark) if is_rank(pid))
+
+    def signal(self, number):
+        for process in self.processes:
+            process.send_signal(number)
+
+    def wait(self, seconds):
+        """Everything that was printed. A job that outlives `seconds` is a failure."""
+        deadline = time.monotonic() + seconds
+        out, err, status = "", "", 0
+        try:
+            for process in self.processes:
+                more_out, more_err = process.communicate(timeout=max(0.1, deadline - time.monotonic()))
+                out, err = out + more_out.decode(errors="replace"), err + more_err.decode(errors="replace")
+                status = status or process.returncode
+            while processes_with(self.mark) and time.monotonic() < deadline:
+                time.sleep(0.02)
+            left = processes_with(self.mark)
+            if left:
+                raise AssertionError(f"processes {left} are still there {seconds} s later")
+        except subprocess.TimeoutExpired as late:
+            raise AssertionError(f"still running after {seconds} s: {late.cmd}") from None
+        finally:
+            self.end()
+        return Ended(status, out, err, time.monotonic() - self.started)
+
+    def end(self):
+        for pid in processes_with(self.mark):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        for process in self.processes:
+            process.wait()
+            process.stdout.close()
+            process.stderr.close()
+
+
+class ProgramTest(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory(prefix=f"axonn-{NAME}-")
+        self.addCleanup(scratch.cleanup)
+        self.directory = pathlib.Path(scratch.name)
+
+    def start(self, *arguments, ranks=1, launcher="mpi", environment=None):
+        given = arguments[0] if callable(arguments[0]) else [str(word) for word in arguments]
+        return Job(given, ranks, launcher, self.directory, environment or {})
+
+    def run_program(self, *arguments, seconds=RUN_SECONDS, **options):
+        return self.start(*arguments, **options).wait(seconds)
+
+    def files(self):
+        """Every file below the scratch directory with its bytes: what must not change."""
+        return {path: path.read_bytes() for path in sorted(self.directory.rglob("*")) if path.is_file()}
+
+    def assert_refused(self, ended, *words, status=None):
+        """Ended with one sentence of rank 0 that holds all these words, and nothing of the inside of the program."""
+        ours = [line for line in ended.text.splitlines() if f"{NAME}: " in line]
+        self.assertEqual(len(ours), 1, ended.text)
+        self.assertTrue(ours[0].startswith(f"{NAME}: "), ours[0])
+        for word in words:
+            self.assertIn(word, ours[0])
+        for inside in ("terminate called", "MPI_ABORT", "what():", "Exception raised from", "frame #", "Segmentation", "core dumped", "_M_"):
+            self.assertNotIn(inside, ended.text)
+        if status is None:
+            self.assertIn(ended.status, (1, 2), ended.text)
+        else:
+            self.assertEqual(ended.status, status, ended.text)
+
+    def refuse(self, *arguments, words, **options):
+        """Runs what must be refused within REFUSAL_SECONDS, and sees that no file has changed."""
+        before = self.files()
+        ended = self.run_program(*arguments, seconds=REFUSAL_SECONDS, **options)
+        self.assert_refused(ended, *words)
+        self.assertEqual(self.files(), before)
+        return ended
+
+
+def metrics(run):
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def steps_done(run):
+    path = run / "metrics.jsonl"
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def losses(run):
+    """By step, as the texts that stand in the file: equal texts are equal bits."""
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    return {json.loads(line)["step"]: re.search(r'"loss":([^,}]+)', line).group(1) for line in lines}
+
+
+def tensors(run, step):
+    """The bytes of every file with tensors in a checkpoint."""
+    checkpoint = run / f"step-{step:06d}"
+    return {path.name: path.read_bytes() for path in sorted(checkpoint.glob("*.safetensors"))}
+
+
+def wait_for_steps(job, run, steps, seconds=RUN_SECONDS):
+    deadline = time.monotonic() + seconds
+    while steps_done(run) < steps:
+        if time.monotonic() > deadline or all(process.poll() is not None for process in job.processes):
+            ended = job.wait(1)
+            raise AssertionError(f"no step {steps} in {run}: {ended.text}")
+        time.sleep(0.005)

@@ -1,0 +1,72 @@
+"""`unet` trains, goes on, draws while it trains and afterwards, and a picture is the same on every grid."""
+import unittest
+
+from program_runs import losses, metrics, needs_mpi, tensors
+from unet_runs import UnetTest
+
+EVERYTHING = ["--classes", "-1", "--class-dropout", "0.2", "--loss", "hybrid", "--importance", "--ema", "0.9", "--mirror"]
+
+
+class Training(UnetTest):
+    def test_losses_fall_and_are_in_the_metrics(self):
+        run = self.train("run", "--steps", "60", "--learning-rate", "0.01")
+        lines = metrics(run)
+        self.assertEqual(len(lines), 60)
+        self.assertLess(sum(line["loss"] for line in lines[-10:]), 0.8 * sum(line["loss"] for line in lines[:10]))
+        self.assertIsNotNone(lines[-1]["validation_loss"])
+        self.assertGreater(lines[-1]["pictures_per_second"], 0)
+
+    def test_a_run_goes_on_bit_for_bit(self):
+        whole = self.train("whole", *EVERYTHING, "--steps", "6")
+        self.train("parts", *EVERYTHING, "--steps", "6", "--save-every", "3")
+        again = self.unet("train", "--resume", "parts/step-000003", "--steps", "6", "--out", "again")
+        self.assertEqual(again.status, 0, again.text)
+        self.assertEqual(losses(self.directory / "again"), {step: loss for step, loss in losses(whole).items() if step > 3})
+        self.assertEqual(tensors(self.directory / "again", 6), tensors(whole, 6))
+
+    @needs_mpi
+    def test_losses_are_those_of_one_rank(self):
+        alone = metrics(self.train("alone", *EVERYTHING, "--dtype", "fp64", "--steps", "4"))
+        for grid in ("2x2x1x1", "1x1x2x2"):
+            lines = metrics(self.train(grid, *EVERYTHING, "--dtype", "fp64", "--steps", "4", "--grid", grid, ranks=4))
+            for mine, expected in zip(lines, alone, strict=True):
+                self.assertAlmostEqual(mine["loss"], expected["loss"], delta=1e-11 * abs(expected["loss"]))
+
+    def test_pictures_are_drawn_on_the_way(self):
+        run = self.train("run", "--steps", "4", "--sample-every", "2")
+        self.assertEqual(sorted(path.name for path in (run / "samples").iterdir()), ["step-000002.png", "step-000004.png"])
+
+    @needs_mpi
+    def test_a_picture_is_the_same_on_every_grid(self):
+        self.train("run", "--steps", "20", "--learning-rate", "0.01", "--dtype", "fp64", "--classes", "-1", "--class-dropout", "0.2")
+        how = ["--guidance", "2", "--method", "ddpm"]
+        alone = self.sample("run", "alone.png", *how)
+        for grid in ("2x2x1x1", "1x1x2x2"):
+            self.assertEqual(self.sample("run", f"{grid}.png", *how, "--grid", grid, ranks=4), alone, grid)
+        self.assertNotEqual(self.sample("run", "other.png", *how, "--sampling-seed", "2"), alone)
+
+    def test_a_strip_shows_the_way_from_noise(self):
+        self.train("run", "--steps", "2")
+        self.sample("run", "sheet.png", "--trajectory", "strip.png", "--moments", "4")
+        header = (self.directory / "strip.png").read_bytes()[16:24]
+        width, height = int.from_bytes(header[:4], "big"), int.from_bytes(header[4:], "big")
+        self.assertEqual((width, height), (4 * 8 + 3 * 2, 6 * 8 + 5 * 2))
+
+    def test_a_dry_run_tells_every_block(self):
+        ended = self.unet("--dry-run", "--model", "unet250m", "--grid", "2x2x2x4", "--batch", "64")
+        self.assertEqual(ended.status, 0, ended.text)
+        for words in ("on 2x2x2x4 (32 ranks)", "down.0.residual.in.weight", "arena, cut over z", "pictures a rank"):
+            self.assertIn(words, ended.out)
+
+
+class Verify(UnetTest):
+    def test_a_grid_equals_one_rank(self):
+        for more in ([], ["--classes", "-1", "--scale-shift", "--loss", "hybrid"]):
+            ended = self.unet("verify", "--grid", "2x2x2x1", "--steps", "2", *more)
+            self.assertEqual(ended.status, 0, ended.text)
+            self.assertIn("gradient middle.0.residual.in.weight", ended.out)
+            self.assertTrue(ended.out.endswith("\nequal\n"), ended.out)
+
+
+if __name__ == "__main__":
+    unittest.main()
