@@ -103,8 +103,8 @@ std::string tail_of(const PictureFile& file) {
 }
 
 std::string encoded(const std::string& name, const Picture& picture) {
-  AXONN_ASSERT(picture.width > 0 && picture.height > 0 && std::ssize(picture.pixels) == picture.width * picture.height * 3, "a picture of ",
-               picture.width, " x ", picture.height, " in ", picture.pixels.size(), " bytes");
+  AXONN_CHECK(picture.width > 0 && picture.height > 0 && std::ssize(picture.pixels) == picture.width * picture.height * 3, kWhere,
+              "cannot write ", name, ": ", picture.pixels.size(), " bytes are no picture of ", picture.width, " x ", picture.height);
   check_size(name, picture.width, picture.height);
   PngImage png;
   png.width = static_cast<png_uint_32>(picture.width);

@@ -55,11 +55,13 @@ TEST(Png, OfAnyKindBecomesEightBitRgb) {
             (Pixels{10, 20, 30, 255, 255, 255}));
 }
 
-TEST(Png, NeedsADirectoryThatExists) {
+TEST(Png, NeedsADirectoryAndAWholePicture) {
   Scratch scratch;
   EXPECT_USER_ERROR(write_png((scratch / "none/a.png").string(), slope(4, 4)), "the directory", "none does not exist");
   std::filesystem::create_directory(scratch / "b.png");
   EXPECT_USER_ERROR(write_png((scratch / "b.png").string(), slope(4, 4)), "b.png: it is a directory");
+  EXPECT_USER_ERROR(write_png((scratch / "c.png").string(), {.width = 4, .height = 4, .pixels = Pixels(47)}),
+                    "c.png: 47 bytes are no picture of 4 x 4");
 }
 
 TEST(Jpeg, IsReadWithinWhatItLost) {

@@ -25,7 +25,8 @@ Picture read_picture(const std::string& file, int64_t smallest_side = 0);
 void check_picture_file(const std::string& file);
 
 // An 8-bit RGB PNG. It is written beside `file` as `file`.partial, synced and renamed: `file` is the old one or the whole new one.
-// UserError: the directory does not exist, `file` is a directory, more than 2^28 pixels. BackendError: the system refuses.
+// UserError: the directory does not exist, `file` is a directory, no pixels, other bytes than width and height need, more
+// than 2^28 pixels. BackendError: the system refuses.
 void write_png(const std::string& file, const Picture& picture);
 
 }  // namespace axonn
