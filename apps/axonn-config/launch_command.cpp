@@ -35,7 +35,7 @@ void print_map(const std::vector<int>& nodes) {
 }
 
 void print_srun(int64_t gpus, int64_t node, const std::vector<int>& nodes) {
-  std::cout << "export SLURM_PMIX_FENCE=tree\n";
+  std::cout << "export SLURM_PMIX_FENCE=ring\n";
   if (nodes.empty()) {
     std::cout << "exec srun --mpi=pmix --kill-on-bad-exit=1 --ntasks=" << gpus << " --ntasks-per-node=" << node
               << " --distribution=block --cpu-bind=cores \"$program\" --config \"$config\" \"$@\"\n";
@@ -58,7 +58,9 @@ void print_mpirun(int64_t gpus, int64_t node, const std::vector<int>& nodes) {
   std::cout << "declare -A slots\n"
                "for rank in \"${!nodes[@]}\"; do\n"
                "  node=${nodes[rank]}\n"
-               "  echo \"rank $rank=+n$node slot=$((slots[$node]++))\"\n"
+               "  slot=${slots[$node]:-0}\n"
+               "  slots[$node]=$((slot + 1))\n"
+               "  echo \"rank $rank=+n$node slot=$slot\"\n"
                "done >ranks.txt\n"
                "exec mpirun -n "
             << gpus << " --rankfile ranks.txt \"$program\" --config \"$config\" \"$@\"\n";

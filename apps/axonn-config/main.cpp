@@ -2,6 +2,7 @@
 #include <exception>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -22,6 +23,7 @@ constexpr const char* kAbout = R"(Ranks the grids X x Y x Z x data on which a ne
   axonn-config explain 4x1x16x16 --model gpt80b                            every term of one grid
   axonn-config launch 4x1x16x16 --model gpt80b > run.sbatch                a script that trains on it
   axonn-config machine perlmutter > mine.toml                              a machine to describe one's own by
+  mpirun -n 8 axonn-config calibrate --out mine.toml                       this machine, measured
   axonn-config synthesize "[[2 2] [2 2]]" --reduce 0                       programs of collectives for a reduction, the fastest first
 )";
 
@@ -48,6 +50,7 @@ std::vector<Command> add_commands(CLI::App& app, CommandLine& line) {
   CLI::App& explain = *app.add_subcommand("explain", "every term of one grid with its formula and numbers");
   CLI::App& launch = *app.add_subcommand("launch", "a batch script for one grid, with the trainer's configuration");
   CLI::App& machine = *app.add_subcommand("machine", "a machine as a TOML file");
+  app.add_subcommand("calibrate", "measures the machine that its ranks run on, under mpirun or srun: the TOML file of --machine");
   CLI::App& simulate = *app.add_subcommand("simulate", "seconds of a reduction program on a machine");
   CLI::App& synthesize = *app.add_subcommand("synthesize", "every program of collectives for a reduction, the fastest first");
   for (CLI::App* one : {&explain, &launch}) {
@@ -68,6 +71,7 @@ std::vector<Command> add_commands(CLI::App& app, CommandLine& line) {
 }
 
 int run(int argc, char** argv, CommandLine& line) {
+  if (argc > 1 && std::string_view(argv[1]) == "calibrate") return run_calibrate(argv + 1);  // whose flags are its own
   CLI::App app(kAbout, "axonn-config");
   app.set_version_flag("--version", std::string(axonn::version()));
   app.footer("Exit status: 0 done; 1 no grid fits; 2 an error in what was typed or in a file.");

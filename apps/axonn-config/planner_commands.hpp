@@ -25,6 +25,7 @@ int run_ranking(const PlannerOptions& line);
 int run_explain(const PlannerOptions& line);
 int run_launch(const PlannerOptions& line);
 int run_machine(const PlannerOptions& line);
+int run_calibrate(char** arguments);  // becomes axonn-calibrate, which must lie beside this program; arguments[0] is "calibrate"
 
 // Where ranks go, in words: "z4 | x2 z4", or the order of axes where a mode has no placement.
 std::string place_text(const axonn::Layout& layout);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "axonn/core/error.hpp"
+#include "support/user_error.hpp"
 
 namespace axonn {
 namespace {
@@ -110,6 +111,14 @@ TEST(Machine, JobsFillWholeNodes) {
   }
   EXPECT_THROW(level_sizes(find_machine("workstation"), 16), UserError);
   EXPECT_THROW(level_sizes(machine, 0), UserError);
+}
+
+TEST(MachineFile, MayHaveLettersBeyondAsciiInStringsAndComments) {
+  std::string text = machine_toml(find_machine("workstation"));
+  text.replace(text.find("workstation"), 11, "B\u00fcro \\\" 2");
+  EXPECT_EQ(parse_machine("# B\u00fcro\n" + text, "a.toml").name, "B\u00fcro \" 2");
+  EXPECT_USER_ERROR(parse_machine("# B\u00fcro\n" + text + "x = \u00fc\n", "a.toml"),
+                    "a letter that is not ASCII may stand in a string or a comment alone");
 }
 
 }  // namespace
