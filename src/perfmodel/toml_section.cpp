@@ -7,46 +7,9 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
+#include "axonn/core/toml_letters.hpp"
 
 namespace axonn {
-namespace {
-
-// toml++ 3.3 has undefined behaviour where a letter beyond ASCII stands for a value, a key or a blank (is_non_ascii_horizontal_whitespace
-// runs into its "unreachable"), so such letters do not reach it. In strings and comments they are harmless.
-void refuse_foreign_letters(std::string_view text, std::string_view name) {
-  char quote = 0;
-  bool threefold = false, comment = false;
-  int line = 1;
-  for (size_t i = text.starts_with("\xEF\xBB\xBF") ? 3 : 0; i < text.size(); ++i) {
-    const char c = text[i];
-    const auto three = [&] { return text.substr(i, 3) == std::string(3, c); };
-    if (c == '\n') {
-      ++line;
-      comment = false;
-      if (!threefold) quote = 0;
-    } else if (comment) {
-      continue;
-    } else if (quote != 0) {
-      if (c == '\\' && quote == '"' && i + 1 < text.size() && text[i + 1] != '\n') {
-        ++i;
-      } else if (c == quote && (!threefold || three())) {
-        i += threefold ? 2 : 0;
-        quote = 0;
-      }
-    } else if (c == '"' || c == '\'') {
-      quote = c;
-      threefold = three();
-      i += threefold ? 2 : 0;
-    } else if (c == '#') {
-      comment = true;
-    } else {
-      AXONN_CHECK(static_cast<unsigned char>(c) < 0x80, "perfmodel.toml", name, ":", line,
-                  ": a letter that is not ASCII may stand in a string or a comment alone");
-    }
-  }
-}
-
-}  // namespace
 
 TomlFile read_toml_file(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -55,7 +18,7 @@ TomlFile read_toml_file(const std::filesystem::path& path) {
 }
 
 TomlFile parse_toml(std::string_view text, std::string_view name) {
-  refuse_foreign_letters(text, name);
+  check_toml_letters(text, name);
   try {
     return {toml::parse(text, name), std::string(name)};
   } catch (const toml::parse_error& error) {

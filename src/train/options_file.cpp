@@ -13,6 +13,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
+#include "axonn/core/toml_letters.hpp"
 #include "axonn/train/options.hpp"
 
 namespace axonn {
@@ -210,6 +211,7 @@ void OptionTable::read_toml_file(const std::filesystem::path& path) {
 }
 
 void OptionTable::read_toml(std::string_view text, std::string_view name) {
+  check_toml_letters(text, name);
   toml::table file;
   try {
     file = toml::parse(text, name);

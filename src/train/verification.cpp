@@ -11,7 +11,9 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/tensor.h>
+#include <c10/util/accumulate.h>
 
+#include "axonn/core/philox.hpp"
 #include "axonn/layers/layout.hpp"
 #include "axonn/train/optimizer.hpp"
 #include "axonn/train/schedule.hpp"
@@ -44,6 +46,21 @@ Tensor part_of(const Tensor& whole, const ArenaSlot& slot, const Context& contex
   for (const Run& run : runs(slot.spec, context.shape(), context.at(), slot.range))
     part.narrow(0, run.block_begin - slot.range.begin, run.size).copy_(whole.narrow(0, run.global_begin, run.size));
   return part;
+}
+
+// Matrices that begin at zero would hide what lies before them: without a gradient it would be equal on any grid.
+void fill_zeros(Context& context, const Parameters& parameters, uint64_t seed) {
+  for (const ArenaSlot& slot : parameters.arena().slots()) {
+    const Tensor stored = parameters.arena().master().narrow(0, slot.offset, slot.range.size());
+    if (slot.spec.dims.size() < 2 || stored.any().item<bool>()) continue;
+    const auto shape = slot.spec.global_shape();
+    const Tensor whole = at::empty({c10::multiply_integers(shape)}, at::kDouble);
+    const uint32_t stream = philox_stream("verification", slot.name);
+    for (int64_t i = 0; i < whole.numel(); ++i)
+      whole.mutable_data_ptr<double>()[i] = 0.02 * to_normal(philox(seed, static_cast<uint64_t>(i), 0, stream));
+    stored.copy_(part_of(whole, slot, context));
+  }
+  parameters.arena().round_master();
 }
 
 // Greatest |a - b| and |b| of one tensor's part on this rank.
@@ -98,6 +115,7 @@ double Verification::worst(std::string_view kind) const {
 Verifier::Record Verifier::Record::of(Context& context, const VerificationOptions& options, const MakeNetwork& make) {
   const VerifiedNetwork network = make(context);
   const Parameters parameters = context.materialize(*network.model, options.seed);
+  fill_zeros(context, parameters, options.seed);
   const auto optimizer = make_optimizer(context, parameters, options);
   const int64_t a_forward = options.batch / options.micro_batches;
   const BatchPlan plan =

@@ -236,6 +236,14 @@ TEST(Options, WhatIsWrittenReadsBackBitForBit) {
   expect_same(from_json.config);
 }
 
+TEST(Options, LettersBeyondAsciiStandInStringsAlone) {
+  Program p;
+  p.table.read_toml("[data]  # für alle\ndata = 'größe'\n", "my.toml");
+  EXPECT_EQ(p.config.data, std::vector<std::string>{"größe"});
+  EXPECT_USER_ERROR(p.table.read_toml("[model]\nhidden = é\n", "my.toml"),
+                    "my.toml:2: a letter that is not ASCII may stand in a string or a comment alone");
+}
+
 TEST(Options, WrittenTomlGroupsKeysBySection) {
   EXPECT_EQ(Program().table.to_toml(),
             "[model]\nhidden = 128\nlayers = 4\ntied = true\nmultipliers = [1, 2, 2]\n\n[train]\nmicro_batch = 1\nrate = 0.0003\ndevice = \"cpu\"\n\n"

@@ -12,7 +12,7 @@
 
 namespace axonn {
 
-// The same few training steps on a grid and on one rank.
+// The same few training steps on a grid and on one rank. Matrices that a network begins at zero are filled, so that every gradient counts.
 struct VerificationOptions {
   at::ScalarType dtype = at::kDouble;
   c10::Device device = c10::kCPU;
