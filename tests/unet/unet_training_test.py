@@ -1,4 +1,6 @@
 """`unet` trains, goes on, draws while it trains and afterwards, and a picture is the same on every grid."""
+import pathlib
+import re
 import unittest
 
 from program_runs import losses, metrics, needs_mpi, tensors
@@ -51,6 +53,12 @@ class Training(UnetTest):
         header = (self.directory / "strip.png").read_bytes()[16:24]
         width, height = int.from_bytes(header[:4], "big"), int.from_bytes(header[4:], "big")
         self.assertEqual((width, height), (4 * 8 + 3 * 2, 6 * 8 + 5 * 2))
+
+    def test_help_names_every_flag_of_the_configuration_files(self):
+        ended = self.unet("--help")
+        for file in (pathlib.Path(__file__).resolve().parents[2] / "configs").glob("unet-*.toml"):
+            for key in re.findall(r"^([a-z0-9_]+) *=", file.read_text(), re.M):
+                self.assertIn("--" + key.replace("_", "-"), ended.out)
 
     def test_a_dry_run_tells_every_block(self):
         ended = self.unet("--dry-run", "--model", "unet250m", "--grid", "2x2x2x4", "--batch", "64")
