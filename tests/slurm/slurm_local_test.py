@@ -65,7 +65,7 @@ class Scratch:
         (self.path / "text.txt").write_text(text)
 
     def start(self, *command):
-        environment = os.environ | {"TMPDIR": str(self.path), "PROGRAM": PROGRAM}
+        environment = os.environ | {"TMPDIR": str(self.path), "GPT": PROGRAM}
         return subprocess.Popen([str(word) for word in command], cwd=self.path, env=environment, stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
@@ -158,7 +158,7 @@ class Slurm(unittest.TestCase):
         self.assertEqual(steps, list(range(1, last + 1)))
 
     def test_batch_script_without_the_program_says_so(self):
-        status, _ = self.scratch.run(SLURM_LOCAL, "run", "--", "sbatch", "--wait", "--export=ALL,PROGRAM=nowhere/gpt", "--output", "no.out",
+        status, _ = self.scratch.run(SLURM_LOCAL, "run", "--", "sbatch", "--wait", "--export=ALL,GPT=nowhere/gpt", "--output", "no.out",
                                      BATCH_SCRIPT)
         self.assertEqual(status, 2)
         self.assertIn("no program nowhere/gpt", (self.scratch.path / "no.out").read_text())
