@@ -14,7 +14,7 @@ void print_configuration(const PlannerOptions& line, const axonn::NetworkModel& 
                          const Layout& layout) {
   const int64_t batch = options.batch_tokens / network.tokens_per_sample;
   std::cout << network.toml() << "\n[run]\ngrid = \"" << layout.grid.to_string() << "\"\norder = \""
-            << order_text(layout.order.value_or(axonn::kDefaultOrder)) << "\"\ndtype = \"" << to_string(layout.precision)
+            << axonn::to_string(layout.order.value_or(axonn::kDefaultOrder)) << "\"\ndtype = \"" << to_string(layout.precision)
             << "\"\ndevice = \"cuda\"\n\n[overlap]\noverlap = \"" << line.overlap << "\"\ngather_cache = \"" << layout.cache_bytes
             << "\"\nprefetch = " << layout.prefetch << "\n\n[train]\nbatch = " << batch << "\nmicro_batch = " << layout.micro_batch
             << (network.can_checkpoint ? axonn::detail::concatenate("\nactivation_checkpoint = ", layout.checkpoint ? 1 : 0) : "")

@@ -29,5 +29,4 @@ int run_calibrate(char** arguments);  // becomes axonn-calibrate, which must lie
 
 // Where ranks go, in words: "z4 | x2 z4", or the order of axes where a mode has no placement.
 std::string place_text(const axonn::Layout& layout);
-std::string order_text(const axonn::AxisOrder& order);  // "zxyd", as --order takes it
 std::string fixed_text(double value, int digits);       // 1.2345 -> "1.23"

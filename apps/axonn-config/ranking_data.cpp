@@ -44,7 +44,7 @@ Json layout_json(const Layout& layout) {
             {"all_reduce_backward", time.communication.all_reduce_backward},
             {"all_reduce_data", time.communication.all_reduce_data}}},
           {"placement", placement_json(layout)},
-          {"order", layout.order ? Json(order_text(*layout.order)) : Json(nullptr)},
+          {"order", layout.order ? Json(axonn::to_string(*layout.order)) : Json(nullptr)},
           {"level_by_level", level_by_level_json(layout)},
           {"precision", to_string(layout.precision)},
           {"micro_batch", layout.micro_batch},
@@ -105,7 +105,7 @@ void print_csv(std::ostream& out, const Ranking& ranking) {
     const GridShape& grid = layout.grid;
     out << grid.x << ',' << grid.y << ',' << grid.z << ',' << grid.data << ',' << time.seconds() << ',' << time.communication.total() << ','
         << time.compute() << ',' << time.exposed_all_reduce << ',' << time.exposed_gather_scatter << ',' << time.exposed_data << ','
-        << place_text(layout) << ',' << (layout.order ? order_text(*layout.order) : "") << ',' << layout.micro_batch << ','
+        << place_text(layout) << ',' << (layout.order ? axonn::to_string(*layout.order) : "") << ',' << layout.micro_batch << ','
         << layout.micro_batches << ',' << layout.checkpoint << ',' << to_string(layout.precision) << ',' << layout.memory_bytes() << ','
         << layout.tokens_per_second << ',' << layout.model_utilisation << ',' << layout.dollars << ',' << layout.ties_with_previous << "\n";
   }

@@ -182,12 +182,6 @@ std::string place_text(const axonn::Layout& layout) {
   return axonn::AxisPlacement{{layout.placement->levels.front()}}.to_string();
 }
 
-std::string order_text(const axonn::AxisOrder& order) {
-  std::string text;
-  for (const axonn::Axis axis : order) text += to_string(axis)[0];
-  return text;
-}
-
 void print_table(std::ostream& out, const Ranking& ranking) {
   if (ranking.result.layouts.empty()) return;
   print_head(out, ranking);

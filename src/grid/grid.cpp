@@ -68,6 +68,12 @@ AxisOrder parse_axis_order(std::string_view text) {
   return order;
 }
 
+std::string to_string(const AxisOrder& order) {
+  std::string text;
+  for (const Axis axis : order) text += to_string(axis)[0];
+  return text;
+}
+
 Grid::Grid(GridShape shape, AxisOrder order, Placement placement)
     : shape_(shape), order_(order), rank_of_index_(std::move(placement)) {
   check_shape(shape_, shape_.ranks());

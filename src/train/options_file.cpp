@@ -118,6 +118,14 @@ Json json_of(const toml::node& node) {
   return list;
 }
 
+std::string flag_text(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_array()) return value.dump();
+  std::string words;
+  for (const Json& item : value) words += (words.empty() ? "" : " ") + flag_text(item);
+  return words;
+}
+
 std::string place_of(std::string_view name, const toml::source_region& source) { return detail::concatenate(name, ":", source.begin.line); }
 
 }  // namespace
@@ -253,6 +261,17 @@ std::string OptionTable::to_json() const {
   Json file = Json::object();
   for (const Option& option : options_) file[option.section][option.key] = std::visit(JsonValue(), option.field);
   return file.dump(2);
+}
+
+std::optional<OptionTable::Difference> OptionTable::first_difference(std::string_view json, std::span<const std::string_view> keys) const {
+  const Json file = Json::parse(json);
+  for (const std::string_view key : keys) {
+    const Option& option = find(key);
+    if (!file.contains(option.section) || !file[option.section].contains(option.key)) continue;  // written before there was this key
+    const Json mine = std::visit(JsonValue(), option.field), &theirs = file[option.section][option.key];
+    if (mine != theirs) return Difference{option.key, flag_text(mine), flag_text(theirs)};
+  }
+  return std::nullopt;
 }
 
 }  // namespace axonn

@@ -44,7 +44,7 @@ std::string joined(const OptionTable::Strings& words, std::string_view separator
   return line;
 }
 
-struct FlagText {
+struct DefaultText {
   std::string operator()(const std::string* value) const { return *value; }
   std::string operator()(const OptionTable::Strings* value) const { return joined(*value, " "); }
   std::string operator()(const OptionTable::Integers* value) const {
@@ -93,7 +93,7 @@ void OptionTable::add_flags(CLI::App& app, std::initializer_list<std::string_vie
     if (sections.size() != 0 && std::ranges::none_of(sections, names_it)) continue;
     const std::string flag = flag_of(option.key);
     const std::string help =
-        help_line(option.help, option.allowed.empty() ? option.unit : joined(option.allowed, "|"), std::visit(FlagText(), option.field));
+        help_line(option.help, option.allowed.empty() ? option.unit : joined(option.allowed, "|"), std::visit(DefaultText(), option.field));
     const CLI::callback_t callback = [this, &option](const CLI::results_t& words) {
       set_from_flag(option, words);
       return true;
@@ -115,8 +115,6 @@ void OptionTable::add_flags(CLI::App& app, std::initializer_list<std::string_vie
   }
   app.formatter(std::make_shared<HelpFormatter>());
 }
-
-std::string OptionTable::value(std::string_view key) const { return std::visit(FlagText(), find(key).field); }
 
 void OptionTable::set_from_flag(Option& option, const Strings& words) {
   const std::string flag = flag_of(option.key);

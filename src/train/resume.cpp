@@ -17,20 +17,19 @@ fs::path run_directory(const CheckpointReader& reader) {
 
 }  // namespace
 
-void take_over(OptionTable& table, OptionTable& saved, const CheckpointReader& reader, std::span<const std::string_view> kept,
-               std::string& out) {
+void take_over(OptionTable& table, const CheckpointReader& reader, std::span<const std::string_view> kept, std::string& out) {
+  const std::string& configuration = reader.state().configuration;
   const std::string name = (reader.directory() / "manifest.json").string();
   const bool out_was_set = table.source("out") >= OptionTable::Source::file;
-  saved.read_json(reader.state().configuration, name);
-  table.read_json(reader.state().configuration, name);
+  table.read_json(configuration, name);
   if (!out_was_set) out = run_directory(reader).string();
-  for (const std::string_view key : kept) {
-    std::string flag = "--" + std::string(key);
-    std::ranges::replace(flag, '_', '-');
-    AXONN_CHECK(table.value(key) == saved.value(key), "train.resume", flag, " ", table.value(key), " is not what ",
-                reader.directory().string(), " was trained with (", saved.value(key),
-                "), and a run that goes on keeps it; leave the flag out, or start a new run");
-  }
+  const auto differs = table.first_difference(configuration, kept);
+  if (!differs) return;
+  std::string flag = "--" + differs->key;
+  std::ranges::replace(flag, '_', '-');
+  throw UserError("train.resume",
+                  detail::concatenate(flag, " ", differs->mine, " is not what ", reader.directory().string(), " was trained with (",
+                                      differs->theirs, "), and a run that goes on keeps it; leave the flag out, or start a new run"));
 }
 
 void check_same_data(const CheckpointReader& reader, uint64_t fingerprint) {

@@ -18,7 +18,8 @@ constexpr int64_t kMostPrefetch = 1000;
 }  // namespace
 
 void RunOptions::bind(OptionTable& table, const std::string& samples) {
-  table.add("run", "grid", grid, "x by y by z by data, for instance 2x1x2x1; the product is the number of ranks");
+  table.add("run", "grid", grid, "x by y by z by data, for instance 2x1x2x1; the product is the number of ranks; auto: the planner's best for --machine");
+  table.add("run", "machine", machine, "for --grid auto: a preset of axonn-config such as perlmutter, or a file that `axonn-config calibrate` wrote");
   table.add("run", "order", order, "axes from the innermost: neighbours along the first are neighbouring ranks");
   table.add_choice("run", "dtype", dtype, {{"fp32", at::kFloat}, {"bf16", at::kBFloat16}, {"fp16", at::kHalf}, {"fp64", at::kDouble}},
                    "of weights and activations; with bf16 and fp16, master weights and optimizer state are fp32");

@@ -26,6 +26,7 @@ struct Coordinate {
 using AxisOrder = std::array<Axis, 4>;
 inline constexpr AxisOrder kDefaultOrder = {Axis::x, Axis::y, Axis::z, Axis::data};
 AxisOrder parse_axis_order(std::string_view text);  // "xyzd"; each of the four letters once
+std::string to_string(const AxisOrder& order);       // what parse_axis_order() takes
 
 // Where grid index i lives: placement[i] is the rank, within the ranks that the grid spans. Empty: index i is rank i. Any permutation
 // can be passed here, such as one made from a P2 parallelism matrix.

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <functional>
 #include <list>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -70,7 +72,12 @@ class OptionTable {
 
   enum class Source : uint8_t { fallback, checkpoint, file, flag };
   Source source(std::string_view key) const;      // who set the key
-  std::string value(std::string_view key) const;  // as a flag would say it
+
+  // The first of `keys` whose value is another than in `json`, which to_json() wrote; both as a flag would say them.
+  struct Difference {
+    std::string key, mine, theirs;
+  };
+  std::optional<Difference> first_difference(std::string_view json, std::span<const std::string_view> keys) const;
 
  private:
   friend struct OptionReader;  // options_file.cpp

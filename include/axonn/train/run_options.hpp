@@ -12,7 +12,8 @@ namespace axonn {
 
 // What can be set for a run of any model: grid, types, overlaps, training. A program adds its model and data to the same table.
 struct RunOptions {
-  std::string grid = "1x1x1x1";
+  std::string grid = "1x1x1x1";  // "auto": see choose_grid.hpp
+  std::string machine;           // that the planner knows the links and speeds of, for "auto"
   std::string order = "xyzd";
   at::ScalarType dtype = at::kFloat;
   std::string gradient_dtype = "auto";
