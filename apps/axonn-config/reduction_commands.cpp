@@ -11,6 +11,7 @@
 #include <axonn/core/error.hpp>
 #include <axonn/core/text.hpp>
 #include <axonn/perfmodel/machine.hpp>
+#include <axonn/perfmodel/reduction_planner.hpp>
 #include <axonn/perfmodel/reduction_simulator.hpp>
 #include <axonn/perfmodel/reduction_synthesis.hpp>
 
@@ -55,16 +56,10 @@ Reduction reduction_of(const ReductionFlags& flags) {
   const int levels = reduction.matrix.levels;
   AXONN_CHECK(levels <= static_cast<int>(machine.levels.size()), kWhere, "matrix ", flags.matrix, " has ", levels, " levels, machine ",
               machine.name, " has ", machine.levels.size());
-  for (int level = 0; level < levels; ++level) {
-    const auto index = static_cast<size_t>(levels - 1 - level);
-    const axonn::MachineLevel& from = machine.levels[index];
-    reduction.level_names.push_back(index == 0 ? "gpu" : machine.levels[index - 1].name);  // the paper names a level by its units
-    reduction.network.levels.push_back({.name = reduction.level_names.back(),
-                                        .size = reduction.matrix.level_size(level),
-                                        .bandwidth_bytes_per_second = from.bandwidth_gbps * 1e9,
-                                        .latency_seconds = from.latency_seconds,
-                                        .shared = true});
-  }
+  std::vector<int> sizes;
+  for (int level = 0; level < levels; ++level) sizes.push_back(reduction.matrix.level_size(level));
+  reduction.network = axonn::network_of(machine, sizes);
+  for (const axonn::NetworkLevel& level : reduction.network.levels) reduction.level_names.push_back(level.name);
   std::vector<int> axes = flags.reduce;
   if (axes.empty()) {
     axes.resize(static_cast<size_t>(reduction.matrix.axes));

@@ -2,6 +2,7 @@
 
 #include <sys/sysinfo.h>
 
+#include "axonn/comm/gradient_programs.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/train/schedule.hpp"
@@ -19,7 +20,7 @@ constexpr int64_t kMostPrefetch = 1000;
 
 void RunOptions::bind(OptionTable& table, const std::string& samples) {
   table.add("run", "grid", grid, "x by y by z by data, for instance 2x1x2x1; the product is the number of ranks; auto: the planner's best for --machine");
-  table.add("run", "machine", machine, "for --grid auto: a preset of axonn-config such as perlmutter, or a file that `axonn-config calibrate` wrote");
+  table.add("run", "machine", machine, "for --grid auto and --reduction auto: a preset of axonn-config such as perlmutter, or a file that `axonn-config calibrate` wrote");
   table.add("run", "order", order, "axes from the innermost: neighbours along the first are neighbouring ranks");
   table.add_choice("run", "dtype", dtype, {{"fp32", at::kFloat}, {"bf16", at::kBFloat16}, {"fp16", at::kHalf}, {"fp64", at::kDouble}},
                    "of weights and activations; with bf16 and fp16, master weights and optimizer state are fp32");
@@ -41,6 +42,9 @@ void RunOptions::bind(OptionTable& table, const std::string& samples) {
             "gathered weights kept for backward: bytes such as 512M, or a count such as '8 layers'");
   table.add("overlap", "bucket", bucket, "gradients in one message over data, in bytes");
   table.add("overlap", "prefetch", prefetch, "weights gathered ahead of their use");
+  table.add("overlap", "reduction", reduction,
+            "how gradients are summed over data: ring; auto: the fastest programs for --machine; or programs as `axonn-config synthesize --json` "
+            "prints them, joined by ';'");
 
   table.add("train", "steps", train.steps, "optimizer steps");
   table.add("train", "batch", train.batch, samples + " a step, over the whole grid");
@@ -78,7 +82,7 @@ void RunOptions::check() const {
     AXONN_CHECK(value <= most, "train.options", name, " must be at most ", most, ", got ", value);
   };
   check_train(train);
-  parse_axis_order(order);
+  check_gradient_programs(context().gradient_programs, Grid(grid_shape, parse_axis_order(order)));
   policy();
   AXONN_CHECK(gemm != "onednn" || gemm_available(GemmKernel::onednn, dtype, context().device), "train.options",
               "--gemm onednn multiplies fp32 and bf16 on a CPU alone, in a LibTorch that has it");
@@ -124,6 +128,7 @@ ContextOptions RunOptions::context() const {
           .device = device == "cuda" ? c10::Device(c10::kCUDA) : c10::Device(c10::kCPU),
           .order = parse_axis_order(order),
           .overlap = policy(),
+          .gradient_programs = reduction == "auto" ? std::vector<ReductionProgram>() : parse_gradient_programs(reduction),
           .gemm = gemm == "auto" ? GemmChoice() : GemmChoice(gemm)};
 }
 

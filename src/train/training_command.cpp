@@ -6,6 +6,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/train/choose_grid.hpp"
+#include "axonn/train/choose_reduction.hpp"
 #include "axonn/train/resume.hpp"
 #include "axonn/train/together.hpp"
 #include "axonn/train/training_run.hpp"
@@ -58,6 +59,8 @@ int TrainingCommand::run(Environment& environment) {
       use(*chosen);
     }
     run_options_.check_ranks(environment.ranks());
+    if (run_options_.reduction == "auto")
+      choose_reduction(run_options_, Grid(run_options_.shape(), parse_axis_order(run_options_.order)));
     check();
     check_memory(environment.local_ranks());
   });

@@ -23,6 +23,7 @@ struct RunOptions {
   std::string gather_cache = "512M";
   std::string bucket = "25M";
   int64_t prefetch = OverlapPolicy().prefetch;
+  std::string reduction = "ring";  // "auto": see choose_reduction.hpp
   TrainConfig train;
 
   // Keys of files and flags: sections [run], [overlap] and [train]. `samples`: what a batch is made of, "sequences".
