@@ -66,7 +66,8 @@ std::vector<PlannedReduction> plan_reductions(const Machine& machine, const Grid
   };
   add({{{Collective::all_reduce, hierarchy.groups}}});
   for (const InstructionProgram& instructions : synthesize(hierarchy.sizes, {.length_limit = length_limit}))
-    if (const ReductionProgram program = lower(instructions, hierarchy); program != ReductionProgram{{{Collective::all_reduce, hierarchy.groups}}})
+    if (const ReductionProgram program = lower(instructions, hierarchy);
+        program != ReductionProgram{{{Collective::all_reduce, hierarchy.groups}}})
       add(program);
   std::ranges::stable_sort(found, {}, &PlannedReduction::seconds);
   return found;

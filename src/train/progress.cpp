@@ -86,6 +86,7 @@ void Progress::update(ProgressState state, double elapsed_seconds) {
   state.steps = options_.steps;
   const auto done = static_cast<double>(std::max<int64_t>(1, state.step - options_.first_step));
   state.seconds_left = elapsed_seconds / done * static_cast<double>(std::max<int64_t>(0, options_.steps - state.step));
+  if (options_.most_seconds > 0) state.seconds_left = std::clamp(options_.most_seconds - elapsed_seconds, 0.0, state.seconds_left);
   const bool last = state.step == options_.steps;
   if (!options_.terminal) {
     if (last || (options_.log_every > 0 && state.step % options_.log_every == 0)) out_ << progress_line(state, 0) << std::endl;

@@ -128,8 +128,8 @@ ContextOptions RunOptions::context() const {
           .device = device == "cuda" ? c10::Device(c10::kCUDA) : c10::Device(c10::kCPU),
           .order = parse_axis_order(order),
           .overlap = policy(),
-          .gradient_programs = reduction == "auto" ? std::vector<ReductionProgram>() : parse_gradient_programs(reduction),
-          .gemm = gemm == "auto" ? GemmChoice() : GemmChoice(gemm)};
+          .gemm = gemm == "auto" ? GemmChoice() : GemmChoice(gemm),
+          .gradient_programs = reduction == "auto" ? std::vector<ReductionProgram>() : parse_gradient_programs(reduction)};
 }
 
 }  // namespace axonn

@@ -46,6 +46,7 @@ int64_t peak_memory_bytes(c10::Device device) {
 // Under mpirun standard output is a terminal of mpirun's own, even when mpirun's goes to a file: then a variable tells what holds.
 Progress::Options progress_options(const TrainConfig& config, int64_t first_step) {
   auto options = Progress::for_descriptor(1, config.steps, first_step, config.log_every);
+  options.most_seconds = config.minutes * 60;
   if (const auto wanted = env::get("AXONN_PROGRESS")) {
     AXONN_CHECK(*wanted == "bar" || *wanted == "lines", "train.progress", "AXONN_PROGRESS must be bar or lines, got '", *wanted, "'");
     options.terminal = *wanted == "bar";

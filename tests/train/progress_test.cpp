@@ -70,6 +70,13 @@ TEST(Progress, TimeLeftCountsTheStepsOfThisProcess) {
   EXPECT_NE(out.str().find("3:00 left"), std::string::npos) << out.str();
 }
 
+TEST(Progress, TimeLeftEndsWithTheTimeThatARunMayTake) {
+  std::ostringstream out;
+  Progress progress(out, {.steps = 1000, .log_every = 1, .most_seconds = 120});
+  progress.update({.step = 10}, 60);
+  EXPECT_NE(out.str().find("1:00 left"), std::string::npos) << out.str();
+}
+
 TEST(Progress, ATerminalIsRedrawnInPlaceAndEndsWithOneLine) {
   std::ostringstream out;
   {

@@ -33,6 +33,7 @@ class Progress {
     int64_t steps = 0;       // of the run
     int64_t first_step = 0;  // done before this process began (resumed)
     int64_t log_every = 10;
+    double most_seconds = 0;  // after so many the run stops whatever its step; 0: no limit
     bool terminal = false;
     int columns = 80;  // read again at every redraw when `descriptor` is given
     int descriptor = -1;
