@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Losses of a GPT on several grids against one rank (the setting of the AxoNN paper's Figure 8), and how well it learns.
+"""Losses of a GPT or a UNet on several grids against one rank (the setting of the AxoNN paper's Figure 8), and how well it learns.
 
     bench/loss_curves.py grids --data TEXT [--steps 500] [--grids 1x1x1x1 2x1x1x1 ...]
         runs every grid with the same seed and prints the greatest relative difference of its losses from the first grid's
     bench/loss_curves.py learn --data TEXT [--steps 2000] [--seeds 1 2 3]
         characters, 4 layers, hidden 128, batch 16 x 64: prints the final validation loss of every seed and their mean
+    bench/loss_curves.py unet-grids --data CIFAR10-DIRECTORY [--steps 200] [--grids 1x1x1x1 2x1x2x1 ...]
+        as grids, of a small UNet with classes
+    bench/loss_curves.py unet-learn --data CIFAR10-DIRECTORY [--steps 200] [--seeds 1 2]
+        base 64, multipliers 1 2 2, two blocks, attention at 16, batch 16, learning rate 1e-4: the loss on 128 held-out pictures
 
-Both print one JSON line a run and leave the runs in --out. Exit status 1 when `grids` differs by more than 1e-5.
+All print one JSON line a run and leave the runs in --out. Exit status 1 when grids differ by more than 1e-5.
 """
 import argparse
 import json
@@ -17,7 +21,12 @@ import sys
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
 GRIDS = ["1x1x1x1", "2x1x1x1", "1x2x1x1", "1x1x2x1", "1x1x1x2", "2x2x1x1", "2x2x2x2"]
+UNET_GRIDS = ["1x1x1x1", "2x2x1x1", "1x1x4x1", "2x1x2x1", "2x2x2x2"]
 MODEL = "--gemm mm --layers 4 --hidden 128 --heads 4 --sequence 64 --batch 16 --learning-rate 1e-3 --learning-rate-end 1e-4 --warmup 100".split()
+UNET = ("--gemm mm --base 32 --multipliers 1 2 --blocks 1 --attention 16 --heads 4 --groups 8 --classes -1 --batch 16 --learning-rate 1e-4 "
+        "--learning-rate-end 1e-4 --warmup 10").split()
+UNET_LEARN = ("--base 64 --multipliers 1 2 2 --blocks 2 --attention 16 --heads 4 --batch 16 --learning-rate 1e-4 --learning-rate-end 1e-4 "
+              "--warmup 0 --clip 0").split()
 
 
 def ranks_of(grid):
@@ -27,20 +36,22 @@ def ranks_of(grid):
     return product
 
 
-def run(args, name, grid, *extra):
+def run(args, name, grid, model, *extra):
     out = pathlib.Path(args.out) / name
     if (out / "metrics.jsonl").exists():
         sys.exit(f"{out} holds a run already; remove it or name another --out")
-    command = [TOP / "scripts/mpirun", "-n", str(ranks_of(grid)), args.gpt, "train", "--grid", grid, "--data", args.data, "--out", out, "--save-every", "0",
-               "--steps", str(args.steps), "--log-every", "100", *MODEL, *extra]
+    program = TOP / "build/release/bin" / ("unet" if args.what.startswith("unet") else "gpt")
+    command = [TOP / "scripts/mpirun", "-n", str(ranks_of(grid)), args.program or program, "train", "--grid", grid, "--data", args.data, "--out", out,
+               "--save-every", "0", "--steps", str(args.steps), "--log-every", "100", *model, *extra]
     subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL)
     return [json.loads(line) for line in open(out / "metrics.jsonl")]
 
 
 def grids(args):
     reference, worst = None, 0.0
-    for grid in args.grids:
-        losses = [line["loss"] for line in run(args, f"grid-{grid}", grid, "--validate-every", "0")]
+    unet = args.what == "unet-grids"
+    for grid in args.grids or (UNET_GRIDS if unet else GRIDS):
+        losses = [line["loss"] for line in run(args, f"{args.what}-{grid}", grid, UNET if unet else MODEL, "--validate-every", "0")]
         reference = reference or losses
         difference = max(abs(a - b) / abs(b) for a, b in zip(losses, reference))
         worst = max(worst, difference)
@@ -50,8 +61,9 @@ def grids(args):
 
 def learn(args):
     finals = []
+    how = [*UNET_LEARN, "--validate-every", "100"] if args.what == "unet-learn" else [*MODEL, "--tokenizer", "chars", "--validate-every", "250"]
     for seed in args.seeds:
-        lines = run(args, f"seed-{seed}", "1x1x1x1", "--tokenizer", "chars", "--seed", str(seed), "--validate-every", "250")
+        lines = run(args, f"{args.what}-seed-{seed}", "1x1x1x1", how, "--seed", str(seed))
         validation = {line["step"]: line["validation_loss"] for line in lines if line.get("validation_loss") is not None}
         finals.append(validation[max(validation)])
         print(json.dumps({"seed": seed, "validation_loss": validation}), flush=True)
@@ -61,16 +73,16 @@ def learn(args):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["grids", "learn"])
+    parser.add_argument("what", choices=["grids", "learn", "unet-grids", "unet-learn"])
     parser.add_argument("--data", required=True)
     parser.add_argument("--steps", type=int)
-    parser.add_argument("--grids", nargs="+", default=GRIDS)
+    parser.add_argument("--grids", nargs="+")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
-    parser.add_argument("--gpt", default=TOP / "build/release/bin/gpt")
+    parser.add_argument("--program", help="gpt or unet (default: those of build/release)")
     parser.add_argument("--out", default=TOP / "runs/loss_curves")
     args = parser.parse_args()
-    args.steps = args.steps or {"grids": 500, "learn": 2000}[args.what]
-    sys.exit(0 if {"grids": grids, "learn": learn}[args.what](args) else 1)
+    args.steps = args.steps or {"grids": 500, "learn": 2000, "unet-grids": 200, "unet-learn": 200}[args.what]
+    sys.exit(0 if (grids if args.what.endswith("grids") else learn)(args) else 1)
 
 
 if __name__ == "__main__":
