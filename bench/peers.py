@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The GPT of `gpt` in PyTorch (eager, CPU, gloo), and its speed beside axonn's on the same cores.
+"""The networks of `gpt` and `unet` in PyTorch (eager, CPU, gloo), and their speed beside axonn's on the same cores.
 
     bench/peers.py single|ddp|fsdp|tp [--size S] [--ranks 2] [--threads 1] [--dtype bf16] ...
         one process, DistributedDataParallel, FSDP2 (fully_shard) or tensor parallelism; prints one JSON line
@@ -9,7 +9,8 @@
         PyTorch and axonn in turn with the same ranks and threads, one table of their median tokens/s and the ratio.
         axonn's grids: single 1x1x1x1, ddp 1x1x1xN, fsdp 1x1xNx1, tp Nx1x1x1
 
-Both: GPT-2's architecture with an untied head, AdamW, clipping, no dropout, bytes of the same text (--data FILE; default: random).
+Sizes tiny, S and M are of GPT-2's architecture with an untied head, on bytes of the same text (--data FILE; default: random); sizes unet-tiny and unet are
+the UNet of bench/peers_unet.py on random pictures, and their tokens are pictures (no tp). Both sides: AdamW, clipping, no dropout.
 --batch is that of all ranks; a step is timed on rank 0, from reading its batch to the updated weights.
 """
 import argparse, collections, gc, itertools, json, os, pathlib
@@ -23,6 +24,7 @@ try:
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
     from torch.distributed.tensor import DTensor
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+    import peers_unet
 except ImportError as problem:
     sys.exit(f"peers.py: this Python cannot import PyTorch ({problem}); .deps/torch-2.11.0 lacks what Python's part of it needs. Either\n"
              "  python3 -m venv .deps/peers && .deps/peers/bin/pip install torch==2.11.0 && .deps/peers/bin/python bench/peers.py ...\n"
@@ -31,7 +33,9 @@ except ImportError as problem:
 TOP = pathlib.Path(__file__).resolve().parent.parent
 SIZES = {"tiny": dict(layers=2, hidden=32, heads=4, sequence=32, batch=4),
          "S": dict(layers=6, hidden=384, heads=6, sequence=256, batch=12),
-         "M": dict(layers=8, hidden=768, heads=12, sequence=512, batch=4)}
+         "M": dict(layers=8, hidden=768, heads=12, sequence=512, batch=4),
+         "unet-tiny": dict(image=32, base=32, multipliers=[1, 2], blocks=1, attention=16, heads=4, batch=4),
+         "unet": dict(image=32, base=64, multipliers=[1, 2, 2], blocks=2, attention=16, heads=4, batch=16)}
 GRIDS = {"single": "1x1x1x1", "ddp": "1x1x1x{}", "fsdp": "1x1x{}x1", "tp": "{}x1x1x1"}
 VOCABULARY, MAX_NORM, WEIGHT_DECAY, LEARNING_RATE = 256, 1.0, 0.1, 3e-4
 
@@ -67,6 +71,36 @@ class Gpt(nn.Module):
         return F.cross_entropy(self.head(x).float().flatten(0, 1), targets.flatten())
 
 
+class GptCase:
+    """What a kind of network brings: sizes, model, what fully_shard gathers, inputs of the steps, and flags of axonn's program."""
+    program = "gpt"
+
+    @staticmethod
+    def make(job):
+        return Gpt(job.layers, job.hidden, job.heads, job.sequence)
+
+    @staticmethod
+    def parts(model):
+        return model.blocks
+
+    @staticmethod
+    def batches(job, rank, ranks):
+        text = torch.frombuffer(bytearray(pathlib.Path(job.data_path).read_bytes()), dtype=torch.uint8)
+        generator = torch.Generator().manual_seed(job.seed)
+        while True:
+            first = torch.randint(len(text) - job.sequence, (job.batch,), generator=generator).chunk(ranks)[rank]
+            windows = torch.stack([text[at:at + job.sequence + 1] for at in first]).long()
+            yield windows[:, :-1], windows[:, 1:]
+
+    @staticmethod
+    def flags(job):
+        return [*(word for key in SIZES["S"] for word in (f"--{key}", getattr(job, key))), "--vocab", VOCABULARY, "--validation-fraction", 0]
+
+
+def case_of(job):
+    return peers_unet if job.size.startswith("unet") else GptCase
+
+
 def parallelize(model, job):
     if job.mode == "ddp":
         return nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
@@ -74,7 +108,7 @@ def parallelize(model, job):
         return model
     mesh = dist.device_mesh.init_device_mesh("cpu", (job.ranks,))
     policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32) if job.fsdp_policy else MixedPrecisionPolicy()
-    for part in [*model.blocks, model] if job.mode == "fsdp" else []:
+    for part in [*case_of(job).parts(model), model] if job.mode == "fsdp" else []:
         fully_shard(part, mesh=mesh, mp_policy=policy)
     for block in model.blocks if job.mode == "tp" else []:
         parallelize_module(block, mesh, {"qkv": ColwiseParallel(), "out": RowwiseParallel(),
@@ -107,19 +141,17 @@ def worker():
     if job.mode != "single":
         dist.init_process_group("gloo", init_method=f"file://{job.folder}/meet", rank=rank, world_size=job.ranks)
     torch.manual_seed(job.seed)
-    model = Gpt(job.layers, job.hidden, job.heads, job.sequence)
+    case = case_of(job)
+    model = case.make(job)
     step = parallelize(model, job)
     optimizer = adamw(model)
-    text = torch.frombuffer(bytearray(pathlib.Path(job.text).read_bytes()), dtype=torch.uint8)
-    generator = torch.Generator().manual_seed(job.seed)
-    mine, of = (rank, job.ranks) if job.mode in ("ddp", "fsdp") else (0, 1)
+    inputs = case.batches(job, *((rank, job.ranks) if job.mode in ("ddp", "fsdp") else (0, 1)))
     report = []
     for _ in range(job.warmup + job.steps):
         start = time.perf_counter()
-        first = torch.randint(len(text) - job.sequence, (job.batch,), generator=generator).chunk(of)[mine]
-        windows = torch.stack([text[at:at + job.sequence + 1] for at in first]).long()
+        batch = next(inputs)
         with torch.autocast("cpu", torch.bfloat16, enabled=job.dtype == "bf16" and not job.fsdp_policy):
-            loss = step(windows[:, :-1], windows[:, 1:])
+            loss = step(*batch)
         loss.backward()
         norm = clip(optimizer)
         optimizer.step()
@@ -151,7 +183,7 @@ def run_all(ranks, command, environment):
 def result(who, job, seconds, losses, norms):
     median = statistics.median(seconds[job.warmup:])
     return {"who": who, **{key: getattr(job, key) for key in ("mode", "size", "dtype", "ranks", "threads")},
-            "tokens_per_second": round(job.batch * job.sequence / median, 1), "step_seconds": round(median, 4),
+            "tokens_per_second": round(job.batch * getattr(job, "sequence", 1) / median, 1), "step_seconds": round(median, 4),
             "losses": [round(loss, 7) for loss in losses], "gradient_norms": [round(norm, 7) for norm in norms]}
 
 
@@ -167,21 +199,25 @@ def torch_run(job):
 
 def axonn_run(job):
     with tempfile.TemporaryDirectory(prefix="axonn-peers-") as folder:
-        model = [word for key in (*SIZES["S"], "dtype", "seed") for word in (f"--{key}", getattr(job, key))]
-        command = [TOP / "scripts/mpirun", "-n", job.ranks, job.gpt, "train", "--grid", GRIDS[job.mode].format(job.ranks), *model,
-                   "--vocab", VOCABULARY, "--data", job.text, "--validation-fraction", 0, "--validate-every", 0, "--save-every", 0,
-                   "--out", folder, "--steps", job.warmup + job.steps, "--clip", MAX_NORM, "--weight-decay", WEIGHT_DECAY,
-                   "--learning-rate", LEARNING_RATE, "--learning-rate-end", LEARNING_RATE, "--warmup", 0, *job.gpt_flags.split()]
+        case = case_of(job)
+        command = [TOP / "scripts/mpirun", "-n", job.ranks, pathlib.Path(job.bin) / case.program, "train", "--grid", GRIDS[job.mode].format(job.ranks),
+                   *case.flags(job), "--dtype", job.dtype, "--seed", job.seed, "--data", job.data_path, "--validate-every", 0, "--save-every", 0,
+                   "--out", folder, "--steps", job.warmup + job.steps, "--clip", MAX_NORM, "--weight-decay", WEIGHT_DECAY, "--beta2", 0.95,
+                   "--learning-rate", LEARNING_RATE, "--learning-rate-end", LEARNING_RATE, "--warmup", 0, *job.flags.split()]
         run_all(1, command, {"OMP_NUM_THREADS": str(job.threads)})
         lines = [json.loads(line) for line in open(pathlib.Path(folder, "metrics.jsonl"))]
     return result("axonn", job, *zip(*((line["seconds"]["step"], line["loss"], line["gradient_norm"]) for line in lines)))
 
 
-def jobs(args, text):
+def jobs(args, text, pictures):
     for size, dtype, mode in itertools.product(args.size, args.dtype, args.modes if args.what == "compare" else [args.what]):
         ranks = 1 if mode == "single" else args.ranks
-        sizes = {key: getattr(args, key) or default for key, default in SIZES[size].items()}
-        job = argparse.Namespace(**{**vars(args), **sizes, "mode": mode, "size": size, "dtype": dtype, "ranks": ranks, "text": text,
+        unet = size.startswith("unet")
+        if unet and mode == "tp":
+            continue
+        sizes = {key: getattr(args, key, None) or default for key, default in SIZES[size].items()}
+        job = argparse.Namespace(**{**vars(args), **sizes, "mode": mode, "size": size, "dtype": dtype, "ranks": ranks,
+                                    "data_path": pictures if unet else text,
                                     "threads": args.threads or max(1, len(os.sched_getaffinity(0)) // ranks),
                                     "fsdp_policy": args.fsdp_policy and (mode, dtype) == ("fsdp", "bf16")})
         if getattr(job, "heads" if mode == "tp" else "batch") % ranks:
@@ -230,14 +266,16 @@ def main():
     parser.add_argument("--threads", type=int, help="of a process (default: cores / ranks)")
     parser.add_argument("--data", help="text file (default: random bytes)")
     parser.add_argument("--check", action="store_true", help="compare the mode's losses with those of single")
-    parser.add_argument("--gpt", default=str(TOP / "build/release/bin/gpt"))
-    parser.add_argument("--gpt-flags", default="", help="more flags of axonn's gpt, one string")
+    parser.add_argument("--channels-last", action="store_true", help="PyTorch's UNet in that format")
+    parser.add_argument("--bin", default=str(TOP / "build/release/bin"), help="folder of axonn's programs")
+    parser.add_argument("--flags", default="", help="more flags of axonn's program, one string")
     args = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
-    with tempfile.NamedTemporaryFile("w", prefix="axonn-peers-", suffix=".txt") as text:
-        print("".join(random.Random(args.seed).choices(string.printable, k=200_000)), file=text, flush=True)
-        every_job = list(jobs(args, args.data or text.name))
+    with tempfile.TemporaryDirectory(prefix="axonn-peers-data-") as folder:
+        text = pathlib.Path(folder, "text.txt")
+        text.write_text("".join(random.Random(args.seed).choices(string.printable, k=200_000)))
+        every_job = list(jobs(args, args.data or str(text), peers_unet.write_data(folder, args.seed)))
         if args.check:
             sys.exit(0 if all([check(job) for job in every_job]) else 1)
         if args.what == "compare":
