@@ -14,7 +14,7 @@ using axonn::bytes_text;
 using axonn::CollectiveSeconds;
 using axonn::GridShape;
 using axonn::LayerWork;
-using axonn::Layout;
+using axonn::PlannedLayout;
 using axonn::WorkSplit;
 using axonn::detail::concatenate;
 
@@ -27,7 +27,7 @@ struct Job {
   const axonn::NetworkModel& network;
   const axonn::Machine& machine;
   const axonn::SearchOptions& options;
-  const Layout& layout;
+  const PlannedLayout& layout;
 
   bool trainer() const { return options.coefficients == axonn::Coefficients::trainer; }
   double passes() const { return trainer() ? static_cast<double>(layout.micro_batches) : 1; }
@@ -161,7 +161,7 @@ int run_explain(const PlannerOptions& line) {
   const auto network = line.network.network();
   const auto machine = axonn::find_machine(line.machine);
   const auto options = line.search(network);
-  const Layout layout = plan_grid(network, machine, options, axonn::parse_grid_shape(line.grid));
+  const PlannedLayout layout = plan_grid(network, machine, options, axonn::parse_grid_shape(line.grid));
   const Job job = {network, machine, options, layout};
   std::cout << network.name << " on " << layout.grid.to_string() << " of " << machine.name << ", "
             << (layout.placement ? "levels from the inside: " + layout.placement->to_string() : "nodes end within an axis") << "\n"

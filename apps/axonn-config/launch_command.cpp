@@ -8,10 +8,10 @@
 
 namespace {
 
-using axonn::Layout;
+using axonn::PlannedLayout;
 
 void print_configuration(const PlannerOptions& line, const axonn::NetworkModel& network, const axonn::SearchOptions& options,
-                         const Layout& layout) {
+                         const PlannedLayout& layout) {
   const int64_t batch = options.batch_tokens / network.tokens_per_sample;
   std::cout << network.toml() << "\n[run]\ngrid = \"" << layout.grid.to_string() << "\"\norder = \""
             << axonn::to_string(layout.order.value_or(axonn::kDefaultOrder)) << "\"\ndtype = \"" << to_string(layout.precision)
@@ -22,7 +22,7 @@ void print_configuration(const PlannerOptions& line, const axonn::NetworkModel& 
 }
 
 // Rank i of the trainer is grid index i; this is the node it must be on.
-std::vector<int> nodes_of_ranks(const Layout& layout, int64_t node) {
+std::vector<int> nodes_of_ranks(const PlannedLayout& layout, int64_t node) {
   axonn::Placement nodes = axonn::rank_map(*layout.placement);
   for (int& rank : nodes) rank = static_cast<int>(rank / node);
   return nodes;
@@ -73,7 +73,7 @@ int run_launch(const PlannerOptions& line) {
               line.launcher, "'");
   const auto network = line.network.network();
   const auto machine = axonn::find_machine(line.machine);
-  const Layout layout = plan_grid(network, machine, line.search(network), axonn::parse_grid_shape(line.grid));
+  const PlannedLayout layout = plan_grid(network, machine, line.search(network), axonn::parse_grid_shape(line.grid));
   const int64_t gpus = layout.grid.ranks(), node = std::min(gpus, std::max<int64_t>(machine.node_size(), 1));
   const int64_t per_node = machine.levels.size() == 1 ? gpus : node;
   const std::vector<int> nodes = layout.order ? std::vector<int>() : nodes_of_ranks(layout, per_node);

@@ -28,5 +28,5 @@ int run_machine(const PlannerOptions& line);
 int run_calibrate(char** arguments);  // becomes axonn-calibrate, which must lie beside this program; arguments[0] is "calibrate"
 
 // Where ranks go, in words: "z4 | x2 z4", or the order of axes where a mode has no placement.
-std::string place_text(const axonn::Layout& layout);
-std::string fixed_text(double value, int digits);       // 1.2345 -> "1.23"
+std::string place_text(const axonn::PlannedLayout& layout);
+std::string fixed_text(double value, int digits);  // 1.2345 -> "1.23"

@@ -11,21 +11,21 @@
 
 namespace {
 
-using axonn::Layout;
+using axonn::PlannedLayout;
 
 constexpr int kWidth = 980, kLabels = 210, kBar = 16, kRow = 24, kTop = 56;
 
 struct Part {
   const char* name;
   const char* color;
-  double (*seconds)(const Layout&);
+  double (*seconds)(const PlannedLayout&);
 };
 
 const Part kParts[] = {
-    {"compute", "#5b7fa6", [](const Layout& l) { return l.time.compute(); }},
-    {"exposed all-reduce", "#c8553d", [](const Layout& l) { return l.time.exposed_all_reduce; }},
-    {"exposed gather / scatter", "#e0a458", [](const Layout& l) { return l.time.exposed_gather_scatter; }},
-    {"exposed data", "#8a6fa8", [](const Layout& l) { return l.time.exposed_data; }},
+    {"compute", "#5b7fa6", [](const PlannedLayout& l) { return l.time.compute(); }},
+    {"exposed all-reduce", "#c8553d", [](const PlannedLayout& l) { return l.time.exposed_all_reduce; }},
+    {"exposed gather / scatter", "#e0a458", [](const PlannedLayout& l) { return l.time.exposed_gather_scatter; }},
+    {"exposed data", "#8a6fa8", [](const PlannedLayout& l) { return l.time.exposed_data; }},
 };
 
 // "4x1x16x16,9.87" a line; '#' begins a comment.
@@ -66,7 +66,7 @@ void write_plot(const std::string& file, const Ranking& ranking) {
   const auto measured = read_measurements(ranking.line.measurements);
   const auto& layouts = ranking.result.layouts;
   double longest = 1e-12;
-  for (const Layout& layout : layouts) longest = std::max(longest, layout.time.seconds());
+  for (const PlannedLayout& layout : layouts) longest = std::max(longest, layout.time.seconds());
   for (const auto& [grid, seconds] : measured) longest = std::max(longest, seconds);
   const double scale = (kWidth - kLabels - 90) / longest;
 
@@ -82,7 +82,7 @@ void write_plot(const std::string& file, const Ranking& ranking) {
   }
   if (!measured.empty()) svg << text(x, 43, "| measured");
   int y = kTop;
-  for (const Layout& layout : layouts) {
+  for (const PlannedLayout& layout : layouts) {
     const std::string grid = layout.grid.to_string();
     svg << text(kLabels - 8, y + 13, grid + "  " + place_text(layout), "end");
     x = kLabels;

@@ -10,25 +10,25 @@ namespace {
 using Json = nlohmann::ordered_json;
 using axonn::Axis;
 using axonn::GridShape;
-using axonn::Layout;
+using axonn::PlannedLayout;
 
 Json grid_json(const GridShape& grid) { return {grid.x, grid.y, grid.z, grid.data}; }
 
-Json placement_json(const Layout& layout) {
+Json placement_json(const PlannedLayout& layout) {
   if (!layout.placement) return nullptr;
   Json levels = Json::array();
   for (const GridShape& level : layout.placement->levels) levels.push_back(grid_json(level));
   return levels;
 }
 
-Json level_by_level_json(const Layout& layout) {
+Json level_by_level_json(const PlannedLayout& layout) {
   Json axes = Json::array();
   for (const Axis axis : axonn::kAxes)
     if (link_of(layout.links, axis).multi_level) axes.push_back(to_string(axis));
   return axes;
 }
 
-Json layout_json(const Layout& layout) {
+Json layout_json(const PlannedLayout& layout) {
   const axonn::StepTime& time = layout.time;
   return {{"grid", grid_json(layout.grid)},
           {"seconds", time.seconds()},
@@ -72,7 +72,7 @@ Json layout_json(const Layout& layout) {
 
 void print_json(std::ostream& out, const Ranking& ranking) {
   Json layouts = Json::array(), rejected = Json::array();
-  for (const Layout& layout : ranking.result.layouts) layouts.push_back(layout_json(layout));
+  for (const PlannedLayout& layout : ranking.result.layouts) layouts.push_back(layout_json(layout));
   for (const axonn::Rejection& rejection : ranking.result.rejections) {
     Json one = {{"grid", grid_json(rejection.grid)}, {"reason", rejection.reason}};
     if (rejection.bytes_over > 0) one["bytes_over"] = rejection.bytes_over;
@@ -100,7 +100,7 @@ void print_csv(std::ostream& out, const Ranking& ranking) {
          "order,"
          "micro_batch,micro_batches,checkpoint,precision,memory_bytes,tokens_per_second,model_flops_utilisation,dollars_per_step,tie\n";
   const auto precision = out.precision(10);
-  for (const Layout& layout : ranking.result.layouts) {
+  for (const PlannedLayout& layout : ranking.result.layouts) {
     const axonn::StepTime& time = layout.time;
     const GridShape& grid = layout.grid;
     out << grid.x << ',' << grid.y << ',' << grid.z << ',' << grid.data << ',' << time.seconds() << ',' << time.communication.total() << ','

@@ -13,7 +13,7 @@
 namespace {
 
 using axonn::bytes_text;
-using axonn::Layout;
+using axonn::PlannedLayout;
 using axonn::Rejection;
 using axonn::with_unit;
 
@@ -39,7 +39,7 @@ void print_columns(std::ostream& out, const std::vector<Column>& columns) {
 }
 
 // The part of the step in which this layout loses most against the best one.
-std::string lost_by(const Layout& layout, const Layout& best) {
+std::string lost_by(const PlannedLayout& layout, const PlannedLayout& best) {
   const axonn::StepTime &mine = layout.time, &its = best.time;
   const std::pair<double, const char*> parts[] = {{mine.compute() - its.compute(), "compute"},
                                                   {mine.exposed_all_reduce - its.exposed_all_reduce, "AR"},
@@ -49,7 +49,7 @@ std::string lost_by(const Layout& layout, const Layout& best) {
   return worst->first * 1000 < 0.5 ? "" : "+" + fixed_text(worst->first, 3) + " " + worst->second;
 }
 
-std::string micro_text(const Layout& layout) {
+std::string micro_text(const PlannedLayout& layout) {
   return std::to_string(layout.micro_batches) + " x " + std::to_string(layout.micro_batch) + (layout.checkpoint ? " again" : "");
 }
 
@@ -73,7 +73,7 @@ std::vector<Column> columns_of(const Ranking& ranking) {
   if (ranking.options.objective == axonn::Objective::cost) columns.push_back({"$/step"});
   if (ranking.options.precisions.size() > 1) columns.push_back({"type", true});
   size_t rank = 0;
-  for (const Layout& layout : ranking.result.layouts) {
+  for (const PlannedLayout& layout : ranking.result.layouts) {
     const axonn::StepTime& time = layout.time;
     ++rank;
     std::vector<std::string> cells = {layout.ties_with_previous ? "=" : std::to_string(rank),
@@ -177,7 +177,7 @@ std::string fixed_text(double value, int digits) {
   return buffer;
 }
 
-std::string place_text(const axonn::Layout& layout) {
+std::string place_text(const axonn::PlannedLayout& layout) {
   if (!layout.placement) return "-";
   return axonn::AxisPlacement{{layout.placement->levels.front()}}.to_string();
 }

@@ -84,7 +84,7 @@ void GptOptions::check() const {
 
 axonn::MemoryPrediction GptOptions::predict() const {
   const axonn::OverlapPolicy overlapped = run.policy();
-  const axonn::ArenaTypes types = axonn::Context::plan({}, run.context()).arena_types();
+  const axonn::ArenaTypes types = axonn::Context::plan(run.shape(), run.context()).arena_types();
   return axonn::predict_memory(whole_model().shape(), run.shape(),
                                {.micro_batch = run.train.rows(run.shape()),
                                 .element_bytes = static_cast<int64_t>(c10::elementSize(run.dtype)),

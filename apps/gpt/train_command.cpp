@@ -58,7 +58,7 @@ class TrainCommand : Bound, public axonn::TrainingCommand {
     if (table.source("activation_checkpoint") == axonn::OptionTable::Source::fallback) return axonn::Checkpointing::automatic;
     return options.model.checkpoint_every > 0 ? axonn::Checkpointing::on : axonn::Checkpointing::off;
   }
-  void use(const axonn::Layout& layout) override {
+  void use(const axonn::PlannedLayout& layout) override {
     if (checkpointing() == axonn::Checkpointing::automatic) options.model.checkpoint_every = layout.checkpoint ? 1 : 0;
   }
 

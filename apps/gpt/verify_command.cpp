@@ -23,8 +23,8 @@ class VerifyCommand : public axonn::Command {
   std::string help() const override { return "compare a grid with one rank, tensor by tensor"; }
 
   void add_flags(CLI::App& app) override {
-    table_.add_flags(app, {"model", "run.grid", "run.dtype", "run.device", "run.seed", "train.steps", "train.batch", "train.optimizer",
-                           "train.learning_rate", "train.clip"});
+    table_.add_flags(app, {"model", "run.grid", "run.order", "run.dtype", "run.device", "run.seed", "overlap", "train.steps", "train.batch",
+                           "train.optimizer", "train.learning_rate", "train.clip"});
     app.add_option("--config", config_, "TOML file with the same keys");
     app.add_option("--micro-batches", verification_.micro_batches, "forwards a step");
   }

@@ -14,7 +14,7 @@ int main(int argc, char** argv) try {
                                                                : axonn::transformer_model(name, axonn::find_gpt_preset(name).shape);
   const auto found =
       axonn::search_grids(network, axonn::find_machine("perlmutter"), {.gpus = {gpus}, .batch_tokens = network.usual_batch, .top = 3});
-  for (const axonn::Layout& layout : found.layouts) std::cout << layout.grid.to_string() << "  " << layout.time.seconds() << " s\n";
+  for (const axonn::PlannedLayout& layout : found.layouts) std::cout << layout.grid.to_string() << "  " << layout.time.seconds() << " s\n";
   return found.layouts.empty() ? 1 : 0;
 } catch (const axonn::Error& error) {
   std::cerr << error.sentence() << "\n";

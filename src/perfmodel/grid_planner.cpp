@@ -21,10 +21,10 @@ double weights_gathered(const NetworkModel& network, const GridShape& grid) {
   return weights;
 }
 
-auto order_of(const Layout& layout) { return std::tuple(layout.time.seconds(), layout.memory.total_bytes(), layout.micro_batch); }
+auto order_of(const PlannedLayout& layout) { return std::tuple(layout.time.seconds(), layout.memory.total_bytes(), layout.micro_batch); }
 
 // The better of two forms of a grid. Values that differ by rounding alone are equal.
-bool better(const Layout& a, const Layout& b) {
+bool better(const PlannedLayout& a, const PlannedLayout& b) {
   const double slack = kRounding * std::max(a.value, b.value);
   if (a.value < b.value - slack) return true;
   if (a.value > b.value + slack) return false;
@@ -175,8 +175,8 @@ double GridPlanner::bound() const {
   return least;
 }
 
-Layout GridPlanner::layout(const Way& way, const Form& form, int64_t micro_batch) const {
-  Layout layout = {.grid = grid_, .links = way.links, .precision = form.precision, .micro_batch = micro_batch};
+PlannedLayout GridPlanner::layout(const Way& way, const Form& form, int64_t micro_batch) const {
+  PlannedLayout layout = {.grid = grid_, .links = way.links, .precision = form.precision, .micro_batch = micro_batch};
   layout.memory = memory(form, micro_batch);
   const bool caches = options_->overlap.cache && options_->coefficients == Coefficients::trainer;
   if (caches && grid_.z > 1 && options_->objective != Objective::memory) {
@@ -193,14 +193,14 @@ Layout GridPlanner::layout(const Way& way, const Form& form, int64_t micro_batch
   return layout;
 }
 
-Layout GridPlanner::best(bool prune, int64_t* evaluated) const {
-  std::optional<Layout> best;
+PlannedLayout GridPlanner::best(bool prune, int64_t* evaluated) const {
+  std::optional<PlannedLayout> best;
   const Way* chosen = nullptr;
   for (const Way& way : ways_) {
     for (const Form& form : forms_) {
       if (prune && best && lower_bound(way, form) > best->value * (1 + 2 * kRounding)) continue;
       for (const int64_t micro_batch : form.micro_batches) {
-        Layout next = layout(way, form, micro_batch);
+        PlannedLayout next = layout(way, form, micro_batch);
         ++*evaluated;
         if (best && !better(next, *best)) continue;
         best = std::move(next);
@@ -214,7 +214,7 @@ Layout GridPlanner::best(bool prune, int64_t* evaluated) const {
   return std::move(*best);
 }
 
-void GridPlanner::complete(Layout& layout) const {
+void GridPlanner::complete(PlannedLayout& layout) const {
   if (options_->order || options_->mode != BandwidthMode::exact)
     layout.order = options_->order.value_or(kDefaultOrder);
   else

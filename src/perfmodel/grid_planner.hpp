@@ -22,7 +22,7 @@ class GridPlanner {
   double bound() const;  // no form has a lower value of the objective
 
   // Forms that cannot be better than the best so far are left out when prune is set. *evaluated grows by those that were computed.
-  Layout best(bool prune, int64_t* evaluated) const;
+  PlannedLayout best(bool prune, int64_t* evaluated) const;
 
  private:
   struct Way {  // how ranks lie, and what that makes of the links
@@ -47,8 +47,8 @@ class GridPlanner {
   StepSettings settings(const Form& form, int64_t micro_batch, double cached) const;
   double value(const StepTime& time, const MemoryPrediction& memory) const;
   double lower_bound(const Way& way, const Form& form) const;
-  Layout layout(const Way& way, const Form& form, int64_t micro_batch) const;
-  void complete(Layout& layout) const;
+  PlannedLayout layout(const Way& way, const Form& form, int64_t micro_batch) const;
+  void complete(PlannedLayout& layout) const;
 
   const NetworkModel* network_;
   const Machine* machine_;

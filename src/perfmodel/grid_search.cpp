@@ -57,7 +57,7 @@ double rank_key(double value) {
   return std::ldexp(std::round(std::ldexp(mantissa, 33)), exponent - 33);
 }
 
-auto place(const Layout& layout) {
+auto place(const PlannedLayout& layout) {
   const GridShape& grid = layout.grid;
   return std::tuple(rank_key(layout.value), grid.ranks(), grid.x, grid.y, grid.z, grid.data);
 }
@@ -74,13 +74,13 @@ class Ranking {
 
   double threshold() const { return layouts_.size() < top_ ? std::numeric_limits<double>::infinity() : layouts_.back().value; }
 
-  void add(Layout layout) {
-    const auto at = std::ranges::upper_bound(layouts_, place(layout), {}, [](const Layout& other) { return place(other); });
+  void add(PlannedLayout layout) {
+    const auto at = std::ranges::upper_bound(layouts_, place(layout), {}, [](const PlannedLayout& other) { return place(other); });
     layouts_.insert(at, std::move(layout));
     if (layouts_.size() > top_) layouts_.pop_back();
   }
 
-  std::vector<Layout> take() {
+  std::vector<PlannedLayout> take() {
     for (size_t i = 1; i < layouts_.size(); ++i)
       layouts_[i].ties_with_previous = rank_key(layouts_[i].value) == rank_key(layouts_[i - 1].value);
     return std::move(layouts_);
@@ -88,7 +88,7 @@ class Ranking {
 
  private:
   size_t top_;
-  std::vector<Layout> layouts_;
+  std::vector<PlannedLayout> layouts_;
 };
 
 }  // namespace
@@ -122,7 +122,7 @@ SearchResult search_grids(const NetworkModel& network, const Machine& machine, c
   return result;
 }
 
-Layout plan_grid(const NetworkModel& network, const Machine& machine, const SearchOptions& options, const GridShape& grid) {
+PlannedLayout plan_grid(const NetworkModel& network, const Machine& machine, const SearchOptions& options, const GridShape& grid) {
   SearchOptions one = options;
   one.gpus = {grid.ranks()};
   check_options(network, machine, one);

@@ -30,7 +30,7 @@ std::string why_none(const SearchResult& result) {
 
 }  // namespace
 
-Layout choose_grid(RunOptions& options, const NetworkModel& network, Checkpointing checkpointing, int ranks) {
+PlannedLayout choose_grid(RunOptions& options, const NetworkModel& network, Checkpointing checkpointing, int ranks) {
   AXONN_CHECK(!options.machine.empty(), "train.choose_grid",
               "--grid auto needs --machine: a preset such as perlmutter, or a file that `axonn-config calibrate` wrote");
   const Machine machine = find_machine(options.machine);
@@ -50,7 +50,7 @@ Layout choose_grid(RunOptions& options, const NetworkModel& network, Checkpointi
   const SearchResult result = search_grids(network, machine, search);
   AXONN_CHECK(!result.layouts.empty(), "train.choose_grid", "none of ", result.considered, " grids of ", ranks, " ranks fits ",
               network.name, " and a batch of ", options.train.batch, " ", network.samples, " on machine ", machine.name, why_none(result));
-  Layout best = result.layouts.front();
+  PlannedLayout best = result.layouts.front();
   if (!best.order) {  // its ranks would have to be mapped, which is the launcher's: the best with ranks as they are
     search.order = kDefaultOrder;
     best = plan_grid(network, machine, search, best.grid);
@@ -61,7 +61,7 @@ Layout choose_grid(RunOptions& options, const NetworkModel& network, Checkpointi
   return best;
 }
 
-std::string chosen_grid_text(const RunOptions& options, const Layout& layout) {
+std::string chosen_grid_text(const RunOptions& options, const PlannedLayout& layout) {
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%.3g", layout.time.seconds());
   return detail::concatenate("grid ", options.grid, ", order ", options.order, ": the planner's best for machine ", options.machine, ", ",

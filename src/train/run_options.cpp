@@ -19,8 +19,11 @@ constexpr int64_t kMostPrefetch = 1000;
 }  // namespace
 
 void RunOptions::bind(OptionTable& table, const std::string& samples) {
-  table.add("run", "grid", grid, "x by y by z by data, for instance 2x1x2x1; the product is the number of ranks; auto: the planner's best for --machine");
-  table.add("run", "machine", machine, "for --grid auto and --reduction auto: a preset of axonn-config such as perlmutter, or a file that `axonn-config calibrate` wrote");
+  table.add("run", "grid", grid,
+            "x by y by z by data, for instance 2x1x2x1; the product is the number of ranks; auto: the planner's best for --machine");
+  table.add(
+      "run", "machine", machine,
+      "for --grid auto and --reduction auto: a preset of axonn-config such as perlmutter, or a file that `axonn-config calibrate` wrote");
   table.add("run", "order", order, "axes from the innermost: neighbours along the first are neighbouring ranks");
   table.add_choice("run", "dtype", dtype, {{"fp32", at::kFloat}, {"bf16", at::kBFloat16}, {"fp16", at::kHalf}, {"fp64", at::kDouble}},
                    "of weights and activations; with bf16 and fp16, master weights and optimizer state are fp32");
@@ -42,9 +45,10 @@ void RunOptions::bind(OptionTable& table, const std::string& samples) {
             "gathered weights kept for backward: bytes such as 512M, or a count such as '8 layers'");
   table.add("overlap", "bucket", bucket, "gradients in one message over data, in bytes");
   table.add("overlap", "prefetch", prefetch, "weights gathered ahead of their use");
-  table.add("overlap", "reduction", reduction,
-            "how gradients are summed over data: ring; auto: the fastest programs for --machine; or programs as `axonn-config synthesize --json` "
-            "prints them, joined by ';'");
+  table.add(
+      "overlap", "reduction", reduction,
+      "how gradients are summed over data: ring; auto: the fastest programs for --machine; or programs as `axonn-config synthesize --json` "
+      "prints them, joined by ';'");
 
   table.add("train", "steps", train.steps, "optimizer steps");
   table.add("train", "batch", train.batch, samples + " a step, over the whole grid");
@@ -93,9 +97,9 @@ void RunOptions::check() const {
 }
 
 void RunOptions::check_memory(int64_t rank_bytes, int local_ranks) const {
-  struct sysinfo machine {};
-  if (device != "cpu" || sysinfo(&machine) != 0) return;
-  const double present = (static_cast<double>(machine.totalram) + static_cast<double>(machine.totalswap)) * machine.mem_unit;
+  struct sysinfo host {};
+  if (device != "cpu" || sysinfo(&host) != 0) return;
+  const double present = (static_cast<double>(host.totalram) + static_cast<double>(host.totalswap)) * host.mem_unit;
   const auto needed = static_cast<double>(rank_bytes);
   AXONN_CHECK(needed * local_ranks <= present, "train.options", "a rank needs ", bytes_text(needed),
               " for this network and micro-batch, and ",

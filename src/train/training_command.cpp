@@ -44,7 +44,7 @@ void TrainingCommand::check_before_start() {
 
 int TrainingCommand::run(Environment& environment) {
   std::optional<CheckpointReader> resumed;
-  std::optional<Layout> chosen;
+  std::optional<PlannedLayout> chosen;
   succeed_together(environment.world(), [&] {
     if (!resume_.empty()) {
       resumed.emplace(resume_);
@@ -59,8 +59,7 @@ int TrainingCommand::run(Environment& environment) {
       use(*chosen);
     }
     run_options_.check_ranks(environment.ranks());
-    if (run_options_.reduction == "auto")
-      choose_reduction(run_options_, Grid(run_options_.shape(), parse_axis_order(run_options_.order)));
+    if (run_options_.reduction == "auto") choose_reduction(run_options_, Grid(run_options_.shape(), parse_axis_order(run_options_.order)));
     check();
     check_memory(environment.local_ranks());
   });

@@ -151,11 +151,16 @@ Verifier::Verifier(Environment& environment, const VerificationOptions& options,
 Verifier::~Verifier() = default;
 
 Verification Verifier::on(GridShape shape) {
-  Context grid(environment_, shape, {.dtype = options_.dtype, .device = options_.device});
+  Context grid(environment_, shape,
+               {.dtype = options_.dtype,
+                .device = options_.device,
+                .order = options_.order,
+                .overlap = options_.overlap,
+                .gradient_programs = options_.gradient_programs});
   const Record mine = Record::of(grid, options_, make_);
 
   // How the grid lays out the parameters, for cutting the whole tensors.
-  Context plan = Context::plan(shape, {.dtype = options_.dtype}, environment_.rank());
+  Context plan = Context::plan(shape, {.dtype = options_.dtype, .order = options_.order}, environment_.rank());
   const VerifiedNetwork planned = make_(plan);
   const Parameters parameters = plan.materialize(*planned.model, options_.seed);
   const auto& slots = parameters.arena().slots();

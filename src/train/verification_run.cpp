@@ -34,6 +34,7 @@ std::optional<int> VerificationRun::prepare(char** argv) const {
   AXONN_CHECK(train.optimizer != OptimizerKind::sgd_momentum, kWhere, "--optimizer must be sgd or adamw here, got sgd-momentum");
   AXONN_CHECK(options.dtype == at::kDouble || options.dtype == at::kFloat, kWhere,
               "--dtype must be fp64 or fp32 here: bf16 and fp16 round more than a wrong grid might");
+  AXONN_CHECK(options.reduction != "auto", kWhere, "--reduction must be ring or programs here: auto is chosen for a job and its machine");
   AXONN_CHECK(micro_batches >= 1, kWhere, "--micro-batches must be at least 1, got ", micro_batches);
   const int64_t rows = micro_batches * shape.z * shape.data;
   AXONN_CHECK(train.batch % rows == 0, kWhere, "--batch must divide by micro-batches * z * data, got batch = ", train.batch, " and ",
@@ -45,15 +46,19 @@ std::optional<int> VerificationRun::prepare(char** argv) const {
 
 int VerificationRun::run(Environment& environment, const std::string& title, const MakeNetwork& make) const {
   options.check_ranks(environment.ranks());
+  const ContextOptions context = options.context();
   const VerificationOptions what{.dtype = options.dtype,
-                                 .device = options.context().device,
+                                 .device = context.device,
                                  .optimizer = options.train.optimizer,
                                  .batch = options.train.batch,
                                  .micro_batches = micro_batches,
                                  .steps = static_cast<int>(options.train.steps),
                                  .learning_rate = options.train.learning_rate,
                                  .max_norm = options.train.clip,
-                                 .seed = static_cast<uint64_t>(options.train.seed)};
+                                 .seed = static_cast<uint64_t>(options.train.seed),
+                                 .order = context.order,
+                                 .overlap = context.overlap,
+                                 .gradient_programs = context.gradient_programs};
   const Verification result = Verifier(environment, what, make).on(options.shape());
   if (environment.rank() == 0) {
     std::printf("%s: %s (%d ranks, %s) against one rank, %s, %d steps, %lld micro-batches\n\n", title.c_str(),

@@ -25,6 +25,11 @@ class Verify(GptTest):
             with self.subTest(grid):
                 self.assert_equal(self.gpt("verify", "--grid", grid, *SMALL, "--micro-batches", "2", ranks=ranks), "mpi")
 
+    def test_it_takes_an_order_a_policy_and_a_reduction_program(self):
+        self.assert_equal(self.gpt("verify", "--grid", "1x1x2x2", *SMALL, "--order", "dzxy", "--overlap", "reduce-scatter,buckets", "--bucket", "1k",
+                                   "--reduction", "all-reduce:0+1,2+3"), "tcp")
+        self.refuse("verify", "--grid", "1x1x1x2", *SMALL, "--reduction", "auto", words=["--reduction must be ring or programs here"])
+
     def test_a_difference_past_the_tolerance_is_a_failure(self):
         # Steps so large that the rounding of one order of additions grows past every tolerance.
         ended = self.gpt("verify", "--grid", "2x1x1x1", "--layers", "1", "--steps", "8", "--learning-rate", "10")

@@ -27,7 +27,7 @@ SearchOptions published(int64_t gpus, int64_t tokens, int64_t min_tensor) {
 
 std::vector<std::string> first_grids(const SearchResult& result, size_t count) {
   std::vector<std::string> grids;
-  for (const Layout& layout : result.layouts)
+  for (const PlannedLayout& layout : result.layouts)
     if (grids.size() < count) grids.push_back(layout.grid.to_string());
   return grids;
 }
@@ -55,7 +55,7 @@ TEST(GridSearch, ShowsTiesThatOnlyTheOrderOfSumsTellsApart) {
   const auto result = search_grids(preset("gpt-124m"), find_machine("perlmutter"), options);
   int ties = 0, rounded = 0;
   for (size_t i = 1; i < result.layouts.size(); ++i) {
-    const Layout &one = result.layouts[i - 1], &next = result.layouts[i];
+    const PlannedLayout &one = result.layouts[i - 1], &next = result.layouts[i];
     const bool equal = std::abs(next.value - one.value) <= 1e-12 * one.value;
     EXPECT_EQ(next.ties_with_previous, equal) << next.grid.to_string();
     ties += equal ? 1 : 0;
@@ -74,11 +74,11 @@ TEST(GridSearch, FindsPlacementsThatBeatEveryOrderWithXInnermost) {
     options.mode = BandwidthMode::exact;
     return search_grids(preset(model), find_machine("perlmutter"), options).layouts.front();
   };
-  const Layout small = best("gpt20b", 32, 65536, 16);
+  const PlannedLayout small = best("gpt20b", 32, 65536, 16);
   EXPECT_EQ(small.grid.to_string(), "2x1x16x1");
   EXPECT_EQ(small.placement->to_string(), "z4 | x2 z4");
   EXPECT_NEAR(small.time.communication.total(), .6706, 5e-5);
-  const Layout large = best("gpt80b", 1024, 4194304, 64);
+  const PlannedLayout large = best("gpt80b", 1024, 4194304, 64);
   EXPECT_EQ(large.grid.to_string(), "2x1x512x1");
   EXPECT_EQ(large.placement->levels[0].z, 4);
   EXPECT_NEAR(large.time.communication.total(), 2.8720, 5e-5);
@@ -89,7 +89,7 @@ void expect_same(const SearchResult& a, const SearchResult& b, const std::string
   EXPECT_EQ(a.candidates, b.candidates) << what;
   EXPECT_EQ(a.rejections.size(), b.rejections.size()) << what;
   for (size_t i = 0; i < a.layouts.size(); ++i) {
-    const Layout &one = a.layouts[i], &other = b.layouts[i];
+    const PlannedLayout &one = a.layouts[i], &other = b.layouts[i];
     EXPECT_EQ(one.grid, other.grid) << what << " place " << i;
     EXPECT_EQ(one.placement, other.placement) << what;
     EXPECT_EQ(one.value, other.value) << what;
@@ -155,14 +155,14 @@ TEST(GridSearch, KeepsToTheBoundsThatAreAskedFor) {
   SearchOptions options = {.gpus = {64}, .fixed = {0, 2, 0, 0}, .min_tensor = 8, .max_tensor = 16, .top = 100};
   const auto result = search_grids(preset("gpt5b"), machine, options);
   EXPECT_EQ(result.considered, 3 + 4);  // x * z = 4 or 8
-  for (const Layout& layout : result.layouts) {
+  for (const PlannedLayout& layout : result.layouts) {
     EXPECT_EQ(layout.grid.y, 2);
     EXPECT_GE(layout.grid.x * layout.grid.y * layout.grid.z, 8);
     EXPECT_LE(layout.grid.x * layout.grid.y * layout.grid.z, 16);
   }
   options.micro_batch = 4;
   options.checkpointing = Checkpointing::on;
-  for (const Layout& layout : search_grids(preset("gpt5b"), machine, options).layouts) {
+  for (const PlannedLayout& layout : search_grids(preset("gpt5b"), machine, options).layouts) {
     EXPECT_EQ(layout.micro_batch, 4);
     EXPECT_TRUE(layout.checkpoint);
   }
@@ -172,7 +172,7 @@ TEST(GridSearch, NeverPlansMoreMemoryThanThereIs) {
   const auto machine = find_machine("perlmutter");
   const auto result = search_grids(preset("gpt20b"), machine, {.gpus = {64}, .top = 1000});
   EXPECT_FALSE(result.layouts.empty());
-  for (const Layout& layout : result.layouts) EXPECT_LE(static_cast<double>(layout.memory_bytes()), 0.92 * machine.memory_bytes());
+  for (const PlannedLayout& layout : result.layouts) EXPECT_LE(static_cast<double>(layout.memory_bytes()), 0.92 * machine.memory_bytes());
 }
 
 TEST(GridSearch, NamesTheNearestCountsThatFit) {

@@ -44,7 +44,7 @@ struct SearchOptions {
 };
 
 // One grid in its best form.
-struct Layout {
+struct PlannedLayout {
   GridShape grid;
   std::optional<AxisPlacement> placement;  // nothing where the mode's order ends a node within an axis
   std::optional<AxisOrder> order;          // that gives the placement to ranks numbered node by node; nothing: ranks must be mapped
@@ -75,10 +75,10 @@ struct Rejection {
 };
 
 struct SearchResult {
-  int64_t considered = 0;       // grids within the bounds that were asked for
-  int64_t candidates = 0;       // grids x placements x micro-batches x checkpointing x precisions that fit
-  int64_t evaluated = 0;        // of those, whose step was computed; the others could not be better
-  std::vector<Layout> layouts;  // best first
+  int64_t considered = 0;              // grids within the bounds that were asked for
+  int64_t candidates = 0;              // grids x placements x micro-batches x checkpointing x precisions that fit
+  int64_t evaluated = 0;               // of those, whose step was computed; the others could not be better
+  std::vector<PlannedLayout> layouts;  // best first
   std::vector<Rejection> rejections;
 };
 
@@ -87,7 +87,7 @@ struct SearchResult {
 SearchResult search_grids(const NetworkModel& network, const Machine& machine, const SearchOptions& options);
 
 // One grid with the options' other choices searched, for explanations. UserError with the reason when it is rejected.
-Layout plan_grid(const NetworkModel& network, const Machine& machine, const SearchOptions& options, const GridShape& grid);
+PlannedLayout plan_grid(const NetworkModel& network, const Machine& machine, const SearchOptions& options, const GridShape& grid);
 
 // Counts nearest to `gpus`, below and above, of which some grid fits but for memory. Empty when there are none near.
 std::vector<int64_t> nearest_gpu_counts(const NetworkModel& network, const Machine& machine, const SearchOptions& options, int64_t gpus);

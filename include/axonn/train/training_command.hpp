@@ -37,7 +37,7 @@ class TrainingCommand : public Command {
   // For --grid auto.
   virtual NetworkModel network() const = 0;
   virtual Checkpointing checkpointing() const { return Checkpointing::off; }
-  virtual void use(const Layout& layout) { (void)layout; }  // what the planner chose beside the grid
+  virtual void use(const PlannedLayout& layout) { (void)layout; }  // what the planner chose beside the grid
 
   // On every rank, without communication; UserError. `resumed` is null unless a run goes on.
   virtual void load_data(const CheckpointReader* resumed) = 0;

@@ -23,6 +23,10 @@ struct VerificationOptions {
   double learning_rate = 1e-4;  // AdamW's first steps are sign-like and magnify rounding in tiny gradients by learning_rate / epsilon
   double max_norm = 1.0;
   uint64_t seed = 1;
+  // Of the grid; one rank has none of them.
+  AxisOrder order = kDefaultOrder;
+  OverlapPolicy overlap = {};
+  std::vector<ReductionProgram> gradient_programs = {};
 };
 
 // A network, not yet materialized, and a task with samples for it, which depend on their numbers alone.
