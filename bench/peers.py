@@ -183,7 +183,7 @@ def run_all(ranks, command, environment):
 def result(who, job, seconds, losses, norms):
     median = statistics.median(seconds[job.warmup:])
     return {"who": who, **{key: getattr(job, key) for key in ("mode", "size", "dtype", "ranks", "threads")},
-            "tokens_per_second": round(job.batch * getattr(job, "sequence", 1) / median, 1), "step_seconds": round(median, 4),
+            "tokens_per_second": round(job.batch * (job.sequence or 1) / median, 1), "step_seconds": round(median, 4),
             "losses": [round(loss, 7) for loss in losses], "gradient_norms": [round(norm, 7) for norm in norms]}
 
 

@@ -47,9 +47,13 @@ class Up(nn.Conv2d):
         return super().forward(F.interpolate(x, scale_factor=2.0))
 
 
-class Chain(nn.ModuleList):
+class Chain(nn.Module):
+    def __init__(self, parts):
+        super().__init__()
+        self.parts = nn.ModuleList(parts)
+
     def forward(self, x, embedding):
-        for part in self:
+        for part in self.parts:
             x = part(x, embedding)
         return x
 
@@ -127,11 +131,12 @@ def batches(job, rank, ranks):
     records = torch.frombuffer(bytearray(pathlib.Path(job.data_path, "data_batch_1.bin").read_bytes()), dtype=torch.uint8).view(-1, RECORD)
     generator = torch.Generator().manual_seed(job.seed)
     while True:
-        chosen = torch.randint(len(records), (job.batch,), generator=generator).chunk(ranks)[rank]
+        chosen = torch.randint(len(records), (job.batch,), generator=generator)
         clean = records[chosen, 1:].view(-1, 3, job.image, job.image).float() / 127.5 - 1
         if job.channels_last:
             clean = clean.contiguous(memory_format=torch.channels_last)
-        yield clean, torch.randint(TIMES, (len(chosen),), generator=generator), torch.randn(clean.shape, generator=generator)
+        whole = clean, torch.randint(TIMES, (job.batch,), generator=generator), torch.randn(clean.shape, generator=generator)
+        yield tuple(part.chunk(ranks)[rank] for part in whole)
 
 
 def flags(job):

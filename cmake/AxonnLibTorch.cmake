@@ -35,6 +35,15 @@ target_include_directories(axonn_libtorch SYSTEM INTERFACE
 target_link_libraries(axonn_libtorch INTERFACE
   ${AXONN_LIBTORCH}/lib/libtorch_cpu.so ${AXONN_LIBTORCH}/lib/libc10.so Threads::Threads)
 target_link_options(axonn_libtorch INTERFACE -Wl,--allow-shlib-undefined)
+# The OpenMP that LibTorch itself loads: with another beside it, each would start threads of its own.
+file(GLOB openmp ${AXONN_LIBTORCH}/lib/libgomp*.so* ${AXONN_LIBTORCH}/../torch.libs/libgomp*.so*)
+if(openmp)
+  list(GET openmp 0 openmp)
+  target_link_libraries(axonn_libtorch INTERFACE ${openmp})
+else()
+  find_package(OpenMP REQUIRED COMPONENTS CXX)
+  target_link_libraries(axonn_libtorch INTERFACE OpenMP::OpenMP_CXX)
+endif()
 
 if(NOT AXONN_WITH_CUDA)
   return()

@@ -13,6 +13,10 @@
 
 #include "layers/operation.hpp"
 
+#ifndef _OPENMP
+#error "without -fopenmp at::parallel_for runs on one thread"
+#endif
+
 namespace axonn {
 namespace {
 

@@ -61,6 +61,7 @@ std::optional<int> prepare(const Program& program, CommandLine& line, std::span<
     return 0;
   }
   check_environment();
+  keep_freed_memory();
   return line.command->prepare(arguments.data());
 }
 
