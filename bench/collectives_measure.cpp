@@ -1,11 +1,9 @@
 #include "collectives_measure.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 #include <vector>
 
-#include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/mm.h>
@@ -13,10 +11,10 @@
 #include <ATen/ops/zeros.h>
 #include <mpi.h>
 
+#include "medians.hpp"
+
 namespace axonn::bench {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 MPI_Request pending = MPI_REQUEST_NULL;
 
@@ -27,31 +25,6 @@ void compute(int64_t products) {
   static const at::Tensor a = at::ones({128, 128}, at::kFloat), b = at::ones({128, 128}, at::kFloat);
   static at::Tensor c = at::zeros({128, 128}, at::kFloat);
   for (int64_t i = 0; i < products; ++i) at::mm_out(c, a, b);
-}
-
-double seconds_of(const std::function<void()>& call) {
-  const auto start = Clock::now();
-  call();
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// Runs the calls in turn, all ranks together; for each the median over the repetitions of the slowest rank's time.
-std::vector<double> medians(Environment& environment, int repetitions, const std::vector<std::function<void()>>& calls) {
-  std::vector<std::vector<double>> samples(calls.size());
-  for (int repetition = -1; repetition < repetitions; ++repetition)
-    for (size_t i = 0; i < calls.size(); ++i) {
-      environment.world().barrier().wait();
-      const double seconds = seconds_of(calls[i]);
-      if (repetition >= 0) samples[i].push_back(seconds);  // the first one warms up
-    }
-  std::vector<double> result;
-  for (auto& times : samples) {
-    const at::Tensor slowest = at::from_blob(times.data(), {repetitions}, at::kDouble);
-    environment.world().all_reduce(slowest, ReduceOp::max).wait();
-    std::ranges::nth_element(times, times.begin() + repetitions / 2);
-    result.push_back(times[static_cast<size_t>(repetitions / 2)]);
-  }
-  return result;
 }
 
 }  // namespace

@@ -17,8 +17,7 @@ void print_configuration(const PlannerOptions& line, const axonn::NetworkModel& 
             << axonn::to_string(layout.order.value_or(axonn::kDefaultOrder)) << "\"\ndtype = \"" << to_string(layout.precision)
             << "\"\ndevice = \"cuda\"\n\n[overlap]\noverlap = \"" << line.overlap << "\"\ngather_cache = \"" << layout.cache_bytes
             << "\"\nprefetch = " << layout.prefetch << "\n\n[train]\nbatch = " << batch << "\nmicro_batch = " << layout.micro_batch
-            << (network.can_checkpoint ? axonn::detail::concatenate("\nactivation_checkpoint = ", layout.checkpoint ? 1 : 0) : "")
-            << "\noptimizer = \"" << line.optimizer << "\"\n";
+            << "\nactivation_checkpoint = " << (layout.checkpoint ? 1 : 0) << "\noptimizer = \"" << line.optimizer << "\"\n";
 }
 
 // Rank i of the trainer is grid index i; this is the node it must be on.

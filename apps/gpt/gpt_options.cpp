@@ -1,7 +1,5 @@
 #include "gpt_options.hpp"
 
-#include <algorithm>
-
 #include <axonn/core/error.hpp>
 #include <axonn/layers/attention.hpp>
 #include <axonn/perfmodel/gpt_presets.hpp>
@@ -12,8 +10,7 @@ namespace {
 constexpr int64_t kMostLayers = 10'000;
 constexpr int64_t kMostHidden = 1 << 20;
 constexpr int64_t kMostTokens = 1 << 24;  // of a sequence, of a vocabulary
-constexpr int64_t kMostCacheBytes = int64_t{1} << 50;
-constexpr double kMostElements = 1e17;  // of activations of a step
+constexpr double kMostElements = 1e17;    // of activations of a step
 
 }  // namespace
 
@@ -83,18 +80,9 @@ void GptOptions::check() const {
 }
 
 axonn::MemoryPrediction GptOptions::predict() const {
-  const axonn::OverlapPolicy overlapped = run.policy();
-  const axonn::ArenaTypes types = axonn::Context::plan(run.shape(), run.context()).arena_types();
-  return axonn::predict_memory(whole_model().shape(), run.shape(),
-                               {.micro_batch = run.train.rows(run.shape()),
-                                .element_bytes = static_cast<int64_t>(c10::elementSize(run.dtype)),
-                                .gradient_bytes = static_cast<int64_t>(c10::elementSize(types.gradients)),
-                                .state_bytes = static_cast<int64_t>(c10::elementSize(types.master)),
-                                .optimizer = run.train.optimizer,
-                                .dropout = model.dropout > 0,
-                                .attention_block = axonn::attention_block(model.sequence, run.context().device),
-                                .checkpoint_every = model.checkpoint_every,
-                                .gathered_blocks = 1 + (overlapped.all_gather ? overlapped.prefetch : 0),
-                                .scattered_blocks = 1 + (overlapped.reduce_scatter ? overlapped.outstanding : 0),
-                                .cache_bytes = overlapped.cache ? std::min(overlapped.cache_bytes, kMostCacheBytes) : 0});
+  axonn::MemoryOptions memory = run.memory();
+  memory.dropout = model.dropout > 0;
+  memory.attention_block = axonn::attention_block(model.sequence, run.context().device);
+  memory.checkpoint_every = model.checkpoint_every;
+  return axonn::predict_memory(whole_model().shape(), run.shape(), memory);
 }

@@ -54,13 +54,7 @@ class TrainCommand : Bound, public axonn::TrainingCommand {
   axonn::NetworkModel network() const override {
     return axonn::transformer_model(options.preset.empty() ? "this network" : options.preset, options.model.shape());
   }
-  axonn::Checkpointing checkpointing() const override {
-    if (table.source("activation_checkpoint") == axonn::OptionTable::Source::fallback) return axonn::Checkpointing::automatic;
-    return options.model.checkpoint_every > 0 ? axonn::Checkpointing::on : axonn::Checkpointing::off;
-  }
-  void use(const axonn::PlannedLayout& layout) override {
-    if (checkpointing() == axonn::Checkpointing::automatic) options.model.checkpoint_every = layout.checkpoint ? 1 : 0;
-  }
+  int64_t& checkpoint_every() override { return options.model.checkpoint_every; }
 
   void load_data(const axonn::CheckpointReader* resumed) override {
     AXONN_CHECK(!options.data.empty(), "gpt.train", "name the text to train on with --data PATH...");

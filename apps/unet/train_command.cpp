@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <optional>
 
 #include <axonn/core/text.hpp>
@@ -32,19 +31,23 @@ class TrainCommand : Bound, public axonn::TrainingCommand {
  private:
   void apply_preset() override { options.apply_preset(table); }
   void check() const override { options.check(); }
+  void check_memory(int local_ranks) const override { options.check_memory(local_ranks); }
 
   void print_plan() const override {
-    const axonn::UnetConfig config = known_model();
+    const axonn::UnetConfig config = options.known_model();
     axonn::Context context = axonn::Context::plan(options.run.shape(), options.run.context());
     axonn::Unet model(context, config);
     const axonn::Parameters parameters = context.materialize(model, static_cast<uint64_t>(options.run.train.seed));
-    axonn::print_dry_run(context, parameters, options.run,
-                         {.samples = "pictures", .shown = [](std::string_view) { return true; }, .others = ""});
+    axonn::print_dry_run(
+        context, parameters, options.run,
+        {.samples = "pictures", .shown = [](std::string_view) { return true; }, .others = "", .memory = options.predict()});
   }
 
   axonn::NetworkModel network() const override {
-    return axonn::unet_model(options.preset.empty() ? "this network" : options.preset, known_model().shape);
+    return axonn::unet_model(options.preset.empty() ? "this network" : options.preset, options.known_model().shape);
   }
+
+  int64_t& checkpoint_every() override { return options.model.checkpoint_every; }
 
   void load_data(const axonn::CheckpointReader* resumed) override {
     pictures_ = options.load_pictures();
@@ -65,13 +68,6 @@ class TrainCommand : Bound, public axonn::TrainingCommand {
                          .tokenizer = "null",
                          .fingerprint = pictures_.training->fingerprint()},
                         resumed);
-  }
-
-  // Before the data have told their classes: with none.
-  axonn::UnetConfig known_model() const {
-    axonn::UnetConfig config = options.model;
-    config.shape.classes = std::max<int64_t>(config.shape.classes, 0);
-    return config;
   }
 
   axonn::UnetTaskOptions task_options(const axonn::Context& context) const {

@@ -1,5 +1,6 @@
 #include "unet_options.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 #include <axonn/core/error.hpp>
@@ -59,6 +60,9 @@ void UnetOptions::bind(axonn::OptionTable& table) {
   table.add("data", "mirror", task.mirror, "half of the pictures are mirrored");
   table.add("data", "class_dropout", task.class_dropout, "share of pictures that go without their class, for guidance when sampling");
   run.bind(table, "pictures");
+  table.add("train", "activation_checkpoint", model.checkpoint_every,
+            "every n-th block keeps only its inputs and is run again in backward; 1: all, 0: none");
+  table.add("train", "activation_offload", model.checkpoint_offload, "inputs of checkpointed blocks are kept in the host's memory");
   table.add("train", "importance", task.importance, "times whose loss varies more are drawn more often (for --loss hybrid)");
   table.add("train", "sample_every", run.train.sample_every, "steps from one sheet of drawn pictures to the next; 0: never");
 
@@ -101,6 +105,19 @@ axonn::PictureSplit UnetOptions::load_pictures() const {
   if (holds_cifar10(data))
     return {.training = axonn::load_cifar10(data, /*test=*/false), .held_out = axonn::load_cifar10(data, /*test=*/true)};
   return split(axonn::load_picture_folder(data, model.shape.image));
+}
+
+axonn::UnetConfig UnetOptions::known_model() const {
+  axonn::UnetConfig config = model;
+  config.shape.classes = std::max<int64_t>(config.shape.classes, 0);
+  return config;
+}
+
+axonn::MemoryPrediction UnetOptions::predict() const {
+  axonn::MemoryOptions memory = run.memory();
+  memory.dropout = model.dropout > 0;
+  memory.checkpoint_every = model.checkpoint_every;
+  return axonn::predict_memory(known_model().shape, run.shape(), memory);
 }
 
 void UnetOptions::check() const {

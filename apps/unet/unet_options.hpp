@@ -4,6 +4,7 @@
 #include <string>
 
 #include <axonn/model/unet_config.hpp>
+#include <axonn/perfmodel/memory.hpp>
 #include <axonn/train/diffusion.hpp>
 #include <axonn/train/picture_data.hpp>
 #include <axonn/train/picture_sampler.hpp>
@@ -32,6 +33,12 @@ struct UnetOptions {
   // What is learned from, and what is held out (null without any). UserError for files that are missing or broken.
   axonn::PictureSplit load_pictures() const;
 
-  // Throws UserError for values that fit neither each other nor the grid; nothing has been allocated or started yet.
+  // Throw UserError; nothing has been allocated or started yet. check(): values that fit neither each other nor the grid. check_memory(): a
+  // network that does not fit in this machine's memory when `local_ranks` ranks share it.
   void check() const;
+  void check_memory(int local_ranks) const { run.check_memory(predict().total_bytes(), local_ranks); }
+  axonn::MemoryPrediction predict() const;
+
+  // Before the data have told their classes: with none.
+  axonn::UnetConfig known_model() const;
 };

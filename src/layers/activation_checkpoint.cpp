@@ -1,69 +1,86 @@
 #include "axonn/layers/activation_checkpoint.hpp"
 
+#include <algorithm>
+
+#include <ATen/record_function.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
 
 #include "layers/operation.hpp"
 
 namespace axonn {
 namespace {
 
-class CheckpointOperation : public Operation {
+constexpr const char* kName = "axonn::activation_checkpoint";
+
+class CheckpointNode : public torch::autograd::Node {
  public:
-  CheckpointOperation(Context& context, std::function<Value(const Value&)> block, const Value& input, CheckpointOptions options)
-      : context_(context),
-        block_(std::move(block)),
-        features_(input.features),
-        layout_(input.layout),
-        options_(options),
-        samples_(context.samples()) {}
-
-  std::string name() const override { return "activation_checkpoint"; }
-  const Value& output() const { return output_; }
-
-  Tensor forward(const Tensor& input) override {
-    offloaded_from_ = input.device();
-    input_.keep(options_.offload ? input.to(at::kCPU) : input);
-    const Scheduler::Checkpointing counted(context_.scheduler());
-    output_ = block_({input, features_, layout_});
-    return std::exchange(output_.tensor, {});
+  CheckpointNode(Context& context, CheckpointedBlock block, const std::vector<Value>& inputs, bool offload)
+      : context_(context), block_(std::move(block)), samples_(context.samples()) {
+    for (const Value& input : inputs) {
+      Kept& kept = kept_.emplace_back();
+      kept.tensor.keep(offload ? input.tensor.to(at::kCPU) : input.tensor);
+      kept.device = input.tensor.device();
+      kept.features = input.features;
+      kept.layout = input.layout;
+      add_next_edge(torch::autograd::impl::gradient_edge(input.tensor));
+    }
   }
 
-  Tensor backward(const Tensor& grad_output, bool) override {
+  std::string name() const override { return kName; }
+
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     const WithSamples then(context_, samples_);
-    const Tensor input = input_.get().detach().to(offloaded_from_).requires_grad_(true);
+    std::vector<Value> inputs;
+    for (size_t i = 0; i < kept_.size(); ++i)
+      inputs.push_back({kept_[i].tensor.get().detach().to(kept_[i].device).requires_grad_(task_should_compute_output(i)), kept_[i].features,
+                        kept_[i].layout});
     Tensor output;
     {
       const Scheduler::InPhase recompute(context_.scheduler(), Phase::recompute);
       const at::AutoGradMode enabled(true);
-      output = block_({input, features_, layout_}).tensor;
+      output = block_(inputs).tensor;
     }
-    torch::autograd::backward({output}, {grad_output});
-    return input.grad();
+    torch::autograd::backward({output}, {gradients[0]});
+    torch::autograd::variable_list result;
+    for (const Value& input : inputs) result.push_back(input.tensor.grad());
+    return result;
   }
 
-  void release() override { input_.reset(); }
+  void release_variables() override {
+    for (Kept& kept : kept_) kept.tensor.reset();
+  }
 
  private:
+  struct Kept {
+    Saved tensor;
+    c10::Device device = c10::kCPU;
+    int64_t features = 0;
+    Layout layout;
+  };
   Context& context_;
-  std::function<Value(const Value&)> block_;
-  int64_t features_;
-  Layout layout_;
-  CheckpointOptions options_;
+  CheckpointedBlock block_;
   Context::Samples samples_;
-  c10::Device offloaded_from_ = c10::kCPU;
-  Saved input_;
-  Value output_;  // features and layout alone
+  std::vector<Kept> kept_;
 };
 
 }  // namespace
 
-Value activation_checkpoint(Context& context, const std::function<Value(const Value&)>& block, const Value& input,
-                            CheckpointOptions options) {
-  if (!at::GradMode::is_enabled() || !input.tensor.requires_grad()) return block(input);
-  auto operation = std::make_unique<CheckpointOperation>(context, block, input, options);
-  const CheckpointOperation& kept = *operation;  // autograd holds it
-  const Tensor output = record(std::move(operation), input.tensor);
-  return {output, kept.output().features, kept.output().layout};
+Value activation_checkpoint(Context& context, const CheckpointedBlock& block, const std::vector<Value>& inputs, CheckpointOptions options) {
+  const bool wanted = std::ranges::any_of(inputs, [](const Value& input) { return input.tensor.requires_grad(); });
+  if (!at::GradMode::is_enabled() || !wanted) return block(inputs);
+  auto node = std::make_shared<CheckpointNode>(context, block, inputs, options.offload);
+  Value output;
+  {
+    at::RecordFunction traced(at::RecordScope::USER_SCOPE);
+    if (traced.isActive()) traced.before(kName);
+    const at::NoGradGuard no_grad;
+    const Scheduler::Checkpointing counted(context.scheduler());
+    output = block(inputs);
+  }
+  torch::autograd::set_history(output.tensor, node);
+  return output;
 }
 
 }  // namespace axonn

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include <ATen/Dispatch.h>
-#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -12,10 +11,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "layers/operation.hpp"
-
-#ifndef _OPENMP
-#error "without -fopenmp at::parallel_for runs on one thread"
-#endif
+#include "layers/parallel.hpp"
 
 namespace axonn {
 namespace {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
+#include <vector>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
@@ -9,8 +11,23 @@
 #include "axonn/core/error.hpp"
 #include "axonn/core/philox.hpp"
 #include "axonn/core/text.hpp"
+#include "layers/parallel.hpp"
 
 namespace axonn {
+namespace {
+
+// None so long that one thread would have it all.
+std::vector<Run> parts_of(const std::vector<Run>& runs) {
+  constexpr int64_t kLongest = 1 << 14;
+  std::vector<Run> parts;
+  for (const Run& run : runs)
+    for (int64_t done = 0; done < run.size; done += kLongest)
+      parts.push_back(
+          {.block_begin = run.block_begin + done, .global_begin = run.global_begin + done, .size = std::min(kLongest, run.size - done)});
+  return parts;
+}
+
+}  // namespace
 
 at::Tensor initial_values(const std::string& name, const Initial& initial, const ShardSpec& spec, const GridShape& shape,
                           const Coordinate& at, Range range, uint64_t seed, at::ScalarType dtype) {
@@ -18,12 +35,15 @@ at::Tensor initial_values(const std::string& name, const Initial& initial, const
   if (initial.kind == Initial::Kind::zeros) return values.to(dtype);
   double* out = values.mutable_data_ptr<double>();
   const uint32_t stream = philox_stream("initial", name);
-  for (const Run& run : runs(spec, shape, at, range))
-    for (int64_t i = 0; i < run.size; ++i)
-      out[run.block_begin - range.begin + i] =
-          initial.kind == Initial::Kind::ones
-              ? 1.0
-              : initial.deviation * to_normal(philox(seed, static_cast<uint64_t>(run.global_begin + i), 0, stream));
+  const std::vector<Run> parts = parts_of(runs(spec, shape, at, range));
+  at::parallel_for(0, static_cast<int64_t>(parts.size()), 1, [&](int64_t begin, int64_t end) {
+    for (const Run& part : std::span(parts).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)))
+      for (int64_t i = 0; i < part.size; ++i)
+        out[part.block_begin - range.begin + i] =
+            initial.kind == Initial::Kind::ones
+                ? 1.0
+                : initial.deviation * to_normal(philox(seed, static_cast<uint64_t>(part.global_begin + i), 0, stream));
+  });
   return values.to(dtype);
 }
 

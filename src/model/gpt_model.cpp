@@ -131,9 +131,9 @@ Gpt::Gpt(Context& context, const GptConfig& config)
 Value Gpt::forward(const at::Tensor& ids) {
   Value stream = axonn::dropout(context_, positions_(tokens_(ids)), is_training() ? config_.dropout : 0, "embedding");
   for (size_t i = 0; i < blocks_.size(); ++i) {
-    const auto run = [block = blocks_[i].get()](const Value& input) { return block->forward(input); };
-    stream = config_.checkpointed(static_cast<int64_t>(i)) ? activation_checkpoint(context_, run, stream, {config_.checkpoint_offload})
-                                                           : run(stream);
+    const auto run = [block = blocks_[i].get()](const std::vector<Value>& inputs) { return block->forward(inputs[0]); };
+    stream = config_.checkpointed(static_cast<int64_t>(i)) ? activation_checkpoint(context_, run, {stream}, {config_.checkpoint_offload})
+                                                           : run({stream});
   }
   return head_(norm_(stream));
 }

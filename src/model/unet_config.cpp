@@ -9,6 +9,7 @@ void check_unet(const UnetConfig& config, const GridShape& grid) {
   constexpr const char* kWhere = "model.unet";
   check_unet(config.shape);
   AXONN_CHECK(config.dropout >= 0 && config.dropout < 1, kWhere, "dropout must be in [0, 1), got ", config.dropout);
+  AXONN_CHECK(config.checkpoint_every >= 0, kWhere, "activation_checkpoint must be at least 0, got ", config.checkpoint_every);
   for (const UnetStage& stage : unet_stages(config.shape)) {
     for (const int64_t channels : {stage.in, stage.out})
       for (const Axis axis : {Axis::x, Axis::y})

@@ -10,6 +10,7 @@
 #include <torch/nn/modules/container/any.h>
 
 #include "axonn/core/error.hpp"
+#include "axonn/layers/activation_checkpoint.hpp"
 #include "axonn/layers/dropout.hpp"
 
 namespace axonn {
@@ -199,12 +200,18 @@ at::Tensor Unet::forward(const at::Tensor& pictures, const at::Tensor& times, co
   const UnetEmbedding embedding = embed(times, classes);
   Value stream = first_({pictures, config_.shape.channels, Layout::replicated()});
   std::vector<Value> kept = {stream};
-  for (const Stage& stage : stages_) {
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    const Stage& stage = stages_[i];
     if (stage.takes_skip) {
       stream = concatenate(kept.back(), stream);
       kept.pop_back();
     }
-    stream = stage.module->forward(stream, embedding);
+    const auto run = [module = stage.module.get()](const std::vector<Value>& inputs) {
+      return module->forward(inputs[0], {.over_x = inputs[1], .over_y = inputs[2]});
+    };
+    const std::vector<Value> inputs = {stream, embedding.over_x, embedding.over_y};
+    stream = config_.checkpointed(static_cast<int64_t>(i)) ? activation_checkpoint(context_, run, inputs, {config_.checkpoint_offload})
+                                                           : run(inputs);
     if (stage.kept) kept.push_back(stream);
   }
   return last_(silu(last_norm_(stream))).tensor;

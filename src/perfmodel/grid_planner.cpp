@@ -80,7 +80,7 @@ void GridPlanner::find_forms() {
   int64_t least_over = std::numeric_limits<int64_t>::max();
   for (const Precision precision : options_->precisions) {
     if (options_->checkpointing != Checkpointing::on) add_form(precision, false, &least_over);
-    if (options_->checkpointing != Checkpointing::off && network_->can_checkpoint) add_form(precision, true, &least_over);
+    if (options_->checkpointing != Checkpointing::off) add_form(precision, true, &least_over);
   }
   if (forms_.empty()) rejection_ = {.grid = grid_, .reason = "memory", .bytes_over = least_over};
 }

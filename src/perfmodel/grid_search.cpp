@@ -42,8 +42,6 @@ void check_options(const NetworkModel& network, const Machine& machine, const Se
   AXONN_CHECK(options.micro_batch >= 0, where, "the micro-batch must not be negative, got ", options.micro_batch);
   AXONN_CHECK(options.memory_margin >= 0 && options.memory_margin < 1, where, "the margin of memory must be in [0, 1), got ",
               options.memory_margin);
-  AXONN_CHECK(options.checkpointing != Checkpointing::on || network.can_checkpoint, where,
-              "the trainer has no activation checkpointing for ", network.name);
   AXONN_CHECK(options.objective != Objective::cost || machine.dollars_per_gpu_hour > 0, where, "machine ", machine.name,
               " has no price: set dollars_per_hour in [gpu]");
   for (const Precision precision : options.precisions)

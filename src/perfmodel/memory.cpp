@@ -85,7 +85,7 @@ MemoryPrediction predict_stored(std::span<const StoredTensors> tensors, const Gr
   const int64_t g = options.gradient_bytes > 0 ? options.gradient_bytes : e, state = options.state_bytes > 0 ? options.state_bytes : e;
   return {.weight_bytes = stored * (e + (state != e ? state : 0)),
           .gradient_bytes = stored * (g + (state != g ? state : 0)),
-          .optimizer_bytes = optimizer_moments(options.optimizer) * stored * state,
+          .optimizer_bytes = (optimizer_moments(options.optimizer) + (options.ema ? 1 : 0)) * stored * state,
           .gathered_bytes = grid.z == 1 ? 0
                                         : std::min(options.gathered_blocks * largest * e + options.cache_bytes, matrices * e) +
                                               std::min(options.scattered_blocks * largest, matrices) * g};

@@ -1,4 +1,5 @@
 // Networks by name and from files.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -70,7 +71,7 @@ TransformerShape read_transformer(TomlSection& model, const std::string& preset)
   return shape;
 }
 
-UnetShape read_unet(TomlSection& model, const std::string& preset) {
+UnetShape read_unet(const TomlFile& file, TomlSection& model, const std::string& preset) {
   UnetShape shape;
   if (!preset.empty()) shape = find_unet_preset(preset).shape;
   const auto read = [&](const char* key, int64_t& size, int64_t least, int64_t most) {
@@ -80,17 +81,20 @@ UnetShape read_unet(TomlSection& model, const std::string& preset) {
     if (auto given = model.find_integers(key, 1, most)) sizes = std::move(*given);
   };
   read("image", shape.image, 1, limits::kImage);
-  read("channels", shape.channels, 1, limits::kPictureChannels);
   read("base", shape.base, 1, limits::kChannels);
   read_list("multipliers", shape.multipliers, limits::kChannels);
   read("blocks", shape.blocks, 1, limits::kBlocks);
   read_list("attention", shape.attention, limits::kImage);
   read("heads", shape.heads, 1, limits::kChannels);
   read("groups", shape.groups, 1, limits::kChannels);
-  read("classes", shape.classes, 0, limits::kTokens);
+  read("classes", shape.classes, -1, limits::kTokens);
+  shape.classes = std::max<int64_t>(shape.classes, 0);  // -1: those of the data, which are not known here
   shape.scale_shift = model.find_flag("scale_shift").value_or(shape.scale_shift);
-  shape.learned_variance = model.find_flag("learned_variance").value_or(shape.learned_variance);
   model.refuse_unknown_keys({"dropout"});
+  if (const toml::node* node = file.table.get("diffusion"); node != nullptr && node->is_table()) {
+    TomlSection diffusion(file, *node->as_table(), "[diffusion]");
+    if (const auto loss = diffusion.find_text("loss")) shape.learned_variance = *loss == "hybrid";
+  }
   return shape;
 }
 
@@ -100,7 +104,7 @@ NetworkShape read_network_toml(const std::filesystem::path& path) {
   AXONN_CHECK(node != nullptr && node->is_table(), "perfmodel.network_model", file.name, ":1: section [model] is missing");
   TomlSection model(file, *node->as_table(), "[model]");
   const std::string preset = model.find_text("model").value_or("");
-  if (is_unet(preset) || (preset.empty() && (model.has("base") || model.has("multipliers")))) return read_unet(model, preset);
+  if (is_unet(preset) || (preset.empty() && (model.has("base") || model.has("multipliers")))) return read_unet(file, model, preset);
   return read_transformer(model, preset);
 }
 

@@ -59,11 +59,10 @@ std::string list_of(const std::vector<int64_t>& numbers) {
 
 std::string toml_of(const UnetShape& shape) {
   const auto flag = [](bool on) { return on ? "true" : "false"; };
-  return detail::concatenate("[model]\nimage = ", shape.image, "\nchannels = ", shape.channels, "\nbase = ", shape.base,
-                             "\nmultipliers = ", list_of(shape.multipliers), "\nblocks = ", shape.blocks,
-                             "\nattention = ", list_of(shape.attention), "\nheads = ", shape.heads, "\ngroups = ", shape.groups,
-                             "\nclasses = ", shape.classes, "\nscale_shift = ", flag(shape.scale_shift),
-                             "\nlearned_variance = ", flag(shape.learned_variance), "\n");
+  return detail::concatenate("[model]\nimage = ", shape.image, "\nbase = ", shape.base, "\nmultipliers = ", list_of(shape.multipliers),
+                             "\nblocks = ", shape.blocks, "\nattention = ", list_of(shape.attention), "\nheads = ", shape.heads,
+                             "\ngroups = ", shape.groups, "\nclasses = ", shape.classes, "\nscale_shift = ", flag(shape.scale_shift),
+                             "\n\n[diffusion]\nloss = \"", shape.learned_variance ? "hybrid" : "simple", "\"\n");
 }
 
 // The sizes that a grid must divide (check_unet in model/unet_config.hpp).
@@ -121,7 +120,6 @@ NetworkModel unet_model(std::string name, const UnetShape& shape) {
       .samples = "pictures",
       .tokens_per_sample = 1,
       .usual_batch = kUsualPictures,
-      .can_checkpoint = false,
       .parameters = count_parameters(shape),
       .misfit = [divisors = UnetDivisors(shape)](const GridShape& grid) { return divisors.misfit(grid); },
       .memory = [memory = UnetMemory(shape)](const GridShape& grid, const MemoryOptions& options) { return memory.predict(grid, options); },

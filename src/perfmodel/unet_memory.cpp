@@ -25,6 +25,7 @@ UnetMemory::UnetMemory(const UnetShape& shape) : shape_(shape) {
 void UnetMemory::add(const UnetStage& stage) {
   const Axis a = channel_axis(stage.level), b = other_tensor_axis(a);
   const int64_t pixels = stage.size * stage.size, in = pixels * stage.in, out = pixels * stage.out;
+  if (stage.kind != Kind::first) kept_.emplace_back().input[static_cast<size_t>(a)] = in;
   const auto at = [a](int64_t of_a, int64_t of_b) { return a == Axis::x ? ByAxis{of_a, of_b} : ByAxis{of_b, of_a}; };
   switch (stage.kind) {
     case Kind::first:
@@ -41,7 +42,7 @@ void UnetMemory::add(const UnetStage& stage) {
       if (stage.in != stage.out) add_weight(a, stage.in, stage.out, 1);
       keep(a, 3 * in);
       keep(b, (2 + scaled) * out);
-      dropped_[static_cast<size_t>(b)] += out;
+      kept_.back().dropped[static_cast<size_t>(b)] = out;
       backward_.push_back(at(out, 2 * out));
       backward_.push_back(at(out + 2 * in, out));
       break;
@@ -88,15 +89,33 @@ void UnetMemory::add_tensor(ShardSpec spec) {
     ++known->count;
 }
 
+template <typename OnRank>
+int64_t UnetMemory::activation_elements(const MemoryOptions& options, const OnRank& on_rank) const {
+  ByAxis kept{};
+  int64_t again = 0;  // of the checkpointed stage that needs most, while it is run again
+  const auto add = [&kept](const ByAxis& elements) { kept = {kept[0] + elements[0], kept[1] + elements[1]}; };
+  for (size_t i = 0; i < kept_.size(); ++i) {
+    ByAxis all = kept_[i].all;
+    if (options.dropout) all = {all[0] + kept_[i].dropped[0], all[1] + kept_[i].dropped[1]};
+    const bool block = i + 1 < kept_.size();  // the last norm and convolution are none
+    if (block && options.checkpoint_every > 0 && static_cast<int64_t>(i) % options.checkpoint_every == 0) {
+      add(kept_[i].input);
+      again = std::max(again, on_rank(all));
+    } else {
+      add(all);
+    }
+  }
+  return on_rank(kept) + again;
+}
+
 MemoryPrediction UnetMemory::predict(const GridShape& grid, const MemoryOptions& options) const {
   check_shape(grid, grid.ranks());
-  AXONN_CHECK(options.checkpoint_every == 0, "perfmodel.memory", "a UNet has no activation checkpointing");
   const auto on_rank = [&](const ByAxis& elements) { return (elements[0] + grid.x - 1) / grid.x + (elements[1] + grid.y - 1) / grid.y; };
   MemoryPrediction memory = predict_stored(tensors_, grid, options);
   const int64_t bytes = options.micro_batch * options.element_bytes;
   int64_t widest = 0;
   for (const ByAxis& elements : backward_) widest = std::max(widest, on_rank(elements));
-  memory.activation_bytes = (on_rank(kept_) + (options.dropout ? on_rank(dropped_) : 0)) * bytes;
+  memory.activation_bytes = activation_elements(options, on_rank) * bytes;
   memory.logits_bytes = 3 * shape_.output_channels() * shape_.image * shape_.image * bytes;
   memory.block_bytes = widest * bytes;
   return memory;

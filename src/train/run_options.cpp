@@ -2,6 +2,8 @@
 
 #include <sys/sysinfo.h>
 
+#include <algorithm>
+
 #include "axonn/comm/gradient_programs.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
@@ -15,6 +17,7 @@ namespace {
 constexpr int64_t kMostSamples = 1 << 30;
 constexpr int64_t kMostRanks = 1 << 20;
 constexpr int64_t kMostPrefetch = 1000;
+constexpr int64_t kMostCacheBytes = int64_t{1} << 50;
 
 }  // namespace
 
@@ -105,6 +108,20 @@ void RunOptions::check_memory(int64_t rank_bytes, int local_ranks) const {
               " for this network and micro-batch, and ",
               local_ranks == 1 ? std::string("this machine has ") : detail::concatenate(local_ranks, " ranks share this machine's "),
               bytes_text(present), "; --dry-run prints the parts");
+}
+
+MemoryOptions RunOptions::memory() const {
+  const OverlapPolicy overlapped = policy();
+  const ArenaTypes types = Context::plan(shape(), context()).arena_types();
+  return {.micro_batch = train.rows(shape()),
+          .element_bytes = static_cast<int64_t>(c10::elementSize(dtype)),
+          .gradient_bytes = static_cast<int64_t>(c10::elementSize(types.gradients)),
+          .state_bytes = static_cast<int64_t>(c10::elementSize(types.master)),
+          .optimizer = train.optimizer,
+          .ema = train.ema > 0,
+          .gathered_blocks = 1 + (overlapped.all_gather ? overlapped.prefetch : 0),
+          .scattered_blocks = 1 + (overlapped.reduce_scatter ? overlapped.outstanding : 0),
+          .cache_bytes = overlapped.cache ? std::min(overlapped.cache_bytes, kMostCacheBytes) : 0};
 }
 
 void RunOptions::check_ranks(int ranks) const {

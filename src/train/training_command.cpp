@@ -42,6 +42,11 @@ void TrainingCommand::check_before_start() {
   run_options_.grid = grid;
 }
 
+Checkpointing TrainingCommand::checkpointing() {
+  if (table_.source("activation_checkpoint") == OptionTable::Source::fallback) return Checkpointing::automatic;
+  return checkpoint_every() > 0 ? Checkpointing::on : Checkpointing::off;
+}
+
 int TrainingCommand::run(Environment& environment) {
   std::optional<CheckpointReader> resumed;
   std::optional<PlannedLayout> chosen;
@@ -56,7 +61,7 @@ int TrainingCommand::run(Environment& environment) {
     load_data(resumed ? &*resumed : nullptr);
     if (chooses_grid()) {
       chosen = choose_grid(run_options_, network(), checkpointing(), environment.ranks());
-      use(*chosen);
+      if (checkpointing() == Checkpointing::automatic) checkpoint_every() = chosen->checkpoint ? 1 : 0;
     }
     run_options_.check_ranks(environment.ranks());
     if (run_options_.reduction == "auto") choose_reduction(run_options_, Grid(run_options_.shape(), parse_axis_order(run_options_.order)));

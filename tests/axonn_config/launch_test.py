@@ -1,4 +1,5 @@
 """The script that is printed starts the ranks where the plan has them, with a configuration that the trainer and the planner read."""
+import json
 import re
 import subprocess
 import tomllib
@@ -26,6 +27,17 @@ class Launch(PlannerTest):
         self.write("back.toml", re.search(r"<<'TOML'\n(.*?)\nTOML\n", text, re.S)[1])
         again = self.plan("--gpus", "32", "--model", "back.toml", "--batch-tokens", "64k", "--machine", "dgx-a100", "--fix", "x=2,y=1,z=16,data=1")
         self.assertAlmostEqual(again["layouts"][0]["seconds"], layout["seconds"])
+
+    def test_unets_configuration_is_read_back(self):
+        flags = ("--model", "unet1b", "--batch", "2k", "--learned-variance")
+        _, config = self.script("4x1x8x1", *flags)
+        self.assertEqual(config["diffusion"]["loss"], "hybrid")
+        self.assertNotIn("channels", config["model"])  # not a key of `unet`
+        self.write("back.toml", "\n".join(f"[{name}]\n" + "\n".join(f"{key} = {json.dumps(value)}" for key, value in section.items())
+                                          for name, section in config.items()))
+        seconds = [self.plan("--gpus", "32", "--batch", "2k", "--fix", "x=4,z=8", "--model", model)["layouts"][0]["seconds"]
+                   for model in ("back.toml", "unet1b")]
+        self.assertAlmostEqual(seconds[0] / seconds[1], 1, delta=1e-3)  # the last convolution alone differs
 
     def test_order_puts_z_inside_a_node(self):
         flags = ("--model", "gpt20b", "--batch-tokens", "64k", "--mode", "exact", "--coefficients", "paper")

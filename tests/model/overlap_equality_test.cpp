@@ -180,10 +180,9 @@ Outcome train_three_consumers(const GridShape& grid, const OverlapPolicy& policy
   const Parameters parameters = context.materialize(net, 7);
   AdamW optimizer(context, parameters, {.learning_rate = 1e-2});
   const auto block = [&](Linear& layer) {
-    return [&](const Value& input) {
-      return redistribute(context, layer(redistribute(context, input, layer->input_layout())), Layout::replicated()).map([](const auto& t) {
-        return t.tanh();
-      });
+    return [&](const std::vector<Value>& inputs) {
+      const Value input = redistribute(context, inputs[0], layer->input_layout());
+      return redistribute(context, layer(input), Layout::replicated()).map([](const auto& t) { return t.tanh(); });
     };
   };
   std::vector<at::Tensor> losses;
@@ -192,8 +191,8 @@ Outcome train_three_consumers(const GridShape& grid, const OverlapPolicy& policy
     for (int j = 0; j < 2; ++j) {
       const double row = 100 * step + 10 * j + context.at().z + 4 * context.at().data;
       const Value input{at::sin(at::arange(36, at::kDouble).view({3, 12}) + row), 12, Layout::replicated()};
-      const Value once = block(first)(input), twice = activation_checkpoint(context, block(second), once);
-      const Value thrice = activation_checkpoint(context, block(third), twice);
+      const Value once = block(first)({input}), twice = activation_checkpoint(context, block(second), {once});
+      const Value thrice = activation_checkpoint(context, block(third), {twice});
       const at::Tensor loss = mean((once.tensor + thrice.tensor).square().sum(), 36, context);
       loss.backward();
       losses.push_back(loss.detach());

@@ -84,6 +84,25 @@ TEST(UnetOnEveryGrid, EqualsOneRank) { expect_equals_one_rank(small(false, 0)); 
 
 TEST(UnetOnEveryGrid, EqualsOneRankWithClassesScaleShiftAndDropout) { expect_equals_one_rank(small(true, 0.2)); }
 
+TEST(UnetOnEveryGrid, HasTheSameBitsWithCheckpointedBlocks) {
+  UnetConfig config = small(true, 0.2);
+  for (const GridShape& grid : every_grid()) {
+    config.checkpoint_every = 0;
+    Context context = context_on(grid);
+    const Pass plain = run(context, config);
+    for (const int64_t every : {1, 3}) {
+      config.checkpoint_every = every;
+      Context again = context_on(grid);
+      const Pass pass = run(again, config);
+      EXPECT_TRUE(at::equal(pass.output, plain.output)) << grid.to_string() << ", every " << every;
+      ASSERT_EQ(pass.gradients.size(), plain.gradients.size());
+      for (size_t i = 0; i < pass.gradients.size(); ++i)
+        EXPECT_TRUE(at::equal(pass.gradients[i].second, plain.gradients[i].second))
+            << "gradient of " << pass.gradients[i].first << " on " << grid.to_string() << ", every " << every;
+    }
+  }
+}
+
 TEST(UnetErrors, NameWhatDoesNotFitTheGrid) {
   Context context = Context::plan({.x = 3});
   EXPECT_USER_ERROR(Unet(context, small(false, 0)), "channels must divide by x, got 16 channels in first and x = 3 (grid 3x1x1x1)");

@@ -61,7 +61,6 @@ TEST_F(NetworkFile, OfAUnetIsToldByItsPresetOrItsKeys) {
   expected.heads = 8;
   EXPECT_EQ(unet("a.toml", "[model]\nmodel = 'unet2b'\nheads = 8\n[train]\nbatch = 3\n"), expected);
   const UnetShape mine = {.image = 16,
-                          .channels = 1,
                           .base = 64,
                           .multipliers = {1, 3},
                           .blocks = 1,

@@ -113,7 +113,33 @@ TEST(UnetMemory, IsDividedByTheAxisOfTheChannels) {
   EXPECT_LT(y.activation_bytes, x.activation_bytes);  // the widest pictures are over Y
   EXPECT_EQ(predict_memory(kShape, {.z = 4}, options).activation_bytes, one.activation_bytes);
   EXPECT_NEAR(static_cast<double>(one.weight_bytes), 6. * static_cast<double>(count_parameters(kShape)), 1e5);  // padded to 32 elements
-  EXPECT_USER_ERROR(predict_memory(kShape, {}, {.checkpoint_every = 1}), "no activation checkpointing");
+}
+
+TEST(UnetMemory, OfCheckpointedBlocksIsTheirInputs) {
+  const UnetShape shape = {.image = 8, .base = 32, .multipliers = {1, 2}, .blocks = 1, .attention = {4}, .heads = 4};
+  const auto kept = [&](int64_t every) {
+    return predict_memory(shape, {}, {.element_bytes = 1, .checkpoint_every = every}).activation_bytes;
+  };
+  int64_t all = 0, inputs = 0, largest = 0, last = 0;
+  for (const UnetStage& stage : unet_stages(shape)) {
+    const int64_t pixels = stage.size * stage.size, in = pixels * stage.in, out = pixels * stage.out;
+    if (stage.kind == UnetStage::Kind::first) continue;
+    if (stage.kind == UnetStage::Kind::last) {
+      last = 3 * in;
+      continue;
+    }
+    const int64_t one = stage.kind == UnetStage::Kind::residual    ? 3 * in + 3 * out
+                        : stage.kind == UnetStage::Kind::attention ? 6 * in + pixels * 4
+                        : stage.kind == UnetStage::Kind::up        ? 4 * in
+                                                                   : in;
+    all += one;
+    inputs += in;
+    largest = std::max(largest, one);
+  }
+  EXPECT_EQ(kept(0), all + last);
+  EXPECT_EQ(kept(1), inputs + largest + last);
+  EXPECT_LT(kept(2), kept(0));
+  EXPECT_GT(kept(2), kept(1));
 }
 
 TEST(UnetSearch, IsDeterministicAndPruningChangesNothing) {
@@ -128,10 +154,10 @@ TEST(UnetSearch, IsDeterministicAndPruningChangesNothing) {
   for (size_t i = 0; i < all.layouts.size(); ++i) {
     EXPECT_EQ(fast.layouts[i].grid, all.layouts[i].grid);
     EXPECT_EQ(fast.layouts[i].value, all.layouts[i].value);
-    EXPECT_FALSE(all.layouts[i].checkpoint);
+    EXPECT_EQ(fast.layouts[i].checkpoint, all.layouts[i].checkpoint);
   }
   options.checkpointing = Checkpointing::on;
-  EXPECT_USER_ERROR(search_grids(model, machine, options), "the trainer has no activation checkpointing for unet1b");
+  for (const PlannedLayout& layout : search_grids(model, machine, options).layouts) EXPECT_TRUE(layout.checkpoint);
 }
 
 }  // namespace

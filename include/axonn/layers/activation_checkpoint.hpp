@@ -1,19 +1,22 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "axonn/layers/layout.hpp"
 
 namespace axonn {
 
 struct CheckpointOptions {
-  bool offload = false;  // keep the input in the host's memory; nothing changes on CPU
+  bool offload = false;  // keep the inputs in the host's memory; nothing changes on CPU
 };
 
-// block(input), of which nothing but the input is kept: backward runs the block again, bit for bit (dropout follows sample numbers, see
-// Context::set_samples), and then its backward. Weights are gathered again unless the scheduler's cache has them; their uses count once. An
-// input that wants no gradient, or no autograd: the plain block. `block` is kept until backward and must give the same result then.
-Value activation_checkpoint(Context& context, const std::function<Value(const Value&)>& block, const Value& input,
+using CheckpointedBlock = std::function<Value(const std::vector<Value>& inputs)>;
+
+// block(inputs), of which nothing but the inputs is kept: backward runs the block again, bit for bit (dropout follows sample numbers, see
+// Context::set_samples), and then its backward. Weights are gathered again unless the scheduler's cache has them; their uses count once. No
+// input that wants a gradient, or no autograd: the plain block. `block` is kept until backward and must give the same result then.
+Value activation_checkpoint(Context& context, const CheckpointedBlock& block, const std::vector<Value>& inputs,
                             CheckpointOptions options = {});
 
 }  // namespace axonn

@@ -19,6 +19,7 @@ struct MemoryOptions {
   int64_t gradient_bytes = 0;  // of an element of gradient shards and of gradients on their way there; 0: element_bytes
   int64_t state_bytes = 0;     // of an element of master weights and optimizer state; 0: element_bytes, and no master weights
   OptimizerKind optimizer = OptimizerKind::adamw;
+  bool ema = false;              // an average of the weights is kept beside the optimizer's state
   bool dropout = false;          // attention dropout keeps its probabilities: there is no fused kernel for it
   int64_t attention_block = 0;   // without dropout: attention in blocks of so many queries keeps its probabilities; 0: the fused kernel
   int64_t checkpoint_every = 0;  // activation checkpointing of every n-th block; 0: of none
@@ -37,7 +38,7 @@ struct MemoryPrediction {
   int64_t weight_bytes = 0;
   // The same again, and once more where they are narrower than the optimizer's state.
   int64_t gradient_bytes = 0;
-  int64_t optimizer_bytes = 0;  // the same, for every moment
+  int64_t optimizer_bytes = 0;  // the same, for every moment and for the average of the weights
 
   // gathered_blocks + scattered_blocks of the largest (X, Y) block (of the embedding, the head or an mlp matrix), and the cache; neither
   // more than all matrices together. 0 when Z = 1: the arena itself is the block.
@@ -75,7 +76,8 @@ MemoryPrediction predict_memory(const TransformerShape& shape, const GridShape& 
 //   down, up   i/A, 4 i/A        the convolution's input
 //   last       3 i/Y
 // Skips are among them: they are inputs of the layers that come next. logits: 3 output pictures. block: the gradients that are alive at
-// once in the stage that needs most. Left out: the time embedding, and what cuDNN takes. checkpoint_every must be 0.
+// once in the stage that needs most. Left out: the time embedding, and what cuDNN takes. Blocks are the stages between the first
+// convolution and the last norm; of a checkpointed one the input, i/A, and the whole list of the largest while it is run again.
 MemoryPrediction predict_memory(const UnetShape& shape, const GridShape& grid, const MemoryOptions& options);
 
 }  // namespace axonn

@@ -20,12 +20,11 @@ struct NetworkModel {
   std::string tokens, samples;    // in words: "tokens" and "sequences"; of a UNet both are "pictures"
   int64_t tokens_per_sample = 0;  // a picture counts as one token, as in the trainer
   int64_t usual_batch = 0;        // tokens of a step when nobody says
-  bool can_checkpoint = true;     // whether the trainer has activation checkpointing for it
   int64_t parameters = 0;
   // Why a grid cannot hold it, such as "heads % x"; nothing when it can.
   std::function<std::optional<std::string>(const GridShape&)> misfit;
   std::function<MemoryPrediction(const GridShape&, const MemoryOptions&)> memory;
-  std::function<std::string()> toml;  // the section [model] of the trainer's file
+  std::function<std::string()> toml;  // [model] of the trainer's file, and what of its [diffusion] changes the network
 };
 
 // UserError for sizes that are none, or beyond any network. `name` stands in errors and reports.

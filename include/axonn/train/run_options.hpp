@@ -5,6 +5,7 @@
 
 #include "axonn/grid/grid_shape.hpp"
 #include "axonn/layers/context.hpp"
+#include "axonn/perfmodel/memory.hpp"
 #include "axonn/train/options.hpp"
 #include "axonn/train/trainer.hpp"
 
@@ -35,6 +36,9 @@ struct RunOptions {
   void check_memory(int64_t rank_bytes, int local_ranks) const;
   // UserError unless the job has as many ranks as the grid; with advice for a program that nobody launched as a job.
   void check_ranks(int ranks) const;
+
+  // What predict_memory() has to know of a run; a program adds what its model does. Of a grid that check() accepts.
+  MemoryOptions memory() const;
 
   GridShape shape() const { return parse_grid_shape(grid); }
   OverlapPolicy policy() const;

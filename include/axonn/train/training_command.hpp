@@ -31,13 +31,12 @@ class TrainingCommand : public Command {
   // Before a rank is started, and again when a checkpoint, the data or the planner have had their say.
   virtual void apply_preset() = 0;
   virtual void check() const = 0;  // throws UserError
-  virtual void check_memory(int local_ranks) const { (void)local_ranks; }
+  virtual void check_memory(int local_ranks) const = 0;
   virtual void print_plan() const = 0;  // --dry-run
 
   // For --grid auto.
   virtual NetworkModel network() const = 0;
-  virtual Checkpointing checkpointing() const { return Checkpointing::off; }
-  virtual void use(const PlannedLayout& layout) { (void)layout; }  // what the planner chose beside the grid
+  virtual int64_t& checkpoint_every() = 0;  // of the model: the planner chooses it too unless somebody did
 
   // On every rank, without communication; UserError. `resumed` is null unless a run goes on.
   virtual void load_data(const CheckpointReader* resumed) = 0;
@@ -47,6 +46,7 @@ class TrainingCommand : public Command {
  private:
   bool chooses_grid() const { return run_options_.grid == "auto"; }
   void check_before_start();
+  Checkpointing checkpointing();
 
   RunOptions& run_options_;
   OptionTable& table_;

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""The planner's ranking beside what the trainer measures: every grid of 8 ranks on hosts with shaped links, under `gpt` as users run it.
+
+    bench/ranking.py --nodes 2 --rate 80mbit [--repetitions 2] [--out runs/ranking] [-- NETWORK FLAGS]
+        makes the hosts (scripts/cluster, needs root), measures them (axonn-config calibrate), trains a few steps on each grid in turn and
+        compares the medians with the planner's seconds: a table, Spearman's rank correlation, and whether the best are found
+    bench/ranking.py --nodes 2 --machine mine.toml ...
+        the same with a machine file that was measured before
+
+What follows `--` replaces the network and batch of both programs. In --out lie machine.toml, measured.csv and ranking.svg (axonn-config's plot).
+"""
+import argparse
+import contextlib
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+TOP = pathlib.Path(__file__).resolve().parent.parent
+RANKS = 8
+NETWORK = "--layers 2 --hidden 256 --heads 8 --sequence 64 --vocab 256 --batch 16".split()
+STEPS, UNMEASURED = 5, 2  # the first gathers are not yet ahead, and buffers are touched for the first time
+MODES = {"exact": ["--order", "xyzd"], "aware": ["--mode", "aware", "--coefficients", "trainer", "--objective", "time"],
+         "agnostic": ["--mode", "agnostic", "--coefficients", "trainer", "--objective", "time"]}
+
+
+def call(*command, **options):
+    return subprocess.run([str(word) for word in command], check=True, **options)
+
+
+@contextlib.contextmanager
+def hosts(nodes, rate):
+    call(TOP / "scripts/cluster", "up", "--nodes", nodes, "--rate", rate)
+    try:
+        yield
+    finally:
+        call(TOP / "scripts/cluster", "down")
+
+
+def on_hosts(*command):
+    return call(TOP / "scripts/cluster", "run", "-n", RANKS, "--", *command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def grids():
+    sizes = [size for size in range(1, RANKS + 1) if RANKS % size == 0]
+    return [f"{x}x{y}x{z}x{RANKS // (x * y * z)}" for x in sizes for y in sizes for z in sizes if RANKS % (x * y * z) == 0]
+
+
+def measure(args, grid, scratch):
+    run = scratch / "run"
+    on_hosts(args.bin / "gpt", "train", "--grid", grid, "--gemm", "mm", *args.network, "--data", scratch / "text.txt", "--steps", STEPS,
+             "--validation-fraction", 0, "--validate-every", 0, "--save-every", 0, "--no-save-last", "--out", run)
+    seconds = [json.loads(line)["seconds"]["step"] for line in open(run / "metrics.jsonl")]
+    call("rm", "-r", run)
+    return statistics.median(seconds[UNMEASURED:])
+
+
+def planner(args, mode, *flags):
+    return [args.bin / "axonn-config", "--gpus", RANKS, "--machine", args.machine, *args.network, "--precision", "fp32", "--checkpoint", "off",
+            "--reduction", "ring", "--top", 100, *MODES[mode], *flags]
+
+
+def predict(args, mode):
+    found = json.loads(call(*planner(args, mode, "--json"), stdout=subprocess.PIPE).stdout)
+    return {"x".join(map(str, layout["grid"])): layout["seconds"] for layout in found["layouts"]}
+
+
+def ranks(values):
+    """Places from 1, equals sharing the mean of theirs."""
+    order = sorted(values, key=values.get)
+    places = {}
+    for key in order:
+        equal = [place + 1 for place, other in enumerate(order) if values[other] == values[key]]
+        places[key] = statistics.mean(equal)
+    return places
+
+
+def spearman(one, other):
+    a, b = ranks({key: one[key] for key in other}), ranks(other)
+    return statistics.correlation([a[key] for key in other], [b[key] for key in other])
+
+
+def report(args, measured):
+    print(f"\n{RANKS // args.nodes} ranks on each of {args.nodes} hosts, {' '.join(args.network)}\n")
+    predicted = {mode: predict(args, mode) for mode in MODES}
+    exact, places = predicted["exact"], ranks(predicted["exact"])
+    print("| grid | measured s | predicted s | place measured | predicted |\n| --- | --- | --- | --- | --- |")
+    for place, grid in enumerate(sorted(measured, key=measured.get), 1):
+        print(f"| {grid} | {measured[grid]:.3f} | {exact.get(grid, float('nan')):.3f} | {place} | {places.get(grid, '-'):g} |")
+    print()
+    for mode, seconds in predicted.items():
+        common = {grid: measured[grid] for grid in seconds if grid in measured}
+        first, best = sorted(common, key=seconds.get), sorted(common, key=common.get)
+        print(f"{mode}: Spearman {spearman(seconds, common):.3f} over {len(common)} grids; the predicted best ({first[0]}) takes "
+              f"{common[first[0]] / common[best[0]]:.3f} of the measured best ({best[0]}); {len(set(first[:5]) & set(best[:6]))} of the predicted top five "
+              "in the measured top six")
+    csv = args.out / "measured.csv"
+    csv.write_text("".join(f"{grid},{seconds}\n" for grid, seconds in measured.items()))
+    call(*planner(args, "exact", "--plot", args.out / "ranking.svg", "--measurements", csv), stdout=subprocess.DEVNULL)
+
+
+def main():
+    own, network = sys.argv[1:], NETWORK
+    if "--" in own:
+        own, network = own[:own.index("--")], own[own.index("--") + 1:]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=2)
+    parser.add_argument("--rate", default="80mbit")
+    parser.add_argument("--repetitions", type=int, default=2, help="rounds over all grids")
+    parser.add_argument("--machine", type=pathlib.Path, help="a machine file instead of a measurement")
+    parser.add_argument("--bin", type=pathlib.Path, default=TOP / "build/release/bin")
+    parser.add_argument("--out", type=pathlib.Path, default=TOP / "runs/ranking")
+    args = parser.parse_args(own)
+    args.network = network
+    if RANKS % args.nodes:
+        parser.error(f"--nodes must divide {RANKS}")
+    args.out.mkdir(parents=True, exist_ok=True)
+    seconds = {grid: [] for grid in grids()}
+    with tempfile.TemporaryDirectory(prefix="axonn-ranking-") as scratch, hosts(args.nodes, args.rate):
+        scratch = pathlib.Path(scratch)
+        (scratch / "text.txt").write_text("".join(f"line {i} of a text, {i * i % 97} and {i * 7 % 31}\n" for i in range(5000)))
+        if args.machine is None:
+            args.machine = args.out / "machine.toml"
+            on_hosts(args.bin / "axonn-config", "calibrate", "--bytes", "1M", "--out", args.machine)
+        for round_ in range(args.repetitions):
+            for grid in seconds:
+                seconds[grid].append(measure(args, grid, scratch))
+                print(f"round {round_ + 1}: {grid} {seconds[grid][-1]:.3f} s", file=sys.stderr, flush=True)
+    report(args, {grid: statistics.median(all_) for grid, all_ in seconds.items()})
+
+
+if __name__ == "__main__":
+    main()
