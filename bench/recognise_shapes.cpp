@@ -15,9 +15,9 @@
 
 #include <axonn/core/command_line.hpp>
 #include <axonn/core/error.hpp>
-#include <axonn/train/picture_data.hpp>
-#include <axonn/train/picture_file.hpp>
-#include <axonn/train/shapes.hpp>
+#include <axonn/train/data/picture_data.hpp>
+#include <axonn/train/data/picture_file.hpp>
+#include <axonn/train/data/shapes.hpp>
 
 namespace {
 

@@ -6,10 +6,10 @@
 
 #include <axonn/core/error.hpp>
 #include <axonn/model/gpt_model.hpp>
-#include <axonn/train/checkpoint.hpp>
-#include <axonn/train/gpt_task.hpp>
+#include <axonn/train/checkpoint/checkpoint.hpp>
+#include <axonn/train/tasks/gpt_task.hpp>
 #include <axonn/train/together.hpp>
-#include <axonn/train/training_run.hpp>
+#include <axonn/train/program/training_run.hpp>
 
 #include "commands.hpp"
 #include "gpt_options.hpp"

@@ -5,8 +5,8 @@
 
 #include <axonn/model/gpt_config.hpp>
 #include <axonn/perfmodel/memory.hpp>
-#include <axonn/train/run_options.hpp>
-#include <axonn/train/tokenizer.hpp>
+#include <axonn/train/program/run_options.hpp>
+#include <axonn/train/data/tokenizer.hpp>
 
 // Everything that can be set for training a GPT, on the command line or in a file, and the table that binds it.
 struct GptOptions {

@@ -5,12 +5,12 @@
 #include <axonn/core/text.hpp>
 #include <axonn/model/gpt_model.hpp>
 #include <axonn/perfmodel/network_model.hpp>
-#include <axonn/train/dry_run.hpp>
-#include <axonn/train/gpt_task.hpp>
-#include <axonn/train/resume.hpp>
-#include <axonn/train/text_data.hpp>
-#include <axonn/train/training_command.hpp>
-#include <axonn/train/training_run.hpp>
+#include <axonn/train/program/dry_run.hpp>
+#include <axonn/train/tasks/gpt_task.hpp>
+#include <axonn/train/program/resume.hpp>
+#include <axonn/train/data/text_data.hpp>
+#include <axonn/train/program/training_command.hpp>
+#include <axonn/train/program/training_run.hpp>
 
 #include "commands.hpp"
 #include "gpt_options.hpp"

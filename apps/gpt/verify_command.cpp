@@ -1,7 +1,7 @@
 #include <CLI/CLI.hpp>
 
-#include <axonn/train/made_up_tokens.hpp>
-#include <axonn/train/verification_run.hpp>
+#include <axonn/train/tasks/made_up_tokens.hpp>
+#include <axonn/train/program/verification_run.hpp>
 
 #include "commands.hpp"
 #include "gpt_options.hpp"

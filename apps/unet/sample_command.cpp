@@ -5,11 +5,11 @@
 
 #include <axonn/core/error.hpp>
 #include <axonn/model/unet_model.hpp>
-#include <axonn/train/checkpoint.hpp>
-#include <axonn/train/picture_sampler.hpp>
-#include <axonn/train/picture_sheet.hpp>
+#include <axonn/train/checkpoint/checkpoint.hpp>
+#include <axonn/train/tasks/picture_sampler.hpp>
+#include <axonn/train/data/picture_sheet.hpp>
 #include <axonn/train/together.hpp>
-#include <axonn/train/training_run.hpp>
+#include <axonn/train/program/training_run.hpp>
 
 #include "commands.hpp"
 #include "unet_options.hpp"

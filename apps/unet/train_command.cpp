@@ -3,10 +3,10 @@
 #include <axonn/core/text.hpp>
 #include <axonn/model/unet_model.hpp>
 #include <axonn/perfmodel/network_model.hpp>
-#include <axonn/train/dry_run.hpp>
-#include <axonn/train/resume.hpp>
-#include <axonn/train/training_command.hpp>
-#include <axonn/train/training_run.hpp>
+#include <axonn/train/program/dry_run.hpp>
+#include <axonn/train/program/resume.hpp>
+#include <axonn/train/program/training_command.hpp>
+#include <axonn/train/program/training_run.hpp>
 
 #include "commands.hpp"
 #include "unet_options.hpp"

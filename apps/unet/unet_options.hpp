@@ -5,11 +5,11 @@
 
 #include <axonn/model/unet_config.hpp>
 #include <axonn/perfmodel/memory.hpp>
-#include <axonn/train/diffusion.hpp>
-#include <axonn/train/picture_data.hpp>
-#include <axonn/train/picture_sampler.hpp>
-#include <axonn/train/run_options.hpp>
-#include <axonn/train/unet_task.hpp>
+#include <axonn/train/tasks/diffusion.hpp>
+#include <axonn/train/data/picture_data.hpp>
+#include <axonn/train/tasks/picture_sampler.hpp>
+#include <axonn/train/program/run_options.hpp>
+#include <axonn/train/tasks/unet_task.hpp>
 
 // Everything that can be set for training a UNet, on the command line or in a file, and the table that binds it.
 struct UnetOptions {

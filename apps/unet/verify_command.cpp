@@ -1,7 +1,7 @@
 #include <CLI/CLI.hpp>
 
 #include <axonn/model/unet_model.hpp>
-#include <axonn/train/verification_run.hpp>
+#include <axonn/train/program/verification_run.hpp>
 
 #include "commands.hpp"
 #include "unet_options.hpp"

@@ -15,5 +15,5 @@
 #include "axonn/layers/layout.hpp"
 #include "axonn/layers/linear.hpp"
 #include "axonn/model/gpt_model.hpp"
-#include "axonn/train/checkpoint.hpp"
+#include "axonn/train/checkpoint/checkpoint.hpp"
 #include "axonn/train/optimizer.hpp"

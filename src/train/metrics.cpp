@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "axonn/core/error.hpp"
-#include "train/disk.hpp"
+#include "train/checkpoint/disk.hpp"
 
 namespace axonn {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/train/together.hpp"
-#include "train/disk.hpp"
+#include "train/checkpoint/disk.hpp"
 #include "train/operation_log.hpp"
 
 namespace axonn {

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "axonn/train/made_up_tokens.hpp"
+#include "axonn/train/tasks/made_up_tokens.hpp"
 #include "support/rank_test.hpp"
 
 namespace axonn {
@@ -31,8 +31,8 @@ void expect_equal_on_every_grid(const GptConfig& model, const VerificationOption
   for (const GridShape& shape : grids())
     for (const auto& difference : verifier.on(shape).differences)
       EXPECT_LE(difference.relative, difference.tolerance)
-          << difference.what << " on " << shape.to_string() << ", dropout " << model.dropout
-          << (model.tied_head ? ", tied" : ", untied") << ", " << options.micro_batches << " micro-batches";
+          << difference.what << " on " << shape.to_string() << ", dropout " << model.dropout << (model.tied_head ? ", tied" : ", untied")
+          << ", " << options.micro_batches << " micro-batches";
 }
 
 // All combinations on few ranks (and everywhere under AXONN_TEST_EVERYTHING=1, the nightly run); on many ranks four that pair every two

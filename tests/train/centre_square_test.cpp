@@ -1,4 +1,4 @@
-#include "train/centre_square.hpp"
+#include "train/data/centre_square.hpp"
 
 #include <algorithm>
 #include <array>

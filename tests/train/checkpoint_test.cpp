@@ -1,4 +1,4 @@
-#include "axonn/train/checkpoint.hpp"
+#include "axonn/train/checkpoint/checkpoint.hpp"
 
 #include <barrier>
 #include <csignal>
@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "axonn/train/safetensors.hpp"
+#include "axonn/train/checkpoint/safetensors.hpp"
 #include "support/user_error.hpp"
 #include "train/scratch.hpp"
 

@@ -1,4 +1,4 @@
-#include "axonn/train/diffusion.hpp"
+#include "axonn/train/tasks/diffusion.hpp"
 
 #include <cmath>
 

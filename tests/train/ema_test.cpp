@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "axonn/train/trainer.hpp"
-#include "axonn/train/unet_task.hpp"
+#include "axonn/train/tasks/unet_task.hpp"
 #include "support/rank_test.hpp"
 #include "support/user_error.hpp"
 #include "train/scratch.hpp"

@@ -1,4 +1,4 @@
-#include "axonn/train/options.hpp"
+#include "axonn/train/program/options.hpp"
 
 #include <cmath>
 
@@ -92,9 +92,10 @@ TEST(Options, NegativeNumbersAreValues) {
 
 TEST(Options, EveryKindIsReadFromToml) {
   Program p;
-  p.table.read_toml("[model]\nhidden = 384\nlayers = 6\ntied = false\nmultipliers = [2, 4]\n[train]\nmicro_batch = 3\nrate = 1\ndevice = 'cuda'\n"
-                    "[data]\ndata = ['a', 'b']\ncolor = 'green'\n",
-                    "my.toml");
+  p.table.read_toml(
+      "[model]\nhidden = 384\nlayers = 6\ntied = false\nmultipliers = [2, 4]\n[train]\nmicro_batch = 3\nrate = 1\ndevice = 'cuda'\n"
+      "[data]\ndata = ['a', 'b']\ncolor = 'green'\n",
+      "my.toml");
   EXPECT_EQ(p.config.hidden, 384);
   EXPECT_EQ(p.config.layers, 6);
   EXPECT_FALSE(p.config.tied);
@@ -127,8 +128,7 @@ TEST(Options, AnUnknownKeyNamesTheLineAndTheNearestKey) {
   Scratch scratch;
   Program p;
   const std::string path = scratch.file("my.toml", "# mine\n\n[model]\nlayers = 4\nhiden = 3\n");
-  EXPECT_EQ(test::user_error([&] { p.table.read_toml_file(path); }),
-            path + ":5: unknown key 'hiden' in [model]; did you mean 'hidden'?");
+  EXPECT_EQ(test::user_error([&] { p.table.read_toml_file(path); }), path + ":5: unknown key 'hiden' in [model]; did you mean 'hidden'?");
 }
 
 TEST(Options, AnUnknownSectionNamesTheNearest) {
@@ -214,8 +214,15 @@ TEST(Options, HelpListsEveryFlagWithDefaultAndUnit) {
 
 TEST(Options, WhatIsWrittenReadsBackBitForBit) {
   Program a;
-  a.config = {.hidden = -7, .layers = 9, .tied = false, .micro_batch = int64_t{1} << 60, .rate = 0.1 + 0.2, .device = "cuda",
-              .data = {"a \"b\"\n\\", "é\x01"}, .multipliers = {}, .color = Color::green};
+  a.config = {.hidden = -7,
+              .layers = 9,
+              .tied = false,
+              .micro_batch = int64_t{1} << 60,
+              .rate = 0.1 + 0.2,
+              .device = "cuda",
+              .data = {"a \"b\"\n\\", "é\x01"},
+              .multipliers = {},
+              .color = Color::green};
   const auto expect_same = [&](const Config& b) {
     EXPECT_EQ(b.hidden, a.config.hidden);
     EXPECT_EQ(b.layers, a.config.layers);
@@ -258,7 +265,8 @@ TEST(Options, WhatDiffersFromAFileIsFound) {
 
 TEST(Options, WrittenTomlGroupsKeysBySection) {
   EXPECT_EQ(Program().table.to_toml(),
-            "[model]\nhidden = 128\nlayers = 4\ntied = true\nmultipliers = [1, 2, 2]\n\n[train]\nmicro_batch = 1\nrate = 0.0003\ndevice = \"cpu\"\n\n"
+            "[model]\nhidden = 128\nlayers = 4\ntied = true\nmultipliers = [1, 2, 2]\n\n[train]\nmicro_batch = 1\nrate = 0.0003\ndevice = "
+            "\"cpu\"\n\n"
             "[data]\ndata = []\ncolor = \"red\"\n");
 }
 

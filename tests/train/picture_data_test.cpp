@@ -1,4 +1,4 @@
-#include "axonn/train/picture_data.hpp"
+#include "axonn/train/data/picture_data.hpp"
 
 #include <cmath>
 #include <set>

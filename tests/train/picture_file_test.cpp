@@ -1,4 +1,4 @@
-#include "axonn/train/picture_file.hpp"
+#include "axonn/train/data/picture_file.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // The same pictures on every grid, and guidance that does what its formula says.
-#include "axonn/train/picture_sampler.hpp"
+#include "axonn/train/tasks/picture_sampler.hpp"
 
 #include <span>
 #include <tuple>

@@ -9,7 +9,7 @@
 #include <jpeglib.h>
 #include <png.h>
 
-#include "axonn/train/picture_file.hpp"
+#include "axonn/train/data/picture_file.hpp"
 
 // Picture files as bytes, made by the libraries themselves.
 namespace axonn::test {

@@ -1,4 +1,4 @@
-#include "axonn/train/picture_sheet.hpp"
+#include "axonn/train/data/picture_sheet.hpp"
 
 #include <array>
 #include <limits>

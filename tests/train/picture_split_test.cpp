@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "axonn/train/picture_data.hpp"
+#include "axonn/train/data/picture_data.hpp"
 #include "support/user_error.hpp"
 
 namespace axonn {

@@ -1,4 +1,4 @@
-#include "axonn/train/safetensors.hpp"
+#include "axonn/train/checkpoint/safetensors.hpp"
 
 #include <array>
 #include <cstring>

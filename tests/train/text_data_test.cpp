@@ -1,4 +1,4 @@
-#include "axonn/train/text_data.hpp"
+#include "axonn/train/data/text_data.hpp"
 
 #include <filesystem>
 #include <set>

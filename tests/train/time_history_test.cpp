@@ -1,4 +1,4 @@
-#include "axonn/train/time_history.hpp"
+#include "axonn/train/tasks/time_history.hpp"
 
 #include <cmath>
 #include <limits>

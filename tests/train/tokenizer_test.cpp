@@ -1,4 +1,4 @@
-#include "axonn/train/tokenizer.hpp"
+#include "axonn/train/data/tokenizer.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // A UNet trained on drawn shapes: the same losses on every grid.
-#include "axonn/train/unet_task.hpp"
+#include "axonn/train/tasks/unet_task.hpp"
 
 #include <cmath>
 

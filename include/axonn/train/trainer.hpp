@@ -8,10 +8,10 @@
 
 #include "axonn/layers/context.hpp"
 #include "axonn/perfmodel/memory.hpp"
-#include "axonn/train/checkpoint.hpp"
+#include "axonn/train/checkpoint/checkpoint.hpp"
 #include "axonn/train/loss_scale.hpp"
 #include "axonn/train/optimizer.hpp"
-#include "axonn/train/task.hpp"
+#include "axonn/train/tasks/task.hpp"
 #include "axonn/train/trace.hpp"
 
 namespace axonn {
@@ -63,12 +63,12 @@ struct TrainResult {
 
 // What a checkpoint carries beside the numbers; see checkpoint.hpp.
 struct RunIdentity {
-  std::string run;            // tells this run from every other; kept over resumes
-  std::string title;          // "gpt 10.7 M parameters", for the first line
-  std::string data;           // "tinyshakespeare.txt: 1.0 M tokens"
-  std::string configuration;  // JSON object
-  std::string tokenizer;      // JSON object
-  uint64_t fingerprint = 0;   // of the data
+  std::string run;                                  // tells this run from every other; kept over resumes
+  std::string title;                                // "gpt 10.7 M parameters", for the first line
+  std::string data;                                 // "tinyshakespeare.txt: 1.0 M tokens"
+  std::string configuration;                        // JSON object
+  std::string tokenizer;                            // JSON object
+  uint64_t fingerprint = 0;                         // of the data
   std::map<std::string, std::string> choices = {};  // see CheckpointState
   std::optional<LossScale::State> loss_scale = {};  // where the resumed run stood
 };

@@ -8,7 +8,7 @@
 #include "axonn/comm/environment.hpp"
 #include "axonn/layers/context.hpp"
 #include "axonn/perfmodel/memory.hpp"
-#include "axonn/train/task.hpp"
+#include "axonn/train/tasks/task.hpp"
 
 namespace axonn {
 
