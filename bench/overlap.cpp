@@ -7,7 +7,6 @@
 #include <map>
 #include <vector>
 
-#include <ATen/ops/arange.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
 #include <CLI/CLI.hpp>
@@ -16,10 +15,11 @@
 #include "axonn/comm/environment.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
-#include "axonn/model/gpt_model.hpp"
+#include "axonn/layers/cross_entropy.hpp"
 #include "axonn/train/optimizer.hpp"
 #include "axonn/train/schedule.hpp"
 #include "overlap_ideal.hpp"
+#include "overlap_network.hpp"
 
 namespace {
 
@@ -29,9 +29,12 @@ using Clock = std::chrono::steady_clock;
 
 struct Options {
   std::string grid = "1x1x4x1";
-  GptConfig model = {.layers = 6, .hidden = 256, .heads = 8, .sequence = 128, .vocabulary = 512};
+  std::string network = "gpt";
+  GptConfig gpt = {.layers = 6, .hidden = 256, .heads = 8, .sequence = 128, .vocabulary = 512};
+  UnetConfig unet = {.shape = {.image = 16, .base = 64, .multipliers = {1, 2}, .blocks = 1, .attention = {8}, .heads = 4}};
   int64_t batch = 16;
   int64_t micro_batches = 1;
+  int64_t checkpoint_every = 0;
   int repetitions = 7;
   int prefetch = OverlapPolicy().prefetch;
   bool few = false;
@@ -98,8 +101,8 @@ class Runner {
   Runner(Environment& environment, const Options& options)
       : options_(options),
         context_(environment, parse_grid_shape(options.grid)),
-        model_(context_, options.model),
-        parameters_(context_.materialize(model_, 1)),
+        network_(options.network == "gpt" ? overlap_gpt(context_, options.gpt) : overlap_unet(context_, options.unet)),
+        parameters_(context_.materialize(*network_.module, 1)),
         optimizer_(context_, parameters_),
         alone_(context_) {
     const int64_t groups = int64_t{context_.shape().z} * context_.shape().data;
@@ -141,15 +144,11 @@ class Runner {
 
  private:
   void step() {
-    const int64_t tokens = options_.batch * options_.model.sequence;
+    const double terms = static_cast<double>(options_.batch) * network_.terms;
     begin_ = Clock::now();
     auto work = context_.begin_step({.micro_batches = static_cast<int>(plan_.micro_batches)});
-    for (int64_t j = 0; j < plan_.micro_batches; ++j) {
-      const int64_t first = plan_.first_sample(0, j);
-      const at::Tensor ids = (at::arange(first, first + plan_.micro_batch).unsqueeze(1) * 7 + at::arange(options_.model.sequence))
-                                 .remainder(options_.model.vocabulary);
-      mean(model_.loss_sum(ids, ids), static_cast<double>(tokens), context_).backward();
-    }
+    for (int64_t j = 0; j < plan_.micro_batches; ++j)
+      mean(network_.loss_sum(plan_.first_sample(0, j), plan_.micro_batch), terms, context_).backward();
     work.finish();
     end_ = Clock::now();
     optimizer_.step({.max_norm = 1});
@@ -166,7 +165,7 @@ class Runner {
 
   const Options& options_;
   Context context_;
-  Gpt model_;
+  OverlapNetwork network_;
   Parameters parameters_;
   AdamW optimizer_;
   Alone alone_;
@@ -200,8 +199,8 @@ std::vector<Samples> policies(const Options& options) {
 void print(const Options& options, const Runner& runner, const std::vector<Samples>& every) {
   const Samples& none = every.front();
   const double blocking = median(none.seconds), computing = blocking - median(none.exposed);
-  std::printf("# axonn overlap: %s parameters on %s, batch %lld in %lld micro-batches; medians of %d interleaved steps\n",
-              with_unit(static_cast<double>(runner.parameters().global_numel())).c_str(), options.grid.c_str(),
+  std::printf("# axonn overlap: %s, %s parameters on %s, batch %lld in %lld micro-batches; medians of %d interleaved steps\n",
+              options.network.c_str(), with_unit(static_cast<double>(runner.parameters().global_numel())).c_str(), options.grid.c_str(),
               static_cast<long long>(options.batch), static_cast<long long>(options.micro_batches), options.repetitions);
   std::printf("# blocking: %.1f ms, of which %.1f ms computing; its collectives alone take %.1f ms: transfer / computation %.2f\n",
               blocking * 1e3, computing * 1e3, none.alone * 1e3, none.alone / computing);
@@ -237,18 +236,25 @@ int main(int argc, char** argv) {
   Options options;
   CLI::App app("what each overlap gains");
   app.add_option("--grid", options.grid, "x by y by z by data");
-  app.add_option("--layers", options.model.layers, "blocks");
-  app.add_option("--hidden", options.model.hidden, "features");
-  app.add_option("--heads", options.model.heads, "attention heads");
-  app.add_option("--sequence", options.model.sequence, "tokens");
-  app.add_option("--vocab", options.model.vocabulary, "vocabulary");
-  app.add_option("--batch", options.batch, "sequences a step, over the whole grid");
+  app.add_option("--network", options.network, "gpt or unet")->check(CLI::IsMember({"gpt", "unet"}));
+  app.add_option("--layers", options.gpt.layers, "blocks")->group("gpt");
+  app.add_option("--hidden", options.gpt.hidden, "features")->group("gpt");
+  app.add_option("--heads", options.gpt.heads, "attention heads")->group("gpt");
+  app.add_option("--sequence", options.gpt.sequence, "tokens")->group("gpt");
+  app.add_option("--vocab", options.gpt.vocabulary, "vocabulary")->group("gpt");
+  app.add_option("--image", options.unet.shape.image, "height and width of a picture")->group("unet");
+  app.add_option("--base", options.unet.shape.base, "channels of the first level")->group("unet");
+  app.add_option("--multipliers", options.unet.shape.multipliers, "of base, one a level")->group("unet");
+  app.add_option("--blocks", options.unet.shape.blocks, "residual blocks a level")->group("unet");
+  app.add_option("--attention", options.unet.shape.attention, "heights that have attention")->group("unet");
+  app.add_option("--batch", options.batch, "sequences or pictures a step, over the whole grid");
   app.add_option("--micro-batches", options.micro_batches, "forwards a step");
-  app.add_option("--activation-checkpoint", options.model.checkpoint_every, "every n-th block");
+  app.add_option("--activation-checkpoint", options.checkpoint_every, "every n-th block");
   app.add_option("--prefetch", options.prefetch, "weights gathered ahead");
   app.add_option("--repetitions", options.repetitions, "of every policy");
   app.add_flag("--few", options.few, "only none, each alone, and all");
   CLI11_PARSE(app, argc, argv);
+  options.gpt.checkpoint_every = options.unet.checkpoint_every = options.checkpoint_every;
   try {
     run(options);
     return 0;
