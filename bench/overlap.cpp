@@ -15,7 +15,7 @@
 #include "axonn/comm/environment.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
-#include "axonn/layers/cross_entropy.hpp"
+#include "axonn/layers/layout.hpp"
 #include "axonn/train/optimizer.hpp"
 #include "axonn/train/schedule.hpp"
 #include "overlap_ideal.hpp"

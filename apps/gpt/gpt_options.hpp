@@ -5,8 +5,8 @@
 
 #include <axonn/model/gpt_config.hpp>
 #include <axonn/perfmodel/memory.hpp>
-#include <axonn/train/program/run_options.hpp>
 #include <axonn/train/data/tokenizer.hpp>
+#include <axonn/train/program/run_options.hpp>
 
 // Everything that can be set for training a GPT, on the command line or in a file, and the table that binds it.
 struct GptOptions {
@@ -30,4 +30,11 @@ struct GptOptions {
 
   // With vocab = 0 (the tokenizer's), before there is one: with that of bytes.
   axonn::GptConfig whole_model() const;
+};
+
+// A base of commands, made before what refers to it.
+struct BoundGptOptions {
+  GptOptions options;
+  axonn::OptionTable table;
+  BoundGptOptions() { options.bind(table); }
 };

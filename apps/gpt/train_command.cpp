@@ -5,12 +5,12 @@
 #include <axonn/core/text.hpp>
 #include <axonn/model/gpt_model.hpp>
 #include <axonn/perfmodel/network_model.hpp>
-#include <axonn/train/program/dry_run.hpp>
-#include <axonn/train/tasks/gpt_task.hpp>
-#include <axonn/train/program/resume.hpp>
 #include <axonn/train/data/text_data.hpp>
+#include <axonn/train/program/dry_run.hpp>
+#include <axonn/train/program/resume.hpp>
 #include <axonn/train/program/training_command.hpp>
 #include <axonn/train/program/training_run.hpp>
+#include <axonn/train/tasks/gpt_task.hpp>
 
 #include "commands.hpp"
 #include "gpt_options.hpp"
@@ -20,13 +20,7 @@ namespace {
 // All blocks are laid out alike.
 bool is_first_of_its_kind(std::string_view name) { return !name.starts_with("h.") || name.starts_with("h.0."); }
 
-struct Bound {
-  GptOptions options;
-  axonn::OptionTable table;
-  Bound() { options.bind(table); }
-};
-
-class TrainCommand : Bound, public axonn::TrainingCommand {
+class TrainCommand : BoundGptOptions, public axonn::TrainingCommand {
  public:
   TrainCommand()
       : TrainingCommand(options.run, table,

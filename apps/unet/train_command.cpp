@@ -13,13 +13,7 @@
 
 namespace {
 
-struct Bound {
-  UnetOptions options;
-  axonn::OptionTable table;
-  Bound() { options.bind(table); }
-};
-
-class TrainCommand : Bound, public axonn::TrainingCommand {
+class TrainCommand : BoundUnetOptions, public axonn::TrainingCommand {
  public:
   TrainCommand()
       : TrainingCommand(

@@ -29,6 +29,16 @@ UnetOptions::UnetOptions() {
   run.train.beta2 = 0.999;
 }
 
+void bind_sampling(axonn::OptionTable& table, axonn::PictureSamplingOptions& sampling) {
+  using axonn::SamplingMethod;
+  table.add("sample", "count", sampling.count, "pictures drawn");
+  table.add("sample", "sampling_steps", sampling.steps, "of the diffusion's times, evenly");
+  table.add_choice("sample", "method", sampling.method, {{"ddim", SamplingMethod::ddim}, {"ddpm", SamplingMethod::ddpm}},
+                   "ddim: no noise is added on the way");
+  table.add("sample", "guidance", sampling.guidance, "classifier-free: how far beyond what the class alone says; 1: none");
+  table.add("sample", "class", sampling.only_class, "number of the class that is drawn; -1: all in turn");
+}
+
 void UnetOptions::bind(axonn::OptionTable& table) {
   using namespace axonn;
   UnetShape& shape = model.shape;
@@ -66,12 +76,7 @@ void UnetOptions::bind(axonn::OptionTable& table) {
   table.add("train", "importance", task.importance, "times whose loss varies more are drawn more often (for --loss hybrid)");
   table.add("train", "sample_every", run.train.sample_every, "steps from one sheet of drawn pictures to the next; 0: never");
 
-  table.add("sample", "count", samples.count, "pictures drawn");
-  table.add("sample", "sampling_steps", samples.steps, "of the diffusion's times, evenly");
-  table.add_choice("sample", "method", samples.method, {{"ddim", SamplingMethod::ddim}, {"ddpm", SamplingMethod::ddpm}},
-                   "ddim: no noise is added on the way");
-  table.add("sample", "guidance", samples.guidance, "classifier-free: how far beyond what the class alone says; 1: none");
-  table.add("sample", "class", samples.only_class, "number of the class that is drawn; -1: all in turn");
+  bind_sampling(table, samples);
 }
 
 void UnetOptions::apply_preset(const axonn::OptionTable& table) {

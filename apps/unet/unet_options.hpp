@@ -5,11 +5,14 @@
 
 #include <axonn/model/unet_config.hpp>
 #include <axonn/perfmodel/memory.hpp>
-#include <axonn/train/tasks/diffusion.hpp>
 #include <axonn/train/data/picture_data.hpp>
-#include <axonn/train/tasks/picture_sampler.hpp>
 #include <axonn/train/program/run_options.hpp>
+#include <axonn/train/tasks/diffusion.hpp>
+#include <axonn/train/tasks/picture_sampler.hpp>
 #include <axonn/train/tasks/unet_task.hpp>
+
+// Keys of [sample].
+void bind_sampling(axonn::OptionTable& table, axonn::PictureSamplingOptions& sampling);
 
 // Everything that can be set for training a UNet, on the command line or in a file, and the table that binds it.
 struct UnetOptions {
@@ -41,4 +44,11 @@ struct UnetOptions {
 
   // Before the data have told their classes: with none.
   axonn::UnetConfig known_model() const;
+};
+
+// A base of commands, made before what refers to it.
+struct BoundUnetOptions {
+  UnetOptions options;
+  axonn::OptionTable table;
+  BoundUnetOptions() { options.bind(table); }
 };

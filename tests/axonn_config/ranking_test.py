@@ -136,13 +136,12 @@ class Unet(PlannerTest):
         text = self.run_program("launch", "1x2x16x8", "--model", "unet2b").stdout
         self.assertIn("program=${UNET:-build/release/bin/unet}", text)
         self.assertIn("multipliers = [1, 2, 2, 2]\n", text)
-        self.assertNotIn("activation_checkpoint", text)
+        self.assertRegex(text, r"\nactivation_checkpoint = [01]\n")
 
     def test_mistakes_are_one_sentence(self):
         self.refuse(*self.FLAGS, "--batch-tokens", "4M", words=["a batch of unet2b is counted in pictures: --batch 2048"])
         self.refuse(*self.FLAGS, "--hidden", "64", words=["--hidden is a size of transformers, and unet2b is a UNet"])
         self.refuse("--gpus", "8", "--model", "gpt5b", "--base", "64", words=["--base is a size of UNets, and gpt5b is a transformer"])
-        self.refuse(*self.FLAGS, "--checkpoint", "on", words=["no activation checkpointing for unet2b"])
         self.refuse("--gpus", "8", "--model", "unet2", words=["unknown model 'unet2'; did you mean"])
         self.refuse("--gpus", "8", "--base", "48", words=["groups must divide the channels of every norm"])
         self.refuse("--gpus", "56", "--model", "unet2b", status=1, words=["channels % ", "heads % ", "the nearest counts"])

@@ -8,8 +8,8 @@
 #include <torch/types.h>
 #include <unistd.h>
 
-#include "axonn/train/trainer.hpp"
 #include "axonn/train/tasks/unet_task.hpp"
+#include "axonn/train/trainer.hpp"
 #include "support/rank_test.hpp"
 #include "support/user_error.hpp"
 #include "train/scratch.hpp"

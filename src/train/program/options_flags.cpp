@@ -87,7 +87,7 @@ struct HelpFormatter : CLI::Formatter {
 
 }  // namespace
 
-void OptionTable::add_flags(CLI::App& app, std::initializer_list<std::string_view> sections) {
+void OptionTable::add_flags(CLI::App& app, const std::vector<std::string_view>& sections) {
   for (Option& option : options_) {
     const auto names_it = [&](std::string_view what) { return what == option.section || what == option.section + "." + option.key; };
     if (sections.size() != 0 && std::ranges::none_of(sections, names_it)) continue;

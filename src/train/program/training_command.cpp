@@ -8,8 +8,8 @@
 #include "axonn/train/program/choose_grid.hpp"
 #include "axonn/train/program/choose_reduction.hpp"
 #include "axonn/train/program/resume.hpp"
-#include "axonn/train/together.hpp"
 #include "axonn/train/program/training_run.hpp"
+#include "axonn/train/together.hpp"
 
 namespace axonn {
 

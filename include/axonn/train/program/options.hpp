@@ -59,7 +59,7 @@ class OptionTable {
   // A flag for every key of these sections ("train") and these single keys ("run.grid"), for all when none is named, to the program or to a
   // subcommand; the help groups them by section. int64_t flags also take 64k, 4M, 1G (powers of 1024). A scalar that is given twice holds
   // the last one.
-  void add_flags(CLI::App& app, std::initializer_list<std::string_view> sections = {});
+  void add_flags(CLI::App& app, const std::vector<std::string_view>& sections = {});
 
   // `name` stands in errors: "configs/my.toml:12: unknown key 'hiden' in [model]; did you mean 'hidden'?"
   void read_toml_file(const std::filesystem::path& path);

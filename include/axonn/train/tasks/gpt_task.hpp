@@ -2,8 +2,8 @@
 
 #include "axonn/layers/context.hpp"
 #include "axonn/model/gpt_model.hpp"
-#include "axonn/train/tasks/task.hpp"
 #include "axonn/train/data/text_data.hpp"
+#include "axonn/train/tasks/task.hpp"
 
 namespace axonn {
 

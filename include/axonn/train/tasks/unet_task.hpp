@@ -4,8 +4,8 @@
 
 #include "axonn/layers/context.hpp"
 #include "axonn/model/unet_model.hpp"
-#include "axonn/train/tasks/diffusion.hpp"
 #include "axonn/train/data/picture_data.hpp"
+#include "axonn/train/tasks/diffusion.hpp"
 #include "axonn/train/tasks/picture_sampler.hpp"
 #include "axonn/train/tasks/task.hpp"
 #include "axonn/train/tasks/time_history.hpp"
