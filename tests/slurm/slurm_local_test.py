@@ -11,7 +11,7 @@ import time
 import unittest
 
 from gpt_runs import TRAINING
-from program_runs import PROGRAM, MPIRUN, REFUSAL_SECONDS, RUN_SECONDS, losses, metrics, steps_done
+from program_runs import MPIRUN, PROGRAM, REFUSAL_SECONDS, RUN_SECONDS, is_rank, losses, metrics, processes_where, steps_done
 
 ROOT = pathlib.Path(os.environ["AXONN_ROOT"])
 SLURM_LOCAL = ROOT / "scripts/slurm-local"
@@ -30,21 +30,7 @@ def reason_to_skip():
 
 def processes_of(folder):
     """The processes that `up` with this TMPDIR started, and what these started."""
-    found = []
-    for entry in pathlib.Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and f"AXONN_SLURM_LOCAL={folder}/axonn-slurm:".encode() in (entry / "environ").read_bytes():
-                found.append(int(entry.name))
-        except OSError:  # it ended meanwhile
-            pass
-    return found
-
-
-def is_rank(pid):
-    try:
-        return os.path.samefile(f"/proc/{pid}/exe", PROGRAM)
-    except OSError:
-        return False
+    return processes_where(lambda variable: variable.startswith(f"AXONN_SLURM_LOCAL={folder}/axonn-slurm:".encode()))
 
 
 def wait_until(condition, what, seconds=RUN_SECONDS):

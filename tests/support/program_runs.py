@@ -43,17 +43,22 @@ def free_port():
         return listener.getsockname()[1]
 
 
-def processes_with(mark):
-    """The processes that inherited this mark: the launcher, the ranks, whatever they started."""
+def processes_where(fits):
+    """The other processes that have an environment variable which fits, as b"NAME=value"."""
     found = []
     for entry in pathlib.Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
-                if f"{MARK}={mark}".encode() in (entry / "environ").read_bytes().split(b"\0"):
+                if any(map(fits, (entry / "environ").read_bytes().split(b"\0"))):
                     found.append(int(entry.name))
             except OSError:  # it ended meanwhile
                 pass
     return found
+
+
+def processes_with(mark):
+    """The processes that inherited this mark: the launcher, the ranks, whatever they started."""
+    return processes_where(lambda variable: variable == f"{MARK}={mark}".encode())
 
 
 def is_rank(pid):
