@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <utility>
 
 #include <sched.h>
 #include <sys/prctl.h>
@@ -19,6 +20,7 @@ constexpr auto kShortestNap = 20us;
 constexpr auto kLongestNap = 100us;
 constexpr int kPollsBeforeNap = 8;
 constexpr int kPollsBeforeWaiterNaps = 500;
+constexpr auto kAbsence = 1s;  // between two looks at what is outstanding
 
 }  // namespace
 
@@ -216,12 +218,17 @@ QueuedOperation::Progress ProgressEngine::poll(QueuedOperation& operation) {
 
 void ProgressEngine::check_for_trouble() {
   const auto now = Clock::now();
+  const auto away = now - std::exchange(last_check_, now);
   for (auto& queues : busy_queues_)
-    for (const auto& queue : queues)
+    for (const auto& queue : queues) {
+      if (away > kAbsence)  // the whole process was stopped, and others with it: SIGSTOP, a suspended job
+        for (QueuedOperation* operation = queue->head.get(); operation != nullptr; operation = operation->next_.get())
+          operation->last_progress_ = std::min(operation->last_progress_ + away, now);
       if (const std::string what = trouble(*queue->head, now); !what.empty()) {
         fail_all(queue->head->description() + what);
         return;
       }
+    }
 }
 
 std::string ProgressEngine::trouble(const QueuedOperation& operation, Clock::time_point now) const {

@@ -80,6 +80,7 @@ class ProgressEngine {
   std::mutex poll_mutex_;
   std::array<std::vector<std::shared_ptr<OperationQueue>>, 3> busy_queues_;  // by priority
   std::vector<std::shared_ptr<QueuedOperation>> admitted_, abandoned_;
+  Clock::time_point last_check_ = Clock::now();
   std::string error_;  // of the first operation that failed; nothing moves after it
 
   std::mutex inbox_mutex_;
