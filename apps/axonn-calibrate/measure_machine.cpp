@@ -142,7 +142,7 @@ void measure_links(Measurer& measurer, const Calibration& calibration, int ranks
       const auto link = measurer.link(inner, size);
       machine.measured.push_back({.inner = inner, .size = size, .gbps = link.gbps});
       calibration.say("groups of " + std::to_string(size) + " ranks, " + std::to_string(inner) + " apart, " + std::to_string(ranks / size) +
-                      " at once" + text_of(": %.4g GB/s, %.3g us a hop", link.gbps, link.hop_seconds * 1e6));
+                      " at once" + text_of(": %.4g GB/s, %.1f us a hop", link.gbps, link.hop_seconds * 1e6));
       if (inner == 1 && size == local_ranks) node.bandwidth_gbps = link.gbps, node.latency_seconds = link.hop_seconds;
       if (inner == local_ranks && inner * size == ranks)
         network.bandwidth_gbps = link.gbps * local_ranks, network.latency_seconds = link.hop_seconds;

@@ -12,7 +12,7 @@ namespace axonn {
 namespace {
 
 constexpr const char* kWhere = "comm.gradient_programs";
-constexpr AxisSet kOverData = Axis::data;
+constexpr AxisSet kOverData = Axis::data, kOverZ = Axis::z;
 constexpr AxisSet kOverZAndData = {Axis::z, Axis::data};
 
 std::vector<std::vector<int>> groups_of(const Grid& grid, AxisSet axes) {
@@ -21,10 +21,10 @@ std::vector<std::vector<int>> groups_of(const Grid& grid, AxisSet axes) {
   return groups;
 }
 
-// Why `program` does not sum over `axes`; empty when it does.
-std::string fault(const ReductionProgram& program, const Grid& grid, AxisSet axes) {
+// Why `program` does not get to `goal` over `axes`; empty when it does.
+std::string fault(const ReductionProgram& program, const Grid& grid, AxisSet axes, ReductionGoal goal) {
   try {
-    check_reduces(program, groups_of(grid, axes), ReductionGoal::all_reduce);
+    check_reduces(program, groups_of(grid, axes), goal);
     return "";
   } catch (const UserError& error) {
     return error.sentence();
@@ -33,14 +33,16 @@ std::string fault(const ReductionProgram& program, const Grid& grid, AxisSet axe
 
 AxisSet summed_axes(const ReductionProgram& program, const Grid& grid) {
   const auto complain = [&](const std::string& what) -> AxisSet {
-    throw UserError(kWhere,
-                    "program '" + program.to_string() + "' does not sum gradients on grid " + grid.shape().to_string() + ": " + what);
+    throw UserError(kWhere, "program '" + program.to_string() + "' does not sum gradients on grid " + grid.shape().to_string() + ": " +
+                                what + " (reduction 'ring' is for any grid)");
   };
-  const std::string over_data = fault(program, grid, kOverData);
+  const std::string over_data = fault(program, grid, kOverData, ReductionGoal::all_reduce);
   if (over_data.empty()) return kOverData;
   if (grid.shape().z == 1) return complain(over_data);
-  const std::string over_both = fault(program, grid, kOverZAndData);
-  return over_both.empty() ? kOverZAndData : complain("over data, " + over_data + "; over z+data, " + over_both);
+  const std::string over_both = fault(program, grid, kOverZAndData, ReductionGoal::all_reduce);
+  if (over_both.empty()) return kOverZAndData;
+  const std::string over_z = fault(program, grid, kOverZ, ReductionGoal::scatter);
+  return over_z.empty() ? kOverZ : complain("over data, " + over_data + "; over z+data, " + over_both + "; scattered over z, " + over_z);
 }
 
 }  // namespace
@@ -60,9 +62,9 @@ std::vector<AxisSet> check_gradient_programs(const std::vector<ReductionProgram>
   std::vector<AxisSet> all;
   for (const ReductionProgram& program : programs) {
     const AxisSet axes = summed_axes(program, grid);
-    check_addition_order(program, groups_of(grid, axes));
+    if (axes != kOverZ) check_addition_order(program, groups_of(grid, axes));
     AXONN_CHECK(std::ranges::find(all, axes) == all.end(), kWhere, "two programs sum over ", axes.to_string(), " on grid ",
-                grid.shape().to_string(), "; give one for data and one for z+data at most");
+                grid.shape().to_string(), "; give one for data, one for z+data and one for z at most");
     all.push_back(axes);
   }
   return all;
@@ -70,20 +72,29 @@ std::vector<AxisSet> check_gradient_programs(const std::vector<ReductionProgram>
 
 GradientPrograms::GradientPrograms(Environment& environment, Communicators& communicators, const Grid& grid, int rank, c10::Device device,
                                    const std::vector<int>& job_ranks, const std::vector<ReductionProgram>& programs)
-    : communicators_(communicators), shape_(grid.shape()) {
+    : GradientSums(communicators), shape_(grid.shape()) {
   const std::vector<AxisSet> axes = check_gradient_programs(programs, grid);
-  for (size_t i = 0; i < programs.size(); ++i)
-    programs_.push_back({axes[i], ReductionRunner(environment, programs[i], rank, grid.ranks(), device, job_ranks)});
+  for (size_t i = 0; i < programs.size(); ++i) {
+    ReductionRunnerOptions options{.device = device, .job_ranks = job_ranks};
+    if (axes[i] == kOverZ) options.scatter_groups = groups_of(grid, kOverZ);
+    programs_.push_back({axes[i], ReductionRunner(environment, programs[i], rank, grid.ranks(), options)});
+  }
 }
 
-Request GradientPrograms::operator()(const GradientBucket& bucket) {
-  const AxisSet axes = shape_.z == 1 ? kOverData : bucket.axes;
-  const at::Tensor part = bucket.arena.gradients().narrow(0, bucket.range.begin, bucket.range.size());
-  const CollectiveOptions options{
-      .priority = queue_of(Traffic::data), .after = bucket.after, .tag = "gradients", .arena_offset = bucket.range.begin};
+GradientPrograms::Program* GradientPrograms::program_over(AxisSet axes) {
   const auto found = std::ranges::find(programs_, axes, &Program::axes);
-  if (found != programs_.end()) return found->runner.run(part, options);
-  return communicators_[bucket.axes].all_reduce(part, ReduceOp::sum, options);
+  return found == programs_.end() ? nullptr : &*found;
+}
+
+Request GradientPrograms::all_reduce(const GradientBucket& bucket) {
+  Program* program = program_over(shape_.z == 1 ? kOverData : bucket.axes);
+  return program == nullptr ? GradientSums::all_reduce(bucket) : program->runner.run(gradients_of(bucket), options_for(bucket));
+}
+
+Request GradientPrograms::reduce_scatter(const GradientBlock& block) {
+  Program* program = program_over(kOverZ);
+  if (program == nullptr) return GradientSums::reduce_scatter(block);
+  return program->runner.reduce_scatter(block.whole, block.shard, block.slot.counts, options_for(block));
 }
 
 }  // namespace axonn

@@ -25,11 +25,11 @@ std::string complaint(const ArenaSlot& slot) {
 
 }  // namespace
 
-GradientReducer::GradientReducer(const std::shared_ptr<Arena>& arena, const Grid& grid, Communicators& communicators,
+GradientReducer::GradientReducer(const std::shared_ptr<Arena>& arena, const Grid& grid, const std::shared_ptr<GradientSums>& sums,
                                  const OverlapPolicy& policy, TrafficLog& log, TensorPool& pool)
     : arena_(*arena),
       grid_(grid),
-      communicators_(communicators),
+      sums_(sums),
       policy_(policy),
       log_(log),
       pool_(pool),
@@ -53,7 +53,8 @@ void GradientReducer::cut(Range section, bool over_z, AxisSet axes) {
   const auto slot_at = [&](int index) -> const ArenaSlot& { return arena_.slots()[static_cast<size_t>(index)]; };
   std::erase_if(order, [&](int index) { return slot_at(index).spec.over_z != over_z; });
   std::ranges::sort(order, {}, [&](int index) { return slot_at(index).offset; });
-  const int64_t full = std::min(policy_.bucket_bytes / arena_.gradients().element_size(), std::max(kSmallBucket, section.size() / kBuckets));
+  const int64_t full =
+      std::min(policy_.bucket_bytes / arena_.gradients().element_size(), std::max(kSmallBucket, section.size() / kBuckets));
   bool open = false;
   for (const int index : order) {
     const ArenaSlot& slot = slot_at(index);
@@ -119,8 +120,7 @@ void GradientReducer::scatter(ArenaSlot& slot) {
     whole.narrow(0, slot.range.begin, slot.range.size()).add_(shard);
   }
   const Flight flight = log_.launch(Traffic::reduce_scatter, Axis::z, static_cast<int64_t>(whole.nbytes()), slot.name,
-                                    communicators_[Axis::z].reduce_scatter(whole, shard, slot.counts, ReduceOp::sum,
-                                                                           {.priority = queue_of(Traffic::reduce_scatter), .tag = slot.name}));
+                                    sums_->reduce_scatter({.slot = slot, .whole = whole, .shard = shard}));
   scattering_[index] = flight;
   under_way_.push_back({flight, std::move(blocks_[index])});
   blocks_[index].reset();
@@ -137,11 +137,9 @@ void GradientReducer::send(Bucket& bucket) {
   std::vector<Request> after;
   for (const int index : bucket.slots)
     if (const Request& request = scattering_[static_cast<size_t>(index)].request; !request.done()) after.push_back(request);
-  const at::Tensor part = arena_.gradients().narrow(0, bucket.range.begin, bucket.range.size());
-  const CollectiveOptions options{.priority = queue_of(Traffic::data), .after = after, .tag = "gradients", .arena_offset = bucket.range.begin};
-  Request request = *program ? (*program)({arena_, bucket.range, bucket.axes, after})
-                             : communicators_[bucket.axes].all_reduce(part, ReduceOp::sum, options);
-  bucket.flight = log_.launch(Traffic::data, bucket.axes, static_cast<int64_t>(part.nbytes()), "gradients", std::move(request));
+  const int64_t bytes = bucket.range.size() * arena_.gradients().element_size();
+  bucket.flight = log_.launch(Traffic::data, bucket.axes, bytes, "gradients",
+                              sums_->all_reduce({.arena = arena_, .range = bucket.range, .axes = bucket.axes, .after = after}));
   bucket.sent = true;
   if (!policy_.buckets) log_.wait(bucket.flight);
 }

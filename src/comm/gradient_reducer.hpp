@@ -3,13 +3,15 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "axonn/comm/arena.hpp"
-#include "axonn/comm/communicators.hpp"
+#include "axonn/comm/gradient_sums.hpp"
 #include "axonn/comm/overlap_policy.hpp"
-#include "axonn/comm/scheduler.hpp"
+#include "axonn/comm/tensor_pool.hpp"
+#include "axonn/comm/traffic.hpp"
 
 namespace axonn {
 
@@ -19,8 +21,8 @@ namespace axonn {
 // latter).
 class GradientReducer {
  public:
-  GradientReducer(const std::shared_ptr<Arena>& arena, const Grid& grid, Communicators& communicators, const OverlapPolicy& policy,
-                  TrafficLog& log, TensorPool& pool);
+  GradientReducer(const std::shared_ptr<Arena>& arena, const Grid& grid, const std::shared_ptr<GradientSums>& sums,
+                  const OverlapPolicy& policy, TrafficLog& log, TensorPool& pool);
 
   void policy_changed();  // between steps
   void begin_step(int micro_batches);
@@ -30,8 +32,6 @@ class GradientReducer {
   std::string complaints() const;
   void send_rest();  // the buckets that are still here
   void wait();       // for everything under way
-
-  const BucketProgram* program = nullptr;
 
  private:
   struct Bucket {
@@ -57,7 +57,7 @@ class GradientReducer {
 
   Arena& arena_;
   const Grid& grid_;
-  Communicators& communicators_;
+  const std::shared_ptr<GradientSums>& sums_;  // the scheduler's
   const OverlapPolicy& policy_;
   TrafficLog& log_;
   TensorPool& pool_;

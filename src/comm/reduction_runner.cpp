@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -17,6 +18,32 @@ struct ReductionRunner::Call {
   int root = 0;              // of reduce and broadcast
   Range chunks;              // that it works on
   std::vector<Range> parts;  // of it, by member, one after the other: reduce-scatter and all-gather
+  bool to_shard = false;     // the result goes there, and not to its place in the buffer
+};
+
+// Where the chunks of a buffer begin and end. `shards`: elements of each member's; empty when they are equal and nobody's in particular.
+struct ReductionRunner::Cut {
+  int64_t chunks;
+  int64_t elements;
+  std::span<const int64_t> shards;
+
+  Range elements_of(Range range) const { return {border(range.begin), border(range.end)}; }
+
+  int64_t border(int64_t chunk) const {
+    if (shards.empty()) return part(elements, chunk, chunks);
+    const int64_t each = chunks / static_cast<int64_t>(shards.size());
+    const auto member = static_cast<size_t>(chunk / each);
+    const int64_t begin = std::accumulate(shards.begin(), shards.begin() + static_cast<ptrdiff_t>(member), int64_t{0});
+    return member == shards.size() ? begin : begin + part(shards[member], chunk % each, each);
+  }
+
+  static int64_t part(int64_t all, int64_t n, int64_t of) { return static_cast<int64_t>(static_cast<__int128>(all) * n / of); }
+};
+
+struct ReductionRunner::Buffers {
+  at::Tensor data;
+  at::Tensor shard;  // undefined unless it is a reduce-scatter
+  int64_t shard_begin = 0;
 };
 
 // One run: done when all its collectives are.
@@ -47,15 +74,32 @@ std::optional<std::vector<Range>> in_a_row(const std::vector<std::vector<Range>>
   return row;
 }
 
+// `numbers` ascend.
+std::vector<Range> ranges_of(std::span<const int64_t> numbers) {
+  std::vector<Range> ranges;
+  for (const int64_t number : numbers)
+    if (!ranges.empty() && ranges.back().end == number)
+      ++ranges.back().end;
+    else
+      ranges.push_back({number, number + 1});
+  return ranges;
+}
+
 }  // namespace
 
-ReductionRunner::ReductionRunner(Environment& environment, const ReductionProgram& program, int rank, int ranks, c10::Device device,
-                                 std::vector<int> job_ranks) {
+ReductionRunner::ReductionRunner(Environment& environment, const ReductionProgram& program, int rank, int ranks,
+                                 const ReductionRunnerOptions& options) {
+  const std::vector<int>& job_ranks = options.job_ranks;
   AXONN_CHECK(rank >= 0 && rank < ranks, "comm.reduction_runner", "rank ", rank, " is not among the ", ranks, " ranks of the program");
   AXONN_CHECK(job_ranks.empty() || static_cast<int>(job_ranks.size()) == ranks, "comm.reduction_runner", "needs the job's rank of each of ",
               ranks, " ranks, got ", job_ranks.size());
-  const HeldChunks flow = held_chunks(program, ranks);
+  HeldChunks flow = held_chunks(program, ranks);
   chunks_ = flow.chunks;
+  for (const std::vector<int>& group : options.scatter_groups)
+    if (const auto me = std::ranges::find(group, rank); me != group.end()) {
+      member_ = static_cast<int>(me - group.begin());
+      into_shards(program, flow, group);
+    }
   result_ = flow.held.back()[static_cast<size_t>(rank)];
   std::map<std::vector<int>, std::shared_ptr<Communicator>> made;
   for (size_t i = 0; i < program.steps.size(); ++i)
@@ -67,7 +111,7 @@ ReductionRunner::ReductionRunner(Environment& environment, const ReductionProgra
         Group group{.ranks = members, .index = static_cast<int>(me - members.begin())};
         if (!job_ranks.empty())
           std::ranges::transform(members, group.ranks.begin(), [&](int member) { return job_ranks[static_cast<size_t>(member)]; });
-        communicator = environment.communicator(group, "reduction step " + std::to_string(i + 1), device);
+        communicator = environment.communicator(group, "reduction step " + std::to_string(i + 1), options.device);
       }
       std::vector<std::vector<Range>> before, after;
       for (const int member : members) {
@@ -77,6 +121,7 @@ ReductionRunner::ReductionRunner(Environment& environment, const ReductionProgra
       steps_.push_back({communicator, calls_of(program.steps[i].collective, before, after)});
       num_calls_ += steps_.back().calls.size();
     }
+  if (member_ >= 0) write_to_shards(steps_.back().calls, steps_.back().communicator->size());
 }
 
 ReductionRunner::~ReductionRunner() = default;
@@ -102,33 +147,90 @@ std::vector<ReductionRunner::Call> ReductionRunner::calls_of(Collective collecti
   return calls;
 }
 
+// A reduction to one member is a reduce-scatter in which the others get nothing, and that can write elsewhere.
+void ReductionRunner::write_to_shards(std::vector<Call>& calls, int members) {
+  for (Call& call : calls) {
+    if (call.collective == Collective::reduce) {
+      call.collective = Collective::reduce_scatter;
+      call.parts.assign(static_cast<size_t>(members), {call.chunks.end, call.chunks.end});
+      std::fill_n(call.parts.begin(), call.root, Range{call.chunks.begin, call.chunks.begin});
+      call.parts[static_cast<size_t>(call.root)] = call.chunks;
+    }
+    call.to_shard = true;
+  }
+}
+
+// Numbers the chunks anew, by the member that has them in the end: then its shard is one range, whatever the program leaves it.
+void ReductionRunner::into_shards(const ReductionProgram& program, HeldChunks& flow, const std::vector<int>& group) const {
+  std::vector<int64_t> number(static_cast<size_t>(chunks_), -1);
+  int64_t next = 0;
+  for (const int member : group) {
+    const bool ends_so =
+        flow.count(program.steps.size(), member) * static_cast<int64_t>(group.size()) == chunks_ && !program.steps.empty() &&
+        program.steps.back().collective == Collective::reduce_scatter &&
+        std::ranges::any_of(program.steps.back().groups, [&](const auto& ranks) { return std::ranges::count(ranks, member) > 0; });
+    AXONN_CHECK(ends_so, "comm.reduction_runner", "program '", program.to_string(), "' cannot give every rank its shard: its last step ",
+                "must be a reduce-scatter that leaves rank ", member, " one part in ", group.size());
+    for (const Range& range : flow.held.back()[static_cast<size_t>(member)])
+      for (int64_t chunk = range.begin; chunk < range.end; ++chunk) number[static_cast<size_t>(chunk)] = next++;
+  }
+  for (auto& ranks : flow.held)
+    for (const int member : group) {
+      std::vector<int64_t> held;
+      for (const Range& range : ranks[static_cast<size_t>(member)])
+        for (int64_t chunk = range.begin; chunk < range.end; ++chunk) held.push_back(number[static_cast<size_t>(chunk)]);
+      std::ranges::sort(held);
+      ranks[static_cast<size_t>(member)] = ranges_of(held);
+    }
+}
+
 Request ReductionRunner::run(const at::Tensor& data, const CollectiveOptions& options) {
   AXONN_CHECK(data.dim() == 1 && data.is_contiguous(), "comm.reduction_runner", "needs a flat contiguous buffer, got sizes ", data.sizes());
+  return run({.data = data, .shard = {}}, {.chunks = chunks_, .elements = data.numel(), .shards = {}}, options);
+}
+
+Request ReductionRunner::reduce_scatter(const at::Tensor& whole, const at::Tensor& shard, std::span<const int64_t> counts,
+                                        const CollectiveOptions& options) {
+  AXONN_CHECK(member_ >= 0 && counts.size() > static_cast<size_t>(member_), "comm.reduction_runner",
+              "a reduce-scatter needs scatter_groups and a count for each member");
+  const Cut cut{.chunks = chunks_, .elements = whole.numel(), .shards = counts};
+  const int64_t each = chunks_ / static_cast<int64_t>(counts.size());
+  const Range mine = cut.elements_of({member_ * each, (member_ + 1) * each});
+  AXONN_CHECK(whole.dim() == 1 && whole.is_contiguous() && cut.border(chunks_) == whole.numel() && shard.numel() == mine.size(),
+              "comm.reduction_runner", "needs a flat contiguous buffer of ", cut.border(chunks_), " elements and a shard of ", mine.size(),
+              ", got sizes ", whole.sizes(), " and ", shard.sizes());
+  return run({.data = whole, .shard = shard, .shard_begin = mine.begin}, cut, options);
+}
+
+Request ReductionRunner::run(const Buffers& buffers, const Cut& cut, const CollectiveOptions& options) {
   const std::shared_ptr<Running> running = idle();
   auto& requests = running->requests;  // has room for all: the steps refer to those of the step before
   CollectiveOptions now{.priority = options.priority, .after = options.after, .tag = options.tag};
   for (const Step& step : steps_) {
     const size_t begin = requests.size();
     for (const Call& call : step.calls)
-      if (elements_of(call.chunks, data.numel()).size() > 0) requests.push_back(launch(*step.communicator, call, data, now));
+      if (cut.elements_of(call.chunks).size() > 0) requests.push_back(launch(*step.communicator, call, buffers, cut, now));
     if (requests.size() > begin) now.after = std::span<const Request>(requests).subspan(begin);
   }
   return Request(running);
 }
 
-Request ReductionRunner::launch(Communicator& communicator, const Call& call, const at::Tensor& data,
-                                const CollectiveOptions& options) const {
+Request ReductionRunner::launch(Communicator& communicator, const Call& call, const Buffers& buffers, const Cut& cut,
+                                const CollectiveOptions& options) {
   const auto view = [&](Range chunks) {
-    const Range elements = elements_of(chunks, data.numel());
-    return data.narrow(0, elements.begin, elements.size());
+    const Range elements = cut.elements_of(chunks);
+    return buffers.data.narrow(0, elements.begin, elements.size());
   };
   const at::Tensor whole = view(call.chunks);
   if (call.collective == Collective::all_reduce) return communicator.all_reduce(whole, ReduceOp::sum, options);
   if (call.collective == Collective::reduce) return communicator.reduce(whole, call.root, ReduceOp::sum, options);
   if (call.collective == Collective::broadcast) return communicator.broadcast(whole, call.root, options);
   c10::SmallVector<int64_t, 16> counts;
-  for (const Range& part : call.parts) counts.push_back(elements_of(part, data.numel()).size());
-  const at::Tensor mine = view(call.parts[static_cast<size_t>(communicator.rank())]);
+  for (const Range& part : call.parts) counts.push_back(cut.elements_of(part).size());
+  const Range part = call.parts[static_cast<size_t>(communicator.rank())];
+  const Range elements = cut.elements_of(part);
+  const at::Tensor mine =
+      call.to_shard && elements.size() > 0 ? buffers.shard.narrow(0, elements.begin - buffers.shard_begin, elements.size()) : view(part);
   if (call.collective == Collective::all_gather) return communicator.all_gather(mine, whole, counts, options);
   return communicator.reduce_scatter(whole, mine, counts, ReduceOp::sum, options);
 }
@@ -146,7 +248,7 @@ std::shared_ptr<ReductionRunner::Running> ReductionRunner::idle() {
 
 std::vector<Range> ReductionRunner::result(int64_t elements) const {
   std::vector<Range> ranges;
-  for (const Range& chunks : result_) ranges.push_back(elements_of(chunks, elements));
+  for (const Range& chunks : result_) ranges.push_back(Cut{.chunks = chunks_, .elements = elements, .shards = {}}.elements_of(chunks));
   return ranges;
 }
 
@@ -156,11 +258,6 @@ int64_t ReductionRunner::bytes_sent() const {
   int64_t total = 0;
   for (const auto& [communicator, bytes] : sent) total += bytes;
   return total;
-}
-
-Range ReductionRunner::elements_of(Range chunks, int64_t elements) const {
-  const auto border = [&](int64_t chunk) { return static_cast<int64_t>(static_cast<__int128>(elements) * chunk / chunks_); };
-  return {border(chunks.begin), border(chunks.end)};
 }
 
 }  // namespace axonn

@@ -16,9 +16,7 @@ struct Scheduler::Network {
       : arena(of),
         key(of.get()),
         weights(*of, scheduler.communicators_, scheduler.policy_, scheduler.log_, scheduler.pool_),
-        gradients(of, scheduler.grid_, scheduler.communicators_, scheduler.policy_, scheduler.log_, scheduler.pool_) {
-    gradients.program = &scheduler.bucket_program_;
-  }
+        gradients(of, scheduler.grid_, scheduler.gradient_sums_, scheduler.policy_, scheduler.log_, scheduler.pool_) {}
 
   std::weak_ptr<Arena> arena;
   const Arena* key;
@@ -26,7 +24,8 @@ struct Scheduler::Network {
   GradientReducer gradients;
 };
 
-Scheduler::Scheduler(Communicators& communicators, const Grid& grid, OverlapPolicy policy) : communicators_(communicators), grid_(grid) {
+Scheduler::Scheduler(Communicators& communicators, const Grid& grid, OverlapPolicy policy)
+    : communicators_(communicators), grid_(grid), gradient_sums_(std::make_shared<GradientSums>(communicators)) {
   set_policy(policy);
 }
 
@@ -77,7 +76,8 @@ Pending Scheduler::all_gather(const at::Tensor& input, AxisSet axes, std::string
   shape.insert(shape.begin(), grid_.shape().size(axes));
   if (shape[0] == 1) return Pending(input.unsqueeze(0));
   at::Tensor output = at::empty(shape, input.options());
-  Request request = communicators_[axes].all_gather(input.contiguous(), output, {}, {.priority = queue_of(Traffic::all_reduce), .tag = tag});
+  Request request =
+      communicators_[axes].all_gather(input.contiguous(), output, {}, {.priority = queue_of(Traffic::all_reduce), .tag = tag});
   return launched(std::move(output), axes, tag, std::move(request));
 }
 

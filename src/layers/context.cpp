@@ -70,9 +70,9 @@ Context::Context(Environment& environment, GridShape shape, ContextOptions optio
   impl_->communicators = std::make_unique<Communicators>(environment, impl_->grid, rank, impl_->options.device, impl_->options.job_ranks);
   impl_->scheduler = std::make_unique<Scheduler>(*impl_->communicators, impl_->grid, impl_->options.overlap);
   if (impl_->options.gradient_programs.empty()) return;
-  const auto programs = std::make_shared<GradientPrograms>(environment, *impl_->communicators, impl_->grid, rank, impl_->options.device,
-                                                           impl_->options.job_ranks, impl_->options.gradient_programs);
-  impl_->scheduler->set_bucket_program([programs](const GradientBucket& bucket) { return (*programs)(bucket); });
+  impl_->scheduler->set_gradient_sums(std::make_shared<GradientPrograms>(environment, *impl_->communicators, impl_->grid, rank,
+                                                                         impl_->options.device, impl_->options.job_ranks,
+                                                                         impl_->options.gradient_programs));
 }
 
 Context::Context(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -51,7 +51,8 @@ Network network_of(const Machine& machine, std::span<const int> sizes) {
   return network;
 }
 
-std::vector<PlannedReduction> plan_reductions(const Machine& machine, const Grid& grid, AxisSet axes, double bytes, int length_limit) {
+std::vector<PlannedReduction> plan_reductions(const Machine& machine, const Grid& grid, AxisSet axes, double bytes, ReductionGoal goal,
+                                              int length_limit) {
   const ParallelismMatrix matrix = placement_of(machine, grid).matrix();
   std::vector<int> rows, sizes;
   for (size_t row = 0; row < kRows.size(); ++row)
@@ -64,11 +65,11 @@ std::vector<PlannedReduction> plan_reductions(const Machine& machine, const Grid
   const auto add = [&](const ReductionProgram& program) {
     found.push_back({renumbered(program, ranks), simulate_reduction(network, program, bytes).seconds});
   };
-  add({{{Collective::all_reduce, hierarchy.groups}}});
-  for (const InstructionProgram& instructions : synthesize(hierarchy.sizes, {.length_limit = length_limit}))
-    if (const ReductionProgram program = lower(instructions, hierarchy);
-        program != ReductionProgram{{{Collective::all_reduce, hierarchy.groups}}})
-      add(program);
+  const Collective collective = goal == ReductionGoal::all_reduce ? Collective::all_reduce : Collective::reduce_scatter;
+  const ReductionProgram plain{{{collective, hierarchy.groups}}};
+  add(plain);
+  for (const InstructionProgram& instructions : synthesize(hierarchy.sizes, {.goal = goal, .length_limit = length_limit}))
+    if (const ReductionProgram program = lower(instructions, hierarchy); program != plain) add(program);
   std::ranges::stable_sort(found, {}, &PlannedReduction::seconds);
   return found;
 }

@@ -17,11 +17,13 @@ std::vector<AxisSet> check(const std::string& text, const std::string& shape) {
 }
 
 TEST(GradientPrograms, SumOverTheAxesWhoseGroupsTheyReduce) {
-  const AxisSet data = Axis::data, both = {Axis::z, Axis::data};
+  const AxisSet data = Axis::data, both = {Axis::z, Axis::data}, z = Axis::z;
   EXPECT_EQ(check("ring", "2x1x2x2"), std::vector<AxisSet>());
   EXPECT_EQ(check(kTwoLevels, "1x1x1x8"), std::vector{data});
   EXPECT_EQ(check(kTwoLevelsBesideX, "2x1x1x4"), std::vector{data});
   EXPECT_EQ(check(kTwoLevels, "1x1x2x4"), std::vector{both});
+  EXPECT_EQ(check("reduce-scatter:0+1,2+3,4+5,6+7/reduce-scatter:0+2,1+3,4+6,5+7", "1x1x4x2"), std::vector{z});
+  EXPECT_EQ(check(std::string("reduce-scatter:0-7;") + kTwoLevels, "1x1x8x1"), (std::vector{z, both}));
   EXPECT_EQ(check(std::string(kTwoLevelsBesideX) + ";" + kTwoLevels, "1x1x2x4"), (std::vector{data, both}));
 }
 
@@ -40,7 +42,8 @@ TEST(GradientPrograms, ThatDoNotSumThemAreRefused) {
   EXPECT_USER_ERROR(check("all-reduce:0-7", "2x1x1x4"), "ranks 0 and 1 are in different groups of the reduction");
   EXPECT_USER_ERROR(check("reduce-scatter:0-3,4-7/all-reduce:0+4,1+5,2+6,3+7", "1x1x1x8"), "after its last step");
   EXPECT_USER_ERROR(check("all-reduce:0-3,4-7/all-reduce:0-7", "1x1x1x8"), "a contribution would be counted twice");
-  EXPECT_USER_ERROR(check("all-reduce:0+1,2+3,4+5,6+7", "1x1x2x4"), "over data, ", "; over z+data, ");
+  EXPECT_USER_ERROR(check("all-reduce:0+1,2+3,4+5,6+7", "1x1x2x4"), "over data, ", "; over z+data, ", "; scattered over z, ",
+                    "(reduction 'ring' is for any grid)");
   EXPECT_USER_ERROR(check("all-reduce:0-7;all-reduce:0-7", "1x1x1x8"), "two programs sum over data");
   EXPECT_USER_ERROR(check("all-reduc:0-7", "1x1x1x8"), "did you mean 'all-reduce'?");
   EXPECT_USER_ERROR(check("rign", "1x1x1x8"), "has no ':'");

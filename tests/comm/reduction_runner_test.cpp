@@ -1,6 +1,9 @@
 // Synthesised reduction programs on real ranks give exactly the plain sum.
 #include "axonn/comm/reduction_runner.hpp"
 
+#include <algorithm>
+#include <numeric>
+#include <optional>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -77,6 +80,38 @@ TEST(SynthesisedPrograms, LeaveEveryMemberItsShardWhenThatIsTheGoal) {
   std::mt19937 random(2);
   for (const SynthesisHierarchy& hierarchy : hierarchies(test_environment().ranks()))
     expect_exact_sums(hierarchy, {.goal = ReductionGoal::reduce_scatter, .length_limit = 4}, 5, random);
+}
+
+// Some members' shards are empty, as those of small tensors are.
+TEST(ReductionRunner, ScattersIntoShardsOfAnySize) {
+  std::mt19937 random(3);
+  const int rank = test_environment().rank(), ranks = test_environment().ranks();
+  for (const SynthesisHierarchy& hierarchy : hierarchies(ranks)) {
+    const auto group = *std::ranges::find_if(hierarchy.groups, [&](const auto& members) { return std::ranges::count(members, rank) > 0; });
+    const auto place = static_cast<size_t>(std::ranges::find(group, rank) - group.begin());
+    int scattered = 0;
+    for (const auto& instructions : synthesize(hierarchy.sizes, {.goal = ReductionGoal::scatter, .length_limit = 3})) {
+      const ReductionProgram program = lower(instructions, hierarchy);
+      std::optional<ReductionRunner> runner;
+      try {
+        runner.emplace(test_environment(), program, rank, ranks, ReductionRunnerOptions{.scatter_groups = hierarchy.groups});
+      } catch (const UserError&) {
+        continue;  // another step is the last
+      }
+      ++scattered;
+      for (const int64_t most : {1, 64, 1003}) {
+        std::vector<int64_t> counts;
+        for (size_t i = 0; i < group.size(); ++i) counts.push_back(static_cast<int64_t>(random() % 3 == 0 ? 0 : random() % (most + 1)));
+        const int64_t elements = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+        const int64_t begin = std::accumulate(counts.begin(), counts.begin() + static_cast<ptrdiff_t>(place), int64_t{0});
+        const at::Tensor shard = at::full({counts[place]}, -1.0F);
+        runner->reduce_scatter(dyadic(rank, elements, most), shard, counts).wait();
+        EXPECT_TRUE(at::equal(shard, sum_over(group, elements, most).narrow(0, begin, counts[place])))
+            << program.to_string() << ", " << counts;
+      }
+    }
+    EXPECT_GE(scattered, 2);
+  }
 }
 
 // Eight buffers at once, each of which is still being filled by another group's broadcast when its sum is asked for.

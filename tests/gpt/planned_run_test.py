@@ -61,6 +61,35 @@ class PlannedRun(GptTest):
             self.assertAlmostEqual(plain["gradient_norm"] / one["gradient_norm"], 1, delta=1e-12)
             self.assertEqual(one["loss"], other["loss"])
 
+    @needs_mpi
+    def test_scattered_over_z_by_a_program_as_by_a_ring(self):
+        (self.directory / "boards.toml").write_text(TWO_BOARDS)
+        run = ["--steps", "3", "--dtype", "fp64", "--grid", "1x1x4x1"]
+        ring = metrics(self.train("ring", *run, ranks=4))
+        chosen = metrics(self.train("chosen", *run, "--reduction", "auto", "--machine", "boards.toml", ranks=4))
+        self.assertIn("reduce-scatter:0+1,2+3/reduce-scatter:0+2,1+3", configuration(self.directory / "chosen")["overlap"]["reduction"].split(";"))
+        for plain, one in zip(ring, chosen, strict=True):
+            self.assertAlmostEqual(plain["loss"] / one["loss"], 1, delta=1e-12)
+            self.assertAlmostEqual(plain["gradient_norm"] / one["gradient_norm"], 1, delta=1e-12)
+
+    @needs_mpi
+    def test_a_program_is_for_its_grid(self):
+        run = self.train("run", "--steps", "3", "--grid", "1x1x1x4", "--reduction", THROUGH_BOARDS, ranks=4)
+        onto_two = ["train", "--resume", run, "--out", "two", "--steps", "4", "--grid", "1x1x1x2"]
+        refused = self.gpt(*onto_two, ranks=2)
+        self.assertNotEqual(refused.status, 0)
+        for words in "grid 1x1x1x2", "names rank 2, this job has 2", "(reduction 'ring' is for any grid)":
+            self.assertIn(words, refused.text)
+        ended = self.gpt(*onto_two, "--reduction", "ring", ranks=2)
+        self.assertEqual(ended.status, 0, ended.text)
+
+    @needs_mpi
+    def test_a_program_beside_grid_auto_is_held_against_the_grid_that_is_chosen(self):
+        auto = ["train", "--data", self.text.name, "--out", "run", *TRAINING, "--steps", "1", "--grid", "auto", "--machine", "workstation"]
+        ended = self.gpt(*auto, "--reduction", "all-reduce:0+1", ranks=2)
+        self.assertNotIn("1x1x1x1", ended.text)
+        self.assertTrue(ended.status == 0 or re.search(r"does not sum gradients on grid \d", ended.text), ended.text)
+
     def test_what_the_planner_needs_is_told(self):
         run = ["train", "--data", self.text.name, "--out", "run", *TRAINING]
         self.refuse(*run, "--grid", "auto", words=["--grid auto needs --machine", "axonn-config calibrate"])

@@ -175,12 +175,16 @@ TEST_F(Chain, GivesCompleteBucketsToAProgram) {
   layers.clear();
   make({.bucket_bytes = 1}, grid);
   std::vector<int64_t> begins;
-  context->scheduler().set_bucket_program([&](const GradientBucket& bucket) {
-    begins.push_back(bucket.range.begin);
-    EXPECT_EQ(bucket.axes, AxisSet(Axis::data));
-    return context->communicators()[Axis::data].all_reduce(bucket.arena.gradients().narrow(0, bucket.range.begin, bucket.range.size()),
-                                                           ReduceOp::sum, {.after = bucket.after, .arena_offset = bucket.range.begin});
-  });
+  struct Program : GradientSums {
+    Program(Communicators& communicators, std::vector<int64_t>& to) : GradientSums(communicators), begun(to) {}
+    Request all_reduce(const GradientBucket& bucket) override {
+      begun.push_back(bucket.range.begin);
+      EXPECT_EQ(bucket.axes, AxisSet(Axis::data));
+      return GradientSums::all_reduce(bucket);
+    }
+    std::vector<int64_t>& begun;
+  };
+  context->scheduler().set_gradient_sums(std::make_shared<Program>(context->communicators(), begins));
   step();
   EXPECT_EQ(begins, (std::vector<int64_t>{0, 256, 512}));  // the last layer's gradient is complete first
   EXPECT_TRUE(at::equal(parameters->arena().gradients(), expected));

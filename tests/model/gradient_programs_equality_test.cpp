@@ -15,10 +15,16 @@ namespace {
 constexpr const char* kAllOf8 = "reduce-scatter:0-3,4-7/all-reduce:0+4,1+5,2+6,3+7/all-gather:0-3,4-7";
 constexpr const char* kAllOf8InPieces = "reduce-scatter:0-7/all-gather:0+4,1+5,2+6,3+7/all-gather:0-3,4-7";
 constexpr const char* kEverySecond = "reduce-scatter:0+2,4+6,1+3,5+7/all-reduce:0+4,2+6,1+5,3+7/all-gather:0+2,4+6,1+3,5+7";
+// To the nodes' members first and then between the nodes: the parts that ranks end with are not in their order.
+constexpr const char* kScatterOver8 = "reduce-scatter:0-3,4-7/reduce-scatter:0+4,1+5,2+6,3+7";
+constexpr const char* kScatterOver8FarFirst = "reduce-scatter:0+4,1+5,2+6,3+7/reduce-scatter:0-3,4-7";
+constexpr const char* kScatterEverySecond = "reduce-scatter:0+2,4+6,1+3,5+7/reduce-scatter:0+4,2+6,1+5,3+7";
+constexpr const char* kScatterHalves = "reduce-scatter:0+1,2+3,4+5,6+7/reduce-scatter:0+2,1+3,4+6,5+7";
 
 struct Case {
   GridShape grid;
   std::string programs;
+  bool scatters = false;  // one of them over Z
 };
 
 std::vector<Case> cases() {
@@ -27,7 +33,11 @@ std::vector<Case> cases() {
           {{.x = 2, .data = 4}, kEverySecond},
           {{.z = 2, .data = 4}, kEverySecond},  // the ring for what is whole on every Z rank
           {{.z = 2, .data = 4}, std::string(kEverySecond) + ";" + kAllOf8},
-          {{.z = 8}, kAllOf8}};
+          {{.z = 8}, kAllOf8},
+          {{.z = 8}, kScatterOver8, true},
+          {{.z = 8}, std::string(kScatterOver8FarFirst) + ";" + kAllOf8, true},
+          {{.x = 2, .z = 4}, kScatterEverySecond, true},
+          {{.z = 4, .data = 2}, std::string(kScatterHalves) + ";" + kAllOf8, true}};
 }
 
 class Training {
@@ -64,6 +74,9 @@ class Training {
     const Arena& arena = parameters_.arena();
     return agree(arena.over_z(), Axis::data) && agree(arena.replicated(), {Axis::z, Axis::data});
   }
+  int64_t rings_scattering_over_z() {
+    return context_.communicators()[Axis::z].counters().collectives - context_.scheduler().gather_counters().gathers;
+  }
   int64_t rings_over_data() { return context_.communicators()[Axis::data].counters().collectives; }
   int64_t allocations() { return context_.scheduler().pool().allocations() + test_environment().engine_counters().allocations; }
 
@@ -93,7 +106,9 @@ TEST(GradientPrograms, TrainTheNetworkOfTheRings) {
     Training ring(c.grid, "ring", at::kDouble, {}), program(c.grid, c.programs, at::kDouble, {});
     ring.train(5), program.train(5);
     EXPECT_EQ(ring.rings_over_data() > 0, c.grid.data > 1) << what;
-    EXPECT_EQ(program.rings_over_data(), 0) << what;
+    EXPECT_EQ(program.rings_over_data() > 0, c.grid.data > 1 && c.scatters) << what;
+    EXPECT_EQ(ring.rings_scattering_over_z() > 0, c.grid.z > 1) << what;
+    EXPECT_EQ(program.rings_scattering_over_z() > 0, c.grid.z > 1 && !c.scatters) << what;
     EXPECT_LE(difference(program.losses(), ring.losses()), 1e-12) << what;
     EXPECT_LE(difference(program.weights(), ring.weights()), 1e-12) << what;
     EXPECT_TRUE(program.replicas_agree()) << what;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -10,14 +11,22 @@
 
 namespace axonn {
 
+struct ReductionRunnerOptions {
+  c10::Device device = c10::kCPU;
+  std::vector<int> job_ranks = {};  // [i]: the rank in the job of the program's rank i; empty: the same number
+  // For reduce_scatter(): the groups over which the program reduces with goal `scatter`. Whatever parts of a buffer it leaves to the
+  // members, they are cut so that member i ends with its i-th shard. UserError unless every rank's last step is a reduce-scatter.
+  std::vector<std::vector<int>> scatter_groups = {};
+};
+
 // Runs a reduction program (P2) on real communicators: MPI, TCP or threads for CPU tensors, NCCL for CUDA ones. Each step goes to the
 // ordered queue of this rank's group in it, to start when the step before is done; groups that occur in several steps share one.
 class ReductionRunner {
  public:
-  // Every one of the program's ranks makes it, with the same program. `rank` is this process's among them, `job_ranks[i]` the rank in the
-  // job of the program's rank i; empty: the same number. UserError for a program that held_chunks refuses.
-  ReductionRunner(Environment& environment, const ReductionProgram& program, int rank, int ranks, c10::Device device = c10::kCPU,
-                  std::vector<int> job_ranks = {});
+  // Every one of the program's ranks makes it, with the same program. `rank` is this process's among them. UserError for a program that
+  // held_chunks refuses.
+  ReductionRunner(Environment& environment, const ReductionProgram& program, int rank, int ranks,
+                  const ReductionRunnerOptions& options = {});
   ~ReductionRunner();
   ReductionRunner(ReductionRunner&&) noexcept;
 
@@ -25,6 +34,11 @@ class ReductionRunner {
   // the host, like a collective. Afterwards this rank's result() ranges hold what the program computes, the rest is unspecified. Every rank
   // calls it, in the same order. `options.arena_offset` means nothing here. A steady state allocates no buffers.
   Request run(const at::Tensor& data, const CollectiveOptions& options = {});
+
+  // Like Communicator::reduce_scatter over this rank's group of `scatter_groups`: counts[i] elements of `whole` are member i's, which gets
+  // their sum in `shard`, apart from `whole`. What is left in `whole` is unspecified.
+  Request reduce_scatter(const at::Tensor& whole, const at::Tensor& shard, std::span<const int64_t> counts,
+                         const CollectiveOptions& options = {});
 
   // The ranges of `elements` elements that this rank holds at the end: all of them after an all-reduce.
   std::vector<Range> result(int64_t elements) const;
@@ -34,6 +48,8 @@ class ReductionRunner {
 
  private:
   struct Call;
+  struct Cut;
+  struct Buffers;
   struct Running;
   // The collectives of one step on this rank's group, each on contiguous chunks; empty when it takes no part.
   struct Step {
@@ -43,11 +59,15 @@ class ReductionRunner {
 
   static std::vector<Call> calls_of(Collective collective, const std::vector<std::vector<Range>>& before,
                                     const std::vector<std::vector<Range>>& after);
-  Request launch(Communicator& communicator, const Call& call, const at::Tensor& data, const CollectiveOptions& options) const;
-  Range elements_of(Range chunks, int64_t elements) const;
+  static void write_to_shards(std::vector<Call>& calls, int members);
+  void into_shards(const ReductionProgram& program, HeldChunks& flow, const std::vector<int>& group) const;
+  Request run(const Buffers& buffers, const Cut& cut, const CollectiveOptions& options);
+  static Request launch(Communicator& communicator, const Call& call, const Buffers& buffers, const Cut& cut,
+                        const CollectiveOptions& options);
   std::shared_ptr<Running> idle();
 
   int64_t chunks_ = 1;
+  int member_ = -1;  // this rank's place in its group of scatter_groups
   size_t num_calls_ = 0;
   std::vector<Step> steps_;
   std::vector<Range> result_;

@@ -8,6 +8,7 @@
 
 #include "axonn/comm/arena.hpp"
 #include "axonn/comm/communicators.hpp"
+#include "axonn/comm/gradient_sums.hpp"
 #include "axonn/comm/overlap_policy.hpp"
 #include "axonn/comm/phase.hpp"
 #include "axonn/comm/tensor_pool.hpp"
@@ -45,16 +46,6 @@ class Pending {
   TrafficLog* log_ = nullptr;
   Flight flight_;
 };
-
-// A range of an arena whose gradients are complete on this rank: cut over Z, or whole there when `axes` holds Z.
-struct GradientBucket {
-  Arena& arena;
-  Range range;
-  AxisSet axes;                    // over which it has to be summed
-  std::span<const Request> after;  // what still writes into the range
-};
-// Takes the place of the all-reduce over `axes` with a program of its own; the request is done when the range is valid.
-using BucketProgram = std::function<Request(const GradientBucket&)>;
 
 // Since the program began.
 struct GatherCounters {
@@ -105,8 +96,8 @@ class Scheduler {
   void reduce(Arena& arena, ArenaSlot& slot, const std::function<void(const at::Tensor& block, bool add)>& write);
   // All gradients are valid afterwards. UserError that names the parameters that got none, or not as many as they were used.
   void finish();
-  // Empty: a plain all-reduce. Between steps.
-  void set_bucket_program(BucketProgram program) { bucket_program_ = std::move(program); }
+  // How gradients are summed; plain collectives unless told. Between steps.
+  void set_gradient_sums(std::shared_ptr<GradientSums> sums) { gradient_sums_ = std::move(sums); }
 
   Phase phase() const { return phase_; }
   // Sets the phase while it lives.
@@ -152,7 +143,7 @@ class Scheduler {
   OverlapPolicy policy_;
   TrafficLog log_;
   TensorPool pool_;
-  BucketProgram bucket_program_;
+  std::shared_ptr<GradientSums> gradient_sums_;
   std::vector<std::unique_ptr<Network>> networks_;
   bool in_step_ = false;
   int micro_batches_ = 1;

@@ -5,6 +5,7 @@
 
 #include "axonn/grid/grid.hpp"
 #include "axonn/grid/reduction_program.hpp"
+#include "axonn/grid/reduction_semantics.hpp"
 #include "axonn/perfmodel/machine.hpp"
 #include "axonn/perfmodel/reduction_simulator.hpp"
 
@@ -21,7 +22,9 @@ struct PlannedReduction {
 
 // Every program of at most `length_limit` collectives that sums `bytes` of each rank over `axes` of a grid whose ranks are numbered node by
 // node in this order (P2, section 3.5), and the plain all-reduce, fastest first by simulate_reduction(); of equals the plain one, then the
-// shorter. UserError when the ranks fill no whole nodes, or a node ends within an axis.
-std::vector<PlannedReduction> plan_reductions(const Machine& machine, const Grid& grid, AxisSet axes, double bytes, int length_limit = 4);
+// shorter. With another goal than all-reduce, the programs that get there and the plain reduce-scatter. UserError when the ranks fill no
+// whole nodes, or a node ends within an axis.
+std::vector<PlannedReduction> plan_reductions(const Machine& machine, const Grid& grid, AxisSet axes, double bytes,
+                                              ReductionGoal goal = ReductionGoal::all_reduce, int length_limit = 4);
 
 }  // namespace axonn

@@ -27,14 +27,18 @@ void choose_reduction(RunOptions& options, const Grid& grid) {
               "--reduction auto needs --machine: a preset such as perlmutter, or a file that `axonn-config calibrate` wrote");
   const Machine machine = find_machine(options.machine);
   const auto bytes = static_cast<double>(parse_count(options.bucket, "bucket"));
-  std::vector<AxisSet> sums = {Axis::data};
-  if (grid.shape().z > 1) sums.push_back({Axis::z, Axis::data});
+  struct Sum {
+    AxisSet axes;
+    ReductionGoal goal = ReductionGoal::all_reduce;
+  };
+  std::vector<Sum> sums = {{Axis::data}};
+  if (grid.shape().z > 1) sums = {{Axis::data}, {{Axis::z, Axis::data}}, {Axis::z, ReductionGoal::scatter}};
   std::string programs;
-  for (const AxisSet axes : sums) {
+  for (const auto& [axes, goal] : sums) {
     if (grid.shape().size(axes) == 1) continue;
-    const auto planned = plan_reductions(machine, grid, axes, bytes);
+    const auto planned = plan_reductions(machine, grid, axes, bytes, goal);
     const auto best = std::ranges::find_if(planned, [&](const PlannedReduction& one) { return serves(one.program, grid); });
-    AXONN_ASSERT(best != planned.end(), "a plain all-reduce serves");
+    AXONN_ASSERT(best != planned.end(), "a plain collective serves");
     const bool plain = best->program.steps.size() == 1;
     if (!plain) programs += (programs.empty() ? "" : ";") + best->program.to_string();
   }

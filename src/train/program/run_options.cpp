@@ -48,10 +48,10 @@ void RunOptions::bind(OptionTable& table, const std::string& samples) {
             "gathered weights kept for backward: bytes such as 512M, or a count such as '8 layers'");
   table.add("overlap", "bucket", bucket, "gradients in one message over data, in bytes");
   table.add("overlap", "prefetch", prefetch, "weights gathered ahead of their use");
-  table.add(
-      "overlap", "reduction", reduction,
-      "how gradients are summed over data: ring; auto: the fastest programs for --machine; or programs as `axonn-config synthesize --json` "
-      "prints them, joined by ';'");
+  table.add("overlap", "reduction", reduction,
+            "how gradients are summed over data, and reduce-scattered over Z: ring; auto: the fastest programs for --machine; or programs "
+            "as `axonn-config synthesize --json` "
+            "prints them, joined by ';'");
 
   table.add("train", "steps", train.steps, "optimizer steps");
   table.add("train", "batch", train.batch, samples + " a step, over the whole grid");

@@ -1,9 +1,11 @@
 #include "axonn/train/program/training_command.hpp"
 
 #include <cstdio>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 
+#include "axonn/comm/gradient_programs.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/train/program/choose_grid.hpp"
 #include "axonn/train/program/choose_reduction.hpp"
@@ -34,12 +36,15 @@ std::optional<int> TrainingCommand::prepare(char**) {
   return std::nullopt;
 }
 
-// A grid that is not chosen yet fits whatever one rank does.
+// A grid that is not chosen yet fits whatever one rank does; programs are for the grid that will be.
 void TrainingCommand::check_before_start() {
-  const std::string grid = run_options_.grid;
-  if (chooses_grid()) run_options_.grid = GridShape().to_string();
+  if (!chooses_grid()) return check();
+  const std::string grid = std::exchange(run_options_.grid, GridShape().to_string());
+  const std::string reduction = std::exchange(run_options_.reduction, "ring");
   check();
+  if (reduction != "auto") parse_gradient_programs(reduction);
   run_options_.grid = grid;
+  run_options_.reduction = reduction;
 }
 
 Checkpointing TrainingCommand::checkpointing() {
