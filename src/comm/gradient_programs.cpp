@@ -21,10 +21,13 @@ std::vector<std::vector<int>> groups_of(const Grid& grid, AxisSet axes) {
   return groups;
 }
 
-// Why `program` does not get to `goal` over `axes`; empty when it does.
-std::string fault(const ReductionProgram& program, const Grid& grid, AxisSet axes, ReductionGoal goal) {
+// Why `program` does not do its part over `axes`; empty when it does.
+std::string fault(const ReductionProgram& program, const Grid& grid, AxisSet axes) {
   try {
-    check_reduces(program, groups_of(grid, axes), goal);
+    if (axes == kOverZ)
+      ReductionRunner::check_scatters(program, groups_of(grid, axes));
+    else
+      check_reduces(program, groups_of(grid, axes), ReductionGoal::all_reduce);
     return "";
   } catch (const UserError& error) {
     return error.sentence();
@@ -36,12 +39,12 @@ AxisSet summed_axes(const ReductionProgram& program, const Grid& grid) {
     throw UserError(kWhere, "program '" + program.to_string() + "' does not sum gradients on grid " + grid.shape().to_string() + ": " +
                                 what + " (reduction 'ring' is for any grid)");
   };
-  const std::string over_data = fault(program, grid, kOverData, ReductionGoal::all_reduce);
+  const std::string over_data = fault(program, grid, kOverData);
   if (over_data.empty()) return kOverData;
   if (grid.shape().z == 1) return complain(over_data);
-  const std::string over_both = fault(program, grid, kOverZAndData, ReductionGoal::all_reduce);
+  const std::string over_both = fault(program, grid, kOverZAndData);
   if (over_both.empty()) return kOverZAndData;
-  const std::string over_z = fault(program, grid, kOverZ, ReductionGoal::scatter);
+  const std::string over_z = fault(program, grid, kOverZ);
   return over_z.empty() ? kOverZ : complain("over data, " + over_data + "; over z+data, " + over_both + "; scattered over z, " + over_z);
 }
 

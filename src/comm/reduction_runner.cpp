@@ -10,6 +10,7 @@
 #include <c10/util/SmallVector.h>
 
 #include "axonn/core/error.hpp"
+#include "axonn/grid/reduction_semantics.hpp"
 
 namespace axonn {
 
@@ -95,10 +96,11 @@ ReductionRunner::ReductionRunner(Environment& environment, const ReductionProgra
               ranks, " ranks, got ", job_ranks.size());
   HeldChunks flow = held_chunks(program, ranks);
   chunks_ = flow.chunks;
+  if (!options.scatter_groups.empty()) check_scatters(program, options.scatter_groups);
   for (const std::vector<int>& group : options.scatter_groups)
     if (const auto me = std::ranges::find(group, rank); me != group.end()) {
       member_ = static_cast<int>(me - group.begin());
-      into_shards(program, flow, group);
+      into_shards(flow, group);
     }
   result_ = flow.held.back()[static_cast<size_t>(rank)];
   std::map<std::vector<int>, std::shared_ptr<Communicator>> made;
@@ -126,6 +128,17 @@ ReductionRunner::ReductionRunner(Environment& environment, const ReductionProgra
 
 ReductionRunner::~ReductionRunner() = default;
 ReductionRunner::ReductionRunner(ReductionRunner&&) noexcept = default;
+
+void ReductionRunner::check_scatters(const ReductionProgram& program, std::span<const std::vector<int>> groups) {
+  check_reduces(program, groups, ReductionGoal::scatter);
+  for (const std::vector<int>& group : groups)
+    for (const int rank : group) {
+      const bool ends_so =
+          !program.steps.empty() && program.steps.back().collective == Collective::reduce_scatter &&
+          std::ranges::any_of(program.steps.back().groups, [&](const auto& ranks) { return std::ranges::count(ranks, rank) > 0; });
+      AXONN_CHECK(ends_so, "comm.reduction_runner", "its last step is no reduce-scatter in which rank ", rank, " takes part");
+    }
+}
 
 // Where a member's chunks do not lie side by side, its part is reduced to it, or broadcast from it, range by range: as many bytes as in one
 // reduce-scatter or all-gather, and nothing has to be copied together.
@@ -161,19 +174,12 @@ void ReductionRunner::write_to_shards(std::vector<Call>& calls, int members) {
 }
 
 // Numbers the chunks anew, by the member that has them in the end: then its shard is one range, whatever the program leaves it.
-void ReductionRunner::into_shards(const ReductionProgram& program, HeldChunks& flow, const std::vector<int>& group) const {
+void ReductionRunner::into_shards(HeldChunks& flow, const std::vector<int>& group) const {
   std::vector<int64_t> number(static_cast<size_t>(chunks_), -1);
   int64_t next = 0;
-  for (const int member : group) {
-    const bool ends_so =
-        flow.count(program.steps.size(), member) * static_cast<int64_t>(group.size()) == chunks_ && !program.steps.empty() &&
-        program.steps.back().collective == Collective::reduce_scatter &&
-        std::ranges::any_of(program.steps.back().groups, [&](const auto& ranks) { return std::ranges::count(ranks, member) > 0; });
-    AXONN_CHECK(ends_so, "comm.reduction_runner", "program '", program.to_string(), "' cannot give every rank its shard: its last step ",
-                "must be a reduce-scatter that leaves rank ", member, " one part in ", group.size());
+  for (const int member : group)
     for (const Range& range : flow.held.back()[static_cast<size_t>(member)])
       for (int64_t chunk = range.begin; chunk < range.end; ++chunk) number[static_cast<size_t>(chunk)] = next++;
-  }
   for (auto& ranks : flow.held)
     for (const int member : group) {
       std::vector<int64_t> held;

@@ -44,6 +44,10 @@ TEST(GradientPrograms, ThatDoNotSumThemAreRefused) {
   EXPECT_USER_ERROR(check("all-reduce:0-3,4-7/all-reduce:0-7", "1x1x1x8"), "a contribution would be counted twice");
   EXPECT_USER_ERROR(check("all-reduce:0+1,2+3,4+5,6+7", "1x1x2x4"), "over data, ", "; over z+data, ", "; scattered over z, ",
                     "(reduction 'ring' is for any grid)");
+  EXPECT_USER_ERROR(check("reduce-scatter:0+1,2+3/all-reduce:0+2,1+3", "1x1x2x2"), "scattered over z, ",
+                    "different groups of the reduction");
+  EXPECT_USER_ERROR(check("reduce-scatter:0+1,2+3/reduce-scatter:0+2/reduce-scatter:1+3", "1x1x4x1"),
+                    "scattered over z, its last step is no reduce-scatter in which rank 0 takes part");
   EXPECT_USER_ERROR(check("all-reduce:0-7;all-reduce:0-7", "1x1x1x8"), "two programs sum over data");
   EXPECT_USER_ERROR(check("all-reduc:0-7", "1x1x1x8"), "did you mean 'all-reduce'?");
   EXPECT_USER_ERROR(check("rign", "1x1x1x8"), "has no ':'");

@@ -15,7 +15,7 @@ struct ReductionRunnerOptions {
   c10::Device device = c10::kCPU;
   std::vector<int> job_ranks = {};  // [i]: the rank in the job of the program's rank i; empty: the same number
   // For reduce_scatter(): the groups over which the program reduces with goal `scatter`. Whatever parts of a buffer it leaves to the
-  // members, they are cut so that member i ends with its i-th shard. UserError unless every rank's last step is a reduce-scatter.
+  // members, they are cut so that member i ends with its i-th shard. check_scatters() has to agree.
   std::vector<std::vector<int>> scatter_groups = {};
 };
 
@@ -27,6 +27,9 @@ class ReductionRunner {
   // held_chunks refuses.
   ReductionRunner(Environment& environment, const ReductionProgram& program, int rank, int ranks,
                   const ReductionRunnerOptions& options = {});
+  // UserError unless the program reduces over these groups with goal `scatter`, the last step a reduce-scatter in which every rank takes
+  // part: it writes into the shards.
+  static void check_scatters(const ReductionProgram& program, std::span<const std::vector<int>> groups);
   ~ReductionRunner();
   ReductionRunner(ReductionRunner&&) noexcept;
 
@@ -60,7 +63,7 @@ class ReductionRunner {
   static std::vector<Call> calls_of(Collective collective, const std::vector<std::vector<Range>>& before,
                                     const std::vector<std::vector<Range>>& after);
   static void write_to_shards(std::vector<Call>& calls, int members);
-  void into_shards(const ReductionProgram& program, HeldChunks& flow, const std::vector<int>& group) const;
+  void into_shards(HeldChunks& flow, const std::vector<int>& group) const;
   Request run(const Buffers& buffers, const Cut& cut, const CollectiveOptions& options);
   static Request launch(Communicator& communicator, const Call& call, const Buffers& buffers, const Cut& cut,
                         const CollectiveOptions& options);
