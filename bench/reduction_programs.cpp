@@ -1,10 +1,11 @@
-// reduction_programs: synthesised reduction programs (P2) beside the plain all-reduce, on real ranks, and what the planner predicted of
-// them.
+// reduction_programs: synthesised reduction programs (P2) beside the plain all-reduce over data, or the plain reduce-scatter over Z, on
+// real ranks, and what the planner predicted of them.
 //   scripts/cluster run --nodes 2 --rate 200mbit -n 8 -- build/release/bin/reduction_programs --machine mine.toml
 #include <cmath>
 #include <cstdio>
 #include <exception>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,23 +24,36 @@ namespace {
 
 using namespace axonn;
 
+using Groups = std::vector<std::vector<int>>;
+
 constexpr const char* kWhere = "bench.reduction_programs";
 
 struct Options {
   std::string machine, grid, bytes = "4M";
+  ReductionGoal goal = ReductionGoal::all_reduce;
   int top = 3, repetitions = 9;
 };
 
-// The fastest programs by prediction, and the plain all-reduce last.
-std::vector<PlannedReduction> candidates(const Machine& machine, const Grid& grid, double bytes, size_t top) {
+bool can_run(const ReductionProgram& program, const Groups& scattered) {
+  try {
+    if (!scattered.empty()) ReductionRunner::check_scatters(program, scattered);
+    return true;
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
+// The fastest programs by prediction, and the plain collective last. `scattered`: the groups of a reduce-scatter, else none.
+std::vector<PlannedReduction> candidates(const Options& options, const Grid& grid, Axis axis, const Groups& scattered, double bytes) {
   std::vector<PlannedReduction> chosen, plain;
-  for (const PlannedReduction& one : plan_reductions(machine, grid, Axis::data, bytes)) {
+  for (const PlannedReduction& one : plan_reductions(find_machine(options.machine), grid, axis, bytes, options.goal)) {
+    if (!can_run(one.program, scattered)) continue;
     if (one.program.steps.size() == 1 && plain.empty())
       plain.push_back(one);
-    else if (chosen.size() < top)
+    else if (chosen.size() < static_cast<size_t>(options.top))
       chosen.push_back(one);
   }
-  AXONN_ASSERT(!plain.empty(), "the planner names the plain all-reduce too");
+  AXONN_ASSERT(!plain.empty(), "the planner names the plain collective too");
   chosen.push_back(plain.front());
   return chosen;
 }
@@ -47,29 +61,40 @@ std::vector<PlannedReduction> candidates(const Machine& machine, const Grid& gri
 int run(const Options& options) {
   Environment environment;
   const int ranks = environment.ranks();
-  const Grid grid(options.grid.empty() ? GridShape{.data = ranks} : parse_grid_shape(options.grid));
+  const bool scatters = options.goal != ReductionGoal::all_reduce;
+  const Axis axis = scatters ? Axis::z : Axis::data;
+  GridShape shape;
+  shape[axis] = ranks;
+  const Grid grid(options.grid.empty() ? shape : parse_grid_shape(options.grid));
   check_shape(grid.shape(), ranks);
-  AXONN_CHECK(grid.shape().data > 1, kWhere, "grid ", grid.shape().to_string(), " has nothing to sum over data");
-  const int64_t bytes = parse_count(options.bytes, "--bytes"), elements = bytes / static_cast<int64_t>(sizeof(float));
-  const auto programs = candidates(find_machine(options.machine), grid, static_cast<double>(bytes), static_cast<size_t>(options.top));
+  const int members = grid.shape()[axis];
+  AXONN_CHECK(members > 1, kWhere, "grid ", grid.shape().to_string(), " has nothing to sum over ", to_string(axis));
+  Groups scattered;
+  if (scatters)
+    for (const Group& group : grid.groups(axis)) scattered.push_back(group.ranks);
+  const int64_t bytes = parse_count(options.bytes, "--bytes"), elements = bytes / static_cast<int64_t>(sizeof(float)) / members * members;
+  const auto programs = candidates(options, grid, axis, scattered, static_cast<double>(bytes));
 
   std::vector<ReductionRunner> runners;
-  for (const auto& one : programs) runners.emplace_back(environment, one.program, environment.rank(), ranks);
-  const at::Tensor data = at::zeros({elements}, at::kFloat);
+  for (const auto& one : programs)
+    runners.emplace_back(environment, one.program, environment.rank(), ranks, ReductionRunnerOptions{.scatter_groups = scattered});
+  const at::Tensor data = at::zeros({elements}, at::kFloat), shard = at::zeros({elements / members}, at::kFloat);
+  const std::vector<int64_t> counts(static_cast<size_t>(members), shard.numel());
   std::vector<std::function<void()>> calls;
   for (auto& runner : runners) {
+    calls.emplace_back([&, scatters] { (scatters ? runner.reduce_scatter(data, shard, counts) : runner.run(data)).wait(); });
     data.fill_(1);
-    runner.run(data).wait();
-    AXONN_CHECK(data.eq(static_cast<double>(grid.shape().data)).all().item<bool>(), kWhere, "wrong sum");
-    calls.emplace_back([&runner, &data] { runner.run(data).wait(); });
+    calls.back()();
+    AXONN_CHECK((scatters ? shard : data).eq(static_cast<double>(members)).all().item<bool>(), kWhere, "wrong sum");
   }
   data.zero_();  // sums of zeros neither overflow nor slow down
   const auto measured = bench::medians(environment, options.repetitions, calls);
   if (environment.rank() != 0) return 0;
 
-  std::printf("# %d ranks, %s of each summed over data on grid %s; medians of %d interleaved repetitions, the slowest rank's seconds\n",
-              ranks, bytes_text(static_cast<double>(bytes)).c_str(), grid.shape().to_string().c_str(), options.repetitions);
-  std::printf("# faster = the plain all-reduce's time / the program's; off = measured factor / predicted - 1\n");
+  std::printf("# %d ranks, %s of each %s on grid %s; medians of %d interleaved repetitions, the slowest rank's seconds\n", ranks,
+              bytes_text(static_cast<double>(bytes)).c_str(), scatters ? "reduce-scattered over z" : "summed over data",
+              grid.shape().to_string().c_str(), options.repetitions);
+  std::printf("# faster = the plain collective's time / the program's; off = measured factor / predicted - 1\n");
   std::printf("%11s %11s | %8s %8s %6s | program\n", "predicted s", "measured s", "faster", "pred.", "off");
   const size_t plain = programs.size() - 1;
   for (size_t i = 0; i < programs.size(); ++i) {
@@ -84,10 +109,13 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("Synthesised reduction programs beside the plain all-reduce");
+  CLI::App app("Synthesised reduction programs beside the plain collective");
   app.add_option("--machine", options.machine, "whose links the planner knows: a preset, or a file of `axonn-config calibrate`")
       ->required();
-  app.add_option("--grid", options.grid, "sums are over its data axis (default: all ranks)");
+  app.add_option("--goal", options.goal, "all-reduce (default) over data, or reduce-scatter over z")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, ReductionGoal>{{"all-reduce", ReductionGoal::all_reduce}, {"reduce-scatter", ReductionGoal::scatter}}));
+  app.add_option("--grid", options.grid, "whose axis is meant (default: all ranks along it)");
   app.add_option("--bytes", options.bytes, "of every rank (k, M, G)");
   app.add_option("--top", options.top, "programs beside the plain one")->check(CLI::PositiveNumber);
   app.add_option("--repetitions", options.repetitions, "of each measurement")->check(CLI::PositiveNumber);

@@ -10,6 +10,7 @@
 #include "axonn/core/error.hpp"
 #include "layers/operation.hpp"
 #include "layers/picture.hpp"
+#include "layers/upsampled_convolution.hpp"
 
 namespace axonn {
 namespace {
@@ -17,6 +18,7 @@ namespace {
 constexpr std::string_view kNames[] = {"height", "width"};
 
 int64_t output_size(const Conv2dOptions& options, size_t dim, int64_t size) {
+  if (options.doubled) return 2 * size;
   const int64_t steps = size + 2 * options.padding[dim] - options.dilation[dim] * (options.kernel[dim] - 1) - 1;
   return steps < 0 ? 0 : steps / options.stride[dim] + 1;
 }
@@ -68,18 +70,24 @@ class Conv2dOperation : public Operation {
                     input.options());
       return bias.defined() ? none + bias : none;
     }
+    if (options_.doubled) {
+      const Tensor output = upsampled_convolution(input, weight);
+      return bias.defined() ? output.add_(bias) : output;
+    }
     return channels_last(at::convolution(channels_second(input), channels_second(weight), bias, options_.stride, options_.padding,
                                          options_.dilation, /*transposed=*/false, {0, 0}, options_.groups));
   }
 
   Tensor input_gradient(const Tensor& grad, const Tensor& input, const Tensor& weight) const {
     if (grad.size(3) == 0 || input.size(3) == 0) return at::zeros(input.sizes(), input.options());
+    if (options_.doubled) return upsampled_input_gradient(grad, input, weight);
     return channels_last(std::get<0>(gradients(grad, input, weight, {true, false, false})));
   }
 
   Tensor weight_gradient(const Tensor& grad, const Tensor& input, at::IntArrayRef sizes) const {
     const Tensor weight = at::empty(sizes, input.options());  // LibTorch asks for its sizes and never reads it
     if (weight.numel() == 0) return weight;
+    if (options_.doubled) return upsampled_weight_gradient(grad, input);
     return std::get<1>(gradients(grad, input, weight, {false, true, false})).permute({0, 2, 3, 1});
   }
 
@@ -107,6 +115,10 @@ void check_options(const Context& context, const Conv2dOptions& options, Axis in
     AXONN_CHECK(options.kernel[dim] > 0 && options.stride[dim] > 0 && options.dilation[dim] > 0 && options.padding[dim] >= 0, kWhere,
                 "along the ", kNames[dim], " kernel, stride and dilation must be positive and padding not negative, got ",
                 options.kernel[dim], ", ", options.stride[dim], ", ", options.dilation[dim], " and ", options.padding[dim]);
+  const std::array<int64_t, 2> one = {1, 1};
+  AXONN_CHECK(!options.doubled || (options.kernel == std::array<int64_t, 2>{3, 3} && options.stride == one && options.padding == one &&
+                                   options.dilation == one && options.groups == 1),
+              kWhere, "a picture is doubled for kernels of 3x3, padded by 1, without stride, dilation and groups");
   if (options.groups == 1) return;
   AXONN_CHECK(options.in % options.groups == 0 && options.out % options.groups == 0, kWhere, options.groups,
               " groups must divide in and out, got ", options.in, " and ", options.out, " channels");

@@ -3,12 +3,19 @@
 #include <optional>
 #include <utility>
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
 namespace axonn {
 namespace {
+
+// Inside an operation nothing is recorded: LibTorch's calls go straight to their kernels, past autograd and its bookkeeping of views.
+struct Below {
+  at::NoGradGuard no_grad;
+  at::AutoDispatchBelowADInplaceOrView kernels_alone;
+};
 
 std::string traced_name(const Operation& operation) { return "axonn::" + operation.name(); }
 
@@ -21,7 +28,7 @@ class OperationNode : public torch::autograd::Node {
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     torch::autograd::variable_list result(num_outputs());
-    const at::NoGradGuard no_grad;
+    const Below below;
     std::optional<Scheduler::InPhase> backward;
     if (scheduler_ != nullptr) backward.emplace(*scheduler_, Phase::backward);
     result[0] = operation_->backward(gradients[0], task_should_compute_output(0));
@@ -44,7 +51,7 @@ Tensor record(std::unique_ptr<Operation> operation, const Tensor& input, std::in
   {
     at::RecordFunction traced(at::RecordScope::USER_SCOPE);
     if (traced.isActive()) traced.before(traced_name(*operation));
-    const at::NoGradGuard no_grad;
+    const Below below;
     output = operation->forward(input);
   }
   if (recorded || (scheduler != nullptr && scheduler->checkpointing()))

@@ -6,7 +6,6 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/silu.h>
-#include <ATen/ops/upsample_nearest2d.h>
 #include <torch/nn/modules/container/any.h>
 
 #include "axonn/core/error.hpp"
@@ -105,21 +104,13 @@ class SelfAttention : public UnetModule {
 
 class Resampling : public UnetModule {
  public:
-  Resampling(Context& context, const UnetStage& stage)
-      : doubles_(stage.kind == UnetStage::Kind::up), conv_(context, parallelize_resampling(stage)) {
+  Resampling(Context& context, const UnetStage& stage) : conv_(context, parallelize_resampling(stage)) {
     register_module("conv", conv_.ptr());
   }
 
-  Value forward(const Value& input, const UnetEmbedding&) override { return conv_(doubles_ ? input.map(doubled) : input); }
+  Value forward(const Value& input, const UnetEmbedding&) override { return conv_(input); }
 
  private:
-  static at::Tensor doubled(const at::Tensor& picture) {
-    return at::upsample_nearest2d(picture.permute({0, 3, 1, 2}), {2 * picture.size(1), 2 * picture.size(2)})
-        .permute({0, 2, 3, 1})
-        .contiguous();
-  }
-
-  bool doubles_;
   Conv2d conv_;
 };
 

@@ -83,6 +83,7 @@ UnetAttentionPlan parallelize_attention(const UnetShape& shape, const UnetStage&
 Conv2dOptions parallelize_resampling(const UnetStage& stage) {
   Conv2dOptions options = conv3x3(stage.in, stage.out, channel_axis(stage.level));  // A -> B, the next level's A
   if (stage.kind == UnetStage::Kind::down) options.stride = {2, 2};
+  options.doubled = stage.kind == UnetStage::Kind::up;
   return options;
 }
 

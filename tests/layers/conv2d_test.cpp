@@ -12,7 +12,8 @@ using namespace test;
 
 // LibTorch's own convolution of (batch, height, width, channels), weight (out, kernel h, kernel w, in / groups).
 at::Tensor serial(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias, const Conv2dOptions& options) {
-  return at::conv2d(input.permute({0, 3, 1, 2}), weight.permute({0, 3, 1, 2}), bias, options.stride, options.padding, options.dilation,
+  const at::Tensor picture = input.permute({0, 3, 1, 2});
+  return at::conv2d(options.doubled ? at::upsample_nearest2d(picture, {2 * picture.size(2), 2 * picture.size(3)}) : picture, weight.permute({0, 3, 1, 2}), bias, options.stride, options.padding, options.dilation,
                     options.groups)
       .permute({0, 2, 3, 1});
 }
@@ -65,6 +66,11 @@ TEST(Conv2dOnEveryGrid, EqualsSerialOverUnevenChannelsStrideAndDilation) {
   expect_equals_serial_everywhere({.in = 3, .out = 2, .kernel = {1, 1}, .stride = {2, 2}});  // fewer channels than ranks: some hold none
 }
 
+TEST(Conv2dOnEveryGrid, DoublesThePicture) {
+  expect_equals_serial_everywhere({.in = 8, .out = 12, .padding = {1, 1}, .doubled = true});
+  expect_equals_serial_everywhere({.in = 3, .out = 2, .padding = {1, 1}, .doubled = true});  // fewer channels than ranks
+}
+
 TEST(Conv2dOnEveryGrid, TakesAndGivesAllChannelsWhereAsked) {
   expect_equals_serial_everywhere({.in = 3, .out = 10, .padding = {1, 1}, .whole_input = true});
   expect_equals_serial_everywhere({.in = 10, .out = 3, .padding = {1, 1}, .whole_output = true});
@@ -106,6 +112,7 @@ TEST(Conv2dErrors, NameWhatIsWrongAndWhatIsLegal) {
                     "6 groups cannot be split over axis y of 4 ranks (grid 2x4x1x1); legal for 24 -> 48 channels: 1, 4, 8, 12, 24");
   EXPECT_USER_ERROR(Conv2d(context, {.in = 8, .out = 8, .groups = 4, .whole_output = true}), "keeps the layout");
   EXPECT_USER_ERROR(Conv2d(context, {.in = 8, .out = 8, .stride = {1, 0}}), "along the width");
+  EXPECT_USER_ERROR(Conv2d(context, {.in = 8, .out = 8, .doubled = true}), "doubled for kernels of 3x3, padded by 1");
   Conv2d layer(context, {.in = 8, .out = 8, .kernel = {3, 5}});
   const auto picture = [](int64_t height, int64_t width, int64_t channels) { return at::zeros({1, height, width, channels}); };
   EXPECT_USER_ERROR(layer({picture(4, 4, 2), 8, layer->input_layout()}), "a width of 4 is too small for a kernel of 5");

@@ -17,6 +17,7 @@ struct Conv2dOptions {
   std::array<int64_t, 2> padding = {0, 0};
   std::array<int64_t, 2> dilation = {1, 1};
   int64_t groups = 1;
+  bool doubled = false;                      // convolves the picture made twice as high and wide, every pixel repeated; 3x3 kernels alone
   bool bias = true;
   bool transposed = false;                   // roles of X and Y swapped: true takes what false gives
   bool whole_input = false;                  // takes all channels on every rank (3 of a picture): nothing to sum in forward
@@ -35,7 +36,7 @@ struct Conv2dOptions {
 //   bias   (out)                        over the out axis, replicated over the in axis and Z
 //   output (batch, height', width', out)   channels over the out axis, replicated over the in axis
 //
-// height' = (height + 2 padding - dilation (kernel - 1) - 1) / stride + 1, rounded down, likewise width'. forward: all-gather the weight
+// height' = (height + 2 padding - dilation (kernel - 1) - 1) / stride + 1, rounded down, likewise width'; with doubled, 2 height. forward: all-gather the weight
 // over Z, convolve, all-reduce over the in axis. backward: dI all-reduced over the out axis, dW reduce-scattered over Z. A whole input or
 // output is one whose axis does not cut: its rank computes what its neighbours along that axis compute, and a sum falls away.
 //
