@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The planner's ranking beside what the trainer measures: every grid of 8 ranks on hosts with shaped links, under `gpt` as users run it.
 
-    bench/ranking.py --nodes 2 --rate 80mbit [--repetitions 2] [--out runs/ranking] [-- NETWORK FLAGS]
+    bench/ranking.py --nodes 2 [--rate 320mbit] [--repetitions 2] [--out runs/ranking] [-- NETWORK FLAGS]
         makes the hosts (scripts/cluster, needs root), measures them (axonn-config calibrate), trains a few steps on each grid in turn and
         compares the medians with the planner's seconds: a table, Spearman's rank correlation, and whether the best are found
     bench/ranking.py --nodes 2 --machine mine.toml ...
@@ -20,7 +20,7 @@ import tempfile
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
 RANKS = 8
-NETWORK = "--layers 2 --hidden 256 --heads 8 --sequence 64 --vocab 256 --batch 16".split()
+NETWORK = "--layers 2 --hidden 768 --heads 8 --sequence 64 --vocab 256 --batch 8".split()  # few tokens, wide: grids differ by more than noise
 STEPS, UNMEASURED = 5, 2  # the first gathers are not yet ahead, and buffers are touched for the first time
 MODES = {"exact": ["--order", "xyzd"], "aware": ["--mode", "aware", "--coefficients", "trainer", "--objective", "time"],
          "agnostic": ["--mode", "agnostic", "--coefficients", "trainer", "--objective", "time"]}
@@ -107,7 +107,7 @@ def main():
         own, network = own[:own.index("--")], own[own.index("--") + 1:]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=2)
-    parser.add_argument("--rate", default="80mbit")
+    parser.add_argument("--rate", default="320mbit")
     parser.add_argument("--repetitions", type=int, default=2, help="rounds over all grids")
     parser.add_argument("--machine", type=pathlib.Path, help="a machine file instead of a measurement")
     parser.add_argument("--bin", type=pathlib.Path, default=TOP / "build/release/bin")

@@ -103,27 +103,31 @@ ReductionRunner::ReductionRunner(Environment& environment, const ReductionProgra
       into_shards(flow, group);
     }
   result_ = flow.held.back()[static_cast<size_t>(rank)];
-  std::map<std::vector<int>, std::shared_ptr<Communicator>> made;
+  std::map<std::vector<int>, std::vector<std::shared_ptr<Communicator>>> made;
   for (size_t i = 0; i < program.steps.size(); ++i)
     for (const std::vector<int>& members : program.steps[i].groups) {
       const auto me = std::ranges::find(members, rank);
       if (me == members.end()) continue;
-      auto& communicator = made[members];
-      if (!communicator) {
-        Group group{.ranks = members, .index = static_cast<int>(me - members.begin())};
-        if (!job_ranks.empty())
-          std::ranges::transform(members, group.ranks.begin(), [&](int member) { return job_ranks[static_cast<size_t>(member)]; });
-        communicator = environment.communicator(group, "reduction step " + std::to_string(i + 1), options.device);
-      }
       std::vector<std::vector<Range>> before, after;
       for (const int member : members) {
         before.push_back(flow.held[i][static_cast<size_t>(member)]);
         after.push_back(flow.held[i + 1][static_cast<size_t>(member)]);
       }
-      steps_.push_back({communicator, calls_of(program.steps[i].collective, before, after)});
-      num_calls_ += steps_.back().calls.size();
+      Step& step = steps_.emplace_back();
+      step.calls = calls_of(program.steps[i].collective, before, after);
+      num_calls_ += step.calls.size();
+      // A GPU runs them one after the other: NCCL's kernels on several communicators may wait for each other.
+      const size_t lanes = options.device.is_cpu() ? std::clamp<size_t>(step.calls.size(), 1, members.size()) : 1;
+      auto& communicators = made[members];
+      while (communicators.size() < lanes) {
+        Group group{.ranks = members, .index = static_cast<int>(me - members.begin())};
+        if (!job_ranks.empty())
+          std::ranges::transform(members, group.ranks.begin(), [&](int member) { return job_ranks[static_cast<size_t>(member)]; });
+        communicators.push_back(environment.communicator(group, "reduction step " + std::to_string(i + 1), options.device));
+      }
+      step.lanes.assign(communicators.begin(), communicators.begin() + static_cast<ptrdiff_t>(lanes));
     }
-  if (member_ >= 0) write_to_shards(steps_.back().calls, steps_.back().communicator->size());
+  if (member_ >= 0) write_to_shards(steps_.back().calls, steps_.back().lanes.front()->size());
 }
 
 ReductionRunner::~ReductionRunner() = default;
@@ -214,8 +218,9 @@ Request ReductionRunner::run(const Buffers& buffers, const Cut& cut, const Colle
   CollectiveOptions now{.priority = options.priority, .after = options.after, .tag = options.tag};
   for (const Step& step : steps_) {
     const size_t begin = requests.size();
-    for (const Call& call : step.calls)
-      if (cut.elements_of(call.chunks).size() > 0) requests.push_back(launch(*step.communicator, call, buffers, cut, now));
+    for (size_t i = 0; i < step.calls.size(); ++i)
+      if (cut.elements_of(step.calls[i].chunks).size() > 0)
+        requests.push_back(launch(*step.lanes[i % step.lanes.size()], step.calls[i], buffers, cut, now));
     if (requests.size() > begin) now.after = std::span<const Request>(requests).subspan(begin);
   }
   return Request(running);
@@ -260,7 +265,8 @@ std::vector<Range> ReductionRunner::result(int64_t elements) const {
 
 int64_t ReductionRunner::bytes_sent() const {
   std::map<const Communicator*, int64_t> sent;
-  for (const Step& step : steps_) sent[step.communicator.get()] = step.communicator->counters().bytes_sent;
+  for (const Step& step : steps_)
+    for (const auto& lane : step.lanes) sent[lane.get()] = lane->counters().bytes_sent;
   int64_t total = 0;
   for (const auto& [communicator, bytes] : sent) total += bytes;
   return total;

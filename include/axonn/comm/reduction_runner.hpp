@@ -56,7 +56,7 @@ class ReductionRunner {
   struct Running;
   // The collectives of one step on this rank's group, each on contiguous chunks; empty when it takes no part.
   struct Step {
-    std::shared_ptr<Communicator> communicator;
+    std::vector<std::shared_ptr<Communicator>> lanes;  // call i goes to lane i of as many as there are: to several roots at the same time
     std::vector<Call> calls;
   };
 
