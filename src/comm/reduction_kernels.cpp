@@ -7,8 +7,7 @@
 #include <c10/util/Half.h>
 
 #include "axonn/core/error.hpp"
-
-#define AXONN_INLINE [[gnu::always_inline]] inline
+#include "core/wide_vectors.hpp"
 
 namespace axonn {
 namespace {
@@ -59,48 +58,20 @@ struct Min {
 };
 
 template <typename T, typename Op>
-AXONN_INLINE void reduce_loop(void* result, const void* accumulated, const void* own, size_t count) {
+void reduce(void* result, const void* accumulated, const void* own, size_t count) {
   auto* out = static_cast<T*>(result);
   const auto* a = static_cast<const T*>(accumulated);
   const auto* b = static_cast<const T*>(own);
+  with_wide_vectors([=]() AXONN_INLINE_LAMBDA {
   // `out` may be exactly `a` or `b`, which no iteration carries to the next.
 #pragma GCC ivdep
-  for (size_t i = 0; i < count; ++i) out[i] = narrow(Op::apply(widen(a[i]), widen(b[i])), out[i]);
-}
-
-// One body compiled for three instruction sets and chosen at run time by hand: the compiler's own dispatch (target_clones) runs before
-// ThreadSanitizer is ready.
-template <typename T, typename Op>
-void reduce_baseline(void* result, const void* accumulated, const void* own, size_t count) {
-  reduce_loop<T, Op>(result, accumulated, own, count);
-}
-
-#if defined(__x86_64__)
-template <typename T, typename Op>
-[[gnu::target("avx2")]] void reduce_avx2(void* result, const void* accumulated, const void* own, size_t count) {
-  reduce_loop<T, Op>(result, accumulated, own, count);
-}
-template <typename T, typename Op>
-[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")]] void reduce_avx512(void* result, const void* accumulated,
-                                                                                                 const void* own, size_t count) {
-  reduce_loop<T, Op>(result, accumulated, own, count);
-}
-#endif
-
-template <typename T, typename Op>
-ReduceKernel choose() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl"))
-    return reduce_avx512<T, Op>;
-  if (__builtin_cpu_supports("avx2")) return reduce_avx2<T, Op>;
-#endif
-  return reduce_baseline<T, Op>;
+    for (size_t i = 0; i < count; ++i) out[i] = narrow(Op::apply(widen(a[i]), widen(b[i])), out[i]);
+  });
 }
 
 template <typename T>
 ReduceKernel choose(ReduceOp op) {
-  static const std::array<ReduceKernel, 3> kernels = {choose<T, Sum>(), choose<T, Max>(), choose<T, Min>()};
+  static const std::array<ReduceKernel, 3> kernels = {reduce<T, Sum>, reduce<T, Max>, reduce<T, Min>};
   return kernels[static_cast<size_t>(op)];
 }
 

@@ -10,6 +10,7 @@
 #include <ATen/ops/var_mean.h>
 #include <ATen/ops/zeros.h>
 
+#include "core/wide_vectors.hpp"
 #include "layers/operation.hpp"
 #include "layers/parallel.hpp"
 
@@ -39,7 +40,7 @@ void for_blocks(const Tensor& pictures, const Body& body) {
   at::parallel_for(0, pictures.size(0) * blocks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t first = i % blocks * kChannelsAtOnce;
-      body(i / blocks, first, std::min(kChannelsAtOnce, channels - first));
+      with_wide_vectors([&]() AXONN_INLINE_LAMBDA { body(i / blocks, first, std::min(kChannelsAtOnce, channels - first)); });
     }
   });
 }
@@ -64,7 +65,7 @@ W* numbers(const Tensor& of_channels, int64_t picture, int64_t first) {
 
 // sum[c] += term(pixel, c) over all pixels.
 template <typename W, typename Term>
-void add_up(int64_t pixels, int64_t width, W* sum, const Term& term) {
+AXONN_INLINE void add_up(int64_t pixels, int64_t width, W* sum, const Term& term) {
   W local[kChannelsAtOnce] = {};
   for (int64_t pixel = 0; pixel < pixels; ++pixel)
     for (int64_t c = 0; c < width; ++c) local[c] += term(pixel, c);
@@ -78,13 +79,14 @@ Tensor empty_of_channels(const Tensor& pictures) {
 template <typename T>
 void moments_on_cpu(const Tensor& pictures, const ChannelMoments& result) {
   using W = Wide<T>;
-  for_blocks(pictures, [&](int64_t picture, int64_t first, int64_t width) {
+  for_blocks(pictures, [&](int64_t picture, int64_t first, int64_t width) AXONN_INLINE_LAMBDA {
     const auto in = block_of<T>(pictures, picture, first, width);
     W *mean = numbers<W>(result.mean, picture, first), *variance = numbers<W>(result.variance, picture, first);
     const W share = W{1} / static_cast<W>(in.pixels);
-    add_up(in.pixels, width, mean, [&](int64_t pixel, int64_t c) { return static_cast<W>(in.values[pixel * in.stride + c]); });
+    add_up(in.pixels, width, mean,
+           [&](int64_t pixel, int64_t c) AXONN_INLINE_LAMBDA { return static_cast<W>(in.values[pixel * in.stride + c]); });
     for (int64_t c = 0; c < width; ++c) mean[c] *= share;
-    add_up(in.pixels, width, variance, [&](int64_t pixel, int64_t c) {
+    add_up(in.pixels, width, variance, [&](int64_t pixel, int64_t c) AXONN_INLINE_LAMBDA {
       const W distance = static_cast<W>(in.values[pixel * in.stride + c]) - mean[c];
       return distance * distance;
     });
@@ -95,7 +97,7 @@ void moments_on_cpu(const Tensor& pictures, const ChannelMoments& result) {
 template <typename T>
 void normalise_on_cpu(const Tensor& pictures, const Tensor& mean, const Tensor& scale, const Tensor& shift, const Tensor& result) {
   using W = Wide<T>;
-  for_blocks(pictures, [&](int64_t picture, int64_t first, int64_t width) {
+  for_blocks(pictures, [&](int64_t picture, int64_t first, int64_t width) AXONN_INLINE_LAMBDA {
     const auto in = block_of<T>(pictures, picture, first, width);
     const auto out = block_of_output<T>(result, picture, first, width);
     const W *m = numbers<W>(mean, picture, first), *a = numbers<W>(scale, picture, first), *b = numbers<W>(shift, picture, first);
@@ -108,7 +110,7 @@ void normalise_on_cpu(const Tensor& pictures, const Tensor& mean, const Tensor& 
 template <typename T>
 void sums_on_cpu(const Tensor& grad, const Tensor& pictures, const Tensor& mean, const ChannelSums& result) {
   using W = Wide<T>;
-  for_blocks(pictures, [&](int64_t picture, int64_t first, int64_t width) {
+  for_blocks(pictures, [&](int64_t picture, int64_t first, int64_t width) AXONN_INLINE_LAMBDA {
     const auto g = block_of<T>(grad, picture, first, width), x = block_of<T>(pictures, picture, first, width);
     const W* m = numbers<W>(mean, picture, first);
     W gradient[kChannelsAtOnce] = {}, product[kChannelsAtOnce] = {};
@@ -127,7 +129,7 @@ template <typename T>
 void combine_on_cpu(const Tensor& grad, const Tensor& pictures, const Tensor& mean, const Tensor& scale, const Tensor& slope,
                     const Tensor& shift, const Tensor& result) {
   using W = Wide<T>;
-  for_blocks(pictures, [&](int64_t picture, int64_t first, int64_t width) {
+  for_blocks(pictures, [&](int64_t picture, int64_t first, int64_t width) AXONN_INLINE_LAMBDA {
     const auto g = block_of<T>(grad, picture, first, width), x = block_of<T>(pictures, picture, first, width);
     const auto out = block_of_output<T>(result, picture, first, width);
     const W *m = numbers<W>(mean, picture, first), *a = numbers<W>(scale, picture, first), *k = numbers<W>(slope, picture, first),

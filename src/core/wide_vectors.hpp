@@ -1,0 +1,39 @@
+#pragma once
+
+#define AXONN_INLINE [[gnu::always_inline]] inline
+#define AXONN_INLINE_LAMBDA __attribute__((always_inline))
+
+// One body of loops compiled for three instruction sets, of which the widest that this processor has runs:
+//
+//   with_wide_vectors([&]() AXONN_INLINE_LAMBDA { for (...) out[i] = a[i] + b[i]; });
+//
+// What the body calls is AXONN_INLINE too, or stays as the file is compiled. Chosen by hand at every call, a few instructions: the
+// compiler's own dispatch (target_clones) runs before ThreadSanitizer is ready.
+namespace axonn {
+namespace detail {
+
+#if defined(__x86_64__)
+template <typename Body>
+[[gnu::target("avx2")]] void run_on_avx2(const Body& body) {
+  body();
+}
+template <typename Body>
+[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")]] void run_on_avx512(const Body& body) {
+  body();
+}
+#endif
+
+}  // namespace detail
+
+template <typename Body>
+void with_wide_vectors(const Body& body) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl"))
+    return detail::run_on_avx512(body);
+  if (__builtin_cpu_supports("avx2")) return detail::run_on_avx2(body);
+#endif
+  body();
+}
+
+}  // namespace axonn
