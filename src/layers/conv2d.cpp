@@ -11,6 +11,7 @@
 #include "layers/operation.hpp"
 #include "layers/picture.hpp"
 #include "layers/upsampled_convolution.hpp"
+#include "layers/winograd_convolution.hpp"
 
 namespace axonn {
 namespace {
@@ -21,6 +22,21 @@ int64_t output_size(const Conv2dOptions& options, size_t dim, int64_t size) {
   if (options.doubled) return 2 * size;
   const int64_t steps = size + 2 * options.padding[dim] - options.dilation[dim] * (options.kernel[dim] - 1) - 1;
   return steps < 0 ? 0 : steps / options.stride[dim] + 1;
+}
+
+// A way to compute a convolution with fewer products than LibTorch needs.
+struct FewerProducts {
+  Tensor (*output)(const Tensor& input, const Tensor& weight);
+  Tensor (*input_gradient)(const Tensor& grad, const Tensor& weight);
+  Tensor (*weight_gradient)(const Tensor& grad, const Tensor& input);
+};
+constexpr FewerProducts kUpsampled = {upsampled_convolution, upsampled_input_gradient, upsampled_weight_gradient};
+constexpr FewerProducts kWinograd = {winograd_convolution, winograd_input_gradient, winograd_weight_gradient};
+
+// As upsampled_convolution.hpp and winograd_convolution.hpp take them.
+bool small_and_padded(const Conv2dOptions& options) {
+  constexpr std::array<int64_t, 2> kOne = {1, 1}, kThree = {3, 3};
+  return options.kernel == kThree && options.stride == kOne && options.padding == kOne && options.dilation == kOne && options.groups == 1;
 }
 
 // Shapes: k = in channels, n = out channels, b pictures of this rank; k/in means "split over the in axis" (whole where it does not cut).
@@ -63,6 +79,11 @@ class Conv2dOperation : public Operation {
   void release() override { input_.reset(); }
 
  private:
+  const FewerProducts* way_for(const Tensor& input, int64_t out) const {  // nullptr: LibTorch's
+    if (options_.doubled) return &kUpsampled;
+    return small_and_padded(options_) && winograd_pays(input, out) ? &kWinograd : nullptr;
+  }
+
   Tensor convolve(const Tensor& input, const Tensor& weight, const Tensor& bias) const {
     if (input.size(3) == 0 || weight.size(0) == 0) {
       const Tensor none =
@@ -70,8 +91,8 @@ class Conv2dOperation : public Operation {
                     input.options());
       return bias.defined() ? none + bias : none;
     }
-    if (options_.doubled) {
-      const Tensor output = upsampled_convolution(input, weight);
+    if (const FewerProducts* way = way_for(input, weight.size(0))) {
+      const Tensor output = way->output(input, weight);
       return bias.defined() ? output.add_(bias) : output;
     }
     return channels_last(at::convolution(channels_second(input), channels_second(weight), bias, options_.stride, options_.padding,
@@ -80,14 +101,14 @@ class Conv2dOperation : public Operation {
 
   Tensor input_gradient(const Tensor& grad, const Tensor& input, const Tensor& weight) const {
     if (grad.size(3) == 0 || input.size(3) == 0) return at::zeros(input.sizes(), input.options());
-    if (options_.doubled) return upsampled_input_gradient(grad, input, weight);
+    if (const FewerProducts* way = way_for(input, weight.size(0))) return way->input_gradient(grad, weight);
     return channels_last(std::get<0>(gradients(grad, input, weight, {true, false, false})));
   }
 
   Tensor weight_gradient(const Tensor& grad, const Tensor& input, at::IntArrayRef sizes) const {
     const Tensor weight = at::empty(sizes, input.options());  // LibTorch asks for its sizes and never reads it
     if (weight.numel() == 0) return weight;
-    if (options_.doubled) return upsampled_weight_gradient(grad, input);
+    if (const FewerProducts* way = way_for(input, weight.size(0))) return way->weight_gradient(grad, input);
     return std::get<1>(gradients(grad, input, weight, {false, true, false})).permute({0, 2, 3, 1});
   }
 
@@ -115,10 +136,8 @@ void check_options(const Context& context, const Conv2dOptions& options, Axis in
     AXONN_CHECK(options.kernel[dim] > 0 && options.stride[dim] > 0 && options.dilation[dim] > 0 && options.padding[dim] >= 0, kWhere,
                 "along the ", kNames[dim], " kernel, stride and dilation must be positive and padding not negative, got ",
                 options.kernel[dim], ", ", options.stride[dim], ", ", options.dilation[dim], " and ", options.padding[dim]);
-  const std::array<int64_t, 2> one = {1, 1};
-  AXONN_CHECK(!options.doubled || (options.kernel == std::array<int64_t, 2>{3, 3} && options.stride == one && options.padding == one &&
-                                   options.dilation == one && options.groups == 1),
-              kWhere, "a picture is doubled for kernels of 3x3, padded by 1, without stride, dilation and groups");
+  AXONN_CHECK(!options.doubled || small_and_padded(options), kWhere,
+              "a picture is doubled for kernels of 3x3, padded by 1, without stride, dilation and groups");
   if (options.groups == 1) return;
   AXONN_CHECK(options.in % options.groups == 0 && options.out % options.groups == 0, kWhere, options.groups,
               " groups must divide in and out, got ", options.in, " and ", options.out, " channels");

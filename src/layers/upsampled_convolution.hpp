@@ -10,7 +10,7 @@
 namespace axonn {
 
 at::Tensor upsampled_convolution(const at::Tensor& input, const at::Tensor& weight);
-at::Tensor upsampled_input_gradient(const at::Tensor& grad, const at::Tensor& input, const at::Tensor& weight);
+at::Tensor upsampled_input_gradient(const at::Tensor& grad, const at::Tensor& weight);
 at::Tensor upsampled_weight_gradient(const at::Tensor& grad, const at::Tensor& input);
 
 }  // namespace axonn

@@ -3,6 +3,7 @@
 #include <torch/nn/module.h>
 
 #include "layers/layer_fixture.hpp"
+#include "layers/winograd_convolution.hpp"
 #include "support/user_error.hpp"
 
 namespace axonn {
@@ -13,13 +14,13 @@ using namespace test;
 // LibTorch's own convolution of (batch, height, width, channels), weight (out, kernel h, kernel w, in / groups).
 at::Tensor serial(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias, const Conv2dOptions& options) {
   const at::Tensor picture = input.permute({0, 3, 1, 2});
-  return at::conv2d(options.doubled ? at::upsample_nearest2d(picture, {2 * picture.size(2), 2 * picture.size(3)}) : picture, weight.permute({0, 3, 1, 2}), bias, options.stride, options.padding, options.dilation,
-                    options.groups)
+  return at::conv2d(options.doubled ? at::upsample_nearest2d(picture, {2 * picture.size(2), 2 * picture.size(3)}) : picture,
+                    weight.permute({0, 3, 1, 2}), bias, options.stride, options.padding, options.dilation, options.groups)
       .permute({0, 2, 3, 1});
 }
 
 // Output and all gradients of one layer, against LibTorch's convolution of the whole tensors.
-void expect_equals_serial(const GridShape& grid, const Conv2dOptions& options) {
+void expect_equals_serial(const GridShape& grid, const Conv2dOptions& options, const std::array<int64_t, 3>& pictures = {9, 7, 6}) {
   Context context = context_on(grid);
   Conv2d layer(context, options);
   const Parameters parameters = context.materialize(*layer, 1);
@@ -28,7 +29,7 @@ void expect_equals_serial(const GridShape& grid, const Conv2dOptions& options) {
   const at::Tensor bias = whole_tensor(2, {options.out}).requires_grad_();
   fill(context, parameters["weight"], weight);
   if (options.bias) fill(context, parameters["bias"], bias);
-  const at::Tensor input = whole_tensor(3, {9, 7, 6, options.in}).requires_grad_();
+  const at::Tensor input = whole_tensor(3, {pictures[0], pictures[1], pictures[2], options.in}).requires_grad_();
   const at::Tensor output = serial(input, weight, options.bias ? std::optional(bias) : std::nullopt, options);
   const at::Tensor grad = whole_tensor(4, output.sizes());
   output.backward(grad);
@@ -69,6 +70,15 @@ TEST(Conv2dOnEveryGrid, EqualsSerialOverUnevenChannelsStrideAndDilation) {
 TEST(Conv2dOnEveryGrid, DoublesThePicture) {
   expect_equals_serial_everywhere({.in = 8, .out = 12, .padding = {1, 1}, .doubled = true});
   expect_equals_serial_everywhere({.in = 3, .out = 2, .padding = {1, 1}, .doubled = true});  // fewer channels than ranks
+}
+
+TEST(Conv2dOnEveryGrid, EqualsSerialWithFewerProducts) {
+  // By Winograd's way on the grids that leave a rank enough channels and pictures, by LibTorch's on the others.
+  ASSERT_TRUE(winograd_pays(at::empty({16, 11, 10, 40}, at::kDouble), 66));
+  ASSERT_TRUE(winograd_pays(at::empty({8, 11, 10, 40}, at::kDouble), 33));
+  for (const GridShape& grid : every_grid())
+    for (const bool transposed : {false, true})
+      expect_equals_serial(grid, {.in = 40, .out = 66, .padding = {1, 1}, .transposed = transposed}, {16, 11, 10});
 }
 
 TEST(Conv2dOnEveryGrid, TakesAndGivesAllChannelsWhereAsked) {

@@ -1,0 +1,66 @@
+#include "layers/winograd_convolution.hpp"
+
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include "layers/layer_fixture.hpp"
+
+namespace axonn {
+namespace {
+
+using namespace test;
+
+// Output and gradients against LibTorch's convolution, for pictures (b, h, w, k).
+void expect_equals_direct(at::IntArrayRef picture, int64_t out, at::ScalarType dtype, double tolerance) {
+  const at::Tensor input = whole_tensor(1, picture).to(dtype).requires_grad_();
+  const at::Tensor weight = whole_tensor(2, {out, 3, 3, picture[3]}).to(dtype).requires_grad_();
+  const at::Tensor output = at::conv2d(input.permute({0, 3, 1, 2}), weight.permute({0, 3, 1, 2}), {}, 1, 1).permute({0, 2, 3, 1});
+  const at::Tensor grad = whole_tensor(3, output.sizes()).to(dtype);
+  output.backward(grad);
+
+  const at::NoGradGuard no_grad;
+  const auto expect_close = [&](const at::Tensor& got, const at::Tensor& expected, const char* what) {
+    ASSERT_EQ(got.sizes(), expected.sizes()) << what << " of " << picture;
+    EXPECT_LE((got - expected).abs().max().item<double>(), tolerance * expected.abs().max().item<double>()) << what << " of " << picture;
+  };
+  expect_close(winograd_convolution(input, weight), output, "output");
+  expect_close(winograd_input_gradient(grad, weight), input.grad(), "input gradient");
+  expect_close(winograd_weight_gradient(grad, input), weight.grad(), "weight gradient");
+}
+
+TEST(WinogradConvolution, EqualsTheDirectOne) {
+  for (const auto& picture :
+       std::vector<std::vector<int64_t>>{{1, 1, 1, 1}, {2, 3, 5, 7}, {3, 8, 8, 16}, {5, 14, 10, 33}, {2, 32, 32, 20}}) {
+    expect_equals_direct(picture, 1, at::kDouble, 1e-14);
+    expect_equals_direct(picture, 17, at::kDouble, 1e-14);
+    expect_equals_direct(picture, 17, at::kFloat, 5e-6);
+  }
+}
+
+TEST(WinogradConvolution, IsTheSameOnAnyNumberOfThreads) {
+  const at::Tensor input = whole_tensor(1, {4, 16, 16, 12}), weight = whole_tensor(2, {8, 3, 3, 12});
+  const int threads = at::get_num_threads();
+  at::set_num_threads(3);
+  const at::Tensor several = winograd_convolution(input, weight), gradient = winograd_weight_gradient(several, input);
+  at::set_num_threads(1);
+  EXPECT_TRUE(at::equal(winograd_convolution(input, weight), several));
+  EXPECT_TRUE(at::allclose(winograd_weight_gradient(several, input), gradient, 1e-13, 1e-12));
+  at::set_num_threads(threads);
+}
+
+TEST(WinogradConvolution, PaysForEnoughChannelsAndTilesOnAProcessor) {
+  const auto pays = [](at::IntArrayRef picture, int64_t out, at::ScalarType dtype = at::kFloat) {
+    return winograd_pays(at::empty(picture, dtype), out);
+  };
+  EXPECT_TRUE(pays({2, 16, 16, 64}, 64));
+  EXPECT_TRUE(pays({2, 16, 16, 64}, 64, at::kDouble));
+  EXPECT_FALSE(pays({2, 16, 16, 64}, 64, at::kBFloat16));
+  EXPECT_FALSE(pays({2, 16, 16, 3}, 64));
+  EXPECT_FALSE(pays({2, 16, 16, 64}, 6));
+  EXPECT_FALSE(pays({1, 16, 16, 64}, 64));      // 64 tiles
+  EXPECT_FALSE(pays({2, 16, 16, 1024}, 1024));  // 64 MiB a thread for the weight's gradient
+}
+
+}  // namespace
+}  // namespace axonn
