@@ -102,7 +102,7 @@ class Unet(nn.Module):
             kept.append(x)
         x = self.middle(x, embedding)
         for part in self.up:
-            x = part(torch.cat([x, kept.pop()], 1), embedding)
+            x = part(torch.cat([kept.pop(), x], 1), embedding)
         return F.mse_loss(self.last(F.silu(self.last_norm(x))).float(), noise)
 
 

@@ -159,7 +159,9 @@ Conv2dImpl::Conv2dImpl(Context& context, Conv2dOptions options)
     : ShardedModule(context),
       options_((check_options(context, options, options.transposed ? Axis::x : Axis::y), std::move(options))),
       weight_(register_sharded("weight", {.spec = weight_spec(), .initial = options_.weight_initial})) {
-  if (options_.bias) bias_ = register_sharded("bias", {.spec = {.dims = {output_layout().dim(options_.out)}}, .decay = false});
+  if (options_.bias)
+    bias_ =
+        register_sharded("bias", {.spec = {.dims = {output_layout().dim(options_.out)}}, .initial = options_.bias_initial, .decay = false});
 }
 
 Layout Conv2dImpl::input_layout() const {

@@ -94,7 +94,9 @@ ShardSpec LinearImpl::weight_spec() const {
 }
 
 void LinearImpl::add_bias() {
-  if (options_.bias) bias_ = register_sharded("bias", {.spec = {.dims = {output_layout().dim(options_.out)}}, .decay = false});
+  if (options_.bias)
+    bias_ =
+        register_sharded("bias", {.spec = {.dims = {output_layout().dim(options_.out)}}, .initial = options_.bias_initial, .decay = false});
 }
 
 Tensor LinearImpl::forward(const Tensor& input) {

@@ -35,14 +35,15 @@ at::Tensor initial_values(const std::string& name, const Initial& initial, const
   if (initial.kind == Initial::Kind::zeros) return values.to(dtype);
   double* out = values.mutable_data_ptr<double>();
   const uint32_t stream = philox_stream("initial", name);
+  const auto drawn = [&](int64_t element) {
+    const auto words = philox(seed, static_cast<uint64_t>(element), 0, stream);
+    return initial.width * (initial.kind == Initial::Kind::normal ? to_normal(words) : 2 * to_uniform(words[0]) - 1);
+  };
   const std::vector<Run> parts = parts_of(runs(spec, shape, at, range));
   at::parallel_for(0, static_cast<int64_t>(parts.size()), 1, [&](int64_t begin, int64_t end) {
     for (const Run& part : std::span(parts).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)))
       for (int64_t i = 0; i < part.size; ++i)
-        out[part.block_begin - range.begin + i] =
-            initial.kind == Initial::Kind::ones
-                ? 1.0
-                : initial.deviation * to_normal(philox(seed, static_cast<uint64_t>(part.global_begin + i), 0, stream));
+        out[part.block_begin - range.begin + i] = initial.kind == Initial::Kind::ones ? 1.0 : drawn(part.global_begin + i);
   });
   return values.to(dtype);
 }

@@ -5,8 +5,21 @@
 namespace axonn {
 namespace {
 
-// The variance of LibTorch's default, uniform in +-1/sqrt(inputs).
-Initial by_inputs(int64_t inputs) { return Initial::normal(1 / std::sqrt(3.0 * static_cast<double>(inputs))); }
+int64_t inputs_of_an_output(const LinearOptions& options) { return options.in; }
+int64_t inputs_of_an_output(const Conv2dOptions& options) { return options.in * options.kernel[0] * options.kernel[1]; }
+
+// As improved diffusion leaves it to PyTorch: weight and bias uniform within +-1/sqrt(inputs).
+template <typename Options>
+Options by_inputs(Options options) {
+  options.weight_initial = options.bias_initial = Initial::uniform(1 / std::sqrt(static_cast<double>(inputs_of_an_output(options))));
+  return options;
+}
+
+template <typename Options>
+Options zeroed(Options options) {
+  options.weight_initial = options.bias_initial = Initial::zeros();
+  return options;
+}
 
 Layout stream(const UnetStage& stage) {
   const Axis axis = channel_axis(stage.level);
@@ -17,12 +30,7 @@ Layout stream(const UnetStage& stage) {
 bool transposed(Axis from) { return from == Axis::x; }
 
 Conv2dOptions conv3x3(int64_t in, int64_t out, Axis from) {
-  return {.in = in, .out = out, .padding = {1, 1}, .transposed = transposed(from), .weight_initial = by_inputs(9 * in)};
-}
-
-Conv2dOptions zeroed(Conv2dOptions options) {
-  options.weight_initial = Initial::zeros();
-  return options;
+  return by_inputs(Conv2dOptions{.in = in, .out = out, .padding = {1, 1}, .transposed = transposed(from)});
 }
 
 }  // namespace
@@ -36,8 +44,8 @@ UnetPlan parallelize_unet(const UnetShape& shape) {
   last.whole_output = true;
   last.in = shape.multipliers.front() * shape.base;
   return {
-      .time_in = {.in = shape.base, .out = e, .weight_initial = by_inputs(shape.base)},             // whole -> Y -> X
-      .time_out = {.in = e, .out = e, .transposed = true, .weight_initial = by_inputs(e)},          // X -> Y
+      .time_in = by_inputs(LinearOptions{.in = shape.base, .out = e}),                              // whole -> Y -> X
+      .time_out = by_inputs(LinearOptions{.in = e, .out = e, .transposed = true}),                  // X -> Y
       .classes = {.vocabulary = shape.classes, .features = e, .initial = Initial::normal(1.0)},     // Y
       .first = first,                                                                               // whole -> Y
       .last_norm = {.groups = shape.groups, .channels = last.in, .layout = Layout::over(Axis::y)},  // Y
@@ -53,19 +61,17 @@ UnetResidualPlan parallelize_residual(const UnetShape& shape, const UnetStage& s
   Conv2dOptions shortcut = in;
   shortcut.kernel = {1, 1};
   shortcut.padding = {0, 0};
-  shortcut.weight_initial = by_inputs(stage.in);
   const int64_t scaled = shape.scale_shift ? 2 : 1;
   return {
       .norm_in = {.groups = shape.groups, .channels = stage.in, .layout = stream(stage)},  // A
       .in = in,                                                                            // A -> B
-      .embedding = {.in = shape.embedding(),                                               // A -> B
-                    .out = scaled * stage.out,
-                    .transposed = transposed(a),
-                    .segments = shape.scale_shift ? std::vector{stage.out, stage.out} : std::vector<int64_t>(),
-                    .weight_initial = by_inputs(shape.embedding())},
+      .embedding = by_inputs(LinearOptions{.in = shape.embedding(),                        // A -> B
+                                           .out = scaled * stage.out,
+                                           .transposed = transposed(a),
+                                           .segments = shape.scale_shift ? std::vector{stage.out, stage.out} : std::vector<int64_t>()}),
       .norm_out = {.groups = shape.groups, .channels = stage.out, .layout = Layout::over(b)},  // B
       .out = zeroed(conv3x3(stage.out, stage.out, b)),                                         // B -> A
-      .shortcut = stage.in == stage.out ? std::nullopt : std::optional(shortcut),              // A -> B, then brought to A
+      .shortcut = stage.in == stage.out ? std::nullopt : std::optional(by_inputs(shortcut)),   // A -> B, then brought to A
   };
 }
 
@@ -73,10 +79,10 @@ UnetAttentionPlan parallelize_attention(const UnetShape& shape, const UnetStage&
   const Axis a = channel_axis(stage.level), b = other_tensor_axis(a);
   const int64_t c = stage.in;
   return {
-      .norm = {.groups = shape.groups, .channels = c, .layout = Layout::over(a)},                                          // A
-      .qkv = {.in = c, .out = 3 * c, .transposed = transposed(a), .segments = {c, c, c}, .weight_initial = by_inputs(c)},  // A -> B
-      .attention = {.heads = shape.heads, .causal = false, .axis = b},                                                     // B
-      .projection = {.in = c, .out = c, .transposed = transposed(b), .weight_initial = Initial::zeros()},                  // B -> A
+      .norm = {.groups = shape.groups, .channels = c, .layout = Layout::over(a)},                                  // A
+      .qkv = by_inputs(LinearOptions{.in = c, .out = 3 * c, .transposed = transposed(a), .segments = {c, c, c}}),  // A -> B
+      .attention = {.heads = shape.heads, .causal = false, .axis = b},                                             // B
+      .projection = zeroed(LinearOptions{.in = c, .out = c, .transposed = transposed(b)}),                         // B -> A
   };
 }
 

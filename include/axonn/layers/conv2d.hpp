@@ -25,6 +25,7 @@ struct Conv2dOptions {
   std::vector<int64_t> input_segments = {};  // of the input channels, each split on its own (skip|x); empty: one
   std::vector<int64_t> segments = {};        // of the output channels (q|k|v); empty: one
   Initial weight_initial = Initial::normal(0.02);
+  Initial bias_initial = Initial::zeros();
 };
 
 // Convolution of pictures under Agarwal's 3D product (AxoNN, section III, Algorithm 1, with channels for k and n). Pictures are (batch,

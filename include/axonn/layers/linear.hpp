@@ -21,6 +21,7 @@ struct LinearOptions {
   std::optional<Layout> input = {};    // how a plain tensor given to forward() is laid out; nothing: as the layer needs it
   std::optional<Layout> output = {};   // how the result is wanted; nothing: as the layer gives it
   Initial weight_initial = Initial::normal(0.02);
+  Initial bias_initial = Initial::zeros();
 };
 
 // An output that a collective still works on. Wait before anything reads it, once, and before backward.

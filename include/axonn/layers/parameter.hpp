@@ -13,12 +13,13 @@ namespace axonn {
 
 // Value of an element before training; depends on (seed, parameter name, global element index) alone, so every grid starts alike.
 struct Initial {
-  enum class Kind { zeros, ones, normal } kind = Kind::zeros;
-  double deviation = 0;  // of the normal distribution, mean 0
+  enum class Kind { zeros, ones, normal, uniform } kind = Kind::zeros;
+  double width = 0;  // normal: the standard deviation; uniform: of both sides of 0
 
   static Initial zeros() { return {}; }
   static Initial ones() { return {.kind = Kind::ones}; }
-  static Initial normal(double deviation) { return {.kind = Kind::normal, .deviation = deviation}; }
+  static Initial normal(double deviation) { return {.kind = Kind::normal, .width = deviation}; }
+  static Initial uniform(double width) { return {.kind = Kind::uniform, .width = width}; }
 };
 
 // Handle of one trainable tensor of the whole network, of which this rank stores a range. Copies share it. Until Context::materialize it
