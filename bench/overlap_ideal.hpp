@@ -3,7 +3,7 @@
 #include <functional>
 #include <vector>
 
-#include "axonn/comm/traffic.hpp"
+#include "axonn/overlap/step/traffic.hpp"
 
 namespace axonn::bench {
 

@@ -14,7 +14,7 @@
 #include <CLI/CLI.hpp>
 
 #include "axonn/comm/environment.hpp"
-#include "axonn/comm/reduction_runner.hpp"
+#include "axonn/comm/programs/reduction_runner.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/perfmodel/reduction_planner.hpp"

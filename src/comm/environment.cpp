@@ -10,9 +10,9 @@
 #include "axonn/core/log.hpp"
 #include "comm/environment_impl.hpp"
 #include "comm/host_communicator.hpp"
-#include "comm/nccl_communicator.hpp"
+#include "comm/nccl/nccl_communicator.hpp"
 #include "comm/self_communicator.hpp"
-#include "comm/tcp_transport.hpp"
+#include "comm/transport/tcp_transport.hpp"
 
 namespace axonn {
 namespace {

@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "axonn/comm/environment.hpp"
-#include "comm/channel_registry.hpp"
-#include "comm/mpi_transport.hpp"
-#include "comm/progress_engine.hpp"
+#include "comm/host/channel_registry.hpp"
+#include "comm/host/progress_engine.hpp"
+#include "comm/transport/mpi_transport.hpp"
 
 namespace axonn {
 

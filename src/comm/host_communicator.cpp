@@ -1,13 +1,13 @@
 #include "comm/host_communicator.hpp"
 
 #include "axonn/core/error.hpp"
-#include "comm/buffer_pool.hpp"
-#include "comm/call_checks.hpp"
-#include "comm/direct_collective.hpp"
-#include "comm/dissemination_barrier.hpp"
-#include "comm/point_to_point.hpp"
-#include "comm/ring_collective.hpp"
-#include "comm/shared_collective.hpp"
+#include "comm/collectives/call_checks.hpp"
+#include "comm/collectives/direct_collective.hpp"
+#include "comm/collectives/dissemination_barrier.hpp"
+#include "comm/collectives/point_to_point.hpp"
+#include "comm/collectives/ring_collective.hpp"
+#include "comm/collectives/shared_collective.hpp"
+#include "comm/host/buffer_pool.hpp"
 
 namespace axonn {
 namespace {

@@ -6,12 +6,12 @@
 #include <string>
 
 #include "axonn/comm/communicator.hpp"
-#include "comm/channel_registry.hpp"
-#include "comm/collective_plan.hpp"
-#include "comm/node_memory.hpp"
-#include "comm/progress_engine.hpp"
-#include "comm/queued_operation.hpp"
-#include "comm/shared_window.hpp"
+#include "comm/collectives/collective_plan.hpp"
+#include "comm/host/channel_registry.hpp"
+#include "comm/host/progress_engine.hpp"
+#include "comm/host/queued_operation.hpp"
+#include "comm/node/node_memory.hpp"
+#include "comm/node/shared_window.hpp"
 
 namespace axonn {
 

@@ -1,5 +1,5 @@
 #include "axonn/core/env.hpp"
-#include "comm/mpi_transport.hpp"
+#include "comm/transport/mpi_transport.hpp"
 
 namespace axonn {
 

@@ -5,7 +5,7 @@
 
 #include "axonn/core/error.hpp"
 #include "comm/environment_impl.hpp"
-#include "comm/local_transport.hpp"
+#include "comm/transport/local_transport.hpp"
 
 namespace axonn {
 

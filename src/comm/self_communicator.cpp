@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "axonn/core/error.hpp"
-#include "comm/call_checks.hpp"
+#include "comm/collectives/call_checks.hpp"
 
 namespace axonn {
 namespace {

@@ -4,10 +4,10 @@
 
 #include <torch/nn/module.h>
 
-#include "axonn/comm/gradient_programs.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
 #include "axonn/layers/sharded_module.hpp"
+#include "axonn/overlap/step/gradient_programs.hpp"
 #include "layers/device_choice.hpp"
 
 namespace axonn {

@@ -111,7 +111,7 @@ Background background(const Pass& pass, const StepSettings& settings, double sha
   return added;
 }
 
-// The trainer sums its gradients in messages of up to bucket_bytes, an eighth of them at most (comm/overlap_policy.hpp).
+// The trainer sums its gradients in messages of up to bucket_bytes, an eighth of them at most (overlap/step/overlap_policy.hpp).
 double put_in_buckets(Pass& pass, const AxisLink& link, const StepSettings& settings) {
   constexpr double kBucketBytes = 25 << 20, kLeastBuckets = 8;
   const double messages = settings.overlap.buckets ? std::max(kLeastBuckets, std::ceil(pass.data_bytes / kBucketBytes)) : 1;

@@ -1,5 +1,5 @@
 // Synthesised reduction programs on real ranks give exactly the plain sum.
-#include "axonn/comm/reduction_runner.hpp"
+#include "axonn/comm/programs/reduction_runner.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "comm/tcp_transport.hpp"
+#include "comm/transport/tcp_transport.hpp"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -19,7 +19,7 @@
 #include <gtest/gtest.h>
 
 #include "axonn/core/error.hpp"
-#include "comm/tcp_mesh.hpp"
+#include "comm/transport/tcp_mesh.hpp"
 
 namespace axonn {
 namespace {

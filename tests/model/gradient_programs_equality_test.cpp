@@ -3,8 +3,8 @@
 #include <ATen/ops/stack.h>
 #include <gtest/gtest.h>
 
-#include "axonn/comm/gradient_programs.hpp"
 #include "axonn/model/gpt_model.hpp"
+#include "axonn/overlap/step/gradient_programs.hpp"
 #include "axonn/train/optimizer.hpp"
 #include "axonn/train/schedule.hpp"
 #include "support/rank_test.hpp"

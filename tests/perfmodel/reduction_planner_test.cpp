@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "axonn/grid/reduction_semantics.hpp"
+#include "axonn/grid/reduction/reduction_semantics.hpp"
 #include "support/user_error.hpp"
 
 namespace axonn {

@@ -9,16 +9,9 @@
 #include <c10/core/Device.h>
 
 #include "axonn/comm/communicator.hpp"
+#include "axonn/comm/engine_counters.hpp"
 
 namespace axonn {
-
-// What the progress engine of a rank has done so far; for tests and reports.
-struct EngineCounters {
-  int64_t polls = 0;
-  int64_t naps = 0;
-  int64_t wake_ups = 0;     // of its thread from sleep
-  int64_t allocations = 0;  // blocks taken from the system for operations and staging buffers; constant in steady state
-};
 
 // One process's place in its job, made once in main; owns start-up, the progress engine and finalisation. Start-up is chosen by what
 // launched the process: an MPI launcher (mpirun, srun --mpi=pmix) when MPI is built in, else RANK and WORLD_SIZE (TCP), else one rank

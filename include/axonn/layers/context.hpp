@@ -7,7 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "axonn/grid/reduction_program.hpp"
+#include "axonn/grid/reduction/reduction_program.hpp"
 #include "axonn/layers/gemm.hpp"
 #include "axonn/layers/parameter.hpp"
 
@@ -27,7 +27,7 @@ struct ContextOptions {
   GemmChoice gemm = {};             // choose_gemm() measures the best one
   std::vector<int> job_ranks = {};  // the ranks of the job that the grid spans; empty: all of them, and their number must be the grid's
 
-  // Over the grid's ranks, in the place of the rings that sum gradients: comm/gradient_programs.hpp.
+  // Over the grid's ranks, in the place of the rings that sum gradients: overlap/step/gradient_programs.hpp.
   std::vector<ReductionProgram> gradient_programs = {};
 };
 

@@ -7,7 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "axonn/comm/scheduler.hpp"
+#include "axonn/overlap/step/scheduler.hpp"
 
 namespace axonn {
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "axonn/grid/grid.hpp"
-#include "axonn/grid/reduction_program.hpp"
-#include "axonn/grid/reduction_semantics.hpp"
+#include "axonn/grid/reduction/reduction_program.hpp"
+#include "axonn/grid/reduction/reduction_semantics.hpp"
 #include "axonn/perfmodel/machine.hpp"
 #include "axonn/perfmodel/reduction_simulator.hpp"
 

@@ -3,8 +3,8 @@
 #include <span>
 #include <vector>
 
-#include "axonn/grid/reduction_program.hpp"
-#include "axonn/grid/reduction_semantics.hpp"
+#include "axonn/grid/reduction/reduction_program.hpp"
+#include "axonn/grid/reduction/reduction_semantics.hpp"
 
 namespace axonn {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "axonn/grid/reduction_program.hpp"
+#include "axonn/grid/reduction/reduction_program.hpp"
 
 namespace axonn {
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "axonn/grid/reduction_program.hpp"
+#include "axonn/grid/reduction/reduction_program.hpp"
+#include "axonn/grid/reduction/reduction_semantics.hpp"
 #include "axonn/perfmodel/parallelism_matrix.hpp"
-#include "axonn/grid/reduction_semantics.hpp"
 
 namespace axonn {
 

@@ -10,7 +10,7 @@
 // Seconds of a training step: computation, and the communication that is not hidden beside it.
 namespace axonn {
 
-// The trainer's switches (comm/overlap_policy.hpp, AxoNN section IV).
+// The trainer's switches (overlap/step/overlap_policy.hpp, AxoNN section IV).
 struct OverlapSwitches {
   bool all_reduce = true;      // dI's all-reduce beside dW's product
   bool reduce_scatter = true;  // dW's reduce-scatter beside the rest of backward

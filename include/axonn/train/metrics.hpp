@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "axonn/comm/traffic.hpp"
+#include "axonn/overlap/step/traffic.hpp"
 
 namespace axonn {
 

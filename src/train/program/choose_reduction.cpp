@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "axonn/comm/gradient_programs.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
+#include "axonn/overlap/step/gradient_programs.hpp"
 #include "axonn/perfmodel/reduction_planner.hpp"
 
 namespace axonn {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "axonn/comm/gradient_programs.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
+#include "axonn/overlap/step/gradient_programs.hpp"
 #include "axonn/train/schedule.hpp"
 #include "train/program/local_job.hpp"
 

@@ -5,8 +5,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include "axonn/comm/gradient_programs.hpp"
 #include "axonn/core/error.hpp"
+#include "axonn/overlap/step/gradient_programs.hpp"
 #include "axonn/train/program/choose_grid.hpp"
 #include "axonn/train/program/choose_reduction.hpp"
 #include "axonn/train/program/resume.hpp"

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <span>
+
+#include <ATen/core/Tensor.h>
+
+#include "axonn/comm/communicators.hpp"
+#include "axonn/overlap/step/arena.hpp"
+
+namespace axonn {
+
+// A range of an arena whose gradients are complete on this rank: cut over Z, or whole there when `axes` holds Z.
+struct GradientBucket {
+  Arena& arena;
+  Range range;
+  AxisSet axes;                    // over which it has to be summed
+  std::span<const Request> after;  // what still writes into the range
+};
+
+// The gradient of one (X, Y) block on this rank, to be reduced over Z.
+struct GradientBlock {
+  const ArenaSlot& slot;
+  at::Tensor whole;  // flat; unspecified afterwards
+  at::Tensor shard;  // gets this rank's slot.counts[z] elements
+};
+
+// How gradients are summed over the grid; the scheduler decides when. This one by plain collectives; another one takes their place with
+// programs of its own. Every rank calls in the same order; a request is done when the sum is there.
+class GradientSums {
+ public:
+  explicit GradientSums(Communicators& communicators) : communicators_(communicators) {}
+  virtual ~GradientSums() = default;
+  GradientSums(const GradientSums&) = delete;
+  GradientSums& operator=(const GradientSums&) = delete;
+
+  virtual Request all_reduce(const GradientBucket& bucket);
+  virtual Request reduce_scatter(const GradientBlock& block);
+
+ protected:
+  // Of the collective that sums it.
+  static CollectiveOptions options_for(const GradientBucket& bucket);
+  static CollectiveOptions options_for(const GradientBlock& block);
+  static at::Tensor gradients_of(const GradientBucket& bucket) {
+    return bucket.arena.gradients().narrow(0, bucket.range.begin, bucket.range.size());
+  }
+
+ private:
+  Communicators& communicators_;
+};
+
+}  // namespace axonn

@@ -1,0 +1,156 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "axonn/comm/communicators.hpp"
+#include "axonn/overlap/step/arena.hpp"
+#include "axonn/overlap/step/gradient_sums.hpp"
+#include "axonn/overlap/step/overlap_policy.hpp"
+#include "axonn/overlap/step/phase.hpp"
+#include "axonn/overlap/step/tensor_pool.hpp"
+#include "axonn/overlap/step/traffic.hpp"
+
+namespace axonn {
+
+class GradientReducer;
+class WeightGatherer;
+
+// A gathered weight on loan: the whole (X, Y) block. The buffer goes back to the pool with the last copy, so never save it for backward.
+class GatheredWeight {
+ public:
+  GatheredWeight(at::Tensor block, std::shared_ptr<const void> loan) : block_(std::move(block)), loan_(std::move(loan)) {}
+  const at::Tensor& operator*() const { return block_; }
+  const at::Tensor* operator->() const { return &block_; }
+
+ private:
+  at::Tensor block_;
+  std::shared_ptr<const void> loan_;  // empty when the block lies in the arena itself
+};
+
+// A tensor that a collective is still working on; wait() before the step ends, else the scheduler cannot tell its cost.
+class Pending {
+ public:
+  explicit Pending(at::Tensor tensor) : tensor_(std::move(tensor)) {}
+  Pending(at::Tensor tensor, TrafficLog& log, Flight flight) : tensor_(std::move(tensor)), log_(&log), flight_(std::move(flight)) {}
+  at::Tensor wait() {
+    if (log_ != nullptr) log_->wait(flight_);
+    return std::move(tensor_);
+  }
+
+ private:
+  at::Tensor tensor_;
+  TrafficLog* log_ = nullptr;
+  Flight flight_;
+};
+
+// Since the program began.
+struct GatherCounters {
+  int64_t gathers = 0;   // of weights over Z
+  int64_t blocking = 0;  // those asked for when they were needed: the order was not known, or ahead is off
+  int64_t useless = 0;   // gathered ahead and not needed: the order changed
+};
+
+// Decides WHEN the bytes of a training step move; layers say only WHAT they need (AxoNN, Algorithm 1). Called by the host thread, in the
+// same order on every rank of the grid. Every OverlapPolicy gives the same bits.
+//
+// Gradients: every forward use of a parameter under autograd is counted by use(); backward answers each with one reduce(). When all uses
+// are answered, the sum of the contributions is reduced over Z (reduce-scatter, or nothing yet for a parameter that is whole on every Z
+// rank) into the gradient arena. When the last micro-batch has come, the arena is summed over data (and Z for the latter) in buckets.
+// finish() waits for all of it and checks that every parameter got a gradient.
+class Scheduler {
+ public:
+  // `communicators` and `grid` outlive it.
+  Scheduler(Communicators& communicators, const Grid& grid, OverlapPolicy policy = {});
+  ~Scheduler();
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+
+  // Another policy from the next step on; the same on every rank, UserError inside a step. Gathered weights are dropped and buckets are cut
+  // anew, while the order of gathers and how often each weight is used stay known, and buffers stay in the pool.
+  void set_policy(const OverlapPolicy& policy);
+
+  // Arenas leave by themselves when their network is gone.
+  void add(const std::shared_ptr<Arena>& arena);
+
+  // The (X, Y) block of a weight, gathered over Z.
+  GatheredWeight gathered(const Arena& arena, const ArenaSlot& slot);
+  // The arena's weights have been written, or are until `valid_at` is done: gathers wait for it, and what was gathered before is dropped.
+  // Whoever writes weights says so. (Operations of LibTorch that write a shard in place are noticed without it, fused optimizers are not.)
+  void weights_written(const Arena& arena, Request valid_at = {});
+
+  // Sum, or another operation, over the group along `axes`; `tensor` is reduced in place and must be contiguous.
+  Pending all_reduce(at::Tensor tensor, AxisSet axes, std::string_view tag, ReduceOp op = ReduceOp::sum);
+  // Every rank's `input` (equal sizes), stacked in a new dim 0.
+  Pending all_gather(const at::Tensor& input, AxisSet axes, std::string_view tag);
+
+  // `micro_batches`: backward passes of the step. Gradients are summed over the grid after the last one.
+  void begin_step(int micro_batches = 1);
+  bool in_step() const { return in_step_; }
+  // A forward use that backward will answer; a recomputation is none. UserError outside a step.
+  void use(const Arena& arena, ArenaSlot& slot);
+  // Adds one contribution: `write(block, add)` stores the gradient of the whole block (add false) or adds it to what is there (add true).
+  void reduce(Arena& arena, ArenaSlot& slot, const std::function<void(const at::Tensor& block, bool add)>& write);
+  // All gradients are valid afterwards. UserError that names the parameters that got none, or not as many as they were used.
+  void finish();
+  // How gradients are summed; plain collectives unless told. Between steps.
+  void set_gradient_sums(std::shared_ptr<GradientSums> sums) { gradient_sums_ = std::move(sums); }
+
+  Phase phase() const { return phase_; }
+  // Sets the phase while it lives.
+  class InPhase {
+   public:
+    InPhase(Scheduler& scheduler, Phase phase) : scheduler_(scheduler), before_(scheduler.phase_) { scheduler.enter(phase); }
+    ~InPhase() { scheduler_.phase_ = before_; }
+    InPhase(const InPhase&) = delete;
+    InPhase& operator=(const InPhase&) = delete;
+
+   private:
+    Scheduler& scheduler_;
+    Phase before_;
+  };
+
+  // While it lives, a forward without autograd counts uses all the same: backward will run it again.
+  class Checkpointing {
+   public:
+    explicit Checkpointing(Scheduler& scheduler) : scheduler_(scheduler) { ++scheduler.checkpointing_; }
+    ~Checkpointing() { --scheduler_.checkpointing_; }
+    Checkpointing(const Checkpointing&) = delete;
+    Checkpointing& operator=(const Checkpointing&) = delete;
+
+   private:
+    Scheduler& scheduler_;
+  };
+  bool checkpointing() const { return checkpointing_ > 0; }
+
+  const OverlapPolicy& policy() const { return policy_; }
+  TensorPool& pool() { return pool_; }
+  const TrafficLog& traffic() const { return log_; }
+  GatherCounters gather_counters() const;
+
+ private:
+  struct Network;
+  Network& network(const Arena& arena);
+  void enter(Phase phase);
+  void forget_the_gone();
+  Pending launched(at::Tensor tensor, AxisSet axes, std::string_view tag, Request request);
+
+  Communicators& communicators_;
+  const Grid& grid_;
+  OverlapPolicy policy_;
+  TrafficLog log_;
+  TensorPool pool_;
+  std::shared_ptr<GradientSums> gradient_sums_;
+  std::vector<std::unique_ptr<Network>> networks_;
+  bool in_step_ = false;
+  int micro_batches_ = 1;
+  int backwards_ = 0;  // passes of this step that have begun
+  bool in_backward_pass_ = false;
+  int checkpointing_ = 0;
+  Phase phase_ = Phase::evaluate;
+};
+
+}  // namespace axonn

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <c10/util/SmallVector.h>
+
+#include "comm/collectives/collective_plan.hpp"
+#include "comm/host/queued_operation.hpp"
+
+namespace axonn {
+
+// The same collectives for small messages, in one round: everybody sends what the others need straight to them, and every sum is then made
+// here in the ring's chain order with the ring's rounding, so that both give the same bits.
+class DirectCollective final : public QueuedOperation {
+ public:
+  DirectCollective(Call call, CollectivePlan plan);
+  ~DirectCollective() override;
+  Progress poll(Transport& transport) override;
+  int waits_for() const override;
+
+ private:
+  struct Message {
+    int member = 0;
+    Transport::Ticket ticket = 0;
+    bool done = false;
+  };
+
+  void begin(Transport& transport);
+  bool test(Transport& transport, c10::SmallVectorImpl<Message>& messages);
+  void reduce(int owner);
+  const std::byte* contribution(int member, int owner, int64_t place) const;
+  bool exchanges_everything() const { return plan_.reduces && plan_.gathers; }
+
+  const CollectivePlan plan_;
+  std::byte* staging_ = nullptr;  // one part of stride_ bytes a member for its contribution, and one for partial sums
+  const size_t stride_;
+  bool begun_ = false;
+  c10::SmallVector<Message, 16> receives_, sends_;
+};
+
+}  // namespace axonn

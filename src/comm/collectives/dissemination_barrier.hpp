@@ -1,0 +1,23 @@
+#pragma once
+
+#include "comm/host/queued_operation.hpp"
+
+namespace axonn {
+
+// In round k everybody tells the member 2^k further on and hears from the one 2^k back: done after log2(n) rounds.
+class DisseminationBarrier final : public QueuedOperation {
+ public:
+  explicit DisseminationBarrier(Call call) : QueuedOperation(std::move(call)) {}
+  Progress poll(Transport& transport) override;
+  int waits_for() const override { return job_rank(source()); }
+
+ private:
+  int source() const { return (index() - distance_ % size() + size()) % size(); }
+
+  int distance_ = 1;
+  bool posted_ = false, told_ = false, heard_ = false;
+  Transport::Ticket sent_ = 0, received_ = 0;
+  char outgoing_ = 0, incoming_ = 0;
+};
+
+}  // namespace axonn

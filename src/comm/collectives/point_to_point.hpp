@@ -1,0 +1,31 @@
+#pragma once
+
+#include <array>
+
+#include "comm/host/queued_operation.hpp"
+
+namespace axonn {
+
+// A send or a receive, cut into messages so that a large one shows progress. Ones with different peers or directions and separate buffers
+// run side by side, so that two ranks may both send first.
+class PointToPoint final : public QueuedOperation {
+ public:
+  enum class Direction : uint8_t { send, receive };
+  PointToPoint(Call call, Direction direction, int peer, std::byte* data, size_t bytes);
+  Progress poll(Transport& transport) override;
+  bool passes(const QueuedOperation& earlier) const override;
+  int waits_for() const override { return job_rank(peer_); }
+
+ private:
+  static constexpr size_t kMessageBytes = size_t{1} << 20;
+  static constexpr size_t kWindow = 8;
+
+  const Direction direction_;
+  const int peer_;
+  std::byte* const data_;
+  const size_t bytes_, messages_;
+  std::array<Transport::Ticket, kWindow> tickets_{};
+  size_t posted_ = 0, finished_ = 0;
+};
+
+}  // namespace axonn

@@ -1,0 +1,180 @@
+#include "comm/collectives/shared_collective.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "axonn/core/error.hpp"
+
+namespace axonn {
+namespace {
+
+constexpr int64_t kDepth = SharedWindow::kDepth;
+constexpr size_t kLargestForEverybody = size_t{16} << 10;
+constexpr int64_t kBlockBytes = 8 << 10;  // partial sums stay in the nearest cache
+
+using Counters = SharedWindow::Counters;
+
+uint64_t signature_of(const CollectivePlan& plan) {
+  const auto bytes = static_cast<uint64_t>(plan.bytes(plan.layout.elements()));
+  const uint64_t kind = (plan.reduces ? 1u : 0u) + (plan.gathers ? 2u : 0u) + 4u * static_cast<uint64_t>(plan.element_bytes);
+  return bytes << 24 | ((plan.layout.fingerprint() + kind * 0x9E3779B9u) & 0xFFFFFFu);
+}
+
+}  // namespace
+
+SharedCollective::SharedCollective(Call call, std::shared_ptr<SharedWindow> window, CollectivePlan plan, bool barrier)
+    : QueuedOperation(std::move(call)),
+      window_(std::move(window)),
+      plan_(std::move(plan)),
+      barrier_(barrier),
+      everybody_reduces_(plan_.reduces && plan_.gathers && plan_.bytes(plan_.layout.elements()) <= kLargestForEverybody),
+      part_elements_(static_cast<int64_t>(window_->part_bytes()) / plan_.element_bytes),
+      chunks_(barrier ? 1 : (plan_.layout.largest_count() + part_elements_ - 1) / part_elements_),
+      signature_(signature_of(plan_)) {}
+
+bool SharedCollective::begin() {
+  if (!window_->attached()) {
+    behind_ = window_->missing_member();
+    return false;
+  }
+  first_ = window_->claim(chunks_);
+  return begun_ = true;
+}
+
+// At most one step of each kind, so that work of higher priority can come in between. First what others may wait for.
+QueuedOperation::Progress SharedCollective::poll(Transport&) {
+  if (!begun_ && !begin()) return Progress::blocked;
+  bool progressed = reduced_ < contributed_ && reduce();
+  progressed |= delivered_ < reduced_ && deliver();
+  progressed |= contributed_ < chunks_ && contribute();
+  if (delivered_ == chunks_) return Progress::finished;
+  return progressed ? Progress::made : Progress::blocked;
+}
+
+bool SharedCollective::contribute() {
+  const int64_t chunk = first_ + contributed_;
+  behind_ = window_->behind(&Counters::delivered, chunk - kDepth + 1);  // the slots' last readers
+  if (behind_ >= 0) return false;
+  window_->sign(chunk, signature_);
+  if (plan_.reduces) write_contributions(window_->own_contributions(chunk));
+  window_->own().contributed.store(chunk + 1, std::memory_order_release);
+  ++contributed_;
+  return true;
+}
+
+void SharedCollective::write_contributions(std::byte* slot) {
+  if (everybody_reduces_) {
+    const size_t bytes = plan_.bytes(plan_.layout.elements());
+    std::memcpy(slot, plan_.input, bytes);
+    count_sent(bytes * static_cast<size_t>(size() - 1));
+    return;
+  }
+  for (int owner = 0; owner < size(); ++owner) {
+    if (owner == index()) continue;
+    const Part mine = part(owner, contributed_);
+    put(owner, mine, slot + window_->part_bytes() * static_cast<size_t>(owner));
+    count_sent(plan_.bytes(mine.count));
+  }
+}
+
+bool SharedCollective::reduce() {
+  const int64_t chunk = first_ + reduced_;
+  const Part own = part(index(), reduced_);
+  const bool needs_all = barrier_ || everybody_reduces_ || (plan_.reduces && own.count > 0);
+  behind_ = needs_all ? window_->behind(&Counters::contributed, chunk + 1) : -1;
+  if (behind_ >= 0) return false;
+  for (int member = 0; member < size() && needs_all; ++member) check_agreement(member, chunk);
+  if (everybody_reduces_) {
+    for (int owner = 0; owner < size(); ++owner) reduce_part(owner, part(owner, 0));
+  } else if (own.count > 0) {
+    if (plan_.reduces)
+      reduce_part(index(), own);
+    else
+      give(own, window_->own_result(chunk));
+    if (plan_.gathers) count_sent(plan_.bytes(own.count) * static_cast<size_t>(size() - 1));
+  }
+  window_->own().reduced.store(chunk + 1, std::memory_order_release);
+  ++reduced_;
+  return true;
+}
+
+bool SharedCollective::deliver() {
+  const int64_t chunk = first_ + delivered_;
+  if (plan_.gathers && !everybody_reduces_) {
+    for (int distance = 1; distance < size(); ++distance) {
+      const int owner = (index() + distance) % size();
+      if (part(owner, delivered_).count > 0 && window_->of(owner).reduced.load(std::memory_order_acquire) <= chunk) {
+        behind_ = owner;
+        return false;
+      }
+    }
+    for (int distance = 1; distance < size(); ++distance) {
+      const int owner = (index() + distance) % size();
+      const Part theirs = part(owner, delivered_);
+      if (theirs.count > 0) check_agreement(owner, chunk);
+      const std::byte* result = window_->result(owner, chunk);
+      plan_.layout.for_each_run(owner, theirs.begin, theirs.count, [&](int64_t place, int64_t first, int64_t count) {
+        std::memcpy(plan_.out(place), result + plan_.bytes(first), plan_.bytes(count));
+      });
+    }
+  }
+  window_->own().delivered.store(chunk + 1, std::memory_order_release);
+  ++delivered_;
+  return true;
+}
+
+void SharedCollective::check_agreement(int member, int64_t chunk) const {
+  const uint64_t theirs = window_->signature(member, chunk);
+  if (theirs == signature_) return;
+  throw BackendError("comm.shared_collective",
+                     detail::concatenate("rank ", job_rank(member), " is in a call of ", theirs >> 24, " bytes, this rank in one of ",
+                                         signature_ >> 24, "; the ranks call different collectives, or with different sizes or counts"));
+}
+
+SharedCollective::Part SharedCollective::part(int owner, int64_t chunk) const {
+  const int64_t begin = chunk * part_elements_;
+  return {begin, std::clamp<int64_t>(plan_.layout.count(owner) - begin, 0, part_elements_)};
+}
+
+void SharedCollective::put(int owner, Part part, std::byte* slot) {
+  plan_.layout.for_each_run(owner, part.begin, part.count, [&](int64_t place, int64_t first, int64_t count) {
+    std::memcpy(slot + plan_.bytes(first), plan_.in(place), plan_.bytes(count));
+  });
+}
+
+// To the others, and to the own output while it is in the cache.
+void SharedCollective::give(Part part, std::byte* slot) {
+  plan_.layout.for_each_run(index(), part.begin, part.count, [&](int64_t place, int64_t first, int64_t count) {
+    std::memcpy(slot + plan_.bytes(first), plan_.in(place), plan_.bytes(count));
+    if (plan_.in(place) != plan_.out(place)) std::memcpy(plan_.out(place), plan_.in(place), plan_.bytes(count));
+  });
+}
+
+// Sums are made block by block in this rank's result slot, or end in the output when nobody reads them there.
+void SharedCollective::reduce_part(int owner, Part part) {
+  const int64_t chunk = first_ + reduced_;
+  const auto contribution = [&](int member, int64_t place, int64_t first) {
+    if (member == index()) return plan_.in(place);
+    const std::byte* slot = window_->contributions(member, chunk);
+    return everybody_reduces_ ? slot + plan_.bytes(place) : slot + window_->part_bytes() * static_cast<size_t>(owner) + plan_.bytes(first);
+  };
+  const bool publish = plan_.gathers && !everybody_reduces_;
+  const int64_t block = kBlockBytes / plan_.element_bytes;
+  plan_.layout.for_each_run(owner, part.begin, part.count, [&](int64_t run, int64_t run_first, int64_t run_count) {
+    for (int64_t done = 0; done < run_count; done += block) {
+      const int64_t place = run + done, first = run_first + done, count = std::min(block, run_count - done);
+      std::byte* partial = window_->own_result(chunk) + plan_.bytes(first);
+      const std::byte* sum = contribution((owner + 1) % size(), place, first);
+      for (int hop = 2; hop <= size(); ++hop) {
+        std::byte* into = hop == size() && !publish ? plan_.out(place) : partial;
+        plan_.kernel(into, sum, contribution((owner + hop) % size(), place, first), static_cast<size_t>(count));
+        sum = into;
+      }
+      if (publish) std::memcpy(plan_.out(place), partial, plan_.bytes(count));
+    }
+  });
+}
+
+int SharedCollective::waits_for() const { return behind_ < 0 ? -1 : job_rank(behind_); }
+
+}  // namespace axonn

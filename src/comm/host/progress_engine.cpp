@@ -1,0 +1,287 @@
+#include "comm/host/progress_engine.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include <sched.h>
+#include <sys/prctl.h>
+
+#include "axonn/core/error.hpp"
+#include "axonn/core/log.hpp"
+#include "comm/host/buffer_pool.hpp"
+
+namespace axonn {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kShortestNap = 20us;
+constexpr auto kLongestNap = 100us;
+constexpr int kPollsBeforeNap = 8;
+constexpr int kPollsBeforeWaiterNaps = 500;
+constexpr auto kAbsence = 1s;  // between two looks at what is outstanding
+
+}  // namespace
+
+ProgressEngine::ProgressEngine(const MakeTransport& make_transport, Options options)
+    : options_(options), pool_(std::make_shared<BufferPool>()) {
+  std::promise<void> started;
+  auto outcome = started.get_future();
+  thread_ = std::thread([this, &make_transport, started = std::move(started)]() mutable { run(make_transport, std::move(started)); });
+  outcome.wait();
+  try {
+    outcome.get();
+  } catch (...) {
+    thread_.join();
+    throw;
+  }
+}
+
+ProgressEngine::~ProgressEngine() {
+  {
+    const std::lock_guard lock(inbox_mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+void ProgressEngine::run(const MakeTransport& make_transport, std::promise<void> started) {
+  prctl(PR_SET_NAME, "axonn-comm");
+  prctl(PR_SET_TIMERSLACK, 1000);  // nanoseconds; the default of 50 us would triple the shortest nap
+  try {
+    transport_ = make_transport();
+  } catch (...) {
+    started.set_exception(std::current_exception());
+    return;
+  }
+  started.set_value();  // `make_transport` may be gone from here on
+  move_until_stopped();
+  transport_.reset();
+}
+
+void ProgressEngine::move_until_stopped() {
+  auto nap = std::chrono::microseconds(kShortestNap);
+  int idle_polls = 0;
+  while (sleep_while_idle()) {
+    bool progressed = false;
+    {
+      const std::lock_guard lock(poll_mutex_);
+      progressed = round();
+    }
+    if (progressed) {
+      nap = kShortestNap;
+      idle_polls = 0;
+    } else if (++idle_polls < kPollsBeforeNap) {
+      sched_yield();
+    } else {
+      ++naps_;
+      std::this_thread::sleep_for(nap);
+      nap = std::min<std::chrono::microseconds>(2 * nap, kLongestNap);
+    }
+  }
+}
+
+// Also sleeps while a waiting thread polls. False: time to end.
+bool ProgressEngine::sleep_while_idle() {
+  if (outstanding_ > 0 && waiters_ == 0) return true;
+  std::unique_lock lock(inbox_mutex_);
+  const auto due = [&] { return (outstanding_ > 0 && waiters_ == 0) || (stop_ && outstanding_ == 0); };
+  if (!due()) {
+    asleep_ = true;
+    wake_.wait(lock, due);
+    asleep_ = false;
+    ++wake_ups_;
+  }
+  return !stop_ || outstanding_ > 0;
+}
+
+void ProgressEngine::wake() {
+  const std::lock_guard lock(inbox_mutex_);
+  if (asleep_) wake_.notify_one();
+}
+
+void ProgressEngine::submit(std::shared_ptr<QueuedOperation> operation) {
+  operation->engine_ = this;
+  const std::lock_guard lock(inbox_mutex_);
+  inbox_.push_back(std::move(operation));
+  has_mail_ = true;
+  ++outstanding_;
+  if (asleep_ && waiters_ == 0) wake_.notify_one();
+}
+
+void ProgressEngine::wait(QueuedOperation& operation) {
+  ++waiters_;
+  for (int idle_polls = 0; !operation.done();) {
+    bool progressed = false;
+    if (const std::unique_lock lock(poll_mutex_, std::try_to_lock); lock && !operation.done()) progressed = round();
+    if (progressed) {
+      idle_polls = 0;
+    } else if (!operation.done()) {
+      if (crowded_ && ++idle_polls > kPollsBeforeWaiterNaps)
+        std::this_thread::sleep_for(kLongestNap);
+      else
+        sched_yield();
+    }
+  }
+  if (--waiters_ == 0 && outstanding_ > 0) wake();
+}
+
+bool ProgressEngine::round() {
+  ++polls_;
+  if (has_mail_) admit();
+  for (auto& queues : busy_queues_) {
+    bool progressed = false;
+    for (size_t i = 0; i < queues.size();) {
+      progressed |= advance(*queues[i]);
+      if (!error_.empty()) return true;
+      if (queues[i]->head)
+        ++i;
+      else
+        queues.erase(queues.begin() + static_cast<ptrdiff_t>(i));
+    }
+    if (progressed) return true;
+  }
+  check_for_trouble();
+  return false;
+}
+
+void ProgressEngine::admit() {
+  {
+    const std::lock_guard lock(inbox_mutex_);
+    admitted_.swap(inbox_);
+    has_mail_ = false;
+  }
+  for (auto& operation : admitted_) {
+    if (!error_.empty()) {
+      operation->fail("after an earlier failure: " + error_);
+      --outstanding_;
+      continue;
+    }
+    OperationQueue& queue = *operation->queue_;
+    QueuedOperation* added = operation.get();
+    if (queue.head) {
+      queue.tail->next_ = std::move(operation);
+    } else {
+      busy_queues_[static_cast<size_t>(queue.priority)].push_back(added->queue_);
+      queue.head = std::move(operation);
+    }
+    queue.tail = added;
+  }
+  admitted_.clear();
+}
+
+bool ProgressEngine::advance(OperationQueue& queue) {
+  bool progressed = false;
+  QueuedOperation* before = nullptr;
+  for (auto* link = &queue.head; *link;) {
+    QueuedOperation& operation = **link;
+    if (!operation.started_ && !may_start(queue, operation)) break;
+    const auto progress = poll(operation);
+    if (!error_.empty()) return true;
+    progressed |= progress != QueuedOperation::Progress::blocked;
+    if (progress == QueuedOperation::Progress::finished) {
+      const std::shared_ptr<QueuedOperation> finished = std::move(*link);
+      *link = std::move(finished->next_);
+      if (queue.tail == finished.get()) queue.tail = before;
+      --outstanding_;
+      finished->finish();
+    } else {
+      before = &operation;
+      link = &operation.next_;
+    }
+  }
+  return progressed;
+}
+
+bool ProgressEngine::may_start(const OperationQueue& queue, const QueuedOperation& operation) const {
+  for (const QueuedOperation* earlier = queue.head.get(); earlier != &operation; earlier = earlier->next_.get())
+    if (!operation.passes(*earlier)) return false;
+  return operation.ready();
+}
+
+QueuedOperation::Progress ProgressEngine::poll(QueuedOperation& operation) {
+  if (!operation.started_) {
+    operation.started_ = true;
+    operation.began_ = operation.last_progress_ = Clock::now();
+  }
+  try {
+    const auto progress = operation.poll(*transport_);
+    if (progress != QueuedOperation::Progress::blocked) operation.last_progress_ = Clock::now();
+    return progress;
+  } catch (const std::exception& error) {
+    fail_all(operation.description() + " failed: " + error.what());
+    return QueuedOperation::Progress::blocked;
+  }
+}
+
+void ProgressEngine::check_for_trouble() {
+  const auto now = Clock::now();
+  const auto away = now - std::exchange(last_check_, now);
+  for (auto& queues : busy_queues_)
+    for (const auto& queue : queues) {
+      if (away > kAbsence)  // the whole process was stopped, and others with it: SIGSTOP, a suspended job
+        for (QueuedOperation* operation = queue->head.get(); operation != nullptr; operation = operation->next_.get())
+          operation->last_progress_ = std::min(operation->last_progress_ + away, now);
+      if (const std::string what = trouble(*queue->head, now); !what.empty()) {
+        fail_all(queue->head->description() + what);
+        return;
+      }
+    }
+}
+
+std::string ProgressEngine::trouble(const QueuedOperation& operation, Clock::time_point now) const {
+  try {
+    transport_->check_others();
+  } catch (const std::exception& error) {
+    return detail::concatenate(" failed: ", error.what());
+  }
+  if (!operation.started_ || now - operation.last_progress_ < options_.timeout) return "";
+  const int other = operation.waits_for();
+  return detail::concatenate(" made no progress for ", options_.timeout.count(), " s: rank ", transport_->rank(), " waits",
+                             other < 0 ? "" : detail::concatenate(" for rank ", other),
+                             ", which did not call it, is still busy, or waits for another rank (AXONN_TIMEOUT_SECONDS sets the limit)");
+}
+
+// Failed operations stay referenced until the transport is gone: it may still write into their buffers.
+void ProgressEngine::fail_all(const std::string& error) noexcept {
+  if (!error_.empty()) return;
+  error_ = error;
+  for (auto& queues : busy_queues_) {
+    for (auto& queue : queues)
+      while (queue->head) {
+        std::shared_ptr<QueuedOperation> operation = std::move(queue->head);
+        queue->head = std::move(operation->next_);
+        --outstanding_;
+        operation->fail(error_);
+        abandoned_.push_back(std::move(operation));
+      }
+    queues.clear();
+  }
+  transport_->abandon();
+}
+
+void ProgressEngine::abandon() noexcept {
+  const std::lock_guard lock(poll_mutex_);
+  fail_all("this rank gave up on the job because of another error");
+  admit();
+}
+
+void ProgressEngine::abort(int exit_status) noexcept {
+  // The holder of the lock may be stuck in the very call that is to be ended.
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    if (const std::unique_lock lock(poll_mutex_, std::try_to_lock); lock) {
+      transport_->abort(exit_status);
+      return;
+    }
+    std::this_thread::sleep_for(10ms);
+  }
+  transport_->abort(exit_status);
+}
+
+EngineCounters ProgressEngine::counters() const {
+  return {.polls = polls_, .naps = naps_, .wake_ups = wake_ups_, .allocations = pool_->allocations()};
+}
+
+}  // namespace axonn

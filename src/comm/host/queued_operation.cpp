@@ -1,0 +1,64 @@
+#include "comm/host/queued_operation.hpp"
+
+#include <algorithm>
+
+#include "axonn/core/error.hpp"
+#include "axonn/core/text.hpp"
+#include "comm/host/progress_engine.hpp"
+
+namespace axonn {
+
+QueuedOperation::QueuedOperation(Call call)
+    : collective_(call.collective),
+      channel_(std::move(call.channel)),
+      queue_(std::move(call.queue)),
+      pool_(std::move(call.pool)),
+      sequence_(call.sequence),
+      bytes_(call.bytes),
+      input_(std::move(call.input)),
+      output_(std::move(call.output)) {
+  const auto tag = call.options->tag.substr(0, tag_.size() - 1);
+  std::copy(tag.begin(), tag.end(), tag_.begin());
+  for (const Request& request : call.options->after)
+    if (!request.done()) after_.push_back(request);
+}
+
+void QueuedOperation::wait() {
+  if (!done()) engine_->wait(*this);
+  if (!error_.empty()) throw BackendError("comm.wait", error_);
+}
+
+bool QueuedOperation::ready() const {
+  return std::all_of(after_.begin(), after_.end(), [](const Request& request) { return request.done(); });
+}
+
+void QueuedOperation::finish() {
+  after_.clear();
+  input_.reset();
+  output_.reset();
+  done_.store(true, std::memory_order_release);
+}
+
+// The buffers stay referenced: the transport may still write into them.
+void QueuedOperation::fail(const std::string& error) {
+  error_ = error;
+  done_.store(true, std::memory_order_release);
+}
+
+std::string QueuedOperation::description() const {
+  std::string text = detail::concatenate(collective_, " #", sequence_, " of group '", channel_->name, "' (",
+                                         bytes_text(static_cast<double>(bytes_)), " = ", bytes_, " bytes");
+  if (tag_[0] != '\0') text += detail::concatenate(", tag '", tag_.data(), "'");
+  return text + ")";
+}
+
+Transport::Ticket QueuedOperation::send(Transport& transport, int member, const void* data, size_t bytes) {
+  count_sent(bytes);
+  return transport.send(job_rank(member), channel_id(), data, bytes);
+}
+
+Transport::Ticket QueuedOperation::receive(Transport& transport, int member, void* data, size_t bytes) {
+  return transport.receive(job_rank(member), channel_id(), data, bytes);
+}
+
+}  // namespace axonn

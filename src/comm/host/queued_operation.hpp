@@ -1,0 +1,115 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
+
+#include "axonn/comm/communicator.hpp"
+#include "comm/transport/transport.hpp"
+
+namespace axonn {
+
+class BufferPool;
+class ProgressEngine;
+class QueuedOperation;
+
+class SharedWindow;
+struct OperationQueue;
+
+// What the operations of one communicator share, one of each array a priority; lives until the last of them is gone, and then serves the
+// next communicator of the same group.
+struct Channel {
+  Group group;
+  std::string name;                                       // "x", "z+data"
+  std::array<uint32_t, 3> ids{};                          // of the transport: queues of one group must not take each other's messages
+  std::array<std::shared_ptr<OperationQueue>, 3> queues;  // what the communicator before has left there goes first
+  std::array<std::shared_ptr<SharedWindow>, 3> windows;   // opened at first use
+  std::atomic<int64_t> bytes_sent{0};
+  std::atomic<int64_t> collectives{0};
+};
+
+// The operations of one communicator at one priority, first in first out. Touched under the engine's lock alone.
+struct OperationQueue {
+  Priority priority = Priority::normal;
+  std::shared_ptr<QueuedOperation> head;
+  QueuedOperation* tail = nullptr;
+};
+
+// A collective as a state machine: the progress engine calls poll() until it is finished. Everything but wait() and done() is called under
+// the engine's lock.
+class QueuedOperation : public Request::State {
+ public:
+  enum class Progress : uint8_t { blocked, made, finished };
+
+  struct Call {
+    const char* collective = "";  // "all-reduce"
+    std::shared_ptr<Channel> channel;
+    std::shared_ptr<OperationQueue> queue;
+    std::shared_ptr<BufferPool> pool;
+    int64_t sequence = 0;  // on its communicator, counted from 1
+    size_t bytes = 0;
+    at::Tensor input, output;                    // kept alive
+    const CollectiveOptions* options = nullptr;  // read during construction alone
+  };
+  explicit QueuedOperation(Call call);
+
+  void wait() final;
+  bool done() final { return done_.load(std::memory_order_acquire); }
+  std::optional<Request::Times> moved() const final { return Request::Times(began_, last_progress_); }
+
+  // Does what can be done now and comes back; never blocks.
+  virtual Progress poll(Transport& transport) = 0;
+
+  // Whether this one may run beside an `earlier` one of its queue that is not finished, because nobody can tell the difference.
+  virtual bool passes(const QueuedOperation& /*earlier*/) const { return false; }
+
+  // The rank of the job that it waits for, or -1.
+  virtual int waits_for() const = 0;
+
+  // "all-reduce #12 of group 'x' (64.0 KiB, tag 'h.3.mlp.up backward')"
+  std::string description() const;
+
+ protected:
+  const Channel& channel() const { return *channel_; }
+  uint32_t channel_id() const { return channel_->ids[static_cast<size_t>(queue_->priority)]; }
+  int size() const { return channel_->group.size(); }
+  int index() const { return channel_->group.index; }
+  int job_rank(int member) const { return channel_->group.ranks[static_cast<size_t>(member)]; }
+  BufferPool& pool() { return *pool_; }
+  void count_sent(size_t bytes) { channel_->bytes_sent.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed); }
+  Transport::Ticket send(Transport& transport, int member, const void* data, size_t bytes);
+  Transport::Ticket receive(Transport& transport, int member, void* data, size_t bytes);
+
+ private:
+  friend class ProgressEngine;
+
+  bool ready() const;  // everything in `after` is done
+  void finish();
+  void fail(const std::string& error);
+
+  const char* collective_;
+  std::shared_ptr<Channel> channel_;
+  std::shared_ptr<OperationQueue> queue_;
+  std::shared_ptr<BufferPool> pool_;
+  int64_t sequence_;
+  size_t bytes_;
+  at::Tensor input_, output_;
+  std::array<char, 64> tag_{};
+  c10::SmallVector<Request, 2> after_;
+
+  std::shared_ptr<QueuedOperation> next_;
+  ProgressEngine* engine_ = nullptr;
+  bool started_ = false;
+  std::chrono::steady_clock::time_point began_, last_progress_;
+  std::string error_;  // written before done_
+  std::atomic<bool> done_{false};
+};
+
+}  // namespace axonn

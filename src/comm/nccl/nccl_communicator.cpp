@@ -1,0 +1,197 @@
+#include "comm/nccl/nccl_communicator.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include "axonn/core/error.hpp"
+#include "comm/collectives/call_checks.hpp"
+#include "comm/nccl/nccl_queue.hpp"
+
+namespace axonn {
+namespace {
+
+constexpr std::array kPriorities = {Priority::high, Priority::normal, Priority::low};
+
+ncclRedOp_t nccl_op(ReduceOp op) { return op == ReduceOp::sum ? ncclSum : op == ReduceOp::max ? ncclMax : ncclMin; }
+
+size_t elements(const at::Tensor& tensor) { return static_cast<size_t>(tensor.numel()); }
+
+void* part_of(const at::Tensor& whole, const BlockLayout& layout, int rank) {
+  return static_cast<std::byte*>(whole.mutable_data_ptr()) + layout.part_begin(rank) * whole.element_size();
+}
+
+// `call(rank, elements)` for every rank that has a part, launched as one.
+template <typename Call>
+ncclResult_t grouped(std::span<const int64_t> counts, Call&& call) {
+  ncclResult_t result = ncclGroupStart();
+  for (size_t i = 0; i < counts.size() && result == ncclSuccess; ++i)
+    if (counts[i] > 0) result = call(static_cast<int>(i), static_cast<size_t>(counts[i]));
+  const ncclResult_t end = ncclGroupEnd();
+  return result != ncclSuccess ? result : end;
+}
+
+// One identity a queue, chosen by the group's first rank.
+std::array<ncclUniqueId, kPriorities.size()> agree_on_ids(Communicator& cpu) {
+  std::array<ncclUniqueId, kPriorities.size()> ids{};
+  const at::Tensor bytes = at::zeros({static_cast<int64_t>(sizeof ids)}, at::kByte);
+  if (cpu.rank() == 0) {
+    for (ncclUniqueId& id : ids) check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId", nullptr);
+    std::memcpy(bytes.mutable_data_ptr(), ids.data(), sizeof ids);
+  }
+  cpu.broadcast(bytes, 0, {.tag = "NCCL start-up"}).wait();
+  std::memcpy(ids.data(), bytes.const_data_ptr(), sizeof ids);
+  return ids;
+}
+
+class NcclCommunicator final : public Communicator {
+ public:
+  NcclCommunicator(const Group& group, const std::string& name, c10::Device device, Communicator& cpu)
+      : Communicator(group), device_(device), token_(at::zeros({1}, at::TensorOptions().dtype(at::kInt).device(device))) {
+    const auto ids = agree_on_ids(cpu);
+    for (const Priority priority : kPriorities) {
+      const auto i = static_cast<size_t>(priority);
+      queues_[i] = std::make_shared<NcclQueue>(group, name, device, priority, ids[i]);
+    }
+  }
+
+  std::string_view backend() const override { return "nccl"; }
+  Request all_reduce(const at::Tensor& data, ReduceOp op, const CollectiveOptions& options) override;
+  Request reduce_scatter(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts, ReduceOp op,
+                         const CollectiveOptions& options) override;
+  Request all_gather(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts,
+                     const CollectiveOptions& options) override;
+  Request broadcast(const at::Tensor& data, int root, const CollectiveOptions& options) override;
+  Request reduce(const at::Tensor& data, int root, ReduceOp op, const CollectiveOptions& options) override;
+  Request send(const at::Tensor& data, int peer, const CollectiveOptions& options) override;
+  Request receive(const at::Tensor& data, int peer, const CollectiveOptions& options) override;
+  Request barrier(const CollectiveOptions& options) override;
+  // Bytes as a ring would send them: NCCL does not tell.
+  Counters counters() const override { return counters_; }
+
+ private:
+  void check(const at::Tensor& tensor, const char* where) const;
+  void count(int64_t bytes_sent);
+
+  // `body(comm, stream)` calls NCCL; a collective whose `whole` is empty moves nothing and is left out, on every rank alike.
+  template <typename Body>
+  Request launch(const char* call, const CollectiveOptions& options, const at::Tensor& whole, const at::Tensor& part, Body&& body) {
+    NcclQueue& queue = *queues_[static_cast<size_t>(options.priority)];
+    const c10::cuda::CUDAGuard guard(device_);
+    queue.begin(options.after);
+    if (whole.numel() > 0) queue.check(body(queue.comm(), queue.stream()), call);
+    return queue.end({whole, part});
+  }
+
+  const c10::Device device_;
+  const at::Tensor token_;  // what a barrier sums
+  std::array<std::shared_ptr<NcclQueue>, kPriorities.size()> queues_;
+  Counters counters_;
+};
+
+void NcclCommunicator::check(const at::Tensor& tensor, const char* where) const {
+  check_tensor(tensor, c10::kCUDA, where);
+  const auto device = tensor.device();
+  AXONN_CHECK(device == device_, where, "this communicator takes tensors on ", device_.str(), ", got one on ", device.str());
+}
+
+void NcclCommunicator::count(int64_t bytes_sent) {
+  counters_.bytes_sent += bytes_sent;
+  ++counters_.collectives;
+}
+
+Request NcclCommunicator::all_reduce(const at::Tensor& data, ReduceOp op, const CollectiveOptions& options) {
+  check(data, "comm.all_reduce");
+  count(2 * (size() - 1) * static_cast<int64_t>(data.nbytes()) / size());
+  return launch("ncclAllReduce", options, data, {}, [&](ncclComm_t comm, cudaStream_t stream) {
+    void* const in_place = data.mutable_data_ptr();
+    return ncclAllReduce(in_place, in_place, elements(data), nccl_type(data), nccl_op(op), comm, stream);
+  });
+}
+
+// NCCL knows equal parts only; uneven ones are one reduction a rank, launched as one.
+Request NcclCommunicator::reduce_scatter(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts, ReduceOp op,
+                                         const CollectiveOptions& options) {
+  check(input, "comm.reduce_scatter");
+  check(output, "comm.reduce_scatter");
+  const BlockLayout layout = check_parts(input, output, counts, size(), rank(), "comm.reduce_scatter");
+  count(static_cast<int64_t>(input.nbytes()) - static_cast<int64_t>(output.nbytes()));
+  return launch("ncclReduceScatter", options, input, output, [&](ncclComm_t comm, cudaStream_t stream) {
+    const auto type = nccl_type(input);
+    if (counts.empty())
+      return ncclReduceScatter(input.const_data_ptr(), output.mutable_data_ptr(), elements(output), type, nccl_op(op), comm, stream);
+    return grouped(counts, [&](int root, size_t part_elements) {
+      void* const part = part_of(input, layout, root);
+      void* const result = root == rank() ? output.mutable_data_ptr() : part;
+      return ncclReduce(part, result, part_elements, type, nccl_op(op), root, comm, stream);
+    });
+  });
+}
+
+Request NcclCommunicator::all_gather(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts,
+                                     const CollectiveOptions& options) {
+  check(input, "comm.all_gather");
+  check(output, "comm.all_gather");
+  const BlockLayout layout = check_parts(output, input, counts, size(), rank(), "comm.all_gather");
+  count((size() - 1) * static_cast<int64_t>(input.nbytes()));
+  return launch("ncclAllGather", options, output, input, [&](ncclComm_t comm, cudaStream_t stream) {
+    const auto type = nccl_type(input);
+    if (counts.empty()) return ncclAllGather(input.const_data_ptr(), output.mutable_data_ptr(), elements(input), type, comm, stream);
+    return grouped(counts, [&](int root, size_t part_elements) {
+      void* const part = part_of(output, layout, root);
+      const void* const from = root == rank() ? input.const_data_ptr() : part;
+      return ncclBroadcast(from, part, part_elements, type, root, comm, stream);
+    });
+  });
+}
+
+Request NcclCommunicator::broadcast(const at::Tensor& data, int root, const CollectiveOptions& options) {
+  check(data, "comm.broadcast");
+  check_member(root, size(), "comm.broadcast");
+  count(static_cast<int64_t>(data.nbytes()));
+  return launch("ncclBroadcast", options, data, {}, [&](ncclComm_t comm, cudaStream_t stream) {
+    void* const in_place = data.mutable_data_ptr();
+    return ncclBroadcast(in_place, in_place, elements(data), nccl_type(data), root, comm, stream);
+  });
+}
+
+Request NcclCommunicator::reduce(const at::Tensor& data, int root, ReduceOp op, const CollectiveOptions& options) {
+  check(data, "comm.reduce");
+  check_member(root, size(), "comm.reduce");
+  count(static_cast<int64_t>(data.nbytes()));
+  return launch("ncclReduce", options, data, {}, [&](ncclComm_t comm, cudaStream_t stream) {
+    void* const in_place = data.mutable_data_ptr();
+    return ncclReduce(in_place, in_place, elements(data), nccl_type(data), nccl_op(op), root, comm, stream);
+  });
+}
+
+Request NcclCommunicator::send(const at::Tensor& data, int peer, const CollectiveOptions& options) {
+  check(data, "comm.send");
+  check_peer(peer, size(), rank(), "comm.send");
+  count(static_cast<int64_t>(data.nbytes()));
+  return queues_[static_cast<size_t>(options.priority)]->send(data, peer, options.after);
+}
+
+Request NcclCommunicator::receive(const at::Tensor& data, int peer, const CollectiveOptions& options) {
+  check(data, "comm.receive");
+  check_peer(peer, size(), rank(), "comm.receive");
+  count(0);
+  return queues_[static_cast<size_t>(options.priority)]->receive(data, peer, options.after);
+}
+
+Request NcclCommunicator::barrier(const CollectiveOptions& options) { return all_reduce(token_, ReduceOp::max, options); }
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_nccl_communicator(const Group& group, const std::string& name, c10::Device device, Communicator& cpu) {
+  AXONN_CHECK(device.is_cuda() && device.has_index(), "comm.communicator", "group '", name, "' needs a CUDA device with its number, got ",
+              device.str());
+  return std::make_unique<NcclCommunicator>(group, name, device, cpu);
+}
+
+}  // namespace axonn

@@ -1,0 +1,146 @@
+#include "comm/transport/local_transport.hpp"
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "axonn/core/error.hpp"
+#include "comm/node/node_memory.hpp"
+
+namespace axonn {
+
+class LocalHub {
+ public:
+  // A message that its sender still holds; `taken` is set by the receiver, after its copy.
+  struct Message {
+    const void* data = nullptr;
+    size_t bytes = 0;
+    std::shared_ptr<std::atomic<bool>> taken;
+  };
+
+  // Messages from one rank to another on one channel. The n-th receive takes the n-th message, whichever is asked about first.
+  struct Lane {
+    std::deque<Message> messages;
+    uint64_t first = 0;  // number of messages.front()
+  };
+
+  struct Mailbox {
+    std::mutex mutex;
+    std::map<std::pair<int, uint32_t>, Lane> lanes;
+  };
+
+  explicit LocalHub(int ranks) : mailboxes(static_cast<size_t>(ranks)) {
+    for (int rank = 0; rank < ranks; ++rank) regions.push_back(map_region());
+  }
+
+  std::vector<Mailbox> mailboxes;                   // by receiver
+  std::vector<std::shared_ptr<std::byte>> regions;  // by rank
+  std::atomic<int> lost_rank{-1};                   // one that gave up
+};
+
+namespace {
+
+class LocalTransport final : public Transport {
+ public:
+  LocalTransport(std::shared_ptr<LocalHub> hub, int rank) : hub_(std::move(hub)), rank_(rank) {}
+
+  std::string_view name() const override { return "local"; }
+  int rank() const override { return rank_; }
+  int ranks() const override { return static_cast<int>(hub_->mailboxes.size()); }
+
+  std::shared_ptr<NodeMemory> node_memory() const override {
+    std::vector<NodeMemory::Member> members;
+    for (int rank = 0; rank < ranks(); ++rank) members.push_back({rank, hub_->regions[static_cast<size_t>(rank)].get()});
+    return std::make_shared<NodeMemory>(rank_, std::move(members), hub_);
+  }
+
+  Ticket send(int peer, uint32_t channel, const void* data, size_t bytes) override {
+    auto taken = std::make_shared<std::atomic<bool>>(false);
+    auto& mailbox = hub_->mailboxes.at(static_cast<size_t>(peer));
+    {
+      const std::lock_guard lock(mailbox.mutex);
+      mailbox.lanes[{rank_, channel}].messages.push_back({data, bytes, taken});
+    }
+    return add({.taken = std::move(taken)});
+  }
+
+  Ticket receive(int peer, uint32_t channel, void* data, size_t bytes) override {
+    return add({.peer = peer, .channel = channel, .data = data, .bytes = bytes, .number = next_receive_[{peer, channel}]++});
+  }
+
+  bool test(Ticket ticket) override {
+    Pending& pending = pending_.at(ticket);
+    if (!(pending.taken ? pending.taken->load(std::memory_order_acquire) : take(pending))) return false;
+    pending_.erase(ticket);
+    return true;
+  }
+
+  void check_others() override {
+    const int lost = hub_->lost_rank;
+    if (lost >= 0) throw BackendError("comm.local", detail::concatenate("rank ", lost, " gave up on the job"));
+  }
+
+  void abort(int exit_status) noexcept override { std::_Exit(exit_status); }
+  void abandon() noexcept override {
+    int none = -1;
+    hub_->lost_rank.compare_exchange_strong(none, rank_);
+  }
+
+ private:
+  struct Pending {
+    std::shared_ptr<std::atomic<bool>> taken;  // a send; the rest describes a receive
+    int peer = 0;
+    uint32_t channel = 0;
+    void* data = nullptr;
+    size_t bytes = 0;
+    uint64_t number = 0;
+  };
+
+  Ticket add(Pending pending) {
+    pending_.emplace(++last_ticket_, std::move(pending));
+    return last_ticket_;
+  }
+
+  bool take(const Pending& receive) {
+    LocalHub::Message message;
+    auto& mailbox = hub_->mailboxes[static_cast<size_t>(rank_)];
+    {
+      const std::lock_guard lock(mailbox.mutex);
+      auto& lane = mailbox.lanes[{receive.peer, receive.channel}];
+      if (receive.number - lane.first >= lane.messages.size()) return false;
+      message = std::exchange(lane.messages[receive.number - lane.first], {});
+      while (!lane.messages.empty() && !lane.messages.front().taken) {
+        lane.messages.pop_front();
+        ++lane.first;
+      }
+    }
+    if (message.bytes != receive.bytes)
+      throw BackendError("comm.local", detail::concatenate("rank ", receive.peer, " sent ", message.bytes, " bytes, but rank ", rank_,
+                                                           " expects ", receive.bytes, "; the ranks call different collectives"));
+    if (message.bytes > 0) std::memcpy(receive.data, message.data, message.bytes);
+    message.taken->store(true, std::memory_order_release);
+    return true;
+  }
+
+  std::shared_ptr<LocalHub> hub_;
+  const int rank_;
+  Ticket last_ticket_ = 0;
+  std::unordered_map<Ticket, Pending> pending_;
+  std::map<std::pair<int, uint32_t>, uint64_t> next_receive_;
+};
+
+}  // namespace
+
+std::shared_ptr<LocalHub> make_local_hub(int ranks) { return std::make_shared<LocalHub>(ranks); }
+
+std::unique_ptr<Transport> make_local_transport(std::shared_ptr<LocalHub> hub, int rank) {
+  return std::make_unique<LocalTransport>(std::move(hub), rank);
+}
+
+}  // namespace axonn

@@ -1,0 +1,149 @@
+#include "comm/transport/mpi_transport.hpp"
+
+#include <cstdlib>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <mpi.h>
+
+#include "axonn/core/error.hpp"
+#include "axonn/core/log.hpp"
+#include "comm/node/node_memory.hpp"
+#include "comm/node/shared_region.hpp"
+
+namespace axonn {
+namespace {
+
+void check(int code, const char* call) {
+  if (code == MPI_SUCCESS) return;
+  std::string text(MPI_MAX_ERROR_STRING, '\0');
+  int length = 0;
+  MPI_Error_string(code, text.data(), &length);
+  text.resize(static_cast<size_t>(length));
+  throw BackendError("comm.mpi", detail::concatenate(call, " failed: ", text));
+}
+
+// Every rank of the node maps every other's region, or none does; then messages go through MPI there too.
+std::shared_ptr<NodeMemory> share_memory(MPI_Comm node, int rank) {
+  int ranks = 0;
+  check(MPI_Comm_size(node, &ranks), "MPI_Comm_size");
+  if (ranks == 1) return nullptr;
+  std::optional<OwnRegion> own;
+  std::vector<RegionAddress> addresses(static_cast<size_t>(ranks));
+  std::vector<NodeMemory::Member> members;
+  auto mappings = std::make_shared<std::vector<std::shared_ptr<std::byte>>>();
+  std::string reason;
+  RegionAddress address{.rank = rank};
+  try {
+    own.emplace(rank);
+    address = own->address();
+  } catch (const BackendError& error) {
+    reason = error.sentence();
+  }
+  check(MPI_Allgather(&address, sizeof address, MPI_BYTE, addresses.data(), sizeof address, MPI_BYTE, node), "MPI_Allgather");
+  try {
+    for (const RegionAddress& other : addresses) {
+      mappings->push_back(other.rank == rank && own ? own->region() : open_region(other));
+      members.push_back({other.rank, mappings->back().get()});
+    }
+  } catch (const BackendError& error) {
+    if (reason.empty()) reason = error.sentence();
+  }
+  int works = reason.empty() ? 1 : 0;
+  check(MPI_Allreduce(MPI_IN_PLACE, &works, 1, MPI_INT, MPI_MIN, node), "MPI_Allreduce");
+  if (works != 0) return std::make_shared<NodeMemory>(rank, std::move(members), std::move(mappings));
+  if (!reason.empty()) log::warn("ranks of this node exchange messages instead of sharing memory, which is slower: ", reason);
+  return nullptr;
+}
+
+class MpiTransport final : public Transport {
+ public:
+  explicit MpiTransport(NodePlace& place) {
+    int provided = 0;
+    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
+    if (provided < MPI_THREAD_SERIALIZED) throw BackendError("comm.mpi", "this MPI does not let a thread other than main call it");
+    check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
+    check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
+    check(MPI_Comm_size(comm_, &ranks_), "MPI_Comm_size");
+    MPI_Comm node = MPI_COMM_NULL;
+    check(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
+    check(MPI_Comm_rank(node, &place.rank), "MPI_Comm_rank");
+    check(MPI_Comm_size(node, &place.ranks), "MPI_Comm_size");
+    node_memory_ = share_memory(node, rank_);
+    check(MPI_Comm_free(&node), "MPI_Comm_free");
+    int found = 0;
+    void* limit = nullptr;
+    check(MPI_Comm_get_attr(comm_, MPI_TAG_UB, &limit, &found), "MPI_Comm_get_attr");
+    if (found != 0) largest_channel_ = static_cast<uint32_t>(*static_cast<int*>(limit));
+  }
+
+  // Without the other ranks MPI_Finalize would wait for ever; a launcher that sees a process end without it ends the job.
+  ~MpiTransport() override {
+    if (!abandoned_ && MPI_Finalize() != MPI_SUCCESS) log::error("MPI_Finalize failed");
+  }
+
+  std::string_view name() const override { return "mpi"; }
+  int rank() const override { return rank_; }
+  int ranks() const override { return ranks_; }
+  std::shared_ptr<NodeMemory> node_memory() const override { return node_memory_; }
+  uint32_t largest_channel() const override { return largest_channel_; }
+
+  Ticket send(int peer, uint32_t channel, const void* data, size_t bytes) override {
+    const Ticket ticket = add();
+    check(MPI_Isend(data, count(bytes), MPI_BYTE, peer, static_cast<int>(channel), comm_, &requests_[ticket]), "MPI_Isend");
+    return ticket;
+  }
+
+  Ticket receive(int peer, uint32_t channel, void* data, size_t bytes) override {
+    const Ticket ticket = add();
+    check(MPI_Irecv(data, count(bytes), MPI_BYTE, peer, static_cast<int>(channel), comm_, &requests_[ticket]), "MPI_Irecv");
+    return ticket;
+  }
+
+  bool test(Ticket ticket) override {
+    int done = 0;
+    check(MPI_Test(&requests_[ticket], &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (done != 0) free_.push_back(ticket);
+    return done != 0;
+  }
+
+  void abandon() noexcept override { abandoned_ = true; }
+
+  void abort(int exit_status) noexcept override {
+    MPI_Abort(MPI_COMM_WORLD, exit_status);
+    std::_Exit(exit_status);
+  }
+
+ private:
+  static int count(size_t bytes) {
+    AXONN_ASSERT(bytes <= static_cast<size_t>(std::numeric_limits<int>::max()), "a message of ", bytes, " bytes");
+    return static_cast<int>(bytes);
+  }
+
+  Ticket add() {
+    if (free_.empty()) {
+      requests_.push_back(MPI_REQUEST_NULL);
+      return requests_.size() - 1;
+    }
+    const Ticket ticket = free_.back();
+    free_.pop_back();
+    return ticket;
+  }
+
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  int rank_ = 0, ranks_ = 1;
+  uint32_t largest_channel_ = 32767;  // what the standard promises
+  bool abandoned_ = false;
+  std::shared_ptr<NodeMemory> node_memory_;
+  std::vector<MPI_Request> requests_;
+  std::vector<Ticket> free_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_mpi_transport(NodePlace& place) { return std::make_unique<MpiTransport>(place); }
+
+}  // namespace axonn

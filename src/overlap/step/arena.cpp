@@ -1,0 +1,64 @@
+#include "axonn/overlap/step/arena.hpp"
+
+#include <c10/core/ScalarType.h>
+
+#include <ATen/ops/zeros.h>
+
+#include "axonn/core/error.hpp"
+
+namespace axonn {
+namespace {
+
+ArenaSlot make_slot(const Arena::Entry& entry, const GridShape& shape, const Coordinate& at) {
+  ArenaSlot slot{.name = entry.name, .spec = entry.spec, .decay = entry.decay};
+  slot.stored = entry.spec.range_numel(shape, at, kRangeAlignment);
+  slot.block_shape = entry.spec.block_shape(shape, at);
+  slot.range = entry.spec.block_range(shape, at, kRangeAlignment);
+  for (int z = 0; z < (entry.spec.over_z ? shape.z : 1); ++z) {
+    Coordinate member = at;
+    member.z = z;
+    slot.counts.push_back(entry.spec.block_range(shape, member, kRangeAlignment).size());
+  }
+  slot.counts_in_norm = true;
+  for (const Axis axis : {Axis::x, Axis::y, Axis::z})
+    if (entry.spec.replicated_axes().contains(axis) && at[axis] != 0) slot.counts_in_norm = false;
+  return slot;
+}
+
+}  // namespace
+
+Arena::Arena(const std::vector<Entry>& entries, const Grid& grid, int rank, ArenaTypes types, c10::Device device, bool plan_only) {
+  const Coordinate at = grid.coordinate(rank);
+  for (const Entry& entry : entries) slots_.push_back(make_slot(entry, grid.shape(), at));
+
+  for (const bool over_z : {true, false})
+    for (const bool decay : {true, false}) {
+      ArenaSection section{.over_z = over_z, .decay = decay, .range = {size_, size_}};
+      for (auto slot = slots_.rbegin(); slot != slots_.rend(); ++slot) {
+        if (slot->spec.over_z != over_z || slot->decay != decay) continue;
+        slot->offset = size_;
+        size_ += slot->stored;
+      }
+      section.range.end = size_;
+      sections_.push_back(section);
+    }
+  if (plan_only) return;
+  const auto buffer = [&](at::ScalarType type) { return at::zeros({size_}, at::TensorOptions().dtype(type).device(device)); };
+  weights_ = buffer(types.weights);
+  gradients_ = buffer(types.gradients);
+  master_ = types.master == types.weights ? weights_ : buffer(types.master);
+}
+
+Range Arena::over_z() const { return {sections_[0].range.begin, sections_[1].range.end}; }
+
+Range Arena::replicated() const { return {sections_[2].range.begin, sections_[3].range.end}; }
+
+void Arena::round_master() {
+  if (!master_.is_same(weights_)) weights_.copy_(master_);
+}
+
+at::Tensor Arena::weight(const ArenaSlot& slot) const { return weights_.narrow(0, slot.offset, slot.range.size()); }
+
+at::Tensor Arena::gradient(const ArenaSlot& slot) const { return gradients_.narrow(0, slot.offset, slot.range.size()); }
+
+}  // namespace axonn

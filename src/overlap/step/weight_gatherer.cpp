@@ -1,0 +1,177 @@
+#include "overlap/step/weight_gatherer.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include <c10/util/accumulate.h>
+
+#include "axonn/core/log.hpp"
+#include "axonn/core/text.hpp"
+
+namespace axonn {
+namespace {
+
+// What starting a gather costs beside its bytes: small weights are worth more of the cache, byte for byte.
+constexpr double kStartBytes = 64 << 10;
+
+bool divided(const ArenaSlot& slot) { return slot.counts.size() > 1; }
+
+}  // namespace
+
+WeightGatherer::WeightGatherer(const Arena& arena, Communicators& communicators, const OverlapPolicy& policy, TrafficLog& log,
+                               TensorPool& pool)
+    : arena_(arena),
+      communicators_(communicators),
+      policy_(policy),
+      log_(log),
+      pool_(pool),
+      weights_(arena.slots().size()),
+      version_(arena.weights()._version()) {
+  policy_changed();
+}
+
+void WeightGatherer::policy_changed() {
+  drop_all();
+  choose_kept();
+  warn_if_too_small();
+}
+
+// A budget that holds no weight at all is a mistake, but one that costs speed alone.
+void WeightGatherer::warn_if_too_small() const {
+  if (!policy_.cache || std::ranges::any_of(weights_, &Weight::kept)) return;
+  const ArenaSlot* smallest = nullptr;
+  for (const ArenaSlot& slot : arena_.slots())
+    if (divided(slot) && (smallest == nullptr || bytes(slot) < bytes(*smallest))) smallest = &slot;
+  if (smallest == nullptr) return;
+  log::warn("the cache of gathered weights (", bytes_text(static_cast<double>(policy_.cache_bytes)),
+            ") is smaller than the smallest weight ('", smallest->name, "', ", bytes_text(static_cast<double>(bytes(*smallest))),
+            "): every weight is gathered at each use");
+}
+
+GatheredWeight WeightGatherer::gathered(const ArenaSlot& slot, Phase phase, bool update_follows) {
+  if (!divided(slot)) {
+    valid_at_.wait();
+    return {arena_.weight(slot).view(slot.block_shape), nullptr};
+  }
+  const int index = static_cast<int>(&slot - arena_.slots().data());
+  Weight& weight = weights_[static_cast<size_t>(index)];
+  forget_if_changed();
+  phase_ = phase;
+  order_.note({phase, index});
+  ++weight.uses;
+  std::erase(ahead_, index);
+  if (!weight.buffer) {
+    ++counters_.blocking;
+    launch(index);
+  }
+  land(weight);
+  const int64_t numel = c10::multiply_integers(slot.block_shape);
+  GatheredWeight result(weight.buffer->narrow(0, 0, numel).view(slot.block_shape), weight.buffer);
+  if (policy_.all_gather) look_ahead(update_follows);
+  const bool comes_again = std::ranges::find(ahead_, index) != ahead_.end();
+  if (!weight.kept && !comes_again) weight.buffer.reset();
+  return result;
+}
+
+void WeightGatherer::begin_step() {
+  forget_if_changed();
+  if (policy_.all_gather) look_ahead(/*update_follows=*/false);
+}
+
+void WeightGatherer::launch(int index) {
+  const ArenaSlot& slot = arena_.slots()[static_cast<size_t>(index)];
+  Weight& weight = weights_[static_cast<size_t>(index)];
+  const int64_t numel = c10::multiply_integers(slot.block_shape);
+  weight.buffer = {new at::Tensor(pool_.take(numel, arena_.weights().options())), [pool = &pool_](const at::Tensor* buffer) {
+                     pool->give_back(*buffer);
+                     delete buffer;
+                   }};
+  const at::Tensor whole = weight.buffer->narrow(0, 0, numel);
+  const CollectiveOptions options{.priority = queue_of(Traffic::all_gather), .after = {&valid_at_, 1}, .tag = slot.name};
+  weight.flight = log_.launch(Traffic::all_gather, Axis::z, static_cast<int64_t>(whole.nbytes()), slot.name,
+                              communicators_[Axis::z].all_gather(arena_.weight(slot), whole, slot.counts, options));
+  weight.arriving = true;
+  ++counters_.gathers;
+}
+
+void WeightGatherer::land(Weight& weight) {
+  if (!weight.arriving) return;
+  weight.arriving = false;
+  log_.wait(std::exchange(weight.flight, {}));
+}
+
+void WeightGatherer::drop(Weight& weight) {
+  land(weight);
+  weight.buffer.reset();
+}
+
+void WeightGatherer::drop_all() {
+  ahead_.clear();
+  for (Weight& weight : weights_) drop(weight);
+}
+
+void WeightGatherer::look_ahead(bool update_follows) {
+  auto& coming = order_.foretell(policy_.prefetch);
+  if (update_follows && phase_ == Phase::backward) {  // the next forward will want other values
+    const auto forward = std::ranges::find(coming, Phase::train, &GatherOrder::Place::phase);
+    coming.erase(forward, coming.end());
+  }
+  std::erase_if(ahead_, [&](int index) {
+    const bool comes = std::ranges::find(coming, index, &GatherOrder::Place::weight) != coming.end();
+    if (!comes) {
+      drop(weights_[static_cast<size_t>(index)]);
+      ++counters_.useless;
+    }
+    return !comes;
+  });
+  for (const auto& place : coming) {
+    const Weight& weight = weights_[static_cast<size_t>(place.weight)];
+    if (weight.kept && weight.buffer) continue;
+    if (!weight.buffer) launch(place.weight);
+    if (std::ranges::find(ahead_, place.weight) == ahead_.end()) ahead_.push_back(place.weight);
+  }
+}
+
+void WeightGatherer::written(Request valid_at) {
+  forget();
+  valid_at_ = std::move(valid_at);
+}
+
+void WeightGatherer::forget_if_changed() {
+  if (arena_.weights()._version() != version_) forget();
+}
+
+void WeightGatherer::forget() {
+  version_ = arena_.weights()._version();
+  drop_all();
+  for (Weight& weight : weights_) weight.uses_before = std::exchange(weight.uses, 0);
+  choose_kept();
+}
+
+int64_t WeightGatherer::bytes(const ArenaSlot& slot) const {
+  return c10::multiply_integers(slot.block_shape) * arena_.weights().element_size();
+}
+
+// The largest gain per byte first: gathers saved, by their cost.
+void WeightGatherer::choose_kept() {
+  std::vector<int> order(weights_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::erase_if(order, [&](int index) { return !divided(arena_.slots()[static_cast<size_t>(index)]); });
+  const auto size = [&](int index) { return bytes(arena_.slots()[static_cast<size_t>(index)]); };
+  const auto gain = [&](int index) {
+    const int uses = weights_[static_cast<size_t>(index)].uses_before;  // none: nothing is known yet
+    return static_cast<double>(uses == 0 ? 1 : uses - 1) * (1 + kStartBytes / static_cast<double>(size(index)));
+  };
+  std::ranges::stable_sort(order, std::greater<>(), gain);
+  int64_t bytes_left = policy_.cache ? policy_.cache_bytes : 0, left = policy_.cache_layers;
+  for (const int index : order) {
+    Weight& weight = weights_[static_cast<size_t>(index)];
+    weight.kept = gain(index) > 0 && left > 0 && size(index) <= bytes_left;
+    if (!weight.kept) continue;
+    bytes_left -= size(index);
+    --left;
+  }
+}
+
+}  // namespace axonn

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "axonn/comm/communicators.hpp"
+#include "axonn/overlap/step/arena.hpp"
+#include "axonn/overlap/step/overlap_policy.hpp"
+#include "axonn/overlap/step/scheduler.hpp"
+#include "overlap/step/gather_order.hpp"
+
+namespace axonn {
+
+// When one network's weights are gathered over Z: ahead of their use, in the order of the last time, and kept while the budget allows. All
+// ranks of the grid decide alike, since they run the same program.
+class WeightGatherer {
+ public:
+  WeightGatherer(const Arena& arena, Communicators& communicators, const OverlapPolicy& policy, TrafficLog& log, TensorPool& pool);
+
+  // `update_follows`: the optimizer will write the weights before a forward of the training phase comes.
+  GatheredWeight gathered(const ArenaSlot& slot, Phase phase, bool update_follows);
+  void policy_changed();  // between steps
+  // The weights were updated and a step begins: gathers what it will ask for first.
+  void begin_step();
+  // Other weights, valid once `valid_at` is done.
+  void written(Request valid_at);
+
+  const GatherCounters& counters() const { return counters_; }
+
+ private:
+  struct Weight {
+    std::shared_ptr<const at::Tensor> buffer;  // empty: not gathered
+    Flight flight;                             // while `arriving`
+    bool arriving = false;
+    bool kept = false;    // until the weights change
+    int uses = 0;         // since they changed
+    int uses_before = 0;  // between the two changes before
+  };
+
+  void launch(int index);
+  void land(Weight& weight);
+  void drop(Weight& weight);
+  void drop_all();
+  void look_ahead(bool update_follows);
+  void forget_if_changed();
+  void forget();
+  void choose_kept();
+  void warn_if_too_small() const;
+  int64_t bytes(const ArenaSlot& slot) const;  // of the whole block
+
+  const Arena& arena_;
+  Communicators& communicators_;
+  const OverlapPolicy& policy_;
+  TrafficLog& log_;
+  TensorPool& pool_;
+  GatherOrder order_;
+  std::vector<Weight> weights_;  // one a slot
+  std::vector<int> ahead_;       // gathered and not yet used
+  Phase phase_ = Phase::train;
+  Request valid_at_;
+  uint32_t version_;
+  GatherCounters counters_;
+};
+
+}  // namespace axonn
