@@ -4,7 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <axonn/model/gpt_config.hpp>
+#include <axonn/model/gpt/config.hpp>
 
 // The same GPT step as axonn's on one rank, written by hand with the LibTorch calls that a careful user would make: what axonn's layers are
 // measured beside. AdamW on matrices and vectors apart, norm clipped at 1.

@@ -16,8 +16,8 @@
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/layers/layout.hpp"
-#include "axonn/train/optimizer.hpp"
-#include "axonn/train/schedule.hpp"
+#include "axonn/optim/optimizer.hpp"
+#include "axonn/train/batch_plan.hpp"
 #include "overlap_ideal.hpp"
 #include "overlap_network.hpp"
 
@@ -68,7 +68,7 @@ class Alone {
     const at::Tensor whole = at::zeros({part * group.size()}, at::kFloat), mine = at::zeros({part}, at::kFloat);
     std::vector<double> times;
     for (int i = 0; i < 5; ++i) {
-      context_.communicators()[{Axis::x, Axis::y, Axis::z, Axis::data}].barrier().wait();
+      context_.communicators()[AxisSet::all()].barrier().wait();
       const auto start = Clock::now();
       if (record.kind == Traffic::all_gather)
         group.all_gather(mine, whole).wait();
@@ -79,7 +79,7 @@ class Alone {
       times.push_back(seconds_since(start));
     }
     const at::Tensor slowest = at::scalar_tensor(median(times), at::kDouble);
-    context_.communicators()[{Axis::x, Axis::y, Axis::z, Axis::data}].all_reduce(slowest, ReduceOp::max).wait();
+    context_.communicators()[AxisSet::all()].all_reduce(slowest, ReduceOp::max).wait();
     return slowest.item<double>();
   }
 
@@ -160,7 +160,7 @@ class Runner {
     return value.item<double>();
   }
 
-  Communicator& everybody() { return context_.communicators()[{Axis::x, Axis::y, Axis::z, Axis::data}]; }
+  Communicator& everybody() { return context_.communicators()[AxisSet::all()]; }
   const TrafficLog& traffic() { return context_.scheduler().traffic(); }
 
   const Options& options_;

@@ -2,8 +2,8 @@
 
 #include <ATen/ops/arange.h>
 
-#include "axonn/model/gpt_model.hpp"
-#include "axonn/model/unet_model.hpp"
+#include "axonn/model/gpt/model.hpp"
+#include "axonn/model/unet/model.hpp"
 
 namespace axonn::bench {
 

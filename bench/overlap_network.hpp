@@ -5,9 +5,9 @@
 
 #include <torch/nn/module.h>
 
-#include "axonn/model/gpt_config.hpp"
-#include "axonn/model/unet_config.hpp"
 #include "axonn/layers/context.hpp"
+#include "axonn/model/gpt/config.hpp"
+#include "axonn/model/unet/config.hpp"
 
 namespace axonn::bench {
 

@@ -13,11 +13,11 @@
 
 #include <CLI/CLI.hpp>
 
-#include <axonn/core/command_line.hpp>
+#include <axonn/config/command_line.hpp>
 #include <axonn/core/error.hpp>
-#include <axonn/train/data/picture_data.hpp>
-#include <axonn/train/data/picture_file.hpp>
-#include <axonn/train/data/shapes.hpp>
+#include <axonn/data/images/picture_data.hpp>
+#include <axonn/data/images/picture_file.hpp>
+#include <axonn/data/images/shapes.hpp>
 
 namespace {
 

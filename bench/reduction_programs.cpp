@@ -17,7 +17,7 @@
 #include "axonn/comm/programs/reduction_runner.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
-#include "axonn/perfmodel/reduction_planner.hpp"
+#include "axonn/perfmodel/reduction/reduction_planner.hpp"
 #include "medians.hpp"
 
 namespace {

@@ -15,6 +15,11 @@ add_library(axonn_toml INTERFACE)
 target_include_directories(axonn_toml SYSTEM INTERFACE ${AXONN_TOMLPLUSPLUS_INCLUDE})
 target_compile_definitions(axonn_toml INTERFACE TOML_HEADER_ONLY=1)
 
+find_path(AXONN_XXHASH_INCLUDE xxhash.h REQUIRED)
+add_library(axonn_xxhash INTERFACE)
+target_include_directories(axonn_xxhash SYSTEM INTERFACE ${AXONN_XXHASH_INCLUDE})
+target_compile_definitions(axonn_xxhash INTERFACE XXH_INLINE_ALL)
+
 if(AXONN_BUILD_TESTS)
   find_package(GTest REQUIRED)
 endif()
@@ -27,11 +32,6 @@ block()
   find_package(JPEG REQUIRED)
   find_package(PNG REQUIRED)
 endblock()
-
-find_path(AXONN_XXHASH_INCLUDE xxhash.h REQUIRED)
-add_library(axonn_xxhash INTERFACE)
-target_include_directories(axonn_xxhash SYSTEM INTERFACE ${AXONN_XXHASH_INCLUDE})
-target_compile_definitions(axonn_xxhash INTERFACE XXH_INLINE_ALL)
 
 if(AXONN_WITH_MPI)
   find_package(MPI REQUIRED COMPONENTS C)

@@ -4,7 +4,7 @@ include(CMakePackageConfigHelpers)
 
 set(AXONN_CONFIG_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/axonn)
 
-foreach(module core grid perfmodel)
+foreach(module core grid terms network config perfmodel)
   set_target_properties(axonn_${module} PROPERTIES EXPORT_NAME ${module})
   target_compile_features(axonn_${module} INTERFACE cxx_std_20)
   install(TARGETS axonn_${module} EXPORT axonn-perfmodel COMPONENT perfmodel

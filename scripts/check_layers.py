@@ -1,42 +1,120 @@
 #!/usr/bin/env python3
-"""Fails on any #include against the module table of docs/architecture.md: check_layers.py [ROOT]"""
+"""Fails on an #include against the module table of docs/architecture.md, on folders that include each other in a circle, and on a folder
+with more sources than a reader takes in at one look: check_layers.py [ROOT]"""
+import collections
 import pathlib
 import re
 import sys
 
-# module: (our modules it may include, third-party headers that must not appear in it)
 TORCH, MPI = r"(torch|ATen|c10)/", r"mpi\.h"
-ALL = ["core", "grid", "perfmodel", "comm", "overlap", "layers", "model", "train"]
+# module: (our modules it may include, third-party headers that must not appear in it), from the ground up
+BELOW_TORCH = ["core", "grid", "terms", "network"]
 TABLE = {
     "core": ([], [TORCH, MPI]),
     "grid": (["core"], [TORCH, MPI]),
-    "perfmodel": (["core", "grid"], [TORCH, MPI]),
+    "terms": (["core"], [TORCH, MPI]),
+    "network": (["core", "grid", "terms"], [TORCH, MPI]),
+    "config": (["core"], [TORCH, MPI]),
+    "perfmodel": ([*BELOW_TORCH, "config"], [TORCH, MPI]),
     "comm": (["core", "grid"], [r"torch/"]),
-    "overlap": (["core", "grid", "comm"], [MPI]),
-    "layers": (["core", "grid", "comm", "overlap"], [MPI]),
-    "model": (["core", "grid", "perfmodel", "comm", "overlap", "layers"], [MPI]),
-    "train": (["core", "grid", "perfmodel", "comm", "overlap", "layers", "model"], [MPI]),
+    "overlap": (["core", "grid", "terms", "comm"], [MPI]),
+    "layers": (["core", "grid", "terms", "comm", "overlap"], [MPI]),
+    "optim": (["core", "grid", "terms", "comm", "overlap", "layers"], [MPI]),
+    "checkpoint": (["core", "grid", "optim"], [MPI]),
+    "data": (["core"], [MPI]),
+    "train": ([*BELOW_TORCH, "comm", "overlap", "layers", "optim", "checkpoint"], [MPI]),
+    "model": ([*BELOW_TORCH, "comm", "overlap", "layers"], [MPI]),
+    "tasks": ([*BELOW_TORCH, "comm", "overlap", "layers", "optim", "checkpoint", "data", "train", "model"], [MPI]),
+    "program": ([*BELOW_TORCH, "config", "perfmodel", "comm", "overlap", "layers", "optim", "checkpoint", "data", "train"], [MPI]),
 }
+# Files of model/<name> that are the network itself; the others train it (target axonn_tasks).
+NETWORK_FILES = {"config", "model", "parallelize"}
+MOST_SOURCES = 16
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.M)
 
 
-def faults(root):
-    for module, (allowed, forbidden) in TABLE.items():
-        for path in [*root.glob(f"include/axonn/{module}/**/*.hpp"), *root.glob(f"src/{module}/**/*.*")]:
-            public = "include" in path.parts
-            for header in INCLUDE.findall(path.read_text(errors="replace")):
-                ours = re.match(r"(?:axonn/)?(\w+)/", header)
-                if ours and ours[1] in ALL and ours[1] not in [*allowed, module]:
-                    yield f"{path.relative_to(root)}: {module} must not include {header}"
-                if any(re.match(f, header) for f in forbidden) or (public and re.match(r"mpi\.h|nccl\.h|spdlog/", header)):
-                    yield f"{path.relative_to(root)}: {module} must not include {header}"
+def headers_of(path):
+    return INCLUDE.findall(path.read_text(errors="replace"))
+
+
+def module_of(place):
+    """Of "model/gpt/task": its row in the table."""
+    parts = place.split("/")
+    return "tasks" if parts[0] == "model" and parts[-1] not in NETWORK_FILES else parts[0]
+
+
+def our_files(root):
+    """Place without suffix ("comm/host/buffer_pool") and path of all that the library is made of."""
+    for base in (root / "include/axonn", root / "src"):
+        for path in sorted(base.rglob("*")):
+            place = path.relative_to(base).with_suffix("").as_posix()
+            if path.suffix in (".hpp", ".cpp", ".cu", ".cuh") and "/" in place:
+                yield place, path
+
+
+def our_place(header):
+    """Of an include that names a file of ours: "comm/request"; else nothing."""
+    place = re.sub(r"\.(hpp|cuh)$", "", re.sub(r"^axonn/", "", header))
+    return place if "/" in place and place != header and place.split("/")[0] in TABLE else None
+
+
+def against_the_table(root):
+    for place, path in our_files(root):
+        module = module_of(place)
+        if module not in TABLE:
+            yield f"{path.relative_to(root)}: module {module} is not in the table"
+            continue
+        allowed, forbidden = TABLE[module]
+        public = path.is_relative_to(root / "include")
+        for header in headers_of(path):
+            ours = our_place(header)
+            upward = ours and module_of(ours) not in [*allowed, module]
+            if upward or any(re.match(f, header) for f in forbidden) or (public and re.match(r"mpi\.h|nccl\.h|spdlog/", header)):
+                yield f"{path.relative_to(root)}: {module} must not include {header}"
     for path in root.glob("apps/**/*.*pp"):
-        for header in INCLUDE.findall(path.read_text()):
-            if re.match(r"(%s)/" % "|".join(ALL), header):
+        for header in headers_of(path):
+            if not header.startswith("axonn/") and our_place(header):
                 yield f"{path.relative_to(root)}: programs use public headers alone, not {header}"
 
 
+def circles(root):
+    """Among what lies side by side in a folder, its files and folders."""
+    arrows = collections.defaultdict(lambda: collections.defaultdict(set))  # folder: room -> rooms that it includes
+    folders = set()
+    for place, path in our_files(root):
+        folders.add(place.rsplit("/", 1)[0])
+        for other in filter(None, map(our_place, headers_of(path))):
+            mine, theirs = place.split("/"), other.split("/")
+            depth = next((i for i, (a, b) in enumerate(zip(mine, theirs)) if a != b), None)
+            if depth is not None:
+                arrows["/".join(mine[:depth])]["/".join(mine[: depth + 1])].add("/".join(theirs[: depth + 1]))
+    for rooms in arrows.values():
+        reached = {room: reachable(room, rooms) for room in rooms}
+        for room in sorted(rooms):
+            circle = sorted(other for other in reached[room] if room in reached.get(other, ()))
+            if room == min(circle, default=None) and folders & set(circle):
+                yield f"folders that include each other in a circle: {', '.join(circle)}"
+
+
+def reachable(room, rooms):
+    found, ahead = set(), [room]
+    while ahead:
+        new = rooms.get(ahead.pop(), set()) - found
+        found |= new
+        ahead += new
+    return found
+
+
+def crowds(root):
+    for base in ("src", "tests"):
+        count = collections.Counter(path.parent for path in (root / base).rglob("*") if path.suffix in (".cpp", ".cu"))
+        for folder, sources in sorted(count.items()):
+            if sources > MOST_SOURCES:
+                yield f"{folder.relative_to(root)}: {sources} sources, at most {MOST_SOURCES} lie in a folder"
+
+
 if __name__ == "__main__":
-    found = list(faults(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()))
-    print("\n".join(found) or "every include agrees with the module table")
+    place = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
+    found = [*against_the_table(place), *circles(place), *crowds(place)]
+    print("\n".join(found) or "every include agrees with the module table, and no folders include each other")
     sys.exit(1 if found else 0)

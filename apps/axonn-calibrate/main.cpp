@@ -4,7 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include <axonn/core/command_line.hpp>
+#include <axonn/config/command_line.hpp>
 #include <axonn/core/error.hpp>
 #include <axonn/core/text.hpp>
 #include <axonn/core/version.hpp>

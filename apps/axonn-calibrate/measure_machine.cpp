@@ -12,7 +12,7 @@
 
 #include <axonn/comm/communicators.hpp>
 #include <axonn/core/error.hpp>
-#include <axonn/train/gemm_peak.hpp>
+#include <axonn/train/report/gemm_peak.hpp>
 
 namespace {
 

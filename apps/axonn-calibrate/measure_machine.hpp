@@ -7,7 +7,7 @@
 #include <c10/core/Device.h>
 
 #include <axonn/comm/environment.hpp>
-#include <axonn/perfmodel/machine.hpp>
+#include <axonn/perfmodel/machine/machine.hpp>
 
 struct Calibration {
   std::string name = "calibrated";

@@ -7,7 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include <axonn/core/command_line.hpp>
+#include <axonn/config/command_line.hpp>
 #include <axonn/core/error.hpp>
 #include <axonn/core/version.hpp>
 

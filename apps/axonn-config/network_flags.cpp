@@ -5,6 +5,9 @@
 #include <CLI/CLI.hpp>
 
 #include <axonn/core/error.hpp>
+#include <axonn/network/gpt/gpt_network.hpp>
+#include <axonn/network/unet/unet_network.hpp>
+#include <axonn/perfmodel/network_file.hpp>
 
 #include "network_flags.hpp"
 
@@ -88,11 +91,11 @@ axonn::NetworkModel NetworkFlags::network() const {
   const char* foreign = unet ? of_transformer : of_unet;
   AXONN_CHECK(foreign == nullptr, kWhere, foreign, " is a size of ", unet ? "transformers, and " : "UNets, and ",
               model.empty() ? "the other flags describe" : model + " is", unet ? " a UNet" : " a transformer");
-  return unet ? axonn::unet_model(model.empty() ? "unet" : model, overridden(std::get<axonn::UnetShape>(shape)))
-              : axonn::transformer_model(model.empty() ? "transformer" : model, overridden(std::get<axonn::TransformerShape>(shape)));
+  return unet ? axonn::unet_network(model.empty() ? "unet" : model, overridden(std::get<axonn::UnetShape>(shape)))
+              : axonn::gpt_network(model.empty() ? "transformer" : model, overridden(std::get<axonn::GptShape>(shape)));
 }
 
-axonn::TransformerShape NetworkFlags::overridden(axonn::TransformerShape shape) const {
+axonn::GptShape NetworkFlags::overridden(axonn::GptShape shape) const {
   set(shape.layers, layers);
   set(shape.hidden, hidden);
   set(shape.heads, heads);

@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
-#include <axonn/perfmodel/network_model.hpp>
+#include <axonn/network/gpt/gpt_shape.hpp>
+#include <axonn/network/network_model.hpp>
+#include <axonn/network/unet/unet_shape.hpp>
 
 namespace CLI {
 class App;
@@ -27,6 +29,6 @@ struct NetworkFlags {
  private:
   const char* transformers_own() const;  // a flag that was said and only transformers have; nullptr: none
   const char* unets_own() const;
-  axonn::TransformerShape overridden(axonn::TransformerShape shape) const;
+  axonn::GptShape overridden(axonn::GptShape shape) const;
   axonn::UnetShape overridden(axonn::UnetShape shape) const;
 };

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <axonn/perfmodel/grid_search.hpp>
+#include <axonn/perfmodel/search/grid_search.hpp>
 
 #include "network_flags.hpp"
 

@@ -10,10 +10,10 @@
 
 #include <axonn/core/error.hpp>
 #include <axonn/core/text.hpp>
-#include <axonn/perfmodel/machine.hpp>
-#include <axonn/perfmodel/reduction_planner.hpp>
-#include <axonn/perfmodel/reduction_simulator.hpp>
-#include <axonn/perfmodel/reduction_synthesis.hpp>
+#include <axonn/perfmodel/machine/machine.hpp>
+#include <axonn/perfmodel/reduction/reduction_planner.hpp>
+#include <axonn/perfmodel/reduction/reduction_simulator.hpp>
+#include <axonn/perfmodel/reduction/reduction_synthesis.hpp>
 
 #include "planner_commands.hpp"
 

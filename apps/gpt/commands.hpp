@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include <axonn/train/program/program.hpp>
+#include <axonn/program/program.hpp>
 
 std::unique_ptr<axonn::Command> make_train_command();
 std::unique_ptr<axonn::Command> make_generate_command();

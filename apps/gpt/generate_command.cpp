@@ -4,9 +4,9 @@
 #include <vector>
 
 #include <axonn/core/error.hpp>
-#include <axonn/model/gpt_model.hpp>
-#include <axonn/train/program/checkpoint_command.hpp>
-#include <axonn/train/tasks/gpt_task.hpp>
+#include <axonn/model/gpt/model.hpp>
+#include <axonn/model/gpt/task.hpp>
+#include <axonn/program/checkpoint_command.hpp>
 
 #include "commands.hpp"
 #include "gpt_options.hpp"

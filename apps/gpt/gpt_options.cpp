@@ -1,8 +1,9 @@
+#include <axonn/network/gpt/gpt_memory.hpp>
 #include "gpt_options.hpp"
 
 #include <axonn/core/error.hpp>
 #include <axonn/layers/attention.hpp>
-#include <axonn/perfmodel/gpt_presets.hpp>
+#include <axonn/network/gpt/gpt_presets.hpp>
 
 namespace {
 
@@ -40,7 +41,7 @@ void GptOptions::bind(axonn::OptionTable& table) {
 
 void GptOptions::apply_preset(const axonn::OptionTable& table) {
   if (preset.empty()) return;
-  const axonn::TransformerShape& shape = axonn::find_gpt_preset(preset).shape;
+  const axonn::GptShape& shape = axonn::find_gpt_preset(preset).shape;
   const auto fill = [&](const char* key, auto& field, auto value) {
     if (table.source(key) == axonn::OptionTable::Source::fallback) field = value;
   };

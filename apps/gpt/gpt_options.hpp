@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include <axonn/model/gpt_config.hpp>
-#include <axonn/perfmodel/memory.hpp>
-#include <axonn/train/data/tokenizer.hpp>
-#include <axonn/train/program/run_options.hpp>
+#include <axonn/data/text/tokenizer.hpp>
+#include <axonn/model/gpt/config.hpp>
+#include <axonn/network/memory.hpp>
+#include <axonn/program/run_options.hpp>
 
 // Everything that can be set for training a GPT, on the command line or in a file, and the table that binds it.
 struct GptOptions {

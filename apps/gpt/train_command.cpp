@@ -3,14 +3,14 @@
 
 #include <axonn/core/error.hpp>
 #include <axonn/core/text.hpp>
-#include <axonn/model/gpt_model.hpp>
-#include <axonn/perfmodel/network_model.hpp>
-#include <axonn/train/data/text_data.hpp>
-#include <axonn/train/program/dry_run.hpp>
-#include <axonn/train/program/resume.hpp>
-#include <axonn/train/program/training_command.hpp>
-#include <axonn/train/program/training_run.hpp>
-#include <axonn/train/tasks/gpt_task.hpp>
+#include <axonn/data/text/text_data.hpp>
+#include <axonn/model/gpt/model.hpp>
+#include <axonn/model/gpt/task.hpp>
+#include <axonn/network/gpt/gpt_network.hpp>
+#include <axonn/program/dry_run.hpp>
+#include <axonn/program/resume.hpp>
+#include <axonn/program/training_command.hpp>
+#include <axonn/program/training_run.hpp>
 
 #include "commands.hpp"
 #include "gpt_options.hpp"
@@ -46,7 +46,7 @@ class TrainCommand : BoundGptOptions, public axonn::TrainingCommand {
   }
 
   axonn::NetworkModel network() const override {
-    return axonn::transformer_model(options.preset.empty() ? "this network" : options.preset, options.model.shape());
+    return axonn::gpt_network(options.preset.empty() ? "this network" : options.preset, options.model.shape());
   }
   int64_t& checkpoint_every() override { return options.model.checkpoint_every; }
 

@@ -1,5 +1,5 @@
-#include <axonn/train/program/verification_command.hpp>
-#include <axonn/train/tasks/made_up_tokens.hpp>
+#include <axonn/model/gpt/made_up_tokens.hpp>
+#include <axonn/program/verification_command.hpp>
 
 #include "commands.hpp"
 #include "gpt_options.hpp"

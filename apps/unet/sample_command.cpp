@@ -2,10 +2,10 @@
 #include <string>
 
 #include <axonn/core/error.hpp>
-#include <axonn/model/unet_model.hpp>
-#include <axonn/train/data/picture_sheet.hpp>
-#include <axonn/train/program/checkpoint_command.hpp>
-#include <axonn/train/tasks/picture_sampler.hpp>
+#include <axonn/data/images/picture_sheet.hpp>
+#include <axonn/model/unet/model.hpp>
+#include <axonn/model/unet/picture_sampler.hpp>
+#include <axonn/program/checkpoint_command.hpp>
 #include <axonn/train/together.hpp>
 
 #include "commands.hpp"

@@ -1,12 +1,12 @@
 #include <optional>
 
 #include <axonn/core/text.hpp>
-#include <axonn/model/unet_model.hpp>
-#include <axonn/perfmodel/network_model.hpp>
-#include <axonn/train/program/dry_run.hpp>
-#include <axonn/train/program/resume.hpp>
-#include <axonn/train/program/training_command.hpp>
-#include <axonn/train/program/training_run.hpp>
+#include <axonn/model/unet/model.hpp>
+#include <axonn/network/unet/unet_network.hpp>
+#include <axonn/program/dry_run.hpp>
+#include <axonn/program/resume.hpp>
+#include <axonn/program/training_command.hpp>
+#include <axonn/program/training_run.hpp>
 
 #include "commands.hpp"
 #include "unet_options.hpp"
@@ -38,7 +38,7 @@ class TrainCommand : BoundUnetOptions, public axonn::TrainingCommand {
   }
 
   axonn::NetworkModel network() const override {
-    return axonn::unet_model(options.preset.empty() ? "this network" : options.preset, options.known_model().shape);
+    return axonn::unet_network(options.preset.empty() ? "this network" : options.preset, options.known_model().shape);
   }
 
   int64_t& checkpoint_every() override { return options.model.checkpoint_every; }

@@ -1,10 +1,11 @@
+#include <axonn/network/unet/unet_memory.hpp>
 #include "unet_options.hpp"
 
 #include <algorithm>
 #include <filesystem>
 
 #include <axonn/core/error.hpp>
-#include <axonn/perfmodel/unet_presets.hpp>
+#include <axonn/network/unet/unet_presets.hpp>
 
 namespace {
 

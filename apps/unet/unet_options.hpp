@@ -3,13 +3,13 @@
 #include <memory>
 #include <string>
 
-#include <axonn/model/unet_config.hpp>
-#include <axonn/perfmodel/memory.hpp>
-#include <axonn/train/data/picture_data.hpp>
-#include <axonn/train/program/run_options.hpp>
-#include <axonn/train/tasks/diffusion.hpp>
-#include <axonn/train/tasks/picture_sampler.hpp>
-#include <axonn/train/tasks/unet_task.hpp>
+#include <axonn/data/images/picture_data.hpp>
+#include <axonn/model/unet/config.hpp>
+#include <axonn/model/unet/diffusion.hpp>
+#include <axonn/model/unet/picture_sampler.hpp>
+#include <axonn/model/unet/task.hpp>
+#include <axonn/network/memory.hpp>
+#include <axonn/program/run_options.hpp>
 
 // Keys of [sample].
 void bind_sampling(axonn::OptionTable& table, axonn::PictureSamplingOptions& sampling);

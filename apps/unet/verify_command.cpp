@@ -1,5 +1,5 @@
-#include <axonn/model/unet_model.hpp>
-#include <axonn/train/program/verification_command.hpp>
+#include <axonn/model/unet/model.hpp>
+#include <axonn/program/verification_command.hpp>
 
 #include "commands.hpp"
 #include "unet_options.hpp"

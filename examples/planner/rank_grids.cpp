@@ -3,15 +3,17 @@
 #include <iostream>
 
 #include <axonn/core/error.hpp>
-#include <axonn/perfmodel/grid_search.hpp>
-#include <axonn/perfmodel/gpt_presets.hpp>
-#include <axonn/perfmodel/unet_presets.hpp>
+#include <axonn/network/gpt/gpt_network.hpp>
+#include <axonn/network/gpt/gpt_presets.hpp>
+#include <axonn/network/unet/unet_network.hpp>
+#include <axonn/network/unet/unet_presets.hpp>
+#include <axonn/perfmodel/search/grid_search.hpp>
 
 int main(int argc, char** argv) try {
   const int64_t gpus = argc > 1 ? std::atoll(argv[1]) : 1024;
   const std::string name = argc > 2 ? argv[2] : "gpt80b";
-  const axonn::NetworkModel network = name.starts_with("unet") ? axonn::unet_model(name, axonn::find_unet_preset(name).shape)
-                                                               : axonn::transformer_model(name, axonn::find_gpt_preset(name).shape);
+  const axonn::NetworkModel network = name.starts_with("unet") ? axonn::unet_network(name, axonn::find_unet_preset(name).shape)
+                                                               : axonn::gpt_network(name, axonn::find_gpt_preset(name).shape);
   const auto found =
       axonn::search_grids(network, axonn::find_machine("perlmutter"), {.gpus = {gpus}, .batch_tokens = network.usual_batch, .top = 3});
   for (const axonn::PlannedLayout& layout : found.layouts) std::cout << layout.grid.to_string() << "  " << layout.time.seconds() << " s\n";

@@ -22,7 +22,7 @@ auto& entry(Position& position, Axis axis) {
 
 void check_order(const AxisOrder& order) {
   const AxisSet seen = {order[0], order[1], order[2], order[3]};
-  AXONN_CHECK(seen == AxisSet({Axis::x, Axis::y, Axis::z, Axis::data}), "grid.grid",
+  AXONN_CHECK(seen == AxisSet::all(), "grid.grid",
               "an axis order names each of x, y, z and data once, got ", to_string(order[0]), " ", to_string(order[1]), " ",
               to_string(order[2]), " ", to_string(order[3]));
 }

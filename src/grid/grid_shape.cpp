@@ -70,7 +70,7 @@ std::string AxisSet::to_string() const {
 int GridShape::operator[](Axis axis) const { return entry(*this, axis); }
 int& GridShape::operator[](Axis axis) { return entry(*this, axis); }
 
-int64_t GridShape::ranks() const { return size({Axis::x, Axis::y, Axis::z, Axis::data}); }
+int64_t GridShape::ranks() const { return size(AxisSet::all()); }
 
 int64_t GridShape::size(AxisSet axes) const {
   int64_t product = 1;

@@ -12,7 +12,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/layers/dropout.hpp"
-#include "layers/causal_attention.hpp"
+#include "layers/ops/causal_attention.hpp"
 
 namespace axonn {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "axonn/core/error.hpp"
 #include "layers/operation.hpp"
-#include "layers/picture.hpp"
-#include "layers/upsampled_convolution.hpp"
-#include "layers/winograd_convolution.hpp"
+#include "layers/ops/picture.hpp"
+#include "layers/ops/upsampled_convolution.hpp"
+#include "layers/ops/winograd_convolution.hpp"
 
 namespace axonn {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/core/philox.hpp"
-#include "layers/dropout_mask.hpp"
 #include "layers/operation.hpp"
+#include "layers/ops/dropout_mask.hpp"
 
 namespace axonn {
 namespace {

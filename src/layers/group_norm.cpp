@@ -5,8 +5,8 @@
 #include <ATen/ops/zeros.h>
 
 #include "axonn/core/error.hpp"
-#include "layers/channel_passes.hpp"
 #include "layers/operation.hpp"
+#include "layers/ops/channel_passes.hpp"
 
 namespace axonn {
 namespace {

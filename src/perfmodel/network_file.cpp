@@ -1,4 +1,5 @@
-// Networks by name and from files.
+#include "axonn/perfmodel/network_file.hpp"
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -8,11 +9,10 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
-#include "axonn/perfmodel/gpt_presets.hpp"
-#include "axonn/perfmodel/network_model.hpp"
-#include "axonn/perfmodel/unet_presets.hpp"
-#include "perfmodel/network_limits.hpp"
-#include "perfmodel/toml_section.hpp"
+#include "axonn/network/gpt/gpt_presets.hpp"
+#include "axonn/network/unet/unet_presets.hpp"
+#include "config/toml_section.hpp"
+#include "network/network_limits.hpp"
 
 namespace axonn {
 namespace {
@@ -33,13 +33,13 @@ int64_t json_size(const nlohmann::json& file, const std::string& name, std::init
   throw UserError("perfmodel.network_model", detail::concatenate(name, ": ", all, " is missing"));
 }
 
-TransformerShape read_transformer_json(const std::filesystem::path& path) {
+GptShape read_transformer_json(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   const std::string name = path.string();
   AXONN_CHECK(in && std::filesystem::is_regular_file(path), "perfmodel.network_model", "cannot read ", name);
   const auto file = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
   AXONN_CHECK(file.is_object(), "perfmodel.network_model", name, " is not a JSON object");
-  TransformerShape shape = {.layers = json_size(file, name, {"n_layer", "num_hidden_layers"}),
+  GptShape shape = {.layers = json_size(file, name, {"n_layer", "num_hidden_layers"}),
                             .hidden = json_size(file, name, {"n_embd", "hidden_size"}),
                             .heads = json_size(file, name, {"n_head", "num_attention_heads"}),
                             .sequence = json_size(file, name, {"n_positions", "max_position_embeddings"}),
@@ -49,8 +49,8 @@ TransformerShape read_transformer_json(const std::filesystem::path& path) {
   return shape;
 }
 
-TransformerShape read_transformer(TomlSection& model, const std::string& preset) {
-  TransformerShape shape;
+GptShape read_transformer(TomlSection& model, const std::string& preset) {
+  GptShape shape;
   if (!preset.empty()) shape = find_gpt_preset(preset).shape;
   const bool whole = shape.layers > 0;
   const auto read = [&](const char* key, int64_t& size, int64_t least, int64_t most) {

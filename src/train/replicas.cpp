@@ -50,7 +50,7 @@ void check_replicas(Context& context, const Parameters& parameters, const Optimi
         differs = "'" + hashed[i].name + "' over " + axes.to_string();
   }
   const at::Tensor any = at::empty({1}, at::kLong).fill_(differs.empty() ? 0 : 1);
-  context.communicators().on_cpu({Axis::x, Axis::y, Axis::z, Axis::data}).all_reduce(any, ReduceOp::max).wait();
+  context.communicators().on_cpu(AxisSet::all()).all_reduce(any, ReduceOp::max).wait();
   if (any.item<int64_t>() == 0) return;
   throw UserError("train.check_replicas", detail::concatenate("after step ", step, " ranks that must hold the same bits differ",
                                                               differs.empty() ? std::string(" (seen by another rank)") : ": " + differs));

@@ -20,14 +20,15 @@
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/layers/layout.hpp"
-#include "axonn/train/gemm_peak.hpp"
-#include "axonn/train/metrics.hpp"
-#include "axonn/train/progress.hpp"
+#include "axonn/optim/learning_rate.hpp"
+#include "axonn/train/batch_plan.hpp"
 #include "axonn/train/replicas.hpp"
-#include "axonn/train/schedule.hpp"
+#include "axonn/train/report/gemm_peak.hpp"
+#include "axonn/train/report/metrics.hpp"
+#include "axonn/train/report/progress.hpp"
+#include "axonn/train/report/trace.hpp"
 #include "axonn/train/together.hpp"
-#include "axonn/train/trace.hpp"
-#include "train/device_memory.hpp"
+#include "train/report/device_memory.hpp"
 
 namespace axonn {
 namespace {
@@ -72,8 +73,6 @@ class Part {
   Clock::time_point begin_ = Clock::now();
 };
 
-constexpr AxisSet kEveryAxis = {Axis::x, Axis::y, Axis::z, Axis::data};
-
 class Trainer {
  public:
   Trainer(Environment& environment, Context& context, const Parameters& parameters, Optimizer& optimizer, TrainTask& task,
@@ -85,7 +84,7 @@ class Trainer {
         task_(task),
         config_(config),
         identity_(identity),
-        everyone_(context.communicators().on_cpu(kEveryAxis)),
+        everyone_(context.communicators().on_cpu(AxisSet::all())),
         writer_(context.grid(), context.rank(),
                 {.directory = config.out,
                  .keep = static_cast<int>(std::min<int64_t>(config.keep, std::numeric_limits<int>::max())),

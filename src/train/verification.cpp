@@ -15,8 +15,8 @@
 
 #include "axonn/core/philox.hpp"
 #include "axonn/layers/layout.hpp"
-#include "axonn/train/optimizer.hpp"
-#include "axonn/train/schedule.hpp"
+#include "axonn/optim/optimizer.hpp"
+#include "axonn/train/batch_plan.hpp"
 
 namespace axonn {
 

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "axonn/perfmodel/reduction_synthesis.hpp"
+#include "axonn/perfmodel/reduction/reduction_synthesis.hpp"
 #include "support/rank_test.hpp"
 #include "support/user_error.hpp"
 

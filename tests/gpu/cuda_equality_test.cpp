@@ -1,7 +1,7 @@
 // Any grid of ranks on one GPU gives the numbers of one rank on it.
 #include <gtest/gtest.h>
 
-#include "axonn/train/tasks/made_up_tokens.hpp"
+#include "axonn/model/gpt/made_up_tokens.hpp"
 #include "support/rank_test.hpp"
 
 namespace axonn {

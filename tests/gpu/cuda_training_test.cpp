@@ -7,8 +7,8 @@
 #include <ATen/ops/arange.h>
 
 #include "axonn/layers/layout.hpp"
-#include "axonn/model/gpt_model.hpp"
-#include "axonn/train/optimizer.hpp"
+#include "axonn/model/gpt/model.hpp"
+#include "axonn/optim/optimizer.hpp"
 #include "support/rank_test.hpp"
 
 namespace axonn {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "layers/dropout_mask_element.cuh"
+#include "layers/ops/dropout_mask_element.cuh"
 
 namespace axonn {
 namespace {

@@ -3,7 +3,7 @@
 #include <torch/nn/module.h>
 
 #include "layers/layer_fixture.hpp"
-#include "layers/winograd_convolution.hpp"
+#include "layers/ops/winograd_convolution.hpp"
 #include "support/user_error.hpp"
 
 namespace axonn {

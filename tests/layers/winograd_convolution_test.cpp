@@ -1,4 +1,4 @@
-#include "layers/winograd_convolution.hpp"
+#include "layers/ops/winograd_convolution.hpp"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>

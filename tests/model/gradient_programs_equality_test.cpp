@@ -3,10 +3,10 @@
 #include <ATen/ops/stack.h>
 #include <gtest/gtest.h>
 
-#include "axonn/model/gpt_model.hpp"
+#include "axonn/model/gpt/model.hpp"
+#include "axonn/optim/optimizer.hpp"
 #include "axonn/overlap/step/gradient_programs.hpp"
-#include "axonn/train/optimizer.hpp"
-#include "axonn/train/schedule.hpp"
+#include "axonn/train/batch_plan.hpp"
 #include "support/rank_test.hpp"
 
 namespace axonn {

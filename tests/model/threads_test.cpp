@@ -9,9 +9,9 @@
 #include <gtest/gtest.h>
 
 #include "axonn/comm/communicators.hpp"
-#include "axonn/model/gpt_model.hpp"
-#include "axonn/train/optimizer.hpp"
-#include "axonn/train/schedule.hpp"
+#include "axonn/model/gpt/model.hpp"
+#include "axonn/optim/optimizer.hpp"
+#include "axonn/train/batch_plan.hpp"
 
 namespace axonn {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "axonn/perfmodel/reduction_synthesis.hpp"
+#include "axonn/perfmodel/reduction/reduction_synthesis.hpp"
 #include "support/user_error.hpp"
 
 namespace axonn {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "axonn/perfmodel/parallelism_matrix.hpp"
+#include "axonn/perfmodel/placement/parallelism_matrix.hpp"
 
 namespace axonn::testing_support {
 

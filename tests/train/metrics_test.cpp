@@ -1,4 +1,4 @@
-#include "axonn/train/metrics.hpp"
+#include "axonn/train/report/metrics.hpp"
 
 #include <cmath>
 #include <sstream>
@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "support/scratch.hpp"
 #include "support/user_error.hpp"
-#include "train/scratch.hpp"
 
 namespace axonn {
 namespace {

@@ -14,6 +14,9 @@ enum class Axis : uint8_t { x, y, z, data };
 inline constexpr std::array kAxes = {Axis::x, Axis::y, Axis::z, Axis::data};
 std::string_view to_string(Axis axis);  // "x" "y" "z" "data"
 
+// Of X and Y, over which weights are split, the other one.
+inline Axis other_tensor_axis(Axis axis) { return axis == Axis::x ? Axis::y : Axis::x; }
+
 // A set of axes, e.g. {Axis::z, Axis::data}: the ranks that differ in these axes alone form one group.
 class AxisSet {
  public:
@@ -22,6 +25,7 @@ class AxisSet {
   constexpr AxisSet(std::initializer_list<Axis> axes) {
     for (const Axis axis : axes) bits_ |= bit(axis);
   }
+  static constexpr AxisSet all() { return {Axis::x, Axis::y, Axis::z, Axis::data}; }
   constexpr bool contains(Axis axis) const { return (bits_ & bit(axis)) != 0; }
   constexpr bool empty() const { return bits_ == 0; }
   constexpr uint8_t bits() const { return bits_; }

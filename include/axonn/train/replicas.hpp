@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "axonn/layers/context.hpp"
-#include "axonn/train/optimizer.hpp"
+#include "axonn/optim/optimizer.hpp"
 
 namespace axonn {
 

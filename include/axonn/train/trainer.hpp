@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "axonn/checkpoint/checkpoint.hpp"
 #include "axonn/layers/context.hpp"
-#include "axonn/perfmodel/memory.hpp"
-#include "axonn/train/checkpoint/checkpoint.hpp"
-#include "axonn/train/loss_scale.hpp"
-#include "axonn/train/optimizer.hpp"
-#include "axonn/train/tasks/task.hpp"
-#include "axonn/train/trace.hpp"
+#include "axonn/network/memory.hpp"
+#include "axonn/optim/loss_scale.hpp"
+#include "axonn/optim/optimizer.hpp"
+#include "axonn/train/report/trace.hpp"
+#include "axonn/train/task.hpp"
 
 namespace axonn {
 

@@ -7,8 +7,8 @@
 
 #include "axonn/comm/environment.hpp"
 #include "axonn/layers/context.hpp"
-#include "axonn/perfmodel/memory.hpp"
-#include "axonn/train/tasks/task.hpp"
+#include "axonn/network/memory.hpp"
+#include "axonn/train/task.hpp"
 
 namespace axonn {
 

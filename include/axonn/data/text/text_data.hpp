@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "axonn/data/text/tokenizer.hpp"
+
+namespace axonn {
+
+// Text as tokens, the first part to train on and the rest held out. Every rank loads all of it; no torch, no communication.
+class TextData {
+ public:
+  // Files, and directories read recursively: regular files in the order of their paths, without hidden ones and without binary ones (a NUL
+  // byte in the first 8 KiB). All are joined by a newline. The last `validation_fraction` of the tokens validates. UserError: a path that
+  // does not exist or cannot be read, no text at all, text that is not UTF-8 under `chars` (file and byte).
+  static TextData load(const std::vector<std::string>& paths, TokenizerKind kind, double validation_fraction = 0.1);
+  // With the vocabulary of a checkpoint.
+  static TextData load(const std::vector<std::string>& paths, const Tokenizer& tokenizer, double validation_fraction = 0.1);
+
+  const Tokenizer& tokenizer() const { return tokenizer_; }
+  int64_t files() const { return files_; }
+  int64_t train_tokens() const { return train_tokens_; }
+  int64_t validation_tokens() const { return static_cast<int64_t>(tokens_.size()) - train_tokens_; }
+
+  // UserError when the training part is shorter than sequence + 1 tokens.
+  void check_sequence(int64_t sequence) const;
+
+  // Training sample `number`: ids = tokens [start, start + sequence), targets = the same one later; sequence = ids.size() = targets.size().
+  // The start is uniform in [0, train_tokens - sequence - 1) and depends on (seed, number) alone, so that every grid draws the same
+  // samples.
+  void window(uint64_t number, uint64_t seed, std::span<int64_t> ids, std::span<int64_t> targets) const;
+  int64_t window_start(uint64_t number, uint64_t seed, int64_t sequence) const;
+
+  // All non-overlapping windows of the held-out part: (validation_tokens - 1) / sequence of them.
+  int64_t validation_windows(int64_t sequence) const;
+  void validation_window(int64_t index, std::span<int64_t> ids, std::span<int64_t> targets) const;
+
+  // xxh64 of the tokens (32-bit, little-endian). Kept in checkpoints: resuming on other data is an error.
+  uint64_t fingerprint() const { return fingerprint_; }
+
+ private:
+  TextData(Tokenizer tokenizer, std::string_view text, int64_t files, double validation_fraction);
+  void copy_window(int64_t start, std::span<int64_t> ids, std::span<int64_t> targets) const;
+
+  Tokenizer tokenizer_;
+  std::vector<int32_t> tokens_;
+  int64_t files_ = 0;
+  int64_t train_tokens_ = 0;
+  uint64_t fingerprint_ = 0;
+};
+
+}  // namespace axonn

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "axonn/model/gpt/model.hpp"
+#include "axonn/train/task.hpp"
+#include "axonn/train/verification.hpp"
+
+namespace axonn {
+
+// Next-token prediction on tokens drawn from (seed, sample, position) alone: for verifying and measuring without data.
+class MadeUpTokens : public TrainTask {
+ public:
+  MadeUpTokens(Context& context, Gpt& model, uint64_t seed) : context_(context), model_(model), seed_(seed) {}
+
+  TaskWords words() const override { return {.samples = "sequences", .terms = "tokens", .short_terms = "tok"}; }
+  int64_t tokens_per_sample() const override { return model_.config().sequence; }
+  double flops_per_sample() const override;
+  double paper_flops_per_sample() const override;
+  at::Tensor loss_sum(int64_t first, int64_t count) override;
+  std::optional<double> validate() override { return std::nullopt; }
+
+ private:
+  Context& context_;
+  Gpt& model_;
+  uint64_t seed_;
+};
+
+// For Verifier.
+MakeNetwork gpt_on_made_up_tokens(const GptConfig& config, uint64_t seed);
+
+}  // namespace axonn

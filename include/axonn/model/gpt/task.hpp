@@ -1,0 +1,43 @@
+#pragma once
+
+#include "axonn/data/text/text_data.hpp"
+#include "axonn/layers/context.hpp"
+#include "axonn/model/gpt/model.hpp"
+#include "axonn/train/task.hpp"
+
+namespace axonn {
+
+// Next-token prediction on text.
+class GptTask : public TrainTask {
+ public:
+  // All arguments outlive the task. `validation_rows`: sequences a rank a forward while validating.
+  GptTask(Context& context, Gpt& model, const TextData& data, uint64_t seed, int64_t validation_rows);
+
+  TaskWords words() const override { return {.samples = "sequences", .terms = "tokens", .short_terms = "tok"}; }
+  int64_t tokens_per_sample() const override { return model_.config().sequence; }
+  double flops_per_sample() const override;
+  double paper_flops_per_sample() const override;  // Narayanan et al.'s formula, AxoNN section VI-C
+  at::Tensor loss_sum(int64_t first, int64_t count) override;
+  std::optional<double> validate() override;
+
+ private:
+  Context& context_;
+  Gpt& model_;
+  const TextData& data_;
+  uint64_t seed_;
+  int64_t validation_rows_;
+};
+
+struct SamplingOptions {
+  int64_t tokens = 200;
+  double temperature = 0.8;  // 0: always the likeliest
+  int64_t top_k = 0;         // of the likeliest tokens only; 0: of all
+  int64_t vocabulary = 0;    // only tokens below it; 0: all of the model's
+  uint64_t seed = 1;
+};
+
+// Continues `prompt` (token numbers, at least one). Every rank of the grid calls it and gets the same tokens on any grid, up to rounding of
+// the probabilities. Only the last `sequence` tokens are looked at.
+std::vector<int32_t> sample_text(Context& context, Gpt& model, std::vector<int32_t> prompt, const SamplingOptions& options);
+
+}  // namespace axonn

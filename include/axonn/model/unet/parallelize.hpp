@@ -1,0 +1,43 @@
+#pragma once
+
+#include <optional>
+
+#include "axonn/layers/attention.hpp"
+#include "axonn/layers/conv2d.hpp"
+#include "axonn/layers/embedding.hpp"
+#include "axonn/layers/group_norm.hpp"
+#include "axonn/layers/linear.hpp"
+#include "axonn/model/unet/config.hpp"
+
+namespace axonn {
+
+// How a UNet lies on the grid. See unet_parallelize.cpp.
+struct UnetPlan {
+  LinearOptions time_in;  // both of the time embedding
+  LinearOptions time_out;
+  EmbeddingOptions classes;
+  Conv2dOptions first;
+  GroupNormOptions last_norm;
+  Conv2dOptions last;
+};
+struct UnetResidualPlan {
+  GroupNormOptions norm_in;
+  Conv2dOptions in;
+  LinearOptions embedding;
+  GroupNormOptions norm_out;
+  Conv2dOptions out;
+  std::optional<Conv2dOptions> shortcut;  // where channels change
+};
+struct UnetAttentionPlan {
+  GroupNormOptions norm;
+  LinearOptions qkv;
+  AttentionOptions attention;
+  LinearOptions projection;
+};
+
+UnetPlan parallelize_unet(const UnetShape& shape);
+UnetResidualPlan parallelize_residual(const UnetShape& shape, const UnetStage& stage);
+UnetAttentionPlan parallelize_attention(const UnetShape& shape, const UnetStage& stage);
+Conv2dOptions parallelize_resampling(const UnetStage& stage);  // down, up
+
+}  // namespace axonn

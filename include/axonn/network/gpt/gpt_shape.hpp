@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+
+// Sizes of a GPT of the GPT-2 architecture, and its parameters and floating-point operations by formula. Trainer and planner share them.
+namespace axonn {
+
+struct GptShape {
+  int64_t layers = 0;
+  int64_t hidden = 0;
+  int64_t heads = 0;
+  int64_t sequence = 0;    // longest
+  int64_t vocabulary = 0;  // without padding
+  bool tied_head = false;  // the head's weight is the token embedding
+  bool operator==(const GptShape&) const = default;
+};
+
+// Throws UserError unless every size is positive and the heads divide hidden.
+void check_gpt(const GptShape& shape);
+
+// Trainable elements by kind, h = hidden: biases everywhere but in the head, learned positions, norms with weight and bias.
+struct ParameterCounts {
+  int64_t token_embedding = 0;     // vocabulary * h
+  int64_t position_embedding = 0;  // sequence * h
+  struct Block {
+    int64_t qkv = 0;         // 3 h^2
+    int64_t projection = 0;  // h^2
+    int64_t mlp = 0;         // 8 h^2
+    int64_t norms = 0;       // 4 h: two norms
+    int64_t biases = 0;      // 9 h: qkv 3, projection 1, mlp 4 + 1
+    int64_t total() const { return qkv + projection + mlp + norms + biases; }
+  } block;                 // one of them
+  int64_t layers = 0;
+  int64_t final_norm = 0;  // 2 h
+  int64_t head = 0;        // vocabulary * h; 0 when tied
+  int64_t total() const { return token_embedding + position_embedding + layers * block.total() + final_norm + head; }
+};
+ParameterCounts count_parameters(const GptShape& shape);
+
+// Operations of one token's forward pass, a multiply-add counted as 2, with l layers, sequence s, vocabulary V:
+//   l (24 h^2 + 4 s h) + 2 V h
+// the matrices of a block (12 h^2), scores and their product with the values (the whole s x s square, also under a causal mask), the head
+// (also when tied): the sum of layer_table.hpp. Norms, activations and biases are left out, as usual.
+double forward_flops_per_token(const GptShape& shape);
+
+// Forward and backward, 3 times the forward: what utilisation is counted in ("model FLOPs"; recomputation earns nothing).
+double model_flops_per_token(const GptShape& shape);
+
+// What the AxoNN paper reports (section VI-C: Narayanan et al.'s formula): hardware FLOPs of a step of B sequences with activation
+// checkpointing, in which the blocks run forward twice: 96 B s l h^2 (1 + s / (6 h) + V / (16 l h)).
+double checkpointed_flops(const GptShape& shape, double sequences);
+
+}  // namespace axonn

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "axonn/network/unet/unet_shape.hpp"
+
+namespace axonn {
+
+struct UnetPreset {
+  std::string_view name;
+  UnetShape shape;
+};
+
+// unet-tiny, unet-cifar (improved diffusion's for CIFAR-10, 53 M) and unet250m .. unet4b: Table II of the AxoNN paper (pictures of 32 x 32,
+// four levels of three residual blocks), which leaves out the multipliers (here improved diffusion's 1 2 2 2), attention and heads (here at
+// 16 and 8, 4 heads).
+std::span<const UnetPreset> unet_presets();
+
+// Throws UserError with the nearest name, or all names, when there is none.
+const UnetPreset& find_unet_preset(std::string_view name);
+
+}  // namespace axonn

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+
+namespace axonn {
+
+// Linear warm-up to `peak` over `warmup` steps, then a cosine to `end` at step `steps`.
+struct LearningRate {
+  double peak = 3e-4;
+  double end = 3e-5;
+  int64_t warmup = 100;
+  int64_t steps = 1000;
+
+  double at(int64_t step) const;  // of step 0, 1, ...
+};
+
+}  // namespace axonn

@@ -1,0 +1,117 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "axonn/layers/context.hpp"
+#include "axonn/optim/ema.hpp"
+
+namespace axonn {
+
+struct UpdateOptions {
+  double max_norm = 0;        // gradients longer than this are shortened to it; 0: never
+  double learning_rate = -1;  // of this step; negative: the optimizer's own
+  double gradient_scale = 1;  // the gradients are those of so many times the loss
+  bool poisoned = false;      // one rank's true (its loss is not finite) stops the update on all of its x, y and z
+};
+
+struct UpdateReport {
+  double gradient_norm = 0;  // over the whole network, before clipping; the same on every rank
+  bool applied = false;      // false: the norm is not finite or a rank was poisoned, nothing was changed
+};
+
+// Updates the master weights of `parameters`, and with them the weight shards, from their reduced gradients; flat buffers, each element on
+// the ranks that store it. step() is called by every rank of the grid after Step::finish(), else UserError.
+class Optimizer {
+ public:
+  Optimizer(Context& context, const Parameters& parameters, double learning_rate);
+  virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  UpdateReport step(UpdateOptions options = {});
+
+  // From now on an average of the weights is kept ("ema" in state()), beginning with the present ones.
+  void keep_average(double decay) { average_ = std::make_unique<Ema>(context_, arena_, decay); }
+  // While it lives the network computes with the average; without one nothing happens.
+  [[nodiscard]] Ema::InUse use_average() { return Ema::InUse(average_.get()); }
+
+  // Per-element state with its name ("adam.m"), laid out as the arena's weights; saved in checkpoints beside them.
+  std::vector<std::pair<std::string, at::Tensor>> state() const;
+  int64_t steps_taken() const { return steps_taken_; }
+  virtual void set_steps_taken(int64_t steps) { steps_taken_ = steps; }  // on resume
+
+ protected:
+  // One contiguous part of the arena whose elements are decayed alike.
+  struct Part {
+    at::Tensor weights;
+    at::Tensor gradients;
+    Range range;
+    bool decay = false;
+  };
+  const std::vector<Part>& parts() const { return parts_; }
+  virtual std::vector<std::pair<std::string, at::Tensor>> moments() const = 0;
+  virtual void update(double learning_rate, double gradient_factor) = 0;
+
+ private:
+  double gradient_norm(bool poisoned);
+
+  Context& context_;
+  Arena& arena_;
+  double learning_rate_;
+  at::Tensor wide_gradients_;  // in the master weights' type
+  std::vector<Part> parts_;
+  std::vector<Range> norm_ranges_;  // of the arena, counted on this rank
+  int64_t steps_taken_ = 0;
+  std::unique_ptr<Ema> average_;  // where one is kept
+};
+
+struct AdamWOptions {
+  double learning_rate = 3e-4;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double weight_decay = 0.1;  // of matrices; vectors are never decayed
+};
+
+// Loshchilov and Hutter's AdamW through LibTorch's fused kernel.
+class AdamW : public Optimizer {
+ public:
+  AdamW(Context& context, const Parameters& parameters, AdamWOptions options = {});
+  void set_steps_taken(int64_t steps) override;
+
+ protected:
+  std::vector<std::pair<std::string, at::Tensor>> moments() const override { return {{"adam.m", mean_}, {"adam.v", square_}}; }
+  void update(double learning_rate, double gradient_factor) override;
+
+ private:
+  AdamWOptions options_;
+  at::Tensor mean_;
+  at::Tensor square_;
+  std::vector<at::Tensor> step_counts_;  // one a part, as the kernel wants them
+};
+
+struct SgdOptions {
+  double learning_rate = 0.1;
+  double momentum = 0;
+  double weight_decay = 0;
+};
+
+class Sgd : public Optimizer {
+ public:
+  Sgd(Context& context, const Parameters& parameters, SgdOptions options = {});
+
+ protected:
+  std::vector<std::pair<std::string, at::Tensor>> moments() const override;
+  void update(double learning_rate, double gradient_factor) override;
+
+ private:
+  SgdOptions options_;
+  at::Tensor velocity_;  // undefined without momentum
+};
+
+}  // namespace axonn

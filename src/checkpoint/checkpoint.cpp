@@ -1,0 +1,198 @@
+#include "axonn/checkpoint/checkpoint.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <set>
+#include <utility>
+
+#include "axonn/checkpoint/safetensors.hpp"
+#include "axonn/core/error.hpp"
+#include "checkpoint/manifest.hpp"
+#include "core/files.hpp"
+
+namespace axonn {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool writes(const ShardSpec& spec, const Coordinate& at) {
+  return std::ranges::all_of(kAxes, [&](Axis axis) { return at[axis] == 0 || !spec.replicated_axes().contains(axis); });
+}
+
+std::string file_name(const Coordinate& at) { return detail::concatenate("x", at.x, "-y", at.y, "-z", at.z, ".safetensors"); }
+
+fs::path with_suffix(const fs::path& path, const char* suffix) { return fs::path(path.native() + suffix); }
+
+// The parts of `range` that are not padding.
+std::vector<Range> unpadded(const ShardSpec& spec, const GridShape& shape, const Coordinate& at, Range range) {
+  const auto is_padded = [](const Dim& dim) { return std::ranges::any_of(dim.segments, &Segment::padded); };
+  if (std::ranges::none_of(spec.dims, is_padded)) return range.size() == 0 ? std::vector<Range>{} : std::vector{range};
+  std::vector<Range> parts;
+  for (const Run& run : runs(spec, shape, at, range)) {
+    if (!parts.empty() && parts.back().end == run.block_begin) {
+      parts.back().end += run.size;
+    } else {
+      parts.push_back({run.block_begin, run.block_begin + run.size});
+    }
+  }
+  return parts;
+}
+
+// The bytes of `parts` of the block, of which `host` holds what begins at `begin`; `copies` keeps them alive where they had to be copied.
+std::span<const std::byte> bytes_of(const at::Tensor& host, int64_t begin, const std::vector<Range>& parts,
+                                    std::vector<std::vector<std::byte>>& copies) {
+  const std::span all(static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes());
+  const auto element = static_cast<size_t>(host.element_size());
+  const auto part_bytes = [&](const Range& part) {
+    return all.subspan(static_cast<size_t>(part.begin - begin) * element, static_cast<size_t>(part.size()) * element);
+  };
+  if (parts.size() == 1) return part_bytes(parts.front());
+  std::vector<std::byte>& copy = copies.emplace_back();
+  for (const Range& part : parts) copy.insert(copy.end(), part_bytes(part).begin(), part_bytes(part).end());
+  return copy;
+}
+
+bool is_whole(const fs::path& directory) {
+  try {
+    read_manifest(directory);
+    return true;
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
+bool is_of_run(const fs::path& directory, const std::string& run) {
+  try {
+    return read_manifest(directory).state.run == run;
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+CheckpointWriter::CheckpointWriter(const Grid& grid, int rank, Options options)
+    : grid_(grid), at_(grid.coordinate(rank)), rank_(rank), options_(std::move(options)) {
+  AXONN_CHECK(options_.keep >= 1, "train.checkpoint", "at least 1 checkpoint is kept, got ", options_.keep);
+  AXONN_ASSERT(options_.barrier, "a checkpoint needs a barrier");
+}
+
+fs::path CheckpointWriter::save(const CheckpointState& state, std::span<const CheckpointTensor> tensors) const {
+  const fs::path whole = options_.directory / step_name(state.step), partial = with_suffix(whole, ".partial");
+  check_tensors(tensors);
+  AXONN_CHECK(!is_whole(whole) || is_of_run(whole, state.run), "train.checkpoint", whole.string(),
+              " is a whole checkpoint of another run and is not overwritten; choose another directory, or resume that run");
+  if (rank_ == 0) begin(partial);
+  options_.barrier();
+  write_pieces(partial, tensors);
+  options_.barrier();
+  if (rank_ == 0) commit(partial, whole, state, tensors);
+  options_.barrier();
+  return whole;
+}
+
+void CheckpointWriter::check_tensors(std::span<const CheckpointTensor> tensors) const {
+  std::set<std::string_view> names;
+  for (const auto& tensor : tensors) {
+    AXONN_CHECK(!tensor.name.empty() && names.insert(tensor.name).second, "train.checkpoint", "tensor name '", tensor.name,
+                "' is empty or used twice");
+    const int64_t need = tensor.spec.range_numel(grid_.shape(), at_, kRangeAlignment);
+    AXONN_CHECK(tensor.shard.dim() == 1 && tensor.shard.is_contiguous() && tensor.shard.numel() == need, "train.checkpoint",
+                "the shard of ", tensor.name, " must be one contiguous range of ", need, " elements for ", tensor.spec.to_string(),
+                " on grid ", grid_.shape().to_string(), ", got ", tensor.shard.numel(), " elements in ", tensor.shard.dim(), " dims");
+    safetensors::dtype_name(tensor.shard.scalar_type());
+  }
+}
+
+void CheckpointWriter::begin(const fs::path& partial) const {
+  fs::remove_all(partial);  // of a run that was killed
+  fs::create_directories(partial);
+}
+
+void CheckpointWriter::write_pieces(const fs::path& partial, std::span<const CheckpointTensor> tensors) const {
+  Manifest::File file{.name = file_name(at_), .at = at_};
+  std::vector<safetensors::View> views;
+  std::vector<std::vector<std::byte>> copies;
+  std::vector<at::Tensor> hosts;
+  copies.reserve(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto& [name, spec, shard] = tensors[i];
+    if (!writes(spec, at_)) continue;
+    const Range range = spec.block_range(grid_.shape(), at_, kRangeAlignment);
+    const auto parts = unpadded(spec, grid_.shape(), at_, range);
+    if (parts.empty()) continue;
+    const at::Tensor& host = hosts.emplace_back(shard.is_cpu() ? shard : shard.cpu());
+    const auto bytes = bytes_of(host, range.begin, parts, copies);
+    views.push_back({name, shard.scalar_type(), {std::ssize(bytes) / static_cast<int64_t>(shard.element_size())}, bytes});
+    file.pieces.push_back({i, range});
+  }
+  if (at_.data != 0) return;
+  if (!views.empty()) {
+    const auto written = safetensors::write(partial / file.name, views, {{"format", "axonn checkpoint 1"}, {"at", at_.to_string()}});
+    file.bytes = written.bytes;
+    file.xxh64 = disk::hex(written.xxh64);
+  }
+  disk::write_synced(partial / (file.name + ".json"), file_to_json(file));
+}
+
+void CheckpointWriter::commit(const fs::path& partial, const fs::path& whole, const CheckpointState& state,
+                              std::span<const CheckpointTensor> tensors) const {
+  Manifest manifest{.state = state, .grid = grid_.shape(), .tensors = {}, .files = {}};
+  for (const auto& tensor : tensors) manifest.tensors.push_back({tensor.name, tensor.shard.scalar_type(), tensor.spec});
+  std::vector<fs::path> notes;
+  for (const auto& entry : fs::directory_iterator(partial))
+    if (entry.path().extension() == ".json") notes.push_back(entry.path());
+  const int64_t need = grid_.shape().size({Axis::x, Axis::y, Axis::z});
+  AXONN_CHECK(std::ssize(notes) == need, "train.checkpoint", "only ", notes.size(), " of ", need, " ranks wrote to ", partial.string(),
+              "; the directory of a run must be on a file system that every node sees");
+  std::ranges::sort(notes);
+  for (const fs::path& note : notes) {
+    auto file = file_from_json(disk::read_text(note), note);
+    if (!file.pieces.empty()) manifest.files.push_back(std::move(file));
+    fs::remove(note);
+  }
+  disk::write_synced(partial / Manifest::kFileName, manifest.to_json());
+  disk::sync_directory(partial);
+
+  const fs::path old = with_suffix(whole, ".old");
+  if (fs::exists(whole)) {
+    fs::remove_all(old);
+    fs::rename(whole, old);
+  }
+  fs::rename(partial, whole);
+  disk::sync_directory(options_.directory);
+  fs::remove_all(old);
+  remove_old(state);
+}
+
+void CheckpointWriter::remove_old(const CheckpointState& state) const {
+  auto steps = checkpoints_in(options_.directory);
+  std::erase_if(steps, [&](const CheckpointStep& step) { return step.step >= state.step || !is_of_run(step.directory, state.run); });
+  for (size_t i = 0; i + static_cast<size_t>(options_.keep) - 1 < steps.size(); ++i) {
+    const fs::path going = options_.directory / (step_name(steps[i].step) + ".partial");  // half removed, it is no checkpoint
+    fs::remove_all(going);
+    fs::rename(steps[i].directory, going);
+  }
+  std::vector<fs::path> unfinished;  // those just renamed, and what killed runs left
+  for (const auto& entry : fs::directory_iterator(options_.directory)) {
+    const auto name = parse_step_name(entry.path().filename().string());
+    if (name && name->suffix == ".partial" && name->step <= state.step) unfinished.push_back(entry.path());
+  }
+  for (const fs::path& path : unfinished) fs::remove_all(path);
+}
+
+std::vector<CheckpointStep> checkpoints_in(const fs::path& run_directory) {
+  std::vector<CheckpointStep> steps;
+  if (!fs::is_directory(run_directory)) return steps;
+  for (const auto& entry : fs::directory_iterator(run_directory)) {
+    const auto name = parse_step_name(entry.path().filename().string());
+    if (!name || !entry.is_directory() || name->suffix == ".partial") continue;
+    // An `.old` one stands in while its successor is being put in place.
+    if (name->suffix == ".old" && fs::exists(run_directory / step_name(name->step))) continue;
+    steps.push_back({name->step, entry.path()});
+  }
+  std::ranges::sort(steps, {}, &CheckpointStep::step);
+  return steps;
+}
+
+}  // namespace axonn

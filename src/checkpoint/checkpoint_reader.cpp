@@ -1,0 +1,243 @@
+// The reading half of checkpoint.hpp.
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "axonn/checkpoint/checkpoint.hpp"
+#include "axonn/checkpoint/safetensors.hpp"
+#include "axonn/core/error.hpp"
+#include "checkpoint/manifest.hpp"
+
+namespace axonn {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Elements to copy from one stored piece to one shard, both counted from their beginnings.
+struct Copy {
+  int64_t from = 0;
+  int64_t to = 0;
+  int64_t size = 0;
+};
+
+// A run of the global tensor and where it lies in a buffer.
+struct Placed {
+  int64_t global = 0;
+  int64_t offset = 0;
+  int64_t size = 0;
+};
+
+// A block keeps the order of the global tensor, so runs that ascend in one ascend in the other.
+void check_order(const std::vector<Placed>& placed) {
+  AXONN_ASSERT(std::ranges::is_sorted(placed, {}, &Placed::global), "runs out of order");
+}
+
+// A piece in a file has no padding: its runs lie one after the other.
+std::vector<Placed> placed_in_file(const ShardSpec& spec, const GridShape& shape, const Coordinate& at, Range range) {
+  std::vector<Placed> placed;
+  int64_t offset = 0;
+  for (const Run& run : runs(spec, shape, at, range)) {
+    placed.push_back({run.global_begin, offset, run.size});
+    offset += run.size;
+  }
+  check_order(placed);
+  return placed;
+}
+
+std::vector<Placed> placed_in_shard(const ShardSpec& spec, const GridShape& shape, const Coordinate& at, Range range) {
+  std::vector<Placed> placed;
+  for (const Run& run : runs(spec, shape, at, range)) placed.push_back({run.global_begin, run.block_begin - range.begin, run.size});
+  check_order(placed);
+  return placed;
+}
+
+std::vector<Copy> intersect(const std::vector<Placed>& from, const std::vector<Placed>& to) {
+  std::vector<Copy> copies;
+  auto a = from.begin();
+  auto b = to.begin();
+  while (a != from.end() && b != to.end()) {
+    const int64_t begin = std::max(a->global, b->global), a_end = a->global + a->size, b_end = b->global + b->size;
+    if (begin < std::min(a_end, b_end))
+      copies.push_back({a->offset + begin - a->global, b->offset + begin - b->global, std::min(a_end, b_end) - begin});
+    if (a_end <= b_end) {
+      ++a;
+    } else {
+      ++b;
+    }
+  }
+  return copies;
+}
+
+std::string shape_text(const ShardSpec& spec) {
+  std::string text;
+  for (const int64_t size : spec.global_shape()) text += (text.empty() ? "" : ", ") + std::to_string(size);
+  return "[" + text + "]";
+}
+
+std::string_view group_of(std::string_view name) { return name.substr(0, name.find('/')); }
+
+// "the newest older checkpoint that is whole is runs/a/step-000400", for errors.
+std::string advice(const fs::path& directory) {
+  const auto name = parse_step_name(directory.filename().string());
+  auto steps = checkpoints_in(directory.has_parent_path() ? directory.parent_path() : fs::path("."));
+  std::erase_if(steps, [&](const CheckpointStep& step) { return name && step.step >= name->step; });
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    try {
+      for (const auto& file : read_manifest(step->directory).files) check_file(step->directory, file);
+      return "; the newest older checkpoint that is whole is " + step->directory.string();
+    } catch (const UserError&) {
+      continue;
+    }
+  }
+  return "; there is no older checkpoint that is whole";
+}
+
+template <typename Check>
+auto with_advice(const fs::path& directory, Check check) {
+  try {
+    return check();
+  } catch (const UserError& error) {
+    throw UserError(error.where(), error.sentence() + advice(directory));
+  }
+}
+
+fs::path step_directory(const fs::path& given) {
+  AXONN_CHECK(fs::is_directory(given), "train.checkpoint", "there is no checkpoint ", given.string(), ": no such directory");
+  const fs::path directory = given.filename().empty() ? given.parent_path() : given;
+  if (parse_step_name(directory.filename().string()) || fs::exists(directory / Manifest::kFileName)) return directory;
+  const auto steps = checkpoints_in(directory);
+  AXONN_CHECK(!steps.empty(), "train.checkpoint", "there is no checkpoint in ", directory.string(),
+              "; give a run's directory, with step-000500 or the like in it, or one of those");
+  return steps.back().directory;
+}
+
+}  // namespace
+
+struct CheckpointReader::Impl {
+  // One tensor to fill.
+  struct Target {
+    const CheckpointTensor* tensor = nullptr;
+    at::Tensor host;
+    std::vector<Placed> placed;
+    Coordinate home;  // of the rank that stores what this rank holds, on the same grid
+    int64_t missing = 0;
+  };
+
+  fs::path directory;
+  Manifest manifest;
+
+  size_t index_of(const CheckpointTensor& tensor) const;
+  void check_groups(std::span<const CheckpointTensor> tensors) const;
+  Target make_target(const GridShape& shape, const Coordinate& at, const CheckpointTensor& tensor) const;
+  void fill_from(const Manifest::File& file, const GridShape& shape, std::map<size_t, Target>& targets) const;
+};
+
+CheckpointReader::CheckpointReader(const fs::path& directory) : impl_(std::make_unique<Impl>()) {
+  impl_->directory = step_directory(directory);
+  impl_->manifest = with_advice(impl_->directory, [&] { return read_manifest(impl_->directory); });
+}
+
+CheckpointReader::~CheckpointReader() = default;
+CheckpointReader::CheckpointReader(CheckpointReader&&) noexcept = default;
+CheckpointReader& CheckpointReader::operator=(CheckpointReader&&) noexcept = default;
+
+const fs::path& CheckpointReader::directory() const { return impl_->directory; }
+const CheckpointState& CheckpointReader::state() const { return impl_->manifest.state; }
+const GridShape& CheckpointReader::grid() const { return impl_->manifest.grid; }
+const std::vector<CheckpointReader::Description>& CheckpointReader::tensors() const { return impl_->manifest.tensors; }
+
+void CheckpointReader::verify() const {
+  with_advice(impl_->directory, [&] {
+    for (const auto& file : impl_->manifest.files) check_file(impl_->directory, file);
+  });
+}
+
+void CheckpointReader::load(const GridShape& shape, const Coordinate& at, std::span<const CheckpointTensor> tensors) const {
+  impl_->check_groups(tensors);
+  std::map<size_t, Impl::Target> targets;
+  for (const auto& tensor : tensors) {
+    const bool fresh = targets.emplace(impl_->index_of(tensor), impl_->make_target(shape, at, tensor)).second;
+    AXONN_CHECK(fresh, "train.checkpoint", "tensor ", tensor.name, " is asked for twice");
+  }
+  with_advice(impl_->directory, [&] {
+    for (const auto& file : impl_->manifest.files) impl_->fill_from(file, shape, targets);
+    for (const auto& [index, target] : targets)
+      AXONN_CHECK(target.missing == 0, "train.checkpoint", impl_->directory.string(), " lacks ", target.missing, " elements of ",
+                  target.tensor->name);
+  });
+  for (auto& [index, target] : targets)
+    if (!target.tensor->shard.is_cpu()) target.tensor->shard.detach().copy_(target.host);
+}
+
+size_t CheckpointReader::Impl::index_of(const CheckpointTensor& tensor) const {
+  const auto found = std::ranges::find(manifest.tensors, tensor.name, &Description::name);
+  AXONN_CHECK(found != manifest.tensors.end(), "train.checkpoint", directory.string(), " has no tensor ", tensor.name, " (",
+              shape_text(tensor.spec), " is needed)");
+  AXONN_CHECK(found->spec.global_shape() == tensor.spec.global_shape(), "train.checkpoint", "tensor ", tensor.name, " has shape ",
+              shape_text(found->spec), " in ", directory.string(), ", the model has ", shape_text(tensor.spec));
+  AXONN_CHECK(found->dtype == tensor.shard.scalar_type(), "train.checkpoint", "tensor ", tensor.name, " is ",
+              safetensors::dtype_name(found->dtype), " in ", directory.string(), ", the model has ",
+              safetensors::dtype_name(tensor.shard.scalar_type()));
+  return static_cast<size_t>(found - manifest.tensors.begin());
+}
+
+void CheckpointReader::Impl::check_groups(std::span<const CheckpointTensor> tensors) const {
+  for (const auto& stored : manifest.tensors) {
+    const bool group_asked = std::ranges::any_of(tensors, [&](const auto& t) { return group_of(t.name) == group_of(stored.name); });
+    const bool asked = std::ranges::find(tensors, stored.name, &CheckpointTensor::name) != tensors.end();
+    AXONN_CHECK(asked || !group_asked, "train.checkpoint", directory.string(), " has tensor ", stored.name, " of shape ",
+                shape_text(stored.spec), ", which the model has not");
+  }
+}
+
+CheckpointReader::Impl::Target CheckpointReader::Impl::make_target(const GridShape& shape, const Coordinate& at,
+                                                                   const CheckpointTensor& tensor) const {
+  const int64_t need = tensor.spec.range_numel(shape, at, kRangeAlignment);
+  AXONN_CHECK(tensor.shard.dim() == 1 && tensor.shard.is_contiguous() && tensor.shard.numel() == need, "train.checkpoint", "the shard of ",
+              tensor.name, " must be one contiguous range of ", need, " elements, got ", tensor.shard.numel(), " in ", tensor.shard.dim(),
+              " dims");
+  Target target{.tensor = &tensor, .host = tensor.shard.detach(), .placed = {}, .home = at};
+  if (!target.host.is_cpu()) target.host = target.host.cpu();
+  target.host.zero_();
+  target.placed = placed_in_shard(tensor.spec, shape, at, tensor.spec.block_range(shape, at, kRangeAlignment));
+  for (const Placed& placed : target.placed) target.missing += placed.size;
+  for (const Axis axis : kAxes)
+    if (tensor.spec.replicated_axes().contains(axis)) target.home[axis] = 0;
+  return target;
+}
+
+void CheckpointReader::Impl::fill_from(const Manifest::File& file, const GridShape& shape, std::map<size_t, Target>& targets) const {
+  std::optional<safetensors::File> stored;
+  for (const auto& piece : file.pieces) {
+    const auto found = targets.find(piece.tensor);
+    if (found == targets.end()) continue;
+    Target& target = found->second;
+    const Description& tensor = manifest.tensors[piece.tensor];
+    const bool same_layout =
+        tensor.spec == target.tensor->spec && shape.x == manifest.grid.x && shape.y == manifest.grid.y && shape.z == manifest.grid.z;
+    if (same_layout && !(file.at == target.home)) continue;
+    const auto copies = intersect(placed_in_file(tensor.spec, manifest.grid, file.at, piece.range), target.placed);
+    if (copies.empty()) continue;
+    if (!stored) {
+      check_file(directory, file);
+      stored.emplace(directory / file.name);
+    }
+    const auto* entry = stored->find(tensor.name);
+    AXONN_CHECK(entry != nullptr && entry->dtype == tensor.dtype, "train.checkpoint", (directory / file.name).string(), " does not hold ",
+                tensor.name, " as its manifest says");
+    std::vector<std::byte> bytes(static_cast<size_t>(entry->size_bytes()));
+    stored->read(*entry, bytes);
+    const auto element = static_cast<int64_t>(target.host.element_size());
+    auto* into = static_cast<std::byte*>(target.host.mutable_data_ptr());
+    for (const Copy& copy : copies) {
+      AXONN_CHECK((copy.from + copy.size) * element <= std::ssize(bytes), "train.checkpoint", (directory / file.name).string(),
+                  " holds too little of ", tensor.name);
+      std::memcpy(into + copy.to * element, bytes.data() + copy.from * element, static_cast<size_t>(copy.size * element));
+      target.missing -= copy.size;
+    }
+  }
+}
+
+}  // namespace axonn

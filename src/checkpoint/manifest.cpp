@@ -1,0 +1,228 @@
+#include "checkpoint/manifest.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <string_view>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "axonn/checkpoint/safetensors.hpp"
+#include "axonn/core/error.hpp"
+#include "axonn/core/version.hpp"
+#include "core/files.hpp"
+
+namespace axonn {
+namespace {
+
+using Json = nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+constexpr std::string_view kChecksumKey = ",\n\"manifest_xxh64\": \"";
+
+Json dim_to_json(const Dim& dim) {
+  Json list = Json::array();
+  for (const Segment& segment : dim.segments) {
+    const Json axis = segment.axis ? Json(std::string(to_string(*segment.axis))) : Json(nullptr);
+    list.push_back({{"size", segment.size}, {"axis", axis}, {"padded", segment.padded}});
+  }
+  return list;
+}
+
+Axis parse_axis(const std::string& name) {
+  const auto found = std::ranges::find_if(kAxes, [&](Axis axis) { return to_string(axis) == name; });
+  AXONN_CHECK(found != kAxes.end(), "train.checkpoint", "no axis '", name, "'");
+  return *found;
+}
+
+Dim dim_from_json(const Json& list) {
+  Dim dim;
+  for (const Json& item : list) {
+    Segment segment{.size = item.at("size").get<int64_t>(), .axis = std::nullopt, .padded = item.at("padded").get<bool>()};
+    if (!item.at("axis").is_null()) segment.axis = parse_axis(item.at("axis").get<std::string>());
+    AXONN_CHECK(segment.size >= 0, "train.checkpoint", "a segment of size ", segment.size);
+    dim.segments.push_back(segment);
+  }
+  return dim;
+}
+
+Json tensor_to_json(const CheckpointReader::Description& tensor) {
+  Json dims = Json::array();
+  for (const Dim& dim : tensor.spec.dims) dims.push_back(dim_to_json(dim));
+  return {{"name", tensor.name},
+          {"dtype", safetensors::dtype_name(tensor.dtype)},
+          {"shape", tensor.spec.global_shape()},
+          {"dims", dims},
+          {"over_z", tensor.spec.over_z}};
+}
+
+CheckpointReader::Description tensor_from_json(const Json& item) {
+  CheckpointReader::Description tensor;
+  tensor.name = item.at("name").get<std::string>();
+  tensor.dtype = safetensors::scalar_type(item.at("dtype").get<std::string>());
+  for (const Json& dim : item.at("dims")) tensor.spec.dims.push_back(dim_from_json(dim));
+  tensor.spec.over_z = item.at("over_z").get<bool>();
+  AXONN_CHECK(item.at("shape").get<std::vector<int64_t>>() == tensor.spec.global_shape(), "train.checkpoint", "tensor ", tensor.name,
+              " has a shape that its dims do not have");
+  return tensor;
+}
+
+Json file_json(const Manifest::File& file) {
+  Json pieces = Json::array();
+  for (const auto& piece : file.pieces) pieces.push_back({piece.tensor, piece.range.begin, piece.range.end});
+  return {{"name", file.name},
+          {"at", {file.at.x, file.at.y, file.at.z, file.at.data}},
+          {"bytes", file.bytes},
+          {"xxh64", file.xxh64},
+          {"pieces", pieces}};
+}
+
+Manifest::File file_of(const Json& item) {
+  Manifest::File file;
+  file.name = item.at("name").get<std::string>();
+  AXONN_CHECK(fs::path(file.name).filename() == file.name, "train.checkpoint", "'", file.name, "' is not a plain file name");
+  const auto at = item.at("at").get<std::array<int, 4>>();
+  file.at = {at[0], at[1], at[2], at[3]};
+  file.bytes = item.at("bytes").get<int64_t>();
+  file.xxh64 = item.at("xxh64").get<std::string>();
+  for (const Json& piece : item.at("pieces")) {
+    const auto numbers = piece.get<std::array<int64_t, 3>>();
+    file.pieces.push_back({static_cast<size_t>(numbers[0]), {numbers[1], numbers[2]}});
+  }
+  return file;
+}
+
+void check_consistent(const Manifest& manifest) {
+  for (const auto& file : manifest.files) {
+    for (const Axis axis : kAxes)
+      AXONN_CHECK(file.at[axis] >= 0 && file.at[axis] < manifest.grid[axis], "train.checkpoint", file.name, " is of ", file.at.to_string(),
+                  ", which is not on grid ", manifest.grid.to_string());
+    for (const auto& piece : file.pieces) {
+      AXONN_CHECK(piece.tensor < manifest.tensors.size(), "train.checkpoint", file.name, " holds tensor number ", piece.tensor);
+      const int64_t block = manifest.tensors[piece.tensor].spec.block_numel(manifest.grid, file.at);
+      AXONN_CHECK(0 <= piece.range.begin && piece.range.begin <= piece.range.end && piece.range.end <= block, "train.checkpoint", file.name,
+                  " holds a range outside of the block of ", manifest.tensors[piece.tensor].name);
+    }
+  }
+}
+
+// What parsing throws, whoever throws it, becomes one error about this file.
+template <typename Parse>
+auto with_path(const fs::path& path, Parse parse) {
+  try {
+    return parse();
+  } catch (const Error& error) {
+    throw UserError("train.checkpoint", detail::concatenate(path.string(), " is broken: ", error.sentence()));
+  } catch (const std::exception& error) {
+    throw UserError("train.checkpoint", detail::concatenate(path.string(), " is broken: ", error.what()));
+  }
+}
+
+void check_text(const std::string& text) {
+  const size_t end = text.rfind(kChecksumKey);
+  AXONN_CHECK(end != std::string::npos, "train.checkpoint", "its checksum is missing");
+  const std::string found = disk::hex(disk::xxh64_of(std::string_view(text).substr(0, end)));
+  const std::string_view rest = std::string_view(text).substr(end + kChecksumKey.size());
+  AXONN_CHECK(rest == found + "\"\n}\n", "train.checkpoint", "its checksum is ", found, ", it should be ", rest.substr(0, found.size()));
+}
+
+}  // namespace
+
+std::string Manifest::to_json() const {
+  Json json = {{"format", kFormat}, {"axonn", version()}, {"run", state.run}, {"grid", grid.to_string()}, {"align", kRangeAlignment}};
+  json["step"] = state.step;
+  json["seed"] = state.seed;
+  json["samples"] = state.samples;
+  json["data_fingerprint"] = disk::hex(state.data_fingerprint);
+  json["configuration"] = Json::parse(state.configuration);
+  json["tokenizer"] = Json::parse(state.tokenizer);
+  if (const auto& scale = state.loss_scale)
+    json["loss_scale"] = {{"value", scale->value}, {"good", scale->good}, {"skipped", scale->skipped}, {"in_a_row", scale->in_a_row}};
+  json["choices"] = Json(state.choices);
+  json["tensors"] = Json::array();
+  for (const auto& tensor : tensors) json["tensors"].push_back(tensor_to_json(tensor));
+  json["files"] = Json::array();
+  for (const auto& file : files) json["files"].push_back(file_json(file));
+  std::string text = "{";
+  for (const auto& [key, value] : json.items()) text += (text.size() == 1 ? "\n" : ",\n") + Json(key).dump() + ": " + value.dump();
+  return text + std::string(kChecksumKey) + disk::hex(disk::xxh64_of(text)) + "\"\n}\n";
+}
+
+Manifest Manifest::from_json(const std::string& text, const fs::path& path) {
+  return with_path(path, [&] {
+    const Json json = Json::parse(text);
+    const Json format = json.value("format", Json());
+    AXONN_CHECK(format == kFormat, "train.checkpoint", "its format is ", format.dump(), ", this axonn (", version(), ") reads format ",
+                kFormat);
+    check_text(text);
+    Manifest manifest;
+    manifest.grid = parse_grid_shape(json.at("grid").get<std::string>());
+    manifest.state = {.run = json.at("run").get<std::string>(),
+                      .step = json.at("step").get<int64_t>(),
+                      .seed = json.at("seed").get<uint64_t>(),
+                      .samples = json.at("samples").get<int64_t>(),
+                      .data_fingerprint = std::stoull(json.at("data_fingerprint").get<std::string>(), nullptr, 16),
+                      .configuration = json.at("configuration").dump(),
+                      .tokenizer = json.at("tokenizer").dump(),
+                      .loss_scale = {},
+                      .choices = json.at("choices").get<std::map<std::string, std::string>>()};
+    if (const auto scale = json.find("loss_scale"); scale != json.end())
+      manifest.state.loss_scale = {.value = scale->at("value").get<double>(),
+                                   .good = scale->at("good").get<int64_t>(),
+                                   .skipped = scale->at("skipped").get<int64_t>(),
+                                   .in_a_row = scale->at("in_a_row").get<int64_t>()};
+    for (const Json& item : json.at("tensors")) manifest.tensors.push_back(tensor_from_json(item));
+    for (const Json& item : json.at("files")) manifest.files.push_back(file_of(item));
+    check_consistent(manifest);
+    return manifest;
+  });
+}
+
+std::string file_to_json(const Manifest::File& file) { return file_json(file).dump(); }
+
+Manifest::File file_from_json(const std::string& text, const fs::path& path) {
+  return with_path(path, [&] { return file_of(Json::parse(text)); });
+}
+
+Manifest read_manifest(const fs::path& directory) {
+  const fs::path path = directory / Manifest::kFileName;
+  AXONN_CHECK(fs::is_regular_file(path), "train.checkpoint", "there is no checkpoint in ", directory.string(), ": ", Manifest::kFileName,
+              " is missing");
+  Manifest manifest = Manifest::from_json(disk::read_text(path), path);
+  for (const auto& file : manifest.files) {
+    std::error_code error;
+    const auto size = fs::file_size(directory / file.name, error);
+    AXONN_CHECK(!error, "train.checkpoint", (directory / file.name).string(), " is missing: ", error.message());
+    AXONN_CHECK(std::cmp_equal(size, file.bytes), "train.checkpoint", (directory / file.name).string(), " is broken: it has ", size,
+                " bytes, the manifest says ", file.bytes);
+  }
+  return manifest;
+}
+
+void check_file(const fs::path& directory, const Manifest::File& file) {
+  const std::string found = disk::hex(disk::xxh64_of_file(directory / file.name));
+  AXONN_CHECK(found == file.xxh64, "train.checkpoint", (directory / file.name).string(), " is broken: its checksum is ", found,
+              ", the manifest says ", file.xxh64);
+}
+
+std::string step_name(int64_t step) {
+  char buffer[40];
+  std::snprintf(buffer, sizeof buffer, "step-%06lld", static_cast<long long>(step));
+  return buffer;
+}
+
+std::optional<StepName> parse_step_name(const std::string& name) {
+  constexpr std::string_view kPrefix = "step-";
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  StepName parsed;
+  const char* begin = name.data() + kPrefix.size();
+  const auto [end, error] = std::from_chars(begin, name.data() + name.size(), parsed.step);
+  parsed.suffix = std::string(end, name.data() + name.size());
+  const bool known = parsed.suffix.empty() || parsed.suffix == ".partial" || parsed.suffix == ".old";
+  if (error != std::errc() || parsed.step < 0 || !known) return std::nullopt;
+  return parsed;
+}
+
+}  // namespace axonn

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "axonn/checkpoint/checkpoint.hpp"
+
+// manifest.json of checkpoint format 1, as a value.
+namespace axonn {
+
+struct Manifest {
+  static constexpr int kFormat = 1;
+  static constexpr const char* kFileName = "manifest.json";
+
+  // A tensor's stored range [begin, end) of the flattened block of the file's coordinate; the file holds its elements without padding.
+  struct Piece {
+    size_t tensor = 0;  // index in `tensors`
+    Range range;
+  };
+  struct File {
+    std::string name;
+    Coordinate at;
+    int64_t bytes = 0;
+    std::string xxh64;
+    std::vector<Piece> pieces;
+  };
+
+  CheckpointState state;
+  GridShape grid;
+  std::vector<CheckpointReader::Description> tensors;
+  std::vector<File> files;
+
+  std::string to_json() const;  // its last member is the checksum of all text before it
+  static Manifest from_json(const std::string& text, const std::filesystem::path& path);  // UserError names `path`
+};
+
+// What a rank tells about the file it wrote, until the manifest is made.
+std::string file_to_json(const Manifest::File& file);
+Manifest::File file_from_json(const std::string& text, const std::filesystem::path& path);
+
+// Reads manifest.json in `directory` and checks that every file it names is there in its size.
+Manifest read_manifest(const std::filesystem::path& directory);
+
+// UserError when a file's checksum is not the manifest's.
+void check_file(const std::filesystem::path& directory, const Manifest::File& file);
+
+// Names of steps' directories. `.partial` is being written; `.old` is being replaced.
+std::string step_name(int64_t step);  // "step-000500"
+struct StepName {
+  int64_t step = 0;
+  std::string suffix;  // "", ".partial", ".old"
+};
+std::optional<StepName> parse_step_name(const std::string& name);
+
+}  // namespace axonn

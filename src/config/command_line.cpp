@@ -1,0 +1,66 @@
+#include "axonn/config/command_line.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "axonn/core/error.hpp"
+#include "axonn/core/text.hpp"
+
+namespace axonn {
+namespace {
+
+std::vector<std::string> flags_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+// The program and the subcommands that the command line chose, the innermost last.
+std::vector<CLI::App*> chosen(CLI::App& app) {
+  std::vector<CLI::App*> apps = {&app};
+  for (CLI::App* sub : app.get_subcommands()) {
+    const auto inner = chosen(*sub);
+    apps.insert(apps.end(), inner.begin(), inner.end());
+  }
+  return apps;
+}
+
+[[noreturn]] void refuse_extra(CLI::App& app) {
+  std::vector<std::string> commands;
+  CLI::App& innermost = *chosen(app).back();
+  const auto flags = flags_of(innermost);
+  for (const CLI::App* sub : innermost.get_subcommands([](const CLI::App*) { return true; })) commands.push_back(sub->get_name());
+  const auto extras = app.remaining(true);
+  const auto first_flag = std::ranges::find_if(extras, [](const std::string& word) { return word.starts_with('-'); });
+  if (first_flag == extras.end()) {
+    throw UserError("core.command_line",
+                    detail::concatenate("unexpected argument '", extras.front(), "'", did_you_mean(extras.front(), commands)));
+  }
+  const std::string flag = first_flag->substr(0, first_flag->find('='));
+  throw UserError("core.command_line", detail::concatenate("unknown flag '", flag, "'", did_you_mean(flag, flags)));
+}
+
+}  // namespace
+
+std::optional<std::string> parse_command_line(CLI::App& app, std::span<const char* const> arguments) {
+  try {
+    app.parse(static_cast<int>(arguments.size()), arguments.data());
+    return std::nullopt;
+  } catch (const CLI::CallForHelp&) {
+    CLI::App& innermost = *chosen(app).back();
+    return innermost.help(&innermost == &app ? "" : app.get_name());
+  } catch (const CLI::CallForAllHelp&) {
+    return app.help("", CLI::AppFormatMode::All);
+  } catch (const CLI::CallForVersion& call) {
+    return std::string(call.what()) + "\n";
+  } catch (const CLI::ExtrasError&) {
+    refuse_extra(app);
+  } catch (const CLI::ParseError& error) {
+    throw UserError("core.command_line", error.what());
+  }
+}
+
+}  // namespace axonn

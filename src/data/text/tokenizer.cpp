@@ -1,0 +1,170 @@
+#include "axonn/data/text/tokenizer.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "axonn/core/error.hpp"
+#include "axonn/core/text.hpp"
+
+namespace axonn {
+namespace {
+
+constexpr std::array<std::string_view, 2> kKinds = {"bytes", "chars"};
+
+struct CodePoint {
+  char32_t value = 0;
+  size_t length = 0;  // bytes; 0: not UTF-8
+};
+
+CodePoint next_code_point(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return {first, 1};
+  const size_t length = first >= 0xF0 && first < 0xF8 ? 4 : first >= 0xE0 && first < 0xF0 ? 3 : first >= 0xC0 && first < 0xE0 ? 2 : 0;
+  if (length == 0 || length > text.size()) return {};
+  char32_t value = first & (0x7Fu >> length);
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return {};
+    value = value << 6 | (byte(i) & 0x3Fu);
+  }
+  constexpr std::array<char32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
+  const bool surrogate = value >= 0xD800 && value < 0xE000;
+  if (value < kLeast[length] || value > 0x10FFFF || surrogate) return {};
+  return {value, length};
+}
+
+void append_utf8(std::string& out, char32_t value) {
+  const auto put = [&](char32_t byte) { out += static_cast<char>(static_cast<unsigned char>(byte)); };
+  const auto tail = [&](int shift) { put(0x80 | (value >> shift & 0x3F)); };
+  if (value < 0x80) {
+    put(value);
+  } else if (value < 0x800) {
+    put(0xC0 | value >> 6), tail(0);
+  } else if (value < 0x10000) {
+    put(0xE0 | value >> 12), tail(6), tail(0);
+  } else {
+    put(0xF0 | value >> 18), tail(12), tail(6), tail(0);
+  }
+}
+
+void check_utf8(std::string_view text) {
+  const auto bad = first_invalid_utf8(text);
+  AXONN_CHECK(!bad, "train.tokenizer", "the text is not UTF-8 at byte ", bad.value_or(0), "; --tokenizer bytes takes any data");
+}
+
+std::string code_point_name(char32_t value) {
+  char buffer[16];
+  std::snprintf(buffer, sizeof buffer, "U+%04X", static_cast<unsigned>(value));
+  std::string shown;
+  append_utf8(shown, value);
+  return (value < 0x20 || value == 0x7F ? std::string() : "'" + shown + "' ") + "(" + buffer + ")";
+}
+
+[[noreturn]] void refuse_character(std::string_view text, size_t at, char32_t value, int64_t vocabulary) {
+  const std::string_view before = text.substr(0, at);
+  const auto line = std::ranges::count(before, '\n') + 1;
+  const size_t line_begin = before.rfind('\n') + 1;  // npos + 1 = 0
+  const auto is_start = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; };
+  const auto column = std::ranges::count_if(before.substr(line_begin), is_start) + 1;
+  throw UserError("train.tokenizer",
+                  detail::concatenate("character ", code_point_name(value), " at byte ", at, " (line ", line, ", column ", column,
+                                      ") of the text is not in the vocabulary of ", vocabulary, " characters"));
+}
+
+}  // namespace
+
+std::string_view to_string(TokenizerKind kind) { return kKinds.at(static_cast<size_t>(kind)); }
+
+TokenizerKind parse_tokenizer_kind(std::string_view name) {
+  const auto found = std::ranges::find(kKinds, name);
+  AXONN_CHECK(found != kKinds.end(), "train.tokenizer", "a tokenizer is bytes or chars, got '", name, "'",
+              did_you_mean(name, std::span<const std::string_view>(kKinds)));
+  return static_cast<TokenizerKind>(found - kKinds.begin());
+}
+
+std::optional<size_t> first_invalid_utf8(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = next_code_point(text.substr(at)).length;
+    if (length == 0) return at;
+    at += length;
+  }
+  return std::nullopt;
+}
+
+Tokenizer::Tokenizer(TokenizerKind kind, std::vector<char32_t> code_points) : kind_(kind), code_points_(std::move(code_points)) {
+  for (size_t i = 0; i < code_points_.size(); ++i) token_of_.emplace(code_points_[i], static_cast<int32_t>(i));
+}
+
+Tokenizer Tokenizer::bytes() { return Tokenizer(TokenizerKind::bytes, {}); }
+
+Tokenizer Tokenizer::chars(std::string_view text) {
+  AXONN_CHECK(!text.empty(), "train.tokenizer", "the vocabulary of --tokenizer chars is made from the text, and the text is empty");
+  check_utf8(text);
+  std::set<char32_t> distinct;
+  for (size_t at = 0; at < text.size();) {
+    const auto [value, length] = next_code_point(text.substr(at));
+    distinct.insert(value);
+    at += length;
+  }
+  return Tokenizer(TokenizerKind::chars, {distinct.begin(), distinct.end()});
+}
+
+int64_t Tokenizer::vocabulary_size() const { return kind_ == TokenizerKind::bytes ? 256 : static_cast<int64_t>(code_points_.size()); }
+
+std::vector<int32_t> Tokenizer::encode(std::string_view text) const {
+  std::vector<int32_t> tokens;
+  tokens.reserve(text.size());
+  if (kind_ == TokenizerKind::bytes) {
+    for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));
+    return tokens;
+  }
+  check_utf8(text);
+  for (size_t at = 0; at < text.size();) {
+    const auto [value, length] = next_code_point(text.substr(at));
+    const auto found = token_of_.find(value);
+    if (found == token_of_.end()) refuse_character(text, at, value, vocabulary_size());
+    tokens.push_back(found->second);
+    at += length;
+  }
+  return tokens;
+}
+
+std::string Tokenizer::decode(std::span<const int32_t> tokens) const {
+  std::string text;
+  for (const int32_t token : tokens) {
+    AXONN_CHECK(token >= 0 && token < vocabulary_size(), "train.tokenizer", "token ", token, " is not in the vocabulary of ",
+                vocabulary_size());
+    if (kind_ == TokenizerKind::bytes) {
+      text += static_cast<char>(static_cast<unsigned char>(token));
+    } else {
+      append_utf8(text, code_points_[static_cast<size_t>(token)]);
+    }
+  }
+  return text;
+}
+
+std::string Tokenizer::to_json() const {
+  nlohmann::ordered_json file = {{"kind", to_string(kind_)}};
+  if (kind_ == TokenizerKind::chars) {
+    std::string vocabulary;
+    for (const char32_t value : code_points_) append_utf8(vocabulary, value);
+    file["vocabulary"] = vocabulary;
+  }
+  return file.dump();
+}
+
+Tokenizer Tokenizer::from_json(std::string_view text) {
+  const auto file = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto is_text = [&](const char* key) { return file.is_object() && file.contains(key) && file[key].is_string(); };
+  AXONN_CHECK(is_text("kind"), "train.tokenizer", "not a tokenizer: ", text.substr(0, 80));
+  const TokenizerKind kind = parse_tokenizer_kind(file["kind"].get<std::string>());
+  if (kind == TokenizerKind::bytes) return bytes();
+  AXONN_CHECK(is_text("vocabulary"), "train.tokenizer", "a tokenizer of kind chars needs its vocabulary, got ", text.substr(0, 80));
+  return chars(file["vocabulary"].get<std::string>());
+}
+
+}  // namespace axonn

@@ -1,0 +1,217 @@
+#include "layers/ops/winograd_convolution.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <ATen/Dispatch.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/baddbmm.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/zeros.h>
+
+#include "core/wide_vectors.hpp"
+#include "layers/parallel.hpp"
+
+namespace axonn {
+namespace {
+
+using at::Tensor;
+
+constexpr int64_t kPlaces = 16;        // of 4x4
+constexpr int64_t kTilesAtOnce = 128;  // so that what a thread has at its places stays in its cache
+
+// The three transforms of a line of pixels, each done to the columns of a tile and then to its rows. They are B^T, A^T and A of the paper.
+struct FromInput {
+  static constexpr int kIn = 4, kOut = 4;
+  template <typename T>
+  AXONN_INLINE static void apply(const T* in, T* out, int step) {
+    const T a = in[0], b = in[step], c = in[2 * step], d = in[3 * step];
+    out[0] = a - c, out[step] = b + c, out[2 * step] = c - b, out[3 * step] = b - d;
+  }
+};
+struct ToOutput {
+  static constexpr int kIn = 4, kOut = 2;
+  template <typename T>
+  AXONN_INLINE static void apply(const T* in, T* out, int step) {
+    const T a = in[0], b = in[step], c = in[2 * step], d = in[3 * step];
+    out[0] = a + b + c, out[step] = b - c - d;
+  }
+};
+struct FromOutputGradient {
+  static constexpr int kIn = 2, kOut = 4;
+  template <typename T>
+  AXONN_INLINE static void apply(const T* in, T* out, int step) {
+    const T a = in[0], b = in[step];
+    out[0] = a, out[step] = a + b, out[2 * step] = a - b, out[3 * step] = -b;
+  }
+};
+
+// The channels of each pixel of a square, or of each place, of one tile.
+template <typename T, int side>
+using Square = std::array<T*, static_cast<size_t>(side* side)>;
+
+template <typename Transform, typename T>
+AXONN_INLINE void transform(const Square<const T, Transform::kIn>& from, const Square<T, Transform::kOut>& to, int64_t channels) {
+  constexpr int kSide = 4, kIn = Transform::kIn, kOut = Transform::kOut;
+#pragma GCC ivdep
+  for (int64_t c = 0; c < channels; ++c) {
+    T in[kSide * kSide], half[kSide * kSide], out[kSide * kSide];
+    for (int row = 0; row < kIn; ++row)
+      for (int column = 0; column < kIn; ++column) in[row * kSide + column] = from[static_cast<size_t>(row * kIn + column)][c];
+    for (int column = 0; column < kIn; ++column) Transform::apply(in + column, half + column, kSide);
+    for (int row = 0; row < kOut; ++row) Transform::apply(half + row * kSide, out + row * kSide, 1);
+    for (int row = 0; row < kOut; ++row)
+      for (int column = 0; column < kOut; ++column) to[static_cast<size_t>(row * kOut + column)][c] = out[row * kSide + column];
+  }
+}
+
+// Pictures (b, h, w, channels) cut into tiles of 2x2 pixels; at an odd edge a tile reaches over it.
+template <typename T>
+struct Tiles {
+  T* values;
+  int64_t height, width, channels;
+  T* outside;  // a pixel that stands for those out of the picture
+
+  int64_t rows() const { return (height + 1) / 2; }
+  int64_t columns() const { return (width + 1) / 2; }
+
+  // The pixels from `border` before the tile on.
+  template <int side>
+  AXONN_INLINE Square<T, side> square(int64_t tile, int64_t border) const {
+    const int64_t picture = tile / (rows() * columns()), row = tile / columns() % rows() * 2 - border,
+                  column = tile % columns() * 2 - border;
+    Square<T, side> pixels;
+    for (int i = 0; i < side * side; ++i) {
+      const int64_t y = row + i / side, x = column + i % side;
+      const bool inside = y >= 0 && y < height && x >= 0 && x < width;
+      pixels[static_cast<size_t>(i)] = inside ? values + ((picture * height + y) * width + x) * channels : outside;
+    }
+    return pixels;
+  }
+};
+
+template <typename T>
+Tiles<const T> tiles_of(const Tensor& pictures, const Tensor& zero_pixel) {
+  return {pictures.const_data_ptr<T>(), pictures.size(1), pictures.size(2), pictures.size(3), zero_pixel.const_data_ptr<T>()};
+}
+
+// The places of some tiles: (16, kTilesAtOnce, channels).
+Tensor empty_places(int64_t channels, const Tensor& like) { return at::empty({kPlaces, kTilesAtOnce, channels}, like.options()); }
+
+template <typename T>
+AXONN_INLINE Square<T, 4> places_of(T* places, int64_t tile, int64_t channels) {
+  Square<T, 4> all;
+  for (int64_t place = 0; place < kPlaces; ++place) all[static_cast<size_t>(place)] = places + (place * kTilesAtOnce + tile) * channels;
+  return all;
+}
+
+// The places of `count` tiles from `first` on.
+template <typename Transform, typename T>
+void take(const Tiles<const T>& tiles, int64_t border, int64_t first, int64_t count, const Tensor& places) {
+  T* values = places.mutable_data_ptr<T>();
+  with_wide_vectors([&]() AXONN_INLINE_LAMBDA {
+    for (int64_t i = 0; i < count; ++i)
+      transform<Transform, T>(tiles.template square<Transform::kIn>(first + i, border), places_of(values, i, tiles.channels),
+                              tiles.channels);
+  });
+}
+
+template <typename T>
+void put(const Tensor& places, int64_t first, int64_t count, const Tiles<T>& tiles) {
+  const T* values = places.const_data_ptr<T>();
+  with_wide_vectors([&]() AXONN_INLINE_LAMBDA {
+    for (int64_t i = 0; i < count; ++i)
+      transform<ToOutput, T>(places_of(values, i, tiles.channels), tiles.template square<2>(first + i, 0), tiles.channels);
+  });
+}
+
+int64_t tiles_in(const Tensor& pictures) { return pictures.size(0) * ((pictures.size(1) + 1) / 2) * ((pictures.size(2) + 1) / 2); }
+
+// work(begin, end) of the tiles on several threads; what it calls of LibTorch needs no gradients.
+template <typename Work>
+void for_tiles(const Tensor& pictures, const Work& work) {
+  const int64_t tiles = tiles_in(pictures), blocks = (tiles + kTilesAtOnce - 1) / kTilesAtOnce;
+  at::parallel_for(0, blocks, 1, [&](int64_t begin, int64_t end) {
+    const at::AutoDispatchBelowADInplaceOrView past_autograd;
+    work(begin * kTilesAtOnce, std::min(tiles, end * kTilesAtOnce));
+  });
+}
+
+// G of the paper for columns and rows at once: (16 places, 3 x 3).
+Tensor to_places(const Tensor& like) {
+  constexpr double kG[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
+  const Tensor both = at::empty({kPlaces, 9}, at::kDouble);
+  auto* values = both.mutable_data_ptr<double>();
+  for (int i = 0; i < kPlaces * 9; ++i) values[i] = kG[i / 9 / 4][i % 9 / 3] * kG[i / 9 % 4][i % 3];
+  return both.to(like.scalar_type());
+}
+
+// kernels (3, 3, k, n) -> (16, k, n).
+Tensor at_places(const Tensor& kernels) {
+  const int64_t in = kernels.size(2), out = kernels.size(3);
+  return at::mm(to_places(kernels), kernels.reshape({9, in * out})).view({kPlaces, in, out});
+}
+
+// (b, h, w, k) with kernels (16, k, n) -> (b, h, w, n).
+Tensor convolve(const Tensor& input, const Tensor& kernels) {
+  const int64_t in = kernels.size(1), out = kernels.size(2);
+  const Tensor output = at::empty({input.size(0), input.size(1), input.size(2), out}, input.options());
+  const Tensor zero_pixel = at::zeros({in}, input.options());
+  for_tiles(input, [&](int64_t begin, int64_t end) {
+    const Tensor places = empty_places(in, input), results = empty_places(out, input), dropped_pixel = at::empty({out}, input.options());
+    AT_DISPATCH_FLOATING_TYPES(input.scalar_type(), "winograd_convolution", [&] {
+      const Tiles<scalar_t> tiles{output.mutable_data_ptr<scalar_t>(), output.size(1), output.size(2), out,
+                                  dropped_pixel.mutable_data_ptr<scalar_t>()};
+      for (int64_t first = begin; first < end; first += kTilesAtOnce) {
+        const int64_t count = std::min(kTilesAtOnce, end - first);
+        take<FromInput, scalar_t>(tiles_of<scalar_t>(input, zero_pixel), /*border=*/1, first, count, places);
+        Tensor products = results.narrow(1, 0, count);
+        at::bmm_out(products, places.narrow(1, 0, count), kernels);
+        put<scalar_t>(results, first, count, tiles);
+      }
+    });
+  });
+  return output;
+}
+
+}  // namespace
+
+bool winograd_pays(const Tensor& input, int64_t out_channels) {
+  const int64_t in = input.size(3), out = out_channels;
+  return input.is_cpu() && (input.scalar_type() == at::kFloat || input.scalar_type() == at::kDouble) && std::min(in, out) >= 32 &&
+         in * out <= 256 * 512 && tiles_in(input) >= kTilesAtOnce;
+}
+
+Tensor winograd_convolution(const Tensor& input, const Tensor& weight) {
+  return convolve(input.contiguous(), at_places(weight.permute({1, 2, 3, 0})));
+}
+
+// Every input pixel sees the outputs around it through the kernel turned by half a circle.
+Tensor winograd_input_gradient(const Tensor& grad, const Tensor& weight) {
+  return convolve(grad.contiguous(), at_places(weight.flip({1, 2}).permute({1, 2, 0, 3})));
+}
+
+Tensor winograd_weight_gradient(const Tensor& some_grad, const Tensor& some_input) {
+  const Tensor grad = some_grad.contiguous(), input = some_input.contiguous();
+  const int64_t in = input.size(3), out = grad.size(3);
+  const Tensor sums = at::zeros({at::get_num_threads(), kPlaces, in, out}, input.options());  // of each thread
+  const Tensor zero_pixel = at::zeros({std::max(in, out)}, input.options());
+  for_tiles(input, [&](int64_t begin, int64_t end) {
+    const Tensor places = empty_places(in, input), grads = empty_places(out, input);
+    Tensor sum = sums.select(0, at::get_thread_num());
+    AT_DISPATCH_FLOATING_TYPES(input.scalar_type(), "winograd_weight_gradient", [&] {
+      for (int64_t first = begin; first < end; first += kTilesAtOnce) {
+        const int64_t count = std::min(kTilesAtOnce, end - first);
+        take<FromInput, scalar_t>(tiles_of<scalar_t>(input, zero_pixel), /*border=*/1, first, count, places);
+        take<FromOutputGradient, scalar_t>(tiles_of<scalar_t>(grad, zero_pixel), /*border=*/0, first, count, grads);
+        at::baddbmm_out(sum, sum, places.narrow(1, 0, count).transpose(1, 2), grads.narrow(1, 0, count));
+      }
+    });
+  });
+  const Tensor kernels = at::mm(to_places(input).t(), sums.sum(0).view({kPlaces, in * out}));
+  return kernels.view({3, 3, in, out}).permute({3, 0, 1, 2}).contiguous();
+}
+
+}  // namespace axonn

@@ -1,0 +1,107 @@
+#include "axonn/model/gpt/task.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
+#include "axonn/core/error.hpp"
+#include "axonn/core/philox.hpp"
+#include "axonn/layers/cross_entropy.hpp"
+#include "axonn/network/gpt/gpt_shape.hpp"
+#include "train/evaluating.hpp"
+
+namespace axonn {
+namespace {
+
+using at::Tensor;
+
+std::span<int64_t> row(const Tensor& matrix, int64_t index) {
+  return {matrix.mutable_data_ptr<int64_t>() + index * matrix.size(1), static_cast<size_t>(matrix.size(1))};
+}
+
+// From unnormalised log-probabilities over the whole vocabulary; `position` makes the draw.
+int32_t draw(const Tensor& logits, const SamplingOptions& options, uint64_t position) {
+  const Tensor wide = logits.to(at::kCPU, at::kDouble).contiguous();
+  const double* value = wide.const_data_ptr<double>();
+  std::vector<int32_t> order(static_cast<size_t>(options.vocabulary > 0 ? std::min(options.vocabulary, wide.numel()) : wide.numel()));
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, [&](int32_t a, int32_t b) { return value[a] != value[b] ? value[a] > value[b] : a < b; });
+  if (options.temperature == 0) return order.front();
+  if (options.top_k > 0) order.resize(std::min(order.size(), static_cast<size_t>(options.top_k)));
+  std::vector<double> weight;
+  for (const int32_t token : order) weight.push_back(std::exp((value[token] - value[order[0]]) / options.temperature));
+  const double total = std::accumulate(weight.begin(), weight.end(), 0.0);
+  double left = to_uniform(philox(options.seed, position, 0, philox_stream("sampling", ""))[0]) * total;
+  for (size_t i = 0; i < order.size(); ++i)
+    if ((left -= weight[i]) < 0) return order[i];
+  return order.back();
+}
+
+}  // namespace
+
+GptTask::GptTask(Context& context, Gpt& model, const TextData& data, uint64_t seed, int64_t validation_rows)
+    : context_(context), model_(model), data_(data), seed_(seed), validation_rows_(validation_rows) {
+  data.check_sequence(model.config().sequence);
+  AXONN_CHECK(data.tokenizer().vocabulary_size() <= model.config().vocabulary, "train.gpt", "the tokenizer has ",
+              data.tokenizer().vocabulary_size(), " tokens, more than the model's vocabulary of ", model.config().vocabulary,
+              "; raise --vocab (0 takes the tokenizer's)");
+}
+
+double GptTask::paper_flops_per_sample() const { return checkpointed_flops(model_.config().shape(), 1); }
+
+double GptTask::flops_per_sample() const {
+  return model_flops_per_token(model_.config().shape()) * static_cast<double>(model_.config().sequence);
+}
+
+Tensor GptTask::loss_sum(int64_t first, int64_t count) {
+  const int64_t sequence = model_.config().sequence;
+  const Tensor ids = at::empty({count, sequence}, at::kLong), targets = at::empty({count, sequence}, at::kLong);
+  for (int64_t i = 0; i < count; ++i) data_.window(static_cast<uint64_t>(first + i), seed_, row(ids, i), row(targets, i));
+  const auto device = context_.options().device;
+  return model_.loss_sum(ids.to(device), targets.to(device));
+}
+
+std::optional<double> GptTask::validate() {
+  const int64_t sequence = model_.config().sequence, windows = data_.validation_windows(sequence);
+  if (windows == 0) return std::nullopt;
+  const Evaluating evaluating(model_, context_, Phase::evaluate);
+  const GridShape& shape = context_.shape();
+  const int64_t groups = int64_t{shape.z} * shape.data, mine = int64_t{context_.at().data} * shape.z + context_.at().z;
+  const auto device = context_.options().device;
+  double sum = 0;
+  // Every rank runs as many forwards as the others; rows past the last window count nothing.
+  for (int64_t begin = 0; begin < windows; begin += groups * validation_rows_) {
+    const int64_t rows = std::min(validation_rows_, (windows - begin + groups - 1) / groups);
+    const Tensor ids = at::zeros({rows, sequence}, at::kLong), targets = at::full({rows, sequence}, kIgnoredTarget, at::kLong);
+    for (int64_t i = 0; i < rows; ++i)
+      if (const int64_t window = begin + mine * rows + i; window < windows) data_.validation_window(window, row(ids, i), row(targets, i));
+    sum += model_.loss_sum(ids.to(device), targets.to(device)).item<double>();
+  }
+  Tensor total = at::scalar_tensor(sum, at::kDouble).to(device);
+  total = context_.scheduler().all_reduce(std::move(total), {Axis::z, Axis::data}, "validation loss").wait();
+  return total.item<double>() / static_cast<double>(windows * sequence);
+}
+
+std::vector<int32_t> sample_text(Context& context, Gpt& model, std::vector<int32_t> text, const SamplingOptions& options) {
+  AXONN_CHECK(!text.empty(), "train.sample_text", "the prompt must hold at least one token");
+  AXONN_CHECK(options.temperature >= 0 && options.tokens >= 0 && options.top_k >= 0, "train.sample_text",
+              "temperature, tokens and top_k must not be negative, got ", options.temperature, ", ", options.tokens, " and ",
+              options.top_k);
+  const Evaluating evaluating(model, context, Phase::generate);
+  for (int64_t i = 0; i < options.tokens; ++i) {
+    const size_t seen = std::min(text.size(), static_cast<size_t>(model.config().sequence));
+    const std::vector<int64_t> recent(text.end() - static_cast<std::ptrdiff_t>(seen), text.end());
+    const Value logits = model.forward(at::tensor(recent, at::kLong).unsqueeze(0).to(context.options().device));
+    const Value last{logits.tensor.select(1, -1), logits.features, logits.layout};
+    text.push_back(draw(redistribute(context, last, Layout::replicated()).tensor[0], options, static_cast<uint64_t>(i)));
+  }
+  return text;
+}
+
+}  // namespace axonn

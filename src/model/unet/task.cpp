@@ -1,0 +1,174 @@
+#include "axonn/model/unet/task.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <array>
+#include <cstring>
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/stack.h>
+
+#include "axonn/core/error.hpp"
+#include "axonn/core/philox.hpp"
+#include "axonn/data/images/picture_sheet.hpp"
+#include "train/evaluating.hpp"
+
+namespace axonn {
+namespace {
+
+using at::Tensor;
+
+void put_pixels(const Tensor& clean, int64_t row, std::span<const uint8_t> pixels, bool mirrored) {
+  const int64_t size = clean.size(1), line = 3 * size;
+  float* out = clean.mutable_data_ptr<float>() + row * size * line;
+  for (int64_t y = 0; y < size; ++y)
+    for (int64_t x = 0; x < size; ++x)
+      for (int64_t channel = 0; channel < 3; ++channel)
+        *out++ = static_cast<float>(pixels[static_cast<size_t>(y * line + 3 * (mirrored ? size - 1 - x : x) + channel)]) / 127.5f - 1;
+}
+
+bool goes_without_class(const UnetTaskOptions& options, int64_t number) {
+  return to_uniform(philox(options.seed, static_cast<uint64_t>(number), 0, philox_stream("sample", "class"))[0]) < options.class_dropout;
+}
+
+}  // namespace
+
+UnetTask::UnetTask(Context& context, Unet& model, const Diffusion& diffusion, const PictureSource& source, const PictureSource* held_out,
+                   UnetTaskOptions options)
+    : context_(context),
+      model_(model),
+      diffusion_(diffusion),
+      source_(source),
+      held_out_(held_out),
+      options_(options),
+      history_(diffusion.times()) {
+  const UnetShape& shape = model.config().shape;
+  AXONN_CHECK(shape.channels == 3, "train.unet", "pictures have 3 channels, the network takes ", shape.channels);
+  diffusion.check_output(shape.channels, shape.output_channels());
+  AXONN_CHECK(options.class_dropout >= 0 && options.class_dropout <= 1, "train.unet", "class_dropout must be in [0, 1], got ",
+              options.class_dropout);
+  AXONN_CHECK(options.class_dropout == 0 || shape.classes > 0, "train.unet", "class_dropout needs a network with classes, got ",
+              options.class_dropout, " and none");
+  for (const PictureSource* each : {&source, held_out}) {
+    if (each == nullptr) continue;
+    AXONN_CHECK(each->size() == shape.image, "train.unet", "the network takes pictures of ", shape.image, " x ", shape.image, ", got ",
+                each->description());
+    AXONN_CHECK(shape.classes == 0 || shape.classes == static_cast<int64_t>(each->classes().size()), "train.unet", "the network has ",
+                shape.classes, " classes, got ", each->description());
+  }
+}
+
+UnetTask::~UnetTask() {
+  if (ahead_.valid()) ahead_.wait();
+}
+
+double UnetTask::flops_per_sample() const { return 3 * forward_flops(model_.config().shape); }
+
+double UnetTask::paper_flops_per_sample() const { return 4 * forward_flops(model_.config().shape); }
+
+UnetTask::Pictures UnetTask::load(int64_t first, int64_t count) const {
+  const int64_t size = source_.size();
+  const Pictures pictures{at::empty({count, size, size, 3}, at::kFloat), at::empty({count}, at::kLong)};
+  std::vector<uint8_t> pixels(static_cast<size_t>(size * size * 3));
+  for (int64_t i = 0; i < count; ++i) {
+    const PictureDraw draw = draw_picture(static_cast<uint64_t>(first + i), options_.seed, source_.count(), options_.mirror);
+    const int64_t picture_class = source_.read(draw.index, pixels);
+    pictures.classes.mutable_data_ptr<int64_t>()[i] = goes_without_class(options_, first + i) ? Unet::kNoClass : picture_class;
+    put_pixels(pictures.clean, i, pixels, draw.mirrored);
+  }
+  return pictures;
+}
+
+// The samples that were loaded ahead, if these were they; and starts on those of the next micro-batch.
+UnetTask::Pictures UnetTask::take(int64_t first, int64_t count) {
+  Pictures pictures;
+  if (ahead_.valid()) pictures = ahead_.get();
+  if (ahead_first_ != first || ahead_count_ != count) pictures = load(first, count);
+  ahead_first_ = first + count * context_.shape().z * context_.shape().data;
+  ahead_count_ = count;
+  ahead_ = std::async(std::launch::async, [this, next = ahead_first_, count] { return load(next, count); });
+  return pictures;
+}
+
+// (batch): of each picture.
+Tensor UnetTask::losses(const Pictures& pictures, const Tensor& times, const Tensor& noise) {
+  const auto working = context_.options().dtype == at::kDouble ? at::kDouble : at::kFloat;
+  const auto device = context_.options().device;
+  const auto placed = [&](const Tensor& tensor) { return tensor.to(device, working); };
+  const Tensor clean = placed(pictures.clean), noised_by = placed(noise), at_times = times.to(device);
+  const Tensor noisy = diffusion_.noised(clean, at_times, noised_by);
+  const Tensor classes = model_.config().shape.classes > 0 ? pictures.classes.to(device) : Tensor();
+  return diffusion_.losses(model_.forward(noisy.to(context_.options().dtype), at_times, classes), clean, at_times, noised_by);
+}
+
+Tensor UnetTask::loss_sum(int64_t first, int64_t count) {
+  const Pictures pictures = take(first, count);
+  const TimeHistory::Draw draw = history_.draw(options_.seed, first, count);
+  const Tensor each = losses(pictures, draw.times, sample_noise(options_.seed, "training", first, pictures.clean.sizes()));
+  if (options_.importance) observed_.push_back({.first = first, .times = draw.times, .losses = each.detach()});
+  return draw.weights.defined() ? (each * draw.weights.to(each.device(), each.scalar_type())).sum() : each.sum();
+}
+
+// Every rank's losses are recorded by every rank in the order of their samples, whatever the micro-batches were.
+void UnetTask::after_step() {
+  if (observed_.empty()) return;
+  std::vector<Tensor> rows;  // (count, 3): number, time, loss
+  for (const auto& [first, times, losses] : observed_)
+    rows.push_back(
+        at::stack({at::arange(first, first + times.numel(), at::kDouble), times.to(at::kDouble), losses.to(at::kCPU, at::kDouble)}, 1));
+  observed_.clear();
+  const Tensor mine = at::cat(rows).flatten();
+  auto& others = context_.communicators().on_cpu({Axis::z, Axis::data});
+  const Tensor all = at::empty({mine.numel() * others.size()}, at::kDouble);
+  others.all_gather(mine, all).wait();
+  std::vector<std::array<double, 3>> sorted(static_cast<size_t>(all.numel() / 3));
+  std::memcpy(sorted.data(), all.const_data_ptr<double>(), all.nbytes());
+  std::ranges::sort(sorted, {}, [](const auto& row) { return row[0]; });
+  for (const auto& [number, time, loss] : sorted) history_.record(static_cast<int64_t>(time), loss);
+}
+
+std::vector<CheckpointTensor> UnetTask::state() const {
+  if (!options_.importance) return {};
+  return {history_.state()};
+}
+
+void UnetTask::write_samples(const std::filesystem::path& run_directory, int64_t step) {
+  const SampledPictures drawn = sample_pictures(context_, model_, diffusion_, options_.samples);
+  if (context_.rank() != 0) return;
+  char name[32];
+  std::snprintf(name, sizeof name, "step-%06lld.png", static_cast<long long>(step));
+  const std::filesystem::path directory = run_directory / "samples";
+  std::filesystem::create_directories(directory);
+  save_sheet((directory / name).string(), drawn.pictures);
+}
+
+std::optional<double> UnetTask::validate() {
+  if (held_out_ == nullptr) return std::nullopt;
+  const Evaluating evaluating(model_, context_, Phase::evaluate);
+  const GridShape& shape = context_.shape();
+  const int64_t groups = int64_t{shape.z} * shape.data, mine = int64_t{context_.at().data} * shape.z + context_.at().z;
+  const int64_t count = std::min(options_.validation_pictures, held_out_->count()), size = held_out_->size();
+  std::vector<uint8_t> pixels(static_cast<size_t>(size * size * 3));
+  double sum = 0;
+  // Every rank runs as many forwards as the others; rows past the last picture count nothing.
+  for (int64_t begin = 0; begin < count; begin += groups * options_.validation_rows) {
+    const int64_t rows = std::min(options_.validation_rows, (count - begin + groups - 1) / groups), first = begin + mine * rows;
+    const Pictures pictures{at::empty({rows, size, size, 3}, at::kFloat), at::empty({rows}, at::kLong)};
+    for (int64_t i = 0; i < rows; ++i) {
+      pictures.classes.mutable_data_ptr<int64_t>()[i] = held_out_->read(std::min(first + i, count - 1), pixels);
+      put_pixels(pictures.clean, i, pixels, false);
+    }
+    const Tensor numbers = at::arange(first, first + rows, at::kLong), times = (numbers * diffusion_.times() / count).to(at::kLong);
+    const Tensor each =
+        losses(pictures, times.clamp_max(diffusion_.times() - 1), sample_noise(0, "validation", first, pictures.clean.sizes()));
+    sum += each.narrow(0, 0, std::clamp<int64_t>(count - first, 0, rows)).sum().item<double>();
+  }
+  Tensor total = at::scalar_tensor(sum, at::kDouble).to(context_.options().device);
+  total = context_.scheduler().all_reduce(std::move(total), {Axis::z, Axis::data}, "validation loss").wait();
+  return total.item<double>() / static_cast<double>(count);
+}
+
+}  // namespace axonn

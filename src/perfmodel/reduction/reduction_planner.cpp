@@ -1,0 +1,77 @@
+#include "axonn/perfmodel/reduction/reduction_planner.hpp"
+
+#include <algorithm>
+
+#include "axonn/core/error.hpp"
+#include "axonn/perfmodel/placement/axis_placement.hpp"
+#include "axonn/perfmodel/reduction/reduction_synthesis.hpp"
+
+namespace axonn {
+namespace {
+
+constexpr const char* kWhere = "perfmodel.plan_reductions";
+constexpr std::array kRows = {Axis::data, Axis::z, Axis::y, Axis::x};  // of a placement's matrix
+
+AxisPlacement placement_of(const Machine& machine, const Grid& grid) {
+  const auto placement = placement_of_order(grid.shape(), grid.order(), level_sizes(machine, grid.ranks()));
+  AXONN_CHECK(placement, kWhere, "with order ", to_string(grid.order()), " a node of ", machine.name, " ends within an axis of grid ",
+              grid.shape().to_string(), "; choose another order");
+  return *placement;
+}
+
+// Which rank is on each device of the machine.
+std::vector<int> ranks_of_devices(const ParallelismMatrix& matrix, const Grid& grid) {
+  const Grid placed(grid.shape(), kDefaultOrder, matrix.devices_of_positions());
+  std::vector<int> ranks(static_cast<size_t>(grid.ranks()));
+  for (int rank = 0; rank < grid.ranks(); ++rank) ranks[static_cast<size_t>(placed.rank(grid.coordinate(rank)))] = rank;
+  return ranks;
+}
+
+ReductionProgram renumbered(ReductionProgram program, const std::vector<int>& ranks) {
+  for (ReductionStep& step : program.steps)
+    for (std::vector<int>& group : step.groups)
+      for (int& member : group) member = ranks[static_cast<size_t>(member)];
+  return program;
+}
+
+}  // namespace
+
+Network network_of(const Machine& machine, std::span<const int> sizes) {
+  AXONN_CHECK(sizes.size() <= machine.levels.size(), kWhere, "machine ", machine.name, " has ", machine.levels.size(), " levels, got ",
+              sizes.size());
+  Network network;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const size_t level = sizes.size() - 1 - i;  // of the machine, whose levels come innermost first
+    network.levels.push_back({.name = level == 0 ? "gpu" : machine.levels[level - 1].name,  // the paper names a level by its units
+                              .size = sizes[i],
+                              .bandwidth_bytes_per_second = machine.levels[level].bandwidth_gbps * 1e9,
+                              .latency_seconds = machine.levels[level].latency_seconds,
+                              .shared = true});
+  }
+  return network;
+}
+
+std::vector<PlannedReduction> plan_reductions(const Machine& machine, const Grid& grid, AxisSet axes, double bytes, ReductionGoal goal,
+                                              int length_limit) {
+  const ParallelismMatrix matrix = placement_of(machine, grid).matrix();
+  std::vector<int> rows, sizes;
+  for (size_t row = 0; row < kRows.size(); ++row)
+    if (axes.contains(kRows[row])) rows.push_back(static_cast<int>(row));
+  for (int level = 0; level < matrix.levels; ++level) sizes.push_back(matrix.level_size(level));
+  const SynthesisHierarchy hierarchy = synthesis_hierarchy(matrix, rows);
+  const Network network = network_of(machine, sizes);
+  const std::vector<int> ranks = ranks_of_devices(matrix, grid);
+  std::vector<PlannedReduction> found;
+  const auto add = [&](const ReductionProgram& program) {
+    found.push_back({renumbered(program, ranks), simulate_reduction(network, program, bytes).seconds});
+  };
+  const Collective collective = goal == ReductionGoal::all_reduce ? Collective::all_reduce : Collective::reduce_scatter;
+  const ReductionProgram plain{{{collective, hierarchy.groups}}};
+  add(plain);
+  for (const InstructionProgram& instructions : synthesize(hierarchy.sizes, {.goal = goal, .length_limit = length_limit}))
+    if (const ReductionProgram program = lower(instructions, hierarchy); program != plain) add(program);
+  std::ranges::stable_sort(found, {}, &PlannedReduction::seconds);
+  return found;
+}
+
+}  // namespace axonn

@@ -1,0 +1,232 @@
+#include "perfmodel/search/grid_planner.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+#include "axonn/core/error.hpp"
+#include "axonn/terms/optimizer_kind.hpp"
+
+namespace axonn {
+namespace {
+
+constexpr int64_t kRichPrefetch = 2, kRichOutstanding = 4;  // OverlapPolicy's
+constexpr int64_t kMostMicroBatch = 1024;
+constexpr double kRounding = 1e-9;
+constexpr double kMostBytes = 1e18;  // no memory is larger, and sums of a few do not overflow
+
+double weights_gathered(const NetworkModel& network, const GridShape& grid) {
+  double weights = 0;
+  for (const LayerWork& layer : network.layers)
+    if (layer.owns_weight && layer.has_weight()) weights += static_cast<double>(layer.count) * layer_buffers(layer, grid, 0).block;
+  return weights;
+}
+
+auto order_of(const PlannedLayout& layout) { return std::tuple(layout.time.seconds(), layout.memory.total_bytes(), layout.micro_batch); }
+
+// The better of two forms of a grid. Values that differ by rounding alone are equal.
+bool better(const PlannedLayout& a, const PlannedLayout& b) {
+  const double slack = kRounding * std::max(a.value, b.value);
+  if (a.value < b.value - slack) return true;
+  if (a.value > b.value + slack) return false;
+  return order_of(a) < order_of(b);
+}
+
+}  // namespace
+
+std::optional<std::string> misfit_of(const NetworkModel& network, const SearchOptions& options, const GridShape& grid) {
+  if (auto reason = network.misfit(grid)) return reason;
+  const int64_t sequences = options.batch_tokens / network.tokens_per_sample, ranks = int64_t{grid.z} * grid.data;
+  if (sequences % ranks != 0) return "batch % (z data)";
+  if (options.micro_batch > 0 && sequences / ranks % options.micro_batch != 0) return "batch % (z data micro-batch)";
+  return std::nullopt;
+}
+
+GridPlanner::GridPlanner(const NetworkModel& network, const Machine& machine, const SearchOptions& options, const GridShape& grid,
+                         const std::vector<int64_t>& level_sizes)
+    : network_(&network), machine_(&machine), options_(&options), grid_(grid) {
+  if (const auto reason = misfit_of(network, options, grid)) {
+    rejection_ = {.grid = grid, .reason = *reason};
+    return;
+  }
+  find_forms();
+  if (!rejection_) find_ways(level_sizes);
+}
+
+void GridPlanner::find_ways(const std::vector<int64_t>& level_sizes) {
+  const bool latency = options_->coefficients == Coefficients::trainer;
+  const bool exact = options_->mode == BandwidthMode::exact;
+  const AxisOrder order = options_->order.value_or(kDefaultOrder);
+  if (exact && !options_->order) {
+    for (AxisPlacement& placement : placements(grid_, level_sizes)) {
+      const AxisLinks links = placed_links(placement, *machine_, options_->multi_level, latency);
+      ways_.push_back({std::move(placement), links});
+    }
+    return;
+  }
+  auto placement = placement_of_order(grid_, order, level_sizes);
+  if (!exact) {
+    ways_.push_back({std::move(placement), ordered_links(options_->mode, grid_, order, *machine_, level_sizes, latency)});
+  } else if (placement) {
+    const AxisLinks links = placed_links(*placement, *machine_, options_->multi_level, latency);
+    ways_.push_back({std::move(placement), links});
+  } else {  // a node ends within an axis: count
+    std::vector<int> nodes(static_cast<size_t>(grid_.ranks()));
+    for (size_t rank = 0; rank < nodes.size(); ++rank) nodes[rank] = static_cast<int>(static_cast<int64_t>(rank) / machine_->node_size());
+    ways_.push_back({std::nullopt, counted_links(Grid(grid_, order), nodes, *machine_, latency)});
+  }
+}
+
+void GridPlanner::find_forms() {
+  int64_t least_over = std::numeric_limits<int64_t>::max();
+  for (const Precision precision : options_->precisions) {
+    if (options_->checkpointing != Checkpointing::on) add_form(precision, false, &least_over);
+    if (options_->checkpointing != Checkpointing::off) add_form(precision, true, &least_over);
+  }
+  if (forms_.empty()) rejection_ = {.grid = grid_, .reason = "memory", .bytes_over = least_over};
+}
+
+void GridPlanner::add_form(Precision precision, bool checkpoint, int64_t* least_over) {
+  MemoryOptions memory = {.micro_batch = 1,
+                          .element_bytes = element_bytes(precision),
+                          .gradient_bytes = state_bytes(precision),
+                          .state_bytes = state_bytes(precision),
+                          .optimizer = options_->optimizer,
+                          .checkpoint_every = checkpoint ? 1 : 0,
+                          .gathered_blocks = 1 + kRichPrefetch,
+                          .scattered_blocks = 1 + kRichOutstanding};
+  Form form = {.precision = precision, .checkpoint = checkpoint, .rich = options_->objective != Objective::memory};
+  form.gathered_bytes = weights_gathered(*network_, grid_) * static_cast<double>(element_bytes(precision));
+  const auto over = [&] {
+    form.one = network_->memory(grid_, memory);
+    const int64_t smallest = std::max<int64_t>(options_->micro_batch, 1);
+    return static_cast<double>(this->memory(form, smallest).total_bytes()) - usable_bytes();
+  };
+  if (!form.rich || over() > 0) {
+    form.rich = false;
+    memory.gathered_blocks = memory.scattered_blocks = 2;
+    if (const double bytes = over(); bytes > 0) {
+      *least_over = std::min(*least_over, static_cast<int64_t>(bytes));
+      return;
+    }
+  }
+  const int64_t mine = sequences();
+  const int64_t asked = options_->micro_batch;
+  for (int64_t size = asked > 0 ? asked : 1; size <= (asked > 0 ? asked : std::min(mine, kMostMicroBatch)); ++size) {
+    if (mine % size != 0) continue;
+    if (static_cast<double>(this->memory(form, size).total_bytes()) > usable_bytes()) break;
+    form.micro_batches.push_back(size);
+  }
+  forms_.push_back(std::move(form));
+}
+
+MemoryPrediction GridPlanner::memory(const Form& form, int64_t micro_batch) const {
+  MemoryPrediction memory = form.one;
+  for (int64_t* bytes : {&memory.activation_bytes, &memory.logits_bytes, &memory.block_bytes})
+    *bytes = static_cast<double>(*bytes) * static_cast<double>(micro_batch) < kMostBytes ? *bytes * micro_batch
+                                                                                         : static_cast<int64_t>(kMostBytes);
+  return memory;
+}
+
+double GridPlanner::usable_bytes() const { return machine_->memory_bytes() * (1 - options_->memory_margin); }
+
+int64_t GridPlanner::sequences() const { return options_->batch_tokens / network_->tokens_per_sample / (int64_t{grid_.z} * grid_.data); }
+
+int64_t GridPlanner::candidates() const {
+  int64_t forms = 0;
+  for (const Form& form : forms_) forms += static_cast<int64_t>(form.micro_batches.size());
+  return forms * static_cast<int64_t>(ways_.size());
+}
+
+StepSettings GridPlanner::settings(const Form& form, int64_t micro_batch, double cached) const {
+  return {.batch_tokens = static_cast<double>(options_->batch_tokens),
+          .micro_batches = sequences() / micro_batch,
+          .checkpoint = form.checkpoint,
+          .precision = form.precision,
+          .overlap = options_->overlap,
+          .coefficients = options_->coefficients,
+          .cached = cached,
+          .moments = static_cast<int>(optimizer_moments(options_->optimizer))};
+}
+
+double GridPlanner::value(const StepTime& time, const MemoryPrediction& memory) const {
+  switch (options_->objective) {
+    case Objective::time:
+      return time.seconds();
+    case Objective::communication:
+      return time.communication.total();
+    case Objective::memory:
+      return static_cast<double>(memory.total_bytes());
+    case Objective::cost:
+      return time.seconds() / 3600 * static_cast<double>(grid_.ranks()) * machine_->dollars_per_gpu_hour;
+  }
+  return 0;
+}
+
+// One pass with every weight cached: prolongs(a) + prolongs(b) >= prolongs(a + b), so that more passes are never faster.
+double GridPlanner::lower_bound(const Way& way, const Form& form) const {
+  const StepTime time = predict_step(network_->layers, grid_, way.links, *machine_, settings(form, sequences(), 1));
+  return value(time, memory(form, form.micro_batches.front()));
+}
+
+double GridPlanner::bound() const {
+  double least = std::numeric_limits<double>::infinity();
+  for (const Way& way : ways_)
+    for (const Form& form : forms_) least = std::min(least, lower_bound(way, form));
+  return least;
+}
+
+PlannedLayout GridPlanner::layout(const Way& way, const Form& form, int64_t micro_batch) const {
+  PlannedLayout layout = {.grid = grid_, .links = way.links, .precision = form.precision, .micro_batch = micro_batch};
+  layout.memory = memory(form, micro_batch);
+  const bool caches = options_->overlap.cache && options_->coefficients == Coefficients::trainer;
+  if (caches && grid_.z > 1 && options_->objective != Objective::memory) {
+    const double free = usable_bytes() - static_cast<double>(layout.memory.total_bytes());
+    layout.cached = std::clamp(free / form.gathered_bytes, 0.0, 1.0);
+    layout.cache_bytes = static_cast<int64_t>(layout.cached * form.gathered_bytes);
+  }
+  layout.micro_batches = sequences() / micro_batch;
+  layout.checkpoint = form.checkpoint;
+  layout.prefetch = form.rich ? kRichPrefetch : 1;
+  layout.outstanding = form.rich ? kRichOutstanding : 1;
+  layout.time = predict_step(network_->layers, grid_, way.links, *machine_, settings(form, micro_batch, layout.cached));
+  layout.value = value(layout.time, layout.memory);
+  return layout;
+}
+
+PlannedLayout GridPlanner::best(bool prune, int64_t* evaluated) const {
+  std::optional<PlannedLayout> best;
+  const Way* chosen = nullptr;
+  for (const Way& way : ways_) {
+    for (const Form& form : forms_) {
+      if (prune && best && lower_bound(way, form) > best->value * (1 + 2 * kRounding)) continue;
+      for (const int64_t micro_batch : form.micro_batches) {
+        PlannedLayout next = layout(way, form, micro_batch);
+        ++*evaluated;
+        if (best && !better(next, *best)) continue;
+        best = std::move(next);
+        chosen = &way;
+      }
+    }
+  }
+  AXONN_ASSERT(best, "grid ", grid_.to_string(), " has no form");
+  best->placement = chosen->placement;
+  complete(*best);
+  return std::move(*best);
+}
+
+void GridPlanner::complete(PlannedLayout& layout) const {
+  if (options_->order || options_->mode != BandwidthMode::exact)
+    layout.order = options_->order.value_or(kDefaultOrder);
+  else
+    layout.order = order_of_placement(*layout.placement);
+  const double seconds = layout.time.seconds(), gpus = static_cast<double>(grid_.ranks()),
+               tokens = static_cast<double>(options_->batch_tokens);
+  const double possible = seconds * gpus * machine_->peak_flops(layout.precision);
+  layout.tokens_per_second = tokens / seconds;
+  layout.model_utilisation = tokens * hardware_flops_per_token(network_->layers, false) / possible;
+  layout.hardware_utilisation = tokens * hardware_flops_per_token(network_->layers, layout.checkpoint) / possible;
+  layout.dollars = seconds / 3600 * gpus * machine_->dollars_per_gpu_hour;
+}
+
+}  // namespace axonn

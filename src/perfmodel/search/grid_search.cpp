@@ -1,0 +1,178 @@
+#include "axonn/perfmodel/search/grid_search.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
+#include <tuple>
+
+#include "axonn/core/error.hpp"
+#include "axonn/core/text.hpp"
+#include "perfmodel/search/grid_planner.hpp"
+
+namespace axonn {
+namespace {
+
+constexpr int64_t kMostGpus = 1 << 20;
+constexpr int64_t kMostTokens = int64_t{1} << 40;
+constexpr int64_t kFarthestCount = 10'000;
+constexpr double kRounding = 1e-9;  // far above that of the sums, far below what separates two layouts
+
+bool within_bounds(const GridShape& grid, const SearchOptions& options) {
+  for (const Axis axis : kAxes)
+    if (options.fixed[axis] != 0 && options.fixed[axis] != grid[axis]) return false;
+  const int64_t tensor = grid.size({Axis::x, Axis::y, Axis::z});
+  return tensor >= options.min_tensor && tensor <= options.max_tensor;
+}
+
+void check_options(const NetworkModel& network, const Machine& machine, const SearchOptions& options) {
+  constexpr std::string_view kWhere = "perfmodel.grid_search";
+  const std::string where(kWhere);
+  AXONN_CHECK(!options.gpus.empty(), where, "a search needs a number of GPUs");
+  for (const int64_t gpus : options.gpus)
+    AXONN_CHECK(gpus >= 1 && gpus <= kMostGpus, where, "the number of GPUs must be from 1 to ", kMostGpus, ", got ", gpus);
+  AXONN_CHECK(options.batch_tokens >= 1 && options.batch_tokens <= kMostTokens, where, "the batch must be from 1 to ", kMostTokens, " ",
+              network.tokens, ", got ", options.batch_tokens);
+  const int64_t sequence = network.tokens_per_sample, below = options.batch_tokens / sequence * sequence;
+  AXONN_CHECK(below == options.batch_tokens, where, "the batch must be whole ", network.samples, " of ", sequence, " ", network.tokens,
+              ", got ", options.batch_tokens, "; the nearest are ", std::max(below, sequence), " and ", below + sequence);
+  AXONN_CHECK(options.min_tensor >= 1 && options.max_tensor >= options.min_tensor, where,
+              "the tensor degree must be from 1 and its bounds in order, got ", options.min_tensor, " to ", options.max_tensor);
+  AXONN_CHECK(options.top >= 1, where, "at least one layout must be asked for, got ", options.top);
+  AXONN_CHECK(options.micro_batch >= 0, where, "the micro-batch must not be negative, got ", options.micro_batch);
+  AXONN_CHECK(options.memory_margin >= 0 && options.memory_margin < 1, where, "the margin of memory must be in [0, 1), got ",
+              options.memory_margin);
+  AXONN_CHECK(options.objective != Objective::cost || machine.dollars_per_gpu_hour > 0, where, "machine ", machine.name,
+              " has no price: set dollars_per_hour in [gpu]");
+  for (const Precision precision : options.precisions)
+    AXONN_CHECK(machine.peak_flops(precision) > 0, where, "machine ", machine.name, " has no peak for ", to_string(precision));
+}
+
+// Equal when only the order of additions could tell them apart.
+double rank_key(double value) {
+  int exponent = 0;
+  const double mantissa = std::frexp(value, &exponent);
+  return std::ldexp(std::round(std::ldexp(mantissa, 33)), exponent - 33);
+}
+
+auto place(const PlannedLayout& layout) {
+  const GridShape& grid = layout.grid;
+  return std::tuple(rank_key(layout.value), grid.ranks(), grid.x, grid.y, grid.z, grid.data);
+}
+
+struct Fitting {
+  GridPlanner planner;
+  double bound;
+};
+
+// Keeps the best `top`; their worst is what others must not exceed.
+class Ranking {
+ public:
+  explicit Ranking(int64_t top) : top_(static_cast<size_t>(std::min<int64_t>(top, kMostGpus))) {}
+
+  double threshold() const { return layouts_.size() < top_ ? std::numeric_limits<double>::infinity() : layouts_.back().value; }
+
+  void add(PlannedLayout layout) {
+    const auto at = std::ranges::upper_bound(layouts_, place(layout), {}, [](const PlannedLayout& other) { return place(other); });
+    layouts_.insert(at, std::move(layout));
+    if (layouts_.size() > top_) layouts_.pop_back();
+  }
+
+  std::vector<PlannedLayout> take() {
+    for (size_t i = 1; i < layouts_.size(); ++i)
+      layouts_[i].ties_with_previous = rank_key(layouts_[i].value) == rank_key(layouts_[i - 1].value);
+    return std::move(layouts_);
+  }
+
+ private:
+  size_t top_;
+  std::vector<PlannedLayout> layouts_;
+};
+
+}  // namespace
+
+SearchResult search_grids(const NetworkModel& network, const Machine& machine, const SearchOptions& options) {
+  check_options(network, machine, options);
+  SearchResult result;
+  std::vector<Fitting> fitting;
+  for (const int64_t gpus : options.gpus) {
+    const auto sizes = level_sizes(machine, gpus);
+    for (const GridShape& grid : factorisations(gpus)) {
+      if (!within_bounds(grid, options)) continue;
+      ++result.considered;
+      GridPlanner planner(network, machine, options, grid, sizes);
+      if (auto rejection = planner.rejection()) {
+        result.rejections.push_back(std::move(*rejection));
+        continue;
+      }
+      result.candidates += planner.candidates();
+      const double bound = options.prune ? planner.bound() : 0;
+      fitting.push_back({std::move(planner), bound});
+    }
+  }
+  std::ranges::stable_sort(fitting, {}, &Fitting::bound);
+  Ranking ranking(options.top);
+  for (Fitting& grid : fitting) {
+    if (grid.bound > ranking.threshold() * (1 + kRounding)) break;
+    ranking.add(grid.planner.best(options.prune, &result.evaluated));
+  }
+  result.layouts = ranking.take();
+  return result;
+}
+
+PlannedLayout plan_grid(const NetworkModel& network, const Machine& machine, const SearchOptions& options, const GridShape& grid) {
+  SearchOptions one = options;
+  one.gpus = {grid.ranks()};
+  check_options(network, machine, one);
+  GridPlanner planner(network, machine, one, grid, level_sizes(machine, grid.ranks()));
+  if (const auto rejection = planner.rejection()) {
+    const std::string by = rejection->bytes_over > 0 ? ": " + bytes_text(static_cast<double>(rejection->bytes_over)) + " too much" : "";
+    throw UserError("perfmodel.plan_grid", detail::concatenate("grid ", grid.to_string(), " is not possible for ", network.name, " (",
+                                                               rejection->reason, ")", by));
+  }
+  int64_t evaluated = 0;
+  return planner.best(one.prune, &evaluated);
+}
+
+std::vector<int64_t> nearest_gpu_counts(const NetworkModel& network, const Machine& machine, const SearchOptions& options, int64_t gpus) {
+  const auto fits = [&](int64_t count) {
+    try {
+      level_sizes(machine, count);
+    } catch (const UserError&) {
+      return false;
+    }
+    return std::ranges::any_of(factorisations(count),
+                               [&](const GridShape& grid) { return within_bounds(grid, options) && !misfit_of(network, options, grid); });
+  };
+  std::vector<int64_t> counts;
+  for (const int64_t step : {-1, 1}) {
+    for (int64_t count = gpus + step; count >= 1 && count <= kMostGpus && std::abs(count - gpus) <= kFarthestCount; count += step) {
+      if (!fits(count)) continue;
+      counts.push_back(count);
+      break;
+    }
+  }
+  return counts;
+}
+
+Objective parse_objective(std::string_view name) {
+  constexpr std::array<std::string_view, 4> kNames = {"time", "communication", "memory", "cost"};
+  const auto found = std::ranges::find(kNames, name);
+  AXONN_CHECK(found != kNames.end(), "perfmodel.grid_search", "an objective is one of time, communication, memory, cost, got '", name, "'",
+              did_you_mean(name, std::span<const std::string_view>(kNames)));
+  return static_cast<Objective>(found - kNames.begin());
+}
+
+std::string_view to_string(Objective objective) {
+  constexpr std::array<std::string_view, 4> kNames = {"time", "communication", "memory", "cost"};
+  return kNames.at(static_cast<size_t>(objective));
+}
+
+Checkpointing parse_checkpointing(std::string_view name) {
+  if (name == "auto") return Checkpointing::automatic;
+  if (name == "on") return Checkpointing::on;
+  AXONN_CHECK(name == "off", "perfmodel.grid_search", "checkpointing is one of auto, on, off, got '", name, "'");
+  return Checkpointing::off;
+}
+
+}  // namespace axonn

@@ -1,0 +1,186 @@
+#include "axonn/perfmodel/time/step_model.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace axonn {
+namespace {
+
+double parts_of(const LayerWork& layer, const GridShape& shape) {
+  switch (layer.split) {
+    case WorkSplit::matrix:
+      return (layer.whole_input ? 1.0 : shape[layer.in_axis()]) * (layer.whole_output ? 1.0 : shape[layer.out_axis()]);
+    case WorkSplit::over_x:
+      return shape.x;
+    case WorkSplit::over_y:
+      return shape.y;
+  }
+  return 1;
+}
+
+// Seconds of one pass over the network, every collective as often as it happens at most; what the cache saves is taken off later.
+struct Pass {
+  double forward = 0, again = 0;  // computation; again: of checkpointed blocks
+  double waited = 0;              // forward all-reduces, and what norms and changes of layout exchange
+  double beside_products = 0;     // how far dI's all-reduces prolong dW's products
+  double window_used = 0;         // computation beside which they ran
+  double gathers = 0, gathers_again = 0, scatters = 0, data = 0;
+  double data_bytes = 0, last_data = 0;  // last: of what nothing is left to run beside
+  CollectiveSeconds once;
+};
+
+// How often the paper's, the authors' or this trainer's step does what equations 4 to 8 count once.
+struct Counts {
+  double gathers_backward = 0, forward_all_reduces = 1, data = 1;
+};
+
+Counts counts_of(const StepSettings& settings, const LayerWork& layer) {
+  const bool again = settings.checkpoint && layer.in_block;
+  switch (settings.coefficients) {
+    case Coefficients::paper:
+      return {};
+    case Coefficients::authors:
+      return {.gathers_backward = 1, .forward_all_reduces = 2, .data = 2};
+    case Coefficients::trainer:
+      return {.gathers_backward = again ? 2.0 : 1.0, .forward_all_reduces = again ? 2.0 : 1.0};
+  }
+  return {};
+}
+
+// Forward and backward both wait for them.
+void add_exchanges(Pass& pass, const ExchangeSeconds& one) {
+  pass.waited += one.forward + one.backward;
+  pass.once.all_reduce_forward += one.forward;
+  pass.once.all_reduce_backward += one.backward;
+}
+
+void add_layer(Pass& pass, const LayerWork& layer, const GridShape& shape, const AxisLinks& links, const Machine& machine,
+               const StepSettings& settings, double tokens) {
+  const auto count = static_cast<double>(layer.count);
+  const double seconds = count * layer_forward_seconds(layer, shape, machine, tokens, settings.precision);
+  pass.forward += seconds;
+  if (settings.checkpoint && layer.in_block) pass.again += seconds;
+  const bool trainer = settings.coefficients == Coefficients::trainer;
+  if (!trainer && !layer.in_block) return;
+
+  const auto bytes = static_cast<double>(element_bytes(settings.precision));
+  const auto gradient = static_cast<double>(trainer ? state_bytes(settings.precision) : element_bytes(settings.precision));
+  if (!layer.has_weight()) {
+    if (trainer) add_exchanges(pass, layer_exchanges(layer, shape, links, tokens, bytes, gradient));
+    return;
+  }
+  const auto one = layer_collectives(layer, shape, links, tokens, bytes, gradient);
+  const Counts counts = counts_of(settings, layer);
+  pass.waited += counts.forward_all_reduces * one.all_reduce_forward;
+  pass.gathers += one.all_gather_z;
+  pass.gathers_again += counts.gathers_backward * one.all_gather_z;
+  pass.scatters += one.reduce_scatter_z;
+  pass.data += counts.data * one.all_reduce_data;
+  pass.last_data = std::max(pass.last_data, one.all_reduce_data / count);
+  if (layer.owns_weight) pass.data_bytes += count * layer_buffers(layer, shape, tokens).block / shape.z * gradient;
+  pass.once.all_reduce_forward += counts.forward_all_reduces * one.all_reduce_forward;
+  pass.once.all_reduce_backward += one.all_reduce_backward;
+
+  if (!settings.overlap.all_reduce) {
+    pass.beside_products += one.all_reduce_backward;
+    return;
+  }
+  const double product = seconds;  // dW's is as large as forward's
+  pass.beside_products += prolongs(product, one.all_reduce_backward, machine.collective_share);
+  pass.window_used += std::min(product, one.all_reduce_backward * (1 - machine.collective_share));
+}
+
+// What gathers, reduce-scatters and data all-reduces add to one pass.
+struct Background {
+  double gather_scatter = 0, data = 0;
+};
+
+Background background(const Pass& pass, const StepSettings& settings, double share, double gathers, double gathers_again, double data) {
+  const OverlapSwitches& on = settings.overlap;
+  Background added;
+  added.gather_scatter = on.all_gather ? prolongs(pass.forward, gathers, share) : gathers + gathers_again;
+  const double window = 2 * pass.forward + pass.again - pass.window_used;
+  double beside = on.all_gather ? gathers_again : 0;
+  if (on.reduce_scatter)
+    beside += pass.scatters;
+  else
+    added.gather_scatter += pass.scatters;
+  const double before_data = prolongs(window, beside, share);
+  added.gather_scatter += before_data;
+  added.data = on.buckets && data > 0 ? prolongs(window, beside + data - pass.last_data, share) - before_data + pass.last_data : data;
+  return added;
+}
+
+// The trainer sums its gradients in messages of up to bucket_bytes, an eighth of them at most (overlap/step/overlap_policy.hpp).
+double put_in_buckets(Pass& pass, const AxisLink& link, const StepSettings& settings) {
+  constexpr double kBucketBytes = 25 << 20, kLeastBuckets = 8;
+  const double messages = settings.overlap.buckets ? std::max(kLeastBuckets, std::ceil(pass.data_bytes / kBucketBytes)) : 1;
+  pass.data = link.all_reduce_seconds(pass.data_bytes) + 2 * (messages - 1) * link.latency_seconds;
+  pass.last_data = pass.data / messages;
+  return messages;
+}
+
+double optimizer_seconds(const LayerTable& table, const GridShape& shape, const Machine& machine, const StepSettings& settings) {
+  double weights = 0;
+  for (const LayerWork& layer : table)
+    if (layer.owns_weight && layer.has_weight()) weights += static_cast<double>(layer.count) * layer_buffers(layer, shape, 0).block;
+  weights /= shape.z;
+  const auto state = static_cast<double>(state_bytes(settings.precision)), element = static_cast<double>(element_bytes(settings.precision));
+  const double bytes =
+      state * (1 + 2 * (1 + settings.moments)) + (element != state ? element : 0);  // gradient in; master, moments in and out
+  return weights * bytes / (machine.memory_bandwidth_gbps * 1e9);
+}
+
+}  // namespace
+
+double prolongs(double computation, double communication, double share) {
+  return std::max(share * communication, communication - computation);
+}
+
+double layer_forward_seconds(const LayerWork& layer, const GridShape& shape, const Machine& machine, double tokens, Precision precision) {
+  const double parts = parts_of(layer, shape);
+  const double efficiency = layer.split == WorkSplit::matrix ? machine.gemm_efficiency : machine.attention_efficiency;
+  const double product = layer.flops > 0 ? layer.flops / (machine.peak_flops(precision) * efficiency) : 0;
+  const double memory = layer.elements * static_cast<double>(element_bytes(precision)) / (machine.memory_bandwidth_gbps * 1e9);
+  return tokens / parts * (product + memory);
+}
+
+StepTime predict_step(const LayerTable& table, const GridShape& shape, const AxisLinks& links, const Machine& machine,
+                      const StepSettings& settings) {
+  const bool trainer = settings.coefficients == Coefficients::trainer;
+  const double passes = trainer ? static_cast<double>(settings.micro_batches) : 1;
+  const double tokens = settings.batch_tokens / (static_cast<double>(shape.z) * shape.data) / passes;
+  Pass pass;
+  for (const LayerWork& layer : table) add_layer(pass, layer, shape, links, machine, settings, tokens);
+  const double messages = trainer && shape.data > 1 ? put_in_buckets(pass, link_of(links, Axis::data), settings) : 0;
+
+  const double share = machine.collective_share;
+  const double missed = trainer && settings.overlap.cache ? 1 - settings.cached : 1;  // share that is gathered again
+  const double again = pass.gathers_again * missed, warm = pass.gathers * missed;
+  const Background last = background(pass, settings, share, passes > 1 ? warm : pass.gathers, again, pass.data);
+  const Background first = background(pass, settings, share, pass.gathers, again, 0);
+  const Background middle = background(pass, settings, share, warm, again, 0);
+
+  StepTime time = {.forward = passes * pass.forward,
+                   .backward = passes * (2 * pass.forward + pass.again),
+                   .optimizer = optimizer_seconds(table, shape, machine, settings)};
+  time.communication = {.all_gather_z = pass.gathers + (passes - 1) * warm + passes * again,
+                        .reduce_scatter_z = passes * pass.scatters,
+                        .all_reduce_forward = passes * pass.once.all_reduce_forward,
+                        .all_reduce_backward = passes * pass.once.all_reduce_backward,
+                        .all_reduce_data = pass.data};
+  time.data_messages = messages;
+  time.exposed_all_reduce = passes * (pass.waited + pass.beside_products);
+  time.exposed_gather_scatter = last.gather_scatter;
+  if (passes > 1) time.exposed_gather_scatter += first.gather_scatter + (passes - 2) * middle.gather_scatter;
+  time.exposed_data = last.data;
+  return time;
+}
+
+double hardware_flops_per_token(const LayerTable& table, bool checkpoint) {
+  double flops = 0;
+  for (const LayerWork& layer : table) flops += static_cast<double>(layer.count) * layer.flops * (checkpoint && layer.in_block ? 4 : 3);
+  return flops;
+}
+
+}  // namespace axonn

@@ -1,0 +1,48 @@
+#include "axonn/program/choose_reduction.hpp"
+
+#include <algorithm>
+
+#include "axonn/core/error.hpp"
+#include "axonn/core/text.hpp"
+#include "axonn/overlap/step/gradient_programs.hpp"
+#include "axonn/perfmodel/reduction/reduction_planner.hpp"
+
+namespace axonn {
+namespace {
+
+// Not every program that sums adds in the same order on all replicas.
+bool serves(const ReductionProgram& program, const Grid& grid) {
+  try {
+    check_gradient_programs({program}, grid);
+    return true;
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+void choose_reduction(RunOptions& options, const Grid& grid) {
+  AXONN_CHECK(!options.machine.empty(), "train.choose_reduction",
+              "--reduction auto needs --machine: a preset such as perlmutter, or a file that `axonn-config calibrate` wrote");
+  const Machine machine = find_machine(options.machine);
+  const auto bytes = static_cast<double>(parse_count(options.bucket, "bucket"));
+  struct Sum {
+    AxisSet axes;
+    ReductionGoal goal = ReductionGoal::all_reduce;
+  };
+  std::vector<Sum> sums = {{Axis::data}};
+  if (grid.shape().z > 1) sums = {{Axis::data}, {{Axis::z, Axis::data}}, {Axis::z, ReductionGoal::scatter}};
+  std::string programs;
+  for (const auto& [axes, goal] : sums) {
+    if (grid.shape().size(axes) == 1) continue;
+    const auto planned = plan_reductions(machine, grid, axes, bytes, goal);
+    const auto best = std::ranges::find_if(planned, [&](const PlannedReduction& one) { return serves(one.program, grid); });
+    AXONN_ASSERT(best != planned.end(), "a plain collective serves");
+    const bool plain = best->program.steps.size() == 1;
+    if (!plain) programs += (programs.empty() ? "" : ";") + best->program.to_string();
+  }
+  options.reduction = programs.empty() ? "ring" : programs;
+}
+
+}  // namespace axonn

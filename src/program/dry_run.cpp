@@ -1,0 +1,60 @@
+#include "axonn/program/dry_run.hpp"
+
+#include <cstdio>
+#include <vector>
+
+#include "axonn/core/text.hpp"
+#include "axonn/train/batch_plan.hpp"
+#include "program/local_job.hpp"
+
+namespace axonn {
+namespace {
+
+void print_memory(const char* part, int64_t bytes) { std::printf("  %-22s %12s\n", part, bytes_text(static_cast<double>(bytes)).c_str()); }
+
+std::string join(const std::vector<int64_t>& sizes) {
+  std::string text;
+  for (const int64_t size : sizes) text += (text.empty() ? "" : " x ") + std::to_string(size);
+  return text;
+}
+
+void print_parameters(const Arena& arena, const DryRun& dry_run) {
+  std::printf("  %-28s %-44s %-22s %12s\n", "parameter", "global shape / axis", "block on a rank", "stored");
+  for (const ArenaSlot& slot : arena.slots())
+    if (dry_run.shown(slot.name))
+      std::printf("  %-28s %-44s %-22s %12lld\n", slot.name.c_str(), slot.spec.to_string().c_str(), join(slot.block_shape).c_str(),
+                  static_cast<long long>(slot.stored));
+  if (!dry_run.others.empty()) std::printf("  %s\n", dry_run.others.c_str());
+  for (const ArenaSection& section : arena.sections())
+    std::printf("\narena, %s, %s: %lld elements", section.over_z ? "cut over z" : "whole on every z",
+                section.decay ? "decayed" : "not decayed", static_cast<long long>(section.range.size()));
+}
+
+void print_memory(const MemoryPrediction& memory) {
+  std::printf("\npredicted memory a rank\n");
+  print_memory("weights", memory.weight_bytes);
+  print_memory("gradients", memory.gradient_bytes);
+  print_memory("optimizer", memory.optimizer_bytes);
+  print_memory("gathered weights", memory.gathered_bytes);
+  print_memory("activations", memory.activation_bytes);
+  print_memory("logits", memory.logits_bytes);
+  print_memory("a block's backward", memory.block_bytes);
+  print_memory("total", memory.total_bytes());
+}
+
+}  // namespace
+
+void print_dry_run(const Context& planned, const Parameters& parameters, const RunOptions& options, const DryRun& dry_run) {
+  if (launched_rank() != 0) return;
+  const GridShape& shape = planned.shape();
+  std::printf("%s parameters on %s (%lld ranks), rank 0 holds\n\n", with_unit(static_cast<double>(parameters.global_numel())).c_str(),
+              shape.to_string().c_str(), static_cast<long long>(shape.ranks()));
+  print_parameters(parameters.arena(), dry_run);
+  const BatchPlan plan = plan_batch(options.train.batch, options.train.rows(shape), shape, planned.at());
+  std::printf("\n\nbatch %lld = %lld micro-batch%s x %lld %s a rank x z %d x data %d\n", static_cast<long long>(plan.batch),
+              static_cast<long long>(plan.micro_batches), plan.micro_batches == 1 ? "" : "es", static_cast<long long>(plan.micro_batch),
+              dry_run.samples.c_str(), shape.z, shape.data);
+  if (dry_run.memory) print_memory(*dry_run.memory);
+}
+
+}  // namespace axonn

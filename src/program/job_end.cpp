@@ -1,0 +1,110 @@
+#include "program/job_end.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <new>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include <ATen/ops/empty.h>
+#include <c10/util/Exception.h>
+
+#include "axonn/core/error.hpp"
+
+#include "program/local_job.hpp"
+
+namespace axonn {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kOthersMayCome = 2s;
+constexpr auto kRankZeroSpeaksFirst = 3s;
+constexpr unsigned kLastWaitSeconds = 5;
+
+// LibTorch's texts go on for pages after the first line.
+std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
+
+std::string text_of(const std::exception& error, bool verbose) {
+  if (verbose) return error.what();
+  if (const auto* ours = dynamic_cast<const Error*>(&error)) return ours->sentence();
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return "out of memory; --dry-run predicts what a rank needs";
+  if (const auto* torch = dynamic_cast<const c10::Error*>(&error)) {
+    const std::string text = first_line(torch->what_without_backtrace());
+    constexpr std::string_view kTried = "you tried to allocate ";
+    const auto tried = text.find(kTried);
+    if (tried == std::string::npos) return text;
+    const std::string bytes = text.substr(tried + kTried.size());
+    return "out of memory: the system refused " + bytes.substr(0, bytes.find('.')) + "; --dry-run predicts what a rank needs";
+  }
+  return error.what();
+}
+
+void print(const std::string& program, const std::string& text, int rank) {
+  std::fflush(stdout);
+  const std::string who = rank > 0 ? "[rank " + std::to_string(rank) + "] " : "";
+  std::fprintf(stderr, "%s%s: %s\n", who.c_str(), program.c_str(), text.c_str());
+}
+
+Group whole_job(const Environment& environment) {
+  Group group{.axes = {}, .ranks = std::vector<int>(static_cast<size_t>(environment.ranks())), .index = environment.rank()};
+  std::iota(group.ranks.begin(), group.ranks.end(), 0);
+  return group;
+}
+
+}  // namespace
+
+int end_before_start(const std::string& program, const std::exception& error, bool verbose) {
+  // Under a launcher rank 0's status ends the job before another rank speaks.
+  if (launched_rank() > 0) std::this_thread::sleep_for(kRankZeroSpeaksFirst);
+  print(program, text_of(error, verbose), launched_rank());
+  return 2;
+}
+
+JobEnd::JobEnd(Environment& environment, std::string program, bool verbose)
+    : environment_(environment),
+      everyone_(environment.communicator(whole_job(environment), "the end")),
+      program_(std::move(program)),
+      verbose_(verbose) {}
+
+int JobEnd::after(const std::exception& error) {
+  const std::string text = text_of(error, verbose_);
+  if (environment_.rank() == 0) print(program_, text, 0);
+  bool told_by_another = false;
+  if (all_came(text, told_by_another)) {
+    if (!told_by_another) print(program_, text, environment_.rank());
+    alarm(kLastWaitSeconds);  // for what is still under way; the transport ends when all of it is done
+    return 1;
+  }
+  if (environment_.rank() == 0)
+    std::this_thread::sleep_for(kRankZeroSpeaksFirst - kOthersMayCome);  // the others' sentences
+  else
+    print(program_, text, environment_.rank());
+  environment_.abort(1);
+}
+
+bool JobEnd::all_came(const std::string& text, bool& told_by_another) {
+  const at::Tensor mine = at::empty({1}, at::kLong).fill_(static_cast<int64_t>(std::hash<std::string>()(text)));
+  const at::Tensor all = at::empty({environment_.ranks()}, at::kLong);
+  try {
+    const Request request = everyone_->all_gather(mine, all);
+    const auto deadline = std::chrono::steady_clock::now() + kOthersMayCome;
+    while (!request.done() && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(5ms);
+    if (!request.done()) return false;
+    request.wait();
+  } catch (const std::exception&) {  // a connection is gone: so is a rank
+    return false;
+  }
+  const int64_t* hashes = all.const_data_ptr<int64_t>();
+  told_by_another = environment_.rank() == 0 ||
+                    std::find(hashes, hashes + environment_.rank(), *mine.const_data_ptr<int64_t>()) != hashes + environment_.rank();
+  return true;
+}
+
+}  // namespace axonn

@@ -1,0 +1,84 @@
+#include "program/local_job.hpp"
+
+#include <arpa/inet.h>
+#include <csignal>
+#include <netinet/in.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "axonn/core/env.hpp"
+#include "axonn/core/error.hpp"
+
+namespace axonn {
+namespace {
+
+int free_port() {
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  const bool found = listener >= 0 && bind(listener, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
+                     getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+  if (listener >= 0) close(listener);
+  if (!found) throw BackendError("train.local_job", std::string("no free port on loopback: ") + std::strerror(errno));
+  return ntohs(address.sin_port);
+}
+
+void set(const char* name, const std::string& value) { setenv(name, value.c_str(), 1); }
+
+pid_t start(int rank, int ranks, int port, char** argv) {
+  const pid_t child = fork();
+  if (child != 0) return child;
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // when the process that waits for it is killed
+  set("RANK", std::to_string(rank));
+  set("LOCAL_RANK", std::to_string(rank));
+  set("WORLD_SIZE", std::to_string(ranks));
+  set("LOCAL_WORLD_SIZE", std::to_string(ranks));
+  set("MASTER_ADDR", "127.0.0.1");
+  set("MASTER_PORT", std::to_string(port));
+  execv("/proc/self/exe", argv);
+  _exit(127);
+}
+
+}  // namespace
+
+bool launched() { return env::get("OMPI_COMM_WORLD_SIZE") || env::get("PMIX_RANK") || env::get("WORLD_SIZE"); }
+
+int launched_rank() {
+  for (const char* name : {"PMIX_RANK", "RANK"})
+    if (const auto text = env::get(name)) return std::atoi(text->c_str());
+  return 0;
+}
+
+int run_local_job(int ranks, char** argv) {
+  const int port = free_port();
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < ranks; ++rank) {
+    children.push_back(start(rank, ranks, port, argv));
+    if (children.back() < 0) throw BackendError("train.local_job", std::string("fork: ") + std::strerror(errno));
+  }
+  int worst = 0;
+  for (size_t left = children.size(); left > 0; --left) {
+    int state = 0;
+    const pid_t ended = wait(&state);
+    const int status = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
+    if (status != 0 && worst == 0) {
+      worst = status;
+      usleep(500'000);  // the others learn of it through the transport and say what they know
+      for (const pid_t child : children)
+        if (child != ended) kill(child, SIGTERM);
+    }
+  }
+  return worst;
+}
+
+}  // namespace axonn

@@ -1,0 +1,92 @@
+#include "axonn/program/program.hpp"
+
+#include <cstdio>
+#include <exception>
+#include <span>
+
+#include <CLI/CLI.hpp>
+
+#include "axonn/config/command_line.hpp"
+#include "axonn/core/env.hpp"
+#include "axonn/core/error.hpp"
+#include "axonn/core/version.hpp"
+#include "program/job_end.hpp"
+#include "program/local_job.hpp"
+#include "program/process_setup.hpp"
+
+namespace axonn {
+namespace {
+
+struct CommandLine {
+  Command* command = nullptr;
+  bool verbose = false;
+  bool environment_table = false;
+};
+
+void print_environment_table() {
+  for (const auto& variable : env::table())
+    std::printf("%-28s %-28s default: %s\n%28s %s\n", std::string(variable.name).c_str(), std::string(variable.values).c_str(),
+                std::string(variable.fallback).c_str(), "", std::string(variable.meaning).c_str());
+}
+
+// The text to print and leave with, if any.
+std::optional<std::string> parse(const Program& program, CommandLine& line, std::span<const char* const> arguments) {
+  CLI::App app(program.about, program.name);
+  app.set_version_flag("--version", std::string(version()));
+  app.footer(
+      "Ctrl-C, SIGTERM or SIGUSR1 end a training run after its step, with a checkpoint.\n"
+      "Exit status: 0 done; 1 an error, told in one sentence; 2 an error in what was typed or configured, before anything started.");
+  app.add_flag("--help-env", line.environment_table, "print the environment variables that are read");
+  app.require_subcommand(0, 1);
+  std::vector<CLI::App*> parts = {&app};
+  line.command = program.commands.front().get();
+  line.command->add_flags(app);
+  for (const auto& command : program.commands) {
+    CLI::App& part = *parts.emplace_back(app.add_subcommand(command->name(), command->help()));
+    command->add_flags(part);
+    part.parse_complete_callback([&line, chosen = command.get()] { line.command = chosen; });
+  }
+  for (CLI::App* part : parts) part->add_flag("--verbose", line.verbose, "errors say where in the code they come from");
+  return parse_command_line(app, arguments);
+}
+
+// Before anything is started. A status: the process has nothing more to do.
+std::optional<int> prepare(const Program& program, CommandLine& line, std::span<char*> arguments) {
+  if (const auto text = parse(program, line, arguments)) {
+    if (launched_rank() == 0) std::printf("%s", text->c_str());
+    return 0;
+  }
+  if (line.environment_table) {
+    print_environment_table();
+    return 0;
+  }
+  check_environment();
+  keep_freed_memory();
+  return line.command->prepare(arguments.data());
+}
+
+}  // namespace
+
+int run_program(Program& program, int argc, char** argv) {
+  CommandLine line;
+  try {
+    if (const auto status = prepare(program, line, {argv, static_cast<size_t>(argc)})) return *status;
+  } catch (const std::exception& error) {
+    return end_before_start(program.name, error, line.verbose);
+  }
+  try {
+    Environment environment(argc, argv);
+    JobEnd end(environment, program.name, line.verbose);
+    try {
+      configure_log(environment, "");
+      share_cores(environment);
+      return line.command->run(environment);
+    } catch (const std::exception& error) {
+      return end.after(error);
+    }
+  } catch (const std::exception& error) {
+    return end_before_start(program.name, error, line.verbose);
+  }
+}
+
+}  // namespace axonn

@@ -1,0 +1,101 @@
+#include "axonn/program/training_run.hpp"
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <random>
+#include <span>
+
+#include <ATen/ops/empty.h>
+
+#include "axonn/layers/gemm.hpp"
+#include "axonn/train/together.hpp"
+#include "program/process_setup.hpp"
+
+namespace axonn {
+namespace {
+
+std::atomic<bool> interrupted = false;
+
+// The first signal (Ctrl-C, what a batch system sends before the end) ends the run after this step, with a checkpoint; the second ends the
+// process.
+void on_interrupt(int signal) {
+  if (interrupted.exchange(true)) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
+}
+
+std::string new_run_name(Environment& environment) {
+  const at::Tensor name = at::empty({1}, at::kLong);
+  std::random_device device;
+  name.fill_(static_cast<int64_t>(uint64_t{device()} << 31 ^ device()));
+  environment.world().broadcast(name, 0).wait();
+  char text[32];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(name.item<int64_t>()));
+  return text;
+}
+
+void load(Environment& environment, Context& context, const Parameters& parameters, std::span<const CheckpointTensor> tensors,
+          const CheckpointReader& reader) {
+  succeed_together(environment.world(), [&] { reader.load(context.shape(), context.at(), tensors); });
+  parameters.arena().round_master();
+}
+
+void report(const TrainResult& result, int64_t steps) {
+  if (result.steps < steps) std::printf("stopped early: ");
+  std::printf("step %lld, loss %.4f", static_cast<long long>(result.steps), result.loss);
+  if (result.validation_loss) std::printf(", validation loss %.4f", *result.validation_loss);
+  std::printf("; %s\n", result.checkpoint.empty() ? "no checkpoint" : ("checkpoint " + result.checkpoint).c_str());
+}
+
+}  // namespace
+
+ContextOptions choose_context(Environment& environment, const RunOptions& options, const std::optional<CheckpointReader>& resumed) {
+  ContextOptions result = options.context();
+  if (options.gemm != "auto") return result;
+  if (resumed && gemm_available(GemmKernel::onednn, result.dtype, result.device)) {
+    if (const auto& choices = resumed->state().choices; choices.contains("gemm")) {
+      result.gemm = GemmChoice(choices.at("gemm"));
+      return result;
+    }
+  }
+  result.gemm = choose_gemm(environment.world(), result.dtype, result.device);
+  return result;
+}
+
+bool nothing_to_do(const Environment& environment, const RunOptions& options, const std::optional<CheckpointReader>& resumed) {
+  if (!resumed || resumed->state().step < options.train.steps) return false;
+  if (environment.rank() == 0)
+    std::printf("nothing to do: %s has done %lld steps, --steps asks for %lld\n", resumed->directory().c_str(),
+                static_cast<long long>(resumed->state().step), static_cast<long long>(options.train.steps));
+  return true;
+}
+
+void load_weights(Environment& environment, Context& context, const Parameters& parameters, const CheckpointReader& reader) {
+  load(environment, context, parameters, weights_to_use(parameters, reader), reader);
+}
+
+void run_training(Environment& environment, Context& context, const Parameters& parameters, TrainTask& task, const RunOptions& options,
+                  RunIdentity identity, const std::optional<CheckpointReader>& resumed) {
+  configure_log(environment, context.at().to_string());
+  const auto optimizer = make_optimizer(context, parameters, options.train);
+  int64_t first_step = 0;
+  identity.choices["gemm"] = context.options().gemm.to_string();
+  if (resumed) {
+    const CheckpointState& state = resumed->state();
+    load(environment, context, parameters, checkpoint_tensors(parameters, optimizer.get(), &task), *resumed);
+    first_step = state.step;
+    identity.loss_scale = state.loss_scale;
+    optimizer->set_steps_taken(first_step - (state.loss_scale ? state.loss_scale->skipped : 0));
+    identity.run = state.run;
+  } else {
+    identity.run = new_run_name(environment);
+  }
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, on_interrupt);
+  const auto result =
+      train(environment, context, parameters, *optimizer, task, options.train, identity, first_step, [] { return interrupted.load(); });
+  if (environment.rank() == 0) report(result, options.train.steps);
+}
+
+}  // namespace axonn

@@ -1,0 +1,409 @@
+#include "axonn/checkpoint/checkpoint.hpp"
+
+#include <barrier>
+#include <csignal>
+#include <cstring>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <thread>
+
+#include <ATen/ops/empty.h>
+#include <gtest/gtest.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "axonn/checkpoint/safetensors.hpp"
+#include "support/scratch.hpp"
+#include "support/user_error.hpp"
+
+namespace axonn {
+namespace {
+
+using test::Scratch;
+namespace fs = std::filesystem;
+
+struct Tensor {
+  std::string name;
+  ShardSpec spec;
+  at::ScalarType dtype = at::kFloat;
+};
+
+Segment split(int64_t size, Axis axis) { return {.size = size, .axis = axis}; }
+
+// Uneven, segmented, padded in front and behind, replicated over Z, over Y and Z, over all; of several types.
+const std::vector<Tensor>& tensors() {
+  static const std::vector<Tensor> all = {
+      {"weights/qkv", {{Dim{{split(10, Axis::x), split(4, Axis::x), split(7, Axis::x)}}, Dim::split(13, Axis::y)}, true}},
+      {"weights/mixed",
+       {{Dim{{split(5, Axis::y), {.size = 3, .axis = Axis::y, .padded = true}, split(8, Axis::y)}}, Dim::split(3, Axis::x), Dim::whole(2)},
+        true}},
+      {"weights/vocabulary", {{Dim::padded(29, Axis::x), Dim::split(6, Axis::y)}, true}},
+      {"weights/padded_behind", {{Dim::split(5, Axis::y), Dim::padded(10, Axis::x)}, true}, at::kBFloat16},
+      {"weights/bias", {{Dim::split(9, Axis::x)}, false}},
+      {"weights/norm", {{Dim::whole(5)}, false}, at::kDouble},
+      {"adam.m/qkv", {{Dim{{split(10, Axis::x), split(4, Axis::x), split(7, Axis::x)}}, Dim::split(13, Axis::y)}, true}, at::kDouble},
+  };
+  return all;
+}
+
+// Bytes of element `index` of tensor `number`: any bits, NaNs too.
+uint64_t pattern(size_t number, int64_t index) { return (static_cast<uint64_t>(index) + 1 + number * 1000003) * 0x9E3779B97F4A7C15u; }
+
+at::Tensor empty_shard(const Tensor& tensor, const GridShape& shape, const Coordinate& at, int fill) {
+  at::Tensor shard = at::empty({tensor.spec.range_numel(shape, at, kRangeAlignment)}, tensor.dtype);
+  std::memset(shard.mutable_data_ptr(), fill, shard.nbytes());
+  return shard;
+}
+
+// What the rank must hold; `padding` is the byte that its padding is filled with.
+std::vector<CheckpointTensor> shards(const std::vector<Tensor>& all, const GridShape& shape, const Coordinate& at, int padding) {
+  std::vector<CheckpointTensor> made;
+  for (size_t number = 0; number < all.size(); ++number) {
+    const auto& [name, spec, dtype] = all[number];
+    at::Tensor shard = empty_shard(all[number], shape, at, padding);
+    const size_t element = shard.element_size();
+    const Range range = spec.block_range(shape, at, kRangeAlignment);
+    auto* bytes = static_cast<std::byte*>(shard.mutable_data_ptr());
+    for (const Run& run : runs(spec, shape, at, range)) {
+      for (int64_t i = 0; i < run.size; ++i) {
+        const uint64_t value = pattern(number, run.global_begin + i);
+        std::memcpy(bytes + static_cast<size_t>(run.block_begin - range.begin + i) * element, &value, element);
+      }
+    }
+    made.push_back({name, spec, shard});
+  }
+  return made;
+}
+
+bool same_bits(const at::Tensor& a, const at::Tensor& b) {
+  return a.numel() == b.numel() && a.scalar_type() == b.scalar_type() &&
+         std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
+}
+
+CheckpointState state_at(int64_t step, const std::string& run = "mine") { return {.run = run, .step = step}; }
+
+// Every rank of the grid in a thread of its own; the barrier number `kill` (from 1) ends them all there, as a kill would.
+void save(const fs::path& directory, const GridShape& shape, const CheckpointState& state, int keep = 2,
+          const std::vector<Tensor>& all = tensors(), int kill = 0) {
+  const Grid grid(shape);
+  std::barrier barrier(grid.ranks());
+  std::vector<std::exception_ptr> errors(static_cast<size_t>(grid.ranks()));
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < grid.ranks(); ++rank) {
+    threads.emplace_back([&, rank] {
+      int passed = 0;
+      const auto wait = [&] {
+        if (++passed == kill) throw std::runtime_error("killed");
+        barrier.arrive_and_wait();
+      };
+      try {
+        CheckpointWriter(grid, rank, {.directory = directory, .keep = keep, .barrier = wait})
+            .save(state, shards(all, shape, grid.coordinate(rank), /*padding=*/0x55));
+      } catch (...) {
+        errors[static_cast<size_t>(rank)] = std::current_exception();
+        barrier.arrive_and_drop();
+      }
+    });
+  }
+  threads.clear();
+  for (const auto& error : errors)
+    if (error) std::rethrow_exception(error);
+}
+
+void expect_loads(const CheckpointReader& reader, const GridShape& shape) {
+  const Grid grid(shape);
+  for (int rank = 0; rank < grid.ranks(); ++rank) {
+    const Coordinate at = grid.coordinate(rank);
+    const auto expected = shards(tensors(), shape, at, /*padding=*/0);
+    std::vector<CheckpointTensor> loaded;
+    for (const Tensor& tensor : tensors()) loaded.push_back({tensor.name, tensor.spec, empty_shard(tensor, shape, at, 0x77)});
+    reader.load(shape, at, loaded);
+    for (size_t i = 0; i < loaded.size(); ++i)
+      EXPECT_TRUE(same_bits(loaded[i].shard, expected[i].shard))
+          << loaded[i].name << " at " << at.to_string() << " of " << shape.to_string();
+  }
+}
+
+std::vector<int64_t> steps_in(const fs::path& directory) {
+  std::vector<int64_t> steps;
+  for (const auto& step : checkpoints_in(directory)) steps.push_back(step.step);
+  return steps;
+}
+
+class AnyGrid : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(AnyGrid, ReadsBitForBitWhatAnotherWrote) {
+  Scratch scratch;
+  save(scratch.path(), parse_grid_shape(GetParam().first), state_at(500));
+  const CheckpointReader reader(scratch.path());
+  reader.verify();
+  EXPECT_EQ(reader.grid(), parse_grid_shape(GetParam().first));
+  expect_loads(reader, parse_grid_shape(GetParam().second));
+}
+
+INSTANTIATE_TEST_SUITE_P(Checkpoint, AnyGrid,
+                         testing::Values(std::pair("2x2x2x1", "2x2x2x1"), std::pair("2x2x2x1", "1x1x1x1"), std::pair("2x2x2x1", "1x2x1x1"),
+                                         std::pair("2x2x2x1", "3x1x2x1"), std::pair("3x2x1x2", "2x1x5x1"), std::pair("1x1x1x1", "2x2x3x2"),
+                                         std::pair("1x1x3x1", "1x1x4x1"), std::pair("1x3x2x2", "1x3x2x1"),
+                                         std::pair("3x1x1x1", "3x1x1x2")));
+
+TEST(Checkpoint, EveryElementIsStoredOnceAndNoPadding) {
+  Scratch scratch;
+  save(scratch.path(), {.x = 2, .y = 2, .z = 2, .data = 2}, state_at(1));
+  std::map<std::string, int64_t> stored;
+  for (const auto& entry : fs::directory_iterator(scratch / "step-000001")) {
+    if (entry.path().extension() != ".safetensors") continue;
+    const safetensors::File file(entry.path());
+    for (const auto& tensor : file.entries()) stored[tensor.name] += tensor.shape.at(0);
+  }
+  for (const Tensor& tensor : tensors()) EXPECT_EQ(stored[tensor.name], tensor.spec.global_numel()) << tensor.name;
+  EXPECT_EQ(stored.size(), tensors().size());
+}
+
+TEST(Checkpoint, TheStateReadsBack) {
+  Scratch scratch;
+  const CheckpointState state{.run = "a run",
+                              .step = 7,
+                              .seed = ~uint64_t{0},
+                              .samples = int64_t{1} << 60,
+                              .data_fingerprint = 0xFEDCBA9876543210u,
+                              .configuration = R"({"model":{"rate":0.30000000000000004}})",
+                              .tokenizer = R"({"kind":"bytes"})",
+                              .loss_scale = LossScale::State{.value = 0.5, .good = 3, .skipped = 4, .in_a_row = 1},
+                              .choices = {{"gemm", "onednn"}}};
+  save(scratch.path(), {.x = 2}, state);
+  const CheckpointReader reader(scratch / "step-000007");
+  EXPECT_EQ(reader.directory(), scratch / "step-000007");
+  EXPECT_EQ(reader.state().run, state.run);
+  EXPECT_EQ(reader.state().step, state.step);
+  EXPECT_EQ(reader.state().seed, state.seed);
+  EXPECT_EQ(reader.state().samples, state.samples);
+  EXPECT_EQ(reader.state().data_fingerprint, state.data_fingerprint);
+  EXPECT_EQ(reader.state().configuration, state.configuration);
+  EXPECT_EQ(reader.state().tokenizer, state.tokenizer);
+  EXPECT_EQ(reader.state().choices, state.choices);
+  EXPECT_EQ(reader.state().loss_scale, state.loss_scale);
+  ASSERT_EQ(reader.tensors().size(), tensors().size());
+  for (size_t i = 0; i < tensors().size(); ++i) {
+    EXPECT_EQ(reader.tensors()[i].name, tensors()[i].name);
+    EXPECT_EQ(reader.tensors()[i].dtype, tensors()[i].dtype);
+    EXPECT_EQ(reader.tensors()[i].spec, tensors()[i].spec);
+  }
+}
+
+TEST(Checkpoint, EveryTruncationAndEveryFlippedBitIsAnError) {
+  Scratch scratch;
+  const std::vector<Tensor> small = {tensors()[4], tensors()[5]};
+  save(scratch.path(), {.x = 2}, state_at(1), 2, small);
+  const auto refused = [&](const fs::path& file, const std::string& content) {
+    scratch.file(("step-000001" / file.filename()).native(), content);
+    return test::user_error([&] { CheckpointReader(scratch / "step-000001").verify(); });
+  };
+  int files = 0;
+  for (const auto& entry : fs::directory_iterator(scratch / "step-000001")) {
+    ++files;
+    const std::string name = entry.path().filename().string(), whole = test::read(entry.path());
+    for (size_t size = 0; size < whole.size(); ++size)
+      ASSERT_NE(refused(entry.path(), whole.substr(0, size)).find(name), std::string::npos) << size;
+    for (size_t at = 0; at < whole.size(); ++at) {
+      std::string flipped = whole;
+      flipped[at] = static_cast<char>(flipped[at] ^ (1 << at % 8));
+      ASSERT_NE(refused(entry.path(), flipped).find(name), std::string::npos) << at;
+    }
+    scratch.file("step-000001/" + name, whole);
+  }
+  EXPECT_EQ(files, 3);
+  CheckpointReader(scratch.path()).verify();
+}
+
+TEST(Checkpoint, LoadingChecksTheFilesItReads) {
+  Scratch scratch;
+  const std::vector<Tensor> small = {tensors()[4]};
+  save(scratch.path(), {.x = 1}, state_at(1), 2, small);
+  const fs::path file = scratch / "step-000001/x0-y0-z0.safetensors";
+  std::string content = test::read(file);
+  content.back() = static_cast<char>(content.back() ^ 1);
+  scratch.file("step-000001/x0-y0-z0.safetensors", content);
+  const CheckpointReader reader(scratch.path());
+  EXPECT_USER_ERROR(reader.load({}, {}, shards(small, {}, {}, 0)), file.string() + " is broken: its checksum is ", "the manifest says ",
+                    "there is no older checkpoint that is whole");
+}
+
+TEST(Checkpoint, WhenTheNewestIsBrokenTheErrorNamesTheOlderOneThatIsWhole) {
+  Scratch scratch;
+  for (const int64_t step : {100, 200, 300}) save(scratch.path(), {.x = 2}, state_at(step), 3);
+  fs::remove(scratch / "step-000300/x1-y0-z0.safetensors");
+  EXPECT_USER_ERROR(CheckpointReader(scratch.path()), "step-000300/x1-y0-z0.safetensors is missing",
+                    "the newest older checkpoint that is whole is " + (scratch / "step-000200").string());
+  std::string content = test::read(scratch / "step-000200/x0-y0-z0.safetensors");
+  content.back() = static_cast<char>(content.back() ^ 1);
+  scratch.file("step-000200/x0-y0-z0.safetensors", content);
+  EXPECT_USER_ERROR(CheckpointReader(scratch.path()), (scratch / "step-000100").string());
+  fs::remove(scratch / "step-000100/manifest.json");
+  EXPECT_USER_ERROR(CheckpointReader(scratch.path()), "there is no older checkpoint that is whole");
+}
+
+TEST(Checkpoint, ARunThatDiesWhileSavingLeavesTheCheckpointBeforeIt) {
+  Scratch scratch;
+  save(scratch.path(), {.x = 2}, state_at(100));
+  for (const int kill : {1, 2}) {
+    EXPECT_THROW(save(scratch.path(), {.x = 2}, state_at(200), 1, tensors(), kill), std::runtime_error);
+    EXPECT_TRUE(fs::exists(scratch / "step-000200.partial"));
+    const CheckpointReader reader(scratch.path());
+    EXPECT_EQ(reader.state().step, 100);
+    expect_loads(reader, {.x = 2});
+  }
+  save(scratch.path(), {.x = 2}, state_at(200));
+  EXPECT_EQ(CheckpointReader(scratch.path()).state().step, 200);
+  EXPECT_FALSE(fs::exists(scratch / "step-000200.partial"));
+}
+
+constexpr int kNoTracing = 77;
+
+// A process that saves this step and is killed at its system call number `call`. The status it ended with; nothing when it was killed.
+std::optional<int> save_until(const fs::path& directory, int64_t step, int call) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) ::_exit(kNoTracing);
+    const auto made = shards(tensors(), {}, {}, 0);
+    ::raise(SIGSTOP);
+    CheckpointWriter(Grid({}), 0, {.directory = directory, .keep = 1, .barrier = [] {}}).save(state_at(step), made);
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  for (int stops = 0; stops < 2 * call && WIFSTOPPED(status); ++stops) {  // before and after each call
+    ::ptrace(PTRACE_SYSCALL, child, nullptr, nullptr);
+    ::waitpid(child, &status, 0);
+  }
+  if (!WIFSTOPPED(status)) return WEXITSTATUS(status);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, &status, 0);
+  return std::nullopt;
+}
+
+// Kills the save of `step` at every one of its system calls in turn, where step 1 is whole before.
+void kill_everywhere(int64_t step) {
+  for (int call = 1;; ++call) {
+    Scratch scratch;
+    save(scratch.path(), {}, state_at(1), 1);
+    const auto ended = save_until(scratch.path(), step, call);
+    if (ended == kNoTracing) GTEST_SKIP() << "this machine does not let a process trace its child";
+    const CheckpointReader reader(scratch.path());
+    reader.verify();
+    expect_loads(reader, {});
+    ASSERT_FALSE(testing::Test::HasFailure()) << "killed at system call " << call;
+    if (ended) {
+      EXPECT_EQ(*ended, 0);
+      EXPECT_EQ(steps_in(scratch.path()), (std::vector<int64_t>{step}));
+      EXPECT_GT(call, 20);
+      return;
+    }
+    save(scratch.path(), {}, state_at(step), 1);  // what the kill left is in nobody's way, and goes
+    EXPECT_EQ(std::distance(fs::directory_iterator(scratch.path()), {}), 1) << "killed at system call " << call;
+  }
+}
+
+TEST(Checkpoint, AKillAtAnySystemCallOfASaveLeavesAWholeCheckpoint) { kill_everywhere(2); }
+
+TEST(Checkpoint, AKillAtAnySystemCallOfAReplacementLeavesAWholeCheckpoint) { kill_everywhere(1); }
+
+TEST(Checkpoint, OldOnesGoOnlyAfterTheNewOneIsWhole) {
+  Scratch scratch;
+  save(scratch.path(), {}, state_at(50, "another run"));
+  for (const int64_t step : {100, 200, 300, 400}) save(scratch.path(), {}, state_at(step), 2);
+  EXPECT_EQ(steps_in(scratch.path()), (std::vector<int64_t>{50, 300, 400}));
+  save(scratch.path(), {}, state_at(350), 1);  // resumed from 300: what is newer stays
+  EXPECT_EQ(steps_in(scratch.path()), (std::vector<int64_t>{50, 350, 400}));
+}
+
+TEST(Checkpoint, AnotherRunsCheckpointIsNotOverwritten) {
+  Scratch scratch;
+  save(scratch.path(), {.x = 2}, state_at(100, "first"));
+  EXPECT_USER_ERROR(save(scratch.path(), {.x = 2}, state_at(100, "second")),
+                    "step-000100 is a whole checkpoint of another run and is not overwritten");
+  EXPECT_EQ(CheckpointReader(scratch.path()).state().run, "first");
+  save(scratch.path(), {.x = 2, .y = 2}, state_at(100, "first"));
+  const CheckpointReader reader(scratch.path());
+  EXPECT_EQ(reader.grid(), (GridShape{.x = 2, .y = 2}));
+  expect_loads(reader, {.x = 2});
+}
+
+TEST(Checkpoint, WhatIsBeingReplacedStandsInForItsSuccessor) {
+  Scratch scratch;
+  save(scratch.path(), {}, state_at(100));
+  fs::rename(scratch / "step-000100", scratch / "step-000100.old");
+  EXPECT_EQ(CheckpointReader(scratch.path()).state().step, 100);
+  save(scratch.path(), {}, state_at(100));
+  EXPECT_TRUE(fs::exists(scratch / "step-000100"));
+  EXPECT_FALSE(fs::exists(scratch / "step-000100.old"));
+}
+
+TEST(Checkpoint, TensorsThatDisagreeAreNamedWithBothShapes) {
+  Scratch scratch;
+  save(scratch.path(), {}, state_at(1));
+  const CheckpointReader reader(scratch.path());
+  const auto load = [&](const std::function<void(std::vector<Tensor>&)>& change) {
+    std::vector<Tensor> asked = tensors();
+    change(asked);
+    return test::user_error([&] { reader.load({}, {}, shards(asked, {}, {}, 0)); });
+  };
+  const auto expect_in = [](const std::string& sentence, const std::string& part) {
+    EXPECT_NE(sentence.find(part), std::string::npos) << sentence;
+  };
+  expect_in(load([](auto& asked) { asked[4].spec.dims = {Dim::whole(8)}; }), "tensor weights/bias has shape [9] in ");
+  expect_in(load([](auto& asked) { asked[4].spec.dims = {Dim::whole(8)}; }), "the model has [8]");
+  expect_in(load([](auto& asked) {
+              asked.push_back({"weights/more", {{Dim::whole(3)}, false}});
+            }),
+            "has no tensor weights/more ([3] is needed)");
+  expect_in(load([](auto& asked) { asked.erase(asked.begin() + 4); }), "has tensor weights/bias of shape [9], which the model has not");
+  expect_in(load([](auto& asked) { asked[4].dtype = at::kDouble; }), "tensor weights/bias is F32 in ");
+  expect_in(load([](auto& asked) { asked.push_back(asked[4]); }), "tensor weights/bias is asked for twice");
+}
+
+TEST(Checkpoint, OneGroupCanBeLoadedAlone) {
+  Scratch scratch;
+  save(scratch.path(), {.y = 2}, state_at(1));
+  const std::vector<Tensor> weights(tensors().begin(), tensors().end() - 1);
+  std::vector<CheckpointTensor> loaded;
+  for (const Tensor& tensor : weights) loaded.push_back({tensor.name, tensor.spec, empty_shard(tensor, {}, {}, 0x77)});
+  CheckpointReader(scratch.path()).load({}, {}, loaded);
+  EXPECT_TRUE(same_bits(loaded[0].shard, shards(weights, {}, {}, 0)[0].shard));
+}
+
+TEST(Checkpoint, WrongShardsAndNamesAreRefusedBeforeAnythingIsWritten) {
+  Scratch scratch;
+  const CheckpointWriter writer(Grid({}), 0, {.directory = scratch.path(), .barrier = [] {}});
+  auto wrong = shards(tensors(), {}, {}, 0);
+  wrong[4].shard = at::empty({9}, at::kFloat);
+  EXPECT_USER_ERROR(writer.save(state_at(1), wrong), "the shard of weights/bias must be one contiguous range of 32 elements",
+                    "got 9 elements");
+  auto twice = shards(tensors(), {}, {}, 0);
+  twice.push_back(twice[0]);
+  EXPECT_USER_ERROR(writer.save(state_at(1), twice), "'weights/qkv' is empty or used twice");
+  EXPECT_TRUE(fs::is_empty(scratch.path()));
+  EXPECT_USER_ERROR(CheckpointWriter(Grid({}), 0, {.directory = scratch.path(), .keep = 0, .barrier = [] {}}), "at least 1 checkpoint");
+}
+
+TEST(Checkpoint, ADirectoryThatNotEveryRankSeesIsAnError) {
+  Scratch scratch;
+  const GridShape shape{.x = 2};
+  const CheckpointWriter alone(Grid(shape), 0, {.directory = scratch.path(), .barrier = [] {}});
+  EXPECT_USER_ERROR(alone.save(state_at(1), shards(tensors(), shape, {}, 0)), "only 1 of 2 ranks wrote", "every node sees");
+  EXPECT_TRUE(steps_in(scratch.path()).empty());
+}
+
+TEST(Checkpoint, WhatIsNoCheckpointIsRefused) {
+  Scratch scratch;
+  EXPECT_USER_ERROR(CheckpointReader(scratch / "none"), "no such directory");
+  EXPECT_USER_ERROR(CheckpointReader(scratch.path()), "there is no checkpoint in", "step-000500 or the like");
+  scratch.file("step-000001/manifest.json", "{\"format\": 2}");
+  EXPECT_USER_ERROR(CheckpointReader(scratch.path()), "its format is 2, this axonn", "reads format 1");
+}
+
+}  // namespace
+}  // namespace axonn

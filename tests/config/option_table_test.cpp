@@ -1,0 +1,279 @@
+#include "axonn/config/option_table.hpp"
+
+#include <cmath>
+
+#include <CLI/CLI.hpp>
+#include <gtest/gtest.h>
+
+#include "axonn/config/command_line.hpp"
+#include "support/scratch.hpp"
+#include "support/user_error.hpp"
+
+namespace axonn {
+namespace {
+
+using test::Scratch;
+
+enum class Color { red, green };
+
+struct Config {
+  int64_t hidden = 128;
+  int layers = 4;
+  bool tied = true;
+  int64_t micro_batch = 1;
+  double rate = 3e-4;
+  std::string device = "cpu";
+  std::vector<std::string> data;
+  std::vector<int64_t> multipliers = {1, 2, 2};
+  Color color = Color::red;
+};
+
+struct Program {
+  Config config;
+  OptionTable table;
+  CLI::App app{"a program", "gpt"};
+
+  Program() {
+    table.add("model", "hidden", config.hidden, "features of the residual stream");
+    table.add("model", "layers", config.layers, "blocks");
+    table.add("train", "micro_batch", config.micro_batch, "a rank takes so many a forward", "sequences");
+    table.add("train", "rate", config.rate, "learning rate");
+    table.add("model", "tied", config.tied, "the head shares the embedding");
+    table.add_choice("train", "device", config.device, {"cpu", "cuda"}, "where to compute");
+    table.add("model", "multipliers", config.multipliers, "of base, one a level");
+    table.add("data", "data", config.data, "files and directories", "paths");
+    table.add_choice("data", "color", config.color, {{"red", Color::red}, {"green", Color::green}}, "of the progress bar");
+    table.add_flags(app);
+  }
+
+  std::optional<std::string> parse(std::vector<const char*> words) {
+    words.insert(words.begin(), "gpt");
+    return parse_command_line(app, words);
+  }
+};
+
+TEST(Options, EveryKindIsReadFromTheCommandLine) {
+  Program p;
+  EXPECT_EQ(p.parse({"--hidden", "384", "--layers=6", "--no-tied", "--micro-batch", "2k", "--rate", "1e-3", "--device", "cuda", "--data",
+                     "a", "b", "--color", "green", "--multipliers", "1", "3"}),
+            std::nullopt);
+  EXPECT_EQ(p.config.hidden, 384);
+  EXPECT_EQ(p.config.layers, 6);
+  EXPECT_FALSE(p.config.tied);
+  EXPECT_EQ(p.config.micro_batch, 2048);
+  EXPECT_EQ(p.config.rate, 1e-3);
+  EXPECT_EQ(p.config.device, "cuda");
+  EXPECT_EQ(p.config.data, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(p.config.color, Color::green);
+  EXPECT_EQ(p.config.multipliers, (std::vector<int64_t>{1, 3}));
+}
+
+TEST(Options, AListOfNumbersMayBeEmpty) {
+  Program p;
+  p.parse({"--multipliers", "--hidden", "1"});
+  EXPECT_EQ(p.config.multipliers, std::vector<int64_t>());
+  EXPECT_USER_ERROR(p.parse({"--multipliers", "1", "x"}), "--multipliers must be a whole number, got 'x'");
+}
+
+TEST(Options, TheLastOfTwoFlagsHolds) {
+  Program p;
+  p.parse({"--hidden", "1", "--tied", "--hidden", "2", "--no-tied", "--data", "a", "--data", "b"});
+  EXPECT_EQ(p.config.hidden, 2);
+  EXPECT_FALSE(p.config.tied);
+  EXPECT_EQ(p.config.data, (std::vector<std::string>{"a", "b"}));
+}
+
+TEST(Options, NegativeNumbersAreValues) {
+  Program p;
+  p.parse({"--hidden", "-3", "--rate", "-0.5"});
+  EXPECT_EQ(p.config.hidden, -3);
+  EXPECT_EQ(p.config.rate, -0.5);
+}
+
+TEST(Options, EveryKindIsReadFromToml) {
+  Program p;
+  p.table.read_toml(
+      "[model]\nhidden = 384\nlayers = 6\ntied = false\nmultipliers = [2, 4]\n[train]\nmicro_batch = 3\nrate = 1\ndevice = 'cuda'\n"
+      "[data]\ndata = ['a', 'b']\ncolor = 'green'\n",
+      "my.toml");
+  EXPECT_EQ(p.config.hidden, 384);
+  EXPECT_EQ(p.config.layers, 6);
+  EXPECT_FALSE(p.config.tied);
+  EXPECT_EQ(p.config.micro_batch, 3);
+  EXPECT_EQ(p.config.rate, 1.0);
+  EXPECT_EQ(p.config.device, "cuda");
+  EXPECT_EQ(p.config.data, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(p.config.color, Color::green);
+  EXPECT_EQ(p.config.multipliers, (std::vector<int64_t>{2, 4}));
+  p.table.read_toml("[data]\ndata = 'one'\n", "my.toml");
+  EXPECT_EQ(p.config.data, (std::vector<std::string>{"one"}));
+}
+
+TEST(Options, FlagBeatsFileBeatsCheckpointBeatsDefaultInAnyOrder) {
+  Program p;
+  p.parse({"--hidden", "3"});
+  p.table.read_toml("[model]\nhidden = 2\nlayers = 2\n", "my.toml");
+  p.table.read_json(R"({"model": {"hidden": 1, "layers": 1, "tied": false}})", "step-000001");
+  EXPECT_EQ(p.config.hidden, 3);
+  EXPECT_EQ(p.config.layers, 2);
+  EXPECT_FALSE(p.config.tied);
+  EXPECT_EQ(p.config.micro_batch, 1);
+  EXPECT_EQ(p.table.source("hidden"), OptionTable::Source::flag);
+  EXPECT_EQ(p.table.source("layers"), OptionTable::Source::file);
+  EXPECT_EQ(p.table.source("tied"), OptionTable::Source::checkpoint);
+  EXPECT_EQ(p.table.source("rate"), OptionTable::Source::fallback);
+}
+
+TEST(Options, AnUnknownKeyNamesTheLineAndTheNearestKey) {
+  Scratch scratch;
+  Program p;
+  const std::string path = scratch.file("my.toml", "# mine\n\n[model]\nlayers = 4\nhiden = 3\n");
+  EXPECT_EQ(test::user_error([&] { p.table.read_toml_file(path); }), path + ":5: unknown key 'hiden' in [model]; did you mean 'hidden'?");
+}
+
+TEST(Options, AnUnknownSectionNamesTheNearest) {
+  Program p;
+  EXPECT_USER_ERROR(p.table.read_toml("[modle]\n", "my.toml"), "my.toml:1: unknown section [modle]; did you mean 'model'?");
+}
+
+TEST(Options, AKeyInTheWrongPlaceNamesItsSection) {
+  Program p;
+  EXPECT_USER_ERROR(p.table.read_toml("[train]\nhidden = 3\n", "my.toml"),
+                    "my.toml:2: unknown key 'hidden' in [train]; it belongs in [model]");
+  EXPECT_USER_ERROR(p.table.read_toml("hidden = 3\n", "my.toml"),
+                    "my.toml:1: key 'hidden' stands outside of a section; it belongs in [model]");
+}
+
+TEST(Options, AWrongTypeSaysWhatItIsAndMustBe) {
+  Program p;
+  const auto refused = [&](const std::string& section, const std::string& line) {
+    return test::user_error([&] { p.table.read_toml("[" + section + "]\n" + line + "\n", "my.toml"); });
+  };
+  EXPECT_EQ(refused("model", "hidden = \"abc\""), "my.toml:2: 'hidden' in [model] is a string (\"abc\"), it must be a whole number");
+  EXPECT_EQ(refused("model", "hidden = 3.5"),
+            "my.toml:2: 'hidden' in [model] is a number with a fraction (3.5), it must be a whole number");
+  EXPECT_EQ(refused("model", "tied = 1"), "my.toml:2: 'tied' in [model] is a whole number (1), it must be true or false");
+  EXPECT_EQ(refused("train", "rate = true"), "my.toml:2: 'rate' in [train] is true or false (true), it must be a number");
+  EXPECT_EQ(refused("data", "data = [1]"), "my.toml:2: 'data' in [data] is a list ([1]), it must be a string or a list of strings");
+  EXPECT_EQ(refused("model", "layers = 3000000000"), "my.toml:2: 'layers' in [model] is out of range: 3000000000");
+  EXPECT_EQ(refused("train", "rate = inf"), "my.toml:2: 'rate' in [train] must be a finite number");
+  EXPECT_EQ(refused("train", "device = 'cudda'"),
+            "my.toml:2: 'device' in [train] must be one of cpu, cuda, got 'cudda'; did you mean 'cuda'?");
+  EXPECT_EQ(refused("model", "layers = 1979-05-27"),
+            "my.toml:2: 'layers' in [model] is a value of another kind (null), it must be a whole number");
+}
+
+TEST(Options, AWrongValueInAFileIsRefusedEvenWhenAFlagWins) {
+  Program p;
+  p.parse({"--hidden", "3"});
+  EXPECT_USER_ERROR(p.table.read_toml("[model]\nhidden = 'abc'\n", "my.toml"), "it must be a whole number");
+}
+
+TEST(Options, BrokenTomlNamesTheLine) {
+  Program p;
+  EXPECT_USER_ERROR(p.table.read_toml("[model]\nhidden = = 3\n", "my.toml"), "my.toml:2: ");
+  EXPECT_USER_ERROR(p.table.read_toml_file("no/such.toml"), "no/such.toml");
+}
+
+TEST(Options, AnUnknownFlagNamesTheNearest) {
+  EXPECT_EQ(test::user_error([] { Program().parse({"--hiden", "3"}); }), "unknown flag '--hiden'; did you mean '--hidden'?");
+  EXPECT_EQ(test::user_error([] { Program().parse({"--micro_batch=3"}); }), "unknown flag '--micro_batch'; did you mean '--micro-batch'?");
+  EXPECT_EQ(test::user_error([] { Program().parse({"--no-teid"}); }), "unknown flag '--no-teid'; did you mean '--no-tied'?");
+  EXPECT_EQ(test::user_error([] { Program().parse({"3"}); }), "unexpected argument '3'");
+}
+
+TEST(Options, SubcommandsTakeSectionsOfTheirOwn) {
+  Program p;
+  CLI::App* generate = p.app.add_subcommand("generate", "writes text");
+  p.table.add_flags(*generate, {"train"});
+  EXPECT_EQ(test::user_error([&] { p.parse({"generate", "--devise", "cpu"}); }), "unknown flag '--devise'; did you mean '--device'?");
+  EXPECT_EQ(test::user_error([&] { p.parse({"generat"}); }), "unexpected argument 'generat'; did you mean 'generate'?");
+  p.parse({"generate", "--device", "cuda"});
+  EXPECT_EQ(p.config.device, "cuda");
+}
+
+TEST(Options, AWrongFlagValueNamesTheFlag) {
+  EXPECT_EQ(test::user_error([] { Program().parse({"--hidden", "12a"}); }), "--hidden must be a whole number, got '12a'");
+  EXPECT_EQ(test::user_error([] { Program().parse({"--layers", "99999999999"}); }), "--layers must be a whole number, got '99999999999'");
+  EXPECT_EQ(test::user_error([] { Program().parse({"--rate", "nan"}); }), "--rate must be a finite number, got 'nan'");
+  EXPECT_EQ(test::user_error([] {
+              Program().parse({"--device", "gpu"});
+            }),
+            "--device must be one of cpu, cuda, got 'gpu'; did you mean 'cpu'?");
+  EXPECT_USER_ERROR(Program().parse({"--hidden"}), "--hidden");
+}
+
+TEST(Options, HelpListsEveryFlagWithDefaultAndUnit) {
+  const auto text = Program().parse({"--help"});
+  ASSERT_TRUE(text);
+  for (const char* part :
+       {"[model]", "--hidden INT", "(default: 128)", "--tied,--no-tied", "a forward, sequences (default: 1)", "cpu|cuda", "red|green"})
+    EXPECT_NE(text->find(part), std::string::npos) << part << "\n" << *text;
+  EXPECT_EQ(text->find("{false}"), std::string::npos) << *text;
+}
+
+TEST(Options, WhatIsWrittenReadsBackBitForBit) {
+  Program a;
+  a.config = {.hidden = -7,
+              .layers = 9,
+              .tied = false,
+              .micro_batch = int64_t{1} << 60,
+              .rate = 0.1 + 0.2,
+              .device = "cuda",
+              .data = {"a \"b\"\n\\", "é\x01"},
+              .multipliers = {},
+              .color = Color::green};
+  const auto expect_same = [&](const Config& b) {
+    EXPECT_EQ(b.hidden, a.config.hidden);
+    EXPECT_EQ(b.layers, a.config.layers);
+    EXPECT_EQ(b.tied, a.config.tied);
+    EXPECT_EQ(b.micro_batch, a.config.micro_batch);
+    EXPECT_EQ(b.rate, a.config.rate);
+    EXPECT_EQ(b.device, a.config.device);
+    EXPECT_EQ(b.data, a.config.data);
+    EXPECT_EQ(b.multipliers, a.config.multipliers);
+    EXPECT_EQ(b.color, a.config.color);
+  };
+  Program from_toml, from_json;
+  from_toml.table.read_toml(a.table.to_toml(), "own");
+  expect_same(from_toml.config);
+  from_json.table.read_json(a.table.to_json(), "own");
+  expect_same(from_json.config);
+}
+
+TEST(Options, LettersBeyondAsciiStandInStringsAlone) {
+  Program p;
+  p.table.read_toml("[data]  # für alle\ndata = 'größe'\n", "my.toml");
+  EXPECT_EQ(p.config.data, std::vector<std::string>{"größe"});
+  EXPECT_USER_ERROR(p.table.read_toml("[model]\nhidden = é\n", "my.toml"),
+                    "my.toml:2: a letter that is not ASCII may stand in a string or a comment alone");
+}
+
+TEST(Options, WhatDiffersFromAFileIsFound) {
+  Program a, b;
+  a.config.multipliers = {1, 3};
+  a.config.rate = 0.5;
+  const auto differs = [&](std::vector<std::string_view> keys) { return a.table.first_difference(b.table.to_json(), keys); };
+  EXPECT_FALSE(differs({"hidden", "tied", "color"}));
+  ASSERT_TRUE(differs({"hidden", "multipliers", "rate"}));
+  EXPECT_EQ(differs({"hidden", "multipliers", "rate"})->key, "multipliers");
+  EXPECT_EQ(differs({"multipliers"})->mine, "1 3");
+  EXPECT_EQ(differs({"multipliers"})->theirs, "1 2 2");
+  EXPECT_EQ(differs({"rate"})->mine, "0.5");
+  EXPECT_FALSE(a.table.first_difference("{}", std::vector<std::string_view>{"rate"})) << "a key that the file does not know";
+}
+
+TEST(Options, WrittenTomlGroupsKeysBySection) {
+  EXPECT_EQ(Program().table.to_toml(),
+            "[model]\nhidden = 128\nlayers = 4\ntied = true\nmultipliers = [1, 2, 2]\n\n[train]\nmicro_batch = 1\nrate = 0.0003\ndevice = "
+            "\"cpu\"\n\n"
+            "[data]\ndata = []\ncolor = \"red\"\n");
+}
+
+TEST(Options, AKeyInTwoSectionsIsABug) {
+  Program p;
+  EXPECT_THROW(p.table.add("other", "hidden", p.config.hidden, "again"), InternalError);
+}
+
+}  // namespace
+}  // namespace axonn

@@ -1,0 +1,74 @@
+// Any grid gives the numbers of one rank: losses, gradients of every step, norms and weights, by section 8 of the design.
+#include <cstdlib>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "axonn/model/gpt/made_up_tokens.hpp"
+#include "support/rank_test.hpp"
+
+namespace axonn {
+namespace {
+
+// Every axis > 1 somewhere, alone and together; all 35 shapes of 16 ranks would take minutes.
+const std::vector<GridShape> kSomeOf16 = {{16, 1, 1, 1}, {1, 16, 1, 1}, {1, 1, 16, 1}, {1, 1, 1, 16},
+                                          {2, 2, 2, 2},  {4, 2, 2, 1},  {1, 2, 4, 2}};
+
+std::vector<GridShape> grids() {
+  const int ranks = test_environment().ranks();
+  return ranks == 16 ? kSomeOf16 : factorisations(ranks);
+}
+
+// 48 features and 48 heads divide by every axis used here; 101 tokens divide by none of them.
+GptConfig model_of(double dropout, bool tied) {
+  return {.layers = 2, .hidden = 48, .heads = 48, .sequence = 4, .vocabulary = 101, .tied_head = tied, .dropout = dropout};
+}
+
+VerificationOptions options_of(int64_t micro_batches) { return {.batch = 144, .micro_batches = micro_batches}; }
+
+void expect_equal_on_every_grid(const GptConfig& model, const VerificationOptions& options) {
+  Verifier verifier(test_environment(), options, gpt_on_made_up_tokens(model, options.seed));
+  for (const GridShape& shape : grids())
+    for (const auto& difference : verifier.on(shape).differences)
+      EXPECT_LE(difference.relative, difference.tolerance)
+          << difference.what << " on " << shape.to_string() << ", dropout " << model.dropout << (model.tied_head ? ", tied" : ", untied")
+          << ", " << options.micro_batches << " micro-batches";
+}
+
+// All combinations on few ranks (and everywhere under AXONN_TEST_EVERYTHING=1, the nightly run); on many ranks four that pair every two
+// settings.
+bool takes_part(double dropout, bool tied, int64_t micro_batches) {
+  const bool even = ((dropout > 0) + tied + (micro_batches > 1)) % 2 == 0;
+  return even || test_environment().ranks() <= 4 || std::getenv("AXONN_TEST_EVERYTHING") != nullptr;
+}
+
+TEST(GptOnEveryGrid, EqualsOneRankInFp64UnderAdamW) {
+  for (const double dropout : {0.0, 0.2})
+    for (const bool tied : {false, true})
+      for (const int64_t micro_batches : {1, 3})
+        if (takes_part(dropout, tied, micro_batches)) expect_equal_on_every_grid(model_of(dropout, tied), options_of(micro_batches));
+}
+
+TEST(GptOnEveryGrid, EqualsOneRankInFp64UnderSgd) {
+  VerificationOptions options = options_of(3);
+  options.optimizer = OptimizerKind::sgd;
+  options.learning_rate = 0.1;
+  expect_equal_on_every_grid(model_of(0.1, true), options);
+}
+
+TEST(GptOnEveryGrid, EqualsOneRankInFp32) {
+  VerificationOptions options = options_of(1);
+  options.dtype = at::kFloat;
+  expect_equal_on_every_grid(model_of(0, false), options);
+}
+
+TEST(Verification, FailsWhenNothingIsANumber) {
+  VerificationOptions options = options_of(1);
+  options.learning_rate = std::numeric_limits<double>::quiet_NaN();
+  const Verification verification = Verifier(test_environment(), options, gpt_on_made_up_tokens(model_of(0, false), 1)).on(grids().front());
+  EXPECT_FALSE(verification.passes());
+  EXPECT_FALSE(verification.differences.front().passes()) << verification.differences.front().what;
+}
+
+}  // namespace
+}  // namespace axonn

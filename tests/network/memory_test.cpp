@@ -1,0 +1,153 @@
+#include "axonn/network/gpt/gpt_memory.hpp"
+#include "axonn/network/memory.hpp"
+#include "axonn/network/unet/unet_memory.hpp"
+
+#include <gtest/gtest.h>
+
+#include "axonn/core/error.hpp"
+#include "axonn/grid/shard_spec.hpp"
+#include "axonn/network/gpt/gpt_presets.hpp"
+
+namespace axonn {
+namespace {
+
+const GptShape kLarge = find_gpt_preset("gpt80b").shape;
+const GptShape kGpt2 = find_gpt_preset("gpt-124m").shape;
+
+double ratio(int64_t a, int64_t b) { return static_cast<double>(a) / static_cast<double>(b); }
+
+TEST(Memory, OfOneRankHoldsEveryParameterOnce) {
+  for (const GptPreset& preset : gpt_presets()) {
+    const auto predicted = predict_memory(preset.shape, {}, {.element_bytes = 4});
+    EXPECT_EQ(predicted.weight_bytes, 4 * count_parameters(preset.shape).total()) << preset.name;  // all sizes are multiples of 64 bytes
+    EXPECT_EQ(predicted.gathered_bytes, 0) << preset.name;
+  }
+}
+
+TEST(Memory, OfWeightsGradientsAndOptimizerShrinksWithXYZAndNotWithData) {
+  const auto one = predict_memory(kLarge, {}, {});
+  for (const GridShape& grid : {GridShape{.x = 8}, GridShape{.y = 8}, GridShape{.z = 8}, GridShape{.x = 4, .y = 2, .z = 8}}) {
+    const auto part = predict_memory(kLarge, grid, {});
+    const auto degree = static_cast<double>(grid.ranks());
+    EXPECT_NEAR(ratio(one.weight_bytes, part.weight_bytes) / degree, 1, 0.01) << grid.to_string();
+    EXPECT_NEAR(ratio(one.gradient_bytes, part.gradient_bytes) / degree, 1, 0.01) << grid.to_string();
+    EXPECT_NEAR(ratio(one.optimizer_bytes, part.optimizer_bytes) / degree, 1, 0.01) << grid.to_string();
+    GridShape copies = grid;
+    copies.data = 16;
+    EXPECT_EQ(predict_memory(kLarge, copies, {}).total_bytes(), part.total_bytes()) << grid.to_string();
+  }
+}
+
+TEST(Memory, OfTheOptimizerIsItsMoments) {
+  const auto bytes = [](OptimizerKind kind) { return predict_memory(kGpt2, {.x = 2}, {.optimizer = kind}).optimizer_bytes; };
+  const int64_t weights = predict_memory(kGpt2, {.x = 2}, {}).weight_bytes;
+  EXPECT_EQ(bytes(OptimizerKind::sgd), 0);
+  EXPECT_EQ(bytes(OptimizerKind::sgd_momentum), weights);
+  EXPECT_EQ(bytes(OptimizerKind::adamw), 2 * weights);
+}
+
+TEST(Memory, OfGatheredWeightsIsTwoOfTheLargestBlock) {
+  // 51200 x 12288 of the embedding is larger than 12288 x 49152 of the mlp
+  for (const int z : {2, 8, 16})
+    EXPECT_EQ(predict_memory(kLarge, {.x = 4, .y = 2, .z = z}, {}).gathered_bytes, 2 * (51200 / 4) * (12288 / 2) * 4) << z;
+  GptShape few_words = kLarge;
+  few_words.vocabulary = 256;
+  EXPECT_EQ(predict_memory(few_words, {.x = 4, .y = 2, .z = 8}, {}).gathered_bytes, 2 * (49152 / 4) * (12288 / 2) * 4);
+}
+
+TEST(Memory, OfBf16HoldsMasterWeightsAndStateInFp32) {
+  const auto fp32 = predict_memory(kGpt2, {.x = 2, .z = 2}, {});
+  const auto bf16 = predict_memory(kGpt2, {.x = 2, .z = 2}, {.element_bytes = 2, .gradient_bytes = 4, .state_bytes = 4});
+  EXPECT_EQ(2 * bf16.weight_bytes, 3 * fp32.weight_bytes);
+  EXPECT_EQ(bf16.gradient_bytes, fp32.gradient_bytes);
+  EXPECT_EQ(bf16.optimizer_bytes, fp32.optimizer_bytes);
+  EXPECT_EQ(2 * bf16.activation_bytes, fp32.activation_bytes);
+  const auto narrow = predict_memory(kGpt2, {.x = 2, .z = 2}, {.element_bytes = 2, .gradient_bytes = 2, .state_bytes = 4});
+  EXPECT_EQ(2 * narrow.gradient_bytes, 3 * fp32.gradient_bytes);  // with a wide copy for the optimizer
+}
+
+TEST(Memory, OfTheCacheIsItsBudgetOrAllMatrices) {
+  const auto gathered = [](int64_t cache) {
+    return predict_memory(kLarge, {.x = 4, .y = 2, .z = 8}, {.gathered_blocks = 2, .scattered_blocks = 3, .cache_bytes = cache})
+        .gathered_bytes;
+  };
+  const int64_t block = (51200 / 4) * (12288 / 2) * 4;
+  EXPECT_EQ(gathered(0), 5 * block);
+  EXPECT_EQ(gathered(1 << 20), 5 * block + (1 << 20));
+  EXPECT_EQ(gathered(int64_t{1} << 50), gathered(int64_t{1} << 51));
+}
+
+TEST(Memory, OfCheckpointedBlocksIsTheirInputs) {
+  const GptShape shape = {.layers = 4, .hidden = 48, .heads = 6, .sequence = 10, .vocabulary = 100};
+  const auto kept = [&](int64_t every) {
+    return predict_memory(shape, {}, {.element_bytes = 1, .checkpoint_every = every}).activation_bytes;
+  };
+  const int64_t block = 10 * (16 * 48 + 6 + 4), last = 10 * (2 * 48 + 2);
+  EXPECT_EQ(kept(0), 4 * block + last);
+  EXPECT_EQ(kept(1), block + 4 * 480 + last);
+  EXPECT_EQ(kept(3), 3 * block + 2 * 480 + last);  // blocks 0 and 3
+}
+
+TEST(Memory, OfActivationsIsTheSumOfWhatAreKept) {
+  const GptShape shape = {.layers = 3, .hidden = 48, .heads = 6, .sequence = 10, .vocabulary = 100};
+  const int64_t rows = 2 * 10;
+  const auto kept = predict_memory(shape, {.x = 2, .y = 3}, {.micro_batch = 2, .element_bytes = 8}).activation_bytes;
+  EXPECT_EQ(kept, 8 * rows * (3 * (4 * 16 + 12 * 24 + 3 + 4) + 2 * 16 + 2));
+  const auto blocks =
+      predict_memory(shape, {.x = 2, .y = 3}, {.micro_batch = 2, .element_bytes = 8, .attention_block = 4}).activation_bytes;
+  EXPECT_EQ(blocks, 8 * rows * (3 * (4 * 16 + 12 * 24 + 3 * 7 + 4) + 2 * 16 + 2));
+  const auto dropped = predict_memory(shape, {.x = 2, .y = 3}, {.micro_batch = 2, .element_bytes = 8, .dropout = true}).activation_bytes;
+  EXPECT_EQ(dropped, 8 * rows * (3 * (6 * 16 + 12 * 24 + 3 * 10 * 3 + 4) + 3 * 16 + 2));
+}
+
+TEST(Memory, OfActivationsAndLogitsFollowsTheMicroBatchAndTheElement) {
+  const GridShape grid = {.x = 2, .y = 2, .z = 2};
+  const auto one = predict_memory(kGpt2, grid, {.micro_batch = 1}), four = predict_memory(kGpt2, grid, {.micro_batch = 4});
+  EXPECT_EQ(four.activation_bytes, 4 * one.activation_bytes);
+  EXPECT_EQ(four.logits_bytes, 4 * one.logits_bytes);
+  EXPECT_EQ(four.block_bytes, 4 * one.block_bytes);
+  EXPECT_EQ(four.weight_bytes, one.weight_bytes);
+  EXPECT_EQ(one.logits_bytes, 3 * 1024 * 25129 * 4);  // 50257 padded to a multiple of 2
+  const auto wide = predict_memory(kGpt2, grid, {.micro_batch = 1, .element_bytes = 8});
+  EXPECT_EQ(wide.activation_bytes, 2 * one.activation_bytes);
+}
+
+TEST(Memory, OfTheResidualStreamIsNotSplitOverXNorThatOfTheHiddenFeaturesOverY) {
+  const int64_t one = predict_memory(kLarge, {}, {}).activation_bytes;
+  EXPECT_NEAR(ratio(predict_memory(kLarge, {.x = 4}, {}).activation_bytes, one), (4 + 12 / 4.0) / 16, 0.01);
+  EXPECT_NEAR(ratio(predict_memory(kLarge, {.y = 4}, {}).activation_bytes, one), (4 / 4.0 + 12) / 16, 0.01);
+  EXPECT_EQ(predict_memory(kLarge, {.z = 4}, {}).activation_bytes, one);  // a rank's rows are its micro-batch
+}
+
+TEST(Memory, InTotalIsTheSumOfWhatLivesAtOnce) {
+  MemoryPrediction parts = {.weight_bytes = 1,
+                            .gradient_bytes = 2,
+                            .optimizer_bytes = 4,
+                            .gathered_bytes = 8,
+                            .activation_bytes = 16,
+                            .logits_bytes = 64,
+                            .block_bytes = 32};
+  EXPECT_EQ(parts.total_bytes(), 95);
+  parts.block_bytes = 128;
+  EXPECT_EQ(parts.total_bytes(), 159);
+}
+
+TEST(Memory, OfUnevenSizesIsThatOfTheFullestRank) {
+  const GptShape shape = {.layers = 1, .hidden = 10, .heads = 5, .sequence = 4, .vocabulary = 7};
+  const auto predicted = predict_memory(shape, {.x = 3, .y = 3}, {.micro_batch = 1});
+  // Blocks of the rank with 4 of 10 features on both axes, 14 of the mlp's 40, 3 of 7 words.
+  int64_t stored = 0;
+  for (const int64_t elements : {3 * 4, 4 * 4, 12 * 4, 4 * 4, 14 * 4, 4 * 14, 3 * 4, 12, 14, 4, 4, 4, 4, 4, 4, 4, 4})
+    stored += (elements + kRangeAlignment - 1) / kRangeAlignment * kRangeAlignment;
+  EXPECT_EQ(predicted.weight_bytes, 4 * stored);
+}
+
+TEST(Memory, RefusesSizesThatAreNone) {
+  EXPECT_THROW(predict_memory(kGpt2, {.x = 0}, {}), UserError);
+  EXPECT_THROW(predict_memory(kGpt2, {}, {.micro_batch = 0}), UserError);
+  EXPECT_THROW(predict_memory(kGpt2, {}, {.element_bytes = 0}), UserError);
+  EXPECT_THROW(predict_memory(GptShape{}, {}, {}), UserError);
+}
+
+}  // namespace
+}  // namespace axonn

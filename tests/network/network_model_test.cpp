@@ -1,0 +1,119 @@
+#include "axonn/network/gpt/gpt_network.hpp"
+#include "axonn/network/network_model.hpp"
+#include "axonn/network/unet/unet_network.hpp"
+#include "axonn/perfmodel/network_file.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "axonn/core/error.hpp"
+#include "axonn/network/gpt/gpt_presets.hpp"
+#include "axonn/network/unet/unet_presets.hpp"
+
+namespace axonn {
+namespace {
+
+class NetworkFile : public ::testing::Test {
+ protected:
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  std::string write(const std::string& name, const std::string& text) const {
+    std::filesystem::create_directories(directory_);
+    std::ofstream(directory_ / name) << text;
+    return (directory_ / name).string();
+  }
+  GptShape transformer(const std::string& name, const std::string& text) const {
+    return std::get<GptShape>(find_network(write(name, text)));
+  }
+  UnetShape unet(const std::string& name, const std::string& text) const { return std::get<UnetShape>(find_network(write(name, text))); }
+  std::string complaint(const std::string& name, const std::string& text) const {
+    const std::string path = write(name, text);
+    try {
+      find_network(path);
+    } catch (const UserError& error) {
+      const std::string sentence = error.sentence(), directory = directory_.string() + "/";
+      return sentence.starts_with(directory) ? sentence.substr(directory.size()) : sentence;
+    }
+    return "";
+  }
+
+ private:
+  std::filesystem::path directory_ = std::filesystem::path(::testing::TempDir()) / "network_model_test";
+};
+
+TEST_F(NetworkFile, OfTheTrainerIsReadWithItsPreset) {
+  GptShape expected = find_gpt_preset("gpt5b").shape;
+  expected.sequence = 4096;
+  EXPECT_EQ(transformer("a.toml", "[model]\nmodel = 'gpt5b'\nsequence = 4096\n[train]\nbatch = 3\n"), expected);
+  const GptShape mine = {.layers = 2, .hidden = 64, .heads = 4, .sequence = 32, .vocabulary = 100, .tied_head = true};
+  EXPECT_EQ(transformer("b.toml", gpt_network("mine", mine).toml()), mine);
+}
+
+TEST_F(NetworkFile, OfHuggingFaceIsReadByEitherNames) {
+  const GptShape gpt2 = find_gpt_preset("gpt-124m").shape;
+  EXPECT_EQ(transformer("gpt2.json", R"({"n_layer": 12, "n_embd": 768, "n_head": 12, "n_positions": 1024, "vocab_size": 50257})"), gpt2);
+  const auto other = transformer("other.json", R"({"num_hidden_layers": 2, "hidden_size": 8, "num_attention_heads": 2,
+      "max_position_embeddings": 16, "vocab_size": 32, "tie_word_embeddings": false})");
+  EXPECT_EQ(other, (GptShape{.layers = 2, .hidden = 8, .heads = 2, .sequence = 16, .vocabulary = 32}));
+}
+
+TEST_F(NetworkFile, OfAUnetIsToldByItsPresetOrItsKeys) {
+  UnetShape expected = find_unet_preset("unet2b").shape;
+  expected.heads = 8;
+  EXPECT_EQ(unet("a.toml", "[model]\nmodel = 'unet2b'\nheads = 8\n[train]\nbatch = 3\n"), expected);
+  const UnetShape mine = {.image = 16,
+                          .base = 64,
+                          .multipliers = {1, 3},
+                          .blocks = 1,
+                          .attention = {},
+                          .heads = 2,
+                          .groups = 16,
+                          .classes = 10,
+                          .scale_shift = true,
+                          .learned_variance = true};
+  EXPECT_EQ(unet("b.toml", unet_network("mine", mine).toml()), mine);
+  EXPECT_EQ(complaint("c.toml", "[model]\nbase = 64\nmultipliers = [1, 0]\n"),
+            "c.toml:3: 'multipliers' in [model] must be a list of whole numbers from 1 to 65536");
+  EXPECT_EQ(complaint("c.toml", "[model]\nbase = 64\nmultiplier = 2\n"),
+            "c.toml:3: unknown key 'multiplier' in [model]; did you mean 'multipliers'?");
+}
+
+TEST_F(NetworkFile, ComplaintsSayWhatIsMissingOrWrong) {
+  EXPECT_EQ(complaint("a.toml", "[model]\nlayers = 2\n"), "a.toml:1: 'hidden' is missing in [model]");
+  EXPECT_EQ(complaint("a.toml", "[model]\nmodel = 'gpt5b'\nhiden = 2\n"),
+            "a.toml:3: unknown key 'hiden' in [model]; did you mean 'hidden'?");
+  EXPECT_EQ(complaint("a.toml", "[model]\nmodel = 'gpt5b'\nlayers = -2\n"),
+            "a.toml:3: 'layers' in [model] must be from 1 to 10000, got -2");
+  EXPECT_EQ(complaint("a.toml", "[train]\nbatch = 2\n"), "a.toml:1: section [model] is missing");
+  EXPECT_EQ(complaint("a.json", R"({"n_layer": 12})"), "a.json: 'n_embd' or 'hidden_size' is missing");
+  EXPECT_EQ(complaint("a.json", R"({"n_layer": -1})"), "a.json: 'n_layer' must be a whole number from 1, got -1");
+  EXPECT_EQ(complaint("a.json", "[1"), "a.json is not a JSON object");
+  EXPECT_THROW(find_network("none.json"), UserError);
+  EXPECT_THROW(find_network("gpt81b"), UserError);
+  EXPECT_THROW(gpt_network("huge", {.layers = 1, .hidden = int64_t{1} << 40, .heads = 1, .sequence = 1, .vocabulary = 1}), UserError);
+}
+
+TEST(NetworkModel, SaysWhichGridsCannotHoldIt) {
+  const auto model = gpt_network("gpt20b", find_gpt_preset("gpt20b").shape);
+  EXPECT_EQ(model.misfit({.x = 16}), "heads % x");  // 56 heads
+  EXPECT_EQ(model.misfit({.y = 5}), "hidden % y");
+  EXPECT_EQ(model.misfit({.x = 8, .y = 7, .z = 3, .data = 5}), std::nullopt);
+}
+
+TEST(NetworkModel, OfAUnetDividesItsChannelsByBothTensorAxesAndItsHeadsWhereAttentionIs) {
+  const auto model = unet_network("unet2b", find_unet_preset("unet2b").shape);  // 768 and 1536 channels, attention at levels 1, 2 and 3
+  EXPECT_EQ(model.misfit({.x = 5}), "channels % x");
+  EXPECT_EQ(model.misfit({.y = 512}), "channels % y");
+  EXPECT_EQ(model.misfit({.x = 8}), "heads % x");  // 4 heads
+  EXPECT_EQ(model.misfit({.y = 8}), "heads % y");
+  EXPECT_EQ(model.misfit({.x = 4, .y = 4, .z = 3, .data = 5}), std::nullopt);
+  // Attention in the middle alone, at the first level: over X.
+  const auto flat = unet_network("flat", {.multipliers = {1}, .attention = {}});
+  EXPECT_EQ(flat.misfit({.y = 8}), std::nullopt);
+  EXPECT_EQ(flat.misfit({.x = 8}), "heads % x");
+}
+
+}  // namespace
+}  // namespace axonn

@@ -1,0 +1,61 @@
+#include "axonn/perfmodel/reduction/reduction_planner.hpp"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "axonn/grid/reduction/reduction_semantics.hpp"
+#include "support/user_error.hpp"
+
+namespace axonn {
+namespace {
+
+// Nodes of 4 with fast links inside and one slow link each.
+Machine two_levels() {
+  Machine machine{.name = "two levels"};
+  machine.levels = {{.name = "node", .size = 4, .bandwidth_gbps = 100, .latency_seconds = 1e-6},
+                    {.name = "network", .size = 0, .bandwidth_gbps = 10, .latency_seconds = 1e-5}};
+  return machine;
+}
+
+std::vector<std::vector<int>> groups_of(const Grid& grid, AxisSet axes) {
+  std::vector<std::vector<int>> groups;
+  for (const Group& group : grid.groups(axes)) groups.push_back(group.ranks);
+  return groups;
+}
+
+TEST(PlannedReductions, SumOverTheGridsOwnGroupsInAnyOrderOfAxes) {
+  for (const GridShape shape : {GridShape{.data = 8}, GridShape{.x = 2, .data = 4}, GridShape{.y = 2, .z = 2, .data = 2}})
+    for (const char* order : {"xyzd", "dxyz", "zdyx"})
+      for (const AxisSet axes : {AxisSet(Axis::data), AxisSet{Axis::z, Axis::data}}) {
+        const Grid grid(shape, parse_axis_order(order));
+        const auto planned = plan_reductions(two_levels(), grid, axes, 1e8);
+        EXPECT_GE(planned.size(), 1u);
+        for (const PlannedReduction& one : planned)
+          EXPECT_NO_THROW(check_reduces(one.program, groups_of(grid, axes), ReductionGoal::all_reduce))
+              << one.program.to_string() << " on " << shape.to_string() << " " << order;
+      }
+}
+
+TEST(PlannedReductions, GoThroughTheNodesWhereThatIsFaster) {
+  const auto planned = plan_reductions(two_levels(), Grid({.x = 1, .data = 8}), Axis::data, 1e9);
+  for (size_t i = 1; i < planned.size(); ++i) EXPECT_LE(planned[i - 1].seconds, planned[i].seconds);
+  // Of 1e9 bytes a flat ring sends 2 * 7/8 over a node's link, a program that sums inside the nodes first 2 * 1/2.
+  EXPECT_GT(planned.front().program.steps.size(), 1u);
+  const auto plain = std::ranges::find_if(planned, [](const PlannedReduction& one) { return one.program.steps.size() == 1; });
+  ASSERT_NE(plain, planned.end());
+  EXPECT_GT(plain->seconds / planned.front().seconds, 1.5);
+}
+
+TEST(PlannedReductions, StayPlainInsideOneNode) {
+  const auto planned = plan_reductions(two_levels(), Grid({.data = 4}), Axis::data, 1e9);
+  EXPECT_EQ(planned.front().program.steps.size(), 1u);
+  EXPECT_EQ(planned.front().program.steps.front().collective, Collective::all_reduce);
+}
+
+TEST(PlannedReductions, RefuseNodesThatEndWithinAnAxis) {
+  EXPECT_USER_ERROR(plan_reductions(two_levels(), Grid({.x = 3, .data = 4}), Axis::data, 1e9), "ends within an axis of grid 3x1x1x4");
+}
+
+}  // namespace
+}  // namespace axonn

@@ -1,0 +1,203 @@
+#include "axonn/network/gpt/gpt_network.hpp"
+#include "axonn/perfmodel/search/grid_search.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "axonn/core/error.hpp"
+#include "axonn/network/gpt/gpt_presets.hpp"
+
+namespace axonn {
+namespace {
+
+NetworkModel preset(std::string_view name) { return gpt_network(std::string(name), find_gpt_preset(name).shape); }
+
+// What `--mode aware` asks for: the paper's ranking.
+SearchOptions published(int64_t gpus, int64_t tokens, int64_t min_tensor) {
+  return {.gpus = {gpus},
+          .batch_tokens = tokens,
+          .mode = BandwidthMode::aware,
+          .coefficients = Coefficients::paper,
+          .objective = Objective::communication,
+          .min_tensor = min_tensor,
+          .top = 1000};
+}
+
+std::vector<std::string> first_grids(const SearchResult& result, size_t count) {
+  std::vector<std::string> grids;
+  for (const PlannedLayout& layout : result.layouts)
+    if (grids.size() < count) grids.push_back(layout.grid.to_string());
+  return grids;
+}
+
+TEST(GridSearch, RanksThe36GridsOfGpt20bAsThePaperDoes) {
+  const auto result = search_grids(preset("gpt20b"), find_machine("perlmutter"), published(32, 65536, 16));
+  EXPECT_EQ(result.considered, 36);
+  EXPECT_EQ(first_grids(result, 8),
+            (std::vector<std::string>{"1x1x32x1", "2x1x16x1", "4x1x4x2", "4x1x8x1", "8x1x2x2", "8x1x4x1", "2x1x8x2", "1x1x16x2"}));
+  EXPECT_TRUE(result.layouts[3].ties_with_previous);
+  EXPECT_TRUE(result.layouts[5].ties_with_previous);
+  EXPECT_FALSE(result.layouts[4].ties_with_previous);
+}
+
+TEST(GridSearch, RanksThe230GridsOfGpt80bAsThePaperDoes) {
+  const auto result = search_grids(preset("gpt80b"), find_machine("perlmutter"), published(1024, 4194304, 64));
+  EXPECT_EQ(result.considered, 230);
+  EXPECT_EQ(first_grids(result, 6),
+            (std::vector<std::string>{"1x1x1024x1", "1x1x512x2", "1x1x256x4", "1x1x128x8", "1x1x64x16", "2x1x512x1"}));
+}
+
+TEST(GridSearch, ShowsTiesThatOnlyTheOrderOfSumsTellsApart) {
+  SearchOptions options = published(96, 96 * 1024, 1);  // data and z cost the same
+  options.mode = BandwidthMode::agnostic;
+  const auto result = search_grids(preset("gpt-124m"), find_machine("perlmutter"), options);
+  int ties = 0, rounded = 0;
+  for (size_t i = 1; i < result.layouts.size(); ++i) {
+    const PlannedLayout &one = result.layouts[i - 1], &next = result.layouts[i];
+    const bool equal = std::abs(next.value - one.value) <= 1e-12 * one.value;
+    EXPECT_EQ(next.ties_with_previous, equal) << next.grid.to_string();
+    ties += equal ? 1 : 0;
+    rounded += equal && next.value != one.value ? 1 : 0;
+    if (equal) {
+      EXPECT_LT(std::tie(one.grid.x, one.grid.y, one.grid.z), std::tie(next.grid.x, next.grid.y, next.grid.z));
+    }
+  }
+  EXPECT_GT(ties, 20);
+  EXPECT_GT(rounded, 0);
+}
+
+TEST(GridSearch, FindsPlacementsThatBeatEveryOrderWithXInnermost) {
+  const auto best = [](std::string_view model, int64_t gpus, int64_t tokens, int64_t min_tensor) {
+    SearchOptions options = published(gpus, tokens, min_tensor);
+    options.mode = BandwidthMode::exact;
+    return search_grids(preset(model), find_machine("perlmutter"), options).layouts.front();
+  };
+  const PlannedLayout small = best("gpt20b", 32, 65536, 16);
+  EXPECT_EQ(small.grid.to_string(), "2x1x16x1");
+  EXPECT_EQ(small.placement->to_string(), "z4 | x2 z4");
+  EXPECT_NEAR(small.time.communication.total(), .6706, 5e-5);
+  const PlannedLayout large = best("gpt80b", 1024, 4194304, 64);
+  EXPECT_EQ(large.grid.to_string(), "2x1x512x1");
+  EXPECT_EQ(large.placement->levels[0].z, 4);
+  EXPECT_NEAR(large.time.communication.total(), 2.8720, 5e-5);
+}
+
+void expect_same(const SearchResult& a, const SearchResult& b, const std::string& what) {
+  ASSERT_EQ(a.layouts.size(), b.layouts.size()) << what;
+  EXPECT_EQ(a.candidates, b.candidates) << what;
+  EXPECT_EQ(a.rejections.size(), b.rejections.size()) << what;
+  for (size_t i = 0; i < a.layouts.size(); ++i) {
+    const PlannedLayout &one = a.layouts[i], &other = b.layouts[i];
+    EXPECT_EQ(one.grid, other.grid) << what << " place " << i;
+    EXPECT_EQ(one.placement, other.placement) << what;
+    EXPECT_EQ(one.value, other.value) << what;
+    EXPECT_EQ(one.micro_batch, other.micro_batch) << what;
+    EXPECT_EQ(one.checkpoint, other.checkpoint) << what;
+    EXPECT_EQ(one.precision, other.precision) << what;
+    EXPECT_EQ(one.ties_with_previous, other.ties_with_previous) << what;
+  }
+}
+
+TEST(GridSearch, PrunedFindsWhatBruteForceFindsUpTo64Gpus) {
+  int64_t saved = 0;
+  for (const char* machine : {"perlmutter", "frontier", "workstation"})
+    for (const int64_t gpus : {1, 2, 4, 6, 8, 16, 24, 32, 48, 64})
+      for (const Objective objective : {Objective::time, Objective::communication, Objective::memory, Objective::cost})
+        for (const int64_t top : {1, 5}) {
+          if (std::string_view(machine) == "workstation" && gpus > 8) continue;
+          if (gpus == 6 && std::string_view(machine) != "workstation") continue;
+          SearchOptions options = {.gpus = {gpus},
+                                   .batch_tokens = 96 * 1024,
+                                   .objective = objective,
+                                   .precisions = {Precision::bf16, Precision::fp32},
+                                   .top = top};
+          const auto model = preset("gpt-124m");
+          const auto pruned = search_grids(model, find_machine(machine), options);
+          options.prune = false;
+          const auto brute = search_grids(model, find_machine(machine), options);
+          expect_same(pruned, brute, detail::concatenate(machine, " ", gpus, " ", to_string(objective), " top ", top));
+          EXPECT_EQ(brute.evaluated, brute.candidates);
+          saved += brute.evaluated - pruned.evaluated;
+        }
+  EXPECT_GT(saved, 0);
+}
+
+TEST(GridSearch, PrunedIsBruteForceWhereMemoryIsShort) {
+  Machine small = find_machine("perlmutter");
+  small.memory_gib = 1.2;
+  SearchOptions options = {.gpus = {32}, .batch_tokens = 96 * 1024, .top = 7};
+  const auto pruned = search_grids(preset("gpt-124m"), small, options);
+  options.prune = false;
+  expect_same(pruned, search_grids(preset("gpt-124m"), small, options), "1.2 GiB");
+  EXPECT_FALSE(pruned.layouts.empty());
+}
+
+TEST(GridSearch, SaysWhyEveryOtherGridLost) {
+  const auto result = search_grids(preset("gpt80b"), find_machine("perlmutter"), {.gpus = {1024}, .top = 1000});
+  EXPECT_EQ(result.considered, 286);
+  EXPECT_EQ(result.considered, static_cast<int64_t>(result.layouts.size() + result.rejections.size()));
+  const auto why = [](const SearchResult& from, const GridShape& grid) {
+    const auto found = std::ranges::find(from.rejections, grid, &Rejection::grid);
+    return found == from.rejections.end() ? Rejection{} : *found;
+  };
+  const Rejection impossible = why(result, {1, 1, 1, 1024});  // the best of all by communication alone
+  EXPECT_EQ(impossible.reason, "memory");
+  EXPECT_GT(impossible.bytes_over, int64_t{1} << 40);  // 18 bytes a weight
+  EXPECT_EQ(why(result, {64, 1, 16, 1}).reason, "heads % x");
+  const auto odd = search_grids(preset("gpt80b"), find_machine("perlmutter"), {.gpus = {1024}, .batch_tokens = 2048 * 512});
+  EXPECT_EQ(why(odd, {1, 1, 1024, 1}).reason, "batch % (z data)");
+}
+
+TEST(GridSearch, KeepsToTheBoundsThatAreAskedFor) {
+  const auto machine = find_machine("perlmutter");
+  SearchOptions options = {.gpus = {64}, .fixed = {0, 2, 0, 0}, .min_tensor = 8, .max_tensor = 16, .top = 100};
+  const auto result = search_grids(preset("gpt5b"), machine, options);
+  EXPECT_EQ(result.considered, 3 + 4);  // x * z = 4 or 8
+  for (const PlannedLayout& layout : result.layouts) {
+    EXPECT_EQ(layout.grid.y, 2);
+    EXPECT_GE(layout.grid.x * layout.grid.y * layout.grid.z, 8);
+    EXPECT_LE(layout.grid.x * layout.grid.y * layout.grid.z, 16);
+  }
+  options.micro_batch = 4;
+  options.checkpointing = Checkpointing::on;
+  for (const PlannedLayout& layout : search_grids(preset("gpt5b"), machine, options).layouts) {
+    EXPECT_EQ(layout.micro_batch, 4);
+    EXPECT_TRUE(layout.checkpoint);
+  }
+}
+
+TEST(GridSearch, NeverPlansMoreMemoryThanThereIs) {
+  const auto machine = find_machine("perlmutter");
+  const auto result = search_grids(preset("gpt20b"), machine, {.gpus = {64}, .top = 1000});
+  EXPECT_FALSE(result.layouts.empty());
+  for (const PlannedLayout& layout : result.layouts) EXPECT_LE(static_cast<double>(layout.memory_bytes()), 0.92 * machine.memory_bytes());
+}
+
+TEST(GridSearch, NamesTheNearestCountsThatFit) {
+  const auto machine = find_machine("perlmutter");
+  const auto model = preset("gpt-124m");
+  SearchOptions options = {.gpus = {44}, .batch_tokens = 64 * 1024};
+  EXPECT_TRUE(search_grids(model, machine, options).layouts.empty());  // 11 divides neither heads, hidden nor the batch
+  EXPECT_EQ(nearest_gpu_counts(model, machine, options, 44), (std::vector<int64_t>{36, 48}));
+}
+
+TEST(GridSearch, RefusesWhatNoGridCanMeet) {
+  const auto machine = find_machine("perlmutter");
+  const auto model = preset("gpt5b");
+  EXPECT_THROW(search_grids(model, machine, {.gpus = {}}), UserError);
+  EXPECT_THROW(search_grids(model, machine, {.gpus = {0}}), UserError);
+  EXPECT_THROW(search_grids(model, machine, {.gpus = {int64_t{1} << 40}}), UserError);
+  EXPECT_THROW(search_grids(model, machine, {.gpus = {6}}), UserError);
+  EXPECT_THROW(search_grids(model, machine, {.gpus = {8}, .batch_tokens = 2047}), UserError);
+  EXPECT_THROW(search_grids(model, machine, {.gpus = {8}, .min_tensor = 4, .max_tensor = 2}), UserError);
+  EXPECT_THROW(plan_grid(model, machine, {}, {.data = 8}), UserError);
+  Machine free_of_charge = machine;
+  free_of_charge.dollars_per_gpu_hour = 0;
+  EXPECT_THROW(search_grids(model, free_of_charge, {.gpus = {8}, .objective = Objective::cost}), UserError);
+}
+
+}  // namespace
+}  // namespace axonn

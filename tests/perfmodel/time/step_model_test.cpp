@@ -1,0 +1,134 @@
+#include "axonn/network/gpt/gpt_layers.hpp"
+#include "axonn/network/gpt/gpt_network.hpp"
+#include "axonn/perfmodel/time/step_model.hpp"
+
+#include <gtest/gtest.h>
+
+#include "axonn/core/error.hpp"
+#include "axonn/network/gpt/gpt_presets.hpp"
+#include "axonn/perfmodel/search/grid_search.hpp"
+
+namespace axonn {
+namespace {
+
+const Machine kPerlmutter = find_machine("perlmutter");
+const GptShape kShape = find_gpt_preset("gpt5b").shape;
+const LayerTable kTable = layer_table(kShape);
+
+StepTime step(const GridShape& grid, StepSettings settings, double gbps = 20) {
+  settings.batch_tokens = 1 << 19;
+  AxisLinks links;
+  for (const Axis axis : kAxes) links[static_cast<size_t>(axis)] = ring_link(grid[axis], gbps);
+  return predict_step(kTable, grid, links, kPerlmutter, settings);
+}
+
+struct Row {
+  const char* model;
+  int64_t gpus;
+  double utilisation;
+};
+
+// Table III, with activation checkpointing as in the paper, by its table of measured bandwidths and by the data sheet's: one set of
+// constants for the machine (machine_presets.cpp).
+TEST(StepModel, ComesWithin5PointsOfTheFiveWeakScalingPoints) {
+  for (const BandwidthMode mode : {BandwidthMode::measured, BandwidthMode::exact})
+    for (const auto& [model, gpus, utilisation] :
+         {Row{"gpt5b", 64, .67}, Row{"gpt10b", 128, .63}, Row{"gpt20b", 256, .67}, Row{"gpt40b", 512, .64}, Row{"gpt80b", 1024, .57}}) {
+      const auto network = gpt_network(model, find_gpt_preset(model).shape);
+      const auto best =
+          search_grids(network, kPerlmutter, {.gpus = {gpus}, .mode = mode, .checkpointing = Checkpointing::on, .top = 1}).layouts.front();
+      EXPECT_NEAR(best.hardware_utilisation, utilisation, 0.05) << model << " " << to_string(mode) << " " << best.grid.to_string();
+      RecordProperty(detail::concatenate(model, "_", to_string(mode)), detail::concatenate(best.hardware_utilisation));
+    }
+}
+
+TEST(StepModel, HardwareFlopsAreThePapers) {
+  EXPECT_NEAR(hardware_flops_per_token(kTable, true) * static_cast<double>(kShape.sequence) / checkpointed_flops(kShape, 1), 1, 1e-12);
+  EXPECT_NEAR(hardware_flops_per_token(kTable, false) / model_flops_per_token(kShape), 1, 1e-12);
+}
+
+TEST(StepModel, DividesProductsOverXYAttentionOverXAndNormsOverY) {
+  const auto part = [](std::string_view name, const GridShape& grid) {
+    for (const LayerWork& layer : kTable)
+      if (layer.name == name)
+        return layer_forward_seconds(layer, {}, kPerlmutter, 1, Precision::bf16) /
+               layer_forward_seconds(layer, grid, kPerlmutter, 1, Precision::bf16);
+    return 0.0;
+  };
+  const GridShape grid = {.x = 2, .y = 8, .z = 4, .data = 4};  // rows are the caller's
+  EXPECT_DOUBLE_EQ(part("qkv", grid), 16);
+  EXPECT_DOUBLE_EQ(part("attention", grid), 2);
+  EXPECT_DOUBLE_EQ(part("norm 1", grid), 8);
+  EXPECT_DOUBLE_EQ(part("residual 2", grid), 8);
+  EXPECT_DOUBLE_EQ(part("gelu", grid), 2);
+}
+
+TEST(StepModel, WithoutCommunicationIsComputation) {
+  const StepTime one = step({}, {});
+  EXPECT_EQ(one.exposed(), 0);
+  EXPECT_EQ(one.communication.total(), 0);
+  EXPECT_DOUBLE_EQ(one.seconds(), one.forward + one.backward + one.optimizer);
+  EXPECT_NEAR(one.backward / one.forward, 3, 0.1);  // blocks run again, the head does not
+  EXPECT_DOUBLE_EQ(step({}, {.checkpoint = false}).backward, 2 * one.forward);
+}
+
+TEST(StepModel, ACollectiveBesideComputationCostsItsShareOrWhatSticksOut) {
+  EXPECT_DOUBLE_EQ(prolongs(10, 4, 0.25), 1);
+  EXPECT_DOUBLE_EQ(prolongs(3, 4, 0.25), 1);  // both end together
+  EXPECT_DOUBLE_EQ(prolongs(1, 4, 0.25), 3);
+  EXPECT_DOUBLE_EQ(prolongs(0, 4, 0.25), 4);
+}
+
+TEST(StepModel, EverySwitchSavesTimeAndNoneChangesComputation) {
+  const OverlapSwitches all, none = {false, false, false, false, false};
+  const GridShape grid = {.x = 2, .y = 2, .z = 4, .data = 2};
+  const auto with = [&](OverlapSwitches on) { return step(grid, {.micro_batches = 2, .overlap = on, .cached = 0.5}); };
+  const StepTime nothing = with(none);
+  // With nothing hidden, a step is computation and all of its communication.
+  EXPECT_NEAR(nothing.seconds(), nothing.compute() + nothing.communication.total(), 1e-9);
+  for (bool OverlapSwitches::*on : {&OverlapSwitches::all_reduce, &OverlapSwitches::reduce_scatter, &OverlapSwitches::all_gather,
+                                    &OverlapSwitches::cache, &OverlapSwitches::buckets}) {
+    OverlapSwitches one = none;
+    one.*on = true;
+    EXPECT_LT(with(one).seconds(), nothing.seconds());
+    EXPECT_EQ(with(one).compute(), nothing.compute());
+  }
+  EXPECT_LT(with(all).seconds(), nothing.seconds());
+}
+
+TEST(StepModel, EveryMicroBatchGathersAndScattersAgainUnlessCached) {
+  const GridShape grid = {.z = 8};
+  const auto gathers = [&](int64_t passes, double cached, bool checkpoint) {
+    return step(grid, {.micro_batches = passes, .checkpoint = checkpoint, .cached = cached}).communication.all_gather_z;
+  };
+  const double once = gathers(1, 1, true);
+  EXPECT_NEAR(gathers(4, 1, true) / once, 1, 1e-12);
+  EXPECT_NEAR(gathers(1, 0, false) / once, 2, 1e-12);  // forward and backward
+  EXPECT_NEAR(gathers(4, 0, false) / once, 8, 1e-12);
+  EXPECT_GT(gathers(1, 0, true) / once, 2.9);  // again, but for embedding and head
+  EXPECT_NEAR(gathers(4, 0.5, false) / once, 1 + 7 * 0.5, 1e-12);
+  const auto scatters = [&](int64_t passes) { return step(grid, {.micro_batches = passes}).communication.reduce_scatter_z; };
+  EXPECT_NEAR(scatters(4) / scatters(1), 4, 1e-12);
+}
+
+TEST(StepModel, MorePassesAreNeverFasterThanOneWithEverythingCached) {
+  for (const GridShape& grid : {GridShape{.x = 2, .y = 2, .z = 4, .data = 2}, GridShape{.z = 8, .data = 4}, GridShape{.x = 8, .data = 4}})
+    for (const double gbps : {1., 10., 100.})
+      for (const int64_t passes : {1, 2, 4, 8})
+        for (const double cached : {0., 0.3, 1.})
+          EXPECT_GE(step(grid, {.micro_batches = passes, .cached = cached}, gbps).seconds() * (1 + 1e-12),
+                    step(grid, {.cached = 1}, gbps).seconds());
+}
+
+TEST(StepModel, PublishedCoefficientsAreTheRingModels) {
+  const GridShape grid = {.x = 2, .y = 2, .z = 4, .data = 2};
+  AxisLinks links;
+  for (const Axis axis : kAxes) links[static_cast<size_t>(axis)] = ring_link(grid[axis], 20);
+  for (const Coefficients coefficients : {Coefficients::paper, Coefficients::authors}) {
+    const double whole = step(grid, {.micro_batches = 8, .coefficients = coefficients}).communication.total();
+    EXPECT_NEAR(whole / published_collectives(kTable, grid, links, 1 << 19, 2, coefficients).total(), 1, 1e-12);
+  }
+}
+
+}  // namespace
+}  // namespace axonn
