@@ -63,7 +63,7 @@ int run(const Options& options) {
   Environment environment;
   AXONN_CHECK(environment.ranks() > 1, "bench.collectives", "needs at least 2 ranks; start it with scripts/mpirun -n 4");
   if (environment.rank() == 0) print_header(environment, options);
-  const int64_t smallest = parse_count(options.min, "--min"), largest = parse_count(options.max, "--max");
+  const int64_t smallest = parse_count(options.min, "--min", Suffixes::binary), largest = parse_count(options.max, "--max", Suffixes::binary);
   int64_t errors = 0;
   for (const std::string& kind : options.kinds)
     for (int64_t bytes = smallest; bytes <= largest; bytes *= 4) {

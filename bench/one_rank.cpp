@@ -38,7 +38,7 @@ void measure(axonn::Environment& environment, const Size& size, int repetitions)
   const auto parameters = context.materialize(model, 1);
   axonn::AdamW optimizer(context, parameters, {.learning_rate = 1e-3});
   OneRankReference reference(size.config);
-  const auto ids = torch::randint(size.config.vocabulary, {size.batch, size.config.sequence}, torch::kLong);
+  const auto ids = torch::randint(size.config.shape.vocabulary, {size.batch, size.config.shape.sequence}, torch::kLong);
   const auto targets = ids.roll(-1, 1);
   const auto ours = [&] {
     auto step = context.begin_step();
@@ -72,9 +72,9 @@ int main(int argc, char** argv) {
   at::set_num_threads(threads);
   axonn::Environment environment;
   const Size sizes[] = {
-      {"4 layers, hidden 128, 16 x 128", {.layers = 4, .hidden = 128, .heads = 4, .sequence = 128, .vocabulary = 256}, 16},
-      {"6 layers, hidden 384, 4 x 256", {.layers = 6, .hidden = 384, .heads = 6, .sequence = 256, .vocabulary = 256}, 4},
-      {"4 layers, hidden 512, 2 x 256, 50257", {.layers = 4, .hidden = 512, .heads = 8, .sequence = 256, .vocabulary = 50257}, 2},
+      {"4 layers, hidden 128, 16 x 128", {.shape = {.layers = 4, .hidden = 128, .heads = 4, .sequence = 128, .vocabulary = 256}}, 16},
+      {"6 layers, hidden 384, 4 x 256", {.shape = {.layers = 6, .hidden = 384, .heads = 6, .sequence = 256, .vocabulary = 256}}, 4},
+      {"4 layers, hidden 512, 2 x 256, 50257", {.shape = {.layers = 4, .hidden = 512, .heads = 8, .sequence = 256, .vocabulary = 50257}}, 2},
   };
   std::printf("%-34s %13s %13s %10s\n", "model", "axonn", "by hand", "ratio");
   for (const Size& size : sizes) measure(environment, size, repetitions);

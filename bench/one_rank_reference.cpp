@@ -30,15 +30,15 @@ struct OneRankReference::Impl {
   }
 
   explicit Impl(const axonn::GptConfig& given) : config(given) {
-    const int64_t h = config.hidden;
-    tokens = matrix(config.vocabulary, h);
-    positions = matrix(config.sequence, h);
-    for (int64_t i = 0; i < config.layers; ++i)
+    const int64_t h = config.shape.hidden;
+    tokens = matrix(config.shape.vocabulary, h);
+    positions = matrix(config.shape.sequence, h);
+    for (int64_t i = 0; i < config.shape.layers; ++i)
       blocks.push_back({vector(h, 1), vector(h, 0), matrix(3 * h, h), vector(3 * h, 0), matrix(h, h), vector(h, 0), vector(h, 1),
                         vector(h, 0), matrix(4 * h, h), vector(4 * h, 0), matrix(h, 4 * h), vector(h, 0)});
     norm_weight = vector(h, 1);
     norm_bias = vector(h, 0);
-    head = matrix(config.vocabulary, h);
+    head = matrix(config.shape.vocabulary, h);
     for (const int kind : {0, 1})
       for (const Tensor& parameter : kind == 0 ? matrices : vectors) {
         means[kind].push_back(torch::zeros_like(parameter));
@@ -48,15 +48,15 @@ struct OneRankReference::Impl {
   }
 
   Tensor attention(const Tensor& input, const Block& block) const {
-    const int64_t batch = input.size(0), length = input.size(1), heads = config.heads;
-    const auto parts = at::linear(input, block.qkv_weight, block.qkv_bias).view({batch, length, 3, heads, config.hidden / heads}).unbind(2);
+    const int64_t batch = input.size(0), length = input.size(1), heads = config.shape.heads;
+    const auto parts = at::linear(input, block.qkv_weight, block.qkv_bias).view({batch, length, 3, heads, config.shape.hidden / heads}).unbind(2);
     const Tensor mixed =
         at::scaled_dot_product_attention(parts[0].transpose(1, 2), parts[1].transpose(1, 2), parts[2].transpose(1, 2), {}, 0.0, true);
-    return at::linear(mixed.transpose(1, 2).reshape({batch, length, config.hidden}), block.out_weight, block.out_bias);
+    return at::linear(mixed.transpose(1, 2).reshape({batch, length, config.shape.hidden}), block.out_weight, block.out_bias);
   }
 
   Tensor logits(const Tensor& ids) const {
-    const std::vector<int64_t> features = {config.hidden};
+    const std::vector<int64_t> features = {config.shape.hidden};
     Tensor stream = at::embedding(tokens, ids) + positions.narrow(0, 0, ids.size(1));
     for (const Block& block : blocks) {
       stream = stream + attention(at::layer_norm(stream, features, block.norm_1_weight, block.norm_1_bias), block);

@@ -1,6 +1,7 @@
 // overlap: what each overlap gains on one model and grid: every combination of the four switches, with buckets and without.
 //   scripts/cluster run --nodes 4 --rate 200mbit -n 4 -- build/release/bin/overlap --grid 1x1x4x1
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -30,7 +31,7 @@ using Clock = std::chrono::steady_clock;
 struct Options {
   std::string grid = "1x1x4x1";
   std::string network = "gpt";
-  GptConfig gpt = {.layers = 6, .hidden = 256, .heads = 8, .sequence = 128, .vocabulary = 512};
+  GptConfig gpt = {.shape = {.layers = 6, .hidden = 256, .heads = 8, .sequence = 128, .vocabulary = 512}};
   UnetConfig unet = {.shape = {.image = 16, .base = 64, .multipliers = {1, 2}, .blocks = 1, .attention = {8}, .heads = 4}};
   int64_t batch = 16;
   int64_t micro_batches = 1;
@@ -181,17 +182,12 @@ double peak_bytes() {
 
 std::vector<Samples> policies(const Options& options) {
   std::vector<Samples> all;
-  for (int bits = 0; bits < 32; ++bits) {
-    OverlapPolicy policy;
-    policy.all_reduce = (bits & 1) != 0;
-    policy.reduce_scatter = (bits & 2) != 0;
-    policy.all_gather = (bits & 4) != 0;
-    policy.cache = (bits & 8) != 0;
-    policy.buckets = (bits & 16) != 0;
-    policy.bucket_bytes = 1 << 20;
-    policy.prefetch = options.prefetch;
-    const int on = __builtin_popcount(static_cast<unsigned>(bits));
-    if (!options.few || on <= 1 || bits == 15 || bits == 31) all.push_back({.policy = policy});
+  for (unsigned bits = 0; bits < kOverlapCombinations; ++bits) {
+    const OverlapSwitches switches = overlap_switches_of(bits);
+    OverlapSwitches with_buckets = switches;
+    with_buckets.buckets = true;
+    const bool shown = !options.few || std::popcount(bits) <= 1 || with_buckets == OverlapSwitches();
+    if (shown) all.push_back({.policy = {.switches = switches, .prefetch = options.prefetch, .bucket_bytes = 1 << 20}});
   }
   return all;
 }
@@ -208,7 +204,7 @@ void print(const Options& options, const Runner& runner, const std::vector<Sampl
   std::printf("%-60s | %11s %9s %11s %6s %6s\n", "overlap", "collectives", "step ms", "exposed ms", "gain", "ideal");
   for (const Samples& samples : every) {
     const double time = median(samples.seconds);
-    std::printf("%-60s | %11lld %9.1f %11.1f %5.0f%% %5.0f%%\n", samples.policy.switches().c_str(),
+    std::printf("%-60s | %11lld %9.1f %11.1f %5.0f%% %5.0f%%\n", to_string(samples.policy.switches).c_str(),
                 static_cast<long long>(samples.collectives), time * 1e3, median(samples.exposed) * 1e3, 100 * (1 - time / blocking),
                 100 * median(samples.ideal) / time);
   }
@@ -237,11 +233,11 @@ int main(int argc, char** argv) {
   CLI::App app("what each overlap gains");
   app.add_option("--grid", options.grid, "x by y by z by data");
   app.add_option("--network", options.network, "gpt or unet")->check(CLI::IsMember({"gpt", "unet"}));
-  app.add_option("--layers", options.gpt.layers, "blocks")->group("gpt");
-  app.add_option("--hidden", options.gpt.hidden, "features")->group("gpt");
-  app.add_option("--heads", options.gpt.heads, "attention heads")->group("gpt");
-  app.add_option("--sequence", options.gpt.sequence, "tokens")->group("gpt");
-  app.add_option("--vocab", options.gpt.vocabulary, "vocabulary")->group("gpt");
+  app.add_option("--layers", options.gpt.shape.layers, "blocks")->group("gpt");
+  app.add_option("--hidden", options.gpt.shape.hidden, "features")->group("gpt");
+  app.add_option("--heads", options.gpt.shape.heads, "attention heads")->group("gpt");
+  app.add_option("--sequence", options.gpt.shape.sequence, "tokens")->group("gpt");
+  app.add_option("--vocab", options.gpt.shape.vocabulary, "vocabulary")->group("gpt");
   app.add_option("--image", options.unet.shape.image, "height and width of a picture")->group("unet");
   app.add_option("--base", options.unet.shape.base, "channels of the first level")->group("unet");
   app.add_option("--multipliers", options.unet.shape.multipliers, "of base, one a level")->group("unet");

@@ -11,10 +11,10 @@ OverlapNetwork overlap_gpt(Context& context, const GptConfig& config) {
   auto model = std::make_shared<Gpt>(context, config);
   const auto loss_sum = [model = model.get(), config](int64_t first, int64_t count) {
     const at::Tensor rows = at::arange(first, first + count).unsqueeze(1) * 7;
-    const at::Tensor ids = (rows + at::arange(config.sequence)).remainder(config.vocabulary);
+    const at::Tensor ids = (rows + at::arange(config.shape.sequence)).remainder(config.shape.vocabulary);
     return model->loss_sum(ids, ids);
   };
-  return {.module = std::move(model), .loss_sum = loss_sum, .terms = static_cast<double>(config.sequence)};
+  return {.module = std::move(model), .loss_sum = loss_sum, .terms = static_cast<double>(config.shape.sequence)};
 }
 
 OverlapNetwork overlap_unet(Context& context, const UnetConfig& config) {

@@ -72,7 +72,7 @@ int run(const Options& options) {
   Groups scattered;
   if (scatters)
     for (const Group& group : grid.groups(axis)) scattered.push_back(group.ranks);
-  const int64_t bytes = parse_count(options.bytes, "--bytes"), elements = bytes / static_cast<int64_t>(sizeof(float)) / members * members;
+  const int64_t bytes = parse_count(options.bytes, "--bytes", Suffixes::binary), elements = bytes / static_cast<int64_t>(sizeof(float)) / members * members;
   const auto programs = candidates(options, grid, axis, scattered, static_cast<double>(bytes));
 
   std::vector<ReductionRunner> runners;

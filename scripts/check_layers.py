@@ -14,7 +14,7 @@ TABLE = {
     "grid": (["core"], [TORCH, MPI]),
     "terms": (["core"], [TORCH, MPI]),
     "network": (["core", "grid", "terms"], [TORCH, MPI]),
-    "config": (["core"], [TORCH, MPI]),
+    "config": (["core", "grid", "terms"], [TORCH, MPI]),
     "perfmodel": ([*BELOW_TORCH, "config"], [TORCH, MPI]),
     "comm": (["core", "grid"], [r"torch/"]),
     "overlap": (["core", "grid", "terms", "comm"], [MPI]),

@@ -27,7 +27,7 @@ struct CommandLine {
   void check() {
     AXONN_CHECK(device == "cpu" || device == "cuda", "axonn_calibrate", "--device is cpu or cuda, got '", device, "'");
     calibration.device = device == "cpu" ? c10::kCPU : c10::kCUDA;
-    calibration.bytes = axonn::parse_count(bytes, "--bytes");
+    calibration.bytes = axonn::parse_count(bytes, "--bytes", axonn::Suffixes::binary);
     AXONN_CHECK(calibration.bytes >= 4 && calibration.bytes <= int64_t{1} << 34, "axonn_calibrate", "--bytes must be from 4 to 16G, got '",
                 bytes, "'");
     AXONN_CHECK(calibration.repetitions >= 1, "axonn_calibrate", "--repetitions must be at least 1, got ", calibration.repetitions);

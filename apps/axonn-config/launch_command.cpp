@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <iostream>
 
-#include <axonn/core/error.hpp>
+#include <axonn/perfmodel/network_file.hpp>
 
 #include "planner_commands.hpp"
 
@@ -13,11 +13,11 @@ using axonn::PlannedLayout;
 void print_configuration(const PlannerOptions& line, const axonn::NetworkModel& network, const axonn::SearchOptions& options,
                          const PlannedLayout& layout) {
   const int64_t batch = options.batch_tokens / network.tokens_per_sample;
-  std::cout << network.toml() << "\n[run]\ngrid = \"" << layout.grid.to_string() << "\"\norder = \""
+  std::cout << axonn::network_toml(line.network.shape()) << "\n[run]\ngrid = \"" << layout.grid.to_string() << "\"\norder = \""
             << axonn::to_string(layout.order.value_or(axonn::kDefaultOrder)) << "\"\ndtype = \"" << to_string(layout.precision)
-            << "\"\ndevice = \"cuda\"\n\n[overlap]\noverlap = \"" << line.overlap << "\"\ngather_cache = \"" << layout.cache_bytes
+            << "\"\ndevice = \"cuda\"\n\n[overlap]\noverlap = \"" << to_string(line.overlap) << "\"\ngather_cache = \"" << layout.cache_bytes
             << "\"\nprefetch = " << layout.prefetch << "\n\n[train]\nbatch = " << batch << "\nmicro_batch = " << layout.micro_batch
-            << "\nactivation_checkpoint = " << (layout.checkpoint ? 1 : 0) << "\noptimizer = \"" << line.optimizer << "\"\n";
+            << "\nactivation_checkpoint = " << (layout.checkpoint ? 1 : 0) << "\noptimizer = \"" << to_string(line.optimizer) << "\"\n";
 }
 
 // Rank i of the trainer is grid index i; this is the node it must be on.
@@ -68,8 +68,6 @@ void print_mpirun(int64_t gpus, int64_t node, const std::vector<int>& nodes) {
 }  // namespace
 
 int run_launch(const PlannerOptions& line) {
-  AXONN_CHECK(line.launcher == "srun" || line.launcher == "mpirun", "axonn_config.launch", "--launcher is srun or mpirun, got '",
-              line.launcher, "'");
   const auto network = line.network.network();
   const auto machine = axonn::find_machine(line.machine);
   const PlannedLayout layout = plan_grid(network, machine, line.search(network), axonn::parse_grid_shape(line.grid));
@@ -79,14 +77,14 @@ int run_launch(const PlannerOptions& line) {
 
   std::cout << "#!/bin/bash\n# " << network.name << " on grid " << layout.grid.to_string() << ": by the model "
             << fixed_text(layout.time.seconds(), 3) << " s a step.\n#   sbatch run.sbatch --data DATA --out runs/mine\n";
-  if (line.launcher == "srun")
+  if (line.launcher == Launcher::srun)
     std::cout << "#SBATCH --nodes=" << gpus / per_node << "\n#SBATCH --ntasks-per-node=" << per_node
               << "\n#SBATCH --gpus-per-node=" << per_node << "\n#SBATCH --signal=USR1@120\n";
   std::cout << "set -euo pipefail\nprogram=${" << (network.program == "gpt" ? "GPT" : "UNET") << ":-build/release/bin/" << network.program
             << "}\nconfig=${CONFIG:-grid-" << layout.grid.to_string() << ".toml}\ncat >\"$config\" <<'TOML'\n";
   print_configuration(line, network, line.search(network), layout);
   std::cout << "TOML\n\n";
-  if (line.launcher == "srun")
+  if (line.launcher == Launcher::srun)
     print_srun(gpus, per_node, nodes);
   else
     print_mpirun(gpus, per_node, nodes);

@@ -57,7 +57,7 @@ std::vector<Command> add_commands(CLI::App& app, CommandLine& line) {
     options.add_flags(*one);
     one->add_option("grid", options.grid, "X x Y x Z x data, such as 4x1x16x16")->required();
   }
-  launch.add_option("--launcher", options.launcher, "srun (default) or mpirun");
+  options.add_launch_flags(launch);
   machine.add_option("name", options.machine, "a preset, or a .toml file to check")->required();
   line.reduction.add_to_simulate(simulate);
   line.reduction.add_to_synthesize(synthesize);

@@ -1,42 +1,57 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include <axonn/config/option_table.hpp>
 #include <axonn/perfmodel/search/grid_search.hpp>
 
 #include "network_flags.hpp"
 
-namespace CLI {
-class App;
-}
+// Sizes of an axis that grids must have: "x=4".
+struct FixedAxis {
+  axonn::Axis axis = axonn::Axis::x;
+  int size = 1;
+};
 
-// What can be said on the command line, as it was said.
-struct PlannerOptions {
-  std::vector<std::string> gpus;
-  NetworkFlags network;
+enum class Launcher : uint8_t { srun, mpirun };
+enum class ReductionChoice : uint8_t { automatic, ring };
+
+// What can be said on the command line.
+class PlannerOptions {
+  axonn::OptionTable table_{axonn::OptionTable::Use::flags};  // before what is bound to it
+
+ public:
+  std::vector<int64_t> gpus;
+  NetworkFlags network{table_};
   std::string machine = "perlmutter";
-  std::string batch, batch_tokens;  // samples or tokens; both empty: the network's usual batch
-  std::string mode, coefficients, objective, order;
-  std::vector<std::string> fixed;
+  int64_t batch = 0, batch_tokens = 0;  // samples or tokens; both 0: the network's usual batch
+  std::optional<axonn::BandwidthMode> mode;
+  std::optional<axonn::Coefficients> coefficients;
+  std::optional<axonn::Objective> objective;
+  std::optional<axonn::AxisOrder> order;
+  std::vector<FixedAxis> fixed;
   int64_t min_tensor = 1, max_tensor = 0;
-  std::vector<std::string> precisions = {"bf16"};
-  std::string checkpointing = "auto";
+  std::vector<axonn::Precision> precisions = {axonn::Precision::bf16};
+  axonn::Checkpointing checkpointing = axonn::Checkpointing::automatic;
   int64_t micro_batch = 0;
-  std::string reduction = "auto";
-  std::string overlap = "all";
-  std::string optimizer = "adamw";
+  ReductionChoice reduction = ReductionChoice::automatic;
+  axonn::OverlapSwitches overlap;
+  axonn::OptimizerKind optimizer = axonn::OptimizerKind::adamw;
   double memory_margin = 0.08;
   int64_t top = 20;
 
   bool json = false, csv = false;
   std::string plot, measurements;
   std::string grid;  // explain, launch
-  std::string launcher = "srun";
+  Launcher launcher = Launcher::srun;
   bool verbose = false;
 
-  void add_flags(CLI::App& app);
+  PlannerOptions();
+  void add_flags(CLI::App& app);         // of every command
+  void add_launch_flags(CLI::App& app);  // of launch alone
 
   // Throw UserError. A search in mode exact ranks by seconds of a step; a published model (mode agnostic, aware or measured, or
   // coefficients paper or authors) as the paper does, by seconds of communication. --objective decides otherwise.

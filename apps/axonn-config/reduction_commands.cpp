@@ -12,10 +12,33 @@
 #include <axonn/core/text.hpp>
 #include <axonn/perfmodel/machine/machine.hpp>
 #include <axonn/perfmodel/reduction/reduction_planner.hpp>
-#include <axonn/perfmodel/reduction/reduction_simulator.hpp>
-#include <axonn/perfmodel/reduction/reduction_synthesis.hpp>
 
 #include "planner_commands.hpp"
+
+namespace axonn {
+
+template <>
+struct Names<AxisCollapse> {
+  static constexpr Named<AxisCollapse> all[] = {{"hardware", AxisCollapse::hardware}, {"paper", AxisCollapse::paper}};
+};
+
+template <>
+struct Names<CollectiveAlgorithm> {
+  static constexpr Named<CollectiveAlgorithm> all[] = {{"ring", CollectiveAlgorithm::ring}, {"tree", CollectiveAlgorithm::tree}};
+};
+
+template <>
+struct Names<SynthesisLanguage> {
+  static constexpr Named<SynthesisLanguage> all[] = {{"full", SynthesisLanguage::full}, {"paper", SynthesisLanguage::paper}};
+};
+
+template <>
+struct Names<ReductionGoal> {
+  static constexpr Named<ReductionGoal> all[] = {{"all-reduce", ReductionGoal::all_reduce},
+                                                 {"reduce-scatter", ReductionGoal::reduce_scatter}};
+};
+
+}  // namespace axonn
 
 namespace {
 
@@ -23,19 +46,6 @@ using Json = nlohmann::ordered_json;
 using axonn::ReductionProgram;
 
 constexpr const char* kWhere = "axonn_config.reduction";
-
-template <typename Enum>
-Enum choice(const std::string& text, const char* flag, std::initializer_list<std::pair<const char*, Enum>> names) {
-  std::vector<std::string> known;
-  std::string all;
-  for (const auto& [name, value] : names) {
-    if (text == name) return value;
-    known.emplace_back(name);
-    all.append(all.empty() ? "" : ", ").append(name);
-  }
-  throw axonn::UserError(kWhere,
-                         axonn::detail::concatenate(flag, " is one of ", all, ", got '", text, "'", axonn::did_you_mean(text, known)));
-}
 
 struct Reduction {
   axonn::ParallelismMatrix matrix;
@@ -60,18 +70,14 @@ Reduction reduction_of(const ReductionFlags& flags) {
   for (int level = 0; level < levels; ++level) sizes.push_back(reduction.matrix.level_size(level));
   reduction.network = axonn::network_of(machine, sizes);
   for (const axonn::NetworkLevel& level : reduction.network.levels) reduction.level_names.push_back(level.name);
-  std::vector<int> axes = flags.reduce;
+  std::vector<int> axes(flags.reduce.begin(), flags.reduce.end());
   if (axes.empty()) {
     axes.resize(static_cast<size_t>(reduction.matrix.axes));
     std::iota(axes.begin(), axes.end(), 0);
   }
-  using axonn::AxisCollapse, axonn::CollectiveAlgorithm;
-  reduction.hierarchy = synthesis_hierarchy(
-      reduction.matrix, axes,
-      choice<AxisCollapse>(flags.collapse, "--collapse", {{"hardware", AxisCollapse::hardware}, {"paper", AxisCollapse::paper}}));
-  reduction.bytes = static_cast<double>(axonn::parse_count(flags.bytes, "--bytes"));
-  reduction.algorithm = choice<CollectiveAlgorithm>(flags.algorithm, "--algorithm",
-                                                    {{"ring", CollectiveAlgorithm::ring}, {"tree", CollectiveAlgorithm::tree}});
+  reduction.hierarchy = synthesis_hierarchy(reduction.matrix, axes, flags.collapse);
+  reduction.bytes = static_cast<double>(flags.bytes);
+  reduction.algorithm = flags.algorithm;
   return reduction;
 }
 
@@ -88,13 +94,8 @@ struct Found {
 };
 
 std::vector<Found> ranked(const Reduction& reduction, const ReductionFlags& flags) {
-  using axonn::ReductionGoal, axonn::SynthesisLanguage;
   const axonn::SynthesisOptions options = {
-      .language =
-          choice<SynthesisLanguage>(flags.language, "--synth", {{"full", SynthesisLanguage::full}, {"paper", SynthesisLanguage::paper}}),
-      .goal = choice<ReductionGoal>(flags.goal, "--goal",
-                                    {{"all-reduce", ReductionGoal::all_reduce}, {"reduce-scatter", ReductionGoal::reduce_scatter}}),
-      .length_limit = flags.limit};
+      .language = flags.language, .goal = flags.goal, .length_limit = static_cast<int>(flags.limit)};
   std::vector<Found> found;
   for (auto& instructions : synthesize(reduction.hierarchy.sizes, options)) {
     ReductionProgram program = lower(instructions, reduction.hierarchy);
@@ -107,33 +108,28 @@ std::vector<Found> ranked(const Reduction& reduction, const ReductionFlags& flag
 
 }  // namespace
 
-void ReductionFlags::add_common(CLI::App& app) {
-  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+ReductionFlags::ReductionFlags() {
+  constexpr int64_t kMostBytes = int64_t{1} << 60;
+  table_.add("reduction", "reduce", reduce, "rows to reduce over, from 0 (default: all)", {.least = 0, .most = 1 << 20});
+  table_.add("reduction", "machine", machine, "perlmutter (default) or another; its innermost levels are the columns");
+  table_.add("reduction", "bytes", bytes, "that each GPU has to reduce (default: 1G)",
+             {.least = 0, .most = kMostBytes, .suffixes = axonn::Suffixes::binary});
+  table_.add("reduction", "algorithm", algorithm, "inside a collective (default: ring)");
+  table_.add("reduction", "collapse", collapse,
+             "several reduction axes become one by hardware position (hardware, default) or as the paper measured (paper)");
+  table_.add("reduction", "json", json, "JSON");
+  table_.add("simulate", "program", program,
+             "such as reduce-scatter:0-3,4-7/all-reduce:0+4,1+5,2+6,3+7/all-gather:0-3,4-7 (default: one all-reduce)");
+  table_.add("synthesize", "synth", language, "full (default), or paper: the language that gives the paper's counts");
+  table_.add("synthesize", "goal", goal, "what every member ends with (default: all-reduce)");
+  table_.add("synthesize", "limit", limit, "most collectives of a program (default: 4)", {.least = 1, .most = 6});
+  table_.add("synthesize", "top", top, "programs to print (default: 10)", {.least = 1});
+}
+
+void ReductionFlags::add(CLI::App& app, std::string_view section) {
   app.add_option("matrix", matrix, "rows are axes, columns levels of the machine, outermost first: \"[[2 1] [2 4]]\" or 2x1,2x4")
       ->required();
-  app.add_option("--reduce", reduce, "rows to reduce over, from 0 (default: all)")
-      ->delimiter(',')
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_option("--machine", machine, "perlmutter (default) or another; its innermost levels are the columns");
-  app.add_option("--bytes", bytes, "that each GPU has to reduce (default: 1G)");
-  app.add_option("--algorithm", algorithm, "inside a collective: ring (default) or tree");
-  app.add_option("--collapse", collapse,
-                 "several reduction axes become one by hardware position (hardware, default) or as the paper measured (paper)");
-  app.add_flag("--json", json, "JSON");
-}
-
-void ReductionFlags::add_to_simulate(CLI::App& app) {
-  add_common(app);
-  app.add_option("--program", program,
-                 "such as reduce-scatter:0-3,4-7/all-reduce:0+4,1+5,2+6,3+7/all-gather:0-3,4-7 (default: one all-reduce)");
-}
-
-void ReductionFlags::add_to_synthesize(CLI::App& app) {
-  add_common(app);
-  app.add_option("--synth", language, "full (default), or paper: the language that gives the paper's counts");
-  app.add_option("--goal", goal, "all-reduce (default) or reduce-scatter");
-  app.add_option("--limit", limit, "most collectives of a program (default: 4)")->check(CLI::Range(1, 6));
-  app.add_option("--top", top, "programs to print (default: 10)")->check(CLI::PositiveNumber);
+  table_.add_flags(app, {"reduction", section});
 }
 
 int run_simulate(const ReductionFlags& flags) {
@@ -173,7 +169,7 @@ int run_synthesize(const ReductionFlags& flags) {
               << "\n";
     return 0;
   }
-  std::cout << found.size() << " programs of at most " << flags.limit << " collectives; one " << flags.algorithm << " all-reduce takes "
+  std::cout << found.size() << " programs of at most " << flags.limit << " collectives; one " << to_string(flags.algorithm) << " all-reduce takes "
             << fixed_text(flat, 6) << " s\n\n   seconds  speedup  program\n";
   for (const Found& one : std::span(found).first(shown)) {
     const std::string seconds = fixed_text(one.seconds, 6), speedup = fixed_text(flat / one.seconds, 2);

@@ -1,34 +1,39 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
+#include <axonn/config/option_table.hpp>
+#include <axonn/perfmodel/reduction/reduction_simulator.hpp>
+#include <axonn/perfmodel/reduction/reduction_synthesis.hpp>
 
 // What can be said of a reduction over some axes of a parallelism matrix.
-struct ReductionFlags {
+class ReductionFlags {
+  axonn::OptionTable table_{axonn::OptionTable::Use::flags};
+
+ public:
   std::string matrix;  // rows are axes, columns levels, outermost first
-  std::vector<int> reduce;
+  std::vector<int64_t> reduce;
   std::string machine = "perlmutter";
-  std::string bytes = "1G";
-  std::string algorithm = "ring";
-  std::string collapse = "hardware";
+  int64_t bytes = int64_t{1} << 30;
+  axonn::CollectiveAlgorithm algorithm = axonn::CollectiveAlgorithm::ring;
+  axonn::AxisCollapse collapse = axonn::AxisCollapse::hardware;
   bool json = false;
 
   std::string program;  // simulate; empty: one all-reduce
 
-  std::string language = "full";  // synthesize
-  std::string goal = "all-reduce";
-  int limit = 4;
-  int top = 10;
+  axonn::SynthesisLanguage language = axonn::SynthesisLanguage::full;  // synthesize
+  axonn::ReductionGoal goal = axonn::ReductionGoal::all_reduce;
+  int64_t limit = 4;
+  int64_t top = 10;
 
-  void add_to_simulate(CLI::App& app);
-  void add_to_synthesize(CLI::App& app);
+  ReductionFlags();
+  void add_to_simulate(CLI::App& app) { add(app, "simulate"); }
+  void add_to_synthesize(CLI::App& app) { add(app, "synthesize"); }
 
  private:
-  void add_common(CLI::App& app);
+  void add(CLI::App& app, std::string_view section);
 };
 
 int run_simulate(const ReductionFlags& flags);    // seconds of one program, step by step

@@ -13,9 +13,9 @@
 
 namespace {
 
-class GenerateCommand : BoundGptOptions, public axonn::CheckpointCommand {
+class GenerateCommand : axonn::HoldsOptions<GptOptions>, public axonn::CheckpointCommand {
  public:
-  GenerateCommand() : CheckpointCommand(options.run, table) {
+  GenerateCommand() : CheckpointCommand(options) {
     flags().add("generate", "prompt", prompt_, "text to go on from; empty: a line break");
     flags().add("generate", "tokens", sampling_.tokens, "how many to add");
     flags().add("generate", "temperature", sampling_.temperature, "0: always the likeliest token");
@@ -39,11 +39,11 @@ class GenerateCommand : BoundGptOptions, public axonn::CheckpointCommand {
   }
 
   void use(axonn::Environment& environment, axonn::Context& context, const axonn::CheckpointReader& checkpoint) override {
-    axonn::Gpt model(context, options.model);
-    const axonn::Parameters parameters = load(environment, context, model, checkpoint);
+    axonn::Gpt network(context, options.model);
+    const axonn::Parameters parameters = load(environment, context, network, checkpoint);
     sampling_.vocabulary = tokenizer_->vocabulary_size();
     sampling_.seed = static_cast<uint64_t>(seed_);
-    const auto text = axonn::sample_text(context, model, begin_, sampling_);
+    const auto text = axonn::sample_text(context, network, begin_, sampling_);
     if (environment.rank() == 0) std::printf("%s\n", tokenizer_->decode(text).c_str());
   }
 

@@ -20,33 +20,33 @@ namespace {
 // All blocks are laid out alike.
 bool is_first_of_its_kind(std::string_view name) { return !name.starts_with("h.") || name.starts_with("h.0."); }
 
-class TrainCommand : BoundGptOptions, public axonn::TrainingCommand {
+class TrainCommand : axonn::HoldsOptions<GptOptions>, public axonn::TrainingCommand {
  public:
-  TrainCommand()
-      : TrainingCommand(options.run, table,
-                        {"model", "layers", "hidden", "heads", "sequence", "vocab", "tied", "dtype", "tokenizer", "validation_fraction",
-                         "seed", "batch", "optimizer"}) {}
+  TrainCommand() : TrainingCommand(options, kept_keys()) {}
   std::string help() const override { return "train on text (the default)"; }
 
  private:
-  void apply_preset() override { options.apply_preset(table); }
-  void check() const override { options.check(); }
-  void check_memory(int local_ranks) const override { options.check_memory(local_ranks); }
+  static std::vector<std::string> kept_keys() {
+    std::vector<std::string> keys = axonn::size_keys<axonn::GptShape>();
+    keys.insert(keys.end(), {"model", "dtype", "tokenizer", "validation_fraction", "seed", "batch", "optimizer"});
+    return keys;
+  }
 
-  void print_plan() const override {
+  void print_plan(const axonn::RunPlan& plan) const override {
     const axonn::GptConfig config = options.whole_model();
-    axonn::Context context = axonn::Context::plan(options.run.shape(), options.run.context());
+    axonn::Context context = axonn::Context::plan(plan.grid, plan.context);
     axonn::Gpt model(context, config);
-    const axonn::Parameters parameters = context.materialize(model, static_cast<uint64_t>(options.run.train.seed));
-    const std::string others = config.layers < 2    ? ""
-                               : config.layers == 2 ? "h.1: as h.0"
-                                                    : axonn::detail::concatenate("h.1 .. h.", config.layers - 1, ": as h.0");
-    axonn::print_dry_run(context, parameters, options.run,
-                         {.samples = "sequences", .shown = is_first_of_its_kind, .others = others, .memory = options.predict()});
+    const axonn::Parameters parameters = context.materialize(model, static_cast<uint64_t>(plan.train.seed));
+    const int64_t layers = config.shape.layers;
+    const std::string others = layers < 2    ? ""
+                               : layers == 2 ? "h.1: as h.0"
+                                             : axonn::detail::concatenate("h.1 .. h.", layers - 1, ": as h.0");
+    axonn::print_dry_run(context, parameters, plan,
+                         {.samples = "sequences", .shown = is_first_of_its_kind, .others = others, .memory = options.predict(plan)});
   }
 
   axonn::NetworkModel network() const override {
-    return axonn::gpt_network(options.preset.empty() ? "this network" : options.preset, options.model.shape());
+    return axonn::network_model(options.preset.empty() ? "this network" : options.preset, options.model.shape);
   }
   int64_t& checkpoint_every() override { return options.model.checkpoint_every; }
 
@@ -56,18 +56,19 @@ class TrainCommand : BoundGptOptions, public axonn::TrainingCommand {
                 ? axonn::TextData::load(options.data, options.tokenizer, options.validation_fraction)
                 : axonn::TextData::load(options.data, axonn::Tokenizer::from_json(resumed->state().tokenizer), options.validation_fraction);
     if (resumed != nullptr) axonn::check_same_data(*resumed, data_->fingerprint());
-    if (options.model.vocabulary == 0) options.model.vocabulary = data_->tokenizer().vocabulary_size();
+    if (options.model.shape.vocabulary == 0) options.model.shape.vocabulary = data_->tokenizer().vocabulary_size();
   }
 
-  void train(axonn::Environment& environment, axonn::Context& context, const std::optional<axonn::CheckpointReader>& resumed) override {
-    axonn::Gpt model(context, options.model);
-    const auto seed = static_cast<uint64_t>(options.run.train.seed);
-    const axonn::Parameters parameters = context.materialize(model, seed);
-    axonn::GptTask task(context, model, *data_, seed, options.run.train.rows(context.shape()));
-    axonn::run_training(environment, context, parameters, task, options.run,
+  void train(axonn::Environment& environment, axonn::Context& context, const axonn::RunPlan& plan,
+             const std::optional<axonn::CheckpointReader>& resumed) override {
+    axonn::Gpt network(context, options.model);
+    const auto seed = static_cast<uint64_t>(plan.train.seed);
+    const axonn::Parameters parameters = context.materialize(network, seed);
+    axonn::GptTask task(context, network, *data_, seed, plan.train.rows(plan.grid));
+    axonn::run_training(environment, context, parameters, task, plan,
                         {.title = "gpt " + axonn::with_unit(static_cast<double>(parameters.global_numel())) + " parameters",
                          .data = data_text(),
-                         .configuration = table.to_json(),
+                         .configuration = options.table.to_json(),
                          .tokenizer = data_->tokenizer().to_json(),
                          .fingerprint = data_->fingerprint()},
                         resumed);

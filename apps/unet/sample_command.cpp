@@ -13,9 +13,9 @@
 
 namespace {
 
-class SampleCommand : BoundUnetOptions, public axonn::CheckpointCommand {
+class SampleCommand : axonn::HoldsOptions<UnetOptions>, public axonn::CheckpointCommand {
  public:
-  SampleCommand() : CheckpointCommand(options.run, table) {
+  SampleCommand() : CheckpointCommand(options) {
     flags().add("sample", "out", out_, "file for the sheet of pictures, PNG");
     flags().add("sample", "trajectory", trajectory_, "file for a strip of every picture's way from noise, PNG");
     flags().add("sample", "moments", moments_, "pictures of a strip");
@@ -34,16 +34,16 @@ class SampleCommand : BoundUnetOptions, public axonn::CheckpointCommand {
   }
 
   void check_model(const axonn::CheckpointReader&, const axonn::GridShape& grid) override {
-    options.apply_preset(table);
+    options.apply_preset();
     axonn::check_unet(options.model, grid);
   }
 
   void use(axonn::Environment& environment, axonn::Context& context, const axonn::CheckpointReader& checkpoint) override {
-    axonn::Unet model(context, options.model);
-    const axonn::Parameters parameters = load(environment, context, model, checkpoint);
+    axonn::Unet network(context, options.model);
+    const axonn::Parameters parameters = load(environment, context, network, checkpoint);
     sampling_.seed = static_cast<uint64_t>(seed_);
     sampling_.trajectory = trajectory_.empty() ? 0 : moments_;
-    const auto drawn = axonn::sample_pictures(context, model, axonn::Diffusion(options.diffusion, context.options().device), sampling_);
+    const auto drawn = axonn::sample_pictures(context, network, axonn::Diffusion(options.diffusion, context.options().device), sampling_);
     axonn::succeed_together(environment.world(), [&] {
       if (environment.rank() != 0) return;
       axonn::save_sheet(out_, drawn.pictures, columns_);

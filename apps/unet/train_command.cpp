@@ -13,32 +13,29 @@
 
 namespace {
 
-class TrainCommand : BoundUnetOptions, public axonn::TrainingCommand {
+class TrainCommand : axonn::HoldsOptions<UnetOptions>, public axonn::TrainingCommand {
  public:
-  TrainCommand()
-      : TrainingCommand(
-            options.run, table,
-            {"model", "image",    "base",   "multipliers", "blocks", "attention", "heads", "groups", "classes",   "scale_shift",
-             "times", "schedule", "target", "loss",        "mirror", "dtype",     "seed",  "batch",  "optimizer", "validation_fraction"}) {}
+  TrainCommand() : TrainingCommand(options, kept_keys()) {}
   std::string help() const override { return "train on pictures (the default)"; }
 
  private:
-  void apply_preset() override { options.apply_preset(table); }
-  void check() const override { options.check(); }
-  void check_memory(int local_ranks) const override { options.check_memory(local_ranks); }
+  static std::vector<std::string> kept_keys() {
+    std::vector<std::string> keys = axonn::size_keys<axonn::UnetShape>();
+    keys.insert(keys.end(), {"model", "times", "schedule", "target", "loss", "mirror", "dtype", "seed", "batch", "optimizer",
+                             "validation_fraction"});
+    return keys;
+  }
 
-  void print_plan() const override {
-    const axonn::UnetConfig config = options.known_model();
-    axonn::Context context = axonn::Context::plan(options.run.shape(), options.run.context());
-    axonn::Unet model(context, config);
-    const axonn::Parameters parameters = context.materialize(model, static_cast<uint64_t>(options.run.train.seed));
-    axonn::print_dry_run(
-        context, parameters, options.run,
-        {.samples = "pictures", .shown = [](std::string_view) { return true; }, .others = "", .memory = options.predict()});
+  void print_plan(const axonn::RunPlan& plan) const override {
+    axonn::Context context = axonn::Context::plan(plan.grid, plan.context);
+    axonn::Unet network(context, options.known_model());
+    const axonn::Parameters parameters = context.materialize(network, static_cast<uint64_t>(plan.train.seed));
+    axonn::print_dry_run(context, parameters, plan,
+                         {.samples = "pictures", .shown = [](std::string_view) { return true; }, .others = "", .memory = options.predict(plan)});
   }
 
   axonn::NetworkModel network() const override {
-    return axonn::unet_network(options.preset.empty() ? "this network" : options.preset, options.known_model().shape);
+    return axonn::network_model(options.preset.empty() ? "this network" : options.preset, options.known_model().shape);
   }
 
   int64_t& checkpoint_every() override { return options.model.checkpoint_every; }
@@ -50,26 +47,27 @@ class TrainCommand : BoundUnetOptions, public axonn::TrainingCommand {
     if (classes < 0) classes = static_cast<int64_t>(pictures_.training->classes().size());
   }
 
-  void train(axonn::Environment& environment, axonn::Context& context, const std::optional<axonn::CheckpointReader>& resumed) override {
-    axonn::Unet model(context, options.model);
-    const axonn::Diffusion diffusion(options.diffusion, context.options().device);
-    const axonn::Parameters parameters = context.materialize(model, static_cast<uint64_t>(options.run.train.seed));
-    axonn::UnetTask task(context, model, diffusion, *pictures_.training, pictures_.held_out.get(), task_options(context));
-    axonn::run_training(environment, context, parameters, task, options.run,
+  void train(axonn::Environment& environment, axonn::Context& context, const axonn::RunPlan& plan,
+             const std::optional<axonn::CheckpointReader>& resumed) override {
+    axonn::Unet network(context, options.model);
+    const axonn::Diffusion process(options.diffusion, context.options().device);
+    const axonn::Parameters parameters = context.materialize(network, static_cast<uint64_t>(plan.train.seed));
+    axonn::UnetTask pictures(context, network, process, *pictures_.training, pictures_.held_out.get(), task_options(plan));
+    axonn::run_training(environment, context, parameters, pictures, plan,
                         {.title = "unet " + axonn::with_unit(static_cast<double>(parameters.global_numel())) + " parameters",
                          .data = pictures_.training->description(),
-                         .configuration = table.to_json(),
+                         .configuration = options.table.to_json(),
                          .tokenizer = "null",
                          .fingerprint = pictures_.training->fingerprint()},
                         resumed);
   }
 
-  axonn::UnetTaskOptions task_options(const axonn::Context& context) const {
-    axonn::UnetTaskOptions task = options.task;
-    task.samples = options.samples;
-    task.seed = static_cast<uint64_t>(options.run.train.seed);
-    task.validation_rows = options.run.train.rows(context.shape());
-    return task;
+  axonn::UnetTaskOptions task_options(const axonn::RunPlan& plan) const {
+    axonn::UnetTaskOptions chosen = options.task;
+    chosen.samples = options.samples;
+    chosen.seed = static_cast<uint64_t>(plan.train.seed);
+    chosen.validation_rows = plan.train.rows(plan.grid);
+    return chosen;
   }
 
   axonn::PictureSplit pictures_;

@@ -6,12 +6,10 @@
 
 #include <axonn/core/error.hpp>
 #include <axonn/network/unet/unet_presets.hpp>
+#include <axonn/perfmodel/network_options.hpp>
 
 namespace {
 
-// Far beyond any network; within them no product of sizes overflows.
-constexpr int64_t kMostChannels = 1 << 20;
-constexpr int64_t kMostBlocks = 1000;
 constexpr int64_t kMostPictures = int64_t{1} << 40;
 
 bool holds_cifar10(const std::filesystem::path& directory) {
@@ -22,47 +20,29 @@ bool holds_cifar10(const std::filesystem::path& directory) {
 
 }  // namespace
 
+void bind_sampling(axonn::OptionTable& table, axonn::PictureSamplingOptions& sampling) {
+  table.add("sample", "count", sampling.count, "pictures drawn");
+  table.add("sample", "sampling_steps", sampling.steps, "of the diffusion's times, evenly");
+  table.add("sample", "method", sampling.method, "ddim: no noise is added on the way");
+  table.add("sample", "guidance", sampling.guidance, "classifier-free: how far beyond what the class alone says; 1: none");
+  table.add("sample", "class", sampling.only_class, "number of the class that is drawn; -1: all in turn");
+}
+
 UnetOptions::UnetOptions() {
   run.train.out = "runs/unet";
   run.train.learning_rate = 2e-4;
   run.train.learning_rate_end = 2e-5;
   run.train.weight_decay = 0;
   run.train.beta2 = 0.999;
-}
 
-void bind_sampling(axonn::OptionTable& table, axonn::PictureSamplingOptions& sampling) {
-  using axonn::SamplingMethod;
-  table.add("sample", "count", sampling.count, "pictures drawn");
-  table.add("sample", "sampling_steps", sampling.steps, "of the diffusion's times, evenly");
-  table.add_choice("sample", "method", sampling.method, {{"ddim", SamplingMethod::ddim}, {"ddpm", SamplingMethod::ddpm}},
-                   "ddim: no noise is added on the way");
-  table.add("sample", "guidance", sampling.guidance, "classifier-free: how far beyond what the class alone says; 1: none");
-  table.add("sample", "class", sampling.only_class, "number of the class that is drawn; -1: all in turn");
-}
-
-void UnetOptions::bind(axonn::OptionTable& table) {
-  using namespace axonn;
-  UnetShape& shape = model.shape;
-  table.add("model", "model", preset,
-            "preset: unet-tiny, unet-cifar, unet250m, unet500m, unet1b, unet2b, unet4b; other keys of [model] override it");
-  table.add("model", "image", shape.image, "height and width of a picture");
-  table.add("model", "base", shape.base, "channels of the first level");
-  table.add("model", "multipliers", shape.multipliers, "of base, one a level; every level halves the picture");
-  table.add("model", "blocks", shape.blocks, "residual blocks a level");
-  table.add("model", "attention", shape.attention, "heights at which every residual block is followed by attention");
-  table.add("model", "heads", shape.heads, "attention heads");
-  table.add("model", "groups", shape.groups, "of every group norm");
-  table.add("model", "classes", shape.classes, "classes that the network is told; 0: none, -1: those of the data");
-  table.add("model", "scale_shift", shape.scale_shift, "the time scales and shifts the second norm of a block instead of being added");
+  table.add("model", "model", preset, "preset: " + axonn::preset_names<axonn::UnetShape>() + "; other keys of [model] override it");
+  axonn::bind_sizes(table, "model", model.shape, axonn::SizesFor::trainer);
   table.add("model", "dropout", model.dropout, "before the second convolution of a residual block");
 
   table.add("diffusion", "times", diffusion.times, "steps from a picture to noise");
-  table.add_choice("diffusion", "schedule", diffusion.schedule, {{"linear", NoiseSchedule::linear}, {"cosine", NoiseSchedule::cosine}},
-                   "how noise grows");
-  table.add_choice("diffusion", "target", diffusion.target, {{"epsilon", DiffusionTarget::epsilon}, {"v", DiffusionTarget::v}},
-                   "what the network predicts: the noise, or v");
-  table.add_choice("diffusion", "loss", diffusion.loss, {{"simple", DiffusionLoss::simple}, {"hybrid", DiffusionLoss::hybrid}},
-                   "hybrid: the variance is learned too");
+  table.add("diffusion", "schedule", diffusion.schedule, "how noise grows");
+  table.add("diffusion", "target", diffusion.target, "what the network predicts: the noise, or v");
+  table.add("diffusion", "loss", diffusion.loss, "hybrid: the variance is learned too");
 
   table.add("data", "data", data, "'shapes' (drawn on the fly), a directory with CIFAR-10's binary files, or one of PNG and JPEG pictures");
   table.add("data", "pictures", pictures, "how many shapes there are");
@@ -80,25 +60,15 @@ void UnetOptions::bind(axonn::OptionTable& table) {
   bind_sampling(table, samples);
 }
 
-void UnetOptions::apply_preset(const axonn::OptionTable& table) {
-  axonn::UnetShape& shape = model.shape;
+void UnetOptions::apply_preset() {
+  using axonn::DiffusionLoss;
   if (!preset.empty()) {
     const axonn::UnetShape& named = axonn::find_unet_preset(preset).shape;
-    const auto fill = [&](const char* key, auto& field, const auto& value) {
-      if (table.source(key) == axonn::OptionTable::Source::fallback) field = value;
-    };
-    fill("image", shape.image, named.image);
-    fill("base", shape.base, named.base);
-    fill("multipliers", shape.multipliers, named.multipliers);
-    fill("blocks", shape.blocks, named.blocks);
-    fill("attention", shape.attention, named.attention);
-    fill("heads", shape.heads, named.heads);
-    fill("groups", shape.groups, named.groups);
-    fill("classes", shape.classes, named.classes);
-    fill("scale_shift", shape.scale_shift, named.scale_shift);
-    fill("loss", diffusion.loss, named.learned_variance ? axonn::DiffusionLoss::hybrid : axonn::DiffusionLoss::simple);
+    axonn::fill_from_preset(table, model.shape, named);
+    if (table.source("loss") == axonn::OptionTable::Source::fallback)
+      diffusion.loss = named.learned_variance ? DiffusionLoss::hybrid : DiffusionLoss::simple;
   }
-  shape.learned_variance = diffusion.loss == axonn::DiffusionLoss::hybrid;
+  model.shape.learned_variance = diffusion.loss == DiffusionLoss::hybrid;
 }
 
 axonn::PictureSplit UnetOptions::load_pictures() const {
@@ -119,30 +89,19 @@ axonn::UnetConfig UnetOptions::known_model() const {
   return config;
 }
 
-axonn::MemoryPrediction UnetOptions::predict() const {
-  axonn::MemoryOptions memory = run.memory();
+axonn::MemoryPrediction UnetOptions::predict(const axonn::RunPlan& plan) const {
+  axonn::MemoryOptions memory = axonn::memory_options(plan);
   memory.dropout = model.dropout > 0;
   memory.checkpoint_every = model.checkpoint_every;
-  return axonn::predict_memory(known_model().shape, run.shape(), memory);
+  return axonn::predict_memory(known_model().shape, plan.grid, memory);
 }
 
-void UnetOptions::check() const {
-  const axonn::UnetShape& shape = model.shape;
-  const auto at_most = [](int64_t value, int64_t most, const char* name) {
-    AXONN_CHECK(value <= most, "unet.options", name, " must be at most ", most, ", got ", value);
-  };
-  at_most(shape.image, kMostChannels, "image");
-  at_most(shape.base, kMostChannels, "base");
-  at_most(shape.blocks, kMostBlocks, "blocks");
-  at_most(shape.classes, kMostChannels, "classes");
-  at_most(pictures, kMostPictures, "pictures");
-  AXONN_CHECK(pictures >= 1, "unet.options", "pictures must be at least 1, got ", pictures);
+void UnetOptions::check(const axonn::GridShape& grid) const {
+  AXONN_CHECK(pictures >= 1 && pictures <= kMostPictures, "unet.options", "pictures must be from 1 to ", kMostPictures, ", got ", pictures);
   AXONN_CHECK(validation_fraction >= 0 && validation_fraction < 1, "unet.options", "validation_fraction must be in [0, 1), got ",
               validation_fraction);
-  axonn::check_train(run.train);
   axonn::UnetConfig known = model;
   if (known.shape.classes < 0) known.shape.classes = 1;  // those of the data, not known yet; checked again when they are
-  axonn::check_unet(known, run.shape());
+  axonn::check_unet(known, grid);
   if (model.shape.classes >= 0) axonn::check_sampling(samples, known.shape, axonn::Diffusion(diffusion));
-  run.check();
 }

@@ -2,25 +2,51 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "axonn/core/error.hpp"
-#include "axonn/core/text.hpp"
+#include "config/option_field.hpp"
 
 namespace axonn {
 
-void OptionTable::add_choice(std::string_view section, std::string_view key, std::string& field, Strings allowed, std::string_view help) {
-  add_field(section, key, Field(&field), help, "", std::move(allowed));
+OptionTable::OptionTable(Use use) : use_(use) {}
+OptionTable::~OptionTable() = default;
+
+void OptionTable::add(std::string_view section, std::string_view key, int64_t& field, std::string_view help, Whole whole) {
+  add_field(section, key, make_field(field, whole), help);
+}
+void OptionTable::add(std::string_view section, std::string_view key, int& field, std::string_view help, Whole whole) {
+  add_field(section, key, make_field(field, whole), help);
+}
+void OptionTable::add(std::string_view section, std::string_view key, double& field, std::string_view help) {
+  add_field(section, key, make_field(field), help);
+}
+void OptionTable::add(std::string_view section, std::string_view key, bool& field, std::string_view help) {
+  add_field(section, key, make_field(field), help);
+}
+void OptionTable::add(std::string_view section, std::string_view key, std::string& field, std::string_view help) {
+  add_field(section, key, make_field(field), help);
+}
+void OptionTable::add(std::string_view section, std::string_view key, Strings& field, std::string_view help) {
+  add_field(section, key, make_field(field), help);
+}
+void OptionTable::add(std::string_view section, std::string_view key, Integers& field, std::string_view help, Whole whole) {
+  add_field(section, key, make_field(field, whole), help);
+}
+void OptionTable::add_text(std::string_view section, std::string_view key, TextValue value, std::string_view help) {
+  add_field(section, key, make_field(std::move(value)), help);
+}
+void OptionTable::add_texts(std::string_view section, std::string_view key, TextValues values, std::string_view help) {
+  add_field(section, key, make_field(std::move(values)), help);
 }
 
-void OptionTable::add_field(std::string_view section, std::string_view key, Field field, std::string_view help, std::string_view unit,
-                            Strings allowed) {
+void OptionTable::add_field(std::string_view section, std::string_view key, std::unique_ptr<OptionField> field, std::string_view help) {
   for (const Option& option : options_)
-    AXONN_ASSERT(option.key != key, "key '", key, "' is in [", option.section, "] and again in [", section, "]");
+    AXONN_ASSERT(option.key != key || use_ == Use::flags, "key '", key, "' is in [", option.section, "] and again in [", section, "]");
   auto place = options_.end();
   while (place != options_.begin() && std::prev(place)->section != section) --place;
   if (place == options_.begin()) place = options_.end();
-  options_.insert(place,
-                  {std::string(section), std::string(key), std::string(help), std::string(unit), std::move(field), std::move(allowed)});
+  options_.insert(place, {std::string(section), std::string(key), std::string(help), std::move(field)});
 }
 
 const OptionTable::Option& OptionTable::find(std::string_view key) const {
@@ -31,12 +57,11 @@ const OptionTable::Option& OptionTable::find(std::string_view key) const {
 
 OptionTable::Source OptionTable::source(std::string_view key) const { return find(key).source; }
 
-void OptionTable::check_allowed(const Option& option, std::string_view value, std::string_view place) const {
-  if (option.allowed.empty() || std::ranges::find(option.allowed, value) != option.allowed.end()) return;
-  std::string names;
-  for (const std::string& name : option.allowed) names += (names.empty() ? "" : ", ") + name;
-  throw UserError("train.options",
-                  detail::concatenate(place, " must be one of ", names, ", got '", value, "'", did_you_mean(value, option.allowed)));
+std::vector<std::string> OptionTable::keys(std::string_view section) const {
+  std::vector<std::string> keys;
+  for (const Option& option : options_)
+    if (option.section == section) keys.push_back(option.key);
+  return keys;
 }
 
 }  // namespace axonn

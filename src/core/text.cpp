@@ -81,15 +81,30 @@ std::string duration_text(double seconds) {
   return buffer;
 }
 
-int64_t parse_count(std::string_view text, std::string_view what) {
+int64_t parse_count(std::string_view text, std::string_view what, Suffixes suffixes) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const std::string_view suffix(end, static_cast<size_t>(text.data() + text.size() - end));
-  const int shift = suffix.empty() ? 0 : suffix == "k" ? 10 : suffix == "M" ? 20 : suffix == "G" ? 30 : -1;
-  AXONN_CHECK(error == std::errc() && shift >= 0 && value >= 0, "core.parse_count", what,
+  const int power = suffix.empty() ? 0 : suffix == "k" ? 1 : suffix == "M" ? 2 : suffix == "G" ? 3 : -1;
+  AXONN_CHECK(error == std::errc() && power >= 0 && value >= 0, "core.parse_count", what,
               " must be a number such as 4096, 64k or 4M, got '", text, "'");
-  AXONN_CHECK(value <= std::numeric_limits<int64_t>::max() >> shift, "core.parse_count", what, " is too large: '", text, "'");
-  return value << shift;
+  for (int i = 0; i < power; ++i)
+    AXONN_CHECK(!__builtin_mul_overflow(value, suffixes == Suffixes::binary ? 1024 : 1000, &value), "core.parse_count", what,
+                " is too large: '", text, "'");
+  return value;
+}
+
+std::string binary_count_text(int64_t count) {
+  size_t unit = 0;
+  for (; unit < 3 && count != 0 && count % 1024 == 0; ++unit) count /= 1024;
+  constexpr const char* kSuffixes[] = {"", "k", "M", "G"};
+  return std::to_string(count) + kSuffixes[unit];
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  const size_t begin = text.find_first_not_of(kBlanks);
+  return begin == std::string_view::npos ? std::string_view() : text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
 }
 
 }  // namespace axonn

@@ -18,8 +18,6 @@
 namespace axonn {
 namespace {
 
-constexpr std::array<std::string_view, 2> kKernelNames = {"mm", "onednn"};
-
 // Multiplications that end the small and the medium products.
 constexpr int64_t kSmall = int64_t{1} << 23, kMedium = int64_t{1} << 28;
 
@@ -96,9 +94,7 @@ GemmChoice::GemmChoice(std::string_view text) {
   std::vector<GemmKernel> given;
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());
-    const auto name = std::ranges::find(kKernelNames, text.substr(begin, end - begin));
-    AXONN_CHECK(name != kKernelNames.end(), "layers.gemm", "'", text, "' is no choice of matrix products");
-    given.push_back(static_cast<GemmKernel>(name - kKernelNames.begin()));
+    given.push_back(parse_name<GemmKernel>(text.substr(begin, end - begin), "a matrix product"));
     begin = end + 1;
   }
   AXONN_CHECK(given.size() == 1 || given.size() == kernels_.size(), "layers.gemm", "'", text, "' is no choice of matrix products");
@@ -109,7 +105,7 @@ std::string GemmChoice::to_string() const {
   const bool same = std::ranges::all_of(kernels_, [&](GemmKernel kernel) { return kernel == kernels_[0]; });
   std::string text;
   for (size_t i = 0; i < (same ? 1 : kernels_.size()); ++i)
-    text += std::string(i == 0 ? "" : ",") + std::string(kKernelNames[static_cast<size_t>(kernels_[i])]);
+    text += std::string(i == 0 ? "" : ",") + std::string(axonn::to_string(kernels_[i]));
   return text;
 }
 

@@ -4,20 +4,19 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
 #include "axonn/core/error.hpp"
-#include "axonn/core/text.hpp"
-#include "axonn/network/gpt/gpt_presets.hpp"
-#include "axonn/network/unet/unet_presets.hpp"
+#include "axonn/perfmodel/network_options.hpp"
 #include "config/toml_section.hpp"
-#include "network/network_limits.hpp"
 
 namespace axonn {
 namespace {
 
-bool is_unet(const std::string& preset) { return preset.starts_with("unet"); }
+constexpr const char* kWhere = "perfmodel.network_file";
+constexpr int64_t kBytes = 256;  // vocabulary where the trainer takes its tokenizer's: that of bytes
 
 int64_t json_size(const nlohmann::json& file, const std::string& name, std::initializer_list<const char*> keys) {
   for (const char* key : keys) {
@@ -25,115 +24,147 @@ int64_t json_size(const nlohmann::json& file, const std::string& name, std::init
     if (found == file.end()) continue;
     const bool fits = found->is_number_integer() && found->is_number_unsigned() && found->get<uint64_t>() >= 1 &&
                       found->get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int32_t>::max());
-    AXONN_CHECK(fits, "perfmodel.network_model", name, ": '", key, "' must be a whole number from 1, got ", found->dump());
+    AXONN_CHECK(fits, kWhere, name, ": '", key, "' must be a whole number from 1, got ", found->dump());
     return found->get<int64_t>();
   }
   std::string all;
   for (const char* key : keys) all.append(all.empty() ? "'" : " or '").append(key).append("'");
-  throw UserError("perfmodel.network_model", detail::concatenate(name, ": ", all, " is missing"));
+  throw UserError(kWhere, detail::concatenate(name, ": ", all, " is missing"));
 }
 
-GptShape read_transformer_json(const std::filesystem::path& path) {
+// The planner counts what GPT-2 has: as many key as query heads, an MLP of four times hidden, learned positions, no experts.
+void check_gpt2_shaped(const nlohmann::json& file, const std::string& name, const GptShape& shape) {
+  const auto refuse = [&](const std::string& what) {
+    throw UserError(kWhere, detail::concatenate(name, " describes ", what,
+                                                ", and this planner knows networks of GPT-2's shape only: plan one by --layers, --hidden, "
+                                                "--heads, --sequence and --vocab if it is close enough"));
+  };
+  if (const auto type = file.find("model_type"); type != file.end() && type->is_string() && *type != "gpt2")
+    refuse("a network of model_type '" + type->get<std::string>() + "'");
+  const auto differs = [&](const char* key, int64_t expected) {
+    const auto found = file.find(key);
+    if (found == file.end() || found->is_null() || *found == expected) return;
+    refuse(detail::concatenate("a network with ", key, " = ", found->dump(), ", where GPT-2 has ", expected));
+  };
+  for (const char* key : {"n_inner", "intermediate_size", "ffn_dim"}) differs(key, 4 * shape.hidden);
+  differs("num_key_value_heads", shape.heads);
+  differs("head_dim", shape.hidden / std::max<int64_t>(shape.heads, 1));
+  for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts"}) differs(key, 1);
+}
+
+GptShape read_gpt2_json(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   const std::string name = path.string();
-  AXONN_CHECK(in && std::filesystem::is_regular_file(path), "perfmodel.network_model", "cannot read ", name);
+  AXONN_CHECK(in && std::filesystem::is_regular_file(path), kWhere, "cannot read ", name);
   const auto file = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
-  AXONN_CHECK(file.is_object(), "perfmodel.network_model", name, " is not a JSON object");
+  AXONN_CHECK(file.is_object(), kWhere, name, " is not a JSON object");
+  check_gpt2_shaped(nlohmann::json{{"model_type", file.value("model_type", "gpt2")}}, name, {});
   GptShape shape = {.layers = json_size(file, name, {"n_layer", "num_hidden_layers"}),
-                            .hidden = json_size(file, name, {"n_embd", "hidden_size"}),
-                            .heads = json_size(file, name, {"n_head", "num_attention_heads"}),
-                            .sequence = json_size(file, name, {"n_positions", "max_position_embeddings"}),
-                            .vocabulary = json_size(file, name, {"vocab_size"}),
-                            .tied_head = true};
+                    .hidden = json_size(file, name, {"n_embd", "hidden_size"}),
+                    .heads = json_size(file, name, {"n_head", "num_attention_heads"}),
+                    .sequence = json_size(file, name, {"n_positions", "max_position_embeddings"}),
+                    .vocabulary = json_size(file, name, {"vocab_size"}),
+                    .tied_head = true};
+  check_gpt2_shaped(file, name, shape);
   if (const auto tied = file.find("tie_word_embeddings"); tied != file.end() && tied->is_boolean()) shape.tied_head = tied->get<bool>();
   return shape;
 }
 
-GptShape read_transformer(TomlSection& model, const std::string& preset) {
-  GptShape shape;
-  if (!preset.empty()) shape = find_gpt_preset(preset).shape;
-  const bool whole = shape.layers > 0;
-  const auto read = [&](const char* key, int64_t& size, int64_t least, int64_t most) {
-    if (whole) {
-      if (const auto given = model.find_integer(key, least, most); given && *given > 0) size = *given;
-    } else {
-      size = model.integer(key, least, most);
-    }
-  };
-  read("layers", shape.layers, 1, limits::kLayers);
-  read("hidden", shape.hidden, 1, limits::kHidden);
-  read("heads", shape.heads, 1, limits::kHidden);
-  read("sequence", shape.sequence, 1, limits::kTokens);
-  read("vocab", shape.vocabulary, 0, limits::kTokens);
-  if (shape.vocabulary == 0) shape.vocabulary = 256;  // the tokenizer's: bytes
-  shape.tied_head = model.find_flag("tied").value_or(shape.tied_head);
-  model.refuse_unknown_keys({"dropout"});
+// Of the networks the one with a preset of that name, else the one that knows most of these keys, the first of equals.
+NetworkShape kind_of(const std::string& preset, const toml::table& model) {
+  std::optional<NetworkShape> named, likely;
+  size_t most = 0;
+  for_each_network([&]<typename Shape>(std::type_identity<Shape>) {
+    const auto keys = size_keys<Shape>();
+    const auto known = static_cast<size_t>(
+        std::ranges::count_if(model, [&](const auto& entry) { return std::ranges::find(keys, entry.first.str()) != keys.end(); }));
+    if (!likely || known > most) likely = Shape(), most = known;
+    if (std::ranges::find(Sizes<Shape>::presets(), preset, &Preset<Shape>::name) != Sizes<Shape>::presets().end()) named = Shape();
+  });
+  return named.value_or(*likely);
+}
+
+void require_sizes(const OptionTable& table, const auto& shape, const std::string& file) {
+  using Shape = std::remove_cvref_t<decltype(shape)>;
+  Sizes<Shape>::visit([&](const SizeTerms& terms, auto member) {
+    if constexpr (std::is_same_v<decltype(shape.*member), const int64_t&>)
+      AXONN_CHECK(terms.planner_only || terms.from_data || shape.*member >= terms.least ||
+                      table.source(terms.key) != OptionTable::Source::fallback,
+                  kWhere, file, ": '", terms.key, "' is missing in [model]");
+  });
+}
+
+// What only the data know is taken as the planner can: the vocabulary of bytes, no classes.
+void settle(GptShape& shape) {
+  if (shape.vocabulary == 0) shape.vocabulary = kBytes;
+}
+void settle(UnetShape& shape) { shape.classes = std::max<int64_t>(shape.classes, 0); }
+
+// Sizes and the words that change them, elsewhere in the file; the rest of the file is the trainer's.
+template <typename Shape>
+std::vector<std::string> places_of_sizes() {
+  std::vector<std::string> places = {"model"};
+  Sizes<Shape>::visit([&](const SizeTerms& terms, auto) {
+    if (terms.word) places.push_back(std::string(terms.word->section) + "." + std::string(terms.word->key));
+  });
+  return places;
+}
+
+template <typename Shape>
+Shape read_sizes(const std::string& path, const std::string& preset) {
+  Shape shape;
+  if (!preset.empty()) shape = find_preset(Sizes<Shape>::presets(), preset).shape;
+  OptionTable table;
+  std::string model;
+  double dropout = 0;
+  table.add("model", "model", model, "preset");
+  bind_sizes(table, "model", shape, SizesFor::planner_files);
+  table.add("model", "dropout", dropout, "changes no size");
+  const auto places = places_of_sizes<Shape>();
+  table.read_toml_file(path, {places.begin(), places.end()});
+  require_sizes(table, shape, path);
+  settle(shape);
   return shape;
 }
 
-UnetShape read_unet(const TomlFile& file, TomlSection& model, const std::string& preset) {
-  UnetShape shape;
-  if (!preset.empty()) shape = find_unet_preset(preset).shape;
-  const auto read = [&](const char* key, int64_t& size, int64_t least, int64_t most) {
-    if (const auto given = model.find_integer(key, least, most)) size = *given;
-  };
-  const auto read_list = [&](const char* key, std::vector<int64_t>& sizes, int64_t most) {
-    if (auto given = model.find_integers(key, 1, most)) sizes = std::move(*given);
-  };
-  read("image", shape.image, 1, limits::kImage);
-  read("base", shape.base, 1, limits::kChannels);
-  read_list("multipliers", shape.multipliers, limits::kChannels);
-  read("blocks", shape.blocks, 1, limits::kBlocks);
-  read_list("attention", shape.attention, limits::kImage);
-  read("heads", shape.heads, 1, limits::kChannels);
-  read("groups", shape.groups, 1, limits::kChannels);
-  read("classes", shape.classes, -1, limits::kTokens);
-  shape.classes = std::max<int64_t>(shape.classes, 0);  // -1: those of the data, which are not known here
-  shape.scale_shift = model.find_flag("scale_shift").value_or(shape.scale_shift);
-  model.refuse_unknown_keys({"dropout"});
-  if (const toml::node* node = file.table.get("diffusion"); node != nullptr && node->is_table()) {
-    TomlSection diffusion(file, *node->as_table(), "[diffusion]");
-    if (const auto loss = diffusion.find_text("loss")) shape.learned_variance = *loss == "hybrid";
-  }
-  return shape;
-}
-
-NetworkShape read_network_toml(const std::filesystem::path& path) {
+NetworkShape read_network_toml(const std::string& path) {
   const TomlFile file = read_toml_file(path);
   const toml::node* node = file.table.get("model");
-  AXONN_CHECK(node != nullptr && node->is_table(), "perfmodel.network_model", file.name, ":1: section [model] is missing");
-  TomlSection model(file, *node->as_table(), "[model]");
-  const std::string preset = model.find_text("model").value_or("");
-  if (is_unet(preset) || (preset.empty() && (model.has("base") || model.has("multipliers")))) return read_unet(file, model, preset);
-  return read_transformer(model, preset);
+  AXONN_CHECK(node != nullptr && node->is_table(), kWhere, file.name, ":1: section [model] is missing");
+  const std::string preset = TomlSection(file, *node->as_table(), "[model]").find_text("model").value_or("");
+  return std::visit([&]<typename Shape>(const Shape&) -> NetworkShape { return read_sizes<Shape>(path, preset); },
+                    kind_of(preset, *node->as_table()));
 }
 
 NetworkShape find_named(const std::string& name) {
   std::vector<std::string_view> names;
-  std::string all;
-  const auto add = [&](std::string_view one) {
-    names.push_back(one);
-    all.append(all.empty() ? "" : ", ").append(one);
-  };
-  for (const GptPreset& preset : gpt_presets()) {
-    if (preset.name == name) return preset.shape;
-    add(preset.name);
-  }
-  for (const UnetPreset& preset : unet_presets()) {
-    if (preset.name == name) return preset.shape;
-    add(preset.name);
-  }
-  const std::string nearest = did_you_mean(name, std::span<const std::string_view>(names));
-  throw UserError("perfmodel.presets",
-                  detail::concatenate("unknown model '", name, "'", nearest.empty() ? "; the models are " + all : nearest));
+  std::optional<NetworkShape> found;
+  for_each_network([&]<typename Shape>(std::type_identity<Shape>) {
+    for (const Preset<Shape>& preset : Sizes<Shape>::presets()) {
+      names.push_back(preset.name);
+      if (preset.name == name) found = preset.shape;
+    }
+  });
+  if (!found) refuse_preset(name, names);
+  return *found;
 }
 
 }  // namespace
 
 NetworkShape find_network(const std::string& name_or_file) {
   if (name_or_file.ends_with(".toml")) return read_network_toml(name_or_file);
-  if (name_or_file.ends_with(".json")) return read_transformer_json(name_or_file);
+  if (name_or_file.ends_with(".json")) return read_gpt2_json(name_or_file);
   return find_named(name_or_file);
+}
+
+std::string network_toml(const NetworkShape& shape) {
+  return std::visit(
+      [](auto sizes) {
+        OptionTable table;
+        bind_sizes(table, "model", sizes, SizesFor::planner_files);
+        return table.to_toml();
+      },
+      shape);
 }
 
 }  // namespace axonn

@@ -8,42 +8,43 @@
 
 namespace axonn {
 
-CheckpointCommand::CheckpointCommand(RunOptions& saved, OptionTable& table) : saved_(saved), table_(table) {
-  here_.bind(here_table_, "samples");
+CheckpointCommand::CheckpointCommand(ProgramOptions& saved) : saved_(saved) {
+  placement_.bind(here_);
+  numerics_.bind(here_);
   flags_.add("checkpoint", "checkpoint", checkpoint_, "run directory (its newest checkpoint) or one checkpoint");
 }
 
 void CheckpointCommand::add_flags(CLI::App& app) {
   flags_.add_flags(app);
-  here_table_.add_flags(app, {"run.grid", "run.order", "run.device"});
+  here_.add_flags(app, {"run.grid", "run.order", "run.device"});
 }
 
 std::optional<int> CheckpointCommand::prepare(char**) {
-  AXONN_CHECK(!checkpoint_.empty(), "train.checkpoint", "name the checkpoint or the run's directory with --checkpoint");
+  constexpr const char* kWhere = "program.checkpoint";
+  AXONN_CHECK(!checkpoint_.empty(), kWhere, "name the checkpoint or the run's directory with --checkpoint");
+  AXONN_CHECK(placement_.grid, kWhere, "--grid must be a grid here: auto is chosen for a training");
   check_flags();
-  parse_axis_order(here_.order);
-  here_.shape();
   return std::nullopt;
 }
 
 int CheckpointCommand::run(Environment& environment) {
-  here_.check_ranks(environment.ranks());
+  const GridShape& grid = *placement_.grid;
+  check_ranks(grid, environment.ranks());
   std::optional<CheckpointReader> checkpoint;
   succeed_together(environment.world(), [&] {
     checkpoint.emplace(checkpoint_);
-    table_.read_json(checkpoint->state().configuration, (checkpoint->directory() / "manifest.json").string());
-    check_model(*checkpoint, here_.shape());
+    saved_.table.read_json(checkpoint->state().configuration, (checkpoint->directory() / "manifest.json").string());
+    check_model(*checkpoint, grid);
   });
-  ContextOptions options = here_.context();
-  options.dtype = saved_.dtype;
-  Context context(environment, here_.shape(), options);
+  Context context(environment, grid,
+                  {.dtype = scalar_type(saved_.run.numerics.dtype), .device = numerics_.c10_device(), .order = placement_.order});
   use(environment, context, *checkpoint);
   return 0;
 }
 
 Parameters CheckpointCommand::load(Environment& environment, Context& context, torch::nn::Module& model,
                                    const CheckpointReader& checkpoint) const {
-  Parameters parameters = context.materialize(model, static_cast<uint64_t>(saved_.train.seed));
+  Parameters parameters = context.materialize(model, static_cast<uint64_t>(saved_.run.train.seed));
   load_weights(environment, context, parameters, checkpoint);
   return parameters;
 }

@@ -1,9 +1,8 @@
-#include "axonn/program/choose_reduction.hpp"
+#include "program/choose_reduction.hpp"
 
 #include <algorithm>
 
 #include "axonn/core/error.hpp"
-#include "axonn/core/text.hpp"
 #include "axonn/overlap/step/gradient_programs.hpp"
 #include "axonn/perfmodel/reduction/reduction_planner.hpp"
 
@@ -22,27 +21,27 @@ bool serves(const ReductionProgram& program, const Grid& grid) {
 
 }  // namespace
 
-void choose_reduction(RunOptions& options, const Grid& grid) {
-  AXONN_CHECK(!options.machine.empty(), "train.choose_reduction",
+std::vector<ReductionProgram> choose_reduction(const std::string& machine_name, int64_t bucket_bytes, const Grid& grid) {
+  AXONN_CHECK(!machine_name.empty(), "program.choose_reduction",
               "--reduction auto needs --machine: a preset such as perlmutter, or a file that `axonn-config calibrate` wrote");
-  const Machine machine = find_machine(options.machine);
-  const auto bytes = static_cast<double>(parse_count(options.bucket, "bucket"));
+  const Machine machine = find_machine(machine_name);
+  const auto bytes = static_cast<double>(bucket_bytes);
   struct Sum {
     AxisSet axes;
     ReductionGoal goal = ReductionGoal::all_reduce;
   };
   std::vector<Sum> sums = {{Axis::data}};
   if (grid.shape().z > 1) sums = {{Axis::data}, {{Axis::z, Axis::data}}, {Axis::z, ReductionGoal::scatter}};
-  std::string programs;
+  std::vector<ReductionProgram> programs;
   for (const auto& [axes, goal] : sums) {
     if (grid.shape().size(axes) == 1) continue;
     const auto planned = plan_reductions(machine, grid, axes, bytes, goal);
     const auto best = std::ranges::find_if(planned, [&](const PlannedReduction& one) { return serves(one.program, grid); });
     AXONN_ASSERT(best != planned.end(), "a plain collective serves");
     const bool plain = best->program.steps.size() == 1;
-    if (!plain) programs += (programs.empty() ? "" : ";") + best->program.to_string();
+    if (!plain) programs.push_back(best->program);
   }
-  options.reduction = programs.empty() ? "ring" : programs;
+  return programs;
 }
 
 }  // namespace axonn

@@ -44,15 +44,15 @@ void print_memory(const MemoryPrediction& memory) {
 
 }  // namespace
 
-void print_dry_run(const Context& planned, const Parameters& parameters, const RunOptions& options, const DryRun& dry_run) {
+void print_dry_run(const Context& planned, const Parameters& parameters, const RunPlan& plan, const DryRun& dry_run) {
   if (launched_rank() != 0) return;
   const GridShape& shape = planned.shape();
   std::printf("%s parameters on %s (%lld ranks), rank 0 holds\n\n", with_unit(static_cast<double>(parameters.global_numel())).c_str(),
               shape.to_string().c_str(), static_cast<long long>(shape.ranks()));
   print_parameters(parameters.arena(), dry_run);
-  const BatchPlan plan = plan_batch(options.train.batch, options.train.rows(shape), shape, planned.at());
-  std::printf("\n\nbatch %lld = %lld micro-batch%s x %lld %s a rank x z %d x data %d\n", static_cast<long long>(plan.batch),
-              static_cast<long long>(plan.micro_batches), plan.micro_batches == 1 ? "" : "es", static_cast<long long>(plan.micro_batch),
+  const BatchPlan batch = plan_batch(plan.train.batch, plan.train.rows(shape), shape, planned.at());
+  std::printf("\n\nbatch %lld = %lld micro-batch%s x %lld %s a rank x z %d x data %d\n", static_cast<long long>(batch.batch),
+              static_cast<long long>(batch.micro_batches), batch.micro_batches == 1 ? "" : "es", static_cast<long long>(batch.micro_batch),
               dry_run.samples.c_str(), shape.z, shape.data);
   if (dry_run.memory) print_memory(*dry_run.memory);
 }

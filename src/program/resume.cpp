@@ -17,7 +17,7 @@ fs::path run_directory(const CheckpointReader& reader) {
 
 }  // namespace
 
-void take_over(OptionTable& table, const CheckpointReader& reader, std::span<const std::string_view> kept, std::string& out) {
+void take_over(OptionTable& table, const CheckpointReader& reader, std::span<const std::string> kept, std::string& out) {
   const std::string& configuration = reader.state().configuration;
   const std::string name = (reader.directory() / "manifest.json").string();
   const bool out_was_set = table.source("out") >= OptionTable::Source::file;

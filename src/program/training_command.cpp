@@ -1,82 +1,93 @@
 #include "axonn/program/training_command.hpp"
 
 #include <cstdio>
-#include <utility>
 
 #include <CLI/CLI.hpp>
 
 #include "axonn/core/error.hpp"
-#include "axonn/overlap/step/gradient_programs.hpp"
-#include "axonn/program/choose_grid.hpp"
-#include "axonn/program/choose_reduction.hpp"
 #include "axonn/program/resume.hpp"
 #include "axonn/program/training_run.hpp"
 #include "axonn/train/together.hpp"
+#include "program/choose_grid.hpp"
+#include "program/choose_reduction.hpp"
 
 namespace axonn {
 
 void TrainingCommand::add_flags(CLI::App& app) {
-  table_.add_flags(app);
+  options_.table.add_flags(app);
   app.add_option("--config", config_, "TOML file with the same keys");
   app.add_option("--resume", resume_, "run directory or checkpoint to go on from");
   app.add_flag("--dry-run", dry_run_, "print shard shapes, arenas and the batch; start nothing");
 }
 
 std::optional<int> TrainingCommand::prepare(char**) {
-  if (!config_.empty()) table_.read_toml_file(config_);
-  apply_preset();
+  if (!config_.empty()) options_.table.read_toml_file(config_);
+  options_.apply_preset();
   if (dry_run_) {
-    AXONN_CHECK(!chooses_grid(), "train.dry_run",
+    AXONN_CHECK(options_.run.placement.grid, "program.dry_run",
                 "--grid auto is chosen for the ranks of a job; axonn-config ranks grids for any number of them");
-    check();
-    print_plan();
+    const RunPlan plan = plan_run(options_.run);
+    options_.check(plan.grid);
+    print_plan(plan);
     return 0;
   }
   if (resume_.empty()) check_before_start();  // otherwise the checkpoint has a say
   return std::nullopt;
 }
 
-// A grid that is not chosen yet fits whatever one rank does; programs are for the grid that will be.
-void TrainingCommand::check_before_start() {
-  if (!chooses_grid()) return check();
-  const std::string grid = std::exchange(run_options_.grid, GridShape().to_string());
-  const std::string reduction = std::exchange(run_options_.reduction, "ring");
-  check();
-  if (reduction != "auto") parse_gradient_programs(reduction);
-  run_options_.grid = grid;
-  run_options_.reduction = reduction;
+// What can be known before there are ranks: a grid that is not chosen yet fits whatever one rank does.
+void TrainingCommand::check_before_start() const {
+  check_run(options_.run);
+  options_.check(options_.run.placement.grid.value_or(GridShape()));
+  if (options_.run.placement.grid) plan_run(options_.run);
 }
 
 Checkpointing TrainingCommand::checkpointing() {
-  if (table_.source("activation_checkpoint") == OptionTable::Source::fallback) return Checkpointing::automatic;
+  if (options_.table.source("activation_checkpoint") == OptionTable::Source::fallback) return Checkpointing::automatic;
   return checkpoint_every() > 0 ? Checkpointing::on : Checkpointing::off;
+}
+
+// What was left to the planner, for so many ranks, goes into the options, so that a run which goes on has it too.
+std::optional<PlannedLayout> TrainingCommand::choose(int ranks) {
+  RunOptions& run = options_.run;
+  std::optional<PlannedLayout> chosen;
+  if (!run.placement.grid) {
+    chosen = choose_grid(run, network(), checkpointing(), ranks);
+    run.placement.grid = chosen->grid;
+    run.placement.order = chosen->order.value_or(kDefaultOrder);
+    if (run.train.micro_batch == 0) run.train.micro_batch = chosen->micro_batch;
+    if (checkpointing() == Checkpointing::automatic) checkpoint_every() = chosen->checkpoint ? 1 : 0;
+  }
+  check_ranks(*run.placement.grid, ranks);
+  if (!run.communication.reduction)
+    run.communication.reduction =
+        choose_reduction(run.placement.machine, run.communication.overlap.bucket_bytes, Grid(*run.placement.grid, run.placement.order));
+  return chosen;
 }
 
 int TrainingCommand::run(Environment& environment) {
   std::optional<CheckpointReader> resumed;
   std::optional<PlannedLayout> chosen;
+  std::optional<const RunPlan> plan;
   succeed_together(environment.world(), [&] {
     if (!resume_.empty()) {
       resumed.emplace(resume_);
-      take_over(table_, *resumed, kept_, run_options_.train.out);
-      apply_preset();
+      take_over(options_.table, *resumed, kept_, options_.run.train.out);
+      options_.apply_preset();
     }
-    check_out(run_options_.train.out, resumed);
+    check_out(options_.run.train.out, resumed);
     check_before_start();
     load_data(resumed ? &*resumed : nullptr);
-    if (chooses_grid()) {
-      chosen = choose_grid(run_options_, network(), checkpointing(), environment.ranks());
-      if (checkpointing() == Checkpointing::automatic) checkpoint_every() = chosen->checkpoint ? 1 : 0;
-    }
-    run_options_.check_ranks(environment.ranks());
-    if (run_options_.reduction == "auto") choose_reduction(run_options_, Grid(run_options_.shape(), parse_axis_order(run_options_.order)));
-    check();
-    check_memory(environment.local_ranks());
+    chosen = choose(environment.ranks());
+    plan.emplace(plan_run(options_.run));
+    options_.check(plan->grid);
+    check_memory(*plan, options_.predict(*plan).total_bytes(), environment.local_ranks());
   });
-  if (nothing_to_do(environment, run_options_, resumed)) return 0;
-  if (chosen && environment.rank() == 0) std::printf("%s\n", chosen_grid_text(run_options_, *chosen).c_str());
-  Context context(environment, run_options_.shape(), choose_context(environment, run_options_, resumed));
-  train(environment, context, resumed);
+  if (nothing_to_do(environment, *plan, resumed)) return 0;
+  if (chosen && environment.rank() == 0)
+    std::printf("%s\n", chosen_grid_text(*chosen, options_.run.placement.machine).c_str());
+  Context context(environment, plan->grid, choose_context(environment, *plan, resumed));
+  train(environment, context, *plan, resumed);
   return 0;
 }
 

@@ -51,9 +51,12 @@ void report(const TrainResult& result, int64_t steps) {
 
 }  // namespace
 
-ContextOptions choose_context(Environment& environment, const RunOptions& options, const std::optional<CheckpointReader>& resumed) {
-  ContextOptions result = options.context();
-  if (options.gemm != "auto") return result;
+ContextOptions choose_context(Environment& environment, const RunPlan& plan, const std::optional<CheckpointReader>& resumed) {
+  ContextOptions result = plan.context;
+  if (plan.gemm) {
+    result.gemm = GemmChoice(*plan.gemm);
+    return result;
+  }
   if (resumed && gemm_available(GemmKernel::onednn, result.dtype, result.device)) {
     if (const auto& choices = resumed->state().choices; choices.contains("gemm")) {
       result.gemm = GemmChoice(choices.at("gemm"));
@@ -64,11 +67,11 @@ ContextOptions choose_context(Environment& environment, const RunOptions& option
   return result;
 }
 
-bool nothing_to_do(const Environment& environment, const RunOptions& options, const std::optional<CheckpointReader>& resumed) {
-  if (!resumed || resumed->state().step < options.train.steps) return false;
+bool nothing_to_do(const Environment& environment, const RunPlan& plan, const std::optional<CheckpointReader>& resumed) {
+  if (!resumed || resumed->state().step < plan.train.steps) return false;
   if (environment.rank() == 0)
     std::printf("nothing to do: %s has done %lld steps, --steps asks for %lld\n", resumed->directory().c_str(),
-                static_cast<long long>(resumed->state().step), static_cast<long long>(options.train.steps));
+                static_cast<long long>(resumed->state().step), static_cast<long long>(plan.train.steps));
   return true;
 }
 
@@ -76,10 +79,10 @@ void load_weights(Environment& environment, Context& context, const Parameters& 
   load(environment, context, parameters, weights_to_use(parameters, reader), reader);
 }
 
-void run_training(Environment& environment, Context& context, const Parameters& parameters, TrainTask& task, const RunOptions& options,
+void run_training(Environment& environment, Context& context, const Parameters& parameters, TrainTask& task, const RunPlan& plan,
                   RunIdentity identity, const std::optional<CheckpointReader>& resumed) {
   configure_log(environment, context.at().to_string());
-  const auto optimizer = make_optimizer(context, parameters, options.train);
+  const auto optimizer = make_optimizer(context, parameters, plan.train);
   int64_t first_step = 0;
   identity.choices["gemm"] = context.options().gemm.to_string();
   if (resumed) {
@@ -94,8 +97,8 @@ void run_training(Environment& environment, Context& context, const Parameters& 
   }
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, on_interrupt);
   const auto result =
-      train(environment, context, parameters, *optimizer, task, options.train, identity, first_step, [] { return interrupted.load(); });
-  if (environment.rank() == 0) report(result, options.train.steps);
+      train(environment, context, parameters, *optimizer, task, plan.train, identity, first_step, [] { return interrupted.load(); });
+  if (environment.rank() == 0) report(result, plan.train.steps);
 }
 
 }  // namespace axonn

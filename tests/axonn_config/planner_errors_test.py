@@ -48,7 +48,7 @@ class PlannerErrors(PlannerTest):
         self.refuse(*self.JOB, "--overlap", "all-gathr", words=["'all-gathr'; did you mean 'all-gather'?"])
         self.refuse(*self.JOB, "--checkpoint", "maybe", words=["auto, on, off"])
         self.refuse(*self.JOB, "--optimizer", "adam", words=["adamw", "'adam'"])
-        self.refuse(*self.JOB, "--reduction", "tree", words=["auto or ring", "'tree'"])
+        self.refuse(*self.JOB, "--reduction", "tree", words=["--reduction must be one of auto, ring, got 'tree'"])
         self.refuse(*self.JOB, "--order", "xyz", words=["'xyz'"])
         self.refuse(*self.JOB, "--fix", "w=4", words=["x=4 or data=2", "'w=4'"])
         self.refuse(*self.JOB, "--mod", "x", words=["unknown flag '--mod'; did you mean '--mode'?"])
@@ -88,7 +88,8 @@ class PlannerErrors(PlannerTest):
         self.refuse(*self.JOB, "--machine", "mine.toml", "--objective", "cost", words=["no price", "dollars_per_hour"])
 
     def test_network_files_name_file_line_and_key(self):
-        for name, text, words in (("a.toml", "[model]\nlayers = 2\nhiden = 8\n", "a.toml:1: 'hidden' is missing in [model]"),
+        for name, text, words in (("a.toml", "[model]\nlayers = 2\nhiden = 8\n", "a.toml:3: unknown key 'hiden' in [model]; did you mean 'hidden'?"),
+                                  ("a.toml", "[model]\nlayers = 2\n", "a.toml: 'hidden' is missing in [model]"),
                                   ("a.toml", "[model]\nmodel = 'gpt-124m'\nhiden = 8\n", "a.toml:3: unknown key 'hiden' in [model]; did you mean 'hidden'?"),
                                   ("a.json", "{", "a.json is not a JSON object"), ("a.json", '{"n_layer": 2}', "'n_embd' or 'hidden_size' is missing")):
             self.refuse("--gpus", "8", "--model", self.write(name, text), words=[words])
@@ -99,7 +100,7 @@ class PlannerErrors(PlannerTest):
         self.refuse("explain", "1x1x1x8", "--model", "gpt80b", words=["memory", "too much"])
         self.refuse("explain", "1x1x", "--model", "gpt5b", words=["a grid is written"])
         self.refuse("explain", words=["grid"])
-        self.refuse("launch", "1x1x4x2", "--model", "gpt-124m", "--launcher", "qsub", words=["srun or mpirun"])
+        self.refuse("launch", "1x1x4x2", "--model", "gpt-124m", "--launcher", "qsub", words=["--launcher must be one of srun, mpirun, got 'qsub'"])
 
     def test_files_that_cannot_be_written_or_read(self):
         def refuse(*arguments, words):

@@ -15,6 +15,21 @@ namespace {
 using test::Scratch;
 
 enum class Color { red, green };
+enum class Device { cpu, cuda };
+
+}  // namespace
+
+template <>
+struct Names<Color> {
+  static constexpr Named<Color> all[] = {{"red", Color::red}, {"green", Color::green}};
+};
+
+template <>
+struct Names<Device> {
+  static constexpr Named<Device> all[] = {{"cpu", Device::cpu}, {"cuda", Device::cuda}};
+};
+
+namespace {
 
 struct Config {
   int64_t hidden = 128;
@@ -22,10 +37,13 @@ struct Config {
   bool tied = true;
   int64_t micro_batch = 1;
   double rate = 3e-4;
-  std::string device = "cpu";
+  Device device = Device::cpu;
   std::vector<std::string> data;
   std::vector<int64_t> multipliers = {1, 2, 2};
   Color color = Color::red;
+  std::optional<Color> shade;
+  std::vector<Color> colors;
+  int64_t tokens = 1024;
 };
 
 struct Program {
@@ -36,13 +54,16 @@ struct Program {
   Program() {
     table.add("model", "hidden", config.hidden, "features of the residual stream");
     table.add("model", "layers", config.layers, "blocks");
-    table.add("train", "micro_batch", config.micro_batch, "a rank takes so many a forward", "sequences");
+    table.add("train", "micro_batch", config.micro_batch, "a rank takes so many a forward");
     table.add("train", "rate", config.rate, "learning rate");
     table.add("model", "tied", config.tied, "the head shares the embedding");
-    table.add_choice("train", "device", config.device, {"cpu", "cuda"}, "where to compute");
+    table.add("train", "device", config.device, "where to compute");
     table.add("model", "multipliers", config.multipliers, "of base, one a level");
-    table.add("data", "data", config.data, "files and directories", "paths");
-    table.add_choice("data", "color", config.color, {{"red", Color::red}, {"green", Color::green}}, "of the progress bar");
+    table.add("data", "data", config.data, "files and directories");
+    table.add("data", "color", config.color, "of the progress bar");
+    table.add("data", "shade", config.shade, "of the bar's end; auto: as it fits");
+    table.add("data", "colors", config.colors, "of the curves");
+    table.add("data", "tokens", config.tokens, "of a sequence", {.least = 1, .most = 1 << 24, .suffixes = Suffixes::binary});
     table.add_flags(app);
   }
 
@@ -55,17 +76,23 @@ struct Program {
 TEST(Options, EveryKindIsReadFromTheCommandLine) {
   Program p;
   EXPECT_EQ(p.parse({"--hidden", "384", "--layers=6", "--no-tied", "--micro-batch", "2k", "--rate", "1e-3", "--device", "cuda", "--data",
-                     "a", "b", "--color", "green", "--multipliers", "1", "3"}),
+                     "a", "b", "--color", "green", "--multipliers", "1", "3", "--shade", "red", "--colors", "red,green", "--tokens", "8k"}),
             std::nullopt);
   EXPECT_EQ(p.config.hidden, 384);
   EXPECT_EQ(p.config.layers, 6);
   EXPECT_FALSE(p.config.tied);
-  EXPECT_EQ(p.config.micro_batch, 2048);
+  EXPECT_EQ(p.config.micro_batch, 2000);
   EXPECT_EQ(p.config.rate, 1e-3);
-  EXPECT_EQ(p.config.device, "cuda");
+  EXPECT_EQ(p.config.device, Device::cuda);
   EXPECT_EQ(p.config.data, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(p.config.color, Color::green);
   EXPECT_EQ(p.config.multipliers, (std::vector<int64_t>{1, 3}));
+  EXPECT_EQ(p.config.shade, Color::red);
+  EXPECT_EQ(p.config.colors, (std::vector<Color>{Color::red, Color::green}));
+  EXPECT_EQ(p.config.tokens, 8192);
+  p.parse({"--shade", "auto", "--multipliers", "1,2,2"});
+  EXPECT_EQ(p.config.shade, std::nullopt);
+  EXPECT_EQ(p.config.multipliers, (std::vector<int64_t>{1, 2, 2}));
 }
 
 TEST(Options, AListOfNumbersMayBeEmpty) {
@@ -101,10 +128,14 @@ TEST(Options, EveryKindIsReadFromToml) {
   EXPECT_FALSE(p.config.tied);
   EXPECT_EQ(p.config.micro_batch, 3);
   EXPECT_EQ(p.config.rate, 1.0);
-  EXPECT_EQ(p.config.device, "cuda");
+  EXPECT_EQ(p.config.device, Device::cuda);
   EXPECT_EQ(p.config.data, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(p.config.color, Color::green);
   EXPECT_EQ(p.config.multipliers, (std::vector<int64_t>{2, 4}));
+  p.table.read_toml("[data]\nshade = 'green'\ncolors = ['green', 'red']\ntokens = '2k'\n", "my.toml");
+  EXPECT_EQ(p.config.shade, Color::green);
+  EXPECT_EQ(p.config.colors, (std::vector<Color>{Color::green, Color::red}));
+  EXPECT_EQ(p.config.tokens, 2048);
   p.table.read_toml("[data]\ndata = 'one'\n", "my.toml");
   EXPECT_EQ(p.config.data, (std::vector<std::string>{"one"}));
 }
@@ -189,7 +220,7 @@ TEST(Options, SubcommandsTakeSectionsOfTheirOwn) {
   EXPECT_EQ(test::user_error([&] { p.parse({"generate", "--devise", "cpu"}); }), "unknown flag '--devise'; did you mean '--device'?");
   EXPECT_EQ(test::user_error([&] { p.parse({"generat"}); }), "unexpected argument 'generat'; did you mean 'generate'?");
   p.parse({"generate", "--device", "cuda"});
-  EXPECT_EQ(p.config.device, "cuda");
+  EXPECT_EQ(p.config.device, Device::cuda);
 }
 
 TEST(Options, AWrongFlagValueNamesTheFlag) {
@@ -207,7 +238,7 @@ TEST(Options, HelpListsEveryFlagWithDefaultAndUnit) {
   const auto text = Program().parse({"--help"});
   ASSERT_TRUE(text);
   for (const char* part :
-       {"[model]", "--hidden INT", "(default: 128)", "--tied,--no-tied", "a forward, sequences (default: 1)", "cpu|cuda", "red|green"})
+       {"[model]", "--hidden INT", "(default: 128)", "--tied,--no-tied", "a forward (default: 1)", "cpu|cuda", "red|green"})
     EXPECT_NE(text->find(part), std::string::npos) << part << "\n" << *text;
   EXPECT_EQ(text->find("{false}"), std::string::npos) << *text;
 }
@@ -219,7 +250,7 @@ TEST(Options, WhatIsWrittenReadsBackBitForBit) {
               .tied = false,
               .micro_batch = int64_t{1} << 60,
               .rate = 0.1 + 0.2,
-              .device = "cuda",
+              .device = Device::cuda,
               .data = {"a \"b\"\n\\", "é\x01"},
               .multipliers = {},
               .color = Color::green};
@@ -253,21 +284,55 @@ TEST(Options, WhatDiffersFromAFileIsFound) {
   Program a, b;
   a.config.multipliers = {1, 3};
   a.config.rate = 0.5;
-  const auto differs = [&](std::vector<std::string_view> keys) { return a.table.first_difference(b.table.to_json(), keys); };
+  const auto differs = [&](std::vector<std::string> keys) { return a.table.first_difference(b.table.to_json(), keys); };
   EXPECT_FALSE(differs({"hidden", "tied", "color"}));
   ASSERT_TRUE(differs({"hidden", "multipliers", "rate"}));
   EXPECT_EQ(differs({"hidden", "multipliers", "rate"})->key, "multipliers");
-  EXPECT_EQ(differs({"multipliers"})->mine, "1 3");
-  EXPECT_EQ(differs({"multipliers"})->theirs, "1 2 2");
+  EXPECT_EQ(differs({"multipliers"})->mine, "1,3");
+  EXPECT_EQ(differs({"multipliers"})->theirs, "1,2,2");
   EXPECT_EQ(differs({"rate"})->mine, "0.5");
-  EXPECT_FALSE(a.table.first_difference("{}", std::vector<std::string_view>{"rate"})) << "a key that the file does not know";
+  EXPECT_FALSE(a.table.first_difference("{}", std::vector<std::string>{"rate"})) << "a key that the file does not know";
 }
 
 TEST(Options, WrittenTomlGroupsKeysBySection) {
   EXPECT_EQ(Program().table.to_toml(),
             "[model]\nhidden = 128\nlayers = 4\ntied = true\nmultipliers = [1, 2, 2]\n\n[train]\nmicro_batch = 1\nrate = 0.0003\ndevice = "
             "\"cpu\"\n\n"
-            "[data]\ndata = []\ncolor = \"red\"\n");
+            "[data]\ndata = []\ncolor = \"red\"\nshade = \"auto\"\ncolors = []\ntokens = 1024\n");
+}
+
+TEST(Options, NumbersHaveLimits) {
+  EXPECT_EQ(test::user_error([] { Program().parse({"--tokens", "0"}); }), "--tokens must be from 1 to 16777216, got 0");
+  EXPECT_EQ(test::user_error([] { Program().table.read_toml("[data]\ntokens = 0\n", "my.toml"); }),
+            "my.toml:2: 'tokens' in [data] must be from 1 to 16777216, got 0");
+}
+
+TEST(Options, OnlyTheNamedPlacesOfAFileAreRead) {
+  Program p;
+  p.table.read_toml("[model]\nhidden = 7\n[data]\ncolor = 'green'\ncolour = 1\n[other]\nx = 1\n", "my.toml", {"model", "data.color"});
+  EXPECT_EQ(p.config.hidden, 7);
+  EXPECT_EQ(p.config.color, Color::green);
+  EXPECT_USER_ERROR(p.table.read_toml("[model]\nhiden = 7\n", "my.toml", {"model"}), "unknown key 'hiden'");
+}
+
+TEST(Options, GivenFlagsAreRepeated) {
+  Program p;
+  p.parse({"--hidden", "1k", "--no-tied", "--multipliers", "1", "2", "--device", "cuda"});
+  EXPECT_EQ(p.table.given_flags(), " --hidden 1000 --no-tied --multipliers 1,2 --device cuda");
+  EXPECT_EQ(p.table.given_flags({"train"}), " --device cuda");
+}
+
+TEST(Options, FlagsOfTwoFieldsSetBoth) {
+  OptionTable table(OptionTable::Use::flags);
+  int64_t one = 1, other = 1;
+  table.add("transformer", "heads", one, "attention heads");
+  table.add("UNet", "heads", other, "attention heads");
+  CLI::App app;
+  table.add_flags(app);
+  parse_command_line(app, std::vector<const char*>{"program", "--heads", "8"});
+  EXPECT_EQ(one, 8);
+  EXPECT_EQ(other, 8);
+  EXPECT_EQ(table.given_flags(), " --heads 8");
 }
 
 TEST(Options, AKeyInTwoSectionsIsABug) {

@@ -48,16 +48,16 @@ TEST(DurationText, IsAClock) {
 }
 
 TEST(ParseCount, TakesPowersOf1024) {
-  EXPECT_EQ(parse_count("4096", "sequence"), 4096);
-  EXPECT_EQ(parse_count("64k", "sequence"), 65536);
-  EXPECT_EQ(parse_count("4M", "sequence"), 4194304);
-  EXPECT_EQ(parse_count("2G", "sequence"), 2147483648);
+  EXPECT_EQ(parse_count("4096", "sequence", Suffixes::binary), 4096);
+  EXPECT_EQ(parse_count("64k", "sequence", Suffixes::binary), 65536);
+  EXPECT_EQ(parse_count("4M", "sequence", Suffixes::binary), 4194304);
+  EXPECT_EQ(parse_count("2G", "sequence", Suffixes::binary), 2147483648);
 }
 
 TEST(ParseCount, RefusesAnythingElseAndNamesTheValue) {
   for (const char* text : {"", "k", "4kk", "4K", "-1", "1.5k", "9999999999G", "99999999999999999999"}) {
     try {
-      parse_count(text, "--batch");
+      parse_count(text, "--batch", Suffixes::binary);
       ADD_FAILURE() << "nothing was thrown for " << text;
     } catch (const UserError& error) {
       EXPECT_EQ(error.sentence().find("--batch"), 0u) << error.sentence();

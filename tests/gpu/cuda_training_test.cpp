@@ -25,7 +25,7 @@ struct Result {
 // One forward, backward and update.
 Result one_step(c10::Device device, at::ScalarType dtype, double dropout) {
   Context context(test_environment(), {}, {.dtype = dtype, .device = device});
-  Gpt model(context, {.layers = 2, .hidden = 48, .heads = 4, .sequence = 16, .vocabulary = 101, .tied_head = true, .dropout = dropout});
+  Gpt model(context, {.shape = {.layers = 2, .hidden = 48, .heads = 4, .sequence = 16, .vocabulary = 101, .tied_head = true}, .dropout = dropout});
   const Parameters parameters = context.materialize(model, 1);
   Sgd optimizer(context, parameters, {.learning_rate = 0.1});
   const at::Tensor tokens = at::arange(4 * 17, at::kLong).mul(31).remainder(101).view({4, 17}).to(context.options().device);

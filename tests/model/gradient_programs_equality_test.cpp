@@ -44,7 +44,7 @@ class Training {
  public:
   Training(const GridShape& grid, std::string_view programs, at::ScalarType dtype, OverlapPolicy policy)
       : context_(test_environment(), grid, {.dtype = dtype, .overlap = policy, .gradient_programs = parse_gradient_programs(programs)}),
-        model_(context_, {.layers = 2, .hidden = 16, .heads = 2, .sequence = 3, .vocabulary = 21}),
+        model_(context_, {.shape = {.layers = 2, .hidden = 16, .heads = 2, .sequence = 3, .vocabulary = 21}}),
         parameters_(context_.materialize(model_, 7)),
         optimizer_(context_, parameters_, {.learning_rate = 0.1}) {}
 
@@ -116,7 +116,7 @@ TEST(GradientPrograms, TrainTheNetworkOfTheRings) {
 }
 
 TEST(GradientPrograms, GiveTheSameBitsUnderEveryOverlapAndInEveryRun) {
-  const OverlapPolicy blocking{.all_reduce = false, .reduce_scatter = false, .all_gather = false, .cache = false, .bucket_bytes = 1 << 12},
+  const OverlapPolicy blocking{.switches = {.all_reduce = false, .reduce_scatter = false, .all_gather = false, .cache = false}, .bucket_bytes = 1 << 12},
       overlapped{.bucket_bytes = 1 << 12};
   for (const Case& c : cases()) {
     Training one(c.grid, c.programs, at::kBFloat16, blocking), other(c.grid, c.programs, at::kBFloat16, overlapped);

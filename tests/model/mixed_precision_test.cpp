@@ -20,7 +20,7 @@ struct Losses {
 Losses train(const GridShape& grid, const ContextOptions& options, double dropout = 0) {
   const double scale = options.dtype == at::kHalf ? 4096 : 1;  // fp16 loses gradients below 6e-8
   Context context(test_environment(), grid, options);
-  Gpt model(context, {.layers = 2, .hidden = 32, .heads = 4, .sequence = 8, .vocabulary = 29, .dropout = dropout});
+  Gpt model(context, {.shape = {.layers = 2, .hidden = 32, .heads = 4, .sequence = 8, .vocabulary = 29}, .dropout = dropout});
   const Parameters parameters = context.materialize(model, 7);
   AdamW optimizer(context, parameters, {.learning_rate = 3e-3});
   const int64_t batch = 32;

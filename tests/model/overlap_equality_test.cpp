@@ -31,23 +31,25 @@ std::vector<GridShape> grids() {
   }
 }
 
-// The 16 combinations of the four switches, each with small buckets and larger ones.
+// Every combination of the switches; where there are buckets, with small and with larger ones.
 std::vector<OverlapPolicy> policies() {
   std::vector<OverlapPolicy> all;
-  for (int bits = 0; bits < 16; ++bits)
-    for (const int64_t bucket_bytes : {1 << 10, 16 << 10})
-      all.push_back({.all_reduce = (bits & 1) != 0,
-                     .reduce_scatter = (bits & 2) != 0,
-                     .all_gather = (bits & 4) != 0,
-                     .cache = (bits & 8) != 0,
-                     .prefetch = 2,
-                     .outstanding = 3,
-                     .bucket_bytes = bucket_bytes,
-                     .cache_bytes = 6 << 10});
+  for (unsigned bits = 0; bits < kOverlapCombinations; ++bits) {
+    const OverlapSwitches switches = overlap_switches_of(bits);
+    const std::vector<int64_t> bucket_bytes = switches.buckets ? std::vector<int64_t>{1 << 10, 16 << 10} : std::vector<int64_t>{1 << 10};
+    OverlapSwitches others = switches;
+    others.buckets = true;
+    const bool all_alike = others == OverlapSwitches() || bits == 0;
+    if (!switches.buckets && !all_alike) continue;  // without buckets nothing of the others changes
+    for (const int64_t bytes : bucket_bytes)
+      all.push_back({.switches = switches, .prefetch = 2, .outstanding = 3, .bucket_bytes = bytes, .cache_budget = {.bytes = 6 << 10}});
+  }
   return all;
 }
 
-std::string name_of(const OverlapPolicy& policy) { return policy.switches() + ", buckets of " + std::to_string(policy.bucket_bytes); }
+std::string name_of(const OverlapPolicy& policy) {
+  return to_string(policy.switches) + ", buckets of " + std::to_string(policy.bucket_bytes);
+}
 
 // What a run leaves: to be equal bit for bit.
 struct Outcome {
@@ -78,13 +80,12 @@ class GptRuns {
  public:
   explicit GptRuns(const Case& c)
       : context_(test_environment(), c.grid, {.dtype = c.dtype}),
-        model_(context_, {.layers = 2,
+        model_(context_, {.shape = {.layers = 2,
                           .hidden = 16,
                           .heads = 2,
                           .sequence = kSequence,
                           .vocabulary = kVocabulary,
-                          .tied_head = c.tied,
-                          .dropout = 0.1,
+                          .tied_head = c.tied}, .dropout = 0.1,
                           .checkpoint_every = c.checkpointed ? 1 : 0,
                           .split_forward = c.split}),
         parameters_(context_.materialize(model_, 7)),

@@ -22,7 +22,7 @@ std::vector<double> losses_of(Environment& environment, const GridShape& grid, c
   Context context(environment, grid, {.dtype = at::kDouble, .overlap = policy});
   Gpt model(
       context,
-      {.layers = 2, .hidden = 16, .heads = 2, .sequence = 4, .vocabulary = 21, .tied_head = true, .dropout = 0.1, .checkpoint_every = 2});
+      {.shape = {.layers = 2, .hidden = 16, .heads = 2, .sequence = 4, .vocabulary = 21, .tied_head = true}, .dropout = 0.1, .checkpoint_every = 2});
   const Parameters parameters = context.materialize(model, 7);
   AdamW optimizer(context, parameters, {.learning_rate = 1e-2});
   const BatchPlan plan = plan_batch(16, 8 / (int64_t{grid.z} * grid.data), grid, context.at());
@@ -48,7 +48,7 @@ TEST(Threads, TrainingStepsUnderEveryOverlapHaveTheBitsOfTheBlockingOnes) {
   small_buckets.bucket_bytes = 512;
   small_buckets.outstanding = 1;
   small_buckets.prefetch = 1;
-  small_buckets.cache_layers = 2;
+  small_buckets.cache_budget.layers = 2;
   for (const GridShape& grid : {GridShape{.x = 2, .z = 2}, GridShape{.y = 2, .data = 2}, GridShape{.z = 2, .data = 2}, GridShape{.z = 4}}) {
     std::mutex mutex;
     run_local(static_cast<int>(grid.ranks()), [&](Environment& environment) {

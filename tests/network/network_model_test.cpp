@@ -48,7 +48,7 @@ TEST_F(NetworkFile, OfTheTrainerIsReadWithItsPreset) {
   expected.sequence = 4096;
   EXPECT_EQ(transformer("a.toml", "[model]\nmodel = 'gpt5b'\nsequence = 4096\n[train]\nbatch = 3\n"), expected);
   const GptShape mine = {.layers = 2, .hidden = 64, .heads = 4, .sequence = 32, .vocabulary = 100, .tied_head = true};
-  EXPECT_EQ(transformer("b.toml", gpt_network("mine", mine).toml()), mine);
+  EXPECT_EQ(transformer("b.toml", network_toml(mine)), mine);
 }
 
 TEST_F(NetworkFile, OfHuggingFaceIsReadByEitherNames) {
@@ -73,15 +73,15 @@ TEST_F(NetworkFile, OfAUnetIsToldByItsPresetOrItsKeys) {
                           .classes = 10,
                           .scale_shift = true,
                           .learned_variance = true};
-  EXPECT_EQ(unet("b.toml", unet_network("mine", mine).toml()), mine);
+  EXPECT_EQ(unet("b.toml", network_toml(mine)), mine);
   EXPECT_EQ(complaint("c.toml", "[model]\nbase = 64\nmultipliers = [1, 0]\n"),
-            "c.toml:3: 'multipliers' in [model] must be a list of whole numbers from 1 to 65536");
+            "c.toml:3: 'multipliers' in [model] must be from 1 to 65536, got 0");
   EXPECT_EQ(complaint("c.toml", "[model]\nbase = 64\nmultiplier = 2\n"),
             "c.toml:3: unknown key 'multiplier' in [model]; did you mean 'multipliers'?");
 }
 
 TEST_F(NetworkFile, ComplaintsSayWhatIsMissingOrWrong) {
-  EXPECT_EQ(complaint("a.toml", "[model]\nlayers = 2\n"), "a.toml:1: 'hidden' is missing in [model]");
+  EXPECT_EQ(complaint("a.toml", "[model]\nlayers = 2\n"), "a.toml: 'hidden' is missing in [model]");
   EXPECT_EQ(complaint("a.toml", "[model]\nmodel = 'gpt5b'\nhiden = 2\n"),
             "a.toml:3: unknown key 'hiden' in [model]; did you mean 'hidden'?");
   EXPECT_EQ(complaint("a.toml", "[model]\nmodel = 'gpt5b'\nlayers = -2\n"),
@@ -92,25 +92,25 @@ TEST_F(NetworkFile, ComplaintsSayWhatIsMissingOrWrong) {
   EXPECT_EQ(complaint("a.json", "[1"), "a.json is not a JSON object");
   EXPECT_THROW(find_network("none.json"), UserError);
   EXPECT_THROW(find_network("gpt81b"), UserError);
-  EXPECT_THROW(gpt_network("huge", {.layers = 1, .hidden = int64_t{1} << 40, .heads = 1, .sequence = 1, .vocabulary = 1}), UserError);
+  EXPECT_THROW(network_model("huge", GptShape{.layers = 1, .hidden = int64_t{1} << 40, .heads = 1, .sequence = 1, .vocabulary = 1}), UserError);
 }
 
 TEST(NetworkModel, SaysWhichGridsCannotHoldIt) {
-  const auto model = gpt_network("gpt20b", find_gpt_preset("gpt20b").shape);
+  const auto model = network_model("gpt20b", find_gpt_preset("gpt20b").shape);
   EXPECT_EQ(model.misfit({.x = 16}), "heads % x");  // 56 heads
   EXPECT_EQ(model.misfit({.y = 5}), "hidden % y");
   EXPECT_EQ(model.misfit({.x = 8, .y = 7, .z = 3, .data = 5}), std::nullopt);
 }
 
 TEST(NetworkModel, OfAUnetDividesItsChannelsByBothTensorAxesAndItsHeadsWhereAttentionIs) {
-  const auto model = unet_network("unet2b", find_unet_preset("unet2b").shape);  // 768 and 1536 channels, attention at levels 1, 2 and 3
+  const auto model = network_model("unet2b", find_unet_preset("unet2b").shape);  // 768 and 1536 channels, attention at levels 1, 2 and 3
   EXPECT_EQ(model.misfit({.x = 5}), "channels % x");
   EXPECT_EQ(model.misfit({.y = 512}), "channels % y");
   EXPECT_EQ(model.misfit({.x = 8}), "heads % x");  // 4 heads
   EXPECT_EQ(model.misfit({.y = 8}), "heads % y");
   EXPECT_EQ(model.misfit({.x = 4, .y = 4, .z = 3, .data = 5}), std::nullopt);
   // Attention in the middle alone, at the first level: over X.
-  const auto flat = unet_network("flat", {.multipliers = {1}, .attention = {}});
+  const auto flat = network_model("flat", {.multipliers = {1}, .attention = {}});
   EXPECT_EQ(flat.misfit({.y = 8}), std::nullopt);
   EXPECT_EQ(flat.misfit({.x = 8}), "heads % x");
 }

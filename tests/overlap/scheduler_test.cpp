@@ -58,7 +58,7 @@ class Chain : public testing::Test {
 };
 
 TEST_F(Chain, GathersEveryWeightAtEachUseWithoutACache) {
-  make({.all_gather = false, .cache = false});
+  make({.switches = {.all_gather = false, .cache = false}});
   step();
   EXPECT_EQ(counters().gathers, 2 * kLayers - 1);  // the first layer's input wants no gradient
   EXPECT_EQ(counters().blocking, counters().gathers);
@@ -68,7 +68,7 @@ TEST_F(Chain, GathersEveryWeightAtEachUseWithoutACache) {
 }
 
 TEST_F(Chain, GathersEveryWeightOnceAStepWithACache) {
-  make({.all_gather = false});
+  make({.switches = {.all_gather = false}});
   step({0, 1, 2}, 3);
   EXPECT_EQ(counters().gathers, kLayers);
   step({0, 1, 2}, 3);
@@ -77,7 +77,7 @@ TEST_F(Chain, GathersEveryWeightOnceAStepWithACache) {
 }
 
 TEST_F(Chain, KeepsTheCacheWithinItsBudget) {
-  make({.all_gather = false, .cache_bytes = 2 * 16 * 16 * 8 + 100});
+  make({.switches = {.all_gather = false}, .cache_budget = {.bytes = 2 * 16 * 16 * 8 + 100}});
   step();
   step();
   const int64_t before = counters().gathers;
@@ -86,7 +86,7 @@ TEST_F(Chain, KeepsTheCacheWithinItsBudget) {
 }
 
 TEST_F(Chain, GathersAheadInTheOrderOfTheLastTime) {
-  make({.cache = false});
+  make({.switches = {.cache = false}});
   for (int i = 0; i < 3; ++i) step();
   const GatherCounters before = counters();
   for (int i = 0; i < 3; ++i) step();
@@ -96,7 +96,7 @@ TEST_F(Chain, GathersAheadInTheOrderOfTheLastTime) {
 }
 
 TEST_F(Chain, FallsBackWhenTheOrderChangesAndLearnsIt) {
-  make({.cache = false});
+  make({.switches = {.cache = false}});
   for (int i = 0; i < 3; ++i) step({0, 1, 2});
   const GatherCounters before = counters();
   step({1, 0, 2});
@@ -110,19 +110,19 @@ TEST_F(Chain, FallsBackWhenTheOrderChangesAndLearnsIt) {
 }
 
 TEST_F(Chain, AllocatesNothingAfterTheSecondStep) {
-  for (const OverlapPolicy& policy : {OverlapPolicy::all(), OverlapPolicy::none(), OverlapPolicy{.cache = false, .prefetch = 2}}) {
+  for (const OverlapPolicy& policy : {OverlapPolicy::all(), OverlapPolicy::none(), OverlapPolicy{.switches = {.cache = false}, .prefetch = 2}}) {
     layers.clear();
     make(policy);
     step({0, 1, 2}, 2);
     step({0, 1, 2}, 2);
     const int64_t buffers = context->scheduler().pool().allocations();
     for (int i = 0; i < 5; ++i) step({0, 1, 2}, 2);
-    EXPECT_EQ(context->scheduler().pool().allocations(), buffers) << policy.switches();
+    EXPECT_EQ(context->scheduler().pool().allocations(), buffers) << to_string(policy.switches);
   }
 }
 
 TEST_F(Chain, FollowsAnotherPolicyFromTheNextStepOn) {
-  make({.cache = false});
+  make({.switches = {.cache = false}});
   for (int i = 0; i < 3; ++i) step();
   const auto in_one_step = [&](const OverlapPolicy& policy) {
     context->set_overlap(policy);
@@ -130,8 +130,8 @@ TEST_F(Chain, FollowsAnotherPolicyFromTheNextStepOn) {
     step();
     return GatherCounters{.gathers = counters().gathers - before.gathers, .blocking = counters().blocking - before.blocking};
   };
-  const GatherCounters blocking = in_one_step({.all_gather = false, .cache = false}), kept = in_one_step({.all_gather = false}),
-                       two_kept = in_one_step({.all_gather = false, .cache_bytes = 2 * 16 * 16 * 8}), ahead = in_one_step({.cache = false});
+  const GatherCounters blocking = in_one_step({.switches = {.all_gather = false, .cache = false}}), kept = in_one_step({.switches = {.all_gather = false}}),
+                       two_kept = in_one_step({.switches = {.all_gather = false}, .cache_budget = {.bytes = 2 * 16 * 16 * 8}}), ahead = in_one_step({.switches = {.cache = false}});
   EXPECT_EQ(blocking.gathers, 2 * kLayers - 1);
   EXPECT_EQ(blocking.blocking, 2 * kLayers - 1);
   EXPECT_EQ(kept.gathers, kLayers);
@@ -191,7 +191,7 @@ TEST_F(Chain, GivesCompleteBucketsToAProgram) {
 }
 
 TEST_F(Chain, WaitsForWeightsThatAreStillBeingWritten) {
-  make({.cache = false});
+  make({.switches = {.cache = false}});
   step();
   const at::Tensor& weights = parameters->arena().weights();
   weights.fill_(test_environment().rank());

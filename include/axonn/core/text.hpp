@@ -21,7 +21,15 @@ std::string bytes_text(double bytes);
 // 112.4 -> "1:52"; 3700 -> "1:01:40".
 std::string duration_text(double seconds);
 
-// "64k" -> 65536, "4M" -> 4194304: k, M, G are powers of 1024. `what` names the value in the error.
-int64_t parse_count(std::string_view text, std::string_view what);
+// What k, M and G stand for: powers of 1000, and of bytes and tokens powers of 1024.
+enum class Suffixes : uint8_t { decimal, binary };
+
+// "64k" -> 64000, or 65536; a number from 0. `what` names the value in the error.
+int64_t parse_count(std::string_view text, std::string_view what, Suffixes suffixes);
+
+// 26214400 -> "25M": what parse_count() takes with binary suffixes.
+std::string binary_count_text(int64_t count);
+
+std::string_view trimmed(std::string_view text);  // without blanks and line ends around it
 
 }  // namespace axonn

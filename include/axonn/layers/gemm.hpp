@@ -9,12 +9,18 @@
 #include <ATen/core/Tensor.h>
 
 #include "axonn/comm/communicator.hpp"
+#include "axonn/core/names.hpp"
 
 namespace axonn {
 
 // LibTorch multiplies matrices on a CPU in two ways, and which is faster depends on the processor, the type and the sizes: mm (MKL in fp32,
 // which keeps to AVX2 on AMD) and the product of oneDNN.
 enum class GemmKernel : uint8_t { mm, onednn };
+
+template <>
+struct Names<GemmKernel> {
+  static constexpr Named<GemmKernel> all[] = {{"mm", GemmKernel::mm}, {"onednn", GemmKernel::onednn}};
+};
 
 // a b^T of a (m, k) and b (n, k), plus `bias` (n); any strides. `onednn` only where gemm_available() says so.
 at::Tensor gemm(GemmKernel kernel, const at::Tensor& a, const at::Tensor& b, const std::optional<at::Tensor>& bias = {});

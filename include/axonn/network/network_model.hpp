@@ -22,7 +22,6 @@ struct NetworkModel {
   // Why a grid cannot hold it, such as "heads % x"; nothing when it can.
   std::function<std::optional<std::string>(const GridShape&)> misfit;
   std::function<MemoryPrediction(const GridShape&, const MemoryOptions&)> memory;
-  std::function<std::string()> toml;  // [model] of the trainer's file, and what of its [diffusion] changes the network
 };
 
 }  // namespace axonn

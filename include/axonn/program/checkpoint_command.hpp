@@ -7,7 +7,7 @@
 #include "axonn/config/option_table.hpp"
 #include "axonn/layers/context.hpp"
 #include "axonn/program/program.hpp"
-#include "axonn/program/run_options.hpp"
+#include "axonn/program/program_options.hpp"
 
 namespace axonn {
 
@@ -20,8 +20,8 @@ class CheckpointCommand : public Command {
   int run(Environment& environment) override;
 
  protected:
-  // `saved` are bound to `table`: they take the checkpoint's configuration. Both outlive the command.
-  CheckpointCommand(RunOptions& saved, OptionTable& table);
+  // `saved` take the checkpoint's configuration; they outlive the command.
+  explicit CheckpointCommand(ProgramOptions& saved);
 
   OptionTable& flags() { return flags_; }  // where a command binds its own
 
@@ -35,10 +35,10 @@ class CheckpointCommand : public Command {
   Parameters load(Environment& environment, Context& context, torch::nn::Module& model, const CheckpointReader& checkpoint) const;
 
  private:
-  RunOptions& saved_;
-  OptionTable& table_;
-  RunOptions here_;
-  OptionTable here_table_, flags_;
+  ProgramOptions& saved_;
+  PlacementOptions placement_;
+  NumericsOptions numerics_;
+  OptionTable here_, flags_;
   std::string checkpoint_;
 };
 

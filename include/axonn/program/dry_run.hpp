@@ -7,7 +7,7 @@
 
 #include "axonn/layers/context.hpp"
 #include "axonn/network/memory.hpp"
-#include "axonn/program/run_options.hpp"
+#include "axonn/program/run_plan.hpp"
 
 namespace axonn {
 
@@ -19,6 +19,6 @@ struct DryRun {
   std::string others;                                // a line about them, or nothing
   std::optional<MemoryPrediction> memory = {};
 };
-void print_dry_run(const Context& planned, const Parameters& parameters, const RunOptions& options, const DryRun& dry_run);
+void print_dry_run(const Context& planned, const Parameters& parameters, const RunPlan& plan, const DryRun& dry_run);
 
 }  // namespace axonn

@@ -1,48 +1,63 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "axonn/config/option_table.hpp"
-#include "axonn/grid/grid_shape.hpp"
-#include "axonn/layers/context.hpp"
-#include "axonn/network/memory.hpp"
+#include "axonn/grid/grid.hpp"
+#include "axonn/grid/reduction/reduction_program.hpp"
+#include "axonn/layers/gemm.hpp"
+#include "axonn/overlap/step/overlap_policy.hpp"
+#include "axonn/terms/precision.hpp"
 #include "axonn/train/trainer.hpp"
 
 namespace axonn {
 
-// What can be set for a run of any model: grid, types, overlaps, training. A program adds its model and data to the same table.
+enum class DeviceKind : uint8_t { cpu, cuda };
+
+// What can be set for a run of any model, one struct a concern. Values have been read, and mean something each by itself; run_plan.hpp says
+// whether they fit each other.
+
+// Where the ranks of the grid lie. Section [run].
+struct PlacementOptions {
+  std::optional<GridShape> grid = GridShape();  // nothing: the planner's best for `machine`
+  std::string machine;                          // that the planner knows the links and speeds of
+  AxisOrder order = kDefaultOrder;
+
+  void bind(OptionTable& table);
+};
+
+// In what and on what is computed. Section [run].
+struct NumericsOptions {
+  Precision dtype = Precision::fp32;
+  std::optional<Precision> gradient_dtype;  // nothing: fp32 with narrow weights, else as dtype
+  std::optional<GemmKernel> gemm;           // nothing: as measured at start
+  DeviceKind device = DeviceKind::cpu;
+
+  void bind(OptionTable& table);
+  c10::Device c10_device() const;
+};
+
+// What moves when, and how gradients are summed. Section [overlap].
+struct CommunicationOptions {
+  OverlapPolicy overlap;
+  std::optional<std::vector<ReductionProgram>> reduction = std::vector<ReductionProgram>();  // empty: rings; nothing: the planner's best
+
+  void bind(OptionTable& table);
+};
+
 struct RunOptions {
-  std::string grid = "1x1x1x1";  // "auto": see choose_grid.hpp
-  std::string machine;           // that the planner knows the links and speeds of, for "auto"
-  std::string order = "xyzd";
-  at::ScalarType dtype = at::kFloat;
-  std::string gradient_dtype = "auto";
-  std::string device = "cpu";
-  std::string gemm = "auto";
-  std::string overlap = "all";
-  std::string gather_cache = "512M";
-  std::string bucket = "25M";
-  int64_t prefetch = OverlapPolicy().prefetch;
-  std::string reduction = "ring";  // "auto": see choose_reduction.hpp
+  PlacementOptions placement;
+  NumericsOptions numerics;
+  CommunicationOptions communication;
   TrainConfig train;
 
   // Keys of files and flags: sections [run], [overlap] and [train]. `samples`: what a batch is made of, "sequences".
   void bind(OptionTable& table, const std::string& samples);
-
-  // Throws UserError for values that fit neither each other nor the grid; nothing has been allocated or started yet.
-  void check() const;
-  // UserError when `local_ranks` ranks that need `rank_bytes` each do not fit in this machine's memory; tensors on a GPU are not counted.
-  void check_memory(int64_t rank_bytes, int local_ranks) const;
-  // UserError unless the job has as many ranks as the grid; with advice for a program that nobody launched as a job.
-  void check_ranks(int ranks) const;
-
-  // What predict_memory() has to know of a run; a program adds what its model does. Of a grid that check() accepts.
-  MemoryOptions memory() const;
-
-  GridShape shape() const { return parse_grid_shape(grid); }
-  OverlapPolicy policy() const;
-  ContextOptions context() const;
 };
+
+at::ScalarType scalar_type(Precision precision);
 
 }  // namespace axonn

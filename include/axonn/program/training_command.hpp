@@ -2,15 +2,14 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "axonn/checkpoint/checkpoint.hpp"
 #include "axonn/config/option_table.hpp"
+#include "axonn/network/network_model.hpp"
 #include "axonn/perfmodel/search/grid_search.hpp"
 #include "axonn/program/program.hpp"
-#include "axonn/program/run_options.hpp"
-#include "axonn/train/trainer.hpp"
+#include "axonn/program/program_options.hpp"
 
 namespace axonn {
 
@@ -24,15 +23,10 @@ class TrainingCommand : public Command {
   int run(Environment& environment) override;
 
  protected:
-  // `options` are bound to `table`; both outlive the command. `kept`: keys that a run which goes on keeps.
-  TrainingCommand(RunOptions& options, OptionTable& table, std::vector<std::string_view> kept)
-      : run_options_(options), table_(table), kept_(std::move(kept)) {}
+  // `options` outlive the command. `kept`: keys that a run which goes on keeps.
+  TrainingCommand(ProgramOptions& options, std::vector<std::string> kept) : options_(options), kept_(std::move(kept)) {}
 
-  // Before a rank is started, and again when a checkpoint, the data or the planner have had their say.
-  virtual void apply_preset() = 0;
-  virtual void check() const = 0;  // throws UserError
-  virtual void check_memory(int local_ranks) const = 0;
-  virtual void print_plan() const = 0;  // --dry-run
+  virtual void print_plan(const RunPlan& plan) const = 0;  // --dry-run
 
   // For --grid auto.
   virtual NetworkModel network() const = 0;
@@ -41,16 +35,15 @@ class TrainingCommand : public Command {
   // On every rank, without communication; UserError. `resumed` is null unless a run goes on.
   virtual void load_data(const CheckpointReader* resumed) = 0;
   // Makes the network and its task, and calls run_training().
-  virtual void train(Environment& environment, Context& context, const std::optional<CheckpointReader>& resumed) = 0;
+  virtual void train(Environment& environment, Context& context, const RunPlan& plan, const std::optional<CheckpointReader>& resumed) = 0;
 
  private:
-  bool chooses_grid() const { return run_options_.grid == "auto"; }
-  void check_before_start();
+  void check_before_start() const;
+  std::optional<PlannedLayout> choose(int ranks);
   Checkpointing checkpointing();
 
-  RunOptions& run_options_;
-  OptionTable& table_;
-  std::vector<std::string_view> kept_;
+  ProgramOptions& options_;
+  std::vector<std::string> kept_;
   std::string config_, resume_;
   bool dry_run_ = false;
 };

@@ -5,9 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "axonn/config/option_table.hpp"
 #include "axonn/program/program.hpp"
-#include "axonn/program/run_options.hpp"
+#include "axonn/program/program_options.hpp"
 #include "axonn/train/verification.hpp"
 
 namespace axonn {
@@ -23,20 +22,17 @@ class VerificationCommand : public Command {
   int run(Environment& environment) override;
 
  protected:
-  // `options` are bound to `table`, which has the flags of these sections too; both outlive the command. Takes fp64 and a few steps.
-  VerificationCommand(RunOptions& options, OptionTable& table, std::vector<std::string_view> sections, std::string program);
+  // `options` outlive the command; beside the usual flags the command has those of these sections. Takes fp64 and a few steps.
+  VerificationCommand(ProgramOptions& options, std::vector<std::string_view> sections, std::string program);
 
-  virtual void apply_preset() = 0;
-  virtual void check() const = 0;  // throws UserError
-  virtual void check_memory(int local_ranks) const = 0;
-  virtual MakeNetwork network() const = 0;
+  virtual MakeNetwork network(const RunPlan& plan) const = 0;
 
  private:
-  RunOptions& options_;
-  OptionTable& table_;
+  ProgramOptions& options_;
   std::vector<std::string_view> sections_;
   std::string program_, config_;
   int64_t micro_batches_ = 1;
+  std::optional<const RunPlan> plan_;
 };
 
 }  // namespace axonn

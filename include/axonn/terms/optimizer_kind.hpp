@@ -1,12 +1,34 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
+
+#include "axonn/core/names.hpp"
 
 namespace axonn {
 
-enum class OptimizerKind : uint8_t { sgd, sgd_momentum, adamw };
+enum class OptimizerKind : uint8_t { adamw, sgd, sgd_momentum };
 
-// Elements of optimizer state a weight: sgd 0, sgd_momentum 1, adamw 2.
-int64_t optimizer_moments(OptimizerKind kind);
+// What planner and trainer have to know of an optimizer; how it updates is in optim.
+struct OptimizerTerms {
+  std::string_view name;
+  OptimizerKind value;
+  int moments;  // elements of state a weight
+};
+
+template <>
+struct Names<OptimizerKind> {
+  static constexpr OptimizerTerms all[] = {
+      {"adamw", OptimizerKind::adamw, 2},
+      {"sgd", OptimizerKind::sgd, 0},
+      {"sgd-momentum", OptimizerKind::sgd_momentum, 1},
+  };
+};
+
+constexpr int optimizer_moments(OptimizerKind kind) {
+  for (const OptimizerTerms& optimizer : Names<OptimizerKind>::all)
+    if (optimizer.value == kind) return optimizer.moments;
+  return 0;
+}
 
 }  // namespace axonn

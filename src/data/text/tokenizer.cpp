@@ -13,8 +13,6 @@
 namespace axonn {
 namespace {
 
-constexpr std::array<std::string_view, 2> kKinds = {"bytes", "chars"};
-
 struct CodePoint {
   char32_t value = 0;
   size_t length = 0;  // bytes; 0: not UTF-8
@@ -76,15 +74,6 @@ std::string code_point_name(char32_t value) {
 }
 
 }  // namespace
-
-std::string_view to_string(TokenizerKind kind) { return kKinds.at(static_cast<size_t>(kind)); }
-
-TokenizerKind parse_tokenizer_kind(std::string_view name) {
-  const auto found = std::ranges::find(kKinds, name);
-  AXONN_CHECK(found != kKinds.end(), "train.tokenizer", "a tokenizer is bytes or chars, got '", name, "'",
-              did_you_mean(name, std::span<const std::string_view>(kKinds)));
-  return static_cast<TokenizerKind>(found - kKinds.begin());
-}
 
 std::optional<size_t> first_invalid_utf8(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
@@ -161,7 +150,7 @@ Tokenizer Tokenizer::from_json(std::string_view text) {
   const auto file = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   const auto is_text = [&](const char* key) { return file.is_object() && file.contains(key) && file[key].is_string(); };
   AXONN_CHECK(is_text("kind"), "train.tokenizer", "not a tokenizer: ", text.substr(0, 80));
-  const TokenizerKind kind = parse_tokenizer_kind(file["kind"].get<std::string>());
+  const TokenizerKind kind = parse_name<TokenizerKind>(file["kind"].get<std::string>(), "a tokenizer");
   if (kind == TokenizerKind::bytes) return bytes();
   AXONN_CHECK(is_text("vocabulary"), "train.tokenizer", "a tokenizer of kind chars needs its vocabulary, got ", text.substr(0, 80));
   return chars(file["vocabulary"].get<std::string>());

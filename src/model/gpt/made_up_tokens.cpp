@@ -8,19 +8,19 @@
 namespace axonn {
 
 double MadeUpTokens::flops_per_sample() const {
-  return model_flops_per_token(model_.config().shape()) * static_cast<double>(model_.config().sequence);
+  return model_flops_per_token(model_.config().shape) * static_cast<double>(model_.config().shape.sequence);
 }
 
-double MadeUpTokens::paper_flops_per_sample() const { return checkpointed_flops(model_.config().shape(), 1); }
+double MadeUpTokens::paper_flops_per_sample() const { return checkpointed_flops(model_.config().shape, 1); }
 
 at::Tensor MadeUpTokens::loss_sum(int64_t first, int64_t count) {
-  const int64_t sequence = model_.config().sequence;
+  const int64_t sequence = model_.config().shape.sequence;
   const at::Tensor tokens = at::empty({count, sequence + 1}, at::kLong);
   int64_t* out = tokens.mutable_data_ptr<int64_t>();
   const uint32_t stream = philox_stream("verification", "tokens");
   const auto begin = static_cast<uint64_t>(first * (sequence + 1));
   for (int64_t i = 0; i < tokens.numel(); ++i)
-    out[i] = philox(seed_, begin + static_cast<uint64_t>(i), 0, stream)[0] % static_cast<uint64_t>(model_.config().vocabulary);
+    out[i] = philox(seed_, begin + static_cast<uint64_t>(i), 0, stream)[0] % static_cast<uint64_t>(model_.config().shape.vocabulary);
   const at::Tensor placed = tokens.to(context_.options().device);
   return model_.loss_sum(placed.narrow(1, 0, sequence).contiguous(), placed.narrow(1, 1, sequence).contiguous());
 }

@@ -115,12 +115,12 @@ Gpt::Gpt(Context& context, const GptConfig& config)
       tokens_(context, parallelize_gpt(config).tokens),
       positions_(context, parallelize_gpt(config).positions),
       norm_(context, parallelize_gpt(config).norm),
-      head_(make_head(context, parallelize_gpt(config), config.tied_head, tokens_)) {
+      head_(make_head(context, parallelize_gpt(config), config.shape.tied_head, tokens_)) {
   const GptPlan plan = parallelize_gpt(config);
   register_module("wte", tokens_.ptr());
   register_module("wpe", positions_.ptr());
   const auto blocks = folder(*this, "h");
-  for (int64_t i = 0; i < config.layers; ++i) {
+  for (int64_t i = 0; i < config.shape.layers; ++i) {
     const std::string number = std::to_string(i);
     blocks_.push_back(blocks->register_module(number, std::make_shared<GptBlock>(context, plan, config, "h." + number)));
   }

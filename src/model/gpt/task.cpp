@@ -47,20 +47,20 @@ int32_t draw(const Tensor& logits, const SamplingOptions& options, uint64_t posi
 
 GptTask::GptTask(Context& context, Gpt& model, const TextData& data, uint64_t seed, int64_t validation_rows)
     : context_(context), model_(model), data_(data), seed_(seed), validation_rows_(validation_rows) {
-  data.check_sequence(model.config().sequence);
-  AXONN_CHECK(data.tokenizer().vocabulary_size() <= model.config().vocabulary, "train.gpt", "the tokenizer has ",
-              data.tokenizer().vocabulary_size(), " tokens, more than the model's vocabulary of ", model.config().vocabulary,
+  data.check_sequence(model.config().shape.sequence);
+  AXONN_CHECK(data.tokenizer().vocabulary_size() <= model.config().shape.vocabulary, "train.gpt", "the tokenizer has ",
+              data.tokenizer().vocabulary_size(), " tokens, more than the model's vocabulary of ", model.config().shape.vocabulary,
               "; raise --vocab (0 takes the tokenizer's)");
 }
 
-double GptTask::paper_flops_per_sample() const { return checkpointed_flops(model_.config().shape(), 1); }
+double GptTask::paper_flops_per_sample() const { return checkpointed_flops(model_.config().shape, 1); }
 
 double GptTask::flops_per_sample() const {
-  return model_flops_per_token(model_.config().shape()) * static_cast<double>(model_.config().sequence);
+  return model_flops_per_token(model_.config().shape) * static_cast<double>(model_.config().shape.sequence);
 }
 
 Tensor GptTask::loss_sum(int64_t first, int64_t count) {
-  const int64_t sequence = model_.config().sequence;
+  const int64_t sequence = model_.config().shape.sequence;
   const Tensor ids = at::empty({count, sequence}, at::kLong), targets = at::empty({count, sequence}, at::kLong);
   for (int64_t i = 0; i < count; ++i) data_.window(static_cast<uint64_t>(first + i), seed_, row(ids, i), row(targets, i));
   const auto device = context_.options().device;
@@ -68,7 +68,7 @@ Tensor GptTask::loss_sum(int64_t first, int64_t count) {
 }
 
 std::optional<double> GptTask::validate() {
-  const int64_t sequence = model_.config().sequence, windows = data_.validation_windows(sequence);
+  const int64_t sequence = model_.config().shape.sequence, windows = data_.validation_windows(sequence);
   if (windows == 0) return std::nullopt;
   const Evaluating evaluating(model_, context_, Phase::evaluate);
   const GridShape& shape = context_.shape();
@@ -95,7 +95,7 @@ std::vector<int32_t> sample_text(Context& context, Gpt& model, std::vector<int32
               options.top_k);
   const Evaluating evaluating(model, context, Phase::generate);
   for (int64_t i = 0; i < options.tokens; ++i) {
-    const size_t seen = std::min(text.size(), static_cast<size_t>(model.config().sequence));
+    const size_t seen = std::min(text.size(), static_cast<size_t>(model.config().shape.sequence));
     const std::vector<int64_t> recent(text.end() - static_cast<std::ptrdiff_t>(seen), text.end());
     const Value logits = model.forward(at::tensor(recent, at::kLong).unsqueeze(0).to(context.options().device));
     const Value last{logits.tensor.select(1, -1), logits.features, logits.layout};

@@ -2,7 +2,6 @@
 
 #include <array>
 
-#include "network/find_preset.hpp"
 
 namespace axonn {
 namespace {
@@ -23,8 +22,6 @@ constexpr std::array kPresets = {
 
 }  // namespace
 
-std::span<const GptPreset> gpt_presets() { return kPresets; }
-
-const GptPreset& find_gpt_preset(std::string_view name) { return find_preset(gpt_presets(), name); }
+std::span<const GptPreset> Sizes<GptShape>::presets() { return kPresets; }
 
 }  // namespace axonn

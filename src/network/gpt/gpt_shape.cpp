@@ -1,6 +1,6 @@
 #include "axonn/network/gpt/gpt_shape.hpp"
 
-#include <string_view>
+#include <algorithm>
 
 #include "axonn/core/error.hpp"
 #include "axonn/network/gpt/gpt_layers.hpp"
@@ -9,9 +9,9 @@ namespace axonn {
 namespace {
 
 // Sizes as doubles: products of five of them leave 64 bits.
-struct Sizes {
+struct Doubles {
   double l, h, s, v;
-  explicit Sizes(const GptShape& shape)
+  explicit Doubles(const GptShape& shape)
       : l(static_cast<double>(shape.layers)),
         h(static_cast<double>(shape.hidden)),
         s(static_cast<double>(shape.sequence)),
@@ -21,16 +21,15 @@ struct Sizes {
 }  // namespace
 
 void check_gpt(const GptShape& shape) {
-  const auto positive = [](int64_t value, std::string_view name) {
-    AXONN_CHECK(value > 0, "network.gpt", name, " must be positive, got ", value);
-  };
-  positive(shape.layers, "layers");
-  positive(shape.hidden, "hidden");
-  positive(shape.heads, "heads");
-  positive(shape.sequence, "sequence");
-  positive(shape.vocabulary, "vocabulary");
-  AXONN_CHECK(shape.hidden % shape.heads == 0, "network.gpt", "heads must divide hidden, got ", shape.heads,
-              " heads and hidden = ", shape.hidden);
+  constexpr double kMostElements = 1e15;  // of all layers' residual streams, or of a matrix in each
+  constexpr const char* kWhere = "network.gpt";
+  check_sizes(shape, kWhere);
+  AXONN_CHECK(shape.hidden % shape.heads == 0, kWhere, "hidden must divide by heads, got hidden = ", shape.hidden,
+              " and heads = ", shape.heads);
+  const double stream = static_cast<double>(shape.layers) * static_cast<double>(shape.hidden);
+  const double widest = static_cast<double>(std::max(shape.hidden, shape.sequence));
+  AXONN_CHECK(stream * widest <= kMostElements, kWhere, "layers x hidden x (hidden or sequence) must be at most ", kMostElements, ", got ",
+              stream * widest);
 }
 
 ParameterCounts count_parameters(const GptShape& shape) {
@@ -54,7 +53,7 @@ double model_flops_per_token(const GptShape& shape) { return 3 * forward_flops_p
 
 double checkpointed_flops(const GptShape& shape, double sequences) {
   check_gpt(shape);
-  const Sizes n(shape);
+  const Doubles n(shape);
   return 96 * sequences * n.s * n.l * n.h * n.h * (1 + n.s / (6 * n.h) + n.v / (16 * n.l * n.h));
 }
 

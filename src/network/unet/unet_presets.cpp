@@ -1,6 +1,5 @@
 #include "axonn/network/unet/unet_presets.hpp"
 
-#include "network/find_preset.hpp"
 
 namespace axonn {
 namespace {
@@ -11,7 +10,7 @@ UnetShape table_2(int64_t base) {
 
 }  // namespace
 
-std::span<const UnetPreset> unet_presets() {
+std::span<const UnetPreset> Sizes<UnetShape>::presets() {
   static const std::vector<UnetPreset> presets = {
       {"unet-tiny", {.image = 16, .base = 32, .multipliers = {1, 2}, .blocks = 1, .attention = {8}, .groups = 8}},
       {"unet-cifar",
@@ -24,7 +23,5 @@ std::span<const UnetPreset> unet_presets() {
   };
   return presets;
 }
-
-const UnetPreset& find_unet_preset(std::string_view name) { return find_preset(unet_presets(), name); }
 
 }  // namespace axonn

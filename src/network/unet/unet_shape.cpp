@@ -72,16 +72,12 @@ int64_t parameters_of(const UnetShape& shape, const UnetStage& stage) {
 
 void check_unet(const UnetShape& shape) {
   constexpr const char* kWhere = "network.unet";
-  const auto positive = [](int64_t value, const char* name) { AXONN_CHECK(value > 0, kWhere, name, " must be positive, got ", value); };
-  positive(shape.image, "image");
-  positive(shape.channels, "channels");
-  positive(shape.base, "base");
-  positive(shape.blocks, "blocks");
-  positive(shape.heads, "heads");
-  positive(shape.groups, "groups");
-  AXONN_CHECK(shape.classes >= 0, kWhere, "classes must be at least 0, got ", shape.classes);
+  constexpr int64_t kMostChannels = 1 << 16;
+  check_sizes(shape, kWhere);
   AXONN_CHECK(!shape.multipliers.empty(), kWhere, "multipliers must name one level at least");
-  for (const int64_t multiplier : shape.multipliers) positive(multiplier, "every multiplier");
+  for (const int64_t multiplier : shape.multipliers)
+    AXONN_CHECK(shape.base * multiplier <= kMostChannels, kWhere, "base x multiplier must be at most ", kMostChannels, ", got ", shape.base,
+                " x ", multiplier);
   const int64_t halvings = static_cast<int64_t>(shape.multipliers.size()) - 1;
   AXONN_CHECK(halvings < 31 && shape.image % (int64_t{1} << halvings) == 0, kWhere, "pictures of ", shape.image, " x ", shape.image,
               " cannot be halved ", halvings, " times, as ", shape.multipliers.size(), " levels do");

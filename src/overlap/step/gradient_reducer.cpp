@@ -58,7 +58,7 @@ void GradientReducer::cut(Range section, bool over_z, AxisSet axes) {
   bool open = false;
   for (const int index : order) {
     const ArenaSlot& slot = slot_at(index);
-    if (!open || (policy_.buckets && slot.offset + slot.stored - buckets_.back().range.begin > full)) {
+    if (!open || (policy_.switches.buckets && slot.offset + slot.stored - buckets_.back().range.begin > full)) {
       buckets_.push_back({.range = {slot.offset, slot.offset}, .axes = axes, .slots = {}, .flight = {}});
       open = true;
     }
@@ -107,7 +107,7 @@ void GradientReducer::complete(ArenaSlot& slot) {
   const int index = bucket_of_[static_cast<size_t>(number(slot))];
   if (!last || index < 0) return;
   Bucket& bucket = buckets_[static_cast<size_t>(index)];
-  if (--bucket.missing == 0 && policy_.buckets) send(bucket);
+  if (--bucket.missing == 0 && policy_.switches.buckets) send(bucket);
 }
 
 void GradientReducer::scatter(ArenaSlot& slot) {
@@ -124,7 +124,7 @@ void GradientReducer::scatter(ArenaSlot& slot) {
   scattering_[index] = flight;
   under_way_.push_back({flight, std::move(blocks_[index])});
   blocks_[index].reset();
-  if (!policy_.reduce_scatter) retire_scatter();
+  if (!policy_.switches.reduce_scatter) retire_scatter();
 }
 
 void GradientReducer::retire_scatter() {
@@ -141,7 +141,7 @@ void GradientReducer::send(Bucket& bucket) {
   bucket.flight = log_.launch(Traffic::data, bucket.axes, bytes, "gradients",
                               sums_->all_reduce({.arena = arena_, .range = bucket.range, .axes = bucket.axes, .after = after}));
   bucket.sent = true;
-  if (!policy_.buckets) log_.wait(bucket.flight);
+  if (!policy_.switches.buckets) log_.wait(bucket.flight);
 }
 
 std::string GradientReducer::complaints() const {

@@ -33,9 +33,9 @@ Scheduler::~Scheduler() = default;
 
 void Scheduler::set_policy(const OverlapPolicy& policy) {
   AXONN_CHECK(!in_step_, "overlap.set_policy", "the overlap policy can change between steps alone; call step.finish() first");
-  AXONN_CHECK(policy.prefetch >= 1 && policy.outstanding >= 1 && policy.bucket_bytes >= 0 && policy.cache_bytes >= 0, "overlap.scheduler",
+  AXONN_CHECK(policy.prefetch >= 1 && policy.outstanding >= 1 && policy.bucket_bytes >= 0 && policy.cache_budget.bytes >= 0, "overlap.scheduler",
               "prefetch and outstanding must be at least 1, bucket and cache sizes not negative; got ", policy.prefetch, ", ",
-              policy.outstanding, ", ", policy.bucket_bytes, ", ", policy.cache_bytes);
+              policy.outstanding, ", ", policy.bucket_bytes, ", ", policy.cache_budget.bytes);
   forget_the_gone();
   policy_ = policy;
   for (const auto& network : networks_) {
@@ -84,7 +84,7 @@ Pending Scheduler::all_gather(const at::Tensor& input, AxisSet axes, std::string
 Pending Scheduler::launched(at::Tensor tensor, AxisSet axes, std::string_view tag, Request request) {
   const auto bytes = static_cast<int64_t>(tensor.nbytes());
   Pending pending(std::move(tensor), log_, log_.launch(Traffic::all_reduce, axes, bytes, tag, std::move(request)));
-  return policy_.all_reduce ? std::move(pending) : Pending(pending.wait());
+  return policy_.switches.all_reduce ? std::move(pending) : Pending(pending.wait());
 }
 
 void Scheduler::begin_step(int micro_batches) {

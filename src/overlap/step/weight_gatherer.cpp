@@ -39,12 +39,12 @@ void WeightGatherer::policy_changed() {
 
 // A budget that holds no weight at all is a mistake, but one that costs speed alone.
 void WeightGatherer::warn_if_too_small() const {
-  if (!policy_.cache || std::ranges::any_of(weights_, &Weight::kept)) return;
+  if (!policy_.switches.cache || std::ranges::any_of(weights_, &Weight::kept)) return;
   const ArenaSlot* smallest = nullptr;
   for (const ArenaSlot& slot : arena_.slots())
     if (divided(slot) && (smallest == nullptr || bytes(slot) < bytes(*smallest))) smallest = &slot;
   if (smallest == nullptr) return;
-  log::warn("the cache of gathered weights (", bytes_text(static_cast<double>(policy_.cache_bytes)),
+  log::warn("the cache of gathered weights (", bytes_text(static_cast<double>(policy_.cache_budget.bytes)),
             ") is smaller than the smallest weight ('", smallest->name, "', ", bytes_text(static_cast<double>(bytes(*smallest))),
             "): every weight is gathered at each use");
 }
@@ -68,7 +68,7 @@ GatheredWeight WeightGatherer::gathered(const ArenaSlot& slot, Phase phase, bool
   land(weight);
   const int64_t numel = c10::multiply_integers(slot.block_shape);
   GatheredWeight result(weight.buffer->narrow(0, 0, numel).view(slot.block_shape), weight.buffer);
-  if (policy_.all_gather) look_ahead(update_follows);
+  if (policy_.switches.all_gather) look_ahead(update_follows);
   const bool comes_again = std::ranges::find(ahead_, index) != ahead_.end();
   if (!weight.kept && !comes_again) weight.buffer.reset();
   return result;
@@ -76,7 +76,7 @@ GatheredWeight WeightGatherer::gathered(const ArenaSlot& slot, Phase phase, bool
 
 void WeightGatherer::begin_step() {
   forget_if_changed();
-  if (policy_.all_gather) look_ahead(/*update_follows=*/false);
+  if (policy_.switches.all_gather) look_ahead(/*update_follows=*/false);
 }
 
 void WeightGatherer::launch(int index) {
@@ -164,7 +164,7 @@ void WeightGatherer::choose_kept() {
     return static_cast<double>(uses == 0 ? 1 : uses - 1) * (1 + kStartBytes / static_cast<double>(size(index)));
   };
   std::ranges::stable_sort(order, std::greater<>(), gain);
-  int64_t bytes_left = policy_.cache ? policy_.cache_bytes : 0, left = policy_.cache_layers;
+  int64_t bytes_left = policy_.switches.cache ? policy_.cache_budget.bytes : 0, left = policy_.cache_budget.layers;
   for (const int index : order) {
     Weight& weight = weights_[static_cast<size_t>(index)];
     weight.kept = gain(index) > 0 && left > 0 && size(index) <= bytes_left;

@@ -155,24 +155,4 @@ std::vector<int64_t> nearest_gpu_counts(const NetworkModel& network, const Machi
   return counts;
 }
 
-Objective parse_objective(std::string_view name) {
-  constexpr std::array<std::string_view, 4> kNames = {"time", "communication", "memory", "cost"};
-  const auto found = std::ranges::find(kNames, name);
-  AXONN_CHECK(found != kNames.end(), "perfmodel.grid_search", "an objective is one of time, communication, memory, cost, got '", name, "'",
-              did_you_mean(name, std::span<const std::string_view>(kNames)));
-  return static_cast<Objective>(found - kNames.begin());
-}
-
-std::string_view to_string(Objective objective) {
-  constexpr std::array<std::string_view, 4> kNames = {"time", "communication", "memory", "cost"};
-  return kNames.at(static_cast<size_t>(objective));
-}
-
-Checkpointing parse_checkpointing(std::string_view name) {
-  if (name == "auto") return Checkpointing::automatic;
-  if (name == "on") return Checkpointing::on;
-  AXONN_CHECK(name == "off", "perfmodel.grid_search", "checkpointing is one of auto, on, off, got '", name, "'");
-  return Checkpointing::off;
-}
-
 }  // namespace axonn

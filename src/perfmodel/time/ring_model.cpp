@@ -11,17 +11,7 @@
 namespace axonn {
 namespace {
 
-constexpr std::array<std::string_view, 4> kModes = {"agnostic", "aware", "measured", "exact"};
-constexpr std::array<std::string_view, 3> kCoefficients = {"paper", "authors", "trainer"};
 constexpr double kGiga = 1e9;
-
-template <typename Enum, size_t n>
-Enum parse_enum(const std::array<std::string_view, n>& names, std::string_view name, std::string_view what, std::string_view all) {
-  const auto found = std::ranges::find(names, name);
-  AXONN_CHECK(found != names.end(), "perfmodel.ring_model", what, " is one of ", all, ", got '", name, "'",
-              did_you_mean(name, std::span<const std::string_view>(names)));
-  return static_cast<Enum>(found - names.begin());
-}
 
 // Of the size - 1 hops of a ring with `inside` ranks on a node.
 double ring_latency(int64_t size, int64_t inside, double intra, double inter) {
@@ -92,16 +82,6 @@ std::vector<std::vector<int>> nodes_of_groups(const Grid& grid, Axis axis, std::
 }
 
 }  // namespace
-
-BandwidthMode parse_bandwidth_mode(std::string_view name) {
-  return parse_enum<BandwidthMode>(kModes, name, "a mode", "agnostic, aware, measured, exact");
-}
-std::string_view to_string(BandwidthMode mode) { return kModes.at(static_cast<size_t>(mode)); }
-
-Coefficients parse_coefficients(std::string_view name) {
-  return parse_enum<Coefficients>(kCoefficients, name, "coefficients", "paper, authors, trainer");
-}
-std::string_view to_string(Coefficients coefficients) { return kCoefficients.at(static_cast<size_t>(coefficients)); }
 
 AxisLink ring_link(int64_t size, double gbps) {
   if (size <= 1) return {};

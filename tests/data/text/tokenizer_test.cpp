@@ -52,7 +52,7 @@ TEST(Tokenizer, BadInputIsRefused) {
   EXPECT_USER_ERROR(Tokenizer::from_json(R"({"kind": "words"})"), "bytes or chars");
   EXPECT_USER_ERROR(Tokenizer::chars(""), "empty");
   EXPECT_USER_ERROR(Tokenizer::bytes().decode(std::vector<int32_t>{256}), "token 256");
-  EXPECT_USER_ERROR(parse_tokenizer_kind("byte"), "did you mean 'bytes'?");
+  EXPECT_USER_ERROR(Tokenizer::from_json(R"({"kind": "byte"})"), "did you mean 'bytes'?");
 }
 
 }  // namespace

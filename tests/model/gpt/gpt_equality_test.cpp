@@ -21,7 +21,7 @@ std::vector<GridShape> grids() {
 
 // 48 features and 48 heads divide by every axis used here; 101 tokens divide by none of them.
 GptConfig model_of(double dropout, bool tied) {
-  return {.layers = 2, .hidden = 48, .heads = 48, .sequence = 4, .vocabulary = 101, .tied_head = tied, .dropout = dropout};
+  return {.shape = {.layers = 2, .hidden = 48, .heads = 48, .sequence = 4, .vocabulary = 101, .tied_head = tied}, .dropout = dropout};
 }
 
 VerificationOptions options_of(int64_t micro_batches) { return {.batch = 144, .micro_batches = micro_batches}; }
@@ -31,7 +31,7 @@ void expect_equal_on_every_grid(const GptConfig& model, const VerificationOption
   for (const GridShape& shape : grids())
     for (const auto& difference : verifier.on(shape).differences)
       EXPECT_LE(difference.relative, difference.tolerance)
-          << difference.what << " on " << shape.to_string() << ", dropout " << model.dropout << (model.tied_head ? ", tied" : ", untied")
+          << difference.what << " on " << shape.to_string() << ", dropout " << model.dropout << (model.shape.tied_head ? ", tied" : ", untied")
           << ", " << options.micro_batches << " micro-batches";
 }
 

@@ -145,7 +145,7 @@ TEST(UnetMemory, OfCheckpointedBlocksIsTheirInputs) {
 }
 
 TEST(UnetSearch, IsDeterministicAndPruningChangesNothing) {
-  const auto model = unet_network("unet1b", find_unet_preset("unet1b").shape);
+  const auto model = network_model("unet1b", find_unet_preset("unet1b").shape);
   const Machine machine = find_machine("perlmutter");
   SearchOptions options = {.gpus = {64}, .batch_tokens = 2048, .top = 9};
   const auto fast = search_grids(model, machine, options);

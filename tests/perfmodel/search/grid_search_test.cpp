@@ -13,7 +13,7 @@
 namespace axonn {
 namespace {
 
-NetworkModel preset(std::string_view name) { return gpt_network(std::string(name), find_gpt_preset(name).shape); }
+NetworkModel preset(std::string_view name) { return network_model(std::string(name), find_gpt_preset(name).shape); }
 
 // What `--mode aware` asks for: the paper's ranking.
 SearchOptions published(int64_t gpus, int64_t tokens, int64_t min_tensor) {

@@ -173,10 +173,10 @@ TEST(RingModel, LatencyIsThatOfTheHops) {
 }
 
 TEST(RingModel, NamesAreThoseOfItsModesAlone) {
-  EXPECT_EQ(parse_bandwidth_mode("measured"), BandwidthMode::measured);
-  EXPECT_EQ(parse_coefficients("authors"), Coefficients::authors);
-  EXPECT_THROW(parse_bandwidth_mode("awar"), UserError);
-  EXPECT_THROW(parse_coefficients("ours"), UserError);
+  EXPECT_EQ(parse_name<BandwidthMode>("measured", "a mode"), BandwidthMode::measured);
+  EXPECT_EQ(parse_name<Coefficients>("authors", "coefficients"), Coefficients::authors);
+  EXPECT_THROW((parse_name<BandwidthMode>("awar", "a mode")), UserError);
+  EXPECT_THROW(parse_name<Coefficients>("ours", "coefficients"), UserError);
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ TEST(StepModel, ComesWithin5PointsOfTheFiveWeakScalingPoints) {
   for (const BandwidthMode mode : {BandwidthMode::measured, BandwidthMode::exact})
     for (const auto& [model, gpus, utilisation] :
          {Row{"gpt5b", 64, .67}, Row{"gpt10b", 128, .63}, Row{"gpt20b", 256, .67}, Row{"gpt40b", 512, .64}, Row{"gpt80b", 1024, .57}}) {
-      const auto network = gpt_network(model, find_gpt_preset(model).shape);
+      const auto network = network_model(model, find_gpt_preset(model).shape);
       const auto best =
           search_grids(network, kPerlmutter, {.gpus = {gpus}, .mode = mode, .checkpointing = Checkpointing::on, .top = 1}).layouts.front();
       EXPECT_NEAR(best.hardware_utilisation, utilisation, 0.05) << model << " " << to_string(mode) << " " << best.grid.to_string();
@@ -80,14 +80,13 @@ TEST(StepModel, ACollectiveBesideComputationCostsItsShareOrWhatSticksOut) {
 }
 
 TEST(StepModel, EverySwitchSavesTimeAndNoneChangesComputation) {
-  const OverlapSwitches all, none = {false, false, false, false, false};
+  const OverlapSwitches all, none = OverlapSwitches::none();
   const GridShape grid = {.x = 2, .y = 2, .z = 4, .data = 2};
   const auto with = [&](OverlapSwitches on) { return step(grid, {.micro_batches = 2, .overlap = on, .cached = 0.5}); };
   const StepTime nothing = with(none);
   // With nothing hidden, a step is computation and all of its communication.
   EXPECT_NEAR(nothing.seconds(), nothing.compute() + nothing.communication.total(), 1e-9);
-  for (bool OverlapSwitches::*on : {&OverlapSwitches::all_reduce, &OverlapSwitches::reduce_scatter, &OverlapSwitches::all_gather,
-                                    &OverlapSwitches::cache, &OverlapSwitches::buckets}) {
+  for (const auto& [name, on] : kOverlapSwitches) {
     OverlapSwitches one = none;
     one.*on = true;
     EXPECT_LT(with(one).seconds(), nothing.seconds());

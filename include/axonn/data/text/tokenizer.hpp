@@ -8,11 +8,16 @@
 #include <unordered_map>
 #include <vector>
 
+#include "axonn/core/names.hpp"
+
 namespace axonn {
 
 enum class TokenizerKind : uint8_t { bytes, chars };
-std::string_view to_string(TokenizerKind kind);             // "bytes" "chars"
-TokenizerKind parse_tokenizer_kind(std::string_view name);  // UserError with the nearest name
+
+template <>
+struct Names<TokenizerKind> {
+  static constexpr Named<TokenizerKind> all[] = {{"bytes", TokenizerKind::bytes}, {"chars", TokenizerKind::chars}};
+};
 
 // Text to token numbers and back. A value; immutable.
 //   bytes: token = byte, 256 of them, any data.

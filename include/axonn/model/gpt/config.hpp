@@ -9,19 +9,13 @@ namespace axonn {
 
 // A GPT of the GPT-2 architecture: pre-norm blocks, learned positions, tanh GELU, biases everywhere but in the head.
 struct GptConfig {
-  int64_t layers = 4;
-  int64_t hidden = 128;
-  int64_t heads = 4;
-  int64_t sequence = 128;  // longest
-  int64_t vocabulary = 256;
-  bool tied_head = false;           // the head's weight is the token embedding
+  GptShape shape = {.layers = 4, .hidden = 128, .heads = 4, .sequence = 128, .vocabulary = 256};
   double dropout = 0;               // after the embeddings, on attention probabilities, on both branches of a block
   int64_t checkpoint_every = 0;     // activation checkpointing: of every n-th block only the input is kept; 0: of none
   bool checkpoint_offload = false;  // and that in the host's memory
   int64_t split_forward = 1;        // a block takes turns on so many parts of the rows: one's all-reduces move while another computes
 
   bool checkpointed(int64_t block) const { return checkpoint_every > 0 && block % checkpoint_every == 0; }
-  GptShape shape() const;  // what the planner's tables take
 };
 
 // Throws UserError unless the sizes fit each other and the grid: hidden % heads, heads % x, hidden % x, hidden % y.

@@ -12,7 +12,7 @@ class MadeUpTokens : public TrainTask {
   MadeUpTokens(Context& context, Gpt& model, uint64_t seed) : context_(context), model_(model), seed_(seed) {}
 
   TaskWords words() const override { return {.samples = "sequences", .terms = "tokens", .short_terms = "tok"}; }
-  int64_t tokens_per_sample() const override { return model_.config().sequence; }
+  int64_t tokens_per_sample() const override { return model_.config().shape.sequence; }
   double flops_per_sample() const override;
   double paper_flops_per_sample() const override;
   at::Tensor loss_sum(int64_t first, int64_t count) override;

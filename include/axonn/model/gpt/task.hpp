@@ -14,7 +14,7 @@ class GptTask : public TrainTask {
   GptTask(Context& context, Gpt& model, const TextData& data, uint64_t seed, int64_t validation_rows);
 
   TaskWords words() const override { return {.samples = "sequences", .terms = "tokens", .short_terms = "tok"}; }
-  int64_t tokens_per_sample() const override { return model_.config().sequence; }
+  int64_t tokens_per_sample() const override { return model_.config().shape.sequence; }
   double flops_per_sample() const override;
   double paper_flops_per_sample() const override;  // Narayanan et al.'s formula, AxoNN section VI-C
   at::Tensor loss_sum(int64_t first, int64_t count) override;

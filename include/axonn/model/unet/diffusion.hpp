@@ -6,11 +6,28 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "axonn/core/names.hpp"
+
 namespace axonn {
 
 enum class NoiseSchedule : uint8_t { linear, cosine };
 enum class DiffusionTarget : uint8_t { epsilon, v };    // what the network predicts: the noise, or v = sqrt(a) noise - sqrt(1 - a) x
 enum class DiffusionLoss : uint8_t { simple, hybrid };  // hybrid: the variance is learned too, in twice the channels
+
+template <>
+struct Names<NoiseSchedule> {
+  static constexpr Named<NoiseSchedule> all[] = {{"linear", NoiseSchedule::linear}, {"cosine", NoiseSchedule::cosine}};
+};
+
+template <>
+struct Names<DiffusionTarget> {
+  static constexpr Named<DiffusionTarget> all[] = {{"epsilon", DiffusionTarget::epsilon}, {"v", DiffusionTarget::v}};
+};
+
+template <>
+struct Names<DiffusionLoss> {
+  static constexpr Named<DiffusionLoss> all[] = {{"simple", DiffusionLoss::simple}, {"hybrid", DiffusionLoss::hybrid}};
+};
 
 struct DiffusionOptions {
   int64_t times = 1000;

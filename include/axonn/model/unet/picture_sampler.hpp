@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "axonn/core/names.hpp"
 #include "axonn/layers/context.hpp"
 #include "axonn/model/unet/diffusion.hpp"
 #include "axonn/model/unet/model.hpp"
@@ -11,6 +12,11 @@
 namespace axonn {
 
 enum class SamplingMethod : uint8_t { ddim, ddpm };
+
+template <>
+struct Names<SamplingMethod> {
+  static constexpr Named<SamplingMethod> all[] = {{"ddim", SamplingMethod::ddim}, {"ddpm", SamplingMethod::ddpm}};
+};
 
 struct PictureSamplingOptions {
   int64_t count = 64;

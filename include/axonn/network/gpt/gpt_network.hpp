@@ -8,6 +8,6 @@
 namespace axonn {
 
 // UserError for sizes that are none, or beyond any network. `name` stands in errors and reports.
-NetworkModel gpt_network(std::string name, const GptShape& shape);
+NetworkModel network_model(std::string name, const GptShape& shape);
 
 }  // namespace axonn

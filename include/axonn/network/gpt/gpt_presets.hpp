@@ -7,16 +7,13 @@
 
 namespace axonn {
 
-struct GptPreset {
-  std::string_view name;
-  GptShape shape;
-};
+using GptPreset = Preset<GptShape>;
 
 // gpt-tiny, gpt-124m (GPT-2's smallest) and gpt5b .. gpt80b: Table I of the AxoNN paper, which leaves out sequence (here 2048) and
 // vocabulary (here 51200).
-std::span<const GptPreset> gpt_presets();
+inline std::span<const GptPreset> gpt_presets() { return Sizes<GptShape>::presets(); }
 
 // Throws UserError with the nearest name, or all names, when there is none.
-const GptPreset& find_gpt_preset(std::string_view name);
+inline const GptPreset& find_gpt_preset(std::string_view name) { return find_preset(gpt_presets(), name); }
 
 }  // namespace axonn

@@ -1,6 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+
+#include "axonn/network/sizes.hpp"
 
 // Sizes of a GPT of the GPT-2 architecture, and its parameters and floating-point operations by formula. Trainer and planner share them.
 namespace axonn {
@@ -15,7 +18,24 @@ struct GptShape {
   bool operator==(const GptShape&) const = default;
 };
 
-// Throws UserError unless every size is positive and the heads divide hidden.
+template <>
+struct Sizes<GptShape> {
+  static constexpr std::string_view kNetwork = "transformer";
+  static std::span<const Preset<GptShape>> presets();
+  template <typename Visit>
+  static void visit(const Visit& size) {
+    constexpr int64_t kHidden = 1 << 20, kTokens = 1 << 24;
+    size(SizeTerms{.key = "layers", .help = "transformer blocks", .most = 10'000}, &GptShape::layers);
+    size(SizeTerms{.key = "hidden", .help = "features of the residual stream", .most = kHidden}, &GptShape::hidden);
+    size(SizeTerms{.key = "heads", .help = "attention heads", .most = kHidden}, &GptShape::heads);
+    size(SizeTerms{.key = "sequence", .help = "tokens of the longest sequence", .most = kTokens, .suffixes = Suffixes::binary},
+         &GptShape::sequence);
+    size(SizeTerms{.key = "vocab", .help = "vocabulary; 0: the tokenizer's", .most = kTokens, .from_data = 0}, &GptShape::vocabulary);
+    size(SizeTerms{.key = "tied", .help = "the head's weight is the token embedding"}, &GptShape::tied_head);
+  }
+};
+
+// Throws UserError unless every size is within its limits, all of them together too, and the heads divide hidden.
 void check_gpt(const GptShape& shape);
 
 // Trainable elements by kind, h = hidden: biases everywhere but in the head, learned positions, norms with weight and bias.

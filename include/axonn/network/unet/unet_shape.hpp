@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "axonn/grid/grid_shape.hpp"
+#include "axonn/network/sizes.hpp"
 
 // Sizes of a UNet after improved diffusion (Nichol and Dhariwal, 2021), the list of its stages, and its parameters and floating-point
 // operations by formula. Network, trainer and planner share them.
@@ -28,7 +30,40 @@ struct UnetShape {
   bool operator==(const UnetShape&) const = default;
 };
 
-// UserError unless every size is positive, the picture can be halved at every level, and groups and heads divide the channels.
+template <>
+struct Sizes<UnetShape> {
+  static constexpr std::string_view kNetwork = "UNet";
+  static std::span<const Preset<UnetShape>> presets();
+  template <typename Visit>
+  static void visit(const Visit& size) {
+    constexpr int64_t kImage = 4096, kChannels = 1 << 16;
+    size(SizeTerms{.key = "image", .help = "height and width of a picture", .most = kImage}, &UnetShape::image);
+    size(SizeTerms{.key = "channels", .help = "of a picture", .most = 1024, .planner_only = true}, &UnetShape::channels);
+    size(SizeTerms{.key = "base", .help = "channels of the first level", .most = kChannels}, &UnetShape::base);
+    size(SizeTerms{.key = "multipliers", .help = "of base, one a level; every level halves the picture", .most = kChannels},
+         &UnetShape::multipliers);
+    size(SizeTerms{.key = "blocks", .help = "residual blocks a level", .most = 64}, &UnetShape::blocks);
+    size(SizeTerms{.key = "attention", .help = "heights at which every residual block is followed by attention", .most = kImage},
+         &UnetShape::attention);
+    size(SizeTerms{.key = "heads", .help = "attention heads", .most = kChannels}, &UnetShape::heads);
+    size(SizeTerms{.key = "groups", .help = "of every group norm", .most = kChannels}, &UnetShape::groups);
+    size(SizeTerms{.key = "classes",
+                   .help = "classes that the network is told; 0: none, -1: those of the data",
+                   .least = 0,
+                   .most = 1 << 24,
+                   .from_data = -1},
+         &UnetShape::classes);
+    size(SizeTerms{.key = "scale_shift", .help = "the time scales and shifts the second norm of a block instead of being added"},
+         &UnetShape::scale_shift);
+    size(SizeTerms{.key = "learned_variance",
+                   .help = "twice the channels come out",
+                   .planner_only = true,
+                   .word = FileWord{.section = "diffusion", .key = "loss", .off = "simple", .on = "hybrid"}},
+         &UnetShape::learned_variance);
+  }
+};
+
+// UserError unless every size is within its limits, the picture can be halved at every level, and groups and heads divide the channels.
 void check_unet(const UnetShape& shape);
 
 // One step of the network. first: 3x3 convolution. residual: norm, SiLU, convolution, embedding, norm, SiLU, convolution, plus a 1x1

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "axonn/core/names.hpp"
 #include "axonn/network/network_model.hpp"
 #include "axonn/perfmodel/time/step_model.hpp"
 
@@ -17,11 +18,20 @@ enum class Objective : uint8_t {
   memory,         // bytes of a GPU
   cost,           // dollars of a step
 };
-Objective parse_objective(std::string_view name);
-std::string_view to_string(Objective objective);
+template <>
+struct Names<Objective> {
+  static constexpr Named<Objective> all[] = {{"time", Objective::time},
+                                             {"communication", Objective::communication},
+                                             {"memory", Objective::memory},
+                                             {"cost", Objective::cost}};
+};
 
 enum class Checkpointing : uint8_t { automatic, on, off };
-Checkpointing parse_checkpointing(std::string_view name);  // auto, on, off
+template <>
+struct Names<Checkpointing> {
+  static constexpr Named<Checkpointing> all[] = {
+      {"auto", Checkpointing::automatic}, {"on", Checkpointing::on}, {"off", Checkpointing::off}};
+};
 
 struct SearchOptions {
   std::vector<int64_t> gpus;  // counts; all grids of all of them

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string_view>
 
+#include "axonn/core/names.hpp"
 #include "axonn/grid/grid.hpp"
 #include "axonn/network/layer_table.hpp"
 #include "axonn/perfmodel/machine/machine.hpp"
@@ -21,8 +21,13 @@ enum class BandwidthMode : uint8_t {
   measured,  // the machine's table
   exact,     // the rings over every link of the rank map are counted, at every level, with the latency of their hops
 };
-BandwidthMode parse_bandwidth_mode(std::string_view name);
-std::string_view to_string(BandwidthMode mode);
+template <>
+struct Names<BandwidthMode> {
+  static constexpr Named<BandwidthMode> all[] = {{"exact", BandwidthMode::exact},
+                                                 {"agnostic", BandwidthMode::agnostic},
+                                                 {"aware", BandwidthMode::aware},
+                                                 {"measured", BandwidthMode::measured}};
+};
 
 // What the collectives along one axis cost. Everything is linear in the bytes of the whole buffer (what an all-gather gives, what a
 // reduce-scatter takes, what an all-reduce sums): the ring moves (G - 1) / G of it.
@@ -91,8 +96,11 @@ enum class Coefficients : uint8_t {
   authors,  // the authors' scripts: backward gathers again, checkpointing doubles the forward all-reduce, the data all-reduce counts twice
   trainer,  // what this trainer does, by micro-batch, activation checkpointing and cache, embedding and head included (step_model.hpp)
 };
-Coefficients parse_coefficients(std::string_view name);
-std::string_view to_string(Coefficients coefficients);
+template <>
+struct Names<Coefficients> {
+  static constexpr Named<Coefficients> all[] = {
+      {"paper", Coefficients::paper}, {"authors", Coefficients::authors}, {"trainer", Coefficients::trainer}};
+};
 
 // Seconds of all layers under coefficients paper or authors; tokens: of the whole batch.
 CollectiveSeconds published_collectives(const LayerTable& table, const GridShape& shape, const AxisLinks& links, double batch_tokens,

@@ -6,19 +6,10 @@
 #include "axonn/network/layer_table.hpp"
 #include "axonn/perfmodel/machine/machine.hpp"
 #include "axonn/perfmodel/time/ring_model.hpp"
+#include "axonn/terms/overlap_switches.hpp"
 
 // Seconds of a training step: computation, and the communication that is not hidden beside it.
 namespace axonn {
-
-// The trainer's switches (overlap/step/overlap_policy.hpp, AxoNN section IV).
-struct OverlapSwitches {
-  bool all_reduce = true;      // dI's all-reduce beside dW's product
-  bool reduce_scatter = true;  // dW's reduce-scatter beside the rest of backward
-  bool all_gather = true;      // weights gathered ahead, beside what computes
-  bool cache = true;           // gathered weights stay as memory allows
-  bool buckets = true;         // data all-reduces beside backward of the last micro-batch
-  bool operator==(const OverlapSwitches&) const = default;
-};
 
 struct StepSettings {
   double batch_tokens = 0;    // of a step, over the whole grid

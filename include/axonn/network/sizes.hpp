@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "axonn/core/error.hpp"
+#include "axonn/core/text.hpp"
+#include "axonn/network/presets.hpp"
+
+// A network's sizes are described once, by a specialisation of Sizes for its struct. Flags, TOML in and out, presets, overrides, limits,
+// what a checkpoint keeps and the planner's flags follow from it.
+namespace axonn {
+
+// Of a size that a trainer's file does not have by its own name: a word elsewhere in the file says whether it is on.
+struct FileWord {
+  std::string_view section, key, off, on;  // [diffusion] loss = "simple" or "hybrid"
+};
+
+struct SizeTerms {
+  std::string_view key;  // of [model] in files: scale_shift; as a flag --scale-shift
+  std::string_view help;
+  int64_t least = 1;  // of a whole number, or of each of a list
+  int64_t most = std::numeric_limits<int64_t>::max();
+  std::optional<int64_t> from_data = {};  // a number that leaves the size to the data
+  Suffixes suffixes = Suffixes::decimal;  // tokens: binary
+  // A size that the trainer does not take by this key: it follows from the data, or from the word.
+  bool planner_only = false;
+  std::optional<FileWord> word = {};
+};
+
+// struct Sizes<GptShape> {
+//   static constexpr std::string_view kNetwork = "transformer";
+//   static std::span<const Preset<GptShape>> presets();
+//   template <typename Visit>
+//   static void visit(const Visit& size) {
+//     size(SizeTerms{.key = "layers", .help = "transformer blocks", .most = 10'000}, &GptShape::layers);   // one for each member
+//   }
+// };
+// Members are int64_t, bool, or std::vector<int64_t>.
+template <typename Shape>
+struct Sizes;
+
+template <typename Shape>
+std::vector<std::string> size_keys() {
+  std::vector<std::string> keys;
+  Sizes<Shape>::visit([&](const SizeTerms& terms, auto) {
+    if (!terms.planner_only) keys.emplace_back(terms.key);
+  });
+  return keys;
+}
+
+// "gpt-tiny, gpt-124m, ..."
+template <typename Shape>
+std::string preset_names() {
+  std::string names;
+  for (const Preset<Shape>& preset : Sizes<Shape>::presets()) names.append(names.empty() ? "" : ", ").append(preset.name);
+  return names;
+}
+
+// UserError "hidden must be at most 1048576, got 9999999" unless every size is within its limits; `where` names the function at fault.
+template <typename Shape>
+void check_sizes(const Shape& shape, std::string_view where) {
+  const auto check = [&](const SizeTerms& terms, int64_t value, std::string_view each) {
+    const std::string least = terms.least == 1 ? "positive" : detail::concatenate("at least ", terms.least);
+    AXONN_CHECK(value >= terms.least, std::string(where), each, terms.key, " must be ", least, ", got ", value);
+    AXONN_CHECK(value <= terms.most, std::string(where), each, terms.key, " must be at most ", terms.most, ", got ", value);
+  };
+  Sizes<Shape>::visit([&](const SizeTerms& terms, auto member) {
+    using Size = std::remove_cvref_t<decltype(shape.*member)>;
+    if constexpr (std::is_same_v<Size, int64_t>)
+      check(terms, shape.*member, "");
+    else if constexpr (std::is_same_v<Size, std::vector<int64_t>>)
+      for (const int64_t value : shape.*member) check(terms, value, "every one of ");
+  });
+}
+
+}  // namespace axonn

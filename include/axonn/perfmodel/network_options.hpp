@@ -1,0 +1,64 @@
+#pragma once
+
+#include <algorithm>
+#include <string_view>
+
+#include "axonn/config/option_table.hpp"
+#include "axonn/core/error.hpp"
+#include "axonn/network/sizes.hpp"
+
+namespace axonn {
+
+// A network's sizes as options: Sizes (network/sizes.hpp) says once what they are called and may be.
+
+// For whom: the trainer's keys and flags; a planner that reads and writes the trainer's files; a planner's flags.
+enum class SizesFor : uint8_t { trainer, planner_files, planner_flags };
+
+// Of a size that a word elsewhere in the file turns on.
+inline TextValue bind_word(bool& on, const FileWord& word) {
+  return {.print = [&on, word] { return std::string(on ? word.on : word.off); },
+          .parse =
+              [&on, word](std::string_view text, std::string_view what, bool store) {
+                AXONN_CHECK(text == word.on || text == word.off, "perfmodel.network", what, " must be one of ", word.off, ", ", word.on,
+                            ", got '", text, "'");
+                if (store) on = text == word.on;
+              },
+          .type = "TEXT"};
+}
+
+// Into `section` of the table. Limits are checked as values are read.
+template <typename Shape>
+void bind_sizes(OptionTable& table, std::string_view section, Shape& shape, SizesFor whom) {
+  Sizes<Shape>::visit([&](const SizeTerms& terms, auto member) {
+    auto& size = shape.*member;
+    if (terms.planner_only && whom != SizesFor::planner_flags) {
+      if constexpr (std::is_same_v<decltype(size), bool&>)
+        if (terms.word && whom == SizesFor::planner_files)
+          table.add_text(terms.word->section, terms.word->key, bind_word(size, *terms.word), terms.help);
+      return;
+    }
+    const Whole whole{.least = std::min(terms.least, terms.from_data.value_or(terms.least)), .most = terms.most, .suffixes = terms.suffixes};
+    if constexpr (std::is_same_v<decltype(size), bool&>)
+      table.add(section, terms.key, size, terms.help);
+    else
+      table.add(section, terms.key, size, terms.help, whole);
+  });
+}
+
+// The sizes that nobody set become those of `preset`.
+template <typename Shape>
+void fill_from_preset(const OptionTable& table, Shape& shape, const Shape& preset) {
+  Sizes<Shape>::visit([&](const SizeTerms& terms, auto member) {
+    if (!terms.planner_only && table.source(terms.key) == OptionTable::Source::fallback) shape.*member = preset.*member;
+  });
+}
+
+// Those that a flag set.
+template <typename Shape>
+void override_sizes(const OptionTable& table, Shape& shape, const Shape& given) {
+  Sizes<Shape>::visit([&](const SizeTerms& terms, auto member) {
+    if (table.source(terms.key) == OptionTable::Source::flag) shape.*member = given.*member;
+  });
+}
+
+}  // namespace axonn

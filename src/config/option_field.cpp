@@ -1,0 +1,294 @@
+#include "config/option_field.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <utility>
+
+#include "axonn/core/error.hpp"
+
+namespace axonn {
+namespace {
+
+using Json = OptionField::Json;
+using Words = OptionField::Words;
+
+constexpr const char* kWhere = "config.options";
+
+template <typename Number>
+Number parse_number(const std::string& word, const std::string& flag, std::string_view need) {
+  Number value{};
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  AXONN_CHECK(error == std::errc() && end == word.data() + word.size(), kWhere, flag, " must be ", need, ", got '", word, "'");
+  return value;
+}
+
+bool has_suffix(const std::string& word) { return !word.empty() && std::string_view("kMG").find(word.back()) != std::string_view::npos; }
+
+void check_range(int64_t value, const Whole& whole, const std::string& subject) {
+  constexpr auto kNoMost = std::numeric_limits<int64_t>::max();
+  if (value >= whole.least && value <= whole.most) return;
+  const std::string range = whole.most == kNoMost ? detail::concatenate("at least ", whole.least)
+                                                  : detail::concatenate("from ", whole.least, " to ", whole.most);
+  throw UserError(kWhere, detail::concatenate(subject, " must be ", range, ", got ", value));
+}
+
+int64_t parse_whole(const std::string& word, const std::string& flag, const Whole& whole) {
+  const int64_t value =
+      has_suffix(word) ? parse_count(word, flag, whole.suffixes) : parse_number<int64_t>(word, flag, "a whole number");
+  check_range(value, whole, flag);
+  return value;
+}
+
+template <typename Integer>
+bool in_range(const Json& value) {
+  if (value.is_number_unsigned()) return value.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<Integer>::max());
+  return value.get<int64_t>() >= std::numeric_limits<Integer>::min() && value.get<int64_t>() <= std::numeric_limits<Integer>::max();
+}
+
+// Nothing when it is no whole number.
+std::optional<int64_t> read_whole(const Json& value, const std::string& subject, const Whole& whole) {
+  if (value.is_string() && whole.suffixes == Suffixes::binary) return parse_whole(value.get<std::string>(), subject, whole);
+  if (!value.is_number_integer()) return std::nullopt;
+  AXONN_CHECK(in_range<int64_t>(value), kWhere, subject, " is out of range: ", value.dump());
+  const auto number = value.get<int64_t>();
+  check_range(number, whole, subject);
+  return number;
+}
+
+std::string joined(const Words& words) {
+  std::string line;
+  for (const std::string& word : words) line += (line.empty() ? "" : ",") + word;
+  return line;
+}
+
+// "1,2" "3" -> 1 2 3; CLI11 gives one empty word for none.
+Words split(const Words& words) {
+  Words parts;
+  for (const std::string& word : words) {
+    if (word.empty()) continue;
+    for (size_t begin = 0; begin <= word.size();) {
+      const size_t end = std::min(word.find(',', begin), word.size());
+      parts.push_back(word.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  }
+  return parts;
+}
+
+class WholeField final : public OptionField {
+ public:
+  WholeField(int64_t& value, Whole whole) : value_(value), whole_(whole) {}
+  std::string type() const override { return "INT"; }
+  std::string need() const override { return "a whole number"; }
+  Json json() const override { return value_; }
+  std::string text() const override {
+    const bool large = whole_.suffixes == Suffixes::binary && value_ >= 1 << 20;
+    return large ? binary_count_text(value_) : std::to_string(value_);
+  }
+  bool read(const Json& value, const std::string& subject, bool store) override {
+    const auto number = read_whole(value, subject, whole_);
+    if (number && store) value_ = *number;
+    return number.has_value();
+  }
+  void read(const Words& words, const std::string& flag) override { value_ = parse_whole(words.back(), flag, whole_); }
+
+ private:
+  int64_t& value_;
+  Whole whole_;
+};
+
+class IntField final : public OptionField {
+ public:
+  IntField(int& value, Whole whole) : value_(value), whole_(whole) {}
+  std::string type() const override { return "INT"; }
+  std::string need() const override { return "a whole number"; }
+  Json json() const override { return value_; }
+  std::string text() const override { return std::to_string(value_); }
+  bool read(const Json& value, const std::string& subject, bool store) override {
+    if (!value.is_number_integer()) return false;
+    AXONN_CHECK(in_range<int>(value), kWhere, subject, " is out of range: ", value.dump());
+    check_range(value.get<int>(), whole_, subject);
+    if (store) value_ = value.get<int>();
+    return true;
+  }
+  void read(const Words& words, const std::string& flag) override {
+    value_ = parse_number<int>(words.back(), flag, "a whole number");
+    check_range(value_, whole_, flag);
+  }
+
+ private:
+  int& value_;
+  Whole whole_;
+};
+
+class NumberField final : public OptionField {
+ public:
+  explicit NumberField(double& value) : value_(value) {}
+  std::string type() const override { return "NUMBER"; }
+  std::string need() const override { return "a number"; }
+  Json json() const override { return value_; }
+  std::string text() const override { return detail::concatenate(value_); }
+  bool read(const Json& value, const std::string& subject, bool store) override {
+    if (!value.is_number()) return false;
+    const auto number = value.get<double>();
+    AXONN_CHECK(std::isfinite(number), kWhere, subject, " must be a finite number");
+    if (store) value_ = number;
+    return true;
+  }
+  void read(const Words& words, const std::string& flag) override {
+    value_ = parse_number<double>(words.back(), flag, "a number");
+    AXONN_CHECK(std::isfinite(value_), kWhere, flag, " must be a finite number, got '", words.back(), "'");
+  }
+
+ private:
+  double& value_;
+};
+
+class FlagField final : public OptionField {
+ public:
+  explicit FlagField(bool& value) : value_(value) {}
+  Takes takes() const override { return Takes::none; }
+  std::string type() const override { return ""; }
+  std::string need() const override { return "true or false"; }
+  Json json() const override { return value_; }
+  std::string text() const override { return value_ ? "yes" : "no"; }
+  bool read(const Json& value, const std::string&, bool store) override {
+    if (!value.is_boolean()) return false;
+    if (store) value_ = value.get<bool>();
+    return true;
+  }
+  void read(const Words& words, const std::string&) override { value_ = words.back() == "true"; }
+
+ private:
+  bool& value_;
+};
+
+class StringField final : public OptionField {
+ public:
+  explicit StringField(std::string& value) : value_(value) {}
+  std::string type() const override { return "TEXT"; }
+  std::string need() const override { return "a string"; }
+  Json json() const override { return value_; }
+  std::string text() const override { return value_; }
+  bool read(const Json& value, const std::string&, bool store) override {
+    if (!value.is_string()) return false;
+    if (store) value_ = value.get<std::string>();
+    return true;
+  }
+  void read(const Words& words, const std::string&) override { value_ = words.back(); }
+
+ private:
+  std::string& value_;
+};
+
+// Paths, which may hold commas: one word each.
+class StringsField final : public OptionField {
+ public:
+  explicit StringsField(std::vector<std::string>& values) : values_(values) {}
+  Takes takes() const override { return Takes::some; }
+  std::string type() const override { return "TEXT"; }
+  std::string need() const override { return "a string or a list of strings"; }
+  Json json() const override { return values_; }
+  std::string text() const override {
+    std::string line;
+    for (const std::string& value : values_) line += (line.empty() ? "" : " ") + value;
+    return line;
+  }
+  bool read(const Json& value, const std::string&, bool store) override {
+    const auto is_text = [](const Json& item) { return item.is_string(); };
+    if (!value.is_string() && !(value.is_array() && std::ranges::all_of(value, is_text))) return false;
+    if (store) values_ = value.is_string() ? Words{value.get<std::string>()} : value.get<Words>();
+    return true;
+  }
+  void read(const Words& words, const std::string&) override { values_ = words; }
+
+ private:
+  std::vector<std::string>& values_;
+};
+
+class WholesField final : public OptionField {
+ public:
+  WholesField(std::vector<int64_t>& values, Whole whole) : values_(values), whole_(whole) {}
+  Takes takes() const override { return Takes::any; }
+  std::string type() const override { return "INT,..."; }
+  std::string need() const override { return "a whole number or a list of whole numbers"; }
+  Json json() const override { return values_; }
+  std::string text() const override {
+    Words words;
+    for (const int64_t value : values_) words.push_back(std::to_string(value));
+    return joined(words);
+  }
+  bool read(const Json& value, const std::string& subject, bool store) override {
+    std::vector<int64_t> numbers;
+    for (const Json& item : value.is_array() ? value : Json::array({value})) {
+      const auto number = read_whole(item, subject, whole_);
+      if (!number) return false;
+      numbers.push_back(*number);
+    }
+    if (store) values_ = std::move(numbers);
+    return true;
+  }
+  void read(const Words& words, const std::string& flag) override {
+    values_.clear();
+    for (const std::string& word : split(words)) values_.push_back(parse_whole(word, flag, whole_));
+  }
+
+ private:
+  std::vector<int64_t>& values_;
+  Whole whole_;
+};
+
+class TextField final : public OptionField {
+ public:
+  explicit TextField(TextValue value) : value_(std::move(value)) {}
+  std::string type() const override { return value_.type; }
+  std::string need() const override { return "a string"; }
+  Json json() const override { return value_.print(); }
+  std::string text() const override { return value_.print(); }
+  bool read(const Json& value, const std::string& subject, bool store) override {
+    if (value.is_string()) value_.parse(value.get<std::string>(), subject, store);
+    return value.is_string();
+  }
+  void read(const Words& words, const std::string& flag) override { value_.parse(words.back(), flag, /*store=*/true); }
+
+ private:
+  TextValue value_;
+};
+
+class TextsField final : public OptionField {
+ public:
+  explicit TextsField(TextValues values) : values_(std::move(values)) {}
+  Takes takes() const override { return Takes::some; }
+  std::string type() const override { return values_.type + ",..."; }
+  std::string need() const override { return "a string or a list of strings"; }
+  Json json() const override { return values_.print(); }
+  std::string text() const override { return joined(values_.print()); }
+  bool read(const Json& value, const std::string& subject, bool store) override {
+    const auto is_text = [](const Json& item) { return item.is_string(); };
+    if (!value.is_string() && !(value.is_array() && std::ranges::all_of(value, is_text))) return false;
+    values_.parse(value.is_string() ? Words{value.get<std::string>()} : value.get<Words>(), subject, store);
+    return true;
+  }
+  void read(const Words& words, const std::string& flag) override { values_.parse(split(words), flag, /*store=*/true); }
+
+ private:
+  TextValues values_;
+};
+
+}  // namespace
+
+std::unique_ptr<OptionField> make_field(int64_t& value, Whole whole) { return std::make_unique<WholeField>(value, whole); }
+std::unique_ptr<OptionField> make_field(int& value, Whole whole) { return std::make_unique<IntField>(value, whole); }
+std::unique_ptr<OptionField> make_field(double& value) { return std::make_unique<NumberField>(value); }
+std::unique_ptr<OptionField> make_field(bool& value) { return std::make_unique<FlagField>(value); }
+std::unique_ptr<OptionField> make_field(std::string& value) { return std::make_unique<StringField>(value); }
+std::unique_ptr<OptionField> make_field(std::vector<std::string>& values) { return std::make_unique<StringsField>(values); }
+std::unique_ptr<OptionField> make_field(std::vector<int64_t>& values, Whole whole) { return std::make_unique<WholesField>(values, whole); }
+std::unique_ptr<OptionField> make_field(TextValue value) { return std::make_unique<TextField>(std::move(value)); }
+std::unique_ptr<OptionField> make_field(TextValues values) { return std::make_unique<TextsField>(std::move(values)); }
+
+}  // namespace axonn

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "axonn/config/option_table.hpp"
+
+namespace axonn {
+
+// A value that a table binds: how it is written, and what may be written in its place. One class a kind, and one function makes each.
+class OptionField {
+ public:
+  using Json = nlohmann::ordered_json;
+  using Words = std::vector<std::string>;
+  enum class Takes : uint8_t { none, one, some, any };  // words after the flag; any: perhaps none
+
+  virtual ~OptionField() = default;
+  virtual Takes takes() const { return Takes::one; }
+  virtual std::string type() const = 0;  // in the help: "INT"
+  virtual std::string need() const = 0;  // in errors: "a whole number"
+  virtual Json json() const = 0;
+  virtual std::string text() const = 0;  // as a flag says it
+
+  // From a file. False when the value is of another kind; one of the right kind that means nothing is a UserError that begins with
+  // `subject`. Without `store` the value is checked only.
+  virtual bool read(const Json& value, const std::string& subject, bool store) = 0;
+  // From the command line.
+  virtual void read(const Words& words, const std::string& flag) = 0;
+};
+
+std::unique_ptr<OptionField> make_field(int64_t& value, Whole whole);
+std::unique_ptr<OptionField> make_field(int& value, Whole whole);
+std::unique_ptr<OptionField> make_field(double& value);
+std::unique_ptr<OptionField> make_field(bool& value);
+std::unique_ptr<OptionField> make_field(std::string& value);
+std::unique_ptr<OptionField> make_field(std::vector<std::string>& values);
+std::unique_ptr<OptionField> make_field(std::vector<int64_t>& values, Whole whole);
+std::unique_ptr<OptionField> make_field(TextValue value);
+std::unique_ptr<OptionField> make_field(TextValues values);
+
+}  // namespace axonn

@@ -1,0 +1,88 @@
+#include "axonn/program/run_plan.hpp"
+
+#include <sys/sysinfo.h>
+
+#include <algorithm>
+
+#include "axonn/core/error.hpp"
+#include "axonn/core/text.hpp"
+#include "axonn/overlap/step/gradient_programs.hpp"
+#include "axonn/train/batch_plan.hpp"
+#include "program/local_job.hpp"
+
+namespace axonn {
+namespace {
+
+constexpr const char* kWhere = "program.run_plan";
+
+// Far beyond any run; within them no product of sizes overflows.
+constexpr int64_t kMostSamples = 1 << 30;
+constexpr int64_t kMostRanks = 1 << 20;
+constexpr int64_t kMostCacheBytes = int64_t{1} << 50;
+
+void at_most(int64_t value, int64_t most, const char* name) {
+  AXONN_CHECK(value <= most, kWhere, name, " must be at most ", most, ", got ", value);
+}
+
+}  // namespace
+
+void check_run(const RunOptions& options) {
+  const NumericsOptions& numerics = options.numerics;
+  check_train(options.train);
+  at_most(options.train.batch, kMostSamples, "batch");
+  at_most(options.train.micro_batch, kMostSamples, "micro_batch");
+  const bool onednn = numerics.gemm == GemmKernel::onednn;
+  AXONN_CHECK(!onednn || gemm_available(GemmKernel::onednn, scalar_type(numerics.dtype), numerics.c10_device()), kWhere,
+              "--gemm onednn multiplies fp32 and bf16 on a CPU alone, in a LibTorch that has it");
+}
+
+RunPlan plan_run(const RunOptions& options) {
+  check_run(options);
+  const NumericsOptions& numerics = options.numerics;
+  AXONN_ASSERT(options.placement.grid, "a plan is of a grid");
+  RunPlan plan{.grid = *options.placement.grid,
+               .context = {.dtype = scalar_type(numerics.dtype),
+                           .device = numerics.c10_device(),
+                           .order = options.placement.order,
+                           .overlap = options.communication.overlap,
+                           .gradient_programs = options.communication.reduction.value_or(std::vector<ReductionProgram>())},
+               .gemm = numerics.gemm,
+               .train = options.train};
+  if (numerics.gradient_dtype) plan.context.gradient_dtype = scalar_type(*numerics.gradient_dtype);
+  at_most(plan.grid.ranks(), kMostRanks, "the product of the grid");
+  check_gradient_programs(plan.context.gradient_programs, Grid(plan.grid, plan.context.order));
+  plan_batch(plan.train.batch, plan.train.rows(plan.grid), plan.grid, {});
+  return plan;
+}
+
+void check_ranks(const GridShape& grid, int ranks) {
+  AXONN_CHECK(launched() || grid.ranks() == 1, "program.ranks", "grid ", grid.to_string(), " needs ", grid.ranks(),
+              " ranks, and this process was started alone; start it with mpirun -n ", grid.ranks(), ", or choose --grid 1x1x1x1");
+  check_shape(grid, ranks);
+}
+
+MemoryOptions memory_options(const RunPlan& plan) {
+  const OverlapPolicy& overlap = plan.context.overlap;
+  const ArenaTypes types = Context::plan(plan.grid, plan.context).arena_types();
+  return {.micro_batch = plan.train.rows(plan.grid),
+          .element_bytes = static_cast<int64_t>(c10::elementSize(plan.context.dtype)),
+          .gradient_bytes = static_cast<int64_t>(c10::elementSize(types.gradients)),
+          .state_bytes = static_cast<int64_t>(c10::elementSize(types.master)),
+          .optimizer = plan.train.optimizer,
+          .ema = plan.train.ema > 0,
+          .gathered_blocks = 1 + (overlap.switches.all_gather ? overlap.prefetch : 0),
+          .scattered_blocks = 1 + (overlap.switches.reduce_scatter ? overlap.outstanding : 0),
+          .cache_bytes = overlap.switches.cache ? std::min(overlap.cache_budget.bytes, kMostCacheBytes) : 0};
+}
+
+void check_memory(const RunPlan& plan, int64_t rank_bytes, int local_ranks) {
+  struct sysinfo host {};
+  if (!plan.context.device.is_cpu() || sysinfo(&host) != 0) return;
+  const double present = (static_cast<double>(host.totalram) + static_cast<double>(host.totalswap)) * host.mem_unit;
+  const auto needed = static_cast<double>(rank_bytes);
+  AXONN_CHECK(needed * local_ranks <= present, kWhere, "a rank needs ", bytes_text(needed), " for this network and micro-batch, and ",
+              local_ranks == 1 ? std::string("this machine has ") : detail::concatenate(local_ranks, " ranks share this machine's "),
+              bytes_text(present), "; --dry-run prints the parts");
+}
+
+}  // namespace axonn
