@@ -16,9 +16,8 @@
 #include "axonn/comm/environment.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
-#include "axonn/layers/layout.hpp"
-#include "axonn/optim/optimizer.hpp"
-#include "axonn/train/batch_plan.hpp"
+#include "axonn/optim/adamw.hpp"
+#include "axonn/train/passes.hpp"
 #include "overlap_ideal.hpp"
 #include "overlap_network.hpp"
 
@@ -103,11 +102,10 @@ class Runner {
       : options_(options),
         context_(environment, parse_grid_shape(options.grid)),
         network_(options.network == "gpt" ? overlap_gpt(context_, options.gpt) : overlap_unet(context_, options.unet)),
-        parameters_(context_.materialize(*network_.module, 1)),
+        parameters_(context_.materialize(*network_.model, 1)),
         optimizer_(context_, parameters_),
         alone_(context_) {
-    const int64_t groups = int64_t{context_.shape().z} * context_.shape().data;
-    plan_ = plan_batch(options.batch, options.batch / options.micro_batches / groups, context_.shape(), context_.at());
+    plan_ = plan_micro_batches(options.batch, options.micro_batches, context_.shape(), context_.at());
   }
 
   // Learns the order of gathers.
@@ -145,12 +143,8 @@ class Runner {
 
  private:
   void step() {
-    const double terms = static_cast<double>(options_.batch) * network_.terms;
     begin_ = Clock::now();
-    auto work = context_.begin_step({.micro_batches = static_cast<int>(plan_.micro_batches)});
-    for (int64_t j = 0; j < plan_.micro_batches; ++j)
-      mean(network_.loss_sum(plan_.first_sample(0, j), plan_.micro_batch), terms, context_).backward();
-    work.finish();
+    run_passes(context_, *network_.task, plan_, 0);
     end_ = Clock::now();
     optimizer_.step({.max_norm = 1});
   }
@@ -166,7 +160,7 @@ class Runner {
 
   const Options& options_;
   Context context_;
-  OverlapNetwork network_;
+  VerifiedNetwork network_;
   Parameters parameters_;
   AdamW optimizer_;
   Alone alone_;

@@ -1,23 +1,47 @@
 #include "overlap_network.hpp"
 
+#include <functional>
+#include <utility>
+
 #include <ATen/ops/arange.h>
 
 #include "axonn/model/gpt/model.hpp"
 #include "axonn/model/unet/model.hpp"
 
 namespace axonn::bench {
+namespace {
 
-OverlapNetwork overlap_gpt(Context& context, const GptConfig& config) {
+// Only what a step needs.
+class MadeUpTask final : public TrainTask {
+ public:
+  using LossSum = std::function<at::Tensor(int64_t first, int64_t count)>;
+  MadeUpTask(int64_t terms, LossSum loss_sum) : terms_(terms), loss_sum_(std::move(loss_sum)) {}
+
+  TaskWords words() const override { return {.samples = "samples", .terms = "terms", .short_terms = "terms"}; }
+  int64_t tokens_per_sample() const override { return terms_; }
+  double flops_per_sample() const override { return 0; }
+  double paper_flops_per_sample() const override { return 0; }
+  at::Tensor loss_sum(int64_t first, int64_t count) override { return loss_sum_(first, count); }
+  std::optional<double> validate() override { return std::nullopt; }
+
+ private:
+  int64_t terms_;
+  LossSum loss_sum_;
+};
+
+}  // namespace
+
+VerifiedNetwork overlap_gpt(Context& context, const GptConfig& config) {
   auto model = std::make_shared<Gpt>(context, config);
-  const auto loss_sum = [model = model.get(), config](int64_t first, int64_t count) {
+  const auto loss_sum = [model = model.get(), shape = config.shape](int64_t first, int64_t count) {
     const at::Tensor rows = at::arange(first, first + count).unsqueeze(1) * 7;
-    const at::Tensor ids = (rows + at::arange(config.shape.sequence)).remainder(config.shape.vocabulary);
+    const at::Tensor ids = (rows + at::arange(shape.sequence)).remainder(shape.vocabulary);
     return model->loss_sum(ids, ids);
   };
-  return {.module = std::move(model), .loss_sum = loss_sum, .terms = static_cast<double>(config.shape.sequence)};
+  return {.model = std::move(model), .task = std::make_unique<MadeUpTask>(config.shape.sequence, loss_sum)};
 }
 
-OverlapNetwork overlap_unet(Context& context, const UnetConfig& config) {
+VerifiedNetwork overlap_unet(Context& context, const UnetConfig& config) {
   auto model = std::make_shared<Unet>(context, config);
   const int64_t size = config.shape.image, channels = config.shape.channels;
   const auto loss_sum = [model = model.get(), size, channels](int64_t first, int64_t count) {
@@ -25,8 +49,7 @@ OverlapNetwork overlap_unet(Context& context, const UnetConfig& config) {
     const at::Tensor waves = (times.view({count, 1, 1, 1}) * 7 + at::arange(size * size * channels).view({1, size, size, channels}));
     return (model->forward(waves.to(at::kFloat).sin(), times) - 1).square().sum();
   };
-  const auto terms = static_cast<double>(size * size * config.shape.output_channels());
-  return {.module = std::move(model), .loss_sum = loss_sum, .terms = terms};
+  return {.model = std::move(model), .task = std::make_unique<MadeUpTask>(size * size * config.shape.output_channels(), loss_sum)};
 }
 
 }  // namespace axonn::bench

@@ -14,6 +14,7 @@ constexpr double kMostElements = 1e17;  // activations of a step: far beyond any
 }  // namespace
 
 GptOptions::GptOptions() {
+  run.train.out = "runs/gpt";
   model.shape.vocabulary = 0;
   table.add("model", "model", preset, "preset: " + axonn::preset_names<axonn::GptShape>() + "; other keys of [model] override it");
   axonn::bind_sizes(table, "model", model.shape, axonn::SizesFor::trainer);

@@ -30,10 +30,10 @@ void bind_sampling(axonn::OptionTable& table, axonn::PictureSamplingOptions& sam
 
 UnetOptions::UnetOptions() {
   run.train.out = "runs/unet";
-  run.train.learning_rate = 2e-4;
+  run.train.optimizer.learning_rate = 2e-4;
   run.train.learning_rate_end = 2e-5;
-  run.train.weight_decay = 0;
-  run.train.beta2 = 0.999;
+  run.train.optimizer.weight_decay = 0;
+  run.train.optimizer.beta2 = 0.999;
 
   table.add("model", "model", preset, "preset: " + axonn::preset_names<axonn::UnetShape>() + "; other keys of [model] override it");
   axonn::bind_sizes(table, "model", model.shape, axonn::SizesFor::trainer);

@@ -33,10 +33,9 @@ constexpr int64_t kWidth = 64, kRows = 32;
 // The rows of step `step` that fall to this rank: rows are split over Z and data, so ranks that differ only in X or Y see the same ones.
 // The network is to learn y = sin(3 x) with features turned by one place.
 Batch batch_of(const axonn::Context& context, int64_t step) {
-  const auto groups = context.shape().z * context.shape().data;
-  const auto mine = context.at().data * context.shape().z + context.at().z;
-  const auto rows = kRows / groups;
-  const auto first = step * kRows + mine * rows;
+  const auto share = context.row_share();
+  const auto rows = kRows / share.groups;
+  const auto first = step * kRows + share.mine * rows;
   const auto number = torch::arange(first, first + rows, torch::kFloat).unsqueeze(1);
   const auto feature = torch::arange(kWidth, torch::kFloat).unsqueeze(0);
   const auto input = torch::sin(number * 12.9898 + feature * 78.233);  // any numbers that depend on the row alone

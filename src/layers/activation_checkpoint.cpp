@@ -61,7 +61,7 @@ class CheckpointNode : public torch::autograd::Node {
   };
   Context& context_;
   CheckpointedBlock block_;
-  Context::Samples samples_;
+  std::optional<Context::Samples> samples_;
   std::vector<Kept> kept_;
 };
 

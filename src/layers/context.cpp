@@ -20,7 +20,7 @@ struct Context::Impl {
   Grid grid;
   int rank;
   Coordinate at;
-  Samples samples;
+  std::optional<Samples> samples;
   std::unique_ptr<Communicators> communicators;
   std::unique_ptr<Scheduler> scheduler;
 };
@@ -89,6 +89,7 @@ Context Context::plan(GridShape shape, ContextOptions options, int rank) {
 const Grid& Context::grid() const { return impl_->grid; }
 int Context::rank() const { return impl_->rank; }
 const Coordinate& Context::at() const { return impl_->at; }
+RowShare Context::row_share() const { return axonn::row_share(shape(), at()); }
 const ContextOptions& Context::options() const { return impl_->options; }
 ArenaTypes Context::arena_types() const {
   const at::ScalarType wide = narrow(options().dtype) ? at::kFloat : options().dtype;
@@ -121,10 +122,15 @@ Parameters Context::materialize(torch::nn::Module& network, uint64_t seed) {
 
 Step Context::begin_step(StepOptions options) {
   scheduler().begin_step(options.micro_batches);
-  return Step(scheduler());
+  return Step(*this);
 }
 
-void Context::set_samples(Samples samples) { impl_->samples = samples; }
-const Context::Samples& Context::samples() const { return impl_->samples; }
+void Step::finish() {
+  context_->scheduler().finish();
+  context_->set_samples(std::nullopt);
+}
+
+void Context::set_samples(std::optional<Samples> samples) { impl_->samples = samples; }
+const std::optional<Context::Samples>& Context::samples() const { return impl_->samples; }
 
 }  // namespace axonn

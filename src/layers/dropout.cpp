@@ -41,23 +41,32 @@ void check_probability(double probability) {
   AXONN_CHECK(probability >= 0 && probability < 1, "layers.dropout", "probability must be in [0, 1), got ", probability);
 }
 
+// Which samples the rows are.
+Context::Samples samples_of(const Context& context) {
+  AXONN_CHECK(context.samples(), "layers.dropout",
+              "dropout follows the numbers of the samples, and nobody said which they are: call context.set_samples({.seed = ..., .first = "
+              "...}) before the forward of every step");
+  return *context.samples();
+}
+
 }  // namespace
 
 Value dropout(Context& context, const Value& value, double probability, const std::string& name) {
   check_probability(probability);
   if (probability == 0) return value;
+  const Context::Samples samples = samples_of(context);
   const Tensor& tensor = value.tensor;
   const int64_t width = tensor.size(-1), rows = tensor.numel() / width, rows_a_sample = rows / tensor.size(0);
   std::vector<MaskColumns> pieces;
   for (const auto& piece : value.layout.dim(value.features).pieces(context.shape(), context.at()))
     pieces.push_back({piece.local_begin, piece.global.begin, piece.global.size()});
   const Tensor mask = make_mask(tensor,
-                                {.seed = context.samples().seed,
+                                {.seed = samples.seed,
                                  .stream = philox_stream("dropout", name),
                                  .probability = probability,
                                  .rows = rows,
                                  .width = width,
-                                 .first = context.samples().first * rows_a_sample * value.features,
+                                 .first = samples.first * rows_a_sample * value.features,
                                  .inner = rows,
                                  .inner_stride = value.features},
                                 pieces);
@@ -68,14 +77,15 @@ Tensor dropout_attention(Context& context, const Tensor& probabilities, double p
                          int64_t heads) {
   check_probability(probability);
   if (probability == 0) return probabilities;
+  const Context::Samples samples = samples_of(context);
   const int64_t local_heads = probabilities.size(1), queries = probabilities.size(2), keys = probabilities.size(3);
   const Tensor mask = make_mask(probabilities,
-                                {.seed = context.samples().seed,
+                                {.seed = samples.seed,
                                  .stream = philox_stream("dropout", name),
                                  .probability = probability,
                                  .rows = probabilities.size(0) * local_heads * queries,
                                  .width = keys,
-                                 .first = (context.samples().first * heads + first_head) * queries * keys,
+                                 .first = (samples.first * heads + first_head) * queries * keys,
                                  .middle = local_heads,
                                  .inner = queries,
                                  .outer_stride = heads * queries * keys,

@@ -70,20 +70,6 @@ class Redistribute : public Operation {
   Layout to_;
 };
 
-class Mean : public Operation {
- public:
-  Mean(Context& context, double global_count) : context_(context), global_count_(global_count) {}
-  std::string name() const override { return "mean"; }
-  Tensor forward(const Tensor& sum) override {
-    return context_.scheduler().all_reduce(sum.clone(), {Axis::z, Axis::data}, "mean").wait().div_(global_count_);
-  }
-  Tensor backward(const Tensor& grad_output, bool) override { return grad_output / global_count_; }
-
- private:
-  Context& context_;
-  double global_count_;
-};
-
 bool same_place(const Context& context, const Layout& a, const Layout& b) {
   if (a == b) return true;
   const auto split = [&](const Layout& layout) { return layout.axis && context.shape()[*layout.axis] > 1; };
@@ -134,12 +120,6 @@ void check_layout(const Value& value, int64_t features, const Layout& needed, st
   AXONN_CHECK(value.features == features, std::string(layer), "input has ", value.features, " features, this layer needs ", features);
   AXONN_CHECK(value.layout == needed, std::string(layer), "input is laid out '", value.layout.to_string(), "', this layer needs '",
               needed.to_string(), "'; redistribute(context, value, layout) converts");
-}
-
-Tensor mean(const Tensor& sum, double global_count, Context& context) {
-  AXONN_CHECK(sum.numel() == 1, "layers.mean", "needs a sum (one number), got ", sum.numel(), " numbers");
-  AXONN_CHECK(global_count > 0, "layers.mean", "needs a positive global count, got ", global_count);
-  return record(std::make_unique<Mean>(context, global_count), sum);
 }
 
 }  // namespace axonn

@@ -27,7 +27,7 @@ PlannedLayout choose_grid(const RunOptions& options, const NetworkModel& network
                        .checkpointing = checkpointing,
                        .micro_batch = options.train.micro_batch,
                        .overlap = options.communication.overlap.switches,
-                       .optimizer = options.train.optimizer,
+                       .optimizer = options.train.optimizer.kind,
                        .top = 1};
   const SearchResult result = search_grids(network, machine, search);
   AXONN_CHECK(!result.layouts.empty(), "program.choose_grid", "none of ", result.considered, " grids of ", ranks, " ranks fits ",

@@ -9,6 +9,7 @@
 #include <ATen/ops/empty.h>
 
 #include "axonn/layers/gemm.hpp"
+#include "axonn/train/checkpoint_tensors.hpp"
 #include "axonn/train/together.hpp"
 #include "program/process_setup.hpp"
 
@@ -97,7 +98,7 @@ void run_training(Environment& environment, Context& context, const Parameters& 
   }
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, on_interrupt);
   const auto result =
-      train(environment, context, parameters, *optimizer, task, plan.train, identity, first_step, [] { return interrupted.load(); });
+      train({environment, context, parameters, *optimizer, task}, plan.train, identity, first_step, [] { return interrupted.load(); });
   if (environment.rank() == 0) report(result, plan.train.steps);
 }
 

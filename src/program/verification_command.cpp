@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include "axonn/core/error.hpp"
+#include "axonn/grid/row_share.hpp"
 #include "program/local_job.hpp"
 
 namespace axonn {
@@ -32,7 +33,7 @@ VerificationCommand::VerificationCommand(ProgramOptions& options, std::vector<st
     : options_(options), sections_(std::move(sections)), program_(std::move(program)) {
   options_.run.numerics.dtype = Precision::fp64;
   options_.run.train.steps = 5;
-  options_.run.train.learning_rate = VerificationOptions().learning_rate;
+  options_.run.train.optimizer = VerificationOptions().optimizer;
   for (const std::string_view key : {"run.grid", "run.order", "run.dtype", "run.device", "run.seed", "overlap", "train.steps",
                                      "train.batch", "train.optimizer", "train.learning_rate", "train.clip"})
     sections_.push_back(key);
@@ -55,11 +56,10 @@ std::optional<int> VerificationCommand::prepare(char** argv) {
   options_.check(shape);
   AXONN_CHECK(launched() || shape.ranks() <= kMostLocalRanks, kWhere, "grid ", shape.to_string(), " needs ", shape.ranks(),
               " ranks; without a launcher at most ", kMostLocalRanks, " are started on this machine: use mpirun -n ", shape.ranks());
-  AXONN_CHECK(run.train.optimizer != OptimizerKind::sgd_momentum, kWhere, "--optimizer must be sgd or adamw here, got sgd-momentum");
   AXONN_CHECK(run.numerics.dtype == Precision::fp64 || run.numerics.dtype == Precision::fp32, kWhere,
               "--dtype must be fp64 or fp32 here: bf16 and fp16 round more than a wrong grid might");
   AXONN_CHECK(micro_batches_ >= 1, kWhere, "--micro-batches must be at least 1, got ", micro_batches_);
-  const int64_t rows = micro_batches_ * shape.z * shape.data;
+  const int64_t rows = micro_batches_ * shape.size(kRowAxes);
   AXONN_CHECK(run.train.batch % rows == 0, kWhere, "--batch must divide by micro-batches * z * data, got batch = ", run.train.batch,
               " and ", micro_batches_, " * ", shape.z, " * ", shape.data, " = ", rows);
   AXONN_CHECK(run.train.steps <= 1000, kWhere, "--steps: every step's gradients are kept, so at most 1000, got ", run.train.steps);
@@ -77,7 +77,6 @@ int VerificationCommand::run(Environment& environment) {
                                  .batch = plan.train.batch,
                                  .micro_batches = micro_batches_,
                                  .steps = static_cast<int>(plan.train.steps),
-                                 .learning_rate = plan.train.learning_rate,
                                  .max_norm = plan.train.clip,
                                  .seed = static_cast<uint64_t>(plan.train.seed),
                                  .order = plan.context.order,

@@ -13,15 +13,14 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/scalar_tensor.h>
-#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 
 #include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
-#include "axonn/layers/layout.hpp"
 #include "axonn/optim/learning_rate.hpp"
-#include "axonn/train/batch_plan.hpp"
+#include "axonn/train/checkpoint_tensors.hpp"
+#include "axonn/train/passes.hpp"
 #include "axonn/train/replicas.hpp"
 #include "axonn/train/report/gemm_peak.hpp"
 #include "axonn/train/report/metrics.hpp"
@@ -55,12 +54,12 @@ Progress::Options progress_options(const TrainConfig& config, int64_t first_step
   return options;
 }
 
-// Adds the time it lives to a part of the step, and shows it in the trace.
+// Adds the time it lives to a part of the step, where there is one, and shows it in the trace.
 class Part {
  public:
-  Part(Trace& trace, const char* name, double& seconds) : trace_(trace), name_(name), seconds_(seconds) {}
+  Part(Trace& trace, const char* name, double* seconds) : trace_(trace), name_(name), seconds_(seconds) {}
   ~Part() {
-    seconds_ += seconds_since(begin_);
+    if (seconds_ != nullptr) *seconds_ += seconds_since(begin_);
     trace_.add(name_, begin_, Clock::now());
   }
   Part(const Part&) = delete;
@@ -69,42 +68,50 @@ class Part {
  private:
   Trace& trace_;
   const char* name_;
-  double& seconds_;
+  double* seconds_;
   Clock::time_point begin_ = Clock::now();
 };
 
 class Trainer {
  public:
-  Trainer(Environment& environment, Context& context, const Parameters& parameters, Optimizer& optimizer, TrainTask& task,
-          const TrainConfig& config, const RunIdentity& identity)
-      : environment_(environment),
-        context_(context),
-        parameters_(parameters),
-        optimizer_(optimizer),
-        task_(task),
+  Trainer(const TrainedNetwork& network, const TrainConfig& config, const RunIdentity& identity)
+      : environment_(network.environment),
+        context_(network.context),
+        parameters_(network.parameters),
+        optimizer_(network.optimizer),
+        task_(network.task),
         config_(config),
         identity_(identity),
-        everyone_(context.communicators().on_cpu(AxisSet::all())),
-        writer_(context.grid(), context.rank(),
+        everyone_(context_.communicators().on_cpu(AxisSet::all())),
+        writer_(context_.grid(), context_.rank(),
                 {.directory = config.out,
                  .keep = static_cast<int>(std::min<int64_t>(config.keep, std::numeric_limits<int>::max())),
                  .barrier = [this] { everyone_.barrier().wait(); }}) {
     check_train(config);
-    if (context.options().dtype == at::kHalf) {
+    if (context_.options().dtype == at::kHalf) {
       loss_scale_.emplace(config.loss_scale);
       if (identity.loss_scale) loss_scale_->set_state(*identity.loss_scale);
     }
-    plan_ = plan_batch(config.batch, config.rows(context.shape()), context.shape(), context.at());
+    plan_ = plan_batch(config.batch, config.rows(context_.shape()), context_.shape(), context_.at());
   }
 
   TrainResult run(int64_t first_step, const std::function<bool()>& stop);
 
  private:
   bool lead() const { return context_.rank() == 0; }
+  struct Event {
+    const char* name;
+    int64_t every;  // steps; 0: never
+    bool at_end = false;
+    double* seconds = nullptr;
+    std::function<void()> action;
+  };
+  std::vector<Event> events(StepMetrics& metrics);
+  void begin(int64_t first_step);
+  void tell(const StepMetrics& metrics, double seconds);
   StepMetrics one_step(int64_t step, Trace& trace);
   double scale() const { return loss_scale_ ? loss_scale_->value() : 1; }
   void refuse_loss(int64_t step, const at::Tensor& losses);
-  std::pair<at::Tensor, at::Tensor> forward_and_backward(int64_t step, StepMetrics& metrics, Trace& trace);
   std::string save(int64_t steps_done);
   bool share(StepMetrics& metrics, bool stop);
   void announce() const;
@@ -121,53 +128,37 @@ class Trainer {
   BatchPlan plan_;
   std::optional<LossScale> loss_scale_;  // with fp16
   double gemm_flops_ = 0;                // of all ranks together
+  TrainResult result_;
+  std::optional<MetricsWriter> metrics_file_;  // on rank 0
+  std::optional<Progress> progress_;
 };
-
-// The step's loss and this rank's sums by micro-batch, where tensors live: reading a number there would make the host wait for the device.
-std::pair<at::Tensor, at::Tensor> Trainer::forward_and_backward(int64_t step, StepMetrics& metrics, Trace& trace) {
-  const double count = static_cast<double>(plan_.batch * task_.tokens_per_sample());
-  std::vector<at::Tensor> parts, sums;
-  for (int64_t j = 0; j < plan_.micro_batches; ++j) {
-    const int64_t first = plan_.first_sample(step, j);
-    context_.set_samples({.seed = static_cast<uint64_t>(config_.seed), .first = first});
-    at::Tensor sum, part;
-    {
-      const Part forward(trace, "forward", metrics.seconds.forward);
-      sum = task_.loss_sum(first, plan_.micro_batch);
-      part = mean(sum, count, context_);
-    }
-    {
-      const Part backward(trace, "backward", metrics.seconds.backward);
-      (scale() == 1 ? part : part.mul(scale())).backward();
-    }
-    parts.push_back(part.detach());
-    sums.push_back(sum.detach());
-  }
-  return {at::stack(parts), at::stack(sums)};
-}
 
 StepMetrics Trainer::one_step(int64_t step, Trace& trace) {
   const auto start = Clock::now();
   const LearningRate rate{
-      .peak = config_.learning_rate, .end = config_.learning_rate_end, .warmup = config_.warmup, .steps = config_.steps};
+      .peak = config_.optimizer.learning_rate, .end = config_.learning_rate_end, .warmup = config_.warmup, .steps = config_.steps};
   StepMetrics metrics{.step = step + 1, .learning_rate = rate.at(step), .terms = task_.words().terms};
-  auto work = context_.begin_step({.micro_batches = static_cast<int>(plan_.micro_batches)});
-  const auto [parts, sums] = forward_and_backward(step, metrics, trace);
-  work.finish();
-  metrics.loss = parts.to(at::kDouble).sum().item<double>();
+  const auto on_pass = [&](const char* pass, Clock::time_point begin, Clock::time_point end) {
+    (std::string_view(pass) == "forward" ? metrics.seconds.forward : metrics.seconds.backward) +=
+        std::chrono::duration<double>(end - begin).count();
+    trace.add(pass, begin, end);
+  };
+  const PassLosses losses =
+      run_passes(context_, task_, plan_, step, {.seed = static_cast<uint64_t>(config_.seed), .scale = scale(), .on_pass = on_pass});
+  metrics.loss = losses.loss();
   metrics.seconds.communication_exposed = context_.scheduler().traffic().waited_seconds();
   metrics.communication = context_.scheduler().traffic().sums();
 
   UpdateReport report;
   {
-    const Part update(trace, "optimizer", metrics.seconds.optimizer);
+    const Part update(trace, "optimizer", &metrics.seconds.optimizer);
     report = optimizer_.step({.max_norm = config_.clip,
                               .learning_rate = metrics.learning_rate,
                               .gradient_scale = scale(),
                               .poisoned = !std::isfinite(metrics.loss)});
   }
   metrics.gradient_norm = report.gradient_norm;
-  if (!report.applied && !(loss_scale_ && loss_scale_->skipped())) refuse_loss(step, sums.to(at::kCPU, at::kDouble));
+  if (!report.applied && !(loss_scale_ && loss_scale_->skipped())) refuse_loss(step, losses.sums.to(at::kCPU, at::kDouble));
   task_.after_step();
   if (loss_scale_) {
     if (report.applied) loss_scale_->applied();
@@ -221,7 +212,7 @@ std::string Trainer::save(int64_t steps_done) {
 
 // The greatest of every rank's figures, and whether any rank wants to stop.
 bool Trainer::share(StepMetrics& metrics, bool stop) {
-  double* const figures[] = {&metrics.seconds.data, &metrics.seconds.forward, &metrics.seconds.backward,
+  double* const figures[] = {&metrics.seconds.forward, &metrics.seconds.backward,
                              &metrics.seconds.communication_exposed, &metrics.seconds.optimizer};
   std::vector<double> values = {stop ? 1.0 : 0.0, static_cast<double>(*metrics.peak_memory_bytes)};
   for (const double* figure : figures) values.push_back(*figure);
@@ -245,67 +236,82 @@ void Trainer::announce() const {
   std::fflush(stdout);
 }
 
-TrainResult Trainer::run(int64_t first_step, const std::function<bool()>& stop) {
+// What happens after some steps, in this order.
+std::vector<Trainer::Event> Trainer::events(StepMetrics& metrics) {
+  return {{.name = "replicas", .every = config_.check_replicas, .action = [this] {
+             check_replicas(context_, parameters_, optimizer_, result_.steps);
+           }},
+          {.name = "validation", .every = config_.validate_every, .at_end = true, .seconds = &metrics.seconds.validation,
+           .action = [this, &metrics] {
+             const auto averaged = optimizer_.use_average();
+             metrics.validation_loss = task_.validate();
+             if (metrics.validation_loss) result_.validation_loss = metrics.validation_loss;
+           }},
+          {.name = "samples", .every = config_.sample_every, .at_end = config_.sample_every > 0, .seconds = &metrics.seconds.validation,
+           .action = [this] {
+             const auto averaged = optimizer_.use_average();
+             task_.write_samples(config_.out, result_.steps);
+           }},
+          {.name = "checkpoint", .every = config_.save_every, .at_end = config_.save_last, .seconds = &metrics.seconds.checkpoint,
+           .action = [this] { result_.checkpoint = save(result_.steps); }}};
+}
+
+void Trainer::begin(int64_t first_step) {
   const at::Tensor gemm = at::scalar_tensor(measure_gemm_flops(context_.options().dtype, context_.options().device), at::kDouble);
   everyone_.all_reduce(gemm).wait();
   gemm_flops_ = gemm.item<double>();
-  std::optional<MetricsWriter> metrics_file;
-  std::optional<Progress> progress;
+  result_.steps = first_step;
   succeed_together(everyone_, [&] {
     if (!lead()) return;
-    metrics_file.emplace(std::filesystem::path(config_.out) / "metrics.jsonl", first_step > 0 ? std::optional(first_step) : std::nullopt);
-    progress.emplace(std::cout, progress_options(config_, first_step));
+    metrics_file_.emplace(std::filesystem::path(config_.out) / "metrics.jsonl", first_step > 0 ? std::optional(first_step) : std::nullopt);
+    progress_.emplace(std::cout, progress_options(config_, first_step));
     announce();
   });
+}
+
+// To the file and the terminal, on rank 0.
+void Trainer::tell(const StepMetrics& metrics, double seconds) {
+  if (!lead()) return;
+  metrics_file_->write(metrics);
+  progress_->update({.step = result_.steps,
+                     .loss = metrics.loss,
+                     .validation_loss = result_.validation_loss,
+                     .tokens_per_second = metrics.tokens_per_second,
+                     .terms = task_.words().short_terms,
+                     .utilisation = metrics.utilisation,
+                     .hidden = metrics.hidden()},
+                    seconds);
+}
+
+TrainResult Trainer::run(int64_t first_step, const std::function<bool()>& stop) {
+  begin(first_step);
   Trace trace(context_, config_.trace, config_.steps - first_step);
   const auto start = Clock::now();
-  TrainResult result{.steps = first_step};
   for (bool last = first_step >= config_.steps; !last;) {
-    const int64_t step = result.steps;
-    trace.begin_step(step + 1);
-    StepMetrics metrics = one_step(step, trace);
+    trace.begin_step(result_.steps + 1);
+    StepMetrics metrics = one_step(result_.steps, trace);
+    result_.steps += 1;
+    result_.loss = metrics.loss;
     const bool out_of_time = config_.minutes > 0 && seconds_since(start) > config_.minutes * 60;
-    result.steps = step + 1;
-    result.loss = metrics.loss;
-    last = share(metrics, out_of_time || (stop && stop())) || result.steps == config_.steps;
-    const auto due = [&](int64_t every) { return every > 0 && result.steps % every == 0; };
-    if (due(config_.check_replicas)) check_replicas(context_, parameters_, optimizer_, result.steps);
-    if (last || due(config_.validate_every)) {
-      const Part validation(trace, "validation", metrics.seconds.validation);
-      const auto averaged = optimizer_.use_average();
-      metrics.validation_loss = task_.validate();
-      if (metrics.validation_loss) result.validation_loss = metrics.validation_loss;
-    }
-    if (due(config_.sample_every) || (last && config_.sample_every > 0)) {
-      const Part samples(trace, "samples", metrics.seconds.validation);
-      const auto averaged = optimizer_.use_average();
-      task_.write_samples(config_.out, result.steps);
-    }
-    if ((last && config_.save_last) || due(config_.save_every)) {
-      const Part checkpoint(trace, "checkpoint", metrics.seconds.checkpoint);
-      result.checkpoint = save(result.steps);
+    last = share(metrics, out_of_time || (stop && stop())) || result_.steps == config_.steps;
+    for (const Event& event : events(metrics)) {
+      const bool due = event.every > 0 && result_.steps % event.every == 0;
+      if (!due && !(last && event.at_end)) continue;
+      const Part part(trace, event.name, event.seconds);
+      event.action();
     }
     trace.end_step();
-    if (!lead()) continue;
-    metrics_file->write(metrics);
-    progress->update({.step = result.steps,
-                      .loss = metrics.loss,
-                      .validation_loss = result.validation_loss,
-                      .tokens_per_second = metrics.tokens_per_second,
-                      .terms = task_.words().short_terms,
-                      .utilisation = metrics.utilisation,
-                      .hidden = metrics.hidden()},
-                     seconds_since(start));
+    tell(metrics, seconds_since(start));
   }
   trace.finish();
-  if (lead()) progress->finish();
-  return result;
+  if (lead()) progress_->finish();
+  return result_;
 }
 
 }  // namespace
 
 int64_t TrainConfig::rows(const GridShape& shape) const {
-  return micro_batch > 0 ? micro_batch : std::max<int64_t>(batch / (int64_t{shape.z} * shape.data), 1);
+  return micro_batch > 0 ? micro_batch : std::max<int64_t>(batch / shape.size(kRowAxes), 1);
 }
 
 void check_train(const TrainConfig& config) {
@@ -327,67 +333,24 @@ void check_train(const TrainConfig& config) {
                                     {config.check_replicas, "check_replicas"},
                                     {config.log_every, "log_every"}})
     at_least(value, 0, name);
-  for (const auto& [value, name] : {std::pair(config.learning_rate, "learning_rate"),
-                                    {config.learning_rate_end, "learning_rate_end"},
-                                    {config.weight_decay, "weight_decay"},
-                                    {config.epsilon, "epsilon"},
+  check_optimizer(config.optimizer);
+  for (const auto& [value, name] : {std::pair(config.learning_rate_end, "learning_rate_end"),
                                     {config.clip, "clip"},
                                     {config.minutes, "minutes"}})
     at_least(value, 0, name);
   share(config.ema, "ema");
-  share(config.beta1, "beta1");
-  share(config.beta2, "beta2");
-  share(config.momentum, "momentum");
   LossScale scale(config.loss_scale);
 }
 
-namespace {
-
-std::unique_ptr<Optimizer> make_rule(Context& context, const Parameters& parameters, const TrainConfig& config) {
-  if (config.optimizer == OptimizerKind::adamw)
-    return std::make_unique<AdamW>(context, parameters,
-                                   AdamWOptions{.learning_rate = config.learning_rate,
-                                                .beta1 = config.beta1,
-                                                .beta2 = config.beta2,
-                                                .epsilon = config.epsilon,
-                                                .weight_decay = config.weight_decay});
-  return std::make_unique<Sgd>(context, parameters,
-                               SgdOptions{.learning_rate = config.learning_rate,
-                                          .momentum = config.optimizer == OptimizerKind::sgd_momentum ? config.momentum : 0,
-                                          .weight_decay = config.weight_decay});
-}
-
-}  // namespace
-
 std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& parameters, const TrainConfig& config) {
-  auto optimizer = make_rule(context, parameters, config);
+  auto optimizer = make_optimizer(context, parameters, config.optimizer);
   if (config.ema > 0) optimizer->keep_average(config.ema);
   return optimizer;
 }
 
-std::vector<CheckpointTensor> checkpoint_tensors(const Parameters& parameters, const Optimizer* optimizer, const TrainTask* task) {
-  std::vector<std::pair<std::string, at::Tensor>> buffers = {{"weights", parameters.arena().master()}};
-  if (optimizer != nullptr)
-    for (auto& state : optimizer->state()) buffers.push_back(std::move(state));
-  std::vector<CheckpointTensor> tensors;
-  for (const auto& [kind, buffer] : buffers)
-    for (const ArenaSlot& slot : parameters.arena().slots())
-      tensors.push_back({kind + "/" + slot.name, slot.spec, buffer.narrow(0, slot.offset, slot.stored)});
-  if (task != nullptr) std::ranges::move(task->state(), std::back_inserter(tensors));
-  return tensors;
-}
-
-std::vector<CheckpointTensor> weights_to_use(const Parameters& parameters, const CheckpointReader& reader) {
-  auto tensors = checkpoint_tensors(parameters, nullptr);
-  const bool averaged = std::ranges::any_of(reader.tensors(), [](const auto& tensor) { return tensor.name.starts_with("ema/"); });
-  if (averaged)
-    for (CheckpointTensor& tensor : tensors) tensor.name.replace(0, tensor.name.find('/'), "ema");
-  return tensors;
-}
-
-TrainResult train(Environment& environment, Context& context, const Parameters& parameters, Optimizer& optimizer, TrainTask& task,
-                  const TrainConfig& config, const RunIdentity& identity, int64_t first_step, const std::function<bool()>& stop) {
-  return Trainer(environment, context, parameters, optimizer, task, config, identity).run(first_step, stop);
+TrainResult train(const TrainedNetwork& network, const TrainConfig& config, const RunIdentity& identity, int64_t first_step,
+                  const std::function<bool()>& stop) {
+  return Trainer(network, config, identity).run(first_step, stop);
 }
 
 }  // namespace axonn

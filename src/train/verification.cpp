@@ -14,9 +14,7 @@
 #include <c10/util/accumulate.h>
 
 #include "axonn/core/philox.hpp"
-#include "axonn/layers/layout.hpp"
-#include "axonn/optim/optimizer.hpp"
-#include "axonn/train/batch_plan.hpp"
+#include "axonn/train/passes.hpp"
 
 namespace axonn {
 
@@ -33,12 +31,6 @@ struct Verifier::Record {
 };
 
 namespace {
-
-std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& parameters, const VerificationOptions& options) {
-  if (options.optimizer == OptimizerKind::sgd)
-    return std::make_unique<Sgd>(context, parameters, SgdOptions{.learning_rate = options.learning_rate});
-  return std::make_unique<AdamW>(context, parameters, AdamWOptions{.learning_rate = options.learning_rate});
-}
 
 // The elements of a whole tensor (flat) that the given rank stores.
 Tensor part_of(const Tensor& whole, const ArenaSlot& slot, const Context& context) {
@@ -116,24 +108,11 @@ Verifier::Record Verifier::Record::of(Context& context, const VerificationOption
   const VerifiedNetwork network = make(context);
   const Parameters parameters = context.materialize(*network.model, options.seed);
   fill_zeros(context, parameters, options.seed);
-  const auto optimizer = make_optimizer(context, parameters, options);
-  const int64_t a_forward = options.batch / options.micro_batches;
-  const BatchPlan plan =
-      plan_batch(options.batch, a_forward / (int64_t{context.shape().z} * context.shape().data), context.shape(), context.at());
-  const auto count = static_cast<double>(options.batch * network.task->tokens_per_sample());
+  const auto optimizer = make_optimizer(context, parameters, options.optimizer);
+  const BatchPlan plan = plan_micro_batches(options.batch, options.micro_batches, context.shape(), context.at());
   Record record;
   for (int step = 0; step < options.steps; ++step) {
-    auto work = context.begin_step({.micro_batches = static_cast<int>(plan.micro_batches)});
-    double loss = 0;
-    for (int64_t j = 0; j < plan.micro_batches; ++j) {
-      const int64_t first = plan.first_sample(step, j);
-      context.set_samples({.seed = options.seed, .first = first});
-      const Tensor part = mean(network.task->loss_sum(first, plan.micro_batch), count, context);
-      part.backward();
-      loss += part.item<double>();
-    }
-    work.finish();
-    record.losses.push_back(loss);
+    record.losses.push_back(run_passes(context, *network.task, plan, step, {.seed = options.seed}).loss());
     auto& gradients = record.gradients.emplace_back();
     for (const auto& parameter : parameters.list()) gradients[parameter.name()] = parameter.gradient().detach().clone();
     record.norms.push_back(optimizer->step({.max_norm = options.max_norm}).gradient_norm);
@@ -175,7 +154,7 @@ Verification Verifier::on(GridShape shape) {
 
   const bool fp64 = options_.dtype == at::kDouble;
   const double any = std::numeric_limits<double>::infinity();
-  const double gradient = fp64 ? 1e-12 : 1e-3, weight = !fp64 ? any : options_.optimizer == OptimizerKind::sgd ? 1e-12 : 1e-10;
+  const double gradient = fp64 ? 1e-12 : 1e-3, weight = !fp64 ? any : options_.optimizer.kind != OptimizerKind::adamw ? 1e-12 : 1e-10;
   Verification result;
   result.differences.push_back({"loss", relative(mine.losses, expected_->losses), fp64 ? 1e-12 : 1e-5});
   result.differences.push_back({"gradient norm", relative(mine.norms, expected_->norms), gradient});

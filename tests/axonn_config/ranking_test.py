@@ -109,7 +109,7 @@ class Unet(PlannerTest):
         self.assertEqual((found["batch_tokens"], found["tokens_are"]), (2048, "pictures"))  # the AxoNN paper's batch
         best = found["layouts"][0]
         self.assertAlmostEqual(best["tokens_per_second"] * best["seconds"], 2048, delta=1e-6)
-        self.assertEqual(found["layouts"], self.plan(*self.FLAGS, "--batch", "2k")["layouts"])
+        self.assertEqual(found["layouts"], self.plan(*self.FLAGS, "--batch", "2048")["layouts"])
         self.assertEqual({one["reason"] for one in found["rejected"]}, {"heads % x", "heads % y"})
         self.assertIn("pictures/s", self.run_program(*self.FLAGS).stdout)
 

@@ -7,8 +7,10 @@
 #include <ATen/ops/arange.h>
 
 #include "axonn/layers/layout.hpp"
+#include "axonn/layers/loss.hpp"
 #include "axonn/model/gpt/model.hpp"
-#include "axonn/optim/optimizer.hpp"
+#include "axonn/optim/adamw.hpp"
+#include "axonn/optim/sgd.hpp"
 #include "support/rank_test.hpp"
 
 namespace axonn {

@@ -3,8 +3,9 @@
 #include <ATen/ops/stack.h>
 #include <gtest/gtest.h>
 
+#include "axonn/layers/loss.hpp"
 #include "axonn/model/gpt/model.hpp"
-#include "axonn/optim/optimizer.hpp"
+#include "axonn/optim/sgd.hpp"
 #include "axonn/overlap/step/gradient_programs.hpp"
 #include "axonn/train/batch_plan.hpp"
 #include "support/rank_test.hpp"

@@ -4,8 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "axonn/core/error.hpp"
+#include "axonn/layers/loss.hpp"
 #include "axonn/model/gpt/model.hpp"
-#include "axonn/optim/optimizer.hpp"
+#include "axonn/optim/adamw.hpp"
 #include "axonn/train/batch_plan.hpp"
 #include "support/rank_test.hpp"
 

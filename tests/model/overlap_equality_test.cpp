@@ -8,8 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "axonn/layers/activation_checkpoint.hpp"
+#include "axonn/layers/loss.hpp"
 #include "axonn/model/gpt/model.hpp"
-#include "axonn/optim/optimizer.hpp"
+#include "axonn/optim/adamw.hpp"
 #include "axonn/train/batch_plan.hpp"
 #include "support/rank_test.hpp"
 

@@ -9,8 +9,9 @@
 #include <gtest/gtest.h>
 
 #include "axonn/comm/communicators.hpp"
+#include "axonn/layers/loss.hpp"
 #include "axonn/model/gpt/model.hpp"
-#include "axonn/optim/optimizer.hpp"
+#include "axonn/optim/adamw.hpp"
 #include "axonn/train/batch_plan.hpp"
 
 namespace axonn {

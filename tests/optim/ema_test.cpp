@@ -1,4 +1,5 @@
 // The average of the weights: its formula, the same on every grid, kept over a resume on another grid.
+#include "axonn/layers/loss.hpp"
 #include "axonn/optim/ema.hpp"
 
 #include <filesystem>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include "axonn/model/unet/task.hpp"
+#include "axonn/train/checkpoint_tensors.hpp"
 #include "axonn/train/trainer.hpp"
 #include "support/rank_test.hpp"
 #include "support/scratch.hpp"
@@ -35,7 +37,7 @@ struct Training {
     config.steps = steps;
     config.batch = kBatch;
     config.warmup = 0;
-    config.learning_rate = config.learning_rate_end = 1e-2;
+    config.optimizer.learning_rate = config.learning_rate_end = 1e-2;
     config.ema = ema;
     config.log_every = 0;
     optimizer = make_optimizer(context, parameters, config);

@@ -5,7 +5,7 @@
 #include <torch/nn/module.h>
 
 #include "axonn/layers/linear.hpp"
-#include "axonn/optim/optimizer.hpp"
+#include "axonn/optim/sgd.hpp"
 #include "layers/layer_fixture.hpp"
 #include "support/user_error.hpp"
 

@@ -39,12 +39,12 @@ TEST(Metrics, ALineHoldsEveryKeyThatWasMeasured) {
       .utilisation = 0.5,
       .peak_memory_bytes = 4096,
       .seconds =
-          {.step = 1, .data = 2, .forward = 3, .backward = 4, .communication_exposed = 5, .optimizer = 6, .checkpoint = 7, .validation = 8},
+          {.step = 1, .forward = 3, .backward = 4, .communication_exposed = 5, .optimizer = 6, .checkpoint = 7, .validation = 8},
       .communication = {{{}, {}, {.collectives = 2, .bytes = 64, .exposed_seconds = 0.25, .hidden_seconds = 0.75}, {}}}};
   EXPECT_EQ(
       metrics.to_json(),
       R"({"step":3,"loss":2.5,"validation_loss":2.25,"gradient_norm":0.5,"learning_rate":0.001,"tokens_per_second":100.0,)"
-      R"("model_flops_per_second":1000000000.0,"paper_flops_per_second":1500000000.0,"utilisation":0.5,"peak_memory_bytes":4096,"seconds":{"step":1.0,"data":2.0,"forward":3.0,)"
+      R"("model_flops_per_second":1000000000.0,"paper_flops_per_second":1500000000.0,"utilisation":0.5,"peak_memory_bytes":4096,"seconds":{"step":1.0,"forward":3.0,)"
       R"("backward":4.0,"communication_exposed":5.0,"optimizer":6.0,"checkpoint":7.0,"validation":8.0},"communication":{"reduce_scatter":{"collectives":2,"bytes":64,)"
       R"("exposed_seconds":0.25,"hidden_seconds":0.75}}})");
   EXPECT_EQ(metrics.hidden(), 0.75);

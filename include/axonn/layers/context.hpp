@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "axonn/grid/reduction/reduction_program.hpp"
+#include "axonn/grid/row_share.hpp"
 #include "axonn/layers/gemm.hpp"
 #include "axonn/layers/parameter.hpp"
 
@@ -31,15 +32,17 @@ struct ContextOptions {
   std::vector<ReductionProgram> gradient_programs = {};
 };
 
+class Context;
+
 // One training step: forward and backward passes between begin_step() and finish(). Without finish() the optimizer refuses the gradients.
 class Step {
  public:
-  explicit Step(Scheduler& scheduler) : scheduler_(&scheduler) {}
+  explicit Step(Context& context) : context_(&context) {}
   // Every gradient has arrived and is summed over the grid. Every rank calls it. UserError naming parameters that got no gradient.
-  void finish() { scheduler_->finish(); }
+  void finish();
 
  private:
-  Scheduler* scheduler_;
+  Context* context_;
 };
 
 // One rank's place on the grid, with what its layers need: communicators, scheduler, dtype, device. Owned by the program, outlives its
@@ -59,6 +62,7 @@ class Context {
   const GridShape& shape() const { return grid().shape(); }
   int rank() const;  // in the grid
   const Coordinate& at() const;
+  RowShare row_share() const;  // which rows of a batch are this rank's
   const ContextOptions& options() const;
   ArenaTypes arena_types() const;  // with bf16 and fp16, master weights and optimizer state are fp32
   bool planned() const;            // made by plan()
@@ -78,14 +82,14 @@ class Context {
   Step begin_step(StepOptions options);
   Step begin_step() { return begin_step(StepOptions()); }
 
-  // Which samples the rows of the coming forward are: number `first_sample` and following ones, one a row of dim 0. Dropout and noise
-  // follow (seed, sample number) alone. Design, section 3.
+  // Which samples the rows of the coming forward are: number `first` and following ones, one a row of dim 0. Dropout follows (seed, sample
+  // number) alone (design, section 3); it is a UserError in a step for which nobody said so: the masks would be those of another step.
   struct Samples {
     uint64_t seed = 0;
     int64_t first = 0;
   };
-  void set_samples(Samples samples);
-  const Samples& samples() const;
+  void set_samples(std::optional<Samples> samples);
+  const std::optional<Samples>& samples() const;  // nothing before set_samples() and after the end of a step
 
  private:
   struct Impl;
@@ -96,14 +100,14 @@ class Context {
 // Other samples while it lives: those of an earlier forward, or of some of the rows.
 class WithSamples {
  public:
-  WithSamples(Context& context, Context::Samples samples) : context_(context), present_(context.samples()) { context.set_samples(samples); }
+  WithSamples(Context& context, std::optional<Context::Samples> samples) : context_(context), present_(context.samples()) { context.set_samples(samples); }
   ~WithSamples() { context_.set_samples(present_); }
   WithSamples(const WithSamples&) = delete;
   WithSamples& operator=(const WithSamples&) = delete;
 
  private:
   Context& context_;
-  Context::Samples present_;
+  std::optional<Context::Samples> present_;
 };
 
 }  // namespace axonn

@@ -49,8 +49,4 @@ Value concatenate(const Value& first, const Value& second);
 // Throws UserError naming both layouts unless `value` is laid out as `layer` needs it.
 void check_layout(const Value& value, int64_t features, const Layout& needed, std::string_view layer);
 
-// The sum over all rows of the grid divided by the global count: every rank gets the same number and the gradient of its own part. `sum` is
-// this rank's sum (a scalar, the same on X and Y), `global_count` the number of terms on the whole grid. Every rank calls it.
-at::Tensor mean(const at::Tensor& sum, double global_count, Context& context);
-
 }  // namespace axonn

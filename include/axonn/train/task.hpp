@@ -28,6 +28,8 @@ class TrainTask {
   virtual int64_t tokens_per_sample() const = 0;      // terms of a sample's loss
   virtual double flops_per_sample() const = 0;        // model FLOPs of forward and backward
   virtual double paper_flops_per_sample() const = 0;  // as papers count them: a recomputation of every layer included
+  // Samples that loss_sum() is asked for after the next ones: to load them in the meantime. Some may never be asked for.
+  virtual void prefetch(int64_t first, int64_t count) { (void)first, (void)count; }
   // Sum of the loss over samples [first, first + count), under autograd; a scalar, the same on X and Y.
   virtual at::Tensor loss_sum(int64_t first, int64_t count) = 0;
   // Mean loss over everything held out, the same on every rank; nothing when nothing is held out.

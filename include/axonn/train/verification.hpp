@@ -7,7 +7,7 @@
 
 #include "axonn/comm/environment.hpp"
 #include "axonn/layers/context.hpp"
-#include "axonn/network/memory.hpp"
+#include "axonn/optim/make_optimizer.hpp"
 #include "axonn/train/task.hpp"
 
 namespace axonn {
@@ -16,11 +16,11 @@ namespace axonn {
 struct VerificationOptions {
   at::ScalarType dtype = at::kDouble;
   c10::Device device = c10::kCPU;
-  OptimizerKind optimizer = OptimizerKind::adamw;
+  // AdamW's first steps are sign-like and magnify rounding in tiny gradients by learning rate / epsilon: a small rate.
+  OptimizerSettings optimizer = {.learning_rate = 1e-4};
   int64_t batch = 8;          // samples a step over the grid
   int64_t micro_batches = 1;  // forwards a step
   int steps = 5;
-  double learning_rate = 1e-4;  // AdamW's first steps are sign-like and magnify rounding in tiny gradients by learning_rate / epsilon
   double max_norm = 1.0;
   uint64_t seed = 1;
   // Of the grid; one rank has none of them.

@@ -8,8 +8,8 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/layers/activation_checkpoint.hpp"
-#include "axonn/layers/cross_entropy.hpp"
 #include "axonn/layers/dropout.hpp"
+#include "axonn/layers/loss.hpp"
 
 namespace axonn {
 namespace {
@@ -37,7 +37,7 @@ Linear make_head(Context& context, const GptPlan& plan, bool tied, Embedding& to
 // Rows that go through a block together. Of several parts one's all-reduces move while another computes.
 struct Part {
   Value stream;
-  Context::Samples samples;
+  std::optional<Context::Samples> samples;
   ValueToCome coming;
 };
 
@@ -45,10 +45,10 @@ std::vector<Part> split(Context& context, const Value& stream, int64_t parts) {
   const int64_t rows = stream.tensor.size(0);
   if (parts == 1 || rows == 1) return {{stream, context.samples(), {}}};
   std::vector<Part> result;
-  Context::Samples samples = context.samples();
+  std::optional<Context::Samples> samples = context.samples();
   for (const at::Tensor& some : stream.tensor.chunk(std::min(parts, rows), 0)) {
     result.push_back({{some, stream.features, stream.layout}, samples, {}});
-    samples.first += some.size(0);
+    if (samples) samples->first += some.size(0);
   }
   return result;
 }

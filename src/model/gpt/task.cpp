@@ -12,7 +12,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/core/philox.hpp"
-#include "axonn/layers/cross_entropy.hpp"
+#include "axonn/layers/loss.hpp"
 #include "axonn/network/gpt/gpt_shape.hpp"
 #include "train/evaluating.hpp"
 
@@ -71,20 +71,19 @@ std::optional<double> GptTask::validate() {
   const int64_t sequence = model_.config().shape.sequence, windows = data_.validation_windows(sequence);
   if (windows == 0) return std::nullopt;
   const Evaluating evaluating(model_, context_, Phase::evaluate);
-  const GridShape& shape = context_.shape();
-  const int64_t groups = int64_t{shape.z} * shape.data, mine = int64_t{context_.at().data} * shape.z + context_.at().z;
+  const RowShare share = context_.row_share();
   const auto device = context_.options().device;
   double sum = 0;
   // Every rank runs as many forwards as the others; rows past the last window count nothing.
-  for (int64_t begin = 0; begin < windows; begin += groups * validation_rows_) {
-    const int64_t rows = std::min(validation_rows_, (windows - begin + groups - 1) / groups);
+  for (int64_t begin = 0; begin < windows; begin += share.groups * validation_rows_) {
+    const int64_t rows = share.rows(windows - begin, validation_rows_);
     const Tensor ids = at::zeros({rows, sequence}, at::kLong), targets = at::full({rows, sequence}, kIgnoredTarget, at::kLong);
     for (int64_t i = 0; i < rows; ++i)
-      if (const int64_t window = begin + mine * rows + i; window < windows) data_.validation_window(window, row(ids, i), row(targets, i));
+      if (const int64_t window = begin + share.mine * rows + i; window < windows) data_.validation_window(window, row(ids, i), row(targets, i));
     sum += model_.loss_sum(ids.to(device), targets.to(device)).item<double>();
   }
   Tensor total = at::scalar_tensor(sum, at::kDouble).to(device);
-  total = context_.scheduler().all_reduce(std::move(total), {Axis::z, Axis::data}, "validation loss").wait();
+  total = context_.scheduler().all_reduce(std::move(total), kRowAxes, "validation loss").wait();
   return total.item<double>() / static_cast<double>(windows * sequence);
 }
 

@@ -117,17 +117,16 @@ SampledPictures sample_pictures(Context& context, Unet& model, const Diffusion& 
   diffusion.check_output(network.channels, network.output_channels());
   const Evaluating evaluating(model, context, Phase::generate);
   Denoiser denoiser(context, model, diffusion, options);
-  const GridShape& shape = context.shape();
-  const int64_t groups = int64_t{shape.z} * shape.data, mine = int64_t{context.at().data} * shape.z + context.at().z;
+  const RowShare share = context.row_share();
   const Tensor all = at::zeros({options.count, denoiser.moments(), network.image, network.image, network.channels}, denoiser.working());
   // Every rank runs as many forwards as the others; pictures past the last one are dropped.
-  for (int64_t begin = 0; begin < options.count; begin += groups * options.rows) {
-    const int64_t rows = std::min(options.rows, (options.count - begin + groups - 1) / groups), first = begin + mine * rows;
+  for (int64_t begin = 0; begin < options.count; begin += share.groups * options.rows) {
+    const int64_t rows = share.rows(options.count - begin, options.rows), first = begin + share.mine * rows;
     const Tensor drawn = denoiser.draw(first, rows);
     if (const int64_t wanted = std::min(rows, options.count - first); wanted > 0)
       all.narrow(0, first, wanted).copy_(drawn.narrow(0, 0, wanted));
   }
-  context.communicators().on_cpu({Axis::z, Axis::data}).all_reduce(all).wait();
+  context.communicators().on_cpu(kRowAxes).all_reduce(all).wait();
   return {.pictures = all.select(1, -1).contiguous(), .trajectory = options.trajectory > 0 ? all : Tensor()};
 }
 

@@ -61,10 +61,6 @@ UnetTask::UnetTask(Context& context, Unet& model, const Diffusion& diffusion, co
   }
 }
 
-UnetTask::~UnetTask() {
-  if (ahead_.valid()) ahead_.wait();
-}
-
 double UnetTask::flops_per_sample() const { return 3 * forward_flops(model_.config().shape); }
 
 double UnetTask::paper_flops_per_sample() const { return 4 * forward_flops(model_.config().shape); }
@@ -82,14 +78,16 @@ UnetTask::Pictures UnetTask::load(int64_t first, int64_t count) const {
   return pictures;
 }
 
-// The samples that were loaded ahead, if these were they; and starts on those of the next micro-batch.
+void UnetTask::prefetch(int64_t first, int64_t count) {
+  ahead_.push_back({first, count, std::async(std::launch::async, [this, first, count] { return load(first, count); })});
+}
+
+// Loaded ahead, or now; what was loaded before these and not asked for is let go.
 UnetTask::Pictures UnetTask::take(int64_t first, int64_t count) {
-  Pictures pictures;
-  if (ahead_.valid()) pictures = ahead_.get();
-  if (ahead_first_ != first || ahead_count_ != count) pictures = load(first, count);
-  ahead_first_ = first + count * context_.shape().z * context_.shape().data;
-  ahead_count_ = count;
-  ahead_ = std::async(std::launch::async, [this, next = ahead_first_, count] { return load(next, count); });
+  const auto found = std::ranges::find_if(ahead_, [&](const Ahead& one) { return one.first == first && one.count == count; });
+  if (found == ahead_.end()) return load(first, count);
+  Pictures pictures = found->pictures.get();
+  ahead_.erase(ahead_.begin(), found + 1);
   return pictures;
 }
 
@@ -121,7 +119,7 @@ void UnetTask::after_step() {
         at::stack({at::arange(first, first + times.numel(), at::kDouble), times.to(at::kDouble), losses.to(at::kCPU, at::kDouble)}, 1));
   observed_.clear();
   const Tensor mine = at::cat(rows).flatten();
-  auto& others = context_.communicators().on_cpu({Axis::z, Axis::data});
+  auto& others = context_.communicators().on_cpu(kRowAxes);
   const Tensor all = at::empty({mine.numel() * others.size()}, at::kDouble);
   others.all_gather(mine, all).wait();
   std::vector<std::array<double, 3>> sorted(static_cast<size_t>(all.numel() / 3));
@@ -148,14 +146,13 @@ void UnetTask::write_samples(const std::filesystem::path& run_directory, int64_t
 std::optional<double> UnetTask::validate() {
   if (held_out_ == nullptr) return std::nullopt;
   const Evaluating evaluating(model_, context_, Phase::evaluate);
-  const GridShape& shape = context_.shape();
-  const int64_t groups = int64_t{shape.z} * shape.data, mine = int64_t{context_.at().data} * shape.z + context_.at().z;
+  const RowShare share = context_.row_share();
   const int64_t count = std::min(options_.validation_pictures, held_out_->count()), size = held_out_->size();
   std::vector<uint8_t> pixels(static_cast<size_t>(size * size * 3));
   double sum = 0;
   // Every rank runs as many forwards as the others; rows past the last picture count nothing.
-  for (int64_t begin = 0; begin < count; begin += groups * options_.validation_rows) {
-    const int64_t rows = std::min(options_.validation_rows, (count - begin + groups - 1) / groups), first = begin + mine * rows;
+  for (int64_t begin = 0; begin < count; begin += share.groups * options_.validation_rows) {
+    const int64_t rows = share.rows(count - begin, options_.validation_rows), first = begin + share.mine * rows;
     const Pictures pictures{at::empty({rows, size, size, 3}, at::kFloat), at::empty({rows}, at::kLong)};
     for (int64_t i = 0; i < rows; ++i) {
       pictures.classes.mutable_data_ptr<int64_t>()[i] = held_out_->read(std::min(first + i, count - 1), pixels);
@@ -167,7 +164,7 @@ std::optional<double> UnetTask::validate() {
     sum += each.narrow(0, 0, std::clamp<int64_t>(count - first, 0, rows)).sum().item<double>();
   }
   Tensor total = at::scalar_tensor(sum, at::kDouble).to(context_.options().device);
-  total = context_.scheduler().all_reduce(std::move(total), {Axis::z, Axis::data}, "validation loss").wait();
+  total = context_.scheduler().all_reduce(std::move(total), kRowAxes, "validation loss").wait();
   return total.item<double>() / static_cast<double>(count);
 }
 

@@ -7,6 +7,7 @@
 #include <c10/util/accumulate.h>
 
 #include "axonn/core/error.hpp"
+#include "axonn/grid/row_share.hpp"
 
 namespace axonn {
 namespace {
@@ -42,7 +43,7 @@ void GradientReducer::policy_changed() {
   buckets_.clear();
   bucket_of_.assign(arena_.slots().size(), -1);
   cut(arena_.over_z(), /*over_z=*/true, Axis::data);
-  cut(arena_.replicated(), /*over_z=*/false, {Axis::z, Axis::data});
+  cut(arena_.replicated(), /*over_z=*/false, kRowAxes);
 }
 
 // Whole parameters until a bucket is full; one message for all when buckets are off.

@@ -51,7 +51,6 @@ std::string StepMetrics::to_json() const {
   put("utilisation", utilisation);
   put("peak_memory_bytes", peak_memory_bytes);
   line["seconds"] = {{"step", seconds.step},
-                     {"data", seconds.data},
                      {"forward", seconds.forward},
                      {"backward", seconds.backward},
                      {"communication_exposed", seconds.communication_exposed},

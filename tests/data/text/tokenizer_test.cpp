@@ -49,7 +49,7 @@ TEST(Tokenizer, TheCheckpointKeepsIt) {
 TEST(Tokenizer, BadInputIsRefused) {
   EXPECT_USER_ERROR(Tokenizer::from_json("{"), "not a tokenizer");
   EXPECT_USER_ERROR(Tokenizer::from_json(R"({"kind": "chars"})"), "needs its vocabulary");
-  EXPECT_USER_ERROR(Tokenizer::from_json(R"({"kind": "words"})"), "bytes or chars");
+  EXPECT_USER_ERROR(Tokenizer::from_json(R"({"kind": "words"})"), "must be one of bytes, chars");
   EXPECT_USER_ERROR(Tokenizer::chars(""), "empty");
   EXPECT_USER_ERROR(Tokenizer::bytes().decode(std::vector<int32_t>{256}), "token 256");
   EXPECT_USER_ERROR(Tokenizer::from_json(R"({"kind": "byte"})"), "did you mean 'bytes'?");

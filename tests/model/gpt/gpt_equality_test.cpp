@@ -51,8 +51,8 @@ TEST(GptOnEveryGrid, EqualsOneRankInFp64UnderAdamW) {
 
 TEST(GptOnEveryGrid, EqualsOneRankInFp64UnderSgd) {
   VerificationOptions options = options_of(3);
-  options.optimizer = OptimizerKind::sgd;
-  options.learning_rate = 0.1;
+  options.optimizer.kind = OptimizerKind::sgd;
+  options.optimizer.learning_rate = 0.1;
   expect_equal_on_every_grid(model_of(0.1, true), options);
 }
 
@@ -64,7 +64,7 @@ TEST(GptOnEveryGrid, EqualsOneRankInFp32) {
 
 TEST(Verification, FailsWhenNothingIsANumber) {
   VerificationOptions options = options_of(1);
-  options.learning_rate = std::numeric_limits<double>::quiet_NaN();
+  options.optimizer.learning_rate = std::numeric_limits<double>::quiet_NaN();
   const Verification verification = Verifier(test_environment(), options, gpt_on_made_up_tokens(model_of(0, false), 1)).on(grids().front());
   EXPECT_FALSE(verification.passes());
   EXPECT_FALSE(verification.differences.front().passes()) << verification.differences.front().what;

@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include "axonn/core/error.hpp"
+#include "axonn/layers/loss.hpp"
 #include "axonn/model/unet/model.hpp"
 #include "layers/layer_fixture.hpp"
 #include "support/user_error.hpp"

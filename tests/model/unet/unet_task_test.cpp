@@ -1,4 +1,5 @@
 // A UNet trained on drawn shapes: the same losses on every grid.
+#include "axonn/layers/loss.hpp"
 #include "axonn/model/unet/task.hpp"
 
 #include <cmath>
@@ -49,7 +50,7 @@ Losses train_on(Context& context, const Settings& settings) {
   Unet network(context, config_of(settings.loss));
   const Parameters parameters = context.materialize(network, 1);
   TrainConfig training;
-  training.learning_rate = 1e-3;
+  training.optimizer.learning_rate = 1e-3;
   const auto optimizer = make_optimizer(context, parameters, training);
   const Diffusion diffusion({.times = settings.times, .schedule = NoiseSchedule::cosine, .loss = settings.loss});
   const auto shapes = make_shapes(8, 100, 1), held_out = make_shapes(8, 21, 2);
@@ -69,7 +70,7 @@ Losses train_on(Context& context, const Settings& settings) {
       sum += mean_loss.item<double>();
     }
     running.finish();
-    optimizer->step({.max_norm = 1, .learning_rate = training.learning_rate});
+    optimizer->step({.max_norm = 1, .learning_rate = training.optimizer.learning_rate});
     task.after_step();
     losses.steps.push_back(sum);
   }

@@ -31,12 +31,12 @@ class UnetTask : public TrainTask {
   // `held_out` may be null. All arguments outlive the task; the sources must have pictures of the network's size (UserError).
   UnetTask(Context& context, Unet& model, const Diffusion& diffusion, const PictureSource& source, const PictureSource* held_out,
            UnetTaskOptions options);
-  ~UnetTask() override;
 
   TaskWords words() const override { return {.samples = "pictures", .terms = "pictures", .short_terms = "pictures"}; }
   int64_t tokens_per_sample() const override { return 1; }
   double flops_per_sample() const override;
   double paper_flops_per_sample() const override;
+  void prefetch(int64_t first, int64_t count) override;
   at::Tensor loss_sum(int64_t first, int64_t count) override;
   std::optional<double> validate() override;
   void after_step() override;
@@ -64,9 +64,11 @@ class UnetTask : public TrainTask {
   UnetTaskOptions options_;
   TimeHistory history_;
   std::vector<Observed> observed_;  // in this step, with importance
-  int64_t ahead_first_ = -1;
-  int64_t ahead_count_ = 0;
-  std::future<Pictures> ahead_;
+  struct Ahead {
+    int64_t first, count;
+    std::future<Pictures> pictures;
+  };
+  std::vector<Ahead> ahead_;  // last, as what loads them uses the others
 };
 
 }  // namespace axonn

@@ -14,7 +14,6 @@ namespace axonn {
 // Seconds of one step by part, the greatest over the ranks unless said otherwise.
 struct StepSeconds {
   double step = 0;                   // from the end of the step before to the end of this one
-  double data = 0;                   // making the batch
   double forward = 0;                // all micro-batches
   double backward = 0;               // all micro-batches
   double communication_exposed = 0;  // waiting for collectives, within the other parts
