@@ -70,7 +70,7 @@ Context::Context(Environment& environment, GridShape shape, ContextOptions optio
   impl_->communicators = std::make_unique<Communicators>(environment, impl_->grid, rank, impl_->options.device, impl_->options.job_ranks);
   impl_->scheduler = std::make_unique<Scheduler>(*impl_->communicators, impl_->grid, impl_->options.overlap);
   if (impl_->options.gradient_programs.empty()) return;
-  impl_->scheduler->set_gradient_sums(std::make_shared<GradientPrograms>(environment, *impl_->communicators, impl_->grid, rank,
+  impl_->scheduler->set_gradient_sums(std::make_unique<GradientPrograms>(environment, *impl_->communicators, impl_->grid, rank,
                                                                          impl_->options.device, impl_->options.job_ranks,
                                                                          impl_->options.gradient_programs));
 }
@@ -130,7 +130,8 @@ void Step::finish() {
   context_->set_samples(std::nullopt);
 }
 
-void Context::set_samples(std::optional<Samples> samples) { impl_->samples = samples; }
+void Context::set_samples(Samples samples) { impl_->samples = samples; }
+void Context::set_samples(const std::optional<Samples>& samples) { impl_->samples = samples; }
 const std::optional<Context::Samples>& Context::samples() const { return impl_->samples; }
 
 }  // namespace axonn

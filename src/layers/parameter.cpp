@@ -11,6 +11,7 @@
 #include "axonn/core/error.hpp"
 #include "axonn/core/philox.hpp"
 #include "axonn/core/text.hpp"
+#include "axonn/overlap/step/scheduler.hpp"
 #include "layers/parallel.hpp"
 
 namespace axonn {
@@ -48,6 +49,17 @@ at::Tensor initial_values(const std::string& name, const Initial& initial, const
   return values.to(dtype);
 }
 
+ShardedParameter::ShardedParameter(Options options) : state_(std::make_shared<State>(State{.options = std::move(options)})) {}
+
+const ArenaSlot& ShardedParameter::slot() const { return state_->arena->slots()[state_->index]; }
+at::Tensor ShardedParameter::gradient() const { return state_->arena->gradient(slot()); }
+GatheredWeight ShardedParameter::gathered() const { return state_->schedule->gathered(slot()); }
+void ShardedParameter::count_use() const { state_->schedule->use(slot()); }
+Scheduler& ShardedParameter::scheduler() const { return state_->schedule->scheduler(); }
+void ShardedParameter::reduce(const std::function<void(const at::Tensor& block, bool add)>& write) const {
+  state_->schedule->reduce(slot(), write);
+}
+
 Parameters::Parameters(std::vector<std::pair<std::string, ShardedParameter>> named, const Grid& grid, int rank, ArenaTypes types,
                        c10::Device device, uint64_t seed, Scheduler* scheduler)
     : grid_(grid) {
@@ -64,7 +76,6 @@ Parameters::Parameters(std::vector<std::pair<std::string, ShardedParameter>> nam
     state.index = i;
     if (scheduler == nullptr) continue;
     state.arena = arena_;
-    state.scheduler = scheduler;
     const ArenaSlot& slot = arena_->slots()[i];
     state.shard = arena_->weight(slot).detach();
     arena_->master()
@@ -75,7 +86,8 @@ Parameters::Parameters(std::vector<std::pair<std::string, ShardedParameter>> nam
   if (scheduler == nullptr) return;
   const at::NoGradGuard no_grad;
   arena_->round_master();
-  scheduler->add(arena_);
+  schedule_ = &scheduler->add(arena_);
+  for (const ShardedParameter& parameter : list_) parameter.state_->schedule = schedule_;
 }
 
 const ShardedParameter& Parameters::operator[](const std::string& name) const {

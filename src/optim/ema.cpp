@@ -9,8 +9,9 @@
 
 namespace axonn {
 
-Ema::Ema(Context& context, Arena& arena, double decay) : context_(context), arena_(arena), decay_(decay), average_(arena.master().clone()) {
-  AXONN_CHECK(decay > 0 && decay < 1, "train.ema", "the decay of averaged weights must be in (0, 1), got ", decay);
+Ema::Ema(Arena& arena, NetworkSchedule& schedule, double decay)
+    : arena_(arena), schedule_(schedule), decay_(decay), average_(arena.master().clone()) {
+  AXONN_CHECK(decay > 0 && decay < 1, "optim.ema", "the decay of averaged weights must be in (0, 1), got ", decay);
 }
 
 void Ema::update(int64_t step) {
@@ -31,7 +32,7 @@ void Ema::exchange() {
     average.copy_(kept);
   }
   arena_.round_master();
-  context_.scheduler().weights_written(arena_);
+  schedule_.weights_written();
   in_use_ = !in_use_;
 }
 

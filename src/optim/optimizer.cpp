@@ -34,7 +34,7 @@ at::Tensor device_sum_of_squares(const at::Tensor& flat) {
 }  // namespace
 
 Optimizer::Optimizer(Context& context, const Parameters& parameters, double learning_rate)
-    : context_(context), arena_(parameters.arena()), learning_rate_(learning_rate) {
+    : context_(context), arena_(parameters.arena()), schedule_(parameters.schedule()), learning_rate_(learning_rate) {
   const bool same = arena_.gradients().scalar_type() == arena_.master().scalar_type();
   wide_gradients_ = same ? arena_.gradients() : at::empty_like(arena_.master());
   for (const ArenaSection& section : arena_.sections()) {
@@ -71,11 +71,11 @@ double Optimizer::gradient_norm(bool poisoned) {
 }
 
 UpdateReport Optimizer::step(UpdateOptions options) {
-  AXONN_CHECK(!context_.scheduler().in_step(), "train.optimizer",
+  AXONN_CHECK(!context_.scheduler().in_step(), "optim.optimizer",
               "the step has not been finished; call step.finish() before optimizer.step()");
-  for (const ArenaSlot& slot : arena_.slots())
-    AXONN_CHECK(slot.gradient.reduced > 0, "train.optimizer", "'", slot.name,
-                "' has no gradient; run forward, backward and step.finish() first");
+  const std::string without = schedule_.without_gradient();
+  AXONN_CHECK(without.empty(), "optim.optimizer", "'", without,
+              "' has no gradient; run forward, backward and step.finish() first");
   const at::NoGradGuard no_grad;
   if (!wide_gradients_.is_same(arena_.gradients())) wide_gradients_.copy_(arena_.gradients());
   UpdateReport report{.gradient_norm = gradient_norm(options.poisoned) / options.gradient_scale};
@@ -84,7 +84,7 @@ UpdateReport Optimizer::step(UpdateOptions options) {
   ++steps_taken_;
   update(options.learning_rate < 0 ? learning_rate_ : options.learning_rate, clip / options.gradient_scale);
   arena_.round_master();
-  context_.scheduler().weights_written(arena_);
+  schedule_.weights_written();
   if (average_) average_->update(steps_taken_);
   report.applied = true;
   return report;

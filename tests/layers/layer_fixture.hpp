@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include "axonn/layers/context.hpp"
 #include "axonn/layers/layout.hpp"
 #include "support/rank_test.hpp"
 

@@ -115,7 +115,7 @@ class GptRuns {
     const at::NoGradGuard no_grad;
     parameters_.arena().master().copy_(first_weights_);
     parameters_.arena().round_master();
-    context_.scheduler().weights_written(parameters_.arena());
+    parameters_.schedule().weights_written();
   }
 
   at::Tensor micro_batch(const BatchPlan& plan, int64_t first, int64_t batch) {

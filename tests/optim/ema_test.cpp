@@ -177,7 +177,7 @@ TEST(TrainingWithAnAverage, ResumesWhereItStopped) {
   const auto train_in = [&](Training& run, const char* name, int64_t first_step, int64_t stop_after) {
     run.config.out = (scratch / name).string();
     int64_t left = stop_after;
-    return train(test_environment(), run.context, run.parameters, *run.optimizer, run.task, run.config,
+    return train({test_environment(), run.context, run.parameters, *run.optimizer, run.task}, run.config,
                  {.run = name, .title = "unet", .configuration = "{}", .tokenizer = "null"}, first_step, [&] { return --left == 0; });
   };
   Training whole(one_rank(at::kFloat), 0.5, 9), stopped(one_rank(at::kFloat), 0.5, 9), resumed(one_rank(at::kFloat), 0.5, 9),

@@ -184,7 +184,7 @@ TEST_F(Chain, GivesCompleteBucketsToAProgram) {
     }
     std::vector<int64_t>& begun;
   };
-  context->scheduler().set_gradient_sums(std::make_shared<Program>(context->communicators(), begins));
+  context->scheduler().set_gradient_sums(std::make_unique<Program>(context->communicators(), begins));
   step();
   EXPECT_EQ(begins, (std::vector<int64_t>{0, 256, 512}));  // the last layer's gradient is complete first
   EXPECT_TRUE(at::equal(parameters->arena().gradients(), expected));
@@ -195,7 +195,7 @@ TEST_F(Chain, WaitsForWeightsThatAreStillBeingWritten) {
   step();
   const at::Tensor& weights = parameters->arena().weights();
   weights.fill_(test_environment().rank());
-  context->scheduler().weights_written(parameters->arena(), context->communicators()[Axis::z].broadcast(weights, 0));
+  parameters->schedule().weights_written(context->communicators()[Axis::z].broadcast(weights, 0));
   const at::NoGradGuard no_grad;
   EXPECT_TRUE(parameters->list()[0].gathered()->eq(0).all().item<bool>());
 }

@@ -11,6 +11,7 @@
 #include "axonn/grid/row_share.hpp"
 #include "axonn/layers/gemm.hpp"
 #include "axonn/layers/parameter.hpp"
+#include "axonn/overlap/step/scheduler.hpp"
 
 namespace torch::nn {
 class Module;
@@ -88,7 +89,8 @@ class Context {
     uint64_t seed = 0;
     int64_t first = 0;
   };
-  void set_samples(std::optional<Samples> samples);
+  void set_samples(Samples samples);
+  void set_samples(const std::optional<Samples>& samples);
   const std::optional<Samples>& samples() const;  // nothing before set_samples() and after the end of a step
 
  private:

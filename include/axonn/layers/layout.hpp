@@ -5,9 +5,13 @@
 #include <utility>
 #include <vector>
 
-#include "axonn/layers/context.hpp"
+#include <ATen/core/Tensor.h>
+
+#include "axonn/grid/shard_spec.hpp"
 
 namespace axonn {
+
+class Context;
 
 // Where the features (the last dim) of an activation are: whole on every rank, or split over X or Y, segment by segment (q|k|v, skip|x).
 // Rows are always split over Z and data. A value: layers compare it and refuse another one than they need.

@@ -7,9 +7,16 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "axonn/overlap/step/scheduler.hpp"
+#include "axonn/grid/shard_spec.hpp"
 
 namespace axonn {
+
+class Arena;
+class GatheredWeight;
+class NetworkSchedule;
+class Scheduler;
+struct ArenaSlot;
+struct ArenaTypes;
 
 // Value of an element before training; depends on (seed, parameter name, global element index) alone, so every grid starts alike.
 struct Initial {
@@ -31,7 +38,7 @@ class ShardedParameter {
     Initial initial;
     bool decay = true;  // whether the optimizer decays it: matrices do, vectors do not
   };
-  explicit ShardedParameter(Options options) : state_(std::make_shared<State>(State{std::move(options), {}, nullptr, 0, {}, nullptr})) {}
+  explicit ShardedParameter(Options options);
 
   const Options& options() const { return state_->options; }
   const ShardSpec& spec() const { return state_->options.spec; }
@@ -39,18 +46,16 @@ class ShardedParameter {
   bool materialized() const { return state_->arena != nullptr; }
   bool same_as(const ShardedParameter& other) const { return state_ == other.state_; }
 
-  // This rank's range, flat: a leaf that requires a gradient and never gets one here (the scheduler does). Written by the optimizer alone.
+  // This rank's range, flat: a leaf that requires a gradient and never gets one here (the schedule does). Written by the optimizer alone.
   const at::Tensor& shard() const { return state_->shard; }
-  at::Tensor gradient() const { return state_->arena->gradient(slot()); }  // valid after Step::finish
-  ArenaSlot& slot() const { return state_->arena->slots()[state_->index]; }
+  at::Tensor gradient() const;  // valid after Step::finish
+  const ArenaSlot& slot() const;
 
   // The whole (X, Y) block. Every rank of the Z group calls it.
-  GatheredWeight gathered() const { return state_->scheduler->gathered(*state_->arena, slot()); }
-  void count_use() const { state_->scheduler->use(*state_->arena, slot()); }
-  Scheduler& scheduler() const { return *state_->scheduler; }
-  void reduce(const std::function<void(const at::Tensor& block, bool add)>& write) const {
-    state_->scheduler->reduce(*state_->arena, slot(), write);
-  }
+  GatheredWeight gathered() const;
+  void count_use() const;
+  void reduce(const std::function<void(const at::Tensor& block, bool add)>& write) const;
+  Scheduler& scheduler() const;
 
  private:
   friend class Parameters;
@@ -58,9 +63,9 @@ class ShardedParameter {
     Options options;
     std::string name;
     std::shared_ptr<Arena> arena;
-    size_t index;
+    NetworkSchedule* schedule = nullptr;  // of the scheduler, for this arena
+    size_t index = 0;
     at::Tensor shard;
-    Scheduler* scheduler;
   };
   std::shared_ptr<State> state_;
 };
@@ -75,6 +80,7 @@ class Parameters {
   const std::vector<ShardedParameter>& list() const { return list_; }
   const ShardedParameter& operator[](const std::string& name) const;  // UserError with the nearest name
   Arena& arena() const { return *arena_; }
+  NetworkSchedule& schedule() const { return *schedule_; }
   const Grid& grid() const { return grid_; }
   int64_t global_numel() const;  // elements of the network, without padding
 
@@ -82,6 +88,7 @@ class Parameters {
   const Grid& grid_;
   std::vector<ShardedParameter> list_;
   std::shared_ptr<Arena> arena_;
+  NetworkSchedule* schedule_ = nullptr;  // none when laid out without memory
 };
 
 // Values of `range` of the flattened block, in fp64 rounded to `dtype`.

@@ -6,7 +6,7 @@
 
 #include <torch/nn/module.h>
 
-#include "axonn/layers/context.hpp"
+#include "axonn/layers/parameter.hpp"
 
 namespace axonn {
 

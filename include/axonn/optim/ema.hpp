@@ -4,7 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "axonn/layers/context.hpp"
+#include "axonn/overlap/step/network_schedule.hpp"
 
 namespace axonn {
 
@@ -12,8 +12,8 @@ namespace axonn {
 // Optimizer::keep_average makes one, updates it and saves it.
 class Ema {
  public:
-  // Begins with the present weights. Context and arena outlive it. UserError unless 0 < decay < 1.
-  Ema(Context& context, Arena& arena, double decay);
+  // Begins with the present weights. The arena and its schedule outlive it. UserError unless 0 < decay < 1.
+  Ema(Arena& arena, NetworkSchedule& schedule, double decay);
   Ema(const Ema&) = delete;
   Ema& operator=(const Ema&) = delete;
 
@@ -38,8 +38,8 @@ class Ema {
  private:
   void exchange();
 
-  Context& context_;
   Arena& arena_;
+  NetworkSchedule& schedule_;
   double decay_;
   at::Tensor average_;
   bool in_use_ = false;

@@ -36,7 +36,7 @@ class Optimizer {
   UpdateReport step(UpdateOptions options = {});
 
   // From now on an average of the weights is kept ("ema" in state()), beginning with the present ones.
-  void keep_average(double decay) { average_ = std::make_unique<Ema>(context_, arena_, decay); }
+  void keep_average(double decay) { average_ = std::make_unique<Ema>(arena_, schedule_, decay); }
   // While it lives the network computes with the average; without one nothing happens.
   [[nodiscard]] Ema::InUse use_average() { return Ema::InUse(average_.get()); }
 
@@ -62,6 +62,7 @@ class Optimizer {
 
   Context& context_;
   Arena& arena_;
+  NetworkSchedule& schedule_;
   double learning_rate_;
   at::Tensor wide_gradients_;  // in the master weights' type
   std::vector<Part> parts_;

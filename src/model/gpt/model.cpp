@@ -8,6 +8,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/layers/activation_checkpoint.hpp"
+#include "axonn/layers/context.hpp"
 #include "axonn/layers/dropout.hpp"
 #include "axonn/layers/loss.hpp"
 

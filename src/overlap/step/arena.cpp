@@ -29,7 +29,10 @@ ArenaSlot make_slot(const Arena::Entry& entry, const GridShape& shape, const Coo
 
 Arena::Arena(const std::vector<Entry>& entries, const Grid& grid, int rank, ArenaTypes types, c10::Device device, bool plan_only) {
   const Coordinate at = grid.coordinate(rank);
-  for (const Entry& entry : entries) slots_.push_back(make_slot(entry, grid.shape(), at));
+  for (const Entry& entry : entries) {
+    slots_.push_back(make_slot(entry, grid.shape(), at));
+    slots_.back().number = static_cast<int>(slots_.size()) - 1;
+  }
 
   for (const bool over_z : {true, false})
     for (const bool decay : {true, false}) {

@@ -15,33 +15,17 @@ namespace {
 // Networks too small for several full buckets are cut all the same, but not into messages that cost more to start than to send.
 constexpr int64_t kBuckets = 8, kSmallBucket = int64_t{1} << 16;  // elements
 
-bool divided(const ArenaSlot& slot) { return slot.counts.size() > 1; }
-
-// What a parameter whose gradient is wrong in number did, for the error.
-std::string complaint(const ArenaSlot& slot) {
-  const int uses = slot.gradient.uses;
-  if (uses > 0) return detail::concatenate("'", slot.name, "' (", uses, " forward uses without a backward)");
-  return detail::concatenate("'", slot.name, "' (never used)");
-}
-
 }  // namespace
 
-GradientReducer::GradientReducer(const std::shared_ptr<Arena>& arena, const Grid& grid, const std::shared_ptr<GradientSums>& sums,
-                                 const OverlapPolicy& policy, TrafficLog& log, TensorPool& pool)
-    : arena_(*arena),
-      grid_(grid),
-      sums_(sums),
-      policy_(policy),
-      log_(log),
-      pool_(pool),
-      blocks_(arena_.slots().size()),
-      scattering_(arena_.slots().size()) {
+GradientReducer::GradientReducer(Arena& arena, const Grid& grid, GradientSums& sums, const OverlapPolicy& policy, TrafficLog& log,
+                                 TensorPool& pool)
+    : arena_(arena), grid_(grid), sums_(&sums), policy_(policy), log_(log), pool_(pool), contributions_(arena_.slots().size()) {
   policy_changed();
 }
 
 void GradientReducer::policy_changed() {
   buckets_.clear();
-  bucket_of_.assign(arena_.slots().size(), -1);
+  for (Contributions& each : contributions_) each.bucket = -1;
   cut(arena_.over_z(), /*over_z=*/true, Axis::data);
   cut(arena_.replicated(), /*over_z=*/false, kRowAxes);
 }
@@ -65,66 +49,64 @@ void GradientReducer::cut(Range section, bool over_z, AxisSet axes) {
     }
     buckets_.back().range.end = slot.offset + slot.stored;
     buckets_.back().slots.push_back(index);
-    bucket_of_[static_cast<size_t>(index)] = static_cast<int>(buckets_.size()) - 1;
+    of(slot).bucket = static_cast<int>(buckets_.size()) - 1;
   }
 }
 
 void GradientReducer::begin_step(int micro_batches) {
   micro_batches_ = micro_batches;
-  for (ArenaSlot& slot : arena_.slots()) slot.gradient = {};
+  for (Contributions& each : contributions_) each.uses = each.arrived = each.reduced = 0;
   for (Bucket& bucket : buckets_) {
     bucket.missing = static_cast<int>(bucket.slots.size());
     bucket.sent = false;
   }
 }
 
-void GradientReducer::reduce(ArenaSlot& slot, const std::function<void(const at::Tensor&, bool)>& write) {
-  auto& gradient = slot.gradient;
-  AXONN_CHECK(gradient.uses > 0, "overlap.reduce", "a gradient of '", slot.name,
+void GradientReducer::reduce(const ArenaSlot& slot, const std::function<void(const at::Tensor&, bool)>& write) {
+  Contributions& mine = of(slot);
+  AXONN_CHECK(mine.uses > 0, "overlap.reduce", "a gradient of '", slot.name,
               "' came that no forward of this step asked for; backward must run inside the step of its forward");
-  const int bucket = bucket_of_[static_cast<size_t>(number(slot))];
-  AXONN_CHECK(bucket < 0 || !buckets_[static_cast<size_t>(bucket)].sent, "overlap.reduce", "a gradient of '", slot.name,
+  AXONN_CHECK(mine.bucket < 0 || !buckets_[static_cast<size_t>(mine.bucket)].sent, "overlap.reduce", "a gradient of '", slot.name,
               "' came after micro-batch ", micro_batches_, ", when it was summed over the grid; tell begin_step({.micro_batches = n})");
-  const bool add = gradient.arrived > 0 || (!divided(slot) && gradient.reduced > 0);
+  const bool add = mine.arrived > 0 || (!slot.sharded_over_z() && mine.reduced > 0);
   write(block_of(slot), add);
-  ++gradient.arrived;
-  if (--gradient.uses == 0) complete(slot);
+  ++mine.arrived;
+  if (--mine.uses == 0) complete(slot);
 }
 
 // Where the contributions of one micro-batch are summed: the arena itself when nothing has to be exchanged over Z.
 at::Tensor GradientReducer::block_of(const ArenaSlot& slot) {
-  if (!divided(slot)) return arena_.gradient(slot).view(slot.block_shape);
-  at::Tensor& block = blocks_[static_cast<size_t>(number(slot))];
+  if (!slot.sharded_over_z()) return arena_.gradient(slot).view(slot.block_shape);
+  at::Tensor& block = of(slot).block;
   const int64_t numel = c10::multiply_integers(slot.block_shape);
   if (!block.defined()) block = pool_.take(numel, arena_.gradients().options());
   return block.narrow(0, 0, numel).view(slot.block_shape);
 }
 
 // Every contribution of a micro-batch is there.
-void GradientReducer::complete(ArenaSlot& slot) {
-  if (divided(slot)) scatter(slot);
-  slot.gradient.arrived = 0;
-  const bool last = ++slot.gradient.reduced == micro_batches_;
-  const int index = bucket_of_[static_cast<size_t>(number(slot))];
-  if (!last || index < 0) return;
-  Bucket& bucket = buckets_[static_cast<size_t>(index)];
+void GradientReducer::complete(const ArenaSlot& slot) {
+  Contributions& mine = of(slot);
+  if (slot.sharded_over_z()) scatter(slot);
+  mine.arrived = 0;
+  const bool last = ++mine.reduced == micro_batches_;
+  if (!last || mine.bucket < 0) return;
+  Bucket& bucket = buckets_[static_cast<size_t>(mine.bucket)];
   if (--bucket.missing == 0 && policy_.switches.buckets) send(bucket);
 }
 
-void GradientReducer::scatter(ArenaSlot& slot) {
-  const auto index = static_cast<size_t>(number(slot));
+void GradientReducer::scatter(const ArenaSlot& slot) {
+  Contributions& mine = of(slot);
   if (under_way_.size() >= static_cast<size_t>(policy_.outstanding)) retire_scatter();
   const at::Tensor shard = arena_.gradient(slot);
-  const at::Tensor whole = blocks_[index].narrow(0, 0, c10::multiply_integers(slot.block_shape));
-  if (slot.gradient.reduced > 0) {
-    log_.wait(scattering_[index]);  // the micro-batch before, which wrote the shard
+  const at::Tensor whole = mine.block.narrow(0, 0, c10::multiply_integers(slot.block_shape));
+  if (mine.reduced > 0) {
+    log_.wait(mine.scatter);  // the micro-batch before, which wrote the shard
     whole.narrow(0, slot.range.begin, slot.range.size()).add_(shard);
   }
-  const Flight flight = log_.launch(Traffic::reduce_scatter, Axis::z, static_cast<int64_t>(whole.nbytes()), slot.name,
-                                    sums_->reduce_scatter({.slot = slot, .whole = whole, .shard = shard}));
-  scattering_[index] = flight;
-  under_way_.push_back({flight, std::move(blocks_[index])});
-  blocks_[index].reset();
+  mine.scatter = log_.launch(Traffic::reduce_scatter, Axis::z, static_cast<int64_t>(whole.nbytes()), slot.name,
+                             sums_->reduce_scatter({.slot = slot, .whole = whole, .shard = shard}));
+  under_way_.push_back({mine.scatter, std::move(mine.block)});
+  mine.block.reset();
   if (!policy_.switches.reduce_scatter) retire_scatter();
 }
 
@@ -137,7 +119,7 @@ void GradientReducer::retire_scatter() {
 void GradientReducer::send(Bucket& bucket) {
   std::vector<Request> after;
   for (const int index : bucket.slots)
-    if (const Request& request = scattering_[static_cast<size_t>(index)].request; !request.done()) after.push_back(request);
+    if (const Request& request = contributions_[static_cast<size_t>(index)].scatter.request; !request.done()) after.push_back(request);
   const int64_t bytes = bucket.range.size() * arena_.gradients().element_size();
   bucket.flight = log_.launch(Traffic::data, bucket.axes, bytes, "gradients",
                               sums_->all_reduce({.arena = arena_, .range = bucket.range, .axes = bucket.axes, .after = after}));
@@ -145,11 +127,21 @@ void GradientReducer::send(Bucket& bucket) {
   if (!policy_.switches.buckets) log_.wait(bucket.flight);
 }
 
-std::string GradientReducer::complaints() const {
-  std::string wrong;
+std::string GradientReducer::missing_gradients() const {
+  std::string missing;
+  for (const ArenaSlot& slot : arena_.slots()) {
+    const Contributions& each = contributions_[static_cast<size_t>(slot.number)];
+    if (each.uses == 0 && each.reduced > 0) continue;
+    missing += detail::concatenate(missing.empty() ? "'" : ", '", slot.name, "' (");
+    missing += each.uses > 0 ? detail::concatenate(each.uses, " forward uses without a backward)") : "never used)";
+  }
+  return missing;
+}
+
+std::string GradientReducer::without_gradient() const {
   for (const ArenaSlot& slot : arena_.slots())
-    if (slot.gradient.uses > 0 || slot.gradient.reduced == 0) wrong += (wrong.empty() ? "" : ", ") + complaint(slot);
-  return wrong;
+    if (contributions_[static_cast<size_t>(slot.number)].reduced == 0) return slot.name;
+  return "";
 }
 
 void GradientReducer::send_rest() {

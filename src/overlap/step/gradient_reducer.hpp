@@ -21,19 +21,32 @@ namespace axonn {
 // latter).
 class GradientReducer {
  public:
-  GradientReducer(const std::shared_ptr<Arena>& arena, const Grid& grid, const std::shared_ptr<GradientSums>& sums,
-                  const OverlapPolicy& policy, TrafficLog& log, TensorPool& pool);
+  // All of it outlives the reducer; `sums` may be replaced between steps by set_sums().
+  GradientReducer(Arena& arena, const Grid& grid, GradientSums& sums, const OverlapPolicy& policy, TrafficLog& log, TensorPool& pool);
+
+  void set_sums(GradientSums& sums) { sums_ = &sums; }
 
   void policy_changed();  // between steps
   void begin_step(int micro_batches);
-  void use(ArenaSlot& slot) { ++slot.gradient.uses; }
-  void reduce(ArenaSlot& slot, const std::function<void(const at::Tensor& block, bool add)>& write);
+  void use(const ArenaSlot& slot) { ++of(slot).uses; }
+  void reduce(const ArenaSlot& slot, const std::function<void(const at::Tensor& block, bool add)>& write);
   // The parameters that got no gradient, or fewer than they were used: "'a' (never used), 'b' (...)"; empty when all is well.
-  std::string complaints() const;
+  std::string missing_gradients() const;
+  // The first parameter without any gradient since begin_step(); empty when all have one.
+  std::string without_gradient() const;
   void send_rest();  // the buckets that are still here
   void wait();       // for everything under way
 
  private:
+  // What happened to the gradient of one parameter in the present step.
+  struct Contributions {
+    int uses = 0;     // forward uses that backward has not answered yet
+    int arrived = 0;  // gradients that came since the last reduction
+    int reduced = 0;  // reductions finished in this step (one a micro-batch)
+    at::Tensor block;  // sum of the arrived ones while more are to come, on loan
+    Flight scatter;    // its last reduce-scatter
+    int bucket = -1;   // -1: nothing to sum
+  };
   struct Bucket {
     Range range;  // of the arena
     AxisSet axes;
@@ -48,25 +61,23 @@ class GradientReducer {
   };
 
   void cut(Range section, bool over_z, AxisSet axes);
-  int number(const ArenaSlot& slot) const { return static_cast<int>(&slot - arena_.slots().data()); }
+  Contributions& of(const ArenaSlot& slot) { return contributions_[static_cast<size_t>(slot.number)]; }
   at::Tensor block_of(const ArenaSlot& slot);
-  void complete(ArenaSlot& slot);
-  void scatter(ArenaSlot& slot);
+  void complete(const ArenaSlot& slot);
+  void scatter(const ArenaSlot& slot);
   void retire_scatter();
   void send(Bucket& bucket);
 
   Arena& arena_;
   const Grid& grid_;
-  const std::shared_ptr<GradientSums>& sums_;  // the scheduler's
+  GradientSums* sums_;
   const OverlapPolicy& policy_;
   TrafficLog& log_;
   TensorPool& pool_;
   int micro_batches_ = 1;
-  std::vector<at::Tensor> blocks_;  // one a slot, while contributions are to come
-  std::vector<Flight> scattering_;  // one a slot: its last reduce-scatter
-  std::deque<Scatter> under_way_;   // in the order of launching
-  std::vector<Bucket> buckets_;     // in the order of the arena
-  std::vector<int> bucket_of_;      // one a slot; -1: nothing to sum
+  std::vector<Contributions> contributions_;  // one a slot
+  std::deque<Scatter> under_way_;             // in the order of launching
+  std::vector<Bucket> buckets_;               // in the order of the arena
 };
 
 }  // namespace axonn

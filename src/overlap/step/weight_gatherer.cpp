@@ -15,8 +15,6 @@ namespace {
 // What starting a gather costs beside its bytes: small weights are worth more of the cache, byte for byte.
 constexpr double kStartBytes = 64 << 10;
 
-bool divided(const ArenaSlot& slot) { return slot.counts.size() > 1; }
-
 }  // namespace
 
 WeightGatherer::WeightGatherer(const Arena& arena, Communicators& communicators, const OverlapPolicy& policy, TrafficLog& log,
@@ -42,7 +40,7 @@ void WeightGatherer::warn_if_too_small() const {
   if (!policy_.switches.cache || std::ranges::any_of(weights_, &Weight::kept)) return;
   const ArenaSlot* smallest = nullptr;
   for (const ArenaSlot& slot : arena_.slots())
-    if (divided(slot) && (smallest == nullptr || bytes(slot) < bytes(*smallest))) smallest = &slot;
+    if (slot.sharded_over_z() && (smallest == nullptr || bytes(slot) < bytes(*smallest))) smallest = &slot;
   if (smallest == nullptr) return;
   log::warn("the cache of gathered weights (", bytes_text(static_cast<double>(policy_.cache_budget.bytes)),
             ") is smaller than the smallest weight ('", smallest->name, "', ", bytes_text(static_cast<double>(bytes(*smallest))),
@@ -50,7 +48,7 @@ void WeightGatherer::warn_if_too_small() const {
 }
 
 GatheredWeight WeightGatherer::gathered(const ArenaSlot& slot, Phase phase, bool update_follows) {
-  if (!divided(slot)) {
+  if (!slot.sharded_over_z()) {
     valid_at_.wait();
     return {arena_.weight(slot).view(slot.block_shape), nullptr};
   }
@@ -157,7 +155,7 @@ int64_t WeightGatherer::bytes(const ArenaSlot& slot) const {
 void WeightGatherer::choose_kept() {
   std::vector<int> order(weights_.size());
   std::iota(order.begin(), order.end(), 0);
-  std::erase_if(order, [&](int index) { return !divided(arena_.slots()[static_cast<size_t>(index)]); });
+  std::erase_if(order, [&](int index) { return !arena_.slots()[static_cast<size_t>(index)].sharded_over_z(); });
   const auto size = [&](int index) { return bytes(arena_.slots()[static_cast<size_t>(index)]); };
   const auto gain = [&](int index) {
     const int uses = weights_[static_cast<size_t>(index)].uses_before;  // none: nothing is known yet

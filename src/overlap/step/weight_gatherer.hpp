@@ -7,7 +7,10 @@
 #include "axonn/comm/communicators.hpp"
 #include "axonn/overlap/step/arena.hpp"
 #include "axonn/overlap/step/overlap_policy.hpp"
-#include "axonn/overlap/step/scheduler.hpp"
+#include "axonn/overlap/step/gathered_weight.hpp"
+#include "axonn/overlap/step/phase.hpp"
+#include "axonn/overlap/step/tensor_pool.hpp"
+#include "axonn/overlap/step/traffic.hpp"
 #include "overlap/step/gather_order.hpp"
 
 namespace axonn {

@@ -41,7 +41,7 @@ struct Drawn {
             .add_(initial_values(slot.name, Initial::normal(0.1), slot.spec, on.shape(), on.at(), slot.range, 7,
                                  arena.master().scalar_type()));
     parameters.arena().round_master();
-    on.scheduler().weights_written(arena);
+    parameters.schedule().weights_written();
   }
   SampledPictures sample(const Diffusion& diffusion, const PictureSamplingOptions& options) {
     return sample_pictures(context, network, diffusion, options);

@@ -22,13 +22,8 @@ struct ArenaSlot {
   Range range;                       // of the flattened block, held here
   bool counts_in_norm = false;       // true on one rank of those that hold the same elements, within one data index
 
-  // What happened to its gradient in the present step.
-  struct Contributions {
-    int uses = 0;      // forward uses that backward has not answered yet
-    int arrived = 0;   // gradients that came since the last reduction
-    int reduced = 0;   // reductions finished in this step (one a micro-batch)
-    at::Tensor block;  // sum of the arrived ones while more are to come, or a buffer on loan for them
-  } gradient;
+  int number = 0;  // in Arena::slots()
+  bool sharded_over_z() const { return counts.size() > 1; }
 };
 
 // A range of an arena that is reduced or updated as one.

@@ -1,35 +1,20 @@
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <span>
 #include <string_view>
 #include <vector>
 
 #include "axonn/comm/communicators.hpp"
 #include "axonn/overlap/step/arena.hpp"
+#include "axonn/overlap/step/gathered_weight.hpp"
 #include "axonn/overlap/step/gradient_sums.hpp"
+#include "axonn/overlap/step/network_schedule.hpp"
 #include "axonn/overlap/step/overlap_policy.hpp"
 #include "axonn/overlap/step/phase.hpp"
 #include "axonn/overlap/step/tensor_pool.hpp"
 #include "axonn/overlap/step/traffic.hpp"
 
 namespace axonn {
-
-class GradientReducer;
-class WeightGatherer;
-
-// A gathered weight on loan: the whole (X, Y) block. The buffer goes back to the pool with the last copy, so never save it for backward.
-class GatheredWeight {
- public:
-  GatheredWeight(at::Tensor block, std::shared_ptr<const void> loan) : block_(std::move(block)), loan_(std::move(loan)) {}
-  const at::Tensor& operator*() const { return block_; }
-  const at::Tensor* operator->() const { return &block_; }
-
- private:
-  at::Tensor block_;
-  std::shared_ptr<const void> loan_;  // empty when the block lies in the arena itself
-};
 
 // A tensor that a collective is still working on; wait() before the step ends, else the scheduler cannot tell its cost.
 class Pending {
@@ -47,20 +32,8 @@ class Pending {
   Flight flight_;
 };
 
-// Since the program began.
-struct GatherCounters {
-  int64_t gathers = 0;   // of weights over Z
-  int64_t blocking = 0;  // those asked for when they were needed: the order was not known, or ahead is off
-  int64_t useless = 0;   // gathered ahead and not needed: the order changed
-};
-
 // Decides WHEN the bytes of a training step move; layers say only WHAT they need (AxoNN, Algorithm 1). Called by the host thread, in the
 // same order on every rank of the grid. Every OverlapPolicy gives the same bits.
-//
-// Gradients: every forward use of a parameter under autograd is counted by use(); backward answers each with one reduce(). When all uses
-// are answered, the sum of the contributions is reduced over Z (reduce-scatter, or nothing yet for a parameter that is whole on every Z
-// rank) into the gradient arena. When the last micro-batch has come, the arena is summed over data (and Z for the latter) in buckets.
-// finish() waits for all of it and checks that every parameter got a gradient.
 class Scheduler {
  public:
   // `communicators` and `grid` outlive it.
@@ -73,14 +46,8 @@ class Scheduler {
   // anew, while the order of gathers and how often each weight is used stay known, and buffers stay in the pool.
   void set_policy(const OverlapPolicy& policy);
 
-  // Arenas leave by themselves when their network is gone.
-  void add(const std::shared_ptr<Arena>& arena);
-
-  // The (X, Y) block of a weight, gathered over Z.
-  GatheredWeight gathered(const Arena& arena, const ArenaSlot& slot);
-  // The arena's weights have been written, or are until `valid_at` is done: gathers wait for it, and what was gathered before is dropped.
-  // Whoever writes weights says so. (Operations of LibTorch that write a shard in place are noticed without it, fused optimizers are not.)
-  void weights_written(const Arena& arena, Request valid_at = {});
+  // What the parameters of one network hold from now on; lives as long as the scheduler and the arena.
+  NetworkSchedule& add(const std::shared_ptr<Arena>& arena);
 
   // Sum, or another operation, over the group along `axes`; `tensor` is reduced in place and must be contiguous.
   Pending all_reduce(at::Tensor tensor, AxisSet axes, std::string_view tag, ReduceOp op = ReduceOp::sum);
@@ -90,14 +57,10 @@ class Scheduler {
   // `micro_batches`: backward passes of the step. Gradients are summed over the grid after the last one.
   void begin_step(int micro_batches = 1);
   bool in_step() const { return in_step_; }
-  // A forward use that backward will answer; a recomputation is none. UserError outside a step.
-  void use(const Arena& arena, ArenaSlot& slot);
-  // Adds one contribution: `write(block, add)` stores the gradient of the whole block (add false) or adds it to what is there (add true).
-  void reduce(Arena& arena, ArenaSlot& slot, const std::function<void(const at::Tensor& block, bool add)>& write);
   // All gradients are valid afterwards. UserError that names the parameters that got none, or not as many as they were used.
   void finish();
   // How gradients are summed; plain collectives unless told. Between steps.
-  void set_gradient_sums(std::shared_ptr<GradientSums> sums) { gradient_sums_ = std::move(sums); }
+  void set_gradient_sums(std::unique_ptr<GradientSums> sums);
 
   Phase phase() const { return phase_; }
   // Sets the phase while it lives.
@@ -132,10 +95,9 @@ class Scheduler {
   GatherCounters gather_counters() const;
 
  private:
-  struct Network;
-  Network& network(const Arena& arena);
+  friend class NetworkSchedule;
   void enter(Phase phase);
-  void forget_the_gone();
+  void erase_expired();
   Pending launched(at::Tensor tensor, AxisSet axes, std::string_view tag, Request request);
 
   Communicators& communicators_;
@@ -143,8 +105,8 @@ class Scheduler {
   OverlapPolicy policy_;
   TrafficLog log_;
   TensorPool pool_;
-  std::shared_ptr<GradientSums> gradient_sums_;
-  std::vector<std::unique_ptr<Network>> networks_;
+  std::unique_ptr<GradientSums> gradient_sums_;
+  std::vector<std::unique_ptr<NetworkSchedule>> networks_;
   bool in_step_ = false;
   int micro_batches_ = 1;
   int backwards_ = 0;  // passes of this step that have begun

@@ -1,0 +1,43 @@
+#include "axonn/overlap/step/network_schedule.hpp"
+
+#include "axonn/core/error.hpp"
+#include "axonn/overlap/step/scheduler.hpp"
+#include "overlap/step/gradient_reducer.hpp"
+#include "overlap/step/weight_gatherer.hpp"
+
+namespace axonn {
+
+NetworkSchedule::NetworkSchedule(Scheduler& scheduler, const std::shared_ptr<Arena>& arena)
+    : scheduler_(scheduler),
+      arena_(arena),
+      weights_(std::make_unique<WeightGatherer>(*arena, scheduler.communicators_, scheduler.policy_, scheduler.log_, scheduler.pool_)),
+      gradients_(std::make_unique<GradientReducer>(*arena, scheduler.grid_, *scheduler.gradient_sums_, scheduler.policy_, scheduler.log_,
+                                                   scheduler.pool_)) {}
+
+NetworkSchedule::~NetworkSchedule() = default;
+
+GatheredWeight NetworkSchedule::gathered(const ArenaSlot& slot) {
+  return weights_->gathered(slot, scheduler_.phase_, /*update_follows=*/scheduler_.backwards_ >= scheduler_.micro_batches_);
+}
+
+void NetworkSchedule::weights_written() { weights_->written({}); }
+void NetworkSchedule::weights_written(Request valid_at) { weights_->written(std::move(valid_at)); }
+
+void NetworkSchedule::use(const ArenaSlot& slot) {
+  if (scheduler_.phase_ == Phase::recompute) return;
+  AXONN_CHECK(
+      scheduler_.in_step_, "overlap.use", "'", slot.name,
+      "' is used under autograd outside a step; call context.begin_step() first, or hold a torch::NoGradGuard when no gradient is needed");
+  scheduler_.in_backward_pass_ = false;
+  gradients_->use(slot);
+}
+
+void NetworkSchedule::reduce(const ArenaSlot& slot, const std::function<void(const at::Tensor&, bool)>& write) {
+  AXONN_CHECK(scheduler_.in_step_, "overlap.reduce", "a gradient of '", slot.name,
+              "' came outside a step; backward must run inside the step of its forward");
+  gradients_->reduce(slot, write);
+}
+
+std::string NetworkSchedule::without_gradient() const { return gradients_->without_gradient(); }
+
+}  // namespace axonn
