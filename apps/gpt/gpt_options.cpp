@@ -25,8 +25,6 @@ GptOptions::GptOptions() {
   table.add("data", "validation_fraction", validation_fraction, "last part of the text, held out");
 
   run.bind(table, "sequences");
-  table.add("overlap", "split_forward", model.split_forward,
-            "a block takes turns on so many parts of the micro-batch: one's all-reduces move while another computes (not the same bits)");
   table.add("train", "activation_checkpoint", model.checkpoint_every,
             "every n-th block keeps only its input and is run again in backward; 1: all, 0: none");
   table.add("train", "activation_offload", model.checkpoint_offload, "inputs of checkpointed blocks are kept in the host's memory");

@@ -36,7 +36,8 @@ int rank_in_grid(const Environment& environment, const std::vector<int>& job_ran
 
 bool narrow(at::ScalarType dtype) { return dtype == at::kBFloat16 || dtype == at::kHalf; }
 
-void check_types(const ContextOptions& options) {
+void check_options(const ContextOptions& options) {
+  AXONN_CHECK(options.split_forward >= 1, "layers.context", "split_forward must be at least 1, got ", options.split_forward);
   const auto dtype = options.dtype, gradient = options.gradient_dtype.value_or(at::kFloat);
   AXONN_CHECK(dtype == at::kFloat || dtype == at::kDouble || narrow(dtype), "layers.context",
               "dtype must be fp64, fp32, bf16 or fp16, got ", c10::toString(dtype));
@@ -63,7 +64,7 @@ void collect(torch::nn::Module& module, const std::string& prefix, std::vector<s
 
 Context::Context(Environment& environment, GridShape shape, ContextOptions options) {
   check_shape(shape, options.job_ranks.empty() ? environment.ranks() : static_cast<int64_t>(options.job_ranks.size()));
-  check_types(options);
+  check_options(options);
   const int rank = rank_in_grid(environment, options.job_ranks);
   options.device = choose_device(options.device, environment.local_rank());
   impl_ = std::make_unique<Impl>(shape, std::move(options), rank);
@@ -80,7 +81,7 @@ Context::~Context() = default;
 Context::Context(Context&&) noexcept = default;
 
 Context Context::plan(GridShape shape, ContextOptions options, int rank) {
-  check_types(options);
+  check_options(options);
   Context planned(std::make_unique<Impl>(shape, std::move(options), rank));
   check_gradient_programs(planned.options().gradient_programs, planned.grid());
   return planned;

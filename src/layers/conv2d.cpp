@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_unsafe_view.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/empty.h>
@@ -42,13 +44,15 @@ bool small_and_padded(const Conv2dOptions& options) {
 // Shapes: k = in channels, n = out channels, b pictures of this rank; k/in means "split over the in axis" (whole where it does not cut).
 class Conv2dOperation : public Operation {
  public:
-  Conv2dOperation(Context& context, const Conv2dImpl& layer, ShardedParameter weight, std::optional<ShardedParameter> bias)
+  Conv2dOperation(Context& context, const Conv2dImpl& layer, ShardedParameter weight, std::optional<ShardedParameter> bias,
+                  std::shared_ptr<std::function<void()>> finish)
       : context_(context),
         options_(layer.options()),
         output_sum_(layer.output_sum()),
         gradient_sum_(layer.gradient_sum()),
         weight_(std::move(weight)),
-        bias_(std::move(bias)) {
+        bias_(std::move(bias)),
+        finish_(std::move(finish)) {
     if (options_.groups > 1) options_.groups /= context.shape()[layer.in_axis()];
   }
 
@@ -59,8 +63,12 @@ class Conv2dOperation : public Operation {
     auto weight = weight_.gathered();  // (n/out, kernel h, kernel w, k/in/groups)
     const bool whole = context_.shape().size(output_sum_) == 1;
     Tensor output = convolve(input, *weight, bias_ && whole ? *bias_->gathered() : Tensor());
-    output = context_.scheduler().all_reduce(output, output_sum_, weight_.name()).wait();  // (b, height', width', n/out)
-    return bias_ && !whole ? output.add_(*bias_->gathered()) : output;
+    *finish_ = [sum = context_.scheduler().all_reduce(output, output_sum_, weight_.name()), bias = whole ? std::nullopt : bias_]() mutable {
+      const at::NoGradGuard no_grad;
+      const Tensor sums = sum.wait();  // (b, height', width', n/out)
+      if (bias) sums.add_(*bias->gathered());
+    };
+    return at::_unsafe_view(output, output.sizes());  // no view for autograd, which would refuse what finish_ adds
   }
 
   Tensor backward(const Tensor& grad_output /* (b, height', width', n/out) */, bool input_needed) override {
@@ -125,6 +133,7 @@ class Conv2dOperation : public Operation {
   AxisSet gradient_sum_;
   ShardedParameter weight_;
   std::optional<ShardedParameter> bias_;
+  std::shared_ptr<std::function<void()>> finish_;  // what is left to do of the forward
   Saved input_;
 };
 
@@ -178,7 +187,9 @@ ShardSpec Conv2dImpl::weight_spec() const {
   return {.dims = {output_layout().dim(options_.out), Dim::whole(options_.kernel[0]), Dim::whole(options_.kernel[1]), in}, .over_z = true};
 }
 
-Value Conv2dImpl::forward(const Value& input) {
+Value Conv2dImpl::forward(const Value& input) { return launch(input).wait(); }
+
+PendingValue Conv2dImpl::launch(const Value& input) {
   constexpr const char* kWhere = "layers.conv2d";
   check_layout(input, options_.in, input_layout(), kWhere);
   AXONN_CHECK(input.tensor.dim() == 4, kWhere, "pictures must be (batch, height, width, channels), got ", input.tensor.dim(), " dims");
@@ -189,10 +200,11 @@ Value Conv2dImpl::forward(const Value& input) {
     AXONN_CHECK(output_size(options_, dim, input.tensor.size(static_cast<int64_t>(dim) + 1)) > 0, kWhere, "a ", kNames[dim], " of ",
                 input.tensor.size(static_cast<int64_t>(dim) + 1), " is too small for a kernel of ", options_.kernel[dim], ", dilation ",
                 options_.dilation[dim], " and padding ", options_.padding[dim]);
-  auto operation = std::make_unique<Conv2dOperation>(context(), *this, weight_, bias_);
+  const auto finish = std::make_shared<std::function<void()>>();
+  auto operation = std::make_unique<Conv2dOperation>(context(), *this, weight_, bias_, finish);
   const Tensor output =
       bias_ ? record(std::move(operation), input.tensor, {&weight_, &*bias_}) : record(std::move(operation), input.tensor, {&weight_});
-  return {output, options_.out, output_layout()};
+  return {{output, options_.out, output_layout()}, std::move(*finish)};
 }
 
 }  // namespace axonn

@@ -107,7 +107,7 @@ Tensor LinearImpl::forward(const Tensor& input) {
 
 Value LinearImpl::forward(const Value& input) { return launch(input).wait(); }
 
-ValueToCome LinearImpl::launch(const Value& input) {
+PendingValue LinearImpl::launch(const Value& input) {
   check_layout(input, options_.in, input_layout(), "layers.linear");
   const int64_t width = input_layout().dim(options_.in).local_size(context().shape(), context().at());
   AXONN_CHECK(input.tensor.size(-1) == width, "layers.linear", "input must hold ", width, " of the ", options_.in,

@@ -53,7 +53,7 @@ void NumericsOptions::bind(OptionTable& table) {
 c10::Device NumericsOptions::c10_device() const { return device == DeviceKind::cuda ? c10::Device(c10::kCUDA) : c10::Device(c10::kCPU); }
 
 void CommunicationOptions::bind(OptionTable& table) {
-  constexpr int64_t kMostBucket = int64_t{1} << 50, kMostPrefetch = 1000;
+  constexpr int64_t kMostBucket = int64_t{1} << 50, kMostPrefetch = 1000, kMostParts = 1 << 20;
   table.add("overlap", "overlap", overlap.switches, "communication beside computation: " + overlap_switches_help());
   table.add("overlap", "gather_cache", overlap.cache_budget,
             "gathered weights kept for backward: bytes such as 512M, or a count such as '8 layers'");
@@ -64,6 +64,9 @@ void CommunicationOptions::bind(OptionTable& table) {
   table.add("overlap", "reduction", reduction,
             "how gradients are summed over data, and reduce-scattered over Z: ring; auto: the fastest programs for --machine; or programs "
             "as `axonn-config synthesize --json` prints them, joined by ';'");
+  table.add("overlap", "split_forward", split_forward,
+            "a block takes turns on so many parts of the micro-batch: one's all-reduces move while another computes (not the same bits)",
+            {.least = 1, .most = kMostParts});
 }
 
 namespace {

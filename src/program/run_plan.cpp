@@ -45,6 +45,7 @@ RunPlan plan_run(const RunOptions& options) {
                            .device = numerics.c10_device(),
                            .order = options.placement.order,
                            .overlap = options.communication.overlap,
+                           .split_forward = options.communication.split_forward,
                            .gradient_programs = options.communication.reduction.value_or(std::vector<ReductionProgram>())},
                .gemm = numerics.gemm,
                .train = options.train};

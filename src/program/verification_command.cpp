@@ -81,6 +81,7 @@ int VerificationCommand::run(Environment& environment) {
                                  .seed = static_cast<uint64_t>(plan.train.seed),
                                  .order = plan.context.order,
                                  .overlap = plan.context.overlap,
+                                 .split_forward = plan.context.split_forward,
                                  .gradient_programs = plan.context.gradient_programs};
   const Verification result = Verifier(environment, what, network(plan)).on(plan.grid);
   if (environment.rank() == 0) {

@@ -135,6 +135,7 @@ Verification Verifier::on(GridShape shape) {
                 .device = options_.device,
                 .order = options_.order,
                 .overlap = options_.overlap,
+                .split_forward = options_.split_forward,
                 .gradient_programs = options_.gradient_programs});
   const Record mine = Record::of(grid, options_, make_);
 

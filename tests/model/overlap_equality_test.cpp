@@ -80,15 +80,15 @@ struct Case {
 class GptRuns {
  public:
   explicit GptRuns(const Case& c)
-      : context_(test_environment(), c.grid, {.dtype = c.dtype}),
+      : context_(test_environment(), c.grid, {.dtype = c.dtype, .split_forward = c.split}),
         model_(context_, {.shape = {.layers = 2,
-                          .hidden = 16,
-                          .heads = 2,
-                          .sequence = kSequence,
-                          .vocabulary = kVocabulary,
-                          .tied_head = c.tied}, .dropout = 0.1,
-                          .checkpoint_every = c.checkpointed ? 1 : 0,
-                          .split_forward = c.split}),
+                                    .hidden = 16,
+                                    .heads = 2,
+                                    .sequence = kSequence,
+                                    .vocabulary = kVocabulary,
+                                    .tied_head = c.tied},
+                          .dropout = 0.1,
+                          .checkpoint_every = c.checkpointed ? 1 : 0}),
         parameters_(context_.materialize(model_, 7)),
         first_weights_(parameters_.arena().master().clone()) {}
 

@@ -26,6 +26,7 @@ struct ContextOptions {
   AxisOrder order = kDefaultOrder;
   Placement placement = {};
   OverlapPolicy overlap = {};       // what communication runs beside computation; the numbers are the same
+  int64_t split_forward = 1;        // parts of the rows that a block takes turns on (interleave.hpp); other bits than 1
   GemmChoice gemm = {};             // choose_gemm() measures the best one
   std::vector<int> job_ranks = {};  // the ranks of the job that the grid spans; empty: all of them, and their number must be the grid's
 

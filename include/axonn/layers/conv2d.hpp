@@ -2,8 +2,6 @@
 
 #include <array>
 
-#include <torch/nn/pimpl.h>
-
 #include "axonn/layers/layout.hpp"
 #include "axonn/layers/sharded_module.hpp"
 
@@ -49,6 +47,8 @@ class Conv2dImpl : public ShardedModule {
  public:
   Conv2dImpl(Context& context, Conv2dOptions options);
   Value forward(const Value& input);  // UserError unless in input_layout()
+  // The same in two steps: the product is done, its sum is under way until PendingValue::wait().
+  PendingValue launch(const Value& input);
 
   const Conv2dOptions& options() const { return options_; }
   Axis in_axis() const { return options_.transposed ? Axis::x : Axis::y; }
@@ -67,11 +67,6 @@ class Conv2dImpl : public ShardedModule {
   std::optional<ShardedParameter> bias_;
 };
 
-class Conv2d : public torch::nn::ModuleHolder<Conv2dImpl> {
- public:
-  using ModuleHolder::ModuleHolder;
-  Conv2d(Context& context, Conv2dOptions options) : ModuleHolder(std::make_shared<Conv2dImpl>(context, std::move(options))) {}
-  Value operator()(const Value& input) { return impl_->forward(input); }
-};
+using Conv2d = Layer<Conv2dImpl, Conv2dOptions>;
 
 }  // namespace axonn

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <torch/nn/pimpl.h>
-
 #include "axonn/layers/layout.hpp"
 #include "axonn/layers/sharded_module.hpp"
 
@@ -28,12 +26,7 @@ class EmbeddingImpl : public ShardedModule {
   ShardedParameter weight_;
 };
 
-class Embedding : public torch::nn::ModuleHolder<EmbeddingImpl> {
- public:
-  using ModuleHolder::ModuleHolder;
-  Embedding(Context& context, EmbeddingOptions options) : ModuleHolder(std::make_shared<EmbeddingImpl>(context, std::move(options))) {}
-  Value operator()(const at::Tensor& ids) { return impl_->forward(ids); }
-};
+using Embedding = Layer<EmbeddingImpl, EmbeddingOptions>;
 
 struct PositionsOptions {
   int64_t length = 0;  // longest sequence
@@ -54,11 +47,6 @@ class PositionsImpl : public ShardedModule {
   ShardedParameter weight_;
 };
 
-class Positions : public torch::nn::ModuleHolder<PositionsImpl> {
- public:
-  using ModuleHolder::ModuleHolder;
-  Positions(Context& context, PositionsOptions options) : ModuleHolder(std::make_shared<PositionsImpl>(context, std::move(options))) {}
-  Value operator()(const Value& input) { return impl_->forward(input); }
-};
+using Positions = Layer<PositionsImpl, PositionsOptions>;
 
 }  // namespace axonn

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <torch/nn/pimpl.h>
-
 #include "axonn/layers/layout.hpp"
 #include "axonn/layers/sharded_module.hpp"
 
@@ -33,11 +31,6 @@ class GroupNormImpl : public ShardedModule {
   at::Tensor group_of_channel_;  // of this rank's channels, where ranks exchange; on the device from the first forward on
 };
 
-class GroupNorm : public torch::nn::ModuleHolder<GroupNormImpl> {
- public:
-  using ModuleHolder::ModuleHolder;
-  GroupNorm(Context& context, GroupNormOptions options) : ModuleHolder(std::make_shared<GroupNormImpl>(context, std::move(options))) {}
-  Value operator()(const Value& input) { return impl_->forward(input); }
-};
+using GroupNorm = Layer<GroupNormImpl, GroupNormOptions>;
 
 }  // namespace axonn

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <torch/nn/pimpl.h>
-
 #include "axonn/layers/layout.hpp"
 #include "axonn/layers/sharded_module.hpp"
 
@@ -28,11 +26,6 @@ class LayerNormImpl : public ShardedModule {
   at::Tensor shares_;  // of the features, by rank along the axis; on the device from the first forward on
 };
 
-class LayerNorm : public torch::nn::ModuleHolder<LayerNormImpl> {
- public:
-  using ModuleHolder::ModuleHolder;
-  LayerNorm(Context& context, LayerNormOptions options) : ModuleHolder(std::make_shared<LayerNormImpl>(context, options)) {}
-  Value operator()(const Value& input) { return impl_->forward(input); }
-};
+using LayerNorm = Layer<LayerNormImpl, LayerNormOptions>;
 
 }  // namespace axonn

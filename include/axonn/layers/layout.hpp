@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -40,6 +41,21 @@ struct Value {
   Value map(Function&& function) const {
     return {std::forward<Function>(function)(tensor), features, layout};
   }
+};
+
+// An activation that a collective still works on. Wait before anything reads it, once, and before backward.
+class PendingValue {
+ public:
+  PendingValue() = default;
+  PendingValue(Value value, std::function<void()> finish) : value_(std::move(value)), finish_(std::move(finish)) {}
+  Value wait() {
+    finish_();
+    return std::move(value_);
+  }
+
+ private:
+  Value value_;
+  std::function<void()> finish_;
 };
 
 // The same activation in another layout, with its gradient. Gathers over the axis it leaves, cuts over the axis it enters; free when equal.

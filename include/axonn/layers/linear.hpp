@@ -1,10 +1,7 @@
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <utility>
-
-#include <torch/nn/pimpl.h>
 
 #include "axonn/layers/layout.hpp"
 #include "axonn/layers/sharded_module.hpp"
@@ -22,21 +19,6 @@ struct LinearOptions {
   std::optional<Layout> output = {};   // how the result is wanted; nothing: as the layer gives it
   Initial weight_initial = Initial::normal(0.02);
   Initial bias_initial = Initial::zeros();
-};
-
-// An output that a collective still works on. Wait before anything reads it, once, and before backward.
-class ValueToCome {
- public:
-  ValueToCome() = default;
-  ValueToCome(Value value, std::function<void()> finish) : value_(std::move(value)), finish_(std::move(finish)) {}
-  Value wait() {
-    finish_();
-    return std::move(value_);
-  }
-
- private:
-  Value value_;
-  std::function<void()> finish_;
 };
 
 // y = x W^T + b under Agarwal's 3D product (AxoNN, section III, Algorithm 1). With the roles in = Y, out = X (X and Y swapped when
@@ -57,8 +39,8 @@ class LinearImpl : public ShardedModule {
 
   at::Tensor forward(const at::Tensor& input);  // laid out as options.input says; the result as options.output says
   Value forward(const Value& input);            // UserError unless in input_layout()
-  // The same in two steps: the product is done, its sum over the in axis is under way until ValueToCome::wait().
-  ValueToCome launch(const Value& input);
+  // The same in two steps: the product is done, its sum over the in axis is under way until PendingValue::wait().
+  PendingValue launch(const Value& input);
 
   Axis in_axis() const { return options_.transposed ? Axis::x : Axis::y; }
   Axis out_axis() const { return options_.transposed ? Axis::y : Axis::x; }
@@ -75,14 +57,11 @@ class LinearImpl : public ShardedModule {
   std::optional<ShardedParameter> bias_;
 };
 
-class Linear : public torch::nn::ModuleHolder<LinearImpl> {
+class Linear : public Layer<LinearImpl, LinearOptions> {
  public:
-  using ModuleHolder::ModuleHolder;
-  Linear(Context& context, LinearOptions options) : ModuleHolder(std::make_shared<LinearImpl>(context, std::move(options))) {}
+  using Layer::Layer;
   Linear(Context& context, LinearOptions options, ShardedParameter weight)
-      : ModuleHolder(std::make_shared<LinearImpl>(context, std::move(options), std::move(weight))) {}
-  at::Tensor operator()(const at::Tensor& input) { return impl_->forward(input); }
-  Value operator()(const Value& input) { return impl_->forward(input); }
+      : Layer(std::make_shared<LinearImpl>(context, std::move(options), std::move(weight))) {}
 };
 
 }  // namespace axonn

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
 
 #include "axonn/layers/parameter.hpp"
 
@@ -25,6 +27,18 @@ class ShardedModule : public torch::nn::Module {
  private:
   Context& context_;
   std::vector<std::pair<std::string, ShardedParameter>> sharded_parameters_;
+};
+
+// What users hold of a layer: copies share it, as torch's module holders do; layer(input) is its forward.
+template <typename Impl, typename Options>
+class Layer : public torch::nn::ModuleHolder<Impl> {
+ public:
+  using torch::nn::ModuleHolder<Impl>::ModuleHolder;
+  Layer(Context& context, Options options) : Layer(std::make_shared<Impl>(context, std::move(options))) {}
+  template <typename Input>
+  auto operator()(const Input& input) {
+    return this->impl_->forward(input);
+  }
 };
 
 }  // namespace axonn

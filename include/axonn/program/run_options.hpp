@@ -43,6 +43,7 @@ struct NumericsOptions {
 // What moves when, and how gradients are summed. Section [overlap].
 struct CommunicationOptions {
   OverlapPolicy overlap;
+  int64_t split_forward = 1;  // see ContextOptions
   std::optional<std::vector<ReductionProgram>> reduction = std::vector<ReductionProgram>();  // empty: rings; nothing: the planner's best
 
   void bind(OptionTable& table);

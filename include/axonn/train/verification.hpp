@@ -26,6 +26,7 @@ struct VerificationOptions {
   // Of the grid; one rank has none of them.
   AxisOrder order = kDefaultOrder;
   OverlapPolicy overlap = {};
+  int64_t split_forward = 1;  // see ContextOptions
   std::vector<ReductionProgram> gradient_programs = {};
 };
 

@@ -1,8 +1,5 @@
 #include "axonn/model/gpt/model.hpp"
 
-#include <algorithm>
-
-#include <ATen/ops/cat.h>
 #include <ATen/ops/gelu.h>
 #include <torch/nn/modules/container/any.h>
 
@@ -10,6 +7,7 @@
 #include "axonn/layers/activation_checkpoint.hpp"
 #include "axonn/layers/context.hpp"
 #include "axonn/layers/dropout.hpp"
+#include "axonn/layers/interleave.hpp"
 #include "axonn/layers/loss.hpp"
 
 namespace axonn {
@@ -35,40 +33,12 @@ Linear make_head(Context& context, const GptPlan& plan, bool tied, Embedding& to
   return tied ? Linear(context, plan.head, tokens->weight()) : Linear(context, plan.head);
 }
 
-// Rows that go through a block together. Of several parts one's all-reduces move while another computes.
-struct Part {
-  Value stream;
-  std::optional<Context::Samples> samples;
-  ValueToCome coming;
-};
-
-std::vector<Part> split(Context& context, const Value& stream, int64_t parts) {
-  const int64_t rows = stream.tensor.size(0);
-  if (parts == 1 || rows == 1) return {{stream, context.samples(), {}}};
-  std::vector<Part> result;
-  std::optional<Context::Samples> samples = context.samples();
-  for (const at::Tensor& some : stream.tensor.chunk(std::min(parts, rows), 0)) {
-    result.push_back({{some, stream.features, stream.layout}, samples, {}});
-    if (samples) samples->first += some.size(0);
-  }
-  return result;
-}
-
-Value join(const std::vector<Part>& parts) {
-  const Value& first = parts.front().stream;
-  if (parts.size() == 1) return first;
-  std::vector<at::Tensor> rows;
-  for (const Part& part : parts) rows.push_back(part.stream.tensor);
-  return {at::cat(rows, 0), first.features, first.layout};
-}
-
 }  // namespace
 
 GptBlock::GptBlock(Context& context, const GptPlan& plan, const GptConfig& config, const std::string& name)
     : context_(context),
       attention_(named(plan.attention, name + ".attn.probabilities")),
       dropout_(config.dropout),
-      split_(config.split_forward),
       name_(name),
       norm_1_(context, plan.norm),
       norm_2_(context, plan.norm),
@@ -89,25 +59,18 @@ GptBlock::GptBlock(Context& context, const GptPlan& plan, const GptConfig& confi
 Value GptBlock::forward(const Value& stream) {
   const double probability = is_training() ? dropout_ : 0;
   attention_.dropout = probability;
-  std::vector<Part> parts = split(context_, stream, split_);
-  const auto each = [&](const auto& stage) {
-    for (Part& part : parts) {
-      const WithSamples of_part(context_, part.samples);
-      stage(part);
-    }
+  const auto dropped = [&](BlockRows& rows, const char* branch) {
+    return axonn::dropout(context_, rows.coming.wait(), probability, name_ + branch);
   };
-  const auto dropped = [&](Part& part, const char* branch) {
-    return axonn::dropout(context_, part.coming.wait(), probability, name_ + branch);
-  };
-  each([&](Part& part) { part.coming = qkv_->launch(norm_1_(part.stream)); });
-  each([&](Part& part) { part.coming = attention_out_->launch(attention(context_, part.coming.wait(), attention_)); });
-  each([&](Part& part) {
-    part.stream = add(part.stream, dropped(part, ".attn"));
-    part.coming = mlp_up_->launch(norm_2_(part.stream));
-  });
-  each([&](Part& part) { part.coming = mlp_down_->launch(gelu(part.coming.wait())); });
-  each([&](Part& part) { part.stream = add(part.stream, dropped(part, ".mlp")); });
-  return join(parts);
+  return interleave(context_, {stream},
+                    {[&](BlockRows& rows) { rows.coming = qkv_->launch(norm_1_(rows.inputs[0])); },
+                     [&](BlockRows& rows) { rows.coming = attention_out_->launch(attention(context_, rows.coming.wait(), attention_)); },
+                     [&](BlockRows& rows) {
+                       rows.stream = add(rows.inputs[0], dropped(rows, ".attn"));
+                       rows.coming = mlp_up_->launch(norm_2_(rows.stream));
+                     },
+                     [&](BlockRows& rows) { rows.coming = mlp_down_->launch(gelu(rows.coming.wait())); },
+                     [&](BlockRows& rows) { rows.stream = add(rows.stream, dropped(rows, ".mlp")); }});
 }
 
 Gpt::Gpt(Context& context, const GptConfig& config)

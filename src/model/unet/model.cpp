@@ -12,6 +12,7 @@
 #include "axonn/layers/activation_checkpoint.hpp"
 #include "axonn/layers/context.hpp"
 #include "axonn/layers/dropout.hpp"
+#include "axonn/layers/interleave.hpp"
 
 namespace axonn {
 namespace {
@@ -31,11 +32,17 @@ class Residual : public UnetModule {
       : Residual(context, parallelize_residual(shape, stage), stage, dropout) {}
 
   Value forward(const Value& input, const UnetEmbedding& embedding) override {
-    const Value hidden = in_(silu(norm_in_(input)));
-    const at::Tensor shift = per_pixel(embedding_(embedding.over(embedding_->in_axis())).tensor);
-    Value normed = scaled_ ? scaled(norm_out_(hidden), shift) : norm_out_({hidden.tensor + shift, hidden.features, hidden.layout});
-    normed = axonn::dropout(context_, silu(normed), is_training() ? dropout_ : 0, name_);
-    return add(shortcut_ ? redistribute(context_, shortcut_(input), out_->output_layout()) : input, out_(normed));
+    return interleave(context_, {input, embedding.over(embedding_->in_axis())},
+                      {[&](BlockRows& rows) { rows.coming = in_->launch(silu(norm_in_(rows.inputs[0]))); },
+                       [&](BlockRows& rows) {
+                         const Value hidden = rows.coming.wait();
+                         rows.coming = out_->launch(normed(hidden, per_pixel(embedding_(rows.inputs[1]).tensor)));
+                       },
+                       [&](BlockRows& rows) {
+                         const Value& from = rows.inputs[0];
+                         const Value shortcut = shortcut_ ? redistribute(context_, shortcut_(from), out_->output_layout()) : from;
+                         rows.stream = add(shortcut, rows.coming.wait());
+                       }});
   }
 
  private:
@@ -59,9 +66,17 @@ class Residual : public UnetModule {
     register_module("shortcut", shortcut_.ptr());
   }
 
-  static Value scaled(const Value& normed, const at::Tensor& scale_and_shift) {
-    const auto parts = scale_and_shift.chunk(2, -1);
-    return {normed.tensor * (1 + parts[0]) + parts[1], normed.features, normed.layout};
+  // With the time: added before the norm, or scaling and shifting what it gives.
+  Value normed(const Value& hidden, const at::Tensor& time) {
+    Value result;
+    if (scaled_) {
+      const Value norm = norm_out_(hidden);
+      const auto scale_and_shift = time.chunk(2, -1);
+      result = {norm.tensor * (1 + scale_and_shift[0]) + scale_and_shift[1], norm.features, norm.layout};
+    } else {
+      result = norm_out_(Value{hidden.tensor + time, hidden.features, hidden.layout});
+    }
+    return axonn::dropout(context_, silu(result), is_training() ? dropout_ : 0, name_);
   }
 
   Context& context_;
@@ -90,9 +105,16 @@ class SelfAttention : public UnetModule {
   }
 
   Value forward(const Value& input, const UnetEmbedding&) override {
-    const Value pixels = norm_(input).map([](const at::Tensor& picture) { return picture.flatten(1, 2); });
-    const Value mixed = projection_(attention(context_, qkv_(pixels), options_));
-    return {input.tensor + mixed.tensor.view(input.tensor.sizes()), input.features, input.layout};
+    return interleave(context_, {input},
+                      {[&](BlockRows& rows) {
+                         const Value normed = norm_(rows.inputs[0]);
+                         rows.coming = qkv_->launch(normed.map([](const at::Tensor& picture) { return picture.flatten(1, 2); }));
+                       },
+                       [&](BlockRows& rows) { rows.coming = projection_->launch(attention(context_, rows.coming.wait(), options_)); },
+                       [&](BlockRows& rows) {
+                         const Value& from = rows.inputs[0];
+                         rows.stream = {from.tensor + rows.coming.wait().tensor.view(from.tensor.sizes()), from.features, from.layout};
+                       }});
   }
 
  private:

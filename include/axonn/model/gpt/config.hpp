@@ -13,7 +13,6 @@ struct GptConfig {
   double dropout = 0;               // after the embeddings, on attention probabilities, on both branches of a block
   int64_t checkpoint_every = 0;     // activation checkpointing: of every n-th block only the input is kept; 0: of none
   bool checkpoint_offload = false;  // and that in the host's memory
-  int64_t split_forward = 1;        // a block takes turns on so many parts of the rows: one's all-reduces move while another computes
 
   bool checkpointed(int64_t block) const { return checkpoint_every > 0 && block % checkpoint_every == 0; }
 };

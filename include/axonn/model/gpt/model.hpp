@@ -18,7 +18,6 @@ class GptBlock : public torch::nn::Module {
   Context& context_;
   AttentionOptions attention_;
   double dropout_;
-  int64_t split_;
   std::string name_;
   LayerNorm norm_1_, norm_2_;
   Linear qkv_, attention_out_, mlp_up_, mlp_down_;
