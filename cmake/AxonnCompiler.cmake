@@ -5,9 +5,11 @@ if(AXONN_CCACHE)
       ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${AXONN_CCACHE})
 endif()
 
+# A project that adds this folder may have a compiler with warnings that we have not seen.
+set(AXONN_WERROR $<$<BOOL:${PROJECT_IS_TOP_LEVEL}>:-Werror>)
 add_library(axonn_compiler INTERFACE)
 target_compile_options(axonn_compiler INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wnon-virtual-dtor;-Wno-missing-field-initializers;-Werror;-fno-math-errno>
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wnon-virtual-dtor;-Wno-missing-field-initializers;${AXONN_WERROR};-fno-math-errno>
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-fpch-preprocess>
   # GCC 12 sees overlapping copies where strings are joined (its bug 105651).
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>)

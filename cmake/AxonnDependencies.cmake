@@ -1,5 +1,7 @@
 # Third-party libraries other than LibTorch. Everything but MPI, CUDA and LibTorch is header-only or static, so that programs of a build
 # without MPI can be copied to a machine that has only LibTorch, CUDA and libc.
+# A project that adds this folder links them through our libraries, from its own folder.
+set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL TRUE)
 find_package(Threads REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
@@ -27,12 +29,20 @@ if(NOT AXONN_WITH_TORCH)
   return()
 endif()
 
-block()
+# Under names of ours, because the installed package makes them from the files alone, without
+# looking for PNG, JPEG and MPI again.
+block(PROPAGATE AXONN_IMAGE_LIBRARIES)
   list(PREPEND CMAKE_FIND_LIBRARY_SUFFIXES ${CMAKE_STATIC_LIBRARY_SUFFIX})
   find_package(JPEG REQUIRED)
   find_package(PNG REQUIRED)
+  set(AXONN_IMAGE_LIBRARIES ${PNG_LIBRARIES} ${JPEG_LIBRARIES})
 endblock()
+add_library(axonn::images INTERFACE IMPORTED GLOBAL)
+target_link_libraries(axonn::images INTERFACE PNG::PNG JPEG::JPEG)
 
 if(AXONN_WITH_MPI)
   find_package(MPI REQUIRED COMPONENTS C)
+  set(AXONN_MPI_LIBRARIES ${MPI_C_LIBRARIES})
+  add_library(axonn::mpi INTERFACE IMPORTED GLOBAL)
+  target_link_libraries(axonn::mpi INTERFACE MPI::MPI_C)
 endif()

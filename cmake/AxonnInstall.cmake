@@ -1,20 +1,60 @@
-# The part without LibTorch as a package: find_package(axonn CONFIG COMPONENTS perfmodel) gives axonn::perfmodel (with grid and core), and
-# nothing else is needed to use it. What trains is not installed: it is built into its programs.
+# The package: find_package(axonn CONFIG) gives axonn::axonn and every module as a component
+# (docs/library.md). The planner, which needs neither LibTorch nor MPI, can be installed without the
+# rest (--component perfmodel); the trainer libraries are a second part beside it.
 include(CMakePackageConfigHelpers)
 
 set(AXONN_CONFIG_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/axonn)
 
-foreach(module core grid terms network config perfmodel)
-  set_target_properties(axonn_${module} PROPERTIES EXPORT_NAME ${module})
-  target_compile_features(axonn_${module} INTERFACE cxx_std_20)
-  install(TARGETS axonn_${module} EXPORT axonn-perfmodel COMPONENT perfmodel
+# axonn_install_part(PART COMPONENT TARGETS...): libraries and headers, and their targets in
+# axonn-PART.cmake.
+function(axonn_install_part part component)
+  install(TARGETS ${ARGN} EXPORT axonn-${part} COMPONENT ${component}
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-endforeach()
-install(TARGETS axonn-config COMPONENT perfmodel RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(EXPORT axonn-perfmodel FILE axonn-perfmodel.cmake NAMESPACE axonn:: DESTINATION ${AXONN_CONFIG_DIR} COMPONENT perfmodel)
+  install(EXPORT axonn-${part} FILE axonn-${part}.cmake NAMESPACE axonn::
+    DESTINATION ${AXONN_CONFIG_DIR} COMPONENT ${component})
+endfunction()
 
+function(axonn_install_programs component)
+  if(AXONN_BUILD_PROGRAMS)
+    install(TARGETS ${ARGN} COMPONENT ${component} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  endif()
+endfunction()
+
+list(TRANSFORM AXONN_PLANNER_MODULES PREPEND axonn_ OUTPUT_VARIABLE modules)
+axonn_install_part(planner perfmodel ${modules})
+axonn_install_programs(perfmodel axonn-config)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/axonn-config.cmake.in ${PROJECT_BINARY_DIR}/axonn-config.cmake
   INSTALL_DESTINATION ${AXONN_CONFIG_DIR})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/axonn-config-version.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/axonn-config.cmake ${PROJECT_BINARY_DIR}/axonn-config-version.cmake DESTINATION ${AXONN_CONFIG_DIR}
-  COMPONENT perfmodel)
+install(FILES ${PROJECT_BINARY_DIR}/axonn-config.cmake ${PROJECT_BINARY_DIR}/axonn-config-version.cmake
+  DESTINATION ${AXONN_CONFIG_DIR} COMPONENT perfmodel)
+
+if(NOT AXONN_WITH_TORCH)
+  return()
+endif()
+list(TRANSFORM AXONN_TRAINER_MODULES PREPEND axonn_ OUTPUT_VARIABLE modules)
+axonn_install_part(trainer trainer ${modules} axonn)
+axonn_install_programs(trainer gpt unet axonn-calibrate)
+
+# Static archives travel with the package, so that its users need no libpng and libjpeg; what is not
+# static is linked where it is.
+set(AXONN_CARRIED_DIR ${CMAKE_INSTALL_LIBDIR}/axonn)
+set(AXONN_CARRIED_ARCHIVES)
+set(AXONN_LINKED_LIBRARIES)
+foreach(library IN LISTS AXONN_IMAGE_LIBRARIES)
+  if(library MATCHES "\\${CMAKE_STATIC_LIBRARY_SUFFIX}$")
+    file(REAL_PATH ${library} library)
+    install(FILES ${library} DESTINATION ${AXONN_CARRIED_DIR} COMPONENT trainer)
+    cmake_path(GET library FILENAME name)
+    list(APPEND AXONN_CARRIED_ARCHIVES ${name})
+  else()
+    list(APPEND AXONN_LINKED_LIBRARIES ${library})
+  endif()
+endforeach()
+# Not named axonn-trainer-*: axonn-trainer.cmake reads all such files, one of each configuration.
+configure_package_config_file(
+  ${PROJECT_SOURCE_DIR}/cmake/AxonnTrainerNeeds.cmake.in ${PROJECT_BINARY_DIR}/AxonnTrainerNeeds.cmake
+  INSTALL_DESTINATION ${AXONN_CONFIG_DIR} PATH_VARS AXONN_CARRIED_DIR
+  NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+install(FILES ${PROJECT_BINARY_DIR}/AxonnTrainerNeeds.cmake ${PROJECT_SOURCE_DIR}/cmake/AxonnTorchTarget.cmake
+  DESTINATION ${AXONN_CONFIG_DIR} COMPONENT trainer)

@@ -43,7 +43,7 @@ Batch batch_of(const axonn::Context& context, int64_t step) {
 }
 
 int train(int argc, char** argv) {
-  axonn::Environment environment(argc, argv);  // mpirun, srun, RANK and WORLD_SIZE, or one process
+  axonn::Environment environment;  // mpirun, srun, RANK and WORLD_SIZE, or one process
   axonn::Context context(environment, axonn::parse_grid_shape(argc > 1 ? argv[1] : "1x1x1x1"));
   auto net = std::make_shared<Net>(context, kWidth);
   auto parameters = context.materialize(*net, /*seed=*/1);  // named, laid out, filled: the same on every grid

@@ -10,6 +10,7 @@
 #include "axonn/core/log.hpp"
 #include "comm/environment_impl.hpp"
 #include "comm/host_communicator.hpp"
+#include "comm/loaded_libraries.hpp"
 #include "comm/nccl/nccl_communicator.hpp"
 #include "comm/self_communicator.hpp"
 #include "comm/transport/tcp_transport.hpp"
@@ -36,6 +37,7 @@ std::optional<TcpLaunch> tcp_launch() {
 }
 
 std::unique_ptr<Environment::Impl> start() {
+  check_loaded_libraries();
   auto impl = std::make_unique<Environment::Impl>();
   if (launched_by_mpi()) {
     impl->start([&] { return make_mpi_transport(impl->node); });

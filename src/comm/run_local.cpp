@@ -5,12 +5,14 @@
 
 #include "axonn/core/error.hpp"
 #include "comm/environment_impl.hpp"
+#include "comm/loaded_libraries.hpp"
 #include "comm/transport/local_transport.hpp"
 
 namespace axonn {
 
 void run_local(int ranks, const std::function<void(Environment&)>& body) {
   AXONN_CHECK(ranks >= 1, "comm.run_local", "needs at least one rank, got ", ranks);
+  check_loaded_libraries();
   const auto hub = make_local_hub(ranks);
   std::mutex mutex;
   std::exception_ptr first_error;

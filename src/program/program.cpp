@@ -75,7 +75,7 @@ int run_program(Program& program, int argc, char** argv) {
     return end_before_start(program.name, error, line.verbose);
   }
   try {
-    Environment environment(argc, argv);
+    Environment environment;
     JobEnd end(environment, program.name, line.verbose);
     try {
       configure_log(environment, "");

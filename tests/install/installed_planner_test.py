@@ -1,39 +1,15 @@
 """The planner installs without what trains, and a project of someone else finds, builds and runs it."""
-import os
-import pathlib
-import subprocess
-import tempfile
 import unittest
 
-CMAKE, BUILD = os.environ["AXONN_CMAKE"], os.environ["AXONN_BUILD"]
-SOURCE = pathlib.Path(os.environ["AXONN_SOURCE"])
+from outside_project import SOURCE, OutsideProject, run
 
 
-def run(*command, status=0):
-    ended = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=100)
-    assert ended.returncode == status, f"{command}\n{ended.stdout}{ended.stderr}"
-    return ended.stdout + ended.stderr
-
-
-class Installed(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        scratch = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(scratch.cleanup)
-        cls.scratch = pathlib.Path(scratch.name)
-        cls.prefix = cls.scratch / "prefix"
-        run(CMAKE, "--install", BUILD, "--prefix", cls.prefix, "--component", "perfmodel")
-
-    def configure(self, source, build, *settings, status=0):
-        flags = [f"-DCMAKE_CXX_COMPILER_LAUNCHER={os.environ['AXONN_LAUNCHER']}"]
-        if os.environ["AXONN_SANITIZE"]:  # the libraries want the sanitizers' run time
-            flags.append("-DCMAKE_CXX_FLAGS=-fsanitize=" + os.environ["AXONN_SANITIZE"].replace(";", ","))
-        return run(CMAKE, "-G", "Ninja", "-S", source, "-B", self.scratch / build, *flags, *settings, status=status)
+class InstalledPlanner(OutsideProject):
+    component = "perfmodel"
 
     def test_is_found_built_against_and_run(self):
-        self.configure(SOURCE / "examples/planner", "example", f"-DCMAKE_PREFIX_PATH={self.prefix}")
-        run(CMAKE, "--build", self.scratch / "example")
-        program = self.scratch / "example" / "rank_grids"
+        folder, _ = self.build(SOURCE / "examples/planner", "example")
+        program = folder / "rank_grids"
         found = [line.split()[0] for line in run(program, "64", "gpt5b").splitlines()]
         table = run(self.prefix / "bin/axonn-config", "--gpus", "64", "--model", "gpt5b", "--top", "3", "--csv").splitlines()[1:]
         self.assertEqual(found, ["x".join(line.split(",")[:4]) for line in table])
@@ -50,12 +26,27 @@ class Installed(unittest.TestCase):
             for name in ("torch/", "ATen/", "c10/", "mpi.h", "LibTorch", str(SOURCE)):
                 self.assertNotIn(name, text, path)
 
+    def test_says_that_it_is_the_planner_alone(self):
+        for find in ("find_package(axonn CONFIG REQUIRED COMPONENTS layers)", "find_package(axonn 0.2 CONFIG REQUIRED)"):
+            text = self.refusal(find)
+            self.assertIn("this installation of axonn holds the planner alone, not '", text)
+            self.assertIn("ask for COMPONENTS perfmodel, or install axonn from a build with AXONN_WITH_TORCH=ON", text)
+
     def test_says_which_components_there_are(self):
-        (self.scratch / "other").mkdir()
-        (self.scratch / "other/CMakeLists.txt").write_text(
-            "cmake_minimum_required(VERSION 3.25)\nproject(other LANGUAGES CXX)\nfind_package(axonn CONFIG REQUIRED COMPONENTS layers)\n")
-        text = " ".join(self.configure(self.scratch / "other", "other-build", f"-DCMAKE_PREFIX_PATH={self.prefix}", status=1).split())
-        self.assertIn("axonn has no component 'layers'; installed are: core, grid, perfmodel", text)
+        text = self.refusal("find_package(axonn CONFIG REQUIRED COMPONENTS planner)")
+        self.assertIn("axonn has no component 'planner': ask for core, grid, terms, network, config, perfmodel", text)
+
+    def test_another_minor_version_is_another_package(self):
+        self.assertIn("version: 0.2.0", self.refusal("find_package(axonn 0.1 CONFIG REQUIRED COMPONENTS perfmodel)"))
+
+    def test_optional_components_stop_nothing(self):
+        folder = self.scratch / "optional"
+        folder.mkdir()
+        (folder / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.25)\nproject(optional LANGUAGES CXX)\n"
+            "find_package(axonn CONFIG REQUIRED COMPONENTS grid OPTIONAL_COMPONENTS layers)\n"
+            'message(STATUS "grid ${axonn_grid_FOUND} layers ${axonn_layers_FOUND}")\n')
+        self.assertIn("grid TRUE layers FALSE", self.configure(folder, "optional/build"))
 
     def test_configures_where_there_is_neither_libtorch_nor_mpi(self):
         text = self.configure(SOURCE, "alone", "-DAXONN_WITH_TORCH=OFF", "-DAXONN_LIBTORCH=/nowhere", "-DMPI_C_COMPILER=/nowhere/mpicc",

@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "no test in this program\n");
     return 1;
   }
-  axonn::Environment environment(argc, argv);
+  axonn::Environment environment;
   axonn::environment = &environment;
   auto& listeners = testing::UnitTest::GetInstance()->listeners();
   if (environment.rank() != 0) delete listeners.Release(listeners.default_result_printer());

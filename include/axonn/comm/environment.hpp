@@ -15,12 +15,12 @@ namespace axonn {
 
 // One process's place in its job, made once in main; owns start-up, the progress engine and finalisation. Start-up is chosen by what
 // launched the process: an MPI launcher (mpirun, srun --mpi=pmix) when MPI is built in, else RANK and WORLD_SIZE (TCP), else one rank
-// alone. Asked for and absent is a BackendError, never a fallback. Every rank of the job makes it and destroys it; the destructor waits for
-// the other ranks unless an exception is on its way.
+// alone. Asked for and absent is a BackendError, never a fallback. UserError when the process has loaded another LibTorch than axonn was
+// built with, or two OpenMP run times. Every rank of the job makes it and destroys it; the destructor waits for the other ranks unless an
+// exception is on its way.
 class Environment {
  public:
   Environment();
-  Environment(int argc, char** argv) : Environment() { (void)argc, (void)argv; }
   ~Environment();
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;

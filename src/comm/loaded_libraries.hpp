@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace axonn {
+
+// What this process has loaded, against what axonn was built with. The loader finds libraries by
+// LD_LIBRARY_PATH, LD_PRELOAD and what other libraries bring, so a program that linked well can start
+// with another LibTorch, or with a second OpenMP whose threads take the same cores.
+
+// Files of all libraries in this process.
+std::vector<std::string> loaded_libraries();
+
+// Those of `libraries` that are an OpenMP run time (GCC's, Intel's or LLVM's), each file once.
+std::vector<std::string> openmp_run_times(const std::vector<std::string>& libraries);
+
+// Throws UserError when `libraries` hold more than one OpenMP run time.
+void check_one_openmp(const std::vector<std::string>& libraries);
+
+// Throws UserError unless `loaded` ("2.11.0"), whose file is in `libraries`, is a `built_with` ("2.11").
+void check_libtorch(std::string_view built_with, std::string_view loaded, const std::vector<std::string>& libraries);
+
+// All of it, for this process.
+void check_loaded_libraries();
+
+}  // namespace axonn
