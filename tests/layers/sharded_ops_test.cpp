@@ -1,8 +1,8 @@
 // Embedding, positions, norm, attention and loss on every grid against LibTorch on the whole tensors.
 #include "axonn/layers/attention.hpp"
 #include "axonn/layers/embedding.hpp"
-#include "axonn/layers/layer_norm.hpp"
 #include "axonn/layers/loss.hpp"
+#include "axonn/layers/norms/layer_norm.hpp"
 #include "layers/layer_fixture.hpp"
 
 namespace axonn {

@@ -4,8 +4,8 @@
 
 #include "axonn/layers/attention.hpp"
 #include "axonn/layers/embedding.hpp"
-#include "axonn/layers/layer_norm.hpp"
 #include "axonn/layers/linear.hpp"
+#include "axonn/layers/norms/layer_norm.hpp"
 #include "axonn/model/gpt/config.hpp"
 
 namespace axonn {

@@ -5,8 +5,8 @@
 #include "axonn/layers/attention.hpp"
 #include "axonn/layers/conv2d.hpp"
 #include "axonn/layers/embedding.hpp"
-#include "axonn/layers/group_norm.hpp"
 #include "axonn/layers/linear.hpp"
+#include "axonn/layers/norms/group_norm.hpp"
 #include "axonn/model/unet/config.hpp"
 
 namespace axonn {

@@ -1,4 +1,4 @@
-#include "axonn/layers/group_norm.hpp"
+#include "axonn/layers/norms/group_norm.hpp"
 
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>

@@ -1,4 +1,4 @@
-#include "axonn/layers/group_norm.hpp"
+#include "axonn/layers/norms/group_norm.hpp"
 
 #include <torch/nn/module.h>
 

@@ -1,4 +1,4 @@
-#include "axonn/layers/layer_norm.hpp"
+#include "axonn/layers/norms/layer_norm.hpp"
 
 #include <tuple>
 
