@@ -18,6 +18,7 @@
 #include "axonn/layers/loss.hpp"
 #include "axonn/layers/norms/group_norm.hpp"
 #include "axonn/layers/norms/layer_norm.hpp"
+#include "axonn/layers/norms/rms_norm.hpp"
 #include "axonn/model/gpt/model.hpp"
 #include "axonn/model/unet/model.hpp"
 #include "axonn/optim/adamw.hpp"

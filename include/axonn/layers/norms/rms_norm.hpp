@@ -1,0 +1,29 @@
+#pragma once
+
+#include "axonn/layers/layout.hpp"
+#include "axonn/layers/sharded_module.hpp"
+
+namespace axonn {
+
+struct RmsNormOptions {
+  int64_t features = 0;
+  Axis axis = Axis::y;  // the features are split over it
+  double epsilon = 1e-5;
+};
+
+// y = x / sqrt(mean(x^2) + epsilon) * weight over all features of a row, wherever they are (Zhang and Sennrich, Root Mean Square Layer
+// Normalization, 2019): (..., features/axis) -> the same. Ranks of the axis exchange one number a row, in forward and in backward. weight is
+// split like the features, replicated over the other axes. Every rank of the grid calls it.
+class RmsNormImpl : public ShardedModule {
+ public:
+  RmsNormImpl(Context& context, RmsNormOptions options);
+  Value forward(const Value& input);  // UserError unless its features are split over the axis
+
+ private:
+  RmsNormOptions options_;
+  ShardedParameter weight_;
+};
+
+using RmsNorm = Layer<RmsNormImpl, RmsNormOptions>;
+
+}  // namespace axonn
