@@ -83,10 +83,10 @@ void bind_optimizer(OptionTable& table, TrainConfig& train) {
   table.add("train", "learning_rate_end", train.learning_rate_end, "at the last step, after the cosine");
   table.add("train", "warmup", train.warmup, "steps of the linear warm-up");
   table.add("train", "weight_decay", train.optimizer.weight_decay, "of matrices; vectors are not decayed");
-  table.add("train", "beta1", train.optimizer.beta1, "AdamW: of the mean of the gradients");
-  table.add("train", "beta2", train.optimizer.beta2, "AdamW: of the mean of their squares");
-  table.add("train", "epsilon", train.optimizer.epsilon, "AdamW: added to the root of that mean");
-  table.add("train", "momentum", train.optimizer.momentum, "sgd-momentum");
+  table.add("train", "beta1", train.optimizer.beta1, "of the mean of the gradients, where the rule keeps one");
+  table.add("train", "beta2", train.optimizer.beta2, "of the mean of their squares, where the rule keeps one");
+  table.add("train", "epsilon", train.optimizer.epsilon, "added to the root of that mean");
+  table.add("train", "momentum", train.optimizer.momentum, "of sgd-momentum");
   table.add("train", "ema", train.ema,
             "decay of an average of the weights, with which is validated, sampled and generated; 0: none, else such as 0.999");
   table.add("train", "clip", train.clip, "greatest global norm of the gradient; 0: never clipped");

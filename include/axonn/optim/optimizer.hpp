@@ -54,6 +54,8 @@ class Optimizer {
     bool decay = false;
   };
   const std::vector<Part>& parts() const { return parts_; }
+  Context& context() const { return context_; }
+  Arena& arena() const { return arena_; }
   virtual std::vector<std::pair<std::string, at::Tensor>> moments() const = 0;
   virtual void update(double learning_rate, double gradient_factor) = 0;
 
