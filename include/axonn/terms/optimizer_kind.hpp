@@ -7,13 +7,13 @@
 
 namespace axonn {
 
-enum class OptimizerKind : uint8_t { adamw, sgd, sgd_momentum };
+enum class OptimizerKind : uint8_t { adamw, sgd, sgd_momentum, lamb };
 
 // What planner and trainer have to know of an optimizer; how it updates is in optim.
 struct OptimizerTerms {
   std::string_view name;
   OptimizerKind value;
-  int moments;  // elements of state a weight
+  int moments;  // elements that it keeps a weight
 };
 
 template <>
@@ -22,6 +22,7 @@ struct Names<OptimizerKind> {
       {"adamw", OptimizerKind::adamw, 2},
       {"sgd", OptimizerKind::sgd, 0},
       {"sgd-momentum", OptimizerKind::sgd_momentum, 1},
+      {"lamb", OptimizerKind::lamb, 3},  // mean, square, direction
   };
 };
 

@@ -1,0 +1,96 @@
+#include <cmath>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
+#include "optim/rule.hpp"
+
+namespace axonn {
+namespace {
+
+at::Tensor sum_of_squares(const at::Tensor& flat) {
+  return at::linalg_vector_norm(flat, 2, at::OptionalIntArrayRef(), /*keepdim=*/false, at::kDouble).square_();
+}
+
+// LAMB (You et al., Large Batch Optimization for Deep Learning, 2020, algorithm 2) by LibTorch's operations: Adam's direction, with decay,
+// times |w| / |direction| of each parameter, where both are greater than 0. The norms are of whole parameters: one all-reduce over X, Y and
+// Z in each step, of two numbers a parameter.
+class Lamb : public Optimizer {
+ public:
+  Lamb(Context& context, const Parameters& parameters, const OptimizerSettings& settings);
+
+ protected:
+  std::vector<std::pair<std::string, at::Tensor>> moments() const override { return {{"lamb.m", mean_}, {"lamb.v", square_}}; }
+  void update(double learning_rate, double gradient_factor) override;
+
+ private:
+  void set_directions(double gradient_factor);
+  at::Tensor trust_ratios();
+
+  OptimizerSettings settings_;
+  at::Tensor mean_;
+  at::Tensor square_;
+  at::Tensor directions_;
+};
+
+Lamb::Lamb(Context& context, const Parameters& parameters, const OptimizerSettings& settings)
+    : Optimizer(context, parameters, settings.learning_rate),
+      settings_(settings),
+      mean_(at::zeros_like(arena().master())),
+      square_(at::zeros_like(arena().master())),
+      directions_(at::zeros_like(arena().master())) {}
+
+void Lamb::set_directions(double gradient_factor) {
+  const auto steps = static_cast<double>(steps_taken());
+  const double of_mean = 1 - std::pow(settings_.beta1, steps), of_square = 1 - std::pow(settings_.beta2, steps);
+  for (const Part& part : parts()) {
+    const auto state = [&](const at::Tensor& whole) { return whole.narrow(0, part.range.begin, part.range.size()); };
+    if (gradient_factor != 1) part.gradients.mul_(gradient_factor);
+    state(mean_).mul_(settings_.beta1).add_(part.gradients, 1 - settings_.beta1);
+    state(square_).mul_(settings_.beta2).addcmul_(part.gradients, part.gradients, 1 - settings_.beta2);
+    at::Tensor direction = state(directions_);
+    direction.copy_(state(square_)).div_(of_square).sqrt_().add_(settings_.epsilon);
+    direction.copy_((state(mean_) / of_mean).div_(direction));
+    if (part.decay && settings_.weight_decay != 0) direction.add_(part.weights, settings_.weight_decay);
+  }
+}
+
+// |w| / |direction| by parameter, of the whole grid; 1 where either is nothing.
+at::Tensor Lamb::trust_ratios() {
+  const std::vector<ArenaSlot>& slots = arena().slots();
+  at::Tensor norms = at::zeros({2, static_cast<int64_t>(slots.size())}, arena().master().options().dtype(at::kDouble));
+  for (const ArenaSlot& slot : slots) {
+    if (!slot.counts_in_norm || slot.range.size() == 0) continue;
+    norms.select(0, 0).select(0, slot.number).copy_(sum_of_squares(arena().master().narrow(0, slot.offset, slot.range.size())));
+    norms.select(0, 1).select(0, slot.number).copy_(sum_of_squares(directions_.narrow(0, slot.offset, slot.range.size())));
+  }
+  norms = context().scheduler().all_reduce(std::move(norms), {Axis::x, Axis::y, Axis::z}, "lamb norms").wait().sqrt_();
+  const at::Tensor weight = norms.select(0, 0), direction = norms.select(0, 1);
+  return at::where((weight > 0).logical_and(direction > 0), weight / direction, at::ones_like(weight)).to(arena().master().scalar_type());
+}
+
+void Lamb::update(double learning_rate, double gradient_factor) {
+  set_directions(gradient_factor);
+  const at::Tensor ratios = trust_ratios();
+  for (const ArenaSlot& slot : arena().slots()) {
+    at::Tensor weight = arena().master().narrow(0, slot.offset, slot.range.size());
+    weight.sub_(directions_.narrow(0, slot.offset, slot.range.size()).mul_(ratios.select(0, slot.number)), learning_rate);
+  }
+}
+
+}  // namespace
+
+template <>
+std::unique_ptr<Optimizer> make_rule<OptimizerKind::lamb>(Context& context, const Parameters& parameters, const OptimizerSettings& settings) {
+  return std::make_unique<Lamb>(context, parameters, settings);
+}
+
+}  // namespace axonn
