@@ -125,9 +125,9 @@ TEST(Conv2dErrors, NameWhatIsWrongAndWhatIsLegal) {
   EXPECT_USER_ERROR(Conv2d(context, {.in = 8, .out = 8, .doubled = true}), "doubled for kernels of 3x3, padded by 1");
   Conv2d layer(context, {.in = 8, .out = 8, .kernel = {3, 5}});
   const auto picture = [](int64_t height, int64_t width, int64_t channels) { return at::zeros({1, height, width, channels}); };
-  EXPECT_USER_ERROR(layer({picture(4, 4, 2), 8, layer->input_layout()}), "a width of 4 is too small for a kernel of 5");
-  EXPECT_USER_ERROR(layer({picture(8, 8, 8), 8, layer->input_layout()}), "must hold 2 of the 8 channels");
-  EXPECT_USER_ERROR(layer({picture(8, 8, 4), 8, Layout::over(Axis::x)}), "redistribute");
+  EXPECT_USER_ERROR(layer(Value{picture(4, 4, 2), 8, layer->input_layout()}), "a width of 4 is too small for a kernel of 5");
+  EXPECT_USER_ERROR(layer(Value{picture(8, 8, 8), 8, layer->input_layout()}), "must hold 2 of the 8 channels");
+  EXPECT_USER_ERROR(layer(Value{picture(8, 8, 4), 8, Layout::over(Axis::x)}), "redistribute");
 }
 
 }  // namespace

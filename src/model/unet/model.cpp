@@ -212,7 +212,7 @@ UnetEmbedding Unet::embed(const at::Tensor& times, const at::Tensor& classes) {
 
 at::Tensor Unet::forward(const at::Tensor& pictures, const at::Tensor& times, const at::Tensor& classes) {
   const UnetEmbedding embedding = embed(times, classes);
-  Value stream = first_({pictures, config_.shape.channels, Layout::replicated()});
+  Value stream = first_(Value{pictures, config_.shape.channels, Layout::replicated()});
   std::vector<Value> kept = {stream};
   for (size_t i = 0; i < stages_.size(); ++i) {
     const Stage& stage = stages_[i];
