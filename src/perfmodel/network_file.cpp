@@ -32,23 +32,27 @@ int64_t json_size(const nlohmann::json& file, const std::string& name, std::init
   throw UserError(kWhere, detail::concatenate(name, ": ", all, " is missing"));
 }
 
-// The planner counts what GPT-2 has: as many key as query heads, an MLP of four times hidden, learned positions, no experts.
+[[noreturn]] void refuse_network(const std::string& name, const std::string& what) {
+  throw UserError(kWhere, detail::concatenate(name, " describes a network ", what,
+                                              ", and this planner knows networks of GPT-2's shape only: plan one by --layers, --hidden, "
+                                              "--heads, --sequence and --vocab if it is close enough"));
+}
+
+void check_model_type(const nlohmann::json& file, const std::string& name) {
+  const auto type = file.find("model_type");
+  if (type != file.end() && *type != "gpt2") refuse_network(name, "of model_type " + type->dump());
+}
+
+// The planner counts what GPT-2 has: as many key as query heads, learned positions, no gates, no experts.
 void check_gpt2_shaped(const nlohmann::json& file, const std::string& name, const GptShape& shape) {
-  const auto refuse = [&](const std::string& what) {
-    throw UserError(kWhere, detail::concatenate(name, " describes ", what,
-                                                ", and this planner knows networks of GPT-2's shape only: plan one by --layers, --hidden, "
-                                                "--heads, --sequence and --vocab if it is close enough"));
-  };
-  if (const auto type = file.find("model_type"); type != file.end() && type->is_string() && *type != "gpt2")
-    refuse("a network of model_type '" + type->get<std::string>() + "'");
   const auto differs = [&](const char* key, int64_t expected) {
     const auto found = file.find(key);
     if (found == file.end() || found->is_null() || *found == expected) return;
-    refuse(detail::concatenate("a network with ", key, " = ", found->dump(), ", where GPT-2 has ", expected));
+    refuse_network(name, detail::concatenate("with ", key, " = ", found->dump(), ", where GPT-2 has ", expected));
   };
-  for (const char* key : {"n_inner", "intermediate_size", "ffn_dim"}) differs(key, 4 * shape.hidden);
+  for (const char* key : {"intermediate_size", "ffn_dim"}) differs(key, 4 * shape.hidden);
   differs("num_key_value_heads", shape.heads);
-  differs("head_dim", shape.hidden / std::max<int64_t>(shape.heads, 1));
+  differs("head_dim", shape.hidden / shape.heads);
   for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts"}) differs(key, 1);
 }
 
@@ -58,13 +62,14 @@ GptShape read_gpt2_json(const std::filesystem::path& path) {
   AXONN_CHECK(in && std::filesystem::is_regular_file(path), kWhere, "cannot read ", name);
   const auto file = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
   AXONN_CHECK(file.is_object(), kWhere, name, " is not a JSON object");
-  check_gpt2_shaped(nlohmann::json{{"model_type", file.value("model_type", "gpt2")}}, name, {});
+  check_model_type(file, name);
   GptShape shape = {.layers = json_size(file, name, {"n_layer", "num_hidden_layers"}),
                     .hidden = json_size(file, name, {"n_embd", "hidden_size"}),
                     .heads = json_size(file, name, {"n_head", "num_attention_heads"}),
                     .sequence = json_size(file, name, {"n_positions", "max_position_embeddings"}),
                     .vocabulary = json_size(file, name, {"vocab_size"}),
                     .tied_head = true};
+  if (const auto inner = file.find("n_inner"); inner != file.end() && !inner->is_null()) shape.mlp_hidden = json_size(file, name, {"n_inner"});
   check_gpt2_shaped(file, name, shape);
   if (const auto tied = file.find("tie_word_embeddings"); tied != file.end() && tied->is_boolean()) shape.tied_head = tied->get<bool>();
   return shape;

@@ -42,7 +42,7 @@ struct MemoryPrediction {
   // What the blocks, the last norm and the head keep for backward. A block, in elements:
   //   4 m h/Y     inputs and outputs of both norms (the sums of the residual stream are inputs of norms)
   //   4 m h/X     q, k, v, and attention's output, which the projection keeps too
-  //   8 m h/X     the mlp's 4 h hidden features before and after the GELU
+  //   2 m f/X     the mlp's f hidden features (4 h unless said otherwise) before and after the GELU
   //   m heads/X   the logarithms of the sums of attention's exponentials (fused kernel), or
   //   m (s + attention_block)/2 heads/X   its probabilities up to the end of each query's block
   //   4 m         mean and deviation of both norms
@@ -54,7 +54,7 @@ struct MemoryPrediction {
   // The loss: 3 m ceil(V/X) elements at once (probabilities, their gradient, and a temporary on the way to it).
   int64_t logits_bytes = 0;
 
-  // Temporaries of one block's backward: 2 m h/Y of the residual stream's gradient and 2 * 4 m h/X around the GELU. Never alive with the
+  // Temporaries of one block's backward: 2 m h/Y of the residual stream's gradient and 2 m f/X around the GELU. Never alive with the
   // logits.
   int64_t block_bytes = 0;
 

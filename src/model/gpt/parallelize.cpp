@@ -7,7 +7,7 @@ namespace axonn {
 // The residual stream has its features over Y and is the same on all X ranks. A plain layer takes it to features over X, the transposed one
 // after it brings it back, so no layer needs a redistribute.
 GptPlan parallelize_gpt(const GptConfig& config) {
-  const int64_t h = config.shape.hidden;
+  const int64_t h = config.shape.hidden, m = config.shape.mlp();
   const auto weight = Initial::normal(0.02);
   const auto residual =
       Initial::normal(0.02 / std::sqrt(2.0 * static_cast<double>(config.shape.layers)));  // GPT-2: branches that end in the stream
@@ -18,8 +18,8 @@ GptPlan parallelize_gpt(const GptConfig& config) {
       .qkv = {.in = h, .out = 3 * h, .segments = {h, h, h}, .weight_initial = weight},                           // Y -> X
       .attention = {.heads = config.shape.heads, .dropout = config.dropout, .axis = Axis::x},                          // X -> X
       .attention_out = {.in = h, .out = h, .transposed = true, .weight_initial = residual},                      // X -> Y
-      .mlp_up = {.in = h, .out = 4 * h, .weight_initial = weight},                                               // Y -> X
-      .mlp_down = {.in = 4 * h, .out = h, .transposed = true, .weight_initial = residual},                       // X -> Y
+      .mlp_up = {.in = h, .out = m, .weight_initial = weight},                                               // Y -> X
+      .mlp_down = {.in = m, .out = h, .transposed = true, .weight_initial = residual},                       // X -> Y
       .head = {.in = h, .out = config.shape.vocabulary, .bias = false, .pad_output = true, .weight_initial = weight},  // Y -> vocabulary over X
   };
 }

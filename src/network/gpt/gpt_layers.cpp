@@ -13,7 +13,7 @@ LayerWork elementwise(const char* name, WorkSplit split, double elements) { retu
 
 LayerTable layer_table(const GptShape& shape) {
   check_gpt(shape);
-  const int64_t hidden = shape.hidden, vocabulary = shape.vocabulary;
+  const int64_t hidden = shape.hidden, mlp = shape.mlp(), vocabulary = shape.vocabulary;
   const double h = static_cast<double>(hidden), s = static_cast<double>(shape.sequence), v = static_cast<double>(vocabulary);
 
   LayerWork embedding = matrix("embedding", vocabulary, hidden, /*transposed=*/true);
@@ -30,9 +30,9 @@ LayerTable layer_table(const GptShape& shape) {
       matrix("projection", hidden, hidden, /*transposed=*/true),
       elementwise("residual 1", WorkSplit::over_y, 3 * h),
       elementwise("norm 2", WorkSplit::over_y, 2 * h),
-      matrix("up", hidden, 4 * hidden, /*transposed=*/false),
-      elementwise("gelu", WorkSplit::over_x, 8 * h),
-      matrix("down", 4 * hidden, hidden, /*transposed=*/true),
+      matrix("up", hidden, mlp, /*transposed=*/false),
+      elementwise("gelu", WorkSplit::over_x, 2 * static_cast<double>(mlp)),
+      matrix("down", mlp, hidden, /*transposed=*/true),
       elementwise("residual 2", WorkSplit::over_y, 3 * h),
   };
   for (LayerWork& layer : block) {

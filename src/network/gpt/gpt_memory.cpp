@@ -12,7 +12,7 @@ ShardSpec vector(Dim features) { return {.dims = {std::move(features)}}; }
 
 // Every trainable tensor, as the layers of a GPT lay it on the grid: plain layers take Y to X, transposed ones X to Y.
 std::vector<StoredTensors> tensors_of(const GptShape& shape) {
-  const int64_t h = shape.hidden, l = shape.layers;
+  const int64_t h = shape.hidden, m = shape.mlp(), l = shape.layers;
   const Segment third = {.size = h, .axis = Axis::x};
   const Dim qkv = {{third, third, third}}, vocabulary = Dim::padded(shape.vocabulary, Axis::x);
   const auto over_x = [](int64_t size) { return Dim::split(size, Axis::x); };
@@ -20,8 +20,8 @@ std::vector<StoredTensors> tensors_of(const GptShape& shape) {
   std::vector<StoredTensors> tensors = {
       {matrix(vocabulary, over_y(h))},   {matrix(Dim::whole(shape.sequence), over_y(h))},
       {matrix(qkv, over_y(h)), l},       {vector(qkv), l},
-      {matrix(over_y(h), over_x(h)), l}, {matrix(over_x(4 * h), over_y(h)), l},
-      {vector(over_x(4 * h)), l},        {matrix(over_y(h), over_x(4 * h)), l},
+      {matrix(over_y(h), over_x(h)), l}, {matrix(over_x(m), over_y(h)), l},
+      {vector(over_x(m)), l},            {matrix(over_y(h), over_x(m)), l},
       {vector(over_y(h)), 6 * l + 2},  // biases of both transposed layers; weight and bias of all norms
   };
   if (!shape.tied_head) tensors.push_back({matrix(vocabulary, over_y(h))});
@@ -33,8 +33,8 @@ int64_t ceil_divide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t activation_elements(const GptShape& shape, const GridShape& grid, int64_t rows, const MemoryOptions& options) {
   const bool dropout = options.dropout;
   const int64_t over_y = ceil_divide(shape.hidden, grid.y), over_x = ceil_divide(shape.hidden, grid.x);
-  const int64_t heads = ceil_divide(shape.heads, grid.x);
-  int64_t block = 4 * over_y + 12 * over_x + 4;
+  const int64_t mlp = ceil_divide(shape.mlp(), grid.x), heads = ceil_divide(shape.heads, grid.x);
+  int64_t block = 4 * over_y + 4 * over_x + 2 * mlp + 4;
   if (dropout)
     block += 2 * over_y + 3 * shape.sequence * heads;
   else
@@ -51,10 +51,10 @@ MemoryPrediction predict_memory(const GptShape& shape, const GridShape& grid, co
   check_shape(grid, grid.ranks());
   MemoryPrediction memory = predict_stored(tensors_of(shape), grid, options);
   const int64_t e = options.element_bytes, rows = options.micro_batch * shape.sequence;
-  const int64_t over_y = ceil_divide(shape.hidden, grid.y), over_x = ceil_divide(shape.hidden, grid.x);
+  const int64_t over_y = ceil_divide(shape.hidden, grid.y), mlp = ceil_divide(shape.mlp(), grid.x);
   memory.activation_bytes = activation_elements(shape, grid, rows, options) * e;
   memory.logits_bytes = 3 * rows * ceil_divide(shape.vocabulary, grid.x) * e;
-  memory.block_bytes = rows * (2 * over_y + 8 * over_x) * e;
+  memory.block_bytes = rows * (2 * over_y + 2 * mlp) * e;
   return memory;
 }
 

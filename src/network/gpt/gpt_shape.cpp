@@ -10,10 +10,11 @@ namespace {
 
 // Sizes as doubles: products of five of them leave 64 bits.
 struct Doubles {
-  double l, h, s, v;
+  double l, h, m, s, v;
   explicit Doubles(const GptShape& shape)
       : l(static_cast<double>(shape.layers)),
         h(static_cast<double>(shape.hidden)),
+        m(static_cast<double>(shape.mlp())),
         s(static_cast<double>(shape.sequence)),
         v(static_cast<double>(shape.vocabulary)) {}
 };
@@ -27,7 +28,7 @@ void check_gpt(const GptShape& shape) {
   AXONN_CHECK(shape.hidden % shape.heads == 0, kWhere, "hidden must divide by heads, got hidden = ", shape.hidden,
               " and heads = ", shape.heads);
   const double stream = static_cast<double>(shape.layers) * static_cast<double>(shape.hidden);
-  const double widest = static_cast<double>(std::max(shape.hidden, shape.sequence));
+  const double widest = static_cast<double>(std::max({shape.hidden, shape.mlp() / 4, shape.sequence}));
   AXONN_CHECK(stream * widest <= kMostElements, kWhere, "layers x hidden x (hidden or sequence) must be at most ", kMostElements, ", got ",
               stream * widest);
 }
@@ -37,7 +38,7 @@ ParameterCounts count_parameters(const GptShape& shape) {
   const int64_t h = shape.hidden;
   return {.token_embedding = shape.vocabulary * h,
           .position_embedding = shape.sequence * h,
-          .block = {.qkv = 3 * h * h, .projection = h * h, .mlp = 8 * h * h, .norms = 4 * h, .biases = 9 * h},
+          .block = {.qkv = 3 * h * h, .projection = h * h, .mlp = 2 * h * shape.mlp(), .norms = 4 * h, .biases = 5 * h + shape.mlp()},
           .layers = shape.layers,
           .final_norm = 2 * h,
           .head = shape.tied_head ? 0 : shape.vocabulary * h};
@@ -54,7 +55,7 @@ double model_flops_per_token(const GptShape& shape) { return 3 * forward_flops_p
 double checkpointed_flops(const GptShape& shape, double sequences) {
   check_gpt(shape);
   const Doubles n(shape);
-  return 96 * sequences * n.s * n.l * n.h * n.h * (1 + n.s / (6 * n.h) + n.v / (16 * n.l * n.h));
+  return sequences * n.s * n.h * (n.l * (32 * n.h + 16 * n.m + 16 * n.s) + 6 * n.v);
 }
 
 }  // namespace axonn

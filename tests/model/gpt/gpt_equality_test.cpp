@@ -21,7 +21,7 @@ std::vector<GridShape> grids() {
 
 // 48 features and 48 heads divide by every axis used here; 101 tokens divide by none of them.
 GptConfig model_of(double dropout, bool tied) {
-  return {.shape = {.layers = 2, .hidden = 48, .heads = 48, .sequence = 4, .vocabulary = 101, .tied_head = tied}, .dropout = dropout};
+  return {.shape = {.layers = 2, .hidden = 48, .heads = 48, .sequence = 4, .vocabulary = 101, .mlp_hidden = tied ? 100 : 0, .tied_head = tied}, .dropout = dropout};
 }
 
 VerificationOptions options_of(int64_t micro_batches) { return {.batch = 144, .micro_batches = micro_batches}; }

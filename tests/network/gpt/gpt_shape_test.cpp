@@ -24,6 +24,17 @@ TEST(ParameterCounts, AreThoseOfTheTensorsWrittenOut) {
   EXPECT_EQ(counts.total(), 66 + 30 + 2 * (108 + 36 + 288 + 24 + 54) + 12 + 66);
 }
 
+TEST(ParameterCounts, TheWidthOfAnMlpMayBeAny) {
+  GptShape narrow = kSmall;
+  narrow.mlp_hidden = 10;
+  const ParameterCounts counts = count_parameters(narrow);
+  EXPECT_EQ(counts.block.mlp, 10 * 6 + 6 * 10);
+  EXPECT_EQ(counts.block.biases, 18 + 6 + 10 + 6);
+  EXPECT_DOUBLE_EQ(forward_flops_per_token(kSmall) - forward_flops_per_token(narrow), 2.0 * 2 * (24 - 10) * 12);
+  narrow.mlp_hidden = 24;
+  EXPECT_EQ(count_parameters(narrow).total(), count_parameters(kSmall).total());
+}
+
 TEST(ParameterCounts, ATiedHeadCostsNothing) {
   GptShape tied = kSmall;
   tied.tied_head = true;

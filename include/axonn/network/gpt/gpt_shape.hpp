@@ -14,7 +14,10 @@ struct GptShape {
   int64_t heads = 0;
   int64_t sequence = 0;    // longest
   int64_t vocabulary = 0;  // without padding
+  int64_t mlp_hidden = 0;  // features between the two layers of an MLP; 0: 4 * hidden
   bool tied_head = false;  // the head's weight is the token embedding
+
+  int64_t mlp() const { return mlp_hidden > 0 ? mlp_hidden : 4 * hidden; }
   bool operator==(const GptShape&) const = default;
 };
 
@@ -31,6 +34,8 @@ struct Sizes<GptShape> {
     size(SizeTerms{.key = "sequence", .help = "tokens of the longest sequence", .most = kTokens, .suffixes = Suffixes::binary},
          &GptShape::sequence);
     size(SizeTerms{.key = "vocab", .help = "vocabulary; 0: the tokenizer's", .most = kTokens, .from_data = 0}, &GptShape::vocabulary);
+    size(SizeTerms{.key = "mlp_hidden", .help = "features between an MLP's two layers; 0: 4 x hidden", .least = 0, .most = 4 * kHidden},
+         &GptShape::mlp_hidden);
     size(SizeTerms{.key = "tied", .help = "the head's weight is the token embedding"}, &GptShape::tied_head);
   }
 };
@@ -38,16 +43,16 @@ struct Sizes<GptShape> {
 // Throws UserError unless every size is within its limits, all of them together too, and the heads divide hidden.
 void check_gpt(const GptShape& shape);
 
-// Trainable elements by kind, h = hidden: biases everywhere but in the head, learned positions, norms with weight and bias.
+// Trainable elements by kind, h = hidden, m = mlp(): biases everywhere but in the head, learned positions, norms with weight and bias.
 struct ParameterCounts {
   int64_t token_embedding = 0;     // vocabulary * h
   int64_t position_embedding = 0;  // sequence * h
   struct Block {
     int64_t qkv = 0;         // 3 h^2
     int64_t projection = 0;  // h^2
-    int64_t mlp = 0;         // 8 h^2
+    int64_t mlp = 0;         // 2 h m
     int64_t norms = 0;       // 4 h: two norms
-    int64_t biases = 0;      // 9 h: qkv 3, projection 1, mlp 4 + 1
+    int64_t biases = 0;      // 5 h + m: qkv 3 h, projection h, mlp m + h
     int64_t total() const { return qkv + projection + mlp + norms + biases; }
   } block;                 // one of them
   int64_t layers = 0;
@@ -58,8 +63,8 @@ struct ParameterCounts {
 ParameterCounts count_parameters(const GptShape& shape);
 
 // Operations of one token's forward pass, a multiply-add counted as 2, with l layers, sequence s, vocabulary V:
-//   l (24 h^2 + 4 s h) + 2 V h
-// the matrices of a block (12 h^2), scores and their product with the values (the whole s x s square, also under a causal mask), the head
+//   l (8 h^2 + 4 h m + 4 s h) + 2 V h
+// the matrices of a block (4 h^2 + 2 h m: 12 h^2 where m = 4 h), scores and their product with the values (the whole s x s square, also under a causal mask), the head
 // (also when tied): the sum of layer_table.hpp. Norms, activations and biases are left out, as usual.
 double forward_flops_per_token(const GptShape& shape);
 
@@ -67,7 +72,7 @@ double forward_flops_per_token(const GptShape& shape);
 double model_flops_per_token(const GptShape& shape);
 
 // What the AxoNN paper reports (section VI-C: Narayanan et al.'s formula): hardware FLOPs of a step of B sequences with activation
-// checkpointing, in which the blocks run forward twice: 96 B s l h^2 (1 + s / (6 h) + V / (16 l h)).
+// checkpointing, in which the blocks run forward twice: 96 B s l h^2 (1 + s / (6 h) + V / (16 l h)) where m = 4 h.
 double checkpointed_flops(const GptShape& shape, double sequences);
 
 }  // namespace axonn
