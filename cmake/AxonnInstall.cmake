@@ -34,7 +34,7 @@ if(NOT AXONN_WITH_TORCH)
 endif()
 list(TRANSFORM AXONN_TRAINER_MODULES PREPEND axonn_ OUTPUT_VARIABLE modules)
 axonn_install_part(trainer trainer ${modules} axonn)
-axonn_install_programs(trainer gpt unet axonn-calibrate)
+axonn_install_programs(trainer ${AXONN_TRAINER_PROGRAMS})
 
 # Static archives travel with the package, so that its users need no libpng and libjpeg; what is not
 # static is linked where it is.

@@ -1,5 +1,6 @@
 // A batch script for one grid.
 #include <algorithm>
+#include <cctype>
 #include <iostream>
 
 #include <axonn/perfmodel/network_file.hpp>
@@ -18,6 +19,11 @@ void print_configuration(const PlannerOptions& line, const axonn::NetworkModel& 
             << "\"\ndevice = \"cuda\"\n\n[overlap]\noverlap = \"" << to_string(line.overlap) << "\"\ngather_cache = \"" << layout.cache_bytes
             << "\"\nprefetch = " << layout.prefetch << "\n\n[train]\nbatch = " << batch << "\nmicro_batch = " << layout.micro_batch
             << "\nactivation_checkpoint = " << (layout.checkpoint ? 1 : 0) << "\noptimizer = \"" << to_string(line.optimizer) << "\"\n";
+}
+
+std::string upper_case(std::string word) {
+  std::ranges::transform(word, word.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return word;
 }
 
 // Rank i of the trainer is grid index i; this is the node it must be on.
@@ -80,7 +86,7 @@ int run_launch(const PlannerOptions& line) {
   if (line.launcher == Launcher::srun)
     std::cout << "#SBATCH --nodes=" << gpus / per_node << "\n#SBATCH --ntasks-per-node=" << per_node
               << "\n#SBATCH --gpus-per-node=" << per_node << "\n#SBATCH --signal=USR1@120\n";
-  std::cout << "set -euo pipefail\nprogram=${" << (network.program == "gpt" ? "GPT" : "UNET") << ":-build/release/bin/" << network.program
+  std::cout << "set -euo pipefail\nprogram=${" << upper_case(network.program) << ":-build/release/bin/" << network.program
             << "}\nconfig=${CONFIG:-grid-" << layout.grid.to_string() << ".toml}\ncat >\"$config\" <<'TOML'\n";
   print_configuration(line, network, line.search(network), layout);
   std::cout << "TOML\n\n";

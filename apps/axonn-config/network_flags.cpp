@@ -35,6 +35,17 @@ std::string flag_of(std::string key) {
   return "--" + key;
 }
 
+// "--layers, --hidden, ... (transformer), or ..."
+std::string every_size() {
+  std::string sizes;
+  axonn::for_each_network([&]<typename Shape>(std::type_identity<Shape>) {
+    std::string flags;
+    for (const std::string& key : axonn::size_keys<Shape>()) flags.append(flags.empty() ? "" : ", ").append(flag_of(key));
+    sizes += (sizes.empty() ? "" : "; or ") + flags + " of a " + std::string(axonn::Sizes<Shape>::kNetwork);
+  });
+  return sizes;
+}
+
 // A size that was given and this network alone has; empty: none.
 template <typename Shape>
 std::string given_size(const axonn::OptionTable& table) {
@@ -75,8 +86,7 @@ axonn::NetworkShape NetworkFlags::shape() const {
     if (!chosen && !given_size<Shape>(table_).empty()) chosen = Shape();
   });
   AXONN_CHECK(chosen, kWhere,
-              "which network? --model gpt80b or unet2b; or --layers, --hidden, --heads, --sequence and --vocab; or --base, --multipliers, "
-              "...");
+              "which network? --model takes ", every_preset(), ", or a file; or give sizes: ", every_size());
   const std::string foreign = foreign_flag(*chosen), kind(axonn::network_kind(*chosen));
   AXONN_CHECK(foreign.empty(), kWhere, foreign, ", and ", model_.empty() ? "the other flags describe" : model_ + " is", " a ", kind);
   std::visit([&]<typename Shape>(Shape& sizes) { axonn::override_sizes(table_, sizes, std::get<Shape>(given_)); }, *chosen);

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 
 #include <CLI/CLI.hpp>
 
 #include <axonn/config/codecs.hpp>
 #include <axonn/core/error.hpp>
+#include <axonn/network/networks.hpp>
 
 namespace {
 
@@ -43,6 +45,17 @@ struct Codec<FixedAxis> {
 
 }  // namespace axonn
 
+namespace {
+
+// Sections of options, those of every network's sizes among them.
+std::vector<std::string_view> with_networks(std::vector<std::string_view> before, std::initializer_list<std::string_view> after) {
+  std::ranges::copy(axonn::network_kinds(), std::back_inserter(before));
+  before.insert(before.end(), after);
+  return before;
+}
+
+}  // namespace
+
 PlannerOptions::PlannerOptions() {
   using axonn::Suffixes;
   constexpr int64_t kMostGpus = int64_t{1} << 40, kMostTokens = int64_t{1} << 50;
@@ -73,7 +86,7 @@ PlannerOptions::PlannerOptions() {
 }
 
 void PlannerOptions::add_flags(CLI::App& app) {
-  table_.add_flags(app, {"search", "job", "network", "transformer", "UNet", "grids", "training"});
+  table_.add_flags(app, with_networks({"search", "job", "network"}, {"grids", "training"}));
   app.get_option("--batch-tokens")->excludes(app.get_option("--batch"));
   app.add_flag("--verbose", verbose, "errors say where in the code they come from");
 }
@@ -119,4 +132,4 @@ axonn::SearchOptions PlannerOptions::search(const axonn::NetworkModel& model) co
   return options;
 }
 
-std::string PlannerOptions::repeated() const { return table_.given_flags({"network", "transformer", "UNet", "job", "training"}); }
+std::string PlannerOptions::repeated() const { return table_.given_flags(with_networks({"network"}, {"job", "training"})); }

@@ -16,7 +16,6 @@ namespace axonn {
 namespace {
 
 constexpr const char* kWhere = "perfmodel.network_file";
-constexpr int64_t kBytes = 256;  // vocabulary where the trainer takes its tokenizer's: that of bytes
 
 int64_t json_size(const nlohmann::json& file, const std::string& name, std::initializer_list<const char*> keys) {
   for (const char* key : keys) {
@@ -99,11 +98,13 @@ void require_sizes(const OptionTable& table, const auto& shape, const std::strin
   });
 }
 
-// What only the data know is taken as the planner can: the vocabulary of bytes, no classes.
-void settle(GptShape& shape) {
-  if (shape.vocabulary == 0) shape.vocabulary = kBytes;
+template <typename Shape>
+void assume_data(Shape& shape) {
+  Sizes<Shape>::visit([&](const SizeTerms& terms, auto member) {
+    if constexpr (std::is_same_v<decltype(shape.*member), int64_t&>)
+      if (terms.from_data && shape.*member == terms.from_data->number) shape.*member = terms.from_data->assumed;
+  });
 }
-void settle(UnetShape& shape) { shape.classes = std::max<int64_t>(shape.classes, 0); }
 
 // Sizes and the words that change them, elsewhere in the file; the rest of the file is the trainer's.
 template <typename Shape>
@@ -128,7 +129,7 @@ Shape read_sizes(const std::string& path, const std::string& preset) {
   const auto places = places_of_sizes<Shape>();
   table.read_toml_file(path, {places.begin(), places.end()});
   require_sizes(table, shape, path);
-  settle(shape);
+  assume_data(shape);
   return shape;
 }
 

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <variant>
+#include <vector>
 
 #include "axonn/network/gpt/gpt_network.hpp"
 #include "axonn/network/unet/unet_network.hpp"
@@ -27,6 +29,11 @@ void for_each_network(const Visit& visit) {
 }
 
 // "transformer", "UNet"
+inline std::vector<std::string_view> network_kinds() {
+  std::vector<std::string_view> kinds;
+  for_each_network([&]<typename Shape>(std::type_identity<Shape>) { kinds.push_back(Sizes<Shape>::kNetwork); });
+  return kinds;
+}
 inline std::string_view network_kind(const NetworkShape& shape) {
   return std::visit([]<typename Shape>(const Shape&) { return Sizes<Shape>::kNetwork; }, shape);
 }

@@ -22,12 +22,17 @@ struct FileWord {
   std::string_view section, key, off, on;  // [diffusion] loss = "simple" or "hybrid"
 };
 
+// Of a size that can be left to the data: the number that says so, and what the planner takes where a trainer's file has that number.
+struct FromData {
+  int64_t number, assumed;
+};
+
 struct SizeTerms {
-  std::string_view key;  // of [model] in files: scale_shift; as a flag --scale-shift
+  std::string_view key;  // of [model] in files: learned_variance; as a flag --learned-variance
   std::string_view help;
   int64_t least = 1;  // of a whole number, or of each of a list
   int64_t most = std::numeric_limits<int64_t>::max();
-  std::optional<int64_t> from_data = {};  // a number that leaves the size to the data
+  std::optional<FromData> from_data = {};
   Suffixes suffixes = Suffixes::decimal;  // tokens: binary
   // A size that the trainer does not take by this key: it follows from the data, or from the word.
   bool planner_only = false;

@@ -37,7 +37,9 @@ void bind_sizes(OptionTable& table, std::string_view section, Shape& shape, Size
           table.add_text(terms.word->section, terms.word->key, bind_word(size, *terms.word), terms.help);
       return;
     }
-    const Whole whole{.least = std::min(terms.least, terms.from_data.value_or(terms.least)), .most = terms.most, .suffixes = terms.suffixes};
+    const Whole whole{.least = terms.from_data ? std::min(terms.least, terms.from_data->number) : terms.least,
+                      .most = terms.most,
+                      .suffixes = terms.suffixes};
     if constexpr (std::is_same_v<decltype(size), bool&>)
       table.add(section, terms.key, size, terms.help);
     else

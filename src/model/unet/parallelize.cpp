@@ -61,12 +61,11 @@ UnetResidualPlan parallelize_residual(const UnetShape& shape, const UnetStage& s
   Conv2dOptions shortcut = in;
   shortcut.kernel = {1, 1};
   shortcut.padding = {0, 0};
-  const int64_t scaled = shape.scale_shift ? 2 : 1;
   return {
       .norm_in = {.groups = shape.groups, .channels = stage.in, .layout = stream(stage)},  // A
       .in = in,                                                                            // A -> B
       .embedding = by_inputs(LinearOptions{.in = shape.embedding(),                        // A -> B
-                                           .out = scaled * stage.out,
+                                           .out = shape.conditioning(stage.out),
                                            .transposed = transposed(a),
                                            .segments = shape.scale_shift ? std::vector{stage.out, stage.out} : std::vector<int64_t>()}),
       .norm_out = {.groups = shape.groups, .channels = stage.out, .layout = Layout::over(b)},  // B

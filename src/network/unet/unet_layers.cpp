@@ -103,7 +103,7 @@ void add_residual(UnetRows& rows, const UnetShape& shape, const UnetStage& stage
   const auto segments = stage.skip > 0 ? std::vector{stage.skip, stage.in - stage.skip} : std::vector{stage.in};
   rows.norm("norm_in", a, segments, /*silu=*/true);
   rows.conv3x3("in", a, stage.in, stage.out);
-  rows.product("embedding", a, shape.embedding(), (shape.scale_shift ? 2 : 1) * stage.out, 1, 1, 1);
+  rows.product("embedding", a, shape.embedding(), shape.conditioning(stage.out), 1, 1, 1);
   rows.elementwise("bias, embedding", b, (shape.scale_shift ? 6 : 4) * out);
   rows.norm("norm_out", b, {stage.out}, /*silu=*/true);
   rows.conv3x3("out", b, stage.out, stage.out);

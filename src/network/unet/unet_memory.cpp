@@ -32,21 +32,19 @@ void UnetMemory::add(const UnetStage& stage) {
       add_tensor({.dims = {Dim::split(stage.out, Axis::y), Dim::whole(kTaps * stage.in)}, .over_z = true});
       add_vector(Axis::y, stage.out);
       break;
-    case Kind::residual: {
-      const int64_t scaled = shape_.scale_shift ? 2 : 1;
+    case Kind::residual:
       for (const int64_t size : {stage.in, stage.in}) add_vector(a, size);
       for (const int64_t size : {stage.out, stage.out}) add_vector(b, size);
       add_weight(a, stage.in, stage.out, kTaps);
-      add_weight(a, shape_.embedding(), scaled * stage.out, 1);
+      add_weight(a, shape_.embedding(), shape_.conditioning(stage.out), 1);
       add_weight(b, stage.out, stage.out, kTaps);
       if (stage.in != stage.out) add_weight(a, stage.in, stage.out, 1);
       keep(a, 3 * in);
-      keep(b, (2 + scaled) * out);
+      keep(b, 2 * out + shape_.conditioning(out));
       kept_.back().dropped[static_cast<size_t>(b)] = out;
       backward_.push_back(at(out, 2 * out));
       backward_.push_back(at(out + 2 * in, out));
       break;
-    }
     case Kind::attention:
       for (const int64_t size : {stage.in, stage.in}) add_vector(a, size);
       add_weight(a, stage.in, 3 * stage.in, 1);

@@ -54,11 +54,9 @@ class Stages {
 int64_t parameters_of(const UnetShape& shape, const UnetStage& stage) {
   const int64_t in = stage.in, out = stage.out;
   switch (stage.kind) {
-    case Kind::residual: {
-      const int64_t scaled = shape.scale_shift ? 2 * out : out;
-      return 2 * in + kKernel * in * out + out + (shape.embedding() + 1) * scaled + 2 * out + kKernel * out * out + out +
+    case Kind::residual:
+      return 2 * in + kKernel * in * out + out + (shape.embedding() + 1) * shape.conditioning(out) + 2 * out + kKernel * out * out + out +
              (in == out ? 0 : in * out + out);
-    }
     case Kind::attention:
       return 2 * in + 3 * in * in + 3 * in + in * in + in;
     case Kind::last:

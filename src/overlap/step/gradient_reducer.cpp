@@ -8,15 +8,9 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/grid/row_share.hpp"
+#include "axonn/terms/overlap_portions.hpp"
 
 namespace axonn {
-namespace {
-
-// Networks too small for several full buckets are cut all the same, but not into messages that cost more to start than to send.
-constexpr int64_t kBuckets = 8, kSmallBucket = int64_t{1} << 16;  // elements
-
-}  // namespace
-
 GradientReducer::GradientReducer(Arena& arena, const Grid& grid, GradientSums& sums, const OverlapPolicy& policy, TrafficLog& log,
                                  TensorPool& pool)
     : arena_(arena), grid_(grid), sums_(&sums), policy_(policy), log_(log), pool_(pool), contributions_(arena_.slots().size()) {
@@ -39,7 +33,7 @@ void GradientReducer::cut(Range section, bool over_z, AxisSet axes) {
   std::erase_if(order, [&](int index) { return slot_at(index).spec.over_z != over_z; });
   std::ranges::sort(order, {}, [&](int index) { return slot_at(index).offset; });
   const int64_t full =
-      std::min(policy_.bucket_bytes / arena_.gradients().element_size(), std::max(kSmallBucket, section.size() / kBuckets));
+      std::min(policy_.bucket_bytes / arena_.gradients().element_size(), std::max(kSmallBucket, section.size() / kLeastBuckets));
   bool open = false;
   for (const int index : order) {
     const ArenaSlot& slot = slot_at(index);

@@ -10,7 +10,6 @@
 namespace axonn {
 namespace {
 
-constexpr int64_t kRichPrefetch = 2, kRichOutstanding = 4;  // OverlapPolicy's
 constexpr int64_t kMostMicroBatch = 1024;
 constexpr double kRounding = 1e-9;
 constexpr double kMostBytes = 1e18;  // no memory is larger, and sums of a few do not overflow
@@ -93,8 +92,8 @@ void GridPlanner::add_form(Precision precision, bool checkpoint, int64_t* least_
                           .state_bytes = state_bytes(precision),
                           .optimizer = options_->optimizer,
                           .checkpoint_every = checkpoint ? 1 : 0,
-                          .gathered_blocks = 1 + kRichPrefetch,
-                          .scattered_blocks = 1 + kRichOutstanding};
+                          .gathered_blocks = 1 + kPrefetch,
+                          .scattered_blocks = 1 + kOutstanding};
   Form form = {.precision = precision, .checkpoint = checkpoint, .rich = options_->objective != Objective::memory};
   form.gathered_bytes = weights_gathered(*network_, grid_) * static_cast<double>(element_bytes(precision));
   const auto over = [&] {
@@ -179,16 +178,15 @@ double GridPlanner::bound() const {
 PlannedLayout GridPlanner::layout(const Way& way, const Form& form, int64_t micro_batch) const {
   PlannedLayout layout = {.grid = grid_, .links = way.links, .precision = form.precision, .micro_batch = micro_batch};
   layout.memory = memory(form, micro_batch);
-  const bool caches = options_->overlap.cache && options_->coefficients == Coefficients::trainer;
-  if (caches && grid_.z > 1 && options_->objective != Objective::memory) {
+  if (settings(form, micro_batch, 1).caches() && grid_.z > 1 && options_->objective != Objective::memory) {
     const double free = usable_bytes() - static_cast<double>(layout.memory.total_bytes());
     layout.cached = std::clamp(free / form.gathered_bytes, 0.0, 1.0);
     layout.cache_bytes = static_cast<int64_t>(layout.cached * form.gathered_bytes);
   }
   layout.micro_batches = sequences() / micro_batch;
   layout.checkpoint = form.checkpoint;
-  layout.prefetch = form.rich ? kRichPrefetch : 1;
-  layout.outstanding = form.rich ? kRichOutstanding : 1;
+  layout.prefetch = form.rich ? kPrefetch : 1;
+  layout.outstanding = form.rich ? kOutstanding : 1;
   layout.time = predict_step(network_->layers, grid_, way.links, *machine_, settings(form, micro_batch, layout.cached));
   layout.value = value(layout.time, layout.memory);
   return layout;

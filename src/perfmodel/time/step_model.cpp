@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "axonn/terms/overlap_portions.hpp"
+
 namespace axonn {
 namespace {
 
@@ -111,10 +113,9 @@ Background background(const Pass& pass, const StepSettings& settings, double sha
   return added;
 }
 
-// The trainer sums its gradients in messages of up to bucket_bytes, an eighth of them at most (overlap/step/overlap_policy.hpp).
+// In messages as the trainer's (terms/overlap_portions.hpp).
 double put_in_buckets(Pass& pass, const AxisLink& link, const StepSettings& settings) {
-  constexpr double kBucketBytes = 25 << 20, kLeastBuckets = 8;
-  const double messages = settings.overlap.buckets ? std::max(kLeastBuckets, std::ceil(pass.data_bytes / kBucketBytes)) : 1;
+  const double messages = settings.overlap.buckets ? std::max<double>(kLeastBuckets, std::ceil(pass.data_bytes / kBucketBytes)) : 1;
   pass.data = link.all_reduce_seconds(pass.data_bytes) + 2 * (messages - 1) * link.latency_seconds;
   pass.last_data = pass.data / messages;
   return messages;
@@ -155,7 +156,7 @@ StepTime predict_step(const LayerTable& table, const GridShape& shape, const Axi
   const double messages = trainer && shape.data > 1 ? put_in_buckets(pass, link_of(links, Axis::data), settings) : 0;
 
   const double share = machine.collective_share;
-  const double missed = trainer && settings.overlap.cache ? 1 - settings.cached : 1;  // share that is gathered again
+  const double missed = settings.caches() ? 1 - settings.cached : 1;  // share that is gathered again
   const double again = pass.gathers_again * missed, warm = pass.gathers * missed;
   const Background last = background(pass, settings, share, passes > 1 ? warm : pass.gathers, again, pass.data);
   const Background first = background(pass, settings, share, pass.gathers, again, 0);

@@ -33,7 +33,11 @@ struct Sizes<GptShape> {
     size(SizeTerms{.key = "heads", .help = "attention heads", .most = kHidden}, &GptShape::heads);
     size(SizeTerms{.key = "sequence", .help = "tokens of the longest sequence", .most = kTokens, .suffixes = Suffixes::binary},
          &GptShape::sequence);
-    size(SizeTerms{.key = "vocab", .help = "vocabulary; 0: the tokenizer's", .most = kTokens, .from_data = 0}, &GptShape::vocabulary);
+    size(SizeTerms{.key = "vocab",
+                   .help = "vocabulary; 0: the tokenizer's",
+                   .most = kTokens,
+                   .from_data = FromData{.number = 0, .assumed = 256}},  // that of bytes
+         &GptShape::vocabulary);
     size(SizeTerms{.key = "mlp_hidden", .help = "features between an MLP's two layers; 0: 4 x hidden", .least = 0, .most = 4 * kHidden},
          &GptShape::mlp_hidden);
     size(SizeTerms{.key = "tied", .help = "the head's weight is the token embedding"}, &GptShape::tied_head);

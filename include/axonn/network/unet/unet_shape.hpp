@@ -26,6 +26,8 @@ struct UnetShape {
   bool learned_variance = false;  // twice the channels come out (hybrid loss)
 
   int64_t embedding() const { return 4 * base; }  // features of the time embedding
+  // Features that a residual block of `out` channels takes from the embedding: scales and shifts, or what is added.
+  int64_t conditioning(int64_t out) const { return scale_shift ? 2 * out : out; }
   int64_t output_channels() const { return learned_variance ? 2 * channels : channels; }
   bool operator==(const UnetShape&) const = default;
 };
@@ -51,7 +53,7 @@ struct Sizes<UnetShape> {
                    .help = "classes that the network is told; 0: none, -1: those of the data",
                    .least = 0,
                    .most = 1 << 24,
-                   .from_data = -1},
+                   .from_data = FromData{.number = -1, .assumed = 0}},
          &UnetShape::classes);
     size(SizeTerms{.key = "scale_shift", .help = "the time scales and shifts the second norm of a block instead of being added"},
          &UnetShape::scale_shift);

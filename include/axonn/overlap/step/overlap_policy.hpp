@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "axonn/terms/overlap_portions.hpp"
 #include "axonn/terms/overlap_switches.hpp"
 
 namespace axonn {
@@ -21,10 +22,10 @@ std::string to_string(const CacheBudget& budget);       // what parse_cache_budg
 // a grid.
 struct OverlapPolicy {
   OverlapSwitches switches = {};
-  int prefetch = 2;                          // weights gathered ahead
-  int outstanding = 4;                       // reduce-scatters under way; one more waits for the oldest
-  int64_t bucket_bytes = int64_t{25} << 20;  // of gradients in one message over data, at most: an eighth of them, but not below 64 k elements
-  CacheBudget cache_budget = {};             // of gathered weights kept
+  int prefetch = kPrefetch;             // weights gathered ahead
+  int outstanding = kOutstanding;       // reduce-scatters under way; one more waits for the oldest
+  int64_t bucket_bytes = kBucketBytes;  // of gradients in one message over data, at most (terms/overlap_portions.hpp)
+  CacheBudget cache_budget = {};        // of gathered weights kept
 
   static OverlapPolicy all() { return {}; }
   static OverlapPolicy none() { return {.switches = OverlapSwitches::none()}; }

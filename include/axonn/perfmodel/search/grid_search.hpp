@@ -9,6 +9,7 @@
 #include "axonn/core/names.hpp"
 #include "axonn/network/network_model.hpp"
 #include "axonn/perfmodel/time/step_model.hpp"
+#include "axonn/terms/overlap_portions.hpp"
 
 namespace axonn {
 
@@ -63,7 +64,7 @@ struct PlannedLayout {
   int64_t micro_batch = 1;  // sequences
   int64_t micro_batches = 1;
   bool checkpoint = false;
-  int prefetch = 2, outstanding = 4;  // gathers ahead and reduce-scatters under way that fit in memory
+  int prefetch = kPrefetch, outstanding = kOutstanding;  // gathers ahead and reduce-scatters under way that fit in memory
   double cached = 0;                  // share of the gathered weights that stay
   MemoryPrediction memory;            // without the cache
   int64_t cache_bytes = 0;

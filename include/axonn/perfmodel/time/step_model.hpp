@@ -20,6 +20,8 @@ struct StepSettings {
   Coefficients coefficients = Coefficients::trainer;
   double cached = 0;  // share of the gathered weights that stay from their first use on
   int moments = 2;    // of the optimizer
+
+  bool caches() const { return overlap.cache && coefficients == Coefficients::trainer; }
 };
 
 // All seconds of one rank, which is any: work is divided evenly.
