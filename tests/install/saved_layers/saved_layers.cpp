@@ -10,7 +10,7 @@
 #include <axonn/comm/environment.hpp>
 #include <axonn/layers/context.hpp>
 #include <axonn/layers/linear.hpp>
-#include <axonn/optim/optimizer.hpp>
+#include <axonn/optim/adamw.hpp>
 
 namespace {
 
