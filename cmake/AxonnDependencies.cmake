@@ -1,6 +1,6 @@
-# Third-party libraries other than LibTorch. Everything but MPI, CUDA and LibTorch is header-only or static, so that programs of a build
-# without MPI can be copied to a machine that has only LibTorch, CUDA and libc.
-# A project that adds this folder links them through our libraries, from its own folder.
+# Third-party libraries other than LibTorch. All except MPI, CUDA and LibTorch are header-only or
+# static, so programs built without MPI run on a machine that has only LibTorch, CUDA and libc.
+# A project that adds this folder links them through axonn's libraries, from its own folder.
 set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL TRUE)
 find_package(Threads REQUIRED)
 find_package(CLI11 REQUIRED)
@@ -29,8 +29,8 @@ if(NOT AXONN_WITH_TORCH)
   return()
 endif()
 
-# Under names of ours, because the installed package makes them from the files alone, without
-# looking for PNG, JPEG and MPI again.
+# Targets with our names, because the installed package creates them from the files, without
+# searching for PNG, JPEG and MPI again.
 block(PROPAGATE AXONN_IMAGE_LIBRARIES)
   list(PREPEND CMAKE_FIND_LIBRARY_SUFFIXES ${CMAKE_STATIC_LIBRARY_SUFFIX})
   find_package(JPEG REQUIRED)

@@ -1,12 +1,12 @@
-# The package: find_package(axonn CONFIG) gives axonn::axonn and every module as a component
-# (docs/library.md). The planner, which needs neither LibTorch nor MPI, can be installed without the
-# rest (--component perfmodel); the trainer libraries are a second part beside it.
+# The package: find_package(axonn CONFIG) provides axonn::axonn and every module as a component
+# (docs/library.md). The planner needs neither LibTorch nor MPI, and can be installed by itself
+# (--component perfmodel). The trainer libraries are a second part.
 include(CMakePackageConfigHelpers)
 
 set(AXONN_CONFIG_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/axonn)
 
-# axonn_install_part(PART COMPONENT TARGETS...): libraries and headers, and their targets in
-# axonn-PART.cmake.
+# axonn_install_part(PART COMPONENT TARGETS...): installs libraries and headers, and their targets
+# in axonn-PART.cmake.
 function(axonn_install_part part component)
   install(TARGETS ${ARGN} EXPORT axonn-${part} COMPONENT ${component}
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
@@ -36,8 +36,8 @@ list(TRANSFORM AXONN_TRAINER_MODULES PREPEND axonn_ OUTPUT_VARIABLE modules)
 axonn_install_part(trainer trainer ${modules} axonn)
 axonn_install_programs(trainer ${AXONN_TRAINER_PROGRAMS})
 
-# Static archives travel with the package, so that its users need no libpng and libjpeg; what is not
-# static is linked where it is.
+# The package contains the static archives, so that its users need no libpng and libjpeg. Shared
+# libraries are linked at their current place.
 set(AXONN_CARRIED_DIR ${CMAKE_INSTALL_LIBDIR}/axonn)
 set(AXONN_CARRIED_ARCHIVES)
 set(AXONN_LINKED_LIBRARIES)
@@ -51,7 +51,8 @@ foreach(library IN LISTS AXONN_IMAGE_LIBRARIES)
     list(APPEND AXONN_LINKED_LIBRARIES ${library})
   endif()
 endforeach()
-# Not named axonn-trainer-*: axonn-trainer.cmake reads all such files, one of each configuration.
+# Must not be named axonn-trainer-*: axonn-trainer.cmake reads all such files, one per
+# configuration.
 configure_package_config_file(
   ${PROJECT_SOURCE_DIR}/cmake/AxonnTrainerNeeds.cmake.in ${PROJECT_BINARY_DIR}/AxonnTrainerNeeds.cmake
   INSTALL_DESTINATION ${AXONN_CONFIG_DIR} PATH_VARS AXONN_CARRIED_DIR

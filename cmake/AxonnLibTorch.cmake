@@ -1,6 +1,6 @@
 # The LibTorch that axonn is built with: AXONN_LIBTORCH_FOLDER, AXONN_LIBTORCH_VERSION,
-# AXONN_LIBTORCH_RPATH (the folders of it and of what comes with it, in which installed programs
-# look), and the targets of AxonnTorchTarget.cmake.
+# AXONN_LIBTORCH_RPATH (the folders of its libraries, for installed programs), and the targets of
+# AxonnTorchTarget.cmake.
 include(AxonnTorchTarget)
 
 if(NOT TARGET torch AND NOT AXONN_LIBTORCH)
@@ -41,7 +41,7 @@ if(NOT EXISTS ${AXONN_LIBTORCH_FOLDER}/lib/libtorch_cuda.so)
 endif()
 find_program(CMAKE_CUDA_COMPILER nvcc PATHS /usr/local/cuda/bin)
 enable_language(CUDA)
-if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know it for nvcc
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 lacks it for nvcc
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
 endif()

@@ -1,6 +1,6 @@
-# axonn_module(NAME SOURCES ... HEADERS ... PUBLIC ... PRIVATE ...): the library of one module of docs/architecture.md, with the alias
-# axonn::NAME. HEADERS are public, relative to include/; SOURCES and private headers are relative to
-# src/NAME. PRIVATE are header-only.
+# axonn_module(NAME SOURCES ... HEADERS ... PUBLIC ... PRIVATE ...): the library of one module of
+# docs/architecture.md, with the alias axonn::NAME. HEADERS are public, relative to include/;
+# SOURCES and private headers are relative to src/NAME. PRIVATE are header-only.
 function(axonn_module name)
   cmake_parse_arguments(arg "" "" "SOURCES;HEADERS;PUBLIC;PRIVATE" ${ARGN})
   add_library(axonn_${name} STATIC ${arg_SOURCES})
@@ -8,19 +8,39 @@ function(axonn_module name)
   list(TRANSFORM arg_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/include/)
   target_sources(axonn_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/include FILES ${arg_HEADERS})
   target_include_directories(axonn_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
-  # Nothing of a header-only library is needed to link an installed module.
+  # An installed module links without header-only libraries.
   list(TRANSFORM arg_PRIVATE REPLACE "(.+)" "$<BUILD_INTERFACE:\\1>")
   target_link_libraries(axonn_${name} PUBLIC ${arg_PUBLIC} PRIVATE $<BUILD_INTERFACE:axonn_compiler> ${arg_PRIVATE})
   target_compile_features(axonn_${name} PUBLIC cxx_std_20)
   set_target_properties(axonn_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON EXPORT_NAME ${name})
 endfunction()
 
-# axonn_program(NAME SOURCES ... LIBRARIES ...): an executable in bin/. Installed, it finds LibTorch,
-# MPI and NCCL where they are now: none of them moves with it.
+# axonn_program(NAME SOURCES ... LIBRARIES ...): an executable in bin/. When installed, it finds
+# LibTorch, MPI and NCCL in their current places, because they are not installed with it.
 function(axonn_program name)
   cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE axonn_compiler ${arg_LIBRARIES})
   set_target_properties(${name} PROPERTIES INSTALL_RPATH "${AXONN_LIBTORCH_RPATH}" INSTALL_RPATH_USE_LINK_PATH ON)
+endfunction()
+
+# axonn_compile_fast(TARGETS...): sources that compute nothing themselves, such as tests and command
+# lines. They compile in three quarters of the time.
+function(axonn_compile_fast)
+  foreach(target IN LISTS ARGN)
+    target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
+  endforeach()
+endfunction()
+
+# axonn_precompiled_torch(TARGETS...): they use the precompiled header of axonn_layers, which holds
+# LibTorch's modules. Sources that include a layer then compile in 7 s instead of 17 s; a source
+# without layers takes 3 s more.
+function(axonn_precompiled_torch)
+  foreach(target IN LISTS ARGN)
+    if(TARGET ${target})
+      target_precompile_headers(${target} REUSE_FROM axonn_layers)
+      target_compile_options(${target} PRIVATE -fPIC $<$<CONFIG:Release>:-O3>)  # as the header
+    endif()
+  endforeach()
 endfunction()

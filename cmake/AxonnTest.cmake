@@ -1,12 +1,14 @@
-# axonn_test(NAME SOURCES ... LIBRARIES ... LABELS ... [NP 1 2 4] [ARGUMENTS ...] [ENVIRONMENT NAME=VALUE ...] [TIMEOUT s]): one GoogleTest program. Without NP it runs once;
-# with NP once under mpirun for every rank count (name.npN, labels mpi and npN) when MPI is built in, with a main that makes the Environment
-# (tests/support/rank_test.hpp).
+# axonn_test(NAME SOURCES ... LIBRARIES ... LABELS ... [NP 1 2 4] [ARGUMENTS ...]
+#            [ENVIRONMENT NAME=VALUE ...] [TIMEOUT s]): one GoogleTest program. Without NP it runs
+# once. With NP, and if MPI is built in, it runs once under mpirun for every rank count (name.npN,
+# labels mpi and npN), with a main that creates the Environment (tests/support/rank_test.hpp). With
+# OF TARGET instead of SOURCES and LIBRARIES, it is another run of that program.
 include(GoogleTest)
 
 set(AXONN_MPIRUN ${PROJECT_SOURCE_DIR}/scripts/mpirun)
 
 function(axonn_test name)
-  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LIBRARIES;LABELS;NP;ARGUMENTS;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(arg "" "OF;TIMEOUT" "SOURCES;LIBRARIES;LABELS;NP;ARGUMENTS;ENVIRONMENT" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
@@ -17,24 +19,31 @@ function(axonn_test name)
   if(arg_NP)
     set(support axonn_rank_test_support)
   endif()
-  add_executable(${name} ${arg_SOURCES})
-  target_link_libraries(${name} PRIVATE axonn_compiler ${arg_LIBRARIES} ${support})
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  set(program ${arg_OF})
+  if(NOT program)
+    set(program ${name})
+    add_executable(${name} ${arg_SOURCES})
+    target_link_libraries(${name} PRIVATE axonn_compiler ${arg_LIBRARIES} ${support})
+    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    axonn_compile_fast(${name})
+  endif()
   if(NOT arg_NP)
-    add_test(NAME ${name} COMMAND ${name} ${arg_ARGUMENTS})
-    set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "OMP_NUM_THREADS=1;${arg_ENVIRONMENT}")
+    add_test(NAME ${name} COMMAND ${program} ${arg_ARGUMENTS})
+    set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
+      ENVIRONMENT "OMP_NUM_THREADS=1;${arg_ENVIRONMENT}")
     return()
   endif()
   foreach(np IN LISTS arg_NP)
-    add_test(NAME ${name}.np${np} COMMAND ${AXONN_MPIRUN} -n ${np} $<TARGET_FILE:${name}> ${arg_ARGUMENTS})
-    set_tests_properties(${name}.np${np} PROPERTIES LABELS "${arg_LABELS};mpi;np${np}" TIMEOUT ${arg_TIMEOUT} PROCESSORS 2
-      ENVIRONMENT "OMP_NUM_THREADS=1;${arg_ENVIRONMENT}")
+    add_test(NAME ${name}.np${np} COMMAND ${AXONN_MPIRUN} -n ${np} $<TARGET_FILE:${program}> ${arg_ARGUMENTS})
+    set_tests_properties(${name}.np${np} PROPERTIES LABELS "${arg_LABELS};mpi;np${np}" TIMEOUT ${arg_TIMEOUT}
+      PROCESSORS 2 ENVIRONMENT "OMP_NUM_THREADS=1;${arg_ENVIRONMENT}")
   endforeach()
 endfunction()
 
-# axonn_program_test(FILE.py LABELS ... [PROGRAM gpt|unet] [PROCESSORS n] [TIMEOUT s]): end-to-end tests of a program (gpt unless named), in
-# Python's unittest with tests/support/program_runs.py and the program's own helpers. n: processors that it keeps busy most of the time.
+# axonn_program_test(FILE.py LABELS ... [PROGRAM gpt|unet] [PROCESSORS n] [TIMEOUT s]): end-to-end
+# tests of a program (default: gpt) in Python's unittest, with tests/support/program_runs.py and the
+# program's own helpers. n: number of processors that the test mostly keeps busy.
 function(axonn_program_test file)
   cmake_parse_arguments(arg "" "PROGRAM;PROCESSORS;TIMEOUT" "LABELS" ${ARGN})
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
@@ -53,7 +62,12 @@ function(axonn_program_test file)
     set(arg_PROCESSORS 1)
   endif()
   get_filename_component(name ${file} NAME_WE)
-  add_test(NAME ${name} COMMAND ${Python3_EXECUTABLE} -m unittest -v ${name} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
-  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} PROCESSORS ${arg_PROCESSORS} ENVIRONMENT
-    "AXONN_PROGRAM=$<TARGET_FILE:${arg_PROGRAM}>;AXONN_MPIRUN=${AXONN_MPIRUN};AXONN_HAS_MPI=${has_mpi};OMP_NUM_THREADS=1;PYTHONDONTWRITEBYTECODE=1;PYTHONPATH=${PROJECT_SOURCE_DIR}/tests/support:${PROJECT_SOURCE_DIR}/tests/${arg_PROGRAM}")
+  add_test(NAME ${name} COMMAND ${Python3_EXECUTABLE} -m unittest -v ${name}
+    WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+  set(environment
+    "AXONN_PROGRAM=$<TARGET_FILE:${arg_PROGRAM}>" "AXONN_MPIRUN=${AXONN_MPIRUN}" "AXONN_HAS_MPI=${has_mpi}"
+    OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
+    "PYTHONPATH=${PROJECT_SOURCE_DIR}/tests/support:${PROJECT_SOURCE_DIR}/tests/${arg_PROGRAM}")
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} PROCESSORS ${arg_PROCESSORS}
+    ENVIRONMENT "${environment}")
 endfunction()

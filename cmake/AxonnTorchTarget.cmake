@@ -1,12 +1,12 @@
 # axonn::libtorch and axonn::libtorch_cuda: the LibTorch of a project, without find_package(Torch),
-# which enables CUDA, probes GPUs and links everything into everything. axonn's own build and its
-# installed package make them with these functions.
+# which enables CUDA, probes GPUs and adds unnecessary links. axonn's own build and its installed
+# package create these targets with these functions.
 
 # axonn_libtorch_version(OUT FOLDER): "2.11"; empty where FOLDER holds no LibTorch.
 function(axonn_libtorch_version out folder)
   set(lines "")
   if(EXISTS "${folder}/include/ATen/core/Tensor.h")
-    # Of old ones the second header has the numbers, of new ones the first.
+    # New versions have the numbers in the first header, old ones in the second.
     foreach(header torch/headeronly/version.h torch/csrc/api/include/torch/version.h)
       if(NOT lines AND EXISTS "${folder}/include/${header}")
         file(STRINGS "${folder}/include/${header}" lines REGEX "define TORCH_VERSION_(MAJOR|MINOR) ")
@@ -17,8 +17,8 @@ function(axonn_libtorch_version out folder)
   set(${out} "${version}" PARENT_SCOPE)
 endfunction()
 
-# axonn_folder_of_torch(OUT): where the project's target torch has its headers from; empty when it
-# does not say.
+# axonn_folder_of_torch(OUT): the folder of the headers of the project's target torch; empty when
+# unknown.
 function(axonn_folder_of_torch out)
   set(${out} "" PARENT_SCOPE)
   get_target_property(includes torch INTERFACE_INCLUDE_DIRECTORIES)
@@ -33,8 +33,8 @@ function(axonn_folder_of_torch out)
 endfunction()
 
 # axonn_folder_of_wheel(OUT): the package torch of the project's Python, or of the python3 in PATH;
-# empty when there is none. It is not imported, which takes seconds and fails where one of its CUDA
-# libraries is missing.
+# empty when there is none. It does not import the package, which takes seconds and fails if one of
+# its CUDA libraries is missing.
 function(axonn_folder_of_wheel out)
   set(python ${Python3_EXECUTABLE} ${Python_EXECUTABLE})
   if(python)
@@ -47,14 +47,14 @@ function(axonn_folder_of_wheel out)
     string(CONCAT script "import importlib.util as util; spec = util.find_spec('torch'); "
       "print(list(spec.submodule_search_locations)[0] if spec else '')")
     execute_process(COMMAND ${python} -c "${script}"
-      WORKING_DIRECTORY ${CMAKE_CURRENT_FUNCTION_LIST_DIR}  # Python looks there too: no folder torch
+      WORKING_DIRECTORY ${CMAKE_CURRENT_FUNCTION_LIST_DIR}  # Python also searches there: it must have no folder torch
       OUTPUT_VARIABLE folder OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   endif()
   set(${out} "${folder}" PARENT_SCOPE)
 endfunction()
 
-# axonn_choose_libtorch(OUT_FOLDER OUT_ORIGIN [FOLDER ORIGIN]): the target torch of the project, else
-# AXONN_LIBTORCH, else the wheel of its Python, else FOLDER if it is there. The origin is for
+# axonn_choose_libtorch(OUT_FOLDER OUT_ORIGIN [FOLDER ORIGIN]): the target torch of the project,
+# else AXONN_LIBTORCH, else the wheel of its Python, else FOLDER if it exists. The origin is for
 # messages.
 function(axonn_choose_libtorch out_folder out_origin)
   if(TARGET torch)
@@ -75,8 +75,8 @@ function(axonn_choose_libtorch out_folder out_origin)
   set(${out_origin} "${origin}" PARENT_SCOPE)
 endfunction()
 
-# axonn_libtorch_problem(OUT FOLDER ORIGIN): why a chosen folder cannot be used, in one sentence with
-# the cure; else empty.
+# axonn_libtorch_problem(OUT FOLDER ORIGIN): one sentence with the reason why a folder cannot be
+# used, and the cure; otherwise empty.
 function(axonn_libtorch_problem out folder origin)
   set(problem "")
   axonn_libtorch_version(version "${folder}")
@@ -93,8 +93,8 @@ function(axonn_libtorch_problem out folder origin)
   set(${out} "${problem}" PARENT_SCOPE)
 endfunction()
 
-# axonn_add_libtorch(FOLDER): makes axonn::libtorch, which links the project's target torch if there
-# is one.
+# axonn_add_libtorch(FOLDER): creates axonn::libtorch, which links the project's target torch if it
+# exists.
 function(axonn_add_libtorch folder)
   add_library(axonn::libtorch INTERFACE IMPORTED)
   target_include_directories(axonn::libtorch SYSTEM INTERFACE
@@ -106,7 +106,7 @@ function(axonn_add_libtorch folder)
   endif()
   target_link_libraries(axonn::libtorch INTERFACE Threads::Threads)
   target_link_options(axonn::libtorch INTERFACE -Wl,--allow-shlib-undefined)
-  # The OpenMP that LibTorch itself loads: another beside it would start threads of its own.
+  # The OpenMP that LibTorch itself loads. A second OpenMP would start its own threads.
   file(GLOB openmp ${folder}/lib/libgomp*.so* ${folder}/../torch.libs/libgomp*.so*)
   if(NOT openmp)
     file(GLOB openmp ${folder}/lib/libiomp5.so ${folder}/lib/libomp.so*)
@@ -120,20 +120,20 @@ function(axonn_add_libtorch folder)
   endif()
 endfunction()
 
-# axonn_add_libtorch_cuda(FOLDER LIBRARIES): makes axonn::libtorch_cuda, the CUDA half, with
-# LIBRARIES (NCCL and the CUDA run time).
+# axonn_add_libtorch_cuda(FOLDER LIBRARIES): creates axonn::libtorch_cuda, the CUDA part, with
+# LIBRARIES (NCCL and the CUDA runtime).
 function(axonn_add_libtorch_cuda folder libraries)
   add_library(axonn::libtorch_cuda INTERFACE IMPORTED)
-  # No symbol of libtorch_cuda is named by our code, it registers itself: a linker told --as-needed
-  # would leave it out.
+  # Our code uses no symbol of libtorch_cuda, which registers itself. With --as-needed the linker
+  # would drop it.
   target_link_libraries(axonn::libtorch_cuda INTERFACE axonn::libtorch
     "-Wl,--push-state,--no-as-needed,\"${folder}/lib/libtorch_cuda.so\",--pop-state"
     ${folder}/lib/libc10_cuda.so ${libraries})
 endfunction()
 
-# axonn_find_cuda_libraries(FOLDER CUDART HINTS...): sets AXONN_NCCL_LIBRARY and AXONN_CUDART_LIBRARY
-# (cached) to those that LibTorch itself loads: beside a Python package, inside an archive's lib/, or
-# the system's. CUDART: libcudart.so.13.
+# axonn_find_cuda_libraries(FOLDER CUDART HINTS...): sets AXONN_NCCL_LIBRARY and
+# AXONN_CUDART_LIBRARY (cached) to those that LibTorch itself loads: beside a Python package, inside
+# an archive's lib/, or the system's. CUDART: libcudart.so.13.
 macro(axonn_find_cuda_libraries folder cudart)
   file(GLOB axonn_cuda_folders
     ${folder}/../nvidia/nccl ${folder}/../nvidia/cu[0-9]* ${folder}/../nvidia/cuda_runtime)
