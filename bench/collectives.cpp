@@ -1,4 +1,5 @@
-// collectives: the table of nccl-tests for axonn's collectives, beside MPI's blocking and non-blocking ones in the same run.
+// collectives: the table of nccl-tests for axonn's collectives, beside MPI's blocking and
+// non-blocking ones in the same run.
 //   scripts/mpirun -n 4 build/release/bin/collectives --min 1M --max 64M
 #include <algorithm>
 #include <cstdio>
@@ -21,7 +22,7 @@ struct Options {
   std::string min = "64k", max = "16M";
   std::vector<std::string> kinds = {"all-reduce", "reduce-scatter", "all-gather", "broadcast"};
   std::string dtype = "fp32";
-  int repetitions = 0;  // 0: by size
+  int repetitions = 0;  // 0: depends on the size
   double wire_mbit = 0;
   bool overlap = false;
 };
@@ -38,7 +39,7 @@ void print_header(const Environment& environment, const Options& options) {
       "# algbw = bytes / time; busbw = algbw x 2(n-1)/n for all-reduce, (n-1)/n for reduce-scatter and all-gather, 1 for broadcast\n");
   std::printf(
       "# ratio = time of the better of MPI's two forms / ours; hidden = (t_comm + t_compute - t_both) / t_comm, computation as long\n");
-  if (options.wire_mbit > 0) std::printf("# wire = bytes a node must send / (time x %.0f Mbit/s)\n", options.wire_mbit);
+  if (options.wire_mbit > 0) std::printf("# wire = bytes that each node must send / (time x %.0f Mbit/s)\n", options.wire_mbit);
   std::printf("%-14s %10s %10s %5s | %10s %7s %7s %6s | %10s %10s %6s", "collective", "bytes", "count", "type", "time us", "algbw", "busbw",
               "errors", "MPI us", "MPI-nb us", "ratio");
   if (options.wire_mbit > 0) std::printf(" | %5s", "wire");
@@ -81,13 +82,13 @@ int main(int argc, char** argv) {
   Options options;
   CLI::App app("axonn's collectives beside MPI's");
   app.add_option("--min", options.min, "smallest message in bytes (k, M, G)");
-  app.add_option("--max", options.max, "largest message; each is four times the one before");
-  app.add_option("--collective", options.kinds, "which ones")
+  app.add_option("--max", options.max, "largest message in bytes; sizes grow by a factor of 4");
+  app.add_option("--collective", options.kinds, "collectives to measure")
       ->check(CLI::IsMember({"all-reduce", "reduce-scatter", "all-gather", "broadcast"}));
   app.add_option("--dtype", options.dtype, "element type")->check(CLI::IsMember({"fp64", "fp32"}));
-  app.add_option("--repetitions", options.repetitions, "of each measurement; 0: chosen by size");
-  app.add_option("--wire-mbit", options.wire_mbit, "rate of one node's link, for the share of it that is used (one rank a node)");
-  app.add_flag("--overlap", options.overlap, "also measure the share hidden behind computation");
+  app.add_option("--repetitions", options.repetitions, "repetitions of each measurement; 0: depends on the size");
+  app.add_option("--wire-mbit", options.wire_mbit, "rate of a node's link, to print the share that is used (with one rank per node)");
+  app.add_flag("--overlap", options.overlap, "also measure the share that computation hides");
   CLI11_PARSE(app, argc, argv);
   try {
     return run(options);

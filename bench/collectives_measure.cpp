@@ -20,7 +20,7 @@ MPI_Request pending = MPI_REQUEST_NULL;
 
 MPI_Datatype mpi_type(const at::Tensor& tensor) { return tensor.scalar_type() == at::kDouble ? MPI_DOUBLE : MPI_FLOAT; }
 
-// Products small enough to stay in the cache, as many as asked for.
+// Matrix products that fit in the cache.
 void compute(int64_t products) {
   static const at::Tensor a = at::ones({128, 128}, at::kFloat), b = at::ones({128, 128}, at::kFloat);
   static at::Tensor c = at::zeros({128, 128}, at::kFloat);
@@ -56,7 +56,8 @@ void Case::mpi_blocking() {
   if (kind_ == "all-reduce") {
     MPI_Allreduce(MPI_IN_PLACE, whole_.data_ptr(), all, type, MPI_SUM, MPI_COMM_WORLD);
   } else if (kind_ == "reduce-scatter") {
-    const std::vector<int> counts(static_cast<size_t>(environment_.ranks()), part);  // the _block form is far slower in OpenMPI 4.1
+    // The _block form is much slower in Open MPI 4.1.
+    const std::vector<int> counts(static_cast<size_t>(environment_.ranks()), part);
     MPI_Reduce_scatter(whole_.data_ptr(), part_.data_ptr(), counts.data(), type, MPI_SUM, MPI_COMM_WORLD);
   } else if (kind_ == "all-gather") {
     MPI_Allgather(part_.data_ptr(), part, type, whole_.data_ptr(), part, type, MPI_COMM_WORLD);

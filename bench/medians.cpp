@@ -24,7 +24,7 @@ std::vector<double> medians(Environment& environment, int repetitions, const std
     for (size_t i = 0; i < calls.size(); ++i) {
       environment.world().barrier().wait();
       const double seconds = seconds_of(calls[i]);
-      if (repetition >= 0) samples[i].push_back(seconds);  // the first one warms up
+      if (repetition >= 0) samples[i].push_back(seconds);  // the first repetition warms up
     }
   std::vector<double> result;
   for (auto& times : samples) {

@@ -7,8 +7,8 @@
 
 namespace axonn::bench {
 
-// Runs the calls in turn, all ranks together, once unmeasured; for each the median over the repetitions of the slowest rank's seconds.
-// Every rank calls it.
+// Runs the calls in turn, all ranks together, first once without measurement. Returns for each call
+// the median over the repetitions of the slowest rank's seconds. Every rank calls it.
 std::vector<double> medians(Environment& environment, int repetitions, const std::vector<std::function<void()>>& calls);
 
 }  // namespace axonn::bench

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Peak memory of a rank beside what `gpt --dry-run` predicts, with weights cut over Z and with activation checkpointing.
+"""Compares the peak memory per rank with the prediction of `gpt --dry-run`, with weights sharded
+over Z and with activation checkpointing.
 
     bench/memory.py [--grids 1x1x1x1 1x1x2x1 1x1x4x1] [--gpt build/release/bin/gpt]
 
-The process itself (code, libraries, buffers of messages) is what a network of a few kilobytes takes on the same grid, and is subtracted. One
-table row a grid and a choice of checkpointing: the predicted parts, their total, the measured total and their ratio.
+The memory of the process itself (code, libraries, message buffers) is measured with a network of a
+few kilobytes on the same grid, and is subtracted. The table has one row per grid and choice of
+checkpointing: the predicted parts, their total, the measured total and the ratio.
 """
 import argparse
 import json
@@ -16,7 +18,7 @@ import tempfile
 TOP = pathlib.Path(__file__).resolve().parent.parent
 NETWORK = "--layers 8 --hidden 768 --heads 12 --sequence 256 --vocab 256".split()
 TINY = "--layers 1 --hidden 16 --heads 4 --sequence 16 --vocab 256".split()
-ROWS = 4  # sequences a rank: the same activations on every grid
+ROWS = 4  # sequences per rank: the same activations on every grid
 UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 PARTS = ["weights", "gradients", "optimizer", "gathered weights", "activations", "total"]
 
@@ -30,19 +32,21 @@ def ranks_of(grid):
 
 def flags(grid, network, checkpoint):
     x, y, z, data = map(int, grid.split("x"))
-    return ["--grid", grid, "--batch", str(ROWS * z * data), "--activation-checkpoint", str(checkpoint), "--gather-cache", "0", *network]
+    return ["--grid", grid, "--batch", str(ROWS * z * data), "--activation-checkpoint", str(checkpoint),
+            "--gather-cache", "0", *network]
 
 
 def predicted(gpt, *given):
     text = subprocess.run([gpt, "--dry-run", *flags(*given)], check=True, capture_output=True, text=True).stdout
-    parts = dict(re.findall(r"^  (\S[^\d]*?) +([\d.]+ (?:GiB|MiB|KiB|B))$", text[text.index("predicted memory"):], re.M))
+    parts = dict(re.findall(r"^  (\S[^\d]*?) +([\d.]+ (?:GiB|MiB|KiB|B))$", text[text.index("predicted memory"):],
+                            re.M))
     return {name: float(value.split()[0]) * UNITS[value.split()[1]] for name, value in parts.items()}
 
 
 def measured(gpt, scratch, grid, *given):
     out = scratch / "run"
-    command = [TOP / "scripts/mpirun", "-n", str(ranks_of(grid)), gpt, "train", *flags(grid, *given), "--data", TOP / "docs", "--out", out,
-               "--steps", "4", "--validation-fraction", "0", "--no-save-last"]
+    command = [TOP / "scripts/mpirun", "-n", str(ranks_of(grid)), gpt, "train", *flags(grid, *given),
+               "--data", TOP / "docs", "--out", out, "--steps", "4", "--validation-fraction", "0", "--no-save-last"]
     subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     peak = [json.loads(line) for line in open(out / "metrics.jsonl")][-1]["peak_memory_bytes"]
     (out / "metrics.jsonl").unlink()
@@ -54,7 +58,8 @@ def main():
     parser.add_argument("--grids", nargs="+", default=["1x1x1x1", "1x1x2x1", "1x1x4x1"])
     parser.add_argument("--gpt", default=str(TOP / "build/release/bin/gpt"))
     args = parser.parse_args()
-    print("| grid | checkpointed | " + " | ".join(PARTS) + " | measured | measured / predicted |\n" + "| --- " * (len(PARTS) + 4) + "|")
+    print("| grid | checkpointed | " + " | ".join(PARTS) + " | measured | measured / predicted |\n" +
+          "| --- " * (len(PARTS) + 4) + "|")
     with tempfile.TemporaryDirectory(prefix="axonn-memory-") as scratch:
         scratch = pathlib.Path(scratch)
         for grid in args.grids:

@@ -1,5 +1,5 @@
-// What axonn's layers cost where there is nothing to share: one rank beside the same LibTorch calls by hand (one_rank_reference.cpp), steps
-// taken in turn, median of the ratios. Goal: at most 1.05.
+// Overhead of axonn's layers on one rank, relative to the same LibTorch calls by hand
+// (one_rank_reference.cpp). Steps alternate; prints the median of the ratios. Goal: at most 1.05.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -49,7 +49,7 @@ void measure(axonn::Environment& environment, const Size& size, int repetitions)
   const auto theirs = [&] { reference.step(ids, targets); };
   std::vector<double> ours_seconds, theirs_seconds, ratios;
   for (int i = -3; i < repetitions; ++i) {
-    const bool first = i % 2 == 0;  // who goes first alternates
+    const bool first = i % 2 == 0;  // the order alternates
     const double a = first ? seconds_of(ours) : 0;
     const double b = seconds_of(theirs);
     const double c = first ? a : seconds_of(ours);
@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
   int repetitions = 20, threads = 1;
   CLI::App app("axonn on one rank beside the same LibTorch calls by hand");
   app.add_option("--repetitions", repetitions, "interleaved pairs of steps");
-  app.add_option("--threads", threads, "that compute");
+  app.add_option("--threads", threads, "number of compute threads");
   CLI11_PARSE(app, argc, argv);
   at::set_num_threads(threads);
   axonn::Environment environment;

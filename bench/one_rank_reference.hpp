@@ -6,13 +6,14 @@
 
 #include <axonn/model/gpt/config.hpp>
 
-// The same GPT step as axonn's on one rank, written by hand with the LibTorch calls that a careful user would make: what axonn's layers are
-// measured beside. AdamW on matrices and vectors apart, norm clipped at 1.
+// The same GPT step as axonn's on one rank, written by hand with the LibTorch calls that a careful
+// user would make. It is the reference for axonn's layers. AdamW treats matrices and vectors
+// separately; the norm is clipped at 1.
 class OneRankReference {
  public:
   explicit OneRankReference(const axonn::GptConfig& config);
   ~OneRankReference();
-  double step(const at::Tensor& ids, const at::Tensor& targets);  // (batch, sequence) int64; returns the mean loss
+  double step(const at::Tensor& ids, const at::Tensor& targets);  // (batch, sequence), int64; returns the mean loss
 
  private:
   struct Impl;

@@ -1,4 +1,5 @@
-// overlap: what each overlap gains on one model and grid: every combination of the four switches, with buckets and without.
+// overlap: the gain of each overlap on one model and grid: every combination of the four switches,
+// with and without buckets.
 //   scripts/cluster run --nodes 4 --rate 200mbit -n 4 -- build/release/bin/overlap --grid 1x1x4x1
 #include <algorithm>
 #include <bit>
@@ -47,22 +48,22 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// How long a collective of the model takes with the wires to itself: measured once for every kind, group and size.
+// Duration of a collective when nothing else runs, measured once for every kind, group and size.
 class Alone {
  public:
   explicit Alone(Context& context) : context_(context) {}
 
-  void measure(const std::vector<FlightRecord>& records) {
-    for (const FlightRecord& record : records)
+  void measure(const std::vector<RequestRecord>& records) {
+    for (const RequestRecord& record : records)
       if (const auto [known, added] = seconds_.try_emplace(key(record)); added) known->second = measure(record);
   }
-  double operator()(const FlightRecord& record) const { return seconds_.at(key(record)); }
+  double operator()(const RequestRecord& record) const { return seconds_.at(key(record)); }
 
  private:
   using Key = std::tuple<Traffic, uint8_t, int64_t>;
-  static Key key(const FlightRecord& record) { return {record.kind, record.axes.bits(), record.bytes}; }
+  static Key key(const RequestRecord& record) { return {record.kind, record.axes.bits(), record.bytes}; }
 
-  double measure(const FlightRecord& record) {
+  double measure(const RequestRecord& record) {
     Communicator& group = context_.communicators()[record.axes];
     const int64_t part = std::max<int64_t>(1, record.bytes / 4 / group.size());
     const at::Tensor whole = at::zeros({part * group.size()}, at::kFloat), mine = at::zeros({part}, at::kFloat);
@@ -87,15 +88,16 @@ class Alone {
   std::map<Key, double> seconds_;
 };
 
-// What a policy's steps took; the same on every rank.
+// Measurements of one policy's steps; the same on every rank.
 struct Samples {
   OverlapPolicy policy;
   std::vector<double> seconds, exposed, ideal;
-  int64_t collectives = 0;  // of one step
-  double alone = 0;         // seconds of all of them, one after the other
+  int64_t collectives = 0;  // collectives per step
+  double alone = 0;         // seconds, sum over all collectives of a step
 };
 
-// One model for all policies: they take turns on it. What a step computes and sends does not depend on its weights.
+// One model for all policies, which take turns. The computation and communication of a step do not
+// depend on its weights.
 class Runner {
  public:
   Runner(Environment& environment, const Options& options)
@@ -113,12 +115,12 @@ class Runner {
     for (int i = 0; i < 2; ++i) step();
   }
 
-  // An unmeasured step fills the pools and tells which collectives there are.
+  // An unmeasured step fills the buffer pools and finds the collectives of a step.
   void warm_up(Samples& samples) {
     context_.set_overlap(samples.policy);
     step();
     alone_.measure(traffic().records());
-    for (const FlightRecord& record : traffic().records()) samples.alone += alone_(record);
+    for (const RequestRecord& record : traffic().records()) samples.alone += alone_(record);
     samples.collectives = static_cast<int64_t>(traffic().records().size());
   }
 
@@ -131,7 +133,7 @@ class Runner {
     samples.exposed.push_back(greatest(traffic().waited_seconds()));
     const double update = samples.seconds.back() - std::chrono::duration<double>(end_ - begin_).count();
     samples.ideal.push_back(
-        greatest(ideal_seconds(traffic().records(), begin_, end_, [&](const FlightRecord& record) { return alone_(record); }) +
+        greatest(ideal_seconds(traffic().records(), begin_, end_, [&](const RequestRecord& record) { return alone_(record); }) +
                  std::max(0.0, update)));
     AXONN_ASSERT(static_cast<int64_t>(traffic().records().size()) == samples.collectives,
                  "a policy's step took another number of collectives than its first");
@@ -192,7 +194,7 @@ void print(const Options& options, const Runner& runner, const std::vector<Sampl
   std::printf("# axonn overlap: %s, %s parameters on %s, batch %lld in %lld micro-batches; medians of %d interleaved steps\n",
               options.network.c_str(), with_unit(static_cast<double>(runner.parameters().global_numel())).c_str(), options.grid.c_str(),
               static_cast<long long>(options.batch), static_cast<long long>(options.micro_batches), options.repetitions);
-  std::printf("# blocking: %.1f ms, of which %.1f ms computing; its collectives alone take %.1f ms: transfer / computation %.2f\n",
+  std::printf("# blocking: %.1f ms, of which %.1f ms computing; its collectives by themselves take %.1f ms: transfer / computation %.2f\n",
               blocking * 1e3, computing * 1e3, none.alone * 1e3, none.alone / computing);
   std::printf("# gain: less time than blocking; ideal: longest path with infinite queues / time\n");
   std::printf("%-60s | %11s %9s %11s %6s %6s\n", "overlap", "collectives", "step ms", "exposed ms", "gain", "ideal");
@@ -224,25 +226,25 @@ void run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("what each overlap gains");
-  app.add_option("--grid", options.grid, "x by y by z by data");
+  CLI::App app("the gain of each overlap");
+  app.add_option("--grid", options.grid, "x, y, z and data ranks, such as 2x1x2x1");
   app.add_option("--network", options.network, "gpt or unet")->check(CLI::IsMember({"gpt", "unet"}));
   app.add_option("--layers", options.gpt.shape.layers, "blocks")->group("gpt");
   app.add_option("--hidden", options.gpt.shape.hidden, "features")->group("gpt");
   app.add_option("--heads", options.gpt.shape.heads, "attention heads")->group("gpt");
   app.add_option("--sequence", options.gpt.shape.sequence, "tokens")->group("gpt");
   app.add_option("--vocab", options.gpt.shape.vocabulary, "vocabulary")->group("gpt");
-  app.add_option("--image", options.unet.shape.image, "height and width of a picture")->group("unet");
+  app.add_option("--image", options.unet.shape.image, "height and width of an image")->group("unet");
   app.add_option("--base", options.unet.shape.base, "channels of the first level")->group("unet");
-  app.add_option("--multipliers", options.unet.shape.multipliers, "of base, one a level")->group("unet");
-  app.add_option("--blocks", options.unet.shape.blocks, "residual blocks a level")->group("unet");
-  app.add_option("--attention", options.unet.shape.attention, "heights that have attention")->group("unet");
-  app.add_option("--batch", options.batch, "sequences or pictures a step, over the whole grid");
-  app.add_option("--micro-batches", options.micro_batches, "forwards a step");
-  app.add_option("--activation-checkpoint", options.checkpoint_every, "every n-th block");
-  app.add_option("--prefetch", options.prefetch, "weights gathered ahead");
-  app.add_option("--repetitions", options.repetitions, "of every policy");
-  app.add_flag("--few", options.few, "only none, each alone, and all");
+  app.add_option("--multipliers", options.unet.shape.multipliers, "multiples of base, one per level")->group("unet");
+  app.add_option("--blocks", options.unet.shape.blocks, "residual blocks per level")->group("unet");
+  app.add_option("--attention", options.unet.shape.attention, "heights with attention")->group("unet");
+  app.add_option("--batch", options.batch, "sequences or images per step, over the whole grid");
+  app.add_option("--micro-batches", options.micro_batches, "forward passes per step");
+  app.add_option("--activation-checkpoint", options.checkpoint_every, "recompute every n-th block");
+  app.add_option("--prefetch", options.prefetch, "number of weights gathered before their use");
+  app.add_option("--repetitions", options.repetitions, "repetitions of every policy");
+  app.add_flag("--few", options.few, "only no overlap, each overlap by itself, and all");
   CLI11_PARSE(app, argc, argv);
   options.gpt.checkpoint_every = options.unet.checkpoint_every = options.checkpoint_every;
   try {

@@ -7,10 +7,11 @@
 
 namespace axonn::bench {
 
-// Seconds of one step of this rank if every queue were infinite: the longest path through what the host did (computing between its calls),
-// each collective that it launched taking `alone(record)` seconds from its launch on, and the waits. A sum over data starts after the
-// reduce-scatter launched last before it, which gave it its last gradients.
-double ideal_seconds(const std::vector<FlightRecord>& records, FlightRecord::Time begin, FlightRecord::Time end,
-                     const std::function<double(const FlightRecord&)>& alone);
+// Seconds of one step of this rank with unlimited queues: the longest path through the host's
+// actions (computation between its calls), collectives, each of which takes `alone(record)` seconds
+// from its launch, and waits. An all-reduce over data starts after the last reduce-scatter launched
+// before it, which produces its last gradients.
+double ideal_seconds(const std::vector<RequestRecord>& records, RequestRecord::Time begin, RequestRecord::Time end,
+                     const std::function<double(const RequestRecord&)>& alone);
 
 }  // namespace axonn::bench

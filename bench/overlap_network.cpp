@@ -11,7 +11,7 @@
 namespace axonn::bench {
 namespace {
 
-// Only what a step needs.
+// Implements only the functions that a step needs.
 class MadeUpTask final : public TrainTask {
  public:
   using LossSum = std::function<at::Tensor(int64_t first, int64_t count)>;

@@ -6,7 +6,7 @@
 
 namespace axonn::bench {
 
-// A network and a task on made-up samples, for measuring steps. Not yet materialized.
+// A network and a task with synthetic samples, for measuring steps. Not yet materialized.
 VerifiedNetwork overlap_gpt(Context& context, const GptConfig& config);
 VerifiedNetwork overlap_unet(Context& context, const UnetConfig& config);
 

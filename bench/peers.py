@@ -1,22 +1,26 @@
 #!/usr/bin/env python3
-"""The networks of `gpt` and `unet` in PyTorch (eager, CPU, gloo), and their speed beside axonn's on the same cores.
+"""The networks of `gpt` and `unet` in PyTorch (eager, CPU, gloo), and their speed compared with
+axonn's on the same cores.
 
     bench/peers.py single|ddp|fsdp|tp [--size S] [--ranks 2] [--threads 1] [--dtype bf16] ...
-        one process, DistributedDataParallel, FSDP2 (fully_shard) or tensor parallelism; prints one JSON line
+        one process, DistributedDataParallel, FSDP2 (fully_shard) or tensor parallelism; prints one
+        JSON line
     bench/peers.py ddp --check --size tiny
-        the losses must be those of `single` to 1e-4, the gradient norms to 1e-3 (bf16: 2e-2); exit status 1 if not
+        compares the losses with those of `single` (tolerance 1e-4) and the gradient norms (1e-3;
+        bf16: 2e-2); exit status 1 if they differ
     bench/peers.py compare [--modes ddp tp] [--size S M] [--dtype fp32 bf16] [--pairs 5]
-        PyTorch and axonn in turn with the same ranks and threads, one table of their median tokens/s and the ratio.
-        axonn's grids: single 1x1x1x1, ddp 1x1x1xN, fsdp 1x1xNx1, tp Nx1x1x1
+        PyTorch and axonn in turn with the same ranks and threads; prints a table of median tokens/s
+        and the ratio. axonn's grids: single 1x1x1x1, ddp 1x1x1xN, fsdp 1x1xNx1, tp Nx1x1x1
 
-Sizes tiny, S and M are of GPT-2's architecture with an untied head, on bytes of the same text (--data FILE; default: random); sizes unet-tiny and unet are
-the UNet of bench/peers_unet.py on random pictures, and their tokens are pictures (no tp). Both sides: AdamW, clipping, no dropout.
---batch is that of all ranks; a step is timed on rank 0, from reading its batch to the updated weights.
+Sizes tiny, S and M are GPT-2's architecture with an untied head, on bytes of the same text (--data
+FILE; default: random). Sizes unet-tiny and unet are the UNet of bench/peers_unet.py on random
+images; their tokens are images (no tp). Both sides use AdamW and clipping, without dropout. --batch
+is the batch of all ranks. A step is timed on rank 0, from reading its batch to the updated weights.
 """
 import argparse, collections, gc, itertools, json, os, pathlib
 import random, signal, statistics, string, subprocess, sys, tempfile, time, warnings
 
-warnings.filterwarnings("ignore", "Failed to initialize NumPy")  # which is not needed here
+warnings.filterwarnings("ignore", "Failed to initialize NumPy")  # not needed here
 try:
     import torch
     from torch import distributed as dist, nn
@@ -26,8 +30,10 @@ try:
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
     import peers_unet
 except ImportError as problem:
-    sys.exit(f"peers.py: this Python cannot import PyTorch ({problem}); .deps/torch-2.11.0 lacks what Python's part of it needs. Either\n"
-             "  python3 -m venv .deps/peers && .deps/peers/bin/pip install torch==2.11.0 && .deps/peers/bin/python bench/peers.py ...\n"
+    sys.exit(f"peers.py: this Python cannot import PyTorch ({problem}); .deps/torch-2.11.0 lacks what Python's part of "
+             "it needs. Either\n"
+             "  python3 -m venv .deps/peers && .deps/peers/bin/pip install torch==2.11.0 && "
+             ".deps/peers/bin/python bench/peers.py ...\n"
              "or, after `scripts/setup --cuda`, .deps/torch-2.11.0-cuda/bin/python bench/peers.py ...")
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
@@ -45,10 +51,12 @@ class Block(nn.Module):
         super().__init__()
         self.head = hidden // heads
         self.norm1, self.qkv, self.out = nn.LayerNorm(hidden), nn.Linear(hidden, 3 * hidden), nn.Linear(hidden, hidden)
-        self.norm2, self.up, self.down = nn.LayerNorm(hidden), nn.Linear(hidden, 4 * hidden), nn.Linear(4 * hidden, hidden)
+        self.norm2, self.up, self.down = (nn.LayerNorm(hidden), nn.Linear(hidden, 4 * hidden),
+                                          nn.Linear(4 * hidden, hidden))
 
     def forward(self, x):
-        # Features of qkv are (head, q|k|v, feature), so that a shard of its columns is a number of whole heads.
+        # Features of qkv are (head, q|k|v, feature), so that a shard of its columns holds whole
+        # heads.
         qkv = self.qkv(self.norm1(x)).unflatten(-1, (-1, 3, self.head)).permute(3, 0, 2, 1, 4)
         x = x + self.out(F.scaled_dot_product_attention(*qkv, is_causal=True).transpose(1, 2).flatten(2))
         return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
@@ -62,7 +70,8 @@ class Gpt(nn.Module):
         self.norm, self.head = nn.LayerNorm(hidden), nn.Linear(hidden, VOCABULARY, bias=False)
         for name, parameter in self.named_parameters():
             if parameter.dim() > 1:
-                nn.init.normal_(parameter, std=0.02 / (2 * layers) ** 0.5 if name.endswith(("out.weight", "down.weight")) else 0.02)
+                nn.init.normal_(parameter, std=(0.02 / (2 * layers) ** 0.5
+                                                if name.endswith(("out.weight", "down.weight")) else 0.02))
             elif name.endswith("bias"):
                 nn.init.zeros_(parameter)
 
@@ -72,7 +81,8 @@ class Gpt(nn.Module):
 
 
 class GptCase:
-    """What a kind of network brings: sizes, model, what fully_shard gathers, inputs of the steps, and flags of axonn's program."""
+    """One kind of network: sizes, model, units of fully_shard, inputs of the steps, and flags of
+    axonn's program."""
     program = "gpt"
 
     @staticmethod
@@ -94,7 +104,8 @@ class GptCase:
 
     @staticmethod
     def flags(job):
-        return [*(word for key in SIZES["S"] for word in (f"--{key}", getattr(job, key))), "--vocab", VOCABULARY, "--validation-fraction", 0]
+        return [*(word for key in SIZES["S"] for word in (f"--{key}", getattr(job, key))), "--vocab", VOCABULARY,
+                "--validation-fraction", 0]
 
 
 def case_of(job):
@@ -118,7 +129,8 @@ def parallelize(model, job):
 
 def adamw(model):
     groups = collections.defaultdict(list)
-    for parameter in model.parameters():  # neither the fused update nor a norm takes sharded and plain tensors (tp has both) together
+    # Neither the fused update nor a norm accepts sharded and plain tensors together (tp has both).
+    for parameter in model.parameters():
         groups[isinstance(parameter, DTensor), parameter.dim() > 1].append(parameter)
     groups = [{"params": group, "weight_decay": WEIGHT_DECAY * matrices} for (_, matrices), group in groups.items()]
     return torch.optim.AdamW(groups, lr=LEARNING_RATE, betas=(0.9, 0.95), eps=1e-8, fused=True)
@@ -134,8 +146,8 @@ def clip(optimizer):
 
 
 def worker():
-    """One process of a run of PyTorch's: leaves its figures in the job's folder."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the script that started it ends it
+    """One process of a PyTorch run. Writes its results to the job's folder."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent script ends it
     job, rank = argparse.Namespace(**json.loads(os.environ["PEERS_JOB"])), int(os.environ["PEERS_RANK"])
     torch.set_num_threads(job.threads)
     if job.mode != "single":
@@ -160,13 +172,15 @@ def worker():
     pathlib.Path(job.folder, f"{rank}.json").write_text(json.dumps(report))
     if job.mode != "single":
         del step
-        gc.collect()  # DDP is part of a cycle, and must go before its group
+        gc.collect()  # DDP is part of a cycle, and must be collected before its group
         dist.destroy_process_group()
 
 
 def run_all(ranks, command, environment):
-    """Runs the command so many times at once. When one fails, or on Ctrl-C, the others are ended."""
-    processes = [subprocess.Popen([str(word) for word in command], env={**os.environ, **environment, "PEERS_RANK": str(rank)},
+    """Runs the command in `ranks` processes at once. If one fails, or on Ctrl-C, the others are
+    ended."""
+    processes = [subprocess.Popen([str(word) for word in command],
+                                  env={**os.environ, **environment, "PEERS_RANK": str(rank)},
                                   stdout=subprocess.DEVNULL) for rank in range(ranks)]
     try:
         while (states := [process.poll() for process in processes]).count(0) < ranks:
@@ -193,80 +207,95 @@ def torch_run(job):
                        "GLOO_SOCKET_IFNAME": "lo"}
         run_all(job.ranks, [sys.executable, __file__], environment)
         reports = [json.loads(pathlib.Path(folder, f"{rank}.json").read_text()) for rank in range(job.ranks)]
-    seconds, losses, norms = zip(*((steps[0][0], statistics.mean(loss for _, loss, _ in steps), steps[0][2]) for steps in zip(*reports)))
+    seconds, losses, norms = zip(*((steps[0][0], statistics.mean(loss for _, loss, _ in steps), steps[0][2])
+                                   for steps in zip(*reports)))
     return result("torch", job, seconds, losses, norms)
 
 
 def axonn_run(job):
     with tempfile.TemporaryDirectory(prefix="axonn-peers-") as folder:
         case = case_of(job)
-        command = [TOP / "scripts/mpirun", "-n", job.ranks, pathlib.Path(job.bin) / case.program, "train", "--grid", GRIDS[job.mode].format(job.ranks),
-                   *case.flags(job), "--dtype", job.dtype, "--seed", job.seed, "--data", job.data_path, "--validate-every", 0, "--save-every", 0,
-                   "--out", folder, "--steps", job.warmup + job.steps, "--clip", MAX_NORM, "--weight-decay", WEIGHT_DECAY, "--beta2", 0.95,
-                   "--learning-rate", LEARNING_RATE, "--learning-rate-end", LEARNING_RATE, "--warmup", 0, *job.flags.split()]
+        command = [TOP / "scripts/mpirun", "-n", job.ranks, pathlib.Path(job.bin) / case.program, "train",
+                   "--grid", GRIDS[job.mode].format(job.ranks), *case.flags(job), "--dtype", job.dtype,
+                   "--seed", job.seed, "--data", job.data_path, "--validate-every", 0, "--save-every", 0,
+                   "--out", folder, "--steps", job.warmup + job.steps, "--clip", MAX_NORM,
+                   "--weight-decay", WEIGHT_DECAY, "--beta2", 0.95, "--learning-rate", LEARNING_RATE,
+                   "--learning-rate-end", LEARNING_RATE, "--warmup", 0, *job.flags.split()]
         run_all(1, command, {"OMP_NUM_THREADS": str(job.threads)})
         lines = [json.loads(line) for line in open(pathlib.Path(folder, "metrics.jsonl"))]
-    return result("axonn", job, *zip(*((line["seconds"]["step"], line["loss"], line["gradient_norm"]) for line in lines)))
+    return result("axonn", job,
+                  *zip(*((line["seconds"]["step"], line["loss"], line["gradient_norm"]) for line in lines)))
 
 
-def jobs(args, text, pictures):
-    for size, dtype, mode in itertools.product(args.size, args.dtype, args.modes if args.what == "compare" else [args.what]):
+def jobs(args, text, images):
+    for size, dtype, mode in itertools.product(args.size, args.dtype,
+                                               args.modes if args.what == "compare" else [args.what]):
         ranks = 1 if mode == "single" else args.ranks
         unet = size.startswith("unet")
         if unet and mode == "tp":
             continue
         sizes = {key: getattr(args, key, None) or default for key, default in SIZES[size].items()}
         job = argparse.Namespace(**{**vars(args), **sizes, "mode": mode, "size": size, "dtype": dtype, "ranks": ranks,
-                                    "data_path": pictures if unet else text,
+                                    "data_path": images if unet else text,
                                     "threads": args.threads or max(1, len(os.sched_getaffinity(0)) // ranks),
                                     "fsdp_policy": args.fsdp_policy and (mode, dtype) == ("fsdp", "bf16")})
         if getattr(job, "heads" if mode == "tp" else "batch") % ranks:
-            sys.exit(f"peers.py: tp needs --heads, ddp and fsdp --batch divisible by --ranks, got {job.heads}, {job.batch}, {ranks}")
+            sys.exit("peers.py: tp needs --heads, ddp and fsdp --batch divisible by --ranks, "
+                     f"got {job.heads}, {job.batch}, {ranks}")
         yield job
 
 
 def check(job):
-    """A sum for a mean would hide behind the clipped norm and AdamW, so norms are compared too (torch sums them up in fp32: less exact)."""
-    mode, single = torch_run(job), torch_run(argparse.Namespace(**{**vars(job), "mode": "single", "ranks": 1, "fsdp_policy": False}))
+    """Clipping and AdamW would hide a sum in place of a mean, so it compares the norms too. torch
+    computes norms in fp32, so they are less exact."""
+    mode, single = torch_run(job), torch_run(
+        argparse.Namespace(**{**vars(job), "mode": "single", "ranks": 1, "fsdp_policy": False}))
     loss, norm = (max(abs(a - b) for a, b in zip(mode[key], single[key])) for key in ("losses", "gradient_norms"))
     right = loss <= (1e-4 if job.dtype == "fp32" else 2e-2) and norm <= (1e-3 if job.dtype == "fp32" else 2e-2)
-    print(f"{job.mode} {job.size} {job.dtype}: losses {mode['losses'][0]:.5f} .. {mode['losses'][-1]:.5f}, farthest from single's "
-          f"{loss:.1e}, gradient norms {norm:.1e}: {'right' if right else 'WRONG'}", flush=True)
+    print(f"{job.mode} {job.size} {job.dtype}: losses {mode['losses'][0]:.5f} .. {mode['losses'][-1]:.5f}, "
+          f"farthest from single's {loss:.1e}, gradient norms {norm:.1e}: {'right' if right else 'WRONG'}", flush=True)
     return right
 
 
 def compare(pairs, every_job):
-    """Rounds go over all cases, so that a slow spell of the machine does not fall on one; who is first alternates."""
+    """Each round runs all cases, so that a slow period of the machine does not affect only one
+    case. The order alternates."""
     speeds = collections.defaultdict(list)
     try:
         for pair, job in itertools.product(range(pairs), every_job):
             lines = [run(job) for run in ((torch_run, axonn_run), (axonn_run, torch_run))[pair % 2]]
             print(*map(json.dumps, lines), sep="\n", file=sys.stderr, flush=True)
             speed = {line["who"]: line["tokens_per_second"] for line in lines}
-            speeds[f"{job.size} | {job.dtype} | {job.mode} | {job.ranks} x {job.threads}"].append((speed["axonn"], speed["torch"]))
-    finally:  # after Ctrl-C, what there is
-        print("| size | precision | mode | ranks x threads | PyTorch tokens/s | axonn | ratio | of each pair |\n" + "| --- " * 8 + "|")
+            speeds[f"{job.size} | {job.dtype} | {job.mode} | {job.ranks} x {job.threads}"].append(
+                (speed["axonn"], speed["torch"]))
+    finally:  # after Ctrl-C, with the results so far
+        print("| size | precision | mode | ranks x threads | PyTorch tokens/s | axonn | ratio | of each pair |\n" +
+              "| --- " * 8 + "|")
         for case, runs in speeds.items():
             (ours, theirs), ratios = map(statistics.median, zip(*runs)), [ours / theirs for ours, theirs in runs]
-            print(f"| {case} | {theirs:.0f} | {ours:.0f} | **{ours / theirs:.2f}** | {min(ratios):.2f}-{max(ratios):.2f} |")
+            print(f"| {case} | {theirs:.0f} | {ours:.0f} | **{ours / theirs:.2f}** | "
+                  f"{min(ratios):.2f}-{max(ratios):.2f} |")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=[*GRIDS, "compare"])
-    parser.add_argument("--modes", nargs="+", choices=list(GRIDS), default=list(GRIDS), help="of compare")
+    parser.add_argument("--modes", nargs="+", choices=list(GRIDS), default=list(GRIDS), help="modes for compare")
     parser.add_argument("--size", nargs="+", choices=list(SIZES), default=["S"])
     for key in SIZES["S"]:
-        parser.add_argument(f"--{key}", type=int, help="instead of the size's")
-    parser.add_argument("--dtype", nargs="+", choices=["fp32", "bf16"], default=["fp32"], help="bf16: autocast over fp32 weights")
-    parser.add_argument("--fsdp-policy", action="store_true", help="fsdp in bf16 by its MixedPrecisionPolicy (gathers bf16), not autocast")
-    for key, default, text in (("ranks", 2, "of ddp, fsdp, tp"), ("warmup", 3, "steps before the timed ones"), ("steps", 6, "timed steps"),
-                               ("pairs", 5, "runs of each side"), ("seed", 1, "of weights and samples")):
+        parser.add_argument(f"--{key}", type=int, help="overrides the value of --size")
+    parser.add_argument("--dtype", nargs="+", choices=["fp32", "bf16"], default=["fp32"],
+                        help="bf16: autocast over fp32 weights")
+    parser.add_argument("--fsdp-policy", action="store_true",
+                        help="fsdp in bf16 with its MixedPrecisionPolicy (gathers bf16) instead of autocast")
+    for key, default, text in (("ranks", 2, "of ddp, fsdp, tp"), ("warmup", 3, "steps before the timed ones"),
+                               ("steps", 6, "timed steps"), ("pairs", 5, "runs of each side"),
+                               ("seed", 1, "of weights and samples")):
         parser.add_argument(f"--{key}", type=int, default=default, help=f"{text} (default: {default})")
-    parser.add_argument("--threads", type=int, help="of a process (default: cores / ranks)")
+    parser.add_argument("--threads", type=int, help="threads per process (default: cores / ranks)")
     parser.add_argument("--data", help="text file (default: random bytes)")
     parser.add_argument("--check", action="store_true", help="compare the mode's losses with those of single")
-    parser.add_argument("--channels-last", action="store_true", help="PyTorch's UNet in that format")
+    parser.add_argument("--channels-last", action="store_true", help="use the channels-last format in PyTorch's UNet")
     parser.add_argument("--bin", default=str(TOP / "build/release/bin"), help="folder of axonn's programs")
     parser.add_argument("--flags", default="", help="more flags of axonn's program, one string")
     args = parser.parse_args()

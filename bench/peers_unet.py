@@ -1,4 +1,5 @@
-"""The UNet of `unet` in PyTorch, for bench/peers.py: improved diffusion's (Nichol and Dhariwal, 2021), trained to predict the noise."""
+"""The UNet of `unet` in PyTorch, for bench/peers.py: that of improved diffusion (Nichol and
+Dhariwal, 2021), trained to predict the noise."""
 import math
 import pathlib
 import random
@@ -9,7 +10,7 @@ from torch.nn import functional as F
 
 program = "unet"
 TIMES = 1000
-RECORD, PICTURES = 3073, 512
+RECORD, IMAGES = 3073, 512
 
 
 class Residual(nn.Module):
@@ -66,7 +67,8 @@ class Unet(nn.Module):
         self.first, self.down, self.up = nn.Conv2d(3, base, 3, padding=1), nn.ModuleList(), nn.ModuleList()
 
         def block(inputs, outputs):
-            return [Residual(inputs, outputs, 4 * base)] + ([Attention(outputs, job.heads)] if size == job.attention else [])
+            return ([Residual(inputs, outputs, 4 * base)] +
+                    ([Attention(outputs, job.heads)] if size == job.attention else []))
 
         channels, kept = base, [base]
         for level, multiplier in enumerate(job.multipliers):
@@ -78,7 +80,8 @@ class Unet(nn.Module):
                 self.down.append(Chain([Down(channels, channels, 3, stride=2, padding=1)]))
                 kept.append(channels)
                 size //= 2
-        self.middle = Chain([Residual(channels, channels, 4 * base), Attention(channels, job.heads), Residual(channels, channels, 4 * base)])
+        self.middle = Chain([Residual(channels, channels, 4 * base), Attention(channels, job.heads),
+                             Residual(channels, channels, 4 * base)])
         for level, multiplier in reversed(list(enumerate(job.multipliers))):
             for index in range(job.blocks + 1):
                 parts = block(channels + kept.pop(), multiplier * base)
@@ -112,34 +115,37 @@ def make(job):
 
 
 def parts(model):
-    """What fully_shard gathers at a time."""
+    """The units that fully_shard gathers."""
     return [*model.down, model.middle, *model.up]
 
 
 def write_data(folder, seed):
-    """Random pictures as CIFAR-10's files."""
+    """Random images in the format of CIFAR-10."""
     noise = random.Random(seed)
     for name in ("data_batch_1.bin", "test_batch.bin"):
-        records = bytearray(noise.randbytes(RECORD * PICTURES))
-        records[::RECORD] = bytes(PICTURES)  # of class 0
+        records = bytearray(noise.randbytes(RECORD * IMAGES))
+        records[::RECORD] = bytes(IMAGES)  # class 0
         pathlib.Path(folder, name).write_bytes(records)
     return folder
 
 
 def batches(job, rank, ranks):
-    """The inputs of every step: pictures, times, noise."""
-    records = torch.frombuffer(bytearray(pathlib.Path(job.data_path, "data_batch_1.bin").read_bytes()), dtype=torch.uint8).view(-1, RECORD)
+    """The inputs of every step: images, times, noise."""
+    records = torch.frombuffer(bytearray(pathlib.Path(job.data_path, "data_batch_1.bin").read_bytes()),
+                               dtype=torch.uint8).view(-1, RECORD)
     generator = torch.Generator().manual_seed(job.seed)
     while True:
         chosen = torch.randint(len(records), (job.batch,), generator=generator)
         clean = records[chosen, 1:].view(-1, 3, job.image, job.image).float() / 127.5 - 1
         if job.channels_last:
             clean = clean.contiguous(memory_format=torch.channels_last)
-        whole = clean, torch.randint(TIMES, (job.batch,), generator=generator), torch.randn(clean.shape, generator=generator)
+        whole = (clean, torch.randint(TIMES, (job.batch,), generator=generator),
+                 torch.randn(clean.shape, generator=generator))
         yield tuple(part.chunk(ranks)[rank] for part in whole)
 
 
 def flags(job):
     """Of axonn's `unet`."""
-    return [*(word for key in ("image", "base", "blocks", "attention", "heads", "batch") for word in (f"--{key}", getattr(job, key))),
-            "--multipliers", *job.multipliers, "--validation-pictures", 1]
+    return [*(word for key in ("image", "base", "blocks", "attention", "heads", "batch")
+              for word in (f"--{key}", getattr(job, key))),
+            "--multipliers", *job.multipliers, "--validation-images", 1]

@@ -2,9 +2,10 @@
 """Draws the losses of runs: training as a line, validation as points.
 
     bench/plot_losses.py runs/unet --out losses.svg
-    bench/plot_losses.py runs/grid-* --out grids.svg --log          one line a run, named by its directory
+    bench/plot_losses.py runs/grid-* --out grids.svg --log          one line per run, named by its directory
 
-Reads metrics.jsonl of each run (docs/metrics.md). Needs matplotlib: apt-get install python3-matplotlib.
+Reads metrics.jsonl of each run (docs/metrics.md). Needs matplotlib: apt-get install
+python3-matplotlib.
 """
 import argparse
 import json
@@ -15,7 +16,7 @@ import sys
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", type=pathlib.Path, metavar="RUN")
-    parser.add_argument("--out", required=True, help="file for the picture: .svg, .png, .pdf")
+    parser.add_argument("--out", required=True, help="file for the image: .svg, .png, .pdf")
     parser.add_argument("--log", action="store_true", help="logarithmic losses")
     args = parser.parse_args()
     try:
@@ -30,8 +31,10 @@ def main():
         if not path.is_file():
             sys.exit(f"plot_losses.py: {run} holds no metrics.jsonl")
         lines = [json.loads(line) for line in open(path)]
-        drawn, = axes.plot([line["step"] for line in lines], [line["loss"] for line in lines], linewidth=0.8, label=run.name)
-        held_out = [(line["step"], line["validation_loss"]) for line in lines if line.get("validation_loss") is not None]
+        drawn, = axes.plot([line["step"] for line in lines], [line["loss"] for line in lines], linewidth=0.8,
+                           label=run.name)
+        held_out = [(line["step"], line["validation_loss"])
+                    for line in lines if line.get("validation_loss") is not None]
         if held_out:
             axes.plot(*zip(*held_out), "o", markersize=4, color=drawn.get_color(), label=f"{run.name}, validation")
     axes.set(xlabel="step", ylabel="loss", yscale="log" if args.log else "linear")

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""The planner's ranking beside what the trainer measures: every grid of 8 ranks on hosts with shaped links, under `gpt` as users run it.
+"""Compares the planner's ranking with measurements: `gpt` on every grid of 8 ranks, on hosts with
+shaped links.
 
     bench/ranking.py --nodes 2 [--rate 320mbit] [--repetitions 2] [--out runs/ranking] [-- NETWORK FLAGS]
-        makes the hosts (scripts/cluster, needs root), measures them (axonn-config calibrate), trains a few steps on each grid in turn and
-        compares the medians with the planner's seconds: a table, Spearman's rank correlation, and whether the best are found
+        creates the hosts (scripts/cluster, needs root), measures them (axonn-config calibrate),
+        trains a few steps on each grid in turn, and compares the medians with the planner's
+        seconds: a table, Spearman's rank correlation, and whether the planner finds the best grids
     bench/ranking.py --nodes 2 --machine mine.toml ...
-        the same with a machine file that was measured before
+        the same with an existing machine file
 
-What follows `--` replaces the network and batch of both programs. In --out lie machine.toml, measured.csv and ranking.svg (axonn-config's plot).
+Arguments after `--` replace the network and batch of both programs. --out receives machine.toml,
+measured.csv and ranking.svg (axonn-config's plot).
 """
 import argparse
 import contextlib
@@ -20,8 +23,10 @@ import tempfile
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
 RANKS = 8
-NETWORK = "--layers 2 --hidden 768 --heads 8 --sequence 64 --vocab 256 --batch 8".split()  # few tokens, wide: grids differ by more than noise
-STEPS, UNMEASURED = 5, 2  # the first gathers are not yet ahead, and buffers are touched for the first time
+# Few tokens and a wide network, so that grids differ by more than noise.
+NETWORK = "--layers 2 --hidden 768 --heads 8 --sequence 64 --vocab 256 --batch 8".split()
+# In the first steps, gathers are not prefetched yet and buffers are touched for the first time.
+STEPS, UNMEASURED = 5, 2
 MODES = {"exact": ["--order", "xyzd"], "aware": ["--mode", "aware", "--coefficients", "trainer", "--objective", "time"],
          "agnostic": ["--mode", "agnostic", "--coefficients", "trainer", "--objective", "time"]}
 
@@ -40,26 +45,29 @@ def hosts(nodes, rate):
 
 
 def on_hosts(*command):
-    return call(TOP / "scripts/cluster", "run", "-n", RANKS, "--", *command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    return call(TOP / "scripts/cluster", "run", "-n", RANKS, "--", *command, stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE)
 
 
 def grids():
     sizes = [size for size in range(1, RANKS + 1) if RANKS % size == 0]
-    return [f"{x}x{y}x{z}x{RANKS // (x * y * z)}" for x in sizes for y in sizes for z in sizes if RANKS % (x * y * z) == 0]
+    return [f"{x}x{y}x{z}x{RANKS // (x * y * z)}"
+            for x in sizes for y in sizes for z in sizes if RANKS % (x * y * z) == 0]
 
 
 def measure(args, grid, scratch):
     run = scratch / "run"
-    on_hosts(args.bin / "gpt", "train", "--grid", grid, "--gemm", "mm", *args.network, "--data", scratch / "text.txt", "--steps", STEPS,
-             "--validation-fraction", 0, "--validate-every", 0, "--save-every", 0, "--no-save-last", "--out", run)
+    on_hosts(args.bin / "gpt", "train", "--grid", grid, "--gemm", "mm", *args.network, "--data", scratch / "text.txt",
+             "--steps", STEPS, "--validation-fraction", 0, "--validate-every", 0, "--save-every", 0, "--no-save-last",
+             "--out", run)
     seconds = [json.loads(line)["seconds"]["step"] for line in open(run / "metrics.jsonl")]
     call("rm", "-r", run)
     return statistics.median(seconds[UNMEASURED:])
 
 
 def planner(args, mode, *flags):
-    return [args.bin / "axonn-config", "--gpus", RANKS, "--machine", args.machine, *args.network, "--precision", "fp32", "--checkpoint", "off",
-            "--reduction", "ring", "--top", 100, *MODES[mode], *flags]
+    return [args.bin / "axonn-config", "--gpus", RANKS, "--machine", args.machine, *args.network, "--precision", "fp32",
+            "--checkpoint", "off", "--reduction", "ring", "--top", 100, *MODES[mode], *flags]
 
 
 def predict(args, mode):
@@ -68,7 +76,7 @@ def predict(args, mode):
 
 
 def ranks(values):
-    """Places from 1, equals sharing the mean of theirs."""
+    """Ranks from 1; equal values get the mean of their ranks."""
     order = sorted(values, key=values.get)
     places = {}
     for key in order:
@@ -88,14 +96,15 @@ def report(args, measured):
     exact, places = predicted["exact"], ranks(predicted["exact"])
     print("| grid | measured s | predicted s | place measured | predicted |\n| --- | --- | --- | --- | --- |")
     for place, grid in enumerate(sorted(measured, key=measured.get), 1):
-        print(f"| {grid} | {measured[grid]:.3f} | {exact.get(grid, float('nan')):.3f} | {place} | {places.get(grid, '-'):g} |")
+        print(f"| {grid} | {measured[grid]:.3f} | {exact.get(grid, float('nan')):.3f} | {place} | "
+              f"{places.get(grid, '-'):g} |")
     print()
     for mode, seconds in predicted.items():
         common = {grid: measured[grid] for grid in seconds if grid in measured}
         first, best = sorted(common, key=seconds.get), sorted(common, key=common.get)
-        print(f"{mode}: Spearman {spearman(seconds, common):.3f} over {len(common)} grids; the predicted best ({first[0]}) takes "
-              f"{common[first[0]] / common[best[0]]:.3f} of the measured best ({best[0]}); {len(set(first[:5]) & set(best[:6]))} of the predicted top five "
-              "in the measured top six")
+        print(f"{mode}: Spearman {spearman(seconds, common):.3f} over {len(common)} grids; "
+              f"the predicted best ({first[0]}) takes {common[first[0]] / common[best[0]]:.3f} of the measured best "
+              f"({best[0]}); {len(set(first[:5]) & set(best[:6]))} of the predicted top five in the measured top six")
     csv = args.out / "measured.csv"
     csv.write_text("".join(f"{grid},{seconds}\n" for grid, seconds in measured.items()))
     call(*planner(args, "exact", "--plot", args.out / "ranking.svg", "--measurements", csv), stdout=subprocess.DEVNULL)
@@ -120,7 +129,8 @@ def main():
     seconds = {grid: [] for grid in grids()}
     with tempfile.TemporaryDirectory(prefix="axonn-ranking-") as scratch, hosts(args.nodes, args.rate):
         scratch = pathlib.Path(scratch)
-        (scratch / "text.txt").write_text("".join(f"line {i} of a text, {i * i % 97} and {i * 7 % 31}\n" for i in range(5000)))
+        (scratch / "text.txt").write_text(
+            "".join(f"line {i} of a text, {i * i % 97} and {i * 7 % 31}\n" for i in range(5000)))
         if args.machine is None:
             args.machine = args.out / "machine.toml"
             on_hosts(args.bin / "axonn-config", "calibrate", "--bytes", "1M", "--out", args.machine)

@@ -1,6 +1,7 @@
-// How many pictures of a sheet (what `unet sample` draws after training on shapes) show a shape: of each picture the disc, square, triangle
-// or cross of two colours that fits best is sought by trying places and sizes, with both colours by least squares. It counts as recognised
-// when little is left and the colours are such as shapes are drawn in.
+// Counts the images of a sheet (from `unet sample` after training on shapes) that show a shape. For
+// each image, it searches places and sizes for the best disc, square, triangle or cross of two
+// colours, with both colours by least squares. The image counts as recognised if the residual is
+// small and the colours lie in the ranges of real shapes.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -15,24 +16,24 @@
 
 #include <axonn/config/command_line.hpp>
 #include <axonn/core/error.hpp>
-#include <axonn/data/images/picture_data.hpp>
-#include <axonn/data/images/picture_file.hpp>
+#include <axonn/data/images/image_data.hpp>
+#include <axonn/data/images/image_file.hpp>
 #include <axonn/data/images/shapes.hpp>
 
 namespace {
 
-constexpr int64_t kLine = 2;        // pixels between the pictures of a sheet
-constexpr double kMostLeft = 0.06;  // root of the mean square of what is left, of the range of a value
+constexpr int64_t kLine = 2;        // pixels between the images of a sheet
+constexpr double kMostLeft = 0.06;  // root mean square of the residual; values lie in [0, 1]
 constexpr double kColourTolerance = 0.1;
 
-using Values = std::vector<std::array<double, 3>>;  // of a picture's pixels, from 0 to 1
+using Values = std::vector<std::array<double, 3>>;  // pixels of an image, from 0 to 1
 
 struct Fit {
   axonn::Shape shape;
   double left = 1e9;
 };
 
-// Both colours that come nearest with this cover.
+// Least-squares fit of both colours for this cover.
 Fit with_best_colours(axonn::Shape shape, const std::vector<double>& cover, const Values& values) {
   double aa = 0, ab = 0, bb = 0;
   std::array<double, 3> av{}, bv{}, vv{};
@@ -93,27 +94,27 @@ Fit recognise(const Values& values, int64_t size) {
 }
 
 struct Tally {
-  int64_t pictures = 0, recognised = 0;
+  int64_t images = 0, recognised = 0;
   std::array<int64_t, axonn::kShapeKinds.size()> kinds = {};
 
   void add(const Values& values, int64_t size) {
     const Fit fit = recognise(values, size);
-    ++pictures;
+    ++images;
     if (fit.left > kMostLeft || !of_a_shapes_colours(fit.shape)) return;
     ++recognised;
     ++kinds[static_cast<size_t>(fit.shape.kind)];
   }
 
   void print(const std::string& name) const {
-    std::printf("%s: %lld of %lld recognised (%.0f%%)", name.c_str(), static_cast<long long>(recognised), static_cast<long long>(pictures),
-                100.0 * static_cast<double>(recognised) / static_cast<double>(pictures));
+    std::printf("%s: %lld of %lld recognised (%.0f%%)", name.c_str(), static_cast<long long>(recognised), static_cast<long long>(images),
+                100.0 * static_cast<double>(recognised) / static_cast<double>(images));
     for (size_t kind = 0; kind < kinds.size(); ++kind)
       std::printf("%s %lld %s", kind == 0 ? ":" : ",", static_cast<long long>(kinds[kind]), std::string(axonn::kShapeKinds[kind]).c_str());
     std::printf("\n");
   }
 };
 
-Values cut(const axonn::Picture& sheet, int64_t left, int64_t top, int64_t size) {
+Values cut(const axonn::Image& sheet, int64_t left, int64_t top, int64_t size) {
   Values values;
   for (int64_t y = top; y < top + size; ++y)
     for (int64_t x = left; x < left + size; ++x) {
@@ -124,9 +125,9 @@ Values cut(const axonn::Picture& sheet, int64_t left, int64_t top, int64_t size)
   return values;
 }
 
-Tally of_sheet(const axonn::Picture& sheet, int64_t size, int64_t count) {
+Tally of_sheet(const axonn::Image& sheet, int64_t size, int64_t count) {
   AXONN_CHECK((sheet.width + kLine) % (size + kLine) == 0 && (sheet.height + kLine) % (size + kLine) == 0, "recognise_shapes",
-              "a sheet of ", sheet.width, " x ", sheet.height, " does not hold pictures of ", size, " x ", size, "; name their --size");
+              "a sheet of ", sheet.width, " x ", sheet.height, " does not hold images of ", size, " x ", size, "; name their --size");
   const int64_t columns = (sheet.width + kLine) / (size + kLine), rows = (sheet.height + kLine) / (size + kLine);
   Tally tally;
   for (int64_t i = 0; i < columns * rows && (count == 0 || i < count); ++i)
@@ -134,7 +135,7 @@ Tally of_sheet(const axonn::Picture& sheet, int64_t size, int64_t count) {
   return tally;
 }
 
-// What this says of real shapes, and of one shape's picture mixed with another's.
+// Tests the method on real shapes, and on mixtures of two shapes.
 void check_itself(int64_t size) {
   const auto source = axonn::make_shapes(size, 128, 99);
   std::vector<uint8_t> one(static_cast<size_t>(3 * size * size)), other = one;
@@ -159,10 +160,10 @@ void check_itself(int64_t size) {
 int main(int argc, char** argv) {
   std::string sheet;
   int64_t size = 16, count = 0;
-  CLI::App app("Counts the pictures of a sheet that show one shape in its colours.", "recognise_shapes");
-  app.add_option("sheet", sheet, "PNG that `unet sample` wrote; without it real shapes and mixed ones are tried");
-  app.add_option("--size", size, "of a picture (default: 16)");
-  app.add_option("--count", count, "of pictures; 0: all that fit");
+  CLI::App app("Counts the images of a sheet that show one shape in its colours.", "recognise_shapes");
+  app.add_option("sheet", sheet, "PNG of `unet sample`; without it, real and mixed shapes are tested");
+  app.add_option("--size", size, "height and width of an image (default: 16)");
+  app.add_option("--count", count, "number of images; 0: all that fit");
   try {
     if (const auto text = axonn::parse_command_line(app, {argv, static_cast<size_t>(argc)})) {
       std::printf("%s", text->c_str());
@@ -171,7 +172,7 @@ int main(int argc, char** argv) {
     if (sheet.empty())
       check_itself(size);
     else
-      of_sheet(axonn::read_picture(sheet), size, count).print(sheet);
+      of_sheet(axonn::read_image(sheet), size, count).print(sheet);
     return 0;
   } catch (const axonn::Error& error) {
     std::fprintf(stderr, "recognise_shapes: %s\n", error.sentence().c_str());

@@ -1,5 +1,5 @@
-// reduction_programs: synthesised reduction programs (P2) beside the plain all-reduce over data, or the plain reduce-scatter over Z, on
-// real ranks, and what the planner predicted of them.
+// reduction_programs: synthesised reduction programs (P2), compared with the plain all-reduce over
+// data or the plain reduce-scatter over Z on real ranks, and with the planner's prediction.
 //   scripts/cluster run --nodes 2 --rate 200mbit -n 8 -- build/release/bin/reduction_programs --machine mine.toml
 #include <cmath>
 #include <cstdio>
@@ -43,7 +43,8 @@ bool can_run(const ReductionProgram& program, const Groups& scattered) {
   }
 }
 
-// The fastest programs by prediction, and the plain collective last. `scattered`: the groups of a reduce-scatter, else none.
+// The fastest programs by prediction, and the plain collective at the end. `scattered`: the groups
+// of a reduce-scatter, otherwise empty.
 std::vector<PlannedReduction> candidates(const Options& options, const Grid& grid, Axis axis, const Groups& scattered, double bytes) {
   std::vector<PlannedReduction> chosen, plain;
   for (const PlannedReduction& one : plan_reductions(find_machine(options.machine), grid, axis, bytes, options.goal)) {
@@ -110,15 +111,15 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   CLI::App app("Synthesised reduction programs beside the plain collective");
-  app.add_option("--machine", options.machine, "whose links the planner knows: a preset, or a file of `axonn-config calibrate`")
+  app.add_option("--machine", options.machine, "machine for the planner: a preset, or a file of `axonn-config calibrate`")
       ->required();
   app.add_option("--goal", options.goal, "all-reduce (default) over data, or reduce-scatter over z")
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, ReductionGoal>{{"all-reduce", ReductionGoal::all_reduce}, {"reduce-scatter", ReductionGoal::scatter}}));
-  app.add_option("--grid", options.grid, "whose axis is meant (default: all ranks along it)");
-  app.add_option("--bytes", options.bytes, "of every rank (k, M, G)");
-  app.add_option("--top", options.top, "programs beside the plain one")->check(CLI::PositiveNumber);
-  app.add_option("--repetitions", options.repetitions, "of each measurement")->check(CLI::PositiveNumber);
+  app.add_option("--grid", options.grid, "grid of the ranks (default: all ranks along the axis of the goal)");
+  app.add_option("--bytes", options.bytes, "bytes per rank (k, M, G)");
+  app.add_option("--top", options.top, "number of programs besides the plain collective")->check(CLI::PositiveNumber);
+  app.add_option("--repetitions", options.repetitions, "repetitions of each measurement")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   try {
     return run(options);

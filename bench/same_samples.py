@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""PyTorch trained from the initial weights of `unet` on the samples of `unet`: its losses are ours, to rounding.
+"""Trains in PyTorch from the initial weights of `unet` on the samples of `unet`. The losses are
+equal up to rounding.
 
     .deps/peers/bin/python bench/same_samples.py --data CIFAR10-DIRECTORY [--size unet] [--steps 20] [--seed 1]
 
-Runs `unet train` twice on one rank (once to leave its initial weights in a checkpoint), reads them into the network of bench/peers_unet.py, draws the pictures, times
-and noise that `unet` drew (Philox, include/axonn/core/philox.hpp) and takes as many steps of torch.optim.AdamW. Prints both losses and gradient norms; exit status 1 when
-a loss of the first ten steps differs by more than 1e-4, relatively. What differs later is rounding that grows. Needs PyTorch, as bench/peers.py does.
+Runs `unet train` twice on one rank, once only to save its initial weights in a checkpoint. Reads
+these weights into the network of bench/peers_unet.py, draws the same images, times and noise as
+`unet` (Philox, include/axonn/core/philox.hpp), and takes the same number of steps of
+torch.optim.AdamW. Prints both losses and gradient norms. The exit status is 1 if a loss of the
+first ten steps differs by more than 1e-4, relatively; later, rounding differences grow. Needs
+PyTorch, as bench/peers.py does.
 """
 import argparse
 import json
@@ -26,8 +30,9 @@ WORD = 0xFFFFFFFF
 
 
 def philox(seed, index, stream):
-    """The four words of every index (a tensor of int64); multiplications wrap, as they do in C."""
-    c0, c1, c2, c3, k0, k1 = index & WORD, index >> 32, torch.zeros_like(index), torch.full_like(index, stream), seed & WORD, seed >> 32
+    """The four words of every index (a tensor of int64). Multiplications wrap as in C."""
+    c0, c1, c2, c3, k0, k1 = (index & WORD, index >> 32, torch.zeros_like(index), torch.full_like(index, stream),
+                              seed & WORD, seed >> 32)
     for _ in range(10):
         p0, p1 = c0 * 0xD2511F53, c2 * 0xCD9E8D57
         c0, c2, c1, c3 = (p1 >> 32 & WORD) ^ c1 ^ k0, (p0 >> 32 & WORD) ^ c3 ^ k1, p1 & WORD, p0 & WORD
@@ -55,13 +60,13 @@ def records(directory):
     return torch.frombuffer(bytearray(raw), dtype=torch.uint8).view(-1, peers_unet.RECORD)
 
 
-def samples(pictures, seed, first, job):
-    """What peers_unet.Unet takes for the samples from `first` on: clean pictures, times, noise."""
+def samples(images, seed, first, job):
+    """Inputs of peers_unet.Unet for the samples from `first`: clean images, times, noise."""
     numbers = torch.arange(first, first + job.batch)
     times = philox(seed, numbers, stream_of("sample", "time"))[0] * peers_unet.TIMES >> 32
     high, low, mirrored, _ = philox(seed, numbers, stream_of("sample", "picture"))
-    chosen = [(a << 32 | b) * len(pictures) >> 64 for a, b in zip(high.tolist(), low.tolist())]
-    clean = pictures[chosen, 1:].view(-1, 3, job.image, job.image).float() / 127.5 - 1
+    chosen = [(a << 32 | b) * len(images) >> 64 for a, b in zip(high.tolist(), low.tolist())]
+    clean = images[chosen, 1:].view(-1, 3, job.image, job.image).float() / 127.5 - 1
     mirrored = (mirrored & 1).bool()
     clean[mirrored] = clean[mirrored].flip(-1)
     return clean, times, noise_of(seed, first, job.batch, job.image)
@@ -72,7 +77,8 @@ def weights_of(run):
     data = next(run.glob("step-*/x0-y0-z0.safetensors")).read_bytes()
     begin = 8 + struct.unpack("<Q", data[:8])[0]
     header = json.loads(data[8:begin])
-    return {name.removeprefix("weights/"): torch.frombuffer(bytearray(data[begin + entry["data_offsets"][0]:begin + entry["data_offsets"][1]]), dtype=torch.float32)
+    return {name.removeprefix("weights/"): torch.frombuffer(
+                bytearray(data[begin + entry["data_offsets"][0]:begin + entry["data_offsets"][1]]), dtype=torch.float32)
             for name, entry in header.items() if name.startswith("weights/")}
 
 
@@ -89,7 +95,7 @@ def load(model, weights):
     parts = (model.time, model.first, model.down, model.middle, model.up, model.last_norm, model.last)
     for name, leaf in zip(names, (leaf for part in parts for leaf in leaves(part)), strict=True):
         weight, shape = weights[name + ".weight"], leaf.weight.shape
-        if isinstance(leaf, nn.Conv2d):  # ours has the channels of the input last
+        if isinstance(leaf, nn.Conv2d):  # ours has the input channels last
             leaf.weight.copy_(weight.view(shape[0], shape[2], shape[3], shape[1]).permute(0, 3, 1, 2))
         else:
             leaf.weight.copy_(weight.view(shape))
@@ -97,8 +103,9 @@ def load(model, weights):
 
 
 def train_ours(args, job, out, rate, steps):
-    command = [pathlib.Path(args.bin) / "unet", "train", "--grid", "1x1x1x1", *peers_unet.flags(job), "--data", args.data, "--seed", args.seed, "--out", out,
-               "--steps", steps, "--learning-rate", rate, "--learning-rate-end", rate, "--warmup", 0, "--clip", 0, "--validate-every", 0, "--save-every", 0]
+    command = [pathlib.Path(args.bin) / "unet", "train", "--grid", "1x1x1x1", *peers_unet.flags(job),
+               "--data", args.data, "--seed", args.seed, "--out", out, "--steps", steps, "--learning-rate", rate,
+               "--learning-rate-end", rate, "--warmup", 0, "--clip", 0, "--validate-every", 0, "--save-every", 0]
     subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL)
     return [json.loads(line) for line in open(out / "metrics.jsonl")]
 
@@ -116,19 +123,20 @@ def main():
         train_ours(args, job, pathlib.Path(folder, "initial"), 1e-30, 1)
         weights = weights_of(pathlib.Path(folder, "initial"))
         ours = train_ours(args, job, pathlib.Path(folder, "run"), 1e-4, args.steps)
-    model, pictures = peers_unet.make(job), records(args.data)
+    model, images = peers_unet.make(job), records(args.data)
     load(model, weights)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.0, fused=True)
     worst = 0.0
     for step, line in enumerate(ours):
-        loss = model(*samples(pictures, args.seed, step * job.batch, job))
+        loss = model(*samples(images, args.seed, step * job.batch, job))
         loss.backward()
         norm = nn.utils.get_total_norm([parameter.grad for parameter in model.parameters()]).item()
         optimizer.step()
         optimizer.zero_grad()
         if step < 10:
             worst = max(worst, abs(loss.item() / line["loss"] - 1))
-        print(f"step {step + 1}: loss {line['loss']:.6f}, PyTorch's {loss.item():.6f}; gradient norm {line['gradient_norm']:.5f}, {norm:.5f}", flush=True)
+        print(f"step {step + 1}: loss {line['loss']:.6f}, PyTorch's {loss.item():.6f}; "
+              f"gradient norm {line['gradient_norm']:.5f}, {norm:.5f}", flush=True)
     print(f"worst relative difference of the first {min(10, len(ours))} losses: {worst:.1e}")
     return worst <= 1e-4
 

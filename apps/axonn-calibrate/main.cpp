@@ -15,9 +15,9 @@ namespace {
 
 constexpr const char* kAbout = R"(Measures the machine that its ranks run on, and writes the file that axonn-config --machine reads.
 
-  mpirun -n 8 axonn-config calibrate --out mine.toml                             ranks of this machine
+  mpirun -n 8 axonn-config calibrate --out mine.toml                             8 ranks of this machine
   srun --mpi=pmix --nodes=4 --ntasks-per-node=4 axonn-config calibrate --device cuda --base dgx-h100 --out mine.toml
-  axonn-config --machine mine.toml --mode measured --gpus 8 --model gpt-124m     what was measured, used
+  axonn-config --machine mine.toml --mode measured --gpus 8 --model gpt-124m     ranks grids with the measurements
 )";
 
 struct CommandLine {
@@ -34,16 +34,16 @@ struct CommandLine {
   }
 };
 
-// Every rank measures; rank 0 speaks and writes.
+// Every rank measures; only rank 0 prints and writes.
 void run(CommandLine& line) {
   axonn::Environment environment;
   const bool first = environment.rank() == 0;
   if (first) line.calibration.say = [](const std::string& text) { std::fprintf(stderr, "axonn-calibrate: %s\n", text.c_str()); };
   const std::string machine = machine_toml(measure_machine(environment, line.calibration));
   if (!first) return;
-  (void)axonn::parse_machine(machine, line.out);  // the planner reads it, or this says why not
+  (void)axonn::parse_machine(machine, line.out);  // checks that the planner can read it
   std::ofstream file(line.out);
-  file << "# Measured by axonn-config calibrate on " << environment.ranks() << " ranks, " << environment.local_ranks() << " a node.\n"
+  file << "# Measured by axonn-config calibrate on " << environment.ranks() << " ranks, " << environment.local_ranks() << " per node.\n"
        << machine;
   AXONN_CHECK(file.flush(), "axonn_calibrate", "cannot write ", line.out);
   line.calibration.say("wrote " + line.out);
@@ -56,12 +56,12 @@ int main(int argc, char** argv) {
   CLI::App app(kAbout, "axonn-config calibrate");
   app.set_version_flag("--version", std::string(axonn::version()));
   app.add_option("--out", line.out, "file to write (default: machine.toml)");
-  app.add_option("--name", line.calibration.name, "of the machine (default: calibrated)");
+  app.add_option("--name", line.calibration.name, "name of the machine (default: calibrated)");
   app.add_option("--base", line.calibration.base,
-                 "a machine whose peaks, memory and price are kept; without one the measured rates are the peaks");
+                 "machine that gives the peaks, memory and price; without it the measured rates are the peaks");
   app.add_option("--device", line.device, "cpu (default) or cuda");
-  app.add_option("--bytes", line.bytes, "of the buffers that are summed (default: 16M)");
-  app.add_option("--repetitions", line.calibration.repetitions, "of which the median counts (default: 5)");
+  app.add_option("--bytes", line.bytes, "bytes of the all-reduced buffer (default: 16M)");
+  app.add_option("--repetitions", line.calibration.repetitions, "number of measurements, whose median counts (default: 5)");
   try {
     if (const auto text = axonn::parse_command_line(app, {argv, static_cast<size_t>(argc)})) {
       std::printf("%s", text->c_str());

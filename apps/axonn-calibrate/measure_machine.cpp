@@ -35,7 +35,7 @@ class Measurer {
     if (!device_.is_cpu()) device_ = c10::Device(calibration.device, static_cast<c10::DeviceIndex>(environment.local_rank()));
   }
 
-  // The extreme of a number over the ranks.
+  // The minimum or maximum of a number over the ranks.
   double over_ranks(double value, axonn::ReduceOp op) {
     const at::Tensor tensor = at::tensor({value}, at::kDouble);
     environment_.world().all_reduce(tensor, op).wait();
@@ -59,7 +59,7 @@ class Measurer {
     return *middle;
   }
 
-  // All groups of `size` ranks `inner` apart at the same time: GB/s of one ring, and seconds of a hop.
+  // All groups of `size` ranks `inner` apart, at the same time: GB/s of one ring, seconds per hop.
   struct Link {
     double gbps = 0, hop_seconds = 0;
   };
@@ -69,7 +69,7 @@ class Measurer {
     axonn::Communicator& group = communicators[Axis::y];
     const auto all_reduce = [&](const at::Tensor& data) {
       group.all_reduce(data).wait();
-      (void)data[0].item<float>();  // the device has finished
+      (void)data[0].item<float>();  // waits for the device
     };
     const at::Tensor one = at::zeros({1}, options(at::kFloat)), many = at::zeros({calibration_.bytes / 4}, options(at::kFloat));
     const double short_seconds = seconds([&] { all_reduce(one); }), long_seconds = seconds([&] { all_reduce(many); });
@@ -102,7 +102,7 @@ class Measurer {
 };
 
 int check_nodes(Measurer& measurer, const axonn::Environment& environment) {
-  AXONN_CHECK(environment.ranks() > 1, kWhere, "one rank alone has no links to measure; start as many ranks as the machine runs: ",
+  AXONN_CHECK(environment.ranks() > 1, kWhere, "one rank by itself has no links to measure; start as many ranks as the machine runs: ",
               "mpirun -n RANKS axonn-config calibrate, or srun --mpi=pmix axonn-config calibrate");
   const double here = environment.local_ranks();
   const double least = measurer.over_ranks(here, axonn::ReduceOp::min), most = measurer.over_ranks(here, axonn::ReduceOp::max);
@@ -114,19 +114,19 @@ int check_nodes(Measurer& measurer, const axonn::Environment& environment) {
 }
 
 void measure_work(Measurer& measurer, const Calibration& calibration, int local_ranks, Machine& machine) {
-  const std::vector<at::ScalarType> types = {at::kBFloat16, at::kHalf, at::kFloat, at::kDouble};  // by Precision
+  const std::vector<at::ScalarType> types = {at::kBFloat16, at::kHalf, at::kFloat, at::kDouble};  // index: Precision
   const std::vector<size_t> measured = measurer.cpu() ? std::vector<size_t>{0, 2, 3} : std::vector<size_t>{0, 1, 2, 3};
   for (const size_t i : measured) {
     const auto precision = static_cast<axonn::Precision>(i);
     const double tflops = measurer.product_tflops(types[i]);
-    calibration.say("products of " + std::string(to_string(precision)) + text_of(": %.4g TFLOP/s a rank", tflops));
+    calibration.say("products of " + std::string(to_string(precision)) + text_of(": %.4g TFLOP/s per rank", tflops));
     if (calibration.base.empty())
       machine.peak_tflops[i] = tflops;
     else if (i == 0)
       machine.gemm_efficiency = std::min(1.0, tflops / machine.peak_tflops[0]);
   }
   machine.memory_bandwidth_gbps = measurer.copy_gbps();
-  calibration.say(text_of("copies: %.4g GB/s a rank, read and written", machine.memory_bandwidth_gbps));
+  calibration.say(text_of("copies: %.4g GB/s per rank, read and written", machine.memory_bandwidth_gbps));
   if (!calibration.base.empty()) return;
   struct sysinfo memory {};
   AXONN_CHECK(sysinfo(&memory) == 0, kWhere, "the system does not tell its memory");
@@ -164,7 +164,7 @@ axonn::Machine measure_machine(axonn::Environment& environment, const Calibratio
   machine.name = calibration.name;
   if (calibration.base.empty()) machine.gpu = "CPU rank", machine.attention_efficiency = 0.4, machine.collective_share = 0.25;
   machine.measured.clear();
-  calibration.say(std::to_string(ranks) + " ranks, " + std::to_string(local_ranks) + " a node, by " + std::string(environment.transport()));
+  calibration.say(std::to_string(ranks) + " ranks, " + std::to_string(local_ranks) + " per node, by " + std::string(environment.transport()));
   measure_work(measurer, calibration, local_ranks, machine);
   measure_links(measurer, calibration, ranks, local_ranks, machine);
   return machine;

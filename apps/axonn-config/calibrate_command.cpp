@@ -1,4 +1,4 @@
-// Measuring needs ranks, so another program does it: this one links no MPI.
+// Another program measures, because measuring needs MPI and this program does not link it.
 #include <unistd.h>
 
 #include <cerrno>

@@ -1,4 +1,4 @@
-// Every term of one grid.
+// The command explain: every term of one grid.
 #include <iostream>
 
 #include <axonn/core/error.hpp>
@@ -20,7 +20,7 @@ using axonn::detail::concatenate;
 
 std::string seconds_text(double seconds) { return fixed_text(seconds, 6) + " s"; }
 
-// GB/s that (G-1)/G of the buffer sees.
+// GB/s at which (G-1)/G of the buffer moves.
 double effective_gbps(const AxisLink& link, int size) { return (size - 1.0) / size / link.seconds_per_byte / 1e9; }
 
 struct Job {
@@ -31,7 +31,7 @@ struct Job {
 
   bool trainer() const { return options.coefficients == axonn::Coefficients::trainer; }
   double passes() const { return trainer() ? static_cast<double>(layout.micro_batches) : 1; }
-  double tokens() const {  // of a rank in a pass
+  double tokens() const {  // per rank per pass
     return static_cast<double>(options.batch_tokens) / (static_cast<double>(layout.grid.z) * layout.grid.data) / passes();
   }
   double bytes() const { return static_cast<double>(element_bytes(layout.precision)); }
@@ -61,7 +61,7 @@ void print_term(const Job& job, const char* name, Axis axis, double factor, doub
   std::cout << ") = " << seconds_text(seconds) << "\n";
 }
 
-// Latencies belong to messages, not to layers, in the trainer.
+// Without latencies: in the trainer they belong to messages, not to layers.
 void print_data_term(const Job& job, const LayerWork& layer, double bytes) {
   const AxisLink& link = link_of(job.layout.links, Axis::data);
   if (job.layout.grid.data == 1 || !layer.owns_weight) return;
@@ -165,14 +165,14 @@ int run_explain(const PlannerOptions& line) {
   const Job job = {network, machine, options, layout};
   std::cout << network.name << " on " << layout.grid.to_string() << " of " << machine.name << ", "
             << (layout.placement ? "levels from the inside: " + layout.placement->to_string() : "nodes end within an axis") << "\n"
-            << layout.micro_batches << " micro-batches x " << layout.micro_batch << " " << network.samples << " a rank, "
+            << layout.micro_batches << " micro-batches x " << layout.micro_batch << " " << network.samples << " per rank, "
             << to_string(layout.precision) << (layout.checkpoint ? ", blocks run again" : ", nothing run again") << ", "
             << fixed_text(100 * layout.cached, 0) << "% of the gathered weights cached; products at "
             << fixed_text(100 * machine.gemm_efficiency, 0) << "% of " << fixed_text(machine.peak_flops(layout.precision) / 1e12, 1)
             << " TFLOP/s, elements at " << fixed_text(machine.memory_bandwidth_gbps, 0) << " GB/s\n";
   print_links(job);
   std::cout << "\none pass, each collective once (seconds of all occurrences; collectives counted as " << to_string(options.coefficients)
-            << ": " << fixed_text(job.passes(), 0) << (job.passes() == 1 ? " pass" : " passes") << " a step)\n";
+            << ": " << fixed_text(job.passes(), 0) << (job.passes() == 1 ? " pass" : " passes") << " per step)\n";
   for (const LayerWork& layer : network.layers) print_layer(job, layer);
   print_step(job);
   print_memory(job);

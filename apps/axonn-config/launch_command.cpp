@@ -1,4 +1,4 @@
-// A batch script for one grid.
+// The command launch: a batch script for one grid.
 #include <algorithm>
 #include <cctype>
 #include <iostream>
@@ -26,7 +26,7 @@ std::string upper_case(std::string word) {
   return word;
 }
 
-// Rank i of the trainer is grid index i; this is the node it must be on.
+// The node of each rank of the trainer. Rank i is grid index i.
 std::vector<int> nodes_of_ranks(const PlannedLayout& layout, int64_t node) {
   axonn::Placement nodes = axonn::rank_map(*layout.placement);
   for (int& rank : nodes) rank = static_cast<int>(rank / node);

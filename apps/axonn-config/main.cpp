@@ -16,15 +16,15 @@
 
 namespace {
 
-constexpr const char* kAbout = R"(Ranks the grids X x Y x Z x data on which a network can be trained by a model of their speed and memory.
+constexpr const char* kAbout = R"(Ranks the grids X x Y x Z x data for training a network, by a model of their speed and memory.
 
-  axonn-config --gpus 1024 --model gpt80b                                  every grid, placement and micro-batch, by seconds of a step
+  axonn-config --gpus 1024 --model gpt80b                                  every grid, placement and micro-batch, by seconds per step
   axonn-config --gpus 32 --model gpt20b --mode aware --batch-tokens 64k    the AxoNN paper's ranking, by seconds of communication
   axonn-config explain 4x1x16x16 --model gpt80b                            every term of one grid
   axonn-config launch 4x1x16x16 --model gpt80b > run.sbatch                a script that trains on it
-  axonn-config machine perlmutter > mine.toml                              a machine to describe one's own by
-  mpirun -n 8 axonn-config calibrate --out mine.toml                       this machine, measured
-  axonn-config synthesize "[[2 2] [2 2]]" --reduce 0                       programs of collectives for a reduction, the fastest first
+  axonn-config machine perlmutter > mine.toml                              a machine file to edit for another machine
+  mpirun -n 8 axonn-config calibrate --out mine.toml                       a machine file measured on this machine
+  axonn-config synthesize "[[2 2] [2 2]]" --reduce 0                       programs of collectives for a reduction, fastest first
 )";
 
 struct CommandLine {
@@ -39,10 +39,10 @@ struct Command {
 
 void add_ranking(CLI::App& app, PlannerOptions& options) {
   options.add_flags(app);
-  app.add_flag("--json", options.json, "JSON");
-  app.add_flag("--csv", options.csv, "a line for each layout");
-  app.add_option("--plot", options.plot, "SVG file: bars of the layouts by part");
-  app.add_option("--measurements", options.measurements, "for --plot: lines of a grid and its seconds, such as 4x1x16x16,9.87");
+  app.add_flag("--json", options.json, "print JSON");
+  app.add_flag("--csv", options.csv, "print CSV, one line per layout");
+  app.add_option("--plot", options.plot, "SVG file to write: bars of the layouts by part of the step");
+  app.add_option("--measurements", options.measurements, "file for --plot: lines with a grid and its seconds, such as 4x1x16x16,9.87");
 }
 
 std::vector<Command> add_commands(CLI::App& app, CommandLine& line) {
@@ -50,9 +50,9 @@ std::vector<Command> add_commands(CLI::App& app, CommandLine& line) {
   CLI::App& explain = *app.add_subcommand("explain", "every term of one grid with its formula and numbers");
   CLI::App& launch = *app.add_subcommand("launch", "a batch script for one grid, with the trainer's configuration");
   CLI::App& machine = *app.add_subcommand("machine", "a machine as a TOML file");
-  app.add_subcommand("calibrate", "measures the machine that its ranks run on, under mpirun or srun: the TOML file of --machine");
+  app.add_subcommand("calibrate", "under mpirun or srun: measures the machine and writes the TOML file of --machine");
   CLI::App& simulate = *app.add_subcommand("simulate", "seconds of a reduction program on a machine");
-  CLI::App& synthesize = *app.add_subcommand("synthesize", "every program of collectives for a reduction, the fastest first");
+  CLI::App& synthesize = *app.add_subcommand("synthesize", "every program of collectives for a reduction, fastest first");
   for (CLI::App* one : {&explain, &launch}) {
     options.add_flags(*one);
     one->add_option("grid", options.grid, "X x Y x Z x data, such as 4x1x16x16")->required();
@@ -62,7 +62,7 @@ std::vector<Command> add_commands(CLI::App& app, CommandLine& line) {
   line.reduction.add_to_simulate(simulate);
   line.reduction.add_to_synthesize(synthesize);
   for (CLI::App* one : {&machine, &simulate, &synthesize})
-    one->add_flag("--verbose", options.verbose, "errors say where in the code they come from");
+    one->add_flag("--verbose", options.verbose, "errors name their place in the code");
   return {{&explain, [&] { return run_explain(options); }},
           {&launch, [&] { return run_launch(options); }},
           {&machine, [&] { return run_machine(options); }},
@@ -71,10 +71,10 @@ std::vector<Command> add_commands(CLI::App& app, CommandLine& line) {
 }
 
 int run(int argc, char** argv, CommandLine& line) {
-  if (argc > 1 && std::string_view(argv[1]) == "calibrate") return run_calibrate(argv + 1);  // whose flags are its own
+  if (argc > 1 && std::string_view(argv[1]) == "calibrate") return run_calibrate(argv + 1);  // has its own flags
   CLI::App app(kAbout, "axonn-config");
   app.set_version_flag("--version", std::string(axonn::version()));
-  app.footer("Exit status: 0 done; 1 no grid fits; 2 an error in what was typed or in a file.");
+  app.footer("Exit status: 0 done; 1 no grid fits; 2 an error in the command line or in a file.");
   app.require_subcommand(0, 1);
   add_ranking(app, line.planner);
   const auto commands = add_commands(app, line);

@@ -1,4 +1,4 @@
-// Which network: a model, sizes by flags, or both.
+// The network by a model, by size flags, or by both.
 #include "network_flags.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ std::string every_preset() {
   return names;
 }
 
-// Whether a network other than `Shape` has that size too.
+// Whether a network other than `Shape` also has that size.
 template <typename Shape>
 bool is_shared(const std::string& key) {
   bool shared = false;
@@ -46,7 +46,7 @@ std::string every_size() {
   return sizes;
 }
 
-// A size that was given and this network alone has; empty: none.
+// The flag of a given size that only this network has; empty if none.
 template <typename Shape>
 std::string given_size(const axonn::OptionTable& table) {
   std::string flag;
@@ -68,7 +68,7 @@ NetworkFlags::NetworkFlags(axonn::OptionTable& table) : table_(table) {
   });
 }
 
-// UserError words for a size that another network has.
+// The words of a UserError for a size that only another network has; empty if none.
 std::string NetworkFlags::foreign_flag(const axonn::NetworkShape& shape) const {
   std::string words;
   axonn::for_each_network([&]<typename Other>(std::type_identity<Other>) {

@@ -5,11 +5,11 @@
 #include <axonn/config/option_table.hpp>
 #include <axonn/network/networks.hpp>
 
-// Which network, as it was said: a model, sizes, or both (sizes override the model's).
+// The network of the command line: a model, sizes, or both (sizes override the model's).
 class NetworkFlags {
  public:
-  explicit NetworkFlags(axonn::OptionTable& table);  // which outlives it, and gets the flags
-  axonn::NetworkShape shape() const;                 // UserError
+  explicit NetworkFlags(axonn::OptionTable& table);  // adds its flags to `table`, which must outlive it
+  axonn::NetworkShape shape() const;                 // throws UserError
   axonn::NetworkModel network() const;
 
  private:
@@ -17,5 +17,5 @@ class NetworkFlags {
 
   const axonn::OptionTable& table_;
   std::string model_;
-  axonn::EveryNetworkShape given_;  // sizes of either network
+  axonn::EveryNetworkShape given_;  // sizes given by flags
 };

@@ -5,7 +5,7 @@
 
 #include "planner_options.hpp"
 
-// A ranking, and what it was made from.
+// A ranking and its inputs.
 struct Ranking {
   const PlannerOptions& line;
   const axonn::NetworkModel& network;
@@ -18,15 +18,16 @@ struct Ranking {
 void print_table(std::ostream& out, const Ranking& ranking);
 void print_json(std::ostream& out, const Ranking& ranking);
 void print_csv(std::ostream& out, const Ranking& ranking);
-void write_plot(const std::string& file,
-                const Ranking& ranking);  // SVG: the top layouts by part, with measured seconds where they are given
+// Writes SVG bars of the top layouts' steps, with measured seconds if given.
+void write_plot(const std::string& file, const Ranking& ranking);
 
 int run_ranking(const PlannerOptions& line);
 int run_explain(const PlannerOptions& line);
 int run_launch(const PlannerOptions& line);
 int run_machine(const PlannerOptions& line);
-int run_calibrate(char** arguments);  // becomes axonn-calibrate, which must lie beside this program; arguments[0] is "calibrate"
+// Replaces this process with axonn-calibrate, from the same directory. arguments[0] is "calibrate".
+int run_calibrate(char** arguments);
 
-// Where ranks go, in words: "z4 | x2 z4", or the order of axes where a mode has no placement.
+// The axes inside a node, such as "x2 z2"; "-" without a placement.
 std::string place_text(const axonn::PlannedLayout& layout);
 std::string fixed_text(double value, int digits);  // 1.2345 -> "1.23"

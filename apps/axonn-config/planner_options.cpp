@@ -47,7 +47,7 @@ struct Codec<FixedAxis> {
 
 namespace {
 
-// Sections of options, those of every network's sizes among them.
+// Sections of options, including the sections of every network's sizes.
 std::vector<std::string_view> with_networks(std::vector<std::string_view> before, std::initializer_list<std::string_view> after) {
   std::ranges::copy(axonn::network_kinds(), std::back_inserter(before));
   before.insert(before.end(), after);
@@ -59,36 +59,36 @@ std::vector<std::string_view> with_networks(std::vector<std::string_view> before
 PlannerOptions::PlannerOptions() {
   using axonn::Suffixes;
   constexpr int64_t kMostGpus = int64_t{1} << 40, kMostTokens = int64_t{1} << 50;
-  table_.add("search", "gpus", gpus, "number of GPUs, or several: 64,128,256", {.least = 1, .most = kMostGpus});
-  table_.add("job", "machine", machine,
-             "perlmutter (default), frontier, alps, dgx-a100, dgx-h100, dgx-h200, workstation, or a .toml file");
-  table_.add("job", "batch", batch, "sequences or pictures of a step over the whole grid (UNets: 2048)", {.least = 1, .most = kMostTokens});
-  table_.add("job", "batch_tokens", batch_tokens, "the same in tokens (transformers: 4M = 4194304)",
+  table_.add("search", "gpus", gpus, "number of GPUs, or a list: 64,128,256", {.least = 1, .most = kMostGpus});
+  table_.add("job", "machine", machine, "perlmutter (default), frontier, alps, dgx-a100, dgx-h100, dgx-h200, workstation, or a .toml file");
+  table_.add("job", "batch", batch, "sequences or images per step over the whole grid (UNet default: 2048)",
+             {.least = 1, .most = kMostTokens});
+  table_.add("job", "batch_tokens", batch_tokens, "tokens per step over the whole grid (transformer default: 4M = 4194304)",
              {.least = 1, .most = kMostTokens, .suffixes = Suffixes::binary});
-  table_.add("job", "mode", mode, "bandwidths: exact (default; every placement), agnostic, aware, measured (the paper's; one order of axes)");
+  table_.add("job", "mode", mode,
+             "bandwidths: exact (default; every placement), or the paper's agnostic, aware, measured (one order of axes)");
   table_.add("job", "coefficients", coefficients,
-             "collectives of a step: trainer (default), paper, authors (defaults of the other modes: paper)");
-  table_.add("job", "objective", objective,
-             "time, communication, memory or cost (default: time; communication where mode or coefficients are the paper's)");
-  table_.add("job", "order", order, "axes from the innermost, such as zxyd, instead of every placement");
-  table_.add("job", "reduction", reduction, "ring: flat rings alone; auto (default): level by level where that is faster");
-  table_.add("job", "memory_margin", memory_margin, "share of a GPU's memory that is left alone (default: 0.08)");
-  table_.add("training", "precision", precisions, "bf16 (default), fp16, fp32, fp64, or several");
+             "collectives of a step: trainer (default of mode exact), paper (default of other modes), authors");
+  table_.add("job", "objective", objective, "time (default with coefficients trainer), communication (default otherwise), memory, cost");
+  table_.add("job", "order", order, "one order of axes, innermost first, such as zxyd, instead of every placement");
+  table_.add("job", "reduction", reduction, "ring: only flat rings; auto (default): level by level where that is faster");
+  table_.add("job", "memory_margin", memory_margin, "share of a GPU's memory to keep free (default: 0.08)");
+  table_.add("training", "precision", precisions, "bf16 (default), fp16, fp32, fp64, or a list of them");
   table_.add("training", "checkpoint", checkpointing, "activation checkpointing: auto (default), on, off");
-  table_.add("training", "micro_batch", micro_batch, "sequences of a rank in one forward; 0: the best");
+  table_.add("training", "micro_batch", micro_batch, "sequences or images per rank per forward pass; 0: the best (default)");
   table_.add("training", "overlap", overlap, axonn::overlap_switches_help());
   table_.add("training", "optimizer", optimizer, "adamw (default)");
-  table_.add("grids", "fix", fixed, "only grids with this size of an axis: x=4,data=2");
-  table_.add("grids", "min_tensor", min_tensor, "least x * y * z");
-  table_.add("grids", "max_tensor", max_tensor, "greatest x * y * z");
-  table_.add("search", "top", top, "layouts to print (default: 20)");
-  table_.add("launch", "launcher", launcher, "what starts the ranks (default: srun)");
+  table_.add("grids", "fix", fixed, "only grids with these sizes of axes: x=4,data=2");
+  table_.add("grids", "min_tensor", min_tensor, "minimum of x * y * z");
+  table_.add("grids", "max_tensor", max_tensor, "maximum of x * y * z");
+  table_.add("search", "top", top, "number of layouts to print (default: 20)");
+  table_.add("launch", "launcher", launcher, "program that starts the ranks: srun (default) or mpirun");
 }
 
 void PlannerOptions::add_flags(CLI::App& app) {
   table_.add_flags(app, with_networks({"search", "job", "network"}, {"grids", "training"}));
   app.get_option("--batch-tokens")->excludes(app.get_option("--batch"));
-  app.add_flag("--verbose", verbose, "errors say where in the code they come from");
+  app.add_flag("--verbose", verbose, "errors name their place in the code");
 }
 
 void PlannerOptions::add_launch_flags(CLI::App& app) { table_.add_flags(app, {"launch"}); }

@@ -10,7 +10,7 @@
 
 #include "network_flags.hpp"
 
-// Sizes of an axis that grids must have: "x=4".
+// The size that an axis must have: "x=4".
 struct FixedAxis {
   axonn::Axis axis = axonn::Axis::x;
   int size = 1;
@@ -19,9 +19,9 @@ struct FixedAxis {
 enum class Launcher : uint8_t { srun, mpirun };
 enum class ReductionChoice : uint8_t { automatic, ring };
 
-// What can be said on the command line.
+// Flags of the ranking, explain and launch.
 class PlannerOptions {
-  axonn::OptionTable table_{axonn::OptionTable::Use::flags};  // before what is bound to it
+  axonn::OptionTable table_{axonn::OptionTable::Use::flags};  // before the members that are bound to it
 
  public:
   std::vector<int64_t> gpus;
@@ -50,14 +50,15 @@ class PlannerOptions {
   bool verbose = false;
 
   PlannerOptions();
-  void add_flags(CLI::App& app);         // of every command
-  void add_launch_flags(CLI::App& app);  // of launch alone
+  void add_flags(CLI::App& app);         // flags of every command
+  void add_launch_flags(CLI::App& app);  // flags of launch only
 
-  // Throw UserError. A search in mode exact ranks by seconds of a step; a published model (mode agnostic, aware or measured, or
-  // coefficients paper or authors) as the paper does, by seconds of communication. --objective decides otherwise.
+  // Throws UserError. Without --objective, coefficients `trainer` rank by the seconds of a step,
+  // and `paper` and `authors` by the seconds of communication, as in the paper. Mode exact implies
+  // `trainer`, other modes `paper`, and --coefficients overrides this.
   axonn::SearchOptions search(const axonn::NetworkModel& model) const;
 
-  std::string repeated() const;  // the flags that a second command needs to speak of the same job
+  std::string repeated() const;  // the flags with which another command describes the same job
 
  private:
   int64_t tokens_of_batch(const axonn::NetworkModel& model) const;

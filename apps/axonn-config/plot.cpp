@@ -1,4 +1,4 @@
-// Bars of the top layouts by part, as SVG.
+// The parts of the top layouts' steps as bars, as SVG.
 #include <algorithm>
 #include <charconv>
 #include <fstream>
@@ -15,20 +15,20 @@ using axonn::PlannedLayout;
 
 constexpr int kWidth = 980, kLabels = 210, kBar = 16, kRow = 24, kTop = 56;
 
-struct Part {
+struct Series {
   const char* name;
   const char* color;
   double (*seconds)(const PlannedLayout&);
 };
 
-const Part kParts[] = {
+const Series kSeries[] = {
     {"compute", "#5b7fa6", [](const PlannedLayout& l) { return l.time.compute(); }},
     {"exposed all-reduce", "#c8553d", [](const PlannedLayout& l) { return l.time.exposed_all_reduce; }},
     {"exposed gather / scatter", "#e0a458", [](const PlannedLayout& l) { return l.time.exposed_gather_scatter; }},
     {"exposed data", "#8a6fa8", [](const PlannedLayout& l) { return l.time.exposed_data; }},
 };
 
-// "4x1x16x16,9.87" a line; '#' begins a comment.
+// One "4x1x16x16,9.87" per line; '#' begins a comment.
 std::map<std::string, double> read_measurements(const std::string& file) {
   std::map<std::string, double> measured;
   if (file.empty()) return measured;
@@ -76,9 +76,9 @@ void write_plot(const std::string& file, const Ranking& ranking) {
       << "\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
       << text(8, 20, ranking.network.name + " on " + ranking.machine.name + ": seconds of a step");
   double x = 8;
-  for (const Part& part : kParts) {
-    svg << rectangle(x, 30, 12, part.color) << text(x + 16, 43, part.name);
-    x += 60 + 7.0 * static_cast<double>(std::string_view(part.name).size());
+  for (const Series& series : kSeries) {
+    svg << rectangle(x, 30, 12, series.color) << text(x + 16, 43, series.name);
+    x += 60 + 7.0 * static_cast<double>(std::string_view(series.name).size());
   }
   if (!measured.empty()) svg << text(x, 43, "| measured");
   int y = kTop;
@@ -86,9 +86,9 @@ void write_plot(const std::string& file, const Ranking& ranking) {
     const std::string grid = layout.grid.to_string();
     svg << text(kLabels - 8, y + 13, grid + "  " + place_text(layout), "end");
     x = kLabels;
-    for (const Part& part : kParts) {
-      svg << rectangle(x, y, part.seconds(layout) * scale, part.color);
-      x += part.seconds(layout) * scale;
+    for (const Series& series : kSeries) {
+      svg << rectangle(x, y, series.seconds(layout) * scale, series.color);
+      x += series.seconds(layout) * scale;
     }
     svg << text(x + 6, y + 13, fixed_text(layout.time.seconds(), 3));
     if (const auto found = measured.find(grid); found != measured.end())

@@ -1,4 +1,4 @@
-// The ranking for programs.
+// The ranking as JSON and CSV.
 #include <ostream>
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// The ranking for people, and the command that makes it.
+// The ranking as a table, and the command that computes it.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -38,7 +38,7 @@ void print_columns(std::ostream& out, const std::vector<Column>& columns) {
   }
 }
 
-// The part of the step in which this layout loses most against the best one.
+// The part of the step in which this layout loses the most time to the best one.
 std::string lost_by(const PlannedLayout& layout, const PlannedLayout& best) {
   const axonn::StepTime &mine = layout.time, &its = best.time;
   const std::pair<double, const char*> parts[] = {{mine.compute() - its.compute(), "compute"},
@@ -99,7 +99,7 @@ std::vector<Column> columns_of(const Ranking& ranking) {
   return columns;
 }
 
-// Billions are B for people who count parameters.
+// Prints billions as B, not G.
 std::string parameters_text(int64_t count) {
   std::string text = with_unit(static_cast<double>(count));
   if (text.ends_with(" G")) text.back() = 'B';
@@ -109,7 +109,7 @@ std::string parameters_text(int64_t count) {
 void print_head(std::ostream& out, const Ranking& ranking) {
   const auto& machine = ranking.machine;
   out << parameters_text(ranking.network.parameters) << " parameters, " << with_unit(static_cast<double>(ranking.options.batch_tokens))
-      << " " << ranking.network.tokens << " a batch, ";
+      << " " << ranking.network.tokens << " per batch, ";
   const int64_t gpus = ranking.options.gpus.front(), node = machine.node_size();
   if (ranking.options.gpus.size() > 1)
     out << ranking.options.gpus.size() << " counts of " << machine.gpu;
@@ -149,7 +149,7 @@ std::string counts_text(const std::vector<int64_t>& counts) {
   return text;
 }
 
-// Nothing fits: what was closest.
+// The message when no grid fits, with the closest ones.
 std::string nothing_text(const Ranking& ranking) {
   const int64_t gpus = ranking.options.gpus.front();
   const bool any_in_memory = std::ranges::any_of(ranking.result.rejections, [](const Rejection& r) { return r.reason == "memory"; });

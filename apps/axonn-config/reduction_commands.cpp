@@ -1,4 +1,4 @@
-// Reduction programs (P2) on a machine's levels.
+// The commands simulate and synthesize: reduction programs (P2) on a machine's levels.
 #include "reduction_commands.hpp"
 
 #include <algorithm>
@@ -110,24 +110,25 @@ std::vector<Found> ranked(const Reduction& reduction, const ReductionFlags& flag
 
 ReductionFlags::ReductionFlags() {
   constexpr int64_t kMostBytes = int64_t{1} << 60;
-  table_.add("reduction", "reduce", reduce, "rows to reduce over, from 0 (default: all)", {.least = 0, .most = 1 << 20});
-  table_.add("reduction", "machine", machine, "perlmutter (default) or another; its innermost levels are the columns");
-  table_.add("reduction", "bytes", bytes, "that each GPU has to reduce (default: 1G)",
+  table_.add("reduction", "reduce", reduce, "rows of the matrix to reduce over, counted from 0 (default: all)",
+             {.least = 0, .most = 1 << 20});
+  table_.add("reduction", "machine", machine, "machine whose innermost levels are the columns (default: perlmutter)");
+  table_.add("reduction", "bytes", bytes, "bytes that each GPU reduces (default: 1G)",
              {.least = 0, .most = kMostBytes, .suffixes = axonn::Suffixes::binary});
-  table_.add("reduction", "algorithm", algorithm, "inside a collective (default: ring)");
+  table_.add("reduction", "algorithm", algorithm, "algorithm of a collective: ring (default) or tree");
   table_.add("reduction", "collapse", collapse,
-             "several reduction axes become one by hardware position (hardware, default) or as the paper measured (paper)");
-  table_.add("reduction", "json", json, "JSON");
+             "how several reduction axes become one: by hardware position (hardware, default) or as the paper measured (paper)");
+  table_.add("reduction", "json", json, "print JSON");
   table_.add("simulate", "program", program,
              "such as reduce-scatter:0-3,4-7/all-reduce:0+4,1+5,2+6,3+7/all-gather:0-3,4-7 (default: one all-reduce)");
-  table_.add("synthesize", "synth", language, "full (default), or paper: the language that gives the paper's counts");
-  table_.add("synthesize", "goal", goal, "what every member ends with (default: all-reduce)");
-  table_.add("synthesize", "limit", limit, "most collectives of a program (default: 4)", {.least = 1, .most = 6});
-  table_.add("synthesize", "top", top, "programs to print (default: 10)", {.least = 1});
+  table_.add("synthesize", "synth", language, "language: full (default), or paper for the paper's counts");
+  table_.add("synthesize", "goal", goal, "goal of a program: all-reduce (default), reduce-scatter");
+  table_.add("synthesize", "limit", limit, "maximum number of collectives per program (default: 4)", {.least = 1, .most = 6});
+  table_.add("synthesize", "top", top, "number of programs to print (default: 10)", {.least = 1});
 }
 
 void ReductionFlags::add(CLI::App& app, std::string_view section) {
-  app.add_option("matrix", matrix, "rows are axes, columns levels of the machine, outermost first: \"[[2 1] [2 4]]\" or 2x1,2x4")
+  app.add_option("matrix", matrix, "rows are axes, columns are levels of the machine, outermost first: \"[[2 1] [2 4]]\" or 2x1,2x4")
       ->required();
   table_.add_flags(app, {"reduction", section});
 }

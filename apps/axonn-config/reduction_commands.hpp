@@ -8,12 +8,12 @@
 #include <axonn/perfmodel/reduction/reduction_simulator.hpp>
 #include <axonn/perfmodel/reduction/reduction_synthesis.hpp>
 
-// What can be said of a reduction over some axes of a parallelism matrix.
+// Flags that describe a reduction over some axes of a parallelism matrix.
 class ReductionFlags {
   axonn::OptionTable table_{axonn::OptionTable::Use::flags};
 
  public:
-  std::string matrix;  // rows are axes, columns levels, outermost first
+  std::string matrix;  // rows are axes, columns are levels, outermost first
   std::vector<int64_t> reduce;
   std::string machine = "perlmutter";
   int64_t bytes = int64_t{1} << 30;
@@ -36,5 +36,5 @@ class ReductionFlags {
   void add(CLI::App& app, std::string_view section);
 };
 
-int run_simulate(const ReductionFlags& flags);    // seconds of one program, step by step
-int run_synthesize(const ReductionFlags& flags);  // every program, the fastest first
+int run_simulate(const ReductionFlags& flags);    // prints the seconds of one program, step by step
+int run_synthesize(const ReductionFlags& flags);  // prints every program, fastest first

@@ -16,11 +16,11 @@ namespace {
 class GenerateCommand : axonn::HoldsOptions<GptOptions>, public axonn::CheckpointCommand {
  public:
   GenerateCommand() : CheckpointCommand(options) {
-    flags().add("generate", "prompt", prompt_, "text to go on from; empty: a line break");
-    flags().add("generate", "tokens", sampling_.tokens, "how many to add");
-    flags().add("generate", "temperature", sampling_.temperature, "0: always the likeliest token");
-    flags().add("generate", "top_k", sampling_.top_k, "draw from so many of the likeliest tokens; 0: from all");
-    flags().add("generate", "sampling_seed", seed_, "of the draws");
+    flags().add("generate", "prompt", prompt_, "text to continue; empty: a line break");
+    flags().add("generate", "tokens", sampling_.tokens, "number of tokens to add");
+    flags().add("generate", "temperature", sampling_.temperature, "randomness of the draws; 0: always the most likely token");
+    flags().add("generate", "top_k", sampling_.top_k, "draw only from this many most likely tokens; 0: from all");
+    flags().add("generate", "sampling_seed", seed_, "seed of the draws");
   }
 
   std::string name() const override { return "generate"; }

@@ -9,7 +9,7 @@
 namespace {
 
 constexpr int64_t kVocabularyOfBytes = 256;
-constexpr double kMostElements = 1e17;  // activations of a step: far beyond any run
+constexpr double kMostElements = 1e17;  // elements of a step's activations: far beyond any run
 
 }  // namespace
 
@@ -18,16 +18,16 @@ GptOptions::GptOptions() {
   model.shape.vocabulary = 0;
   table.add("model", "model", preset, "preset: " + axonn::preset_names<axonn::GptShape>() + "; other keys of [model] override it");
   axonn::bind_sizes(table, "model", model.shape, axonn::SizesFor::trainer);
-  table.add("model", "dropout", model.dropout, "after the embeddings, on attention probabilities, on both branches of a block");
+  table.add("model", "dropout", model.dropout, "dropout rate after the embeddings, of attention probabilities, and of both branches of a block");
 
   table.add("data", "data", data, "text files, or directories read recursively");
-  table.add("data", "tokenizer", tokenizer, "how text becomes tokens");
-  table.add("data", "validation_fraction", validation_fraction, "last part of the text, held out");
+  table.add("data", "tokenizer", tokenizer, "how text is split into tokens");
+  table.add("data", "validation_fraction", validation_fraction, "fraction of the text, at its end, that is held out");
 
   run.bind(table, "sequences");
   table.add("train", "activation_checkpoint", model.checkpoint_every,
-            "every n-th block keeps only its input and is run again in backward; 1: all, 0: none");
-  table.add("train", "activation_offload", model.checkpoint_offload, "inputs of checkpointed blocks are kept in the host's memory");
+            "every n-th block keeps only its input and is recomputed in backward; 1: all, 0: none");
+  table.add("train", "activation_offload", model.checkpoint_offload, "keep inputs of checkpointed blocks in host memory");
 }
 
 void GptOptions::apply_preset() {

@@ -7,11 +7,11 @@
 #include <axonn/model/gpt/config.hpp>
 #include <axonn/program/program_options.hpp>
 
-// Everything that can be set for training a GPT, on the command line or in a file.
+// All options for training a GPT, on the command line or in a file.
 class GptOptions : public axonn::ProgramOptions {
  public:
   std::string preset;       // --model
-  axonn::GptConfig model;  // vocabulary 0: the tokenizer's
+  axonn::GptConfig model;  // vocabulary 0: that of the tokenizer
 
   std::vector<std::string> data;
   axonn::TokenizerKind tokenizer = axonn::TokenizerKind::bytes;
@@ -23,6 +23,7 @@ class GptOptions : public axonn::ProgramOptions {
   void check(const axonn::GridShape& grid) const override;
   axonn::MemoryPrediction predict(const axonn::RunPlan& plan) const override;
 
-  // With vocab = 0 (the tokenizer's), before there is one: with that of bytes.
+  // If the vocabulary is 0 (that of the tokenizer) and there is no tokenizer yet: with a vocabulary
+  // of bytes.
   axonn::GptConfig whole_model() const;
 };

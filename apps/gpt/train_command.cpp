@@ -17,7 +17,7 @@
 
 namespace {
 
-// All blocks are laid out alike.
+// All blocks have the same layout.
 bool is_first_of_its_kind(std::string_view name) { return !name.starts_with("h.") || name.starts_with("h.0."); }
 
 class TrainCommand : axonn::HoldsOptions<GptOptions>, public axonn::TrainingCommand {

@@ -1,4 +1,4 @@
-#include <axonn/model/gpt/made_up_tokens.hpp>
+#include <axonn/model/gpt/synthetic_tokens.hpp>
 #include <axonn/program/verification_command.hpp>
 
 #include "commands.hpp"
@@ -8,14 +8,14 @@ namespace {
 
 class VerifyCommand : axonn::HoldsOptions<GptOptions>, public axonn::VerificationCommand {
  public:
-  VerifyCommand() : VerificationCommand(options, {"model"}, "gpt") {  // seconds on one core
+  VerifyCommand() : VerificationCommand(options, {"model"}, "gpt") {  // takes seconds on one core
     options.model.shape = {.layers = 2, .hidden = 48, .heads = 12, .sequence = 16, .vocabulary = 101};
     options.run.train.batch = 48;
   }
 
  private:
   axonn::MakeNetwork network(const axonn::RunPlan& plan) const override {
-    return axonn::gpt_on_made_up_tokens(options.whole_model(), static_cast<uint64_t>(plan.train.seed));
+    return axonn::gpt_on_synthetic_tokens(options.whole_model(), static_cast<uint64_t>(plan.train.seed));
   }
 };
 

@@ -2,11 +2,11 @@
 #include <string>
 
 #include <axonn/core/error.hpp>
-#include <axonn/data/images/picture_sheet.hpp>
+#include <axonn/data/images/image_sheet.hpp>
 #include <axonn/model/unet/model.hpp>
-#include <axonn/model/unet/picture_sampler.hpp>
+#include <axonn/model/unet/image_sampler.hpp>
 #include <axonn/program/checkpoint_command.hpp>
-#include <axonn/train/together.hpp>
+#include <axonn/train/all_ranks_or_none.hpp>
 
 #include "commands.hpp"
 #include "unet_options.hpp"
@@ -16,16 +16,16 @@ namespace {
 class SampleCommand : axonn::HoldsOptions<UnetOptions>, public axonn::CheckpointCommand {
  public:
   SampleCommand() : CheckpointCommand(options) {
-    flags().add("sample", "out", out_, "file for the sheet of pictures, PNG");
-    flags().add("sample", "trajectory", trajectory_, "file for a strip of every picture's way from noise, PNG");
-    flags().add("sample", "moments", moments_, "pictures of a strip");
-    flags().add("sample", "columns", columns_, "of the sheet; 0: as many as rows");
-    flags().add("sample", "sampling_seed", seed_, "of the noise");
+    flags().add("sample", "out", out_, "file for the sheet of images, PNG");
+    flags().add("sample", "trajectory", trajectory_, "file for a strip per image that shows its way from noise, PNG");
+    flags().add("sample", "moments", moments_, "images per strip");
+    flags().add("sample", "columns", columns_, "columns of the sheet; 0: as many as rows");
+    flags().add("sample", "sampling_seed", seed_, "seed of the noise");
     bind_sampling(flags(), sampling_);
   }
 
   std::string name() const override { return "sample"; }
-  std::string help() const override { return "draw pictures with a trained model"; }
+  std::string help() const override { return "draw images with a trained model"; }
 
  private:
   void check_flags() const override {
@@ -43,16 +43,16 @@ class SampleCommand : axonn::HoldsOptions<UnetOptions>, public axonn::Checkpoint
     const axonn::Parameters parameters = load(environment, context, network, checkpoint);
     sampling_.seed = static_cast<uint64_t>(seed_);
     sampling_.trajectory = trajectory_.empty() ? 0 : moments_;
-    const auto drawn = axonn::sample_pictures(context, network, axonn::Diffusion(options.diffusion, context.options().device), sampling_);
-    axonn::succeed_together(environment.world(), [&] {
+    const auto drawn = axonn::sample_images(context, network, axonn::Diffusion(options.diffusion, context.options().device), sampling_);
+    axonn::all_ranks_or_none(environment.world(), [&] {
       if (environment.rank() != 0) return;
-      axonn::save_sheet(out_, drawn.pictures, columns_);
+      axonn::save_sheet(out_, drawn.images, columns_);
       if (!trajectory_.empty()) axonn::save_strip(trajectory_, drawn.trajectory);
     });
-    if (environment.rank() == 0) std::printf("%lld pictures in %s\n", static_cast<long long>(sampling_.count), out_.c_str());
+    if (environment.rank() == 0) std::printf("%lld images in %s\n", static_cast<long long>(sampling_.count), out_.c_str());
   }
 
-  axonn::PictureSamplingOptions sampling_;
+  axonn::ImageSamplingOptions sampling_;
   std::string out_ = "samples.png", trajectory_;
   int64_t moments_ = 8, columns_ = 0, seed_ = 1;
 };

@@ -16,7 +16,7 @@ namespace {
 class TrainCommand : axonn::HoldsOptions<UnetOptions>, public axonn::TrainingCommand {
  public:
   TrainCommand() : TrainingCommand(options, kept_keys()) {}
-  std::string help() const override { return "train on pictures (the default)"; }
+  std::string help() const override { return "train on images (the default)"; }
 
  private:
   static std::vector<std::string> kept_keys() {
@@ -31,7 +31,7 @@ class TrainCommand : axonn::HoldsOptions<UnetOptions>, public axonn::TrainingCom
     axonn::Unet network(context, options.known_model());
     const axonn::Parameters parameters = context.materialize(network, static_cast<uint64_t>(plan.train.seed));
     axonn::print_dry_run(context, parameters, plan,
-                         {.samples = "pictures", .shown = [](std::string_view) { return true; }, .others = "", .memory = options.predict(plan)});
+                         {.samples = "images", .shown = [](std::string_view) { return true; }, .others = "", .memory = options.predict(plan)});
   }
 
   axonn::NetworkModel network() const override {
@@ -41,10 +41,10 @@ class TrainCommand : axonn::HoldsOptions<UnetOptions>, public axonn::TrainingCom
   int64_t& checkpoint_every() override { return options.model.checkpoint_every; }
 
   void load_data(const axonn::CheckpointReader* resumed) override {
-    pictures_ = options.load_pictures();
-    if (resumed != nullptr) axonn::check_same_data(*resumed, pictures_.training->fingerprint());
+    images_ = options.load_images();
+    if (resumed != nullptr) axonn::check_same_data(*resumed, images_.training->fingerprint());
     auto& classes = options.model.shape.classes;
-    if (classes < 0) classes = static_cast<int64_t>(pictures_.training->classes().size());
+    if (classes < 0) classes = static_cast<int64_t>(images_.training->classes().size());
   }
 
   void train(axonn::Environment& environment, axonn::Context& context, const axonn::RunPlan& plan,
@@ -52,13 +52,13 @@ class TrainCommand : axonn::HoldsOptions<UnetOptions>, public axonn::TrainingCom
     axonn::Unet network(context, options.model);
     const axonn::Diffusion process(options.diffusion, context.options().device);
     const axonn::Parameters parameters = context.materialize(network, static_cast<uint64_t>(plan.train.seed));
-    axonn::UnetTask pictures(context, network, process, *pictures_.training, pictures_.held_out.get(), task_options(plan));
-    axonn::run_training(environment, context, parameters, pictures, plan,
+    axonn::UnetTask images(context, network, process, *images_.training, images_.held_out.get(), task_options(plan));
+    axonn::run_training(environment, context, parameters, images, plan,
                         {.title = "unet " + axonn::with_unit(static_cast<double>(parameters.global_numel())) + " parameters",
-                         .data = pictures_.training->description(),
+                         .data = images_.training->description(),
                          .configuration = options.table.to_json(),
                          .tokenizer = "null",
-                         .fingerprint = pictures_.training->fingerprint()},
+                         .fingerprint = images_.training->fingerprint()},
                         resumed);
   }
 
@@ -70,7 +70,7 @@ class TrainCommand : axonn::HoldsOptions<UnetOptions>, public axonn::TrainingCom
     return chosen;
   }
 
-  axonn::PictureSplit pictures_;
+  axonn::ImageSplit images_;
 };
 
 }  // namespace

@@ -10,7 +10,7 @@
 
 namespace {
 
-constexpr int64_t kMostPictures = int64_t{1} << 40;
+constexpr int64_t kMostImages = int64_t{1} << 40;
 
 bool holds_cifar10(const std::filesystem::path& directory) {
   for (const auto& entry : std::filesystem::directory_iterator(directory))
@@ -20,12 +20,12 @@ bool holds_cifar10(const std::filesystem::path& directory) {
 
 }  // namespace
 
-void bind_sampling(axonn::OptionTable& table, axonn::PictureSamplingOptions& sampling) {
-  table.add("sample", "count", sampling.count, "pictures drawn");
-  table.add("sample", "sampling_steps", sampling.steps, "of the diffusion's times, evenly");
-  table.add("sample", "method", sampling.method, "ddim: no noise is added on the way");
-  table.add("sample", "guidance", sampling.guidance, "classifier-free: how far beyond what the class alone says; 1: none");
-  table.add("sample", "class", sampling.only_class, "number of the class that is drawn; -1: all in turn");
+void bind_sampling(axonn::OptionTable& table, axonn::ImageSamplingOptions& sampling) {
+  table.add("sample", "count", sampling.count, "number of images to draw");
+  table.add("sample", "sampling_steps", sampling.steps, "number of sampling steps, evenly spaced over the diffusion's times");
+  table.add("sample", "method", sampling.method, "sampling method; ddim adds no noise");
+  table.add("sample", "guidance", sampling.guidance, "scale of classifier-free guidance; 1: no guidance");
+  table.add("sample", "class", sampling.only_class, "number of the class to draw; -1: all in turn");
 }
 
 UnetOptions::UnetOptions() {
@@ -37,25 +37,27 @@ UnetOptions::UnetOptions() {
 
   table.add("model", "model", preset, "preset: " + axonn::preset_names<axonn::UnetShape>() + "; other keys of [model] override it");
   axonn::bind_sizes(table, "model", model.shape, axonn::SizesFor::trainer);
-  table.add("model", "dropout", model.dropout, "before the second convolution of a residual block");
+  table.add("model", "dropout", model.dropout, "dropout rate before the second convolution of a residual block");
 
-  table.add("diffusion", "times", diffusion.times, "steps from a picture to noise");
-  table.add("diffusion", "schedule", diffusion.schedule, "how noise grows");
+  table.add("diffusion", "times", diffusion.times, "number of steps from an image to noise");
+  table.add("diffusion", "schedule", diffusion.schedule, "noise schedule");
   table.add("diffusion", "target", diffusion.target, "what the network predicts: the noise, or v");
-  table.add("diffusion", "loss", diffusion.loss, "hybrid: the variance is learned too");
+  table.add("diffusion", "loss", diffusion.loss, "loss; hybrid also learns the variance");
 
-  table.add("data", "data", data, "'shapes' (drawn on the fly), a directory with CIFAR-10's binary files, or one of PNG and JPEG pictures");
-  table.add("data", "pictures", pictures, "how many shapes there are");
-  table.add("data", "validation_fraction", validation_fraction, "of the pictures, held out; CIFAR-10 has its own test file");
-  table.add("data", "validation_pictures", task.validation_pictures, "of those held out, in a validation");
-  table.add("data", "mirror", task.mirror, "half of the pictures are mirrored");
-  table.add("data", "class_dropout", task.class_dropout, "share of pictures that go without their class, for guidance when sampling");
-  run.bind(table, "pictures");
+  table.add("data", "data", data, "'shapes' (drawn on the fly), a directory with CIFAR-10's binary files, or one of PNG and JPEG images");
+  table.add("data", "synthetic_images", synthetic_images, "number of images of 'shapes'");
+  table.add_former("synthetic_images", "pictures");
+  table.add("data", "validation_fraction", validation_fraction, "fraction of the images that is held out; CIFAR-10 has its own test file");
+  table.add("data", "validation_images", task.validation_images, "number of held-out images per validation");
+  table.add_former("validation_images", "validation_pictures");
+  table.add("data", "mirror", task.mirror, "mirror half of the images");
+  table.add("data", "class_dropout", task.class_dropout, "fraction of images trained without their class, for guidance in sampling");
+  run.bind(table, "images");
   table.add("train", "activation_checkpoint", model.checkpoint_every,
-            "every n-th block keeps only its inputs and is run again in backward; 1: all, 0: none");
-  table.add("train", "activation_offload", model.checkpoint_offload, "inputs of checkpointed blocks are kept in the host's memory");
-  table.add("train", "importance", task.importance, "times whose loss varies more are drawn more often (for --loss hybrid)");
-  table.add("train", "sample_every", run.train.sample_every, "steps from one sheet of drawn pictures to the next; 0: never");
+            "every n-th block keeps only its inputs and is recomputed in backward; 1: all, 0: none");
+  table.add("train", "activation_offload", model.checkpoint_offload, "keep inputs of checkpointed blocks in host memory");
+  table.add("train", "importance", task.importance, "draw times with a larger variance of the loss more often (for --loss hybrid)");
+  table.add("train", "sample_every", run.train.sample_every, "steps between sheets of drawn images; 0: never");
 
   bind_sampling(table, samples);
 }
@@ -71,16 +73,16 @@ void UnetOptions::apply_preset() {
   model.shape.learned_variance = diffusion.loss == DiffusionLoss::hybrid;
 }
 
-axonn::PictureSplit UnetOptions::load_pictures() const {
-  const auto split = [&](std::unique_ptr<axonn::PictureSource> all) -> axonn::PictureSplit {
+axonn::ImageSplit UnetOptions::load_images() const {
+  const auto split = [&](std::unique_ptr<axonn::ImageSource> all) -> axonn::ImageSplit {
     if (validation_fraction == 0) return {.training = std::move(all), .held_out = nullptr};
     return axonn::hold_out(std::move(all), validation_fraction);
   };
-  if (data == "shapes") return split(axonn::make_shapes(model.shape.image, pictures, static_cast<uint64_t>(run.train.seed)));
+  if (data == "shapes") return split(axonn::make_shapes(model.shape.image, synthetic_images, static_cast<uint64_t>(run.train.seed)));
   AXONN_CHECK(std::filesystem::is_directory(data), "unet.data", "--data must be shapes or a directory, got '", data, "'");
   if (holds_cifar10(data))
     return {.training = axonn::load_cifar10(data, /*test=*/false), .held_out = axonn::load_cifar10(data, /*test=*/true)};
-  return split(axonn::load_picture_folder(data, model.shape.image));
+  return split(axonn::load_image_folder(data, model.shape.image));
 }
 
 axonn::UnetConfig UnetOptions::known_model() const {
@@ -97,11 +99,13 @@ axonn::MemoryPrediction UnetOptions::predict(const axonn::RunPlan& plan) const {
 }
 
 void UnetOptions::check(const axonn::GridShape& grid) const {
-  AXONN_CHECK(pictures >= 1 && pictures <= kMostPictures, "unet.options", "pictures must be from 1 to ", kMostPictures, ", got ", pictures);
+  AXONN_CHECK(synthetic_images >= 1 && synthetic_images <= kMostImages, "unet.options", "synthetic_images must be from 1 to ", kMostImages,
+              ", got ", synthetic_images);
   AXONN_CHECK(validation_fraction >= 0 && validation_fraction < 1, "unet.options", "validation_fraction must be in [0, 1), got ",
               validation_fraction);
   axonn::UnetConfig known = model;
-  if (known.shape.classes < 0) known.shape.classes = 1;  // those of the data, not known yet; checked again when they are
+  // The classes of the data are not known yet. They are checked again later.
+  if (known.shape.classes < 0) known.shape.classes = 1;
   axonn::check_unet(known, grid);
   if (model.shape.classes >= 0) axonn::check_sampling(samples, known.shape, axonn::Diffusion(diffusion));
 }

@@ -3,29 +3,29 @@
 #include <memory>
 #include <string>
 
-#include <axonn/data/images/picture_data.hpp>
+#include <axonn/data/images/image_data.hpp>
 #include <axonn/model/unet/config.hpp>
 #include <axonn/model/unet/diffusion.hpp>
-#include <axonn/model/unet/picture_sampler.hpp>
+#include <axonn/model/unet/image_sampler.hpp>
 #include <axonn/model/unet/task.hpp>
 #include <axonn/program/program_options.hpp>
 
 // Keys of [sample].
-void bind_sampling(axonn::OptionTable& table, axonn::PictureSamplingOptions& sampling);
+void bind_sampling(axonn::OptionTable& table, axonn::ImageSamplingOptions& sampling);
 
-// Everything that can be set for training a UNet, on the command line or in a file.
+// All options for training a UNet, on the command line or in a file.
 class UnetOptions : public axonn::ProgramOptions {
  public:
   std::string preset;  // --model
   axonn::UnetConfig model;
   axonn::DiffusionOptions diffusion;
 
-  std::string data = "shapes";  // or a directory: CIFAR-10's files, or pictures
-  int64_t pictures = 20'000;    // of "shapes"
+  std::string data = "shapes";  // or a directory: CIFAR-10's files, or images
+  int64_t synthetic_images = 20'000;  // number of images of "shapes"
   double validation_fraction = 0.05;
   axonn::UnetTaskOptions task;
 
-  axonn::PictureSamplingOptions samples;  // drawn every train.sample_every steps, and by `unet sample`
+  axonn::ImageSamplingOptions samples;  // drawn every train.sample_every steps, and by `unet sample`
 
   UnetOptions();
 
@@ -33,9 +33,9 @@ class UnetOptions : public axonn::ProgramOptions {
   void check(const axonn::GridShape& grid) const override;
   axonn::MemoryPrediction predict(const axonn::RunPlan& plan) const override;
 
-  // What is learned from, and what is held out (null without any). UserError for files that are missing or broken.
-  axonn::PictureSplit load_pictures() const;
+  // Training and held-out images; null if none are held out. UserError for missing or broken files.
+  axonn::ImageSplit load_images() const;
 
-  // Before the data have told their classes: with none.
+  // Before the classes of the data are known: with none.
   axonn::UnetConfig known_model() const;
 };

@@ -1,4 +1,5 @@
-// A trainer of one's own: a two-layer network on a grid, with a LibTorch user's loop. Only the grid, the layers and the step are new.
+// A custom trainer: a two-layer network on a grid, with the usual LibTorch loop. Only the grid, the
+// layers and the step are new.
 //
 //   custom_trainer                                    one rank, an ordinary program
 //   scripts/mpirun -n 4 custom_trainer 2x1x2x1        the same numbers on four ranks
@@ -30,15 +31,15 @@ struct Batch {
 
 constexpr int64_t kWidth = 64, kRows = 32;
 
-// The rows of step `step` that fall to this rank: rows are split over Z and data, so ranks that differ only in X or Y see the same ones.
-// The network is to learn y = sin(3 x) with features turned by one place.
+// This rank's rows of step `step`. Rows are split over Z and data, so ranks that differ only in X
+// or Y have the same rows. The network learns y = sin(3 x) with features shifted by one position.
 Batch batch_of(const axonn::Context& context, int64_t step) {
   const auto share = context.row_share();
   const auto rows = kRows / share.groups;
   const auto first = step * kRows + share.mine * rows;
   const auto number = torch::arange(first, first + rows, torch::kFloat).unsqueeze(1);
   const auto feature = torch::arange(kWidth, torch::kFloat).unsqueeze(0);
-  const auto input = torch::sin(number * 12.9898 + feature * 78.233);  // any numbers that depend on the row alone
+  const auto input = torch::sin(number * 12.9898 + feature * 78.233);  // any numbers that depend only on the row
   return {input, torch::sin(3 * input).roll(1, 1), kRows * kWidth};
 }
 
@@ -46,7 +47,7 @@ int train(int argc, char** argv) {
   axonn::Environment environment;  // mpirun, srun, RANK and WORLD_SIZE, or one process
   axonn::Context context(environment, axonn::parse_grid_shape(argc > 1 ? argv[1] : "1x1x1x1"));
   auto net = std::make_shared<Net>(context, kWidth);
-  auto parameters = context.materialize(*net, /*seed=*/1);  // named, laid out, filled: the same on every grid
+  auto parameters = context.materialize(*net, /*seed=*/1);  // named, laid out and initialized: the same on every grid
   axonn::AdamW optimizer(context, parameters, {.learning_rate = 3e-3});
 
   for (int64_t i = 0; i < 200; ++i) {
@@ -55,7 +56,7 @@ int train(int argc, char** argv) {
     auto sum = torch::mse_loss(net->forward(batch.input), batch.target, at::Reduction::Sum);
     auto loss = axonn::mean(sum, static_cast<double>(batch.global_count), context);
     loss.backward();
-    step.finish();  // every gradient has arrived
+    step.finish();  // all gradients are complete
     optimizer.step({.max_norm = 1.0});
     if (environment.rank() == 0 && (i % 50 == 0 || i == 199))
       std::printf("step %3ld  loss %.5f\n", static_cast<long>(i), loss.item<double>());

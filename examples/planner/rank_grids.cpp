@@ -1,4 +1,4 @@
-// The three fastest grids of a network on so many GPUs: rank_grids 256 unet2b
+// Prints the three fastest grids of a network on a number of GPUs: rank_grids 256 unet2b
 #include <cstdlib>
 #include <iostream>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Everything a trainer of one's own needs; for users only, the library itself includes narrowly.
+// Everything that a user's own trainer needs. For users only: the library includes single headers.
 #include "axonn/checkpoint/checkpoint.hpp"
 #include "axonn/comm/environment.hpp"
 #include "axonn/core/error.hpp"

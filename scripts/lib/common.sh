@@ -1,4 +1,4 @@
-# Sourced by the scripts beside this folder: what they share. Leaves the shell in the checkout's root.
+# Shared functions, sourced by the scripts in scripts/. Changes to the checkout's root.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 program=scripts/$(basename "$0")
@@ -6,7 +6,7 @@ program=scripts/$(basename "$0")
 say() { printf '%s: %s\n' "$program" "$*" >&2; }
 fail() { say "$*"; exit 1; }
 
-# Parallel compilations: one a core, but no more than memory allows at 1.5 GB for a file that includes LibTorch.
+# Parallel compilations: one per core, limited by memory: 1.5 GB per file that includes LibTorch.
 build_jobs() {
   local cores memory_kb
   cores=$(nproc)

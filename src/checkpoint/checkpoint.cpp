@@ -28,17 +28,18 @@ std::vector<Range> unpadded(const ShardSpec& spec, const GridShape& shape, const
   const auto is_padded = [](const Dim& dim) { return std::ranges::any_of(dim.segments, &Segment::padded); };
   if (std::ranges::none_of(spec.dims, is_padded)) return range.size() == 0 ? std::vector<Range>{} : std::vector{range};
   std::vector<Range> parts;
-  for (const Run& run : runs(spec, shape, at, range)) {
-    if (!parts.empty() && parts.back().end == run.block_begin) {
-      parts.back().end += run.size;
+  for (const MappedRange& mapped : mapped_ranges(spec, shape, at, range)) {
+    if (!parts.empty() && parts.back().end == mapped.local_begin) {
+      parts.back().end += mapped.size;
     } else {
-      parts.push_back({run.block_begin, run.block_begin + run.size});
+      parts.push_back({mapped.local_begin, mapped.local_begin + mapped.size});
     }
   }
   return parts;
 }
 
-// The bytes of `parts` of the block, of which `host` holds what begins at `begin`; `copies` keeps them alive where they had to be copied.
+// Returns the bytes of `parts` of the block. `host` holds the range of the block that starts at
+// `begin`. `copies` keeps copied bytes alive.
 std::span<const std::byte> bytes_of(const at::Tensor& host, int64_t begin, const std::vector<Range>& parts,
                                     std::vector<std::vector<std::byte>>& copies) {
   const std::span all(static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes());
@@ -73,18 +74,18 @@ bool is_of_run(const fs::path& directory, const std::string& run) {
 
 CheckpointWriter::CheckpointWriter(const Grid& grid, int rank, Options options)
     : grid_(grid), at_(grid.coordinate(rank)), rank_(rank), options_(std::move(options)) {
-  AXONN_CHECK(options_.keep >= 1, "train.checkpoint", "at least 1 checkpoint is kept, got ", options_.keep);
+  AXONN_CHECK(options_.keep >= 1, "checkpoint.save", "at least 1 checkpoint is kept, got ", options_.keep);
   AXONN_ASSERT(options_.barrier, "a checkpoint needs a barrier");
 }
 
 fs::path CheckpointWriter::save(const CheckpointState& state, std::span<const CheckpointTensor> tensors) const {
   const fs::path whole = options_.directory / step_name(state.step), partial = with_suffix(whole, ".partial");
   check_tensors(tensors);
-  AXONN_CHECK(!is_whole(whole) || is_of_run(whole, state.run), "train.checkpoint", whole.string(),
+  AXONN_CHECK(!is_whole(whole) || is_of_run(whole, state.run), "checkpoint.save", whole.string(),
               " is a whole checkpoint of another run and is not overwritten; choose another directory, or resume that run");
   if (rank_ == 0) begin(partial);
   options_.barrier();
-  write_pieces(partial, tensors);
+  write_ranges(partial, tensors);
   options_.barrier();
   if (rank_ == 0) commit(partial, whole, state, tensors);
   options_.barrier();
@@ -94,10 +95,10 @@ fs::path CheckpointWriter::save(const CheckpointState& state, std::span<const Ch
 void CheckpointWriter::check_tensors(std::span<const CheckpointTensor> tensors) const {
   std::set<std::string_view> names;
   for (const auto& tensor : tensors) {
-    AXONN_CHECK(!tensor.name.empty() && names.insert(tensor.name).second, "train.checkpoint", "tensor name '", tensor.name,
+    AXONN_CHECK(!tensor.name.empty() && names.insert(tensor.name).second, "checkpoint.save", "tensor name '", tensor.name,
                 "' is empty or used twice");
     const int64_t need = tensor.spec.range_numel(grid_.shape(), at_, kRangeAlignment);
-    AXONN_CHECK(tensor.shard.dim() == 1 && tensor.shard.is_contiguous() && tensor.shard.numel() == need, "train.checkpoint",
+    AXONN_CHECK(tensor.shard.dim() == 1 && tensor.shard.is_contiguous() && tensor.shard.numel() == need, "checkpoint.save",
                 "the shard of ", tensor.name, " must be one contiguous range of ", need, " elements for ", tensor.spec.to_string(),
                 " on grid ", grid_.shape().to_string(), ", got ", tensor.shard.numel(), " elements in ", tensor.shard.dim(), " dims");
     safetensors::dtype_name(tensor.shard.scalar_type());
@@ -105,11 +106,11 @@ void CheckpointWriter::check_tensors(std::span<const CheckpointTensor> tensors) 
 }
 
 void CheckpointWriter::begin(const fs::path& partial) const {
-  fs::remove_all(partial);  // of a run that was killed
+  fs::remove_all(partial);  // left by a run that was killed
   fs::create_directories(partial);
 }
 
-void CheckpointWriter::write_pieces(const fs::path& partial, std::span<const CheckpointTensor> tensors) const {
+void CheckpointWriter::write_ranges(const fs::path& partial, std::span<const CheckpointTensor> tensors) const {
   Manifest::File file{.name = file_name(at_), .at = at_};
   std::vector<safetensors::View> views;
   std::vector<std::vector<std::byte>> copies;
@@ -124,7 +125,7 @@ void CheckpointWriter::write_pieces(const fs::path& partial, std::span<const Che
     const at::Tensor& host = hosts.emplace_back(shard.is_cpu() ? shard : shard.cpu());
     const auto bytes = bytes_of(host, range.begin, parts, copies);
     views.push_back({name, shard.scalar_type(), {std::ssize(bytes) / static_cast<int64_t>(shard.element_size())}, bytes});
-    file.pieces.push_back({i, range});
+    file.ranges.push_back({i, range});
   }
   if (at_.data != 0) return;
   if (!views.empty()) {
@@ -143,12 +144,12 @@ void CheckpointWriter::commit(const fs::path& partial, const fs::path& whole, co
   for (const auto& entry : fs::directory_iterator(partial))
     if (entry.path().extension() == ".json") notes.push_back(entry.path());
   const int64_t need = grid_.shape().size({Axis::x, Axis::y, Axis::z});
-  AXONN_CHECK(std::ssize(notes) == need, "train.checkpoint", "only ", notes.size(), " of ", need, " ranks wrote to ", partial.string(),
+  AXONN_CHECK(std::ssize(notes) == need, "checkpoint.save", "only ", notes.size(), " of ", need, " ranks wrote to ", partial.string(),
               "; the directory of a run must be on a file system that every node sees");
   std::ranges::sort(notes);
   for (const fs::path& note : notes) {
     auto file = file_from_json(disk::read_text(note), note);
-    if (!file.pieces.empty()) manifest.files.push_back(std::move(file));
+    if (!file.ranges.empty()) manifest.files.push_back(std::move(file));
     fs::remove(note);
   }
   disk::write_synced(partial / Manifest::kFileName, manifest.to_json());
@@ -169,11 +170,12 @@ void CheckpointWriter::remove_old(const CheckpointState& state) const {
   auto steps = checkpoints_in(options_.directory);
   std::erase_if(steps, [&](const CheckpointStep& step) { return step.step >= state.step || !is_of_run(step.directory, state.run); });
   for (size_t i = 0; i + static_cast<size_t>(options_.keep) - 1 < steps.size(); ++i) {
-    const fs::path going = options_.directory / (step_name(steps[i].step) + ".partial");  // half removed, it is no checkpoint
+    // A checkpoint that is half removed must not count as one.
+    const fs::path going = options_.directory / (step_name(steps[i].step) + ".partial");
     fs::remove_all(going);
     fs::rename(steps[i].directory, going);
   }
-  std::vector<fs::path> unfinished;  // those just renamed, and what killed runs left
+  std::vector<fs::path> unfinished;  // those just renamed, and those left by killed runs
   for (const auto& entry : fs::directory_iterator(options_.directory)) {
     const auto name = parse_step_name(entry.path().filename().string());
     if (name && name->suffix == ".partial" && name->step <= state.step) unfinished.push_back(entry.path());
@@ -187,7 +189,7 @@ std::vector<CheckpointStep> checkpoints_in(const fs::path& run_directory) {
   for (const auto& entry : fs::directory_iterator(run_directory)) {
     const auto name = parse_step_name(entry.path().filename().string());
     if (!name || !entry.is_directory() || name->suffix == ".partial") continue;
-    // An `.old` one stands in while its successor is being put in place.
+    // An `.old` checkpoint is valid until its successor is in place.
     if (name->suffix == ".old" && fs::exists(run_directory / step_name(name->step))) continue;
     steps.push_back({name->step, entry.path()});
   }

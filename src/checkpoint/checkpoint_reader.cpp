@@ -15,32 +15,32 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Elements to copy from one stored piece to one shard, both counted from their beginnings.
+// Elements to copy from a stored range to a shard; offsets are relative to each.
 struct Copy {
   int64_t from = 0;
   int64_t to = 0;
   int64_t size = 0;
 };
 
-// A run of the global tensor and where it lies in a buffer.
+// A contiguous part of the global tensor and its offset in a buffer.
 struct Placed {
   int64_t global = 0;
   int64_t offset = 0;
   int64_t size = 0;
 };
 
-// A block keeps the order of the global tensor, so runs that ascend in one ascend in the other.
+// A block keeps the order of the global tensor, so parts that ascend in one ascend in the other.
 void check_order(const std::vector<Placed>& placed) {
   AXONN_ASSERT(std::ranges::is_sorted(placed, {}, &Placed::global), "runs out of order");
 }
 
-// A piece in a file has no padding: its runs lie one after the other.
+// A range in a file has no padding: its parts are consecutive.
 std::vector<Placed> placed_in_file(const ShardSpec& spec, const GridShape& shape, const Coordinate& at, Range range) {
   std::vector<Placed> placed;
   int64_t offset = 0;
-  for (const Run& run : runs(spec, shape, at, range)) {
-    placed.push_back({run.global_begin, offset, run.size});
-    offset += run.size;
+  for (const MappedRange& mapped : mapped_ranges(spec, shape, at, range)) {
+    placed.push_back({mapped.global_begin, offset, mapped.size});
+    offset += mapped.size;
   }
   check_order(placed);
   return placed;
@@ -48,7 +48,7 @@ std::vector<Placed> placed_in_file(const ShardSpec& spec, const GridShape& shape
 
 std::vector<Placed> placed_in_shard(const ShardSpec& spec, const GridShape& shape, const Coordinate& at, Range range) {
   std::vector<Placed> placed;
-  for (const Run& run : runs(spec, shape, at, range)) placed.push_back({run.global_begin, run.block_begin - range.begin, run.size});
+  for (const MappedRange& mapped : mapped_ranges(spec, shape, at, range)) placed.push_back({mapped.global_begin, mapped.local_begin - range.begin, mapped.size});
   check_order(placed);
   return placed;
 }
@@ -104,11 +104,11 @@ auto with_advice(const fs::path& directory, Check check) {
 }
 
 fs::path step_directory(const fs::path& given) {
-  AXONN_CHECK(fs::is_directory(given), "train.checkpoint", "there is no checkpoint ", given.string(), ": no such directory");
+  AXONN_CHECK(fs::is_directory(given), "checkpoint.load", "there is no checkpoint ", given.string(), ": no such directory");
   const fs::path directory = given.filename().empty() ? given.parent_path() : given;
   if (parse_step_name(directory.filename().string()) || fs::exists(directory / Manifest::kFileName)) return directory;
   const auto steps = checkpoints_in(directory);
-  AXONN_CHECK(!steps.empty(), "train.checkpoint", "there is no checkpoint in ", directory.string(),
+  AXONN_CHECK(!steps.empty(), "checkpoint.load", "there is no checkpoint in ", directory.string(),
               "; give a run's directory, with step-000500 or the like in it, or one of those");
   return steps.back().directory;
 }
@@ -121,7 +121,7 @@ struct CheckpointReader::Impl {
     const CheckpointTensor* tensor = nullptr;
     at::Tensor host;
     std::vector<Placed> placed;
-    Coordinate home;  // of the rank that stores what this rank holds, on the same grid
+    Coordinate home;  // coordinate on the saved grid of the rank that stored this rank's data
     int64_t missing = 0;
   };
 
@@ -159,12 +159,12 @@ void CheckpointReader::load(const GridShape& shape, const Coordinate& at, std::s
   std::map<size_t, Impl::Target> targets;
   for (const auto& tensor : tensors) {
     const bool fresh = targets.emplace(impl_->index_of(tensor), impl_->make_target(shape, at, tensor)).second;
-    AXONN_CHECK(fresh, "train.checkpoint", "tensor ", tensor.name, " is asked for twice");
+    AXONN_CHECK(fresh, "checkpoint.load", "tensor ", tensor.name, " is asked for twice");
   }
   with_advice(impl_->directory, [&] {
     for (const auto& file : impl_->manifest.files) impl_->fill_from(file, shape, targets);
     for (const auto& [index, target] : targets)
-      AXONN_CHECK(target.missing == 0, "train.checkpoint", impl_->directory.string(), " lacks ", target.missing, " elements of ",
+      AXONN_CHECK(target.missing == 0, "checkpoint.load", impl_->directory.string(), " lacks ", target.missing, " elements of ",
                   target.tensor->name);
   });
   for (auto& [index, target] : targets)
@@ -173,11 +173,11 @@ void CheckpointReader::load(const GridShape& shape, const Coordinate& at, std::s
 
 size_t CheckpointReader::Impl::index_of(const CheckpointTensor& tensor) const {
   const auto found = std::ranges::find(manifest.tensors, tensor.name, &Description::name);
-  AXONN_CHECK(found != manifest.tensors.end(), "train.checkpoint", directory.string(), " has no tensor ", tensor.name, " (",
+  AXONN_CHECK(found != manifest.tensors.end(), "checkpoint.load", directory.string(), " has no tensor ", tensor.name, " (",
               shape_text(tensor.spec), " is needed)");
-  AXONN_CHECK(found->spec.global_shape() == tensor.spec.global_shape(), "train.checkpoint", "tensor ", tensor.name, " has shape ",
+  AXONN_CHECK(found->spec.global_shape() == tensor.spec.global_shape(), "checkpoint.load", "tensor ", tensor.name, " has shape ",
               shape_text(found->spec), " in ", directory.string(), ", the model has ", shape_text(tensor.spec));
-  AXONN_CHECK(found->dtype == tensor.shard.scalar_type(), "train.checkpoint", "tensor ", tensor.name, " is ",
+  AXONN_CHECK(found->dtype == tensor.shard.scalar_type(), "checkpoint.load", "tensor ", tensor.name, " is ",
               safetensors::dtype_name(found->dtype), " in ", directory.string(), ", the model has ",
               safetensors::dtype_name(tensor.shard.scalar_type()));
   return static_cast<size_t>(found - manifest.tensors.begin());
@@ -187,7 +187,7 @@ void CheckpointReader::Impl::check_groups(std::span<const CheckpointTensor> tens
   for (const auto& stored : manifest.tensors) {
     const bool group_asked = std::ranges::any_of(tensors, [&](const auto& t) { return group_of(t.name) == group_of(stored.name); });
     const bool asked = std::ranges::find(tensors, stored.name, &CheckpointTensor::name) != tensors.end();
-    AXONN_CHECK(asked || !group_asked, "train.checkpoint", directory.string(), " has tensor ", stored.name, " of shape ",
+    AXONN_CHECK(asked || !group_asked, "checkpoint.load", directory.string(), " has tensor ", stored.name, " of shape ",
                 shape_text(stored.spec), ", which the model has not");
   }
 }
@@ -195,7 +195,7 @@ void CheckpointReader::Impl::check_groups(std::span<const CheckpointTensor> tens
 CheckpointReader::Impl::Target CheckpointReader::Impl::make_target(const GridShape& shape, const Coordinate& at,
                                                                    const CheckpointTensor& tensor) const {
   const int64_t need = tensor.spec.range_numel(shape, at, kRangeAlignment);
-  AXONN_CHECK(tensor.shard.dim() == 1 && tensor.shard.is_contiguous() && tensor.shard.numel() == need, "train.checkpoint", "the shard of ",
+  AXONN_CHECK(tensor.shard.dim() == 1 && tensor.shard.is_contiguous() && tensor.shard.numel() == need, "checkpoint.load", "the shard of ",
               tensor.name, " must be one contiguous range of ", need, " elements, got ", tensor.shard.numel(), " in ", tensor.shard.dim(),
               " dims");
   Target target{.tensor = &tensor, .host = tensor.shard.detach(), .placed = {}, .home = at};
@@ -210,29 +210,29 @@ CheckpointReader::Impl::Target CheckpointReader::Impl::make_target(const GridSha
 
 void CheckpointReader::Impl::fill_from(const Manifest::File& file, const GridShape& shape, std::map<size_t, Target>& targets) const {
   std::optional<safetensors::File> stored;
-  for (const auto& piece : file.pieces) {
-    const auto found = targets.find(piece.tensor);
+  for (const auto& of_file : file.ranges) {
+    const auto found = targets.find(of_file.tensor);
     if (found == targets.end()) continue;
     Target& target = found->second;
-    const Description& tensor = manifest.tensors[piece.tensor];
+    const Description& tensor = manifest.tensors[of_file.tensor];
     const bool same_layout =
         tensor.spec == target.tensor->spec && shape.x == manifest.grid.x && shape.y == manifest.grid.y && shape.z == manifest.grid.z;
     if (same_layout && !(file.at == target.home)) continue;
-    const auto copies = intersect(placed_in_file(tensor.spec, manifest.grid, file.at, piece.range), target.placed);
+    const auto copies = intersect(placed_in_file(tensor.spec, manifest.grid, file.at, of_file.range), target.placed);
     if (copies.empty()) continue;
     if (!stored) {
       check_file(directory, file);
       stored.emplace(directory / file.name);
     }
     const auto* entry = stored->find(tensor.name);
-    AXONN_CHECK(entry != nullptr && entry->dtype == tensor.dtype, "train.checkpoint", (directory / file.name).string(), " does not hold ",
+    AXONN_CHECK(entry != nullptr && entry->dtype == tensor.dtype, "checkpoint.load", (directory / file.name).string(), " does not hold ",
                 tensor.name, " as its manifest says");
     std::vector<std::byte> bytes(static_cast<size_t>(entry->size_bytes()));
     stored->read(*entry, bytes);
     const auto element = static_cast<int64_t>(target.host.element_size());
     auto* into = static_cast<std::byte*>(target.host.mutable_data_ptr());
     for (const Copy& copy : copies) {
-      AXONN_CHECK((copy.from + copy.size) * element <= std::ssize(bytes), "train.checkpoint", (directory / file.name).string(),
+      AXONN_CHECK((copy.from + copy.size) * element <= std::ssize(bytes), "checkpoint.load", (directory / file.name).string(),
                   " holds too little of ", tensor.name);
       std::memcpy(into + copy.to * element, bytes.data() + copy.from * element, static_cast<size_t>(copy.size * element));
       target.missing -= copy.size;

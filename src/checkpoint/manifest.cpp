@@ -33,7 +33,7 @@ Json dim_to_json(const Dim& dim) {
 
 Axis parse_axis(const std::string& name) {
   const auto found = std::ranges::find_if(kAxes, [&](Axis axis) { return to_string(axis) == name; });
-  AXONN_CHECK(found != kAxes.end(), "train.checkpoint", "no axis '", name, "'");
+  AXONN_CHECK(found != kAxes.end(), "checkpoint.manifest", "no axis '", name, "'");
   return *found;
 }
 
@@ -42,7 +42,7 @@ Dim dim_from_json(const Json& list) {
   for (const Json& item : list) {
     Segment segment{.size = item.at("size").get<int64_t>(), .axis = std::nullopt, .padded = item.at("padded").get<bool>()};
     if (!item.at("axis").is_null()) segment.axis = parse_axis(item.at("axis").get<std::string>());
-    AXONN_CHECK(segment.size >= 0, "train.checkpoint", "a segment of size ", segment.size);
+    AXONN_CHECK(segment.size >= 0, "checkpoint.manifest", "a segment of size ", segment.size);
     dim.segments.push_back(segment);
   }
   return dim;
@@ -64,14 +64,14 @@ CheckpointReader::Description tensor_from_json(const Json& item) {
   tensor.dtype = safetensors::scalar_type(item.at("dtype").get<std::string>());
   for (const Json& dim : item.at("dims")) tensor.spec.dims.push_back(dim_from_json(dim));
   tensor.spec.over_z = item.at("over_z").get<bool>();
-  AXONN_CHECK(item.at("shape").get<std::vector<int64_t>>() == tensor.spec.global_shape(), "train.checkpoint", "tensor ", tensor.name,
+  AXONN_CHECK(item.at("shape").get<std::vector<int64_t>>() == tensor.spec.global_shape(), "checkpoint.manifest", "tensor ", tensor.name,
               " has a shape that its dims do not have");
   return tensor;
 }
 
 Json file_json(const Manifest::File& file) {
   Json pieces = Json::array();
-  for (const auto& piece : file.pieces) pieces.push_back({piece.tensor, piece.range.begin, piece.range.end});
+  for (const auto& stored : file.ranges) pieces.push_back({stored.tensor, stored.range.begin, stored.range.end});
   return {{"name", file.name},
           {"at", {file.at.x, file.at.y, file.at.z, file.at.data}},
           {"bytes", file.bytes},
@@ -82,14 +82,14 @@ Json file_json(const Manifest::File& file) {
 Manifest::File file_of(const Json& item) {
   Manifest::File file;
   file.name = item.at("name").get<std::string>();
-  AXONN_CHECK(fs::path(file.name).filename() == file.name, "train.checkpoint", "'", file.name, "' is not a plain file name");
+  AXONN_CHECK(fs::path(file.name).filename() == file.name, "checkpoint.manifest", "'", file.name, "' is not a plain file name");
   const auto at = item.at("at").get<std::array<int, 4>>();
   file.at = {at[0], at[1], at[2], at[3]};
   file.bytes = item.at("bytes").get<int64_t>();
   file.xxh64 = item.at("xxh64").get<std::string>();
-  for (const Json& piece : item.at("pieces")) {
-    const auto numbers = piece.get<std::array<int64_t, 3>>();
-    file.pieces.push_back({static_cast<size_t>(numbers[0]), {numbers[1], numbers[2]}});
+  for (const Json& stored : item.at("pieces")) {
+    const auto numbers = stored.get<std::array<int64_t, 3>>();
+    file.ranges.push_back({static_cast<size_t>(numbers[0]), {numbers[1], numbers[2]}});
   }
   return file;
 }
@@ -97,35 +97,35 @@ Manifest::File file_of(const Json& item) {
 void check_consistent(const Manifest& manifest) {
   for (const auto& file : manifest.files) {
     for (const Axis axis : kAxes)
-      AXONN_CHECK(file.at[axis] >= 0 && file.at[axis] < manifest.grid[axis], "train.checkpoint", file.name, " is of ", file.at.to_string(),
+      AXONN_CHECK(file.at[axis] >= 0 && file.at[axis] < manifest.grid[axis], "checkpoint.manifest", file.name, " is of ", file.at.to_string(),
                   ", which is not on grid ", manifest.grid.to_string());
-    for (const auto& piece : file.pieces) {
-      AXONN_CHECK(piece.tensor < manifest.tensors.size(), "train.checkpoint", file.name, " holds tensor number ", piece.tensor);
-      const int64_t block = manifest.tensors[piece.tensor].spec.block_numel(manifest.grid, file.at);
-      AXONN_CHECK(0 <= piece.range.begin && piece.range.begin <= piece.range.end && piece.range.end <= block, "train.checkpoint", file.name,
-                  " holds a range outside of the block of ", manifest.tensors[piece.tensor].name);
+    for (const auto& stored : file.ranges) {
+      AXONN_CHECK(stored.tensor < manifest.tensors.size(), "checkpoint.manifest", file.name, " holds tensor number ", stored.tensor);
+      const int64_t block = manifest.tensors[stored.tensor].spec.block_numel(manifest.grid, file.at);
+      AXONN_CHECK(0 <= stored.range.begin && stored.range.begin <= stored.range.end && stored.range.end <= block, "checkpoint.manifest", file.name,
+                  " holds a range outside of the block of ", manifest.tensors[stored.tensor].name);
     }
   }
 }
 
-// What parsing throws, whoever throws it, becomes one error about this file.
+// Converts every exception of `parse` into one error about this file.
 template <typename Parse>
 auto with_path(const fs::path& path, Parse parse) {
   try {
     return parse();
   } catch (const Error& error) {
-    throw UserError("train.checkpoint", detail::concatenate(path.string(), " is broken: ", error.sentence()));
+    throw UserError("checkpoint.manifest", detail::concatenate(path.string(), " is broken: ", error.sentence()));
   } catch (const std::exception& error) {
-    throw UserError("train.checkpoint", detail::concatenate(path.string(), " is broken: ", error.what()));
+    throw UserError("checkpoint.manifest", detail::concatenate(path.string(), " is broken: ", error.what()));
   }
 }
 
 void check_text(const std::string& text) {
   const size_t end = text.rfind(kChecksumKey);
-  AXONN_CHECK(end != std::string::npos, "train.checkpoint", "its checksum is missing");
+  AXONN_CHECK(end != std::string::npos, "checkpoint.manifest", "its checksum is missing");
   const std::string found = disk::hex(disk::xxh64_of(std::string_view(text).substr(0, end)));
   const std::string_view rest = std::string_view(text).substr(end + kChecksumKey.size());
-  AXONN_CHECK(rest == found + "\"\n}\n", "train.checkpoint", "its checksum is ", found, ", it should be ", rest.substr(0, found.size()));
+  AXONN_CHECK(rest == found + "\"\n}\n", "checkpoint.manifest", "its checksum is ", found, ", it should be ", rest.substr(0, found.size()));
 }
 
 }  // namespace
@@ -154,7 +154,7 @@ Manifest Manifest::from_json(const std::string& text, const fs::path& path) {
   return with_path(path, [&] {
     const Json json = Json::parse(text);
     const Json format = json.value("format", Json());
-    AXONN_CHECK(format == kFormat, "train.checkpoint", "its format is ", format.dump(), ", this axonn (", version(), ") reads format ",
+    AXONN_CHECK(format == kFormat, "checkpoint.manifest", "its format is ", format.dump(), ", this axonn (", version(), ") reads format ",
                 kFormat);
     check_text(text);
     Manifest manifest;
@@ -188,14 +188,14 @@ Manifest::File file_from_json(const std::string& text, const fs::path& path) {
 
 Manifest read_manifest(const fs::path& directory) {
   const fs::path path = directory / Manifest::kFileName;
-  AXONN_CHECK(fs::is_regular_file(path), "train.checkpoint", "there is no checkpoint in ", directory.string(), ": ", Manifest::kFileName,
+  AXONN_CHECK(fs::is_regular_file(path), "checkpoint.manifest", "there is no checkpoint in ", directory.string(), ": ", Manifest::kFileName,
               " is missing");
   Manifest manifest = Manifest::from_json(disk::read_text(path), path);
   for (const auto& file : manifest.files) {
     std::error_code error;
     const auto size = fs::file_size(directory / file.name, error);
-    AXONN_CHECK(!error, "train.checkpoint", (directory / file.name).string(), " is missing: ", error.message());
-    AXONN_CHECK(std::cmp_equal(size, file.bytes), "train.checkpoint", (directory / file.name).string(), " is broken: it has ", size,
+    AXONN_CHECK(!error, "checkpoint.manifest", (directory / file.name).string(), " is missing: ", error.message());
+    AXONN_CHECK(std::cmp_equal(size, file.bytes), "checkpoint.manifest", (directory / file.name).string(), " is broken: it has ", size,
                 " bytes, the manifest says ", file.bytes);
   }
   return manifest;
@@ -203,7 +203,7 @@ Manifest read_manifest(const fs::path& directory) {
 
 void check_file(const fs::path& directory, const Manifest::File& file) {
   const std::string found = disk::hex(disk::xxh64_of_file(directory / file.name));
-  AXONN_CHECK(found == file.xxh64, "train.checkpoint", (directory / file.name).string(), " is broken: its checksum is ", found,
+  AXONN_CHECK(found == file.xxh64, "checkpoint.manifest", (directory / file.name).string(), " is broken: its checksum is ", found,
               ", the manifest says ", file.xxh64);
 }
 

@@ -14,8 +14,9 @@ struct Manifest {
   static constexpr int kFormat = 1;
   static constexpr const char* kFileName = "manifest.json";
 
-  // A tensor's stored range [begin, end) of the flattened block of the file's coordinate; the file holds its elements without padding.
-  struct Piece {
+  // A tensor's stored range [begin, end) of the flattened block of the file's coordinate. The file
+  // holds its elements without padding.
+  struct StoredRange {
     size_t tensor = 0;  // index in `tensors`
     Range range;
   };
@@ -24,7 +25,7 @@ struct Manifest {
     Coordinate at;
     int64_t bytes = 0;
     std::string xxh64;
-    std::vector<Piece> pieces;
+    std::vector<StoredRange> ranges;
   };
 
   CheckpointState state;
@@ -36,17 +37,17 @@ struct Manifest {
   static Manifest from_json(const std::string& text, const std::filesystem::path& path);  // UserError names `path`
 };
 
-// What a rank tells about the file it wrote, until the manifest is made.
+// Describes the file that a rank wrote, for the rank that writes the manifest.
 std::string file_to_json(const Manifest::File& file);
 Manifest::File file_from_json(const std::string& text, const std::filesystem::path& path);
 
-// Reads manifest.json in `directory` and checks that every file it names is there in its size.
+// Reads manifest.json in `directory` and checks that every file in it exists and has its size.
 Manifest read_manifest(const std::filesystem::path& directory);
 
-// UserError when a file's checksum is not the manifest's.
+// UserError if a file's checksum differs from the manifest's.
 void check_file(const std::filesystem::path& directory, const Manifest::File& file);
 
-// Names of steps' directories. `.partial` is being written; `.old` is being replaced.
+// Names of the directories of steps. `.partial`: being written. `.old`: being replaced.
 std::string step_name(int64_t step);  // "step-000500"
 struct StepName {
   int64_t step = 0;

@@ -44,7 +44,8 @@ constexpr std::array<TypeName, 10> kTypes = {{{c10::ScalarType::Double, "F64"},
                                               {c10::ScalarType::Byte, "U8"},
                                               {c10::ScalarType::Bool, "BOOL"}}};
 
-// Elements of the shape times the element size; nothing when a dim is negative or the product does not fit.
+// Elements of the shape times the element size; nullopt when a dim is negative or the product
+// overflows.
 std::optional<int64_t> bytes_of(const std::vector<int64_t>& shape, c10::ScalarType dtype) {
   auto bytes = static_cast<int64_t>(c10::elementSize(dtype));
   for (const int64_t size : shape)
@@ -69,7 +70,7 @@ std::optional<std::vector<int64_t>> whole_numbers(const Json& list) {
   return numbers;
 }
 
-// Wider elements first; otherwise as given.
+// Wider elements first, otherwise in the given order.
 std::vector<const View*> in_file_order(std::span<const View> tensors) {
   std::vector<const View*> order;
   for (const View& tensor : tensors) order.push_back(&tensor);
@@ -83,8 +84,8 @@ std::string header_of(std::span<const View* const> tensors, const Metadata& meta
   std::set<std::string_view> names = {"__metadata__"};
   int64_t offset = 0;
   for (const View* tensor : tensors) {
-    AXONN_CHECK(names.insert(tensor->name).second, "train.safetensors", "tensor name '", tensor->name, "' cannot be used twice in a file");
-    AXONN_CHECK(bytes_of(tensor->shape, tensor->dtype) == std::ssize(tensor->data), "train.safetensors", "tensor '", tensor->name,
+    AXONN_CHECK(names.insert(tensor->name).second, "checkpoint.safetensors", "tensor name '", tensor->name, "' cannot be used twice in a file");
+    AXONN_CHECK(bytes_of(tensor->shape, tensor->dtype) == std::ssize(tensor->data), "checkpoint.safetensors", "tensor '", tensor->name,
                 "' of type ", dtype_name(tensor->dtype), " has ", tensor->data.size(), " bytes, which its shape does not");
     const int64_t end = offset + std::ssize(tensor->data);
     header[tensor->name] = {{"dtype", dtype_name(tensor->dtype)}, {"shape", tensor->shape}, {"data_offsets", {offset, end}}};
@@ -95,25 +96,25 @@ std::string header_of(std::span<const View* const> tensors, const Metadata& meta
   return text;
 }
 
-// nlohmann keeps the last of two equal keys without a word.
+// nlohmann silently keeps the last of two equal keys.
 Json parse_unique(std::string_view header, const std::filesystem::path& path) {
   std::set<std::string> names;
   const auto unique = [&](int depth, Json::parse_event_t event, Json& key) {
     if (depth == 1 && event == Json::parse_event_t::key)
-      AXONN_CHECK(names.insert(key.get<std::string>()).second, "train.safetensors", path.string(), ": tensor ", key.dump(),
+      AXONN_CHECK(names.insert(key.get<std::string>()).second, "checkpoint.safetensors", path.string(), ": tensor ", key.dump(),
                   " occurs twice");
     return true;
   };
   Json parsed = Json::parse(header, unique, /*allow_exceptions=*/false);
-  AXONN_CHECK(parsed.is_object(), "train.safetensors", path.string(), ": the header is not a JSON object");
+  AXONN_CHECK(parsed.is_object(), "checkpoint.safetensors", path.string(), ": the header is not a JSON object");
   return parsed;
 }
 
 Metadata parse_metadata(const Json& value, const std::filesystem::path& path) {
   Metadata metadata;
-  AXONN_CHECK(value.is_object(), "train.safetensors", path.string(), ": __metadata__ is not an object");
+  AXONN_CHECK(value.is_object(), "checkpoint.safetensors", path.string(), ": __metadata__ is not an object");
   for (const auto& [key, text] : value.items()) {
-    AXONN_CHECK(text.is_string(), "train.safetensors", path.string(), ": __metadata__ holds something else than texts");
+    AXONN_CHECK(text.is_string(), "checkpoint.safetensors", path.string(), ": __metadata__ holds something else than texts");
     metadata[key] = text.get<std::string>();
   }
   return metadata;
@@ -121,7 +122,7 @@ Metadata parse_metadata(const Json& value, const std::filesystem::path& path) {
 
 File::Entry parse_entry(const std::string& name, const Json& value, const std::filesystem::path& path) {
   const auto complain = [&](bool fine, std::string_view what) {
-    AXONN_CHECK(fine, "train.safetensors", path.string(), ": tensor ", Json(name).dump(), " ", what);
+    AXONN_CHECK(fine, "checkpoint.safetensors", path.string(), ": tensor ", Json(name).dump(), " ", what);
   };
   const auto has = [&](const char* key) { return value.is_object() && value.contains(key); };
   complain(has("dtype") && has("shape") && has("data_offsets") && value["dtype"].is_string(), "lacks a dtype, a shape or data_offsets");
@@ -140,13 +141,13 @@ File::Entry parse_entry(const std::string& name, const Json& value, const std::f
 
 std::string_view dtype_name(c10::ScalarType type) {
   const auto* found = std::ranges::find(kTypes, type, &TypeName::type);
-  AXONN_CHECK(found != kTypes.end(), "train.safetensors", "tensors of type ", c10::toString(type), " cannot be stored");
+  AXONN_CHECK(found != kTypes.end(), "checkpoint.safetensors", "tensors of type ", c10::toString(type), " cannot be stored");
   return found->name;
 }
 
 c10::ScalarType scalar_type(std::string_view dtype) {
   const auto* found = std::ranges::find(kTypes, dtype, &TypeName::name);
-  AXONN_CHECK(found != kTypes.end(), "train.safetensors", "dtype '", dtype, "' is not known");
+  AXONN_CHECK(found != kTypes.end(), "checkpoint.safetensors", "dtype '", dtype, "' is not known");
   return found->type;
 }
 
@@ -164,15 +165,15 @@ Written write(const std::filesystem::path& path, std::span<const View> tensors, 
 
 File::File(std::filesystem::path path) : path_(std::move(path)) {
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-  AXONN_CHECK(descriptor_ >= 0, "train.safetensors", "cannot open ", path_.string(), ": ", std::strerror(errno));
+  AXONN_CHECK(descriptor_ >= 0, "checkpoint.safetensors", "cannot open ", path_.string(), ": ", std::strerror(errno));
   try {
     struct stat status {};
     const bool regular = ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
-    AXONN_CHECK(regular && status.st_size >= kLengthBytes, "train.safetensors", path_.string(), " is too short for a safetensors file");
+    AXONN_CHECK(regular && status.st_size >= kLengthBytes, "checkpoint.safetensors", path_.string(), " is too short for a safetensors file");
     uint64_t length = 0;
     read_at(0, std::as_writable_bytes(std::span(&length, 1)));
     const int64_t rest = status.st_size - kLengthBytes;
-    AXONN_CHECK(length <= static_cast<uint64_t>(std::min(rest, kMostHeaderBytes)), "train.safetensors", path_.string(), ": the header of ",
+    AXONN_CHECK(length <= static_cast<uint64_t>(std::min(rest, kMostHeaderBytes)), "checkpoint.safetensors", path_.string(), ": the header of ",
                 length, " bytes does not fit in the file of ", status.st_size, " bytes");
     std::string header(length, '\0');
     read_at(kLengthBytes, std::as_writable_bytes(std::span(header)));
@@ -198,11 +199,11 @@ void File::parse_header(std::string_view header, int64_t data_bytes) {
   std::ranges::sort(entries_, {}, [](const Entry& entry) { return std::pair(entry.begin, entry.end); });
   int64_t end = 0;
   for (const Entry& entry : entries_) {
-    AXONN_CHECK(entry.begin == end, "train.safetensors", path_.string(), ": tensor ", Json(entry.name).dump(), " begins at byte ",
+    AXONN_CHECK(entry.begin == end, "checkpoint.safetensors", path_.string(), ": tensor ", Json(entry.name).dump(), " begins at byte ",
                 entry.begin, " of the data, the one before it ends at ", end);
     end = entry.end;
   }
-  AXONN_CHECK(end == data_bytes, "train.safetensors", path_.string(), ": the tensors take ", end, " bytes, the file holds ", data_bytes,
+  AXONN_CHECK(end == data_bytes, "checkpoint.safetensors", path_.string(), ": the tensors take ", end, " bytes, the file holds ", data_bytes,
               " bytes of data");
 }
 
@@ -220,7 +221,7 @@ void File::read_at(int64_t offset, std::span<std::byte> into) const {
   while (!into.empty()) {
     const ssize_t count = ::pread(descriptor_, into.data(), into.size(), offset);
     if (count < 0 && errno == EINTR) continue;
-    AXONN_CHECK(count > 0, "train.safetensors", "cannot read ", path_.string(), ": ",
+    AXONN_CHECK(count > 0, "checkpoint.safetensors", "cannot read ", path_.string(), ": ",
                 count == 0 ? "it ends too early" : std::strerror(errno));
     into = into.subspan(static_cast<size_t>(count));
     offset += count;

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <thread>
 
+#include "axonn/comm/launch.hpp"
 #include "axonn/core/env.hpp"
 #include "axonn/core/log.hpp"
 #include "comm/environment_impl.hpp"

@@ -12,7 +12,7 @@ namespace axonn {
 
 struct Environment::Impl {
   NodePlace node;
-  std::unique_ptr<ProgressEngine> engine;  // none in a job of one process that nothing launched
+  std::unique_ptr<ProgressEngine> engine;  // null for a single process without an MPI launcher
   std::optional<ChannelRegistry> channels;
   std::shared_ptr<NodeMemory> node_memory;
   std::unique_ptr<Communicator> world;

@@ -17,7 +17,7 @@ constexpr size_t kDirectBytes = size_t{16} << 10;
 
 std::byte* bytes_of(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.data_ptr()); }
 
-// Where element 0 of the whole would be if `part` were its own place in it.
+// Address of element 0 of the whole buffer if `part` lay at its own place in it.
 std::byte* whole_of(const at::Tensor& part, const BlockLayout& layout, int index) {
   return bytes_of(part) - layout.part_begin(index) * part.element_size();
 }

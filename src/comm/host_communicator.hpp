@@ -15,11 +15,12 @@
 
 namespace axonn {
 
-// Collectives of our own for groups of two ranks and more and tensors on the CPU, with one queue a priority: through shared memory when all
-// ranks of the group are on one node, else as messages of the transport.
+// Our own collectives for CPU tensors and groups of two or more ranks, with one queue per priority.
+// They use shared memory when all ranks of the group are on one node, else messages of the
+// transport.
 class HostCommunicator final : public Communicator {
  public:
-  // `memory` may be null: messages then.
+  // `memory` may be null; then all collectives use messages.
   HostCommunicator(ProgressEngine& engine, ChannelRegistry& channels, const Group& group, const std::string& name,
                    std::shared_ptr<NodeMemory> memory);
   ~HostCommunicator() override;
@@ -48,7 +49,7 @@ class HostCommunicator final : public Communicator {
   ProgressEngine& engine_;
   ChannelRegistry& channels_;
   std::shared_ptr<Channel> channel_;
-  const Counters before_;               // of the channel's communicators before this one
+  const Counters before_;               // counters of earlier communicators on the channel
   std::shared_ptr<NodeMemory> memory_;  // null: messages
   const std::string backend_;
 };

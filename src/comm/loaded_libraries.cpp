@@ -67,7 +67,7 @@ void check_libtorch(std::string_view built_with, std::string_view loaded, const 
 
 void check_loaded_libraries() {
   const auto libraries = loaded_libraries();
-  // at::show_config() tells the version too, but asks CUDA for its devices.
+  // at::show_config() reports the version too, but it queries CUDA for devices.
   check_libtorch(AXONN_LIBTORCH_VERSION, caffe2::GetBuildOptions().at("TORCH_VERSION"), libraries);
   check_one_openmp(libraries);
 }

@@ -24,7 +24,7 @@ void run_local(int ranks, const std::function<void(Environment&)>& body) {
       Environment environment(std::move(impl));
       try {
         body(environment);
-      } catch (...) {  // before the other ranks hear of it, so that theirs come second
+      } catch (...) {  // before the others see this failure, so that their errors come second
         const std::lock_guard lock(mutex);
         if (!first_error) first_error = std::current_exception();
         throw;

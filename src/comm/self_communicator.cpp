@@ -11,7 +11,8 @@
 namespace axonn {
 namespace {
 
-// A copy that has to come after requests which are still under way: done by whoever asks first after they are done.
+// A copy that must come after unfinished requests. The first wait() or done() after they are done
+// makes it.
 class DeferredCopy final : public Request::State {
  public:
   DeferredCopy(std::vector<Request> after, at::Tensor from, at::Tensor to)
@@ -45,11 +46,12 @@ class DeferredCopy final : public Request::State {
 
 }  // namespace
 
-// `to` undefined or the same memory: nothing to copy, but what follows still has to come after `after`.
+// Copies nothing when `to` is undefined or the same memory, but the request still comes after
+// `after`.
 Request SelfCommunicator::copy(const at::Tensor& from, const at::Tensor& to, const CollectiveOptions& options) {
   ++collectives_;
   const bool moves = to.defined() && to.data_ptr() != from.data_ptr();
-  if (!device_.is_cpu()) {  // waiting there makes the stream wait, not the host
+  if (!device_.is_cpu()) {  // wait() makes the stream wait, not the host
     for (const Request& request : options.after) request.wait();
     if (moves) to.view({-1}).copy_(from.view({-1}), /*non_blocking=*/true);
     return {};

@@ -28,7 +28,7 @@ class SelfCommunicator final : public Communicator {
   Request copy(const at::Tensor& from, const at::Tensor& to, const CollectiveOptions& options);
 
   const c10::Device device_;
-  std::array<Request, 3> last_;  // on each queue, when it had to wait for something
+  std::array<Request, 3> last_;  // last request of each queue, when it had to wait
   int64_t collectives_ = 0;
 };
 

@@ -36,11 +36,11 @@ std::vector<CLI::App*> chosen(CLI::App& app) {
   const auto extras = app.remaining(true);
   const auto first_flag = std::ranges::find_if(extras, [](const std::string& word) { return word.starts_with('-'); });
   if (first_flag == extras.end()) {
-    throw UserError("core.command_line",
+    throw UserError("config.command_line",
                     detail::concatenate("unexpected argument '", extras.front(), "'", did_you_mean(extras.front(), commands)));
   }
   const std::string flag = first_flag->substr(0, first_flag->find('='));
-  throw UserError("core.command_line", detail::concatenate("unknown flag '", flag, "'", did_you_mean(flag, flags)));
+  throw UserError("config.command_line", detail::concatenate("unknown flag '", flag, "'", did_you_mean(flag, flags)));
 }
 
 }  // namespace
@@ -59,7 +59,7 @@ std::optional<std::string> parse_command_line(CLI::App& app, std::span<const cha
   } catch (const CLI::ExtrasError&) {
     refuse_extra(app);
   } catch (const CLI::ParseError& error) {
-    throw UserError("core.command_line", error.what());
+    throw UserError("config.command_line", error.what());
   }
 }
 

@@ -49,7 +49,7 @@ bool in_range(const Json& value) {
   return value.get<int64_t>() >= std::numeric_limits<Integer>::min() && value.get<int64_t>() <= std::numeric_limits<Integer>::max();
 }
 
-// Nothing when it is no whole number.
+// Nothing when it is not a whole number.
 std::optional<int64_t> read_whole(const Json& value, const std::string& subject, const Whole& whole) {
   if (value.is_string() && whole.suffixes == Suffixes::binary) return parse_whole(value.get<std::string>(), subject, whole);
   if (!value.is_number_integer()) return std::nullopt;
@@ -65,7 +65,7 @@ std::string joined(const Words& words) {
   return line;
 }
 
-// "1,2" "3" -> 1 2 3; CLI11 gives one empty word for none.
+// "1,2" "3" -> 1 2 3. CLI11 gives one empty word for an empty list.
 Words split(const Words& words) {
   Words parts;
   for (const std::string& word : words) {

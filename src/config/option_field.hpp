@@ -11,22 +11,24 @@
 
 namespace axonn {
 
-// A value that a table binds: how it is written, and what may be written in its place. One class a kind, and one function makes each.
+// A value that a table binds: how it is written, and which values are allowed. One class per kind,
+// and make_field() chooses it.
 class OptionField {
  public:
   using Json = nlohmann::ordered_json;
   using Words = std::vector<std::string>;
-  enum class Takes : uint8_t { none, one, some, any };  // words after the flag; any: perhaps none
+  enum class Takes : uint8_t { none, one, some, any };  // words after the flag; any: also none
 
   virtual ~OptionField() = default;
   virtual Takes takes() const { return Takes::one; }
   virtual std::string type() const = 0;  // in the help: "INT"
   virtual std::string need() const = 0;  // in errors: "a whole number"
   virtual Json json() const = 0;
-  virtual std::string text() const = 0;  // as a flag says it
+  virtual std::string text() const = 0;  // as in a flag
 
-  // From a file. False when the value is of another kind; one of the right kind that means nothing is a UserError that begins with
-  // `subject`. Without `store` the value is checked only.
+  // From a file. Returns false when the value is of another kind. A value of the right kind that is
+  // not allowed is a UserError that begins with `subject`. Without `store` the value is only
+  // checked.
   virtual bool read(const Json& value, const std::string& subject, bool store) = 0;
   // From the command line.
   virtual void read(const Words& words, const std::string& flag) = 0;

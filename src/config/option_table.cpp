@@ -49,6 +49,12 @@ void OptionTable::add_field(std::string_view section, std::string_view key, std:
   options_.insert(place, {std::string(section), std::string(key), std::string(help), std::move(field)});
 }
 
+void OptionTable::add_former(std::string_view key, std::string_view former) {
+  const auto taken = std::ranges::any_of(options_, [&](const Option& option) { return option.is_called(former); });
+  AXONN_ASSERT(!taken, "key '", former, "' is in use");
+  std::ranges::find(options_, find(key).key, &Option::key)->former = former;
+}
+
 const OptionTable::Option& OptionTable::find(std::string_view key) const {
   const auto found = std::ranges::find(options_, key, &Option::key);
   AXONN_ASSERT(found != options_.end(), "no option '", key, "'");

@@ -1,4 +1,5 @@
-// The TOML and JSON half of OptionTable. A file is read into JSON values that remember their lines, so both formats share one set of rules.
+// The TOML and JSON half of OptionTable. A file is read into JSON values that remember their lines,
+// so both formats share one set of rules.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -49,7 +50,8 @@ std::string in_quotes(std::string_view text) {
   return out + "\"";
 }
 
-// The shortest text that reads back as the same double, with a point or an exponent so that it stays one.
+// The shortest text that reads back as the same double. It has a point or an exponent, so that it
+// stays a double.
 std::string number_text(double value) {
   char buffer[40];
   for (int digits = 1; digits <= std::numeric_limits<double>::max_digits10; ++digits) {
@@ -87,7 +89,7 @@ Json json_of(const toml::node& node) {
   return list;
 }
 
-// As a flag says it, of a value that another table wrote.
+// A value from another table, written as in a flag.
 std::string flag_text(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (!value.is_array()) return value.dump();
@@ -111,7 +113,7 @@ struct OptionReader {
     for (const Option& option : table.options_)
       if (sections.empty() || sections.back() != option.section) sections.push_back(option.section);
     if (!placed.value.is_object()) {
-      const auto known = std::ranges::find(table.options_, section, &Option::key);
+      const auto known = std::ranges::find_if(table.options_, [&](const Option& option) { return option.is_called(section); });
       const std::string advice = known == table.options_.end() ? "" : "; it belongs in [" + known->section + "]";
       throw UserError(kWhere, detail::concatenate(placed.place, ": key '", section, "' stands outside of a section", advice));
     }
@@ -120,7 +122,7 @@ struct OptionReader {
   }
 
   void set(std::string_view section, std::string_view key, const Placed& placed) const {
-    const auto named = std::ranges::find(table.options_, key, &Option::key);
+    const auto named = std::ranges::find_if(table.options_, [&](const Option& option) { return option.is_called(key); });
     if (named == table.options_.end()) {
       Strings keys;
       for (const Option& option : table.options_)
@@ -199,8 +201,11 @@ std::optional<OptionTable::Difference> OptionTable::first_difference(std::string
   const Json file = Json::parse(json);
   for (const std::string& key : keys) {
     const Option& option = find(key);
-    if (!file.contains(option.section) || !file[option.section].contains(option.key)) continue;  // written before there was this key
-    const Json& theirs = file[option.section][option.key];
+    if (!file.contains(option.section)) continue;
+    const Json& section = file[option.section];
+    const std::string& name = section.contains(option.key) ? option.key : option.former;
+    if (!section.contains(name)) continue;  // written before this key existed
+    const Json& theirs = section[name];
     if (option.field->json() != theirs) return Difference{option.key, option.field->text(), flag_text(theirs)};
   }
   return std::nullopt;

@@ -46,7 +46,7 @@ std::vector<OptionTable::Option*> OptionTable::sharing(const Option& option) {
 
 // "features of the residual stream (default: 384)"
 void OptionTable::add_flag(CLI::App& app, Option& option) {
-  const std::string flag = flag_of(option.key), fallback = option.field->text();
+  const std::string flag = flag_of(option.key), former = option.former.empty() ? "" : "," + flag_of(option.former), fallback = option.field->text();
   const bool names_default = !fallback.empty() && use_ != Use::flags;
   const std::string help = option.help + (names_default ? " (default: " + fallback + ")" : "");
   const auto all = sharing(option);
@@ -60,15 +60,16 @@ void OptionTable::add_flag(CLI::App& app, Option& option) {
   CLI::Option* added = nullptr;
   if (const Takes takes = option.field->takes(); takes == Takes::none) {
     const auto count = [set](int64_t yes) { set({yes > 0 ? "true" : "false"}); };
+    AXONN_ASSERT(former.empty(), flag, " is a switch: its former name is not read yet");
     added = app.add_flag_function(flag + ",!--no-" + flag.substr(2), count, help);
   } else {
-    added = app.add_option(flag, set, help)->type_name(option.field->type());
+    added = app.add_option(flag + former, set, help)->type_name(option.field->type());
     if (takes == Takes::one)
       added->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     else
       added->expected(takes == Takes::any ? 0 : 1, CLI::detail::expected_max_vector_size)->allow_extra_args();
   }
-  // Of files, or only of the help.
+  // The section in files, or a group of the help.
   added->group(all.size() > 1 ? "network" : use_ == Use::flags ? option.section : "[" + option.section + "]");
 }
 

@@ -33,8 +33,8 @@ void check_toml_letters(std::string_view text, std::string_view name) {
     } else if (c == '#') {
       comment = true;
     } else {
-      AXONN_CHECK(static_cast<unsigned char>(c) < 0x80, "core.toml_letters", name, ":", line,
-                  ": a letter that is not ASCII may stand in a string or a comment alone");
+      AXONN_CHECK(static_cast<unsigned char>(c) < 0x80, "config.toml_letters", name, ":", line,
+                  ": a letter that is not ASCII may stand only in a string or a comment");
     }
   }
 }

@@ -4,8 +4,10 @@
 
 namespace axonn {
 
-// UserError (name:line) for a letter beyond ASCII outside of strings and comments. toml++ 3.3 has undefined behaviour where one stands for a
-// value, a key or a blank (is_non_ascii_horizontal_whitespace runs into its "unreachable"), so every TOML text is asked before it is parsed.
+// UserError (name:line) for a letter beyond ASCII outside of strings and comments. toml++ 3.3 has
+// undefined behaviour when such a letter stands for a value, a key or a blank
+// (is_non_ascii_horizontal_whitespace reaches its "unreachable"). So every TOML text is checked
+// before it is parsed.
 void check_toml_letters(std::string_view text, std::string_view name);
 
 }  // namespace axonn

@@ -13,7 +13,7 @@ namespace axonn {
 
 TomlFile read_toml_file(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
-  AXONN_CHECK(in && std::filesystem::is_regular_file(path), "perfmodel.toml", "cannot read ", path.string());
+  AXONN_CHECK(in && std::filesystem::is_regular_file(path), "config.toml", "cannot read ", path.string());
   return parse_toml(std::string(std::istreambuf_iterator<char>(in), {}), path.string());
 }
 
@@ -22,7 +22,7 @@ TomlFile parse_toml(std::string_view text, std::string_view name) {
   try {
     return {toml::parse(text, name), std::string(name)};
   } catch (const toml::parse_error& error) {
-    throw UserError("perfmodel.toml", detail::concatenate(name, ":", error.source().begin.line, ": ", error.description()));
+    throw UserError("config.toml", detail::concatenate(name, ":", error.source().begin.line, ": ", error.description()));
   }
 }
 
@@ -41,7 +41,7 @@ std::string TomlSection::place(std::string_view key, const toml::node& node) con
 }
 
 void TomlSection::missing(std::string_view key) const {
-  throw UserError("perfmodel.toml", detail::concatenate(place_of(file_, table_), ": '", key, "' is missing in ", name_));
+  throw UserError("config.toml", detail::concatenate(place_of(file_, table_), ": '", key, "' is missing in ", name_));
 }
 
 double TomlSection::number(std::string_view key, double least, bool above) {
@@ -53,8 +53,8 @@ double TomlSection::number_or(std::string_view key, double fallback, double leas
   const toml::node* node = find(key);
   if (node == nullptr) return fallback;
   const auto value = node->value<double>();
-  AXONN_CHECK(node->is_number() && value && std::isfinite(*value), "perfmodel.toml", place(key, *node), " must be a number");
-  AXONN_CHECK(above ? *value > least : *value >= least, "perfmodel.toml", place(key, *node), " must be ",
+  AXONN_CHECK(node->is_number() && value && std::isfinite(*value), "config.toml", place(key, *node), " must be a number");
+  AXONN_CHECK(above ? *value > least : *value >= least, "config.toml", place(key, *node), " must be ",
               above ? "greater than " : "at least ", least, ", got ", *value);
   return *value;
 }
@@ -69,8 +69,8 @@ std::optional<int64_t> TomlSection::find_integer(std::string_view key, int64_t l
   const toml::node* node = find(key);
   if (node == nullptr) return std::nullopt;
   const auto* value = node->as_integer();
-  AXONN_CHECK(value != nullptr, "perfmodel.toml", place(key, *node), " must be a whole number");
-  AXONN_CHECK(value->get() >= least && value->get() <= most, "perfmodel.toml", place(key, *node), " must be from ", least, " to ", most,
+  AXONN_CHECK(value != nullptr, "config.toml", place(key, *node), " must be a whole number");
+  AXONN_CHECK(value->get() >= least && value->get() <= most, "config.toml", place(key, *node), " must be from ", least, " to ", most,
               ", got ", value->get());
   return value->get();
 }
@@ -78,11 +78,11 @@ std::optional<int64_t> TomlSection::find_integer(std::string_view key, int64_t l
 std::optional<std::vector<int64_t>> TomlSection::find_integers(std::string_view key, int64_t least, int64_t most) {
   const toml::node* node = find(key);
   if (node == nullptr) return std::nullopt;
-  AXONN_CHECK(node->is_array(), "perfmodel.toml", place(key, *node), " must be a list of whole numbers, such as [1, 2, 2]");
+  AXONN_CHECK(node->is_array(), "config.toml", place(key, *node), " must be a list of whole numbers, such as [1, 2, 2]");
   std::vector<int64_t> values;
   for (const toml::node& one : *node->as_array()) {
     const auto* value = one.as_integer();
-    AXONN_CHECK(value != nullptr && value->get() >= least && value->get() <= most, "perfmodel.toml", place(key, *node),
+    AXONN_CHECK(value != nullptr && value->get() >= least && value->get() <= most, "config.toml", place(key, *node),
                 " must be a list of whole numbers from ", least, " to ", most);
     values.push_back(value->get());
   }
@@ -92,14 +92,14 @@ std::optional<std::vector<int64_t>> TomlSection::find_integers(std::string_view 
 std::optional<std::string> TomlSection::find_text(std::string_view key) {
   const toml::node* node = find(key);
   if (node == nullptr) return std::nullopt;
-  AXONN_CHECK(node->is_string(), "perfmodel.toml", place(key, *node), " must be a string");
+  AXONN_CHECK(node->is_string(), "config.toml", place(key, *node), " must be a string");
   return node->as_string()->get();
 }
 
 std::optional<bool> TomlSection::find_flag(std::string_view key) {
   const toml::node* node = find(key);
   if (node == nullptr) return std::nullopt;
-  AXONN_CHECK(node->is_boolean(), "perfmodel.toml", place(key, *node), " must be true or false");
+  AXONN_CHECK(node->is_boolean(), "config.toml", place(key, *node), " must be true or false");
   return node->as_boolean()->get();
 }
 
@@ -107,7 +107,7 @@ void TomlSection::refuse_unknown_keys(const std::vector<std::string>& also) cons
   std::vector<std::string> known = asked_;
   known.insert(known.end(), also.begin(), also.end());
   for (const auto& [key, node] : table_)
-    AXONN_CHECK(std::ranges::find(known, key.str()) != known.end(), "perfmodel.toml", place_of(file_, node), ": unknown key '", key.str(),
+    AXONN_CHECK(std::ranges::find(known, key.str()) != known.end(), "config.toml", place_of(file_, node), ": unknown key '", key.str(),
                 "' in ", name_, did_you_mean(key.str(), known));
 }
 

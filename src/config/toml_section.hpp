@@ -12,7 +12,7 @@
 
 namespace axonn {
 
-// A TOML file with the name that stands in errors: "machines/mine.toml:12: ...".
+// A TOML file with its name for errors: "machines/mine.toml:12: ...".
 struct TomlFile {
   toml::table table;
   std::string name;
@@ -25,17 +25,18 @@ class TomlSection {
  public:
   TomlSection(const TomlFile& file, const toml::table& table, std::string name);
 
-  // `least` is the smallest value that makes sense; above == true: it must be greater than that.
+  // The smallest allowed value is `least`; with `above` the value must be greater than it.
   double number(std::string_view key, double least, bool above = true);
   double number_or(std::string_view key, double fallback, double least, bool above = true);
   int64_t integer(std::string_view key, int64_t least, int64_t most = std::numeric_limits<int64_t>::max());
   std::optional<int64_t> find_integer(std::string_view key, int64_t least, int64_t most = std::numeric_limits<int64_t>::max());
-  std::optional<std::vector<int64_t>> find_integers(std::string_view key, int64_t least, int64_t most);  // an array, perhaps empty
+  std::optional<std::vector<int64_t>> find_integers(std::string_view key, int64_t least, int64_t most);  // may be empty
   std::optional<std::string> find_text(std::string_view key);
   std::optional<bool> find_flag(std::string_view key);
   bool has(std::string_view key) const { return table_.contains(key); }
 
-  // The keys that were never asked for are unknown; the nearest of those that were, or of `also`, is named.
+  // UserError for keys that were never read. It names the nearest of the keys that were, or of
+  // `also`.
   void refuse_unknown_keys(const std::vector<std::string>& also = {}) const;
 
  private:

@@ -11,11 +11,11 @@ namespace axonn::env {
 namespace {
 
 constexpr std::array kTable = {
-    Variable{"AXONN_LOG", "debug|info|warn|error|off", "info", "least level of the log lines on standard error"},
-    Variable{"AXONN_LOG_ALL_RANKS", "0|1", "0", "1: every rank writes its log lines, not rank 0 alone"},
-    Variable{"AXONN_TIMEOUT_SECONDS", "whole seconds", "600", "a collective that makes no progress for so long ends the job with a report"},
+    Variable{"AXONN_LOG", "debug|info|warn|error|off", "info", "lowest level of the log lines on standard error"},
+    Variable{"AXONN_LOG_ALL_RANKS", "0|1", "0", "1: every rank writes its log lines, not only rank 0"},
+    Variable{"AXONN_TIMEOUT_SECONDS", "whole seconds", "600", "a collective that makes no progress for this time ends the job with a report"},
     Variable{"AXONN_SHARED_MEMORY", "0|1", "1", "0: ranks of one node exchange messages instead of sharing memory (slower)"},
-    Variable{"AXONN_PROGRESS", "bar|lines", "what standard output is", "bar: one progress line, redrawn; lines: one each log_every steps"},
+    Variable{"AXONN_PROGRESS", "bar|lines", "by standard output", "bar: one progress line, redrawn; lines: one line every log_every steps"},
     Variable{"RANK", "0 .. WORLD_SIZE-1", "one process", "this process's rank when no MPI launcher started it (TCP start-up)"},
     Variable{"WORLD_SIZE", "ranks", "one process", "number of processes of the job (TCP start-up)"},
     Variable{"LOCAL_RANK", "0 ..", "RANK", "rank within the node; chooses the GPU under --device cuda"},

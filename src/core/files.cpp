@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 [[noreturn]] void refuse(std::string_view what, const fs::path& path) {
   const std::string reason = std::strerror(errno);
-  throw BackendError("train.disk", detail::concatenate("cannot ", what, " ", path.string(), ": ", reason));
+  throw BackendError("core.files", detail::concatenate("cannot ", what, " ", path.string(), ": ", reason));
 }
 
 }  // namespace
@@ -80,13 +80,13 @@ std::string read_text(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   std::string text(error ? 0 : size, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  AXONN_CHECK(!error && in, "train.disk", "cannot read ", path.string());
+  AXONN_CHECK(!error && in, "core.files", "cannot read ", path.string());
   return text;
 }
 
 uint64_t xxh64_of_file(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
-  AXONN_CHECK(in, "train.disk", "cannot read ", path.string());
+  AXONN_CHECK(in, "core.files", "cannot read ", path.string());
   XXH64_state_t state;
   XXH64_reset(&state, 0);
   std::vector<char> chunk(size_t{1} << 20);

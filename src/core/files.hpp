@@ -7,10 +7,12 @@
 #include <string>
 #include <string_view>
 
-// Files whose content is on the disk before the next step begins. A refusal of the system is a BackendError with its text.
+// Files whose content is on the disk before the next step begins. A failed system call is a
+// BackendError with the system's text.
 namespace axonn::disk {
 
-// A new file (an old one of that name is emptied); counts and hashes what is written.
+// A new file; an existing file of that name is truncated. Counts and hashes the bytes that are
+// written.
 class SyncedFile {
  public:
   explicit SyncedFile(std::filesystem::path path);
@@ -20,7 +22,7 @@ class SyncedFile {
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
-  void finish();  // fsync and close; a file that was not finished is not to be trusted
+  void finish();  // fsync and close; do not trust a file without it
   int64_t bytes() const { return bytes_; }
   uint64_t xxh64() const;
 

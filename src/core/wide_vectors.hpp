@@ -3,12 +3,14 @@
 #define AXONN_INLINE [[gnu::always_inline]] inline
 #define AXONN_INLINE_LAMBDA __attribute__((always_inline))
 
-// One body of loops compiled for three instruction sets, of which the widest that this processor has runs:
+// One body of loops, compiled for three instruction sets. The widest one that this processor has
+// runs:
 //
 //   with_wide_vectors([&]() AXONN_INLINE_LAMBDA { for (...) out[i] = a[i] + b[i]; });
 //
-// What the body calls is AXONN_INLINE too, or stays as the file is compiled. Chosen by hand at every call, a few instructions: the
-// compiler's own dispatch (target_clones) runs before ThreadSanitizer is ready.
+// Functions that the body calls must be AXONN_INLINE too; others stay as the file is compiled. The
+// choice is made by hand at every call and costs a few instructions: the compiler's own dispatch
+// (target_clones) runs before ThreadSanitizer is ready.
 namespace axonn {
 namespace detail {
 

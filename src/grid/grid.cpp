@@ -27,7 +27,8 @@ void check_order(const AxisOrder& order) {
               to_string(order[2]), " ", to_string(order[3]));
 }
 
-// Grid indices of the positions along `axes` that start at `first`, the first axis of `order` innermost.
+// Grid indices of the positions along `axes` that start at `first`. The first axis of `order` is
+// innermost.
 std::vector<int> indices_along(const GridShape& shape, const AxisOrder& order, AxisSet axes, int first) {
   std::vector<int> indices = {first};
   int stride = 1;
@@ -42,7 +43,7 @@ std::vector<int> indices_along(const GridShape& shape, const AxisOrder& order, A
   return indices;
 }
 
-// What the position `index` along the axes of the set contributes to it: index minus this is where its group starts.
+// The part of `index` that belongs to `axes`. Its group starts at index minus this part.
 int contribution(const GridShape& shape, const AxisOrder& order, AxisSet axes, int index) {
   int sum = 0, stride = 1;
   for (const Axis axis : order) {

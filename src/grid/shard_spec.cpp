@@ -41,25 +41,26 @@ void check_splits(const ShardSpec& spec) {
 struct LocalDim {
   int64_t local = 0;
   int64_t global = 0;
-  std::vector<Dim::Piece> pieces;
+  std::vector<Dim::LocalRange> local_ranges;
 
-  bool is_whole() const { return local == global && pieces.size() == 1 && pieces[0].global == Range{0, global}; }
+  bool is_whole() const { return local == global && local_ranges.size() == 1 && local_ranges[0].global == Range{0, global}; }
 
   std::optional<int64_t> global_index(int64_t index) const {
-    for (const Dim::Piece& piece : pieces)
-      if (index >= piece.local_begin && index < piece.local_begin + piece.global.size())
-        return piece.global.begin + index - piece.local_begin;
+    for (const Dim::LocalRange& local_range : local_ranges)
+      if (index >= local_range.local_begin && index < local_range.local_begin + local_range.global.size())
+        return local_range.global.begin + index - local_range.local_begin;
     return std::nullopt;
   }
 };
 
-// A block as rows of one dim: the dims before it are walked index by index, the dims after it are whole and so part of its elements.
+// A block as rows of one dim. The dims before it are visited index by index. The dims after it are
+// whole, so they belong to its elements.
 struct RowView {
   std::vector<LocalDim> outer;
   LocalDim row;
 
   RowView(const ShardSpec& spec, const GridShape& shape, const Coordinate& at) {
-    for (const Dim& dim : spec.dims) outer.push_back({dim.local_size(shape, at), dim.size(), dim.pieces(shape, at)});
+    for (const Dim& dim : spec.dims) outer.push_back({dim.local_size(shape, at), dim.size(), dim.local_ranges(shape, at)});
     row = {1, 1, {{.local_begin = 0, .global = {0, 1}}}};
     while (!outer.empty() && row.is_whole()) {
       prepend(std::move(outer.back()));
@@ -67,7 +68,7 @@ struct RowView {
     }
   }
 
-  // Where row `index` begins in the global tensor; nothing when it is padding.
+  // Where row `index` begins in the global tensor; nothing for padding.
   std::optional<int64_t> global_begin(int64_t index) const {
     int64_t begin = 0, stride = row.global;
     for (auto dim = outer.rbegin(); dim != outer.rend(); ++dim) {
@@ -83,23 +84,23 @@ struct RowView {
  private:
   void prepend(LocalDim dim) {
     const int64_t inner = row.global;
-    for (Dim::Piece& piece : dim.pieces) {
-      piece.local_begin *= inner;
-      piece.global = {piece.global.begin * inner, piece.global.end * inner};
+    for (Dim::LocalRange& local_range : dim.local_ranges) {
+      local_range.local_begin *= inner;
+      local_range.global = {local_range.global.begin * inner, local_range.global.end * inner};
     }
-    row = {dim.local * inner, dim.global * inner, std::move(dim.pieces)};
+    row = {dim.local * inner, dim.global * inner, std::move(dim.local_ranges)};
   }
 };
 
-void append(std::vector<Run>& found, const Run& run) {
+void append(std::vector<MappedRange>& found, const MappedRange& mapped) {
   if (!found.empty()) {
-    Run& last = found.back();
-    if (last.block_begin + last.size == run.block_begin && last.global_begin + last.size == run.global_begin) {
-      last.size += run.size;
+    MappedRange& last = found.back();
+    if (last.local_begin + last.size == mapped.local_begin && last.global_begin + last.size == mapped.global_begin) {
+      last.size += mapped.size;
       return;
     }
   }
-  found.push_back(run);
+  found.push_back(mapped);
 }
 
 std::string text_of(const Dim& dim) {
@@ -136,18 +137,18 @@ int64_t Dim::local_size(const GridShape& shape, const Coordinate& at) const {
   return sum;
 }
 
-std::vector<Dim::Piece> Dim::pieces(const GridShape& shape, const Coordinate& at) const {
-  std::vector<Piece> found;
+std::vector<Dim::LocalRange> Dim::local_ranges(const GridShape& shape, const Coordinate& at) const {
+  std::vector<LocalRange> found;
   int64_t local = 0, global = 0;
   for (const Segment& segment : segments) {
     const Range part = held(segment, shape, at);
-    const Piece piece{.local_begin = local, .global = {global + part.begin, global + part.end}};
+    const LocalRange local_range{.local_begin = local, .global = {global + part.begin, global + part.end}};
     const bool follows = !found.empty() && found.back().local_begin + found.back().global.size() == local &&
-                         found.back().global.end == piece.global.begin;
+                         found.back().global.end == local_range.global.begin;
     if (part.size() > 0 && follows)
-      found.back().global.end = piece.global.end;
+      found.back().global.end = local_range.global.end;
     else if (part.size() > 0)
-      found.push_back(piece);
+      found.push_back(local_range);
     local += axonn::local_size(segment, shape, at);
     global += segment.size;
   }
@@ -208,21 +209,21 @@ std::string ShardSpec::to_string() const {
   return "[" + text + "]" + (over_z ? " over z" : "");
 }
 
-std::vector<Run> runs(const ShardSpec& spec, const GridShape& shape, const Coordinate& at, Range range) {
+std::vector<MappedRange> mapped_ranges(const ShardSpec& spec, const GridShape& shape, const Coordinate& at, Range range) {
   const int64_t block = spec.block_numel(shape, at);
   AXONN_CHECK(range.begin >= 0 && range.begin <= range.end && range.end <= block, "grid.runs", "range [", range.begin, ", ", range.end,
               ") is not within the block of ", block, " elements of ", spec.to_string());
-  std::vector<Run> found;
+  std::vector<MappedRange> found;
   if (range.size() == 0) return found;
   const RowView view(spec, shape, at);
   for (int64_t row = range.begin / view.row.local; row * view.row.local < range.end; ++row) {
     const auto global = view.global_begin(row);
     if (!global) continue;
     const int64_t local = row * view.row.local;
-    for (const Dim::Piece& piece : view.row.pieces) {
-      const int64_t begin = std::max(range.begin, local + piece.local_begin);
-      const int64_t end = std::min(range.end, local + piece.local_begin + piece.global.size());
-      if (begin < end) append(found, {begin, *global + piece.global.begin + begin - local - piece.local_begin, end - begin});
+    for (const Dim::LocalRange& local_range : view.row.local_ranges) {
+      const int64_t begin = std::max(range.begin, local + local_range.local_begin);
+      const int64_t end = std::min(range.end, local + local_range.local_begin + local_range.global.size());
+      if (begin < end) append(found, {begin, *global + local_range.global.begin + begin - local - local_range.local_begin, end - begin});
     }
   }
   return found;

@@ -56,7 +56,8 @@ Value attention(Context& context, const Value& qkv, const AttentionOptions& opti
   if (options.causal && options.dropout == 0 && block > 0 && by_head.numel() > 0)
     return {record(causal_attention(block), by_head), features, over_axis};
   const auto parts = by_head.unbind(2);
-  const Tensor q = parts[0].transpose(1, 2), k = parts[1].transpose(1, 2), v = parts[2].transpose(1, 2);  // (batch, heads, sequence, head)
+  // (batch, heads, sequence, features of a head)
+  const Tensor q = parts[0].transpose(1, 2), k = parts[1].transpose(1, 2), v = parts[2].transpose(1, 2);
   const Tensor mixed = options.dropout > 0 ? attention_with_dropout(context, q, k, v, options)
                                            : at::scaled_dot_product_attention(q, k, v, {}, 0.0, options.causal);
   return {mixed.transpose(1, 2).reshape({batch, sequence, features / size}), features, over_axis};

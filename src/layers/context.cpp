@@ -45,7 +45,7 @@ void check_options(const ContextOptions& options) {
               c10::toString(dtype), " weights cannot be summed in ", c10::toString(gradient));
 }
 
-// The sharded parameters of `module` and of what it holds, in the order of registration.
+// The sharded parameters of `module` and its children, in the order of registration.
 void collect(torch::nn::Module& module, const std::string& prefix, std::vector<std::pair<std::string, ShardedParameter>>& named) {
   for (const auto& plain : module.named_parameters(/*recurse=*/false))
     throw UserError("layers.materialize",

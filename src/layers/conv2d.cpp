@@ -11,7 +11,7 @@
 
 #include "axonn/core/error.hpp"
 #include "layers/operation.hpp"
-#include "layers/ops/picture.hpp"
+#include "layers/ops/image.hpp"
 #include "layers/ops/upsampled_convolution.hpp"
 #include "layers/ops/winograd_convolution.hpp"
 
@@ -35,13 +35,14 @@ struct FewerProducts {
 constexpr FewerProducts kUpsampled = {upsampled_convolution, upsampled_input_gradient, upsampled_weight_gradient};
 constexpr FewerProducts kWinograd = {winograd_convolution, winograd_input_gradient, winograd_weight_gradient};
 
-// As upsampled_convolution.hpp and winograd_convolution.hpp take them.
+// The convolutions that upsampled_convolution.hpp and winograd_convolution.hpp support.
 bool small_and_padded(const Conv2dOptions& options) {
   constexpr std::array<int64_t, 2> kOne = {1, 1}, kThree = {3, 3};
   return options.kernel == kThree && options.stride == kOne && options.padding == kOne && options.dilation == kOne && options.groups == 1;
 }
 
-// Shapes: k = in channels, n = out channels, b pictures of this rank; k/in means "split over the in axis" (whole where it does not cut).
+// Shapes: k = in channels, n = out channels, b = images of this rank. k/in means "split over the in
+// axis", or all k where that axis does not split them.
 class Conv2dOperation : public Operation {
  public:
   Conv2dOperation(Context& context, const Conv2dImpl& layer, ShardedParameter weight, std::optional<ShardedParameter> bias,
@@ -68,7 +69,7 @@ class Conv2dOperation : public Operation {
       const Tensor sums = sum.wait();  // (b, height', width', n/out)
       if (bias) sums.add_(*bias->gathered());
     };
-    return at::_unsafe_view(output, output.sizes());  // no view for autograd, which would refuse what finish_ adds
+    return at::_unsafe_view(output, output.sizes());  // not a view: autograd would refuse the add in finish_
   }
 
   Tensor backward(const Tensor& grad_output /* (b, height', width', n/out) */, bool input_needed) override {
@@ -87,7 +88,7 @@ class Conv2dOperation : public Operation {
   void release() override { input_.reset(); }
 
  private:
-  const FewerProducts* way_for(const Tensor& input, int64_t out) const {  // nullptr: LibTorch's
+  const FewerProducts* way_for(const Tensor& input, int64_t out) const {  // nullptr: LibTorch's convolution
     if (options_.doubled) return &kUpsampled;
     return small_and_padded(options_) && winograd_pays(input, out) ? &kWinograd : nullptr;
   }
@@ -114,7 +115,7 @@ class Conv2dOperation : public Operation {
   }
 
   Tensor weight_gradient(const Tensor& grad, const Tensor& input, at::IntArrayRef sizes) const {
-    const Tensor weight = at::empty(sizes, input.options());  // LibTorch asks for its sizes and never reads it
+    const Tensor weight = at::empty(sizes, input.options());  // LibTorch reads only its sizes
     if (weight.numel() == 0) return weight;
     if (const FewerProducts* way = way_for(input, weight.size(0))) return way->weight_gradient(grad, input);
     return std::get<1>(gradients(grad, input, weight, {false, true, false})).permute({0, 2, 3, 1});
@@ -128,12 +129,12 @@ class Conv2dOperation : public Operation {
   }
 
   Context& context_;
-  Conv2dOptions options_;  // with the groups of this rank
+  Conv2dOptions options_;  // groups: only those of this rank
   AxisSet output_sum_;
   AxisSet gradient_sum_;
   ShardedParameter weight_;
   std::optional<ShardedParameter> bias_;
-  std::shared_ptr<std::function<void()>> finish_;  // what is left to do of the forward
+  std::shared_ptr<std::function<void()>> finish_;  // the rest of the forward
   Saved input_;
 };
 
@@ -146,7 +147,7 @@ void check_options(const Context& context, const Conv2dOptions& options, Axis in
                 "along the ", kNames[dim], " kernel, stride and dilation must be positive and padding not negative, got ",
                 options.kernel[dim], ", ", options.stride[dim], ", ", options.dilation[dim], " and ", options.padding[dim]);
   AXONN_CHECK(!options.doubled || small_and_padded(options), kWhere,
-              "a picture is doubled for kernels of 3x3, padded by 1, without stride, dilation and groups");
+              "an image is doubled for kernels of 3x3, padded by 1, without stride, dilation and groups");
   if (options.groups == 1) return;
   AXONN_CHECK(options.in % options.groups == 0 && options.out % options.groups == 0, kWhere, options.groups,
               " groups must divide in and out, got ", options.in, " and ", options.out, " channels");
@@ -192,9 +193,9 @@ Value Conv2dImpl::forward(const Value& input) { return launch(input).wait(); }
 PendingValue Conv2dImpl::launch(const Value& input) {
   constexpr const char* kWhere = "layers.conv2d";
   check_layout(input, options_.in, input_layout(), kWhere);
-  AXONN_CHECK(input.tensor.dim() == 4, kWhere, "pictures must be (batch, height, width, channels), got ", input.tensor.dim(), " dims");
+  AXONN_CHECK(input.tensor.dim() == 4, kWhere, "images must be (batch, height, width, channels), got ", input.tensor.dim(), " dims");
   const int64_t channels = input_layout().dim(options_.in).local_size(context().shape(), context().at());
-  AXONN_CHECK(input.tensor.size(3) == channels, kWhere, "pictures must hold ", channels, " of the ", options_.in,
+  AXONN_CHECK(input.tensor.size(3) == channels, kWhere, "images must hold ", channels, " of the ", options_.in,
               " channels on this rank (", input.layout.to_string(), "), got ", input.tensor.size(3));
   for (const size_t dim : {0, 1})
     AXONN_CHECK(output_size(options_, dim, input.tensor.size(static_cast<int64_t>(dim) + 1)) > 0, kWhere, "a ", kNames[dim], " of ",

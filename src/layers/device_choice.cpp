@@ -6,7 +6,8 @@
 
 namespace axonn {
 
-// LibTorch's CUDA half registers itself when it is linked in, so no file here depends on how axonn was built.
+// LibTorch's CUDA part registers itself when it is linked, so no file here depends on how axonn was
+// built.
 c10::Device choose_device(c10::Device wanted, int local_rank) {
   if (wanted.is_cpu()) return wanted;
   AXONN_CHECK(wanted.is_cuda(), "layers.context", "device must be cpu or cuda, got ", wanted.str());

@@ -12,11 +12,11 @@
 namespace axonn {
 namespace {
 
-// Laid out as `like`. Drawn where it lives.
-Tensor make_mask(const Tensor& like, const DropoutMask& what, const std::vector<MaskColumns>& pieces) {
+// Laid out like `like` and drawn on its device.
+Tensor make_mask(const Tensor& like, const DropoutMask& what, const std::vector<MaskColumns>& held) {
   Tensor mask = at::empty({what.rows, what.width}, at::TensorOptions().dtype(at::kFloat).device(like.device()));
   float* out = mask.mutable_data_ptr<float>();
-  for (const MaskColumns& columns : pieces) {
+  for (const MaskColumns& columns : held) {
     if (mask.is_cuda())
       fill_cuda_mask(out, what, columns, mask.device().index());
     else
@@ -41,7 +41,6 @@ void check_probability(double probability) {
   AXONN_CHECK(probability >= 0 && probability < 1, "layers.dropout", "probability must be in [0, 1), got ", probability);
 }
 
-// Which samples the rows are.
 Context::Samples samples_of(const Context& context) {
   AXONN_CHECK(context.samples(), "layers.dropout",
               "dropout follows the numbers of the samples, and nobody said which they are: call context.set_samples({.seed = ..., .first = "
@@ -57,9 +56,9 @@ Value dropout(Context& context, const Value& value, double probability, const st
   const Context::Samples samples = samples_of(context);
   const Tensor& tensor = value.tensor;
   const int64_t width = tensor.size(-1), rows = tensor.numel() / width, rows_a_sample = rows / tensor.size(0);
-  std::vector<MaskColumns> pieces;
-  for (const auto& piece : value.layout.dim(value.features).pieces(context.shape(), context.at()))
-    pieces.push_back({piece.local_begin, piece.global.begin, piece.global.size()});
+  std::vector<MaskColumns> held;
+  for (const auto& each : value.layout.dim(value.features).local_ranges(context.shape(), context.at()))
+    held.push_back({each.local_begin, each.global.begin, each.global.size()});
   const Tensor mask = make_mask(tensor,
                                 {.seed = samples.seed,
                                  .stream = philox_stream("dropout", name),
@@ -69,7 +68,7 @@ Value dropout(Context& context, const Value& value, double probability, const st
                                  .first = samples.first * rows_a_sample * value.features,
                                  .inner = rows,
                                  .inner_stride = value.features},
-                                pieces);
+                                held);
   return {record(std::make_unique<DropoutOperation>(mask), tensor), value.features, value.layout};
 }
 

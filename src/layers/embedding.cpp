@@ -11,13 +11,13 @@
 namespace axonn {
 namespace {
 
-// Ids do not want a gradient, so the operation's differentiable input is the table's shard alone (see record()).
+// Ids have no gradient, so the only differentiable input is the table's shard (see record()).
 class EmbeddingOperation : public Operation {
  public:
   EmbeddingOperation(Context& context, ShardedParameter weight, const EmbeddingOptions& options)
       : context_(context), weight_(std::move(weight)), options_(options) {
-    const auto pieces = weight_.spec().dims[0].pieces(context.shape(), context.at());
-    if (!pieces.empty()) rows_ = pieces[0].global;
+    const auto held = weight_.spec().dims[0].local_ranges(context.shape(), context.at());
+    if (!held.empty()) rows_ = held[0].global;
   }
 
   std::string name() const override { return "embedding " + weight_.name(); }
@@ -37,7 +37,7 @@ class EmbeddingOperation : public Operation {
   Tensor backward(const Tensor& grad_output /* (..., features/y) */, bool) override {
     const Tensor grad = elsewhere_.defined() ? grad_output.masked_fill(elsewhere_, 0) : grad_output;
     weight_.reduce([&](const Tensor& block, bool add) {
-      if (block.is_cuda()) {  // where index_add_ adds in any order
+      if (block.is_cuda()) {  // index_add_ adds in no fixed order there
         const Tensor sum = at::embedding_dense_backward(grad, ids_, block.size(0), /*padding_idx=*/-1, /*scale_grad_by_freq=*/false);
         add ? block.add_(sum) : block.copy_(sum);
         return;
@@ -52,9 +52,9 @@ class EmbeddingOperation : public Operation {
   Context& context_;
   ShardedParameter weight_;
   EmbeddingOptions options_;
-  Range rows_;        // of the vocabulary, on this rank
-  Tensor ids_;        // within rows_
-  Tensor elsewhere_;  // ids that another rank holds
+  Range rows_;        // vocabulary rows of this rank
+  Tensor ids_;        // relative to rows_.begin
+  Tensor elsewhere_;  // mask of the ids that other ranks hold
 };
 
 class PositionsOperation : public Operation {

@@ -18,10 +18,10 @@
 namespace axonn {
 namespace {
 
-// Multiplications that end the small and the medium products.
+// Numbers of multiplications below which a product is small, or medium.
 constexpr int64_t kSmall = int64_t{1} << 23, kMedium = int64_t{1} << 28;
 
-// oneDNN's product has no function of its own in LibTorch's C++ interface.
+// LibTorch's C++ interface has no function for oneDNN's product.
 using OneDnn = at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, std::string_view,
                           c10::List<std::optional<at::Scalar>>, std::optional<std::string_view>);
 
@@ -34,7 +34,7 @@ const std::optional<c10::TypedOperatorHandle<OneDnn>>& onednn() {
   return handle;
 }
 
-// Seconds of the fastest of a few runs.
+// Seconds of the fastest of several runs.
 double fastest(const auto& work) {
   using Clock = std::chrono::steady_clock;
   double best = 1e9, spent = 0;
@@ -49,7 +49,7 @@ double fastest(const auto& work) {
   return best;
 }
 
-// m rows of an input of k features to n features.
+// Seconds of one product: m rows, k input features, n output features.
 double seconds_of(GemmKernel kernel, GemmUse use, int64_t m, int64_t n, int64_t k, at::ScalarType dtype) {
   const at::Tensor x = at::ones({m, k}, dtype), w = at::ones({n, k}, dtype), g = at::ones({m, n}, dtype);
   switch (use) {
@@ -113,7 +113,7 @@ GemmChoice choose_gemm(Communicator& everyone, at::ScalarType dtype, c10::Device
   GemmChoice choice;
   if (!gemm_available(GemmKernel::onednn, dtype, device)) return choice;
   const at::NoGradGuard no_grad;
-  constexpr double kWorthIt = 0.97;  // mm keeps what is about equal
+  constexpr double kWorthIt = 0.97;  // mm is kept when both are about equal
   const std::array<std::array<int64_t, 3>, 3> sizes = {{{128, 256, 64}, {1024, 256, 256}, {1024, 768, 768}}};
   const at::Tensor chosen = at::empty({9}, at::kLong);
   int64_t* out = chosen.mutable_data_ptr<int64_t>();

@@ -17,13 +17,13 @@ Coordinate moved(Coordinate at, Axis axis, int index) {
 
 // This rank's features of a replicated tensor, contiguous.
 Tensor cut(const Context& context, const Tensor& whole, const Dim& dim) {
-  const auto pieces = dim.pieces(context.shape(), context.at());
+  const auto held = dim.local_ranges(context.shape(), context.at());
   const int64_t local = dim.local_size(context.shape(), context.at());
   std::vector<int64_t> shape = whole.sizes().vec();
   shape.back() = local;
   Tensor part = at::zeros(shape, whole.options());  // padding stays zero
-  for (const auto& piece : pieces)
-    part.narrow(-1, piece.local_begin, piece.global.size()).copy_(whole.narrow(-1, piece.global.begin, piece.global.size()));
+  for (const auto& each : held)
+    part.narrow(-1, each.local_begin, each.global.size()).copy_(whole.narrow(-1, each.global.begin, each.global.size()));
   return part;
 }
 
@@ -43,8 +43,8 @@ Tensor gather(Context& context, const Tensor& part, const Dim& dim, Axis axis) {
   shape.back() = dim.size();
   Tensor whole = at::empty(shape, part.options());
   for (int i = 0; i < size; ++i)
-    for (const auto& piece : dim.pieces(context.shape(), moved(context.at(), axis, i)))
-      whole.narrow(-1, piece.global.begin, piece.global.size()).copy_(parts[i].narrow(-1, piece.local_begin, piece.global.size()));
+    for (const auto& each : dim.local_ranges(context.shape(), moved(context.at(), axis, i)))
+      whole.narrow(-1, each.global.begin, each.global.size()).copy_(parts[i].narrow(-1, each.local_begin, each.global.size()));
   return whole;
 }
 
@@ -53,8 +53,8 @@ Tensor convert(Context& context, const Tensor& tensor, int64_t features, const L
   return to.axis ? cut(context, whole, to.dim(features)) : whole;
 }
 
-// Its backward is the same conversion the other way round: a replicated side holds equal gradients on all ranks, a split one its own
-// features'.
+// Its backward is the reverse conversion: a replicated side has equal gradients on all ranks, a
+// split side has the gradients of its own features.
 class Redistribute : public Operation {
  public:
   Redistribute(Context& context, int64_t features, Layout from, Layout to)

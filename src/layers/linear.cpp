@@ -10,7 +10,8 @@
 namespace axonn {
 namespace {
 
-// Shapes: k = in features, n = out features, m = rows of this rank; k/in means "split over the in axis".
+// Shapes: k = in features, n = out features, m = rows of this rank; k/in means "split over the in
+// axis".
 class LinearOperation : public Operation {
  public:
   LinearOperation(Context& context, const LinearImpl& layer, ShardedParameter weight, std::optional<ShardedParameter> bias,
@@ -38,7 +39,7 @@ class LinearOperation : public Operation {
       const Tensor sums = sum.wait();  // (m, n/out)
       if (bias) sums.add_(*bias->gathered());
     };
-    return at::_unsafe_view(output, shape);  // no view for autograd, which would refuse what finish_ adds
+    return at::_unsafe_view(output, shape);  // not a view: autograd would refuse the in-place add in finish_
   }
 
   Tensor backward(const Tensor& grad_output /* (..., n/out) */, bool input_needed) override {
@@ -67,7 +68,7 @@ class LinearOperation : public Operation {
   Axis out_axis_;
   ShardedParameter weight_;
   std::optional<ShardedParameter> bias_;
-  std::shared_ptr<std::function<void()>> finish_;  // what is left to do of the forward
+  std::shared_ptr<std::function<void()>> finish_;  // the rest of the forward
   Saved input_;
 };
 

@@ -14,7 +14,8 @@
 namespace axonn {
 namespace {
 
-// rows x columns of this rank; `columns` are the vocabulary entries held here, without padding.
+// Logits of this rank, rows x columns; `columns` are the vocabulary entries held here, without
+// padding.
 class SplitCrossEntropy : public Operation {
  public:
   SplitCrossEntropy(Context& context, Axis axis, Range columns, Tensor targets)
@@ -43,7 +44,7 @@ class SplitCrossEntropy : public Operation {
   }
 
   Tensor backward(const Tensor& grad_output, bool) override {
-    Tensor grad = at::zeros({probabilities_.size(0), sizes_.back()}, probabilities_.options());  // padding gets none
+    Tensor grad = at::zeros({probabilities_.size(0), sizes_.back()}, probabilities_.options());  // padding stays 0
     const Tensor part = grad.narrow(1, 0, columns_.size());
     part.copy_(probabilities_);
     if (columns_.size() > 0) part.scatter_add_(1, local_targets_, elsewhere_.logical_not().to(grad.scalar_type()).neg_().unsqueeze_(1));
@@ -88,10 +89,10 @@ Tensor cross_entropy_sum(Context& context, const Value& logits, const Tensor& ta
   if (!axis || context.shape()[*axis] == 1)
     return at::cross_entropy_loss(wide(logits.tensor.reshape({-1, logits.tensor.size(-1)})), targets.flatten(), {}, at::Reduction::Sum,
                                   kIgnoredTarget);
-  const auto pieces = logits.layout.dim(logits.features).pieces(context.shape(), context.at());
-  AXONN_CHECK(pieces.size() <= 1, "layers.cross_entropy", "the vocabulary must be one segment, got layout '", logits.layout.to_string(),
+  const auto held = logits.layout.dim(logits.features).local_ranges(context.shape(), context.at());
+  AXONN_CHECK(held.size() <= 1, "layers.cross_entropy", "the vocabulary must be one segment, got layout '", logits.layout.to_string(),
               "'");
-  return record(std::make_unique<SplitCrossEntropy>(context, *axis, pieces.empty() ? Range{} : pieces[0].global, targets), logits.tensor);
+  return record(std::make_unique<SplitCrossEntropy>(context, *axis, held.empty() ? Range{} : held[0].global, targets), logits.tensor);
 }
 
 Tensor mean(const Tensor& sum, double global_count, Context& context) {

@@ -11,7 +11,8 @@
 namespace axonn {
 namespace {
 
-// Inside an operation nothing is recorded: LibTorch's calls go straight to their kernels, past autograd and its bookkeeping of views.
+// Inside an operation nothing is recorded: LibTorch's calls go straight to their kernels, past
+// autograd and its tracking of views.
 struct Below {
   at::NoGradGuard no_grad;
   at::AutoDispatchBelowADInplaceOrView kernels_alone;
@@ -21,7 +22,7 @@ std::string traced_name(const Operation& operation) { return "axonn::" + operati
 
 class OperationNode : public torch::autograd::Node {
  public:
-  // `scheduler` is null when the operation has no parameters: it then asks for no weights.
+  // `scheduler` is null when the operation has no parameters, because it then needs no weights.
   OperationNode(std::unique_ptr<Operation> operation, Scheduler* scheduler) : operation_(std::move(operation)), scheduler_(scheduler) {}
 
   std::string name() const override { return traced_name(*operation_); }

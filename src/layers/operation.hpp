@@ -18,23 +18,26 @@ namespace axonn {
 
 using at::Tensor;
 
-// One differentiable step of a sharded layer: forward and backward as members of one object, which autograd keeps until backward has run.
-// Gradients of parameters go to the scheduler from inside backward(), never through autograd.
+// One differentiable step of a sharded layer: forward and backward are members of one object, which
+// autograd keeps until backward has run. Gradients of parameters go to the scheduler inside
+// backward(), never through autograd.
 class Operation {
  public:
   virtual ~Operation() = default;
   virtual std::string name() const = 0;  // for traces: "linear h.0.mlp.fc.weight"
   virtual Tensor forward(const Tensor& input) = 0;
-  // `input_needed` tells whether anybody wants the gradient of `input`; if not, an undefined tensor may be returned.
+  // `input_needed`: whether the gradient of `input` is needed; if not, the result may be undefined.
   virtual Tensor backward(const Tensor& grad_output, bool input_needed) = 0;
   virtual void release() {}  // drop what forward saved
 };
 
-// Runs forward and, when autograd is on and `input` or a parameter wants a gradient, records the step and counts a use of every parameter.
-// The parameters are what makes backward run even if the input needs no gradient.
+// Runs forward. If autograd is on and `input` or a parameter needs a gradient, it also records the
+// step and counts a use of every parameter. Because of the parameters, backward runs even if the
+// input needs no gradient.
 Tensor record(std::unique_ptr<Operation> operation, const Tensor& input, std::initializer_list<const ShardedParameter*> parameters = {});
 
-// An input kept for backward; notices when somebody has overwritten it in place meanwhile (torch's own error).
+// An input kept for backward. get() throws torch's own error if the tensor was overwritten in
+// place.
 class Saved {
  public:
   void keep(const Tensor& tensor) { variable_ = torch::autograd::SavedVariable(tensor, /*is_output=*/false); }
@@ -45,7 +48,7 @@ class Saved {
   torch::autograd::SavedVariable variable_;
 };
 
-// For what bf16 and fp16 are too narrow for: statistics, losses.
+// fp32 in place of bf16 and fp16, which are too narrow for statistics and losses.
 inline Tensor wide(const Tensor& tensor) { return tensor.element_size() == 2 ? tensor.to(at::kFloat) : tensor; }
 
 // block (+)= the sum of the rows of `values` (..., n), in the block's type.
@@ -62,7 +65,7 @@ inline void put_sum(const Tensor& block, const Tensor& values, bool add) {
     at::sum_out(out, values, leading, /*keepdim=*/false, block.scalar_type());
 }
 
-// The last dim alone kept apart: (..., n) -> (rows, n), also for n = 0.
+// Flattens all dims but the last: (..., n) -> (rows, n), also for n = 0.
 inline Tensor rows_of(const Tensor& tensor) {
   const auto leading = tensor.sizes().slice(0, static_cast<size_t>(tensor.dim()) - 1);
   return tensor.reshape({c10::multiply_integers(leading), tensor.size(-1)});

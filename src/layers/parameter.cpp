@@ -17,14 +17,14 @@
 namespace axonn {
 namespace {
 
-// None so long that one thread would have it all.
-std::vector<Run> parts_of(const std::vector<Run>& runs) {
+// Splits long runs, so that several threads share them.
+std::vector<MappedRange> parts_of(const std::vector<MappedRange>& runs) {
   constexpr int64_t kLongest = 1 << 14;
-  std::vector<Run> parts;
-  for (const Run& run : runs)
-    for (int64_t done = 0; done < run.size; done += kLongest)
+  std::vector<MappedRange> parts;
+  for (const MappedRange& mapped : runs)
+    for (int64_t done = 0; done < mapped.size; done += kLongest)
       parts.push_back(
-          {.block_begin = run.block_begin + done, .global_begin = run.global_begin + done, .size = std::min(kLongest, run.size - done)});
+          {.local_begin = mapped.local_begin + done, .global_begin = mapped.global_begin + done, .size = std::min(kLongest, mapped.size - done)});
   return parts;
 }
 
@@ -40,11 +40,11 @@ at::Tensor initial_values(const std::string& name, const Initial& initial, const
     const auto words = philox(seed, static_cast<uint64_t>(element), 0, stream);
     return initial.width * (initial.kind == Initial::Kind::normal ? to_normal(words) : 2 * to_uniform(words[0]) - 1);
   };
-  const std::vector<Run> parts = parts_of(runs(spec, shape, at, range));
+  const std::vector<MappedRange> parts = parts_of(mapped_ranges(spec, shape, at, range));
   at::parallel_for(0, static_cast<int64_t>(parts.size()), 1, [&](int64_t begin, int64_t end) {
-    for (const Run& part : std::span(parts).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)))
+    for (const MappedRange& part : std::span(parts).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)))
       for (int64_t i = 0; i < part.size; ++i)
-        out[part.block_begin - range.begin + i] = initial.kind == Initial::Kind::ones ? 1.0 : drawn(part.global_begin + i);
+        out[part.local_begin - range.begin + i] = initial.kind == Initial::Kind::ones ? 1.0 : drawn(part.global_begin + i);
   });
   return values.to(dtype);
 }

@@ -16,7 +16,7 @@ MemoryPrediction predict_stored(std::span<const StoredTensors> tensors, const Gr
   AXONN_CHECK(options.checkpoint_every >= 0 && options.gathered_blocks >= 1 && options.scattered_blocks >= 1 && options.cache_bytes >= 0,
               "network.memory", "checkpoint_every and cache_bytes must not be negative, blocks at least 1");
   const int64_t e = options.element_bytes;
-  const Coordinate most = {.x = grid.x - 1, .y = grid.y - 1};  // the last part of an even split is never smaller than another
+  const Coordinate most = {.x = grid.x - 1, .y = grid.y - 1};  // the last part of an even split is a largest one
 
   int64_t stored = 0, largest = 0, matrices = 0;
   for (const auto& [spec, count] : tensors) {

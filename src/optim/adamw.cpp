@@ -17,7 +17,7 @@ AdamW::AdamW(Context& context, const Parameters& parameters, AdamWOptions option
       options_(options),
       mean_(at::zeros_like(parameters.arena().master())),
       square_(at::zeros_like(parameters.arena().master())) {
-  for (const Part& part : parts()) step_counts_.push_back(at::zeros({}, part.weights.options().dtype(at::kFloat)));
+  for (const Section& section : sections()) step_counts_.push_back(at::zeros({}, section.weights.options().dtype(at::kFloat)));
 }
 
 void AdamW::set_steps_taken(int64_t steps) {
@@ -26,17 +26,17 @@ void AdamW::set_steps_taken(int64_t steps) {
 }
 
 void AdamW::update(double learning_rate, double gradient_factor) {
-  for (size_t i = 0; i < parts().size(); ++i) {
-    const Part& part = parts()[i];
+  for (size_t i = 0; i < sections().size(); ++i) {
+    const Section& section = sections()[i];
     step_counts_[i].fill_(steps_taken());
-    const auto state = [&](const at::Tensor& whole) { return whole.narrow(0, part.range.begin, part.range.size()); };
+    const auto state = [&](const at::Tensor& whole) { return whole.narrow(0, section.range.begin, section.range.size()); };
     std::optional<at::Tensor> divisor;  // the kernel divides the gradient by it, but only in fp32
-    if (gradient_factor != 1 && part.weights.scalar_type() == at::kDouble)
-      part.gradients.mul_(gradient_factor);
+    if (gradient_factor != 1 && section.weights.scalar_type() == at::kDouble)
+      section.gradients.mul_(gradient_factor);
     else if (gradient_factor != 1)
-      divisor = at::scalar_tensor(1 / gradient_factor, part.weights.options().dtype(at::kFloat));
-    at::_fused_adamw_({part.weights}, {part.gradients}, {state(mean_)}, {state(square_)}, {}, {step_counts_[i]}, learning_rate,
-                      options_.beta1, options_.beta2, part.decay ? options_.weight_decay : 0.0, options_.epsilon, /*amsgrad=*/false,
+      divisor = at::scalar_tensor(1 / gradient_factor, section.weights.options().dtype(at::kFloat));
+    at::_fused_adamw_({section.weights}, {section.gradients}, {state(mean_)}, {state(square_)}, {}, {step_counts_[i]}, learning_rate,
+                      options_.beta1, options_.beta2, section.decay ? options_.weight_decay : 0.0, options_.epsilon, /*amsgrad=*/false,
                       /*maximize=*/false, divisor, {});
   }
 }

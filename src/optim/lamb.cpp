@@ -20,9 +20,10 @@ at::Tensor sum_of_squares(const at::Tensor& flat) {
   return at::linalg_vector_norm(flat, 2, at::OptionalIntArrayRef(), /*keepdim=*/false, at::kDouble).square_();
 }
 
-// LAMB (You et al., Large Batch Optimization for Deep Learning, 2020, algorithm 2) by LibTorch's operations: Adam's direction, with decay,
-// times |w| / |direction| of each parameter, where both are greater than 0. The norms are of whole parameters: one all-reduce over X, Y and
-// Z in each step, of two numbers a parameter.
+// LAMB (You et al., Large Batch Optimization for Deep Learning, 2020, algorithm 2) with LibTorch's
+// operations: Adam's direction, with decay, times |w| / |direction| of each parameter, where both
+// are greater than 0. The norms are of whole parameters: each step all-reduces two numbers per
+// parameter over X, Y and Z.
 class Lamb : public Optimizer {
  public:
   Lamb(Context& context, const Parameters& parameters, const OptimizerSettings& settings);
@@ -51,19 +52,19 @@ Lamb::Lamb(Context& context, const Parameters& parameters, const OptimizerSettin
 void Lamb::set_directions(double gradient_factor) {
   const auto steps = static_cast<double>(steps_taken());
   const double of_mean = 1 - std::pow(settings_.beta1, steps), of_square = 1 - std::pow(settings_.beta2, steps);
-  for (const Part& part : parts()) {
-    const auto state = [&](const at::Tensor& whole) { return whole.narrow(0, part.range.begin, part.range.size()); };
-    if (gradient_factor != 1) part.gradients.mul_(gradient_factor);
-    state(mean_).mul_(settings_.beta1).add_(part.gradients, 1 - settings_.beta1);
-    state(square_).mul_(settings_.beta2).addcmul_(part.gradients, part.gradients, 1 - settings_.beta2);
+  for (const Section& section : sections()) {
+    const auto state = [&](const at::Tensor& whole) { return whole.narrow(0, section.range.begin, section.range.size()); };
+    if (gradient_factor != 1) section.gradients.mul_(gradient_factor);
+    state(mean_).mul_(settings_.beta1).add_(section.gradients, 1 - settings_.beta1);
+    state(square_).mul_(settings_.beta2).addcmul_(section.gradients, section.gradients, 1 - settings_.beta2);
     at::Tensor direction = state(directions_);
     direction.copy_(state(square_)).div_(of_square).sqrt_().add_(settings_.epsilon);
     direction.copy_((state(mean_) / of_mean).div_(direction));
-    if (part.decay && settings_.weight_decay != 0) direction.add_(part.weights, settings_.weight_decay);
+    if (section.decay && settings_.weight_decay != 0) direction.add_(section.weights, settings_.weight_decay);
   }
 }
 
-// |w| / |direction| by parameter, of the whole grid; 1 where either is nothing.
+// |w| / |direction| per parameter, over the whole grid; 1 where either is 0.
 at::Tensor Lamb::trust_ratios() {
   const std::vector<ArenaSlot>& slots = arena().slots();
   at::Tensor norms = at::zeros({2, static_cast<int64_t>(slots.size())}, arena().master().options().dtype(at::kDouble));

@@ -15,7 +15,8 @@
 namespace axonn {
 namespace {
 
-// In pieces small enough that rounding does not grow with the size of the network, added in fp64.
+// Norms of small pieces, added in fp64, so that rounding does not grow with the size of the
+// network.
 double sum_of_squares(const at::Tensor& flat) {
   constexpr int64_t kPiece = int64_t{1} << 16;
   double total = 0;
@@ -26,7 +27,7 @@ double sum_of_squares(const at::Tensor& flat) {
   return total;
 }
 
-// The same on a device: summed in fp64 there, and the host does not wait.
+// The same on a device: summed there in fp64, and the host does not wait.
 at::Tensor device_sum_of_squares(const at::Tensor& flat) {
   return at::linalg_vector_norm(flat, 2, at::OptionalIntArrayRef(), /*keepdim=*/false, at::kDouble).square_();
 }
@@ -39,8 +40,8 @@ Optimizer::Optimizer(Context& context, const Parameters& parameters, double lear
   wide_gradients_ = same ? arena_.gradients() : at::empty_like(arena_.master());
   for (const ArenaSection& section : arena_.sections()) {
     if (section.range.size() == 0) continue;
-    const auto part = [&](const at::Tensor& whole) { return whole.narrow(0, section.range.begin, section.range.size()); };
-    parts_.push_back({part(arena_.master()), part(wide_gradients_), section.range, section.decay});
+    const auto narrowed = [&](const at::Tensor& whole) { return whole.narrow(0, section.range.begin, section.range.size()); };
+    sections_.push_back({narrowed(arena_.master()), narrowed(wide_gradients_), section.range, section.decay});
   }
   std::vector<Range> counted;
   for (const ArenaSlot& slot : arena_.slots())

@@ -6,7 +6,8 @@
 
 namespace axonn {
 
-// Specialised beside every rule: make_optimizer() knows them by the table of OptimizerKind alone.
+// Specialised in the file of every rule: make_optimizer() finds them only through the table of
+// OptimizerKind.
 template <OptimizerKind kind>
 std::unique_ptr<Optimizer> make_rule(Context& context, const Parameters& parameters, const OptimizerSettings& settings);
 

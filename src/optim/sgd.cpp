@@ -18,12 +18,12 @@ std::vector<std::pair<std::string, at::Tensor>> Sgd::moments() const {
 }
 
 void Sgd::update(double learning_rate, double gradient_factor) {
-  for (const Part& part : parts()) {
-    at::Tensor direction = part.gradients;
+  for (const Section& section : sections()) {
+    at::Tensor direction = section.gradients;
     if (gradient_factor != 1) direction.mul_(gradient_factor);
-    if (part.decay && options_.weight_decay != 0) direction.add_(part.weights, options_.weight_decay);
-    if (velocity_.defined()) direction = velocity_.narrow(0, part.range.begin, part.range.size()).mul_(options_.momentum).add_(direction);
-    part.weights.add_(direction, -learning_rate);
+    if (section.decay && options_.weight_decay != 0) direction.add_(section.weights, options_.weight_decay);
+    if (velocity_.defined()) direction = velocity_.narrow(0, section.range.begin, section.range.size()).mul_(options_.momentum).add_(direction);
+    section.weights.add_(direction, -learning_rate);
   }
 }
 

@@ -42,7 +42,8 @@ void check_model_type(const nlohmann::json& file, const std::string& name) {
   if (type != file.end() && *type != "gpt2") refuse_network(name, "of model_type " + type->dump());
 }
 
-// The planner counts what GPT-2 has: as many key as query heads, learned positions, no gates, no experts.
+// The planner assumes GPT-2's shape: as many key heads as query heads, learned positions, no gates,
+// no experts.
 void check_gpt2_shaped(const nlohmann::json& file, const std::string& name, const GptShape& shape) {
   const auto differs = [&](const char* key, int64_t expected) {
     const auto found = file.find(key);
@@ -74,7 +75,8 @@ GptShape read_gpt2_json(const std::filesystem::path& path) {
   return shape;
 }
 
-// Of the networks the one with a preset of that name, else the one that knows most of these keys, the first of equals.
+// The network with a preset of that name; else the network that knows most of these keys, the first
+// one of equals.
 NetworkShape kind_of(const std::string& preset, const toml::table& model) {
   std::optional<NetworkShape> named, likely;
   size_t most = 0;
@@ -106,7 +108,8 @@ void assume_data(Shape& shape) {
   });
 }
 
-// Sizes and the words that change them, elsewhere in the file; the rest of the file is the trainer's.
+// [model], and the keys in other sections that change a size. Only the trainer reads the rest of
+// the file.
 template <typename Shape>
 std::vector<std::string> places_of_sizes() {
   std::vector<std::string> places = {"model"};

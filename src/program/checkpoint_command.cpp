@@ -4,7 +4,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/program/training_run.hpp"
-#include "axonn/train/together.hpp"
+#include "axonn/train/all_ranks_or_none.hpp"
 
 namespace axonn {
 
@@ -31,7 +31,7 @@ int CheckpointCommand::run(Environment& environment) {
   const GridShape& grid = *placement_.grid;
   check_ranks(grid, environment.ranks());
   std::optional<CheckpointReader> checkpoint;
-  succeed_together(environment.world(), [&] {
+  all_ranks_or_none(environment.world(), [&] {
     checkpoint.emplace(checkpoint_);
     saved_.table.read_json(checkpoint->state().configuration, (checkpoint->directory() / "manifest.json").string());
     check_model(*checkpoint, grid);

@@ -34,7 +34,9 @@ PlannedLayout choose_grid(const RunOptions& options, const NetworkModel& network
               network.name, " and a batch of ", options.train.batch, " ", network.samples, " on machine ", machine.name, why_none(result));
   const PlannedLayout& best = result.layouts.front();
   if (best.order) return best;
-  search.order = kDefaultOrder;  // else its ranks would have to be mapped, which is the launcher's: the best with ranks as they are
+  // Another order would need a mapping of ranks, which is the launcher's task. Use the best layout
+  // for the ranks as they are.
+  search.order = kDefaultOrder;
   return plan_grid(network, machine, search, best.grid);
 }
 

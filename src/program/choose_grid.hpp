@@ -7,9 +7,10 @@
 
 namespace axonn {
 
-// --grid auto: the planner's best layout for so many ranks of the options' machine, with the precision, optimizer, batch and overlaps of the
-// run; its order is one that the job's ranks have. The same on every rank, as it is arithmetic. UserError: no machine named, or no grid
-// fits (why the nearest does not).
+// --grid auto: the planner's best layout for `ranks` ranks of the options' machine, with the
+// precision, optimizer, batch and overlaps of the run. Its order matches the order of the job's
+// ranks. It is pure arithmetic, so all ranks get the same result. Throws UserError if no machine is
+// named or no grid fits, with the reason for the nearest grid.
 PlannedLayout choose_grid(const RunOptions& options, const NetworkModel& network, Checkpointing checkpointing, int ranks);
 
 // "grid 2x1x2x1, order xyzd: the planner's best for machine mine, 0.213 s a step predicted"

@@ -9,7 +9,7 @@
 namespace axonn {
 namespace {
 
-// Not every program that sums adds in the same order on all replicas.
+// Some programs add in a different order on different replicas.
 bool serves(const ReductionProgram& program, const Grid& grid) {
   try {
     check_gradient_programs({program}, grid);

@@ -9,8 +9,10 @@
 
 namespace axonn {
 
-// --reduction auto: the programs that sum a bucket of gradients fastest on the machine's links, over data and over z+data; none where a
-// plain all-reduce is as fast. Arithmetic: the same on every rank. UserError: no machine named, or one whose nodes end within an axis.
+// --reduction auto: the programs that sum a bucket of gradients fastest on the machine's links,
+// over data and over z+data. Empty if a plain all-reduce is as fast. It is pure arithmetic, so all
+// ranks get the same result. Throws UserError if no machine is named, or if a node boundary lies
+// within an axis.
 std::vector<ReductionProgram> choose_reduction(const std::string& machine, int64_t bucket_bytes, const Grid& grid);
 
 }  // namespace axonn

@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <vector>
 
+#include "axonn/comm/launch.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/train/batch_plan.hpp"
-#include "program/local_job.hpp"
 
 namespace axonn {
 namespace {
@@ -31,7 +31,7 @@ void print_parameters(const Arena& arena, const DryRun& dry_run) {
 }
 
 void print_memory(const MemoryPrediction& memory) {
-  std::printf("\npredicted memory a rank\n");
+  std::printf("\npredicted memory per rank\n");
   print_memory("weights", memory.weight_bytes);
   print_memory("gradients", memory.gradient_bytes);
   print_memory("optimizer", memory.optimizer_bytes);
@@ -51,7 +51,7 @@ void print_dry_run(const Context& planned, const Parameters& parameters, const R
               shape.to_string().c_str(), static_cast<long long>(shape.ranks()));
   print_parameters(parameters.arena(), dry_run);
   const BatchPlan batch = plan_batch(plan.train.batch, plan.train.rows(shape), shape, planned.at());
-  std::printf("\n\nbatch %lld = %lld micro-batch%s x %lld %s a rank x z %d x data %d\n", static_cast<long long>(batch.batch),
+  std::printf("\n\nbatch %lld = %lld micro-batch%s x %lld %s per rank x z %d x data %d\n", static_cast<long long>(batch.batch),
               static_cast<long long>(batch.micro_batches), batch.micro_batches == 1 ? "" : "es", static_cast<long long>(batch.micro_batch),
               dry_run.samples.c_str(), shape.z, shape.data);
   if (dry_run.memory) print_memory(*dry_run.memory);

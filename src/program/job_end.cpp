@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <functional>
 #include <new>
-#include <numeric>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -15,9 +14,8 @@
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 
+#include "axonn/comm/launch.hpp"
 #include "axonn/core/error.hpp"
-
-#include "program/local_job.hpp"
 
 namespace axonn {
 namespace {
@@ -28,7 +26,7 @@ constexpr auto kOthersMayCome = 2s;
 constexpr auto kRankZeroSpeaksFirst = 3s;
 constexpr unsigned kLastWaitSeconds = 5;
 
-// LibTorch's texts go on for pages after the first line.
+// LibTorch's messages continue for pages after the first line.
 std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
 
 std::string text_of(const std::exception& error, bool verbose) {
@@ -52,16 +50,10 @@ void print(const std::string& program, const std::string& text, int rank) {
   std::fprintf(stderr, "%s%s: %s\n", who.c_str(), program.c_str(), text.c_str());
 }
 
-Group whole_job(const Environment& environment) {
-  Group group{.axes = {}, .ranks = std::vector<int>(static_cast<size_t>(environment.ranks())), .index = environment.rank()};
-  std::iota(group.ranks.begin(), group.ranks.end(), 0);
-  return group;
-}
-
 }  // namespace
 
 int end_before_start(const std::string& program, const std::exception& error, bool verbose) {
-  // Under a launcher rank 0's status ends the job before another rank speaks.
+  // Under a launcher, rank 0's exit status ends the job before another rank prints.
   if (launched_rank() > 0) std::this_thread::sleep_for(kRankZeroSpeaksFirst);
   print(program, text_of(error, verbose), launched_rank());
   return 2;
@@ -69,7 +61,7 @@ int end_before_start(const std::string& program, const std::exception& error, bo
 
 JobEnd::JobEnd(Environment& environment, std::string program, bool verbose)
     : environment_(environment),
-      everyone_(environment.communicator(whole_job(environment), "the end")),
+      everyone_(environment.communicator(environment.world().group(), "the end")),
       program_(std::move(program)),
       verbose_(verbose) {}
 
@@ -79,11 +71,11 @@ int JobEnd::after(const std::exception& error) {
   bool told_by_another = false;
   if (all_came(text, told_by_another)) {
     if (!told_by_another) print(program_, text, environment_.rank());
-    alarm(kLastWaitSeconds);  // for what is still under way; the transport ends when all of it is done
+    alarm(kLastWaitSeconds);  // limit for unfinished requests; the transport ends when all are done
     return 1;
   }
   if (environment_.rank() == 0)
-    std::this_thread::sleep_for(kRankZeroSpeaksFirst - kOthersMayCome);  // the others' sentences
+    std::this_thread::sleep_for(kRankZeroSpeaksFirst - kOthersMayCome);  // time for the other ranks' messages
   else
     print(program_, text, environment_.rank());
   environment_.abort(1);
@@ -98,7 +90,7 @@ bool JobEnd::all_came(const std::string& text, bool& told_by_another) {
     while (!request.done() && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(5ms);
     if (!request.done()) return false;
     request.wait();
-  } catch (const std::exception&) {  // a connection is gone: so is a rank
+  } catch (const std::exception&) {  // a connection is lost, so a rank has ended
     return false;
   }
   const int64_t* hashes = all.const_data_ptr<int64_t>();

@@ -8,18 +8,21 @@
 
 namespace axonn {
 
-// How a job ends after an error: with one sentence from rank 0, "gpt: ...".
+// Ends a job after an error, with one sentence from rank 0, "gpt: ...".
 
-// Before there is an Environment. The exit status.
+// Before there is an Environment. Returns the exit status.
 int end_before_start(const std::string& program, const std::exception& error, bool verbose);
 
-// Within one. Every rank makes it before anything else that communicates, and each rank that meets an error calls after().
+// With an Environment. Every rank constructs it before anything else that communicates. Each rank
+// that catches an error calls after().
 class JobEnd {
  public:
   JobEnd(Environment& environment, std::string program, bool verbose);
 
-  // When all ranks come here within seconds: returns the exit status, and the job ends as after success, without a launcher's report of an
-  // abort; a rank whose error is another one than rank 0's says so too. Otherwise the others wait for this rank in vain: it ends the job.
+  // If all ranks call it within seconds, it returns the exit status, and the job ends as after
+  // success, without a launcher's report of an abort. A rank whose error differs from rank 0's
+  // prints it too. Otherwise the other ranks would wait for this rank forever, so it aborts the
+  // job.
   int after(const std::exception& error);
 
  private:

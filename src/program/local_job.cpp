@@ -14,7 +14,6 @@
 #include <string>
 #include <vector>
 
-#include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
 
 namespace axonn {
@@ -29,7 +28,7 @@ int free_port() {
   const bool found = listener >= 0 && bind(listener, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
                      getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) == 0;
   if (listener >= 0) close(listener);
-  if (!found) throw BackendError("train.local_job", std::string("no free port on loopback: ") + std::strerror(errno));
+  if (!found) throw BackendError("program.local_job", std::string("no free port on loopback: ") + std::strerror(errno));
   return ntohs(address.sin_port);
 }
 
@@ -38,7 +37,7 @@ void set(const char* name, const std::string& value) { setenv(name, value.c_str(
 pid_t start(int rank, int ranks, int port, char** argv) {
   const pid_t child = fork();
   if (child != 0) return child;
-  prctl(PR_SET_PDEATHSIG, SIGTERM);  // when the process that waits for it is killed
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // in case the waiting process is killed
   set("RANK", std::to_string(rank));
   set("LOCAL_RANK", std::to_string(rank));
   set("WORLD_SIZE", std::to_string(ranks));
@@ -51,20 +50,12 @@ pid_t start(int rank, int ranks, int port, char** argv) {
 
 }  // namespace
 
-bool launched() { return env::get("OMPI_COMM_WORLD_SIZE") || env::get("PMIX_RANK") || env::get("WORLD_SIZE"); }
-
-int launched_rank() {
-  for (const char* name : {"PMIX_RANK", "RANK"})
-    if (const auto text = env::get(name)) return std::atoi(text->c_str());
-  return 0;
-}
-
 int run_local_job(int ranks, char** argv) {
   const int port = free_port();
   std::vector<pid_t> children;
   for (int rank = 0; rank < ranks; ++rank) {
     children.push_back(start(rank, ranks, port, argv));
-    if (children.back() < 0) throw BackendError("train.local_job", std::string("fork: ") + std::strerror(errno));
+    if (children.back() < 0) throw BackendError("program.local_job", std::string("fork: ") + std::strerror(errno));
   }
   int worst = 0;
   for (size_t left = children.size(); left > 0; --left) {
@@ -73,7 +64,7 @@ int run_local_job(int ranks, char** argv) {
     const int status = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
     if (status != 0 && worst == 0) {
       worst = status;
-      usleep(500'000);  // the others learn of it through the transport and say what they know
+      usleep(500'000);  // the other ranks notice it through the transport and print their errors
       for (const pid_t child : children)
         if (child != ended) kill(child, SIGTERM);
     }

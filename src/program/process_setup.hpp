@@ -6,17 +6,20 @@
 
 namespace axonn {
 
-// UserError for an environment variable whose value means nothing; before a rank is started.
+// UserError for an environment variable with an invalid value. Called before the job starts.
 void check_environment();
 
-// As AXONN_LOG and AXONN_LOG_ALL_RANKS say; again when this rank's place on the grid is known.
+// Configures the log from AXONN_LOG and AXONN_LOG_ALL_RANKS. Called again when this rank's
+// coordinate is known.
 void configure_log(const Environment& environment, const std::string& grid);
 
-// Memory that was freed stays with the process: the next step asks for as much, and getting it from the system page by page took a tenth of
-// a UNet's step. Blocks of 32 MiB and more still go back. At the start of a program.
+// Keeps freed memory in the process, because the next step allocates as much again. Getting it from
+// the system page by page took 10% of a UNet's step. Blocks of 32 MiB and more are still returned.
+// Called at the start of a program.
 void keep_freed_memory();
 
-// Threads that compute: OMP_NUM_THREADS, or the node's cores divided by its ranks. Before the first operation on tensors.
+// Sets the number of compute threads: OMP_NUM_THREADS, or the node's cores divided by its ranks.
+// Called before the first operation on tensors.
 void share_cores(const Environment& environment);
 
 }  // namespace axonn

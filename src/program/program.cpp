@@ -6,12 +6,12 @@
 
 #include <CLI/CLI.hpp>
 
+#include "axonn/comm/launch.hpp"
 #include "axonn/config/command_line.hpp"
 #include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/version.hpp"
 #include "program/job_end.hpp"
-#include "program/local_job.hpp"
 #include "program/process_setup.hpp"
 
 namespace axonn {
@@ -29,7 +29,7 @@ void print_environment_table() {
                 std::string(variable.fallback).c_str(), "", std::string(variable.meaning).c_str());
 }
 
-// The text to print and leave with, if any.
+// Returns the text to print before the program ends, if any.
 std::optional<std::string> parse(const Program& program, CommandLine& line, std::span<const char* const> arguments) {
   CLI::App app(program.about, program.name);
   app.set_version_flag("--version", std::string(version()));
@@ -46,11 +46,11 @@ std::optional<std::string> parse(const Program& program, CommandLine& line, std:
     command->add_flags(part);
     part.parse_complete_callback([&line, chosen = command.get()] { line.command = chosen; });
   }
-  for (CLI::App* part : parts) part->add_flag("--verbose", line.verbose, "errors say where in the code they come from");
+  for (CLI::App* part : parts) part->add_flag("--verbose", line.verbose, "errors include their place in the code");
   return parse_command_line(app, arguments);
 }
 
-// Before anything is started. A status: the process has nothing more to do.
+// Called before the job starts. Returns an exit status if the process has nothing more to do.
 std::optional<int> prepare(const Program& program, CommandLine& line, std::span<char*> arguments) {
   if (const auto text = parse(program, line, arguments)) {
     if (launched_rank() == 0) std::printf("%s", text->c_str());

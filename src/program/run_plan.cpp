@@ -4,18 +4,18 @@
 
 #include <algorithm>
 
+#include "axonn/comm/launch.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/overlap/step/gradient_programs.hpp"
 #include "axonn/train/batch_plan.hpp"
-#include "program/local_job.hpp"
 
 namespace axonn {
 namespace {
 
 constexpr const char* kWhere = "program.run_plan";
 
-// Far beyond any run; within them no product of sizes overflows.
+// Far beyond any real run. Within these limits no product of sizes overflows.
 constexpr int64_t kMostSamples = 1 << 30;
 constexpr int64_t kMostRanks = 1 << 20;
 constexpr int64_t kMostCacheBytes = int64_t{1} << 50;
@@ -33,7 +33,7 @@ void check_run(const RunOptions& options) {
   at_most(options.train.micro_batch, kMostSamples, "micro_batch");
   const bool onednn = numerics.gemm == GemmKernel::onednn;
   AXONN_CHECK(!onednn || gemm_available(GemmKernel::onednn, scalar_type(numerics.dtype), numerics.c10_device()), kWhere,
-              "--gemm onednn multiplies fp32 and bf16 on a CPU alone, in a LibTorch that has it");
+              "--gemm onednn multiplies fp32 and bf16 only on a CPU, in a LibTorch that has it");
 }
 
 RunPlan plan_run(const RunOptions& options) {
@@ -58,7 +58,7 @@ RunPlan plan_run(const RunOptions& options) {
 
 void check_ranks(const GridShape& grid, int ranks) {
   AXONN_CHECK(launched() || grid.ranks() == 1, "program.ranks", "grid ", grid.to_string(), " needs ", grid.ranks(),
-              " ranks, and this process was started alone; start it with mpirun -n ", grid.ranks(), ", or choose --grid 1x1x1x1");
+              " ranks, and this process was started by itself; start it with mpirun -n ", grid.ranks(), ", or choose --grid 1x1x1x1");
   check_shape(grid, ranks);
 }
 

@@ -7,7 +7,7 @@
 #include "axonn/core/error.hpp"
 #include "axonn/program/resume.hpp"
 #include "axonn/program/training_run.hpp"
-#include "axonn/train/together.hpp"
+#include "axonn/train/all_ranks_or_none.hpp"
 #include "program/choose_grid.hpp"
 #include "program/choose_reduction.hpp"
 
@@ -16,8 +16,8 @@ namespace axonn {
 void TrainingCommand::add_flags(CLI::App& app) {
   options_.table.add_flags(app);
   app.add_option("--config", config_, "TOML file with the same keys");
-  app.add_option("--resume", resume_, "run directory or checkpoint to go on from");
-  app.add_flag("--dry-run", dry_run_, "print shard shapes, arenas and the batch; start nothing");
+  app.add_option("--resume", resume_, "run directory or checkpoint to resume");
+  app.add_flag("--dry-run", dry_run_, "print shard shapes, arenas and the batch, without training");
 }
 
 std::optional<int> TrainingCommand::prepare(char**) {
@@ -31,11 +31,12 @@ std::optional<int> TrainingCommand::prepare(char**) {
     print_plan(plan);
     return 0;
   }
-  if (resume_.empty()) check_before_start();  // otherwise the checkpoint has a say
+  if (resume_.empty()) check_before_start();  // otherwise the checkpoint provides options
   return std::nullopt;
 }
 
-// What can be known before there are ranks: a grid that is not chosen yet fits whatever one rank does.
+// Checks that are possible before the number of ranks is known. For a grid that is not chosen yet,
+// it checks one rank.
 void TrainingCommand::check_before_start() const {
   check_run(options_.run);
   options_.check(options_.run.placement.grid.value_or(GridShape()));
@@ -47,7 +48,8 @@ Checkpointing TrainingCommand::checkpointing() {
   return checkpoint_every() > 0 ? Checkpointing::on : Checkpointing::off;
 }
 
-// What was left to the planner, for so many ranks, goes into the options, so that a run which goes on has it too.
+// Stores the planner's choices for this number of ranks in the options, so that a resumed run has
+// them too.
 std::optional<PlannedLayout> TrainingCommand::choose(int ranks) {
   RunOptions& run = options_.run;
   std::optional<PlannedLayout> chosen;
@@ -69,10 +71,10 @@ int TrainingCommand::run(Environment& environment) {
   std::optional<CheckpointReader> resumed;
   std::optional<PlannedLayout> chosen;
   std::optional<const RunPlan> plan;
-  succeed_together(environment.world(), [&] {
+  all_ranks_or_none(environment.world(), [&] {
     if (!resume_.empty()) {
       resumed.emplace(resume_);
-      take_over(options_.table, *resumed, kept_, options_.run.train.out);
+      resume_options(options_.table, *resumed, kept_, options_.run.train.out);
       options_.apply_preset();
     }
     check_out(options_.run.train.out, resumed);

@@ -10,7 +10,7 @@
 
 #include "axonn/layers/gemm.hpp"
 #include "axonn/train/checkpoint_tensors.hpp"
-#include "axonn/train/together.hpp"
+#include "axonn/train/all_ranks_or_none.hpp"
 #include "program/process_setup.hpp"
 
 namespace axonn {
@@ -18,8 +18,8 @@ namespace {
 
 std::atomic<bool> interrupted = false;
 
-// The first signal (Ctrl-C, what a batch system sends before the end) ends the run after this step, with a checkpoint; the second ends the
-// process.
+// The first signal (Ctrl-C, or a batch system's warning) ends the run after this step, with a
+// checkpoint. The second one ends the process.
 void on_interrupt(int signal) {
   if (interrupted.exchange(true)) {
     std::signal(signal, SIG_DFL);
@@ -39,7 +39,7 @@ std::string new_run_name(Environment& environment) {
 
 void load(Environment& environment, Context& context, const Parameters& parameters, std::span<const CheckpointTensor> tensors,
           const CheckpointReader& reader) {
-  succeed_together(environment.world(), [&] { reader.load(context.shape(), context.at(), tensors); });
+  all_ranks_or_none(environment.world(), [&] { reader.load(context.shape(), context.at(), tensors); });
   parameters.arena().round_master();
 }
 

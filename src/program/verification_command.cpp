@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "axonn/comm/launch.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/grid/row_share.hpp"
 #include "program/local_job.hpp"
@@ -42,7 +43,7 @@ VerificationCommand::VerificationCommand(ProgramOptions& options, std::vector<st
 void VerificationCommand::add_flags(CLI::App& app) {
   options_.table.add_flags(app, sections_);
   app.add_option("--config", config_, "TOML file with the same keys");
-  app.add_option("--micro-batches", micro_batches_, "forwards a step");
+  app.add_option("--micro-batches", micro_batches_, "forward passes per step");
 }
 
 std::optional<int> VerificationCommand::prepare(char** argv) {

@@ -35,7 +35,7 @@ OverlapSwitches parse_overlap_switches(std::string_view list) {
   for (size_t begin = 0; begin <= list.size();) {
     const size_t end = std::min(list.find(',', begin), list.size());
     const std::string_view name = trimmed(list.substr(begin, end - begin));
-    AXONN_CHECK(name != "all" && name != "none", kWhere, "overlap '", name, "' stands alone, without other names");
+    AXONN_CHECK(name != "all" && name != "none", kWhere, "overlap '", name, "' stands by itself, without other names");
     const auto found = std::ranges::find(kOverlapSwitches, name, &OverlapSwitch::name);
     if (found == std::end(kOverlapSwitches)) refuse(name);
     switches.*found->on = true;

@@ -7,7 +7,8 @@
 
 namespace axonn {
 
-// While it lives `model` is evaluated: no autograd, dropout off, the scheduler's phase `phase`. Then everything is as before.
+// During its lifetime, `model` is in evaluation mode: no autograd, no dropout, and the scheduler is
+// in `phase`. The destructor restores the previous state.
 class Evaluating {
  public:
   Evaluating(torch::nn::Module& model, Context& context, Phase phase)

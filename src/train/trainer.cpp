@@ -26,7 +26,7 @@
 #include "axonn/train/report/metrics.hpp"
 #include "axonn/train/report/progress.hpp"
 #include "axonn/train/report/trace.hpp"
-#include "axonn/train/together.hpp"
+#include "axonn/train/all_ranks_or_none.hpp"
 #include "train/report/device_memory.hpp"
 
 namespace axonn {
@@ -43,7 +43,8 @@ int64_t peak_memory_bytes(c10::Device device) {
   return int64_t{usage.ru_maxrss} * 1024;
 }
 
-// Under mpirun standard output is a terminal of mpirun's own, even when mpirun's goes to a file: then a variable tells what holds.
+// mpirun gives each rank a terminal as standard output, even when mpirun's own output goes to a
+// file. AXONN_PROGRESS then gives the right mode.
 Progress::Options progress_options(const TrainConfig& config, int64_t first_step) {
   auto options = Progress::for_descriptor(1, config.steps, first_step, config.log_every);
   options.most_seconds = config.minutes * 60;
@@ -54,16 +55,16 @@ Progress::Options progress_options(const TrainConfig& config, int64_t first_step
   return options;
 }
 
-// Adds the time it lives to a part of the step, where there is one, and shows it in the trace.
-class Part {
+// Adds its lifetime to a part of the step, unless `seconds` is null, and shows it in the trace.
+class StepTimer {
  public:
-  Part(Trace& trace, const char* name, double* seconds) : trace_(trace), name_(name), seconds_(seconds) {}
-  ~Part() {
+  StepTimer(Trace& trace, const char* name, double* seconds) : trace_(trace), name_(name), seconds_(seconds) {}
+  ~StepTimer() {
     if (seconds_ != nullptr) *seconds_ += seconds_since(begin_);
     trace_.add(name_, begin_, Clock::now());
   }
-  Part(const Part&) = delete;
-  Part& operator=(const Part&) = delete;
+  StepTimer(const StepTimer&) = delete;
+  StepTimer& operator=(const StepTimer&) = delete;
 
  private:
   Trace& trace_;
@@ -127,9 +128,9 @@ class Trainer {
   CheckpointWriter writer_;
   BatchPlan plan_;
   std::optional<LossScale> loss_scale_;  // with fp16
-  double gemm_flops_ = 0;                // of all ranks together
+  double gemm_flops_ = 0;                // sum over all ranks
   TrainResult result_;
-  std::optional<MetricsWriter> metrics_file_;  // on rank 0
+  std::optional<MetricsWriter> metrics_file_;  // only on rank 0
   std::optional<Progress> progress_;
 };
 
@@ -151,7 +152,7 @@ StepMetrics Trainer::one_step(int64_t step, Trace& trace) {
 
   UpdateReport report;
   {
-    const Part update(trace, "optimizer", &metrics.seconds.optimizer);
+    const StepTimer update(trace, "optimizer", &metrics.seconds.optimizer);
     report = optimizer_.step({.max_norm = config_.clip,
                               .learning_rate = metrics.learning_rate,
                               .gradient_scale = scale(),
@@ -175,7 +176,7 @@ StepMetrics Trainer::one_step(int64_t step, Trace& trace) {
   return metrics;
 }
 
-// Every rank comes here when one of them does. Nothing has been updated.
+// Called by every rank if any rank has such a loss. Nothing has been updated.
 void Trainer::refuse_loss(int64_t step, const at::Tensor& losses) {
   const int64_t n = losses.numel();
   const at::Tensor all = at::empty({n * everyone_.size()}, at::kDouble);
@@ -210,7 +211,7 @@ std::string Trainer::save(int64_t steps_done) {
   return writer_.save(state, tensors).string();
 }
 
-// The greatest of every rank's figures, and whether any rank wants to stop.
+// Takes the maximum of each value over the ranks. Returns whether any rank wants to stop.
 bool Trainer::share(StepMetrics& metrics, bool stop) {
   double* const figures[] = {&metrics.seconds.forward, &metrics.seconds.backward,
                              &metrics.seconds.communication_exposed, &metrics.seconds.optimizer};
@@ -236,7 +237,7 @@ void Trainer::announce() const {
   std::fflush(stdout);
 }
 
-// What happens after some steps, in this order.
+// Events that are due after some steps, in this order.
 std::vector<Trainer::Event> Trainer::events(StepMetrics& metrics) {
   return {{.name = "replicas", .every = config_.check_replicas, .action = [this] {
              check_replicas(context_, parameters_, optimizer_, result_.steps);
@@ -261,7 +262,7 @@ void Trainer::begin(int64_t first_step) {
   everyone_.all_reduce(gemm).wait();
   gemm_flops_ = gemm.item<double>();
   result_.steps = first_step;
-  succeed_together(everyone_, [&] {
+  all_ranks_or_none(everyone_, [&] {
     if (!lead()) return;
     metrics_file_.emplace(std::filesystem::path(config_.out) / "metrics.jsonl", first_step > 0 ? std::optional(first_step) : std::nullopt);
     progress_.emplace(std::cout, progress_options(config_, first_step));
@@ -269,7 +270,7 @@ void Trainer::begin(int64_t first_step) {
   });
 }
 
-// To the file and the terminal, on rank 0.
+// Writes to the file and the terminal, on rank 0.
 void Trainer::tell(const StepMetrics& metrics, double seconds) {
   if (!lead()) return;
   metrics_file_->write(metrics);
@@ -297,7 +298,7 @@ TrainResult Trainer::run(int64_t first_step, const std::function<bool()>& stop) 
     for (const Event& event : events(metrics)) {
       const bool due = event.every > 0 && result_.steps % event.every == 0;
       if (!due && !(last && event.at_end)) continue;
-      const Part part(trace, event.name, event.seconds);
+      const StepTimer part(trace, event.name, event.seconds);
       event.action();
     }
     trace.end_step();

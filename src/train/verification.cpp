@@ -20,11 +20,11 @@ namespace axonn {
 
 using at::Tensor;
 
-// Copies of what a run of steps left behind; tensors are this rank's ranges.
+// Copies of the results of a series of steps. Tensors are this rank's ranges.
 struct Verifier::Record {
   std::vector<double> losses;
   std::vector<double> norms;
-  std::vector<std::map<std::string, Tensor>> gradients;  // by step, before clipping
+  std::vector<std::map<std::string, Tensor>> gradients;  // index: step; before clipping
   std::map<std::string, Tensor> weights;                 // after the last step
 
   static Record of(Context& context, const VerificationOptions& options, const MakeNetwork& make);
@@ -32,15 +32,16 @@ struct Verifier::Record {
 
 namespace {
 
-// The elements of a whole tensor (flat) that the given rank stores.
+// The elements of a whole tensor (flat) that this rank stores.
 Tensor part_of(const Tensor& whole, const ArenaSlot& slot, const Context& context) {
   Tensor part = at::empty({slot.range.size()}, whole.options()).zero_();
-  for (const Run& run : runs(slot.spec, context.shape(), context.at(), slot.range))
-    part.narrow(0, run.block_begin - slot.range.begin, run.size).copy_(whole.narrow(0, run.global_begin, run.size));
+  for (const MappedRange& mapped : mapped_ranges(slot.spec, context.shape(), context.at(), slot.range))
+    part.narrow(0, mapped.local_begin - slot.range.begin, mapped.size).copy_(whole.narrow(0, mapped.global_begin, mapped.size));
   return part;
 }
 
-// Matrices that begin at zero would hide what lies before them: without a gradient it would be equal on any grid.
+// Matrices that are initialized to zero would hide errors in the layers before them: those layers
+// would have no gradient, so it would be equal on any grid.
 void fill_zeros(Context& context, const Parameters& parameters, uint64_t seed) {
   for (const ArenaSlot& slot : parameters.arena().slots()) {
     const Tensor stored = parameters.arena().master().narrow(0, slot.offset, slot.range.size());
@@ -55,7 +56,7 @@ void fill_zeros(Context& context, const Parameters& parameters, uint64_t seed) {
   parameters.arena().round_master();
 }
 
-// Greatest |a - b| and |b| of one tensor's part on this rank.
+// Maximum of |a - b| and of |b| over one tensor's part on this rank.
 struct Gap {
   double difference = 0;
   double size = 0;
@@ -69,7 +70,7 @@ struct Gap {
   }
 };
 
-// max|a - b| / max|b| over the grid, of every tensor at once. What is no number counts as infinite.
+// max|a - b| / max|b| over the grid, for all tensors at once. NaN counts as infinite.
 std::vector<double> relative(Environment& environment, const std::vector<Gap>& gaps) {
   const Tensor greatest = at::empty({static_cast<int64_t>(gaps.size()), 2}, at::kDouble);
   double* values = greatest.mutable_data_ptr<double>();
@@ -139,7 +140,7 @@ Verification Verifier::on(GridShape shape) {
                 .gradient_programs = options_.gradient_programs});
   const Record mine = Record::of(grid, options_, make_);
 
-  // How the grid lays out the parameters, for cutting the whole tensors.
+  // The layout of the parameters on the grid, for taking this rank's part of the whole tensors.
   Context plan = Context::plan(shape, {.dtype = options_.dtype, .order = options_.order}, environment_.rank());
   const VerifiedNetwork planned = make_(plan);
   const Parameters parameters = plan.materialize(*planned.model, options_.seed);

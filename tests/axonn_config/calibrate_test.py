@@ -1,4 +1,4 @@
-"""Ranks measure the machine they run on, and the planner ranks grids on what they wrote."""
+"""Ranks measure their machine. The planner ranks grids with the file that they write."""
 import os
 import shutil
 import subprocess
@@ -17,7 +17,7 @@ class Calibrate(PlannerTest):
 
     def test_measures_every_group_shape_and_the_planner_reads_it(self):
         text = self.calibrate(4, "--out", "mine.toml", "--name", "mine", "--bytes", "256k", "--repetitions", "2")
-        self.assertIn("axonn-calibrate: 4 ranks, 4 a node", text)
+        self.assertIn("axonn-calibrate: 4 ranks, 4 per node", text)
         self.assertRegex(text, r"groups of 2 ranks, 2 apart, 2 at once: [\d.e+-]+ GB/s, [\d.]+ us a hop")
         measured = tomllib.loads((self.directory / "mine.toml").read_text())
         self.assertEqual([(row["inner"], row["size"]) for row in measured["measured"]], [(1, 2), (1, 4), (2, 2)])
@@ -25,7 +25,8 @@ class Calibrate(PlannerTest):
         self.assertEqual(measured["level"][0]["bandwidth_gbps"], measured["measured"][1]["gbps"])
         self.assertTrue(all(measured["gpu"][key] > 0 for key in ("fp32_tflops", "fp64_tflops")))
         for flags in (["--mode", "measured"], ["--mode", "exact"]):
-            found = self.plan("--machine", "mine.toml", "--gpus", "4", "--model", "gpt-tiny", "--batch", "64", "--precision", "fp32", *flags)
+            found = self.plan("--machine", "mine.toml", "--gpus", "4", "--model", "gpt-tiny", "--batch", "64",
+                              "--precision", "fp32", *flags)
             self.assertEqual((found["machine"], found["considered"], len(found["layouts"])), ("mine", 10, 10))
             self.assertTrue(all(layout["seconds"] > 0 for layout in found["layouts"]))
 
@@ -38,12 +39,14 @@ class Calibrate(PlannerTest):
 
     def test_says_how_it_is_started(self):
         def refuse(*arguments, program=PROGRAM, words):
-            ended = subprocess.run([program, "calibrate", *arguments], cwd=self.directory, capture_output=True, text=True, timeout=60)
+            ended = subprocess.run([program, "calibrate", *arguments], cwd=self.directory, capture_output=True,
+                                   text=True, timeout=60)
             self.assertEqual(ended.returncode, 2)
             self.assertEqual(ended.stderr.count("\n"), 1, ended.stderr)
             self.assertIn(words, ended.stderr)
 
-        refuse(words="one rank alone has no links to measure; start as many ranks as the machine runs: mpirun -n RANKS axonn-config calibrate")
+        refuse(words="one rank by itself has no links to measure; start as many ranks as the machine runs: "
+               "mpirun -n RANKS axonn-config calibrate")
         refuse("--device", "tpu", words="--device is cpu or cuda, got 'tpu'")
         refuse("--device", "cuda", words="--base dgx-h100")
         refuse("--byte", "1M", words="unknown flag '--byte'; did you mean '--bytes'?")

@@ -1,4 +1,4 @@
-"""The terms of one grid are the numbers of the ranking."""
+"""The terms that explain prints add up to the numbers of the ranking."""
 import re
 import unittest
 
@@ -10,14 +10,16 @@ class Explain(PlannerTest):
 
     def terms(self, *arguments):
         text = self.run_program("explain", *arguments, *self.FLAGS).stdout
-        found = re.findall(r"^    (all-gather|reduce-scatter|forward all-reduce|backward all-reduce|all-reduce) .* = ([\d.]+) s$", text, re.M)
+        found = re.findall(r"^    (all-gather|reduce-scatter|forward all-reduce|backward all-reduce|all-reduce) "
+                           r".* = ([\d.]+) s$", text, re.M)
         return text, [(name, float(seconds)) for name, seconds in found]
 
     def test_every_term_adds_up_to_the_rankings_seconds(self):
         text, terms = self.terms("2x1x16x1", "--mode", "aware")
         self.assertAlmostEqual(sum(seconds for _, seconds in terms), .7775, delta=1e-4)
         self.assertIn("communication 0.777", text)
-        self.assertEqual({name for name, _ in terms}, {"all-gather", "reduce-scatter", "forward all-reduce", "backward all-reduce"})
+        self.assertEqual({name for name, _ in terms},
+                         {"all-gather", "reduce-scatter", "forward all-reduce", "backward all-reduce"})
 
     def test_formulas_are_shown_with_their_numbers(self):
         text, _ = self.terms("4x1x4x2", "--mode", "aware")

@@ -1,4 +1,4 @@
-"""The script that is printed starts the ranks where the plan has them, with a configuration that the trainer and the planner read."""
+"""The printed script places the ranks as planned. Trainer and planner read its configuration."""
 import json
 import re
 import subprocess
@@ -17,7 +17,8 @@ class Launch(PlannerTest):
 
     def test_configuration_is_the_layout(self):
         text, config = self.script("2x1x16x1", "--model", "gpt20b", "--batch-tokens", "64k", "--machine", "dgx-a100")
-        layout = next(one for one in self.plan("--gpus", "32", "--model", "gpt20b", "--batch-tokens", "64k", "--machine", "dgx-a100", "--top", "100")["layouts"]
+        layout = next(one for one in self.plan("--gpus", "32", "--model", "gpt20b", "--batch-tokens", "64k",
+                                               "--machine", "dgx-a100", "--top", "100")["layouts"]
                       if one["grid"] == [2, 1, 16, 1])
         self.assertEqual(config["run"]["grid"], "2x1x16x1")
         self.assertEqual(config["train"]["batch"], 32)
@@ -25,19 +26,22 @@ class Launch(PlannerTest):
         self.assertEqual(config["model"]["hidden"], 7168)
         self.assertIn("#SBATCH --nodes=4\n#SBATCH --ntasks-per-node=8\n", text)
         self.write("back.toml", re.search(r"<<'TOML'\n(.*?)\nTOML\n", text, re.S)[1])
-        again = self.plan("--gpus", "32", "--model", "back.toml", "--batch-tokens", "64k", "--machine", "dgx-a100", "--fix", "x=2,y=1,z=16,data=1")
+        again = self.plan("--gpus", "32", "--model", "back.toml", "--batch-tokens", "64k", "--machine", "dgx-a100",
+                          "--fix", "x=2,y=1,z=16,data=1")
         self.assertAlmostEqual(again["layouts"][0]["seconds"], layout["seconds"])
 
     def test_unets_configuration_is_read_back(self):
         flags = ("--model", "unet1b", "--batch", "2k", "--learned-variance")
         _, config = self.script("4x1x8x1", *flags)
         self.assertEqual(config["diffusion"]["loss"], "hybrid")
-        self.assertNotIn("channels", config["model"])  # not a key of `unet`
-        self.write("back.toml", "\n".join(f"[{name}]\n" + "\n".join(f"{key} = {json.dumps(value)}" for key, value in section.items())
+        self.assertNotIn("channels", config["model"])  # no key of `unet`
+        self.write("back.toml", "\n".join(f"[{name}]\n" + "\n".join(f"{key} = {json.dumps(value)}"
+                                                                    for key, value in section.items())
                                           for name, section in config.items()))
-        seconds = [self.plan("--gpus", "32", "--batch", "2k", "--fix", "x=4,z=8", "--model", model)["layouts"][0]["seconds"]
+        seconds = [self.plan("--gpus", "32", "--batch", "2k", "--fix", "x=4,z=8",
+                             "--model", model)["layouts"][0]["seconds"]
                    for model in ("back.toml", "unet1b")]
-        self.assertAlmostEqual(seconds[0] / seconds[1], 1, delta=1e-3)  # the last convolution alone differs
+        self.assertAlmostEqual(seconds[0] / seconds[1], 1, delta=1e-3)  # only the last convolution differs
 
     def test_order_puts_z_inside_a_node(self):
         flags = ("--model", "gpt20b", "--batch-tokens", "64k", "--mode", "exact", "--coefficients", "paper")
@@ -46,14 +50,15 @@ class Launch(PlannerTest):
         self.assertNotIn("nodes=(", text)
 
     def test_ranks_are_mapped_where_no_order_will_do(self):
-        layouts = self.plan("--gpus", "32", "--model", "gpt20b", "--batch-tokens", "64k", "--top", "100", "--fix", "x=4,z=8")["layouts"]
+        layouts = self.plan("--gpus", "32", "--model", "gpt20b", "--batch-tokens", "64k", "--top", "100",
+                            "--fix", "x=4,z=8")["layouts"]
         flags = ("--model", "gpt20b", "--batch-tokens", "64k", "--mode", "exact", "--coefficients", "paper")
-        text, config = self.script("4x1x8x1", *flags)  # x2 z2 in a node
+        text, config = self.script("4x1x8x1", *flags)  # a node has x2 z2
         self.assertTrue(layouts)
         self.assertEqual(config["run"]["order"], "xyzd")
         nodes = [int(node) for node in re.search(r"nodes=\((.*?)\)", text, re.S)[1].split()]
         self.assertEqual(sorted(nodes), [node for node in range(8) for _ in range(4)])
-        self.assertEqual(nodes[:8], [0, 0, 1, 1, 0, 0, 1, 1])  # ranks of z0 and z1: x in pairs
+        self.assertEqual(nodes[:8], [0, 0, 1, 1, 0, 0, 1, 1])  # ranks of z0 and z1, x in pairs
         self.assertIn("--distribution=arbitrary", text)
         mpi, _ = self.script("4x1x8x1", *flags, "--launcher", "mpirun")
         self.assertIn("--rankfile ranks.txt", mpi)

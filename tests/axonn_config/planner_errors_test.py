@@ -1,4 +1,4 @@
-"""Whatever is typed wrongly, or fits nowhere, is answered with one sentence."""
+"""Wrong command lines, and jobs that fit nowhere, get an error of one sentence."""
 import unittest
 
 from planner_runs import PlannerTest
@@ -27,10 +27,12 @@ class PlannerErrors(PlannerTest):
 
     def test_nodes_that_are_not_filled(self):
         self.refuse("--gpus", "30", "--model", "gpt5b", words=["30 GPUs do not fill units of 4 (node)", "28 and 32"])
-        self.refuse("--gpus", "16", "--machine", "workstation", "--model", "gpt-124m", words=["workstation has 8 GPUs, got 16"])
+        self.refuse("--gpus", "16", "--machine", "workstation", "--model", "gpt-124m",
+                    words=["workstation has 8 GPUs, got 16"])
 
     def test_nothing_fits_in_memory_and_by_how_much(self):
-        self.refuse("--gpus", "8", "--model", "gpt80b", status=1, words=["no grid of 8 GPUs fits gpt80b", "over 36.80 GiB (closest", "GiB too much"])
+        self.refuse("--gpus", "8", "--model", "gpt80b", status=1,
+                    words=["no grid of 8 GPUs fits gpt80b", "over 36.80 GiB (closest", "GiB too much"])
 
     def test_nothing_fits_is_an_empty_ranking_for_programs(self):
         ended = self.run_program("--gpus", "8", "--model", "gpt80b", "--json", status=1)
@@ -39,7 +41,8 @@ class PlannerErrors(PlannerTest):
 
     def test_unknown_names(self):
         self.refuse("--gpus", "8", "--model", "gpt8b", words=["unknown model 'gpt8b'; did you mean"])
-        self.refuse(*self.JOB, "--machine", "perlmuter", words=["unknown machine 'perlmuter'; did you mean 'perlmutter'?"])
+        self.refuse(*self.JOB, "--machine", "perlmuter",
+                    words=["unknown machine 'perlmuter'; did you mean 'perlmutter'?"])
         self.refuse(*self.JOB, "--machine", "summit", words=["the machines are perlmutter, frontier"])
         self.refuse(*self.JOB, "--mode", "awar", words=["'awar'; did you mean 'aware'?"])
         self.refuse(*self.JOB, "--coefficients", "papers", words=["did you mean 'paper'?"])
@@ -55,12 +58,14 @@ class PlannerErrors(PlannerTest):
         self.refuse("explan", words=["'explan'; did you mean 'explain'?"])
 
     def test_values_that_mean_nothing(self):
-        for flag, value in (("--gpus", "0"), ("--gpus", "-4"), ("--gpus", "many"), ("--batch-tokens", "0"), ("--batch-tokens", "4X"), ("--top", "0"),
-                            ("--min-tensor", "0"), ("--max-tensor", "-1"), ("--micro-batch", "-1"), ("--memory-margin", "1"), ("--fix", "x=0"),
-                            ("--layers", "-1"), ("--hidden", "10"), ("--memory-margin", "nan")):
+        for flag, value in (("--gpus", "0"), ("--gpus", "-4"), ("--gpus", "many"), ("--batch-tokens", "0"),
+                            ("--batch-tokens", "4X"), ("--top", "0"), ("--min-tensor", "0"), ("--max-tensor", "-1"),
+                            ("--micro-batch", "-1"), ("--memory-margin", "1"), ("--fix", "x=0"), ("--layers", "-1"),
+                            ("--hidden", "10"), ("--memory-margin", "nan")):
             with self.subTest(flag=flag, value=value):
                 self.refuse(*self.JOB, f"{flag}={value}", words=["axonn-config: "])
-        self.refuse(*self.JOB, "--batch-tokens", "65000", words=["whole sequences of 1024 tokens, got 65000; the nearest are 64512 and 65536"])
+        self.refuse(*self.JOB, "--batch-tokens", "65000",
+                    words=["whole sequences of 1024 tokens, got 65000; the nearest are 64512 and 65536"])
         self.refuse(words=["how many GPUs"])
         self.refuse("--gpus", "8", words=["which network"])
         self.refuse("--gpus", "8", "--layers", "2", words=["hidden must be positive"])
@@ -77,21 +82,26 @@ class PlannerErrors(PlannerTest):
             self.refuse(*self.JOB, "--machine", self.write("mine.toml", MACHINE.replace(old, new)), words=words)
 
         self.plan(*self.JOB, "--machine", self.write("mine.toml", MACHINE))
-        refuse("memory_gib = 16", "memory_gib = -16", "mine.toml:2: 'memory_gib' in [gpu] must be greater than 0, got -16")
+        refuse("memory_gib = 16", "memory_gib = -16",
+               "mine.toml:2: 'memory_gib' in [gpu] must be greater than 0, got -16")
         refuse("memory_gib = 16\n", "", "mine.toml:1: 'memory_gib' is missing in [gpu]")
         refuse("bandwidth_gbps = 50", "bandwith_gbps = 50", "mine.toml:6: 'bandwidth_gbps' is missing in [[level]]")
         refuse("size = 8", "size = 8\nsiez = 4", "mine.toml:8: unknown key 'siez' in [[level]]; did you mean 'size'?")
         refuse("bf16_tflops = 100", "fp64_tflops = 1", "machine mine has no peak for bf16")
         refuse("size = 8", "size = = 8", "mine.toml:7:")
         self.refuse(*self.JOB, "--machine", "none.toml", words=["cannot read none.toml"])
-        self.refuse(*self.JOB, "--machine", self.write("mine.toml", MACHINE), "--mode", "measured", words=["no measured bandwidth"])
+        self.refuse(*self.JOB, "--machine", self.write("mine.toml", MACHINE), "--mode", "measured",
+                    words=["no measured bandwidth"])
         self.refuse(*self.JOB, "--machine", "mine.toml", "--objective", "cost", words=["no price", "dollars_per_hour"])
 
     def test_network_files_name_file_line_and_key(self):
-        for name, text, words in (("a.toml", "[model]\nlayers = 2\nhiden = 8\n", "a.toml:3: unknown key 'hiden' in [model]; did you mean 'hidden'?"),
+        for name, text, words in (("a.toml", "[model]\nlayers = 2\nhiden = 8\n",
+                                   "a.toml:3: unknown key 'hiden' in [model]; did you mean 'hidden'?"),
                                   ("a.toml", "[model]\nlayers = 2\n", "a.toml: 'hidden' is missing in [model]"),
-                                  ("a.toml", "[model]\nmodel = 'gpt-124m'\nhiden = 8\n", "a.toml:3: unknown key 'hiden' in [model]; did you mean 'hidden'?"),
-                                  ("a.json", "{", "a.json is not a JSON object"), ("a.json", '{"n_layer": 2}', "'n_embd' or 'hidden_size' is missing")):
+                                  ("a.toml", "[model]\nmodel = 'gpt-124m'\nhiden = 8\n",
+                                   "a.toml:3: unknown key 'hiden' in [model]; did you mean 'hidden'?"),
+                                  ("a.json", "{", "a.json is not a JSON object"),
+                                  ("a.json", '{"n_layer": 2}', "'n_embd' or 'hidden_size' is missing")):
             self.refuse("--gpus", "8", "--model", self.write(name, text), words=[words])
         self.refuse("--gpus", "8", "--model", "none.json", words=["cannot read none.json"])
 
@@ -100,7 +110,8 @@ class PlannerErrors(PlannerTest):
         self.refuse("explain", "1x1x1x8", "--model", "gpt80b", words=["memory", "too much"])
         self.refuse("explain", "1x1x", "--model", "gpt5b", words=["a grid is written"])
         self.refuse("explain", words=["grid"])
-        self.refuse("launch", "1x1x4x2", "--model", "gpt-124m", "--launcher", "qsub", words=["--launcher must be one of srun, mpirun, got 'qsub'"])
+        self.refuse("launch", "1x1x4x2", "--model", "gpt-124m", "--launcher", "qsub",
+                    words=["--launcher must be one of srun, mpirun, got 'qsub'"])
 
     def test_files_that_cannot_be_written_or_read(self):
         def refuse(*arguments, words):

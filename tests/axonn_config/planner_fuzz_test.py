@@ -1,6 +1,8 @@
-"""Random command lines and damaged files never crash axonn-config: it ends with 0, 1 or 2, and with one sentence where it is not 0.
+"""Random command lines and damaged files never crash axonn-config.
 
-AXONN_FUZZ_RUNS says how many command lines each test tries (most of the work of a build with sanitizers: presets planner-asan), AXONN_FUZZ_SEED which."""
+It exits with 0, 1 or 2, and prints one sentence if the status is not 0. AXONN_FUZZ_RUNS is the number
+of command lines per test; it is meant for builds with sanitizers (preset planner-asan). AXONN_FUZZ_SEED
+is the seed."""
 import json
 import os
 import random
@@ -12,15 +14,21 @@ from planner_runs import PROGRAM, PlannerTest
 
 RUNS = int(os.environ.get("AXONN_FUZZ_RUNS", "120"))
 SEED = int(os.environ.get("AXONN_FUZZ_SEED", "1"))
-NUMBERS = ["0", "1", "-1", "2", "3", "7", "8", "64", "1024", "4096", "65535", "2147483647", "2147483648", "9223372036854775807", "-9223372036854775808",
-           "99999999999999999999", "1e308", "-1e308", "1e-308", "1e400", "0.5", "nan", "inf", "-inf", "0x10", "1k", "4M", "8000000000G", "", " ", "é", "1,2", "1,,2"]
-GRIDS = ["1x1x8x1", "2x2x2x1", "1x1x1x8", "2x1x4x1", "0x1x1x8", "-1x1x1x1", "2147483647x2147483647x1x1", "1x1", "x", "1x1x1x1x1", "3x1x1x1", "8x1x1x1", "1x4x2x1"]
-MATRICES = ["2x4", "[[2 2] [2 2]]", "2x1,1x4", "16", "[[", "2x2x2", "0x4", "-1x2", "9999999999x2", "1", "[[1 1] [1 1]]", "", "2x4,", "1x1x1x1x1x1x1x1x1x1", "65536x65536", "64x4"]
-PROGRAMS = ["all-reduce:0-7", "all-reduce:0+1", "reduce-scatter:0-3,4-7/all-reduce:0+4,1+5,2+6,3+7/all-gather:0-3,4-7", ":", "all-reduce:", "all-reduce:0-9999999999",
-            "broadcast:7-0", "all-reduce:0-7@0", "all-reduce:0-7@-1", "reduce:0+0", "a/b/c", "all-gather:0-7/all-gather:0-7", "all-reduce:0-4294967295@1"]
+NUMBERS = ["0", "1", "-1", "2", "3", "7", "8", "64", "1024", "4096", "65535", "2147483647", "2147483648",
+           "9223372036854775807", "-9223372036854775808", "99999999999999999999", "1e308", "-1e308", "1e-308", "1e400",
+           "0.5", "nan", "inf", "-inf", "0x10", "1k", "4M", "8000000000G", "", " ", "é", "1,2", "1,,2"]
+GRIDS = ["1x1x8x1", "2x2x2x1", "1x1x1x8", "2x1x4x1", "0x1x1x8", "-1x1x1x1", "2147483647x2147483647x1x1", "1x1", "x",
+         "1x1x1x1x1", "3x1x1x1", "8x1x1x1", "1x4x2x1"]
+MATRICES = ["2x4", "[[2 2] [2 2]]", "2x1,1x4", "16", "[[", "2x2x2", "0x4", "-1x2", "9999999999x2", "1", "[[1 1] [1 1]]",
+            "", "2x4,", "1x1x1x1x1x1x1x1x1x1", "65536x65536", "64x4"]
+PROGRAMS = ["all-reduce:0-7", "all-reduce:0+1", "reduce-scatter:0-3,4-7/all-reduce:0+4,1+5,2+6,3+7/all-gather:0-3,4-7",
+            ":", "all-reduce:", "all-reduce:0-9999999999", "broadcast:7-0", "all-reduce:0-7@0", "all-reduce:0-7@-1",
+            "reduce:0+0", "a/b/c", "all-gather:0-7/all-gather:0-7", "all-reduce:0-4294967295@1"]
 NAMES = {
-    "--model": ["gpt5b", "gpt-124m", "gpt-tiny", "unet-tiny", "unet-cifar", "unet2b", "gpt", "", "x.toml", "x.json", "network.toml", "unet.toml", "config.json", "/", "..toml"],
-    "--machine": ["perlmutter", "workstation", "dgx-h100", "frontier", "alps", "machine.toml", "none.toml", "", "/", "./"],
+    "--model": ["gpt5b", "gpt-124m", "gpt-tiny", "unet-tiny", "unet-cifar", "unet2b", "gpt", "", "x.toml", "x.json",
+                "network.toml", "unet.toml", "config.json", "/", "..toml"],
+    "--machine": ["perlmutter", "workstation", "dgx-h100", "frontier", "alps", "machine.toml", "none.toml", "", "/",
+                  "./"],
     "--mode": ["exact", "aware", "agnostic", "measured", "x"],
     "--coefficients": ["trainer", "paper", "authors", ""],
     "--objective": ["time", "communication", "memory", "cost", "x"],
@@ -35,15 +43,19 @@ NAMES = {
     "--plot": ["out.svg", "/nowhere/out.svg", "."],
     "--measurements": ["measured.csv", "none.csv", "."],
 }
-SIZES = ["--gpus", "--batch", "--batch-tokens", "--layers", "--hidden", "--heads", "--sequence", "--vocab", "--image", "--channels", "--base", "--multipliers", "--blocks",
-         "--attention", "--groups", "--classes", "--min-tensor", "--max-tensor", "--micro-batch", "--memory-margin", "--top"]
-BARE = ["--json", "--csv", "--tied", "--scale-shift", "--learned-variance", "--verbose", "--help", "--version", "--", "-", "--mod", "explain", "launch"]
+SIZES = ["--gpus", "--batch", "--batch-tokens", "--layers", "--hidden", "--heads", "--sequence", "--vocab", "--image",
+         "--channels", "--base", "--multipliers", "--blocks", "--attention", "--groups", "--classes", "--min-tensor",
+         "--max-tensor", "--micro-batch", "--memory-margin", "--top"]
+BARE = ["--json", "--csv", "--tied", "--scale-shift", "--learned-variance", "--verbose", "--help", "--version",
+        "--", "-", "--mod", "explain", "launch"]
 SMALL = ["1", "2", "4", "8", "12", "16", "32", "64", "128", "256"]
 
-NETWORK = '[model]\nmodel = "gpt-124m"\nlayers = 12\nhidden = 768\nheads = 12\nsequence = 1024\nvocab = 50257\ntied = true\ndropout = 0.1\n\n[train]\nbatch = 512\n'
-UNET = ("[model]\nimage = 32\nchannels = 3\nbase = 128\nmultipliers = [1, 2, 2]\nblocks = 2\nattention = [16, 8]\nheads = 4\ngroups = 32\nclasses = 10\n"
-        "scale_shift = true\nlearned_variance = false\n")
-CONFIG = '{"n_layer": 12, "n_embd": 768, "n_head": 12, "n_positions": 1024, "vocab_size": 50257, "tie_word_embeddings": true}'
+NETWORK = ('[model]\nmodel = "gpt-124m"\nlayers = 12\nhidden = 768\nheads = 12\nsequence = 1024\nvocab = 50257\n'
+           "tied = true\ndropout = 0.1\n\n[train]\nbatch = 512\n")
+UNET = ("[model]\nimage = 32\nchannels = 3\nbase = 128\nmultipliers = [1, 2, 2]\nblocks = 2\nattention = [16, 8]\n"
+        "heads = 4\ngroups = 32\nclasses = 10\nscale_shift = true\nlearned_variance = false\n")
+CONFIG = ('{"n_layer": 12, "n_embd": 768, "n_head": 12, "n_positions": 1024, "vocab_size": 50257, '
+          '"tie_word_embeddings": true}')
 MEASURED = "# grid,seconds\n1x1x8x1,1.5\n2x1x4x1,2\n"
 
 
@@ -52,15 +64,17 @@ class PlannerFuzz(PlannerTest):
         super().setUp()
         self.noise = random.Random(f"{SEED} {self._testMethodName}")
         machine = self.run_program("machine", "perlmutter").stdout
-        self.texts = {"machine.toml": machine, "network.toml": NETWORK, "unet.toml": UNET, "config.json": CONFIG, "measured.csv": MEASURED}
+        self.texts = {"machine.toml": machine, "network.toml": NETWORK, "unet.toml": UNET, "config.json": CONFIG,
+                      "measured.csv": MEASURED}
         for name, text in self.texts.items():
             self.write(name, text)
 
     def hold(self, line):
-        """Whatever is said, it is answered."""
+        """Runs one command line: it must end with a result or with one sentence."""
         ended = subprocess.run([PROGRAM, *line], cwd=self.directory, capture_output=True, timeout=60)
         out, err = ended.stdout.decode(errors="replace"), ended.stderr.decode(errors="replace")
-        context = f"{line}\n" + "\n".join(f"--- {name}\n{(self.directory / name).read_bytes()!r}" for name in self.texts if name in line) + f"\n{err}"
+        context = (f"{line}\n" + "\n".join(f"--- {name}\n{(self.directory / name).read_bytes()!r}"
+                                           for name in self.texts if name in line) + f"\n{err}")
         self.assertIn(ended.returncode, (0, 1, 2), context)
         if ended.returncode == 0:
             self.assertEqual(err, "", context)
@@ -68,7 +82,8 @@ class PlannerFuzz(PlannerTest):
             self.assertTrue(err.startswith("axonn-config: ") and err.endswith("\n") and err.count("\n") == 1, context)
         if "--json" in line and out.startswith("{"):
             for layout in json.loads(out).get("layouts", []):
-                self.assertTrue(0 < layout["seconds"] and 0 <= layout["communication_seconds"] and 0 < layout["memory_bytes"], context)
+                self.assertTrue(0 < layout["seconds"] and 0 <= layout["communication_seconds"]
+                                and 0 < layout["memory_bytes"], context)
         self.statuses[ended.returncode] = self.statuses.get(ended.returncode, 0) + 1
 
     def try_lines(self, make):
@@ -92,8 +107,10 @@ class PlannerFuzz(PlannerTest):
 
     def test_of_any_flags(self):
         def line():
-            command = self.noise.choice([[], [], [], ["explain", self.noise.choice(GRIDS)], ["launch", self.noise.choice(GRIDS)]])
-            usual = [] if self.noise.random() < 0.1 else ["--model", self.value("--model")] + ([] if command else ["--gpus", self.value("--gpus")])
+            command = self.noise.choice([[], [], [], ["explain", self.noise.choice(GRIDS)],
+                                         ["launch", self.noise.choice(GRIDS)]])
+            usual = ([] if self.noise.random() < 0.1 else
+                     ["--model", self.value("--model")] + ([] if command else ["--gpus", self.value("--gpus")]))
             line = command + usual + self.flags([*SIZES, *NAMES], 3)
             return line + [self.noise.choice(BARE)] if self.noise.random() < 0.4 else line
 
@@ -102,9 +119,11 @@ class PlannerFuzz(PlannerTest):
     def test_of_any_reduction(self):
         def line():
             line = [self.noise.choice(["simulate", "synthesize"]), self.noise.choice(MATRICES)]
-            values = {"--reduce": NUMBERS, "--machine": NAMES["--machine"], "--bytes": NUMBERS, "--algorithm": ["ring", "tree", "x"], "--collapse": ["hardware", "paper", "x"],
-                      "--program": PROGRAMS, "--synth": ["full", "paper", "x"], "--goal": ["all-reduce", "reduce-scatter", "scatter", "x"], "--limit": ["1", "3", "4", "-1", "99"],
-                      "--top": NUMBERS}
+            values = {"--reduce": NUMBERS, "--machine": NAMES["--machine"], "--bytes": NUMBERS,
+                      "--algorithm": ["ring", "tree", "x"], "--collapse": ["hardware", "paper", "x"],
+                      "--program": PROGRAMS, "--synth": ["full", "paper", "x"],
+                      "--goal": ["all-reduce", "reduce-scatter", "scatter", "x"],
+                      "--limit": ["1", "3", "4", "-1", "99"], "--top": NUMBERS}
             for flag in self.noise.sample(list(values), self.noise.randrange(4)):
                 line += [flag, self.noise.choice(values[flag])]
             return line + (["--json"] if self.noise.random() < 0.5 else [])
@@ -123,14 +142,16 @@ class PlannerFuzz(PlannerTest):
             elif kind == 2:
                 lines.insert(at, noise.choice(lines))
             elif kind == 3:
-                lines[at] = re.sub(r"= .*", lambda _: "= " + noise.choice(["true", '"text"', "[1, 2]", "[]", "{}", "1979-05-27", "[[1]]", "''", "{a = 1}"]), lines[at])
+                lines[at] = re.sub(r"= .*", lambda _: "= " + noise.choice(
+                    ["true", '"text"', "[1, 2]", "[]", "{}", "1979-05-27", "[[1]]", "''", "{a = 1}"]), lines[at])
             elif kind == 4 and lines[at]:
                 where = noise.randrange(len(lines[at]))
                 lines[at] = lines[at][:where] + noise.choice("0-9=[]\n\"x.{}é\x00\\") + lines[at][where + 1:]
             elif kind == 5:
                 lines = lines[:at + 1]
             else:
-                lines[at] = noise.choice(["[gpu]", "[[level]]", "[[measured]]", "[model]", "[[model]]", "x = 1", "{" * 300, "[" * 3000])
+                lines[at] = noise.choice(["[gpu]", "[[level]]", "[[measured]]", "[model]", "[[model]]", "x = 1",
+                                          "{" * 300, "[" * 3000])
         return "\n".join(lines)
 
     def test_of_damaged_files(self):
@@ -138,12 +159,17 @@ class PlannerFuzz(PlannerTest):
             name = self.noise.choice(list(self.texts))
             self.write(name, self.damaged(self.texts[name]))
             if name == "machine.toml":
-                return self.noise.choice([["machine", name], ["--machine", name, "--gpus", "64", "--model", "gpt5b", "--top", "2", "--json"],
-                                          ["--machine", name, "--gpus", "8", "--model", "gpt-124m", "--mode", "measured"],
-                                          ["explain", "2x1x4x1", "--model", "unet-tiny", "--machine", name], ["synthesize", "2x4", "--machine", name]])
+                return self.noise.choice([["machine", name],
+                                          ["--machine", name, "--gpus", "64", "--model", "gpt5b", "--top", "2",
+                                           "--json"],
+                                          ["--machine", name, "--gpus", "8", "--model", "gpt-124m",
+                                           "--mode", "measured"],
+                                          ["explain", "2x1x4x1", "--model", "unet-tiny", "--machine", name],
+                                          ["synthesize", "2x4", "--machine", name]])
             if name == "measured.csv":
                 return ["--gpus", "8", "--model", "gpt-tiny", "--plot", "out.svg", "--measurements", name]
-            return self.noise.choice([["--gpus", "8", "--model", name, "--json"], ["explain", "1x1x8x1", "--model", name], ["launch", "1x1x8x1", "--model", name]])
+            return self.noise.choice([["--gpus", "8", "--model", name, "--json"],
+                                      ["explain", "1x1x8x1", "--model", name], ["launch", "1x1x8x1", "--model", name]])
 
         self.try_lines(line)
 

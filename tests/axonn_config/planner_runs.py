@@ -17,7 +17,8 @@ class PlannerTest(unittest.TestCase):
         self.directory = pathlib.Path(scratch.name)
 
     def run_program(self, *arguments, status=0):
-        ended = subprocess.run([PROGRAM, *map(str, arguments)], cwd=self.directory, capture_output=True, text=True, timeout=30)
+        ended = subprocess.run([PROGRAM, *map(str, arguments)], cwd=self.directory, capture_output=True, text=True,
+                               timeout=30)
         self.assertEqual(ended.returncode, status, f"{arguments}\n{ended.stdout}{ended.stderr}")
         return ended
 
@@ -25,7 +26,7 @@ class PlannerTest(unittest.TestCase):
         return json.loads(self.run_program(*arguments, "--json").stdout)
 
     def refuse(self, *arguments, words, status=2):
-        """One sentence with these words, nothing else, and status 2."""
+        """Expects this status and one sentence with these words, and no other output."""
         ended = self.run_program(*arguments, status=status)
         self.assertEqual(ended.stdout, "")
         self.assertEqual(ended.stderr.count("\n"), 1, ended.stderr)

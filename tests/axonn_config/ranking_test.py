@@ -1,4 +1,4 @@
-"""What plain command lines print: the published rankings, the JSON form, and what the other flags change."""
+"""Rankings: the published ones, the JSON form, and the effects of the other flags."""
 import csv
 import io
 import subprocess
@@ -8,7 +8,8 @@ import xml.etree.ElementTree
 from planner_runs import PROGRAM, PlannerTest
 
 GPT20B = ("--gpus", "32", "--model", "gpt20b", "--batch-tokens", "64k", "--min-tensor", "16")
-GPT80B = ("--gpus", "1024", "--model", "gpt80b", "--machine", "perlmutter", "--batch-tokens", "4M", "--min-tensor", "64")
+GPT80B = ("--gpus", "1024", "--model", "gpt80b", "--machine", "perlmutter", "--batch-tokens", "4M",
+          "--min-tensor", "64")
 
 
 class Ranking(PlannerTest):
@@ -20,17 +21,19 @@ class Ranking(PlannerTest):
     def test_of_gpt20b_on_32_gpus_is_the_papers(self):
         found = self.plan(*GPT20B, "--mode", "aware", "--coefficients", "paper")
         self.assertEqual(found["considered"], 36)
-        self.expect(found, [((1, 1, 32, 1), .7645), ((2, 1, 16, 1), .7775), ((4, 1, 4, 2), .8033), ((4, 1, 8, 1), .8033), ((8, 1, 2, 2), .8221),
-                            ((8, 1, 4, 1), .8221), ((2, 1, 8, 2), .8268), ((1, 1, 16, 2), .8385)])
-        self.assertEqual([layout["ties_with_previous"] for layout in found["layouts"][:8]], [False, False, False, True, False, True, False, False])
+        self.expect(found, [((1, 1, 32, 1), .7645), ((2, 1, 16, 1), .7775), ((4, 1, 4, 2), .8033),
+                            ((4, 1, 8, 1), .8033), ((8, 1, 2, 2), .8221), ((8, 1, 4, 1), .8221),
+                            ((2, 1, 8, 2), .8268), ((1, 1, 16, 2), .8385)])
+        self.assertEqual([layout["ties_with_previous"] for layout in found["layouts"][:8]],
+                         [False, False, False, True, False, True, False, False])
 
     def test_of_gpt80b_on_1024_gpus_is_the_papers(self):
         for flags in (("--mode", "aware", "--coefficients", "paper"), ("--mode", "aware"), ("--coefficients", "paper")):
             found = self.plan(*GPT80B, *flags, "--top", "20")
             self.assertEqual(found["considered"], 230)
             self.assertEqual(len(found["layouts"]), 20)
-            self.expect(found, [((1, 1, 1024, 1), 3.0411), ((1, 1, 512, 2), 3.0500), ((1, 1, 256, 4), 3.0678), ((1, 1, 128, 8), 3.1035),
-                                ((1, 1, 64, 16), 3.1749), ((2, 1, 512, 1), 3.2072)])
+            self.expect(found, [((1, 1, 1024, 1), 3.0411), ((1, 1, 512, 2), 3.0500), ((1, 1, 256, 4), 3.0678),
+                                ((1, 1, 128, 8), 3.1035), ((1, 1, 64, 16), 3.1749), ((2, 1, 512, 1), 3.2072)])
 
     def test_of_placements_is_better_than_any_with_x_innermost(self):
         flags = ("--mode", "exact", "--coefficients", "paper", "--top", "1")
@@ -52,7 +55,8 @@ class Ranking(PlannerTest):
 
     def test_is_by_seconds_of_a_step_unless_asked_otherwise(self):
         flags = ("--gpus", "64", "--model", "gpt5b", "--top", "50")
-        key = {"time": "seconds", "communication": "communication_seconds", "cost": "dollars_per_step", "memory": "memory_bytes"}
+        key = {"time": "seconds", "communication": "communication_seconds", "cost": "dollars_per_step",
+               "memory": "memory_bytes"}
         self.assertEqual(self.plan(*flags)["objective"], "time")
         for objective, value in key.items():
             values = [layout[value] for layout in self.plan(*flags, "--objective", objective)["layouts"]]
@@ -76,18 +80,22 @@ class Ranking(PlannerTest):
         self.assertGreater(impossible["bytes_over"], 10**12)
 
     def test_of_several_counts_is_one_ranking(self):
-        found = self.plan("--gpus", "32,64", "--model", "gpt-124m", "--batch-tokens", "512k", "--objective", "cost", "--top", "200")
-        self.assertEqual({x * y * z * data for x, y, z, data in (layout["grid"] for layout in found["layouts"])}, {32, 64})
+        found = self.plan("--gpus", "32,64", "--model", "gpt-124m", "--batch-tokens", "512k", "--objective", "cost",
+                          "--top", "200")
+        self.assertEqual({x * y * z * data for x, y, z, data in (layout["grid"] for layout in found["layouts"])},
+                         {32, 64})
 
     def test_keeps_to_what_is_fixed(self):
-        for layout in self.plan("--gpus", "64", "--model", "gpt5b", "--fix", "x=4", "--max-tensor", "8", "--micro-batch", "2", "--checkpoint", "on")["layouts"]:
+        for layout in self.plan("--gpus", "64", "--model", "gpt5b", "--fix", "x=4", "--max-tensor", "8",
+                                "--micro-batch", "2", "--checkpoint", "on")["layouts"]:
             x, y, z, _ = layout["grid"]
             self.assertEqual((x, layout["micro_batch"], layout["checkpoint"]), (4, 2, True))
             self.assertLessEqual(x * y * z, 8)
 
     def test_without_overlap_is_slower(self):
         flags = ("--gpus", "64", "--model", "gpt5b", "--top", "1")
-        self.assertLess(self.plan(*flags)["layouts"][0]["seconds"], self.plan(*flags, "--overlap", "none")["layouts"][0]["seconds"])
+        self.assertLess(self.plan(*flags)["layouts"][0]["seconds"],
+                        self.plan(*flags, "--overlap", "none")["layouts"][0]["seconds"])
 
 
 class Network(PlannerTest):
@@ -95,7 +103,8 @@ class Network(PlannerTest):
         flags = ("--gpus", "8", "--batch-tokens", "64k")
         ours = self.plan(*flags, "--model", "gpt-124m")["layouts"]
         self.write("mine.toml", '[model]\nmodel = "gpt-124m"\n\n[train]\nbatch = 512\n')
-        self.write("config.json", '{"n_layer": 12, "n_embd": 768, "n_head": 12, "n_positions": 1024, "vocab_size": 50257}')
+        self.write("config.json",
+                   '{"n_layer": 12, "n_embd": 768, "n_head": 12, "n_positions": 1024, "vocab_size": 50257}')
         sizes = ("--layers", 12, "--hidden", 768, "--heads", 12, "--sequence", 1024, "--vocab", 50257, "--tied")
         for network in (("--model", "mine.toml"), ("--model", "config.json"), sizes):
             self.assertEqual(self.plan(*flags, *network)["layouts"], ours, network)
@@ -104,14 +113,14 @@ class Network(PlannerTest):
 class Unet(PlannerTest):
     FLAGS = ("--gpus", "256", "--model", "unet2b")
 
-    def test_is_ranked_by_pictures(self):
+    def test_is_ranked_by_images(self):
         found = self.plan(*self.FLAGS)
-        self.assertEqual((found["batch_tokens"], found["tokens_are"]), (2048, "pictures"))  # the AxoNN paper's batch
+        self.assertEqual((found["batch_tokens"], found["tokens_are"]), (2048, "images"))  # the AxoNN paper's batch
         best = found["layouts"][0]
         self.assertAlmostEqual(best["tokens_per_second"] * best["seconds"], 2048, delta=1e-6)
         self.assertEqual(found["layouts"], self.plan(*self.FLAGS, "--batch", "2048")["layouts"])
         self.assertEqual({one["reason"] for one in found["rejected"]}, {"heads % x", "heads % y"})
-        self.assertIn("pictures/s", self.run_program(*self.FLAGS).stdout)
+        self.assertIn("images/s", self.run_program(*self.FLAGS).stdout)
 
     def test_every_preset_has_a_grid(self):
         for model in ("unet-tiny", "unet-cifar", "unet250m", "unet500m", "unet1b", "unet2b", "unet4b"):
@@ -120,7 +129,8 @@ class Unet(PlannerTest):
     def test_may_be_flags_or_a_file(self):
         ours = self.plan(*self.FLAGS)["layouts"]
         self.write("mine.toml", '[model]\nmodel = "unet2b"\n\n[train]\nbatch = 512\n')
-        self.write("keys.toml", "[model]\nbase = 768\nmultipliers = [1, 2, 2, 2]\nblocks = 3\nattention = [16, 8]\nscale_shift = true\n")
+        self.write("keys.toml", "[model]\nbase = 768\nmultipliers = [1, 2, 2, 2]\nblocks = 3\nattention = [16, 8]\n"
+                   "scale_shift = true\n")
         sizes = ("--base", 768, "--multipliers", "1,2,2,2", "--blocks", 3, "--attention", "16,8", "--scale-shift")
         for network in (("--model", "mine.toml"), ("--model", "keys.toml"), sizes):
             self.assertEqual(self.plan("--gpus", "256", *network)["layouts"], ours, network)
@@ -139,12 +149,14 @@ class Unet(PlannerTest):
         self.assertRegex(text, r"\nactivation_checkpoint = [01]\n")
 
     def test_mistakes_are_one_sentence(self):
-        self.refuse(*self.FLAGS, "--batch-tokens", "4M", words=["a batch of unet2b is counted in pictures: --batch 2048"])
+        self.refuse(*self.FLAGS, "--batch-tokens", "4M", words=["a batch of unet2b is counted in images: --batch 2048"])
         self.refuse(*self.FLAGS, "--hidden", "64", words=["--hidden is a size of transformers, and unet2b is a UNet"])
-        self.refuse("--gpus", "8", "--model", "gpt5b", "--base", "64", words=["--base is a size of UNets, and gpt5b is a transformer"])
+        self.refuse("--gpus", "8", "--model", "gpt5b", "--base", "64",
+                    words=["--base is a size of UNets, and gpt5b is a transformer"])
         self.refuse("--gpus", "8", "--model", "unet2", words=["unknown model 'unet2'; did you mean"])
         self.refuse("--gpus", "8", "--base", "48", words=["groups must divide the channels of every norm"])
-        self.refuse("--gpus", "56", "--model", "unet2b", status=1, words=["channels % ", "heads % ", "the nearest counts"])
+        self.refuse("--gpus", "56", "--model", "unet2b", status=1,
+                    words=["channels % ", "heads % ", "the nearest counts"])
 
 
 class Machine(PlannerTest):
@@ -152,10 +164,12 @@ class Machine(PlannerTest):
         flags = ("--gpus", "64", "--model", "gpt5b")
         for name in ("perlmutter", "frontier", "alps", "dgx-a100", "dgx-h100", "dgx-h200", "workstation"):
             self.write("mine.toml", self.run_program("machine", name).stdout)
-            ours, preset = (self.plan("--gpus", "8", "--model", "gpt-124m", "--machine", one)["layouts"] for one in ("mine.toml", name))
+            ours, preset = (self.plan("--gpus", "8", "--model", "gpt-124m", "--machine", one)["layouts"]
+                            for one in ("mine.toml", name))
             self.assertEqual([layout["grid"] for layout in ours], [layout["grid"] for layout in preset])
             self.assertAlmostEqual(ours[0]["seconds"], preset[0]["seconds"], places=6)
-        self.assertNotEqual(self.plan(*flags, "--machine", "dgx-h100")["layouts"][0]["seconds"], self.plan(*flags)["layouts"][0]["seconds"])
+        self.assertNotEqual(self.plan(*flags, "--machine", "dgx-h100")["layouts"][0]["seconds"],
+                            self.plan(*flags)["layouts"][0]["seconds"])
 
 
 class Output(PlannerTest):
@@ -164,7 +178,8 @@ class Output(PlannerTest):
     def test_for_people_names_what_comes_next(self):
         text = self.run_program(*self.FLAGS).stdout
         best = "x".join(map(str, self.plan(*self.FLAGS)["layouts"][0]["grid"]))
-        for words in ("16 nodes x 4 A100", "rank  grid x.y.z.data", "not possible:", "lost by", f"axonn-config explain {best} --model gpt5b"):
+        for words in ("16 nodes x 4 A100", "rank  grid x.y.z.data", "not possible:", "lost by",
+                      f"axonn-config explain {best} --model gpt5b"):
             self.assertIn(words, text)
 
     def test_as_csv_is_the_json(self):

@@ -1,4 +1,4 @@
-"""Reduction programs by command line: the paper's counts, and programs that simulate to the seconds they were ranked by."""
+"""Reduction programs: the paper's counts, and the same seconds in simulate and synthesize."""
 import json
 import unittest
 
@@ -12,19 +12,22 @@ class Reduction(PlannerTest):
     def test_programs_are_as_many_as_the_papers(self):
         for matrix, limit, count in (("16", 4, 3), ("2x16", 4, 47), ("2x2", 3, 25)):
             machine = ("--machine", "dgx-a100")
-            self.assertEqual(self.json("synthesize", matrix, "--synth", "paper", "--limit", limit, *machine)["considered"], count)
+            self.assertEqual(
+                self.json("synthesize", matrix, "--synth", "paper", "--limit", limit, *machine)["considered"], count)
 
     def test_programs_simulate_to_the_seconds_they_are_ranked_by(self):
         found = self.json("synthesize", "2x1,1x4", "--reduce", "0", "--top", "3")
         for one in found["programs"]:
             again = self.json("simulate", "2x1,1x4", "--reduce", "0", "--program", one["program"])
             self.assertAlmostEqual(again["seconds"], one["seconds"])
-        self.assertAlmostEqual(self.json("simulate", "2x1,1x4", "--reduce", "0")["seconds"], found["all_reduce_seconds"])
+        self.assertAlmostEqual(self.json("simulate", "2x1,1x4", "--reduce", "0")["seconds"],
+                               found["all_reduce_seconds"])
 
     def test_the_best_program_uses_the_node_first(self):
         found = self.json("synthesize", "[[2 2] [2 2]]", "--reduce", "0")
         self.assertGreater(found["programs"][0]["speedup"], 1.2)
-        self.assertEqual(sorted(one["seconds"] for one in found["programs"]), [one["seconds"] for one in found["programs"]])
+        self.assertEqual(sorted(one["seconds"] for one in found["programs"]),
+                         [one["seconds"] for one in found["programs"]])
 
     def test_for_people_is_a_table(self):
         self.assertIn("speedup  program", self.run_program("synthesize", "2x4").stdout)

@@ -33,7 +33,8 @@ struct Tensor {
 
 Segment split(int64_t size, Axis axis) { return {.size = size, .axis = axis}; }
 
-// Uneven, segmented, padded in front and behind, replicated over Z, over Y and Z, over all; of several types.
+// Uneven, segmented, padded in front and at the end, replicated over Z, over Y and Z, over all
+// axes; with several types.
 const std::vector<Tensor>& tensors() {
   static const std::vector<Tensor> all = {
       {"weights/qkv", {{Dim{{split(10, Axis::x), split(4, Axis::x), split(7, Axis::x)}}, Dim::split(13, Axis::y)}, true}},
@@ -49,7 +50,7 @@ const std::vector<Tensor>& tensors() {
   return all;
 }
 
-// Bytes of element `index` of tensor `number`: any bits, NaNs too.
+// Bytes of element `index` of tensor `number`: any bits, including NaNs.
 uint64_t pattern(size_t number, int64_t index) { return (static_cast<uint64_t>(index) + 1 + number * 1000003) * 0x9E3779B97F4A7C15u; }
 
 at::Tensor empty_shard(const Tensor& tensor, const GridShape& shape, const Coordinate& at, int fill) {
@@ -58,7 +59,7 @@ at::Tensor empty_shard(const Tensor& tensor, const GridShape& shape, const Coord
   return shard;
 }
 
-// What the rank must hold; `padding` is the byte that its padding is filled with.
+// The shards that a rank must hold. `padding` is the byte that fills their padding.
 std::vector<CheckpointTensor> shards(const std::vector<Tensor>& all, const GridShape& shape, const Coordinate& at, int padding) {
   std::vector<CheckpointTensor> made;
   for (size_t number = 0; number < all.size(); ++number) {
@@ -67,10 +68,10 @@ std::vector<CheckpointTensor> shards(const std::vector<Tensor>& all, const GridS
     const size_t element = shard.element_size();
     const Range range = spec.block_range(shape, at, kRangeAlignment);
     auto* bytes = static_cast<std::byte*>(shard.mutable_data_ptr());
-    for (const Run& run : runs(spec, shape, at, range)) {
-      for (int64_t i = 0; i < run.size; ++i) {
-        const uint64_t value = pattern(number, run.global_begin + i);
-        std::memcpy(bytes + static_cast<size_t>(run.block_begin - range.begin + i) * element, &value, element);
+    for (const MappedRange& mapped : mapped_ranges(spec, shape, at, range)) {
+      for (int64_t i = 0; i < mapped.size; ++i) {
+        const uint64_t value = pattern(number, mapped.global_begin + i);
+        std::memcpy(bytes + static_cast<size_t>(mapped.local_begin - range.begin + i) * element, &value, element);
       }
     }
     made.push_back({name, spec, shard});
@@ -85,7 +86,8 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
 
 CheckpointState state_at(int64_t step, const std::string& run = "mine") { return {.run = run, .step = step}; }
 
-// Every rank of the grid in a thread of its own; the barrier number `kill` (from 1) ends them all there, as a kill would.
+// Runs every rank of the grid in its own thread. Barrier number `kill` (from 1) ends all of them,
+// as a kill would.
 void save(const fs::path& directory, const GridShape& shape, const CheckpointState& state, int keep = 2,
           const std::vector<Tensor>& all = tensors(), int kill = 0) {
   const Grid grid(shape);
@@ -263,7 +265,8 @@ TEST(Checkpoint, ARunThatDiesWhileSavingLeavesTheCheckpointBeforeIt) {
 
 constexpr int kNoTracing = 77;
 
-// A process that saves this step and is killed at its system call number `call`. The status it ended with; nothing when it was killed.
+// A process that saves this step and is killed at system call number `call`. Returns its exit
+// status, or nullopt if it was killed.
 std::optional<int> save_until(const fs::path& directory, int64_t step, int call) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -285,7 +288,7 @@ std::optional<int> save_until(const fs::path& directory, int64_t step, int call)
   return std::nullopt;
 }
 
-// Kills the save of `step` at every one of its system calls in turn, where step 1 is whole before.
+// Kills the save of `step` at each of its system calls in turn. Step 1 is complete before.
 void kill_everywhere(int64_t step) {
   for (int call = 1;; ++call) {
     Scratch scratch;
@@ -302,7 +305,7 @@ void kill_everywhere(int64_t step) {
       EXPECT_GT(call, 20);
       return;
     }
-    save(scratch.path(), {}, state_at(step), 1);  // what the kill left is in nobody's way, and goes
+    save(scratch.path(), {}, state_at(step), 1);  // ignores and removes files left by the kill
     EXPECT_EQ(std::distance(fs::directory_iterator(scratch.path()), {}), 1) << "killed at system call " << call;
   }
 }
@@ -316,7 +319,7 @@ TEST(Checkpoint, OldOnesGoOnlyAfterTheNewOneIsWhole) {
   save(scratch.path(), {}, state_at(50, "another run"));
   for (const int64_t step : {100, 200, 300, 400}) save(scratch.path(), {}, state_at(step), 2);
   EXPECT_EQ(steps_in(scratch.path()), (std::vector<int64_t>{50, 300, 400}));
-  save(scratch.path(), {}, state_at(350), 1);  // resumed from 300: what is newer stays
+  save(scratch.path(), {}, state_at(350), 1);  // resumed from 300: newer checkpoints stay
   EXPECT_EQ(steps_in(scratch.path()), (std::vector<int64_t>{50, 350, 400}));
 }
 

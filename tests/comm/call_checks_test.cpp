@@ -13,7 +13,7 @@
 namespace axonn {
 namespace {
 
-// The same misuse reads the same on one rank ("self") and on two.
+// The same misuse gives the same error on one rank ("self") and on two.
 void expect_user_error(const std::function<void(Communicator&)>& call, const std::string& part) {
   for (const int ranks : {1, 2})
     run_local(ranks, [&](Environment& environment) {
@@ -91,12 +91,12 @@ TEST(CallChecks, GroupHoldsThisRank) {
 
 TEST(SelfCommunicator, CopiesAfterWhatItWasToldToWaitFor) {
   run_local(2, [](Environment& environment) {
-    const auto alone = environment.communicator({.axes = {}, .ranks = {environment.rank()}, .index = 0}, "alone");
-    EXPECT_EQ(alone->backend(), "self");
+    const auto self = environment.communicator({.axes = {}, .ranks = {environment.rank()}, .index = 0}, "self");
+    EXPECT_EQ(self->backend(), "self");
     const auto data = at::full({100'000}, 1.0, at::kFloat);
     at::Tensor copy = at::empty_like(data);
     const std::vector<Request> summed = {environment.world().all_reduce(data)};
-    const std::vector<Request> copied = {alone->all_gather(data, copy, {}, {.after = summed})};
+    const std::vector<Request> copied = {self->all_gather(data, copy, {}, {.after = summed})};
     environment.world().all_reduce(copy, ReduceOp::sum, {.after = copied}).wait();
     EXPECT_EQ(copy[5].item<float>(), 4.0F);
   });

@@ -1,4 +1,5 @@
-// cluster_probe BYTES: every rank sends BYTES to every other and checks what came; rank 0 prints how many ranks and hosts took part.
+// cluster_probe BYTES: every rank sends BYTES to every other rank and checks the received bytes.
+// Rank 0 prints the number of ranks and hosts.
 #include <mpi.h>
 
 #include <array>

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# cluster_test.sh CLUSTER PROBE: what scripts/cluster promises, with tests/comm/cluster_probe as the MPI program. Exit status 77: skipped.
+# cluster_test.sh CLUSTER PROBE: tests scripts/cluster with tests/comm/cluster_probe as the MPI
+# program. Exit status 77: skipped.
 set -euo pipefail
 cluster=$1 probe=$2
 rate=100mbit
@@ -23,7 +24,7 @@ nothing_is_left() {
   ! grep axonn- <<<"$left" || fail "$1: something is left"
 }
 
-# Neither gone nor a zombie whose new parent has not looked yet.
+# Whether the process exists and is not a zombie that its new parent has not reaped yet.
 runs() { grep -q '^State:[[:space:]]*[^Z[:space:]]' "/proc/$1/status" 2>/dev/null; }
 
 refused() {
@@ -47,10 +48,13 @@ nothing_is_left "after refusals"
 
 "$cluster" up --nodes 2 --rate $rate
 refused "2 hosts is up already" "$cluster" up --nodes 2 --rate $rate
-expect "ranks go to hosts in even blocks" "axonn-node0 axonn-node0 axonn-node1" "$("$cluster" run -n 3 -- hostname | sort | xargs)"
+expect "ranks go to hosts in even blocks" "axonn-node0 axonn-node0 axonn-node1" \
+  "$("$cluster" run -n 3 -- hostname | sort | xargs)"
 expect "an MPI program runs over both" "3 ranks on 2 hosts, 0 wrong bytes" "$("$cluster" run -n 3 -- "$probe" 1000000)"
-# The rank on host 1 has sent a million bytes to each of the two on host 0 over its link, and the shaper has held some back.
-read -r sent held_back < <(nsenter --net=/var/run/netns/axonn-node1 tc -s qdisc show dev eth0 | sed -n 's/.*Sent \([0-9]*\) .*overlimits \([0-9]*\) .*/\1 \2/p')
+# The rank on host 1 has sent a million bytes to each of the two ranks on host 0 over its link, and
+# the shaper has held some of them back.
+read -r sent held_back < <(nsenter --net=/var/run/netns/axonn-node1 tc -s qdisc show dev eth0 |
+  sed -n 's/.*Sent \([0-9]*\) .*overlimits \([0-9]*\) .*/\1 \2/p')
 [ "$sent" -ge 2000000 ] || fail "only $sent bytes went over the link of host 1"
 [ "$held_back" -gt 0 ] || fail "the link of host 1 is not shaped"
 status=0
@@ -64,7 +68,7 @@ nothing_is_left "after a second down"
 expect "hosts for one command" axonn-node0 "$("$cluster" run --nodes 2 --rate $rate -n 1 -- hostname)"
 nothing_is_left "after run --nodes"
 
-# A shell starts what it puts in the background with interrupts ignored.
+# A shell starts background jobs with interrupts ignored.
 for signal in INT TERM; do
   env --default-signal=$signal "$cluster" run --nodes 2 --rate $rate -n 2 -- sleep 600 >/dev/null 2>&1 &
   running=$!

@@ -155,7 +155,7 @@ void messages_between_neighbours(Environment& environment) {
   }
 }
 
-// What a rank has received on a queue it can send on from the same buffer without waiting in between.
+// A rank can forward a received message from the same buffer on the same queue, without waiting.
 void a_message_relayed_along_the_group(Environment& environment) {
   Communicator& world = environment.world();
   at::Tensor data = contribution(world.rank(), 2'500'000, at::kFloat);
@@ -165,7 +165,7 @@ void a_message_relayed_along_the_group(Environment& environment) {
   EXPECT_TRUE(data.equal(contribution(0, data.numel(), at::kFloat)));
 }
 
-// The promise of communicator.hpp: contributions are added in the order owner+1, owner+2, ..., owner, rounded after every hop.
+// The order that communicator.hpp promises: owner+1, owner+2, ..., owner, rounded after every hop.
 template <typename T>
 at::Tensor in_chain_order(const std::vector<at::Tensor>& contributions, const std::function<int(int64_t)>& owner) {
   const int ranks = static_cast<int>(contributions.size());

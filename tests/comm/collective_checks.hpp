@@ -7,8 +7,8 @@
 
 namespace axonn {
 
-// What every transport must hold, each as a body that all ranks of a job run: over threads of one process (collectives_test) and over MPI
-// (mpi_collectives_test).
+// Checks for every transport; all ranks of a job run the body. collectives_test uses threads of one
+// process, mpi_collectives_test uses MPI.
 struct CollectiveCheck {
   const char* name;
   void (*run)(Environment& environment);

@@ -55,7 +55,7 @@ TEST(ProgressEngine, MovesWhileTheProgramComputes) {
   run_local(2, [](Environment& environment) {
     const auto data = ones(100'000);
     const auto request = environment.world().all_reduce(data);
-    while (!request.done()) std::this_thread::yield();  // done() alone moves nothing
+    while (!request.done()) std::this_thread::yield();  // done() does not move data
     EXPECT_EQ(data[0].item<float>(), 2.0F);
   });
 }
@@ -72,7 +72,7 @@ TEST(ProgressEngine, BarrierWaitsForEverybody) {
   });
 }
 
-// Rank 0 is late for the low queue; what is on the high one goes through all the same.
+// Rank 0 is late on the low queue; the collective on the high queue finishes nevertheless.
 TEST(ProgressEngine, HighPriorityPassesAnUnfinishedLowOne) {
   run_local(3, [](Environment& environment) {
     Communicator& world = environment.world();
@@ -93,7 +93,8 @@ TEST(ProgressEngine, AfterHoldsBackUntilTheOtherQueueIsDone) {
   run_local(2, [&](Environment& environment) {
     Communicator& world = environment.world();
     const auto first = ones(10), second = ones(10);
-    // Only rank 1 calls the first one now, so the second must not start there although rank 0 has called it.
+    // Only rank 1 calls the first one now. So the second must not start there, although rank 0 has
+    // called it.
     std::vector<Request> low;
     if (world.rank() == 1) low.push_back(world.all_reduce(first, ReduceOp::sum, {.priority = Priority::low}));
     const auto high = world.all_reduce(second, ReduceOp::sum, {.priority = Priority::high, .after = low});
@@ -139,12 +140,12 @@ TEST(ProgressEngine, WatchdogNamesTheCollectiveThatSomeoneNeverCalled) {
 TEST(ProgressEngine, AnExceptionOnOneRankEndsTheWaitsOfTheOthers) {
   try {
     run_local(4, [](Environment& environment) {
-      AXONN_CHECK(environment.rank() != 2, "test.rank", "this rank cannot go on");
+      AXONN_CHECK(environment.rank() != 2, "test.rank", "this rank cannot continue");
       environment.world().all_reduce(ones(1000)).wait();
     });
     FAIL() << "no exception came out";
   } catch (const UserError& error) {
-    EXPECT_EQ(error.sentence(), "this rank cannot go on");
+    EXPECT_EQ(error.sentence(), "this rank cannot continue");
   }
 }
 

@@ -82,7 +82,7 @@ TEST(SynthesisedPrograms, LeaveEveryMemberItsShardWhenThatIsTheGoal) {
     expect_exact_sums(hierarchy, {.goal = ReductionGoal::reduce_scatter, .length_limit = 4}, 5, random);
 }
 
-// Some members' shards are empty, as those of small tensors are.
+// Some members' shards are empty, as with small tensors.
 TEST(ReductionRunner, ScattersIntoShardsOfAnySize) {
   std::mt19937 random(3);
   const int rank = test_environment().rank(), ranks = test_environment().ranks();
@@ -114,7 +114,8 @@ TEST(ReductionRunner, ScattersIntoShardsOfAnySize) {
   }
 }
 
-// Eight buffers at once, each of which is still being filled by another group's broadcast when its sum is asked for.
+// Eight buffers at once. A broadcast of another group still fills each buffer when its sum is
+// requested.
 TEST(ReductionRunner, StartsAfterWhatItIsToldToAndDoesNotBlock) {
   const int ranks = test_environment().ranks();
   const SynthesisHierarchy hierarchy = synthesis_hierarchy(parse_parallelism_matrix(ranks == 8 ? "[[2 4]]" : "[[4 4]]"), std::vector{0});

@@ -22,7 +22,8 @@ namespace {
 constexpr int kNamesRank2 = 9;
 constexpr int kOtherError = 8;
 
-// Runs `body` in processes that were told of each other by environment variables; answers their exit statuses (128 + signal).
+// Runs `body` in processes that find each other by environment variables. Returns their exit
+// statuses (128 + signal).
 std::vector<int> in_processes(int ranks, const std::function<int(Environment&)>& body) {
   const std::string port = std::to_string(20000 + ::getpid() % 10000);  // below the ports that the system hands out
   std::vector<pid_t> children;
@@ -72,7 +73,7 @@ TEST(TcpEnvironment, RankThatIsKilledEndsTheOthersWithItsNumber) {
     return 0;
   });
   EXPECT_EQ(statuses[2], 128 + SIGKILL);
-  // Whoever notices first may be the one whom the other names.
+  // The rank that notices first may be the one that the other rank names.
   for (const int rank : {0, 1}) EXPECT_TRUE(statuses[rank] == kNamesRank2 || statuses[rank] == kOtherError) << statuses[rank];
   EXPECT_TRUE(statuses[0] == kNamesRank2 || statuses[1] == kNamesRank2) << statuses[0] << ' ' << statuses[1];
 }

@@ -26,7 +26,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 constexpr const char* kLoopback = "127.0.0.1";
-constexpr uint32_t kIdleChannel = 998;  // a receive on it is not answered: testing it makes progress
+constexpr uint32_t kIdleChannel = 998;  // receives on it never finish; testing one makes progress
 
 // A port that was free a moment ago.
 int free_port() {
@@ -40,7 +40,7 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-// Runs `body` as every rank of a job of threads; the first exception is thrown here.
+// Runs `body` on one thread per rank; rethrows the first exception.
 void as_ranks(int ranks, const std::function<void(Transport&)>& body) {
   const int port = free_port();
   std::vector<std::exception_ptr> errors(static_cast<size_t>(ranks));
@@ -79,7 +79,7 @@ struct Message {
   Bytes data;
 };
 
-// What `from` sends to `to`, in order: the same on both sides without talking.
+// The messages that `from` sends to `to`, in order. Both sides compute them without communication.
 std::vector<Message> messages(int from, int to) {
   std::mt19937 random(static_cast<unsigned>(1000 * from + to));
   std::vector<Message> list(60);
@@ -93,7 +93,7 @@ std::vector<Message> messages(int from, int to) {
   return list;
 }
 
-// `body` runs in a child process as rank 1 of 2; answers its process id.
+// Runs `body` in a child process as rank 1 of 2; returns its process id.
 pid_t fork_rank_1(int port, const std::function<void(Transport&)>& body) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -125,7 +125,7 @@ std::string error_of(const Body& body) {
 
 TEST(TcpTransport, MessagesKeepTheirOrderPerPeerAndChannel) {
   as_ranks(4, [](Transport& transport) {
-    // Asked for at random moments, so that messages arrive before, while and after somebody wants them.
+    // Receives start at random moments: before, while and after their messages arrive.
     const auto idle = transport.receive(transport.rank(), kIdleChannel, nullptr, 0);
     std::mt19937 random(static_cast<unsigned>(transport.rank()));
     std::vector<std::pair<int, bool>> order;
@@ -172,7 +172,7 @@ TEST(TcpTransport, ReceiveTakesOverAMessageThatHasHalfArrived) {
       finish(transport, whole);
       return;
     }
-    // A few reads of at most 4 MiB each bring some of it and cannot bring it all.
+    // A few reads of at most 4 MiB each bring some of the message, but cannot bring all of it.
     finish(transport, transport.receive(peer, 3, nullptr, 0));
     const auto idle = transport.receive(1, kIdleChannel, nullptr, 0);
     for (int i = 0; i < 5; ++i) {
@@ -221,7 +221,7 @@ TEST(TcpTransport, RankThatDiesInTheMiddleOfAMessageIsNamed) {
   const auto ticket = transport->receive(1, 1, data.data(), data.size());
   const std::string error = error_of([&] { finish(*transport, ticket); });
   EXPECT_NE(error.find("rank 1 (127.0.0.1) has ended while rank 0 waits for 1 messages"), std::string::npos) << error;
-  EXPECT_EQ(error_of([&] { transport->test(ticket); }), error);  // and stays so
+  EXPECT_EQ(error_of([&] { transport->test(ticket); }), error);  // and still fails
   EXPECT_EQ(exit_status(child), 128 + SIGKILL);
 }
 
@@ -256,7 +256,7 @@ TEST(TcpTransport, RankThatAbandonsTheJobIsAnErrorEvenToWhoWaitsForAnother) {
     if (rank == 1) return transport.abandon();
     errors[static_cast<size_t>(rank)] = error_of([&] { finish(transport, transport.receive(2 - rank, 1, nullptr, 0)); });
   });
-  // One of the two may learn it from the other, which has ended of it.
+  // One of the two may learn it from the other, which ended because of it.
   const auto names_rank_1 = [](const std::string& error) { return error.starts_with("rank 1 (127.0.0.1) gave up on the job"); };
   EXPECT_TRUE(std::ranges::any_of(errors, names_rank_1)) << errors[0] << '\n' << errors[2];
   for (const int rank : {0, 2}) EXPECT_NE(errors[static_cast<size_t>(rank)], "no error") << rank;

@@ -54,16 +54,17 @@ struct Program {
   Program() {
     table.add("model", "hidden", config.hidden, "features of the residual stream");
     table.add("model", "layers", config.layers, "blocks");
-    table.add("train", "micro_batch", config.micro_batch, "a rank takes so many a forward");
+    table.add("train", "micro_batch", config.micro_batch, "samples per rank per forward pass");
     table.add("train", "rate", config.rate, "learning rate");
     table.add("model", "tied", config.tied, "the head shares the embedding");
     table.add("train", "device", config.device, "where to compute");
-    table.add("model", "multipliers", config.multipliers, "of base, one a level");
+    table.add("model", "multipliers", config.multipliers, "channels per level, in multiples of base");
     table.add("data", "data", config.data, "files and directories");
-    table.add("data", "color", config.color, "of the progress bar");
-    table.add("data", "shade", config.shade, "of the bar's end; auto: as it fits");
-    table.add("data", "colors", config.colors, "of the curves");
-    table.add("data", "tokens", config.tokens, "of a sequence", {.least = 1, .most = 1 << 24, .suffixes = Suffixes::binary});
+    table.add("data", "color", config.color, "color of the progress bar");
+    table.add("data", "shade", config.shade, "shade of the bar's end; auto: as it fits");
+    table.add("data", "colors", config.colors, "colors of the curves");
+    table.add("data", "tokens", config.tokens, "tokens of a sequence",
+              {.least = 1, .most = 1 << 24, .suffixes = Suffixes::binary});
     table.add_flags(app);
   }
 
@@ -75,8 +76,30 @@ struct Program {
 
 TEST(Options, EveryKindIsReadFromTheCommandLine) {
   Program p;
-  EXPECT_EQ(p.parse({"--hidden", "384", "--layers=6", "--no-tied", "--micro-batch", "2k", "--rate", "1e-3", "--device", "cuda", "--data",
-                     "a", "b", "--color", "green", "--multipliers", "1", "3", "--shade", "red", "--colors", "red,green", "--tokens", "8k"}),
+  EXPECT_EQ(p.parse({"--hidden",
+                     "384",
+                     "--layers=6",
+                     "--no-tied",
+                     "--micro-batch",
+                     "2k",
+                     "--rate",
+                     "1e-3",
+                     "--device",
+                     "cuda",
+                     "--data",
+                     "a",
+                     "b",
+                     "--color",
+                     "green",
+                     "--multipliers",
+                     "1",
+                     "3",
+                     "--shade",
+                     "red",
+                     "--colors",
+                     "red,green",
+                     "--tokens",
+                     "8k"}),
             std::nullopt);
   EXPECT_EQ(p.config.hidden, 384);
   EXPECT_EQ(p.config.layers, 6);
@@ -120,7 +143,8 @@ TEST(Options, NegativeNumbersAreValues) {
 TEST(Options, EveryKindIsReadFromToml) {
   Program p;
   p.table.read_toml(
-      "[model]\nhidden = 384\nlayers = 6\ntied = false\nmultipliers = [2, 4]\n[train]\nmicro_batch = 3\nrate = 1\ndevice = 'cuda'\n"
+      "[model]\nhidden = 384\nlayers = 6\ntied = false\nmultipliers = [2, 4]\n[train]\nmicro_batch = 3\nrate = "
+      "1\ndevice = 'cuda'\n"
       "[data]\ndata = ['a', 'b']\ncolor = 'green'\n",
       "my.toml");
   EXPECT_EQ(p.config.hidden, 384);
@@ -159,12 +183,14 @@ TEST(Options, AnUnknownKeyNamesTheLineAndTheNearestKey) {
   Scratch scratch;
   Program p;
   const std::string path = scratch.file("my.toml", "# mine\n\n[model]\nlayers = 4\nhiden = 3\n");
-  EXPECT_EQ(test::user_error([&] { p.table.read_toml_file(path); }), path + ":5: unknown key 'hiden' in [model]; did you mean 'hidden'?");
+  EXPECT_EQ(test::user_error([&] { p.table.read_toml_file(path); }),
+            path + ":5: unknown key 'hiden' in [model]; did you mean 'hidden'?");
 }
 
 TEST(Options, AnUnknownSectionNamesTheNearest) {
   Program p;
-  EXPECT_USER_ERROR(p.table.read_toml("[modle]\n", "my.toml"), "my.toml:1: unknown section [modle]; did you mean 'model'?");
+  EXPECT_USER_ERROR(p.table.read_toml("[modle]\n", "my.toml"),
+                    "my.toml:1: unknown section [modle]; did you mean 'model'?");
 }
 
 TEST(Options, AKeyInTheWrongPlaceNamesItsSection) {
@@ -180,12 +206,16 @@ TEST(Options, AWrongTypeSaysWhatItIsAndMustBe) {
   const auto refused = [&](const std::string& section, const std::string& line) {
     return test::user_error([&] { p.table.read_toml("[" + section + "]\n" + line + "\n", "my.toml"); });
   };
-  EXPECT_EQ(refused("model", "hidden = \"abc\""), "my.toml:2: 'hidden' in [model] is a string (\"abc\"), it must be a whole number");
+  EXPECT_EQ(refused("model", "hidden = \"abc\""),
+            "my.toml:2: 'hidden' in [model] is a string (\"abc\"), it must be a whole number");
   EXPECT_EQ(refused("model", "hidden = 3.5"),
             "my.toml:2: 'hidden' in [model] is a number with a fraction (3.5), it must be a whole number");
-  EXPECT_EQ(refused("model", "tied = 1"), "my.toml:2: 'tied' in [model] is a whole number (1), it must be true or false");
-  EXPECT_EQ(refused("train", "rate = true"), "my.toml:2: 'rate' in [train] is true or false (true), it must be a number");
-  EXPECT_EQ(refused("data", "data = [1]"), "my.toml:2: 'data' in [data] is a list ([1]), it must be a string or a list of strings");
+  EXPECT_EQ(refused("model", "tied = 1"),
+            "my.toml:2: 'tied' in [model] is a whole number (1), it must be true or false");
+  EXPECT_EQ(refused("train", "rate = true"),
+            "my.toml:2: 'rate' in [train] is true or false (true), it must be a number");
+  EXPECT_EQ(refused("data", "data = [1]"),
+            "my.toml:2: 'data' in [data] is a list ([1]), it must be a string or a list of strings");
   EXPECT_EQ(refused("model", "layers = 3000000000"), "my.toml:2: 'layers' in [model] is out of range: 3000000000");
   EXPECT_EQ(refused("train", "rate = inf"), "my.toml:2: 'rate' in [train] must be a finite number");
   EXPECT_EQ(refused("train", "device = 'cudda'"),
@@ -207,9 +237,12 @@ TEST(Options, BrokenTomlNamesTheLine) {
 }
 
 TEST(Options, AnUnknownFlagNamesTheNearest) {
-  EXPECT_EQ(test::user_error([] { Program().parse({"--hiden", "3"}); }), "unknown flag '--hiden'; did you mean '--hidden'?");
-  EXPECT_EQ(test::user_error([] { Program().parse({"--micro_batch=3"}); }), "unknown flag '--micro_batch'; did you mean '--micro-batch'?");
-  EXPECT_EQ(test::user_error([] { Program().parse({"--no-teid"}); }), "unknown flag '--no-teid'; did you mean '--no-tied'?");
+  EXPECT_EQ(test::user_error([] { Program().parse({"--hiden", "3"}); }),
+            "unknown flag '--hiden'; did you mean '--hidden'?");
+  EXPECT_EQ(test::user_error([] { Program().parse({"--micro_batch=3"}); }),
+            "unknown flag '--micro_batch'; did you mean '--micro-batch'?");
+  EXPECT_EQ(test::user_error([] { Program().parse({"--no-teid"}); }),
+            "unknown flag '--no-teid'; did you mean '--no-tied'?");
   EXPECT_EQ(test::user_error([] { Program().parse({"3"}); }), "unexpected argument '3'");
 }
 
@@ -217,19 +250,20 @@ TEST(Options, SubcommandsTakeSectionsOfTheirOwn) {
   Program p;
   CLI::App* generate = p.app.add_subcommand("generate", "writes text");
   p.table.add_flags(*generate, {"train"});
-  EXPECT_EQ(test::user_error([&] { p.parse({"generate", "--devise", "cpu"}); }), "unknown flag '--devise'; did you mean '--device'?");
+  EXPECT_EQ(test::user_error([&] { p.parse({"generate", "--devise", "cpu"}); }),
+            "unknown flag '--devise'; did you mean '--device'?");
   EXPECT_EQ(test::user_error([&] { p.parse({"generat"}); }), "unexpected argument 'generat'; did you mean 'generate'?");
   p.parse({"generate", "--device", "cuda"});
   EXPECT_EQ(p.config.device, Device::cuda);
 }
 
 TEST(Options, AWrongFlagValueNamesTheFlag) {
-  EXPECT_EQ(test::user_error([] { Program().parse({"--hidden", "12a"}); }), "--hidden must be a whole number, got '12a'");
-  EXPECT_EQ(test::user_error([] { Program().parse({"--layers", "99999999999"}); }), "--layers must be a whole number, got '99999999999'");
+  EXPECT_EQ(test::user_error([] { Program().parse({"--hidden", "12a"}); }),
+            "--hidden must be a whole number, got '12a'");
+  EXPECT_EQ(test::user_error([] { Program().parse({"--layers", "99999999999"}); }),
+            "--layers must be a whole number, got '99999999999'");
   EXPECT_EQ(test::user_error([] { Program().parse({"--rate", "nan"}); }), "--rate must be a finite number, got 'nan'");
-  EXPECT_EQ(test::user_error([] {
-              Program().parse({"--device", "gpu"});
-            }),
+  EXPECT_EQ(test::user_error([] { Program().parse({"--device", "gpu"}); }),
             "--device must be one of cpu, cuda, got 'gpu'; did you mean 'cpu'?");
   EXPECT_USER_ERROR(Program().parse({"--hidden"}), "--hidden");
 }
@@ -237,8 +271,8 @@ TEST(Options, AWrongFlagValueNamesTheFlag) {
 TEST(Options, HelpListsEveryFlagWithDefaultAndUnit) {
   const auto text = Program().parse({"--help"});
   ASSERT_TRUE(text);
-  for (const char* part :
-       {"[model]", "--hidden INT", "(default: 128)", "--tied,--no-tied", "a forward (default: 1)", "cpu|cuda", "red|green"})
+  for (const char* part : {"[model]", "--hidden INT", "(default: 128)", "--tied,--no-tied", "a forward (default: 1)",
+                           "cpu|cuda", "red|green"})
     EXPECT_NE(text->find(part), std::string::npos) << part << "\n" << *text;
   EXPECT_EQ(text->find("{false}"), std::string::npos) << *text;
 }
@@ -277,7 +311,7 @@ TEST(Options, LettersBeyondAsciiStandInStringsAlone) {
   p.table.read_toml("[data]  # für alle\ndata = 'größe'\n", "my.toml");
   EXPECT_EQ(p.config.data, std::vector<std::string>{"größe"});
   EXPECT_USER_ERROR(p.table.read_toml("[model]\nhidden = é\n", "my.toml"),
-                    "my.toml:2: a letter that is not ASCII may stand in a string or a comment alone");
+                    "my.toml:2: a letter that is not ASCII may stand only in a string or a comment");
 }
 
 TEST(Options, WhatDiffersFromAFileIsFound) {
@@ -296,7 +330,8 @@ TEST(Options, WhatDiffersFromAFileIsFound) {
 
 TEST(Options, WrittenTomlGroupsKeysBySection) {
   EXPECT_EQ(Program().table.to_toml(),
-            "[model]\nhidden = 128\nlayers = 4\ntied = true\nmultipliers = [1, 2, 2]\n\n[train]\nmicro_batch = 1\nrate = 0.0003\ndevice = "
+            "[model]\nhidden = 128\nlayers = 4\ntied = true\nmultipliers = [1, 2, 2]\n\n[train]\nmicro_batch = 1\nrate "
+            "= 0.0003\ndevice = "
             "\"cpu\"\n\n"
             "[data]\ndata = []\ncolor = \"red\"\nshade = \"auto\"\ncolors = []\ntokens = 1024\n");
 }
@@ -309,7 +344,8 @@ TEST(Options, NumbersHaveLimits) {
 
 TEST(Options, OnlyTheNamedPlacesOfAFileAreRead) {
   Program p;
-  p.table.read_toml("[model]\nhidden = 7\n[data]\ncolor = 'green'\ncolour = 1\n[other]\nx = 1\n", "my.toml", {"model", "data.color"});
+  p.table.read_toml("[model]\nhidden = 7\n[data]\ncolor = 'green'\ncolour = 1\n[other]\nx = 1\n", "my.toml",
+                    {"model", "data.color"});
   EXPECT_EQ(p.config.hidden, 7);
   EXPECT_EQ(p.config.color, Color::green);
   EXPECT_USER_ERROR(p.table.read_toml("[model]\nhiden = 7\n", "my.toml", {"model"}), "unknown key 'hiden'");
@@ -333,6 +369,32 @@ TEST(Options, FlagsOfTwoFieldsSetBoth) {
   EXPECT_EQ(one, 8);
   EXPECT_EQ(other, 8);
   EXPECT_EQ(table.given_flags(), " --heads 8");
+}
+
+TEST(Options, AFormerKeyIsReadEverywhereAndWrittenNowhere) {
+  const auto made = [](int64_t& images, OptionTable& table, CLI::App& app) {
+    table.add("data", "images", images, "number of images");
+    table.add_former("images", "pictures");
+    table.add_flags(app);
+  };
+  int64_t from_flag = 1, from_file = 1, from_checkpoint = 1;
+  OptionTable flags, files, checkpoints;
+  CLI::App first{"first"}, second{"second"}, third{"third"};
+  made(from_flag, flags, first);
+  made(from_file, files, second);
+  made(from_checkpoint, checkpoints, third);
+  ASSERT_EQ(parse_command_line(first, std::vector<const char*>{"first", "--pictures", "5"}), std::nullopt);
+  files.read_toml("[data]\npictures = 6\n", "my.toml");
+  checkpoints.read_json(R"({"data": {"pictures": 7}})", "manifest.json");
+  EXPECT_EQ(from_flag, 5);
+  EXPECT_EQ(from_file, 6);
+  EXPECT_EQ(from_checkpoint, 7);
+  EXPECT_EQ(files.to_toml(), "[data]\nimages = 6\n");
+  EXPECT_EQ(files.source("images"), OptionTable::Source::file);
+  const std::vector<std::string> keys = {"images"};
+  const auto difference = files.first_difference(R"({"data": {"pictures": 7}})", keys);
+  ASSERT_TRUE(difference);
+  EXPECT_EQ(difference->key + difference->mine + difference->theirs, "images67");
 }
 
 TEST(Options, AKeyInTwoSectionsIsABug) {

@@ -10,7 +10,7 @@ namespace {
 
 using Words = std::array<uint32_t, 4>;
 
-// Known answers of the authors' own test file for philox4x32 with 10 rounds.
+// Known results from the authors' own test file, for philox4x32 with 10 rounds.
 TEST(Philox, GivesThePublishedAnswers) {
   EXPECT_EQ(philox(0, 0, 0, 0), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   EXPECT_EQ(philox(~0ull, ~0ull, ~0u, ~0u), (Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));

@@ -16,7 +16,7 @@ TEST(DidYouMean, NamesTheNearestOrNothing) {
   EXPECT_EQ(did_you_mean("hidden", kKeys), "; did you mean 'hidden'?");
   EXPECT_EQ(did_you_mean("vocabulary", kKeys), "");
   constexpr std::array<std::string_view, 2> kSwapped = {"tied", "grid"};
-  EXPECT_EQ(did_you_mean("gird", kSwapped), "; did you mean 'grid'?");  // one swap, but two replacements away from either
+  EXPECT_EQ(did_you_mean("gird", kSwapped), "; did you mean 'grid'?");  // one swap, but two replacements
   EXPECT_EQ(did_you_mean("hiden", std::span<const std::string>{}), "");
   const std::array<std::string, 1> strings = {"sequence"};
   EXPECT_EQ(did_you_mean("sequnce", strings), "; did you mean 'sequence'?");

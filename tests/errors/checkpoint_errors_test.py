@@ -1,4 +1,5 @@
-"""Checkpoints that cannot be read or must not be gone on from, and directories that hold a run already."""
+"""Checkpoints that cannot be read or must not be resumed, and directories that already hold a
+run."""
 import os
 import shutil
 import tempfile
@@ -12,7 +13,7 @@ STEPS = ["--steps", "4", "--save-every", "2"]
 
 
 class CheckpointErrors(GptTest):
-    kept = None  # a run that every test gets a copy of
+    kept = None  # a run that is copied for every test
 
     @classmethod
     def tearDownClass(cls):
@@ -34,7 +35,7 @@ class CheckpointErrors(GptTest):
         self.refuse("train", "--resume", what, "--steps", "8", *arguments, words=words, **options)
 
     def refuse_everywhere(self, *words):
-        """By a run that goes on, on one rank and on a grid, and by `generate`."""
+        """Both --resume and `generate` fail."""
         self.refuse_resume(words=words)
         self.refuse("generate", "--checkpoint", "run", words=words)
 
@@ -72,7 +73,8 @@ class CheckpointErrors(GptTest):
         content = bytearray(shard.read_bytes())
         content[-5] ^= 1
         shard.write_bytes(content)
-        self.refuse_resume(what="wide", words=[shard.name, "newest older checkpoint that is whole is wide/step-000002"], ranks=4)
+        self.refuse_resume(what="wide", words=[shard.name, "newest older checkpoint that is whole is wide/step-000002"],
+                           ranks=4)
 
     @unittest.skipIf(os.geteuid() == 0, "root may read everything")
     def test_forbidden(self):
@@ -86,22 +88,25 @@ class CheckpointErrors(GptTest):
         self.refuse_resume("--data", "other.txt", words=["run/step-000004 was trained on other data"])
 
     def test_what_a_run_keeps(self):
-        for flag, value in (("heads", 2), ("sequence", 8), ("dtype", "fp64"), ("batch", 4), ("seed", 2), ("tokenizer", "chars"),
-                            ("model", "gpt-tiny")):
+        for flag, value in (("heads", 2), ("sequence", 8), ("dtype", "fp64"), ("batch", 4), ("seed", 2),
+                            ("tokenizer", "chars"), ("model", "gpt-tiny")):
             with self.subTest(flag):
-                self.refuse_resume(f"--{flag}", value, words=[f"--{flag}", "run/step-000004", "a run that goes on keeps it"])
+                self.refuse_resume(f"--{flag}", value, words=[f"--{flag}", "run/step-000004", "a resumed run keeps it"])
 
     def test_a_grid_that_the_network_does_not_fit(self):
-        self.refuse("generate", "--checkpoint", "run", "--grid", "1x3x1x1", words=["hidden must divide by y"], ranks=3, launcher="tcp")
+        self.refuse("generate", "--checkpoint", "run", "--grid", "1x3x1x1", words=["hidden must divide by y"], ranks=3,
+                    launcher="tcp")
 
     def test_a_prompt_that_the_tokenizer_does_not_know(self):
         self.train("chars", *STEPS, "--tokenizer", "chars")
-        self.refuse("generate", "--checkpoint", "chars", "--prompt", "line \u00e9", words=["'\u00e9' (U+00E9)", "not in the vocabulary"])
+        self.refuse("generate", "--checkpoint", "chars", "--prompt", "line \u00e9",
+                    words=["'\u00e9' (U+00E9)", "not in the vocabulary"])
 
 
 class DirectoryOfARun(GptTest):
     def refuse_out(self, out, *words, **options):
-        self.refuse("train", "--data", self.text, "--out", out, *TRAINING, *options.pop("arguments", []), words=words, **options)
+        self.refuse("train", "--data", self.text, "--out", out, *TRAINING, *options.pop("arguments", []), words=words,
+                    **options)
 
     def test_one_that_holds_a_run(self):
         self.train("run", *STEPS)

@@ -1,4 +1,4 @@
-"""Whatever is typed wrongly is answered with one sentence, before anything is started or written."""
+"""Errors on the command line give one sentence, before anything is started or written."""
 import os
 import unittest
 
@@ -45,8 +45,10 @@ class CommandLine(GptTest):
         self.refuse_train("--steps", words=["--steps"])
 
     def test_values_that_mean_nothing(self):
-        values = {"layers": 0, "hidden": 0, "heads": 0, "sequence": -1, "vocab": -1, "steps": 0, "batch": -8, "micro-batch": -1, "seed": -1,
-                  "dropout": 1, "validation-fraction": 1, "learning-rate": -1, "minutes": -1}  # the others: train_config_test.cpp
+        # train_config_test.cpp has the other flags.
+        values = {"layers": 0, "hidden": 0, "heads": 0, "sequence": -1, "vocab": -1, "steps": 0, "batch": -8,
+                  "micro-batch": -1, "seed": -1, "dropout": 1, "validation-fraction": 1, "learning-rate": -1,
+                  "minutes": -1}
         for flag, value in values.items():
             with self.subTest(flag):
                 self.refuse_train(f"--{flag}={value}", words=[flag.replace("-", "_"), str(value)])
@@ -61,11 +63,14 @@ class CommandLine(GptTest):
         self.refuse_train("--model", "gpt80b", words=["a rank needs", "this machine", "--dry-run"])
 
     def test_environment_variables(self):
-        for name, value, need in (("AXONN_LOG", "inf", "unknown log level 'inf'; did you mean 'info'?"), ("AXONN_LOG_ALL_RANKS", "2", "0 or 1"), ("AXONN_PROGRESS", "none", "bar or lines"),
-                                  ("OMP_NUM_THREADS", "many", "whole number"), ("AXONN_TIMEOUT_SECONDS", "0", "at least 1"), ("RANK", "1", "WORLD_SIZE")):
+        for name, value, need in (("AXONN_LOG", "inf", "unknown log level 'inf'; did you mean 'info'?"),
+                                  ("AXONN_LOG_ALL_RANKS", "2", "0 or 1"), ("AXONN_PROGRESS", "none", "bar or lines"),
+                                  ("OMP_NUM_THREADS", "many", "whole number"),
+                                  ("AXONN_TIMEOUT_SECONDS", "0", "at least 1"), ("RANK", "1", "WORLD_SIZE")):
             with self.subTest(name):
                 extra = {"RANK": "0", "WORLD_SIZE": "2"} if name == "AXONN_TIMEOUT_SECONDS" else {}
-                ended = self.gpt("train", "--data", self.text, *TRAINING, "--out", name, seconds=10, environment={name: value, **extra})
+                ended = self.gpt("train", "--data", self.text, *TRAINING, "--out", name, seconds=10,
+                                 environment={name: value, **extra})
                 self.assertIn(need, ended.err)
                 self.assertIn(ended.status, (1, 2))
 
@@ -77,7 +82,8 @@ class CommandLine(GptTest):
         for flag in ("micro-batches", "batch", "steps"):
             self.refuse("verify", f"--{flag}=0", words=[flag])
         self.refuse("verify", "--batch", "5", "--micro-batches", "2", words=["--batch", "5"])
-        self.refuse("verify", "--grid", "8x8x8x8", "--heads", "16", "--hidden", "64", "--batch", "64", words=["4096 ranks", "mpirun"])
+        self.refuse("verify", "--grid", "8x8x8x8", "--heads", "16", "--hidden", "64", "--batch", "64",
+                    words=["4096 ranks", "mpirun"])
         self.refuse("verify", "--steps", HUGE, words=["--steps"])
 
     @unittest.skipIf(os.path.exists("/dev/nvidia0"), "this machine has a CUDA device")
@@ -93,7 +99,8 @@ class ConfigurationFile(GptTest):
         self.refuse("train", "--config", "my.toml", "--data", self.text, "--out", "run", words=words)
 
     def test_unknown_key_with_file_line_and_the_nearest_name(self):
-        self.refuse_file("[model]\nlayers = 2\nhiden = 16\n", "my.toml:3: unknown key 'hiden' in [model]; did you mean 'hidden'?")
+        self.refuse_file("[model]\nlayers = 2\nhiden = 16\n",
+                         "my.toml:3: unknown key 'hiden' in [model]; did you mean 'hidden'?")
 
     def test_unknown_section(self):
         self.refuse_file("\n[modell]\nlayers = 2\n", "my.toml:2: unknown section [modell]", "'model'")
@@ -113,8 +120,10 @@ class ConfigurationFile(GptTest):
         self.refuse_file("[model]\nlayers = = 2\n", "my.toml:2")
 
     def test_a_file_that_is_not_there(self):
-        self.refuse("train", "--config", "none.toml", "--data", self.text, words=["cannot read the configuration file none.toml"])
-        self.refuse("train", "--config", self.directory, "--data", self.text, words=["cannot read the configuration file"])
+        self.refuse("train", "--config", "none.toml", "--data", self.text,
+                    words=["cannot read the configuration file none.toml"])
+        self.refuse("train", "--config", self.directory, "--data", self.text,
+                    words=["cannot read the configuration file"])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Data that is missing, empty, too short or of another kind; also when one rank alone meets it."""
+"""Data that is missing, empty, too short or of the wrong type, on all ranks or on only one."""
 import os
 import unittest
 
@@ -19,7 +19,8 @@ class DataErrors(GptTest):
         self.refuse_data("nothing.txt", words=["nothing.txt does not exist"], arguments=["--grid", "2x1x2x1"], ranks=4)
 
     def test_missing_on_one_rank_alone(self):
-        words = lambda rank: ["train", "--data", "text.txt" if rank != 2 else "nothing.txt", "--out", "run", "--grid", "2x1x2x1", *TRAINING]
+        words = lambda rank: ["train", "--data", "text.txt" if rank != 2 else "nothing.txt", "--out", "run",
+                              "--grid", "2x1x2x1", *TRAINING]
         self.refuse(words, words=["nothing.txt does not exist"], ranks=4, launcher="tcp")
 
     @needs_mpi
@@ -40,7 +41,8 @@ class DataErrors(GptTest):
 
     def test_not_utf8(self):
         (self.directory / "latin.txt").write_bytes(b"caf\xe9 " * 100)
-        self.refuse_data("latin.txt", words=["latin.txt is not UTF-8 at byte 3", "--tokenizer bytes"], arguments=["--tokenizer", "chars"])
+        self.refuse_data("latin.txt", words=["latin.txt is not UTF-8 at byte 3", "--tokenizer bytes"],
+                         arguments=["--tokenizer", "chars"])
 
     def test_a_vocabulary_that_is_too_small(self):
         self.refuse_data("text.txt", words=["256 tokens", "vocabulary of 100", "--vocab"], arguments=["--vocab", "100"])

@@ -13,18 +13,21 @@ class GridErrors(GptTest):
 
     @needs_mpi
     def test_another_product_than_the_ranks_lists_all_grids(self):
-        self.refuse_train("--grid", "2x2x2x1", words=["grid 2x2x2x1 needs 8 ranks, this job has 4. " + GRIDS_OF_4], ranks=4)
+        self.refuse_train("--grid", "2x2x2x1", words=["grid 2x2x2x1 needs 8 ranks, this job has 4. " + GRIDS_OF_4],
+                          ranks=4)
 
     def test_another_product_over_tcp(self):
-        self.refuse("verify", "--grid", "2x2x1x1", words=["grid 2x2x1x1 needs 4 ranks, this job has 2. Grids of 2: 1x1x1x2, "], ranks=2,
+        self.refuse("verify", "--grid", "2x2x1x1",
+                    words=["grid 2x2x1x1 needs 4 ranks, this job has 2. Grids of 2: 1x1x1x2, "], ranks=2,
                     launcher="tcp")
 
     def test_a_grid_of_a_program_that_nobody_launched(self):
-        self.refuse_train("--grid", "2x1x2x1", words=["needs 4 ranks", "started alone", "mpirun -n 4"])
+        self.refuse_train("--grid", "2x1x2x1", words=["needs 4 ranks", "started by itself", "mpirun -n 4"])
 
     @needs_mpi
     def test_heads_that_do_not_divide(self):
-        self.refuse_train("--grid", "4x1x1x1", "--heads", "2", words=["heads must divide by x, got heads = 2 and x = 4"], ranks=4)
+        self.refuse_train("--grid", "4x1x1x1", "--heads", "2",
+                          words=["heads must divide by x, got heads = 2 and x = 4"], ranks=4)
 
     @needs_mpi
     def test_hidden_that_does_not_divide(self):
@@ -35,8 +38,8 @@ class GridErrors(GptTest):
 
     @needs_mpi
     def test_a_batch_that_does_not_divide(self):
-        self.refuse_train("--grid", "1x1x2x1", "--micro-batch", "3", words=["batch must divide by micro_batch * z * data", "nearest batches: 6, 12"],
-                          ranks=2)
+        self.refuse_train("--grid", "1x1x2x1", "--micro-batch", "3",
+                          words=["batch must divide by micro_batch * z * data", "nearest batches: 6, 12"], ranks=2)
 
     @needs_mpi
     def test_without_a_grid(self):

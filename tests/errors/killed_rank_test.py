@@ -1,4 +1,4 @@
-"""A rank that is killed ends the whole job; what was saved before is whole."""
+"""A rank that is killed ends the whole job. Earlier checkpoints are intact."""
 import os
 import signal
 import time
@@ -10,8 +10,8 @@ from program_runs import REFUSAL_SECONDS, needs_mpi, wait_for_steps
 
 class KilledRank(GptTest):
     def kill_one(self, victim, **options):
-        job = self.start("train", "--data", self.text, "--out", "run", *TRAINING, "--grid", "2x1x2x1", "--steps", "1000000", "--save-every", "5",
-                         ranks=4, **options)
+        job = self.start("train", "--data", self.text, "--out", "run", *TRAINING, "--grid", "2x1x2x1",
+                         "--steps", "1000000", "--save-every", "5", ranks=4, **options)
         run = self.directory / "run"
         wait_for_steps(job, run, 12)
         ranks = job.ranks()

@@ -1,4 +1,4 @@
-"""A loss that is not finite stops the run before the update, on all ranks, and says where."""
+"""A loss that is not finite ends the run before the update, on all ranks, with the place."""
 import unittest
 
 from gpt_runs import GptTest, TRAINING
@@ -10,14 +10,16 @@ DIVERGE = [*TRAINING, "--learning-rate", "1e38", "--clip", "0", "--warmup", "0",
 class NonFiniteLoss(GptTest):
     def diverge(self, *arguments, **options):
         ended = self.gpt("train", "--data", self.text, "--out", "run", *DIVERGE, *arguments, seconds=10, **options)
-        self.assert_refused(ended, "the loss of micro-batch 0 on rank 0 (x0 y0 z0 d0) is not finite in step 2", status=1)
+        self.assert_refused(ended, "the loss of micro-batch 0 on rank 0 (x0 y0 z0 d0) is not finite in step 2",
+                            status=1)
         return ended
 
     def test_it_says_where_and_what_is_left(self):
         ended = self.diverge("--save-every", "1")
         self.assertIn("newest checkpoint: run/step-000001", ended.err)
         self.assertEqual(list(losses(self.directory / "run")), [1])
-        self.assertEqual([path.name for path in sorted((self.directory / "run").iterdir())], ["metrics.jsonl", "step-000001"])
+        self.assertEqual([path.name for path in sorted((self.directory / "run").iterdir())],
+                         ["metrics.jsonl", "step-000001"])
 
     def test_the_checkpoint_before_it_is_whole(self):
         self.diverge("--save-every", "1")
@@ -36,10 +38,10 @@ class NonFiniteLoss(GptTest):
         self.assertIn("newest checkpoint: run/step-000001", ended.err)
 
     def test_fp16_may_skip_some_steps_in_a_row_but_not_all(self):
-        ended = self.gpt("train", "--data", self.text, "--out", "run", *TRAINING, "--steps", "9", "--dtype", "fp16", "--loss-scale", "1e30",
-                         "--most-skips", "3", seconds=10)
-        self.assert_refused(ended, "the gradient (every loss is finite) is not finite in step 4 after 3 skipped ones, at a loss scale of 1.25e+29",
-                            status=1)
+        ended = self.gpt("train", "--data", self.text, "--out", "run", *TRAINING, "--steps", "9", "--dtype", "fp16",
+                         "--loss-scale", "1e30", "--most-skips", "3", seconds=10)
+        self.assert_refused(ended, "the gradient (every loss is finite) is not finite in step 4 after 3 skipped ones, "
+                            "at a loss scale of 1.25e+29", status=1)
         self.assertEqual([line["skipped_steps"] for line in metrics(self.directory / "run")], [1, 2, 3])
 
     def test_over_tcp(self):

@@ -53,7 +53,7 @@ TEST(TrainConfig, EveryValueThatMeansNothingIsRefusedByName) {
 TEST(TrainConfig, MicroBatchZeroMeansNoAccumulation) {
   EXPECT_EQ((TrainConfig{.batch = 16}).rows({.z = 2, .data = 2}), 4);
   EXPECT_EQ((TrainConfig{.batch = 16, .micro_batch = 2}).rows({.z = 2, .data = 2}), 2);
-  EXPECT_EQ((TrainConfig{.batch = 2}).rows({.z = 2, .data = 2}), 1);  // plan_batch refuses it, with a sentence
+  EXPECT_EQ((TrainConfig{.batch = 2}).rows({.z = 2, .data = 2}), 1);  // plan_batch reports the error
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
-"""Runs of `gpt` for the tests here and in tests/errors and tests/slurm."""
+"""Runs of `gpt` for the tests in this folder, tests/errors and tests/slurm."""
 from program_runs import ProgramTest
 
 # Small enough that a step takes milliseconds; every size divides by 2.
 NETWORK = ["--layers", "2", "--hidden", "16", "--heads", "4", "--sequence", "16"]
-TRAINING = NETWORK + ["--gemm", "mm", "--batch", "8", "--warmup", "2", "--learning-rate", "0.01", "--validate-every", "0", "--save-every", "0"]
+TRAINING = NETWORK + ["--gemm", "mm", "--batch", "8", "--warmup", "2", "--learning-rate", "0.01",
+                      "--validate-every", "0", "--save-every", "0"]
 
 
 class GptTest(ProgramTest):
@@ -16,7 +17,7 @@ class GptTest(ProgramTest):
         return self.run_program(*arguments, **options)
 
     def train(self, out, *arguments, **options):
-        """A run that must succeed. The directory that it wrote."""
+        """Trains, which must succeed. Returns the directory of the run."""
         ended = self.gpt("train", "--data", self.text.name, "--out", out, *TRAINING, *arguments, **options)
         self.assertEqual(ended.status, 0, ended.text)
         return self.directory / out

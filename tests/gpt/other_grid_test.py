@@ -1,4 +1,4 @@
-"""A checkpoint of one grid serves every other."""
+"""A checkpoint of one grid can be read on every other grid."""
 import unittest
 
 from gpt_runs import GptTest
@@ -22,7 +22,8 @@ class OtherGrid(GptTest):
 
         texts = {}
         for grid, ranks in (("1x1x1x1", 1), ("2x1x2x1", 4), ("1x2x1x2", 4)):
-            ended = self.gpt("generate", "--checkpoint", whole, "--prompt", "line 7", "--tokens", "24", "--temperature", "0", "--grid", grid, ranks=ranks)
+            ended = self.gpt("generate", "--checkpoint", whole, "--prompt", "line 7", "--tokens", "24",
+                             "--temperature", "0", "--grid", grid, ranks=ranks)
             self.assertEqual(ended.status, 0, ended.text)
             texts[grid] = ended.out
         self.assertTrue(texts["1x1x1x1"].startswith("line 7"))
@@ -31,7 +32,8 @@ class OtherGrid(GptTest):
     def test_replicas_hold_the_same_bits_after_every_step(self):
         for grid in ("2x2x1x1", "1x1x2x2"):
             with self.subTest(grid):
-                self.train(f"on-{grid}", "--grid", grid, "--steps", "4", "--check-replicas", "1", "--dropout", "0.1", ranks=4)
+                self.train(f"on-{grid}", "--grid", grid, "--steps", "4", "--check-replicas", "1", "--dropout", "0.1",
+                           ranks=4)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the program prints and writes: the plan of a large run, metrics, progress, help."""
+"""Output of the program: the plan of a large run, metrics, progress, help."""
 import pathlib
 import re
 import unittest
@@ -13,7 +13,8 @@ OF_FP16 = {"loss_scale", "skipped_steps"}
 
 
 def documented_keys():
-    rows = [line.split("|") for line in (ROOT / "docs" / "metrics.md").read_text().splitlines() if line.startswith("| `")]
+    rows = [line.split("|") for line in (ROOT / "docs" / "metrics.md").read_text().splitlines()
+            if line.startswith("| `")]
     return {row[1].strip().strip("`") for row in rows}
 
 
@@ -29,9 +30,11 @@ def flat_keys(record):
 
 class Outputs(GptTest):
     def test_a_dry_run_plans_the_paper_s_largest_network_on_1024_ranks(self):
-        ended = self.gpt("train", "--dry-run", "--model", "gpt80b", "--grid", "8x4x4x8", "--batch", "1024", "--micro-batch", "1")
+        ended = self.gpt("train", "--dry-run", "--model", "gpt80b", "--grid", "8x4x4x8", "--batch", "1024",
+                         "--micro-batch", "1")
         self.assertEqual(ended.status, 0, ended.text)
-        for words in ("on 8x4x4x8 (1024 ranks)", "h.0.attn.qkv.weight", "arena, cut over z", "predicted memory a rank", "gathered weights", "total"):
+        for words in ("on 8x4x4x8 (1024 ranks)", "h.0.attn.qkv.weight", "arena, cut over z",
+                      "predicted memory per rank", "gathered weights", "total"):
             self.assertIn(words, ended.out)
         self.assertTrue(ended.out.startswith("77.4 G parameters "), ended.out[:80])
         self.assertIn("h.1 .. h.41", ended.out)
@@ -65,21 +68,22 @@ class Outputs(GptTest):
         self.assertEqual([path.name for path in run.iterdir()], ["metrics.jsonl"])
 
     def test_progress_in_a_file_is_a_line_every_log_every_steps(self):
-        ended = self.gpt("train", "--data", self.text, "--out", "run", "--layers", "1", "--hidden", "16", "--heads", "2", "--sequence", "16",
-                         "--steps", "7", "--log-every", "3")
+        ended = self.gpt("train", "--data", self.text, "--out", "run", "--layers", "1", "--hidden", "16",
+                         "--heads", "2", "--sequence", "16", "--steps", "7", "--log-every", "3")
         self.assertEqual(re.findall(r"^step +(\d)/7 ", ended.out, re.M), ["3", "6", "7"])
         self.assertNotIn("\r", ended.out)
 
     @unittest.skipUnless(HAS_MPI, "built without MPI")
     def test_progress_of_mpirun_into_a_file_is_lines_too(self):
-        ended = self.gpt("train", "--data", self.text, "--out", "run", "--layers", "1", "--hidden", "16", "--heads", "2", "--sequence", "16",
-                         "--steps", "7", "--log-every", "3", "--grid", "2x1x1x1", ranks=2)
+        ended = self.gpt("train", "--data", self.text, "--out", "run", "--layers", "1", "--hidden", "16",
+                         "--heads", "2", "--sequence", "16", "--steps", "7", "--log-every", "3", "--grid", "2x1x1x1",
+                         ranks=2)
         self.assertEqual(ended.status, 0, ended.text)
         self.assertEqual(re.findall(r"^step +(\d)/7 ", ended.out, re.M), ["3", "6", "7"])
 
     def test_the_bar_can_be_asked_for(self):
-        ended = self.gpt("train", "--data", self.text, "--out", "run", "--layers", "1", "--hidden", "16", "--heads", "2", "--sequence", "16",
-                         "--steps", "3", environment={"AXONN_PROGRESS": "bar"})
+        ended = self.gpt("train", "--data", self.text, "--out", "run", "--layers", "1", "--hidden", "16",
+                         "--heads", "2", "--sequence", "16", "--steps", "3", environment={"AXONN_PROGRESS": "bar"})
         self.assertIn("\rstep 3/3 ", ended.out)
 
     def test_help_names_every_flag_of_the_configuration_files(self):

@@ -1,4 +1,4 @@
-"""What the planner chooses for a run: `--grid auto` and `--reduction auto`."""
+"""The planner's choices for a run: `--grid auto` and `--reduction auto`."""
 import json
 import re
 import unittest
@@ -6,7 +6,7 @@ import unittest
 from gpt_runs import GptTest, TRAINING
 from program_runs import metrics, needs_mpi
 
-# Boards of two, one slow link between them.
+# Boards of two GPUs with one slow link between the boards.
 TWO_BOARDS = """
 name = "two boards"
 [gpu]
@@ -37,11 +37,11 @@ def configuration(run):
 class PlannedRun(GptTest):
     @needs_mpi
     def test_grid_auto_takes_and_keeps_the_planners_best(self):
-        ended = self.gpt("train", "--data", self.text.name, "--out", "run", *TRAINING, "--steps", "3", "--grid", "auto", "--machine", "workstation",
-                         ranks=4)
+        ended = self.gpt("train", "--data", self.text.name, "--out", "run", *TRAINING, "--steps", "3", "--grid", "auto",
+                         "--machine", "workstation", ranks=4)
         self.assertEqual(ended.status, 0, ended.text)
-        chosen = re.search(r"^grid (\d+)x(\d+)x(\d+)x(\d+), order ([xyzd]{4}): the planner's best for machine workstation, [\d.e-]+ s a step",
-                           ended.out, re.M)
+        chosen = re.search(r"^grid (\d+)x(\d+)x(\d+)x(\d+), order ([xyzd]{4}): the planner's best for machine "
+                           r"workstation, [\d.e-]+ s a step", ended.out, re.M)
         self.assertTrue(chosen, ended.out)
         x, y, z, data = map(int, chosen.groups()[:4])
         self.assertEqual(x * y * z * data, 4)
@@ -67,7 +67,8 @@ class PlannedRun(GptTest):
         run = ["--steps", "3", "--dtype", "fp64", "--grid", "1x1x4x1"]
         ring = metrics(self.train("ring", *run, ranks=4))
         chosen = metrics(self.train("chosen", *run, "--reduction", "auto", "--machine", "boards.toml", ranks=4))
-        self.assertIn("reduce-scatter:0+1,2+3/reduce-scatter:0+2,1+3", configuration(self.directory / "chosen")["overlap"]["reduction"].split(";"))
+        self.assertIn("reduce-scatter:0+1,2+3/reduce-scatter:0+2,1+3",
+                      configuration(self.directory / "chosen")["overlap"]["reduction"].split(";"))
         for plain, one in zip(ring, chosen, strict=True):
             self.assertAlmostEqual(plain["loss"] / one["loss"], 1, delta=1e-12)
             self.assertAlmostEqual(plain["gradient_norm"] / one["gradient_norm"], 1, delta=1e-12)
@@ -85,7 +86,8 @@ class PlannedRun(GptTest):
 
     @needs_mpi
     def test_a_program_beside_grid_auto_is_held_against_the_grid_that_is_chosen(self):
-        auto = ["train", "--data", self.text.name, "--out", "run", *TRAINING, "--steps", "1", "--grid", "auto", "--machine", "workstation"]
+        auto = ["train", "--data", self.text.name, "--out", "run", *TRAINING, "--steps", "1", "--grid", "auto",
+                "--machine", "workstation"]
         ended = self.gpt(*auto, "--reduction", "all-reduce:0+1", ranks=2)
         self.assertNotIn("1x1x1x1", ended.text)
         self.assertTrue(ended.status == 0 or re.search(r"does not sum gradients on grid \d", ended.text), ended.text)
@@ -94,7 +96,8 @@ class PlannedRun(GptTest):
         run = ["train", "--data", self.text.name, "--out", "run", *TRAINING]
         self.refuse(*run, "--grid", "auto", words=["--grid auto needs --machine", "axonn-config calibrate"])
         self.refuse(*run, "--grid", "auto", "--machine", "perlmuter", words=["perlmuter", "perlmutter"])
-        self.refuse(*run, "--grid", "auto", "--dry-run", words=["--grid auto is chosen for the ranks of a job", "axonn-config"])
+        self.refuse(*run, "--grid", "auto", "--dry-run",
+                    words=["--grid auto is chosen for the ranks of a job", "axonn-config"])
         self.refuse(*run, "--reduction", "auto", words=["--reduction auto needs --machine"])
         self.refuse(*run, "--reduction", "all-reduc:0", words=["did you mean 'all-reduce'?"])
 

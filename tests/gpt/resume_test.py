@@ -1,4 +1,5 @@
-"""A run that stopped, was interrupted or was killed, and went on, ends with the bits of a run that never stopped."""
+"""A run that stopped, was interrupted or was killed, and then resumed, gives the same bits as a run
+that never stopped."""
 import os
 import signal
 import unittest
@@ -37,9 +38,11 @@ class Resume(GptTest):
         self.assertLess(metrics(self.directory / "parts")[4]["loss_scale"], 1e8)
 
     def stop(self, out, how):
-        """A run on four ranks that is ended on its way. Nothing in it depends on how many steps were asked for."""
+        """Ends a run on four ranks before its last step. Nothing in it depends on the number of
+        steps."""
         run = self.directory / out
-        job = self.start("train", "--data", self.text, "--out", out, *TRAINING, *FOUR_RANKS, "--steps", "1000000", ranks=4)
+        job = self.start("train", "--data", self.text, "--out", out, *TRAINING, *FOUR_RANKS, "--steps", "1000000",
+                         ranks=4)
         wait_for_steps(job, run, 15)
         how(job)
         job.wait(RUN_SECONDS)

@@ -1,4 +1,4 @@
-"""A configuration and a checkpoint of version 0.1 go on."""
+"""A configuration and a checkpoint of version 0.1 still work."""
 import unittest
 
 from gpt_runs import GptTest
@@ -19,7 +19,7 @@ class Stored(GptTest):
     def test_a_checkpoint_goes_on_as_it_did_then(self):
         ended = self.gpt("--resume", "gpt-run", "--steps", "5")
         self.assertEqual(ended.status, 0, ended.text)
-        then = [1.93086576461792, 1.9342705011367798]  # another processor rounds differently, and bf16 much
+        then = [1.93086576461792, 1.9342705011367798]  # another processor rounds differently, and bf16 differs more
         now = losses(self.directory / "gpt-run")
         for step, before in zip((4, 5), then):
             self.assertAlmostEqual(float(now[step]), before, delta=0.02)

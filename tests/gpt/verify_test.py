@@ -1,4 +1,5 @@
-"""`gpt verify` shows that a grid equals one rank, however its ranks were started, and says so by its exit status."""
+"""`gpt verify` shows that a grid equals one rank, with every way to start the ranks. Its exit
+status reports the result."""
 import unittest
 
 from gpt_runs import GptTest
@@ -23,15 +24,18 @@ class Verify(GptTest):
     def test_it_runs_under_mpirun(self):
         for grid, ranks in (("1x2x1x1", 2), ("2x1x2x1", 4)):
             with self.subTest(grid):
-                self.assert_equal(self.gpt("verify", "--grid", grid, *SMALL, "--micro-batches", "2", ranks=ranks), "mpi")
+                self.assert_equal(self.gpt("verify", "--grid", grid, *SMALL, "--micro-batches", "2", ranks=ranks),
+                                  "mpi")
 
     def test_it_takes_an_order_a_policy_and_a_reduction_program(self):
-        self.assert_equal(self.gpt("verify", "--grid", "1x1x2x2", *SMALL, "--order", "dzxy", "--overlap", "reduce-scatter,buckets", "--bucket", "1k",
+        self.assert_equal(self.gpt("verify", "--grid", "1x1x2x2", *SMALL, "--order", "dzxy",
+                                   "--overlap", "reduce-scatter,buckets", "--bucket", "1k",
                                    "--reduction", "all-reduce:0+1,2+3"), "tcp")
-        self.refuse("verify", "--grid", "1x1x1x2", *SMALL, "--reduction", "auto", words=["--reduction must be ring or programs here"])
+        self.refuse("verify", "--grid", "1x1x1x2", *SMALL, "--reduction", "auto",
+                    words=["--reduction must be ring or programs here"])
 
     def test_a_difference_past_the_tolerance_is_a_failure(self):
-        # Steps so large that the rounding of one order of additions grows past every tolerance.
+        # The steps are so large that rounding differences grow beyond every tolerance.
         ended = self.gpt("verify", "--grid", "2x1x1x1", "--layers", "1", "--steps", "8", "--learning-rate", "10")
         self.assertEqual(ended.status, 1, ended.text)
         self.assertIn("FAILED", ended.out)

@@ -1,7 +1,7 @@
 // Any grid of ranks on one GPU gives the numbers of one rank on it.
 #include <gtest/gtest.h>
 
-#include "axonn/model/gpt/made_up_tokens.hpp"
+#include "axonn/model/gpt/synthetic_tokens.hpp"
 #include "support/rank_test.hpp"
 
 namespace axonn {
@@ -10,7 +10,7 @@ namespace {
 void expect_equal_on_every_grid(double dropout, bool tied, int64_t micro_batches) {
   const GptConfig model = {.shape = {.layers = 2, .hidden = 48, .heads = 12, .sequence = 8, .vocabulary = 101, .tied_head = tied}, .dropout = dropout};
   const VerificationOptions options{.device = c10::kCUDA, .batch = 48, .micro_batches = micro_batches, .steps = 3};
-  Verifier verifier(test_environment(), options, gpt_on_made_up_tokens(model, options.seed));
+  Verifier verifier(test_environment(), options, gpt_on_synthetic_tokens(model, options.seed));
   for (const GridShape& shape : factorisations(test_environment().ranks()))
     for (const auto& difference : verifier.on(shape).differences)
       EXPECT_LE(difference.relative, difference.tolerance) << difference.what << " on " << shape.to_string();

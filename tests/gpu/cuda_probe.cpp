@@ -1,4 +1,5 @@
-// 0 and the number of GPUs, or 77 (CTest: skipped) and why there are none.
+// Prints the number of GPUs and exits with 0, or prints why there are none and exits with 77
+// (CTest: skipped).
 #include <cstdio>
 
 #include <cuda_runtime_api.h>

@@ -1,4 +1,4 @@
-// What the kernel does for each element, run on the host: the mask of the CPU, bit for bit.
+// The kernel's code for each element, run on the host, gives the mask of the CPU bit for bit.
 #include <vector>
 
 #include <gtest/gtest.h>

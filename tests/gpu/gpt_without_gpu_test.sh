@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# gpt_without_gpu_test.sh GPT SENTENCE: `--device cuda` where there is none ends with that sentence, at once and before anything is written.
+# gpt_without_gpu_test.sh GPT SENTENCE: without a GPU `--device cuda` ends at once with that
+# sentence, before anything is written.
 set -u
 gpt=$1 sentence=$2
 if [ -e /dev/nvidiactl ]; then

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# libraries_test.sh PROGRAM...: each names LibTorch with CUDA, NCCL, the CUDA runtime and the C and C++ libraries, and nothing else, so that
-# it can be copied to a machine that has these.
+# libraries_test.sh PROGRAM...: each program needs LibTorch with CUDA, NCCL, the CUDA runtime and
+# the C and C++ libraries, but no others, so it can be copied to a machine that has these.
 set -u
 torch='libtorch_cuda|libtorch_cpu|libc10|libc10_cuda|libnccl|libcudart'
 system='libstdc\+\+|libgcc_s|libc|libm|libdl|libpthread|librt|ld-linux-x86-64'

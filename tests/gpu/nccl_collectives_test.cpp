@@ -1,4 +1,5 @@
-// The collectives of communicator.hpp over NCCL. Values are small whole numbers, so every order of additions gives the same bits.
+// The collectives of communicator.hpp over NCCL. Values are small integers, so every order of
+// additions gives the same bits.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -124,7 +125,8 @@ TEST_F(NcclCollectives, AMessageThatNobodyWaitsForArrives) {
   world().barrier().wait();
 }
 
-// Nothing here waits on the host: products, collectives on two queues and what reads their results are ordered by the device alone.
+// No request makes the host wait here. Only the device orders the products, the collectives on two
+// queues and the reads of their results.
 TEST_F(NcclCollectives, ComputeStreamAndQueuesKeepTheirOrder) {
   const auto options = at::TensorOptions().dtype(at::kDouble).device(kGpu);
   const double expected = world().size() * (world().size() + 1) / 2.0;

@@ -19,7 +19,8 @@ std::string refusal(auto&& call) {
   return "no error";
 }
 
-// The number of ways to write n as an ordered product of four, from its prime factorisation: the product of C(e + 3, 3).
+// The number of ways to write n as an ordered product of four, from its prime factorisation: the
+// product of C(e + 3, 3).
 int64_t ordered_products_of_four(int64_t n) {
   int64_t ways = 1;
   for (int64_t p = 2; n > 1; ++p) {

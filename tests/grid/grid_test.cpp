@@ -32,7 +32,7 @@ Placement shuffled(int ranks, unsigned seed) {
   return placement;
 }
 
-// Every rank in exactly one group; the members of a group agree outside `axes`.
+// Every rank is in exactly one group, and the members of a group agree outside `axes`.
 void expect_groups_partition(const Grid& grid, AxisSet axes) {
   const auto groups = grid.groups(axes);
   ASSERT_EQ(static_cast<int64_t>(groups.size()) * grid.shape().size(axes), grid.ranks());
@@ -70,7 +70,7 @@ TEST(Grid, GroupsPartitionTheRanksOfEveryFactorisation) {
   unsigned turn = 0;
   for (int ranks = 1; ranks <= 256; ++ranks)
     for (const GridShape& shape : factorisations(ranks)) {
-      const bool every_set = ranks <= 64;  // then one set a grid, in turn
+      const bool every_set = ranks <= 64;  // otherwise one set per grid, in turn
       const Grid grid(shape);
       for (size_t i = 0; i < (every_set ? sets.size() : 1); ++i)
         ASSERT_NO_FATAL_FAILURE(expect_groups_partition(grid, sets[++turn % sets.size()])) << shape.to_string();

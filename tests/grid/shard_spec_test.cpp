@@ -34,7 +34,7 @@ std::vector<ShardSpec> specs() {
       {.dims = {Dim::split(12, Axis::y), Dim::split(8, Axis::x)}},
       {.dims = {Dim::split(7, Axis::x), Dim::whole(3), Dim::split(5, Axis::y)}},
       {.dims = {Dim::padded(23, Axis::x), Dim::split(6, Axis::y)}},
-      {.dims = {Dim::padded(2, Axis::x), Dim::whole(4)}},  // ranks of padding alone
+      {.dims = {Dim::padded(2, Axis::x), Dim::whole(4)}},  // ranks with only padding
       {.dims = {Dim::split(6, Axis::y), Dim::padded(11, Axis::x)}},
       {.dims = {Dim::split(9, Axis::y), qkv}},
       {.dims = {qkv, skip}},
@@ -42,7 +42,7 @@ std::vector<ShardSpec> specs() {
       {.dims = {Dim::whole(3), Dim{{over(5, Axis::x, true), over(4, Axis::x, true)}}, Dim::split(4, Axis::y)}},
       {.dims = {Dim::split(2, Axis::x), Dim::whole(1), Dim::whole(3), Dim::split(3, Axis::y), Dim::whole(2)}},
       {.dims = {Dim::split(0, Axis::x), Dim::whole(3)}},
-      {.dims = {Dim::whole(3), Dim{{over(3, Axis::x, true), over(1, Axis::x, true)}}}},  // on x = 2 the end of a row meets the next one
+      {.dims = {Dim::whole(3), Dim{{over(3, Axis::x, true), over(1, Axis::x, true)}}}},  // x = 2: adjacent rows touch
   };
   const size_t count = all.size();
   for (size_t i = 0; i < count; ++i) {
@@ -62,13 +62,14 @@ void everywhere(auto&& f) {
     }
 }
 
-// What runs() must say, element by element: the global index of each element of the block, -1 for padding.
+// The expected mapped_ranges(), element by element: the global index of each element of the block,
+// -1 for padding.
 std::vector<int64_t> global_of_block(const ShardSpec& spec, const GridShape& shape, const Coordinate& at) {
   std::vector<int64_t> global = {0};
   for (const Dim& dim : spec.dims) {
     std::vector<int64_t> places(static_cast<size_t>(dim.local_size(shape, at)), -1);
-    for (const auto& piece : dim.pieces(shape, at))
-      for (int64_t i = 0; i < piece.global.size(); ++i) places[static_cast<size_t>(piece.local_begin + i)] = piece.global.begin + i;
+    for (const auto& each : dim.local_ranges(shape, at))
+      for (int64_t i = 0; i < each.global.size(); ++i) places[static_cast<size_t>(each.local_begin + i)] = each.global.begin + i;
     std::vector<int64_t> next;
     for (const int64_t outer : global)
       for (const int64_t place : places) next.push_back(outer < 0 || place < 0 ? -1 : outer * dim.size() + place);
@@ -84,11 +85,11 @@ TEST(Runs, CoverEveryGlobalElementOnceOverTheShardingAxes) {
       const Grid grid(shape);
       for (int rank = 0; rank < grid.ranks(); ++rank) {
         const Coordinate at = grid.coordinate(rank);
-        bool first = true;  // of its replicas
+        bool first = true;  // first of the replicas
         for (const Axis axis : kAxes) first = first && !(spec.replicated_axes().contains(axis) && at[axis] != 0);
         if (!first) continue;
-        for (const axonn::Run& run : runs(spec, shape, at, spec.block_range(shape, at, 4)))
-          for (int64_t i = 0; i < run.size; ++i) ++count.at(static_cast<size_t>(run.global_begin + i));
+        for (const axonn::MappedRange& mapped : mapped_ranges(spec, shape, at, spec.block_range(shape, at, 4)))
+          for (int64_t i = 0; i < mapped.size; ++i) ++count.at(static_cast<size_t>(mapped.global_begin + i));
       }
       EXPECT_TRUE(std::ranges::all_of(count, [](int c) { return c == 1; })) << spec.to_string() << " on " << shape.to_string();
     }
@@ -100,13 +101,13 @@ TEST(Runs, AreMaximalAscendingAndRightForEveryElement) {
     ASSERT_EQ(static_cast<int64_t>(expected.size()), spec.block_numel(shape, at));
     std::vector<int64_t> got(expected.size(), -1);
     int64_t block_end = -1, global_end = -1;
-    for (const axonn::Run& run : runs(spec, shape, at, {0, spec.block_numel(shape, at)})) {
-      ASSERT_GT(run.size, 0);
-      ASSERT_GE(run.block_begin, std::max<int64_t>(0, block_end));
-      ASSERT_FALSE(run.block_begin == block_end && run.global_begin == global_end) << "two runs that are one";
-      std::iota(got.begin() + run.block_begin, got.begin() + run.block_begin + run.size, run.global_begin);
-      block_end = run.block_begin + run.size;
-      global_end = run.global_begin + run.size;
+    for (const axonn::MappedRange& mapped : mapped_ranges(spec, shape, at, {0, spec.block_numel(shape, at)})) {
+      ASSERT_GT(mapped.size, 0);
+      ASSERT_GE(mapped.local_begin, std::max<int64_t>(0, block_end));
+      ASSERT_FALSE(mapped.local_begin == block_end && mapped.global_begin == global_end) << "two runs that are one";
+      std::iota(got.begin() + mapped.local_begin, got.begin() + mapped.local_begin + mapped.size, mapped.global_begin);
+      block_end = mapped.local_begin + mapped.size;
+      global_end = mapped.global_begin + mapped.size;
     }
     ASSERT_EQ(got, expected);
   });
@@ -118,8 +119,8 @@ TEST(Runs, OfAPartAreThePartOfTheRuns) {
     const auto size = static_cast<int64_t>(expected.size());
     for (const Range part : {Range{0, size / 2}, Range{size / 3, size - size / 5}, Range{size, size}, Range{size / 2, size / 2}}) {
       std::map<int64_t, int64_t> got;
-      for (const axonn::Run& run : runs(spec, shape, at, part))
-        for (int64_t i = 0; i < run.size; ++i) got[run.block_begin + i] = run.global_begin + i;
+      for (const axonn::MappedRange& mapped : mapped_ranges(spec, shape, at, part))
+        for (int64_t i = 0; i < mapped.size; ++i) got[mapped.local_begin + i] = mapped.global_begin + i;
       std::map<int64_t, int64_t> wanted;
       for (int64_t i = part.begin; i < part.end; ++i)
         if (expected[static_cast<size_t>(i)] >= 0) wanted[i] = expected[static_cast<size_t>(i)];
@@ -131,14 +132,14 @@ TEST(Runs, OfAPartAreThePartOfTheRuns) {
 TEST(Runs, AreFewWhereTheMemoryIsContiguous) {
   const ShardSpec rows = {.dims = {Dim::split(49152, Axis::x), Dim::whole(12288)}, .over_z = true};
   const GridShape grid = {.x = 8, .z = 4};
-  const auto one = runs(rows, grid, {.x = 3, .z = 2}, rows.block_range(grid, {.x = 3, .z = 2}, 64));
+  const auto one = mapped_ranges(rows, grid, {.x = 3, .z = 2}, rows.block_range(grid, {.x = 3, .z = 2}, 64));
   ASSERT_EQ(one.size(), 1u);
   EXPECT_EQ(one[0].global_begin, (49152 / 8 * 3 + 49152 / 8 / 4 * 2) * 12288);
   EXPECT_EQ(one[0].size, 49152 / 8 / 4 * 12288);
 
   const ShardSpec columns = {.dims = {Dim::whole(12288), Dim::split(49152, Axis::x)}};
-  EXPECT_EQ(runs(columns, grid, {.x = 1}, {0, columns.block_numel(grid, {})}).size(), 12288u);
-  EXPECT_EQ(runs(columns, {}, {}, {0, columns.global_numel()}).size(), 1u);
+  EXPECT_EQ(mapped_ranges(columns, grid, {.x = 1}, {0, columns.block_numel(grid, {})}).size(), 12288u);
+  EXPECT_EQ(mapped_ranges(columns, {}, {}, {0, columns.global_numel()}).size(), 1u);
 }
 
 TEST(BlockRange, IsEquallyLongOnAllZRanksAndCoversTheBlockOnce) {
@@ -184,7 +185,7 @@ TEST(Dim, PadsTheVocabularyAlikeOnEveryRank) {
   const Dim vocabulary = Dim::padded(50257, Axis::x);
   const GridShape grid = {.x = 4};
   for (int x = 0; x < 4; ++x) EXPECT_EQ(vocabulary.local_size(grid, {.x = x}), 12565);
-  const auto last = vocabulary.pieces(grid, {.x = 3});
+  const auto last = vocabulary.local_ranges(grid, {.x = 3});
   ASSERT_EQ(last.size(), 1u);
   EXPECT_EQ(last[0].global, (Range{37695, 50257}));
   EXPECT_EQ(vocabulary.size(), 50257);
@@ -192,13 +193,13 @@ TEST(Dim, PadsTheVocabularyAlikeOnEveryRank) {
 
 TEST(Dim, SplitsEverySegmentOfAFusedProjection) {
   const Dim qkv = {{over(8, Axis::x), over(8, Axis::x), over(8, Axis::x)}};
-  const auto pieces = qkv.pieces({.x = 2}, {.x = 1});
-  ASSERT_EQ(pieces.size(), 3u);
-  EXPECT_EQ(pieces[0].global, (Range{4, 8}));
-  EXPECT_EQ(pieces[1].global, (Range{12, 16}));
-  EXPECT_EQ(pieces[2].global, (Range{20, 24}));
-  EXPECT_EQ(pieces[2].local_begin, 8);
-  EXPECT_EQ(qkv.pieces({}, {}).size(), 1u);
+  const auto held = qkv.local_ranges({.x = 2}, {.x = 1});
+  ASSERT_EQ(held.size(), 3u);
+  EXPECT_EQ(held[0].global, (Range{4, 8}));
+  EXPECT_EQ(held[1].global, (Range{12, 16}));
+  EXPECT_EQ(held[2].global, (Range{20, 24}));
+  EXPECT_EQ(held[2].local_begin, 8);
+  EXPECT_EQ(qkv.local_ranges({}, {}).size(), 1u);
 }
 
 TEST(ShardSpec, KnowsWhereItIsReplicated) {
@@ -234,8 +235,8 @@ TEST(ShardSpec, RefusesSplitsThatItCannotKeep) {
   const ShardSpec mixed = {.dims = {Dim{{over(8, Axis::x), Segment{.size = 2}}}}};
   EXPECT_THROW(mixed.replicated_axes(), UserError);
   const ShardSpec fine = {.dims = {Dim::whole(8)}};
-  EXPECT_THROW(runs(fine, {}, {}, {0, 9}), UserError);
-  EXPECT_THROW(runs(fine, {}, {}, {3, 2}), UserError);
+  EXPECT_THROW(mapped_ranges(fine, {}, {}, {0, 9}), UserError);
+  EXPECT_THROW(mapped_ranges(fine, {}, {}, {3, 2}), UserError);
   EXPECT_THROW(fine.range_numel({}, {}, 0), UserError);
 }
 

@@ -1,11 +1,13 @@
-"""The trainer libraries and the programs as a package: projects of someone else find them in any order with LibTorch, build and train."""
+"""The trainer libraries and the programs as a package: outside projects find them before or after
+LibTorch, build and train."""
 import os
 import unittest
 
 from outside_project import HERE, LIBTORCH, MPIRUN, SOURCE, OutsideProject, on_ranks, run
 
 EXAMPLE = SOURCE / "examples/custom_trainer"
-HIDDEN = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in ("CLI11", "tomlplusplus", "PNG", "JPEG", "ZLIB", "MPI", "nlohmann_json")]
+HIDDEN = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON"
+          for name in ("CLI11", "tomlplusplus", "PNG", "JPEG", "ZLIB", "MPI", "nlohmann_json")]
 OTHER_LIBTORCH = """
 #include <map>
 #include <string>
@@ -29,7 +31,7 @@ class InstalledLibrary(OutsideProject):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        # LibTorch as the package of a Python, which is not the folder that axonn was built with.
+        # LibTorch as a Python package, in another folder than the one that axonn was built with.
         cls.site = cls.scratch / "site"
         cls.site.mkdir()
         (cls.site / "torch").symlink_to(LIBTORCH)
@@ -52,13 +54,15 @@ class InstalledLibrary(OutsideProject):
 
     def test_torch_first(self):
         folder, said = self.build(HERE / "with_torch", "torch-first", "-DTORCH=first", f"-DEXAMPLE={EXAMPLE}",
-                                  f"-DTorch_DIR={HERE / 'torch'}", f"-DAXONN_TEST_LIBTORCH={LIBTORCH}", "-DAXONN_LIBTORCH=/not/read")
+                                  f"-DTorch_DIR={HERE / 'torch'}", f"-DAXONN_TEST_LIBTORCH={LIBTORCH}",
+                                  "-DAXONN_LIBTORCH=/not/read")
         self.assertIn("(the project's target torch)", said)
         self.check_trains(folder / "custom_trainer")
 
     def test_torch_after_ours(self):
         folder, said = self.build(HERE / "with_torch", "torch-last", "-DTORCH=last", f"-DEXAMPLE={EXAMPLE}",
-                                  f"-DTorch_DIR={HERE / 'torch'}", f"-DAXONN_TEST_LIBTORCH={LIBTORCH}", f"-DAXONN_LIBTORCH={LIBTORCH}")
+                                  f"-DTorch_DIR={HERE / 'torch'}", f"-DAXONN_TEST_LIBTORCH={LIBTORCH}",
+                                  f"-DAXONN_LIBTORCH={LIBTORCH}")
         self.assertIn("(AXONN_LIBTORCH)", said)
         self.check_trains(folder / "custom_trainer")
 
@@ -67,7 +71,7 @@ class InstalledLibrary(OutsideProject):
         self.assertNotIn("LibTorch", said)
         self.assertIn(" s\n", run(folder / "rank_grids", "64", "gpt5b"))
 
-    def test_layers_and_checkpoints_need_nothing_that_reads_options_and_pictures(self):
+    def test_layers_and_checkpoints_need_nothing_that_reads_options_and_images(self):
         folder, _ = self.build(HERE / "saved_layers", "saved-layers", f"-DAXONN_LIBTORCH={LIBTORCH}", *HIDDEN)
         program = folder / "saved_layers"
         self.assertIn("2 tensors on 1x1x1x1", run(program, "1x1x1x1", self.scratch / "alone"))
@@ -77,11 +81,12 @@ class InstalledLibrary(OutsideProject):
         for name in ("png_read", "jpeg_", "CLI::", "toml::"):
             self.assertNotIn(name, symbols)
 
-    def test_programs_name_one_openmp_and_no_picture_library(self):
+    def test_programs_name_one_openmp_and_no_image_library(self):
         for program in (self.trainer, self.prefix / "bin/unet"):
             linked = run("ldd", program)
             self.assertNotIn("not found", linked)
-            self.assertEqual(sum("libgomp" in line or "libomp." in line or "libiomp5" in line for line in linked.splitlines()), 1, linked)
+            self.assertEqual(sum("libgomp" in line or "libomp." in line or "libiomp5" in line
+                                 for line in linked.splitlines()), 1, linked)
             for name in ("libpng", "libjpeg"):
                 self.assertNotIn(name, linked)
 
@@ -92,8 +97,8 @@ class InstalledLibrary(OutsideProject):
         self.assertIn("0.2.0", run(programs / "gpt", "--version"))
         text = self.scratch / "text.txt"
         text.write_text("a few words, again and again\n" * 100)
-        command = [programs / "gpt", "--data", text, "--layers", 1, "--hidden", 16, "--heads", 2, "--sequence", 16, "--batch", 8,
-                   "--steps", 3, "--validate-every", 0, "--gemm", "mm", "--out", self.scratch / "run"]
+        command = [programs / "gpt", "--data", text, "--layers", 1, "--hidden", 16, "--heads", 2, "--sequence", 16,
+                   "--batch", 8, "--steps", 3, "--validate-every", 0, "--gemm", "mm", "--out", self.scratch / "run"]
         run(*command)
         if MPIRUN:
             on_ranks(4, *command[:-1], self.scratch / "run-of-4", "--grid", "2x1x2x1")
@@ -113,9 +118,10 @@ class InstalledLibrary(OutsideProject):
         torch = f"add_library(torch INTERFACE)\ntarget_include_directories(torch INTERFACE {other}/include)\n"
         self.assertIn("(the project's target torch) is 2.4", self.refusal(torch + find, "--fresh"))
         self.assertIn("let find_package(Torch) find", self.refusal(torch + find, "--fresh"))
-        self.assertIn("the target torch names no folder", self.refusal("add_library(torch INTERFACE)\n" + find, "--fresh"))
-        self.assertIn("/nowhere (AXONN_LIBTORCH) holds no include/ATen/core/Tensor.h: set AXONN_LIBTORCH to LibTorch's own folder",
-                      self.refusal(find, "-DAXONN_LIBTORCH=/nowhere", "--fresh"))
+        self.assertIn("the target torch names no folder",
+                      self.refusal("add_library(torch INTERFACE)\n" + find, "--fresh"))
+        self.assertIn("/nowhere (AXONN_LIBTORCH) holds no include/ATen/core/Tensor.h: set AXONN_LIBTORCH to "
+                      "LibTorch's own folder", self.refusal(find, "-DAXONN_LIBTORCH=/nowhere", "--fresh"))
 
     def test_an_unknown_component_is_refused(self):
         text = self.refusal("find_package(axonn 0.2 CONFIG REQUIRED COMPONENTS layer)")

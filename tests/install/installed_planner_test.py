@@ -1,4 +1,5 @@
-"""The planner installs without what trains, and a project of someone else finds, builds and runs it."""
+"""The planner can be installed without the trainer libraries, and an outside project finds, builds
+and runs it."""
 import unittest
 
 from outside_project import SOURCE, OutsideProject, run
@@ -11,7 +12,8 @@ class InstalledPlanner(OutsideProject):
         folder, _ = self.build(SOURCE / "examples/planner", "example")
         program = folder / "rank_grids"
         found = [line.split()[0] for line in run(program, "64", "gpt5b").splitlines()]
-        table = run(self.prefix / "bin/axonn-config", "--gpus", "64", "--model", "gpt5b", "--top", "3", "--csv").splitlines()[1:]
+        table = run(self.prefix / "bin/axonn-config", "--gpus", "64", "--model", "gpt5b", "--top", "3",
+                    "--csv").splitlines()[1:]
         self.assertEqual(found, ["x".join(line.split(",")[:4]) for line in table])
         self.assertIn("unet2b", run(program, "64", "unet2", status=2))
         linked = run("ldd", program)
@@ -27,9 +29,10 @@ class InstalledPlanner(OutsideProject):
                 self.assertNotIn(name, text, path)
 
     def test_says_that_it_is_the_planner_alone(self):
-        for find in ("find_package(axonn CONFIG REQUIRED COMPONENTS layers)", "find_package(axonn 0.2 CONFIG REQUIRED)"):
+        for find in ("find_package(axonn CONFIG REQUIRED COMPONENTS layers)",
+                     "find_package(axonn 0.2 CONFIG REQUIRED)"):
             text = self.refusal(find)
-            self.assertIn("this installation of axonn holds the planner alone, not '", text)
+            self.assertIn("this installation of axonn holds only the planner, not '", text)
             self.assertIn("ask for COMPONENTS perfmodel, or install axonn from a build with AXONN_WITH_TORCH=ON", text)
 
     def test_says_which_components_there_are(self):
@@ -49,8 +52,8 @@ class InstalledPlanner(OutsideProject):
         self.assertIn("grid TRUE layers FALSE", self.configure(folder, "optional/build"))
 
     def test_configures_where_there_is_neither_libtorch_nor_mpi(self):
-        text = self.configure(SOURCE, "alone", "-DAXONN_WITH_TORCH=OFF", "-DAXONN_LIBTORCH=/nowhere", "-DMPI_C_COMPILER=/nowhere/mpicc",
-                              "-DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON")
+        text = self.configure(SOURCE, "alone", "-DAXONN_WITH_TORCH=OFF", "-DAXONN_LIBTORCH=/nowhere",
+                              "-DMPI_C_COMPILER=/nowhere/mpicc", "-DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON")
         self.assertNotIn("LibTorch", text)
 
 

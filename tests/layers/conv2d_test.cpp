@@ -11,16 +11,17 @@ namespace {
 
 using namespace test;
 
-// LibTorch's own convolution of (batch, height, width, channels), weight (out, kernel h, kernel w, in / groups).
+// LibTorch's own convolution of (batch, height, width, channels), weight (out, kernel h, kernel w,
+// in / groups).
 at::Tensor serial(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias, const Conv2dOptions& options) {
-  const at::Tensor picture = input.permute({0, 3, 1, 2});
-  return at::conv2d(options.doubled ? at::upsample_nearest2d(picture, {2 * picture.size(2), 2 * picture.size(3)}) : picture,
+  const at::Tensor image = input.permute({0, 3, 1, 2});
+  return at::conv2d(options.doubled ? at::upsample_nearest2d(image, {2 * image.size(2), 2 * image.size(3)}) : image,
                     weight.permute({0, 3, 1, 2}), bias, options.stride, options.padding, options.dilation, options.groups)
       .permute({0, 2, 3, 1});
 }
 
 // Output and all gradients of one layer, against LibTorch's convolution of the whole tensors.
-void expect_equals_serial(const GridShape& grid, const Conv2dOptions& options, const std::array<int64_t, 3>& pictures = {9, 7, 6}) {
+void expect_equals_serial(const GridShape& grid, const Conv2dOptions& options, const std::array<int64_t, 3>& images = {9, 7, 6}) {
   Context context = context_on(grid);
   Conv2d layer(context, options);
   const Parameters parameters = context.materialize(*layer, 1);
@@ -29,7 +30,7 @@ void expect_equals_serial(const GridShape& grid, const Conv2dOptions& options, c
   const at::Tensor bias = whole_tensor(2, {options.out}).requires_grad_();
   fill(context, parameters["weight"], weight);
   if (options.bias) fill(context, parameters["bias"], bias);
-  const at::Tensor input = whole_tensor(3, {pictures[0], pictures[1], pictures[2], options.in}).requires_grad_();
+  const at::Tensor input = whole_tensor(3, {images[0], images[1], images[2], options.in}).requires_grad_();
   const at::Tensor output = serial(input, weight, options.bias ? std::optional(bias) : std::nullopt, options);
   const at::Tensor grad = whole_tensor(4, output.sizes());
   output.backward(grad);
@@ -64,16 +65,17 @@ TEST(Conv2dOnEveryGrid, EqualsSerial) { expect_equals_serial_everywhere({.in = 8
 
 TEST(Conv2dOnEveryGrid, EqualsSerialOverUnevenChannelsStrideAndDilation) {
   expect_equals_serial_everywhere({.in = 5, .out = 9, .kernel = {3, 2}, .stride = {2, 1}, .padding = {1, 0}, .dilation = {1, 2}});
-  expect_equals_serial_everywhere({.in = 3, .out = 2, .kernel = {1, 1}, .stride = {2, 2}});  // fewer channels than ranks: some hold none
+  expect_equals_serial_everywhere({.in = 3, .out = 2, .kernel = {1, 1}, .stride = {2, 2}});  // ranks without channels
 }
 
-TEST(Conv2dOnEveryGrid, DoublesThePicture) {
+TEST(Conv2dOnEveryGrid, DoublesTheImage) {
   expect_equals_serial_everywhere({.in = 8, .out = 12, .padding = {1, 1}, .doubled = true});
-  expect_equals_serial_everywhere({.in = 3, .out = 2, .padding = {1, 1}, .doubled = true});  // fewer channels than ranks
+  expect_equals_serial_everywhere({.in = 3, .out = 2, .padding = {1, 1}, .doubled = true});  // ranks without channels
 }
 
 TEST(Conv2dOnEveryGrid, EqualsSerialWithFewerProducts) {
-  // By Winograd's way on the grids that leave a rank enough channels and pictures, by LibTorch's on the others.
+  // Grids that leave each rank enough channels and images use Winograd's method, the others
+  // LibTorch's.
   ASSERT_TRUE(winograd_pays(at::empty({16, 11, 10, 40}, at::kDouble), 66));
   ASSERT_TRUE(winograd_pays(at::empty({8, 11, 10, 40}, at::kDouble), 33));
   for (const GridShape& grid : every_grid())
@@ -124,10 +126,10 @@ TEST(Conv2dErrors, NameWhatIsWrongAndWhatIsLegal) {
   EXPECT_USER_ERROR(Conv2d(context, {.in = 8, .out = 8, .stride = {1, 0}}), "along the width");
   EXPECT_USER_ERROR(Conv2d(context, {.in = 8, .out = 8, .doubled = true}), "doubled for kernels of 3x3, padded by 1");
   Conv2d layer(context, {.in = 8, .out = 8, .kernel = {3, 5}});
-  const auto picture = [](int64_t height, int64_t width, int64_t channels) { return at::zeros({1, height, width, channels}); };
-  EXPECT_USER_ERROR(layer(Value{picture(4, 4, 2), 8, layer->input_layout()}), "a width of 4 is too small for a kernel of 5");
-  EXPECT_USER_ERROR(layer(Value{picture(8, 8, 8), 8, layer->input_layout()}), "must hold 2 of the 8 channels");
-  EXPECT_USER_ERROR(layer(Value{picture(8, 8, 4), 8, Layout::over(Axis::x)}), "redistribute");
+  const auto image = [](int64_t height, int64_t width, int64_t channels) { return at::zeros({1, height, width, channels}); };
+  EXPECT_USER_ERROR(layer(Value{image(4, 4, 2), 8, layer->input_layout()}), "a width of 4 is too small for a kernel of 5");
+  EXPECT_USER_ERROR(layer(Value{image(8, 8, 8), 8, layer->input_layout()}), "must hold 2 of the 8 channels");
+  EXPECT_USER_ERROR(layer(Value{image(8, 8, 4), 8, Layout::over(Axis::x)}), "redistribute");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Both of LibTorch's products compute what the layers ask for, and the ranks agree on which is used.
+// Both of LibTorch's products compute what the layers need, and all ranks use the same one.
 #include <ATen/ops/zeros.h>
 
 #include "axonn/core/error.hpp"
@@ -69,7 +69,7 @@ TEST(GemmChoice, IsThatOfRank0OnEveryRank) {
   EXPECT_EQ(choose_gemm(world, at::kDouble, c10::kCPU), GemmChoice());
 }
 
-// A layer on every grid with one kernel for all its products, beside the other's.
+// A layer on every grid with one kernel for all its products, compared with the other kernel.
 TEST(GemmChoice, LayersMultiplyWithIt) {
   for (const GridShape& shape : factorisations(test_environment().ranks())) {
     std::array<Tensor, 2> gradients, outputs;

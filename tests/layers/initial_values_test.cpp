@@ -8,7 +8,7 @@
 namespace axonn {
 namespace {
 
-// 300 x 40 of which X cuts the rows.
+// 300 x 40, rows split over X.
 ShardSpec spec() { return {.dims = {Dim::split(300, Axis::x), Dim::whole(40)}, .over_z = true}; }
 
 at::Tensor whole(const std::string& name, const Initial& initial, uint64_t seed = 1) {
@@ -39,7 +39,7 @@ TEST(InitialValues, FollowSeedAndName) {
 TEST(InitialValues, OfAShardAreThoseOfTheWhole) {
   const GridShape grid{.x = 3, .z = 2};
   for (const Initial& initial : {Initial::normal(1), Initial::uniform(1)}) {
-    const at::Tensor block = whole("w", initial).view({300, 40}).narrow(0, 100, 100).flatten();  // of x = 1
+    const at::Tensor block = whole("w", initial).view({300, 40}).narrow(0, 100, 100).flatten();  // block of x = 1
     const at::Tensor half = initial_values("w", initial, spec(), grid, {.x = 1, .z = 1}, {2000, 4000}, 1, at::kDouble);
     EXPECT_TRUE(half.equal(block.narrow(0, 2000, 2000)));
   }

@@ -34,8 +34,8 @@ inline at::Tensor my_features(const Context& context, const at::Tensor& whole, c
   std::vector<int64_t> sizes = whole.sizes().vec();
   sizes.back() = dim.local_size(context.shape(), context.at());
   const at::Tensor part = at::zeros(sizes, whole.options());
-  for (const auto& piece : dim.pieces(context.shape(), context.at()))
-    part.narrow(-1, piece.local_begin, piece.global.size()).copy_(whole.narrow(-1, piece.global.begin, piece.global.size()));
+  for (const auto& each : dim.local_ranges(context.shape(), context.at()))
+    part.narrow(-1, each.local_begin, each.global.size()).copy_(whole.narrow(-1, each.global.begin, each.global.size()));
   return part;
 }
 
@@ -43,11 +43,11 @@ inline Value my_value(const Context& context, const at::Tensor& whole, const Lay
   return {my_features(context, my_rows(context, whole), layout), whole.size(-1), layout};
 }
 
-// The elements of a whole tensor that this rank stores of a parameter.
+// The elements of `whole` that this rank stores of a parameter.
 inline at::Tensor my_range(const Context& context, const ArenaSlot& slot, const at::Tensor& whole) {
   const at::Tensor flat = whole.contiguous().flatten(), part = at::zeros({slot.range.size()}, whole.options());
-  for (const Run& run : runs(slot.spec, context.shape(), context.at(), slot.range))
-    part.narrow(0, run.block_begin - slot.range.begin, run.size).copy_(flat.narrow(0, run.global_begin, run.size));
+  for (const MappedRange& mapped : mapped_ranges(slot.spec, context.shape(), context.at(), slot.range))
+    part.narrow(0, mapped.local_begin - slot.range.begin, mapped.size).copy_(flat.narrow(0, mapped.global_begin, mapped.size));
   return part;
 }
 
@@ -72,7 +72,7 @@ inline void expect_gradient(const Context& context, const ShardedParameter& para
       << what << " on " << context.shape().to_string();
 }
 
-// Of more than 8 ranks those alone that cut three axes or four.
+// Above 8 ranks, only the grids that split at least three axes.
 inline std::vector<GridShape> every_grid() {
   std::vector<GridShape> grids = factorisations(test_environment().ranks());
   if (test_environment().ranks() > 8)

@@ -78,7 +78,8 @@ TEST(LinearOnEveryGrid, TakesAndGivesReplicatedTensors) {
   }
 }
 
-// Two uses and two micro-batches: contributions are counted, summed, and reduced once a micro-batch.
+// Two uses and two micro-batches: contributions are counted, summed, and reduced once per
+// micro-batch.
 TEST(LinearOnEveryGrid, SumsTheGradientsOfAllUses) {
   for (const GridShape& grid : every_grid()) {
     Context context = context_on(grid);

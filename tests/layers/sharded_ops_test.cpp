@@ -1,4 +1,5 @@
-// Embedding, positions, norm, attention and loss on every grid against LibTorch on the whole tensors.
+// Embedding, positions, norm, attention and loss on every grid against LibTorch on the whole
+// tensors.
 #include "axonn/layers/attention.hpp"
 #include "axonn/layers/embedding.hpp"
 #include "axonn/layers/loss.hpp"
@@ -54,7 +55,7 @@ TEST(PositionsOnEveryGrid, EqualSerial) {
   }
 }
 
-// A mean of 1000 would lose six digits in a sum of squares.
+// With a mean of 1000, a sum of squares would lose six digits.
 TEST(LayerNormOnEveryGrid, EqualsSerialAlsoFarFromZero) {
   for (const GridShape& grid : every_grid())
     for (const double mean : {0.0, 1000.0})
@@ -75,7 +76,7 @@ TEST(LayerNormOnEveryGrid, EqualsSerialAlsoFarFromZero) {
         result.tensor.backward(my_value(context, grad, result.layout).tensor);
         step.finish();
         const std::string what = "norm on " + grid.to_string();
-        const double tolerance = mean == 0 ? 1e-12 : 1e-10;  // the input itself holds three digits less
+        const double tolerance = mean == 0 ? 1e-12 : 1e-10;  // the input itself has three digits fewer
         EXPECT_LE((result.tensor.detach() - my_value(context, output.detach(), result.layout).tensor).abs().max().item<double>(),
                   tolerance * 10)
             << what;
@@ -89,7 +90,7 @@ TEST(LayerNormOnEveryGrid, EqualsSerialAlsoFarFromZero) {
 
 TEST(AttentionOnEveryGrid, EqualsSerial) {
   for (const GridShape& grid : every_grid())
-    for (const int64_t sequence : {5, 150}) {  // within a block of queries, and beyond
+    for (const int64_t sequence : {5, 150}) {  // one block of queries, and several
       Context context = context_on(grid);
       const int64_t heads = 24, features = 48;
       if (heads % grid.x != 0) continue;

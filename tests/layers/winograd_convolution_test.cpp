@@ -11,18 +11,18 @@ namespace {
 
 using namespace test;
 
-// Output and gradients against LibTorch's convolution, for pictures (b, h, w, k).
-void expect_equals_direct(at::IntArrayRef picture, int64_t out, at::ScalarType dtype, double tolerance) {
-  const at::Tensor input = whole_tensor(1, picture).to(dtype).requires_grad_();
-  const at::Tensor weight = whole_tensor(2, {out, 3, 3, picture[3]}).to(dtype).requires_grad_();
+// Output and gradients against LibTorch's convolution, for images (b, h, w, k).
+void expect_equals_direct(at::IntArrayRef image, int64_t out, at::ScalarType dtype, double tolerance) {
+  const at::Tensor input = whole_tensor(1, image).to(dtype).requires_grad_();
+  const at::Tensor weight = whole_tensor(2, {out, 3, 3, image[3]}).to(dtype).requires_grad_();
   const at::Tensor output = at::conv2d(input.permute({0, 3, 1, 2}), weight.permute({0, 3, 1, 2}), {}, 1, 1).permute({0, 2, 3, 1});
   const at::Tensor grad = whole_tensor(3, output.sizes()).to(dtype);
   output.backward(grad);
 
   const at::NoGradGuard no_grad;
   const auto expect_close = [&](const at::Tensor& got, const at::Tensor& expected, const char* what) {
-    ASSERT_EQ(got.sizes(), expected.sizes()) << what << " of " << picture;
-    EXPECT_LE((got - expected).abs().max().item<double>(), tolerance * expected.abs().max().item<double>()) << what << " of " << picture;
+    ASSERT_EQ(got.sizes(), expected.sizes()) << what << " of " << image;
+    EXPECT_LE((got - expected).abs().max().item<double>(), tolerance * expected.abs().max().item<double>()) << what << " of " << image;
   };
   expect_close(winograd_convolution(input, weight), output, "output");
   expect_close(winograd_input_gradient(grad, weight), input.grad(), "input gradient");
@@ -30,11 +30,11 @@ void expect_equals_direct(at::IntArrayRef picture, int64_t out, at::ScalarType d
 }
 
 TEST(WinogradConvolution, EqualsTheDirectOne) {
-  for (const auto& picture :
+  for (const auto& image :
        std::vector<std::vector<int64_t>>{{1, 1, 1, 1}, {2, 3, 5, 7}, {3, 8, 8, 16}, {5, 14, 10, 33}, {2, 32, 32, 20}}) {
-    expect_equals_direct(picture, 1, at::kDouble, 1e-14);
-    expect_equals_direct(picture, 17, at::kDouble, 1e-14);
-    expect_equals_direct(picture, 17, at::kFloat, 5e-6);
+    expect_equals_direct(image, 1, at::kDouble, 1e-14);
+    expect_equals_direct(image, 17, at::kDouble, 1e-14);
+    expect_equals_direct(image, 17, at::kFloat, 5e-6);
   }
 }
 
@@ -50,8 +50,8 @@ TEST(WinogradConvolution, IsTheSameOnAnyNumberOfThreads) {
 }
 
 TEST(WinogradConvolution, PaysForEnoughChannelsAndTilesOnAProcessor) {
-  const auto pays = [](at::IntArrayRef picture, int64_t out, at::ScalarType dtype = at::kFloat) {
-    return winograd_pays(at::empty(picture, dtype), out);
+  const auto pays = [](at::IntArrayRef image, int64_t out, at::ScalarType dtype = at::kFloat) {
+    return winograd_pays(at::empty(image, dtype), out);
   };
   EXPECT_TRUE(pays({2, 16, 16, 64}, 64));
   EXPECT_TRUE(pays({2, 16, 16, 64}, 64, at::kDouble));
@@ -59,7 +59,7 @@ TEST(WinogradConvolution, PaysForEnoughChannelsAndTilesOnAProcessor) {
   EXPECT_FALSE(pays({2, 16, 16, 3}, 64));
   EXPECT_FALSE(pays({2, 16, 16, 64}, 6));
   EXPECT_FALSE(pays({1, 16, 16, 64}, 64));      // 64 tiles
-  EXPECT_FALSE(pays({2, 16, 16, 1024}, 1024));  // 64 MiB a thread for the weight's gradient
+  EXPECT_FALSE(pays({2, 16, 16, 1024}, 1024));  // 64 MiB per thread for the weight's gradient
 }
 
 }  // namespace

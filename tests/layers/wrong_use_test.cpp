@@ -1,4 +1,4 @@
-// Wrong use ends with a sentence that says what to do.
+// Wrong use throws an error that says what to do.
 #include "axonn/layers/attention.hpp"
 #include "axonn/layers/embedding.hpp"
 #include "axonn/layers/linear.hpp"

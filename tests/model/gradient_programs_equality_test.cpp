@@ -1,4 +1,4 @@
-// Gradients summed by two-level programs train the network that rings train.
+// Gradients summed by two-level programs train the same network as gradients summed by rings.
 #include <ATen/ops/equal.h>
 #include <ATen/ops/stack.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,8 @@ namespace {
 constexpr const char* kAllOf8 = "reduce-scatter:0-3,4-7/all-reduce:0+4,1+5,2+6,3+7/all-gather:0-3,4-7";
 constexpr const char* kAllOf8InPieces = "reduce-scatter:0-7/all-gather:0+4,1+5,2+6,3+7/all-gather:0-3,4-7";
 constexpr const char* kEverySecond = "reduce-scatter:0+2,4+6,1+3,5+7/all-reduce:0+4,2+6,1+5,3+7/all-gather:0+2,4+6,1+3,5+7";
-// To the nodes' members first and then between the nodes: the parts that ranks end with are not in their order.
+// First among the members of a node, then between the nodes: the parts that ranks end with are not
+// in rank order.
 constexpr const char* kScatterOver8 = "reduce-scatter:0-3,4-7/reduce-scatter:0+4,1+5,2+6,3+7";
 constexpr const char* kScatterOver8FarFirst = "reduce-scatter:0+4,1+5,2+6,3+7/reduce-scatter:0-3,4-7";
 constexpr const char* kScatterEverySecond = "reduce-scatter:0+2,4+6,1+3,5+7/reduce-scatter:0+4,2+6,1+5,3+7";
@@ -25,14 +26,14 @@ constexpr const char* kScatterHalves = "reduce-scatter:0+1,2+3,4+5,6+7/reduce-sc
 struct Case {
   GridShape grid;
   std::string programs;
-  bool scatters = false;  // one of them over Z
+  bool scatters = false;  // one program reduce-scatters over Z
 };
 
 std::vector<Case> cases() {
   return {{{.data = 8}, kAllOf8},
           {{.data = 8}, kAllOf8InPieces},
           {{.x = 2, .data = 4}, kEverySecond},
-          {{.z = 2, .data = 4}, kEverySecond},  // the ring for what is whole on every Z rank
+          {{.z = 2, .data = 4}, kEverySecond},  // rings for parameters replicated over Z
           {{.z = 2, .data = 4}, std::string(kEverySecond) + ";" + kAllOf8},
           {{.z = 8}, kAllOf8},
           {{.z = 8}, kScatterOver8, true},
@@ -70,7 +71,7 @@ class Training {
   at::Tensor losses() const { return at::stack(losses_); }
   const at::Tensor& weights() const { return parameters_.arena().master(); }
 
-  // What ranks hold alike is the same, bit for bit.
+  // Replicated parameters are equal on all ranks, bit for bit.
   bool replicas_agree() {
     const Arena& arena = parameters_.arena();
     return agree(arena.over_z(), Axis::data) && agree(arena.replicated(), {Axis::z, Axis::data});

@@ -1,5 +1,5 @@
-// Every overlap policy gives the bits of the blocking one: losses and weights after some steps, with and without activation checkpointing,
-// accumulation and tied weights.
+// Every overlap policy gives the bits of the blocking policy: losses and weights after some steps,
+// with and without activation checkpointing, accumulation and tied weights.
 #include <array>
 
 #include <ATen/ops/equal.h>
@@ -32,19 +32,23 @@ std::vector<GridShape> grids() {
   }
 }
 
-// Every combination of the switches; where there are buckets, with small and with larger ones.
+OverlapPolicy policy_of(const OverlapSwitches& switches, int64_t bucket_bytes) {
+  return {.switches = switches,
+          .prefetch = 2,
+          .outstanding = 3,
+          .bucket_bytes = bucket_bytes,
+          .cache_budget = {.bytes = 6 << 10}};
+}
+
+// Every combination of the other switches with small and with larger buckets, and all of them
+// without buckets. Without buckets the other switches act as they do with them.
 std::vector<OverlapPolicy> policies() {
-  std::vector<OverlapPolicy> all;
-  for (unsigned bits = 0; bits < kOverlapCombinations; ++bits) {
-    const OverlapSwitches switches = overlap_switches_of(bits);
-    const std::vector<int64_t> bucket_bytes = switches.buckets ? std::vector<int64_t>{1 << 10, 16 << 10} : std::vector<int64_t>{1 << 10};
-    OverlapSwitches others = switches;
-    others.buckets = true;
-    const bool all_alike = others == OverlapSwitches() || bits == 0;
-    if (!switches.buckets && !all_alike) continue;  // without buckets nothing of the others changes
-    for (const int64_t bytes : bucket_bytes)
-      all.push_back({.switches = switches, .prefetch = 2, .outstanding = 3, .bucket_bytes = bytes, .cache_budget = {.bytes = 6 << 10}});
-  }
+  OverlapSwitches without_buckets;
+  without_buckets.buckets = false;
+  std::vector<OverlapPolicy> all = {policy_of(without_buckets, 1 << 10)};
+  for (unsigned bits = 0; bits < kOverlapCombinations; ++bits)
+    if (const OverlapSwitches switches = overlap_switches_of(bits); switches.buckets)
+      for (const int64_t bytes : {1 << 10, 16 << 10}) all.push_back(policy_of(switches, bytes));
   return all;
 }
 
@@ -52,7 +56,7 @@ std::string name_of(const OverlapPolicy& policy) {
   return to_string(policy.switches) + ", buckets of " + std::to_string(policy.bucket_bytes);
 }
 
-// What a run leaves: to be equal bit for bit.
+// The results of a run, compared bit for bit.
 struct Outcome {
   at::Tensor losses;
   at::Tensor weights;
@@ -63,7 +67,8 @@ void expect_same_bits(const Outcome& one, const Outcome& other, const std::strin
   EXPECT_TRUE(at::equal(one.weights, other.weights)) << what;
 }
 
-// What makes another network; how a step is cut into micro-batches and the policy are chosen from run to run.
+// The options that change the network. The number of micro-batches and the policy are chosen for
+// each run.
 struct Case {
   GridShape grid;
   at::ScalarType dtype;
@@ -72,7 +77,8 @@ struct Case {
   int64_t split = 1;
 
   std::string to_string() const {
-    return grid.to_string() + " " + c10::toString(dtype) + (checkpointed ? ", checkpointed" : "") + (tied ? ", tied" : "");
+    return grid.to_string() + " " + c10::toString(dtype) + (checkpointed ? ", checkpointed" : "") +
+           (tied ? ", tied" : "");
   }
 };
 
@@ -101,7 +107,8 @@ class GptRuns {
     std::vector<at::Tensor> losses;
     for (int step = 0; step < kSteps; ++step) {
       auto work = context_.begin_step({.micro_batches = static_cast<int>(plan.micro_batches)});
-      for (int64_t j = 0; j < plan.micro_batches; ++j) losses.push_back(micro_batch(plan, plan.first_sample(step, j), batch));
+      for (int64_t j = 0; j < plan.micro_batches; ++j)
+        losses.push_back(micro_batch(plan, plan.first_sample(step, j), batch));
       work.finish();
       optimizer.step({.max_norm = 1});
     }
@@ -120,8 +127,10 @@ class GptRuns {
 
   at::Tensor micro_batch(const BatchPlan& plan, int64_t first, int64_t batch) {
     context_.set_samples({.seed = 3, .first = first});
-    const at::Tensor ids = (at::arange(first, first + plan.micro_batch).unsqueeze(1) * 5 + at::arange(kSequence)).remainder(kVocabulary);
-    const at::Tensor loss = mean(model_.loss_sum(ids, (ids + 1).remainder(kVocabulary)), static_cast<double>(batch * kSequence), context_);
+    const at::Tensor ids =
+        (at::arange(first, first + plan.micro_batch).unsqueeze(1) * 5 + at::arange(kSequence)).remainder(kVocabulary);
+    const at::Tensor loss =
+        mean(model_.loss_sum(ids, (ids + 1).remainder(kVocabulary)), static_cast<double>(batch * kSequence), context_);
     loss.backward();
     return loss.detach();
   }
@@ -142,8 +151,9 @@ TEST(OverlapPolicies, GiveTheBitsOfTheBlockingOne) {
           for (const int64_t micro_batches : {1, 3}) {
             const Outcome blocking = runs.train(OverlapPolicy::none(), micro_batches);
             for (const OverlapPolicy& policy : policies())
-              expect_same_bits(runs.train(policy, micro_batches), blocking,
-                               c.to_string() + ", " + std::to_string(micro_batches) + " micro-batches: " + name_of(policy));
+              expect_same_bits(
+                  runs.train(policy, micro_batches), blocking,
+                  c.to_string() + ", " + std::to_string(micro_batches) + " micro-batches: " + name_of(policy));
           }
         }
 }
@@ -152,25 +162,28 @@ TEST(ActivationCheckpointing, GivesTheBitsOfThePlainNetwork) {
   for (const GridShape& grid : grids()) {
     GptRuns plain({grid, at::kDouble, false, true}), checkpointed({grid, at::kDouble, true, true});
     for (const int64_t micro_batches : {1, 3})
-      expect_same_bits(checkpointed.train(OverlapPolicy::all(), micro_batches), plain.train(OverlapPolicy::all(), micro_batches),
+      expect_same_bits(checkpointed.train(OverlapPolicy::all(), micro_batches),
+                       plain.train(OverlapPolicy::all(), micro_batches),
                        grid.to_string() + ", " + std::to_string(micro_batches) + " micro-batches");
   }
 }
 
-// Another order of additions in products over rows, so not the same bits.
+// The order of additions in products over rows differs, so the bits do too.
 TEST(SplitForward, GivesTheNumbersOfTheWholeRows) {
   for (const GridShape& grid : grids())
     for (const bool checkpointed : {false, true}) {
       const Outcome whole = GptRuns({grid, at::kDouble, checkpointed, true}).train(OverlapPolicy::all(), 1);
       for (const int64_t parts : {2, 5}) {
         const Outcome split = GptRuns({grid, at::kDouble, checkpointed, true, parts}).train(OverlapPolicy::all(), 1);
-        EXPECT_LE((split.losses - whole.losses).abs().max().item<double>(), 1e-12 * whole.losses.abs().max().item<double>())
+        EXPECT_LE((split.losses - whole.losses).abs().max().item<double>(),
+                  1e-12 * whole.losses.abs().max().item<double>())
             << grid.to_string() << " in " << parts << " parts";
       }
     }
 }
 
-// One weight with three consumers, two of them in blocks that are run again. Every run learns the order of gathers from nothing.
+// One weight with three consumers, two of them in recomputed blocks. Every run learns the order of
+// gathers anew.
 Outcome train_three_consumers(const GridShape& grid, const OverlapPolicy& policy) {
   Context context(test_environment(), grid, {.dtype = at::kDouble, .overlap = policy});
   Linear first(context, {.in = 12, .out = 12}), second(context, {.in = 12, .out = 12}, first->weight()),

@@ -1,5 +1,6 @@
-// Ranks as threads of one process, which ThreadSanitizer can watch: whole training steps under every kind of overlap. In preset tsan the
-// planted races must be reported (tests/model/CMakeLists.txt).
+// Ranks as threads of one process, which ThreadSanitizer can watch: whole training steps under
+// every kind of overlap. In preset tsan the planted races must be reported
+// (tests/model/CMakeLists.txt).
 #include <mutex>
 #include <numeric>
 
@@ -63,8 +64,8 @@ TEST(Threads, TrainingStepsUnderEveryOverlapHaveTheBitsOfTheBlockingOnes) {
   }
 }
 
-// A host that looks at a buffer while the collective still writes it.
-// Many times: a lock that somebody happens to take between the two accesses hides one.
+// The host reads a buffer while the collective still writes it. It repeats many times, because a
+// lock that is taken between the two accesses hides the race.
 TEST(Planted, DISABLED_ReadsAnAllReduceBeforeItIsDone) {
   run_local(2, [](Environment& environment) {
     for (int i = 0; i < 50; ++i) {

@@ -19,7 +19,8 @@ double ratio(int64_t a, int64_t b) { return static_cast<double>(a) / static_cast
 TEST(Memory, OfOneRankHoldsEveryParameterOnce) {
   for (const GptPreset& preset : gpt_presets()) {
     const auto predicted = predict_memory(preset.shape, {}, {.element_bytes = 4});
-    EXPECT_EQ(predicted.weight_bytes, 4 * count_parameters(preset.shape).total()) << preset.name;  // all sizes are multiples of 64 bytes
+    // All sizes are multiples of 64 bytes.
+    EXPECT_EQ(predicted.weight_bytes, 4 * count_parameters(preset.shape).total()) << preset.name;
     EXPECT_EQ(predicted.gathered_bytes, 0) << preset.name;
   }
 }

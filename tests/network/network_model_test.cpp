@@ -109,22 +109,23 @@ TEST_F(NetworkFile, ComplaintsSayWhatIsMissingOrWrong) {
 
 TEST(NetworkModel, SaysWhichGridsCannotHoldIt) {
   const auto model = network_model("gpt20b", find_gpt_preset("gpt20b").shape);
-  EXPECT_EQ(model.misfit({.x = 16}), "heads % x");  // 56 heads
-  EXPECT_EQ(model.misfit({.y = 5}), "hidden % y");
-  EXPECT_EQ(model.misfit({.x = 8, .y = 7, .z = 3, .data = 5}), std::nullopt);
+  EXPECT_EQ(model.why_impossible({.x = 16}), "heads % x");  // 56 heads
+  EXPECT_EQ(model.why_impossible({.y = 5}), "hidden % y");
+  EXPECT_EQ(model.why_impossible({.x = 8, .y = 7, .z = 3, .data = 5}), std::nullopt);
 }
 
 TEST(NetworkModel, OfAUnetDividesItsChannelsByBothTensorAxesAndItsHeadsWhereAttentionIs) {
-  const auto model = network_model("unet2b", find_unet_preset("unet2b").shape);  // 768 and 1536 channels, attention at levels 1, 2 and 3
-  EXPECT_EQ(model.misfit({.x = 5}), "channels % x");
-  EXPECT_EQ(model.misfit({.y = 512}), "channels % y");
-  EXPECT_EQ(model.misfit({.x = 8}), "heads % x");  // 4 heads
-  EXPECT_EQ(model.misfit({.y = 8}), "heads % y");
-  EXPECT_EQ(model.misfit({.x = 4, .y = 4, .z = 3, .data = 5}), std::nullopt);
-  // Attention in the middle alone, at the first level: over X.
+  // 768 and 1536 channels, attention at levels 1, 2 and 3.
+  const auto model = network_model("unet2b", find_unet_preset("unet2b").shape);
+  EXPECT_EQ(model.why_impossible({.x = 5}), "channels % x");
+  EXPECT_EQ(model.why_impossible({.y = 512}), "channels % y");
+  EXPECT_EQ(model.why_impossible({.x = 8}), "heads % x");  // 4 heads
+  EXPECT_EQ(model.why_impossible({.y = 8}), "heads % y");
+  EXPECT_EQ(model.why_impossible({.x = 4, .y = 4, .z = 3, .data = 5}), std::nullopt);
+  // Attention only in the middle, at the first level: over X.
   const auto flat = network_model("flat", {.multipliers = {1}, .attention = {}});
-  EXPECT_EQ(flat.misfit({.y = 8}), std::nullopt);
-  EXPECT_EQ(flat.misfit({.x = 8}), "heads % x");
+  EXPECT_EQ(flat.why_impossible({.y = 8}), std::nullopt);
+  EXPECT_EQ(flat.why_impossible({.x = 8}), "heads % x");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The average of the weights: its formula, the same on every grid, kept over a resume on another grid.
+// The average of the weights: its formula, equality on every grid, and resuming on another grid.
 #include "axonn/layers/loss.hpp"
 #include "axonn/optim/ema.hpp"
 
@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kBatch = 8;
 
-// A small network in training, with everything that a resumed run must find again.
+// A small network in training, with all the state that a resumed run must restore.
 struct Training {
   Training(Context on, double ema, int64_t steps = 12)
       : context(std::move(on)),
@@ -33,7 +33,7 @@ struct Training {
         parameters(context.materialize(network, 1)),
         source(make_shapes(4, 50, 1)),
         held_out(make_shapes(4, 9, 2)),
-        task(context, network, diffusion, *source, held_out.get(), {.class_dropout = 0.25, .importance = true, .validation_pictures = 9}) {
+        task(context, network, diffusion, *source, held_out.get(), {.class_dropout = 0.25, .importance = true, .validation_images = 9}) {
     config.steps = steps;
     config.batch = kBatch;
     config.warmup = 0;
@@ -74,7 +74,7 @@ struct Training {
   Unet network;
   Parameters parameters;
   const Diffusion diffusion{{.times = 2, .schedule = NoiseSchedule::cosine}};
-  std::unique_ptr<PictureSource> source, held_out;
+  std::unique_ptr<ImageSource> source, held_out;
   UnetTask task;
   TrainConfig config;
   std::unique_ptr<Optimizer> optimizer;
@@ -122,20 +122,21 @@ TEST(Ema, StandsInForTheWeightsAndGivesThemBack) {
   }
 }
 
-// The directory of rank 0, for all.
+// The directory of rank 0, on every rank.
 fs::path shared_directory(Context& context) {
   const at::Tensor number = at::full({1}, ::getpid(), at::kLong);
   context.communicators().on_cpu(AxisSet::all()).broadcast(number, 0).wait();
   return fs::temp_directory_path() / ("axonn-ema-" + std::to_string(number.item<int64_t>()));
 }
 
-// Six steps on each grid, saved, read by one rank and gone on with: all as on one rank that never stopped.
+// Each grid trains six steps and saves. One rank reads this and continues. Everything equals a run
+// on one rank that never stopped.
 TEST(Ema, IsTheSameOnEveryGridAndGoesOnOnAnother) {
   constexpr int64_t kBefore = 6, kAfter = 8;
   Training whole(one_rank(at::kDouble), 0.5);
   for (int64_t i = 0; i < kBefore; ++i) whole.step(i);
   const at::Tensor average = whole.average().clone(), history = whole.task.state()[0].shard.clone();
-  EXPECT_FALSE(history.narrow(0, 0, 20).isnan().any().item<bool>());  // importance is at work
+  EXPECT_FALSE(history.narrow(0, 0, 20).isnan().any().item<bool>());  // importance is active
   for (int64_t i = kBefore; i < kAfter; ++i) whole.step(i);
   for (const GridShape& grid : factorisations(test_environment().ranks())) {
     Training run(Context(test_environment(), grid, {.dtype = at::kDouble}), 0.5);
@@ -170,7 +171,7 @@ TEST(Ema, IsNotKeptUnlessAskedFor) {
   EXPECT_USER_ERROR(run.optimizer->keep_average(1), "the decay of averaged weights must be in (0, 1), got 1");
 }
 
-// The whole loop, stopped and resumed: bit for bit.
+// The whole loop, stopped and resumed: the same bits.
 TEST(TrainingWithAnAverage, ResumesWhereItStopped) {
   if (test_environment().ranks() > 1) GTEST_SKIP() << "one rank shows it";
   const Scratch scratch;
@@ -191,9 +192,9 @@ TEST(TrainingWithAnAverage, ResumesWhereItStopped) {
 
   const CheckpointReader reader(scratch / "whole");
   reader.load({}, {}, weights_to_use(used.parameters, reader));
-  EXPECT_EQ(*used.task.validate(), *result.validation_loss);  // of the average
+  EXPECT_EQ(*used.task.validate(), *result.validation_loss);  // loss of the average
   EXPECT_NE(*whole.task.validate(), *result.validation_loss);
-  EXPECT_NE(read(scratch / "whole" / "metrics.jsonl").find("\"pictures_per_second\":"), std::string::npos);
+  EXPECT_NE(read(scratch / "whole" / "metrics.jsonl").find("\"images_per_second\":"), std::string::npos);
 }
 
 }  // namespace

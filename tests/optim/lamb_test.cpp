@@ -6,7 +6,7 @@
 #include "axonn/layers/context.hpp"
 #include "axonn/layers/linear.hpp"
 #include "axonn/layers/loss.hpp"
-#include "axonn/model/gpt/made_up_tokens.hpp"
+#include "axonn/model/gpt/synthetic_tokens.hpp"
 #include "support/rank_test.hpp"
 
 namespace axonn {
@@ -15,13 +15,13 @@ namespace {
 TEST(Lamb, OnEveryGridEqualsOneRank) {
   const VerificationOptions options{.optimizer = {.kind = OptimizerKind::lamb, .learning_rate = 1e-3}, .batch = 8, .steps = 4};
   const GptConfig model{.shape = {.layers = 2, .hidden = 24, .heads = 4, .sequence = 4, .vocabulary = 23, .tied_head = true}};
-  Verifier verifier(test_environment(), options, gpt_on_made_up_tokens(model, 1));
+  Verifier verifier(test_environment(), options, gpt_on_synthetic_tokens(model, 1));
   for (const GridShape& grid : factorisations(test_environment().ranks()))
     for (const Difference& difference : verifier.on(grid).differences)
       EXPECT_TRUE(difference.passes()) << difference.what << " on " << grid.to_string() << ": " << difference.relative;
 }
 
-// Algorithm 2 of the paper, written plainly for one matrix and one vector.
+// Plain code of the paper's algorithm 2 for one matrix and one vector.
 TEST(Lamb, FollowsItsAlgorithm) {
   if (test_environment().ranks() > 1) GTEST_SKIP() << "one rank shows it";
   Context context(test_environment(), {}, {.dtype = at::kDouble});

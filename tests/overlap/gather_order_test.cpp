@@ -5,7 +5,7 @@
 namespace axonn {
 namespace {
 
-// Notes the weights in turn and counts those that were not foretold.
+// Records the weights in turn and counts those that were not predicted.
 int surprises(GatherOrder& order, Phase phase, const std::vector<int>& weights) {
   int count = 0;
   for (const int weight : weights) count += order.note({phase, weight}) ? 0 : 1;
@@ -14,7 +14,7 @@ int surprises(GatherOrder& order, Phase phase, const std::vector<int>& weights) 
 
 std::vector<int> coming(GatherOrder& order, int count) {
   std::vector<int> weights;
-  for (const auto& place : order.foretell(count)) weights.push_back(place.weight);
+  for (const auto& place : order.predict(count)) weights.push_back(place.weight);
   return weights;
 }
 
@@ -22,7 +22,7 @@ TEST(GatherOrder, IsLearnedFromOnePass) {
   GatherOrder order;
   EXPECT_EQ(surprises(order, Phase::train, {0, 1, 2}), 3);
   EXPECT_EQ(surprises(order, Phase::backward, {2, 1, 0}), 3);
-  EXPECT_EQ(surprises(order, Phase::train, {0, 1, 2}), 2);  // the way back to the start, and what follows it, are new
+  EXPECT_EQ(surprises(order, Phase::train, {0, 1, 2}), 2);  // the return to the start, and the next step, are new
   EXPECT_EQ(surprises(order, Phase::backward, {2, 1, 0}), 0);
   EXPECT_EQ(surprises(order, Phase::train, {0, 1, 2}), 0);
   EXPECT_EQ(coming(order, 3), (std::vector<int>{2, 1, 0}));

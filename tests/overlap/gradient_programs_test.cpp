@@ -53,7 +53,7 @@ TEST(GradientPrograms, ThatDoNotSumThemAreRefused) {
   EXPECT_USER_ERROR(check("rign", "1x1x1x8"), "has no ':'");
 }
 
-// Rank 0 would add ((0+1) + (2+3) + (4+5) + (6+7)) and rank 1 the same terms from another one on.
+// Rank 0 would add ((0+1) + (2+3) + (4+5) + (6+7)), and rank 1 the same terms in another order.
 TEST(GradientPrograms, ThatWouldLetReplicasDriftApartAreRefused) {
   EXPECT_EQ(check("all-reduce:0+1,2+3,4+5,6+7/all-reduce:0+2+4+6,1+3+5+7", "1x1x1x8").size(), 1u);
   EXPECT_USER_ERROR(check("all-reduce:0+1,2+3,4+5,6+7/all-reduce:0+2+4+6,3+1+5+7", "1x1x1x8"), "ranks 0 and 1", "different orders");

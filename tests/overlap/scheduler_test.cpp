@@ -1,4 +1,5 @@
-// What the scheduler moves, launches and allocates, counted on a network of three layers cut over Z.
+// What the scheduler moves, launches and allocates, counted on a network of three layers sharded
+// over Z.
 #include <ATen/ops/equal.h>
 #include <ATen/ops/tanh.h>
 #include <gtest/gtest.h>
@@ -60,7 +61,7 @@ class Chain : public testing::Test {
 TEST_F(Chain, GathersEveryWeightAtEachUseWithoutACache) {
   make({.switches = {.all_gather = false, .cache = false}});
   step();
-  EXPECT_EQ(counters().gathers, 2 * kLayers - 1);  // the first layer's input wants no gradient
+  EXPECT_EQ(counters().gathers, 2 * kLayers - 1);  // the first layer's input needs no gradient
   EXPECT_EQ(counters().blocking, counters().gathers);
   EXPECT_EQ(traffic(Traffic::all_gather).collectives, 2 * kLayers - 1);
   EXPECT_EQ(traffic(Traffic::all_gather).bytes, (2 * kLayers - 1) * 16 * 16 * 8);
@@ -82,7 +83,7 @@ TEST_F(Chain, KeepsTheCacheWithinItsBudget) {
   step();
   const int64_t before = counters().gathers;
   step();
-  EXPECT_EQ(counters().gathers - before, kLayers + 1 - 1);  // two are kept; the third is used forward and backward unless it is the first
+  EXPECT_EQ(counters().gathers - before, kLayers + 1 - 1);  // two are kept; the first layer's is used only once
 }
 
 TEST_F(Chain, GathersAheadInTheOrderOfTheLastTime) {
@@ -92,7 +93,7 @@ TEST_F(Chain, GathersAheadInTheOrderOfTheLastTime) {
   for (int i = 0; i < 3; ++i) step();
   EXPECT_EQ(counters().blocking, before.blocking);
   EXPECT_EQ(counters().useless, before.useless);
-  EXPECT_EQ(counters().gathers - before.gathers, 3 * (2 * kLayers - 2));  // the last layer's is used by backward at once
+  EXPECT_EQ(counters().gathers - before.gathers, 3 * (2 * kLayers - 2));  // backward uses the last weight at once
 }
 
 TEST_F(Chain, FallsBackWhenTheOrderChangesAndLearnsIt) {
@@ -135,7 +136,7 @@ TEST_F(Chain, FollowsAnotherPolicyFromTheNextStepOn) {
   EXPECT_EQ(blocking.gathers, 2 * kLayers - 1);
   EXPECT_EQ(blocking.blocking, 2 * kLayers - 1);
   EXPECT_EQ(kept.gathers, kLayers);
-  EXPECT_EQ(two_kept.gathers, kLayers);  // the first layer's, used once, is the one that is not kept
+  EXPECT_EQ(two_kept.gathers, kLayers);  // not kept: the first layer, whose weight is used once
   EXPECT_EQ(ahead.blocking, 0);          // the order is still known
   EXPECT_EQ(ahead.gathers, 2 * kLayers - 2);
 }
@@ -162,11 +163,11 @@ TEST_F(Chain, SumsOverDataOnceAStepInBuckets) {
   const GridShape grid{.data = test_environment().ranks()};
   make({.bucket_bytes = 2 * 16 * 16 * 8}, grid);
   step({0, 1, 2}, 3);
-  EXPECT_EQ(traffic(Traffic::data).collectives, 2);  // two layers in a bucket
+  EXPECT_EQ(traffic(Traffic::data).collectives, 2);  // two layers per bucket
   EXPECT_EQ(traffic(Traffic::data).bytes, kLayers * 16 * 16 * 8);
 }
 
-// The hooks for programs that take the place of the all-reduce and of the update.
+// The hook for programs that replace the all-reduce.
 TEST_F(Chain, GivesCompleteBucketsToAProgram) {
   const GridShape grid{.data = test_environment().ranks()};
   make({.bucket_bytes = 1}, grid);

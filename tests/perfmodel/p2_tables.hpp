@@ -13,11 +13,11 @@ struct P2Row {
   std::string source, gpu, flag;
   std::vector<int> levels, axes, reduce_axes;
   ParallelismMatrix matrix;
-  std::optional<int> total_programs;  // of the group of rows with the same system, axes and reduction axes
+  std::optional<int> total_programs;  // total of the rows with the same system, axes and reduction axes
   std::optional<double> all_reduce_ring, all_reduce_tree, optimal_ring, optimal_tree;  // seconds
 };
 
-// The 104 rows of appendix A, in its order; nothing where the tables are not there.
+// The 104 rows of appendix A, in its order; nothing if the tables are missing.
 std::vector<P2Row> p2_appendix();
 
 // Rows of the same system, axes and reduction axes, one after the other in the appendix.

@@ -1,5 +1,5 @@
-"""gpt under a real Slurm of four nodes on this machine, started by scripts/slurm-local (AXONN_ROOT is the checkout) in a folder of the test's
-own. Exit status 77: skipped."""
+"""gpt under a real Slurm of four nodes on this machine. scripts/slurm-local starts it in a
+temporary folder; AXONN_ROOT is the checkout. Exit status 77: skipped."""
 import os
 import pathlib
 import shutil
@@ -11,7 +11,8 @@ import time
 import unittest
 
 from gpt_runs import TRAINING
-from program_runs import MPIRUN, PROGRAM, REFUSAL_SECONDS, RUN_SECONDS, is_rank, losses, metrics, processes_where, steps_done
+from program_runs import (MPIRUN, PROGRAM, REFUSAL_SECONDS, RUN_SECONDS, is_rank, losses, metrics, processes_where,
+                          steps_done)
 
 ROOT = pathlib.Path(os.environ["AXONN_ROOT"])
 SLURM_LOCAL = ROOT / "scripts/slurm-local"
@@ -29,7 +30,7 @@ def reason_to_skip():
 
 
 def processes_of(folder):
-    """The processes that `up` with this TMPDIR started, and what these started."""
+    """The processes that `up` with this TMPDIR started, and their children."""
     return processes_where(lambda variable: variable.startswith(f"AXONN_SLURM_LOCAL={folder}/axonn-slurm:".encode()))
 
 
@@ -42,7 +43,8 @@ def wait_until(condition, what, seconds=RUN_SECONDS):
 
 
 class Scratch:
-    """A folder directly below /tmp (the names of sockets are short), and slurm-local with it as TMPDIR."""
+    """A folder directly below /tmp (names of sockets must be short), and slurm-local with it as
+    TMPDIR."""
 
     def __init__(self):
         self.holder = tempfile.TemporaryDirectory(prefix="axonn-", dir="/tmp")
@@ -52,11 +54,11 @@ class Scratch:
 
     def start(self, *command):
         environment = os.environ | {"TMPDIR": str(self.path), "GPT": PROGRAM}
-        return subprocess.Popen([str(word) for word in command], cwd=self.path, env=environment, stdin=subprocess.DEVNULL,
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        return subprocess.Popen([str(word) for word in command], cwd=self.path, env=environment,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def run(self, *command):
-        """Exit status and output."""
+        """Returns the exit status and the output."""
         process = self.start(*command)
         try:
             text = process.communicate(timeout=RUN_SECONDS)[0]
@@ -66,7 +68,7 @@ class Scratch:
         return process.returncode, text
 
     def left(self):
-        """What should not be there when no Slurm is up."""
+        """Processes and files that must not exist when no Slurm is up."""
         return processes_of(self.path) + [path for path in self.path.iterdir() if path.name.startswith("axonn")]
 
 
@@ -81,7 +83,7 @@ class Slurm(unittest.TestCase):
             raise AssertionError(text)
 
     def slurm(self, *command):
-        """The output of a command that must succeed."""
+        """Runs a command, which must succeed. Returns its output."""
         status, text = self.scratch.run(SLURM_LOCAL, "run", "--", *command)
         self.assertEqual(status, 0, text)
         return text
@@ -101,9 +103,11 @@ class Slurm(unittest.TestCase):
         text = self.slurm("srun", "-N4", "-n8", "sh", "-c", "echo $SLURM_PROCID $SLURMD_NODENAME")
         self.assertEqual(sorted(text.splitlines()), [f"{rank} node{rank // 2}" for rank in range(8)])
 
-    # Else the first message now and then finds a rank that cannot take it, and crashes it.
+    # Otherwise the first message sometimes reaches a rank that cannot receive it yet, and that rank
+    # crashes.
     def test_mpi_init_waits_for_every_node(self):
-        program = ("import ctypes, os, time; last = os.environ['SLURM_PROCID'] == '7'; time.sleep(3 * last); start = time.monotonic(); "
+        program = ("import ctypes, os, time; last = os.environ['SLURM_PROCID'] == '7'; time.sleep(3 * last); "
+                   "start = time.monotonic(); "
                    "mpi = ctypes.CDLL('libmpi.so.40', ctypes.RTLD_GLOBAL); mpi.MPI_Init(None, None); "
                    "print(int(last), time.monotonic() - start); mpi.MPI_Finalize()")
         lines = [line.split() for line in self.slurm(*SRUN, sys.executable, "-c", program).splitlines()]
@@ -113,8 +117,9 @@ class Slurm(unittest.TestCase):
                 self.assertGreater(float(seconds), 1, "this rank did not wait for the one that came 3 s later")
 
     def test_losses_are_those_of_mpirun(self):
-        training = ["--config", ROOT / "configs/gpt-tiny.toml", "--grid", "2x2x2x1", "--dtype", "fp64", "--data", "text.txt", "--steps", "4",
-                    "--warmup", "2", "--batch", "4", "--sequence", "64", "--validate-every", "0", "--save-every", "0"]
+        training = ["--config", ROOT / "configs/gpt-tiny.toml", "--grid", "2x2x2x1", "--dtype", "fp64",
+                    "--data", "text.txt", "--steps", "4", "--warmup", "2", "--batch", "4", "--sequence", "64",
+                    "--validate-every", "0", "--save-every", "0"]
         self.slurm(*SRUN, PROGRAM, *training, "--out", "srun")
         status, text = self.scratch.run(MPIRUN, "-n", "8", PROGRAM, *training, "--out", "mpirun")
         self.assertEqual(status, 0, text)
@@ -126,14 +131,15 @@ class Slurm(unittest.TestCase):
         self.assertLess(ours[-1]["loss"], ours[0]["loss"])
 
     def test_batch_script_goes_on_after_a_requeue_and_ends_in_order(self):
-        job = self.slurm("sbatch", "--parsable", "--output", "batch.out", BATCH_SCRIPT, "--data", "text.txt", "--out", "batch", *TRAINING,
-                         "--grid", "2x2x2x1", *MANY_STEPS).strip()
+        job = self.slurm("sbatch", "--parsable", "--output", "batch.out", BATCH_SCRIPT, "--data", "text.txt",
+                         "--out", "batch", *TRAINING, "--grid", "2x2x2x1", *MANY_STEPS).strip()
         self.wait_for_steps("batch", 6)
         self.slurm("scontrol", "requeue", job)
-        wait_until(lambda: "RUNNING" not in self.slurm("squeue", "-h", "-o", "%T", "-j", job) and not self.ranks(), "the job's end")
+        wait_until(lambda: "RUNNING" not in self.slurm("squeue", "-h", "-o", "%T", "-j", job) and not self.ranks(),
+                   "the job's end")
         done = steps_done(self.scratch.path / "batch")
         self.wait_for_steps("batch", done + 3)
-        self.slurm("scancel", "--signal=USR1", job)  # as --signal in the script does when time is nearly over
+        self.slurm("scancel", "--signal=USR1", job)  # as --signal in the script does shortly before the time limit
         wait_until(lambda: "COMPLETED" in self.slurm("scontrol", "show", "job", job), "the job's end")
 
         printed = (self.scratch.path / "batch.out").read_text()
@@ -144,14 +150,14 @@ class Slurm(unittest.TestCase):
         self.assertEqual(steps, list(range(1, last + 1)))
 
     def test_batch_script_without_the_program_says_so(self):
-        status, _ = self.scratch.run(SLURM_LOCAL, "run", "--", "sbatch", "--wait", "--export=ALL,GPT=nowhere/gpt", "--output", "no.out",
-                                     BATCH_SCRIPT)
+        status, _ = self.scratch.run(SLURM_LOCAL, "run", "--", "sbatch", "--wait", "--export=ALL,GPT=nowhere/gpt",
+                                     "--output", "no.out", BATCH_SCRIPT)
         self.assertEqual(status, 2)
         self.assertIn("no program nowhere/gpt", (self.scratch.path / "no.out").read_text())
 
     def test_killed_rank_ends_srun(self):
-        job = self.scratch.start(SLURM_LOCAL, "run", "--", *SRUN, PROGRAM, "--data", "text.txt", "--out", "killed", *TRAINING, "--grid",
-                                 "2x2x2x1", *MANY_STEPS)
+        job = self.scratch.start(SLURM_LOCAL, "run", "--", *SRUN, PROGRAM, "--data", "text.txt", "--out", "killed",
+                                 *TRAINING, "--grid", "2x2x2x1", *MANY_STEPS)
         try:
             self.wait_for_steps("killed", 3)
         except AssertionError as late:
@@ -201,13 +207,15 @@ class UpAndDown(unittest.TestCase):
         self.assert_refused("from 1 to 16, got '17'", SLURM_LOCAL, "up", "--nodes", "17")
         self.assert_refused("unknown option '--node'", SLURM_LOCAL, "up", "--node", "2")
         self.assert_refused("run needs '-- COMMAND'", SLURM_LOCAL, "run", "sinfo")
-        self.assert_refused("too long for sockets", "env", f"TMPDIR={self.scratch.path}/{'deep' * 10}", SLURM_LOCAL, "up")
+        self.assert_refused("too long for sockets", "env", f"TMPDIR={self.scratch.path}/{'deep' * 10}", SLURM_LOCAL,
+                            "up")
         self.assert_refused("need root", "setpriv", "--reuid", "65534", "--clear-groups", "bash", SLURM_LOCAL, "up")
 
     def test_down_ends_running_jobs_and_leaves_nothing(self):
         self.assertEqual(self.scratch.run(SLURM_LOCAL, "up", "--nodes", "2")[0], 0)
         job = self.scratch.start(SLURM_LOCAL, "run", "--", "srun", "-N2", "-n2", "sleep", "600")
-        wait_until(lambda: any("sleep" in pathlib.Path(f"/proc/{pid}/comm").read_text() for pid in processes_of(self.scratch.path)),
+        wait_until(lambda: any("sleep" in pathlib.Path(f"/proc/{pid}/comm").read_text()
+                               for pid in processes_of(self.scratch.path)),
                    "the start of a job")
         self.assertEqual(self.scratch.run(SLURM_LOCAL, "down")[0], 0)
         self.assertEqual(self.scratch.left(), [])

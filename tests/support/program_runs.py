@@ -1,5 +1,6 @@
-"""Starts the program `gpt` or `unet` as a user would. CTest sets AXONN_PROGRAM (its file), AXONN_MPIRUN (scripts/mpirun) and AXONN_HAS_MPI (0 or
-1)."""
+"""Starts the program `gpt` or `unet` as a user would.
+
+CTest sets AXONN_PROGRAM (its file), AXONN_MPIRUN (scripts/mpirun) and AXONN_HAS_MPI (0 or 1)."""
 import dataclasses
 import json
 import os
@@ -18,7 +19,7 @@ NAME = pathlib.Path(PROGRAM).name
 MPIRUN = os.environ["AXONN_MPIRUN"]
 HAS_MPI = os.environ["AXONN_HAS_MPI"] == "1"
 
-REFUSAL_SECONDS = 10  # within so many all ranks are gone after an error
+REFUSAL_SECONDS = 10  # after an error all ranks must end within this time
 RUN_SECONDS = 100     # a run that hangs fails instead of waiting for CTest
 MARK = "AXONN_TEST_MARK"
 
@@ -44,7 +45,7 @@ def free_port():
 
 
 def processes_where(fits):
-    """The other processes that have an environment variable which fits, as b"NAME=value"."""
+    """Other processes with an environment variable, b"NAME=value", for which `fits` is true."""
     found = []
     for entry in pathlib.Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
@@ -57,7 +58,7 @@ def processes_where(fits):
 
 
 def processes_with(mark):
-    """The processes that inherited this mark: the launcher, the ranks, whatever they started."""
+    """Processes that inherited this mark: the launcher, the ranks and their children."""
     return processes_where(lambda variable: variable == f"{MARK}={mark}".encode())
 
 
@@ -69,7 +70,8 @@ def is_rank(pid):
 
 
 class Job:
-    """A job under way. `ranks` > 1: under mpirun, or with launcher="tcp" as that many processes that find each other by RANK and WORLD_SIZE."""
+    """A running job. Several ranks run under mpirun, or with launcher="tcp" as processes that find
+    each other by RANK and WORLD_SIZE."""
 
     def __init__(self, arguments, ranks, launcher, directory, environment):
         self.mark = uuid.uuid4().hex
@@ -80,10 +82,12 @@ class Job:
             base.update(WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
         for rank in range(ranks if launcher == "tcp" else 1):
             mine = arguments(rank) if callable(arguments) else arguments
-            command = [PROGRAM, *mine] if ranks == 1 or launcher == "tcp" else [MPIRUN, "-n", str(ranks), PROGRAM, *mine]
+            command = ([PROGRAM, *mine] if ranks == 1 or launcher == "tcp"
+                       else [MPIRUN, "-n", str(ranks), PROGRAM, *mine])
             extra = {"RANK": str(rank)} if launcher == "tcp" else {}
-            self.processes.append(subprocess.Popen(command, cwd=directory, env=dict(base, **extra), stdin=subprocess.DEVNULL,
-                                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+            self.processes.append(subprocess.Popen(command, cwd=directory, env=dict(base, **extra),
+                                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                                   stderr=subprocess.PIPE))
 
     def ranks(self):
         return sorted(pid for pid in processes_with(self.mark) if is_rank(pid))
@@ -93,7 +97,7 @@ class Job:
             process.send_signal(number)
 
     def wait(self, seconds):
-        """Everything that was printed. A job that outlives `seconds` is a failure."""
+        """Returns all output. A job that runs longer than `seconds` is a failure."""
         deadline = time.monotonic() + seconds
         out, err, status = "", "", 0
         try:
@@ -138,17 +142,18 @@ class ProgramTest(unittest.TestCase):
         return self.start(*arguments, **options).wait(seconds)
 
     def files(self):
-        """Every file below the scratch directory with its bytes: what must not change."""
+        """All files below the scratch directory, with their bytes."""
         return {path: path.read_bytes() for path in sorted(self.directory.rglob("*")) if path.is_file()}
 
     def assert_refused(self, ended, *words, status=None):
-        """Ended with one sentence of rank 0 that holds all these words, and nothing of the inside of the program."""
+        """It ended with one sentence of rank 0 with all these words, without internal output."""
         ours = [line for line in ended.text.splitlines() if f"{NAME}: " in line]
         self.assertEqual(len(ours), 1, ended.text)
         self.assertTrue(ours[0].startswith(f"{NAME}: "), ours[0])
         for word in words:
             self.assertIn(word, ours[0])
-        for inside in ("terminate called", "MPI_ABORT", "what():", "Exception raised from", "frame #", "Segmentation", "core dumped", "_M_"):
+        for inside in ("terminate called", "MPI_ABORT", "what():", "Exception raised from", "frame #", "Segmentation",
+                       "core dumped", "_M_"):
             self.assertNotIn(inside, ended.text)
         if status is None:
             self.assertIn(ended.status, (1, 2), ended.text)
@@ -156,7 +161,7 @@ class ProgramTest(unittest.TestCase):
             self.assertEqual(ended.status, status, ended.text)
 
     def refuse(self, *arguments, words, **options):
-        """Runs what must be refused within REFUSAL_SECONDS, and sees that no file has changed."""
+        """The run must be refused within REFUSAL_SECONDS and must not change any file."""
         before = self.files()
         ended = self.run_program(*arguments, seconds=REFUSAL_SECONDS, **options)
         self.assert_refused(ended, *words)
@@ -174,13 +179,13 @@ def steps_done(run):
 
 
 def losses(run):
-    """By step, as the texts that stand in the file: equal texts are equal bits."""
+    """Losses by step, as the texts in the file: equal texts are equal bits."""
     lines = (run / "metrics.jsonl").read_text().splitlines()
     return {json.loads(line)["step"]: re.search(r'"loss":([^,}]+)', line).group(1) for line in lines}
 
 
 def tensors(run, step):
-    """The bytes of every file with tensors in a checkpoint."""
+    """The bytes of every tensor file in a checkpoint."""
     checkpoint = run / f"step-{step:06d}"
     return {path.name: path.read_bytes() for path in sorted(checkpoint.glob("*.safetensors"))}
 

@@ -10,7 +10,8 @@ namespace {
 
 Environment* environment = nullptr;
 
-// The other ranks would wait for ever for one that left a test early, so the first failed assertion ends the job.
+// If one rank left a test early, the others would wait for ever. So the first failed assertion ends
+// the job.
 class AbortOnFailure final : public testing::EmptyTestEventListener {
   void OnTestPartResult(const testing::TestPartResult& result) override {
     if (!result.failed()) return;

@@ -13,12 +13,12 @@
 
 namespace axonn::test {
 
-// A directory of one test, removed at its end.
+// A directory for one test, removed at its end.
 class Scratch {
  public:
   Scratch() {
     const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    const bool in_memory = ::access("/dev/shm", W_OK) == 0;  // where a sync costs nothing
+    const bool in_memory = ::access("/dev/shm", W_OK) == 0;  // a sync costs nothing there
     const std::filesystem::path base = in_memory ? "/dev/shm" : std::filesystem::temp_directory_path();
     std::string name = std::string("axonn-") + test->test_suite_name() + "-" + test->name() + "-" + std::to_string(::getpid());
     std::ranges::replace(name, '/', '-');

@@ -1,4 +1,4 @@
-"""Files that the version before wrote: copies of them in a test's directory."""
+"""Copies files of the previous version into a test's directory."""
 import pathlib
 import shutil
 

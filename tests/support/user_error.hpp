@@ -9,7 +9,7 @@
 
 namespace axonn::test {
 
-// The sentence of the UserError that `action` throws; a failure of the test when it throws none.
+// The sentence of the UserError that `action` throws. The test fails when it throws none.
 template <typename Action>
 std::string user_error(Action action) {
   try {
@@ -23,7 +23,8 @@ std::string user_error(Action action) {
 
 }  // namespace axonn::test
 
-// EXPECT_USER_ERROR(load("missing"), "does not exist"): the statement throws a UserError whose sentence holds every text that follows.
+// EXPECT_USER_ERROR(load("missing"), "does not exist"): the statement throws a UserError, and its
+// sentence contains every text that follows.
 #define EXPECT_USER_ERROR(statement, ...)                                                                    \
   do {                                                                                                       \
     const std::string sentence_ = ::axonn::test::user_error([&] { (void)(statement); });                     \

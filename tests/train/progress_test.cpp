@@ -29,14 +29,14 @@ TEST(Progress, AFileGetsThePlainLine) {
 
 TEST(Progress, UnknownValuesAreLeftOut) {
   EXPECT_EQ(progress_line({.step = 5, .steps = 500, .loss = 2, .tokens_per_second = 7}, 0), "step   5/500  loss 2.00  7 tok/s  0:00 left");
-  EXPECT_EQ(progress_line({.step = 5, .steps = 500, .loss = 2, .tokens_per_second = 7, .terms = "pictures"}, 0),
-            "step   5/500  loss 2.00  7 pictures/s  0:00 left");
+  EXPECT_EQ(progress_line({.step = 5, .steps = 500, .loss = 2, .tokens_per_second = 7, .terms = "images"}, 0),
+            "step   5/500  loss 2.00  7 images/s  0:00 left");
 }
 
 TEST(Progress, TheBarFillsTheTerminalAndIsExact) {
   const std::string line = progress_line(full_state(), 109);
   EXPECT_EQ(columns_of(line), 109);
-  EXPECT_NE(line.find("█████▋              "), std::string::npos) << line;  // 20 columns * 0.28, to an eighth
+  EXPECT_NE(line.find("█████▋              "), std::string::npos) << line;  // 20 columns * 0.28, rounded to 1/8
   ProgressState last = full_state();
   last.step = 500;
   EXPECT_NE(progress_line(last, 109).find("500/500 ████████████████████  loss"), std::string::npos) << progress_line(last, 109);
@@ -83,7 +83,7 @@ TEST(Progress, ATerminalIsRedrawnInPlaceAndEndsWithOneLine) {
     Progress progress(out, {.steps = 3, .terminal = true, .columns = 60});
     progress.update({.step = 1}, 1);
     progress.update({.step = 2}, 1.01);  // too soon after the first
-    progress.update({.step = 3}, 1.02);  // the last is always drawn
+    progress.update({.step = 3}, 1.02);  // the last one is always drawn
   }
   const std::string text = out.str();
   EXPECT_EQ(std::ranges::count(text, '\r'), 2);

@@ -1,4 +1,4 @@
-"""A configuration and a checkpoint of version 0.1 go on."""
+"""A configuration and a checkpoint of version 0.1 still work."""
 import unittest
 
 from program_runs import losses
@@ -24,7 +24,7 @@ class Stored(UnetTest):
         for step, before in zip((4, 5), then):
             self.assertAlmostEqual(float(now[step]), before, delta=1e-4)
 
-    def test_a_checkpoint_draws_pictures(self):
+    def test_a_checkpoint_draws_images(self):
         self.assertTrue(self.sample("unet-run", "out.png"))
 
 

@@ -1,4 +1,5 @@
-"""`unet` trains, goes on, draws while it trains and afterwards, and a picture is the same on every grid."""
+"""`unet` trains, resumes, and draws images during and after training. An image is the same on every
+grid."""
 import pathlib
 import re
 import unittest
@@ -6,7 +7,8 @@ import unittest
 from program_runs import losses, metrics, needs_mpi, tensors
 from unet_runs import UnetTest
 
-EVERYTHING = ["--classes", "-1", "--class-dropout", "0.2", "--loss", "hybrid", "--importance", "--ema", "0.9", "--mirror"]
+EVERYTHING = ["--classes", "-1", "--class-dropout", "0.2", "--loss", "hybrid", "--importance", "--ema", "0.9",
+              "--mirror"]
 
 
 class Training(UnetTest):
@@ -16,14 +18,15 @@ class Training(UnetTest):
         self.assertEqual(len(lines), 60)
         self.assertLess(sum(line["loss"] for line in lines[-10:]), 0.8 * sum(line["loss"] for line in lines[:10]))
         self.assertIsNotNone(lines[-1]["validation_loss"])
-        self.assertGreater(lines[-1]["pictures_per_second"], 0)
+        self.assertGreater(lines[-1]["images_per_second"], 0)
 
     def test_a_run_goes_on_bit_for_bit(self):
         whole = self.train("whole", *EVERYTHING, "--steps", "6")
         self.train("parts", *EVERYTHING, "--steps", "6", "--save-every", "3")
         again = self.unet("train", "--resume", "parts/step-000003", "--steps", "6", "--out", "again")
         self.assertEqual(again.status, 0, again.text)
-        self.assertEqual(losses(self.directory / "again"), {step: loss for step, loss in losses(whole).items() if step > 3})
+        self.assertEqual(losses(self.directory / "again"),
+                         {step: loss for step, loss in losses(whole).items() if step > 3})
         self.assertEqual(tensors(self.directory / "again", 6), tensors(whole, 6))
 
     @needs_mpi
@@ -34,13 +37,15 @@ class Training(UnetTest):
             for mine, expected in zip(lines, alone, strict=True):
                 self.assertAlmostEqual(mine["loss"], expected["loss"], delta=1e-11 * abs(expected["loss"]))
 
-    def test_pictures_are_drawn_on_the_way(self):
+    def test_images_are_drawn_on_the_way(self):
         run = self.train("run", "--steps", "4", "--sample-every", "2")
-        self.assertEqual(sorted(path.name for path in (run / "samples").iterdir()), ["step-000002.png", "step-000004.png"])
+        self.assertEqual(sorted(path.name for path in (run / "samples").iterdir()),
+                         ["step-000002.png", "step-000004.png"])
 
     @needs_mpi
-    def test_a_picture_is_the_same_on_every_grid(self):
-        self.train("run", "--steps", "20", "--learning-rate", "0.01", "--dtype", "fp64", "--classes", "-1", "--class-dropout", "0.2")
+    def test_a_image_is_the_same_on_every_grid(self):
+        self.train("run", "--steps", "20", "--learning-rate", "0.01", "--dtype", "fp64", "--classes", "-1",
+                   "--class-dropout", "0.2")
         how = ["--guidance", "2", "--method", "ddpm"]
         alone = self.sample("run", "alone.png", *how)
         for grid in ("2x2x1x1", "1x1x2x2"):
@@ -63,7 +68,7 @@ class Training(UnetTest):
     def test_a_dry_run_tells_every_block(self):
         ended = self.unet("--dry-run", "--model", "unet250m", "--grid", "2x2x2x4", "--batch", "64")
         self.assertEqual(ended.status, 0, ended.text)
-        for words in ("on 2x2x2x4 (32 ranks)", "down.0.residual.in.weight", "arena, cut over z", "pictures a rank"):
+        for words in ("on 2x2x2x4 (32 ranks)", "down.0.residual.in.weight", "arena, cut over z", "images per rank"):
             self.assertIn(words, ended.out)
 
 
@@ -73,7 +78,8 @@ class Verify(UnetTest):
             ended = self.unet("verify", "--grid", "2x2x2x1", "--steps", "2", *more)
             self.assertEqual(ended.status, 0, ended.text)
             self.assertIn("gradient middle.0.in.weight", ended.out)
-            self.assertNotIn("gradient middle.0.in.weight                      0.00e+00", ended.out)  # it is compared with something
+            # 0 would mean that there is no gradient.
+            self.assertNotIn("gradient middle.0.in.weight                      0.00e+00", ended.out)
             self.assertTrue(ended.out.endswith("\nequal\n"), ended.out[-2000:])
 
 

@@ -11,11 +11,12 @@
 
 #include <c10/core/ScalarType.h>
 
-// The public safetensors format: 8 bytes of header length (little-endian), a JSON header, the tensors' bytes. Any program that knows the
-// format reads what is written here.
+// The public safetensors format: 8 bytes of header length (little-endian), a JSON header, the bytes
+// of the tensors.
 namespace axonn::safetensors {
 
-// "F64" "F32" "F16" "BF16" "I64" "I32" "I16" "I8" "U8" "BOOL". UserError for a type that has no such name, or the reverse.
+// "F64" "F32" "F16" "BF16" "I64" "I32" "I16" "I8" "U8" "BOOL". UserError for any other type or
+// name.
 std::string_view dtype_name(c10::ScalarType type);
 c10::ScalarType scalar_type(std::string_view dtype);
 
@@ -31,15 +32,17 @@ using Metadata = std::map<std::string, std::string>;
 
 struct Written {
   int64_t bytes = 0;
-  uint64_t xxh64 = 0;  // of the whole file
+  uint64_t xxh64 = 0;  // hash of the whole file
 };
 
-// Writes the file and syncs it to the disk. The data starts at a multiple of 8 and wider types come first, so every tensor is aligned to
-// its element. UserError when a name occurs twice or the bytes do not agree with the shape; BackendError when the disk refuses.
+// Writes the file and syncs it to the disk. The data starts at a multiple of 8 and wider types come
+// first, so every tensor is aligned to its element size. Throws UserError if a name occurs twice or
+// the bytes do not agree with the shape, and BackendError if the system cannot write the file.
 Written write(const std::filesystem::path& path, std::span<const View> tensors, const Metadata& metadata = {});
 
-// A file open for reading. Opening checks everything a reader relies on: the header lies within the file, every shape agrees with its
-// bytes, and the tensors cover the data exactly, without overlap. Otherwise, or when the file is cut short, a UserError that names it.
+// A file open for reading. The constructor checks that the header lies within the file, that every
+// shape agrees with its bytes, and that the tensors cover the data exactly, without overlap.
+// Otherwise, or if the file is truncated, it throws a UserError that names the file.
 class File {
  public:
   struct Entry {

@@ -16,24 +16,29 @@ namespace axonn {
 
 enum class ReduceOp : uint8_t { sum, max, min };
 
-// A group has one ordered queue a priority; what is on a higher one goes first (a product waits for `high`, the optimizer alone for `low`).
+// A group has one ordered queue per priority; higher queues go first. A matrix product waits for
+// `high`; only the optimizer waits for `low`.
 enum class Priority : uint8_t { high, normal, low };
 inline constexpr std::array<std::string_view, 3> kPriorityNames = {"high", "normal", "low"};
 
 struct CollectiveOptions {
   Priority priority = Priority::normal;
-  std::span<const Request> after = {};  // starts once these are done (and what was queued before it on the same queue)
-  std::string_view tag = {};            // who asks, for reports and traces: "h.3.mlp.up backward"; copied
-  // Where element 0 of the buffer lies in its arena. Given: the order in which an element's contributions are added depends on its place in
-  // the arena alone, so the same bits come out however the arena is cut into messages. Not given: on its place in this message.
+  std::span<const Request> after = {};  // starts when these and the earlier calls on its queue are done
+  std::string_view tag = {};            // caller, for reports and traces: "h.3.mlp.up backward"; copied
+  // Offset of the buffer's element 0 in its arena. If given, the order in which an element's
+  // contributions are added depends only on its place in the arena. The bits are then the same
+  // however the arena is split into messages. If not given, the order depends on the place in this
+  // message. NCCL ignores it.
   std::optional<int64_t> arena_offset = {};
 };
 
-// Collectives over one group of ranks. Every rank of the group calls the same ones in the same order on the same queue; launches are in
-// program order, never in order of arrival. A collective behaves like a kernel on its queue: it does not block the host, and its buffers
-// stay alive until the request is done. Tensors are contiguous, on the communicator's device, of fp64, fp32, bf16, fp16, int64, int32 or
-// uint8; bf16 and fp16 are added in fp32 and rounded after every hop. With one rank every call returns at once and does at most a copy.
-// Misuse (another dtype, sizes that do not fit) is a UserError from the call itself.
+// Collectives over one group of ranks. Every rank of the group makes the same calls, in the same
+// order, on the same queues. Launches follow program order, never arrival order. A collective
+// behaves like a kernel on its queue: it does not block the host, and its buffers stay alive until
+// the request is done. Tensors are contiguous, on the communicator's device, of fp64, fp32, bf16,
+// fp16, int64, int32 or uint8. bf16 and fp16 are added in fp32 and rounded after every hop. With
+// one rank every call returns at once and does at most a copy. Misuse, such as another dtype or
+// sizes that do not fit, is a UserError from the call itself.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -45,21 +50,23 @@ class Communicator {
   // In place. Every rank ends with the same bits.
   virtual Request all_reduce(const at::Tensor& data, ReduceOp op = ReduceOp::sum, const CollectiveOptions& options = {}) = 0;
 
-  // `input` is the concatenation of one part a rank; `output` gets this rank's part, reduced. counts[i] = elements of part i (sum =
-  // input.numel()); empty: equal parts. `output` may be this rank's part of `input`. `input` is left with unspecified values outside that
-  // part.
+  // `input` is the concatenation of one part per rank. `output` gets this rank's part, reduced; it
+  // may be this rank's part of `input`. counts[i] is the number of elements of part i, and they sum
+  // to input.numel(). Empty counts mean equal parts. Outside this rank's part, `input` is
+  // unspecified afterwards.
   virtual Request reduce_scatter(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts = {},
                                  ReduceOp op = ReduceOp::sum, const CollectiveOptions& options = {}) = 0;
 
-  // The reverse: `output` is the concatenation of every rank's `input`. `input` may be this rank's part of `output`.
+  // The reverse: `output` is the concatenation of every rank's `input`. `input` may be this rank's
+  // part of `output`.
   virtual Request all_gather(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts = {},
                              const CollectiveOptions& options = {}) = 0;
 
   // In place; `root` and `peer` are indices in the group.
   virtual Request broadcast(const at::Tensor& data, int root, const CollectiveOptions& options = {}) = 0;
-  // Only root's buffer holds the result; the others' hold unspecified values afterwards.
+  // Only root's buffer holds the result; the other buffers are unspecified afterwards.
   virtual Request reduce(const at::Tensor& data, int root, ReduceOp op = ReduceOp::sum, const CollectiveOptions& options = {}) = 0;
-  // Two ranks may both send to each other first and receive then: that does not lock up.
+  // Two ranks may both send to each other first and then receive: this does not deadlock.
   virtual Request send(const at::Tensor& data, int peer, const CollectiveOptions& options = {}) = 0;
   virtual Request receive(const at::Tensor& data, int peer, const CollectiveOptions& options = {}) = 0;
   virtual Request barrier(const CollectiveOptions& options = {}) = 0;

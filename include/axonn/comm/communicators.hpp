@@ -8,15 +8,16 @@
 
 namespace axonn {
 
-// The communicators of one rank of one grid, one per set of axes, made on first use. All ranks of the grid use the same sets in the same
-// order, as they run the same program.
+// The communicators of one rank of one grid, one per set of axes, made on first use. All ranks of
+// the grid run the same program, so they use the same sets in the same order.
 class Communicators {
  public:
-  // `job_ranks[i]` is the rank in the job of the grid's rank i; empty: the grid spans the job. `rank` is this process's rank in the grid.
+  // `job_ranks[i]` is the job rank of the grid's rank i; when empty, the grid spans the job. `rank`
+  // is this process's rank in the grid.
   Communicators(Environment& environment, const Grid& grid, int rank, c10::Device device, std::vector<int> job_ranks = {});
 
   Communicator& operator[](AxisSet axes);
-  // The same groups on the CPU, for control values (hashes, texts) beside a CUDA grid.
+  // The same groups on the CPU, for control values (hashes, texts) of a CUDA grid.
   Communicator& on_cpu(AxisSet axes);
 
  private:

@@ -13,11 +13,15 @@
 
 namespace axonn {
 
-// One process's place in its job, made once in main; owns start-up, the progress engine and finalisation. Start-up is chosen by what
-// launched the process: an MPI launcher (mpirun, srun --mpi=pmix) when MPI is built in, else RANK and WORLD_SIZE (TCP), else one rank
-// alone. Asked for and absent is a BackendError, never a fallback. UserError when the process has loaded another LibTorch than axonn was
-// built with, or two OpenMP run times. Every rank of the job makes it and destroys it; the destructor waits for the other ranks unless an
-// exception is on its way.
+// One process's place in its job, made once in main. It owns start-up, the progress engine and
+// finalisation.
+// The launcher selects the transport. An MPI launcher (mpirun, srun --mpi=pmix) selects MPI, RANK
+// and WORLD_SIZE select TCP. Without a launcher the job has one rank. There is no fallback:
+// BackendError when the selected transport is not built in or fails.
+// UserError when the process has loaded another LibTorch than axonn was built with, or two OpenMP
+// run times.
+// Every rank of the job constructs and destroys it. The destructor waits for the other ranks,
+// unless an exception is propagating.
 class Environment {
  public:
   Environment();
@@ -31,9 +35,11 @@ class Environment {
   int local_ranks() const;             // ranks on this node
   std::string_view transport() const;  // "mpi", "tcp", "local", "self"
 
-  // A communicator over `group` (ranks of this job; this rank is group.ranks[group.index]) for tensors on `device`. Called by every rank of
-  // the group; ranks that make several with the same members make them in the same order. `name` appears in reports ("x", "z+data").
-  // CPU: our rings on the transport. CUDA: NCCL (BackendError when it is not built in). One rank: self.
+  // A communicator over `group` for tensors on `device`. `group` names ranks of this job, and this
+  // rank is group.ranks[group.index]. Every rank of the group calls it. Ranks that make several
+  // with the same members make them in the same order. `name` appears in reports ("x", "z+data").
+  // CPU tensors use our own collectives, CUDA tensors use NCCL (BackendError when it is not built
+  // in). A group of one rank only copies.
   std::unique_ptr<Communicator> communicator(const Group& group, const std::string& name, c10::Device device = c10::kCPU);
 
   // Over all ranks of the job, on the CPU.
@@ -41,7 +47,8 @@ class Environment {
 
   EngineCounters engine_counters() const;
 
-  // Ends the whole job: every process is gone within seconds, exit status not 0. Does not return.
+  // Ends the whole job: every process exits within seconds, with a status other than 0. Does not
+  // return.
   [[noreturn]] void abort(int exit_status) noexcept;
 
   struct Impl;
@@ -51,8 +58,9 @@ class Environment {
   std::unique_ptr<Impl> impl_;
 };
 
-// Runs `body` on `ranks` threads of this process, each with an Environment of its own over the in-process transport; for tests, oracles and
-// ThreadSanitizer. When one throws, the others' waits end with an error, and the first exception is thrown here.
+// Runs `body` on `ranks` threads of this process, each with its own Environment over the in-process
+// transport. It is for tests, oracles and ThreadSanitizer. When one thread throws, the waits of the
+// others end with an error, and the first exception is rethrown here.
 void run_local(int ranks, const std::function<void(Environment&)>& body);
 
 }  // namespace axonn

@@ -7,19 +7,20 @@
 
 namespace axonn {
 
-// A collective on its way. Copies share it. A default-made request is done.
+// An unfinished collective. Copies share its state. A default-constructed request is done.
 class Request {
  public:
-  struct State;  // the backend's: progress engine, NCCL event
+  struct State;  // implemented by the backend: progress engine, NCCL event
 
   Request() = default;
   explicit Request(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
-  // CPU: returns once the result is in the buffers, polling without naps meanwhile. CUDA: makes the current compute stream wait and returns
-  // at once. Throws BackendError when the collective failed or, on CPU, made no progress for AXONN_TIMEOUT_SECONDS.
+  // CPU: polls until the result is in the buffers, without naps unless ranks outnumber cores. CUDA:
+  // makes the current compute stream wait and returns at once. Throws BackendError when the
+  // collective failed or, on the CPU, made no progress for AXONN_TIMEOUT_SECONDS.
   void wait() const;
   bool done() const;
-  // When a finished one began and ceased to move; nothing where the backend does not tell.
+  // When a finished collective began and stopped moving; empty when the backend does not report it.
   using Times = std::pair<std::chrono::steady_clock::time_point, std::chrono::steady_clock::time_point>;
   std::optional<Times> moved() const;
   const std::shared_ptr<State>& state() const { return state_; }

@@ -10,10 +10,12 @@
 
 namespace axonn {
 
-// How a type stands in files and on the command line: as text. Enums with Names have one; specialise it for a type of one's own:
-//   static T parse(std::string_view text, std::string_view what);  // UserError in a whole sentence; `what` is the flag or the key
-//   static std::string print(const T& value);                      // what parse() takes
-//   static std::string type();                                     // in the help: "TEXT", or the values "bf16|fp16"
+// How a type is written as text, in files and on the command line. Enums with Names have a Codec.
+// Specialise it for your own types:
+//   // UserError with a full sentence; `what` is the flag or the key
+//   static T parse(std::string_view text, std::string_view what);
+//   static std::string print(const T& value);  // what parse() takes
+//   static std::string type();                 // in the help: "TEXT", or the values "bf16|fp16"
 template <typename T>
 struct Codec;
 
@@ -27,7 +29,7 @@ struct Codec<Enum> {
   static std::string type() { return all_names<Enum>("|"); }
 };
 
-// "auto": nothing, the program chooses.
+// "auto" is nullopt: the program chooses.
 template <HasCodec T>
 struct Codec<std::optional<T>> {
   static std::optional<T> parse(std::string_view text, std::string_view what) {
@@ -37,7 +39,7 @@ struct Codec<std::optional<T>> {
   static std::string type() { return Codec<T>::type() == "TEXT" ? "TEXT" : "auto|" + Codec<T>::type(); }
 };
 
-// A bound value of such a type, without the type.
+// A bound value of any type with a Codec.
 struct TextValue {
   std::function<std::string()> print;
   std::function<void(std::string_view text, std::string_view what, bool store)> parse;  // store false: only checks
@@ -55,7 +57,7 @@ TextValue bind_text(T& value) {
           .type = Codec<T>::type()};
 }
 
-// A list of them.
+// A bound list of such values.
 struct TextValues {
   std::function<std::vector<std::string>()> print;
   std::function<void(const std::vector<std::string>& texts, std::string_view what, bool store)> parse;

@@ -7,10 +7,10 @@
 #include "axonn/grid/grid.hpp"
 #include "axonn/terms/overlap_switches.hpp"
 
-// Terms that the trainer's and the planner's options share.
+// Codecs of types that the trainer's and the planner's options share.
 namespace axonn {
 
-// Calls `parse`, whose sentences lack the name of the option, and puts `what` before them.
+// Calls `parse` and puts `what`, the name of the option, before the sentence of its UserError.
 auto parsed_for(std::string_view what, const auto& parse) {
   try {
     return parse();

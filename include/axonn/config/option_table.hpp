@@ -22,29 +22,34 @@ namespace axonn {
 
 class OptionField;
 
-// Of a whole number: what it may be, and what its suffixes k, M, G on the command line stand for.
+// Limits of a whole number, and the meaning of its suffixes k, M and G.
 struct Whole {
   int64_t least = std::numeric_limits<int64_t>::min();
   int64_t most = std::numeric_limits<int64_t>::max();
   Suffixes suffixes = Suffixes::decimal;
 };
 
-// One table binds every configuration key to a field of the program's configuration. From it come the command-line flags, reading and
-// writing TOML, the JSON kept in checkpoints, and the help texts. Every field holds its default when it is added and must outlive the
-// table.
+// One table binds every configuration key to a field of the program's configuration. It provides
+// the command-line flags, reading and writing TOML, the JSON in checkpoints, and the help texts.
+// Every field holds its default when it is added. It must outlive the table.
 //
-//   table.add("model", "hidden", config.hidden, "features of the residual stream");   // [model] hidden = 384    --hidden 384
-//   table.add("model", "tied", config.tied, "the head shares the embedding");         // [model] tied = false    --no-tied
-//   table.add("run", "dtype", config.dtype, "of weights");                            // [run] dtype = "bf16"    --dtype bf16
+//   table.add("model", "hidden", config.hidden, "features of the residual stream");
+//   table.add("model", "tied", config.tied, "the head shares the embedding");
+//   table.add("run", "dtype", config.dtype, "type of the weights");
 //
-// Precedence: default < checkpoint < file < flag, in whatever order they are read. All of it throws UserError.
+// In a file: [model] hidden = 384, tied = false, [run] dtype = "bf16".
+// As flags: --hidden 384 --no-tied --dtype bf16.
+//
+// Precedence: default < checkpoint < file < flag, in whatever order they are read. Wrong input is a
+// UserError.
 class OptionTable {
  public:
   using Strings = std::vector<std::string>;
   using Integers = std::vector<int64_t>;
   enum class Source : uint8_t { fallback, checkpoint, file, flag };
 
-  // What the table is for: a program with files and checkpoints, or only the command line. There sections are groups of the help.
+  // A program with files and checkpoints, or with a command line only. With `flags`, sections are
+  // only groups of the help.
   enum class Use : uint8_t { files_and_flags, flags };
 
   explicit OptionTable(Use use = Use::files_and_flags);
@@ -52,8 +57,8 @@ class OptionTable {
   OptionTable(const OptionTable&) = delete;
   OptionTable& operator=(const OptionTable&) = delete;
 
-  // A key occurs once in the whole table, as it is the flag's name too; in a table of
-  // flags several may share one name, which then sets them all.
+  // A key occurs only once in the whole table, because it is also the flag's name. In a table of
+  // flags, several options may share a key: its flag then sets them all.
   void add(std::string_view section, std::string_view key, int64_t& field, std::string_view help, Whole whole = {});
   void add(std::string_view section, std::string_view key, int& field, std::string_view help, Whole whole = {});
   void add(std::string_view section, std::string_view key, double& field, std::string_view help);
@@ -72,30 +77,38 @@ class OptionTable {
     add_texts(section, key, bind_texts(field), help);
   }
 
-  // A value by functions of one's own.
+  // A value with its own functions to print and parse.
   void add_text(std::string_view section, std::string_view key, TextValue value, std::string_view help);
 
-  // A flag for every key of these sections ("train") and these single keys ("run.grid"), for all when none is named, to the program or to a
-  // subcommand; the help groups them by section. A scalar that is given twice holds the last one. Lists are written 1,2,2 or 1 2 2.
+  // `key` was called `former` in an earlier version. Files, checkpoints and flags with the old name
+  // are still read. Only `key` is written.
+  void add_former(std::string_view key, std::string_view former);
+
+  // Adds a flag for every key of these sections ("train") and for these single keys ("run.grid"),
+  // or for all keys when none is named. The flags belong to the program or to a subcommand. The
+  // help groups them by section. When a scalar is given twice, the last one counts. Lists are
+  // written 1,2,2 or 1 2 2.
   void add_flags(CLI::App& app, const std::vector<std::string_view>& sections = {});
 
-  // `name` stands in errors: "configs/my.toml:12: unknown key 'hiden' in [model]; did you mean 'hidden'?". Where sections ("model") or
-  // single keys ("diffusion.loss") are named, everything else is passed over.
+  // `name` is used in errors: "configs/my.toml:12: unknown key 'hiden' in [model]; did you mean
+  // 'hidden'?". When sections ("model") or single keys ("diffusion.loss") are named, all others are
+  // ignored.
   void read_toml_file(const std::filesystem::path& path, const std::vector<std::string_view>& sections = {});
   void read_toml(std::string_view text, std::string_view name, const std::vector<std::string_view>& sections = {});
-  void read_json(std::string_view text, std::string_view name);  // what to_json() wrote, from a checkpoint
+  void read_json(std::string_view text, std::string_view name);  // the output of to_json(), from a checkpoint
 
   // The effective configuration; reading it back gives the same values, bit for bit.
   std::string to_toml() const;
   std::string to_json() const;
 
-  // The flags that were given, of these sections or of all, as one would give them again: " --hidden 384 --no-tied".
+  // The given flags, of these sections or of all, as one text: " --hidden 384 --no-tied".
   std::string given_flags(const std::vector<std::string_view>& sections = {}) const;
 
   Source source(std::string_view key) const;  // who set the key
   std::vector<std::string> keys(std::string_view section) const;
 
-  // The first of `keys` whose value is another than in `json`, which to_json() wrote; both as a flag would say them.
+  // The first of `keys` whose value differs from `json`, an output of to_json(). Both values are
+  // written as in a flag.
   struct Difference {
     std::string key, mine, theirs;
   };
@@ -107,6 +120,9 @@ class OptionTable {
     std::string section, key, help;
     std::unique_ptr<OptionField> field;
     Source source = Source::fallback;
+    std::string former = {};  // its key in an earlier version
+
+    bool is_called(std::string_view name) const { return name == key || (!former.empty() && name == former); }
   };
 
   const Option& find(std::string_view key) const;

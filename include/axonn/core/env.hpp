@@ -11,7 +11,7 @@ namespace axonn::env {
 struct Variable {
   std::string_view name;
   std::string_view values;
-  std::string_view fallback;  // what holds when it is unset, in words
+  std::string_view fallback;  // the default, in words
   std::string_view meaning;
 };
 

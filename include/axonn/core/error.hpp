@@ -6,11 +6,12 @@
 
 namespace axonn {
 
-// Errors by who is at fault. what() is "[where] sentence"; sentence() alone is what a program prints to its user.
+// Error classes by cause. what() is "[where] sentence"; programs print only sentence() to their
+// users.
 class Error : public std::runtime_error {
  public:
   Error(std::string where, std::string sentence);
-  const std::string& where() const noexcept { return where_; }        // "module.function", or "file:line" for InternalError
+  const std::string& where() const noexcept { return where_; }        // "module.function"; InternalError: "file:line"
   const std::string& sentence() const noexcept { return sentence_; }  // what, got X, need Y
 
  private:
@@ -18,19 +19,19 @@ class Error : public std::runtime_error {
   std::string sentence_;
 };
 
-// The caller gave something that cannot work: a wrong grid, a missing file, a tensor in another layout.
+// The caller gave something that cannot work: a wrong grid, a missing file, a wrong layout.
 class UserError : public Error {
  public:
   using Error::Error;
 };
 
-// axonn broke a promise of its own.
+// A bug in axonn.
 class InternalError : public Error {
  public:
   using Error::Error;
 };
 
-// A library or the system refused a call; the sentence carries the failing call's own text.
+// A library or system call failed. The sentence contains the error text of that call.
 class BackendError : public Error {
  public:
   using Error::Error;
@@ -49,14 +50,14 @@ std::string concatenate(const Parts&... parts) {
 }  // namespace detail
 }  // namespace axonn
 
-// AXONN_CHECK(heads % x == 0, "model.gpt", "heads must divide by axis x, got ", heads, " heads and x = ", x);
+// AXONN_CHECK(heads % x == 0, "model.gpt", "heads must divide by x, got ", heads, " and ", x);
 #define AXONN_CHECK(condition, where, ...)                                         \
   do {                                                                             \
     if (!(condition)) [[unlikely]]                                                 \
       throw ::axonn::UserError(where, ::axonn::detail::concatenate(__VA_ARGS__)); \
   } while (false)
 
-// For our own bugs; stays on in release builds.
+// For bugs in axonn. Also active in release builds.
 #define AXONN_ASSERT(condition, ...)                                                                            \
   do {                                                                                                          \
     if (!(condition)) [[unlikely]]                                                                              \

@@ -14,11 +14,12 @@ struct Options {
   int rank = 0;
   int ranks = 1;
   std::string grid;        // this rank's coordinate as text, e.g. "x0 y1 z0 d0"; empty before a grid exists
-  bool all_ranks = false;  // false: rank 0 alone writes below `error`
+  bool all_ranks = false;  // false: only rank 0 writes lines below `error`
 };
 
-// Lines go to standard error as "[level rank/ranks coordinate] text". Call again when the rank or the coordinate becomes known.
-// Process-wide: with ranks as threads of one process the last call counts.
+// Lines go to standard error as "[level rank/ranks coordinate] text". Call it again when the rank
+// or the coordinate becomes known. Process-wide: when ranks are threads of one process, the last
+// call counts.
 void configure(const Options& options);
 Level parse_level(std::string_view name);  // throws UserError with the nearest name
 void write(Level level, const std::string& line);

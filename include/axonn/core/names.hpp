@@ -10,10 +10,12 @@
 
 namespace axonn {
 
-// The names of an enum's values, for flags, files and reports. Specialised for every enum that people name, with a table whose rows have a
-// `name` and a `value`:
+// The names of an enum's values, for flags, files and reports. Specialised for every enum that
+// users see, with a table whose rows have a `name` and a `value`:
 //   template <>
-//   struct Names<Precision> { static constexpr Named<Precision> all[] = {{"bf16", Precision::bf16}, ...}; };
+//   struct Names<Precision> {
+//     static constexpr Named<Precision> all[] = {{"bf16", Precision::bf16}, ...};
+//   };
 template <typename Enum>
 struct Names;
 

@@ -28,22 +28,24 @@ inline constexpr AxisOrder kDefaultOrder = {Axis::x, Axis::y, Axis::z, Axis::dat
 AxisOrder parse_axis_order(std::string_view text);  // "xyzd"; each of the four letters once
 std::string to_string(const AxisOrder& order);       // what parse_axis_order() takes
 
-// Where grid index i lives: placement[i] is the rank, within the ranks that the grid spans. Empty: index i is rank i. Any permutation
-// can be passed here, such as one made from a P2 parallelism matrix.
+// The rank at each grid index: placement[i] is a rank of those that the grid spans. Empty: index i
+// is rank i. Any permutation is allowed, such as one from a P2 parallelism matrix.
 using Placement = std::vector<int>;
 
 // One group of ranks that communicate along a set of axes.
 struct Group {
   AxisSet axes;
-  std::vector<int> ranks;  // ascending in the grid index order of `axes`: entry i is the member with index i along the group
+  std::vector<int> ranks;  // in grid index order along `axes`: entry i is the member with index i
   int index = 0;           // this rank's entry in `ranks`
   int size() const { return static_cast<int>(ranks.size()); }
 };
 
-// Pure arithmetic on ranks: no communication, no torch; costs nothing at 4096 ranks. Immutable after construction.
+// Only arithmetic on ranks: no communication, no torch. Cheap even for 4096 ranks. Immutable after
+// construction.
 class Grid {
  public:
-  // Throws UserError when an axis is < 1, `order` repeats an axis, or `placement` is not a permutation of 0 .. ranks-1.
+  // Throws UserError when an axis is < 1, `order` repeats an axis, or `placement` is not a
+  // permutation of 0 .. ranks-1.
   explicit Grid(GridShape shape, AxisOrder order = kDefaultOrder, Placement placement = {});
 
   const GridShape& shape() const { return shape_; }
@@ -53,10 +55,12 @@ class Grid {
   Coordinate coordinate(int rank) const;
   int rank(const Coordinate& coordinate) const;
 
-  // The ranks that share every coordinate outside `axes` with `rank`, ordered with the axis that comes first in order() innermost.
+  // The ranks that share every coordinate outside `axes` with `rank`. Of these axes, the one that
+  // is first in order() is innermost.
   Group group(int rank, AxisSet axes) const;
 
-  // All groups of that set, each as its first member sees it (index 0): together they partition the ranks.
+  // All groups of that set, each as its first member sees it (index 0). Together they partition the
+  // ranks.
   std::vector<Group> groups(AxisSet axes) const;
 
  private:

@@ -9,15 +9,17 @@
 
 namespace axonn {
 
-// The parallel axes of AxoNN's 4D algorithm (paper, section III). `axis` is always the grid's, `dim` always a tensor's.
+// The parallel axes of AxoNN's 4D algorithm (paper, section III). `axis` always means an axis of
+// the grid, `dim` a dim of a tensor.
 enum class Axis : uint8_t { x, y, z, data };
 inline constexpr std::array kAxes = {Axis::x, Axis::y, Axis::z, Axis::data};
 std::string_view to_string(Axis axis);  // "x" "y" "z" "data"
 
-// Of X and Y, over which weights are split, the other one.
+// Weights are sharded over X and Y: returns the other one of the two.
 inline Axis other_tensor_axis(Axis axis) { return axis == Axis::x ? Axis::y : Axis::x; }
 
-// A set of axes, e.g. {Axis::z, Axis::data}: the ranks that differ in these axes alone form one group.
+// A set of axes, e.g. {Axis::z, Axis::data}: the ranks that differ only in these axes form one
+// group.
 class AxisSet {
  public:
   constexpr AxisSet() = default;
@@ -57,11 +59,13 @@ struct GridShape {
   bool operator==(const GridShape&) const = default;
 };
 
-// "2x1x2x1", or with fewer numbers the rest are 1 ("2x2"). UserError on anything else, with the form in the message.
+// "2x1x2x1"; with fewer numbers the rest are 1 ("2x2"). Anything else is a UserError that shows the
+// form.
 GridShape parse_grid_shape(std::string_view text);
 
-// Throws UserError unless every axis is >= 1 and the product is `ranks`; the message lists the grids of `ranks`
-// ("grid 2x2x2x1 needs 8 ranks, this job has 4. Grids of 4: 1x1x1x4, ..."), or the factors of `ranks` where the grids are more than 100.
+// Throws UserError unless every axis is >= 1 and the product is `ranks`. The message lists the
+// grids of `ranks` ("grid 2x2x2x1 needs 8 ranks, this job has 4. Grids of 4: 1x1x1x4, ..."), or the
+// factors of `ranks` when there are more than 100 grids.
 void check_shape(const GridShape& shape, int64_t ranks);
 
 // Every shape with that many ranks, in lexicographic order of (x, y, z, data).

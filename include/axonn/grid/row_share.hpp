@@ -7,16 +7,17 @@
 
 namespace axonn {
 
-// Ranks that differ in Z or data see different rows of a batch; those that differ only in X or Y see the same ones.
+// Ranks that differ in Z or data see different rows of a batch. Ranks that differ only in X or Y
+// see the same rows.
 inline constexpr AxisSet kRowAxes = {Axis::z, Axis::data};
 
-// Which rows are a rank's.
+// A rank's share of the rows of a batch.
 struct RowShare {
-  int64_t groups = 1;  // of ranks with rows of their own: z * data
-  int64_t mine = 0;    // this rank's, from 0
+  int64_t groups = 1;  // number of different shares: z * data
+  int64_t mine = 0;    // this rank's share, from 0
 
-  // Rows of a rank in the next round, when `left` of all are left and a rank takes `most` at a time: every rank as many as the others, so
-  // the last ones may lie past the end.
+  // Rows per rank in the next round, when `left` rows remain in total and a rank takes at most
+  // `most` at a time. The number is equal on all ranks, so the last rows may lie past the end.
   int64_t rows(int64_t left, int64_t most) const { return std::min(most, (left + groups - 1) / groups); }
 };
 

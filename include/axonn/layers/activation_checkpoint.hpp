@@ -8,15 +8,17 @@
 namespace axonn {
 
 struct CheckpointOptions {
-  bool offload = false;  // keep the inputs in the host's memory; nothing changes on CPU
+  bool offload = false;  // keep the inputs in host memory; no effect on CPU
 };
 
 using CheckpointedBlock = std::function<Value(const std::vector<Value>& inputs)>;
 
-// block(inputs), of which nothing but the inputs is kept: backward runs the block again, bit for bit (dropout follows sample numbers, see
-// Context::set_samples), and then its backward. The gradient of an input that has other consumers too is summed in the block first. Weights
-// are gathered again unless the scheduler's cache has them; their uses count once. No input that wants a gradient, or no autograd: the
-// plain block. `block` is kept until backward and must give the same result then.
+// Returns block(inputs) and keeps only the inputs. Backward runs the block again, bit for bit, and
+// then its backward. Dropout follows sample numbers, see Context::set_samples. If an input has
+// other consumers too, its gradient within the block is summed first. Weights are gathered again
+// unless they are in the scheduler's cache; their uses count once. If no input needs a gradient, or
+// autograd is off, it only calls the block. `block` is kept until backward and must give the same
+// result then.
 Value activation_checkpoint(Context& context, const CheckpointedBlock& block, const std::vector<Value>& inputs,
                             CheckpointOptions options = {});
 

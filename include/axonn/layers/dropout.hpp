@@ -6,11 +6,13 @@
 
 namespace axonn {
 
-// Dropout whose mask depends on (seed, sample number, position in the sample, feature) alone, so every grid drops the same elements.
-// `name` tells the places of a network apart. Needs Context::set_samples before the forward; dim 0 of `value` is the sample.
+// Dropout whose mask depends only on (seed, sample number, position in the sample, feature), so
+// every grid drops the same elements. `name` distinguishes the places of a network. Call
+// Context::set_samples before the forward. Dim 0 of `value` is the sample.
 Value dropout(Context& context, const Value& value, double probability, const std::string& name);
 
-// The same for attention probabilities (batch, heads of this rank, queries, keys); `first_head` of `heads` is this rank's first.
+// The same for attention probabilities (batch, local heads, queries, keys). `first_head` is this
+// rank's first of the `heads` heads.
 at::Tensor dropout_attention(Context& context, const at::Tensor& probabilities, double probability, const std::string& name,
                              int64_t first_head, int64_t heads);
 

@@ -13,12 +13,14 @@ struct EmbeddingOptions {
   Initial initial = Initial::normal(0.02);
 };
 
-// Rows of a table: ids (..., int64, the same on all X and Y ranks) -> (..., features/Y), replicated over X. A masked lookup in this rank's
-// rows, all-reduced over the vocabulary axis. The table (vocabulary, features) is cut over Z. Every rank of the grid calls it.
+// Looks up rows of a table: ids (..., int64, the same on all X and Y ranks) -> (..., features/Y),
+// replicated over X. Each rank looks up the ids of its own rows and masks the others; an all-reduce
+// over the vocabulary axis adds the results. The block of the table (vocabulary, features) is
+// sharded over Z. Every rank of the grid calls it.
 class EmbeddingImpl : public ShardedModule {
  public:
   EmbeddingImpl(Context& context, EmbeddingOptions options);
-  Value forward(const at::Tensor& ids);  // UserError for an id outside the vocabulary
+  Value forward(const at::Tensor& ids);  // on CPU, UserError for an id outside the vocabulary
   const ShardedParameter& weight() const { return weight_; }
 
  private:
@@ -35,8 +37,8 @@ struct PositionsOptions {
   Initial initial = Initial::normal(0.02);
 };
 
-// Adds a learned vector a position: (batch, sequence, features/Y) -> the same. The table (length, features) is replicated over X, cut over
-// Z.
+// Adds a learned vector per position: (batch, sequence, features/Y) -> the same. The table (length,
+// features) is replicated over X; its block is sharded over Z.
 class PositionsImpl : public ShardedModule {
  public:
   PositionsImpl(Context& context, PositionsOptions options);

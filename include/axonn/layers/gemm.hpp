@@ -13,8 +13,8 @@
 
 namespace axonn {
 
-// LibTorch multiplies matrices on a CPU in two ways, and which is faster depends on the processor, the type and the sizes: mm (MKL in fp32,
-// which keeps to AVX2 on AMD) and the product of oneDNN.
+// LibTorch multiplies matrices on a CPU in two ways: mm (MKL in fp32, which uses only AVX2 on AMD)
+// and oneDNN's product. Which one is faster depends on the processor, the type and the sizes.
 enum class GemmKernel : uint8_t { mm, onednn };
 
 template <>
@@ -22,25 +22,27 @@ struct Names<GemmKernel> {
   static constexpr Named<GemmKernel> all[] = {{"mm", GemmKernel::mm}, {"onednn", GemmKernel::onednn}};
 };
 
-// a b^T of a (m, k) and b (n, k), plus `bias` (n); any strides. `onednn` only where gemm_available() says so.
+// a b^T of a (m, k) and b (n, k), plus `bias` (n); any strides. Use `onednn` only where
+// gemm_available() is true.
 at::Tensor gemm(GemmKernel kernel, const at::Tensor& a, const at::Tensor& b, const std::optional<at::Tensor>& bias = {});
-// block (m, n) (+)= a b^T, where the block may be of a wider type.
+// block (m, n) (+)= a b^T; the block may have a wider type.
 void gemm_into(GemmKernel kernel, const at::Tensor& block, const at::Tensor& a, const at::Tensor& b, bool add);
-// oneDNN: fp32 and bf16 on a CPU, in a LibTorch that has it. mm: always.
+// oneDNN: fp32 and bf16 on a CPU, if LibTorch has it. mm: always.
 bool gemm_available(GemmKernel kernel, at::ScalarType dtype, c10::Device device);
 
-// What a layer multiplies for: its operands lie in memory differently each time.
+// A layer's products. The memory layout of the operands differs between them.
 enum class GemmUse : uint8_t { output /* x w^T */, grad_input /* g w */, grad_weight /* g^T x */ };
 
-// The kernel for every product, by its use and size. A value that all ranks must share: the kernels round differently.
+// The kernel of every product, by use and size. All ranks must make the same choice, because the
+// kernels round differently.
 class GemmChoice {
  public:
-  GemmChoice() = default;  // mm for all
+  GemmChoice() = default;  // mm for every product
   explicit GemmChoice(GemmKernel kernel) { kernels_.fill(kernel); }
-  // What to_string() gave. UserError for anything else.
+  // Parses a result of to_string(). UserError for any other text.
   explicit GemmChoice(std::string_view text);
 
-  // Of m rows of k input features and n output features; a product of nothing is mm's.
+  // The kernel for m rows, k input features and n output features. Empty products use mm.
   GemmKernel operator()(GemmUse use, int64_t m, int64_t n, int64_t k) const {
     return m * n * k == 0 ? GemmKernel::mm : kernels_[place(use, m, n, k)];
   }
@@ -51,11 +53,12 @@ class GemmChoice {
 
  private:
   static size_t place(GemmUse use, int64_t m, int64_t n, int64_t k);
-  std::array<GemmKernel, 9> kernels_{};  // of three uses, three sizes each
+  std::array<GemmKernel, 9> kernels_{};  // three uses, three sizes each
 };
 
-// The faster kernel of each use and size on this machine while all ranks measure, as rank 0 of `everyone` saw it. Takes half a second;
-// every rank calls it. Where there is nothing to choose (a GPU, fp64) it returns at once.
+// Measures on all ranks at the same time and returns the faster kernel for each use and size, as
+// measured on rank 0 of `everyone`. Takes half a second; every rank calls it. It returns at once
+// where there is no choice (a GPU, fp64).
 GemmChoice choose_gemm(Communicator& everyone, at::ScalarType dtype, c10::Device device);
 
 }  // namespace axonn

@@ -8,17 +8,19 @@
 
 namespace axonn {
 
-// Rows on their way through a block.
+// The rows that pass through a block.
 struct BlockRows {
-  std::vector<Value> inputs;  // of the block
-  Value stream;               // what the block has so far, for its later stages; at the end its output
-  PendingValue coming;        // what the stage before launched
+  std::vector<Value> inputs;  // the block's inputs
+  Value stream;               // the result so far, for later stages; at the end the block's output
+  PendingValue coming;        // launched by the previous stage
 };
 using BlockStage = std::function<void(BlockRows& rows)>;
 
-// The output of a block that is a list of stages; a stage begins by waiting for what the one before launched, and ends by launching a sum
-// over an axis (layer->launch()). Plainly they run one after the other. With ContextOptions::split_forward parts of the rows they take
-// turns on the parts, so that one part's sums move while another computes. Rows are in dim 0 of every input.
+// The output of a block that is a list of stages. A stage begins by waiting for the sum that the
+// previous stage launched, and ends by launching a sum over an axis (layer->launch()). Normally the
+// stages run one after the other. With ContextOptions::split_forward parts of the rows they
+// alternate between the parts, so that one part's sums move while another computes. Rows are in dim
+// 0 of every input.
 //
 //   return interleave(context, {stream}, {
 //       [&](BlockRows& rows) { rows.coming = up->launch(norm(rows.inputs[0])); },

@@ -14,12 +14,13 @@ namespace axonn {
 
 class Context;
 
-// Where the features (the last dim) of an activation are: whole on every rank, or split over X or Y, segment by segment (q|k|v, skip|x).
-// Rows are always split over Z and data. A value: layers compare it and refuse another one than they need.
+// Where the features (the last dim) of an activation are: replicated, or split over X or Y, segment
+// by segment (q|k|v, skip|x). Rows are always split over Z and data. It is a value: layers compare
+// it and refuse any layout but the one they need.
 struct Layout {
   std::optional<Axis> axis;
-  std::vector<int64_t> segments = {};  // sizes of several segments, each split on its own; empty: one
-  bool padded = false;                 // every rank holds ceil(features / axis size) of them, the last ones partly padding
+  std::vector<int64_t> segments = {};  // sizes of the segments, each split separately; empty: one
+  bool padded = false;                 // every rank holds ceil(features / axis size), the last ones partly padding
 
   static Layout replicated() { return {}; }
   static Layout over(Axis axis, std::vector<int64_t> segments = {}) { return {.axis = axis, .segments = std::move(segments)}; }
@@ -29,21 +30,23 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 
-// An activation that says where its features are. A replicated value carries the same gradient on every X and Y rank; one that is split
-// carries the gradient of its own features.
+// An activation with its layout. A replicated value has the same gradient on every X and Y rank. A
+// split value has the gradient of its own features.
 struct Value {
   at::Tensor tensor;     // (..., local features), rows of this rank's (z, data)
-  int64_t features = 0;  // of the whole activation, without padding
+  int64_t features = 0;  // global number, without padding
   Layout layout;
 
-  // Applies a function that acts on every feature alone (GELU, SiLU), so that the layout stays.
+  // Applies a function that acts on every feature separately (GELU, SiLU), so the layout stays the
+  // same.
   template <typename Function>
   Value map(Function&& function) const {
     return {std::forward<Function>(function)(tensor), features, layout};
   }
 };
 
-// An activation that a collective still works on. Wait before anything reads it, once, and before backward.
+// An activation that a collective still works on. Call wait() once, before anything reads it and
+// before backward.
 class PendingValue {
  public:
   PendingValue() = default;
@@ -58,12 +61,13 @@ class PendingValue {
   std::function<void()> finish_;
 };
 
-// The same activation in another layout, with its gradient. Gathers over the axis it leaves, cuts over the axis it enters; free when equal.
-// Every rank of these axes calls it.
+// The same activation in another layout, differentiable. Gathers over the axis it leaves and splits
+// over the axis it enters. Free if the layouts are equal. Every rank of these axes calls it.
 Value redistribute(Context& context, const Value& value, const Layout& layout);
 
-// The features of `first`, then those of `second`, in one activation (a UNet's skips); the layout says so with segments. Nothing is exchanged.
-// UserError unless both are split over the same axis, or both are replicated.
+// The features of `first`, then those of `second`, in one activation (a UNet's skips). The layout
+// records them as segments. Nothing is exchanged. UserError unless both are split over the same
+// axis, or both are replicated.
 Value concatenate(const Value& first, const Value& second);
 
 // Throws UserError naming both layouts unless `value` is laid out as `layer` needs it.

@@ -12,34 +12,38 @@ struct LinearOptions {
   int64_t in = 0;
   int64_t out = 0;
   bool bias = true;
-  bool transposed = false;             // roles of X and Y swapped: true takes what false gives
-  std::vector<int64_t> segments = {};  // of the output features, each split on its own (q|k|v); empty: one
-  bool pad_output = false;             // output features padded to a multiple of the out axis (the vocabulary)
-  std::optional<Layout> input = {};    // how a plain tensor given to forward() is laid out; nothing: as the layer needs it
-  std::optional<Layout> output = {};   // how the result is wanted; nothing: as the layer gives it
+  bool transposed = false;             // swaps X and Y: takes the output layout of a layer without it
+  std::vector<int64_t> segments = {};  // segments of the output features, each split separately (q|k|v); empty: one
+  bool pad_output = false;             // pads the output features to a multiple of the out axis (vocabulary)
+  std::optional<Layout> input = {};    // layout of a tensor given to forward(); nullopt: input_layout()
+  std::optional<Layout> output = {};   // layout of that forward's result; nullopt: output_layout()
   Initial weight_initial = Initial::normal(0.02);
   Initial bias_initial = Initial::zeros();
 };
 
-// y = x W^T + b under Agarwal's 3D product (AxoNN, section III, Algorithm 1). With the roles in = Y, out = X (X and Y swapped when
-// transposed):
+// y = x W^T + b under Agarwal's 3D product (AxoNN, section III, Algorithm 1). The roles are in = Y
+// and out = X; `transposed` swaps X and Y.
 //
-//   input  (rows, in)   rows over Z and data, features over the in axis, replicated over the out axis
-//   weight (out, in)    out over the out axis, in over the in axis; the block flattened and cut over Z; replicated over data
-//   bias   (out)        over the out axis, replicated over the in axis and Z
-//   output (rows, out)  rows over Z and data, features over the out axis, replicated over the in axis
+//  input  (rows, in)  rows over Z and data, features over the in axis, replicated over the out axis
+//  weight (out, in)   out over the out axis, in over the in axis; the flattened block over Z;
+//                     replicated over data
+//  bias   (out)       over the out axis, replicated over the in axis and Z
+//  output (rows, out) rows over Z and data, features over the out axis, replicated over the in axis
 //
-// forward: all-gather the weight over Z, multiply, all-reduce over the in axis. backward: dI all-reduced over the out axis, dW
-// reduce-scattered over Z. Sizes need not divide by the axes. Every rank of the grid calls it, in the same order.
+// forward: all-gather the weight over Z, multiply, all-reduce over the in axis. backward:
+// all-reduce dI over the out axis, reduce-scatter dW over Z. Sizes need not divide by the axes.
+// Every rank of the grid calls it, in the same order.
 class LinearImpl : public ShardedModule {
  public:
   LinearImpl(Context& context, LinearOptions options);
-  // Uses the weight of another layer, shape (out, in) with the same sharding (a tied head); the other layer owns it.
+  // Uses the weight (out, in) of another layer with the same sharding (a tied head). The other
+  // layer owns it.
   LinearImpl(Context& context, LinearOptions options, ShardedParameter weight);
 
-  at::Tensor forward(const at::Tensor& input);  // laid out as options.input says; the result as options.output says
+  at::Tensor forward(const at::Tensor& input);  // layouts: options.input, options.output
   Value forward(const Value& input);            // UserError unless in input_layout()
-  // The same in two steps: the product is done, its sum over the in axis is under way until PendingValue::wait().
+  // forward() in two steps: launch() computes the product, PendingValue::wait() completes its sum
+  // over the in axis.
   PendingValue launch(const Value& input);
 
   Axis in_axis() const { return options_.transposed ? Axis::x : Axis::y; }

@@ -18,10 +18,11 @@ class Scheduler;
 struct ArenaSlot;
 struct ArenaTypes;
 
-// Value of an element before training; depends on (seed, parameter name, global element index) alone, so every grid starts alike.
+// Value of an element before training. It depends only on (seed, parameter name, global element
+// index), so every grid starts with the same values.
 struct Initial {
   enum class Kind { zeros, ones, normal, uniform } kind = Kind::zeros;
-  double width = 0;  // normal: the standard deviation; uniform: of both sides of 0
+  double width = 0;  // normal: the standard deviation; uniform: the range is [-width, width)
 
   static Initial zeros() { return {}; }
   static Initial ones() { return {.kind = Kind::ones}; }
@@ -29,14 +30,14 @@ struct Initial {
   static Initial uniform(double width) { return {.kind = Kind::uniform, .width = width}; }
 };
 
-// Handle of one trainable tensor of the whole network, of which this rank stores a range. Copies share it. Until Context::materialize it
-// has neither a name nor memory.
+// Handle of one trainable tensor of the whole network. This rank stores a range of it. Copies share
+// the parameter. It has neither a name nor memory before Context::materialize.
 class ShardedParameter {
  public:
   struct Options {
     ShardSpec spec;
     Initial initial;
-    bool decay = true;  // whether the optimizer decays it: matrices do, vectors do not
+    bool decay = true;  // weight decay: on for matrices, off for vectors
   };
   explicit ShardedParameter(Options options);
 
@@ -46,12 +47,13 @@ class ShardedParameter {
   bool materialized() const { return state_->arena != nullptr; }
   bool same_as(const ShardedParameter& other) const { return state_ == other.state_; }
 
-  // This rank's range, flat: a leaf that requires a gradient and never gets one here (the schedule does). Written by the optimizer alone.
+  // This rank's range, flattened. It is a leaf that requires a gradient but never gets .grad: the
+  // schedule collects its gradient. Only the optimizer writes it.
   const at::Tensor& shard() const { return state_->shard; }
   at::Tensor gradient() const;  // valid after Step::finish
   const ArenaSlot& slot() const;
 
-  // The whole (X, Y) block. Every rank of the Z group calls it.
+  // The (X, Y) block, gathered over Z. Every rank of the Z group calls it.
   GatheredWeight gathered() const;
   void count_use() const;
   void reduce(const std::function<void(const at::Tensor& block, bool add)>& write) const;
@@ -63,7 +65,7 @@ class ShardedParameter {
     Options options;
     std::string name;
     std::shared_ptr<Arena> arena;
-    NetworkSchedule* schedule = nullptr;  // of the scheduler, for this arena
+    NetworkSchedule* schedule = nullptr;  // the scheduler's schedule of this arena
     size_t index = 0;
     at::Tensor shard;
   };
@@ -73,12 +75,13 @@ class ShardedParameter {
 // All parameters of one network, in one arena.
 class Parameters {
  public:
-  // Names are given before. `scheduler` null: lays out without memory (--dry-run).
+  // `named` holds the final names. With a null `scheduler` it only lays out, without memory
+  // (--dry-run).
   Parameters(std::vector<std::pair<std::string, ShardedParameter>> named, const Grid& grid, int rank, ArenaTypes types, c10::Device device,
              uint64_t seed, Scheduler* scheduler);
 
   const std::vector<ShardedParameter>& list() const { return list_; }
-  const ShardedParameter& operator[](const std::string& name) const;  // UserError with the nearest name
+  const ShardedParameter& operator[](const std::string& name) const;  // UserError suggesting the nearest name
   Arena& arena() const { return *arena_; }
   NetworkSchedule& schedule() const { return *schedule_; }
   const Grid& grid() const { return grid_; }
@@ -88,10 +91,10 @@ class Parameters {
   const Grid& grid_;
   std::vector<ShardedParameter> list_;
   std::shared_ptr<Arena> arena_;
-  NetworkSchedule* schedule_ = nullptr;  // none when laid out without memory
+  NetworkSchedule* schedule_ = nullptr;  // null when laid out without memory
 };
 
-// Values of `range` of the flattened block, in fp64 rounded to `dtype`.
+// Values of `range` of the flattened block, computed in fp64 and rounded to `dtype`.
 at::Tensor initial_values(const std::string& name, const Initial& initial, const ShardSpec& spec, const GridShape& shape,
                           const Coordinate& at, Range range, uint64_t seed, at::ScalarType dtype);
 

@@ -12,7 +12,8 @@
 
 namespace axonn {
 
-// Base of every layer that owns sharded parameters; Context::materialize finds them through it. The context outlives the layer.
+// Base of every layer that owns sharded parameters. Context::materialize finds them through it. The
+// context outlives the layer.
 class ShardedModule : public torch::nn::Module {
  public:
   explicit ShardedModule(Context& context) : context_(context) {}
@@ -29,7 +30,8 @@ class ShardedModule : public torch::nn::Module {
   std::vector<std::pair<std::string, ShardedParameter>> sharded_parameters_;
 };
 
-// What users hold of a layer: copies share it, as torch's module holders do; layer(input) is its forward.
+// A user's handle of a layer. Copies share the layer, as torch's module holders do. layer(input)
+// calls its forward.
 template <typename Impl, typename Options>
 class Layer : public torch::nn::ModuleHolder<Impl> {
  public:

@@ -9,53 +9,61 @@
 namespace axonn {
 
 struct MemoryOptions {
-  int64_t micro_batch = 1;     // sequences or pictures a rank in one forward
-  int64_t element_bytes = 4;   // of weights and activations
-  int64_t gradient_bytes = 0;  // of an element of gradient shards and of gradients on their way there; 0: element_bytes
-  int64_t state_bytes = 0;     // of an element of master weights and optimizer state; 0: element_bytes, and no master weights
+  int64_t micro_batch = 1;     // sequences or images per rank in one forward pass
+  int64_t element_bytes = 4;   // per element of weights and activations
+  int64_t gradient_bytes = 0;  // per element of gradient shards and of unfinished gradients; 0: element_bytes
+  int64_t state_bytes = 0;     // per element of optimizer state and master weights; 0: element_bytes, no master weights
   OptimizerKind optimizer = OptimizerKind::adamw;
   bool ema = false;              // an average of the weights is kept beside the optimizer's state
   bool dropout = false;          // attention dropout keeps its probabilities: there is no fused kernel for it
-  int64_t attention_block = 0;   // without dropout: attention in blocks of so many queries keeps its probabilities; 0: the fused kernel
-  int64_t checkpoint_every = 0;  // activation checkpointing of every n-th block; 0: of none
+  int64_t attention_block = 0;   // without dropout: queries per block, probabilities are kept; 0: the fused kernel
+  int64_t checkpoint_every = 0;  // activation checkpointing of every n-th block; 0: none
   int64_t gathered_blocks = 1;   // weights gathered over Z at a time: the one in use and those gathered ahead
-  int64_t scattered_blocks = 1;  // gradients on their way to the reduce-scatter at a time, the one that is being made among them
+  int64_t scattered_blocks = 1;  // gradients on their way to the reduce-scatter at a time, with the one in progress
   int64_t cache_bytes = 0;       // budget of gathered weights that are kept
 };
 
-// Bytes of one rank at the peak of a training step, of the rank that holds most where sizes do not divide; each part is the elements named
-// here times the bytes of its type. m = micro_batch * sequence: this rank's rows, split over Z and data already. s = sequence, h = hidden,
-// V = vocabulary. The residual stream has its features over Y (the same on all X ranks), qkv and the mlp's hidden features are over X (the
-// same on all Y ranks), heads and the vocabulary are over X.
+// Bytes of one rank at the peak of a training step. Where sizes do not divide, the rank is the one
+// that holds most. Each part is the number of elements given here times the bytes of its type.
+// m = micro_batch * sequence: this rank's rows, already split over Z and data. s = sequence,
+// h = hidden, V = vocabulary. The residual stream has its features over Y (the same on all X
+// ranks). qkv, the heads, the MLP's hidden features and the vocabulary are over X (the same on all
+// Y ranks).
 struct MemoryPrediction {
-  // Weight shards as stored: matrices /(X Y Z), the position table /(Y Z), vectors /X or /Y and whole on every Z rank; ranges padded to 32
-  // elements. With them master weights, where their type is another.
+  // Weight shards as stored: matrices /(X Y Z), the position table /(Y Z), vectors /X or /Y and
+  // replicated over Z. Ranges are padded to 32 elements. Includes master weights where their type
+  // differs.
   int64_t weight_bytes = 0;
-  // The same again, and once more where they are narrower than the optimizer's state.
+  // The same number of elements, and once more where gradients are narrower than the optimizer's
+  // state.
   int64_t gradient_bytes = 0;
   int64_t optimizer_bytes = 0;  // the same, for every moment and for the average of the weights
 
-  // gathered_blocks + scattered_blocks of the largest (X, Y) block (of the embedding, the head or an mlp matrix), and the cache; neither
-  // more than all matrices together. 0 when Z = 1: the arena itself is the block.
+  // gathered_blocks + scattered_blocks times the largest (X, Y) block (of the embedding, the head
+  // or an MLP matrix), and the cache. Each part is at most all matrices together. 0 when Z = 1: the
+  // arena itself is the block.
   int64_t gathered_bytes = 0;
 
-  // What the blocks, the last norm and the head keep for backward. A block, in elements:
-  //   4 m h/Y     inputs and outputs of both norms (the sums of the residual stream are inputs of norms)
+  // Tensors that the blocks, the last norm and the head keep for backward. Elements per block:
+  //   4 m h/Y     inputs and outputs of both norms (sums of the residual stream are inputs)
   //   4 m h/X     q, k, v, and attention's output, which the projection keeps too
-  //   2 m f/X     the mlp's f hidden features (4 h unless said otherwise) before and after the GELU
-  //   m heads/X   the logarithms of the sums of attention's exponentials (fused kernel), or
+  //   2 m f/X     the MLP's f hidden features (default 4 h) before and after the GELU
+  //   m heads/X   logarithms of the sums of attention's exponentials (fused kernel), or
   //   m (s + attention_block)/2 heads/X   its probabilities up to the end of each query's block
   //   4 m         mean and deviation of both norms
-  //   2 m h/Y + 3 m s heads/X   with dropout: the masks of both branches; probabilities before and after their mask, and the mask
-  // Of a checkpointed block only the input, m h/Y, and the whole list of one of them while it is run again. The last norm: 2 m h/Y and 2 m.
-  // With dropout the embedding's mask: m h/Y. Left out: ids, targets and masks of one byte.
+  //   2 m h/Y + 3 m s heads/X   with dropout: the masks of both branches; the mask of the
+  //                             probabilities, and the probabilities before and after it
+  // A checkpointed block keeps only its input, m h/Y. The whole list counts once more, for the
+  // block that is run again. The last norm: 2 m h/Y and 2 m. With dropout the embedding's mask:
+  // m h/Y. Left out: ids, targets and masks of one byte.
   int64_t activation_bytes = 0;
 
-  // The loss: 3 m ceil(V/X) elements at once (probabilities, their gradient, and a temporary on the way to it).
+  // The loss: 3 m ceil(V/X) elements at once (probabilities, their gradient, and a temporary
+  // between them).
   int64_t logits_bytes = 0;
 
-  // Temporaries of one block's backward: 2 m h/Y of the residual stream's gradient and 2 m f/X around the GELU. Never alive with the
-  // logits.
+  // Temporaries of one block's backward: 2 m h/Y for the residual stream's gradient and 2 m f/X
+  // around the GELU. They never exist at the same time as the logits.
   int64_t block_bytes = 0;
 
   int64_t total_bytes() const;  // the sum, with the larger of the last two
@@ -67,8 +75,8 @@ struct StoredTensors {
   int64_t count = 1;
 };
 
-// The parts of a prediction that follow from the tensors alone: weights, gradients, optimizer, gathered and scattered blocks. UserError for
-// options that are not positive.
+// The parts of a prediction that follow only from the tensors: weights, gradients, optimizer,
+// gathered and scattered blocks. UserError for options that are out of range.
 MemoryPrediction predict_stored(std::span<const StoredTensors> tensors, const GridShape& grid, const MemoryOptions& options);
 
 }  // namespace axonn

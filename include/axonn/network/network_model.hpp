@@ -10,17 +10,18 @@
 
 namespace axonn {
 
-// What a planner has to know of a network. Another kind of network is another function that makes one of these.
+// What the planner needs to know about a network. Each kind of network has a function that returns
+// one.
 struct NetworkModel {
   std::string name;
   LayerTable layers;
-  std::string program;            // of the trainer: "gpt", "unet"
-  std::string tokens, samples;    // in words: "tokens" and "sequences"; of a UNet both are "pictures"
-  int64_t tokens_per_sample = 0;  // a picture counts as one token, as in the trainer
-  int64_t usual_batch = 0;        // tokens of a step when nobody says
+  std::string program;            // name of the trainer: "gpt", "unet"
+  std::string tokens, samples;    // in words: "tokens" and "sequences"; both are "images" for a UNet
+  int64_t tokens_per_sample = 0;  // an image counts as one token, as in the trainer
+  int64_t usual_batch = 0;        // default tokens per step
   int64_t parameters = 0;
-  // Why a grid cannot hold it, such as "heads % x"; nothing when it can.
-  std::function<std::optional<std::string>(const GridShape&)> misfit;
+  // Why a grid is impossible, such as "heads % x"; nothing when it is possible.
+  std::function<std::optional<std::string>(const GridShape&)> why_impossible;
   std::function<MemoryPrediction(const GridShape&, const MemoryOptions&)> memory;
 };
 

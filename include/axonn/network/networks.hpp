@@ -12,7 +12,8 @@
 
 namespace axonn {
 
-// Every network there is. Another one is another entry, with a specialisation of Sizes and a network_model() of its own.
+// Every network. A new one needs an entry here, a specialisation of Sizes and its own
+// network_model().
 using NetworkShape = std::variant<GptShape, UnetShape>;
 
 // One shape of each network.

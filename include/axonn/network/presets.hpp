@@ -11,14 +11,14 @@
 
 namespace axonn {
 
-// The sizes of a network that people know by a name.
+// Sizes of a network under a well-known name.
 template <typename Shape>
 struct Preset {
   std::string_view name;
   Shape shape;
 };
 
-// Names the nearest of `names`, or all of them.
+// UserError with the nearest of `names`, or with all of them.
 [[noreturn]] inline void refuse_preset(std::string_view name, std::span<const std::string_view> names) {
   std::string all;
   for (const std::string_view one : names) all.append(all.empty() ? "" : ", ").append(one);

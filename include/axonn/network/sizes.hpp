@@ -13,28 +13,31 @@
 #include "axonn/core/text.hpp"
 #include "axonn/network/presets.hpp"
 
-// A network's sizes are described once, by a specialisation of Sizes for its struct. Flags, TOML in and out, presets, overrides, limits,
-// what a checkpoint keeps and the planner's flags follow from it.
+// A network's sizes are described once, by a specialisation of Sizes for its struct. Flags, TOML
+// input and output, presets, overrides, limits, the sizes in a checkpoint and the planner's flags
+// follow from it.
 namespace axonn {
 
-// Of a size that a trainer's file does not have by its own name: a word elsewhere in the file says whether it is on.
+// For a size that has no key of its own in a trainer's file: another key's word switches it on or
+// off.
 struct FileWord {
   std::string_view section, key, off, on;  // [diffusion] loss = "simple" or "hybrid"
 };
 
-// Of a size that can be left to the data: the number that says so, and what the planner takes where a trainer's file has that number.
+// For a size that may come from the data: `number` means so, and the planner takes `assumed` when a
+// trainer's file has that number.
 struct FromData {
   int64_t number, assumed;
 };
 
 struct SizeTerms {
-  std::string_view key;  // of [model] in files: learned_variance; as a flag --learned-variance
+  std::string_view key;  // key in [model] of files: learned_variance; as a flag --learned-variance
   std::string_view help;
-  int64_t least = 1;  // of a whole number, or of each of a list
+  int64_t least = 1;  // limit of a whole number, or of each number in a list
   int64_t most = std::numeric_limits<int64_t>::max();
   std::optional<FromData> from_data = {};
   Suffixes suffixes = Suffixes::decimal;  // tokens: binary
-  // A size that the trainer does not take by this key: it follows from the data, or from the word.
+  // The trainer does not accept this key: the size follows from the data, or from `word`.
   bool planner_only = false;
   std::optional<FileWord> word = {};
 };
@@ -43,8 +46,8 @@ struct SizeTerms {
 //   static constexpr std::string_view kNetwork = "transformer";
 //   static std::span<const Preset<GptShape>> presets();
 //   template <typename Visit>
-//   static void visit(const Visit& size) {
-//     size(SizeTerms{.key = "layers", .help = "transformer blocks", .most = 10'000}, &GptShape::layers);   // one for each member
+//   static void visit(const Visit& size) {  // one call per member
+//     size(SizeTerms{.key = "layers", .help = "transformer blocks"}, &GptShape::layers);
 //   }
 // };
 // Members are int64_t, bool, or std::vector<int64_t>.
@@ -68,7 +71,8 @@ std::string preset_names() {
   return names;
 }
 
-// UserError "hidden must be at most 1048576, got 9999999" unless every size is within its limits; `where` names the function at fault.
+// UserError "hidden must be at most 1048576, got 9999999" unless every size is within its limits.
+// `where` names the function at fault.
 template <typename Shape>
 void check_sizes(const Shape& shape, std::string_view where) {
   const auto check = [&](const SizeTerms& terms, int64_t value, std::string_view each) {

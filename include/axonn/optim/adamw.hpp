@@ -13,7 +13,7 @@ struct AdamWOptions {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;
-  double weight_decay = 0.1;  // of matrices; vectors are never decayed
+  double weight_decay = 0.1;  // only matrices; vectors are never decayed
 };
 
 // Loshchilov and Hutter's AdamW through LibTorch's fused kernel.
@@ -30,7 +30,7 @@ class AdamW : public Optimizer {
   AdamWOptions options_;
   at::Tensor mean_;
   at::Tensor square_;
-  std::vector<at::Tensor> step_counts_;  // one a part, as the kernel wants them
+  std::vector<at::Tensor> step_counts_;  // one per section, as the kernel needs them
 };
 
 }  // namespace axonn

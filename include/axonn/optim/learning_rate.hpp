@@ -11,7 +11,7 @@ struct LearningRate {
   int64_t warmup = 100;
   int64_t steps = 1000;
 
-  double at(int64_t step) const;  // of step 0, 1, ...
+  double at(int64_t step) const;  // `step` counts from 0
 };
 
 }  // namespace axonn

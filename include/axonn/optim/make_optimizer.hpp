@@ -7,21 +7,22 @@
 
 namespace axonn {
 
-// An optimizer and what it may be told; each takes of it what it has.
+// Each kind of optimizer reads the settings that it has.
 struct OptimizerSettings {
   OptimizerKind kind = OptimizerKind::adamw;
-  double learning_rate = 1e-3;  // greatest, where a schedule changes it
-  double weight_decay = 0.1;    // of matrices; vectors are never decayed
+  double learning_rate = 1e-3;  // maximum, where a schedule changes it
+  double weight_decay = 0.1;    // only matrices; vectors are never decayed
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;
-  double momentum = 0.9;  // of sgd_momentum
+  double momentum = 0.9;  // only sgd_momentum
 };
 
-// Throws UserError for a value that means nothing.
+// Throws UserError for an invalid value.
 void check_optimizer(const OptimizerSettings& settings);
 
-// By its kind; parse_name<OptimizerKind>("adamw", ...) gives the kind of a name. Every rank of the grid calls it.
+// Makes the optimizer of settings.kind; parse_name<OptimizerKind>("adamw", ...) gives the kind of a
+// name. Every rank of the grid calls it.
 std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& parameters, const OptimizerSettings& settings);
 
 }  // namespace axonn

@@ -13,19 +13,20 @@
 namespace axonn {
 
 struct UpdateOptions {
-  double max_norm = 0;        // gradients longer than this are shortened to it; 0: never
-  double learning_rate = -1;  // of this step; negative: the optimizer's own
-  double gradient_scale = 1;  // the gradients are those of so many times the loss
-  bool poisoned = false;      // one rank's true (its loss is not finite) stops the update on all of its x, y and z
+  double max_norm = 0;        // gradients are clipped to this norm; 0: never
+  double learning_rate = -1;  // for this step; negative: the optimizer's own
+  double gradient_scale = 1;  // factor by which the loss was multiplied
+  bool poisoned = false;      // loss is not finite; true on one rank stops the update on all of its x, y and z
 };
 
 struct UpdateReport {
   double gradient_norm = 0;  // over the whole network, before clipping; the same on every rank
-  bool applied = false;      // false: the norm is not finite or a rank was poisoned, nothing was changed
+  bool applied = false;      // false: the norm is not finite or a rank was poisoned; nothing changed
 };
 
-// Updates the master weights of `parameters`, and with them the weight shards, from their reduced gradients; flat buffers, each element on
-// the ranks that store it. step() is called by every rank of the grid after Step::finish(), else UserError.
+// Updates the master weights of `parameters`, and from them the weight shards, with their reduced
+// gradients. Buffers are flat; each rank updates the elements it stores. Every rank of the grid
+// calls step() after Step::finish(), else UserError.
 class Optimizer {
  public:
   Optimizer(Context& context, const Parameters& parameters, double learning_rate);
@@ -35,25 +36,27 @@ class Optimizer {
 
   UpdateReport step(UpdateOptions options = {});
 
-  // From now on an average of the weights is kept ("ema" in state()), beginning with the present ones.
+  // From now on keeps an average of the weights ("ema" in state()), starting with the current ones.
   void keep_average(double decay) { average_ = std::make_unique<Ema>(arena_, schedule_, decay); }
-  // While it lives the network computes with the average; without one nothing happens.
+  // While the result lives, the network computes with the average. Without an average nothing
+  // happens.
   [[nodiscard]] Ema::InUse use_average() { return Ema::InUse(average_.get()); }
 
-  // Per-element state with its name ("adam.m"), laid out as the arena's weights; saved in checkpoints beside them.
+  // Per-element state by name ("adam.m"), laid out like the arena's weights. Checkpoints save it
+  // beside them.
   std::vector<std::pair<std::string, at::Tensor>> state() const;
   int64_t steps_taken() const { return steps_taken_; }
-  virtual void set_steps_taken(int64_t steps) { steps_taken_ = steps; }  // on resume
+  virtual void set_steps_taken(int64_t steps) { steps_taken_ = steps; }  // to resume
 
  protected:
-  // One contiguous part of the arena whose elements are decayed alike.
-  struct Part {
+  // One contiguous section of the arena whose elements are decayed alike.
+  struct Section {
     at::Tensor weights;
     at::Tensor gradients;
     Range range;
     bool decay = false;
   };
-  const std::vector<Part>& parts() const { return parts_; }
+  const std::vector<Section>& sections() const { return sections_; }
   Context& context() const { return context_; }
   Arena& arena() const { return arena_; }
   virtual std::vector<std::pair<std::string, at::Tensor>> moments() const = 0;
@@ -67,10 +70,10 @@ class Optimizer {
   NetworkSchedule& schedule_;
   double learning_rate_;
   at::Tensor wide_gradients_;  // in the master weights' type
-  std::vector<Part> parts_;
-  std::vector<Range> norm_ranges_;  // of the arena, counted on this rank
+  std::vector<Section> sections_;
+  std::vector<Range> norm_ranges_;  // arena ranges that this rank counts in the norm
   int64_t steps_taken_ = 0;
-  std::unique_ptr<Ema> average_;  // where one is kept
+  std::unique_ptr<Ema> average_;  // null unless keep_average() was called
 };
 
 }  // namespace axonn

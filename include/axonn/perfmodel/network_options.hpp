@@ -9,12 +9,13 @@
 
 namespace axonn {
 
-// A network's sizes as options: Sizes (network/sizes.hpp) says once what they are called and may be.
+// A network's sizes as options. Sizes (network/sizes.hpp) defines their names and limits once.
 
-// For whom: the trainer's keys and flags; a planner that reads and writes the trainer's files; a planner's flags.
+// trainer: the trainer's keys and flags. planner_files: the trainer's files as the planner reads
+// and writes them. planner_flags: the planner's flags.
 enum class SizesFor : uint8_t { trainer, planner_files, planner_flags };
 
-// Of a size that a word elsewhere in the file turns on.
+// Binds a size that a word in another section of the file turns on.
 inline TextValue bind_word(bool& on, const FileWord& word) {
   return {.print = [&on, word] { return std::string(on ? word.on : word.off); },
           .parse =
@@ -26,7 +27,7 @@ inline TextValue bind_word(bool& on, const FileWord& word) {
           .type = "TEXT"};
 }
 
-// Into `section` of the table. Limits are checked as values are read.
+// Adds the sizes to `section` of the table. Limits are checked when a value is read.
 template <typename Shape>
 void bind_sizes(OptionTable& table, std::string_view section, Shape& shape, SizesFor whom) {
   Sizes<Shape>::visit([&](const SizeTerms& terms, auto member) {
@@ -47,7 +48,7 @@ void bind_sizes(OptionTable& table, std::string_view section, Shape& shape, Size
   });
 }
 
-// The sizes that nobody set become those of `preset`.
+// Takes from `preset` the sizes that neither a flag nor a file set.
 template <typename Shape>
 void fill_from_preset(const OptionTable& table, Shape& shape, const Shape& preset) {
   Sizes<Shape>::visit([&](const SizeTerms& terms, auto member) {
@@ -55,7 +56,7 @@ void fill_from_preset(const OptionTable& table, Shape& shape, const Shape& prese
   });
 }
 
-// Those that a flag set.
+// Takes from `given` the sizes that a flag set.
 template <typename Shape>
 void override_sizes(const OptionTable& table, Shape& shape, const Shape& given) {
   Sizes<Shape>::visit([&](const SizeTerms& terms, auto member) {

@@ -11,8 +11,8 @@
 
 namespace axonn {
 
-// A subcommand that uses a trained model: --checkpoint, and the grid, order and device on which it lies here, whatever those of the training
-// were. A program says what its model is and what is done with it.
+// A subcommand that uses a trained model. It has --checkpoint, and the grid, order and device for
+// this run, which may differ from those of training. A subclass provides the model and its use.
 class CheckpointCommand : public Command {
  public:
   void add_flags(CLI::App& app) override;
@@ -20,18 +20,19 @@ class CheckpointCommand : public Command {
   int run(Environment& environment) override;
 
  protected:
-  // `saved` take the checkpoint's configuration; they outlive the command.
+  // `saved` receives the checkpoint's configuration, and must outlive the command.
   explicit CheckpointCommand(ProgramOptions& saved);
 
-  OptionTable& flags() { return flags_; }  // where a command binds its own
+  OptionTable& flags() { return flags_; }  // for flags of the subclass
 
-  virtual void check_flags() const = 0;  // UserError, before anything is started
-  // On every rank, when `saved` holds the checkpoint's configuration: presets, and UserError for a model that does not fit the grid.
+  virtual void check_flags() const = 0;  // throws UserError, before the job starts
+  // Called on every rank when `saved` holds the checkpoint's configuration. Applies presets;
+  // UserError for a model that does not fit the grid.
   virtual void check_model(const CheckpointReader& checkpoint, const GridShape& grid) = 0;
-  // Makes the model, calls load(), and uses it.
+  // Creates the model, calls load(), and uses the model.
   virtual void use(Environment& environment, Context& context, const CheckpointReader& checkpoint) = 0;
 
-  // The model's parameters with the checkpoint's weights; every rank calls it.
+  // Returns the model's parameters with the weights of the checkpoint. Every rank calls it.
   Parameters load(Environment& environment, Context& context, torch::nn::Module& model, const CheckpointReader& checkpoint) const;
 
  private:

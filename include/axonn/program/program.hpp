@@ -13,29 +13,31 @@ class App;
 
 namespace axonn {
 
-// A subcommand of a program that runs on all ranks of a job. Errors are exceptions: rank 0 tells them in one sentence.
+// A subcommand of a program that runs on all ranks of a job. Errors are exceptions, which rank 0
+// prints in one sentence.
 class Command {
  public:
   virtual ~Command() = default;
   virtual std::string name() const = 0;  // "train"
   virtual std::string help() const = 0;
-  virtual void add_flags(CLI::App& app) = 0;  // the first command's go to the program itself too
+  virtual void add_flags(CLI::App& app) = 0;  // those of the first command are also flags of the program itself
 
-  // After parsing, on every process, before anything is started: what can be wrong by then (exit status 2). An exit status is returned when
-  // the process has nothing more to do.
+  // Called after parsing, on every process, before the job starts. Errors that can be found by then
+  // are thrown here (exit status 2). Returns an exit status if the process has nothing more to do.
   virtual std::optional<int> prepare(char** argv) = 0;
-  virtual int run(Environment& environment) = 0;  // the exit status
+  virtual int run(Environment& environment) = 0;  // returns the exit status
 };
 
 struct Program {
   std::string name;                                // "gpt"
   std::string about;                               // for --help
-  std::vector<std::unique_ptr<Command>> commands;  // without a subcommand the first one runs
+  std::vector<std::unique_ptr<Command>> commands;  // the first one runs without a subcommand
 };
 
-// main() of a program: the command line with --help, --version, --verbose and --help-env, the environment variables, the job's start, the
-// log, this rank's share of the node's cores, and the end of the job after an error. The exit status: 0 done; 1 an error; 2 an error in
-// what was typed or configured, before anything started.
+// main() of a program. It handles the command line with --help, --version, --verbose and
+// --help-env, the environment variables, the start of the job, the log, this rank's share of the
+// node's cores, and the end of the job after an error. The exit status is 0 for success, 1 for an
+// error, and 2 for an error in the command line or configuration, before the job starts.
 int run_program(Program& program, int argc, char** argv);
 
 }  // namespace axonn

@@ -7,7 +7,8 @@
 
 namespace axonn {
 
-// Everything that can be set for one program, bound to one table; its commands share it. A program says what its model and data are.
+// All options of one program, bound to one table. Its commands share it. A subclass provides the
+// options of the model and data.
 class ProgramOptions {
  public:
   RunOptions run;
@@ -18,12 +19,13 @@ class ProgramOptions {
   ProgramOptions(const ProgramOptions&) = delete;
   ProgramOptions& operator=(const ProgramOptions&) = delete;
 
-  virtual void apply_preset() = 0;                      // fills the model's sizes that nobody set
-  virtual void check(const GridShape& grid) const = 0;  // model and data; UserError for what fits neither each other nor the grid
+  virtual void apply_preset() = 0;  // sets the model's sizes that the user did not set
+  // Checks model and data. UserError for values that do not fit each other or the grid.
+  virtual void check(const GridShape& grid) const = 0;
   virtual MemoryPrediction predict(const RunPlan& plan) const = 0;
 };
 
-// A base of commands, made before what refers to it.
+// A base class for commands, so that `options` exists before members that refer to it.
 template <typename Options>
 struct HoldsOptions {
   Options options;

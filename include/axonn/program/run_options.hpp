@@ -17,34 +17,35 @@ namespace axonn {
 
 enum class DeviceKind : uint8_t { cpu, cuda };
 
-// What can be set for a run of any model, one struct a concern. Values have been read, and mean something each by itself; run_plan.hpp says
-// whether they fit each other.
+// The options of a run of any model, one struct per topic. Each value is valid by itself;
+// run_plan.hpp checks whether they fit each other.
 
-// Where the ranks of the grid lie. Section [run].
+// Placement of the ranks of the grid. Section [run].
 struct PlacementOptions {
-  std::optional<GridShape> grid = GridShape();  // nothing: the planner's best for `machine`
-  std::string machine;                          // that the planner knows the links and speeds of
+  std::optional<GridShape> grid = GridShape();  // nullopt: the planner's best for `machine`
+  std::string machine;                          // the planner knows its links and speeds
   AxisOrder order = kDefaultOrder;
 
   void bind(OptionTable& table);
 };
 
-// In what and on what is computed. Section [run].
+// Types, kernels and device of the computation. Section [run].
 struct NumericsOptions {
   Precision dtype = Precision::fp32;
-  std::optional<Precision> gradient_dtype;  // nothing: fp32 with narrow weights, else as dtype
-  std::optional<GemmKernel> gemm;           // nothing: as measured at start
+  std::optional<Precision> gradient_dtype;  // nullopt: fp32 with narrow weights, otherwise as dtype
+  std::optional<GemmKernel> gemm;           // nullopt: as measured at start
   DeviceKind device = DeviceKind::cpu;
 
   void bind(OptionTable& table);
   c10::Device c10_device() const;
 };
 
-// What moves when, and how gradients are summed. Section [overlap].
+// Overlap of communication, and how gradients are summed. Section [overlap].
 struct CommunicationOptions {
   OverlapPolicy overlap;
   int64_t split_forward = 1;  // see ContextOptions
-  std::optional<std::vector<ReductionProgram>> reduction = std::vector<ReductionProgram>();  // empty: rings; nothing: the planner's best
+  // empty: rings; nullopt: the planner's best
+  std::optional<std::vector<ReductionProgram>> reduction = std::vector<ReductionProgram>();
 
   void bind(OptionTable& table);
 };
@@ -55,7 +56,8 @@ struct RunOptions {
   CommunicationOptions communication;
   TrainConfig train;
 
-  // Keys of files and flags: sections [run], [overlap] and [train]. `samples`: what a batch is made of, "sequences".
+  // Keys of files and flags: sections [run], [overlap] and [train]. `samples` is the name of the
+  // samples, such as "sequences".
   void bind(OptionTable& table, const std::string& samples);
 };
 

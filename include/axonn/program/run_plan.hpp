@@ -10,27 +10,30 @@
 
 namespace axonn {
 
-// What a run does: options that fit each other and the grid. Made once by plan_run(), const from there on.
+// The plan of a run: options that fit each other and the grid. plan_run() returns it, and it does
+// not change later.
 struct RunPlan {
   GridShape grid;
-  ContextOptions context;          // the matrix product aside, which is measured when the ranks stand
-  std::optional<GemmKernel> gemm;  // nothing: as measured
+  ContextOptions context;          // without the matrix product, which is measured after the job has started
+  std::optional<GemmKernel> gemm;  // nullopt: as measured
   TrainConfig train;
 };
 
-// Throws UserError for values that fit on no grid. Nothing has been allocated or started yet.
+// Throws UserError for values that fit no grid. Called before anything is allocated or started.
 void check_run(const RunOptions& options);
 
-// Of options whose grid is known; reduction programs that are not chosen yet are rings. Throws UserError for values that fit neither each
-// other nor the grid.
+// For options whose grid is known. Reduction programs that are not chosen yet become rings. Throws
+// UserError for values that do not fit each other or the grid.
 RunPlan plan_run(const RunOptions& options);
 
-// UserError unless the job has as many ranks as the grid; with advice for a program that nobody launched as a job.
+// UserError unless the job has as many ranks as the grid. The error contains advice if no launcher
+// started the program.
 void check_ranks(const GridShape& grid, int ranks);
 
-// What predict_memory() has to know of a run; a program adds what its model does.
+// The options of predict_memory() that follow from a run. A program adds those of its model.
 MemoryOptions memory_options(const RunPlan& plan);
-// UserError when `local_ranks` ranks that need `rank_bytes` each do not fit in this machine's memory; tensors on a GPU are not counted.
+// UserError if `local_ranks` ranks with `rank_bytes` each do not fit in this machine's memory.
+// Tensors on a GPU are not counted.
 void check_memory(const RunPlan& plan, int64_t rank_bytes, int local_ranks);
 
 }  // namespace axonn

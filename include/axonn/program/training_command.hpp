@@ -13,8 +13,8 @@
 
 namespace axonn {
 
-// The subcommand `train` of every program: --config, --resume, --dry-run, --grid auto, and the order in which a run is checked, loaded and
-// started. A program says what its model and data are.
+// The subcommand `train` of every program: --config, --resume, --dry-run, --grid auto. It checks,
+// loads and starts a run in the right order. A subclass provides the model and data.
 class TrainingCommand : public Command {
  public:
   std::string name() const override { return "train"; }
@@ -23,18 +23,18 @@ class TrainingCommand : public Command {
   int run(Environment& environment) override;
 
  protected:
-  // `options` outlive the command. `kept`: keys that a run which goes on keeps.
+  // `options` must outlive the command. `kept`: keys that a resumed run cannot change.
   TrainingCommand(ProgramOptions& options, std::vector<std::string> kept) : options_(options), kept_(std::move(kept)) {}
 
   virtual void print_plan(const RunPlan& plan) const = 0;  // --dry-run
 
   // For --grid auto.
   virtual NetworkModel network() const = 0;
-  virtual int64_t& checkpoint_every() = 0;  // of the model: the planner chooses it too unless somebody did
+  virtual int64_t& checkpoint_every() = 0;  // option of the model; the planner chooses it unless the user did
 
-  // On every rank, without communication; UserError. `resumed` is null unless a run goes on.
+  // Called on every rank, without communication. Throws UserError. `resumed` is null for a new run.
   virtual void load_data(const CheckpointReader* resumed) = 0;
-  // Makes the network and its task, and calls run_training().
+  // Creates the network and its task, and calls run_training().
   virtual void train(Environment& environment, Context& context, const RunPlan& plan, const std::optional<CheckpointReader>& resumed) = 0;
 
  private:

@@ -10,20 +10,22 @@
 
 namespace axonn {
 
-// What a program does around train(), whatever it trains. Every rank calls each of them.
+// The parts of a program around train(), for any model. Every rank calls each of these functions.
 
-// The options with which the Context of this run is made: products are multiplied as before when the run goes on and can, otherwise as
-// measured now.
+// Returns the options for the Context of this run. A resumed run uses the same matrix product as
+// before if it is available here. Otherwise the product is measured now.
 ContextOptions choose_context(Environment& environment, const RunPlan& plan, const std::optional<CheckpointReader>& resumed);
 
-// Says so on rank 0 and returns true when the run that goes on has all its steps already.
+// Returns true if the resumed run has done all its steps already. Then rank 0 prints a message.
 bool nothing_to_do(const Environment& environment, const RunPlan& plan, const std::optional<CheckpointReader>& resumed);
 
-// Loads the weights of a checkpoint, the averaged ones where it has them; for a program that asks a trained network.
+// Loads the weights of a checkpoint, the averaged ones if it has them. For programs that use a
+// trained network.
 void load_weights(Environment& environment, Context& context, const Parameters& parameters, const CheckpointReader& reader);
 
-// Makes the optimizer, loads a checkpoint if the run goes on, trains until the last step or a signal (SIGINT, SIGTERM, SIGUSR1; a second
-// one ends the process), and reports on rank 0. `identity` lacks what a checkpoint or this run brings: run, choices, loss scale.
+// Creates the optimizer, loads the checkpoint of a resumed run, trains until the last step or a
+// signal, and reports on rank 0. The signals are SIGINT, SIGTERM and SIGUSR1; a second one ends the
+// process. The caller leaves these fields of `identity` empty: run, choices, loss_scale.
 void run_training(Environment& environment, Context& context, const Parameters& parameters, TrainTask& task, const RunPlan& plan,
                   RunIdentity identity, const std::optional<CheckpointReader>& resumed);
 

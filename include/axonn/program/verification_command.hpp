@@ -11,8 +11,9 @@
 
 namespace axonn {
 
-// The subcommand `verify` of every program: a grid, an order, a policy against one rank, tensor by tensor, in a table. Without a launcher
-// it starts the ranks on this machine as one job. The exit status: 1 when anything differs. A program says what its model is.
+// The subcommand `verify` of every program: compares training with a grid, order and policy against
+// one rank, tensor by tensor, in a table. Without a launcher it starts the ranks on this machine as
+// one job. The exit status is 1 if anything differs. A subclass provides the model.
 class VerificationCommand : public Command {
  public:
   std::string name() const override { return "verify"; }
@@ -22,7 +23,8 @@ class VerificationCommand : public Command {
   int run(Environment& environment) override;
 
  protected:
-  // `options` outlive the command; beside the usual flags the command has those of these sections. Takes fp64 and a few steps.
+  // `options` must outlive the command. Besides the usual flags, the command has those of
+  // `sections`. The defaults are fp64 and a few steps.
   VerificationCommand(ProgramOptions& options, std::vector<std::string_view> sections, std::string program);
 
   virtual MakeNetwork network(const RunPlan& plan) const = 0;

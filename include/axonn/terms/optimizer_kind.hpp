@@ -9,11 +9,11 @@ namespace axonn {
 
 enum class OptimizerKind : uint8_t { adamw, sgd, sgd_momentum, lamb };
 
-// What planner and trainer have to know of an optimizer; how it updates is in optim.
+// What planner and trainer both need to know about an optimizer. The update itself is in optim.
 struct OptimizerTerms {
   std::string_view name;
   OptimizerKind value;
-  int moments;  // elements that it keeps a weight
+  int moments;  // state elements per weight
 };
 
 template <>

@@ -6,14 +6,14 @@
 
 namespace axonn {
 
-// What of a step's communication runs beside computation (Singh et al., AxoNN 4D, section IV-B): of the trainer, and of the planner's
-// seconds. A switch whose axis has one rank costs nothing.
+// The communication of a step that runs beside computation (Singh et al., AxoNN 4D, section IV-B),
+// in the trainer and in the planner's times. A switch whose axis has one rank costs nothing.
 struct OverlapSwitches {
   bool all_reduce = true;      // dI's all-reduce runs while dW is computed
   bool reduce_scatter = true;  // dW's reduce-scatter over Z is waited for at the end of the step
   bool all_gather = true;      // the weights needed next are gathered over Z while this layer computes
-  bool cache = true;           // gathered weights are kept for recomputation, backward and the next micro-batch, within the budget
-  bool buckets = true;         // gradients are summed over data in buckets, each sent when complete, while backward runs
+  bool cache = true;           // gathered weights stay, up to a budget, for recomputation, backward, next micro-batch
+  bool buckets = true;         // gradients are summed over data in buckets, each sent when complete, during backward
 
   static OverlapSwitches none();
   bool operator==(const OverlapSwitches&) const = default;
@@ -29,11 +29,12 @@ inline constexpr OverlapSwitch kOverlapSwitches[] = {
     {"buckets", &OverlapSwitches::buckets},
 };
 
-// Those on whose bit is set: bit i is the table's row i. For whoever goes through all combinations.
+// Bit i switches on row i of the table. For loops over all combinations.
 OverlapSwitches overlap_switches_of(unsigned bits);
 inline constexpr unsigned kOverlapCombinations = 1u << std::size(kOverlapSwitches);
 
-// "all", "none", or some of "all-reduce,reduce-scatter,all-gather,cache,buckets". UserError with the nearest name.
+// Takes "all", "none", or some of "all-reduce,reduce-scatter,all-gather,cache,buckets". UserError
+// with the nearest name.
 OverlapSwitches parse_overlap_switches(std::string_view list);
 std::string to_string(const OverlapSwitches& switches);  // what parse_overlap_switches() takes
 

@@ -6,7 +6,8 @@
 
 namespace axonn {
 
-// Of weights and activations. With bf16 and fp16, gradients, master weights and optimizer state are fp32, as in the trainer.
+// Type of weights and activations. With bf16 and fp16, the gradients, master weights and optimizer
+// state are fp32, as in the trainer.
 enum class Precision : uint8_t { bf16, fp16, fp32, fp64 };
 
 template <>
@@ -15,10 +16,10 @@ struct Names<Precision> {
       {"bf16", Precision::bf16}, {"fp16", Precision::fp16}, {"fp32", Precision::fp32}, {"fp64", Precision::fp64}};
 };
 
-// Of an element of weights, activations and their messages.
+// Bytes per element of weights, activations and their messages.
 constexpr int64_t element_bytes(Precision precision) { return precision == Precision::fp64 ? 8 : precision == Precision::fp32 ? 4 : 2; }
 
-// Of an element of gradients and their messages, master weights, moments.
+// Bytes per element of gradients and their messages, master weights and moments.
 constexpr int64_t state_bytes(Precision precision) { return precision == Precision::fp64 ? 8 : 4; }
 
 }  // namespace axonn

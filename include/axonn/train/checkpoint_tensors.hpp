@@ -8,11 +8,11 @@
 
 namespace axonn {
 
-// Weights, optimizer state and what the task keeps, as checkpoint tensors of this rank.
+// Weights, optimizer state and the task's state, as checkpoint tensors of this rank.
 std::vector<CheckpointTensor> checkpoint_tensors(const Parameters& parameters, const Optimizer* optimizer, const TrainTask* task = nullptr);
 
-// The weights to compute with when nothing is trained on: the averaged ones where the checkpoint has them. As checkpoint_tensors: load()
-// fills the master weights.
+// The weights to use for inference: the averaged ones if the checkpoint has them. load() fills the
+// master weights, as with checkpoint_tensors().
 std::vector<CheckpointTensor> weights_to_use(const Parameters& parameters, const CheckpointReader& reader);
 
 }  // namespace axonn

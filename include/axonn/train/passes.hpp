@@ -13,23 +13,25 @@
 namespace axonn {
 
 struct PassOptions {
-  uint64_t seed = 1;  // dropout follows it and the samples' numbers
-  double scale = 1;   // gradients are those of so many times the loss
-  // Told of every forward and backward pass when it is over ("forward", "backward"), for traces and metrics.
+  uint64_t seed = 1;  // for dropout, together with the sample numbers
+  double scale = 1;   // gradients are those of `scale` times the loss
+  // Called after every forward and backward pass ("forward", "backward"), for traces and metrics.
   std::function<void(const char* pass, std::chrono::steady_clock::time_point begin, std::chrono::steady_clock::time_point end)> on_pass = {};
 };
 
-// By micro-batch, where tensors live: reading a number there would make the host wait for the device.
+// One element per micro-batch, on the device: reading a number there would make the host wait for
+// the device.
 struct PassLosses {
-  at::Tensor means;  // parts of the step's loss: they add up to it; the same on every rank
+  at::Tensor means;  // parts of the step's loss, which is their sum; the same on every rank
   at::Tensor sums;   // over this rank's samples
 
   double loss() const { return means.to(at::kDouble).sum().item<double>(); }
 };
 
-// One training step without the update: forward and backward of every micro-batch of `plan`, with the samples that step number `step` takes,
-// and the end of the step: every gradient has arrived. The task is told what comes next before each forward. Every rank of the grid calls
-// it.
+// One training step without the update: forward and backward of every micro-batch of `plan`, with
+// the samples of step number `step`, and the end of the step, after which all gradients are
+// complete. Before each forward pass, it calls the task's prefetch() with the next samples. Every
+// rank of the grid calls it.
 PassLosses run_passes(Context& context, TrainTask& task, const BatchPlan& plan, int64_t step, const PassOptions& options = {});
 
 }  // namespace axonn

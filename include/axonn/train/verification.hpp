@@ -12,36 +12,39 @@
 
 namespace axonn {
 
-// The same few training steps on a grid and on one rank. Matrices that a network begins at zero are filled, so that every gradient counts.
+// The same few training steps on a grid and on one rank. Matrices that are initialized to zero are
+// filled with random values, so that every gradient counts.
 struct VerificationOptions {
   at::ScalarType dtype = at::kDouble;
   c10::Device device = c10::kCPU;
-  // AdamW's first steps are sign-like and magnify rounding in tiny gradients by learning rate / epsilon: a small rate.
+  // AdamW's first steps are sign-like. They magnify rounding errors of tiny gradients by learning
+  // rate / epsilon, so the rate is small.
   OptimizerSettings optimizer = {.learning_rate = 1e-4};
-  int64_t batch = 8;          // samples a step over the grid
-  int64_t micro_batches = 1;  // forwards a step
+  int64_t batch = 8;          // samples per step over the grid
+  int64_t micro_batches = 1;  // forward passes per step
   int steps = 5;
   double max_norm = 1.0;
   uint64_t seed = 1;
-  // Of the grid; one rank has none of them.
+  // For the grid; the run on one rank uses none of them.
   AxisOrder order = kDefaultOrder;
   OverlapPolicy overlap = {};
   int64_t split_forward = 1;  // see ContextOptions
   std::vector<ReductionProgram> gradient_programs = {};
 };
 
-// A network, not yet materialized, and a task with samples for it, which depend on their numbers alone.
+// A network, not yet materialized, and a task with samples for it. The samples depend only on their
+// numbers.
 struct VerifiedNetwork {
   std::shared_ptr<torch::nn::Module> model;
   std::unique_ptr<TrainTask> task;
 };
 using MakeNetwork = std::function<VerifiedNetwork(Context&)>;
 
-// A difference max|a - b| / max|b| over one whole stored tensor, the worst of all steps.
+// The difference max|a - b| / max|b| over one whole stored tensor; the maximum over all steps.
 struct Difference {
   std::string what;  // "loss", "gradient norm", "gradient h.0.attn.qkv.weight", "weight wte.weight"
   double relative = 0;
-  double tolerance = 0;  // design, section 8; infinite where the design sets none
+  double tolerance = 0;  // design, section 8; infinite where the design has none
   bool passes() const { return relative <= tolerance; }
 };
 
@@ -51,8 +54,9 @@ struct Verification {
   double worst(std::string_view kind) const;  // largest difference whose `what` starts with it
 };
 
-// Runs the network on one rank once, then on as many grids as are asked for. Every rank of the job makes it and calls on() with the same
-// arguments; each runs the whole network by itself and compares the ranges that it stores, so it takes the memory of one rank.
+// Runs the network on one rank once, then on any number of grids. Every rank of the job constructs
+// it and calls on() with the same arguments. Each rank runs the whole network by itself and
+// compares the ranges that it stores, so it needs the memory of one rank.
 class Verifier {
  public:
   Verifier(Environment& environment, const VerificationOptions& options, MakeNetwork make);

@@ -40,7 +40,7 @@ BlockLayout BlockLayout::cyclic(int owners, int64_t elements, int64_t arena_offs
 int64_t BlockLayout::count(int owner) const {
   if (arena_offset_ < 0) return begins_[owner + 1] - begins_[owner];
   const int64_t cycle = kArenaBlock * owners_;
-  const auto below = [&](int64_t end) {  // the owner's elements in [0, end) of the arena
+  const auto below = [&](int64_t end) {  // elements of the owner in [0, end) of the arena
     return end / cycle * kArenaBlock + std::clamp<int64_t>(end % cycle - owner * kArenaBlock, 0, kArenaBlock);
   };
   return below(arena_offset_ + elements_) - below(arena_offset_);
@@ -60,11 +60,11 @@ uint32_t BlockLayout::fingerprint() const {
   return static_cast<uint32_t>(mixed >> 32);
 }
 
-BlockLayout::Run BlockLayout::run_at(int owner, int64_t element) const {
+BlockLayout::PlacedRange BlockLayout::range_at(int owner, int64_t element) const {
   if (arena_offset_ < 0) return {begins_[owner] + element, begins_[owner + 1] - begins_[owner] - element};
   const int64_t first_block = arena_offset_ / kArenaBlock;
   const int64_t to_owner = ((owner - first_block) % owners_ + owners_) % owners_;
-  // Counted from the start of the owner's first block; that block begins before the buffer when the buffer begins inside it.
+  // Counts from the start of the owner's first block, which may begin before the buffer.
   const int64_t position = element + (to_owner == 0 ? arena_offset_ % kArenaBlock : 0);
   const int64_t block = first_block + to_owner + position / kArenaBlock * owners_;
   const int64_t within = position % kArenaBlock;
@@ -73,9 +73,9 @@ BlockLayout::Run BlockLayout::run_at(int owner, int64_t element) const {
 }
 
 bool BlockLayout::contiguous(int owner, int64_t begin, int64_t count, int64_t& place) const {
-  const Run run = run_at(owner, begin);
-  place = run.place;
-  return run.length >= count;
+  const PlacedRange range = range_at(owner, begin);
+  place = range.place;
+  return range.length >= count;
 }
 
 }  // namespace axonn

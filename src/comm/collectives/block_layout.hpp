@@ -8,18 +8,20 @@
 
 namespace axonn {
 
-// Which member of a group owns which elements of a buffer. The contributions to an element are added in chain order owner+1, owner+2, ...,
-// owner, so the layout alone fixes the bits of a reduction. An owner's elements are numbered 0 .. count(owner)-1 in ascending place.
+// Which member of a group owns which elements of a buffer. The contributions to an element are
+// added in chain order owner+1, owner+2, ..., owner, so the layout determines the bits of a
+// reduction. An owner's elements are numbered 0 .. count(owner)-1 in ascending place.
 class BlockLayout {
  public:
   static constexpr int64_t kArenaBlock = 4096;  // elements
 
-  // One contiguous part a member; nearly equal ones when only the total is given.
+  // One contiguous part per member; nearly equal parts when only the total is given.
   static BlockLayout equal(int owners, int64_t elements);
   static BlockLayout parts(std::span<const int64_t> counts);
   static BlockLayout one_owner(int owners, int owner, int64_t elements);
 
-  // Arena element i belongs to owner (i / kArenaBlock) mod owners; the buffer is [arena_offset, arena_offset + elements) of the arena.
+  // Arena element i belongs to owner (i / kArenaBlock) mod owners. The buffer is [arena_offset,
+  // arena_offset + elements) of the arena.
   static BlockLayout cyclic(int owners, int64_t elements, int64_t arena_offset);
 
   int owners() const { return owners_; }
@@ -30,29 +32,31 @@ class BlockLayout {
   // Place in the buffer of the owner's first element (contiguous layouts only).
   int64_t part_begin(int owner) const { return begins_[owner]; }
 
-  // Differs, in all likelihood, when anything in the layout does.
+  // Different layouts have different fingerprints, in all likelihood.
   uint32_t fingerprint() const;
 
-  // True when the owner's elements [begin, begin + count) lie side by side; `place` then is the first one's in the buffer.
+  // True when the owner's elements [begin, begin + count) are contiguous; `place` is then the place
+  // of the first one in the buffer.
   bool contiguous(int owner, int64_t begin, int64_t count, int64_t& place) const;
 
-  // Calls visit(place, first, count) for each contiguous run of the owner's elements [begin, begin + count); `first` counts from `begin`.
+  // Calls visit(place, first, count) for each contiguous range of the owner's elements [begin,
+  // begin + count); `first` counts from `begin`.
   template <typename Visit>
-  void for_each_run(int owner, int64_t begin, int64_t count, Visit visit) const {
+  void for_each_range(int owner, int64_t begin, int64_t count, Visit visit) const {
     for (int64_t done = 0; done < count;) {
-      const Run run = run_at(owner, begin + done);
-      const int64_t length = std::min(run.length, count - done);
-      visit(run.place, done, length);
+      const PlacedRange range = range_at(owner, begin + done);
+      const int64_t length = std::min(range.length, count - done);
+      visit(range.place, done, length);
       done += length;
     }
   }
 
  private:
-  struct Run {
+  struct PlacedRange {
     int64_t place;
     int64_t length;
   };
-  Run run_at(int owner, int64_t element) const;
+  PlacedRange range_at(int owner, int64_t element) const;
 
   int owners_ = 1;
   int64_t elements_ = 0;

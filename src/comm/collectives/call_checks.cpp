@@ -25,7 +25,7 @@ BlockLayout check_parts(const at::Tensor& whole, const at::Tensor& part, std::sp
                 whole.numel(), " elements for parts of ", part.numel());
     return BlockLayout::equal(size, whole.numel());
   }
-  AXONN_CHECK(static_cast<int>(counts.size()) == size, where, "counts must have one entry a rank, got ", counts.size(), " for ", size,
+  AXONN_CHECK(static_cast<int>(counts.size()) == size, where, "counts must have one entry per rank, got ", counts.size(), " for ", size,
               " ranks");
   AXONN_CHECK(std::ranges::all_of(counts, [](int64_t count) { return count >= 0; }), where, "counts must not be negative");
   const int64_t sum = std::accumulate(counts.begin(), counts.end(), int64_t{0});

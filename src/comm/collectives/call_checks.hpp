@@ -7,13 +7,16 @@
 
 #include "comm/collectives/block_layout.hpp"
 
-// What every backend checks in a call, so that misuse reads the same on one rank and on a thousand.
+// Checks that every backend makes in a call, so that misuse gives the same error on any number of
+// ranks.
 namespace axonn {
 
-// Contiguous, of a dtype that collectives take, on a device of that type.
+// UserError unless `tensor` is contiguous, on a device of that type, and of a dtype that
+// collectives take.
 void check_tensor(const at::Tensor& tensor, c10::DeviceType device, const char* where);
 
-// The parts of `whole`, of which `part` is this rank's; equal ones when `counts` is empty.
+// The layout of the parts of `whole`; equal parts when `counts` is empty. `part` is this rank's
+// part. UserError when they do not fit.
 BlockLayout check_parts(const at::Tensor& whole, const at::Tensor& part, std::span<const int64_t> counts, int size, int index,
                         const char* where);
 

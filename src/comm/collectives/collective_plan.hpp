@@ -8,8 +8,9 @@
 
 namespace axonn {
 
-// What a collective does, apart from how its messages go: the contributions to every element are reduced at the element's owner
-// (`reduces`), and the owner's elements are given to all (`gathers`).
+// What a collective does, independent of how its messages travel. With `reduces`, the contributions
+// to every element are reduced at the element's owner. With `gathers`, the owner's elements go to
+// all members.
 struct CollectivePlan {
   BlockLayout layout;
   bool reduces = false;
@@ -17,7 +18,8 @@ struct CollectivePlan {
   int64_t element_bytes = 1;
   ReduceKernel kernel = nullptr;
 
-  // Element i of the buffer is at input + i * element_bytes; likewise for the output, where only what this rank keeps exists.
+  // Element i of the buffer is at input + i * element_bytes. The same holds for the output, where
+  // only the elements that this rank keeps exist.
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
 

@@ -20,7 +20,7 @@ void DirectCollective::begin(Transport& transport) {
   if (!plan_.reduces) plan_.place_own_part(index());
   for (int distance = 1; distance < size(); ++distance) {
     const int source = (index() + size() - distance) % size();
-    // A gather's layout has one contiguous part a member, and so has a reduce-scatter's.
+    // The layout of a gather or a reduce-scatter has one contiguous part per member.
     std::byte* into = plan_.reduces ? staging_ + stride_ * static_cast<size_t>(source) : plan_.out(plan_.layout.part_begin(source));
     const size_t bytes = plan_.reduces ? stride_ : plan_.bytes(plan_.layout.count(source));
     if (bytes > 0) receives_.push_back({source, receive(transport, source, into, bytes)});
@@ -66,7 +66,7 @@ const std::byte* DirectCollective::contribution(int member, int owner, int64_t p
 
 void DirectCollective::reduce(int owner) {
   std::byte* partial = staging_ + stride_ * static_cast<size_t>(size());
-  plan_.layout.for_each_run(owner, 0, plan_.layout.count(owner), [&](int64_t place, int64_t, int64_t count) {
+  plan_.layout.for_each_range(owner, 0, plan_.layout.count(owner), [&](int64_t place, int64_t, int64_t count) {
     const std::byte* sum = contribution((owner + 1) % size(), owner, place);
     for (int hop = 2; hop <= size(); ++hop) {
       std::byte* into = hop == size() ? plan_.out(place) : partial;

@@ -7,8 +7,9 @@
 
 namespace axonn {
 
-// The same collectives for small messages, in one round: everybody sends what the others need straight to them, and every sum is then made
-// here in the ring's chain order with the ring's rounding, so that both give the same bits.
+// The same collectives for small messages, in one round. Every member sends to each other member
+// what that member needs. Every member then makes its sums itself, in the ring's chain order with
+// the ring's rounding, so that both give the same bits.
 class DirectCollective final : public QueuedOperation {
  public:
   DirectCollective(Call call, CollectivePlan plan);
@@ -30,7 +31,7 @@ class DirectCollective final : public QueuedOperation {
   bool exchanges_everything() const { return plan_.reduces && plan_.gathers; }
 
   const CollectivePlan plan_;
-  std::byte* staging_ = nullptr;  // one part of stride_ bytes a member for its contribution, and one for partial sums
+  std::byte* staging_ = nullptr;  // stride_ bytes per member for its contribution, and as many for partial sums
   const size_t stride_;
   bool begun_ = false;
   c10::SmallVector<Message, 16> receives_, sends_;

@@ -4,7 +4,8 @@
 
 namespace axonn {
 
-// In round k everybody tells the member 2^k further on and hears from the one 2^k back: done after log2(n) rounds.
+// In round k every member notifies the member 2^k ahead and waits for the member 2^k behind: done
+// after log2(n) rounds.
 class DisseminationBarrier final : public QueuedOperation {
  public:
   explicit DisseminationBarrier(Call call) : QueuedOperation(std::move(call)) {}

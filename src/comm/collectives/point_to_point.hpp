@@ -6,8 +6,9 @@
 
 namespace axonn {
 
-// A send or a receive, cut into messages so that a large one shows progress. Ones with different peers or directions and separate buffers
-// run side by side, so that two ranks may both send first.
+// A send or a receive, split into messages so that a large one shows progress. Two of them with
+// different peers or directions and separate buffers run side by side, so that two ranks may both
+// send first.
 class PointToPoint final : public QueuedOperation {
  public:
   enum class Direction : uint8_t { send, receive };

@@ -10,12 +10,12 @@ namespace axonn {
 namespace {
 
 constexpr int64_t kSmallestSegmentBytes = 8 << 10;
-// Below 64 KiB: from there on MPI sends over TCP only after a handshake, which queues behind the data under way (0.6 of the wire instead
-// of 0.95).
+// Below 64 KiB: MPI over TCP sends larger messages only after a handshake, which queues behind
+// other data (0.6 of the bandwidth instead of 0.95).
 constexpr int64_t kLargestSegmentBytes = 60 << 10;
 
-// Depends on what all ranks know alike: both ends of a message must agree on its size.
-int64_t segment_elements(const CollectivePlan& plan, int depth) {
+// Depends only on values that all ranks know: both ends of a message must agree on its size.
+int64_t elements_per_chunk(const CollectivePlan& plan, int depth) {
   const int64_t even = (plan.layout.largest_count() + depth - 1) / depth;
   return std::clamp(even, kSmallestSegmentBytes / plan.element_bytes, kLargestSegmentBytes / plan.element_bytes);
 }
@@ -27,27 +27,27 @@ RingCollective::RingCollective(Call call, CollectivePlan plan)
       plan_(std::move(plan)),
       first_round_(plan_.reduces ? 0 : size() - 1),
       last_round_(plan_.gathers ? 2 * size() - 3 : size() - 2),
-      segment_elements_(segment_elements(plan_, kDepth)),
-      groups_((plan_.layout.largest_count() + kDepth * segment_elements_ - 1) / (kDepth * segment_elements_)),
+      chunk_elements_(elements_per_chunk(plan_, kDepth)),
+      groups_((plan_.layout.largest_count() + kDepth * chunk_elements_ - 1) / (kDepth * chunk_elements_)),
       next_((index() + 1) % size()),
       previous_((index() + size() - 1) % size()) {}
 
 RingCollective::~RingCollective() {
-  const size_t bytes = plan_.bytes(segment_elements_);
+  const size_t bytes = plan_.bytes(chunk_elements_);
   for (auto* slots : {&slots_, &packed_})
     for (Slot& slot : *slots)
       if (slot.staging != nullptr) pool().put(slot.staging, bytes);
 }
 
-RingCollective::Segment RingCollective::segment(const Cursor& cursor, int owner) const {
+RingCollective::Chunk RingCollective::chunk(const Cursor& cursor, int owner) const {
   owner = (owner % size() + size()) % size();
-  const int64_t begin = (cursor.group * kDepth + cursor.segment) * segment_elements_;
-  return {owner, begin, std::min(segment_elements_, plan_.layout.count(owner) - begin)};
+  const int64_t begin = (cursor.group * kDepth + cursor.chunk) * chunk_elements_;
+  return {owner, begin, std::min(chunk_elements_, plan_.layout.count(owner) - begin)};
 }
 
 void RingCollective::settle(Cursor& cursor, bool sending) const {
-  while (!ended(cursor) && (cursor.segment == kDepth || (sending ? sent(cursor) : received(cursor)).count <= 0)) {
-    cursor.segment = 0;
+  while (!ended(cursor) && (cursor.chunk == kDepth || (sending ? sent(cursor) : received(cursor)).count <= 0)) {
+    cursor.chunk = 0;
     if (++cursor.round > last_round_) {
       cursor.round = first_round_;
       ++cursor.group;
@@ -56,7 +56,7 @@ void RingCollective::settle(Cursor& cursor, bool sending) const {
 }
 
 void RingCollective::step(Cursor& cursor, bool sending) const {
-  ++cursor.segment;
+  ++cursor.chunk;
   settle(cursor, sending);
 }
 
@@ -81,13 +81,13 @@ bool RingCollective::post_receives(Transport& transport) {
   bool progressed = false;
   while (!ended(to_post_) && slot_of(posted_).state == Slot::State::free && may_overwrite(to_post_)) {
     Slot& slot = slot_of(posted_);
-    const Segment part = received(to_post_);
+    const Chunk chunk = received(to_post_);
     int64_t place = 0;
     const bool gathering = to_post_.round >= size() - 1;
-    const bool direct = gathering && plan_.layout.contiguous(part.owner, part.begin, part.count, place);
+    const bool direct = gathering && plan_.layout.contiguous(chunk.owner, chunk.begin, chunk.count, place);
     slot.data = direct ? plan_.out(place) : staging(slot);
     slot.cursor = to_post_;
-    slot.ticket = receive(transport, previous_, slot.data, plan_.bytes(part.count));
+    slot.ticket = receive(transport, previous_, slot.data, plan_.bytes(chunk.count));
     slot.state = Slot::State::posted;
     ++posted_;
     step(to_post_, false);
@@ -96,63 +96,64 @@ bool RingCollective::post_receives(Transport& transport) {
   return progressed;
 }
 
-// All-reduce in place: what comes back finished must not land on a first contribution that is still being sent.
+// In an in-place all-reduce a finished chunk must not overwrite a first contribution that is still
+// being sent.
 bool RingCollective::may_overwrite(const Cursor& cursor) const {
   if (!plan_.reduces || cursor.round < size() - 1 || received(cursor).owner != previous_) return true;
   const int64_t oldest = retired_ < sent_  ? leaving_[static_cast<size_t>(retired_ % kSlots)].order
                          : ended(to_send_) ? std::numeric_limits<int64_t>::max()
                                            : order(to_send_);
-  return order({cursor.group, first_round_, cursor.segment}) < oldest;
+  return order({cursor.group, first_round_, cursor.chunk}) < oldest;
 }
 
-// One message at a time, so that work of higher priority can come in between.
+// Takes one message per call, so that work of higher priority can come in between.
 bool RingCollective::take_arrivals(Transport& transport) {
   if (taken_ == posted_) return false;
   Slot& slot = slot_of(taken_);
   if (!transport.test(slot.ticket)) return false;
-  const Segment part = received(slot.cursor);
+  const Chunk chunk = received(slot.cursor);
   if (slot.cursor.round < size() - 1)
-    reduce(slot, part);
+    reduce(slot, chunk);
   else
-    deliver(slot, part);
+    deliver(slot, chunk);
   slot.state = slot.cursor.round < last_round_ ? Slot::State::ready : Slot::State::free;
   ++taken_;
   step(to_take_, false);
   return true;
 }
 
-void RingCollective::reduce(Slot& slot, const Segment& segment) {
-  const bool complete = segment.owner == index();
+void RingCollective::reduce(Slot& slot, const Chunk& chunk) {
+  const bool complete = chunk.owner == index();
   int64_t place = 0;
-  if (complete && plan_.layout.contiguous(segment.owner, segment.begin, segment.count, place)) {
-    plan_.kernel(plan_.out(place), slot.data, plan_.in(place), static_cast<size_t>(segment.count));
+  if (complete && plan_.layout.contiguous(chunk.owner, chunk.begin, chunk.count, place)) {
+    plan_.kernel(plan_.out(place), slot.data, plan_.in(place), static_cast<size_t>(chunk.count));
     slot.data = plan_.out(place);
     return;
   }
-  plan_.layout.for_each_run(segment.owner, segment.begin, segment.count, [&](int64_t run, int64_t first, int64_t count) {
+  plan_.layout.for_each_range(chunk.owner, chunk.begin, chunk.count, [&](int64_t begin, int64_t first, int64_t count) {
     std::byte* sum = slot.data + plan_.bytes(first);
-    plan_.kernel(sum, sum, plan_.in(run), static_cast<size_t>(count));
-    if (complete) std::memcpy(plan_.out(run), sum, plan_.bytes(count));
+    plan_.kernel(sum, sum, plan_.in(begin), static_cast<size_t>(count));
+    if (complete) std::memcpy(plan_.out(begin), sum, plan_.bytes(count));
   });
 }
 
-void RingCollective::deliver(Slot& slot, const Segment& segment) {
+void RingCollective::deliver(Slot& slot, const Chunk& chunk) {
   if (slot.data != slot.staging) return;  // it was received in its place
-  plan_.layout.for_each_run(segment.owner, segment.begin, segment.count, [&](int64_t run, int64_t first, int64_t count) {
-    std::memcpy(plan_.out(run), slot.data + plan_.bytes(first), plan_.bytes(count));
+  plan_.layout.for_each_range(chunk.owner, chunk.begin, chunk.count, [&](int64_t begin, int64_t first, int64_t count) {
+    std::memcpy(plan_.out(begin), slot.data + plan_.bytes(first), plan_.bytes(count));
   });
 }
 
 bool RingCollective::post_sends(Transport& transport) {
   bool progressed = false;
   while (!ended(to_send_) && sent_ - retired_ < kSlots) {
-    const Segment part = sent(to_send_);
+    const Chunk chunk = sent(to_send_);
     const std::byte* data = nullptr;
     Slot* slot = nullptr;
     if (to_send_.round == first_round_) {
-      data = first_contribution(part);
+      data = first_contribution(chunk);
     } else {
-      const int64_t wanted = order(to_send_) - kDepth;  // the same segment, one round earlier
+      const int64_t wanted = order(to_send_) - kDepth;  // the same chunk, one round earlier
       const auto found =
           std::ranges::find_if(slots_, [&](const Slot& s) { return s.state == Slot::State::ready && order(s.cursor) == wanted; });
       if (found == slots_.end()) break;
@@ -160,7 +161,7 @@ bool RingCollective::post_sends(Transport& transport) {
       slot->state = Slot::State::leaving;
       data = slot->data;
     }
-    leaving_[static_cast<size_t>(sent_ % kSlots)] = {order(to_send_), send(transport, next_, data, plan_.bytes(part.count)), slot};
+    leaving_[static_cast<size_t>(sent_ % kSlots)] = {order(to_send_), send(transport, next_, data, plan_.bytes(chunk.count)), slot};
     ++sent_;
     step(to_send_, true);
     progressed = true;
@@ -168,13 +169,13 @@ bool RingCollective::post_sends(Transport& transport) {
   return progressed;
 }
 
-const std::byte* RingCollective::first_contribution(const Segment& segment) {
+const std::byte* RingCollective::first_contribution(const Chunk& chunk) {
   const auto source = [&](int64_t place) { return plan_.reduces ? plan_.in(place) : plan_.out(place); };
   int64_t place = 0;
-  if (plan_.layout.contiguous(segment.owner, segment.begin, segment.count, place)) return source(place);
+  if (plan_.layout.contiguous(chunk.owner, chunk.begin, chunk.count, place)) return source(place);
   std::byte* packed = staging(packed_[static_cast<size_t>(sent_ % kSlots)]);
-  plan_.layout.for_each_run(segment.owner, segment.begin, segment.count, [&](int64_t run, int64_t first, int64_t count) {
-    std::memcpy(packed + plan_.bytes(first), source(run), plan_.bytes(count));
+  plan_.layout.for_each_range(chunk.owner, chunk.begin, chunk.count, [&](int64_t begin, int64_t first, int64_t count) {
+    std::memcpy(packed + plan_.bytes(first), source(begin), plan_.bytes(count));
   });
   return packed;
 }
@@ -192,7 +193,7 @@ bool RingCollective::retire_sends(Transport& transport) {
 }
 
 std::byte* RingCollective::staging(Slot& slot) {
-  if (slot.staging == nullptr) slot.staging = pool().take(plan_.bytes(segment_elements_));
+  if (slot.staging == nullptr) slot.staging = pool().take(plan_.bytes(chunk_elements_));
   return slot.staging;
 }
 

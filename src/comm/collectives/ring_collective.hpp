@@ -7,13 +7,15 @@
 
 namespace axonn {
 
-// Every collective as a segmented, pipelined ring. Rounds 0 .. n-2 reduce: the partial sums of owner o start at o+1 and pass o+2, o+3, ...
-// until o adds its own last. Rounds n-1 .. 2n-3 gather: the finished elements pass from o to o+1, o+2, .... In round k rank r sends what
-// belongs to owner r-1-k and receives what belongs to r-2-k. All-reduce takes all rounds; reduce-scatter and reduce the first half,
-// all-gather and broadcast the second.
+// Every collective as a chunked, pipelined ring. Rounds 0 .. n-2 reduce: the partial sums of owner
+// o start at o+1 and pass o+2, o+3, ... until o adds its own contribution last. Rounds n-1 .. 2n-3
+// gather: the finished elements pass from o to o+1, o+2, .... In round k rank r sends elements of
+// owner r-1-k and receives elements of owner r-2-k. All-reduce takes all rounds. Reduce-scatter and
+// reduce take the first half, all-gather and broadcast the second.
 //
-// The elements go through in groups of kDepth segments an owner, all rounds of a group before the next one: a group stays in the cache,
-// and kSlots > kDepth slots never fill up with segments that wait to be sent on, so the ring cannot lock up.
+// The elements are processed in groups of kDepth chunks per owner, all rounds of a group before the
+// next group. So a group stays in the cache. The kSlots > kDepth slots never fill up with chunks
+// that wait to be sent, so the ring cannot deadlock.
 class RingCollective final : public QueuedOperation {
  public:
   RingCollective(Call call, CollectivePlan plan);
@@ -25,13 +27,13 @@ class RingCollective final : public QueuedOperation {
   static constexpr int kDepth = 8;
   static constexpr int kSlots = 16;
 
-  // A message's place in the order in which both of its ends count messages.
+  // A message's position in the order in which both of its ends count messages.
   struct Cursor {
     int64_t group = 0;
     int round = 0;
-    int segment = 0;
+    int chunk = 0;
   };
-  struct Segment {
+  struct Chunk {
     int owner = 0;
     int64_t begin = 0;  // among the owner's elements
     int64_t count = 0;
@@ -39,8 +41,8 @@ class RingCollective final : public QueuedOperation {
   struct Slot {
     enum class State : uint8_t { free, posted, ready, leaving } state = State::free;
     Cursor cursor;
-    std::byte* staging = nullptr;  // taken at first need
-    std::byte* data = nullptr;     // where the message is: staging, or its place in the output
+    std::byte* staging = nullptr;  // allocated at first use
+    std::byte* data = nullptr;     // position of the message: staging, or its place in the output
     Transport::Ticket ticket = 0;
   };
   struct Departure {
@@ -49,13 +51,13 @@ class RingCollective final : public QueuedOperation {
     Slot* slot = nullptr;
   };
 
-  int64_t order(const Cursor& cursor) const { return (cursor.group * rounds() + cursor.round - first_round_) * kDepth + cursor.segment; }
+  int64_t order(const Cursor& cursor) const { return (cursor.group * rounds() + cursor.round - first_round_) * kDepth + cursor.chunk; }
   int rounds() const { return last_round_ - first_round_ + 1; }
-  Segment sent(const Cursor& cursor) const { return segment(cursor, index() - 1 - cursor.round); }
-  Segment received(const Cursor& cursor) const { return segment(cursor, index() - 2 - cursor.round); }
-  Segment segment(const Cursor& cursor, int owner) const;
+  Chunk sent(const Cursor& cursor) const { return chunk(cursor, index() - 1 - cursor.round); }
+  Chunk received(const Cursor& cursor) const { return chunk(cursor, index() - 2 - cursor.round); }
+  Chunk chunk(const Cursor& cursor, int owner) const;
   bool ended(const Cursor& cursor) const { return cursor.group >= groups_; }
-  void settle(Cursor& cursor, bool sending) const;  // forward to the next message that is not empty
+  void settle(Cursor& cursor, bool sending) const;  // moves on to the next message that is not empty
   void step(Cursor& cursor, bool sending) const;
 
   bool post_receives(Transport& transport);
@@ -63,24 +65,24 @@ class RingCollective final : public QueuedOperation {
   bool post_sends(Transport& transport);
   bool retire_sends(Transport& transport);
 
-  void reduce(Slot& slot, const Segment& segment);
-  void deliver(Slot& slot, const Segment& segment);
+  void reduce(Slot& slot, const Chunk& chunk);
+  void deliver(Slot& slot, const Chunk& chunk);
   std::byte* staging(Slot& slot);
-  const std::byte* first_contribution(const Segment& segment);
+  const std::byte* first_contribution(const Chunk& chunk);
   bool may_overwrite(const Cursor& cursor) const;
   Slot& slot_of(int64_t message) { return slots_[static_cast<size_t>(message % kSlots)]; }
 
   const CollectivePlan plan_;
   const int first_round_, last_round_;
-  const int64_t segment_elements_;
+  const int64_t chunk_elements_;
   const int64_t groups_;
   const int next_, previous_;
 
-  std::array<Slot, kSlots> slots_;   // of received messages, in turn
-  std::array<Slot, kSlots> packed_;  // of first contributions that do not lie side by side
+  std::array<Slot, kSlots> slots_;   // received messages, in turn
+  std::array<Slot, kSlots> packed_;  // first contributions that are not contiguous
   std::array<Departure, kSlots> leaving_;
   Cursor to_post_, to_take_, to_send_;
-  int64_t posted_ = 0, taken_ = 0, sent_ = 0, retired_ = 0;  // messages
+  int64_t posted_ = 0, taken_ = 0, sent_ = 0, retired_ = 0;  // counts of messages
   bool begun_ = false;
 };
 

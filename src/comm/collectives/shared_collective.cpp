@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kDepth = SharedWindow::kDepth;
 constexpr size_t kLargestForEverybody = size_t{16} << 10;
-constexpr int64_t kBlockBytes = 8 << 10;  // partial sums stay in the nearest cache
+constexpr int64_t kBlockBytes = 8 << 10;  // so that partial sums stay in the L1 cache
 
 using Counters = SharedWindow::Counters;
 
@@ -28,8 +28,8 @@ SharedCollective::SharedCollective(Call call, std::shared_ptr<SharedWindow> wind
       plan_(std::move(plan)),
       barrier_(barrier),
       everybody_reduces_(plan_.reduces && plan_.gathers && plan_.bytes(plan_.layout.elements()) <= kLargestForEverybody),
-      part_elements_(static_cast<int64_t>(window_->part_bytes()) / plan_.element_bytes),
-      chunks_(barrier ? 1 : (plan_.layout.largest_count() + part_elements_ - 1) / part_elements_),
+      owned_elements_(static_cast<int64_t>(window_->owned_bytes()) / plan_.element_bytes),
+      chunks_(barrier ? 1 : (plan_.layout.largest_count() + owned_elements_ - 1) / owned_elements_),
       signature_(signature_of(plan_)) {}
 
 bool SharedCollective::begin() {
@@ -41,7 +41,8 @@ bool SharedCollective::begin() {
   return begun_ = true;
 }
 
-// At most one step of each kind, so that work of higher priority can come in between. First what others may wait for.
+// Does at most one step of each kind, so that work of higher priority can come in between. Steps
+// that others may wait for come first.
 QueuedOperation::Progress SharedCollective::poll(Transport&) {
   if (!begun_ && !begin()) return Progress::blocked;
   bool progressed = reduced_ < contributed_ && reduce();
@@ -53,7 +54,7 @@ QueuedOperation::Progress SharedCollective::poll(Transport&) {
 
 bool SharedCollective::contribute() {
   const int64_t chunk = first_ + contributed_;
-  behind_ = window_->behind(&Counters::delivered, chunk - kDepth + 1);  // the slots' last readers
+  behind_ = window_->behind(&Counters::delivered, chunk - kDepth + 1);  // last readers of the slots
   if (behind_ >= 0) return false;
   window_->sign(chunk, signature_);
   if (plan_.reduces) write_contributions(window_->own_contributions(chunk));
@@ -71,24 +72,24 @@ void SharedCollective::write_contributions(std::byte* slot) {
   }
   for (int owner = 0; owner < size(); ++owner) {
     if (owner == index()) continue;
-    const Part mine = part(owner, contributed_);
-    put(owner, mine, slot + window_->part_bytes() * static_cast<size_t>(owner));
+    const OwnedRange mine = owned_range(owner, contributed_);
+    put(owner, mine, slot + window_->owned_bytes() * static_cast<size_t>(owner));
     count_sent(plan_.bytes(mine.count));
   }
 }
 
 bool SharedCollective::reduce() {
   const int64_t chunk = first_ + reduced_;
-  const Part own = part(index(), reduced_);
+  const OwnedRange own = owned_range(index(), reduced_);
   const bool needs_all = barrier_ || everybody_reduces_ || (plan_.reduces && own.count > 0);
   behind_ = needs_all ? window_->behind(&Counters::contributed, chunk + 1) : -1;
   if (behind_ >= 0) return false;
   for (int member = 0; member < size() && needs_all; ++member) check_agreement(member, chunk);
   if (everybody_reduces_) {
-    for (int owner = 0; owner < size(); ++owner) reduce_part(owner, part(owner, 0));
+    for (int owner = 0; owner < size(); ++owner) reduce_owned(owner, owned_range(owner, 0));
   } else if (own.count > 0) {
     if (plan_.reduces)
-      reduce_part(index(), own);
+      reduce_owned(index(), own);
     else
       give(own, window_->own_result(chunk));
     if (plan_.gathers) count_sent(plan_.bytes(own.count) * static_cast<size_t>(size() - 1));
@@ -103,17 +104,17 @@ bool SharedCollective::deliver() {
   if (plan_.gathers && !everybody_reduces_) {
     for (int distance = 1; distance < size(); ++distance) {
       const int owner = (index() + distance) % size();
-      if (part(owner, delivered_).count > 0 && window_->of(owner).reduced.load(std::memory_order_acquire) <= chunk) {
+      if (owned_range(owner, delivered_).count > 0 && window_->of(owner).reduced.load(std::memory_order_acquire) <= chunk) {
         behind_ = owner;
         return false;
       }
     }
     for (int distance = 1; distance < size(); ++distance) {
       const int owner = (index() + distance) % size();
-      const Part theirs = part(owner, delivered_);
+      const OwnedRange theirs = owned_range(owner, delivered_);
       if (theirs.count > 0) check_agreement(owner, chunk);
       const std::byte* result = window_->result(owner, chunk);
-      plan_.layout.for_each_run(owner, theirs.begin, theirs.count, [&](int64_t place, int64_t first, int64_t count) {
+      plan_.layout.for_each_range(owner, theirs.begin, theirs.count, [&](int64_t place, int64_t first, int64_t count) {
         std::memcpy(plan_.out(place), result + plan_.bytes(first), plan_.bytes(count));
       });
     }
@@ -131,38 +132,39 @@ void SharedCollective::check_agreement(int member, int64_t chunk) const {
                                          signature_ >> 24, "; the ranks call different collectives, or with different sizes or counts"));
 }
 
-SharedCollective::Part SharedCollective::part(int owner, int64_t chunk) const {
-  const int64_t begin = chunk * part_elements_;
-  return {begin, std::clamp<int64_t>(plan_.layout.count(owner) - begin, 0, part_elements_)};
+SharedCollective::OwnedRange SharedCollective::owned_range(int owner, int64_t chunk) const {
+  const int64_t begin = chunk * owned_elements_;
+  return {begin, std::clamp<int64_t>(plan_.layout.count(owner) - begin, 0, owned_elements_)};
 }
 
-void SharedCollective::put(int owner, Part part, std::byte* slot) {
-  plan_.layout.for_each_run(owner, part.begin, part.count, [&](int64_t place, int64_t first, int64_t count) {
+void SharedCollective::put(int owner, OwnedRange owned, std::byte* slot) {
+  plan_.layout.for_each_range(owner, owned.begin, owned.count, [&](int64_t place, int64_t first, int64_t count) {
     std::memcpy(slot + plan_.bytes(first), plan_.in(place), plan_.bytes(count));
   });
 }
 
-// To the others, and to the own output while it is in the cache.
-void SharedCollective::give(Part part, std::byte* slot) {
-  plan_.layout.for_each_run(index(), part.begin, part.count, [&](int64_t place, int64_t first, int64_t count) {
+// Copies to the slot for the others, and to this rank's output while the data are in the cache.
+void SharedCollective::give(OwnedRange owned, std::byte* slot) {
+  plan_.layout.for_each_range(index(), owned.begin, owned.count, [&](int64_t place, int64_t first, int64_t count) {
     std::memcpy(slot + plan_.bytes(first), plan_.in(place), plan_.bytes(count));
     if (plan_.in(place) != plan_.out(place)) std::memcpy(plan_.out(place), plan_.in(place), plan_.bytes(count));
   });
 }
 
-// Sums are made block by block in this rank's result slot, or end in the output when nobody reads them there.
-void SharedCollective::reduce_part(int owner, Part part) {
+// Sums block by block in this rank's result slot. The last addition writes to the output when
+// nobody reads the slot.
+void SharedCollective::reduce_owned(int owner, OwnedRange owned) {
   const int64_t chunk = first_ + reduced_;
   const auto contribution = [&](int member, int64_t place, int64_t first) {
     if (member == index()) return plan_.in(place);
     const std::byte* slot = window_->contributions(member, chunk);
-    return everybody_reduces_ ? slot + plan_.bytes(place) : slot + window_->part_bytes() * static_cast<size_t>(owner) + plan_.bytes(first);
+    return everybody_reduces_ ? slot + plan_.bytes(place) : slot + window_->owned_bytes() * static_cast<size_t>(owner) + plan_.bytes(first);
   };
   const bool publish = plan_.gathers && !everybody_reduces_;
   const int64_t block = kBlockBytes / plan_.element_bytes;
-  plan_.layout.for_each_run(owner, part.begin, part.count, [&](int64_t run, int64_t run_first, int64_t run_count) {
-    for (int64_t done = 0; done < run_count; done += block) {
-      const int64_t place = run + done, first = run_first + done, count = std::min(block, run_count - done);
+  plan_.layout.for_each_range(owner, owned.begin, owned.count, [&](int64_t range_begin, int64_t range_first, int64_t range_count) {
+    for (int64_t done = 0; done < range_count; done += block) {
+      const int64_t place = range_begin + done, first = range_first + done, count = std::min(block, range_count - done);
       std::byte* partial = window_->own_result(chunk) + plan_.bytes(first);
       const std::byte* sum = contribution((owner + 1) % size(), place, first);
       for (int hop = 2; hop <= size(); ++hop) {

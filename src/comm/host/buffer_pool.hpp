@@ -11,8 +11,8 @@
 
 namespace axonn {
 
-// Memory that collectives use again and again, so that a training step in steady state allocates nothing. Counts what it took from the
-// system.
+// Memory that collectives reuse, so that a training step in steady state allocates nothing. Counts
+// its allocations from the system.
 class BufferPool {
  public:
   BufferPool() = default;
@@ -31,7 +31,7 @@ class BufferPool {
   int64_t allocations() const { return allocations_; }
 
  private:
-  static constexpr int kClasses = 40;  // powers of two
+  static constexpr int kClasses = 40;  // one per power of two
 
   struct CountingResource : std::pmr::memory_resource {
     explicit CountingResource(std::atomic<int64_t>& count) : count_(count) {}

@@ -7,7 +7,7 @@
 namespace axonn {
 namespace {
 
-constexpr uint32_t kChannelsEach = 4;  // one a priority, rounded up
+constexpr uint32_t kChannelsEach = 4;  // one per priority, rounded up
 
 std::string key_of(const Group& group, const std::string& name) {
   std::string key = name;

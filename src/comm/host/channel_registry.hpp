@@ -10,10 +10,11 @@
 
 namespace axonn {
 
-// Gives every living communicator a channel of its own without asking other ranks: a hash of the group's name, its members and how many
-// live with the same ones. Channels are given back and used again, so that a long program needs no more than it has communicators at a
-// time; all ranks make and destroy communicators of a group in the same order. Two groups of one rank with the same channel are an
-// InternalError.
+// Gives every living communicator its own channel without asking other ranks. The channel is a hash
+// of the group's name, its members and the number of living communicators with the same ones.
+// Channels are reused, so a long program needs only as many as it has communicators at a time. All
+// ranks make and destroy the communicators of a group in the same order. InternalError when two
+// groups of one rank have the same channel.
 class ChannelRegistry {
  public:
   explicit ChannelRegistry(uint32_t largest_channel) : largest_channel_(largest_channel) {}
@@ -24,9 +25,9 @@ class ChannelRegistry {
   std::shared_ptr<Channel> make(const Group& group, const std::string& name, const std::string& key);
 
   const uint32_t largest_channel_;
-  std::map<std::string, int> made_;                                    // by name and members
-  std::map<std::string, std::vector<std::shared_ptr<Channel>>> free_;  // likewise
-  std::map<uint32_t, std::string> owner_;                              // of every channel given out
+  std::map<std::string, int> made_;                                    // channels made, by name and members
+  std::map<std::string, std::vector<std::shared_ptr<Channel>>> free_;  // channels to reuse, by name and members
+  std::map<uint32_t, std::string> owner_;                              // group of every channel made
 };
 
 }  // namespace axonn

@@ -20,7 +20,7 @@ constexpr auto kShortestNap = 20us;
 constexpr auto kLongestNap = 100us;
 constexpr int kPollsBeforeNap = 8;
 constexpr int kPollsBeforeWaiterNaps = 500;
-constexpr auto kAbsence = 1s;  // between two looks at what is outstanding
+constexpr auto kAbsence = 1s;  // a longer time between two checks means that the process was stopped
 
 }  // namespace
 
@@ -56,7 +56,7 @@ void ProgressEngine::run(const MakeTransport& make_transport, std::promise<void>
     started.set_exception(std::current_exception());
     return;
   }
-  started.set_value();  // `make_transport` may be gone from here on
+  started.set_value();  // from here on `make_transport` may not exist any more
   move_until_stopped();
   transport_.reset();
 }
@@ -83,7 +83,7 @@ void ProgressEngine::move_until_stopped() {
   }
 }
 
-// Also sleeps while a waiting thread polls. False: time to end.
+// Also sleeps while a waiting thread polls. Returns false when it is time to end.
 bool ProgressEngine::sleep_while_idle() {
   if (outstanding_ > 0 && waiters_ == 0) return true;
   std::unique_lock lock(inbox_mutex_);
@@ -244,7 +244,8 @@ std::string ProgressEngine::trouble(const QueuedOperation& operation, Clock::tim
                              ", which did not call it, is still busy, or waits for another rank (AXONN_TIMEOUT_SECONDS sets the limit)");
 }
 
-// Failed operations stay referenced until the transport is gone: it may still write into their buffers.
+// Failed operations stay referenced until the transport is gone, because it may still write into
+// their buffers.
 void ProgressEngine::fail_all(const std::string& error) noexcept {
   if (!error_.empty()) return;
   error_ = error;
@@ -269,7 +270,7 @@ void ProgressEngine::abandon() noexcept {
 }
 
 void ProgressEngine::abort(int exit_status) noexcept {
-  // The holder of the lock may be stuck in the very call that is to be ended.
+  // The thread that holds the lock may be stuck in the very call that has to end.
   for (int attempt = 0; attempt < 100; ++attempt) {
     if (const std::unique_lock lock(poll_mutex_, std::try_to_lock); lock) {
       transport_->abort(exit_status);

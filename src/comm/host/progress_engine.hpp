@@ -19,33 +19,37 @@
 
 namespace axonn {
 
-// Runs the operations of all communicators of one rank. Its thread makes and destroys the transport (MPI wants one thread for both) and
-// moves operations while the program computes: asleep when nothing is outstanding, napping between unproductive polls otherwise. A thread
-// inside Request::wait() polls in its place, without naps, so that a result needs no hand-over between threads. One lock makes sure that
-// one thread at a time touches the transport.
+// Runs the operations of all communicators of one rank. Its thread makes and destroys the
+// transport, because MPI wants one thread for both. The thread moves operations while the program
+// computes. It sleeps when nothing is outstanding, and otherwise naps between unproductive polls. A
+// thread inside Request::wait() polls in its place, so that a result needs no hand-over between
+// threads. One lock ensures that only one thread at a time uses the transport.
 //
-// Each round serves the queues of the highest priority; lower ones are served when no higher one could move, so that nothing waits for
-// ever.
+// Each round serves the queues of the highest priority. It serves lower ones only when no higher
+// one could move, so that nothing waits for ever.
 class ProgressEngine {
  public:
   struct Options {
-    std::chrono::seconds timeout{600};  // without progress of a started operation
+    std::chrono::seconds timeout{600};  // limit for a started operation without progress
   };
   using MakeTransport = std::function<std::unique_ptr<Transport>()>;
 
-  // Returns when the transport stands; throws what making it threw.
+  // Returns when the transport is ready; rethrows the exception of `make_transport`.
   ProgressEngine(const MakeTransport& make_transport, Options options);
 
-  // Ends at once, whatever is outstanding, when the engine has failed or `abandon` was called; else after everything is done.
+  // Ends at once after a failure or abandon(), whatever is outstanding. Otherwise waits until
+  // everything is done.
   ~ProgressEngine();
 
   void submit(std::shared_ptr<QueuedOperation> operation);
   void wait(QueuedOperation& operation);
 
-  // More ranks than cores here: threads that wait in vain nap now and then.
+  // Set when the node has more ranks than cores: waiting threads then nap between unproductive
+  // polls.
   void set_crowded(bool crowded) { crowded_ = crowded; }
 
-  // For a rank on which an exception is on its way: outstanding operations fail, and the other ranks are told where the transport can.
+  // For a rank where an exception is propagating. Outstanding operations fail, and the transport
+  // notifies the other ranks if it can.
   void abandon() noexcept;
 
   // Ends the job through the transport, whether or not another thread holds the lock.
@@ -63,7 +67,7 @@ class ProgressEngine {
   bool sleep_while_idle();
   void wake();
 
-  // Those below hold poll_mutex_.
+  // Callers of these functions hold poll_mutex_.
   bool round();
   void admit();
   bool advance(OperationQueue& queue);
@@ -81,7 +85,7 @@ class ProgressEngine {
   std::array<std::vector<std::shared_ptr<OperationQueue>>, 3> busy_queues_;  // by priority
   std::vector<std::shared_ptr<QueuedOperation>> admitted_, abandoned_;
   Clock::time_point last_check_ = Clock::now();
-  std::string error_;  // of the first operation that failed; nothing moves after it
+  std::string error_;  // error of the first failed operation; nothing moves after it
 
   std::mutex inbox_mutex_;
   std::condition_variable wake_;

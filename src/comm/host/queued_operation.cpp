@@ -39,7 +39,7 @@ void QueuedOperation::finish() {
   done_.store(true, std::memory_order_release);
 }
 
-// The buffers stay referenced: the transport may still write into them.
+// The buffers stay referenced, because the transport may still write into them.
 void QueuedOperation::fail(const std::string& error) {
   error_ = error;
   done_.store(true, std::memory_order_release);

@@ -23,27 +23,28 @@ class QueuedOperation;
 class SharedWindow;
 struct OperationQueue;
 
-// What the operations of one communicator share, one of each array a priority; lives until the last of them is gone, and then serves the
-// next communicator of the same group.
+// State that the operations of one communicator share; each array has one entry per priority. It
+// lives until the last operation is gone, and then serves the next communicator of the same group.
 struct Channel {
   Group group;
   std::string name;                                       // "x", "z+data"
-  std::array<uint32_t, 3> ids{};                          // of the transport: queues of one group must not take each other's messages
-  std::array<std::shared_ptr<OperationQueue>, 3> queues;  // what the communicator before has left there goes first
+  std::array<uint32_t, 3> ids{};                          // one channel per queue, so that messages do not mix
+  std::array<std::shared_ptr<OperationQueue>, 3> queues;  // operations of the last communicator in them go first
   std::array<std::shared_ptr<SharedWindow>, 3> windows;   // opened at first use
   std::atomic<int64_t> bytes_sent{0};
   std::atomic<int64_t> collectives{0};
 };
 
-// The operations of one communicator at one priority, first in first out. Touched under the engine's lock alone.
+// The operations of one communicator at one priority, first in first out. Used only under the
+// engine's lock.
 struct OperationQueue {
   Priority priority = Priority::normal;
   std::shared_ptr<QueuedOperation> head;
   QueuedOperation* tail = nullptr;
 };
 
-// A collective as a state machine: the progress engine calls poll() until it is finished. Everything but wait() and done() is called under
-// the engine's lock.
+// A collective as a state machine: the progress engine calls poll() until it is finished.
+// Everything but wait() and done() is called under the engine's lock.
 class QueuedOperation : public Request::State {
  public:
   enum class Progress : uint8_t { blocked, made, finished };
@@ -53,10 +54,10 @@ class QueuedOperation : public Request::State {
     std::shared_ptr<Channel> channel;
     std::shared_ptr<OperationQueue> queue;
     std::shared_ptr<BufferPool> pool;
-    int64_t sequence = 0;  // on its communicator, counted from 1
+    int64_t sequence = 0;  // number on its communicator, counted from 1
     size_t bytes = 0;
     at::Tensor input, output;                    // kept alive
-    const CollectiveOptions* options = nullptr;  // read during construction alone
+    const CollectiveOptions* options = nullptr;  // read only during construction
   };
   explicit QueuedOperation(Call call);
 
@@ -64,10 +65,11 @@ class QueuedOperation : public Request::State {
   bool done() final { return done_.load(std::memory_order_acquire); }
   std::optional<Request::Times> moved() const final { return Request::Times(began_, last_progress_); }
 
-  // Does what can be done now and comes back; never blocks.
+  // Does what is possible now and returns; never blocks.
   virtual Progress poll(Transport& transport) = 0;
 
-  // Whether this one may run beside an `earlier` one of its queue that is not finished, because nobody can tell the difference.
+  // Whether it may run beside an unfinished `earlier` operation of its queue without a visible
+  // difference.
   virtual bool passes(const QueuedOperation& /*earlier*/) const { return false; }
 
   // The rank of the job that it waits for, or -1.

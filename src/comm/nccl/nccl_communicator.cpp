@@ -26,7 +26,7 @@ void* part_of(const at::Tensor& whole, const BlockLayout& layout, int rank) {
   return static_cast<std::byte*>(whole.mutable_data_ptr()) + layout.part_begin(rank) * whole.element_size();
 }
 
-// `call(rank, elements)` for every rank that has a part, launched as one.
+// Calls `call(rank, elements)` for every rank that has a part; NCCL launches them as one.
 template <typename Call>
 ncclResult_t grouped(std::span<const int64_t> counts, Call&& call) {
   ncclResult_t result = ncclGroupStart();
@@ -36,7 +36,7 @@ ncclResult_t grouped(std::span<const int64_t> counts, Call&& call) {
   return result != ncclSuccess ? result : end;
 }
 
-// One identity a queue, chosen by the group's first rank.
+// One id per queue, chosen by the group's first rank.
 std::array<ncclUniqueId, kPriorities.size()> agree_on_ids(Communicator& cpu) {
   std::array<ncclUniqueId, kPriorities.size()> ids{};
   const at::Tensor bytes = at::zeros({static_cast<int64_t>(sizeof ids)}, at::kByte);
@@ -71,14 +71,14 @@ class NcclCommunicator final : public Communicator {
   Request send(const at::Tensor& data, int peer, const CollectiveOptions& options) override;
   Request receive(const at::Tensor& data, int peer, const CollectiveOptions& options) override;
   Request barrier(const CollectiveOptions& options) override;
-  // Bytes as a ring would send them: NCCL does not tell.
+  // Bytes that a ring would send, because NCCL does not report them.
   Counters counters() const override { return counters_; }
 
  private:
   void check(const at::Tensor& tensor, const char* where) const;
   void count(int64_t bytes_sent);
 
-  // `body(comm, stream)` calls NCCL; a collective whose `whole` is empty moves nothing and is left out, on every rank alike.
+  // `body(comm, stream)` calls NCCL. An empty `whole` moves nothing, so every rank skips the call.
   template <typename Body>
   Request launch(const char* call, const CollectiveOptions& options, const at::Tensor& whole, const at::Tensor& part, Body&& body) {
     NcclQueue& queue = *queues_[static_cast<size_t>(options.priority)];
@@ -89,7 +89,7 @@ class NcclCommunicator final : public Communicator {
   }
 
   const c10::Device device_;
-  const at::Tensor token_;  // what a barrier sums
+  const at::Tensor token_;  // summed by barriers
   std::array<std::shared_ptr<NcclQueue>, kPriorities.size()> queues_;
   Counters counters_;
 };
@@ -114,7 +114,7 @@ Request NcclCommunicator::all_reduce(const at::Tensor& data, ReduceOp op, const 
   });
 }
 
-// NCCL knows equal parts only; uneven ones are one reduction a rank, launched as one.
+// NCCL supports only equal parts. Uneven parts take one reduction per rank, launched as one.
 Request NcclCommunicator::reduce_scatter(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts, ReduceOp op,
                                          const CollectiveOptions& options) {
   check(input, "comm.reduce_scatter");

@@ -9,8 +9,9 @@
 
 namespace axonn {
 
-// Collectives of NCCL on CUDA streams of their own, one communicator and one stream a priority. `cpu` spans the same group and carries the
-// start-up. Called by every rank of the group. BackendError when NCCL is not built in, or refuses.
+// NCCL's collectives on CUDA streams of their own, with one communicator and one stream per
+// priority. `cpu` spans the same group and carries the start-up. Every rank of the group calls it.
+// BackendError when NCCL is not built in, or fails.
 std::unique_ptr<Communicator> make_nccl_communicator(const Group& group, const std::string& name, c10::Device device, Communicator& cpu);
 
 }  // namespace axonn

@@ -24,7 +24,7 @@ c10::cuda::CUDAStream make_stream(c10::Device device, Priority priority) {
   return c10::cuda::getStreamFromExternal(stream, device.index());
 }
 
-// Something on a queue that an event marks the end of.
+// Work on a queue; an event marks its end.
 class NcclRequest final : public Request::State {
  public:
   NcclRequest(std::shared_ptr<NcclQueue> queue, std::shared_ptr<CUevent_st> event, bool message)
@@ -50,7 +50,7 @@ class NcclRequest final : public Request::State {
     queue_->check_running();
     const cudaError_t state = cudaEventQuery(event_.get());
     if (state == cudaErrorNotReady) {
-      (void)cudaGetLastError();  // it is no error
+      (void)cudaGetLastError();  // clears the status, which is no error
       return false;
     }
     C10_CUDA_CHECK(state);
@@ -64,7 +64,7 @@ class NcclRequest final : public Request::State {
 
   std::shared_ptr<NcclQueue> queue_;
   std::shared_ptr<CUevent_st> event_;
-  bool message_;  // may not be launched yet
+  bool message_;  // possibly not launched yet
 };
 
 }  // namespace
@@ -84,7 +84,7 @@ ncclDataType_t nccl_type(const at::Tensor& tensor) {
     case at::kHalf: return ncclFloat16;
     case at::kLong: return ncclInt64;
     case at::kInt: return ncclInt32;
-    default: return ncclUint8;  // check_tensor lets no other pass
+    default: return ncclUint8;  // check_tensor rejects all others
   }
 }
 
@@ -129,7 +129,7 @@ NcclQueue::~NcclQueue() {
   const c10::cuda::CUDAGuard guard(device_);
   ncclResult_t result = ncclSuccess;
   if (std::uncaught_exceptions() > exceptions_before_) {
-    result = ncclCommAbort(comm_);  // what is on its way may never end
+    result = ncclCommAbort(comm_);  // unfinished work may never end
   } else {
     (void)cudaStreamSynchronize(stream());
     result = ncclCommDestroy(comm_);

@@ -19,7 +19,7 @@ void check_nccl(ncclResult_t result, const char* call, ncclComm_t comm);
 
 ncclDataType_t nccl_type(const at::Tensor& tensor);
 
-// CUDA events of one device, handed out again and again: a steady state makes none.
+// CUDA events of one device. They are reused, so a steady state makes none.
 class EventPool {
  public:
   explicit EventPool(c10::DeviceIndex device) : device_(device) {}
@@ -27,7 +27,7 @@ class EventPool {
   EventPool(const EventPool&) = delete;
   EventPool& operator=(const EventPool&) = delete;
 
-  std::shared_ptr<CUevent_st> take();  // comes back by itself; the pool outlives it
+  std::shared_ptr<CUevent_st> take();  // returns to the pool by itself; the pool must outlive it
 
  private:
   const c10::DeviceIndex device_;
@@ -35,8 +35,9 @@ class EventPool {
   std::vector<cudaEvent_t> free_;
 };
 
-// One NCCL communicator and one CUDA stream of its own: the collectives of a group at one priority, first in first out. Used by the thread
-// that computes (autograd's own during backward); made and destroyed by every rank of the group.
+// One NCCL communicator and its own CUDA stream: the collectives of a group at one priority, first
+// in first out. Used by the thread that computes (autograd's own during backward). Every rank of
+// the group constructs and destroys it.
 class NcclQueue : public std::enable_shared_from_this<NcclQueue> {
  public:
   NcclQueue(const Group& group, std::string name, c10::Device device, Priority priority, const ncclUniqueId& id);
@@ -48,16 +49,18 @@ class NcclQueue : public std::enable_shared_from_this<NcclQueue> {
   cudaStream_t stream() const { return stream_.stream(); }
   c10::Device device() const { return device_; }
   const std::string& name() const { return name_; }
-  void check_running() const;  // BackendError when NCCL has met an error since
+  void check_running() const;  // BackendError after an NCCL error
   void check(ncclResult_t result, const char* call) const { check_nccl(result, call, comm_); }
 
-  // What comes next starts after the work that is on the compute stream now, after `after`, and after the messages that wait to be sent.
+  // The next work starts after the current work on the compute stream, after `after`, and after the
+  // messages that are not launched yet.
   void begin(std::span<const Request> after);
-  // Done when everything queued so far is; keeps the memory of `tensors` from being given to others before.
+  // Done when everything queued so far is done. Until then the memory of `tensors` is not reused.
   Request end(std::initializer_list<at::Tensor> tensors);
 
-  // A message is launched together with the next receive, else before whatever comes next, and at the latest when its request is waited for
-  // or dropped: launched alone, two ranks that send to each other first would wait for each other for ever.
+  // A message is launched together with the next receive, or before any other next work. It is
+  // launched at the latest when its request is waited for or dropped. If a send were launched by
+  // itself, two ranks that send to each other first would wait for ever.
   Request send(const at::Tensor& data, int peer, std::span<const Request> after);
   Request receive(const at::Tensor& data, int peer, std::span<const Request> after);
   void launch_messages();

@@ -18,7 +18,7 @@ constexpr uint32_t kMostWindows = 4096;
 
 }  // namespace
 
-// At the start of a region. An entry is written before `count` tells of it, and never changes.
+// Lies at the start of a region. An entry is written before `count` includes it, and never changes.
 struct NodeMemory::Directory {
   struct Entry {
     uint64_t offset;

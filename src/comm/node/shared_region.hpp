@@ -6,13 +6,13 @@
 
 namespace axonn {
 
-// Where another process of the node finds a region (NodeMemory): an unnamed file that lives as long as somebody maps it, so nothing is left
-// behind.
+// Where another process of the node finds a region (NodeMemory). The region is an unnamed file that
+// lives as long as a process maps it, so nothing is left behind.
 struct RegionAddress {
-  int rank = 0;  // of the job
+  int rank = 0;  // rank in the job
   int32_t process = 0;
   int32_t file = -1;
-  uint64_t token = 0;  // at the region's end, to know it from another process's file in another container
+  uint64_t token = 0;  // at the region's end; detects a file of another container
 };
 
 // This process's region. Others can open it as long as this object lives.

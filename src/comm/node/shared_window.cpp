@@ -9,10 +9,10 @@ namespace axonn {
 namespace {
 
 constexpr size_t kChunkBytes = size_t{256} << 10;
-constexpr size_t kSmallestPartBytes = size_t{16} << 10;
+constexpr size_t kSmallestOwnedBytes = size_t{16} << 10;
 
-// Large enough for few rounds of waiting, small enough for the chunks under way to stay in the cache.
-size_t part_bytes(int members) { return std::max(kChunkBytes / static_cast<size_t>(members) / 64 * 64, kSmallestPartBytes); }
+// Large enough for few rounds of waiting, small enough to keep the chunks under way in the cache.
+size_t owned_bytes(int members) { return std::max(kChunkBytes / static_cast<size_t>(members) / 64 * 64, kSmallestOwnedBytes); }
 
 }  // namespace
 
@@ -20,9 +20,9 @@ SharedWindow::SharedWindow(std::shared_ptr<NodeMemory> memory, const Group& grou
     : memory_(std::move(memory)),
       ranks_(group.ranks),
       channel_(channel),
-      part_bytes_(axonn::part_bytes(group.size())),
+      owned_bytes_(axonn::owned_bytes(group.size())),
       members_(ranks_.size(), nullptr) {
-  const size_t bytes = sizeof(Counters) + kDepth * (chunk_bytes() + part_bytes_);
+  const size_t bytes = sizeof(Counters) + kDepth * (chunk_bytes() + owned_bytes_);
   own_ = memory_->own_window(channel_, bytes);
   members_[static_cast<size_t>(group.index)] = own_;
 }

@@ -13,31 +13,32 @@ namespace axonn {
 
 class NodeMemory;
 
-// The windows of one queue's members in the memory of their node: where collectives between them exchange chunks. A chunk has one slot for
-// what a member contributes to the others and one for what it has reduced; kDepth chunks are under way at a time. Each member counts, from
-// the queue's first chunk on, those it has contributed to, reduced and delivered; all of a queue's collectives go on counting, so slots
-// need no clearing.
+// The windows of one queue's members in the memory of their node, where collectives exchange
+// chunks. A chunk has one slot for a member's contributions to the others and one for its results.
+// kDepth chunks are under way at a time. Each member counts the chunks that it has contributed to,
+// reduced and delivered. The counts continue over all collectives of the queue, so slots need no
+// clearing.
 class SharedWindow {
  public:
   static constexpr int64_t kDepth = 4;
 
   struct Counters {
-    alignas(64) std::atomic<int64_t> contributed;          // my contributions to the chunk, and its signature, can be read
-    std::atomic<int64_t> reduced;                          // my result can be read
-    std::atomic<int64_t> delivered;                        // I read nothing of this chunk any more: when all say so, its slots are free
-    std::array<std::atomic<uint64_t>, kDepth> signatures;  // of the calls that the chunks under way belong to
+    alignas(64) std::atomic<int64_t> contributed;          // my contributions and signature are written
+    std::atomic<int64_t> reduced;                          // my result is written
+    std::atomic<int64_t> delivered;                        // my reads are done; when all are, its slots are free
+    std::array<std::atomic<uint64_t>, kDepth> signatures;  // one per chunk under way; identifies its call
   };
 
-  // `channel` is the queue's on the transport.
+  // `channel` is the queue's channel on the transport.
   SharedWindow(std::shared_ptr<NodeMemory> memory, const Group& group, uint32_t channel);
 
-  size_t part_bytes() const { return part_bytes_; }  // of one owner's elements in a chunk
-  size_t chunk_bytes() const { return part_bytes_ * members_.size(); }
+  size_t owned_bytes() const { return owned_bytes_; }  // bytes of one owner's elements in a chunk
+  size_t chunk_bytes() const { return owned_bytes_ * members_.size(); }
 
-  // Numbers of the next chunks, for one collective.
+  // Reserves the numbers of the next chunks for one collective; returns the first.
   int64_t claim(int64_t chunks) { return claimed_ += chunks, claimed_ - chunks; }
 
-  // Whether all members have opened their windows; nothing below works before.
+  // Whether all members have opened their windows. The functions below need that.
   bool attached();
   int missing_member() const;
 
@@ -60,13 +61,13 @@ class SharedWindow {
  private:
   size_t contribution_place(int64_t chunk) const { return sizeof(Counters) + static_cast<size_t>(chunk % kDepth) * chunk_bytes(); }
   size_t result_place(int64_t chunk) const {
-    return sizeof(Counters) + kDepth * chunk_bytes() + static_cast<size_t>(chunk % kDepth) * part_bytes_;
+    return sizeof(Counters) + kDepth * chunk_bytes() + static_cast<size_t>(chunk % kDepth) * owned_bytes_;
   }
 
   const std::shared_ptr<NodeMemory> memory_;
   const std::vector<int> ranks_;
   const uint32_t channel_;
-  const size_t part_bytes_;
+  const size_t owned_bytes_;
   std::vector<const std::byte*> members_;
   std::byte* own_;
   int64_t claimed_ = 0;

@@ -16,13 +16,14 @@ namespace axonn {
 
 struct ReductionRunner::Call {
   Collective collective;
-  int root = 0;              // of reduce and broadcast
-  Range chunks;              // that it works on
-  std::vector<Range> parts;  // of it, by member, one after the other: reduce-scatter and all-gather
-  bool to_shard = false;     // the result goes there, and not to its place in the buffer
+  int root = 0;              // for reduce and broadcast
+  Range chunks;              // the chunks that it works on
+  std::vector<Range> parts;  // parts of `chunks` in member order, for reduce-scatter and all-gather
+  bool to_shard = false;     // the result goes to the shard, not to its place in the buffer
 };
 
-// Where the chunks of a buffer begin and end. `shards`: elements of each member's; empty when they are equal and nobody's in particular.
+// Where the chunks of a buffer begin and end. `shards` has the number of elements of each member's
+// shard. It is empty when the chunks are equal and belong to no member in particular.
 struct ReductionRunner::Cut {
   int64_t chunks;
   int64_t elements;
@@ -43,13 +44,13 @@ struct ReductionRunner::Cut {
 
 struct ReductionRunner::Buffers {
   at::Tensor data;
-  at::Tensor shard;  // undefined unless it is a reduce-scatter
+  at::Tensor shard;  // defined only for a reduce-scatter
   int64_t shard_begin = 0;
 };
 
-// One run: done when all its collectives are.
+// One run; done when all its collectives are done.
 struct ReductionRunner::Running final : Request::State {
-  std::vector<Request> requests;  // in the order of launching
+  std::vector<Request> requests;  // in launch order
 
   void wait() override {
     for (const Request& request : requests) request.wait();
@@ -65,7 +66,8 @@ struct ReductionRunner::Running final : Request::State {
 
 namespace {
 
-// Every member holds one range, and they follow each other: no copy is needed to see them as parts of one buffer.
+// The ranges in member order, when every member holds one range and they are adjacent. No copy is
+// then needed to see them as parts of one buffer.
 std::optional<std::vector<Range>> in_a_row(const std::vector<std::vector<Range>>& held) {
   std::vector<Range> row;
   for (const std::vector<Range>& ranges : held) {
@@ -75,7 +77,7 @@ std::optional<std::vector<Range>> in_a_row(const std::vector<std::vector<Range>>
   return row;
 }
 
-// `numbers` ascend.
+// `numbers` must ascend.
 std::vector<Range> ranges_of(std::span<const int64_t> numbers) {
   std::vector<Range> ranges;
   for (const int64_t number : numbers)
@@ -116,7 +118,8 @@ ReductionRunner::ReductionRunner(Environment& environment, const ReductionProgra
       Step& step = steps_.emplace_back();
       step.calls = calls_of(program.steps[i].collective, before, after);
       num_calls_ += step.calls.size();
-      // A GPU runs them one after the other: NCCL's kernels on several communicators may wait for each other.
+      // On a GPU the calls run one after the other: NCCL kernels of several communicators may wait
+      // for each other.
       const size_t lanes = options.device.is_cpu() ? std::clamp<size_t>(step.calls.size(), 1, members.size()) : 1;
       auto& communicators = made[members];
       while (communicators.size() < lanes) {
@@ -144,8 +147,8 @@ void ReductionRunner::check_scatters(const ReductionProgram& program, std::span<
     }
 }
 
-// Where a member's chunks do not lie side by side, its part is reduced to it, or broadcast from it, range by range: as many bytes as in one
-// reduce-scatter or all-gather, and nothing has to be copied together.
+// When a member's chunks are not contiguous, its part is reduced to it, or broadcast from it, range
+// by range. This moves as many bytes as one reduce-scatter or all-gather, and needs no packing.
 std::vector<ReductionRunner::Call> ReductionRunner::calls_of(Collective collective, const std::vector<std::vector<Range>>& before,
                                                              const std::vector<std::vector<Range>>& after) {
   std::vector<Call> calls;
@@ -164,7 +167,8 @@ std::vector<ReductionRunner::Call> ReductionRunner::calls_of(Collective collecti
   return calls;
 }
 
-// A reduction to one member is a reduce-scatter in which the others get nothing, and that can write elsewhere.
+// Turns a reduction to one member into a reduce-scatter in which the others get nothing, because
+// that can write to the shard.
 void ReductionRunner::write_to_shards(std::vector<Call>& calls, int members) {
   for (Call& call : calls) {
     if (call.collective == Collective::reduce) {
@@ -177,7 +181,8 @@ void ReductionRunner::write_to_shards(std::vector<Call>& calls, int members) {
   }
 }
 
-// Numbers the chunks anew, by the member that has them in the end: then its shard is one range, whatever the program leaves it.
+// Renumbers the chunks by the member that holds them at the end. Its shard is then one range,
+// whatever the program leaves to it.
 void ReductionRunner::into_shards(HeldChunks& flow, const std::vector<int>& group) const {
   std::vector<int64_t> number(static_cast<size_t>(chunks_), -1);
   int64_t next = 0;
@@ -214,7 +219,7 @@ Request ReductionRunner::reduce_scatter(const at::Tensor& whole, const at::Tenso
 
 Request ReductionRunner::run(const Buffers& buffers, const Cut& cut, const CollectiveOptions& options) {
   const std::shared_ptr<Running> running = idle();
-  auto& requests = running->requests;  // has room for all: the steps refer to those of the step before
+  auto& requests = running->requests;  // has room for all, because each step refers to the requests of the step before
   CollectiveOptions now{.priority = options.priority, .after = options.after, .tag = options.tag};
   for (const Step& step : steps_) {
     const size_t begin = requests.size();

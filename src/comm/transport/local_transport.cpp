@@ -17,14 +17,15 @@ namespace axonn {
 
 class LocalHub {
  public:
-  // A message that its sender still holds; `taken` is set by the receiver, after its copy.
+  // A message that its sender still holds. The receiver sets `taken` after its copy.
   struct Message {
     const void* data = nullptr;
     size_t bytes = 0;
     std::shared_ptr<std::atomic<bool>> taken;
   };
 
-  // Messages from one rank to another on one channel. The n-th receive takes the n-th message, whichever is asked about first.
+  // Messages from one rank to another on one channel. The n-th receive takes the n-th message,
+  // whichever is tested first.
   struct Lane {
     std::deque<Message> messages;
     uint64_t first = 0;  // number of messages.front()
@@ -41,7 +42,7 @@ class LocalHub {
 
   std::vector<Mailbox> mailboxes;                   // by receiver
   std::vector<std::shared_ptr<std::byte>> regions;  // by rank
-  std::atomic<int> lost_rank{-1};                   // one that gave up
+  std::atomic<int> lost_rank{-1};                   // a rank that gave up
 };
 
 namespace {
@@ -75,9 +76,9 @@ class LocalTransport final : public Transport {
   }
 
   bool test(Ticket ticket) override {
-    Pending& pending = pending_.at(ticket);
-    if (!(pending.taken ? pending.taken->load(std::memory_order_acquire) : take(pending))) return false;
-    pending_.erase(ticket);
+    Outstanding& outstanding = outstanding_.at(ticket);
+    if (!(outstanding.taken ? outstanding.taken->load(std::memory_order_acquire) : take(outstanding))) return false;
+    outstanding_.erase(ticket);
     return true;
   }
 
@@ -93,8 +94,8 @@ class LocalTransport final : public Transport {
   }
 
  private:
-  struct Pending {
-    std::shared_ptr<std::atomic<bool>> taken;  // a send; the rest describes a receive
+  struct Outstanding {
+    std::shared_ptr<std::atomic<bool>> taken;  // set for a send; the other fields describe a receive
     int peer = 0;
     uint32_t channel = 0;
     void* data = nullptr;
@@ -102,12 +103,12 @@ class LocalTransport final : public Transport {
     uint64_t number = 0;
   };
 
-  Ticket add(Pending pending) {
-    pending_.emplace(++last_ticket_, std::move(pending));
+  Ticket add(Outstanding outstanding) {
+    outstanding_.emplace(++last_ticket_, std::move(outstanding));
     return last_ticket_;
   }
 
-  bool take(const Pending& receive) {
+  bool take(const Outstanding& receive) {
     LocalHub::Message message;
     auto& mailbox = hub_->mailboxes[static_cast<size_t>(rank_)];
     {
@@ -131,7 +132,7 @@ class LocalTransport final : public Transport {
   std::shared_ptr<LocalHub> hub_;
   const int rank_;
   Ticket last_ticket_ = 0;
-  std::unordered_map<Ticket, Pending> pending_;
+  std::unordered_map<Ticket, Outstanding> outstanding_;
   std::map<std::pair<int, uint32_t>, uint64_t> next_receive_;
 };
 

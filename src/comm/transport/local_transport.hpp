@@ -6,7 +6,7 @@
 
 namespace axonn {
 
-// What the ranks of one run_local share.
+// State that the ranks of one run_local() share.
 class LocalHub;
 std::shared_ptr<LocalHub> make_local_hub(int ranks);
 

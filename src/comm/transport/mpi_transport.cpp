@@ -25,7 +25,8 @@ void check(int code, const char* call) {
   throw BackendError("comm.mpi", detail::concatenate(call, " failed: ", text));
 }
 
-// Every rank of the node maps every other's region, or none does; then messages go through MPI there too.
+// Either every rank of the node maps the regions of all, or none does. If none does, messages on
+// the node go through MPI too.
 std::shared_ptr<NodeMemory> share_memory(MPI_Comm node, int rank) {
   int ranks = 0;
   check(MPI_Comm_size(node, &ranks), "MPI_Comm_size");
@@ -80,7 +81,8 @@ class MpiTransport final : public Transport {
     if (found != 0) largest_channel_ = static_cast<uint32_t>(*static_cast<int*>(limit));
   }
 
-  // Without the other ranks MPI_Finalize would wait for ever; a launcher that sees a process end without it ends the job.
+  // After abandon() MPI_Finalize would wait for the other ranks for ever. The launcher ends the job
+  // when a process exits without it.
   ~MpiTransport() override {
     if (!abandoned_ && MPI_Finalize() != MPI_SUCCESS) log::error("MPI_Finalize failed");
   }
@@ -135,7 +137,7 @@ class MpiTransport final : public Transport {
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0, ranks_ = 1;
-  uint32_t largest_channel_ = 32767;  // what the standard promises
+  uint32_t largest_channel_ = 32767;  // minimum that the MPI standard guarantees
   bool abandoned_ = false;
   std::shared_ptr<NodeMemory> node_memory_;
   std::vector<MPI_Request> requests_;

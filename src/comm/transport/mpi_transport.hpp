@@ -6,17 +6,14 @@
 
 namespace axonn {
 
-// Place of a process among those of its node.
+// A process's rank among the processes of its node, and their number.
 struct NodePlace {
   int rank = 0;
   int ranks = 1;
 };
 
-// Whether an MPI launcher (mpirun, srun --mpi=pmix) started this process.
-bool launched_by_mpi();
-
-// Initialises MPI; the destructor finalises it, on the same thread. `place` is filled in. BackendError when MPI is not built in, or
-// refuses.
+// Initialises MPI and fills in `place`. The destructor finalises MPI, on the same thread.
+// BackendError when MPI is not built in, or fails.
 std::unique_ptr<Transport> make_mpi_transport(NodePlace& place);
 
 }  // namespace axonn

@@ -27,7 +27,7 @@ namespace {
 
 constexpr const char* kWhere = "comm.tcp";
 constexpr std::chrono::milliseconds kRetryPause{50};
-constexpr std::chrono::milliseconds kGreetingPatience{5000};  // for one that connected and says nothing
+constexpr std::chrono::milliseconds kGreetingPatience{5000};  // for a connection that sends no greeting
 
 template <typename... Parts>
 [[noreturn]] void fail(const Parts&... parts) {
@@ -59,7 +59,7 @@ bool wait_for(int fd, short events, const Deadline& deadline) {
   return false;
 }
 
-// Both answer false when the other side has closed, on an error, and after the deadline.
+// Both return false when the other side has closed, on an error, and after the deadline.
 bool read_all(int fd, void* data, size_t bytes, const Deadline& deadline) {
   auto* at = static_cast<char*>(data);
   while (bytes > 0) {
@@ -103,7 +103,7 @@ struct SocketAddress {
   sockaddr_in& v4() { return reinterpret_cast<sockaddr_in&>(storage); }
   sockaddr_in6& v6() { return reinterpret_cast<sockaddr_in6&>(storage); }
 
-  // In network order; the two families keep it in different places.
+  // In network byte order; IPv4 and IPv6 keep it in different places.
   in_port_t& port_field() { return is_v6() ? v6().sin6_port : v4().sin_port; }
   int port() { return ntohs(port_field()); }
   void set_port(int port) { port_field() = htons(static_cast<uint16_t>(port)); }
@@ -134,7 +134,7 @@ std::string peer_host(int fd) {
 
 bool is_loopback(const std::string& host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
 
-// Empty with `problem` set when the name has no address (yet).
+// Returns nothing and sets `problem` when the name has no address (yet).
 std::vector<SocketAddress> resolve(const std::string& host, int port, std::string& problem) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -166,7 +166,7 @@ Descriptor listen_at(SocketAddress address, int backlog) {
   return listener;
 }
 
-// A closed descriptor and `problem` when this attempt failed.
+// Returns a closed descriptor and sets `problem` when this attempt failed.
 Descriptor connect_once(const SocketAddress& address, const Deadline& deadline, std::string& problem) {
   Descriptor socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket.open()) fail("socket: ", error_text(errno));
@@ -237,7 +237,7 @@ Descriptor Mesh::connect_to(int rank, const std::string& host, int port) {
        options_.patience.count() / 1000.0, " s: ", problem, rank == 0 ? "; need MASTER_ADDR and MASTER_PORT of a running rank 0" : "");
 }
 
-// Connections that do not greet as a rank of ours are dropped.
+// Drops connections that do not greet as a rank of this job.
 Greeting Mesh::accept_one(const Descriptor& listener) {
   while (wait_for(listener.get(), POLLIN, deadline_)) {
     Descriptor socket(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -271,7 +271,7 @@ void Mesh::accept_ranks_above(int rank, const Descriptor& listener, std::vector<
   }
 }
 
-// Rank 0: learns from everybody where they listen, then tells everybody.
+// Rank 0 collects the addresses at which all ranks listen, then sends them to all.
 void Mesh::gather() {
   std::string problem;
   const auto addresses = resolve(options_.address, options_.port, problem);
@@ -289,7 +289,7 @@ void Mesh::gather() {
   }
 }
 
-// Another rank: goes to rank 0, then to the ranks below it, and is found by those above it.
+// Any other rank connects to rank 0, then to the ranks below it, and accepts those above it.
 void Mesh::join() {
   peer(0).socket = connect_to(0, options_.address, options_.port);
   peer(0).host = peer_host(peer(0).socket.get());
@@ -307,7 +307,7 @@ void Mesh::join() {
   }
   for (int rank = 1; rank < options_.rank; ++rank) {
     const auto& entry = table.at(static_cast<size_t>(rank));
-    // A rank that rank 0 sees at a loopback address lives on rank 0's host.
+    // A rank that rank 0 sees at a loopback address is on rank 0's host.
     const std::string host = is_loopback(entry.host.data()) ? peer(0).host : entry.host.data();
     peer(rank).socket = connect_to(rank, host, entry.port);
     peer(rank).host = host;

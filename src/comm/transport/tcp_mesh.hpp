@@ -27,7 +27,8 @@ class Descriptor {
   int fd_;
 };
 
-// A connection to one rank: non-blocking, without Nagle's delay, with keep-alive probes so that a host that vanished is noticed in 90 s.
+// A connection to one rank: non-blocking and without Nagle's delay. Keep-alive probes detect a lost
+// host within 90 s.
 struct TcpPeer {
   Descriptor socket;
   std::string host;  // numeric, for reports
@@ -36,12 +37,12 @@ struct TcpPeer {
 struct TcpMeshOptions {
   int rank = 0;
   int ranks = 1;
-  std::string address;  // of rank 0
+  std::string address;  // where rank 0 listens
   int port = 0;
   std::chrono::milliseconds patience = std::chrono::seconds(60);
 };
 
-// The start-up of make_tcp_transport: one entry a rank, this rank's own without a socket.
+// Start-up of make_tcp_transport(). Returns one entry per rank; this rank's entry has no socket.
 std::vector<TcpPeer> connect_tcp_mesh(const TcpMeshOptions& options);
 
 }  // namespace axonn

@@ -21,11 +21,12 @@ namespace {
 
 constexpr const char* kWhere = "comm.tcp";
 constexpr const char* kSeeItsOutput = "; see that rank's own last lines";
-constexpr size_t kTurnBytes = size_t{4} << 20;  // read from or written to one peer before the others have their turn
+constexpr size_t kTurnBytes = size_t{4} << 20;  // limit for reading from or writing to one peer before the next peer
 
 enum class Kind : uint32_t { message, end_of_job };
 
-// Before each message on the wire. For the end of the job, `bytes` is the exit status, 0 when it is not known yet.
+// Precedes each message on the wire. For `end_of_job`, `bytes` is the exit status, or 0 when it is
+// not known yet.
 struct Header {
   uint64_t bytes = 0;
   uint32_t channel = 0;
@@ -35,7 +36,7 @@ struct Header {
 struct Outgoing {
   Header header;
   const std::byte* data;
-  size_t sent;  // of header and data together
+  size_t sent;  // bytes of header and data together
   uint32_t slot;
 };
 
@@ -62,7 +63,7 @@ struct Incoming {
   size_t header_arrived = 0;
   size_t arrived = 0;
   std::byte* target = nullptr;
-  Buffer buffer;  // owns `target` when nobody has asked for the message yet
+  Buffer buffer;  // owns `target` until a receive for the message is posted
   uint32_t slot = 0;
 };
 
@@ -74,7 +75,7 @@ struct Peer {
   std::unordered_map<uint32_t, Channel> channels;
   Incoming incoming;
   size_t posted = 0;  // receives that are not done
-  std::string ended;  // why the connection is over; empty while it is open
+  std::string ended;  // why the connection ended; empty while it is open
 
   bool reads_body() const { return incoming.header_arrived == sizeof(Header); }
 };
@@ -216,7 +217,7 @@ Transport::Ticket TcpTransport::receive(int rank, uint32_t channel, void* data, 
   return ticket(slot);
 }
 
-// The message that is on its way into a buffer goes on into its receiver's memory.
+// A message that is arriving in a buffer continues in its receiver's memory.
 void TcpTransport::take_over(Peer& peer, const Posted& posted) {
   Incoming& incoming = peer.incoming;
   check_size(peer, incoming.header.channel, posted.bytes, incoming.header.bytes);
@@ -244,7 +245,7 @@ void TcpTransport::progress() {
   for (int i = 0; i < found; ++i) {
     Peer& peer = peers_[events[static_cast<size_t>(i)].data.u64];
     const uint32_t what = events[static_cast<size_t>(i)].events;
-    // Reading comes first: what a rank sent before it ended still counts.
+    // Reading comes first, because messages that a rank sent before it ended still count.
     if (what & (EPOLLIN | EPOLLHUP | EPOLLERR)) read(peer);
     if (peer.ended.empty() && (what & EPOLLOUT)) write(peer);
   }
@@ -299,7 +300,7 @@ void TcpTransport::read(Peer& peer) {
   }
 }
 
-// 0: nothing more for now, or the connection has ended.
+// Returns 0 when nothing more has arrived or the connection has ended.
 size_t TcpTransport::read_some(Peer& peer, void* data, size_t bytes) {
   if (!peer.ended.empty()) return 0;
   const ssize_t got = ::recv(peer.link.socket.get(), data, bytes, MSG_DONTWAIT);
@@ -351,7 +352,7 @@ void TcpTransport::end(Peer& peer, const std::string& why) {
   fail_if_needed(peer);
 }
 
-// A rank that ended is an error only to those who still want something of it.
+// An ended rank is an error only when something is still outstanding with it.
 void TcpTransport::fail_if_needed(const Peer& peer) {
   if (peer.posted == 0 && peer.outgoing.empty()) return;
   failure_ = detail::concatenate("rank ", peer.rank, " (", peer.link.host, ") has ended while rank ", rank_, " waits for ", peer.posted,
@@ -365,7 +366,7 @@ void TcpTransport::tell_end_of_job(int exit_status) noexcept {
     if (!peer.link.socket.open()) continue;
     const bool between_messages = peer.outgoing.empty() || peer.outgoing.front().sent == 0;
     if (between_messages) ::send(peer.link.socket.get(), &header, sizeof header, MSG_NOSIGNAL | MSG_DONTWAIT);
-    // Who waits for the rest of a message learns it from the end of the connection.
+    // A rank that waits for the rest of a message sees the end of the connection.
     ::shutdown(peer.link.socket.get(), SHUT_WR);
   }
 }

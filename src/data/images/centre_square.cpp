@@ -7,7 +7,8 @@
 namespace axonn {
 namespace {
 
-// What one pixel of the result takes along a line: weights of the source's pixels [first, first + weights.size()), whose sum is 1.
+// The source pixels of one result pixel along a line: weights of pixels [first, first +
+// weights.size()), with sum 1.
 struct Window {
   int64_t first = 0;
   std::vector<float> weights;
@@ -43,11 +44,11 @@ std::vector<Window> windows(int64_t from, int64_t to) {
 
 }  // namespace
 
-void centre_square(const Picture& picture, int64_t size, std::span<uint8_t> pixels) {
-  const int64_t side = std::min(picture.width, picture.height), line = picture.width * 3;
-  const uint8_t* corner = picture.pixels.data() + (picture.height - side) / 2 * line + (picture.width - side) / 2 * 3;
+void centre_square(const Image& image, int64_t size, std::span<uint8_t> pixels) {
+  const int64_t side = std::min(image.width, image.height), line = image.width * 3;
+  const uint8_t* corner = image.pixels.data() + (image.height - side) / 2 * line + (image.width - side) / 2 * 3;
   const std::vector<Window> all = windows(side, size);
-  std::vector<float> band(static_cast<size_t>(side * 3));  // the rows that one row of the result covers, summed
+  std::vector<float> band(static_cast<size_t>(side * 3));  // sum of the source rows that one result row covers
   for (int64_t y = 0; y < size; ++y) {
     const Window& rows = all[static_cast<size_t>(y)];
     std::ranges::fill(band, 0.0F);

@@ -6,7 +6,7 @@
 #include <xxhash.h>
 
 #include "axonn/core/error.hpp"
-#include "axonn/data/images/picture_data.hpp"
+#include "axonn/data/images/image_data.hpp"
 
 namespace axonn {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kSide = 32, kPlane = kSide * kSide, kRecord = 1 + 3 * kPlane;
 constexpr std::array kClasses = {"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"};
 
-class Cifar10 : public PictureSource {
+class Cifar10 : public ImageSource {
  public:
   explicit Cifar10(std::vector<uint8_t> records) : records_(std::move(records)) {}
 
@@ -23,7 +23,7 @@ class Cifar10 : public PictureSource {
   std::vector<std::string> classes() const override { return {kClasses.begin(), kClasses.end()}; }
   uint64_t fingerprint() const override { return XXH64(records_.data(), records_.size(), 0); }
   std::string description() const override {
-    return detail::concatenate("cifar10: ", count(), " pictures of 32 x 32 in ", kClasses.size(), " classes");
+    return detail::concatenate("cifar10: ", count(), " images of 32 x 32 in ", kClasses.size(), " classes");
   }
 
   int64_t read(int64_t index, std::span<uint8_t> pixels) const override {
@@ -39,7 +39,7 @@ class Cifar10 : public PictureSource {
 };
 
 void append(const std::filesystem::path& file, std::vector<uint8_t>& records) {
-  constexpr const char* kWhere = "train.cifar10";
+  constexpr const char* kWhere = "data.cifar10";
   std::ifstream in(file, std::ios::binary);
   AXONN_CHECK(in.is_open(), kWhere, file.string(), " cannot be read");
   const auto length = static_cast<int64_t>(std::filesystem::file_size(file));
@@ -56,8 +56,8 @@ void append(const std::filesystem::path& file, std::vector<uint8_t>& records) {
 
 }  // namespace
 
-std::unique_ptr<PictureSource> load_cifar10(const std::string& directory, bool test) {
-  constexpr const char* kWhere = "train.cifar10";
+std::unique_ptr<ImageSource> load_cifar10(const std::string& directory, bool test) {
+  constexpr const char* kWhere = "data.cifar10";
   AXONN_CHECK(std::filesystem::is_directory(directory), kWhere, directory, " is no directory");
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {

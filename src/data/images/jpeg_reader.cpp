@@ -13,7 +13,7 @@ void JpegReader::fail(j_common_ptr jpeg) {
 }
 
 void JpegReader::warn(j_common_ptr jpeg, int level) {
-  if (level >= 0) return;  // traces
+  if (level >= 0) return;  // trace messages
   switch (jpeg->err->msg_code) {
     case JWRN_JPEG_EOF:
     case JWRN_HIT_MARKER:

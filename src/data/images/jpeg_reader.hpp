@@ -8,9 +8,10 @@
 
 namespace axonn {
 
-// libjpeg reports errors by a call that must not return. Here it jumps back into the method that was called, over frames of C alone: these
-// methods hold no object with a destructor, and say by `false` that message() has the reason. Data that is missing or wrong counts as an
-// error, where libjpeg would only warn and fill in grey.
+// libjpeg reports errors by a call that must not return. Here this call jumps back into the method
+// that was called, over frames of C only. So these methods hold no object with a destructor. They
+// return `false` on an error, and message() has the reason. Missing or wrong data is an error here;
+// libjpeg would only warn and fill in grey.
 class JpegReader {
  public:
   explicit JpegReader(std::FILE* file) : file_(file) {}  // at the file's first byte
@@ -23,12 +24,13 @@ class JpegReader {
   int64_t width() const { return jpeg_.image_width; }
   int64_t height() const { return jpeg_.image_height; }
 
-  // After read_head: the picture as it comes when 1/2, 1/4 or 1/8 of it, down to this side, is enough.
+  // Call after read_head. Decodes the image at 1/2, 1/4 or 1/8 of its size if no side falls below
+  // `smallest_side`.
   bool shrink(int64_t smallest_side);
   int64_t output_width() const { return jpeg_.output_width; }
   int64_t output_height() const { return jpeg_.output_height; }
 
-  // After shrink: output_height * output_width * 3 bytes.
+  // Call after shrink. Reads output_height * output_width * 3 bytes.
   bool read_rows(uint8_t* pixels);
 
   const char* message() const { return message_; }

@@ -5,12 +5,12 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/core/philox.hpp"
-#include "axonn/data/images/picture_data.hpp"
+#include "axonn/data/images/image_data.hpp"
 
 namespace axonn {
 namespace {
 
-// How far (x, y) lies outside a shape of radius 1 around the origin; negative inside.
+// Distance of (x, y) from a shape of radius 1 around the origin; negative inside.
 double outside(ShapeKind kind, double x, double y) {
   switch (kind) {
     case ShapeKind::disc:
@@ -25,7 +25,7 @@ double outside(ShapeKind kind, double x, double y) {
   return 0;
 }
 
-class Shapes : public PictureSource {
+class Shapes : public ImageSource {
  public:
   Shapes(int64_t size, int64_t count, uint64_t seed) : size_(size), count_(count), seed_(seed) {}
 
@@ -34,7 +34,7 @@ class Shapes : public PictureSource {
   std::vector<std::string> classes() const override { return {kShapeKinds.begin(), kShapeKinds.end()}; }
   uint64_t fingerprint() const override { return seed_ ^ static_cast<uint64_t>(count_ << 16 | size_); }
   std::string description() const override {
-    return detail::concatenate("shapes: ", count_, " pictures of ", size_, " x ", size_, " in ", kShapeKinds.size(), " classes");
+    return detail::concatenate("shapes: ", count_, " images of ", size_, " x ", size_, " in ", kShapeKinds.size(), " classes");
   }
 
   int64_t read(int64_t index, std::span<uint8_t> pixels) const override {
@@ -85,12 +85,12 @@ std::vector<double> shape_cover(const Shape& shape, int64_t size) {
   return cover;
 }
 
-std::unique_ptr<PictureSource> make_shapes(int64_t size, int64_t count, uint64_t seed) {
-  AXONN_CHECK(size >= 4 && count > 0, "train.shapes", "needs pictures of at least 4 x 4 and at least one, got ", size, " and ", count);
+std::unique_ptr<ImageSource> make_shapes(int64_t size, int64_t count, uint64_t seed) {
+  AXONN_CHECK(size >= 4 && count > 0, "data.shapes", "needs images of at least 4 x 4 and at least one, got ", size, " and ", count);
   return std::make_unique<Shapes>(size, count, seed);
 }
 
-PictureDraw draw_picture(uint64_t number, uint64_t seed, int64_t count, bool mirror) {
+ImageDraw draw_image(uint64_t number, uint64_t seed, int64_t count, bool mirror) {
   const auto words = philox(seed, number, 0, philox_stream("sample", "picture"));
   const uint64_t bits = uint64_t{words[0]} << 32 | words[1];
   return {.index = static_cast<int64_t>(static_cast<unsigned __int128>(bits) * static_cast<uint64_t>(count) >> 64),

@@ -51,7 +51,7 @@ void append_utf8(std::string& out, char32_t value) {
 
 void check_utf8(std::string_view text) {
   const auto bad = first_invalid_utf8(text);
-  AXONN_CHECK(!bad, "train.tokenizer", "the text is not UTF-8 at byte ", bad.value_or(0), "; --tokenizer bytes takes any data");
+  AXONN_CHECK(!bad, "data.tokenizer", "the text is not UTF-8 at byte ", bad.value_or(0), "; --tokenizer bytes takes any data");
 }
 
 std::string code_point_name(char32_t value) {
@@ -68,7 +68,7 @@ std::string code_point_name(char32_t value) {
   const size_t line_begin = before.rfind('\n') + 1;  // npos + 1 = 0
   const auto is_start = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; };
   const auto column = std::ranges::count_if(before.substr(line_begin), is_start) + 1;
-  throw UserError("train.tokenizer",
+  throw UserError("data.tokenizer",
                   detail::concatenate("character ", code_point_name(value), " at byte ", at, " (line ", line, ", column ", column,
                                       ") of the text is not in the vocabulary of ", vocabulary, " characters"));
 }
@@ -91,7 +91,7 @@ Tokenizer::Tokenizer(TokenizerKind kind, std::vector<char32_t> code_points) : ki
 Tokenizer Tokenizer::bytes() { return Tokenizer(TokenizerKind::bytes, {}); }
 
 Tokenizer Tokenizer::chars(std::string_view text) {
-  AXONN_CHECK(!text.empty(), "train.tokenizer", "the vocabulary of --tokenizer chars is made from the text, and the text is empty");
+  AXONN_CHECK(!text.empty(), "data.tokenizer", "the vocabulary of --tokenizer chars is made from the text, and the text is empty");
   check_utf8(text);
   std::set<char32_t> distinct;
   for (size_t at = 0; at < text.size();) {
@@ -125,7 +125,7 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text) const {
 std::string Tokenizer::decode(std::span<const int32_t> tokens) const {
   std::string text;
   for (const int32_t token : tokens) {
-    AXONN_CHECK(token >= 0 && token < vocabulary_size(), "train.tokenizer", "token ", token, " is not in the vocabulary of ",
+    AXONN_CHECK(token >= 0 && token < vocabulary_size(), "data.tokenizer", "token ", token, " is not in the vocabulary of ",
                 vocabulary_size());
     if (kind_ == TokenizerKind::bytes) {
       text += static_cast<char>(static_cast<unsigned char>(token));
@@ -149,10 +149,10 @@ std::string Tokenizer::to_json() const {
 Tokenizer Tokenizer::from_json(std::string_view text) {
   const auto file = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   const auto is_text = [&](const char* key) { return file.is_object() && file.contains(key) && file[key].is_string(); };
-  AXONN_CHECK(is_text("kind"), "train.tokenizer", "not a tokenizer: ", text.substr(0, 80));
+  AXONN_CHECK(is_text("kind"), "data.tokenizer", "not a tokenizer: ", text.substr(0, 80));
   const TokenizerKind kind = parse_name<TokenizerKind>(file["kind"].get<std::string>(), "a tokenizer");
   if (kind == TokenizerKind::bytes) return bytes();
-  AXONN_CHECK(is_text("vocabulary"), "train.tokenizer", "a tokenizer of kind chars needs its vocabulary, got ", text.substr(0, 80));
+  AXONN_CHECK(is_text("vocabulary"), "data.tokenizer", "a tokenizer of kind chars needs its vocabulary, got ", text.substr(0, 80));
   return chars(file["vocabulary"].get<std::string>());
 }
 

@@ -9,7 +9,8 @@
 namespace axonn {
 namespace {
 
-// Every way in which a chunk has been added up has a number; the ranks' own contributions are 0 .. ranks-1.
+// Every order in which a chunk was summed has a number. The contributions of the ranks are 0 ..
+// ranks-1.
 class AdditionOrders {
  public:
   AdditionOrders(int ranks, int64_t chunks)
@@ -19,7 +20,8 @@ class AdditionOrders {
 
   int& of(int rank, int64_t chunk) { return order_[static_cast<size_t>(rank)][static_cast<size_t>(chunk)]; }
 
-  // What `members` make of a chunk: `first` adds first. In an all-reduce it goes by the place in the message, which must then be alike.
+  // The number of a chunk's sum over `members` that starts at `first`. In an all-reduce the order
+  // also depends on the place in the message, so the messages must be equal.
   int sum(const std::vector<int>& members, size_t first, int64_t chunk, Range message) {
     std::vector<int> terms;
     for (size_t i = 0; i < members.size(); ++i) terms.push_back(of(members[(first + i) % members.size()], chunk));
@@ -90,7 +92,7 @@ void check_addition_order(const ReductionProgram& program, std::span<const std::
   for (const auto& group : groups)
     for (const int rank : group)
       for (int64_t chunk = 0; chunk < flow.chunks; ++chunk)
-        AXONN_CHECK(orders.of(rank, chunk) == orders.of(group[0], chunk), "comm.addition_order", "ranks ", group[0], " and ", rank,
+        AXONN_CHECK(orders.of(rank, chunk) == orders.of(group[0], chunk), "grid.addition_order", "ranks ", group[0], " and ", rank,
                     " would add the same gradients in different orders and drift apart; list corresponding ranks of a step's groups in the "
                     "same order");
 }

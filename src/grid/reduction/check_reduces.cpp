@@ -20,7 +20,7 @@ std::string name_of(const ReductionProgram& program, size_t step, std::span<cons
   return detail::concatenate("step ", step + 1, " (", to_string(program.steps[step].collective), "), group ", text_of(group), ": ");
 }
 
-// The device holds exactly the chunks that `wanted` says, each summed over `whole`.
+// The device holds exactly the chunks for which `wanted` is true, each summed over `whole`.
 bool holds_exactly(const ReductionState& state, int device, std::span<const uint64_t> whole, auto&& wanted) {
   for (int chunk = 0; chunk < state.devices(); ++chunk)
     if (wanted(chunk) ? !std::ranges::equal(state.contributions(device, chunk), whole) : state.holds(device, chunk)) return false;
@@ -45,11 +45,11 @@ bool reached_by_group(const ReductionState& state, std::span<const int> group, R
   return true;
 }
 
-// What one group of the reduction does: steps, and who runs them by their indices in the group.
+// The steps of one group of the reduction, each with the indices of its members in the group.
 using Work = std::vector<std::pair<size_t, std::vector<int>>>;
 
 std::vector<Work> work_of_groups(const ReductionProgram& program, std::span<const std::vector<int>> groups) {
-  std::map<int, std::pair<size_t, int>> place;  // of a rank: its group and its index there
+  std::map<int, std::pair<size_t, int>> place;  // rank -> its group and its index there
   for (size_t g = 0; g < groups.size(); ++g)
     for (size_t i = 0; i < groups[g].size(); ++i)
       AXONN_CHECK(place.emplace(groups[g][i], std::pair(g, static_cast<int>(i))).second, "grid.check_reduces", "rank ", groups[g][i],

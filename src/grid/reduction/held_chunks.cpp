@@ -11,7 +11,7 @@
 namespace axonn {
 namespace {
 
-using Chunks = std::vector<Range>;  // ascending, not touching
+using Chunks = std::vector<Range>;  // ascending ranges that do not touch
 
 int64_t count_of(const Chunks& chunks) {
   int64_t sum = 0;
@@ -32,7 +32,7 @@ Chunks part_of(const Chunks& chunks, int64_t begin, int64_t end) {
   return part;
 }
 
-// Joins ranges of all members; overlaps stay visible as a smaller count.
+// Joins the ranges of all members. Overlaps show as a smaller count.
 Chunks union_of(Chunks all) {
   std::ranges::sort(all, {}, &Range::begin);
   Chunks joined;
@@ -120,7 +120,7 @@ class Flow {
     for (const int rank : group) held(rank) = all;
   }
 
-  // Cuts every chunk, of all steps so far, into `factor`.
+  // Divides every chunk, of all steps so far, into `factor`.
   void refine(int64_t factor) {
     if (factor == 1) return;
     AXONN_CHECK(flow_.chunks <= std::numeric_limits<int>::max() / factor, "grid.held_chunks", "step ", step_ + 1,

@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::array<std::string_view, 5> kNames = {"all-reduce", "reduce-scatter", "all-gather", "reduce", "broadcast"};
 
-// The longest run of equal steps that starts at `begin`: 1 when none is worth writing as one.
+// Length of the longest run of ranks with equal strides that starts at `begin`; 1 when it is too
+// short to be written as a run.
 size_t run_length(std::span<const int> ranks, size_t begin) {
   if (begin + 2 >= ranks.size()) return 1;
   const int stride = ranks[begin + 1] - ranks[begin];

@@ -11,10 +11,11 @@
 namespace axonn {
 namespace {
 
-// B pictures, C channels, c of them here, G groups, g of them here where every group is on one rank.
+// Shapes: B images, C channels, c of them here. G groups, g of them here if every group is on one
+// rank.
 class GroupNormOperation : public Operation {
  public:
-  // `group_of_channel` (c): defined where some group lies on several ranks.
+  // `group_of_channel` (c): defined if some group lies on several ranks.
   GroupNormOperation(Context& context, GroupNormOptions options, ShardedParameter weight, ShardedParameter bias, Tensor group_of_channel)
       : context_(context),
         options_(std::move(options)),
@@ -33,8 +34,8 @@ class GroupNormOperation : public Operation {
                              .tensor;  // (2, B, C)
       moments = {.mean = all[0], .variance = all[1]};
     }
-    // Chan et al. for parts of one size: the variance of a group is the mean of its channels' variances and of their means' squared
-    // distances from its mean.
+    // Chan et al. for parts of equal size: a group's variance is the mean, over its channels, of
+    // the channel's variance plus the squared distance of its mean from the group's mean.
     const Tensor means = by_group(moments.mean), mean = means.mean(-1);  // (B, g or G)
     const Tensor variance = (by_group(moments.variance) + (means - mean.unsqueeze(-1)).square_()).mean(-1);
     mean_ = of_channels(mean);
@@ -46,7 +47,7 @@ class GroupNormOperation : public Operation {
   Tensor backward(const Tensor& grad_output, bool input_needed) override {
     const Tensor input = input_.get(), weight = wide(*weight_.gathered());
     const ChannelSums sums = channel_sums(grad_output, input, mean_);  // (B, c)
-    const Tensor products = sums.product * reciprocal_deviation_;      // with the normalised input
+    const Tensor products = sums.product * reciprocal_deviation_;      // sums of gradient * normalised input
     Tensor of_groups = at::stack({sums.gradient * weight, products * weight});
     if (exchanges())
       of_groups = at::zeros({2, input.size(0), options_.groups}, of_groups.options()).index_add_(-1, group_of_channel_, of_groups);
@@ -94,9 +95,9 @@ class GroupNormOperation : public Operation {
 Tensor groups_of_channels(const Context& context, const GroupNormOptions& options) {
   const Dim dim = options.layout.dim(options.channels);
   std::vector<int64_t> groups(static_cast<size_t>(dim.local_size(context.shape(), context.at())));
-  for (const auto& piece : dim.pieces(context.shape(), context.at()))
-    for (int64_t i = 0; i < piece.global.size(); ++i)
-      groups[static_cast<size_t>(piece.local_begin + i)] = (piece.global.begin + i) / (options.channels / options.groups);
+  for (const auto& each : dim.local_ranges(context.shape(), context.at()))
+    for (int64_t i = 0; i < each.global.size(); ++i)
+      groups[static_cast<size_t>(each.local_begin + i)] = (each.global.begin + i) / (options.channels / options.groups);
   return at::tensor(groups, at::kLong);
 }
 
@@ -106,8 +107,8 @@ bool some_group_on_two_ranks(const Context& context, const GroupNormOptions& opt
   Coordinate member = context.at();
   for (int i = 0; i < context.shape()[*options.layout.axis]; ++i) {
     member[*options.layout.axis] = i;
-    for (const auto& piece : options.layout.dim(options.channels).pieces(context.shape(), member))
-      if (piece.global.begin % size != 0 || piece.global.end % size != 0) return true;
+    for (const auto& each : options.layout.dim(options.channels).local_ranges(context.shape(), member))
+      if (each.global.begin % size != 0 || each.global.end % size != 0) return true;
   }
   return false;
 }
@@ -129,7 +130,7 @@ GroupNormImpl::GroupNormImpl(Context& context, GroupNormOptions options)
 
 Value GroupNormImpl::forward(const Value& input) {
   check_layout(input, options_.channels, options_.layout, "layers.group_norm");
-  AXONN_CHECK(input.tensor.dim() == 4, "layers.group_norm", "pictures must be (batch, height, width, channels), got ", input.tensor.dim(),
+  AXONN_CHECK(input.tensor.dim() == 4, "layers.group_norm", "images must be (batch, height, width, channels), got ", input.tensor.dim(),
               " dims");
   if (exchanges_ && !group_of_channel_.defined()) group_of_channel_ = groups_of_channels(context(), options_).to(input.tensor.device());
   auto operation = std::make_unique<GroupNormOperation>(context(), options_, weight_, bias_, group_of_channel_);

@@ -14,7 +14,7 @@
 namespace axonn {
 namespace {
 
-// Statistics per row; the bases of both operations below.
+// Base of both operations below. Statistics are per row.
 class NormOperation : public Operation {
  public:
   NormOperation(ShardedParameter weight, ShardedParameter bias) : weight_(std::move(weight)), bias_(std::move(bias)) {}
@@ -70,8 +70,8 @@ class SplitNorm : public NormOperation {
   Tensor forward(const Tensor& input) override {
     input_.keep(input);
     const auto [variance, mean] = at::var_mean(wide(input), at::IntArrayRef{-1}, /*correction=*/0, /*keepdim=*/true);
-    const Tensor all =
-        context_.scheduler().all_gather(at::stack({mean, variance}), options_.axis, "layer_norm").wait();  // (ranks, 2, ..., 1)
+    // (ranks, 2, ..., 1)
+    const Tensor all = context_.scheduler().all_gather(at::stack({mean, variance}), options_.axis, "layer_norm").wait();
     merge(all.select(1, 0), all.select(1, 1));
     return (input - mean_).mul_(reciprocal_deviation_).mul_(*weight_.gathered()).add_(*bias_.gathered()).to(input.scalar_type());
   }
@@ -102,7 +102,7 @@ class SplitNorm : public NormOperation {
   Tensor shares_;
 };
 
-// The part of the features that each rank along the axis holds.
+// Fraction of the features that each rank along the axis holds.
 Tensor shares_of_ranks(const Context& context, const LayerNormOptions& options) {
   std::vector<double> shares;
   Coordinate member = context.at();

@@ -33,7 +33,7 @@ class RmsNormOperation : public Operation {
   void release() override { input_.reset(); }
 
  private:
-  // Over all features of a row, of this rank's sums.
+  // Mean over all features of a row, from this rank's sums.
   Pending mean(Tensor sums, std::string_view tag) {
     return context_.scheduler().all_reduce(sums.div_(static_cast<double>(options_.features)), options_.axis, tag);
   }
@@ -42,7 +42,7 @@ class RmsNormOperation : public Operation {
   ShardedParameter weight_;
   RmsNormOptions options_;
   Saved input_;
-  Tensor reciprocal_root_;  // by row
+  Tensor reciprocal_root_;  // per row
 };
 
 }  // namespace

@@ -16,7 +16,8 @@
 namespace axonn {
 namespace {
 
-// Shapes: b = batch * heads, s = sequence, f = features of a head; a block has r queries and the n = begin + r keys that they may see.
+// Shapes: b = batch * heads, s = sequence, f = features of a head. A block has r queries and the n
+// = begin + r keys that they may see.
 class CausalAttention : public Operation {
  public:
   explicit CausalAttention(int64_t rows) : rows_(rows) {}
@@ -24,12 +25,13 @@ class CausalAttention : public Operation {
 
   Tensor forward(const Tensor& qkv) override {
     sizes_ = qkv.sizes().vec();
-    const Tensor parts = qkv.permute({2, 0, 3, 1, 4}).contiguous().view({3, sizes_[0] * sizes_[3], sizes_[1], sizes_[4]});  // (3, b, s, f)
+    // (3, b, s, f)
+    const Tensor parts = qkv.permute({2, 0, 3, 1, 4}).contiguous().view({3, sizes_[0] * sizes_[3], sizes_[1], sizes_[4]});
     queries_ = parts[0].mul_(1 / std::sqrt(static_cast<double>(sizes_[4])));
     keys_ = parts[1];
     values_ = parts[2];
     const Tensor later =
-        at::full({rows_, rows_}, -std::numeric_limits<double>::infinity(), qkv.options()).triu(1);  // what a query must not see
+        at::full({rows_, rows_}, -std::numeric_limits<double>::infinity(), qkv.options()).triu(1);  // masks later keys
     const Tensor output = at::empty_like(queries_);
     for (const Block& block : blocks()) {
       const Tensor scores = at::bmm(block.of(queries_), block.seen(keys_).transpose(1, 2));  // (b, r, n)
@@ -41,8 +43,8 @@ class CausalAttention : public Operation {
   }
 
   Tensor backward(const Tensor& grad_output, bool) override {
-    const Tensor grad =
-        grad_output.view({sizes_[0], sizes_[1], sizes_[3], sizes_[4]}).transpose(1, 2).reshape(queries_.sizes());  // (b, s, f)
+    // (b, s, f)
+    const Tensor grad = grad_output.view({sizes_[0], sizes_[1], sizes_[3], sizes_[4]}).transpose(1, 2).reshape(queries_.sizes());
     const Tensor grads = at::empty({3, queries_.size(0), queries_.size(1), queries_.size(2)}, grad.options());
     const Tensor grad_queries = grads[0], grad_keys = grads[1], grad_values = grads[2];
     const auto all = blocks();
@@ -81,7 +83,7 @@ class CausalAttention : public Operation {
   }
 
   int64_t rows_;
-  std::vector<int64_t> sizes_;      // of qkv: batch, sequence, 3, heads, f
+  std::vector<int64_t> sizes_;      // sizes of qkv: batch, sequence, 3, heads, f
   Tensor queries_, keys_, values_;  // (b, s, f); the queries are divided by the root of f
   std::vector<Tensor> probabilities_;
 };

@@ -2,28 +2,29 @@
 
 #include <ATen/core/Tensor.h>
 
-// Passes over pictures (batch, height, width, channels) with numbers of every picture's channels (batch, channels), fp32 for bf16 and fp16.
-// On a CPU they are loops of ours over contiguous memory: LibTorch's group norm takes twenty times as long for channels that lie together
-// as for channels that lie apart. Sums do not depend on the number of threads.
+// Passes over images (batch, height, width, channels) with numbers per image and channel (batch,
+// channels), which are fp32 for bf16 and fp16. On a CPU they are our own loops over contiguous
+// memory: LibTorch's group norm is twenty times slower in channels-last memory than in
+// channels-first memory. Sums do not depend on the number of threads.
 namespace axonn {
 
 struct ChannelMoments {
   at::Tensor mean;
   at::Tensor variance;  // mean of squared distances from the mean, in a second pass
 };
-ChannelMoments channel_moments(const at::Tensor& pictures);
+ChannelMoments channel_moments(const at::Tensor& images);
 
-// (pictures - mean) * scale + shift
-at::Tensor normalise(const at::Tensor& pictures, const at::Tensor& mean, const at::Tensor& scale, const at::Tensor& shift);
+// (images - mean) * scale + shift
+at::Tensor normalise(const at::Tensor& images, const at::Tensor& mean, const at::Tensor& scale, const at::Tensor& shift);
 
 struct ChannelSums {
-  at::Tensor gradient;  // of grad
-  at::Tensor product;   // of grad * (pictures - mean)
+  at::Tensor gradient;  // sum of grad
+  at::Tensor product;   // sum of grad * (images - mean)
 };
-ChannelSums channel_sums(const at::Tensor& grad, const at::Tensor& pictures, const at::Tensor& mean);
+ChannelSums channel_sums(const at::Tensor& grad, const at::Tensor& images, const at::Tensor& mean);
 
-// grad * scale + (pictures - mean) * slope + shift
-at::Tensor combine(const at::Tensor& grad, const at::Tensor& pictures, const at::Tensor& mean, const at::Tensor& scale,
+// grad * scale + (images - mean) * slope + shift
+at::Tensor combine(const at::Tensor& grad, const at::Tensor& images, const at::Tensor& mean, const at::Tensor& scale,
                    const at::Tensor& slope, const at::Tensor& shift);
 
 }  // namespace axonn

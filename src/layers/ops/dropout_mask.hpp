@@ -4,15 +4,16 @@
 
 namespace axonn {
 
-// A mask of (rows, width) elements: 0 where dropped, 1 / (1 - probability) where kept. Element e of the whole tensor takes word e % 4 of
-// Philox block e / 4, whichever rank and device draws it.
+// A mask of (rows, width) elements: 0 where dropped, 1 / (1 - probability) where kept. Element e of
+// the whole tensor uses word e % 4 of Philox block e / 4, on any rank and device.
 struct DropoutMask {
   uint64_t seed = 0;
   uint32_t stream = 0;
   double probability = 0;
   int64_t rows = 0;
   int64_t width = 0;
-  // Row (a * middle + b) * inner + c begins at element first + a * outer_stride + b * middle_stride + c * inner_stride of the whole tensor.
+  // Row (a * middle + b) * inner + c begins at element first + a * outer_stride + b * middle_stride
+  // + c * inner_stride of the whole tensor.
   int64_t first = 0;
   int64_t middle = 1;
   int64_t inner = 1;
@@ -21,7 +22,8 @@ struct DropoutMask {
   int64_t inner_stride = 0;
 };
 
-// Columns [local, local + size) of every row, which are [global, global + size) of a row of the whole tensor.
+// Columns [local, local + size) of every row, which are [global, global + size) of a row of the
+// whole tensor.
 struct MaskColumns {
   int64_t local = 0;
   int64_t global = 0;
@@ -31,7 +33,8 @@ struct MaskColumns {
 // Fills these columns of `out` (rows * width numbers, contiguous) in host memory.
 void fill_mask(float* out, const DropoutMask& mask, const MaskColumns& columns);
 
-// The same in memory of a CUDA device, by a kernel on its current stream. BackendError when the device refuses, or CUDA is not built in.
+// The same in CUDA device memory, by a kernel on the current stream. BackendError if the launch
+// fails or CUDA is not built in.
 void fill_cuda_mask(float* out, const DropoutMask& mask, const MaskColumns& columns, int device);
 
 }  // namespace axonn

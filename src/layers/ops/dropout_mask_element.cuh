@@ -7,7 +7,7 @@
 
 namespace axonn {
 
-// Number `index` of the elements of these columns, row by row: stores the value of the mask.
+// Stores the mask's value of element `index` of these columns, counted row by row.
 inline __host__ __device__ void store_mask_element(float* out, const DropoutMask& mask, const MaskColumns& columns, int64_t index) {
   const int64_t row = index / columns.size, column = index % columns.size;
   const int64_t outer = row / (mask.middle * mask.inner), middle = row / mask.inner % mask.middle, inner = row % mask.inner;

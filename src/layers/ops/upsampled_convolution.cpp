@@ -6,21 +6,21 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
-#include "layers/ops/picture.hpp"
+#include "layers/ops/image.hpp"
 
 namespace axonn {
 namespace {
 
 using at::Tensor;
 
-// Output row 2i + place sees input rows i - 1 + place and i + place: the first and the last of (row 0, rows 1 + 2) for place 0, of (rows
-// 0 + 1, row 2) for place 1. Likewise columns. `dim` of 3 becomes 2.
+// Output row 2i + place sees input rows i - 1 + place and i + place. Their kernel rows are (0, 1 +
+// 2) for place 0 and (0 + 1, 2) for place 1. Likewise columns. `dim` of 3 becomes 2.
 Tensor folded(const Tensor& weight, int64_t dim, int64_t place) {
   const Tensor first = weight.select(dim, 0), middle = weight.select(dim, 1), last = weight.select(dim, 2);
   return place == 0 ? at::stack({first, middle + last}, dim) : at::stack({first + middle, last}, dim);
 }
 
-// The reverse: a gradient of folded weights, added to that of the weights.
+// The reverse: adds a gradient of folded weights to the gradient of the weights.
 void unfold_into(const Tensor& sum, const Tensor& grad, int64_t dim, int64_t place) {
   const Tensor first = grad.select(dim, 0), last = grad.select(dim, 1);
   sum.select(dim, 0).add_(first);
@@ -28,7 +28,7 @@ void unfold_into(const Tensor& sum, const Tensor& grad, int64_t dim, int64_t pla
   sum.select(dim, 2).add_(last);
 }
 
-// The four kernels (place of row, place of column) one after the other: (4 n, 2, 2, k).
+// The four kernels (row place, column place), concatenated: (4 n, 2, 2, k).
 Tensor four_kernels(const Tensor& weight) {
   std::vector<Tensor> kernels;
   for (const int64_t row : {0, 1})
@@ -36,7 +36,8 @@ Tensor four_kernels(const Tensor& weight) {
   return at::stack(kernels).flatten(0, 1);
 }
 
-// All four convolve the picture padded by 1, which gives (h + 1, w + 1); a place takes those from its own row and column on.
+// All four convolve the image padded by 1, which gives (h + 1, w + 1). A place takes the (h, w)
+// outputs that begin at its own row and column.
 Tensor at_place(const Tensor& four /* (b, h + 1, w + 1, 4 n) */, int64_t row, int64_t column) {
   const int64_t n = four.size(3) / 4;
   return four.narrow(1, row, four.size(1) - 1).narrow(2, column, four.size(2) - 1).narrow(3, (2 * row + column) * n, n);
@@ -71,13 +72,14 @@ Tensor upsampled_convolution(const Tensor& input, const Tensor& weight) {
 }
 
 Tensor upsampled_input_gradient(const Tensor& grad, const Tensor& weight) {
-  const Tensor input = at::empty({grad.size(0), grad.size(1) / 2, grad.size(2) / 2, weight.size(3)}, grad.options());  // never read
+  // LibTorch reads only its sizes.
+  const Tensor input = at::empty({grad.size(0), grad.size(1) / 2, grad.size(2) / 2, weight.size(3)}, grad.options());
   return channels_last(std::get<0>(gradients(gathered_places(grad), input, four_kernels(weight), {true, false, false})));
 }
 
 Tensor upsampled_weight_gradient(const Tensor& grad, const Tensor& input) {
   const int64_t n = grad.size(3), k = input.size(3);
-  const Tensor kernels = at::empty({4 * n, 2, 2, k}, input.options());  // LibTorch asks for its sizes and never reads it
+  const Tensor kernels = at::empty({4 * n, 2, 2, k}, input.options());  // LibTorch reads only its sizes
   const Tensor four = std::get<1>(gradients(gathered_places(grad), input, kernels, {false, true, false})).permute({0, 2, 3, 1});
   const Tensor sum = at::zeros({n, 3, 3, k}, input.options());
   for (const int64_t row : {0, 1}) {

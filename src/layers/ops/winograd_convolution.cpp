@@ -19,10 +19,11 @@ namespace {
 
 using at::Tensor;
 
-constexpr int64_t kPlaces = 16;        // of 4x4
-constexpr int64_t kTilesAtOnce = 128;  // so that what a thread has at its places stays in its cache
+constexpr int64_t kPlaces = 16;        // 4x4
+constexpr int64_t kTilesAtOnce = 128;  // so that a thread's places stay in its cache
 
-// The three transforms of a line of pixels, each done to the columns of a tile and then to its rows. They are B^T, A^T and A of the paper.
+// The three transforms of a line of pixels, applied to the columns of a tile and then to its rows.
+// They are B^T, A^T and A of the paper.
 struct FromInput {
   static constexpr int kIn = 4, kOut = 4;
   template <typename T>
@@ -48,7 +49,7 @@ struct FromOutputGradient {
   }
 };
 
-// The channels of each pixel of a square, or of each place, of one tile.
+// Pointers to the channels of each pixel of a square, or of each place, of one tile.
 template <typename T, int side>
 using Square = std::array<T*, static_cast<size_t>(side* side)>;
 
@@ -67,34 +68,35 @@ AXONN_INLINE void transform(const Square<const T, Transform::kIn>& from, const S
   }
 }
 
-// Pictures (b, h, w, channels) cut into tiles of 2x2 pixels; at an odd edge a tile reaches over it.
+// Images (b, h, w, channels) in tiles of 2x2 pixels; at an odd edge a tile reaches beyond the
+// image.
 template <typename T>
 struct Tiles {
   T* values;
   int64_t height, width, channels;
-  T* outside;  // a pixel that stands for those out of the picture
+  T* outside;  // stands for every pixel outside the image
 
   int64_t rows() const { return (height + 1) / 2; }
   int64_t columns() const { return (width + 1) / 2; }
 
-  // The pixels from `border` before the tile on.
+  // The square of pixels that begins `border` before the tile.
   template <int side>
   AXONN_INLINE Square<T, side> square(int64_t tile, int64_t border) const {
-    const int64_t picture = tile / (rows() * columns()), row = tile / columns() % rows() * 2 - border,
+    const int64_t image = tile / (rows() * columns()), row = tile / columns() % rows() * 2 - border,
                   column = tile % columns() * 2 - border;
     Square<T, side> pixels;
     for (int i = 0; i < side * side; ++i) {
       const int64_t y = row + i / side, x = column + i % side;
       const bool inside = y >= 0 && y < height && x >= 0 && x < width;
-      pixels[static_cast<size_t>(i)] = inside ? values + ((picture * height + y) * width + x) * channels : outside;
+      pixels[static_cast<size_t>(i)] = inside ? values + ((image * height + y) * width + x) * channels : outside;
     }
     return pixels;
   }
 };
 
 template <typename T>
-Tiles<const T> tiles_of(const Tensor& pictures, const Tensor& zero_pixel) {
-  return {pictures.const_data_ptr<T>(), pictures.size(1), pictures.size(2), pictures.size(3), zero_pixel.const_data_ptr<T>()};
+Tiles<const T> tiles_of(const Tensor& images, const Tensor& zero_pixel) {
+  return {images.const_data_ptr<T>(), images.size(1), images.size(2), images.size(3), zero_pixel.const_data_ptr<T>()};
 }
 
 // The places of some tiles: (16, kTilesAtOnce, channels).
@@ -107,7 +109,7 @@ AXONN_INLINE Square<T, 4> places_of(T* places, int64_t tile, int64_t channels) {
   return all;
 }
 
-// The places of `count` tiles from `first` on.
+// Computes the places of `count` tiles from `first` on.
 template <typename Transform, typename T>
 void take(const Tiles<const T>& tiles, int64_t border, int64_t first, int64_t count, const Tensor& places) {
   T* values = places.mutable_data_ptr<T>();
@@ -127,12 +129,12 @@ void put(const Tensor& places, int64_t first, int64_t count, const Tiles<T>& til
   });
 }
 
-int64_t tiles_in(const Tensor& pictures) { return pictures.size(0) * ((pictures.size(1) + 1) / 2) * ((pictures.size(2) + 1) / 2); }
+int64_t tiles_in(const Tensor& images) { return images.size(0) * ((images.size(1) + 1) / 2) * ((images.size(2) + 1) / 2); }
 
-// work(begin, end) of the tiles on several threads; what it calls of LibTorch needs no gradients.
+// Calls work(begin, end) for the tiles on several threads, past autograd.
 template <typename Work>
-void for_tiles(const Tensor& pictures, const Work& work) {
-  const int64_t tiles = tiles_in(pictures), blocks = (tiles + kTilesAtOnce - 1) / kTilesAtOnce;
+void for_tiles(const Tensor& images, const Work& work) {
+  const int64_t tiles = tiles_in(images), blocks = (tiles + kTilesAtOnce - 1) / kTilesAtOnce;
   at::parallel_for(0, blocks, 1, [&](int64_t begin, int64_t end) {
     const at::AutoDispatchBelowADInplaceOrView past_autograd;
     work(begin * kTilesAtOnce, std::min(tiles, end * kTilesAtOnce));
@@ -188,7 +190,7 @@ Tensor winograd_convolution(const Tensor& input, const Tensor& weight) {
   return convolve(input.contiguous(), at_places(weight.permute({1, 2, 3, 0})));
 }
 
-// Every input pixel sees the outputs around it through the kernel turned by half a circle.
+// Every input pixel sees the outputs around it through the kernel rotated by 180 degrees.
 Tensor winograd_input_gradient(const Tensor& grad, const Tensor& weight) {
   return convolve(grad.contiguous(), at_places(weight.flip({1, 2}).permute({1, 2, 0, 3})));
 }
@@ -196,7 +198,7 @@ Tensor winograd_input_gradient(const Tensor& grad, const Tensor& weight) {
 Tensor winograd_weight_gradient(const Tensor& some_grad, const Tensor& some_input) {
   const Tensor grad = some_grad.contiguous(), input = some_input.contiguous();
   const int64_t in = input.size(3), out = grad.size(3);
-  const Tensor sums = at::zeros({at::get_num_threads(), kPlaces, in, out}, input.options());  // of each thread
+  const Tensor sums = at::zeros({at::get_num_threads(), kPlaces, in, out}, input.options());  // one per thread
   const Tensor zero_pixel = at::zeros({std::max(in, out)}, input.options());
   for_tiles(input, [&](int64_t begin, int64_t end) {
     const Tensor places = empty_places(in, input), grads = empty_places(out, input);

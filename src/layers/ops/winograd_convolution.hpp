@@ -2,16 +2,19 @@
 
 #include <ATen/core/Tensor.h>
 
-// A 3x3 convolution of stride 1, padded by 1, with 2.25 times fewer products: Winograd's minimal filtering F(2x2, 3x3) (Lavin and Gray,
-// "Fast Algorithms for Convolutional Neural Networks", 2016, section 4.1). A tile of 2x2 output pixels sees 4x4 input pixels; both are
-// taken to 16 places, by sums and differences alone, where the convolution is a product of matrices at each place. The three gradients are
-// the transposes of the same steps. Equal up to the rounding of these sums: about the unit roundoff of the type.
+// A 3x3 convolution of stride 1, padded by 1, with 2.25 times fewer products: Winograd's minimal
+// filtering F(2x2, 3x3) (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016,
+// section 4.1). A tile of 2x2 output pixels sees 4x4 input pixels. Both are transformed to 16
+// places, only by sums and differences. At each place the convolution is a matrix product. The
+// gradients are the transposes of the same steps. Equal up to the rounding of these sums: about the
+// unit roundoff of the type.
 //
 // Shapes: input (b, h, w, k), weight (n, 3, 3, k), output (b, h, w, n), as in conv2d.hpp.
 namespace axonn {
 
-// Whether it is faster than LibTorch's: on a processor, in fp32 and fp64, with enough channels and tiles for products of matrices, and with
-// few enough channels for the sums of the weight's gradient (16 k n numbers a thread).
+// Whether it is faster than LibTorch's: on a CPU, in fp32 and fp64, with enough channels and tiles
+// for matrix products, and with few enough channels for the sums of the weight's gradient (16 k n
+// numbers per thread).
 bool winograd_pays(const at::Tensor& input, int64_t out_channels);
 
 at::Tensor winograd_convolution(const at::Tensor& input, const at::Tensor& weight);

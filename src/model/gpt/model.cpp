@@ -19,7 +19,7 @@ Value gelu(const Value& value) {
   return value.map([](const at::Tensor& tensor) { return at::gelu(tensor, "tanh"); });
 }
 
-// A module without a forward of its own, for the dots in GPT-2's names.
+// A module without its own forward, for the dots in GPT-2's names.
 std::shared_ptr<torch::nn::Module> folder(torch::nn::Module& parent, const std::string& name) {
   return parent.register_module(name, std::make_shared<torch::nn::Module>());
 }

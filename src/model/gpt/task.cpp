@@ -25,7 +25,8 @@ std::span<int64_t> row(const Tensor& matrix, int64_t index) {
   return {matrix.mutable_data_ptr<int64_t>() + index * matrix.size(1), static_cast<size_t>(matrix.size(1))};
 }
 
-// From unnormalised log-probabilities over the whole vocabulary; `position` makes the draw.
+// Draws a token from unnormalised log-probabilities over the whole vocabulary; `position` selects
+// the random number.
 int32_t draw(const Tensor& logits, const SamplingOptions& options, uint64_t position) {
   const Tensor wide = logits.to(at::kCPU, at::kDouble).contiguous();
   const double* value = wide.const_data_ptr<double>();
@@ -48,7 +49,7 @@ int32_t draw(const Tensor& logits, const SamplingOptions& options, uint64_t posi
 GptTask::GptTask(Context& context, Gpt& model, const TextData& data, uint64_t seed, int64_t validation_rows)
     : context_(context), model_(model), data_(data), seed_(seed), validation_rows_(validation_rows) {
   data.check_sequence(model.config().shape.sequence);
-  AXONN_CHECK(data.tokenizer().vocabulary_size() <= model.config().shape.vocabulary, "train.gpt", "the tokenizer has ",
+  AXONN_CHECK(data.tokenizer().vocabulary_size() <= model.config().shape.vocabulary, "model.gpt", "the tokenizer has ",
               data.tokenizer().vocabulary_size(), " tokens, more than the model's vocabulary of ", model.config().shape.vocabulary,
               "; raise --vocab (0 takes the tokenizer's)");
 }
@@ -74,7 +75,7 @@ std::optional<double> GptTask::validate() {
   const RowShare share = context_.row_share();
   const auto device = context_.options().device;
   double sum = 0;
-  // Every rank runs as many forwards as the others; rows past the last window count nothing.
+  // Every rank runs the same number of forwards; rows past the last window contribute nothing.
   for (int64_t begin = 0; begin < windows; begin += share.groups * validation_rows_) {
     const int64_t rows = share.rows(windows - begin, validation_rows_);
     const Tensor ids = at::zeros({rows, sequence}, at::kLong), targets = at::full({rows, sequence}, kIgnoredTarget, at::kLong);
@@ -88,8 +89,8 @@ std::optional<double> GptTask::validate() {
 }
 
 std::vector<int32_t> sample_text(Context& context, Gpt& model, std::vector<int32_t> text, const SamplingOptions& options) {
-  AXONN_CHECK(!text.empty(), "train.sample_text", "the prompt must hold at least one token");
-  AXONN_CHECK(options.temperature >= 0 && options.tokens >= 0 && options.top_k >= 0, "train.sample_text",
+  AXONN_CHECK(!text.empty(), "model.sample_text", "the prompt must hold at least one token");
+  AXONN_CHECK(options.temperature >= 0 && options.tokens >= 0 && options.top_k >= 0, "model.sample_text",
               "temperature, tokens and top_k must not be negative, got ", options.temperature, ", ", options.tokens, " and ",
               options.top_k);
   const Evaluating evaluating(model, context, Phase::generate);

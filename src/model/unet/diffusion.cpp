@@ -19,7 +19,6 @@ namespace {
 
 using at::Tensor;
 
-// beta at every time.
 std::vector<double> betas(NoiseSchedule schedule, int64_t times) {
   std::vector<double> result;
   const auto count = static_cast<double>(times);
@@ -37,7 +36,8 @@ std::vector<double> betas(NoiseSchedule schedule, int64_t times) {
 // The mean over everything but the batch.
 Tensor mean_of_sample(const Tensor& tensor) { return tensor.flatten(1).mean(1); }
 
-// The step from one time to an earlier one, of products a and a_before: what q(x_before | x_t, x_0) is made of.
+// The coefficients of q(x_before | x_t, x_0); a and a_before are the products of 1 - beta at the
+// two times.
 struct Posterior {
   double beta, variance, of_clean, of_noisy;
   Posterior(double a, double a_before)
@@ -47,7 +47,8 @@ struct Posterior {
         of_noisy(std::sqrt(a / a_before) * (1 - a_before) / (1 - a)) {}
 };
 
-// The logarithm of the probability that a normal distribution gives to the one of 256 shades in [-1, 1] that holds x.
+// The logarithm of the probability that a normal distribution assigns to the shade, one of 256 in
+// [-1, 1], that holds x.
 Tensor log_likelihood_of_shade(const Tensor& x, const Tensor& mean, const Tensor& log_variance) {
   constexpr double kHalf = 1.0 / 255, kLeast = 1e-12;
   const Tensor scale = (-0.5 * log_variance).exp() / std::numbers::sqrt2, centred = x - mean;
@@ -59,10 +60,10 @@ Tensor log_likelihood_of_shade(const Tensor& x, const Tensor& mean, const Tensor
 }  // namespace
 
 Diffusion::Diffusion(DiffusionOptions options, c10::Device device) : options_(options) {
-  AXONN_CHECK(options.times > 1, "train.diffusion", "times must be at least 2, got ", options.times);
+  AXONN_CHECK(options.times > 1, "model.diffusion", "times must be at least 2, got ", options.times);
   double product = 1;
   for (const double beta : betas(options.schedule, options.times)) {
-    AXONN_CHECK(beta > 0 && beta < 1, "train.diffusion", options.times,
+    AXONN_CHECK(beta > 0 && beta < 1, "model.diffusion", options.times,
                 " times are too few for the linear schedule; take at least 21, or cosine");
     alpha_bar_.push_back(product *= 1 - beta);
   }
@@ -70,7 +71,7 @@ Diffusion::Diffusion(DiffusionOptions options, c10::Device device) : options_(op
   for (int64_t t = 0; t < options.times; ++t) {
     const Posterior step(alpha_bar(t), alpha_bar(t - 1)), second(alpha_bar(1), alpha_bar(0));
     log_beta.push_back(std::log(step.beta));
-    log_variance.push_back(std::log(t == 0 ? second.variance : step.variance));  // at time 0 it is zero
+    log_variance.push_back(std::log(t == 0 ? second.variance : step.variance));  // the variance of time 0 is 0
     of_clean.push_back(step.of_clean);
     of_noisy.push_back(step.of_noisy);
   }
@@ -79,8 +80,8 @@ Diffusion::Diffusion(DiffusionOptions options, c10::Device device) : options_(op
 }
 
 void Diffusion::check_output(int64_t channels, int64_t output) const {
-  AXONN_CHECK(output == output_channels(channels), "train.diffusion", "the network gives ", output, " channels, this loss needs ",
-              output_channels(channels), " for pictures of ", channels);
+  AXONN_CHECK(output == output_channels(channels), "model.diffusion", "the network gives ", output, " channels, this loss needs ",
+              output_channels(channels), " for images of ", channels);
 }
 
 Tensor Diffusion::constants(const Tensor& table, const Tensor& times, const Tensor& like) const {
@@ -111,7 +112,8 @@ Tensor Diffusion::losses(const Tensor& output, const Tensor& clean, const Tensor
   return simple + bound(wide, clean, noised(clean, times, noise), times) * (static_cast<double>(options_.times) / 1000);
 }
 
-// Of every time's term, in bits: the divergence of the network's step from the true one, at time 0 the likelihood of the picture.
+// Each time's term, in bits: the divergence of the network's step from the true one; at time 0 the
+// likelihood of the image.
 Tensor Diffusion::bound(const Tensor& output, const Tensor& clean, const Tensor& noisy, const Tensor& times) const {
   const auto at_times = [&](const Tensor& table) { return constants(table, times, clean); };
   const int64_t channels = clean.size(-1);
@@ -145,7 +147,7 @@ Tensor Diffusion::ddim_step(const Tensor& output, const Tensor& noisy, int64_t t
 }
 
 std::vector<int64_t> Diffusion::sampling_times(int64_t steps) const {
-  AXONN_CHECK(steps >= 1 && steps <= options_.times, "train.diffusion", "sampling steps must be from 1 to the ", options_.times,
+  AXONN_CHECK(steps >= 1 && steps <= options_.times, "model.diffusion", "sampling steps must be from 1 to the ", options_.times,
               " times of the diffusion, got ", steps);
   std::vector<int64_t> result;
   for (int64_t i = steps - 1; i >= 0; --i) result.push_back(steps == 1 ? options_.times - 1 : i * (options_.times - 1) / (steps - 1));

@@ -23,7 +23,7 @@ Value silu(const Value& value) {
   return value.map([](const at::Tensor& tensor) { return at::silu(tensor); });
 }
 
-// (batch, channels) beside (batch, height, width, channels).
+// (batch, channels), to broadcast over (batch, height, width, channels).
 at::Tensor per_pixel(const at::Tensor& tensor) { return tensor.unsqueeze(1).unsqueeze(1); }
 
 class Residual : public UnetModule {
@@ -66,7 +66,7 @@ class Residual : public UnetModule {
     register_module("shortcut", shortcut_.ptr());
   }
 
-  // With the time: added before the norm, or scaling and shifting what it gives.
+  // The time embedding is added before the norm, or scales and shifts the norm's output.
   Value normed(const Value& hidden, const at::Tensor& time) {
     Value result;
     if (scaled_) {
@@ -108,7 +108,7 @@ class SelfAttention : public UnetModule {
     return interleave(context_, {input},
                       {[&](BlockRows& rows) {
                          const Value normed = norm_(rows.inputs[0]);
-                         rows.coming = qkv_->launch(normed.map([](const at::Tensor& picture) { return picture.flatten(1, 2); }));
+                         rows.coming = qkv_->launch(normed.map([](const at::Tensor& image) { return image.flatten(1, 2); }));
                        },
                        [&](BlockRows& rows) { rows.coming = projection_->launch(attention(context_, rows.coming.wait(), options_)); },
                        [&](BlockRows& rows) {
@@ -148,7 +148,7 @@ std::shared_ptr<UnetModule> make_module(Context& context, const UnetConfig& conf
   }
 }
 
-// Registers a module under a name with dots: a folder for every part of it.
+// Registers a module under a name with dots: one parent module for every part of the name.
 void register_path(torch::nn::Module& root, const std::string& path, std::shared_ptr<torch::nn::Module> module) {
   torch::nn::Module* folder = &root;
   size_t begin = 0;
@@ -210,9 +210,9 @@ UnetEmbedding Unet::embed(const at::Tensor& times, const at::Tensor& classes) {
   return {.over_x = redistribute(context_, embedding, Layout::over(Axis::x)), .over_y = embedding};
 }
 
-at::Tensor Unet::forward(const at::Tensor& pictures, const at::Tensor& times, const at::Tensor& classes) {
+at::Tensor Unet::forward(const at::Tensor& images, const at::Tensor& times, const at::Tensor& classes) {
   const UnetEmbedding embedding = embed(times, classes);
-  Value stream = first_(Value{pictures, config_.shape.channels, Layout::replicated()});
+  Value stream = first_(Value{images, config_.shape.channels, Layout::replicated()});
   std::vector<Value> kept = {stream};
   for (size_t i = 0; i < stages_.size(); ++i) {
     const Stage& stage = stages_[i];

@@ -8,7 +8,7 @@ namespace {
 int64_t inputs_of_an_output(const LinearOptions& options) { return options.in; }
 int64_t inputs_of_an_output(const Conv2dOptions& options) { return options.in * options.kernel[0] * options.kernel[1]; }
 
-// As improved diffusion leaves it to PyTorch: weight and bias uniform within +-1/sqrt(inputs).
+// PyTorch's defaults, as in improved diffusion: weight and bias uniform within +-1/sqrt(inputs).
 template <typename Options>
 Options by_inputs(Options options) {
   options.weight_initial = options.bias_initial = Initial::uniform(1 / std::sqrt(static_cast<double>(inputs_of_an_output(options))));
@@ -35,8 +35,9 @@ Conv2dOptions conv3x3(int64_t in, int64_t out, Axis from) {
 
 }  // namespace
 
-// Inside a block a layer takes the stream to the other axis and the next one back, and levels take turns (channel_axis), so every skip is
-// where it is wanted. Only the 1x1 convolution beside a block whose channels change has to be brought back.
+// Inside a block one layer moves the stream to the other axis and the next one moves it back.
+// Levels alternate between the axes (channel_axis), so every skip is on the axis where it is
+// needed. Only the 1x1 convolution beside a block whose channels change must be redistributed.
 UnetPlan parallelize_unet(const UnetShape& shape) {
   const int64_t e = shape.embedding();
   Conv2dOptions first = conv3x3(shape.channels, shape.base, Axis::x), last = zeroed(conv3x3(shape.base, shape.output_channels(), Axis::y));
@@ -53,7 +54,7 @@ UnetPlan parallelize_unet(const UnetShape& shape) {
   };
 }
 
-// With the stream over A, the other axis being B.
+// The stream is over A; the other axis is B.
 UnetResidualPlan parallelize_residual(const UnetShape& shape, const UnetStage& stage) {
   const Axis a = channel_axis(stage.level), b = other_tensor_axis(a);
   Conv2dOptions in = conv3x3(stage.in, stage.out, a);
@@ -70,18 +71,19 @@ UnetResidualPlan parallelize_residual(const UnetShape& shape, const UnetStage& s
                                            .segments = shape.scale_shift ? std::vector{stage.out, stage.out} : std::vector<int64_t>()}),
       .norm_out = {.groups = shape.groups, .channels = stage.out, .layout = Layout::over(b)},  // B
       .out = zeroed(conv3x3(stage.out, stage.out, b)),                                         // B -> A
-      .shortcut = stage.in == stage.out ? std::nullopt : std::optional(by_inputs(shortcut)),   // A -> B, then brought to A
+      .shortcut = stage.in == stage.out ? std::nullopt : std::optional(by_inputs(shortcut)),   // A -> B, then to A
   };
 }
 
 UnetAttentionPlan parallelize_attention(const UnetShape& shape, const UnetStage& stage) {
   const Axis a = channel_axis(stage.level), b = other_tensor_axis(a);
   const int64_t c = stage.in;
+  // norm: A, qkv: A -> B, attention: B, projection: B -> A.
   return {
-      .norm = {.groups = shape.groups, .channels = c, .layout = Layout::over(a)},                                  // A
-      .qkv = by_inputs(LinearOptions{.in = c, .out = 3 * c, .transposed = transposed(a), .segments = {c, c, c}}),  // A -> B
-      .attention = {.heads = shape.heads, .causal = false, .axis = b},                                             // B
-      .projection = zeroed(LinearOptions{.in = c, .out = c, .transposed = transposed(b)}),                         // B -> A
+      .norm = {.groups = shape.groups, .channels = c, .layout = Layout::over(a)},
+      .qkv = by_inputs(LinearOptions{.in = c, .out = 3 * c, .transposed = transposed(a), .segments = {c, c, c}}),
+      .attention = {.heads = shape.heads, .causal = false, .axis = b},
+      .projection = zeroed(LinearOptions{.in = c, .out = c, .transposed = transposed(b)}),
   };
 }
 

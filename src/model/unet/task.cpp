@@ -13,7 +13,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/core/philox.hpp"
-#include "axonn/data/images/picture_sheet.hpp"
+#include "axonn/data/images/image_sheet.hpp"
 #include "train/evaluating.hpp"
 
 namespace axonn {
@@ -36,7 +36,7 @@ bool goes_without_class(const UnetTaskOptions& options, int64_t number) {
 
 }  // namespace
 
-UnetTask::UnetTask(Context& context, Unet& model, const Diffusion& diffusion, const PictureSource& source, const PictureSource* held_out,
+UnetTask::UnetTask(Context& context, Unet& model, const Diffusion& diffusion, const ImageSource& source, const ImageSource* held_out,
                    UnetTaskOptions options)
     : context_(context),
       model_(model),
@@ -46,17 +46,17 @@ UnetTask::UnetTask(Context& context, Unet& model, const Diffusion& diffusion, co
       options_(options),
       history_(diffusion.times()) {
   const UnetShape& shape = model.config().shape;
-  AXONN_CHECK(shape.channels == 3, "train.unet", "pictures have 3 channels, the network takes ", shape.channels);
+  AXONN_CHECK(shape.channels == 3, "model.unet", "images have 3 channels, the network takes ", shape.channels);
   diffusion.check_output(shape.channels, shape.output_channels());
-  AXONN_CHECK(options.class_dropout >= 0 && options.class_dropout <= 1, "train.unet", "class_dropout must be in [0, 1], got ",
+  AXONN_CHECK(options.class_dropout >= 0 && options.class_dropout <= 1, "model.unet", "class_dropout must be in [0, 1], got ",
               options.class_dropout);
-  AXONN_CHECK(options.class_dropout == 0 || shape.classes > 0, "train.unet", "class_dropout needs a network with classes, got ",
+  AXONN_CHECK(options.class_dropout == 0 || shape.classes > 0, "model.unet", "class_dropout needs a network with classes, got ",
               options.class_dropout, " and none");
-  for (const PictureSource* each : {&source, held_out}) {
+  for (const ImageSource* each : {&source, held_out}) {
     if (each == nullptr) continue;
-    AXONN_CHECK(each->size() == shape.image, "train.unet", "the network takes pictures of ", shape.image, " x ", shape.image, ", got ",
+    AXONN_CHECK(each->size() == shape.image, "model.unet", "the network takes images of ", shape.image, " x ", shape.image, ", got ",
                 each->description());
-    AXONN_CHECK(shape.classes == 0 || shape.classes == static_cast<int64_t>(each->classes().size()), "train.unet", "the network has ",
+    AXONN_CHECK(shape.classes == 0 || shape.classes == static_cast<int64_t>(each->classes().size()), "model.unet", "the network has ",
                 shape.classes, " classes, got ", each->description());
   }
 }
@@ -65,52 +65,53 @@ double UnetTask::flops_per_sample() const { return 3 * forward_flops(model_.conf
 
 double UnetTask::paper_flops_per_sample() const { return 4 * forward_flops(model_.config().shape); }
 
-UnetTask::Pictures UnetTask::load(int64_t first, int64_t count) const {
+UnetTask::Images UnetTask::load(int64_t first, int64_t count) const {
   const int64_t size = source_.size();
-  const Pictures pictures{at::empty({count, size, size, 3}, at::kFloat), at::empty({count}, at::kLong)};
+  const Images images{at::empty({count, size, size, 3}, at::kFloat), at::empty({count}, at::kLong)};
   std::vector<uint8_t> pixels(static_cast<size_t>(size * size * 3));
   for (int64_t i = 0; i < count; ++i) {
-    const PictureDraw draw = draw_picture(static_cast<uint64_t>(first + i), options_.seed, source_.count(), options_.mirror);
-    const int64_t picture_class = source_.read(draw.index, pixels);
-    pictures.classes.mutable_data_ptr<int64_t>()[i] = goes_without_class(options_, first + i) ? Unet::kNoClass : picture_class;
-    put_pixels(pictures.clean, i, pixels, draw.mirrored);
+    const ImageDraw draw = draw_image(static_cast<uint64_t>(first + i), options_.seed, source_.count(), options_.mirror);
+    const int64_t image_class = source_.read(draw.index, pixels);
+    images.classes.mutable_data_ptr<int64_t>()[i] = goes_without_class(options_, first + i) ? Unet::kNoClass : image_class;
+    put_pixels(images.clean, i, pixels, draw.mirrored);
   }
-  return pictures;
+  return images;
 }
 
 void UnetTask::prefetch(int64_t first, int64_t count) {
   ahead_.push_back({first, count, std::async(std::launch::async, [this, first, count] { return load(first, count); })});
 }
 
-// Loaded ahead, or now; what was loaded before these and not asked for is let go.
-UnetTask::Pictures UnetTask::take(int64_t first, int64_t count) {
+// Returns the prefetched images, or loads them now. Images prefetched before these are dropped.
+UnetTask::Images UnetTask::take(int64_t first, int64_t count) {
   const auto found = std::ranges::find_if(ahead_, [&](const Ahead& one) { return one.first == first && one.count == count; });
   if (found == ahead_.end()) return load(first, count);
-  Pictures pictures = found->pictures.get();
+  Images images = found->images.get();
   ahead_.erase(ahead_.begin(), found + 1);
-  return pictures;
+  return images;
 }
 
-// (batch): of each picture.
-Tensor UnetTask::losses(const Pictures& pictures, const Tensor& times, const Tensor& noise) {
+// One loss per image: (batch).
+Tensor UnetTask::losses(const Images& images, const Tensor& times, const Tensor& noise) {
   const auto working = context_.options().dtype == at::kDouble ? at::kDouble : at::kFloat;
   const auto device = context_.options().device;
   const auto placed = [&](const Tensor& tensor) { return tensor.to(device, working); };
-  const Tensor clean = placed(pictures.clean), noised_by = placed(noise), at_times = times.to(device);
+  const Tensor clean = placed(images.clean), noised_by = placed(noise), at_times = times.to(device);
   const Tensor noisy = diffusion_.noised(clean, at_times, noised_by);
-  const Tensor classes = model_.config().shape.classes > 0 ? pictures.classes.to(device) : Tensor();
+  const Tensor classes = model_.config().shape.classes > 0 ? images.classes.to(device) : Tensor();
   return diffusion_.losses(model_.forward(noisy.to(context_.options().dtype), at_times, classes), clean, at_times, noised_by);
 }
 
 Tensor UnetTask::loss_sum(int64_t first, int64_t count) {
-  const Pictures pictures = take(first, count);
+  const Images images = take(first, count);
   const TimeHistory::Draw draw = history_.draw(options_.seed, first, count);
-  const Tensor each = losses(pictures, draw.times, sample_noise(options_.seed, "training", first, pictures.clean.sizes()));
+  const Tensor each = losses(images, draw.times, sample_noise(options_.seed, "training", first, images.clean.sizes()));
   if (options_.importance) observed_.push_back({.first = first, .times = draw.times, .losses = each.detach()});
   return draw.weights.defined() ? (each * draw.weights.to(each.device(), each.scalar_type())).sum() : each.sum();
 }
 
-// Every rank's losses are recorded by every rank in the order of their samples, whatever the micro-batches were.
+// Every rank records the losses of all ranks in the order of their samples, so the micro-batches do
+// not matter.
 void UnetTask::after_step() {
   if (observed_.empty()) return;
   std::vector<Tensor> rows;  // (count, 3): number, time, loss
@@ -134,33 +135,33 @@ std::vector<CheckpointTensor> UnetTask::state() const {
 }
 
 void UnetTask::write_samples(const std::filesystem::path& run_directory, int64_t step) {
-  const SampledPictures drawn = sample_pictures(context_, model_, diffusion_, options_.samples);
+  const SampledImages drawn = sample_images(context_, model_, diffusion_, options_.samples);
   if (context_.rank() != 0) return;
   char name[32];
   std::snprintf(name, sizeof name, "step-%06lld.png", static_cast<long long>(step));
   const std::filesystem::path directory = run_directory / "samples";
   std::filesystem::create_directories(directory);
-  save_sheet((directory / name).string(), drawn.pictures);
+  save_sheet((directory / name).string(), drawn.images);
 }
 
 std::optional<double> UnetTask::validate() {
   if (held_out_ == nullptr) return std::nullopt;
   const Evaluating evaluating(model_, context_, Phase::evaluate);
   const RowShare share = context_.row_share();
-  const int64_t count = std::min(options_.validation_pictures, held_out_->count()), size = held_out_->size();
+  const int64_t count = std::min(options_.validation_images, held_out_->count()), size = held_out_->size();
   std::vector<uint8_t> pixels(static_cast<size_t>(size * size * 3));
   double sum = 0;
-  // Every rank runs as many forwards as the others; rows past the last picture count nothing.
+  // Every rank runs the same number of forwards; rows past the last image contribute nothing.
   for (int64_t begin = 0; begin < count; begin += share.groups * options_.validation_rows) {
     const int64_t rows = share.rows(count - begin, options_.validation_rows), first = begin + share.mine * rows;
-    const Pictures pictures{at::empty({rows, size, size, 3}, at::kFloat), at::empty({rows}, at::kLong)};
+    const Images images{at::empty({rows, size, size, 3}, at::kFloat), at::empty({rows}, at::kLong)};
     for (int64_t i = 0; i < rows; ++i) {
-      pictures.classes.mutable_data_ptr<int64_t>()[i] = held_out_->read(std::min(first + i, count - 1), pixels);
-      put_pixels(pictures.clean, i, pixels, false);
+      images.classes.mutable_data_ptr<int64_t>()[i] = held_out_->read(std::min(first + i, count - 1), pixels);
+      put_pixels(images.clean, i, pixels, false);
     }
     const Tensor numbers = at::arange(first, first + rows, at::kLong), times = (numbers * diffusion_.times() / count).to(at::kLong);
     const Tensor each =
-        losses(pictures, times.clamp_max(diffusion_.times() - 1), sample_noise(0, "validation", first, pictures.clean.sizes()));
+        losses(images, times.clamp_max(diffusion_.times() - 1), sample_noise(0, "validation", first, images.clean.sizes()));
     sum += each.narrow(0, 0, std::clamp<int64_t>(count - first, 0, rows)).sum().item<double>();
   }
   Tensor total = at::scalar_tensor(sum, at::kDouble).to(context_.options().device);

@@ -66,7 +66,7 @@ void TimeHistory::record(int64_t time, double loss) {
   row[kLength - 1] = loss;
 }
 
-// The oldest of each row is the last to come.
+// Losses shift in at the end of a row, so its first place is filled last.
 bool TimeHistory::full() const {
   for (int64_t t = 0; t < times_; ++t)
     if (std::isnan(losses_.const_data_ptr<double>()[t * kLength])) return false;

@@ -10,7 +10,8 @@ ShardSpec matrix(Dim rows, Dim columns) { return {.dims = {std::move(rows), std:
 
 ShardSpec vector(Dim features) { return {.dims = {std::move(features)}}; }
 
-// Every trainable tensor, as the layers of a GPT lay it on the grid: plain layers take Y to X, transposed ones X to Y.
+// Every trainable tensor in the layout of a GPT's layers: plain layers take Y to X, transposed ones
+// X to Y.
 std::vector<StoredTensors> tensors_of(const GptShape& shape) {
   const int64_t h = shape.hidden, m = shape.mlp(), l = shape.layers;
   const Segment third = {.size = h, .axis = Axis::x};

@@ -20,7 +20,7 @@ NetworkModel network_model(std::string name, const GptShape& shape) {
           .tokens_per_sample = shape.sequence,
           .usual_batch = kUsualTokens,
           .parameters = count_parameters(shape).total(),
-          .misfit = [shape](const GridShape& grid) -> std::optional<std::string> {
+          .why_impossible = [shape](const GridShape& grid) -> std::optional<std::string> {
             if (shape.heads % grid.x != 0) return "heads % x";
             if (shape.hidden % grid.y != 0) return "hidden % y";
             return std::nullopt;

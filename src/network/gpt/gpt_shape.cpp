@@ -8,7 +8,7 @@
 namespace axonn {
 namespace {
 
-// Sizes as doubles: products of five of them leave 64 bits.
+// Sizes as doubles: products of five of them overflow 64 bits.
 struct Doubles {
   double l, h, m, s, v;
   explicit Doubles(const GptShape& shape)
@@ -22,7 +22,7 @@ struct Doubles {
 }  // namespace
 
 void check_gpt(const GptShape& shape) {
-  constexpr double kMostElements = 1e15;  // of all layers' residual streams, or of a matrix in each
+  constexpr double kMostElements = 1e15;  // elements of all layers' residual streams, or of one matrix per layer
   constexpr const char* kWhere = "network.gpt";
   check_sizes(shape, kWhere);
   AXONN_CHECK(shape.hidden % shape.heads == 0, kWhere, "hidden must divide by heads, got hidden = ", shape.hidden,

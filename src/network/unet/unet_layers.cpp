@@ -7,7 +7,7 @@ namespace axonn {
 namespace {
 
 using Kind = UnetStage::Kind;
-constexpr int64_t kTaps = 9;  // of a 3x3 convolution
+constexpr int64_t kTaps = 9;  // 3x3 convolution
 
 WorkSplit split_over(Axis axis) { return axis == Axis::x ? WorkSplit::over_x : WorkSplit::over_y; }
 
@@ -16,7 +16,7 @@ bool equal_but_for_count(const LayerWork& a, LayerWork b) {
   return a == b;
 }
 
-// The rows of one network. Names carry the height of the pictures: "residual.in 16x16".
+// The rows of one network. Names carry the height of the images: "residual.in 16x16".
 class UnetRows {
  public:
   explicit UnetRows(const UnetShape& shape) : shape_(shape) {}
@@ -29,7 +29,7 @@ class UnetRows {
   }
   double pixels() const { return pixels_; }
 
-  // From `from` to the other axis; rows of a unit at its input and output.
+  // From `from` to the other axis. rows_in and rows_out are rows per unit.
   LayerWork& product(const std::string& name, Axis from, int64_t in, int64_t out, int64_t taps, double rows_in, double rows_out) {
     LayerWork& row = add(name);
     row.k = in, row.n = out, row.taps = taps, row.rows_in = rows_in, row.rows_out = rows_out;
@@ -46,7 +46,8 @@ class UnetRows {
     row.elements = elements;
     return row;
   }
-  // Statistics read the channels once, normalising reads and writes them; a SiLU after it does both again.
+  // Statistics read the channels once; normalising reads and writes them. A SiLU after it also
+  // reads and writes them.
   LayerWork& norm(const std::string& name, Axis axis, std::vector<int64_t> segments, bool silu) {
     int64_t channels = 0;
     for (const int64_t segment : segments) channels += segment;

@@ -9,7 +9,7 @@ namespace axonn {
 namespace {
 
 using Kind = UnetStage::Kind;
-constexpr int64_t kTaps = 9;  // of a 3x3 convolution
+constexpr int64_t kTaps = 9;  // 3x3 convolution
 
 }  // namespace
 
@@ -90,12 +90,12 @@ void UnetMemory::add_tensor(ShardSpec spec) {
 template <typename OnRank>
 int64_t UnetMemory::activation_elements(const MemoryOptions& options, const OnRank& on_rank) const {
   ByAxis kept{};
-  int64_t again = 0;  // of the checkpointed stage that needs most, while it is run again
+  int64_t again = 0;  // elements of the checkpointed stage that needs most, while it is run again
   const auto add = [&kept](const ByAxis& elements) { kept = {kept[0] + elements[0], kept[1] + elements[1]}; };
   for (size_t i = 0; i < kept_.size(); ++i) {
     ByAxis all = kept_[i].all;
     if (options.dropout) all = {all[0] + kept_[i].dropped[0], all[1] + kept_[i].dropped[1]};
-    const bool block = i + 1 < kept_.size();  // the last norm and convolution are none
+    const bool block = i + 1 < kept_.size();  // the last norm and convolution are not a block
     if (block && options.checkpoint_every > 0 && static_cast<int64_t>(i) % options.checkpoint_every == 0) {
       add(kept_[i].input);
       again = std::max(again, on_rank(all));

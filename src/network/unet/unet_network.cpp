@@ -9,11 +9,11 @@
 namespace axonn {
 namespace {
 
-constexpr int64_t kUsualPictures = 2048;  // Table II of the AxoNN paper
+constexpr int64_t kUsualImages = 2048;  // Table II of the AxoNN paper
 
-// The sizes that a grid must divide (check_unet in model/unet_config.hpp).
+// The axes of a grid must divide these sizes (check_unet in model/unet/config.hpp).
 struct UnetDivisors {
-  int64_t channels = 0;  // the greatest that divides the channels of all stages, the picture's aside
+  int64_t channels = 0;  // greatest common divisor of the channels of all stages, except the image's
   int64_t heads = 0;
   std::vector<Axis> heads_over;
 
@@ -26,7 +26,7 @@ struct UnetDivisors {
     }
   }
 
-  std::optional<std::string> misfit(const GridShape& grid) const {
+  std::optional<std::string> why_impossible(const GridShape& grid) const {
     for (const Axis axis : {Axis::x, Axis::y})
       if (channels % grid[axis] != 0) return "channels % " + std::string(to_string(axis));
     for (const Axis axis : heads_over)
@@ -43,12 +43,12 @@ NetworkModel network_model(std::string name, const UnetShape& shape) {
       .name = std::move(name),
       .layers = layer_table(shape),
       .program = "unet",
-      .tokens = "pictures",
-      .samples = "pictures",
+      .tokens = "images",
+      .samples = "images",
       .tokens_per_sample = 1,
-      .usual_batch = kUsualPictures,
+      .usual_batch = kUsualImages,
       .parameters = count_parameters(shape),
-      .misfit = [divisors = UnetDivisors(shape)](const GridShape& grid) { return divisors.misfit(grid); },
+      .why_impossible = [divisors = UnetDivisors(shape)](const GridShape& grid) { return divisors.why_impossible(grid); },
       .memory = [memory = UnetMemory(shape)](const GridShape& grid, const MemoryOptions& options) { return memory.predict(grid, options); }};
 }
 

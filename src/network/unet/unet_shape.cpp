@@ -9,9 +9,9 @@ namespace axonn {
 namespace {
 
 using Kind = UnetStage::Kind;
-constexpr int64_t kKernel = 9;  // of a 3x3 convolution
+constexpr int64_t kKernel = 9;  // 3x3 convolution
 
-// Grows the list of stages; knows the channels, height and level that the last one left.
+// Builds the list of stages. Remembers the channels, height and level after the last stage.
 class Stages {
  public:
   explicit Stages(const UnetShape& shape) : shape_(shape), size_(shape.image), channels_(shape.channels) {}
@@ -23,7 +23,7 @@ class Stages {
     if (kind == Kind::up) --level_, size_ *= 2;
     return stages_.back();
   }
-  // A residual block, and attention where its height has one.
+  // A residual block, and attention at heights that have it.
   UnetStage& add_block(const std::string& name, int64_t out, int64_t skip = 0) {
     add(Kind::residual, name + ".residual", out, skip);
     if (std::ranges::find(shape_.attention, size_) != shape_.attention.end()) add(Kind::attention, name + ".attention", out);
@@ -77,7 +77,7 @@ void check_unet(const UnetShape& shape) {
     AXONN_CHECK(shape.base * multiplier <= kMostChannels, kWhere, "base x multiplier must be at most ", kMostChannels, ", got ", shape.base,
                 " x ", multiplier);
   const int64_t halvings = static_cast<int64_t>(shape.multipliers.size()) - 1;
-  AXONN_CHECK(halvings < 31 && shape.image % (int64_t{1} << halvings) == 0, kWhere, "pictures of ", shape.image, " x ", shape.image,
+  AXONN_CHECK(halvings < 31 && shape.image % (int64_t{1} << halvings) == 0, kWhere, "images of ", shape.image, " x ", shape.image,
               " cannot be halved ", halvings, " times, as ", shape.multipliers.size(), " levels do");
   AXONN_CHECK(shape.base % 2 == 0, kWhere, "base must be even (sines and cosines of the time embedding), got ", shape.base);
   for (const UnetStage& stage : unet_stages(shape)) {

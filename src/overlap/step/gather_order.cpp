@@ -3,7 +3,7 @@
 namespace axonn {
 
 uint64_t GatherOrder::key(const Context& context) {
-  constexpr int kBits = 30;  // of a weight's number
+  constexpr int kBits = 30;  // bits per weight number
   return static_cast<uint64_t>(context.last.phase) << (2 * kBits) | static_cast<uint64_t>(context.before + 1) << kBits |
          static_cast<uint64_t>(context.last.weight + 1);
 }
@@ -16,7 +16,7 @@ bool GatherOrder::note(Place next) {
   return foretold;
 }
 
-std::vector<GatherOrder::Place>& GatherOrder::foretell(int count) {
+std::vector<GatherOrder::Place>& GatherOrder::predict(int count) {
   foretold_.clear();
   for (Context context = now_; static_cast<int>(foretold_.size()) < count;) {
     const auto known = next_.find(key(context));

@@ -8,8 +8,10 @@
 
 namespace axonn {
 
-// The order in which a network's weights are gathered: what came next the last time when the last two were these, in this phase. So a loop,
-// a branch or a weight with several consumers needs no marks from the network; a changed order is learned from its first run.
+// Learns the order in which a network's weights are gathered. From the last two weights and the
+// phase it predicts the weight that followed them the last time. So a loop, a branch or a weight
+// with several consumers needs no marks from the network. A changed order is learned from its first
+// run.
 class GatherOrder {
  public:
   struct Place {
@@ -17,10 +19,11 @@ class GatherOrder {
     int weight = -1;
   };
 
-  // `next` is gathered now. Whether that was foretold.
+  // Records that `next` is gathered now; returns whether it was predicted.
   bool note(Place next);
-  // What will come after the last noted place, nearest first; shorter than `count` where nothing is known.
-  std::vector<Place>& foretell(int count);
+  // The places expected after the last recorded one, nearest first; fewer than `count` when no more
+  // are known.
+  std::vector<Place>& predict(int count);
 
  private:
   struct Context {

@@ -21,7 +21,7 @@ std::vector<std::vector<int>> groups_of(const Grid& grid, AxisSet axes) {
   return groups;
 }
 
-// Why `program` does not do its part over `axes`; empty when it does.
+// Why `program` does not sum gradients over `axes`; empty when it does.
 std::string fault(const ReductionProgram& program, const Grid& grid, AxisSet axes) {
   try {
     if (axes == kOverZ)

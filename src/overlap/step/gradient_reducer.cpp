@@ -24,7 +24,7 @@ void GradientReducer::policy_changed() {
   cut(arena_.replicated(), /*over_z=*/false, kRowAxes);
 }
 
-// Whole parameters until a bucket is full; one message for all when buckets are off.
+// Fills each bucket with whole parameters; one message for all when buckets are off.
 void GradientReducer::cut(Range section, bool over_z, AxisSet axes) {
   if (grid_.shape().size(axes) == 1 || section.size() == 0) return;
   std::vector<int> order(arena_.slots().size());
@@ -38,7 +38,7 @@ void GradientReducer::cut(Range section, bool over_z, AxisSet axes) {
   for (const int index : order) {
     const ArenaSlot& slot = slot_at(index);
     if (!open || (policy_.switches.buckets && slot.offset + slot.stored - buckets_.back().range.begin > full)) {
-      buckets_.push_back({.range = {slot.offset, slot.offset}, .axes = axes, .slots = {}, .flight = {}});
+      buckets_.push_back({.range = {slot.offset, slot.offset}, .axes = axes, .slots = {}, .request = {}});
       open = true;
     }
     buckets_.back().range.end = slot.offset + slot.stored;
@@ -68,7 +68,8 @@ void GradientReducer::reduce(const ArenaSlot& slot, const std::function<void(con
   if (--mine.uses == 0) complete(slot);
 }
 
-// Where the contributions of one micro-batch are summed: the arena itself when nothing has to be exchanged over Z.
+// The buffer in which the contributions of one micro-batch are summed: the arena itself unless the
+// parameter is sharded over Z.
 at::Tensor GradientReducer::block_of(const ArenaSlot& slot) {
   if (!slot.sharded_over_z()) return arena_.gradient(slot).view(slot.block_shape);
   at::Tensor& block = of(slot).block;
@@ -77,7 +78,7 @@ at::Tensor GradientReducer::block_of(const ArenaSlot& slot) {
   return block.narrow(0, 0, numel).view(slot.block_shape);
 }
 
-// Every contribution of a micro-batch is there.
+// Called when every contribution of a micro-batch has arrived.
 void GradientReducer::complete(const ArenaSlot& slot) {
   Contributions& mine = of(slot);
   if (slot.sharded_over_z()) scatter(slot);
@@ -94,7 +95,7 @@ void GradientReducer::scatter(const ArenaSlot& slot) {
   const at::Tensor shard = arena_.gradient(slot);
   const at::Tensor whole = mine.block.narrow(0, 0, c10::multiply_integers(slot.block_shape));
   if (mine.reduced > 0) {
-    log_.wait(mine.scatter);  // the micro-batch before, which wrote the shard
+    log_.wait(mine.scatter);  // the last micro-batch, which wrote the shard
     whole.narrow(0, slot.range.begin, slot.range.size()).add_(shard);
   }
   mine.scatter = log_.launch(Traffic::reduce_scatter, Axis::z, static_cast<int64_t>(whole.nbytes()), slot.name,
@@ -105,7 +106,7 @@ void GradientReducer::scatter(const ArenaSlot& slot) {
 }
 
 void GradientReducer::retire_scatter() {
-  log_.wait(under_way_.front().flight);
+  log_.wait(under_way_.front().request);
   pool_.give_back(std::move(under_way_.front().block));
   under_way_.pop_front();
 }
@@ -115,10 +116,10 @@ void GradientReducer::send(Bucket& bucket) {
   for (const int index : bucket.slots)
     if (const Request& request = contributions_[static_cast<size_t>(index)].scatter.request; !request.done()) after.push_back(request);
   const int64_t bytes = bucket.range.size() * arena_.gradients().element_size();
-  bucket.flight = log_.launch(Traffic::data, bucket.axes, bytes, "gradients",
+  bucket.request = log_.launch(Traffic::data, bucket.axes, bytes, "gradients",
                               sums_->all_reduce({.arena = arena_, .range = bucket.range, .axes = bucket.axes, .after = after}));
   bucket.sent = true;
-  if (!policy_.switches.buckets) log_.wait(bucket.flight);
+  if (!policy_.switches.buckets) log_.wait(bucket.request);
 }
 
 std::string GradientReducer::missing_gradients() const {
@@ -146,7 +147,7 @@ void GradientReducer::send_rest() {
 void GradientReducer::wait() {
   while (!under_way_.empty()) retire_scatter();
   for (Bucket& bucket : buckets_)
-    if (bucket.sent) log_.wait(std::exchange(bucket.flight, {}));
+    if (bucket.sent) log_.wait(std::exchange(bucket.request, {}));
 }
 
 }  // namespace axonn

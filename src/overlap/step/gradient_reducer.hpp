@@ -15,13 +15,14 @@
 
 namespace axonn {
 
-// When one network's gradients move. Contributions of a micro-batch are summed in a block; once all have come it is reduce-scattered over Z
-// into the arena, the sum of the micro-batches before riding along as part of this rank's contribution. A parameter that is whole on every
-// Z rank is summed in the arena itself. After the last micro-batch buckets, ranges of the arena, are summed over data (and Z for the
-// latter).
+// When one network's gradients move. The contributions of a micro-batch are summed in a block. When
+// all have arrived, the block is reduce-scattered over Z into the arena. The sum of the earlier
+// micro-batches is part of this rank's contribution. A parameter replicated over Z is summed in the
+// arena itself. After the last micro-batch the buckets of the arena are summed over data, and also
+// over Z for replicated parameters.
 class GradientReducer {
  public:
-  // All of it outlives the reducer; `sums` may be replaced between steps by set_sums().
+  // All arguments must outlive the reducer; set_sums() may replace `sums` between steps.
   GradientReducer(Arena& arena, const Grid& grid, GradientSums& sums, const OverlapPolicy& policy, TrafficLog& log, TensorPool& pool);
 
   void set_sums(GradientSums& sums) { sums_ = &sums; }
@@ -30,33 +31,34 @@ class GradientReducer {
   void begin_step(int micro_batches);
   void use(const ArenaSlot& slot) { ++of(slot).uses; }
   void reduce(const ArenaSlot& slot, const std::function<void(const at::Tensor& block, bool add)>& write);
-  // The parameters that got no gradient, or fewer than they were used: "'a' (never used), 'b' (...)"; empty when all is well.
+  // The parameters with no gradient, or with fewer gradients than forward uses: "'a' (never used),
+  // 'b' (...)". Empty when there are none.
   std::string missing_gradients() const;
   // The first parameter without any gradient since begin_step(); empty when all have one.
   std::string without_gradient() const;
-  void send_rest();  // the buckets that are still here
+  void send_rest();  // sends the buckets that are not sent yet
   void wait();       // for everything under way
 
  private:
-  // What happened to the gradient of one parameter in the present step.
+  // State of one parameter's gradient in the current step.
   struct Contributions {
-    int uses = 0;     // forward uses that backward has not answered yet
-    int arrived = 0;  // gradients that came since the last reduction
-    int reduced = 0;  // reductions finished in this step (one a micro-batch)
-    at::Tensor block;  // sum of the arrived ones while more are to come, on loan
-    Flight scatter;    // its last reduce-scatter
+    int uses = 0;     // forward uses without a gradient yet
+    int arrived = 0;  // gradients since the last reduction
+    int reduced = 0;  // reductions finished in this step (one per micro-batch)
+    at::Tensor block;  // sum of the arrived gradients until the last one, on loan
+    LoggedRequest scatter;    // its last reduce-scatter
     int bucket = -1;   // -1: nothing to sum
   };
   struct Bucket {
-    Range range;  // of the arena
+    Range range;  // place in the arena
     AxisSet axes;
     std::vector<int> slots;
-    int missing = 0;  // slots whose last micro-batch has not come
+    int missing = 0;  // slots whose last micro-batch has not arrived
     bool sent = false;
-    Flight flight;
+    LoggedRequest request;
   };
   struct Scatter {
-    Flight flight;
+    LoggedRequest request;
     at::Tensor block;  // on loan while the collective reads it
   };
 
@@ -75,9 +77,9 @@ class GradientReducer {
   TrafficLog& log_;
   TensorPool& pool_;
   int micro_batches_ = 1;
-  std::vector<Contributions> contributions_;  // one a slot
-  std::deque<Scatter> under_way_;             // in the order of launching
-  std::vector<Bucket> buckets_;               // in the order of the arena
+  std::vector<Contributions> contributions_;  // one per slot
+  std::deque<Scatter> under_way_;             // in launch order
+  std::vector<Bucket> buckets_;               // in arena order
 };
 
 }  // namespace axonn

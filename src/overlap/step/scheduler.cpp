@@ -19,7 +19,7 @@ Scheduler::Scheduler(Communicators& communicators, const Grid& grid, OverlapPoli
 Scheduler::~Scheduler() = default;
 
 void Scheduler::set_policy(const OverlapPolicy& policy) {
-  AXONN_CHECK(!in_step_, "overlap.set_policy", "the overlap policy can change between steps alone; call step.finish() first");
+  AXONN_CHECK(!in_step_, "overlap.set_policy", "the overlap policy can change only between steps; call step.finish() first");
   AXONN_CHECK(policy.prefetch >= 1 && policy.outstanding >= 1 && policy.bucket_bytes >= 0 && policy.cache_budget.bytes >= 0, "overlap.scheduler",
               "prefetch and outstanding must be at least 1, bucket and cache sizes not negative; got ", policy.prefetch, ", ",
               policy.outstanding, ", ", policy.bucket_bytes, ", ", policy.cache_budget.bytes);

@@ -13,7 +13,7 @@ double seconds(Clock::duration duration) { return std::max(0.0, std::chrono::dur
 
 }  // namespace
 
-Flight TrafficLog::launch(Traffic kind, AxisSet axes, int64_t bytes, std::string_view tag, Request request) {
+LoggedRequest TrafficLog::launch(Traffic kind, AxisSet axes, int64_t bytes, std::string_view tag, Request request) {
   if (!in_step_) return {std::move(request), -1};
   const auto now = Clock::now();
   records_.push_back({.kind = kind,
@@ -29,14 +29,14 @@ Flight TrafficLog::launch(Traffic kind, AxisSet axes, int64_t bytes, std::string
   return {std::move(request), static_cast<int>(records_.size()) - 1};
 }
 
-void TrafficLog::wait(const Flight& flight) {
+void TrafficLog::wait(const LoggedRequest& request) {
   const auto start = Clock::now();
-  flight.request.wait();
+  request.request.wait();
   const auto end = Clock::now();
   waited_seconds_ += seconds(end - start);
-  if (!in_step_ || flight.record < 0) return;
-  FlightRecord& record = records_[static_cast<size_t>(flight.record)];
-  if (record.waited != FlightRecord::Time()) return;
+  if (!in_step_ || request.record < 0) return;
+  RequestRecord& record = records_[static_cast<size_t>(request.record)];
+  if (record.waited != RequestRecord::Time()) return;
   record.wait_began = start;
   record.waited = end;
 }
@@ -52,9 +52,9 @@ void TrafficLog::end_step() {
   in_step_ = false;
   sums_ = {};
   for (size_t i = 0; i < records_.size(); ++i) {
-    FlightRecord& record = records_[i];
+    RequestRecord& record = records_[i];
     if (const auto moved = requests_[i].moved()) std::tie(record.started, record.ended) = *moved;
-    if (record.waited == FlightRecord::Time()) record.wait_began = record.waited = record.ended;
+    if (record.waited == RequestRecord::Time()) record.wait_began = record.waited = record.ended;
     TrafficSum& sum = sums_[static_cast<size_t>(record.kind)];
     ++sum.collectives;
     sum.bytes += record.bytes;

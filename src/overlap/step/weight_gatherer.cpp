@@ -12,7 +12,7 @@
 namespace axonn {
 namespace {
 
-// What starting a gather costs beside its bytes: small weights are worth more of the cache, byte for byte.
+// Cost of starting a gather, in bytes. Per byte, small weights therefore gain more from the cache.
 constexpr double kStartBytes = 64 << 10;
 
 }  // namespace
@@ -35,7 +35,7 @@ void WeightGatherer::policy_changed() {
   warn_if_too_small();
 }
 
-// A budget that holds no weight at all is a mistake, but one that costs speed alone.
+// A budget that holds no weight is a mistake, but it costs only speed.
 void WeightGatherer::warn_if_too_small() const {
   if (!policy_.switches.cache || std::ranges::any_of(weights_, &Weight::kept)) return;
   const ArenaSlot* smallest = nullptr;
@@ -63,7 +63,7 @@ GatheredWeight WeightGatherer::gathered(const ArenaSlot& slot, Phase phase, bool
     ++counters_.blocking;
     launch(index);
   }
-  land(weight);
+  wait_for(weight);
   const int64_t numel = c10::multiply_integers(slot.block_shape);
   GatheredWeight result(weight.buffer->narrow(0, 0, numel).view(slot.block_shape), weight.buffer);
   if (policy_.switches.all_gather) look_ahead(update_follows);
@@ -87,20 +87,20 @@ void WeightGatherer::launch(int index) {
                    }};
   const at::Tensor whole = weight.buffer->narrow(0, 0, numel);
   const CollectiveOptions options{.priority = queue_of(Traffic::all_gather), .after = {&valid_at_, 1}, .tag = slot.name};
-  weight.flight = log_.launch(Traffic::all_gather, Axis::z, static_cast<int64_t>(whole.nbytes()), slot.name,
+  weight.request = log_.launch(Traffic::all_gather, Axis::z, static_cast<int64_t>(whole.nbytes()), slot.name,
                               communicators_[Axis::z].all_gather(arena_.weight(slot), whole, slot.counts, options));
   weight.arriving = true;
   ++counters_.gathers;
 }
 
-void WeightGatherer::land(Weight& weight) {
+void WeightGatherer::wait_for(Weight& weight) {
   if (!weight.arriving) return;
   weight.arriving = false;
-  log_.wait(std::exchange(weight.flight, {}));
+  log_.wait(std::exchange(weight.request, {}));
 }
 
 void WeightGatherer::drop(Weight& weight) {
-  land(weight);
+  wait_for(weight);
   weight.buffer.reset();
 }
 
@@ -110,8 +110,8 @@ void WeightGatherer::drop_all() {
 }
 
 void WeightGatherer::look_ahead(bool update_follows) {
-  auto& coming = order_.foretell(policy_.prefetch);
-  if (update_follows && phase_ == Phase::backward) {  // the next forward will want other values
+  auto& coming = order_.predict(policy_.prefetch);
+  if (update_follows && phase_ == Phase::backward) {  // the next forward needs the updated weights
     const auto forward = std::ranges::find(coming, Phase::train, &GatherOrder::Place::phase);
     coming.erase(forward, coming.end());
   }
@@ -151,14 +151,14 @@ int64_t WeightGatherer::bytes(const ArenaSlot& slot) const {
   return c10::multiply_integers(slot.block_shape) * arena_.weights().element_size();
 }
 
-// The largest gain per byte first: gathers saved, by their cost.
+// Keeps the weights with the largest gain per byte. The gain is the cost of the gathers saved.
 void WeightGatherer::choose_kept() {
   std::vector<int> order(weights_.size());
   std::iota(order.begin(), order.end(), 0);
   std::erase_if(order, [&](int index) { return !arena_.slots()[static_cast<size_t>(index)].sharded_over_z(); });
   const auto size = [&](int index) { return bytes(arena_.slots()[static_cast<size_t>(index)]); };
   const auto gain = [&](int index) {
-    const int uses = weights_[static_cast<size_t>(index)].uses_before;  // none: nothing is known yet
+    const int uses = weights_[static_cast<size_t>(index)].uses_before;  // 0: not known yet
     return static_cast<double>(uses == 0 ? 1 : uses - 1) * (1 + kStartBytes / static_cast<double>(size(index)));
   };
   std::ranges::stable_sort(order, std::greater<>(), gain);

@@ -15,18 +15,20 @@
 
 namespace axonn {
 
-// When one network's weights are gathered over Z: ahead of their use, in the order of the last time, and kept while the budget allows. All
-// ranks of the grid decide alike, since they run the same program.
+// Gathers one network's weights over Z ahead of their use, in the order of the last time, and keeps
+// them while the budget allows. All ranks of the grid decide alike, since they run the same
+// program.
 class WeightGatherer {
  public:
   WeightGatherer(const Arena& arena, Communicators& communicators, const OverlapPolicy& policy, TrafficLog& log, TensorPool& pool);
 
-  // `update_follows`: the optimizer will write the weights before a forward of the training phase comes.
+  // `update_follows`: the optimizer will write the weights before the next forward of the training
+  // phase.
   GatheredWeight gathered(const ArenaSlot& slot, Phase phase, bool update_follows);
   void policy_changed();  // between steps
-  // The weights were updated and a step begins: gathers what it will ask for first.
+  // A step begins with updated weights: gathers those that it will need first.
   void begin_step();
-  // Other weights, valid once `valid_at` is done.
+  // The weights change; they are valid once `valid_at` is done.
   void written(Request valid_at);
 
   const GatherCounters& counters() const { return counters_; }
@@ -34,15 +36,15 @@ class WeightGatherer {
  private:
   struct Weight {
     std::shared_ptr<const at::Tensor> buffer;  // empty: not gathered
-    Flight flight;                             // while `arriving`
+    LoggedRequest request;                             // set while `arriving`
     bool arriving = false;
     bool kept = false;    // until the weights change
-    int uses = 0;         // since they changed
-    int uses_before = 0;  // between the two changes before
+    int uses = 0;         // since the weights changed
+    int uses_before = 0;  // between the two last changes
   };
 
   void launch(int index);
-  void land(Weight& weight);
+  void wait_for(Weight& weight);
   void drop(Weight& weight);
   void drop_all();
   void look_ahead(bool update_follows);
@@ -50,7 +52,7 @@ class WeightGatherer {
   void forget();
   void choose_kept();
   void warn_if_too_small() const;
-  int64_t bytes(const ArenaSlot& slot) const;  // of the whole block
+  int64_t bytes(const ArenaSlot& slot) const;  // the whole block
 
   const Arena& arena_;
   Communicators& communicators_;
@@ -58,7 +60,7 @@ class WeightGatherer {
   TrafficLog& log_;
   TensorPool& pool_;
   GatherOrder order_;
-  std::vector<Weight> weights_;  // one a slot
+  std::vector<Weight> weights_;  // one per slot
   std::vector<int> ahead_;       // gathered and not yet used
   Phase phase_ = Phase::train;
   Request valid_at_;

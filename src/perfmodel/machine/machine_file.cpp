@@ -1,4 +1,4 @@
-// Machines as TOML.
+// Reads and writes machines as TOML.
 #include <sstream>
 #include <string>
 

@@ -1,9 +1,13 @@
-// Peaks, memories and links are data sheets'. Latencies of a hop are those of NCCL's tuning table for rings (protocol Simple: NVLink 3.4
-// us, PCI 5.7 us, network 14 us). Measured bandwidths are those of the AxoNN authors' public scripts.
+// Peaks, memories and links are from data sheets. Hop latencies are from NCCL's tuning table for
+// rings (protocol Simple: NVLink 3.4 us, PCI 5.7 us, network 14 us). Measured bandwidths are from
+// the AxoNN authors' public scripts.
 //
-// gemm_efficiency: MI250X 125 of 191.5 and GH200 813 of 989 TFLOP/s are the rates that the AxoNN authors report for large products on
-// Frontier and Alps. A100: 240 of 312, between their 280 for the best size and the 225 that fused attention reaches. H100 as GH200.
-// collective_share: NCCL runs at most 32 channels, a compute unit each, of 108 (A100), 132 (H100), 110 (MI250X).
+// gemm_efficiency: for MI250X (125 of 191.5 TFLOP/s) and GH200 (813 of 989), the rates that the
+// AxoNN authors report for large products on Frontier and Alps. A100: 240 of 312, between their 280
+// for the best size and the 225 that fused attention reaches. H100 as GH200.
+//
+// collective_share: NCCL uses at most 32 channels, one compute unit each, of 108 (A100), 132 (H100)
+// or 110 (MI250X).
 #include <array>
 #include <string>
 

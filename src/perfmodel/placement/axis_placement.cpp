@@ -7,7 +7,7 @@
 namespace axonn {
 namespace {
 
-// Rows of a matrix are outermost first: a Grid of the order X Y Z data, read from the other end.
+// Rows of a matrix are outermost first: the order X Y Z data of a Grid, reversed.
 constexpr std::array kRows = {Axis::data, Axis::z, Axis::y, Axis::x};
 
 AxisPlacement placement_of(const ParallelismMatrix& matrix) {

@@ -39,8 +39,8 @@ std::vector<int> divisors(int number) {
   return found;
 }
 
-// Fills a matrix column by column, each column from the first axis to the last; what is left of a row bounds its factors where the axes'
-// sizes are given.
+// Fills a matrix column by column, each column from the first axis to the last. If the axes' sizes
+// are given, the rest of a row's size bounds its factors.
 class Enumeration {
  public:
   Enumeration(std::span<const int> levels, std::span<const int> axes, int num_axes, const MatrixVisitor& visit)
@@ -143,7 +143,7 @@ int ParallelismMatrix::device(std::span<const int> coordinates) const {
 
 std::vector<int> ParallelismMatrix::devices_of_positions() const {
   std::vector<int> found = {0};
-  std::vector<int> stride(factors.size());  // of each factor's digit in the device's number
+  std::vector<int> stride(factors.size());  // stride of each factor's digit in the device's number
   int product = 1;
   for (int level = levels - 1; level >= 0; --level)
     for (int axis = axes - 1; axis >= 0; --axis) {
@@ -174,7 +174,7 @@ std::string ParallelismMatrix::to_string() const {
 ParallelismMatrix parse_parallelism_matrix(std::string_view text) {
   const auto complain = [&](bool fine) {
     AXONN_CHECK(fine, "perfmodel.parallelism_matrix",
-                "a parallelism matrix is one row an axis with one factor from 1 a level, such as [[2 1] [1 16]] or 2x1,1x16, got '", text,
+                "a parallelism matrix is one row per axis with one factor from 1 per level, such as [[2 1] [1 16]] or 2x1,1x16, got '", text,
                 "'");
   };
   ParallelismMatrix matrix;

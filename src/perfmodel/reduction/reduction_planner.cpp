@@ -10,7 +10,7 @@ namespace axonn {
 namespace {
 
 constexpr const char* kWhere = "perfmodel.plan_reductions";
-constexpr std::array kRows = {Axis::data, Axis::z, Axis::y, Axis::x};  // of a placement's matrix
+constexpr std::array kRows = {Axis::data, Axis::z, Axis::y, Axis::x};  // rows of a placement's matrix
 
 AxisPlacement placement_of(const Machine& machine, const Grid& grid) {
   const auto placement = placement_of_order(grid.shape(), grid.order(), level_sizes(machine, grid.ranks()));
@@ -19,7 +19,7 @@ AxisPlacement placement_of(const Machine& machine, const Grid& grid) {
   return *placement;
 }
 
-// Which rank is on each device of the machine.
+// The rank on each device of the machine.
 std::vector<int> ranks_of_devices(const ParallelismMatrix& matrix, const Grid& grid) {
   const Grid placed(grid.shape(), kDefaultOrder, matrix.devices_of_positions());
   std::vector<int> ranks(static_cast<size_t>(grid.ranks()));
@@ -41,8 +41,9 @@ Network network_of(const Machine& machine, std::span<const int> sizes) {
               sizes.size());
   Network network;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    const size_t level = sizes.size() - 1 - i;  // of the machine, whose levels come innermost first
-    network.levels.push_back({.name = level == 0 ? "gpu" : machine.levels[level - 1].name,  // the paper names a level by its units
+    const size_t level = sizes.size() - 1 - i;  // the machine's levels are innermost first
+    // As in the paper, a level is named by its units.
+    network.levels.push_back({.name = level == 0 ? "gpu" : machine.levels[level - 1].name,
                               .size = sizes[i],
                               .bandwidth_bytes_per_second = machine.levels[level].bandwidth_gbps * 1e9,
                               .latency_seconds = machine.levels[level].latency_seconds,

@@ -22,7 +22,7 @@ struct Edge {
 struct Node {
   int depth;
   std::vector<Edge> edges;
-  int to_goal = kFar;  // fewest steps from here, within the limit
+  int to_goal = kFar;  // fewest steps to the goal, within the limit
 };
 
 struct StateHash {
@@ -32,7 +32,7 @@ struct SameState {
   bool operator()(const ReductionState* a, const ReductionState* b) const { return *a == *b; }
 };
 
-// The graph of states, breadth first, and the paths in it.
+// Builds the graph of states breadth first, then collects the paths to the goal.
 class Search {
  public:
   Search(std::span<const ReductionStep> choices, std::span<const std::vector<int>> groups, ReductionGoal goal, int limit)
@@ -64,11 +64,11 @@ class Search {
     return static_cast<int>(nodes_.size()) - 1;
   }
 
-  // What a state lacks, as far as it tells which collective can take it to an all-reduce's goal in one step.
+  // Which collectives may take a state to an all-reduce's goal in one step.
   struct Outlook {
-    bool everyone_has_all = true;   // every device holds every chunk: else no all-reduce ends it
-    bool all_is_whole = true;       // every chunk that is held is reduced: else no all-gather does
-    bool somebody_is_done = false;  // else no broadcast does
+    bool everyone_has_all = true;   // every device holds every chunk: needed for an all-reduce
+    bool all_is_whole = true;       // every held chunk is fully reduced: needed for an all-gather
+    bool somebody_is_done = false;  // a device holds every chunk fully reduced: needed for a broadcast
   };
 
   Outlook outlook(const ReductionState& state) const {
@@ -113,7 +113,7 @@ class Search {
     }
   }
 
-  // Relaxed until nothing changes: a step can lead back to a state that was met earlier.
+  // Relaxes until nothing changes, because a step can lead back to an earlier state.
   void measure() {
     for (bool changed = true; changed;) {
       changed = false;
@@ -141,8 +141,8 @@ class Search {
   std::span<const std::vector<int>> groups_;
   ReductionGoal goal_;
   int limit_;
-  std::vector<uint64_t> whole_;        // of each device: the contributions of a reduced chunk
-  std::deque<ReductionState> states_;  // stay where they are: index_ points at them
+  std::vector<uint64_t> whole_;        // for each device, the contributions of a fully reduced chunk
+  std::deque<ReductionState> states_;  // index_ points to the elements, so they must not move
   std::vector<Node> nodes_;
   std::unordered_map<const ReductionState*, int, StateHash, SameState> index_;
   std::vector<int> path_;

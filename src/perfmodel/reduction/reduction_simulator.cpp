@@ -47,7 +47,7 @@ class Links {
     return levels_[top].latency_seconds;
   }
 
-  // How long the busiest link is busy; forgets what was sent.
+  // Returns the busy time of the busiest link, and resets the links.
   double drain() {
     double seconds = 0;
     for (size_t level = 0; level < levels_.size(); ++level)
@@ -66,7 +66,7 @@ class Links {
   std::vector<std::vector<double>> out_, in_;
 };
 
-// In the order of a ring that starts at the root.
+// The members in the order of a ring that starts at the root.
 std::vector<int> ring_of(std::span<const int> group) {
   std::vector<int> ring(group.begin(), group.end());
   std::ranges::sort(ring);
@@ -74,22 +74,23 @@ std::vector<int> ring_of(std::span<const int> group) {
   return ring;
 }
 
-// Sends along the first `edges` edges of the ring, forward or (from the end to the root) backward; returns the sum of their latencies.
+// Sends along the first `edges` edges of the ring. Returns the sum of their latencies.
 double send_around(Links& links, std::span<const int> ring, size_t edges, double bytes) {
   double latency = 0;
   for (size_t i = 0; i < edges; ++i) latency += links.send(ring[i], ring[(i + 1) % ring.size()], bytes);
   return latency;
 }
 
-// Number `rank` of NCCL's binary tree over `size` nodes hangs below this one: rank 0 is the root, the position of the lowest set bit is the
-// height.
+// The parent of `rank` in NCCL's binary tree over `size` nodes. Rank 0 is the root; the position of
+// the lowest set bit is the height.
 int parent_in_tree(int rank, int size) {
   const int bit = rank & -rank;
   const int up = (rank ^ bit) | (bit << 1);
   return up < size ? up : rank ^ bit;
 }
 
-// Up and down two trees over the units of the outermost level that the group crosses, each with half of the data; chains inside the units.
+// Sends up and down two trees over the units of the outermost level that the group crosses, each
+// with half of the data. Inside a unit the data moves along a chain.
 double send_over_trees(Links& links, std::span<const int> ring, double bytes) {
   const size_t top = links.crossing(ring.front(), *std::ranges::max_element(ring, {}, [&](int d) { return std::abs(d - ring.front()); }));
   std::vector<int> heads;
@@ -105,7 +106,8 @@ double send_over_trees(Links& links, std::span<const int> ring, double bytes) {
     longest_chain = std::max(longest_chain, chain);
   }
   const int size = static_cast<int>(heads.size());
-  const auto head = [&](int tree, int rank) {  // the second tree is the first one mirrored, or shifted where the middle would be the same
+  // The second tree is the first one mirrored, or shifted if `size` is odd.
+  const auto head = [&](int tree, int rank) {
     return heads[static_cast<size_t>(tree == 0 ? rank : size % 2 == 0 ? size - 1 - rank : (rank + 1) % size)];
   };
   double hop = 0;
@@ -118,7 +120,8 @@ double send_over_trees(Links& links, std::span<const int> ring, double bytes) {
   return 2 * (longest_chain + hop * std::bit_width(static_cast<unsigned>(size - 1)));
 }
 
-// Loads the links with one group's collective and returns its latency. `bytes`: what each member has before, or for all-gather after it.
+// Loads the links with one group's collective and returns its latency. `bytes`: size of each
+// member's data before the collective (all-gather: after it).
 double run_group(Links& links, std::span<const int> group, Collective collective, double bytes, CollectiveAlgorithm algorithm) {
   const auto ring = ring_of(group);
   const double share = static_cast<double>(ring.size() - 1) / static_cast<double>(ring.size());

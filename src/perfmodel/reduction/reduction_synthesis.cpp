@@ -18,7 +18,7 @@ using Groups = std::vector<std::vector<int>>;
 
 int product(std::span<const int> sizes) { return std::accumulate(sizes.begin(), sizes.end(), 1, std::multiplies()); }
 
-// Every sum of one multiple of each stride, the first digit slowest.
+// offsets() returns every sum of value * stride over the digits, the first digit slowest.
 struct Digit {
   int size;
   int stride;
@@ -35,7 +35,8 @@ std::vector<int> offsets(std::span<const Digit> digits) {
   return found;
 }
 
-// Groups of the levels (ancestor, slice]: one for each prefix above and each suffix below, or the suffix of zeros alone.
+// Groups of the levels (ancestor, slice]: one for each prefix above and each suffix below; with
+// `master` only for the suffix of zeros.
 Groups groups_of_levels(std::span<const int> sizes, int ancestor, int slice, bool master) {
   const auto above = static_cast<size_t>(ancestor), below = static_cast<size_t>(slice);
   const int suffixes = product(sizes.subspan(below)), members = product(sizes.subspan(above, below - above));
@@ -153,7 +154,7 @@ std::vector<ReductionInstruction> instructions(std::span<const int> sizes, Synth
 }
 
 std::vector<InstructionProgram> synthesize(std::span<const int> sizes, const SynthesisOptions& options) {
-  std::vector<int> level_of = {0};  // of a level of the search
+  std::vector<int> level_of = {0};  // hierarchy level of each level of the search
   for (size_t i = 0; i < sizes.size(); ++i) {
     AXONN_CHECK(sizes[i] >= 1, "perfmodel.synthesize", "sizes of a hierarchy must be at least 1, got ", sizes[i]);
     if (sizes[i] > 1) level_of.push_back(static_cast<int>(i) + 1);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kMostMicroBatch = 1024;
 constexpr double kRounding = 1e-9;
-constexpr double kMostBytes = 1e18;  // no memory is larger, and sums of a few do not overflow
+constexpr double kMostBytes = 1e18;  // more than any memory; sums of a few values do not overflow
 
 double weights_gathered(const NetworkModel& network, const GridShape& grid) {
   double weights = 0;
@@ -23,7 +23,7 @@ double weights_gathered(const NetworkModel& network, const GridShape& grid) {
 
 auto order_of(const PlannedLayout& layout) { return std::tuple(layout.time.seconds(), layout.memory.total_bytes(), layout.micro_batch); }
 
-// The better of two forms of a grid. Values that differ by rounding alone are equal.
+// Compares two forms of a grid. Values that differ only by rounding are equal.
 bool better(const PlannedLayout& a, const PlannedLayout& b) {
   const double slack = kRounding * std::max(a.value, b.value);
   if (a.value < b.value - slack) return true;
@@ -34,7 +34,7 @@ bool better(const PlannedLayout& a, const PlannedLayout& b) {
 }  // namespace
 
 std::optional<std::string> misfit_of(const NetworkModel& network, const SearchOptions& options, const GridShape& grid) {
-  if (auto reason = network.misfit(grid)) return reason;
+  if (auto reason = network.why_impossible(grid)) return reason;
   const int64_t sequences = options.batch_tokens / network.tokens_per_sample, ranks = int64_t{grid.z} * grid.data;
   if (sequences % ranks != 0) return "batch % (z data)";
   if (options.micro_batch > 0 && sequences / ranks % options.micro_batch != 0) return "batch % (z data micro-batch)";
@@ -48,44 +48,44 @@ GridPlanner::GridPlanner(const NetworkModel& network, const Machine& machine, co
     rejection_ = {.grid = grid, .reason = *reason};
     return;
   }
-  find_forms();
-  if (!rejection_) find_ways(level_sizes);
+  find_plans();
+  if (!rejection_) find_choices(level_sizes);
 }
 
-void GridPlanner::find_ways(const std::vector<int64_t>& level_sizes) {
+void GridPlanner::find_choices(const std::vector<int64_t>& level_sizes) {
   const bool latency = options_->coefficients == Coefficients::trainer;
   const bool exact = options_->mode == BandwidthMode::exact;
   const AxisOrder order = options_->order.value_or(kDefaultOrder);
   if (exact && !options_->order) {
     for (AxisPlacement& placement : placements(grid_, level_sizes)) {
       const AxisLinks links = placed_links(placement, *machine_, options_->multi_level, latency);
-      ways_.push_back({std::move(placement), links});
+      choices_.push_back({std::move(placement), links});
     }
     return;
   }
   auto placement = placement_of_order(grid_, order, level_sizes);
   if (!exact) {
-    ways_.push_back({std::move(placement), ordered_links(options_->mode, grid_, order, *machine_, level_sizes, latency)});
+    choices_.push_back({std::move(placement), ordered_links(options_->mode, grid_, order, *machine_, level_sizes, latency)});
   } else if (placement) {
     const AxisLinks links = placed_links(*placement, *machine_, options_->multi_level, latency);
-    ways_.push_back({std::move(placement), links});
-  } else {  // a node ends within an axis: count
+    choices_.push_back({std::move(placement), links});
+  } else {  // a level ends within an axis that it does not divide
     std::vector<int> nodes(static_cast<size_t>(grid_.ranks()));
     for (size_t rank = 0; rank < nodes.size(); ++rank) nodes[rank] = static_cast<int>(static_cast<int64_t>(rank) / machine_->node_size());
-    ways_.push_back({std::nullopt, counted_links(Grid(grid_, order), nodes, *machine_, latency)});
+    choices_.push_back({std::nullopt, counted_links(Grid(grid_, order), nodes, *machine_, latency)});
   }
 }
 
-void GridPlanner::find_forms() {
+void GridPlanner::find_plans() {
   int64_t least_over = std::numeric_limits<int64_t>::max();
   for (const Precision precision : options_->precisions) {
-    if (options_->checkpointing != Checkpointing::on) add_form(precision, false, &least_over);
-    if (options_->checkpointing != Checkpointing::off) add_form(precision, true, &least_over);
+    if (options_->checkpointing != Checkpointing::on) add_plan(precision, false, &least_over);
+    if (options_->checkpointing != Checkpointing::off) add_plan(precision, true, &least_over);
   }
-  if (forms_.empty()) rejection_ = {.grid = grid_, .reason = "memory", .bytes_over = least_over};
+  if (plans_.empty()) rejection_ = {.grid = grid_, .reason = "memory", .bytes_over = least_over};
 }
 
-void GridPlanner::add_form(Precision precision, bool checkpoint, int64_t* least_over) {
+void GridPlanner::add_plan(Precision precision, bool checkpoint, int64_t* least_over) {
   MemoryOptions memory = {.micro_batch = 1,
                           .element_bytes = element_bytes(precision),
                           .gradient_bytes = state_bytes(precision),
@@ -94,15 +94,15 @@ void GridPlanner::add_form(Precision precision, bool checkpoint, int64_t* least_
                           .checkpoint_every = checkpoint ? 1 : 0,
                           .gathered_blocks = 1 + kPrefetch,
                           .scattered_blocks = 1 + kOutstanding};
-  Form form = {.precision = precision, .checkpoint = checkpoint, .rich = options_->objective != Objective::memory};
-  form.gathered_bytes = weights_gathered(*network_, grid_) * static_cast<double>(element_bytes(precision));
+  MemoryPlan plan = {.precision = precision, .checkpoint = checkpoint, .rich = options_->objective != Objective::memory};
+  plan.gathered_bytes = weights_gathered(*network_, grid_) * static_cast<double>(element_bytes(precision));
   const auto over = [&] {
-    form.one = network_->memory(grid_, memory);
+    plan.one = network_->memory(grid_, memory);
     const int64_t smallest = std::max<int64_t>(options_->micro_batch, 1);
-    return static_cast<double>(this->memory(form, smallest).total_bytes()) - usable_bytes();
+    return static_cast<double>(this->memory(plan, smallest).total_bytes()) - usable_bytes();
   };
-  if (!form.rich || over() > 0) {
-    form.rich = false;
+  if (!plan.rich || over() > 0) {
+    plan.rich = false;
     memory.gathered_blocks = memory.scattered_blocks = 2;
     if (const double bytes = over(); bytes > 0) {
       *least_over = std::min(*least_over, static_cast<int64_t>(bytes));
@@ -113,14 +113,14 @@ void GridPlanner::add_form(Precision precision, bool checkpoint, int64_t* least_
   const int64_t asked = options_->micro_batch;
   for (int64_t size = asked > 0 ? asked : 1; size <= (asked > 0 ? asked : std::min(mine, kMostMicroBatch)); ++size) {
     if (mine % size != 0) continue;
-    if (static_cast<double>(this->memory(form, size).total_bytes()) > usable_bytes()) break;
-    form.micro_batches.push_back(size);
+    if (static_cast<double>(this->memory(plan, size).total_bytes()) > usable_bytes()) break;
+    plan.micro_batches.push_back(size);
   }
-  forms_.push_back(std::move(form));
+  plans_.push_back(std::move(plan));
 }
 
-MemoryPrediction GridPlanner::memory(const Form& form, int64_t micro_batch) const {
-  MemoryPrediction memory = form.one;
+MemoryPrediction GridPlanner::memory(const MemoryPlan& plan, int64_t micro_batch) const {
+  MemoryPrediction memory = plan.one;
   for (int64_t* bytes : {&memory.activation_bytes, &memory.logits_bytes, &memory.block_bytes})
     *bytes = static_cast<double>(*bytes) * static_cast<double>(micro_batch) < kMostBytes ? *bytes * micro_batch
                                                                                          : static_cast<int64_t>(kMostBytes);
@@ -133,15 +133,15 @@ int64_t GridPlanner::sequences() const { return options_->batch_tokens / network
 
 int64_t GridPlanner::candidates() const {
   int64_t forms = 0;
-  for (const Form& form : forms_) forms += static_cast<int64_t>(form.micro_batches.size());
-  return forms * static_cast<int64_t>(ways_.size());
+  for (const MemoryPlan& plan : plans_) forms += static_cast<int64_t>(plan.micro_batches.size());
+  return forms * static_cast<int64_t>(choices_.size());
 }
 
-StepSettings GridPlanner::settings(const Form& form, int64_t micro_batch, double cached) const {
+StepSettings GridPlanner::settings(const MemoryPlan& plan, int64_t micro_batch, double cached) const {
   return {.batch_tokens = static_cast<double>(options_->batch_tokens),
           .micro_batches = sequences() / micro_batch,
-          .checkpoint = form.checkpoint,
-          .precision = form.precision,
+          .checkpoint = plan.checkpoint,
+          .precision = plan.precision,
           .overlap = options_->overlap,
           .coefficients = options_->coefficients,
           .cached = cached,
@@ -162,52 +162,53 @@ double GridPlanner::value(const StepTime& time, const MemoryPrediction& memory) 
   return 0;
 }
 
-// One pass with every weight cached: prolongs(a) + prolongs(b) >= prolongs(a + b), so that more passes are never faster.
-double GridPlanner::lower_bound(const Way& way, const Form& form) const {
-  const StepTime time = predict_step(network_->layers, grid_, way.links, *machine_, settings(form, sequences(), 1));
-  return value(time, memory(form, form.micro_batches.front()));
+// One pass with every weight cached. More passes are never faster, because
+// prolongs(a) + prolongs(b) >= prolongs(a + b).
+double GridPlanner::lower_bound(const PlacementChoice& choice, const MemoryPlan& plan) const {
+  const StepTime time = predict_step(network_->layers, grid_, choice.links, *machine_, settings(plan, sequences(), 1));
+  return value(time, memory(plan, plan.micro_batches.front()));
 }
 
 double GridPlanner::bound() const {
   double least = std::numeric_limits<double>::infinity();
-  for (const Way& way : ways_)
-    for (const Form& form : forms_) least = std::min(least, lower_bound(way, form));
+  for (const PlacementChoice& choice : choices_)
+    for (const MemoryPlan& plan : plans_) least = std::min(least, lower_bound(choice, plan));
   return least;
 }
 
-PlannedLayout GridPlanner::layout(const Way& way, const Form& form, int64_t micro_batch) const {
-  PlannedLayout layout = {.grid = grid_, .links = way.links, .precision = form.precision, .micro_batch = micro_batch};
-  layout.memory = memory(form, micro_batch);
-  if (settings(form, micro_batch, 1).caches() && grid_.z > 1 && options_->objective != Objective::memory) {
+PlannedLayout GridPlanner::layout(const PlacementChoice& choice, const MemoryPlan& plan, int64_t micro_batch) const {
+  PlannedLayout layout = {.grid = grid_, .links = choice.links, .precision = plan.precision, .micro_batch = micro_batch};
+  layout.memory = memory(plan, micro_batch);
+  if (settings(plan, micro_batch, 1).caches() && grid_.z > 1 && options_->objective != Objective::memory) {
     const double free = usable_bytes() - static_cast<double>(layout.memory.total_bytes());
-    layout.cached = std::clamp(free / form.gathered_bytes, 0.0, 1.0);
-    layout.cache_bytes = static_cast<int64_t>(layout.cached * form.gathered_bytes);
+    layout.cached = std::clamp(free / plan.gathered_bytes, 0.0, 1.0);
+    layout.cache_bytes = static_cast<int64_t>(layout.cached * plan.gathered_bytes);
   }
   layout.micro_batches = sequences() / micro_batch;
-  layout.checkpoint = form.checkpoint;
-  layout.prefetch = form.rich ? kPrefetch : 1;
-  layout.outstanding = form.rich ? kOutstanding : 1;
-  layout.time = predict_step(network_->layers, grid_, way.links, *machine_, settings(form, micro_batch, layout.cached));
+  layout.checkpoint = plan.checkpoint;
+  layout.prefetch = plan.rich ? kPrefetch : 1;
+  layout.outstanding = plan.rich ? kOutstanding : 1;
+  layout.time = predict_step(network_->layers, grid_, choice.links, *machine_, settings(plan, micro_batch, layout.cached));
   layout.value = value(layout.time, layout.memory);
   return layout;
 }
 
 PlannedLayout GridPlanner::best(bool prune, int64_t* evaluated) const {
   std::optional<PlannedLayout> best;
-  const Way* chosen = nullptr;
-  for (const Way& way : ways_) {
-    for (const Form& form : forms_) {
-      if (prune && best && lower_bound(way, form) > best->value * (1 + 2 * kRounding)) continue;
-      for (const int64_t micro_batch : form.micro_batches) {
-        PlannedLayout next = layout(way, form, micro_batch);
+  const PlacementChoice* chosen = nullptr;
+  for (const PlacementChoice& choice : choices_) {
+    for (const MemoryPlan& plan : plans_) {
+      if (prune && best && lower_bound(choice, plan) > best->value * (1 + 2 * kRounding)) continue;
+      for (const int64_t micro_batch : plan.micro_batches) {
+        PlannedLayout next = layout(choice, plan, micro_batch);
         ++*evaluated;
         if (best && !better(next, *best)) continue;
         best = std::move(next);
-        chosen = &way;
+        chosen = &choice;
       }
     }
   }
-  AXONN_ASSERT(best, "grid ", grid_.to_string(), " has no form");
+  AXONN_ASSERT(best, "grid ", grid_.to_string(), " has no plan");
   best->placement = chosen->placement;
   complete(*best);
   return std::move(*best);

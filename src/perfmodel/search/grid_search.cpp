@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kMostGpus = 1 << 20;
 constexpr int64_t kMostTokens = int64_t{1} << 40;
 constexpr int64_t kFarthestCount = 10'000;
-constexpr double kRounding = 1e-9;  // far above that of the sums, far below what separates two layouts
+constexpr double kRounding = 1e-9;  // far above the error of the sums, far below the difference of two layouts
 
 bool within_bounds(const GridShape& grid, const SearchOptions& options) {
   for (const Axis axis : kAxes)
@@ -48,7 +48,7 @@ void check_options(const NetworkModel& network, const Machine& machine, const Se
     AXONN_CHECK(machine.peak_flops(precision) > 0, where, "machine ", machine.name, " has no peak for ", to_string(precision));
 }
 
-// Equal when only the order of additions could tell them apart.
+// Equal for values that may differ only by the order of additions.
 double rank_key(double value) {
   int exponent = 0;
   const double mantissa = std::frexp(value, &exponent);
@@ -65,7 +65,7 @@ struct Fitting {
   double bound;
 };
 
-// Keeps the best `top`; their worst is what others must not exceed.
+// Keeps the best `top` layouts. A layout worse than all of them is dropped.
 class Ranking {
  public:
   explicit Ranking(int64_t top) : top_(static_cast<size_t>(std::min<int64_t>(top, kMostGpus))) {}

@@ -13,13 +13,13 @@ namespace {
 
 constexpr double kGiga = 1e9;
 
-// Of the size - 1 hops of a ring with `inside` ranks on a node.
+// Latency of the size - 1 hops of a ring with `inside` ranks per node.
 double ring_latency(int64_t size, int64_t inside, double intra, double inter) {
   const int64_t nodes = size / std::max<int64_t>(inside, 1);
   return static_cast<double>(size - nodes) * intra + static_cast<double>(nodes - 1) * inter;
 }
 
-struct Between {  // an axis and what lies inside it
+struct Between {  // an axis, and the product of the sizes inside it
   int64_t inner = 1, size = 1;
   int64_t outer() const { return inner * size; }
 };
@@ -29,8 +29,8 @@ double aware_gbps(const Between& axis, int64_t node, double intra, double inter)
   return axis.outer() <= node ? intra : inter / static_cast<double>(std::min(node, axis.inner));
 }
 
-// GB/s of one ring of a group with factors[l] members at level l, when every group of its kind is busy: links are shared by the rings that
-// leave the unit below.
+// GB/s of one ring of a group with factors[l] members at level l, while every group of the axis is
+// busy. The rings that leave a unit share its link.
 double flat_gbps(std::span<const int64_t> factors, std::span<const int64_t> units, const Machine& machine) {
   size_t outermost = 0;
   for (size_t level = 0; level < factors.size(); ++level)
@@ -53,7 +53,7 @@ AxisLink placed_link(std::span<const int64_t> factors, std::span<const int64_t> 
   AxisLink flat = ring_link(size, flat_gbps(factors, units, machine));
   AxisLink levels = {.gbps = flat.gbps, .multi_level = true};
   int64_t members = 1, used = 0;
-  double slowest = std::numeric_limits<double>::infinity();  // of a link that one GPU of every unit uses at once
+  double slowest = std::numeric_limits<double>::infinity();  // per GPU, if all GPUs of a unit share a link
   for (size_t level = 0; level < factors.size(); ++level) {
     const double hop = machine.levels[level].latency_seconds;
     slowest = std::min(slowest, machine.levels[level].bandwidth_gbps / static_cast<double>(units[level]));
@@ -69,7 +69,7 @@ AxisLink placed_link(std::span<const int64_t> factors, std::span<const int64_t> 
   return flat;
 }
 
-// The nodes that each group of an axis has members on, ascending.
+// The nodes of each group of an axis, ascending.
 std::vector<std::vector<int>> nodes_of_groups(const Grid& grid, Axis axis, std::span<const int> node_of_rank) {
   std::vector<std::vector<int>> all;
   for (const Group& group : grid.groups(axis)) {
@@ -115,7 +115,7 @@ AxisLinks placed_links(const AxisPlacement& placement, const Machine& machine, b
   constexpr size_t kMostLevels = 8;
   const size_t count = placement.levels.size();
   AXONN_ASSERT(count <= machine.levels.size() && count <= kMostLevels, count, " levels");
-  std::array<int64_t, kMostLevels> units{}, factors{};  // GPUs of one unit below the level
+  std::array<int64_t, kMostLevels> units{}, factors{};  // units: GPUs per unit of the level below
   units[0] = 1;
   for (size_t level = 0; level + 1 < count; ++level) units[level + 1] = units[level] * placement.levels[level].ranks();
   AxisLinks links;
@@ -136,7 +136,7 @@ AxisLinks counted_links(const Grid& grid, std::span<const int> node_of_rank, con
     const int64_t size = grid.shape()[axis];
     if (size == 1) continue;
     const auto visited = nodes_of_groups(grid, axis, node_of_rank);
-    std::map<int, int64_t> rings;  // that leave a node
+    std::map<int, int64_t> rings;  // number of rings that leave each node
     for (const auto& nodes : visited)
       if (nodes.size() > 1)
         for (const int node : nodes) ++rings[node];

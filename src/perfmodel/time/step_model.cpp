@@ -20,18 +20,18 @@ double parts_of(const LayerWork& layer, const GridShape& shape) {
   return 1;
 }
 
-// Seconds of one pass over the network, every collective as often as it happens at most; what the cache saves is taken off later.
+// Seconds of one pass over the network, without the savings of the cache.
 struct Pass {
-  double forward = 0, again = 0;  // computation; again: of checkpointed blocks
-  double waited = 0;              // forward all-reduces, and what norms and changes of layout exchange
-  double beside_products = 0;     // how far dI's all-reduces prolong dW's products
-  double window_used = 0;         // computation beside which they ran
+  double forward = 0, again = 0;  // computation; again: recomputation of checkpointed blocks
+  double waited = 0;              // forward all-reduces, and exchanges of norms and layout changes
+  double beside_products = 0;     // time by which dI's all-reduces prolong dW's products
+  double window_used = 0;         // computation that these all-reduces overlapped
   double gathers = 0, gathers_again = 0, scatters = 0, data = 0;
-  double data_bytes = 0, last_data = 0;  // last: of what nothing is left to run beside
+  double data_bytes = 0, last_data = 0;  // last_data: the last message, which overlaps nothing
   CollectiveSeconds once;
 };
 
-// How often the paper's, the authors' or this trainer's step does what equations 4 to 8 count once.
+// How often a step runs the collectives that equations 4 to 8 count once.
 struct Counts {
   double gathers_backward = 0, forward_all_reduces = 1, data = 1;
 };
@@ -49,7 +49,7 @@ Counts counts_of(const StepSettings& settings, const LayerWork& layer) {
   return {};
 }
 
-// Forward and backward both wait for them.
+// Forward and backward both wait for the exchanges.
 void add_exchanges(Pass& pass, const ExchangeSeconds& one) {
   pass.waited += one.forward + one.backward;
   pass.once.all_reduce_forward += one.forward;
@@ -92,7 +92,7 @@ void add_layer(Pass& pass, const LayerWork& layer, const GridShape& shape, const
   pass.window_used += std::min(product, one.all_reduce_backward * (1 - machine.collective_share));
 }
 
-// What gathers, reduce-scatters and data all-reduces add to one pass.
+// Seconds that all-gathers, reduce-scatters and data all-reduces add to one pass.
 struct Background {
   double gather_scatter = 0, data = 0;
 };
@@ -113,7 +113,7 @@ Background background(const Pass& pass, const StepSettings& settings, double sha
   return added;
 }
 
-// In messages as the trainer's (terms/overlap_portions.hpp).
+// Divides the data all-reduce into the trainer's messages (terms/overlap_portions.hpp).
 double put_in_buckets(Pass& pass, const AxisLink& link, const StepSettings& settings) {
   const double messages = settings.overlap.buckets ? std::max<double>(kLeastBuckets, std::ceil(pass.data_bytes / kBucketBytes)) : 1;
   pass.data = link.all_reduce_seconds(pass.data_bytes) + 2 * (messages - 1) * link.latency_seconds;
@@ -127,8 +127,8 @@ double optimizer_seconds(const LayerTable& table, const GridShape& shape, const 
     if (layer.owns_weight && layer.has_weight()) weights += static_cast<double>(layer.count) * layer_buffers(layer, shape, 0).block;
   weights /= shape.z;
   const auto state = static_cast<double>(state_bytes(settings.precision)), element = static_cast<double>(element_bytes(settings.precision));
-  const double bytes =
-      state * (1 + 2 * (1 + settings.moments)) + (element != state ? element : 0);  // gradient in; master, moments in and out
+  // Reads the gradient; reads and writes master and moments; writes the weights if of another type.
+  const double bytes = state * (1 + 2 * (1 + settings.moments)) + (element != state ? element : 0);
   return weights * bytes / (machine.memory_bandwidth_gbps * 1e9);
 }
 
@@ -156,7 +156,7 @@ StepTime predict_step(const LayerTable& table, const GridShape& shape, const Axi
   const double messages = trainer && shape.data > 1 ? put_in_buckets(pass, link_of(links, Axis::data), settings) : 0;
 
   const double share = machine.collective_share;
-  const double missed = settings.caches() ? 1 - settings.cached : 1;  // share that is gathered again
+  const double missed = settings.caches() ? 1 - settings.cached : 1;  // share that is gathered every time
   const double again = pass.gathers_again * missed, warm = pass.gathers * missed;
   const Background last = background(pass, settings, share, passes > 1 ? warm : pass.gathers, again, pass.data);
   const Background first = background(pass, settings, share, pass.gathers, again, 0);

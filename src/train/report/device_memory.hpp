@@ -6,7 +6,7 @@
 
 namespace axonn {
 
-// Most bytes that tensors on a CUDA device have held at once in this process.
+// Peak bytes of tensors on a CUDA device in this process.
 int64_t peak_cuda_bytes(c10::Device device);
 
 }  // namespace axonn

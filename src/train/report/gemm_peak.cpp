@@ -20,7 +20,7 @@ double measure_gemm_flops(c10::ScalarType dtype, c10::Device device) {
     double spent = 0;
     for (int i = 0; i < 50 && (spent < 0.1 || i < 3); ++i) {
       const auto start = std::chrono::steady_clock::now();
-      (void)gemm(kernel, a, b)[0][0].item<double>();  // the device has finished
+      (void)gemm(kernel, a, b)[0][0].item<double>();  // waits for the device
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
       best = std::max(best, 2.0 * static_cast<double>(n * n * n) / seconds);
       spent += seconds;

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The lines up to and including `step`; a line that is no record of a step was half written.
+// The lines up to and including `step`. A line that is not a record of a step was half written.
 std::string lines_up_to(const std::string& text, int64_t step) {
   std::istringstream in(text);
   std::string kept;

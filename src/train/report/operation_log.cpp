@@ -11,7 +11,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// LibTorch calls plain functions, from every thread that runs operations.
+// LibTorch calls these as plain functions, from every thread that runs operations.
 std::mutex entries_mutex;
 std::vector<OperationLog::Entry> entries;
 

@@ -7,14 +7,15 @@
 
 namespace axonn {
 
-// LibTorch's operations (and ours, which announce themselves the same way) while it records. One a process at a time.
+// Operations of LibTorch, and ours, which are announced in the same way, while it records. At most
+// one per process at a time.
 class OperationLog {
  public:
   struct Entry {
     using Time = std::chrono::steady_clock::time_point;
     std::string name;
     Time begin, end;
-    uint64_t thread;  // LibTorch's number of it
+    uint64_t thread;  // LibTorch's number of the thread
   };
 
   OperationLog() = default;
@@ -24,7 +25,7 @@ class OperationLog {
 
   void start();
   void stop();
-  std::vector<Entry> take();  // what has ended since the last call
+  std::vector<Entry> take();  // operations that ended since the last call
 
  private:
   uint64_t handle_ = 0;

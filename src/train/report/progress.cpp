@@ -28,7 +28,7 @@ std::string fixed(double value, int digits) {
 
 std::string percent(double share) { return fixed(100 * share, 0) + "%"; }
 
-// `columns` wide, filled to an eighth of a column.
+// A bar of `columns` characters, filled in steps of 1/8 character.
 std::string bar(double share, int columns) {
   constexpr std::array<std::string_view, 8> kEighths = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   const auto eighths = static_cast<int>(std::lround(std::clamp(share, 0.0, 1.0) * columns * 8));

@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "axonn/core/error.hpp"
-#include "axonn/train/together.hpp"
+#include "axonn/train/all_ranks_or_none.hpp"
 #include "core/files.hpp"
 #include "train/report/operation_log.hpp"
 
@@ -39,7 +39,7 @@ struct Trace::Impl {
         mine(context.rank() < options.ranks) {
     AXONN_CHECK(options.steps >= 1 && options.ranks >= 1, "train.trace", "a trace needs at least one step and one rank, got ",
                 options.steps, " and ", options.ranks);
-    succeed_together(everyone, [&] {
+    all_ranks_or_none(everyone, [&] {
       if (context.rank() == 0) create();
     });
     everyone.barrier().wait();
@@ -51,7 +51,7 @@ struct Trace::Impl {
     lane("waits");
   }
 
-  // Before the first step, so that a path that cannot be written costs no training.
+  // Called before the first step, so that no training is lost if the path cannot be written.
   void create() const {
     const std::filesystem::path path(options.file);
     std::error_code refused;
@@ -88,7 +88,7 @@ struct Trace::Impl {
                       {"args", std::move(arguments)}});
   }
 
-  void add(const FlightRecord& record) {
+  void add(const RequestRecord& record) {
     const std::string kind(kTrafficNames[static_cast<size_t>(record.kind)]), group = record.axes.to_string();
     const std::string name = kind + " " + std::string(record.tag);
     const auto queue = kPriorityNames[static_cast<size_t>(queue_of(record.kind))];
@@ -104,7 +104,7 @@ struct Trace::Impl {
   void collect() {
     for (auto& operation : operations.take())
       add(detail::concatenate("operations, thread ", operation.thread), std::move(operation.name), operation.begin, operation.end);
-    for (const FlightRecord& record : context.scheduler().traffic().records()) add(record);
+    for (const RequestRecord& record : context.scheduler().traffic().records()) add(record);
   }
 
   void write() {
@@ -114,7 +114,7 @@ struct Trace::Impl {
     const int last = static_cast<int>(std::min<int64_t>(options.ranks, everyone.size()));
     if (mine && everyone.rank() > 0) send(texts.front());
     for (int peer = 1; peer < last && everyone.rank() == 0; ++peer) texts.push_back(receive(peer));
-    succeed_together(everyone, [&] {
+    all_ranks_or_none(everyone, [&] {
       if (everyone.rank() == 0) write(texts);
     });
   }
@@ -148,7 +148,7 @@ struct Trace::Impl {
   Context& context;
   Communicator& everyone;
   TraceOptions options;
-  int64_t skipped;  // steps still to come before the first recorded one
+  int64_t skipped;  // steps left before the first recorded one
   bool mine;        // this rank is recorded
   bool recording = false;
   bool written = false;

@@ -82,7 +82,7 @@ TEST(TextData, ASampleDependsOnSeedAndNumberAlone) {
   EXPECT_LT(*starts.begin(), 180);
   EXPECT_GT(*starts.rbegin(), 1555);
   EXPECT_NE(a.window_start(0, 7, 64), a.window_start(0, 8, 64));
-  EXPECT_EQ(a.window_start(3, 7, 64), 193);  // a change of the order of samples is a change of every run
+  EXPECT_EQ(a.window_start(3, 7, 64), 193);  // a change of the order of samples would change every run
 }
 
 TEST(TextData, TheFingerprintTellsOtherDataAndOtherTokens) {

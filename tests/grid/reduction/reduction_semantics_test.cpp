@@ -22,7 +22,7 @@ std::string refusal(auto&& call) {
   return "no error";
 }
 
-// Buffers of real numbers, and next to each number how often every device's own number is in it.
+// Buffers of real numbers. Each number also counts how often every device's own number is in it.
 struct Number {
   double value = 0;
   std::vector<int> times;
@@ -44,8 +44,9 @@ class Machine {
     start = now;
   }
 
-  // Runs the collective on the numbers as a library would; false, with nothing changed, where it could not or where the result would be no
-  // sum of different devices' numbers (and for a broadcast that tells nobody anything, or loses something).
+  // Runs the collective on the numbers as a library would. Returns false and changes nothing when
+  // it cannot run, or when the result would not be a sum of different devices' numbers. Also false
+  // for a broadcast that brings nothing new or loses something.
   bool run(Collective collective, const std::vector<int>& group) {
     std::vector<Buffer> before;
     for (const int device : group) before.push_back(now[static_cast<size_t>(device)]);
@@ -134,7 +135,7 @@ ReductionStep random_step(std::mt19937& random, int devices) {
   std::vector<int> order(static_cast<size_t>(devices));
   std::iota(order.begin(), order.end(), 0);
   if (random() % 4 == 0) std::ranges::shuffle(order, random);
-  // Groups of neighbours or of every n-th device mostly, so that many programs are valid.
+  // Mostly groups of neighbours or of every n-th device, so that many programs are valid.
   const int size = 2 + static_cast<int>(random() % static_cast<unsigned>(devices - 1)), groups = devices / size;
   ReductionStep step = {.collective = kCollectives[random() % 5]};
   const bool strided = random() % 2 == 0;
@@ -172,7 +173,7 @@ TEST(ReductionState, IsWhatRealNumbersBecome) {
     std::vector<int> everyone(static_cast<size_t>(devices));
     std::iota(everyone.begin(), everyone.end(), 0);
     all_reduced += reached(state, std::vector<std::vector<int>>{everyone}, ReductionGoal::all_reduce) ? 1 : 0;
-    const auto flow = held_chunks(program, devices);  // the same chunks, without asking whose they are
+    const auto flow = held_chunks(program, devices);  // the same chunks, without their contributions
     for (int device = 0; device < devices; ++device) {
       int64_t held = 0;
       for (int chunk = 0; chunk < devices; ++chunk) held += state.holds(device, chunk) ? 1 : 0;
@@ -230,12 +231,12 @@ TEST(Goals, AreExact) {
   EXPECT_TRUE(reached(after("all-reduce:0-3"), one, all_reduce));
   EXPECT_FALSE(reached(after("all-reduce:0+1,2+3"), one, all_reduce));
   EXPECT_TRUE(reached(after("all-reduce:0+1,2+3"), two, all_reduce));
-  EXPECT_FALSE(reached(after("all-reduce:0-3"), two, all_reduce));  // more was summed than should be
+  EXPECT_FALSE(reached(after("all-reduce:0-3"), two, all_reduce));  // sums too much
   EXPECT_FALSE(reached(after("reduce:0-3"), one, all_reduce));
   EXPECT_TRUE(reached(after("reduce-scatter:0-3"), one, reduce_scatter));
   EXPECT_TRUE(reached(after("reduce-scatter:0-3"), one, scatter));
   EXPECT_TRUE(reached(after("reduce-scatter:0+1,2+3"), two, reduce_scatter));
-  EXPECT_TRUE(reached(after("reduce-scatter:0+2,1+3/reduce-scatter:0+1,2+3"), one, reduce_scatter));  // the outer level first
+  EXPECT_TRUE(reached(after("reduce-scatter:0+2,1+3/reduce-scatter:0+1,2+3"), one, reduce_scatter));  // outer first
   EXPECT_FALSE(reached(after("reduce-scatter:0+1,2+3/reduce-scatter:0+2,1+3"), one, reduce_scatter));
   EXPECT_TRUE(reached(after("reduce-scatter:0+1,2+3/reduce-scatter:0+2,1+3"), one, scatter));
   EXPECT_FALSE(reached(after("all-reduce:0-3"), one, scatter));

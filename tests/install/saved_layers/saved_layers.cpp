@@ -1,4 +1,5 @@
-// saved_layers GRID DIRECTORY: one step of a linear layer, a checkpoint of it, and the same weights read again.
+// saved_layers GRID DIRECTORY: one step of a linear layer, a checkpoint of it, and reading the
+// weights back.
 #include <cstdio>
 #include <cstdlib>
 #include <vector>

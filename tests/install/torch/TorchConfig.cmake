@@ -1,6 +1,6 @@
-# What LibTorch's own TorchConfig.cmake makes where LibTorch is built for processors. That of the wheel
-# in .deps cannot be used: it wants CUDA's toolkit and links libtorch_cuda.so, most of whose libraries
-# scripts/setup leaves out. AXONN_TEST_LIBTORCH: that wheel.
+# Imitates the TorchConfig.cmake of a LibTorch for CPUs. That of the wheel in .deps cannot be used:
+# it needs the CUDA toolkit and links libtorch_cuda.so, whose libraries scripts/setup mostly leaves
+# out. AXONN_TEST_LIBTORCH: the folder of that wheel.
 foreach(name protobuf::libprotobuf caffe2::mkl torch::cudart)
   add_library(${name} INTERFACE IMPORTED)
 endforeach()

@@ -60,7 +60,7 @@ TEST(GroupNormOnEveryGrid, EqualsSerialOverUnevenChannels) {
 
 TEST(GroupNormOnEveryGrid, EqualsSerialAfterAConcatenation) {
   for (const GridShape& grid : every_grid())
-    for (const int64_t skip : {8, 6})  // groups of four channels: with 6 one of them lies in both segments
+    for (const int64_t skip : {8, 6})  // groups of four channels: with 6, one group lies in both segments
       expect_equals_serial(grid, {.groups = 6, .channels = 24, .layout = Layout::over(Axis::y, {skip, 24 - skip})}, 0, 1e-12);
 }
 

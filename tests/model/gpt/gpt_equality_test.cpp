@@ -1,16 +1,17 @@
-// Any grid gives the numbers of one rank: losses, gradients of every step, norms and weights, by section 8 of the design.
+// Any grid gives the numbers of one rank: losses, gradients of every step, norms and weights.
 #include <cstdlib>
 #include <limits>
 
 #include <gtest/gtest.h>
 
-#include "axonn/model/gpt/made_up_tokens.hpp"
+#include "axonn/model/gpt/synthetic_tokens.hpp"
 #include "support/rank_test.hpp"
 
 namespace axonn {
 namespace {
 
-// Every axis > 1 somewhere, alone and together; all 35 shapes of 16 ranks would take minutes.
+// Every axis is > 1 in some shape, by itself and with others. All 35 shapes of 16 ranks would take
+// minutes.
 const std::vector<GridShape> kSomeOf16 = {{16, 1, 1, 1}, {1, 16, 1, 1}, {1, 1, 16, 1}, {1, 1, 1, 16},
                                           {2, 2, 2, 2},  {4, 2, 2, 1},  {1, 2, 4, 2}};
 
@@ -27,7 +28,7 @@ GptConfig model_of(double dropout, bool tied) {
 VerificationOptions options_of(int64_t micro_batches) { return {.batch = 144, .micro_batches = micro_batches}; }
 
 void expect_equal_on_every_grid(const GptConfig& model, const VerificationOptions& options) {
-  Verifier verifier(test_environment(), options, gpt_on_made_up_tokens(model, options.seed));
+  Verifier verifier(test_environment(), options, gpt_on_synthetic_tokens(model, options.seed));
   for (const GridShape& shape : grids())
     for (const auto& difference : verifier.on(shape).differences)
       EXPECT_LE(difference.relative, difference.tolerance)
@@ -35,8 +36,8 @@ void expect_equal_on_every_grid(const GptConfig& model, const VerificationOption
           << ", " << options.micro_batches << " micro-batches";
 }
 
-// All combinations on few ranks (and everywhere under AXONN_TEST_EVERYTHING=1, the nightly run); on many ranks four that pair every two
-// settings.
+// On up to 4 ranks all combinations, above four that pair every two settings.
+// AXONN_TEST_EVERYTHING=1 (the nightly run) runs all of them on any number of ranks.
 bool takes_part(double dropout, bool tied, int64_t micro_batches) {
   const bool even = ((dropout > 0) + tied + (micro_batches > 1)) % 2 == 0;
   return even || test_environment().ranks() <= 4 || std::getenv("AXONN_TEST_EVERYTHING") != nullptr;
@@ -65,7 +66,7 @@ TEST(GptOnEveryGrid, EqualsOneRankInFp32) {
 TEST(Verification, FailsWhenNothingIsANumber) {
   VerificationOptions options = options_of(1);
   options.optimizer.learning_rate = std::numeric_limits<double>::quiet_NaN();
-  const Verification verification = Verifier(test_environment(), options, gpt_on_made_up_tokens(model_of(0, false), 1)).on(grids().front());
+  const Verification verification = Verifier(test_environment(), options, gpt_on_synthetic_tokens(model_of(0, false), 1)).on(grids().front());
   EXPECT_FALSE(verification.passes());
   EXPECT_FALSE(verification.differences.front().passes()) << verification.differences.front().what;
 }

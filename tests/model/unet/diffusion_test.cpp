@@ -14,7 +14,8 @@ at::Tensor normals(int64_t seed, at::IntArrayRef sizes) { return sample_noise(st
 
 at::Tensor all_at(int64_t time, int64_t count) { return at::full({count}, time, at::kLong); }
 
-// Pictures whose values are normal with this deviation: then the best prediction of the noise is known.
+// Images whose values are normal with this deviation: then the best prediction of the noise is
+// known.
 constexpr double kDeviation = 0.25;
 
 at::Tensor best_prediction(const Diffusion& diffusion, const at::Tensor& noisy, int64_t time) {
@@ -30,14 +31,14 @@ at::Tensor with_variance(const Diffusion& diffusion, const at::Tensor& predictio
 TEST(NoiseSchedules, EndWhereThePapersSay) {
   const Diffusion linear({}), cosine({.schedule = NoiseSchedule::cosine});
   EXPECT_NEAR(linear.alpha_bar(0), 1 - 1e-4, 1e-12);
-  EXPECT_NEAR(linear.alpha_bar(999), 4.0358e-5, 1e-8);  // of Ho et al.'s code
+  EXPECT_NEAR(linear.alpha_bar(999), 4.0358e-5, 1e-8);  // the value of Ho et al.'s code
   EXPECT_NEAR(cosine.alpha_bar(499),
               std::pow(std::cos((0.5 + 0.008) / 1.008 * M_PI / 2), 2) / std::pow(std::cos(0.008 / 1.008 * M_PI / 2), 2), 1e-9);
   EXPECT_NEAR(Diffusion({.times = 250}).alpha_bar(249), linear.alpha_bar(999), 2e-5);
   for (int64_t t = 1; t < 1000; ++t) EXPECT_LT(cosine.alpha_bar(t), cosine.alpha_bar(t - 1));
 }
 
-TEST(Diffusion, FindsThePictureAgainFromTheTrueNoise) {
+TEST(Diffusion, FindsTheImageAgainFromTheTrueNoise) {
   for (const DiffusionTarget target : {DiffusionTarget::epsilon, DiffusionTarget::v}) {
     const Diffusion diffusion({.target = target});
     const at::Tensor clean = normals(1, {5, 2, 2, 3}).clamp(-1, 1), noise = normals(2, {5, 2, 2, 3});
@@ -56,8 +57,9 @@ TEST(Diffusion, FindsThePictureAgainFromTheTrueNoise) {
   }
 }
 
-// From noise, with the best prediction there is, every sampler arrives at the pictures' own distribution.
-TEST(Samplers, ArriveAtTheDistributionOfThePictures) {
+// From noise, with the best possible prediction, every sampler reaches the images' own
+// distribution.
+TEST(Samplers, ArriveAtTheDistributionOfTheImages) {
   for (const DiffusionTarget target : {DiffusionTarget::epsilon, DiffusionTarget::v})
     for (const DiffusionLoss loss : {DiffusionLoss::simple, DiffusionLoss::hybrid})
       for (const bool ancestral : {true, false}) {
@@ -88,7 +90,8 @@ TEST(HybridLoss, TeachesTheVarianceThroughTheBoundAlone) {
   EXPECT_GT(variance_gradient.abs().min().item<double>(), 0);
 }
 
-// The bound is least where the variance is the true posterior's: the divergence there is zero for the true mean.
+// The bound is least at the true posterior's variance: for the true mean, the divergence is zero
+// there.
 TEST(HybridLoss, IsLeastAtTheTrueStep) {
   const Diffusion diffusion({.loss = DiffusionLoss::hybrid});
   const at::Tensor clean = normals(1, {1, 2, 2, 3}).clamp(-1, 1), noise = normals(2, {1, 2, 2, 3});
@@ -100,14 +103,14 @@ TEST(HybridLoss, IsLeastAtTheTrueStep) {
   EXPECT_GT(loss(-2), 1e-9);
 }
 
-// All shades together are certain.
+// The probabilities of all shades add up to 1.
 TEST(HybridLoss, CountsShadesAtTheFirstTime) {
   const Diffusion diffusion({.loss = DiffusionLoss::hybrid});
   const at::Tensor shades = (at::arange(256, at::kDouble) / 127.5 - 1).view({256, 1, 1, 1});
   const at::Tensor noisy = at::full({256, 1, 1, 1}, 0.1, at::kDouble);  // one noisy value, whatever the shade
   const double a = diffusion.alpha_bar(0);
   const at::Tensor noise = (noisy - std::sqrt(a) * shades) / std::sqrt(1 - a);
-  const at::Tensor said = (noisy - std::sqrt(a) * 0.1) / std::sqrt(1 - a);  // the network takes it for a shade of 0.1
+  const at::Tensor said = (noisy - std::sqrt(a) * 0.1) / std::sqrt(1 - a);  // predicts a shade of 0.1
   const at::Tensor output = at::cat({said, at::ones_like(said)}, -1);
   const at::Tensor bits = diffusion.losses(output, shades, all_at(0, 256), noise) - (said - noise).square().flatten();
   EXPECT_NEAR((-bits * std::log(2.0)).exp().sum().item<double>(), 1, 1e-6);
@@ -120,13 +123,13 @@ TEST(SampleNoise, DependsOnTheNumberOfTheSampleAlone) {
   EXPECT_FALSE(at::equal(all, sample_noise(7, "y", 10, {6, 2, 3})));
 }
 
-TEST(SamplingTimes, GoFromNoiseToThePicture) {
+TEST(SamplingTimes, GoFromNoiseToTheImage) {
   const Diffusion diffusion({});
   EXPECT_EQ(diffusion.sampling_times(1), (std::vector<int64_t>{999}));
   EXPECT_EQ(diffusion.sampling_times(4), (std::vector<int64_t>{999, 666, 333, 0}));
   EXPECT_EQ(diffusion.sampling_times(1000).size(), 1000u);
   EXPECT_THROW(diffusion.sampling_times(1001), UserError);
-  EXPECT_THROW(Diffusion({.times = 10}), UserError);  // beta would be beyond 1
+  EXPECT_THROW(Diffusion({.times = 10}), UserError);  // beta would exceed 1
 }
 
 }  // namespace

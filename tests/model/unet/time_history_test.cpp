@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kTimes = 4;
 constexpr int64_t kDraws = 20000;
 
-// Time t has had losses of `level[t]` after many that are long forgotten.
+// Time t has losses around `level[t]`, after an older one that is forgotten.
 TimeHistory filled(const std::vector<double>& level) {
   TimeHistory history(kTimes);
   for (int64_t t = 0; t < kTimes; ++t) {
@@ -50,7 +50,8 @@ TEST(TimeHistory, DrawsByTheRootOfTheMeanSquareAndWeighsAgainstIt) {
     ASSERT_TRUE(here.any().item<bool>());
     EXPECT_NEAR(draw.weights.masked_select(here).max().item<double>(), 1 / (p * kTimes), 1e-9);
   }
-  EXPECT_NEAR(draw.weights.masked_select(draw.times != 2).sum().item<double>() / kDraws, 0.75, 0.02);  // three of four times, each alike
+  // Three of the four times.
+  EXPECT_NEAR(draw.weights.masked_select(draw.times != 2).sum().item<double>() / kDraws, 0.75, 0.02);
 }
 
 TEST(TimeHistory, DrawsBySampleNumberAlone) {

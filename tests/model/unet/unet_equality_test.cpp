@@ -13,7 +13,8 @@ namespace {
 
 using namespace test;
 
-// Every kind of stage; groups of the norms that lie on two ranks from x = 4 or y = 4 on (two of 8 channels on the first level).
+// Every kind of stage. From x = 4 or y = 4 on, groups of the norms lie on two ranks (the first
+// level has two groups of 8 channels).
 UnetConfig small(bool scale_shift, double dropout) {
   return {.shape = {.image = 4,
                     .base = 16,
@@ -27,7 +28,7 @@ UnetConfig small(bool scale_shift, double dropout) {
           .dropout = dropout};
 }
 
-// Zero-initialised convolutions would hide what lies before them.
+// Zero-initialised convolutions would hide the layers before them.
 void fill_all(const Context& context, const Parameters& parameters) {
   int64_t seed = 100;
   for (const ShardedParameter& parameter : parameters.list())
@@ -35,23 +36,23 @@ void fill_all(const Context& context, const Parameters& parameters) {
 }
 
 struct Pass {
-  at::Tensor output;  // of this rank's pictures
+  at::Tensor output;  // output for this rank's images
   std::vector<std::pair<std::string, at::Tensor>> gradients;
 };
 
-// Forward and backward of 8 pictures; weights, pictures, times and classes are the same on every grid.
+// Forward and backward of 16 images. Weights, images, times and classes are the same on every grid.
 Pass run(Context& context, const UnetConfig& config) {
   auto network = std::make_shared<Unet>(context, config);
   const Parameters parameters = context.materialize(*network, 1);
   fill_all(context, parameters);
   const int64_t size = config.shape.image;
-  const at::Tensor pictures = my_rows(context, whole_tensor(1, {16, size, size, 3}));
+  const at::Tensor images = my_rows(context, whole_tensor(1, {16, size, size, 3}));
   const at::Tensor times = my_rows(context, at::arange(16, at::kDouble) * 61), classes = my_rows(context, at::arange(16, at::kLong) % 5);
   const int64_t rows = int64_t{context.shape().z} * context.shape().data;
   context.set_samples({.seed = 3, .first = (int64_t{context.at().data} * context.shape().z + context.at().z) * 16 / rows});
   auto step = context.begin_step();
   Pass pass;
-  pass.output = network->forward(pictures, times, config.shape.classes > 0 ? classes : at::Tensor());
+  pass.output = network->forward(images, times, config.shape.classes > 0 ? classes : at::Tensor());
   mean((pass.output - 1).square().sum(), 16.0 * static_cast<double>(size * size * 3), context).backward();
   step.finish();
   for (const ShardedParameter& parameter : parameters.list()) pass.gradients.emplace_back(parameter.name(), parameter.gradient().clone());
@@ -85,7 +86,8 @@ TEST(UnetOnEveryGrid, EqualsOneRank) { expect_equals_one_rank(small(false, 0)); 
 
 TEST(UnetOnEveryGrid, EqualsOneRankWithClassesScaleShiftAndDropout) { expect_equals_one_rank(small(true, 0.2)); }
 
-// A stage that is run again sums the gradient of its input by itself, before that of the skip: not the same bits.
+// A recomputed stage sums the gradient of its input first, and only then that of the skip: not the
+// same bits.
 TEST(UnetOnEveryGrid, HasTheSameGradientsWithCheckpointedBlocks) {
   UnetConfig config = small(true, 0.2);
   for (const GridShape& grid : every_grid()) {

@@ -1,4 +1,4 @@
-// The planner's table of a UNet is the network that trains.
+// The planner's table of a UNet describes the network that is trained.
 #include "axonn/model/unet/parallelize.hpp"
 #include "axonn/network/unet/unet_layers.hpp"
 
@@ -13,7 +13,8 @@
 namespace axonn {
 namespace {
 
-using Weight = std::tuple<int64_t, int64_t, int64_t, bool, bool, bool>;  // taps, in, out, transposed, whole input, whole output
+// taps, in, out, transposed, whole input, whole output
+using Weight = std::tuple<int64_t, int64_t, int64_t, bool, bool, bool>;
 using Norm = std::tuple<Axis, std::vector<int64_t>>;
 
 struct Counted {

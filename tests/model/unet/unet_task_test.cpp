@@ -36,7 +36,7 @@ struct Settings {
   int64_t micro_batches = 1;
   int64_t steps = 3;
   int64_t times = 100;
-  UnetTaskOptions task = {.validation_pictures = 21, .validation_rows = 2};
+  UnetTaskOptions task = {.validation_images = 21, .validation_rows = 2};
 };
 
 struct Losses {
@@ -101,9 +101,10 @@ TEST(UnetTraining, HasTheLossesOfOneRankOnEveryGrid) {
     }
 }
 
-// Two times have their 20 losses after two steps, and then draws follow them, however a step is cut.
+// After two steps, two times have their 20 losses. Then draws follow them, with any number of
+// micro-batches.
 TEST(UnetTraining, DrawsTimesByImportanceOnEveryGrid) {
-  Settings settings{.steps = 4, .times = 2, .task = {.importance = true, .validation_pictures = 21, .validation_rows = 2}};
+  Settings settings{.steps = 4, .times = 2, .task = {.importance = true, .validation_images = 21, .validation_rows = 2}};
   const Losses serial = train_serially(settings);
   settings.micro_batches = 2;
   expect_on_every_grid(settings, serial);
@@ -114,22 +115,22 @@ TEST(UnetTraining, DrawsTimesByImportanceOnEveryGrid) {
 }
 
 TEST(UnetTraining, LeavesClassesOutBySampleNumber) {
-  Settings settings{.task = {.class_dropout = 0.4, .validation_pictures = 21, .validation_rows = 2}};
+  Settings settings{.task = {.class_dropout = 0.4, .validation_images = 21, .validation_rows = 2}};
   const Losses serial = train_serially(settings);
   expect_on_every_grid(settings, serial);
   settings.task.class_dropout = 0;
   EXPECT_GT(std::abs(train_serially(settings).steps[2] / serial.steps[2] - 1), 1e-6);
-  settings.task.class_dropout = 1;  // no class is ever seen, so that classes learn nothing
+  settings.task.class_dropout = 1;  // no class is ever seen, so classes learn nothing
   EXPECT_GT(std::abs(train_serially(settings).steps[2] / serial.steps[2] - 1), 1e-6);
 }
 
-TEST(UnetTraining, RefusesPicturesThatDoNotFit) {
+TEST(UnetTraining, RefusesImagesThatDoNotFit) {
   Context context(test_environment(), {.data = test_environment().ranks()});
   Unet network(context, config_of(DiffusionLoss::simple));
   const Diffusion simple({}), hybrid({.loss = DiffusionLoss::hybrid});
   const auto fitting = make_shapes(8, 10, 1), larger = make_shapes(16, 10, 1);
   EXPECT_USER_ERROR(UnetTask(context, network, simple, *larger, nullptr, {}),
-                    "the network takes pictures of 8 x 8, got shapes: 10 pictures of 16 x 16");
+                    "the network takes images of 8 x 8, got shapes: 10 images of 16 x 16");
   EXPECT_USER_ERROR(UnetTask(context, network, hybrid, *fitting, nullptr, {}), "the network gives 3 channels, this loss needs 6");
   EXPECT_USER_ERROR(UnetTask(context, network, simple, *fitting, nullptr, {.class_dropout = 1.5}),
                     "class_dropout must be in [0, 1], got 1.5");

@@ -66,14 +66,14 @@ TEST(UnetLayers, SumPixelsOfTheirOutputForwardAndOfTheirInputBackward) {
   const GridShape grid = {.x = 2, .y = 4};
   const auto links = links_of(grid, 100);
   const auto seconds = [&](std::string_view name) { return layer_collectives(row(name), grid, links, 8, 2, 4); };
-  // 768 x 768 at 32 x 32 to 16 x 16, 8 pictures of 2 bytes: out over X, in over Y.
+  // 768 x 768 at 32 x 32 to 16 x 16, 8 images of 2 bytes: out over X, in over Y.
   EXPECT_DOUBLE_EQ(seconds("down 32x32").all_reduce_forward, 2 * (3 / 4.) * 8 * 256 * 768 / 2 * 2 / 100e9);
   EXPECT_DOUBLE_EQ(seconds("down 32x32").all_reduce_backward, 2 * (1 / 2.) * 8 * 1024 * 768 / 4 * 2 / 100e9);
-  // The doubled pictures are what the convolution on the way up takes.
+  // The convolution on the way up takes the doubled images.
   EXPECT_DOUBLE_EQ(seconds("up 16x16").all_reduce_backward, 2 * (3 / 4.) * 8 * 1024 * 1536 / 2 * 2 / 100e9);
 }
 
-TEST(UnetLayers, SumNothingAtThePicture) {
+TEST(UnetLayers, SumNothingAtTheImage) {
   const GridShape grid = {.x = 2, .y = 2, .z = 2};
   const auto links = links_of(grid, 100);
   const LayerWork &first = row("first 32x32"), &last = row("last 32x32");
@@ -88,10 +88,11 @@ TEST(UnetLayers, SumNothingAtThePicture) {
 }
 
 TEST(UnetLayers, ExchangeStatisticsWhereAGroupIsCut) {
-  const LayerWork norm = {.name = "norm", .split = WorkSplit::over_y, .norm_groups = 32, .segments = {96, 32}};  // 4 channels a group
+  // 4 channels per group.
+  const LayerWork norm = {.name = "norm", .split = WorkSplit::over_y, .norm_groups = 32, .segments = {96, 32}};
   EXPECT_FALSE(splits_a_group(norm, {.x = 8}));
-  EXPECT_FALSE(splits_a_group(norm, {.y = 8}));  // 12 | 4 channels a rank
-  EXPECT_TRUE(splits_a_group(norm, {.y = 16}));  // 6 | 2
+  EXPECT_FALSE(splits_a_group(norm, {.y = 8}));  // 12 and 4 channels per rank
+  EXPECT_TRUE(splits_a_group(norm, {.y = 16}));  // 6 and 2
   const GridShape grid = {.y = 16};
   const auto seconds = layer_exchanges(norm, grid, links_of(grid, 10), 8, 2, 4);
   EXPECT_DOUBLE_EQ(seconds.forward, 15 / 16. * 2 * 8 * 128 * 4 / 10e9);
@@ -102,7 +103,7 @@ TEST(UnetLayers, BringShortcutsBackToTheirAxis) {
   const GridShape grid = {.x = 2, .y = 4};
   const auto links = links_of(grid, 10);
   const auto seconds = layer_exchanges(row("residual.shortcut moved 32x32"), grid, links, 8, 2, 4);
-  const double bytes = 4 * 8. * 1024 * 768 * 2;  // four blocks of the way up
+  const double bytes = 4 * 8. * 1024 * 768 * 2;  // four blocks on the way up
   EXPECT_DOUBLE_EQ(seconds.forward, 1 / 2. * bytes / 10e9);
   EXPECT_DOUBLE_EQ(seconds.backward, 3 / 4. * bytes / 10e9);
 }
@@ -112,9 +113,10 @@ TEST(UnetMemory, IsDividedByTheAxisOfTheChannels) {
   const auto one = predict_memory(kShape, {}, options), x = predict_memory(kShape, {.x = 2}, options),
              y = predict_memory(kShape, {.y = 2}, options);
   EXPECT_NEAR(static_cast<double>(x.activation_bytes + y.activation_bytes) / static_cast<double>(one.activation_bytes), 1.5, 1e-9);
-  EXPECT_LT(y.activation_bytes, x.activation_bytes);  // the widest pictures are over Y
+  EXPECT_LT(y.activation_bytes, x.activation_bytes);  // the widest images are over Y
   EXPECT_EQ(predict_memory(kShape, {.z = 4}, options).activation_bytes, one.activation_bytes);
-  EXPECT_NEAR(static_cast<double>(one.weight_bytes), 6. * static_cast<double>(count_parameters(kShape)), 1e5);  // padded to 32 elements
+  // Ranges are padded to 32 elements.
+  EXPECT_NEAR(static_cast<double>(one.weight_bytes), 6. * static_cast<double>(count_parameters(kShape)), 1e5);
 }
 
 TEST(UnetMemory, OfCheckpointedBlocksIsTheirInputs) {

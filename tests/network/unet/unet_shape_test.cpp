@@ -8,7 +8,7 @@
 namespace axonn {
 namespace {
 
-// Counted by PyTorch on a module written for it after the same paper.
+// Counted by PyTorch, on a module written separately from the same paper.
 TEST(UnetParameters, AreThoseOfAnotherImplementation) {
   EXPECT_EQ(count_parameters(UnetShape{}), 6472195);
   EXPECT_EQ(count_parameters(UnetShape{.scale_shift = true}), 6949187);
@@ -52,7 +52,7 @@ TEST(UnetPresets, GoUpInSizeAndFit) {
 }
 
 TEST(UnetErrors, NameTheSizesThatDoNotFit) {
-  EXPECT_USER_ERROR(check_unet({.image = 30, .multipliers = {1, 2, 2}}), "pictures of 30 x 30 cannot be halved 2 times, as 3 levels do");
+  EXPECT_USER_ERROR(check_unet({.image = 30, .multipliers = {1, 2, 2}}), "images of 30 x 30 cannot be halved 2 times, as 3 levels do");
   EXPECT_USER_ERROR(check_unet({.base = 48}), "got 32 groups and 48 channels in down.0.residual");
   EXPECT_USER_ERROR(check_unet({.heads = 3}), "got 3 heads and 128 channels in");
   EXPECT_USER_ERROR(check_unet({.multipliers = {}}), "one level at least");

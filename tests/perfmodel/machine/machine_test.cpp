@@ -118,7 +118,7 @@ TEST(MachineFile, MayHaveLettersBeyondAsciiInStringsAndComments) {
   text.replace(text.find("workstation"), 11, "B\u00fcro \\\" 2");
   EXPECT_EQ(parse_machine("# B\u00fcro\n" + text, "a.toml").name, "B\u00fcro \" 2");
   EXPECT_USER_ERROR(parse_machine("# B\u00fcro\n" + text + "x = \u00fc\n", "a.toml"),
-                    "a letter that is not ASCII may stand in a string or a comment alone");
+                    "a letter that is not ASCII may stand only in a string or a comment");
 }
 
 }  // namespace

@@ -46,10 +46,10 @@ TEST(AxisPlacement, GivesTheOrderThatMeansItWhereThereIsOne) {
   const auto order = order_of_placement(inside);
   ASSERT_TRUE(order);
   EXPECT_EQ(placement_of_order({2, 1, 16, 1}, *order, Sizes{4, 8}), inside);
-  EXPECT_FALSE(order_of_placement(split));  // both axes are cut
+  EXPECT_FALSE(order_of_placement(split));  // both axes are split
 }
 
-// The rank map and the placement say the same: how many members of an axis share a node.
+// The rank map and the placement agree on how many members of an axis share a node.
 TEST(AxisPlacement, AsARankMapPutsItsFactorsInsideANode) {
   for (const AxisPlacement& placement : placements({4, 2, 4, 1}, Sizes{4, 8})) {
     const Grid grid(placement.shape(), kDefaultOrder, rank_map(placement));

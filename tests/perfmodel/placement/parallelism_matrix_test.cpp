@@ -87,9 +87,11 @@ TEST(ParallelismMatrices, OfAxesOfAnySizeAreThoseOfEveryGrid) {
 
 TEST(ParallelismMatrix, PutsDevicesAsInFigure2) {
   const auto device = [](const char* text, Ints at) { return parse_parallelism_matrix(text).device(at); };
-  // rack, server, CPU, GPU; axes data and shards. Figure 2b: each CPU is a replica, its GPUs are the shards.
+  // Levels rack, server, CPU, GPU; axes data and shards. Figure 2b: each CPU is a replica, its GPUs
+  // are the shards.
   EXPECT_EQ(device("[[1 2 2 1] [1 1 1 4]]", {3, 2}), 14);
-  // Figure 2d, [[1 1 2 2] [1 2 1 2]]: shards 0, 1 on neighbours of one CPU, shards 2, 3 on the other server.
+  // Figure 2d, [[1 1 2 2] [1 2 1 2]]: shards 0, 1 on neighbours of one CPU, shards 2, 3 on the
+  // other server.
   EXPECT_EQ(device("[[1 1 2 2] [1 2 1 2]]", {0, 1}), 1);
   EXPECT_EQ(device("[[1 1 2 2] [1 2 1 2]]", {0, 2}), 8);
   EXPECT_EQ(device("[[1 1 2 2] [1 2 1 2]]", {1, 0}), 2);

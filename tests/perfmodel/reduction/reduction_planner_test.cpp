@@ -10,7 +10,7 @@
 namespace axonn {
 namespace {
 
-// Nodes of 4 with fast links inside and one slow link each.
+// Nodes of 4, with fast links inside and one slow link per node.
 Machine two_levels() {
   Machine machine{.name = "two levels"};
   machine.levels = {{.name = "node", .size = 4, .bandwidth_gbps = 100, .latency_seconds = 1e-6},
@@ -40,7 +40,8 @@ TEST(PlannedReductions, SumOverTheGridsOwnGroupsInAnyOrderOfAxes) {
 TEST(PlannedReductions, GoThroughTheNodesWhereThatIsFaster) {
   const auto planned = plan_reductions(two_levels(), Grid({.x = 1, .data = 8}), Axis::data, 1e9);
   for (size_t i = 1; i < planned.size(); ++i) EXPECT_LE(planned[i - 1].seconds, planned[i].seconds);
-  // Of 1e9 bytes a flat ring sends 2 * 7/8 over a node's link, a program that sums inside the nodes first 2 * 1/2.
+  // Of 1e9 bytes, a flat ring sends 2 * 7/8 over a node's link. A program that sums inside the
+  // nodes first sends 2 * 1/2.
   EXPECT_GT(planned.front().program.steps.size(), 1u);
   const auto plain = std::ranges::find_if(planned, [](const PlannedReduction& one) { return one.program.steps.size() == 1; });
   ASSERT_NE(plain, planned.end());

@@ -49,7 +49,8 @@ TEST(Simulator, SharesTheNicOfANodeAmongAllGroupsThatCrossIt) {
   EXPECT_DOUBLE_EQ(seconds(small(), four), 4 * 1000 / 10.0);
   EXPECT_DOUBLE_EQ(seconds(small(false), four), 1000 / 10.0);  // a NIC for every device
   EXPECT_DOUBLE_EQ(seconds(small(), "all-reduce:0-7"), 2 * 1000 * (7 / 8.0) / 10);
-  EXPECT_DOUBLE_EQ(seconds(small(), "all-reduce:0+4+1+5+2+6+3+7"), 2 * 1000 * (7 / 8.0) / 10);  // rings are sorted: in once, out once
+  // Rings are sorted, so they enter and leave each node once.
+  EXPECT_DOUBLE_EQ(seconds(small(), "all-reduce:0+4+1+5+2+6+3+7"), 2 * 1000 * (7 / 8.0) / 10);
 }
 
 TEST(Simulator, SendsLessAcrossNodesAfterAScatter) {
@@ -75,7 +76,8 @@ TEST(Simulator, AddsLatenciesAlongTheRingAndTheCopyOfTheInput) {
 }
 
 TEST(Simulator, StartsAChainAtItsRoot) {
-  // The root is in the middle: 5 6 7 then 0 1 ... only one link of each NIC is crossed, outwards for a broadcast from rank 1.
+  // The root is in the middle: 5 6 7 then 0 1 ... Each NIC is crossed in one direction only,
+  // outwards for a broadcast from rank 1.
   Network network = small();
   network.levels[1].bandwidth_bytes_per_second = 1e9;
   EXPECT_NEAR(seconds(network, "reduce:1+0+4+5"), 100, 1e-3);
@@ -86,11 +88,13 @@ TEST(Simulator, HalvesTheDataOverTwoTrees) {
   Network flat = {.levels = {{.name = "node", .size = 2, .bandwidth_bytes_per_second = 10, .shared = true},
                              {.name = "gpu", .size = 2, .bandwidth_bytes_per_second = 1e9}}};
   const auto tree = [&](const char* text) { return seconds(flat, text, 1000, CollectiveAlgorithm::tree); };
-  EXPECT_NEAR(tree("all-reduce:0-3"), 100, 1e-3);  // each node sends half up one tree and half down the other; a ring takes 150
+  // Each node sends half up one tree and half down the other; a ring takes 150.
+  EXPECT_NEAR(tree("all-reduce:0-3"), 100, 1e-3);
   EXPECT_NEAR(tree("all-reduce:0+2"), 100, 1e-3);
   EXPECT_DOUBLE_EQ(tree("reduce-scatter:0-3"), seconds(flat, "reduce-scatter:0-3"));
   flat.levels[0].size = 4;
-  // 4 nodes: 0 - 2 - {1, 3} and its mirror image: the inner nodes have three edges of one tree and one of the other.
+  // 4 nodes: 0 - 2 - {1, 3} and its mirror image. The inner nodes have three edges of one tree and
+  // one of the other.
   EXPECT_NEAR(tree("all-reduce:0+2+4+6"), (3 + 1) * 500 / 10.0, 1e-3);
   flat.levels[0].size = 3;  // 0 - 2 - 1 and, shifted, 1 - 0 - 2
   EXPECT_NEAR(tree("all-reduce:0+2+4"), (2 + 1) * 500 / 10.0, 1e-3);
@@ -115,8 +119,9 @@ TEST(Simulator, RefusesWhatIsNoMachineOrProgram) {
   EXPECT_NE(refusal([] { seconds(small(), "none", -1); }), "no error");
 }
 
-// The A100 system of the paper's appendix: NICs as measured (the paper assumes 8 GB/s), NVSwitch as in its section 5, memory as on the data
-// sheet. Each GPU holds 2^29 float32, and seconds are those of 10 runs.
+// The A100 system of the paper's appendix: NICs as measured (the paper assumes 8 GB/s), NVSwitch as
+// in its section 5, memory from the data sheet. Each GPU holds 2^29 float32. Seconds are for
+// 10 runs.
 double seconds_on_a100(const testing_support::P2Row& row, const ReductionProgram& program) {
   const Network a100 = {.levels = {{.name = "node", .size = row.levels[0], .bandwidth_bytes_per_second = 9.2e9, .shared = true},
                                    {.name = "gpu", .size = row.levels[1], .bandwidth_bytes_per_second = 270e9}},
@@ -127,7 +132,7 @@ double seconds_on_a100(const testing_support::P2Row& row, const ReductionProgram
 struct Prediction {
   double all_reduce = 0;
   std::vector<double> programs;  // ascending
-  // The place among the programs of the one that is predicted nearest to the measured best.
+  // The position, from 1, of the program whose prediction is nearest to the measured best.
   size_t place_of(double measured) const {
     const auto nearest = std::ranges::min_element(programs, {}, [&](double s) { return std::abs(s - measured); });
     return static_cast<size_t>(nearest - programs.begin()) + 1;
@@ -165,7 +170,7 @@ TEST(Simulator, IsWithinFivePercentOfThePapersA100RingRows) {
   RecordProperty("all_reduce_error_percent", std::to_string(percent(all_reduce_error)));
   RecordProperty("best_error_percent", std::to_string(percent(best_error)));
   EXPECT_LE(percent(all_reduce_error), 5);                   // 3.3
-  EXPECT_LE(percent(all_reduce_error + best_error) / 2, 5);  // 4.3; of the best programs alone 5.4
+  EXPECT_LE(percent(all_reduce_error + best_error) / 2, 5);  // 4.3; the best programs only: 5.4
   // The paper has, over all its systems, 52, 75 and 92% (its table 5).
   EXPECT_GE(percent(top_1), 52);   // 71
   EXPECT_GE(percent(top_5), 75);   // 76

@@ -61,7 +61,7 @@ TEST(Synthesis, FindsAsManyProgramsAsAreKnownForEveryLengthLimit) {
   EXPECT_EQ(count({4, 16}, SynthesisLanguage::full, 5), 93u);  // the paper's text read literally
 }
 
-// Depth first over everything, on the sizes as they are: no memory of states, no levels of two.
+// Exhaustive depth-first search on the real sizes, without remembered states or levels of two.
 void enumerate(const ReductionState& state, const std::vector<ReductionStep>& steps, const Groups& whole, ReductionGoal goal, int left,
                Ints& path, std::set<Ints>& found) {
   for (size_t i = 0; i < steps.size(); ++i) {
@@ -146,7 +146,8 @@ TEST(Synthesis, ScattersToo) {
   EXPECT_TRUE(in_order.contains("reduce-scatter:0-3"));
   EXPECT_TRUE(in_order.contains("reduce-scatter:0+2,1+3/reduce-scatter:0+1,2+3"));
   EXPECT_FALSE(in_order.contains("reduce-scatter:0+1,2+3/reduce-scatter:0+2,1+3"));
-  EXPECT_TRUE(any_order.contains("reduce-scatter:0+1,2+3/reduce-scatter:0+2,1+3"));  // the cheap one: inside the node first
+  // The cheap one: inside the node first.
+  EXPECT_TRUE(any_order.contains("reduce-scatter:0+1,2+3/reduce-scatter:0+2,1+3"));
   EXPECT_TRUE(std::ranges::includes(any_order, in_order));
 }
 
@@ -182,8 +183,9 @@ TEST(Collapse, GoesByHardwareOrAsThePaperNumbersDevices) {
   const auto right = synthesis_hierarchy(matrix, Ints{0, 2}), papers = synthesis_hierarchy(matrix, Ints{0, 2}, AxisCollapse::paper);
   EXPECT_EQ(right.sizes, (Ints{2, 2}));
   EXPECT_EQ(right.groups, (Groups{{0, 1, 4, 5}, {2, 3, 6, 7}}));
-  EXPECT_EQ(papers.groups, right.groups);                        // here both agree
-  const auto crossed = parse_parallelism_matrix("1x2,1x2,2x1");  // axis 0 inside, axis 2 across: the paper's numbers go inside first
+  EXPECT_EQ(papers.groups, right.groups);  // both agree here
+  // Axis 0 inside, axis 2 across: the paper's outer digit is inside the node.
+  const auto crossed = parse_parallelism_matrix("1x2,1x2,2x1");
   EXPECT_EQ(synthesis_hierarchy(crossed, Ints{0, 2}).groups, (Groups{{0, 2, 4, 6}, {1, 3, 5, 7}}));
   EXPECT_EQ(synthesis_hierarchy(crossed, Ints{0, 2}, AxisCollapse::paper).groups, (Groups{{0, 4, 2, 6}, {1, 5, 3, 7}}));
 }
@@ -200,7 +202,8 @@ TEST(Synthesis, RefusesWhatItCannotDo) {
   EXPECT_EQ(refusal([] { instruction_groups(Ints{2}, {.slice = 2}); }), "there is no level 2 in a hierarchy of 1");
 }
 
-// Theorem 3.2. A lowered program is a list of (set of groups, collective); groups as sets of devices, root first.
+// Theorem 3.2. A lowered program is a list of (collective, set of groups); the devices of a group
+// are listed root first.
 using Lowered = std::vector<std::pair<Collective, std::set<Ints>>>;
 
 Lowered canonical(const std::vector<ReductionStep>& steps) {
@@ -209,7 +212,7 @@ Lowered canonical(const std::vector<ReductionStep>& steps) {
   return found;
 }
 
-// All valid programs of a hierarchy over all devices; `devices` says which device an index of the hierarchy is.
+// All valid programs of a hierarchy over all devices. devices[i] is the device at index i.
 std::set<Lowered> programs_over_all(const Ints& sizes, const Ints& devices, const Groups& reduction, SynthesisLanguage language,
                                     int limit) {
   const auto steps = lower(instructions(sizes, language), {.sizes = sizes, .groups = {devices}}).steps;
@@ -278,7 +281,7 @@ bool is_lopsided(const Lowered& program, const Groups& reduction) {
   });
 }
 
-TEST(Theorem32, HoldsInTheFullLanguageButForBroadcastsInOneGroupAlone) {  // the paper's lemma B.6 forgets them
+TEST(Theorem32, HoldsInTheFullLanguageButForBroadcastsInOneGroupAlone) {  // the paper's lemma B.6 omits them
   size_t lopsided = 0;
   for_each_reduction([&](const ParallelismMatrix& matrix, int axis) {
     const auto reduction = synthesis_hierarchy(matrix, Ints{axis}).groups;
@@ -292,7 +295,7 @@ TEST(Theorem32, HoldsInTheFullLanguageButForBroadcastsInOneGroupAlone) {  // the
   EXPECT_GT(lopsided, 0u);
 }
 
-TEST(Theorem32, RowsDoNotExpressAllThatColumnsDo) {  // against the paper's middle step, (c) >= (b)
+TEST(Theorem32, RowsDoNotExpressAllThatColumnsDo) {  // contradicts the paper's middle step, (c) >= (b)
   const auto found = programs_of_all_four(parse_parallelism_matrix("1x2x2,2x1x1"), 0, 3, SynthesisLanguage::paper);
   EXPECT_FALSE(std::ranges::includes(found.c, found.b));
   EXPECT_TRUE(std::ranges::includes(found.d, found.b));

@@ -15,7 +15,7 @@ namespace {
 
 NetworkModel preset(std::string_view name) { return network_model(std::string(name), find_gpt_preset(name).shape); }
 
-// What `--mode aware` asks for: the paper's ranking.
+// The paper's ranking, as with `--mode aware`.
 SearchOptions published(int64_t gpus, int64_t tokens, int64_t min_tensor) {
   return {.gpus = {gpus},
           .batch_tokens = tokens,
@@ -143,9 +143,9 @@ TEST(GridSearch, SaysWhyEveryOtherGridLost) {
     const auto found = std::ranges::find(from.rejections, grid, &Rejection::grid);
     return found == from.rejections.end() ? Rejection{} : *found;
   };
-  const Rejection impossible = why(result, {1, 1, 1, 1024});  // the best of all by communication alone
+  const Rejection impossible = why(result, {1, 1, 1, 1024});  // has the least communication of all
   EXPECT_EQ(impossible.reason, "memory");
-  EXPECT_GT(impossible.bytes_over, int64_t{1} << 40);  // 18 bytes a weight
+  EXPECT_GT(impossible.bytes_over, int64_t{1} << 40);  // 18 bytes per weight
   EXPECT_EQ(why(result, {64, 1, 16, 1}).reason, "heads % x");
   const auto odd = search_grids(preset("gpt80b"), find_machine("perlmutter"), {.gpus = {1024}, .batch_tokens = 2048 * 512});
   EXPECT_EQ(why(odd, {1, 1, 1024, 1}).reason, "batch % (z data)");

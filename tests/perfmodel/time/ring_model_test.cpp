@@ -85,7 +85,7 @@ TEST(RingModel, Equation10SharesTheNodesLinkAmongRings) {
   const auto links = ordered_links(BandwidthMode::aware, grid, kDefaultOrder, kPerlmutter, sizes, false);
   EXPECT_EQ(gbps(links, Axis::x), 200);       // 2 <= 4: within a node
   EXPECT_EQ(gbps(links, Axis::y), 100 / 2.);  // two rings leave a node
-  EXPECT_EQ(gbps(links, Axis::z), 100 / 4.);  // never more than GPUs of a node
+  EXPECT_EQ(gbps(links, Axis::z), 100 / 4.);  // at most one ring per GPU of a node
   EXPECT_EQ(gbps(links, Axis::data), 100 / 4.);
   const auto other = ordered_links(BandwidthMode::aware, grid, parse_axis_order("yxzd"), kPerlmutter, sizes, false);
   EXPECT_EQ(gbps(other, Axis::y), 200);
@@ -142,7 +142,7 @@ TEST(RingModel, ExactIsEquation10WhereThatIsDefined) {
 TEST(RingModel, ExactCountsRingsOfUnevenNodesAndOfNodesThatEndWithinAnAxis) {
   std::vector<int> nodes = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2};
   const auto links = counted_links(Grid({.x = 3, .y = 4}), nodes, kPerlmutter, false);
-  EXPECT_EQ(gbps(links, Axis::x), 100 / 2.);  // of ranks 3 4 5 and 6 7 8: both leave node 1
+  EXPECT_EQ(gbps(links, Axis::x), 100 / 2.);  // rings of ranks 3 4 5 and 6 7 8: both leave node 1
   EXPECT_EQ(gbps(links, Axis::y), 100 / 3.);
   nodes = {0, 0, 1, 1, 1, 1};
   const auto uneven = counted_links(Grid({.x = 2, .y = 3}), nodes, kPerlmutter, false);
@@ -162,7 +162,7 @@ TEST(RingModel, ACollectiveLevelByLevelIsReduceScatterAllReduceAllGather) {
 
 TEST(RingModel, LatencyIsThatOfTheHops) {
   const AxisPlacement placement = {{{.z = 4}, {.z = 8}}};
-  const double hops = 24 * 3.4e-6 + 7 * 14e-6;  // of 31
+  const double hops = 24 * 3.4e-6 + 7 * 14e-6;  // 31 hops
   EXPECT_NEAR(link_of(placed_links(placement, kPerlmutter, false, true), Axis::z).latency_seconds, hops, 1e-12);
   const auto sizes = level_sizes(kPerlmutter, 32);
   const auto ordered = ordered_links(BandwidthMode::aware, {.z = 32}, kDefaultOrder, kPerlmutter, sizes, true);

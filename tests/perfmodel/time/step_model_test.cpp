@@ -28,8 +28,8 @@ struct Row {
   double utilisation;
 };
 
-// Table III, with activation checkpointing as in the paper, by its table of measured bandwidths and by the data sheet's: one set of
-// constants for the machine (machine_presets.cpp).
+// Table III, with activation checkpointing as in the paper, with its table of measured bandwidths
+// and with those of the data sheet. One set of machine constants (machine_presets.cpp) for both.
 TEST(StepModel, ComesWithin5PointsOfTheFiveWeakScalingPoints) {
   for (const BandwidthMode mode : {BandwidthMode::measured, BandwidthMode::exact})
     for (const auto& [model, gpus, utilisation] :
@@ -55,7 +55,7 @@ TEST(StepModel, DividesProductsOverXYAttentionOverXAndNormsOverY) {
                layer_forward_seconds(layer, grid, kPerlmutter, 1, Precision::bf16);
     return 0.0;
   };
-  const GridShape grid = {.x = 2, .y = 8, .z = 4, .data = 4};  // rows are the caller's
+  const GridShape grid = {.x = 2, .y = 8, .z = 4, .data = 4};  // Z and data split the rows: the caller passes a rank's
   EXPECT_DOUBLE_EQ(part("qkv", grid), 16);
   EXPECT_DOUBLE_EQ(part("attention", grid), 2);
   EXPECT_DOUBLE_EQ(part("norm 1", grid), 8);
@@ -68,7 +68,7 @@ TEST(StepModel, WithoutCommunicationIsComputation) {
   EXPECT_EQ(one.exposed(), 0);
   EXPECT_EQ(one.communication.total(), 0);
   EXPECT_DOUBLE_EQ(one.seconds(), one.forward + one.backward + one.optimizer);
-  EXPECT_NEAR(one.backward / one.forward, 3, 0.1);  // blocks run again, the head does not
+  EXPECT_NEAR(one.backward / one.forward, 3, 0.1);  // blocks run forward again, the head does not
   EXPECT_DOUBLE_EQ(step({}, {.checkpoint = false}).backward, 2 * one.forward);
 }
 
@@ -104,7 +104,7 @@ TEST(StepModel, EveryMicroBatchGathersAndScattersAgainUnlessCached) {
   EXPECT_NEAR(gathers(4, 1, true) / once, 1, 1e-12);
   EXPECT_NEAR(gathers(1, 0, false) / once, 2, 1e-12);  // forward and backward
   EXPECT_NEAR(gathers(4, 0, false) / once, 8, 1e-12);
-  EXPECT_GT(gathers(1, 0, true) / once, 2.9);  // again, but for embedding and head
+  EXPECT_GT(gathers(1, 0, true) / once, 2.9);  // blocks gather a third time, embedding and head do not
   EXPECT_NEAR(gathers(4, 0.5, false) / once, 1 + 7 * 0.5, 1e-12);
   const auto scatters = [&](int64_t passes) { return step(grid, {.micro_batches = passes}).communication.reduce_scatter_z; };
   EXPECT_NEAR(scatters(4) / scatters(1), 4, 1e-12);

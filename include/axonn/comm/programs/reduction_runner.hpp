@@ -13,37 +13,43 @@ namespace axonn {
 
 struct ReductionRunnerOptions {
   c10::Device device = c10::kCPU;
-  std::vector<int> job_ranks = {};  // [i]: the rank in the job of the program's rank i; empty: the same number
-  // For reduce_scatter(): the groups over which the program reduces with goal `scatter`. Whatever parts of a buffer it leaves to the
-  // members, they are cut so that member i ends with its i-th shard. check_scatters() has to agree.
+  std::vector<int> job_ranks = {};  // [i]: job rank of the program's rank i; empty: the same number
+  // For reduce_scatter(): the groups over which the program reduces with goal `scatter`. The
+  // program may leave any parts of a buffer to the members: the runner splits the buffer so that
+  // member i ends with the i-th shard. check_scatters() must accept them.
   std::vector<std::vector<int>> scatter_groups = {};
 };
 
-// Runs a reduction program (P2) on real communicators: MPI, TCP or threads for CPU tensors, NCCL for CUDA ones. Each step goes to the
-// ordered queue of this rank's group in it, to start when the step before is done; groups that occur in several steps share one.
+// Runs a reduction program (P2) on real communicators: MPI, TCP or threads for CPU tensors, NCCL
+// for CUDA tensors. Each step goes to the ordered queue of this rank's group and starts when the
+// step before is done. Steps on the same group share a queue.
 class ReductionRunner {
  public:
-  // Every one of the program's ranks makes it, with the same program. `rank` is this process's among them. UserError for a program that
-  // held_chunks refuses.
+  // Every rank of the program constructs it, with the same program. `rank` is this process's rank
+  // in the program. UserError for a program that held_chunks() refuses.
   ReductionRunner(Environment& environment, const ReductionProgram& program, int rank, int ranks,
                   const ReductionRunnerOptions& options = {});
-  // UserError unless the program reduces over these groups with goal `scatter`, the last step a reduce-scatter in which every rank takes
-  // part: it writes into the shards.
+  // UserError unless the program reduces over these groups with goal `scatter`. Its last step must
+  // be a reduce-scatter in which every rank takes part, because that step writes into the shards.
   static void check_scatters(const ReductionProgram& program, std::span<const std::vector<int>> groups);
   ~ReductionRunner();
   ReductionRunner(ReductionRunner&&) noexcept;
 
-  // Sums `data` in place and without copies: contiguous, on the device, as many elements on every rank, any number of them. Does not block
-  // the host, like a collective. Afterwards this rank's result() ranges hold what the program computes, the rest is unspecified. Every rank
-  // calls it, in the same order. `options.arena_offset` means nothing here. A steady state allocates no buffers.
+  // Sums `data` in place, without copies. `data` is flat and contiguous, on the device, with any
+  // number of elements that is equal on all ranks. The call does not block the host. Afterwards
+  // this rank's result() ranges hold what the program computes; the rest is unspecified. Every rank
+  // calls it, in the same order. `options.arena_offset` is ignored. A steady state allocates no
+  // buffers.
   Request run(const at::Tensor& data, const CollectiveOptions& options = {});
 
-  // Like Communicator::reduce_scatter over this rank's group of `scatter_groups`: counts[i] elements of `whole` are member i's, which gets
-  // their sum in `shard`, apart from `whole`. What is left in `whole` is unspecified.
+  // Like Communicator::reduce_scatter over this rank's group of `scatter_groups`. counts[i]
+  // elements of `whole` belong to member i, which gets their sum in `shard`. `shard` does not
+  // overlap `whole`. Afterwards `whole` is unspecified.
   Request reduce_scatter(const at::Tensor& whole, const at::Tensor& shard, std::span<const int64_t> counts,
                          const CollectiveOptions& options = {});
 
-  // The ranges of `elements` elements that this rank holds at the end: all of them after an all-reduce.
+  // The ranges of a buffer of `elements` elements that this rank holds at the end: the whole buffer
+  // after an all-reduce.
   std::vector<Range> result(int64_t elements) const;
 
   // Bytes this rank has sent so far.
@@ -54,9 +60,9 @@ class ReductionRunner {
   struct Cut;
   struct Buffers;
   struct Running;
-  // The collectives of one step on this rank's group, each on contiguous chunks; empty when it takes no part.
+  // The collectives of one step on this rank's group, each on contiguous chunks.
   struct Step {
-    std::vector<std::shared_ptr<Communicator>> lanes;  // call i goes to lane i of as many as there are: to several roots at the same time
+    std::vector<std::shared_ptr<Communicator>> lanes;  // call i uses lane i % lanes.size(): several roots at a time
     std::vector<Call> calls;
   };
 
@@ -70,11 +76,11 @@ class ReductionRunner {
   std::shared_ptr<Running> idle();
 
   int64_t chunks_ = 1;
-  int member_ = -1;  // this rank's place in its group of scatter_groups
+  int member_ = -1;  // this rank's index in its group of scatter_groups
   size_t num_calls_ = 0;
   std::vector<Step> steps_;
   std::vector<Range> result_;
-  std::vector<std::shared_ptr<Running>> running_;  // used again once nobody asks for them any more
+  std::vector<std::shared_ptr<Running>> running_;  // reused when done and no longer referenced
 };
 
 }  // namespace axonn

@@ -10,14 +10,17 @@
 
 namespace axonn {
 
-// Text as tokens, the first part to train on and the rest held out. Every rank loads all of it; no torch, no communication.
+// Text as tokens: the first part for training, the rest for validation. Every rank loads all of it.
+// No torch, no communication.
 class TextData {
  public:
-  // Files, and directories read recursively: regular files in the order of their paths, without hidden ones and without binary ones (a NUL
-  // byte in the first 8 KiB). All are joined by a newline. The last `validation_fraction` of the tokens validates. UserError: a path that
-  // does not exist or cannot be read, no text at all, text that is not UTF-8 under `chars` (file and byte).
+  // `paths` are files, or directories that are read recursively. Regular files are read in the
+  // order of their paths. Hidden files, and binary files (a NUL byte in the first 8 KiB), are
+  // skipped. The texts are joined by a newline. The last `validation_fraction` of the tokens is for
+  // validation. Throws UserError if a path does not exist or cannot be read, if there is no text,
+  // and if text is not UTF-8 with `chars` (file and byte).
   static TextData load(const std::vector<std::string>& paths, TokenizerKind kind, double validation_fraction = 0.1);
-  // With the vocabulary of a checkpoint.
+  // Uses the vocabulary of a checkpoint.
   static TextData load(const std::vector<std::string>& paths, const Tokenizer& tokenizer, double validation_fraction = 0.1);
 
   const Tokenizer& tokenizer() const { return tokenizer_; }
@@ -28,17 +31,18 @@ class TextData {
   // UserError when the training part is shorter than sequence + 1 tokens.
   void check_sequence(int64_t sequence) const;
 
-  // Training sample `number`: ids = tokens [start, start + sequence), targets = the same one later; sequence = ids.size() = targets.size().
-  // The start is uniform in [0, train_tokens - sequence - 1) and depends on (seed, number) alone, so that every grid draws the same
-  // samples.
+  // Training sample `number`: ids = tokens [start, start + sequence), targets = [start + 1, start +
+  // sequence + 1); sequence = ids.size() = targets.size(). The start is uniform in [0, train_tokens
+  // - sequence - 1). It depends only on (seed, number), so every grid draws the same samples.
   void window(uint64_t number, uint64_t seed, std::span<int64_t> ids, std::span<int64_t> targets) const;
   int64_t window_start(uint64_t number, uint64_t seed, int64_t sequence) const;
 
-  // All non-overlapping windows of the held-out part: (validation_tokens - 1) / sequence of them.
+  // All non-overlapping windows of the validation part: (validation_tokens - 1) / sequence of them.
   int64_t validation_windows(int64_t sequence) const;
   void validation_window(int64_t index, std::span<int64_t> ids, std::span<int64_t> targets) const;
 
-  // xxh64 of the tokens (32-bit, little-endian). Kept in checkpoints: resuming on other data is an error.
+  // xxh64 of the tokens (32-bit, little-endian). Kept in checkpoints: resuming with other data is
+  // an error.
   uint64_t fingerprint() const { return fingerprint_; }
 
  private:

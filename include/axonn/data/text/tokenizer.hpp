@@ -19,9 +19,9 @@ struct Names<TokenizerKind> {
   static constexpr Named<TokenizerKind> all[] = {{"bytes", TokenizerKind::bytes}, {"chars", TokenizerKind::chars}};
 };
 
-// Text to token numbers and back. A value; immutable.
-//   bytes: token = byte, 256 of them, any data.
-//   chars: the distinct UTF-8 code points of a text, in ascending order, are the vocabulary.
+// Converts text to token ids and back. An immutable value.
+//   bytes: 256 tokens, one per byte value; for any data.
+//   chars: the vocabulary is the distinct UTF-8 code points of a text, in ascending order.
 class Tokenizer {
  public:
   static Tokenizer bytes();
@@ -30,9 +30,9 @@ class Tokenizer {
   TokenizerKind kind() const { return kind_; }
   int64_t vocabulary_size() const;
 
-  // UserError that names a character outside the vocabulary, and its byte, line and column.
+  // UserError names a character outside the vocabulary, and its byte, line and column.
   std::vector<int32_t> encode(std::string_view text) const;
-  std::string decode(std::span<const int32_t> tokens) const;  // UserError on a number outside the vocabulary
+  std::string decode(std::span<const int32_t> tokens) const;  // UserError for an id outside the vocabulary
 
   // Kept in checkpoints: {"kind": "chars", "vocabulary": "\n !..."}.
   std::string to_json() const;
@@ -44,11 +44,12 @@ class Tokenizer {
   Tokenizer(TokenizerKind kind, std::vector<char32_t> code_points);
 
   TokenizerKind kind_;
-  std::vector<char32_t> code_points_;  // by token; empty for bytes
+  std::vector<char32_t> code_points_;  // indexed by token; empty for bytes
   std::unordered_map<char32_t, int32_t> token_of_;
 };
 
-// The offset of the first byte that is not part of valid UTF-8 (overlong forms and surrogates are not); nothing when all of it is.
+// The offset of the first byte that is not valid UTF-8; nullopt when the whole text is valid.
+// Overlong forms and surrogates are invalid.
 std::optional<size_t> first_invalid_utf8(std::string_view text);
 
 }  // namespace axonn

@@ -8,15 +8,18 @@ namespace axonn {
 struct GroupNormOptions {
   int64_t groups = 32;
   int64_t channels = 0;
-  Layout layout = Layout::over(Axis::y);  // of input and output; with segments after a concatenation (skip|x)
+  Layout layout = Layout::over(Axis::y);  // input and output; has segments after a concatenation (skip|x)
   double epsilon = 1e-5;
 };
 
-// y = (x - mean) / sqrt(variance + epsilon) * weight + bias for pictures (batch, height, width, channels/axis), with mean and variance over
-// the pixels and the channels / groups consecutive channels of a group, wherever these are: the network is the same on every grid. Variances
-// are sums of squared distances from means, channels merged by Chan's formula (sums of squares cancel). Where a group lies on two ranks they
-// gather (mean, variance) of every channel, and sum two numbers a group in backward; elsewhere nothing is exchanged. weight and bias are
-// split like the channels, replicated over the other axes. UserError unless the groups divide the channels. Every rank of the grid calls it.
+// y = (x - mean) / sqrt(variance + epsilon) * weight + bias for images (batch, height, width,
+// channels/axis). Mean and variance are over the pixels and the channels / groups consecutive
+// channels of a group, on whichever ranks these are, so the network is the same on every grid.
+// Variances are sums of squared distances from means, merged over channels by Chan's formula,
+// because sums of squares cancel. Where a group lies on two ranks, the ranks gather (mean,
+// variance) of every channel, and backward all-reduces two numbers per group. Elsewhere nothing is
+// exchanged. weight and bias are split like the channels and replicated over the other axes.
+// UserError unless the groups divide the channels. Every rank of the grid calls it.
 class GroupNormImpl : public ShardedModule {
  public:
   GroupNormImpl(Context& context, GroupNormOptions options);
@@ -28,7 +31,7 @@ class GroupNormImpl : public ShardedModule {
   ShardedParameter weight_;
   ShardedParameter bias_;
   bool exchanges_ = false;
-  at::Tensor group_of_channel_;  // of this rank's channels, where ranks exchange; on the device from the first forward on
+  at::Tensor group_of_channel_;  // group of each local channel where ranks exchange; set by the first forward
 };
 
 using GroupNorm = Layer<GroupNormImpl, GroupNormOptions>;

@@ -11,9 +11,11 @@ struct LayerNormOptions {
   double epsilon = 1e-5;
 };
 
-// y = (x - mean) / sqrt(variance + epsilon) * weight + bias over all features of a row, wherever they are: (..., features/axis) -> the
-// same. Ranks exchange (mean, M2) of their features, merged by Chan's formula (sums of squares cancel), and two sums a row in backward.
-// weight and bias are split like the features, replicated over the other axes. Every rank of the grid calls it.
+// y = (x - mean) / sqrt(variance + epsilon) * weight + bias, with mean and variance over all
+// features of a row, on whichever ranks they are: (..., features/axis) -> the same. Ranks gather
+// (mean, variance) of their features and merge them by Chan's formula, because sums of squares
+// cancel. Backward all-reduces two sums per row. weight and bias are split like the features and
+// replicated over the other axes. Every rank of the grid calls it.
 class LayerNormImpl : public ShardedModule {
  public:
   LayerNormImpl(Context& context, LayerNormOptions options);
@@ -23,7 +25,7 @@ class LayerNormImpl : public ShardedModule {
   LayerNormOptions options_;
   ShardedParameter weight_;
   ShardedParameter bias_;
-  at::Tensor shares_;  // of the features, by rank along the axis; on the device from the first forward on
+  at::Tensor shares_;  // fraction of the features on each rank of the axis; set by the first forward
 };
 
 using LayerNorm = Layer<LayerNormImpl, LayerNormOptions>;

@@ -11,9 +11,11 @@ struct RmsNormOptions {
   double epsilon = 1e-5;
 };
 
-// y = x / sqrt(mean(x^2) + epsilon) * weight over all features of a row, wherever they are (Zhang and Sennrich, Root Mean Square Layer
-// Normalization, 2019): (..., features/axis) -> the same. Ranks of the axis exchange one number a row, in forward and in backward. weight is
-// split like the features, replicated over the other axes. Every rank of the grid calls it.
+// y = x / sqrt(mean(x^2) + epsilon) * weight, with the mean over all features of a row, on
+// whichever ranks they are (Zhang and Sennrich, Root Mean Square Layer Normalization, 2019): (...,
+// features/axis) -> the same. Ranks of the axis exchange one number per row, in forward and in
+// backward. weight is split like the features and replicated over the other axes. Every rank of the
+// grid calls it.
 class RmsNormImpl : public ShardedModule {
  public:
   RmsNormImpl(Context& context, RmsNormOptions options);

@@ -23,16 +23,18 @@ class GptBlock : public torch::nn::Module {
   Linear qkv_, attention_out_, mlp_up_, mlp_down_;
 };
 
-// GPT on the grid of `context`. Parameter names are GPT-2's: wte, wpe, h.N.ln_1, h.N.attn.qkv, h.N.attn.proj, h.N.ln_2, h.N.mlp.fc,
-// h.N.mlp.proj, ln_f, head (absent when tied). Materialize it before the first forward. Every rank of the grid calls forward with the rows
-// of its (z, data).
+// GPT on the grid of `context`. Parameter names are GPT-2's: wte, wpe, h.N.ln_1, h.N.attn.qkv,
+// h.N.attn.proj, h.N.ln_2, h.N.mlp.fc, h.N.mlp.proj, ln_f, head (absent when tied). Materialize it
+// before the first forward. Every rank of the grid calls forward with the rows of its (z, data).
 class Gpt : public torch::nn::Module {
  public:
   Gpt(Context& context, const GptConfig& config);
 
-  // ids (batch, sequence) int64 -> logits (batch, sequence, vocabulary/x), the vocabulary padded to a multiple of x.
+  // ids (batch, sequence) int64 -> logits (batch, sequence, vocabulary/x), with the vocabulary
+  // padded to a multiple of x.
   Value forward(const at::Tensor& ids);
-  // Sum over this rank's rows of the cross entropy; targets (batch, sequence), kIgnoredTarget counts nothing.
+  // Sum of the cross entropy over this rank's rows; targets (batch, sequence). A kIgnoredTarget
+  // contributes nothing.
   at::Tensor loss_sum(const at::Tensor& ids, const at::Tensor& targets);
   const GptConfig& config() const { return config_; }
 

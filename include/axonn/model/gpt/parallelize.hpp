@@ -10,7 +10,7 @@
 
 namespace axonn {
 
-// How a GPT lies on the grid: one entry a kind of layer. See parallelize_gpt.
+// How a GPT is placed on the grid: one entry per kind of layer. See parallelize_gpt.
 struct GptPlan {
   EmbeddingOptions tokens;
   PositionsOptions positions;

@@ -10,7 +10,8 @@ namespace axonn {
 // Next-token prediction on text.
 class GptTask : public TrainTask {
  public:
-  // All arguments outlive the task. `validation_rows`: sequences a rank a forward while validating.
+  // All arguments outlive the task. `validation_rows`: sequences per rank per forward pass while
+  // validating.
   GptTask(Context& context, Gpt& model, const TextData& data, uint64_t seed, int64_t validation_rows);
 
   TaskWords words() const override { return {.samples = "sequences", .terms = "tokens", .short_terms = "tok"}; }
@@ -30,14 +31,15 @@ class GptTask : public TrainTask {
 
 struct SamplingOptions {
   int64_t tokens = 200;
-  double temperature = 0.8;  // 0: always the likeliest
-  int64_t top_k = 0;         // of the likeliest tokens only; 0: of all
-  int64_t vocabulary = 0;    // only tokens below it; 0: all of the model's
+  double temperature = 0.8;  // 0: always the most likely token
+  int64_t top_k = 0;         // draw only from the most likely tokens; 0: from all
+  int64_t vocabulary = 0;    // only token ids below it; 0: all of the model's
   uint64_t seed = 1;
 };
 
-// Continues `prompt` (token numbers, at least one). Every rank of the grid calls it and gets the same tokens on any grid, up to rounding of
-// the probabilities. Only the last `sequence` tokens are looked at.
+// Continues `prompt` (token ids, at least one). Every rank of the grid calls it and gets the same
+// tokens on any grid, up to rounding of the probabilities. Only the last `sequence` tokens are used
+// as input.
 std::vector<int32_t> sample_text(Context& context, Gpt& model, std::vector<int32_t> prompt, const SamplingOptions& options);
 
 }  // namespace axonn

@@ -11,8 +11,8 @@
 namespace axonn {
 
 enum class NoiseSchedule : uint8_t { linear, cosine };
-enum class DiffusionTarget : uint8_t { epsilon, v };    // what the network predicts: the noise, or v = sqrt(a) noise - sqrt(1 - a) x
-enum class DiffusionLoss : uint8_t { simple, hybrid };  // hybrid: the variance is learned too, in twice the channels
+enum class DiffusionTarget : uint8_t { epsilon, v };    // prediction: noise, or v = sqrt(a) noise - sqrt(1 - a) x
+enum class DiffusionLoss : uint8_t { simple, hybrid };  // hybrid also learns the variance, in twice the channels
 
 template <>
 struct Names<NoiseSchedule> {
@@ -36,33 +36,35 @@ struct DiffusionOptions {
   DiffusionLoss loss = DiffusionLoss::simple;
 };
 
-// The diffusion process of Ho et al. (2020) with the additions of Nichol and Dhariwal (2021). Pictures x are (batch, ...) with values
-// around
-// [-1, 1]; times are (batch), int64, from 0 (nearly clean) to times - 1 (noise). Constants are fp64, results of the type of their tensors.
+// The diffusion process of Ho et al. (2020) with the additions of Nichol and Dhariwal (2021).
+// Images x are (batch, ...) with values around [-1, 1]. Times are (batch), int64, from 0 (nearly
+// clean) to times - 1 (noise). Constants are fp64; results have the type of their tensors.
 class Diffusion {
  public:
-  // `device`: where its tables lie; those of another device are copied there at each use.
+  // `device` holds its tables. For times on another device they are copied there at each use.
   explicit Diffusion(DiffusionOptions options, c10::Device device = c10::kCPU);
   const DiffusionOptions& options() const { return options_; }
   int64_t times() const { return options_.times; }
-  // Output channels of the network for so many picture channels.
+  // Output channels of the network for `channels` image channels.
   int64_t output_channels(int64_t channels) const { return options_.loss == DiffusionLoss::hybrid ? 2 * channels : channels; }
-  // UserError unless a network of so many output channels fits.
+  // UserError unless a network with `output` channels fits.
   void check_output(int64_t channels, int64_t output) const;
 
   // q(x_t | x_0): sqrt(a_t) x_0 + sqrt(1 - a_t) noise, with a_t the product of 1 - beta up to t.
   at::Tensor noised(const at::Tensor& clean, const at::Tensor& times, const at::Tensor& noise) const;
 
-  // (batch): each picture's loss, a mean over its elements; `output` (batch, ..., output channels) of the network for noised(...).
-  // simple: squared error of the target. hybrid: that, plus times/1000 of the variational bound's term at t in bits per element, through
-  // which only the variance learns (Nichol and Dhariwal, equation 16).
+  // Each image's loss (batch), a mean over its elements. `output` (batch, ..., output channels) is
+  // the network's for noised(...). simple: squared error of the target. hybrid: adds times/1000 of
+  // the variational bound's term at t in bits per element; only the variance learns from this term
+  // (Nichol and Dhariwal, equation 16).
   at::Tensor losses(const at::Tensor& output, const at::Tensor& clean, const at::Tensor& times, const at::Tensor& noise) const;
 
-  // What the network's output says of x_0, clipped to [-1, 1] where `clip`.
+  // The x_0 that the network's output predicts, clipped to [-1, 1] if `clip`.
   at::Tensor predicted_clean(const at::Tensor& output, const at::Tensor& noisy, const at::Tensor& times, bool clip = true) const;
 
-  // One step of ancestral sampling (DDPM) from time t to `before` (-1: to x_0), both (batch); times between them are left out as in
-  // section 4 of Nichol and Dhariwal. The variance is the network's where it learned one, else the posterior's.
+  // One step of ancestral sampling (DDPM) from `time` to `before` (-1: to x_0). Times between them
+  // are skipped as in section 4 of Nichol and Dhariwal. The variance is the network's if it learned
+  // one, else the posterior's.
   at::Tensor ddpm_step(const at::Tensor& output, const at::Tensor& noisy, int64_t time, int64_t before, const at::Tensor& noise) const;
   // One step of DDIM (Song et al., 2021, equation 12) with eta = 0: no noise.
   at::Tensor ddim_step(const at::Tensor& output, const at::Tensor& noisy, int64_t time, int64_t before) const;
@@ -83,8 +85,8 @@ class Diffusion {
   } tables_;
 };
 
-// Standard normal numbers (samples, ...) that depend on (seed, purpose, sample number, element) alone: dim 0 is samples first, first + 1,
-// ...
+// Standard normal numbers (samples, ...) that depend only on (seed, purpose, sample number,
+// element). Dim 0 is samples first, first + 1, ...
 at::Tensor sample_noise(uint64_t seed, std::string_view purpose, int64_t first, at::IntArrayRef sizes);
 
 }  // namespace axonn

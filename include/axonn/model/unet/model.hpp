@@ -8,32 +8,36 @@
 
 namespace axonn {
 
-// The time (and class) embedding after its SiLU, (batch, features), with its features over Y and over X: levels take turns.
+// The time (and class) embedding after its SiLU, (batch, features), with features over Y and over
+// X, because levels alternate between these axes.
 struct UnetEmbedding {
   Value over_x;
   Value over_y;
   const Value& over(Axis axis) const { return axis == Axis::x ? over_x : over_y; }
 };
 
-// A stage of the list in perfmodel/unet.hpp: pictures (batch, height, width, channels/axis) to pictures.
+// One of unet_stages() in network/unet/unet_shape.hpp: images (batch, height, width, channels/axis)
+// to images.
 class UnetModule : public torch::nn::Module {
  public:
   virtual Value forward(const Value& input, const UnetEmbedding& embedding) = 0;
 };
 
-// The UNet of improved diffusion on the grid of `context`. Parameter names are those of the stages: time.in, time.out, classes, first,
-// down.N.residual.{norm_in, in, embedding, norm_out, out, shortcut}, down.N.attention.{norm, qkv, projection}, down.N, middle.N...,
-// up.N..., last_norm, last. Materialize it before the first forward. Every rank of the grid calls forward with the pictures of its (z,
-// data).
+// The UNet of improved diffusion on the grid of `context`. Parameter names are those of the stages:
+// time.in, time.out, classes, first, down.N.residual.{norm_in, in, embedding, norm_out, out,
+// shortcut}, down.N.attention.{norm, qkv, projection}, down.N, middle.N..., up.N..., last_norm,
+// last. Materialize it before the first forward. Every rank of the grid calls forward with the
+// images of its (z, data).
 class Unet : public torch::nn::Module {
  public:
-  static constexpr int64_t kNoClass = -1;  // a picture of unknown class: nothing is added to its time embedding
+  static constexpr int64_t kNoClass = -1;  // an image of unknown class: nothing is added to its time embedding
 
   Unet(Context& context, const UnetConfig& config);
 
-  // pictures (batch, height, width, channels) and times (batch, any number type), the same on all X and Y ranks, classes (batch, int64,
-  // kNoClass among them) when the network has some -> (batch, height, width, output channels), the same on all X and Y ranks.
-  at::Tensor forward(const at::Tensor& pictures, const at::Tensor& times, const at::Tensor& classes = {});
+  // images (batch, height, width, channels) and times (batch, any number type) -> (batch, height,
+  // width, output channels). `classes` (batch, int64, may contain kNoClass) is given if the network
+  // has classes. All of them are the same on all X and Y ranks.
+  at::Tensor forward(const at::Tensor& images, const at::Tensor& times, const at::Tensor& classes = {});
   const UnetConfig& config() const { return config_; }
 
  private:

@@ -11,9 +11,9 @@
 
 namespace axonn {
 
-// How a UNet lies on the grid. See unet_parallelize.cpp.
+// How a UNet is placed on the grid. See parallelize.cpp.
 struct UnetPlan {
-  LinearOptions time_in;  // both of the time embedding
+  LinearOptions time_in;
   LinearOptions time_out;
   EmbeddingOptions classes;
   Conv2dOptions first;
@@ -26,7 +26,7 @@ struct UnetResidualPlan {
   LinearOptions embedding;
   GroupNormOptions norm_out;
   Conv2dOptions out;
-  std::optional<Conv2dOptions> shortcut;  // where channels change
+  std::optional<Conv2dOptions> shortcut;  // only where channels change
 };
 struct UnetAttentionPlan {
   GroupNormOptions norm;
@@ -38,6 +38,6 @@ struct UnetAttentionPlan {
 UnetPlan parallelize_unet(const UnetShape& shape);
 UnetResidualPlan parallelize_residual(const UnetShape& shape, const UnetStage& stage);
 UnetAttentionPlan parallelize_attention(const UnetShape& shape, const UnetStage& stage);
-Conv2dOptions parallelize_resampling(const UnetStage& stage);  // down, up
+Conv2dOptions parallelize_resampling(const UnetStage& stage);  // down and up
 
 }  // namespace axonn

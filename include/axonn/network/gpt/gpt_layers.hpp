@@ -5,8 +5,9 @@
 
 namespace axonn {
 
-// h = hidden: embedding (V x h) -> blocks of norm, qkv (h x 3h), attention, projection (h x h, transposed), residual, norm, up (h x 4h),
-// gelu, down (4h x h, transposed), residual -> norm -> head (h x V) -> loss. Left out: biases and position embeddings, a thousandth.
+// h = hidden, m = mlp(): embedding (V x h) -> blocks of norm, qkv (h x 3h), attention, projection
+// (h x h, transposed), residual, norm, up (h x m), gelu, down (m x h, transposed), residual -> norm
+// -> head (h x V) -> loss. Biases and position embeddings, about a thousandth, are left out.
 LayerTable layer_table(const GptShape& shape);
 
 }  // namespace axonn

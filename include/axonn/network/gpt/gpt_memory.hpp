@@ -6,7 +6,8 @@
 
 namespace axonn {
 
-// Left out: the process itself (code, libraries), buffers of messages under way, the data. UserError for sizes that are not positive.
+// Left out: the process itself (code, libraries), buffers of unfinished messages, and the data.
+// UserError when a size is outside its limits.
 MemoryPrediction predict_memory(const GptShape& shape, const GridShape& grid, const MemoryOptions& options);
 
 }  // namespace axonn

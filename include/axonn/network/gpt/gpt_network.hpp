@@ -7,7 +7,7 @@
 
 namespace axonn {
 
-// UserError for sizes that are none, or beyond any network. `name` stands in errors and reports.
+// UserError when a size is outside its limits. `name` is used in errors and reports.
 NetworkModel network_model(std::string name, const GptShape& shape);
 
 }  // namespace axonn

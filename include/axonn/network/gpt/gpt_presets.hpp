@@ -9,8 +9,8 @@ namespace axonn {
 
 using GptPreset = Preset<GptShape>;
 
-// gpt-tiny, gpt-124m (GPT-2's smallest) and gpt5b .. gpt80b: Table I of the AxoNN paper, which leaves out sequence (here 2048) and
-// vocabulary (here 51200).
+// gpt-tiny, gpt-124m (the smallest GPT-2), and gpt5b .. gpt80b of Table I of the AxoNN paper. The
+// paper does not give the sequence (here 2048) and the vocabulary (here 51200).
 inline std::span<const GptPreset> gpt_presets() { return Sizes<GptShape>::presets(); }
 
 // Throws UserError with the nearest name, or all names, when there is none.

@@ -9,25 +9,31 @@
 
 namespace axonn {
 
-// The same of a UNet: weights and their parts as above, biases and norms as vectors. Activations, in elements a picture, with i and o the
-// channels that come in (the skip's among them) and go out times the pixels, A the axis of the level's stream and B the other:
-//   residual   3 i/A + 3 o/B     inputs of both norms, of both SiLUs and of both convolutions; scale-shift: o/B more; dropout: its mask,
-//   o/B attention  2 i/A + 4 i/B     input and output of the norm; q, k, v and what is mixed; the sums of the exponentials, pixels heads/B
-//   down, up   i/A, 4 i/A        the convolution's input
+// The memory of a UNet. Weights and their parts are as in memory.hpp; biases and norms are vectors.
+// Activations are in elements per image. i and o are the input channels (with the skip's) and the
+// output channels, times the pixels. A is the axis of the level's stream, B the other axis:
+//   residual   3 i/A + 3 o/B   inputs of both norms, of both SiLUs and of both convolutions;
+//                              scale-shift: o/B more; dropout: its mask, o/B
+//   attention  2 i/A + 4 i/B   input and output of the norm; q, k, v and the mixed values;
+//                              sums of the exponentials, pixels heads/B
+//   down, up   i/A, 4 i/A      input of the convolution
 //   last       3 i/Y
-// Skips are among them: they are inputs of the layers that come next. logits: 3 output pictures. block: the gradients that are alive at
-// once in the stage that needs most. Left out: the time embedding, and what cuDNN takes. Blocks are the stages between the first
-// convolution and the last norm; of a checkpointed one the input, i/A, and the whole list of the largest while it is run again.
+// Skips are included: they are inputs of later layers. logits: 3 output images. block: the
+// gradients that exist at once in the stage that needs most. Left out: the time embedding, and the
+// workspace of cuDNN. Blocks are the stages between the first convolution and the last norm. A
+// checkpointed one keeps only its input, i/A. The largest whole list counts once more, for the
+// block that is run again.
 MemoryPrediction predict_memory(const UnetShape& shape, const GridShape& grid, const MemoryOptions& options);
 
-// predict_memory() of a UNet, with what does not depend on the grid done once: a search asks for hundreds of grids.
+// predict_memory() of a UNet. The part that does not depend on the grid is done only once: a search
+// tries hundreds of grids.
 class UnetMemory {
  public:
   explicit UnetMemory(const UnetShape& shape);
   MemoryPrediction predict(const GridShape& grid, const MemoryOptions& options) const;
 
  private:
-  using ByAxis = std::array<int64_t, 2>;  // elements a picture that are divided by x, and by y
+  using ByAxis = std::array<int64_t, 2>;  // elements per image, divided by x and by y
 
   void add(const UnetStage& stage);
   void add_weight(Axis from, int64_t in, int64_t out, int64_t taps);  // with its bias
@@ -36,18 +42,18 @@ class UnetMemory {
   template <typename OnRank>
   int64_t activation_elements(const MemoryOptions& options, const OnRank& on_rank) const;
 
-  // Of a stage, for backward.
+  // What a stage keeps for backward.
   struct Kept {
-    ByAxis input{};    // all that is kept of a checkpointed stage
-    ByAxis all{};      // the input among them
-    ByAxis dropped{};  // beside, with dropout
+    ByAxis input{};    // all that a checkpointed stage keeps
+    ByAxis all{};      // including the input
+    ByAxis dropped{};  // in addition, with dropout
   };
   void keep(Axis axis, int64_t elements) { kept_.back().all[static_cast<size_t>(axis)] += elements; }
 
   UnetShape shape_;
   std::vector<StoredTensors> tensors_;
-  std::vector<Kept> kept_;        // the last stage's last; the first convolution keeps pictures, which are not counted
-  std::vector<ByAxis> backward_;  // temporaries at one time
+  std::vector<Kept> kept_;        // in stage order; without the first convolution, whose images are not counted
+  std::vector<ByAxis> backward_;  // temporaries that exist at the same time
 };
 
 }  // namespace axonn

@@ -15,34 +15,37 @@ struct ArenaSlot {
   std::string name;
   ShardSpec spec;
   bool decay = false;                // whether the optimizer decays it
-  int64_t offset = 0;                // of this rank's range in the arena
+  int64_t offset = 0;                // begin of this rank's range in the arena
   int64_t stored = 0;                // elements of the range with its padding; equal on all Z ranks
-  std::vector<int64_t> block_shape;  // of the (X, Y) block
-  std::vector<int64_t> counts;       // elements of the block held by each Z rank, without padding; one entry when replicated over Z
-  Range range;                       // of the flattened block, held here
-  bool counts_in_norm = false;       // true on one rank of those that hold the same elements, within one data index
+  std::vector<int64_t> block_shape;  // the (X, Y) block
+  std::vector<int64_t> counts;       // elements of each Z rank, without padding; one entry when replicated over Z
+  Range range;                       // what this rank holds of the flattened block
+  bool counts_in_norm = false;       // true on only one of the ranks that hold the same elements, per data index
 
-  int number = 0;  // in Arena::slots()
+  int number = 0;  // index in Arena::slots()
   bool sharded_over_z() const { return counts.size() > 1; }
 };
 
-// A range of an arena that is reduced or updated as one.
+// A range of an arena that is reduced or updated as one unit.
 struct ArenaSection {
   bool over_z = false;
   bool decay = false;
   Range range;
 };
 
-// Element types of an arena's buffers. Layers compute with `weights`; the optimizer works on `master`.
+// Element types of an arena's buffers. Layers compute with `weights`; the optimizer works on
+// `master`.
 struct ArenaTypes {
   at::ScalarType weights = at::kFloat;
   at::ScalarType gradients = at::kFloat;
   at::ScalarType master = at::kFloat;
 };
 
-// The parameters of one network on one rank, laid out flat (design, section 9): weight shards, master weights and gradient shards in
-// buffers of equal layout. Sections in order: over Z decayed, over Z undecayed, replicated over Z decayed, replicated over Z undecayed;
-// inside a section the reverse of registration, which is about the order in which backward finishes gradients. Padding is zero always.
+// The parameters of one network on one rank, in flat buffers of equal layout: weight shards, master
+// weights and gradient shards. The sections are, in order: sharded over Z with decay, sharded over
+// Z without decay, replicated over Z with decay, replicated over Z without decay. Inside a section
+// the order is the reverse of registration, roughly the order in which backward finishes gradients.
+// Padding is always zero.
 class Arena {
  public:
   struct Entry {
@@ -50,7 +53,7 @@ class Arena {
     ShardSpec spec;
     bool decay = false;
   };
-  // Lays out and, unless `plan_only`, allocates (zeros).
+  // Computes the layout and, unless `plan_only`, allocates the buffers, filled with zeros.
   Arena(const std::vector<Entry>& entries, const Grid& grid, int rank, ArenaTypes types, c10::Device device, bool plan_only = false);
 
   int64_t size() const { return size_; }
@@ -61,8 +64,8 @@ class Arena {
   const at::Tensor& gradients() const { return gradients_; }
   const at::Tensor& master() const { return master_; }  // weights() itself when their types are equal
   void round_master();                                  // master() -> weights()
-  Range over_z() const;                                 // everything that is cut over Z
-  Range replicated() const;                             // everything that is whole on every Z rank
+  Range over_z() const;                                 // all sections that are sharded over Z
+  Range replicated() const;                             // all sections that are replicated over Z
 
   at::Tensor weight(const ArenaSlot& slot) const;  // the stored range without padding, flat
   at::Tensor gradient(const ArenaSlot& slot) const;

@@ -8,7 +8,8 @@
 
 namespace axonn {
 
-// A gathered weight on loan: the whole (X, Y) block. The buffer goes back to the pool with the last copy, so never save it for backward.
+// A gathered weight on loan: the whole (X, Y) block. The last copy returns the buffer to the pool,
+// so never save the block for backward.
 class GatheredWeight {
  public:
   GatheredWeight(at::Tensor block, std::shared_ptr<const void> loan) : block_(std::move(block)), loan_(std::move(loan)) {}
@@ -20,11 +21,11 @@ class GatheredWeight {
   std::shared_ptr<const void> loan_;  // empty when the block lies in the arena itself
 };
 
-// Since the program began.
+// Counts since the start of the program.
 struct GatherCounters {
-  int64_t gathers = 0;   // of weights over Z
-  int64_t blocking = 0;  // those asked for when they were needed: the order was not known, or ahead is off
-  int64_t useless = 0;   // gathered ahead and not needed: the order changed
+  int64_t gathers = 0;   // all-gathers of weights over Z
+  int64_t blocking = 0;  // launched only when needed: the order was unknown, or the all-gather overlap is off
+  int64_t useless = 0;   // gathered ahead but not needed: the order changed
 };
 
 }  // namespace axonn

@@ -9,23 +9,28 @@
 
 namespace axonn {
 
-// Reduction programs in the place of the rings that sum gradients over data, and over Z x data where a parameter is whole on every Z rank,
-// and of those that reduce-scatter them over Z.
-// Bits are then those of the program and of the buckets' cut: equal on all replicas and in every run, but not the ring's.
+// Reduction programs that replace the rings which sum gradients: over data, over Z x data for
+// parameters replicated over Z, and the reduce-scatters over Z. The bits then depend on the
+// programs and on the bucket ranges. They are equal on all replicas and in every run, but differ
+// from the ring's.
+// "ring" means no programs; otherwise programs as `axonn-config synthesize` prints them, joined by
+// ';'.
 
 // "ring" (none), or programs as `axonn-config synthesize` prints them, joined by ';'.
 std::vector<ReductionProgram> parse_gradient_programs(std::string_view text);
 
-// Over which axes each program of the grid's ranks works: {data} or {z, data}, with Z = 1 the same, for programs that leave every member
-// the whole sum; {z} for those that leave it one part (ReductionGoal::scatter: any part, the runner cuts the buffer to fit). UserError
-// unless it does so in all groups of these axes, adds in the same order on all members that end with the same elements, and is the only
-// one for these axes.
+// The axes over which each program sums. {data} and {z, data}, the same when Z = 1, are for
+// programs that leave the whole sum on every member. {z} is for programs that leave one part on
+// each member (ReductionGoal::scatter); it may be any part, as the runner splits the buffer to fit.
+// UserError unless each program does this in all groups of its axes and is the only one for them.
+// All members that end with the same elements must also add them in the same order.
 std::vector<AxisSet> check_gradient_programs(const std::vector<ReductionProgram>& programs, const Grid& grid);
 
-// What Scheduler::set_gradient_sums takes. Every rank of the grid makes it.
+// For Scheduler::set_gradient_sums(). Every rank of the grid constructs it.
 class GradientPrograms final : public GradientSums {
  public:
-  // `programs`, over the grid's ranks, have been checked. `communicators`, of the same device, serve what no program is for.
+  // `programs` span the grid's ranks; check_gradient_programs() must accept them. `communicators`,
+  // of the same device, do the sums that no program covers.
   GradientPrograms(Environment& environment, Communicators& communicators, const Grid& grid, int rank, c10::Device device,
                    const std::vector<int>& job_ranks, const std::vector<ReductionProgram>& programs);
 

@@ -9,12 +9,13 @@
 
 namespace axonn {
 
-// A range of an arena whose gradients are complete on this rank: cut over Z, or whole there when `axes` holds Z.
+// A range of an arena whose gradients are complete on this rank. It is sharded over Z, or
+// replicated over Z when `axes` holds Z.
 struct GradientBucket {
   Arena& arena;
   Range range;
-  AxisSet axes;                    // over which it has to be summed
-  std::span<const Request> after;  // what still writes into the range
+  AxisSet axes;                    // axes to sum over
+  std::span<const Request> after;  // requests that still write into the range
 };
 
 // The gradient of one (X, Y) block on this rank, to be reduced over Z.
@@ -24,8 +25,9 @@ struct GradientBlock {
   at::Tensor shard;  // gets this rank's slot.counts[z] elements
 };
 
-// How gradients are summed over the grid; the scheduler decides when. This one by plain collectives; another one takes their place with
-// programs of its own. Every rank calls in the same order; a request is done when the sum is there.
+// How gradients are summed over the grid; the scheduler decides when. This class uses plain
+// collectives, a derived class may use its own programs. Every rank calls in the same order. A
+// request is done when the sum is complete.
 class GradientSums {
  public:
   explicit GradientSums(Communicators& communicators) : communicators_(communicators) {}
@@ -37,7 +39,7 @@ class GradientSums {
   virtual Request reduce_scatter(const GradientBlock& block);
 
  protected:
-  // Of the collective that sums it.
+  // Options of the collective that sums it.
   static CollectiveOptions options_for(const GradientBucket& bucket);
   static CollectiveOptions options_for(const GradientBlock& block);
   static at::Tensor gradients_of(const GradientBucket& bucket) {

@@ -16,12 +16,14 @@ class Request;
 class Scheduler;
 class WeightGatherer;
 
-// When the weights and gradients of one network move; its parameters hold it. The scheduler makes it and decides. Called by the host
-// thread, in the same order on every rank of the grid.
+// When the weights and gradients of one network move. The scheduler makes it, and the parameters of
+// the network hold it. The host thread calls it, in the same order on every rank of the grid.
 //
-// Gradients: every forward use of a parameter under autograd is counted by use(); backward answers each with one reduce(). When all uses
-// are answered, the sum of the contributions is reduced over Z (reduce-scatter, or nothing yet for a parameter that is whole on every Z
-// rank) into the gradient arena. When the last micro-batch has come, the arena is summed over data (and Z for the latter) in buckets.
+// use() counts every forward use of a parameter under autograd, and backward calls reduce() once
+// per use. After the last of these calls the sum of the contributions goes into the gradient arena:
+// by a reduce-scatter over Z, or directly for a parameter replicated over Z. After the last
+// micro-batch the arena is summed in buckets over data, and also over Z for the replicated
+// parameters.
 class NetworkSchedule {
  public:
   NetworkSchedule(Scheduler& scheduler, const std::shared_ptr<Arena>& arena);
@@ -33,16 +35,19 @@ class NetworkSchedule {
 
   // The (X, Y) block of a weight, gathered over Z.
   GatheredWeight gathered(const ArenaSlot& slot);
-  // The weights have been written, or are until `valid_at` is done: gathers wait for it, and what was gathered before is dropped. Whoever
-  // writes weights says so. (Operations of LibTorch that write a shard in place are noticed without it, fused optimizers are not.)
+  // Every writer of weights calls this. The weights have changed, or change until `valid_at` is
+  // done. Gathers wait for `valid_at`, and weights gathered before are dropped. LibTorch operations
+  // that write a shard in place are noticed without this call, fused optimizers are not.
   void weights_written();
   void weights_written(Request valid_at);
 
-  // A forward use that backward will answer; a recomputation is none. UserError outside a step.
+  // Counts a forward use, for which backward will call reduce(). Recomputation does not count.
+  // UserError outside a step.
   void use(const ArenaSlot& slot);
-  // Adds one contribution: `write(block, add)` stores the gradient of the whole block (add false) or adds it to what is there (add true).
+  // Adds one contribution. `write(block, add)` stores the gradient of the whole block when `add` is
+  // false, and adds it to the block when `add` is true.
   void reduce(const ArenaSlot& slot, const std::function<void(const at::Tensor& block, bool add)>& write);
-  // A parameter that has got no gradient since the last step began; empty when all have.
+  // Name of a parameter without a gradient since the last step began; empty when all have one.
   std::string without_gradient() const;
 
  private:

@@ -15,17 +15,17 @@ struct CacheBudget {
   int64_t layers = int64_t{1} << 40;
   bool operator==(const CacheBudget&) const = default;
 };
-CacheBudget parse_cache_budget(std::string_view text);  // "512M" (k, M, G: powers of 1024), or "8 layers"; else UserError
-std::string to_string(const CacheBudget& budget);       // what parse_cache_budget() takes
+CacheBudget parse_cache_budget(std::string_view text);  // "512M" (k, M, G: 1024-based) or "8 layers"; else UserError
+std::string to_string(const CacheBudget& budget);       // as parse_cache_budget() takes it
 
-// What of a step's communication runs beside computation, and in which portions. Every policy gives the same bits. Equal on all ranks of
-// a grid.
+// Which communication of a step runs beside computation, and in which portions. Every policy gives
+// the same bits. All ranks of a grid have the same policy.
 struct OverlapPolicy {
   OverlapSwitches switches = {};
   int prefetch = kPrefetch;             // weights gathered ahead
-  int outstanding = kOutstanding;       // reduce-scatters under way; one more waits for the oldest
-  int64_t bucket_bytes = kBucketBytes;  // of gradients in one message over data, at most (terms/overlap_portions.hpp)
-  CacheBudget cache_budget = {};        // of gathered weights kept
+  int outstanding = kOutstanding;       // reduce-scatters under way at a time; one more waits for the oldest
+  int64_t bucket_bytes = kBucketBytes;  // largest gradient message over data (terms/overlap_portions.hpp)
+  CacheBudget cache_budget = {};        // for gathered weights
 
   static OverlapPolicy all() { return {}; }
   static OverlapPolicy none() { return {.switches = OverlapSwitches::none()}; }

@@ -16,50 +16,56 @@
 
 namespace axonn {
 
-// A tensor that a collective is still working on; wait() before the step ends, else the scheduler cannot tell its cost.
+// A tensor that a collective is still working on. Call wait() before the step ends, else its
+// exposed time is not logged.
 class Pending {
  public:
   explicit Pending(at::Tensor tensor) : tensor_(std::move(tensor)) {}
-  Pending(at::Tensor tensor, TrafficLog& log, Flight flight) : tensor_(std::move(tensor)), log_(&log), flight_(std::move(flight)) {}
+  Pending(at::Tensor tensor, TrafficLog& log, LoggedRequest request) : tensor_(std::move(tensor)), log_(&log), request_(std::move(request)) {}
   at::Tensor wait() {
-    if (log_ != nullptr) log_->wait(flight_);
+    if (log_ != nullptr) log_->wait(request_);
     return std::move(tensor_);
   }
 
  private:
   at::Tensor tensor_;
   TrafficLog* log_ = nullptr;
-  Flight flight_;
+  LoggedRequest request_;
 };
 
-// Decides WHEN the bytes of a training step move; layers say only WHAT they need (AxoNN, Algorithm 1). Called by the host thread, in the
-// same order on every rank of the grid. Every OverlapPolicy gives the same bits.
+// Decides WHEN the bytes of a training step move; layers say only WHAT they need (AxoNN, Algorithm
+// 1). The host thread calls it, in the same order on every rank of the grid. Every OverlapPolicy
+// gives the same bits.
 class Scheduler {
  public:
-  // `communicators` and `grid` outlive it.
+  // `communicators` and `grid` must outlive the scheduler.
   Scheduler(Communicators& communicators, const Grid& grid, OverlapPolicy policy = {});
   ~Scheduler();
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // Another policy from the next step on; the same on every rank, UserError inside a step. Gathered weights are dropped and buckets are cut
-  // anew, while the order of gathers and how often each weight is used stay known, and buffers stay in the pool.
+  // Uses another policy from the next step on, the same on every rank. UserError inside a step.
+  // Gathered weights are dropped, and buckets are laid out anew. The order of gathers, the number
+  // of uses per weight and the buffers in the pool are kept.
   void set_policy(const OverlapPolicy& policy);
 
-  // What the parameters of one network hold from now on; lives as long as the scheduler and the arena.
+  // The schedule that the parameters of one network hold. It lives as long as the scheduler and the
+  // arena.
   NetworkSchedule& add(const std::shared_ptr<Arena>& arena);
 
-  // Sum, or another operation, over the group along `axes`; `tensor` is reduced in place and must be contiguous.
+  // Reduces `tensor`, which must be contiguous, in place over the group along `axes`.
   Pending all_reduce(at::Tensor tensor, AxisSet axes, std::string_view tag, ReduceOp op = ReduceOp::sum);
-  // Every rank's `input` (equal sizes), stacked in a new dim 0.
+  // Stacks every rank's `input` in a new dim 0; all inputs have equal sizes.
   Pending all_gather(const at::Tensor& input, AxisSet axes, std::string_view tag);
 
-  // `micro_batches`: backward passes of the step. Gradients are summed over the grid after the last one.
+  // `micro_batches` is the number of backward passes in the step. Gradients are summed over the
+  // grid after the last one.
   void begin_step(int micro_batches = 1);
   bool in_step() const { return in_step_; }
-  // All gradients are valid afterwards. UserError that names the parameters that got none, or not as many as they were used.
+  // All gradients are valid afterwards. The UserError names the parameters that got no gradient, or
+  // fewer gradients than forward uses.
   void finish();
-  // How gradients are summed; plain collectives unless told. Between steps.
+  // Sets how gradients are summed; the default is plain collectives. UserError inside a step.
   void set_gradient_sums(std::unique_ptr<GradientSums> sums);
 
   Phase phase() const { return phase_; }
@@ -76,7 +82,7 @@ class Scheduler {
     Phase before_;
   };
 
-  // While it lives, a forward without autograd counts uses all the same: backward will run it again.
+  // While it lives, a forward without autograd counts uses too, because backward will run it again.
   class Checkpointing {
    public:
     explicit Checkpointing(Scheduler& scheduler) : scheduler_(scheduler) { ++scheduler.checkpointing_; }
@@ -109,7 +115,7 @@ class Scheduler {
   std::vector<std::unique_ptr<NetworkSchedule>> networks_;
   bool in_step_ = false;
   int micro_batches_ = 1;
-  int backwards_ = 0;  // passes of this step that have begun
+  int backwards_ = 0;  // backward passes begun in this step
   bool in_backward_pass_ = false;
   int checkpointing_ = 0;
   Phase phase_ = Phase::evaluate;

@@ -7,15 +7,15 @@
 
 namespace axonn {
 
-// Flat buffers on loan, so that a steady state allocates nothing. Used by the host thread alone.
+// Flat buffers on loan, so that a steady state allocates nothing. Used only by the host thread.
 class TensorPool {
  public:
-  // At least `numel` elements; returned by give_back() with the same tensor.
+  // A buffer of at least `numel` elements. Return it with give_back(), as the same tensor.
   at::Tensor take(int64_t numel, const at::TensorOptions& options);
   void give_back(at::Tensor buffer);
 
-  int64_t allocations() const { return allocations_; }  // buffers ever made
-  int64_t bytes() const { return bytes_; }              // of all buffers ever made
+  int64_t allocations() const { return allocations_; }  // buffers allocated so far
+  int64_t bytes() const { return bytes_; }              // bytes of all buffers allocated so far
 
  private:
   std::vector<at::Tensor> free_;

@@ -11,19 +11,22 @@
 
 namespace axonn {
 
-// The links of a machine's levels for the simulator. `sizes`: how many units of each level a job fills, outermost first, ending with the
-// GPUs of the innermost level; the machine's outer levels may be left out. One link of each unit serves all GPUs in it.
+// The links of a machine's levels for the simulator. `sizes`: how many units of each level a job
+// fills, outermost first, down to the GPUs of the innermost level. Outer levels of the machine may
+// be left out. All GPUs of a unit share its link. UserError for more sizes than machine levels.
 Network network_of(const Machine& machine, std::span<const int> sizes);
 
 struct PlannedReduction {
-  ReductionProgram program;  // of the grid's ranks
+  ReductionProgram program;  // in ranks of the grid
   double seconds = 0;
 };
 
-// Every program of at most `length_limit` collectives that sums `bytes` of each rank over `axes` of a grid whose ranks are numbered node by
-// node in this order (P2, section 3.5), and the plain all-reduce, fastest first by simulate_reduction(); of equals the plain one, then the
-// shorter. With another goal than all-reduce, the programs that get there and the plain reduce-scatter. UserError when the ranks fill no
-// whole nodes, or a node ends within an axis.
+// Every program of at most `length_limit` collectives that sums `bytes` of each rank over `axes` of
+// the grid, and the plain all-reduce (P2, section 3.5). The ranks are numbered node by node in the
+// grid's order. Fastest first by simulate_reduction(); of equally fast programs the plain one, then
+// the shortest. With another goal, the programs that reach it and the plain reduce-scatter.
+// UserError when the ranks do not fill whole nodes, or when a level ends within an axis that it
+// does not divide.
 std::vector<PlannedReduction> plan_reductions(const Machine& machine, const Grid& grid, AxisSet axes, double bytes,
                                               ReductionGoal goal = ReductionGoal::all_reduce, int length_limit = 4);
 

@@ -5,8 +5,9 @@
 
 namespace axonn {
 
-// FLOP/s of the best square matrix product this rank does right now, measured in a fifth of a second: what utilisation counts
-// against. Ranks that share a node's cores measure together, so the sum over ranks is the machine's.
+// FLOP/s of the fastest square matrix product on this rank, measured for about 0.2 s. Utilisation
+// is relative to it. Ranks that share a node's cores measure at the same time, so the sum over
+// ranks is the machine's.
 double measure_gemm_flops(c10::ScalarType dtype, c10::Device device);
 
 }  // namespace axonn

@@ -8,32 +8,33 @@
 
 namespace axonn {
 
-// What the line shows. Values that are not known are left out of it.
+// Values on the progress line. Unknown values are left out.
 struct ProgressState {
   int64_t step = 0;   // steps done
-  int64_t steps = 0;  // of the run
-  double loss = 0;    // nats a token
+  int64_t steps = 0;  // steps of the run
+  double loss = 0;    // nats per token
   std::optional<double> validation_loss;
   double tokens_per_second = 0;       // over the whole grid
-  std::string_view terms = "tok";     // what is called a token here
-  std::optional<double> utilisation;  // of the best matrix product, 0 to 1
+  std::string_view terms = "tok";     // short name of the unit, instead of tokens
+  std::optional<double> utilisation;  // share of the fastest matrix product, 0 to 1
   std::optional<double> hidden;       // share of the communication that is hidden, 0 to 1
   double seconds_left = 0;
 };
 
-// "step 140/500 ███████▌      loss 2.31  val 2.40  12.4 k tok/s  41% of GEMM  comm hidden 87%  1:52 left", at most `columns` wide: the bar
-// takes what the rest leaves, and is left out when that is little. columns = 0: no bar.
+// "step 140/500 ███████▌      loss 2.31  val 2.40  12.4 k tok/s  41% of GEMM  comm hidden 87%  1:52
+// left", at most `columns` wide. The bar takes the remaining width, and is left out if little
+// remains. columns = 0: no bar.
 std::string progress_line(const ProgressState& state, int columns);
 
-// The line a person waits with: redrawn in place on a terminal, one line each `log_every` steps (and for the last step) in a file. For rank
-// 0.
+// The progress line: redrawn in place on a terminal; in a file, one line every `log_every` steps
+// and for the last step. Only for rank 0.
 class Progress {
  public:
   struct Options {
-    int64_t steps = 0;       // of the run
-    int64_t first_step = 0;  // done before this process began (resumed)
+    int64_t steps = 0;       // steps of the run
+    int64_t first_step = 0;  // steps done before this process began (resumed)
     int64_t log_every = 10;
-    double most_seconds = 0;  // after so many the run stops whatever its step; 0: no limit
+    double most_seconds = 0;  // the run stops after this time, at any step; 0: no limit
     bool terminal = false;
     int columns = 80;  // read again at every redraw when `descriptor` is given
     int descriptor = -1;
@@ -46,13 +47,14 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // `elapsed_seconds` since this process began with first_step + 1; the time left follows from it. state.steps and state.seconds_left are
-  // set here.
+  // `elapsed_seconds` is the time since this process began with step first_step + 1; the remaining
+  // time is estimated from it. update() sets state.steps and state.seconds_left.
   void update(ProgressState state, double elapsed_seconds);
 
-  // Takes the line off the terminal, so that something else can be printed; the next update() draws it again.
+  // Removes the line from the terminal, so that other text can be printed. The next update() draws
+  // it again.
   void clear();
-  // Leaves the last line standing and goes to the next one.
+  // Keeps the last line and starts a new one.
   void finish();
 
  private:

@@ -12,20 +12,24 @@ namespace axonn {
 
 struct TraceOptions {
   std::string file;    // empty: no trace
-  int64_t steps = 3;   // recorded, after two that make buffers and learn the order of gathers
-  int64_t ranks = 16;  // the first so many of the grid are recorded: viewers fail on files of many gigabytes
+  int64_t steps = 3;   // recorded steps, after two steps that allocate buffers and learn the order of gathers
+  int64_t ranks = 16;  // number of ranks recorded, from the first: viewers fail on files of many gigabytes
 };
 
-// What ranks did in a few steps of a run, as a file for ui.perfetto.dev or chrome://tracing. Each rank is a process with a lane for the
-// parts of its steps, one for LibTorch's operations as the host ran (CUDA: launched) them, one for the host's waits for collectives, and one
-// for every queue of every group that carried one. All ranks' clocks start at one barrier. One trace a process at a time.
+// Records a few steps of a run in a file for ui.perfetto.dev or chrome://tracing. Each rank is a
+// process with these lanes: the parts of its steps, LibTorch's operations as the host ran them
+// (CUDA: launched them), the host's waits for collectives, and one lane for each queue of each
+// group that carried a collective. The clocks of all ranks start at one barrier. At most one trace
+// per process at a time.
 //
-// The constructor, end_step() and finish() are called by every rank of the grid; UserError when the file cannot be written.
+// Every rank of the grid calls the constructor, end_step() and finish(). They throw UserError if
+// the file cannot be written.
 class Trace {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // `steps_to_come`: of this run. With fewer than two and `options.steps` the last ones are recorded.
+  // `steps_to_come`: steps left in this run. If these are fewer than two plus `options.steps`, the
+  // last ones are recorded.
   Trace(Context& context, TraceOptions options, int64_t steps_to_come);
   ~Trace();
   Trace(const Trace&) = delete;
@@ -33,12 +37,12 @@ class Trace {
 
   void begin_step(int64_t number);
   void add(std::string_view part, Time begin, Time end);  // kept between begin_step() and end_step() of a recorded step
-  void end_step();                                        // after the last recorded one the file is written
-  void finish();                                          // a run that stopped early: writes what there is
+  void end_step();                                        // writes the file after the last recorded step
+  void finish();                                          // for a run that stops early: writes the recorded steps
 
  private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;  // null without a file
+  std::unique_ptr<Impl> impl_;  // null if no file is given
 };
 
 }  // namespace axonn

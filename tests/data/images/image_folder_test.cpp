@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "axonn/data/images/picture_data.hpp"
-#include "data/images/picture_samples.hpp"
+#include "axonn/data/images/image_data.hpp"
+#include "data/images/image_samples.hpp"
 #include "support/scratch.hpp"
 #include "support/user_error.hpp"
 
@@ -19,7 +19,7 @@ using test::Scratch;
 using test::slope;
 using Pixels = std::vector<uint8_t>;
 
-Pixels pixels_of(const PictureSource& source, int64_t index) {
+Pixels pixels_of(const ImageSource& source, int64_t index) {
   Pixels pixels(static_cast<size_t>(source.size() * source.size() * 3));
   source.read(index, pixels);
   return pixels;
@@ -27,22 +27,22 @@ Pixels pixels_of(const PictureSource& source, int64_t index) {
 
 std::string numbered(int64_t i) { return "f" + std::to_string(1000 + i) + ".png"; }
 
-// `whole` good pictures and `cut` that were cut short.
+// `whole` good images and `cut` truncated ones.
 void fill(const Scratch& scratch, int64_t whole, int64_t cut) {
   const std::string bytes = png_bytes(slope(5, 5));
   for (int64_t i = 0; i < whole + cut; ++i) scratch.file(numbered(i), i < whole ? bytes : bytes.substr(0, bytes.size() - 20));
 }
 
-TEST(PictureFolder, HasAClassForEachFolder) {
+TEST(ImageFolder, HasAClassForEachFolder) {
   Scratch scratch;
   scratch.file("d/dog/1.PNG", png_bytes(plain(4, 4, 1, 1, 1)));
   scratch.file("d/cat/deep/2.jpeg", jpeg_bytes(plain(4, 4, 9, 9, 9)));
   scratch.file("d/cat/1.Jpg", jpeg_bytes(plain(4, 4, 5, 5, 5)));
-  scratch.file("d/cat/.hidden.png", "no picture");
-  scratch.file("d/cat/readme.txt", "no picture");
-  scratch.file("d/notes/readme.txt", "no picture");
-  scratch.file("d/labels.txt", "no picture");
-  const auto folder = load_picture_folder(scratch / "d", 2);
+  scratch.file("d/cat/.hidden.png", "no image");
+  scratch.file("d/cat/readme.txt", "no image");
+  scratch.file("d/notes/readme.txt", "no image");
+  scratch.file("d/labels.txt", "no image");
+  const auto folder = load_image_folder(scratch / "d", 2);
   EXPECT_EQ(folder->classes(), (std::vector<std::string>{"cat", "dog"}));
   ASSERT_EQ(folder->count(), 3);
   Pixels pixels(12);
@@ -52,88 +52,89 @@ TEST(PictureFolder, HasAClassForEachFolder) {
   EXPECT_NEAR(pixels[0], 9, 1);
   EXPECT_EQ(folder->read(2, pixels), 1);
   EXPECT_EQ(pixels, plain(2, 2, 1, 1, 1).pixels);
-  EXPECT_EQ(folder->description(), (scratch / "d").string() + ": 3 pictures of 2 x 2 in 2 classes");
+  EXPECT_EQ(folder->description(), (scratch / "d").string() + ": 3 images of 2 x 2 in 2 classes");
 }
 
-TEST(PictureFolder, WithoutFoldersHasNoClasses) {
+TEST(ImageFolder, WithoutFoldersHasNoClasses) {
   Scratch scratch;
   fill(scratch, 2, 0);
-  EXPECT_TRUE(load_picture_folder(scratch.path(), 4)->classes().empty());
+  EXPECT_TRUE(load_image_folder(scratch.path(), 4)->classes().empty());
   scratch.file("cat/a.png", png_bytes(slope(4, 4)));
-  EXPECT_USER_ERROR(load_picture_folder(scratch.path(), 4), "holds pictures beside the folder 'cat'");
+  EXPECT_USER_ERROR(load_image_folder(scratch.path(), 4), "holds images beside the folder 'cat'");
 }
 
-TEST(PictureFolder, ResizesTheShorterSideAndTakesTheMiddle) {
+TEST(ImageFolder, ResizesTheShorterSideAndTakesTheMiddle) {
   Scratch scratch;
-  Picture picture = plain(96, 32, 10, 20, 30);  // the middle is of another colour
-  for (int64_t y = 0; y < 32; ++y) std::fill_n(picture.pixels.begin() + (y * 96 + 32) * 3, 32 * 3, 200);
-  scratch.file("a.png", png_bytes(picture));
-  scratch.file("b.jpg", jpeg_bytes(picture));  // blocks of 8 x 8 hold one colour each
-  const auto folder = load_picture_folder(scratch.path(), 8);
+  Image image = plain(96, 32, 10, 20, 30);  // the centre has another colour
+  for (int64_t y = 0; y < 32; ++y) std::fill_n(image.pixels.begin() + (y * 96 + 32) * 3, 32 * 3, 200);
+  scratch.file("a.png", png_bytes(image));
+  scratch.file("b.jpg", jpeg_bytes(image));  // each block of 8 x 8 has one colour
+  const auto folder = load_image_folder(scratch.path(), 8);
   for (const int64_t i : {0, 1})
     for (const uint8_t value : pixels_of(*folder, i)) EXPECT_NEAR(value, 200, i * 12) << i;
 }
 
-TEST(PictureFolder, SkipsOneBadFileInAHundredAndNamesIt) {
+TEST(ImageFolder, SkipsOneBadFileInAHundredAndNamesIt) {
   Scratch scratch;
   fill(scratch, 99, 1);
   testing::internal::CaptureStderr();
-  const auto folder = load_picture_folder(scratch.path(), 4);
+  const auto folder = load_image_folder(scratch.path(), 4);
   const std::string log = testing::internal::GetCapturedStderr();
-  EXPECT_NE(log.find("skipping 1 of 100 picture files: " + (scratch / numbered(99)).string() + " is cut short"), std::string::npos) << log;
+  EXPECT_NE(log.find("skipping 1 of 100 image files: " + (scratch / numbered(99)).string() + " is cut short"), std::string::npos) << log;
   EXPECT_EQ(folder->count(), 99);
   EXPECT_NE(folder->description().find("(1 bad files skipped)"), std::string::npos) << folder->description();
 }
 
-TEST(PictureFolder, RefusesMoreThanOneInAHundred) {
+TEST(ImageFolder, RefusesMoreThanOneInAHundred) {
   Scratch scratch;
   fill(scratch, 98, 1);
-  EXPECT_USER_ERROR(load_picture_folder(scratch.path(), 4), "1 of 99 picture files are bad, at most 1% are skipped",
+  EXPECT_USER_ERROR(load_image_folder(scratch.path(), 4), "1 of 99 image files are bad, at most 1% are skipped",
                     numbered(98) + " is cut short");
   fill(scratch, 195, 5);
-  EXPECT_USER_ERROR(load_picture_folder(scratch.path(), 4), "5 of 200", numbered(195), numbered(197), "; and 2 more");
+  EXPECT_USER_ERROR(load_image_folder(scratch.path(), 4), "5 of 200", numbered(195), numbered(197), "; and 2 more");
 }
 
-TEST(PictureFolder, NamesWhatHoldsNoPictures) {
+TEST(ImageFolder, NamesWhatHoldsNoImages) {
   Scratch scratch;
-  EXPECT_USER_ERROR(load_picture_folder(scratch / "none", 4), "none is no directory");
-  EXPECT_USER_ERROR(load_picture_folder(scratch.path(), 4), "holds no .png, .jpg or .jpeg files");
-  EXPECT_USER_ERROR(load_picture_folder(scratch.file("a.png", png_bytes(slope(4, 4))), 4), "a.png is no directory");
-  EXPECT_USER_ERROR(load_picture_folder(scratch.path(), 0), "pictures cannot be of 0 x 0 pixels");
+  EXPECT_USER_ERROR(load_image_folder(scratch / "none", 4), "none is no directory");
+  EXPECT_USER_ERROR(load_image_folder(scratch.path(), 4), "holds no .png, .jpg or .jpeg files");
+  EXPECT_USER_ERROR(load_image_folder(scratch.file("a.png", png_bytes(slope(4, 4))), 4), "a.png is no directory");
+  EXPECT_USER_ERROR(load_image_folder(scratch.path(), 0), "images cannot be of 0 x 0 pixels");
 }
 
-TEST(PictureFolder, NamesAFileThatIsCorruptInsideWhenItIsRead) {
+TEST(ImageFolder, NamesAFileThatIsCorruptInsideWhenItIsRead) {
   Scratch scratch;
   std::string bytes = png_bytes(slope(40, 30));
   bytes[bytes.size() / 2] ^= 0x55;
   const std::string file = scratch.file("a.png", bytes);
-  const auto folder = load_picture_folder(scratch.path(), 4);
+  const auto folder = load_image_folder(scratch.path(), 4);
   EXPECT_USER_ERROR(pixels_of(*folder, 0), file + " is a corrupt PNG");
   std::filesystem::remove(file);
   EXPECT_USER_ERROR(pixels_of(*folder, 0), "cannot read " + file);
 }
 
-TEST(PictureFolder, IsKnownAgainByNamesAndLengths) {
+TEST(ImageFolder, IsKnownAgainByNamesAndLengths) {
   Scratch scratch;
   fill(scratch, 3, 0);
-  const uint64_t before = load_picture_folder(scratch.path(), 4)->fingerprint();
-  EXPECT_EQ(load_picture_folder(scratch.path(), 4)->fingerprint(), before);
-  EXPECT_NE(load_picture_folder(scratch.path(), 5)->fingerprint(), before);
+  const uint64_t before = load_image_folder(scratch.path(), 4)->fingerprint();
+  EXPECT_EQ(load_image_folder(scratch.path(), 4)->fingerprint(), before);
+  EXPECT_NE(load_image_folder(scratch.path(), 5)->fingerprint(), before);
   std::filesystem::rename(scratch / numbered(1), scratch / "a.png");
-  EXPECT_NE(load_picture_folder(scratch.path(), 4)->fingerprint(), before);
+  EXPECT_NE(load_image_folder(scratch.path(), 4)->fingerprint(), before);
   std::filesystem::rename(scratch / "a.png", scratch / numbered(1));
-  EXPECT_EQ(load_picture_folder(scratch.path(), 4)->fingerprint(), before);
+  EXPECT_EQ(load_image_folder(scratch.path(), 4)->fingerprint(), before);
   scratch.file(numbered(1), png_bytes(slope(50, 50)));
-  EXPECT_NE(load_picture_folder(scratch.path(), 4)->fingerprint(), before);
+  EXPECT_NE(load_image_folder(scratch.path(), 4)->fingerprint(), before);
 }
 
-TEST(PictureFolder, MayBeReadByFourThreads) {
+TEST(ImageFolder, MayBeReadByFourThreads) {
   Scratch scratch;
   for (int64_t i = 0; i < 12; ++i)
-    scratch.file(numbered(i), i % 2 ? png_bytes(slope(20 + i, 30)) : jpeg_bytes(slope(20 + i, 30)));  // known by their first bytes
+    // The first bytes decide the format.
+    scratch.file(numbered(i), i % 2 ? png_bytes(slope(20 + i, 30)) : jpeg_bytes(slope(20 + i, 30)));
   std::string corrupt = jpeg_bytes(slope(40, 30));
   scratch.file("zz.jpg", corrupt.replace(corrupt.size() - 60, 2, "\xff\xd9"));
-  const auto folder = load_picture_folder(scratch.path(), 16);
+  const auto folder = load_image_folder(scratch.path(), 16);
   std::vector<Pixels> expected;
   for (int64_t i = 0; i < 12; ++i) expected.push_back(pixels_of(*folder, i));
   std::array<int, 4> different{}, errors{};

@@ -6,10 +6,11 @@
 
 namespace axonn {
 
-// Next-token prediction on tokens drawn from (seed, sample, position) alone: for verifying and measuring without data.
-class MadeUpTokens : public TrainTask {
+// Next-token prediction on tokens that depend only on (seed, sample, position), for verification
+// and measurements without data.
+class SyntheticTokens : public TrainTask {
  public:
-  MadeUpTokens(Context& context, Gpt& model, uint64_t seed) : context_(context), model_(model), seed_(seed) {}
+  SyntheticTokens(Context& context, Gpt& model, uint64_t seed) : context_(context), model_(model), seed_(seed) {}
 
   TaskWords words() const override { return {.samples = "sequences", .terms = "tokens", .short_terms = "tok"}; }
   int64_t tokens_per_sample() const override { return model_.config().shape.sequence; }
@@ -25,6 +26,6 @@ class MadeUpTokens : public TrainTask {
 };
 
 // For Verifier.
-MakeNetwork gpt_on_made_up_tokens(const GptConfig& config, uint64_t seed);
+MakeNetwork gpt_on_synthetic_tokens(const GptConfig& config, uint64_t seed);
 
 }  // namespace axonn

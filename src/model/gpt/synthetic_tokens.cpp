@@ -1,4 +1,4 @@
-#include "axonn/model/gpt/made_up_tokens.hpp"
+#include "axonn/model/gpt/synthetic_tokens.hpp"
 
 #include <ATen/ops/empty.h>
 
@@ -7,13 +7,13 @@
 
 namespace axonn {
 
-double MadeUpTokens::flops_per_sample() const {
+double SyntheticTokens::flops_per_sample() const {
   return model_flops_per_token(model_.config().shape) * static_cast<double>(model_.config().shape.sequence);
 }
 
-double MadeUpTokens::paper_flops_per_sample() const { return checkpointed_flops(model_.config().shape, 1); }
+double SyntheticTokens::paper_flops_per_sample() const { return checkpointed_flops(model_.config().shape, 1); }
 
-at::Tensor MadeUpTokens::loss_sum(int64_t first, int64_t count) {
+at::Tensor SyntheticTokens::loss_sum(int64_t first, int64_t count) {
   const int64_t sequence = model_.config().shape.sequence;
   const at::Tensor tokens = at::empty({count, sequence + 1}, at::kLong);
   int64_t* out = tokens.mutable_data_ptr<int64_t>();
@@ -25,10 +25,10 @@ at::Tensor MadeUpTokens::loss_sum(int64_t first, int64_t count) {
   return model_.loss_sum(placed.narrow(1, 0, sequence).contiguous(), placed.narrow(1, 1, sequence).contiguous());
 }
 
-MakeNetwork gpt_on_made_up_tokens(const GptConfig& config, uint64_t seed) {
+MakeNetwork gpt_on_synthetic_tokens(const GptConfig& config, uint64_t seed) {
   return [=](Context& context) {
     auto model = std::make_shared<Gpt>(context, config);
-    auto task = std::make_unique<MadeUpTokens>(context, *model, seed);
+    auto task = std::make_unique<SyntheticTokens>(context, *model, seed);
     return VerifiedNetwork{.model = std::move(model), .task = std::move(task)};
   };
 }

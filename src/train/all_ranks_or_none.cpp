@@ -1,4 +1,4 @@
-#include "axonn/train/together.hpp"
+#include "axonn/train/all_ranks_or_none.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -26,7 +26,7 @@ struct Failure {
 
 Failure failure_of(const std::exception& error) {
   const auto* ours = dynamic_cast<const Error*>(&error);
-  if (ours == nullptr) return {Failure::Kind::backend, "train.together", error.what()};
+  if (ours == nullptr) return {Failure::Kind::backend, "train.all_ranks", error.what()};
   const auto kind = dynamic_cast<const UserError*>(ours) != nullptr      ? Failure::Kind::user
                     : dynamic_cast<const BackendError*>(ours) != nullptr ? Failure::Kind::backend
                                                                          : Failure::Kind::internal;
@@ -44,7 +44,7 @@ std::string broadcast_text(Communicator& everyone, const std::string& text, int 
 
 }  // namespace
 
-void succeed_together(Communicator& everyone, const std::function<void()>& work) {
+void all_ranks_or_none(Communicator& everyone, const std::function<void()>& work) {
   std::optional<Failure> mine;
   try {
     work();

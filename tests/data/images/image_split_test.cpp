@@ -4,14 +4,14 @@
 
 #include <gtest/gtest.h>
 
-#include "axonn/data/images/picture_data.hpp"
+#include "axonn/data/images/image_data.hpp"
 #include "support/user_error.hpp"
 
 namespace axonn {
 namespace {
 
-// Picture i is of class i.
-class Numbers : public PictureSource {
+// The class of image i is i.
+class Numbers : public ImageSource {
  public:
   explicit Numbers(int64_t count) : count_(count) {}
   int64_t count() const override { return count_; }
@@ -28,7 +28,7 @@ class Numbers : public PictureSource {
   int64_t count_;
 };
 
-std::vector<int64_t> all_of(const PictureSource& source) {
+std::vector<int64_t> all_of(const ImageSource& source) {
   std::array<uint8_t, 3> pixel{};
   std::vector<int64_t> numbers;
   for (int64_t i = 0; i < source.count(); ++i) {
@@ -38,7 +38,7 @@ std::vector<int64_t> all_of(const PictureSource& source) {
   return numbers;
 }
 
-TEST(HoldOut, PutsEveryPictureInOneOfTwoParts) {
+TEST(HoldOut, PutsEveryImageInOneOfTwoParts) {
   for (const int64_t count : {2, 3, 10, 97, 256})
     for (const double fraction : {0.01, 0.1, 0.3, 0.5, 0.77}) {
       const auto held = std::llround(fraction * static_cast<double>(count));
@@ -54,7 +54,7 @@ TEST(HoldOut, PutsEveryPictureInOneOfTwoParts) {
     }
 }
 
-TEST(HoldOut, SpreadsThePicturesEvenly) {
+TEST(HoldOut, SpreadsTheImagesEvenly) {
   const auto parts = hold_out(std::make_unique<Numbers>(1000), 0.01);
   const auto held_out = all_of(*parts.held_out);
   for (size_t i = 0; i < held_out.size(); ++i) EXPECT_EQ(held_out[i] / 100, static_cast<int64_t>(i));
@@ -66,7 +66,7 @@ TEST(HoldOut, SpreadsThePicturesEvenly) {
 
 TEST(HoldOut, LeavesNoPartEmpty) {
   for (const double fraction : {0.0, -0.1, 0.04, 0.96, 1.0, 2.0, std::nan("")})
-    EXPECT_USER_ERROR(hold_out(std::make_unique<Numbers>(10), fraction), "of numbers leaves one part without a picture");
+    EXPECT_USER_ERROR(hold_out(std::make_unique<Numbers>(10), fraction), "of numbers leaves one part without an image");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The same pictures on every grid, and guidance that does what its formula says.
-#include "axonn/model/unet/picture_sampler.hpp"
+// The same images on every grid, and guidance that follows its formula.
+#include "axonn/model/unet/image_sampler.hpp"
 
 #include <span>
 #include <tuple>
@@ -28,7 +28,7 @@ UnetConfig config_of(DiffusionLoss loss, int64_t classes) {
           .dropout = 0.1};
 }
 
-// A network as after training: no weight is zero.
+// A network like a trained one: no weight is zero.
 struct Drawn {
   Drawn(Context& on, DiffusionLoss loss, int64_t classes)
       : context(on), network(on, config_of(loss, classes)), parameters(on.materialize(network, 1)) {
@@ -43,8 +43,8 @@ struct Drawn {
     parameters.arena().round_master();
     parameters.schedule().weights_written();
   }
-  SampledPictures sample(const Diffusion& diffusion, const PictureSamplingOptions& options) {
-    return sample_pictures(context, network, diffusion, options);
+  SampledImages sample(const Diffusion& diffusion, const ImageSamplingOptions& options) {
+    return sample_images(context, network, diffusion, options);
   }
 
   Context& context;
@@ -55,7 +55,7 @@ struct Drawn {
 struct Case {
   DiffusionLoss loss;
   int64_t classes;
-  PictureSamplingOptions options;
+  ImageSamplingOptions options;
 };
 
 const std::vector<Case> kCases = {
@@ -64,7 +64,7 @@ const std::vector<Case> kCases = {
     {DiffusionLoss::simple, 0, {.count = 9, .steps = 3, .method = SamplingMethod::ddpm, .rows = 16, .trajectory = 3}},
 };
 
-// v, as what an untrained network says of the noise would be clipped everywhere.
+// Predicts v: the x_0 from an untrained prediction of the noise would be clipped everywhere.
 Diffusion diffusion_of(DiffusionLoss loss) {
   return Diffusion({.times = 40, .schedule = NoiseSchedule::cosine, .target = DiffusionTarget::v, .loss = loss});
 }
@@ -75,43 +75,43 @@ Context one_rank(at::ScalarType dtype) {
   return Context(test_environment(), {}, {.dtype = dtype, .job_ranks = {test_environment().rank()}});
 }
 
-TEST(SampledPictures, AreTheSameOnEveryGrid) {
+TEST(SampledImages, AreTheSameOnEveryGrid) {
   for (const auto& [dtype, tolerance] : {std::pair(at::kDouble, 1e-10), std::pair(at::kFloat, 1.0 / 255)})
     for (const auto& [loss, classes, options] : std::span(kCases).first(dtype == at::kDouble ? kCases.size() : 1)) {
       const Diffusion diffusion = diffusion_of(loss);
       Context one = one_rank(dtype);
-      const SampledPictures serial = Drawn(one, loss, classes).sample(diffusion, options);
-      ASSERT_EQ(serial.pictures.sizes(), (std::vector<int64_t>{options.count, 4, 4, 3}));
-      EXPECT_EQ(serial.pictures.scalar_type(), dtype);
-      EXPECT_LE(serial.pictures.abs().max().item<double>(), 1);
-      EXPECT_LE((serial.pictures.abs() == 1).to(at::kDouble).mean().item<double>(), 0.5);  // clipping hides little
+      const SampledImages serial = Drawn(one, loss, classes).sample(diffusion, options);
+      ASSERT_EQ(serial.images.sizes(), (std::vector<int64_t>{options.count, 4, 4, 3}));
+      EXPECT_EQ(serial.images.scalar_type(), dtype);
+      EXPECT_LE(serial.images.abs().max().item<double>(), 1);
+      EXPECT_LE((serial.images.abs() == 1).to(at::kDouble).mean().item<double>(), 0.5);  // clipping hides little
       for (const GridShape& grid : factorisations(test_environment().ranks())) {
         Context context(test_environment(), grid, {.dtype = dtype});
-        const SampledPictures here = Drawn(context, loss, classes).sample(diffusion, options);
-        EXPECT_LE(distance(here.pictures, serial.pictures), tolerance) << grid.to_string();
+        const SampledImages here = Drawn(context, loss, classes).sample(diffusion, options);
+        EXPECT_LE(distance(here.images, serial.images), tolerance) << grid.to_string();
         ASSERT_EQ(here.trajectory.defined(), options.trajectory > 0);
         if (options.trajectory == 0) continue;
         ASSERT_EQ(here.trajectory.sizes(), (std::vector<int64_t>{options.count, options.trajectory, 4, 4, 3}));
         EXPECT_LE(distance(here.trajectory, serial.trajectory), tolerance * 10) << grid.to_string();
-        EXPECT_TRUE(at::equal(here.trajectory.select(1, -1), here.pictures));
+        EXPECT_TRUE(at::equal(here.trajectory.select(1, -1), here.images));
       }
     }
 }
 
-TEST(SampledPictures, DoNotDependOnHowManyAreDrawnAtOnce) {
+TEST(SampledImages, DoNotDependOnHowManyAreDrawnAtOnce) {
   Context one = one_rank(at::kDouble);
   const Diffusion diffusion = diffusion_of(DiffusionLoss::simple);
   Drawn drawn(one, DiffusionLoss::simple, 3);
   for (const SamplingMethod method : {SamplingMethod::ddim, SamplingMethod::ddpm}) {
-    const at::Tensor many = drawn.sample(diffusion, {.count = 6, .steps = 3, .method = method}).pictures;
-    EXPECT_LE(distance(drawn.sample(diffusion, {.count = 4, .steps = 3, .method = method, .rows = 3}).pictures, many.narrow(0, 0, 4)),
+    const at::Tensor many = drawn.sample(diffusion, {.count = 6, .steps = 3, .method = method}).images;
+    EXPECT_LE(distance(drawn.sample(diffusion, {.count = 4, .steps = 3, .method = method, .rows = 3}).images, many.narrow(0, 0, 4)),
               1e-12);
-    EXPECT_GT(distance(many[0], many[3]), 0.1);  // of one class, with other noise
-    EXPECT_GT(distance(drawn.sample(diffusion, {.count = 6, .steps = 3, .method = method, .seed = 2}).pictures, many), 0.1);
+    EXPECT_GT(distance(many[0], many[3]), 0.1);  // the same class, with other noise
+    EXPECT_GT(distance(drawn.sample(diffusion, {.count = 6, .steps = 3, .method = method, .seed = 2}).images, many), 0.1);
   }
 }
 
-TEST(SampledPictures, ComeFromTheStepsOfTheDiffusion) {
+TEST(SampledImages, ComeFromTheStepsOfTheDiffusion) {
   Context one = one_rank(at::kDouble);
   const Diffusion diffusion = diffusion_of(DiffusionLoss::simple);
   Drawn drawn(one, DiffusionLoss::simple, 3);
@@ -119,17 +119,17 @@ TEST(SampledPictures, ComeFromTheStepsOfTheDiffusion) {
   const auto by_hand = [&](SamplingMethod method) {
     const at::NoGradGuard no_grad;
     drawn.network.eval();
-    at::Tensor picture = sample_noise(5, "sampling", 0, sizes);
+    at::Tensor image = sample_noise(5, "sampling", 0, sizes);
     for (const auto& [step, time, before] : {std::tuple(0, 39, 0), {1, 0, -1}}) {
-      const at::Tensor output = drawn.network.forward(picture, at::full({2}, time, at::kLong), at::tensor({0, 1}, at::kLong));
+      const at::Tensor output = drawn.network.forward(image, at::full({2}, time, at::kLong), at::tensor({0, 1}, at::kLong));
       const at::Tensor noise = sample_noise(5, "sampling step " + std::to_string(step), 0, sizes);
-      picture = method == SamplingMethod::ddim ? diffusion.ddim_step(output, picture, time, before)
-                                               : diffusion.ddpm_step(output, picture, time, before, noise);
+      image = method == SamplingMethod::ddim ? diffusion.ddim_step(output, image, time, before)
+                                               : diffusion.ddpm_step(output, image, time, before, noise);
     }
-    return picture;
+    return image;
   };
   for (const SamplingMethod method : {SamplingMethod::ddim, SamplingMethod::ddpm})
-    EXPECT_LE(distance(drawn.sample(diffusion, {.count = 2, .steps = 2, .method = method, .seed = 5}).pictures, by_hand(method)), 1e-12);
+    EXPECT_LE(distance(drawn.sample(diffusion, {.count = 2, .steps = 2, .method = method, .seed = 5}).images, by_hand(method)), 1e-12);
   EXPECT_GT(distance(by_hand(SamplingMethod::ddim), by_hand(SamplingMethod::ddpm)), 0.1);
 }
 
@@ -146,14 +146,14 @@ TEST(Guidance, GoesFromTheUnconditionalThroughTheConditional) {
   EXPECT_GT(distance(with, without), 1e-2);
   const auto expected = [&](double guidance) { return diffusion.ddim_step(without + guidance * (with - without), noise, 39, -1); };
   for (const double guidance : {0.0, 1.0, 2.5})
-    EXPECT_LE(distance(drawn.sample(diffusion, {.count = 2, .steps = 1, .guidance = guidance}).pictures, expected(guidance)), 1e-10);
+    EXPECT_LE(distance(drawn.sample(diffusion, {.count = 2, .steps = 1, .guidance = guidance}).images, expected(guidance)), 1e-10);
   EXPECT_FALSE(drawn.network.is_training());
   drawn.network.train();
   drawn.sample(diffusion, {.count = 1, .steps = 1});
   EXPECT_TRUE(drawn.network.is_training());
 }
 
-TEST(SampledPictures, RefuseWhatMeansNothing) {
+TEST(SampledImages, RefuseWhatMeansNothing) {
   Context one = one_rank(at::kFloat);
   const Diffusion simple = diffusion_of(DiffusionLoss::simple);
   Drawn classless(one, DiffusionLoss::simple, 0), classed(one, DiffusionLoss::simple, 3);

@@ -1,4 +1,4 @@
-#include "axonn/model/unet/picture_sampler.hpp"
+#include "axonn/model/unet/image_sampler.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -21,10 +21,10 @@ namespace {
 
 using at::Tensor;
 
-// Draws the pictures of some numbers on one rank; ranks of the same (z, data) draw the same ones.
+// Draws images by their numbers on one rank. Ranks of the same (z, data) draw the same ones.
 class Denoiser {
  public:
-  Denoiser(Context& context, Unet& model, const Diffusion& diffusion, const PictureSamplingOptions& options)
+  Denoiser(Context& context, Unet& model, const Diffusion& diffusion, const ImageSamplingOptions& options)
       : context_(context),
         model_(model),
         diffusion_(diffusion),
@@ -38,11 +38,11 @@ class Denoiser {
   // (rows, moments, height, width, 3) on the CPU.
   Tensor draw(int64_t first, int64_t rows) {
     const Tensor classes = classes_of(first, rows);
-    Tensor picture = noise(-1, first, rows);
+    Tensor image = noise(-1, first, rows);
     std::vector<Tensor> kept;
     for (int64_t i = 0; i < options_.steps; ++i) {
-      picture = step(i, picture, first, classes);
-      if ((i + 1) * moments() / options_.steps > i * moments() / options_.steps) kept.push_back(picture.to(at::kCPU));
+      image = step(i, image, first, classes);
+      if ((i + 1) * moments() / options_.steps > i * moments() / options_.steps) kept.push_back(image.to(at::kCPU));
     }
     return at::stack(kept, 1);
   }
@@ -87,31 +87,31 @@ class Denoiser {
   Context& context_;
   Unet& model_;
   const Diffusion& diffusion_;
-  const PictureSamplingOptions& options_;
+  const ImageSamplingOptions& options_;
   at::ScalarType working_;
   std::vector<int64_t> times_;
 };
 
 }  // namespace
 
-void check_sampling(const PictureSamplingOptions& options, const UnetShape& shape, const Diffusion& diffusion) {
+void check_sampling(const ImageSamplingOptions& options, const UnetShape& shape, const Diffusion& diffusion) {
   const auto at_least = [](int64_t value, int64_t least, const char* name) {
-    AXONN_CHECK(value >= least, "train.sample_pictures", name, " must be at least ", least, ", got ", value);
+    AXONN_CHECK(value >= least, "model.sample_images", name, " must be at least ", least, ", got ", value);
   };
   at_least(options.count, 1, "count");
   at_least(options.rows, 1, "rows");
-  AXONN_CHECK(options.trajectory >= 0 && options.trajectory <= options.steps, "train.sample_pictures", "a trajectory of ", options.steps,
+  AXONN_CHECK(options.trajectory >= 0 && options.trajectory <= options.steps, "model.sample_images", "a trajectory of ", options.steps,
               " steps has from 0 to so many moments, got ", options.trajectory);
-  AXONN_CHECK(std::isfinite(options.guidance) && options.guidance >= 0, "train.sample_pictures",
+  AXONN_CHECK(std::isfinite(options.guidance) && options.guidance >= 0, "model.sample_images",
               "guidance must be finite and not negative, got ", options.guidance);
-  AXONN_CHECK(options.guidance == 1 || shape.classes > 0, "train.sample_pictures", "guidance needs a network with classes, got guidance ",
+  AXONN_CHECK(options.guidance == 1 || shape.classes > 0, "model.sample_images", "guidance needs a network with classes, got guidance ",
               options.guidance, " and none");
-  AXONN_CHECK(options.only_class >= -1 && options.only_class < std::max<int64_t>(shape.classes, 0), "train.sample_pictures",
+  AXONN_CHECK(options.only_class >= -1 && options.only_class < std::max<int64_t>(shape.classes, 0), "model.sample_images",
               "the network has ", shape.classes, " classes, numbered from 0 (-1: all in turn), got class ", options.only_class);
   diffusion.sampling_times(options.steps);
 }
 
-SampledPictures sample_pictures(Context& context, Unet& model, const Diffusion& diffusion, const PictureSamplingOptions& options) {
+SampledImages sample_images(Context& context, Unet& model, const Diffusion& diffusion, const ImageSamplingOptions& options) {
   const UnetShape& network = model.config().shape;
   check_sampling(options, network, diffusion);
   diffusion.check_output(network.channels, network.output_channels());
@@ -119,7 +119,7 @@ SampledPictures sample_pictures(Context& context, Unet& model, const Diffusion& 
   Denoiser denoiser(context, model, diffusion, options);
   const RowShare share = context.row_share();
   const Tensor all = at::zeros({options.count, denoiser.moments(), network.image, network.image, network.channels}, denoiser.working());
-  // Every rank runs as many forwards as the others; pictures past the last one are dropped.
+  // Every rank runs the same number of forwards; images past the last one are dropped.
   for (int64_t begin = 0; begin < options.count; begin += share.groups * options.rows) {
     const int64_t rows = share.rows(options.count - begin, options.rows), first = begin + share.mine * rows;
     const Tensor drawn = denoiser.draw(first, rows);
@@ -127,7 +127,7 @@ SampledPictures sample_pictures(Context& context, Unet& model, const Diffusion& 
       all.narrow(0, first, wanted).copy_(drawn.narrow(0, 0, wanted));
   }
   context.communicators().on_cpu(kRowAxes).all_reduce(all).wait();
-  return {.pictures = all.select(1, -1).contiguous(), .trajectory = options.trajectory > 0 ? all : Tensor()};
+  return {.images = all.select(1, -1).contiguous(), .trajectory = options.trajectory > 0 ? all : Tensor()};
 }
 
 }  // namespace axonn

@@ -1,4 +1,4 @@
-#include "axonn/data/images/picture_data.hpp"
+#include "axonn/data/images/image_data.hpp"
 
 #include <cmath>
 #include <set>
@@ -15,7 +15,7 @@ using test::Scratch;
 
 constexpr size_t kRecord = 3073;
 
-// A picture whose red counts up, green down, and blue is plain.
+// An image with ascending red, descending green, and constant blue.
 std::string record(int label) {
   std::string bytes(kRecord, '\x07');
   bytes[0] = static_cast<char>(label);
@@ -37,7 +37,7 @@ TEST(Cifar10, TurnsPlanesIntoPixelsFileAfterFile) {
   EXPECT_EQ(data->read(0, pixels), 3);
   EXPECT_EQ(data->read(1, pixels), 4);
   EXPECT_EQ(data->read(2, pixels), 9);
-  EXPECT_EQ(pixels[3 * 200], 200);     // red of pixel 200
+  EXPECT_EQ(pixels[3 * 200], 200);     // red, pixel 200
   EXPECT_EQ(pixels[3 * 200 + 1], 55);  // green
   EXPECT_EQ(pixels[3 * 200 + 2], 7);   // blue
   EXPECT_EQ(data->classes()[9], "truck");
@@ -56,7 +56,7 @@ TEST(Cifar10, NamesFilesThatAreCutShortOrOfAnotherKind) {
   EXPECT_USER_ERROR(load_cifar10(scratch / "none", false), "is no directory");
 }
 
-TEST(Shapes, AreTheSamePicturesAgainAndOfEveryClass) {
+TEST(Shapes, AreTheSameImagesAgainAndOfEveryClass) {
   const auto one = make_shapes(16, 200, 1), again = make_shapes(16, 200, 1), other = make_shapes(16, 200, 2);
   std::vector<uint8_t> a(16 * 16 * 3), b(a.size()), c(a.size());
   std::set<int64_t> classes;
@@ -68,21 +68,21 @@ TEST(Shapes, AreTheSamePicturesAgainAndOfEveryClass) {
     other->read(i, c);
     different += a != c;
     const auto [darkest, brightest] = std::ranges::minmax(a);
-    EXPECT_GT(brightest - darkest, 40) << "picture " << i << " shows nothing";
+    EXPECT_GT(brightest - darkest, 40) << "image " << i << " shows nothing";
   }
   EXPECT_EQ(classes.size(), 4u);
   EXPECT_EQ(different, 200);
   EXPECT_NE(one->fingerprint(), other->fingerprint());
 }
 
-// The area of a disc, counted in covered pixels.
+// Compares the area of a disc with the sum of covered pixels.
 TEST(Shapes, HaveEdgesOfOnePixel) {
   const auto shapes = make_shapes(64, 400, 3);
   std::vector<uint8_t> pixels(64 * 64 * 3);
   for (int64_t i = 0; i < shapes->count(); ++i) {
     if (shapes->read(i, pixels) != 0) continue;
     const double ground = pixels[0];
-    double top = ground;  // of red
+    double top = ground;  // maximum of red
     for (size_t at = 0; at < pixels.size(); at += 3) top = std::max<double>(top, pixels[at]);
     double covered = 0, left = 64, right = 0;
     for (int64_t row = 0; row < 64; ++row)
@@ -92,20 +92,20 @@ TEST(Shapes, HaveEdgesOfOnePixel) {
         if (cover > 0.5) left = std::min<double>(left, column), right = std::max<double>(right, column + 1);
       }
     const double radius = (right - left) / 2;
-    EXPECT_NEAR(covered / (M_PI * radius * radius), 1, 0.1) << "picture " << i;
+    EXPECT_NEAR(covered / (M_PI * radius * radius), 1, 0.1) << "image " << i;
   }
 }
 
-TEST(PictureDraws, CoverAllPicturesAndMirrorHalfOfThem) {
+TEST(ImageDraws, CoverAllImagesAndMirrorHalfOfThem) {
   std::set<int64_t> indices;
   int mirrored = 0;
   for (uint64_t number = 0; number < 2000; ++number) {
-    const PictureDraw draw = draw_picture(number, 1, 100, true);
+    const ImageDraw draw = draw_image(number, 1, 100, true);
     ASSERT_GE(draw.index, 0);
     ASSERT_LT(draw.index, 100);
     indices.insert(draw.index);
     mirrored += draw.mirrored;
-    EXPECT_FALSE(draw_picture(number, 1, 100, false).mirrored);
+    EXPECT_FALSE(draw_image(number, 1, 100, false).mirrored);
   }
   EXPECT_EQ(indices.size(), 100u);
   EXPECT_NEAR(mirrored, 1000, 100);

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Fails on an #include against the module table of docs/architecture.md, on folders that include each other in a circle, and on a folder
-with more sources than a reader takes in at one look: check_layers.py [ROOT]"""
+"""Fails on an #include that the module table below forbids, on folders that include each other in a
+circle, and on a folder with more than MOST_SOURCES sources: layers.py [ROOT]"""
 import collections
 import pathlib
 import re
 import sys
 
 TORCH, MPI = r"(torch|ATen|c10)/", r"mpi\.h"
-# module: (our modules it may include, third-party headers that must not appear in it), from the ground up
+# module: (modules that it may include, third-party headers that it must not include), bottom-up
 BELOW_TORCH = ["core", "grid", "terms", "network"]
 TABLE = {
     "core": ([], [TORCH, MPI]),
@@ -25,9 +25,28 @@ TABLE = {
     "train": ([*BELOW_TORCH, "comm", "overlap", "layers", "optim", "checkpoint"], [MPI]),
     "model": ([*BELOW_TORCH, "comm", "overlap", "layers"], [MPI]),
     "tasks": ([*BELOW_TORCH, "comm", "overlap", "layers", "optim", "checkpoint", "data", "train", "model"], [MPI]),
-    "program": ([*BELOW_TORCH, "config", "perfmodel", "comm", "overlap", "layers", "optim", "checkpoint", "data", "train"], [MPI]),
+    "program": ([*BELOW_TORCH, "config", "perfmodel", "comm", "overlap", "layers", "optim", "checkpoint", "data",
+                 "train"], [MPI]),
 }
-# Files of model/<name> that are the network itself; the others train it (target axonn_tasks).
+PURPOSE = {
+    "core": "errors, log, text, files, random",
+    "grid": "ranks, axes, shards",
+    "terms": "words of planner and trainer",
+    "network": "sizes, layers, presets",
+    "config": "flags, TOML, JSON",
+    "perfmodel": "seconds, memory, search",
+    "comm": "HOW bytes move",
+    "overlap": "WHEN bytes move",
+    "layers": "sharded layers, Context",
+    "optim": "update rules",
+    "checkpoint": "files, on any grid",
+    "data": "text and images",
+    "train": "step, loop, verification",
+    "model": "gpt and unet, sharded",
+    "tasks": "how gpt and unet train",
+    "program": "commands, options, plan",
+}
+# Files of model/<name> with the network itself; the others train it (target axonn_tasks).
 NETWORK_FILES = {"config", "model", "parallelize"}
 MOST_SOURCES = 16
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.M)
@@ -38,13 +57,13 @@ def headers_of(path):
 
 
 def module_of(place):
-    """Of "model/gpt/task": its row in the table."""
+    """The module of a place such as "model/gpt/task"."""
     parts = place.split("/")
     return "tasks" if parts[0] == "model" and parts[-1] not in NETWORK_FILES else parts[0]
 
 
 def our_files(root):
-    """Place without suffix ("comm/host/buffer_pool") and path of all that the library is made of."""
+    """Place without suffix ("comm/host/buffer_pool") and path of each file of the library."""
     for base in (root / "include/axonn", root / "src"):
         for path in sorted(base.rglob("*")):
             place = path.relative_to(base).with_suffix("").as_posix()
@@ -53,9 +72,21 @@ def our_files(root):
 
 
 def our_place(header):
-    """Of an include that names a file of ours: "comm/request"; else nothing."""
+    """The place of an included file of axonn, such as "comm/request"; None for other files."""
     place = re.sub(r"\.(hpp|cuh)$", "", re.sub(r"^axonn/", "", header))
     return place if "/" in place and place != header and place.split("/")[0] in TABLE else None
+
+
+def module_arrows(root):
+    """Maps each module to the modules that it includes, also for programs ("apps/gpt")."""
+    arrows = collections.defaultdict(set)
+    for place, path in our_files(root):
+        arrows[module_of(place)] |= ({module_of(other) for other in filter(None, map(our_place, headers_of(path)))} -
+                                     {module_of(place)})
+    for path in sorted(root.glob("apps/**/*.*pp")):
+        program = "/".join(path.relative_to(root).parts[:2])
+        arrows[program] |= {module_of(other) for other in filter(None, map(our_place, headers_of(path)))}
+    return dict(arrows)
 
 
 def against_the_table(root):
@@ -69,17 +100,18 @@ def against_the_table(root):
         for header in headers_of(path):
             ours = our_place(header)
             upward = ours and module_of(ours) not in [*allowed, module]
-            if upward or any(re.match(f, header) for f in forbidden) or (public and re.match(r"mpi\.h|nccl\.h|spdlog/", header)):
+            if (upward or any(re.match(f, header) for f in forbidden)
+                    or (public and re.match(r"mpi\.h|nccl\.h|spdlog/", header))):
                 yield f"{path.relative_to(root)}: {module} must not include {header}"
     for path in root.glob("apps/**/*.*pp"):
         for header in headers_of(path):
             if not header.startswith("axonn/") and our_place(header):
-                yield f"{path.relative_to(root)}: programs use public headers alone, not {header}"
+                yield f"{path.relative_to(root)}: programs use only public headers, not {header}"
 
 
 def circles(root):
-    """Among what lies side by side in a folder, its files and folders."""
-    arrows = collections.defaultdict(lambda: collections.defaultdict(set))  # folder: room -> rooms that it includes
+    """Circles of includes between the files and folders of one folder."""
+    arrows = collections.defaultdict(lambda: collections.defaultdict(set))  # folder: entry -> entries that it includes
     folders = set()
     for place, path in our_files(root):
         folders.add(place.rsplit("/", 1)[0])

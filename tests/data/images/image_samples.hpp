@@ -9,26 +9,26 @@
 #include <jpeglib.h>
 #include <png.h>
 
-#include "axonn/data/images/picture_file.hpp"
+#include "axonn/data/images/image_file.hpp"
 
-// Picture files as bytes, made by the libraries themselves.
+// Image files as bytes, written by libpng and libjpeg.
 namespace axonn::test {
 
-inline Picture plain(int64_t width, int64_t height, uint8_t red, uint8_t green, uint8_t blue) {
-  Picture picture{.width = width, .height = height, .pixels = {}};
+inline Image plain(int64_t width, int64_t height, uint8_t red, uint8_t green, uint8_t blue) {
+  Image image{.width = width, .height = height, .pixels = {}};
   for (int64_t i = 0; i < width * height; ++i)
-    for (const uint8_t value : {red, green, blue}) picture.pixels.push_back(value);
-  return picture;
+    for (const uint8_t value : {red, green, blue}) image.pixels.push_back(value);
+  return image;
 }
 
 // Red grows to the right, green to the bottom, blue along the diagonal.
-inline Picture slope(int64_t width, int64_t height) {
-  Picture picture{.width = width, .height = height, .pixels = {}};
+inline Image slope(int64_t width, int64_t height) {
+  Image image{.width = width, .height = height, .pixels = {}};
   for (int64_t y = 0; y < height; ++y)
     for (int64_t x = 0; x < width; ++x)
       for (const int64_t value : {255 * x / width, 255 * y / height, 255 * (x + y) / (width + height)})
-        picture.pixels.push_back(static_cast<uint8_t>(value));
-  return picture;
+        image.pixels.push_back(static_cast<uint8_t>(value));
+  return image;
 }
 
 struct PngKind {
@@ -57,7 +57,7 @@ inline std::string png_bytes(int64_t width, int64_t height, std::vector<uint8_t>
   return bytes;
 }
 
-inline std::string png_bytes(const Picture& picture) { return png_bytes(picture.width, picture.height, picture.pixels); }
+inline std::string png_bytes(const Image& image) { return png_bytes(image.width, image.height, image.pixels); }
 
 // `components`: 3 for RGB, 1 for grey, 4 for CMYK.
 inline std::string jpeg_bytes(int64_t width, int64_t height, std::vector<uint8_t> samples, int components) {
@@ -86,6 +86,6 @@ inline std::string jpeg_bytes(int64_t width, int64_t height, std::vector<uint8_t
   return bytes;
 }
 
-inline std::string jpeg_bytes(const Picture& picture) { return jpeg_bytes(picture.width, picture.height, picture.pixels, 3); }
+inline std::string jpeg_bytes(const Image& image) { return jpeg_bytes(image.width, image.height, image.pixels, 3); }
 
 }  // namespace axonn::test

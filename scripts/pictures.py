@@ -1,0 +1,288 @@
+#!/usr/bin/env python3
+"""Draws the images of the documentation: pictures.py [--check] [ROOT] writes docs/pictures/*.svg.
+With --check it writes nothing, and fails if a file is out of date. The map of the modules follows
+the includes, so a new module appears automatically."""
+import html
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "checks"))
+import layers  # noqa: E402: the module table and the includes
+
+INK, PALE, ARROW = "#1f2933", "#616e7c", "#9aa5b1"
+BLUE, GREEN, ORANGE, VIOLET, GREY = "#d6e4f5", "#d9efdc", "#fbe3cb", "#e5dcf3", "#eceff2"
+
+
+class Picture:
+    def __init__(self, width, height, title):
+        self.size = (width, height)
+        self.title = title
+        self.shapes = []
+
+    def text(self, x, y, words, size=13, color=INK, anchor="middle", bold=False):
+        weight = ' font-weight="600"' if bold else ""
+        self.shapes.append(f'<text x="{x:g}" y="{y:g}" font-size="{size}" fill="{color}" text-anchor="{anchor}"'
+                           f"{weight}>{html.escape(words)}</text>")
+
+    def box(self, x, y, width, height, fill, name="", lines=(), size=13):
+        self.shapes.append(f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="5" fill="{fill}" '
+                           f'stroke="{PALE}"/>')
+        below = [line for line in lines if line]
+        top = y + height / 2 + (5 if not below else 5 - 8 * len(below))
+        if name:
+            self.text(x + width / 2, top, name, size, bold=True)
+        for number, line in enumerate(below, 1 if name else 0):
+            self.text(x + width / 2, top + 16 * number, line, size - 2, PALE)
+
+    def arrow(self, x1, y1, x2, y2, label=""):
+        self.path([(x1, y1), (x2, y2)])
+        if label:
+            self.text((x1 + x2) / 2, (y1 + y2) / 2 - 6, label, 11, PALE)
+
+    def path(self, points):
+        """An arrow with straight lines between the points."""
+        (first_x, first_y), *others = points
+        way = f"M{first_x:g} {first_y:g}" + "".join(f"L{x:g} {y - (2 if (x, y) == points[-1] else 0):g}"
+                                                    for x, y in others)
+        self.shapes.append(f'<path d="{way}" fill="none" stroke="{ARROW}" stroke-width="1.5" marker-end="url(#head)"/>')
+
+    def svg(self):
+        width, height = self.size
+        head = ('<marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+                f'<path d="M0 0L8 4L0 8z" fill="{ARROW}"/></marker>')
+        return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+                          f'viewBox="0 0 {width} {height}" font-family="Helvetica, Arial, sans-serif">',
+                          f"<title>{html.escape(self.title)}</title>", f"<defs>{head}</defs>",
+                          f'<rect width="{width}" height="{height}" fill="white"/>', *self.shapes, "</svg>", ""])
+
+
+def below(module, arrows):
+    """All modules below `module`: its direct and indirect dependencies."""
+    found, ahead = set(), list(arrows[module])
+    while ahead:
+        other = ahead.pop()
+        if other not in found:
+            found.add(other)
+            ahead += arrows.get(other, ())
+    return found
+
+
+def layered(rows, edges, width, sizes):
+    """The centre of each item of the rows (top to bottom), chosen so that edges between consecutive
+    rows are steep and rarely cross."""
+    place = {}
+
+    def spread(row, wish):
+        row.sort(key=lambda item: (wish[item], item))
+        x = []
+        for item in row:  # items do not overlap
+            before = x[-1] + (sizes[row[len(x) - 1]] + sizes[item]) / 2 + 26 if x else sizes[item] / 2 + 6
+            x.append(max(wish[item], before))
+        limit = width - 6
+        for i in range(len(row) - 1, -1, -1):  # and stay inside the image
+            x[i] = min(x[i], limit - sizes[row[i]] / 2)
+            limit = x[i] - sizes[row[i]] / 2 - 26
+        place.update(zip(row, x))
+
+    def mean(item, others, otherwise):
+        known = [place[other] for other in others if other in place]
+        return sum(known) / len(known) if known else otherwise
+
+    above = {item: [a for a, b in edges if b == item] for row in rows for item in row}
+    under = {item: [b for a, b in edges if a == item] for row in rows for item in row}
+    for number, item in enumerate(rows[0]):
+        place[item] = width * (number + 0.5) / len(rows[0])
+    for _ in range(12):
+        for row in rows[1:]:
+            spread(row, {item: mean(item, above[item], width / 2) for item in row})
+        for row in rows[-2::-1]:
+            spread(row, {item: mean(item, under[item] + above[item], width / 2) for item in row})
+    return place
+
+
+def module_map(root):
+    arrows = layers.module_arrows(root)
+    needed = {module: {other for other in others
+                       if not any(other in below(third, arrows) for third in others - {other})}
+              for module, others in arrows.items()}
+    users = {module: {user for user in needed if module in needed[user]} for module in needed}
+    depth = {}  # rows below the programs: as high as the users of a module allow
+    for module in sorted(arrows, key=lambda name: (-len(below(name, arrows)), name)):
+        depth[module] = 1 + max((depth[user] for user in users[module]), default=-1)
+    rows = [sorted(m for m in depth if depth[m] == row) for row in range(max(depth.values()) + 1)]
+    boxes, sizes, edges, chains = set(depth), {m: 176 for m in depth}, [], []
+    for module in sorted(needed):
+        for other in sorted(needed[module]):  # a line crosses the rows between in its own gaps
+            gaps = [(module, other, row) for row in range(depth[module] + 1, depth[other])]
+            for gap in gaps:
+                rows[gap[2]].append(gap)
+                sizes[gap] = 10
+            chains.append([module, *gaps, other])
+            edges += list(zip(chains[-1], chains[-1][1:]))
+    names = {item: item if item in boxes else "/".join(map(str, item)) for row in rows for item in row}
+    rows = [[names[item] for item in row] for row in rows]
+    width, step = 900, 78
+    place = layered(rows, [(names[a], names[b]) for a, b in edges], width,
+                    {names[item]: size for item, size in sizes.items()})
+    row_of = {item: number for number, row in enumerate(rows) for item in row}
+    picture = Picture(width, step * len(rows) + 4, "Modules of axonn; an arrow leads to what a module includes")
+    for chain in chains:
+        points = []
+        for item in (names[i] for i in chain):
+            top = step * row_of[item] + 14
+            points += [(place[item], top), (place[item], top + 46)]
+        picture.path([points[1], *points[2:-1]])
+    for module in sorted(boxes):
+        fill = (GREY if module.startswith("apps/")
+                else GREEN if module in layers.BELOW_TORCH + ["config", "perfmodel"] else BLUE)
+        picture.box(place[module] - 88, step * row_of[module] + 14, 176, 46, fill, module,
+                    [layers.PURPOSE.get(module, "")])
+    return picture
+
+
+def grid(_):
+    picture = Picture(880, 300, "A weight on a grid of 2 x 2 x 2 x 2 ranks")
+    side, top = 150, 70
+    picture.text(105, 32, "weight matrix", 15, bold=True)
+    picture.text(105, 52, "X and Y split it into blocks", 12, PALE)
+    fills = {(0, 0): BLUE, (1, 0): GREEN, (0, 1): ORANGE, (1, 1): VIOLET}
+    for (x, y), fill in fills.items():
+        picture.box(30 + x * side / 2, top + y * side / 2, side / 2, side / 2, fill, f"x={x}", [f"y={y}"])
+    picture.arrow(185, top + side / 4, 255, top + side / 4, "one block")
+    picture.text(340, 32, "block of ranks (x=1, y=0)", 15, bold=True)
+    picture.text(340, 52, "Z shards it into ranges", 12, PALE)
+    for z in range(2):
+        picture.box(265, top + z * 42, 150, 38, GREEN, f"z={z}", ["half of the elements"])
+    picture.text(340, top + 106, "before a layer computes,", 12, PALE)
+    picture.text(340, top + 122, "its block is gathered over Z", 12, PALE)
+    picture.arrow(425, top + 40, 495, top + 40, "copies")
+    picture.text(620, 32, "data", 15, bold=True)
+    picture.text(620, 52, "replicas of everything, each with rows of its own", 12, PALE)
+    for copy in range(2):
+        left = 505 + copy * 125
+        picture.box(left, top, 115, 84, "white")
+        picture.text(left + 57, top + 100, f"data={copy}", 12)
+        for z in range(2):
+            picture.box(left + 8, top + 6 + z * 38, 99, 34, GREEN, f"z={z}")
+    lines = ["X, Y: tensor parallelism in two dimensions. Ranks of one (z, data) see the same rows and "
+             "exchange activations.",
+             "Z: parameters sharded as in FSDP or ZeRO-3, inside each tensor-parallel block. Ranks along Z "
+             "see different rows.",
+             "data: data parallelism, as in DDP. Gradients are summed over data, after they were "
+             "reduce-scattered over Z."]
+    for number, line in enumerate(lines):
+        picture.text(30, 250 + 18 * number, line, 12, INK, "start")
+    return picture
+
+
+def parameter(_):
+    picture = Picture(880, 330, "The life of a parameter")
+    width, height = 176, 58
+
+    def column(x, y, fill, name, *lines):
+        picture.box(x, y, width, height, fill, name, lines)
+
+    picture.text(30, 28, "once, by Context::materialize", 13, PALE, "start")
+    for number, (name, *lines) in enumerate([("global tensor", "laid out by ShardSpec"),
+                                             ("block of (x, y)", "flattened, row-major"),
+                                             ("range of z", "the shard of this rank"),
+                                             ("slot of the arena", "weights, gradients, master")]):
+        column(30 + 212 * number, 40, BLUE, name, *lines)
+        if number < 3:
+            picture.arrow(30 + 212 * number + width, 69, 30 + 212 * (number + 1) - 3, 69)
+    picture.text(30, 140, "in every step", 13, PALE, "start")
+    column(30, 155, GREEN, "weight shard", "fp32, bf16 or fp16")
+    column(242, 155, GREEN, "gathered block", "WeightGatherer, over Z")
+    column(454, 155, GREEN, "forward, backward", "Operation of the layer")
+    column(666, 155, ORANGE, "gradient block", "contributions counted")
+    column(666, 255, ORANGE, "gradient shard", "reduce-scatter over Z")
+    column(454, 255, ORANGE, "bucket", "all-reduce over data")
+    column(242, 255, VIOLET, "Optimizer::step", "master weights, moments")
+    column(30, 255, VIOLET, "master shard", "round_master()")
+    for x in (206, 418, 630):
+        picture.arrow(x, 184, x + 33, 184)
+    picture.arrow(754, 213, 754, 252)
+    for x in (666, 454, 242):
+        picture.arrow(x, 284, x - 33, 284)
+    picture.arrow(118, 255, 118, 216)
+    return picture
+
+
+def step(_):
+    picture = Picture(880, 256, "One step: communication behind computation")
+    rows = {"compute": 30, "over X or Y": 78, "over Z": 126, "over data": 174}
+    for name, y in rows.items():
+        picture.text(100, y + 21, name, 12, INK, "end")
+        picture.shapes.append(f'<line x1="110" y1="{y + 34}" x2="860" y2="{y + 34}" stroke="{GREY}"/>')
+
+    def work(row, begin, length, fill, name):
+        picture.box(110 + begin, rows[row], length - 3, 32, fill, "")
+        picture.text(110 + begin + length / 2 - 1, rows[row] + 20, name, 11)
+
+    for number, name in enumerate(["fwd 1", "fwd 2", "fwd 3"]):
+        work("compute", 40 + 72 * number, 72, BLUE, name)
+    work("compute", 256, 36, GREY, "loss")
+    for number, name in enumerate(["bwd 3", "bwd 2", "bwd 1"]):
+        work("compute", 292 + 120 * number, 120, GREEN, name)
+    work("compute", 680, 70, VIOLET, "update")
+    for number, begin in enumerate((70, 142, 214)):
+        work("over X or Y", begin, 40, ORANGE, f"ar {number + 1}")
+    for number, begin in enumerate((350, 470, 590)):
+        work("over X or Y", begin, 50, ORANGE, f"ar {3 - number}")
+    work("over Z", 0, 40, BLUE, "g 1")
+    work("over Z", 44, 60, BLUE, "g 2")
+    work("over Z", 116, 60, BLUE, "g 3")
+    for number, begin in enumerate((412, 532, 640)):
+        work("over Z", begin, 44, GREEN, f"rs {3 - number}")
+    work("over data", 476, 90, ORANGE, "bucket 1")
+    work("over data", 596, 84, ORANGE, "bucket 2")
+    picture.text(110, 228, "g: all-gather of weights, prefetched; backward takes them from the cache.  "
+                 "ar: all-reduce of partial sums.", 11, PALE, "start")
+    picture.text(110, 244, "rs: reduce-scatter of weight gradients.  bucket: all-reduce of a range of the arena.", 11,
+                 PALE, "start")
+    return picture
+
+
+def programs(_):
+    picture = Picture(880, 300, "What a training program does, from flags to the last step")
+    width, height = 190, 58
+    texts = [[("flags, TOML, checkpoint", "OptionTable: one line each"),
+              ("ProgramOptions", "RunOptions, network sizes"),
+              ("RunPlan", "plan_run(): checked, const"), ("Environment", "MPI, TCP or one process")],
+             [("Context", "grid, policy, devices"), ("network", "layers register parameters"),
+              ("Parameters", "Context::materialize"), ("Optimizer, TrainTask", "make_optimizer(), samples")],
+             [("Trainer", "every step:"), ("run_passes()", "forward and backward"),
+              ("Optimizer::step", "clip, update, round"), ("reports", "metrics, checkpoint, images")]]
+    for row, boxes in enumerate(texts):
+        for number, (name, line) in enumerate(boxes):
+            x, y = 20 + 216 * number, 26 + 96 * row
+            picture.box(x, y, width, height, (BLUE, GREEN, ORANGE)[row], name, [line])
+            if number < 3:
+                picture.arrow(x + width, y + height / 2, x + 213, y + height / 2)
+        if row < 2:
+            picture.arrow(763, 26 + 96 * row + height, 115, 26 + 96 * (row + 1) - 3)
+    return picture
+
+
+PICTURES = {"map": module_map, "grid": grid, "parameter": parameter, "step": step, "programs": programs}
+
+
+def main(arguments):
+    check = "--check" in arguments
+    root = pathlib.Path(next((a for a in arguments if a != "--check"), ".")).resolve()
+    stale = False
+    for name, draw in PICTURES.items():
+        file, svg = root / f"docs/pictures/{name}.svg", draw(root).svg()
+        if not check:
+            file.write_text(svg)
+        elif not file.exists() or file.read_text() != svg:
+            print(f"docs/pictures/{name}.svg:1: older than what scripts/pictures.py draws; run scripts/pictures.py and "
+                  "look at it")
+            stale = True
+    if not stale:
+        print(f"{len(PICTURES)} pictures {'are what the script draws' if check else 'in docs/pictures'}")
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
