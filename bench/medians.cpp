@@ -18,7 +18,8 @@ double seconds_of(const std::function<void()>& call) {
 
 }  // namespace
 
-std::vector<double> medians(Environment& environment, int repetitions, const std::vector<std::function<void()>>& calls) {
+std::vector<double> medians(Environment& environment, int repetitions,
+                            const std::vector<std::function<void()>>& calls) {
   std::vector<std::vector<double>> samples(calls.size());
   for (int repetition = -1; repetition < repetitions; ++repetition)
     for (size_t i = 0; i < calls.size(); ++i) {

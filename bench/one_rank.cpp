@@ -58,7 +58,8 @@ void measure(axonn::Environment& environment, const Size& size, int repetitions)
     theirs_seconds.push_back(b);
     ratios.push_back(c / b);
   }
-  std::printf("%-34s %10.1f ms %10.1f ms %10.3f\n", size.name, median(ours_seconds) * 1e3, median(theirs_seconds) * 1e3, median(ratios));
+  std::printf("%-34s %10.1f ms %10.1f ms %10.3f\n", size.name, median(ours_seconds) * 1e3, median(theirs_seconds) * 1e3,
+              median(ratios));
 }
 
 }  // namespace
@@ -72,9 +73,15 @@ int main(int argc, char** argv) {
   at::set_num_threads(threads);
   axonn::Environment environment;
   const Size sizes[] = {
-      {"4 layers, hidden 128, 16 x 128", {.shape = {.layers = 4, .hidden = 128, .heads = 4, .sequence = 128, .vocabulary = 256}}, 16},
-      {"6 layers, hidden 384, 4 x 256", {.shape = {.layers = 6, .hidden = 384, .heads = 6, .sequence = 256, .vocabulary = 256}}, 4},
-      {"4 layers, hidden 512, 2 x 256, 50257", {.shape = {.layers = 4, .hidden = 512, .heads = 8, .sequence = 256, .vocabulary = 50257}}, 2},
+      {"4 layers, hidden 128, 16 x 128",
+       {.shape = {.layers = 4, .hidden = 128, .heads = 4, .sequence = 128, .vocabulary = 256}},
+       16},
+      {"6 layers, hidden 384, 4 x 256",
+       {.shape = {.layers = 6, .hidden = 384, .heads = 6, .sequence = 256, .vocabulary = 256}},
+       4},
+      {"4 layers, hidden 512, 2 x 256, 50257",
+       {.shape = {.layers = 4, .hidden = 512, .heads = 8, .sequence = 256, .vocabulary = 50257}},
+       2},
   };
   std::printf("%-34s %13s %13s %10s\n", "model", "axonn", "by hand", "ratio");
   for (const Size& size : sizes) measure(environment, size, repetitions);

@@ -34,8 +34,9 @@ struct OneRankReference::Impl {
     tokens = matrix(config.shape.vocabulary, h);
     positions = matrix(config.shape.sequence, h);
     for (int64_t i = 0; i < config.shape.layers; ++i)
-      blocks.push_back({vector(h, 1), vector(h, 0), matrix(3 * h, h), vector(3 * h, 0), matrix(h, h), vector(h, 0), vector(h, 1),
-                        vector(h, 0), matrix(4 * h, h), vector(4 * h, 0), matrix(h, 4 * h), vector(h, 0)});
+      blocks.push_back({vector(h, 1), vector(h, 0), matrix(3 * h, h), vector(3 * h, 0), matrix(h, h), vector(h, 0),
+                        vector(h, 1), vector(h, 0), matrix(4 * h, h), vector(4 * h, 0), matrix(h, 4 * h),
+                        vector(h, 0)});
     norm_weight = vector(h, 1);
     norm_bias = vector(h, 0);
     head = matrix(config.shape.vocabulary, h);
@@ -49,10 +50,13 @@ struct OneRankReference::Impl {
 
   Tensor attention(const Tensor& input, const Block& block) const {
     const int64_t batch = input.size(0), length = input.size(1), heads = config.shape.heads;
-    const auto parts = at::linear(input, block.qkv_weight, block.qkv_bias).view({batch, length, 3, heads, config.shape.hidden / heads}).unbind(2);
-    const Tensor mixed =
-        at::scaled_dot_product_attention(parts[0].transpose(1, 2), parts[1].transpose(1, 2), parts[2].transpose(1, 2), {}, 0.0, true);
-    return at::linear(mixed.transpose(1, 2).reshape({batch, length, config.shape.hidden}), block.out_weight, block.out_bias);
+    const auto parts = at::linear(input, block.qkv_weight, block.qkv_bias)
+                           .view({batch, length, 3, heads, config.shape.hidden / heads})
+                           .unbind(2);
+    const Tensor mixed = at::scaled_dot_product_attention(parts[0].transpose(1, 2), parts[1].transpose(1, 2),
+                                                          parts[2].transpose(1, 2), {}, 0.0, true);
+    return at::linear(mixed.transpose(1, 2).reshape({batch, length, config.shape.hidden}), block.out_weight,
+                      block.out_bias);
   }
 
   Tensor logits(const Tensor& ids) const {
@@ -61,8 +65,8 @@ struct OneRankReference::Impl {
     for (const Block& block : blocks) {
       stream = stream + attention(at::layer_norm(stream, features, block.norm_1_weight, block.norm_1_bias), block);
       const Tensor normed = at::layer_norm(stream, features, block.norm_2_weight, block.norm_2_bias);
-      stream =
-          stream + at::linear(at::gelu(at::linear(normed, block.up_weight, block.up_bias), "tanh"), block.down_weight, block.down_bias);
+      stream = stream + at::linear(at::gelu(at::linear(normed, block.up_weight, block.up_bias), "tanh"),
+                                   block.down_weight, block.down_bias);
     }
     return at::linear(at::layer_norm(stream, features, norm_weight, norm_bias), head);
   }
@@ -83,8 +87,8 @@ struct OneRankReference::Impl {
       auto& parameters = kind == 0 ? matrices : vectors;
       const auto grads = gradients(parameters);
       at::_foreach_add_(counts[kind], 1);
-      at::_fused_adamw_(parameters, grads, means[kind], squares[kind], {}, counts[kind], 1e-3, 0.9, 0.95, kind == 0 ? 0.1 : 0.0, 1e-8,
-                        false, false, torch::tensor(1 / scale, torch::kFloat), {});
+      at::_fused_adamw_(parameters, grads, means[kind], squares[kind], {}, counts[kind], 1e-3, 0.9, 0.95,
+                        kind == 0 ? 0.1 : 0.0, 1e-8, false, false, torch::tensor(1 / scale, torch::kFloat), {});
       for (Tensor& parameter : parameters) parameter.mutable_grad().reset();
     }
   }

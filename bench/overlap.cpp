@@ -32,7 +32,8 @@ struct Options {
   std::string grid = "1x1x4x1";
   std::string network = "gpt";
   GptConfig gpt = {.shape = {.layers = 6, .hidden = 256, .heads = 8, .sequence = 128, .vocabulary = 512}};
-  UnetConfig unet = {.shape = {.image = 16, .base = 64, .multipliers = {1, 2}, .blocks = 1, .attention = {8}, .heads = 4}};
+  UnetConfig unet = {
+      .shape = {.image = 16, .base = 64, .multipliers = {1, 2}, .blocks = 1, .attention = {8}, .heads = 4}};
   int64_t batch = 16;
   int64_t micro_batches = 1;
   int64_t checkpoint_every = 0;
@@ -132,9 +133,9 @@ class Runner {
     samples.seconds.push_back(greatest(seconds_since(start)));
     samples.exposed.push_back(greatest(traffic().waited_seconds()));
     const double update = samples.seconds.back() - std::chrono::duration<double>(end_ - begin_).count();
-    samples.ideal.push_back(
-        greatest(ideal_seconds(traffic().records(), begin_, end_, [&](const RequestRecord& record) { return alone_(record); }) +
-                 std::max(0.0, update)));
+    samples.ideal.push_back(greatest(
+        ideal_seconds(traffic().records(), begin_, end_, [&](const RequestRecord& record) { return alone_(record); }) +
+        std::max(0.0, update)));
     AXONN_ASSERT(static_cast<int64_t>(traffic().records().size()) == samples.collectives,
                  "a policy's step took another number of collectives than its first");
   }
@@ -191,24 +192,29 @@ std::vector<Samples> policies(const Options& options) {
 void print(const Options& options, const Runner& runner, const std::vector<Samples>& every) {
   const Samples& none = every.front();
   const double blocking = median(none.seconds), computing = blocking - median(none.exposed);
-  std::printf("# axonn overlap: %s, %s parameters on %s, batch %lld in %lld micro-batches; medians of %d interleaved steps\n",
-              options.network.c_str(), with_unit(static_cast<double>(runner.parameters().global_numel())).c_str(), options.grid.c_str(),
-              static_cast<long long>(options.batch), static_cast<long long>(options.micro_batches), options.repetitions);
-  std::printf("# blocking: %.1f ms, of which %.1f ms computing; its collectives by themselves take %.1f ms: transfer / computation %.2f\n",
-              blocking * 1e3, computing * 1e3, none.alone * 1e3, none.alone / computing);
+  std::printf(
+      "# axonn overlap: %s, %s parameters on %s, batch %lld in %lld micro-batches; medians of %d interleaved steps\n",
+      options.network.c_str(), with_unit(static_cast<double>(runner.parameters().global_numel())).c_str(),
+      options.grid.c_str(), static_cast<long long>(options.batch), static_cast<long long>(options.micro_batches),
+      options.repetitions);
+  std::printf(
+      "# blocking: %.1f ms, of which %.1f ms computing; its collectives by themselves take %.1f ms: transfer / "
+      "computation %.2f\n",
+      blocking * 1e3, computing * 1e3, none.alone * 1e3, none.alone / computing);
   std::printf("# gain: less time than blocking; ideal: longest path with infinite queues / time\n");
   std::printf("%-60s | %11s %9s %11s %6s %6s\n", "overlap", "collectives", "step ms", "exposed ms", "gain", "ideal");
   for (const Samples& samples : every) {
     const double time = median(samples.seconds);
     std::printf("%-60s | %11lld %9.1f %11.1f %5.0f%% %5.0f%%\n", to_string(samples.policy.switches).c_str(),
-                static_cast<long long>(samples.collectives), time * 1e3, median(samples.exposed) * 1e3, 100 * (1 - time / blocking),
-                100 * median(samples.ideal) / time);
+                static_cast<long long>(samples.collectives), time * 1e3, median(samples.exposed) * 1e3,
+                100 * (1 - time / blocking), 100 * median(samples.ideal) / time);
   }
 }
 
 void run(const Options& options) {
   Environment environment;
-  AXONN_CHECK(environment.ranks() > 1, "bench.overlap", "needs at least 2 ranks; start it with scripts/mpirun or scripts/cluster run");
+  AXONN_CHECK(environment.ranks() > 1, "bench.overlap",
+              "needs at least 2 ranks; start it with scripts/mpirun or scripts/cluster run");
   std::vector<Samples> every = policies(options);
   Runner runner(environment, options);
   runner.learn();
@@ -218,8 +224,8 @@ void run(const Options& options) {
   const double largest = runner.greatest(peak_bytes()), total = runner.sum(peak_bytes());
   if (environment.rank() != 0) return;
   print(options, runner, every);
-  std::printf("# peak memory: %s in the largest rank, %s in all %d\n", bytes_text(largest).c_str(), bytes_text(total).c_str(),
-              environment.ranks());
+  std::printf("# peak memory: %s in the largest rank, %s in all %d\n", bytes_text(largest).c_str(),
+              bytes_text(total).c_str(), environment.ranks());
 }
 
 }  // namespace

@@ -46,10 +46,12 @@ VerifiedNetwork overlap_unet(Context& context, const UnetConfig& config) {
   const int64_t size = config.shape.image, channels = config.shape.channels;
   const auto loss_sum = [model = model.get(), size, channels](int64_t first, int64_t count) {
     const at::Tensor times = at::arange(first, first + count).remainder(1000);
-    const at::Tensor waves = (times.view({count, 1, 1, 1}) * 7 + at::arange(size * size * channels).view({1, size, size, channels}));
+    const at::Tensor waves =
+        (times.view({count, 1, 1, 1}) * 7 + at::arange(size * size * channels).view({1, size, size, channels}));
     return (model->forward(waves.to(at::kFloat).sin(), times) - 1).square().sum();
   };
-  return {.model = std::move(model), .task = std::make_unique<MadeUpTask>(size * size * config.shape.output_channels(), loss_sum)};
+  return {.model = std::move(model),
+          .task = std::make_unique<MadeUpTask>(size * size * config.shape.output_channels(), loss_sum)};
 }
 
 }  // namespace axonn::bench

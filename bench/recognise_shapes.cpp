@@ -80,8 +80,8 @@ Fit best_fit(axonn::ShapeKind kind, const Values& values, int64_t size) {
 
 bool of_a_shapes_colours(const axonn::Shape& shape) {
   for (size_t c = 0; c < 3; ++c)
-    if (shape.colour[c] < 0.4 - kColourTolerance || shape.colour[c] > 1 + kColourTolerance || shape.ground[c] < -kColourTolerance ||
-        shape.ground[c] > 0.3 + kColourTolerance)
+    if (shape.colour[c] < 0.4 - kColourTolerance || shape.colour[c] > 1 + kColourTolerance ||
+        shape.ground[c] < -kColourTolerance || shape.ground[c] > 0.3 + kColourTolerance)
       return false;
   return true;
 }
@@ -106,10 +106,11 @@ struct Tally {
   }
 
   void print(const std::string& name) const {
-    std::printf("%s: %lld of %lld recognised (%.0f%%)", name.c_str(), static_cast<long long>(recognised), static_cast<long long>(images),
-                100.0 * static_cast<double>(recognised) / static_cast<double>(images));
+    std::printf("%s: %lld of %lld recognised (%.0f%%)", name.c_str(), static_cast<long long>(recognised),
+                static_cast<long long>(images), 100.0 * static_cast<double>(recognised) / static_cast<double>(images));
     for (size_t kind = 0; kind < kinds.size(); ++kind)
-      std::printf("%s %lld %s", kind == 0 ? ":" : ",", static_cast<long long>(kinds[kind]), std::string(axonn::kShapeKinds[kind]).c_str());
+      std::printf("%s %lld %s", kind == 0 ? ":" : ",", static_cast<long long>(kinds[kind]),
+                  std::string(axonn::kShapeKinds[kind]).c_str());
     std::printf("\n");
   }
 };
@@ -126,8 +127,9 @@ Values cut(const axonn::Image& sheet, int64_t left, int64_t top, int64_t size) {
 }
 
 Tally of_sheet(const axonn::Image& sheet, int64_t size, int64_t count) {
-  AXONN_CHECK((sheet.width + kLine) % (size + kLine) == 0 && (sheet.height + kLine) % (size + kLine) == 0, "recognise_shapes",
-              "a sheet of ", sheet.width, " x ", sheet.height, " does not hold images of ", size, " x ", size, "; name their --size");
+  AXONN_CHECK((sheet.width + kLine) % (size + kLine) == 0 && (sheet.height + kLine) % (size + kLine) == 0,
+              "recognise_shapes", "a sheet of ", sheet.width, " x ", sheet.height, " does not hold images of ", size,
+              " x ", size, "; name their --size");
   const int64_t columns = (sheet.width + kLine) / (size + kLine), rows = (sheet.height + kLine) / (size + kLine);
   Tally tally;
   for (int64_t i = 0; i < columns * rows && (count == 0 || i < count); ++i)
@@ -146,7 +148,8 @@ void check_itself(int64_t size) {
     Values values, halves;
     for (size_t p = 0; p < one.size(); p += 3) {
       values.push_back({one[p] / 255.0, one[p + 1] / 255.0, one[p + 2] / 255.0});
-      halves.push_back({(one[p] + other[p]) / 510.0, (one[p + 1] + other[p + 1]) / 510.0, (one[p + 2] + other[p + 2]) / 510.0});
+      halves.push_back(
+          {(one[p] + other[p]) / 510.0, (one[p + 1] + other[p + 1]) / 510.0, (one[p + 2] + other[p + 2]) / 510.0});
     }
     real.add(values, size);
     mixed.add(halves, size);

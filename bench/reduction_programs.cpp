@@ -1,6 +1,7 @@
 // reduction_programs: synthesised reduction programs (P2), compared with the plain all-reduce over
 // data or the plain reduce-scatter over Z on real ranks, and with the planner's prediction.
-//   scripts/cluster run --nodes 2 --rate 200mbit -n 8 -- build/release/bin/reduction_programs --machine mine.toml
+//   scripts/cluster run --nodes 2 --rate 200mbit -n 8 --
+//     build/release/bin/reduction_programs --machine mine.toml
 #include <cmath>
 #include <cstdio>
 #include <exception>
@@ -45,7 +46,8 @@ bool can_run(const ReductionProgram& program, const Groups& scattered) {
 
 // The fastest programs by prediction, and the plain collective at the end. `scattered`: the groups
 // of a reduce-scatter, otherwise empty.
-std::vector<PlannedReduction> candidates(const Options& options, const Grid& grid, Axis axis, const Groups& scattered, double bytes) {
+std::vector<PlannedReduction> candidates(const Options& options, const Grid& grid, Axis axis, const Groups& scattered,
+                                         double bytes) {
   std::vector<PlannedReduction> chosen, plain;
   for (const PlannedReduction& one : plan_reductions(find_machine(options.machine), grid, axis, bytes, options.goal)) {
     if (!can_run(one.program, scattered)) continue;
@@ -73,17 +75,20 @@ int run(const Options& options) {
   Groups scattered;
   if (scatters)
     for (const Group& group : grid.groups(axis)) scattered.push_back(group.ranks);
-  const int64_t bytes = parse_count(options.bytes, "--bytes", Suffixes::binary), elements = bytes / static_cast<int64_t>(sizeof(float)) / members * members;
+  const int64_t bytes = parse_count(options.bytes, "--bytes", Suffixes::binary),
+                elements = bytes / static_cast<int64_t>(sizeof(float)) / members * members;
   const auto programs = candidates(options, grid, axis, scattered, static_cast<double>(bytes));
 
   std::vector<ReductionRunner> runners;
   for (const auto& one : programs)
-    runners.emplace_back(environment, one.program, environment.rank(), ranks, ReductionRunnerOptions{.scatter_groups = scattered});
+    runners.emplace_back(environment, one.program, environment.rank(), ranks,
+                         ReductionRunnerOptions{.scatter_groups = scattered});
   const at::Tensor data = at::zeros({elements}, at::kFloat), shard = at::zeros({elements / members}, at::kFloat);
   const std::vector<int64_t> counts(static_cast<size_t>(members), shard.numel());
   std::vector<std::function<void()>> calls;
   for (auto& runner : runners) {
-    calls.emplace_back([&, scatters] { (scatters ? runner.reduce_scatter(data, shard, counts) : runner.run(data)).wait(); });
+    calls.emplace_back(
+        [&, scatters] { (scatters ? runner.reduce_scatter(data, shard, counts) : runner.run(data)).wait(); });
     data.fill_(1);
     calls.back()();
     AXONN_CHECK((scatters ? shard : data).eq(static_cast<double>(members)).all().item<bool>(), kWhere, "wrong sum");
@@ -92,9 +97,10 @@ int run(const Options& options) {
   const auto measured = bench::medians(environment, options.repetitions, calls);
   if (environment.rank() != 0) return 0;
 
-  std::printf("# %d ranks, %s of each %s on grid %s; medians of %d interleaved repetitions, the slowest rank's seconds\n", ranks,
-              bytes_text(static_cast<double>(bytes)).c_str(), scatters ? "reduce-scattered over z" : "summed over data",
-              grid.shape().to_string().c_str(), options.repetitions);
+  std::printf(
+      "# %d ranks, %s of each %s on grid %s; medians of %d interleaved repetitions, the slowest rank's seconds\n",
+      ranks, bytes_text(static_cast<double>(bytes)).c_str(), scatters ? "reduce-scattered over z" : "summed over data",
+      grid.shape().to_string().c_str(), options.repetitions);
   std::printf("# faster = the plain collective's time / the program's; off = measured factor / predicted - 1\n");
   std::printf("%11s %11s | %8s %8s %6s | program\n", "predicted s", "measured s", "faster", "pred.", "off");
   const size_t plain = programs.size() - 1;
@@ -111,11 +117,12 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   CLI::App app("Synthesised reduction programs beside the plain collective");
-  app.add_option("--machine", options.machine, "machine for the planner: a preset, or a file of `axonn-config calibrate`")
+  app.add_option("--machine", options.machine,
+                 "machine for the planner: a preset, or a file of `axonn-config calibrate`")
       ->required();
   app.add_option("--goal", options.goal, "all-reduce (default) over data, or reduce-scatter over z")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, ReductionGoal>{{"all-reduce", ReductionGoal::all_reduce}, {"reduce-scatter", ReductionGoal::scatter}}));
+      ->transform(CLI::CheckedTransformer(std::map<std::string, ReductionGoal>{
+          {"all-reduce", ReductionGoal::all_reduce}, {"reduce-scatter", ReductionGoal::scatter}}));
   app.add_option("--grid", options.grid, "grid of the ranks (default: all ranks along the axis of the goal)");
   app.add_option("--bytes", options.bytes, "bytes per rank (k, M, G)");
   app.add_option("--top", options.top, "number of programs besides the plain collective")->check(CLI::PositiveNumber);

@@ -13,7 +13,8 @@
 
 namespace {
 
-constexpr const char* kAbout = R"(Measures the machine that its ranks run on, and writes the file that axonn-config --machine reads.
+constexpr const char* kAbout =
+    R"(Measures the machine that its ranks run on, and writes the file that axonn-config --machine reads.
 
   mpirun -n 8 axonn-config calibrate --out mine.toml                             8 ranks of this machine
   srun --mpi=pmix --nodes=4 --ntasks-per-node=4 axonn-config calibrate --device cuda --base dgx-h100 --out mine.toml
@@ -28,9 +29,10 @@ struct CommandLine {
     AXONN_CHECK(device == "cpu" || device == "cuda", "axonn_calibrate", "--device is cpu or cuda, got '", device, "'");
     calibration.device = device == "cpu" ? c10::kCPU : c10::kCUDA;
     calibration.bytes = axonn::parse_count(bytes, "--bytes", axonn::Suffixes::binary);
-    AXONN_CHECK(calibration.bytes >= 4 && calibration.bytes <= int64_t{1} << 34, "axonn_calibrate", "--bytes must be from 4 to 16G, got '",
-                bytes, "'");
-    AXONN_CHECK(calibration.repetitions >= 1, "axonn_calibrate", "--repetitions must be at least 1, got ", calibration.repetitions);
+    AXONN_CHECK(calibration.bytes >= 4 && calibration.bytes <= int64_t{1} << 34, "axonn_calibrate",
+                "--bytes must be from 4 to 16G, got '", bytes, "'");
+    AXONN_CHECK(calibration.repetitions >= 1, "axonn_calibrate", "--repetitions must be at least 1, got ",
+                calibration.repetitions);
   }
 };
 
@@ -38,12 +40,14 @@ struct CommandLine {
 void run(CommandLine& line) {
   axonn::Environment environment;
   const bool first = environment.rank() == 0;
-  if (first) line.calibration.say = [](const std::string& text) { std::fprintf(stderr, "axonn-calibrate: %s\n", text.c_str()); };
+  if (first)
+    line.calibration.say = [](const std::string& text) { std::fprintf(stderr, "axonn-calibrate: %s\n", text.c_str()); };
   const std::string machine = machine_toml(measure_machine(environment, line.calibration));
   if (!first) return;
   (void)axonn::parse_machine(machine, line.out);  // checks that the planner can read it
   std::ofstream file(line.out);
-  file << "# Measured by axonn-config calibrate on " << environment.ranks() << " ranks, " << environment.local_ranks() << " per node.\n"
+  file << "# Measured by axonn-config calibrate on " << environment.ranks() << " ranks, " << environment.local_ranks()
+       << " per node.\n"
        << machine;
   AXONN_CHECK(file.flush(), "axonn_calibrate", "cannot write ", line.out);
   line.calibration.say("wrote " + line.out);
@@ -61,7 +65,8 @@ int main(int argc, char** argv) {
                  "machine that gives the peaks, memory and price; without it the measured rates are the peaks");
   app.add_option("--device", line.device, "cpu (default) or cuda");
   app.add_option("--bytes", line.bytes, "bytes of the all-reduced buffer (default: 16M)");
-  app.add_option("--repetitions", line.calibration.repetitions, "number of measurements, whose median counts (default: 5)");
+  app.add_option("--repetitions", line.calibration.repetitions,
+                 "number of measurements, whose median counts (default: 5)");
   try {
     if (const auto text = axonn::parse_command_line(app, {argv, static_cast<size_t>(argc)})) {
       std::printf("%s", text->c_str());

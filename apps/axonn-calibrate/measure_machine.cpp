@@ -32,7 +32,8 @@ class Measurer {
  public:
   Measurer(axonn::Environment& environment, const Calibration& calibration)
       : environment_(environment), calibration_(calibration), device_(calibration.device) {
-    if (!device_.is_cpu()) device_ = c10::Device(calibration.device, static_cast<c10::DeviceIndex>(environment.local_rank()));
+    if (!device_.is_cpu())
+      device_ = c10::Device(calibration.device, static_cast<c10::DeviceIndex>(environment.local_rank()));
   }
 
   // The minimum or maximum of a number over the ranks.
@@ -71,7 +72,8 @@ class Measurer {
       group.all_reduce(data).wait();
       (void)data[0].item<float>();  // waits for the device
     };
-    const at::Tensor one = at::zeros({1}, options(at::kFloat)), many = at::zeros({calibration_.bytes / 4}, options(at::kFloat));
+    const at::Tensor one = at::zeros({1}, options(at::kFloat)),
+                     many = at::zeros({calibration_.bytes / 4}, options(at::kFloat));
     const double short_seconds = seconds([&] { all_reduce(one); }), long_seconds = seconds([&] { all_reduce(many); });
     const double hops = 2.0 * (size - 1), moved = hops / size * static_cast<double>(many.numel() * 4);
     return {.gbps = moved / long_seconds / 1e9, .hop_seconds = short_seconds / hops};
@@ -102,10 +104,12 @@ class Measurer {
 };
 
 int check_nodes(Measurer& measurer, const axonn::Environment& environment) {
-  AXONN_CHECK(environment.ranks() > 1, kWhere, "one rank by itself has no links to measure; start as many ranks as the machine runs: ",
+  AXONN_CHECK(environment.ranks() > 1, kWhere,
+              "one rank by itself has no links to measure; start as many ranks as the machine runs: ",
               "mpirun -n RANKS axonn-config calibrate, or srun --mpi=pmix axonn-config calibrate");
   const double here = environment.local_ranks();
-  const double least = measurer.over_ranks(here, axonn::ReduceOp::min), most = measurer.over_ranks(here, axonn::ReduceOp::max);
+  const double least = measurer.over_ranks(here, axonn::ReduceOp::min),
+               most = measurer.over_ranks(here, axonn::ReduceOp::max);
   AXONN_CHECK(least == most, kWhere, "nodes must have equal numbers of ranks, got from ", least, " to ", most);
   const bool in_order = environment.local_rank() == environment.rank() % environment.local_ranks();
   AXONN_CHECK(measurer.over_ranks(in_order ? 1 : 0, axonn::ReduceOp::min) == 1, kWhere,
@@ -128,7 +132,7 @@ void measure_work(Measurer& measurer, const Calibration& calibration, int local_
   machine.memory_bandwidth_gbps = measurer.copy_gbps();
   calibration.say(text_of("copies: %.4g GB/s per rank, read and written", machine.memory_bandwidth_gbps));
   if (!calibration.base.empty()) return;
-  struct sysinfo memory {};
+  struct sysinfo memory{};
   AXONN_CHECK(sysinfo(&memory) == 0, kWhere, "the system does not tell its memory");
   machine.memory_gib = static_cast<double>(memory.totalram) * memory.mem_unit / kGibibyte / local_ranks;
   machine.gemm_efficiency = 1;
@@ -141,8 +145,9 @@ void measure_links(Measurer& measurer, const Calibration& calibration, int ranks
       if (ranks % (inner * size) != 0) continue;
       const auto link = measurer.link(inner, size);
       machine.measured.push_back({.inner = inner, .size = size, .gbps = link.gbps});
-      calibration.say("groups of " + std::to_string(size) + " ranks, " + std::to_string(inner) + " apart, " + std::to_string(ranks / size) +
-                      " at once" + text_of(": %.4g GB/s, %.1f us a hop", link.gbps, link.hop_seconds * 1e6));
+      calibration.say("groups of " + std::to_string(size) + " ranks, " + std::to_string(inner) + " apart, " +
+                      std::to_string(ranks / size) + " at once" +
+                      text_of(": %.4g GB/s, %.1f us a hop", link.gbps, link.hop_seconds * 1e6));
       if (inner == 1 && size == local_ranks) node.bandwidth_gbps = link.gbps, node.latency_seconds = link.hop_seconds;
       if (inner == local_ranks && inner * size == ranks)
         network.bandwidth_gbps = link.gbps * local_ranks, network.latency_seconds = link.hop_seconds;
@@ -162,9 +167,11 @@ axonn::Machine measure_machine(axonn::Environment& environment, const Calibratio
   Measurer measurer(environment, calibration);
   const int local_ranks = check_nodes(measurer, environment), ranks = environment.ranks();
   machine.name = calibration.name;
-  if (calibration.base.empty()) machine.gpu = "CPU rank", machine.attention_efficiency = 0.4, machine.collective_share = 0.25;
+  if (calibration.base.empty())
+    machine.gpu = "CPU rank", machine.attention_efficiency = 0.4, machine.collective_share = 0.25;
   machine.measured.clear();
-  calibration.say(std::to_string(ranks) + " ranks, " + std::to_string(local_ranks) + " per node, by " + std::string(environment.transport()));
+  calibration.say(std::to_string(ranks) + " ranks, " + std::to_string(local_ranks) + " per node, by " +
+                  std::string(environment.transport()));
   measure_work(measurer, calibration, local_ranks, machine);
   measure_links(measurer, calibration, ranks, local_ranks, machine);
   return machine;

@@ -12,8 +12,9 @@
 int run_calibrate(char** arguments) {
   const auto program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "axonn-calibrate";
   execv(program.c_str(), arguments);
-  throw axonn::UserError("axonn_config.calibrate",
-                         axonn::detail::concatenate("calibrate needs ", program.string(), " (", std::strerror(errno),
-                                                    "): build it with the trainer (cmake --build --preset release), then start "
-                                                    "mpirun -n RANKS axonn-config calibrate, or srun --mpi=pmix axonn-config calibrate"));
+  throw axonn::UserError(
+      "axonn_config.calibrate",
+      axonn::detail::concatenate("calibrate needs ", program.string(), " (", std::strerror(errno),
+                                 "): build it with the trainer (cmake --build --preset release), then start "
+                                 "mpirun -n RANKS axonn-config calibrate, or srun --mpi=pmix axonn-config calibrate"));
 }

@@ -32,7 +32,8 @@ struct Job {
   bool trainer() const { return options.coefficients == axonn::Coefficients::trainer; }
   double passes() const { return trainer() ? static_cast<double>(layout.micro_batches) : 1; }
   double tokens() const {  // per rank per pass
-    return static_cast<double>(options.batch_tokens) / (static_cast<double>(layout.grid.z) * layout.grid.data) / passes();
+    return static_cast<double>(options.batch_tokens) / (static_cast<double>(layout.grid.z) * layout.grid.data) /
+           passes();
   }
   double bytes() const { return static_cast<double>(element_bytes(layout.precision)); }
   double gradient_bytes() const { return trainer() ? static_cast<double>(state_bytes(layout.precision)) : bytes(); }
@@ -45,18 +46,21 @@ void print_links(const Job& job) {
     const int size = job.layout.grid[axis];
     if (size == 1) continue;
     std::cout << "  " << to_string(axis) << ": " << size << " ranks at " << fixed_text(link.gbps, 2) << " GB/s";
-    if (link.multi_level) std::cout << "; level by level as fast as " << fixed_text(effective_gbps(link, size), 2) << " GB/s";
+    if (link.multi_level)
+      std::cout << "; level by level as fast as " << fixed_text(effective_gbps(link, size), 2) << " GB/s";
     if (link.latency_seconds > 0) std::cout << ", hops " << fixed_text(link.latency_seconds * 1e6, 1) << " us";
     std::cout << "\n";
   }
 }
 
-void print_term(const Job& job, const char* name, Axis axis, double factor, double bytes, int64_t count, double seconds) {
+void print_term(const Job& job, const char* name, Axis axis, double factor, double bytes, int64_t count,
+                double seconds) {
   const int size = job.layout.grid[axis];
   if (size == 1 || seconds == 0) return;
   const AxisLink& link = link_of(job.layout.links, axis);
-  std::cout << "    " << name << " " << to_string(axis) << ": " << count << " x (" << (factor == 2 ? "2 x " : "") << size - 1 << "/" << size
-            << " x " << bytes_text(bytes) << " / " << fixed_text(effective_gbps(link, size), 2) << " GB/s";
+  std::cout << "    " << name << " " << to_string(axis) << ": " << count << " x (" << (factor == 2 ? "2 x " : "")
+            << size - 1 << "/" << size << " x " << bytes_text(bytes) << " / "
+            << fixed_text(effective_gbps(link, size), 2) << " GB/s";
   if (link.latency_seconds > 0) std::cout << " + " << fixed_text(factor * link.latency_seconds * 1e6, 1) << " us";
   std::cout << ") = " << seconds_text(seconds) << "\n";
 }
@@ -67,27 +71,32 @@ void print_data_term(const Job& job, const LayerWork& layer, double bytes) {
   if (job.layout.grid.data == 1 || !layer.owns_weight) return;
   const double seconds = 2 * static_cast<double>(layer.count) * link.seconds_per_byte * bytes;
   const int size = job.layout.grid.data;
-  std::cout << "    all-reduce data: " << layer.count << " x (2 x " << size - 1 << "/" << size << " x " << bytes_text(bytes) << " / "
-            << fixed_text(effective_gbps(link, size), 2) << " GB/s) = " << seconds_text(seconds) << "\n";
+  std::cout << "    all-reduce data: " << layer.count << " x (2 x " << size - 1 << "/" << size << " x "
+            << bytes_text(bytes) << " / " << fixed_text(effective_gbps(link, size), 2)
+            << " GB/s) = " << seconds_text(seconds) << "\n";
 }
 
 std::string split_text(const LayerWork& layer) {
   if (layer.split != WorkSplit::matrix) return std::string(to_string(layer.split_axis()));
-  return layer.whole_input || layer.whole_output ? std::string(to_string(layer.whole_input ? layer.out_axis() : layer.in_axis())) : "x y";
+  return layer.whole_input || layer.whole_output
+             ? std::string(to_string(layer.whole_input ? layer.out_axis() : layer.in_axis()))
+             : "x y";
 }
 
 void print_exchanges(const Job& job, const LayerWork& layer) {
   if (!job.trainer()) return;
-  const auto once = layer_exchanges(layer, job.layout.grid, job.layout.links, job.tokens(), job.bytes(), job.gradient_bytes());
+  const auto once =
+      layer_exchanges(layer, job.layout.grid, job.layout.links, job.tokens(), job.bytes(), job.gradient_bytes());
   if (once.forward + once.backward == 0) return;
   const char* what = layer.moved > 0 ? "brought to the other axis" : "statistics of split groups";
-  std::cout << "    " << what << ": forward " << seconds_text(once.forward) << ", backward " << seconds_text(once.backward) << "\n";
+  std::cout << "    " << what << ": forward " << seconds_text(once.forward) << ", backward "
+            << seconds_text(once.backward) << "\n";
 }
 
 void print_layer(const Job& job, const LayerWork& layer) {
   const GridShape& grid = job.layout.grid;
-  const double forward =
-      static_cast<double>(layer.count) * layer_forward_seconds(layer, grid, job.machine, job.tokens(), job.layout.precision);
+  const double forward = static_cast<double>(layer.count) *
+                         layer_forward_seconds(layer, grid, job.machine, job.tokens(), job.layout.precision);
   std::cout << "  " << layer.name;
   if (layer.count > 1) std::cout << ", " << layer.count << " times";
   if (layer.has_weight()) {
@@ -95,27 +104,32 @@ void print_layer(const Job& job, const LayerWork& layer) {
     if (layer.taps > 1) std::cout << layer.taps << " x ";
     std::cout << layer.k << " x " << layer.n << (layer.transposed ? ", transposed" : "");
   }
-  std::cout << "\n    forward: " << axonn::with_unit(job.tokens()) << " " << job.network.tokens << " x (" << axonn::with_unit(layer.flops)
-            << " FLOP, " << axonn::with_unit(layer.elements) << " elements) / (" << split_text(layer) << ") = " << seconds_text(forward)
-            << ", backward " << seconds_text(2 * forward) << "\n";
+  std::cout << "\n    forward: " << axonn::with_unit(job.tokens()) << " " << job.network.tokens << " x ("
+            << axonn::with_unit(layer.flops) << " FLOP, " << axonn::with_unit(layer.elements) << " elements) / ("
+            << split_text(layer) << ") = " << seconds_text(forward) << ", backward " << seconds_text(2 * forward)
+            << "\n";
   if (!job.trainer() && !layer.in_block) return;
   if (!layer.has_weight()) {
     print_exchanges(job, layer);
     return;
   }
   const auto [block, output, input] = layer_buffers(layer, grid, job.tokens());
-  const CollectiveSeconds once = layer_collectives(layer, grid, job.layout.links, job.tokens(), job.bytes(), job.gradient_bytes());
+  const CollectiveSeconds once =
+      layer_collectives(layer, grid, job.layout.links, job.tokens(), job.bytes(), job.gradient_bytes());
   print_term(job, "all-gather", Axis::z, 1, block * job.bytes(), layer.count, once.all_gather_z);
   print_term(job, "reduce-scatter", Axis::z, 1, block * job.gradient_bytes(), layer.count, once.reduce_scatter_z);
   print_term(job, "forward all-reduce", layer.in_axis(), 2, output * job.bytes(), layer.count, once.all_reduce_forward);
-  print_term(job, "backward all-reduce", layer.out_axis(), 2, input * job.bytes(), layer.count, once.all_reduce_backward);
+  print_term(job, "backward all-reduce", layer.out_axis(), 2, input * job.bytes(), layer.count,
+             once.all_reduce_backward);
   print_data_term(job, layer, block / grid.z * job.gradient_bytes());
 }
 
 void print_step(const Job& job) {
   const axonn::StepTime& time = job.layout.time;
   const CollectiveSeconds& all = time.communication;
-  const auto line = [](const std::string& what, double seconds) { std::cout << "  " << what << " " << seconds_text(seconds) << "\n"; };
+  const auto line = [](const std::string& what, double seconds) {
+    std::cout << "  " << what << " " << seconds_text(seconds) << "\n";
+  };
   std::cout << "\na step\n";
   line("forward             ", time.forward);
   line("backward            ", time.backward);
@@ -130,11 +144,11 @@ void print_step(const Job& job) {
     std::cout << "    in " << fixed_text(messages, 0) << " messages, hops "
               << fixed_text(messages * 2e6 * link_of(job.layout.links, Axis::data).latency_seconds, 1) << " us\n";
   std::cout << "  communication " << seconds_text(all.total()) << ", of which the step is longer by all-reduces "
-            << seconds_text(time.exposed_all_reduce) << " + gathers and scatters " << seconds_text(time.exposed_gather_scatter)
-            << " + data " << seconds_text(time.exposed_data) << "\n  seconds of a step = " << seconds_text(time.compute()) << " + "
-            << seconds_text(time.exposed()) << " = " << seconds_text(time.seconds()) << "\n  "
-            << axonn::with_unit(job.layout.tokens_per_second) << " " << job.network.tokens << "/s, "
-            << fixed_text(100 * job.layout.model_utilisation, 1) << "% of the peak ("
+            << seconds_text(time.exposed_all_reduce) << " + gathers and scatters "
+            << seconds_text(time.exposed_gather_scatter) << " + data " << seconds_text(time.exposed_data)
+            << "\n  seconds of a step = " << seconds_text(time.compute()) << " + " << seconds_text(time.exposed())
+            << " = " << seconds_text(time.seconds()) << "\n  " << axonn::with_unit(job.layout.tokens_per_second) << " "
+            << job.network.tokens << "/s, " << fixed_text(100 * job.layout.model_utilisation, 1) << "% of the peak ("
             << fixed_text(100 * job.layout.hardware_utilisation, 1) << "% with what is run again)\n";
 }
 
@@ -164,15 +178,20 @@ int run_explain(const PlannerOptions& line) {
   const PlannedLayout layout = plan_grid(network, machine, options, axonn::parse_grid_shape(line.grid));
   const Job job = {network, machine, options, layout};
   std::cout << network.name << " on " << layout.grid.to_string() << " of " << machine.name << ", "
-            << (layout.placement ? "levels from the inside: " + layout.placement->to_string() : "nodes end within an axis") << "\n"
-            << layout.micro_batches << " micro-batches x " << layout.micro_batch << " " << network.samples << " per rank, "
-            << to_string(layout.precision) << (layout.checkpoint ? ", blocks run again" : ", nothing run again") << ", "
+            << (layout.placement ? "levels from the inside: " + layout.placement->to_string()
+                                 : "nodes end within an axis")
+            << "\n"
+            << layout.micro_batches << " micro-batches x " << layout.micro_batch << " " << network.samples
+            << " per rank, " << to_string(layout.precision)
+            << (layout.checkpoint ? ", blocks run again" : ", nothing run again") << ", "
             << fixed_text(100 * layout.cached, 0) << "% of the gathered weights cached; products at "
-            << fixed_text(100 * machine.gemm_efficiency, 0) << "% of " << fixed_text(machine.peak_flops(layout.precision) / 1e12, 1)
-            << " TFLOP/s, elements at " << fixed_text(machine.memory_bandwidth_gbps, 0) << " GB/s\n";
+            << fixed_text(100 * machine.gemm_efficiency, 0) << "% of "
+            << fixed_text(machine.peak_flops(layout.precision) / 1e12, 1) << " TFLOP/s, elements at "
+            << fixed_text(machine.memory_bandwidth_gbps, 0) << " GB/s\n";
   print_links(job);
-  std::cout << "\none pass, each collective once (seconds of all occurrences; collectives counted as " << to_string(options.coefficients)
-            << ": " << fixed_text(job.passes(), 0) << (job.passes() == 1 ? " pass" : " passes") << " per step)\n";
+  std::cout << "\none pass, each collective once (seconds of all occurrences; collectives counted as "
+            << to_string(options.coefficients) << ": " << fixed_text(job.passes(), 0)
+            << (job.passes() == 1 ? " pass" : " passes") << " per step)\n";
   for (const LayerWork& layer : network.layers) print_layer(job, layer);
   print_step(job);
   print_memory(job);

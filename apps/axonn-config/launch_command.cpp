@@ -11,14 +11,16 @@ namespace {
 
 using axonn::PlannedLayout;
 
-void print_configuration(const PlannerOptions& line, const axonn::NetworkModel& network, const axonn::SearchOptions& options,
-                         const PlannedLayout& layout) {
+void print_configuration(const PlannerOptions& line, const axonn::NetworkModel& network,
+                         const axonn::SearchOptions& options, const PlannedLayout& layout) {
   const int64_t batch = options.batch_tokens / network.tokens_per_sample;
-  std::cout << axonn::network_toml(line.network.shape()) << "\n[run]\ngrid = \"" << layout.grid.to_string() << "\"\norder = \""
-            << axonn::to_string(layout.order.value_or(axonn::kDefaultOrder)) << "\"\ndtype = \"" << to_string(layout.precision)
-            << "\"\ndevice = \"cuda\"\n\n[overlap]\noverlap = \"" << to_string(line.overlap) << "\"\ngather_cache = \"" << layout.cache_bytes
-            << "\"\nprefetch = " << layout.prefetch << "\n\n[train]\nbatch = " << batch << "\nmicro_batch = " << layout.micro_batch
-            << "\nactivation_checkpoint = " << (layout.checkpoint ? 1 : 0) << "\noptimizer = \"" << to_string(line.optimizer) << "\"\n";
+  std::cout << axonn::network_toml(line.network.shape()) << "\n[run]\ngrid = \"" << layout.grid.to_string()
+            << "\"\norder = \"" << axonn::to_string(layout.order.value_or(axonn::kDefaultOrder)) << "\"\ndtype = \""
+            << to_string(layout.precision) << "\"\ndevice = \"cuda\"\n\n[overlap]\noverlap = \""
+            << to_string(line.overlap) << "\"\ngather_cache = \"" << layout.cache_bytes
+            << "\"\nprefetch = " << layout.prefetch << "\n\n[train]\nbatch = " << batch
+            << "\nmicro_batch = " << layout.micro_batch << "\nactivation_checkpoint = " << (layout.checkpoint ? 1 : 0)
+            << "\noptimizer = \"" << to_string(line.optimizer) << "\"\n";
 }
 
 std::string upper_case(std::string word) {
@@ -34,8 +36,10 @@ std::vector<int> nodes_of_ranks(const PlannedLayout& layout, int64_t node) {
 }
 
 void print_map(const std::vector<int>& nodes) {
-  std::cout << "# No order of axes puts the ranks where the plan wants them: rank i runs on node nodes[i] of the allocation.\nnodes=(";
-  for (size_t rank = 0; rank < nodes.size(); ++rank) std::cout << (rank == 0 ? "" : rank % 40 == 0 ? "\n  " : " ") << nodes[rank];
+  std::cout << "# No order of axes puts the ranks where the plan wants them: rank i runs on node nodes[i] of the "
+               "allocation.\nnodes=(";
+  for (size_t rank = 0; rank < nodes.size(); ++rank)
+    std::cout << (rank == 0 ? "" : rank % 40 == 0 ? "\n  " : " ") << nodes[rank];
   std::cout << ")\n";
 }
 
@@ -56,7 +60,8 @@ void print_srun(int64_t gpus, int64_t node, const std::vector<int>& nodes) {
 
 void print_mpirun(int64_t gpus, int64_t node, const std::vector<int>& nodes) {
   if (nodes.empty()) {
-    std::cout << "exec mpirun -n " << gpus << " --map-by ppr:" << node << ":node --bind-to none \"$program\" --config \"$config\" \"$@\"\n";
+    std::cout << "exec mpirun -n " << gpus << " --map-by ppr:" << node
+              << ":node --bind-to none \"$program\" --config \"$config\" \"$@\"\n";
     return;
   }
   print_map(nodes);
@@ -82,12 +87,14 @@ int run_launch(const PlannerOptions& line) {
   const std::vector<int> nodes = layout.order ? std::vector<int>() : nodes_of_ranks(layout, per_node);
 
   std::cout << "#!/bin/bash\n# " << network.name << " on grid " << layout.grid.to_string() << ": by the model "
-            << fixed_text(layout.time.seconds(), 3) << " s a step.\n#   sbatch run.sbatch --data DATA --out runs/mine\n";
+            << fixed_text(layout.time.seconds(), 3)
+            << " s a step.\n#   sbatch run.sbatch --data DATA --out runs/mine\n";
   if (line.launcher == Launcher::srun)
     std::cout << "#SBATCH --nodes=" << gpus / per_node << "\n#SBATCH --ntasks-per-node=" << per_node
               << "\n#SBATCH --gpus-per-node=" << per_node << "\n#SBATCH --signal=USR1@120\n";
-  std::cout << "set -euo pipefail\nprogram=${" << upper_case(network.program) << ":-build/release/bin/" << network.program
-            << "}\nconfig=${CONFIG:-grid-" << layout.grid.to_string() << ".toml}\ncat >\"$config\" <<'TOML'\n";
+  std::cout << "set -euo pipefail\nprogram=${" << upper_case(network.program) << ":-build/release/bin/"
+            << network.program << "}\nconfig=${CONFIG:-grid-" << layout.grid.to_string()
+            << ".toml}\ncat >\"$config\" <<'TOML'\n";
   print_configuration(line, network, line.search(network), layout);
   std::cout << "TOML\n\n";
   if (line.launcher == Launcher::srun)

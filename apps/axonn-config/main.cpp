@@ -16,15 +16,16 @@
 
 namespace {
 
-constexpr const char* kAbout = R"(Ranks the grids X x Y x Z x data for training a network, by a model of their speed and memory.
+constexpr const char* kAbout =
+    R"(Ranks the grids X x Y x Z x data for training a network, by a model of their speed and memory.
 
-  axonn-config --gpus 1024 --model gpt80b                                  every grid, placement and micro-batch, by seconds per step
-  axonn-config --gpus 32 --model gpt20b --mode aware --batch-tokens 64k    the AxoNN paper's ranking, by seconds of communication
+  axonn-config --gpus 1024 --model gpt80b                                  grids, placements, micro-batches, by seconds
+  axonn-config --gpus 32 --model gpt20b --mode aware --batch-tokens 64k    the AxoNN paper's ranking, by communication
   axonn-config explain 4x1x16x16 --model gpt80b                            every term of one grid
   axonn-config launch 4x1x16x16 --model gpt80b > run.sbatch                a script that trains on it
   axonn-config machine perlmutter > mine.toml                              a machine file to edit for another machine
   mpirun -n 8 axonn-config calibrate --out mine.toml                       a machine file measured on this machine
-  axonn-config synthesize "[[2 2] [2 2]]" --reduce 0                       programs of collectives for a reduction, fastest first
+  axonn-config synthesize "[[2 2] [2 2]]" --reduce 0                       programs for a reduction, fastest first
 )";
 
 struct CommandLine {
@@ -42,7 +43,8 @@ void add_ranking(CLI::App& app, PlannerOptions& options) {
   app.add_flag("--json", options.json, "print JSON");
   app.add_flag("--csv", options.csv, "print CSV, one line per layout");
   app.add_option("--plot", options.plot, "SVG file to write: bars of the layouts by part of the step");
-  app.add_option("--measurements", options.measurements, "file for --plot: lines with a grid and its seconds, such as 4x1x16x16,9.87");
+  app.add_option("--measurements", options.measurements,
+                 "file for --plot: lines with a grid and its seconds, such as 4x1x16x16,9.87");
 }
 
 std::vector<Command> add_commands(CLI::App& app, CommandLine& line) {
@@ -52,7 +54,8 @@ std::vector<Command> add_commands(CLI::App& app, CommandLine& line) {
   CLI::App& machine = *app.add_subcommand("machine", "a machine as a TOML file");
   app.add_subcommand("calibrate", "under mpirun or srun: measures the machine and writes the TOML file of --machine");
   CLI::App& simulate = *app.add_subcommand("simulate", "seconds of a reduction program on a machine");
-  CLI::App& synthesize = *app.add_subcommand("synthesize", "every program of collectives for a reduction, fastest first");
+  CLI::App& synthesize =
+      *app.add_subcommand("synthesize", "every program of collectives for a reduction, fastest first");
   for (CLI::App* one : {&explain, &launch}) {
     options.add_flags(*one);
     one->add_option("grid", options.grid, "X x Y x Z x data, such as 4x1x16x16")->required();

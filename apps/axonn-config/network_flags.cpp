@@ -14,8 +14,9 @@ constexpr const char* kWhere = "axonn_config.network";
 
 std::string every_preset() {
   std::string names;
-  axonn::for_each_network(
-      [&]<typename Shape>(std::type_identity<Shape>) { names += (names.empty() ? "" : "; ") + axonn::preset_names<Shape>(); });
+  axonn::for_each_network([&]<typename Shape>(std::type_identity<Shape>) {
+    names += (names.empty() ? "" : "; ") + axonn::preset_names<Shape>();
+  });
   return names;
 }
 
@@ -40,7 +41,8 @@ std::string every_size() {
   std::string sizes;
   axonn::for_each_network([&]<typename Shape>(std::type_identity<Shape>) {
     std::string flags;
-    for (const std::string& key : axonn::size_keys<Shape>()) flags.append(flags.empty() ? "" : ", ").append(flag_of(key));
+    for (const std::string& key : axonn::size_keys<Shape>())
+      flags.append(flags.empty() ? "" : ", ").append(flag_of(key));
     sizes += (sizes.empty() ? "" : "; or ") + flags + " of a " + std::string(axonn::Sizes<Shape>::kNetwork);
   });
   return sizes;
@@ -61,8 +63,10 @@ std::string given_size(const axonn::OptionTable& table) {
 }  // namespace
 
 NetworkFlags::NetworkFlags(axonn::OptionTable& table) : table_(table) {
-  table.add("network", "model", model_,
-            every_preset() + "; a .toml file of the trainer; Hugging Face's config.json of a GPT-2; the flags below override its sizes");
+  table.add(
+      "network", "model", model_,
+      every_preset() +
+          "; a .toml file of the trainer; Hugging Face's config.json of a GPT-2; the flags below override its sizes");
   axonn::for_each_network([&]<typename Shape>(std::type_identity<Shape>) {
     axonn::bind_sizes(table, axonn::Sizes<Shape>::kNetwork, std::get<Shape>(given_), axonn::SizesFor::planner_flags);
   });
@@ -85,11 +89,13 @@ axonn::NetworkShape NetworkFlags::shape() const {
   axonn::for_each_network([&]<typename Shape>(std::type_identity<Shape>) {
     if (!chosen && !given_size<Shape>(table_).empty()) chosen = Shape();
   });
-  AXONN_CHECK(chosen, kWhere,
-              "which network? --model takes ", every_preset(), ", or a file; or give sizes: ", every_size());
+  AXONN_CHECK(chosen, kWhere, "which network? --model takes ", every_preset(),
+              ", or a file; or give sizes: ", every_size());
   const std::string foreign = foreign_flag(*chosen), kind(axonn::network_kind(*chosen));
-  AXONN_CHECK(foreign.empty(), kWhere, foreign, ", and ", model_.empty() ? "the other flags describe" : model_ + " is", " a ", kind);
-  std::visit([&]<typename Shape>(Shape& sizes) { axonn::override_sizes(table_, sizes, std::get<Shape>(given_)); }, *chosen);
+  AXONN_CHECK(foreign.empty(), kWhere, foreign, ", and ", model_.empty() ? "the other flags describe" : model_ + " is",
+              " a ", kind);
+  std::visit([&]<typename Shape>(Shape& sizes) { axonn::override_sizes(table_, sizes, std::get<Shape>(given_)); },
+             *chosen);
   return *chosen;
 }
 

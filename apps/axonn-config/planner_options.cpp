@@ -25,7 +25,8 @@ struct Names<Launcher> {
 
 template <>
 struct Names<ReductionChoice> {
-  static constexpr Named<ReductionChoice> all[] = {{"auto", ReductionChoice::automatic}, {"ring", ReductionChoice::ring}};
+  static constexpr Named<ReductionChoice> all[] = {{"auto", ReductionChoice::automatic},
+                                                   {"ring", ReductionChoice::ring}};
 };
 
 template <>
@@ -35,11 +36,15 @@ struct Codec<FixedAxis> {
     const auto axis = std::ranges::find(kAxes, text.substr(0, equals), [](Axis a) { return to_string(a); });
     int size = 0;
     const char* end = text.data() + text.size();
-    const bool number = equals != std::string_view::npos && std::from_chars(text.data() + equals + 1, end, size).ptr == end && size >= 1;
-    AXONN_CHECK(axis != kAxes.end() && number, kWhere, what, " takes an axis and its size, such as x=4 or data=2, got '", text, "'");
+    const bool number = equals != std::string_view::npos &&
+                        std::from_chars(text.data() + equals + 1, end, size).ptr == end && size >= 1;
+    AXONN_CHECK(axis != kAxes.end() && number, kWhere, what,
+                " takes an axis and its size, such as x=4 or data=2, got '", text, "'");
     return {*axis, size};
   }
-  static std::string print(const FixedAxis& fixed) { return std::string(to_string(fixed.axis)) + "=" + std::to_string(fixed.size); }
+  static std::string print(const FixedAxis& fixed) {
+    return std::string(to_string(fixed.axis)) + "=" + std::to_string(fixed.size);
+  }
   static std::string type() { return "AXIS=SIZE"; }
 };
 
@@ -48,7 +53,8 @@ struct Codec<FixedAxis> {
 namespace {
 
 // Sections of options, including the sections of every network's sizes.
-std::vector<std::string_view> with_networks(std::vector<std::string_view> before, std::initializer_list<std::string_view> after) {
+std::vector<std::string_view> with_networks(std::vector<std::string_view> before,
+                                            std::initializer_list<std::string_view> after) {
   std::ranges::copy(axonn::network_kinds(), std::back_inserter(before));
   before.insert(before.end(), after);
   return before;
@@ -60,22 +66,28 @@ PlannerOptions::PlannerOptions() {
   using axonn::Suffixes;
   constexpr int64_t kMostGpus = int64_t{1} << 40, kMostTokens = int64_t{1} << 50;
   table_.add("search", "gpus", gpus, "number of GPUs, or a list: 64,128,256", {.least = 1, .most = kMostGpus});
-  table_.add("job", "machine", machine, "perlmutter (default), frontier, alps, dgx-a100, dgx-h100, dgx-h200, workstation, or a .toml file");
+  table_.add("job", "machine", machine,
+             "perlmutter (default), frontier, alps, dgx-a100, dgx-h100, dgx-h200, workstation, or a .toml file");
   table_.add("job", "batch", batch, "sequences or images per step over the whole grid (UNet default: 2048)",
              {.least = 1, .most = kMostTokens});
-  table_.add("job", "batch_tokens", batch_tokens, "tokens per step over the whole grid (transformer default: 4M = 4194304)",
+  table_.add("job", "batch_tokens", batch_tokens,
+             "tokens per step over the whole grid (transformer default: 4M = 4194304)",
              {.least = 1, .most = kMostTokens, .suffixes = Suffixes::binary});
-  table_.add("job", "mode", mode,
-             "bandwidths: exact (default; every placement), or the paper's agnostic, aware, measured (one order of axes)");
+  table_.add(
+      "job", "mode", mode,
+      "bandwidths: exact (default; every placement), or the paper's agnostic, aware, measured (one order of axes)");
   table_.add("job", "coefficients", coefficients,
              "collectives of a step: trainer (default of mode exact), paper (default of other modes), authors");
-  table_.add("job", "objective", objective, "time (default with coefficients trainer), communication (default otherwise), memory, cost");
+  table_.add("job", "objective", objective,
+             "time (default with coefficients trainer), communication (default otherwise), memory, cost");
   table_.add("job", "order", order, "one order of axes, innermost first, such as zxyd, instead of every placement");
-  table_.add("job", "reduction", reduction, "ring: only flat rings; auto (default): level by level where that is faster");
+  table_.add("job", "reduction", reduction,
+             "ring: only flat rings; auto (default): level by level where that is faster");
   table_.add("job", "memory_margin", memory_margin, "share of a GPU's memory to keep free (default: 0.08)");
   table_.add("training", "precision", precisions, "bf16 (default), fp16, fp32, fp64, or a list of them");
   table_.add("training", "checkpoint", checkpointing, "activation checkpointing: auto (default), on, off");
-  table_.add("training", "micro_batch", micro_batch, "sequences or images per rank per forward pass; 0: the best (default)");
+  table_.add("training", "micro_batch", micro_batch,
+             "sequences or images per rank per forward pass; 0: the best (default)");
   table_.add("training", "overlap", overlap, axonn::overlap_switches_help());
   table_.add("training", "optimizer", optimizer, "adamw (default)");
   table_.add("grids", "fix", fixed, "only grids with these sizes of axes: x=4,data=2");
@@ -96,13 +108,13 @@ void PlannerOptions::add_launch_flags(CLI::App& app) { table_.add_flags(app, {"l
 int64_t PlannerOptions::tokens_of_batch(const axonn::NetworkModel& model) const {
   constexpr int64_t kMost = int64_t{1} << 40;
   if (batch_tokens != 0) {
-    AXONN_CHECK(model.tokens != model.samples, kWhere, "a batch of ", model.name, " is counted in ", model.samples, ": --batch ",
-                model.usual_batch);
+    AXONN_CHECK(model.tokens != model.samples, kWhere, "a batch of ", model.name, " is counted in ", model.samples,
+                ": --batch ", model.usual_batch);
     return batch_tokens;
   }
   if (batch == 0) return model.usual_batch;
-  AXONN_CHECK(batch <= kMost / model.tokens_per_sample, kWhere, "--batch must be at most ", kMost / model.tokens_per_sample, " ",
-              model.samples, ", got ", batch);
+  AXONN_CHECK(batch <= kMost / model.tokens_per_sample, kWhere, "--batch must be at most ",
+              kMost / model.tokens_per_sample, " ", model.samples, ", got ", batch);
   return batch * model.tokens_per_sample;
 }
 
@@ -132,4 +144,6 @@ axonn::SearchOptions PlannerOptions::search(const axonn::NetworkModel& model) co
   return options;
 }
 
-std::string PlannerOptions::repeated() const { return table_.given_flags(with_networks({"network"}, {"job", "training"})); }
+std::string PlannerOptions::repeated() const {
+  return table_.given_flags(with_networks({"network"}, {"job", "training"}));
+}

@@ -40,8 +40,8 @@ std::map<std::string, double> read_measurements(const std::string& file) {
     if (line.empty() || line[0] == '#') continue;
     const auto comma = line.find(',');
     double seconds = 0;
-    const bool read =
-        comma != std::string::npos && std::from_chars(line.data() + comma + 1, line.data() + line.size(), seconds).ec == std::errc();
+    const bool read = comma != std::string::npos &&
+                      std::from_chars(line.data() + comma + 1, line.data() + line.size(), seconds).ec == std::errc();
     AXONN_CHECK(read && seconds > 0, "axonn_config.plot", file, ":", number,
                 ": a line is a grid and its seconds, such as 4x1x16x16,9.87, got '", line, "'");
     measured[axonn::parse_grid_shape(line.substr(0, comma)).to_string()] = seconds;
@@ -50,14 +50,15 @@ std::map<std::string, double> read_measurements(const std::string& file) {
 }
 
 std::string rectangle(double x, int y, double width, const char* color) {
-  return "<rect x=\"" + fixed_text(x, 1) + "\" y=\"" + std::to_string(y) + "\" width=\"" + fixed_text(width, 1) + "\" height=\"" +
-         std::to_string(kBar) + "\" fill=\"" + color + "\"/>\n";
+  return "<rect x=\"" + fixed_text(x, 1) + "\" y=\"" + std::to_string(y) + "\" width=\"" + fixed_text(width, 1) +
+         "\" height=\"" + std::to_string(kBar) + "\" fill=\"" + color + "\"/>\n";
 }
 
 std::string text(double x, int y, const std::string& words, const char* anchor = "start") {
   std::string safe;
   for (const char c : words) safe += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '"' ? "&quot;" : std::string(1, c);
-  return "<text x=\"" + fixed_text(x, 1) + "\" y=\"" + std::to_string(y) + "\" text-anchor=\"" + anchor + "\">" + safe + "</text>\n";
+  return "<text x=\"" + fixed_text(x, 1) + "\" y=\"" + std::to_string(y) + "\" text-anchor=\"" + anchor + "\">" + safe +
+         "</text>\n";
 }
 
 }  // namespace

@@ -35,7 +35,9 @@ Json layout_json(const PlannedLayout& layout) {
           {"communication_seconds", time.communication.total()},
           {"compute_seconds", time.compute()},
           {"exposed_seconds",
-           {{"all_reduce", time.exposed_all_reduce}, {"gather_scatter", time.exposed_gather_scatter}, {"data", time.exposed_data}}},
+           {{"all_reduce", time.exposed_all_reduce},
+            {"gather_scatter", time.exposed_gather_scatter},
+            {"data", time.exposed_data}}},
           {"exposed_share", time.exposed() / time.seconds()},
           {"collectives",
            {{"all_gather_z", time.communication.all_gather_z},
@@ -96,18 +98,22 @@ void print_json(std::ostream& out, const Ranking& ranking) {
 }
 
 void print_csv(std::ostream& out, const Ranking& ranking) {
-  out << "x,y,z,data,seconds,communication_seconds,compute_seconds,exposed_all_reduce,exposed_gather_scatter,exposed_data,inside_node,"
+  out << "x,y,z,data,seconds,communication_seconds,compute_seconds,exposed_all_reduce,exposed_gather_scatter,exposed_"
+         "data,inside_node,"
          "order,"
-         "micro_batch,micro_batches,checkpoint,precision,memory_bytes,tokens_per_second,model_flops_utilisation,dollars_per_step,tie\n";
+         "micro_batch,micro_batches,checkpoint,precision,memory_bytes,tokens_per_second,model_flops_utilisation,"
+         "dollars_per_step,tie\n";
   const auto precision = out.precision(10);
   for (const PlannedLayout& layout : ranking.result.layouts) {
     const axonn::StepTime& time = layout.time;
     const GridShape& grid = layout.grid;
-    out << grid.x << ',' << grid.y << ',' << grid.z << ',' << grid.data << ',' << time.seconds() << ',' << time.communication.total() << ','
-        << time.compute() << ',' << time.exposed_all_reduce << ',' << time.exposed_gather_scatter << ',' << time.exposed_data << ','
-        << place_text(layout) << ',' << (layout.order ? axonn::to_string(*layout.order) : "") << ',' << layout.micro_batch << ','
-        << layout.micro_batches << ',' << layout.checkpoint << ',' << to_string(layout.precision) << ',' << layout.memory_bytes() << ','
-        << layout.tokens_per_second << ',' << layout.model_utilisation << ',' << layout.dollars << ',' << layout.ties_with_previous << "\n";
+    out << grid.x << ',' << grid.y << ',' << grid.z << ',' << grid.data << ',' << time.seconds() << ','
+        << time.communication.total() << ',' << time.compute() << ',' << time.exposed_all_reduce << ','
+        << time.exposed_gather_scatter << ',' << time.exposed_data << ',' << place_text(layout) << ','
+        << (layout.order ? axonn::to_string(*layout.order) : "") << ',' << layout.micro_batch << ','
+        << layout.micro_batches << ',' << layout.checkpoint << ',' << to_string(layout.precision) << ','
+        << layout.memory_bytes() << ',' << layout.tokens_per_second << ',' << layout.model_utilisation << ','
+        << layout.dollars << ',' << layout.ties_with_previous << "\n";
   }
   out.precision(precision);
 }

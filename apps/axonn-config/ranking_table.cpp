@@ -50,7 +50,8 @@ std::string lost_by(const PlannedLayout& layout, const PlannedLayout& best) {
 }
 
 std::string micro_text(const PlannedLayout& layout) {
-  return std::to_string(layout.micro_batches) + " x " + std::to_string(layout.micro_batch) + (layout.checkpoint ? " again" : "");
+  return std::to_string(layout.micro_batches) + " x " + std::to_string(layout.micro_batch) +
+         (layout.checkpoint ? " again" : "");
 }
 
 std::vector<Column> columns_of(const Ranking& ranking) {
@@ -108,8 +109,9 @@ std::string parameters_text(int64_t count) {
 
 void print_head(std::ostream& out, const Ranking& ranking) {
   const auto& machine = ranking.machine;
-  out << parameters_text(ranking.network.parameters) << " parameters, " << with_unit(static_cast<double>(ranking.options.batch_tokens))
-      << " " << ranking.network.tokens << " per batch, ";
+  out << parameters_text(ranking.network.parameters) << " parameters, "
+      << with_unit(static_cast<double>(ranking.options.batch_tokens)) << " " << ranking.network.tokens
+      << " per batch, ";
   const int64_t gpus = ranking.options.gpus.front(), node = machine.node_size();
   if (ranking.options.gpus.size() > 1)
     out << ranking.options.gpus.size() << " counts of " << machine.gpu;
@@ -118,9 +120,10 @@ void print_head(std::ostream& out, const Ranking& ranking) {
   else
     out << gpus << " " << machine.gpu;
   out << " with " << bytes_text(machine.memory_bytes()) << " (" << machine.name << ")\n"
-      << "bandwidths " << to_string(ranking.options.mode) << ", collectives as " << to_string(ranking.options.coefficients)
-      << ", ranked by " << to_string(ranking.options.objective) << "; searched " << ranking.result.candidates << " layouts of "
-      << ranking.result.considered << " grids in " << fixed_text(ranking.milliseconds, 1) << " ms\n\n";
+      << "bandwidths " << to_string(ranking.options.mode) << ", collectives as "
+      << to_string(ranking.options.coefficients) << ", ranked by " << to_string(ranking.options.objective)
+      << "; searched " << ranking.result.candidates << " layouts of " << ranking.result.considered << " grids in "
+      << fixed_text(ranking.milliseconds, 1) << " ms\n\n";
 }
 
 std::string rejections_text(const Ranking& ranking) {
@@ -137,7 +140,8 @@ std::string rejections_text(const Ranking& ranking) {
     const double usable = ranking.machine.memory_bytes() * (1 - ranking.options.memory_margin);
     text += " over " + bytes_text(usable) + " (closest";
     for (size_t i = 0; i < std::min<size_t>(all.size(), ranking.result.layouts.empty() ? 5 : 1); ++i)
-      text += (i == 0 ? " " : ", ") + all[i]->grid.to_string() + " " + bytes_text(static_cast<double>(all[i]->bytes_over)) + " too much";
+      text += (i == 0 ? " " : ", ") + all[i]->grid.to_string() + " " +
+              bytes_text(static_cast<double>(all[i]->bytes_over)) + " too much";
     text += ")";
   }
   return text;
@@ -152,12 +156,15 @@ std::string counts_text(const std::vector<int64_t>& counts) {
 // The message when no grid fits, with the closest ones.
 std::string nothing_text(const Ranking& ranking) {
   const int64_t gpus = ranking.options.gpus.front();
-  const bool any_in_memory = std::ranges::any_of(ranking.result.rejections, [](const Rejection& r) { return r.reason == "memory"; });
-  std::string text = "no grid of " + std::to_string(gpus) + " GPUs fits " + ranking.network.name + ": " + rejections_text(ranking);
+  const bool any_in_memory =
+      std::ranges::any_of(ranking.result.rejections, [](const Rejection& r) { return r.reason == "memory"; });
+  std::string text =
+      "no grid of " + std::to_string(gpus) + " GPUs fits " + ranking.network.name + ": " + rejections_text(ranking);
   if (ranking.result.rejections.empty()) text += "none is within the bounds that were asked for";
   if (any_in_memory || ranking.options.gpus.size() > 1) return text;
   const auto counts = axonn::nearest_gpu_counts(ranking.network, ranking.machine, ranking.options, gpus);
-  return text + (counts.empty() ? "; no count near it has one" : "; the nearest counts that have one: " + counts_text(counts));
+  return text +
+         (counts.empty() ? "; no count near it has one" : "; the nearest counts that have one: " + counts_text(counts));
 }
 
 void print_ranking(std::ostream& out, const Ranking& ranking) {

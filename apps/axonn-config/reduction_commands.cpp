@@ -24,12 +24,14 @@ struct Names<AxisCollapse> {
 
 template <>
 struct Names<CollectiveAlgorithm> {
-  static constexpr Named<CollectiveAlgorithm> all[] = {{"ring", CollectiveAlgorithm::ring}, {"tree", CollectiveAlgorithm::tree}};
+  static constexpr Named<CollectiveAlgorithm> all[] = {{"ring", CollectiveAlgorithm::ring},
+                                                       {"tree", CollectiveAlgorithm::tree}};
 };
 
 template <>
 struct Names<SynthesisLanguage> {
-  static constexpr Named<SynthesisLanguage> all[] = {{"full", SynthesisLanguage::full}, {"paper", SynthesisLanguage::paper}};
+  static constexpr Named<SynthesisLanguage> all[] = {{"full", SynthesisLanguage::full},
+                                                     {"paper", SynthesisLanguage::paper}};
 };
 
 template <>
@@ -55,7 +57,9 @@ struct Reduction {
   double bytes = 0;
   axonn::CollectiveAlgorithm algorithm = axonn::CollectiveAlgorithm::ring;
 
-  axonn::ReductionTime time(const ReductionProgram& program) const { return simulate_reduction(network, program, bytes, algorithm); }
+  axonn::ReductionTime time(const ReductionProgram& program) const {
+    return simulate_reduction(network, program, bytes, algorithm);
+  }
   ReductionProgram flat() const { return {{{axonn::Collective::all_reduce, hierarchy.groups}}}; }
 };
 
@@ -64,8 +68,8 @@ Reduction reduction_of(const ReductionFlags& flags) {
   Reduction reduction;
   reduction.matrix = axonn::parse_parallelism_matrix(flags.matrix);
   const int levels = reduction.matrix.levels;
-  AXONN_CHECK(levels <= static_cast<int>(machine.levels.size()), kWhere, "matrix ", flags.matrix, " has ", levels, " levels, machine ",
-              machine.name, " has ", machine.levels.size());
+  AXONN_CHECK(levels <= static_cast<int>(machine.levels.size()), kWhere, "matrix ", flags.matrix, " has ", levels,
+              " levels, machine ", machine.name, " has ", machine.levels.size());
   std::vector<int> sizes;
   for (int level = 0; level < levels; ++level) sizes.push_back(reduction.matrix.level_size(level));
   reduction.network = axonn::network_of(machine, sizes);
@@ -117,34 +121,41 @@ ReductionFlags::ReductionFlags() {
              {.least = 0, .most = kMostBytes, .suffixes = axonn::Suffixes::binary});
   table_.add("reduction", "algorithm", algorithm, "algorithm of a collective: ring (default) or tree");
   table_.add("reduction", "collapse", collapse,
-             "how several reduction axes become one: by hardware position (hardware, default) or as the paper measured (paper)");
+             "how several reduction axes become one: by hardware position (hardware, default) or as the paper measured "
+             "(paper)");
   table_.add("reduction", "json", json, "print JSON");
   table_.add("simulate", "program", program,
              "such as reduce-scatter:0-3,4-7/all-reduce:0+4,1+5,2+6,3+7/all-gather:0-3,4-7 (default: one all-reduce)");
   table_.add("synthesize", "synth", language, "language: full (default), or paper for the paper's counts");
   table_.add("synthesize", "goal", goal, "goal of a program: all-reduce (default), reduce-scatter");
-  table_.add("synthesize", "limit", limit, "maximum number of collectives per program (default: 4)", {.least = 1, .most = 6});
+  table_.add("synthesize", "limit", limit, "maximum number of collectives per program (default: 4)",
+             {.least = 1, .most = 6});
   table_.add("synthesize", "top", top, "number of programs to print (default: 10)", {.least = 1});
 }
 
 void ReductionFlags::add(CLI::App& app, std::string_view section) {
-  app.add_option("matrix", matrix, "rows are axes, columns are levels of the machine, outermost first: \"[[2 1] [2 4]]\" or 2x1,2x4")
+  app.add_option("matrix", matrix,
+                 "rows are axes, columns are levels of the machine, outermost first: \"[[2 1] [2 4]]\" or 2x1,2x4")
       ->required();
   table_.add_flags(app, {"reduction", section});
 }
 
 int run_simulate(const ReductionFlags& flags) {
   const Reduction reduction = reduction_of(flags);
-  const ReductionProgram program = flags.program.empty() ? reduction.flat() : axonn::parse_reduction_program(flags.program);
+  const ReductionProgram program =
+      flags.program.empty() ? reduction.flat() : axonn::parse_reduction_program(flags.program);
   check_reduction_program(program, reduction.matrix.devices());
   const auto time = reduction.time(program);
   if (flags.json) {
-    std::cout << Json{{"program", program.to_string()}, {"seconds", time.seconds}, {"step_seconds", time.step_seconds}}.dump(2) << "\n";
+    std::cout << Json{{"program", program.to_string()}, {"seconds", time.seconds}, {"step_seconds", time.step_seconds}}
+                     .dump(2)
+              << "\n";
     return 0;
   }
   for (size_t step = 0; step < program.steps.size(); ++step)
-    std::cout << "  " << to_string(program.steps[step].collective) << " on " << program.steps[step].groups.size() << " groups of "
-              << program.steps[step].groups.front().size() << ": " << fixed_text(time.step_seconds[step], 6) << " s\n";
+    std::cout << "  " << to_string(program.steps[step].collective) << " on " << program.steps[step].groups.size()
+              << " groups of " << program.steps[step].groups.front().size() << ": "
+              << fixed_text(time.step_seconds[step], 6) << " s\n";
   std::cout << "  " << fixed_text(time.seconds, 6) << " s for " << axonn::bytes_text(reduction.bytes) << " on "
             << reduction.matrix.devices() << " GPUs\n";
   return 0;
@@ -170,8 +181,9 @@ int run_synthesize(const ReductionFlags& flags) {
               << "\n";
     return 0;
   }
-  std::cout << found.size() << " programs of at most " << flags.limit << " collectives; one " << to_string(flags.algorithm) << " all-reduce takes "
-            << fixed_text(flat, 6) << " s\n\n   seconds  speedup  program\n";
+  std::cout << found.size() << " programs of at most " << flags.limit << " collectives; one "
+            << to_string(flags.algorithm) << " all-reduce takes " << fixed_text(flat, 6)
+            << " s\n\n   seconds  speedup  program\n";
   for (const Found& one : std::span(found).first(shown)) {
     const std::string seconds = fixed_text(one.seconds, 6), speedup = fixed_text(flat / one.seconds, 2);
     std::cout << std::string(10 - std::min<size_t>(seconds.size(), 10), ' ') << seconds

@@ -18,7 +18,8 @@ class GenerateCommand : axonn::HoldsOptions<GptOptions>, public axonn::Checkpoin
   GenerateCommand() : CheckpointCommand(options) {
     flags().add("generate", "prompt", prompt_, "text to continue; empty: a line break");
     flags().add("generate", "tokens", sampling_.tokens, "number of tokens to add");
-    flags().add("generate", "temperature", sampling_.temperature, "randomness of the draws; 0: always the most likely token");
+    flags().add("generate", "temperature", sampling_.temperature,
+                "randomness of the draws; 0: always the most likely token");
     flags().add("generate", "top_k", sampling_.top_k, "draw only from this many most likely tokens; 0: from all");
     flags().add("generate", "sampling_seed", seed_, "seed of the draws");
   }
@@ -28,8 +29,8 @@ class GenerateCommand : axonn::HoldsOptions<GptOptions>, public axonn::Checkpoin
 
  private:
   void check_flags() const override {
-    AXONN_CHECK(sampling_.tokens >= 0 && sampling_.temperature >= 0 && sampling_.top_k >= 0 && seed_ >= 0, "gpt.generate",
-                "--tokens, --temperature, --top-k and --sampling-seed must not be negative");
+    AXONN_CHECK(sampling_.tokens >= 0 && sampling_.temperature >= 0 && sampling_.top_k >= 0 && seed_ >= 0,
+                "gpt.generate", "--tokens, --temperature, --top-k and --sampling-seed must not be negative");
   }
 
   void check_model(const axonn::CheckpointReader& checkpoint, const axonn::GridShape& grid) override {
@@ -38,7 +39,8 @@ class GenerateCommand : axonn::HoldsOptions<GptOptions>, public axonn::Checkpoin
     begin_ = tokenizer_->encode(prompt_.empty() ? "\n" : prompt_);
   }
 
-  void use(axonn::Environment& environment, axonn::Context& context, const axonn::CheckpointReader& checkpoint) override {
+  void use(axonn::Environment& environment, axonn::Context& context,
+           const axonn::CheckpointReader& checkpoint) override {
     axonn::Gpt network(context, options.model);
     const axonn::Parameters parameters = load(environment, context, network, checkpoint);
     sampling_.vocabulary = tokenizer_->vocabulary_size();

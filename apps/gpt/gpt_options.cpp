@@ -16,9 +16,11 @@ constexpr double kMostElements = 1e17;  // elements of a step's activations: far
 GptOptions::GptOptions() {
   run.train.out = "runs/gpt";
   model.shape.vocabulary = 0;
-  table.add("model", "model", preset, "preset: " + axonn::preset_names<axonn::GptShape>() + "; other keys of [model] override it");
+  table.add("model", "model", preset,
+            "preset: " + axonn::preset_names<axonn::GptShape>() + "; other keys of [model] override it");
   axonn::bind_sizes(table, "model", model.shape, axonn::SizesFor::trainer);
-  table.add("model", "dropout", model.dropout, "dropout rate after the embeddings, of attention probabilities, and of both branches of a block");
+  table.add("model", "dropout", model.dropout,
+            "dropout rate after the embeddings, of attention probabilities, and of both branches of a block");
 
   table.add("data", "data", data, "text files, or directories read recursively");
   table.add("data", "tokenizer", tokenizer, "how text is split into tokens");
@@ -27,7 +29,8 @@ GptOptions::GptOptions() {
   run.bind(table, "sequences");
   table.add("train", "activation_checkpoint", model.checkpoint_every,
             "every n-th block keeps only its input and is recomputed in backward; 1: all, 0: none");
-  table.add("train", "activation_offload", model.checkpoint_offload, "keep inputs of checkpointed blocks in host memory");
+  table.add("train", "activation_offload", model.checkpoint_offload,
+            "keep inputs of checkpointed blocks in host memory");
 }
 
 void GptOptions::apply_preset() {
@@ -43,14 +46,16 @@ axonn::GptConfig GptOptions::whole_model() const {
 void GptOptions::check(const axonn::GridShape& grid) const {
   const axonn::GptConfig config = whole_model();
   axonn::check_gpt(config, grid);
-  AXONN_CHECK(validation_fraction >= 0 && validation_fraction < 1, "gpt.options", "validation_fraction must be in [0, 1), got ",
-              validation_fraction);
+  AXONN_CHECK(validation_fraction >= 0 && validation_fraction < 1, "gpt.options",
+              "validation_fraction must be in [0, 1), got ", validation_fraction);
   const axonn::GptShape& shape = config.shape;
   const double tokens = static_cast<double>(run.train.batch) * static_cast<double>(shape.sequence);
-  const double elements = tokens * (static_cast<double>(shape.layers * (20 * shape.hidden + 3 * shape.heads * shape.sequence)) +
-                                    static_cast<double>(3 * shape.vocabulary));
-  AXONN_CHECK(elements <= kMostElements, "gpt.options", "a step of batch ", run.train.batch, " x sequence ", shape.sequence, " over ",
-              shape.layers, " layers of hidden ", shape.hidden, " has ", elements, " activations; that is beyond every machine");
+  const double elements =
+      tokens * (static_cast<double>(shape.layers * (20 * shape.hidden + 3 * shape.heads * shape.sequence)) +
+                static_cast<double>(3 * shape.vocabulary));
+  AXONN_CHECK(elements <= kMostElements, "gpt.options", "a step of batch ", run.train.batch, " x sequence ",
+              shape.sequence, " over ", shape.layers, " layers of hidden ", shape.hidden, " has ", elements,
+              " activations; that is beyond every machine");
 }
 
 axonn::MemoryPrediction GptOptions::predict(const axonn::RunPlan& plan) const {

@@ -10,7 +10,7 @@
 // All options for training a GPT, on the command line or in a file.
 class GptOptions : public axonn::ProgramOptions {
  public:
-  std::string preset;       // --model
+  std::string preset;      // --model
   axonn::GptConfig model;  // vocabulary 0: that of the tokenizer
 
   std::vector<std::string> data;

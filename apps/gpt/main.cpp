@@ -1,7 +1,8 @@
 #include "commands.hpp"
 
 int main(int argc, char** argv) {
-  axonn::Program program{.name = "gpt", .about = "Trains GPTs on a grid of X x Y x Z x data ranks. The default subcommand is train."};
+  axonn::Program program{.name = "gpt",
+                         .about = "Trains GPTs on a grid of X x Y x Z x data ranks. The default subcommand is train."};
   program.commands.push_back(make_train_command());
   program.commands.push_back(make_generate_command());
   program.commands.push_back(make_verify_command());

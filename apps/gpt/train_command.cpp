@@ -41,8 +41,9 @@ class TrainCommand : axonn::HoldsOptions<GptOptions>, public axonn::TrainingComm
     const std::string others = layers < 2    ? ""
                                : layers == 2 ? "h.1: as h.0"
                                              : axonn::detail::concatenate("h.1 .. h.", layers - 1, ": as h.0");
-    axonn::print_dry_run(context, parameters, plan,
-                         {.samples = "sequences", .shown = is_first_of_its_kind, .others = others, .memory = options.predict(plan)});
+    axonn::print_dry_run(
+        context, parameters, plan,
+        {.samples = "sequences", .shown = is_first_of_its_kind, .others = others, .memory = options.predict(plan)});
   }
 
   axonn::NetworkModel network() const override {
@@ -54,7 +55,8 @@ class TrainCommand : axonn::HoldsOptions<GptOptions>, public axonn::TrainingComm
     AXONN_CHECK(!options.data.empty(), "gpt.train", "name the text to train on with --data PATH...");
     data_ = resumed == nullptr
                 ? axonn::TextData::load(options.data, options.tokenizer, options.validation_fraction)
-                : axonn::TextData::load(options.data, axonn::Tokenizer::from_json(resumed->state().tokenizer), options.validation_fraction);
+                : axonn::TextData::load(options.data, axonn::Tokenizer::from_json(resumed->state().tokenizer),
+                                        options.validation_fraction);
     if (resumed != nullptr) axonn::check_same_data(*resumed, data_->fingerprint());
     if (options.model.shape.vocabulary == 0) options.model.shape.vocabulary = data_->tokenizer().vocabulary_size();
   }
@@ -65,13 +67,14 @@ class TrainCommand : axonn::HoldsOptions<GptOptions>, public axonn::TrainingComm
     const auto seed = static_cast<uint64_t>(plan.train.seed);
     const axonn::Parameters parameters = context.materialize(network, seed);
     axonn::GptTask task(context, network, *data_, seed, plan.train.rows(plan.grid));
-    axonn::run_training(environment, context, parameters, task, plan,
-                        {.title = "gpt " + axonn::with_unit(static_cast<double>(parameters.global_numel())) + " parameters",
-                         .data = data_text(),
-                         .configuration = options.table.to_json(),
-                         .tokenizer = data_->tokenizer().to_json(),
-                         .fingerprint = data_->fingerprint()},
-                        resumed);
+    axonn::run_training(
+        environment, context, parameters, task, plan,
+        {.title = "gpt " + axonn::with_unit(static_cast<double>(parameters.global_numel())) + " parameters",
+         .data = data_text(),
+         .configuration = options.table.to_json(),
+         .tokenizer = data_->tokenizer().to_json(),
+         .fingerprint = data_->fingerprint()},
+        resumed);
   }
 
   // The last parts of the paths, for the first line.

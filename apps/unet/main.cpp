@@ -1,9 +1,10 @@
 #include "commands.hpp"
 
 int main(int argc, char** argv) {
-  axonn::Program program{
-      .name = "unet",
-      .about = "Trains diffusion UNets on a grid of X x Y x Z x data ranks, and draws images. The default subcommand is train."};
+  axonn::Program program{.name = "unet",
+                         .about =
+                             "Trains diffusion UNets on a grid of X x Y x Z x data ranks, and draws images. The "
+                             "default subcommand is train."};
   program.commands.push_back(make_train_command());
   program.commands.push_back(make_sample_command());
   program.commands.push_back(make_verify_command());

@@ -38,18 +38,21 @@ class SampleCommand : axonn::HoldsOptions<UnetOptions>, public axonn::Checkpoint
     axonn::check_unet(options.model, grid);
   }
 
-  void use(axonn::Environment& environment, axonn::Context& context, const axonn::CheckpointReader& checkpoint) override {
+  void use(axonn::Environment& environment, axonn::Context& context,
+           const axonn::CheckpointReader& checkpoint) override {
     axonn::Unet network(context, options.model);
     const axonn::Parameters parameters = load(environment, context, network, checkpoint);
     sampling_.seed = static_cast<uint64_t>(seed_);
     sampling_.trajectory = trajectory_.empty() ? 0 : moments_;
-    const auto drawn = axonn::sample_images(context, network, axonn::Diffusion(options.diffusion, context.options().device), sampling_);
+    const auto drawn = axonn::sample_images(context, network,
+                                            axonn::Diffusion(options.diffusion, context.options().device), sampling_);
     axonn::all_ranks_or_none(environment.world(), [&] {
       if (environment.rank() != 0) return;
       axonn::save_sheet(out_, drawn.images, columns_);
       if (!trajectory_.empty()) axonn::save_strip(trajectory_, drawn.trajectory);
     });
-    if (environment.rank() == 0) std::printf("%lld images in %s\n", static_cast<long long>(sampling_.count), out_.c_str());
+    if (environment.rank() == 0)
+      std::printf("%lld images in %s\n", static_cast<long long>(sampling_.count), out_.c_str());
   }
 
   axonn::ImageSamplingOptions sampling_;

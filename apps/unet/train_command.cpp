@@ -21,8 +21,8 @@ class TrainCommand : axonn::HoldsOptions<UnetOptions>, public axonn::TrainingCom
  private:
   static std::vector<std::string> kept_keys() {
     std::vector<std::string> keys = axonn::size_keys<axonn::UnetShape>();
-    keys.insert(keys.end(), {"model", "times", "schedule", "target", "loss", "mirror", "dtype", "seed", "batch", "optimizer",
-                             "validation_fraction"});
+    keys.insert(keys.end(), {"model", "times", "schedule", "target", "loss", "mirror", "dtype", "seed", "batch",
+                             "optimizer", "validation_fraction"});
     return keys;
   }
 
@@ -31,7 +31,10 @@ class TrainCommand : axonn::HoldsOptions<UnetOptions>, public axonn::TrainingCom
     axonn::Unet network(context, options.known_model());
     const axonn::Parameters parameters = context.materialize(network, static_cast<uint64_t>(plan.train.seed));
     axonn::print_dry_run(context, parameters, plan,
-                         {.samples = "images", .shown = [](std::string_view) { return true; }, .others = "", .memory = options.predict(plan)});
+                         {.samples = "images",
+                          .shown = [](std::string_view) { return true; },
+                          .others = "",
+                          .memory = options.predict(plan)});
   }
 
   axonn::NetworkModel network() const override {
@@ -53,13 +56,14 @@ class TrainCommand : axonn::HoldsOptions<UnetOptions>, public axonn::TrainingCom
     const axonn::Diffusion process(options.diffusion, context.options().device);
     const axonn::Parameters parameters = context.materialize(network, static_cast<uint64_t>(plan.train.seed));
     axonn::UnetTask images(context, network, process, *images_.training, images_.held_out.get(), task_options(plan));
-    axonn::run_training(environment, context, parameters, images, plan,
-                        {.title = "unet " + axonn::with_unit(static_cast<double>(parameters.global_numel())) + " parameters",
-                         .data = images_.training->description(),
-                         .configuration = options.table.to_json(),
-                         .tokenizer = "null",
-                         .fingerprint = images_.training->fingerprint()},
-                        resumed);
+    axonn::run_training(
+        environment, context, parameters, images, plan,
+        {.title = "unet " + axonn::with_unit(static_cast<double>(parameters.global_numel())) + " parameters",
+         .data = images_.training->description(),
+         .configuration = options.table.to_json(),
+         .tokenizer = "null",
+         .fingerprint = images_.training->fingerprint()},
+        resumed);
   }
 
   axonn::UnetTaskOptions task_options(const axonn::RunPlan& plan) const {

@@ -22,7 +22,8 @@ bool holds_cifar10(const std::filesystem::path& directory) {
 
 void bind_sampling(axonn::OptionTable& table, axonn::ImageSamplingOptions& sampling) {
   table.add("sample", "count", sampling.count, "number of images to draw");
-  table.add("sample", "sampling_steps", sampling.steps, "number of sampling steps, evenly spaced over the diffusion's times");
+  table.add("sample", "sampling_steps", sampling.steps,
+            "number of sampling steps, evenly spaced over the diffusion's times");
   table.add("sample", "method", sampling.method, "sampling method; ddim adds no noise");
   table.add("sample", "guidance", sampling.guidance, "scale of classifier-free guidance; 1: no guidance");
   table.add("sample", "class", sampling.only_class, "number of the class to draw; -1: all in turn");
@@ -35,7 +36,8 @@ UnetOptions::UnetOptions() {
   run.train.optimizer.weight_decay = 0;
   run.train.optimizer.beta2 = 0.999;
 
-  table.add("model", "model", preset, "preset: " + axonn::preset_names<axonn::UnetShape>() + "; other keys of [model] override it");
+  table.add("model", "model", preset,
+            "preset: " + axonn::preset_names<axonn::UnetShape>() + "; other keys of [model] override it");
   axonn::bind_sizes(table, "model", model.shape, axonn::SizesFor::trainer);
   table.add("model", "dropout", model.dropout, "dropout rate before the second convolution of a residual block");
 
@@ -44,19 +46,24 @@ UnetOptions::UnetOptions() {
   table.add("diffusion", "target", diffusion.target, "what the network predicts: the noise, or v");
   table.add("diffusion", "loss", diffusion.loss, "loss; hybrid also learns the variance");
 
-  table.add("data", "data", data, "'shapes' (drawn on the fly), a directory with CIFAR-10's binary files, or one of PNG and JPEG images");
+  table.add("data", "data", data,
+            "'shapes' (drawn on the fly), a directory with CIFAR-10's binary files, or one of PNG and JPEG images");
   table.add("data", "synthetic_images", synthetic_images, "number of images of 'shapes'");
   table.add_former("synthetic_images", "pictures");
-  table.add("data", "validation_fraction", validation_fraction, "fraction of the images that is held out; CIFAR-10 has its own test file");
+  table.add("data", "validation_fraction", validation_fraction,
+            "fraction of the images that is held out; CIFAR-10 has its own test file");
   table.add("data", "validation_images", task.validation_images, "number of held-out images per validation");
   table.add_former("validation_images", "validation_pictures");
   table.add("data", "mirror", task.mirror, "mirror half of the images");
-  table.add("data", "class_dropout", task.class_dropout, "fraction of images trained without their class, for guidance in sampling");
+  table.add("data", "class_dropout", task.class_dropout,
+            "fraction of images trained without their class, for guidance in sampling");
   run.bind(table, "images");
   table.add("train", "activation_checkpoint", model.checkpoint_every,
             "every n-th block keeps only its inputs and is recomputed in backward; 1: all, 0: none");
-  table.add("train", "activation_offload", model.checkpoint_offload, "keep inputs of checkpointed blocks in host memory");
-  table.add("train", "importance", task.importance, "draw times with a larger variance of the loss more often (for --loss hybrid)");
+  table.add("train", "activation_offload", model.checkpoint_offload,
+            "keep inputs of checkpointed blocks in host memory");
+  table.add("train", "importance", task.importance,
+            "draw times with a larger variance of the loss more often (for --loss hybrid)");
   table.add("train", "sample_every", run.train.sample_every, "steps between sheets of drawn images; 0: never");
 
   bind_sampling(table, samples);
@@ -78,10 +85,13 @@ axonn::ImageSplit UnetOptions::load_images() const {
     if (validation_fraction == 0) return {.training = std::move(all), .held_out = nullptr};
     return axonn::hold_out(std::move(all), validation_fraction);
   };
-  if (data == "shapes") return split(axonn::make_shapes(model.shape.image, synthetic_images, static_cast<uint64_t>(run.train.seed)));
-  AXONN_CHECK(std::filesystem::is_directory(data), "unet.data", "--data must be shapes or a directory, got '", data, "'");
+  if (data == "shapes")
+    return split(axonn::make_shapes(model.shape.image, synthetic_images, static_cast<uint64_t>(run.train.seed)));
+  AXONN_CHECK(std::filesystem::is_directory(data), "unet.data", "--data must be shapes or a directory, got '", data,
+              "'");
   if (holds_cifar10(data))
-    return {.training = axonn::load_cifar10(data, /*test=*/false), .held_out = axonn::load_cifar10(data, /*test=*/true)};
+    return {.training = axonn::load_cifar10(data, /*test=*/false),
+            .held_out = axonn::load_cifar10(data, /*test=*/true)};
   return split(axonn::load_image_folder(data, model.shape.image));
 }
 
@@ -99,10 +109,10 @@ axonn::MemoryPrediction UnetOptions::predict(const axonn::RunPlan& plan) const {
 }
 
 void UnetOptions::check(const axonn::GridShape& grid) const {
-  AXONN_CHECK(synthetic_images >= 1 && synthetic_images <= kMostImages, "unet.options", "synthetic_images must be from 1 to ", kMostImages,
-              ", got ", synthetic_images);
-  AXONN_CHECK(validation_fraction >= 0 && validation_fraction < 1, "unet.options", "validation_fraction must be in [0, 1), got ",
-              validation_fraction);
+  AXONN_CHECK(synthetic_images >= 1 && synthetic_images <= kMostImages, "unet.options",
+              "synthetic_images must be from 1 to ", kMostImages, ", got ", synthetic_images);
+  AXONN_CHECK(validation_fraction >= 0 && validation_fraction < 1, "unet.options",
+              "validation_fraction must be in [0, 1), got ", validation_fraction);
   axonn::UnetConfig known = model;
   // The classes of the data are not known yet. They are checked again later.
   if (known.shape.classes < 0) known.shape.classes = 1;

@@ -20,7 +20,7 @@ class UnetOptions : public axonn::ProgramOptions {
   axonn::UnetConfig model;
   axonn::DiffusionOptions diffusion;
 
-  std::string data = "shapes";  // or a directory: CIFAR-10's files, or images
+  std::string data = "shapes";        // or a directory: CIFAR-10's files, or images
   int64_t synthetic_images = 20'000;  // number of images of "shapes"
   double validation_fraction = 0.05;
   axonn::UnetTaskOptions task;

@@ -11,7 +11,8 @@ constexpr int64_t kImages = 1000;
 class VerifyCommand : axonn::HoldsOptions<UnetOptions>, public axonn::VerificationCommand {
  public:
   VerifyCommand() : VerificationCommand(options, {"model", "diffusion"}, "unet") {  // takes seconds on one core
-    options.model.shape = {.image = 8, .base = 16, .multipliers = {1, 2}, .blocks = 1, .attention = {4}, .heads = 8, .groups = 4};
+    options.model.shape = {
+        .image = 8, .base = 16, .multipliers = {1, 2}, .blocks = 1, .attention = {4}, .heads = 8, .groups = 4};
     options.run.train.batch = 16;
   }
 
@@ -25,7 +26,8 @@ class VerifyCommand : axonn::HoldsOptions<UnetOptions>, public axonn::Verificati
     const auto process = std::make_shared<axonn::Diffusion>(options.diffusion, plan.context.device);
     return [shapes, config, process, seed](axonn::Context& context) {
       auto network = std::make_shared<axonn::Unet>(context, config);
-      auto drawn = std::make_unique<axonn::UnetTask>(context, *network, *process, *shapes, nullptr, axonn::UnetTaskOptions{.seed = seed});
+      auto drawn = std::make_unique<axonn::UnetTask>(context, *network, *process, *shapes, nullptr,
+                                                     axonn::UnetTaskOptions{.seed = seed});
       return axonn::VerifiedNetwork{.model = std::move(network), .task = std::move(drawn)};
     };
   }

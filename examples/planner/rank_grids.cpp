@@ -12,11 +12,13 @@
 int main(int argc, char** argv) try {
   const int64_t gpus = argc > 1 ? std::atoll(argv[1]) : 1024;
   const std::string name = argc > 2 ? argv[2] : "gpt80b";
-  const axonn::NetworkModel network = name.starts_with("unet") ? axonn::network_model(name, axonn::find_unet_preset(name).shape)
-                                                               : axonn::network_model(name, axonn::find_gpt_preset(name).shape);
-  const auto found =
-      axonn::search_grids(network, axonn::find_machine("perlmutter"), {.gpus = {gpus}, .batch_tokens = network.usual_batch, .top = 3});
-  for (const axonn::PlannedLayout& layout : found.layouts) std::cout << layout.grid.to_string() << "  " << layout.time.seconds() << " s\n";
+  const axonn::NetworkModel network = name.starts_with("unet")
+                                          ? axonn::network_model(name, axonn::find_unet_preset(name).shape)
+                                          : axonn::network_model(name, axonn::find_gpt_preset(name).shape);
+  const auto found = axonn::search_grids(network, axonn::find_machine("perlmutter"),
+                                         {.gpus = {gpus}, .batch_tokens = network.usual_batch, .top = 3});
+  for (const axonn::PlannedLayout& layout : found.layouts)
+    std::cout << layout.grid.to_string() << "  " << layout.time.seconds() << " s\n";
   return found.layouts.empty() ? 1 : 0;
 } catch (const axonn::Error& error) {
   std::cerr << error.sentence() << "\n";

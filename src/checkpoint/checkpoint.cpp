@@ -19,7 +19,9 @@ bool writes(const ShardSpec& spec, const Coordinate& at) {
   return std::ranges::all_of(kAxes, [&](Axis axis) { return at[axis] == 0 || !spec.replicated_axes().contains(axis); });
 }
 
-std::string file_name(const Coordinate& at) { return detail::concatenate("x", at.x, "-y", at.y, "-z", at.z, ".safetensors"); }
+std::string file_name(const Coordinate& at) {
+  return detail::concatenate("x", at.x, "-y", at.y, "-z", at.z, ".safetensors");
+}
 
 fs::path with_suffix(const fs::path& path, const char* suffix) { return fs::path(path.native() + suffix); }
 
@@ -81,8 +83,9 @@ CheckpointWriter::CheckpointWriter(const Grid& grid, int rank, Options options)
 fs::path CheckpointWriter::save(const CheckpointState& state, std::span<const CheckpointTensor> tensors) const {
   const fs::path whole = options_.directory / step_name(state.step), partial = with_suffix(whole, ".partial");
   check_tensors(tensors);
-  AXONN_CHECK(!is_whole(whole) || is_of_run(whole, state.run), "checkpoint.save", whole.string(),
-              " is a whole checkpoint of another run and is not overwritten; choose another directory, or resume that run");
+  AXONN_CHECK(
+      !is_whole(whole) || is_of_run(whole, state.run), "checkpoint.save", whole.string(),
+      " is a whole checkpoint of another run and is not overwritten; choose another directory, or resume that run");
   if (rank_ == 0) begin(partial);
   options_.barrier();
   write_ranges(partial, tensors);
@@ -95,12 +98,13 @@ fs::path CheckpointWriter::save(const CheckpointState& state, std::span<const Ch
 void CheckpointWriter::check_tensors(std::span<const CheckpointTensor> tensors) const {
   std::set<std::string_view> names;
   for (const auto& tensor : tensors) {
-    AXONN_CHECK(!tensor.name.empty() && names.insert(tensor.name).second, "checkpoint.save", "tensor name '", tensor.name,
-                "' is empty or used twice");
+    AXONN_CHECK(!tensor.name.empty() && names.insert(tensor.name).second, "checkpoint.save", "tensor name '",
+                tensor.name, "' is empty or used twice");
     const int64_t need = tensor.spec.range_numel(grid_.shape(), at_, kRangeAlignment);
-    AXONN_CHECK(tensor.shard.dim() == 1 && tensor.shard.is_contiguous() && tensor.shard.numel() == need, "checkpoint.save",
-                "the shard of ", tensor.name, " must be one contiguous range of ", need, " elements for ", tensor.spec.to_string(),
-                " on grid ", grid_.shape().to_string(), ", got ", tensor.shard.numel(), " elements in ", tensor.shard.dim(), " dims");
+    AXONN_CHECK(tensor.shard.dim() == 1 && tensor.shard.is_contiguous() && tensor.shard.numel() == need,
+                "checkpoint.save", "the shard of ", tensor.name, " must be one contiguous range of ", need,
+                " elements for ", tensor.spec.to_string(), " on grid ", grid_.shape().to_string(), ", got ",
+                tensor.shard.numel(), " elements in ", tensor.shard.dim(), " dims");
     safetensors::dtype_name(tensor.shard.scalar_type());
   }
 }
@@ -124,12 +128,14 @@ void CheckpointWriter::write_ranges(const fs::path& partial, std::span<const Che
     if (parts.empty()) continue;
     const at::Tensor& host = hosts.emplace_back(shard.is_cpu() ? shard : shard.cpu());
     const auto bytes = bytes_of(host, range.begin, parts, copies);
-    views.push_back({name, shard.scalar_type(), {std::ssize(bytes) / static_cast<int64_t>(shard.element_size())}, bytes});
+    views.push_back(
+        {name, shard.scalar_type(), {std::ssize(bytes) / static_cast<int64_t>(shard.element_size())}, bytes});
     file.ranges.push_back({i, range});
   }
   if (at_.data != 0) return;
   if (!views.empty()) {
-    const auto written = safetensors::write(partial / file.name, views, {{"format", "axonn checkpoint 1"}, {"at", at_.to_string()}});
+    const auto written =
+        safetensors::write(partial / file.name, views, {{"format", "axonn checkpoint 1"}, {"at", at_.to_string()}});
     file.bytes = written.bytes;
     file.xxh64 = disk::hex(written.xxh64);
   }
@@ -144,8 +150,8 @@ void CheckpointWriter::commit(const fs::path& partial, const fs::path& whole, co
   for (const auto& entry : fs::directory_iterator(partial))
     if (entry.path().extension() == ".json") notes.push_back(entry.path());
   const int64_t need = grid_.shape().size({Axis::x, Axis::y, Axis::z});
-  AXONN_CHECK(std::ssize(notes) == need, "checkpoint.save", "only ", notes.size(), " of ", need, " ranks wrote to ", partial.string(),
-              "; the directory of a run must be on a file system that every node sees");
+  AXONN_CHECK(std::ssize(notes) == need, "checkpoint.save", "only ", notes.size(), " of ", need, " ranks wrote to ",
+              partial.string(), "; the directory of a run must be on a file system that every node sees");
   std::ranges::sort(notes);
   for (const fs::path& note : notes) {
     auto file = file_from_json(disk::read_text(note), note);
@@ -168,7 +174,9 @@ void CheckpointWriter::commit(const fs::path& partial, const fs::path& whole, co
 
 void CheckpointWriter::remove_old(const CheckpointState& state) const {
   auto steps = checkpoints_in(options_.directory);
-  std::erase_if(steps, [&](const CheckpointStep& step) { return step.step >= state.step || !is_of_run(step.directory, state.run); });
+  std::erase_if(steps, [&](const CheckpointStep& step) {
+    return step.step >= state.step || !is_of_run(step.directory, state.run);
+  });
   for (size_t i = 0; i + static_cast<size_t>(options_.keep) - 1 < steps.size(); ++i) {
     // A checkpoint that is half removed must not count as one.
     const fs::path going = options_.directory / (step_name(steps[i].step) + ".partial");

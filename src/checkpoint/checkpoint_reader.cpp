@@ -48,7 +48,8 @@ std::vector<Placed> placed_in_file(const ShardSpec& spec, const GridShape& shape
 
 std::vector<Placed> placed_in_shard(const ShardSpec& spec, const GridShape& shape, const Coordinate& at, Range range) {
   std::vector<Placed> placed;
-  for (const MappedRange& mapped : mapped_ranges(spec, shape, at, range)) placed.push_back({mapped.global_begin, mapped.local_begin - range.begin, mapped.size});
+  for (const MappedRange& mapped : mapped_ranges(spec, shape, at, range))
+    placed.push_back({mapped.global_begin, mapped.local_begin - range.begin, mapped.size});
   check_order(placed);
   return placed;
 }
@@ -104,7 +105,8 @@ auto with_advice(const fs::path& directory, Check check) {
 }
 
 fs::path step_directory(const fs::path& given) {
-  AXONN_CHECK(fs::is_directory(given), "checkpoint.load", "there is no checkpoint ", given.string(), ": no such directory");
+  AXONN_CHECK(fs::is_directory(given), "checkpoint.load", "there is no checkpoint ", given.string(),
+              ": no such directory");
   const fs::path directory = given.filename().empty() ? given.parent_path() : given;
   if (parse_step_name(directory.filename().string()) || fs::exists(directory / Manifest::kFileName)) return directory;
   const auto steps = checkpoints_in(directory);
@@ -154,7 +156,8 @@ void CheckpointReader::verify() const {
   });
 }
 
-void CheckpointReader::load(const GridShape& shape, const Coordinate& at, std::span<const CheckpointTensor> tensors) const {
+void CheckpointReader::load(const GridShape& shape, const Coordinate& at,
+                            std::span<const CheckpointTensor> tensors) const {
   impl_->check_groups(tensors);
   std::map<size_t, Impl::Target> targets;
   for (const auto& tensor : tensors) {
@@ -164,8 +167,8 @@ void CheckpointReader::load(const GridShape& shape, const Coordinate& at, std::s
   with_advice(impl_->directory, [&] {
     for (const auto& file : impl_->manifest.files) impl_->fill_from(file, shape, targets);
     for (const auto& [index, target] : targets)
-      AXONN_CHECK(target.missing == 0, "checkpoint.load", impl_->directory.string(), " lacks ", target.missing, " elements of ",
-                  target.tensor->name);
+      AXONN_CHECK(target.missing == 0, "checkpoint.load", impl_->directory.string(), " lacks ", target.missing,
+                  " elements of ", target.tensor->name);
   });
   for (auto& [index, target] : targets)
     if (!target.tensor->shard.is_cpu()) target.tensor->shard.detach().copy_(target.host);
@@ -173,10 +176,11 @@ void CheckpointReader::load(const GridShape& shape, const Coordinate& at, std::s
 
 size_t CheckpointReader::Impl::index_of(const CheckpointTensor& tensor) const {
   const auto found = std::ranges::find(manifest.tensors, tensor.name, &Description::name);
-  AXONN_CHECK(found != manifest.tensors.end(), "checkpoint.load", directory.string(), " has no tensor ", tensor.name, " (",
-              shape_text(tensor.spec), " is needed)");
-  AXONN_CHECK(found->spec.global_shape() == tensor.spec.global_shape(), "checkpoint.load", "tensor ", tensor.name, " has shape ",
-              shape_text(found->spec), " in ", directory.string(), ", the model has ", shape_text(tensor.spec));
+  AXONN_CHECK(found != manifest.tensors.end(), "checkpoint.load", directory.string(), " has no tensor ", tensor.name,
+              " (", shape_text(tensor.spec), " is needed)");
+  AXONN_CHECK(found->spec.global_shape() == tensor.spec.global_shape(), "checkpoint.load", "tensor ", tensor.name,
+              " has shape ", shape_text(found->spec), " in ", directory.string(), ", the model has ",
+              shape_text(tensor.spec));
   AXONN_CHECK(found->dtype == tensor.shard.scalar_type(), "checkpoint.load", "tensor ", tensor.name, " is ",
               safetensors::dtype_name(found->dtype), " in ", directory.string(), ", the model has ",
               safetensors::dtype_name(tensor.shard.scalar_type()));
@@ -185,7 +189,8 @@ size_t CheckpointReader::Impl::index_of(const CheckpointTensor& tensor) const {
 
 void CheckpointReader::Impl::check_groups(std::span<const CheckpointTensor> tensors) const {
   for (const auto& stored : manifest.tensors) {
-    const bool group_asked = std::ranges::any_of(tensors, [&](const auto& t) { return group_of(t.name) == group_of(stored.name); });
+    const bool group_asked =
+        std::ranges::any_of(tensors, [&](const auto& t) { return group_of(t.name) == group_of(stored.name); });
     const bool asked = std::ranges::find(tensors, stored.name, &CheckpointTensor::name) != tensors.end();
     AXONN_CHECK(asked || !group_asked, "checkpoint.load", directory.string(), " has tensor ", stored.name, " of shape ",
                 shape_text(stored.spec), ", which the model has not");
@@ -195,9 +200,9 @@ void CheckpointReader::Impl::check_groups(std::span<const CheckpointTensor> tens
 CheckpointReader::Impl::Target CheckpointReader::Impl::make_target(const GridShape& shape, const Coordinate& at,
                                                                    const CheckpointTensor& tensor) const {
   const int64_t need = tensor.spec.range_numel(shape, at, kRangeAlignment);
-  AXONN_CHECK(tensor.shard.dim() == 1 && tensor.shard.is_contiguous() && tensor.shard.numel() == need, "checkpoint.load", "the shard of ",
-              tensor.name, " must be one contiguous range of ", need, " elements, got ", tensor.shard.numel(), " in ", tensor.shard.dim(),
-              " dims");
+  AXONN_CHECK(tensor.shard.dim() == 1 && tensor.shard.is_contiguous() && tensor.shard.numel() == need,
+              "checkpoint.load", "the shard of ", tensor.name, " must be one contiguous range of ", need,
+              " elements, got ", tensor.shard.numel(), " in ", tensor.shard.dim(), " dims");
   Target target{.tensor = &tensor, .host = tensor.shard.detach(), .placed = {}, .home = at};
   if (!target.host.is_cpu()) target.host = target.host.cpu();
   target.host.zero_();
@@ -208,15 +213,16 @@ CheckpointReader::Impl::Target CheckpointReader::Impl::make_target(const GridSha
   return target;
 }
 
-void CheckpointReader::Impl::fill_from(const Manifest::File& file, const GridShape& shape, std::map<size_t, Target>& targets) const {
+void CheckpointReader::Impl::fill_from(const Manifest::File& file, const GridShape& shape,
+                                       std::map<size_t, Target>& targets) const {
   std::optional<safetensors::File> stored;
   for (const auto& of_file : file.ranges) {
     const auto found = targets.find(of_file.tensor);
     if (found == targets.end()) continue;
     Target& target = found->second;
     const Description& tensor = manifest.tensors[of_file.tensor];
-    const bool same_layout =
-        tensor.spec == target.tensor->spec && shape.x == manifest.grid.x && shape.y == manifest.grid.y && shape.z == manifest.grid.z;
+    const bool same_layout = tensor.spec == target.tensor->spec && shape.x == manifest.grid.x &&
+                             shape.y == manifest.grid.y && shape.z == manifest.grid.z;
     if (same_layout && !(file.at == target.home)) continue;
     const auto copies = intersect(placed_in_file(tensor.spec, manifest.grid, file.at, of_file.range), target.placed);
     if (copies.empty()) continue;
@@ -225,16 +231,17 @@ void CheckpointReader::Impl::fill_from(const Manifest::File& file, const GridSha
       stored.emplace(directory / file.name);
     }
     const auto* entry = stored->find(tensor.name);
-    AXONN_CHECK(entry != nullptr && entry->dtype == tensor.dtype, "checkpoint.load", (directory / file.name).string(), " does not hold ",
-                tensor.name, " as its manifest says");
+    AXONN_CHECK(entry != nullptr && entry->dtype == tensor.dtype, "checkpoint.load", (directory / file.name).string(),
+                " does not hold ", tensor.name, " as its manifest says");
     std::vector<std::byte> bytes(static_cast<size_t>(entry->size_bytes()));
     stored->read(*entry, bytes);
     const auto element = static_cast<int64_t>(target.host.element_size());
     auto* into = static_cast<std::byte*>(target.host.mutable_data_ptr());
     for (const Copy& copy : copies) {
-      AXONN_CHECK((copy.from + copy.size) * element <= std::ssize(bytes), "checkpoint.load", (directory / file.name).string(),
-                  " holds too little of ", tensor.name);
-      std::memcpy(into + copy.to * element, bytes.data() + copy.from * element, static_cast<size_t>(copy.size * element));
+      AXONN_CHECK((copy.from + copy.size) * element <= std::ssize(bytes), "checkpoint.load",
+                  (directory / file.name).string(), " holds too little of ", tensor.name);
+      std::memcpy(into + copy.to * element, bytes.data() + copy.from * element,
+                  static_cast<size_t>(copy.size * element));
       target.missing -= copy.size;
     }
   }

@@ -40,7 +40,8 @@ Axis parse_axis(const std::string& name) {
 Dim dim_from_json(const Json& list) {
   Dim dim;
   for (const Json& item : list) {
-    Segment segment{.size = item.at("size").get<int64_t>(), .axis = std::nullopt, .padded = item.at("padded").get<bool>()};
+    Segment segment{
+        .size = item.at("size").get<int64_t>(), .axis = std::nullopt, .padded = item.at("padded").get<bool>()};
     if (!item.at("axis").is_null()) segment.axis = parse_axis(item.at("axis").get<std::string>());
     AXONN_CHECK(segment.size >= 0, "checkpoint.manifest", "a segment of size ", segment.size);
     dim.segments.push_back(segment);
@@ -64,8 +65,8 @@ CheckpointReader::Description tensor_from_json(const Json& item) {
   tensor.dtype = safetensors::scalar_type(item.at("dtype").get<std::string>());
   for (const Json& dim : item.at("dims")) tensor.spec.dims.push_back(dim_from_json(dim));
   tensor.spec.over_z = item.at("over_z").get<bool>();
-  AXONN_CHECK(item.at("shape").get<std::vector<int64_t>>() == tensor.spec.global_shape(), "checkpoint.manifest", "tensor ", tensor.name,
-              " has a shape that its dims do not have");
+  AXONN_CHECK(item.at("shape").get<std::vector<int64_t>>() == tensor.spec.global_shape(), "checkpoint.manifest",
+              "tensor ", tensor.name, " has a shape that its dims do not have");
   return tensor;
 }
 
@@ -82,7 +83,8 @@ Json file_json(const Manifest::File& file) {
 Manifest::File file_of(const Json& item) {
   Manifest::File file;
   file.name = item.at("name").get<std::string>();
-  AXONN_CHECK(fs::path(file.name).filename() == file.name, "checkpoint.manifest", "'", file.name, "' is not a plain file name");
+  AXONN_CHECK(fs::path(file.name).filename() == file.name, "checkpoint.manifest", "'", file.name,
+              "' is not a plain file name");
   const auto at = item.at("at").get<std::array<int, 4>>();
   file.at = {at[0], at[1], at[2], at[3]};
   file.bytes = item.at("bytes").get<int64_t>();
@@ -97,13 +99,15 @@ Manifest::File file_of(const Json& item) {
 void check_consistent(const Manifest& manifest) {
   for (const auto& file : manifest.files) {
     for (const Axis axis : kAxes)
-      AXONN_CHECK(file.at[axis] >= 0 && file.at[axis] < manifest.grid[axis], "checkpoint.manifest", file.name, " is of ", file.at.to_string(),
-                  ", which is not on grid ", manifest.grid.to_string());
+      AXONN_CHECK(file.at[axis] >= 0 && file.at[axis] < manifest.grid[axis], "checkpoint.manifest", file.name,
+                  " is of ", file.at.to_string(), ", which is not on grid ", manifest.grid.to_string());
     for (const auto& stored : file.ranges) {
-      AXONN_CHECK(stored.tensor < manifest.tensors.size(), "checkpoint.manifest", file.name, " holds tensor number ", stored.tensor);
+      AXONN_CHECK(stored.tensor < manifest.tensors.size(), "checkpoint.manifest", file.name, " holds tensor number ",
+                  stored.tensor);
       const int64_t block = manifest.tensors[stored.tensor].spec.block_numel(manifest.grid, file.at);
-      AXONN_CHECK(0 <= stored.range.begin && stored.range.begin <= stored.range.end && stored.range.end <= block, "checkpoint.manifest", file.name,
-                  " holds a range outside of the block of ", manifest.tensors[stored.tensor].name);
+      AXONN_CHECK(0 <= stored.range.begin && stored.range.begin <= stored.range.end && stored.range.end <= block,
+                  "checkpoint.manifest", file.name, " holds a range outside of the block of ",
+                  manifest.tensors[stored.tensor].name);
     }
   }
 }
@@ -125,13 +129,18 @@ void check_text(const std::string& text) {
   AXONN_CHECK(end != std::string::npos, "checkpoint.manifest", "its checksum is missing");
   const std::string found = disk::hex(disk::xxh64_of(std::string_view(text).substr(0, end)));
   const std::string_view rest = std::string_view(text).substr(end + kChecksumKey.size());
-  AXONN_CHECK(rest == found + "\"\n}\n", "checkpoint.manifest", "its checksum is ", found, ", it should be ", rest.substr(0, found.size()));
+  AXONN_CHECK(rest == found + "\"\n}\n", "checkpoint.manifest", "its checksum is ", found, ", it should be ",
+              rest.substr(0, found.size()));
 }
 
 }  // namespace
 
 std::string Manifest::to_json() const {
-  Json json = {{"format", kFormat}, {"axonn", version()}, {"run", state.run}, {"grid", grid.to_string()}, {"align", kRangeAlignment}};
+  Json json = {{"format", kFormat},
+               {"axonn", version()},
+               {"run", state.run},
+               {"grid", grid.to_string()},
+               {"align", kRangeAlignment}};
   json["step"] = state.step;
   json["seed"] = state.seed;
   json["samples"] = state.samples;
@@ -139,14 +148,16 @@ std::string Manifest::to_json() const {
   json["configuration"] = Json::parse(state.configuration);
   json["tokenizer"] = Json::parse(state.tokenizer);
   if (const auto& scale = state.loss_scale)
-    json["loss_scale"] = {{"value", scale->value}, {"good", scale->good}, {"skipped", scale->skipped}, {"in_a_row", scale->in_a_row}};
+    json["loss_scale"] = {
+        {"value", scale->value}, {"good", scale->good}, {"skipped", scale->skipped}, {"in_a_row", scale->in_a_row}};
   json["choices"] = Json(state.choices);
   json["tensors"] = Json::array();
   for (const auto& tensor : tensors) json["tensors"].push_back(tensor_to_json(tensor));
   json["files"] = Json::array();
   for (const auto& file : files) json["files"].push_back(file_json(file));
   std::string text = "{";
-  for (const auto& [key, value] : json.items()) text += (text.size() == 1 ? "\n" : ",\n") + Json(key).dump() + ": " + value.dump();
+  for (const auto& [key, value] : json.items())
+    text += (text.size() == 1 ? "\n" : ",\n") + Json(key).dump() + ": " + value.dump();
   return text + std::string(kChecksumKey) + disk::hex(disk::xxh64_of(text)) + "\"\n}\n";
 }
 
@@ -154,8 +165,8 @@ Manifest Manifest::from_json(const std::string& text, const fs::path& path) {
   return with_path(path, [&] {
     const Json json = Json::parse(text);
     const Json format = json.value("format", Json());
-    AXONN_CHECK(format == kFormat, "checkpoint.manifest", "its format is ", format.dump(), ", this axonn (", version(), ") reads format ",
-                kFormat);
+    AXONN_CHECK(format == kFormat, "checkpoint.manifest", "its format is ", format.dump(), ", this axonn (", version(),
+                ") reads format ", kFormat);
     check_text(text);
     Manifest manifest;
     manifest.grid = parse_grid_shape(json.at("grid").get<std::string>());
@@ -188,23 +199,23 @@ Manifest::File file_from_json(const std::string& text, const fs::path& path) {
 
 Manifest read_manifest(const fs::path& directory) {
   const fs::path path = directory / Manifest::kFileName;
-  AXONN_CHECK(fs::is_regular_file(path), "checkpoint.manifest", "there is no checkpoint in ", directory.string(), ": ", Manifest::kFileName,
-              " is missing");
+  AXONN_CHECK(fs::is_regular_file(path), "checkpoint.manifest", "there is no checkpoint in ", directory.string(), ": ",
+              Manifest::kFileName, " is missing");
   Manifest manifest = Manifest::from_json(disk::read_text(path), path);
   for (const auto& file : manifest.files) {
     std::error_code error;
     const auto size = fs::file_size(directory / file.name, error);
     AXONN_CHECK(!error, "checkpoint.manifest", (directory / file.name).string(), " is missing: ", error.message());
-    AXONN_CHECK(std::cmp_equal(size, file.bytes), "checkpoint.manifest", (directory / file.name).string(), " is broken: it has ", size,
-                " bytes, the manifest says ", file.bytes);
+    AXONN_CHECK(std::cmp_equal(size, file.bytes), "checkpoint.manifest", (directory / file.name).string(),
+                " is broken: it has ", size, " bytes, the manifest says ", file.bytes);
   }
   return manifest;
 }
 
 void check_file(const fs::path& directory, const Manifest::File& file) {
   const std::string found = disk::hex(disk::xxh64_of_file(directory / file.name));
-  AXONN_CHECK(found == file.xxh64, "checkpoint.manifest", (directory / file.name).string(), " is broken: its checksum is ", found,
-              ", the manifest says ", file.xxh64);
+  AXONN_CHECK(found == file.xxh64, "checkpoint.manifest", (directory / file.name).string(),
+              " is broken: its checksum is ", found, ", the manifest says ", file.xxh64);
 }
 
 std::string step_name(int64_t step) {

@@ -84,11 +84,14 @@ std::string header_of(std::span<const View* const> tensors, const Metadata& meta
   std::set<std::string_view> names = {"__metadata__"};
   int64_t offset = 0;
   for (const View* tensor : tensors) {
-    AXONN_CHECK(names.insert(tensor->name).second, "checkpoint.safetensors", "tensor name '", tensor->name, "' cannot be used twice in a file");
-    AXONN_CHECK(bytes_of(tensor->shape, tensor->dtype) == std::ssize(tensor->data), "checkpoint.safetensors", "tensor '", tensor->name,
-                "' of type ", dtype_name(tensor->dtype), " has ", tensor->data.size(), " bytes, which its shape does not");
+    AXONN_CHECK(names.insert(tensor->name).second, "checkpoint.safetensors", "tensor name '", tensor->name,
+                "' cannot be used twice in a file");
+    AXONN_CHECK(bytes_of(tensor->shape, tensor->dtype) == std::ssize(tensor->data), "checkpoint.safetensors",
+                "tensor '", tensor->name, "' of type ", dtype_name(tensor->dtype), " has ", tensor->data.size(),
+                " bytes, which its shape does not");
     const int64_t end = offset + std::ssize(tensor->data);
-    header[tensor->name] = {{"dtype", dtype_name(tensor->dtype)}, {"shape", tensor->shape}, {"data_offsets", {offset, end}}};
+    header[tensor->name] = {
+        {"dtype", dtype_name(tensor->dtype)}, {"shape", tensor->shape}, {"data_offsets", {offset, end}}};
     offset = end;
   }
   std::string text = header.dump();
@@ -101,8 +104,8 @@ Json parse_unique(std::string_view header, const std::filesystem::path& path) {
   std::set<std::string> names;
   const auto unique = [&](int depth, Json::parse_event_t event, Json& key) {
     if (depth == 1 && event == Json::parse_event_t::key)
-      AXONN_CHECK(names.insert(key.get<std::string>()).second, "checkpoint.safetensors", path.string(), ": tensor ", key.dump(),
-                  " occurs twice");
+      AXONN_CHECK(names.insert(key.get<std::string>()).second, "checkpoint.safetensors", path.string(), ": tensor ",
+                  key.dump(), " occurs twice");
     return true;
   };
   Json parsed = Json::parse(header, unique, /*allow_exceptions=*/false);
@@ -114,7 +117,8 @@ Metadata parse_metadata(const Json& value, const std::filesystem::path& path) {
   Metadata metadata;
   AXONN_CHECK(value.is_object(), "checkpoint.safetensors", path.string(), ": __metadata__ is not an object");
   for (const auto& [key, text] : value.items()) {
-    AXONN_CHECK(text.is_string(), "checkpoint.safetensors", path.string(), ": __metadata__ holds something else than texts");
+    AXONN_CHECK(text.is_string(), "checkpoint.safetensors", path.string(),
+                ": __metadata__ holds something else than texts");
     metadata[key] = text.get<std::string>();
   }
   return metadata;
@@ -125,13 +129,15 @@ File::Entry parse_entry(const std::string& name, const Json& value, const std::f
     AXONN_CHECK(fine, "checkpoint.safetensors", path.string(), ": tensor ", Json(name).dump(), " ", what);
   };
   const auto has = [&](const char* key) { return value.is_object() && value.contains(key); };
-  complain(has("dtype") && has("shape") && has("data_offsets") && value["dtype"].is_string(), "lacks a dtype, a shape or data_offsets");
+  complain(has("dtype") && has("shape") && has("data_offsets") && value["dtype"].is_string(),
+           "lacks a dtype, a shape or data_offsets");
   const auto dtype = value["dtype"].get<std::string>();
   const auto* known = std::ranges::find(kTypes, dtype, &TypeName::name);
   complain(known != kTypes.end(), "has a dtype that is not known here: " + dtype);
   const auto shape = whole_numbers(value["shape"]), offsets = whole_numbers(value["data_offsets"]);
   complain(shape.has_value(), "has a shape that is not a list of whole numbers");
-  complain(offsets && offsets->size() == 2 && offsets->front() <= offsets->back(), "has data_offsets that are not [begin, end]");
+  complain(offsets && offsets->size() == 2 && offsets->front() <= offsets->back(),
+           "has data_offsets that are not [begin, end]");
   File::Entry entry{name, known->type, *shape, offsets->front(), offsets->back()};
   complain(bytes_of(entry.shape, entry.dtype) == entry.size_bytes(), "has a shape that does not agree with its bytes");
   return entry;
@@ -141,7 +147,8 @@ File::Entry parse_entry(const std::string& name, const Json& value, const std::f
 
 std::string_view dtype_name(c10::ScalarType type) {
   const auto* found = std::ranges::find(kTypes, type, &TypeName::type);
-  AXONN_CHECK(found != kTypes.end(), "checkpoint.safetensors", "tensors of type ", c10::toString(type), " cannot be stored");
+  AXONN_CHECK(found != kTypes.end(), "checkpoint.safetensors", "tensors of type ", c10::toString(type),
+              " cannot be stored");
   return found->name;
 }
 
@@ -167,14 +174,16 @@ File::File(std::filesystem::path path) : path_(std::move(path)) {
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
   AXONN_CHECK(descriptor_ >= 0, "checkpoint.safetensors", "cannot open ", path_.string(), ": ", std::strerror(errno));
   try {
-    struct stat status {};
+    struct stat status{};
     const bool regular = ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
-    AXONN_CHECK(regular && status.st_size >= kLengthBytes, "checkpoint.safetensors", path_.string(), " is too short for a safetensors file");
+    AXONN_CHECK(regular && status.st_size >= kLengthBytes, "checkpoint.safetensors", path_.string(),
+                " is too short for a safetensors file");
     uint64_t length = 0;
     read_at(0, std::as_writable_bytes(std::span(&length, 1)));
     const int64_t rest = status.st_size - kLengthBytes;
-    AXONN_CHECK(length <= static_cast<uint64_t>(std::min(rest, kMostHeaderBytes)), "checkpoint.safetensors", path_.string(), ": the header of ",
-                length, " bytes does not fit in the file of ", status.st_size, " bytes");
+    AXONN_CHECK(length <= static_cast<uint64_t>(std::min(rest, kMostHeaderBytes)), "checkpoint.safetensors",
+                path_.string(), ": the header of ", length, " bytes does not fit in the file of ", status.st_size,
+                " bytes");
     std::string header(length, '\0');
     read_at(kLengthBytes, std::as_writable_bytes(std::span(header)));
     data_offset_ = kLengthBytes + static_cast<int64_t>(length);
@@ -199,12 +208,12 @@ void File::parse_header(std::string_view header, int64_t data_bytes) {
   std::ranges::sort(entries_, {}, [](const Entry& entry) { return std::pair(entry.begin, entry.end); });
   int64_t end = 0;
   for (const Entry& entry : entries_) {
-    AXONN_CHECK(entry.begin == end, "checkpoint.safetensors", path_.string(), ": tensor ", Json(entry.name).dump(), " begins at byte ",
-                entry.begin, " of the data, the one before it ends at ", end);
+    AXONN_CHECK(entry.begin == end, "checkpoint.safetensors", path_.string(), ": tensor ", Json(entry.name).dump(),
+                " begins at byte ", entry.begin, " of the data, the one before it ends at ", end);
     end = entry.end;
   }
-  AXONN_CHECK(end == data_bytes, "checkpoint.safetensors", path_.string(), ": the tensors take ", end, " bytes, the file holds ", data_bytes,
-              " bytes of data");
+  AXONN_CHECK(end == data_bytes, "checkpoint.safetensors", path_.string(), ": the tensors take ", end,
+              " bytes, the file holds ", data_bytes, " bytes of data");
 }
 
 const File::Entry* File::find(std::string_view name) const {

@@ -4,7 +4,8 @@
 
 namespace axonn {
 
-Communicators::Communicators(Environment& environment, const Grid& grid, int rank, c10::Device device, std::vector<int> job_ranks)
+Communicators::Communicators(Environment& environment, const Grid& grid, int rank, c10::Device device,
+                             std::vector<int> job_ranks)
     : environment_(environment), grid_(grid), rank_(rank), device_(device), job_ranks_(std::move(job_ranks)) {}
 
 Communicator& Communicators::operator[](AxisSet axes) { return get(axes, device_); }

@@ -32,9 +32,10 @@ std::optional<TcpLaunch> tcp_launch() {
   AXONN_CHECK(rank.has_value() == ranks.has_value(), "comm.environment", "RANK and WORLD_SIZE go together; only ",
               rank ? "RANK" : "WORLD_SIZE", " is set");
   if (!rank) return std::nullopt;
-  AXONN_CHECK(*ranks >= 1 && *rank >= 0 && *rank < *ranks, "comm.environment", "RANK must be in 0 .. WORLD_SIZE-1, got RANK=", *rank,
-              " and WORLD_SIZE=", *ranks);
-  return TcpLaunch{*rank, *ranks, env::get("MASTER_ADDR").value_or("127.0.0.1"), env::get_int("MASTER_PORT").value_or(29500)};
+  AXONN_CHECK(*ranks >= 1 && *rank >= 0 && *rank < *ranks, "comm.environment",
+              "RANK must be in 0 .. WORLD_SIZE-1, got RANK=", *rank, " and WORLD_SIZE=", *ranks);
+  return TcpLaunch{*rank, *ranks, env::get("MASTER_ADDR").value_or("127.0.0.1"),
+                   env::get_int("MASTER_PORT").value_or(29500)};
 }
 
 std::unique_ptr<Environment::Impl> start() {
@@ -61,7 +62,8 @@ Group whole_job(int rank, int ranks) {
 void Environment::Impl::start(const ProgressEngine::MakeTransport& make_transport) {
   const int seconds = env::get_int("AXONN_TIMEOUT_SECONDS").value_or(600);
   AXONN_CHECK(seconds > 0, "comm.environment", "AXONN_TIMEOUT_SECONDS must be at least 1, got ", seconds);
-  engine = std::make_unique<ProgressEngine>(make_transport, ProgressEngine::Options{.timeout = std::chrono::seconds(seconds)});
+  engine = std::make_unique<ProgressEngine>(make_transport,
+                                            ProgressEngine::Options{.timeout = std::chrono::seconds(seconds)});
   engine->set_crowded(node.ranks > static_cast<int>(std::thread::hardware_concurrency()));
   if (env::get("AXONN_SHARED_MEMORY").value_or("1") != "0") node_memory = engine->transport().node_memory();
   channels.emplace(engine->transport().largest_channel());
@@ -92,13 +94,16 @@ int Environment::ranks() const { return impl_->ranks(); }
 int Environment::local_rank() const { return impl_->node.rank; }
 int Environment::local_ranks() const { return impl_->node.ranks; }
 std::string_view Environment::transport() const { return impl_->engine ? impl_->engine->transport().name() : "self"; }
-EngineCounters Environment::engine_counters() const { return impl_->engine ? impl_->engine->counters() : EngineCounters{}; }
+EngineCounters Environment::engine_counters() const {
+  return impl_->engine ? impl_->engine->counters() : EngineCounters{};
+}
 Communicator& Environment::world() { return *impl_->world; }
 
-std::unique_ptr<Communicator> Environment::communicator(const Group& group, const std::string& name, c10::Device device) {
+std::unique_ptr<Communicator> Environment::communicator(const Group& group, const std::string& name,
+                                                        c10::Device device) {
   const auto member = [&](int r) { return r >= 0 && r < ranks(); };
-  AXONN_CHECK(std::ranges::all_of(group.ranks, member), "comm.communicator", "group '", name, "' names ranks outside this job of ",
-              ranks());
+  AXONN_CHECK(std::ranges::all_of(group.ranks, member), "comm.communicator", "group '", name,
+              "' names ranks outside this job of ", ranks());
   AXONN_CHECK(group.index >= 0 && group.index < group.size() && group.ranks[static_cast<size_t>(group.index)] == rank(),
               "comm.communicator", "group '", name, "' must hold this rank (", rank(), ") at its index ", group.index);
   if (group.size() == 1) return std::make_unique<SelfCommunicator>(group, device);

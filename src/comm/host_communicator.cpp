@@ -24,8 +24,8 @@ std::byte* whole_of(const at::Tensor& part, const BlockLayout& layout, int index
 
 }  // namespace
 
-HostCommunicator::HostCommunicator(ProgressEngine& engine, ChannelRegistry& channels, const Group& group, const std::string& name,
-                                   std::shared_ptr<NodeMemory> memory)
+HostCommunicator::HostCommunicator(ProgressEngine& engine, ChannelRegistry& channels, const Group& group,
+                                   const std::string& name, std::shared_ptr<NodeMemory> memory)
     : Communicator(group),
       engine_(engine),
       channels_(channels),
@@ -37,8 +37,8 @@ HostCommunicator::HostCommunicator(ProgressEngine& engine, ChannelRegistry& chan
 
 HostCommunicator::~HostCommunicator() { channels_.give_back(std::move(channel_)); }
 
-QueuedOperation::Call HostCommunicator::call(const char* collective, size_t bytes, const at::Tensor& input, const at::Tensor& output,
-                                             const CollectiveOptions& options) {
+QueuedOperation::Call HostCommunicator::call(const char* collective, size_t bytes, const at::Tensor& input,
+                                             const at::Tensor& output, const CollectiveOptions& options) {
   return {.collective = collective,
           .channel = channel_,
           .queue = channel_->queues[static_cast<size_t>(options.priority)],
@@ -58,9 +58,11 @@ Request HostCommunicator::submit(QueuedOperation::Call call, Arguments&&... argu
   return Request(std::move(operation));
 }
 
-Request HostCommunicator::submit_plan(QueuedOperation::Call call, const CollectiveOptions& options, CollectivePlan plan) {
+Request HostCommunicator::submit_plan(QueuedOperation::Call call, const CollectiveOptions& options,
+                                      CollectivePlan plan) {
   if (memory_) return submit<SharedCollective>(std::move(call), window(options.priority), std::move(plan));
-  if (plan.bytes(plan.layout.elements()) <= kDirectBytes) return submit<DirectCollective>(std::move(call), std::move(plan));
+  if (plan.bytes(plan.layout.elements()) <= kDirectBytes)
+    return submit<DirectCollective>(std::move(call), std::move(plan));
   return submit<RingCollective>(std::move(call), std::move(plan));
 }
 
@@ -72,9 +74,10 @@ const std::shared_ptr<SharedWindow>& HostCommunicator::window(Priority priority)
 
 Request HostCommunicator::all_reduce(const at::Tensor& data, ReduceOp op, const CollectiveOptions& options) {
   check_tensor(data, c10::kCPU, "comm.all_reduce");
-  AXONN_CHECK(options.arena_offset.value_or(0) >= 0, "comm.all_reduce", "arena_offset must not be negative, got ", *options.arena_offset);
-  auto layout =
-      options.arena_offset ? BlockLayout::cyclic(size(), data.numel(), *options.arena_offset) : BlockLayout::equal(size(), data.numel());
+  AXONN_CHECK(options.arena_offset.value_or(0) >= 0, "comm.all_reduce", "arena_offset must not be negative, got ",
+              *options.arena_offset);
+  auto layout = options.arena_offset ? BlockLayout::cyclic(size(), data.numel(), *options.arena_offset)
+                                     : BlockLayout::equal(size(), data.numel());
   return submit_plan(call("all-reduce", data.nbytes(), data, {}, options), options,
                      {.layout = std::move(layout),
                       .reduces = true,
@@ -85,7 +88,8 @@ Request HostCommunicator::all_reduce(const at::Tensor& data, ReduceOp op, const 
                       .output = bytes_of(data)});
 }
 
-Request HostCommunicator::reduce_scatter(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts, ReduceOp op,
+Request HostCommunicator::reduce_scatter(const at::Tensor& input, const at::Tensor& output,
+                                         std::span<const int64_t> counts, ReduceOp op,
                                          const CollectiveOptions& options) {
   check_tensor(input, c10::kCPU, "comm.reduce_scatter");
   check_tensor(output, c10::kCPU, "comm.reduce_scatter");
@@ -106,9 +110,12 @@ Request HostCommunicator::all_gather(const at::Tensor& input, const at::Tensor& 
   check_tensor(output, c10::kCPU, "comm.all_gather");
   auto layout = check_parts(output, input, counts, size(), rank(), "comm.all_gather");
   const std::byte* const from = whole_of(input, layout, rank());
-  return submit_plan(
-      call("all-gather", output.nbytes(), input, output, options), options,
-      {.layout = std::move(layout), .gathers = true, .element_bytes = input.element_size(), .input = from, .output = bytes_of(output)});
+  return submit_plan(call("all-gather", output.nbytes(), input, output, options), options,
+                     {.layout = std::move(layout),
+                      .gathers = true,
+                      .element_bytes = input.element_size(),
+                      .input = from,
+                      .output = bytes_of(output)});
 }
 
 Request HostCommunicator::broadcast(const at::Tensor& data, int root, const CollectiveOptions& options) {
@@ -137,15 +144,15 @@ Request HostCommunicator::reduce(const at::Tensor& data, int root, ReduceOp op, 
 Request HostCommunicator::send(const at::Tensor& data, int peer, const CollectiveOptions& options) {
   check_tensor(data, c10::kCPU, "comm.send");
   check_peer(peer, size(), rank(), "comm.send");
-  return submit<PointToPoint>(call("send", data.nbytes(), data, {}, options), PointToPoint::Direction::send, peer, bytes_of(data),
-                              data.nbytes());
+  return submit<PointToPoint>(call("send", data.nbytes(), data, {}, options), PointToPoint::Direction::send, peer,
+                              bytes_of(data), data.nbytes());
 }
 
 Request HostCommunicator::receive(const at::Tensor& data, int peer, const CollectiveOptions& options) {
   check_tensor(data, c10::kCPU, "comm.receive");
   check_peer(peer, size(), rank(), "comm.receive");
-  return submit<PointToPoint>(call("receive", data.nbytes(), {}, data, options), PointToPoint::Direction::receive, peer, bytes_of(data),
-                              data.nbytes());
+  return submit<PointToPoint>(call("receive", data.nbytes(), {}, data, options), PointToPoint::Direction::receive, peer,
+                              bytes_of(data), data.nbytes());
 }
 
 Request HostCommunicator::barrier(const CollectiveOptions& options) {

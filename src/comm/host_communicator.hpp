@@ -27,8 +27,8 @@ class HostCommunicator final : public Communicator {
 
   std::string_view backend() const override { return backend_; }
   Request all_reduce(const at::Tensor& data, ReduceOp op, const CollectiveOptions& options) override;
-  Request reduce_scatter(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts, ReduceOp op,
-                         const CollectiveOptions& options) override;
+  Request reduce_scatter(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts,
+                         ReduceOp op, const CollectiveOptions& options) override;
   Request all_gather(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts,
                      const CollectiveOptions& options) override;
   Request broadcast(const at::Tensor& data, int root, const CollectiveOptions& options) override;

@@ -60,8 +60,8 @@ void check_libtorch(std::string_view built_with, std::string_view loaded, const 
   const auto file = std::ranges::find(libraries, "libtorch_cpu.so", file_name);
   const std::string from = file == libraries.end() ? "" : " from " + *file;
   throw UserError("comm.environment",
-                  detail::concatenate("LibTorch ", loaded, " is loaded", from, ", and axonn was built with ", built_with,
-                                      ": let LD_LIBRARY_PATH name the folder of a LibTorch ", built_with,
+                  detail::concatenate("LibTorch ", loaded, " is loaded", from, ", and axonn was built with ",
+                                      built_with, ": let LD_LIBRARY_PATH name the folder of a LibTorch ", built_with,
                                       ", or build axonn and this program with the loaded one (-DAXONN_LIBTORCH=DIR)"));
 }
 

@@ -62,7 +62,8 @@ Request SelfCommunicator::copy(const at::Tensor& from, const at::Tensor& to, con
   Request& last = last_[static_cast<size_t>(options.priority)];
   if (!last.done()) after.push_back(last);
   last = {};
-  if (!after.empty()) return last = Request(std::make_shared<DeferredCopy>(std::move(after), from, moves ? to : at::Tensor()));
+  if (!after.empty())
+    return last = Request(std::make_shared<DeferredCopy>(std::move(after), from, moves ? to : at::Tensor()));
   if (moves) std::memcpy(to.data_ptr(), from.data_ptr(), from.nbytes());
   return {};
 }
@@ -72,8 +73,8 @@ Request SelfCommunicator::all_reduce(const at::Tensor& data, ReduceOp, const Col
   return copy(data, {}, options);
 }
 
-Request SelfCommunicator::reduce_scatter(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts, ReduceOp,
-                                         const CollectiveOptions& options) {
+Request SelfCommunicator::reduce_scatter(const at::Tensor& input, const at::Tensor& output,
+                                         std::span<const int64_t> counts, ReduceOp, const CollectiveOptions& options) {
   check_tensor(input, device_.type(), "comm.reduce_scatter");
   check_tensor(output, device_.type(), "comm.reduce_scatter");
   check_parts(input, output, counts, 1, 0, "comm.reduce_scatter");

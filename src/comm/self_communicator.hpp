@@ -13,8 +13,8 @@ class SelfCommunicator final : public Communicator {
 
   std::string_view backend() const override { return "self"; }
   Request all_reduce(const at::Tensor& data, ReduceOp op, const CollectiveOptions& options) override;
-  Request reduce_scatter(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts, ReduceOp op,
-                         const CollectiveOptions& options) override;
+  Request reduce_scatter(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts,
+                         ReduceOp op, const CollectiveOptions& options) override;
   Request all_gather(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts,
                      const CollectiveOptions& options) override;
   Request broadcast(const at::Tensor& data, int root, const CollectiveOptions& options) override;

@@ -32,12 +32,13 @@ std::vector<CLI::App*> chosen(CLI::App& app) {
   std::vector<std::string> commands;
   CLI::App& innermost = *chosen(app).back();
   const auto flags = flags_of(innermost);
-  for (const CLI::App* sub : innermost.get_subcommands([](const CLI::App*) { return true; })) commands.push_back(sub->get_name());
+  for (const CLI::App* sub : innermost.get_subcommands([](const CLI::App*) { return true; }))
+    commands.push_back(sub->get_name());
   const auto extras = app.remaining(true);
   const auto first_flag = std::ranges::find_if(extras, [](const std::string& word) { return word.starts_with('-'); });
   if (first_flag == extras.end()) {
-    throw UserError("config.command_line",
-                    detail::concatenate("unexpected argument '", extras.front(), "'", did_you_mean(extras.front(), commands)));
+    throw UserError("config.command_line", detail::concatenate("unexpected argument '", extras.front(), "'",
+                                                               did_you_mean(extras.front(), commands)));
   }
   const std::string flag = first_flag->substr(0, first_flag->find('='));
   throw UserError("config.command_line", detail::concatenate("unknown flag '", flag, "'", did_you_mean(flag, flags)));

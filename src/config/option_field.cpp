@@ -22,11 +22,14 @@ template <typename Number>
 Number parse_number(const std::string& word, const std::string& flag, std::string_view need) {
   Number value{};
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  AXONN_CHECK(error == std::errc() && end == word.data() + word.size(), kWhere, flag, " must be ", need, ", got '", word, "'");
+  AXONN_CHECK(error == std::errc() && end == word.data() + word.size(), kWhere, flag, " must be ", need, ", got '",
+              word, "'");
   return value;
 }
 
-bool has_suffix(const std::string& word) { return !word.empty() && std::string_view("kMG").find(word.back()) != std::string_view::npos; }
+bool has_suffix(const std::string& word) {
+  return !word.empty() && std::string_view("kMG").find(word.back()) != std::string_view::npos;
+}
 
 void check_range(int64_t value, const Whole& whole, const std::string& subject) {
   constexpr auto kNoMost = std::numeric_limits<int64_t>::max();
@@ -45,13 +48,16 @@ int64_t parse_whole(const std::string& word, const std::string& flag, const Whol
 
 template <typename Integer>
 bool in_range(const Json& value) {
-  if (value.is_number_unsigned()) return value.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<Integer>::max());
-  return value.get<int64_t>() >= std::numeric_limits<Integer>::min() && value.get<int64_t>() <= std::numeric_limits<Integer>::max();
+  if (value.is_number_unsigned())
+    return value.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<Integer>::max());
+  return value.get<int64_t>() >= std::numeric_limits<Integer>::min() &&
+         value.get<int64_t>() <= std::numeric_limits<Integer>::max();
 }
 
 // Nothing when it is not a whole number.
 std::optional<int64_t> read_whole(const Json& value, const std::string& subject, const Whole& whole) {
-  if (value.is_string() && whole.suffixes == Suffixes::binary) return parse_whole(value.get<std::string>(), subject, whole);
+  if (value.is_string() && whole.suffixes == Suffixes::binary)
+    return parse_whole(value.get<std::string>(), subject, whole);
   if (!value.is_number_integer()) return std::nullopt;
   AXONN_CHECK(in_range<int64_t>(value), kWhere, subject, " is out of range: ", value.dump());
   const auto number = value.get<int64_t>();
@@ -281,13 +287,19 @@ class TextsField final : public OptionField {
 
 }  // namespace
 
-std::unique_ptr<OptionField> make_field(int64_t& value, Whole whole) { return std::make_unique<WholeField>(value, whole); }
+std::unique_ptr<OptionField> make_field(int64_t& value, Whole whole) {
+  return std::make_unique<WholeField>(value, whole);
+}
 std::unique_ptr<OptionField> make_field(int& value, Whole whole) { return std::make_unique<IntField>(value, whole); }
 std::unique_ptr<OptionField> make_field(double& value) { return std::make_unique<NumberField>(value); }
 std::unique_ptr<OptionField> make_field(bool& value) { return std::make_unique<FlagField>(value); }
 std::unique_ptr<OptionField> make_field(std::string& value) { return std::make_unique<StringField>(value); }
-std::unique_ptr<OptionField> make_field(std::vector<std::string>& values) { return std::make_unique<StringsField>(values); }
-std::unique_ptr<OptionField> make_field(std::vector<int64_t>& values, Whole whole) { return std::make_unique<WholesField>(values, whole); }
+std::unique_ptr<OptionField> make_field(std::vector<std::string>& values) {
+  return std::make_unique<StringsField>(values);
+}
+std::unique_ptr<OptionField> make_field(std::vector<int64_t>& values, Whole whole) {
+  return std::make_unique<WholesField>(values, whole);
+}
 std::unique_ptr<OptionField> make_field(TextValue value) { return std::make_unique<TextField>(std::move(value)); }
 std::unique_ptr<OptionField> make_field(TextValues values) { return std::make_unique<TextsField>(std::move(values)); }
 

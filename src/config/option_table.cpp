@@ -12,7 +12,8 @@ namespace axonn {
 OptionTable::OptionTable(Use use) : use_(use) {}
 OptionTable::~OptionTable() = default;
 
-void OptionTable::add(std::string_view section, std::string_view key, int64_t& field, std::string_view help, Whole whole) {
+void OptionTable::add(std::string_view section, std::string_view key, int64_t& field, std::string_view help,
+                      Whole whole) {
   add_field(section, key, make_field(field, whole), help);
 }
 void OptionTable::add(std::string_view section, std::string_view key, int& field, std::string_view help, Whole whole) {
@@ -30,7 +31,8 @@ void OptionTable::add(std::string_view section, std::string_view key, std::strin
 void OptionTable::add(std::string_view section, std::string_view key, Strings& field, std::string_view help) {
   add_field(section, key, make_field(field), help);
 }
-void OptionTable::add(std::string_view section, std::string_view key, Integers& field, std::string_view help, Whole whole) {
+void OptionTable::add(std::string_view section, std::string_view key, Integers& field, std::string_view help,
+                      Whole whole) {
   add_field(section, key, make_field(field, whole), help);
 }
 void OptionTable::add_text(std::string_view section, std::string_view key, TextValue value, std::string_view help) {
@@ -40,9 +42,11 @@ void OptionTable::add_texts(std::string_view section, std::string_view key, Text
   add_field(section, key, make_field(std::move(values)), help);
 }
 
-void OptionTable::add_field(std::string_view section, std::string_view key, std::unique_ptr<OptionField> field, std::string_view help) {
+void OptionTable::add_field(std::string_view section, std::string_view key, std::unique_ptr<OptionField> field,
+                            std::string_view help) {
   for (const Option& option : options_)
-    AXONN_ASSERT(option.key != key || use_ == Use::flags, "key '", key, "' is in [", option.section, "] and again in [", section, "]");
+    AXONN_ASSERT(option.key != key || use_ == Use::flags, "key '", key, "' is in [", option.section, "] and again in [",
+                 section, "]");
   auto place = options_.end();
   while (place != options_.begin() && std::prev(place)->section != section) --place;
   if (place == options_.begin()) place = options_.end();

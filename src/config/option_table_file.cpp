@@ -98,7 +98,9 @@ std::string flag_text(const Json& value) {
   return words;
 }
 
-std::string place_of(std::string_view name, const toml::source_region& source) { return detail::concatenate(name, ":", source.begin.line); }
+std::string place_of(std::string_view name, const toml::source_region& source) {
+  return detail::concatenate(name, ":", source.begin.line);
+}
 
 }  // namespace
 
@@ -113,40 +115,46 @@ struct OptionReader {
     for (const Option& option : table.options_)
       if (sections.empty() || sections.back() != option.section) sections.push_back(option.section);
     if (!placed.value.is_object()) {
-      const auto known = std::ranges::find_if(table.options_, [&](const Option& option) { return option.is_called(section); });
+      const auto known =
+          std::ranges::find_if(table.options_, [&](const Option& option) { return option.is_called(section); });
       const std::string advice = known == table.options_.end() ? "" : "; it belongs in [" + known->section + "]";
-      throw UserError(kWhere, detail::concatenate(placed.place, ": key '", section, "' stands outside of a section", advice));
+      throw UserError(kWhere,
+                      detail::concatenate(placed.place, ": key '", section, "' stands outside of a section", advice));
     }
-    AXONN_CHECK(std::ranges::find(sections, section) != sections.end(), kWhere, placed.place, ": unknown section [", section, "]",
-                did_you_mean(section, sections));
+    AXONN_CHECK(std::ranges::find(sections, section) != sections.end(), kWhere, placed.place, ": unknown section [",
+                section, "]", did_you_mean(section, sections));
   }
 
   void set(std::string_view section, std::string_view key, const Placed& placed) const {
-    const auto named = std::ranges::find_if(table.options_, [&](const Option& option) { return option.is_called(key); });
+    const auto named =
+        std::ranges::find_if(table.options_, [&](const Option& option) { return option.is_called(key); });
     if (named == table.options_.end()) {
       Strings keys;
       for (const Option& option : table.options_)
         if (option.section == section) keys.push_back(option.key);
-      throw UserError(kWhere,
-                      detail::concatenate(placed.place, ": unknown key '", key, "' in [", section, "]", did_you_mean(key, keys)));
+      throw UserError(kWhere, detail::concatenate(placed.place, ": unknown key '", key, "' in [", section, "]",
+                                                  did_you_mean(key, keys)));
     }
-    AXONN_CHECK(named->section == section, kWhere, placed.place, ": unknown key '", key, "' in [", section, "]; it belongs in [",
-                named->section, "]");
+    AXONN_CHECK(named->section == section, kWhere, placed.place, ": unknown key '", key, "' in [", section,
+                "]; it belongs in [", named->section, "]");
     const std::string subject = detail::concatenate(placed.place, ": '", key, "' in [", section, "]");
     const bool wins = source >= named->source;
     const bool fits = named->field->read(placed.value, subject, wins);
-    AXONN_CHECK(fits, kWhere, subject, " is ", kind_of(placed.value), " (", placed.value.dump(), "), it must be ", named->field->need());
+    AXONN_CHECK(fits, kWhere, subject, " is ", kind_of(placed.value), " (", placed.value.dump(), "), it must be ",
+                named->field->need());
     if (wins) named->source = source;
   }
 };
 
 void OptionTable::read_toml_file(const std::filesystem::path& path, const std::vector<std::string_view>& sections) {
   std::ifstream in(path, std::ios::binary);
-  AXONN_CHECK(in && std::filesystem::is_regular_file(path), kWhere, "cannot read the configuration file ", path.string());
+  AXONN_CHECK(in && std::filesystem::is_regular_file(path), kWhere, "cannot read the configuration file ",
+              path.string());
   read_toml(std::string(std::istreambuf_iterator<char>(in), {}), path.string(), sections);
 }
 
-void OptionTable::read_toml(std::string_view text, std::string_view name, const std::vector<std::string_view>& sections) {
+void OptionTable::read_toml(std::string_view text, std::string_view name,
+                            const std::vector<std::string_view>& sections) {
   check_toml_letters(text, name);
   toml::table file;
   try {
@@ -156,7 +164,9 @@ void OptionTable::read_toml(std::string_view text, std::string_view name, const 
   }
   const OptionReader reader{*this, Source::file};
   for (const auto& [section, node] : file) {
-    const auto wanted = [&](const std::string& part) { return sections.empty() || std::ranges::find(sections, part) != sections.end(); };
+    const auto wanted = [&](const std::string& part) {
+      return sections.empty() || std::ranges::find(sections, part) != sections.end();
+    };
     const std::string section_name(section.str());
     const auto some = [&](std::string_view part) { return part.starts_with(section_name + "."); };
     if (!wanted(section_name) && std::ranges::none_of(sections, some)) continue;
@@ -183,7 +193,8 @@ std::string OptionTable::to_toml() const {
   std::string text;
   const std::string* section = nullptr;
   for (const Option& option : options_) {
-    if (section == nullptr || *section != option.section) text += (section == nullptr ? "[" : "\n[") + option.section + "]\n";
+    if (section == nullptr || *section != option.section)
+      text += (section == nullptr ? "[" : "\n[") + option.section + "]\n";
     section = &option.section;
     text += option.key + " = " + toml_text(option.field->json()) + "\n";
   }
@@ -192,12 +203,12 @@ std::string OptionTable::to_toml() const {
 
 std::string OptionTable::to_json() const {
   Json file = Json::object();
-  for (const Option& option : options_)
-    file[option.section][option.key] = option.field->json();
+  for (const Option& option : options_) file[option.section][option.key] = option.field->json();
   return file.dump(2);
 }
 
-std::optional<OptionTable::Difference> OptionTable::first_difference(std::string_view json, std::span<const std::string> keys) const {
+std::optional<OptionTable::Difference> OptionTable::first_difference(std::string_view json,
+                                                                     std::span<const std::string> keys) const {
   const Json file = Json::parse(json);
   for (const std::string& key : keys) {
     const Option& option = find(key);

@@ -21,7 +21,8 @@ std::string flag_of(std::string_view key) {
 struct HelpFormatter : CLI::Formatter {
   std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
     std::string name = CLI::Formatter::make_option_name(option, is_positional);
-    if (const auto at = name.find("{false}"); at != std::string::npos) name.erase(at, std::string_view("{false}").size());
+    if (const auto at = name.find("{false}"); at != std::string::npos)
+      name.erase(at, std::string_view("{false}").size());
     return name;
   }
 };
@@ -30,7 +31,9 @@ struct HelpFormatter : CLI::Formatter {
 
 void OptionTable::add_flags(CLI::App& app, const std::vector<std::string_view>& sections) {
   for (Option& option : options_) {
-    const auto names_it = [&](std::string_view what) { return what == option.section || what == option.section + "." + option.key; };
+    const auto names_it = [&](std::string_view what) {
+      return what == option.section || what == option.section + "." + option.key;
+    };
     const bool wanted = sections.empty() || std::ranges::any_of(sections, names_it);
     if (wanted && &find(option.key) == &option) add_flag(app, option);
   }
@@ -46,7 +49,8 @@ std::vector<OptionTable::Option*> OptionTable::sharing(const Option& option) {
 
 // "features of the residual stream (default: 384)"
 void OptionTable::add_flag(CLI::App& app, Option& option) {
-  const std::string flag = flag_of(option.key), former = option.former.empty() ? "" : "," + flag_of(option.former), fallback = option.field->text();
+  const std::string flag = flag_of(option.key), former = option.former.empty() ? "" : "," + flag_of(option.former),
+                    fallback = option.field->text();
   const bool names_default = !fallback.empty() && use_ != Use::flags;
   const std::string help = option.help + (names_default ? " (default: " + fallback + ")" : "");
   const auto all = sharing(option);

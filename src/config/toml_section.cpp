@@ -22,11 +22,14 @@ TomlFile parse_toml(std::string_view text, std::string_view name) {
   try {
     return {toml::parse(text, name), std::string(name)};
   } catch (const toml::parse_error& error) {
-    throw UserError("config.toml", detail::concatenate(name, ":", error.source().begin.line, ": ", error.description()));
+    throw UserError("config.toml",
+                    detail::concatenate(name, ":", error.source().begin.line, ": ", error.description()));
   }
 }
 
-std::string place_of(const TomlFile& file, const toml::node& node) { return detail::concatenate(file.name, ":", node.source().begin.line); }
+std::string place_of(const TomlFile& file, const toml::node& node) {
+  return detail::concatenate(file.name, ":", node.source().begin.line);
+}
 
 TomlSection::TomlSection(const TomlFile& file, const toml::table& table, std::string name)
     : file_(file), table_(table), name_(std::move(name)) {}
@@ -53,7 +56,8 @@ double TomlSection::number_or(std::string_view key, double fallback, double leas
   const toml::node* node = find(key);
   if (node == nullptr) return fallback;
   const auto value = node->value<double>();
-  AXONN_CHECK(node->is_number() && value && std::isfinite(*value), "config.toml", place(key, *node), " must be a number");
+  AXONN_CHECK(node->is_number() && value && std::isfinite(*value), "config.toml", place(key, *node),
+              " must be a number");
   AXONN_CHECK(above ? *value > least : *value >= least, "config.toml", place(key, *node), " must be ",
               above ? "greater than " : "at least ", least, ", got ", *value);
   return *value;
@@ -70,15 +74,16 @@ std::optional<int64_t> TomlSection::find_integer(std::string_view key, int64_t l
   if (node == nullptr) return std::nullopt;
   const auto* value = node->as_integer();
   AXONN_CHECK(value != nullptr, "config.toml", place(key, *node), " must be a whole number");
-  AXONN_CHECK(value->get() >= least && value->get() <= most, "config.toml", place(key, *node), " must be from ", least, " to ", most,
-              ", got ", value->get());
+  AXONN_CHECK(value->get() >= least && value->get() <= most, "config.toml", place(key, *node), " must be from ", least,
+              " to ", most, ", got ", value->get());
   return value->get();
 }
 
 std::optional<std::vector<int64_t>> TomlSection::find_integers(std::string_view key, int64_t least, int64_t most) {
   const toml::node* node = find(key);
   if (node == nullptr) return std::nullopt;
-  AXONN_CHECK(node->is_array(), "config.toml", place(key, *node), " must be a list of whole numbers, such as [1, 2, 2]");
+  AXONN_CHECK(node->is_array(), "config.toml", place(key, *node),
+              " must be a list of whole numbers, such as [1, 2, 2]");
   std::vector<int64_t> values;
   for (const toml::node& one : *node->as_array()) {
     const auto* value = one.as_integer();
@@ -107,8 +112,8 @@ void TomlSection::refuse_unknown_keys(const std::vector<std::string>& also) cons
   std::vector<std::string> known = asked_;
   known.insert(known.end(), also.begin(), also.end());
   for (const auto& [key, node] : table_)
-    AXONN_CHECK(std::ranges::find(known, key.str()) != known.end(), "config.toml", place_of(file_, node), ": unknown key '", key.str(),
-                "' in ", name_, did_you_mean(key.str(), known));
+    AXONN_CHECK(std::ranges::find(known, key.str()) != known.end(), "config.toml", place_of(file_, node),
+                ": unknown key '", key.str(), "' in ", name_, did_you_mean(key.str(), known));
 }
 
 }  // namespace axonn

@@ -29,7 +29,8 @@ class TomlSection {
   double number(std::string_view key, double least, bool above = true);
   double number_or(std::string_view key, double fallback, double least, bool above = true);
   int64_t integer(std::string_view key, int64_t least, int64_t most = std::numeric_limits<int64_t>::max());
-  std::optional<int64_t> find_integer(std::string_view key, int64_t least, int64_t most = std::numeric_limits<int64_t>::max());
+  std::optional<int64_t> find_integer(std::string_view key, int64_t least,
+                                      int64_t most = std::numeric_limits<int64_t>::max());
   std::optional<std::vector<int64_t>> find_integers(std::string_view key, int64_t least, int64_t most);  // may be empty
   std::optional<std::string> find_text(std::string_view key);
   std::optional<bool> find_flag(std::string_view key);

@@ -13,20 +13,26 @@ namespace {
 constexpr std::array kTable = {
     Variable{"AXONN_LOG", "debug|info|warn|error|off", "info", "lowest level of the log lines on standard error"},
     Variable{"AXONN_LOG_ALL_RANKS", "0|1", "0", "1: every rank writes its log lines, not only rank 0"},
-    Variable{"AXONN_TIMEOUT_SECONDS", "whole seconds", "600", "a collective that makes no progress for this time ends the job with a report"},
-    Variable{"AXONN_SHARED_MEMORY", "0|1", "1", "0: ranks of one node exchange messages instead of sharing memory (slower)"},
-    Variable{"AXONN_PROGRESS", "bar|lines", "by standard output", "bar: one progress line, redrawn; lines: one line every log_every steps"},
-    Variable{"RANK", "0 .. WORLD_SIZE-1", "one process", "this process's rank when no MPI launcher started it (TCP start-up)"},
+    Variable{"AXONN_TIMEOUT_SECONDS", "whole seconds", "600",
+             "a collective that makes no progress for this time ends the job with a report"},
+    Variable{"AXONN_SHARED_MEMORY", "0|1", "1",
+             "0: ranks of one node exchange messages instead of sharing memory (slower)"},
+    Variable{"AXONN_PROGRESS", "bar|lines", "by standard output",
+             "bar: one progress line, redrawn; lines: one line every log_every steps"},
+    Variable{"RANK", "0 .. WORLD_SIZE-1", "one process",
+             "this process's rank when no MPI launcher started it (TCP start-up)"},
     Variable{"WORLD_SIZE", "ranks", "one process", "number of processes of the job (TCP start-up)"},
     Variable{"LOCAL_RANK", "0 ..", "RANK", "rank within the node; chooses the GPU under --device cuda"},
     Variable{"LOCAL_WORLD_SIZE", "ranks", "WORLD_SIZE", "processes on this node; the node's cores are divided by it"},
     Variable{"MASTER_ADDR", "host or address", "127.0.0.1", "where rank 0 listens during TCP start-up"},
     Variable{"MASTER_PORT", "port", "29500", "port of rank 0 during TCP start-up"},
     Variable{"OMP_NUM_THREADS", "threads", "cores of the node / ranks on it", "threads that compute in this process"},
-    Variable{"OMPI_COMM_WORLD_SIZE", "set by mpirun", "not under mpirun", "tells that an MPI launcher started this process"},
+    Variable{"OMPI_COMM_WORLD_SIZE", "set by mpirun", "not under mpirun",
+             "tells that an MPI launcher started this process"},
     Variable{"OMPI_COMM_WORLD_LOCAL_SIZE", "set by mpirun", "LOCAL_WORLD_SIZE", "processes on this node under mpirun"},
     Variable{"OMPI_COMM_WORLD_LOCAL_RANK", "set by mpirun", "LOCAL_RANK", "rank within the node under mpirun"},
-    Variable{"PMIX_RANK", "set by srun --mpi=pmix", "not under PMIx", "tells that a PMIx launcher started this process"},
+    Variable{"PMIX_RANK", "set by srun --mpi=pmix", "not under PMIx",
+             "tells that a PMIx launcher started this process"},
 };
 
 }  // namespace
@@ -34,7 +40,8 @@ constexpr std::array kTable = {
 std::span<const Variable> table() { return kTable; }
 
 std::optional<std::string> get(std::string_view name) {
-  AXONN_ASSERT(std::ranges::any_of(kTable, [&](const auto& v) { return v.name == name; }), "environment variable ", name);
+  AXONN_ASSERT(std::ranges::any_of(kTable, [&](const auto& v) { return v.name == name; }), "environment variable ",
+               name);
   const char* value = std::getenv(std::string(name).c_str());
   if (value == nullptr || *value == '\0') return std::nullopt;
   return std::string(value);

@@ -90,7 +90,8 @@ uint64_t xxh64_of_file(const fs::path& path) {
   XXH64_state_t state;
   XXH64_reset(&state, 0);
   std::vector<char> chunk(size_t{1} << 20);
-  while (in.read(chunk.data(), std::ssize(chunk)), in.gcount() > 0) XXH64_update(&state, chunk.data(), static_cast<size_t>(in.gcount()));
+  while (in.read(chunk.data(), std::ssize(chunk)), in.gcount() > 0)
+    XXH64_update(&state, chunk.data(), static_cast<size_t>(in.gcount()));
   return XXH64_digest(&state);
 }
 

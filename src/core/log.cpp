@@ -15,7 +15,8 @@ namespace {
 constexpr std::array<std::string_view, 5> kLevels = {"debug", "info", "warn", "error", "off"};
 
 spdlog::level::level_enum to_spdlog(Level level) {
-  constexpr std::array map = {spdlog::level::debug, spdlog::level::info, spdlog::level::warn, spdlog::level::err, spdlog::level::off};
+  constexpr std::array map = {spdlog::level::debug, spdlog::level::info, spdlog::level::warn, spdlog::level::err,
+                              spdlog::level::off};
   return map.at(static_cast<size_t>(level));
 }
 

@@ -24,7 +24,8 @@ size_t edit_distance(std::string_view a, std::string_view b) {
     row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
       row[j] = std::min({last[j - 1] + (a[i - 1] != b[j - 1]), last[j] + 1, row[j - 1] + 1});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = std::min(row[j], before_last[j - 2] + 1);
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], before_last[j - 2] + 1);
     }
   }
   return row.back();
@@ -45,9 +46,13 @@ std::string print(const char* format, double value, const char* unit) {
 
 }  // namespace
 
-std::string did_you_mean(std::string_view word, std::span<const std::string_view> candidates) { return nearest_sentence(word, candidates); }
+std::string did_you_mean(std::string_view word, std::span<const std::string_view> candidates) {
+  return nearest_sentence(word, candidates);
+}
 
-std::string did_you_mean(std::string_view word, std::span<const std::string> candidates) { return nearest_sentence(word, candidates); }
+std::string did_you_mean(std::string_view word, std::span<const std::string> candidates) {
+  return nearest_sentence(word, candidates);
+}
 
 std::string with_unit(double count) {
   constexpr const char* kUnits[] = {"", " k", " M", " G", " T", " P", " E"};
@@ -74,8 +79,8 @@ std::string duration_text(double seconds) {
   const auto total = static_cast<int64_t>(std::llround(std::max(0.0, seconds)));
   char buffer[64];
   if (total >= 3600)
-    std::snprintf(buffer, sizeof buffer, "%ld:%02ld:%02ld", static_cast<long>(total / 3600), static_cast<long>(total / 60 % 60),
-                  static_cast<long>(total % 60));
+    std::snprintf(buffer, sizeof buffer, "%ld:%02ld:%02ld", static_cast<long>(total / 3600),
+                  static_cast<long>(total / 60 % 60), static_cast<long>(total % 60));
   else
     std::snprintf(buffer, sizeof buffer, "%ld:%02ld", static_cast<long>(total / 60), static_cast<long>(total % 60));
   return buffer;
@@ -89,8 +94,8 @@ int64_t parse_count(std::string_view text, std::string_view what, Suffixes suffi
   AXONN_CHECK(error == std::errc() && power >= 0 && value >= 0, "core.parse_count", what,
               " must be a number such as 4096, 64k or 4M, got '", text, "'");
   for (int i = 0; i < power; ++i)
-    AXONN_CHECK(!__builtin_mul_overflow(value, suffixes == Suffixes::binary ? 1024 : 1000, &value), "core.parse_count", what,
-                " is too large: '", text, "'");
+    AXONN_CHECK(!__builtin_mul_overflow(value, suffixes == Suffixes::binary ? 1024 : 1000, &value), "core.parse_count",
+                what, " is too large: '", text, "'");
   return value;
 }
 
@@ -104,7 +109,8 @@ std::string binary_count_text(int64_t count) {
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r\n";
   const size_t begin = text.find_first_not_of(kBlanks);
-  return begin == std::string_view::npos ? std::string_view() : text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
+  return begin == std::string_view::npos ? std::string_view()
+                                         : text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
 }
 
 }  // namespace axonn

@@ -12,19 +12,22 @@ namespace {
 template <typename Position>
 auto& entry(Position& position, Axis axis) {
   switch (axis) {
-    case Axis::x: return position.x;
-    case Axis::y: return position.y;
-    case Axis::z: return position.z;
-    case Axis::data: return position.data;
+    case Axis::x:
+      return position.x;
+    case Axis::y:
+      return position.y;
+    case Axis::z:
+      return position.z;
+    case Axis::data:
+      return position.data;
   }
   throw InternalError("grid.coordinate", detail::concatenate("no axis ", static_cast<int>(axis)));
 }
 
 void check_order(const AxisOrder& order) {
   const AxisSet seen = {order[0], order[1], order[2], order[3]};
-  AXONN_CHECK(seen == AxisSet::all(), "grid.grid",
-              "an axis order names each of x, y, z and data once, got ", to_string(order[0]), " ", to_string(order[1]), " ",
-              to_string(order[2]), " ", to_string(order[3]));
+  AXONN_CHECK(seen == AxisSet::all(), "grid.grid", "an axis order names each of x, y, z and data once, got ",
+              to_string(order[0]), " ", to_string(order[1]), " ", to_string(order[2]), " ", to_string(order[3]));
 }
 
 // Grid indices of the positions along `axes` that start at `first`. The first axis of `order` is
@@ -86,20 +89,23 @@ Grid::Grid(GridShape shape, AxisOrder order, Placement placement)
     rank_of_index_.resize(count);
     std::iota(rank_of_index_.begin(), rank_of_index_.end(), 0);
   }
-  AXONN_CHECK(rank_of_index_.size() == count, "grid.grid", "a placement on grid ", shape_.to_string(), " needs ", count, " ranks, got ",
-              rank_of_index_.size());
+  AXONN_CHECK(rank_of_index_.size() == count, "grid.grid", "a placement on grid ", shape_.to_string(), " needs ", count,
+              " ranks, got ", rank_of_index_.size());
   index_of_rank_.assign(count, -1);
   for (size_t i = 0; i < count; ++i) {
     const int rank = rank_of_index_[i];
-    AXONN_CHECK(rank >= 0 && rank < ranks(), "grid.grid", "a placement holds ranks from 0 to ", ranks() - 1, ", got ", rank);
+    AXONN_CHECK(rank >= 0 && rank < ranks(), "grid.grid", "a placement holds ranks from 0 to ", ranks() - 1, ", got ",
+                rank);
     int& index = index_of_rank_[static_cast<size_t>(rank)];
-    AXONN_CHECK(index < 0, "grid.grid", "a placement holds every rank once, got rank ", rank, " at index ", index, " and at index ", i);
+    AXONN_CHECK(index < 0, "grid.grid", "a placement holds every rank once, got rank ", rank, " at index ", index,
+                " and at index ", i);
     index = static_cast<int>(i);
   }
 }
 
 Coordinate Grid::coordinate(int rank) const {
-  AXONN_CHECK(rank >= 0 && rank < ranks(), "grid.coordinate", "grid ", shape_.to_string(), " has ranks 0 to ", ranks() - 1, ", got ", rank);
+  AXONN_CHECK(rank >= 0 && rank < ranks(), "grid.coordinate", "grid ", shape_.to_string(), " has ranks 0 to ",
+              ranks() - 1, ", got ", rank);
   int rest = index_of_rank_[static_cast<size_t>(rank)];
   Coordinate at;
   for (const Axis axis : order_) {
@@ -113,8 +119,8 @@ int Grid::rank(const Coordinate& coordinate) const {
   int index = 0, stride = 1;
   for (const Axis axis : order_) {
     const int place = coordinate[axis];
-    AXONN_CHECK(place >= 0 && place < shape_[axis], "grid.rank", "coordinate ", coordinate.to_string(), " is not on grid ",
-                shape_.to_string());
+    AXONN_CHECK(place >= 0 && place < shape_[axis], "grid.rank", "coordinate ", coordinate.to_string(),
+                " is not on grid ", shape_.to_string());
     index += place * stride;
     stride *= shape_[axis];
   }
@@ -122,9 +128,11 @@ int Grid::rank(const Coordinate& coordinate) const {
 }
 
 Group Grid::group(int rank, AxisSet axes) const {
-  AXONN_CHECK(rank >= 0 && rank < ranks(), "grid.group", "grid ", shape_.to_string(), " has ranks 0 to ", ranks() - 1, ", got ", rank);
+  AXONN_CHECK(rank >= 0 && rank < ranks(), "grid.group", "grid ", shape_.to_string(), " has ranks 0 to ", ranks() - 1,
+              ", got ", rank);
   const int index = index_of_rank_[static_cast<size_t>(rank)];
-  Group group{.axes = axes, .ranks = indices_along(shape_, order_, axes, index - contribution(shape_, order_, axes, index))};
+  Group group{.axes = axes,
+              .ranks = indices_along(shape_, order_, axes, index - contribution(shape_, order_, axes, index))};
   group.index = static_cast<int>(std::ranges::find(group.ranks, index) - group.ranks.begin());
   for (int& member : group.ranks) member = rank_of_index_[static_cast<size_t>(member)];
   return group;
@@ -134,7 +142,8 @@ std::vector<Group> Grid::groups(AxisSet axes) const {
   std::vector<Group> all;
   all.reserve(static_cast<size_t>(shape_.ranks() / shape_.size(axes)));
   for (int index = 0; index < ranks(); ++index)
-    if (contribution(shape_, order_, axes, index) == 0) all.push_back(group(rank_of_index_[static_cast<size_t>(index)], axes));
+    if (contribution(shape_, order_, axes, index) == 0)
+      all.push_back(group(rank_of_index_[static_cast<size_t>(index)], axes));
   return all;
 }
 

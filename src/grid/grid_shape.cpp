@@ -14,10 +14,14 @@ constexpr size_t kMostGridsListed = 100;
 template <typename Shape>
 auto& entry(Shape& shape, Axis axis) {
   switch (axis) {
-    case Axis::x: return shape.x;
-    case Axis::y: return shape.y;
-    case Axis::z: return shape.z;
-    case Axis::data: return shape.data;
+    case Axis::x:
+      return shape.x;
+    case Axis::y:
+      return shape.y;
+    case Axis::z:
+      return shape.z;
+    case Axis::data:
+      return shape.data;
   }
   throw InternalError("grid.shape", detail::concatenate("no axis ", static_cast<int>(axis)));
 }
@@ -48,9 +52,11 @@ std::string joined(const Values& values, Text text) {
 std::string grids_sentence(int64_t ranks) {
   const auto grids = factorisations(ranks);
   if (grids.size() <= kMostGridsListed)
-    return detail::concatenate("Grids of ", ranks, ": ", joined(grids, [](const GridShape& g) { return g.to_string(); }));
-  return detail::concatenate("There are ", grids.size(), " grids of ", ranks, ", from ", grids.front().to_string(), " to ",
-                             grids.back().to_string(), "; its factors: ", joined(divisors(ranks), [](int d) { return std::to_string(d); }));
+    return detail::concatenate("Grids of ", ranks, ": ",
+                               joined(grids, [](const GridShape& g) { return g.to_string(); }));
+  return detail::concatenate("There are ", grids.size(), " grids of ", ranks, ", from ", grids.front().to_string(),
+                             " to ", grids.back().to_string(),
+                             "; its factors: ", joined(divisors(ranks), [](int d) { return std::to_string(d); }));
 }
 
 }  // namespace
@@ -83,8 +89,8 @@ std::string GridShape::to_string() const { return detail::concatenate(x, "x", y,
 
 GridShape parse_grid_shape(std::string_view text) {
   const auto complain = [&](bool fine) {
-    AXONN_CHECK(fine, "grid.parse_grid_shape", "a grid is written X x Y x Z x data with whole numbers from 1, such as 2x1x2x1, got '",
-                text, "'");
+    AXONN_CHECK(fine, "grid.parse_grid_shape",
+                "a grid is written X x Y x Z x data with whole numbers from 1, such as 2x1x2x1, got '", text, "'");
   };
   GridShape shape;
   std::string_view rest = text;
@@ -102,8 +108,8 @@ GridShape parse_grid_shape(std::string_view text) {
 
 void check_shape(const GridShape& shape, int64_t ranks) {
   for (const Axis axis : kAxes)
-    AXONN_CHECK(shape[axis] >= 1, "grid.check_shape", "grid ", shape.to_string(), " has axis ", to_string(axis), " = ", shape[axis],
-                ", every axis must be at least 1");
+    AXONN_CHECK(shape[axis] >= 1, "grid.check_shape", "grid ", shape.to_string(), " has axis ", to_string(axis), " = ",
+                shape[axis], ", every axis must be at least 1");
   AXONN_CHECK(shape.ranks() == ranks, "grid.check_shape", "grid ", shape.to_string(), " needs ", shape.ranks(),
               shape.ranks() == 1 ? " rank" : " ranks", ", this job has ", ranks, ". ", grids_sentence(ranks));
 }

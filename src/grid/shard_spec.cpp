@@ -32,8 +32,10 @@ void check_splits(const ShardSpec& spec) {
   for (const Dim& dim : spec.dims) {
     const auto axis = dim.axis();
     if (!axis) continue;
-    AXONN_CHECK(*axis == Axis::x || *axis == Axis::y, "grid.shard_spec", "dims are split over axis x or y, got ", spec.to_string());
-    AXONN_CHECK(!seen.contains(*axis), "grid.shard_spec", "two dims are split over axis ", to_string(*axis), ": ", spec.to_string());
+    AXONN_CHECK(*axis == Axis::x || *axis == Axis::y, "grid.shard_spec", "dims are split over axis x or y, got ",
+                spec.to_string());
+    AXONN_CHECK(!seen.contains(*axis), "grid.shard_spec", "two dims are split over axis ", to_string(*axis), ": ",
+                spec.to_string());
     seen = seen | *axis;
   }
 }
@@ -43,7 +45,9 @@ struct LocalDim {
   int64_t global = 0;
   std::vector<Dim::LocalRange> local_ranges;
 
-  bool is_whole() const { return local == global && local_ranges.size() == 1 && local_ranges[0].global == Range{0, global}; }
+  bool is_whole() const {
+    return local == global && local_ranges.size() == 1 && local_ranges[0].global == Range{0, global};
+  }
 
   std::optional<int64_t> global_index(int64_t index) const {
     for (const Dim::LocalRange& local_range : local_ranges)
@@ -60,7 +64,8 @@ struct RowView {
   LocalDim row;
 
   RowView(const ShardSpec& spec, const GridShape& shape, const Coordinate& at) {
-    for (const Dim& dim : spec.dims) outer.push_back({dim.local_size(shape, at), dim.size(), dim.local_ranges(shape, at)});
+    for (const Dim& dim : spec.dims)
+      outer.push_back({dim.local_size(shape, at), dim.size(), dim.local_ranges(shape, at)});
     row = {1, 1, {{.local_begin = 0, .global = {0, 1}}}};
     while (!outer.empty() && row.is_whole()) {
       prepend(std::move(outer.back()));
@@ -209,10 +214,11 @@ std::string ShardSpec::to_string() const {
   return "[" + text + "]" + (over_z ? " over z" : "");
 }
 
-std::vector<MappedRange> mapped_ranges(const ShardSpec& spec, const GridShape& shape, const Coordinate& at, Range range) {
+std::vector<MappedRange> mapped_ranges(const ShardSpec& spec, const GridShape& shape, const Coordinate& at,
+                                       Range range) {
   const int64_t block = spec.block_numel(shape, at);
-  AXONN_CHECK(range.begin >= 0 && range.begin <= range.end && range.end <= block, "grid.runs", "range [", range.begin, ", ", range.end,
-              ") is not within the block of ", block, " elements of ", spec.to_string());
+  AXONN_CHECK(range.begin >= 0 && range.begin <= range.end && range.end <= block, "grid.runs", "range [", range.begin,
+              ", ", range.end, ") is not within the block of ", block, " elements of ", spec.to_string());
   std::vector<MappedRange> found;
   if (range.size() == 0) return found;
   const RowView view(spec, shape, at);
@@ -223,7 +229,9 @@ std::vector<MappedRange> mapped_ranges(const ShardSpec& spec, const GridShape& s
     for (const Dim::LocalRange& local_range : view.row.local_ranges) {
       const int64_t begin = std::max(range.begin, local + local_range.local_begin);
       const int64_t end = std::min(range.end, local + local_range.local_begin + local_range.global.size());
-      if (begin < end) append(found, {begin, *global + local_range.global.begin + begin - local - local_range.local_begin, end - begin});
+      if (begin < end)
+        append(found,
+               {begin, *global + local_range.global.begin + begin - local - local_range.local_begin, end - begin});
     }
   }
   return found;

@@ -34,8 +34,9 @@ class CheckpointNode : public torch::autograd::Node {
     const WithSamples then(context_, samples_);
     std::vector<Value> inputs;
     for (size_t i = 0; i < kept_.size(); ++i)
-      inputs.push_back({kept_[i].tensor.get().detach().to(kept_[i].device).requires_grad_(task_should_compute_output(i)), kept_[i].features,
-                        kept_[i].layout});
+      inputs.push_back(
+          {kept_[i].tensor.get().detach().to(kept_[i].device).requires_grad_(task_should_compute_output(i)),
+           kept_[i].features, kept_[i].layout});
     Tensor output;
     {
       const Scheduler::InPhase recompute(context_.scheduler(), Phase::recompute);
@@ -67,7 +68,8 @@ class CheckpointNode : public torch::autograd::Node {
 
 }  // namespace
 
-Value activation_checkpoint(Context& context, const CheckpointedBlock& block, const std::vector<Value>& inputs, CheckpointOptions options) {
+Value activation_checkpoint(Context& context, const CheckpointedBlock& block, const std::vector<Value>& inputs,
+                            CheckpointOptions options) {
   const bool wanted = std::ranges::any_of(inputs, [](const Value& input) { return input.tensor.requires_grad(); });
   if (!at::GradMode::is_enabled() || !wanted) return block(inputs);
   auto node = std::make_shared<CheckpointNode>(context, block, inputs, options.offload);

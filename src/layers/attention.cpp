@@ -20,14 +20,16 @@ namespace {
 using at::Tensor;
 
 // LibTorch's fused attention cannot drop by global position, so dropout takes this path.
-Tensor attention_with_dropout(Context& context, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+Tensor attention_with_dropout(Context& context, const Tensor& q, const Tensor& k, const Tensor& v,
+                              const AttentionOptions& options) {
   Tensor scores = at::matmul(q, k.transpose(-2, -1)) / std::sqrt(static_cast<double>(q.size(-1)));
   if (options.causal) {
     const Tensor later = at::ones({q.size(2), k.size(2)}, q.options().dtype(at::kBool)).triu(1);
     scores = scores.masked_fill(later, -std::numeric_limits<double>::infinity());
   }
   const int64_t first_head = q.size(1) * context.at()[options.axis];
-  const Tensor kept = dropout_attention(context, at::softmax(scores, -1), options.dropout, options.dropout_name, first_head, options.heads);
+  const Tensor kept = dropout_attention(context, at::softmax(scores, -1), options.dropout, options.dropout_name,
+                                        first_head, options.heads);
   return at::matmul(kept, v);
 }
 
@@ -43,10 +45,10 @@ Value attention(Context& context, const Value& qkv, const AttentionOptions& opti
   const int64_t features = qkv.features / 3;
   check_layout(qkv, 3 * features, Layout::over(options.axis, {features, features, features}), "layers.attention");
   const int size = context.shape()[options.axis];
-  AXONN_CHECK(options.heads > 0 && options.heads % size == 0, "layers.attention", "heads must divide by axis ", to_string(options.axis),
-              ", got ", options.heads, " heads and ", to_string(options.axis), " = ", size);
-  AXONN_CHECK(features % options.heads == 0, "layers.attention", "features must divide by heads, got ", features, " features and ",
-              options.heads, " heads");
+  AXONN_CHECK(options.heads > 0 && options.heads % size == 0, "layers.attention", "heads must divide by axis ",
+              to_string(options.axis), ", got ", options.heads, " heads and ", to_string(options.axis), " = ", size);
+  AXONN_CHECK(features % options.heads == 0, "layers.attention", "features must divide by heads, got ", features,
+              " features and ", options.heads, " heads");
   const Tensor& tensor = qkv.tensor;
   AXONN_CHECK(tensor.dim() == 3, "layers.attention", "needs (batch, sequence, features), got sizes ", tensor.sizes());
   const int64_t batch = tensor.size(0), sequence = tensor.size(1), heads = options.heads / size;

@@ -14,7 +14,10 @@ namespace axonn {
 
 struct Context::Impl {
   Impl(GridShape shape, ContextOptions given, int grid_rank)
-      : options(std::move(given)), grid(shape, options.order, options.placement), rank(grid_rank), at(grid.coordinate(grid_rank)) {}
+      : options(std::move(given)),
+        grid(shape, options.order, options.placement),
+        rank(grid_rank),
+        at(grid.coordinate(grid_rank)) {}
 
   ContextOptions options;
   Grid grid;
@@ -31,30 +34,35 @@ int rank_in_grid(const Environment& environment, const std::vector<int>& job_ran
   if (job_ranks.empty()) return environment.rank();
   for (size_t i = 0; i < job_ranks.size(); ++i)
     if (job_ranks[i] == environment.rank()) return static_cast<int>(i);
-  throw UserError("layers.context", detail::concatenate("rank ", environment.rank(), " makes a context whose job_ranks leave it out"));
+  throw UserError("layers.context",
+                  detail::concatenate("rank ", environment.rank(), " makes a context whose job_ranks leave it out"));
 }
 
 bool narrow(at::ScalarType dtype) { return dtype == at::kBFloat16 || dtype == at::kHalf; }
 
 void check_options(const ContextOptions& options) {
-  AXONN_CHECK(options.split_forward >= 1, "layers.context", "split_forward must be at least 1, got ", options.split_forward);
+  AXONN_CHECK(options.split_forward >= 1, "layers.context", "split_forward must be at least 1, got ",
+              options.split_forward);
   const auto dtype = options.dtype, gradient = options.gradient_dtype.value_or(at::kFloat);
   AXONN_CHECK(dtype == at::kFloat || dtype == at::kDouble || narrow(dtype), "layers.context",
               "dtype must be fp64, fp32, bf16 or fp16, got ", c10::toString(dtype));
-  AXONN_CHECK(!options.gradient_dtype || gradient == dtype || (narrow(dtype) && gradient == at::kFloat), "layers.context", "gradients of ",
-              c10::toString(dtype), " weights cannot be summed in ", c10::toString(gradient));
+  AXONN_CHECK(!options.gradient_dtype || gradient == dtype || (narrow(dtype) && gradient == at::kFloat),
+              "layers.context", "gradients of ", c10::toString(dtype), " weights cannot be summed in ",
+              c10::toString(gradient));
 }
 
 // The sharded parameters of `module` and its children, in the order of registration.
-void collect(torch::nn::Module& module, const std::string& prefix, std::vector<std::pair<std::string, ShardedParameter>>& named) {
+void collect(torch::nn::Module& module, const std::string& prefix,
+             std::vector<std::pair<std::string, ShardedParameter>>& named) {
   for (const auto& plain : module.named_parameters(/*recurse=*/false))
-    throw UserError("layers.materialize",
-                    "parameter '" + prefix + plain.key() +
-                        "' is a plain torch parameter, whose gradient no rank would sum; use an axonn layer in its place");
+    throw UserError(
+        "layers.materialize",
+        "parameter '" + prefix + plain.key() +
+            "' is a plain torch parameter, whose gradient no rank would sum; use an axonn layer in its place");
   if (const auto* layer = dynamic_cast<const ShardedModule*>(&module))
     for (const auto& [name, parameter] : layer->sharded_parameters()) {
-      AXONN_CHECK(!parameter.materialized(), "layers.materialize", "parameter '", prefix + name, "' has been materialized before as '",
-                  parameter.name(), "'");
+      AXONN_CHECK(!parameter.materialized(), "layers.materialize", "parameter '", prefix + name,
+                  "' has been materialized before as '", parameter.name(), "'");
       named.emplace_back(prefix + name, parameter);
     }
   for (const auto& child : module.named_children()) collect(*child.value(), prefix + child.key() + ".", named);
@@ -68,12 +76,13 @@ Context::Context(Environment& environment, GridShape shape, ContextOptions optio
   const int rank = rank_in_grid(environment, options.job_ranks);
   options.device = choose_device(options.device, environment.local_rank());
   impl_ = std::make_unique<Impl>(shape, std::move(options), rank);
-  impl_->communicators = std::make_unique<Communicators>(environment, impl_->grid, rank, impl_->options.device, impl_->options.job_ranks);
+  impl_->communicators =
+      std::make_unique<Communicators>(environment, impl_->grid, rank, impl_->options.device, impl_->options.job_ranks);
   impl_->scheduler = std::make_unique<Scheduler>(*impl_->communicators, impl_->grid, impl_->options.overlap);
   if (impl_->options.gradient_programs.empty()) return;
-  impl_->scheduler->set_gradient_sums(std::make_unique<GradientPrograms>(environment, *impl_->communicators, impl_->grid, rank,
-                                                                         impl_->options.device, impl_->options.job_ranks,
-                                                                         impl_->options.gradient_programs));
+  impl_->scheduler->set_gradient_sums(
+      std::make_unique<GradientPrograms>(environment, *impl_->communicators, impl_->grid, rank, impl_->options.device,
+                                         impl_->options.job_ranks, impl_->options.gradient_programs));
 }
 
 Context::Context(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

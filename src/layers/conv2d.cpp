@@ -38,15 +38,16 @@ constexpr FewerProducts kWinograd = {winograd_convolution, winograd_input_gradie
 // The convolutions that upsampled_convolution.hpp and winograd_convolution.hpp support.
 bool small_and_padded(const Conv2dOptions& options) {
   constexpr std::array<int64_t, 2> kOne = {1, 1}, kThree = {3, 3};
-  return options.kernel == kThree && options.stride == kOne && options.padding == kOne && options.dilation == kOne && options.groups == 1;
+  return options.kernel == kThree && options.stride == kOne && options.padding == kOne && options.dilation == kOne &&
+         options.groups == 1;
 }
 
 // Shapes: k = in channels, n = out channels, b = images of this rank. k/in means "split over the in
 // axis", or all k where that axis does not split them.
 class Conv2dOperation : public Operation {
  public:
-  Conv2dOperation(Context& context, const Conv2dImpl& layer, ShardedParameter weight, std::optional<ShardedParameter> bias,
-                  std::shared_ptr<std::function<void()>> finish)
+  Conv2dOperation(Context& context, const Conv2dImpl& layer, ShardedParameter weight,
+                  std::optional<ShardedParameter> bias, std::shared_ptr<std::function<void()>> finish)
       : context_(context),
         options_(layer.options()),
         output_sum_(layer.output_sum()),
@@ -64,7 +65,8 @@ class Conv2dOperation : public Operation {
     auto weight = weight_.gathered();  // (n/out, kernel h, kernel w, k/in/groups)
     const bool whole = context_.shape().size(output_sum_) == 1;
     Tensor output = convolve(input, *weight, bias_ && whole ? *bias_->gathered() : Tensor());
-    *finish_ = [sum = context_.scheduler().all_reduce(output, output_sum_, weight_.name()), bias = whole ? std::nullopt : bias_]() mutable {
+    *finish_ = [sum = context_.scheduler().all_reduce(output, output_sum_, weight_.name()),
+                bias = whole ? std::nullopt : bias_]() mutable {
       const at::NoGradGuard no_grad;
       const Tensor sums = sum.wait();  // (b, height', width', n/out)
       if (bias) sums.add_(*bias->gathered());
@@ -76,7 +78,8 @@ class Conv2dOperation : public Operation {
     const Tensor input = input_.get(), grad = grad_output.contiguous();
     Pending grad_input{Tensor()};
     if (input_needed)
-      grad_input = context_.scheduler().all_reduce(input_gradient(grad, input, *weight_.gathered()), gradient_sum_, weight_.name());
+      grad_input = context_.scheduler().all_reduce(input_gradient(grad, input, *weight_.gathered()), gradient_sum_,
+                                                   weight_.name());
     weight_.reduce([&](const Tensor& block, bool add) {
       const Tensor sum = weight_gradient(grad, input, block.sizes());
       add ? block.add_(sum) : block.copy_(sum);
@@ -95,17 +98,18 @@ class Conv2dOperation : public Operation {
 
   Tensor convolve(const Tensor& input, const Tensor& weight, const Tensor& bias) const {
     if (input.size(3) == 0 || weight.size(0) == 0) {
-      const Tensor none =
-          at::zeros({input.size(0), output_size(options_, 0, input.size(1)), output_size(options_, 1, input.size(2)), weight.size(0)},
-                    input.options());
+      const Tensor none = at::zeros({input.size(0), output_size(options_, 0, input.size(1)),
+                                     output_size(options_, 1, input.size(2)), weight.size(0)},
+                                    input.options());
       return bias.defined() ? none + bias : none;
     }
     if (const FewerProducts* way = way_for(input, weight.size(0))) {
       const Tensor output = way->output(input, weight);
       return bias.defined() ? output.add_(bias) : output;
     }
-    return channels_last(at::convolution(channels_second(input), channels_second(weight), bias, options_.stride, options_.padding,
-                                         options_.dilation, /*transposed=*/false, {0, 0}, options_.groups));
+    return channels_last(at::convolution(channels_second(input), channels_second(weight), bias, options_.stride,
+                                         options_.padding, options_.dilation, /*transposed=*/false, {0, 0},
+                                         options_.groups));
   }
 
   Tensor input_gradient(const Tensor& grad, const Tensor& input, const Tensor& weight) const {
@@ -123,9 +127,9 @@ class Conv2dOperation : public Operation {
 
   std::tuple<Tensor, Tensor, Tensor> gradients(const Tensor& grad, const Tensor& input, const Tensor& weight,
                                                std::array<bool, 3> wanted) const {
-    return at::convolution_backward(channels_second(grad), channels_second(input), channels_second(weight), std::nullopt, options_.stride,
-                                    options_.padding, options_.dilation, /*transposed=*/false, at::IntArrayRef{0, 0}, options_.groups,
-                                    wanted);
+    return at::convolution_backward(channels_second(grad), channels_second(input), channels_second(weight),
+                                    std::nullopt, options_.stride, options_.padding, options_.dilation,
+                                    /*transposed=*/false, at::IntArrayRef{0, 0}, options_.groups, wanted);
   }
 
   Context& context_;
@@ -140,27 +144,32 @@ class Conv2dOperation : public Operation {
 
 void check_options(const Context& context, const Conv2dOptions& options, Axis in_axis) {
   constexpr const char* kWhere = "layers.conv2d";
-  AXONN_CHECK(options.in > 0 && options.out > 0 && options.groups > 0, kWhere, "in, out and groups must be positive, got ", options.in,
-              ", ", options.out, " and ", options.groups);
+  AXONN_CHECK(options.in > 0 && options.out > 0 && options.groups > 0, kWhere,
+              "in, out and groups must be positive, got ", options.in, ", ", options.out, " and ", options.groups);
   for (const size_t dim : {0, 1})
-    AXONN_CHECK(options.kernel[dim] > 0 && options.stride[dim] > 0 && options.dilation[dim] > 0 && options.padding[dim] >= 0, kWhere,
-                "along the ", kNames[dim], " kernel, stride and dilation must be positive and padding not negative, got ",
-                options.kernel[dim], ", ", options.stride[dim], ", ", options.dilation[dim], " and ", options.padding[dim]);
+    AXONN_CHECK(
+        options.kernel[dim] > 0 && options.stride[dim] > 0 && options.dilation[dim] > 0 && options.padding[dim] >= 0,
+        kWhere, "along the ", kNames[dim],
+        " kernel, stride and dilation must be positive and padding not negative, got ", options.kernel[dim], ", ",
+        options.stride[dim], ", ", options.dilation[dim], " and ", options.padding[dim]);
   AXONN_CHECK(!options.doubled || small_and_padded(options), kWhere,
               "an image is doubled for kernels of 3x3, padded by 1, without stride, dilation and groups");
   if (options.groups == 1) return;
   AXONN_CHECK(options.in % options.groups == 0 && options.out % options.groups == 0, kWhere, options.groups,
               " groups must divide in and out, got ", options.in, " and ", options.out, " channels");
-  AXONN_CHECK(!options.whole_input && !options.whole_output && options.input_segments.empty() && options.segments.empty(), kWhere,
-              "a convolution in groups keeps the layout of its input: no whole input or output, no segments");
+  AXONN_CHECK(
+      !options.whole_input && !options.whole_output && options.input_segments.empty() && options.segments.empty(),
+      kWhere, "a convolution in groups keeps the layout of its input: no whole input or output, no segments");
   const int size = context.shape()[in_axis];
   if (options.groups % size == 0) return;
   std::string legal;
   for (int64_t groups = size; groups <= std::min(options.in, options.out); groups += size)
-    if (options.in % groups == 0 && options.out % groups == 0) legal += (legal.empty() ? "" : ", ") + std::to_string(groups);
-  throw UserError(kWhere, detail::concatenate(options.groups, " groups cannot be split over axis ", to_string(in_axis), " of ", size,
-                                              " ranks (grid ", context.shape().to_string(), "); legal for ", options.in, " -> ",
-                                              options.out, " channels: 1", legal.empty() ? "" : ", ", legal));
+    if (options.in % groups == 0 && options.out % groups == 0)
+      legal += (legal.empty() ? "" : ", ") + std::to_string(groups);
+  throw UserError(kWhere,
+                  detail::concatenate(options.groups, " groups cannot be split over axis ", to_string(in_axis), " of ",
+                                      size, " ranks (grid ", context.shape().to_string(), "); legal for ", options.in,
+                                      " -> ", options.out, " channels: 1", legal.empty() ? "" : ", ", legal));
 }
 
 }  // namespace
@@ -170,8 +179,9 @@ Conv2dImpl::Conv2dImpl(Context& context, Conv2dOptions options)
       options_((check_options(context, options, options.transposed ? Axis::x : Axis::y), std::move(options))),
       weight_(register_sharded("weight", {.spec = weight_spec(), .initial = options_.weight_initial})) {
   if (options_.bias)
-    bias_ =
-        register_sharded("bias", {.spec = {.dims = {output_layout().dim(options_.out)}}, .initial = options_.bias_initial, .decay = false});
+    bias_ = register_sharded(
+        "bias",
+        {.spec = {.dims = {output_layout().dim(options_.out)}}, .initial = options_.bias_initial, .decay = false});
 }
 
 Layout Conv2dImpl::input_layout() const {
@@ -185,7 +195,9 @@ Layout Conv2dImpl::output_layout() const {
 
 ShardSpec Conv2dImpl::weight_spec() const {
   const Dim in = options_.groups > 1 ? Dim::whole(options_.in / options_.groups) : input_layout().dim(options_.in);
-  return {.dims = {output_layout().dim(options_.out), Dim::whole(options_.kernel[0]), Dim::whole(options_.kernel[1]), in}, .over_z = true};
+  return {
+      .dims = {output_layout().dim(options_.out), Dim::whole(options_.kernel[0]), Dim::whole(options_.kernel[1]), in},
+      .over_z = true};
 }
 
 Value Conv2dImpl::forward(const Value& input) { return launch(input).wait(); }
@@ -193,18 +205,19 @@ Value Conv2dImpl::forward(const Value& input) { return launch(input).wait(); }
 PendingValue Conv2dImpl::launch(const Value& input) {
   constexpr const char* kWhere = "layers.conv2d";
   check_layout(input, options_.in, input_layout(), kWhere);
-  AXONN_CHECK(input.tensor.dim() == 4, kWhere, "images must be (batch, height, width, channels), got ", input.tensor.dim(), " dims");
+  AXONN_CHECK(input.tensor.dim() == 4, kWhere, "images must be (batch, height, width, channels), got ",
+              input.tensor.dim(), " dims");
   const int64_t channels = input_layout().dim(options_.in).local_size(context().shape(), context().at());
   AXONN_CHECK(input.tensor.size(3) == channels, kWhere, "images must hold ", channels, " of the ", options_.in,
               " channels on this rank (", input.layout.to_string(), "), got ", input.tensor.size(3));
   for (const size_t dim : {0, 1})
-    AXONN_CHECK(output_size(options_, dim, input.tensor.size(static_cast<int64_t>(dim) + 1)) > 0, kWhere, "a ", kNames[dim], " of ",
-                input.tensor.size(static_cast<int64_t>(dim) + 1), " is too small for a kernel of ", options_.kernel[dim], ", dilation ",
-                options_.dilation[dim], " and padding ", options_.padding[dim]);
+    AXONN_CHECK(output_size(options_, dim, input.tensor.size(static_cast<int64_t>(dim) + 1)) > 0, kWhere, "a ",
+                kNames[dim], " of ", input.tensor.size(static_cast<int64_t>(dim) + 1), " is too small for a kernel of ",
+                options_.kernel[dim], ", dilation ", options_.dilation[dim], " and padding ", options_.padding[dim]);
   const auto finish = std::make_shared<std::function<void()>>();
   auto operation = std::make_unique<Conv2dOperation>(context(), *this, weight_, bias_, finish);
-  const Tensor output =
-      bias_ ? record(std::move(operation), input.tensor, {&weight_, &*bias_}) : record(std::move(operation), input.tensor, {&weight_});
+  const Tensor output = bias_ ? record(std::move(operation), input.tensor, {&weight_, &*bias_})
+                              : record(std::move(operation), input.tensor, {&weight_});
   return {{output, options_.out, output_layout()}, std::move(*finish)};
 }
 

@@ -38,12 +38,14 @@ class DropoutOperation : public Operation {
 };
 
 void check_probability(double probability) {
-  AXONN_CHECK(probability >= 0 && probability < 1, "layers.dropout", "probability must be in [0, 1), got ", probability);
+  AXONN_CHECK(probability >= 0 && probability < 1, "layers.dropout", "probability must be in [0, 1), got ",
+              probability);
 }
 
 Context::Samples samples_of(const Context& context) {
   AXONN_CHECK(context.samples(), "layers.dropout",
-              "dropout follows the numbers of the samples, and nobody said which they are: call context.set_samples({.seed = ..., .first = "
+              "dropout follows the numbers of the samples, and nobody said which they are: call "
+              "context.set_samples({.seed = ..., .first = "
               "...}) before the forward of every step");
   return *context.samples();
 }
@@ -72,8 +74,8 @@ Value dropout(Context& context, const Value& value, double probability, const st
   return {record(std::make_unique<DropoutOperation>(mask), tensor), value.features, value.layout};
 }
 
-Tensor dropout_attention(Context& context, const Tensor& probabilities, double probability, const std::string& name, int64_t first_head,
-                         int64_t heads) {
+Tensor dropout_attention(Context& context, const Tensor& probabilities, double probability, const std::string& name,
+                         int64_t first_head, int64_t heads) {
   check_probability(probability);
   if (probability == 0) return probabilities;
   const Context::Samples samples = samples_of(context);

@@ -38,7 +38,8 @@ class EmbeddingOperation : public Operation {
     const Tensor grad = elsewhere_.defined() ? grad_output.masked_fill(elsewhere_, 0) : grad_output;
     weight_.reduce([&](const Tensor& block, bool add) {
       if (block.is_cuda()) {  // index_add_ adds in no fixed order there
-        const Tensor sum = at::embedding_dense_backward(grad, ids_, block.size(0), /*padding_idx=*/-1, /*scale_grad_by_freq=*/false);
+        const Tensor sum =
+            at::embedding_dense_backward(grad, ids_, block.size(0), /*padding_idx=*/-1, /*scale_grad_by_freq=*/false);
         add ? block.add_(sum) : block.copy_(sum);
         return;
       }
@@ -85,31 +86,35 @@ EmbeddingImpl::EmbeddingImpl(Context& context, EmbeddingOptions options)
                                                             Dim::split(options.features, options.feature_axis)},
                                                    .over_z = true},
                                           .initial = options.initial})) {
-  AXONN_CHECK(options.vocabulary > 0 && options.features > 0, "layers.embedding", "vocabulary and features must be positive, got ",
-              options.vocabulary, " and ", options.features);
+  AXONN_CHECK(options.vocabulary > 0 && options.features > 0, "layers.embedding",
+              "vocabulary and features must be positive, got ", options.vocabulary, " and ", options.features);
 }
 
 Value EmbeddingImpl::forward(const Tensor& ids) {
-  AXONN_CHECK(ids.scalar_type() == at::kLong, "layers.embedding", "ids must be int64, got ", c10::toString(ids.scalar_type()));
+  AXONN_CHECK(ids.scalar_type() == at::kLong, "layers.embedding", "ids must be int64, got ",
+              c10::toString(ids.scalar_type()));
   if (ids.device().is_cpu() && ids.numel() > 0)
     AXONN_CHECK(ids.min().item<int64_t>() >= 0 && ids.max().item<int64_t>() < options_.vocabulary, "layers.embedding",
-                "ids must be in [0, ", options_.vocabulary, "), got ", ids.min().item<int64_t>(), " .. ", ids.max().item<int64_t>());
-  return {record(std::make_unique<EmbeddingOperation>(context(), weight_, options_), ids, {&weight_}), options_.features,
-          Layout::over(options_.feature_axis)};
+                "ids must be in [0, ", options_.vocabulary, "), got ", ids.min().item<int64_t>(), " .. ",
+                ids.max().item<int64_t>());
+  return {record(std::make_unique<EmbeddingOperation>(context(), weight_, options_), ids, {&weight_}),
+          options_.features, Layout::over(options_.feature_axis)};
 }
 
 PositionsImpl::PositionsImpl(Context& context, PositionsOptions options)
     : ShardedModule(context),
       options_(options),
       weight_(register_sharded(
-          "weight", {.spec = {.dims = {Dim::whole(options.length), Dim::split(options.features, options.feature_axis)}, .over_z = true},
+          "weight", {.spec = {.dims = {Dim::whole(options.length), Dim::split(options.features, options.feature_axis)},
+                              .over_z = true},
                      .initial = options.initial})) {}
 
 Value PositionsImpl::forward(const Value& input) {
   check_layout(input, options_.features, Layout::over(options_.feature_axis), "layers.positions");
   AXONN_CHECK(input.tensor.dim() == 3 && input.tensor.size(1) <= options_.length, "layers.positions",
               "needs (batch, sequence <= ", options_.length, ", features), got sizes ", input.tensor.sizes());
-  return {record(std::make_unique<PositionsOperation>(weight_), input.tensor, {&weight_}), input.features, input.layout};
+  return {record(std::make_unique<PositionsOperation>(weight_), input.tensor, {&weight_}), input.features,
+          input.layout};
 }
 
 }  // namespace axonn

@@ -67,7 +67,8 @@ double seconds_of(GemmKernel kernel, GemmUse use, int64_t m, int64_t n, int64_t 
 }  // namespace
 
 at::Tensor gemm(GemmKernel kernel, const at::Tensor& a, const at::Tensor& b, const std::optional<at::Tensor>& bias) {
-  if (kernel == GemmKernel::onednn) return onednn()->call(a, b, bias, "none", c10::List<std::optional<at::Scalar>>(), {});
+  if (kernel == GemmKernel::onednn)
+    return onednn()->call(a, b, bias, "none", c10::List<std::optional<at::Scalar>>(), {});
   return bias ? at::addmm(*bias, a, b.t()) : at::mm(a, b.t());
 }
 
@@ -82,7 +83,8 @@ void gemm_into(GemmKernel kernel, const at::Tensor& block, const at::Tensor& a, 
 }
 
 bool gemm_available(GemmKernel kernel, at::ScalarType dtype, c10::Device device) {
-  return kernel == GemmKernel::mm || (device.is_cpu() && (dtype == at::kFloat || dtype == at::kBFloat16) && onednn().has_value());
+  return kernel == GemmKernel::mm ||
+         (device.is_cpu() && (dtype == at::kFloat || dtype == at::kBFloat16) && onednn().has_value());
 }
 
 size_t GemmChoice::place(GemmUse use, int64_t m, int64_t n, int64_t k) {
@@ -97,7 +99,8 @@ GemmChoice::GemmChoice(std::string_view text) {
     given.push_back(parse_name<GemmKernel>(text.substr(begin, end - begin), "a matrix product"));
     begin = end + 1;
   }
-  AXONN_CHECK(given.size() == 1 || given.size() == kernels_.size(), "layers.gemm", "'", text, "' is no choice of matrix products");
+  AXONN_CHECK(given.size() == 1 || given.size() == kernels_.size(), "layers.gemm", "'", text,
+              "' is no choice of matrix products");
   for (size_t i = 0; i < kernels_.size(); ++i) kernels_[i] = given[given.size() == 1 ? 0 : i];
 }
 
@@ -119,7 +122,10 @@ GemmChoice choose_gemm(Communicator& everyone, at::ScalarType dtype, c10::Device
   int64_t* out = chosen.mutable_data_ptr<int64_t>();
   for (const auto use : {GemmUse::output, GemmUse::grad_input, GemmUse::grad_weight})
     for (const auto& [m, n, k] : sizes)
-      *out++ = seconds_of(GemmKernel::onednn, use, m, n, k, dtype) < kWorthIt * seconds_of(GemmKernel::mm, use, m, n, k, dtype) ? 1 : 0;
+      *out++ = seconds_of(GemmKernel::onednn, use, m, n, k, dtype) <
+                       kWorthIt * seconds_of(GemmKernel::mm, use, m, n, k, dtype)
+                   ? 1
+                   : 0;
   everyone.broadcast(chosen, 0).wait();
   const int64_t* in = chosen.const_data_ptr<int64_t>();
   for (const auto use : {GemmUse::output, GemmUse::grad_input, GemmUse::grad_weight})

@@ -23,7 +23,8 @@ Tensor cut(const Context& context, const Tensor& whole, const Dim& dim) {
   shape.back() = local;
   Tensor part = at::zeros(shape, whole.options());  // padding stays zero
   for (const auto& each : held)
-    part.narrow(-1, each.local_begin, each.global.size()).copy_(whole.narrow(-1, each.global.begin, each.global.size()));
+    part.narrow(-1, each.local_begin, each.global.size())
+        .copy_(whole.narrow(-1, each.global.begin, each.global.size()));
   return part;
 }
 
@@ -31,7 +32,8 @@ Tensor cut(const Context& context, const Tensor& whole, const Dim& dim) {
 Tensor gather(Context& context, const Tensor& part, const Dim& dim, Axis axis) {
   const int size = context.shape()[axis];
   int64_t widest = 0;
-  for (int i = 0; i < size; ++i) widest = std::max(widest, dim.local_size(context.shape(), moved(context.at(), axis, i)));
+  for (int i = 0; i < size; ++i)
+    widest = std::max(widest, dim.local_size(context.shape(), moved(context.at(), axis, i)));
   std::vector<int64_t> shape = part.sizes().vec();
   shape.back() = widest;
   Tensor sent = part;
@@ -44,7 +46,8 @@ Tensor gather(Context& context, const Tensor& part, const Dim& dim, Axis axis) {
   Tensor whole = at::empty(shape, part.options());
   for (int i = 0; i < size; ++i)
     for (const auto& each : dim.local_ranges(context.shape(), moved(context.at(), axis, i)))
-      whole.narrow(-1, each.global.begin, each.global.size()).copy_(parts[i].narrow(-1, each.local_begin, each.global.size()));
+      whole.narrow(-1, each.global.begin, each.global.size())
+          .copy_(parts[i].narrow(-1, each.local_begin, each.global.size()));
   return whole;
 }
 
@@ -61,7 +64,9 @@ class Redistribute : public Operation {
       : context_(context), features_(features), from_(std::move(from)), to_(std::move(to)) {}
   std::string name() const override { return "redistribute"; }
   Tensor forward(const Tensor& input) override { return convert(context_, input, features_, from_, to_); }
-  Tensor backward(const Tensor& grad_output, bool) override { return convert(context_, grad_output, features_, to_, from_); }
+  Tensor backward(const Tensor& grad_output, bool) override {
+    return convert(context_, grad_output, features_, to_, from_);
+  }
 
  private:
   Context& context_;
@@ -84,8 +89,8 @@ Dim Layout::dim(int64_t features) const {
   if (segments.empty()) return Dim::split(features, *axis);
   Dim result;
   for (const int64_t size : segments) result.segments.push_back({.size = size, .axis = *axis});
-  AXONN_CHECK(result.size() == features, "layers.layout", "segments of layout '", to_string(), "' hold ", result.size(), " features, need ",
-              features);
+  AXONN_CHECK(result.size() == features, "layers.layout", "segments of layout '", to_string(), "' hold ", result.size(),
+              " features, need ", features);
   return result;
 }
 
@@ -98,13 +103,15 @@ std::string Layout::to_string() const {
 
 Value redistribute(Context& context, const Value& value, const Layout& layout) {
   if (same_place(context, value.layout, layout)) return {value.tensor, value.features, layout};
-  return {record(std::make_unique<Redistribute>(context, value.features, value.layout, layout), value.tensor), value.features, layout};
+  return {record(std::make_unique<Redistribute>(context, value.features, value.layout, layout), value.tensor),
+          value.features, layout};
 }
 
 Value concatenate(const Value& first, const Value& second) {
-  AXONN_CHECK(first.layout.axis == second.layout.axis && !first.layout.padded && !second.layout.padded, "layers.concatenate",
-              "both must be split over the same axis without padding, got '", first.layout.to_string(), "' and '",
-              second.layout.to_string(), "'; redistribute(context, value, layout) converts");
+  AXONN_CHECK(first.layout.axis == second.layout.axis && !first.layout.padded && !second.layout.padded,
+              "layers.concatenate", "both must be split over the same axis without padding, got '",
+              first.layout.to_string(), "' and '", second.layout.to_string(),
+              "'; redistribute(context, value, layout) converts");
   Layout layout{.axis = first.layout.axis};
   if (layout.axis)
     for (const Value* value : {&first, &second}) {
@@ -117,9 +124,10 @@ Value concatenate(const Value& first, const Value& second) {
 }
 
 void check_layout(const Value& value, int64_t features, const Layout& needed, std::string_view layer) {
-  AXONN_CHECK(value.features == features, std::string(layer), "input has ", value.features, " features, this layer needs ", features);
-  AXONN_CHECK(value.layout == needed, std::string(layer), "input is laid out '", value.layout.to_string(), "', this layer needs '",
-              needed.to_string(), "'; redistribute(context, value, layout) converts");
+  AXONN_CHECK(value.features == features, std::string(layer), "input has ", value.features,
+              " features, this layer needs ", features);
+  AXONN_CHECK(value.layout == needed, std::string(layer), "input is laid out '", value.layout.to_string(),
+              "', this layer needs '", needed.to_string(), "'; redistribute(context, value, layout) converts");
 }
 
 }  // namespace axonn

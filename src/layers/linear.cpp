@@ -14,8 +14,8 @@ namespace {
 // axis".
 class LinearOperation : public Operation {
  public:
-  LinearOperation(Context& context, const LinearImpl& layer, ShardedParameter weight, std::optional<ShardedParameter> bias,
-                  std::shared_ptr<std::function<void()>> finish)
+  LinearOperation(Context& context, const LinearImpl& layer, ShardedParameter weight,
+                  std::optional<ShardedParameter> bias, std::shared_ptr<std::function<void()>> finish)
       : context_(context),
         in_axis_(layer.in_axis()),
         out_axis_(layer.out_axis()),
@@ -30,11 +30,12 @@ class LinearOperation : public Operation {
     auto weight = weight_.gathered();  // (n/out, k/in)
     const bool whole = context_.shape()[in_axis_] == 1;
     const Tensor rows = rows_of(input);
-    Tensor output =
-        gemm(kernel(GemmUse::output, rows, *weight), rows, *weight, bias_ && whole ? std::optional(*bias_->gathered()) : std::nullopt);
+    Tensor output = gemm(kernel(GemmUse::output, rows, *weight), rows, *weight,
+                         bias_ && whole ? std::optional(*bias_->gathered()) : std::nullopt);
     std::vector<int64_t> shape = input.sizes().vec();
     shape.back() = output.size(1);
-    *finish_ = [sum = context_.scheduler().all_reduce(output, in_axis_, weight_.name()), bias = whole ? std::nullopt : bias_]() mutable {
+    *finish_ = [sum = context_.scheduler().all_reduce(output, in_axis_, weight_.name()),
+                bias = whole ? std::nullopt : bias_]() mutable {
       const at::NoGradGuard no_grad;
       const Tensor sums = sum.wait();  // (m, n/out)
       if (bias) sums.add_(*bias->gathered());
@@ -47,11 +48,12 @@ class LinearOperation : public Operation {
     Pending grad_input{Tensor()};
     if (input_needed) {
       auto weight = weight_.gathered();
-      grad_input =
-          context_.scheduler().all_reduce(gemm(kernel(GemmUse::grad_input, rows, *weight), grad, weight->t()), out_axis_, weight_.name());
+      grad_input = context_.scheduler().all_reduce(gemm(kernel(GemmUse::grad_input, rows, *weight), grad, weight->t()),
+                                                   out_axis_, weight_.name());
     }
-    weight_.reduce(
-        [&](const Tensor& block, bool add) { gemm_into(kernel(GemmUse::grad_weight, rows, block), block, grad.t(), rows.t(), add); });
+    weight_.reduce([&](const Tensor& block, bool add) {
+      gemm_into(kernel(GemmUse::grad_weight, rows, block), block, grad.t(), rows.t(), add);
+    });
     if (bias_) bias_->reduce([&](const Tensor& block, bool add) { put_sum(block, grad, add); });
     return input_needed ? grad_input.wait().view(input.sizes()) : Tensor();
   }
@@ -78,15 +80,15 @@ LinearImpl::LinearImpl(Context& context, LinearOptions options)
     : ShardedModule(context),
       options_(std::move(options)),
       weight_(register_sharded("weight", {.spec = weight_spec(), .initial = options_.weight_initial})) {
-  AXONN_CHECK(options_.in > 0 && options_.out > 0, "layers.linear", "in and out must be positive, got ", options_.in, " and ",
-              options_.out);
+  AXONN_CHECK(options_.in > 0 && options_.out > 0, "layers.linear", "in and out must be positive, got ", options_.in,
+              " and ", options_.out);
   add_bias();
 }
 
 LinearImpl::LinearImpl(Context& context, LinearOptions options, ShardedParameter weight)
     : ShardedModule(context), options_(std::move(options)), weight_(std::move(weight)) {
-  AXONN_CHECK(weight_.spec() == weight_spec(), "layers.linear", "a tied weight must be ", weight_spec().to_string(), ", got ",
-              weight_.spec().to_string());
+  AXONN_CHECK(weight_.spec() == weight_spec(), "layers.linear", "a tied weight must be ", weight_spec().to_string(),
+              ", got ", weight_.spec().to_string());
   add_bias();
 }
 
@@ -96,8 +98,9 @@ ShardSpec LinearImpl::weight_spec() const {
 
 void LinearImpl::add_bias() {
   if (options_.bias)
-    bias_ =
-        register_sharded("bias", {.spec = {.dims = {output_layout().dim(options_.out)}}, .initial = options_.bias_initial, .decay = false});
+    bias_ = register_sharded(
+        "bias",
+        {.spec = {.dims = {output_layout().dim(options_.out)}}, .initial = options_.bias_initial, .decay = false});
 }
 
 Tensor LinearImpl::forward(const Tensor& input) {
@@ -115,8 +118,8 @@ PendingValue LinearImpl::launch(const Value& input) {
               " features on this rank (", input.layout.to_string(), "), got ", input.tensor.size(-1));
   const auto finish = std::make_shared<std::function<void()>>();
   auto operation = std::make_unique<LinearOperation>(context(), *this, weight_, bias_, finish);
-  const Tensor output =
-      bias_ ? record(std::move(operation), input.tensor, {&weight_, &*bias_}) : record(std::move(operation), input.tensor, {&weight_});
+  const Tensor output = bias_ ? record(std::move(operation), input.tensor, {&weight_, &*bias_})
+                              : record(std::move(operation), input.tensor, {&weight_});
   return {{output, options_.out, output_layout()}, std::move(*finish)};
 }
 

@@ -28,16 +28,19 @@ class SplitCrossEntropy : public Operation {
     sizes_ = input.sizes().vec();
     type_ = input.scalar_type();
     const Tensor logits = wide(rows_of(input).narrow(1, 0, columns_.size()));
-    Tensor greatest =
-        columns_.size() > 0 ? logits.amax(1) : at::full({logits.size(0)}, -std::numeric_limits<double>::infinity(), logits.options());
+    Tensor greatest = columns_.size() > 0
+                          ? logits.amax(1)
+                          : at::full({logits.size(0)}, -std::numeric_limits<double>::infinity(), logits.options());
     greatest = scheduler.all_reduce(std::move(greatest), axis_, "cross_entropy max", ReduceOp::max).wait();
     probabilities_ = (logits - greatest.unsqueeze(1)).exp_();
 
     elsewhere_ = targets_.lt(columns_.begin).logical_or_(targets_.ge(columns_.end));
     local_targets_ = (targets_ - columns_.begin).masked_fill_(elsewhere_, 0).unsqueeze_(1);
-    Tensor target_logit = columns_.size() > 0 ? logits.gather(1, local_targets_).squeeze_(1) - greatest : at::zeros_like(greatest);
+    Tensor target_logit =
+        columns_.size() > 0 ? logits.gather(1, local_targets_).squeeze_(1) - greatest : at::zeros_like(greatest);
     target_logit.masked_fill_(elsewhere_, 0);
-    const Tensor sums = scheduler.all_reduce(at::stack({probabilities_.sum(1), target_logit}), axis_, "cross_entropy sums").wait();
+    const Tensor sums =
+        scheduler.all_reduce(at::stack({probabilities_.sum(1), target_logit}), axis_, "cross_entropy sums").wait();
     probabilities_.div_(sums[0].unsqueeze(1));
     ignored_ = targets_.eq(kIgnoredTarget);
     return (sums[0].log() - sums[1]).masked_fill_(ignored_, 0).sum();
@@ -47,7 +50,8 @@ class SplitCrossEntropy : public Operation {
     Tensor grad = at::zeros({probabilities_.size(0), sizes_.back()}, probabilities_.options());  // padding stays 0
     const Tensor part = grad.narrow(1, 0, columns_.size());
     part.copy_(probabilities_);
-    if (columns_.size() > 0) part.scatter_add_(1, local_targets_, elsewhere_.logical_not().to(grad.scalar_type()).neg_().unsqueeze_(1));
+    if (columns_.size() > 0)
+      part.scatter_add_(1, local_targets_, elsewhere_.logical_not().to(grad.scalar_type()).neg_().unsqueeze_(1));
     return grad.masked_fill_(ignored_.unsqueeze(1), 0).mul_(grad_output).view(sizes_).to(type_);
   }
 
@@ -84,15 +88,17 @@ class Mean : public Operation {
 
 Tensor cross_entropy_sum(Context& context, const Value& logits, const Tensor& targets) {
   AXONN_CHECK(targets.numel() * logits.tensor.size(-1) == logits.tensor.numel(), "layers.cross_entropy",
-              "needs one target a row of logits, got targets of sizes ", targets.sizes(), " and logits of sizes ", logits.tensor.sizes());
+              "needs one target a row of logits, got targets of sizes ", targets.sizes(), " and logits of sizes ",
+              logits.tensor.sizes());
   const auto axis = logits.layout.axis;
   if (!axis || context.shape()[*axis] == 1)
-    return at::cross_entropy_loss(wide(logits.tensor.reshape({-1, logits.tensor.size(-1)})), targets.flatten(), {}, at::Reduction::Sum,
-                                  kIgnoredTarget);
+    return at::cross_entropy_loss(wide(logits.tensor.reshape({-1, logits.tensor.size(-1)})), targets.flatten(), {},
+                                  at::Reduction::Sum, kIgnoredTarget);
   const auto held = logits.layout.dim(logits.features).local_ranges(context.shape(), context.at());
-  AXONN_CHECK(held.size() <= 1, "layers.cross_entropy", "the vocabulary must be one segment, got layout '", logits.layout.to_string(),
-              "'");
-  return record(std::make_unique<SplitCrossEntropy>(context, *axis, held.empty() ? Range{} : held[0].global, targets), logits.tensor);
+  AXONN_CHECK(held.size() <= 1, "layers.cross_entropy", "the vocabulary must be one segment, got layout '",
+              logits.layout.to_string(), "'");
+  return record(std::make_unique<SplitCrossEntropy>(context, *axis, held.empty() ? Range{} : held[0].global, targets),
+                logits.tensor);
 }
 
 Tensor mean(const Tensor& sum, double global_count, Context& context) {

@@ -23,7 +23,8 @@ std::string traced_name(const Operation& operation) { return "axonn::" + operati
 class OperationNode : public torch::autograd::Node {
  public:
   // `scheduler` is null when the operation has no parameters, because it then needs no weights.
-  OperationNode(std::unique_ptr<Operation> operation, Scheduler* scheduler) : operation_(std::move(operation)), scheduler_(scheduler) {}
+  OperationNode(std::unique_ptr<Operation> operation, Scheduler* scheduler)
+      : operation_(std::move(operation)), scheduler_(scheduler) {}
 
   std::string name() const override { return traced_name(*operation_); }
 
@@ -45,7 +46,8 @@ class OperationNode : public torch::autograd::Node {
 
 }  // namespace
 
-Tensor record(std::unique_ptr<Operation> operation, const Tensor& input, std::initializer_list<const ShardedParameter*> parameters) {
+Tensor record(std::unique_ptr<Operation> operation, const Tensor& input,
+              std::initializer_list<const ShardedParameter*> parameters) {
   const bool recorded = at::GradMode::is_enabled() && (input.requires_grad() || parameters.size() > 0);
   Scheduler* scheduler = parameters.size() == 0 ? nullptr : &(*parameters.begin())->scheduler();
   Tensor output;
@@ -61,7 +63,8 @@ Tensor record(std::unique_ptr<Operation> operation, const Tensor& input, std::in
 
   auto node = std::make_shared<OperationNode>(std::move(operation), scheduler);
   node->add_next_edge(torch::autograd::impl::gradient_edge(input));
-  for (const ShardedParameter* parameter : parameters) node->add_next_edge(torch::autograd::impl::gradient_edge(parameter->shard()));
+  for (const ShardedParameter* parameter : parameters)
+    node->add_next_edge(torch::autograd::impl::gradient_edge(parameter->shard()));
   torch::autograd::set_history(output, node);
   return output;
 }

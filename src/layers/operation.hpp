@@ -34,7 +34,8 @@ class Operation {
 // Runs forward. If autograd is on and `input` or a parameter needs a gradient, it also records the
 // step and counts a use of every parameter. Because of the parameters, backward runs even if the
 // input needs no gradient.
-Tensor record(std::unique_ptr<Operation> operation, const Tensor& input, std::initializer_list<const ShardedParameter*> parameters = {});
+Tensor record(std::unique_ptr<Operation> operation, const Tensor& input,
+              std::initializer_list<const ShardedParameter*> parameters = {});
 
 // An input kept for backward. get() throws torch's own error if the tensor was overwritten in
 // place.

@@ -23,15 +23,17 @@ std::vector<MappedRange> parts_of(const std::vector<MappedRange>& runs) {
   std::vector<MappedRange> parts;
   for (const MappedRange& mapped : runs)
     for (int64_t done = 0; done < mapped.size; done += kLongest)
-      parts.push_back(
-          {.local_begin = mapped.local_begin + done, .global_begin = mapped.global_begin + done, .size = std::min(kLongest, mapped.size - done)});
+      parts.push_back({.local_begin = mapped.local_begin + done,
+                       .global_begin = mapped.global_begin + done,
+                       .size = std::min(kLongest, mapped.size - done)});
   return parts;
 }
 
 }  // namespace
 
-at::Tensor initial_values(const std::string& name, const Initial& initial, const ShardSpec& spec, const GridShape& shape,
-                          const Coordinate& at, Range range, uint64_t seed, at::ScalarType dtype) {
+at::Tensor initial_values(const std::string& name, const Initial& initial, const ShardSpec& spec,
+                          const GridShape& shape, const Coordinate& at, Range range, uint64_t seed,
+                          at::ScalarType dtype) {
   at::Tensor values = at::zeros({range.size()}, at::TensorOptions().dtype(at::kDouble));
   if (initial.kind == Initial::Kind::zeros) return values.to(dtype);
   double* out = values.mutable_data_ptr<double>();
@@ -42,14 +44,17 @@ at::Tensor initial_values(const std::string& name, const Initial& initial, const
   };
   const std::vector<MappedRange> parts = parts_of(mapped_ranges(spec, shape, at, range));
   at::parallel_for(0, static_cast<int64_t>(parts.size()), 1, [&](int64_t begin, int64_t end) {
-    for (const MappedRange& part : std::span(parts).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)))
+    for (const MappedRange& part :
+         std::span(parts).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)))
       for (int64_t i = 0; i < part.size; ++i)
-        out[part.local_begin - range.begin + i] = initial.kind == Initial::Kind::ones ? 1.0 : drawn(part.global_begin + i);
+        out[part.local_begin - range.begin + i] =
+            initial.kind == Initial::Kind::ones ? 1.0 : drawn(part.global_begin + i);
   });
   return values.to(dtype);
 }
 
-ShardedParameter::ShardedParameter(Options options) : state_(std::make_shared<State>(State{.options = std::move(options)})) {}
+ShardedParameter::ShardedParameter(Options options)
+    : state_(std::make_shared<State>(State{.options = std::move(options)})) {}
 
 const ArenaSlot& ShardedParameter::slot() const { return state_->arena->slots()[state_->index]; }
 at::Tensor ShardedParameter::gradient() const { return state_->arena->gradient(slot()); }
@@ -60,8 +65,8 @@ void ShardedParameter::reduce(const std::function<void(const at::Tensor& block, 
   state_->schedule->reduce(slot(), write);
 }
 
-Parameters::Parameters(std::vector<std::pair<std::string, ShardedParameter>> named, const Grid& grid, int rank, ArenaTypes types,
-                       c10::Device device, uint64_t seed, Scheduler* scheduler)
+Parameters::Parameters(std::vector<std::pair<std::string, ShardedParameter>> named, const Grid& grid, int rank,
+                       ArenaTypes types, c10::Device device, uint64_t seed, Scheduler* scheduler)
     : grid_(grid) {
   std::vector<Arena::Entry> entries;
   for (auto& [name, parameter] : named) {
@@ -80,7 +85,8 @@ Parameters::Parameters(std::vector<std::pair<std::string, ShardedParameter>> nam
     state.shard = arena_->weight(slot).detach();
     arena_->master()
         .narrow(0, slot.offset, slot.range.size())
-        .copy_(initial_values(state.name, state.options.initial, slot.spec, grid.shape(), at, slot.range, seed, types.master));
+        .copy_(initial_values(state.name, state.options.initial, slot.spec, grid.shape(), at, slot.range, seed,
+                              types.master));
     state.shard.set_requires_grad(true);
   }
   if (scheduler == nullptr) return;

@@ -7,13 +7,18 @@
 namespace axonn {
 
 int64_t MemoryPrediction::total_bytes() const {
-  return weight_bytes + gradient_bytes + optimizer_bytes + gathered_bytes + activation_bytes + std::max(logits_bytes, block_bytes);
+  return weight_bytes + gradient_bytes + optimizer_bytes + gathered_bytes + activation_bytes +
+         std::max(logits_bytes, block_bytes);
 }
 
-MemoryPrediction predict_stored(std::span<const StoredTensors> tensors, const GridShape& grid, const MemoryOptions& options) {
-  AXONN_CHECK(options.micro_batch >= 1, "network.memory", "the micro-batch must be at least 1 sequence, got ", options.micro_batch);
-  AXONN_CHECK(options.element_bytes >= 1, "network.memory", "an element must have at least 1 byte, got ", options.element_bytes);
-  AXONN_CHECK(options.checkpoint_every >= 0 && options.gathered_blocks >= 1 && options.scattered_blocks >= 1 && options.cache_bytes >= 0,
+MemoryPrediction predict_stored(std::span<const StoredTensors> tensors, const GridShape& grid,
+                                const MemoryOptions& options) {
+  AXONN_CHECK(options.micro_batch >= 1, "network.memory", "the micro-batch must be at least 1 sequence, got ",
+              options.micro_batch);
+  AXONN_CHECK(options.element_bytes >= 1, "network.memory", "an element must have at least 1 byte, got ",
+              options.element_bytes);
+  AXONN_CHECK(options.checkpoint_every >= 0 && options.gathered_blocks >= 1 && options.scattered_blocks >= 1 &&
+                  options.cache_bytes >= 0,
               "network.memory", "checkpoint_every and cache_bytes must not be negative, blocks at least 1");
   const int64_t e = options.element_bytes;
   const Coordinate most = {.x = grid.x - 1, .y = grid.y - 1};  // the last part of an even split is a largest one
@@ -26,13 +31,15 @@ MemoryPrediction predict_stored(std::span<const StoredTensors> tensors, const Gr
     largest = std::max(largest, range * grid.z);
     matrices += count * range * grid.z;
   }
-  const int64_t g = options.gradient_bytes > 0 ? options.gradient_bytes : e, state = options.state_bytes > 0 ? options.state_bytes : e;
+  const int64_t g = options.gradient_bytes > 0 ? options.gradient_bytes : e,
+                state = options.state_bytes > 0 ? options.state_bytes : e;
   return {.weight_bytes = stored * (e + (state != e ? state : 0)),
           .gradient_bytes = stored * (g + (state != g ? state : 0)),
           .optimizer_bytes = (optimizer_moments(options.optimizer) + (options.ema ? 1 : 0)) * stored * state,
-          .gathered_bytes = grid.z == 1 ? 0
-                                        : std::min(options.gathered_blocks * largest * e + options.cache_bytes, matrices * e) +
-                                              std::min(options.scattered_blocks * largest, matrices) * g};
+          .gathered_bytes = grid.z == 1
+                                ? 0
+                                : std::min(options.gathered_blocks * largest * e + options.cache_bytes, matrices * e) +
+                                      std::min(options.scattered_blocks * largest, matrices) * g};
 }
 
 }  // namespace axonn

@@ -27,7 +27,8 @@ void Ema::exchange() {
   const at::NoGradGuard no_grad;
   for (int64_t begin = 0; begin < average_.numel(); begin += kPiece) {
     const int64_t size = std::min(kPiece, average_.numel() - begin);
-    const at::Tensor weights = arena_.master().narrow(0, begin, size), average = average_.narrow(0, begin, size), kept = weights.clone();
+    const at::Tensor weights = arena_.master().narrow(0, begin, size), average = average_.narrow(0, begin, size),
+                     kept = weights.clone();
     weights.copy_(average);
     average.copy_(kept);
   }

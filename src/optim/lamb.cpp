@@ -29,7 +29,9 @@ class Lamb : public Optimizer {
   Lamb(Context& context, const Parameters& parameters, const OptimizerSettings& settings);
 
  protected:
-  std::vector<std::pair<std::string, at::Tensor>> moments() const override { return {{"lamb.m", mean_}, {"lamb.v", square_}}; }
+  std::vector<std::pair<std::string, at::Tensor>> moments() const override {
+    return {{"lamb.m", mean_}, {"lamb.v", square_}};
+  }
   void update(double learning_rate, double gradient_factor) override;
 
  private:
@@ -53,7 +55,9 @@ void Lamb::set_directions(double gradient_factor) {
   const auto steps = static_cast<double>(steps_taken());
   const double of_mean = 1 - std::pow(settings_.beta1, steps), of_square = 1 - std::pow(settings_.beta2, steps);
   for (const Section& section : sections()) {
-    const auto state = [&](const at::Tensor& whole) { return whole.narrow(0, section.range.begin, section.range.size()); };
+    const auto state = [&](const at::Tensor& whole) {
+      return whole.narrow(0, section.range.begin, section.range.size());
+    };
     if (gradient_factor != 1) section.gradients.mul_(gradient_factor);
     state(mean_).mul_(settings_.beta1).add_(section.gradients, 1 - settings_.beta1);
     state(square_).mul_(settings_.beta2).addcmul_(section.gradients, section.gradients, 1 - settings_.beta2);
@@ -70,12 +74,17 @@ at::Tensor Lamb::trust_ratios() {
   at::Tensor norms = at::zeros({2, static_cast<int64_t>(slots.size())}, arena().master().options().dtype(at::kDouble));
   for (const ArenaSlot& slot : slots) {
     if (!slot.counts_in_norm || slot.range.size() == 0) continue;
-    norms.select(0, 0).select(0, slot.number).copy_(sum_of_squares(arena().master().narrow(0, slot.offset, slot.range.size())));
-    norms.select(0, 1).select(0, slot.number).copy_(sum_of_squares(directions_.narrow(0, slot.offset, slot.range.size())));
+    norms.select(0, 0)
+        .select(0, slot.number)
+        .copy_(sum_of_squares(arena().master().narrow(0, slot.offset, slot.range.size())));
+    norms.select(0, 1)
+        .select(0, slot.number)
+        .copy_(sum_of_squares(directions_.narrow(0, slot.offset, slot.range.size())));
   }
   norms = context().scheduler().all_reduce(std::move(norms), {Axis::x, Axis::y, Axis::z}, "lamb norms").wait().sqrt_();
   const at::Tensor weight = norms.select(0, 0), direction = norms.select(0, 1);
-  return at::where((weight > 0).logical_and(direction > 0), weight / direction, at::ones_like(weight)).to(arena().master().scalar_type());
+  return at::where((weight > 0).logical_and(direction > 0), weight / direction, at::ones_like(weight))
+      .to(arena().master().scalar_type());
 }
 
 void Lamb::update(double learning_rate, double gradient_factor) {
@@ -83,14 +92,16 @@ void Lamb::update(double learning_rate, double gradient_factor) {
   const at::Tensor ratios = trust_ratios();
   for (const ArenaSlot& slot : arena().slots()) {
     at::Tensor weight = arena().master().narrow(0, slot.offset, slot.range.size());
-    weight.sub_(directions_.narrow(0, slot.offset, slot.range.size()).mul_(ratios.select(0, slot.number)), learning_rate);
+    weight.sub_(directions_.narrow(0, slot.offset, slot.range.size()).mul_(ratios.select(0, slot.number)),
+                learning_rate);
   }
 }
 
 }  // namespace
 
 template <>
-std::unique_ptr<Optimizer> make_rule<OptimizerKind::lamb>(Context& context, const Parameters& parameters, const OptimizerSettings& settings) {
+std::unique_ptr<Optimizer> make_rule<OptimizerKind::lamb>(Context& context, const Parameters& parameters,
+                                                          const OptimizerSettings& settings) {
   return std::make_unique<Lamb>(context, parameters, settings);
 }
 

@@ -7,10 +7,11 @@
 namespace axonn {
 
 LossScale::LossScale(LossScaleOptions options) : options_(options), state_{.value = options.initial} {
-  AXONN_CHECK(std::isfinite(options.initial) && options.initial > 0, "optim.loss_scale", "loss_scale must be positive, got ",
-              options.initial);
+  AXONN_CHECK(std::isfinite(options.initial) && options.initial > 0, "optim.loss_scale",
+              "loss_scale must be positive, got ", options.initial);
   AXONN_CHECK(options.interval >= 1 && options.most_skips >= 1, "optim.loss_scale",
-              "loss_scale_interval and most_skips must be at least 1, got ", options.interval, " and ", options.most_skips);
+              "loss_scale_interval and most_skips must be at least 1, got ", options.interval, " and ",
+              options.most_skips);
 }
 
 void LossScale::applied() {

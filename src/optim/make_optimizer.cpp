@@ -18,12 +18,15 @@ void check_optimizer(const OptimizerSettings& settings) {
     AXONN_CHECK(value >= 0 && value < 1, "optim.settings", name, " must be in [0, 1), got ", value);
 }
 
-std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& parameters, const OptimizerSettings& settings) {
+std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& parameters,
+                                          const OptimizerSettings& settings) {
   check_optimizer(settings);
   std::unique_ptr<Optimizer> made;
   constexpr const auto& kKinds = Names<OptimizerKind>::all;
   [&]<size_t... i>(std::index_sequence<i...>) {
-    ((settings.kind == kKinds[i].value ? void(made = make_rule<kKinds[i].value>(context, parameters, settings)) : void()), ...);
+    ((settings.kind == kKinds[i].value ? void(made = make_rule<kKinds[i].value>(context, parameters, settings))
+                                       : void()),
+     ...);
   }(std::make_index_sequence<std::size(kKinds)>());
   return made;
 }

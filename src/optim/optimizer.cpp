@@ -21,7 +21,8 @@ double sum_of_squares(const at::Tensor& flat) {
   constexpr int64_t kPiece = int64_t{1} << 16;
   double total = 0;
   for (int64_t begin = 0; begin < flat.numel(); begin += kPiece) {
-    const double norm = at::linalg_vector_norm(flat.narrow(0, begin, std::min(kPiece, flat.numel() - begin))).item<double>();
+    const double norm =
+        at::linalg_vector_norm(flat.narrow(0, begin, std::min(kPiece, flat.numel() - begin))).item<double>();
     total += norm * norm;
   }
   return total;
@@ -40,7 +41,9 @@ Optimizer::Optimizer(Context& context, const Parameters& parameters, double lear
   wide_gradients_ = same ? arena_.gradients() : at::empty_like(arena_.master());
   for (const ArenaSection& section : arena_.sections()) {
     if (section.range.size() == 0) continue;
-    const auto narrowed = [&](const at::Tensor& whole) { return whole.narrow(0, section.range.begin, section.range.size()); };
+    const auto narrowed = [&](const at::Tensor& whole) {
+      return whole.narrow(0, section.range.begin, section.range.size());
+    };
     sections_.push_back({narrowed(arena_.master()), narrowed(wide_gradients_), section.range, section.decay});
   }
   std::vector<Range> counted;
@@ -65,7 +68,8 @@ double Optimizer::gradient_norm(bool poisoned) {
     total = at::scalar_tensor(sum, at::kDouble);
   } else {
     total = at::scalar_tensor(sum, gradients.options().dtype(at::kDouble));
-    for (const Range& range : norm_ranges_) total.add_(device_sum_of_squares(gradients.narrow(0, range.begin, range.size())));
+    for (const Range& range : norm_ranges_)
+      total.add_(device_sum_of_squares(gradients.narrow(0, range.begin, range.size())));
   }
   total = context_.scheduler().all_reduce(std::move(total), {Axis::x, Axis::y, Axis::z}, "gradient norm").wait();
   return std::sqrt(total.item<double>());

@@ -22,15 +22,18 @@ void Sgd::update(double learning_rate, double gradient_factor) {
     at::Tensor direction = section.gradients;
     if (gradient_factor != 1) direction.mul_(gradient_factor);
     if (section.decay && options_.weight_decay != 0) direction.add_(section.weights, options_.weight_decay);
-    if (velocity_.defined()) direction = velocity_.narrow(0, section.range.begin, section.range.size()).mul_(options_.momentum).add_(direction);
+    if (velocity_.defined())
+      direction =
+          velocity_.narrow(0, section.range.begin, section.range.size()).mul_(options_.momentum).add_(direction);
     section.weights.add_(direction, -learning_rate);
   }
 }
 
 template <>
-std::unique_ptr<Optimizer> make_rule<OptimizerKind::sgd>(Context& context, const Parameters& parameters, const OptimizerSettings& settings) {
-  return std::make_unique<Sgd>(context, parameters,
-                               SgdOptions{.learning_rate = settings.learning_rate, .weight_decay = settings.weight_decay});
+std::unique_ptr<Optimizer> make_rule<OptimizerKind::sgd>(Context& context, const Parameters& parameters,
+                                                         const OptimizerSettings& settings) {
+  return std::make_unique<Sgd>(
+      context, parameters, SgdOptions{.learning_rate = settings.learning_rate, .weight_decay = settings.weight_decay});
 }
 
 template <>

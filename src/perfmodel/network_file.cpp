@@ -32,9 +32,11 @@ int64_t json_size(const nlohmann::json& file, const std::string& name, std::init
 }
 
 [[noreturn]] void refuse_network(const std::string& name, const std::string& what) {
-  throw UserError(kWhere, detail::concatenate(name, " describes a network ", what,
-                                              ", and this planner knows networks of GPT-2's shape only: plan one by --layers, --hidden, "
-                                              "--heads, --sequence and --vocab if it is close enough"));
+  throw UserError(
+      kWhere,
+      detail::concatenate(name, " describes a network ", what,
+                          ", and this planner knows networks of GPT-2's shape only: plan one by --layers, --hidden, "
+                          "--heads, --sequence and --vocab if it is close enough"));
 }
 
 void check_model_type(const nlohmann::json& file, const std::string& name) {
@@ -69,9 +71,11 @@ GptShape read_gpt2_json(const std::filesystem::path& path) {
                     .sequence = json_size(file, name, {"n_positions", "max_position_embeddings"}),
                     .vocabulary = json_size(file, name, {"vocab_size"}),
                     .tied_head = true};
-  if (const auto inner = file.find("n_inner"); inner != file.end() && !inner->is_null()) shape.mlp_hidden = json_size(file, name, {"n_inner"});
+  if (const auto inner = file.find("n_inner"); inner != file.end() && !inner->is_null())
+    shape.mlp_hidden = json_size(file, name, {"n_inner"});
   check_gpt2_shaped(file, name, shape);
-  if (const auto tied = file.find("tie_word_embeddings"); tied != file.end() && tied->is_boolean()) shape.tied_head = tied->get<bool>();
+  if (const auto tied = file.find("tie_word_embeddings"); tied != file.end() && tied->is_boolean())
+    shape.tied_head = tied->get<bool>();
   return shape;
 }
 
@@ -82,10 +86,11 @@ NetworkShape kind_of(const std::string& preset, const toml::table& model) {
   size_t most = 0;
   for_each_network([&]<typename Shape>(std::type_identity<Shape>) {
     const auto keys = size_keys<Shape>();
-    const auto known = static_cast<size_t>(
-        std::ranges::count_if(model, [&](const auto& entry) { return std::ranges::find(keys, entry.first.str()) != keys.end(); }));
+    const auto known = static_cast<size_t>(std::ranges::count_if(
+        model, [&](const auto& entry) { return std::ranges::find(keys, entry.first.str()) != keys.end(); }));
     if (!likely || known > most) likely = Shape(), most = known;
-    if (std::ranges::find(Sizes<Shape>::presets(), preset, &Preset<Shape>::name) != Sizes<Shape>::presets().end()) named = Shape();
+    if (std::ranges::find(Sizes<Shape>::presets(), preset, &Preset<Shape>::name) != Sizes<Shape>::presets().end())
+      named = Shape();
   });
   return named.value_or(*likely);
 }

@@ -36,8 +36,9 @@ int CheckpointCommand::run(Environment& environment) {
     saved_.table.read_json(checkpoint->state().configuration, (checkpoint->directory() / "manifest.json").string());
     check_model(*checkpoint, grid);
   });
-  Context context(environment, grid,
-                  {.dtype = scalar_type(saved_.run.numerics.dtype), .device = numerics_.c10_device(), .order = placement_.order});
+  Context context(
+      environment, grid,
+      {.dtype = scalar_type(saved_.run.numerics.dtype), .device = numerics_.c10_device(), .order = placement_.order});
   use(environment, context, *checkpoint);
   return 0;
 }

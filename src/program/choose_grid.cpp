@@ -10,16 +10,19 @@ namespace {
 std::string why_none(const SearchResult& result) {
   const Rejection* nearest = nullptr;
   for (const Rejection& rejection : result.rejections)
-    if (nearest == nullptr || (rejection.bytes_over > 0 && (nearest->bytes_over == 0 || rejection.bytes_over < nearest->bytes_over)))
+    if (nearest == nullptr ||
+        (rejection.bytes_over > 0 && (nearest->bytes_over == 0 || rejection.bytes_over < nearest->bytes_over)))
       nearest = &rejection;
   return nearest == nullptr ? "" : detail::concatenate("; ", nearest->grid.to_string(), " fails on ", nearest->reason);
 }
 
 }  // namespace
 
-PlannedLayout choose_grid(const RunOptions& options, const NetworkModel& network, Checkpointing checkpointing, int ranks) {
-  AXONN_CHECK(!options.placement.machine.empty(), "program.choose_grid",
-              "--grid auto needs --machine: a preset such as perlmutter, or a file that `axonn-config calibrate` wrote");
+PlannedLayout choose_grid(const RunOptions& options, const NetworkModel& network, Checkpointing checkpointing,
+                          int ranks) {
+  AXONN_CHECK(
+      !options.placement.machine.empty(), "program.choose_grid",
+      "--grid auto needs --machine: a preset such as perlmutter, or a file that `axonn-config calibrate` wrote");
   const Machine machine = find_machine(options.placement.machine);
   SearchOptions search{.gpus = {ranks},
                        .batch_tokens = options.train.batch * network.tokens_per_sample,
@@ -30,8 +33,9 @@ PlannedLayout choose_grid(const RunOptions& options, const NetworkModel& network
                        .optimizer = options.train.optimizer.kind,
                        .top = 1};
   const SearchResult result = search_grids(network, machine, search);
-  AXONN_CHECK(!result.layouts.empty(), "program.choose_grid", "none of ", result.considered, " grids of ", ranks, " ranks fits ",
-              network.name, " and a batch of ", options.train.batch, " ", network.samples, " on machine ", machine.name, why_none(result));
+  AXONN_CHECK(!result.layouts.empty(), "program.choose_grid", "none of ", result.considered, " grids of ", ranks,
+              " ranks fits ", network.name, " and a batch of ", options.train.batch, " ", network.samples,
+              " on machine ", machine.name, why_none(result));
   const PlannedLayout& best = result.layouts.front();
   if (best.order) return best;
   // Another order would need a mapping of ranks, which is the launcher's task. Use the best layout
@@ -43,8 +47,9 @@ PlannedLayout choose_grid(const RunOptions& options, const NetworkModel& network
 std::string chosen_grid_text(const PlannedLayout& layout, const std::string& machine) {
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%.3g", layout.time.seconds());
-  return detail::concatenate("grid ", layout.grid.to_string(), ", order ", to_string(layout.order.value_or(kDefaultOrder)),
-                             ": the planner's best for machine ", machine, ", ", seconds, " s a step predicted");
+  return detail::concatenate("grid ", layout.grid.to_string(), ", order ",
+                             to_string(layout.order.value_or(kDefaultOrder)), ": the planner's best for machine ",
+                             machine, ", ", seconds, " s a step predicted");
 }
 
 }  // namespace axonn

@@ -21,9 +21,11 @@ bool serves(const ReductionProgram& program, const Grid& grid) {
 
 }  // namespace
 
-std::vector<ReductionProgram> choose_reduction(const std::string& machine_name, int64_t bucket_bytes, const Grid& grid) {
-  AXONN_CHECK(!machine_name.empty(), "program.choose_reduction",
-              "--reduction auto needs --machine: a preset such as perlmutter, or a file that `axonn-config calibrate` wrote");
+std::vector<ReductionProgram> choose_reduction(const std::string& machine_name, int64_t bucket_bytes,
+                                               const Grid& grid) {
+  AXONN_CHECK(
+      !machine_name.empty(), "program.choose_reduction",
+      "--reduction auto needs --machine: a preset such as perlmutter, or a file that `axonn-config calibrate` wrote");
   const Machine machine = find_machine(machine_name);
   const auto bytes = static_cast<double>(bucket_bytes);
   struct Sum {
@@ -36,7 +38,8 @@ std::vector<ReductionProgram> choose_reduction(const std::string& machine_name, 
   for (const auto& [axes, goal] : sums) {
     if (grid.shape().size(axes) == 1) continue;
     const auto planned = plan_reductions(machine, grid, axes, bytes, goal);
-    const auto best = std::ranges::find_if(planned, [&](const PlannedReduction& one) { return serves(one.program, grid); });
+    const auto best =
+        std::ranges::find_if(planned, [&](const PlannedReduction& one) { return serves(one.program, grid); });
     AXONN_ASSERT(best != planned.end(), "a plain collective serves");
     const bool plain = best->program.steps.size() == 1;
     if (!plain) programs.push_back(best->program);

@@ -10,7 +10,9 @@
 namespace axonn {
 namespace {
 
-void print_memory(const char* part, int64_t bytes) { std::printf("  %-22s %12s\n", part, bytes_text(static_cast<double>(bytes)).c_str()); }
+void print_memory(const char* part, int64_t bytes) {
+  std::printf("  %-22s %12s\n", part, bytes_text(static_cast<double>(bytes)).c_str());
+}
 
 std::string join(const std::vector<int64_t>& sizes) {
   std::string text;
@@ -22,8 +24,8 @@ void print_parameters(const Arena& arena, const DryRun& dry_run) {
   std::printf("  %-28s %-44s %-22s %12s\n", "parameter", "global shape / axis", "block on a rank", "stored");
   for (const ArenaSlot& slot : arena.slots())
     if (dry_run.shown(slot.name))
-      std::printf("  %-28s %-44s %-22s %12lld\n", slot.name.c_str(), slot.spec.to_string().c_str(), join(slot.block_shape).c_str(),
-                  static_cast<long long>(slot.stored));
+      std::printf("  %-28s %-44s %-22s %12lld\n", slot.name.c_str(), slot.spec.to_string().c_str(),
+                  join(slot.block_shape).c_str(), static_cast<long long>(slot.stored));
   if (!dry_run.others.empty()) std::printf("  %s\n", dry_run.others.c_str());
   for (const ArenaSection& section : arena.sections())
     std::printf("\narena, %s, %s: %lld elements", section.over_z ? "cut over z" : "whole on every z",
@@ -47,13 +49,15 @@ void print_memory(const MemoryPrediction& memory) {
 void print_dry_run(const Context& planned, const Parameters& parameters, const RunPlan& plan, const DryRun& dry_run) {
   if (launched_rank() != 0) return;
   const GridShape& shape = planned.shape();
-  std::printf("%s parameters on %s (%lld ranks), rank 0 holds\n\n", with_unit(static_cast<double>(parameters.global_numel())).c_str(),
-              shape.to_string().c_str(), static_cast<long long>(shape.ranks()));
+  std::printf("%s parameters on %s (%lld ranks), rank 0 holds\n\n",
+              with_unit(static_cast<double>(parameters.global_numel())).c_str(), shape.to_string().c_str(),
+              static_cast<long long>(shape.ranks()));
   print_parameters(parameters.arena(), dry_run);
   const BatchPlan batch = plan_batch(plan.train.batch, plan.train.rows(shape), shape, planned.at());
-  std::printf("\n\nbatch %lld = %lld micro-batch%s x %lld %s per rank x z %d x data %d\n", static_cast<long long>(batch.batch),
-              static_cast<long long>(batch.micro_batches), batch.micro_batches == 1 ? "" : "es", static_cast<long long>(batch.micro_batch),
-              dry_run.samples.c_str(), shape.z, shape.data);
+  std::printf("\n\nbatch %lld = %lld micro-batch%s x %lld %s per rank x z %d x data %d\n",
+              static_cast<long long>(batch.batch), static_cast<long long>(batch.micro_batches),
+              batch.micro_batches == 1 ? "" : "es", static_cast<long long>(batch.micro_batch), dry_run.samples.c_str(),
+              shape.z, shape.data);
   if (dry_run.memory) print_memory(*dry_run.memory);
 }
 

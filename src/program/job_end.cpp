@@ -32,14 +32,16 @@ std::string first_line(std::string_view text) { return std::string(text.substr(0
 std::string text_of(const std::exception& error, bool verbose) {
   if (verbose) return error.what();
   if (const auto* ours = dynamic_cast<const Error*>(&error)) return ours->sentence();
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return "out of memory; --dry-run predicts what a rank needs";
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
+    return "out of memory; --dry-run predicts what a rank needs";
   if (const auto* torch = dynamic_cast<const c10::Error*>(&error)) {
     const std::string text = first_line(torch->what_without_backtrace());
     constexpr std::string_view kTried = "you tried to allocate ";
     const auto tried = text.find(kTried);
     if (tried == std::string::npos) return text;
     const std::string bytes = text.substr(tried + kTried.size());
-    return "out of memory: the system refused " + bytes.substr(0, bytes.find('.')) + "; --dry-run predicts what a rank needs";
+    return "out of memory: the system refused " + bytes.substr(0, bytes.find('.')) +
+           "; --dry-run predicts what a rank needs";
   }
   return error.what();
 }
@@ -94,8 +96,9 @@ bool JobEnd::all_came(const std::string& text, bool& told_by_another) {
     return false;
   }
   const int64_t* hashes = all.const_data_ptr<int64_t>();
-  told_by_another = environment_.rank() == 0 ||
-                    std::find(hashes, hashes + environment_.rank(), *mine.const_data_ptr<int64_t>()) != hashes + environment_.rank();
+  told_by_another =
+      environment_.rank() == 0 ||
+      std::find(hashes, hashes + environment_.rank(), *mine.const_data_ptr<int64_t>()) != hashes + environment_.rank();
   return true;
 }
 

@@ -19,7 +19,8 @@ log::Options log_options() {
   log::Options options;
   if (const auto level = env::get("AXONN_LOG")) options.level = log::parse_level(*level);
   const int all_ranks = env::get_int("AXONN_LOG_ALL_RANKS").value_or(0);
-  AXONN_CHECK(all_ranks == 0 || all_ranks == 1, "program.environment", "AXONN_LOG_ALL_RANKS must be 0 or 1, got ", all_ranks);
+  AXONN_CHECK(all_ranks == 0 || all_ranks == 1, "program.environment", "AXONN_LOG_ALL_RANKS must be 0 or 1, got ",
+              all_ranks);
   options.all_ranks = all_ranks == 1;
   return options;
 }

@@ -25,8 +25,9 @@ struct CommandLine {
 
 void print_environment_table() {
   for (const auto& variable : env::table())
-    std::printf("%-28s %-28s default: %s\n%28s %s\n", std::string(variable.name).c_str(), std::string(variable.values).c_str(),
-                std::string(variable.fallback).c_str(), "", std::string(variable.meaning).c_str());
+    std::printf("%-28s %-28s default: %s\n%28s %s\n", std::string(variable.name).c_str(),
+                std::string(variable.values).c_str(), std::string(variable.fallback).c_str(), "",
+                std::string(variable.meaning).c_str());
 }
 
 // Returns the text to print before the program ends, if any.
@@ -35,7 +36,8 @@ std::optional<std::string> parse(const Program& program, CommandLine& line, std:
   app.set_version_flag("--version", std::string(version()));
   app.footer(
       "Ctrl-C, SIGTERM or SIGUSR1 end a training run after its step, with a checkpoint.\n"
-      "Exit status: 0 done; 1 an error, told in one sentence; 2 an error in what was typed or configured, before anything started.");
+      "Exit status: 0 done; 1 an error, told in one sentence; 2 an error in what was typed or configured, before "
+      "anything started.");
   app.add_flag("--help-env", line.environment_table, "print the environment variables that are read");
   app.require_subcommand(0, 1);
   std::vector<CLI::App*> parts = {&app};

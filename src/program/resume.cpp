@@ -17,7 +17,8 @@ fs::path run_directory(const CheckpointReader& reader) {
 
 }  // namespace
 
-void resume_options(OptionTable& table, const CheckpointReader& reader, std::span<const std::string> kept, std::string& out) {
+void resume_options(OptionTable& table, const CheckpointReader& reader, std::span<const std::string> kept,
+                    std::string& out) {
   const std::string& configuration = reader.state().configuration;
   const std::string name = (reader.directory() / "manifest.json").string();
   const bool out_was_set = table.source("out") >= OptionTable::Source::file;
@@ -27,13 +28,15 @@ void resume_options(OptionTable& table, const CheckpointReader& reader, std::spa
   if (!differs) return;
   std::string flag = "--" + differs->key;
   std::ranges::replace(flag, '_', '-');
-  throw UserError("program.resume",
-                  detail::concatenate(flag, " ", differs->mine, " is not what ", reader.directory().string(), " was trained with (",
-                                      differs->theirs, "), and a resumed run keeps it; leave the flag out, or start a new run"));
+  throw UserError(
+      "program.resume",
+      detail::concatenate(flag, " ", differs->mine, " is not what ", reader.directory().string(), " was trained with (",
+                          differs->theirs, "), and a resumed run keeps it; leave the flag out, or start a new run"));
 }
 
 void check_same_data(const CheckpointReader& reader, uint64_t fingerprint) {
-  AXONN_CHECK(reader.state().data_fingerprint == fingerprint, "program.resume", "checkpoint ", reader.directory().string(),
+  AXONN_CHECK(reader.state().data_fingerprint == fingerprint, "program.resume", "checkpoint ",
+              reader.directory().string(),
               " was trained on other data than --data names; going on would repeat or skip samples");
 }
 
@@ -47,8 +50,8 @@ void check_out(const std::string& out_directory, const std::optional<CheckpointR
   const fs::path metrics = out / "metrics.jsonl";
   const bool begun = fs::exists(metrics) && fs::file_size(metrics) > 0;
   const std::string other = "; nothing is overwritten: --out DIR begins another";
-  AXONN_CHECK(steps.empty(), "program.resume", out.string(), " already holds a run, newest checkpoint ", steps.back().directory.string(),
-              other, ", --resume ", out.string(), " continues it");
+  AXONN_CHECK(steps.empty(), "program.resume", out.string(), " already holds a run, newest checkpoint ",
+              steps.back().directory.string(), other, ", --resume ", out.string(), " continues it");
   AXONN_CHECK(!begun, "program.resume", out.string(), " already holds a run that never reached a checkpoint", other);
 }
 

@@ -34,22 +34,28 @@ struct Codec<std::vector<ReductionProgram>> {
 
 void PlacementOptions::bind(OptionTable& table) {
   table.add("run", "grid", grid,
-            "x, y, z and data ranks, such as 2x1x2x1; the product is the number of ranks; auto: the planner's best for --machine");
+            "x, y, z and data ranks, such as 2x1x2x1; the product is the number of ranks; auto: the planner's best for "
+            "--machine");
   table.add("run", "machine", machine,
-            "for --grid auto and --reduction auto: a preset of axonn-config such as perlmutter, or a file of `axonn-config calibrate`");
+            "for --grid auto and --reduction auto: a preset of axonn-config such as perlmutter, or a file of "
+            "`axonn-config calibrate`");
   table.add("run", "order", order, "axes, innermost first: neighbours along the first axis are neighbouring ranks");
 }
 
 void NumericsOptions::bind(OptionTable& table) {
-  table.add("run", "dtype", dtype, "type of weights and activations; with bf16 and fp16, master weights and optimizer state are fp32");
+  table.add("run", "dtype", dtype,
+            "type of weights and activations; with bf16 and fp16, master weights and optimizer state are fp32");
   table.add("run", "gradient_dtype", gradient_dtype,
             "type of sums of weight gradients with dtype bf16 or fp16: fp32 (auto) or as dtype");
   table.add("run", "gemm", gemm,
-            "LibTorch's matrix product on a CPU; auto: the faster one for each use and size, measured at start and kept on resuming");
+            "LibTorch's matrix product on a CPU; auto: the faster one for each use and size, measured at start and "
+            "kept on resuming");
   table.add("run", "device", device, "device of the tensors");
 }
 
-c10::Device NumericsOptions::c10_device() const { return device == DeviceKind::cuda ? c10::Device(c10::kCUDA) : c10::Device(c10::kCPU); }
+c10::Device NumericsOptions::c10_device() const {
+  return device == DeviceKind::cuda ? c10::Device(c10::kCUDA) : c10::Device(c10::kCPU);
+}
 
 void CommunicationOptions::bind(OptionTable& table) {
   constexpr int64_t kMostBucket = int64_t{1} << 50, kMostPrefetch = 1000, kMostParts = 1 << 20;
@@ -58,20 +64,24 @@ void CommunicationOptions::bind(OptionTable& table) {
             "gathered weights kept for backward: bytes, such as 512M, or a count such as '8 layers'");
   table.add("overlap", "bucket", overlap.bucket_bytes, "bytes of gradients per message over data",
             {.least = 0, .most = kMostBucket, .suffixes = Suffixes::binary});
-  table.add("overlap", "prefetch", overlap.prefetch, "number of weights gathered before their use; none if --overlap lacks all-gather",
+  table.add("overlap", "prefetch", overlap.prefetch,
+            "number of weights gathered before their use; none if --overlap lacks all-gather",
             {.least = 1, .most = kMostPrefetch});
   table.add("overlap", "reduction", reduction,
-            "how gradients are summed over data and reduce-scattered over Z: ring; auto: the fastest programs for --machine; or programs "
+            "how gradients are summed over data and reduce-scattered over Z: ring; auto: the fastest programs for "
+            "--machine; or programs "
             "printed by `axonn-config synthesize --json`, joined by ';'");
   table.add("overlap", "split_forward", split_forward,
-            "parts of the micro-batch in a block: one part's all-reduces overlap another part's computation (results differ in rounding)",
+            "parts of the micro-batch in a block: one part's all-reduces overlap another part's computation (results "
+            "differ in rounding)",
             {.least = 1, .most = kMostParts});
 }
 
 namespace {
 
 void bind_trace(OptionTable& table, TraceOptions& trace) {
-  table.add("run", "trace", trace.file, "file for ui.perfetto.dev: computation, messages and waits of the ranks in a few steps");
+  table.add("run", "trace", trace.file,
+            "file for ui.perfetto.dev: computation, messages and waits of the ranks in a few steps");
   table.add("run", "trace_steps", trace.steps, "number of steps in the trace, after the first two");
   table.add("run", "trace_ranks", trace.ranks, "number of ranks in the trace, from the first");
 }
@@ -90,7 +100,8 @@ void bind_optimizer(OptionTable& table, TrainConfig& train) {
             "decay of averaged weights for validation, sampling and generation, such as 0.999; 0: no average");
   table.add("train", "clip", train.clip, "maximum global norm of the gradient; 0: no clipping");
   table.add("train", "loss_scale", train.loss_scale.initial, "fp16: initial factor of the loss for the backward pass");
-  table.add("train", "loss_scale_interval", train.loss_scale.interval, "fp16: steps without an overflow after which the scale doubles");
+  table.add("train", "loss_scale_interval", train.loss_scale.interval,
+            "fp16: steps without an overflow after which the scale doubles");
   table.add("train", "most_skips", train.loss_scale.most_skips,
             "fp16: maximum of skipped steps in a row, each of which halves the scale");
 }
@@ -116,7 +127,8 @@ void RunOptions::bind(OptionTable& table, const std::string& samples) {
   communication.bind(table);
   table.add("train", "steps", train.steps, "optimizer steps");
   table.add("train", "batch", train.batch, samples + " per step, over the whole grid");
-  table.add("train", "micro_batch", train.micro_batch, samples + " per rank per forward pass; 0: no gradient accumulation");
+  table.add("train", "micro_batch", train.micro_batch,
+            samples + " per rank per forward pass; 0: no gradient accumulation");
   bind_optimizer(table, train);
   bind_cadence(table, train);
 }

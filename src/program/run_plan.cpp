@@ -40,15 +40,16 @@ RunPlan plan_run(const RunOptions& options) {
   check_run(options);
   const NumericsOptions& numerics = options.numerics;
   AXONN_ASSERT(options.placement.grid, "a plan is of a grid");
-  RunPlan plan{.grid = *options.placement.grid,
-               .context = {.dtype = scalar_type(numerics.dtype),
-                           .device = numerics.c10_device(),
-                           .order = options.placement.order,
-                           .overlap = options.communication.overlap,
-                           .split_forward = options.communication.split_forward,
-                           .gradient_programs = options.communication.reduction.value_or(std::vector<ReductionProgram>())},
-               .gemm = numerics.gemm,
-               .train = options.train};
+  RunPlan plan{
+      .grid = *options.placement.grid,
+      .context = {.dtype = scalar_type(numerics.dtype),
+                  .device = numerics.c10_device(),
+                  .order = options.placement.order,
+                  .overlap = options.communication.overlap,
+                  .split_forward = options.communication.split_forward,
+                  .gradient_programs = options.communication.reduction.value_or(std::vector<ReductionProgram>())},
+      .gemm = numerics.gemm,
+      .train = options.train};
   if (numerics.gradient_dtype) plan.context.gradient_dtype = scalar_type(*numerics.gradient_dtype);
   at_most(plan.grid.ranks(), kMostRanks, "the product of the grid");
   check_gradient_programs(plan.context.gradient_programs, Grid(plan.grid, plan.context.order));
@@ -58,7 +59,8 @@ RunPlan plan_run(const RunOptions& options) {
 
 void check_ranks(const GridShape& grid, int ranks) {
   AXONN_CHECK(launched() || grid.ranks() == 1, "program.ranks", "grid ", grid.to_string(), " needs ", grid.ranks(),
-              " ranks, and this process was started by itself; start it with mpirun -n ", grid.ranks(), ", or choose --grid 1x1x1x1");
+              " ranks, and this process was started by itself; start it with mpirun -n ", grid.ranks(),
+              ", or choose --grid 1x1x1x1");
   check_shape(grid, ranks);
 }
 
@@ -77,12 +79,14 @@ MemoryOptions memory_options(const RunPlan& plan) {
 }
 
 void check_memory(const RunPlan& plan, int64_t rank_bytes, int local_ranks) {
-  struct sysinfo host {};
+  struct sysinfo host{};
   if (!plan.context.device.is_cpu() || sysinfo(&host) != 0) return;
   const double present = (static_cast<double>(host.totalram) + static_cast<double>(host.totalswap)) * host.mem_unit;
   const auto needed = static_cast<double>(rank_bytes);
-  AXONN_CHECK(needed * local_ranks <= present, kWhere, "a rank needs ", bytes_text(needed), " for this network and micro-batch, and ",
-              local_ranks == 1 ? std::string("this machine has ") : detail::concatenate(local_ranks, " ranks share this machine's "),
+  AXONN_CHECK(needed * local_ranks <= present, kWhere, "a rank needs ", bytes_text(needed),
+              " for this network and micro-batch, and ",
+              local_ranks == 1 ? std::string("this machine has ")
+                               : detail::concatenate(local_ranks, " ranks share this machine's "),
               bytes_text(present), "; --dry-run prints the parts");
 }
 

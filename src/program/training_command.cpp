@@ -62,8 +62,8 @@ std::optional<PlannedLayout> TrainingCommand::choose(int ranks) {
   }
   check_ranks(*run.placement.grid, ranks);
   if (!run.communication.reduction)
-    run.communication.reduction =
-        choose_reduction(run.placement.machine, run.communication.overlap.bucket_bytes, Grid(*run.placement.grid, run.placement.order));
+    run.communication.reduction = choose_reduction(run.placement.machine, run.communication.overlap.bucket_bytes,
+                                                   Grid(*run.placement.grid, run.placement.order));
   return chosen;
 }
 

@@ -37,8 +37,8 @@ std::string new_run_name(Environment& environment) {
   return text;
 }
 
-void load(Environment& environment, Context& context, const Parameters& parameters, std::span<const CheckpointTensor> tensors,
-          const CheckpointReader& reader) {
+void load(Environment& environment, Context& context, const Parameters& parameters,
+          std::span<const CheckpointTensor> tensors, const CheckpointReader& reader) {
   all_ranks_or_none(environment.world(), [&] { reader.load(context.shape(), context.at(), tensors); });
   parameters.arena().round_master();
 }
@@ -52,7 +52,8 @@ void report(const TrainResult& result, int64_t steps) {
 
 }  // namespace
 
-ContextOptions choose_context(Environment& environment, const RunPlan& plan, const std::optional<CheckpointReader>& resumed) {
+ContextOptions choose_context(Environment& environment, const RunPlan& plan,
+                              const std::optional<CheckpointReader>& resumed) {
   ContextOptions result = plan.context;
   if (plan.gemm) {
     result.gemm = GemmChoice(*plan.gemm);
@@ -68,7 +69,8 @@ ContextOptions choose_context(Environment& environment, const RunPlan& plan, con
   return result;
 }
 
-bool nothing_to_do(const Environment& environment, const RunPlan& plan, const std::optional<CheckpointReader>& resumed) {
+bool nothing_to_do(const Environment& environment, const RunPlan& plan,
+                   const std::optional<CheckpointReader>& resumed) {
   if (!resumed || resumed->state().step < plan.train.steps) return false;
   if (environment.rank() == 0)
     std::printf("nothing to do: %s has done %lld steps, --steps asks for %lld\n", resumed->directory().c_str(),
@@ -76,12 +78,13 @@ bool nothing_to_do(const Environment& environment, const RunPlan& plan, const st
   return true;
 }
 
-void load_weights(Environment& environment, Context& context, const Parameters& parameters, const CheckpointReader& reader) {
+void load_weights(Environment& environment, Context& context, const Parameters& parameters,
+                  const CheckpointReader& reader) {
   load(environment, context, parameters, weights_to_use(parameters, reader), reader);
 }
 
-void run_training(Environment& environment, Context& context, const Parameters& parameters, TrainTask& task, const RunPlan& plan,
-                  RunIdentity identity, const std::optional<CheckpointReader>& resumed) {
+void run_training(Environment& environment, Context& context, const Parameters& parameters, TrainTask& task,
+                  const RunPlan& plan, RunIdentity identity, const std::optional<CheckpointReader>& resumed) {
   configure_log(environment, context.at().to_string());
   const auto optimizer = make_optimizer(context, parameters, plan.train);
   int64_t first_step = 0;
@@ -97,8 +100,8 @@ void run_training(Environment& environment, Context& context, const Parameters& 
     identity.run = new_run_name(environment);
   }
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, on_interrupt);
-  const auto result =
-      train({environment, context, parameters, *optimizer, task}, plan.train, identity, first_step, [] { return interrupted.load(); });
+  const auto result = train({environment, context, parameters, *optimizer, task}, plan.train, identity, first_step,
+                            [] { return interrupted.load(); });
   if (environment.rank() == 0) report(result, plan.train.steps);
 }
 

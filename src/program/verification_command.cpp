@@ -30,13 +30,15 @@ void print(const Verification& result) {
 
 }  // namespace
 
-VerificationCommand::VerificationCommand(ProgramOptions& options, std::vector<std::string_view> sections, std::string program)
+VerificationCommand::VerificationCommand(ProgramOptions& options, std::vector<std::string_view> sections,
+                                         std::string program)
     : options_(options), sections_(std::move(sections)), program_(std::move(program)) {
   options_.run.numerics.dtype = Precision::fp64;
   options_.run.train.steps = 5;
   options_.run.train.optimizer = VerificationOptions().optimizer;
-  for (const std::string_view key : {"run.grid", "run.order", "run.dtype", "run.device", "run.seed", "overlap", "train.steps",
-                                     "train.batch", "train.optimizer", "train.learning_rate", "train.clip"})
+  for (const std::string_view key :
+       {"run.grid", "run.order", "run.dtype", "run.device", "run.seed", "overlap", "train.steps", "train.batch",
+        "train.optimizer", "train.learning_rate", "train.clip"})
     sections_.push_back(key);
 }
 
@@ -52,18 +54,22 @@ std::optional<int> VerificationCommand::prepare(char** argv) {
   options_.apply_preset();
   const RunOptions& run = options_.run;
   AXONN_CHECK(run.placement.grid, kWhere, "--grid must be a grid here: auto is chosen for a job and its machine");
-  AXONN_CHECK(run.communication.reduction, kWhere, "--reduction must be ring or programs here: auto is chosen for a job and its machine");
+  AXONN_CHECK(run.communication.reduction, kWhere,
+              "--reduction must be ring or programs here: auto is chosen for a job and its machine");
   const GridShape& shape = plan_.emplace(plan_run(run)).grid;
   options_.check(shape);
-  AXONN_CHECK(launched() || shape.ranks() <= kMostLocalRanks, kWhere, "grid ", shape.to_string(), " needs ", shape.ranks(),
-              " ranks; without a launcher at most ", kMostLocalRanks, " are started on this machine: use mpirun -n ", shape.ranks());
+  AXONN_CHECK(launched() || shape.ranks() <= kMostLocalRanks, kWhere, "grid ", shape.to_string(), " needs ",
+              shape.ranks(), " ranks; without a launcher at most ", kMostLocalRanks,
+              " are started on this machine: use mpirun -n ", shape.ranks());
   AXONN_CHECK(run.numerics.dtype == Precision::fp64 || run.numerics.dtype == Precision::fp32, kWhere,
               "--dtype must be fp64 or fp32 here: bf16 and fp16 round more than a wrong grid might");
   AXONN_CHECK(micro_batches_ >= 1, kWhere, "--micro-batches must be at least 1, got ", micro_batches_);
   const int64_t rows = micro_batches_ * shape.size(kRowAxes);
-  AXONN_CHECK(run.train.batch % rows == 0, kWhere, "--batch must divide by micro-batches * z * data, got batch = ", run.train.batch,
-              " and ", micro_batches_, " * ", shape.z, " * ", shape.data, " = ", rows);
-  AXONN_CHECK(run.train.steps <= 1000, kWhere, "--steps: every step's gradients are kept, so at most 1000, got ", run.train.steps);
+  AXONN_CHECK(run.train.batch % rows == 0, kWhere,
+              "--batch must divide by micro-batches * z * data, got batch = ", run.train.batch, " and ", micro_batches_,
+              " * ", shape.z, " * ", shape.data, " = ", rows);
+  AXONN_CHECK(run.train.steps <= 1000, kWhere, "--steps: every step's gradients are kept, so at most 1000, got ",
+              run.train.steps);
   if (launched() || shape.ranks() == 1) return std::nullopt;
   return run_local_job(static_cast<int>(shape.ranks()), argv);
 }
@@ -88,7 +94,8 @@ int VerificationCommand::run(Environment& environment) {
   if (environment.rank() == 0) {
     std::printf("%s verify: %s (%d ranks, %s) against one rank, %s, %d steps, %lld micro-batches\n\n", program_.c_str(),
                 plan.grid.to_string().c_str(), environment.ranks(), std::string(environment.transport()).c_str(),
-                plan.context.dtype == at::kDouble ? "fp64" : "fp32", what.steps, static_cast<long long>(micro_batches_));
+                plan.context.dtype == at::kDouble ? "fp64" : "fp32", what.steps,
+                static_cast<long long>(micro_batches_));
     print(result);
   }
   return result.passes() ? 0 : 1;

@@ -14,8 +14,9 @@ constexpr const char* kWhere = "terms.overlap_switches";
 [[noreturn]] void refuse(std::string_view name) {
   std::vector<std::string_view> names = {"all", "none"};
   for (const OverlapSwitch& each : kOverlapSwitches) names.push_back(each.name);
-  throw UserError(kWhere, detail::concatenate("unknown overlap '", name, "'", did_you_mean(name, std::span<const std::string_view>(names)),
-                                              " (", overlap_switches_help(), ")"));
+  throw UserError(kWhere, detail::concatenate("unknown overlap '", name, "'",
+                                              did_you_mean(name, std::span<const std::string_view>(names)), " (",
+                                              overlap_switches_help(), ")"));
 }
 
 }  // namespace

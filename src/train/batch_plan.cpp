@@ -11,13 +11,15 @@ int64_t BatchPlan::first_sample(int64_t step, int64_t j) const {
 }
 
 BatchPlan plan_batch(int64_t batch, int64_t micro_batch, const GridShape& shape, const Coordinate& at) {
-  AXONN_CHECK(batch > 0 && micro_batch > 0, "train.plan_batch", "batch and micro_batch must be positive, got ", batch, " and ",
-              micro_batch);
+  AXONN_CHECK(batch > 0 && micro_batch > 0, "train.plan_batch", "batch and micro_batch must be positive, got ", batch,
+              " and ", micro_batch);
   const auto [groups, mine] = row_share(shape, at);
   const int64_t a_forward = micro_batch * groups;
-  AXONN_CHECK(batch % a_forward == 0, "train.plan_batch", "batch must divide by micro_batch * z * data, got batch = ", batch, " and ",
-              micro_batch, " * ", shape.z, " * ", shape.data, " = ", a_forward, " (grid ", shape.to_string(),
-              "); nearest batches: ", std::max(a_forward, batch / a_forward * a_forward), ", ", (batch / a_forward + 1) * a_forward);
+  AXONN_CHECK(batch % a_forward == 0, "train.plan_batch",
+              "batch must divide by micro_batch * z * data, got batch = ", batch, " and ", micro_batch, " * ", shape.z,
+              " * ", shape.data, " = ", a_forward, " (grid ", shape.to_string(),
+              "); nearest batches: ", std::max(a_forward, batch / a_forward * a_forward), ", ",
+              (batch / a_forward + 1) * a_forward);
   return {.batch = batch, .micro_batch = micro_batch, .micro_batches = batch / a_forward, .row_group = mine};
 }
 

@@ -7,7 +7,8 @@
 
 namespace axonn {
 
-std::vector<CheckpointTensor> checkpoint_tensors(const Parameters& parameters, const Optimizer* optimizer, const TrainTask* task) {
+std::vector<CheckpointTensor> checkpoint_tensors(const Parameters& parameters, const Optimizer* optimizer,
+                                                 const TrainTask* task) {
   std::vector<std::pair<std::string, at::Tensor>> buffers = {{"weights", parameters.arena().master()}};
   if (optimizer != nullptr)
     for (auto& state : optimizer->state()) buffers.push_back(std::move(state));
@@ -21,7 +22,8 @@ std::vector<CheckpointTensor> checkpoint_tensors(const Parameters& parameters, c
 
 std::vector<CheckpointTensor> weights_to_use(const Parameters& parameters, const CheckpointReader& reader) {
   auto tensors = checkpoint_tensors(parameters, nullptr);
-  const bool averaged = std::ranges::any_of(reader.tensors(), [](const auto& tensor) { return tensor.name.starts_with("ema/"); });
+  const bool averaged =
+      std::ranges::any_of(reader.tensors(), [](const auto& tensor) { return tensor.name.starts_with("ema/"); });
   if (averaged)
     for (CheckpointTensor& tensor : tensors) tensor.name.replace(0, tensor.name.find('/'), "ema");
   return tensors;

@@ -19,7 +19,8 @@ void timed(const PassOptions& options, const char* pass, const auto& work) {
 
 }  // namespace
 
-PassLosses run_passes(Context& context, TrainTask& task, const BatchPlan& plan, int64_t step, const PassOptions& options) {
+PassLosses run_passes(Context& context, TrainTask& task, const BatchPlan& plan, int64_t step,
+                      const PassOptions& options) {
   const auto count = static_cast<double>(plan.batch * task.tokens_per_sample());
   std::vector<at::Tensor> means, sums;
   auto work = context.begin_step({.micro_batches = static_cast<int>(plan.micro_batches)});

@@ -52,8 +52,9 @@ void check_replicas(Context& context, const Parameters& parameters, const Optimi
   const at::Tensor any = at::empty({1}, at::kLong).fill_(differs.empty() ? 0 : 1);
   context.communicators().on_cpu(AxisSet::all()).all_reduce(any, ReduceOp::max).wait();
   if (any.item<int64_t>() == 0) return;
-  throw UserError("train.check_replicas", detail::concatenate("after step ", step, " ranks that must hold the same bits differ",
-                                                              differs.empty() ? std::string(" (seen by another rank)") : ": " + differs));
+  throw UserError("train.check_replicas",
+                  detail::concatenate("after step ", step, " ranks that must hold the same bits differ",
+                                      differs.empty() ? std::string(" (seen by another rank)") : ": " + differs));
 }
 
 }  // namespace axonn

@@ -49,7 +49,8 @@ Progress::Options progress_options(const TrainConfig& config, int64_t first_step
   auto options = Progress::for_descriptor(1, config.steps, first_step, config.log_every);
   options.most_seconds = config.minutes * 60;
   if (const auto wanted = env::get("AXONN_PROGRESS")) {
-    AXONN_CHECK(*wanted == "bar" || *wanted == "lines", "train.progress", "AXONN_PROGRESS must be bar or lines, got '", *wanted, "'");
+    AXONN_CHECK(*wanted == "bar" || *wanted == "lines", "train.progress", "AXONN_PROGRESS must be bar or lines, got '",
+                *wanted, "'");
     options.terminal = *wanted == "bar";
   }
   return options;
@@ -136,8 +137,10 @@ class Trainer {
 
 StepMetrics Trainer::one_step(int64_t step, Trace& trace) {
   const auto start = Clock::now();
-  const LearningRate rate{
-      .peak = config_.optimizer.learning_rate, .end = config_.learning_rate_end, .warmup = config_.warmup, .steps = config_.steps};
+  const LearningRate rate{.peak = config_.optimizer.learning_rate,
+                          .end = config_.learning_rate_end,
+                          .warmup = config_.warmup,
+                          .steps = config_.steps};
   StepMetrics metrics{.step = step + 1, .learning_rate = rate.at(step), .terms = task_.words().terms};
   const auto on_pass = [&](const char* pass, Clock::time_point begin, Clock::time_point end) {
     (std::string_view(pass) == "forward" ? metrics.seconds.forward : metrics.seconds.backward) +=
@@ -145,7 +148,8 @@ StepMetrics Trainer::one_step(int64_t step, Trace& trace) {
     trace.add(pass, begin, end);
   };
   const PassLosses losses =
-      run_passes(context_, task_, plan_, step, {.seed = static_cast<uint64_t>(config_.seed), .scale = scale(), .on_pass = on_pass});
+      run_passes(context_, task_, plan_, step,
+                 {.seed = static_cast<uint64_t>(config_.seed), .scale = scale(), .on_pass = on_pass});
   metrics.loss = losses.loss();
   metrics.seconds.communication_exposed = context_.scheduler().traffic().waited_seconds();
   metrics.communication = context_.scheduler().traffic().sums();
@@ -159,7 +163,8 @@ StepMetrics Trainer::one_step(int64_t step, Trace& trace) {
                               .poisoned = !std::isfinite(metrics.loss)});
   }
   metrics.gradient_norm = report.gradient_norm;
-  if (!report.applied && !(loss_scale_ && loss_scale_->skipped())) refuse_loss(step, losses.sums.to(at::kCPU, at::kDouble));
+  if (!report.applied && !(loss_scale_ && loss_scale_->skipped()))
+    refuse_loss(step, losses.sums.to(at::kCPU, at::kDouble));
   task_.after_step();
   if (loss_scale_) {
     if (report.applied) loss_scale_->applied();
@@ -170,7 +175,8 @@ StepMetrics Trainer::one_step(int64_t step, Trace& trace) {
   metrics.seconds.step = seconds_since(start);
   metrics.tokens_per_second = static_cast<double>(plan_.batch * task_.tokens_per_sample()) / metrics.seconds.step;
   metrics.model_flops_per_second = static_cast<double>(plan_.batch) * task_.flops_per_sample() / metrics.seconds.step;
-  metrics.paper_flops_per_second = static_cast<double>(plan_.batch) * task_.paper_flops_per_sample() / metrics.seconds.step;
+  metrics.paper_flops_per_second =
+      static_cast<double>(plan_.batch) * task_.paper_flops_per_sample() / metrics.seconds.step;
   metrics.utilisation = metrics.model_flops_per_second / gemm_flops_;
   metrics.peak_memory_bytes = peak_memory_bytes(context_.options().device);
   return metrics;
@@ -187,13 +193,16 @@ void Trainer::refuse_loss(int64_t step, const at::Tensor& losses) {
       where = detail::concatenate("the loss of micro-batch ", i % n, " on rank ", i / n, " (",
                                   context_.grid().coordinate(static_cast<int>(i / n)).to_string(), ")");
   if (where.empty()) where = "the gradient (every loss is finite)";
-  const std::string scaled = loss_scale_ ? detail::concatenate(" after ", loss_scale_->state().in_a_row,
-                                                               " skipped ones, at a loss scale of ", loss_scale_->value())
-                                         : std::string();
+  const std::string scaled = loss_scale_
+                                 ? detail::concatenate(" after ", loss_scale_->state().in_a_row,
+                                                       " skipped ones, at a loss scale of ", loss_scale_->value())
+                                 : std::string();
   const auto saved = checkpoints_in(config_.out);
-  throw UserError("train.train", detail::concatenate(where, " is not finite in step ", step + 1, scaled, ", which has changed nothing; ",
-                                                     saved.empty() ? std::string("no checkpoint has been written")
-                                                                   : "newest checkpoint: " + saved.back().directory.string()));
+  throw UserError(
+      "train.train",
+      detail::concatenate(where, " is not finite in step ", step + 1, scaled, ", which has changed nothing; ",
+                          saved.empty() ? std::string("no checkpoint has been written")
+                                        : "newest checkpoint: " + saved.back().directory.string()));
 }
 
 std::string Trainer::save(int64_t steps_done) {
@@ -227,44 +236,60 @@ bool Trainer::share(StepMetrics& metrics, bool stop) {
 
 void Trainer::announce() const {
   const GridShape& shape = context_.shape();
-  std::printf("%s on %s (%d %s, %s), %s, %lld steps\n", identity_.title.c_str(), shape.to_string().c_str(), environment_.ranks(),
-              environment_.ranks() == 1 ? "rank" : "ranks", std::string(environment_.transport()).c_str(), identity_.data.c_str(),
+  std::printf("%s on %s (%d %s, %s), %s, %lld steps\n", identity_.title.c_str(), shape.to_string().c_str(),
+              environment_.ranks(), environment_.ranks() == 1 ? "rank" : "ranks",
+              std::string(environment_.transport()).c_str(), identity_.data.c_str(),
               static_cast<long long>(config_.steps));
-  std::printf("batch %lld = %lld micro-batch%s x %lld %s a rank x z %d x data %d; best matrix product %sFLOP/s, gemm %s\n",
-              static_cast<long long>(plan_.batch), static_cast<long long>(plan_.micro_batches), plan_.micro_batches == 1 ? "" : "es",
-              static_cast<long long>(plan_.micro_batch), std::string(task_.words().samples).c_str(), shape.z, shape.data,
-              with_unit(gemm_flops_).c_str(), context_.options().gemm.to_string().c_str());
+  std::printf(
+      "batch %lld = %lld micro-batch%s x %lld %s a rank x z %d x data %d; best matrix product %sFLOP/s, gemm %s\n",
+      static_cast<long long>(plan_.batch), static_cast<long long>(plan_.micro_batches),
+      plan_.micro_batches == 1 ? "" : "es", static_cast<long long>(plan_.micro_batch),
+      std::string(task_.words().samples).c_str(), shape.z, shape.data, with_unit(gemm_flops_).c_str(),
+      context_.options().gemm.to_string().c_str());
   std::fflush(stdout);
 }
 
 // Events that are due after some steps, in this order.
 std::vector<Trainer::Event> Trainer::events(StepMetrics& metrics) {
-  return {{.name = "replicas", .every = config_.check_replicas, .action = [this] {
-             check_replicas(context_, parameters_, optimizer_, result_.steps);
-           }},
-          {.name = "validation", .every = config_.validate_every, .at_end = true, .seconds = &metrics.seconds.validation,
-           .action = [this, &metrics] {
-             const auto averaged = optimizer_.use_average();
-             metrics.validation_loss = task_.validate();
-             if (metrics.validation_loss) result_.validation_loss = metrics.validation_loss;
-           }},
-          {.name = "samples", .every = config_.sample_every, .at_end = config_.sample_every > 0, .seconds = &metrics.seconds.validation,
-           .action = [this] {
-             const auto averaged = optimizer_.use_average();
-             task_.write_samples(config_.out, result_.steps);
-           }},
-          {.name = "checkpoint", .every = config_.save_every, .at_end = config_.save_last, .seconds = &metrics.seconds.checkpoint,
+  return {{.name = "replicas",
+           .every = config_.check_replicas,
+           .action = [this] { check_replicas(context_, parameters_, optimizer_, result_.steps); }},
+          {.name = "validation",
+           .every = config_.validate_every,
+           .at_end = true,
+           .seconds = &metrics.seconds.validation,
+           .action =
+               [this, &metrics] {
+                 const auto averaged = optimizer_.use_average();
+                 metrics.validation_loss = task_.validate();
+                 if (metrics.validation_loss) result_.validation_loss = metrics.validation_loss;
+               }},
+          {.name = "samples",
+           .every = config_.sample_every,
+           .at_end = config_.sample_every > 0,
+           .seconds = &metrics.seconds.validation,
+           .action =
+               [this] {
+                 const auto averaged = optimizer_.use_average();
+                 task_.write_samples(config_.out, result_.steps);
+               }},
+          {.name = "checkpoint",
+           .every = config_.save_every,
+           .at_end = config_.save_last,
+           .seconds = &metrics.seconds.checkpoint,
            .action = [this] { result_.checkpoint = save(result_.steps); }}};
 }
 
 void Trainer::begin(int64_t first_step) {
-  const at::Tensor gemm = at::scalar_tensor(measure_gemm_flops(context_.options().dtype, context_.options().device), at::kDouble);
+  const at::Tensor gemm =
+      at::scalar_tensor(measure_gemm_flops(context_.options().dtype, context_.options().device), at::kDouble);
   everyone_.all_reduce(gemm).wait();
   gemm_flops_ = gemm.item<double>();
   result_.steps = first_step;
   all_ranks_or_none(everyone_, [&] {
     if (!lead()) return;
-    metrics_file_.emplace(std::filesystem::path(config_.out) / "metrics.jsonl", first_step > 0 ? std::optional(first_step) : std::nullopt);
+    metrics_file_.emplace(std::filesystem::path(config_.out) / "metrics.jsonl",
+                          first_step > 0 ? std::optional(first_step) : std::nullopt);
     progress_.emplace(std::cout, progress_options(config_, first_step));
     announce();
   });
@@ -335,9 +360,8 @@ void check_train(const TrainConfig& config) {
                                     {config.log_every, "log_every"}})
     at_least(value, 0, name);
   check_optimizer(config.optimizer);
-  for (const auto& [value, name] : {std::pair(config.learning_rate_end, "learning_rate_end"),
-                                    {config.clip, "clip"},
-                                    {config.minutes, "minutes"}})
+  for (const auto& [value, name] :
+       {std::pair(config.learning_rate_end, "learning_rate_end"), {config.clip, "clip"}, {config.minutes, "minutes"}})
     at_least(value, 0, name);
   share(config.ema, "ema");
   LossScale scale(config.loss_scale);
@@ -349,8 +373,8 @@ std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& pa
   return optimizer;
 }
 
-TrainResult train(const TrainedNetwork& network, const TrainConfig& config, const RunIdentity& identity, int64_t first_step,
-                  const std::function<bool()>& stop) {
+TrainResult train(const TrainedNetwork& network, const TrainConfig& config, const RunIdentity& identity,
+                  int64_t first_step, const std::function<bool()>& stop) {
   return Trainer(network, config, identity).run(first_step, stop);
 }
 

@@ -36,7 +36,8 @@ namespace {
 Tensor part_of(const Tensor& whole, const ArenaSlot& slot, const Context& context) {
   Tensor part = at::empty({slot.range.size()}, whole.options()).zero_();
   for (const MappedRange& mapped : mapped_ranges(slot.spec, context.shape(), context.at(), slot.range))
-    part.narrow(0, mapped.local_begin - slot.range.begin, mapped.size).copy_(whole.narrow(0, mapped.global_begin, mapped.size));
+    part.narrow(0, mapped.local_begin - slot.range.begin, mapped.size)
+        .copy_(whole.narrow(0, mapped.global_begin, mapped.size));
   return part;
 }
 
@@ -147,7 +148,9 @@ Verification Verifier::on(GridShape shape) {
   const auto& slots = parameters.arena().slots();
   std::vector<Gap> gaps(mine.gradients.size() * slots.size() + slots.size());  // gradients by step, then weights
   for (size_t i = 0; i < slots.size(); ++i) {
-    const auto part = [&](const std::map<std::string, Tensor>& whole) { return part_of(whole.at(slots[i].name), slots[i], plan); };
+    const auto part = [&](const std::map<std::string, Tensor>& whole) {
+      return part_of(whole.at(slots[i].name), slots[i], plan);
+    };
     for (size_t step = 0; step < mine.gradients.size(); ++step)
       gaps[step * slots.size() + i].add(mine.gradients[step].at(slots[i].name), part(expected_->gradients[step]));
     gaps[mine.gradients.size() * slots.size() + i].add(mine.weights.at(slots[i].name), part(expected_->weights));
@@ -156,15 +159,19 @@ Verification Verifier::on(GridShape shape) {
 
   const bool fp64 = options_.dtype == at::kDouble;
   const double any = std::numeric_limits<double>::infinity();
-  const double gradient = fp64 ? 1e-12 : 1e-3, weight = !fp64 ? any : optimizer_moments(options_.optimizer.kind) < 2 ? 1e-12 : 1e-10;
+  const double gradient = fp64 ? 1e-12 : 1e-3, weight = !fp64                                            ? any
+                                                        : optimizer_moments(options_.optimizer.kind) < 2 ? 1e-12
+                                                                                                         : 1e-10;
   Verification result;
   result.differences.push_back({"loss", relative(mine.losses, expected_->losses), fp64 ? 1e-12 : 1e-5});
   result.differences.push_back({"gradient norm", relative(mine.norms, expected_->norms), gradient});
   for (size_t i = 0; i < slots.size(); ++i) {
     double worst = 0;
-    for (size_t step = 0; step < mine.gradients.size(); ++step) worst = std::max(worst, differences[step * slots.size() + i]);
+    for (size_t step = 0; step < mine.gradients.size(); ++step)
+      worst = std::max(worst, differences[step * slots.size() + i]);
     result.differences.push_back({"gradient " + slots[i].name, worst, gradient});
-    result.differences.push_back({"weight " + slots[i].name, differences[mine.gradients.size() * slots.size() + i], weight});
+    result.differences.push_back(
+        {"weight " + slots[i].name, differences[mine.gradients.size() * slots.size() + i], weight});
   }
   return result;
 }

@@ -37,21 +37,27 @@ Segment split(int64_t size, Axis axis) { return {.size = size, .axis = axis}; }
 // axes; with several types.
 const std::vector<Tensor>& tensors() {
   static const std::vector<Tensor> all = {
-      {"weights/qkv", {{Dim{{split(10, Axis::x), split(4, Axis::x), split(7, Axis::x)}}, Dim::split(13, Axis::y)}, true}},
+      {"weights/qkv",
+       {{Dim{{split(10, Axis::x), split(4, Axis::x), split(7, Axis::x)}}, Dim::split(13, Axis::y)}, true}},
       {"weights/mixed",
-       {{Dim{{split(5, Axis::y), {.size = 3, .axis = Axis::y, .padded = true}, split(8, Axis::y)}}, Dim::split(3, Axis::x), Dim::whole(2)},
+       {{Dim{{split(5, Axis::y), {.size = 3, .axis = Axis::y, .padded = true}, split(8, Axis::y)}},
+         Dim::split(3, Axis::x), Dim::whole(2)},
         true}},
       {"weights/vocabulary", {{Dim::padded(29, Axis::x), Dim::split(6, Axis::y)}, true}},
       {"weights/padded_behind", {{Dim::split(5, Axis::y), Dim::padded(10, Axis::x)}, true}, at::kBFloat16},
       {"weights/bias", {{Dim::split(9, Axis::x)}, false}},
       {"weights/norm", {{Dim::whole(5)}, false}, at::kDouble},
-      {"adam.m/qkv", {{Dim{{split(10, Axis::x), split(4, Axis::x), split(7, Axis::x)}}, Dim::split(13, Axis::y)}, true}, at::kDouble},
+      {"adam.m/qkv",
+       {{Dim{{split(10, Axis::x), split(4, Axis::x), split(7, Axis::x)}}, Dim::split(13, Axis::y)}, true},
+       at::kDouble},
   };
   return all;
 }
 
 // Bytes of element `index` of tensor `number`: any bits, including NaNs.
-uint64_t pattern(size_t number, int64_t index) { return (static_cast<uint64_t>(index) + 1 + number * 1000003) * 0x9E3779B97F4A7C15u; }
+uint64_t pattern(size_t number, int64_t index) {
+  return (static_cast<uint64_t>(index) + 1 + number * 1000003) * 0x9E3779B97F4A7C15u;
+}
 
 at::Tensor empty_shard(const Tensor& tensor, const GridShape& shape, const Coordinate& at, int fill) {
   at::Tensor shard = at::empty({tensor.spec.range_numel(shape, at, kRangeAlignment)}, tensor.dtype);
@@ -60,7 +66,8 @@ at::Tensor empty_shard(const Tensor& tensor, const GridShape& shape, const Coord
 }
 
 // The shards that a rank must hold. `padding` is the byte that fills their padding.
-std::vector<CheckpointTensor> shards(const std::vector<Tensor>& all, const GridShape& shape, const Coordinate& at, int padding) {
+std::vector<CheckpointTensor> shards(const std::vector<Tensor>& all, const GridShape& shape, const Coordinate& at,
+                                     int padding) {
   std::vector<CheckpointTensor> made;
   for (size_t number = 0; number < all.size(); ++number) {
     const auto& [name, spec, dtype] = all[number];
@@ -121,7 +128,8 @@ void expect_loads(const CheckpointReader& reader, const GridShape& shape) {
     const Coordinate at = grid.coordinate(rank);
     const auto expected = shards(tensors(), shape, at, /*padding=*/0);
     std::vector<CheckpointTensor> loaded;
-    for (const Tensor& tensor : tensors()) loaded.push_back({tensor.name, tensor.spec, empty_shard(tensor, shape, at, 0x77)});
+    for (const Tensor& tensor : tensors())
+      loaded.push_back({tensor.name, tensor.spec, empty_shard(tensor, shape, at, 0x77)});
     reader.load(shape, at, loaded);
     for (size_t i = 0; i < loaded.size(); ++i)
       EXPECT_TRUE(same_bits(loaded[i].shard, expected[i].shard))
@@ -147,8 +155,9 @@ TEST_P(AnyGrid, ReadsBitForBitWhatAnotherWrote) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Checkpoint, AnyGrid,
-                         testing::Values(std::pair("2x2x2x1", "2x2x2x1"), std::pair("2x2x2x1", "1x1x1x1"), std::pair("2x2x2x1", "1x2x1x1"),
-                                         std::pair("2x2x2x1", "3x1x2x1"), std::pair("3x2x1x2", "2x1x5x1"), std::pair("1x1x1x1", "2x2x3x2"),
+                         testing::Values(std::pair("2x2x2x1", "2x2x2x1"), std::pair("2x2x2x1", "1x1x1x1"),
+                                         std::pair("2x2x2x1", "1x2x1x1"), std::pair("2x2x2x1", "3x1x2x1"),
+                                         std::pair("3x2x1x2", "2x1x5x1"), std::pair("1x1x1x1", "2x2x3x2"),
                                          std::pair("1x1x3x1", "1x1x4x1"), std::pair("1x3x2x2", "1x3x2x1"),
                                          std::pair("3x1x1x1", "3x1x1x2")));
 
@@ -230,8 +239,8 @@ TEST(Checkpoint, LoadingChecksTheFilesItReads) {
   content.back() = static_cast<char>(content.back() ^ 1);
   scratch.file("step-000001/x0-y0-z0.safetensors", content);
   const CheckpointReader reader(scratch.path());
-  EXPECT_USER_ERROR(reader.load({}, {}, shards(small, {}, {}, 0)), file.string() + " is broken: its checksum is ", "the manifest says ",
-                    "there is no older checkpoint that is whole");
+  EXPECT_USER_ERROR(reader.load({}, {}, shards(small, {}, {}, 0)), file.string() + " is broken: its checksum is ",
+                    "the manifest says ", "there is no older checkpoint that is whole");
 }
 
 TEST(Checkpoint, WhenTheNewestIsBrokenTheErrorNamesTheOlderOneThatIsWhole) {
@@ -359,11 +368,10 @@ TEST(Checkpoint, TensorsThatDisagreeAreNamedWithBothShapes) {
   };
   expect_in(load([](auto& asked) { asked[4].spec.dims = {Dim::whole(8)}; }), "tensor weights/bias has shape [9] in ");
   expect_in(load([](auto& asked) { asked[4].spec.dims = {Dim::whole(8)}; }), "the model has [8]");
-  expect_in(load([](auto& asked) {
-              asked.push_back({"weights/more", {{Dim::whole(3)}, false}});
-            }),
+  expect_in(load([](auto& asked) { asked.push_back({"weights/more", {{Dim::whole(3)}, false}}); }),
             "has no tensor weights/more ([3] is needed)");
-  expect_in(load([](auto& asked) { asked.erase(asked.begin() + 4); }), "has tensor weights/bias of shape [9], which the model has not");
+  expect_in(load([](auto& asked) { asked.erase(asked.begin() + 4); }),
+            "has tensor weights/bias of shape [9], which the model has not");
   expect_in(load([](auto& asked) { asked[4].dtype = at::kDouble; }), "tensor weights/bias is F32 in ");
   expect_in(load([](auto& asked) { asked.push_back(asked[4]); }), "tensor weights/bias is asked for twice");
 }
@@ -383,20 +391,22 @@ TEST(Checkpoint, WrongShardsAndNamesAreRefusedBeforeAnythingIsWritten) {
   const CheckpointWriter writer(Grid({}), 0, {.directory = scratch.path(), .barrier = [] {}});
   auto wrong = shards(tensors(), {}, {}, 0);
   wrong[4].shard = at::empty({9}, at::kFloat);
-  EXPECT_USER_ERROR(writer.save(state_at(1), wrong), "the shard of weights/bias must be one contiguous range of 32 elements",
-                    "got 9 elements");
+  EXPECT_USER_ERROR(writer.save(state_at(1), wrong),
+                    "the shard of weights/bias must be one contiguous range of 32 elements", "got 9 elements");
   auto twice = shards(tensors(), {}, {}, 0);
   twice.push_back(twice[0]);
   EXPECT_USER_ERROR(writer.save(state_at(1), twice), "'weights/qkv' is empty or used twice");
   EXPECT_TRUE(fs::is_empty(scratch.path()));
-  EXPECT_USER_ERROR(CheckpointWriter(Grid({}), 0, {.directory = scratch.path(), .keep = 0, .barrier = [] {}}), "at least 1 checkpoint");
+  EXPECT_USER_ERROR(CheckpointWriter(Grid({}), 0, {.directory = scratch.path(), .keep = 0, .barrier = [] {}}),
+                    "at least 1 checkpoint");
 }
 
 TEST(Checkpoint, ADirectoryThatNotEveryRankSeesIsAnError) {
   Scratch scratch;
   const GridShape shape{.x = 2};
   const CheckpointWriter alone(Grid(shape), 0, {.directory = scratch.path(), .barrier = [] {}});
-  EXPECT_USER_ERROR(alone.save(state_at(1), shards(tensors(), shape, {}, 0)), "only 1 of 2 ranks wrote", "every node sees");
+  EXPECT_USER_ERROR(alone.save(state_at(1), shards(tensors(), shape, {}, 0)), "only 1 of 2 ranks wrote",
+                    "every node sees");
   EXPECT_TRUE(steps_in(scratch.path()).empty());
 }
 

@@ -70,7 +70,8 @@ TEST(Safetensors, EveryTensorIsAlignedToItsElement) {
   std::memcpy(&length, test::read(scratch / "t").data(), sizeof length);
   EXPECT_EQ(length % 8, 0u);
   const File file(scratch / "t");
-  for (const auto& entry : file.entries()) EXPECT_EQ(entry.begin % static_cast<int64_t>(c10::elementSize(entry.dtype)), 0) << entry.name;
+  for (const auto& entry : file.entries())
+    EXPECT_EQ(entry.begin % static_cast<int64_t>(c10::elementSize(entry.dtype)), 0) << entry.name;
 }
 
 TEST(Safetensors, EveryTruncationIsAnErrorThatNamesTheFile) {
@@ -120,27 +121,34 @@ constexpr auto kPlain = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}
 INSTANTIATE_TEST_SUITE_P(
     Safetensors, HostileHeader,
     testing::Values(
-        std::pair("[]", "not a JSON object"), std::pair("", "not a JSON object"), std::pair("{\"a\":", "not a JSON object"),
-        std::pair("{\"a\":1}", "lacks a dtype"), std::pair(R"({"a":{"dtype":"F32","shape":[2]}})", "lacks a dtype"),
+        std::pair("[]", "not a JSON object"), std::pair("", "not a JSON object"),
+        std::pair("{\"a\":", "not a JSON object"), std::pair("{\"a\":1}", "lacks a dtype"),
+        std::pair(R"({"a":{"dtype":"F32","shape":[2]}})", "lacks a dtype"),
         std::pair(R"({"a":{"dtype":4,"shape":[2],"data_offsets":[0,8]}})", "lacks a dtype"),
         std::pair(R"({"a":{"dtype":"F33","shape":[2],"data_offsets":[0,8]}})", "dtype that is not known here: F33"),
         std::pair(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", "does not agree with its bytes"),
         std::pair(R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", "not a list of whole numbers"),
         std::pair(R"({"a":{"dtype":"F32","shape":[2.0],"data_offsets":[0,8]}})", "not a list of whole numbers"),
         std::pair(R"({"a":{"dtype":"F32","shape":2,"data_offsets":[0,8]}})", "not a list of whole numbers"),
-        std::pair(R"({"a":{"dtype":"F32","shape":[4611686018427387906],"data_offsets":[0,8]}})", "does not agree with its bytes"),
-        std::pair(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296,2],"data_offsets":[0,8]}})", "does not agree with its bytes"),
-        std::pair(R"({"a":{"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,8]}})", "not a list of whole numbers"),
+        std::pair(R"({"a":{"dtype":"F32","shape":[4611686018427387906],"data_offsets":[0,8]}})",
+                  "does not agree with its bytes"),
+        std::pair(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296,2],"data_offsets":[0,8]}})",
+                  "does not agree with its bytes"),
+        std::pair(R"({"a":{"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,8]}})",
+                  "not a list of whole numbers"),
         std::pair(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", "not [begin, end]"),
         std::pair(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8,16]}})", "not [begin, end]"),
         std::pair(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})", "begins at byte 4"),
         std::pair(R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})", "take 16 bytes, the file holds 8"),
         std::pair(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "take 4 bytes, the file holds 8"),
-        std::pair(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+        std::pair(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+                  R"("b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
                   "begins at byte 4"),
-        std::pair(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+        std::pair(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+                  R"("a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
                   "occurs twice"),
-        std::pair(R"({"__metadata__":{"a":1}})", "something else than texts"), std::pair(R"({"__metadata__":[]})", "not an object")));
+        std::pair(R"({"__metadata__":{"a":1}})", "something else than texts"),
+        std::pair(R"({"__metadata__":[]})", "not an object")));
 
 TEST(Safetensors, ThePlainHeaderOfTheHostileOnesIsFine) {
   Scratch scratch;

@@ -31,7 +31,8 @@ TEST(CallChecks, Dtype) {
 }
 
 TEST(CallChecks, Contiguity) {
-  expect_user_error([](Communicator& c) { c.all_reduce(at::empty({4, 4}, at::kFloat).t().narrow(0, 0, 2)); }, "must be contiguous");
+  expect_user_error([](Communicator& c) { c.all_reduce(at::empty({4, 4}, at::kFloat).t().narrow(0, 0, 2)); },
+                    "must be contiguous");
 }
 
 TEST(CallChecks, UndefinedTensor) {
@@ -39,7 +40,8 @@ TEST(CallChecks, UndefinedTensor) {
 }
 
 TEST(CallChecks, Device) {
-  expect_user_error([](Communicator& c) { c.all_reduce(at::empty({4}, at::device(at::kMeta))); }, "takes tensors on cpu");
+  expect_user_error([](Communicator& c) { c.all_reduce(at::empty({4}, at::device(at::kMeta))); },
+                    "takes tensors on cpu");
 }
 
 TEST(CallChecks, EqualPartsThatDoNotFit) {
@@ -49,7 +51,9 @@ TEST(CallChecks, EqualPartsThatDoNotFit) {
 
 TEST(CallChecks, OneCountARank) {
   const std::vector<int64_t> counts = {1, 2, 3};
-  expect_user_error([&](Communicator& c) { c.all_gather(at::empty({1}, at::kFloat), at::empty({6}, at::kFloat), counts); }, "got 3 for");
+  expect_user_error(
+      [&](Communicator& c) { c.all_gather(at::empty({1}, at::kFloat), at::empty({6}, at::kFloat), counts); },
+      "got 3 for");
 }
 
 TEST(CallChecks, CountsThatAddUp) {
@@ -71,7 +75,8 @@ TEST(CallChecks, CountOfTheOwnPart) {
 }
 
 TEST(CallChecks, OneDtype) {
-  expect_user_error([](Communicator& c) { c.all_gather(at::empty({1}, at::kFloat), at::empty({c.size()}, at::kInt)); }, "one dtype");
+  expect_user_error([](Communicator& c) { c.all_gather(at::empty({1}, at::kFloat), at::empty({c.size()}, at::kInt)); },
+                    "one dtype");
 }
 
 TEST(CallChecks, RootInTheGroup) {
@@ -84,7 +89,8 @@ TEST(CallChecks, PeerIsAnotherRank) {
 
 TEST(CallChecks, GroupHoldsThisRank) {
   run_local(2, [](Environment& environment) {
-    EXPECT_THROW(environment.communicator({.axes = {}, .ranks = {0, 1}, .index = 1 - environment.rank()}, "wrong"), UserError);
+    EXPECT_THROW(environment.communicator({.axes = {}, .ranks = {0, 1}, .index = 1 - environment.rank()}, "wrong"),
+                 UserError);
     EXPECT_THROW(environment.communicator({.axes = {}, .ranks = {0, 2}, .index = 0}, "outside"), UserError);
   });
 }

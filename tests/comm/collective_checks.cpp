@@ -38,7 +38,9 @@ at::Tensor reduced(int ranks, int64_t elements, at::ScalarType dtype, ReduceOp o
     double result = value(0, i);
     for (int rank = 1; rank < ranks; ++rank) {
       const double other = value(rank, i);
-      result = op == ReduceOp::sum ? result + other : op == ReduceOp::max ? std::max(result, other) : std::min(result, other);
+      result = op == ReduceOp::sum   ? result + other
+               : op == ReduceOp::max ? std::max(result, other)
+                                     : std::min(result, other);
     }
     return result;
   });
@@ -53,7 +55,9 @@ std::vector<int64_t> uneven(int ranks, int64_t scale) {
   return counts;
 }
 
-int64_t sum(const std::vector<int64_t>& counts, int end) { return std::accumulate(counts.begin(), counts.begin() + end, int64_t{0}); }
+int64_t sum(const std::vector<int64_t>& counts, int end) {
+  return std::accumulate(counts.begin(), counts.begin() + end, int64_t{0});
+}
 
 void all_reduce_of_every_dtype_and_op(Environment& environment) {
   Communicator& world = environment.world();
@@ -62,7 +66,8 @@ void all_reduce_of_every_dtype_and_op(Environment& environment) {
       for (const int64_t elements : sizes(world.size())) {
         at::Tensor data = contribution(world.rank(), elements, dtype);
         world.all_reduce(data, op).wait();
-        EXPECT_TRUE(data.equal(reduced(world.size(), elements, dtype, op))) << c10::toString(dtype) << " x " << elements;
+        EXPECT_TRUE(data.equal(reduced(world.size(), elements, dtype, op)))
+            << c10::toString(dtype) << " x " << elements;
       }
 }
 
@@ -72,7 +77,8 @@ void all_reduce_at_any_arena_offset(Environment& environment) {
     for (const int64_t elements : sizes(world.size())) {
       at::Tensor data = contribution(world.rank(), elements, at::kFloat);
       world.all_reduce(data, ReduceOp::sum, {.arena_offset = offset}).wait();
-      EXPECT_TRUE(data.equal(reduced(world.size(), elements, at::kFloat, ReduceOp::sum))) << elements << " at " << offset;
+      EXPECT_TRUE(data.equal(reduced(world.size(), elements, at::kFloat, ReduceOp::sum)))
+          << elements << " at " << offset;
     }
 }
 
@@ -83,7 +89,8 @@ void reduce_scatter_of_equal_parts(Environment& environment) {
       const at::Tensor input = contribution(world.rank(), part * world.size(), dtype);
       at::Tensor output = at::empty({part}, dtype);
       world.reduce_scatter(input, output).wait();
-      const auto expected = reduced(world.size(), part * world.size(), dtype, ReduceOp::sum).narrow(0, part * world.rank(), part);
+      const auto expected =
+          reduced(world.size(), part * world.size(), dtype, ReduceOp::sum).narrow(0, part * world.rank(), part);
       EXPECT_TRUE(output.equal(expected)) << c10::toString(dtype) << " x " << part;
     }
 }
@@ -97,7 +104,8 @@ void reduce_scatter_of_uneven_parts_in_place(Environment& environment) {
       const int64_t own = counts[static_cast<size_t>(world.rank())];
       const at::Tensor input = contribution(world.rank(), all, at::kFloat);
       world.reduce_scatter(input, input.narrow(0, begin, own), counts, op).wait();
-      EXPECT_TRUE(input.narrow(0, begin, own).equal(reduced(world.size(), all, at::kFloat, op).narrow(0, begin, own))) << "scale " << scale;
+      EXPECT_TRUE(input.narrow(0, begin, own).equal(reduced(world.size(), all, at::kFloat, op).narrow(0, begin, own)))
+          << "scale " << scale;
     }
 }
 
@@ -106,7 +114,8 @@ void all_gather_of_equal_and_uneven_parts(Environment& environment) {
   for (const auto dtype : kDtypes)
     for (const int64_t scale : {0, 1, 300, 20000})
       for (const bool equal : {true, false}) {
-        const auto counts = equal ? std::vector<int64_t>(static_cast<size_t>(world.size()), scale) : uneven(world.size(), scale);
+        const auto counts =
+            equal ? std::vector<int64_t>(static_cast<size_t>(world.size()), scale) : uneven(world.size(), scale);
         const int64_t begin = sum(counts, world.rank()), all = sum(counts, world.size());
         const at::Tensor expected = contribution(3, all, dtype);
         const at::Tensor input = expected.narrow(0, begin, counts[static_cast<size_t>(world.rank())]).clone();
@@ -134,7 +143,8 @@ void broadcast_and_reduce_from_every_root(Environment& environment) {
     for (const int64_t elements : sizes(world.size())) {
       at::Tensor data = contribution(world.rank(), elements, at::kBFloat16);
       world.reduce(data, root, ReduceOp::max).wait();
-      const bool right = world.rank() != root || data.equal(reduced(world.size(), elements, at::kBFloat16, ReduceOp::max));
+      const bool right =
+          world.rank() != root || data.equal(reduced(world.size(), elements, at::kBFloat16, ReduceOp::max));
       EXPECT_TRUE(right) << "reduce " << elements << " to " << root;
       data = contribution(world.rank(), elements, at::kInt);
       world.broadcast(data, root).wait();
@@ -171,16 +181,21 @@ at::Tensor in_chain_order(const std::vector<at::Tensor>& contributions, const st
   const int ranks = static_cast<int>(contributions.size());
   at::Tensor result = at::empty_like(contributions[0]);
   for (int64_t i = 0; i < result.numel(); ++i) {
-    const auto of = [&](int hop) { return contributions[static_cast<size_t>((owner(i) + hop) % ranks)].data_ptr<T>()[i]; };
+    const auto of = [&](int hop) {
+      return contributions[static_cast<size_t>((owner(i) + hop) % ranks)].data_ptr<T>()[i];
+    };
     T accumulated = of(1);
-    for (int hop = 2; hop <= ranks; ++hop) accumulated = static_cast<T>(static_cast<float>(accumulated) + static_cast<float>(of(hop)));
+    for (int hop = 2; hop <= ranks; ++hop)
+      accumulated = static_cast<T>(static_cast<float>(accumulated) + static_cast<float>(of(hop)));
     result.data_ptr<T>()[i] = accumulated;
   }
   return result;
 }
 
 at::Tensor noise(int rank, int64_t elements, at::ScalarType dtype) {
-  return make(elements, dtype, [&](int64_t i) { return to_normal(philox(1, static_cast<uint64_t>(i), 0, static_cast<uint32_t>(rank))); });
+  return make(elements, dtype, [&](int64_t i) {
+    return to_normal(philox(1, static_cast<uint64_t>(i), 0, static_cast<uint32_t>(rank)));
+  });
 }
 
 template <typename T>
@@ -191,8 +206,9 @@ void expect_chain_order(Communicator& world, at::ScalarType dtype) {
 
     at::Tensor data = all[static_cast<size_t>(world.rank())].clone();
     world.all_reduce(data, ReduceOp::sum, {.arena_offset = 6000}).wait();
-    EXPECT_TRUE(data.equal(in_chain_order<T>(all, [&](int64_t i) { return static_cast<int>((6000 + i) / 4096 % world.size()); })))
-        << elements;
+    EXPECT_TRUE(data.equal(in_chain_order<T>(all, [&](int64_t i) {
+      return static_cast<int>((6000 + i) / 4096 % world.size());
+    }))) << elements;
 
     const int64_t part = elements / world.size();
     at::Tensor output = at::empty({part}, dtype);
@@ -218,7 +234,8 @@ void bits_do_not_depend_on_the_number_of_buckets(Environment& environment) {
       std::vector<Request> requests;
       for (int64_t bucket = 0; bucket < buckets; ++bucket) {
         const int64_t begin = kArena * bucket / buckets, end = kArena * (bucket + 1) / buckets;
-        requests.push_back(world.all_reduce(arena.narrow(0, begin, end - begin), ReduceOp::sum, {.arena_offset = begin}));
+        requests.push_back(
+            world.all_reduce(arena.narrow(0, begin, end - begin), ReduceOp::sum, {.arena_offset = begin}));
       }
       for (const Request& request : requests) request.wait();
       results.push_back(arena);
@@ -280,7 +297,8 @@ void nothing_is_allocated_in_steady_state(Environment& environment) {
   at::Tensor shard = at::full({300'000 / world.size()}, 1.0, at::kFloat);
   const at::Tensor parts = large.narrow(0, 0, shard.numel() * world.size());
   const auto step = [&] {
-    const auto first = world.all_reduce(large, ReduceOp::max, {.tag = "a tag that is too long for a short string", .arena_offset = 5000});
+    const auto first = world.all_reduce(large, ReduceOp::max,
+                                        {.tag = "a tag that is too long for a short string", .arena_offset = 5000});
     world.all_reduce(small, ReduceOp::max, {.priority = Priority::high}).wait();
     world.reduce_scatter(parts, shard, {}, ReduceOp::max).wait();
     world.all_gather(shard, parts).wait();

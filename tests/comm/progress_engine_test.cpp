@@ -153,7 +153,9 @@ TEST(ProgressEngine, RanksThatCallDifferentThingsFail) {
   for (const char* shared : {"1", "0"}) {
     const Variable path("AXONN_SHARED_MEMORY", shared);
     const auto error = error_of([] {
-      run_local(2, [](Environment& environment) { environment.world().all_reduce(ones(environment.rank() == 0 ? 10 : 20)).wait(); });
+      run_local(2, [](Environment& environment) {
+        environment.world().all_reduce(ones(environment.rank() == 0 ? 10 : 20)).wait();
+      });
     });
     EXPECT_NE(error.find("the ranks call different collectives"), std::string::npos) << error;
   }
@@ -164,7 +166,9 @@ TEST(ProgressEngine, AllReduceMeetsReduceScatter) {
   const auto error = error_of([] {
     run_local(2, [](Environment& environment) {
       const auto whole = ones(50'000), part = ones(25'000);
-      (environment.rank() == 0 ? environment.world().all_reduce(whole) : environment.world().reduce_scatter(whole, part)).wait();
+      (environment.rank() == 0 ? environment.world().all_reduce(whole)
+                               : environment.world().reduce_scatter(whole, part))
+          .wait();
     });
   });
   EXPECT_NE(error.find("the ranks call different collectives"), std::string::npos) << error;

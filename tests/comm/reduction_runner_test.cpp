@@ -49,13 +49,16 @@ std::vector<SynthesisHierarchy> hierarchies(int ranks) {
   return result;
 }
 
-void expect_exact_sums(const SynthesisHierarchy& hierarchy, const SynthesisOptions& options, int programs, std::mt19937& random) {
+void expect_exact_sums(const SynthesisHierarchy& hierarchy, const SynthesisOptions& options, int programs,
+                       std::mt19937& random) {
   const int rank = test_environment().rank(), ranks = test_environment().ranks();
   const auto all = synthesize(hierarchy.sizes, options);
-  const auto group = std::ranges::find_if(hierarchy.groups, [&](const auto& members) { return std::ranges::count(members, rank) > 0; });
+  const auto group = std::ranges::find_if(hierarchy.groups,
+                                          [&](const auto& members) { return std::ranges::count(members, rank) > 0; });
   for (int i = 0; i < programs; ++i) {
     const ReductionProgram program = lower(all[random() % all.size()], hierarchy);
-    const int64_t elements = std::array{int64_t{1}, int64_t{64}, int64_t{1003}}[random() % 3], seed = static_cast<int64_t>(random() % 1000);
+    const int64_t elements = std::array{int64_t{1}, int64_t{64}, int64_t{1003}}[random() % 3],
+                  seed = static_cast<int64_t>(random() % 1000);
     ReductionRunner runner(test_environment(), program, rank, ranks);
     const at::Tensor data = dyadic(rank, elements, seed), expected = sum_over(*group, elements, seed);
     runner.run(data).wait();
@@ -87,23 +90,27 @@ TEST(ReductionRunner, ScattersIntoShardsOfAnySize) {
   std::mt19937 random(3);
   const int rank = test_environment().rank(), ranks = test_environment().ranks();
   for (const SynthesisHierarchy& hierarchy : hierarchies(ranks)) {
-    const auto group = *std::ranges::find_if(hierarchy.groups, [&](const auto& members) { return std::ranges::count(members, rank) > 0; });
+    const auto group = *std::ranges::find_if(
+        hierarchy.groups, [&](const auto& members) { return std::ranges::count(members, rank) > 0; });
     const auto place = static_cast<size_t>(std::ranges::find(group, rank) - group.begin());
     int scattered = 0;
     for (const auto& instructions : synthesize(hierarchy.sizes, {.goal = ReductionGoal::scatter, .length_limit = 3})) {
       const ReductionProgram program = lower(instructions, hierarchy);
       std::optional<ReductionRunner> runner;
       try {
-        runner.emplace(test_environment(), program, rank, ranks, ReductionRunnerOptions{.scatter_groups = hierarchy.groups});
+        runner.emplace(test_environment(), program, rank, ranks,
+                       ReductionRunnerOptions{.scatter_groups = hierarchy.groups});
       } catch (const UserError&) {
         continue;  // another step is the last
       }
       ++scattered;
       for (const int64_t most : {1, 64, 1003}) {
         std::vector<int64_t> counts;
-        for (size_t i = 0; i < group.size(); ++i) counts.push_back(static_cast<int64_t>(random() % 3 == 0 ? 0 : random() % (most + 1)));
+        for (size_t i = 0; i < group.size(); ++i)
+          counts.push_back(static_cast<int64_t>(random() % 3 == 0 ? 0 : random() % (most + 1)));
         const int64_t elements = std::accumulate(counts.begin(), counts.end(), int64_t{0});
-        const int64_t begin = std::accumulate(counts.begin(), counts.begin() + static_cast<ptrdiff_t>(place), int64_t{0});
+        const int64_t begin =
+            std::accumulate(counts.begin(), counts.begin() + static_cast<ptrdiff_t>(place), int64_t{0});
         const at::Tensor shard = at::full({counts[place]}, -1.0F);
         runner->reduce_scatter(dyadic(rank, elements, most), shard, counts).wait();
         EXPECT_TRUE(at::equal(shard, sum_over(group, elements, most).narrow(0, begin, counts[place])))
@@ -118,7 +125,8 @@ TEST(ReductionRunner, ScattersIntoShardsOfAnySize) {
 // requested.
 TEST(ReductionRunner, StartsAfterWhatItIsToldToAndDoesNotBlock) {
   const int ranks = test_environment().ranks();
-  const SynthesisHierarchy hierarchy = synthesis_hierarchy(parse_parallelism_matrix(ranks == 8 ? "[[2 4]]" : "[[4 4]]"), std::vector{0});
+  const SynthesisHierarchy hierarchy =
+      synthesis_hierarchy(parse_parallelism_matrix(ranks == 8 ? "[[2 4]]" : "[[4 4]]"), std::vector{0});
   for (const InstructionProgram& program : synthesize(hierarchy.sizes, {.length_limit = 3})) {
     ReductionRunner runner(test_environment(), lower(program, hierarchy), test_environment().rank(), ranks);
     std::vector<at::Tensor> data;
@@ -130,7 +138,8 @@ TEST(ReductionRunner, StartsAfterWhatItIsToldToAndDoesNotBlock) {
     }
     for (int64_t i = 7; i >= 0; --i) {
       sums[static_cast<size_t>(i)].wait();
-      EXPECT_TRUE(at::equal(data[static_cast<size_t>(i)], dyadic(0, 1003, i) * ranks)) << lower(program, hierarchy).to_string();
+      EXPECT_TRUE(at::equal(data[static_cast<size_t>(i)], dyadic(0, 1003, i) * ranks))
+          << lower(program, hierarchy).to_string();
     }
   }
 }

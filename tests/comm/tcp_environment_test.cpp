@@ -58,7 +58,8 @@ TEST(TcpEnvironment, ProcessesToldByVariablesAreOneJob) {
   const auto statuses = in_processes(3, [](Environment& environment) {
     const auto data = at::full({100'003}, environment.rank() + 1, at::kDouble);
     environment.world().all_reduce(data).wait();
-    const bool right = environment.transport() == "tcp" && environment.ranks() == 3 && at::equal(data, at::full_like(data, 6));
+    const bool right =
+        environment.transport() == "tcp" && environment.ranks() == 3 && at::equal(data, at::full_like(data, 6));
     return right ? 0 : 1;
   });
   EXPECT_EQ(statuses, std::vector<int>(3, 0));
@@ -74,7 +75,8 @@ TEST(TcpEnvironment, RankThatIsKilledEndsTheOthersWithItsNumber) {
   });
   EXPECT_EQ(statuses[2], 128 + SIGKILL);
   // The rank that notices first may be the one that the other rank names.
-  for (const int rank : {0, 1}) EXPECT_TRUE(statuses[rank] == kNamesRank2 || statuses[rank] == kOtherError) << statuses[rank];
+  for (const int rank : {0, 1})
+    EXPECT_TRUE(statuses[rank] == kNamesRank2 || statuses[rank] == kOtherError) << statuses[rank];
   EXPECT_TRUE(statuses[0] == kNamesRank2 || statuses[1] == kNamesRank2) << statuses[0] << ' ' << statuses[1];
 }
 

@@ -202,7 +202,8 @@ TEST(TcpTransport, ReceiveOfAnotherSizeIsAnErrorThatNamesBoth) {
       finish(transport, transport.receive(peer, 3, data.data(), 16));
       ADD_FAILURE() << "no error";
     } catch (const InternalError& error) {
-      EXPECT_EQ(error.sentence(), "receive of 16 bytes on channel 3 from rank " + std::to_string(peer) + " meets a message of 24 bytes");
+      EXPECT_EQ(error.sentence(),
+                "receive of 16 bytes on channel 3 from rank " + std::to_string(peer) + " meets a message of 24 bytes");
     }
     finish(transport, sent);
   });
@@ -228,7 +229,8 @@ TEST(TcpTransport, RankThatDiesInTheMiddleOfAMessageIsNamed) {
 TEST(TcpTransport, RankThatHasLeftIsAnErrorOnlyToWhoWantsMoreOfIt) {
   const int port = free_port();
   const int value = 42;
-  const pid_t child = fork_rank_1(port, [&](Transport& transport) { finish(transport, transport.send(0, 1, &value, sizeof value)); });
+  const pid_t child =
+      fork_rank_1(port, [&](Transport& transport) { finish(transport, transport.send(0, 1, &value, sizeof value)); });
   const auto transport = make_tcp_transport(0, 2, kLoopback, port);
   EXPECT_EQ(exit_status(child), 0);
   const auto idle = transport->receive(0, kIdleChannel, nullptr, 0);
@@ -236,8 +238,10 @@ TEST(TcpTransport, RankThatHasLeftIsAnErrorOnlyToWhoWantsMoreOfIt) {
   int got = 0;
   finish(*transport, transport->receive(1, 1, &got, sizeof got));
   EXPECT_EQ(got, value);
-  EXPECT_NE(error_of([&] { finish(*transport, transport->receive(1, 1, &got, sizeof got)); }).find("rank 1"), std::string::npos);
-  EXPECT_NE(error_of([&] { finish(*transport, transport->send(1, 1, &got, sizeof got)); }).find("rank 1"), std::string::npos);
+  EXPECT_NE(error_of([&] { finish(*transport, transport->receive(1, 1, &got, sizeof got)); }).find("rank 1"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { finish(*transport, transport->send(1, 1, &got, sizeof got)); }).find("rank 1"),
+            std::string::npos);
 }
 
 TEST(TcpTransport, AbortReachesTheOtherRanksWithItsExitStatus) {
@@ -254,10 +258,13 @@ TEST(TcpTransport, RankThatAbandonsTheJobIsAnErrorEvenToWhoWaitsForAnother) {
   as_ranks(3, [&](Transport& transport) {
     const int rank = transport.rank();
     if (rank == 1) return transport.abandon();
-    errors[static_cast<size_t>(rank)] = error_of([&] { finish(transport, transport.receive(2 - rank, 1, nullptr, 0)); });
+    errors[static_cast<size_t>(rank)] =
+        error_of([&] { finish(transport, transport.receive(2 - rank, 1, nullptr, 0)); });
   });
   // One of the two may learn it from the other, which ended because of it.
-  const auto names_rank_1 = [](const std::string& error) { return error.starts_with("rank 1 (127.0.0.1) gave up on the job"); };
+  const auto names_rank_1 = [](const std::string& error) {
+    return error.starts_with("rank 1 (127.0.0.1) gave up on the job");
+  };
   EXPECT_TRUE(std::ranges::any_of(errors, names_rank_1)) << errors[0] << '\n' << errors[2];
   for (const int rank : {0, 2}) EXPECT_NE(errors[static_cast<size_t>(rank)], "no error") << rank;
 }
@@ -275,7 +282,8 @@ TEST(TcpTransport, MissingRankIsNamedWhenPatienceEnds) {
 
 TEST(TcpTransport, AbsentRank0IsAnErrorThatSaysWhere) {
   const int port = free_port();
-  const std::string error = error_of([&] { make_tcp_transport(1, 2, kLoopback, port, std::chrono::milliseconds(200)); });
+  const std::string error =
+      error_of([&] { make_tcp_transport(1, 2, kLoopback, port, std::chrono::milliseconds(200)); });
   EXPECT_EQ(error, "rank 1 of 2 could not reach rank 0 at 127.0.0.1 port " + std::to_string(port) +
                        " in 0.2 s: Connection refused; need MASTER_ADDR and MASTER_PORT of a running rank 0");
 }
@@ -301,7 +309,8 @@ TEST(TcpTransport, StrangersAtThePortAreSentAway) {
     address.sin_family = AF_INET;
     address.sin_port = htons(static_cast<uint16_t>(port));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    while (::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) std::this_thread::yield();
+    while (::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+      std::this_thread::yield();
     const std::string words(100, 'x');
     ::send(socket.get(), words.data(), words.size(), MSG_NOSIGNAL);
     char answer = 0;

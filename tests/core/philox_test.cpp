@@ -19,8 +19,12 @@ TEST(Philox, GivesThePublishedAnswers) {
 }
 
 TEST(Philox, EveryPartOfKeyAndCounterCounts) {
-  const std::set<Words> seen = {philox(1, 2, 3, 4), philox(2, 2, 3, 4),              philox(1ull << 32 | 1, 2, 3, 4),
-                                philox(1, 3, 3, 4), philox(1, 1ull << 32 | 2, 3, 4), philox(1, 2, 4, 4),
+  const std::set<Words> seen = {philox(1, 2, 3, 4),
+                                philox(2, 2, 3, 4),
+                                philox(1ull << 32 | 1, 2, 3, 4),
+                                philox(1, 3, 3, 4),
+                                philox(1, 1ull << 32 | 2, 3, 4),
+                                philox(1, 2, 4, 4),
                                 philox(1, 2, 3, 5)};
   EXPECT_EQ(seen.size(), 7u);
 }

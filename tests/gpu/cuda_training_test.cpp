@@ -27,20 +27,26 @@ struct Result {
 // One forward, backward and update.
 Result one_step(c10::Device device, at::ScalarType dtype, double dropout) {
   Context context(test_environment(), {}, {.dtype = dtype, .device = device});
-  Gpt model(context, {.shape = {.layers = 2, .hidden = 48, .heads = 4, .sequence = 16, .vocabulary = 101, .tied_head = true}, .dropout = dropout});
+  Gpt model(context,
+            {.shape = {.layers = 2, .hidden = 48, .heads = 4, .sequence = 16, .vocabulary = 101, .tied_head = true},
+             .dropout = dropout});
   const Parameters parameters = context.materialize(model, 1);
   Sgd optimizer(context, parameters, {.learning_rate = 0.1});
-  const at::Tensor tokens = at::arange(4 * 17, at::kLong).mul(31).remainder(101).view({4, 17}).to(context.options().device);
+  const at::Tensor tokens =
+      at::arange(4 * 17, at::kLong).mul(31).remainder(101).view({4, 17}).to(context.options().device);
 
   Step step = context.begin_step();
   context.set_samples({.seed = 1, .first = 0});
-  const at::Tensor loss = mean(model.loss_sum(tokens.narrow(1, 0, 16).contiguous(), tokens.narrow(1, 1, 16).contiguous()), 4 * 16, context);
+  const at::Tensor loss =
+      mean(model.loss_sum(tokens.narrow(1, 0, 16).contiguous(), tokens.narrow(1, 1, 16).contiguous()), 4 * 16, context);
   loss.backward();
   step.finish();
   Result result{.loss = loss.item<double>()};
-  for (const auto& parameter : parameters.list()) result.tensors["gradient " + parameter.name()] = on_host(parameter.gradient());
+  for (const auto& parameter : parameters.list())
+    result.tensors["gradient " + parameter.name()] = on_host(parameter.gradient());
   result.norm = optimizer.step({.max_norm = 1.0}).gradient_norm;
-  for (const auto& parameter : parameters.list()) result.tensors["weight " + parameter.name()] = on_host(parameter.shard());
+  for (const auto& parameter : parameters.list())
+    result.tensors["weight " + parameter.name()] = on_host(parameter.shard());
   return result;
 }
 
@@ -74,7 +80,8 @@ TEST(AdamWOnOneGpu, TakesTheStepsOfTheCpu) {
     Linear layer(context, {.in = 24, .out = 40});
     const Parameters parameters = context.materialize(*layer, 1);
     AdamW optimizer(context, parameters, {.learning_rate = 1e-2});
-    const at::Tensor input = at::arange(8 * 24, at::kDouble).remainder(11).sub(5).view({8, 24}).to(context.options().device);
+    const at::Tensor input =
+        at::arange(8 * 24, at::kDouble).remainder(11).sub(5).view({8, 24}).to(context.options().device);
     for (int i = 0; i < 3; ++i) {
       Step step = context.begin_step();
       mean(layer(input).square().sum(), 8, context).backward();

@@ -13,7 +13,8 @@ void expect_same(const DropoutMask& mask, const std::vector<MaskColumns>& pieces
   std::vector<float> expected(size, -1), result(size, -1);
   for (const MaskColumns& columns : pieces) {
     fill_mask(expected.data(), mask, columns);
-    for (int64_t index = 0; index < mask.rows * columns.size; ++index) store_mask_element(result.data(), mask, columns, index);
+    for (int64_t index = 0; index < mask.rows * columns.size; ++index)
+      store_mask_element(result.data(), mask, columns, index);
   }
   EXPECT_EQ(result, expected);
   for (const float value : expected) EXPECT_NE(value, -1);

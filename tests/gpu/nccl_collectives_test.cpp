@@ -19,20 +19,28 @@ const c10::Device kGpu(c10::kCUDA, 0);
 
 Group everybody() {
   Environment& environment = test_environment();
-  Group group{.axes = {}, .ranks = std::vector<int>(static_cast<size_t>(environment.ranks())), .index = environment.rank()};
+  Group group{
+      .axes = {}, .ranks = std::vector<int>(static_cast<size_t>(environment.ranks())), .index = environment.rank()};
   std::iota(group.ranks.begin(), group.ranks.end(), 0);
   return group;
 }
 
 at::Tensor contribution(int rank, int64_t elements, at::ScalarType dtype) {
-  return at::arange(elements, at::TensorOptions().dtype(at::kLong).device(kGpu)).mul_(7).add_(5 * rank).remainder_(13).add_(rank).to(dtype);
+  return at::arange(elements, at::TensorOptions().dtype(at::kLong).device(kGpu))
+      .mul_(7)
+      .add_(5 * rank)
+      .remainder_(13)
+      .add_(rank)
+      .to(dtype);
 }
 
 at::Tensor reduced(int ranks, int64_t elements, at::ScalarType dtype, ReduceOp op) {
   at::Tensor result = contribution(0, elements, dtype);
   for (int rank = 1; rank < ranks; ++rank) {
     const at::Tensor other = contribution(rank, elements, dtype);
-    result = op == ReduceOp::sum ? result.add(other) : op == ReduceOp::max ? result.maximum(other) : result.minimum(other);
+    result = op == ReduceOp::sum   ? result.add(other)
+             : op == ReduceOp::max ? result.maximum(other)
+                                   : result.minimum(other);
   }
   return result;
 }
@@ -47,7 +55,9 @@ class NcclCollectives : public testing::Test {
     for (int rank = 0; rank < world().size(); ++rank) counts.push_back(rank % 3 == 1 ? 0 : scale * (rank + 1) + rank);
     return counts;
   }
-  int64_t sum(const std::vector<int64_t>& counts, int end) { return std::accumulate(counts.begin(), counts.begin() + end, int64_t{0}); }
+  int64_t sum(const std::vector<int64_t>& counts, int end) {
+    return std::accumulate(counts.begin(), counts.begin() + end, int64_t{0});
+  }
   int64_t own(const std::vector<int64_t>& counts) { return counts[static_cast<size_t>(world().rank())]; }
 
  private:
@@ -60,7 +70,8 @@ TEST_F(NcclCollectives, AllReduceOfEveryDtypeAndOperation) {
       for (const int64_t elements : {0, 1, 1000, 70001}) {
         const at::Tensor data = contribution(world().rank(), elements, dtype);
         world().all_reduce(data, op).wait();
-        EXPECT_TRUE(data.equal(reduced(world().size(), elements, dtype, op))) << c10::toString(dtype) << " x " << elements;
+        EXPECT_TRUE(data.equal(reduced(world().size(), elements, dtype, op)))
+            << c10::toString(dtype) << " x " << elements;
       }
 }
 
@@ -86,7 +97,10 @@ TEST_F(NcclCollectives, AllGatherOfEqualAndUnevenParts) {
       const int64_t begin = sum(counts, world().rank()), all = sum(counts, world().size());
       const at::Tensor expected = contribution(3, all, at::kDouble);
       const at::Tensor output = at::full({all}, 99, expected.options());
-      world().all_gather(expected.narrow(0, begin, own(counts)).clone(), output, equal ? std::span<const int64_t>() : counts).wait();
+      world()
+          .all_gather(expected.narrow(0, begin, own(counts)).clone(), output,
+                      equal ? std::span<const int64_t>() : counts)
+          .wait();
       EXPECT_TRUE(output.equal(expected)) << "scale " << scale << (equal ? ", equal" : ", uneven");
     }
 }
@@ -104,7 +118,8 @@ TEST_F(NcclCollectives, BroadcastAndReduceFromEveryRoot) {
 
 TEST_F(NcclCollectives, NeighboursMayBothSendFirst) {
   if (world().size() == 1) GTEST_SKIP() << "one rank has no neighbour";
-  const int next = (world().rank() + 1) % world().size(), previous = (world().rank() + world().size() - 1) % world().size();
+  const int next = (world().rank() + 1) % world().size(),
+            previous = (world().rank() + world().size() - 1) % world().size();
   for (const int64_t elements : {0, 1, 5'000'000}) {
     const Request sent = world().send(contribution(world().rank(), elements, at::kFloat), next);
     const at::Tensor incoming = at::zeros({elements}, at::TensorOptions().dtype(at::kFloat).device(kGpu));
@@ -141,9 +156,7 @@ TEST_F(NcclCollectives, ComputeStreamAndQueuesKeepTheirOrder) {
   }
 }
 
-TEST_F(NcclCollectives, ATensorOnTheCpuIsRefused) {
-  EXPECT_THROW(world().all_reduce(at::zeros({4})), UserError);
-}
+TEST_F(NcclCollectives, ATensorOnTheCpuIsRefused) { EXPECT_THROW(world().all_reduce(at::zeros({4})), UserError); }
 
 }  // namespace
 }  // namespace axonn

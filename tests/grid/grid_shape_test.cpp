@@ -44,26 +44,31 @@ TEST(Factorisations, AreAllOfThemInOrderForEveryCountUpTo4096) {
 
 TEST(CheckShape, ListsEveryGridOfTheRanksThatThereAre) {
   EXPECT_EQ(refusal([] { check_shape({.x = 2, .y = 2, .z = 2}, 4); }),
-            "grid 2x2x2x1 needs 8 ranks, this job has 4. Grids of 4: 1x1x1x4, 1x1x2x2, 1x1x4x1, 1x2x1x2, 1x2x2x1, 1x4x1x1, 2x1x1x2, "
+            "grid 2x2x2x1 needs 8 ranks, this job has 4. Grids of 4: 1x1x1x4, 1x1x2x2, 1x1x4x1, 1x2x1x2, 1x2x2x1, "
+            "1x4x1x1, 2x1x1x2, "
             "2x1x2x1, 2x2x1x1, 4x1x1x1");
   const std::string many = refusal([] { check_shape({.x = 3}, 64); });
-  for (const GridShape& shape : factorisations(64)) EXPECT_NE(many.find(shape.to_string()), std::string::npos) << shape.to_string();
+  for (const GridShape& shape : factorisations(64))
+    EXPECT_NE(many.find(shape.to_string()), std::string::npos) << shape.to_string();
 }
 
 TEST(CheckShape, ListsTheFactorsWhereTheGridsAreTooMany) {
   EXPECT_EQ(refusal([] { check_shape({.x = 3, .y = 5}, 4096); }),
-            "grid 3x5x1x1 needs 15 ranks, this job has 4096. There are 455 grids of 4096, from 1x1x1x4096 to 4096x1x1x1; its factors: "
+            "grid 3x5x1x1 needs 15 ranks, this job has 4096. There are 455 grids of 4096, from 1x1x1x4096 to "
+            "4096x1x1x1; its factors: "
             "1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096");
 }
 
 TEST(CheckShape, RefusesAxesBelowOne) {
-  EXPECT_EQ(refusal([] { check_shape({.x = 2, .z = 0}, 2); }), "grid 2x1x0x1 has axis z = 0, every axis must be at least 1");
+  EXPECT_EQ(refusal([] { check_shape({.x = 2, .z = 0}, 2); }),
+            "grid 2x1x0x1 has axis z = 0, every axis must be at least 1");
   EXPECT_NE(refusal([] { check_shape({.x = -2, .y = -1}, 2); }), "no error");
   check_shape({.x = 3, .y = 2}, 6);
 }
 
 TEST(CheckShape, SurvivesProductsThatOverflow) {
-  EXPECT_NE(refusal([] { check_shape({.x = 2147483647, .y = 2147483647, .z = 2147483647, .data = 8}, 4); }), "no error");
+  EXPECT_NE(refusal([] { check_shape({.x = 2147483647, .y = 2147483647, .z = 2147483647, .data = 8}, 4); }),
+            "no error");
 }
 
 TEST(ParseGridShape, ReadsTheTextForm) {
@@ -74,10 +79,11 @@ TEST(ParseGridShape, ReadsTheTextForm) {
 }
 
 TEST(ParseGridShape, RefusesEverythingElseAndShowsTheForm) {
-  for (const char* text :
-       {"", "x", "2x", "x2", "0x1", "-1", "+2", "2x1x1x1x1", "2x1x1x1x", "2*2", "2 x 2", "2.5", "a", "99999999999", "1x1x1x1 "}) {
+  for (const char* text : {"", "x", "2x", "x2", "0x1", "-1", "+2", "2x1x1x1x1", "2x1x1x1x", "2*2", "2 x 2", "2.5", "a",
+                           "99999999999", "1x1x1x1 "}) {
     const std::string sentence = refusal([&] { parse_grid_shape(text); });
-    EXPECT_NE(sentence.find("such as 2x1x2x1, got '" + std::string(text) + "'"), std::string::npos) << text << ": " << sentence;
+    EXPECT_NE(sentence.find("such as 2x1x2x1, got '" + std::string(text) + "'"), std::string::npos)
+        << text << ": " << sentence;
   }
 }
 

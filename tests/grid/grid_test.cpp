@@ -43,8 +43,7 @@ void expect_groups_partition(const Grid& grid, AxisSet axes) {
     for (const int rank : group.ranks) {
       ASSERT_EQ(std::exchange(seen.at(static_cast<size_t>(rank)), 1), 0);
       const Coordinate at = grid.coordinate(rank);
-      for (const Axis axis : kAxes)
-        ASSERT_TRUE(axes.contains(axis) || at[axis] == first[axis]);
+      for (const Axis axis : kAxes) ASSERT_TRUE(axes.contains(axis) || at[axis] == first[axis]);
     }
   }
 }
@@ -96,7 +95,8 @@ TEST(Grid, HoldsAtThousandsOfRanksUnderAnyOrderAndPlacement) {
       ++turn;
       const Grid grid(shape, orders[turn % orders.size()], turn % 3 == 0 ? Placement{} : shuffled(ranks, turn));
       ASSERT_NO_FATAL_FAILURE(expect_groups_partition(grid, sets[turn * 7 % sets.size()])) << shape.to_string();
-      for (int rank = static_cast<int>(turn) % 13; rank < ranks; rank += 13) ASSERT_EQ(grid.rank(grid.coordinate(rank)), rank);
+      for (int rank = static_cast<int>(turn) % 13; rank < ranks; rank += 13)
+        ASSERT_EQ(grid.rank(grid.coordinate(rank)), rank);
     }
 }
 
@@ -164,7 +164,8 @@ TEST(Grid, RefusesWhatIsNoGrid) {
 TEST(AxisOrder, IsTheFourLettersEachOnce) {
   EXPECT_EQ(parse_axis_order("xyzd"), kDefaultOrder);
   EXPECT_EQ(parse_axis_order("dzyx"), (AxisOrder{Axis::data, Axis::z, Axis::y, Axis::x}));
-  for (const char* text : {"", "xyz", "xyzz", "xyzdx", "xyza", "XYZD"}) EXPECT_THROW(parse_axis_order(text), UserError) << text;
+  for (const char* text : {"", "xyz", "xyzz", "xyzdx", "xyza", "XYZD"})
+    EXPECT_THROW(parse_axis_order(text), UserError) << text;
 }
 
 TEST(Coordinate, HasAText) { EXPECT_EQ((Coordinate{.y = 1, .data = 3}.to_string()), "x0 y1 z0 d3"); }

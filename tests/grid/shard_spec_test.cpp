@@ -69,7 +69,8 @@ std::vector<int64_t> global_of_block(const ShardSpec& spec, const GridShape& sha
   for (const Dim& dim : spec.dims) {
     std::vector<int64_t> places(static_cast<size_t>(dim.local_size(shape, at)), -1);
     for (const auto& each : dim.local_ranges(shape, at))
-      for (int64_t i = 0; i < each.global.size(); ++i) places[static_cast<size_t>(each.local_begin + i)] = each.global.begin + i;
+      for (int64_t i = 0; i < each.global.size(); ++i)
+        places[static_cast<size_t>(each.local_begin + i)] = each.global.begin + i;
     std::vector<int64_t> next;
     for (const int64_t outer : global)
       for (const int64_t place : places) next.push_back(outer < 0 || place < 0 ? -1 : outer * dim.size() + place);
@@ -91,7 +92,8 @@ TEST(Runs, CoverEveryGlobalElementOnceOverTheShardingAxes) {
         for (const axonn::MappedRange& mapped : mapped_ranges(spec, shape, at, spec.block_range(shape, at, 4)))
           for (int64_t i = 0; i < mapped.size; ++i) ++count.at(static_cast<size_t>(mapped.global_begin + i));
       }
-      EXPECT_TRUE(std::ranges::all_of(count, [](int c) { return c == 1; })) << spec.to_string() << " on " << shape.to_string();
+      EXPECT_TRUE(std::ranges::all_of(count, [](int c) { return c == 1; }))
+          << spec.to_string() << " on " << shape.to_string();
     }
 }
 
@@ -117,7 +119,8 @@ TEST(Runs, OfAPartAreThePartOfTheRuns) {
   everywhere([](const ShardSpec& spec, const GridShape& shape, const Coordinate& at) {
     const auto expected = global_of_block(spec, shape, at);
     const auto size = static_cast<int64_t>(expected.size());
-    for (const Range part : {Range{0, size / 2}, Range{size / 3, size - size / 5}, Range{size, size}, Range{size / 2, size / 2}}) {
+    for (const Range part :
+         {Range{0, size / 2}, Range{size / 3, size - size / 5}, Range{size, size}, Range{size / 2, size / 2}}) {
       std::map<int64_t, int64_t> got;
       for (const axonn::MappedRange& mapped : mapped_ranges(spec, shape, at, part))
         for (int64_t i = 0; i < mapped.size; ++i) got[mapped.local_begin + i] = mapped.global_begin + i;

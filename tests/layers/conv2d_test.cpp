@@ -13,20 +13,24 @@ using namespace test;
 
 // LibTorch's own convolution of (batch, height, width, channels), weight (out, kernel h, kernel w,
 // in / groups).
-at::Tensor serial(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias, const Conv2dOptions& options) {
+at::Tensor serial(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                  const Conv2dOptions& options) {
   const at::Tensor image = input.permute({0, 3, 1, 2});
   return at::conv2d(options.doubled ? at::upsample_nearest2d(image, {2 * image.size(2), 2 * image.size(3)}) : image,
-                    weight.permute({0, 3, 1, 2}), bias, options.stride, options.padding, options.dilation, options.groups)
+                    weight.permute({0, 3, 1, 2}), bias, options.stride, options.padding, options.dilation,
+                    options.groups)
       .permute({0, 2, 3, 1});
 }
 
 // Output and all gradients of one layer, against LibTorch's convolution of the whole tensors.
-void expect_equals_serial(const GridShape& grid, const Conv2dOptions& options, const std::array<int64_t, 3>& images = {9, 7, 6}) {
+void expect_equals_serial(const GridShape& grid, const Conv2dOptions& options,
+                          const std::array<int64_t, 3>& images = {9, 7, 6}) {
   Context context = context_on(grid);
   Conv2d layer(context, options);
   const Parameters parameters = context.materialize(*layer, 1);
   const at::Tensor weight =
-      whole_tensor(1, {options.out, options.kernel[0], options.kernel[1], options.in / options.groups}).requires_grad_();
+      whole_tensor(1, {options.out, options.kernel[0], options.kernel[1], options.in / options.groups})
+          .requires_grad_();
   const at::Tensor bias = whole_tensor(2, {options.out}).requires_grad_();
   fill(context, parameters["weight"], weight);
   if (options.bias) fill(context, parameters["bias"], bias);
@@ -42,11 +46,12 @@ void expect_equals_serial(const GridShape& grid, const Conv2dOptions& options, c
   result.tensor.backward(my_value(context, grad, layer->output_layout()).tensor);
   step.finish();
   const std::string what = "conv " + std::to_string(options.in) + " -> " + std::to_string(options.out) + " in " +
-                           std::to_string(options.groups) + " groups" + (options.transposed ? " transposed" : "") + " on " +
-                           grid.to_string();
+                           std::to_string(options.groups) + " groups" + (options.transposed ? " transposed" : "") +
+                           " on " + grid.to_string();
   EXPECT_EQ(result.layout, layer->output_layout());
   expect_near(result.tensor.detach(), my_value(context, output.detach(), result.layout).tensor, what + ": output");
-  expect_near(mine.tensor.grad(), my_value(context, input.grad(), layer->input_layout()).tensor, what + ": input gradient");
+  expect_near(mine.tensor.grad(), my_value(context, input.grad(), layer->input_layout()).tensor,
+              what + ": input gradient");
   expect_gradient(context, parameters["weight"], weight.grad(), what + ": weight gradient");
   if (options.bias) expect_gradient(context, parameters["bias"], bias.grad(), what + ": bias gradient");
 }
@@ -64,7 +69,8 @@ void expect_equals_serial_everywhere(Conv2dOptions options) {
 TEST(Conv2dOnEveryGrid, EqualsSerial) { expect_equals_serial_everywhere({.in = 8, .out = 16, .padding = {1, 1}}); }
 
 TEST(Conv2dOnEveryGrid, EqualsSerialOverUnevenChannelsStrideAndDilation) {
-  expect_equals_serial_everywhere({.in = 5, .out = 9, .kernel = {3, 2}, .stride = {2, 1}, .padding = {1, 0}, .dilation = {1, 2}});
+  expect_equals_serial_everywhere(
+      {.in = 5, .out = 9, .kernel = {3, 2}, .stride = {2, 1}, .padding = {1, 0}, .dilation = {1, 2}});
   expect_equals_serial_everywhere({.in = 3, .out = 2, .kernel = {1, 1}, .stride = {2, 2}});  // ranks without channels
 }
 
@@ -90,7 +96,8 @@ TEST(Conv2dOnEveryGrid, TakesAndGivesAllChannelsWhereAsked) {
 }
 
 TEST(Conv2dOnEveryGrid, SplitsEverySegmentOnItsOwn) {
-  expect_equals_serial_everywhere({.in = 11, .out = 15, .padding = {1, 1}, .input_segments = {6, 5}, .segments = {5, 5, 5}});
+  expect_equals_serial_everywhere(
+      {.in = 11, .out = 15, .padding = {1, 1}, .input_segments = {6, 5}, .segments = {5, 5, 5}});
 }
 
 TEST(Conv2dOnEveryGrid, EqualsSerialInGroupsThatDivide) {
@@ -98,8 +105,9 @@ TEST(Conv2dOnEveryGrid, EqualsSerialInGroupsThatDivide) {
     for (const bool transposed : {false, true})
       for (const int64_t groups : {2, 3, 8, 24})
         if (groups % grid[transposed ? Axis::x : Axis::y] == 0)
-          expect_equals_serial(grid,
-                               {.in = 24, .out = 48, .stride = {2, 1}, .padding = {1, 2}, .groups = groups, .transposed = transposed});
+          expect_equals_serial(
+              grid,
+              {.in = 24, .out = 48, .stride = {2, 1}, .padding = {1, 2}, .groups = groups, .transposed = transposed});
 }
 
 TEST(Conv2dOnEveryGrid, KeepsTheTypeOfBf16) {
@@ -120,14 +128,18 @@ TEST(Conv2dOnEveryGrid, KeepsTheTypeOfBf16) {
 TEST(Conv2dErrors, NameWhatIsWrongAndWhatIsLegal) {
   Context context = Context::plan({.x = 2, .y = 4});
   EXPECT_USER_ERROR(Conv2d(context, {.in = 8, .out = 8, .groups = 3}), "3 groups must divide in and out");
-  EXPECT_USER_ERROR(Conv2d(context, {.in = 24, .out = 48, .groups = 6}),
-                    "6 groups cannot be split over axis y of 4 ranks (grid 2x4x1x1); legal for 24 -> 48 channels: 1, 4, 8, 12, 24");
+  EXPECT_USER_ERROR(
+      Conv2d(context, {.in = 24, .out = 48, .groups = 6}),
+      "6 groups cannot be split over axis y of 4 ranks (grid 2x4x1x1); legal for 24 -> 48 channels: 1, 4, 8, 12, 24");
   EXPECT_USER_ERROR(Conv2d(context, {.in = 8, .out = 8, .groups = 4, .whole_output = true}), "keeps the layout");
   EXPECT_USER_ERROR(Conv2d(context, {.in = 8, .out = 8, .stride = {1, 0}}), "along the width");
   EXPECT_USER_ERROR(Conv2d(context, {.in = 8, .out = 8, .doubled = true}), "doubled for kernels of 3x3, padded by 1");
   Conv2d layer(context, {.in = 8, .out = 8, .kernel = {3, 5}});
-  const auto image = [](int64_t height, int64_t width, int64_t channels) { return at::zeros({1, height, width, channels}); };
-  EXPECT_USER_ERROR(layer(Value{image(4, 4, 2), 8, layer->input_layout()}), "a width of 4 is too small for a kernel of 5");
+  const auto image = [](int64_t height, int64_t width, int64_t channels) {
+    return at::zeros({1, height, width, channels});
+  };
+  EXPECT_USER_ERROR(layer(Value{image(4, 4, 2), 8, layer->input_layout()}),
+                    "a width of 4 is too small for a kernel of 5");
   EXPECT_USER_ERROR(layer(Value{image(8, 8, 8), 8, layer->input_layout()}), "must hold 2 of the 8 channels");
   EXPECT_USER_ERROR(layer(Value{image(8, 8, 4), 8, Layout::over(Axis::x)}), "redistribute");
 }

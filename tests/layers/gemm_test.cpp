@@ -14,7 +14,8 @@ constexpr std::array kKernels = {GemmKernel::mm, GemmKernel::onednn};
 
 void expect_near(const Tensor& value, const Tensor& expected, at::ScalarType dtype) {
   const double tolerance = dtype == at::kFloat ? 1e-5 : 2e-2;
-  EXPECT_LE((value.to(at::kDouble) - expected).abs().max().item<double>(), tolerance * expected.abs().max().item<double>())
+  EXPECT_LE((value.to(at::kDouble) - expected).abs().max().item<double>(),
+            tolerance * expected.abs().max().item<double>())
       << c10::toString(dtype);
 }
 
@@ -53,7 +54,8 @@ TEST(GemmChoice, IsByUseAndSizeAndHasATextForm) {
   EXPECT_EQ(GemmChoice(choice.to_string()), choice);
   EXPECT_EQ(GemmChoice("onednn"), GemmChoice(GemmKernel::onednn));
   EXPECT_EQ(GemmChoice(GemmKernel::onednn)(GemmUse::output, 0, 4, 4), GemmKernel::mm);
-  for (const char* wrong : {"", "mkl", "mm,mm", "mm,"}) EXPECT_THROW(GemmChoice{std::string_view(wrong)}, UserError) << wrong;
+  for (const char* wrong : {"", "mkl", "mm,mm", "mm,"})
+    EXPECT_THROW(GemmChoice{std::string_view(wrong)}, UserError) << wrong;
 }
 
 TEST(GemmChoice, IsThatOfRank0OnEveryRank) {
@@ -75,7 +77,8 @@ TEST(GemmChoice, LayersMultiplyWithIt) {
     std::array<Tensor, 2> gradients, outputs;
     for (const GemmKernel kernel : kKernels) {
       Context context(test_environment(), shape, {.gemm = GemmChoice(kernel)});
-      Linear layer(context, LinearOptions{.in = 12, .out = 10, .input = Layout::replicated(), .output = Layout::replicated()});
+      Linear layer(context,
+                   LinearOptions{.in = 12, .out = 10, .input = Layout::replicated(), .output = Layout::replicated()});
       const Parameters parameters = context.materialize(*layer, 5);
       auto step = context.begin_step();
       const Tensor output = layer->forward(test::my_rows(context, test::whole_tensor(6, {8, 12}).to(at::kFloat)));

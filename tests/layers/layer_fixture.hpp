@@ -35,7 +35,8 @@ inline at::Tensor my_features(const Context& context, const at::Tensor& whole, c
   sizes.back() = dim.local_size(context.shape(), context.at());
   const at::Tensor part = at::zeros(sizes, whole.options());
   for (const auto& each : dim.local_ranges(context.shape(), context.at()))
-    part.narrow(-1, each.local_begin, each.global.size()).copy_(whole.narrow(-1, each.global.begin, each.global.size()));
+    part.narrow(-1, each.local_begin, each.global.size())
+        .copy_(whole.narrow(-1, each.global.begin, each.global.size()));
   return part;
 }
 
@@ -47,7 +48,8 @@ inline Value my_value(const Context& context, const at::Tensor& whole, const Lay
 inline at::Tensor my_range(const Context& context, const ArenaSlot& slot, const at::Tensor& whole) {
   const at::Tensor flat = whole.contiguous().flatten(), part = at::zeros({slot.range.size()}, whole.options());
   for (const MappedRange& mapped : mapped_ranges(slot.spec, context.shape(), context.at(), slot.range))
-    part.narrow(0, mapped.local_begin - slot.range.begin, mapped.size).copy_(flat.narrow(0, mapped.global_begin, mapped.size));
+    part.narrow(0, mapped.local_begin - slot.range.begin, mapped.size)
+        .copy_(flat.narrow(0, mapped.global_begin, mapped.size));
   return part;
 }
 
@@ -63,7 +65,8 @@ inline void expect_near(const at::Tensor& got, const at::Tensor& expected, const
   EXPECT_LE((got - expected).abs().max().item<double>() / scale, kRelative) << what;
 }
 
-inline void expect_gradient(const Context& context, const ShardedParameter& parameter, const at::Tensor& whole, const std::string& what) {
+inline void expect_gradient(const Context& context, const ShardedParameter& parameter, const at::Tensor& whole,
+                            const std::string& what) {
   const at::Tensor expected = my_range(context, parameter.slot(), whole);
   ASSERT_EQ(parameter.gradient().numel(), expected.numel()) << what;
   if (expected.numel() == 0) return;
@@ -76,7 +79,8 @@ inline void expect_gradient(const Context& context, const ShardedParameter& para
 inline std::vector<GridShape> every_grid() {
   std::vector<GridShape> grids = factorisations(test_environment().ranks());
   if (test_environment().ranks() > 8)
-    std::erase_if(grids, [](const GridShape& grid) { return (grid.x > 1) + (grid.y > 1) + (grid.z > 1) + (grid.data > 1) < 3; });
+    std::erase_if(
+        grids, [](const GridShape& grid) { return (grid.x > 1) + (grid.y > 1) + (grid.z > 1) + (grid.data > 1) < 3; });
   return grids;
 }
 

@@ -16,14 +16,19 @@ struct Shape {
 // Output and all gradients of one layer, against at::linear on the whole tensors.
 void expect_equals_serial(const GridShape& grid, const Shape& shape, bool transposed, bool bias) {
   Context context = context_on(grid);
-  Linear layer(
-      context,
-      {.in = shape.in, .out = shape.out, .bias = bias, .transposed = transposed, .segments = shape.segments, .pad_output = shape.pad});
+  Linear layer(context, {.in = shape.in,
+                         .out = shape.out,
+                         .bias = bias,
+                         .transposed = transposed,
+                         .segments = shape.segments,
+                         .pad_output = shape.pad});
   const Parameters parameters = context.materialize(*layer, 1);
-  const at::Tensor weight = whole_tensor(1, {shape.out, shape.in}).requires_grad_(), offset = whole_tensor(2, {shape.out}).requires_grad_();
+  const at::Tensor weight = whole_tensor(1, {shape.out, shape.in}).requires_grad_(),
+                   offset = whole_tensor(2, {shape.out}).requires_grad_();
   fill(context, parameters["weight"], weight);
   if (bias) fill(context, parameters["bias"], offset);
-  const at::Tensor input = whole_tensor(3, {13, 2, shape.in}).requires_grad_(), grad = whole_tensor(4, {13, 2, shape.out});
+  const at::Tensor input = whole_tensor(3, {13, 2, shape.in}).requires_grad_(),
+                   grad = whole_tensor(4, {13, 2, shape.out});
   const at::Tensor output = bias ? at::linear(input, weight, offset) : at::linear(input, weight);
   output.backward(grad);
 
@@ -33,11 +38,13 @@ void expect_equals_serial(const GridShape& grid, const Shape& shape, bool transp
   const Value result = layer(mine);
   result.tensor.backward(my_value(context, grad, layer->output_layout()).tensor);
   step.finish();
-  const std::string what = "linear " + std::to_string(shape.in) + " -> " + std::to_string(shape.out) + (transposed ? " transposed" : "") +
-                           " on " + grid.to_string();
+  const std::string what = "linear " + std::to_string(shape.in) + " -> " + std::to_string(shape.out) +
+                           (transposed ? " transposed" : "") + " on " + grid.to_string();
   EXPECT_EQ(result.layout, layer->output_layout());
-  expect_near(result.tensor.detach(), my_value(context, output.detach(), layer->output_layout()).tensor, what + ": output");
-  expect_near(mine.tensor.grad(), my_value(context, input.grad(), layer->input_layout()).tensor, what + ": input gradient");
+  expect_near(result.tensor.detach(), my_value(context, output.detach(), layer->output_layout()).tensor,
+              what + ": output");
+  expect_near(mine.tensor.grad(), my_value(context, input.grad(), layer->input_layout()).tensor,
+              what + ": input gradient");
   expect_gradient(context, parameters["weight"], weight.grad(), what + ": weight gradient");
   if (bias) expect_gradient(context, parameters["bias"], offset.grad(), what + ": bias gradient");
 }
@@ -93,7 +100,8 @@ TEST(LinearOnEveryGrid, SumsTheGradientsOfAllUses) {
       const at::Tensor a = whole_tensor(10 + micro_batch, {16, 8}), b = whole_tensor(20 + micro_batch, {16, 8}),
                        grad = whole_tensor(30 + micro_batch, {16, 6});
       (at::linear(a, weight) + 2 * at::linear(b, weight)).backward(grad);
-      const Value first = layer(my_value(context, a, layer->input_layout())), second = again(my_value(context, b, layer->input_layout()));
+      const Value first = layer(my_value(context, a, layer->input_layout())),
+                  second = again(my_value(context, b, layer->input_layout()));
       (first.tensor + 2 * second.tensor).backward(my_value(context, grad, layer->output_layout()).tensor);
     }
     step.finish();

@@ -22,8 +22,8 @@ TEST(EmbeddingOnEveryGrid, EqualsSerial) {
       Context context = context_on(grid);
       Embedding layer(context, {.vocabulary = vocabulary, .features = 10});
       const Parameters parameters = context.materialize(*layer, 1);
-      const at::Tensor table = whole_tensor(1, {vocabulary, 10}).requires_grad_(), ids = whole_ids(2, {16, 3}, vocabulary),
-                       grad = whole_tensor(3, {16, 3, 10});
+      const at::Tensor table = whole_tensor(1, {vocabulary, 10}).requires_grad_(),
+                       ids = whole_ids(2, {16, 3}, vocabulary), grad = whole_tensor(3, {16, 3, 10});
       fill(context, parameters["weight"], table);
       const at::Tensor output = at::embedding(table, ids);
       output.backward(grad);
@@ -31,7 +31,8 @@ TEST(EmbeddingOnEveryGrid, EqualsSerial) {
       const Value mine = layer(my_rows(context, ids));
       mine.tensor.backward(my_value(context, grad, mine.layout).tensor);
       step.finish();
-      expect_near(mine.tensor.detach(), my_value(context, output.detach(), mine.layout).tensor, "embedding on " + grid.to_string());
+      expect_near(mine.tensor.detach(), my_value(context, output.detach(), mine.layout).tensor,
+                  "embedding on " + grid.to_string());
       expect_gradient(context, parameters["weight"], table.grad(), "embedding");
     }
 }
@@ -50,7 +51,8 @@ TEST(PositionsOnEveryGrid, EqualSerial) {
     const Value mine = layer(my_value(context, input, Layout::over(Axis::y)));
     mine.tensor.backward(my_value(context, grad, mine.layout).tensor);
     step.finish();
-    expect_near(mine.tensor.detach(), my_value(context, output.detach(), mine.layout).tensor, "positions on " + grid.to_string());
+    expect_near(mine.tensor.detach(), my_value(context, output.detach(), mine.layout).tensor,
+                "positions on " + grid.to_string());
     expect_gradient(context, parameters["weight"], table.grad(), "positions");
   }
 }
@@ -63,10 +65,12 @@ TEST(LayerNormOnEveryGrid, EqualsSerialAlsoFarFromZero) {
         Context context = context_on(grid);
         LayerNorm layer(context, {.features = features});
         const Parameters parameters = context.materialize(*layer, 1);
-        const at::Tensor weight = whole_tensor(1, {features}).requires_grad_(), bias = whole_tensor(2, {features}).requires_grad_();
+        const at::Tensor weight = whole_tensor(1, {features}).requires_grad_(),
+                         bias = whole_tensor(2, {features}).requires_grad_();
         fill(context, parameters["weight"], weight);
         fill(context, parameters["bias"], bias);
-        const at::Tensor input = (whole_tensor(3, {16, 2, features}) + mean).requires_grad_(), grad = whole_tensor(4, {16, 2, features});
+        const at::Tensor input = (whole_tensor(3, {16, 2, features}) + mean).requires_grad_(),
+                         grad = whole_tensor(4, {16, 2, features});
         const at::Tensor output = at::layer_norm(input, {features}, weight, bias, 1e-5);
         output.backward(grad);
         Value mine = my_value(context, input.detach(), Layout::over(Axis::y));
@@ -77,10 +81,15 @@ TEST(LayerNormOnEveryGrid, EqualsSerialAlsoFarFromZero) {
         step.finish();
         const std::string what = "norm on " + grid.to_string();
         const double tolerance = mean == 0 ? 1e-12 : 1e-10;  // the input itself has three digits fewer
-        EXPECT_LE((result.tensor.detach() - my_value(context, output.detach(), result.layout).tensor).abs().max().item<double>(),
+        EXPECT_LE((result.tensor.detach() - my_value(context, output.detach(), result.layout).tensor)
+                      .abs()
+                      .max()
+                      .item<double>(),
                   tolerance * 10)
             << what;
-        EXPECT_LE((mine.tensor.grad() - my_value(context, input.grad(), result.layout).tensor).abs().max().item<double>(), tolerance * 10)
+        EXPECT_LE(
+            (mine.tensor.grad() - my_value(context, input.grad(), result.layout).tensor).abs().max().item<double>(),
+            tolerance * 10)
             << what;
         if (mean != 0) continue;
         expect_gradient(context, parameters["weight"], weight.grad(), what);
@@ -98,10 +107,10 @@ TEST(AttentionOnEveryGrid, EqualsSerial) {
       const at::Tensor qkv = whole_tensor(1, {16, sequence, 3 * features}).requires_grad_(),
                        grad = whole_tensor(2, {16, sequence, features});
       const auto parts = qkv.view({16, sequence, 3, heads, features / heads}).unbind(2);
-      const at::Tensor output =
-          at::scaled_dot_product_attention(parts[0].transpose(1, 2), parts[1].transpose(1, 2), parts[2].transpose(1, 2), {}, 0.0, true)
-              .transpose(1, 2)
-              .reshape({16, sequence, features});
+      const at::Tensor output = at::scaled_dot_product_attention(parts[0].transpose(1, 2), parts[1].transpose(1, 2),
+                                                                 parts[2].transpose(1, 2), {}, 0.0, true)
+                                    .transpose(1, 2)
+                                    .reshape({16, sequence, features});
       output.backward(grad);
       Value mine = my_value(context, qkv.detach(), Layout::over(Axis::x, {features, features, features}));
       mine.tensor.requires_grad_();
@@ -124,22 +133,26 @@ TEST(CrossEntropyOnEveryGrid, EqualsSerialWithPaddingAndIgnoredRows) {
   for (const GridShape& grid : every_grid())
     for (const int64_t vocabulary : {16, 21, 3}) {
       Context context = context_on(grid);
-      const at::Tensor logits = (10 * whole_tensor(1, {16, 3, vocabulary})).requires_grad_(), targets = whole_ids(2, {16, 3}, vocabulary);
+      const at::Tensor logits = (10 * whole_tensor(1, {16, 3, vocabulary})).requires_grad_(),
+                       targets = whole_ids(2, {16, 3}, vocabulary);
       targets[5].fill_(kIgnoredTarget);
-      const at::Tensor expected = at::cross_entropy_loss(logits.flatten(0, 1), targets.flatten(), {}, at::Reduction::Mean, kIgnoredTarget);
+      const at::Tensor expected =
+          at::cross_entropy_loss(logits.flatten(0, 1), targets.flatten(), {}, at::Reduction::Mean, kIgnoredTarget);
       expected.backward();
       Value mine = my_value(context, logits.detach(), {.axis = Axis::x, .padded = true});
       mine.tensor.requires_grad_();
       const at::Tensor loss = mean(cross_entropy_sum(context, mine, my_rows(context, targets)), 15 * 3, context);
       loss.backward();
       EXPECT_NEAR(loss.item<double>() / expected.item<double>(), 1, 1e-13) << grid.to_string();
-      expect_near(mine.tensor.grad(), my_value(context, logits.grad(), mine.layout).tensor, "logits' gradient on " + grid.to_string());
+      expect_near(mine.tensor.grad(), my_value(context, logits.grad(), mine.layout).tensor,
+                  "logits' gradient on " + grid.to_string());
     }
 }
 
 TEST(RedistributeOnEveryGrid, CarriesValuesAndGradientsBetweenAllLayouts) {
-  const std::vector<Layout> layouts = {Layout::replicated(),          Layout::over(Axis::x),         Layout::over(Axis::y),
-                                       Layout::over(Axis::x, {5, 6}), Layout::over(Axis::y, {2, 9}), {.axis = Axis::x, .padded = true}};
+  const std::vector<Layout> layouts = {Layout::replicated(),          Layout::over(Axis::x),
+                                       Layout::over(Axis::y),         Layout::over(Axis::x, {5, 6}),
+                                       Layout::over(Axis::y, {2, 9}), {.axis = Axis::x, .padded = true}};
   for (const GridShape& grid : every_grid())
     for (const Layout& from : layouts)
       for (const Layout& to : layouts) {

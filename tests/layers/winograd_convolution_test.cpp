@@ -15,14 +15,16 @@ using namespace test;
 void expect_equals_direct(at::IntArrayRef image, int64_t out, at::ScalarType dtype, double tolerance) {
   const at::Tensor input = whole_tensor(1, image).to(dtype).requires_grad_();
   const at::Tensor weight = whole_tensor(2, {out, 3, 3, image[3]}).to(dtype).requires_grad_();
-  const at::Tensor output = at::conv2d(input.permute({0, 3, 1, 2}), weight.permute({0, 3, 1, 2}), {}, 1, 1).permute({0, 2, 3, 1});
+  const at::Tensor output =
+      at::conv2d(input.permute({0, 3, 1, 2}), weight.permute({0, 3, 1, 2}), {}, 1, 1).permute({0, 2, 3, 1});
   const at::Tensor grad = whole_tensor(3, output.sizes()).to(dtype);
   output.backward(grad);
 
   const at::NoGradGuard no_grad;
   const auto expect_close = [&](const at::Tensor& got, const at::Tensor& expected, const char* what) {
     ASSERT_EQ(got.sizes(), expected.sizes()) << what << " of " << image;
-    EXPECT_LE((got - expected).abs().max().item<double>(), tolerance * expected.abs().max().item<double>()) << what << " of " << image;
+    EXPECT_LE((got - expected).abs().max().item<double>(), tolerance * expected.abs().max().item<double>())
+        << what << " of " << image;
   };
   expect_close(winograd_convolution(input, weight), output, "output");
   expect_close(winograd_input_gradient(grad, weight), input.grad(), "input gradient");

@@ -24,7 +24,8 @@ TEST_F(WrongUse, GridThatDoesNotFitTheJob) {
 }
 
 TEST_F(WrongUse, AnotherLayoutThanTheLayerNeeds) {
-  EXPECT_USER_ERROR(layer(Value{input.tensor, 4, Layout::over(Axis::x)}), "input is laid out 'over x', this layer needs 'over y'");
+  EXPECT_USER_ERROR(layer(Value{input.tensor, 4, Layout::over(Axis::x)}),
+                    "input is laid out 'over x', this layer needs 'over y'");
 }
 
 TEST_F(WrongUse, ForwardOutsideAStep) { EXPECT_USER_ERROR(layer(input), "call context.begin_step() first"); }
@@ -61,7 +62,9 @@ TEST_F(WrongUse, BackwardAfterTheStep) {
   EXPECT_USER_ERROR(late.tensor.sum().backward(), "backward must run inside the step of its forward");
 }
 
-TEST_F(WrongUse, MaterializedTwice) { EXPECT_USER_ERROR(context.materialize(*layer, 1), "has been materialized before as 'weight'"); }
+TEST_F(WrongUse, MaterializedTwice) {
+  EXPECT_USER_ERROR(context.materialize(*layer, 1), "has been materialized before as 'weight'");
+}
 
 TEST_F(WrongUse, PlainTorchParameter) {
   torch::nn::Module net;

@@ -15,7 +15,8 @@ namespace {
 
 constexpr const char* kAllOf8 = "reduce-scatter:0-3,4-7/all-reduce:0+4,1+5,2+6,3+7/all-gather:0-3,4-7";
 constexpr const char* kAllOf8InPieces = "reduce-scatter:0-7/all-gather:0+4,1+5,2+6,3+7/all-gather:0-3,4-7";
-constexpr const char* kEverySecond = "reduce-scatter:0+2,4+6,1+3,5+7/all-reduce:0+4,2+6,1+5,3+7/all-gather:0+2,4+6,1+3,5+7";
+constexpr const char* kEverySecond =
+    "reduce-scatter:0+2,4+6,1+3,5+7/all-reduce:0+4,2+6,1+5,3+7/all-gather:0+2,4+6,1+3,5+7";
 // First among the members of a node, then between the nodes: the parts that ranks end with are not
 // in rank order.
 constexpr const char* kScatterOver8 = "reduce-scatter:0-3,4-7/reduce-scatter:0+4,1+5,2+6,3+7";
@@ -45,20 +46,23 @@ std::vector<Case> cases() {
 class Training {
  public:
   Training(const GridShape& grid, std::string_view programs, at::ScalarType dtype, OverlapPolicy policy)
-      : context_(test_environment(), grid, {.dtype = dtype, .overlap = policy, .gradient_programs = parse_gradient_programs(programs)}),
+      : context_(test_environment(), grid,
+                 {.dtype = dtype, .overlap = policy, .gradient_programs = parse_gradient_programs(programs)}),
         model_(context_, {.shape = {.layers = 2, .hidden = 16, .heads = 2, .sequence = 3, .vocabulary = 21}}),
         parameters_(context_.materialize(model_, 7)),
         optimizer_(context_, parameters_, {.learning_rate = 0.1}) {}
 
   const Training& train(int steps) {
-    const BatchPlan plan =
-        plan_batch(kBatch, kBatch / 2 / (int64_t{context_.shape().z} * context_.shape().data), context_.shape(), context_.at());
+    const BatchPlan plan = plan_batch(kBatch, kBatch / 2 / (int64_t{context_.shape().z} * context_.shape().data),
+                                      context_.shape(), context_.at());
     for (int i = 0; i < steps; ++i) {
       auto work = context_.begin_step({.micro_batches = static_cast<int>(plan.micro_batches)});
       for (int64_t j = 0; j < plan.micro_batches; ++j) {
         const int64_t first = plan.first_sample(i, j);
-        const at::Tensor ids = (at::arange(first, first + plan.micro_batch).unsqueeze(1) * 5 + at::arange(3)).remainder(21);
-        const at::Tensor loss = mean(model_.loss_sum(ids, (ids + 1).remainder(21)), static_cast<double>(kBatch * 3), context_);
+        const at::Tensor ids =
+            (at::arange(first, first + plan.micro_batch).unsqueeze(1) * 5 + at::arange(3)).remainder(21);
+        const at::Tensor loss =
+            mean(model_.loss_sum(ids, (ids + 1).remainder(21)), static_cast<double>(kBatch * 3), context_);
         loss.backward();
         losses_.push_back(loss.detach());
       }
@@ -80,14 +84,17 @@ class Training {
     return context_.communicators()[Axis::z].counters().collectives - context_.scheduler().gather_counters().gathers;
   }
   int64_t rings_over_data() { return context_.communicators()[Axis::data].counters().collectives; }
-  int64_t allocations() { return context_.scheduler().pool().allocations() + test_environment().engine_counters().allocations; }
+  int64_t allocations() {
+    return context_.scheduler().pool().allocations() + test_environment().engine_counters().allocations;
+  }
 
  private:
   static constexpr int64_t kBatch = 48;
 
   bool agree(Range range, AxisSet axes) {
     if (range.size() == 0) return true;
-    const at::Tensor mine = weights().narrow(0, range.begin, range.size()), least = mine.clone(), greatest = mine.clone();
+    const at::Tensor mine = weights().narrow(0, range.begin, range.size()), least = mine.clone(),
+                     greatest = mine.clone();
     context_.communicators()[axes].all_reduce(least, ReduceOp::min).wait();
     context_.communicators()[axes].all_reduce(greatest, ReduceOp::max).wait();
     return at::equal(least, greatest);
@@ -100,7 +107,9 @@ class Training {
   std::vector<at::Tensor> losses_;
 };
 
-double difference(const at::Tensor& one, const at::Tensor& other) { return ((one - other).abs().max() / other.abs().max()).item<double>(); }
+double difference(const at::Tensor& one, const at::Tensor& other) {
+  return ((one - other).abs().max() / other.abs().max()).item<double>();
+}
 
 TEST(GradientPrograms, TrainTheNetworkOfTheRings) {
   for (const Case& c : cases()) {
@@ -118,7 +127,9 @@ TEST(GradientPrograms, TrainTheNetworkOfTheRings) {
 }
 
 TEST(GradientPrograms, GiveTheSameBitsUnderEveryOverlapAndInEveryRun) {
-  const OverlapPolicy blocking{.switches = {.all_reduce = false, .reduce_scatter = false, .all_gather = false, .cache = false}, .bucket_bytes = 1 << 12},
+  const OverlapPolicy blocking{
+      .switches = {.all_reduce = false, .reduce_scatter = false, .all_gather = false, .cache = false},
+      .bucket_bytes = 1 << 12},
       overlapped{.bucket_bytes = 1 << 12};
   for (const Case& c : cases()) {
     Training one(c.grid, c.programs, at::kBFloat16, blocking), other(c.grid, c.programs, at::kBFloat16, overlapped);

@@ -21,7 +21,8 @@ struct Losses {
 Losses train(const GridShape& grid, const ContextOptions& options, double dropout = 0) {
   const double scale = options.dtype == at::kHalf ? 4096 : 1;  // fp16 loses gradients below 6e-8
   Context context(test_environment(), grid, options);
-  Gpt model(context, {.shape = {.layers = 2, .hidden = 32, .heads = 4, .sequence = 8, .vocabulary = 29}, .dropout = dropout});
+  Gpt model(context,
+            {.shape = {.layers = 2, .hidden = 32, .heads = 4, .sequence = 8, .vocabulary = 29}, .dropout = dropout});
   const Parameters parameters = context.materialize(model, 7);
   AdamW optimizer(context, parameters, {.learning_rate = 3e-3});
   const int64_t batch = 32;
@@ -32,7 +33,8 @@ Losses train(const GridShape& grid, const ContextOptions& options, double dropou
     const int64_t first = plan.first_sample(step, 0);
     context.set_samples({.seed = 3, .first = first});
     const at::Tensor ids = (at::arange(first, first + plan.micro_batch).unsqueeze(1) * 5 + at::arange(9)).remainder(29);
-    const at::Tensor loss = mean(model.loss_sum(ids.narrow(1, 0, 8).contiguous(), ids.narrow(1, 1, 8).contiguous()), batch * 8, context);
+    const at::Tensor loss =
+        mean(model.loss_sum(ids.narrow(1, 0, 8).contiguous(), ids.narrow(1, 1, 8).contiguous()), batch * 8, context);
     (loss * scale).backward();
     work.finish();
     optimizer.step({.max_norm = 1, .gradient_scale = scale});
@@ -49,7 +51,8 @@ TEST(MixedPrecision, FollowsTheLossesOfFp32OnEveryGrid) {
     const Losses fp32 = train({.data = test_environment().ranks()}, {.dtype = at::kFloat}, dropout);
     EXPECT_LT(fp32.losses.back(), 0.5 * fp32.losses.front());
     for (const GridShape& grid : grids())
-      for (const auto& [dtype, sums] : {std::pair(at::kBFloat16, at::kFloat), {at::kBFloat16, at::kBFloat16}, {at::kHalf, at::kFloat}}) {
+      for (const auto& [dtype, sums] :
+           {std::pair(at::kBFloat16, at::kFloat), {at::kBFloat16, at::kBFloat16}, {at::kHalf, at::kFloat}}) {
         const Losses narrow = train(grid, {.dtype = dtype, .gradient_dtype = sums}, dropout);
         EXPECT_EQ(narrow.types.gradients, sums);
         for (size_t i = 0; i < narrow.losses.size(); ++i)

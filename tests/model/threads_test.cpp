@@ -22,9 +22,10 @@ constexpr int kSteps = 3;
 
 std::vector<double> losses_of(Environment& environment, const GridShape& grid, const OverlapPolicy& policy) {
   Context context(environment, grid, {.dtype = at::kDouble, .overlap = policy});
-  Gpt model(
-      context,
-      {.shape = {.layers = 2, .hidden = 16, .heads = 2, .sequence = 4, .vocabulary = 21, .tied_head = true}, .dropout = 0.1, .checkpoint_every = 2});
+  Gpt model(context,
+            {.shape = {.layers = 2, .hidden = 16, .heads = 2, .sequence = 4, .vocabulary = 21, .tied_head = true},
+             .dropout = 0.1,
+             .checkpoint_every = 2});
   const Parameters parameters = context.materialize(model, 7);
   AdamW optimizer(context, parameters, {.learning_rate = 1e-2});
   const BatchPlan plan = plan_batch(16, 8 / (int64_t{grid.z} * grid.data), grid, context.at());
@@ -34,7 +35,8 @@ std::vector<double> losses_of(Environment& environment, const GridShape& grid, c
     for (int64_t j = 0; j < plan.micro_batches; ++j) {
       const int64_t first = plan.first_sample(step, j);
       context.set_samples({.seed = 3, .first = first});
-      const at::Tensor ids = (at::arange(first, first + plan.micro_batch).unsqueeze(1) * 5 + at::arange(4)).remainder(21);
+      const at::Tensor ids =
+          (at::arange(first, first + plan.micro_batch).unsqueeze(1) * 5 + at::arange(4)).remainder(21);
       const at::Tensor loss = mean(model.loss_sum(ids, (ids + 1).remainder(21)), 64, context);
       loss.backward();
       losses.push_back(loss.item<double>());
@@ -51,7 +53,8 @@ TEST(Threads, TrainingStepsUnderEveryOverlapHaveTheBitsOfTheBlockingOnes) {
   small_buckets.outstanding = 1;
   small_buckets.prefetch = 1;
   small_buckets.cache_budget.layers = 2;
-  for (const GridShape& grid : {GridShape{.x = 2, .z = 2}, GridShape{.y = 2, .data = 2}, GridShape{.z = 2, .data = 2}, GridShape{.z = 4}}) {
+  for (const GridShape& grid :
+       {GridShape{.x = 2, .z = 2}, GridShape{.y = 2, .data = 2}, GridShape{.z = 2, .data = 2}, GridShape{.z = 4}}) {
     std::mutex mutex;
     run_local(static_cast<int>(grid.ranks()), [&](Environment& environment) {
       const auto blocking = losses_of(environment, grid, OverlapPolicy::none());

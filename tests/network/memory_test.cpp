@@ -27,7 +27,8 @@ TEST(Memory, OfOneRankHoldsEveryParameterOnce) {
 
 TEST(Memory, OfWeightsGradientsAndOptimizerShrinksWithXYZAndNotWithData) {
   const auto one = predict_memory(kLarge, {}, {});
-  for (const GridShape& grid : {GridShape{.x = 8}, GridShape{.y = 8}, GridShape{.z = 8}, GridShape{.x = 4, .y = 2, .z = 8}}) {
+  for (const GridShape& grid :
+       {GridShape{.x = 8}, GridShape{.y = 8}, GridShape{.z = 8}, GridShape{.x = 4, .y = 2, .z = 8}}) {
     const auto part = predict_memory(kLarge, grid, {});
     const auto degree = static_cast<double>(grid.ranks());
     EXPECT_NEAR(ratio(one.weight_bytes, part.weight_bytes) / degree, 1, 0.01) << grid.to_string();
@@ -40,7 +41,9 @@ TEST(Memory, OfWeightsGradientsAndOptimizerShrinksWithXYZAndNotWithData) {
 }
 
 TEST(Memory, OfTheOptimizerIsItsMoments) {
-  const auto bytes = [](OptimizerKind kind) { return predict_memory(kGpt2, {.x = 2}, {.optimizer = kind}).optimizer_bytes; };
+  const auto bytes = [](OptimizerKind kind) {
+    return predict_memory(kGpt2, {.x = 2}, {.optimizer = kind}).optimizer_bytes;
+  };
   const int64_t weights = predict_memory(kGpt2, {.x = 2}, {}).weight_bytes;
   EXPECT_EQ(bytes(OptimizerKind::sgd), 0);
   EXPECT_EQ(bytes(OptimizerKind::sgd_momentum), weights);
@@ -50,7 +53,8 @@ TEST(Memory, OfTheOptimizerIsItsMoments) {
 TEST(Memory, OfGatheredWeightsIsTwoOfTheLargestBlock) {
   // 51200 x 12288 of the embedding is larger than 12288 x 49152 of the mlp
   for (const int z : {2, 8, 16})
-    EXPECT_EQ(predict_memory(kLarge, {.x = 4, .y = 2, .z = z}, {}).gathered_bytes, 2 * (51200 / 4) * (12288 / 2) * 4) << z;
+    EXPECT_EQ(predict_memory(kLarge, {.x = 4, .y = 2, .z = z}, {}).gathered_bytes, 2 * (51200 / 4) * (12288 / 2) * 4)
+        << z;
   GptShape few_words = kLarge;
   few_words.vocabulary = 256;
   EXPECT_EQ(predict_memory(few_words, {.x = 4, .y = 2, .z = 8}, {}).gathered_bytes, 2 * (49152 / 4) * (12288 / 2) * 4);
@@ -58,18 +62,21 @@ TEST(Memory, OfGatheredWeightsIsTwoOfTheLargestBlock) {
 
 TEST(Memory, OfBf16HoldsMasterWeightsAndStateInFp32) {
   const auto fp32 = predict_memory(kGpt2, {.x = 2, .z = 2}, {});
-  const auto bf16 = predict_memory(kGpt2, {.x = 2, .z = 2}, {.element_bytes = 2, .gradient_bytes = 4, .state_bytes = 4});
+  const auto bf16 =
+      predict_memory(kGpt2, {.x = 2, .z = 2}, {.element_bytes = 2, .gradient_bytes = 4, .state_bytes = 4});
   EXPECT_EQ(2 * bf16.weight_bytes, 3 * fp32.weight_bytes);
   EXPECT_EQ(bf16.gradient_bytes, fp32.gradient_bytes);
   EXPECT_EQ(bf16.optimizer_bytes, fp32.optimizer_bytes);
   EXPECT_EQ(2 * bf16.activation_bytes, fp32.activation_bytes);
-  const auto narrow = predict_memory(kGpt2, {.x = 2, .z = 2}, {.element_bytes = 2, .gradient_bytes = 2, .state_bytes = 4});
+  const auto narrow =
+      predict_memory(kGpt2, {.x = 2, .z = 2}, {.element_bytes = 2, .gradient_bytes = 2, .state_bytes = 4});
   EXPECT_EQ(2 * narrow.gradient_bytes, 3 * fp32.gradient_bytes);  // with a wide copy for the optimizer
 }
 
 TEST(Memory, OfTheCacheIsItsBudgetOrAllMatrices) {
   const auto gathered = [](int64_t cache) {
-    return predict_memory(kLarge, {.x = 4, .y = 2, .z = 8}, {.gathered_blocks = 2, .scattered_blocks = 3, .cache_bytes = cache})
+    return predict_memory(kLarge, {.x = 4, .y = 2, .z = 8},
+                          {.gathered_blocks = 2, .scattered_blocks = 3, .cache_bytes = cache})
         .gathered_bytes;
   };
   const int64_t block = (51200 / 4) * (12288 / 2) * 4;
@@ -95,15 +102,18 @@ TEST(Memory, OfActivationsIsTheSumOfWhatAreKept) {
   const auto kept = predict_memory(shape, {.x = 2, .y = 3}, {.micro_batch = 2, .element_bytes = 8}).activation_bytes;
   EXPECT_EQ(kept, 8 * rows * (3 * (4 * 16 + 12 * 24 + 3 + 4) + 2 * 16 + 2));
   const auto blocks =
-      predict_memory(shape, {.x = 2, .y = 3}, {.micro_batch = 2, .element_bytes = 8, .attention_block = 4}).activation_bytes;
+      predict_memory(shape, {.x = 2, .y = 3}, {.micro_batch = 2, .element_bytes = 8, .attention_block = 4})
+          .activation_bytes;
   EXPECT_EQ(blocks, 8 * rows * (3 * (4 * 16 + 12 * 24 + 3 * 7 + 4) + 2 * 16 + 2));
-  const auto dropped = predict_memory(shape, {.x = 2, .y = 3}, {.micro_batch = 2, .element_bytes = 8, .dropout = true}).activation_bytes;
+  const auto dropped =
+      predict_memory(shape, {.x = 2, .y = 3}, {.micro_batch = 2, .element_bytes = 8, .dropout = true}).activation_bytes;
   EXPECT_EQ(dropped, 8 * rows * (3 * (6 * 16 + 12 * 24 + 3 * 10 * 3 + 4) + 3 * 16 + 2));
 }
 
 TEST(Memory, OfActivationsAndLogitsFollowsTheMicroBatchAndTheElement) {
   const GridShape grid = {.x = 2, .y = 2, .z = 2};
-  const auto one = predict_memory(kGpt2, grid, {.micro_batch = 1}), four = predict_memory(kGpt2, grid, {.micro_batch = 4});
+  const auto one = predict_memory(kGpt2, grid, {.micro_batch = 1}),
+             four = predict_memory(kGpt2, grid, {.micro_batch = 4});
   EXPECT_EQ(four.activation_bytes, 4 * one.activation_bytes);
   EXPECT_EQ(four.logits_bytes, 4 * one.logits_bytes);
   EXPECT_EQ(four.block_bytes, 4 * one.block_bytes);

@@ -27,7 +27,9 @@ class NetworkFile : public ::testing::Test {
   GptShape transformer(const std::string& name, const std::string& text) const {
     return std::get<GptShape>(find_network(write(name, text)));
   }
-  UnetShape unet(const std::string& name, const std::string& text) const { return std::get<UnetShape>(find_network(write(name, text))); }
+  UnetShape unet(const std::string& name, const std::string& text) const {
+    return std::get<UnetShape>(find_network(write(name, text)));
+  }
   std::string complaint(const std::string& name, const std::string& text) const {
     const std::string path = write(name, text);
     try {
@@ -47,27 +49,35 @@ TEST_F(NetworkFile, OfTheTrainerIsReadWithItsPreset) {
   GptShape expected = find_gpt_preset("gpt5b").shape;
   expected.sequence = 4096;
   EXPECT_EQ(transformer("a.toml", "[model]\nmodel = 'gpt5b'\nsequence = 4096\n[train]\nbatch = 3\n"), expected);
-  const GptShape mine = {.layers = 2, .hidden = 64, .heads = 4, .sequence = 32, .vocabulary = 100, .mlp_hidden = 96, .tied_head = true};
+  const GptShape mine = {
+      .layers = 2, .hidden = 64, .heads = 4, .sequence = 32, .vocabulary = 100, .mlp_hidden = 96, .tied_head = true};
   EXPECT_EQ(transformer("b.toml", network_toml(mine)), mine);
 }
 
 TEST_F(NetworkFile, OfHuggingFaceIsReadByEitherNames) {
   const GptShape gpt2 = find_gpt_preset("gpt-124m").shape;
-  EXPECT_EQ(transformer("gpt2.json", R"({"n_layer": 12, "n_embd": 768, "n_head": 12, "n_positions": 1024, "vocab_size": 50257})"), gpt2);
+  EXPECT_EQ(transformer("gpt2.json",
+                        R"({"n_layer": 12, "n_embd": 768, "n_head": 12, "n_positions": 1024, "vocab_size": 50257})"),
+            gpt2);
   const auto other = transformer("other.json", R"({"num_hidden_layers": 2, "hidden_size": 8, "num_attention_heads": 2,
       "max_position_embeddings": 16, "vocab_size": 32, "tie_word_embeddings": false})");
   EXPECT_EQ(other, (GptShape{.layers = 2, .hidden = 8, .heads = 2, .sequence = 16, .vocabulary = 32}));
 }
 
 TEST_F(NetworkFile, OfAnotherShapeThanGpt2IsRefusedByName) {
-  const std::string sizes = R"("num_hidden_layers": 2, "hidden_size": 8, "num_attention_heads": 2, "max_position_embeddings": 16, "vocab_size": 32)";
-  EXPECT_NE(complaint("a.json", R"({"model_type": "llama", )" + sizes + "}").find("a.json describes a network of model_type \"llama\""),
+  const std::string sizes = R"("num_hidden_layers": 2, "hidden_size": 8, "num_attention_heads": 2, )"
+                            R"("max_position_embeddings": 16, "vocab_size": 32)";
+  EXPECT_NE(complaint("a.json", R"({"model_type": "llama", )" + sizes + "}")
+                .find("a.json describes a network of model_type \"llama\""),
             std::string::npos);
-  EXPECT_NE(complaint("a.json", "{\"num_key_value_heads\": 1, " + sizes + "}").find("num_key_value_heads = 1, where GPT-2 has 2"),
+  EXPECT_NE(complaint("a.json", "{\"num_key_value_heads\": 1, " + sizes + "}")
+                .find("num_key_value_heads = 1, where GPT-2 has 2"),
             std::string::npos);
-  EXPECT_NE(complaint("a.json", "{\"intermediate_size\": 20, " + sizes + "}").find("intermediate_size = 20, where GPT-2 has 32"),
+  EXPECT_NE(complaint("a.json", "{\"intermediate_size\": 20, " + sizes + "}")
+                .find("intermediate_size = 20, where GPT-2 has 32"),
             std::string::npos);
-  EXPECT_NE(complaint("a.json", "{\"num_local_experts\": 8, " + sizes + "}").find("num_local_experts = 8"), std::string::npos);
+  EXPECT_NE(complaint("a.json", "{\"num_local_experts\": 8, " + sizes + "}").find("num_local_experts = 8"),
+            std::string::npos);
   EXPECT_EQ(transformer("a.json", R"({"model_type": "gpt2", "n_inner": 20, )" + sizes + "}").mlp_hidden, 20);
 }
 
@@ -104,7 +114,10 @@ TEST_F(NetworkFile, ComplaintsSayWhatIsMissingOrWrong) {
   EXPECT_EQ(complaint("a.json", "[1"), "a.json is not a JSON object");
   EXPECT_THROW(find_network("none.json"), UserError);
   EXPECT_THROW(find_network("gpt81b"), UserError);
-  EXPECT_THROW(network_model("huge", GptShape{.layers = 1, .hidden = int64_t{1} << 40, .heads = 1, .sequence = 1, .vocabulary = 1}), UserError);
+  EXPECT_THROW(
+      network_model("huge",
+                    GptShape{.layers = 1, .hidden = int64_t{1} << 40, .heads = 1, .sequence = 1, .vocabulary = 1}),
+      UserError);
 }
 
 TEST(NetworkModel, SaysWhichGridsCannotHoldIt) {

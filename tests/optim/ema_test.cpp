@@ -28,12 +28,15 @@ constexpr int64_t kBatch = 8;
 struct Training {
   Training(Context on, double ema, int64_t steps = 12)
       : context(std::move(on)),
-        network(context, {.shape = {.image = 4, .base = 8, .multipliers = {1, 2}, .blocks = 1, .heads = 4, .groups = 2, .classes = 4},
-                          .dropout = 0.1}),
+        network(context,
+                {.shape =
+                     {.image = 4, .base = 8, .multipliers = {1, 2}, .blocks = 1, .heads = 4, .groups = 2, .classes = 4},
+                 .dropout = 0.1}),
         parameters(context.materialize(network, 1)),
         source(make_shapes(4, 50, 1)),
         held_out(make_shapes(4, 9, 2)),
-        task(context, network, diffusion, *source, held_out.get(), {.class_dropout = 0.25, .importance = true, .validation_images = 9}) {
+        task(context, network, diffusion, *source, held_out.get(),
+             {.class_dropout = 0.25, .importance = true, .validation_images = 9}) {
     config.steps = steps;
     config.batch = kBatch;
     config.warmup = 0;
@@ -45,7 +48,8 @@ struct Training {
 
   void step(int64_t number) {
     const GridShape& grid = context.shape();
-    const int64_t mine = int64_t{context.at().data} * grid.z + context.at().z, rows = kBatch / (int64_t{grid.z} * grid.data);
+    const int64_t mine = int64_t{context.at().data} * grid.z + context.at().z,
+                  rows = kBatch / (int64_t{grid.z} * grid.data);
     auto running = context.begin_step();
     const int64_t first = number * kBatch + mine * rows;
     context.set_samples({.seed = 1, .first = first});
@@ -103,7 +107,8 @@ TEST(Ema, StandsInForTheWeightsAndGivesThemBack) {
     Training run(Context(test_environment(), {.z = test_environment().ranks()}, {.dtype = dtype}), 0.5);
     for (int64_t i = 0; i < 3; ++i) run.step(i);
     const Arena& arena = run.parameters.arena();
-    const at::Tensor master = arena.master().clone(), weights = arena.weights().clone(), average = run.average().clone();
+    const at::Tensor master = arena.master().clone(), weights = arena.weights().clone(),
+                     average = run.average().clone();
     const double with_weights = *run.task.validate();
     double with_average = 0;
     try {
@@ -179,16 +184,18 @@ TEST(TrainingWithAnAverage, ResumesWhereItStopped) {
     run.config.out = (scratch / name).string();
     int64_t left = stop_after;
     return train({test_environment(), run.context, run.parameters, *run.optimizer, run.task}, run.config,
-                 {.run = name, .title = "unet", .configuration = "{}", .tokenizer = "null"}, first_step, [&] { return --left == 0; });
+                 {.run = name, .title = "unet", .configuration = "{}", .tokenizer = "null"}, first_step,
+                 [&] { return --left == 0; });
   };
-  Training whole(one_rank(at::kFloat), 0.5, 9), stopped(one_rank(at::kFloat), 0.5, 9), resumed(one_rank(at::kFloat), 0.5, 9),
-      used(one_rank(at::kFloat), 0);
+  Training whole(one_rank(at::kFloat), 0.5, 9), stopped(one_rank(at::kFloat), 0.5, 9),
+      resumed(one_rank(at::kFloat), 0.5, 9), used(one_rank(at::kFloat), 0);
   const TrainResult result = train_in(whole, "whole", 0, -1);
   EXPECT_EQ(train_in(stopped, "stopped", 0, 6).steps, 6);
   resumed.load(CheckpointReader(scratch / "stopped"));
   EXPECT_EQ(train_in(resumed, "stopped", 6, -1).steps, 9);
   const auto expected = whole.tensors(), found = resumed.tensors();
-  for (const auto& [name, tensor] : expected) EXPECT_TRUE(at::allclose(found.at(name), tensor, 0, 0, /*equal_nan=*/true)) << name;
+  for (const auto& [name, tensor] : expected)
+    EXPECT_TRUE(at::allclose(found.at(name), tensor, 0, 0, /*equal_nan=*/true)) << name;
 
   const CheckpointReader reader(scratch / "whole");
   reader.load({}, {}, weights_to_use(used.parameters, reader));

@@ -13,8 +13,10 @@ namespace axonn {
 namespace {
 
 TEST(Lamb, OnEveryGridEqualsOneRank) {
-  const VerificationOptions options{.optimizer = {.kind = OptimizerKind::lamb, .learning_rate = 1e-3}, .batch = 8, .steps = 4};
-  const GptConfig model{.shape = {.layers = 2, .hidden = 24, .heads = 4, .sequence = 4, .vocabulary = 23, .tied_head = true}};
+  const VerificationOptions options{
+      .optimizer = {.kind = OptimizerKind::lamb, .learning_rate = 1e-3}, .batch = 8, .steps = 4};
+  const GptConfig model{
+      .shape = {.layers = 2, .hidden = 24, .heads = 4, .sequence = 4, .vocabulary = 23, .tied_head = true}};
   Verifier verifier(test_environment(), options, gpt_on_synthetic_tokens(model, 1));
   for (const GridShape& grid : factorisations(test_environment().ranks()))
     for (const Difference& difference : verifier.on(grid).differences)
@@ -27,8 +29,12 @@ TEST(Lamb, FollowsItsAlgorithm) {
   Context context(test_environment(), {}, {.dtype = at::kDouble});
   Linear layer(context, {.in = 3, .out = 2, .bias_initial = Initial::uniform(1)});
   const Parameters parameters = context.materialize(*layer, 1);
-  const OptimizerSettings how{
-      .kind = OptimizerKind::lamb, .learning_rate = 0.1, .weight_decay = 0.2, .beta1 = 0.8, .beta2 = 0.9, .epsilon = 1e-3};
+  const OptimizerSettings how{.kind = OptimizerKind::lamb,
+                              .learning_rate = 0.1,
+                              .weight_decay = 0.2,
+                              .beta1 = 0.8,
+                              .beta2 = 0.9,
+                              .epsilon = 1e-3};
   const auto optimizer = make_optimizer(context, parameters, how);
   struct Plain {
     at::Tensor w, m, v;
@@ -51,7 +57,8 @@ TEST(Lamb, FollowsItsAlgorithm) {
       p.m = how.beta1 * p.m + (1 - how.beta1) * g;
       p.v = how.beta2 * p.v + (1 - how.beta2) * g * g;
       const at::Tensor u =
-          p.m / (1 - std::pow(how.beta1, step)) / ((p.v / (1 - std::pow(how.beta2, step))).sqrt() + how.epsilon) + p.decay * p.w;
+          p.m / (1 - std::pow(how.beta1, step)) / ((p.v / (1 - std::pow(how.beta2, step))).sqrt() + how.epsilon) +
+          p.decay * p.w;
       p.w = p.w - how.learning_rate * (p.w.norm() / u.norm()) * u;
     }
     optimizer->step();

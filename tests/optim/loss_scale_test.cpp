@@ -35,7 +35,8 @@ TEST(LossScale, RefusesMoreSkipsInARowThanAllowedAndChangesNothing) {
 }
 
 TEST(LossScale, RefusesWhatScalesNothing) {
-  for (const double initial : {0.0, -1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
+  for (const double initial :
+       {0.0, -1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
     EXPECT_THROW(LossScale({.initial = initial}), UserError) << initial;
   EXPECT_THROW(LossScale({.interval = 0}), UserError);
   EXPECT_THROW(LossScale({.most_skips = 0}), UserError);

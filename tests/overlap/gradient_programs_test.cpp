@@ -10,7 +10,8 @@ namespace axonn {
 namespace {
 
 constexpr const char* kTwoLevels = "reduce-scatter:0-3,4-7/all-reduce:0+4,1+5,2+6,3+7/all-gather:0-3,4-7";
-constexpr const char* kTwoLevelsBesideX = "reduce-scatter:0+2,4+6,1+3,5+7/all-reduce:0+4,2+6,1+5,3+7/all-gather:0+2,4+6,1+3,5+7";
+constexpr const char* kTwoLevelsBesideX =
+    "reduce-scatter:0+2,4+6,1+3,5+7/all-reduce:0+4,2+6,1+5,3+7/all-gather:0+2,4+6,1+3,5+7";
 
 std::vector<AxisSet> check(const std::string& text, const std::string& shape) {
   return check_gradient_programs(parse_gradient_programs(text), Grid(parse_grid_shape(shape)));
@@ -37,13 +38,14 @@ TEST(GradientPrograms, OfEverySynthesisAddInOneOrder) {
 }
 
 TEST(GradientPrograms, ThatDoNotSumThemAreRefused) {
-  EXPECT_USER_ERROR(check("all-reduce:0-3", "1x1x1x8"), "does not sum gradients on grid 1x1x1x8", "has not reduced group 0+1+2+3+4+5+6+7");
+  EXPECT_USER_ERROR(check("all-reduce:0-3", "1x1x1x8"), "does not sum gradients on grid 1x1x1x8",
+                    "has not reduced group 0+1+2+3+4+5+6+7");
   EXPECT_USER_ERROR(check("all-reduce:0-15", "1x1x1x8"), "names rank 8, this job has 8");
   EXPECT_USER_ERROR(check("all-reduce:0-7", "2x1x1x4"), "ranks 0 and 1 are in different groups of the reduction");
   EXPECT_USER_ERROR(check("reduce-scatter:0-3,4-7/all-reduce:0+4,1+5,2+6,3+7", "1x1x1x8"), "after its last step");
   EXPECT_USER_ERROR(check("all-reduce:0-3,4-7/all-reduce:0-7", "1x1x1x8"), "a contribution would be counted twice");
-  EXPECT_USER_ERROR(check("all-reduce:0+1,2+3,4+5,6+7", "1x1x2x4"), "over data, ", "; over z+data, ", "; scattered over z, ",
-                    "(reduction 'ring' is for any grid)");
+  EXPECT_USER_ERROR(check("all-reduce:0+1,2+3,4+5,6+7", "1x1x2x4"), "over data, ", "; over z+data, ",
+                    "; scattered over z, ", "(reduction 'ring' is for any grid)");
   EXPECT_USER_ERROR(check("reduce-scatter:0+1,2+3/all-reduce:0+2,1+3", "1x1x2x2"), "scattered over z, ",
                     "different groups of the reduction");
   EXPECT_USER_ERROR(check("reduce-scatter:0+1,2+3/reduce-scatter:0+2/reduce-scatter:1+3", "1x1x4x1"),
@@ -56,7 +58,8 @@ TEST(GradientPrograms, ThatDoNotSumThemAreRefused) {
 // Rank 0 would add ((0+1) + (2+3) + (4+5) + (6+7)), and rank 1 the same terms in another order.
 TEST(GradientPrograms, ThatWouldLetReplicasDriftApartAreRefused) {
   EXPECT_EQ(check("all-reduce:0+1,2+3,4+5,6+7/all-reduce:0+2+4+6,1+3+5+7", "1x1x1x8").size(), 1u);
-  EXPECT_USER_ERROR(check("all-reduce:0+1,2+3,4+5,6+7/all-reduce:0+2+4+6,3+1+5+7", "1x1x1x8"), "ranks 0 and 1", "different orders");
+  EXPECT_USER_ERROR(check("all-reduce:0+1,2+3,4+5,6+7/all-reduce:0+2+4+6,3+1+5+7", "1x1x1x8"), "ranks 0 and 1",
+                    "different orders");
 }
 
 }  // namespace

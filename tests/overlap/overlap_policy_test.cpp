@@ -28,10 +28,13 @@ TEST(OverlapSwitches, AreNamed) {
 }
 
 TEST(OverlapSwitches, UnknownOnesAreRefused) {
-  EXPECT_NE(refusal([] { parse_overlap_switches("all-gathr"); }).find("unknown overlap 'all-gathr'; did you mean 'all-gather'?"),
+  EXPECT_NE(refusal([] {
+              parse_overlap_switches("all-gathr");
+            }).find("unknown overlap 'all-gathr'; did you mean 'all-gather'?"),
             std::string::npos);
   EXPECT_NE(refusal([] { parse_overlap_switches("cache,"); }).find("unknown overlap ''"), std::string::npos);
-  EXPECT_NE(refusal([] { parse_overlap_switches("none,cache"); }).find("overlap 'none' stands by itself"), std::string::npos);
+  EXPECT_NE(refusal([] { parse_overlap_switches("none,cache"); }).find("overlap 'none' stands by itself"),
+            std::string::npos);
 }
 
 TEST(CacheBudget, IsInBytesOrLayers) {

@@ -22,7 +22,8 @@ class Chain : public testing::Test {
   }
 
   void make(const OverlapPolicy& policy, GridShape grid = {.z = test_environment().ranks()}) {
-    context = std::make_unique<Context>(test_environment(), grid, ContextOptions{.dtype = at::kDouble, .overlap = policy});
+    context =
+        std::make_unique<Context>(test_environment(), grid, ContextOptions{.dtype = at::kDouble, .overlap = policy});
     torch::nn::Module net;
     for (int i = 0; i < kLayers; ++i) {
       layers.emplace_back(*context, LinearOptions{.in = 16, .out = 16, .bias = false});
@@ -50,7 +51,9 @@ class Chain : public testing::Test {
   }
 
   GatherCounters counters() const { return context->scheduler().gather_counters(); }
-  const TrafficSum& traffic(Traffic kind) const { return context->scheduler().traffic().sums()[static_cast<size_t>(kind)]; }
+  const TrafficSum& traffic(Traffic kind) const {
+    return context->scheduler().traffic().sums()[static_cast<size_t>(kind)];
+  }
 
   std::unique_ptr<Context> context;
   std::vector<Linear> layers;
@@ -111,7 +114,8 @@ TEST_F(Chain, FallsBackWhenTheOrderChangesAndLearnsIt) {
 }
 
 TEST_F(Chain, AllocatesNothingAfterTheSecondStep) {
-  for (const OverlapPolicy& policy : {OverlapPolicy::all(), OverlapPolicy::none(), OverlapPolicy{.switches = {.cache = false}, .prefetch = 2}}) {
+  for (const OverlapPolicy& policy :
+       {OverlapPolicy::all(), OverlapPolicy::none(), OverlapPolicy{.switches = {.cache = false}, .prefetch = 2}}) {
     layers.clear();
     make(policy);
     step({0, 1, 2}, 2);
@@ -129,10 +133,14 @@ TEST_F(Chain, FollowsAnotherPolicyFromTheNextStepOn) {
     context->set_overlap(policy);
     const GatherCounters before = counters();
     step();
-    return GatherCounters{.gathers = counters().gathers - before.gathers, .blocking = counters().blocking - before.blocking};
+    return GatherCounters{.gathers = counters().gathers - before.gathers,
+                          .blocking = counters().blocking - before.blocking};
   };
-  const GatherCounters blocking = in_one_step({.switches = {.all_gather = false, .cache = false}}), kept = in_one_step({.switches = {.all_gather = false}}),
-                       two_kept = in_one_step({.switches = {.all_gather = false}, .cache_budget = {.bytes = 2 * 16 * 16 * 8}}), ahead = in_one_step({.switches = {.cache = false}});
+  const GatherCounters blocking = in_one_step({.switches = {.all_gather = false, .cache = false}}),
+                       kept = in_one_step({.switches = {.all_gather = false}}),
+                       two_kept =
+                           in_one_step({.switches = {.all_gather = false}, .cache_budget = {.bytes = 2 * 16 * 16 * 8}}),
+                       ahead = in_one_step({.switches = {.cache = false}});
   EXPECT_EQ(blocking.gathers, 2 * kLayers - 1);
   EXPECT_EQ(blocking.blocking, 2 * kLayers - 1);
   EXPECT_EQ(kept.gathers, kLayers);

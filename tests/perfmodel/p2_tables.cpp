@@ -28,7 +28,9 @@ std::vector<int> numbers(const std::string& text) {
   return found;
 }
 
-std::optional<double> number(const std::string& text) { return text.empty() ? std::nullopt : std::optional(std::stod(text)); }
+std::optional<double> number(const std::string& text) {
+  return text.empty() ? std::nullopt : std::optional(std::stod(text));
+}
 
 ParallelismMatrix matrix(std::string text) {
   for (char& c : text) c = c == ';' ? ',' : c == ' ' ? 'x' : c;

@@ -20,7 +20,8 @@ class Scratch {
     const auto* test = testing::UnitTest::GetInstance()->current_test_info();
     const bool in_memory = ::access("/dev/shm", W_OK) == 0;  // a sync costs nothing there
     const std::filesystem::path base = in_memory ? "/dev/shm" : std::filesystem::temp_directory_path();
-    std::string name = std::string("axonn-") + test->test_suite_name() + "-" + test->name() + "-" + std::to_string(::getpid());
+    std::string name =
+        std::string("axonn-") + test->test_suite_name() + "-" + test->name() + "-" + std::to_string(::getpid());
     std::ranges::replace(name, '/', '-');
     path_ = base / name;
     std::filesystem::remove_all(path_);

@@ -25,9 +25,9 @@ std::string user_error(Action action) {
 
 // EXPECT_USER_ERROR(load("missing"), "does not exist"): the statement throws a UserError, and its
 // sentence contains every text that follows.
-#define EXPECT_USER_ERROR(statement, ...)                                                                    \
-  do {                                                                                                       \
-    const std::string sentence_ = ::axonn::test::user_error([&] { (void)(statement); });                     \
-    const std::vector<std::string> parts_ = {__VA_ARGS__};                                                   \
-    for (const auto& part_ : parts_) EXPECT_NE(sentence_.find(part_), std::string::npos) << sentence_;       \
+#define EXPECT_USER_ERROR(statement, ...)                                                              \
+  do {                                                                                                 \
+    const std::string sentence_ = ::axonn::test::user_error([&] { (void)(statement); });               \
+    const std::vector<std::string> parts_ = {__VA_ARGS__};                                             \
+    for (const auto& part_ : parts_) EXPECT_NE(sentence_.find(part_), std::string::npos) << sentence_; \
   } while (false)

@@ -16,7 +16,8 @@ using test::Scratch;
 
 void write_steps(const std::filesystem::path& path, int64_t first, int64_t last, std::optional<int64_t> resumed = {}) {
   MetricsWriter writer(path, resumed);
-  for (int64_t step = first; step <= last; ++step) writer.write({.step = step, .loss = 1.0 / static_cast<double>(step)});
+  for (int64_t step = first; step <= last; ++step)
+    writer.write({.step = step, .loss = 1.0 / static_cast<double>(step)});
 }
 
 std::vector<int64_t> steps_in(const std::filesystem::path& path) {
@@ -38,15 +39,22 @@ TEST(Metrics, ALineHoldsEveryKeyThatWasMeasured) {
       .paper_flops_per_second = 1.5e9,
       .utilisation = 0.5,
       .peak_memory_bytes = 4096,
-      .seconds =
-          {.step = 1, .forward = 3, .backward = 4, .communication_exposed = 5, .optimizer = 6, .checkpoint = 7, .validation = 8},
-      .communication = {{{}, {}, {.collectives = 2, .bytes = 64, .exposed_seconds = 0.25, .hidden_seconds = 0.75}, {}}}};
-  EXPECT_EQ(
-      metrics.to_json(),
-      R"({"step":3,"loss":2.5,"validation_loss":2.25,"gradient_norm":0.5,"learning_rate":0.001,"tokens_per_second":100.0,)"
-      R"("model_flops_per_second":1000000000.0,"paper_flops_per_second":1500000000.0,"utilisation":0.5,"peak_memory_bytes":4096,"seconds":{"step":1.0,"forward":3.0,)"
-      R"("backward":4.0,"communication_exposed":5.0,"optimizer":6.0,"checkpoint":7.0,"validation":8.0},"communication":{"reduce_scatter":{"collectives":2,"bytes":64,)"
-      R"("exposed_seconds":0.25,"hidden_seconds":0.75}}})");
+      .seconds = {.step = 1,
+                  .forward = 3,
+                  .backward = 4,
+                  .communication_exposed = 5,
+                  .optimizer = 6,
+                  .checkpoint = 7,
+                  .validation = 8},
+      .communication = {
+          {{}, {}, {.collectives = 2, .bytes = 64, .exposed_seconds = 0.25, .hidden_seconds = 0.75}, {}}}};
+  EXPECT_EQ(metrics.to_json(),
+            R"({"step":3,"loss":2.5,"validation_loss":2.25,"gradient_norm":0.5,"learning_rate":0.001,)"
+            R"("tokens_per_second":100.0,"model_flops_per_second":1000000000.0,"paper_flops_per_second":1500000000.0,)"
+            R"("utilisation":0.5,"peak_memory_bytes":4096,"seconds":{"step":1.0,"forward":3.0,"backward":4.0,)"
+            R"("communication_exposed":5.0,"optimizer":6.0,"checkpoint":7.0,"validation":8.0},)"
+            R"("communication":{"reduce_scatter":{"collectives":2,"bytes":64,)"
+            R"("exposed_seconds":0.25,"hidden_seconds":0.75}}})");
   EXPECT_EQ(metrics.hidden(), 0.75);
 }
 

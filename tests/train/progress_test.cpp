@@ -20,15 +20,18 @@ ProgressState full_state() {
 }
 
 int columns_of(const std::string& text) {
-  return static_cast<int>(std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<int>(
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 TEST(Progress, AFileGetsThePlainLine) {
-  EXPECT_EQ(progress_line(full_state(), 0), "step 140/500  loss 2.31  val 2.40  12.4 k tok/s  41% of GEMM  comm hidden 87%  1:52 left");
+  EXPECT_EQ(progress_line(full_state(), 0),
+            "step 140/500  loss 2.31  val 2.40  12.4 k tok/s  41% of GEMM  comm hidden 87%  1:52 left");
 }
 
 TEST(Progress, UnknownValuesAreLeftOut) {
-  EXPECT_EQ(progress_line({.step = 5, .steps = 500, .loss = 2, .tokens_per_second = 7}, 0), "step   5/500  loss 2.00  7 tok/s  0:00 left");
+  EXPECT_EQ(progress_line({.step = 5, .steps = 500, .loss = 2, .tokens_per_second = 7}, 0),
+            "step   5/500  loss 2.00  7 tok/s  0:00 left");
   EXPECT_EQ(progress_line({.step = 5, .steps = 500, .loss = 2, .tokens_per_second = 7, .terms = "images"}, 0),
             "step   5/500  loss 2.00  7 images/s  0:00 left");
 }
@@ -39,7 +42,8 @@ TEST(Progress, TheBarFillsTheTerminalAndIsExact) {
   EXPECT_NE(line.find("█████▋              "), std::string::npos) << line;  // 20 columns * 0.28, rounded to 1/8
   ProgressState last = full_state();
   last.step = 500;
-  EXPECT_NE(progress_line(last, 109).find("500/500 ████████████████████  loss"), std::string::npos) << progress_line(last, 109);
+  EXPECT_NE(progress_line(last, 109).find("500/500 ████████████████████  loss"), std::string::npos)
+      << progress_line(last, 109);
 }
 
 TEST(Progress, NoLineIsWiderThanItsTerminal) {

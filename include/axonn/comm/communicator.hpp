@@ -48,14 +48,16 @@ class Communicator {
   int size() const { return group_.size(); }
 
   // In place. Every rank ends with the same bits.
-  virtual Request all_reduce(const at::Tensor& data, ReduceOp op = ReduceOp::sum, const CollectiveOptions& options = {}) = 0;
+  virtual Request all_reduce(const at::Tensor& data, ReduceOp op = ReduceOp::sum,
+                             const CollectiveOptions& options = {}) = 0;
 
   // `input` is the concatenation of one part per rank. `output` gets this rank's part, reduced; it
   // may be this rank's part of `input`. counts[i] is the number of elements of part i, and they sum
   // to input.numel(). Empty counts mean equal parts. Outside this rank's part, `input` is
   // unspecified afterwards.
-  virtual Request reduce_scatter(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts = {},
-                                 ReduceOp op = ReduceOp::sum, const CollectiveOptions& options = {}) = 0;
+  virtual Request reduce_scatter(const at::Tensor& input, const at::Tensor& output,
+                                 std::span<const int64_t> counts = {}, ReduceOp op = ReduceOp::sum,
+                                 const CollectiveOptions& options = {}) = 0;
 
   // The reverse: `output` is the concatenation of every rank's `input`. `input` may be this rank's
   // part of `output`.
@@ -65,7 +67,8 @@ class Communicator {
   // In place; `root` and `peer` are indices in the group.
   virtual Request broadcast(const at::Tensor& data, int root, const CollectiveOptions& options = {}) = 0;
   // Only root's buffer holds the result; the other buffers are unspecified afterwards.
-  virtual Request reduce(const at::Tensor& data, int root, ReduceOp op = ReduceOp::sum, const CollectiveOptions& options = {}) = 0;
+  virtual Request reduce(const at::Tensor& data, int root, ReduceOp op = ReduceOp::sum,
+                         const CollectiveOptions& options = {}) = 0;
   // Two ranks may both send to each other first and then receive: this does not deadlock.
   virtual Request send(const at::Tensor& data, int peer, const CollectiveOptions& options = {}) = 0;
   virtual Request receive(const at::Tensor& data, int peer, const CollectiveOptions& options = {}) = 0;

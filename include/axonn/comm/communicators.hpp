@@ -14,7 +14,8 @@ class Communicators {
  public:
   // `job_ranks[i]` is the job rank of the grid's rank i; when empty, the grid spans the job. `rank`
   // is this process's rank in the grid.
-  Communicators(Environment& environment, const Grid& grid, int rank, c10::Device device, std::vector<int> job_ranks = {});
+  Communicators(Environment& environment, const Grid& grid, int rank, c10::Device device,
+                std::vector<int> job_ranks = {});
 
   Communicator& operator[](AxisSet axes);
   // The same groups on the CPU, for control values (hashes, texts) of a CUDA grid.

@@ -40,7 +40,8 @@ class Environment {
   // with the same members make them in the same order. `name` appears in reports ("x", "z+data").
   // CPU tensors use our own collectives, CUDA tensors use NCCL (BackendError when it is not built
   // in). A group of one rank only copies.
-  std::unique_ptr<Communicator> communicator(const Group& group, const std::string& name, c10::Device device = c10::kCPU);
+  std::unique_ptr<Communicator> communicator(const Group& group, const std::string& name,
+                                             c10::Device device = c10::kCPU);
 
   // Over all ranks of the job, on the CPU.
   Communicator& world();

@@ -127,7 +127,8 @@ class OptionTable {
 
   const Option& find(std::string_view key) const;
   void add_texts(std::string_view section, std::string_view key, TextValues values, std::string_view help);
-  void add_field(std::string_view section, std::string_view key, std::unique_ptr<OptionField> field, std::string_view help);
+  void add_field(std::string_view section, std::string_view key, std::unique_ptr<OptionField> field,
+                 std::string_view help);
   void add_flag(CLI::App& app, Option& option);
   std::vector<Option*> sharing(const Option& option);
 

@@ -51,16 +51,16 @@ std::string concatenate(const Parts&... parts) {
 }  // namespace axonn
 
 // AXONN_CHECK(heads % x == 0, "model.gpt", "heads must divide by x, got ", heads, " and ", x);
-#define AXONN_CHECK(condition, where, ...)                                         \
-  do {                                                                             \
-    if (!(condition)) [[unlikely]]                                                 \
+#define AXONN_CHECK(condition, where, ...)                                        \
+  do {                                                                            \
+    if (!(condition)) [[unlikely]]                                                \
       throw ::axonn::UserError(where, ::axonn::detail::concatenate(__VA_ARGS__)); \
   } while (false)
 
 // For bugs in axonn. Also active in release builds.
-#define AXONN_ASSERT(condition, ...)                                                                            \
-  do {                                                                                                          \
-    if (!(condition)) [[unlikely]]                                                                              \
-      throw ::axonn::InternalError(::axonn::detail::concatenate(__FILE__, ":", __LINE__),                       \
+#define AXONN_ASSERT(condition, ...)                                                                               \
+  do {                                                                                                             \
+    if (!(condition)) [[unlikely]]                                                                                 \
+      throw ::axonn::InternalError(::axonn::detail::concatenate(__FILE__, ":", __LINE__),                          \
                                    ::axonn::detail::concatenate("broken promise '" #condition "' ", __VA_ARGS__)); \
   } while (false)

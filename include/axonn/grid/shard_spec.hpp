@@ -28,9 +28,9 @@ Range even_part(int64_t size, int parts, int index);
 // Consecutive indices of a tensor's dim that are sharded over one axis or replicated: q, k and v of
 // a fused projection are three segments.
 struct Segment {
-  int64_t size = 0;            // without padding
-  std::optional<Axis> axis;    // nothing: replicated
-  bool padded = false;         // true: ceil(size / axis size) rows on every rank, padding at the end (the vocabulary)
+  int64_t size = 0;          // without padding
+  std::optional<Axis> axis;  // nothing: replicated
+  bool padded = false;       // true: ceil(size / axis size) rows on every rank, padding at the end (the vocabulary)
   bool operator==(const Segment&) const = default;
 };
 
@@ -100,6 +100,7 @@ struct MappedRange {
 // `range` of the rank's flattened block as mapped ranges, ascending in local_begin, without
 // padding. Together, over all coordinates that differ in the sharding axes, they cover every global
 // element exactly once.
-std::vector<MappedRange> mapped_ranges(const ShardSpec& spec, const GridShape& shape, const Coordinate& at, Range range);
+std::vector<MappedRange> mapped_ranges(const ShardSpec& spec, const GridShape& shape, const Coordinate& at,
+                                       Range range);
 
 }  // namespace axonn

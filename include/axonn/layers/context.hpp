@@ -109,7 +109,10 @@ class Context {
 // While it lives, replaces the samples by those of an earlier forward or of some of the rows.
 class WithSamples {
  public:
-  WithSamples(Context& context, std::optional<Context::Samples> samples) : context_(context), present_(context.samples()) { context.set_samples(samples); }
+  WithSamples(Context& context, std::optional<Context::Samples> samples)
+      : context_(context), present_(context.samples()) {
+    context.set_samples(samples);
+  }
   ~WithSamples() { context_.set_samples(present_); }
   WithSamples(const WithSamples&) = delete;
   WithSamples& operator=(const WithSamples&) = delete;

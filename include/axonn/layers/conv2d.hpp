@@ -15,7 +15,7 @@ struct Conv2dOptions {
   std::array<int64_t, 2> padding = {0, 0};
   std::array<int64_t, 2> dilation = {1, 1};
   int64_t groups = 1;
-  bool doubled = false;                      // first doubles the image by repeating every pixel; only 3x3 kernels
+  bool doubled = false;  // first doubles the image by repeating every pixel; only 3x3 kernels
   bool bias = true;
   bool transposed = false;                   // swaps X and Y: takes the output layout of a layer without it
   bool whole_input = false;                  // replicated input (3 channels of an image): no sum in forward

@@ -13,7 +13,7 @@ Value dropout(Context& context, const Value& value, double probability, const st
 
 // The same for attention probabilities (batch, local heads, queries, keys). `first_head` is this
 // rank's first of the `heads` heads.
-at::Tensor dropout_attention(Context& context, const at::Tensor& probabilities, double probability, const std::string& name,
-                             int64_t first_head, int64_t heads);
+at::Tensor dropout_attention(Context& context, const at::Tensor& probabilities, double probability,
+                             const std::string& name, int64_t first_head, int64_t heads);
 
 }  // namespace axonn

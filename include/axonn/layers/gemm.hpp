@@ -24,7 +24,8 @@ struct Names<GemmKernel> {
 
 // a b^T of a (m, k) and b (n, k), plus `bias` (n); any strides. Use `onednn` only where
 // gemm_available() is true.
-at::Tensor gemm(GemmKernel kernel, const at::Tensor& a, const at::Tensor& b, const std::optional<at::Tensor>& bias = {});
+at::Tensor gemm(GemmKernel kernel, const at::Tensor& a, const at::Tensor& b,
+                const std::optional<at::Tensor>& bias = {});
 // block (m, n) (+)= a b^T; the block may have a wider type.
 void gemm_into(GemmKernel kernel, const at::Tensor& block, const at::Tensor& a, const at::Tensor& b, bool add);
 // oneDNN: fp32 and bf16 on a CPU, if LibTorch has it. mm: always.

@@ -23,7 +23,9 @@ struct Layout {
   bool padded = false;                 // every rank holds ceil(features / axis size), the last ones partly padding
 
   static Layout replicated() { return {}; }
-  static Layout over(Axis axis, std::vector<int64_t> segments = {}) { return {.axis = axis, .segments = std::move(segments)}; }
+  static Layout over(Axis axis, std::vector<int64_t> segments = {}) {
+    return {.axis = axis, .segments = std::move(segments)};
+  }
 
   Dim dim(int64_t features) const;  // UserError when the segments do not add up to `features`
   std::string to_string() const;    // "replicated", "over x", "over x in segments 64|64|64"

@@ -49,7 +49,9 @@ class LinearImpl : public ShardedModule {
   Axis in_axis() const { return options_.transposed ? Axis::x : Axis::y; }
   Axis out_axis() const { return options_.transposed ? Axis::y : Axis::x; }
   Layout input_layout() const { return Layout::over(in_axis()); }
-  Layout output_layout() const { return {.axis = out_axis(), .segments = options_.segments, .padded = options_.pad_output}; }
+  Layout output_layout() const {
+    return {.axis = out_axis(), .segments = options_.segments, .padded = options_.pad_output};
+  }
   const ShardedParameter& weight() const { return weight_; }
 
  private:

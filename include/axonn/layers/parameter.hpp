@@ -77,8 +77,8 @@ class Parameters {
  public:
   // `named` holds the final names. With a null `scheduler` it only lays out, without memory
   // (--dry-run).
-  Parameters(std::vector<std::pair<std::string, ShardedParameter>> named, const Grid& grid, int rank, ArenaTypes types, c10::Device device,
-             uint64_t seed, Scheduler* scheduler);
+  Parameters(std::vector<std::pair<std::string, ShardedParameter>> named, const Grid& grid, int rank, ArenaTypes types,
+             c10::Device device, uint64_t seed, Scheduler* scheduler);
 
   const std::vector<ShardedParameter>& list() const { return list_; }
   const ShardedParameter& operator[](const std::string& name) const;  // UserError suggesting the nearest name
@@ -95,7 +95,8 @@ class Parameters {
 };
 
 // Values of `range` of the flattened block, computed in fp64 and rounded to `dtype`.
-at::Tensor initial_values(const std::string& name, const Initial& initial, const ShardSpec& spec, const GridShape& shape,
-                          const Coordinate& at, Range range, uint64_t seed, at::ScalarType dtype);
+at::Tensor initial_values(const std::string& name, const Initial& initial, const ShardSpec& spec,
+                          const GridShape& shape, const Coordinate& at, Range range, uint64_t seed,
+                          at::ScalarType dtype);
 
 }  // namespace axonn

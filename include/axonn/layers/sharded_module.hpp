@@ -17,7 +17,9 @@ namespace axonn {
 class ShardedModule : public torch::nn::Module {
  public:
   explicit ShardedModule(Context& context) : context_(context) {}
-  const std::vector<std::pair<std::string, ShardedParameter>>& sharded_parameters() const { return sharded_parameters_; }
+  const std::vector<std::pair<std::string, ShardedParameter>>& sharded_parameters() const {
+    return sharded_parameters_;
+  }
 
  protected:
   ShardedParameter register_sharded(std::string name, ShardedParameter::Options options) {

@@ -77,6 +77,7 @@ struct StoredTensors {
 
 // The parts of a prediction that follow only from the tensors: weights, gradients, optimizer,
 // gathered and scattered blocks. UserError for options that are out of range.
-MemoryPrediction predict_stored(std::span<const StoredTensors> tensors, const GridShape& grid, const MemoryOptions& options);
+MemoryPrediction predict_stored(std::span<const StoredTensors> tensors, const GridShape& grid,
+                                const MemoryOptions& options);
 
 }  // namespace axonn

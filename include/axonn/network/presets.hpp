@@ -23,8 +23,8 @@ struct Preset {
   std::string all;
   for (const std::string_view one : names) all.append(all.empty() ? "" : ", ").append(one);
   const std::string nearest = did_you_mean(name, names);
-  throw UserError("network.presets",
-                  detail::concatenate("unknown model '", name, "'", nearest.empty() ? "; the models are " + all : nearest));
+  throw UserError("network.presets", detail::concatenate("unknown model '", name, "'",
+                                                         nearest.empty() ? "; the models are " + all : nearest));
 }
 
 // The preset of that name; UserError with the nearest name, or all names, when there is none.

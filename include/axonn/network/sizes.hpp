@@ -67,7 +67,8 @@ std::vector<std::string> size_keys() {
 template <typename Shape>
 std::string preset_names() {
   std::string names;
-  for (const Preset<Shape>& preset : Sizes<Shape>::presets()) names.append(names.empty() ? "" : ", ").append(preset.name);
+  for (const Preset<Shape>& preset : Sizes<Shape>::presets())
+    names.append(names.empty() ? "" : ", ").append(preset.name);
   return names;
 }
 
@@ -78,7 +79,8 @@ void check_sizes(const Shape& shape, std::string_view where) {
   const auto check = [&](const SizeTerms& terms, int64_t value, std::string_view each) {
     const std::string least = terms.least == 1 ? "positive" : detail::concatenate("at least ", terms.least);
     AXONN_CHECK(value >= terms.least, std::string(where), each, terms.key, " must be ", least, ", got ", value);
-    AXONN_CHECK(value <= terms.most, std::string(where), each, terms.key, " must be at most ", terms.most, ", got ", value);
+    AXONN_CHECK(value <= terms.most, std::string(where), each, terms.key, " must be at most ", terms.most, ", got ",
+                value);
   };
   Sizes<Shape>::visit([&](const SizeTerms& terms, auto member) {
     using Size = std::remove_cvref_t<decltype(shape.*member)>;

@@ -23,7 +23,9 @@ class AdamW : public Optimizer {
   void set_steps_taken(int64_t steps) override;
 
  protected:
-  std::vector<std::pair<std::string, at::Tensor>> moments() const override { return {{"adam.m", mean_}, {"adam.v", square_}}; }
+  std::vector<std::pair<std::string, at::Tensor>> moments() const override {
+    return {{"adam.m", mean_}, {"adam.v", square_}};
+  }
   void update(double learning_rate, double gradient_factor) override;
 
  private:

@@ -23,6 +23,7 @@ void check_optimizer(const OptimizerSettings& settings);
 
 // Makes the optimizer of settings.kind; parse_name<OptimizerKind>("adamw", ...) gives the kind of a
 // name. Every rank of the grid calls it.
-std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& parameters, const OptimizerSettings& settings);
+std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& parameters,
+                                          const OptimizerSettings& settings);
 
 }  // namespace axonn

@@ -20,8 +20,8 @@ inline TextValue bind_word(bool& on, const FileWord& word) {
   return {.print = [&on, word] { return std::string(on ? word.on : word.off); },
           .parse =
               [&on, word](std::string_view text, std::string_view what, bool store) {
-                AXONN_CHECK(text == word.on || text == word.off, "perfmodel.network", what, " must be one of ", word.off, ", ", word.on,
-                            ", got '", text, "'");
+                AXONN_CHECK(text == word.on || text == word.off, "perfmodel.network", what, " must be one of ",
+                            word.off, ", ", word.on, ", got '", text, "'");
                 if (store) on = text == word.on;
               },
           .type = "TEXT"};

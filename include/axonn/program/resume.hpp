@@ -12,7 +12,8 @@ namespace axonn {
 // For a resumed run. Options that neither a flag nor a file sets are restored from the checkpoint.
 // Throws UserError if one of the `kept` keys (network, data, order of samples) was set to another
 // value. `out` becomes the directory of the resumed run unless it was set.
-void resume_options(OptionTable& table, const CheckpointReader& reader, std::span<const std::string> kept, std::string& out);
+void resume_options(OptionTable& table, const CheckpointReader& reader, std::span<const std::string> kept,
+                    std::string& out);
 
 // UserError unless the resumed run has the same data as before.
 void check_same_data(const CheckpointReader& reader, uint64_t fingerprint);

@@ -35,7 +35,8 @@ class TrainingCommand : public Command {
   // Called on every rank, without communication. Throws UserError. `resumed` is null for a new run.
   virtual void load_data(const CheckpointReader* resumed) = 0;
   // Creates the network and its task, and calls run_training().
-  virtual void train(Environment& environment, Context& context, const RunPlan& plan, const std::optional<CheckpointReader>& resumed) = 0;
+  virtual void train(Environment& environment, Context& context, const RunPlan& plan,
+                     const std::optional<CheckpointReader>& resumed) = 0;
 
  private:
   void check_before_start() const;

@@ -14,19 +14,21 @@ namespace axonn {
 
 // Returns the options for the Context of this run. A resumed run uses the same matrix product as
 // before if it is available here. Otherwise the product is measured now.
-ContextOptions choose_context(Environment& environment, const RunPlan& plan, const std::optional<CheckpointReader>& resumed);
+ContextOptions choose_context(Environment& environment, const RunPlan& plan,
+                              const std::optional<CheckpointReader>& resumed);
 
 // Returns true if the resumed run has done all its steps already. Then rank 0 prints a message.
 bool nothing_to_do(const Environment& environment, const RunPlan& plan, const std::optional<CheckpointReader>& resumed);
 
 // Loads the weights of a checkpoint, the averaged ones if it has them. For programs that use a
 // trained network.
-void load_weights(Environment& environment, Context& context, const Parameters& parameters, const CheckpointReader& reader);
+void load_weights(Environment& environment, Context& context, const Parameters& parameters,
+                  const CheckpointReader& reader);
 
 // Creates the optimizer, loads the checkpoint of a resumed run, trains until the last step or a
 // signal, and reports on rank 0. The signals are SIGINT, SIGTERM and SIGUSR1; a second one ends the
 // process. The caller leaves these fields of `identity` empty: run, choices, loss_scale.
-void run_training(Environment& environment, Context& context, const Parameters& parameters, TrainTask& task, const RunPlan& plan,
-                  RunIdentity identity, const std::optional<CheckpointReader>& resumed);
+void run_training(Environment& environment, Context& context, const Parameters& parameters, TrainTask& task,
+                  const RunPlan& plan, RunIdentity identity, const std::optional<CheckpointReader>& resumed);
 
 }  // namespace axonn

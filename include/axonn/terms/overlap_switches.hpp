@@ -21,7 +21,7 @@ struct OverlapSwitches {
 
 struct OverlapSwitch {
   std::string_view name;
-  bool OverlapSwitches::*on;
+  bool OverlapSwitches::* on;
 };
 inline constexpr OverlapSwitch kOverlapSwitches[] = {
     {"all-reduce", &OverlapSwitches::all_reduce}, {"reduce-scatter", &OverlapSwitches::reduce_scatter},

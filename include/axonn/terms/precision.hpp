@@ -17,7 +17,9 @@ struct Names<Precision> {
 };
 
 // Bytes per element of weights, activations and their messages.
-constexpr int64_t element_bytes(Precision precision) { return precision == Precision::fp64 ? 8 : precision == Precision::fp32 ? 4 : 2; }
+constexpr int64_t element_bytes(Precision precision) {
+  return precision == Precision::fp64 ? 8 : precision == Precision::fp32 ? 4 : 2;
+}
 
 // Bytes per element of gradients and their messages, master weights and moments.
 constexpr int64_t state_bytes(Precision precision) { return precision == Precision::fp64 ? 8 : 4; }

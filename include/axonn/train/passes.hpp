@@ -16,7 +16,9 @@ struct PassOptions {
   uint64_t seed = 1;  // for dropout, together with the sample numbers
   double scale = 1;   // gradients are those of `scale` times the loss
   // Called after every forward and backward pass ("forward", "backward"), for traces and metrics.
-  std::function<void(const char* pass, std::chrono::steady_clock::time_point begin, std::chrono::steady_clock::time_point end)> on_pass = {};
+  std::function<void(const char* pass, std::chrono::steady_clock::time_point begin,
+                     std::chrono::steady_clock::time_point end)>
+      on_pass = {};
 };
 
 // One element per micro-batch, on the device: reading a number there would make the host wait for
@@ -32,6 +34,7 @@ struct PassLosses {
 // the samples of step number `step`, and the end of the step, after which all gradients are
 // complete. Before each forward pass, it calls the task's prefetch() with the next samples. Every
 // rank of the grid calls it.
-PassLosses run_passes(Context& context, TrainTask& task, const BatchPlan& plan, int64_t step, const PassOptions& options = {});
+PassLosses run_passes(Context& context, TrainTask& task, const BatchPlan& plan, int64_t step,
+                      const PassOptions& options = {});
 
 }  // namespace axonn

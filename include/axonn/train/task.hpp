@@ -41,7 +41,9 @@ class TrainTask {
   virtual void after_step() {}
   // Every TrainConfig::sample_every steps, with the same weights as validate(): writes examples of
   // the model's output to files of the run.
-  virtual void write_samples(const std::filesystem::path& run_directory, int64_t step) { (void)run_directory, (void)step; }
+  virtual void write_samples(const std::filesystem::path& run_directory, int64_t step) {
+    (void)run_directory, (void)step;
+  }
   // State of this rank that a resumed run needs. Loading fills it in place.
   virtual std::vector<CheckpointTensor> state() const { return {}; }
 };

@@ -18,11 +18,11 @@ namespace axonn {
 
 struct TrainConfig {
   int64_t steps = 1000;
-  int64_t batch = 16;       // samples per step over the whole grid
-  int64_t micro_batch = 0;  // samples per rank per forward pass; 0: no accumulation
+  int64_t batch = 16;           // samples per step over the whole grid
+  int64_t micro_batch = 0;      // samples per rank per forward pass; 0: no accumulation
   OptimizerSettings optimizer;  // its learning rate is the peak, after the warm-up
   double learning_rate_end = 1e-4;
-  int64_t warmup = 100;   // steps
+  int64_t warmup = 100;  // steps
   double clip = 1.0;     // global norm; 0: never
   double ema = 0;        // decay of the averaged weights, which are then used for validation; 0: no average
   int64_t seed = 1;
@@ -83,7 +83,7 @@ std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& pa
 // and halves the loss scale instead, and throws only after too many skipped steps in a row.
 // Every rank calls `stop` after every step (Ctrl-C). If it returns true on any rank, the run ends
 // with a checkpoint.
-TrainResult train(const TrainedNetwork& network, const TrainConfig& config, const RunIdentity& identity, int64_t first_step,
-                  const std::function<bool()>& stop);
+TrainResult train(const TrainedNetwork& network, const TrainConfig& config, const RunIdentity& identity,
+                  int64_t first_step, const std::function<bool()>& stop);
 
 }  // namespace axonn

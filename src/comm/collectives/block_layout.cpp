@@ -54,7 +54,9 @@ int64_t BlockLayout::largest_count() const {
 
 uint32_t BlockLayout::fingerprint() const {
   uint64_t mixed = static_cast<uint64_t>(arena_offset_);
-  const auto mix = [&](int64_t value) { mixed = (mixed ^ static_cast<uint64_t>(value)) * 0x9E3779B97F4A7C15u, mixed ^= mixed >> 32; };
+  const auto mix = [&](int64_t value) {
+    mixed = (mixed ^ static_cast<uint64_t>(value)) * 0x9E3779B97F4A7C15u, mixed ^= mixed >> 32;
+  };
   mix(elements_);
   for (const int64_t begin : begins_) mix(begin);
   return static_cast<uint32_t>(mixed >> 32);

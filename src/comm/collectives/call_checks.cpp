@@ -10,33 +10,36 @@ namespace axonn {
 
 void check_tensor(const at::Tensor& tensor, c10::DeviceType device, const char* where) {
   AXONN_CHECK(tensor.defined(), where, "got an undefined tensor");
-  AXONN_CHECK(tensor.device().type() == device, where, "this communicator takes tensors on ", c10::DeviceTypeName(device, true),
-              ", got one on ", tensor.device().str());
-  AXONN_CHECK(tensor.is_contiguous(), where, "tensors must be contiguous, got sizes ", tensor.sizes(), " with strides ", tensor.strides());
+  AXONN_CHECK(tensor.device().type() == device, where, "this communicator takes tensors on ",
+              c10::DeviceTypeName(device, true), ", got one on ", tensor.device().str());
+  AXONN_CHECK(tensor.is_contiguous(), where, "tensors must be contiguous, got sizes ", tensor.sizes(), " with strides ",
+              tensor.strides());
   check_dtype(tensor.scalar_type(), where);
 }
 
-BlockLayout check_parts(const at::Tensor& whole, const at::Tensor& part, std::span<const int64_t> counts, int size, int index,
-                        const char* where) {
+BlockLayout check_parts(const at::Tensor& whole, const at::Tensor& part, std::span<const int64_t> counts, int size,
+                        int index, const char* where) {
   AXONN_CHECK(whole.scalar_type() == part.scalar_type(), where, "input and output must have one dtype, got ",
               c10::toString(whole.scalar_type()), " and ", c10::toString(part.scalar_type()));
   if (counts.empty()) {
-    AXONN_CHECK(whole.numel() == part.numel() * size, where, "without counts the whole must hold ", size, " equal parts, got ",
-                whole.numel(), " elements for parts of ", part.numel());
+    AXONN_CHECK(whole.numel() == part.numel() * size, where, "without counts the whole must hold ", size,
+                " equal parts, got ", whole.numel(), " elements for parts of ", part.numel());
     return BlockLayout::equal(size, whole.numel());
   }
-  AXONN_CHECK(static_cast<int>(counts.size()) == size, where, "counts must have one entry per rank, got ", counts.size(), " for ", size,
-              " ranks");
-  AXONN_CHECK(std::ranges::all_of(counts, [](int64_t count) { return count >= 0; }), where, "counts must not be negative");
+  AXONN_CHECK(static_cast<int>(counts.size()) == size, where, "counts must have one entry per rank, got ",
+              counts.size(), " for ", size, " ranks");
+  AXONN_CHECK(std::ranges::all_of(counts, [](int64_t count) { return count >= 0; }), where,
+              "counts must not be negative");
   const int64_t sum = std::accumulate(counts.begin(), counts.end(), int64_t{0});
   AXONN_CHECK(sum == whole.numel(), where, "counts must add up to the whole's ", whole.numel(), " elements, got ", sum);
-  AXONN_CHECK(counts[static_cast<size_t>(index)] == part.numel(), where, "counts[", index, "] = ", counts[static_cast<size_t>(index)],
-              ", but this rank's part has ", part.numel(), " elements");
+  AXONN_CHECK(counts[static_cast<size_t>(index)] == part.numel(), where, "counts[", index,
+              "] = ", counts[static_cast<size_t>(index)], ", but this rank's part has ", part.numel(), " elements");
   return BlockLayout::parts(counts);
 }
 
 void check_member(int member, int size, const char* where) {
-  AXONN_CHECK(member >= 0 && member < size, where, "root and peer are indices in the group, 0 .. ", size - 1, ", got ", member);
+  AXONN_CHECK(member >= 0 && member < size, where, "root and peer are indices in the group, 0 .. ", size - 1, ", got ",
+              member);
 }
 
 void check_peer(int peer, int size, int index, const char* where) {

@@ -17,8 +17,8 @@ void check_tensor(const at::Tensor& tensor, c10::DeviceType device, const char* 
 
 // The layout of the parts of `whole`; equal parts when `counts` is empty. `part` is this rank's
 // part. UserError when they do not fit.
-BlockLayout check_parts(const at::Tensor& whole, const at::Tensor& part, std::span<const int64_t> counts, int size, int index,
-                        const char* where);
+BlockLayout check_parts(const at::Tensor& whole, const at::Tensor& part, std::span<const int64_t> counts, int size,
+                        int index, const char* where);
 
 void check_member(int member, int size, const char* where);
 void check_peer(int peer, int size, int index, const char* where);

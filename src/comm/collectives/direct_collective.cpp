@@ -21,7 +21,8 @@ void DirectCollective::begin(Transport& transport) {
   for (int distance = 1; distance < size(); ++distance) {
     const int source = (index() + size() - distance) % size();
     // The layout of a gather or a reduce-scatter has one contiguous part per member.
-    std::byte* into = plan_.reduces ? staging_ + stride_ * static_cast<size_t>(source) : plan_.out(plan_.layout.part_begin(source));
+    std::byte* into =
+        plan_.reduces ? staging_ + stride_ * static_cast<size_t>(source) : plan_.out(plan_.layout.part_begin(source));
     const size_t bytes = plan_.reduces ? stride_ : plan_.bytes(plan_.layout.count(source));
     if (bytes > 0) receives_.push_back({source, receive(transport, source, into, bytes)});
   }

@@ -102,8 +102,10 @@ ReduceKernel reduce_kernel(c10::ScalarType dtype, ReduceOp op) {
 void check_dtype(c10::ScalarType dtype, const char* where) {
   using c10::ScalarType;
   const bool known = dtype == ScalarType::Double || dtype == ScalarType::Float || dtype == ScalarType::BFloat16 ||
-                     dtype == ScalarType::Half || dtype == ScalarType::Long || dtype == ScalarType::Int || dtype == ScalarType::Byte;
-  AXONN_CHECK(known, where, "collectives take fp64, fp32, bf16, fp16, int64, int32 and uint8, got ", c10::toString(dtype));
+                     dtype == ScalarType::Half || dtype == ScalarType::Long || dtype == ScalarType::Int ||
+                     dtype == ScalarType::Byte;
+  AXONN_CHECK(known, where, "collectives take fp64, fp32, bf16, fp16, int64, int32 and uint8, got ",
+              c10::toString(dtype));
 }
 
 }  // namespace axonn

@@ -154,14 +154,15 @@ bool RingCollective::post_sends(Transport& transport) {
       data = first_contribution(chunk);
     } else {
       const int64_t wanted = order(to_send_) - kDepth;  // the same chunk, one round earlier
-      const auto found =
-          std::ranges::find_if(slots_, [&](const Slot& s) { return s.state == Slot::State::ready && order(s.cursor) == wanted; });
+      const auto found = std::ranges::find_if(
+          slots_, [&](const Slot& s) { return s.state == Slot::State::ready && order(s.cursor) == wanted; });
       if (found == slots_.end()) break;
       slot = &*found;
       slot->state = Slot::State::leaving;
       data = slot->data;
     }
-    leaving_[static_cast<size_t>(sent_ % kSlots)] = {order(to_send_), send(transport, next_, data, plan_.bytes(chunk.count)), slot};
+    leaving_[static_cast<size_t>(sent_ % kSlots)] = {order(to_send_),
+                                                     send(transport, next_, data, plan_.bytes(chunk.count)), slot};
     ++sent_;
     step(to_send_, true);
     progressed = true;

@@ -51,7 +51,9 @@ class RingCollective final : public QueuedOperation {
     Slot* slot = nullptr;
   };
 
-  int64_t order(const Cursor& cursor) const { return (cursor.group * rounds() + cursor.round - first_round_) * kDepth + cursor.chunk; }
+  int64_t order(const Cursor& cursor) const {
+    return (cursor.group * rounds() + cursor.round - first_round_) * kDepth + cursor.chunk;
+  }
   int rounds() const { return last_round_ - first_round_ + 1; }
   Chunk sent(const Cursor& cursor) const { return chunk(cursor, index() - 1 - cursor.round); }
   Chunk received(const Cursor& cursor) const { return chunk(cursor, index() - 2 - cursor.round); }

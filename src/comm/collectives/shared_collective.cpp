@@ -16,7 +16,8 @@ using Counters = SharedWindow::Counters;
 
 uint64_t signature_of(const CollectivePlan& plan) {
   const auto bytes = static_cast<uint64_t>(plan.bytes(plan.layout.elements()));
-  const uint64_t kind = (plan.reduces ? 1u : 0u) + (plan.gathers ? 2u : 0u) + 4u * static_cast<uint64_t>(plan.element_bytes);
+  const uint64_t kind =
+      (plan.reduces ? 1u : 0u) + (plan.gathers ? 2u : 0u) + 4u * static_cast<uint64_t>(plan.element_bytes);
   return bytes << 24 | ((plan.layout.fingerprint() + kind * 0x9E3779B9u) & 0xFFFFFFu);
 }
 
@@ -27,7 +28,8 @@ SharedCollective::SharedCollective(Call call, std::shared_ptr<SharedWindow> wind
       window_(std::move(window)),
       plan_(std::move(plan)),
       barrier_(barrier),
-      everybody_reduces_(plan_.reduces && plan_.gathers && plan_.bytes(plan_.layout.elements()) <= kLargestForEverybody),
+      everybody_reduces_(plan_.reduces && plan_.gathers &&
+                         plan_.bytes(plan_.layout.elements()) <= kLargestForEverybody),
       owned_elements_(static_cast<int64_t>(window_->owned_bytes()) / plan_.element_bytes),
       chunks_(barrier ? 1 : (plan_.layout.largest_count() + owned_elements_ - 1) / owned_elements_),
       signature_(signature_of(plan_)) {}
@@ -104,7 +106,8 @@ bool SharedCollective::deliver() {
   if (plan_.gathers && !everybody_reduces_) {
     for (int distance = 1; distance < size(); ++distance) {
       const int owner = (index() + distance) % size();
-      if (owned_range(owner, delivered_).count > 0 && window_->of(owner).reduced.load(std::memory_order_acquire) <= chunk) {
+      if (owned_range(owner, delivered_).count > 0 &&
+          window_->of(owner).reduced.load(std::memory_order_acquire) <= chunk) {
         behind_ = owner;
         return false;
       }
@@ -128,8 +131,9 @@ void SharedCollective::check_agreement(int member, int64_t chunk) const {
   const uint64_t theirs = window_->signature(member, chunk);
   if (theirs == signature_) return;
   throw BackendError("comm.shared_collective",
-                     detail::concatenate("rank ", job_rank(member), " is in a call of ", theirs >> 24, " bytes, this rank in one of ",
-                                         signature_ >> 24, "; the ranks call different collectives, or with different sizes or counts"));
+                     detail::concatenate("rank ", job_rank(member), " is in a call of ", theirs >> 24,
+                                         " bytes, this rank in one of ", signature_ >> 24,
+                                         "; the ranks call different collectives, or with different sizes or counts"));
 }
 
 SharedCollective::OwnedRange SharedCollective::owned_range(int owner, int64_t chunk) const {
@@ -158,23 +162,26 @@ void SharedCollective::reduce_owned(int owner, OwnedRange owned) {
   const auto contribution = [&](int member, int64_t place, int64_t first) {
     if (member == index()) return plan_.in(place);
     const std::byte* slot = window_->contributions(member, chunk);
-    return everybody_reduces_ ? slot + plan_.bytes(place) : slot + window_->owned_bytes() * static_cast<size_t>(owner) + plan_.bytes(first);
+    return everybody_reduces_ ? slot + plan_.bytes(place)
+                              : slot + window_->owned_bytes() * static_cast<size_t>(owner) + plan_.bytes(first);
   };
   const bool publish = plan_.gathers && !everybody_reduces_;
   const int64_t block = kBlockBytes / plan_.element_bytes;
-  plan_.layout.for_each_range(owner, owned.begin, owned.count, [&](int64_t range_begin, int64_t range_first, int64_t range_count) {
-    for (int64_t done = 0; done < range_count; done += block) {
-      const int64_t place = range_begin + done, first = range_first + done, count = std::min(block, range_count - done);
-      std::byte* partial = window_->own_result(chunk) + plan_.bytes(first);
-      const std::byte* sum = contribution((owner + 1) % size(), place, first);
-      for (int hop = 2; hop <= size(); ++hop) {
-        std::byte* into = hop == size() && !publish ? plan_.out(place) : partial;
-        plan_.kernel(into, sum, contribution((owner + hop) % size(), place, first), static_cast<size_t>(count));
-        sum = into;
-      }
-      if (publish) std::memcpy(plan_.out(place), partial, plan_.bytes(count));
-    }
-  });
+  plan_.layout.for_each_range(
+      owner, owned.begin, owned.count, [&](int64_t range_begin, int64_t range_first, int64_t range_count) {
+        for (int64_t done = 0; done < range_count; done += block) {
+          const int64_t place = range_begin + done, first = range_first + done,
+                        count = std::min(block, range_count - done);
+          std::byte* partial = window_->own_result(chunk) + plan_.bytes(first);
+          const std::byte* sum = contribution((owner + 1) % size(), place, first);
+          for (int hop = 2; hop <= size(); ++hop) {
+            std::byte* into = hop == size() && !publish ? plan_.out(place) : partial;
+            plan_.kernel(into, sum, contribution((owner + hop) % size(), place, first), static_cast<size_t>(count));
+            sum = into;
+          }
+          if (publish) std::memcpy(plan_.out(place), partial, plan_.bytes(count));
+        }
+      });
 }
 
 int SharedCollective::waits_for() const { return behind_ < 0 ? -1 : job_rank(behind_); }

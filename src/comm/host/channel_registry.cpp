@@ -34,7 +34,8 @@ std::shared_ptr<Channel> ChannelRegistry::make(const Group& group, const std::st
   const uint32_t choices = static_cast<uint32_t>((uint64_t{largest_channel_} + 1) / kChannelsEach);
   const uint32_t first = static_cast<uint32_t>(XXH3_64bits(key.data(), key.size()) % choices) * kChannelsEach;
   const auto [other, is_new] = owner_.emplace(first, key);
-  AXONN_ASSERT(is_new, "groups '", other->second, "' and '", key, "' have the same channel; give one of them another name");
+  AXONN_ASSERT(is_new, "groups '", other->second, "' and '", key,
+               "' have the same channel; give one of them another name");
 
   auto channel = std::make_shared<Channel>();
   channel->group = group;

@@ -28,7 +28,8 @@ ProgressEngine::ProgressEngine(const MakeTransport& make_transport, Options opti
     : options_(options), pool_(std::make_shared<BufferPool>()) {
   std::promise<void> started;
   auto outcome = started.get_future();
-  thread_ = std::thread([this, &make_transport, started = std::move(started)]() mutable { run(make_transport, std::move(started)); });
+  thread_ = std::thread(
+      [this, &make_transport, started = std::move(started)]() mutable { run(make_transport, std::move(started)); });
   outcome.wait();
   try {
     outcome.get();
@@ -239,9 +240,10 @@ std::string ProgressEngine::trouble(const QueuedOperation& operation, Clock::tim
   }
   if (!operation.started_ || now - operation.last_progress_ < options_.timeout) return "";
   const int other = operation.waits_for();
-  return detail::concatenate(" made no progress for ", options_.timeout.count(), " s: rank ", transport_->rank(), " waits",
-                             other < 0 ? "" : detail::concatenate(" for rank ", other),
-                             ", which did not call it, is still busy, or waits for another rank (AXONN_TIMEOUT_SECONDS sets the limit)");
+  return detail::concatenate(
+      " made no progress for ", options_.timeout.count(), " s: rank ", transport_->rank(), " waits",
+      other < 0 ? "" : detail::concatenate(" for rank ", other),
+      ", which did not call it, is still busy, or waits for another rank (AXONN_TIMEOUT_SECONDS sets the limit)");
 }
 
 // Failed operations stay referenced until the transport is gone, because it may still write into

@@ -85,7 +85,9 @@ class QueuedOperation : public Request::State {
   int index() const { return channel_->group.index; }
   int job_rank(int member) const { return channel_->group.ranks[static_cast<size_t>(member)]; }
   BufferPool& pool() { return *pool_; }
-  void count_sent(size_t bytes) { channel_->bytes_sent.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed); }
+  void count_sent(size_t bytes) {
+    channel_->bytes_sent.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
+  }
   Transport::Ticket send(Transport& transport, int member, const void* data, size_t bytes);
   Transport::Ticket receive(Transport& transport, int member, void* data, size_t bytes);
 

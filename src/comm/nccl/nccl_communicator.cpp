@@ -52,7 +52,9 @@ std::array<ncclUniqueId, kPriorities.size()> agree_on_ids(Communicator& cpu) {
 class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(const Group& group, const std::string& name, c10::Device device, Communicator& cpu)
-      : Communicator(group), device_(device), token_(at::zeros({1}, at::TensorOptions().dtype(at::kInt).device(device))) {
+      : Communicator(group),
+        device_(device),
+        token_(at::zeros({1}, at::TensorOptions().dtype(at::kInt).device(device))) {
     const auto ids = agree_on_ids(cpu);
     for (const Priority priority : kPriorities) {
       const auto i = static_cast<size_t>(priority);
@@ -62,8 +64,8 @@ class NcclCommunicator final : public Communicator {
 
   std::string_view backend() const override { return "nccl"; }
   Request all_reduce(const at::Tensor& data, ReduceOp op, const CollectiveOptions& options) override;
-  Request reduce_scatter(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts, ReduceOp op,
-                         const CollectiveOptions& options) override;
+  Request reduce_scatter(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts,
+                         ReduceOp op, const CollectiveOptions& options) override;
   Request all_gather(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts,
                      const CollectiveOptions& options) override;
   Request broadcast(const at::Tensor& data, int root, const CollectiveOptions& options) override;
@@ -80,7 +82,8 @@ class NcclCommunicator final : public Communicator {
 
   // `body(comm, stream)` calls NCCL. An empty `whole` moves nothing, so every rank skips the call.
   template <typename Body>
-  Request launch(const char* call, const CollectiveOptions& options, const at::Tensor& whole, const at::Tensor& part, Body&& body) {
+  Request launch(const char* call, const CollectiveOptions& options, const at::Tensor& whole, const at::Tensor& part,
+                 Body&& body) {
     NcclQueue& queue = *queues_[static_cast<size_t>(options.priority)];
     const c10::cuda::CUDAGuard guard(device_);
     queue.begin(options.after);
@@ -97,7 +100,8 @@ class NcclCommunicator final : public Communicator {
 void NcclCommunicator::check(const at::Tensor& tensor, const char* where) const {
   check_tensor(tensor, c10::kCUDA, where);
   const auto device = tensor.device();
-  AXONN_CHECK(device == device_, where, "this communicator takes tensors on ", device_.str(), ", got one on ", device.str());
+  AXONN_CHECK(device == device_, where, "this communicator takes tensors on ", device_.str(), ", got one on ",
+              device.str());
 }
 
 void NcclCommunicator::count(int64_t bytes_sent) {
@@ -115,7 +119,8 @@ Request NcclCommunicator::all_reduce(const at::Tensor& data, ReduceOp op, const 
 }
 
 // NCCL supports only equal parts. Uneven parts take one reduction per rank, launched as one.
-Request NcclCommunicator::reduce_scatter(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts, ReduceOp op,
+Request NcclCommunicator::reduce_scatter(const at::Tensor& input, const at::Tensor& output,
+                                         std::span<const int64_t> counts, ReduceOp op,
                                          const CollectiveOptions& options) {
   check(input, "comm.reduce_scatter");
   check(output, "comm.reduce_scatter");
@@ -124,7 +129,8 @@ Request NcclCommunicator::reduce_scatter(const at::Tensor& input, const at::Tens
   return launch("ncclReduceScatter", options, input, output, [&](ncclComm_t comm, cudaStream_t stream) {
     const auto type = nccl_type(input);
     if (counts.empty())
-      return ncclReduceScatter(input.const_data_ptr(), output.mutable_data_ptr(), elements(output), type, nccl_op(op), comm, stream);
+      return ncclReduceScatter(input.const_data_ptr(), output.mutable_data_ptr(), elements(output), type, nccl_op(op),
+                               comm, stream);
     return grouped(counts, [&](int root, size_t part_elements) {
       void* const part = part_of(input, layout, root);
       void* const result = root == rank() ? output.mutable_data_ptr() : part;
@@ -141,7 +147,8 @@ Request NcclCommunicator::all_gather(const at::Tensor& input, const at::Tensor& 
   count((size() - 1) * static_cast<int64_t>(input.nbytes()));
   return launch("ncclAllGather", options, output, input, [&](ncclComm_t comm, cudaStream_t stream) {
     const auto type = nccl_type(input);
-    if (counts.empty()) return ncclAllGather(input.const_data_ptr(), output.mutable_data_ptr(), elements(input), type, comm, stream);
+    if (counts.empty())
+      return ncclAllGather(input.const_data_ptr(), output.mutable_data_ptr(), elements(input), type, comm, stream);
     return grouped(counts, [&](int root, size_t part_elements) {
       void* const part = part_of(output, layout, root);
       const void* const from = root == rank() ? input.const_data_ptr() : part;
@@ -184,13 +191,16 @@ Request NcclCommunicator::receive(const at::Tensor& data, int peer, const Collec
   return queues_[static_cast<size_t>(options.priority)]->receive(data, peer, options.after);
 }
 
-Request NcclCommunicator::barrier(const CollectiveOptions& options) { return all_reduce(token_, ReduceOp::max, options); }
+Request NcclCommunicator::barrier(const CollectiveOptions& options) {
+  return all_reduce(token_, ReduceOp::max, options);
+}
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_nccl_communicator(const Group& group, const std::string& name, c10::Device device, Communicator& cpu) {
-  AXONN_CHECK(device.is_cuda() && device.has_index(), "comm.communicator", "group '", name, "' needs a CUDA device with its number, got ",
-              device.str());
+std::unique_ptr<Communicator> make_nccl_communicator(const Group& group, const std::string& name, c10::Device device,
+                                                     Communicator& cpu) {
+  AXONN_CHECK(device.is_cuda() && device.has_index(), "comm.communicator", "group '", name,
+              "' needs a CUDA device with its number, got ", device.str());
   return std::make_unique<NcclCommunicator>(group, name, device, cpu);
 }
 

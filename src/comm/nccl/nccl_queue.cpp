@@ -18,7 +18,9 @@ c10::cuda::CUDAStream make_stream(c10::Device device, Priority priority) {
   const c10::cuda::CUDAGuard guard(device);
   int least = 0, greatest = 0;  // the greatest priority is the smallest number
   C10_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-  const int chosen = priority == Priority::high ? greatest : priority == Priority::low ? least : std::min(greatest + 1, least);
+  const int chosen = priority == Priority::high  ? greatest
+                     : priority == Priority::low ? least
+                                                 : std::min(greatest + 1, least);
   cudaStream_t stream = nullptr;
   C10_CUDA_CHECK(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, chosen));
   return c10::cuda::getStreamFromExternal(stream, device.index());
@@ -42,7 +44,8 @@ class NcclRequest final : public Request::State {
   void wait() override {
     launch();
     queue_->check_running();
-    C10_CUDA_CHECK(cudaStreamWaitEvent(c10::cuda::getCurrentCUDAStream(queue_->device().index()).stream(), event_.get(), 0));
+    C10_CUDA_CHECK(
+        cudaStreamWaitEvent(c10::cuda::getCurrentCUDAStream(queue_->device().index()).stream(), event_.get(), 0));
   }
 
   bool done() override {
@@ -72,19 +75,26 @@ class NcclRequest final : public Request::State {
 void check_nccl(ncclResult_t result, const char* call, ncclComm_t comm) {
   if (result == ncclSuccess) return;
   const char* const detail = ncclGetLastError(comm);
-  throw BackendError("comm.nccl", detail::concatenate(call, ": ", ncclGetErrorString(result), detail != nullptr ? "; " : "",
-                                                      detail != nullptr ? detail : ""));
+  throw BackendError("comm.nccl", detail::concatenate(call, ": ", ncclGetErrorString(result),
+                                                      detail != nullptr ? "; " : "", detail != nullptr ? detail : ""));
 }
 
 ncclDataType_t nccl_type(const at::Tensor& tensor) {
   switch (tensor.scalar_type()) {
-    case at::kDouble: return ncclFloat64;
-    case at::kFloat: return ncclFloat32;
-    case at::kBFloat16: return ncclBfloat16;
-    case at::kHalf: return ncclFloat16;
-    case at::kLong: return ncclInt64;
-    case at::kInt: return ncclInt32;
-    default: return ncclUint8;  // check_tensor rejects all others
+    case at::kDouble:
+      return ncclFloat64;
+    case at::kFloat:
+      return ncclFloat32;
+    case at::kBFloat16:
+      return ncclBfloat16;
+    case at::kHalf:
+      return ncclFloat16;
+    case at::kLong:
+      return ncclInt64;
+    case at::kInt:
+      return ncclInt32;
+    default:
+      return ncclUint8;  // check_tensor rejects all others
   }
 }
 
@@ -111,7 +121,8 @@ std::shared_ptr<CUevent_st> EventPool::take() {
           }};
 }
 
-NcclQueue::NcclQueue(const Group& group, std::string name, c10::Device device, Priority priority, const ncclUniqueId& id)
+NcclQueue::NcclQueue(const Group& group, std::string name, c10::Device device, Priority priority,
+                     const ncclUniqueId& id)
     : name_(std::move(name)),
       device_(device),
       events_(device.index()),
@@ -121,7 +132,8 @@ NcclQueue::NcclQueue(const Group& group, std::string name, c10::Device device, P
   const ncclResult_t result = ncclCommInitRank(&comm_, group.size(), id, group.index);
   if (result == ncclSuccess) return;
   (void)cudaStreamDestroy(stream());
-  const auto call = detail::concatenate("ncclCommInitRank of group '", name_, "' (rank ", group.index, " of ", group.size(), ")");
+  const auto call =
+      detail::concatenate("ncclCommInitRank of group '", name_, "' (rank ", group.index, " of ", group.size(), ")");
   check_nccl(result, call.c_str(), nullptr);
 }
 
@@ -190,9 +202,11 @@ void NcclQueue::launch(const at::Tensor& received, int peer) {
   const auto elements = [](const at::Tensor& tensor) { return static_cast<size_t>(tensor.numel()); };
   check(ncclGroupStart(), "ncclGroupStart");
   for (const auto& [data, to, sent] : messages)
-    if (data.numel() > 0) check(ncclSend(data.const_data_ptr(), elements(data), nccl_type(data), to, comm_, stream()), "ncclSend");
+    if (data.numel() > 0)
+      check(ncclSend(data.const_data_ptr(), elements(data), nccl_type(data), to, comm_, stream()), "ncclSend");
   if (received.defined() && received.numel() > 0)
-    check(ncclRecv(received.mutable_data_ptr(), elements(received), nccl_type(received), peer, comm_, stream()), "ncclRecv");
+    check(ncclRecv(received.mutable_data_ptr(), elements(received), nccl_type(received), peer, comm_, stream()),
+          "ncclRecv");
   check(ncclGroupEnd(), "ncclGroupEnd");
   for (const auto& [data, to, sent] : messages) {
     c10::cuda::CUDACachingAllocator::recordStream(data.storage().data_ptr(), stream_);

@@ -3,10 +3,12 @@
 
 namespace axonn {
 
-std::unique_ptr<Communicator> make_nccl_communicator(const Group&, const std::string& name, c10::Device device, Communicator&) {
-  throw BackendError("comm.environment",
-                     detail::concatenate("group '", name, "' needs NCCL for tensors on ", device.str(),
-                                         ", which is not built in; build with -DAXONN_WITH_CUDA=ON, or use --device cpu"));
+std::unique_ptr<Communicator> make_nccl_communicator(const Group&, const std::string& name, c10::Device device,
+                                                     Communicator&) {
+  throw BackendError(
+      "comm.environment",
+      detail::concatenate("group '", name, "' needs NCCL for tensors on ", device.str(),
+                          ", which is not built in; build with -DAXONN_WITH_CUDA=ON, or use --device cpu"));
 }
 
 }  // namespace axonn

@@ -56,7 +56,8 @@ std::byte* NodeMemory::own_window(uint32_t channel, size_t bytes) {
   if (const auto* entry = directory->find(channel)) return base + entry->offset;
   const uint32_t count = directory->count.load(std::memory_order_relaxed);
   AXONN_CHECK(count < kMostWindows && used_ + bytes <= kRegionBytes, "comm.node_memory", "this rank uses ", count,
-              " queues of communicators at a time on one node, which fill the memory set aside for them; make fewer communicators");
+              " queues of communicators at a time on one node, which fill the memory set aside for them; make fewer "
+              "communicators");
   directory->entries[count] = {used_, channel};
   directory->count.store(count + 1, std::memory_order_release);
   std::byte* window = base + used_;
@@ -74,7 +75,8 @@ std::shared_ptr<std::byte> map_region(int file, bool writable) {
   const int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
   const int flags = (file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED) | MAP_NORESERVE;
   void* region = mmap(nullptr, NodeMemory::kRegionBytes, protection, flags, file, 0);
-  if (region == MAP_FAILED) throw BackendError("comm.node_memory", detail::concatenate("mmap failed: ", std::strerror(errno)));
+  if (region == MAP_FAILED)
+    throw BackendError("comm.node_memory", detail::concatenate("mmap failed: ", std::strerror(errno)));
   return {static_cast<std::byte*>(region), [](std::byte* mapped) { munmap(mapped, NodeMemory::kRegionBytes); }};
 }
 

@@ -12,7 +12,9 @@ constexpr size_t kChunkBytes = size_t{256} << 10;
 constexpr size_t kSmallestOwnedBytes = size_t{16} << 10;
 
 // Large enough for few rounds of waiting, small enough to keep the chunks under way in the cache.
-size_t owned_bytes(int members) { return std::max(kChunkBytes / static_cast<size_t>(members) / 64 * 64, kSmallestOwnedBytes); }
+size_t owned_bytes(int members) {
+  return std::max(kChunkBytes / static_cast<size_t>(members) / 64 * 64, kSmallestOwnedBytes);
+}
 
 }  // namespace
 
@@ -41,7 +43,7 @@ int SharedWindow::missing_member() const {
   return missing == members_.end() ? -1 : static_cast<int>(missing - members_.begin());
 }
 
-int SharedWindow::behind(std::atomic<int64_t> Counters::*counter, int64_t chunks) const {
+int SharedWindow::behind(std::atomic<int64_t> Counters::* counter, int64_t chunks) const {
   for (int member = 0; member < static_cast<int>(members_.size()); ++member)
     if ((of(member).*counter).load(std::memory_order_acquire) < chunks) return member;
   return -1;

@@ -43,23 +43,31 @@ class SharedWindow {
   int missing_member() const;
 
   Counters& own() { return *reinterpret_cast<Counters*>(own_); }
-  const Counters& of(int member) const { return *reinterpret_cast<const Counters*>(members_[static_cast<size_t>(member)]); }
+  const Counters& of(int member) const {
+    return *reinterpret_cast<const Counters*>(members_[static_cast<size_t>(member)]);
+  }
 
   // The first member whose counter is below `chunks`, or -1.
-  int behind(std::atomic<int64_t> Counters::*counter, int64_t chunks) const;
+  int behind(std::atomic<int64_t> Counters::* counter, int64_t chunks) const;
 
   void sign(int64_t chunk, uint64_t signature) { own().signatures[static_cast<size_t>(chunk % kDepth)] = signature; }
-  uint64_t signature(int member, int64_t chunk) const { return of(member).signatures[static_cast<size_t>(chunk % kDepth)]; }
+  uint64_t signature(int member, int64_t chunk) const {
+    return of(member).signatures[static_cast<size_t>(chunk % kDepth)];
+  }
 
   const std::byte* contributions(int member, int64_t chunk) const {
     return members_[static_cast<size_t>(member)] + contribution_place(chunk);
   }
-  const std::byte* result(int member, int64_t chunk) const { return members_[static_cast<size_t>(member)] + result_place(chunk); }
+  const std::byte* result(int member, int64_t chunk) const {
+    return members_[static_cast<size_t>(member)] + result_place(chunk);
+  }
   std::byte* own_contributions(int64_t chunk) { return own_ + contribution_place(chunk); }
   std::byte* own_result(int64_t chunk) { return own_ + result_place(chunk); }
 
  private:
-  size_t contribution_place(int64_t chunk) const { return sizeof(Counters) + static_cast<size_t>(chunk % kDepth) * chunk_bytes(); }
+  size_t contribution_place(int64_t chunk) const {
+    return sizeof(Counters) + static_cast<size_t>(chunk % kDepth) * chunk_bytes();
+  }
   size_t result_place(int64_t chunk) const {
     return sizeof(Counters) + kDepth * chunk_bytes() + static_cast<size_t>(chunk % kDepth) * owned_bytes_;
   }

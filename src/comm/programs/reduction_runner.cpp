@@ -39,7 +39,9 @@ struct ReductionRunner::Cut {
     return member == shards.size() ? begin : begin + part(shards[member], chunk % each, each);
   }
 
-  static int64_t part(int64_t all, int64_t n, int64_t of) { return static_cast<int64_t>(static_cast<__int128>(all) * n / of); }
+  static int64_t part(int64_t all, int64_t n, int64_t of) {
+    return static_cast<int64_t>(static_cast<__int128>(all) * n / of);
+  }
 };
 
 struct ReductionRunner::Buffers {
@@ -93,9 +95,10 @@ std::vector<Range> ranges_of(std::span<const int64_t> numbers) {
 ReductionRunner::ReductionRunner(Environment& environment, const ReductionProgram& program, int rank, int ranks,
                                  const ReductionRunnerOptions& options) {
   const std::vector<int>& job_ranks = options.job_ranks;
-  AXONN_CHECK(rank >= 0 && rank < ranks, "comm.reduction_runner", "rank ", rank, " is not among the ", ranks, " ranks of the program");
-  AXONN_CHECK(job_ranks.empty() || static_cast<int>(job_ranks.size()) == ranks, "comm.reduction_runner", "needs the job's rank of each of ",
-              ranks, " ranks, got ", job_ranks.size());
+  AXONN_CHECK(rank >= 0 && rank < ranks, "comm.reduction_runner", "rank ", rank, " is not among the ", ranks,
+              " ranks of the program");
+  AXONN_CHECK(job_ranks.empty() || static_cast<int>(job_ranks.size()) == ranks, "comm.reduction_runner",
+              "needs the job's rank of each of ", ranks, " ranks, got ", job_ranks.size());
   HeldChunks flow = held_chunks(program, ranks);
   chunks_ = flow.chunks;
   if (!options.scatter_groups.empty()) check_scatters(program, options.scatter_groups);
@@ -125,8 +128,10 @@ ReductionRunner::ReductionRunner(Environment& environment, const ReductionProgra
       while (communicators.size() < lanes) {
         Group group{.ranks = members, .index = static_cast<int>(me - members.begin())};
         if (!job_ranks.empty())
-          std::ranges::transform(members, group.ranks.begin(), [&](int member) { return job_ranks[static_cast<size_t>(member)]; });
-        communicators.push_back(environment.communicator(group, "reduction step " + std::to_string(i + 1), options.device));
+          std::ranges::transform(members, group.ranks.begin(),
+                                 [&](int member) { return job_ranks[static_cast<size_t>(member)]; });
+        communicators.push_back(
+            environment.communicator(group, "reduction step " + std::to_string(i + 1), options.device));
       }
       step.lanes.assign(communicators.begin(), communicators.begin() + static_cast<ptrdiff_t>(lanes));
     }
@@ -140,16 +145,18 @@ void ReductionRunner::check_scatters(const ReductionProgram& program, std::span<
   check_reduces(program, groups, ReductionGoal::scatter);
   for (const std::vector<int>& group : groups)
     for (const int rank : group) {
-      const bool ends_so =
-          !program.steps.empty() && program.steps.back().collective == Collective::reduce_scatter &&
-          std::ranges::any_of(program.steps.back().groups, [&](const auto& ranks) { return std::ranges::count(ranks, rank) > 0; });
-      AXONN_CHECK(ends_so, "comm.reduction_runner", "its last step is no reduce-scatter in which rank ", rank, " takes part");
+      const bool ends_so = !program.steps.empty() && program.steps.back().collective == Collective::reduce_scatter &&
+                           std::ranges::any_of(program.steps.back().groups,
+                                               [&](const auto& ranks) { return std::ranges::count(ranks, rank) > 0; });
+      AXONN_CHECK(ends_so, "comm.reduction_runner", "its last step is no reduce-scatter in which rank ", rank,
+                  " takes part");
     }
 }
 
 // When a member's chunks are not contiguous, its part is reduced to it, or broadcast from it, range
 // by range. This moves as many bytes as one reduce-scatter or all-gather, and needs no packing.
-std::vector<ReductionRunner::Call> ReductionRunner::calls_of(Collective collective, const std::vector<std::vector<Range>>& before,
+std::vector<ReductionRunner::Call> ReductionRunner::calls_of(Collective collective,
+                                                             const std::vector<std::vector<Range>>& before,
                                                              const std::vector<std::vector<Range>>& after) {
   std::vector<Call> calls;
   const auto add = [&](Collective what, int root, const std::vector<Range>& ranges) {
@@ -193,27 +200,30 @@ void ReductionRunner::into_shards(HeldChunks& flow, const std::vector<int>& grou
     for (const int member : group) {
       std::vector<int64_t> held;
       for (const Range& range : ranks[static_cast<size_t>(member)])
-        for (int64_t chunk = range.begin; chunk < range.end; ++chunk) held.push_back(number[static_cast<size_t>(chunk)]);
+        for (int64_t chunk = range.begin; chunk < range.end; ++chunk)
+          held.push_back(number[static_cast<size_t>(chunk)]);
       std::ranges::sort(held);
       ranks[static_cast<size_t>(member)] = ranges_of(held);
     }
 }
 
 Request ReductionRunner::run(const at::Tensor& data, const CollectiveOptions& options) {
-  AXONN_CHECK(data.dim() == 1 && data.is_contiguous(), "comm.reduction_runner", "needs a flat contiguous buffer, got sizes ", data.sizes());
+  AXONN_CHECK(data.dim() == 1 && data.is_contiguous(), "comm.reduction_runner",
+              "needs a flat contiguous buffer, got sizes ", data.sizes());
   return run({.data = data, .shard = {}}, {.chunks = chunks_, .elements = data.numel(), .shards = {}}, options);
 }
 
-Request ReductionRunner::reduce_scatter(const at::Tensor& whole, const at::Tensor& shard, std::span<const int64_t> counts,
-                                        const CollectiveOptions& options) {
+Request ReductionRunner::reduce_scatter(const at::Tensor& whole, const at::Tensor& shard,
+                                        std::span<const int64_t> counts, const CollectiveOptions& options) {
   AXONN_CHECK(member_ >= 0 && counts.size() > static_cast<size_t>(member_), "comm.reduction_runner",
               "a reduce-scatter needs scatter_groups and a count for each member");
   const Cut cut{.chunks = chunks_, .elements = whole.numel(), .shards = counts};
   const int64_t each = chunks_ / static_cast<int64_t>(counts.size());
   const Range mine = cut.elements_of({member_ * each, (member_ + 1) * each});
-  AXONN_CHECK(whole.dim() == 1 && whole.is_contiguous() && cut.border(chunks_) == whole.numel() && shard.numel() == mine.size(),
-              "comm.reduction_runner", "needs a flat contiguous buffer of ", cut.border(chunks_), " elements and a shard of ", mine.size(),
-              ", got sizes ", whole.sizes(), " and ", shard.sizes());
+  AXONN_CHECK(
+      whole.dim() == 1 && whole.is_contiguous() && cut.border(chunks_) == whole.numel() && shard.numel() == mine.size(),
+      "comm.reduction_runner", "needs a flat contiguous buffer of ", cut.border(chunks_), " elements and a shard of ",
+      mine.size(), ", got sizes ", whole.sizes(), " and ", shard.sizes());
   return run({.data = whole, .shard = shard, .shard_begin = mine.begin}, cut, options);
 }
 
@@ -245,14 +255,16 @@ Request ReductionRunner::launch(Communicator& communicator, const Call& call, co
   for (const Range& part : call.parts) counts.push_back(cut.elements_of(part).size());
   const Range part = call.parts[static_cast<size_t>(communicator.rank())];
   const Range elements = cut.elements_of(part);
-  const at::Tensor mine =
-      call.to_shard && elements.size() > 0 ? buffers.shard.narrow(0, elements.begin - buffers.shard_begin, elements.size()) : view(part);
+  const at::Tensor mine = call.to_shard && elements.size() > 0
+                              ? buffers.shard.narrow(0, elements.begin - buffers.shard_begin, elements.size())
+                              : view(part);
   if (call.collective == Collective::all_gather) return communicator.all_gather(mine, whole, counts, options);
   return communicator.reduce_scatter(whole, mine, counts, ReduceOp::sum, options);
 }
 
 std::shared_ptr<ReductionRunner::Running> ReductionRunner::idle() {
-  const auto unused = std::ranges::find_if(running_, [](const auto& running) { return running.use_count() == 1 && running->done(); });
+  const auto unused =
+      std::ranges::find_if(running_, [](const auto& running) { return running.use_count() == 1 && running->done(); });
   if (unused != running_.end()) {
     (*unused)->requests.clear();
     return *unused;
@@ -264,7 +276,8 @@ std::shared_ptr<ReductionRunner::Running> ReductionRunner::idle() {
 
 std::vector<Range> ReductionRunner::result(int64_t elements) const {
   std::vector<Range> ranges;
-  for (const Range& chunks : result_) ranges.push_back(Cut{.chunks = chunks_, .elements = elements, .shards = {}}.elements_of(chunks));
+  for (const Range& chunks : result_)
+    ranges.push_back(Cut{.chunks = chunks_, .elements = elements, .shards = {}}.elements_of(chunks));
   return ranges;
 }
 

@@ -57,7 +57,8 @@ class LocalTransport final : public Transport {
 
   std::shared_ptr<NodeMemory> node_memory() const override {
     std::vector<NodeMemory::Member> members;
-    for (int rank = 0; rank < ranks(); ++rank) members.push_back({rank, hub_->regions[static_cast<size_t>(rank)].get()});
+    for (int rank = 0; rank < ranks(); ++rank)
+      members.push_back({rank, hub_->regions[static_cast<size_t>(rank)].get()});
     return std::make_shared<NodeMemory>(rank_, std::move(members), hub_);
   }
 
@@ -72,7 +73,8 @@ class LocalTransport final : public Transport {
   }
 
   Ticket receive(int peer, uint32_t channel, void* data, size_t bytes) override {
-    return add({.peer = peer, .channel = channel, .data = data, .bytes = bytes, .number = next_receive_[{peer, channel}]++});
+    return add(
+        {.peer = peer, .channel = channel, .data = data, .bytes = bytes, .number = next_receive_[{peer, channel}]++});
   }
 
   bool test(Ticket ticket) override {
@@ -122,8 +124,9 @@ class LocalTransport final : public Transport {
       }
     }
     if (message.bytes != receive.bytes)
-      throw BackendError("comm.local", detail::concatenate("rank ", receive.peer, " sent ", message.bytes, " bytes, but rank ", rank_,
-                                                           " expects ", receive.bytes, "; the ranks call different collectives"));
+      throw BackendError("comm.local",
+                         detail::concatenate("rank ", receive.peer, " sent ", message.bytes, " bytes, but rank ", rank_,
+                                             " expects ", receive.bytes, "; the ranks call different collectives"));
     if (message.bytes > 0) std::memcpy(receive.data, message.data, message.bytes);
     message.taken->store(true, std::memory_order_release);
     return true;

@@ -43,7 +43,8 @@ std::shared_ptr<NodeMemory> share_memory(MPI_Comm node, int rank) {
   } catch (const BackendError& error) {
     reason = error.sentence();
   }
-  check(MPI_Allgather(&address, sizeof address, MPI_BYTE, addresses.data(), sizeof address, MPI_BYTE, node), "MPI_Allgather");
+  check(MPI_Allgather(&address, sizeof address, MPI_BYTE, addresses.data(), sizeof address, MPI_BYTE, node),
+        "MPI_Allgather");
   try {
     for (const RegionAddress& other : addresses) {
       mappings->push_back(other.rank == rank && own ? own->region() : open_region(other));
@@ -55,7 +56,8 @@ std::shared_ptr<NodeMemory> share_memory(MPI_Comm node, int rank) {
   int works = reason.empty() ? 1 : 0;
   check(MPI_Allreduce(MPI_IN_PLACE, &works, 1, MPI_INT, MPI_MIN, node), "MPI_Allreduce");
   if (works != 0) return std::make_shared<NodeMemory>(rank, std::move(members), std::move(mappings));
-  if (!reason.empty()) log::warn("ranks of this node exchange messages instead of sharing memory, which is slower: ", reason);
+  if (!reason.empty())
+    log::warn("ranks of this node exchange messages instead of sharing memory, which is slower: ", reason);
   return nullptr;
 }
 
@@ -64,7 +66,8 @@ class MpiTransport final : public Transport {
   explicit MpiTransport(NodePlace& place) {
     int provided = 0;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
-    if (provided < MPI_THREAD_SERIALIZED) throw BackendError("comm.mpi", "this MPI does not let a thread other than main call it");
+    if (provided < MPI_THREAD_SERIALIZED)
+      throw BackendError("comm.mpi", "this MPI does not let a thread other than main call it");
     check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
     check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
@@ -95,13 +98,15 @@ class MpiTransport final : public Transport {
 
   Ticket send(int peer, uint32_t channel, const void* data, size_t bytes) override {
     const Ticket ticket = add();
-    check(MPI_Isend(data, count(bytes), MPI_BYTE, peer, static_cast<int>(channel), comm_, &requests_[ticket]), "MPI_Isend");
+    check(MPI_Isend(data, count(bytes), MPI_BYTE, peer, static_cast<int>(channel), comm_, &requests_[ticket]),
+          "MPI_Isend");
     return ticket;
   }
 
   Ticket receive(int peer, uint32_t channel, void* data, size_t bytes) override {
     const Ticket ticket = add();
-    check(MPI_Irecv(data, count(bytes), MPI_BYTE, peer, static_cast<int>(channel), comm_, &requests_[ticket]), "MPI_Irecv");
+    check(MPI_Irecv(data, count(bytes), MPI_BYTE, peer, static_cast<int>(channel), comm_, &requests_[ticket]),
+          "MPI_Irecv");
     return ticket;
   }
 

@@ -161,7 +161,8 @@ Descriptor listen_at(SocketAddress address, int backlog) {
   if (!listener.open()) fail("socket: ", error_text(errno));
   ::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (::bind(listener.get(), address.get(), address.size) != 0 || ::listen(listener.get(), backlog) != 0) {
-    fail("cannot listen at ", address.host(), " port ", address.port(), ": ", error_text(errno), "; set MASTER_PORT to a free port");
+    fail("cannot listen at ", address.host(), " port ", address.port(), ": ", error_text(errno),
+         "; set MASTER_PORT to a free port");
   }
   return listener;
 }
@@ -233,8 +234,9 @@ Descriptor Mesh::connect_to(int rank, const std::string& host, int port) {
     }
     std::this_thread::sleep_for(kRetryPause);
   }
-  fail("rank ", options_.rank, " of ", options_.ranks, " could not reach rank ", rank, " at ", host, " port ", port, " in ",
-       options_.patience.count() / 1000.0, " s: ", problem, rank == 0 ? "; need MASTER_ADDR and MASTER_PORT of a running rank 0" : "");
+  fail("rank ", options_.rank, " of ", options_.ranks, " could not reach rank ", rank, " at ", host, " port ", port,
+       " in ", options_.patience.count() / 1000.0, " s: ", problem,
+       rank == 0 ? "; need MASTER_ADDR and MASTER_PORT of a running rank 0" : "");
 }
 
 // Drops connections that do not greet as a rank of this job.
@@ -242,13 +244,15 @@ Greeting Mesh::accept_one(const Descriptor& listener) {
   while (wait_for(listener.get(), POLLIN, deadline_)) {
     Descriptor socket(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     Greeting greeting;
-    if (!socket.open() || !read_all(socket.get(), &greeting, sizeof greeting, deadline_.at_most(kGreetingPatience))) continue;
+    if (!socket.open() || !read_all(socket.get(), &greeting, sizeof greeting, deadline_.at_most(kGreetingPatience)))
+      continue;
     if (greeting.magic != Greeting{}.magic) continue;
-    AXONN_CHECK(greeting.ranks == options_.ranks && greeting.rank > 0 && greeting.rank < options_.ranks, kWhere, "a process with RANK ",
-                greeting.rank, " and WORLD_SIZE ", greeting.ranks, " came to rank ", options_.rank, " of a job of ", options_.ranks,
+    AXONN_CHECK(greeting.ranks == options_.ranks && greeting.rank > 0 && greeting.rank < options_.ranks, kWhere,
+                "a process with RANK ", greeting.rank, " and WORLD_SIZE ", greeting.ranks, " came to rank ",
+                options_.rank, " of a job of ", options_.ranks,
                 "; need the same WORLD_SIZE for all and another MASTER_PORT for another job");
-    AXONN_CHECK(!peer(greeting.rank).socket.open(), kWhere, "two processes say that they are rank ", greeting.rank, " of ", options_.ranks,
-                "; need a different RANK for each");
+    AXONN_CHECK(!peer(greeting.rank).socket.open(), kWhere, "two processes say that they are rank ", greeting.rank,
+                " of ", options_.ranks, "; need a different RANK for each");
     set_options(socket.get());
     peer(greeting.rank).host = peer_host(socket.get());
     peer(greeting.rank).socket = std::move(socket);
@@ -258,7 +262,8 @@ Greeting Mesh::accept_one(const Descriptor& listener) {
   for (int rank = options_.rank + 1; rank < options_.ranks; ++rank) {
     if (!peer(rank).socket.open()) missing += " " + std::to_string(rank);
   }
-  fail("rank ", options_.rank, " of ", options_.ranks, " waited ", options_.patience.count() / 1000.0, " s in vain for ranks", missing);
+  fail("rank ", options_.rank, " of ", options_.ranks, " waited ", options_.patience.count() / 1000.0,
+       " s in vain for ranks", missing);
 }
 
 void Mesh::accept_ranks_above(int rank, const Descriptor& listener, std::vector<Listener>* table) {
@@ -302,8 +307,10 @@ void Mesh::join() {
   std::vector<Listener> table(peers_.size());
   if (!write_all(peer(0).socket.get(), &greeting, sizeof greeting, deadline_) ||
       !read_all(peer(0).socket.get(), table.data(), table.size() * sizeof(Listener), deadline_)) {
-    fail("rank ", options_.rank, " of ", options_.ranks, " reached rank 0 at ", options_.address, " port ", options_.port,
-         deadline_.passed() ? ", but other ranks have not come in time" : ", but it closed the connection: see its own message");
+    fail("rank ", options_.rank, " of ", options_.ranks, " reached rank 0 at ", options_.address, " port ",
+         options_.port,
+         deadline_.passed() ? ", but other ranks have not come in time"
+                            : ", but it closed the connection: see its own message");
   }
   for (int rank = 1; rank < options_.rank; ++rank) {
     const auto& entry = table.at(static_cast<size_t>(rank));
@@ -321,9 +328,10 @@ void Mesh::join() {
 }  // namespace
 
 std::vector<TcpPeer> connect_tcp_mesh(const TcpMeshOptions& options) {
-  AXONN_CHECK(options.ranks >= 1 && options.rank >= 0 && options.rank < options.ranks, kWhere, "need 0 <= RANK < WORLD_SIZE, got RANK ",
-              options.rank, " and WORLD_SIZE ", options.ranks);
-  AXONN_CHECK(options.port > 0 && options.port < 65536, kWhere, "need a port from 1 to 65535, got ", options.port, " (MASTER_PORT)");
+  AXONN_CHECK(options.ranks >= 1 && options.rank >= 0 && options.rank < options.ranks, kWhere,
+              "need 0 <= RANK < WORLD_SIZE, got RANK ", options.rank, " and WORLD_SIZE ", options.ranks);
+  AXONN_CHECK(options.port > 0 && options.port < 65536, kWhere, "need a port from 1 to 65535, got ", options.port,
+              " (MASTER_PORT)");
   Mesh mesh(options);
   if (options.ranks > 1) options.rank == 0 ? mesh.gather() : mesh.join();
   return mesh.take();

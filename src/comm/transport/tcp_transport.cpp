@@ -127,8 +127,8 @@ class TcpTransport final : public Transport {
 
 void check_size(const Peer& peer, uint32_t channel, size_t expected, size_t sent) {
   if (expected == sent) return;
-  throw InternalError(kWhere, detail::concatenate("receive of ", expected, " bytes on channel ", channel, " from rank ", peer.rank,
-                                                  " meets a message of ", sent, " bytes"));
+  throw InternalError(kWhere, detail::concatenate("receive of ", expected, " bytes on channel ", channel, " from rank ",
+                                                  peer.rank, " meets a message of ", sent, " bytes"));
 }
 
 TcpTransport::TcpTransport(int rank, std::vector<TcpPeer> links)
@@ -207,7 +207,8 @@ Transport::Ticket TcpTransport::receive(int rank, uint32_t channel, void* data, 
     return ticket(slot);
   }
   ++from.posted;
-  const bool half_here = from.reads_body() && from.incoming.buffer.data != nullptr && from.incoming.header.channel == channel;
+  const bool half_here =
+      from.reads_body() && from.incoming.buffer.data != nullptr && from.incoming.header.channel == channel;
   if (half_here) {
     take_over(from, wanted);
   } else {
@@ -229,7 +230,8 @@ void TcpTransport::take_over(Peer& peer, const Posted& posted) {
 
 bool TcpTransport::test(Ticket ticket) {
   const auto slot = static_cast<uint32_t>(ticket);
-  AXONN_ASSERT(slot < slots_.size() && slots_[slot].generation == ticket >> 32, "test() of a ticket that was done before");
+  AXONN_ASSERT(slot < slots_.size() && slots_[slot].generation == ticket >> 32,
+               "test() of a ticket that was done before");
   if (!slots_[slot].done) progress();
   if (!slots_[slot].done) return false;
   ++slots_[slot].generation;
@@ -241,7 +243,8 @@ void TcpTransport::progress() {
   if (!failure_.empty()) throw BackendError(kWhere, failure_);
   std::array<epoll_event, 64> events;
   const int found = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
-  if (found < 0 && errno != EINTR) throw BackendError(kWhere, detail::concatenate("epoll_wait: ", std::strerror(errno)));
+  if (found < 0 && errno != EINTR)
+    throw BackendError(kWhere, detail::concatenate("epoll_wait: ", std::strerror(errno)));
   for (int i = 0; i < found; ++i) {
     Peer& peer = peers_[events[static_cast<size_t>(i)].data.u64];
     const uint32_t what = events[static_cast<size_t>(i)].events;
@@ -256,8 +259,9 @@ void TcpTransport::write(Peer& peer) {
     Outgoing& message = peer.outgoing.front();
     const size_t in_header = std::min(message.sent, sizeof(Header));
     const size_t in_data = message.sent - in_header;
-    std::array<iovec, 2> parts{{{reinterpret_cast<std::byte*>(&message.header) + in_header, sizeof(Header) - in_header},
-                                {const_cast<std::byte*>(message.data) + in_data, std::min(message.header.bytes - in_data, turn)}}};
+    std::array<iovec, 2> parts{
+        {{reinterpret_cast<std::byte*>(&message.header) + in_header, sizeof(Header) - in_header},
+         {const_cast<std::byte*>(message.data) + in_data, std::min(message.header.bytes - in_data, turn)}}};
     msghdr call{};
     call.msg_iov = parts.data();
     call.msg_iovlen = parts.size();
@@ -276,7 +280,8 @@ void TcpTransport::write(Peer& peer) {
 
 void TcpTransport::watch(Peer& peer, bool for_room) {
   if (peer.waits_for_room == for_room) return;
-  epoll_event event{.events = for_room ? EPOLLIN | EPOLLOUT : EPOLLIN, .data = {.u64 = static_cast<uint64_t>(peer.rank)}};
+  epoll_event event{.events = for_room ? EPOLLIN | EPOLLOUT : EPOLLIN,
+                    .data = {.u64 = static_cast<uint64_t>(peer.rank)}};
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, peer.link.socket.get(), &event);
   peer.waits_for_room = for_room;
 }
@@ -291,7 +296,8 @@ void TcpTransport::read(Peer& peer) {
       incoming.header_arrived += got;
       if (got > 0 && peer.reads_body()) start_message(peer);
     } else {
-      got = read_some(peer, incoming.target + incoming.arrived, std::min(incoming.header.bytes - incoming.arrived, turn));
+      got =
+          read_some(peer, incoming.target + incoming.arrived, std::min(incoming.header.bytes - incoming.arrived, turn));
       incoming.arrived += got;
     }
     if (got == 0) return;
@@ -317,8 +323,9 @@ void TcpTransport::start_message(Peer& peer) {
   Incoming& incoming = peer.incoming;
   if (incoming.header.kind == Kind::end_of_job) {
     const auto status = incoming.header.bytes;
-    failure_ = detail::concatenate("rank ", peer.rank, " (", peer.link.host, ") gave up on the job",
-                                   status == 0 ? std::string() : " with exit status " + std::to_string(status), kSeeItsOutput);
+    failure_ =
+        detail::concatenate("rank ", peer.rank, " (", peer.link.host, ") gave up on the job",
+                            status == 0 ? std::string() : " with exit status " + std::to_string(status), kSeeItsOutput);
     throw BackendError(kWhere, failure_);
   }
   incoming.arrived = 0;
@@ -355,8 +362,9 @@ void TcpTransport::end(Peer& peer, const std::string& why) {
 // An ended rank is an error only when something is still outstanding with it.
 void TcpTransport::fail_if_needed(const Peer& peer) {
   if (peer.posted == 0 && peer.outgoing.empty()) return;
-  failure_ = detail::concatenate("rank ", peer.rank, " (", peer.link.host, ") has ended while rank ", rank_, " waits for ", peer.posted,
-                                 " messages from it and has ", peer.outgoing.size(), " for it: ", peer.ended, kSeeItsOutput);
+  failure_ = detail::concatenate("rank ", peer.rank, " (", peer.link.host, ") has ended while rank ", rank_,
+                                 " waits for ", peer.posted, " messages from it and has ", peer.outgoing.size(),
+                                 " for it: ", peer.ended, kSeeItsOutput);
   throw BackendError(kWhere, failure_);
 }
 

@@ -61,8 +61,10 @@ void centre_square(const Image& image, int64_t size, std::span<uint8_t> pixels) 
       for (int64_t channel = 0; channel < 3; ++channel) {
         float sum = 0;
         for (size_t i = 0; i < columns.weights.size(); ++i)
-          sum += columns.weights[i] * band[static_cast<size_t>((columns.first + static_cast<int64_t>(i)) * 3 + channel)];
-        pixels[static_cast<size_t>((y * size + x) * 3 + channel)] = static_cast<uint8_t>(std::clamp(std::lround(sum), 0L, 255L));
+          sum +=
+              columns.weights[i] * band[static_cast<size_t>((columns.first + static_cast<int64_t>(i)) * 3 + channel)];
+        pixels[static_cast<size_t>((y * size + x) * 3 + channel)] =
+            static_cast<uint8_t>(std::clamp(std::lround(sum), 0L, 255L));
       }
     }
   }

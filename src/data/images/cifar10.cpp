@@ -12,7 +12,8 @@ namespace axonn {
 namespace {
 
 constexpr int64_t kSide = 32, kPlane = kSide * kSide, kRecord = 1 + 3 * kPlane;
-constexpr std::array kClasses = {"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"};
+constexpr std::array kClasses = {"airplane", "automobile", "bird",  "cat",  "deer",
+                                 "dog",      "frog",       "horse", "ship", "truck"};
 
 class Cifar10 : public ImageSource {
  public:
@@ -43,15 +44,16 @@ void append(const std::filesystem::path& file, std::vector<uint8_t>& records) {
   std::ifstream in(file, std::ios::binary);
   AXONN_CHECK(in.is_open(), kWhere, file.string(), " cannot be read");
   const auto length = static_cast<int64_t>(std::filesystem::file_size(file));
-  AXONN_CHECK(length > 0 && length % kRecord == 0, kWhere, file.string(), " has ", length, " bytes, no multiple of the ", kRecord,
+  AXONN_CHECK(length > 0 && length % kRecord == 0, kWhere, file.string(), " has ", length,
+              " bytes, no multiple of the ", kRecord,
               " of a record: it is cut short, or not CIFAR-10's binary version");
   const size_t begin = records.size();
   records.resize(begin + static_cast<size_t>(length));
   in.read(reinterpret_cast<char*>(records.data() + begin), length);
   AXONN_CHECK(in.gcount() == length, kWhere, file.string(), " ended after ", in.gcount(), " of ", length, " bytes");
   for (size_t at = begin; at < records.size(); at += kRecord)
-    AXONN_CHECK(records[at] < kClasses.size(), kWhere, file.string(), ": record ", (at - begin) / kRecord, " is of class ",
-                int{records[at]}, ", CIFAR-10 has 0 to 9");
+    AXONN_CHECK(records[at] < kClasses.size(), kWhere, file.string(), ": record ", (at - begin) / kRecord,
+                " is of class ", int{records[at]}, ", CIFAR-10 has 0 to 9");
 }
 
 }  // namespace

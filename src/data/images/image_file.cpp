@@ -47,8 +47,8 @@ struct ImageFile {
 };
 
 void check_size(const std::string& name, int64_t width, int64_t height) {
-  AXONN_CHECK(width <= kMostPixels / height, kWhere, name, " has ", width, " x ", height, " pixels, more than the ", kMostPixels,
-              " that are possible");
+  AXONN_CHECK(width <= kMostPixels / height, kWhere, name, " has ", width, " x ", height, " pixels, more than the ",
+              kMostPixels, " that are possible");
 }
 
 struct PngImage : png_image {
@@ -59,7 +59,8 @@ struct PngImage : png_image {
 };
 
 void read_head(const ImageFile& file, PngImage& png) {
-  AXONN_CHECK(png_image_begin_read_from_stdio(&png, file.stream.get()) != 0, kWhere, file.name, " is a corrupt PNG: ", png.message);
+  AXONN_CHECK(png_image_begin_read_from_stdio(&png, file.stream.get()) != 0, kWhere, file.name,
+              " is a corrupt PNG: ", png.message);
   check_size(file.name, png.width, png.height);
 }
 
@@ -104,7 +105,8 @@ std::string tail_of(const ImageFile& file) {
 
 std::string encoded(const std::string& name, const Image& image) {
   AXONN_CHECK(image.width > 0 && image.height > 0 && std::ssize(image.pixels) == image.width * image.height * 3, kWhere,
-              "cannot write ", name, ": ", image.pixels.size(), " bytes are no image of ", image.width, " x ", image.height);
+              "cannot write ", name, ": ", image.pixels.size(), " bytes are no image of ", image.width, " x ",
+              image.height);
   check_size(name, image.width, image.height);
   PngImage png;
   png.width = static_cast<png_uint_32>(image.width);
@@ -113,7 +115,8 @@ std::string encoded(const std::string& name, const Image& image) {
   png_alloc_size_t bytes = PNG_IMAGE_PNG_SIZE_MAX(png);
   std::string file(bytes, '\0');
   const int done = png_image_write_to_memory(&png, file.data(), &bytes, 0, image.pixels.data(), 0, nullptr);
-  AXONN_CHECK(done != 0, kWhere, "cannot make ", name, " of ", image.width, " x ", image.height, " pixels: ", png.message);
+  AXONN_CHECK(done != 0, kWhere, "cannot make ", name, " of ", image.width, " x ", image.height,
+              " pixels: ", png.message);
   file.resize(bytes);
   return file;
 }
@@ -141,12 +144,15 @@ void check_image_file(const std::string& file) {
 void write_png(const std::string& file, const Image& image) {
   const fs::path path = file, partial = file + ".partial";
   const fs::path directory = path.has_parent_path() ? path.parent_path() : ".";
-  AXONN_CHECK(fs::is_directory(directory), kWhere, "cannot write ", file, ": the directory ", directory.string(), " does not exist");
+  AXONN_CHECK(fs::is_directory(directory), kWhere, "cannot write ", file, ": the directory ", directory.string(),
+              " does not exist");
   AXONN_CHECK(!fs::is_directory(path), kWhere, "cannot write ", file, ": it is a directory");
   disk::write_synced(partial, encoded(file, image));
   std::error_code error;
   fs::rename(partial, path, error);
-  if (error) throw BackendError(kWhere, detail::concatenate("cannot rename ", partial.string(), " to ", file, ": ", error.message()));
+  if (error)
+    throw BackendError(kWhere,
+                       detail::concatenate("cannot rename ", partial.string(), " to ", file, ": ", error.message()));
 }
 
 }  // namespace axonn

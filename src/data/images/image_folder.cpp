@@ -29,8 +29,13 @@ struct ImageEntry {
 
 class ImageFolder : public ImageSource {
  public:
-  ImageFolder(std::string directory, int64_t size, std::vector<std::string> classes, std::vector<ImageEntry> entries, size_t skipped)
-      : directory_(std::move(directory)), size_(size), classes_(std::move(classes)), entries_(std::move(entries)), skipped_(skipped) {}
+  ImageFolder(std::string directory, int64_t size, std::vector<std::string> classes, std::vector<ImageEntry> entries,
+              size_t skipped)
+      : directory_(std::move(directory)),
+        size_(size),
+        classes_(std::move(classes)),
+        entries_(std::move(entries)),
+        skipped_(skipped) {}
 
   int64_t count() const override { return std::ssize(entries_); }
   int64_t size() const override { return size_; }
@@ -70,7 +75,8 @@ bool is_hidden(const fs::path& path) { return path.filename().native().starts_wi
 
 bool has_image_name(const fs::path& path) {
   std::string extension = path.extension().string();
-  std::ranges::transform(extension, extension.begin(), [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  std::ranges::transform(extension, extension.begin(),
+                         [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
   return std::ranges::count(std::array{".png", ".jpg", ".jpeg"}, extension) > 0;
 }
 
@@ -82,7 +88,8 @@ std::vector<ImageEntry> files_under(const fs::path& directory) {
     if (is_hidden(entry->path())) {
       entry.disable_recursion_pending();
     } else if (has_image_name(entry->path()) && entry->is_regular_file()) {
-      found.push_back({entry->path().lexically_relative(directory).string(), static_cast<int64_t>(entry->file_size()), 0});
+      found.push_back(
+          {entry->path().lexically_relative(directory).string(), static_cast<int64_t>(entry->file_size()), 0});
     }
   }
   AXONN_CHECK(!error, kWhere, "cannot read the directory ", directory.string(), ": ", error.message());
@@ -94,7 +101,9 @@ std::vector<ImageEntry> files_under(const fs::path& directory) {
 // Returns the names of the first-level folders, sorted, and sets the class of each entry. Empty if
 // the files lie directly in the directory.
 std::vector<std::string> sort_into_classes(const std::string& directory, std::vector<ImageEntry>& entries) {
-  const auto folder_of = [](const ImageEntry& entry) { return entry.name.substr(0, std::max<size_t>(entry.name.find('/') + 1, 1) - 1); };
+  const auto folder_of = [](const ImageEntry& entry) {
+    return entry.name.substr(0, std::max<size_t>(entry.name.find('/') + 1, 1) - 1);
+  };
   std::vector<std::string> classes;
   for (const ImageEntry& entry : entries) classes.push_back(folder_of(entry));
   std::ranges::sort(classes);
@@ -104,7 +113,8 @@ std::vector<std::string> sort_into_classes(const std::string& directory, std::ve
                 "'; folders are classes, so give each class one and leave no image outside");
     return {};
   }
-  for (ImageEntry& entry : entries) entry.class_number = std::ranges::lower_bound(classes, folder_of(entry)) - classes.begin();
+  for (ImageEntry& entry : entries)
+    entry.class_number = std::ranges::lower_bound(classes, folder_of(entry)) - classes.begin();
   return classes;
 }
 

@@ -42,8 +42,8 @@ Image make_sheet(const at::Tensor& images, int64_t columns) {
   const at::Tensor values = images.detach().to(at::kCPU, at::kDouble).contiguous();
   const double* value = values.const_data_ptr<double>();
   for (int64_t i = 0; i < count; ++i) {
-    AXONN_CHECK(std::all_of(value, value + height * width * 3, [](double each) { return std::isfinite(each); }), kWhere, "image ", i,
-                " of ", count, " holds values that are not finite");
+    AXONN_CHECK(std::all_of(value, value + height * width * 3, [](double each) { return std::isfinite(each); }), kWhere,
+                "image ", i, " of ", count, " holds values that are not finite");
     for (int64_t y = 0; y < height; ++y, value += width * 3) {
       const int64_t left = i % columns * (width + kLine), top = i / columns * (height + kLine) + y;
       std::transform(value, value + width * 3, sheet.pixels.begin() + (top * sheet.width + left) * 3, to_byte);
@@ -52,11 +52,13 @@ Image make_sheet(const at::Tensor& images, int64_t columns) {
   return sheet;
 }
 
-void save_sheet(const std::string& path, const at::Tensor& images, int64_t columns) { write_png(path, make_sheet(images, columns)); }
+void save_sheet(const std::string& path, const at::Tensor& images, int64_t columns) {
+  write_png(path, make_sheet(images, columns));
+}
 
 void save_strip(const std::string& path, const at::Tensor& trajectory) {
-  AXONN_CHECK(trajectory.dim() == 5 && trajectory.size(1) > 0, kWhere, "a strip takes images of (count, moments, height, width, 3), got ",
-              shape_text(trajectory));
+  AXONN_CHECK(trajectory.dim() == 5 && trajectory.size(1) > 0, kWhere,
+              "a strip takes images of (count, moments, height, width, 3), got ", shape_text(trajectory));
   save_sheet(path, trajectory.flatten(0, 1), trajectory.size(1));
 }
 

@@ -19,12 +19,15 @@ class ImageView : public ImageSource {
   int64_t count() const override { return subset_ == Subset::held_out ? held_out_ : source_->count() - held_out_; }
   int64_t size() const override { return source_->size(); }
   std::vector<std::string> classes() const override { return source_->classes(); }
-  uint64_t fingerprint() const override { return source_->fingerprint() + 0x9e3779b97f4a7c15 * static_cast<uint64_t>(count()); }
+  uint64_t fingerprint() const override {
+    return source_->fingerprint() + 0x9e3779b97f4a7c15 * static_cast<uint64_t>(count());
+  }
   std::string description() const override { return detail::concatenate(count(), " of ", source_->description()); }
 
   int64_t read(int64_t index, std::span<uint8_t> pixels) const override {
     const int64_t all = source_->count();
-    return source_->read(subset_ == Subset::held_out ? ((index + 1) * all - 1) / held_out_ : index * all / (all - held_out_), pixels);
+    return source_->read(
+        subset_ == Subset::held_out ? ((index + 1) * all - 1) / held_out_ : index * all / (all - held_out_), pixels);
   }
 
  private:

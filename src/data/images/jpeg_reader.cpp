@@ -41,7 +41,8 @@ bool JpegReader::shrink(int64_t smallest_side) {
   jpeg_.out_color_space = JCS_RGB;
   jpeg_.scale_num = 1;
   jpeg_.scale_denom = 1;
-  while (smallest_side > 0 && jpeg_.scale_denom < 8 && std::min(width(), height()) >= 2 * int64_t{jpeg_.scale_denom} * smallest_side)
+  while (smallest_side > 0 && jpeg_.scale_denom < 8 &&
+         std::min(width(), height()) >= 2 * int64_t{jpeg_.scale_denom} * smallest_side)
     jpeg_.scale_denom *= 2;
   jpeg_calc_output_dimensions(&jpeg_);
   return true;

@@ -34,7 +34,8 @@ class Shapes : public ImageSource {
   std::vector<std::string> classes() const override { return {kShapeKinds.begin(), kShapeKinds.end()}; }
   uint64_t fingerprint() const override { return seed_ ^ static_cast<uint64_t>(count_ << 16 | size_); }
   std::string description() const override {
-    return detail::concatenate("shapes: ", count_, " images of ", size_, " x ", size_, " in ", kShapeKinds.size(), " classes");
+    return detail::concatenate("shapes: ", count_, " images of ", size_, " x ", size_, " in ", kShapeKinds.size(),
+                               " classes");
   }
 
   int64_t read(int64_t index, std::span<uint8_t> pixels) const override {
@@ -42,8 +43,8 @@ class Shapes : public ImageSource {
     const std::vector<double> cover = shape_cover(shape, size_);
     for (size_t pixel = 0; pixel < cover.size(); ++pixel)
       for (size_t channel = 0; channel < 3; ++channel)
-        pixels[3 * pixel + channel] =
-            static_cast<uint8_t>(std::lround(255 * (cover[pixel] * shape.colour[channel] + (1 - cover[pixel]) * shape.ground[channel])));
+        pixels[3 * pixel + channel] = static_cast<uint8_t>(
+            std::lround(255 * (cover[pixel] * shape.colour[channel] + (1 - cover[pixel]) * shape.ground[channel])));
     return static_cast<int64_t>(shape.kind);
   }
 
@@ -86,7 +87,8 @@ std::vector<double> shape_cover(const Shape& shape, int64_t size) {
 }
 
 std::unique_ptr<ImageSource> make_shapes(int64_t size, int64_t count, uint64_t seed) {
-  AXONN_CHECK(size >= 4 && count > 0, "data.shapes", "needs images of at least 4 x 4 and at least one, got ", size, " and ", count);
+  AXONN_CHECK(size >= 4 && count > 0, "data.shapes", "needs images of at least 4 x 4 and at least one, got ", size,
+              " and ", count);
   return std::make_unique<Shapes>(size, count, seed);
 }
 

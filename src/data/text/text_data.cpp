@@ -40,7 +40,8 @@ bool is_binary(const fs::path& path) {
 std::vector<fs::path> files_under(const fs::path& directory) {
   std::vector<fs::path> found;
   std::error_code error;
-  for (auto entry = fs::recursive_directory_iterator(directory, error); !error && entry != fs::end(entry); entry.increment(error)) {
+  for (auto entry = fs::recursive_directory_iterator(directory, error); !error && entry != fs::end(entry);
+       entry.increment(error)) {
     if (is_hidden(entry->path())) {
       entry.disable_recursion_pending();
     } else if (entry->is_regular_file() && !is_binary(entry->path())) {
@@ -71,7 +72,8 @@ std::string read_all(const std::vector<fs::path>& files, TokenizerKind kind) {
     const std::string text = read_text(file);
     if (kind == TokenizerKind::chars) {
       const auto bad = first_invalid_utf8(text);
-      AXONN_CHECK(!bad, "data.text_data", file.string(), " is not UTF-8 at byte ", bad.value_or(0), "; --tokenizer bytes takes any data");
+      AXONN_CHECK(!bad, "data.text_data", file.string(), " is not UTF-8 at byte ", bad.value_or(0),
+                  "; --tokenizer bytes takes any data");
     }
     if (&file != &files.front()) all += '\n';
     all += text;
@@ -117,8 +119,8 @@ TextData::TextData(Tokenizer tokenizer, std::string_view text, int64_t files, do
 
 void TextData::check_sequence(int64_t sequence) const {
   AXONN_CHECK(sequence >= 1, "data.text_data", "a sequence has at least 1 token, got ", sequence);
-  AXONN_CHECK(train_tokens_ >= sequence + 1, "data.text_data", "the data has ", train_tokens_, " tokens to train on, a sequence of ",
-              sequence, " needs at least ", sequence + 1);
+  AXONN_CHECK(train_tokens_ >= sequence + 1, "data.text_data", "the data has ", train_tokens_,
+              " tokens to train on, a sequence of ", sequence, " needs at least ", sequence + 1);
 }
 
 int64_t TextData::window_start(uint64_t number, uint64_t seed, int64_t sequence) const {
@@ -130,8 +132,8 @@ int64_t TextData::window_start(uint64_t number, uint64_t seed, int64_t sequence)
 }
 
 void TextData::copy_window(int64_t start, std::span<int64_t> ids, std::span<int64_t> targets) const {
-  AXONN_CHECK(ids.size() == targets.size(), "data.text_data", "ids and targets have the same size, got ", ids.size(), " and ",
-              targets.size());
+  AXONN_CHECK(ids.size() == targets.size(), "data.text_data", "ids and targets have the same size, got ", ids.size(),
+              " and ", targets.size());
   const auto from = tokens_.begin() + start;
   std::copy_n(from, ids.size(), ids.begin());
   std::copy_n(from + 1, ids.size(), targets.begin());
@@ -148,8 +150,8 @@ int64_t TextData::validation_windows(int64_t sequence) const {
 
 void TextData::validation_window(int64_t index, std::span<int64_t> ids, std::span<int64_t> targets) const {
   const int64_t windows = validation_windows(std::ssize(ids));
-  AXONN_CHECK(index >= 0 && index < windows, "data.text_data", "the held-out part has ", windows, " windows of ", ids.size(),
-              " tokens, asked for number ", index);
+  AXONN_CHECK(index >= 0 && index < windows, "data.text_data", "the held-out part has ", windows, " windows of ",
+              ids.size(), " tokens, asked for number ", index);
   copy_window(train_tokens_ + index * std::ssize(ids), ids, targets);
 }
 

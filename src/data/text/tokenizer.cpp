@@ -22,7 +22,10 @@ CodePoint next_code_point(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
   if (first < 0x80) return {first, 1};
-  const size_t length = first >= 0xF0 && first < 0xF8 ? 4 : first >= 0xE0 && first < 0xF0 ? 3 : first >= 0xC0 && first < 0xE0 ? 2 : 0;
+  const size_t length = first >= 0xF0 && first < 0xF8   ? 4
+                        : first >= 0xE0 && first < 0xF0 ? 3
+                        : first >= 0xC0 && first < 0xE0 ? 2
+                                                        : 0;
   if (length == 0 || length > text.size()) return {};
   char32_t value = first & (0x7Fu >> length);
   for (size_t i = 1; i < length; ++i) {
@@ -51,7 +54,8 @@ void append_utf8(std::string& out, char32_t value) {
 
 void check_utf8(std::string_view text) {
   const auto bad = first_invalid_utf8(text);
-  AXONN_CHECK(!bad, "data.tokenizer", "the text is not UTF-8 at byte ", bad.value_or(0), "; --tokenizer bytes takes any data");
+  AXONN_CHECK(!bad, "data.tokenizer", "the text is not UTF-8 at byte ", bad.value_or(0),
+              "; --tokenizer bytes takes any data");
 }
 
 std::string code_point_name(char32_t value) {
@@ -68,9 +72,10 @@ std::string code_point_name(char32_t value) {
   const size_t line_begin = before.rfind('\n') + 1;  // npos + 1 = 0
   const auto is_start = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; };
   const auto column = std::ranges::count_if(before.substr(line_begin), is_start) + 1;
-  throw UserError("data.tokenizer",
-                  detail::concatenate("character ", code_point_name(value), " at byte ", at, " (line ", line, ", column ", column,
-                                      ") of the text is not in the vocabulary of ", vocabulary, " characters"));
+  throw UserError(
+      "data.tokenizer",
+      detail::concatenate("character ", code_point_name(value), " at byte ", at, " (line ", line, ", column ", column,
+                          ") of the text is not in the vocabulary of ", vocabulary, " characters"));
 }
 
 }  // namespace
@@ -84,14 +89,16 @@ std::optional<size_t> first_invalid_utf8(std::string_view text) {
   return std::nullopt;
 }
 
-Tokenizer::Tokenizer(TokenizerKind kind, std::vector<char32_t> code_points) : kind_(kind), code_points_(std::move(code_points)) {
+Tokenizer::Tokenizer(TokenizerKind kind, std::vector<char32_t> code_points)
+    : kind_(kind), code_points_(std::move(code_points)) {
   for (size_t i = 0; i < code_points_.size(); ++i) token_of_.emplace(code_points_[i], static_cast<int32_t>(i));
 }
 
 Tokenizer Tokenizer::bytes() { return Tokenizer(TokenizerKind::bytes, {}); }
 
 Tokenizer Tokenizer::chars(std::string_view text) {
-  AXONN_CHECK(!text.empty(), "data.tokenizer", "the vocabulary of --tokenizer chars is made from the text, and the text is empty");
+  AXONN_CHECK(!text.empty(), "data.tokenizer",
+              "the vocabulary of --tokenizer chars is made from the text, and the text is empty");
   check_utf8(text);
   std::set<char32_t> distinct;
   for (size_t at = 0; at < text.size();) {
@@ -102,7 +109,9 @@ Tokenizer Tokenizer::chars(std::string_view text) {
   return Tokenizer(TokenizerKind::chars, {distinct.begin(), distinct.end()});
 }
 
-int64_t Tokenizer::vocabulary_size() const { return kind_ == TokenizerKind::bytes ? 256 : static_cast<int64_t>(code_points_.size()); }
+int64_t Tokenizer::vocabulary_size() const {
+  return kind_ == TokenizerKind::bytes ? 256 : static_cast<int64_t>(code_points_.size());
+}
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text) const {
   std::vector<int32_t> tokens;
@@ -125,8 +134,8 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text) const {
 std::string Tokenizer::decode(std::span<const int32_t> tokens) const {
   std::string text;
   for (const int32_t token : tokens) {
-    AXONN_CHECK(token >= 0 && token < vocabulary_size(), "data.tokenizer", "token ", token, " is not in the vocabulary of ",
-                vocabulary_size());
+    AXONN_CHECK(token >= 0 && token < vocabulary_size(), "data.tokenizer", "token ", token,
+                " is not in the vocabulary of ", vocabulary_size());
     if (kind_ == TokenizerKind::bytes) {
       text += static_cast<char>(static_cast<unsigned char>(token));
     } else {
@@ -152,7 +161,8 @@ Tokenizer Tokenizer::from_json(std::string_view text) {
   AXONN_CHECK(is_text("kind"), "data.tokenizer", "not a tokenizer: ", text.substr(0, 80));
   const TokenizerKind kind = parse_name<TokenizerKind>(file["kind"].get<std::string>(), "a tokenizer");
   if (kind == TokenizerKind::bytes) return bytes();
-  AXONN_CHECK(is_text("vocabulary"), "data.tokenizer", "a tokenizer of kind chars needs its vocabulary, got ", text.substr(0, 80));
+  AXONN_CHECK(is_text("vocabulary"), "data.tokenizer", "a tokenizer of kind chars needs its vocabulary, got ",
+              text.substr(0, 80));
   return chars(file["vocabulary"].get<std::string>());
 }
 

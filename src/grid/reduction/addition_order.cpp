@@ -51,7 +51,8 @@ void all_reduce(AdditionOrders& orders, const std::vector<int>& members, const s
 // Member `to` gets the sum of these chunks.
 void reduce(AdditionOrders& orders, const std::vector<int>& members, size_t to, const std::vector<Range>& ranges) {
   for (const Range& range : ranges)
-    for (int64_t chunk = range.begin; chunk < range.end; ++chunk) orders.of(members[to], chunk) = orders.sum(members, to + 1, chunk, {});
+    for (int64_t chunk = range.begin; chunk < range.end; ++chunk)
+      orders.of(members[to], chunk) = orders.sum(members, to + 1, chunk, {});
 }
 
 void copy(AdditionOrders& orders, const std::vector<int>& members, size_t from, const std::vector<Range>& ranges) {
@@ -70,7 +71,9 @@ void check_addition_order(const ReductionProgram& program, std::span<const std::
   AdditionOrders orders(ranks, flow.chunks);
   for (size_t s = 0; s < program.steps.size(); ++s)
     for (const auto& members : program.steps[s].groups) {
-      const auto held = [&](size_t step, size_t member) -> const auto& { return flow.held[step][static_cast<size_t>(members[member])]; };
+      const auto held = [&](size_t step, size_t member) -> const auto& {
+        return flow.held[step][static_cast<size_t>(members[member])];
+      };
       switch (program.steps[s].collective) {
         case Collective::all_reduce:
           all_reduce(orders, members, held(s, 0));
@@ -92,8 +95,10 @@ void check_addition_order(const ReductionProgram& program, std::span<const std::
   for (const auto& group : groups)
     for (const int rank : group)
       for (int64_t chunk = 0; chunk < flow.chunks; ++chunk)
-        AXONN_CHECK(orders.of(rank, chunk) == orders.of(group[0], chunk), "grid.addition_order", "ranks ", group[0], " and ", rank,
-                    " would add the same gradients in different orders and drift apart; list corresponding ranks of a step's groups in the "
+        AXONN_CHECK(orders.of(rank, chunk) == orders.of(group[0], chunk), "grid.addition_order", "ranks ", group[0],
+                    " and ", rank,
+                    " would add the same gradients in different orders and drift apart; list corresponding ranks of a "
+                    "step's groups in the "
                     "same order");
 }
 

@@ -12,18 +12,21 @@ namespace {
 
 std::string text_of(std::span<const int> group) {
   std::string text;
-  for (const int rank : group.first(std::min<size_t>(group.size(), 8))) text.append(text.empty() ? "" : "+").append(std::to_string(rank));
+  for (const int rank : group.first(std::min<size_t>(group.size(), 8)))
+    text.append(text.empty() ? "" : "+").append(std::to_string(rank));
   return group.size() > 8 ? text + "+..." : text;
 }
 
 std::string name_of(const ReductionProgram& program, size_t step, std::span<const int> group) {
-  return detail::concatenate("step ", step + 1, " (", to_string(program.steps[step].collective), "), group ", text_of(group), ": ");
+  return detail::concatenate("step ", step + 1, " (", to_string(program.steps[step].collective), "), group ",
+                             text_of(group), ": ");
 }
 
 // The device holds exactly the chunks for which `wanted` is true, each summed over `whole`.
 bool holds_exactly(const ReductionState& state, int device, std::span<const uint64_t> whole, auto&& wanted) {
   for (int chunk = 0; chunk < state.devices(); ++chunk)
-    if (wanted(chunk) ? !std::ranges::equal(state.contributions(device, chunk), whole) : state.holds(device, chunk)) return false;
+    if (wanted(chunk) ? !std::ranges::equal(state.contributions(device, chunk), whole) : state.holds(device, chunk))
+      return false;
   return true;
 }
 
@@ -52,8 +55,8 @@ std::vector<Work> work_of_groups(const ReductionProgram& program, std::span<cons
   std::map<int, std::pair<size_t, int>> place;  // rank -> its group and its index there
   for (size_t g = 0; g < groups.size(); ++g)
     for (size_t i = 0; i < groups[g].size(); ++i)
-      AXONN_CHECK(place.emplace(groups[g][i], std::pair(g, static_cast<int>(i))).second, "grid.check_reduces", "rank ", groups[g][i],
-                  " is in two groups of the reduction");
+      AXONN_CHECK(place.emplace(groups[g][i], std::pair(g, static_cast<int>(i))).second, "grid.check_reduces", "rank ",
+                  groups[g][i], " is in two groups of the reduction");
   std::vector<Work> work(groups.size());
   for (size_t s = 0; s < program.steps.size(); ++s)
     for (const auto& ranks : program.steps[s].groups) {
@@ -62,8 +65,9 @@ std::vector<Work> work_of_groups(const ReductionProgram& program, std::span<cons
         const auto found = place.find(rank);
         AXONN_CHECK(found != place.end(), "grid.check_reduces", name_of(program, s, ranks), "rank ", rank,
                     " is in no group of the reduction");
-        AXONN_CHECK(found->second.first == place.at(ranks[0]).first, "grid.check_reduces", name_of(program, s, ranks), "ranks ",
-                    ranks[0], " and ", rank, " are in different groups of the reduction, their data must not be summed");
+        AXONN_CHECK(found->second.first == place.at(ranks[0]).first, "grid.check_reduces", name_of(program, s, ranks),
+                    "ranks ", ranks[0], " and ", rank,
+                    " are in different groups of the reduction, their data must not be summed");
         indices.push_back(found->second.second);
       }
       work[place.at(ranks[0]).first].emplace_back(s, std::move(indices));
@@ -74,7 +78,8 @@ std::vector<Work> work_of_groups(const ReductionProgram& program, std::span<cons
 }  // namespace
 
 bool reached(const ReductionState& state, std::span<const std::vector<int>> groups, ReductionGoal goal) {
-  return std::ranges::all_of(groups, [&](const std::vector<int>& group) { return reached_by_group(state, group, goal); });
+  return std::ranges::all_of(groups,
+                             [&](const std::vector<int>& group) { return reached_by_group(state, group, goal); });
 }
 
 void check_reduces(const ReductionProgram& program, std::span<const std::vector<int>> groups, ReductionGoal goal) {
@@ -93,8 +98,8 @@ void check_reduces(const ReductionProgram& program, std::span<const std::vector<
     }
     std::vector<int> all(groups[g].size());
     std::iota(all.begin(), all.end(), 0);
-    AXONN_CHECK(reached_by_group(state, all, goal), "grid.check_reduces", "after its last step the program has not reduced group ",
-                text_of(groups[g]));
+    AXONN_CHECK(reached_by_group(state, all, goal), "grid.check_reduces",
+                "after its last step the program has not reduced group ", text_of(groups[g]));
   }
 }
 

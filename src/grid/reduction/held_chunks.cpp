@@ -62,8 +62,8 @@ class Flow {
   Chunks& held(int rank) { return flow_.held.back()[static_cast<size_t>(rank)]; }
 
   void complain(bool fine, int a, int b, std::string_view what) const {
-    AXONN_CHECK(fine, "grid.held_chunks", "step ", step_ + 1, " (", to_string(program_.steps[step_].collective), "): ranks ", a, " and ", b,
-                " ", what);
+    AXONN_CHECK(fine, "grid.held_chunks", "step ", step_ + 1, " (", to_string(program_.steps[step_].collective),
+                "): ranks ", a, " and ", b, " ", what);
   }
 
   void apply(Collective collective, std::span<const int> group) {
@@ -85,7 +85,8 @@ class Flow {
         for (const int rank : group.subspan(1)) {
           Chunks both = held(root);
           both.insert(both.end(), held(rank).begin(), held(rank).end());
-          complain(union_of(std::move(both)) == held(root), root, rank, "hold different chunks, the root must have all of them");
+          complain(union_of(std::move(both)) == held(root), root, rank,
+                   "hold different chunks, the root must have all of them");
         }
         for (const int rank : group.subspan(1)) held(rank) = held(root);
         return;
@@ -94,7 +95,8 @@ class Flow {
   }
 
   void need_equal(std::span<const int> group) {
-    for (const int rank : group) complain(held(rank) == held(group.front()), group.front(), rank, "hold different chunks, need the same");
+    for (const int rank : group)
+      complain(held(rank) == held(group.front()), group.front(), rank, "hold different chunks, need the same");
   }
 
   void scatter(std::span<const int> group) {
@@ -103,7 +105,8 @@ class Flow {
     refine(members / std::gcd(have, members));
     const Chunks whole = held(group.front());
     const int64_t each = count_of(whole) / members;
-    for (int64_t i = 0; i < members; ++i) held(group[static_cast<size_t>(i)]) = part_of(whole, i * each, (i + 1) * each);
+    for (int64_t i = 0; i < members; ++i)
+      held(group[static_cast<size_t>(i)]) = part_of(whole, i * each, (i + 1) * each);
   }
 
   void gather(std::span<const int> group) {
@@ -116,7 +119,8 @@ class Flow {
     const int64_t brought = count_of(all);
     complain(brought > 0, group.front(), group[1], "bring no data");
     all = union_of(std::move(all));
-    complain(count_of(all) == brought, group.front(), group.back(), "and those between them hold a chunk twice, need different ones");
+    complain(count_of(all) == brought, group.front(), group.back(),
+             "and those between them hold a chunk twice, need different ones");
     for (const int rank : group) held(rank) = all;
   }
 

@@ -12,7 +12,8 @@
 namespace axonn {
 namespace {
 
-constexpr std::array<std::string_view, 5> kNames = {"all-reduce", "reduce-scatter", "all-gather", "reduce", "broadcast"};
+constexpr std::array<std::string_view, 5> kNames = {"all-reduce", "reduce-scatter", "all-gather", "reduce",
+                                                    "broadcast"};
 
 // Length of the longest run of ranks with equal strides that starts at `begin`; 1 when it is too
 // short to be written as a run.
@@ -56,7 +57,8 @@ class StepParser {
     const size_t colon = text_.find(':');
     complain(colon != std::string_view::npos, "has no ':' between collective and groups");
     ReductionStep found = {.collective = collective(trimmed(text_.substr(0, colon)))};
-    for (const std::string_view group : split(text_.substr(colon + 1), ",")) found.groups.push_back(ranks(trimmed(group)));
+    for (const std::string_view group : split(text_.substr(colon + 1), ","))
+      found.groups.push_back(ranks(trimmed(group)));
     return found;
   }
 
@@ -73,7 +75,8 @@ class StepParser {
     for (const std::string_view known : kNames) all.append(all.empty() ? "" : ", ").append(known);
     const std::string nearest = did_you_mean(name, std::span<const std::string_view>(kNames));
     throw UserError("grid.parse_reduction_program",
-                    detail::concatenate("unknown collective '", name, "'", nearest.empty() ? "; the collectives are " + all : nearest));
+                    detail::concatenate("unknown collective '", name, "'",
+                                        nearest.empty() ? "; the collectives are " + all : nearest));
   }
 
   std::vector<int> ranks(std::string_view group) const {
@@ -95,7 +98,8 @@ class StepParser {
   int number(std::string_view digits) const {
     int value = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    complain(error == std::errc() && end == digits.data() + digits.size() && value >= 0, "has a rank that is no whole number");
+    complain(error == std::errc() && end == digits.data() + digits.size() && value >= 0,
+             "has a rank that is no whole number");
     return value;
   }
 

@@ -46,8 +46,8 @@ std::string_view to_string(ReductionFault fault) {
 }
 
 ReductionState::ReductionState(int devices) : devices_(devices), words_((devices + 63) / 64) {
-  AXONN_CHECK(devices >= 1 && devices <= kMostDevices, "grid.reduction_semantics", "a reduction is followed for 1 to ", kMostDevices,
-              " devices, got ", devices);
+  AXONN_CHECK(devices >= 1 && devices <= kMostDevices, "grid.reduction_semantics", "a reduction is followed for 1 to ",
+              kMostDevices, " devices, got ", devices);
   bits_.assign(static_cast<size_t>(devices) * devices * words_, 0);
   for (int device = 0; device < devices; ++device)
     for (int chunk = 0; chunk < devices; ++chunk) row(device, chunk)[device / 64] = uint64_t{1} << (device % 64);
@@ -121,7 +121,8 @@ ReductionFault ReductionState::all_gather(std::span<const int> group) {
   }
   if (first == 0) return ReductionFault::no_data;
   for (int chunk = 0; chunk < devices_; ++chunk)
-    if (std::ranges::count_if(group, [&](int device) { return holds(device, chunk); }) > 1) return ReductionFault::held_twice;
+    if (std::ranges::count_if(group, [&](int device) { return holds(device, chunk); }) > 1)
+      return ReductionFault::held_twice;
   for (int chunk = 0; chunk < devices_; ++chunk) {
     const auto holder = std::ranges::find_if(group, [&](int device) { return holds(device, chunk); });
     if (holder == group.end()) continue;
@@ -152,7 +153,8 @@ ReductionFault ReductionState::apply(Collective collective, std::span<const int>
     case Collective::all_reduce: {
       const auto fault = sum_into_root(group);
       if (fault == ReductionFault::none)
-        for (const int device : group.subspan(1)) std::copy_n(row(group[0], 0), static_cast<size_t>(devices_) * words_, row(device, 0));
+        for (const int device : group.subspan(1))
+          std::copy_n(row(group[0], 0), static_cast<size_t>(devices_) * words_, row(device, 0));
       return fault;
     }
     case Collective::reduce_scatter:

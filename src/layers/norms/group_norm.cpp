@@ -16,7 +16,8 @@ namespace {
 class GroupNormOperation : public Operation {
  public:
   // `group_of_channel` (c): defined if some group lies on several ranks.
-  GroupNormOperation(Context& context, GroupNormOptions options, ShardedParameter weight, ShardedParameter bias, Tensor group_of_channel)
+  GroupNormOperation(Context& context, GroupNormOptions options, ShardedParameter weight, ShardedParameter bias,
+                     Tensor group_of_channel)
       : context_(context),
         options_(std::move(options)),
         weight_(std::move(weight)),
@@ -29,9 +30,10 @@ class GroupNormOperation : public Operation {
     input_.keep(input);
     ChannelMoments moments = channel_moments(input);  // (B, c)
     if (exchanges()) {
-      const Tensor all = redistribute(context_, {at::stack({moments.mean, moments.variance}), options_.channels, options_.layout},
-                                      Layout::replicated())
-                             .tensor;  // (2, B, C)
+      const Tensor all =
+          redistribute(context_, {at::stack({moments.mean, moments.variance}), options_.channels, options_.layout},
+                       Layout::replicated())
+              .tensor;  // (2, B, C)
       moments = {.mean = all[0], .variance = all[1]};
     }
     // Chan et al. for parts of equal size: a group's variance is the mean, over its channels, of
@@ -50,7 +52,8 @@ class GroupNormOperation : public Operation {
     const Tensor products = sums.product * reciprocal_deviation_;      // sums of gradient * normalised input
     Tensor of_groups = at::stack({sums.gradient * weight, products * weight});
     if (exchanges())
-      of_groups = at::zeros({2, input.size(0), options_.groups}, of_groups.options()).index_add_(-1, group_of_channel_, of_groups);
+      of_groups = at::zeros({2, input.size(0), options_.groups}, of_groups.options())
+                      .index_add_(-1, group_of_channel_, of_groups);
     else
       of_groups = by_group(of_groups).sum(-1);
     Pending pending{of_groups};
@@ -69,7 +72,9 @@ class GroupNormOperation : public Operation {
  private:
   bool exchanges() const { return group_of_channel_.defined(); }
   // (..., C or c) -> (..., G or g, C/G)
-  Tensor by_group(const Tensor& numbers) const { return numbers.unflatten(-1, {-1, options_.channels / options_.groups}); }
+  Tensor by_group(const Tensor& numbers) const {
+    return numbers.unflatten(-1, {-1, options_.channels / options_.groups});
+  }
   // (B, G or g) -> (B, c)
   Tensor of_channels(const Tensor& of_groups) const {
     if (exchanges()) return of_groups.index_select(-1, group_of_channel_);
@@ -114,8 +119,8 @@ bool some_group_on_two_ranks(const Context& context, const GroupNormOptions& opt
 }
 
 void check_options(const GroupNormOptions& options) {
-  AXONN_CHECK(options.channels > 0 && options.groups > 0 && options.channels % options.groups == 0, "layers.group_norm", options.groups,
-              " groups must divide the ", options.channels, " channels");
+  AXONN_CHECK(options.channels > 0 && options.groups > 0 && options.channels % options.groups == 0, "layers.group_norm",
+              options.groups, " groups must divide the ", options.channels, " channels");
 }
 
 }  // namespace
@@ -123,16 +128,18 @@ void check_options(const GroupNormOptions& options) {
 GroupNormImpl::GroupNormImpl(Context& context, GroupNormOptions options)
     : ShardedModule(context),
       options_((check_options(options), std::move(options))),
-      weight_(register_sharded("weight",
-                               {.spec = {.dims = {options_.layout.dim(options_.channels)}}, .initial = Initial::ones(), .decay = false})),
+      weight_(register_sharded(
+          "weight",
+          {.spec = {.dims = {options_.layout.dim(options_.channels)}}, .initial = Initial::ones(), .decay = false})),
       bias_(register_sharded("bias", {.spec = {.dims = {options_.layout.dim(options_.channels)}}, .decay = false})),
       exchanges_(some_group_on_two_ranks(context, options_)) {}
 
 Value GroupNormImpl::forward(const Value& input) {
   check_layout(input, options_.channels, options_.layout, "layers.group_norm");
-  AXONN_CHECK(input.tensor.dim() == 4, "layers.group_norm", "images must be (batch, height, width, channels), got ", input.tensor.dim(),
-              " dims");
-  if (exchanges_ && !group_of_channel_.defined()) group_of_channel_ = groups_of_channels(context(), options_).to(input.tensor.device());
+  AXONN_CHECK(input.tensor.dim() == 4, "layers.group_norm", "images must be (batch, height, width, channels), got ",
+              input.tensor.dim(), " dims");
+  if (exchanges_ && !group_of_channel_.defined())
+    group_of_channel_ = groups_of_channels(context(), options_).to(input.tensor.device());
   auto operation = std::make_unique<GroupNormOperation>(context(), options_, weight_, bias_, group_of_channel_);
   return {record(std::move(operation), input.tensor, {&weight_, &bias_}), input.features, input.layout};
 }

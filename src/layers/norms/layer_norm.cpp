@@ -51,8 +51,8 @@ class WholeNorm : public NormOperation {
   Tensor backward(const Tensor& grad_output, bool input_needed) override {
     const Tensor input = input_.get();
     const auto [grad_input, grad_weight, grad_bias] =
-        at::native_layer_norm_backward(grad_output.contiguous(), input, {input.size(-1)}, mean_, reciprocal_deviation_, *weight_.gathered(),
-                                       *bias_.gathered(), {input_needed, true, true});
+        at::native_layer_norm_backward(grad_output.contiguous(), input, {input.size(-1)}, mean_, reciprocal_deviation_,
+                                       *weight_.gathered(), *bias_.gathered(), {input_needed, true, true});
     reduce(grad_weight, grad_bias);
     return grad_input;
   }
@@ -64,8 +64,12 @@ class WholeNorm : public NormOperation {
 // Features split over an axis.
 class SplitNorm : public NormOperation {
  public:
-  SplitNorm(Context& context, ShardedParameter weight, ShardedParameter bias, const LayerNormOptions& options, Tensor shares)
-      : NormOperation(std::move(weight), std::move(bias)), context_(context), options_(options), shares_(std::move(shares)) {}
+  SplitNorm(Context& context, ShardedParameter weight, ShardedParameter bias, const LayerNormOptions& options,
+            Tensor shares)
+      : NormOperation(std::move(weight), std::move(bias)),
+        context_(context),
+        options_(options),
+        shares_(std::move(shares)) {}
 
   Tensor forward(const Tensor& input) override {
     input_.keep(input);
@@ -73,14 +77,19 @@ class SplitNorm : public NormOperation {
     // (ranks, 2, ..., 1)
     const Tensor all = context_.scheduler().all_gather(at::stack({mean, variance}), options_.axis, "layer_norm").wait();
     merge(all.select(1, 0), all.select(1, 1));
-    return (input - mean_).mul_(reciprocal_deviation_).mul_(*weight_.gathered()).add_(*bias_.gathered()).to(input.scalar_type());
+    return (input - mean_)
+        .mul_(reciprocal_deviation_)
+        .mul_(*weight_.gathered())
+        .add_(*bias_.gathered())
+        .to(input.scalar_type());
   }
 
   Tensor backward(const Tensor& grad_output, bool) override {
     const Tensor normalised = (input_.get() - mean_).mul_(reciprocal_deviation_);
     const Tensor grad = wide(grad_output) * *weight_.gathered();
     Pending pending = context_.scheduler().all_reduce(
-        at::stack({grad.sum(-1, /*keepdim=*/true), (grad * normalised).sum(-1, /*keepdim=*/true)}), options_.axis, "layer_norm backward");
+        at::stack({grad.sum(-1, /*keepdim=*/true), (grad * normalised).sum(-1, /*keepdim=*/true)}), options_.axis,
+        "layer_norm backward");
     reduce(rows_of(grad_output * normalised).sum(0), rows_of(grad_output).sum(0));
     const Tensor sums = pending.wait().div_(static_cast<double>(options_.features));
     return (grad - sums[0]).sub_(normalised * sums[1]).mul_(reciprocal_deviation_).to(grad_output.scalar_type());
@@ -108,8 +117,9 @@ Tensor shares_of_ranks(const Context& context, const LayerNormOptions& options) 
   Coordinate member = context.at();
   for (int i = 0; i < context.shape()[options.axis]; ++i) {
     member[options.axis] = i;
-    shares.push_back(static_cast<double>(Dim::split(options.features, options.axis).local_size(context.shape(), member)) /
-                     static_cast<double>(options.features));
+    shares.push_back(
+        static_cast<double>(Dim::split(options.features, options.axis).local_size(context.shape(), member)) /
+        static_cast<double>(options.features));
   }
   return at::tensor(shares, at::kDouble);
 }
@@ -119,9 +129,11 @@ Tensor shares_of_ranks(const Context& context, const LayerNormOptions& options) 
 LayerNormImpl::LayerNormImpl(Context& context, LayerNormOptions options)
     : ShardedModule(context),
       options_(options),
-      weight_(register_sharded(
-          "weight", {.spec = {.dims = {Dim::split(options.features, options.axis)}}, .initial = Initial::ones(), .decay = false})),
-      bias_(register_sharded("bias", {.spec = {.dims = {Dim::split(options.features, options.axis)}}, .decay = false})) {}
+      weight_(register_sharded("weight", {.spec = {.dims = {Dim::split(options.features, options.axis)}},
+                                          .initial = Initial::ones(),
+                                          .decay = false})),
+      bias_(
+          register_sharded("bias", {.spec = {.dims = {Dim::split(options.features, options.axis)}}, .decay = false})) {}
 
 Value LayerNormImpl::forward(const Value& input) {
   check_layout(input, options_.features, Layout::over(options_.axis), "layers.layer_norm");

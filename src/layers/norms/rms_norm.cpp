@@ -50,12 +50,14 @@ class RmsNormOperation : public Operation {
 RmsNormImpl::RmsNormImpl(Context& context, RmsNormOptions options)
     : ShardedModule(context),
       options_(options),
-      weight_(register_sharded(
-          "weight", {.spec = {.dims = {Dim::split(options.features, options.axis)}}, .initial = Initial::ones(), .decay = false})) {}
+      weight_(register_sharded("weight", {.spec = {.dims = {Dim::split(options.features, options.axis)}},
+                                          .initial = Initial::ones(),
+                                          .decay = false})) {}
 
 Value RmsNormImpl::forward(const Value& input) {
   check_layout(input, options_.features, Layout::over(options_.axis), "layers.rms_norm");
-  return {record(std::make_unique<RmsNormOperation>(context(), weight_, options_), input.tensor, {&weight_}), input.features, input.layout};
+  return {record(std::make_unique<RmsNormOperation>(context(), weight_, options_), input.tensor, {&weight_}),
+          input.features, input.layout};
 }
 
 }  // namespace axonn

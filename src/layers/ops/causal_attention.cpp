@@ -26,7 +26,8 @@ class CausalAttention : public Operation {
   Tensor forward(const Tensor& qkv) override {
     sizes_ = qkv.sizes().vec();
     // (3, b, s, f)
-    const Tensor parts = qkv.permute({2, 0, 3, 1, 4}).contiguous().view({3, sizes_[0] * sizes_[3], sizes_[1], sizes_[4]});
+    const Tensor parts =
+        qkv.permute({2, 0, 3, 1, 4}).contiguous().view({3, sizes_[0] * sizes_[3], sizes_[1], sizes_[4]});
     queries_ = parts[0].mul_(1 / std::sqrt(static_cast<double>(sizes_[4])));
     keys_ = parts[1];
     values_ = parts[2];
@@ -39,12 +40,15 @@ class CausalAttention : public Operation {
       probabilities_.push_back(at::_softmax(scores, -1, /*half_to_float=*/false));
       block.of(output).copy_(at::bmm(probabilities_.back(), block.seen(values_)));
     }
-    return output.view({sizes_[0], sizes_[3], sizes_[1], sizes_[4]}).transpose(1, 2).reshape({sizes_[0], sizes_[1], sizes_[3] * sizes_[4]});
+    return output.view({sizes_[0], sizes_[3], sizes_[1], sizes_[4]})
+        .transpose(1, 2)
+        .reshape({sizes_[0], sizes_[1], sizes_[3] * sizes_[4]});
   }
 
   Tensor backward(const Tensor& grad_output, bool) override {
     // (b, s, f)
-    const Tensor grad = grad_output.view({sizes_[0], sizes_[1], sizes_[3], sizes_[4]}).transpose(1, 2).reshape(queries_.sizes());
+    const Tensor grad =
+        grad_output.view({sizes_[0], sizes_[1], sizes_[3], sizes_[4]}).transpose(1, 2).reshape(queries_.sizes());
     const Tensor grads = at::empty({3, queries_.size(0), queries_.size(1), queries_.size(2)}, grad.options());
     const Tensor grad_queries = grads[0], grad_keys = grads[1], grad_values = grads[2];
     const auto all = blocks();
@@ -78,7 +82,8 @@ class CausalAttention : public Operation {
   };
   std::vector<Block> blocks() const {
     std::vector<Block> all;
-    for (int64_t begin = 0; begin < sizes_[1]; begin += rows_) all.push_back({begin, std::min(rows_, sizes_[1] - begin)});
+    for (int64_t begin = 0; begin < sizes_[1]; begin += rows_)
+      all.push_back({begin, std::min(rows_, sizes_[1] - begin)});
     return all;
   }
 

@@ -22,7 +22,9 @@ constexpr int64_t kChannelsAtOnce = 64;
 template <typename T>
 using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-at::ScalarType wide_type(const Tensor& tensor) { return tensor.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
+at::ScalarType wide_type(const Tensor& tensor) {
+  return tensor.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
 
 Tensor per_pixel(const Tensor& of_channels) { return of_channels.unsqueeze(1).unsqueeze(1); }
 
@@ -40,7 +42,8 @@ void for_blocks(const Tensor& images, const Body& body) {
   at::parallel_for(0, images.size(0) * blocks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t first = i % blocks * kChannelsAtOnce;
-      with_wide_vectors([&]() AXONN_INLINE_LAMBDA { body(i / blocks, first, std::min(kChannelsAtOnce, channels - first)); });
+      with_wide_vectors(
+          [&]() AXONN_INLINE_LAMBDA { body(i / blocks, first, std::min(kChannelsAtOnce, channels - first)); });
     }
   });
 }
@@ -83,8 +86,9 @@ void moments_on_cpu(const Tensor& images, const ChannelMoments& result) {
     const auto in = block_of<T>(images, image, first, width);
     W *mean = numbers<W>(result.mean, image, first), *variance = numbers<W>(result.variance, image, first);
     const W share = W{1} / static_cast<W>(in.pixels);
-    add_up(in.pixels, width, mean,
-           [&](int64_t pixel, int64_t c) AXONN_INLINE_LAMBDA { return static_cast<W>(in.values[pixel * in.stride + c]); });
+    add_up(in.pixels, width, mean, [&](int64_t pixel, int64_t c) AXONN_INLINE_LAMBDA {
+      return static_cast<W>(in.values[pixel * in.stride + c]);
+    });
     for (int64_t c = 0; c < width; ++c) mean[c] *= share;
     add_up(in.pixels, width, variance, [&](int64_t pixel, int64_t c) AXONN_INLINE_LAMBDA {
       const W distance = static_cast<W>(in.values[pixel * in.stride + c]) - mean[c];
@@ -95,15 +99,18 @@ void moments_on_cpu(const Tensor& images, const ChannelMoments& result) {
 }
 
 template <typename T>
-void normalise_on_cpu(const Tensor& images, const Tensor& mean, const Tensor& scale, const Tensor& shift, const Tensor& result) {
+void normalise_on_cpu(const Tensor& images, const Tensor& mean, const Tensor& scale, const Tensor& shift,
+                      const Tensor& result) {
   using W = Wide<T>;
   for_blocks(images, [&](int64_t image, int64_t first, int64_t width) AXONN_INLINE_LAMBDA {
     const auto in = block_of<T>(images, image, first, width);
     const auto out = block_of_output<T>(result, image, first, width);
-    const W *m = numbers<W>(mean, image, first), *a = numbers<W>(scale, image, first), *b = numbers<W>(shift, image, first);
+    const W *m = numbers<W>(mean, image, first), *a = numbers<W>(scale, image, first),
+            *b = numbers<W>(shift, image, first);
     for (int64_t pixel = 0; pixel < in.pixels; ++pixel)
       for (int64_t c = 0; c < width; ++c)
-        out.values[pixel * out.stride + c] = static_cast<T>((static_cast<W>(in.values[pixel * in.stride + c]) - m[c]) * a[c] + b[c]);
+        out.values[pixel * out.stride + c] =
+            static_cast<T>((static_cast<W>(in.values[pixel * in.stride + c]) - m[c]) * a[c] + b[c]);
   });
 }
 
@@ -126,25 +133,27 @@ void sums_on_cpu(const Tensor& grad, const Tensor& images, const Tensor& mean, c
 }
 
 template <typename T>
-void combine_on_cpu(const Tensor& grad, const Tensor& images, const Tensor& mean, const Tensor& scale, const Tensor& slope,
-                    const Tensor& shift, const Tensor& result) {
+void combine_on_cpu(const Tensor& grad, const Tensor& images, const Tensor& mean, const Tensor& scale,
+                    const Tensor& slope, const Tensor& shift, const Tensor& result) {
   using W = Wide<T>;
   for_blocks(images, [&](int64_t image, int64_t first, int64_t width) AXONN_INLINE_LAMBDA {
     const auto g = block_of<T>(grad, image, first, width), x = block_of<T>(images, image, first, width);
     const auto out = block_of_output<T>(result, image, first, width);
-    const W *m = numbers<W>(mean, image, first), *a = numbers<W>(scale, image, first), *k = numbers<W>(slope, image, first),
-            *b = numbers<W>(shift, image, first);
+    const W *m = numbers<W>(mean, image, first), *a = numbers<W>(scale, image, first),
+            *k = numbers<W>(slope, image, first), *b = numbers<W>(shift, image, first);
     for (int64_t pixel = 0; pixel < x.pixels; ++pixel)
       for (int64_t c = 0; c < width; ++c) {
         const int64_t i = pixel * x.stride + c;
-        out.values[i] = static_cast<T>(static_cast<W>(g.values[i]) * a[c] + (static_cast<W>(x.values[i]) - m[c]) * k[c] + b[c]);
+        out.values[i] =
+            static_cast<T>(static_cast<W>(g.values[i]) * a[c] + (static_cast<W>(x.values[i]) - m[c]) * k[c] + b[c]);
       }
   });
 }
 
 template <typename Body>
 void with_type(const Tensor& images, const Body& body) {
-  AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, images.scalar_type(), "channel_passes", [&] { body(scalar_t{}); });
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, images.scalar_type(), "channel_passes",
+                                  [&] { body(scalar_t{}); });
 }
 
 }  // namespace
@@ -163,8 +172,9 @@ Tensor normalise(const Tensor& images, const Tensor& mean, const Tensor& scale, 
   if (!images.is_cpu())
     return (wide(images) - per_pixel(mean)).mul_(per_pixel(scale)).add_(per_pixel(shift)).to(images.scalar_type());
   const Tensor in = images.contiguous(), result = at::empty_like(in);
-  with_type(in,
-            [&](auto type) { normalise_on_cpu<decltype(type)>(in, mean.contiguous(), scale.contiguous(), shift.contiguous(), result); });
+  with_type(in, [&](auto type) {
+    normalise_on_cpu<decltype(type)>(in, mean.contiguous(), scale.contiguous(), shift.contiguous(), result);
+  });
   return result;
 }
 
@@ -174,7 +184,9 @@ ChannelSums channel_sums(const Tensor& grad, const Tensor& images, const Tensor&
     return {.gradient = g.sum({1, 2}), .product = (g * (wide(images) - per_pixel(mean))).sum({1, 2})};
   }
   const ChannelSums result{.gradient = empty_of_channels(images), .product = empty_of_channels(images)};
-  with_type(images, [&](auto type) { sums_on_cpu<decltype(type)>(grad.contiguous(), images.contiguous(), mean.contiguous(), result); });
+  with_type(images, [&](auto type) {
+    sums_on_cpu<decltype(type)>(grad.contiguous(), images.contiguous(), mean.contiguous(), result);
+  });
   return result;
 }
 
@@ -186,7 +198,8 @@ Tensor combine(const Tensor& grad, const Tensor& images, const Tensor& mean, con
   }
   const Tensor g = grad.contiguous(), in = images.contiguous(), result = at::empty_like(in);
   with_type(in, [&](auto type) {
-    combine_on_cpu<decltype(type)>(g, in, mean.contiguous(), scale.contiguous(), slope.contiguous(), shift.contiguous(), result);
+    combine_on_cpu<decltype(type)>(g, in, mean.contiguous(), scale.contiguous(), slope.contiguous(), shift.contiguous(),
+                                   result);
   });
   return result;
 }

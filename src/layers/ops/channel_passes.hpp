@@ -15,7 +15,8 @@ struct ChannelMoments {
 ChannelMoments channel_moments(const at::Tensor& images);
 
 // (images - mean) * scale + shift
-at::Tensor normalise(const at::Tensor& images, const at::Tensor& mean, const at::Tensor& scale, const at::Tensor& shift);
+at::Tensor normalise(const at::Tensor& images, const at::Tensor& mean, const at::Tensor& scale,
+                     const at::Tensor& shift);
 
 struct ChannelSums {
   at::Tensor gradient;  // sum of grad

@@ -48,24 +48,28 @@ Tensor place_of(const Tensor& output /* (b, 2h, 2w, n) */, int64_t row, int64_t 
 }
 
 Tensor gathered_places(const Tensor& grad) {
-  const Tensor four = at::zeros({grad.size(0), grad.size(1) / 2 + 1, grad.size(2) / 2 + 1, 4 * grad.size(3)}, grad.options());
+  const Tensor four =
+      at::zeros({grad.size(0), grad.size(1) / 2 + 1, grad.size(2) / 2 + 1, 4 * grad.size(3)}, grad.options());
   for (const int64_t row : {0, 1})
     for (const int64_t column : {0, 1}) at_place(four, row, column).copy_(place_of(grad, row, column));
   return four;
 }
 
-std::tuple<Tensor, Tensor, Tensor> gradients(const Tensor& four, const Tensor& input, const Tensor& kernels, std::array<bool, 3> wanted) {
-  return at::convolution_backward(channels_second(four), channels_second(input), channels_second(kernels), std::nullopt, /*stride=*/{1, 1},
-                                  /*padding=*/{1, 1}, /*dilation=*/{1, 1}, /*transposed=*/false, at::IntArrayRef{0, 0}, /*groups=*/1,
-                                  wanted);
+std::tuple<Tensor, Tensor, Tensor> gradients(const Tensor& four, const Tensor& input, const Tensor& kernels,
+                                             std::array<bool, 3> wanted) {
+  return at::convolution_backward(
+      channels_second(four), channels_second(input), channels_second(kernels), std::nullopt, /*stride=*/{1, 1},
+      /*padding=*/{1, 1}, /*dilation=*/{1, 1}, /*transposed=*/false, at::IntArrayRef{0, 0}, /*groups=*/1, wanted);
 }
 
 }  // namespace
 
 Tensor upsampled_convolution(const Tensor& input, const Tensor& weight) {
-  const Tensor four = channels_last(at::convolution(channels_second(input), channels_second(four_kernels(weight)), std::nullopt, {1, 1},
-                                                    {1, 1}, {1, 1}, /*transposed=*/false, {0, 0}, /*groups=*/1));
-  const Tensor output = at::empty({input.size(0), 2 * input.size(1), 2 * input.size(2), weight.size(0)}, input.options());
+  const Tensor four =
+      channels_last(at::convolution(channels_second(input), channels_second(four_kernels(weight)), std::nullopt, {1, 1},
+                                    {1, 1}, {1, 1}, /*transposed=*/false, {0, 0}, /*groups=*/1));
+  const Tensor output =
+      at::empty({input.size(0), 2 * input.size(1), 2 * input.size(2), weight.size(0)}, input.options());
   for (const int64_t row : {0, 1})
     for (const int64_t column : {0, 1}) place_of(output, row, column).copy_(at_place(four, row, column));
   return output;
@@ -74,13 +78,15 @@ Tensor upsampled_convolution(const Tensor& input, const Tensor& weight) {
 Tensor upsampled_input_gradient(const Tensor& grad, const Tensor& weight) {
   // LibTorch reads only its sizes.
   const Tensor input = at::empty({grad.size(0), grad.size(1) / 2, grad.size(2) / 2, weight.size(3)}, grad.options());
-  return channels_last(std::get<0>(gradients(gathered_places(grad), input, four_kernels(weight), {true, false, false})));
+  return channels_last(
+      std::get<0>(gradients(gathered_places(grad), input, four_kernels(weight), {true, false, false})));
 }
 
 Tensor upsampled_weight_gradient(const Tensor& grad, const Tensor& input) {
   const int64_t n = grad.size(3), k = input.size(3);
   const Tensor kernels = at::empty({4 * n, 2, 2, k}, input.options());  // LibTorch reads only its sizes
-  const Tensor four = std::get<1>(gradients(gathered_places(grad), input, kernels, {false, true, false})).permute({0, 2, 3, 1});
+  const Tensor four =
+      std::get<1>(gradients(gathered_places(grad), input, kernels, {false, true, false})).permute({0, 2, 3, 1});
   const Tensor sum = at::zeros({n, 3, 3, k}, input.options());
   for (const int64_t row : {0, 1}) {
     const Tensor rows = at::zeros({n, 2, 3, k}, input.options());

@@ -54,17 +54,20 @@ template <typename T, int side>
 using Square = std::array<T*, static_cast<size_t>(side* side)>;
 
 template <typename Transform, typename T>
-AXONN_INLINE void transform(const Square<const T, Transform::kIn>& from, const Square<T, Transform::kOut>& to, int64_t channels) {
+AXONN_INLINE void transform(const Square<const T, Transform::kIn>& from, const Square<T, Transform::kOut>& to,
+                            int64_t channels) {
   constexpr int kSide = 4, kIn = Transform::kIn, kOut = Transform::kOut;
 #pragma GCC ivdep
   for (int64_t c = 0; c < channels; ++c) {
     T in[kSide * kSide], half[kSide * kSide], out[kSide * kSide];
     for (int row = 0; row < kIn; ++row)
-      for (int column = 0; column < kIn; ++column) in[row * kSide + column] = from[static_cast<size_t>(row * kIn + column)][c];
+      for (int column = 0; column < kIn; ++column)
+        in[row * kSide + column] = from[static_cast<size_t>(row * kIn + column)][c];
     for (int column = 0; column < kIn; ++column) Transform::apply(in + column, half + column, kSide);
     for (int row = 0; row < kOut; ++row) Transform::apply(half + row * kSide, out + row * kSide, 1);
     for (int row = 0; row < kOut; ++row)
-      for (int column = 0; column < kOut; ++column) to[static_cast<size_t>(row * kOut + column)][c] = out[row * kSide + column];
+      for (int column = 0; column < kOut; ++column)
+        to[static_cast<size_t>(row * kOut + column)][c] = out[row * kSide + column];
   }
 }
 
@@ -100,12 +103,15 @@ Tiles<const T> tiles_of(const Tensor& images, const Tensor& zero_pixel) {
 }
 
 // The places of some tiles: (16, kTilesAtOnce, channels).
-Tensor empty_places(int64_t channels, const Tensor& like) { return at::empty({kPlaces, kTilesAtOnce, channels}, like.options()); }
+Tensor empty_places(int64_t channels, const Tensor& like) {
+  return at::empty({kPlaces, kTilesAtOnce, channels}, like.options());
+}
 
 template <typename T>
 AXONN_INLINE Square<T, 4> places_of(T* places, int64_t tile, int64_t channels) {
   Square<T, 4> all;
-  for (int64_t place = 0; place < kPlaces; ++place) all[static_cast<size_t>(place)] = places + (place * kTilesAtOnce + tile) * channels;
+  for (int64_t place = 0; place < kPlaces; ++place)
+    all[static_cast<size_t>(place)] = places + (place * kTilesAtOnce + tile) * channels;
   return all;
 }
 
@@ -115,8 +121,8 @@ void take(const Tiles<const T>& tiles, int64_t border, int64_t first, int64_t co
   T* values = places.mutable_data_ptr<T>();
   with_wide_vectors([&]() AXONN_INLINE_LAMBDA {
     for (int64_t i = 0; i < count; ++i)
-      transform<Transform, T>(tiles.template square<Transform::kIn>(first + i, border), places_of(values, i, tiles.channels),
-                              tiles.channels);
+      transform<Transform, T>(tiles.template square<Transform::kIn>(first + i, border),
+                              places_of(values, i, tiles.channels), tiles.channels);
   });
 }
 
@@ -125,11 +131,14 @@ void put(const Tensor& places, int64_t first, int64_t count, const Tiles<T>& til
   const T* values = places.const_data_ptr<T>();
   with_wide_vectors([&]() AXONN_INLINE_LAMBDA {
     for (int64_t i = 0; i < count; ++i)
-      transform<ToOutput, T>(places_of(values, i, tiles.channels), tiles.template square<2>(first + i, 0), tiles.channels);
+      transform<ToOutput, T>(places_of(values, i, tiles.channels), tiles.template square<2>(first + i, 0),
+                             tiles.channels);
   });
 }
 
-int64_t tiles_in(const Tensor& images) { return images.size(0) * ((images.size(1) + 1) / 2) * ((images.size(2) + 1) / 2); }
+int64_t tiles_in(const Tensor& images) {
+  return images.size(0) * ((images.size(1) + 1) / 2) * ((images.size(2) + 1) / 2);
+}
 
 // Calls work(begin, end) for the tiles on several threads, past autograd.
 template <typename Work>
@@ -162,7 +171,8 @@ Tensor convolve(const Tensor& input, const Tensor& kernels) {
   const Tensor output = at::empty({input.size(0), input.size(1), input.size(2), out}, input.options());
   const Tensor zero_pixel = at::zeros({in}, input.options());
   for_tiles(input, [&](int64_t begin, int64_t end) {
-    const Tensor places = empty_places(in, input), results = empty_places(out, input), dropped_pixel = at::empty({out}, input.options());
+    const Tensor places = empty_places(in, input), results = empty_places(out, input),
+                 dropped_pixel = at::empty({out}, input.options());
     AT_DISPATCH_FLOATING_TYPES(input.scalar_type(), "winograd_convolution", [&] {
       const Tiles<scalar_t> tiles{output.mutable_data_ptr<scalar_t>(), output.size(1), output.size(2), out,
                                   dropped_pixel.mutable_data_ptr<scalar_t>()};
@@ -182,8 +192,8 @@ Tensor convolve(const Tensor& input, const Tensor& kernels) {
 
 bool winograd_pays(const Tensor& input, int64_t out_channels) {
   const int64_t in = input.size(3), out = out_channels;
-  return input.is_cpu() && (input.scalar_type() == at::kFloat || input.scalar_type() == at::kDouble) && std::min(in, out) >= 32 &&
-         in * out <= 256 * 512 && tiles_in(input) >= kTilesAtOnce;
+  return input.is_cpu() && (input.scalar_type() == at::kFloat || input.scalar_type() == at::kDouble) &&
+         std::min(in, out) >= 32 && in * out <= 256 * 512 && tiles_in(input) >= kTilesAtOnce;
 }
 
 Tensor winograd_convolution(const Tensor& input, const Tensor& weight) {

@@ -6,11 +6,13 @@ namespace axonn {
 
 void check_gpt(const GptConfig& config, const GridShape& grid) {
   check_gpt(config.shape);
-  AXONN_CHECK(config.dropout >= 0 && config.dropout < 1, "model.gpt", "dropout must be in [0, 1), got ", config.dropout);
-  AXONN_CHECK(config.checkpoint_every >= 0, "model.gpt", "activation_checkpoint must be at least 0, got ", config.checkpoint_every);
+  AXONN_CHECK(config.dropout >= 0 && config.dropout < 1, "model.gpt", "dropout must be in [0, 1), got ",
+              config.dropout);
+  AXONN_CHECK(config.checkpoint_every >= 0, "model.gpt", "activation_checkpoint must be at least 0, got ",
+              config.checkpoint_every);
   const auto divides = [&](int64_t value, const char* name, int64_t by, const char* by_name) {
-    AXONN_CHECK(value % by == 0, "model.gpt", name, " must divide by ", by_name, ", got ", name, " = ", value, " and ", by_name, " = ", by,
-                " (grid ", grid.to_string(), ")");
+    AXONN_CHECK(value % by == 0, "model.gpt", name, " must divide by ", by_name, ", got ", name, " = ", value, " and ",
+                by_name, " = ", by, " (grid ", grid.to_string(), ")");
   };
   divides(config.shape.heads, "heads", grid.x, "x");
   divides(config.shape.hidden, "hidden", grid.x, "x");

@@ -64,7 +64,9 @@ Value GptBlock::forward(const Value& stream) {
   };
   return interleave(context_, {stream},
                     {[&](BlockRows& rows) { rows.coming = qkv_->launch(norm_1_(rows.inputs[0])); },
-                     [&](BlockRows& rows) { rows.coming = attention_out_->launch(attention(context_, rows.coming.wait(), attention_)); },
+                     [&](BlockRows& rows) {
+                       rows.coming = attention_out_->launch(attention(context_, rows.coming.wait(), attention_));
+                     },
                      [&](BlockRows& rows) {
                        rows.stream = add(rows.inputs[0], dropped(rows, ".attn"));
                        rows.coming = mlp_up_->launch(norm_2_(rows.stream));
@@ -86,7 +88,8 @@ Gpt::Gpt(Context& context, const GptConfig& config)
   const auto blocks = folder(*this, "h");
   for (int64_t i = 0; i < config.shape.layers; ++i) {
     const std::string number = std::to_string(i);
-    blocks_.push_back(blocks->register_module(number, std::make_shared<GptBlock>(context, plan, config, "h." + number)));
+    blocks_.push_back(
+        blocks->register_module(number, std::make_shared<GptBlock>(context, plan, config, "h." + number)));
   }
   register_module("ln_f", norm_.ptr());
   register_module("head", head_.ptr());
@@ -96,12 +99,15 @@ Value Gpt::forward(const at::Tensor& ids) {
   Value stream = axonn::dropout(context_, positions_(tokens_(ids)), is_training() ? config_.dropout : 0, "embedding");
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const auto run = [block = blocks_[i].get()](const std::vector<Value>& inputs) { return block->forward(inputs[0]); };
-    stream = config_.checkpointed(static_cast<int64_t>(i)) ? activation_checkpoint(context_, run, {stream}, {config_.checkpoint_offload})
-                                                           : run({stream});
+    stream = config_.checkpointed(static_cast<int64_t>(i))
+                 ? activation_checkpoint(context_, run, {stream}, {config_.checkpoint_offload})
+                 : run({stream});
   }
   return head_(norm_(stream));
 }
 
-at::Tensor Gpt::loss_sum(const at::Tensor& ids, const at::Tensor& targets) { return cross_entropy_sum(context_, forward(ids), targets); }
+at::Tensor Gpt::loss_sum(const at::Tensor& ids, const at::Tensor& targets) {
+  return cross_entropy_sum(context_, forward(ids), targets);
+}
 
 }  // namespace axonn

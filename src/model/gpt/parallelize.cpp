@@ -12,14 +12,18 @@ GptPlan parallelize_gpt(const GptConfig& config) {
   // As in GPT-2, for the layers that add to the stream.
   const auto residual = Initial::normal(0.02 / std::sqrt(2.0 * static_cast<double>(config.shape.layers)));
   return {
-      .tokens = {.vocabulary = config.shape.vocabulary, .features = h, .vocabulary_axis = Axis::x, .feature_axis = Axis::y, .initial = weight},
+      .tokens = {.vocabulary = config.shape.vocabulary,
+                 .features = h,
+                 .vocabulary_axis = Axis::x,
+                 .feature_axis = Axis::y,
+                 .initial = weight},
       .positions = {.length = config.shape.sequence, .features = h, .feature_axis = Axis::y, .initial = weight},
       .norm = {.features = h, .axis = Axis::y},
-      .qkv = {.in = h, .out = 3 * h, .segments = {h, h, h}, .weight_initial = weight},                  // Y -> X
-      .attention = {.heads = config.shape.heads, .dropout = config.dropout, .axis = Axis::x},           // X -> X
-      .attention_out = {.in = h, .out = h, .transposed = true, .weight_initial = residual},             // X -> Y
-      .mlp_up = {.in = h, .out = m, .weight_initial = weight},                                          // Y -> X
-      .mlp_down = {.in = m, .out = h, .transposed = true, .weight_initial = residual},                  // X -> Y
+      .qkv = {.in = h, .out = 3 * h, .segments = {h, h, h}, .weight_initial = weight},         // Y -> X
+      .attention = {.heads = config.shape.heads, .dropout = config.dropout, .axis = Axis::x},  // X -> X
+      .attention_out = {.in = h, .out = h, .transposed = true, .weight_initial = residual},    // X -> Y
+      .mlp_up = {.in = h, .out = m, .weight_initial = weight},                                 // Y -> X
+      .mlp_down = {.in = m, .out = h, .transposed = true, .weight_initial = residual},         // X -> Y
       // Y -> X
       .head = {.in = h, .out = config.shape.vocabulary, .bias = false, .pad_output = true, .weight_initial = weight},
   };

@@ -20,7 +20,8 @@ at::Tensor SyntheticTokens::loss_sum(int64_t first, int64_t count) {
   const uint32_t stream = philox_stream("verification", "tokens");
   const auto begin = static_cast<uint64_t>(first * (sequence + 1));
   for (int64_t i = 0; i < tokens.numel(); ++i)
-    out[i] = philox(seed_, begin + static_cast<uint64_t>(i), 0, stream)[0] % static_cast<uint64_t>(model_.config().shape.vocabulary);
+    out[i] = philox(seed_, begin + static_cast<uint64_t>(i), 0, stream)[0] %
+             static_cast<uint64_t>(model_.config().shape.vocabulary);
   const at::Tensor placed = tokens.to(context_.options().device);
   return model_.loss_sum(placed.narrow(1, 0, sequence).contiguous(), placed.narrow(1, 1, sequence).contiguous());
 }

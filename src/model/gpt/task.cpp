@@ -30,7 +30,8 @@ std::span<int64_t> row(const Tensor& matrix, int64_t index) {
 int32_t draw(const Tensor& logits, const SamplingOptions& options, uint64_t position) {
   const Tensor wide = logits.to(at::kCPU, at::kDouble).contiguous();
   const double* value = wide.const_data_ptr<double>();
-  std::vector<int32_t> order(static_cast<size_t>(options.vocabulary > 0 ? std::min(options.vocabulary, wide.numel()) : wide.numel()));
+  std::vector<int32_t> order(
+      static_cast<size_t>(options.vocabulary > 0 ? std::min(options.vocabulary, wide.numel()) : wide.numel()));
   std::iota(order.begin(), order.end(), 0);
   std::ranges::sort(order, [&](int32_t a, int32_t b) { return value[a] != value[b] ? value[a] > value[b] : a < b; });
   if (options.temperature == 0) return order.front();
@@ -50,8 +51,8 @@ GptTask::GptTask(Context& context, Gpt& model, const TextData& data, uint64_t se
     : context_(context), model_(model), data_(data), seed_(seed), validation_rows_(validation_rows) {
   data.check_sequence(model.config().shape.sequence);
   AXONN_CHECK(data.tokenizer().vocabulary_size() <= model.config().shape.vocabulary, "model.gpt", "the tokenizer has ",
-              data.tokenizer().vocabulary_size(), " tokens, more than the model's vocabulary of ", model.config().shape.vocabulary,
-              "; raise --vocab (0 takes the tokenizer's)");
+              data.tokenizer().vocabulary_size(), " tokens, more than the model's vocabulary of ",
+              model.config().shape.vocabulary, "; raise --vocab (0 takes the tokenizer's)");
 }
 
 double GptTask::paper_flops_per_sample() const { return checkpointed_flops(model_.config().shape, 1); }
@@ -63,7 +64,8 @@ double GptTask::flops_per_sample() const {
 Tensor GptTask::loss_sum(int64_t first, int64_t count) {
   const int64_t sequence = model_.config().shape.sequence;
   const Tensor ids = at::empty({count, sequence}, at::kLong), targets = at::empty({count, sequence}, at::kLong);
-  for (int64_t i = 0; i < count; ++i) data_.window(static_cast<uint64_t>(first + i), seed_, row(ids, i), row(targets, i));
+  for (int64_t i = 0; i < count; ++i)
+    data_.window(static_cast<uint64_t>(first + i), seed_, row(ids, i), row(targets, i));
   const auto device = context_.options().device;
   return model_.loss_sum(ids.to(device), targets.to(device));
 }
@@ -78,9 +80,11 @@ std::optional<double> GptTask::validate() {
   // Every rank runs the same number of forwards; rows past the last window contribute nothing.
   for (int64_t begin = 0; begin < windows; begin += share.groups * validation_rows_) {
     const int64_t rows = share.rows(windows - begin, validation_rows_);
-    const Tensor ids = at::zeros({rows, sequence}, at::kLong), targets = at::full({rows, sequence}, kIgnoredTarget, at::kLong);
+    const Tensor ids = at::zeros({rows, sequence}, at::kLong),
+                 targets = at::full({rows, sequence}, kIgnoredTarget, at::kLong);
     for (int64_t i = 0; i < rows; ++i)
-      if (const int64_t window = begin + share.mine * rows + i; window < windows) data_.validation_window(window, row(ids, i), row(targets, i));
+      if (const int64_t window = begin + share.mine * rows + i; window < windows)
+        data_.validation_window(window, row(ids, i), row(targets, i));
     sum += model_.loss_sum(ids.to(device), targets.to(device)).item<double>();
   }
   Tensor total = at::scalar_tensor(sum, at::kDouble).to(device);
@@ -88,18 +92,20 @@ std::optional<double> GptTask::validate() {
   return total.item<double>() / static_cast<double>(windows * sequence);
 }
 
-std::vector<int32_t> sample_text(Context& context, Gpt& model, std::vector<int32_t> text, const SamplingOptions& options) {
+std::vector<int32_t> sample_text(Context& context, Gpt& model, std::vector<int32_t> text,
+                                 const SamplingOptions& options) {
   AXONN_CHECK(!text.empty(), "model.sample_text", "the prompt must hold at least one token");
   AXONN_CHECK(options.temperature >= 0 && options.tokens >= 0 && options.top_k >= 0, "model.sample_text",
-              "temperature, tokens and top_k must not be negative, got ", options.temperature, ", ", options.tokens, " and ",
-              options.top_k);
+              "temperature, tokens and top_k must not be negative, got ", options.temperature, ", ", options.tokens,
+              " and ", options.top_k);
   const Evaluating evaluating(model, context, Phase::generate);
   for (int64_t i = 0; i < options.tokens; ++i) {
     const size_t seen = std::min(text.size(), static_cast<size_t>(model.config().shape.sequence));
     const std::vector<int64_t> recent(text.end() - static_cast<std::ptrdiff_t>(seen), text.end());
     const Value logits = model.forward(at::tensor(recent, at::kLong).unsqueeze(0).to(context.options().device));
     const Value last{logits.tensor.select(1, -1), logits.features, logits.layout};
-    text.push_back(draw(redistribute(context, last, Layout::replicated()).tensor[0], options, static_cast<uint64_t>(i)));
+    text.push_back(
+        draw(redistribute(context, last, Layout::replicated()).tensor[0], options, static_cast<uint64_t>(i)));
   }
   return text;
 }

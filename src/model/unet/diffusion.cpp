@@ -22,7 +22,9 @@ using at::Tensor;
 std::vector<double> betas(NoiseSchedule schedule, int64_t times) {
   std::vector<double> result;
   const auto count = static_cast<double>(times);
-  const auto left = [&](double time) { return std::pow(std::cos((time / count + 0.008) / 1.008 * std::numbers::pi / 2), 2); };
+  const auto left = [&](double time) {
+    return std::pow(std::cos((time / count + 0.008) / 1.008 * std::numbers::pi / 2), 2);
+  };
   for (int64_t t = 0; t < times; ++t) {
     const auto time = static_cast<double>(t);
     if (schedule == NoiseSchedule::cosine)
@@ -52,7 +54,8 @@ struct Posterior {
 Tensor log_likelihood_of_shade(const Tensor& x, const Tensor& mean, const Tensor& log_variance) {
   constexpr double kHalf = 1.0 / 255, kLeast = 1e-12;
   const Tensor scale = (-0.5 * log_variance).exp() / std::numbers::sqrt2, centred = x - mean;
-  const Tensor above = 0.5 * (1 + at::erf((centred + kHalf) * scale)), below = 0.5 * (1 + at::erf((centred - kHalf) * scale));
+  const Tensor above = 0.5 * (1 + at::erf((centred + kHalf) * scale)),
+               below = 0.5 * (1 + at::erf((centred - kHalf) * scale));
   const Tensor inside = at::where(x < -0.999, above, at::where(x > 0.999, 1 - below, above - below));
   return inside.clamp_min(kLeast).log();
 }
@@ -80,8 +83,8 @@ Diffusion::Diffusion(DiffusionOptions options, c10::Device device) : options_(op
 }
 
 void Diffusion::check_output(int64_t channels, int64_t output) const {
-  AXONN_CHECK(output == output_channels(channels), "model.diffusion", "the network gives ", output, " channels, this loss needs ",
-              output_channels(channels), " for images of ", channels);
+  AXONN_CHECK(output == output_channels(channels), "model.diffusion", "the network gives ", output,
+              " channels, this loss needs ", output_channels(channels), " for images of ", channels);
 }
 
 Tensor Diffusion::constants(const Tensor& table, const Tensor& times, const Tensor& like) const {
@@ -96,9 +99,10 @@ Tensor Diffusion::noised(const Tensor& clean, const Tensor& times, const Tensor&
 }
 
 Tensor Diffusion::predicted_clean(const Tensor& output, const Tensor& noisy, const Tensor& times, bool clip) const {
-  const Tensor a = constants(tables_.alpha_bar, times, noisy), said = output.narrow(-1, 0, noisy.size(-1)).to(noisy.scalar_type());
-  const Tensor clean =
-      options_.target == DiffusionTarget::v ? a.sqrt() * noisy - (1 - a).sqrt() * said : (noisy - (1 - a).sqrt() * said) / a.sqrt();
+  const Tensor a = constants(tables_.alpha_bar, times, noisy),
+               said = output.narrow(-1, 0, noisy.size(-1)).to(noisy.scalar_type());
+  const Tensor clean = options_.target == DiffusionTarget::v ? a.sqrt() * noisy - (1 - a).sqrt() * said
+                                                             : (noisy - (1 - a).sqrt() * said) / a.sqrt();
   return clip ? clean.clamp(-1, 1) : clean;
 }
 
@@ -119,16 +123,19 @@ Tensor Diffusion::bound(const Tensor& output, const Tensor& clean, const Tensor&
   const int64_t channels = clean.size(-1);
   const Tensor predicted = predicted_clean(output.narrow(-1, 0, channels).detach(), noisy, times, /*clip=*/false);
   const Tensor mean = at_times(tables_.of_clean) * predicted + at_times(tables_.of_noisy) * noisy;
-  const Tensor true_mean = at_times(tables_.of_clean) * clean + at_times(tables_.of_noisy) * noisy, least = at_times(tables_.log_variance);
+  const Tensor true_mean = at_times(tables_.of_clean) * clean + at_times(tables_.of_noisy) * noisy,
+               least = at_times(tables_.log_variance);
   const Tensor fraction = (output.narrow(-1, channels, channels) + 1) / 2;
   const Tensor learned = fraction * at_times(tables_.log_beta) + (1 - fraction) * least;
-  const Tensor divergence = 0.5 * (learned - least - 1 + (least - learned).exp() + (true_mean - mean).square() * (-learned).exp());
+  const Tensor divergence =
+      0.5 * (learned - least - 1 + (least - learned).exp() + (true_mean - mean).square() * (-learned).exp());
   const Tensor first = -log_likelihood_of_shade(clean, mean, learned);
   const Tensor at_start = (times == 0).view(least.sizes());
   return mean_of_sample(at::where(at_start, first, divergence)) / std::numbers::ln2;
 }
 
-Tensor Diffusion::ddpm_step(const Tensor& output, const Tensor& noisy, int64_t time, int64_t before, const Tensor& noise) const {
+Tensor Diffusion::ddpm_step(const Tensor& output, const Tensor& noisy, int64_t time, int64_t before,
+                            const Tensor& noise) const {
   const Tensor times = at::full({noisy.size(0)}, time, at::TensorOptions().dtype(at::kLong).device(noisy.device()));
   const Posterior step(alpha_bar(time), alpha_bar(before));
   const Tensor mean = step.of_clean * predicted_clean(output, noisy, times) + step.of_noisy * noisy;
@@ -147,10 +154,11 @@ Tensor Diffusion::ddim_step(const Tensor& output, const Tensor& noisy, int64_t t
 }
 
 std::vector<int64_t> Diffusion::sampling_times(int64_t steps) const {
-  AXONN_CHECK(steps >= 1 && steps <= options_.times, "model.diffusion", "sampling steps must be from 1 to the ", options_.times,
-              " times of the diffusion, got ", steps);
+  AXONN_CHECK(steps >= 1 && steps <= options_.times, "model.diffusion", "sampling steps must be from 1 to the ",
+              options_.times, " times of the diffusion, got ", steps);
   std::vector<int64_t> result;
-  for (int64_t i = steps - 1; i >= 0; --i) result.push_back(steps == 1 ? options_.times - 1 : i * (options_.times - 1) / (steps - 1));
+  for (int64_t i = steps - 1; i >= 0; --i)
+    result.push_back(steps == 1 ? options_.times - 1 : i * (options_.times - 1) / (steps - 1));
   return result;
 }
 
@@ -159,7 +167,8 @@ Tensor sample_noise(uint64_t seed, std::string_view purpose, int64_t first, at::
   const int64_t elements = sizes[0] == 0 ? 0 : noise.numel() / sizes[0];
   const uint32_t stream = philox_stream("noise", purpose);
   double* out = noise.mutable_data_ptr<double>();
-  for (int64_t i = 0; i < noise.numel(); ++i) out[i] = to_normal(philox(seed, static_cast<uint64_t>(first * elements + i), 0, stream));
+  for (int64_t i = 0; i < noise.numel(); ++i)
+    out[i] = to_normal(philox(seed, static_cast<uint64_t>(first * elements + i), 0, stream));
   return noise;
 }
 

@@ -77,11 +77,13 @@ class Denoiser {
   }
 
   Tensor guided(const Tensor& noisy, int64_t time, const Tensor& classes) {
-    const Tensor both = predict(at::cat({noisy, noisy}), time, at::cat({classes, at::full_like(classes, Unet::kNoClass)}));
+    const Tensor both =
+        predict(at::cat({noisy, noisy}), time, at::cat({classes, at::full_like(classes, Unet::kNoClass)}));
     const int64_t channels = noisy.size(-1);
     const auto halves = both.chunk(2);
     const Tensor with = halves[0].narrow(-1, 0, channels), without = halves[1].narrow(-1, 0, channels);
-    return at::cat({without + options_.guidance * (with - without), halves[0].narrow(-1, channels, both.size(-1) - channels)}, -1);
+    return at::cat(
+        {without + options_.guidance * (with - without), halves[0].narrow(-1, channels, both.size(-1) - channels)}, -1);
   }
 
   Context& context_;
@@ -100,25 +102,28 @@ void check_sampling(const ImageSamplingOptions& options, const UnetShape& shape,
   };
   at_least(options.count, 1, "count");
   at_least(options.rows, 1, "rows");
-  AXONN_CHECK(options.trajectory >= 0 && options.trajectory <= options.steps, "model.sample_images", "a trajectory of ", options.steps,
-              " steps has from 0 to so many moments, got ", options.trajectory);
+  AXONN_CHECK(options.trajectory >= 0 && options.trajectory <= options.steps, "model.sample_images", "a trajectory of ",
+              options.steps, " steps has from 0 to so many moments, got ", options.trajectory);
   AXONN_CHECK(std::isfinite(options.guidance) && options.guidance >= 0, "model.sample_images",
               "guidance must be finite and not negative, got ", options.guidance);
-  AXONN_CHECK(options.guidance == 1 || shape.classes > 0, "model.sample_images", "guidance needs a network with classes, got guidance ",
-              options.guidance, " and none");
-  AXONN_CHECK(options.only_class >= -1 && options.only_class < std::max<int64_t>(shape.classes, 0), "model.sample_images",
-              "the network has ", shape.classes, " classes, numbered from 0 (-1: all in turn), got class ", options.only_class);
+  AXONN_CHECK(options.guidance == 1 || shape.classes > 0, "model.sample_images",
+              "guidance needs a network with classes, got guidance ", options.guidance, " and none");
+  AXONN_CHECK(options.only_class >= -1 && options.only_class < std::max<int64_t>(shape.classes, 0),
+              "model.sample_images", "the network has ", shape.classes,
+              " classes, numbered from 0 (-1: all in turn), got class ", options.only_class);
   diffusion.sampling_times(options.steps);
 }
 
-SampledImages sample_images(Context& context, Unet& model, const Diffusion& diffusion, const ImageSamplingOptions& options) {
+SampledImages sample_images(Context& context, Unet& model, const Diffusion& diffusion,
+                            const ImageSamplingOptions& options) {
   const UnetShape& network = model.config().shape;
   check_sampling(options, network, diffusion);
   diffusion.check_output(network.channels, network.output_channels());
   const Evaluating evaluating(model, context, Phase::generate);
   Denoiser denoiser(context, model, diffusion, options);
   const RowShare share = context.row_share();
-  const Tensor all = at::zeros({options.count, denoiser.moments(), network.image, network.image, network.channels}, denoiser.working());
+  const Tensor all = at::zeros({options.count, denoiser.moments(), network.image, network.image, network.channels},
+                               denoiser.working());
   // Every rank runs the same number of forwards; images past the last one are dropped.
   for (int64_t begin = 0; begin < options.count; begin += share.groups * options.rows) {
     const int64_t rows = share.rows(options.count - begin, options.rows), first = begin + share.mine * rows;

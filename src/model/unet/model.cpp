@@ -40,7 +40,8 @@ class Residual : public UnetModule {
                        },
                        [&](BlockRows& rows) {
                          const Value& from = rows.inputs[0];
-                         const Value shortcut = shortcut_ ? redistribute(context_, shortcut_(from), out_->output_layout()) : from;
+                         const Value shortcut =
+                             shortcut_ ? redistribute(context_, shortcut_(from), out_->output_layout()) : from;
                          rows.stream = add(shortcut, rows.coming.wait());
                        }});
   }
@@ -105,16 +106,18 @@ class SelfAttention : public UnetModule {
   }
 
   Value forward(const Value& input, const UnetEmbedding&) override {
-    return interleave(context_, {input},
-                      {[&](BlockRows& rows) {
-                         const Value normed = norm_(rows.inputs[0]);
-                         rows.coming = qkv_->launch(normed.map([](const at::Tensor& image) { return image.flatten(1, 2); }));
-                       },
-                       [&](BlockRows& rows) { rows.coming = projection_->launch(attention(context_, rows.coming.wait(), options_)); },
-                       [&](BlockRows& rows) {
-                         const Value& from = rows.inputs[0];
-                         rows.stream = {from.tensor + rows.coming.wait().tensor.view(from.tensor.sizes()), from.features, from.layout};
-                       }});
+    return interleave(
+        context_, {input},
+        {[&](BlockRows& rows) {
+           const Value normed = norm_(rows.inputs[0]);
+           rows.coming = qkv_->launch(normed.map([](const at::Tensor& image) { return image.flatten(1, 2); }));
+         },
+         [&](BlockRows& rows) { rows.coming = projection_->launch(attention(context_, rows.coming.wait(), options_)); },
+         [&](BlockRows& rows) {
+           const Value& from = rows.inputs[0];
+           rows.stream = {from.tensor + rows.coming.wait().tensor.view(from.tensor.sizes()), from.features,
+                          from.layout};
+         }});
   }
 
  private:
@@ -156,7 +159,8 @@ void register_path(torch::nn::Module& root, const std::string& path, std::shared
     const std::string name = path.substr(begin, dot - begin);
     const auto children = folder->named_children();
     const auto* found = children.find(name);
-    folder = found != nullptr ? found->get() : folder->register_module(name, std::make_shared<torch::nn::Module>()).get();
+    folder =
+        found != nullptr ? found->get() : folder->register_module(name, std::make_shared<torch::nn::Module>()).get();
     begin = dot + 1;
   }
   folder->register_module(path.substr(begin), std::move(module));
@@ -165,7 +169,8 @@ void register_path(torch::nn::Module& root, const std::string& path, std::shared
 // Cosines and sines of the time at wavelengths from 2 pi to 10000 * 2 pi: (batch, features).
 at::Tensor waves(const at::Tensor& times, int64_t features) {
   const at::Tensor numbers = at::arange(features / 2, at::TensorOptions().dtype(at::kDouble).device(times.device()));
-  const at::Tensor angles = times.to(at::kDouble).unsqueeze(1) * (numbers * (-2 * std::log(10000.0) / static_cast<double>(features))).exp();
+  const at::Tensor angles =
+      times.to(at::kDouble).unsqueeze(1) * (numbers * (-2 * std::log(10000.0) / static_cast<double>(features))).exp();
   return at::cat({angles.cos(), angles.sin()}, 1);
 }
 
@@ -197,13 +202,16 @@ Unet::Unet(Context& context, const UnetConfig& config)
 
 Value Unet::embed_classes(const at::Tensor& classes) {
   const at::Tensor none = classes.eq(kNoClass);
-  return classes_(classes.masked_fill(none, 0)).map([&](const at::Tensor& rows) { return rows.masked_fill(none.unsqueeze(1), 0); });
+  return classes_(classes.masked_fill(none, 0)).map([&](const at::Tensor& rows) {
+    return rows.masked_fill(none.unsqueeze(1), 0);
+  });
 }
 
 UnetEmbedding Unet::embed(const at::Tensor& times, const at::Tensor& classes) {
-  AXONN_CHECK(classes.defined() == (config_.shape.classes > 0), "model.unet", "the network has ", config_.shape.classes, " classes, got ",
-              classes.defined() ? "some" : "none");
-  const Value time{waves(times, config_.shape.base).to(context_.options().dtype), config_.shape.base, Layout::replicated()};
+  AXONN_CHECK(classes.defined() == (config_.shape.classes > 0), "model.unet", "the network has ", config_.shape.classes,
+              " classes, got ", classes.defined() ? "some" : "none");
+  const Value time{waves(times, config_.shape.base).to(context_.options().dtype), config_.shape.base,
+                   Layout::replicated()};
   Value embedding = time_out_(silu(time_in_(redistribute(context_, time, time_in_->input_layout()))));
   if (classes.defined()) embedding = add(embedding, embed_classes(classes));
   embedding = silu(embedding);
@@ -224,8 +232,9 @@ at::Tensor Unet::forward(const at::Tensor& images, const at::Tensor& times, cons
       return module->forward(inputs[0], {.over_x = inputs[1], .over_y = inputs[2]});
     };
     const std::vector<Value> inputs = {stream, embedding.over_x, embedding.over_y};
-    stream = config_.checkpointed(static_cast<int64_t>(i)) ? activation_checkpoint(context_, run, inputs, {config_.checkpoint_offload})
-                                                           : run(inputs);
+    stream = config_.checkpointed(static_cast<int64_t>(i))
+                 ? activation_checkpoint(context_, run, inputs, {config_.checkpoint_offload})
+                 : run(inputs);
     if (stage.kept) kept.push_back(stream);
   }
   return last_(silu(last_norm_(stream))).tensor;

@@ -11,7 +11,8 @@ int64_t inputs_of_an_output(const Conv2dOptions& options) { return options.in * 
 // PyTorch's defaults, as in improved diffusion: weight and bias uniform within +-1/sqrt(inputs).
 template <typename Options>
 Options by_inputs(Options options) {
-  options.weight_initial = options.bias_initial = Initial::uniform(1 / std::sqrt(static_cast<double>(inputs_of_an_output(options))));
+  options.weight_initial = options.bias_initial =
+      Initial::uniform(1 / std::sqrt(static_cast<double>(inputs_of_an_output(options))));
   return options;
 }
 
@@ -40,7 +41,8 @@ Conv2dOptions conv3x3(int64_t in, int64_t out, Axis from) {
 // needed. Only the 1x1 convolution beside a block whose channels change must be redistributed.
 UnetPlan parallelize_unet(const UnetShape& shape) {
   const int64_t e = shape.embedding();
-  Conv2dOptions first = conv3x3(shape.channels, shape.base, Axis::x), last = zeroed(conv3x3(shape.base, shape.output_channels(), Axis::y));
+  Conv2dOptions first = conv3x3(shape.channels, shape.base, Axis::x),
+                last = zeroed(conv3x3(shape.base, shape.output_channels(), Axis::y));
   first.whole_input = true;
   last.whole_output = true;
   last.in = shape.multipliers.front() * shape.base;
@@ -65,10 +67,11 @@ UnetResidualPlan parallelize_residual(const UnetShape& shape, const UnetStage& s
   return {
       .norm_in = {.groups = shape.groups, .channels = stage.in, .layout = stream(stage)},  // A
       .in = in,                                                                            // A -> B
-      .embedding = by_inputs(LinearOptions{.in = shape.embedding(),                        // A -> B
-                                           .out = shape.conditioning(stage.out),
-                                           .transposed = transposed(a),
-                                           .segments = shape.scale_shift ? std::vector{stage.out, stage.out} : std::vector<int64_t>()}),
+      .embedding = by_inputs(
+          LinearOptions{.in = shape.embedding(),  // A -> B
+                        .out = shape.conditioning(stage.out),
+                        .transposed = transposed(a),
+                        .segments = shape.scale_shift ? std::vector{stage.out, stage.out} : std::vector<int64_t>()}),
       .norm_out = {.groups = shape.groups, .channels = stage.out, .layout = Layout::over(b)},  // B
       .out = zeroed(conv3x3(stage.out, stage.out, b)),                                         // B -> A
       .shortcut = stage.in == stage.out ? std::nullopt : std::optional(by_inputs(shortcut)),   // A -> B, then to A

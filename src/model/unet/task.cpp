@@ -27,17 +27,21 @@ void put_pixels(const Tensor& clean, int64_t row, std::span<const uint8_t> pixel
   for (int64_t y = 0; y < size; ++y)
     for (int64_t x = 0; x < size; ++x)
       for (int64_t channel = 0; channel < 3; ++channel)
-        *out++ = static_cast<float>(pixels[static_cast<size_t>(y * line + 3 * (mirrored ? size - 1 - x : x) + channel)]) / 127.5f - 1;
+        *out++ =
+            static_cast<float>(pixels[static_cast<size_t>(y * line + 3 * (mirrored ? size - 1 - x : x) + channel)]) /
+                127.5f -
+            1;
 }
 
 bool goes_without_class(const UnetTaskOptions& options, int64_t number) {
-  return to_uniform(philox(options.seed, static_cast<uint64_t>(number), 0, philox_stream("sample", "class"))[0]) < options.class_dropout;
+  return to_uniform(philox(options.seed, static_cast<uint64_t>(number), 0, philox_stream("sample", "class"))[0]) <
+         options.class_dropout;
 }
 
 }  // namespace
 
-UnetTask::UnetTask(Context& context, Unet& model, const Diffusion& diffusion, const ImageSource& source, const ImageSource* held_out,
-                   UnetTaskOptions options)
+UnetTask::UnetTask(Context& context, Unet& model, const Diffusion& diffusion, const ImageSource& source,
+                   const ImageSource* held_out, UnetTaskOptions options)
     : context_(context),
       model_(model),
       diffusion_(diffusion),
@@ -48,16 +52,16 @@ UnetTask::UnetTask(Context& context, Unet& model, const Diffusion& diffusion, co
   const UnetShape& shape = model.config().shape;
   AXONN_CHECK(shape.channels == 3, "model.unet", "images have 3 channels, the network takes ", shape.channels);
   diffusion.check_output(shape.channels, shape.output_channels());
-  AXONN_CHECK(options.class_dropout >= 0 && options.class_dropout <= 1, "model.unet", "class_dropout must be in [0, 1], got ",
-              options.class_dropout);
-  AXONN_CHECK(options.class_dropout == 0 || shape.classes > 0, "model.unet", "class_dropout needs a network with classes, got ",
-              options.class_dropout, " and none");
+  AXONN_CHECK(options.class_dropout >= 0 && options.class_dropout <= 1, "model.unet",
+              "class_dropout must be in [0, 1], got ", options.class_dropout);
+  AXONN_CHECK(options.class_dropout == 0 || shape.classes > 0, "model.unet",
+              "class_dropout needs a network with classes, got ", options.class_dropout, " and none");
   for (const ImageSource* each : {&source, held_out}) {
     if (each == nullptr) continue;
-    AXONN_CHECK(each->size() == shape.image, "model.unet", "the network takes images of ", shape.image, " x ", shape.image, ", got ",
-                each->description());
-    AXONN_CHECK(shape.classes == 0 || shape.classes == static_cast<int64_t>(each->classes().size()), "model.unet", "the network has ",
-                shape.classes, " classes, got ", each->description());
+    AXONN_CHECK(each->size() == shape.image, "model.unet", "the network takes images of ", shape.image, " x ",
+                shape.image, ", got ", each->description());
+    AXONN_CHECK(shape.classes == 0 || shape.classes == static_cast<int64_t>(each->classes().size()), "model.unet",
+                "the network has ", shape.classes, " classes, got ", each->description());
   }
 }
 
@@ -70,9 +74,11 @@ UnetTask::Images UnetTask::load(int64_t first, int64_t count) const {
   const Images images{at::empty({count, size, size, 3}, at::kFloat), at::empty({count}, at::kLong)};
   std::vector<uint8_t> pixels(static_cast<size_t>(size * size * 3));
   for (int64_t i = 0; i < count; ++i) {
-    const ImageDraw draw = draw_image(static_cast<uint64_t>(first + i), options_.seed, source_.count(), options_.mirror);
+    const ImageDraw draw =
+        draw_image(static_cast<uint64_t>(first + i), options_.seed, source_.count(), options_.mirror);
     const int64_t image_class = source_.read(draw.index, pixels);
-    images.classes.mutable_data_ptr<int64_t>()[i] = goes_without_class(options_, first + i) ? Unet::kNoClass : image_class;
+    images.classes.mutable_data_ptr<int64_t>()[i] =
+        goes_without_class(options_, first + i) ? Unet::kNoClass : image_class;
     put_pixels(images.clean, i, pixels, draw.mirrored);
   }
   return images;
@@ -84,7 +90,8 @@ void UnetTask::prefetch(int64_t first, int64_t count) {
 
 // Returns the prefetched images, or loads them now. Images prefetched before these are dropped.
 UnetTask::Images UnetTask::take(int64_t first, int64_t count) {
-  const auto found = std::ranges::find_if(ahead_, [&](const Ahead& one) { return one.first == first && one.count == count; });
+  const auto found =
+      std::ranges::find_if(ahead_, [&](const Ahead& one) { return one.first == first && one.count == count; });
   if (found == ahead_.end()) return load(first, count);
   Images images = found->images.get();
   ahead_.erase(ahead_.begin(), found + 1);
@@ -99,7 +106,8 @@ Tensor UnetTask::losses(const Images& images, const Tensor& times, const Tensor&
   const Tensor clean = placed(images.clean), noised_by = placed(noise), at_times = times.to(device);
   const Tensor noisy = diffusion_.noised(clean, at_times, noised_by);
   const Tensor classes = model_.config().shape.classes > 0 ? images.classes.to(device) : Tensor();
-  return diffusion_.losses(model_.forward(noisy.to(context_.options().dtype), at_times, classes), clean, at_times, noised_by);
+  return diffusion_.losses(model_.forward(noisy.to(context_.options().dtype), at_times, classes), clean, at_times,
+                           noised_by);
 }
 
 Tensor UnetTask::loss_sum(int64_t first, int64_t count) {
@@ -116,8 +124,9 @@ void UnetTask::after_step() {
   if (observed_.empty()) return;
   std::vector<Tensor> rows;  // (count, 3): number, time, loss
   for (const auto& [first, times, losses] : observed_)
-    rows.push_back(
-        at::stack({at::arange(first, first + times.numel(), at::kDouble), times.to(at::kDouble), losses.to(at::kCPU, at::kDouble)}, 1));
+    rows.push_back(at::stack({at::arange(first, first + times.numel(), at::kDouble), times.to(at::kDouble),
+                              losses.to(at::kCPU, at::kDouble)},
+                             1));
   observed_.clear();
   const Tensor mine = at::cat(rows).flatten();
   auto& others = context_.communicators().on_cpu(kRowAxes);
@@ -159,9 +168,10 @@ std::optional<double> UnetTask::validate() {
       images.classes.mutable_data_ptr<int64_t>()[i] = held_out_->read(std::min(first + i, count - 1), pixels);
       put_pixels(images.clean, i, pixels, false);
     }
-    const Tensor numbers = at::arange(first, first + rows, at::kLong), times = (numbers * diffusion_.times() / count).to(at::kLong);
-    const Tensor each =
-        losses(images, times.clamp_max(diffusion_.times() - 1), sample_noise(0, "validation", first, images.clean.sizes()));
+    const Tensor numbers = at::arange(first, first + rows, at::kLong),
+                 times = (numbers * diffusion_.times() / count).to(at::kLong);
+    const Tensor each = losses(images, times.clamp_max(diffusion_.times() - 1),
+                               sample_noise(0, "validation", first, images.clean.sizes()));
     sum += each.narrow(0, 0, std::clamp<int64_t>(count - first, 0, rows)).sum().item<double>();
   }
   Tensor total = at::scalar_tensor(sum, at::kDouble).to(context_.options().device);

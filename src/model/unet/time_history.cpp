@@ -39,7 +39,8 @@ TimeHistory::TimeHistory(int64_t times)
 
 TimeHistory::Draw TimeHistory::draw(uint64_t seed, int64_t first, int64_t count) const {
   const bool uniform = !full();
-  Draw result{.times = at::empty({count}, at::kLong), .weights = uniform ? at::Tensor() : at::empty({count}, at::kDouble)};
+  Draw result{.times = at::empty({count}, at::kLong),
+              .weights = uniform ? at::Tensor() : at::empty({count}, at::kDouble)};
   std::vector<double> p, until;
   if (!uniform) {
     p = probabilities(losses_.const_data_ptr<double>(), times_);

@@ -4,17 +4,24 @@ namespace axonn {
 namespace {
 
 LayerWork matrix(const char* name, int64_t k, int64_t n, bool transposed) {
-  return {.name = name, .flops = 2.0 * static_cast<double>(k) * static_cast<double>(n), .k = k, .n = n, .transposed = transposed};
+  return {.name = name,
+          .flops = 2.0 * static_cast<double>(k) * static_cast<double>(n),
+          .k = k,
+          .n = n,
+          .transposed = transposed};
 }
 
-LayerWork elementwise(const char* name, WorkSplit split, double elements) { return {.name = name, .split = split, .elements = elements}; }
+LayerWork elementwise(const char* name, WorkSplit split, double elements) {
+  return {.name = name, .split = split, .elements = elements};
+}
 
 }  // namespace
 
 LayerTable layer_table(const GptShape& shape) {
   check_gpt(shape);
   const int64_t hidden = shape.hidden, mlp = shape.mlp(), vocabulary = shape.vocabulary;
-  const double h = static_cast<double>(hidden), s = static_cast<double>(shape.sequence), v = static_cast<double>(vocabulary);
+  const double h = static_cast<double>(hidden), s = static_cast<double>(shape.sequence),
+               v = static_cast<double>(vocabulary);
 
   LayerWork embedding = matrix("embedding", vocabulary, hidden, /*transposed=*/true);
   embedding.flops = 0;  // a lookup

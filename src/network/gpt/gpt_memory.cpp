@@ -19,10 +19,14 @@ std::vector<StoredTensors> tensors_of(const GptShape& shape) {
   const auto over_x = [](int64_t size) { return Dim::split(size, Axis::x); };
   const auto over_y = [](int64_t size) { return Dim::split(size, Axis::y); };
   std::vector<StoredTensors> tensors = {
-      {matrix(vocabulary, over_y(h))},   {matrix(Dim::whole(shape.sequence), over_y(h))},
-      {matrix(qkv, over_y(h)), l},       {vector(qkv), l},
-      {matrix(over_y(h), over_x(h)), l}, {matrix(over_x(m), over_y(h)), l},
-      {vector(over_x(m)), l},            {matrix(over_y(h), over_x(m)), l},
+      {matrix(vocabulary, over_y(h))},
+      {matrix(Dim::whole(shape.sequence), over_y(h))},
+      {matrix(qkv, over_y(h)), l},
+      {vector(qkv), l},
+      {matrix(over_y(h), over_x(h)), l},
+      {matrix(over_x(m), over_y(h)), l},
+      {vector(over_x(m)), l},
+      {matrix(over_y(h), over_x(m)), l},
       {vector(over_y(h)), 6 * l + 2},  // biases of both transposed layers; weight and bias of all norms
   };
   if (!shape.tied_head) tensors.push_back({matrix(vocabulary, over_y(h))});

@@ -25,7 +25,8 @@ NetworkModel network_model(std::string name, const GptShape& shape) {
             if (shape.hidden % grid.y != 0) return "hidden % y";
             return std::nullopt;
           },
-          .memory = [shape](const GridShape& grid, const MemoryOptions& options) { return predict_memory(shape, grid, options); }};
+          .memory = [shape](const GridShape& grid,
+                            const MemoryOptions& options) { return predict_memory(shape, grid, options); }};
 }
 
 }  // namespace axonn

@@ -2,7 +2,6 @@
 
 #include <array>
 
-
 namespace axonn {
 namespace {
 
@@ -12,7 +11,8 @@ constexpr GptShape table_1(int64_t layers, int64_t hidden, int64_t heads) {
 
 constexpr std::array kPresets = {
     GptPreset{"gpt-tiny", {.layers = 4, .hidden = 128, .heads = 4, .sequence = 128, .vocabulary = 256}},
-    GptPreset{"gpt-124m", {.layers = 12, .hidden = 768, .heads = 12, .sequence = 1024, .vocabulary = 50257, .tied_head = true}},
+    GptPreset{"gpt-124m",
+              {.layers = 12, .hidden = 768, .heads = 12, .sequence = 1024, .vocabulary = 50257, .tied_head = true}},
     GptPreset{"gpt5b", table_1(24, 4096, 32)},
     GptPreset{"gpt10b", table_1(32, 5120, 40)},
     GptPreset{"gpt20b", table_1(32, 7168, 56)},

@@ -29,8 +29,8 @@ void check_gpt(const GptShape& shape) {
               " and heads = ", shape.heads);
   const double stream = static_cast<double>(shape.layers) * static_cast<double>(shape.hidden);
   const double widest = static_cast<double>(std::max({shape.hidden, shape.mlp() / 4, shape.sequence}));
-  AXONN_CHECK(stream * widest <= kMostElements, kWhere, "layers x hidden x (hidden or sequence) must be at most ", kMostElements, ", got ",
-              stream * widest);
+  AXONN_CHECK(stream * widest <= kMostElements, kWhere, "layers x hidden x (hidden or sequence) must be at most ",
+              kMostElements, ", got ", stream * widest);
 }
 
 ParameterCounts count_parameters(const GptShape& shape) {
@@ -38,7 +38,11 @@ ParameterCounts count_parameters(const GptShape& shape) {
   const int64_t h = shape.hidden;
   return {.token_embedding = shape.vocabulary * h,
           .position_embedding = shape.sequence * h,
-          .block = {.qkv = 3 * h * h, .projection = h * h, .mlp = 2 * h * shape.mlp(), .norms = 4 * h, .biases = 5 * h + shape.mlp()},
+          .block = {.qkv = 3 * h * h,
+                    .projection = h * h,
+                    .mlp = 2 * h * shape.mlp(),
+                    .norms = 4 * h,
+                    .biases = 5 * h + shape.mlp()},
           .layers = shape.layers,
           .final_norm = 2 * h,
           .head = shape.tied_head ? 0 : shape.vocabulary * h};

@@ -30,7 +30,8 @@ class UnetRows {
   double pixels() const { return pixels_; }
 
   // From `from` to the other axis. rows_in and rows_out are rows per unit.
-  LayerWork& product(const std::string& name, Axis from, int64_t in, int64_t out, int64_t taps, double rows_in, double rows_out) {
+  LayerWork& product(const std::string& name, Axis from, int64_t in, int64_t out, int64_t taps, double rows_in,
+                     double rows_out) {
     LayerWork& row = add(name);
     row.k = in, row.n = out, row.taps = taps, row.rows_in = rows_in, row.rows_out = rows_out;
     row.transposed = from == Axis::x;
@@ -61,7 +62,8 @@ class UnetRows {
   LayerTable table() && {
     LayerTable table;
     for (LayerWork& row : rows_) {
-      const auto equal = std::ranges::find_if(table, [&](const LayerWork& other) { return equal_but_for_count(other, row); });
+      const auto equal =
+          std::ranges::find_if(table, [&](const LayerWork& other) { return equal_but_for_count(other, row); });
       if (equal == table.end())
         table.push_back(std::move(row));
       else

@@ -18,7 +18,8 @@ UnetMemory::UnetMemory(const UnetShape& shape) : shape_(shape) {
   const int64_t e = shape.embedding();
   add_weight(Axis::y, shape.base, e, 1);
   add_weight(Axis::x, e, e, 1);
-  if (shape.classes > 0) add_tensor({.dims = {Dim::padded(shape.classes, Axis::x), Dim::split(e, Axis::y)}, .over_z = true});
+  if (shape.classes > 0)
+    add_tensor({.dims = {Dim::padded(shape.classes, Axis::x), Dim::split(e, Axis::y)}, .over_z = true});
   for (const UnetStage& stage : unet_stages(shape)) add(stage);
 }
 
@@ -108,7 +109,9 @@ int64_t UnetMemory::activation_elements(const MemoryOptions& options, const OnRa
 
 MemoryPrediction UnetMemory::predict(const GridShape& grid, const MemoryOptions& options) const {
   check_shape(grid, grid.ranks());
-  const auto on_rank = [&](const ByAxis& elements) { return (elements[0] + grid.x - 1) / grid.x + (elements[1] + grid.y - 1) / grid.y; };
+  const auto on_rank = [&](const ByAxis& elements) {
+    return (elements[0] + grid.x - 1) / grid.x + (elements[1] + grid.y - 1) / grid.y;
+  };
   MemoryPrediction memory = predict_stored(tensors_, grid, options);
   const int64_t bytes = options.micro_batch * options.element_bytes;
   int64_t widest = 0;

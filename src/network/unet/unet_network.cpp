@@ -22,7 +22,8 @@ struct UnetDivisors {
       for (const int64_t size : {stage.in, stage.out})
         if (size != shape.channels && size != shape.output_channels()) channels = std::gcd(channels, size);
       const Axis axis = other_tensor_axis(channel_axis(stage.level));
-      if (stage.kind == UnetStage::Kind::attention && std::ranges::find(heads_over, axis) == heads_over.end()) heads_over.push_back(axis);
+      if (stage.kind == UnetStage::Kind::attention && std::ranges::find(heads_over, axis) == heads_over.end())
+        heads_over.push_back(axis);
     }
   }
 
@@ -39,17 +40,18 @@ struct UnetDivisors {
 
 NetworkModel network_model(std::string name, const UnetShape& shape) {
   check_unet(shape);
-  return {
-      .name = std::move(name),
-      .layers = layer_table(shape),
-      .program = "unet",
-      .tokens = "images",
-      .samples = "images",
-      .tokens_per_sample = 1,
-      .usual_batch = kUsualImages,
-      .parameters = count_parameters(shape),
-      .why_impossible = [divisors = UnetDivisors(shape)](const GridShape& grid) { return divisors.why_impossible(grid); },
-      .memory = [memory = UnetMemory(shape)](const GridShape& grid, const MemoryOptions& options) { return memory.predict(grid, options); }};
+  return {.name = std::move(name),
+          .layers = layer_table(shape),
+          .program = "unet",
+          .tokens = "images",
+          .samples = "images",
+          .tokens_per_sample = 1,
+          .usual_batch = kUsualImages,
+          .parameters = count_parameters(shape),
+          .why_impossible = [divisors =
+                                 UnetDivisors(shape)](const GridShape& grid) { return divisors.why_impossible(grid); },
+          .memory = [memory = UnetMemory(shape)](
+                        const GridShape& grid, const MemoryOptions& options) { return memory.predict(grid, options); }};
 }
 
 }  // namespace axonn

@@ -17,7 +17,8 @@ class Stages {
   explicit Stages(const UnetShape& shape) : shape_(shape), size_(shape.image), channels_(shape.channels) {}
 
   UnetStage& add(Kind kind, const std::string& name, int64_t out, int64_t skip = 0) {
-    stages_.push_back({.kind = kind, .name = name, .level = level_, .size = size_, .in = channels_ + skip, .out = out, .skip = skip});
+    stages_.push_back(
+        {.kind = kind, .name = name, .level = level_, .size = size_, .in = channels_ + skip, .out = out, .skip = skip});
     channels_ = out;
     if (kind == Kind::down) ++level_, size_ /= 2;
     if (kind == Kind::up) --level_, size_ *= 2;
@@ -26,7 +27,8 @@ class Stages {
   // A residual block, and attention at heights that have it.
   UnetStage& add_block(const std::string& name, int64_t out, int64_t skip = 0) {
     add(Kind::residual, name + ".residual", out, skip);
-    if (std::ranges::find(shape_.attention, size_) != shape_.attention.end()) add(Kind::attention, name + ".attention", out);
+    if (std::ranges::find(shape_.attention, size_) != shape_.attention.end())
+      add(Kind::attention, name + ".attention", out);
     return stages_.back();
   }
   // The stage's output is kept for a skip.
@@ -55,8 +57,8 @@ int64_t parameters_of(const UnetShape& shape, const UnetStage& stage) {
   const int64_t in = stage.in, out = stage.out;
   switch (stage.kind) {
     case Kind::residual:
-      return 2 * in + kKernel * in * out + out + (shape.embedding() + 1) * shape.conditioning(out) + 2 * out + kKernel * out * out + out +
-             (in == out ? 0 : in * out + out);
+      return 2 * in + kKernel * in * out + out + (shape.embedding() + 1) * shape.conditioning(out) + 2 * out +
+             kKernel * out * out + out + (in == out ? 0 : in * out + out);
     case Kind::attention:
       return 2 * in + 3 * in * in + 3 * in + in * in + in;
     case Kind::last:
@@ -74,18 +76,20 @@ void check_unet(const UnetShape& shape) {
   check_sizes(shape, kWhere);
   AXONN_CHECK(!shape.multipliers.empty(), kWhere, "multipliers must name one level at least");
   for (const int64_t multiplier : shape.multipliers)
-    AXONN_CHECK(shape.base * multiplier <= kMostChannels, kWhere, "base x multiplier must be at most ", kMostChannels, ", got ", shape.base,
-                " x ", multiplier);
+    AXONN_CHECK(shape.base * multiplier <= kMostChannels, kWhere, "base x multiplier must be at most ", kMostChannels,
+                ", got ", shape.base, " x ", multiplier);
   const int64_t halvings = static_cast<int64_t>(shape.multipliers.size()) - 1;
-  AXONN_CHECK(halvings < 31 && shape.image % (int64_t{1} << halvings) == 0, kWhere, "images of ", shape.image, " x ", shape.image,
-              " cannot be halved ", halvings, " times, as ", shape.multipliers.size(), " levels do");
-  AXONN_CHECK(shape.base % 2 == 0, kWhere, "base must be even (sines and cosines of the time embedding), got ", shape.base);
+  AXONN_CHECK(halvings < 31 && shape.image % (int64_t{1} << halvings) == 0, kWhere, "images of ", shape.image, " x ",
+              shape.image, " cannot be halved ", halvings, " times, as ", shape.multipliers.size(), " levels do");
+  AXONN_CHECK(shape.base % 2 == 0, kWhere, "base must be even (sines and cosines of the time embedding), got ",
+              shape.base);
   for (const UnetStage& stage : unet_stages(shape)) {
     if (stage.kind == Kind::first || stage.kind == Kind::down || stage.kind == Kind::up) continue;
-    AXONN_CHECK(stage.in % shape.groups == 0, kWhere, "groups must divide the channels of every norm, got ", shape.groups, " groups and ",
-                stage.in, " channels in ", stage.name);
-    AXONN_CHECK(stage.kind != Kind::attention || stage.in % shape.heads == 0, kWhere, "heads must divide the channels of attention, got ",
-                shape.heads, " heads and ", stage.in, " channels in ", stage.name);
+    AXONN_CHECK(stage.in % shape.groups == 0, kWhere, "groups must divide the channels of every norm, got ",
+                shape.groups, " groups and ", stage.in, " channels in ", stage.name);
+    AXONN_CHECK(stage.kind != Kind::attention || stage.in % shape.heads == 0, kWhere,
+                "heads must divide the channels of attention, got ", shape.heads, " heads and ", stage.in,
+                " channels in ", stage.name);
   }
 }
 

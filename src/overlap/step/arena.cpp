@@ -27,7 +27,8 @@ ArenaSlot make_slot(const Arena::Entry& entry, const GridShape& shape, const Coo
 
 }  // namespace
 
-Arena::Arena(const std::vector<Entry>& entries, const Grid& grid, int rank, ArenaTypes types, c10::Device device, bool plan_only) {
+Arena::Arena(const std::vector<Entry>& entries, const Grid& grid, int rank, ArenaTypes types, c10::Device device,
+             bool plan_only) {
   const Coordinate at = grid.coordinate(rank);
   for (const Entry& entry : entries) {
     slots_.push_back(make_slot(entry, grid.shape(), at));
@@ -46,7 +47,9 @@ Arena::Arena(const std::vector<Entry>& entries, const Grid& grid, int rank, Aren
       sections_.push_back(section);
     }
   if (plan_only) return;
-  const auto buffer = [&](at::ScalarType type) { return at::zeros({size_}, at::TensorOptions().dtype(type).device(device)); };
+  const auto buffer = [&](at::ScalarType type) {
+    return at::zeros({size_}, at::TensorOptions().dtype(type).device(device));
+  };
   weights_ = buffer(types.weights);
   gradients_ = buffer(types.gradients);
   master_ = types.master == types.weights ? weights_ : buffer(types.master);

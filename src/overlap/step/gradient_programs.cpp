@@ -36,8 +36,8 @@ std::string fault(const ReductionProgram& program, const Grid& grid, AxisSet axe
 
 AxisSet summed_axes(const ReductionProgram& program, const Grid& grid) {
   const auto complain = [&](const std::string& what) -> AxisSet {
-    throw UserError(kWhere, "program '" + program.to_string() + "' does not sum gradients on grid " + grid.shape().to_string() + ": " +
-                                what + " (reduction 'ring' is for any grid)");
+    throw UserError(kWhere, "program '" + program.to_string() + "' does not sum gradients on grid " +
+                                grid.shape().to_string() + ": " + what + " (reduction 'ring' is for any grid)");
   };
   const std::string over_data = fault(program, grid, kOverData);
   if (over_data.empty()) return kOverData;
@@ -45,7 +45,9 @@ AxisSet summed_axes(const ReductionProgram& program, const Grid& grid) {
   const std::string over_both = fault(program, grid, kOverZAndData);
   if (over_both.empty()) return kOverZAndData;
   const std::string over_z = fault(program, grid, kOverZ);
-  return over_z.empty() ? kOverZ : complain("over data, " + over_data + "; over z+data, " + over_both + "; scattered over z, " + over_z);
+  return over_z.empty()
+             ? kOverZ
+             : complain("over data, " + over_data + "; over z+data, " + over_both + "; scattered over z, " + over_z);
 }
 
 }  // namespace
@@ -66,15 +68,16 @@ std::vector<AxisSet> check_gradient_programs(const std::vector<ReductionProgram>
   for (const ReductionProgram& program : programs) {
     const AxisSet axes = summed_axes(program, grid);
     if (axes != kOverZ) check_addition_order(program, groups_of(grid, axes));
-    AXONN_CHECK(std::ranges::find(all, axes) == all.end(), kWhere, "two programs sum over ", axes.to_string(), " on grid ",
-                grid.shape().to_string(), "; give one for data, one for z+data and one for z at most");
+    AXONN_CHECK(std::ranges::find(all, axes) == all.end(), kWhere, "two programs sum over ", axes.to_string(),
+                " on grid ", grid.shape().to_string(), "; give one for data, one for z+data and one for z at most");
     all.push_back(axes);
   }
   return all;
 }
 
-GradientPrograms::GradientPrograms(Environment& environment, Communicators& communicators, const Grid& grid, int rank, c10::Device device,
-                                   const std::vector<int>& job_ranks, const std::vector<ReductionProgram>& programs)
+GradientPrograms::GradientPrograms(Environment& environment, Communicators& communicators, const Grid& grid, int rank,
+                                   c10::Device device, const std::vector<int>& job_ranks,
+                                   const std::vector<ReductionProgram>& programs)
     : GradientSums(communicators), shape_(grid.shape()) {
   const std::vector<AxisSet> axes = check_gradient_programs(programs, grid);
   for (size_t i = 0; i < programs.size(); ++i) {
@@ -91,7 +94,8 @@ GradientPrograms::Program* GradientPrograms::program_over(AxisSet axes) {
 
 Request GradientPrograms::all_reduce(const GradientBucket& bucket) {
   Program* program = program_over(shape_.z == 1 ? kOverData : bucket.axes);
-  return program == nullptr ? GradientSums::all_reduce(bucket) : program->runner.run(gradients_of(bucket), options_for(bucket));
+  return program == nullptr ? GradientSums::all_reduce(bucket)
+                            : program->runner.run(gradients_of(bucket), options_for(bucket));
 }
 
 Request GradientPrograms::reduce_scatter(const GradientBlock& block) {

@@ -11,9 +11,15 @@
 #include "axonn/terms/overlap_portions.hpp"
 
 namespace axonn {
-GradientReducer::GradientReducer(Arena& arena, const Grid& grid, GradientSums& sums, const OverlapPolicy& policy, TrafficLog& log,
-                                 TensorPool& pool)
-    : arena_(arena), grid_(grid), sums_(&sums), policy_(policy), log_(log), pool_(pool), contributions_(arena_.slots().size()) {
+GradientReducer::GradientReducer(Arena& arena, const Grid& grid, GradientSums& sums, const OverlapPolicy& policy,
+                                 TrafficLog& log, TensorPool& pool)
+    : arena_(arena),
+      grid_(grid),
+      sums_(&sums),
+      policy_(policy),
+      log_(log),
+      pool_(pool),
+      contributions_(arena_.slots().size()) {
   policy_changed();
 }
 
@@ -32,8 +38,8 @@ void GradientReducer::cut(Range section, bool over_z, AxisSet axes) {
   const auto slot_at = [&](int index) -> const ArenaSlot& { return arena_.slots()[static_cast<size_t>(index)]; };
   std::erase_if(order, [&](int index) { return slot_at(index).spec.over_z != over_z; });
   std::ranges::sort(order, {}, [&](int index) { return slot_at(index).offset; });
-  const int64_t full =
-      std::min(policy_.bucket_bytes / arena_.gradients().element_size(), std::max(kSmallBucket, section.size() / kLeastBuckets));
+  const int64_t full = std::min(policy_.bucket_bytes / arena_.gradients().element_size(),
+                                std::max(kSmallBucket, section.size() / kLeastBuckets));
   bool open = false;
   for (const int index : order) {
     const ArenaSlot& slot = slot_at(index);
@@ -60,8 +66,9 @@ void GradientReducer::reduce(const ArenaSlot& slot, const std::function<void(con
   Contributions& mine = of(slot);
   AXONN_CHECK(mine.uses > 0, "overlap.reduce", "a gradient of '", slot.name,
               "' came that no forward of this step asked for; backward must run inside the step of its forward");
-  AXONN_CHECK(mine.bucket < 0 || !buckets_[static_cast<size_t>(mine.bucket)].sent, "overlap.reduce", "a gradient of '", slot.name,
-              "' came after micro-batch ", micro_batches_, ", when it was summed over the grid; tell begin_step({.micro_batches = n})");
+  AXONN_CHECK(mine.bucket < 0 || !buckets_[static_cast<size_t>(mine.bucket)].sent, "overlap.reduce", "a gradient of '",
+              slot.name, "' came after micro-batch ", micro_batches_,
+              ", when it was summed over the grid; tell begin_step({.micro_batches = n})");
   const bool add = mine.arrived > 0 || (!slot.sharded_over_z() && mine.reduced > 0);
   write(block_of(slot), add);
   ++mine.arrived;
@@ -114,10 +121,12 @@ void GradientReducer::retire_scatter() {
 void GradientReducer::send(Bucket& bucket) {
   std::vector<Request> after;
   for (const int index : bucket.slots)
-    if (const Request& request = contributions_[static_cast<size_t>(index)].scatter.request; !request.done()) after.push_back(request);
+    if (const Request& request = contributions_[static_cast<size_t>(index)].scatter.request; !request.done())
+      after.push_back(request);
   const int64_t bytes = bucket.range.size() * arena_.gradients().element_size();
-  bucket.request = log_.launch(Traffic::data, bucket.axes, bytes, "gradients",
-                              sums_->all_reduce({.arena = arena_, .range = bucket.range, .axes = bucket.axes, .after = after}));
+  bucket.request =
+      log_.launch(Traffic::data, bucket.axes, bytes, "gradients",
+                  sums_->all_reduce({.arena = arena_, .range = bucket.range, .axes = bucket.axes, .after = after}));
   bucket.sent = true;
   if (!policy_.switches.buckets) log_.wait(bucket.request);
 }

@@ -23,7 +23,8 @@ namespace axonn {
 class GradientReducer {
  public:
   // All arguments must outlive the reducer; set_sums() may replace `sums` between steps.
-  GradientReducer(Arena& arena, const Grid& grid, GradientSums& sums, const OverlapPolicy& policy, TrafficLog& log, TensorPool& pool);
+  GradientReducer(Arena& arena, const Grid& grid, GradientSums& sums, const OverlapPolicy& policy, TrafficLog& log,
+                  TensorPool& pool);
 
   void set_sums(GradientSums& sums) { sums_ = &sums; }
 
@@ -42,12 +43,12 @@ class GradientReducer {
  private:
   // State of one parameter's gradient in the current step.
   struct Contributions {
-    int uses = 0;     // forward uses without a gradient yet
-    int arrived = 0;  // gradients since the last reduction
-    int reduced = 0;  // reductions finished in this step (one per micro-batch)
-    at::Tensor block;  // sum of the arrived gradients until the last one, on loan
-    LoggedRequest scatter;    // its last reduce-scatter
-    int bucket = -1;   // -1: nothing to sum
+    int uses = 0;           // forward uses without a gradient yet
+    int arrived = 0;        // gradients since the last reduction
+    int reduced = 0;        // reductions finished in this step (one per micro-batch)
+    at::Tensor block;       // sum of the arrived gradients until the last one, on loan
+    LoggedRequest scatter;  // its last reduce-scatter
+    int bucket = -1;        // -1: nothing to sum
   };
   struct Bucket {
     Range range;  // place in the arena

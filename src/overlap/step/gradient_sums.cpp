@@ -5,7 +5,10 @@
 namespace axonn {
 
 CollectiveOptions GradientSums::options_for(const GradientBucket& bucket) {
-  return {.priority = queue_of(Traffic::data), .after = bucket.after, .tag = "gradients", .arena_offset = bucket.range.begin};
+  return {.priority = queue_of(Traffic::data),
+          .after = bucket.after,
+          .tag = "gradients",
+          .arena_offset = bucket.range.begin};
 }
 
 CollectiveOptions GradientSums::options_for(const GradientBlock& block) {
@@ -17,7 +20,8 @@ Request GradientSums::all_reduce(const GradientBucket& bucket) {
 }
 
 Request GradientSums::reduce_scatter(const GradientBlock& block) {
-  return communicators_[Axis::z].reduce_scatter(block.whole, block.shard, block.slot.counts, ReduceOp::sum, options_for(block));
+  return communicators_[Axis::z].reduce_scatter(block.whole, block.shard, block.slot.counts, ReduceOp::sum,
+                                                options_for(block));
 }
 
 }  // namespace axonn

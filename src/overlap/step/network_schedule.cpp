@@ -10,14 +10,16 @@ namespace axonn {
 NetworkSchedule::NetworkSchedule(Scheduler& scheduler, const std::shared_ptr<Arena>& arena)
     : scheduler_(scheduler),
       arena_(arena),
-      weights_(std::make_unique<WeightGatherer>(*arena, scheduler.communicators_, scheduler.policy_, scheduler.log_, scheduler.pool_)),
-      gradients_(std::make_unique<GradientReducer>(*arena, scheduler.grid_, *scheduler.gradient_sums_, scheduler.policy_, scheduler.log_,
-                                                   scheduler.pool_)) {}
+      weights_(std::make_unique<WeightGatherer>(*arena, scheduler.communicators_, scheduler.policy_, scheduler.log_,
+                                                scheduler.pool_)),
+      gradients_(std::make_unique<GradientReducer>(*arena, scheduler.grid_, *scheduler.gradient_sums_,
+                                                   scheduler.policy_, scheduler.log_, scheduler.pool_)) {}
 
 NetworkSchedule::~NetworkSchedule() = default;
 
 GatheredWeight NetworkSchedule::gathered(const ArenaSlot& slot) {
-  return weights_->gathered(slot, scheduler_.phase_, /*update_follows=*/scheduler_.backwards_ >= scheduler_.micro_batches_);
+  return weights_->gathered(slot, scheduler_.phase_,
+                            /*update_follows=*/scheduler_.backwards_ >= scheduler_.micro_batches_);
 }
 
 void NetworkSchedule::weights_written() { weights_->written({}); }
@@ -25,9 +27,9 @@ void NetworkSchedule::weights_written(Request valid_at) { weights_->written(std:
 
 void NetworkSchedule::use(const ArenaSlot& slot) {
   if (scheduler_.phase_ == Phase::recompute) return;
-  AXONN_CHECK(
-      scheduler_.in_step_, "overlap.use", "'", slot.name,
-      "' is used under autograd outside a step; call context.begin_step() first, or hold a torch::NoGradGuard when no gradient is needed");
+  AXONN_CHECK(scheduler_.in_step_, "overlap.use", "'", slot.name,
+              "' is used under autograd outside a step; call context.begin_step() first, or hold a torch::NoGradGuard "
+              "when no gradient is needed");
   scheduler_.in_backward_pass_ = false;
   gradients_->use(slot);
 }

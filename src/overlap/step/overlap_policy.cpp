@@ -19,8 +19,9 @@ CacheBudget parse_cache_budget(std::string_view text) {
   CacheBudget budget{.bytes = kAnyBytes};
   const std::string_view number = trimmed(text.substr(0, text.size() - kLayers.size()));
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), budget.layers);
-  AXONN_CHECK(error == std::errc() && end == number.data() + number.size() && budget.layers >= 0, "overlap.overlap_policy",
-              "the cache of gathered weights must be bytes such as 512M, or a count such as '8 layers', got '", text, "'");
+  AXONN_CHECK(
+      error == std::errc() && end == number.data() + number.size() && budget.layers >= 0, "overlap.overlap_policy",
+      "the cache of gathered weights must be bytes such as 512M, or a count such as '8 layers', got '", text, "'");
   return budget;
 }
 

@@ -19,10 +19,12 @@ Scheduler::Scheduler(Communicators& communicators, const Grid& grid, OverlapPoli
 Scheduler::~Scheduler() = default;
 
 void Scheduler::set_policy(const OverlapPolicy& policy) {
-  AXONN_CHECK(!in_step_, "overlap.set_policy", "the overlap policy can change only between steps; call step.finish() first");
-  AXONN_CHECK(policy.prefetch >= 1 && policy.outstanding >= 1 && policy.bucket_bytes >= 0 && policy.cache_budget.bytes >= 0, "overlap.scheduler",
-              "prefetch and outstanding must be at least 1, bucket and cache sizes not negative; got ", policy.prefetch, ", ",
-              policy.outstanding, ", ", policy.bucket_bytes, ", ", policy.cache_budget.bytes);
+  AXONN_CHECK(!in_step_, "overlap.set_policy",
+              "the overlap policy can change only between steps; call step.finish() first");
+  AXONN_CHECK(
+      policy.prefetch >= 1 && policy.outstanding >= 1 && policy.bucket_bytes >= 0 && policy.cache_budget.bytes >= 0,
+      "overlap.scheduler", "prefetch and outstanding must be at least 1, bucket and cache sizes not negative; got ",
+      policy.prefetch, ", ", policy.outstanding, ", ", policy.bucket_bytes, ", ", policy.cache_budget.bytes);
   erase_expired();
   policy_ = policy;
   for (const auto& network : networks_) {
@@ -32,7 +34,8 @@ void Scheduler::set_policy(const OverlapPolicy& policy) {
 }
 
 void Scheduler::set_gradient_sums(std::unique_ptr<GradientSums> sums) {
-  AXONN_CHECK(!in_step_, "overlap.set_gradient_sums", "gradients can be summed in another way between steps only; call step.finish() first");
+  AXONN_CHECK(!in_step_, "overlap.set_gradient_sums",
+              "gradients can be summed in another way between steps only; call step.finish() first");
   gradient_sums_ = std::move(sums);
   for (const auto& network : networks_) network->gradients_->set_sums(*gradient_sums_);
 }
@@ -48,7 +51,8 @@ void Scheduler::erase_expired() {
 
 Pending Scheduler::all_reduce(at::Tensor tensor, AxisSet axes, std::string_view tag, ReduceOp op) {
   if (grid_.shape().size(axes) == 1) return Pending(std::move(tensor));
-  Request request = communicators_[axes].all_reduce(tensor, op, {.priority = queue_of(Traffic::all_reduce), .tag = tag});
+  Request request =
+      communicators_[axes].all_reduce(tensor, op, {.priority = queue_of(Traffic::all_reduce), .tag = tag});
   return launched(std::move(tensor), axes, tag, std::move(request));
 }
 
@@ -57,8 +61,8 @@ Pending Scheduler::all_gather(const at::Tensor& input, AxisSet axes, std::string
   shape.insert(shape.begin(), grid_.shape().size(axes));
   if (shape[0] == 1) return Pending(input.unsqueeze(0));
   at::Tensor output = at::empty(shape, input.options());
-  Request request =
-      communicators_[axes].all_gather(input.contiguous(), output, {}, {.priority = queue_of(Traffic::all_reduce), .tag = tag});
+  Request request = communicators_[axes].all_gather(input.contiguous(), output, {},
+                                                    {.priority = queue_of(Traffic::all_reduce), .tag = tag});
   return launched(std::move(output), axes, tag, std::move(request));
 }
 
@@ -69,7 +73,8 @@ Pending Scheduler::launched(at::Tensor tensor, AxisSet axes, std::string_view ta
 }
 
 void Scheduler::begin_step(int micro_batches) {
-  AXONN_CHECK(!in_step_, "overlap.begin_step", "the step before has not been finished; call step.finish() after its backward passes");
+  AXONN_CHECK(!in_step_, "overlap.begin_step",
+              "the step before has not been finished; call step.finish() after its backward passes");
   AXONN_CHECK(micro_batches >= 1, "overlap.begin_step", "micro_batches must be at least 1, got ", micro_batches);
   erase_expired();
   in_step_ = true;
@@ -102,7 +107,8 @@ void Scheduler::finish() {
   erase_expired();
   std::string wrong;
   for (const auto& network : networks_)
-    if (const std::string some = network->gradients_->missing_gradients(); !some.empty()) wrong += (wrong.empty() ? "" : ", ") + some;
+    if (const std::string some = network->gradients_->missing_gradients(); !some.empty())
+      wrong += (wrong.empty() ? "" : ", ") + some;
   AXONN_CHECK(wrong.empty(), "overlap.finish", "the step ends without the gradient of ", wrong);
   for (const auto& network : networks_) network->gradients_->send_rest();
   for (const auto& network : networks_) network->gradients_->wait();

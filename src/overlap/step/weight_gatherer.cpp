@@ -17,8 +17,8 @@ constexpr double kStartBytes = 64 << 10;
 
 }  // namespace
 
-WeightGatherer::WeightGatherer(const Arena& arena, Communicators& communicators, const OverlapPolicy& policy, TrafficLog& log,
-                               TensorPool& pool)
+WeightGatherer::WeightGatherer(const Arena& arena, Communicators& communicators, const OverlapPolicy& policy,
+                               TrafficLog& log, TensorPool& pool)
     : arena_(arena),
       communicators_(communicators),
       policy_(policy),
@@ -43,8 +43,8 @@ void WeightGatherer::warn_if_too_small() const {
     if (slot.sharded_over_z() && (smallest == nullptr || bytes(slot) < bytes(*smallest))) smallest = &slot;
   if (smallest == nullptr) return;
   log::warn("the cache of gathered weights (", bytes_text(static_cast<double>(policy_.cache_budget.bytes)),
-            ") is smaller than the smallest weight ('", smallest->name, "', ", bytes_text(static_cast<double>(bytes(*smallest))),
-            "): every weight is gathered at each use");
+            ") is smaller than the smallest weight ('", smallest->name, "', ",
+            bytes_text(static_cast<double>(bytes(*smallest))), "): every weight is gathered at each use");
 }
 
 GatheredWeight WeightGatherer::gathered(const ArenaSlot& slot, Phase phase, bool update_follows) {
@@ -81,14 +81,16 @@ void WeightGatherer::launch(int index) {
   const ArenaSlot& slot = arena_.slots()[static_cast<size_t>(index)];
   Weight& weight = weights_[static_cast<size_t>(index)];
   const int64_t numel = c10::multiply_integers(slot.block_shape);
-  weight.buffer = {new at::Tensor(pool_.take(numel, arena_.weights().options())), [pool = &pool_](const at::Tensor* buffer) {
+  weight.buffer = {new at::Tensor(pool_.take(numel, arena_.weights().options())),
+                   [pool = &pool_](const at::Tensor* buffer) {
                      pool->give_back(*buffer);
                      delete buffer;
                    }};
   const at::Tensor whole = weight.buffer->narrow(0, 0, numel);
-  const CollectiveOptions options{.priority = queue_of(Traffic::all_gather), .after = {&valid_at_, 1}, .tag = slot.name};
+  const CollectiveOptions options{
+      .priority = queue_of(Traffic::all_gather), .after = {&valid_at_, 1}, .tag = slot.name};
   weight.request = log_.launch(Traffic::all_gather, Axis::z, static_cast<int64_t>(whole.nbytes()), slot.name,
-                              communicators_[Axis::z].all_gather(arena_.weight(slot), whole, slot.counts, options));
+                               communicators_[Axis::z].all_gather(arena_.weight(slot), whole, slot.counts, options));
   weight.arriving = true;
   ++counters_.gathers;
 }

@@ -20,7 +20,8 @@ namespace axonn {
 // program.
 class WeightGatherer {
  public:
-  WeightGatherer(const Arena& arena, Communicators& communicators, const OverlapPolicy& policy, TrafficLog& log, TensorPool& pool);
+  WeightGatherer(const Arena& arena, Communicators& communicators, const OverlapPolicy& policy, TrafficLog& log,
+                 TensorPool& pool);
 
   // `update_follows`: the optimizer will write the weights before the next forward of the training
   // phase.
@@ -36,7 +37,7 @@ class WeightGatherer {
  private:
   struct Weight {
     std::shared_ptr<const at::Tensor> buffer;  // empty: not gathered
-    LoggedRequest request;                             // set while `arriving`
+    LoggedRequest request;                     // set while `arriving`
     bool arriving = false;
     bool kept = false;    // until the weights change
     int uses = 0;         // since the weights changed

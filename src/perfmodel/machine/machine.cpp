@@ -19,8 +19,8 @@ double Machine::measured_gbps(int64_t inner, int64_t size) const {
     if (row.inner > inner || row.size > size) continue;
     if (best == nullptr || row.inner > best->inner || (row.inner == best->inner && row.size > best->size)) best = &row;
   }
-  AXONN_CHECK(best != nullptr, "perfmodel.machine", "machine ", name, " has no measured bandwidth for groups of ", size, " ranks ", inner,
-              " apart", measured.empty() ? "; its [[measured]] table is empty" : "");
+  AXONN_CHECK(best != nullptr, "perfmodel.machine", "machine ", name, " has no measured bandwidth for groups of ", size,
+              " ranks ", inner, " apart", measured.empty() ? "; its [[measured]] table is empty" : "");
   return best->gbps;
 }
 
@@ -32,14 +32,15 @@ std::vector<int64_t> level_sizes(const Machine& machine, int64_t gpus) {
   for (const MachineLevel& level : machine.levels) {
     if (left == 1 && !sizes.empty()) break;
     const bool last = &level == &machine.levels.back();
-    AXONN_CHECK(!last || level.size == 0 || left <= level.size, "perfmodel.machine", "machine ", machine.name, " has ", level.size * unit,
-                " GPUs, got ", gpus);
+    AXONN_CHECK(!last || level.size == 0 || left <= level.size, "perfmodel.machine", "machine ", machine.name, " has ",
+                level.size * unit, " GPUs, got ", gpus);
     const int64_t here = last ? left : std::min(level.size, left);
     if (left % here != 0) {
       const int64_t whole = unit * here, below = gpus / whole * whole;
-      throw UserError("perfmodel.machine",
-                      detail::concatenate(gpus, " GPUs do not fill units of ", whole, " (", level.name, ") of machine ", machine.name,
-                                          "; the nearest counts that do are ", below, " and ", below + whole));
+      throw UserError(
+          "perfmodel.machine",
+          detail::concatenate(gpus, " GPUs do not fill units of ", whole, " (", level.name, ") of machine ",
+                              machine.name, "; the nearest counts that do are ", below, " and ", below + whole));
     }
     sizes.push_back(here);
     left /= here;

@@ -15,10 +15,11 @@ constexpr std::array<const char*, 4> kPeaks = {"bf16_tflops", "fp16_tflops", "fp
 const toml::array& tables_of(const TomlFile& file, std::string_view key, bool needed) {
   static const toml::array nothing;
   const toml::node* node = file.table.get(key);
-  AXONN_CHECK(node != nullptr || !needed, "perfmodel.machine", file.name, ":1: [[", key, "]] is missing; a machine has at least one");
+  AXONN_CHECK(node != nullptr || !needed, "perfmodel.machine", file.name, ":1: [[", key,
+              "]] is missing; a machine has at least one");
   if (node == nullptr) return nothing;
-  AXONN_CHECK(node->is_array_of_tables() && !node->as_array()->empty(), "perfmodel.machine", place_of(file, *node), ": '", key,
-              "' must be a list of tables, each under [[", key, "]]");
+  AXONN_CHECK(node->is_array_of_tables() && !node->as_array()->empty(), "perfmodel.machine", place_of(file, *node),
+              ": '", key, "' must be a list of tables, each under [[", key, "]]");
   return *node->as_array();
 }
 
@@ -40,8 +41,9 @@ void read_gpu(const TomlFile& file, Machine& machine) {
   machine.attention_efficiency = gpu.number_or("attention_efficiency", 0.4, 0);
   machine.collective_share = gpu.number_or("collective_share", 0.25, 0, /*above=*/false);
   machine.dollars_per_gpu_hour = gpu.number_or("dollars_per_hour", 0, 0, /*above=*/false);
-  AXONN_CHECK(machine.gemm_efficiency <= 1 && machine.attention_efficiency <= 1 && machine.collective_share < 1, "perfmodel.machine",
-              place_of(file, *node), ": efficiencies in [gpu] must be at most 1, collective_share less than 1");
+  AXONN_CHECK(machine.gemm_efficiency <= 1 && machine.attention_efficiency <= 1 && machine.collective_share < 1,
+              "perfmodel.machine", place_of(file, *node),
+              ": efficiencies in [gpu] must be at most 1, collective_share less than 1");
   gpu.refuse_unknown_keys();
 }
 
@@ -58,12 +60,12 @@ void read_levels(const TomlFile& file, Machine& machine) {
     read.latency_seconds = level.number_or("latency_us", 0, 0, /*above=*/false) * 1e-6;
     level.refuse_unknown_keys();
     if (!last) below *= read.size;
-    AXONN_CHECK(below <= kMostUnits, "perfmodel.machine", place_of(file, node), ": the levels up to '", read.name, "' join ", below,
-                " GPUs, more than ", kMostUnits);
+    AXONN_CHECK(below <= kMostUnits, "perfmodel.machine", place_of(file, node), ": the levels up to '", read.name,
+                "' join ", below, " GPUs, more than ", kMostUnits);
     machine.levels.push_back(std::move(read));
   }
-  AXONN_CHECK(machine.levels.size() <= 8, "perfmodel.machine", place_of(file, levels), ": a machine has at most 8 levels, got ",
-              machine.levels.size());
+  AXONN_CHECK(machine.levels.size() <= 8, "perfmodel.machine", place_of(file, levels),
+              ": a machine has at most 8 levels, got ", machine.levels.size());
 }
 
 Machine machine_of(const TomlFile& file) {
@@ -75,8 +77,9 @@ Machine machine_of(const TomlFile& file) {
   read_levels(file, machine);
   for (const toml::node& node : tables_of(file, "measured", /*needed=*/false)) {
     TomlSection row(file, *node.as_table(), "[[measured]]");
-    machine.measured.push_back(
-        {.inner = row.integer("inner", 1, kMostUnits), .size = row.integer("size", 2, kMostUnits), .gbps = row.number("gbps", 0)});
+    machine.measured.push_back({.inner = row.integer("inner", 1, kMostUnits),
+                                .size = row.integer("size", 2, kMostUnits),
+                                .gbps = row.number("gbps", 0)});
     row.refuse_unknown_keys();
   }
   return machine;
@@ -91,12 +94,14 @@ Machine parse_machine(std::string_view toml, std::string_view name) { return mac
 std::string machine_toml(const Machine& machine) {
   std::ostringstream out;
   out.precision(10);
-  out << "name = \"" << machine.name << "\"\n\n[gpu]\nname = \"" << machine.gpu << "\"\nmemory_gib = " << machine.memory_gib
-      << "\nmemory_bandwidth_gbps = " << machine.memory_bandwidth_gbps << "\n";
+  out << "name = \"" << machine.name << "\"\n\n[gpu]\nname = \"" << machine.gpu
+      << "\"\nmemory_gib = " << machine.memory_gib << "\nmemory_bandwidth_gbps = " << machine.memory_bandwidth_gbps
+      << "\n";
   for (size_t i = 0; i < kPeaks.size(); ++i)
     if (machine.peak_tflops[i] > 0) out << kPeaks[i] << " = " << machine.peak_tflops[i] << "\n";
   out << "gemm_efficiency = " << machine.gemm_efficiency << "\nattention_efficiency = " << machine.attention_efficiency
-      << "\ncollective_share = " << machine.collective_share << "\ndollars_per_hour = " << machine.dollars_per_gpu_hour << "\n";
+      << "\ncollective_share = " << machine.collective_share << "\ndollars_per_hour = " << machine.dollars_per_gpu_hour
+      << "\n";
   for (const MachineLevel& level : machine.levels) {
     out << "\n[[level]]\nname = \"" << level.name << "\"\n";
     if (level.size > 0) out << "size = " << level.size << "\n";

@@ -65,9 +65,18 @@ Machine frontier() {
                        .attention_efficiency = 0.3,
                        .collective_share = 32.0 / 110,
                        .dollars_per_gpu_hour = 1};
-  return with_levels(
-      gcd, {{"card", 2, 200, kNvlinkHop}, {"node", 4, 100, kNvlinkHop}, {"network", 0, 100, kNetworkHop}},
-      {{1, 2, 129}, {1, 3, 52}, {1, 5, 135}, {1, 9, 40}, {2, 2, 50}, {2, 3, 72}, {2, 5, 20}, {4, 2, 36}, {4, 3, 10}, {8, 2, 5}});
+  return with_levels(gcd,
+                     {{"card", 2, 200, kNvlinkHop}, {"node", 4, 100, kNvlinkHop}, {"network", 0, 100, kNetworkHop}},
+                     {{1, 2, 129},
+                      {1, 3, 52},
+                      {1, 5, 135},
+                      {1, 9, 40},
+                      {2, 2, 50},
+                      {2, 3, 72},
+                      {2, 5, 20},
+                      {4, 2, 36},
+                      {4, 3, 10},
+                      {8, 2, 5}});
 }
 
 std::vector<MachineLevel> pod(double nvlink_gbps, double network_gbps) {
@@ -114,8 +123,9 @@ Machine find_machine(const std::string& name_or_file) {
   }
   if (name_or_file.ends_with(".toml") || name_or_file.find('/') != std::string::npos) return read_machine(name_or_file);
   const std::string nearest = did_you_mean(name_or_file, names);
-  throw UserError("perfmodel.machine", detail::concatenate("unknown machine '", name_or_file, "'",
-                                                           nearest.empty() ? "; the machines are " + all + ", or a .toml file" : nearest));
+  throw UserError("perfmodel.machine",
+                  detail::concatenate("unknown machine '", name_or_file, "'",
+                                      nearest.empty() ? "; the machines are " + all + ", or a .toml file" : nearest));
 }
 
 }  // namespace axonn

@@ -34,7 +34,8 @@ std::string AxisPlacement::to_string() const {
     if (!text.empty()) text += " | ";
     std::string axes;
     for (const Axis axis : kAxes)
-      if (level[axis] > 1) axes.append(axes.empty() ? "" : " ").append(axonn::to_string(axis)).append(std::to_string(level[axis]));
+      if (level[axis] > 1)
+        axes.append(axes.empty() ? "" : " ").append(axonn::to_string(axis)).append(std::to_string(level[axis]));
     text += axes.empty() ? "-" : axes;
   }
   return text;
@@ -51,11 +52,13 @@ std::vector<AxisPlacement> placements(const GridShape& shape, std::span<const in
   const std::vector<int> levels(level_sizes.rbegin(), level_sizes.rend());
   const std::array axes = {shape.data, shape.z, shape.y, shape.x};
   std::vector<AxisPlacement> found;
-  visit_parallelism_matrices(levels, axes, [&](const ParallelismMatrix& matrix) { found.push_back(placement_of(matrix)); });
+  visit_parallelism_matrices(levels, axes,
+                             [&](const ParallelismMatrix& matrix) { found.push_back(placement_of(matrix)); });
   return found;
 }
 
-std::optional<AxisPlacement> placement_of_order(const GridShape& shape, const AxisOrder& order, std::span<const int64_t> level_sizes) {
+std::optional<AxisPlacement> placement_of_order(const GridShape& shape, const AxisOrder& order,
+                                                std::span<const int64_t> level_sizes) {
   AxisPlacement placement;
   GridShape left = shape;
   for (int64_t size : level_sizes) {

@@ -20,10 +20,11 @@ std::string text_of(std::span<const int> numbers) {
 int checked_product(std::span<const int> numbers, std::string_view what) {
   int64_t product = 1;
   for (const int number : numbers) {
-    AXONN_CHECK(number >= 1, "perfmodel.parallelism_matrix", "sizes of ", what, " must be at least 1, got ", text_of(numbers));
+    AXONN_CHECK(number >= 1, "perfmodel.parallelism_matrix", "sizes of ", what, " must be at least 1, got ",
+                text_of(numbers));
     product *= number;
-    AXONN_CHECK(product <= std::numeric_limits<int>::max(), "perfmodel.parallelism_matrix", "the product of the ", what, " ",
-                text_of(numbers), " is more than 2147483647 devices");
+    AXONN_CHECK(product <= std::numeric_limits<int>::max(), "perfmodel.parallelism_matrix", "the product of the ", what,
+                " ", text_of(numbers), " is more than 2147483647 devices");
   }
   return static_cast<int>(product);
 }
@@ -81,8 +82,12 @@ class Enumeration {
     if (!left_of_rows_.empty()) left_of_rows_[static_cast<size_t>(axis)] *= factor;
   }
 
-  int most(int axis) const { return left_of_rows_.empty() ? std::numeric_limits<int>::max() : left_of_rows_[static_cast<size_t>(axis)]; }
-  bool fits(int axis, int factor) const { return left_of_rows_.empty() || left_of_rows_[static_cast<size_t>(axis)] % factor == 0; }
+  int most(int axis) const {
+    return left_of_rows_.empty() ? std::numeric_limits<int>::max() : left_of_rows_[static_cast<size_t>(axis)];
+  }
+  bool fits(int axis, int factor) const {
+    return left_of_rows_.empty() || left_of_rows_[static_cast<size_t>(axis)] % factor == 0;
+  }
 
   ParallelismMatrix matrix_;
   std::vector<int> left_of_rows_;  // empty: axes of any size
@@ -95,7 +100,8 @@ class Enumeration {
 void check_hierarchy(const Hierarchy& hierarchy) { num_devices(hierarchy); }
 
 int num_devices(const Hierarchy& hierarchy) {
-  AXONN_CHECK(!hierarchy.empty(), "perfmodel.hierarchy", "a hierarchy has at least one level, such as 4 nodes of 8 devices");
+  AXONN_CHECK(!hierarchy.empty(), "perfmodel.hierarchy",
+              "a hierarchy has at least one level, such as 4 nodes of 8 devices");
   return checked_product(sizes(hierarchy), "levels");
 }
 
@@ -124,8 +130,8 @@ int ParallelismMatrix::devices() const {
 }
 
 int ParallelismMatrix::device(std::span<const int> coordinates) const {
-  AXONN_CHECK(static_cast<int>(coordinates.size()) == axes, "perfmodel.parallelism_matrix", "a position has one coordinate an axis, got ",
-              text_of(coordinates), " for ", to_string());
+  AXONN_CHECK(static_cast<int>(coordinates.size()) == axes, "perfmodel.parallelism_matrix",
+              "a position has one coordinate an axis, got ", text_of(coordinates), " for ", to_string());
   int found = 0, stride = 1;
   std::vector<int> left(coordinates.begin(), coordinates.end());
   for (int level = levels - 1; level >= 0; --level)
@@ -135,9 +141,10 @@ int ParallelismMatrix::device(std::span<const int> coordinates) const {
       rest /= factor(axis, level);
       stride *= factor(axis, level);
     }
-  AXONN_CHECK(
-      std::ranges::all_of(left, [](int rest) { return rest == 0; }) && std::ranges::all_of(coordinates, [](int c) { return c >= 0; }),
-      "perfmodel.parallelism_matrix", "position ", text_of(coordinates), " is not on the axes of ", to_string());
+  AXONN_CHECK(std::ranges::all_of(left, [](int rest) { return rest == 0; }) &&
+                  std::ranges::all_of(coordinates, [](int c) { return c >= 0; }),
+              "perfmodel.parallelism_matrix", "position ", text_of(coordinates), " is not on the axes of ",
+              to_string());
   return found;
 }
 
@@ -165,7 +172,8 @@ std::vector<int> ParallelismMatrix::devices_of_positions() const {
 std::string ParallelismMatrix::to_string() const {
   std::string text = "[";
   for (int axis = 0; axis < axes; ++axis) {
-    const auto row = std::span<const int>(factors).subspan(static_cast<size_t>(axis * levels), static_cast<size_t>(levels));
+    const auto row =
+        std::span<const int>(factors).subspan(static_cast<size_t>(axis * levels), static_cast<size_t>(levels));
     text.append(axis > 0 ? " " : "").append(text_of(row));
   }
   return text + "]";
@@ -174,8 +182,9 @@ std::string ParallelismMatrix::to_string() const {
 ParallelismMatrix parse_parallelism_matrix(std::string_view text) {
   const auto complain = [&](bool fine) {
     AXONN_CHECK(fine, "perfmodel.parallelism_matrix",
-                "a parallelism matrix is one row per axis with one factor from 1 per level, such as [[2 1] [1 16]] or 2x1,1x16, got '", text,
-                "'");
+                "a parallelism matrix is one row per axis with one factor from 1 per level, such as [[2 1] [1 16]] or "
+                "2x1,1x16, got '",
+                text, "'");
   };
   ParallelismMatrix matrix;
   int in_row = 0;
@@ -214,28 +223,30 @@ ParallelismMatrix parse_parallelism_matrix(std::string_view text) {
 
 void check_parallelism_matrix(const ParallelismMatrix& matrix, std::span<const int> levels, std::span<const int> axes) {
   AXONN_CHECK(matrix.axes == static_cast<int>(axes.size()) && matrix.levels == static_cast<int>(levels.size()),
-              "perfmodel.parallelism_matrix", "matrix ", matrix.to_string(), " has ", matrix.axes, " rows of ", matrix.levels, ", need ",
-              axes.size(), " axes on ", levels.size(), " levels");
+              "perfmodel.parallelism_matrix", "matrix ", matrix.to_string(), " has ", matrix.axes, " rows of ",
+              matrix.levels, ", need ", axes.size(), " axes on ", levels.size(), " levels");
   for (int axis = 0; axis < matrix.axes; ++axis)
-    AXONN_CHECK(matrix.axis_size(axis) == axes[static_cast<size_t>(axis)], "perfmodel.parallelism_matrix", "row ", axis, " of ",
-                matrix.to_string(), " has the product ", matrix.axis_size(axis), ", need the axis size ", axes[static_cast<size_t>(axis)]);
+    AXONN_CHECK(matrix.axis_size(axis) == axes[static_cast<size_t>(axis)], "perfmodel.parallelism_matrix", "row ", axis,
+                " of ", matrix.to_string(), " has the product ", matrix.axis_size(axis), ", need the axis size ",
+                axes[static_cast<size_t>(axis)]);
   for (int level = 0; level < matrix.levels; ++level)
-    AXONN_CHECK(matrix.level_size(level) == levels[static_cast<size_t>(level)], "perfmodel.parallelism_matrix", "column ", level, " of ",
-                matrix.to_string(), " has the product ", matrix.level_size(level), ", need the level size ",
-                levels[static_cast<size_t>(level)]);
+    AXONN_CHECK(matrix.level_size(level) == levels[static_cast<size_t>(level)], "perfmodel.parallelism_matrix",
+                "column ", level, " of ", matrix.to_string(), " has the product ", matrix.level_size(level),
+                ", need the level size ", levels[static_cast<size_t>(level)]);
 }
 
 void visit_parallelism_matrices(std::span<const int> levels, std::span<const int> axes, const MatrixVisitor& visit) {
   const int devices = checked_product(levels, "levels"), positions = checked_product(axes, "axes");
-  AXONN_CHECK(devices == positions && !levels.empty() && !axes.empty(), "perfmodel.parallelism_matrix", "axes ", text_of(axes), " are ",
-              positions, " positions, levels ", text_of(levels), " are ", devices, " devices; need the same number");
+  AXONN_CHECK(devices == positions && !levels.empty() && !axes.empty(), "perfmodel.parallelism_matrix", "axes ",
+              text_of(axes), " are ", positions, " positions, levels ", text_of(levels), " are ", devices,
+              " devices; need the same number");
   Enumeration(levels, axes, static_cast<int>(axes.size()), visit).run();
 }
 
 void visit_all_parallelism_matrices(std::span<const int> levels, int num_axes, const MatrixVisitor& visit) {
   checked_product(levels, "levels");
-  AXONN_CHECK(!levels.empty() && num_axes >= 1, "perfmodel.parallelism_matrix", "need at least one level and one axis, got ", levels.size(),
-              " levels and ", num_axes, " axes");
+  AXONN_CHECK(!levels.empty() && num_axes >= 1, "perfmodel.parallelism_matrix",
+              "need at least one level and one axis, got ", levels.size(), " levels and ", num_axes, " axes");
   Enumeration(levels, {}, num_axes, visit).run();
 }
 

@@ -14,8 +14,8 @@ constexpr std::array kRows = {Axis::data, Axis::z, Axis::y, Axis::x};  // rows o
 
 AxisPlacement placement_of(const Machine& machine, const Grid& grid) {
   const auto placement = placement_of_order(grid.shape(), grid.order(), level_sizes(machine, grid.ranks()));
-  AXONN_CHECK(placement, kWhere, "with order ", to_string(grid.order()), " a node of ", machine.name, " ends within an axis of grid ",
-              grid.shape().to_string(), "; choose another order");
+  AXONN_CHECK(placement, kWhere, "with order ", to_string(grid.order()), " a node of ", machine.name,
+              " ends within an axis of grid ", grid.shape().to_string(), "; choose another order");
   return *placement;
 }
 
@@ -37,8 +37,8 @@ ReductionProgram renumbered(ReductionProgram program, const std::vector<int>& ra
 }  // namespace
 
 Network network_of(const Machine& machine, std::span<const int> sizes) {
-  AXONN_CHECK(sizes.size() <= machine.levels.size(), kWhere, "machine ", machine.name, " has ", machine.levels.size(), " levels, got ",
-              sizes.size());
+  AXONN_CHECK(sizes.size() <= machine.levels.size(), kWhere, "machine ", machine.name, " has ", machine.levels.size(),
+              " levels, got ", sizes.size());
   Network network;
   for (size_t i = 0; i < sizes.size(); ++i) {
     const size_t level = sizes.size() - 1 - i;  // the machine's levels are innermost first
@@ -52,8 +52,8 @@ Network network_of(const Machine& machine, std::span<const int> sizes) {
   return network;
 }
 
-std::vector<PlannedReduction> plan_reductions(const Machine& machine, const Grid& grid, AxisSet axes, double bytes, ReductionGoal goal,
-                                              int length_limit) {
+std::vector<PlannedReduction> plan_reductions(const Machine& machine, const Grid& grid, AxisSet axes, double bytes,
+                                              ReductionGoal goal, int length_limit) {
   const ParallelismMatrix matrix = placement_of(machine, grid).matrix();
   std::vector<int> rows, sizes;
   for (size_t row = 0; row < kRows.size(); ++row)
@@ -69,7 +69,8 @@ std::vector<PlannedReduction> plan_reductions(const Machine& machine, const Grid
   const Collective collective = goal == ReductionGoal::all_reduce ? Collective::all_reduce : Collective::reduce_scatter;
   const ReductionProgram plain{{{collective, hierarchy.groups}}};
   add(plain);
-  for (const InstructionProgram& instructions : synthesize(hierarchy.sizes, {.goal = goal, .length_limit = length_limit}))
+  for (const InstructionProgram& instructions :
+       synthesize(hierarchy.sizes, {.goal = goal, .length_limit = length_limit}))
     if (const ReductionProgram program = lower(instructions, hierarchy); program != plain) add(program);
   std::ranges::stable_sort(found, {}, &PlannedReduction::seconds);
   return found;

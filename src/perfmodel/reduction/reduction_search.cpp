@@ -35,7 +35,8 @@ struct SameState {
 // Builds the graph of states breadth first, then collects the paths to the goal.
 class Search {
  public:
-  Search(std::span<const ReductionStep> choices, std::span<const std::vector<int>> groups, ReductionGoal goal, int limit)
+  Search(std::span<const ReductionStep> choices, std::span<const std::vector<int>> groups, ReductionGoal goal,
+         int limit)
       : choices_(choices), groups_(groups), goal_(goal), limit_(limit) {}
 
   std::vector<std::vector<int>> run(int devices) {
@@ -88,7 +89,8 @@ class Search {
 
   bool can_end(Collective collective, const Outlook& now) const {
     if (goal_ != ReductionGoal::all_reduce) return collective != Collective::all_reduce;
-    return (collective == Collective::all_reduce && now.everyone_has_all) || (collective == Collective::all_gather && now.all_is_whole) ||
+    return (collective == Collective::all_reduce && now.everyone_has_all) ||
+           (collective == Collective::all_gather && now.all_is_whole) ||
            (collective == Collective::broadcast && now.somebody_is_done);
   }
 
@@ -152,9 +154,12 @@ class Search {
 }  // namespace
 
 std::vector<std::vector<int>> search_reductions(int devices, std::span<const ReductionStep> choices,
-                                                std::span<const std::vector<int>> groups, ReductionGoal goal, int length_limit) {
-  AXONN_CHECK(devices >= 1 && devices <= 64, "perfmodel.search_reductions", "programs are searched for 1 to 64 devices, got ", devices);
-  AXONN_CHECK(length_limit >= 1, "perfmodel.search_reductions", "the length limit must be at least 1 step, got ", length_limit);
+                                                std::span<const std::vector<int>> groups, ReductionGoal goal,
+                                                int length_limit) {
+  AXONN_CHECK(devices >= 1 && devices <= 64, "perfmodel.search_reductions",
+              "programs are searched for 1 to 64 devices, got ", devices);
+  AXONN_CHECK(length_limit >= 1, "perfmodel.search_reductions", "the length limit must be at least 1 step, got ",
+              length_limit);
   return Search(choices, groups, goal, length_limit).run(devices);
 }
 

@@ -59,7 +59,9 @@ class Links {
   }
 
  private:
-  size_t link(int device, size_t level) const { return static_cast<size_t>(levels_[level].shared ? unit(device, level) : device); }
+  size_t link(int device, size_t level) const {
+    return static_cast<size_t>(levels_[level].shared ? unit(device, level) : device);
+  }
 
   std::span<const NetworkLevel> levels_;
   std::vector<int> below_;  // devices in one unit of a level
@@ -92,7 +94,8 @@ int parent_in_tree(int rank, int size) {
 // Sends up and down two trees over the units of the outermost level that the group crosses, each
 // with half of the data. Inside a unit the data moves along a chain.
 double send_over_trees(Links& links, std::span<const int> ring, double bytes) {
-  const size_t top = links.crossing(ring.front(), *std::ranges::max_element(ring, {}, [&](int d) { return std::abs(d - ring.front()); }));
+  const size_t top = links.crossing(
+      ring.front(), *std::ranges::max_element(ring, {}, [&](int d) { return std::abs(d - ring.front()); }));
   std::vector<int> heads;
   double chain = 0, longest_chain = 0;
   for (size_t i = 0; i < ring.size(); ++i) {
@@ -122,7 +125,8 @@ double send_over_trees(Links& links, std::span<const int> ring, double bytes) {
 
 // Loads the links with one group's collective and returns its latency. `bytes`: size of each
 // member's data before the collective (all-gather: after it).
-double run_group(Links& links, std::span<const int> group, Collective collective, double bytes, CollectiveAlgorithm algorithm) {
+double run_group(Links& links, std::span<const int> group, Collective collective, double bytes,
+                 CollectiveAlgorithm algorithm) {
   const auto ring = ring_of(group);
   const double share = static_cast<double>(ring.size() - 1) / static_cast<double>(ring.size());
   switch (collective) {
@@ -139,7 +143,8 @@ double run_group(Links& links, std::span<const int> group, Collective collective
       return send_around(links, towards_root, ring.size() - 1, bytes);
     }
   }
-  throw InternalError("perfmodel.simulate_reduction", detail::concatenate("no collective ", static_cast<int>(collective)));
+  throw InternalError("perfmodel.simulate_reduction",
+                      detail::concatenate("no collective ", static_cast<int>(collective)));
 }
 
 }  // namespace
@@ -148,19 +153,24 @@ void check_network(const Network& network) {
   AXONN_CHECK(!network.levels.empty(), "perfmodel.network", "a network has at least one level");
   int64_t devices = 1;
   for (const NetworkLevel& level : network.levels) {
-    AXONN_CHECK(level.size >= 1, "perfmodel.network", "level '", level.name, "' has size ", level.size, ", need at least 1");
-    AXONN_CHECK(std::isfinite(level.bandwidth_bytes_per_second) && level.bandwidth_bytes_per_second > 0, "perfmodel.network", "level '",
-                level.name, "' has a bandwidth of ", level.bandwidth_bytes_per_second, " bytes/s, need more than 0");
-    AXONN_CHECK(std::isfinite(level.latency_seconds) && level.latency_seconds >= 0, "perfmodel.network", "level '", level.name,
-                "' has a latency of ", level.latency_seconds, " s, need 0 or more");
+    AXONN_CHECK(level.size >= 1, "perfmodel.network", "level '", level.name, "' has size ", level.size,
+                ", need at least 1");
+    AXONN_CHECK(std::isfinite(level.bandwidth_bytes_per_second) && level.bandwidth_bytes_per_second > 0,
+                "perfmodel.network", "level '", level.name, "' has a bandwidth of ", level.bandwidth_bytes_per_second,
+                " bytes/s, need more than 0");
+    AXONN_CHECK(std::isfinite(level.latency_seconds) && level.latency_seconds >= 0, "perfmodel.network", "level '",
+                level.name, "' has a latency of ", level.latency_seconds, " s, need 0 or more");
     devices *= level.size;
-    AXONN_CHECK(devices <= std::numeric_limits<int>::max(), "perfmodel.network", "a network has at most 2147483647 devices");
+    AXONN_CHECK(devices <= std::numeric_limits<int>::max(), "perfmodel.network",
+                "a network has at most 2147483647 devices");
   }
-  AXONN_CHECK(std::isfinite(network.memory_bytes_per_second) && network.memory_bytes_per_second >= 0, "perfmodel.network",
-              "the memory has a bandwidth of ", network.memory_bytes_per_second, " bytes/s, need 0 (no copy) or more");
+  AXONN_CHECK(std::isfinite(network.memory_bytes_per_second) && network.memory_bytes_per_second >= 0,
+              "perfmodel.network", "the memory has a bandwidth of ", network.memory_bytes_per_second,
+              " bytes/s, need 0 (no copy) or more");
 }
 
-ReductionTime simulate_reduction(const Network& network, const ReductionProgram& program, double bytes, CollectiveAlgorithm algorithm) {
+ReductionTime simulate_reduction(const Network& network, const ReductionProgram& program, double bytes,
+                                 CollectiveAlgorithm algorithm) {
   check_network(network);
   AXONN_CHECK(std::isfinite(bytes) && bytes >= 0, "perfmodel.simulate_reduction", "each device has ", bytes,
               " bytes to reduce, need 0 or more");
@@ -174,7 +184,8 @@ ReductionTime simulate_reduction(const Network& network, const ReductionProgram&
     double latency = 0;
     for (const auto& group : step.groups) {
       const size_t when = step.collective == Collective::all_gather ? s + 1 : s;
-      const double held = bytes * static_cast<double>(flow.count(when, group.front())) / static_cast<double>(flow.chunks);
+      const double held =
+          bytes * static_cast<double>(flow.count(when, group.front())) / static_cast<double>(flow.chunks);
       latency = std::max(latency, run_group(links, group, step.collective, held, algorithm));
     }
     time.step_seconds.push_back(links.drain() + latency);

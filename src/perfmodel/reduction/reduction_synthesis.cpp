@@ -56,7 +56,8 @@ std::string_view paper_name(Collective collective) {
   return kNames.at(static_cast<size_t>(collective));
 }
 
-ReductionProgram lowered_on(std::span<const int> sizes, const InstructionProgram& program, std::span<const std::vector<int>> devices) {
+ReductionProgram lowered_on(std::span<const int> sizes, const InstructionProgram& program,
+                            std::span<const std::vector<int>> devices) {
   ReductionProgram found;
   for (const ReductionInstruction& instruction : program) {
     ReductionStep step = {.collective = instruction.collective};
@@ -74,11 +75,14 @@ ReductionProgram lowered_on(std::span<const int> sizes, const InstructionProgram
 
 }  // namespace
 
-SynthesisHierarchy synthesis_hierarchy(const ParallelismMatrix& matrix, std::span<const int> reduce_axes, AxisCollapse collapse) {
+SynthesisHierarchy synthesis_hierarchy(const ParallelismMatrix& matrix, std::span<const int> reduce_axes,
+                                       AxisCollapse collapse) {
   std::vector<char> reduced(static_cast<size_t>(matrix.axes), 0);
   for (const int axis : reduce_axes) {
-    AXONN_CHECK(axis >= 0 && axis < matrix.axes, "perfmodel.synthesis_hierarchy", "there is no axis ", axis, " in ", matrix.to_string());
-    AXONN_CHECK(reduced[static_cast<size_t>(axis)]++ == 0, "perfmodel.synthesis_hierarchy", "reduction axis ", axis, " is named twice");
+    AXONN_CHECK(axis >= 0 && axis < matrix.axes, "perfmodel.synthesis_hierarchy", "there is no axis ", axis, " in ",
+                matrix.to_string());
+    AXONN_CHECK(reduced[static_cast<size_t>(axis)]++ == 0, "perfmodel.synthesis_hierarchy", "reduction axis ", axis,
+                " is named twice");
   }
   SynthesisHierarchy hierarchy;
   std::vector<Digit> inside, outside;
@@ -106,7 +110,8 @@ SynthesisHierarchy synthesis_hierarchy(const ParallelismMatrix& matrix, std::spa
   }
   if (collapse == AxisCollapse::paper)
     for (int axis = 0; axis < matrix.axes; ++axis)
-      for (int level = 0; level < matrix.levels && reduced[static_cast<size_t>(axis)] != 0; ++level) inside.push_back(digit(axis, level));
+      for (int level = 0; level < matrix.levels && reduced[static_cast<size_t>(axis)] != 0; ++level)
+        inside.push_back(digit(axis, level));
   const auto members = offsets(inside);
   for (const int base : offsets(outside)) {
     auto& group = hierarchy.groups.emplace_back(members);
@@ -116,7 +121,9 @@ SynthesisHierarchy synthesis_hierarchy(const ParallelismMatrix& matrix, std::spa
 }
 
 std::string to_string(const ReductionInstruction& instruction, std::span<const std::string> levels) {
-  const auto name = [&](int level) { return level == 0 ? std::string("root") : levels[static_cast<size_t>(level) - 1]; };
+  const auto name = [&](int level) {
+    return level == 0 ? std::string("root") : levels[static_cast<size_t>(level) - 1];
+  };
   std::string form = "InsideGroup";
   if (instruction.form != InstructionForm::inside_group)
     form = (instruction.form == InstructionForm::parallel ? "Parallel(" : "Master(") + name(instruction.ancestor) + ")";
@@ -126,10 +133,11 @@ std::string to_string(const ReductionInstruction& instruction, std::span<const s
 Groups instruction_groups(std::span<const int> sizes, const ReductionInstruction& instruction) {
   const int levels = static_cast<int>(sizes.size());
   const bool inside = instruction.form == InstructionForm::inside_group;
-  AXONN_CHECK(instruction.slice >= 0 && instruction.slice <= levels, "perfmodel.instruction_groups", "there is no level ",
-              instruction.slice, " in a hierarchy of ", levels);
-  AXONN_CHECK(inside || (instruction.ancestor >= 0 && instruction.ancestor < instruction.slice), "perfmodel.instruction_groups", "level ",
-              instruction.ancestor, " is not above level ", instruction.slice);
+  AXONN_CHECK(instruction.slice >= 0 && instruction.slice <= levels, "perfmodel.instruction_groups",
+              "there is no level ", instruction.slice, " in a hierarchy of ", levels);
+  AXONN_CHECK(inside || (instruction.ancestor >= 0 && instruction.ancestor < instruction.slice),
+              "perfmodel.instruction_groups", "level ", instruction.ancestor, " is not above level ",
+              instruction.slice);
   if (inside) return groups_of_levels(sizes, instruction.slice, levels, false);
   return groups_of_levels(sizes, instruction.ancestor, instruction.slice, instruction.form == InstructionForm::master);
 }
@@ -145,7 +153,9 @@ std::vector<ReductionInstruction> instructions(std::span<const int> sizes, Synth
         auto groups = instruction_groups(sizes, instruction);
         if (groups.empty() || !seen.insert(std::move(groups)).second) continue;
         for (const Collective collective : kCollectives) {
-          if (language == SynthesisLanguage::paper && form == InstructionForm::master && collective != Collective::all_reduce) continue;
+          if (language == SynthesisLanguage::paper && form == InstructionForm::master &&
+              collective != Collective::all_reduce)
+            continue;
           instruction.collective = collective;
           found.push_back(instruction);
         }

@@ -17,11 +17,14 @@ constexpr double kMostBytes = 1e18;  // more than any memory; sums of a few valu
 double weights_gathered(const NetworkModel& network, const GridShape& grid) {
   double weights = 0;
   for (const LayerWork& layer : network.layers)
-    if (layer.owns_weight && layer.has_weight()) weights += static_cast<double>(layer.count) * layer_buffers(layer, grid, 0).block;
+    if (layer.owns_weight && layer.has_weight())
+      weights += static_cast<double>(layer.count) * layer_buffers(layer, grid, 0).block;
   return weights;
 }
 
-auto order_of(const PlannedLayout& layout) { return std::tuple(layout.time.seconds(), layout.memory.total_bytes(), layout.micro_batch); }
+auto order_of(const PlannedLayout& layout) {
+  return std::tuple(layout.time.seconds(), layout.memory.total_bytes(), layout.micro_batch);
+}
 
 // Compares two forms of a grid. Values that differ only by rounding are equal.
 bool better(const PlannedLayout& a, const PlannedLayout& b) {
@@ -41,8 +44,8 @@ std::optional<std::string> misfit_of(const NetworkModel& network, const SearchOp
   return std::nullopt;
 }
 
-GridPlanner::GridPlanner(const NetworkModel& network, const Machine& machine, const SearchOptions& options, const GridShape& grid,
-                         const std::vector<int64_t>& level_sizes)
+GridPlanner::GridPlanner(const NetworkModel& network, const Machine& machine, const SearchOptions& options,
+                         const GridShape& grid, const std::vector<int64_t>& level_sizes)
     : network_(&network), machine_(&machine), options_(&options), grid_(grid) {
   if (const auto reason = misfit_of(network, options, grid)) {
     rejection_ = {.grid = grid, .reason = *reason};
@@ -65,13 +68,15 @@ void GridPlanner::find_choices(const std::vector<int64_t>& level_sizes) {
   }
   auto placement = placement_of_order(grid_, order, level_sizes);
   if (!exact) {
-    choices_.push_back({std::move(placement), ordered_links(options_->mode, grid_, order, *machine_, level_sizes, latency)});
+    choices_.push_back(
+        {std::move(placement), ordered_links(options_->mode, grid_, order, *machine_, level_sizes, latency)});
   } else if (placement) {
     const AxisLinks links = placed_links(*placement, *machine_, options_->multi_level, latency);
     choices_.push_back({std::move(placement), links});
   } else {  // a level ends within an axis that it does not divide
     std::vector<int> nodes(static_cast<size_t>(grid_.ranks()));
-    for (size_t rank = 0; rank < nodes.size(); ++rank) nodes[rank] = static_cast<int>(static_cast<int64_t>(rank) / machine_->node_size());
+    for (size_t rank = 0; rank < nodes.size(); ++rank)
+      nodes[rank] = static_cast<int>(static_cast<int64_t>(rank) / machine_->node_size());
     choices_.push_back({std::nullopt, counted_links(Grid(grid_, order), nodes, *machine_, latency)});
   }
 }
@@ -94,7 +99,8 @@ void GridPlanner::add_plan(Precision precision, bool checkpoint, int64_t* least_
                           .checkpoint_every = checkpoint ? 1 : 0,
                           .gathered_blocks = 1 + kPrefetch,
                           .scattered_blocks = 1 + kOutstanding};
-  MemoryPlan plan = {.precision = precision, .checkpoint = checkpoint, .rich = options_->objective != Objective::memory};
+  MemoryPlan plan = {
+      .precision = precision, .checkpoint = checkpoint, .rich = options_->objective != Objective::memory};
   plan.gathered_bytes = weights_gathered(*network_, grid_) * static_cast<double>(element_bytes(precision));
   const auto over = [&] {
     plan.one = network_->memory(grid_, memory);
@@ -122,14 +128,17 @@ void GridPlanner::add_plan(Precision precision, bool checkpoint, int64_t* least_
 MemoryPrediction GridPlanner::memory(const MemoryPlan& plan, int64_t micro_batch) const {
   MemoryPrediction memory = plan.one;
   for (int64_t* bytes : {&memory.activation_bytes, &memory.logits_bytes, &memory.block_bytes})
-    *bytes = static_cast<double>(*bytes) * static_cast<double>(micro_batch) < kMostBytes ? *bytes * micro_batch
-                                                                                         : static_cast<int64_t>(kMostBytes);
+    *bytes = static_cast<double>(*bytes) * static_cast<double>(micro_batch) < kMostBytes
+                 ? *bytes * micro_batch
+                 : static_cast<int64_t>(kMostBytes);
   return memory;
 }
 
 double GridPlanner::usable_bytes() const { return machine_->memory_bytes() * (1 - options_->memory_margin); }
 
-int64_t GridPlanner::sequences() const { return options_->batch_tokens / network_->tokens_per_sample / (int64_t{grid_.z} * grid_.data); }
+int64_t GridPlanner::sequences() const {
+  return options_->batch_tokens / network_->tokens_per_sample / (int64_t{grid_.z} * grid_.data);
+}
 
 int64_t GridPlanner::candidates() const {
   int64_t forms = 0;
@@ -177,7 +186,8 @@ double GridPlanner::bound() const {
 }
 
 PlannedLayout GridPlanner::layout(const PlacementChoice& choice, const MemoryPlan& plan, int64_t micro_batch) const {
-  PlannedLayout layout = {.grid = grid_, .links = choice.links, .precision = plan.precision, .micro_batch = micro_batch};
+  PlannedLayout layout = {
+      .grid = grid_, .links = choice.links, .precision = plan.precision, .micro_batch = micro_batch};
   layout.memory = memory(plan, micro_batch);
   if (settings(plan, micro_batch, 1).caches() && grid_.z > 1 && options_->objective != Objective::memory) {
     const double free = usable_bytes() - static_cast<double>(layout.memory.total_bytes());
@@ -188,7 +198,8 @@ PlannedLayout GridPlanner::layout(const PlacementChoice& choice, const MemoryPla
   layout.checkpoint = plan.checkpoint;
   layout.prefetch = plan.rich ? kPrefetch : 1;
   layout.outstanding = plan.rich ? kOutstanding : 1;
-  layout.time = predict_step(network_->layers, grid_, choice.links, *machine_, settings(plan, micro_batch, layout.cached));
+  layout.time =
+      predict_step(network_->layers, grid_, choice.links, *machine_, settings(plan, micro_batch, layout.cached));
   layout.value = value(layout.time, layout.memory);
   return layout;
 }

@@ -30,22 +30,26 @@ void check_options(const NetworkModel& network, const Machine& machine, const Se
   const std::string where(kWhere);
   AXONN_CHECK(!options.gpus.empty(), where, "a search needs a number of GPUs");
   for (const int64_t gpus : options.gpus)
-    AXONN_CHECK(gpus >= 1 && gpus <= kMostGpus, where, "the number of GPUs must be from 1 to ", kMostGpus, ", got ", gpus);
-  AXONN_CHECK(options.batch_tokens >= 1 && options.batch_tokens <= kMostTokens, where, "the batch must be from 1 to ", kMostTokens, " ",
-              network.tokens, ", got ", options.batch_tokens);
+    AXONN_CHECK(gpus >= 1 && gpus <= kMostGpus, where, "the number of GPUs must be from 1 to ", kMostGpus, ", got ",
+                gpus);
+  AXONN_CHECK(options.batch_tokens >= 1 && options.batch_tokens <= kMostTokens, where, "the batch must be from 1 to ",
+              kMostTokens, " ", network.tokens, ", got ", options.batch_tokens);
   const int64_t sequence = network.tokens_per_sample, below = options.batch_tokens / sequence * sequence;
-  AXONN_CHECK(below == options.batch_tokens, where, "the batch must be whole ", network.samples, " of ", sequence, " ", network.tokens,
-              ", got ", options.batch_tokens, "; the nearest are ", std::max(below, sequence), " and ", below + sequence);
+  AXONN_CHECK(below == options.batch_tokens, where, "the batch must be whole ", network.samples, " of ", sequence, " ",
+              network.tokens, ", got ", options.batch_tokens, "; the nearest are ", std::max(below, sequence), " and ",
+              below + sequence);
   AXONN_CHECK(options.min_tensor >= 1 && options.max_tensor >= options.min_tensor, where,
-              "the tensor degree must be from 1 and its bounds in order, got ", options.min_tensor, " to ", options.max_tensor);
+              "the tensor degree must be from 1 and its bounds in order, got ", options.min_tensor, " to ",
+              options.max_tensor);
   AXONN_CHECK(options.top >= 1, where, "at least one layout must be asked for, got ", options.top);
   AXONN_CHECK(options.micro_batch >= 0, where, "the micro-batch must not be negative, got ", options.micro_batch);
-  AXONN_CHECK(options.memory_margin >= 0 && options.memory_margin < 1, where, "the margin of memory must be in [0, 1), got ",
-              options.memory_margin);
+  AXONN_CHECK(options.memory_margin >= 0 && options.memory_margin < 1, where,
+              "the margin of memory must be in [0, 1), got ", options.memory_margin);
   AXONN_CHECK(options.objective != Objective::cost || machine.dollars_per_gpu_hour > 0, where, "machine ", machine.name,
               " has no price: set dollars_per_hour in [gpu]");
   for (const Precision precision : options.precisions)
-    AXONN_CHECK(machine.peak_flops(precision) > 0, where, "machine ", machine.name, " has no peak for ", to_string(precision));
+    AXONN_CHECK(machine.peak_flops(precision) > 0, where, "machine ", machine.name, " has no peak for ",
+                to_string(precision));
 }
 
 // Equal for values that may differ only by the order of additions.
@@ -70,10 +74,13 @@ class Ranking {
  public:
   explicit Ranking(int64_t top) : top_(static_cast<size_t>(std::min<int64_t>(top, kMostGpus))) {}
 
-  double threshold() const { return layouts_.size() < top_ ? std::numeric_limits<double>::infinity() : layouts_.back().value; }
+  double threshold() const {
+    return layouts_.size() < top_ ? std::numeric_limits<double>::infinity() : layouts_.back().value;
+  }
 
   void add(PlannedLayout layout) {
-    const auto at = std::ranges::upper_bound(layouts_, place(layout), {}, [](const PlannedLayout& other) { return place(other); });
+    const auto at =
+        std::ranges::upper_bound(layouts_, place(layout), {}, [](const PlannedLayout& other) { return place(other); });
     layouts_.insert(at, std::move(layout));
     if (layouts_.size() > top_) layouts_.pop_back();
   }
@@ -120,33 +127,38 @@ SearchResult search_grids(const NetworkModel& network, const Machine& machine, c
   return result;
 }
 
-PlannedLayout plan_grid(const NetworkModel& network, const Machine& machine, const SearchOptions& options, const GridShape& grid) {
+PlannedLayout plan_grid(const NetworkModel& network, const Machine& machine, const SearchOptions& options,
+                        const GridShape& grid) {
   SearchOptions one = options;
   one.gpus = {grid.ranks()};
   check_options(network, machine, one);
   GridPlanner planner(network, machine, one, grid, level_sizes(machine, grid.ranks()));
   if (const auto rejection = planner.rejection()) {
-    const std::string by = rejection->bytes_over > 0 ? ": " + bytes_text(static_cast<double>(rejection->bytes_over)) + " too much" : "";
-    throw UserError("perfmodel.plan_grid", detail::concatenate("grid ", grid.to_string(), " is not possible for ", network.name, " (",
-                                                               rejection->reason, ")", by));
+    const std::string by =
+        rejection->bytes_over > 0 ? ": " + bytes_text(static_cast<double>(rejection->bytes_over)) + " too much" : "";
+    throw UserError("perfmodel.plan_grid", detail::concatenate("grid ", grid.to_string(), " is not possible for ",
+                                                               network.name, " (", rejection->reason, ")", by));
   }
   int64_t evaluated = 0;
   return planner.best(one.prune, &evaluated);
 }
 
-std::vector<int64_t> nearest_gpu_counts(const NetworkModel& network, const Machine& machine, const SearchOptions& options, int64_t gpus) {
+std::vector<int64_t> nearest_gpu_counts(const NetworkModel& network, const Machine& machine,
+                                        const SearchOptions& options, int64_t gpus) {
   const auto fits = [&](int64_t count) {
     try {
       level_sizes(machine, count);
     } catch (const UserError&) {
       return false;
     }
-    return std::ranges::any_of(factorisations(count),
-                               [&](const GridShape& grid) { return within_bounds(grid, options) && !misfit_of(network, options, grid); });
+    return std::ranges::any_of(factorisations(count), [&](const GridShape& grid) {
+      return within_bounds(grid, options) && !misfit_of(network, options, grid);
+    });
   };
   std::vector<int64_t> counts;
   for (const int64_t step : {-1, 1}) {
-    for (int64_t count = gpus + step; count >= 1 && count <= kMostGpus && std::abs(count - gpus) <= kFarthestCount; count += step) {
+    for (int64_t count = gpus + step; count >= 1 && count <= kMostGpus && std::abs(count - gpus) <= kFarthestCount;
+         count += step) {
       if (!fits(count)) continue;
       counts.push_back(count);
       break;

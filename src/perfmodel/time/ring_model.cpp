@@ -45,8 +45,8 @@ double flat_gbps(std::span<const int64_t> factors, std::span<const int64_t> unit
   return gbps;
 }
 
-AxisLink placed_link(std::span<const int64_t> factors, std::span<const int64_t> units, const Machine& machine, bool multi_level,
-                     bool latency) {
+AxisLink placed_link(std::span<const int64_t> factors, std::span<const int64_t> units, const Machine& machine,
+                     bool multi_level, bool latency) {
   int64_t size = 1;
   for (const int64_t factor : factors) size *= factor;
   if (size == 1) return {};
@@ -95,18 +95,21 @@ AxisLinks ordered_links(BandwidthMode mode, const GridShape& shape, const AxisOr
   const size_t levels = level_sizes.size();
   const double outermost = machine.levels[levels - 1].bandwidth_gbps;
   const int64_t node = machine.node_size();
-  const MachineLevel &inside = machine.levels[machine.levels.size() < 2 ? 0 : machine.levels.size() - 2], &outside = machine.levels.back();
+  const MachineLevel &inside = machine.levels[machine.levels.size() < 2 ? 0 : machine.levels.size() - 2],
+                     &outside = machine.levels.back();
   AxisLinks links;
   Between axis;
   for (const Axis name : order) {
     axis = {.inner = axis.outer(), .size = shape[name]};
     if (axis.size == 1) continue;
     const double gbps = mode == BandwidthMode::agnostic ? outermost
-                        : mode == BandwidthMode::aware  ? aware_gbps(axis, node, inside.bandwidth_gbps, outside.bandwidth_gbps)
-                                                        : machine.measured_gbps(axis.inner, axis.size);
+                        : mode == BandwidthMode::aware
+                            ? aware_gbps(axis, node, inside.bandwidth_gbps, outside.bandwidth_gbps)
+                            : machine.measured_gbps(axis.inner, axis.size);
     AxisLink& link = links[static_cast<size_t>(name)] = ring_link(axis.size, gbps);
     const int64_t on_node = std::clamp<int64_t>(node / std::min(node, axis.inner), 1, axis.size);
-    if (latency) link.latency_seconds = ring_latency(axis.size, on_node, inside.latency_seconds, outside.latency_seconds);
+    if (latency)
+      link.latency_seconds = ring_latency(axis.size, on_node, inside.latency_seconds, outside.latency_seconds);
   }
   return links;
 }
@@ -128,8 +131,8 @@ AxisLinks placed_links(const AxisPlacement& placement, const Machine& machine, b
 }
 
 AxisLinks counted_links(const Grid& grid, std::span<const int> node_of_rank, const Machine& machine, bool latency) {
-  AXONN_CHECK(node_of_rank.size() == static_cast<size_t>(grid.ranks()), "perfmodel.counted_links", "grid ", grid.shape().to_string(),
-              " has ", grid.ranks(), " ranks, got the nodes of ", node_of_rank.size());
+  AXONN_CHECK(node_of_rank.size() == static_cast<size_t>(grid.ranks()), "perfmodel.counted_links", "grid ",
+              grid.shape().to_string(), " has ", grid.ranks(), " ranks, got the nodes of ", node_of_rank.size());
   const MachineLevel &inside = machine.levels.front(), &outside = machine.levels.back();
   AxisLinks links;
   for (const Axis axis : kAxes) {
@@ -143,8 +146,8 @@ AxisLinks counted_links(const Grid& grid, std::span<const int> node_of_rank, con
     double gbps = inside.bandwidth_gbps, hops = 0;
     for (const auto& nodes : visited) {
       const auto count = static_cast<int64_t>(nodes.size());
-      hops = std::max(
-          hops, static_cast<double>(size - count) * inside.latency_seconds + static_cast<double>(count - 1) * outside.latency_seconds);
+      hops = std::max(hops, static_cast<double>(size - count) * inside.latency_seconds +
+                                static_cast<double>(count - 1) * outside.latency_seconds);
       if (count == 1) continue;
       for (const int node : nodes) gbps = std::min(gbps, outside.bandwidth_gbps / static_cast<double>(rings.at(node)));
     }
@@ -155,14 +158,15 @@ AxisLinks counted_links(const Grid& grid, std::span<const int> node_of_rank, con
 }
 
 LayerBuffers layer_buffers(const LayerWork& layer, const GridShape& shape, double units) {
-  const double gin = layer.whole_input ? 1 : shape[layer.in_axis()], gout = layer.whole_output ? 1 : shape[layer.out_axis()];
+  const double gin = layer.whole_input ? 1 : shape[layer.in_axis()],
+               gout = layer.whole_output ? 1 : shape[layer.out_axis()];
   return {.block = layer.weights() / (gin * gout),
           .output = units * layer.rows_out * static_cast<double>(layer.n) / gout,
           .input = units * layer.rows_in * static_cast<double>(layer.k) / gin};
 }
 
-CollectiveSeconds layer_collectives(const LayerWork& layer, const GridShape& shape, const AxisLinks& links, double units,
-                                    double element_bytes, double gradient_bytes) {
+CollectiveSeconds layer_collectives(const LayerWork& layer, const GridShape& shape, const AxisLinks& links,
+                                    double units, double element_bytes, double gradient_bytes) {
   if (!layer.has_weight()) return {};
   const double count = static_cast<double>(layer.count);
   const auto [block, output, input] = layer_buffers(layer, shape, units);
@@ -172,7 +176,8 @@ CollectiveSeconds layer_collectives(const LayerWork& layer, const GridShape& sha
     seconds.reduce_scatter_z = count * link_of(links, Axis::z).gather_seconds(block * gradient_bytes);
     seconds.all_reduce_data = count * link_of(links, Axis::data).all_reduce_seconds(block / shape.z * gradient_bytes);
   }
-  if (!layer.whole_input) seconds.all_reduce_forward = count * link_of(links, layer.in_axis()).all_reduce_seconds(output * element_bytes);
+  if (!layer.whole_input)
+    seconds.all_reduce_forward = count * link_of(links, layer.in_axis()).all_reduce_seconds(output * element_bytes);
   if (layer.gives_input_gradient && !layer.whole_output)
     seconds.all_reduce_backward = count * link_of(links, layer.out_axis()).all_reduce_seconds(input * element_bytes);
   return seconds;
@@ -193,8 +198,8 @@ bool splits_a_group(const LayerWork& norm, const GridShape& shape) {
   return false;
 }
 
-ExchangeSeconds layer_exchanges(const LayerWork& layer, const GridShape& shape, const AxisLinks& links, double units, double element_bytes,
-                                double statistic_bytes) {
+ExchangeSeconds layer_exchanges(const LayerWork& layer, const GridShape& shape, const AxisLinks& links, double units,
+                                double element_bytes, double statistic_bytes) {
   const double count = static_cast<double>(layer.count);
   ExchangeSeconds seconds;
   if (layer.moved > 0) {
@@ -207,13 +212,14 @@ ExchangeSeconds layer_exchanges(const LayerWork& layer, const GridShape& shape, 
     for (const int64_t segment : layer.segments) channels += static_cast<double>(segment);
     const AxisLink& link = link_of(links, layer.split_axis());
     seconds.forward += count * link.gather_seconds(2 * units * channels * statistic_bytes);
-    seconds.backward += count * link.all_reduce_seconds(2 * units * static_cast<double>(layer.norm_groups) * statistic_bytes);
+    seconds.backward +=
+        count * link.all_reduce_seconds(2 * units * static_cast<double>(layer.norm_groups) * statistic_bytes);
   }
   return seconds;
 }
 
-CollectiveSeconds published_collectives(const LayerTable& table, const GridShape& shape, const AxisLinks& links, double batch_tokens,
-                                        double element_bytes, Coefficients coefficients) {
+CollectiveSeconds published_collectives(const LayerTable& table, const GridShape& shape, const AxisLinks& links,
+                                        double batch_tokens, double element_bytes, Coefficients coefficients) {
   AXONN_ASSERT(coefficients != Coefficients::trainer, "the trainer's counts follow from its settings");
   const double twice = coefficients == Coefficients::authors ? 2 : 1;
   const double tokens = batch_tokens / (static_cast<double>(shape.z) * shape.data);

@@ -56,8 +56,8 @@ void add_exchanges(Pass& pass, const ExchangeSeconds& one) {
   pass.once.all_reduce_backward += one.backward;
 }
 
-void add_layer(Pass& pass, const LayerWork& layer, const GridShape& shape, const AxisLinks& links, const Machine& machine,
-               const StepSettings& settings, double tokens) {
+void add_layer(Pass& pass, const LayerWork& layer, const GridShape& shape, const AxisLinks& links,
+               const Machine& machine, const StepSettings& settings, double tokens) {
   const auto count = static_cast<double>(layer.count);
   const double seconds = count * layer_forward_seconds(layer, shape, machine, tokens, settings.precision);
   pass.forward += seconds;
@@ -66,7 +66,8 @@ void add_layer(Pass& pass, const LayerWork& layer, const GridShape& shape, const
   if (!trainer && !layer.in_block) return;
 
   const auto bytes = static_cast<double>(element_bytes(settings.precision));
-  const auto gradient = static_cast<double>(trainer ? state_bytes(settings.precision) : element_bytes(settings.precision));
+  const auto gradient =
+      static_cast<double>(trainer ? state_bytes(settings.precision) : element_bytes(settings.precision));
   if (!layer.has_weight()) {
     if (trainer) add_exchanges(pass, layer_exchanges(layer, shape, links, tokens, bytes, gradient));
     return;
@@ -97,7 +98,8 @@ struct Background {
   double gather_scatter = 0, data = 0;
 };
 
-Background background(const Pass& pass, const StepSettings& settings, double share, double gathers, double gathers_again, double data) {
+Background background(const Pass& pass, const StepSettings& settings, double share, double gathers,
+                      double gathers_again, double data) {
   const OverlapSwitches& on = settings.overlap;
   Background added;
   added.gather_scatter = on.all_gather ? prolongs(pass.forward, gathers, share) : gathers + gathers_again;
@@ -109,24 +111,30 @@ Background background(const Pass& pass, const StepSettings& settings, double sha
     added.gather_scatter += pass.scatters;
   const double before_data = prolongs(window, beside, share);
   added.gather_scatter += before_data;
-  added.data = on.buckets && data > 0 ? prolongs(window, beside + data - pass.last_data, share) - before_data + pass.last_data : data;
+  added.data = on.buckets && data > 0
+                   ? prolongs(window, beside + data - pass.last_data, share) - before_data + pass.last_data
+                   : data;
   return added;
 }
 
 // Divides the data all-reduce into the trainer's messages (terms/overlap_portions.hpp).
 double put_in_buckets(Pass& pass, const AxisLink& link, const StepSettings& settings) {
-  const double messages = settings.overlap.buckets ? std::max<double>(kLeastBuckets, std::ceil(pass.data_bytes / kBucketBytes)) : 1;
+  const double messages =
+      settings.overlap.buckets ? std::max<double>(kLeastBuckets, std::ceil(pass.data_bytes / kBucketBytes)) : 1;
   pass.data = link.all_reduce_seconds(pass.data_bytes) + 2 * (messages - 1) * link.latency_seconds;
   pass.last_data = pass.data / messages;
   return messages;
 }
 
-double optimizer_seconds(const LayerTable& table, const GridShape& shape, const Machine& machine, const StepSettings& settings) {
+double optimizer_seconds(const LayerTable& table, const GridShape& shape, const Machine& machine,
+                         const StepSettings& settings) {
   double weights = 0;
   for (const LayerWork& layer : table)
-    if (layer.owns_weight && layer.has_weight()) weights += static_cast<double>(layer.count) * layer_buffers(layer, shape, 0).block;
+    if (layer.owns_weight && layer.has_weight())
+      weights += static_cast<double>(layer.count) * layer_buffers(layer, shape, 0).block;
   weights /= shape.z;
-  const auto state = static_cast<double>(state_bytes(settings.precision)), element = static_cast<double>(element_bytes(settings.precision));
+  const auto state = static_cast<double>(state_bytes(settings.precision)),
+             element = static_cast<double>(element_bytes(settings.precision));
   // Reads the gradient; reads and writes master and moments; writes the weights if of another type.
   const double bytes = state * (1 + 2 * (1 + settings.moments)) + (element != state ? element : 0);
   return weights * bytes / (machine.memory_bandwidth_gbps * 1e9);
@@ -138,11 +146,13 @@ double prolongs(double computation, double communication, double share) {
   return std::max(share * communication, communication - computation);
 }
 
-double layer_forward_seconds(const LayerWork& layer, const GridShape& shape, const Machine& machine, double tokens, Precision precision) {
+double layer_forward_seconds(const LayerWork& layer, const GridShape& shape, const Machine& machine, double tokens,
+                             Precision precision) {
   const double parts = parts_of(layer, shape);
   const double efficiency = layer.split == WorkSplit::matrix ? machine.gemm_efficiency : machine.attention_efficiency;
   const double product = layer.flops > 0 ? layer.flops / (machine.peak_flops(precision) * efficiency) : 0;
-  const double memory = layer.elements * static_cast<double>(element_bytes(precision)) / (machine.memory_bandwidth_gbps * 1e9);
+  const double memory =
+      layer.elements * static_cast<double>(element_bytes(precision)) / (machine.memory_bandwidth_gbps * 1e9);
   return tokens / parts * (product + memory);
 }
 
@@ -180,7 +190,8 @@ StepTime predict_step(const LayerTable& table, const GridShape& shape, const Axi
 
 double hardware_flops_per_token(const LayerTable& table, bool checkpoint) {
   double flops = 0;
-  for (const LayerWork& layer : table) flops += static_cast<double>(layer.count) * layer.flops * (checkpoint && layer.in_block ? 4 : 3);
+  for (const LayerWork& layer : table)
+    flops += static_cast<double>(layer.count) * layer.flops * (checkpoint && layer.in_block ? 4 : 3);
   return flops;
 }
 

@@ -31,9 +31,9 @@ void end(const at::RecordFunction& function, at::ObserverContext* context) {
 
 void OperationLog::start() {
   if (handle_ != 0) return;
-  handle_ =
-      at::addGlobalCallback(at::RecordFunctionCallback(begin, end)
-                                .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION, at::RecordScope::USER_SCOPE}));
+  handle_ = at::addGlobalCallback(
+      at::RecordFunctionCallback(begin, end)
+          .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION, at::RecordScope::USER_SCOPE}));
 }
 
 void OperationLog::stop() {

@@ -49,7 +49,8 @@ int columns_of(int descriptor) {
 
 std::string progress_line(const ProgressState& state, int columns) {
   const std::string steps = std::to_string(state.steps), step = std::to_string(state.step);
-  const std::string head = "step " + std::string(steps.size() - std::min(steps.size(), step.size()), ' ') + step + "/" + steps;
+  const std::string head =
+      "step " + std::string(steps.size() - std::min(steps.size(), step.size()), ' ') + step + "/" + steps;
   std::vector<std::string> fields = {"loss " + fixed(state.loss, 2)};
   if (state.validation_loss) fields.push_back("val " + fixed(*state.validation_loss, 2));
   fields.push_back(with_unit(state.tokens_per_second) + " " + std::string(state.terms) + "/s");
@@ -75,7 +76,12 @@ std::string progress_line(const ProgressState& state, int columns) {
 
 Progress::Options Progress::for_descriptor(int descriptor, int64_t steps, int64_t first_step, int64_t log_every) {
   const bool terminal = ::isatty(descriptor) == 1;
-  return {.steps = steps, .first_step = first_step, .log_every = log_every, .terminal = terminal, .columns = 80, .descriptor = descriptor};
+  return {.steps = steps,
+          .first_step = first_step,
+          .log_every = log_every,
+          .terminal = terminal,
+          .columns = 80,
+          .descriptor = descriptor};
 }
 
 Progress::Progress(std::ostream& out, Options options) : out_(out), options_(options) {}
@@ -86,10 +92,12 @@ void Progress::update(ProgressState state, double elapsed_seconds) {
   state.steps = options_.steps;
   const auto done = static_cast<double>(std::max<int64_t>(1, state.step - options_.first_step));
   state.seconds_left = elapsed_seconds / done * static_cast<double>(std::max<int64_t>(0, options_.steps - state.step));
-  if (options_.most_seconds > 0) state.seconds_left = std::clamp(options_.most_seconds - elapsed_seconds, 0.0, state.seconds_left);
+  if (options_.most_seconds > 0)
+    state.seconds_left = std::clamp(options_.most_seconds - elapsed_seconds, 0.0, state.seconds_left);
   const bool last = state.step == options_.steps;
   if (!options_.terminal) {
-    if (last || (options_.log_every > 0 && state.step % options_.log_every == 0)) out_ << progress_line(state, 0) << std::endl;
+    if (last || (options_.log_every > 0 && state.step % options_.log_every == 0))
+      out_ << progress_line(state, 0) << std::endl;
     return;
   }
   if (drawn_ && !last && elapsed_seconds - last_drawn_seconds_ < kSecondsBetweenRedraws) return;

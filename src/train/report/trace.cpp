@@ -37,15 +37,16 @@ struct Trace::Impl {
         options(std::move(options_)),
         skipped(std::clamp<int64_t>(steps_to_come - options.steps, 0, kStepsBefore)),
         mine(context.rank() < options.ranks) {
-    AXONN_CHECK(options.steps >= 1 && options.ranks >= 1, "train.trace", "a trace needs at least one step and one rank, got ",
-                options.steps, " and ", options.ranks);
+    AXONN_CHECK(options.steps >= 1 && options.ranks >= 1, "train.trace",
+                "a trace needs at least one step and one rank, got ", options.steps, " and ", options.ranks);
     all_ranks_or_none(everyone, [&] {
       if (context.rank() == 0) create();
     });
     everyone.barrier().wait();
     origin = std::chrono::steady_clock::now();
     if (!mine) return;
-    describe("process_name", {{"name", detail::concatenate("rank ", context.rank(), " (", context.at().to_string(), ")")}});
+    describe("process_name",
+             {{"name", detail::concatenate("rank ", context.rank(), " (", context.at().to_string(), ")")}});
     describe("process_sort_index", {{"sort_index", context.rank()}});
     lane("parts of the step");
     lane("waits");
@@ -103,7 +104,8 @@ struct Trace::Impl {
 
   void collect() {
     for (auto& operation : operations.take())
-      add(detail::concatenate("operations, thread ", operation.thread), std::move(operation.name), operation.begin, operation.end);
+      add(detail::concatenate("operations, thread ", operation.thread), std::move(operation.name), operation.begin,
+          operation.end);
     for (const RequestRecord& record : context.scheduler().traffic().records()) add(record);
   }
 

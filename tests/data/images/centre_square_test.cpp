@@ -33,7 +33,8 @@ Image mirrored(const Image& image) {
 TEST(CentreSquare, LeavesAPlainImagePlain) {
   for (const int64_t from : {1, 2, 7, 31, 64, 100})
     for (const int64_t to : {1, 3, 16, 31, 64})
-      EXPECT_EQ(square(plain(from + 5, from, 255, 128, 3), to), plain(to, to, 255, 128, 3).pixels) << from << " to " << to;
+      EXPECT_EQ(square(plain(from + 5, from, 255, 128, 3), to), plain(to, to, 255, 128, 3).pixels)
+          << from << " to " << to;
 }
 
 TEST(CentreSquare, TakesTheMiddle) {
@@ -50,11 +51,12 @@ TEST(CentreSquare, TakesTheMiddle) {
 // Without the mean, stripes of one pixel would alias into other stripes or plain black.
 TEST(CentreSquare, MeansTheAreaWhenItShrinks) {
   Image stripes = plain(64, 64, 0, 0, 0);
-  for (size_t i = 0; i < stripes.pixels.size(); i += 6) std::fill_n(stripes.pixels.begin() + static_cast<ptrdiff_t>(i), 3, 200);
+  for (size_t i = 0; i < stripes.pixels.size(); i += 6)
+    std::fill_n(stripes.pixels.begin() + static_cast<ptrdiff_t>(i), 3, 200);
   EXPECT_EQ(square(stripes, 32), plain(32, 32, 100, 100, 100).pixels);
   EXPECT_EQ(square(stripes, 8), plain(8, 8, 100, 100, 100).pixels);
-  const Image three{
-      .width = 3, .height = 3, .pixels = {0, 0, 0, 60, 0, 0, 120, 0, 0, 0, 30, 0, 0, 30, 0, 0, 30, 0, 90, 0, 0, 0, 0, 9, 0, 0, 9}};
+  const Image three{.width = 3, .height = 3, .pixels = {0, 0, 0,  60, 0,  0, 120, 0, 0, 0, 30, 0, 0, 30,
+                                                        0, 0, 30, 0,  90, 0, 0,   0, 0, 9, 0,  0, 9}};
   EXPECT_EQ(square(three, 1), (Pixels{30, 10, 2}));
   EXPECT_EQ(square(three, 2)[0], 13);  // one and a half pixels in each direction: 60 / 2 / 2.25
 }

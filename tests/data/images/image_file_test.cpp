@@ -73,14 +73,16 @@ TEST(Jpeg, IsReadWithinWhatItLost) {
   EXPECT_EQ(back.width, 40);
   EXPECT_EQ(back.height, 24);
   EXPECT_LE(furthest(back.pixels, image.pixels), 12);
-  EXPECT_LE(
-      furthest(read_image(scratch.file("grey.jpg", jpeg_bytes(16, 16, Pixels(256, 90), 1))).pixels, plain(16, 16, 90, 90, 90).pixels), 1);
+  EXPECT_LE(furthest(read_image(scratch.file("grey.jpg", jpeg_bytes(16, 16, Pixels(256, 90), 1))).pixels,
+                     plain(16, 16, 90, 90, 90).pixels),
+            1);
 }
 
 TEST(Jpeg, ComesSmallerWhereThatIsEnough) {
   Scratch scratch;
   const std::string file = scratch.file("a.jpg", jpeg_bytes(plain(80, 64, 200, 100, 50)));
-  for (const auto& [side, width, height] : {std::array<int64_t, 3>{65, 80, 64}, {33, 80, 64}, {32, 40, 32}, {9, 20, 16}, {1, 10, 8}}) {
+  for (const auto& [side, width, height] :
+       {std::array<int64_t, 3>{65, 80, 64}, {33, 80, 64}, {32, 40, 32}, {9, 20, 16}, {1, 10, 8}}) {
     const Image image = read_image(file, side);
     EXPECT_EQ(image.width, width) << side;
     EXPECT_EQ(image.height, height) << side;

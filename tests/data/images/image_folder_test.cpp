@@ -30,7 +30,8 @@ std::string numbered(int64_t i) { return "f" + std::to_string(1000 + i) + ".png"
 // `whole` good images and `cut` truncated ones.
 void fill(const Scratch& scratch, int64_t whole, int64_t cut) {
   const std::string bytes = png_bytes(slope(5, 5));
-  for (int64_t i = 0; i < whole + cut; ++i) scratch.file(numbered(i), i < whole ? bytes : bytes.substr(0, bytes.size() - 20));
+  for (int64_t i = 0; i < whole + cut; ++i)
+    scratch.file(numbered(i), i < whole ? bytes : bytes.substr(0, bytes.size() - 20));
 }
 
 TEST(ImageFolder, HasAClassForEachFolder) {
@@ -80,7 +81,9 @@ TEST(ImageFolder, SkipsOneBadFileInAHundredAndNamesIt) {
   testing::internal::CaptureStderr();
   const auto folder = load_image_folder(scratch.path(), 4);
   const std::string log = testing::internal::GetCapturedStderr();
-  EXPECT_NE(log.find("skipping 1 of 100 image files: " + (scratch / numbered(99)).string() + " is cut short"), std::string::npos) << log;
+  EXPECT_NE(log.find("skipping 1 of 100 image files: " + (scratch / numbered(99)).string() + " is cut short"),
+            std::string::npos)
+      << log;
   EXPECT_EQ(folder->count(), 99);
   EXPECT_NE(folder->description().find("(1 bad files skipped)"), std::string::npos) << folder->description();
 }

@@ -46,8 +46,8 @@ inline std::string png_bytes(int64_t width, int64_t height, std::vector<uint8_t>
     static_cast<std::string*>(png_get_io_ptr(each))->append(reinterpret_cast<char*>(data), length);
   };
   png_set_write_fn(png, &bytes, append, nullptr);
-  png_set_IHDR(png, info, static_cast<png_uint_32>(width), static_cast<png_uint_32>(height), kind.bits, kind.colour, PNG_INTERLACE_NONE,
-               PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  png_set_IHDR(png, info, static_cast<png_uint_32>(width), static_cast<png_uint_32>(height), kind.bits, kind.colour,
+               PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
   if (!kind.palette.empty()) png_set_PLTE(png, info, kind.palette.data(), static_cast<int>(kind.palette.size()));
   png_write_info(png, info);
   const size_t row = samples.size() / static_cast<size_t>(height);

@@ -43,7 +43,8 @@ TEST(ImageSheet, LaysImagesRowByRowWithWhiteLinesBetween) {
 }
 
 TEST(ImageSheet, IsNearASquareUnlessColumnsAreGiven) {
-  for (const auto& [count, columns, rows] : {std::array<int64_t, 3>{1, 1, 1}, {2, 2, 1}, {4, 2, 2}, {63, 8, 8}, {64, 8, 8}, {65, 9, 8}}) {
+  for (const auto& [count, columns, rows] :
+       {std::array<int64_t, 3>{1, 1, 1}, {2, 2, 1}, {4, 2, 2}, {63, 8, 8}, {64, 8, 8}, {65, 9, 8}}) {
     const Image sheet = make_sheet(at::zeros({count, 1, 1, 3}));
     EXPECT_EQ(sheet.width, 3 * columns - 2) << count;
     EXPECT_EQ(sheet.height, 3 * rows - 2) << count;
@@ -70,7 +71,8 @@ TEST(ImageSheet, RefusesWhatIsNoImage) {
   EXPECT_USER_ERROR(make_sheet(at::zeros({4, 3, 2, 2})), "got (4, 3, 2, 2)");
   EXPECT_USER_ERROR(make_sheet(at::zeros({0, 2, 2, 3})), "got (0, 2, 2, 3)");
   EXPECT_USER_ERROR(make_sheet(at::zeros({4, 2, 2, 3}), -1), "cannot have -1 columns");
-  EXPECT_USER_ERROR(save_strip("a.png", at::zeros({4, 2, 2, 3})), "(count, moments, height, width, 3), got (4, 2, 2, 3)");
+  EXPECT_USER_ERROR(save_strip("a.png", at::zeros({4, 2, 2, 3})),
+                    "(count, moments, height, width, 3), got (4, 2, 2, 3)");
 }
 
 TEST(ImageSheet, IsSavedAsPng) {

@@ -119,7 +119,8 @@ TEST(TextData, TextThatIsNotUtf8NamesFileAndByte) {
   Scratch scratch;
   scratch.file("d/a", "fine");
   const std::string bad = scratch.file("d/b", "abc\xff");
-  EXPECT_USER_ERROR(TextData::load({scratch / "d"}, TokenizerKind::chars), bad + " is not UTF-8 at byte 3", "--tokenizer bytes");
+  EXPECT_USER_ERROR(TextData::load({scratch / "d"}, TokenizerKind::chars), bad + " is not UTF-8 at byte 3",
+                    "--tokenizer bytes");
 }
 
 TEST(TextData, TheVocabularyOfACheckpointIsKept) {

@@ -33,8 +33,8 @@ TEST(Tokenizer, ACharacterOutsideTheVocabularyIsNamedWithItsPlace) {
 }
 
 TEST(Tokenizer, WhatIsNotUtf8IsRefusedWithItsPlace) {
-  for (const std::string bad :
-       {"\xff", "\x80", "\xc3", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82", "\xf8\x88\x80\x80\x80", "\xc3("}) {
+  for (const std::string bad : {"\xff", "\x80", "\xc3", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82",
+                                "\xf8\x88\x80\x80\x80", "\xc3("}) {
     EXPECT_EQ(first_invalid_utf8("é" + bad), 2u);
     EXPECT_USER_ERROR(Tokenizer::chars("é" + bad), "not UTF-8 at byte 2", "--tokenizer bytes");
   }

@@ -56,20 +56,26 @@ TEST(ReductionProgram, WritesRunsShort) {
 }
 
 TEST(ReductionProgram, IsReadFromAFile) {
-  EXPECT_EQ(parse_reduction_program("\nreduce-scatter: 0-3, 4-7\n all-reduce:0+4,1+5,2+6,3+7 \r\n\nall-gather:0-3,4-7\n").to_string(),
-            kTwoLevels);
+  EXPECT_EQ(
+      parse_reduction_program("\nreduce-scatter: 0-3, 4-7\n all-reduce:0+4,1+5,2+6,3+7 \r\n\nall-gather:0-3,4-7\n")
+          .to_string(),
+      kTwoLevels);
   EXPECT_EQ(parse_reduction_program(" none\n"), ReductionProgram{});
   EXPECT_EQ(ReductionProgram{}.to_string(), "none");
 }
 
 TEST(ReductionProgram, SaysWhatIsWrongWithAText) {
-  EXPECT_EQ(refusal([] { parse_reduction_program("all-reduse:0+1"); }), "unknown collective 'all-reduse'; did you mean 'all-reduce'?");
+  EXPECT_EQ(refusal([] { parse_reduction_program("all-reduse:0+1"); }),
+            "unknown collective 'all-reduse'; did you mean 'all-reduce'?");
   EXPECT_EQ(refusal([] { parse_reduction_program("sum:0+1"); }),
             "unknown collective 'sum'; the collectives are all-reduce, reduce-scatter, all-gather, reduce, broadcast");
-  for (const char* step : {"", "all-reduce", "all-reduce:", "all-reduce:0+", "all-reduce:0++1", "all-reduce:0,,1", "all-reduce:a",
-                           "all-reduce:0+-1", "all-reduce:3-1", "all-reduce:0-3@2", "all-reduce:0@2", "all-reduce:0-4@0",
-                           "all-reduce:0-2147483647", "all-reduce:0+1 2", "all-reduce:99999999999", "all-reduce:0@2-4"})
-    EXPECT_NE(refusal([&] { parse_reduction_program(step); }).find("step '" + std::string(step) + "' has"), std::string::npos) << step;
+  for (const char* step :
+       {"", "all-reduce", "all-reduce:", "all-reduce:0+", "all-reduce:0++1", "all-reduce:0,,1", "all-reduce:a",
+        "all-reduce:0+-1", "all-reduce:3-1", "all-reduce:0-3@2", "all-reduce:0@2", "all-reduce:0-4@0",
+        "all-reduce:0-2147483647", "all-reduce:0+1 2", "all-reduce:99999999999", "all-reduce:0@2-4"})
+    EXPECT_NE(refusal([&] { parse_reduction_program(step); }).find("step '" + std::string(step) + "' has"),
+              std::string::npos)
+        << step;
   EXPECT_NE(refusal([] { parse_reduction_program("all-reduce:0+1//all-reduce:0+1"); }), "no error");
 }
 
@@ -83,9 +89,7 @@ TEST(ReductionProgram, IsCheckedAgainstTheRanks) {
   EXPECT_EQ(check("broadcast:1+1", 4), "step 1 (broadcast) has rank 1 twice");
   EXPECT_EQ(check("all-gather:0+1,2", 4), "step 1 (all-gather) has a group of 1 ranks, need at least 2");
   EXPECT_EQ(refusal([] { check_reduction_program({{{Collective::reduce, {}}}}, 4); }), "step 1 (reduce) has no groups");
-  EXPECT_EQ(refusal([] {
-              check_reduction_program({{{Collective::reduce, {{-1, 0}}}}}, 4);
-            }),
+  EXPECT_EQ(refusal([] { check_reduction_program({{{Collective::reduce, {{-1, 0}}}}}, 4); }),
             "step 1 (reduce) names rank -1, this job has 4");
 }
 
@@ -104,7 +108,8 @@ TEST(HeldChunks, FollowTheDataThroughTwoLevels) {
 }
 
 TEST(HeldChunks, OfScattersOfScattersAreCutAgain) {
-  const auto flow = held_chunks(parse_reduction_program("reduce-scatter:0-2,3-5/reduce-scatter:0+3,1+4,2+5/all-gather:0-2,3-5"), 6);
+  const auto flow =
+      held_chunks(parse_reduction_program("reduce-scatter:0-2,3-5/reduce-scatter:0+3,1+4,2+5/all-gather:0-2,3-5"), 6);
   EXPECT_EQ(flow.chunks, 6);
   EXPECT_EQ(flow.held[1][4], (std::vector<Range>{{2, 4}}));
   EXPECT_EQ(flow.held[2][4], (std::vector<Range>{{3, 4}}));
@@ -122,11 +127,15 @@ TEST(HeldChunks, KnowRootsAndRanksThatTakeNoPart) {
 
 TEST(HeldChunks, RefuseWhatCannotRun) {
   const auto refuse = [](const char* text) { return refusal([&] { held_chunks(parse_reduction_program(text), 4); }); };
-  EXPECT_EQ(refuse("reduce-scatter:0-3/all-reduce:1+2"), "step 2 (all-reduce): ranks 1 and 2 hold different chunks, need the same");
+  EXPECT_EQ(refuse("reduce-scatter:0-3/all-reduce:1+2"),
+            "step 2 (all-reduce): ranks 1 and 2 hold different chunks, need the same");
   EXPECT_EQ(refuse("reduce:0+1/reduce-scatter:1+0"), "step 2 (reduce-scatter): ranks 1 and 0 bring no data");
-  EXPECT_EQ(refuse("reduce:0+1/reduce-scatter:0+1"), "step 2 (reduce-scatter): ranks 0 and 1 hold different chunks, need the same");
-  EXPECT_EQ(refuse("all-gather:0+1"), "step 1 (all-gather): ranks 0 and 1 and those between them hold a chunk twice, need different ones");
-  EXPECT_EQ(refuse("reduce:0+1/all-gather:0+1"), "step 2 (all-gather): ranks 0 and 1 hold different numbers of chunks, need as many");
+  EXPECT_EQ(refuse("reduce:0+1/reduce-scatter:0+1"),
+            "step 2 (reduce-scatter): ranks 0 and 1 hold different chunks, need the same");
+  EXPECT_EQ(refuse("all-gather:0+1"),
+            "step 1 (all-gather): ranks 0 and 1 and those between them hold a chunk twice, need different ones");
+  EXPECT_EQ(refuse("reduce:0+1/all-gather:0+1"),
+            "step 2 (all-gather): ranks 0 and 1 hold different numbers of chunks, need as many");
   EXPECT_EQ(refuse("reduce:0+1,2+3/all-gather:1+3"), "step 2 (all-gather): ranks 1 and 3 bring no data");
   EXPECT_EQ(refuse("reduce-scatter:0+1/broadcast:0+1"),
             "step 2 (broadcast): ranks 0 and 1 hold different chunks, the root must have all of them");

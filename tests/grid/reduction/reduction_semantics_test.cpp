@@ -35,7 +35,8 @@ class Machine {
     for (int device = 0; device < devices; ++device) {
       Buffer buffer;
       for (int chunk = 0; chunk < devices; ++chunk) {
-        Number number = {.value = static_cast<double>(random() % (1u << 20)), .times = std::vector<int>(static_cast<size_t>(devices), 0)};
+        Number number = {.value = static_cast<double>(random() % (1u << 20)),
+                         .times = std::vector<int>(static_cast<size_t>(devices), 0)};
         number.times[static_cast<size_t>(device)] = 1;
         buffer.push_back(number);
       }
@@ -99,14 +100,16 @@ class Machine {
       for (const Buffer& member : members)
         for (size_t chunk = 0; chunk < member.size(); ++chunk)
           for (size_t i = 0; i < member.size(); ++i) {
-            const int has = member[chunk] ? member[chunk]->times[i] : 0, root = members[0][chunk] ? members[0][chunk]->times[i] : 0;
+            const int has = member[chunk] ? member[chunk]->times[i] : 0,
+                      root = members[0][chunk] ? members[0][chunk]->times[i] : 0;
             if (has > root) return std::nullopt;
             news = news || has < root;
           }
       return news ? std::optional(after) : std::nullopt;
     }
     const auto total = sum(members);
-    if (!total || (collective == Collective::reduce_scatter && chunks.size() % members.size() != 0)) return std::nullopt;
+    if (!total || (collective == Collective::reduce_scatter && chunks.size() % members.size() != 0))
+      return std::nullopt;
     for (size_t i = 0; i < members.size(); ++i)
       for (size_t n = 0; n < chunks.size(); ++n) {
         const bool mine = collective == Collective::all_reduce || (collective == Collective::reduce && i == 0) ||
@@ -202,7 +205,8 @@ TEST(ReductionState, NamesTheRuleThatIsBroken) {
   EXPECT_EQ(state.apply(Collective::reduce_scatter, std::array{0, 1, 2}), ReductionFault::not_divisible);
   ASSERT_EQ(state.apply({Collective::reduce, {{0, 1}, {2, 3}}}), ReductionFault::none);
   EXPECT_EQ(state.apply(Collective::all_gather, std::array{0, 1}), ReductionFault::uneven);
-  for (const Collective collective : kCollectives) EXPECT_EQ(state.apply(collective, std::array{1, 3}), ReductionFault::no_data);
+  for (const Collective collective : kCollectives)
+    EXPECT_EQ(state.apply(collective, std::array{1, 3}), ReductionFault::no_data);
   ASSERT_EQ(state.apply(Collective::broadcast, std::array{0, 1}), ReductionFault::none);
   EXPECT_EQ(state.apply(Collective::broadcast, std::array{0, 1}), ReductionFault::nothing_new);
 }
@@ -224,7 +228,8 @@ TEST(Goals, AreExact) {
   const std::vector<std::vector<int>> one = {{0, 1, 2, 3}}, two = {{0, 1}, {2, 3}};
   const auto after = [](const char* text) {
     ReductionState state(4);
-    for (const auto& step : parse_reduction_program(text).steps) EXPECT_EQ(state.apply(step), ReductionFault::none) << text;
+    for (const auto& step : parse_reduction_program(text).steps)
+      EXPECT_EQ(state.apply(step), ReductionFault::none) << text;
     return state;
   };
   using enum ReductionGoal;
@@ -245,19 +250,23 @@ TEST(Goals, AreExact) {
 
 TEST(CheckReduces, SaysWhereAProgramGoesWrong) {
   const std::vector<std::vector<int>> one = {{0, 1, 2, 3, 4, 5, 6, 7}}, two = {{0, 2, 4, 6}, {1, 3, 5, 7}};
-  const auto check = [](const char* text, const std::vector<std::vector<int>>& groups, ReductionGoal goal = ReductionGoal::all_reduce) {
+  const auto check = [](const char* text, const std::vector<std::vector<int>>& groups,
+                        ReductionGoal goal = ReductionGoal::all_reduce) {
     return refusal([&] { check_reduces(parse_reduction_program(text), groups, goal); });
   };
   EXPECT_EQ(check("reduce-scatter:0-3,4-7/all-reduce:0+4,1+5,2+6,3+7/all-gather:0-3,4-7", one), "no error");
   EXPECT_EQ(check("reduce:0-3,4-7/all-reduce:0+4/broadcast:0-3,4-7", one), "no error");
   EXPECT_EQ(check("all-reduce:0-6@2,1-7@2", two), "no error");
   EXPECT_EQ(check("reduce-scatter:0-7", one, ReductionGoal::reduce_scatter), "no error");
-  EXPECT_EQ(check("all-reduce:0-3,4-7/all-reduce:0+1", one), "step 2 (all-reduce), group 0+1: a contribution would be counted twice");
+  EXPECT_EQ(check("all-reduce:0-3,4-7/all-reduce:0+1", one),
+            "step 2 (all-reduce), group 0+1: a contribution would be counted twice");
   EXPECT_EQ(check("all-reduce:0-3,4-7", one), "after its last step the program has not reduced group 0+1+2+3+4+5+6+7");
   EXPECT_EQ(check("all-reduce:0-3,4-7", two),
-            "step 1 (all-reduce), group 0+1+2+3: ranks 0 and 1 are in different groups of the reduction, their data must not be summed");
+            "step 1 (all-reduce), group 0+1+2+3: ranks 0 and 1 are in different groups of the reduction, their data "
+            "must not be summed");
   EXPECT_EQ(check("all-reduce:0+8", one), "step 1 (all-reduce) names rank 8, this job has 8");
-  EXPECT_EQ(check("all-reduce:0+1", {{0, 2}}), "step 1 (all-reduce), group 0+1: rank 1 is in no group of the reduction");
+  EXPECT_EQ(check("all-reduce:0+1", {{0, 2}}),
+            "step 1 (all-reduce), group 0+1: rank 1 is in no group of the reduction");
   EXPECT_EQ(check("none", {{0, 1}, {1, 2}}), "rank 1 is in two groups of the reduction");
   EXPECT_EQ(check("none", {{0}, {1}}), "no error");
 }

@@ -18,15 +18,16 @@ namespace {
 std::vector<axonn::CheckpointTensor> weights_of(const axonn::Parameters& parameters) {
   std::vector<axonn::CheckpointTensor> tensors;
   for (const axonn::ArenaSlot& slot : parameters.arena().slots())
-    tensors.push_back({"weights/" + slot.name, slot.spec, parameters.arena().master().narrow(0, slot.offset, slot.stored)});
+    tensors.push_back(
+        {"weights/" + slot.name, slot.spec, parameters.arena().master().narrow(0, slot.offset, slot.stored)});
   return tensors;
 }
 
 int run(const char* grid, const char* directory) {
   axonn::Environment environment;
   axonn::Context context(environment, axonn::parse_grid_shape(grid));
-  axonn::Linear layer(context,
-                      {.in = 8, .out = 12, .input = axonn::Layout::replicated(), .output = axonn::Layout::replicated()});
+  axonn::Linear layer(
+      context, {.in = 8, .out = 12, .input = axonn::Layout::replicated(), .output = axonn::Layout::replicated()});
   const auto parameters = context.materialize(*layer, /*seed=*/1);
   axonn::AdamW optimizer(context, parameters);
 
@@ -36,8 +37,9 @@ int run(const char* grid, const char* directory) {
   optimizer.step();
 
   const auto tensors = weights_of(parameters);
-  const axonn::CheckpointWriter writer(context.grid(), context.rank(),
-                                       {.directory = directory, .barrier = [&] { environment.world().barrier().wait(); }});
+  const axonn::CheckpointWriter writer(context.grid(), context.rank(), {.directory = directory, .barrier = [&] {
+                                                                          environment.world().barrier().wait();
+                                                                        }});
   writer.save({.run = "saved_layers", .step = 1}, tensors);
   auto read = tensors;
   for (axonn::CheckpointTensor& tensor : read) tensor.shard = at::zeros_like(tensor.shard);

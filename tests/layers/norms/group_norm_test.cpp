@@ -22,7 +22,8 @@ void expect_equals_serial(const GridShape& grid, const GroupNormOptions& options
   const at::Tensor input = (whole_tensor(3, {9, 3, 4, options.channels}) + mean).requires_grad_();
   const at::Tensor grad = whole_tensor(4, input.sizes());
   const at::Tensor output =
-      at::group_norm(input.permute({0, 3, 1, 2}).contiguous(), options.groups, weight, bias, options.epsilon).permute({0, 2, 3, 1});
+      at::group_norm(input.permute({0, 3, 1, 2}).contiguous(), options.groups, weight, bias, options.epsilon)
+          .permute({0, 2, 3, 1});
   output.backward(grad);
 
   Value mine = my_value(context, input.detach(), options.layout);
@@ -31,13 +32,14 @@ void expect_equals_serial(const GridShape& grid, const GroupNormOptions& options
   const Value result = layer(mine);
   result.tensor.backward(my_value(context, grad, options.layout).tensor);
   step.finish();
-  const std::string what = std::to_string(options.channels) + " channels in " + std::to_string(options.groups) + " groups, " +
-                           options.layout.to_string() + ", on " + grid.to_string();
+  const std::string what = std::to_string(options.channels) + " channels in " + std::to_string(options.groups) +
+                           " groups, " + options.layout.to_string() + ", on " + grid.to_string();
   const auto near = [&](const at::Tensor& got, const at::Tensor& whole, const std::string& of) {
     const at::Tensor expected = my_value(context, whole, options.layout).tensor;
     ASSERT_EQ(got.sizes(), expected.sizes()) << what << ": " << of;
     if (got.numel() == 0) return;
-    EXPECT_LE((got - expected).abs().max().item<double>(), tolerance * whole.abs().max().item<double>()) << what << ": " << of;
+    EXPECT_LE((got - expected).abs().max().item<double>(), tolerance * whole.abs().max().item<double>())
+        << what << ": " << of;
   };
   near(result.tensor.detach(), output.detach(), "output");
   near(mine.tensor.grad(), input.grad(), "input gradient");
@@ -61,13 +63,13 @@ TEST(GroupNormOnEveryGrid, EqualsSerialOverUnevenChannels) {
 TEST(GroupNormOnEveryGrid, EqualsSerialAfterAConcatenation) {
   for (const GridShape& grid : every_grid())
     for (const int64_t skip : {8, 6})  // groups of four channels: with 6, one group lies in both segments
-      expect_equals_serial(grid, {.groups = 6, .channels = 24, .layout = Layout::over(Axis::y, {skip, 24 - skip})}, 0, 1e-12);
+      expect_equals_serial(grid, {.groups = 6, .channels = 24, .layout = Layout::over(Axis::y, {skip, 24 - skip})}, 0,
+                           1e-12);
 }
 
 // Sums of squares would lose six digits.
 TEST(GroupNormOnEveryGrid, EqualsSerialFarFromZero) {
-  for (const GridShape& grid : every_grid())
-    expect_equals_serial(grid, {.groups = 3, .channels = 24}, 1000, 2e-12);
+  for (const GridShape& grid : every_grid()) expect_equals_serial(grid, {.groups = 3, .channels = 24}, 1000, 2e-12);
 }
 
 TEST(GroupNormExchanges, OnlyWhereAGroupLiesOnTwoRanks) {
@@ -75,7 +77,8 @@ TEST(GroupNormExchanges, OnlyWhereAGroupLiesOnTwoRanks) {
   EXPECT_FALSE(GroupNorm(context, {.groups = 8, .channels = 32})->exchanges());
   EXPECT_TRUE(GroupNorm(context, {.groups = 2, .channels = 32})->exchanges());
   EXPECT_FALSE(GroupNorm(context, {.groups = 2, .channels = 32, .layout = Layout::over(Axis::x)})->exchanges());
-  EXPECT_FALSE(GroupNorm(context, {.groups = 8, .channels = 32, .layout = Layout::over(Axis::y, {16, 16})})->exchanges());
+  EXPECT_FALSE(
+      GroupNorm(context, {.groups = 8, .channels = 32, .layout = Layout::over(Axis::y, {16, 16})})->exchanges());
   EXPECT_TRUE(GroupNorm(context, {.groups = 8, .channels = 32, .layout = Layout::over(Axis::y, {8, 24})})->exchanges());
 }
 
@@ -83,7 +86,8 @@ TEST(Concatenate, KeepsEveryPartOnItsRanks) {
   for (const GridShape& grid : every_grid()) {
     Context context = context_on(grid);
     const at::Tensor skip = whole_tensor(1, {8, 2, 2, 6}), x = whole_tensor(2, {8, 2, 2, 5});
-    const Value both = concatenate(my_value(context, skip, Layout::over(Axis::y)), my_value(context, x, Layout::over(Axis::y)));
+    const Value both =
+        concatenate(my_value(context, skip, Layout::over(Axis::y)), my_value(context, x, Layout::over(Axis::y)));
     EXPECT_EQ(both.layout, Layout::over(Axis::y, {6, 5}));
     const Value whole = redistribute(context, both, Layout::replicated());
     expect_near(whole.tensor, my_rows(context, at::cat({skip, x}, -1)), "concatenation on " + grid.to_string());

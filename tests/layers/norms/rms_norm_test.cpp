@@ -19,7 +19,8 @@ TEST(RmsNormOnEveryGrid, EqualsItsFormula) {
       const Parameters parameters = context.materialize(*layer, 1);
       const at::Tensor weight = whole_tensor(1, {features}).requires_grad_();
       fill(context, parameters["weight"], weight);
-      const at::Tensor input = whole_tensor(2, {16, 2, features}).requires_grad_(), grad = whole_tensor(3, {16, 2, features});
+      const at::Tensor input = whole_tensor(2, {16, 2, features}).requires_grad_(),
+                       grad = whole_tensor(3, {16, 2, features});
       const at::Tensor output = input / (input.square().mean(-1, /*keepdim=*/true) + 1e-3).sqrt() * weight;
       output.backward(grad);
 

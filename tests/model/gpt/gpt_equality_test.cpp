@@ -22,7 +22,14 @@ std::vector<GridShape> grids() {
 
 // 48 features and 48 heads divide by every axis used here; 101 tokens divide by none of them.
 GptConfig model_of(double dropout, bool tied) {
-  return {.shape = {.layers = 2, .hidden = 48, .heads = 48, .sequence = 4, .vocabulary = 101, .mlp_hidden = tied ? 100 : 0, .tied_head = tied}, .dropout = dropout};
+  return {.shape = {.layers = 2,
+                    .hidden = 48,
+                    .heads = 48,
+                    .sequence = 4,
+                    .vocabulary = 101,
+                    .mlp_hidden = tied ? 100 : 0,
+                    .tied_head = tied},
+          .dropout = dropout};
 }
 
 VerificationOptions options_of(int64_t micro_batches) { return {.batch = 144, .micro_batches = micro_batches}; }
@@ -32,8 +39,8 @@ void expect_equal_on_every_grid(const GptConfig& model, const VerificationOption
   for (const GridShape& shape : grids())
     for (const auto& difference : verifier.on(shape).differences)
       EXPECT_LE(difference.relative, difference.tolerance)
-          << difference.what << " on " << shape.to_string() << ", dropout " << model.dropout << (model.shape.tied_head ? ", tied" : ", untied")
-          << ", " << options.micro_batches << " micro-batches";
+          << difference.what << " on " << shape.to_string() << ", dropout " << model.dropout
+          << (model.shape.tied_head ? ", tied" : ", untied") << ", " << options.micro_batches << " micro-batches";
 }
 
 // On up to 4 ranks all combinations, above four that pair every two settings.
@@ -47,7 +54,8 @@ TEST(GptOnEveryGrid, EqualsOneRankInFp64UnderAdamW) {
   for (const double dropout : {0.0, 0.2})
     for (const bool tied : {false, true})
       for (const int64_t micro_batches : {1, 3})
-        if (takes_part(dropout, tied, micro_batches)) expect_equal_on_every_grid(model_of(dropout, tied), options_of(micro_batches));
+        if (takes_part(dropout, tied, micro_batches))
+          expect_equal_on_every_grid(model_of(dropout, tied), options_of(micro_batches));
 }
 
 TEST(GptOnEveryGrid, EqualsOneRankInFp64UnderSgd) {
@@ -66,7 +74,8 @@ TEST(GptOnEveryGrid, EqualsOneRankInFp32) {
 TEST(Verification, FailsWhenNothingIsANumber) {
   VerificationOptions options = options_of(1);
   options.optimizer.learning_rate = std::numeric_limits<double>::quiet_NaN();
-  const Verification verification = Verifier(test_environment(), options, gpt_on_synthetic_tokens(model_of(0, false), 1)).on(grids().front());
+  const Verification verification =
+      Verifier(test_environment(), options, gpt_on_synthetic_tokens(model_of(0, false), 1)).on(grids().front());
   EXPECT_FALSE(verification.passes());
   EXPECT_FALSE(verification.differences.front().passes()) << verification.differences.front().what;
 }

@@ -10,7 +10,9 @@
 namespace axonn {
 namespace {
 
-at::Tensor normals(int64_t seed, at::IntArrayRef sizes) { return sample_noise(static_cast<uint64_t>(seed), "test", 0, sizes); }
+at::Tensor normals(int64_t seed, at::IntArrayRef sizes) {
+  return sample_noise(static_cast<uint64_t>(seed), "test", 0, sizes);
+}
 
 at::Tensor all_at(int64_t time, int64_t count) { return at::full({count}, time, at::kLong); }
 
@@ -25,7 +27,8 @@ at::Tensor best_prediction(const Diffusion& diffusion, const at::Tensor& noisy, 
 }
 
 at::Tensor with_variance(const Diffusion& diffusion, const at::Tensor& prediction) {
-  return diffusion.options().loss == DiffusionLoss::hybrid ? at::cat({prediction, -at::ones_like(prediction)}, -1) : prediction;
+  return diffusion.options().loss == DiffusionLoss::hybrid ? at::cat({prediction, -at::ones_like(prediction)}, -1)
+                                                           : prediction;
 }
 
 TEST(NoiseSchedules, EndWhereThePapersSay) {
@@ -33,7 +36,8 @@ TEST(NoiseSchedules, EndWhereThePapersSay) {
   EXPECT_NEAR(linear.alpha_bar(0), 1 - 1e-4, 1e-12);
   EXPECT_NEAR(linear.alpha_bar(999), 4.0358e-5, 1e-8);  // the value of Ho et al.'s code
   EXPECT_NEAR(cosine.alpha_bar(499),
-              std::pow(std::cos((0.5 + 0.008) / 1.008 * M_PI / 2), 2) / std::pow(std::cos(0.008 / 1.008 * M_PI / 2), 2), 1e-9);
+              std::pow(std::cos((0.5 + 0.008) / 1.008 * M_PI / 2), 2) / std::pow(std::cos(0.008 / 1.008 * M_PI / 2), 2),
+              1e-9);
   EXPECT_NEAR(Diffusion({.times = 250}).alpha_bar(249), linear.alpha_bar(999), 2e-5);
   for (int64_t t = 1; t < 1000; ++t) EXPECT_LT(cosine.alpha_bar(t), cosine.alpha_bar(t - 1));
 }
@@ -42,7 +46,8 @@ TEST(Diffusion, FindsTheImageAgainFromTheTrueNoise) {
   for (const DiffusionTarget target : {DiffusionTarget::epsilon, DiffusionTarget::v}) {
     const Diffusion diffusion({.target = target});
     const at::Tensor clean = normals(1, {5, 2, 2, 3}).clamp(-1, 1), noise = normals(2, {5, 2, 2, 3});
-    const at::Tensor times = at::tensor({0, 10, 300, 700, 900}, at::kLong), noisy = diffusion.noised(clean, times, noise);
+    const at::Tensor times = at::tensor({0, 10, 300, 700, 900}, at::kLong),
+                     noisy = diffusion.noised(clean, times, noise);
     at::Tensor said = noise;
     if (target == DiffusionTarget::v) {
       std::vector<at::Tensor> rows;
@@ -69,8 +74,9 @@ TEST(Samplers, ArriveAtTheDistributionOfTheImages) {
         for (size_t i = 0; i < times.size(); ++i) {
           const int64_t before = i + 1 < times.size() ? times[i + 1] : -1;
           const at::Tensor output = with_variance(diffusion, best_prediction(diffusion, x, times[i]));
-          x = ancestral ? diffusion.ddpm_step(output, x, times[i], before, normals(100 + static_cast<int64_t>(i), x.sizes()))
-                        : diffusion.ddim_step(output, x, times[i], before);
+          x = ancestral
+                  ? diffusion.ddpm_step(output, x, times[i], before, normals(100 + static_cast<int64_t>(i), x.sizes()))
+                  : diffusion.ddim_step(output, x, times[i], before);
         }
         EXPECT_NEAR(x.std().item<double>(), kDeviation, 0.02) << (ancestral ? "ddpm" : "ddim");
         EXPECT_NEAR(x.mean().item<double>(), 0, 0.03);
@@ -83,7 +89,8 @@ TEST(HybridLoss, TeachesTheVarianceThroughTheBoundAlone) {
   const at::Tensor times = at::tensor({0, 1, 10, 300, 700, 999}, at::kLong);
   const at::Tensor output = normals(4, {6, 2, 2, 6}).requires_grad_();
   hybrid.losses(output, clean, times, noise).sum().backward();
-  const at::Tensor noise_gradient = output.grad().narrow(-1, 0, 3).clone(), variance_gradient = output.grad().narrow(-1, 3, 3).clone();
+  const at::Tensor noise_gradient = output.grad().narrow(-1, 0, 3).clone(),
+                   variance_gradient = output.grad().narrow(-1, 3, 3).clone();
   const at::Tensor first = output.detach().narrow(-1, 0, 3).clone().requires_grad_();
   simple.losses(first, clean, times, noise).sum().backward();
   EXPECT_LE((noise_gradient - first.grad()).abs().max().item<double>(), 1e-15);
@@ -96,7 +103,8 @@ TEST(HybridLoss, IsLeastAtTheTrueStep) {
   const Diffusion diffusion({.loss = DiffusionLoss::hybrid});
   const at::Tensor clean = normals(1, {1, 2, 2, 3}).clamp(-1, 1), noise = normals(2, {1, 2, 2, 3});
   const auto loss = [&](double variance) {
-    return diffusion.losses(at::cat({noise, at::full_like(noise, variance)}, -1), clean, all_at(500, 1), noise).item<double>();
+    return diffusion.losses(at::cat({noise, at::full_like(noise, variance)}, -1), clean, all_at(500, 1), noise)
+        .item<double>();
   };
   EXPECT_NEAR(loss(-1), 0, 1e-15);  // the lower end of the range
   EXPECT_GT(loss(0), 1e-9);

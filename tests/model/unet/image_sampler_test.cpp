@@ -60,7 +60,9 @@ struct Case {
 
 const std::vector<Case> kCases = {
     {DiffusionLoss::simple, 3, {.count = 7, .steps = 4, .guidance = 2, .rows = 2, .trajectory = 3}},
-    {DiffusionLoss::hybrid, 3, {.count = 5, .steps = 3, .method = SamplingMethod::ddpm, .guidance = 3, .only_class = 2, .rows = 1}},
+    {DiffusionLoss::hybrid,
+     3,
+     {.count = 5, .steps = 3, .method = SamplingMethod::ddpm, .guidance = 3, .only_class = 2, .rows = 1}},
     {DiffusionLoss::simple, 0, {.count = 9, .steps = 3, .method = SamplingMethod::ddpm, .rows = 16, .trajectory = 3}},
 };
 
@@ -104,10 +106,12 @@ TEST(SampledImages, DoNotDependOnHowManyAreDrawnAtOnce) {
   Drawn drawn(one, DiffusionLoss::simple, 3);
   for (const SamplingMethod method : {SamplingMethod::ddim, SamplingMethod::ddpm}) {
     const at::Tensor many = drawn.sample(diffusion, {.count = 6, .steps = 3, .method = method}).images;
-    EXPECT_LE(distance(drawn.sample(diffusion, {.count = 4, .steps = 3, .method = method, .rows = 3}).images, many.narrow(0, 0, 4)),
+    EXPECT_LE(distance(drawn.sample(diffusion, {.count = 4, .steps = 3, .method = method, .rows = 3}).images,
+                       many.narrow(0, 0, 4)),
               1e-12);
     EXPECT_GT(distance(many[0], many[3]), 0.1);  // the same class, with other noise
-    EXPECT_GT(distance(drawn.sample(diffusion, {.count = 6, .steps = 3, .method = method, .seed = 2}).images, many), 0.1);
+    EXPECT_GT(distance(drawn.sample(diffusion, {.count = 6, .steps = 3, .method = method, .seed = 2}).images, many),
+              0.1);
   }
 }
 
@@ -121,15 +125,18 @@ TEST(SampledImages, ComeFromTheStepsOfTheDiffusion) {
     drawn.network.eval();
     at::Tensor image = sample_noise(5, "sampling", 0, sizes);
     for (const auto& [step, time, before] : {std::tuple(0, 39, 0), {1, 0, -1}}) {
-      const at::Tensor output = drawn.network.forward(image, at::full({2}, time, at::kLong), at::tensor({0, 1}, at::kLong));
+      const at::Tensor output =
+          drawn.network.forward(image, at::full({2}, time, at::kLong), at::tensor({0, 1}, at::kLong));
       const at::Tensor noise = sample_noise(5, "sampling step " + std::to_string(step), 0, sizes);
       image = method == SamplingMethod::ddim ? diffusion.ddim_step(output, image, time, before)
-                                               : diffusion.ddpm_step(output, image, time, before, noise);
+                                             : diffusion.ddpm_step(output, image, time, before, noise);
     }
     return image;
   };
   for (const SamplingMethod method : {SamplingMethod::ddim, SamplingMethod::ddpm})
-    EXPECT_LE(distance(drawn.sample(diffusion, {.count = 2, .steps = 2, .method = method, .seed = 5}).images, by_hand(method)), 1e-12);
+    EXPECT_LE(distance(drawn.sample(diffusion, {.count = 2, .steps = 2, .method = method, .seed = 5}).images,
+                       by_hand(method)),
+              1e-12);
   EXPECT_GT(distance(by_hand(SamplingMethod::ddim), by_hand(SamplingMethod::ddpm)), 0.1);
 }
 
@@ -144,9 +151,13 @@ TEST(Guidance, GoesFromTheUnconditionalThroughTheConditional) {
   const at::Tensor with = drawn.network.forward(noise, time, at::tensor({0, 1}, at::kLong)),
                    without = drawn.network.forward(noise, time, at::full({2}, Unet::kNoClass, at::kLong));
   EXPECT_GT(distance(with, without), 1e-2);
-  const auto expected = [&](double guidance) { return diffusion.ddim_step(without + guidance * (with - without), noise, 39, -1); };
+  const auto expected = [&](double guidance) {
+    return diffusion.ddim_step(without + guidance * (with - without), noise, 39, -1);
+  };
   for (const double guidance : {0.0, 1.0, 2.5})
-    EXPECT_LE(distance(drawn.sample(diffusion, {.count = 2, .steps = 1, .guidance = guidance}).images, expected(guidance)), 1e-10);
+    EXPECT_LE(
+        distance(drawn.sample(diffusion, {.count = 2, .steps = 1, .guidance = guidance}).images, expected(guidance)),
+        1e-10);
   EXPECT_FALSE(drawn.network.is_training());
   drawn.network.train();
   drawn.sample(diffusion, {.count = 1, .steps = 1});
@@ -157,15 +168,19 @@ TEST(SampledImages, RefuseWhatMeansNothing) {
   Context one = one_rank(at::kFloat);
   const Diffusion simple = diffusion_of(DiffusionLoss::simple);
   Drawn classless(one, DiffusionLoss::simple, 0), classed(one, DiffusionLoss::simple, 3);
-  EXPECT_USER_ERROR(classless.sample(simple, {.guidance = 2}), "guidance needs a network with classes, got guidance 2 and none");
+  EXPECT_USER_ERROR(classless.sample(simple, {.guidance = 2}),
+                    "guidance needs a network with classes, got guidance 2 and none");
   EXPECT_USER_ERROR(classed.sample(simple, {.guidance = -1}), "guidance must be finite and not negative, got -1");
   EXPECT_USER_ERROR(classed.sample(simple, {.only_class = 3}), "the network has 3 classes, numbered from 0");
   EXPECT_USER_ERROR(classless.sample(simple, {.only_class = 0}), "the network has 0 classes");
   EXPECT_USER_ERROR(classed.sample(simple, {.count = 0}), "count must be at least 1, got 0");
   EXPECT_USER_ERROR(classed.sample(simple, {.rows = 0}), "rows must be at least 1, got 0");
-  EXPECT_USER_ERROR(classed.sample(simple, {.steps = 41}), "sampling steps must be from 1 to the 40 times of the diffusion, got 41");
-  EXPECT_USER_ERROR(classed.sample(simple, {.steps = 4, .trajectory = 5}), "a trajectory of 4 steps has from 0 to so many moments, got 5");
-  EXPECT_USER_ERROR(classed.sample(diffusion_of(DiffusionLoss::hybrid), {.steps = 4}), "the network gives 3 channels, this loss needs 6");
+  EXPECT_USER_ERROR(classed.sample(simple, {.steps = 41}),
+                    "sampling steps must be from 1 to the 40 times of the diffusion, got 41");
+  EXPECT_USER_ERROR(classed.sample(simple, {.steps = 4, .trajectory = 5}),
+                    "a trajectory of 4 steps has from 0 to so many moments, got 5");
+  EXPECT_USER_ERROR(classed.sample(diffusion_of(DiffusionLoss::hybrid), {.steps = 4}),
+                    "the network gives 3 channels, this loss needs 6");
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ TimeHistory filled(const std::vector<double>& level) {
   TimeHistory history(kTimes);
   for (int64_t t = 0; t < kTimes; ++t) {
     history.record(t, 1e6);
-    for (int64_t i = 0; i < TimeHistory::kLength; ++i) history.record(t, level[static_cast<size_t>(t)] * (i % 2 == 0 ? 0.6 : 0.8));
+    for (int64_t i = 0; i < TimeHistory::kLength; ++i)
+      history.record(t, level[static_cast<size_t>(t)] * (i % 2 == 0 ? 0.6 : 0.8));
   }
   return history;
 }

@@ -47,15 +47,18 @@ Pass run(Context& context, const UnetConfig& config) {
   fill_all(context, parameters);
   const int64_t size = config.shape.image;
   const at::Tensor images = my_rows(context, whole_tensor(1, {16, size, size, 3}));
-  const at::Tensor times = my_rows(context, at::arange(16, at::kDouble) * 61), classes = my_rows(context, at::arange(16, at::kLong) % 5);
+  const at::Tensor times = my_rows(context, at::arange(16, at::kDouble) * 61),
+                   classes = my_rows(context, at::arange(16, at::kLong) % 5);
   const int64_t rows = int64_t{context.shape().z} * context.shape().data;
-  context.set_samples({.seed = 3, .first = (int64_t{context.at().data} * context.shape().z + context.at().z) * 16 / rows});
+  context.set_samples(
+      {.seed = 3, .first = (int64_t{context.at().data} * context.shape().z + context.at().z) * 16 / rows});
   auto step = context.begin_step();
   Pass pass;
   pass.output = network->forward(images, times, config.shape.classes > 0 ? classes : at::Tensor());
   mean((pass.output - 1).square().sum(), 16.0 * static_cast<double>(size * size * 3), context).backward();
   step.finish();
-  for (const ShardedParameter& parameter : parameters.list()) pass.gradients.emplace_back(parameter.name(), parameter.gradient().clone());
+  for (const ShardedParameter& parameter : parameters.list())
+    pass.gradients.emplace_back(parameter.name(), parameter.gradient().clone());
   pass.output = pass.output.detach();
   return pass;
 }
@@ -100,15 +103,17 @@ TEST(UnetOnEveryGrid, HasTheSameGradientsWithCheckpointedBlocks) {
       const Pass pass = run(again, config);
       EXPECT_TRUE(at::equal(pass.output, plain.output)) << grid.to_string() << ", every " << every;
       for (size_t i = 0; i < pass.gradients.size(); ++i)
-        expect_near(pass.gradients[i].second, plain.gradients[i].second,
-                    "gradient of " + pass.gradients[i].first + " on " + grid.to_string() + ", every " + std::to_string(every));
+        expect_near(
+            pass.gradients[i].second, plain.gradients[i].second,
+            "gradient of " + pass.gradients[i].first + " on " + grid.to_string() + ", every " + std::to_string(every));
     }
   }
 }
 
 TEST(UnetErrors, NameWhatDoesNotFitTheGrid) {
   Context context = Context::plan({.x = 3});
-  EXPECT_USER_ERROR(Unet(context, small(false, 0)), "channels must divide by x, got 16 channels in first and x = 3 (grid 3x1x1x1)");
+  EXPECT_USER_ERROR(Unet(context, small(false, 0)),
+                    "channels must divide by x, got 16 channels in first and x = 3 (grid 3x1x1x1)");
   Context wide = Context::plan({.y = 16});
   EXPECT_USER_ERROR(Unet(wide, small(false, 0)), "heads must divide by y");
 }

@@ -23,7 +23,8 @@ struct Counted {
   std::map<Axis, int64_t> attentions;
 
   void add(const Conv2dOptions& conv) {
-    ++weights[{conv.kernel[0] * conv.kernel[1], conv.in, conv.out, conv.transposed, conv.whole_input, conv.whole_output}];
+    ++weights[{conv.kernel[0] * conv.kernel[1], conv.in, conv.out, conv.transposed, conv.whole_input,
+               conv.whole_output}];
   }
   void add(const LinearOptions& linear) { ++weights[{1, linear.in, linear.out, linear.transposed, false, false}]; }
   void add(const GroupNormOptions& norm) {
@@ -75,7 +76,8 @@ Counted of_table(const UnetShape& shape) {
   Counted all;
   for (const LayerWork& layer : layer_table(shape)) {
     if (layer.has_weight())
-      all.weights[{layer.taps, layer.k, layer.n, layer.transposed, layer.whole_input, layer.whole_output}] += layer.count;
+      all.weights[{layer.taps, layer.k, layer.n, layer.transposed, layer.whole_input, layer.whole_output}] +=
+          layer.count;
     else if (layer.norm_groups > 0)
       all.norms[{layer.split_axis(), layer.segments}] += layer.count;
     else if (layer.flops > 0)

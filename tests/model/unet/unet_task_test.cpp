@@ -104,7 +104,8 @@ TEST(UnetTraining, HasTheLossesOfOneRankOnEveryGrid) {
 // After two steps, two times have their 20 losses. Then draws follow them, with any number of
 // micro-batches.
 TEST(UnetTraining, DrawsTimesByImportanceOnEveryGrid) {
-  Settings settings{.steps = 4, .times = 2, .task = {.importance = true, .validation_images = 21, .validation_rows = 2}};
+  Settings settings{
+      .steps = 4, .times = 2, .task = {.importance = true, .validation_images = 21, .validation_rows = 2}};
   const Losses serial = train_serially(settings);
   settings.micro_batches = 2;
   expect_on_every_grid(settings, serial);
@@ -131,7 +132,8 @@ TEST(UnetTraining, RefusesImagesThatDoNotFit) {
   const auto fitting = make_shapes(8, 10, 1), larger = make_shapes(16, 10, 1);
   EXPECT_USER_ERROR(UnetTask(context, network, simple, *larger, nullptr, {}),
                     "the network takes images of 8 x 8, got shapes: 10 images of 16 x 16");
-  EXPECT_USER_ERROR(UnetTask(context, network, hybrid, *fitting, nullptr, {}), "the network gives 3 channels, this loss needs 6");
+  EXPECT_USER_ERROR(UnetTask(context, network, hybrid, *fitting, nullptr, {}),
+                    "the network gives 3 channels, this loss needs 6");
   EXPECT_USER_ERROR(UnetTask(context, network, simple, *fitting, nullptr, {.class_dropout = 1.5}),
                     "class_dropout must be in [0, 1], got 1.5");
   UnetConfig classless = config_of(DiffusionLoss::simple);

@@ -30,7 +30,8 @@ TEST(GptPresets, HaveThePublishedParameters) {
 }
 
 TEST(GptPresets, OfThePaperAreAsLargeAsTheirNames) {
-  for (const auto& [name, billions] : {std::pair{"gpt5b", 5.0}, {"gpt10b", 10.0}, {"gpt20b", 20.0}, {"gpt40b", 40.0}, {"gpt80b", 80.0}}) {
+  for (const auto& [name, billions] :
+       {std::pair{"gpt5b", 5.0}, {"gpt10b", 10.0}, {"gpt20b", 20.0}, {"gpt40b", 40.0}, {"gpt80b", 80.0}}) {
     EXPECT_NEAR(static_cast<double>(parameters(name)) / (billions * 1e9), 1, 0.07) << name;
     const auto& shape = find_gpt_preset(name).shape;
     EXPECT_EQ(shape.sequence, 2048);

@@ -70,13 +70,13 @@ TEST(Flops, AreAboutSixAParameterForLargeModels) {
 }
 
 TEST(Transformer, RefusesSizesThatAreNone) {
-  const auto changed = [](int64_t GptShape::*size, int64_t value) {
+  const auto changed = [](int64_t GptShape::* size, int64_t value) {
     GptShape shape = kSmall;
     shape.*size = value;
     return shape;
   };
-  for (const auto size : {&GptShape::layers, &GptShape::hidden, &GptShape::heads, &GptShape::sequence,
-                          &GptShape::vocabulary})
+  for (const auto size :
+       {&GptShape::layers, &GptShape::hidden, &GptShape::heads, &GptShape::sequence, &GptShape::vocabulary})
     for (const int64_t value : {0, -3}) EXPECT_THROW(count_parameters(changed(size, value)), UserError);
   EXPECT_THROW(forward_flops_per_token(changed(&GptShape::heads, 4)), UserError);
   EXPECT_THROW(checkpointed_flops(GptShape{}, 1), UserError);

@@ -77,14 +77,16 @@ TEST(UnetLayers, SumNothingAtTheImage) {
   const GridShape grid = {.x = 2, .y = 2, .z = 2};
   const auto links = links_of(grid, 100);
   const LayerWork &first = row("first 32x32"), &last = row("last 32x32");
-  const auto of_first = layer_collectives(first, grid, links, 8, 2, 4), of_last = layer_collectives(last, grid, links, 8, 2, 4);
+  const auto of_first = layer_collectives(first, grid, links, 8, 2, 4),
+             of_last = layer_collectives(last, grid, links, 8, 2, 4);
   EXPECT_EQ(of_first.all_reduce_forward + of_first.all_reduce_backward, 0);
   EXPECT_EQ(of_last.all_reduce_backward, 0);
   EXPECT_DOUBLE_EQ(of_last.all_reduce_forward, 8. * 1024 * 3 * 2 / 100e9);
   EXPECT_EQ(layer_buffers(first, grid, 8).block, 9 * 3 * 768 / 2);
   const Machine machine = find_machine("perlmutter");
-  EXPECT_DOUBLE_EQ(
-      layer_forward_seconds(last, {}, machine, 1, Precision::bf16) / layer_forward_seconds(last, grid, machine, 1, Precision::bf16), 2);
+  EXPECT_DOUBLE_EQ(layer_forward_seconds(last, {}, machine, 1, Precision::bf16) /
+                       layer_forward_seconds(last, grid, machine, 1, Precision::bf16),
+                   2);
 }
 
 TEST(UnetLayers, ExchangeStatisticsWhereAGroupIsCut) {
@@ -112,7 +114,8 @@ TEST(UnetMemory, IsDividedByTheAxisOfTheChannels) {
   const MemoryOptions options = {.micro_batch = 4, .element_bytes = 2, .gradient_bytes = 4, .state_bytes = 4};
   const auto one = predict_memory(kShape, {}, options), x = predict_memory(kShape, {.x = 2}, options),
              y = predict_memory(kShape, {.y = 2}, options);
-  EXPECT_NEAR(static_cast<double>(x.activation_bytes + y.activation_bytes) / static_cast<double>(one.activation_bytes), 1.5, 1e-9);
+  EXPECT_NEAR(static_cast<double>(x.activation_bytes + y.activation_bytes) / static_cast<double>(one.activation_bytes),
+              1.5, 1e-9);
   EXPECT_LT(y.activation_bytes, x.activation_bytes);  // the widest images are over Y
   EXPECT_EQ(predict_memory(kShape, {.z = 4}, options).activation_bytes, one.activation_bytes);
   // Ranges are padded to 32 elements.

@@ -52,7 +52,8 @@ TEST(UnetPresets, GoUpInSizeAndFit) {
 }
 
 TEST(UnetErrors, NameTheSizesThatDoNotFit) {
-  EXPECT_USER_ERROR(check_unet({.image = 30, .multipliers = {1, 2, 2}}), "images of 30 x 30 cannot be halved 2 times, as 3 levels do");
+  EXPECT_USER_ERROR(check_unet({.image = 30, .multipliers = {1, 2, 2}}),
+                    "images of 30 x 30 cannot be halved 2 times, as 3 levels do");
   EXPECT_USER_ERROR(check_unet({.base = 48}), "got 32 groups and 48 channels in down.0.residual");
   EXPECT_USER_ERROR(check_unet({.heads = 3}), "got 3 heads and 128 channels in");
   EXPECT_USER_ERROR(check_unet({.multipliers = {}}), "one level at least");

@@ -68,7 +68,8 @@ TEST(Machine, EveryPresetSurvivesItsFile) {
 }
 
 TEST(Machine, ComplaintsNameFileLineAndKey) {
-  EXPECT_EQ(complaint(with("memory_gib = 16", "memory_gib = -16")), "mine.toml:4: 'memory_gib' in [gpu] must be greater than 0, got -16");
+  EXPECT_EQ(complaint(with("memory_gib = 16", "memory_gib = -16")),
+            "mine.toml:4: 'memory_gib' in [gpu] must be greater than 0, got -16");
   EXPECT_EQ(complaint(with("memory_gib = 16\n", "")), "mine.toml:3: 'memory_gib' is missing in [gpu]");
   EXPECT_EQ(complaint(with("memory_gib = 16", "memory_gb = 16")), "mine.toml:3: 'memory_gib' is missing in [gpu]");
   EXPECT_EQ(complaint(with("fp16_tflops", "fp17_tflops = 1\nfp16_tflops")),
@@ -78,10 +79,12 @@ TEST(Machine, ComplaintsNameFileLineAndKey) {
   EXPECT_EQ(complaint(with("size = 8\n", "")), "mine.toml:8: 'size' is missing in [[level]]");
   EXPECT_EQ(complaint(with("size = 8", "size = 8.5")), "mine.toml:10: 'size' in [[level]] must be a whole number");
   EXPECT_EQ(complaint(with("gbps = 40", "gbps = nan")), "mine.toml:20: 'gbps' in [[measured]] must be a number");
-  EXPECT_EQ(complaint(with("[[measured]]", "[[mesured]]")), "mine.toml:17: unknown key 'mesured' in the machine; did you mean 'measured'?");
+  EXPECT_EQ(complaint(with("[[measured]]", "[[mesured]]")),
+            "mine.toml:17: unknown key 'mesured' in the machine; did you mean 'measured'?");
   EXPECT_EQ(complaint(with("fp16_tflops = 112", "")),
             "mine.toml:3: [gpu] needs a peak: bf16_tflops, fp16_tflops, fp32_tflops or fp64_tflops");
-  EXPECT_EQ(complaint("[gpu]\nmemory_gib = = 1"), "mine.toml:2: Error while parsing value: could not determine value type");
+  EXPECT_EQ(complaint("[gpu]\nmemory_gib = = 1"),
+            "mine.toml:2: Error while parsing value: could not determine value type");
   EXPECT_NE(complaint(with("size = 8", "size = 9223372036854775807")).find("mine.toml:10"), std::string::npos);
   EXPECT_EQ(complaint("name = 'x'"), "mine.toml:1: [gpu] is missing");
   EXPECT_THROW(read_machine("none.toml"), UserError);
@@ -107,7 +110,8 @@ TEST(Machine, JobsFillWholeNodes) {
     level_sizes(machine, 30);
     FAIL();
   } catch (const UserError& error) {
-    EXPECT_EQ(error.sentence(), "30 GPUs do not fill units of 4 (node) of machine perlmutter; the nearest counts that do are 28 and 32");
+    EXPECT_EQ(error.sentence(),
+              "30 GPUs do not fill units of 4 (node) of machine perlmutter; the nearest counts that do are 28 and 32");
   }
   EXPECT_THROW(level_sizes(find_machine("workstation"), 16), UserError);
   EXPECT_THROW(level_sizes(machine, 0), UserError);

@@ -48,8 +48,9 @@ TEST(ParallelismMatrices, AreThe104OfThePapersAppendix) {
 }
 
 TEST(ParallelismMatrices, AreWhatAnOdometerOverAllFactorsFinds) {
-  const std::vector<std::pair<Ints, Ints>> cases = {{{4}, {4}},       {{6}, {2, 3}},        {{2, 6}, {3, 4}},       {{3, 2, 2}, {4, 3}},
-                                                    {{2, 8}, {4, 4}}, {{5, 2}, {1, 10, 1}}, {{2, 2, 2}, {2, 4, 1}}, {{7, 1, 3}, {21}}};
+  const std::vector<std::pair<Ints, Ints>> cases = {
+      {{4}, {4}},       {{6}, {2, 3}},        {{2, 6}, {3, 4}},       {{3, 2, 2}, {4, 3}},
+      {{2, 8}, {4, 4}}, {{5, 2}, {1, 10, 1}}, {{2, 2, 2}, {2, 4, 1}}, {{7, 1, 3}, {21}}};
   for (const auto& [levels, axes] : cases) {
     ParallelismMatrix matrix = {.axes = static_cast<int>(axes.size()), .levels = static_cast<int>(levels.size())};
     matrix.factors.assign(levels.size() * axes.size(), 1);
@@ -99,7 +100,8 @@ TEST(ParallelismMatrix, PutsDevicesAsInFigure2) {
 }
 
 TEST(ParallelismMatrix, MapsPositionsToDevicesOneToOne) {
-  for (const auto& [levels, axes] : std::vector<std::pair<Ints, Ints>>{{{4, 6}, {2, 3, 4}}, {{2, 3, 4}, {6, 4}}, {{2, 2, 2}, {2, 2, 2}}})
+  for (const auto& [levels, axes] :
+       std::vector<std::pair<Ints, Ints>>{{{4, 6}, {2, 3, 4}}, {{2, 3, 4}, {6, 4}}, {{2, 2, 2}, {2, 2, 2}}})
     for (const auto& matrix : parallelism_matrices(levels, axes)) {
       auto devices = matrix.devices_of_positions();
       Ints at(axes.size(), 0);
@@ -126,13 +128,15 @@ TEST(ParallelismMatrix, IsAPlacementOfAGrid) {
 }
 
 TEST(ParallelismMatrix, ReadsBothOfItsTexts) {
-  for (const auto& matrix : parallelism_matrices(Ints{4, 6}, Ints{2, 12})) EXPECT_EQ(parse_parallelism_matrix(matrix.to_string()), matrix);
+  for (const auto& matrix : parallelism_matrices(Ints{4, 6}, Ints{2, 12}))
+    EXPECT_EQ(parse_parallelism_matrix(matrix.to_string()), matrix);
   EXPECT_EQ(parse_parallelism_matrix("2x1,1x16").to_string(), "[[2 1] [1 16]]");
   EXPECT_EQ(parse_parallelism_matrix("[2 16]").to_string(), "[[2 16]]");
   EXPECT_EQ(parse_parallelism_matrix("8").to_string(), "[[8]]");
-  for (const char* text :
-       {"", "[]", "[[2 1] [1]]", "[[2 1]", "2x", "x2", "2,,1", "2xx1", "a", "0x2", "-1", "[[[2]]]", "99999999999", "2x1,3", "]2["})
-    EXPECT_NE(refusal([&] { parse_parallelism_matrix(text); }).find(std::string("or 2x1,1x16, got '") + text + "'"), std::string::npos)
+  for (const char* text : {"", "[]", "[[2 1] [1]]", "[[2 1]", "2x", "x2", "2,,1", "2xx1", "a", "0x2", "-1", "[[[2]]]",
+                           "99999999999", "2x1,3", "]2["})
+    EXPECT_NE(refusal([&] { parse_parallelism_matrix(text); }).find(std::string("or 2x1,1x16, got '") + text + "'"),
+              std::string::npos)
         << text;
   EXPECT_NE(refusal([] { parse_parallelism_matrix("65536x65536"); }), "no error");
 }
@@ -140,17 +144,11 @@ TEST(ParallelismMatrix, ReadsBothOfItsTexts) {
 TEST(ParallelismMatrix, SaysWhichRowOrColumnIsWrong) {
   const auto matrix = parse_parallelism_matrix("2x1,1x16");
   check_parallelism_matrix(matrix, Ints{2, 16}, Ints{2, 16});
-  EXPECT_EQ(refusal([&] {
-              check_parallelism_matrix(matrix, Ints{2, 16}, Ints{2, 8});
-            }),
+  EXPECT_EQ(refusal([&] { check_parallelism_matrix(matrix, Ints{2, 16}, Ints{2, 8}); }),
             "row 1 of [[2 1] [1 16]] has the product 16, need the axis size 8");
-  EXPECT_EQ(refusal([&] {
-              check_parallelism_matrix(matrix, Ints{4, 16}, Ints{2, 16});
-            }),
+  EXPECT_EQ(refusal([&] { check_parallelism_matrix(matrix, Ints{4, 16}, Ints{2, 16}); }),
             "column 0 of [[2 1] [1 16]] has the product 2, need the level size 4");
-  EXPECT_EQ(refusal([&] {
-              check_parallelism_matrix(matrix, Ints{32}, Ints{2, 16});
-            }),
+  EXPECT_EQ(refusal([&] { check_parallelism_matrix(matrix, Ints{32}, Ints{2, 16}); }),
             "matrix [[2 1] [1 16]] has 2 rows of 2, need 2 axes on 1 levels");
   EXPECT_EQ(refusal([&] { matrix.device(Ints{2, 0}); }), "position [2 0] is not on the axes of [[2 1] [1 16]]");
   EXPECT_NE(refusal([&] { matrix.device(Ints{-1, 0}); }), "no error");
@@ -158,14 +156,11 @@ TEST(ParallelismMatrix, SaysWhichRowOrColumnIsWrong) {
 }
 
 TEST(ParallelismMatrices, RefuseSizesThatDoNotFit) {
-  EXPECT_EQ(refusal([] {
-              parallelism_matrices(Ints{2, 16}, Ints{3, 8});
-            }),
+  EXPECT_EQ(refusal([] { parallelism_matrices(Ints{2, 16}, Ints{3, 8}); }),
             "axes [3 8] are 24 positions, levels [2 16] are 32 devices; need the same number");
-  EXPECT_EQ(refusal([] { parallelism_matrices(Ints{2, 0}, Ints{2}); }), "sizes of levels must be at least 1, got [2 0]");
-  EXPECT_EQ(refusal([] {
-              parallelism_matrices(Ints{65536, 65536}, Ints{2});
-            }),
+  EXPECT_EQ(refusal([] { parallelism_matrices(Ints{2, 0}, Ints{2}); }),
+            "sizes of levels must be at least 1, got [2 0]");
+  EXPECT_EQ(refusal([] { parallelism_matrices(Ints{65536, 65536}, Ints{2}); }),
             "the product of the levels [65536 65536] is more than 2147483647 devices");
   EXPECT_NE(refusal([] { parallelism_matrices(Ints{}, Ints{}); }), "no error");
   EXPECT_NE(refusal([] { visit_all_parallelism_matrices(Ints{4}, 0, [](const ParallelismMatrix&) {}); }), "no error");

@@ -25,7 +25,8 @@ std::vector<std::vector<int>> groups_of(const Grid& grid, AxisSet axes) {
 }
 
 TEST(PlannedReductions, SumOverTheGridsOwnGroupsInAnyOrderOfAxes) {
-  for (const GridShape shape : {GridShape{.data = 8}, GridShape{.x = 2, .data = 4}, GridShape{.y = 2, .z = 2, .data = 2}})
+  for (const GridShape shape :
+       {GridShape{.data = 8}, GridShape{.x = 2, .data = 4}, GridShape{.y = 2, .z = 2, .data = 2}})
     for (const char* order : {"xyzd", "dxyz", "zdyx"})
       for (const AxisSet axes : {AxisSet(Axis::data), AxisSet{Axis::z, Axis::data}}) {
         const Grid grid(shape, parse_axis_order(order));
@@ -43,7 +44,8 @@ TEST(PlannedReductions, GoThroughTheNodesWhereThatIsFaster) {
   // Of 1e9 bytes, a flat ring sends 2 * 7/8 over a node's link. A program that sums inside the
   // nodes first sends 2 * 1/2.
   EXPECT_GT(planned.front().program.steps.size(), 1u);
-  const auto plain = std::ranges::find_if(planned, [](const PlannedReduction& one) { return one.program.steps.size() == 1; });
+  const auto plain =
+      std::ranges::find_if(planned, [](const PlannedReduction& one) { return one.program.steps.size() == 1; });
   ASSERT_NE(plain, planned.end());
   EXPECT_GT(plain->seconds / planned.front().seconds, 1.5);
 }
@@ -55,7 +57,8 @@ TEST(PlannedReductions, StayPlainInsideOneNode) {
 }
 
 TEST(PlannedReductions, RefuseNodesThatEndWithinAnAxis) {
-  EXPECT_USER_ERROR(plan_reductions(two_levels(), Grid({.x = 3, .data = 4}), Axis::data, 1e9), "ends within an axis of grid 3x1x1x4");
+  EXPECT_USER_ERROR(plan_reductions(two_levels(), Grid({.x = 3, .data = 4}), Axis::data, 1e9),
+                    "ends within an axis of grid 3x1x1x4");
 }
 
 }  // namespace

@@ -28,7 +28,8 @@ Network small(bool shared = true) {
                      {.name = "gpu", .size = 4, .bandwidth_bytes_per_second = 100}}};
 }
 
-double seconds(const Network& network, const char* text, double bytes = 1000, CollectiveAlgorithm algorithm = CollectiveAlgorithm::ring) {
+double seconds(const Network& network, const char* text, double bytes = 1000,
+               CollectiveAlgorithm algorithm = CollectiveAlgorithm::ring) {
   return simulate_reduction(network, parse_reduction_program(text), bytes, algorithm).seconds;
 }
 
@@ -54,8 +55,8 @@ TEST(Simulator, SharesTheNicOfANodeAmongAllGroupsThatCrossIt) {
 }
 
 TEST(Simulator, SendsLessAcrossNodesAfterAScatter) {
-  const auto time =
-      simulate_reduction(small(), parse_reduction_program("reduce-scatter:0-3,4-7/all-reduce:0+4,1+5,2+6,3+7/all-gather:0-3,4-7"), 1000);
+  const auto time = simulate_reduction(
+      small(), parse_reduction_program("reduce-scatter:0-3,4-7/all-reduce:0+4,1+5,2+6,3+7/all-gather:0-3,4-7"), 1000);
   ASSERT_EQ(time.step_seconds.size(), 3u);
   EXPECT_DOUBLE_EQ(time.step_seconds[0], 1000 * 0.75 / 100);
   EXPECT_DOUBLE_EQ(time.step_seconds[1], 4 * 250 / 10.0);
@@ -111,7 +112,8 @@ TEST(Simulator, RefusesWhatIsNoMachineOrProgram) {
   EXPECT_EQ(refuse([](Network& n) { n.levels[1].bandwidth_bytes_per_second = 0; }),
             "level 'gpu' has a bandwidth of 0 bytes/s, need more than 0");
   EXPECT_NE(refuse([](Network& n) { n.levels[1].bandwidth_bytes_per_second = std::nan(""); }), "no error");
-  EXPECT_EQ(refuse([](Network& n) { n.levels[0].latency_seconds = -1; }), "level 'node' has a latency of -1 s, need 0 or more");
+  EXPECT_EQ(refuse([](Network& n) { n.levels[0].latency_seconds = -1; }),
+            "level 'node' has a latency of -1 s, need 0 or more");
   EXPECT_NE(refuse([](Network& n) { n.memory_bytes_per_second = -1; }), "no error");
   EXPECT_NE(refuse([](Network& n) { n.levels[0].size = 1 << 30; }), "no error");
   EXPECT_NE(refusal([] { seconds(small(), "all-reduce:0+8"); }), "no error");
@@ -123,9 +125,10 @@ TEST(Simulator, RefusesWhatIsNoMachineOrProgram) {
 // in its section 5, memory from the data sheet. Each GPU holds 2^29 float32. Seconds are for
 // 10 runs.
 double seconds_on_a100(const testing_support::P2Row& row, const ReductionProgram& program) {
-  const Network a100 = {.levels = {{.name = "node", .size = row.levels[0], .bandwidth_bytes_per_second = 9.2e9, .shared = true},
-                                   {.name = "gpu", .size = row.levels[1], .bandwidth_bytes_per_second = 270e9}},
-                        .memory_bytes_per_second = 1555e9};
+  const Network a100 = {
+      .levels = {{.name = "node", .size = row.levels[0], .bandwidth_bytes_per_second = 9.2e9, .shared = true},
+                 {.name = "gpu", .size = row.levels[1], .bandwidth_bytes_per_second = 270e9}},
+      .memory_bytes_per_second = 1555e9};
   return 10 * simulate_reduction(a100, program, std::ldexp(4.0, 29)).seconds;
 }
 

@@ -37,7 +37,8 @@ TEST(Synthesis, ReproducesThe42TotalsOfThePapersAppendix) {
   int compared = 0;
   for (const auto& rows : tables) {
     size_t programs = 0;
-    for (const auto& row : rows) programs += count(synthesis_hierarchy(row.matrix, row.reduce_axes).sizes, SynthesisLanguage::paper, 5);
+    for (const auto& row : rows)
+      programs += count(synthesis_hierarchy(row.matrix, row.reduce_axes).sizes, SynthesisLanguage::paper, 5);
     ASSERT_TRUE(rows[0].total_programs);
     EXPECT_EQ(programs, static_cast<size_t>(*rows[0].total_programs)) << rows[0].matrix.to_string();
     totals.insert(*rows[0].total_programs);
@@ -62,8 +63,8 @@ TEST(Synthesis, FindsAsManyProgramsAsAreKnownForEveryLengthLimit) {
 }
 
 // Exhaustive depth-first search on the real sizes, without remembered states or levels of two.
-void enumerate(const ReductionState& state, const std::vector<ReductionStep>& steps, const Groups& whole, ReductionGoal goal, int left,
-               Ints& path, std::set<Ints>& found) {
+void enumerate(const ReductionState& state, const std::vector<ReductionStep>& steps, const Groups& whole,
+               ReductionGoal goal, int left, Ints& path, std::set<Ints>& found) {
   for (size_t i = 0; i < steps.size(); ++i) {
     ReductionState next = state;
     if (next.apply(steps[i]) != ReductionFault::none) continue;
@@ -87,8 +88,8 @@ TEST(Synthesis, IsWhatBruteForceFindsOnTheTrueSizes) {
     Ints sizes;
     int limit;
   };
-  for (const auto& [sizes, limit] :
-       std::vector<Case>{{{5}, 4}, {{2, 2}, 5}, {{2, 3}, 5}, {{3, 2}, 5}, {{4, 4}, 4}, {{2, 8}, 4}, {{2, 3, 2}, 3}, {{1, 6}, 4}})
+  for (const auto& [sizes, limit] : std::vector<Case>{
+           {{5}, 4}, {{2, 2}, 5}, {{2, 3}, 5}, {{3, 2}, 5}, {{4, 4}, 4}, {{2, 8}, 4}, {{2, 3, 2}, 3}, {{1, 6}, 4}})
     for (const auto language : {SynthesisLanguage::paper, SynthesisLanguage::full})
       for (const auto goal : {ReductionGoal::all_reduce, ReductionGoal::reduce_scatter, ReductionGoal::scatter}) {
         const int devices = std::accumulate(sizes.begin(), sizes.end(), 1, std::multiplies());
@@ -130,8 +131,10 @@ TEST(Synthesis, FindsTheProgramsOfFigure10) {
     texts.insert(text);
   }
   EXPECT_TRUE(texts.contains("(root, InsideGroup, AllReduce)"));
-  EXPECT_TRUE(texts.contains("(node, InsideGroup, Reduce)(node, Master(root), AllReduce)(node, InsideGroup, Broadcast)"));
-  EXPECT_TRUE(texts.contains("(node, InsideGroup, ReduceScatter)(node, Parallel(root), AllReduce)(node, InsideGroup, AllGather)"));
+  EXPECT_TRUE(
+      texts.contains("(node, InsideGroup, Reduce)(node, Master(root), AllReduce)(node, InsideGroup, Broadcast)"));
+  EXPECT_TRUE(texts.contains(
+      "(node, InsideGroup, ReduceScatter)(node, Parallel(root), AllReduce)(node, InsideGroup, AllGather)"));
   EXPECT_EQ(texts.size(), 47u);
 }
 
@@ -180,7 +183,8 @@ TEST(Lowering, OfEveryProgramReducesEveryGroup) {
 
 TEST(Collapse, GoesByHardwareOrAsThePaperNumbersDevices) {
   const auto matrix = parse_parallelism_matrix("2x1,1x2,1x2");  // 2 nodes of 4; reduce axes 0 (across) and 2 (inside)
-  const auto right = synthesis_hierarchy(matrix, Ints{0, 2}), papers = synthesis_hierarchy(matrix, Ints{0, 2}, AxisCollapse::paper);
+  const auto right = synthesis_hierarchy(matrix, Ints{0, 2}),
+             papers = synthesis_hierarchy(matrix, Ints{0, 2}, AxisCollapse::paper);
   EXPECT_EQ(right.sizes, (Ints{2, 2}));
   EXPECT_EQ(right.groups, (Groups{{0, 1, 4, 5}, {2, 3, 6, 7}}));
   EXPECT_EQ(papers.groups, right.groups);  // both agree here
@@ -195,8 +199,10 @@ TEST(Synthesis, RefusesWhatItCannotDo) {
   EXPECT_EQ(refusal([&] { synthesis_hierarchy(matrix, Ints{2}); }), "there is no axis 2 in [[2 1] [1 2]]");
   EXPECT_EQ(refusal([&] { synthesis_hierarchy(matrix, Ints{1, 1}); }), "reduction axis 1 is named twice");
   EXPECT_EQ(refusal([] { synthesize(Ints{2, 0}, {}); }), "sizes of a hierarchy must be at least 1, got 0");
-  EXPECT_EQ(refusal([] { synthesize(Ints(6, 2), {}); }), "programs are searched on at most 5 levels of more than one device, got 6");
-  EXPECT_EQ(refusal([] { synthesize(Ints{2}, {.length_limit = 0}); }), "the length limit must be at least 1 step, got 0");
+  EXPECT_EQ(refusal([] { synthesize(Ints(6, 2), {}); }),
+            "programs are searched on at most 5 levels of more than one device, got 6");
+  EXPECT_EQ(refusal([] { synthesize(Ints{2}, {.length_limit = 0}); }),
+            "the length limit must be at least 1 step, got 0");
   EXPECT_EQ(refusal([] { instruction_groups(Ints{2}, {.slice = 1, .form = InstructionForm::master, .ancestor = 1}); }),
             "level 1 is not above level 1");
   EXPECT_EQ(refusal([] { instruction_groups(Ints{2}, {.slice = 2}); }), "there is no level 2 in a hierarchy of 1");
@@ -208,16 +214,18 @@ using Lowered = std::vector<std::pair<Collective, std::set<Ints>>>;
 
 Lowered canonical(const std::vector<ReductionStep>& steps) {
   Lowered found;
-  for (const auto& step : steps) found.emplace_back(step.collective, std::set<Ints>(step.groups.begin(), step.groups.end()));
+  for (const auto& step : steps)
+    found.emplace_back(step.collective, std::set<Ints>(step.groups.begin(), step.groups.end()));
   return found;
 }
 
 // All valid programs of a hierarchy over all devices. devices[i] is the device at index i.
-std::set<Lowered> programs_over_all(const Ints& sizes, const Ints& devices, const Groups& reduction, SynthesisLanguage language,
-                                    int limit) {
+std::set<Lowered> programs_over_all(const Ints& sizes, const Ints& devices, const Groups& reduction,
+                                    SynthesisLanguage language, int limit) {
   const auto steps = lower(instructions(sizes, language), {.sizes = sizes, .groups = {devices}}).steps;
   std::set<Lowered> found;
-  for (const auto& path : search_reductions(static_cast<int>(devices.size()), steps, reduction, ReductionGoal::all_reduce, limit)) {
+  for (const auto& path :
+       search_reductions(static_cast<int>(devices.size()), steps, reduction, ReductionGoal::all_reduce, limit)) {
     std::vector<ReductionStep> program;
     for (const int i : path) program.push_back(steps[static_cast<size_t>(i)]);
     found.insert(canonical(program));
@@ -245,8 +253,9 @@ Expressible programs_of_all_four(const ParallelismMatrix& matrix, int axis, int 
   return found;
 }
 
-const std::vector<std::pair<Ints, Ints>> kPlacements = {{{2, 4}, {2, 4}}, {{2, 4}, {4, 2}}, {{2, 2, 2}, {4, 2}},    {{2, 2, 2}, {2, 4}},
-                                                        {{2, 6}, {4, 3}}, {{3, 4}, {6, 2}}, {{2, 2, 2}, {2, 2, 2}}, {{2, 2, 3}, {12}}};
+const std::vector<std::pair<Ints, Ints>> kPlacements = {{{2, 4}, {2, 4}},       {{2, 4}, {4, 2}}, {{2, 2, 2}, {4, 2}},
+                                                        {{2, 2, 2}, {2, 4}},    {{2, 6}, {4, 3}}, {{3, 4}, {6, 2}},
+                                                        {{2, 2, 2}, {2, 2, 2}}, {{2, 2, 3}, {12}}};
 
 // f(matrix, axis) for every matrix of the placements above.
 void for_each_reduction(auto&& f) {
@@ -275,7 +284,8 @@ TEST(Theorem32, TheReductionAxisHierarchyExpressesWhatTheOthersDo) {
 bool is_lopsided(const Lowered& program, const Groups& reduction) {
   return std::ranges::any_of(program, [&](const auto& step) {
     const auto takes_part = [&](const Ints& group) {
-      return std::ranges::any_of(step.second, [&](const Ints& ranks) { return std::ranges::find(group, ranks[0]) != group.end(); });
+      return std::ranges::any_of(step.second,
+                                 [&](const Ints& ranks) { return std::ranges::find(group, ranks[0]) != group.end(); });
     };
     return !std::ranges::all_of(reduction, takes_part);
   });

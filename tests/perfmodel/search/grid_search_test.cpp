@@ -36,8 +36,8 @@ std::vector<std::string> first_grids(const SearchResult& result, size_t count) {
 TEST(GridSearch, RanksThe36GridsOfGpt20bAsThePaperDoes) {
   const auto result = search_grids(preset("gpt20b"), find_machine("perlmutter"), published(32, 65536, 16));
   EXPECT_EQ(result.considered, 36);
-  EXPECT_EQ(first_grids(result, 8),
-            (std::vector<std::string>{"1x1x32x1", "2x1x16x1", "4x1x4x2", "4x1x8x1", "8x1x2x2", "8x1x4x1", "2x1x8x2", "1x1x16x2"}));
+  EXPECT_EQ(first_grids(result, 8), (std::vector<std::string>{"1x1x32x1", "2x1x16x1", "4x1x4x2", "4x1x8x1", "8x1x2x2",
+                                                              "8x1x4x1", "2x1x8x2", "1x1x16x2"}));
   EXPECT_TRUE(result.layouts[3].ties_with_previous);
   EXPECT_TRUE(result.layouts[5].ties_with_previous);
   EXPECT_FALSE(result.layouts[4].ties_with_previous);
@@ -147,7 +147,8 @@ TEST(GridSearch, SaysWhyEveryOtherGridLost) {
   EXPECT_EQ(impossible.reason, "memory");
   EXPECT_GT(impossible.bytes_over, int64_t{1} << 40);  // 18 bytes per weight
   EXPECT_EQ(why(result, {64, 1, 16, 1}).reason, "heads % x");
-  const auto odd = search_grids(preset("gpt80b"), find_machine("perlmutter"), {.gpus = {1024}, .batch_tokens = 2048 * 512});
+  const auto odd =
+      search_grids(preset("gpt80b"), find_machine("perlmutter"), {.gpus = {1024}, .batch_tokens = 2048 * 512});
   EXPECT_EQ(why(odd, {1, 1, 1024, 1}).reason, "batch % (z data)");
 }
 
@@ -173,7 +174,8 @@ TEST(GridSearch, NeverPlansMoreMemoryThanThereIs) {
   const auto machine = find_machine("perlmutter");
   const auto result = search_grids(preset("gpt20b"), machine, {.gpus = {64}, .top = 1000});
   EXPECT_FALSE(result.layouts.empty());
-  for (const PlannedLayout& layout : result.layouts) EXPECT_LE(static_cast<double>(layout.memory_bytes()), 0.92 * machine.memory_bytes());
+  for (const PlannedLayout& layout : result.layouts)
+    EXPECT_LE(static_cast<double>(layout.memory_bytes()), 0.92 * machine.memory_bytes());
 }
 
 TEST(GridSearch, NamesTheNearestCountsThatFit) {

@@ -43,10 +43,13 @@ double gbps(const AxisLinks& links, Axis axis) { return link_of(links, axis).gbp
 TEST(RingModel, IsEquations1To9AsPrinted) {
   for (const LayerWork& layer : layer_table(find_gpt_preset("gpt5b").shape)) {
     if (!layer.in_block || !layer.has_weight()) continue;
-    for (const GridShape& grid : {GridShape{.x = 2, .y = 4, .z = 8, .data = 3}, GridShape{.x = 1, .y = 5, .z = 1, .data = 7}}) {
-      const AxisLinks links = {ring_link(grid.x, 10), ring_link(grid.y, 20), ring_link(grid.z, 30), ring_link(grid.data, 40)};
+    for (const GridShape& grid :
+         {GridShape{.x = 2, .y = 4, .z = 8, .data = 3}, GridShape{.x = 1, .y = 5, .z = 1, .data = 7}}) {
+      const AxisLinks links = {ring_link(grid.x, 10), ring_link(grid.y, 20), ring_link(grid.z, 30),
+                               ring_link(grid.data, 40)};
       const double tokens = k64kTokens / (grid.z * grid.data);
-      const double expected = static_cast<double>(layer.count) * literal(grid, layer, k64kTokens, 10e9, 20e9, 30e9, 40e9);
+      const double expected =
+          static_cast<double>(layer.count) * literal(grid, layer, k64kTokens, 10e9, 20e9, 30e9, 40e9);
       EXPECT_NEAR(layer_collectives(layer, grid, links, tokens, 2, 2).total() / expected, 1, 1e-12) << layer.name;
     }
   }
@@ -59,14 +62,16 @@ struct Golden {
 
 TEST(RingModel, AwareGivesTheGoldenSecondsOfGpt20bOn32Gpus) {
   for (const auto& [grid, golden] :
-       {Golden{{1, 1, 32, 1}, .7645}, Golden{{2, 1, 16, 1}, .7775}, Golden{{4, 1, 4, 2}, .8033}, Golden{{4, 1, 8, 1}, .8033},
-        Golden{{8, 1, 2, 2}, .8221}, Golden{{8, 1, 4, 1}, .8221}, Golden{{2, 1, 8, 2}, .8268}, Golden{{1, 1, 16, 2}, .8385}})
+       {Golden{{1, 1, 32, 1}, .7645}, Golden{{2, 1, 16, 1}, .7775}, Golden{{4, 1, 4, 2}, .8033},
+        Golden{{4, 1, 8, 1}, .8033}, Golden{{8, 1, 2, 2}, .8221}, Golden{{8, 1, 4, 1}, .8221},
+        Golden{{2, 1, 8, 2}, .8268}, Golden{{1, 1, 16, 2}, .8385}})
     EXPECT_NEAR(seconds("gpt20b", grid, k64kTokens), golden, 5e-5) << grid.to_string();
 }
 
 TEST(RingModel, AwareGivesTheGoldenSecondsOfGpt80bOn1024Gpus) {
-  for (const auto& [grid, golden] : {Golden{{1, 1, 1024, 1}, 3.0411}, Golden{{1, 1, 512, 2}, 3.0500}, Golden{{1, 1, 256, 4}, 3.0678},
-                                     Golden{{1, 1, 128, 8}, 3.1035}, Golden{{1, 1, 64, 16}, 3.1749}, Golden{{2, 1, 512, 1}, 3.2072}})
+  for (const auto& [grid, golden] :
+       {Golden{{1, 1, 1024, 1}, 3.0411}, Golden{{1, 1, 512, 2}, 3.0500}, Golden{{1, 1, 256, 4}, 3.0678},
+        Golden{{1, 1, 128, 8}, 3.1035}, Golden{{1, 1, 64, 16}, 3.1749}, Golden{{2, 1, 512, 1}, 3.2072}})
     EXPECT_NEAR(seconds("gpt80b", grid, k4MTokens), golden, 5e-5) << grid.to_string();
 }
 
@@ -115,7 +120,8 @@ TEST(RingModel, MeasuredReadsTheAuthorsTable) {
 
 TEST(RingModel, AuthorsCountTheGatherForwardAllReduceAndDataTwice) {
   const auto ratio = [](const GridShape& grid) {
-    return seconds("gpt5b", grid, k64kTokens, BandwidthMode::aware, Coefficients::authors) / seconds("gpt5b", grid, k64kTokens);
+    return seconds("gpt5b", grid, k64kTokens, BandwidthMode::aware, Coefficients::authors) /
+           seconds("gpt5b", grid, k64kTokens);
   };
   EXPECT_NEAR(ratio({.z = 8}), 1.5, 1e-12);
   EXPECT_NEAR(ratio({.data = 8}), 2, 1e-12);
@@ -157,7 +163,8 @@ TEST(RingModel, ACollectiveLevelByLevelIsReduceScatterAllReduceAllGather) {
   const double bytes = 1e9, inside = 2 * bytes * (1 / 2.) / 200e9, among = 2 * (bytes / 2) * (1 / 2.) / (100e9 / 4);
   EXPECT_TRUE(x.multi_level);
   EXPECT_NEAR(x.all_reduce_seconds(bytes), inside + among, 1e-12);
-  EXPECT_LT(x.all_reduce_seconds(bytes), link_of(placed_links(placement, kPerlmutter, false, false), Axis::x).all_reduce_seconds(bytes));
+  EXPECT_LT(x.all_reduce_seconds(bytes),
+            link_of(placed_links(placement, kPerlmutter, false, false), Axis::x).all_reduce_seconds(bytes));
 }
 
 TEST(RingModel, LatencyIsThatOfTheHops) {

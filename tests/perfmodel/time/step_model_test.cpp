@@ -33,17 +33,22 @@ struct Row {
 TEST(StepModel, ComesWithin5PointsOfTheFiveWeakScalingPoints) {
   for (const BandwidthMode mode : {BandwidthMode::measured, BandwidthMode::exact})
     for (const auto& [model, gpus, utilisation] :
-         {Row{"gpt5b", 64, .67}, Row{"gpt10b", 128, .63}, Row{"gpt20b", 256, .67}, Row{"gpt40b", 512, .64}, Row{"gpt80b", 1024, .57}}) {
+         {Row{"gpt5b", 64, .67}, Row{"gpt10b", 128, .63}, Row{"gpt20b", 256, .67}, Row{"gpt40b", 512, .64},
+          Row{"gpt80b", 1024, .57}}) {
       const auto network = network_model(model, find_gpt_preset(model).shape);
-      const auto best =
-          search_grids(network, kPerlmutter, {.gpus = {gpus}, .mode = mode, .checkpointing = Checkpointing::on, .top = 1}).layouts.front();
-      EXPECT_NEAR(best.hardware_utilisation, utilisation, 0.05) << model << " " << to_string(mode) << " " << best.grid.to_string();
+      const auto best = search_grids(network, kPerlmutter,
+                                     {.gpus = {gpus}, .mode = mode, .checkpointing = Checkpointing::on, .top = 1})
+                            .layouts.front();
+      EXPECT_NEAR(best.hardware_utilisation, utilisation, 0.05)
+          << model << " " << to_string(mode) << " " << best.grid.to_string();
       RecordProperty(detail::concatenate(model, "_", to_string(mode)), detail::concatenate(best.hardware_utilisation));
     }
 }
 
 TEST(StepModel, HardwareFlopsAreThePapers) {
-  EXPECT_NEAR(hardware_flops_per_token(kTable, true) * static_cast<double>(kShape.sequence) / checkpointed_flops(kShape, 1), 1, 1e-12);
+  EXPECT_NEAR(
+      hardware_flops_per_token(kTable, true) * static_cast<double>(kShape.sequence) / checkpointed_flops(kShape, 1), 1,
+      1e-12);
   EXPECT_NEAR(hardware_flops_per_token(kTable, false) / model_flops_per_token(kShape), 1, 1e-12);
 }
 
@@ -106,12 +111,15 @@ TEST(StepModel, EveryMicroBatchGathersAndScattersAgainUnlessCached) {
   EXPECT_NEAR(gathers(4, 0, false) / once, 8, 1e-12);
   EXPECT_GT(gathers(1, 0, true) / once, 2.9);  // blocks gather a third time, embedding and head do not
   EXPECT_NEAR(gathers(4, 0.5, false) / once, 1 + 7 * 0.5, 1e-12);
-  const auto scatters = [&](int64_t passes) { return step(grid, {.micro_batches = passes}).communication.reduce_scatter_z; };
+  const auto scatters = [&](int64_t passes) {
+    return step(grid, {.micro_batches = passes}).communication.reduce_scatter_z;
+  };
   EXPECT_NEAR(scatters(4) / scatters(1), 4, 1e-12);
 }
 
 TEST(StepModel, MorePassesAreNeverFasterThanOneWithEverythingCached) {
-  for (const GridShape& grid : {GridShape{.x = 2, .y = 2, .z = 4, .data = 2}, GridShape{.z = 8, .data = 4}, GridShape{.x = 8, .data = 4}})
+  for (const GridShape& grid :
+       {GridShape{.x = 2, .y = 2, .z = 4, .data = 2}, GridShape{.z = 8, .data = 4}, GridShape{.x = 8, .data = 4}})
     for (const double gbps : {1., 10., 100.})
       for (const int64_t passes : {1, 2, 4, 8})
         for (const double cached : {0., 0.3, 1.})

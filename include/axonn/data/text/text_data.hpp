@@ -21,7 +21,8 @@ class TextData {
   // and if text is not UTF-8 with `chars` (file and byte).
   static TextData load(const std::vector<std::string>& paths, TokenizerKind kind, double validation_fraction = 0.1);
   // Uses the vocabulary of a checkpoint.
-  static TextData load(const std::vector<std::string>& paths, const Tokenizer& tokenizer, double validation_fraction = 0.1);
+  static TextData load(const std::vector<std::string>& paths, const Tokenizer& tokenizer,
+                       double validation_fraction = 0.1);
 
   const Tokenizer& tokenizer() const { return tokenizer_; }
   int64_t files() const { return files_; }

@@ -12,8 +12,8 @@ namespace axonn {
 
 // The collectives that reduction programs are made of (P2, section 3.2).
 enum class Collective : uint8_t { all_reduce, reduce_scatter, all_gather, reduce, broadcast };
-inline constexpr std::array kCollectives = {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather, Collective::reduce,
-                                            Collective::broadcast};
+inline constexpr std::array kCollectives = {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather,
+                                            Collective::reduce, Collective::broadcast};
 std::string_view to_string(Collective collective);  // "all-reduce", "reduce-scatter", ...
 
 // One collective that runs on all these groups at the same time. The order within a group matters:

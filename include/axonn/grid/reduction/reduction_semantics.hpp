@@ -47,8 +47,12 @@ class ReductionState {
   bool operator==(const ReductionState&) const = default;
 
  private:
-  uint64_t* row(int device, int chunk) { return bits_.data() + (static_cast<size_t>(device) * devices_ + chunk) * words_; }
-  const uint64_t* row(int device, int chunk) const { return bits_.data() + (static_cast<size_t>(device) * devices_ + chunk) * words_; }
+  uint64_t* row(int device, int chunk) {
+    return bits_.data() + (static_cast<size_t>(device) * devices_ + chunk) * words_;
+  }
+  const uint64_t* row(int device, int chunk) const {
+    return bits_.data() + (static_cast<size_t>(device) * devices_ + chunk) * words_;
+  }
   void clear(int device);
   ReductionFault sum_into_root(std::span<const int> group);
   ReductionFault reduce_scatter(std::span<const int> group);

@@ -14,7 +14,7 @@ namespace axonn {
 struct GptPlan {
   EmbeddingOptions tokens;
   PositionsOptions positions;
-  LayerNormOptions norm;        // both norms of a block and the last one
+  LayerNormOptions norm;  // both norms of a block and the last one
   LinearOptions qkv;
   AttentionOptions attention;
   LinearOptions attention_out;

@@ -40,6 +40,7 @@ struct SamplingOptions {
 // Continues `prompt` (token ids, at least one). Every rank of the grid calls it and gets the same
 // tokens on any grid, up to rounding of the probabilities. Only the last `sequence` tokens are used
 // as input.
-std::vector<int32_t> sample_text(Context& context, Gpt& model, std::vector<int32_t> prompt, const SamplingOptions& options);
+std::vector<int32_t> sample_text(Context& context, Gpt& model, std::vector<int32_t> prompt,
+                                 const SamplingOptions& options);
 
 }  // namespace axonn

@@ -46,7 +46,9 @@ class Diffusion {
   const DiffusionOptions& options() const { return options_; }
   int64_t times() const { return options_.times; }
   // Output channels of the network for `channels` image channels.
-  int64_t output_channels(int64_t channels) const { return options_.loss == DiffusionLoss::hybrid ? 2 * channels : channels; }
+  int64_t output_channels(int64_t channels) const {
+    return options_.loss == DiffusionLoss::hybrid ? 2 * channels : channels;
+  }
   // UserError unless a network with `output` channels fits.
   void check_output(int64_t channels, int64_t output) const;
 
@@ -57,15 +59,18 @@ class Diffusion {
   // the network's for noised(...). simple: squared error of the target. hybrid: adds times/1000 of
   // the variational bound's term at t in bits per element; only the variance learns from this term
   // (Nichol and Dhariwal, equation 16).
-  at::Tensor losses(const at::Tensor& output, const at::Tensor& clean, const at::Tensor& times, const at::Tensor& noise) const;
+  at::Tensor losses(const at::Tensor& output, const at::Tensor& clean, const at::Tensor& times,
+                    const at::Tensor& noise) const;
 
   // The x_0 that the network's output predicts, clipped to [-1, 1] if `clip`.
-  at::Tensor predicted_clean(const at::Tensor& output, const at::Tensor& noisy, const at::Tensor& times, bool clip = true) const;
+  at::Tensor predicted_clean(const at::Tensor& output, const at::Tensor& noisy, const at::Tensor& times,
+                             bool clip = true) const;
 
   // One step of ancestral sampling (DDPM) from `time` to `before` (-1: to x_0). Times between them
   // are skipped as in section 4 of Nichol and Dhariwal. The variance is the network's if it learned
   // one, else the posterior's.
-  at::Tensor ddpm_step(const at::Tensor& output, const at::Tensor& noisy, int64_t time, int64_t before, const at::Tensor& noise) const;
+  at::Tensor ddpm_step(const at::Tensor& output, const at::Tensor& noisy, int64_t time, int64_t before,
+                       const at::Tensor& noise) const;
   // One step of DDIM (Song et al., 2021, equation 12) with eta = 0: no noise.
   at::Tensor ddim_step(const at::Tensor& output, const at::Tensor& noisy, int64_t time, int64_t before) const;
 
@@ -76,7 +81,8 @@ class Diffusion {
 
  private:
   at::Tensor constants(const at::Tensor& table, const at::Tensor& times, const at::Tensor& like) const;
-  at::Tensor bound(const at::Tensor& output, const at::Tensor& clean, const at::Tensor& noisy, const at::Tensor& times) const;
+  at::Tensor bound(const at::Tensor& output, const at::Tensor& clean, const at::Tensor& noisy,
+                   const at::Tensor& times) const;
 
   DiffusionOptions options_;
   std::vector<double> alpha_bar_;

@@ -34,7 +34,7 @@ struct ImageSamplingOptions {
 void check_sampling(const ImageSamplingOptions& options, const UnetShape& shape, const Diffusion& diffusion);
 
 struct SampledImages {
-  at::Tensor images;    // (count, height, width, 3) in [-1, 1], fp32 (fp64 in an fp64 context), on CPU, on every rank
+  at::Tensor images;      // (count, height, width, 3) in [-1, 1], fp32 (fp64 in an fp64 context), on CPU, on every rank
   at::Tensor trajectory;  // (count, trajectory, height, width, 3) or undefined; noisy images may leave [-1, 1]
 };
 
@@ -43,6 +43,7 @@ struct SampledImages {
 // i, step, element). Guidance (Ho and Salimans, 2022) runs every image twice in one forward, with
 // its class and without. It needs a network trained with UnetTaskOptions::class_dropout. A learned
 // variance is taken from the conditional half. UserError as in check_sampling().
-SampledImages sample_images(Context& context, Unet& model, const Diffusion& diffusion, const ImageSamplingOptions& options);
+SampledImages sample_images(Context& context, Unet& model, const Diffusion& diffusion,
+                            const ImageSamplingOptions& options);
 
 }  // namespace axonn

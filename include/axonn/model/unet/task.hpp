@@ -14,13 +14,13 @@ namespace axonn {
 
 struct UnetTaskOptions {
   uint64_t seed = 1;
-  bool mirror = true;                   // mirrors half of the images, drawn by sample number
-  double class_dropout = 0;             // probability of dropping an image's class, by sample number; for guidance
+  bool mirror = true;                 // mirrors half of the images, drawn by sample number
+  double class_dropout = 0;           // probability of dropping an image's class, by sample number; for guidance
   ImageSamplingOptions samples = {};  // images drawn by write_samples()
-  bool importance = false;              // draw times by importance (time_history.hpp), else uniformly
+  bool importance = false;            // draw times by importance (time_history.hpp), else uniformly
   // The first images of the held-out source, image i at time i * times / images with its own noise.
   int64_t validation_images = 128;
-  int64_t validation_rows = 16;       // images per rank per forward pass while validating
+  int64_t validation_rows = 16;  // images per rank per forward pass while validating
 };
 
 // Denoising diffusion on images. The image of sample `number`, its mirroring, whether it keeps its
@@ -32,8 +32,8 @@ class UnetTask : public TrainTask {
  public:
   // `held_out` may be null. All arguments outlive the task. UserError unless the sources have
   // images of the network's size.
-  UnetTask(Context& context, Unet& model, const Diffusion& diffusion, const ImageSource& source, const ImageSource* held_out,
-           UnetTaskOptions options);
+  UnetTask(Context& context, Unet& model, const Diffusion& diffusion, const ImageSource& source,
+           const ImageSource* held_out, UnetTaskOptions options);
 
   TaskWords words() const override { return {.samples = "images", .terms = "images", .short_terms = "images"}; }
   int64_t tokens_per_sample() const override { return 1; }

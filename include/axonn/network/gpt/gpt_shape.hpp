@@ -32,14 +32,19 @@ struct Sizes<GptShape> {
     size(SizeTerms{.key = "layers", .help = "transformer blocks", .most = 10'000}, &GptShape::layers);
     size(SizeTerms{.key = "hidden", .help = "features of the residual stream", .most = kHidden}, &GptShape::hidden);
     size(SizeTerms{.key = "heads", .help = "attention heads", .most = kHidden}, &GptShape::heads);
-    size(SizeTerms{.key = "sequence", .help = "tokens of the longest sequence", .most = kTokens, .suffixes = Suffixes::binary},
-         &GptShape::sequence);
+    size(
+        SizeTerms{
+            .key = "sequence", .help = "tokens of the longest sequence", .most = kTokens, .suffixes = Suffixes::binary},
+        &GptShape::sequence);
     size(SizeTerms{.key = "vocab",
                    .help = "vocabulary; 0: the tokenizer's",
                    .most = kTokens,
                    .from_data = FromData{.number = 0, .assumed = 256}},  // vocabulary of bytes
          &GptShape::vocabulary);
-    size(SizeTerms{.key = "mlp_hidden", .help = "features between an MLP's two layers; 0: 4 x hidden", .least = 0, .most = 4 * kHidden},
+    size(SizeTerms{.key = "mlp_hidden",
+                   .help = "features between an MLP's two layers; 0: 4 x hidden",
+                   .least = 0,
+                   .most = 4 * kHidden},
          &GptShape::mlp_hidden);
     size(SizeTerms{.key = "tied", .help = "the head's weight is the token embedding"}, &GptShape::tied_head);
   }
@@ -61,7 +66,7 @@ struct ParameterCounts {
     int64_t norms = 0;       // 4 h: two norms
     int64_t biases = 0;      // 5 h + m: qkv 3 h, projection h, mlp m + h
     int64_t total() const { return qkv + projection + mlp + norms + biases; }
-  } block;                 // one of the blocks
+  } block;  // one of the blocks
   int64_t layers = 0;
   int64_t final_norm = 0;  // 2 h
   int64_t head = 0;        // vocabulary * h; 0 when tied

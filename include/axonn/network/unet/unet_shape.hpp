@@ -42,9 +42,12 @@ struct Sizes<UnetShape> {
   static void visit(const Visit& size) {
     constexpr int64_t kImage = 4096, kChannels = 1 << 16;
     size(SizeTerms{.key = "image", .help = "height and width of an image", .most = kImage}, &UnetShape::image);
-    size(SizeTerms{.key = "channels", .help = "channels of an image", .most = 1024, .planner_only = true}, &UnetShape::channels);
+    size(SizeTerms{.key = "channels", .help = "channels of an image", .most = 1024, .planner_only = true},
+         &UnetShape::channels);
     size(SizeTerms{.key = "base", .help = "channels of the first level", .most = kChannels}, &UnetShape::base);
-    size(SizeTerms{.key = "multipliers", .help = "channels per level / base; every further level halves the image", .most = kChannels},
+    size(SizeTerms{.key = "multipliers",
+                   .help = "channels per level / base; every further level halves the image",
+                   .most = kChannels},
          &UnetShape::multipliers);
     size(SizeTerms{.key = "blocks", .help = "residual blocks per level", .most = 64}, &UnetShape::blocks);
     size(SizeTerms{.key = "attention", .help = "heights with attention after every residual block", .most = kImage},
@@ -57,7 +60,8 @@ struct Sizes<UnetShape> {
                    .most = 1 << 24,
                    .from_data = FromData{.number = -1, .assumed = 0}},
          &UnetShape::classes);
-    size(SizeTerms{.key = "scale_shift", .help = "the time embedding scales and shifts a block's second norm instead of being added"},
+    size(SizeTerms{.key = "scale_shift",
+                   .help = "the time embedding scales and shifts a block's second norm instead of being added"},
          &UnetShape::scale_shift);
     size(SizeTerms{.key = "learned_variance",
                    .help = "twice the output channels",

@@ -54,7 +54,8 @@ class Arena {
     bool decay = false;
   };
   // Computes the layout and, unless `plan_only`, allocates the buffers, filled with zeros.
-  Arena(const std::vector<Entry>& entries, const Grid& grid, int rank, ArenaTypes types, c10::Device device, bool plan_only = false);
+  Arena(const std::vector<Entry>& entries, const Grid& grid, int rank, ArenaTypes types, c10::Device device,
+        bool plan_only = false);
 
   int64_t size() const { return size_; }
   std::vector<ArenaSlot>& slots() { return slots_; }  // in the order of `entries`

@@ -12,7 +12,8 @@ namespace axonn {
 // so never save the block for backward.
 class GatheredWeight {
  public:
-  GatheredWeight(at::Tensor block, std::shared_ptr<const void> loan) : block_(std::move(block)), loan_(std::move(loan)) {}
+  GatheredWeight(at::Tensor block, std::shared_ptr<const void> loan)
+      : block_(std::move(block)), loan_(std::move(loan)) {}
   const at::Tensor& operator*() const { return block_; }
   const at::Tensor* operator->() const { return &block_; }
 

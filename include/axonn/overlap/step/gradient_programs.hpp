@@ -31,8 +31,9 @@ class GradientPrograms final : public GradientSums {
  public:
   // `programs` span the grid's ranks; check_gradient_programs() must accept them. `communicators`,
   // of the same device, do the sums that no program covers.
-  GradientPrograms(Environment& environment, Communicators& communicators, const Grid& grid, int rank, c10::Device device,
-                   const std::vector<int>& job_ranks, const std::vector<ReductionProgram>& programs);
+  GradientPrograms(Environment& environment, Communicators& communicators, const Grid& grid, int rank,
+                   c10::Device device, const std::vector<int>& job_ranks,
+                   const std::vector<ReductionProgram>& programs);
 
   Request all_reduce(const GradientBucket& bucket) override;
   Request reduce_scatter(const GradientBlock& block) override;

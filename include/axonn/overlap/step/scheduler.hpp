@@ -21,7 +21,8 @@ namespace axonn {
 class Pending {
  public:
   explicit Pending(at::Tensor tensor) : tensor_(std::move(tensor)) {}
-  Pending(at::Tensor tensor, TrafficLog& log, LoggedRequest request) : tensor_(std::move(tensor)), log_(&log), request_(std::move(request)) {}
+  Pending(at::Tensor tensor, TrafficLog& log, LoggedRequest request)
+      : tensor_(std::move(tensor)), log_(&log), request_(std::move(request)) {}
   at::Tensor wait() {
     if (log_ != nullptr) log_->wait(request_);
     return std::move(tensor_);
@@ -72,7 +73,9 @@ class Scheduler {
   // Sets the phase while it lives.
   class InPhase {
    public:
-    InPhase(Scheduler& scheduler, Phase phase) : scheduler_(scheduler), before_(scheduler.phase_) { scheduler.enter(phase); }
+    InPhase(Scheduler& scheduler, Phase phase) : scheduler_(scheduler), before_(scheduler.phase_) {
+      scheduler.enter(phase);
+    }
     ~InPhase() { scheduler_.phase_ = before_; }
     InPhase(const InPhase&) = delete;
     InPhase& operator=(const InPhase&) = delete;

@@ -61,7 +61,7 @@ class TrafficLog {
   void end_step();
 
   const std::vector<RequestRecord>& records() const { return records_; }  // current step, or last finished step
-  const TrafficSums& sums() const { return sums_; }                      // last finished step
+  const TrafficSums& sums() const { return sums_; }                       // last finished step
   // Seconds the host has waited since begin_step().
   double waited_seconds() const { return waited_seconds_; }
 

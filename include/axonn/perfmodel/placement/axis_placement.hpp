@@ -29,7 +29,8 @@ std::vector<AxisPlacement> placements(const GridShape& shape, std::span<const in
 
 // The placement that an axis order gives to ranks numbered node by node. Nothing if a level ends
 // within an axis that it does not divide.
-std::optional<AxisPlacement> placement_of_order(const GridShape& shape, const AxisOrder& order, std::span<const int64_t> level_sizes);
+std::optional<AxisPlacement> placement_of_order(const GridShape& shape, const AxisOrder& order,
+                                                std::span<const int64_t> level_sizes);
 
 // An axis order that gives this placement, if there is one. Otherwise rank_map() maps the ranks.
 std::optional<AxisOrder> order_of_placement(const AxisPlacement& placement);

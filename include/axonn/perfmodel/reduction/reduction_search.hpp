@@ -15,6 +15,7 @@ namespace axonn {
 // Each state is expanded once, however many paths lead to it. The cost is (states within
 // length_limit - 1 steps) x choices. At most 64 devices.
 std::vector<std::vector<int>> search_reductions(int devices, std::span<const ReductionStep> choices,
-                                                std::span<const std::vector<int>> groups, ReductionGoal goal, int length_limit);
+                                                std::span<const std::vector<int>> groups, ReductionGoal goal,
+                                                int length_limit);
 
 }  // namespace axonn

@@ -66,8 +66,8 @@ struct PlannedLayout {
   int64_t micro_batches = 1;
   bool checkpoint = false;
   int prefetch = kPrefetch, outstanding = kOutstanding;  // unfinished gathers and reduce-scatters
-  double cached = 0;        // share of the gathered weights that stay in memory
-  MemoryPrediction memory;  // without the cache
+  double cached = 0;                                     // share of the gathered weights that stay in memory
+  MemoryPrediction memory;                               // without the cache
   int64_t cache_bytes = 0;
   StepTime time;
   double tokens_per_second = 0;
@@ -101,10 +101,12 @@ SearchResult search_grids(const NetworkModel& network, const Machine& machine, c
 
 // The best layout of one grid. The other options are searched as in search_grids(). UserError with
 // the reason when the grid is rejected.
-PlannedLayout plan_grid(const NetworkModel& network, const Machine& machine, const SearchOptions& options, const GridShape& grid);
+PlannedLayout plan_grid(const NetworkModel& network, const Machine& machine, const SearchOptions& options,
+                        const GridShape& grid);
 
 // The counts nearest to `gpus`, below and above, with a grid that fits if memory is ignored. Empty
 // when there are none near.
-std::vector<int64_t> nearest_gpu_counts(const NetworkModel& network, const Machine& machine, const SearchOptions& options, int64_t gpus);
+std::vector<int64_t> nearest_gpu_counts(const NetworkModel& network, const Machine& machine,
+                                        const SearchOptions& options, int64_t gpus);
 
 }  // namespace axonn

@@ -85,10 +85,12 @@ struct CollectiveSeconds {
   double all_reduce_data = 0;      // 8
 
   // equation 9
-  double total() const { return all_gather_z + reduce_scatter_z + all_reduce_forward + all_reduce_backward + all_reduce_data; }
+  double total() const {
+    return all_gather_z + reduce_scatter_z + all_reduce_forward + all_reduce_backward + all_reduce_data;
+  }
 };
-CollectiveSeconds layer_collectives(const LayerWork& layer, const GridShape& shape, const AxisLinks& links, double units,
-                                    double element_bytes, double gradient_bytes);
+CollectiveSeconds layer_collectives(const LayerWork& layer, const GridShape& shape, const AxisLinks& links,
+                                    double units, double element_bytes, double gradient_bytes);
 
 // Communication that the paper's equations leave out, in seconds of all occurrences of a layer:
 //   - activations that change their layout
@@ -97,8 +99,8 @@ CollectiveSeconds layer_collectives(const LayerWork& layer, const GridShape& sha
 struct ExchangeSeconds {
   double forward = 0, backward = 0;
 };
-ExchangeSeconds layer_exchanges(const LayerWork& layer, const GridShape& shape, const AxisLinks& links, double units, double element_bytes,
-                                double statistic_bytes);
+ExchangeSeconds layer_exchanges(const LayerWork& layer, const GridShape& shape, const AxisLinks& links, double units,
+                                double element_bytes, double statistic_bytes);
 bool splits_a_group(const LayerWork& norm, const GridShape& shape);
 
 // How often each collective runs in a step.
@@ -118,7 +120,7 @@ struct Names<Coefficients> {
 };
 
 // Seconds of all layers with coefficients paper or authors, for a whole batch.
-CollectiveSeconds published_collectives(const LayerTable& table, const GridShape& shape, const AxisLinks& links, double batch_tokens,
-                                        double element_bytes, Coefficients coefficients);
+CollectiveSeconds published_collectives(const LayerTable& table, const GridShape& shape, const AxisLinks& links,
+                                        double batch_tokens, double element_bytes, Coefficients coefficients);
 
 }  // namespace axonn

@@ -48,7 +48,8 @@ struct StepTime {
 double prolongs(double computation, double communication, double share);
 
 // Forward seconds of one occurrence of a layer on a rank with `tokens` rows.
-double layer_forward_seconds(const LayerWork& layer, const GridShape& shape, const Machine& machine, double tokens, Precision precision);
+double layer_forward_seconds(const LayerWork& layer, const GridShape& shape, const Machine& machine, double tokens,
+                             Precision precision);
 
 // A pass handles one micro-batch; with coefficients paper and authors, the whole step. With all
 // switches on, a pass overlaps as follows:
