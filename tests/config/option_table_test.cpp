@@ -271,8 +271,8 @@ TEST(Options, AWrongFlagValueNamesTheFlag) {
 TEST(Options, HelpListsEveryFlagWithDefaultAndUnit) {
   const auto text = Program().parse({"--help"});
   ASSERT_TRUE(text);
-  for (const char* part : {"[model]", "--hidden INT", "(default: 128)", "--tied,--no-tied", "a forward (default: 1)",
-                           "cpu|cuda", "red|green"})
+  for (const char* part : {"[model]", "--hidden INT", "(default: 128)", "--tied,--no-tied",
+                           "per rank per forward pass (default: 1)", "cpu|cuda", "red|green"})
     EXPECT_NE(text->find(part), std::string::npos) << part << "\n" << *text;
   EXPECT_EQ(text->find("{false}"), std::string::npos) << *text;
 }

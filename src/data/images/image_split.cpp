@@ -42,7 +42,7 @@ ImageSplit hold_out(std::shared_ptr<const ImageSource> source, double fraction) 
   const int64_t all = source->count();
   const auto held_out = std::isfinite(fraction) ? std::llround(fraction * static_cast<double>(all)) : 0;
   AXONN_CHECK(held_out > 0 && held_out < all, "data.hold_out", "holding out ", fraction, " of ", source->description(),
-              " leaves one subset without an image");
+              " leaves one part without an image");
   return {.training = std::make_unique<ImageView>(source, held_out, ImageView::Subset::training),
           .held_out = std::make_unique<ImageView>(source, held_out, ImageView::Subset::held_out)};
 }

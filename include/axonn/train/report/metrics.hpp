@@ -13,7 +13,7 @@ namespace axonn {
 
 // Seconds of the parts of one step: the maximum over the ranks, unless noted otherwise.
 struct StepSeconds {
-  double step = 0;                   // from the end of the previous step to the end of this one
+  double step = 0;                   // forward, backward, update; without validation and checkpoints
   double forward = 0;                // all micro-batches
   double backward = 0;               // all micro-batches
   double communication_exposed = 0;  // waiting for collectives, within the other parts
