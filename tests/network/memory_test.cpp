@@ -40,6 +40,18 @@ TEST(Memory, OfWeightsGradientsAndOptimizerShrinksWithXYZAndNotWithData) {
   }
 }
 
+TEST(Memory, FollowsTheWidthOfTheMlp) {
+  GptShape narrow = kGpt2;
+  narrow.mlp_hidden = 3 * kGpt2.hidden;  // by default 4 * hidden
+  const int64_t layers = kGpt2.layers, fewer = kGpt2.hidden / 2, over_y = kGpt2.hidden / 2;
+  const auto wide_memory = predict_memory(kGpt2, {.x = 2, .y = 2}, {});
+  const auto narrow_memory = predict_memory(narrow, {.x = 2, .y = 2}, {});
+  // Two matrices and one bias per layer.
+  EXPECT_EQ(wide_memory.weight_bytes - narrow_memory.weight_bytes, 4 * layers * (2 * fewer * over_y + fewer));
+  EXPECT_EQ(wide_memory.activation_bytes - narrow_memory.activation_bytes, 4 * kGpt2.sequence * layers * 2 * fewer);
+  EXPECT_EQ(wide_memory.block_bytes - narrow_memory.block_bytes, 4 * kGpt2.sequence * 2 * fewer);
+}
+
 TEST(Memory, OfTheOptimizerIsItsMoments) {
   const auto bytes = [](OptimizerKind kind) {
     return predict_memory(kGpt2, {.x = 2}, {.optimizer = kind}).optimizer_bytes;
