@@ -16,7 +16,7 @@ target_compile_options(axonn_compiler INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:${AXONN_WERROR};-fno-math-errno>
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-fpch-preprocess>
   # GCC 12 warns of impossible copies in string concatenation (GCC bug 105651).
-  $<${AXONN_GCC_BEFORE_13}:-Wno-restrict;-Wno-stringop-overflow;-Wno-array-bounds>)
+  $<${AXONN_GCC_BEFORE_13}:-Wno-restrict>)
 
 if(AXONN_SANITIZE)
   list(JOIN AXONN_SANITIZE "," sanitizers)

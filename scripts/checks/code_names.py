@@ -14,6 +14,8 @@ PAGES = ("docs/", "README.md", "CONTRIBUTING.md")
 IDENTIFIER = re.compile(r"^(?:axonn::)?[A-Za-z_]\w*(?:(?:::|\.)[A-Za-z_]\w*)*(?:<[^>]*>)?(?:\([^)]*\))?$")
 FLAG = re.compile(r"^--([a-z][a-z0-9-]*)(?:[ =].*)?$")
 PATH = re.compile(r"^[\w.+-]+(?:/[\w.+-]+)+/?$")
+# Folders that a build, a run or a reader makes: no fresh clone has them.
+MADE = {"build", ".deps", "runs", "bin", "my-texts"}
 # Names of other projects, and words that are values.
 OTHERS = {"std", "torch", "pandas", "sm_90", "mpirun", "srun", "sbatch", "ctest", "cmake", "nvcc", "ldd", "torchrun",
           "python3", "pip", "mm", "true", "false"}
@@ -32,8 +34,7 @@ def words_of(root):
 
 def exists(root, page, text):
     """Looks from the root, from the page, and in the folders of headers and sources."""
-    bases = (root, page.folder, root / "include/axonn", root / "src", root / "tests", root / "build/release",
-             root / ".deps")
+    bases = (root, page.folder, root / "include/axonn", root / "src", root / "tests")
     return any((base / text).exists() or list(base.glob(text + "*")) for base in bases)
 
 
@@ -62,7 +63,7 @@ def unknown(root):
                     yield f"{page.path}:{line}: no program has the flag {text}"
             elif PATH.match(text) and "<" not in text:
                 first = text.split("/")[0]
-                if first in ("build", "runs", "bin", "my-texts") or exists(root, page, text.rstrip("/")):
+                if first in MADE or exists(root, page, text.rstrip("/")):
                     continue
                 if (root / first).exists() or re.search(r"\.(hpp|cpp|py|md|toml|cmake)$", text):
                     yield f"{page.path}:{line}: there is no {text}"
