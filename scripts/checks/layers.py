@@ -16,8 +16,9 @@ TABLE = {
     "network": (["core", "grid", "terms"], [TORCH, MPI]),
     "config": (["core", "grid", "terms"], [TORCH, MPI]),
     "perfmodel": ([*BELOW_TORCH, "config"], [TORCH, MPI]),
+    "coconet": (["core"], [TORCH, MPI]),
     "comm": (["core", "grid"], [r"torch/"]),
-    "overlap": (["core", "grid", "terms", "comm"], [MPI]),
+    "overlap": (["core", "grid", "terms", "comm", "coconet"], [MPI]),
     "layers": (["core", "grid", "terms", "comm", "overlap"], [MPI]),
     "optim": (["core", "grid", "terms", "comm", "overlap", "layers"], [MPI]),
     "checkpoint": (["core", "grid", "optim"], [MPI]),
@@ -35,6 +36,7 @@ PURPOSE = {
     "network": "sizes, layers, presets",
     "config": "flags, TOML, JSON",
     "perfmodel": "seconds, memory, search",
+    "coconet": "programs, rules, proofs",
     "comm": "HOW bytes move",
     "overlap": "WHEN bytes move",
     "layers": "sharded layers, Context",
@@ -48,6 +50,8 @@ PURPOSE = {
 }
 # Files of model/<name> with the network itself; the others train it (target axonn_tasks).
 NETWORK_FILES = {"config", "model", "parallelize"}
+# Folders of overlap/ that form the module coconet (target axonn_coconet), which needs no LibTorch.
+COCONET_FOLDERS = {"language", "transform", "oracle", "plan", "stages"}
 MOST_SOURCES = 16
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.M)
 
@@ -59,6 +63,8 @@ def headers_of(path):
 def module_of(place):
     """The module of a place such as "model/gpt/task"."""
     parts = place.split("/")
+    if parts[0] == "overlap" and parts[1] in COCONET_FOLDERS:
+        return "coconet"
     return "tasks" if parts[0] == "model" and parts[-1] not in NETWORK_FILES else parts[0]
 
 

@@ -1,0 +1,58 @@
+#include "axonn/overlap/language/size.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <numeric>
+
+#include "axonn/core/error.hpp"
+
+namespace axonn::overlap {
+
+Size::Size(int64_t factor) : factor_(factor) {
+  AXONN_CHECK(factor >= 1, "overlap.size", "a dim has at least one element, got ", factor);
+}
+
+Size::Size(std::string symbol) : symbols_{std::move(symbol)} {
+  AXONN_CHECK(!symbols_.front().empty(), "overlap.size", "the symbol of a size needs a name");
+}
+
+int64_t Size::value(const SizeValues& values) const {
+  int64_t product = factor_;
+  for (const std::string& symbol : symbols_) {
+    const auto found = values.find(symbol);
+    AXONN_CHECK(found != values.end(), "overlap.size", "size ", symbol, " has no value: give it one");
+    product *= found->second;
+  }
+  return product;
+}
+
+std::string Size::to_string() const {
+  std::string text = factor_ == 1 && !symbols_.empty() ? "" : std::to_string(factor_);
+  for (const std::string& symbol : symbols_) text.append(text.empty() ? "" : "*").append(symbol);
+  return text;
+}
+
+Size operator*(const Size& a, const Size& b) {
+  Size product(a.factor_ * b.factor_);
+  std::ranges::merge(a.symbols_, b.symbols_, std::back_inserter(product.symbols_));
+  return product;
+}
+
+std::string to_string(const Shape& shape) {
+  std::string text = "[";
+  for (const Size& size : shape) text.append(text.size() == 1 ? "" : ", ").append(size.to_string());
+  return text + "]";
+}
+
+Extents extents_of(const Shape& shape, const SizeValues& values) {
+  Extents extents;
+  for (const Size& size : shape) extents.push_back(size.value(values));
+  return extents;
+}
+
+int64_t count_of(const Extents& extents) {
+  return std::accumulate(extents.begin(), extents.end(), int64_t{1}, std::multiplies<>());
+}
+
+}  // namespace axonn::overlap

@@ -1,0 +1,27 @@
+#include "axonn/overlap/language/size.hpp"
+
+#include <gtest/gtest.h>
+
+#include "support/user_error.hpp"
+
+namespace axonn::overlap {
+namespace {
+
+TEST(Size, IsAProductOfSymbols) {
+  const Size h("H"), b("B");
+  EXPECT_EQ((4 * h).to_string(), "4*H");
+  EXPECT_EQ(h * b, b * h);
+  EXPECT_NE(2 * h, h);
+  EXPECT_EQ((h * h).to_string(), "H*H");
+  EXPECT_EQ(Size(1).to_string(), "1");
+  EXPECT_EQ((4 * h * b).value({{"H", 3}, {"B", 5}}), 60);
+  EXPECT_EQ(to_string(Shape{"B", 4 * h, 1}), "[B, 4*H, 1]");
+}
+
+TEST(Size, RefusesWhatHasNoValue) {
+  EXPECT_USER_ERROR(Size("H").value({{"B", 2}}), "size H has no value");
+  EXPECT_USER_ERROR(Size(int64_t{0}), "at least one element, got 0");
+}
+
+}  // namespace
+}  // namespace axonn::overlap
