@@ -35,8 +35,8 @@ endfunction()
 
 # axonn_precompiled_torch(TARGETS...): they use the precompiled header of axonn_layers, which holds
 # LibTorch's modules. Sources that include a layer then compile in 7 s instead of 17 s; a source
-# without layers takes 3 s more. With the header, GCC 12 warns of overflows in LibTorch's inline code
-# that it does not see without it.
+# without layers takes 3 s more. With the header, GCC 12 warns of overflows in LibTorch's inline
+# code that it does not see without it.
 function(axonn_precompiled_torch)
   foreach(target IN LISTS ARGN)
     if(TARGET ${target})

@@ -1,0 +1,127 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "axonn/overlap/language/distribution.hpp"
+#include "axonn/overlap/language/expression.hpp"
+#include "axonn/overlap/language/guards.hpp"
+
+// Programs of computation and communication as data (CoCoNet, Jangda et al., ASPLOS 2022, section
+// 2): every value has a distribution, every statement one meaning, and a schedule is a program too.
+namespace axonn::overlap {
+
+// A tensor or a scalar that the program gets. `update` changes tensors in place.
+struct Declaration {
+  std::string name;
+  TensorType type;
+  std::optional<double> value = {};  // of a scalar that is not given
+  int line = 0;                      // in its file; 0: none
+  friend bool operator==(const Declaration& a, const Declaration& b);
+};
+
+// NAME = EXPRESSION. Layers, collectives, sends, reductions and updates stand at the root of their
+// statement; the operands of layers, collectives and sends are references.
+struct Statement {
+  std::string name;
+  Expression expression;
+  int line = 0;
+  friend bool operator==(const Statement& a, const Statement& b);
+};
+
+enum class SectionKind : uint8_t { fuse, overlap };
+
+// Statements that run as one. fuse: one kernel or fused collective, block by block. overlap:
+// several, each a producer of the next, chunk by chunk; members may be fused sections.
+struct Section {
+  SectionKind kind = SectionKind::fuse;
+  std::string name;
+  std::vector<std::string> members;
+  friend bool operator==(const Section&, const Section&) = default;
+};
+
+// What a Program is made of. Transformations change a copy and make a Program of it, which checks
+// everything anew.
+struct ProgramParts {
+  std::string name;
+  std::vector<std::string> sizes;  // the symbols of shapes, in the order of their declaration
+  int groups = 1;                  // groups of ranks, all as large; one after the other in the job
+  std::vector<Declaration> declarations;
+  std::vector<Statement> statements;
+  std::vector<Section> sections;
+  std::vector<std::string> outputs;
+  friend bool operator==(const ProgramParts&, const ProgramParts&) = default;
+};
+
+// The rules of names, order and outputs that every program keeps, and those of its sections:
+// which statements may run as one.
+std::span<const Rule> program_rules();
+std::span<const Rule> section_rules();
+
+// A program that keeps typing_rules(), program_rules() and section_rules(). Immutable.
+//
+// An operation deep in an expression that must stand at the root of a statement gets one of its
+// own, named after the statement: w1.1, w1.2. Statements keep their order, except that the members
+// of a section follow each other.
+class Program {
+ public:
+  // UserError with the rule's name and the statement. `guards`: for proofs only.
+  explicit Program(ProgramParts parts, const Guards& guards = {});
+
+  const ProgramParts& parts() const { return parts_; }
+  const std::string& name() const { return parts_.name; }
+  const std::vector<Declaration>& declarations() const { return parts_.declarations; }
+  const std::vector<Statement>& statements() const { return parts_.statements; }
+  const std::vector<Section>& sections() const { return parts_.sections; }
+  const std::vector<std::string>& outputs() const { return parts_.outputs; }
+
+  // The type of a declared or computed value; UserError "no value X, did you mean Y".
+  const TensorType& type(std::string_view name) const;
+  TensorType type(const Expression& expression) const;
+  const Statement& statement(std::string_view name) const;
+  // Null if there is none of this name.
+  const Statement* find_statement(std::string_view name) const;
+  const Declaration* find_declaration(std::string_view name) const;
+  const Section* find_section(std::string_view name) const;
+  // The section that lists this statement or section as a member; null: none.
+  const Section* section_of(std::string_view member) const;
+  // The statements of a statement (itself) or of a section, in order.
+  std::vector<std::string> statements_of(std::string_view member) const;
+  // The statement that updates a declared tensor; null: none.
+  const Statement* update_of(std::string_view tensor) const;
+  std::vector<std::string> consumers_of(std::string_view name) const;  // statements, in order
+  bool is_output(std::string_view name) const;
+
+  friend bool operator==(const Program& a, const Program& b) { return a.parts_ == b.parts_; }
+
+ private:
+  ProgramParts parts_;
+  std::map<std::string, TensorType, std::less<>> types_;
+};
+
+// Writes a program statement by statement, so that C++ reads like the paper's figures:
+//   ProgramBuilder sgd("sgd");
+//   const auto g = sgd.tensor("g", ElementType::fp32, {"N"}, Distribution::local());
+//   const auto w = sgd.tensor("w", ElementType::fp32, {"N"});
+//   const auto rate = sgd.scalar("lr", 0.1);
+//   const auto sum = sgd.let("sum", all_reduce(Reduction::sum, g));
+//   const Program program = sgd.returns({sgd.let("w1", update(w, w - rate * sum))});
+class ProgramBuilder {
+ public:
+  explicit ProgramBuilder(std::string name, int groups = 1);
+  // Symbols of the shape are declared by their first use.
+  Expression tensor(std::string name, ElementType element, Shape shape,
+                    Distribution distribution = Distribution::replicated(), int group = 0);
+  Expression scalar(std::string name, std::optional<double> value = {});
+  Expression let(std::string name, Expression expression);
+  Program returns(const std::vector<Expression>& outputs) const;
+
+ private:
+  ProgramParts parts_;
+};
+
+}  // namespace axonn::overlap

@@ -1,0 +1,158 @@
+#include "overlap/language/section_rules.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+
+#include "axonn/core/error.hpp"
+
+namespace axonn::overlap {
+namespace {
+
+enum class SectionRule : uint8_t { members, order, layers, chain, final, aligned, overlap_chain, overlap_aligned };
+constexpr Rule kRules[] = {
+    {"section-members",
+     "a section has two members or more, each in no other section: statements, or fused sections "
+     "in an overlap",
+     "a statement runs once"},
+    {"section-order", "no statement outside of a section both depends on it and feeds it",
+     "CoCoNet, section 3.3: dependencies are preserved"},
+    {"fuse-layers", "layers are not fused: overlap them", "a product reads whole rows and columns"},
+    {"fuse-chain",
+     "a fused section has at most one collective that reduces, of a value from outside, and what it gathers or sends "
+     "is only stored in it",
+     "CoCoNet, table of fused collectives: map after reduce, gather after map"},
+    {"fuse-final",
+     "a fused section reads sums and norms only if they are complete before it begins: its blocks come one by one",
+     "clipping, LAMB's trust ratio"},
+    {"fuse-aligned", "members of a fused section have one shape: a block of one is made of the same block of another",
+     "one loop over the elements"},
+    {"overlap-chain", "each member of an overlap reads a value of the member before it",
+     "CoCoNet, section 3.4: producer and consumer"},
+    {"overlap-aligned",
+     "members of an overlap read values of earlier members element by element, not rows, sums or norms",
+     "chunks go on before the whole is there"},
+};
+
+class SectionCheck {
+ public:
+  SectionCheck(const Program& program, const Section& section, const Guards& guards)
+      : program_(program), section_(section), guards_(guards) {
+    for (const std::string& name : program.statements_of(section.name)) inside_.insert(name);
+  }
+
+  void run() const {
+    check_members();
+    if (section_.kind == SectionKind::fuse)
+      check_fuse();
+    else
+      check_overlap();
+  }
+
+ private:
+  void check(bool holds, SectionRule rule, std::string_view got) const {
+    const bool fused = section_.kind == SectionKind::fuse;
+    guards_.check(holds, "overlap.sections", kRules[static_cast<size_t>(rule)],
+                  std::string(fused ? "fuse " : "overlap ") + section_.name, got);
+  }
+
+  void check_members() const {
+    check(section_.members.size() >= 2, SectionRule::members, std::to_string(section_.members.size()));
+    for (const std::string& member : section_.members) {
+      const Section* inner = program_.find_section(member);
+      const bool fits = inner == nullptr ? program_.find_statement(member) != nullptr
+                                         : section_.kind == SectionKind::overlap && inner->kind == SectionKind::fuse;
+      int sections = 0;
+      for (const Section& other : program_.sections())
+        sections += static_cast<int>(std::ranges::count(other.members, member));
+      check(fits && sections == 1, SectionRule::members, "'" + member + "'");
+    }
+  }
+
+  const Expression& expression(const std::string& name) const { return program_.statement(name).expression; }
+
+  bool is_inside(const std::string& name) const { return inside_.contains(name); }
+
+  static bool reduces(const Expression& expression) {
+    return expression.is(Operation::all_reduce) || expression.is(Operation::reduce_scatter) ||
+           expression.is(Operation::reduce);
+  }
+  static bool moves(const Expression& expression) {
+    return (expression.is(OperationKind::collective) && !reduces(expression)) || expression.is(OperationKind::send);
+  }
+  static bool stores(const Expression& expression, const std::string& value) {
+    return expression.is(Operation::update) && expression.operands()[1] == Expression::reference(value);
+  }
+
+  // The shape over which a statement loops.
+  Shape loop_of(const std::string& name) const {
+    const Expression& root = expression(name);
+    return root.is(OperationKind::reduction) ? program_.type(root.operands()[0]).shape : program_.type(name).shape;
+  }
+
+  // A number that is the same for all blocks: made of scalars only.
+  bool is_plain_scalar(const std::string& name) const { return program_.type(name).group == TensorType::kEveryGroup; }
+
+  void check_fuse() const {
+    int reducers = 0;
+    const Shape* loop = nullptr;
+    std::vector<Shape> loops;
+    loops.reserve(inside_.size());
+    for (const std::string& name : inside_) {
+      const Expression& root = expression(name);
+      check(!root.is(OperationKind::layer), SectionRule::layers, "'" + name + "'");
+      if (reduces(root)) {
+        check(++reducers == 1 && !is_inside(root.operands()[0].name()), SectionRule::chain, "'" + name + "'");
+      }
+      if (moves(root))
+        for (const std::string& consumer : program_.consumers_of(name))
+          check(!is_inside(consumer) || stores(expression(consumer), name), SectionRule::chain,
+                "'" + consumer + "', which reads '" + name + "'");
+      if (root.is(OperationKind::reduction))
+        for (const std::string& consumer : program_.consumers_of(name))
+          check(!is_inside(consumer), SectionRule::final, "'" + consumer + "', which reads '" + name + "'");
+      if (is_plain_scalar(name)) continue;
+      loops.push_back(loop_of(name));
+      if (loop == nullptr) loop = &loops.front();
+      check(loops.back() == *loop, SectionRule::aligned,
+            "'" + name + "' " + to_string(loops.back()) + " beside " + to_string(*loop));
+    }
+  }
+
+  void check_overlap() const {
+    std::set<std::string> earlier;
+    for (size_t i = 0; i < section_.members.size(); ++i) {
+      const std::vector<std::string> statements = program_.statements_of(section_.members[i]);
+      bool reads_the_last = i == 0;
+      for (const std::string& name : statements) {
+        expression(name).for_each_reference([&](const std::string& read) {
+          if (i > 0 && std::ranges::count(program_.statements_of(section_.members[i - 1]), read) > 0)
+            reads_the_last = true;
+          if (!earlier.contains(read)) return;
+          const bool whole = expression(name).is(OperationKind::layer) || expression(read).is(OperationKind::reduction);
+          check(!whole && loop_of(name) == loop_of(read), SectionRule::overlap_aligned,
+                "'" + name + "', which reads '" + read + "'");
+        });
+      }
+      check(reads_the_last, SectionRule::overlap_chain, "'" + section_.members[i] + "'");
+      earlier.insert(statements.begin(), statements.end());
+    }
+  }
+
+  const Program& program_;
+  const Section& section_;
+  const Guards& guards_;
+  std::set<std::string> inside_;
+};
+
+}  // namespace
+
+const Rule kSectionOrderRule = kRules[static_cast<size_t>(SectionRule::order)];
+
+std::span<const Rule> section_rules() { return kRules; }
+
+void check_sections(const Program& program, const Guards& guards) {
+  for (const Section& section : program.sections()) SectionCheck(program, section, guards).run();
+}
+
+}  // namespace axonn::overlap

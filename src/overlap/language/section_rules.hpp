@@ -1,0 +1,13 @@
+#pragma once
+
+#include "axonn/overlap/language/dataflow.hpp"
+
+namespace axonn::overlap {
+
+// Checks section_rules() for every section of a program that is typed and ordered.
+void check_sections(const Program& program, const Guards& guards);
+
+// The rule of a section whose statements cannot stand next to each other.
+extern const Rule kSectionOrderRule;
+
+}  // namespace axonn::overlap
