@@ -83,7 +83,7 @@ void check_declaration(const Declaration& declaration, const ProgramParts& parts
 
 // Sections in the order of their statements; the members of a fused one too.
 void put_sections_in_order(ProgramParts& parts, const Program& program) {
-  std::map<std::string, size_t> first;  // of a member: the place of its first statement
+  std::map<std::string, size_t> first;  // member -> place of its first statement
   const auto add = [&](const std::string& member) {
     const std::vector<std::string> statements = program.statements_of(member);
     const auto found = std::ranges::find(parts.statements, statements.empty() ? "" : statements[0], &Statement::name);
@@ -221,7 +221,7 @@ const TensorType& Program::type(std::string_view name) const {
   if (found != types_.end()) return found->second;
   std::vector<std::string> names;
   for (const auto& [other, type] : types_) names.push_back(other);
-  throw UserError(kWhere, detail::concatenate(parts_.name, " has no value '", name, "'",
+  throw UserError(kWhere, detail::concatenate(parts_.name, " must declare or compute '", name, "' before it is used",
                                               did_you_mean(name, std::span<const std::string>(names))));
 }
 
@@ -236,7 +236,8 @@ TensorType Program::type(const Expression& expression) const {
 const Statement& Program::statement(std::string_view name) const {
   const Statement* found = find_statement(name);
   if (found == nullptr) (void)type(name);  // its error, if it is no value at all
-  AXONN_CHECK(found != nullptr, kWhere, parts_.name, ": '", name, "' is declared, not computed");
+  AXONN_CHECK(found != nullptr, kWhere, parts_.name, ": needs a value that is computed, got '", name,
+              "', which is declared");
   return *found;
 }
 

@@ -14,14 +14,17 @@ const Section* section_with(const ProgramParts& parts, const std::string& member
   return found == parts.sections.end() ? nullptr : &*found;
 }
 
-// The outermost section that holds a statement, or its fused section when `outermost` is false.
-std::string home_of(const ProgramParts& parts, const std::string& statement, bool outermost) {
+// The outermost section that holds a statement, or the statement itself.
+std::string outermost(const ProgramParts& parts, const std::string& statement) {
   std::string home = statement;
-  while (const Section* section = section_with(parts, home)) {
-    home = section->name;
-    if (!outermost) break;
-  }
+  while (const Section* section = section_with(parts, home)) home = section->name;
   return home;
+}
+
+// The section inside of the outermost one that holds a statement, or the statement itself.
+std::string innermost(const ProgramParts& parts, const std::string& statement) {
+  const Section* section = section_with(parts, statement);
+  return section != nullptr && section_with(parts, section->name) != nullptr ? section->name : statement;
 }
 
 // Orders units so that each follows what it depends on; among those that may come next, the one
@@ -45,10 +48,11 @@ std::vector<Unit> ordered(std::vector<Unit> ahead, const Dependencies& dependenc
   return done;
 }
 
-std::vector<Unit> grouped(const ProgramParts& parts, const Unit& statements, bool outermost) {
+template <typename Home>
+std::vector<Unit> grouped(const ProgramParts& parts, const Unit& statements, Home home_of) {
   std::vector<std::pair<std::string, Unit>> units;
   for (const Statement* statement : statements) {
-    const std::string home = home_of(parts, statement->name, outermost);
+    const std::string home = home_of(parts, statement->name);
     auto unit = std::ranges::find(units, home, &std::pair<std::string, Unit>::first);
     if (unit == units.end()) unit = units.insert(units.end(), {home, {}});
     unit->second.push_back(statement);
@@ -92,8 +96,8 @@ std::vector<Statement> in_sections(const ProgramParts& parts, const Dependencies
   Unit all;
   for (const Statement& statement : parts.statements) all.push_back(&statement);
   std::vector<Statement> result;
-  for (const Unit& unit : ordered(grouped(parts, all, true), dependencies)) {
-    const std::vector<Unit> rooms = ordered(grouped(parts, unit, false), dependencies);
+  for (const Unit& unit : ordered(grouped(parts, all, outermost), dependencies)) {
+    const std::vector<Unit> rooms = ordered(grouped(parts, unit, innermost), dependencies);
     if (rooms.empty()) return {};
     for (const Unit& room : rooms)
       for (const Statement* statement : room) result.push_back(*statement);

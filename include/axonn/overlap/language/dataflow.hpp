@@ -19,7 +19,7 @@ namespace axonn::overlap {
 struct Declaration {
   std::string name;
   TensorType type;
-  std::optional<double> value = {};  // of a scalar that is not given
+  std::optional<double> value = {};  // a scalar's value if none is given
   int line = 0;                      // in its file; 0: none
   friend bool operator==(const Declaration& a, const Declaration& b);
 };

@@ -33,7 +33,7 @@ struct Distribution {
 // What is known of a value before the program runs. Its rule derives it from its operands.
 struct TensorType {
   ElementType element = ElementType::fp32;
-  Shape shape;  // of the whole tensor, also when it is sliced
+  Shape shape;  // the whole tensor's, also when it is sliced
   Distribution distribution;
   int group = 0;  // the group of ranks that holds it; only send moves it to another one
 

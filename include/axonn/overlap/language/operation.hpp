@@ -76,7 +76,7 @@ struct OperationInfo {
   OperationKind kind;
   int operands;
   std::initializer_list<Attribute> attributes = {};
-  int precedence = 0;  // of an infix or prefix operator; 0: it is written as a call
+  int precedence = 0;  // infix and prefix operators; 0: it is written as a call
   // The oracle's meaning of one element, in fp64; null if it is not element by element.
   double (*meaning)(const double* operands) = nullptr;
 };

@@ -15,7 +15,7 @@ namespace axonn::overlap {
 //
 // | operation | operands | result |
 // | --- | --- | --- |
-// | element by element | one element type; shapes broadcast as PyTorch's; one distribution | the same |
+// | element by element | one element type; shapes broadcast; one distribution | the same |
 // | comparison | as above | boolean |
 // | slice(x, d) | replicated | sliced(d) |
 // | load(x, r) | replicated | rooted(r) |
@@ -39,9 +39,9 @@ TensorType scalar_type();
 
 // Derives the types of expressions.
 struct TypingContext {
-  std::function<TensorType(const std::string&)> type_of;  // of a reference; UserError if unknown
+  std::function<TensorType(const std::string&)> type_of;  // type of a reference; UserError if unknown
   int groups = 1;
-  std::string place;  // of the statement: "sum = all_reduce(+, g), line 9"
+  std::string place;  // the statement: "sum = all_reduce(+, g), line 9"
   Guards guards;
 
   TensorType derive(const Expression& expression) const;
