@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "axonn/core/names.hpp"
+#include "axonn/overlap/language/dataflow.hpp"
+
+// How a program runs: which statements become one launch, what lies in memory, who waits for whom.
+// Executors run plans; tests and the tuner count them.
+namespace axonn::overlap {
+
+enum class StepKind : uint8_t {
+  scalars,     // numbers of the host, computed once
+  kernel,      // one loop over elements: computations, sums, stores
+  layer,       // matmul, conv2d
+  collective,  // all_reduce, reduce_scatter, reduce, all_gather, broadcast, send
+  fused        // a collective with the computations of its section
+};
+
+// A value in memory. Values that stay in registers, inside of a fused section, have none.
+struct PlanBuffer {
+  std::string name;
+  TensorType type;
+  bool declared = false;     // the caller's; else made for the run
+  bool updated = false;      // state: the program changes it
+  bool overwritten = false;  // a local tensor in whose place its sum is put
+};
+
+// The part of a buffer that a step touches, per rank.
+enum class Extent : uint8_t { whole, part, root };
+
+struct PlanAccess {
+  std::string buffer;
+  Extent extent = Extent::whole;
+  friend auto operator<=>(const PlanAccess&, const PlanAccess&) = default;
+};
+
+struct PlanStep {
+  StepKind kind = StepKind::kernel;
+  std::string name;                     // the section or the statement
+  std::vector<std::string> statements;  // in order
+  std::string reducer, mover;           // collective, fused: the statements that reduce, and that gather or send
+  std::vector<PlanAccess> reads;        // by its loop, not by its collective
+  std::vector<PlanAccess> writes;
+  std::vector<size_t> after;  // the steps that it waits for
+};
+
+// Per rank, as the mean over the ranks of a group.
+struct PlanCounts {
+  int launches = 0;  // kernels, layers and collectives
+  int collectives = 0;
+  double bytes_sent = 0;
+  double memory_bytes = 0;  // read and written, without the slots and messages of collectives
+  double state_bytes = 0;   // tensors that the program updates
+};
+
+class SchedulePlan {
+ public:
+  // UserError if no executor can run a section as one: overlap, or a fused section with more than
+  // one collective of a kind.
+  explicit SchedulePlan(Program program);
+
+  const Program& program() const { return program_; }
+  const std::vector<PlanBuffer>& buffers() const { return buffers_; }
+  const std::vector<PlanStep>& steps() const { return steps_; }
+  // The buffer that holds a value; "" if it is a number of the host or stays in registers.
+  const std::string& home(const std::string& value) const;
+
+  // Bytes that a ring of `ranks` moves, and that loops read and write.
+  PlanCounts counts(const SizeValues& sizes, int ranks) const;
+  PlanCounts counts(const PlanStep& step, const SizeValues& sizes, int ranks) const;
+
+  std::string to_text() const;
+  // With the counts of every step.
+  std::string to_text(const SizeValues& sizes, int ranks) const;
+
+ private:
+  friend class Lowering;
+  Program program_;
+  std::vector<PlanBuffer> buffers_;
+  std::vector<PlanStep> steps_;
+  std::map<std::string, std::string> homes_;
+};
+
+}  // namespace axonn::overlap
+
+namespace axonn {
+
+template <>
+struct Names<overlap::StepKind> {
+  static constexpr Named<overlap::StepKind> all[] = {{"scalars", overlap::StepKind::scalars},
+                                                     {"kernel", overlap::StepKind::kernel},
+                                                     {"layer", overlap::StepKind::layer},
+                                                     {"collective", overlap::StepKind::collective},
+                                                     {"fused", overlap::StepKind::fused}};
+};
+
+}  // namespace axonn

@@ -1,0 +1,248 @@
+#include "overlap/plan/lowering.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "axonn/core/error.hpp"
+
+namespace axonn::overlap {
+namespace {
+
+constexpr const char* kWhere = "overlap.plan";
+
+bool reduces(const Expression& root) {
+  return root.is(Operation::all_reduce) || root.is(Operation::reduce_scatter) || root.is(Operation::reduce);
+}
+
+bool moves(const Expression& root) {
+  return (root.is(OperationKind::collective) && !reduces(root)) || root.is(OperationKind::send);
+}
+
+bool is_view(const Expression& root) {
+  return root.is(OperationKind::part) && root.operands()[0].is(Operation::reference);
+}
+
+}  // namespace
+
+void Lowering::run() {
+  for (const Section& section : program_.sections())
+    AXONN_CHECK(section.kind == SectionKind::fuse, kWhere, "overlap ", section.name,
+                ": no executor runs overlaps yet; leave the overlap out, its members run one after the other");
+  choose_homes();
+  std::set<std::string> done;
+  for (const Statement& statement : program_.statements()) {
+    if (done.contains(statement.name)) continue;
+    const Section* section = program_.section_of(statement.name);
+    const std::string name = section == nullptr ? statement.name : section->name;
+    const std::vector<std::string> statements = program_.statements_of(name);
+    done.insert(statements.begin(), statements.end());
+    add_step(statements, name);
+  }
+  add_waits();
+}
+
+bool Lowering::is_number(const std::string& value) const {
+  const TensorType& type = program_.type(value);
+  return type.is_scalar() && type.distribution.is(Placement::replicated);
+}
+
+// The tensor in whose place a value is stored in the end, or "".
+std::string Lowering::stored_by(const std::string& value) const {
+  const std::vector<std::string> readers = program_.consumers_of(value);
+  for (const std::string& reader : readers) {
+    const Expression& root = program_.statement(reader).expression;
+    if (root.is(Operation::update) && root.operands()[1] == Expression::reference(value))
+      return root.operands()[0].name();
+    if (moves(root) && !root.is(Operation::send))
+      if (const std::string tensor = stored_by(reader); !tensor.empty()) return tensor;
+  }
+  return "";
+}
+
+// Whether the old value of a tensor is read before `writer`, or element by element in it only.
+bool Lowering::nobody_reads_after(const std::string& tensor, const Statement& writer) const {
+  if (writer.expression.is(OperationKind::layer) && writer.expression.refers_to(tensor)) return false;
+  bool after = false;
+  for (const Statement& statement : program_.statements()) {
+    const bool stores =
+        statement.expression.is(Operation::update) && statement.expression.operands()[0].name() == tensor;
+    const Expression& read = stores ? statement.expression.operands()[1] : statement.expression;
+    if (after && read.refers_to(tensor)) return false;
+    after = after || statement.name == writer.name;
+  }
+  return true;
+}
+
+// A sum may take the place of a local tensor that nobody else reads.
+bool Lowering::in_place(const Statement& statement) const {
+  const std::string& local = statement.expression.operands()[0].name();
+  const bool whole_or_part =
+      statement.expression.is(Operation::all_reduce) || statement.expression.is(Operation::reduce_scatter);
+  return whole_or_part && !is_number(statement.name) && program_.consumers_of(local).size() == 1 &&
+         program_.update_of(local) == nullptr && !program_.is_output(local) && !plan_.homes_.at(local).empty();
+}
+
+// A value of a fused section that only the section reads. What a tensor stores is in memory.
+bool Lowering::stays_in_registers(const std::string& value) const {
+  const Section* section = program_.section_of(value);
+  if (section == nullptr || program_.is_output(value)) return false;
+  const Expression& root = program_.statement(value).expression;
+  if (root.is(Operation::update) || root.is(OperationKind::reduction) || root.is(Operation::send)) return false;
+  return std::ranges::all_of(program_.consumers_of(value), [&](const std::string& reader) {
+    return program_.section_of(reader) == section && !moves(program_.statement(reader).expression);
+  });
+}
+
+std::string Lowering::home_of(const Statement& statement) const {
+  const Expression& root = statement.expression;
+  if (root.is(Operation::update)) return root.operands()[0].name();
+  if (is_number(statement.name)) return "";
+  if (is_view(root)) return plan_.homes_.at(root.operands()[0].name());
+  const std::string tensor = stored_by(statement.name);
+  if (!tensor.empty() && nobody_reads_after(tensor, statement)) return tensor;
+  if (stays_in_registers(statement.name)) return "";
+  if (reduces(root) && in_place(statement)) return plan_.homes_.at(root.operands()[0].name());
+  return statement.name;
+}
+
+void Lowering::choose_homes() {
+  for (const Declaration& declaration : program_.declarations()) {
+    const bool number = is_number(declaration.name);
+    plan_.homes_[declaration.name] = number ? "" : declaration.name;
+    if (!number)
+      plan_.buffers_.push_back({.name = declaration.name,
+                                .type = declaration.type,
+                                .declared = true,
+                                .updated = program_.update_of(declaration.name) != nullptr});
+  }
+  for (const Statement& statement : program_.statements()) {
+    const std::string home = home_of(statement);
+    plan_.homes_[statement.name] = home;
+    if (home == statement.name) plan_.buffers_.push_back({.name = home, .type = program_.type(home)});
+    if (!reduces(statement.expression) || home.empty() || home == statement.name) continue;
+    const auto buffer = std::ranges::find(plan_.buffers_, home, &PlanBuffer::name);
+    if (home == plan_.homes_.at(statement.expression.operands()[0].name())) buffer->overwritten = true;
+  }
+}
+
+// An update whose value was computed in the tensor's place: nothing is left to do.
+bool Lowering::is_stored_already(const Statement& statement) const {
+  const Expression& root = statement.expression;
+  return root.is(Operation::update) && root.operands()[1].is(Operation::reference) &&
+         plan_.home(root.operands()[1].name()) == root.operands()[0].name();
+}
+
+void Lowering::add_step(const std::vector<std::string>& statements, const std::string& name) {
+  PlanStep step{.name = name, .statements = {}};
+  bool computes = false, numbers_only = true, sections = statements.size() > 1;
+  for (const std::string& statement_name : statements) {
+    const Statement& statement = program_.statement(statement_name);
+    const Expression& root = statement.expression;
+    if (is_stored_already(statement) || (is_view(root) && !sections)) continue;
+    step.statements.push_back(statement_name);
+    if (reduces(root)) {
+      AXONN_CHECK(step.reducer.empty(), kWhere, "fuse ", name, ": one collective may reduce, got ", step.reducer,
+                  " and ", statement_name);
+      step.reducer = statement_name;
+    } else if (moves(root)) {
+      AXONN_CHECK(step.mover.empty(), kWhere, "fuse ", name, ": one collective may gather or send, got ", step.mover,
+                  " and ", statement_name);
+      step.mover = statement_name;
+    } else if (root.is(OperationKind::layer)) {
+      step.kind = StepKind::layer;
+    } else {
+      computes = true;
+    }
+    numbers_only &= is_number(statement_name) && !root.is(OperationKind::reduction);
+  }
+  if (step.statements.empty()) return;
+  const bool communicates = !step.reducer.empty() || !step.mover.empty();
+  if (communicates)
+    step.kind = computes || (!step.reducer.empty() && !step.mover.empty()) ? StepKind::fused : StepKind::collective;
+  else if (numbers_only)
+    step.kind = StepKind::scalars;
+  if (step.kind == StepKind::fused) check_section(step);
+  collect_accesses(step);
+  plan_.steps_.push_back(std::move(step));
+}
+
+// What executors can run: computations on finished sums at their owner, and before a gather or send.
+void Lowering::check_section(const PlanStep& step) const {
+  if (step.reducer.empty()) return;
+  const Expression& root = program_.statement(step.reducer).expression;
+  AXONN_CHECK(!root.is(Operation::all_reduce), kWhere, "fuse ", step.name, ": every rank would compute all of it; ",
+              "split(", step.reducer, ", reduce_scatter) and reorder it first");
+  if (step.mover.empty()) return;
+  const Operation mover = program_.statement(step.mover).expression.operation();
+  const bool fits = root.is(Operation::reduce_scatter) ? mover == Operation::all_gather : mover == Operation::broadcast;
+  AXONN_CHECK(fits, kWhere, "fuse ", step.name, ": reduce_scatter goes with all_gather, reduce with broadcast, got ",
+              info(root.operation()).name, " and ", info(mover).name);
+}
+
+Extent Lowering::extent_of(const std::string& value) const {
+  const Distribution& lies = program_.type(value).distribution;
+  return lies.is(Placement::sliced) ? Extent::part : lies.is(Placement::rooted) ? Extent::root : Extent::whole;
+}
+
+void Lowering::collect_reads(const Expression& expression, PlanStep& step, const std::set<std::string>& inside) const {
+  const auto add = [&](const std::string& value, Extent extent) {
+    const PlanAccess access{plan_.home(value), extent};
+    if (!access.buffer.empty() && !inside.contains(value) && std::ranges::count(step.reads, access) == 0)
+      step.reads.push_back(access);
+  };
+  if (expression.is(Operation::reference)) return add(expression.name(), extent_of(expression.name()));
+  if (is_view(expression))
+    return add(expression.operands()[0].name(), expression.is(Operation::slice) ? Extent::part : Extent::root);
+  for (const Expression& operand : expression.operands()) collect_reads(operand, step, inside);
+}
+
+void Lowering::collect_accesses(PlanStep& step) const {
+  const std::set<std::string> inside(step.statements.begin(), step.statements.end());
+  for (const std::string& name : step.statements) {
+    const Expression& root = program_.statement(name).expression;
+    if (name == step.mover || name == step.reducer) continue;
+    if (root.is(Operation::update))
+      collect_reads(root.operands()[1], step, inside);
+    else
+      collect_reads(root, step, inside);
+  }
+  for (const std::string& name : step.statements) {
+    const PlanAccess access{plan_.home(name), extent_of(name)};
+    const bool collective = name == step.mover || (name == step.reducer && step.kind == StepKind::collective);
+    if (!collective && !access.buffer.empty() && std::ranges::count(step.writes, access) == 0)
+      step.writes.push_back(access);
+  }
+}
+
+void Lowering::add_waits() {
+  // A value's step, also for values that are stored already or are views.
+  std::map<std::string, size_t> step_of;
+  for (size_t i = 0; i < plan_.steps_.size(); ++i)
+    for (const std::string& name : plan_.steps_[i].statements) step_of[name] = i;
+  for (const Statement& statement : program_.statements()) {
+    if (step_of.contains(statement.name)) continue;
+    const Expression& source = statement.expression.operands().back();
+    if (const auto step = step_of.find(source.name()); step != step_of.end()) step_of[statement.name] = step->second;
+  }
+  // A step also waits for those that read or write a buffer before it writes there.
+  std::map<std::string, std::vector<size_t>> touched;
+  for (size_t i = 0; i < plan_.steps_.size(); ++i) {
+    PlanStep& step = plan_.steps_[i];
+    std::set<size_t> waits;
+    std::set<std::string> buffers;
+    for (const std::string& name : step.statements) {
+      program_.statement(name).expression.for_each_reference([&](const std::string& read) {
+        if (const auto source = step_of.find(read); source != step_of.end() && source->second < i)
+          waits.insert(source->second);
+        buffers.insert(plan_.home(read));
+      });
+      const std::string& home = plan_.home(name);
+      if (!home.empty()) waits.insert(touched[home].begin(), touched[home].end());
+      buffers.insert(home);
+    }
+    for (const std::string& buffer : buffers) touched[buffer].push_back(i);
+    step.after.assign(waits.begin(), waits.end());
+  }
+}
+
+}  // namespace axonn::overlap

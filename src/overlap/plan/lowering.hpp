@@ -1,0 +1,40 @@
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "axonn/overlap/plan/schedule_plan.hpp"
+
+namespace axonn::overlap {
+
+// Makes the plan of a program: first where every value lies, then one step per section or
+// statement.
+class Lowering {
+ public:
+  explicit Lowering(SchedulePlan& plan) : plan_(plan), program_(plan.program()) {}
+  void run();
+
+ private:
+  // Homes of values: storage that exists anyway, where that is safe.
+  void choose_homes();
+  std::string home_of(const Statement& statement) const;
+  std::string stored_by(const std::string& value) const;
+  bool nobody_reads_after(const std::string& tensor, const Statement& writer) const;
+  bool in_place(const Statement& statement) const;
+  bool stays_in_registers(const std::string& value) const;
+
+  void add_step(const std::vector<std::string>& statements, const std::string& name);
+  bool is_stored_already(const Statement& statement) const;
+  void check_section(const PlanStep& step) const;
+  void collect_accesses(PlanStep& step) const;
+  void collect_reads(const Expression& expression, PlanStep& step, const std::set<std::string>& inside) const;
+  void add_waits();
+
+  Extent extent_of(const std::string& value) const;
+  bool is_number(const std::string& value) const;
+
+  SchedulePlan& plan_;
+  const Program& program_;
+};
+
+}  // namespace axonn::overlap

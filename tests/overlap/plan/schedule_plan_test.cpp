@@ -1,0 +1,82 @@
+#include "axonn/overlap/plan/schedule_plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include "overlap/support/figures.hpp"
+#include "support/user_error.hpp"
+
+namespace axonn::overlap {
+namespace {
+
+constexpr int64_t kElements = 1 << 20;
+
+double per_element(double bytes) { return bytes / kElements; }
+
+PlanCounts counts_of(const Schedule& schedule, int ranks) {
+  return SchedulePlan(schedule.program()).counts({{"N", kElements}}, ranks);
+}
+
+// What leaves the caches if nothing is read twice.
+TEST(Plan, CountsTheMemoryBytesOfAdam) {
+  for (const int ranks : {1, 2, 4, 8}) {
+    const double r = ranks;
+    EXPECT_NEAR(per_element(counts_of(figures::ar_opt(), ranks).memory_bytes), 36, 1e-3);
+    EXPECT_NEAR(per_element(counts_of(figures::rs_opt_ag(), ranks).memory_bytes), 4 + 36 / r + 4 * (r - 1) / r, 1e-3);
+    EXPECT_NEAR(per_element(counts_of(figures::fuse_rs_opt_ag(), ranks).memory_bytes), 4 + 24 / r + 4 * (r - 1) / r,
+                1e-3);
+    EXPECT_NEAR(per_element(counts_of(figures::clipped_fuse(), ranks).memory_bytes), 4 + 32 / r + 4 * (r - 1) / r,
+                1e-3);
+  }
+}
+
+TEST(Plan, CountsLaunchesBytesSentAndState) {
+  const PlanCounts all_reduce = counts_of(figures::ar_opt(), 4), separate = counts_of(figures::rs_opt_ag(), 4),
+                   fused = counts_of(figures::fuse_rs_opt_ag(), 4);
+  EXPECT_EQ(all_reduce.launches, 2);
+  EXPECT_EQ(separate.launches, 3);
+  EXPECT_EQ(fused.launches, 1);
+  EXPECT_EQ(per_element(all_reduce.bytes_sent), 6);  // 2 (R - 1) / R of 4 bytes
+  EXPECT_EQ(per_element(separate.bytes_sent), 6);
+  EXPECT_EQ(per_element(fused.bytes_sent), 6);
+  EXPECT_EQ(per_element(all_reduce.state_bytes), 12);
+  EXPECT_EQ(per_element(fused.state_bytes), 4 + 2);  // the weights are whole, the moments a quarter
+}
+
+TEST(Plan, IsText) {
+  EXPECT_EQ(SchedulePlan(figures::clipped_fuse().program()).to_text(),
+            R"(plan of clipped_adam
+buffers
+  g fp32 [N] local, overwritten
+  w fp32 [N] replicated, state
+  m fp32 [N] sliced(0), state
+  v fp32 [N] sliced(0), state
+  length.part fp64 [] local, made for the run
+steps
+  1 fused sums, reduce_scatter(+, g, dim=0), computes length.part
+    reads -; writes g (part), length.part; waits for -
+  2 collective length.sum, all_reduce(+, length.part)
+    reads -; writes -; waits for 1
+  3 scalars length
+    reads -; writes -; waits for 2
+  4 scalars scale
+    reads -; writes -; waits for 3
+  5 fused updates, computes m1.part v1.part w1.part, all_gather(w1.part) into w
+    reads m (part), g (part), v (part), w (part); writes m (part), v (part), w (part); waits for 1, 4
+)");
+}
+
+TEST(Plan, RefusesByNameWhatNothingRuns) {
+  Schedule matmul_all_reduce = [] {
+    ProgramBuilder p("attention");
+    const auto x = p.tensor("x", ElementType::fp32, {"M", "K"}, Distribution::sliced(1)),
+               w = p.tensor("w", ElementType::fp32, {"K", "H"}, Distribution::sliced(0));
+    return Schedule(p.returns({p.let("sum", all_reduce(Reduction::sum, p.let("layer", matmul(x, w))))}));
+  }();
+  matmul_all_reduce.overlap("both", {"layer", "sum"});
+  EXPECT_USER_ERROR(SchedulePlan(matmul_all_reduce.program()), "overlap both: no executor runs overlaps yet");
+  EXPECT_USER_ERROR(SchedulePlan(figures::ar_opt().fuse("all", {"sum", "opt"}).program()), "fuse all",
+                    "split(sum, reduce_scatter)");
+}
+
+}  // namespace
+}  // namespace axonn::overlap
