@@ -141,12 +141,12 @@ void Lowering::add_step(const std::vector<std::string>& statements, const std::s
     if (is_stored_already(statement) || (is_view(root) && !sections)) continue;
     step.statements.push_back(statement_name);
     if (reduces(root)) {
-      AXONN_CHECK(step.reducer.empty(), kWhere, "fuse ", name, ": one collective may reduce, got ", step.reducer,
-                  " and ", statement_name);
+      AXONN_CHECK(step.reducer.empty(), kWhere, "fuse ", name, ": needs at most one collective that reduces, got ",
+                  step.reducer, " and ", statement_name);
       step.reducer = statement_name;
     } else if (moves(root)) {
-      AXONN_CHECK(step.mover.empty(), kWhere, "fuse ", name, ": one collective may gather or send, got ", step.mover,
-                  " and ", statement_name);
+      AXONN_CHECK(step.mover.empty(), kWhere, "fuse ", name,
+                  ": needs at most one collective that gathers or sends, got ", step.mover, " and ", statement_name);
       step.mover = statement_name;
     } else if (root.is(OperationKind::layer)) {
       step.kind = StepKind::layer;
@@ -166,7 +166,7 @@ void Lowering::add_step(const std::vector<std::string>& statements, const std::s
   plan_.steps_.push_back(std::move(step));
 }
 
-// What executors can run: computations on finished sums at their owner, and before a gather or send.
+// Executors run computations on finished sums at their owner, and before a gather or send.
 void Lowering::check_section(const PlanStep& step) const {
   if (step.reducer.empty()) return;
   const Expression& root = program_.statement(step.reducer).expression;
@@ -175,8 +175,9 @@ void Lowering::check_section(const PlanStep& step) const {
   if (step.mover.empty()) return;
   const Operation mover = program_.statement(step.mover).expression.operation();
   const bool fits = root.is(Operation::reduce_scatter) ? mover == Operation::all_gather : mover == Operation::broadcast;
-  AXONN_CHECK(fits, kWhere, "fuse ", step.name, ": reduce_scatter goes with all_gather, reduce with broadcast, got ",
-              info(root.operation()).name, " and ", info(mover).name);
+  AXONN_CHECK(fits, kWhere, "fuse ", step.name,
+              ": needs all_gather with reduce_scatter, or broadcast with reduce, got ", info(root.operation()).name,
+              " and ", info(mover).name);
 }
 
 Extent Lowering::extent_of(const std::string& value) const {
