@@ -14,14 +14,14 @@ const Section* section_with(const ProgramParts& parts, const std::string& member
   return found == parts.sections.end() ? nullptr : &*found;
 }
 
-// The outermost section that holds a statement, or its fused section when `outermost` is false.
+// What a statement stays together with: the outermost section that holds it, or only its fused
+// section. None: itself.
 std::string home_of(const ProgramParts& parts, const std::string& statement, bool outermost) {
-  std::string home = statement;
-  while (const Section* section = section_with(parts, home)) {
-    home = section->name;
-    if (!outermost) break;
-  }
-  return home;
+  const Section* section = section_with(parts, statement);
+  if (section == nullptr) return statement;
+  if (!outermost) return section->kind == SectionKind::fuse ? section->name : statement;
+  const Section* outer = section_with(parts, section->name);
+  return outer == nullptr ? section->name : outer->name;
 }
 
 // Orders units so that each follows what it depends on; among those that may come next, the one

@@ -41,7 +41,8 @@ struct Section {
   SectionKind kind = SectionKind::fuse;
   std::string name;
   std::vector<std::string> members;
-  friend bool operator==(const Section&, const Section&) = default;
+  int line = 0;
+  friend bool operator==(const Section& a, const Section& b);
 };
 
 // What a Program is made of. Transformations change a copy and make a Program of it, which checks

@@ -32,7 +32,8 @@ class Expression {
   Expression(double number);  // NOLINT: 1 - beta reads as a formula; UserError if it is not finite
   static Expression reference(std::string name);
   static Expression ranks();  // the number of ranks in the group
-  static Expression of(Operation operation, std::vector<Expression> operands, Attributes attributes = {});
+  // Attributes that the operation does not list are dropped; the negative of a number is a number.
+  static Expression of(Operation operation, std::vector<Expression> operands, const Attributes& attributes = {});
 
   Operation operation() const { return node_->operation; }
   const std::vector<Expression>& operands() const { return node_->operands; }
