@@ -16,13 +16,15 @@ namespace axonn::overlap {
 namespace {
 
 constexpr const char* kWhere = "overlap.program";
+constexpr size_t kMostDims = 16;
 
 enum class ProgramRule : uint8_t { names, declarations, defined, stale, update_once, outputs };
 constexpr Rule kRules[] = {
-    {"names", "a name has letters, digits, _ and ., starts with a letter or _, and stands for one thing",
+    {"names", "a name has at most 100 letters, digits, _ and ., starts with a letter or _, and stands for one thing",
      "every value is found by its name"},
     {"declarations",
-     "a tensor has elements in memory, sizes that are declared, a dim to be sliced on that is not 1, a group of the "
+     "a tensor has elements in memory, at most 16 dims, sizes that are declared, a dim to be sliced on that is not 1, "
+     "a group of the "
      "program, and no value; a scalar's value is finite",
      "CoCoNet, section 2.1"},
     {"defined", "a value is computed before it is used", "CoCoNet, section 2.2: a data-flow graph"},
@@ -62,6 +64,7 @@ bool fits(const TensorType& type, const ProgramParts& parts) {
   if (type.element == ElementType::boolean || type.group < 0 || type.group >= parts.groups) return false;
   if (lies.is(Placement::sliced) ? lies.dim < 0 || lies.dim >= std::ssize(type.shape) : lies.dim != 0) return false;
   if (lies.is(Placement::sliced) && type.shape[static_cast<size_t>(lies.dim)].is_one()) return false;
+  if (type.shape.size() > kMostDims) return false;
   if (lies.is(Placement::rooted) ? lies.root < 0 : lies.root != 0) return false;
   return std::ranges::all_of(type.shape, [&](const Size& size) {
     return std::ranges::all_of(size.symbols(), [&](const auto& s) { return std::ranges::count(parts.sizes, s) > 0; });
@@ -171,6 +174,11 @@ bool operator==(const Declaration& a, const Declaration& b) {
 
 bool operator==(const Statement& a, const Statement& b) { return a.name == b.name && a.expression == b.expression; }
 
+bool operator==(const ProgramParts& a, const ProgramParts& b) {
+  return a.name == b.name && a.sizes == b.sizes && a.groups == b.groups && a.declarations == b.declarations &&
+         a.statements == b.statements && a.sections == b.sections && a.outputs == b.outputs;
+}
+
 bool operator==(const Section& a, const Section& b) {
   return a.kind == b.kind && a.name == b.name && a.members == b.members;
 }
@@ -180,6 +188,10 @@ std::span<const Rule> program_rules() { return kRules; }
 Program::Program(ProgramParts parts, const Guards& guards) : parts_(std::move(parts)) {
   AXONN_CHECK(parts_.groups >= 1, kWhere, parts_.name, ": a program has at least one group, got ", parts_.groups);
   Hoist(parts_).run();
+  const int64_t names = std::ssize(parts_.sizes) + std::ssize(parts_.declarations) + std::ssize(parts_.statements) +
+                        std::ssize(parts_.sections);
+  AXONN_CHECK(names <= kMostNames, kWhere, parts_.name, ": a program has at most ", kMostNames,
+              " sizes, declarations, statements and sections, got ", names);
   check_names(parts_, guards);
   std::map<std::string, std::string> updates;  // tensor -> its update
   for (const Declaration& declaration : parts_.declarations) {
@@ -207,7 +219,7 @@ Program::Program(ProgramParts parts, const Guards& guards) : parts_(std::move(pa
   }
   for (const std::string& output : parts_.outputs)
     check(find_statement(output) != nullptr && std::ranges::count(parts_.outputs, output) == 1, guards,
-          ProgramRule::outputs, parts_.name + ", return", "'" + output + "'");
+          ProgramRule::outputs, with_line(parts_.name + ", return", parts_.return_line), "'" + output + "'");
   check(!parts_.outputs.empty() || !updates.empty(), guards, ProgramRule::outputs, parts_.name, "neither");
   if (parts_.sections.empty()) return;
   check_members(*this, guards);

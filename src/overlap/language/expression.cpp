@@ -1,5 +1,6 @@
 #include "axonn/overlap/language/expression.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -133,8 +134,14 @@ Expression Expression::of(Operation operation, std::vector<Expression> operands,
   AXONN_CHECK(std::ssize(operands) == row.operands, "overlap.expression", row.name, " takes ", row.operands,
               " operands, got ", operands.size());
   if (operation == Operation::negate && operands[0].is(Operation::constant)) return {-operands[0].number()};
-  return Expression(
-      Node{.operation = operation, .operands = std::move(operands), .attributes = with_a_meaning(row, attributes)});
+  int depth = 0;
+  for (const Expression& operand : operands) depth = std::max(depth, operand.node_->depth);
+  AXONN_CHECK(depth < kMostDepth, "overlap.expression", "an expression is at most ", kMostDepth,
+              " operations deep: make a statement of a part of it");
+  return Expression(Node{.operation = operation,
+                         .operands = std::move(operands),
+                         .attributes = with_a_meaning(row, attributes),
+                         .depth = depth + 1});
 }
 
 void Expression::for_each_reference(const std::function<void(const std::string&)>& visit) const {

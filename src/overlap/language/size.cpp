@@ -8,6 +8,11 @@
 #include "axonn/core/error.hpp"
 
 namespace axonn::overlap {
+namespace {
+
+constexpr size_t kMostSymbols = 16;
+
+}  // namespace
 
 Size::Size(int64_t factor) : factor_(factor) {
   AXONN_CHECK(factor >= 1, "overlap.size", "a dim has at least one element, got ", factor);
@@ -40,6 +45,8 @@ Size operator*(const Size& a, const Size& b) {
               b.factor_, " needs more than 64 bits");
   Size product(factor);
   std::ranges::merge(a.symbols_, b.symbols_, std::back_inserter(product.symbols_));
+  AXONN_CHECK(product.symbols_.size() <= kMostSymbols, "overlap.size", "a size has at most ", kMostSymbols,
+              " symbols, got ", product.symbols_.size());
   return product;
 }
 

@@ -8,7 +8,7 @@ namespace axonn::overlap {
 
 bool is_word(std::string_view name) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  if (name.empty() || !letter(name.front()) || name.back() == '.') return false;
+  if (name.empty() || name.size() > 100 || !letter(name.front()) || name.back() == '.') return false;
   return std::ranges::all_of(name, [&](char c) { return letter(c) || c == '.' || (c >= '0' && c <= '9'); });
 }
 

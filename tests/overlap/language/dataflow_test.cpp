@@ -85,7 +85,7 @@ TEST(Program, NamesHoistedStatementsAsNothingElse) {
 TEST(Program, RefusesWhatADeclarationCannotSay) {
   ProgramParts parts = adam().parts();
   parts.name = "two words";
-  EXPECT_USER_ERROR(Program(parts), "program: a name has letters", "'two words'");
+  EXPECT_USER_ERROR(Program(parts), "program: a name has at most 100 letters", "'two words'");
   parts = adam().parts();
   parts.declarations[0].value = 1;
   EXPECT_USER_ERROR(Program(parts), "g: a tensor has elements in memory", "and no value", "fp32 [N] local");
