@@ -1,7 +1,7 @@
 #include "axonn/overlap/language/dataflow.hpp"
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <iterator>
 #include <set>
 
@@ -10,19 +10,22 @@
 #include "axonn/overlap/language/typing.hpp"
 #include "overlap/language/section_rules.hpp"
 #include "overlap/language/statement_order.hpp"
+#include "overlap/language/words.hpp"
 
 namespace axonn::overlap {
 namespace {
 
 constexpr const char* kWhere = "overlap.program";
+constexpr size_t kMostDims = 16;
 
 enum class ProgramRule : uint8_t { names, declarations, defined, stale, update_once, outputs };
 constexpr Rule kRules[] = {
-    {"names", "a name has letters, digits, _ and ., starts with a letter or _, and stands for one thing",
+    {"names", "a name has at most 100 letters, digits, _ and ., starts with a letter or _, and stands for one thing",
      "every value is found by its name"},
     {"declarations",
-     "a tensor has elements in memory, sizes that are declared, a dim to be sliced on that is not 1, "
-     "and a group of the program",
+     "a tensor has elements in memory, at most 16 dims, sizes that are declared, a dim to be sliced on that is not 1, "
+     "a group of the "
+     "program, and no value; a scalar's value is finite",
      "CoCoNet, section 2.1"},
     {"defined", "a value is computed before it is used", "CoCoNet, section 2.2: a data-flow graph"},
     {"stale", "after its update a tensor is read by the name of the update",
@@ -35,50 +38,44 @@ void check(bool holds, const Guards& guards, ProgramRule rule, std::string_view 
   guards.check(holds, kWhere, kRules[static_cast<size_t>(rule)], place, got);
 }
 
+std::string with_line(std::string place, int line) {
+  return line > 0 ? place + ", line " + std::to_string(line) : place;
+}
+
 std::string place_of(const Statement& statement) {
-  std::string place = statement.name + " = " + statement.expression.to_string();
-  if (statement.line > 0) place += ", line " + std::to_string(statement.line);
-  return place;
-}
-
-bool is_word(std::string_view name) {
-  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  if (name.empty() || !letter(name.front()) || name.back() == '.') return false;
-  return std::ranges::all_of(name, [&](char c) { return letter(c) || c == '.' || (c >= '0' && c <= '9'); });
-}
-
-// Words of the text form, which no value can have as its name.
-bool is_reserved(std::string_view name) {
-  static constexpr std::array words = {"program", "size",    "groups", "tensor",   "scalar",   "return",
-                                       "fuse",    "overlap", "on",     "schedule", "GroupRank"};
-  const auto named = [&](const OperationInfo& row) { return row.name == name; };
-  return std::ranges::count(words, name) > 0 || std::ranges::any_of(operations(), named);
+  return with_line(statement.name + " = " + statement.expression.to_string(), statement.line);
 }
 
 void check_names(const ProgramParts& parts, const Guards& guards) {
+  check(is_word(parts.name), guards, ProgramRule::names, "program", "'" + parts.name + "'");
   std::set<std::string> taken;
-  const auto take = [&](const std::string& name) {
+  const auto take = [&](const std::string& name, int line) {
     const bool fits = is_word(name) && !is_reserved(name);
-    check(fits && taken.insert(name).second, guards, ProgramRule::names, parts.name, "'" + name + "'");
+    check(fits && taken.insert(name).second, guards, ProgramRule::names, with_line(parts.name, line), "'" + name + "'");
   };
-  for (const std::string& size : parts.sizes) take(size);
-  for (const Declaration& declaration : parts.declarations) take(declaration.name);
-  for (const Statement& statement : parts.statements) take(statement.name);
-  for (const Section& section : parts.sections) take(section.name);
+  for (const std::string& size : parts.sizes) take(size, 0);
+  for (const Declaration& declaration : parts.declarations) take(declaration.name, declaration.line);
+  for (const Statement& statement : parts.statements) take(statement.name, statement.line);
+  for (const Section& section : parts.sections) take(section.name, section.line);
+}
+
+bool fits(const TensorType& type, const ProgramParts& parts) {
+  const Distribution& lies = type.distribution;
+  if (type.element == ElementType::boolean || type.group < 0 || type.group >= parts.groups) return false;
+  if (lies.is(Placement::sliced) ? lies.dim < 0 || lies.dim >= std::ssize(type.shape) : lies.dim != 0) return false;
+  if (lies.is(Placement::sliced) && type.shape[static_cast<size_t>(lies.dim)].is_one()) return false;
+  if (type.shape.size() > kMostDims) return false;
+  if (lies.is(Placement::rooted) ? lies.root < 0 : lies.root != 0) return false;
+  return std::ranges::all_of(type.shape, [&](const Size& size) {
+    return std::ranges::all_of(size.symbols(), [&](const auto& s) { return std::ranges::count(parts.sizes, s) > 0; });
+  });
 }
 
 void check_declaration(const Declaration& declaration, const ProgramParts& parts, const Guards& guards) {
-  const TensorType& type = declaration.type;
-  if (type == scalar_type()) return;
-  const Distribution& lies = type.distribution;
-  bool fits = type.element != ElementType::boolean && type.group >= 0 && type.group < parts.groups && lies.root >= 0;
-  if (lies.is(Placement::sliced))
-    fits &= lies.dim >= 0 && lies.dim < std::ssize(type.shape) && !type.shape[static_cast<size_t>(lies.dim)].is_one();
-  for (const Size& size : type.shape)
-    for (const std::string& symbol : size.symbols()) fits &= std::ranges::count(parts.sizes, symbol) > 0;
-  std::string place = declaration.name;
-  if (declaration.line > 0) place += ", line " + std::to_string(declaration.line);
-  check(fits, guards, ProgramRule::declarations, place, type.to_string());
+  const bool right = declaration.type == scalar_type() ? std::isfinite(declaration.value.value_or(0))
+                                                       : !declaration.value && fits(declaration.type, parts);
+  check(right, guards, ProgramRule::declarations, with_line(declaration.name, declaration.line),
+        declaration.type.to_string());
 }
 
 // Sections in the order of their statements; the members of a fused one too.
@@ -106,7 +103,10 @@ void put_sections_in_order(ProgramParts& parts, const Program& program) {
 class Hoist {
  public:
   explicit Hoist(ProgramParts& parts) : parts_(parts) {
+    taken_.insert(parts.sizes.begin(), parts.sizes.end());
+    for (const Declaration& declaration : parts.declarations) taken_.insert(declaration.name);
     for (const Statement& statement : parts.statements) taken_.insert(statement.name);
+    for (const Section& section : parts.sections) taken_.insert(section.name);
   }
 
   void run() {
@@ -174,11 +174,24 @@ bool operator==(const Declaration& a, const Declaration& b) {
 
 bool operator==(const Statement& a, const Statement& b) { return a.name == b.name && a.expression == b.expression; }
 
+bool operator==(const ProgramParts& a, const ProgramParts& b) {
+  return a.name == b.name && a.sizes == b.sizes && a.groups == b.groups && a.declarations == b.declarations &&
+         a.statements == b.statements && a.sections == b.sections && a.outputs == b.outputs;
+}
+
+bool operator==(const Section& a, const Section& b) {
+  return a.kind == b.kind && a.name == b.name && a.members == b.members;
+}
+
 std::span<const Rule> program_rules() { return kRules; }
 
 Program::Program(ProgramParts parts, const Guards& guards) : parts_(std::move(parts)) {
   AXONN_CHECK(parts_.groups >= 1, kWhere, parts_.name, ": a program has at least one group, got ", parts_.groups);
   Hoist(parts_).run();
+  const int64_t names = std::ssize(parts_.sizes) + std::ssize(parts_.declarations) + std::ssize(parts_.statements) +
+                        std::ssize(parts_.sections);
+  AXONN_CHECK(names <= kMostNames, kWhere, parts_.name, ": a program has at most ", kMostNames,
+              " sizes, declarations, statements and sections, got ", names);
   check_names(parts_, guards);
   std::map<std::string, std::string> updates;  // tensor -> its update
   for (const Declaration& declaration : parts_.declarations) {
@@ -206,9 +219,10 @@ Program::Program(ProgramParts parts, const Guards& guards) : parts_(std::move(pa
   }
   for (const std::string& output : parts_.outputs)
     check(find_statement(output) != nullptr && std::ranges::count(parts_.outputs, output) == 1, guards,
-          ProgramRule::outputs, parts_.name, "'" + output + "'");
+          ProgramRule::outputs, with_line(parts_.name + ", return", parts_.return_line), "'" + output + "'");
   check(!parts_.outputs.empty() || !updates.empty(), guards, ProgramRule::outputs, parts_.name, "neither");
   if (parts_.sections.empty()) return;
+  check_members(*this, guards);
   std::vector<Statement> ordered = in_sections(parts_, Dependencies(parts_));
   guards.check(!ordered.empty(), "overlap.sections", kSectionOrderRule, parts_.name, "");
   if (!ordered.empty()) parts_.statements = std::move(ordered);

@@ -1,5 +1,6 @@
 #include "axonn/overlap/language/expression.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -54,7 +55,8 @@ std::string trailing_text(const OperationInfo& row, const Attributes& attributes
         if (attributes.stream != 0) text += ", stream=" + std::to_string(attributes.stream);
         break;
       case Attribute::group:
-        text += ", GroupRank(GROUP+" + std::to_string(attributes.group) + ", RANK)";
+        text.append(", GroupRank(GROUP").append(attributes.group < 0 ? "" : "+");
+        text.append(std::to_string(attributes.group)).append(", RANK)");
         break;
     }
   return text;
@@ -64,7 +66,8 @@ constexpr int kSignPrecedence = 4, kPowerPrecedence = 5;
 
 // How closely the text of an expression binds: names and calls closest.
 int precedence_of(const Expression& expression) {
-  if (expression.is(Operation::constant)) return expression.number() < 0 ? kSignPrecedence : kPowerPrecedence + 1;
+  if (expression.is(Operation::constant))
+    return std::signbit(expression.number()) ? kSignPrecedence : kPowerPrecedence + 1;
   const int precedence = info(expression.operation()).precedence;
   return precedence == 0 ? kPowerPrecedence + 1 : precedence;
 }
@@ -82,6 +85,38 @@ std::string infix_text(const OperationInfo& row, const std::vector<Expression>& 
   return operand_text(operands[0], left) + " " + std::string(row.name) + " " + operand_text(operands[1], right);
 }
 
+// Only what the operation lists, so that equal texts are equal expressions.
+Attributes with_a_meaning(const OperationInfo& row, const Attributes& given) {
+  Attributes kept;
+  for (const Attribute attribute : row.attributes) switch (attribute) {
+      case Attribute::reduction:
+        kept.reduction = given.reduction;
+        break;
+      case Attribute::dim:
+        kept.dim = given.dim;
+        break;
+      case Attribute::dims:
+        kept.dims = given.dims;
+        break;
+      case Attribute::root:
+        kept.root = given.root;
+        break;
+      case Attribute::element:
+        kept.element = given.element;
+        break;
+      case Attribute::probability:
+        kept.probability = given.probability;
+        break;
+      case Attribute::stream:
+        kept.stream = given.stream;
+        break;
+      case Attribute::group:
+        kept.group = given.group;
+        break;
+    }
+  return kept;
+}
+
 }  // namespace
 
 Expression::Expression(double number) : Expression(Node{.operation = Operation::constant, .number = number}) {
@@ -94,12 +129,19 @@ Expression Expression::reference(std::string name) {
 
 Expression Expression::ranks() { return Expression(Node{.operation = Operation::ranks}); }
 
-Expression Expression::of(Operation operation, std::vector<Expression> operands, Attributes attributes) {
+Expression Expression::of(Operation operation, std::vector<Expression> operands, const Attributes& attributes) {
   const OperationInfo& row = info(operation);
   AXONN_CHECK(std::ssize(operands) == row.operands, "overlap.expression", row.name, " takes ", row.operands,
               " operands, got ", operands.size());
   if (operation == Operation::negate && operands[0].is(Operation::constant)) return {-operands[0].number()};
-  return Expression(Node{.operation = operation, .operands = std::move(operands), .attributes = std::move(attributes)});
+  int depth = 0;
+  for (const Expression& operand : operands) depth = std::max(depth, operand.node_->depth);
+  AXONN_CHECK(depth < kMostDepth, "overlap.expression", "an expression is at most ", kMostDepth,
+              " operations deep: make a statement of a part of it");
+  return Expression(Node{.operation = operation,
+                         .operands = std::move(operands),
+                         .attributes = with_a_meaning(row, attributes),
+                         .depth = depth + 1});
 }
 
 void Expression::for_each_reference(const std::function<void(const std::string&)>& visit) const {

@@ -42,18 +42,10 @@ class SectionCheck {
   }
 
   void run() const {
-    check_members();
     if (section_.kind == SectionKind::fuse)
       check_fuse();
     else
       check_overlap();
-  }
-
- private:
-  void check(bool holds, SectionRule rule, std::string_view got) const {
-    const bool fused = section_.kind == SectionKind::fuse;
-    guards_.check(holds, "overlap.sections", kRules[static_cast<size_t>(rule)],
-                  std::string(fused ? "fuse " : "overlap ") + section_.name, got);
   }
 
   void check_members() const {
@@ -67,6 +59,13 @@ class SectionCheck {
         sections += static_cast<int>(std::ranges::count(other.members, member));
       check(fits && sections == 1, SectionRule::members, "'" + member + "'");
     }
+  }
+
+ private:
+  void check(bool holds, SectionRule rule, std::string_view got) const {
+    std::string place = (section_.kind == SectionKind::fuse ? "fuse " : "overlap ") + section_.name;
+    if (section_.line > 0) place += ", line " + std::to_string(section_.line);
+    guards_.check(holds, "overlap.sections", kRules[static_cast<size_t>(rule)], place, got);
   }
 
   const Expression& expression(const std::string& name) const { return program_.statement(name).expression; }
@@ -150,6 +149,10 @@ class SectionCheck {
 const Rule kSectionOrderRule = kRules[static_cast<size_t>(SectionRule::order)];
 
 std::span<const Rule> section_rules() { return kRules; }
+
+void check_members(const Program& program, const Guards& guards) {
+  for (const Section& section : program.sections()) SectionCheck(program, section, guards).check_members();
+}
 
 void check_sections(const Program& program, const Guards& guards) {
   for (const Section& section : program.sections()) SectionCheck(program, section, guards).run();

@@ -4,7 +4,10 @@
 
 namespace axonn::overlap {
 
-// Checks section_rules() for every section of a program that is typed and ordered.
+// Checks the rule of members, before the statements are ordered.
+void check_members(const Program& program, const Guards& guards);
+
+// Checks the other section_rules() for every section of a program that is typed and ordered.
 void check_sections(const Program& program, const Guards& guards);
 
 // The rule of a section whose statements cannot stand next to each other.

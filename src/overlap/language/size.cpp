@@ -8,6 +8,11 @@
 #include "axonn/core/error.hpp"
 
 namespace axonn::overlap {
+namespace {
+
+constexpr size_t kMostSymbols = 16;
+
+}  // namespace
 
 Size::Size(int64_t factor) : factor_(factor) {
   AXONN_CHECK(factor >= 1, "overlap.size", "a dim has at least one element, got ", factor);
@@ -22,7 +27,8 @@ int64_t Size::value(const SizeValues& values) const {
   for (const std::string& symbol : symbols_) {
     const auto found = values.find(symbol);
     AXONN_CHECK(found != values.end(), "overlap.size", "size ", symbol, " has no value: give it one");
-    product *= found->second;
+    AXONN_CHECK(!__builtin_mul_overflow(product, found->second, &product), "overlap.size", "size ", to_string(),
+                " needs more than 64 bits");
   }
   return product;
 }
@@ -34,8 +40,13 @@ std::string Size::to_string() const {
 }
 
 Size operator*(const Size& a, const Size& b) {
-  Size product(a.factor_ * b.factor_);
+  int64_t factor = 1;
+  AXONN_CHECK(!__builtin_mul_overflow(a.factor_, b.factor_, &factor), "overlap.size", "size ", a.factor_, "*",
+              b.factor_, " needs more than 64 bits");
+  Size product(factor);
   std::ranges::merge(a.symbols_, b.symbols_, std::back_inserter(product.symbols_));
+  AXONN_CHECK(product.symbols_.size() <= kMostSymbols, "overlap.size", "a size has at most ", kMostSymbols,
+              " symbols, got ", product.symbols_.size());
   return product;
 }
 

@@ -16,9 +16,10 @@ const Section* section_with(const ProgramParts& parts, const std::string& member
 
 // The outermost section that holds a statement, or the statement itself.
 std::string outermost(const ProgramParts& parts, const std::string& statement) {
-  std::string home = statement;
-  while (const Section* section = section_with(parts, home)) home = section->name;
-  return home;
+  const Section* section = section_with(parts, statement);
+  if (section == nullptr) return statement;
+  const Section* outer = section_with(parts, section->name);
+  return outer == nullptr ? section->name : outer->name;
 }
 
 // The section inside of the outermost one that holds a statement, or the statement itself.

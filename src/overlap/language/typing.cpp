@@ -63,7 +63,7 @@ constexpr Rule kRules[] = {
     {"reduce", "reduce takes a local tensor and a rank", "CoCoNet, Reduce"},
     {"all-gather", "all_gather takes a sliced tensor", "CoCoNet, rule E-AllGather"},
     {"broadcast", "broadcast takes a tensor on one rank: reduce() or load() makes one", "CoCoNet, Broadcast"},
-    {"send", "send leads to another group of the program", "CoCoNet, section 4: GroupRank"},
+    {"send", "send moves a tensor to another group of the program", "CoCoNet, section 4: GroupRank"},
 };
 static_assert(std::size(kRules) == static_cast<size_t>(send) + 1);
 
@@ -322,10 +322,10 @@ class Derivation {
 
   TensorType sent(const Expression& expression) const {
     TensorType type = operand(expression, 0);
-    const int group = type.group + expression.attributes().group;
-    check(group != type.group && group >= 0 && group < context_.groups, send,
-          "group " + std::to_string(group) + " of " + std::to_string(context_.groups));
-    type.group = group;
+    const int64_t group = int64_t{type.group} + expression.attributes().group;
+    check(type.group != TensorType::kEveryGroup && group != type.group && group >= 0 && group < context_.groups, send,
+          type.to_string() + " to group " + std::to_string(group) + " of " + std::to_string(context_.groups));
+    type.group = static_cast<int>(group);
     return type;
   }
 

@@ -1,5 +1,7 @@
 #include "axonn/overlap/language/dataflow.hpp"
 
+#include <limits>
+
 #include <gtest/gtest.h>
 
 #include "support/user_error.hpp"
@@ -53,6 +55,68 @@ TEST(Program, PutsTheStatementsOfASectionTogether) {
   for (const Statement& statement : program.statements()) names.push_back(statement.name);
   EXPECT_EQ(names, (std::vector<std::string>{"sum", "m1", "v1", "w1", "other"}));
   EXPECT_EQ(program.sections()[0].members, (std::vector<std::string>{"m1", "v1", "w1"}));
+}
+
+TEST(Program, AFusedSectionStandsBetweenStatementsOfAnOverlap) {
+  ProgramBuilder p("layer");
+  const auto x = p.tensor("x", ElementType::fp32, {"M", "K"}, Distribution::sliced(1)),
+             w = p.tensor("w", ElementType::fp32, {"K", "N"}, Distribution::sliced(0));
+  const auto layer = p.let("layer", matmul(x, w)), rs = p.let("rs", reduce_scatter(Reduction::sum, layer));
+  const auto twice = p.let("twice", 2 * rs);
+  ProgramParts parts = p.returns({p.let("out", all_gather(twice))}).parts();
+  parts.sections = {{SectionKind::overlap, "all", {"layer", "sum", "out"}},
+                    {SectionKind::fuse, "sum", {"rs", "twice"}}};
+  EXPECT_EQ(Program(parts).parts(), parts);
+}
+
+TEST(Program, RefusesSectionsThatHoldEachOther) {
+  ProgramParts parts = adam().parts();
+  parts.sections = {{SectionKind::overlap, "a", {"m1", "b"}}, {SectionKind::overlap, "b", {"v1", "a"}}};
+  EXPECT_USER_ERROR(Program(parts), "overlap a: a section has two members or more", "'b'", "section-members");
+}
+
+TEST(Program, NamesHoistedStatementsAsNothingElse) {
+  ProgramBuilder p("hoist");
+  const auto g = p.tensor("x.1", ElementType::fp32, {"N"}, Distribution::local());
+  const Program program = p.returns({p.let("x", 2 * all_reduce(Reduction::sum, g))});
+  EXPECT_EQ(program.statement("x").expression.to_string(), "2 * x.2");
+}
+
+TEST(Program, RefusesWhatADeclarationCannotSay) {
+  ProgramParts parts = adam().parts();
+  parts.name = "two words";
+  EXPECT_USER_ERROR(Program(parts), "program: a name has at most 100 letters", "'two words'");
+  parts = adam().parts();
+  parts.declarations[0].value = 1;
+  EXPECT_USER_ERROR(Program(parts), "g: a tensor has elements in memory", "and no value", "fp32 [N] local");
+  parts = adam().parts();
+  parts.declarations[0].type.distribution.dim = 1;
+  EXPECT_USER_ERROR(Program(parts), "g: a tensor has elements in memory");
+  parts = adam().parts();
+  parts.declarations[4].value = std::numeric_limits<double>::infinity();
+  EXPECT_USER_ERROR(Program(parts), "lr: ", "a scalar's value is finite");
+}
+
+TEST(Program, SendsTensorsOnlyAndInRange) {
+  ProgramBuilder p("border", 2);
+  const auto rate = p.scalar("rate", 1);
+  const auto x = p.tensor("x", ElementType::fp32, {"N"}, Distribution::replicated(), 1);
+  ProgramBuilder far = p;
+  EXPECT_USER_ERROR(p.returns({p.let("out", send(rate + 1))}), "rule send");
+  EXPECT_USER_ERROR(far.returns({far.let("out", send(x, std::numeric_limits<int>::max()))}),
+                    "to group 2147483648 of 2");
+}
+
+TEST(Expression, KeepsOnlyAttributesOfItsOperation) {
+  const Expression x = Expression::reference("x");
+  EXPECT_EQ(Expression::of(Operation::all_gather, {x}, {.dim = 3}), all_gather(x));
+  EXPECT_EQ(Expression::of(Operation::slice, {x}, {.dim = 3}), slice(x, 3));
+}
+
+TEST(Expression, PrintsSignsSoThatTheyCanBeRead) {
+  const Expression x = Expression::reference("x");
+  EXPECT_EQ(pow(-0.0, x).to_string(), "(-0) ^ x");
+  EXPECT_EQ(send(x, -1).to_string(), "send(x, GroupRank(GROUP-1, RANK))");
 }
 
 TEST(Program, RefusesAFusionAcrossASum) {

@@ -21,6 +21,9 @@ TEST(Size, IsAProductOfSymbols) {
 TEST(Size, RefusesWhatHasNoValue) {
   EXPECT_USER_ERROR(Size("H").value({{"B", 2}}), "size H has no value");
   EXPECT_USER_ERROR(Size(int64_t{0}), "at least one element, got 0");
+  const Size large(int64_t{1} << 40);
+  EXPECT_USER_ERROR(large * large, "1099511627776*1099511627776 needs more than 64 bits");
+  EXPECT_USER_ERROR((large * Size("H")).value({{"H", int64_t{1} << 40}}), "needs more than 64 bits");
 }
 
 }  // namespace

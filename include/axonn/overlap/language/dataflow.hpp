@@ -41,7 +41,8 @@ struct Section {
   SectionKind kind = SectionKind::fuse;
   std::string name;
   std::vector<std::string> members;
-  friend bool operator==(const Section&, const Section&) = default;
+  int line = 0;
+  friend bool operator==(const Section& a, const Section& b);
 };
 
 // What a Program is made of. Transformations change a copy and make a Program of it, which checks
@@ -54,7 +55,8 @@ struct ProgramParts {
   std::vector<Statement> statements;
   std::vector<Section> sections;
   std::vector<std::string> outputs;
-  friend bool operator==(const ProgramParts&, const ProgramParts&) = default;
+  int return_line = 0;
+  friend bool operator==(const ProgramParts& a, const ProgramParts& b);
 };
 
 // The rules of names, order and outputs that every program keeps, and those of its sections:
@@ -62,13 +64,17 @@ struct ProgramParts {
 std::span<const Rule> program_rules();
 std::span<const Rule> section_rules();
 
-// A program that keeps typing_rules(), program_rules() and section_rules(). Immutable.
+// A program that keeps typing_rules(), program_rules() and section_rules(). Immutable. It has at
+// most kMostNames sizes, declarations, statements and sections together. Lines do not count when
+// programs are compared.
 //
 // An operation deep in an expression that must stand at the root of a statement gets one of its
 // own, named after the statement: w1.1, w1.2. Statements keep their order, except that the members
 // of a section follow each other.
 class Program {
  public:
+  static constexpr int64_t kMostNames = 2000;
+
   // UserError with the rule's name and the statement. `guards`: for proofs only.
   explicit Program(ProgramParts parts, const Guards& guards = {});
 

@@ -29,10 +29,14 @@ struct Attributes {
 // values by name. Programs hold one expression per statement; only a reference connects them.
 class Expression {
  public:
+  static constexpr int kMostDepth = 200;  // so that recursion over a tree fits every stack
+
   Expression(double number);  // NOLINT: 1 - beta reads as a formula; UserError if it is not finite
   static Expression reference(std::string name);
   static Expression ranks();  // the number of ranks in the group
-  static Expression of(Operation operation, std::vector<Expression> operands, Attributes attributes = {});
+  // UserError if the tree becomes deeper than kMostDepth: a part of it can be a statement instead.
+  // Attributes that the operation does not list are dropped; the negative of a number is a number.
+  static Expression of(Operation operation, std::vector<Expression> operands, const Attributes& attributes = {});
 
   Operation operation() const { return node_->operation; }
   const std::vector<Expression>& operands() const { return node_->operands; }
@@ -58,6 +62,7 @@ class Expression {
     Attributes attributes = {};
     double number = 0;
     std::string name = {};
+    int depth = 1;
   };
   explicit Expression(Node node) : node_(std::make_shared<const Node>(std::move(node))) {}
 

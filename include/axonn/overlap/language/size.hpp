@@ -31,6 +31,7 @@ class Size {
   int64_t value(const SizeValues& values) const;
   std::string to_string() const;  // "4*B*H"
 
+  // UserError for a factor beyond 64 bits, or more than 16 symbols.
   friend Size operator*(const Size& a, const Size& b);
   friend bool operator==(const Size&, const Size&) = default;
 
