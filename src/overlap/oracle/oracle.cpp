@@ -1,8 +1,5 @@
 #include "axonn/overlap/oracle/oracle.hpp"
 
-#include <bit>
-#include <cmath>
-
 #include "axonn/core/error.hpp"
 #include "axonn/core/philox.hpp"
 #include "axonn/overlap/language/typing.hpp"
@@ -14,11 +11,6 @@ namespace axonn::overlap {
 namespace {
 
 constexpr const char* kWhere = "overlap.oracle";
-
-bool is_same(double a, double b) {
-  if (std::isnan(a) && std::isnan(b)) return is_missing(a) == is_missing(b);
-  return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
-}
 
 std::vector<double> part_of(const RankValues& values, int rank) {
   return {values.of(rank), values.of(rank) + values.count};

@@ -3,7 +3,6 @@
 #include <charconv>
 #include <cmath>
 
-#include "axonn/core/error.hpp"
 #include "axonn/overlap/oracle/oracle.hpp"
 #include "overlap/oracle/element_text.hpp"
 
@@ -23,8 +22,9 @@ std::string extents_text(const Extents& extents) {
   return "[" + text + "]";
 }
 
-int rank_of(const OracleValue& value, size_t part, size_t element) {
-  return value.givers.empty() ? static_cast<int>(part) : value.givers[element];
+std::string element_on_rank(const OracleValue& value, size_t part, size_t element) {
+  const int rank = value.givers.empty() ? static_cast<int>(part) : value.givers[element];
+  return element_text(value.parts[part][element]) + " on " + (rank < 0 ? "no rank" : "rank " + std::to_string(rank));
 }
 
 std::string difference_of(const OracleValue& a, const OracleValue& b, double tolerance) {
@@ -35,12 +35,10 @@ std::string difference_of(const OracleValue& a, const OracleValue& b, double tol
     return " is " + a.distribution.to_string() + " " + extents_text(a.extents) + " and " + b.distribution.to_string() +
            " " + extents_text(b.extents);
   for (size_t part = 0; part < a.parts.size(); ++part)
-    for (size_t i = 0; i < a.parts[part].size(); ++i) {
-      const double x = a.parts[part][i], y = b.parts[part][i];
-      if (agree(x, y, tolerance)) continue;
-      return detail::concatenate(index_text(static_cast<int64_t>(i), a.extents), " is ", element_text(x), " on rank ",
-                                 rank_of(a, part, i), " and ", element_text(y), " on rank ", rank_of(b, part, i));
-    }
+    for (size_t i = 0; i < a.parts[part].size(); ++i)
+      if (!agree(a.parts[part][i], b.parts[part][i], tolerance))
+        return index_text(static_cast<int64_t>(i), a.extents) + " is " + element_on_rank(a, part, i) + " and " +
+               element_on_rank(b, part, i);
   return "";
 }
 
@@ -70,7 +68,7 @@ std::string index_text(int64_t element, const Extents& extents) {
   std::string text;
   for (size_t dim = extents.size(); dim-- > 0; element /= extents[dim])
     text = std::to_string(element % extents[dim]).append(text.empty() ? "" : ", ").append(text);
-  return "[" + text + "]";
+  return extents.empty() ? "" : "[" + text + "]";
 }
 
 std::string difference(const OracleResult& a, const OracleResult& b, double tolerance) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <limits>
 
 #include "axonn/overlap/oracle/oracle.hpp"
@@ -17,6 +18,11 @@ constexpr uint64_t kMissingBits = 0x7ff8'6d69'7373'6564;
 double missing() { return std::bit_cast<double>(kMissingBits); }
 
 bool is_missing(double element) { return std::bit_cast<uint64_t>(element) == kMissingBits; }
+
+bool is_same(double a, double b) {
+  if (std::isnan(a) && std::isnan(b)) return is_missing(a) == is_missing(b);
+  return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
+}
 
 RankValues::RankValues(Extents its_extents, int its_ranks, double fill)
     : extents(std::move(its_extents)),

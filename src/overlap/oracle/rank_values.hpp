@@ -11,6 +11,8 @@ namespace axonn::overlap {
 
 // A number that no computation makes: see is_missing().
 double missing();
+// Equal bits; all NaNs are the same unless one is missing.
+bool is_same(double a, double b);
 
 // A value on every rank of its group. Every rank has room for the whole value.
 struct RankValues {

@@ -98,6 +98,8 @@ void SectionRunner::run_block(const Members& members, ElementRange range) {
 
 void SectionRunner::end(const Members& members, ElementRange range) {
   for (const Statement* statement : members)
+    if (moves(*statement)) runner_.take_again(*statement, range);
+  for (const Statement* statement : members)
     if (moves(*statement)) runner_.deliver(*statement, range);
   for (const Statement* statement : members)
     if (only_stores(*statement, members)) runner_.run(*statement, range);

@@ -58,6 +58,14 @@ void StatementRunner::run(const Statement& statement, ElementRange range) {
   deliver(statement, range);
 }
 
+void StatementRunner::take_again(const Statement& statement, ElementRange range) {
+  const RankValues before = taken(statement, missing());
+  take(statement, range);
+  RankValues& values = taken(statement, missing());
+  for (size_t i = 0; i < values.elements.size(); ++i)
+    if (!is_same(before.elements[i], values.elements[i])) values.elements[i] = missing();
+}
+
 ElementRange StatementRunner::within_loop(const Statement& statement, ElementRange range) const {
   const int64_t count = loop_count(statement);
   return {std::min(range.begin, count), std::min(range.end, count)};

@@ -23,6 +23,8 @@ class StatementRunner {
   void take(const Statement& statement, ElementRange range);
   void deliver(const Statement& statement, ElementRange range);
   void run(const Statement& statement, ElementRange range);
+  // Takes again; what has changed since is missing.
+  void take_again(const Statement& statement, ElementRange range);
 
  private:
   ElementRange within_loop(const Statement& statement, ElementRange range) const;

@@ -1,9 +1,11 @@
 #include <cmath>
+#include <set>
 
 #include <gtest/gtest.h>
 
 #include "axonn/overlap/oracle/oracle.hpp"
 #include "overlap/oracle/oracle_settings.hpp"
+#include "overlap/support/figures.hpp"
 
 // CoCoNet's figures: default forms beside schedules that are written by hand.
 namespace axonn::overlap::test {
@@ -222,6 +224,51 @@ TEST(OracleSchedules, BorderBetweenGroups) {
                {whole_sum, slices, with_sections(slices, {fuse("f", {"part", "c", "moved"})}),
                 with_sections(slices, {overlapped("pipe", {"part", "c", "moved", "all", "out"})}),
                 with_sections(slices, {fuse("f", {"part", "c", "moved"}), overlapped("pipe", {"f", "all", "out"})})});
+}
+
+TEST(OracleSchedules, MadeByTransformations) {
+  const OracleOptions options = {.sizes = {{"N", 7}}, .scalars = {{"step", 3}}};
+  expect_equal(options, {figures::adam(), figures::ar_opt().program(), figures::rs_opt_ag().program(),
+                         figures::fuse_rs_opt_ag().program()});
+  expect_equal({.sizes = {{"N", 7}}}, {figures::clipped_adam(), figures::clipped_fuse().program()});
+}
+
+// Another order of the blocks, another part of the sum is there.
+TEST(OracleSections, OrderOfBlocksFollowsItsSeed) {
+  ProgramBuilder p("clipped");
+  const auto g = p.tensor("g", fp32, {"N"}, Distribution::local());
+  const auto sum = p.let("sum", all_reduce(Reduction::sum, g)),
+             total = p.let("total", reduce_tensor(Reduction::sum, sum));
+  ProgramParts parts = p.returns({p.let("y", sum * 0 + total)}).parts();
+  parts.sections = {fuse("f", {"sum", "total", "y"})};
+  const Program program(parts, {.without = "fuse-final"});
+  std::set<std::vector<double>> seen;
+  for (uint64_t order = 0; order < 40; ++order) {
+    const OracleInputs inputs = {{"g", {{1, 10, 100}}}};
+    seen.insert(whole(run_oracle(program, inputs, {.sizes = {{"N", 3}}, .blocks = 3, .order = order}), "y"));
+  }
+  EXPECT_EQ(seen, (std::set<std::vector<double>>{
+                      {1, 11, 111}, {1, 111, 101}, {11, 10, 111}, {111, 10, 110}, {101, 111, 100}, {111, 110, 100}}));
+}
+
+// The rules accept both: only a reader that another statement overtakes is wrong.
+TEST(OracleSections, AnUpdateOvertakesReadersOfTheWholeTensor) {
+  ProgramBuilder p("overtaken");
+  const auto x = p.tensor("x", fp32, {"N", "N"}), w = p.tensor("w", fp32, {"N", "N"}),
+             s = p.tensor("s", fp32, {"N", "N"}, Distribution::sliced(0));
+  const auto y = p.let("y", matmul(x, w)), all = p.let("all", all_gather(s));
+  p.let("w1", update(w, w - y));
+  p.let("s1", update(s, 2 * s));
+  const Program program = p.returns({y, all});
+  const OracleOptions options = {.ranks = 2, .sizes = {{"N", 4}}};
+  const OracleInputs inputs = random_inputs(program, options, 1);
+  const auto found = [&](const Section& section) {
+    return difference(run_oracle(program, inputs, options),
+                      run_oracle(with_sections(program, {section}), inputs, options), 1e-6);
+  };
+  EXPECT_NE(found(overlapped("o", {"y", "w1"})).find("output y["), std::string::npos);
+  EXPECT_NE(found(fuse("f", {"all", "s1"})).find("output all[0, 0]"), std::string::npos);
+  EXPECT_EQ(found(fuse("f", {"w1", "s1"})), "");
 }
 
 }  // namespace

@@ -20,7 +20,7 @@
 //            elements run in blocks, in an order that depends on OracleOptions::order: each block
 //            through all statements on all ranks. Sums and norms read inside are those of the
 //            blocks that have run. What is gathered, broadcast or sent arrives when the section
-//            ends; updates that only store it follow.
+//            ends, if it is the same then as in its block; updates that only store it follow.
 //   overlap  Member k runs chunk t - k at tick t, the last member first. A fused section runs its
 //            chunk as one block.
 // A block is a range of the elements of the section's first statement that is no plain scalar (of a
