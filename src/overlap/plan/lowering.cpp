@@ -34,9 +34,14 @@ void Lowering::run() {
     if (done.contains(statement.name)) continue;
     const Section* section = program_.section_of(statement.name);
     const std::string name = section == nullptr ? statement.name : section->name;
-    const std::vector<std::string> statements = program_.statements_of(name);
+    std::vector<std::string> statements = program_.statements_of(name);
     done.insert(statements.begin(), statements.end());
-    add_step(statements, name);
+    // A number that is made of the program's scalars is computed once, before its section begins.
+    const auto is_plain = [&](const std::string& one) { return program_.type(one).group == TensorType::kEveryGroup; };
+    for (const std::string& one : statements)
+      if (is_plain(one)) add_step({one}, one);
+    std::erase_if(statements, is_plain);
+    if (!statements.empty()) add_step(statements, name);
   }
   add_waits();
 }

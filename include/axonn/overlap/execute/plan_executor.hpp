@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <ATen/core/Tensor.h>
+
+#include "axonn/comm/communicator.hpp"
+#include "axonn/overlap/plan/schedule_plan.hpp"
+#include "axonn/overlap/stages/stage_chain.hpp"
+
+namespace axonn::overlap {
+
+struct ExecutorOptions {
+  SizeValues sizes;
+  // Place of element 0 in an arena. Sliced tensors are cut as ArenaOwners cuts the arena, so every
+  // rank holds blocks of the flat tensor, whatever dim the program names.
+  int64_t arena_offset = 0;
+  uint64_t seed = 0;  // of dropout, with `step`
+  uint32_t step = 0;
+  InstructionSet instruction_set = best_instruction_set();
+};
+
+// Runs a plan on this rank's part of a group, on the CPU. Computations are stage chains; collectives
+// are those of the communicator, fused ones with the chain as their epilogue. Every rank of the
+// group makes one with the same plan and options, and calls run() as often.
+class PlanExecutor {
+ public:
+  // UserError that names what it cannot run: several groups, layers on slices, sliced tensors of
+  // more than one shape, sums over other than the last dims, fused collectives with a root.
+  PlanExecutor(SchedulePlan plan, Communicator& ranks, ExecutorOptions options);
+  ~PlanExecutor();
+  PlanExecutor(const PlanExecutor&) = delete;
+  PlanExecutor& operator=(const PlanExecutor&) = delete;
+
+  // The memory of a declared tensor, or of a value after run(): flat, contiguous; of a sliced one
+  // this rank's elements in ascending order. UserError for a value that stays in registers.
+  at::Tensor memory(const std::string& value) const;
+  // Uses the caller's memory for a declared tensor from now on.
+  void bind(const std::string& tensor, at::Tensor memory);
+
+  void set(const std::string& scalar, double value);  // keeps its value until set again
+  double number(const std::string& value) const;      // a scalar or a computed number
+
+  // UserError if a scalar has no value. Returns when all results are there.
+  void run();
+
+  const SchedulePlan& plan() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace axonn::overlap

@@ -1,0 +1,76 @@
+#include "overlap/execute/executor_memory.hpp"
+
+#include <cstring>
+
+#include <ATen/ops/zeros.h>
+
+#include "axonn/core/error.hpp"
+
+namespace axonn::overlap {
+
+at::ScalarType dtype_of(ElementType type) {
+  switch (type) {
+    case ElementType::fp64:
+      return at::kDouble;
+    case ElementType::fp32:
+      return at::kFloat;
+    case ElementType::bf16:
+      return at::kBFloat16;
+    default:
+      return at::kHalf;
+  }
+}
+
+ExecutorMemory::ExecutorMemory(const SchedulePlan& plan, const Communicator& ranks, const ExecutorOptions& options)
+    : options_(options), rank_(ranks.rank()), ranks_(ranks.size()), owners_(ranks.size()) {
+  for (const PlanBuffer& planned : plan.buffers()) {
+    Buffer buffer{.own = planned.type.distribution.is(Placement::sliced),
+                  .count = count_of(extents_of(planned.type.shape, options.sizes)),
+                  .dtype = dtype_of(planned.type.element)};
+    const int64_t kept = buffer.own ? own_number(buffer.count) : buffer.count;
+    buffer.data = at::zeros({kept}, buffer.dtype);
+    buffers_.emplace(planned.name, std::move(buffer));
+  }
+}
+
+const ExecutorMemory::Buffer& ExecutorMemory::buffer(const std::string& name) const {
+  const auto found = buffers_.find(name);
+  AXONN_ASSERT(found != buffers_.end(), "'", name, "'");
+  return found->second;
+}
+
+void ExecutorMemory::bind(const std::string& name, at::Tensor data) {
+  Buffer& mine = buffers_.at(name);
+  AXONN_CHECK(data.is_contiguous() && data.numel() == mine.data.numel() && data.scalar_type() == mine.dtype,
+              "overlap.executor", "the memory of ", name, " must be ", mine.data.numel(), " contiguous elements of ",
+              c10::toString(mine.dtype), ", got ", data.numel(), " of ", c10::toString(data.scalar_type()));
+  mine.data = data.view(-1);
+}
+
+// The number of an element among this rank's, or of the next one.
+int64_t ExecutorMemory::own_number(int64_t element) const {
+  const int64_t first = options_.arena_offset;
+  return owners_.count(rank_, {first, first + element});
+}
+
+std::byte* ExecutorMemory::address(const Buffer& buffer, int64_t element) const {
+  const int64_t place = buffer.own ? own_number(element) : element;
+  return static_cast<std::byte*>(buffer.data.data_ptr()) + place * static_cast<int64_t>(buffer.data.element_size());
+}
+
+void ExecutorMemory::copy_own(const Buffer& from, const Buffer& to) const {
+  for (const Range& range : own_ranges(from.count)) {
+    const std::byte* source = address(from, range.begin);
+    std::byte* target = address(to, range.begin);
+    if (source != target) std::memcpy(target, source, static_cast<size_t>(range.size()) * from.data.element_size());
+  }
+}
+
+std::vector<Range> ExecutorMemory::own_ranges(int64_t count) const {
+  const int64_t first = options_.arena_offset;
+  std::vector<Range> ranges = owners_.ranges(rank_, {first, first + count});
+  for (Range& range : ranges) range = {range.begin - first, range.end - first};
+  return ranges;
+}
+
+}  // namespace axonn::overlap

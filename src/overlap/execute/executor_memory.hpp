@@ -1,0 +1,54 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include <ATen/core/Tensor.h>
+
+#include "axonn/comm/arena_owners.hpp"
+#include "axonn/comm/communicator.hpp"
+#include "axonn/overlap/execute/plan_executor.hpp"
+#include "axonn/overlap/plan/schedule_plan.hpp"
+
+namespace axonn::overlap {
+
+at::ScalarType dtype_of(ElementType type);
+
+// A rank's buffers and numbers while a plan runs.
+class ExecutorMemory {
+ public:
+  ExecutorMemory(const SchedulePlan& plan, const Communicator& ranks, const ExecutorOptions& options);
+
+  struct Buffer {
+    at::Tensor data;    // flat
+    bool own = false;   // only this rank's elements, one after the other
+    int64_t count = 0;  // elements of the whole tensor
+    at::ScalarType dtype = at::kFloat;
+  };
+  const Buffer& buffer(const std::string& name) const;
+  void bind(const std::string& name, at::Tensor data);
+  bool has(const std::string& name) const { return buffers_.contains(name); }
+
+  // Address of an element of the whole tensor, which this rank holds.
+  std::byte* address(const Buffer& buffer, int64_t element) const;
+  // Copies this rank's elements between a buffer of all elements and any buffer of the same tensor.
+  void copy_own(const Buffer& from, const Buffer& to) const;
+  // The elements that this rank owns, as ranges of the whole tensor.
+  std::vector<Range> own_ranges(int64_t count) const;
+
+  std::map<std::string, double> numbers;
+  const SizeValues& sizes() const { return options_.sizes; }
+  const ExecutorOptions& options() const { return options_; }
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+
+ private:
+  int64_t own_number(int64_t element) const;
+
+  const ExecutorOptions& options_;
+  int rank_, ranks_;
+  ArenaOwners owners_;
+  std::map<std::string, Buffer> buffers_;
+};
+
+}  // namespace axonn::overlap

@@ -1,0 +1,270 @@
+#include "axonn/overlap/execute/plan_executor.hpp"
+
+#include <optional>
+#include <utility>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/scalar_tensor.h>
+
+#include "axonn/core/error.hpp"
+#include "overlap/execute/executor_memory.hpp"
+#include "overlap/execute/step_loop.hpp"
+
+namespace axonn::overlap {
+namespace {
+
+constexpr const char* kWhere = "overlap.executor";
+
+ReduceOp reduce_op(const Expression& root) {
+  switch (root.attributes().reduction) {
+    case Reduction::sum:
+      return ReduceOp::sum;
+    case Reduction::max:
+      return ReduceOp::max;
+    case Reduction::min:
+      return ReduceOp::min;
+  }
+  return ReduceOp::sum;
+}
+
+}  // namespace
+
+struct PlanExecutor::Impl {
+  Impl(SchedulePlan made, Communicator& group, ExecutorOptions chosen)
+      : plan(std::move(made)), ranks(group), options(std::move(chosen)), memory(plan, ranks, options) {
+    check();
+    for (const Declaration& declaration : plan.program().declarations())
+      if (declaration.value) memory.numbers[declaration.name] = *declaration.value;
+    for (const PlanStep& step : plan.steps()) {
+      const bool computes =
+          step.kind == StepKind::scalars || step.kind == StepKind::kernel || step.kind == StepKind::fused;
+      loops.push_back(computes ? std::make_unique<StepLoop>(plan, step, memory) : nullptr);
+    }
+  }
+
+  const Program& program() const { return plan.program(); }
+  const Expression& root_of(const std::string& statement) const { return program().statement(statement).expression; }
+  bool is_number(const std::string& value) const {
+    const TensorType& type = program().type(value);
+    return type.is_scalar() && type.distribution.is(Placement::replicated);
+  }
+
+  void check() const;
+  void check_step(const PlanStep& step) const;
+  void check_rooted(const std::string& value) const;
+
+  void run_scalars(const PlanStep& step, StepLoop& loop);
+  void run_fused(const PlanStep& step, StepLoop& loop);
+  void run_collective(const std::string& statement);
+  void run_all_reduce(const std::string& statement);
+  void run_reduce_scatter(const std::string& statement);
+  void run_all_gather(const std::string& statement);
+  void run_rooted(const std::string& statement);
+  void run_layer(const std::string& statement);
+
+  CollectiveOptions collective_options(const std::string& name) const {
+    return {.priority = Priority::normal, .after = {}, .tag = name, .arena_offset = options.arena_offset};
+  }
+  // Whether this rank has a value that lies on one rank only.
+  bool holds(const PlanStep& step) const {
+    const TensorType& type = program().type(step.statements.front());
+    return !type.distribution.is(Placement::rooted) || type.distribution.root == memory.rank();
+  }
+
+  SchedulePlan plan;
+  Communicator& ranks;
+  ExecutorOptions options;
+  ExecutorMemory memory;
+  std::vector<std::unique_ptr<StepLoop>> loops;  // per step; null: it computes nothing
+};
+
+void PlanExecutor::Impl::check() const {
+  AXONN_CHECK(program().parts().groups == 1, kWhere, program().name(), ": sends between groups need part 2; use one ",
+              "group, got ", program().parts().groups);
+  std::optional<Shape> sliced;
+  const auto check_slices = [&](const std::string& value) {
+    const TensorType& type = program().type(value);
+    if (type.distribution.is(Placement::rooted)) check_rooted(value);
+    if (!type.distribution.is(Placement::sliced)) return;
+    AXONN_CHECK(!sliced || *sliced == type.shape, kWhere, value, ": all sliced tensors need one shape, got ",
+                to_string(type.shape), " beside ", to_string(*sliced));
+    sliced = type.shape;
+  };
+  for (const Declaration& declaration : program().declarations()) check_slices(declaration.name);
+  for (const Statement& statement : program().statements()) check_slices(statement.name);
+  for (const PlanStep& step : plan.steps()) check_step(step);
+}
+
+void PlanExecutor::Impl::check_rooted(const std::string& value) const {
+  const int root = program().type(value).distribution.root;
+  AXONN_CHECK(root < ranks.size(), kWhere, value, ": its root must be one of ", ranks.size(), " ranks, got ", root);
+}
+
+void PlanExecutor::Impl::check_step(const PlanStep& step) const {
+  if (step.kind == StepKind::layer) {
+    const Expression& root = root_of(step.statements[0]);
+    bool whole = root.is(Operation::matmul);
+    for (const Expression& operand : root.operands())
+      whole = whole && !program().type(operand).distribution.is(Placement::sliced);
+    AXONN_CHECK(whole, kWhere, step.name, ": needs a matmul of whole operands, got ", root.to_string());
+  }
+  if (step.kind != StepKind::fused) return;
+  for (const std::string& name : {step.reducer, step.mover}) {
+    if (name.empty()) continue;
+    const Expression& root = root_of(name);
+    AXONN_CHECK(root.is(Operation::reduce_scatter) || root.is(Operation::all_gather), kWhere, "fuse ", step.name,
+                ": needs reduce_scatter or all_gather, got ", root.to_string());
+  }
+}
+
+void PlanExecutor::Impl::run_scalars(const PlanStep& step, StepLoop& loop) {
+  // Its streams are the results, one number each.
+  std::vector<double> results(loop.kernel().streams.size());
+  loop.begin();
+  loop.run_numbers(results);
+  for (size_t i = 0; i < results.size(); ++i) memory.numbers[loop.kernel().streams[i].value] = results[i];
+  AXONN_ASSERT(results.size() == step.statements.size(), "'", step.name, "'");
+}
+
+void PlanExecutor::Impl::run_fused(const PlanStep& step, StepLoop& loop) {
+  FusedCollective collective;
+  if (!step.reducer.empty()) {
+    const Expression& root = root_of(step.reducer);
+    collective.contributions = memory.buffer(plan.home(root.operands()[0].name())).data;
+    collective.op = reduce_op(root);
+  }
+  if (!step.mover.empty()) collective.results = memory.buffer(plan.home(step.mover)).data;
+  collective.epilogue = [&loop](int64_t place, int64_t count, const void* sum, void* result) {
+    loop.run(place, count, sum, result);
+  };
+  loop.begin();
+  ranks.fused(collective, collective_options(step.name)).wait();
+  loop.finish();
+}
+
+void PlanExecutor::Impl::run_collective(const std::string& statement) {
+  switch (root_of(statement).operation()) {
+    case Operation::all_reduce:
+      return run_all_reduce(statement);
+    case Operation::reduce_scatter:
+      return run_reduce_scatter(statement);
+    case Operation::all_gather:
+      return run_all_gather(statement);
+    default:
+      return run_rooted(statement);
+  }
+}
+
+void PlanExecutor::Impl::run_all_reduce(const std::string& statement) {
+  const Expression& root = root_of(statement);
+  const auto& local = memory.buffer(plan.home(root.operands()[0].name()));
+  at::Tensor sum = local.data;
+  if (is_number(statement))
+    sum = local.data.clone();
+  else if (plan.home(statement) != plan.home(root.operands()[0].name()))
+    sum = memory.buffer(plan.home(statement)).data.copy_(local.data);
+  ranks.all_reduce(sum, reduce_op(root), collective_options(statement)).wait();
+  if (is_number(statement)) memory.numbers[statement] = sum.item<double>();
+}
+
+void PlanExecutor::Impl::run_reduce_scatter(const std::string& statement) {
+  const Expression& root = root_of(statement);
+  const auto &local = memory.buffer(plan.home(root.operands()[0].name())), &home = memory.buffer(plan.home(statement));
+  auto sums = local;
+  if (plan.home(statement) != plan.home(root.operands()[0].name())) sums.data = local.data.clone();
+  ranks
+      .fused({.contributions = sums.data, .results = {}, .epilogue = {}, .op = reduce_op(root)},
+             collective_options(statement))
+      .wait();
+  memory.copy_own(sums, home);
+}
+
+void PlanExecutor::Impl::run_all_gather(const std::string& statement) {
+  const auto &part = memory.buffer(plan.home(root_of(statement).operands()[0].name())),
+             &whole = memory.buffer(plan.home(statement));
+  memory.copy_own(part, whole);
+  ranks.fused({.contributions = {}, .results = whole.data}, collective_options(statement)).wait();
+}
+
+void PlanExecutor::Impl::run_rooted(const std::string& statement) {
+  const Expression& root = root_of(statement);
+  const std::string& operand = root.operands()[0].name();
+  const auto &from = memory.buffer(plan.home(operand)), &to = memory.buffer(plan.home(statement));
+  if (plan.home(operand) != plan.home(statement)) to.data.copy_(from.data);
+  if (root.is(Operation::reduce))
+    ranks.reduce(to.data, root.attributes().root, reduce_op(root), collective_options(statement)).wait();
+  else
+    ranks.broadcast(to.data, program().type(operand).distribution.root, collective_options(statement)).wait();
+}
+
+void PlanExecutor::Impl::run_layer(const std::string& statement) {
+  const Expression& root = root_of(statement);
+  const auto shaped = [&](const Expression& operand) {
+    return memory.buffer(plan.home(operand.name())).data.view(extents_of(program().type(operand).shape, options.sizes));
+  };
+  memory.buffer(plan.home(statement))
+      .data.copy_(at::matmul(shaped(root.operands()[0]), shaped(root.operands()[1])).view(-1));
+}
+
+PlanExecutor::PlanExecutor(SchedulePlan plan, Communicator& ranks, ExecutorOptions options)
+    : impl_(std::make_unique<Impl>(std::move(plan), ranks, std::move(options))) {}
+
+PlanExecutor::~PlanExecutor() = default;
+
+at::Tensor PlanExecutor::memory(const std::string& value) const {
+  (void)impl_->program().type(value);  // its error
+  const std::string& home = impl_->plan.home(value);
+  AXONN_CHECK(!home.empty(), kWhere, value, " stays in registers, or is a number: number() has it");
+  return impl_->memory.buffer(home).data;
+}
+
+void PlanExecutor::bind(const std::string& tensor, at::Tensor memory) {
+  AXONN_CHECK(impl_->program().find_declaration(tensor) != nullptr && impl_->memory.has(tensor), kWhere, "'", tensor,
+              "' must be a declared tensor of ", impl_->program().name());
+  impl_->memory.bind(tensor, std::move(memory));
+}
+
+void PlanExecutor::set(const std::string& scalar, double value) {
+  const Declaration* declaration = impl_->program().find_declaration(scalar);
+  AXONN_CHECK(declaration != nullptr && declaration->type.is_scalar(), kWhere, "'", scalar,
+              "' must be a declared scalar of ", impl_->program().name());
+  impl_->memory.numbers[scalar] = value;
+}
+
+double PlanExecutor::number(const std::string& value) const {
+  const auto found = impl_->memory.numbers.find(value);
+  AXONN_CHECK(found != impl_->memory.numbers.end(), kWhere, "'", value, "' must be a number that was set or computed");
+  return found->second;
+}
+
+void PlanExecutor::run() {
+  for (size_t i = 0; i < impl_->plan.steps().size(); ++i) {
+    const PlanStep& step = impl_->plan.steps()[i];
+    switch (step.kind) {
+      case StepKind::scalars:
+        impl_->run_scalars(step, *impl_->loops[i]);
+        break;
+      case StepKind::kernel:
+        if (!impl_->holds(step)) break;
+        impl_->loops[i]->begin();
+        impl_->loops[i]->run_all();
+        impl_->loops[i]->finish();
+        break;
+      case StepKind::layer:
+        if (impl_->holds(step)) impl_->run_layer(step.statements[0]);
+        break;
+      case StepKind::collective:
+        impl_->run_collective(step.statements[0]);
+        break;
+      case StepKind::fused:
+        impl_->run_fused(step, *impl_->loops[i]);
+        break;
+    }
+  }
+}
+
+const SchedulePlan& PlanExecutor::plan() const { return impl_->plan; }
+
+}  // namespace axonn::overlap

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "axonn/overlap/plan/step_kernel.hpp"
+#include "overlap/execute/executor_memory.hpp"
+
+namespace axonn::overlap {
+
+// The loop of one step on one rank: its stage chain over ranges of elements. run() may be called
+// from the thread that moves a collective; calls do not overlap.
+class StepLoop {
+ public:
+  StepLoop(const SchedulePlan& plan, const PlanStep& step, ExecutorMemory& memory);
+
+  // Reads the numbers, forgets sums.
+  void begin();
+  // Elements [begin, begin + count) of the loop's shape, which this rank holds. `sums`: those that a
+  // collective hands over; `results`: what it gathers. Null where the step has none.
+  void run(int64_t begin, int64_t count, const void* sums, void* results);
+  // All elements that this rank computes.
+  void run_all();
+  // A step of scalars: its results.
+  void run_numbers(std::vector<double>& results);
+  // Stores the sums of all elements.
+  void finish();
+
+  int64_t count() const { return count_; }
+  const StepKernel& kernel() const { return kernel_; }
+
+ private:
+  // Where a value that is not as large as the loop has the element of the loop's element i.
+  struct Broadcast {
+    std::vector<int64_t> strides;  // per dim of the loop; 0 where its size is 1
+  };
+  struct Partial {
+    int64_t begin = 0;
+    double value = 0;
+  };
+
+  void check_sums() const;
+  Broadcast broadcast_of(const TensorType& type) const;
+  int64_t offset_in(const Broadcast& broadcast, int64_t element) const;
+  void run_piece(int64_t begin, int64_t count, const void* sums, void* results);
+  void store_sum(const StepKernel::Sum& sum, std::vector<Partial>& partials);
+
+  ExecutorMemory& memory_;
+  const SchedulePlan& plan_;
+  const Program& program_;
+  StepKernel kernel_;
+  StageChain chain_;
+  Extents extents_;
+  int64_t count_ = 1;
+  int64_t piece_ = 0;  // a run does not cross multiples of it; 0: no limit
+  std::vector<Broadcast> stream_broadcasts_, value_broadcasts_;
+  std::vector<bool> is_broadcast_;  // per stream
+
+  std::vector<void*> streams_;
+  std::vector<double> scalars_, values_;
+  std::vector<MaskInput> masks_;
+  std::vector<std::vector<double>> call_partials_;  // per sum
+  std::vector<double*> partial_places_;
+  std::vector<std::vector<Partial>> partials_;  // per sum
+};
+
+}  // namespace axonn::overlap

@@ -1,0 +1,98 @@
+#include "axonn/overlap/transform/program_file.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <span>
+
+#include "axonn/core/error.hpp"
+#include "axonn/core/text.hpp"
+#include "axonn/overlap/language/program_text.hpp"
+
+namespace axonn::overlap {
+namespace {
+
+constexpr const char* kWhere = "overlap.program_file";
+constexpr std::string_view kSchedule = "schedule";
+
+std::string_view take_line(std::string_view& text) {
+  const size_t end = std::min(text.find('\n'), text.size());
+  const std::string_view line = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return line;
+}
+
+// The name after the word `schedule`; nothing if the line does not begin with it.
+std::optional<std::string_view> schedule_name(std::string_view line) {
+  const std::string_view content = trimmed(line.substr(0, line.find('#')));
+  if (!content.starts_with(kSchedule)) return std::nullopt;
+  const std::string_view rest = content.substr(kSchedule.size());
+  if (!rest.empty() && rest.front() != ' ' && rest.front() != '\t') return std::nullopt;
+  return trimmed(rest);
+}
+
+}  // namespace
+
+Schedule ProgramFile::scheduled(std::string_view schedule) const {
+  Schedule made(program);
+  if (schedule == kPlainSchedule) return made;
+  const auto found = std::ranges::find(schedules, schedule, &NamedSchedule::name);
+  if (found == schedules.end()) {
+    std::vector<std::string> names = {std::string(kPlainSchedule)};
+    for (const NamedSchedule& one : schedules) names.push_back(one.name);
+    std::string all;
+    for (const std::string& name : names) all.append(all.empty() ? "" : ", ").append(name);
+    throw UserError(
+        kWhere, detail::concatenate("the schedule of ", program.name(), " must be one of ", all, ", got '", schedule,
+                                    "'", did_you_mean(schedule, std::span<const std::string>(names))));
+  }
+  for (const Transformation& transformation : found->log) made.apply(transformation);
+  return made;
+}
+
+ProgramFile parse_program_file(std::string_view text, std::string_view file) {
+  auto [program, rest, line] = parse_program_and_rest(text, file);
+  ProgramFile made{std::move(program), {}};
+  std::string_view body = rest;
+  int body_line = line;
+  const auto end_schedule = [&](std::string_view next) {
+    if (made.schedules.empty()) return;
+    const auto size = static_cast<size_t>(next.data() - body.data());
+    made.schedules.back().log = parse_transformations(body.substr(0, size), file, body_line);
+  };
+  while (!rest.empty()) {
+    const std::string_view before = rest;
+    const auto name = schedule_name(take_line(rest));
+    if (name) {
+      end_schedule(before);
+      const bool taken =
+          *name == kPlainSchedule ||
+          std::ranges::find(made.schedules, *name, &ProgramFile::NamedSchedule::name) != made.schedules.end();
+      AXONN_CHECK(!name->empty() && !taken, kWhere, file, ":", line,
+                  ": a schedule needs a name that no other one has, got '", *name, "'");
+      made.schedules.push_back({std::string(*name), {}});
+      body = rest;
+      body_line = line + 1;
+    }
+    ++line;
+  }
+  end_schedule(std::string_view(text.data() + text.size(), 0));
+  return made;
+}
+
+ProgramFile load_program_file(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  AXONN_CHECK(in.good(), kWhere, "program ", path.string(), " cannot be read: check its name and rights");
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  return parse_program_file(text, path.string());
+}
+
+std::string to_text(const ProgramFile& file) {
+  std::string text = to_text(file.program);
+  for (const auto& [name, log] : file.schedules)
+    text.append("\n").append(kSchedule).append(" ").append(name).append("\n").append(to_text(log));
+  return text;
+}
+
+}  // namespace axonn::overlap

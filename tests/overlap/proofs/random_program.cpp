@@ -1,0 +1,269 @@
+#include "overlap/proofs/random_program.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "axonn/core/error.hpp"
+#include "axonn/overlap/language/typing.hpp"
+
+namespace axonn::overlap::proofs {
+namespace {
+
+constexpr int kTries = 30;
+
+// One kind of network: the shapes of its tensors go together.
+struct Flavour {
+  std::vector<Shape> shapes;
+  std::vector<Shape> weights;  // of its layers; none: it has no layers
+};
+
+const std::vector<Flavour>& flavours() {
+  static const std::vector<Flavour> all = {
+      {{{"N"}}, {}},                                                          // an optimizer
+      {{{"T", "K"}, {"T", "K"}, {"T", 1}}, {}},                               // with tensors of its own
+      {{{"B", "S", "H"}, {"B", "S", "H"}, {"S", "H"}, {"H"}}, {{"H", "H"}}},  // attention
+      {{{"B", "C", "P", "Q"}, {"B", "C", "P", "Q"}, {"C", 1, 1}}, {{"C", "C", 3, 1}, {"C", "C", 1, 1}}}};  // images
+  return all;
+}
+
+class Generator {
+ public:
+  Generator(Dice& dice, const Guards& guards)
+      : dice_(dice), guards_(guards), flavour_(dice.pick(flavours())), element_(dice.pick(kElements)) {
+    parts_.name = "random";
+    parts_.groups = dice.chance(20) ? 2 : 1;
+  }
+
+  RandomProgram run() {
+    declare();
+    // Most programs are those of the paper: a sum, and computations on it.
+    if (dice_.chance(70)) add(all_reduce(Reduction::sum, Expression::reference("g")));
+    const int statements = dice_.between(3, 9);
+    for (int i = 0; i < statements; ++i) add_statement();
+    for (const Statement& statement : parts_.statements)
+      if (!read_.contains(statement.name) && !statement.expression.is(Operation::update))
+        parts_.outputs.push_back(statement.name);
+    SizeValues sizes;
+    for (const std::string& size : parts_.sizes) sizes[size] = dice_.between(1, 6);
+    return {Program(parts_, guards_), sizes, dice_.between(1, 4)};
+  }
+
+ private:
+  static constexpr ElementType kElements[] = {ElementType::fp64, ElementType::fp32, ElementType::bf16,
+                                              ElementType::fp16};
+  static constexpr Operation kUnary[] = {Operation::negate,    Operation::square_root, Operation::exponential,
+                                         Operation::logarithm, Operation::absolute,    Operation::tanh,
+                                         Operation::relu,      Operation::gelu,        Operation::cast,
+                                         Operation::dropout,   Operation::slice,       Operation::load};
+  static constexpr Operation kBinary[] = {Operation::add,   Operation::subtract, Operation::multiply, Operation::divide,
+                                          Operation::power, Operation::maximum,  Operation::minimum};
+  static constexpr Operation kComparisons[] = {Operation::less,          Operation::less_equal, Operation::greater,
+                                               Operation::greater_equal, Operation::equal,      Operation::not_equal};
+  static constexpr Operation kCollectives[] = {Operation::all_reduce, Operation::reduce_scatter, Operation::reduce,
+                                               Operation::all_gather, Operation::broadcast,      Operation::send,
+                                               Operation::all_reduce, Operation::all_gather,     Operation::broadcast};
+
+  void declare_tensor(const std::string& name, const Shape& shape, Distribution distribution) {
+    for (const Size& size : shape)
+      for (const std::string& symbol : size.symbols())
+        if (std::ranges::count(parts_.sizes, symbol) == 0) parts_.sizes.push_back(symbol);
+    TensorType type{.element = element_, .shape = shape, .distribution = distribution};
+    if (parts_.groups > 1 && dice_.chance(25)) type.group = 1;
+    parts_.declarations.push_back({name, type});
+    values_.push_back(name);
+  }
+
+  Distribution distribution_for(const Shape& shape) {
+    const int kind = dice_.below(8);
+    const int dim = dice_.below(static_cast<int>(shape.size()));
+    if (kind < 3) return Distribution::local();
+    if (kind < 6) return Distribution::replicated();
+    if (kind == 6) return Distribution::rooted(0);
+    return shape[static_cast<size_t>(dim)].is_one() ? Distribution::local() : Distribution::sliced(dim);
+  }
+
+  void declare() {
+    declare_tensor("g", flavour_.shapes[0], Distribution::local());
+    declare_tensor("w", flavour_.shapes[0], Distribution::replicated());
+    const int more = dice_.between(1, 4);
+    for (int i = 0; i < more; ++i) {
+      const Shape& shape = dice_.pick(flavour_.shapes);
+      declare_tensor("t" + std::to_string(i), shape, distribution_for(shape));
+    }
+    for (size_t i = 0; i < flavour_.weights.size(); ++i) {
+      const Shape& shape = flavour_.weights[i];
+      const Distribution distribution =
+          dice_.chance(60) ? Distribution::sliced(dice_.below(2)) : distribution_for(shape);
+      declare_tensor("weight" + std::to_string(i), shape, distribution);
+      weights_.push_back(values_.back());
+    }
+    parts_.declarations.push_back({"rate", scalar_type(), 0.5});
+    values_.push_back("rate");
+  }
+
+  TensorType type_of(const std::string& name) const {
+    const auto declared = std::ranges::find(parts_.declarations, name, &Declaration::name);
+    return declared != parts_.declarations.end() ? declared->type : types_.at(name);
+  }
+
+  // Its type, or nothing if a rule refuses it.
+  std::optional<TensorType> derive(const Expression& expression) const {
+    const TypingContext context{.type_of = [this](const std::string& name) { return type_of(name); },
+                                .groups = parts_.groups,
+                                .place = "random",
+                                .guards = guards_};
+    try {
+      return context.derive(expression);
+    } catch (const UserError&) {
+      return std::nullopt;
+    }
+  }
+
+  Expression any_value() {
+    // Values that were computed last are read most, so that programs are long chains.
+    const auto count = static_cast<int>(values_.size());
+    const int index = dice_.chance(50) ? count - 1 - dice_.below(std::min(count, 3)) : dice_.below(count);
+    return Expression::reference(values_[static_cast<size_t>(index)]);
+  }
+
+  Attributes attributes() {
+    return {.reduction = dice_.chance(60)   ? Reduction::sum
+                         : dice_.chance(50) ? Reduction::max
+                                            : Reduction::min,
+            .dim = dice_.below(3),
+            .dims = dice_.chance(50) ? std::vector<int>{} : std::vector<int>{dice_.below(3)},
+            .root = 0,
+            .element = dice_.pick(kElements),
+            .probability = 0.25,
+            .stream = dice_.below(3),
+            .group = dice_.chance(80) ? 1 : -1};
+  }
+
+  // Only the settings that the operation has.
+  Expression made(Operation operation, std::vector<Expression> operands) {
+    const Attributes all = attributes();
+    Attributes own;
+    for (const Attribute attribute : info(operation).attributes) switch (attribute) {
+        case Attribute::reduction:
+          own.reduction = all.reduction;
+          break;
+        case Attribute::dim:
+          own.dim = all.dim;
+          break;
+        case Attribute::dims:
+          own.dims = all.dims;
+          break;
+        case Attribute::root:
+          own.root = all.root;
+          break;
+        case Attribute::element:
+          own.element = all.element;
+          break;
+        case Attribute::probability:
+          own.probability = all.probability;
+          break;
+        case Attribute::stream:
+          own.stream = all.stream;
+          break;
+        case Attribute::group:
+          own.group = all.group;
+          break;
+      }
+    return Expression::of(operation, std::move(operands), own);
+  }
+
+  Expression leaf() {
+    if (dice_.chance(15)) return Expression(dice_.between(1, 8) / 4.0);
+    if (dice_.chance(5)) return Expression::ranks();
+    return any_value();
+  }
+
+  // An expression that keeps the rules; a leaf if none is found.
+  Expression computation(int depth) {
+    for (int i = 0; i < kTries; ++i) {
+      const auto operand = [&] { return depth > 1 && dice_.chance(50) ? computation(depth - 1) : leaf(); };
+      const int kind = dice_.below(10);
+      Expression tried =
+          kind < 4   ? made(dice_.pick(kBinary), {operand(), operand()})
+          : kind < 8 ? made(dice_.pick(kUnary), {operand()})
+          : kind < 9
+              ? made(Operation::fma, {operand(), operand(), operand()})
+              : made(Operation::select, {made(dice_.pick(kComparisons), {operand(), operand()}), operand(), operand()});
+      if (derive(tried)) return tried;
+    }
+    return any_value();
+  }
+
+  Expression tried_statement() {
+    const int kind = dice_.below(10);
+    if (kind < 4) return computation(3);
+    if (kind < 7) {
+      const Operation collective = dice_.pick(kCollectives);
+      return made(collective, {any_value()});
+    }
+    if (kind < 8) return made(dice_.chance(70) ? Operation::reduce_tensor : Operation::norm, {computation(1)});
+    if (kind < 9 && !weights_.empty()) {
+      const Operation layer = flavour_.weights[0].size() == 2 ? Operation::matmul : Operation::conv2d;
+      return made(layer, {any_value(), Expression::reference(dice_.pick(weights_))});
+    }
+    return update();
+  }
+
+  Expression update() {
+    std::vector<std::string> tensors;
+    for (const Declaration& declaration : parts_.declarations)
+      if (!declaration.type.is_scalar() && std::ranges::count(values_, declaration.name) > 0)
+        tensors.push_back(declaration.name);
+    if (tensors.empty()) return any_value();
+    const Expression target = Expression::reference(dice_.pick(tensors));
+    for (int i = 0; i < kTries; ++i) {
+      Expression tried = made(Operation::update, {target, computation(2)});
+      if (derive(tried)) return tried;
+    }
+    return any_value();
+  }
+
+  void add_statement() {
+    for (int i = 0; i < kTries; ++i) {
+      const Expression expression = tried_statement();
+      const auto type = derive(expression);
+      if (!type || type->element == ElementType::boolean || expression.is(OperationKind::leaf)) continue;
+      return add(expression);
+    }
+  }
+
+  void add(const Expression& expression) {
+    const std::string name = "v" + std::to_string(parts_.statements.size());
+    const auto type = derive(expression);
+    expression.for_each_reference([&](const std::string& read) { read_.insert(read); });
+    parts_.statements.push_back({name, expression});
+    types_.emplace(name, *type);
+    if (expression.is(Operation::update)) std::erase(values_, expression.operands()[0].name());
+    std::erase_if(weights_, [&](const std::string& weight) { return std::ranges::count(values_, weight) == 0; });
+    values_.push_back(name);
+  }
+
+  Dice& dice_;
+  const Guards& guards_;
+  const Flavour& flavour_;
+  ElementType element_;
+  ProgramParts parts_;
+  std::vector<std::string> values_;   // that may be read
+  std::vector<std::string> weights_;  // of layers
+  std::map<std::string, TensorType> types_;
+  std::set<std::string> read_;
+};
+
+}  // namespace
+
+RandomProgram random_program(Dice& dice, const Guards& guards) {
+  while (true) {
+    try {
+      return Generator(dice, guards).run();
+    } catch (const UserError&) {
+      // Nothing was returned or updated, or a hoisted operand broke a rule: the next one.
+    }
+  }
+}
+
+}  // namespace axonn::overlap::proofs

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <span>
+
+#include "axonn/overlap/language/dataflow.hpp"
+
+namespace axonn::overlap::proofs {
+
+// The same numbers on every platform.
+class Dice {
+ public:
+  explicit Dice(uint64_t seed) : engine_(seed) {}
+  int below(int count) { return static_cast<int>(engine_() % static_cast<uint64_t>(count)); }
+  int between(int least, int most) { return least + below(most - least + 1); }
+  bool chance(int percent) { return below(100) < percent; }
+  template <typename Items>
+  const auto& pick(const Items& items) {
+    return items[static_cast<size_t>(below(static_cast<int>(std::size(items))))];
+  }
+  uint64_t seed() { return engine_(); }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+// A program of all operations, distributions and types, and small numbers for its sizes.
+struct RandomProgram {
+  Program program;
+  SizeValues sizes;
+  int ranks;
+};
+
+// `guards` may leave a rule of types out: the program may then break it.
+RandomProgram random_program(Dice& dice, const Guards& guards);
+
+}  // namespace axonn::overlap::proofs

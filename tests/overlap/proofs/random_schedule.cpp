@@ -1,0 +1,178 @@
+#include "overlap/proofs/random_schedule.hpp"
+
+#include <algorithm>
+
+#include "axonn/core/error.hpp"
+
+namespace axonn::overlap::proofs {
+namespace {
+
+using Kind = TransformationKind;
+
+class Scheduler {
+ public:
+  Scheduler(const Program& program, Dice& dice, const Guards& guards)
+      : made_{program, {}}, dice_(dice), guards_(guards) {}
+
+  RandomSchedule run() {
+    const int steps = dice_.between(2, 12);
+    for (int i = 0; i < steps; ++i) step();
+    if (dice_.chance(60)) fuse_around_a_collective();
+    if (dice_.chance(30)) overlap_a_chain();
+    return std::move(made_);
+  }
+
+ private:
+  bool apply(const Transformation& transformation) {
+    try {
+      made_.program = overlap::apply(made_.program, transformation, guards_);
+      made_.log.push_back(transformation);
+      return true;
+    } catch (const UserError&) {
+      return false;
+    }
+  }
+
+  std::string any_statement() { return dice_.pick(made_.program.statements()).name; }
+
+  // A statement of one of the operations, or any.
+  std::string statement_of(std::initializer_list<Operation> operations) {
+    std::vector<std::string> found;
+    for (const Statement& statement : made_.program.statements())
+      if (std::ranges::count(operations, statement.expression.operation()) > 0) found.push_back(statement.name);
+    return found.empty() || dice_.chance(10) ? any_statement() : dice_.pick(found);
+  }
+
+  // The statements that read a value, and some that read those.
+  std::vector<std::string> readers(const std::string& value) {
+    std::vector<std::string> chosen;
+    for (const Statement& statement : made_.program.statements()) {
+      bool reads = statement.expression.refers_to(value);
+      for (const std::string& other : chosen) reads |= statement.expression.refers_to(other);
+      if (reads && dice_.chance(85)) chosen.push_back(statement.name);
+    }
+    return chosen;
+  }
+
+  void step() {
+    switch (dice_.below(8)) {
+      case 0:
+      case 1:
+        return split();
+      case 2:
+      case 3:
+        return reorder(statement_of({Operation::all_gather, Operation::broadcast}));
+      case 4:
+        apply({Kind::join, {statement_of({Operation::all_gather, Operation::broadcast})}});
+        return;
+      case 5:
+        return reorder_back();
+      case 6:
+        return slice_tensors();
+      default:
+        return fuse_some();
+    }
+  }
+
+  void split() {
+    const int policy = dice_.below(4);
+    Transformation made{.kind = Kind::split, .names = {}, .policy = SplitPolicy::reduce_scatter, .dim = dice_.below(3)};
+    if (policy == 0) {
+      made.policy = SplitPolicy::slice;
+      made.names = {any_statement()};
+    } else {
+      made.names = {statement_of({Operation::all_reduce})};
+      if (policy == 1) made.policy = SplitPolicy::reduce, made.dim = 0;
+    }
+    if (!apply(made) || !dice_.chance(70)) return;
+    reorder(made.names[0]);
+    slice_tensors();
+  }
+
+  void reorder(const std::string& gather) {
+    std::vector<std::string> names = {gather};
+    for (std::string& reader : readers(gather)) names.push_back(std::move(reader));
+    while (names.size() > 1 && !apply({Kind::reorder, names})) names.pop_back();
+  }
+
+  // One gathered value, or an update that stores one, and others that are made of its part.
+  void reorder_back() {
+    const std::string first = statement_of({Operation::all_gather, Operation::broadcast});
+    const Expression& gather = made_.program.statement(first).expression;
+    if (!gather.is(OperationKind::collective)) return;
+    const Statement* part = made_.program.find_statement(gather.operands()[0].name());
+    if (part == nullptr) return;
+    std::vector<std::string> sources;
+    part->expression.for_each_reference([&](const std::string& read) { sources.push_back(read); });
+    if (sources.empty()) return;
+    std::vector<std::string> names = {"back" + std::to_string(made_.log.size()), dice_.pick(sources)};
+    for (const Statement& statement : made_.program.statements()) {
+      const bool gathers = statement.expression.operation() == gather.operation();
+      const bool stores = statement.expression.is(Operation::update) && statement.expression.refers_to(first);
+      const bool first_is_stored = !made_.program.consumers_of(first).empty();
+      if ((statement.name == first && !(first_is_stored && dice_.chance(50))) || stores ||
+          (gathers && statement.name != first && dice_.chance(30)))
+        names.push_back(statement.name);
+    }
+    while (names.size() > 2 && !apply({Kind::reorder_back, names})) names.pop_back();
+  }
+
+  void slice_tensors() {
+    const std::vector<Declaration> declarations = made_.program.declarations();
+    for (const Declaration& declaration : declarations)
+      if (dice_.chance(60)) apply({Kind::as_slice, {declaration.name}});
+    const std::vector<Statement> statements = made_.program.statements();
+    for (const Statement& statement : statements)
+      if (made_.program.consumers_of(statement.name).empty()) apply({Kind::dead, {statement.name}});
+  }
+
+  std::string new_section() { return "section" + std::to_string(made_.log.size()); }
+
+  void fuse_some() {
+    std::vector<std::string> names = {new_section()};
+    const std::vector<Statement>& statements = made_.program.statements();
+    const auto first = static_cast<size_t>(dice_.below(static_cast<int>(statements.size())));
+    const size_t last = std::min(statements.size(), first + 1 + static_cast<size_t>(dice_.between(1, 3)));
+    for (size_t i = first; i < last; ++i) names.push_back(statements[i].name);
+    apply({Kind::fuse, names});
+  }
+
+  // A collective with what it reads, or with what reads it.
+  void fuse_around_a_collective() {
+    const std::string collective = statement_of({Operation::all_reduce, Operation::reduce_scatter, Operation::reduce,
+                                                 Operation::all_gather, Operation::broadcast, Operation::send});
+    std::vector<std::string> names = {new_section(), collective};
+    const Expression& root = made_.program.statement(collective).expression;
+    root.for_each_reference([&](const std::string& read) {
+      if (made_.program.find_statement(read) != nullptr && dice_.chance(60)) names.push_back(read);
+    });
+    for (std::string& reader : readers(collective)) names.push_back(std::move(reader));
+    while (names.size() > 2 && !apply({Kind::fuse, names})) names.pop_back();
+  }
+
+  void overlap_a_chain() {
+    std::vector<std::string> names = {new_section()};
+    std::string member = dice_.pick(made_.program.statements()).name;
+    for (int i = dice_.between(2, 3); i > 0; --i) {
+      const Section* section = made_.program.section_of(member);
+      names.push_back(section == nullptr ? member : section->name);
+      const std::vector<std::string> statements = made_.program.statements_of(names.back());
+      const std::vector<std::string> next = made_.program.consumers_of(statements.back());
+      if (next.empty()) break;
+      member = dice_.pick(next);
+    }
+    while (names.size() > 2 && !apply({Kind::overlap, names})) names.pop_back();
+  }
+
+  RandomSchedule made_;
+  Dice& dice_;
+  const Guards& guards_;
+};
+
+}  // namespace
+
+RandomSchedule random_schedule(const Program& program, Dice& dice, const Guards& guards) {
+  return Scheduler(program, dice, guards).run();
+}
+
+}  // namespace axonn::overlap::proofs

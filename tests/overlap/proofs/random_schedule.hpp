@@ -1,0 +1,17 @@
+#pragma once
+
+#include "axonn/overlap/transform/transformation.hpp"
+#include "overlap/proofs/random_program.hpp"
+
+namespace axonn::overlap::proofs {
+
+struct RandomSchedule {
+  Program program;
+  std::vector<Transformation> log;
+};
+
+// Applies transformations with random operands; those that a rule refuses are left out. Those of
+// one after the other make sense together often enough to reach every fused collective.
+RandomSchedule random_schedule(const Program& program, Dice& dice, const Guards& guards);
+
+}  // namespace axonn::overlap::proofs

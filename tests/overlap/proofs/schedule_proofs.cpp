@@ -1,0 +1,103 @@
+// Random programs under random legal schedules, each equal to its original in the oracle.
+#include <cstdio>
+#include <exception>
+
+#include <CLI/CLI.hpp>
+
+#include "axonn/config/command_line.hpp"
+#include "axonn/core/error.hpp"
+#include "axonn/overlap/language/program_text.hpp"
+#include "axonn/overlap/oracle/oracle.hpp"
+#include "overlap/proofs/proof_table.hpp"
+#include "overlap/proofs/random_schedule.hpp"
+
+namespace axonn::overlap::proofs {
+namespace {
+
+struct Options {
+  int programs = 300;
+  uint64_t seed = 1;
+  std::string without;
+  int64_t least = 0;
+  bool verbose = false;
+};
+
+constexpr double kTolerance = 1e-9;
+constexpr int kInputs = 3;
+
+// "" if the schedule gives the original's results. Rounding may turn a comparison or send a number
+// to infinity: only what differs for all inputs is a difference.
+std::string difference_of(const RandomProgram& random, const Program& scheduled, Dice& dice) {
+  std::string found;
+  for (int i = 0; i < kInputs; ++i) {
+    // A local part of a sum depends on the cut, so both have one.
+    const Cut cut = dice.chance(50) ? Cut::contiguous() : Cut::cyclic(dice.between(1, 3), dice.below(4));
+    OracleOptions options{.ranks = random.ranks, .sizes = random.sizes, .cut = cut, .scalars = {}};
+    options.seed = dice.seed();
+    const OracleInputs inputs = random_inputs(random.program, options, dice.seed());
+    const OracleResult expected = run_oracle(random.program, inputs, options);
+    options.blocks = dice.between(1, 4);
+    options.order = dice.seed();
+    found = difference(expected, run_oracle(scheduled, inputs, options), kTolerance);
+    if (found.empty()) return "";
+  }
+  return found;
+}
+
+int run(const Options& options) {
+  const Guards guards{.without = options.without};
+  ProofTable table;
+  int differ = 0, unchanged = 0;
+  for (int i = 0; i < options.programs; ++i) {
+    Dice dice(options.seed * 0x9E3779B97F4A7C15u + static_cast<uint64_t>(i));
+    const RandomProgram random = random_program(dice, guards);
+    const RandomSchedule schedule = random_schedule(random.program, dice, guards);
+    unchanged += schedule.log.empty() ? 1 : 0;
+    table.count(random.program, schedule.program, schedule.log);
+    const std::string found = difference_of(random, schedule.program, dice);
+    if (found.empty()) continue;
+    if (++differ <= 3 || options.verbose)
+      std::printf("program %d differs on %d ranks: %s\n%s\nafter\n%s\n%s\n", i, random.ranks, found.c_str(),
+                  to_text(random.program).c_str(), to_text(schedule.log).c_str(), to_text(schedule.program).c_str());
+  }
+  std::printf("%s%d programs, %d differ, %d with no legal transformation; the smallest cell has %lld\n",
+              table.to_text().c_str(), options.programs, differ, unchanged, static_cast<long long>(table.smallest()));
+  if (!options.without.empty()) return differ > 0 ? 0 : 1;
+  return differ == 0 && table.smallest() >= options.least ? 0 : 1;
+}
+
+int main_of(int argc, char** argv) {
+  Options options;
+  CLI::App app(
+      "Transforms random programs by random legal schedules and compares each with its original in the oracle, on "
+      "several ranks, cuts and inputs.",
+      "schedule_proofs");
+  app.add_option("--programs", options.programs, "programs to compare")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--seed", options.seed, "seed of everything random")->capture_default_str();
+  app.add_option("--least", options.least, "fail if fewer programs than this had some operation, type or rule");
+  app.add_option("--without", options.without,
+                 "leave this rule out; then a difference must be found, and shows why the rule is there");
+  app.add_flag("--verbose", options.verbose, "print every program that differs, not only three");
+  app.footer("Exit status: 0 proved; 1 not; 2 an error in the command line.");
+  if (const auto text = parse_command_line(app, std::span<const char* const>(argv, static_cast<size_t>(argc)))) {
+    std::printf("%s", text->c_str());
+    return 0;
+  }
+  return run(options);
+}
+
+}  // namespace
+}  // namespace axonn::overlap::proofs
+
+int main(int argc, char** argv) {
+  try {
+    return axonn::overlap::proofs::main_of(argc, argv);
+  } catch (const axonn::Error& error) {
+    std::fprintf(stderr, "schedule_proofs: error: %s\n", error.sentence().c_str());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "schedule_proofs: error: %s\n", error.what());
+  }
+  return 2;
+}
