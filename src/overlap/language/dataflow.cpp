@@ -202,6 +202,11 @@ Program::Program(ProgramParts parts, const Guards& guards) : parts_(std::move(pa
     const std::string place = place_of(statement);
     statement.expression.for_each_reference([&](const std::string& name) {
       if (!types_.contains(name)) check(false, guards, ProgramRule::defined, place, "'" + name + "'");
+    });
+    // The tensor of an update is not read; another update of it breaks the rule update-once.
+    const Expression& read =
+        statement.expression.is(Operation::update) ? statement.expression.operands()[1] : statement.expression;
+    read.for_each_reference([&](const std::string& name) {
       check(!updates.contains(name), guards, ProgramRule::stale, place, "'" + name + "'");
     });
     const TypingContext context = {.type_of = [this](const std::string& name) { return type(name); },
@@ -235,8 +240,9 @@ const TensorType& Program::type(std::string_view name) const {
   if (found != types_.end()) return found->second;
   std::vector<std::string> names;
   for (const auto& [other, type] : types_) names.push_back(other);
-  throw UserError(kWhere, detail::concatenate(parts_.name, " has no value '", name, "'",
-                                              did_you_mean(name, std::span<const std::string>(names))));
+  throw UserError(kWhere,
+                  detail::concatenate(parts_.name, " has no value '", name, "': name a declaration or a statement",
+                                      did_you_mean(name, std::span<const std::string>(names))));
 }
 
 TensorType Program::type(const Expression& expression) const {
@@ -250,7 +256,7 @@ TensorType Program::type(const Expression& expression) const {
 const Statement& Program::statement(std::string_view name) const {
   const Statement* found = find_statement(name);
   if (found == nullptr) (void)type(name);  // its error, if it is no value at all
-  AXONN_CHECK(found != nullptr, kWhere, parts_.name, ": '", name, "' is declared, not computed");
+  AXONN_CHECK(found != nullptr, kWhere, parts_.name, ": '", name, "' is declared, not computed: name a statement");
   return *found;
 }
 
