@@ -202,6 +202,11 @@ Program::Program(ProgramParts parts, const Guards& guards) : parts_(std::move(pa
     const std::string place = place_of(statement);
     statement.expression.for_each_reference([&](const std::string& name) {
       if (!types_.contains(name)) check(false, guards, ProgramRule::defined, place, "'" + name + "'");
+    });
+    // The tensor of an update is not read; another update of it breaks the rule update-once.
+    const Expression& read =
+        statement.expression.is(Operation::update) ? statement.expression.operands()[1] : statement.expression;
+    read.for_each_reference([&](const std::string& name) {
       check(!updates.contains(name), guards, ProgramRule::stale, place, "'" + name + "'");
     });
     const TypingContext context = {.type_of = [this](const std::string& name) { return type(name); },
@@ -235,7 +240,7 @@ const TensorType& Program::type(std::string_view name) const {
   if (found != types_.end()) return found->second;
   std::vector<std::string> names;
   for (const auto& [other, type] : types_) names.push_back(other);
-  throw UserError(kWhere, detail::concatenate(parts_.name, " must declare or compute '", name, "' before it is used",
+  throw UserError(kWhere, detail::concatenate(parts_.name, " has no value '", name, "': name a declaration or a statement",
                                               did_you_mean(name, std::span<const std::string>(names))));
 }
 

@@ -50,7 +50,8 @@ Expression ExpressionParser::infix(int least_precedence) {
   const OperationInfo* row = infix_operator(lexer_);
   while (row != nullptr && row->precedence >= least_precedence) {
     const Token sign = lexer_.take();
-    left = made(sign, row->operation, {left, infix(row->precedence + 1)});
+    const Expression right = infix(row->precedence + 1);
+    left = made(sign, row->operation, {left, right});
     const OperationInfo* next = infix_operator(lexer_);
     if (row->precedence == 1 && next != nullptr && next->precedence == 1)
       lexer_.fail(lexer_.token(), "comparisons do not chain: use parentheses");
@@ -63,15 +64,18 @@ Expression ExpressionParser::prefix() {
   const Token first = lexer_.token();
   if (++nesting_ > kMostNesting)
     lexer_.fail(first, detail::concatenate("parentheses, signs and powers must nest at most ", kMostNesting, " deep"));
-  const Expression read = lexer_.take_if("-") ? made(first, Operation::negate, {prefix()}) : power();
+  const bool negative = lexer_.take_if("-");
+  const Expression read = negative ? prefix() : power();
   --nesting_;
-  return read;
+  return negative ? made(first, Operation::negate, {read}) : read;
 }
 
 Expression ExpressionParser::power() {
   const Expression base = primary();
   const Token sign = lexer_.token();
-  return lexer_.take_if("^") ? made(sign, Operation::power, {base, prefix()}) : base;
+  if (!lexer_.take_if("^")) return base;
+  const Expression exponent = prefix();
+  return made(sign, Operation::power, {base, exponent});
 }
 
 Expression ExpressionParser::primary() {

@@ -92,7 +92,7 @@ void Lexer::fail(const Token& at, std::string_view message) const {
   const size_t first = column < kShownColumns ? 0 : column - kShownColumns / 2;
   std::string part = printable(line.substr(first, kShownColumns));
   if (!part.empty() && line.ends_with('\r') && first + part.size() == line.size()) part.pop_back();
-  throw UserError(kWhere, detail::concatenate(file_, ":", at.line, ": ", message, " (column ", column + 1, " of '",
+  throw UserError(kWhere, detail::concatenate(file_, ":", at.line, ": ", message, " (see column ", column + 1, " of '",
                                               first > 0 ? "..." : "", part,
                                               first + kShownColumns < line.size() ? "..." : "", "')"));
 }

@@ -92,6 +92,16 @@ class SectionCheck {
   // A number that is the same for all blocks: made of scalars only.
   bool is_plain_scalar(const std::string& name) const { return program_.type(name).group == TensorType::kEveryGroup; }
 
+  // What is gathered or sent arrives when the section ends: there it may be stored, not read.
+  void check_arrivals(const std::string& name) const {
+    for (const std::string& reader : program_.consumers_of(name)) {
+      if (!is_inside(reader)) continue;
+      check(stores(expression(reader), name), SectionRule::chain, "'" + reader + "', which reads '" + name + "'");
+      for (const std::string& second : program_.consumers_of(reader))
+        check(!is_inside(second), SectionRule::chain, "'" + second + "', which reads '" + reader + "'");
+    }
+  }
+
   void check_fuse() const {
     int reducers = 0;
     const Shape* loop = nullptr;
@@ -104,9 +114,7 @@ class SectionCheck {
         check(++reducers == 1 && !is_inside(root.operands()[0].name()), SectionRule::chain, "'" + name + "'");
       }
       if (moves(root))
-        for (const std::string& consumer : program_.consumers_of(name))
-          check(!is_inside(consumer) || stores(expression(consumer), name), SectionRule::chain,
-                "'" + consumer + "', which reads '" + name + "'");
+        check_arrivals(name);
       if (root.is(OperationKind::reduction))
         for (const std::string& consumer : program_.consumers_of(name))
           check(!is_inside(consumer), SectionRule::final, "'" + consumer + "', which reads '" + name + "'");

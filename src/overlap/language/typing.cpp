@@ -217,17 +217,18 @@ class Derivation {
 
   TensorType reduction(const Expression& expression) const {
     TensorType type = operand(expression, 0);
+    const std::string got = type.to_string();
     const std::vector<int>& dims = expression.attributes().dims;
     std::vector<int> sorted = dims;
     std::ranges::sort(sorted);
     const bool distinct = std::ranges::adjacent_find(sorted) == sorted.end();
     const bool there = std::ranges::all_of(dims, [&](int dim) { return dim >= 0 && dim < std::ssize(type.shape); });
-    check(distinct && there, reduced_dims, expression.to_string() + " of " + type.to_string());
+    check(distinct && there, reduced_dims, expression.to_string() + " of " + got);
     const auto reduces = [&](int dim) { return dims.empty() || std::ranges::count(dims, dim) > 0; };
     const bool sums = expression.is(Operation::norm) || expression.attributes().reduction == Reduction::sum;
     if (sums) type.element = ElementType::fp64;
     if (type.distribution.is(Placement::sliced) && reduces(type.distribution.dim)) {
-      check(!expression.is(Operation::norm), norm, type.to_string());
+      check(!expression.is(Operation::norm), norm, got);
       type.distribution = Distribution::local();
     }
     for (int dim = 0; dim < std::ssize(type.shape); ++dim)

@@ -9,8 +9,8 @@ namespace axonn::overlap {
 inline constexpr std::array<std::string_view, 9> kLineWords = {"program", "groups",  "size",   "tensor",  "scalar",
                                                                "fuse",    "overlap", "return", "schedule"};
 
-// Whether a name may be written so: at most 100 letters, digits, _ and ., from a letter or _ on, and
-// no dot at the end.
+// Whether a name may be written so: at most 100 letters, digits, _ and ., from a letter or _ on,
+// and no dot at the end.
 bool is_word(std::string_view name);
 
 // Whether the text form has another use for this word.

@@ -17,28 +17,28 @@ constexpr std::array kWrongLines = {
     Wrong{"tensr w fp32 [N] local",
           "expected NAME = EXPRESSION or a line that begins with program, groups, size, "
           "tensor, scalar, fuse, overlap or return, got 'tensr'; did you mean 'tensor'? "
-          "(column 1 of 'tensr w fp32 [N] local')"},
+          "(see column 1 of 'tensr w fp32 [N] local')"},
     Wrong{"program q", "expected the name of a statement, which is no word of the language, got 'program'"},
     Wrong{"on = g", "expected the name of a statement, which is no word of the language, got 'on'"},
     Wrong{"= g", "expected the name of a statement, got '='"},
     Wrong{"s", "expected NAME = EXPRESSION"},
-    Wrong{"s =", "expected a value, got the end of the text (column 4 of 's =')"},
-    Wrong{"s =\nt = g", "expected a value, got the end of the line (column 4 of 's =')"},
-    Wrong{"s = g g", "expected the end of the line after the expression, got 'g' (column 7 of 's = g g')"},
+    Wrong{"s =", "expected a value, got the end of the text (see column 4 of 's =')"},
+    Wrong{"s =\nt = g", "expected a value, got the end of the line (see column 4 of 's =')"},
+    Wrong{"s = g g", "expected the end of the line after the expression, got 'g' (see column 7 of 's = g g')"},
     Wrong{"s = g }", "expected the end of the line after the expression, got '}'"},
     Wrong{"s = tensor", "expected a value, which is no word of the language, got 'tensor'"},
     Wrong{"s = sqrt + 1", "expected a value, which is no word of the language, got 'sqrt'"},
-    Wrong{"s = sqroot(g)", "there is no operation 'sqroot'; did you mean 'sqrt'? (column 5 of 's = sqroot(g)')"},
+    Wrong{"s = sqroot(g)", "there is no operation 'sqroot'; did you mean 'sqrt'? (see column 5 of 's = sqroot(g)')"},
     Wrong{"s = sqrt(g", "expected ')' to close sqrt( of line 4, got the end of the text"},
     Wrong{"s = sqrt()", "expected a value, got ')'"},
-    Wrong{"s = sqrt(g, g)", "sqrt takes 1 operand, and settings by name (column 13"},
+    Wrong{"s = sqrt(g, g)", "sqrt takes 1 operand, and settings by name (see column 13"},
     Wrong{"s = fma(g, g)", "expected ',' as fma takes 3 operands, got ')'"},
     Wrong{"s = (g + 1", "expected ')' to close '(' of line 4, got the end of the text"},
     Wrong{"s = g + * g", "expected a value, got '*'"},
     Wrong{"s = +g", "expected a value, got '+'"},
-    Wrong{"s = g < 1 < 2", "comparisons do not chain: use parentheses (column 11"},
+    Wrong{"s = g < 1 < 2", "comparisons do not chain: use parentheses (see column 11"},
     Wrong{"s = select(g == 1 != 2, g, g)", "comparisons do not chain"},
-    Wrong{"s = cast(g)", "cast needs an element type: cast(x, fp32) (column 11"},
+    Wrong{"s = cast(g)", "cast needs an element type: cast(x, fp32) (see column 11"},
     Wrong{"s = cast(g, fp8)",
           "an element type must be one of fp64, fp32, bf16, fp16, boolean, got 'fp8'; did you mean "},
     Wrong{"s = cast(g, fp32, fp32)", "cast takes 1 operand"},
@@ -51,7 +51,7 @@ constexpr std::array kWrongLines = {
     Wrong{"s = dropout(g, 0.1, stream=0.5)", "expected stream, got '0.5'"},
     Wrong{"s = dropout(g, 0.1, stream=9223372036854775808)", "stream must be from -9223372036854775808 to "},
     Wrong{"s = sqrt(g, dim=0)", "sqrt has no setting 'dim'"},
-    Wrong{"s = slice(g, dim=2147483648)", "dim must be from -2147483648 to 2147483647, got 2147483648 (column 18"},
+    Wrong{"s = slice(g, dim=2147483648)", "dim must be from -2147483648 to 2147483647, got 2147483648 (see column 18"},
     Wrong{"s = norm(g, dims=0)", "expected '[' before the dims, got '0'"},
     Wrong{"s = norm(g, dims=[])", "expected a dim (no dims at all: leave dims= out), got ']'"},
     Wrong{"s = norm(g, dims=[0 1])", "expected ']' after the dims, got '1'"},
@@ -62,7 +62,7 @@ constexpr std::array kWrongLines = {
     Wrong{"s = send(g, GroupRank(GROUP, RANK))", "expected '+' in GroupRank(GROUP+1, RANK), got ','"},
     Wrong{"s = send(g, GroupRank(GROUP+2147483648, RANK))", "the distance of groups must be from"},
     Wrong{"s = 1e999", "a number must fit into a double, got 1e999"},
-    Wrong{"s = 1.", "a number must be written such as 12, 0.5 or 1e-3 (column 5"},
+    Wrong{"s = 1.", "a number must be written such as 12, 0.5 or 1e-3 (see column 5"},
     Wrong{"s = 2x", "a number must be written such as 12, 0.5 or 1e-3"},
     Wrong{"s = 0x10", "a number must be written such as"},
     Wrong{"s = 1e+", "a number must be written such as"},
@@ -71,13 +71,13 @@ constexpr std::array kWrongLines = {
     Wrong{"s = g ! g", "no program has the byte 33, '!', here"},
     Wrong{"s = g \x01\xff",
           "no program has the byte 1 here: use letters, digits and ()[]{},=+-*/^<>! "
-          "(column 7 of 's = g ?"
+          "(see column 7 of 's = g ?"
           "?')"},
     Wrong{"s. = g", "a name must have at most 100 characters and no dot at its end"},
     Wrong{"groups 0", "the number of groups must be from 1 to 2147483647, got 0"},
     Wrong{"groups 2\ngroups 2", "groups must be given only once"},
-    Wrong{"size N", "size N must be declared only once (column 6 of 'size N')"},
-    Wrong{"size K, K", "size K must be declared only once (column 9 of 'size K, K')"},
+    Wrong{"size N", "size N must be declared only once (see column 6 of 'size N')"},
+    Wrong{"size K, K", "size K must be declared only once (see column 9 of 'size K, K')"},
     Wrong{"size 4", "expected the name of a size, got '4'"},
     Wrong{"size M N", "expected the end of the line after the sizes, got 'N'"},
     Wrong{"tensor w f32 [N] local",
@@ -88,7 +88,7 @@ constexpr std::array kWrongLines = {
     Wrong{"tensor w fp32 [0] local", "a size must be from 1 to 9223372036854775807, got 0"},
     Wrong{"tensor w fp32 [-N] local", "expected a size, got 'N'"},
     Wrong{"tensor w fp32 [N, 4294967296*4294967296] local",
-          "size 4294967296*4294967296 needs more than 64 bits (column"},
+          "size 4294967296*4294967296 needs more than 64 bits (see column"},
     Wrong{"tensor w fp32 [N*N*N*N*N*N*N*N*N*N*N*N*N*N*N*N*N] local", "a size has at most 16 symbols, got 17"},
     Wrong{"tensor w fp32 [N] slced(0)",
           "a tensor's distribution must be one of local, replicated, sliced, rooted, got "
@@ -148,17 +148,18 @@ TEST(TextErrors, OfRulesNameFileAndLine) {
 }
 
 TEST(TextErrors, OfExpressions) {
-  EXPECT_USER_ERROR(parse_expression(""), "expression:1: expected a value, got the end of the text (column 1 of '')");
+  EXPECT_USER_ERROR(parse_expression(""),
+                    "expression:1: expected a value, got the end of the text (see column 1 of '')");
   EXPECT_USER_ERROR(parse_expression("a, b"), "expression:1: expected the end of the expression, got ','");
   EXPECT_USER_ERROR(parse_expression("a\n+ b"), "expression:2: expected the end of the expression, got '+'");
 }
 
 TEST(TextErrors, ShowOnlyAPartOfALongLine) {
   const std::string error = test::user_error([] { parse_expression(std::string(300, 'a') + " + 1"); });
-  EXPECT_EQ(error, "expression:1: a name must have at most 100 characters and no dot at its end (column 1 of '" +
+  EXPECT_EQ(error, "expression:1: a name must have at most 100 characters and no dot at its end (see column 1 of '" +
                        std::string(80, 'a') + "...')");
   const std::string far = test::user_error([] { parse_expression("1" + std::string(200, ' ') + "a"); });
-  EXPECT_EQ(far, "expression:1: expected the end of the expression, got 'a' (column 202 of '..." +
+  EXPECT_EQ(far, "expression:1: expected the end of the expression, got 'a' (see column 202 of '..." +
                      std::string(40, ' ') + "a')");
 }
 
@@ -170,7 +171,7 @@ std::string repeated(std::string_view part, size_t count) {
 
 TEST(TextErrors, LimitDepthAndLength) {
   for (const std::string_view open : {"(", "sqrt(", "-", "a ^ ", "fma(a, a, "})
-    EXPECT_USER_ERROR(parse_expression(repeated(open, 10000) + "a"), "must nest at most 402 deep (column");
+    EXPECT_USER_ERROR(parse_expression(repeated(open, 10000) + "a"), "must nest at most 402 deep (see column");
   EXPECT_EQ(parse_expression(repeated("(", 300) + "a" + repeated(")", 300)), Expression::reference("a"));
   EXPECT_USER_ERROR(parse_expression("a" + repeated(" + a", 10000)), "expression:1: an expression is at most 200");
   EXPECT_USER_ERROR(parse_program("program p\n" + repeated("fuse f {\n", 10000), "p"), "at most two deep");

@@ -32,7 +32,7 @@ namespace axonn::overlap {
 // What parse_program() reads as an equal program.
 std::string to_text(const Program& program);
 
-// UserError "FILE:LINE: expected ..., got ... (column C of '...')" for text that is no program, and
+// UserError "FILE:LINE: expected ..., got ... (see column C of '...')" for text that is no program,
 // "FILE: STATEMENT, line N: ..." for a rule that the program breaks. `guards`: for proofs only.
 Program parse_program(std::string_view text, std::string_view file, const Guards& guards = {});
 
