@@ -96,9 +96,8 @@ class Reorder {
 
   void move(const Statement& statement) {
     const Expression& root = statement.expression;
-    bool reads = false;
-    for (const auto& [name, part] : parts_) reads |= root.refers_to(name);
-    rewrite_.check(reads, TransformationRule::reorder_reads, statement.name + " = " + root.to_string());
+    rewrite_.check(reads_parts(root) && !slices_parts(root), TransformationRule::reorder_reads,
+                   statement.name + " = " + root.to_string());
     rewrite_.check(!root.is(OperationKind::collective), TransformationRule::reorder_kinds,
                    statement.name + " = " + root.to_string());
     const std::string part = statement.name + (rooted_ ? ".root" : ".part");
@@ -113,6 +112,16 @@ class Reorder {
     }
     add(part, on_parts(root, !root.is(OperationKind::layer)), statement);
     if (needed_whole(statement.name)) add(statement.name, gathered(part), statement);
+  }
+
+  bool reads_parts(const Expression& expression) const {
+    return std::ranges::any_of(parts_, [&](const auto& pair) { return expression.refers_to(pair.first); });
+  }
+
+  // Whether it takes slices of its own of a value that is to be computed in parts.
+  bool slices_parts(const Expression& expression) const {
+    if (expression.is(OperationKind::part)) return reads_parts(expression);
+    return std::ranges::any_of(expression.operands(), [&](const Expression& operand) { return slices_parts(operand); });
   }
 
   bool reduces_the_cut(const Expression& root) const {
