@@ -251,6 +251,17 @@ TEST(OracleSections, OrderOfBlocksFollowsItsSeed) {
                       {1, 11, 111}, {1, 111, 101}, {11, 10, 111}, {111, 10, 110}, {101, 111, 100}, {111, 110, 100}}));
 }
 
+TEST(OracleSections, APlainScalarRunsOnce) {
+  ProgramBuilder p("scalars");
+  const auto w = p.tensor("w", fp32, {"N"}), rate = p.scalar("rate", 2);
+  const auto twice = p.let("twice", 2 * w), length = p.let("length", norm(rate));
+  const auto more = p.let("more", twice + 1);
+  const Program program =
+      with_sections(p.returns({p.let("y", more * length)}), {fuse("f", {"twice", "length", "more"})});
+  EXPECT_EQ(whole(run_oracle(program, {{"w", {{1, 2, 3}}}}, {.sizes = {{"N", 3}}}), "y"),
+            (std::vector<double>{6, 10, 14}));
+}
+
 // The rules accept both: only a reader that another statement overtakes is wrong.
 TEST(OracleSections, AnUpdateOvertakesReadersOfTheWholeTensor) {
   ProgramBuilder p("overtaken");
