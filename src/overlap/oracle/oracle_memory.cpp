@@ -41,11 +41,7 @@ OracleMemory::OracleMemory(const Program& program, const OracleInputs& inputs, c
     add(declaration.name, declaration.type);
     load(declaration, inputs);
   }
-  for (const Statement& statement : program.statements()) {
-    add(statement.name, program.type(statement.name));
-    if (statement.expression.is(Operation::update))
-      updates_[statement.expression.operands()[0].name()].push_back(statement.name);
-  }
+  for (const Statement& statement : program.statements()) add(statement.name, program.type(statement.name));
 }
 
 void OracleMemory::add(const std::string& name, const TensorType& type) {
@@ -93,28 +89,19 @@ RankValues OracleMemory::seen(std::string_view name, int group) const {
 
 void OracleMemory::write(const Statement& statement, ElementRange range, const RankValues& values) {
   OracleEntry& entry = entries_.find(statement.name)->second;
-  const bool updates = statement.expression.is(Operation::update);
+  OracleEntry* tensor = nullptr;
+  if (statement.expression.is(Operation::update))
+    tensor = &entries_.find(statement.expression.operands()[0].name())->second;
   for (int rank = 0; rank < options_.ranks; ++rank)
     for (int64_t i = range.begin; i < range.end; ++i) {
-      if (!holds(entry.holders[static_cast<size_t>(i)], rank)) continue;
-      if (updates)
-        write_tensor(statement, rank, i, values.of(rank)[i]);
-      else
-        entry.values.of(rank)[i] = values.of(rank)[i];
+      const auto place = static_cast<size_t>(i);
+      if (!holds(entry.holders[place], rank)) continue;
+      if (tensor != nullptr) {
+        if (i >= tensor->values.count || !holds(tensor->holders[place], rank)) continue;
+        tensor->values.of(rank)[i] = values.of(rank)[i];
+      }
+      entry.values.of(rank)[i] = values.of(rank)[i];
     }
-}
-
-// Other updates of the tensor that have written this element are names of it, too.
-void OracleMemory::write_tensor(const Statement& update, int rank, int64_t place, double element) {
-  const std::string& tensor = update.expression.operands()[0].name();
-  OracleEntry& target = entries_.find(tensor)->second;
-  if (place >= target.values.count || !holds(target.holders[static_cast<size_t>(place)], rank)) return;
-  target.values.of(rank)[place] = element;
-  for (const std::string& name : updates_.find(tensor)->second) {
-    RankValues& other = entries_.find(name)->second.values;
-    if (place < other.count && (name == update.name || !is_missing(other.of(rank)[place])))
-      other.of(rank)[place] = element;
-  }
 }
 
 }  // namespace axonn::overlap

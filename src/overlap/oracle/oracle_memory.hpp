@@ -28,18 +28,16 @@ class OracleMemory {
   RankValues seen(std::string_view name, int group) const;
 
   // Writes a range of a statement's elements to the ranks that hold them. An update writes its
-  // tensor, too: both are one piece of memory.
+  // tensor, too, where the tensor has room: both are one piece of memory.
   void write(const Statement& statement, ElementRange range, const RankValues& values);
 
  private:
   void add(const std::string& name, const TensorType& type);
   void load(const Declaration& declaration, const OracleInputs& inputs);
-  void write_tensor(const Statement& update, int rank, int64_t place, double element);
 
   const OracleOptions& options_;
   int groups_;
   std::map<std::string, OracleEntry, std::less<>> entries_;
-  std::map<std::string, std::vector<std::string>, std::less<>> updates_;  // tensor -> statements
 };
 
 }  // namespace axonn::overlap

@@ -21,8 +21,8 @@ void expect_equal(const OracleOptions& base, const std::vector<Program>& program
     const OracleResult expected = run_oracle(programs[0], inputs, options);
     EXPECT_EQ(difference(expected, expected, 0), "");
     for (size_t i = 1; i < programs.size(); ++i)
-      for (const int blocks : {1, 2, 3, 5})
-        for (const uint64_t order : {0, 1, 2}) {
+      for (const int blocks : {1, 3, 5})
+        for (const uint64_t order : {0, 1}) {
           options.blocks = blocks;
           options.order = order;
           EXPECT_EQ(difference(expected, run_oracle(programs[i], inputs, options), kTolerance), "")
@@ -251,6 +251,17 @@ TEST(OracleSections, OrderOfBlocksFollowsItsSeed) {
                       {1, 11, 111}, {1, 111, 101}, {11, 10, 111}, {111, 10, 110}, {101, 111, 100}, {111, 110, 100}}));
 }
 
+TEST(OracleSections, APlainScalarRunsOnce) {
+  ProgramBuilder p("scalars");
+  const auto w = p.tensor("w", fp32, {"N"}), rate = p.scalar("rate", 2);
+  const auto twice = p.let("twice", 2 * w), length = p.let("length", norm(rate));
+  const auto more = p.let("more", twice + 1);
+  const Program program =
+      with_sections(p.returns({p.let("y", more * length)}), {fuse("f", {"twice", "length", "more"})});
+  EXPECT_EQ(whole(run_oracle(program, {{"w", {{1, 2, 3}}}}, {.sizes = {{"N", 3}}}), "y"),
+            (std::vector<double>{6, 10, 14}));
+}
+
 // The rules accept both: only a reader that another statement overtakes is wrong.
 TEST(OracleSections, AnUpdateOvertakesReadersOfTheWholeTensor) {
   ProgramBuilder p("overtaken");
@@ -267,7 +278,9 @@ TEST(OracleSections, AnUpdateOvertakesReadersOfTheWholeTensor) {
                       run_oracle(with_sections(program, {section}), inputs, options), 1e-6);
   };
   EXPECT_NE(found(overlapped("o", {"y", "w1"})).find("output y["), std::string::npos);
-  EXPECT_NE(found(fuse("f", {"all", "s1"})).find("output all[0, 0]"), std::string::npos);
+  const std::string gathered = found(fuse("f", {"all", "s1"}));
+  EXPECT_NE(gathered.find("output all[0, 0]"), std::string::npos) << gathered;
+  EXPECT_NE(gathered.find("missing"), std::string::npos) << gathered;
   EXPECT_EQ(found(fuse("f", {"w1", "s1"})), "");
 }
 

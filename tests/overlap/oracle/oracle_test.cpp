@@ -10,6 +10,7 @@
 
 #include "axonn/core/philox.hpp"
 #include "overlap/oracle/oracle_settings.hpp"
+#include "overlap/oracle/rank_values.hpp"
 #include "support/user_error.hpp"
 
 namespace axonn::overlap::test {
@@ -141,10 +142,10 @@ TEST(Oracle, ReducesDims) {
        p.let("high", reduce_tensor(Reduction::max, x, {0})), p.let("low", reduce_tensor(Reduction::min, x, {0, 1})),
        p.let("length", norm(x)), p.let("lengths", norm(x, {1}))});
   const OracleResult result =
-      run_oracle(program, {{"x", {{1, -7, 3, 4, 5, -6}}}}, {.ranks = 2, .sizes = {{"M", 2}, {"N", 3}}});
-  EXPECT_EQ(whole(result, "sum"), (std::vector<double>{0}));
-  EXPECT_EQ(whole(result, "rows"), (std::vector<double>{-3, 3}));
-  EXPECT_EQ(whole(result, "high"), (std::vector<double>{4, 5, 3}));
+      run_oracle(program, {{"x", {{1, -7, 3, 4, -5, -6}}}}, {.ranks = 2, .sizes = {{"M", 2}, {"N", 3}}});
+  EXPECT_EQ(whole(result, "sum"), (std::vector<double>{-10}));
+  EXPECT_EQ(whole(result, "rows"), (std::vector<double>{-3, -7}));
+  EXPECT_EQ(whole(result, "high"), (std::vector<double>{4, -5, 3}));
   EXPECT_EQ(whole(result, "low"), (std::vector<double>{-7}));
   expect_near(whole(result, "length"), {std::sqrt(136)});
   expect_near(whole(result, "lengths"), {std::sqrt(59), std::sqrt(77)});
@@ -153,14 +154,20 @@ TEST(Oracle, ReducesDims) {
 
 TEST(Oracle, ReducesOwnSlicesOnly) {
   ProgramBuilder p("slices");
-  const auto x = p.tensor("x", fp32, {"M", "N"}, Distribution::sliced(1));
+  const auto x = p.tensor("x", fp32, {"M", "N"}, Distribution::sliced(1)), row = p.tensor("row", fp32, {"N"}),
+             column = p.tensor("column", fp32, {"M", 1});
   const auto part = p.let("part", reduce_tensor(Reduction::sum, x * x, {1})),
              high = p.let("high", reduce_tensor(Reduction::max, x));
-  const Program program = p.returns({part, p.let("sums", all_reduce(Reduction::sum, part)),
-                                     p.let("highest", all_reduce(Reduction::max, high)),
-                                     p.let("columns", reduce_tensor(Reduction::sum, x, {0}))});
+  const Program program = p.returns(
+      {part, p.let("sums", all_reduce(Reduction::sum, part)), p.let("highest", all_reduce(Reduction::max, high)),
+       p.let("columns", reduce_tensor(Reduction::sum, x, {0})),
+       p.let("own", all_reduce(Reduction::sum, reduce_tensor(Reduction::sum, slice(row)))),
+       p.let("wide", all_reduce(Reduction::sum, reduce_tensor(Reduction::sum, slice(row) * column, {1})))});
   for_each_setting({.sizes = {{"M", 2}, {"N", 7}}}, [&](const OracleOptions& options) {
-    const OracleResult result = run_oracle(program, {{"x", {counting(14)}}}, options);
+    const OracleInputs inputs = {{"x", {counting(14)}}, {"row", {counting(7)}}, {"column", {{1, 10}}}};
+    const OracleResult result = run_oracle(program, inputs, options);
+    EXPECT_EQ(whole(result, "own"), (std::vector<double>{28}));
+    EXPECT_EQ(whole(result, "wide"), (std::vector<double>{28, 280}));
     EXPECT_EQ(whole(result, "sums"), (std::vector<double>{140, 1015 - 140}));
     EXPECT_EQ(whole(result, "highest"), (std::vector<double>{14}));
     EXPECT_EQ(whole(result, "columns"), (std::vector<double>{9, 11, 13, 15, 17, 19, 21}));
@@ -258,6 +265,33 @@ TEST(Oracle, NothingHidesAMissingElement) {
   expect_missing("branch", [](auto y, auto x) { return select(less(y, 100), y, x); });
   expect_missing("power", [](auto y, auto x) { return y * pow(x, 0); });
   expect_missing("dropout", [](auto y, auto x) { return y + 0 * dropout(x, 0.99); });
+}
+
+TEST(Oracle, CombinesMissingElementsToMissing) {
+  for (const Reduction reduction : {Reduction::sum, Reduction::max, Reduction::min}) {
+    EXPECT_TRUE(is_missing(combine(reduction, kNan, missing())));
+    EXPECT_TRUE(is_missing(combine(reduction, missing(), 1)));
+    EXPECT_EQ(combine(reduction, start_of(reduction), -5), -5);
+  }
+  EXPECT_FALSE(is_same(kNan, missing()));
+  EXPECT_TRUE(is_same(kNan, -kNan));
+}
+
+// The part of a sum that a rank does not own, and a sum on another rank.
+TEST(Oracle, SumsAreOnlyWhereTheyBelong) {
+  for (const bool scattered : {true, false}) {
+    ProgramBuilder p("sums");
+    const auto g = p.tensor("g", fp32, {"N"}, Distribution::local()), w = p.tensor("w", fp32, {"N"});
+    const auto x = p.let("x", scattered ? reduce_scatter(Reduction::sum, g) : reduce(Reduction::sum, g, 1));
+    ProgramParts parts = p.returns({x}).parts();
+    parts.statements.push_back({"y", w + x});
+    parts.outputs = {"y"};
+    const OracleResult result =
+        run_oracle(Program(parts, {.without = "distributions"}), {{"g", {{1, 2}, {3, 4}}}, {"w", {{0, 0}}}},
+                   {.ranks = 2, .sizes = {{"N", 2}}});
+    EXPECT_EQ(result.outputs.at("y").fault,
+              scattered ? "[0] is 4 on rank 0 and missing on rank 1" : "[0] is missing on rank 0 and 4 on rank 1");
+  }
 }
 
 TEST(OracleErrors, NameWhatIsWrong) {

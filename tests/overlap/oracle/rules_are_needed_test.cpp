@@ -31,6 +31,7 @@ std::vector<Declaration> declarations() {
                        {.element = fp32, .shape = std::move(shape), .distribution = lies, .group = group}};
   };
   return {tensor("g", {"N"}, Distribution::local()),
+          tensor("h", {"M", "N"}, Distribution::local()),
           tensor("w", {"N"}),
           tensor("v", {"N"}),
           tensor("u", {"M"}),
@@ -70,8 +71,8 @@ const auto g = Expression::reference("g"), w = Expression::reference("w"), v = E
            b = Expression::reference("b"), c = Expression::reference("c"), d = Expression::reference("d"),
            t = Expression::reference("t"), y = Expression::reference("y"), sum = Expression::reference("sum"),
            length = Expression::reference("length"), next = Expression::reference("next"),
-           image = Expression::reference("image"), kernel = Expression::reference("kernel"),
-           narrow = Expression::reference("narrow");
+           h = Expression::reference("h"), image = Expression::reference("image"),
+           kernel = Expression::reference("kernel"), narrow = Expression::reference("narrow");
 
 Declaration sliced_on(int dim) {
   return {"t", {.element = fp32, .shape = {"N"}, .distribution = Distribution::sliced(dim)}};
@@ -88,6 +89,10 @@ std::vector<RuleCase> typing_cases() {
       {"slice", {{{"y", all_gather(slice(sum_of(g)))}}}, {{{"y", all_gather(slice(g))}}}},
       {"load", {{{"y", broadcast(load(sum_of(g)))}}}, {{{"y", broadcast(load(g))}}}},
       {"update", {{{"y", update(w, all_gather(s))}}}, {{{"y", update(w, s)}}}},
+      {"update", {{{"y", update(s, slice(w))}}}, {{{"y", update(s, w)}}}},
+      {"update", {{{"y", update(w, w + 1)}}}, {{{"y", update(w, a)}}}},
+      {"distributions", {{{"y", slice(w) + slice(v)}}}, {{{"y", w + slice(v)}}}},
+      {"distributions", {{{"y", load(w, 1) + load(v, 1)}}}, {{{"y", w + load(v, 1)}}}},
       {"reduced-dims", {{{"y", reduce_tensor(high, a, {1})}}}, {{{"y", reduce_tensor(high, a, {2})}}}},
       {"norm", {{{"y", sqrt(sum_of(reduce_tensor(Reduction::sum, s * s)))}}}, {{{"y", sum_of(norm(s))}}}},
       {"matmul-shapes", {{{"y", matmul(a, b)}}}, {{{"y", matmul(a, c)}}}},
@@ -120,6 +125,7 @@ std::vector<RuleCase> program_cases() {
 std::vector<RuleCase> section_cases() {
   const std::vector<Statement> clipped = {{"sum", sum_of(g)}, {"length", norm(sum)}, {"y", sum / length}};
   const std::vector<Statement> layer = {{"d", 2 * a}, {"y", matmul(d, b)}};
+  const std::vector<Statement> layer_of_sum = {{"d", sum_of(h)}, {"y", matmul(d, b)}};
   const std::vector<Statement> added = {{"d", 2 * v}, {"y", update(w, w + d)}, {"t", y + 1}};
   const std::vector<Statement> gathered = {{"d", slice(w)}, {"t", all_gather(d)}, {"y", t + w}};
   const std::vector<Statement> summed = {{"d", 2 * g}, {"y", sum_of(d)}};
@@ -127,9 +133,10 @@ std::vector<RuleCase> section_cases() {
                                narrower = {{"d", 2 * a}, {"t", 2 * v}, {"y", d * t}};
   const std::vector<Statement> pair = {{"d", 2 * v}, {"y", d + w}};
   return {
-      {"section-members", {added}, {added, {fuse("f", {"d", "y"}), fuse("h", {"y", "t"})}}},
+      {"section-members", {added}, {added, {fuse("f", {"d", "y"}), fuse("again", {"y", "t"})}}},
       {"section-order", {clipped, {fuse("f", {"sum", "length"})}}, {clipped, {fuse("f", {"sum", "y"})}}},
       {"fuse-layers", {layer}, {layer, {fuse("f", {"d", "y"})}}},
+      {"fuse-layers", {layer_of_sum}, {layer_of_sum, {fuse("f", {"d", "y"})}}},
       {"fuse-chain", {summed}, {summed, {fuse("f", {"d", "y"})}}},
       {"fuse-chain", {gathered}, {gathered, {fuse("f", {"d", "t", "y"})}}},
       {"fuse-final", {clipped}, {clipped, {fuse("f", {"sum", "length", "y"})}}},
@@ -165,6 +172,25 @@ void expect_needed(const std::vector<RuleCase>& cases) {
     for (uint64_t order = 0; order < 4 && found.empty(); ++order)
       found = difference(run(right, order), run(wrong, order), 1e-6);
     EXPECT_NE(found, "");
+  }
+}
+
+// Nothing takes the place of what is not there.
+TEST(RulesAreNeeded, AllIsMissingWhereOperandsDoNotFit) {
+  const std::pair<std::string_view, Expression> cases[] = {
+      {"shapes", w + u},
+      {"matmul-shapes", matmul(a, c)},
+      {"matmul-distributions", matmul(slice(a, 1), b)},
+      {"conv2d-shapes", conv2d(image, narrow)},
+      {"send", send(w, 2)},
+      {"send", send(w, -1)},
+      {"send", send(w, 0)},
+      {"all-gather", all_gather(reduce(Reduction::sum, g))},
+      {"broadcast", broadcast(s)},
+  };
+  for (const auto& [rule, expression] : cases) {
+    const OracleResult result = run(Program(parts_of({{{"y", expression}}}), {.without = rule}));
+    EXPECT_TRUE(std::ranges::all_of(result.outputs.at("y").parts[0], is_missing)) << expression.to_string();
   }
 }
 
