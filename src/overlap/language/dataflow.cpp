@@ -240,8 +240,9 @@ const TensorType& Program::type(std::string_view name) const {
   if (found != types_.end()) return found->second;
   std::vector<std::string> names;
   for (const auto& [other, type] : types_) names.push_back(other);
-  throw UserError(kWhere, detail::concatenate(parts_.name, " has no value '", name, "': name a declaration or a statement",
-                                              did_you_mean(name, std::span<const std::string>(names))));
+  throw UserError(kWhere,
+                  detail::concatenate(parts_.name, " has no value '", name, "': name a declaration or a statement",
+                                      did_you_mean(name, std::span<const std::string>(names))));
 }
 
 TensorType Program::type(const Expression& expression) const {

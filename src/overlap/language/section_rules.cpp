@@ -20,7 +20,7 @@ constexpr Rule kRules[] = {
     {"fuse-layers", "layers are not fused: overlap them", "a product reads whole rows and columns"},
     {"fuse-chain",
      "a fused section has at most one collective that reduces, of a value from outside, and what it gathers or sends "
-     "is only stored in it",
+     "is only stored in it, and not updated by it",
      "CoCoNet, table of fused collectives: map after reduce, gather after map"},
     {"fuse-final",
      "a fused section reads sums and norms only if they are complete before it begins: its blocks come one by one",
@@ -30,7 +30,8 @@ constexpr Rule kRules[] = {
     {"overlap-chain", "each member of an overlap reads a value of the member before it",
      "CoCoNet, section 3.4: producer and consumer"},
     {"overlap-aligned",
-     "members of an overlap read values of earlier members element by element, not rows, sums or norms",
+     "members of an overlap read values of earlier members, and tensors that it updates, element by element, not rows, "
+     "sums or norms",
      "chunks go on before the whole is there"},
 };
 
@@ -92,6 +93,12 @@ class SectionCheck {
   // A number that is the same for all blocks: made of scalars only.
   bool is_plain_scalar(const std::string& name) const { return program_.type(name).group == TensorType::kEveryGroup; }
 
+  // Whether a member updates this tensor.
+  bool updates(const std::string& tensor) const {
+    const Statement* update = program_.update_of(tensor);
+    return update != nullptr && is_inside(update->name);
+  }
+
   // What is gathered or sent arrives when the section ends: there it may be stored, not read.
   void check_arrivals(const std::string& name) const {
     for (const std::string& reader : program_.consumers_of(name)) {
@@ -113,8 +120,11 @@ class SectionCheck {
       if (reduces(root)) {
         check(++reducers == 1 && !is_inside(root.operands()[0].name()), SectionRule::chain, "'" + name + "'");
       }
-      if (moves(root))
+      if (moves(root)) {
         check_arrivals(name);
+        check(!updates(root.operands()[0].name()), SectionRule::chain,
+              "an update of '" + root.operands()[0].name() + "', which '" + name + "' reads");
+      }
       if (root.is(OperationKind::reduction))
         for (const std::string& consumer : program_.consumers_of(name))
           check(!is_inside(consumer), SectionRule::final, "'" + consumer + "', which reads '" + name + "'");
@@ -135,9 +145,12 @@ class SectionCheck {
         expression(name).for_each_reference([&](const std::string& read) {
           if (i > 0 && std::ranges::count(program_.statements_of(section_.members[i - 1]), read) > 0)
             reads_the_last = true;
-          if (!earlier.contains(read)) return;
-          const bool whole = expression(name).is(OperationKind::layer) || expression(read).is(OperationKind::reduction);
-          check(!whole && loop_of(name) == loop_of(read), SectionRule::overlap_aligned,
+          if (!earlier.contains(read) && !updates(read)) return;
+          const bool computed = earlier.contains(read);
+          const bool whole =
+              expression(name).is(OperationKind::layer) || (computed && expression(read).is(OperationKind::reduction));
+          const Shape shape = computed ? loop_of(read) : program_.type(read).shape;
+          check(!whole && loop_of(name) == shape, SectionRule::overlap_aligned,
                 "'" + name + "', which reads '" + read + "'");
         });
       }

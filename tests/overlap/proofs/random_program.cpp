@@ -31,13 +31,14 @@ class Generator {
   Generator(Dice& dice, const Guards& guards)
       : dice_(dice), guards_(guards), flavour_(dice.pick(flavours())), element_(dice.pick(kElements)) {
     parts_.name = "random";
-    parts_.groups = dice.chance(20) ? 2 : 1;
+    parts_.groups = dice.chance(30) ? 2 : 1;
   }
 
   RandomProgram run() {
     declare();
     // Most programs are those of the paper: a sum, and computations on it.
     if (dice_.chance(70)) add(all_reduce(Reduction::sum, Expression::reference("g")));
+    if (dice_.chance(25)) add_optimizer();
     const int statements = dice_.between(3, 9);
     for (int i = 0; i < statements; ++i) add_statement();
     for (const Statement& statement : parts_.statements)
@@ -68,7 +69,7 @@ class Generator {
       for (const std::string& symbol : size.symbols())
         if (std::ranges::count(parts_.sizes, symbol) == 0) parts_.sizes.push_back(symbol);
     TensorType type{.element = element_, .shape = shape, .distribution = distribution};
-    if (parts_.groups > 1 && dice_.chance(25)) type.group = 1;
+    if (parts_.groups > 1 && dice_.chance(20)) type.group = 1;
     parts_.declarations.push_back({name, type});
     values_.push_back(name);
   }
@@ -85,7 +86,8 @@ class Generator {
   void declare() {
     declare_tensor("g", flavour_.shapes[0], Distribution::local());
     declare_tensor("w", flavour_.shapes[0], Distribution::replicated());
-    const int more = dice_.between(1, 4);
+    declare_tensor("m", flavour_.shapes[0], Distribution::replicated());
+    const int more = dice_.between(1, 3);
     for (int i = 0; i < more; ++i) {
       const Shape& shape = dice_.pick(flavour_.shapes);
       declare_tensor("t" + std::to_string(i), shape, distribution_for(shape));
@@ -198,7 +200,8 @@ class Generator {
     const int kind = dice_.below(10);
     if (kind < 4) return computation(3);
     if (kind < 7) {
-      const Operation collective = dice_.pick(kCollectives);
+      const bool sends = parts_.groups > 1 && dice_.chance(40);
+      const Operation collective = sends ? Operation::send : dice_.pick(kCollectives);
       return made(collective, {any_value()});
     }
     if (kind < 8) return made(dice_.chance(70) ? Operation::reduce_tensor : Operation::norm, {computation(1)});
@@ -206,10 +209,10 @@ class Generator {
       const Operation layer = flavour_.weights[0].size() == 2 ? Operation::matmul : Operation::conv2d;
       return made(layer, {any_value(), Expression::reference(dice_.pick(weights_))});
     }
-    return update();
+    return random_update();
   }
 
-  Expression update() {
+  Expression random_update() {
     std::vector<std::string> tensors;
     for (const Declaration& declaration : parts_.declarations)
       if (!declaration.type.is_scalar() && std::ranges::count(values_, declaration.name) > 0)
@@ -221,6 +224,16 @@ class Generator {
       if (derive(tried)) return tried;
     }
     return any_value();
+  }
+
+  // State that is updated from a sum, then the weights from it.
+  void add_optimizer() {
+    if (types_.empty()) return;
+    for (const std::string& tensor : {std::string("m"), std::string("w")}) {
+      const Expression target = Expression::reference(tensor), last = Expression::reference(values_.back());
+      const Expression value = target * leaf() + made(dice_.pick(kBinary), {last, leaf()});
+      if (derive(update(target, value))) add(update(target, value));
+    }
   }
 
   void add_statement() {

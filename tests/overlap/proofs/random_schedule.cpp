@@ -17,7 +17,7 @@ class Scheduler {
   RandomSchedule run() {
     const int steps = dice_.between(2, 12);
     for (int i = 0; i < steps; ++i) step();
-    if (dice_.chance(60)) fuse_around_a_collective();
+    for (int i = dice_.below(3); i > 0; --i) fuse_around_a_collective();
     if (dice_.chance(30)) overlap_a_chain();
     return std::move(made_);
   }
@@ -46,10 +46,11 @@ class Scheduler {
   // The statements that read a value, and some that read those.
   std::vector<std::string> readers(const std::string& value) {
     std::vector<std::string> chosen;
+    const int most = dice_.chance(60) ? 100 : 85;
     for (const Statement& statement : made_.program.statements()) {
       bool reads = statement.expression.refers_to(value);
       for (const std::string& other : chosen) reads |= statement.expression.refers_to(other);
-      if (reads && dice_.chance(85)) chosen.push_back(statement.name);
+      if (reads && dice_.chance(most)) chosen.push_back(statement.name);
     }
     return chosen;
   }
