@@ -110,6 +110,13 @@ AXONN_INLINE Value result_of(const Value& a, const Value& b, const Value& c) {
   return result;
 }
 
+// Beyond the caches, the processor's own prefetch reaches about 0.8 of what this one reaches.
+template <Source from>
+AXONN_INLINE void prefetch(const std::byte* address) {
+  constexpr int64_t kAhead = 2048;
+  if constexpr (from >= Source::fp32) __builtin_prefetch(address + kAhead);
+}
+
 template <StageKey key, Source from>
 AXONN_INLINE Value read(const StageRun& run, int32_t operand, int64_t i, const Value* r) {
   constexpr int parts = key.wide ? 1 : 2;
@@ -124,6 +131,8 @@ AXONN_INLINE Value read(const StageRun& run, int32_t operand, int64_t i, const V
     value.part[0] = value.part[1] = all(run.narrow_numbers[operand]);
   if constexpr (from == Source::scratch) return *reinterpret_cast<const Value*>(run.scratch[operand]);
   const std::byte* memory = from >= Source::fp32 ? run.streams[operand] : nullptr;
+  constexpr int64_t bytes = from == Source::fp64 ? 8 : from == Source::fp32 ? 4 : 2;
+  for (int64_t line = 0; line < kElements<key.wide> * bytes; line += 64) prefetch<from>(memory + i * bytes + line);
   for (int p = 0; p < parts; ++p) {
     const int64_t at = i + p * kFloats;
     if constexpr (from == Source::fp32) value.part[p] = load_from<F>(memory + at * 4);
@@ -206,12 +215,12 @@ AXONN_INLINE D accumulated(D old, D value) {
   if constexpr (key.op == StageOp::reduce_minimum) return minimum_of(old, value);
 }
 
-// Adds to kDoubles lanes what belongs to elements of the call only.
-template <StageKey key>
+// Adds a value to kDoubles lanes; in the last round, only what belongs to elements of the call.
+template <StageKey key, bool is_rest>
 AXONN_INLINE void accumulate(const StageRun& run, double* lanes, int first, D value) {
   const D old = load_from<D>(lanes + first);
   D sum = accumulated<key>(old, value);
-  if (run.rest < kElements<key.wide>) {
+  if constexpr (is_rest) {
     L lane{};
     for (int i = 0; i < kDoubles; ++i) lane[i] = first + i;
     sum = lane < int64_t{run.rest} ? sum : old;
@@ -219,15 +228,15 @@ AXONN_INLINE void accumulate(const StageRun& run, double* lanes, int first, D va
   store_to(lanes + first, sum);
 }
 
-template <StageKey key>
+template <StageKey key, bool is_rest>
 AXONN_INLINE void reduce(StageRun& run, int32_t index, int64_t i, const Value& value) {
-  double* lanes = run.lanes[index] + (run.base + i) % kLanes;
+  double* lanes = run.lanes[index] + ((run.base + i) & (kLanes - 1));
   if constexpr (key.type == ElementType::fp64) {
-    for (int p = 0; p < 2; ++p) accumulate<key>(run, lanes, p * kDoubles, fp64_part(value, p));
+    for (int p = 0; p < 2; ++p) accumulate<key, is_rest>(run, lanes, p * kDoubles, fp64_part(value, p));
   } else {
     for (int p = 0; p < (key.wide ? 1 : 2); ++p) {
-      accumulate<key>(run, lanes, 2 * p * kDoubles, widen_low(value.part[p]));
-      accumulate<key>(run, lanes, (2 * p + 1) * kDoubles, widen_high(value.part[p]));
+      accumulate<key, is_rest>(run, lanes, 2 * p * kDoubles, widen_low(value.part[p]));
+      accumulate<key, is_rest>(run, lanes, (2 * p + 1) * kDoubles, widen_high(value.part[p]));
     }
   }
 }
@@ -248,7 +257,7 @@ AXONN_INLINE void execute(const Stage& stage, StageRun& run, int64_t i, Value* r
   else if constexpr (key.op == StageOp::publish)
     publish<key>(run, stage.out, a);
   else if constexpr (key.op >= StageOp::reduce_sum && key.op <= StageOp::reduce_squares)
-    reduce<key>(run, stage.out, i, a);
+    run.rest < kElements<key.wide> ? reduce<key, true>(run, stage.out, i, a) : reduce<key, false>(run, stage.out, i, a);
   else if constexpr (key.op == StageOp::mask)
     r[0] = draw_mask<key.wide>(run.masks[stage.out], run.base + i);
   else if constexpr (key.op != StageOp::store)
@@ -261,7 +270,12 @@ using Jump = void (*)(const Stage*, StageRun*, int64_t, F, F, F, F, F, F, F, F);
 template <size_t number>
 void stage(const Stage* at, StageRun* run, int64_t i, F a, F b, F c, F d, F e, F f, F g, F h) {
   constexpr StageKey key = kStages.keys[number];
-  if constexpr (key.op != StageOp::end) {
+  if constexpr (key.op == StageOp::end) {
+    i += run->step;
+    if (i >= run->stop) return;
+    at = run->chain;
+    return reinterpret_cast<Jump>(at->function)(at, run, i, a, b, c, d, e, f, g, h);
+  } else {
     Value r[4] = {{{a, b}}, {{c, d}}, {{e, f}}, {{g, h}}};
     execute<key>(*at, *run, i, r);
     ++at;
@@ -270,11 +284,17 @@ void stage(const Stage* at, StageRun* run, int64_t i, F a, F b, F c, F d, F e, F
   }
 }
 
-// A loop per round, so that the stack has a bound also where a compiler makes the jumps calls.
+// Some rounds at a time, so that the stack has a bound also where a compiler makes the jumps calls.
 void drive(const Stage* chain, StageRun* run, int64_t begin, int64_t end, int64_t step) {
+  constexpr int64_t kRounds = 8;
   const F zero{};
-  for (int64_t i = begin; i < end; i += step)
-    reinterpret_cast<Jump>(chain->function)(chain, run, i, zero, zero, zero, zero, zero, zero, zero, zero);
+  run->chain = chain;
+  run->step = step;
+  for (; begin < end; begin = run->stop) {
+    run->stop = begin + kRounds * step < end ? begin + kRounds * step : end;
+    reinterpret_cast<Jump>(chain->function)(chain, run, begin, zero, zero, zero, zero, zero, zero, zero, zero);
+  }
+  leave_vectors();
 }
 
 template <size_t... number>

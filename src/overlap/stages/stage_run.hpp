@@ -38,6 +38,9 @@ struct MaskRun {
 
 struct StageRun {
   std::byte* streams[PointwiseKernel::kMostStreams];
+  const Stage* chain;  // its first stage
+  int64_t step;        // elements per round
+  int64_t stop;        // where the rounds of this turn end
   double numbers[PointwiseKernel::kMostNumbers];
   float narrow_numbers[PointwiseKernel::kMostNumbers];  // the same, in fp32
   MaskRun masks[PointwiseKernel::kMostMasks];

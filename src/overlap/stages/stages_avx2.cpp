@@ -39,6 +39,8 @@ AXONN_INLINE void store_fp16(void* to, F x) { store_to(to, _mm256_cvtps_ph(x, _M
 AXONN_INLINE F round_fp16(F x) { return _mm256_cvtph_ps(_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT)); }
 AXONN_INLINE UL multiply_words(UL a, UL b) { return bits<UL>(_mm256_mul_epu32(bits<__m256i>(a), bits<__m256i>(b))); }
 
+AXONN_INLINE void leave_vectors() { _mm256_zeroupper(); }
+
 }  // namespace
 }  // namespace axonn::overlap
 

@@ -41,6 +41,8 @@ AXONN_INLINE void store_fp16(void* to, F x) { store_to(to, half_of(x)); }
 AXONN_INLINE F round_fp16(F x) { return _mm512_cvtph_ps(half_of(x)); }
 AXONN_INLINE UL multiply_words(UL a, UL b) { return bits<UL>(_mm512_mul_epu32(bits<__m512i>(a), bits<__m512i>(b))); }
 
+AXONN_INLINE void leave_vectors() { _mm256_zeroupper(); }
+
 }  // namespace
 }  // namespace axonn::overlap
 

@@ -60,6 +60,8 @@ AXONN_INLINE void store_fp16(void* to, F x) { store_to(to, __builtin_convertvect
 AXONN_INLINE F round_fp16(F x) { return widen_half(half_of(x)); }
 AXONN_INLINE UL multiply_words(UL a, UL b) { return (a & 0xffffffffu) * (b & 0xffffffffu); }
 
+AXONN_INLINE void leave_vectors() {}
+
 }  // namespace
 }  // namespace axonn::overlap
 
