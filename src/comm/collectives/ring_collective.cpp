@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "comm/host/buffer_pool.hpp"
 
@@ -32,11 +33,11 @@ RingCollective::RingCollective(Call call, CollectivePlan plan)
       next_((index() + 1) % size()),
       previous_((index() + size() - 1) % size()) {}
 
-RingCollective::~RingCollective() {
+void RingCollective::release() {
   const size_t bytes = plan_.bytes(chunk_elements_);
   for (auto* slots : {&slots_, &packed_})
     for (Slot& slot : *slots)
-      if (slot.staging != nullptr) pool().put(slot.staging, bytes);
+      if (slot.staging != nullptr) pool().put(std::exchange(slot.staging, nullptr), bytes);
 }
 
 RingCollective::Chunk RingCollective::chunk(const Cursor& cursor, int owner) const {

@@ -19,8 +19,9 @@ namespace axonn {
 class RingCollective final : public QueuedOperation {
  public:
   RingCollective(Call call, CollectivePlan plan);
-  ~RingCollective() override;
+  ~RingCollective() override { RingCollective::release(); }
   Progress poll(Transport& transport) override;
+  void release() override;
   int waits_for() const override;
 
  private:
