@@ -1,8 +1,13 @@
 #include "comm/self_communicator.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
+#include <exception>
+#include <functional>
 #include <mutex>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "axonn/core/error.hpp"
@@ -11,12 +16,13 @@
 namespace axonn {
 namespace {
 
-// A copy that must come after unfinished requests. The first wait() or done() after they are done
-// makes it.
-class DeferredCopy final : public Request::State {
+// Work that must come after unfinished requests. Whoever asks wait() or done() after they are done
+// does it, a part at a time.
+class DeferredWork final : public Request::State {
  public:
-  DeferredCopy(std::vector<Request> after, at::Tensor from, at::Tensor to)
-      : after_(std::move(after)), from_(std::move(from)), to_(std::move(to)) {}
+  // `work` does a part of the work; it returns true when nothing is left.
+  DeferredWork(std::vector<Request> after, std::function<bool()> work)
+      : after_(std::move(after)), work_(std::move(work)) {}
 
   void wait() override {
     std::vector<Request> after;
@@ -25,26 +31,64 @@ class DeferredCopy final : public Request::State {
       after = after_;
     }
     for (const Request& request : after) request.wait();
-    done();
+    while (!done()) continue;
+    if (!error_.empty()) throw BackendError("comm.wait", error_);
   }
 
   bool done() override {
     const std::lock_guard lock(mutex_);
     if (!std::ranges::all_of(after_, &Request::done)) return false;
     after_.clear();
-    if (to_.defined()) std::memcpy(to_.data_ptr(), from_.data_ptr(), from_.nbytes());
-    from_.reset();
-    to_.reset();
+    if (work_ && !do_a_part()) return false;
+    work_ = nullptr;
     return true;
   }
 
  private:
+  bool do_a_part() {
+    try {
+      return work_();
+    } catch (const std::exception& error) {
+      error_ = error.what();
+      return true;
+    }
+  }
+
   std::mutex mutex_;
   std::vector<Request> after_;
-  at::Tensor from_, to_;
+  std::function<bool()> work_;
+  std::string error_;
 };
 
+// Calls the epilogue for one block of the arena after the other; the sums are the contributions.
+std::function<bool()> epilogue_by_blocks(const FusedCollective& collective, int64_t arena_offset) {
+  return [collective, arena_offset, place = int64_t{0}]() mutable {
+    const at::Tensor &sums = collective.contributions, &results = collective.results;
+    const int64_t elements = sums.defined() ? sums.numel() : results.numel();
+    if (place < elements) {
+      const int64_t left_in_block = ArenaOwners::kBlock - (arena_offset + place) % ArenaOwners::kBlock;
+      const int64_t count = std::min(left_in_block, elements - place);
+      const auto at_place = [&](const at::Tensor& tensor) {
+        return tensor.defined() ? static_cast<std::byte*>(tensor.data_ptr()) + place * tensor.element_size() : nullptr;
+      };
+      collective.epilogue(place, count, at_place(sums), at_place(results));
+      place += count;
+    }
+    return place == elements;
+  };
+}
+
 }  // namespace
+
+std::vector<Request> SelfCommunicator::before(const CollectiveOptions& options) {
+  std::vector<Request> unfinished;
+  for (const Request& request : options.after)
+    if (!request.done()) unfinished.push_back(request);
+  Request& last = last_[static_cast<size_t>(options.priority)];
+  if (!last.done()) unfinished.push_back(last);
+  last = {};
+  return unfinished;
+}
 
 // Copies nothing when `to` is undefined or the same memory, but the request still comes after
 // `after`.
@@ -56,16 +100,28 @@ Request SelfCommunicator::copy(const at::Tensor& from, const at::Tensor& to, con
     if (moves) to.view({-1}).copy_(from.view({-1}), /*non_blocking=*/true);
     return {};
   }
-  std::vector<Request> after;
-  for (const Request& request : options.after)
-    if (!request.done()) after.push_back(request);
-  Request& last = last_[static_cast<size_t>(options.priority)];
-  if (!last.done()) after.push_back(last);
-  last = {};
-  if (!after.empty())
-    return last = Request(std::make_shared<DeferredCopy>(std::move(after), from, moves ? to : at::Tensor()));
-  if (moves) std::memcpy(to.data_ptr(), from.data_ptr(), from.nbytes());
-  return {};
+  const auto work = [from, to, moves] {
+    if (moves) std::memcpy(to.data_ptr(), from.data_ptr(), from.nbytes());
+    return true;
+  };
+  auto unfinished = before(options);
+  if (unfinished.empty()) return work(), Request();
+  return last_[static_cast<size_t>(options.priority)] =
+             Request(std::make_shared<DeferredWork>(std::move(unfinished), work));
+}
+
+Request SelfCommunicator::fused(const FusedCollective& collective, const CollectiveOptions& options) {
+  if (!device_.is_cpu()) refuse_fused(backend());
+  check_fused(collective, options, 1);
+  if (!collective.epilogue) return copy({}, {}, options);
+  ++collectives_;
+  auto unfinished = before(options);
+  const bool now = unfinished.empty();
+  Request request(
+      std::make_shared<DeferredWork>(std::move(unfinished), epilogue_by_blocks(collective, *options.arena_offset)));
+  if (!now) return last_[static_cast<size_t>(options.priority)] = request;
+  while (!request.done()) continue;
+  return request;
 }
 
 Request SelfCommunicator::all_reduce(const at::Tensor& data, ReduceOp, const CollectiveOptions& options) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <vector>
 
 #include "axonn/comm/communicator.hpp"
 
@@ -17,6 +18,7 @@ class SelfCommunicator final : public Communicator {
                          ReduceOp op, const CollectiveOptions& options) override;
   Request all_gather(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts,
                      const CollectiveOptions& options) override;
+  Request fused(const FusedCollective& collective, const CollectiveOptions& options) override;
   Request broadcast(const at::Tensor& data, int root, const CollectiveOptions& options) override;
   Request reduce(const at::Tensor& data, int root, ReduceOp op, const CollectiveOptions& options) override;
   Request send(const at::Tensor& data, int peer, const CollectiveOptions& options) override;
@@ -26,6 +28,8 @@ class SelfCommunicator final : public Communicator {
 
  private:
   Request copy(const at::Tensor& from, const at::Tensor& to, const CollectiveOptions& options);
+  // The unfinished requests before a call, of its options and of its queue.
+  std::vector<Request> before(const CollectiveOptions& options);
 
   const c10::Device device_;
   std::array<Request, 3> last_;  // last request of each queue, when it had to wait

@@ -1,4 +1,5 @@
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -87,6 +88,23 @@ TEST(CallChecks, PeerIsAnotherRank) {
   expect_user_error([](Communicator& c) { c.send(at::empty({1}, at::kFloat), c.rank()); }, "with itself");
 }
 
+TEST(CallChecks, FusedCollectives) {
+  const at::Tensor four = at::empty({4}, at::kFloat), five = at::empty({5}, at::kFloat);
+  const auto nothing = [](int64_t, int64_t, const void*, void*) {};
+  const auto expect = [](const FusedCollective& collective, std::optional<int64_t> offset, const std::string& part) {
+    expect_user_error([&](Communicator& c) { c.fused(collective, {.arena_offset = offset}); }, part);
+  };
+  expect({}, 0, "got neither");
+  expect({.contributions = at::empty({4}, at::kBool)}, 0, "got Bool");
+  expect({.results = at::empty({4}, at::device(at::kMeta))}, 0, "takes tensors on cpu");
+  expect({.contributions = four}, {}, "needs options.arena_offset");
+  expect({.contributions = four}, -1, "must not be negative, got -1");
+  expect({four, five, nothing}, 0, "equally many elements, got 4 and 5");
+  expect({four, four}, 0, "need an epilogue between them");
+  expect({five.narrow(0, 0, 4), five.narrow(0, 1, 4), nothing}, 0, "must be one tensor, or not overlap");
+  expect({four, four.view(at::kInt), nothing}, 0, "must be one tensor, or not overlap");
+}
+
 TEST(CallChecks, GroupHoldsThisRank) {
   run_local(2, [](Environment& environment) {
     EXPECT_THROW(environment.communicator({.axes = {}, .ranks = {0, 1}, .index = 1 - environment.rank()}, "wrong"),
@@ -105,6 +123,20 @@ TEST(SelfCommunicator, CopiesAfterWhatItWasToldToWaitFor) {
     const std::vector<Request> copied = {self->all_gather(data, copy, {}, {.after = summed})};
     environment.world().all_reduce(copy, ReduceOp::sum, {.after = copied}).wait();
     EXPECT_EQ(copy[5].item<float>(), 4.0F);
+  });
+}
+
+TEST(SelfCommunicator, ComputesAfterWhatItWasToldToWaitFor) {
+  run_local(2, [](Environment& environment) {
+    const auto self = environment.communicator({.axes = {}, .ranks = {environment.rank()}, .index = 0}, "self");
+    const auto data = at::full({100'000}, 1.0, at::kFloat);
+    const Epilogue add_one = [](int64_t, int64_t count, const void* sum, void* result) {
+      for (int64_t i = 0; i < count; ++i) static_cast<float*>(result)[i] = static_cast<const float*>(sum)[i] + 1;
+    };
+    const std::vector<Request> summed = {environment.world().all_reduce(data)};
+    const std::vector<Request> computed = {self->fused({data, data, add_one}, {.after = summed, .arena_offset = 7})};
+    environment.world().all_reduce(data, ReduceOp::sum, {.after = computed}).wait();
+    EXPECT_TRUE(data.eq(6.0).all().item<bool>());
   });
 }
 

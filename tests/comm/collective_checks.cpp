@@ -312,6 +312,25 @@ void nothing_is_allocated_in_steady_state(Environment& environment) {
   EXPECT_GT(before, 0);
 }
 
+// Whoever keeps the request of a finished collective keeps only a small object.
+void a_kept_request_holds_no_staging_memory(Environment& environment) {
+  constexpr int kRequests = 50;
+  Communicator& world = environment.world();
+  const at::Tensor large = at::full({100'000}, 1.0, at::kFloat), small = at::full({1000}, 1.0, at::kFloat);
+  const auto allocations_of = [&](int requests) {
+    const auto before = environment.engine_counters().allocations;
+    std::vector<Request> kept;
+    for (int i = 0; i < requests; ++i)
+      for (const at::Tensor& data : {large, small}) {
+        kept.push_back(world.all_reduce(data, ReduceOp::max, {.arena_offset = 5000}));
+        kept.back().wait();
+      }
+    return environment.engine_counters().allocations - before;
+  };
+  allocations_of(2);
+  EXPECT_LT(allocations_of(kRequests), kRequests);
+}
+
 void counters_count_bytes_and_collectives(Environment& environment) {
   Communicator& world = environment.world();
   const auto before = world.counters();
@@ -342,6 +361,7 @@ constexpr std::array kChecks = {AXONN_CHECK_ENTRY(all_reduce_of_every_dtype_and_
                                 AXONN_CHECK_ENTRY(a_queue_keeps_its_order),
                                 AXONN_CHECK_ENTRY(after_orders_two_queues),
                                 AXONN_CHECK_ENTRY(nothing_is_allocated_in_steady_state),
+                                AXONN_CHECK_ENTRY(a_kept_request_holds_no_staging_memory),
                                 AXONN_CHECK_ENTRY(counters_count_bytes_and_collectives)};
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/collective_checks.hpp"
+#include "comm/fused_checks.hpp"
 
 namespace axonn {
 namespace {
@@ -19,13 +20,19 @@ TEST_P(OnThreads, Holds) {
   unsetenv("AXONN_SHARED_MEMORY");
 }
 
+std::string name_of(const testing::TestParamInfo<Parameters>& test) {
+  const auto& [check, ranks, path] = test.param;
+  return path + "_" + std::to_string(ranks) + "_" + check.name;
+}
+
 INSTANTIATE_TEST_SUITE_P(Collectives, OnThreads,
                          testing::Combine(testing::ValuesIn(collective_checks()), testing::Values(2, 3, 4, 5, 8),
                                           testing::Values("shared", "messages")),
-                         [](const auto& test) {
-                           return std::get<2>(test.param) + "_" + std::to_string(std::get<1>(test.param)) + "_" +
-                                  std::get<0>(test.param).name;
-                         });
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Fused, OnThreads,
+                         testing::Combine(testing::ValuesIn(fused_checks()), testing::Values(1, 2, 3, 4, 8),
+                                          testing::Values("shared", "messages")),
+                         name_of);
 
 }  // namespace
 }  // namespace axonn

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/collective_checks.hpp"
+#include "comm/fused_checks.hpp"
 #include "support/rank_test.hpp"
 
 namespace axonn {
@@ -13,8 +14,9 @@ TEST_P(OverMpi, Holds) {
   GetParam().run(test_environment());
 }
 
-INSTANTIATE_TEST_SUITE_P(Collectives, OverMpi, testing::ValuesIn(collective_checks()),
-                         [](const auto& test) { return std::string(test.param.name); });
+const auto name_of = [](const testing::TestParamInfo<CollectiveCheck>& test) { return std::string(test.param.name); };
+INSTANTIATE_TEST_SUITE_P(Collectives, OverMpi, testing::ValuesIn(collective_checks()), name_of);
+INSTANTIATE_TEST_SUITE_P(Fused, OverMpi, testing::ValuesIn(fused_checks()), name_of);
 
 }  // namespace
 }  // namespace axonn

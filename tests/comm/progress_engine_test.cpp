@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <functional>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -172,6 +173,42 @@ TEST(ProgressEngine, AllReduceMeetsReduceScatter) {
     });
   });
   EXPECT_NE(error.find("the ranks call different collectives"), std::string::npos) << error;
+}
+
+TEST(ProgressEngine, AnExceptionOfAnEpilogueFailsItsCollective) {
+  const Epilogue refuse = [](int64_t place, int64_t, const void*, void*) {
+    if (place >= 8192) throw std::runtime_error("the weights are not finite");
+  };
+  for (const int ranks : {1, 2, 3})
+    for (const char* shared : {"1", "0"}) {
+      const Variable path("AXONN_SHARED_MEMORY", shared);
+      const auto error = error_of([&] {
+        run_local(ranks, [&](Environment& environment) {
+          const auto data = ones(50'000);
+          const auto request = environment.world().fused({data, ones(50'000), refuse}, {.arena_offset = 0});
+          request.wait();
+        });
+      });
+      EXPECT_NE(error.find("the weights are not finite"), std::string::npos) << error;
+    }
+}
+
+// A fused collective and an all-reduce of the same buffer are told apart where ranks share memory.
+TEST(ProgressEngine, AllReduceMeetsAFusedCollective) {
+  const Epilogue nothing = [](int64_t, int64_t, const void*, void*) {};
+  for (const int64_t elements : {1, 50'000}) {
+    const auto error = error_of([&] {
+      run_local(2, [&](Environment& environment) {
+        Communicator& world = environment.world();
+        const auto data = ones(elements);
+        const CollectiveOptions options{.arena_offset = 0};
+        (world.rank() == 0 ? world.all_reduce(data, ReduceOp::sum, options)
+                           : world.fused({data, data, nothing}, options))
+            .wait();
+      });
+    });
+    EXPECT_NE(error.find("the ranks call different collectives"), std::string::npos) << error;
+  }
 }
 
 }  // namespace

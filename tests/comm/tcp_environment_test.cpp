@@ -15,6 +15,7 @@
 
 #include "axonn/comm/environment.hpp"
 #include "axonn/core/error.hpp"
+#include "comm/fused_checks.hpp"
 
 namespace axonn {
 namespace {
@@ -61,6 +62,14 @@ TEST(TcpEnvironment, ProcessesToldByVariablesAreOneJob) {
     const bool right =
         environment.transport() == "tcp" && environment.ranks() == 3 && at::equal(data, at::full_like(data, 6));
     return right ? 0 : 1;
+  });
+  EXPECT_EQ(statuses, std::vector<int>(3, 0));
+}
+
+TEST(TcpEnvironment, FusedCollectivesHold) {
+  const auto statuses = in_processes(3, [](Environment& environment) {
+    for (const CollectiveCheck& check : fused_checks()) check.run(environment);
+    return testing::Test::HasFailure() ? 1 : 0;
   });
   EXPECT_EQ(statuses, std::vector<int>(3, 0));
 }

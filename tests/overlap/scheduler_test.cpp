@@ -1,5 +1,7 @@
 // What the scheduler moves, launches and allocates, counted on a network of three layers sharded
 // over Z.
+#include <functional>
+
 #include <ATen/ops/equal.h>
 #include <ATen/ops/tanh.h>
 #include <gtest/gtest.h>
@@ -33,14 +35,22 @@ class Chain : public testing::Test {
     optimizer = std::make_unique<Sgd>(*context, *parameters);
   }
 
-  // The layers in the given order, forward and backward.
-  void micro_batch(const std::vector<int>& order) {
+  at::Tensor forward(const std::vector<int>& order) {
     Value value{at::ones({2, 16}, at::kDouble), 16, Layout::over(Axis::y)};
     for (const int i : order) {
       value = layers[static_cast<size_t>(i)](value).map([](const at::Tensor& t) { return at::tanh(t); });
       value.layout = Layout::over(Axis::y);  // x and y are 1
     }
-    value.tensor.sum().backward();
+    return value.tensor;
+  }
+
+  // The layers in the given order, forward and backward.
+  void micro_batch(const std::vector<int>& order) { forward(order).sum().backward(); }
+
+  void forward_in(Phase phase) {
+    const Scheduler::InPhase in_phase(context->scheduler(), phase);
+    const at::NoGradGuard no_grad;
+    forward({0, 1, 2});
   }
 
   void step(const std::vector<int>& order = {0, 1, 2}, int micro_batches = 1) {
@@ -97,6 +107,43 @@ TEST_F(Chain, GathersAheadInTheOrderOfTheLastTime) {
   EXPECT_EQ(counters().blocking, before.blocking);
   EXPECT_EQ(counters().useless, before.useless);
   EXPECT_EQ(counters().gathers - before.gathers, 3 * (2 * kLayers - 2));  // backward uses the last weight at once
+}
+
+// The gathers of a validation come after the update, whether or not the step before was followed by
+// one too.
+TEST_F(Chain, GathersNoWeightOfAValidationBeforeTheUpdate) {
+  make({.switches = {.cache = false}});
+  const auto gathers_of = [&](const std::function<void()>& work) {
+    const int64_t before = counters().gathers;
+    work();
+    return counters().gathers - before;
+  };
+  const auto validation = [&] { forward_in(Phase::evaluate); };
+  for (int i = 0; i < 3; ++i) step(), validation();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(gathers_of([&] { step(), validation(); }), 2 * kLayers - 2 + kLayers);
+
+  // A step without an update, as after an overflow in fp16.
+  auto work = context->begin_step();
+  micro_batch({0, 1, 2});
+  work.finish();
+  EXPECT_EQ(traffic(Traffic::all_gather).collectives, 2 * kLayers - 2);
+}
+
+TEST_F(Chain, GathersNothingBeyondTheUpdateFromARecomputation) {
+  make({.switches = {.cache = false}, .prefetch = 4 * kLayers});
+  const auto checkpointed_step = [&] {
+    auto work = context->begin_step();
+    const at::Tensor sum = forward({0, 1, 2}).sum();
+    forward_in(Phase::recompute);
+    sum.backward();
+    work.finish();
+    optimizer->step();
+  };
+  for (int i = 0; i < 3; ++i) checkpointed_step();
+  const GatherCounters before = counters();
+  for (int i = 0; i < 3; ++i) checkpointed_step();
+  EXPECT_EQ(counters().useless, before.useless);
+  EXPECT_EQ(counters().gathers - before.gathers, 3 * kLayers);
 }
 
 TEST_F(Chain, FallsBackWhenTheOrderChangesAndLearnsIt) {

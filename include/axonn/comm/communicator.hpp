@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "axonn/comm/arena_owners.hpp"
 #include "axonn/comm/request.hpp"
 #include "axonn/grid/grid.hpp"
 
@@ -32,13 +34,28 @@ struct CollectiveOptions {
   std::optional<int64_t> arena_offset = {};
 };
 
+// What the owner of an element does with its finished sum. A call is for the elements [place,
+// place + count) of the buffer, which lie in one block of the arena. `sum` points to their sums, or
+// is null when nothing is reduced. The call writes what is gathered to `result`, which is null when
+// nothing is gathered.
+using Epilogue = std::function<void(int64_t place, int64_t count, const void* sum, void* result)>;
+
+// A reduction, a computation on the sums and a gather as one collective, as CoCoNet fuses them. A
+// tensor that is not defined leaves its half out.
+struct FusedCollective {
+  at::Tensor contributions;  // reduced over the group
+  at::Tensor results;        // gathered from the owners; its dtype may be another one
+  Epilogue epilogue = {};
+  ReduceOp op = ReduceOp::sum;
+};
+
 // Collectives over one group of ranks. Every rank of the group makes the same calls, in the same
 // order, on the same queues. Launches follow program order, never arrival order. A collective
 // behaves like a kernel on its queue: it does not block the host, and its buffers stay alive until
 // the request is done. Tensors are contiguous, on the communicator's device, of fp64, fp32, bf16,
 // fp16, int64, int32 or uint8. bf16 and fp16 are added in fp32 and rounded after every hop. With
-// one rank every call returns at once and does at most a copy. Misuse, such as another dtype or
-// sizes that do not fit, is a UserError from the call itself.
+// one rank every call returns at once and does at most a copy, or the epilogue's computation.
+// Misuse, such as another dtype or sizes that do not fit, is a UserError from the call itself.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -63,6 +80,26 @@ class Communicator {
   // part of `output`.
   virtual Request all_gather(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts = {},
                              const CollectiveOptions& options = {}) = 0;
+
+  // Reduces every element at its owner, calls the epilogue there, and gathers what that wrote.
+  // Owners follow from options.arena_offset, which must be given (ArenaOwners). An element's
+  // contributions are added in the order of an all-reduce with this offset, so an all-reduce and
+  // the same computation afterwards have the same bits.
+  //
+  // Contributions and results have equally many elements. They may be one tensor, where an epilogue
+  // may find `result` equal to `sum`. Otherwise they do not overlap, and contributions are only
+  // read. Without an epilogue only one half is possible, in place. With contributions only, the
+  // sums of this rank's own elements stand in them afterwards, and the rest is unspecified. With
+  // results only, every rank's own elements go to all.
+  //
+  // The epilogue is called exactly once for each element, on its owner, by the thread that moves
+  // the collective: the engine's, or one that waits. There is one call at a time, and blocks come
+  // in no promised order. All collectives of this rank stand still meanwhile, so it must be fast,
+  // and must not wait for a request. A poll computes 8 KiB at most. The epilogue is destroyed when
+  // the request is done. If it throws a std::exception, the collective fails: wait() throws
+  // BackendError. In a group of one whoever waits is the one to compute, if `after` is not done at
+  // the call. NCCL has no fused collectives: BackendError from the call.
+  virtual Request fused(const FusedCollective& collective, const CollectiveOptions& options) = 0;
 
   // In place; `root` and `peer` are indices in the group.
   virtual Request broadcast(const at::Tensor& data, int root, const CollectiveOptions& options = {}) = 0;

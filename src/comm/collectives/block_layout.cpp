@@ -1,6 +1,11 @@
 #include "comm/collectives/block_layout.hpp"
 
 namespace axonn {
+namespace {
+
+constexpr int64_t kBlock = ArenaOwners::kBlock;
+
+}  // namespace
 
 BlockLayout BlockLayout::equal(int owners, int64_t elements) {
   BlockLayout layout;
@@ -39,11 +44,7 @@ BlockLayout BlockLayout::cyclic(int owners, int64_t elements, int64_t arena_offs
 
 int64_t BlockLayout::count(int owner) const {
   if (arena_offset_ < 0) return begins_[owner + 1] - begins_[owner];
-  const int64_t cycle = kArenaBlock * owners_;
-  const auto below = [&](int64_t end) {  // elements of the owner in [0, end) of the arena
-    return end / cycle * kArenaBlock + std::clamp<int64_t>(end % cycle - owner * kArenaBlock, 0, kArenaBlock);
-  };
-  return below(arena_offset_ + elements_) - below(arena_offset_);
+  return ArenaOwners(owners_).count(owner, {arena_offset_, arena_offset_ + elements_});
 }
 
 int64_t BlockLayout::largest_count() const {
@@ -64,14 +65,14 @@ uint32_t BlockLayout::fingerprint() const {
 
 BlockLayout::PlacedRange BlockLayout::range_at(int owner, int64_t element) const {
   if (arena_offset_ < 0) return {begins_[owner] + element, begins_[owner + 1] - begins_[owner] - element};
-  const int64_t first_block = arena_offset_ / kArenaBlock;
+  const int64_t first_block = arena_offset_ / kBlock;
   const int64_t to_owner = ((owner - first_block) % owners_ + owners_) % owners_;
   // Counts from the start of the owner's first block, which may begin before the buffer.
-  const int64_t position = element + (to_owner == 0 ? arena_offset_ % kArenaBlock : 0);
-  const int64_t block = first_block + to_owner + position / kArenaBlock * owners_;
-  const int64_t within = position % kArenaBlock;
-  const int64_t place = block * kArenaBlock + within - arena_offset_;
-  return {place, std::min(kArenaBlock - within, elements_ - place)};
+  const int64_t position = element + (to_owner == 0 ? arena_offset_ % kBlock : 0);
+  const int64_t block = first_block + to_owner + position / kBlock * owners_;
+  const int64_t within = position % kBlock;
+  const int64_t place = block * kBlock + within - arena_offset_;
+  return {place, std::min(kBlock - within, elements_ - place)};
 }
 
 bool BlockLayout::contiguous(int owner, int64_t begin, int64_t count, int64_t& place) const {

@@ -6,6 +6,8 @@
 
 #include <c10/util/SmallVector.h>
 
+#include "axonn/comm/arena_owners.hpp"
+
 namespace axonn {
 
 // Which member of a group owns which elements of a buffer. The contributions to an element are
@@ -13,15 +15,12 @@ namespace axonn {
 // reduction. An owner's elements are numbered 0 .. count(owner)-1 in ascending place.
 class BlockLayout {
  public:
-  static constexpr int64_t kArenaBlock = 4096;  // elements
-
   // One contiguous part per member; nearly equal parts when only the total is given.
   static BlockLayout equal(int owners, int64_t elements);
   static BlockLayout parts(std::span<const int64_t> counts);
   static BlockLayout one_owner(int owners, int owner, int64_t elements);
 
-  // Arena element i belongs to owner (i / kArenaBlock) mod owners. The buffer is [arena_offset,
-  // arena_offset + elements) of the arena.
+  // The buffer is [arena_offset, arena_offset + elements) of an arena (ArenaOwners).
   static BlockLayout cyclic(int owners, int64_t elements, int64_t arena_offset);
 
   int owners() const { return owners_; }

@@ -1,12 +1,24 @@
 #include "comm/collectives/call_checks.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <numeric>
 
 #include "axonn/core/error.hpp"
 #include "comm/collectives/reduction_kernels.hpp"
 
 namespace axonn {
+namespace {
+
+// One tensor, or two without a common element.
+bool fit_together(const at::Tensor& a, const at::Tensor& b) {
+  const auto* const begin_a = static_cast<const std::byte*>(a.const_data_ptr());
+  const auto* const begin_b = static_cast<const std::byte*>(b.const_data_ptr());
+  if (begin_a == begin_b && a.scalar_type() == b.scalar_type()) return true;
+  return begin_a + a.nbytes() <= begin_b || begin_b + b.nbytes() <= begin_a;
+}
+
+}  // namespace
 
 void check_tensor(const at::Tensor& tensor, c10::DeviceType device, const char* where) {
   AXONN_CHECK(tensor.defined(), where, "got an undefined tensor");
@@ -35,6 +47,35 @@ BlockLayout check_parts(const at::Tensor& whole, const at::Tensor& part, std::sp
   AXONN_CHECK(counts[static_cast<size_t>(index)] == part.numel(), where, "counts[", index,
               "] = ", counts[static_cast<size_t>(index)], ", but this rank's part has ", part.numel(), " elements");
   return BlockLayout::parts(counts);
+}
+
+BlockLayout check_fused(const FusedCollective& collective, const CollectiveOptions& options, int size) {
+  const char* const where = "comm.fused";
+  const at::Tensor &contributions = collective.contributions, &results = collective.results;
+  AXONN_CHECK(contributions.defined() || results.defined(), where,
+              "needs contributions to reduce, results to gather, or both; got neither");
+  for (const at::Tensor& tensor : {contributions, results})
+    if (tensor.defined()) check_tensor(tensor, c10::kCPU, where);
+  AXONN_CHECK(options.arena_offset, where,
+              "needs options.arena_offset, which decides who owns which element; give 0 for a buffer of its own");
+  AXONN_CHECK(*options.arena_offset >= 0, where, "arena_offset must not be negative, got ", *options.arena_offset);
+  if (contributions.defined() && results.defined()) {
+    AXONN_CHECK(contributions.numel() == results.numel(), where,
+                "contributions and results must have equally many elements, got ", contributions.numel(), " and ",
+                results.numel());
+    AXONN_CHECK(collective.epilogue, where,
+                "contributions and results need an epilogue between them; without one, call all_reduce");
+    AXONN_CHECK(fit_together(contributions, results), where,
+                "contributions and results must be one tensor, or not overlap");
+  }
+  const at::Tensor& either = contributions.defined() ? contributions : results;
+  return BlockLayout::cyclic(size, either.numel(), *options.arena_offset);
+}
+
+void refuse_fused(std::string_view backend) {
+  throw BackendError("comm.fused",
+                     detail::concatenate("backend '", backend,
+                                         "' has no fused collectives; reduce, compute and gather in three calls"));
 }
 
 void check_member(int member, int size, const char* where) {

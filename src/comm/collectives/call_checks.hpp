@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include <ATen/core/Tensor.h>
 
+#include "axonn/comm/communicator.hpp"
 #include "comm/collectives/block_layout.hpp"
 
 // Checks that every backend makes in a call, so that misuse gives the same error on any number of
@@ -19,6 +21,11 @@ void check_tensor(const at::Tensor& tensor, c10::DeviceType device, const char* 
 // part. UserError when they do not fit.
 BlockLayout check_parts(const at::Tensor& whole, const at::Tensor& part, std::span<const int64_t> counts, int size,
                         int index, const char* where);
+
+// The layout of a fused collective. UserError when its tensors do not fit.
+BlockLayout check_fused(const FusedCollective& collective, const CollectiveOptions& options, int size);
+// For backends that have no fused collectives.
+[[noreturn]] void refuse_fused(std::string_view backend);
 
 void check_member(int member, int size, const char* where);
 void check_peer(int peer, int size, int index, const char* where);

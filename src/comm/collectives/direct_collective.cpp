@@ -1,6 +1,7 @@
 #include "comm/collectives/direct_collective.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "comm/host/buffer_pool.hpp"
 
@@ -11,8 +12,8 @@ DirectCollective::DirectCollective(Call call, CollectivePlan plan)
       plan_(std::move(plan)),
       stride_(plan_.bytes(exchanges_everything() ? plan_.layout.elements() : plan_.layout.count(index()))) {}
 
-DirectCollective::~DirectCollective() {
-  if (staging_ != nullptr) pool().put(staging_, stride_ * static_cast<size_t>(size() + 1));
+void DirectCollective::release() {
+  if (staging_ != nullptr) pool().put(std::exchange(staging_, nullptr), stride_ * static_cast<size_t>(size() + 1));
 }
 
 void DirectCollective::begin(Transport& transport) {

@@ -13,8 +13,9 @@ namespace axonn {
 class DirectCollective final : public QueuedOperation {
  public:
   DirectCollective(Call call, CollectivePlan plan);
-  ~DirectCollective() override;
+  ~DirectCollective() override { DirectCollective::release(); }
   Progress poll(Transport& transport) override;
+  void release() override;
   int waits_for() const override;
 
  private:

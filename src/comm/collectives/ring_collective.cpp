@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "comm/host/buffer_pool.hpp"
 
@@ -17,7 +18,7 @@ constexpr int64_t kLargestSegmentBytes = 60 << 10;
 // Depends only on values that all ranks know: both ends of a message must agree on its size.
 int64_t elements_per_chunk(const CollectivePlan& plan, int depth) {
   const int64_t even = (plan.layout.largest_count() + depth - 1) / depth;
-  return std::clamp(even, kSmallestSegmentBytes / plan.element_bytes, kLargestSegmentBytes / plan.element_bytes);
+  return std::clamp(even, kSmallestSegmentBytes / plan.widest(), kLargestSegmentBytes / plan.widest());
 }
 
 }  // namespace
@@ -32,11 +33,12 @@ RingCollective::RingCollective(Call call, CollectivePlan plan)
       next_((index() + 1) % size()),
       previous_((index() + size() - 1) % size()) {}
 
-RingCollective::~RingCollective() {
-  const size_t bytes = plan_.bytes(chunk_elements_);
+void RingCollective::release() {
+  plan_.epilogue = nullptr;
+  const auto bytes = static_cast<size_t>(chunk_elements_ * plan_.widest());
   for (auto* slots : {&slots_, &packed_})
     for (Slot& slot : *slots)
-      if (slot.staging != nullptr) pool().put(slot.staging, bytes);
+      if (slot.staging != nullptr) pool().put(std::exchange(slot.staging, nullptr), bytes);
 }
 
 RingCollective::Chunk RingCollective::chunk(const Cursor& cursor, int owner) const {
@@ -63,7 +65,7 @@ void RingCollective::step(Cursor& cursor, bool sending) const {
 QueuedOperation::Progress RingCollective::poll(Transport& transport) {
   if (!begun_) {
     begun_ = true;
-    if (!plan_.reduces) plan_.place_own_part(index());
+    if (!plan_.reduces && !plan_.epilogue) plan_.place_own_part(index());
     to_post_.round = to_take_.round = to_send_.round = first_round_;
     settle(to_post_, false);
     settle(to_take_, false);
@@ -87,7 +89,7 @@ bool RingCollective::post_receives(Transport& transport) {
     const bool direct = gathering && plan_.layout.contiguous(chunk.owner, chunk.begin, chunk.count, place);
     slot.data = direct ? plan_.out(place) : staging(slot);
     slot.cursor = to_post_;
-    slot.ticket = receive(transport, previous_, slot.data, plan_.bytes(chunk.count));
+    slot.ticket = receive(transport, previous_, slot.data, message_bytes(to_post_, chunk));
     slot.state = Slot::State::posted;
     ++posted_;
     step(to_post_, false);
@@ -106,16 +108,22 @@ bool RingCollective::may_overwrite(const Cursor& cursor) const {
   return order({cursor.group, first_round_, cursor.chunk}) < oldest;
 }
 
-// Takes one message per call, so that work of higher priority can come in between.
+// Takes one message per call, or computes on a part of one, so that work of higher priority can
+// come in between.
 bool RingCollective::take_arrivals(Transport& transport) {
   if (taken_ == posted_) return false;
   Slot& slot = slot_of(taken_);
-  if (!transport.test(slot.ticket)) return false;
+  if (slot.state == Slot::State::posted) {
+    if (!transport.test(slot.ticket)) return false;
+    slot.state = Slot::State::arrived;
+  }
   const Chunk chunk = received(slot.cursor);
-  if (slot.cursor.round < size() - 1)
-    reduce(slot, chunk);
-  else
+  if (slot.cursor.round >= size() - 1)
     deliver(slot, chunk);
+  else if (!plan_.epilogue || chunk.owner != index())
+    reduce(slot, chunk);
+  else if (!compute(slot, chunk))
+    return true;
   slot.state = slot.cursor.round < last_round_ ? Slot::State::ready : Slot::State::free;
   ++taken_;
   step(to_take_, false);
@@ -137,21 +145,48 @@ void RingCollective::reduce(Slot& slot, const Chunk& chunk) {
   });
 }
 
+// Computes on a part of a chunk that this rank owns; returns whether it is finished.
+bool RingCollective::compute(Slot& slot, const Chunk& chunk) {
+  if (!compute_some(chunk, slot.data)) return false;
+  int64_t place = 0;
+  const bool in_place = plan_.gathers && plan_.layout.contiguous(chunk.owner, chunk.begin, chunk.count, place);
+  slot.data = in_place ? plan_.out(place) : nullptr;
+  return true;
+}
+
+// Calls the epilogue for the next elements of a chunk, which first get this rank's contribution;
+// `sums` holds those of the others. Returns whether these were the chunk's last.
+bool RingCollective::compute_some(const Chunk& chunk, std::byte* sums) {
+  const int64_t begin = computed_, count = std::min(plan_.block_elements(), chunk.count - begin);
+  const auto compute_range = [&](int64_t place, int64_t first, int64_t length) {
+    std::byte* const sum = plan_.reduces ? sums + plan_.bytes(begin + first) : nullptr;
+    if (plan_.reduces) plan_.kernel(sum, sum, plan_.in(place), static_cast<size_t>(length));
+    plan_.epilogue(place, length, sum, plan_.gathers ? plan_.out(place) : nullptr);
+  };
+  plan_.layout.for_each_range(chunk.owner, chunk.begin + begin, count, compute_range);
+  computed_ = begin + count < chunk.count ? begin + count : 0;
+  return computed_ == 0;
+}
+
 void RingCollective::deliver(Slot& slot, const Chunk& chunk) {
   if (slot.data != slot.staging) return;  // it was received in its place
   plan_.layout.for_each_range(chunk.owner, chunk.begin, chunk.count, [&](int64_t begin, int64_t first, int64_t count) {
-    std::memcpy(plan_.out(begin), slot.data + plan_.bytes(first), plan_.bytes(count));
+    std::memcpy(plan_.out(begin), slot.data + plan_.bytes_of_results(first), plan_.bytes_of_results(count));
   });
 }
 
 bool RingCollective::post_sends(Transport& transport) {
-  bool progressed = false;
+  bool progressed = false, computed = false;
   while (!ended(to_send_) && sent_ - retired_ < kSlots) {
     const Chunk chunk = sent(to_send_);
     const std::byte* data = nullptr;
     Slot* slot = nullptr;
     if (to_send_.round == first_round_) {
-      data = first_contribution(chunk);
+      if (plan_.epilogue && !plan_.reduces) {
+        if (std::exchange(computed, true)) break;
+        if (!compute_some(chunk, nullptr)) return true;
+      }
+      data = plan_.reduces ? first_contribution(chunk) : result(chunk);
     } else {
       const int64_t wanted = order(to_send_) - kDepth;  // the same chunk, one round earlier
       const auto found = std::ranges::find_if(
@@ -159,10 +194,10 @@ bool RingCollective::post_sends(Transport& transport) {
       if (found == slots_.end()) break;
       slot = &*found;
       slot->state = Slot::State::leaving;
-      data = slot->data;
+      data = slot->data != nullptr ? slot->data : result(chunk);
     }
-    leaving_[static_cast<size_t>(sent_ % kSlots)] = {order(to_send_),
-                                                     send(transport, next_, data, plan_.bytes(chunk.count)), slot};
+    leaving_[static_cast<size_t>(sent_ % kSlots)] = {
+        order(to_send_), send(transport, next_, data, message_bytes(to_send_, chunk)), slot};
     ++sent_;
     step(to_send_, true);
     progressed = true;
@@ -170,15 +205,28 @@ bool RingCollective::post_sends(Transport& transport) {
   return progressed;
 }
 
+size_t RingCollective::message_bytes(const Cursor& cursor, const Chunk& chunk) const {
+  return cursor.round < size() - 1 ? plan_.bytes(chunk.count) : plan_.bytes_of_results(chunk.count);
+}
+
 const std::byte* RingCollective::first_contribution(const Chunk& chunk) {
-  const auto source = [&](int64_t place) { return plan_.reduces ? plan_.in(place) : plan_.out(place); };
+  return packed(chunk, plan_.element_bytes, [&](int64_t place) { return plan_.in(place); });
+}
+
+const std::byte* RingCollective::result(const Chunk& chunk) {
+  return packed(chunk, plan_.result_bytes, [&](int64_t place) { return plan_.out(place); });
+}
+
+// The chunk of the next message, where it lies or as a copy.
+template <typename Source>
+const std::byte* RingCollective::packed(const Chunk& chunk, int64_t element_bytes, Source source) {
   int64_t place = 0;
   if (plan_.layout.contiguous(chunk.owner, chunk.begin, chunk.count, place)) return source(place);
-  std::byte* packed = staging(packed_[static_cast<size_t>(sent_ % kSlots)]);
+  std::byte* const copy = staging(packed_[static_cast<size_t>(sent_ % kSlots)]);
   plan_.layout.for_each_range(chunk.owner, chunk.begin, chunk.count, [&](int64_t begin, int64_t first, int64_t count) {
-    std::memcpy(packed + plan_.bytes(first), source(begin), plan_.bytes(count));
+    std::memcpy(copy + first * element_bytes, source(begin), static_cast<size_t>(count * element_bytes));
   });
-  return packed;
+  return copy;
 }
 
 bool RingCollective::retire_sends(Transport& transport) {
@@ -194,7 +242,7 @@ bool RingCollective::retire_sends(Transport& transport) {
 }
 
 std::byte* RingCollective::staging(Slot& slot) {
-  if (slot.staging == nullptr) slot.staging = pool().take(plan_.bytes(chunk_elements_));
+  if (slot.staging == nullptr) slot.staging = pool().take(static_cast<size_t>(chunk_elements_ * plan_.widest()));
   return slot.staging;
 }
 

@@ -13,14 +13,18 @@ namespace axonn {
 // owner r-1-k and receives elements of owner r-2-k. All-reduce takes all rounds. Reduce-scatter and
 // reduce take the first half, all-gather and broadcast the second.
 //
+// A fused collective takes the same rounds. The owner computes where the last addition is made, and
+// sends the result from the output. Without a reduction it computes before it sends first.
+//
 // The elements are processed in groups of kDepth chunks per owner, all rounds of a group before the
 // next group. So a group stays in the cache. The kSlots > kDepth slots never fill up with chunks
 // that wait to be sent, so the ring cannot deadlock.
 class RingCollective final : public QueuedOperation {
  public:
   RingCollective(Call call, CollectivePlan plan);
-  ~RingCollective() override;
+  ~RingCollective() override { RingCollective::release(); }
   Progress poll(Transport& transport) override;
+  void release() override;
   int waits_for() const override;
 
  private:
@@ -39,10 +43,11 @@ class RingCollective final : public QueuedOperation {
     int64_t count = 0;
   };
   struct Slot {
-    enum class State : uint8_t { free, posted, ready, leaving } state = State::free;
+    enum class State : uint8_t { free, posted, arrived, ready, leaving } state = State::free;
     Cursor cursor;
     std::byte* staging = nullptr;  // allocated at first use
-    std::byte* data = nullptr;     // position of the message: staging, or its place in the output
+    std::byte* data = nullptr;     // position of the message: staging, its place in the output, or null if
+                                   // it must be packed from there
     Transport::Ticket ticket = 0;
   };
   struct Departure {
@@ -68,13 +73,19 @@ class RingCollective final : public QueuedOperation {
   bool retire_sends(Transport& transport);
 
   void reduce(Slot& slot, const Chunk& chunk);
+  bool compute(Slot& slot, const Chunk& chunk);
+  bool compute_some(const Chunk& chunk, std::byte* sums);
   void deliver(Slot& slot, const Chunk& chunk);
   std::byte* staging(Slot& slot);
+  size_t message_bytes(const Cursor& cursor, const Chunk& chunk) const;
   const std::byte* first_contribution(const Chunk& chunk);
+  const std::byte* result(const Chunk& chunk);
+  template <typename Source>
+  const std::byte* packed(const Chunk& chunk, int64_t element_bytes, Source source);
   bool may_overwrite(const Cursor& cursor) const;
   Slot& slot_of(int64_t message) { return slots_[static_cast<size_t>(message % kSlots)]; }
 
-  const CollectivePlan plan_;
+  CollectivePlan plan_;
   const int first_round_, last_round_;
   const int64_t chunk_elements_;
   const int64_t groups_;
@@ -85,6 +96,7 @@ class RingCollective final : public QueuedOperation {
   std::array<Departure, kSlots> leaving_;
   Cursor to_post_, to_take_, to_send_;
   int64_t posted_ = 0, taken_ = 0, sent_ = 0, retired_ = 0;  // counts of messages
+  int64_t computed_ = 0;  // elements of the present chunk for which the epilogue was called
   bool begun_ = false;
 };
 

@@ -2,22 +2,23 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "axonn/core/error.hpp"
+#include "comm/host/buffer_pool.hpp"
 
 namespace axonn {
 namespace {
 
 constexpr int64_t kDepth = SharedWindow::kDepth;
 constexpr size_t kLargestForEverybody = size_t{16} << 10;
-constexpr int64_t kBlockBytes = 8 << 10;  // so that partial sums stay in the L1 cache
 
 using Counters = SharedWindow::Counters;
 
 uint64_t signature_of(const CollectivePlan& plan) {
   const auto bytes = static_cast<uint64_t>(plan.bytes(plan.layout.elements()));
-  const uint64_t kind =
-      (plan.reduces ? 1u : 0u) + (plan.gathers ? 2u : 0u) + 4u * static_cast<uint64_t>(plan.element_bytes);
+  const uint64_t kind = (plan.reduces ? 1u : 0u) + (plan.gathers ? 2u : 0u) + (plan.epilogue ? 4u : 0u) +
+                        8u * static_cast<uint64_t>(plan.element_bytes + 16 * plan.result_bytes);
   return bytes << 24 | ((plan.layout.fingerprint() + kind * 0x9E3779B9u) & 0xFFFFFFu);
 }
 
@@ -28,11 +29,16 @@ SharedCollective::SharedCollective(Call call, std::shared_ptr<SharedWindow> wind
       window_(std::move(window)),
       plan_(std::move(plan)),
       barrier_(barrier),
-      everybody_reduces_(plan_.reduces && plan_.gathers &&
+      everybody_reduces_(plan_.reduces && plan_.gathers && !plan_.epilogue &&
                          plan_.bytes(plan_.layout.elements()) <= kLargestForEverybody),
-      owned_elements_(static_cast<int64_t>(window_->owned_bytes()) / plan_.element_bytes),
+      owned_elements_(static_cast<int64_t>(window_->owned_bytes()) / plan_.widest()),
       chunks_(barrier ? 1 : (plan_.layout.largest_count() + owned_elements_ - 1) / owned_elements_),
       signature_(signature_of(plan_)) {}
+
+void SharedCollective::release() {
+  plan_.epilogue = nullptr;
+  if (sums_ != nullptr) pool().put(std::exchange(sums_, nullptr), CollectivePlan::kBlockBytes);
+}
 
 bool SharedCollective::begin() {
   if (!window_->attached()) {
@@ -40,6 +46,7 @@ bool SharedCollective::begin() {
     return false;
   }
   first_ = window_->claim(chunks_);
+  if (plan_.epilogue) sums_ = pool().take(CollectivePlan::kBlockBytes);
   return begun_ = true;
 }
 
@@ -90,11 +97,14 @@ bool SharedCollective::reduce() {
   if (everybody_reduces_) {
     for (int owner = 0; owner < size(); ++owner) reduce_owned(owner, owned_range(owner, 0));
   } else if (own.count > 0) {
-    if (plan_.reduces)
+    if (plan_.epilogue) {
+      if (!compute_some(own)) return true;
+    } else if (plan_.reduces) {
       reduce_owned(index(), own);
-    else
+    } else {
       give(own, window_->own_result(chunk));
-    if (plan_.gathers) count_sent(plan_.bytes(own.count) * static_cast<size_t>(size() - 1));
+    }
+    if (plan_.gathers) count_sent(plan_.bytes_of_results(own.count) * static_cast<size_t>(size() - 1));
   }
   window_->own().reduced.store(chunk + 1, std::memory_order_release);
   ++reduced_;
@@ -118,7 +128,7 @@ bool SharedCollective::deliver() {
       if (theirs.count > 0) check_agreement(owner, chunk);
       const std::byte* result = window_->result(owner, chunk);
       plan_.layout.for_each_range(owner, theirs.begin, theirs.count, [&](int64_t place, int64_t first, int64_t count) {
-        std::memcpy(plan_.out(place), result + plan_.bytes(first), plan_.bytes(count));
+        std::memcpy(plan_.out(place), result + plan_.bytes_of_results(first), plan_.bytes_of_results(count));
       });
     }
   }
@@ -158,30 +168,55 @@ void SharedCollective::give(OwnedRange owned, std::byte* slot) {
 // Sums block by block in this rank's result slot. The last addition writes to the output when
 // nobody reads the slot.
 void SharedCollective::reduce_owned(int owner, OwnedRange owned) {
-  const int64_t chunk = first_ + reduced_;
-  const auto contribution = [&](int member, int64_t place, int64_t first) {
-    if (member == index()) return plan_.in(place);
-    const std::byte* slot = window_->contributions(member, chunk);
-    return everybody_reduces_ ? slot + plan_.bytes(place)
-                              : slot + window_->owned_bytes() * static_cast<size_t>(owner) + plan_.bytes(first);
-  };
   const bool publish = plan_.gathers && !everybody_reduces_;
-  const int64_t block = kBlockBytes / plan_.element_bytes;
-  plan_.layout.for_each_range(
-      owner, owned.begin, owned.count, [&](int64_t range_begin, int64_t range_first, int64_t range_count) {
-        for (int64_t done = 0; done < range_count; done += block) {
-          const int64_t place = range_begin + done, first = range_first + done,
-                        count = std::min(block, range_count - done);
-          std::byte* partial = window_->own_result(chunk) + plan_.bytes(first);
-          const std::byte* sum = contribution((owner + 1) % size(), place, first);
-          for (int hop = 2; hop <= size(); ++hop) {
-            std::byte* into = hop == size() && !publish ? plan_.out(place) : partial;
-            plan_.kernel(into, sum, contribution((owner + hop) % size(), place, first), static_cast<size_t>(count));
-            sum = into;
-          }
-          if (publish) std::memcpy(plan_.out(place), partial, plan_.bytes(count));
-        }
-      });
+  std::byte* const slot = window_->own_result(first_ + reduced_);
+  const int64_t block = plan_.block_elements();
+  const auto reduce_range = [&](int64_t range_begin, int64_t range_first, int64_t range_count) {
+    for (int64_t done = 0; done < range_count; done += block) {
+      const int64_t place = range_begin + done, first = range_first + done, count = std::min(block, range_count - done);
+      std::byte* const partial = slot + plan_.bytes(first);
+      add_up(owner, place, first, count, partial, publish ? partial : plan_.out(place));
+      if (publish) std::memcpy(plan_.out(place), partial, plan_.bytes(count));
+    }
+  };
+  plan_.layout.for_each_range(owner, owned.begin, owned.count, reduce_range);
+}
+
+// Calls the epilogue for the next block of this rank's elements, which writes to the result slot.
+// Returns whether these were the chunk's last.
+bool SharedCollective::compute_some(OwnedRange own) {
+  const int64_t begin = computed_, count = std::min(plan_.block_elements(), own.count - begin);
+  std::byte* const slot = window_->own_result(first_ + reduced_);
+  const auto compute_range = [&](int64_t place, int64_t range_first, int64_t length) {
+    const int64_t first = begin + range_first;
+    std::byte* const result = plan_.gathers ? slot + plan_.bytes_of_results(first) : nullptr;
+    if (plan_.reduces) add_up(index(), place, first, length, sums_, sums_);
+    plan_.epilogue(place, length, plan_.reduces ? sums_ : nullptr, result);
+    if (plan_.gathers) std::memcpy(plan_.out(place), result, plan_.bytes_of_results(length));
+  };
+  plan_.layout.for_each_range(index(), own.begin + begin, count, compute_range);
+  computed_ = begin + count < own.count ? begin + count : 0;
+  return computed_ == 0;
+}
+
+// `first` is the place among the owner's elements of the chunk.
+const std::byte* SharedCollective::contribution(int member, int owner, int64_t place, int64_t first) const {
+  if (member == index()) return plan_.in(place);
+  const std::byte* const slot = window_->contributions(member, first_ + reduced_);
+  return everybody_reduces_ ? slot + plan_.bytes(place)
+                            : slot + window_->owned_bytes() * static_cast<size_t>(owner) + plan_.bytes(first);
+}
+
+// Adds the contributions in chain order. The last addition writes to `result`, the others to
+// `partial`.
+void SharedCollective::add_up(int owner, int64_t place, int64_t first, int64_t count, std::byte* partial,
+                              std::byte* result) {
+  const std::byte* sum = contribution((owner + 1) % size(), owner, place, first);
+  for (int hop = 2; hop <= size(); ++hop) {
+    std::byte* const into = hop == size() ? result : partial;
+    plan_.kernel(into, sum, contribution((owner + hop) % size(), owner, place, first), static_cast<size_t>(count));
+    sum = into;
+  }
 }
 
 int SharedCollective::waits_for() const { return behind_ < 0 ? -1 : job_rank(behind_); }

@@ -11,12 +11,15 @@ namespace axonn {
 // The collectives of a group on one node, through shared memory. Each member writes its
 // contributions to slots, and the owners read them straight into their sums, in chain order. Each
 // member then reads the results from the owners' slots. A small all-reduce has no owners: every
-// member reads all contributions and makes every sum itself. Both give the bits of the ring.
+// member reads all contributions and makes every sum itself. Both give the bits of the ring. A
+// fused collective always has owners, who compute before they publish a slot.
 class SharedCollective final : public QueuedOperation {
  public:
   // A barrier moves no data.
   SharedCollective(Call call, std::shared_ptr<SharedWindow> window, CollectivePlan plan, bool barrier = false);
+  ~SharedCollective() override { SharedCollective::release(); }
   Progress poll(Transport& transport) override;
+  void release() override;
   int waits_for() const override;
 
  private:
@@ -33,11 +36,14 @@ class SharedCollective final : public QueuedOperation {
   OwnedRange owned_range(int owner, int64_t chunk) const;
   void write_contributions(std::byte* slot);
   void reduce_owned(int owner, OwnedRange owned);
+  bool compute_some(OwnedRange own);
+  const std::byte* contribution(int member, int owner, int64_t place, int64_t first) const;
+  void add_up(int owner, int64_t place, int64_t first, int64_t count, std::byte* partial, std::byte* result);
   void put(int owner, OwnedRange owned, std::byte* slot);
   void give(OwnedRange owned, std::byte* slot);
 
   const std::shared_ptr<SharedWindow> window_;
-  const CollectivePlan plan_;
+  CollectivePlan plan_;
   const bool barrier_;
   const bool everybody_reduces_;
   const int64_t owned_elements_;
@@ -46,7 +52,9 @@ class SharedCollective final : public QueuedOperation {
   bool begun_ = false;
   int64_t first_ = 0;  // queue number of chunk 0
   int64_t contributed_ = 0, reduced_ = 0, delivered_ = 0;
-  int behind_ = -1;  // the member last found missing
+  int64_t computed_ = 0;       // elements of the chunk `reduced_` for which the epilogue was called
+  std::byte* sums_ = nullptr;  // kBlockBytes for the epilogue, if any
+  int behind_ = -1;            // the member last found missing
 };
 
 }  // namespace axonn

@@ -33,13 +33,14 @@ bool QueuedOperation::ready() const {
 }
 
 void QueuedOperation::finish() {
+  release();
   after_.clear();
   input_.reset();
   output_.reset();
   done_.store(true, std::memory_order_release);
 }
 
-// The buffers stay referenced, because the transport may still write into them.
+// Buffers and staging memory are kept, because the transport may still write into them.
 void QueuedOperation::fail(const std::string& error) {
   error_ = error;
   done_.store(true, std::memory_order_release);

@@ -72,6 +72,10 @@ class QueuedOperation : public Request::State {
   // difference.
   virtual bool passes(const QueuedOperation& /*earlier*/) const { return false; }
 
+  // Called when it is finished: gives its staging memory back, since its request may be kept for
+  // long.
+  virtual void release() {}
+
   // The rank of the job that it waits for, or -1.
   virtual int waits_for() const = 0;
 

@@ -68,6 +68,7 @@ class NcclCommunicator final : public Communicator {
                          ReduceOp op, const CollectiveOptions& options) override;
   Request all_gather(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts,
                      const CollectiveOptions& options) override;
+  Request fused(const FusedCollective&, const CollectiveOptions&) override { refuse_fused(backend()); }
   Request broadcast(const at::Tensor& data, int root, const CollectiveOptions& options) override;
   Request reduce(const at::Tensor& data, int root, ReduceOp op, const CollectiveOptions& options) override;
   Request send(const at::Tensor& data, int peer, const CollectiveOptions& options) override;

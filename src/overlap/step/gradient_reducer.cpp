@@ -107,14 +107,17 @@ void GradientReducer::scatter(const ArenaSlot& slot) {
   }
   mine.scatter = log_.launch(Traffic::reduce_scatter, Axis::z, static_cast<int64_t>(whole.nbytes()), slot.name,
                              sums_->reduce_scatter({.slot = slot, .whole = whole, .shard = shard}));
-  under_way_.push_back({mine.scatter, std::move(mine.block)});
+  under_way_.push_back({.slot = slot.number, .request = mine.scatter, .block = std::move(mine.block)});
   mine.block.reset();
   if (!policy_.switches.reduce_scatter) retire_scatter();
 }
 
 void GradientReducer::retire_scatter() {
-  log_.wait(under_way_.front().request);
-  pool_.give_back(std::move(under_way_.front().block));
+  Scatter& oldest = under_way_.front();
+  log_.wait(oldest.request);
+  LoggedRequest& last = contributions_[static_cast<size_t>(oldest.slot)].scatter;
+  if (last.line == oldest.request.line) last = {};
+  pool_.give_back(std::move(oldest.block));
   under_way_.pop_front();
 }
 

@@ -47,7 +47,7 @@ class GradientReducer {
     int arrived = 0;        // gradients since the last reduction
     int reduced = 0;        // reductions finished in this step (one per micro-batch)
     at::Tensor block;       // sum of the arrived gradients until the last one, on loan
-    LoggedRequest scatter;  // its last reduce-scatter
+    LoggedRequest scatter;  // its last reduce-scatter, until that is waited for
     int bucket = -1;        // -1: nothing to sum
   };
   struct Bucket {
@@ -59,6 +59,7 @@ class GradientReducer {
     LoggedRequest request;
   };
   struct Scatter {
+    int slot = 0;
     LoggedRequest request;
     at::Tensor block;  // on loan while the collective reads it
   };

@@ -113,9 +113,10 @@ void WeightGatherer::drop_all() {
 
 void WeightGatherer::look_ahead(bool update_follows) {
   auto& coming = order_.predict(policy_.prefetch);
-  if (update_follows && phase_ == Phase::backward) {  // the next forward needs the updated weights
-    const auto forward = std::ranges::find(coming, Phase::train, &GatherOrder::Place::phase);
-    coming.erase(forward, coming.end());
+  const auto of_this_pass = [](Phase phase) { return phase == Phase::backward || phase == Phase::recompute; };
+  if (update_follows && of_this_pass(phase_)) {  // whatever comes after the pass needs the updated weights
+    const auto next_pass = std::ranges::find_if_not(coming, of_this_pass, &GatherOrder::Place::phase);
+    coming.erase(next_pass, coming.end());
   }
   std::erase_if(ahead_, [&](int index) {
     const bool comes = std::ranges::find(coming, index, &GatherOrder::Place::weight) != coming.end();

@@ -23,8 +23,7 @@ class WeightGatherer {
   WeightGatherer(const Arena& arena, Communicators& communicators, const OverlapPolicy& policy, TrafficLog& log,
                  TensorPool& pool);
 
-  // `update_follows`: the optimizer will write the weights before the next forward of the training
-  // phase.
+  // `update_follows`: the optimizer will write the weights after this backward pass.
   GatheredWeight gathered(const ArenaSlot& slot, Phase phase, bool update_follows);
   void policy_changed();  // between steps
   // A step begins with updated weights: gathers those that it will need first.

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "axonn/comm/communicators.hpp"
@@ -16,15 +17,14 @@
 
 namespace axonn {
 
-// A tensor that a collective is still working on. Call wait() before the step ends, else its
-// exposed time is not logged.
+// A tensor that a collective is still working on. The step in which wait() is called logs it.
 class Pending {
  public:
   explicit Pending(at::Tensor tensor) : tensor_(std::move(tensor)) {}
   Pending(at::Tensor tensor, TrafficLog& log, LoggedRequest request)
       : tensor_(std::move(tensor)), log_(&log), request_(std::move(request)) {}
   at::Tensor wait() {
-    if (log_ != nullptr) log_->wait(request_);
+    if (log_ != nullptr) log_->wait(std::exchange(request_, {}));
     return std::move(tensor_);
   }
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,32 +44,41 @@ struct TrafficSum {
 };
 using TrafficSums = std::array<TrafficSum, kTrafficNames.size()>;
 
-// A collective that was started, and its line in the log.
+struct TrafficLine;
+
+// A collective that was started, and its line in the log. Copies share both.
 struct LoggedRequest {
   Request request;
-  int record = -1;
+  std::shared_ptr<TrafficLine> line;
 };
 
-// Every collective of the current step, in launch order. Used only by the host thread.
+// The collectives of a step, in launch order. A collective is booked to the step in which the host
+// first waits for it, even if it was launched in an earlier step or between two steps. One that is
+// dropped without a wait is booked to the step in which that happens. What is waited for between
+// two steps is not booked. Used only by the host thread.
 class TrafficLog {
  public:
   LoggedRequest launch(Traffic kind, AxisSet axes, int64_t bytes, std::string_view tag, Request request);
+  // Returns when the result may be used. The log then holds the request no longer.
   void wait(const LoggedRequest& request);
 
-  // Clears the last step. Outside a step only the waited seconds are recorded.
+  // Gives up a step that was not ended.
   void begin_step();
-  // Call it when everything has been waited for. Reads when each collective moved.
+  // Books what was waited for. What somebody still holds unwaited stays open for a later step.
   void end_step();
 
-  const std::vector<RequestRecord>& records() const { return records_; }  // current step, or last finished step
+  const std::vector<RequestRecord>& records() const { return records_; }  // last finished step
   const TrafficSums& sums() const { return sums_; }                       // last finished step
   // Seconds the host has waited since begin_step().
   double waited_seconds() const { return waited_seconds_; }
 
  private:
+  using Line = std::shared_ptr<TrafficLine>;
+  void book(TrafficLine& line);
+
   bool in_step_ = false;
+  std::vector<Line> open_;  // not booked yet
   std::vector<RequestRecord> records_;
-  std::vector<Request> requests_;  // one per record
   TrafficSums sums_{};
   double waited_seconds_ = 0;
 };
