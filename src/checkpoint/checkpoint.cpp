@@ -7,7 +7,9 @@
 
 #include "axonn/checkpoint/safetensors.hpp"
 #include "axonn/core/error.hpp"
+#include "checkpoint/held_range.hpp"
 #include "checkpoint/manifest.hpp"
+#include "checkpoint/rank_notes.hpp"
 #include "core/files.hpp"
 
 namespace axonn {
@@ -15,12 +17,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool writes(const ShardSpec& spec, const Coordinate& at) {
-  return std::ranges::all_of(kAxes, [&](Axis axis) { return at[axis] == 0 || !spec.replicated_axes().contains(axis); });
+bool writes(const CheckpointTensor& tensor, const Coordinate& at) {
+  const AxisSet replicated = tensor.replicated_axes();
+  return std::ranges::all_of(kAxes, [&](Axis axis) { return at[axis] == 0 || !replicated.contains(axis); });
+}
+
+bool any_cut(std::span<const CheckpointTensor> tensors) {
+  return std::ranges::any_of(tensors, [](const CheckpointTensor& tensor) { return tensor.cut.has_value(); });
 }
 
 std::string file_name(const Coordinate& at) {
-  return detail::concatenate("x", at.x, "-y", at.y, "-z", at.z, ".safetensors");
+  const std::string data = at.data == 0 ? "" : detail::concatenate("-d", at.data);
+  return detail::concatenate("x", at.x, "-y", at.y, "-z", at.z, data, ".safetensors");
 }
 
 fs::path with_suffix(const fs::path& path, const char* suffix) { return fs::path(path.native() + suffix); }
@@ -40,14 +48,23 @@ std::vector<Range> unpadded(const ShardSpec& spec, const GridShape& shape, const
   return parts;
 }
 
-// Returns the bytes of `parts` of the block. `host` holds the range of the block that starts at
-// `begin`. `copies` keeps copied bytes alive.
-std::span<const std::byte> bytes_of(const at::Tensor& host, int64_t begin, const std::vector<Range>& parts,
+// Where a rank's elements of `parts` of the block lie in its shard.
+std::vector<Range> in_shard(const HeldRange& held, const std::vector<Range>& parts) {
+  std::vector<Range> found;
+  for (const Range& part : parts) {
+    const Range range{held.count_below(part.begin), held.count_below(part.end)};
+    if (range.size() > 0) found.push_back(range);
+  }
+  return found;
+}
+
+// Returns the bytes of `parts` of the shard. `copies` keeps copied bytes alive.
+std::span<const std::byte> bytes_of(const at::Tensor& host, const std::vector<Range>& parts,
                                     std::vector<std::vector<std::byte>>& copies) {
   const std::span all(static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes());
   const auto element = static_cast<size_t>(host.element_size());
   const auto part_bytes = [&](const Range& part) {
-    return all.subspan(static_cast<size_t>(part.begin - begin) * element, static_cast<size_t>(part.size()) * element);
+    return all.subspan(static_cast<size_t>(part.begin) * element, static_cast<size_t>(part.size()) * element);
   };
   if (parts.size() == 1) return part_bytes(parts.front());
   std::vector<std::byte>& copy = copies.emplace_back();
@@ -100,11 +117,11 @@ void CheckpointWriter::check_tensors(std::span<const CheckpointTensor> tensors) 
   for (const auto& tensor : tensors) {
     AXONN_CHECK(!tensor.name.empty() && names.insert(tensor.name).second, "checkpoint.save", "tensor name '",
                 tensor.name, "' is empty or used twice");
-    const int64_t need = tensor.spec.range_numel(grid_.shape(), at_, kRangeAlignment);
-    AXONN_CHECK(tensor.shard.dim() == 1 && tensor.shard.is_contiguous() && tensor.shard.numel() == need,
-                "checkpoint.save", "the shard of ", tensor.name, " must be one contiguous range of ", need,
-                " elements for ", tensor.spec.to_string(), " on grid ", grid_.shape().to_string(), ", got ",
-                tensor.shard.numel(), " elements in ", tensor.shard.dim(), " dims");
+    check_shard(tensor, grid_.shape(), at_, "checkpoint.save");
+    if (const auto& cut = tensor.cut; cut)
+      AXONN_CHECK(cut->axes == CheckpointCut::over(grid_, cut->axis_set()).axes, "checkpoint.save", "the cut of ",
+                  tensor.name, " over ", cut->to_string(), " must name its axes in the grid's order, ",
+                  to_string(grid_.order()));
     safetensors::dtype_name(tensor.shard.scalar_type());
   }
 }
@@ -115,49 +132,44 @@ void CheckpointWriter::begin(const fs::path& partial) const {
 }
 
 void CheckpointWriter::write_ranges(const fs::path& partial, std::span<const CheckpointTensor> tensors) const {
+  if (at_.data != 0 && !any_cut(tensors)) return;
   Manifest::File file{.name = file_name(at_), .at = at_};
+  bool listed = false;  // in the manifest, whether or not this rank owns elements
   std::vector<safetensors::View> views;
   std::vector<std::vector<std::byte>> copies;
   std::vector<at::Tensor> hosts;
   copies.reserve(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
-    const auto& [name, spec, shard] = tensors[i];
-    if (!writes(spec, at_)) continue;
+    const auto& [name, spec, shard, cut, offset] = tensors[i];
+    if (!writes(tensors[i], at_)) continue;
     const Range range = spec.block_range(grid_.shape(), at_, kRangeAlignment);
-    const auto parts = unpadded(spec, grid_.shape(), at_, range);
+    const auto block_parts = unpadded(spec, grid_.shape(), at_, range);
+    if (block_parts.empty()) continue;
+    file.ranges.push_back({i, range, cut ? std::optional(offset) : std::nullopt});
+    listed = listed || !cut || cut->is_first(at_);
+    const auto parts = in_shard(held_range(tensors[i], grid_.shape(), at_), block_parts);
     if (parts.empty()) continue;
     const at::Tensor& host = hosts.emplace_back(shard.is_cpu() ? shard : shard.cpu());
-    const auto bytes = bytes_of(host, range.begin, parts, copies);
+    const auto bytes = bytes_of(host, parts, copies);
     views.push_back(
         {name, shard.scalar_type(), {std::ssize(bytes) / static_cast<int64_t>(shard.element_size())}, bytes});
-    file.ranges.push_back({i, range});
   }
-  if (at_.data != 0) return;
-  if (!views.empty()) {
-    const auto written =
-        safetensors::write(partial / file.name, views, {{"format", "axonn checkpoint 1"}, {"at", at_.to_string()}});
+  if (listed || !views.empty()) {
+    const std::string format = detail::concatenate("axonn checkpoint ", any_cut(tensors) ? 2 : 1);
+    const auto written = safetensors::write(partial / file.name, views, {{"format", format}, {"at", at_.to_string()}});
     file.bytes = written.bytes;
     file.xxh64 = disk::hex(written.xxh64);
   }
-  disk::write_synced(partial / (file.name + ".json"), file_to_json(file));
+  write_note(partial, file);
 }
 
 void CheckpointWriter::commit(const fs::path& partial, const fs::path& whole, const CheckpointState& state,
                               std::span<const CheckpointTensor> tensors) const {
   Manifest manifest{.state = state, .grid = grid_.shape(), .tensors = {}, .files = {}};
-  for (const auto& tensor : tensors) manifest.tensors.push_back({tensor.name, tensor.shard.scalar_type(), tensor.spec});
-  std::vector<fs::path> notes;
-  for (const auto& entry : fs::directory_iterator(partial))
-    if (entry.path().extension() == ".json") notes.push_back(entry.path());
-  const int64_t need = grid_.shape().size({Axis::x, Axis::y, Axis::z});
-  AXONN_CHECK(std::ssize(notes) == need, "checkpoint.save", "only ", notes.size(), " of ", need, " ranks wrote to ",
-              partial.string(), "; the directory of a run must be on a file system that every node sees");
-  std::ranges::sort(notes);
-  for (const fs::path& note : notes) {
-    auto file = file_from_json(disk::read_text(note), note);
-    if (!file.ranges.empty()) manifest.files.push_back(std::move(file));
-    fs::remove(note);
-  }
+  for (const auto& tensor : tensors)
+    manifest.tensors.push_back({tensor.name, tensor.shard.scalar_type(), tensor.spec, tensor.cut});
+  const int64_t writers = any_cut(tensors) ? grid_.ranks() : grid_.shape().size({Axis::x, Axis::y, Axis::z});
+  manifest.files = take_notes(partial, writers, manifest.tensors);
   disk::write_synced(partial / Manifest::kFileName, manifest.to_json());
   disk::sync_directory(partial);
 

@@ -8,6 +8,7 @@
 #include "axonn/checkpoint/checkpoint.hpp"
 #include "axonn/checkpoint/safetensors.hpp"
 #include "axonn/core/error.hpp"
+#include "checkpoint/held_range.hpp"
 #include "checkpoint/manifest.hpp"
 
 namespace axonn {
@@ -35,21 +36,26 @@ void check_order(const std::vector<Placed>& placed) {
 }
 
 // A range in a file has no padding: its parts are consecutive.
-std::vector<Placed> placed_in_file(const ShardSpec& spec, const GridShape& shape, const Coordinate& at, Range range) {
+std::vector<Placed> placed_in_file(const CheckpointReader::Description& tensor, const GridShape& shape,
+                                   const Coordinate& at, const Manifest::StoredRange& stored) {
+  const HeldRange held(tensor.cut, shape, at, stored.range, stored.arena_offset.value_or(0));
   std::vector<Placed> placed;
   int64_t offset = 0;
-  for (const MappedRange& mapped : mapped_ranges(spec, shape, at, range)) {
-    placed.push_back({mapped.global_begin, offset, mapped.size});
-    offset += mapped.size;
-  }
+  for (const Range& part : held.parts())
+    for (const MappedRange& mapped : mapped_ranges(tensor.spec, shape, at, part)) {
+      placed.push_back({mapped.global_begin, offset, mapped.size});
+      offset += mapped.size;
+    }
   check_order(placed);
   return placed;
 }
 
-std::vector<Placed> placed_in_shard(const ShardSpec& spec, const GridShape& shape, const Coordinate& at, Range range) {
+std::vector<Placed> placed_in_shard(const CheckpointTensor& tensor, const GridShape& shape, const Coordinate& at) {
+  const HeldRange held = held_range(tensor, shape, at);
   std::vector<Placed> placed;
-  for (const MappedRange& mapped : mapped_ranges(spec, shape, at, range))
-    placed.push_back({mapped.global_begin, mapped.local_begin - range.begin, mapped.size});
+  for (const Range& part : held.parts())
+    for (const MappedRange& mapped : mapped_ranges(tensor.spec, shape, at, part))
+      placed.push_back({mapped.global_begin, held.count_below(mapped.local_begin), mapped.size});
   check_order(placed);
   return placed;
 }
@@ -123,7 +129,6 @@ struct CheckpointReader::Impl {
     const CheckpointTensor* tensor = nullptr;
     at::Tensor host;
     std::vector<Placed> placed;
-    Coordinate home;  // coordinate on the saved grid of the rank that stored this rank's data
     int64_t missing = 0;
   };
 
@@ -133,7 +138,10 @@ struct CheckpointReader::Impl {
   size_t index_of(const CheckpointTensor& tensor) const;
   void check_groups(std::span<const CheckpointTensor> tensors) const;
   Target make_target(const GridShape& shape, const Coordinate& at, const CheckpointTensor& tensor) const;
-  void fill_from(const Manifest::File& file, const GridShape& shape, std::map<size_t, Target>& targets) const;
+  bool may_hold(const Manifest::File& file, const Manifest::StoredRange& stored, const GridShape& shape,
+                const Coordinate& at, const CheckpointTensor& tensor) const;
+  void fill_from(const Manifest::File& file, const GridShape& shape, const Coordinate& at,
+                 std::map<size_t, Target>& targets) const;
 };
 
 CheckpointReader::CheckpointReader(const fs::path& directory) : impl_(std::make_unique<Impl>()) {
@@ -165,7 +173,7 @@ void CheckpointReader::load(const GridShape& shape, const Coordinate& at,
     AXONN_CHECK(fresh, "checkpoint.load", "tensor ", tensor.name, " is asked for twice");
   }
   with_advice(impl_->directory, [&] {
-    for (const auto& file : impl_->manifest.files) impl_->fill_from(file, shape, targets);
+    for (const auto& file : impl_->manifest.files) impl_->fill_from(file, shape, at, targets);
     for (const auto& [index, target] : targets)
       AXONN_CHECK(target.missing == 0, "checkpoint.load", impl_->directory.string(), " lacks ", target.missing,
                   " elements of ", target.tensor->name);
@@ -199,47 +207,58 @@ void CheckpointReader::Impl::check_groups(std::span<const CheckpointTensor> tens
 
 CheckpointReader::Impl::Target CheckpointReader::Impl::make_target(const GridShape& shape, const Coordinate& at,
                                                                    const CheckpointTensor& tensor) const {
-  const int64_t need = tensor.spec.range_numel(shape, at, kRangeAlignment);
-  AXONN_CHECK(tensor.shard.dim() == 1 && tensor.shard.is_contiguous() && tensor.shard.numel() == need,
-              "checkpoint.load", "the shard of ", tensor.name, " must be one contiguous range of ", need,
-              " elements, got ", tensor.shard.numel(), " in ", tensor.shard.dim(), " dims");
-  Target target{.tensor = &tensor, .host = tensor.shard.detach(), .placed = {}, .home = at};
+  check_shard(tensor, shape, at, "checkpoint.load");
+  Target target{.tensor = &tensor, .host = tensor.shard.detach(), .placed = {}};
   if (!target.host.is_cpu()) target.host = target.host.cpu();
   target.host.zero_();
-  target.placed = placed_in_shard(tensor.spec, shape, at, tensor.spec.block_range(shape, at, kRangeAlignment));
+  target.placed = placed_in_shard(tensor, shape, at);
   for (const Placed& placed : target.placed) target.missing += placed.size;
-  for (const Axis axis : kAxes)
-    if (tensor.spec.replicated_axes().contains(axis)) target.home[axis] = 0;
   return target;
 }
 
-void CheckpointReader::Impl::fill_from(const Manifest::File& file, const GridShape& shape,
+// False when a file of this rank certainly holds nothing of the shard: the grids have the same
+// blocks and ranges, and the file is of another one.
+bool CheckpointReader::Impl::may_hold(const Manifest::File& file, const Manifest::StoredRange& stored,
+                                      const GridShape& shape, const Coordinate& at,
+                                      const CheckpointTensor& tensor) const {
+  const GridShape& saved = manifest.grid;
+  const Description& description = manifest.tensors[stored.tensor];
+  if (description.spec != tensor.spec || shape.x != saved.x || shape.y != saved.y || shape.z != saved.z) return true;
+  const auto elsewhere = [&](Axis axis) { return file.at[axis] != at[axis]; };
+  for (const Axis axis : {Axis::x, Axis::y, Axis::z})
+    if (tensor.spec.uses(axis) && elsewhere(axis)) return false;
+  const bool same_cut = tensor.cut && tensor.cut == description.cut && tensor.arena_offset == *stored.arena_offset &&
+                        shape.size(tensor.cut->axis_set()) == saved.size(tensor.cut->axis_set());
+  return !same_cut || std::ranges::none_of(tensor.cut->axes, elsewhere);
+}
+
+void CheckpointReader::Impl::fill_from(const Manifest::File& file, const GridShape& shape, const Coordinate& at,
                                        std::map<size_t, Target>& targets) const {
-  std::optional<safetensors::File> stored;
-  for (const auto& of_file : file.ranges) {
-    const auto found = targets.find(of_file.tensor);
+  std::optional<safetensors::File> opened;
+  for (const auto& stored : manifest.ranges_in(file)) {
+    const auto found = targets.find(stored.tensor);
     if (found == targets.end()) continue;
     Target& target = found->second;
-    const Description& tensor = manifest.tensors[of_file.tensor];
-    const bool same_layout = tensor.spec == target.tensor->spec && shape.x == manifest.grid.x &&
-                             shape.y == manifest.grid.y && shape.z == manifest.grid.z;
-    if (same_layout && !(file.at == target.home)) continue;
-    const auto copies = intersect(placed_in_file(tensor.spec, manifest.grid, file.at, of_file.range), target.placed);
+    if (!may_hold(file, stored, shape, at, *target.tensor)) continue;
+    const Description& tensor = manifest.tensors[stored.tensor];
+    const auto in_file = placed_in_file(tensor, manifest.grid, file.at, stored);
+    const auto copies = intersect(in_file, target.placed);
     if (copies.empty()) continue;
-    if (!stored) {
+    if (!opened) {
       check_file(directory, file);
-      stored.emplace(directory / file.name);
+      opened.emplace(directory / file.name);
     }
-    const auto* entry = stored->find(tensor.name);
+    const auto* entry = opened->find(tensor.name);
     AXONN_CHECK(entry != nullptr && entry->dtype == tensor.dtype, "checkpoint.load", (directory / file.name).string(),
                 " does not hold ", tensor.name, " as its manifest says");
-    std::vector<std::byte> bytes(static_cast<size_t>(entry->size_bytes()));
-    stored->read(*entry, bytes);
     const auto element = static_cast<int64_t>(target.host.element_size());
+    const int64_t holds = entry->size_bytes() / element, says = in_file.back().offset + in_file.back().size;
+    AXONN_CHECK(holds == says, "checkpoint.load", (directory / file.name).string(), " holds ", holds, " elements of ",
+                tensor.name, ", its manifest says ", says);
+    std::vector<std::byte> bytes(static_cast<size_t>(entry->size_bytes()));
+    opened->read(*entry, bytes);
     auto* into = static_cast<std::byte*>(target.host.mutable_data_ptr());
     for (const Copy& copy : copies) {
-      AXONN_CHECK((copy.from + copy.size) * element <= std::ssize(bytes), "checkpoint.load",
-                  (directory / file.name).string(), " holds too little of ", tensor.name);
       std::memcpy(into + copy.to * element, bytes.data() + copy.from * element,
                   static_cast<size_t>(copy.size * element));
       target.missing -= copy.size;

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cstdio>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "axonn/checkpoint/safetensors.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/version.hpp"
+#include "checkpoint/held_range.hpp"
 #include "core/files.hpp"
 
 namespace axonn {
@@ -49,14 +51,28 @@ Dim dim_from_json(const Json& list) {
   return dim;
 }
 
+Json cut_to_json(const CheckpointCut& cut) {
+  Json axes = Json::array();
+  for (const Axis axis : cut.axes) axes.push_back(std::string(to_string(axis)));
+  return {{"axes", axes}, {"block", cut.block}};
+}
+
+CheckpointCut cut_from_json(const Json& item) {
+  CheckpointCut cut{.axes = {}, .block = item.at("block").get<int64_t>()};
+  for (const Json& axis : item.at("axes")) cut.axes.push_back(parse_axis(axis.get<std::string>()));
+  return cut;
+}
+
 Json tensor_to_json(const CheckpointReader::Description& tensor) {
   Json dims = Json::array();
   for (const Dim& dim : tensor.spec.dims) dims.push_back(dim_to_json(dim));
-  return {{"name", tensor.name},
-          {"dtype", safetensors::dtype_name(tensor.dtype)},
-          {"shape", tensor.spec.global_shape()},
-          {"dims", dims},
-          {"over_z", tensor.spec.over_z}};
+  Json json = {{"name", tensor.name},
+               {"dtype", safetensors::dtype_name(tensor.dtype)},
+               {"shape", tensor.spec.global_shape()},
+               {"dims", dims},
+               {"over_z", tensor.spec.over_z}};
+  if (tensor.cut) json["cut"] = cut_to_json(*tensor.cut);
+  return json;
 }
 
 CheckpointReader::Description tensor_from_json(const Json& item) {
@@ -67,12 +83,19 @@ CheckpointReader::Description tensor_from_json(const Json& item) {
   tensor.spec.over_z = item.at("over_z").get<bool>();
   AXONN_CHECK(item.at("shape").get<std::vector<int64_t>>() == tensor.spec.global_shape(), "checkpoint.manifest",
               "tensor ", tensor.name, " has a shape that its dims do not have");
+  if (const auto cut = item.find("cut"); cut != item.end()) {
+    tensor.cut = cut_from_json(*cut);
+    check_cut(*tensor.cut, tensor.spec, tensor.name, "checkpoint.manifest");
+  }
   return tensor;
 }
 
 Json file_json(const Manifest::File& file) {
   Json pieces = Json::array();
-  for (const auto& stored : file.ranges) pieces.push_back({stored.tensor, stored.range.begin, stored.range.end});
+  for (const auto& stored : file.ranges) {
+    pieces.push_back({stored.tensor, stored.range.begin, stored.range.end});
+    if (stored.arena_offset) pieces.back().push_back(*stored.arena_offset);
+  }
   return {{"name", file.name},
           {"at", {file.at.x, file.at.y, file.at.z, file.at.data}},
           {"bytes", file.bytes},
@@ -90,13 +113,28 @@ Manifest::File file_of(const Json& item) {
   file.bytes = item.at("bytes").get<int64_t>();
   file.xxh64 = item.at("xxh64").get<std::string>();
   for (const Json& stored : item.at("pieces")) {
-    const auto numbers = stored.get<std::array<int64_t, 3>>();
-    file.ranges.push_back({static_cast<size_t>(numbers[0]), {numbers[1], numbers[2]}});
+    const auto numbers = stored.get<std::vector<int64_t>>();
+    AXONN_CHECK(numbers.size() == 3 || numbers.size() == 4, "checkpoint.manifest", "a piece of ", numbers.size(),
+                " numbers");
+    file.ranges.push_back({static_cast<size_t>(numbers[0]), {numbers[1], numbers[2]}, std::nullopt});
+    if (numbers.size() == 4) file.ranges.back().arena_offset = numbers[3];
   }
   return file;
 }
 
+void check_arena_offset(const Manifest::File& file, const Manifest::StoredRange& stored,
+                        const CheckpointReader::Description& tensor) {
+  AXONN_CHECK(stored.arena_offset.has_value() == tensor.cut.has_value(), "checkpoint.manifest", file.name, " holds ",
+              tensor.name, tensor.cut ? " without its place in the arena" : ", not cut, with a place in the arena");
+  if (!tensor.cut) return;
+  check_place(*stored.arena_offset, tensor.name, "checkpoint.manifest");
+  AXONN_CHECK(tensor.cut->is_first(file.at), "checkpoint.manifest", file.name, " lists ", tensor.name,
+              ", which the first rank of its cut lists");
+}
+
 void check_consistent(const Manifest& manifest) {
+  for (const auto& tensor : manifest.tensors)
+    if (tensor.cut) tensor.cut->owners(manifest.grid);
   for (const auto& file : manifest.files) {
     for (const Axis axis : kAxes)
       AXONN_CHECK(file.at[axis] >= 0 && file.at[axis] < manifest.grid[axis], "checkpoint.manifest", file.name,
@@ -108,6 +146,7 @@ void check_consistent(const Manifest& manifest) {
       AXONN_CHECK(0 <= stored.range.begin && stored.range.begin <= stored.range.end && stored.range.end <= block,
                   "checkpoint.manifest", file.name, " holds a range outside of the block of ",
                   manifest.tensors[stored.tensor].name);
+      check_arena_offset(file, stored, manifest.tensors[stored.tensor]);
     }
   }
 }
@@ -124,6 +163,15 @@ auto with_path(const fs::path& path, Parse parse) {
   }
 }
 
+void check_format(const Json& format, const Json& json) {
+  const bool number = format.is_number_unsigned() && format > 0;
+  AXONN_CHECK(!number || format <= Manifest::kNewestFormat, "checkpoint.manifest", "its format is ", format.dump(),
+              ", written by a newer axonn (", json.value("axonn", "?"), "); this axonn (", version(),
+              ") reads formats up to ", Manifest::kNewestFormat);
+  AXONN_CHECK(number, "checkpoint.manifest", "its format is ", format.dump(), ", this axonn (", version(),
+              ") reads formats 1 to ", Manifest::kNewestFormat);
+}
+
 void check_text(const std::string& text) {
   const size_t end = text.rfind(kChecksumKey);
   AXONN_CHECK(end != std::string::npos, "checkpoint.manifest", "its checksum is missing");
@@ -135,8 +183,32 @@ void check_text(const std::string& text) {
 
 }  // namespace
 
+int Manifest::format() const {
+  return std::ranges::any_of(tensors, [](const auto& tensor) { return tensor.cut.has_value(); }) ? 2 : 1;
+}
+
+std::vector<Manifest::StoredRange> Manifest::ranges_in(const File& file) const {
+  std::vector<StoredRange> found = file.ranges;
+  std::vector<AxisSet> done;
+  for (const auto& tensor : tensors) {
+    if (!tensor.cut || tensor.cut->is_first(file.at)) continue;
+    const AxisSet axes = tensor.cut->axis_set();
+    if (std::ranges::find(done, axes) != done.end()) continue;
+    done.push_back(axes);
+    Coordinate first = file.at;
+    for (const Axis axis : tensor.cut->axes) first[axis] = 0;
+    const auto listing = std::ranges::find(files, first, &File::at);
+    if (listing == files.end()) continue;
+    std::ranges::copy_if(listing->ranges, std::back_inserter(found), [&](const StoredRange& stored) {
+      const auto& cut = tensors[stored.tensor].cut;
+      return cut && cut->axis_set() == axes;
+    });
+  }
+  return found;
+}
+
 std::string Manifest::to_json() const {
-  Json json = {{"format", kFormat},
+  Json json = {{"format", format()},
                {"axonn", version()},
                {"run", state.run},
                {"grid", grid.to_string()},
@@ -165,8 +237,7 @@ Manifest Manifest::from_json(const std::string& text, const fs::path& path) {
   return with_path(path, [&] {
     const Json json = Json::parse(text);
     const Json format = json.value("format", Json());
-    AXONN_CHECK(format == kFormat, "checkpoint.manifest", "its format is ", format.dump(), ", this axonn (", version(),
-                ") reads format ", kFormat);
+    check_format(format, json);
     check_text(text);
     Manifest manifest;
     manifest.grid = parse_grid_shape(json.at("grid").get<std::string>());

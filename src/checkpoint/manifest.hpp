@@ -7,24 +7,27 @@
 
 #include "axonn/checkpoint/checkpoint.hpp"
 
-// manifest.json of checkpoint format 1, as a value.
+// manifest.json of checkpoint formats 1 and 2, as a value.
 namespace axonn {
 
 struct Manifest {
-  static constexpr int kFormat = 1;
+  static constexpr int kNewestFormat = 2;
   static constexpr const char* kFileName = "manifest.json";
 
   // A tensor's stored range [begin, end) of the flattened block of the file's coordinate. The file
-  // holds its elements without padding.
+  // holds its elements without padding: all of them, or those that the file's rank owns.
   struct StoredRange {
     size_t tensor = 0;  // index in `tensors`
     Range range;
+    std::optional<int64_t> arena_offset = {};  // place of range.begin; only with a cut
   };
   struct File {
     std::string name;
     Coordinate at;
     int64_t bytes = 0;
     std::string xxh64;
+    // The range of a cut tensor is listed once, in the file of the group's first rank. The files of
+    // the others hold elements of it too: see ranges_in().
     std::vector<StoredRange> ranges;
   };
 
@@ -32,6 +35,9 @@ struct Manifest {
   GridShape grid;
   std::vector<CheckpointReader::Description> tensors;
   std::vector<File> files;
+
+  int format() const;  // 2 if a tensor is cut, else 1
+  std::vector<StoredRange> ranges_in(const File& file) const;
 
   std::string to_json() const;  // its last member is the checksum of all text before it
   static Manifest from_json(const std::string& text, const std::filesystem::path& path);  // UserError names `path`

@@ -1,13 +1,10 @@
 #include "axonn/checkpoint/checkpoint.hpp"
 
-#include <barrier>
 #include <csignal>
-#include <cstring>
 #include <functional>
 #include <iterator>
 #include <map>
 #include <optional>
-#include <thread>
 
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
@@ -16,20 +13,15 @@
 #include <unistd.h>
 
 #include "axonn/checkpoint/safetensors.hpp"
+#include "checkpoint/checkpoint_ranks.hpp"
 #include "support/scratch.hpp"
 #include "support/user_error.hpp"
 
 namespace axonn {
 namespace {
 
-using test::Scratch;
+using test::Scratch, test::Tensor, test::same_bits, test::state_at;
 namespace fs = std::filesystem;
-
-struct Tensor {
-  std::string name;
-  ShardSpec spec;
-  at::ScalarType dtype = at::kFloat;
-};
 
 Segment split(int64_t size, Axis axis) { return {.size = size, .axis = axis}; }
 
@@ -54,87 +46,22 @@ const std::vector<Tensor>& tensors() {
   return all;
 }
 
-// Bytes of element `index` of tensor `number`: any bits, including NaNs.
-uint64_t pattern(size_t number, int64_t index) {
-  return (static_cast<uint64_t>(index) + 1 + number * 1000003) * 0x9E3779B97F4A7C15u;
-}
-
-at::Tensor empty_shard(const Tensor& tensor, const GridShape& shape, const Coordinate& at, int fill) {
-  at::Tensor shard = at::empty({tensor.spec.range_numel(shape, at, kRangeAlignment)}, tensor.dtype);
-  std::memset(shard.mutable_data_ptr(), fill, shard.nbytes());
-  return shard;
-}
-
-// The shards that a rank must hold. `padding` is the byte that fills their padding.
 std::vector<CheckpointTensor> shards(const std::vector<Tensor>& all, const GridShape& shape, const Coordinate& at,
                                      int padding) {
-  std::vector<CheckpointTensor> made;
-  for (size_t number = 0; number < all.size(); ++number) {
-    const auto& [name, spec, dtype] = all[number];
-    at::Tensor shard = empty_shard(all[number], shape, at, padding);
-    const size_t element = shard.element_size();
-    const Range range = spec.block_range(shape, at, kRangeAlignment);
-    auto* bytes = static_cast<std::byte*>(shard.mutable_data_ptr());
-    for (const MappedRange& mapped : mapped_ranges(spec, shape, at, range)) {
-      for (int64_t i = 0; i < mapped.size; ++i) {
-        const uint64_t value = pattern(number, mapped.global_begin + i);
-        std::memcpy(bytes + static_cast<size_t>(mapped.local_begin - range.begin + i) * element, &value, element);
-      }
-    }
-    made.push_back({name, spec, shard});
-  }
-  return made;
+  const Grid grid(shape);
+  return test::shards(all, grid, grid.rank(at), padding);
 }
 
-bool same_bits(const at::Tensor& a, const at::Tensor& b) {
-  return a.numel() == b.numel() && a.scalar_type() == b.scalar_type() &&
-         std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
-}
-
-CheckpointState state_at(int64_t step, const std::string& run = "mine") { return {.run = run, .step = step}; }
-
-// Runs every rank of the grid in its own thread. Barrier number `kill` (from 1) ends all of them,
-// as a kill would.
 void save(const fs::path& directory, const GridShape& shape, const CheckpointState& state, int keep = 2,
           const std::vector<Tensor>& all = tensors(), int kill = 0) {
-  const Grid grid(shape);
-  std::barrier barrier(grid.ranks());
-  std::vector<std::exception_ptr> errors(static_cast<size_t>(grid.ranks()));
-  std::vector<std::jthread> threads;
-  for (int rank = 0; rank < grid.ranks(); ++rank) {
-    threads.emplace_back([&, rank] {
-      int passed = 0;
-      const auto wait = [&] {
-        if (++passed == kill) throw std::runtime_error("killed");
-        barrier.arrive_and_wait();
-      };
-      try {
-        CheckpointWriter(grid, rank, {.directory = directory, .keep = keep, .barrier = wait})
-            .save(state, shards(all, shape, grid.coordinate(rank), /*padding=*/0x55));
-      } catch (...) {
-        errors[static_cast<size_t>(rank)] = std::current_exception();
-        barrier.arrive_and_drop();
-      }
-    });
-  }
-  threads.clear();
-  for (const auto& error : errors)
-    if (error) std::rethrow_exception(error);
+  test::save(directory, Grid(shape), state, keep, all, kill);
 }
 
 void expect_loads(const CheckpointReader& reader, const GridShape& shape) {
   const Grid grid(shape);
-  for (int rank = 0; rank < grid.ranks(); ++rank) {
-    const Coordinate at = grid.coordinate(rank);
-    const auto expected = shards(tensors(), shape, at, /*padding=*/0);
-    std::vector<CheckpointTensor> loaded;
-    for (const Tensor& tensor : tensors())
-      loaded.push_back({tensor.name, tensor.spec, empty_shard(tensor, shape, at, 0x77)});
-    reader.load(shape, at, loaded);
-    for (size_t i = 0; i < loaded.size(); ++i)
-      EXPECT_TRUE(same_bits(loaded[i].shard, expected[i].shard))
-          << loaded[i].name << " at " << at.to_string() << " of " << shape.to_string();
-  }
+  for (int rank = 0; rank < grid.ranks(); ++rank)
+    EXPECT_TRUE(test::loads(reader, grid, rank, tensors()))
+        << grid.coordinate(rank).to_string() << " of " << shape.to_string();
 }
 
 std::vector<int64_t> steps_in(const fs::path& directory) {
@@ -381,7 +308,10 @@ TEST(Checkpoint, OneGroupCanBeLoadedAlone) {
   save(scratch.path(), {.y = 2}, state_at(1));
   const std::vector<Tensor> weights(tensors().begin(), tensors().end() - 1);
   std::vector<CheckpointTensor> loaded;
-  for (const Tensor& tensor : weights) loaded.push_back({tensor.name, tensor.spec, empty_shard(tensor, {}, {}, 0x77)});
+  for (const Tensor& tensor : weights) {
+    const int64_t numel = tensor.spec.range_numel({}, {}, kRangeAlignment);
+    loaded.push_back({tensor.name, tensor.spec, test::filled(numel, tensor.dtype, 0x77)});
+  }
   CheckpointReader(scratch.path()).load({}, {}, loaded);
   EXPECT_TRUE(same_bits(loaded[0].shard, shards(weights, {}, {}, 0)[0].shard));
 }
@@ -414,8 +344,13 @@ TEST(Checkpoint, WhatIsNoCheckpointIsRefused) {
   Scratch scratch;
   EXPECT_USER_ERROR(CheckpointReader(scratch / "none"), "no such directory");
   EXPECT_USER_ERROR(CheckpointReader(scratch.path()), "there is no checkpoint in", "step-000500 or the like");
-  scratch.file("step-000001/manifest.json", "{\"format\": 2}");
-  EXPECT_USER_ERROR(CheckpointReader(scratch.path()), "its format is 2, this axonn", "reads format 1");
+  scratch.file("step-000001/manifest.json", R"({"format": 3, "axonn": "9.1"})");
+  EXPECT_USER_ERROR(CheckpointReader(scratch.path()), "its format is 3, written by a newer axonn (9.1)",
+                    "reads formats up to 2");
+  for (const std::string format : {"0", "-1", "1.5", "null", "\"1\""}) {
+    scratch.file("step-000001/manifest.json", R"({"format": )" + format + "}");
+    EXPECT_USER_ERROR(CheckpointReader(scratch.path()), "its format is " + format + ", this axonn", "formats 1 to 2");
+  }
 }
 
 }  // namespace

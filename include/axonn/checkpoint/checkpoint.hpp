@@ -12,12 +12,14 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "axonn/checkpoint/cut.hpp"
 #include "axonn/grid/shard_spec.hpp"
 #include "axonn/optim/loss_scale.hpp"
 
-// Checkpoints, format 1 (docs/checkpoint.md): a directory `step-000500` with a manifest, and one
-// safetensors file per rank that stores something. They hold parts of global tensors, so any grid
-// can read a checkpoint of any other grid.
+// Checkpoints, formats 1 and 2 (docs/checkpoint.md): a directory `step-000500` with a manifest, and
+// one safetensors file per rank that stores something. They hold parts of global tensors, so any
+// grid can read a checkpoint of any other grid, whatever cut either of them has. Format 2 is
+// written only when a tensor is cut.
 namespace axonn {
 
 // One tensor as this rank holds it. load() fills `shard` in place.
@@ -25,8 +27,14 @@ struct CheckpointTensor {
   std::string name;  // "weights/h.0.attn.qkv.weight", "adam.m/...", "adam.v/..."; the part before '/' is its group
   ShardSpec spec;
   // 1-D, contiguous: the stored range of the flattened (X, Y) block, spec.range_numel() elements
-  // with their padding.
+  // with their padding. Of a cut tensor, only the elements of it that this rank owns.
   at::Tensor shard;
+  std::optional<CheckpointCut> cut = {};
+  // Only with a cut: place of the range's first element in the arena, the same for all ranks of the
+  // cut's group. Ranks of other groups may have other places.
+  int64_t arena_offset = 0;
+
+  AxisSet replicated_axes() const;  // axes along which all ranks hold the same shard
 };
 
 // State that a checkpoint holds besides tensors; the same on every rank. `configuration` and
@@ -45,7 +53,8 @@ struct CheckpointState {
 
 // Writes checkpoints of one run, on all ranks of the grid together. Padding is not stored.
 // Replicated tensors are written once, by coordinate 0 of the axes that replicate them, including
-// data. A run that is killed at any moment leaves all earlier complete checkpoints intact.
+// data. Each rank of a cut's group writes its own elements. A run that is killed at any moment
+// leaves all earlier complete checkpoints intact.
 class CheckpointWriter {
  public:
   struct Options {
@@ -56,8 +65,10 @@ class CheckpointWriter {
   CheckpointWriter(const Grid& grid, int rank, Options options);
 
   // Collective. Returns the checkpoint's directory when it is complete and synced to the disk.
-  // Throws UserError if a shard does not agree with its spec, a name is used twice, or a checkpoint
-  // of another run has the same directory.
+  // All ranks give the same tensors with the same cuts. Throws UserError if a shard does not agree
+  // with its spec and cut, the ranks of a cut's group give different arena offsets, a cut's axes
+  // are not in the grid's order, a name is used twice, or a checkpoint of another run has the same
+  // directory.
   std::filesystem::path save(const CheckpointState& state, std::span<const CheckpointTensor> tensors) const;
 
  private:
@@ -101,13 +112,15 @@ class CheckpointReader {
     std::string name;
     at::ScalarType dtype = at::ScalarType::Float;
     ShardSpec spec;
+    std::optional<CheckpointCut> cut = {};
   };
   const std::vector<Description>& tensors() const;
 
   // Fills the shards of the rank at `at` on a grid of `shape`, bit for bit as they were saved.
-  // Padding becomes zero. Checks the checksum of every file that it reads. If `tensors` contains
-  // one tensor of a group, it must contain all tensors of that group in the checkpoint. Otherwise
-  // throws UserError, with the tensor's name and both shapes.
+  // Their cuts may be other ones than the checkpoint's, or none. Padding becomes zero. Checks the
+  // checksum of every file that it reads. If `tensors` contains one tensor of a group, it must
+  // contain all tensors of that group in the checkpoint. Otherwise throws UserError, with the
+  // tensor's name and both shapes.
   void load(const GridShape& shape, const Coordinate& at, std::span<const CheckpointTensor> tensors) const;
 
   // Checks the checksums of all files. UserError names the file and both checksums.

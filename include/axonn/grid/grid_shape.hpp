@@ -36,6 +36,11 @@ class AxisSet {
     both.bits_ = bits_ | other.bits_;
     return both;
   }
+  constexpr AxisSet without(AxisSet other) const {
+    AxisSet rest;
+    rest.bits_ = bits_ & static_cast<uint8_t>(~other.bits_);
+    return rest;
+  }
   constexpr bool operator==(const AxisSet&) const = default;
   std::string to_string() const;  // "z+data"; "none" when empty
 
