@@ -66,7 +66,7 @@ std::function<bool()> epilogue_by_blocks(const FusedCollective& collective, int6
     const at::Tensor &sums = collective.contributions, &results = collective.results;
     const int64_t elements = sums.defined() ? sums.numel() : results.numel();
     if (place < elements) {
-      const int64_t left_in_block = ArenaOwners::kBlock - (arena_offset + place) % ArenaOwners::kBlock;
+      const int64_t left_in_block = BlockOwners::kBlock - (arena_offset + place) % BlockOwners::kBlock;
       const int64_t count = std::min(left_in_block, elements - place);
       const auto at_place = [&](const at::Tensor& tensor) {
         return tensor.defined() ? static_cast<std::byte*>(tensor.data_ptr()) + place * tensor.element_size() : nullptr;

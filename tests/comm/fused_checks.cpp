@@ -12,7 +12,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include "axonn/comm/arena_owners.hpp"
+#include "axonn/grid/block_owners.hpp"
 #include "axonn/core/philox.hpp"
 
 namespace axonn {
@@ -45,7 +45,7 @@ at::Tensor all_reduced(Communicator& world, const at::Tensor& data, int64_t offs
 
 // The places in the buffer of this rank's own elements.
 std::vector<Range> own_ranges(Communicator& world, const at::Tensor& data, int64_t offset) {
-  auto ranges = ArenaOwners(world.size()).ranges(world.rank(), {offset, offset + data.numel()});
+  auto ranges = BlockOwners(world.size()).ranges(world.rank(), {offset, offset + data.numel()});
   for (Range& range : ranges) range = {range.begin - offset, range.end - offset};
   return ranges;
 }
@@ -100,7 +100,7 @@ void a_fused_collective_in_place(Environment& environment) {
 // Also tells in which pieces: of one block of the arena, with one call at a time.
 void an_epilogue_meets_every_element_once_at_its_owner(Environment& environment) {
   Communicator& world = environment.world();
-  const ArenaOwners owners(world.size());
+  const BlockOwners owners(world.size());
   for_each_buffer(world, at::kFloat, [&](const at::Tensor& data, int64_t offset) {
     for (const bool gathers : {true, false}) {
       const at::Tensor calls = at::zeros({data.numel()}, at::kInt), results = at::full_like(data, 99);
@@ -108,7 +108,7 @@ void an_epilogue_meets_every_element_once_at_its_owner(Environment& environment)
                                                                       void* result) {
         EXPECT_EQ(result != nullptr, gathers);
         const int64_t first = offset + place, last = first + count - 1;
-        EXPECT_EQ(first / ArenaOwners::kBlock, last / ArenaOwners::kBlock);
+        EXPECT_EQ(first / BlockOwners::kBlock, last / BlockOwners::kBlock);
         EXPECT_EQ(owners.owner(first), world.rank());
         for (int64_t i = place; i < place + count; ++i) ++plain[i];
       };
@@ -174,7 +174,7 @@ void a_fused_collective_moves_the_bytes_of_an_all_reduce(Environment& environmen
     const int64_t now = world.counters().bytes_sent;
     return now - std::exchange(before, now);
   };
-  for (const int64_t elements : {int64_t{100'003}, 4 * ArenaOwners::kBlock * world.size()}) {
+  for (const int64_t elements : {int64_t{100'003}, 4 * BlockOwners::kBlock * world.size()}) {
     const at::Tensor data = at::full({elements}, 1.0, at::kFloat), narrow = at::full({elements}, 1, at::kBFloat16);
     const CollectiveOptions options{.arena_offset = 0};
     const int64_t all_reduce = bytes_of(world.all_reduce(data, ReduceOp::sum, options));
@@ -184,7 +184,7 @@ void a_fused_collective_moves_the_bytes_of_an_all_reduce(Environment& environmen
     EXPECT_EQ(reduced + gathered, all_reduce);
     const int64_t narrowed = bytes_of(world.fused({data, narrow, converting<float, c10::BFloat16>()}, options));
     EXPECT_EQ(narrowed, reduced + gathered / 2);
-    const bool whole_cycles = elements % (ArenaOwners::kBlock * world.size()) == 0;
+    const bool whole_cycles = elements % (BlockOwners::kBlock * world.size()) == 0;
     EXPECT_TRUE(!whole_cycles || 4 * narrowed == 3 * all_reduce);
   }
 }
@@ -204,7 +204,7 @@ void a_poll_computes_one_block(Environment& environment) {
       EXPECT_LE(of_this_poll, (8 << 10) / 4);
     };
     world.fused({reduces ? data : at::Tensor(), results, watch}, {.arena_offset = 0}).wait();
-    EXPECT_EQ(all, ArenaOwners(world.size()).count(world.rank(), {0, 200'000}));
+    EXPECT_EQ(all, BlockOwners(world.size()).count(world.rank(), {0, 200'000}));
   }
 }
 

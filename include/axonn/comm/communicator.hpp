@@ -10,7 +10,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "axonn/comm/arena_owners.hpp"
+#include "axonn/grid/block_owners.hpp"
 #include "axonn/comm/request.hpp"
 #include "axonn/grid/grid.hpp"
 
@@ -82,7 +82,7 @@ class Communicator {
                              const CollectiveOptions& options = {}) = 0;
 
   // Reduces every element at its owner, calls the epilogue there, and gathers what that wrote.
-  // Owners follow from options.arena_offset, which must be given (ArenaOwners). An element's
+  // Owners follow from options.arena_offset, which must be given (BlockOwners). An element's
   // contributions are added in the order of an all-reduce with this offset, so an all-reduce and
   // the same computation afterwards have the same bits.
   //

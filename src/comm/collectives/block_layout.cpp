@@ -3,7 +3,7 @@
 namespace axonn {
 namespace {
 
-constexpr int64_t kBlock = ArenaOwners::kBlock;
+constexpr int64_t kBlock = BlockOwners::kBlock;
 
 }  // namespace
 
@@ -44,7 +44,7 @@ BlockLayout BlockLayout::cyclic(int owners, int64_t elements, int64_t arena_offs
 
 int64_t BlockLayout::count(int owner) const {
   if (arena_offset_ < 0) return begins_[owner + 1] - begins_[owner];
-  return ArenaOwners(owners_).count(owner, {arena_offset_, arena_offset_ + elements_});
+  return BlockOwners(owners_).count(owner, {arena_offset_, arena_offset_ + elements_});
 }
 
 int64_t BlockLayout::largest_count() const {

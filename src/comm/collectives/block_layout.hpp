@@ -6,7 +6,7 @@
 
 #include <c10/util/SmallVector.h>
 
-#include "axonn/comm/arena_owners.hpp"
+#include "axonn/grid/block_owners.hpp"
 
 namespace axonn {
 
@@ -20,7 +20,7 @@ class BlockLayout {
   static BlockLayout parts(std::span<const int64_t> counts);
   static BlockLayout one_owner(int owners, int owner, int64_t elements);
 
-  // The buffer is [arena_offset, arena_offset + elements) of an arena (ArenaOwners).
+  // The buffer is [arena_offset, arena_offset + elements) of an arena (BlockOwners).
   static BlockLayout cyclic(int owners, int64_t elements, int64_t arena_offset);
 
   int owners() const { return owners_; }

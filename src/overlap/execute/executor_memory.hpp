@@ -5,7 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "axonn/comm/arena_owners.hpp"
+#include "axonn/grid/block_owners.hpp"
 #include "axonn/comm/communicator.hpp"
 #include "axonn/overlap/execute/plan_executor.hpp"
 #include "axonn/overlap/plan/schedule_plan.hpp"
@@ -47,7 +47,7 @@ class ExecutorMemory {
 
   const ExecutorOptions& options_;
   int rank_, ranks_;
-  ArenaOwners owners_;
+  BlockOwners owners_;
   std::map<std::string, Buffer> buffers_;
 };
 

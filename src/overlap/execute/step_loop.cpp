@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include <ATen/ops/zeros.h>
+#include <ATen/ops/from_blob.h>
 
 #include "axonn/core/error.hpp"
 

@@ -5,7 +5,7 @@
 
 #include "axonn/overlap/language/distribution.hpp"
 #include "axonn/overlap/language/operation.hpp"
-#include "axonn/overlap/oracle/cut.hpp"
+#include "axonn/overlap/oracle/oracle_cut.hpp"
 
 namespace axonn::overlap {
 

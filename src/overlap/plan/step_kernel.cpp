@@ -123,7 +123,10 @@ class KernelBuilder {
     const Stream stream = new_stream(name, plan_.home(name), type);
     made_.reduced_stream = stream.index;
     const Value value = made_.kernel.load(stream);
-    if (const std::string& home = plan_.home(name); !home.empty()) made_.kernel.store(stream_of(home, name), value);
+    const std::string& home = plan_.home(name);
+    if (home.empty()) return value;
+    made_.kernel.store(stream_of(home, name), value);
+    made_.kernel.may_share(stream, stream_of(home, name));
     return value;
   }
 
@@ -133,6 +136,8 @@ class KernelBuilder {
     made_.gathered_stream = stream.index;
     const Value value = inside_.contains(operand) ? values_.at(operand) : read(operand);
     made_.kernel.store(stream, value);
+    if (const auto own = streams_.find(plan_.home(name)); own != streams_.end())
+      made_.kernel.may_share(own->second, stream);
   }
 
   void compute(const Statement& statement) {

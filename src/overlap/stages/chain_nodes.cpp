@@ -199,7 +199,8 @@ class Lowering {
         }
   }
 
-  // Behind the value's own item and the last one that loads the stream.
+  // Behind the value's own item and the last one that loads the stream, or one that may share its
+  // memory.
   void place_store(const ChainItem& store) {
     size_t place = 0;
     for (size_t i = 0; i < items_.per_element.size(); ++i) {
@@ -207,7 +208,7 @@ class Lowering {
       bool after = item.node == store.node;
       for (const int each : at(item.node).operands)
         after = after || (item.computes() && each >= 0 && at(each).kind == ChainNode::Kind::load &&
-                          at(each).index == store.index);
+                          (at(each).index == store.index || kernel_.shares(at(each).index, store.index)));
       if (after) place = i + 1;
     }
     items_.per_element.insert(items_.per_element.begin() + static_cast<std::ptrdiff_t>(place), store);

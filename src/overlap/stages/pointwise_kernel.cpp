@@ -45,6 +45,17 @@ PointwiseKernel::Value PointwiseKernel::load(Stream stream) {
   return append({.kind = PointwiseInstruction::Kind::load, .type = type, .index = stream.index});
 }
 
+void PointwiseKernel::may_share(Stream loaded, Stream stored) {
+  const ElementType one = check(loaded).type, other = check(stored).type;
+  AXONN_CHECK(one == other, kWhere, "streams that share their memory need one type, got ", axonn::to_string(one),
+              " and ", axonn::to_string(other));
+  shared_.emplace_back(loaded.index, stored.index);
+}
+
+bool PointwiseKernel::shares(int loaded, int stored) const {
+  return std::ranges::count(shared_, std::pair(loaded, stored)) > 0;
+}
+
 void PointwiseKernel::store(Stream stream, Value value) {
   const StreamType& to = check(stream);
   AXONN_CHECK(to.type == type_of(value), kWhere, "stream '", to.name, "' has elements of ", to_string(to.type),

@@ -14,7 +14,7 @@ namespace axonn::overlap {
 
 struct ExecutorOptions {
   SizeValues sizes;
-  // Place of element 0 in an arena. Sliced tensors are cut as ArenaOwners cuts the arena, so every
+  // Place of element 0 in an arena. Sliced tensors are cut as BlockOwners cuts the arena, so every
   // rank holds blocks of the flat tensor, whatever dim the program names.
   int64_t arena_offset = 0;
   uint64_t seed = 0;  // of dropout, with `step`

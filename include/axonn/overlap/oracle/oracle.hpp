@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "axonn/overlap/language/dataflow.hpp"
-#include "axonn/overlap/oracle/cut.hpp"
+#include "axonn/overlap/oracle/oracle_cut.hpp"
 
 // The meaning of programs: runs one for every rank, in one thread, in fp64 without any rounding to
 // element types. Schedules and executors are judged by it; it shares no code with them.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "axonn/overlap/language/element_type.hpp"
@@ -101,6 +102,10 @@ class PointwiseKernel {
   Stream stream(std::string name, ElementType type);
   Value load(Stream stream);
   void store(Stream stream, Value value);  // at most once per stream
+  // In some calls the two streams are the same memory, from the first element on. All loads of one
+  // then come before the stores to the other. UserError unless they have one type.
+  void may_share(Stream loaded, Stream stored);
+  bool shares(int loaded, int stored) const;
 
   // A number that every call gives: for all its elements (scalar), or for the range of elements that
   // the call computes, such as a tensor's weight decay (range value). Rounded to `type`. What is
@@ -144,6 +149,7 @@ class PointwiseKernel {
   std::vector<StreamType> streams_;
   std::vector<Store> stores_;
   std::vector<Reduction> reductions_;
+  std::vector<std::pair<int, int>> shared_;  // loaded, stored
   std::vector<std::string> scalars_, range_values_, masks_;
 };
 

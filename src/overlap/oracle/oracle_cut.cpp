@@ -1,4 +1,4 @@
-#include "axonn/overlap/oracle/cut.hpp"
+#include "axonn/overlap/oracle/oracle_cut.hpp"
 
 namespace axonn::overlap {
 
