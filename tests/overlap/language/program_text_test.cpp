@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "figures.hpp"
+#include "figure_texts.hpp"
 #include "random_programs.hpp"
 #include "support/user_error.hpp"
 

@@ -2,7 +2,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/overlap/language/program_text.hpp"
-#include "figures.hpp"
+#include "figure_texts.hpp"
 #include "random_programs.hpp"
 
 namespace axonn::overlap {

@@ -14,7 +14,7 @@ constexpr int kTries = 30;
 // One kind of network: the shapes of its tensors go together.
 struct Flavour {
   std::vector<Shape> shapes;
-  std::vector<Shape> weights;  // of its layers; none: it has no layers
+  std::vector<Shape> weights;  // layers' weights; none: it has no layers
 };
 
 const std::vector<Flavour>& flavours() {
@@ -262,7 +262,7 @@ class Generator {
   ElementType element_;
   ProgramParts parts_;
   std::vector<std::string> values_;   // that may be read
-  std::vector<std::string> weights_;  // of layers
+  std::vector<std::string> weights_;  // layers' weights
   std::map<std::string, TensorType> types_;
   std::set<std::string> read_;
 };

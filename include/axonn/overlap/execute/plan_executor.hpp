@@ -17,7 +17,7 @@ struct ExecutorOptions {
   // Place of element 0 in an arena. Sliced tensors are cut as BlockOwners cuts the arena, so every
   // rank holds blocks of the flat tensor, whatever dim the program names.
   int64_t arena_offset = 0;
-  uint64_t seed = 0;  // of dropout, with `step`
+  uint64_t seed = 0;  // dropout's, with `step`
   uint32_t step = 0;
   InstructionSet instruction_set = best_instruction_set();
 };

@@ -22,7 +22,7 @@ struct StepKernel {
     std::string statement;
     Reduction reduction = Reduction::sum;
     bool is_norm = false;   // the root of the sum is still to be taken
-    std::vector<int> dims;  // of the loop, as in the statement; empty: all
+    std::vector<int> dims;  // the loop's dims, as in the statement; empty: all
   };
   struct Mask {
     double probability = 0;
@@ -33,7 +33,7 @@ struct StepKernel {
 
   PointwiseKernel kernel;
   Shape loop;
-  Distribution distribution;          // of the loop: which elements a rank computes
+  Distribution distribution;          // which elements each rank computes
   std::vector<Operand> streams;       // by the kernel's streams
   std::vector<std::string> scalars;   // by the kernel's scalars: numbers of the host
   std::vector<Operand> range_values;  // constant along the last dims

@@ -1,0 +1,83 @@
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include <axonn/config/command_line.hpp>
+#include <axonn/core/error.hpp>
+#include <axonn/core/version.hpp>
+
+#include "schedule_commands.hpp"
+
+namespace {
+
+constexpr const char* kAbout =
+    R"(Programs of computation and communication, and the schedules that their files give them (docs/coconet.md).
+
+  axonn-schedule show adam.program                                 the program after each schedule
+  axonn-schedule check adam.program                                each schedule beside the plain program, in the oracle
+  axonn-schedule plan adam.program --schedule fuse --size N=1M     launches, buffers, waits, bytes
+  mpirun -n 4 axonn-schedule run adam.program --size N=1M          runs each schedule on the CPU, and its time
+)";
+
+struct Command {
+  CLI::App* app;
+  std::function<int()> run;
+};
+
+std::vector<Command> add_commands(CLI::App& app, ScheduleOptions& options) {
+  CLI::App& show = *app.add_subcommand("show", "the program after a schedule, as text");
+  CLI::App& check = *app.add_subcommand("check", "whether a schedule gives the results of the plain program");
+  CLI::App& plan = *app.add_subcommand("plan", "how a schedule runs: launches, buffers, waits and bytes");
+  CLI::App& run = *app.add_subcommand("run", "runs a schedule on all ranks of the job, beside the oracle");
+  for (CLI::App* one : {&show, &check, &plan, &run}) {
+    one->add_option("file", options.file, "file with a program and its schedules")->required();
+    one->add_option("--schedule", options.schedule, "one schedule, or 'plain'; left out: all");
+  }
+  for (CLI::App* one : {&check, &plan, &run})
+    one->add_option("--size", options.sizes, "value of a size, such as N=1M; repeat for more");
+  for (CLI::App* one : {&check, &run})
+    one->add_option("--set", options.scalars, "value of a scalar, such as lr=0.1; repeat for more");
+  for (CLI::App* one : {&check, &plan})
+    one->add_option("--ranks", options.ranks, "ranks in the group")->check(CLI::PositiveNumber)->capture_default_str();
+  for (CLI::App* one : {&check, &run}) one->add_option("--seed", options.seed, "seed of the tensors' numbers");
+  run.add_option("--repeats", options.repeats, "timed runs")->check(CLI::PositiveNumber)->capture_default_str();
+  return {{&show, [&] { return run_show(options); }},
+          {&check, [&] { return run_check(options); }},
+          {&plan, [&] { return run_plan(options); }},
+          {&run, [&] { return run_run(options); }}};
+}
+
+int run(int argc, char** argv) {
+  ScheduleOptions options;
+  CLI::App app(kAbout, "axonn-schedule");
+  app.set_version_flag("--version", std::string(axonn::version()));
+  app.footer("Exit status: 0 done; 1 a schedule differs; 2 an error in the command line or in a file.");
+  app.require_subcommand(1);
+  const std::vector<Command> commands = add_commands(app, options);
+  const std::span<const char* const> arguments(argv, static_cast<size_t>(argc));
+  if (const auto text = axonn::parse_command_line(app, arguments)) {
+    std::printf("%s", text->c_str());
+    return 0;
+  }
+  for (const Command& command : commands)
+    if (command.app->parsed()) return command.run();
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const axonn::Error& error) {
+    std::fprintf(stderr, "axonn-schedule: error: %s\n", error.sentence().c_str());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "axonn-schedule: error: %s\n", error.what());
+  }
+  return 2;
+}

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <axonn/overlap/transform/program_file.hpp>
+
+// What axonn-schedule does with a program file. Each command returns the exit status.
+struct ScheduleOptions {
+  std::string file;
+  std::string schedule;              // empty: all of the file, and the plain program
+  std::vector<std::string> sizes;    // "N=1048576"
+  std::vector<std::string> scalars;  // "lr=0.1"
+  std::vector<int> ranks = {2, 3, 4};
+  int repeats = 10;
+  uint64_t seed = 1;
+};
+
+int run_show(const ScheduleOptions& options);
+int run_check(const ScheduleOptions& options);
+int run_plan(const ScheduleOptions& options);
+int run_run(const ScheduleOptions& options);
+
+// The schedules that the options name.
+std::vector<std::string> schedules_of(const axonn::overlap::ProgramFile& file, const ScheduleOptions& options);
+// Values of all sizes of a program; `otherwise` for those without one. UserError if that is 0.
+axonn::overlap::SizeValues sizes_of(const axonn::overlap::Program& program, const ScheduleOptions& options,
+                                    int64_t otherwise);
+// Values of scalars that the file or the options give; 1 for the others.
+std::map<std::string, double, std::less<>> scalars_of(const axonn::overlap::Program& program,
+                                                      const ScheduleOptions& options);

@@ -1,0 +1,95 @@
+"""axonn-schedule from the command line: every program file of the project, and wrong input."""
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+PROGRAM = os.environ["AXONN_SCHEDULE"]
+PROGRAMS = sorted((pathlib.Path(os.environ["AXONN_SOURCE"]) / "configs/programs").glob("*.program"))
+SMALL = """program sgd
+size N
+tensor g fp32 [N] local
+tensor w fp32 [N] replicated
+scalar lr = 0.5
+sum = all_reduce(+, g)
+w1 = update(w, w - lr * sum)
+return w1
+
+schedule fuse
+split(sum, reduce_scatter)
+reorder(sum, w1)
+fuse(all, sum.part, w1.part, w1.whole, w1)
+"""
+
+
+class ScheduleCommandTest(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.directory = pathlib.Path(scratch.name)
+
+    def run_program(self, *arguments, status=0, launcher=()):
+        ended = subprocess.run([*launcher, PROGRAM, *map(str, arguments)], cwd=self.directory, capture_output=True,
+                               text=True, timeout=60)
+        self.assertEqual(ended.returncode, status, f"{arguments}\n{ended.stdout}{ended.stderr}")
+        return ended
+
+    def write(self, text):
+        path = self.directory / "own.program"
+        path.write_text(text)
+        return path
+
+    def refuse(self, *arguments, words):
+        ended = self.run_program(*arguments, status=2)
+        self.assertEqual(ended.stdout, "")
+        self.assertEqual(ended.stderr.count("\n"), 1, ended.stderr)
+        for word in ["axonn-schedule: error: ", *words]:
+            self.assertIn(word, ended.stderr)
+
+    def test_every_schedule_of_the_projects_programs_is_equal(self):
+        self.assertEqual([path.stem for path in PROGRAMS], ["adamw", "lamb", "sgd"])
+        for path in PROGRAMS:
+            lines = self.run_program("check", path).stdout.splitlines()
+            self.assertEqual(len(lines), 4 * 3, lines)
+            for line in lines:
+                self.assertTrue(line.endswith(" equal"), f"{path.stem}: {line}")
+
+    def test_shows_what_a_schedule_makes(self):
+        text = self.run_program("show", self.write(SMALL), "--schedule", "fuse").stdout
+        self.assertIn("fuse all {\n  sum.part = reduce_scatter(+, g, dim=0)\n", text)
+        shown = self.run_program("show", self.write(text)).stdout  # what it prints is a program
+        self.assertIn("w1 = update(w, w1.whole)", shown)
+
+    def test_plans_count(self):
+        text = self.run_program("plan", self.write(SMALL), "--schedule", "fuse", "--size", "N=1M", "--ranks", "4").stdout
+        self.assertIn("1 fused all, reduce_scatter(+, g, dim=0), computes w1.part, all_gather(w1.part) into w", text)
+        self.assertIn("per rank: 1 launches, 6291456 bytes sent", text)  # 2 (R - 1) / R of 4 MiB
+
+    @unittest.skipUnless(os.environ.get("AXONN_MPIRUN"), "needs a build with MPI")
+    def test_runs_on_ranks_as_the_oracle_says(self):
+        for path in PROGRAMS:
+            ended = self.run_program("run", path, "--size", "T=3", "--size", "K=5000", "--repeats", "2",
+                                     launcher=[os.environ["AXONN_MPIRUN"], "-n", "3"])
+            lines = ended.stdout.splitlines()
+            self.assertEqual([line.split()[0] for line in lines], ["plain", "ar-opt", "rs-opt-ag", "fuse"])
+            for line in lines:
+                self.assertLess(float(line.split()[-1]), 1e-5, line)
+
+    def test_a_wrong_schedule_is_an_error(self):
+        path = self.write(SMALL.replace("reorder(sum, w1)\n", ""))
+        self.refuse("check", path, words=["fuse(all, sum.part, w1.part", "'w1.part'"])
+        self.refuse("check", self.write(SMALL.replace("fuse(all", "fuze(all")), words=["own.program:13", "'fuse'"])
+        self.refuse("show", self.write(SMALL), "--schedule", "fused", words=["plain, fuse", "did you mean 'fuse'"])
+
+    def test_wrong_input_is_named(self):
+        self.refuse("check", "missing.program", words=["missing.program cannot be read"])
+        self.refuse("plan", self.write(SMALL), words=["size N of sgd needs a value: --size N=1024"])
+        self.refuse("plan", self.write(SMALL), "--size", "M=3", words=["sgd has no size 'M'"])
+        self.refuse("check", self.write(SMALL), "--set", "rate=3", words=["sgd has no scalar 'rate'"])
+        self.refuse("check", self.write(SMALL), "--set", "lr=fast", words=["--set lr must be a number, got 'fast'"])
+        self.refuse("check", self.write(SMALL.replace("size N", "size N N")), words=["own.program:2"])
+
+
+if __name__ == "__main__":
+    unittest.main()
