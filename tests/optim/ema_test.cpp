@@ -60,7 +60,8 @@ struct Training {
   }
   std::map<std::string, at::Tensor> tensors() const {
     std::map<std::string, at::Tensor> all;
-    for (const auto& [name, spec, shard] : checkpoint_tensors(parameters, optimizer.get(), &task)) all[name] = shard;
+    for (const CheckpointTensor& tensor : checkpoint_tensors(parameters, optimizer.get(), &task))
+      all[tensor.name] = tensor.shard;
     return all;
   }
   at::Tensor average() const {

@@ -256,5 +256,39 @@ TEST_F(Chain, WaitsForWeightsThatAreStillBeingWritten) {
   EXPECT_TRUE(parameters->list()[0].gathered()->eq(0).all().item<bool>());
 }
 
+// Rank 0 uses the first weight before the others have begun to write the second one.
+TEST_F(Chain, AWeightWaitsForItsOwnRangeOnly) {
+  make({.switches = {.cache = false}}, {.data = test_environment().ranks()});
+  step();
+  Communicator& data = context->communicators()[Axis::data];
+  const at::Tensor& weights = parameters->arena().weights();
+  const std::vector<ArenaSlot>& slots = parameters->arena().slots();
+  const auto range_of = [&](size_t i) { return Range{slots[i].offset, slots[i].offset + slots[i].stored}; };
+  const auto write = [&](size_t i) -> WrittenRange {
+    const Range range = range_of(i);
+    return {range, {data.broadcast(weights.narrow(0, range.begin, range.size()), 0), nullptr}};
+  };
+  weights.fill_(1 + data.rank());
+  const at::NoGradGuard no_grad;
+  at::Tensor token = at::zeros({1});
+  if (data.rank() == 0) {
+    std::vector<WrittenRange> ranges = {write(0), write(1)};
+    const Request second = ranges[1].valid_at.request;
+    parameters->schedule().weights_written(std::move(ranges));
+    EXPECT_TRUE(parameters->list()[0].gathered()->eq(1).all().item<bool>());
+    EXPECT_FALSE(second.done());
+    for (int peer = 1; peer < data.size(); ++peer) data.send(token, peer, {.priority = Priority::high}).wait();
+    EXPECT_TRUE(parameters->list()[1].gathered()->eq(1).all().item<bool>());
+    EXPECT_TRUE(second.done());
+  } else {
+    WrittenRange first = write(0);
+    data.receive(token, 0, {.priority = Priority::high}).wait();
+    parameters->schedule().weights_written({write(1), std::move(first)});
+    parameters->schedule().wait_for_weights();
+    EXPECT_TRUE(weights.narrow(0, range_of(0).begin, range_of(0).size()).eq(1).all().item<bool>());
+    EXPECT_TRUE(weights.narrow(0, range_of(1).begin, range_of(1).size()).eq(1).all().item<bool>());
+  }
+}
+
 }  // namespace
 }  // namespace axonn

@@ -23,7 +23,15 @@ GatheredWeight NetworkSchedule::gathered(const ArenaSlot& slot) {
 }
 
 void NetworkSchedule::weights_written() { weights_->written({}); }
-void NetworkSchedule::weights_written(Request valid_at) { weights_->written(std::move(valid_at)); }
+
+void NetworkSchedule::weights_written(Request valid_at) {
+  const auto arena = arena_.lock();
+  weights_->written({{.range = {0, arena->size()}, .valid_at = {std::move(valid_at), nullptr}}});
+}
+
+void NetworkSchedule::weights_written(std::vector<WrittenRange> ranges) { weights_->written(std::move(ranges)); }
+
+void NetworkSchedule::wait_for_weights() { weights_->wait_for_writers(); }
 
 void NetworkSchedule::use(const ArenaSlot& slot) {
   if (scheduler_.phase_ == Phase::recompute) return;

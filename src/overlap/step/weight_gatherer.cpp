@@ -49,7 +49,7 @@ void WeightGatherer::warn_if_too_small() const {
 
 GatheredWeight WeightGatherer::gathered(const ArenaSlot& slot, Phase phase, bool update_follows) {
   if (!slot.sharded_over_z()) {
-    valid_at_.wait();
+    wait_for_writers_of(slot);
     return {arena_.weight(slot).view(slot.block_shape), nullptr};
   }
   const int index = static_cast<int>(&slot - arena_.slots().data());
@@ -87,8 +87,10 @@ void WeightGatherer::launch(int index) {
                      delete buffer;
                    }};
   const at::Tensor whole = weight.buffer->narrow(0, 0, numel);
-  const CollectiveOptions options{
-      .priority = queue_of(Traffic::all_gather), .after = {&valid_at_, 1}, .tag = slot.name};
+  std::vector<Request> writers;
+  for (const WrittenRange& written : writing_)
+    if (meet(written, slot)) writers.push_back(written.valid_at.request);
+  const CollectiveOptions options{.priority = queue_of(Traffic::all_gather), .after = writers, .tag = slot.name};
   weight.request = log_.launch(Traffic::all_gather, Axis::z, static_cast<int64_t>(whole.nbytes()), slot.name,
                                communicators_[Axis::z].all_gather(arena_.weight(slot), whole, slot.counts, options));
   weight.arriving = true;
@@ -134,9 +136,27 @@ void WeightGatherer::look_ahead(bool update_follows) {
   }
 }
 
-void WeightGatherer::written(Request valid_at) {
+void WeightGatherer::written(std::vector<WrittenRange> ranges) {
+  wait_for_writers();
   forget();
-  valid_at_ = std::move(valid_at);
+  writing_ = std::move(ranges);
+}
+
+bool WeightGatherer::meet(const WrittenRange& written, const ArenaSlot& slot) {
+  return written.range.begin < slot.offset + slot.stored && slot.offset < written.range.end;
+}
+
+void WeightGatherer::wait_for_writers_of(const ArenaSlot& slot) {
+  std::erase_if(writing_, [&](const WrittenRange& written) {
+    if (!meet(written, slot)) return false;
+    log_.wait(written.valid_at);
+    return true;
+  });
+}
+
+void WeightGatherer::wait_for_writers() {
+  for (const WrittenRange& written : writing_) log_.wait(written.valid_at);
+  writing_.clear();
 }
 
 void WeightGatherer::forget_if_changed() {

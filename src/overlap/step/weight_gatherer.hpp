@@ -28,8 +28,9 @@ class WeightGatherer {
   void policy_changed();  // between steps
   // A step begins with updated weights: gathers those that it will need first.
   void begin_step();
-  // The weights change; they are valid once `valid_at` is done.
-  void written(Request valid_at);
+  // The weights have changed, or change until the requests of these ranges are done.
+  void written(std::vector<WrittenRange> ranges);
+  void wait_for_writers();
 
   const GatherCounters& counters() const { return counters_; }
 
@@ -53,6 +54,8 @@ class WeightGatherer {
   void choose_kept();
   void warn_if_too_small() const;
   int64_t bytes(const ArenaSlot& slot) const;  // the whole block
+  static bool meet(const WrittenRange& written, const ArenaSlot& slot);
+  void wait_for_writers_of(const ArenaSlot& slot);
 
   const Arena& arena_;
   Communicators& communicators_;
@@ -63,7 +66,7 @@ class WeightGatherer {
   std::vector<Weight> weights_;  // one per slot
   std::vector<int> ahead_;       // gathered and not yet used
   Phase phase_ = Phase::train;
-  Request valid_at_;
+  std::vector<WrittenRange> writing_;
   uint32_t version_;
   GatherCounters counters_;
 };

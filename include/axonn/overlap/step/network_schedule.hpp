@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -15,6 +16,7 @@ class GradientReducer;
 class Request;
 class Scheduler;
 class WeightGatherer;
+struct WrittenRange;
 
 // When the weights and gradients of one network move. The scheduler makes it, and the parameters of
 // the network hold it. The host thread calls it, in the same order on every rank of the grid.
@@ -35,11 +37,16 @@ class NetworkSchedule {
 
   // The (X, Y) block of a weight, gathered over Z.
   GatheredWeight gathered(const ArenaSlot& slot);
-  // Every writer of weights calls this. The weights have changed, or change until `valid_at` is
-  // done. Gathers wait for `valid_at`, and weights gathered before are dropped. LibTorch operations
-  // that write a shard in place are noticed without this call, fused optimizers are not.
+  // Every writer of weights calls this. The weights have changed, or change until the requests of
+  // their ranges are done; what lies in no range is valid. A weight waits for the ranges that it
+  // meets, in whatever order they end; its gather waits too. Weights gathered before are dropped.
+  // Ranges of an earlier call are waited for first. LibTorch operations that write a shard in place
+  // are noticed without this call, fused optimizers are not.
   void weights_written();
-  void weights_written(Request valid_at);
+  void weights_written(Request valid_at);  // the whole arena
+  void weights_written(std::vector<WrittenRange> ranges);
+  // Waits for all ranges. Whoever reads the arena's weights without gathered() calls it first.
+  void wait_for_weights();
 
   // Counts a forward use, for which backward will call reduce(). Recomputation does not count.
   // UserError outside a step.

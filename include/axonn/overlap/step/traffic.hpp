@@ -11,6 +11,7 @@
 #include "axonn/comm/communicator.hpp"
 #include "axonn/comm/request.hpp"
 #include "axonn/grid/grid.hpp"
+#include "axonn/grid/shard_spec.hpp"
 
 namespace axonn {
 
@@ -50,6 +51,12 @@ struct TrafficLine;
 struct LoggedRequest {
   Request request;
   std::shared_ptr<TrafficLine> line;
+};
+
+// Elements of an arena whose weights are valid once a request is done.
+struct WrittenRange {
+  Range range;
+  LoggedRequest valid_at;
 };
 
 // The collectives of a step, in launch order. A collective is booked to the step in which the host
