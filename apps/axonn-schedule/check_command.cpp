@@ -31,9 +31,10 @@ std::string difference_of(const Program& program, const Program& scheduled, cons
 
 int run_check(const ScheduleOptions& options) {
   const ProgramFile file = load_program_file(options.file);
+  std::vector<std::pair<std::string, Program>> all;
+  for (const std::string& name : schedules_of(file, options)) all.emplace_back(name, file.scheduled(name).program());
   bool equal = true;
-  for (const std::string& name : schedules_of(file, options)) {
-    const Program scheduled = file.scheduled(name).program();
+  for (const auto& [name, scheduled] : all) {
     for (const int ranks : options.ranks) {
       const std::string found = difference_of(file.program, scheduled, options, ranks);
       std::printf("%-16s %2d ranks  %s\n", name.c_str(), ranks, found.empty() ? "equal" : found.c_str());

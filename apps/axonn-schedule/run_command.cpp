@@ -24,7 +24,7 @@ constexpr int64_t kMostCompared = int64_t{1} << 22;
 
 // The elements of a declared tensor that this rank keeps.
 std::vector<Range> kept_ranges(const TensorType& type, int64_t count, const Environment& environment) {
-  if (!type.distribution.is(Placement::sliced)) return {{0, count}};
+  if (!type.distribution.is(axonn::overlap::Placement::sliced)) return {{0, count}};
   return BlockOwners(environment.ranks()).ranges(environment.rank(), {0, count});
 }
 
