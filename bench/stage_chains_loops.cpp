@@ -14,7 +14,7 @@ uint16_t to_bf16(float value) {
 
 template <bool with_rounded>
 void traffic(const AdamWStreams& s, size_t count, float factor) {
-  float *__restrict w = s.w, *__restrict m = s.m, *__restrict v = s.v;
+  float* __restrict w = s.w, * __restrict m = s.m, * __restrict v = s.v;
   const float* __restrict g = s.g;
   uint16_t* __restrict rounded = s.rounded;
   for (size_t i = 0; i < count; ++i) {
@@ -28,7 +28,7 @@ void traffic(const AdamWStreams& s, size_t count, float factor) {
 template <bool with_rounded>
 void update(const AdamWStreams& s, size_t count, const AdamWNumbers& numbers) {
   const AdamWNumbers k = numbers;
-  float *__restrict w = s.w, *__restrict m = s.m, *__restrict v = s.v;
+  float* __restrict w = s.w, * __restrict m = s.m, * __restrict v = s.v;
   const float* __restrict g = s.g;
   uint16_t* __restrict rounded = s.rounded;
   for (size_t i = 0; i < count; ++i) {
