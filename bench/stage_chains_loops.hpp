@@ -17,7 +17,7 @@ struct AdamWStreams {
   uint16_t* rounded;
 };
 
-// The same loads and stores as AdamW with one fma each: no program that moves these bytes is faster.
+// The same loads and stores as AdamW with one fma each: the traffic bound.
 void adamw_traffic(const AdamWStreams& streams, size_t count, float factor);
 void adamw_loop(const AdamWStreams& streams, size_t count, const AdamWNumbers& numbers);
 

@@ -61,7 +61,7 @@ class Lowering {
     }
     for (const ChainItem& each : stores_) place_store(each);
     AXONN_CHECK(items_.num_numbers <= PointwiseKernel::kMostNumbers, "overlap.stage_chain",
-                "scalars, range values, constants and what is computed from them may be ",
+                "scalars, range values, constants and what is computed from them may be at most ",
                 PointwiseKernel::kMostNumbers, " numbers, got ", items_.num_numbers);
     return std::move(items_);
   }

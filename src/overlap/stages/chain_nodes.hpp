@@ -7,8 +7,8 @@
 
 namespace axonn::overlap {
 
-// A kernel's value as stages see it: fp32 or fp64 in registers, with the rounding to bf16 or fp16 as
-// a node of its own. A number is the same for all elements of a call.
+// A kernel's value as stages see it: fp32 or fp64 in registers, with the rounding to bf16 or fp16
+// as a node of its own. A number is the same for all elements of a call.
 struct ChainNode {
   enum class Kind : uint8_t { load, number, computed };
   Kind kind = Kind::computed;

@@ -86,7 +86,7 @@ class ChainWriter {
 
   // ---- Registers ----
 
-  // Whether the value of r0 would be lost if r0 is written, though item `from` or a later one uses it.
+  // Whether writing r0 would lose its value, though item `from` or a later one uses it.
   bool must_save(int from) const {
     const int value = held_[0];
     if (value < 0 || next_use(value, from) == kNever || is_readable(value)) return false;
@@ -204,7 +204,7 @@ class ChainWriter {
     AXONN_ASSERT(try_stage(item, made.operands, sources), "no stage for item ", now_);
   }
 
-  // The operand to bring to r0 where no stage fits: one that is in memory, or else any that is not there.
+  // The operand to bring to r0 where no stage fits: one in memory, or else in another register.
   int best_for_r0(const ChainNode& made) const {
     int best = -1;
     for (const int value : made.operands) {

@@ -20,7 +20,8 @@ bool gives_boolean(PointwiseOp op) {
 }
 
 void check_number_type(ElementType type) {
-  AXONN_CHECK(type != ElementType::boolean, kWhere, "streams and numbers are fp64, fp32, bf16 or fp16, got boolean");
+  AXONN_CHECK(type != ElementType::boolean, kWhere,
+              "streams and numbers must be fp64, fp32, bf16 or fp16, got boolean");
 }
 
 }  // namespace
@@ -35,7 +36,7 @@ PointwiseKernel::Stream PointwiseKernel::stream(std::string name, ElementType ty
 
 const PointwiseKernel::StreamType& PointwiseKernel::check(Stream stream) const {
   AXONN_CHECK(stream.index >= 0 && std::cmp_less(stream.index, streams_.size()), kWhere,
-              "undefined stream: this kernel has ", streams_.size(), ", got number ", stream.index);
+              "undefined stream: use one of this kernel's ", streams_.size(), ", got number ", stream.index);
   return streams_[static_cast<size_t>(stream.index)];
 }
 
@@ -59,8 +60,8 @@ bool PointwiseKernel::shares(int loaded, int stored) const {
 void PointwiseKernel::store(Stream stream, Value value) {
   const StreamType& to = check(stream);
   AXONN_CHECK(to.type == type_of(value), kWhere, "stream '", to.name, "' has elements of ", to_string(to.type),
-              ", got a value of ", to_string(type_of(value)), ": cast it");
-  AXONN_CHECK(!to.stored, kWhere, "stream '", to.name, "' is stored twice");
+              ", got a value of ", to_string(type_of(value)), "; cast it");
+  AXONN_CHECK(!to.stored, kWhere, "stream '", to.name, "' is stored twice; store one value only");
   streams_[static_cast<size_t>(stream.index)].stored = true;
   stores_.push_back({stream, value});
 }
@@ -92,17 +93,17 @@ PointwiseKernel::Value PointwiseKernel::dropout_mask(std::string name) {
 }
 
 PointwiseKernel::Value PointwiseKernel::apply(PointwiseOp op, std::span<const Value> operands) {
-  AXONN_CHECK(operands.size() == num_operands(op), kWhere, to_string(op), " has ", num_operands(op), " operands, got ",
-              operands.size());
+  AXONN_CHECK(operands.size() == num_operands(op), kWhere, to_string(op), " needs ", num_operands(op),
+              " operands, got ", operands.size());
   const bool selects = op == PointwiseOp::select;
   const ElementType type = type_of(operands[selects ? 1 : 0]);
-  AXONN_CHECK(type != ElementType::boolean, kWhere, to_string(op), " has no boolean operands: cast them");
+  AXONN_CHECK(type != ElementType::boolean, kWhere, to_string(op), " takes no boolean operands: cast them");
   AXONN_CHECK(!selects || type_of(operands[0]) == ElementType::boolean, kWhere,
-              "the first operand of select is a boolean, got ", to_string(type_of(operands[0])));
+              "the first operand of select must be a boolean, got ", to_string(type_of(operands[0])));
   PointwiseInstruction made{.kind = PointwiseInstruction::Kind::operation, .op = op};
   for (size_t i = 0; i < operands.size(); ++i) {
     AXONN_CHECK((selects && i == 0) || type_of(operands[i]) == type, kWhere, to_string(op),
-                " has operands of one type, got ", to_string(type), " and ", to_string(type_of(operands[i])),
+                " takes operands of one type, got ", to_string(type), " and ", to_string(type_of(operands[i])),
                 ": cast one of them");
     made.operands[i] = operands[i].index;
   }
@@ -141,7 +142,7 @@ int PointwiseKernel::reduce(PointwiseReduction kind, Value value) {
 
 const PointwiseInstruction& PointwiseKernel::check(Value value) const {
   AXONN_CHECK(value.index >= 0 && std::cmp_less(value.index, instructions_.size()), kWhere,
-              "undefined value: this kernel has ", instructions_.size(), ", got number ", value.index);
+              "undefined value: use one of this kernel's ", instructions_.size(), ", got number ", value.index);
   return instructions_[static_cast<size_t>(value.index)];
 }
 

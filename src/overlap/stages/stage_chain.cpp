@@ -41,14 +41,14 @@ void check_streams(const PointwiseKernel& kernel, const StageCall& call) {
     return begin_of(i) + static_cast<uint64_t>(call.count * bytes_of(types[i].type));
   };
   for (size_t i = 0; i < types.size(); ++i) {
-    AXONN_CHECK(call.streams[i] != nullptr, kWhere, "stream '", types[i].name, "' is null");
+    AXONN_CHECK(call.streams[i] != nullptr, kWhere, "stream '", types[i].name, "' is null; give its address");
     for (size_t j = 0; j < i; ++j) {
       const bool apart = begin_of(i) >= end_of(j) || begin_of(j) >= end_of(i);
       const int one = static_cast<int>(i), other = static_cast<int>(j);
       const bool shared = begin_of(i) == begin_of(j) && (kernel.shares(one, other) || kernel.shares(other, one));
       AXONN_CHECK(!(types[i].stored || types[j].stored) || apart || shared, kWhere, "streams '", types[j].name,
                   "' and '", types[i].name,
-                  "' overlap, and one of them is stored: an update in place loads and stores one stream");
+                  "' overlap, and one of them is stored: use one stream for an update in place");
     }
   }
 }

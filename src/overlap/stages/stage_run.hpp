@@ -6,15 +6,15 @@
 #include "axonn/overlap/stages/pointwise_kernel.hpp"
 #include "axonn/overlap/stages/stage_chain.hpp"
 
-// What stages read and write at run time. Sources for several instruction sets include it, therefore
-// it has no functions.
+// What stages read and write at run time. Sources for several instruction sets include it, so it
+// has no functions.
 namespace axonn::overlap {
 
 // A stage's real type differs per instruction set: its arguments are vectors.
 using StageFunction = void (*)();
 
-// One stage of a chain: `a`, `b`, `c` and `out` say which number, spilled value or stream an operand
-// is, where the key says that it is one.
+// One stage of a chain: `a`, `b`, `c` and `out` say which number, spilled value or stream an
+// operand is, where the key says that it is one.
 struct Stage {
   StageFunction function = nullptr;
   int32_t a = 0;

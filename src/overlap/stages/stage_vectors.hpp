@@ -1,6 +1,6 @@
 #pragma once
 
-// Vectors of kVectorBytes bytes, and what the compiler does on them alike for every instruction set.
+// Vectors of kVectorBytes bytes, and what is written alike for every instruction set.
 namespace axonn::overlap {
 namespace {
 

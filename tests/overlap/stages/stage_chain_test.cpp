@@ -385,10 +385,10 @@ TEST(PointwiseKernel, RefusesUndefinedValuesAndWrongTypes) {
   EXPECT_USER_ERROR(k.apply(add, {x, Value{}}), "undefined value", "got number -1");
   EXPECT_USER_ERROR(k.apply(add, {x, Value{99}}), "undefined value", "got number 99");
   EXPECT_USER_ERROR(k.load({4}), "undefined stream", "got number 4");
-  EXPECT_USER_ERROR(k.apply(add, {x, y}), "add has operands of one type, got fp32 and fp64");
-  EXPECT_USER_ERROR(k.apply(add, {x}), "add has 2 operands, got 1");
-  EXPECT_USER_ERROR(k.apply(select, {x, x, x}), "the first operand of select is a boolean, got fp32");
-  EXPECT_USER_ERROR(k.apply(negate, {k.apply(less, {x, x})}), "negate has no boolean operands");
+  EXPECT_USER_ERROR(k.apply(add, {x, y}), "add takes operands of one type, got fp32 and fp64");
+  EXPECT_USER_ERROR(k.apply(add, {x}), "add needs 2 operands, got 1");
+  EXPECT_USER_ERROR(k.apply(select, {x, x, x}), "the first operand of select must be a boolean, got fp32");
+  EXPECT_USER_ERROR(k.apply(negate, {k.apply(less, {x, x})}), "negate takes no boolean operands");
   EXPECT_USER_ERROR(k.store(s, y), "stream 's' has elements of fp32, got a value of fp64");
   EXPECT_USER_ERROR(k.stream("t", boolean), "got boolean");
   EXPECT_USER_ERROR(k.reduce(PointwiseReduction::sum, {}), "undefined value");
@@ -428,7 +428,7 @@ TEST(StageChain, RefusesMoreThanItsLimits) {
   Value sum = k.load(s);
   for (int i = 0; i < 70; ++i) sum = k.apply(PointwiseOp::add, {sum, k.constant(i, fp32)});
   k.store(s, sum);
-  EXPECT_USER_ERROR(StageChain(k), "may be 64 numbers, got 70");
+  EXPECT_USER_ERROR(StageChain(k), "may be at most 64 numbers, got 70");
 }
 
 TEST(StageChain, RefusesCallsThatDoNotFit) {

@@ -12,17 +12,18 @@
 namespace axonn::overlap {
 
 // The operations, in fp64 or fp32 arithmetic. Operands of bf16 and fp16 are computed in fp32, and
-// every result is rounded to its type at once, to the nearest, ties to even. So a value is the same
-// in a register and in memory.
-// - add, subtract, multiply, divide, square_root and fma are IEEE's. Nothing is contracted: there is
-//   an fma only where one is written.
+// every result is rounded to its type at once, to the nearest, ties to even. So a value is the
+// same in a register and in memory.
+// - add, subtract, multiply, divide, square_root and fma are IEEE's. Nothing is contracted: there
+//   is an fma only where one is written.
 // - minimum and maximum give NaN if an operand is NaN; -0 is less than 0. relu(x) = maximum(x, 0).
 // - Comparisons give a boolean, and false with NaN; not_equal gives true.
 // - power with a constant exponent of 0, 1, 2, 3, -1 or 0.5 is 1, x, x*x, x*x*x, 1/x or
 //   square_root(x). Others follow C's pow.
 // - gelu is x/2 * (1 + erf(x / sqrt(2))), PyTorch's `none`; gelu_tanh is PyTorch's `tanh`.
-// - power to gelu_tanh are polynomials with fixed fma's in fp64, also for fp32, rounded once. So all
-//   instruction sets give the same bits. docs/coconet.md has their errors.
+// - power, exponential, logarithm, tanh and both gelus are polynomials in fp64 with fixed fma's,
+//   for fp32 too, where they are rounded once. So all instruction sets give the same bits.
+//   docs/coconet.md has their errors.
 // - fma(a, b, c) = a * b + c, rounded once (and then to bf16 or fp16). select(c, a, b) = c ? a : b.
 // The sign and the payload of a NaN are not fixed.
 enum class PointwiseOp : uint8_t {
@@ -93,12 +94,12 @@ class PointwiseKernel {
   };
 
   static constexpr int kMostStreams = 16;
-  static constexpr int kMostNumbers = 64;  // scalars, range values, constants and what follows from them
+  static constexpr int kMostNumbers = 64;  // scalars, range values, constants and what they give
   static constexpr int kMostMasks = 4;
   static constexpr int kMostReductions = 8;
 
-  // Elements in memory. Loads give what was there before the run: a stream that is loaded and stored
-  // is updated in place.
+  // Elements in memory. Loads give what was there before the run: a stream that is loaded and
+  // stored is updated in place.
   Stream stream(std::string name, ElementType type);
   Value load(Stream stream);
   void store(Stream stream, Value value);  // at most once per stream
@@ -107,15 +108,15 @@ class PointwiseKernel {
   void may_share(Stream loaded, Stream stored);
   bool shares(int loaded, int stored) const;
 
-  // A number that every call gives: for all its elements (scalar), or for the range of elements that
-  // the call computes, such as a tensor's weight decay (range value). Rounded to `type`. What is
+  // A number that every call gives: for the whole run (scalar), or for the range of elements that
+  // this call computes, such as a tensor's weight decay (range value). Rounded to `type`. What is
   // computed from numbers only is computed once per call.
   Value scalar(std::string name, ElementType type);
   Value range_value(std::string name, ElementType type);
   Value constant(double number, ElementType type);
 
   // fp32: 0 where the element is dropped, otherwise 1 / (1 - probability), as layers/dropout draws
-  // it: element e uses word e % 4 of Philox block e / 4. Calls give a MaskInput.
+  // it: element e uses word e % 4 of Philox block e / 4. A call gives its MaskInput.
   Value dropout_mask(std::string name);
 
   // All operands have the same type, apart from select's first, a boolean.

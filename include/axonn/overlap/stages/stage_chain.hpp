@@ -37,12 +37,12 @@ struct StageCall {
 };
 
 // A kernel as a chain of stages. A stage is a small function that was compiled ahead for an
-// instruction set. It has the values of some elements in vector registers as its arguments, and ends
-// in a jump to the next stage. Nothing is compiled at run time, and no memory is executable.
+// instruction set. It has the values of some elements in vector registers as its arguments, and
+// ends in a jump to the next stage. Nothing is compiled at run time, and no memory is executable.
 class StageChain {
  public:
-  // Reductions give one partial result per block of so many elements, counted from the first element
-  // of a call. Cuts of a run at multiples of it give the same partial results.
+  // Reductions give one partial result per block of so many elements, counted from the first
+  // element of a call. Cuts of a run at multiples of it give the same partial results.
   static constexpr int64_t kReductionBlock = 4096;
   static constexpr int kMostSpilled = 32;
 
