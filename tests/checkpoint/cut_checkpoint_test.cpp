@@ -87,6 +87,15 @@ INSTANTIATE_TEST_SUITE_P(
                     Move{"1x3x2x2", Axis::data, Axis::data, "2x1x1x5", Axis::data, kBoth},  // other axes
                     Move{"3x1x2x2", Axis::data, Axis::z, "1x2x4x2", {}, kBoth}));
 
+// A file of the same grid and place is another rank's when the blocks or the axes are other ones.
+TEST(CutCheckpoint, OtherBlocksAndAxesAtTheSamePlacesAreOtherElements) {
+  Scratch scratch;
+  const Grid grid({.z = 2, .data = 2});
+  save(scratch.path(), grid, tensors());
+  expect_loads(CheckpointReader(scratch.path()), grid, tensors(Axis::data, kBoth, /*block=*/5));
+  expect_loads(CheckpointReader(scratch.path()), grid, tensors(Axis::data, Axis::z));
+}
+
 Grid random_grid(std::mt19937& random) {
   const auto below = [&](size_t end) { return random() % end; };
   AxisOrder order = kDefaultOrder;
@@ -383,10 +392,11 @@ TEST(CutCheckpoint, AChangedCutInTheManifestIsRefused) {
            {R"(["data"],"block")", R"([],"block")", "needs at least one axis"},
            {R"(["data"],"block")", R"(["data","data"],"block")", "must name axis data only once"},
            {R"(["data"],"block")", R"(["time"],"block")", "no axis 'time'"},
-           {R"("block":16)", R"("block":0)", "got 2 owners and 0 elements"},
+           {R"("block":16)", R"("block":0)", "manifest.json is broken: blocks need at least 1 owner"},
            {R"("block":16)", R"("block":200)", "elements of adam.m/b, its manifest says"},
            {piece, "[[0,0,75," + next_block + "]]", "elements of adam.m/b, its manifest says"},
            {piece, "[[0,0,75,-1]]", "needs the place of its range in the arena, got -1"},
+           {piece, "[[0,0,75,9223372036854775807]]", "needs the place of its range in the arena, got 9"},
            {piece, "[[0,0,75]]", "holds adam.m/b without its place in the arena"},
            {piece, "[[0,0]]", "a piece of 2 numbers"},
            {piece, "[]", "lacks "},
