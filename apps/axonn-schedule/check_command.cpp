@@ -9,7 +9,7 @@ using namespace axonn::overlap;
 namespace {
 
 constexpr double kTolerance = 1e-9;
-constexpr int64_t kSize = 7;  // of symbols without a value: no multiple of the ranks
+constexpr int64_t kSize = 7;  // symbols without a value: no multiple of the ranks
 
 std::string difference_of(const Program& program, const Program& scheduled, const ScheduleOptions& options, int ranks) {
   for (const Cut cut : {Cut::contiguous(), Cut::cyclic(2, 1)})

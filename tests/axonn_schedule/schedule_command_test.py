@@ -62,7 +62,8 @@ class ScheduleCommandTest(unittest.TestCase):
         self.assertIn("w1 = update(w, w1.whole)", shown)
 
     def test_plans_count(self):
-        text = self.run_program("plan", self.write(SMALL), "--schedule", "fuse", "--size", "N=1M", "--ranks", "4").stdout
+        options = ["--schedule", "fuse", "--size", "N=1M", "--ranks", "4"]
+        text = self.run_program("plan", self.write(SMALL), *options).stdout
         self.assertIn("1 fused all, reduce_scatter(+, g, dim=0), computes w1.part, all_gather(w1.part) into w", text)
         self.assertIn("per rank: 1 launches, 6291456 bytes sent", text)  # 2 (R - 1) / R of 4 MiB
 

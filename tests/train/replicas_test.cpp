@@ -14,7 +14,7 @@ namespace {
 
 const GridShape kGrid = {.z = 2, .data = 2};
 
-// Sharded over Z, so replicated over data alone; and one that all ranks hold.
+// Sharded over Z, so replicated over data only; and one that all ranks hold.
 const ShardSpec kOverZ = {{Dim::whole(100)}, true}, kWhole = {{Dim::whole(40)}, false};
 
 // The check on every rank of the grid, after `change`.

@@ -216,7 +216,7 @@ PlanExecutor::~PlanExecutor() = default;
 at::Tensor PlanExecutor::memory(const std::string& value) const {
   (void)impl_->program().type(value);  // its error
   const std::string& home = impl_->plan.home(value);
-  AXONN_CHECK(!home.empty(), kWhere, value, " stays in registers, or is a number: number() has it");
+  AXONN_CHECK(!home.empty(), kWhere, value, " stays in registers, or is a number: use number() for it");
   return impl_->memory.buffer(home).data;
 }
 

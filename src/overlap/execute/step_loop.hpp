@@ -16,7 +16,7 @@ class StepLoop {
 
   // Reads the numbers, forgets sums.
   void begin();
-  // Elements [begin, begin + count) of the loop's shape, which this rank holds. `sums`: those that a
+  // Elements [begin, begin + count) of the loop's shape, which this rank holds. `sums`: what a
   // collective hands over; `results`: what it gathers. Null where the step has none.
   void run(int64_t begin, int64_t count, const void* sums, void* results);
   // All elements that this rank computes.

@@ -22,9 +22,9 @@ struct ExecutorOptions {
   InstructionSet instruction_set = best_instruction_set();
 };
 
-// Runs a plan on this rank's part of a group, on the CPU. Computations are stage chains; collectives
-// are those of the communicator, fused ones with the chain as their epilogue. Every rank of the
-// group makes one with the same plan and options, and calls run() as often.
+// Runs a plan on this rank's part of a group, on the CPU. Computations are stage chains.
+// Collectives are the communicator's, fused ones with the chain as their epilogue. Every rank of
+// the group makes one with the same plan and options, and calls run() as often.
 class PlanExecutor {
  public:
   // UserError that names what it cannot run: several groups, layers on slices, sliced tensors of
