@@ -16,25 +16,21 @@ struct Hashed {
   int64_t hash = 0;
 };
 
-int64_t hash_of(const at::Tensor& range) {
-  const at::Tensor bytes = range.to(at::kCPU).contiguous();
+int64_t hash_of(const at::Tensor& shard) {
+  const at::Tensor bytes = shard.to(at::kCPU).contiguous();
   return static_cast<int64_t>(XXH64(bytes.const_data_ptr(), bytes.nbytes(), 0));
 }
 
 }  // namespace
 
-void check_replicas(Context& context, const Parameters& parameters, const Optimizer& optimizer, int64_t step) {
-  const Arena& arena = parameters.arena();
-  auto buffers = optimizer.state();
-  buffers.emplace_back("weights", arena.master());
+void check_replicas(Context& context, std::span<const CheckpointTensor> tensors, int64_t step) {
   std::map<uint8_t, std::pair<AxisSet, std::vector<Hashed>>> by_axes;  // same keys, in the same order, on every rank
-  for (const ArenaSlot& slot : arena.slots()) {
-    const AxisSet axes = slot.spec.replicated_axes();
+  for (const CheckpointTensor& tensor : tensors) {
+    const AxisSet axes = tensor.replicated_axes();
     if (context.shape().size(axes) == 1) continue;
     auto& [set, hashed] = by_axes[axes.bits()];
     set = axes;
-    for (const auto& [kind, buffer] : buffers)
-      hashed.push_back({kind + "/" + slot.name, hash_of(buffer.narrow(0, slot.offset, slot.stored))});
+    hashed.push_back({tensor.name, hash_of(tensor.shard)});
   }
   std::string differs;
   for (const auto& [bits, entry] : by_axes) {

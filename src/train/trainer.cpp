@@ -253,7 +253,7 @@ void Trainer::announce() const {
 std::vector<Trainer::Event> Trainer::events(StepMetrics& metrics) {
   return {{.name = "replicas",
            .every = config_.check_replicas,
-           .action = [this] { check_replicas(context_, parameters_, optimizer_, result_.steps); }},
+           .action = [this] { check_replicas(context_, checkpoint_tensors(parameters_, &optimizer_), result_.steps); }},
           {.name = "validation",
            .every = config_.validate_every,
            .at_end = true,

@@ -1,15 +1,17 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
+#include "axonn/checkpoint/checkpoint.hpp"
 #include "axonn/layers/context.hpp"
-#include "axonn/optim/optimizer.hpp"
 
 namespace axonn {
 
-// Compares a hash of every tensor (weights and optimizer state) over the ranks that must hold the
-// same bits. On a difference, every rank throws a UserError with the first tensor that differs and
-// the axes. Every rank of the grid calls it.
-void check_replicas(Context& context, const Parameters& parameters, const Optimizer& optimizer, int64_t step);
+// Compares a hash of every tensor over the ranks that must hold the same bits: those along its
+// replicated_axes(). So a tensor is not compared along the axes of its cut. On a difference, every
+// rank throws a UserError with the first tensor that differs and the axes. Every rank of the grid
+// calls it, with the same tensors: those of checkpoint_tensors().
+void check_replicas(Context& context, std::span<const CheckpointTensor> tensors, int64_t step);
 
 }  // namespace axonn
