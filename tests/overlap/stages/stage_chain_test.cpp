@@ -160,6 +160,32 @@ TEST(StageChain, CastsBetweenAllTypes) {
     }
 }
 
+// Numbers without infinities and NaN, which would hide the order of additions.
+TEST(StageChain, ReducesInTheOrderOfItsRule) {
+  constexpr int64_t kCount = 2 * StageChain::kReductionBlock + 1234;
+  for (const ElementType type : kTypes) {
+    SCOPED_TRACE(to_string(type));
+    PointwiseKernel kernel;
+    const Value x = kernel.load(kernel.stream("x", type)), wide = kernel.cast(x, fp64);
+    for (const auto kind : {PointwiseReduction::sum, PointwiseReduction::maximum, PointwiseReduction::minimum})
+      kernel.reduce(kind, x);
+    kernel.reduce(PointwiseReduction::sum, kernel.apply(PointwiseOp::multiply, {wide, wide}));
+    kernel.reduce(PointwiseReduction::sum, kernel.apply(PointwiseOp::is_finite, {x}));
+    OracleInputs inputs{.count = kCount};
+    inputs.streams.emplace_back(static_cast<size_t>(kCount * bytes_of(type)));
+    std::mt19937_64 random(11);
+    std::lognormal_distribution<double> sizes(0, 2);
+    for (int64_t i = 0; i < kCount; ++i)
+      test::encode(inputs.streams[0].data() + i * bytes_of(type), i % 3 == 0 ? -sizes(random) : sizes(random), type);
+    const auto need = test::run_oracle(kernel, inputs);
+    EXPECT_EQ(StageChain::combine(PointwiseReduction::sum, need.partials[4]), kCount);
+    for (const InstructionSet set : test::all_sets()) {
+      SCOPED_TRACE(to_string(set));
+      test::expect_same(kernel, test::run_chain(StageChain(kernel, set), kernel, inputs), need);
+    }
+  }
+}
+
 // All 65536 numbers of fp16 and bf16, loaded and stored again.
 TEST(StageChain, LoadsAndStoresEveryHalf) {
   for (const ElementType type : {bf16, fp16}) {
@@ -238,11 +264,12 @@ TEST(StageChain, HasPolynomialsWithinTheirErrors) {
     PointwiseOp op;
     double low, high, exponent, fp64_ulps;
   };
-  for (const Row& row : {Row{PointwiseOp::exponential, -745, 709, 0, 1}, Row{PointwiseOp::exponential, -1, 1, 0, 1},
-                         Row{PointwiseOp::logarithm, 1e-300, 1e-290, 0, 1}, Row{PointwiseOp::logarithm, 0.5, 2, 0, 1},
-                         Row{PointwiseOp::tanh, -1, 1, 0, 2}, Row{PointwiseOp::tanh, -25, 25, 0, 2},
-                         Row{PointwiseOp::gelu, -1, 1, 0, 4}, Row{PointwiseOp::gelu_tanh, -1, 1, 0, 4},
-                         Row{PointwiseOp::power, 0, 10, 5, 1}, Row{PointwiseOp::power, 0, 1e6, 40, 4}}) {
+  for (const Row& row :
+       {Row{PointwiseOp::exponential, -745, 709, 0, 1}, Row{PointwiseOp::exponential, -1, 1, 0, 1},
+        Row{PointwiseOp::logarithm, 1e-300, 1e-290, 0, 1}, Row{PointwiseOp::logarithm, 0.5, 2, 0, 1},
+        Row{PointwiseOp::tanh, -1, 1, 0, 2}, Row{PointwiseOp::tanh, -25, 25, 0, 2}, Row{PointwiseOp::gelu, -1, 1, 0, 4},
+        Row{PointwiseOp::gelu, -5, 5, 0, 8}, Row{PointwiseOp::gelu_tanh, -1, 1, 0, 4},
+        Row{PointwiseOp::power, 0, 10, 5, 1}, Row{PointwiseOp::power, 0, 1e6, 40, 4}}) {
     SCOPED_TRACE(std::string(to_string(row.op)) + " to " + std::to_string(row.high));
     EXPECT_LE(largest_error(row.op, fp64, row.low, row.high, row.exponent), row.fp64_ulps);
     EXPECT_LE(
@@ -272,6 +299,30 @@ TEST(StageChain, FollowsPowOnSpecialNumbers) {
     EXPECT_TRUE((std::isnan(need) && std::isnan(results[i])) ||
                 (error_in_ulps(results[i], need, fp64) <= 1 && std::signbit(need) == std::signbit(results[i])))
         << bases[i] << " to " << exponents[i] << ": got " << results[i] << ", need " << need;
+  }
+}
+
+TEST(StageChain, ComputesPowersByConstantsExactly) {
+  for (const double exponent : {0.0, 1.0, 2.0, 3.0, -1.0, 0.5, 4.0}) {
+    SCOPED_TRACE(exponent);
+    PointwiseKernel kernel;
+    const auto x = kernel.stream("x", fp64), out = kernel.stream("out", fp64);
+    kernel.store(out, kernel.apply(PointwiseOp::power, {kernel.load(x), kernel.constant(exponent, fp64)}));
+    const StageChain chain(kernel);
+    EXPECT_EQ(chain.describe().find("power") == std::string::npos, exponent != 4) << chain.describe();
+    std::vector<double> bases = {0.1, 0.7, 1.3, 3}, results(4);
+    void* const streams[] = {bases.data(), results.data()};
+    chain.run({.count = 4, .streams = streams});
+    for (size_t i = 0; i < 4; ++i) {
+      const double b = bases[i];
+      EXPECT_EQ(results[i], exponent == 0     ? 1
+                            : exponent == 1   ? b
+                            : exponent == 2   ? b * b
+                            : exponent == 3   ? b * b * b
+                            : exponent == -1  ? 1 / b
+                            : exponent == 0.5 ? std::sqrt(b)
+                                              : results[i]);
+    }
   }
 }
 
