@@ -103,14 +103,14 @@ class ChainWriter {
       if (held_[r] < 0 || next_use(held_[r], from) == kNever) return r;
     return 0;
   }
-  // The same, after one was spilled where necessary. Operands of this item stay where they are if
-  // `keep_operands`. 0: the value of r0 itself was spilled.
+  // The same, after the value whose next use is farthest was spilled, where necessary. Operands of
+  // this item stay in their registers if `keep_operands`; then `from` is this item. 0: the value of
+  // r0 itself was spilled.
   int make_room(int from, bool keep_operands) {
     if (const int r = free_register(from)) return r;
     int victim = held_[0] >= 0 ? 0 : -1, farthest = victim == 0 ? next_use(held_[0], now_ + 1) : -1;
     if (keep_operands && victim == 0 && is_operand(held_[0])) farthest = now_;
     for (int r = 1; r < 4; ++r) {
-      if (keep_operands && is_operand(held_[r])) continue;
       const int next = next_use(held_[r], from);
       if (next > farthest) {
         victim = r;

@@ -6,6 +6,10 @@
 #include <cstring>
 #include <limits>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include "axonn/core/error.hpp"
 #include "overlap/stages/compiled_chain.hpp"
 
@@ -13,6 +17,14 @@ namespace axonn::overlap {
 namespace {
 
 constexpr const char* kWhere = "overlap.stage_chain";
+
+#if defined(__x86_64__)
+// Clang's __builtin_cpu_supports does not know it.
+bool has_f16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
 
 StageTable table_of(InstructionSet set) {
   return set == InstructionSet::avx512 ? avx512_stages() : set == InstructionSet::avx2 ? avx2_stages() : plain_stages();
@@ -168,7 +180,7 @@ class Run {
 bool runs_here(InstructionSet set) {
   if (table_of(set).functions == nullptr) return false;
 #if defined(__x86_64__)
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   return set == InstructionSet::plain || (avx2 && (set == InstructionSet::avx2 || avx512));

@@ -62,7 +62,7 @@ AXONN_INLINE Pair positive_log_of(D x) {
 AXONN_INLINE D log_of(D x) {
   const D usual = positive_log_of(x).high;
   const D special = x == 0.0 ? all(-kInfinity) : x < 0.0 ? all(__builtin_nan("")) : x;
-  return (x > 0.0) & (x < kInfinity) ? usual : special;
+  return ((x > 0.0) & (x < kInfinity)) ? usual : special;
 }
 
 // C's pow.
@@ -81,8 +81,8 @@ AXONN_INLINE D pow_of(D x, D y) {
   const UL last = y_size < 0x1p52 ? bits<UL>(shifted) : y_size < 0x1p53 ? bits<UL>(y) : UL{};
   const L odd = whole & ((last & 1) != 0);
   const L negative = (bits<UL>(x) >> 63) != 0;
-  D signed_result = negative & odd ? -result : result;
-  signed_result = (x < 0.0) & (size < kInfinity) & ~whole ? all(__builtin_nan("")) : signed_result;
+  D signed_result = (negative & odd) ? -result : result;
+  signed_result = ((x < 0.0) & (size < kInfinity) & ~whole) ? all(__builtin_nan("")) : signed_result;
   const L one = (y == 0.0) | (x == 1.0) | ((x == -1.0) & (y_size == kInfinity));
   return one ? all(1.0) : signed_result;
 }

@@ -40,13 +40,17 @@ AXONN_INLINE D with_sign_of(D size, D sign) {
 }
 
 // Equal operands have the same bits, apart from zeros, of which the sign is chosen.
-AXONN_INLINE F maximum_of(F a, F b) { return a == b ? bits<F>(bits<U>(a) & bits<U>(b)) : ((a > b) | (a != a) ? a : b); }
-AXONN_INLINE D maximum_of(D a, D b) {
-  return a == b ? bits<D>(bits<UL>(a) & bits<UL>(b)) : ((a > b) | (a != a) ? a : b);
+AXONN_INLINE F maximum_of(F a, F b) {
+  return a == b ? bits<F>(bits<U>(a) & bits<U>(b)) : (((a > b) | (a != a)) ? a : b);
 }
-AXONN_INLINE F minimum_of(F a, F b) { return a == b ? bits<F>(bits<U>(a) | bits<U>(b)) : ((a < b) | (a != a) ? a : b); }
+AXONN_INLINE D maximum_of(D a, D b) {
+  return a == b ? bits<D>(bits<UL>(a) & bits<UL>(b)) : (((a > b) | (a != a)) ? a : b);
+}
+AXONN_INLINE F minimum_of(F a, F b) {
+  return a == b ? bits<F>(bits<U>(a) | bits<U>(b)) : (((a < b) | (a != a)) ? a : b);
+}
 AXONN_INLINE D minimum_of(D a, D b) {
-  return a == b ? bits<D>(bits<UL>(a) | bits<UL>(b)) : ((a < b) | (a != a) ? a : b);
+  return a == b ? bits<D>(bits<UL>(a) | bits<UL>(b)) : (((a < b) | (a != a)) ? a : b);
 }
 
 // bf16 is the upper half of fp32. Rounded to the nearest, ties to even; NaN becomes 0x7fc0.

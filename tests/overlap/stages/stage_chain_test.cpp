@@ -160,6 +160,32 @@ TEST(StageChain, CastsBetweenAllTypes) {
     }
 }
 
+// Numbers without infinities and NaN, which would hide the order of additions.
+TEST(StageChain, ReducesInTheOrderOfItsRule) {
+  constexpr int64_t kCount = 2 * StageChain::kReductionBlock + 1234;
+  for (const ElementType type : kTypes) {
+    SCOPED_TRACE(to_string(type));
+    PointwiseKernel kernel;
+    const Value x = kernel.load(kernel.stream("x", type)), wide = kernel.cast(x, fp64);
+    for (const auto kind : {PointwiseReduction::sum, PointwiseReduction::maximum, PointwiseReduction::minimum})
+      kernel.reduce(kind, x);
+    kernel.reduce(PointwiseReduction::sum, kernel.apply(PointwiseOp::multiply, {wide, wide}));
+    kernel.reduce(PointwiseReduction::sum, kernel.apply(PointwiseOp::is_finite, {x}));
+    OracleInputs inputs{.count = kCount};
+    inputs.streams.emplace_back(static_cast<size_t>(kCount * bytes_of(type)));
+    std::mt19937_64 random(11);
+    std::lognormal_distribution<double> sizes(0, 2);
+    for (int64_t i = 0; i < kCount; ++i)
+      test::encode(inputs.streams[0].data() + i * bytes_of(type), i % 3 == 0 ? -sizes(random) : sizes(random), type);
+    const auto need = test::run_oracle(kernel, inputs);
+    EXPECT_EQ(StageChain::combine(PointwiseReduction::sum, need.partials[4]), kCount);
+    for (const InstructionSet set : test::all_sets()) {
+      SCOPED_TRACE(to_string(set));
+      test::expect_same(kernel, test::run_chain(StageChain(kernel, set), kernel, inputs), need);
+    }
+  }
+}
+
 // All 65536 numbers of fp16 and bf16, loaded and stored again.
 TEST(StageChain, LoadsAndStoresEveryHalf) {
   for (const ElementType type : {bf16, fp16}) {
@@ -238,11 +264,12 @@ TEST(StageChain, HasPolynomialsWithinTheirErrors) {
     PointwiseOp op;
     double low, high, exponent, fp64_ulps;
   };
-  for (const Row& row : {Row{PointwiseOp::exponential, -745, 709, 0, 1}, Row{PointwiseOp::exponential, -1, 1, 0, 1},
-                         Row{PointwiseOp::logarithm, 1e-300, 1e-290, 0, 1}, Row{PointwiseOp::logarithm, 0.5, 2, 0, 1},
-                         Row{PointwiseOp::tanh, -1, 1, 0, 2}, Row{PointwiseOp::tanh, -25, 25, 0, 2},
-                         Row{PointwiseOp::gelu, -1, 1, 0, 4}, Row{PointwiseOp::gelu_tanh, -1, 1, 0, 4},
-                         Row{PointwiseOp::power, 0, 10, 5, 1}, Row{PointwiseOp::power, 0, 1e6, 40, 4}}) {
+  for (const Row& row :
+       {Row{PointwiseOp::exponential, -745, 709, 0, 1}, Row{PointwiseOp::exponential, -1, 1, 0, 1},
+        Row{PointwiseOp::logarithm, 1e-300, 1e-290, 0, 1}, Row{PointwiseOp::logarithm, 0.5, 2, 0, 1},
+        Row{PointwiseOp::tanh, -1, 1, 0, 2}, Row{PointwiseOp::tanh, -25, 25, 0, 2}, Row{PointwiseOp::gelu, -1, 1, 0, 4},
+        Row{PointwiseOp::gelu, -5, 5, 0, 8}, Row{PointwiseOp::gelu_tanh, -1, 1, 0, 4},
+        Row{PointwiseOp::power, 0, 10, 5, 1}, Row{PointwiseOp::power, 0, 1e6, 40, 4}}) {
     SCOPED_TRACE(std::string(to_string(row.op)) + " to " + std::to_string(row.high));
     EXPECT_LE(largest_error(row.op, fp64, row.low, row.high, row.exponent), row.fp64_ulps);
     EXPECT_LE(
@@ -272,6 +299,30 @@ TEST(StageChain, FollowsPowOnSpecialNumbers) {
     EXPECT_TRUE((std::isnan(need) && std::isnan(results[i])) ||
                 (error_in_ulps(results[i], need, fp64) <= 1 && std::signbit(need) == std::signbit(results[i])))
         << bases[i] << " to " << exponents[i] << ": got " << results[i] << ", need " << need;
+  }
+}
+
+TEST(StageChain, ComputesPowersByConstantsExactly) {
+  for (const double exponent : {0.0, 1.0, 2.0, 3.0, -1.0, 0.5, 4.0}) {
+    SCOPED_TRACE(exponent);
+    PointwiseKernel kernel;
+    const auto x = kernel.stream("x", fp64), out = kernel.stream("out", fp64);
+    kernel.store(out, kernel.apply(PointwiseOp::power, {kernel.load(x), kernel.constant(exponent, fp64)}));
+    const StageChain chain(kernel);
+    EXPECT_EQ(chain.describe().find("power") == std::string::npos, exponent != 4) << chain.describe();
+    std::vector<double> bases = {0.1, 0.7, 1.3, 3}, results(4);
+    void* const streams[] = {bases.data(), results.data()};
+    chain.run({.count = 4, .streams = streams});
+    for (size_t i = 0; i < 4; ++i) {
+      const double b = bases[i];
+      EXPECT_EQ(results[i], exponent == 0     ? 1
+                            : exponent == 1   ? b
+                            : exponent == 2   ? b * b
+                            : exponent == 3   ? b * b * b
+                            : exponent == -1  ? 1 / b
+                            : exponent == 0.5 ? std::sqrt(b)
+                                              : results[i]);
+    }
   }
 }
 
@@ -376,37 +427,6 @@ TEST(StageChain, DrawsDropoutAsTheLayer) {
 }
 
 // ---- Wrong use ----
-
-TEST(PointwiseKernel, RefusesUndefinedValuesAndWrongTypes) {
-  PointwiseKernel k;
-  const auto s = k.stream("s", fp32);
-  const Value x = k.load(s), y = k.constant(2, fp64);
-  using enum PointwiseOp;
-  EXPECT_USER_ERROR(k.apply(add, {x, Value{}}), "undefined value", "got number -1");
-  EXPECT_USER_ERROR(k.apply(add, {x, Value{99}}), "undefined value", "got number 99");
-  EXPECT_USER_ERROR(k.load({4}), "undefined stream", "got number 4");
-  EXPECT_USER_ERROR(k.apply(add, {x, y}), "add takes operands of one type, got fp32 and fp64");
-  EXPECT_USER_ERROR(k.apply(add, {x}), "add needs 2 operands, got 1");
-  EXPECT_USER_ERROR(k.apply(select, {x, x, x}), "the first operand of select must be a boolean, got fp32");
-  EXPECT_USER_ERROR(k.apply(negate, {k.apply(less, {x, x})}), "negate takes no boolean operands");
-  EXPECT_USER_ERROR(k.store(s, y), "stream 's' has elements of fp32, got a value of fp64");
-  EXPECT_USER_ERROR(k.stream("t", boolean), "got boolean");
-  EXPECT_USER_ERROR(k.reduce(PointwiseReduction::sum, {}), "undefined value");
-  EXPECT_USER_ERROR(k.cast({}, fp64), "undefined value");
-  k.store(s, x);
-  EXPECT_USER_ERROR(k.store(s, x), "stream 's' is stored twice");
-}
-
-TEST(PointwiseKernel, RefusesMoreThanItsLimits) {
-  PointwiseKernel k;
-  for (int i = 0; i < PointwiseKernel::kMostStreams; ++i) k.stream("s", fp32);
-  EXPECT_USER_ERROR(k.stream("last", fp32), "at most 16 streams", "'last'");
-  for (int i = 0; i < PointwiseKernel::kMostMasks; ++i) k.dropout_mask("d");
-  EXPECT_USER_ERROR(k.dropout_mask("last"), "at most 4 dropout masks");
-  const Value x = k.load({0});
-  for (int i = 0; i < PointwiseKernel::kMostReductions; ++i) k.reduce(PointwiseReduction::sum, x);
-  EXPECT_USER_ERROR(k.reduce(PointwiseReduction::sum, x), "at most 8 reductions");
-}
 
 // All of n squares wait for the last sum.
 PointwiseKernel with_waiting_values(int n) {
