@@ -266,7 +266,7 @@ TEST_F(Chain, AWeightWaitsForItsOwnRangeOnly) {
   const auto range_of = [&](size_t i) { return Range{slots[i].offset, slots[i].offset + slots[i].stored}; };
   const auto write = [&](size_t i) -> WrittenRange {
     const Range range = range_of(i);
-    return {range, {data.broadcast(weights.narrow(0, range.begin, range.size()), 0), nullptr}};
+    return {range, {data.all_reduce(weights.narrow(0, range.begin, range.size()), ReduceOp::min), nullptr}};
   };
   weights.fill_(1 + data.rank());
   const at::NoGradGuard no_grad;

@@ -184,17 +184,13 @@ std::vector<Statement>::iterator Rewrite::place_of(const std::string& name) {
   return place;
 }
 
-Program Rewrite::finished() {
-  try {
-    return Program(std::move(parts), guards);
-  } catch (const UserError& error) {
-    throw UserError(kWhere, what.to_string() + ": " + error.sentence());
-  }
-}
+Program Rewrite::finished() { return Program(std::move(parts), guards); }
 
 std::span<const Rule> transformation_rules() { return kRules; }
 
-Program apply(const Program& program, const Transformation& transformation, const Guards& guards) {
+namespace {
+
+Program rewritten(const Program& program, const Transformation& transformation, const Guards& guards) {
   const size_t least = transformation.kind == TransformationKind::reorder_back ? 3
                        : transformation.kind == TransformationKind::reorder    ? 2
                                                                                : 1;
@@ -228,6 +224,19 @@ Program apply(const Program& program, const Transformation& transformation, cons
       break;
   }
   return rewrite.finished();
+}
+
+}  // namespace
+
+// Errors of the program name the transformation too, as those of its own rules do.
+Program apply(const Program& program, const Transformation& transformation, const Guards& guards) {
+  try {
+    return rewritten(program, transformation, guards);
+  } catch (const UserError& error) {
+    const std::string what = transformation.to_string();
+    if (error.sentence().starts_with(what)) throw;
+    throw UserError(kWhere, what + ": " + error.sentence());
+  }
 }
 
 }  // namespace axonn::overlap

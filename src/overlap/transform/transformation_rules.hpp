@@ -30,7 +30,7 @@ class Rewrite {
   // The statement with this name; it may not be a member of a section.
   const Statement& free_statement(const std::string& name) const;
   std::vector<Statement>::iterator place_of(const std::string& name);
-  // The program of `parts`. Its errors name the transformation too.
+  // The program that the parts make.
   Program finished();
 
   const Program& before;

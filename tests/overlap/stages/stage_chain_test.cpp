@@ -487,5 +487,29 @@ TEST(StageChain, RefusesInstructionSetsThatThisProcessorLacks) {
   EXPECT_TRUE(runs_here(InstructionSet::plain));
 }
 
+// The store to one comes behind the last load of the other, wherever it was written.
+TEST(StageChain, StreamsMayShareTheirMemory) {
+  PointwiseKernel kernel;
+  const auto w = kernel.stream("w", ElementType::fp32), doubled = kernel.stream("doubled", ElementType::fp32),
+             next = kernel.stream("next", ElementType::fp32);
+  const auto two = kernel.constant(2, ElementType::fp32), one = kernel.constant(1, ElementType::fp32);
+  kernel.store(doubled, kernel.apply(PointwiseOp::multiply, {kernel.load(w), two}));
+  PointwiseKernel apart = kernel;
+  kernel.may_share(w, doubled);
+  kernel.store(next, kernel.apply(PointwiseOp::add, {kernel.load(w), one}));
+  for (const auto& row : Names<InstructionSet>::all) {
+    if (!runs_here(row.value)) continue;
+    std::vector<float> same(77, 3), other(77);
+    void* streams[] = {same.data(), same.data(), other.data()};
+    StageChain(kernel, row.value).run({.count = 77, .streams = streams});
+    EXPECT_EQ(same, std::vector<float>(77, 6)) << row.name;
+    EXPECT_EQ(other, std::vector<float>(77, 4)) << row.name;
+    EXPECT_USER_ERROR(StageChain(apart, row.value).run({.count = 77, .streams = streams}), "overlap");
+  }
+  PointwiseKernel types;
+  const auto wide = types.stream("wide", ElementType::fp64), narrow = types.stream("narrow", ElementType::fp32);
+  EXPECT_USER_ERROR(types.may_share(wide, narrow), "need one type, got fp64 and fp32");
+}
+
 }  // namespace
 }  // namespace axonn::overlap
