@@ -34,6 +34,10 @@ struct CollectiveOptions {
   std::optional<int64_t> arena_offset = {};
 };
 
+// Calls of an epilogue begin and end at multiples of so many elements of the arena, or at the ends
+// of the buffer. So sums over such portions do not depend on the messages.
+inline constexpr int64_t kEpilogueUnit = 1024;
+
 // What the owner of an element does with its finished sum. A call is for the elements [place,
 // place + count) of the buffer, which lie in one block of the arena. `sum` points to their sums, or
 // is null when nothing is reduced. The call writes what is gathered to `result`, which is null when

@@ -36,6 +36,8 @@ struct CollectivePlan {
   size_t bytes_of_results(int64_t elements) const { return static_cast<size_t>(elements * result_bytes); }
   int64_t widest() const { return std::max(element_bytes, result_bytes); }
   int64_t block_elements() const { return kBlockBytes / widest(); }
+  // Chunks of an owner's elements are multiples of it.
+  int64_t chunk_unit() const { return epilogue ? kEpilogueUnit : 1; }
 
   // A gather starts with this rank's own part in the output.
   void place_own_part(int rank) const;

@@ -17,8 +17,9 @@ constexpr int64_t kLargestSegmentBytes = 60 << 10;
 
 // Depends only on values that all ranks know: both ends of a message must agree on its size.
 int64_t elements_per_chunk(const CollectivePlan& plan, int depth) {
-  const int64_t even = (plan.layout.largest_count() + depth - 1) / depth;
-  return std::clamp(even, kSmallestSegmentBytes / plan.widest(), kLargestSegmentBytes / plan.widest());
+  const int64_t even = (plan.layout.largest_count() + depth - 1) / depth, unit = plan.chunk_unit();
+  return std::clamp((even + unit - 1) / unit * unit, kSmallestSegmentBytes / plan.widest(),
+                    kLargestSegmentBytes / plan.widest() / unit * unit);
 }
 
 }  // namespace

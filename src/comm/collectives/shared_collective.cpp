@@ -31,7 +31,8 @@ SharedCollective::SharedCollective(Call call, std::shared_ptr<SharedWindow> wind
       barrier_(barrier),
       everybody_reduces_(plan_.reduces && plan_.gathers && !plan_.epilogue &&
                          plan_.bytes(plan_.layout.elements()) <= kLargestForEverybody),
-      owned_elements_(static_cast<int64_t>(window_->owned_bytes()) / plan_.widest()),
+      owned_elements_(static_cast<int64_t>(window_->owned_bytes()) / plan_.widest() / plan_.chunk_unit() *
+                      plan_.chunk_unit()),
       chunks_(barrier ? 1 : (plan_.layout.largest_count() + owned_elements_ - 1) / owned_elements_),
       signature_(signature_of(plan_)) {}
 

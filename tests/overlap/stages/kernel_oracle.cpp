@@ -198,7 +198,7 @@ OracleResult run_oracle(const PointwiseKernel& kernel, const OracleInputs& input
     }
     for (size_t r = 0; r < reduced_values.size(); ++r)
       reduced_values[r].push_back(values[static_cast<size_t>(kernel.reductions()[r].value.index)]);
-    if ((i + 1) % 4096 == 0 || i + 1 == inputs.count) close_block();
+    if ((i + 1) % StageChain::kReductionBlock == 0 || i + 1 == inputs.count) close_block();
   }
   return result;
 }

@@ -43,7 +43,7 @@ class StageChain {
  public:
   // Reductions give one partial result per block of so many elements, counted from the first
   // element of a call. Cuts of a run at multiples of it give the same partial results.
-  static constexpr int64_t kReductionBlock = 4096;
+  static constexpr int64_t kReductionBlock = 1024;
   static constexpr int kMostSpilled = 32;
 
   // UserError if this processor lacks `set`, if more than kMostSpilled values must wait outside
