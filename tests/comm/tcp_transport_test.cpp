@@ -257,7 +257,7 @@ TEST(TcpTransport, RankThatAbandonsTheJobIsAnErrorEvenToWhoWaitsForAnother) {
   std::vector<std::string> errors(3);
   as_ranks(3, [&](Transport& transport) {
     const int rank = transport.rank();
-    if (rank == 1) return transport.abandon();
+    if (rank == 1) return transport.abandon("");
     errors[static_cast<size_t>(rank)] =
         error_of([&] { finish(transport, transport.receive(2 - rank, 1, nullptr, 0)); });
   });

@@ -262,12 +262,12 @@ void ProgressEngine::fail_all(const std::string& error) noexcept {
       }
     queues.clear();
   }
-  transport_->abandon();
+  transport_->abandon(error_);
 }
 
 void ProgressEngine::abandon() noexcept {
   const std::lock_guard lock(poll_mutex_);
-  fail_all("this rank gave up on the job because of another error");
+  fail_all("this rank had another error before");
   admit();
 }
 

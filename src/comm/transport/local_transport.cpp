@@ -43,6 +43,8 @@ class LocalHub {
   std::vector<Mailbox> mailboxes;                   // by receiver
   std::vector<std::shared_ptr<std::byte>> regions;  // by rank
   std::atomic<int> lost_rank{-1};                   // a rank that gave up
+  std::string why;                                  // it did; set before lost_rank
+  std::mutex why_mutex;
 };
 
 namespace {
@@ -86,13 +88,16 @@ class LocalTransport final : public Transport {
 
   void check_others() override {
     const int lost = hub_->lost_rank;
-    if (lost >= 0) throw BackendError("comm.local", detail::concatenate("rank ", lost, " gave up on the job"));
+    if (lost >= 0)
+      throw BackendError("comm.local", detail::concatenate("rank ", lost, " gave up on the job: ", hub_->why));
   }
 
   void abort(int exit_status) noexcept override { std::_Exit(exit_status); }
-  void abandon() noexcept override {
-    int none = -1;
-    hub_->lost_rank.compare_exchange_strong(none, rank_);
+  void abandon(const std::string& why) noexcept override {
+    const std::lock_guard lock(hub_->why_mutex);
+    if (hub_->lost_rank >= 0) return;
+    hub_->why = why;
+    hub_->lost_rank = rank_;
   }
 
  private:

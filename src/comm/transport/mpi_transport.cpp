@@ -117,7 +117,7 @@ class MpiTransport final : public Transport {
     return done != 0;
   }
 
-  void abandon() noexcept override { abandoned_ = true; }
+  void abandon(const std::string&) noexcept override { abandoned_ = true; }
 
   void abort(int exit_status) noexcept override {
     MPI_Abort(MPI_COMM_WORLD, exit_status);

@@ -96,7 +96,7 @@ class TcpTransport final : public Transport {
   Ticket send(int peer, uint32_t channel, const void* data, size_t bytes) override;
   Ticket receive(int peer, uint32_t channel, void* data, size_t bytes) override;
   bool test(Ticket ticket) override;
-  void abandon() noexcept override { tell_end_of_job(0); }
+  void abandon(const std::string&) noexcept override { tell_end_of_job(0); }
   void abort(int exit_status) noexcept override;
 
  private:

@@ -40,7 +40,7 @@ class Transport {
 
   // This rank gives up because an error is propagating. The transport notifies the others if it
   // can, and the destructor waits for nobody.
-  virtual void abandon() noexcept {}
+  virtual void abandon(const std::string& /*why*/) noexcept {}
 
   // Ends the whole job: every process exits soon, with a status other than 0. For a rank that
   // cannot continue while others wait for it.
