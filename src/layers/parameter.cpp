@@ -57,7 +57,13 @@ ShardedParameter::ShardedParameter(Options options)
     : state_(std::make_shared<State>(State{.options = std::move(options)})) {}
 
 const ArenaSlot& ShardedParameter::slot() const { return state_->arena->slots()[state_->index]; }
-at::Tensor ShardedParameter::gradient() const { return state_->arena->gradient(slot()); }
+at::Tensor ShardedParameter::gradient() const {
+  AXONN_CHECK(state_->schedule == nullptr || state_->schedule->whole_gradients(), "layers.gradient",
+              "the gradient of '", name(),
+              "' is not whole on any rank: the optimizer's schedule reduces only what each rank updates; "
+              "schedule ar-opt keeps it");
+  return state_->arena->gradient(slot());
+}
 GatheredWeight ShardedParameter::gathered() const { return state_->schedule->gathered(slot()); }
 void ShardedParameter::count_use() const { state_->schedule->use(slot()); }
 Scheduler& ShardedParameter::scheduler() const { return state_->schedule->scheduler(); }

@@ -50,7 +50,8 @@ class ShardedParameter {
   // This rank's range, flattened. It is a leaf that requires a gradient but never gets .grad: the
   // schedule collects its gradient. Only the optimizer writes it.
   const at::Tensor& shard() const { return state_->shard; }
-  at::Tensor gradient() const;  // valid after Step::finish
+  // Valid after Step::finish. UserError while an optimizer's schedule reduces parts only.
+  at::Tensor gradient() const;
   const ArenaSlot& slot() const;
 
   // The (X, Y) block, gathered over Z. Every rank of the Z group calls it.

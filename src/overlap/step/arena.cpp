@@ -1,10 +1,13 @@
 #include "axonn/overlap/step/arena.hpp"
 
+#include <algorithm>
+
 #include <c10/core/ScalarType.h>
 
 #include <ATen/ops/zeros.h>
 
 #include "axonn/core/error.hpp"
+#include "axonn/grid/row_share.hpp"
 
 namespace axonn {
 namespace {
@@ -35,7 +38,10 @@ Arena::Arena(const std::vector<Entry>& entries, const Grid& grid, int rank, Aren
     slots_.back().number = static_cast<int>(slots_.size()) - 1;
   }
 
-  for (const bool over_z : {true, false})
+  const bool some_whole = std::ranges::any_of(slots_, [](const ArenaSlot& slot) { return !slot.spec.over_z; });
+  for (const bool over_z : {true, false}) {
+    // What is not sharded over Z begins with a block of its owners.
+    if (!over_z && some_whole) size_ = (size_ + BlockOwners::kBlock - 1) / BlockOwners::kBlock * BlockOwners::kBlock;
     for (const bool decay : {true, false}) {
       ArenaSection section{.over_z = over_z, .decay = decay, .range = {size_, size_}};
       for (auto slot = slots_.rbegin(); slot != slots_.rend(); ++slot) {
@@ -46,6 +52,16 @@ Arena::Arena(const std::vector<Entry>& entries, const Grid& grid, int rank, Aren
       section.range.end = size_;
       sections_.push_back(section);
     }
+  }
+  const auto add_region = [&](Range range, AxisSet axes) {
+    if (range.size() == 0) return;
+    const Group group = grid.group(rank, axes);
+    const int64_t own_before =
+        regions_.empty() ? 0 : regions_.back().own_begin + regions_.back().own_count(regions_.back().range);
+    regions_.push_back({range, axes, BlockOwners(group.size()), group.index, own_before});
+  };
+  add_region(over_z(), Axis::data);
+  add_region(replicated(), kRowAxes);
   if (plan_only) return;
   const auto buffer = [&](at::ScalarType type) {
     return at::zeros({size_}, at::TensorOptions().dtype(type).device(device));
@@ -59,8 +75,14 @@ Range Arena::over_z() const { return {sections_[0].range.begin, sections_[1].ran
 
 Range Arena::replicated() const { return {sections_[2].range.begin, sections_[3].range.end}; }
 
+const at::Tensor& Arena::master() const {
+  AXONN_CHECK(master_.defined(), "overlap.arena",
+              "the master weights belong to the network's optimizer; Optimizer::state() has them");
+  return master_;
+}
+
 void Arena::round_master() {
-  if (!master_.is_same(weights_)) weights_.copy_(master_);
+  if (!master().is_same(weights_)) weights_.copy_(master_);
 }
 
 at::Tensor Arena::weight(const ArenaSlot& slot) const { return weights_.narrow(0, slot.offset, slot.range.size()); }

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <numeric>
+#include <ranges>
 #include <utility>
 
 #include <c10/util/accumulate.h>
 
 #include "axonn/core/error.hpp"
+#include "axonn/grid/block_owners.hpp"
 #include "axonn/grid/row_share.hpp"
-#include "axonn/terms/overlap_portions.hpp"
 
 namespace axonn {
 GradientReducer::GradientReducer(Arena& arena, const Grid& grid, GradientSums& sums, const OverlapPolicy& policy,
@@ -25,12 +26,13 @@ GradientReducer::GradientReducer(Arena& arena, const Grid& grid, GradientSums& s
 
 void GradientReducer::policy_changed() {
   buckets_.clear();
-  for (Contributions& each : contributions_) each.bucket = -1;
+  for (Contributions& each : contributions_) each.bucket = each.last_bucket = -1;
   cut(arena_.over_z(), /*over_z=*/true, Axis::data);
   cut(arena_.replicated(), /*over_z=*/false, kRowAxes);
 }
 
-// Fills each bucket with whole parameters; one message for all when buckets are off.
+// Fills each bucket with whole parameters; one message for all when buckets are off. Where owners
+// compute on the sums, buckets end at their blocks instead, so a parameter may lie in two.
 void GradientReducer::cut(Range section, bool over_z, AxisSet axes) {
   if (grid_.shape().size(axes) == 1 || section.size() == 0) return;
   std::vector<int> order(arena_.slots().size());
@@ -38,19 +40,32 @@ void GradientReducer::cut(Range section, bool over_z, AxisSet axes) {
   const auto slot_at = [&](int index) -> const ArenaSlot& { return arena_.slots()[static_cast<size_t>(index)]; };
   std::erase_if(order, [&](int index) { return slot_at(index).spec.over_z != over_z; });
   std::ranges::sort(order, {}, [&](int index) { return slot_at(index).offset; });
-  const int64_t full = std::min(policy_.bucket_bytes / arena_.gradients().element_size(),
-                                std::max(kSmallBucket, section.size() / kLeastBuckets));
+  const int64_t full = bucket_elements(policy_, section.size(), arena_.gradients().element_size());
   bool open = false;
   for (const int index : order) {
     const ArenaSlot& slot = slot_at(index);
-    if (!open || (policy_.switches.buckets && slot.offset + slot.stored - buckets_.back().range.begin > full)) {
-      buckets_.push_back({.range = {slot.offset, slot.offset}, .axes = axes, .slots = {}, .request = {}});
+    const bool full_now = open && slot.offset + slot.stored - buckets_.back().range.begin > full;
+    const int64_t begin = open && bucket_sum_ ? slot.offset / BlockOwners::kBlock * BlockOwners::kBlock : slot.offset;
+    if (!open || (policy_.switches.buckets && full_now && begin > buckets_.back().range.begin)) {
+      Bucket bucket{.range = {begin, begin}, .axes = axes, .slots = {}, .request = {}};
+      if (open) {
+        buckets_.back().range.end = begin;
+        for (const int before : buckets_.back().slots)
+          if (slot_at(before).offset + slot_at(before).stored > begin) bucket.slots.push_back(before);
+      }
+      buckets_.push_back(std::move(bucket));
+      for (const int shared : buckets_.back().slots) ++of(slot_at(shared)).last_bucket;
       open = true;
     }
     buckets_.back().range.end = slot.offset + slot.stored;
     buckets_.back().slots.push_back(index);
-    of(slot).bucket = static_cast<int>(buckets_.size()) - 1;
+    of(slot).bucket = of(slot).last_bucket = static_cast<int>(buckets_.size()) - 1;
   }
+}
+
+void GradientReducer::sum_buckets_by(BucketSum sum) {
+  bucket_sum_ = std::move(sum);
+  policy_changed();
 }
 
 void GradientReducer::begin_step(int micro_batches) {
@@ -92,8 +107,9 @@ void GradientReducer::complete(const ArenaSlot& slot) {
   mine.arrived = 0;
   const bool last = ++mine.reduced == micro_batches_;
   if (!last || mine.bucket < 0) return;
-  Bucket& bucket = buckets_[static_cast<size_t>(mine.bucket)];
-  if (--bucket.missing == 0 && policy_.switches.buckets) send(bucket);
+  for (int each = mine.bucket; each <= mine.last_bucket; ++each)
+    if (Bucket& bucket = buckets_[static_cast<size_t>(each)]; --bucket.missing == 0 && policy_.switches.buckets)
+      send(bucket);
 }
 
 void GradientReducer::scatter(const ArenaSlot& slot) {
@@ -127,9 +143,9 @@ void GradientReducer::send(Bucket& bucket) {
     if (const Request& request = contributions_[static_cast<size_t>(index)].scatter.request; !request.done())
       after.push_back(request);
   const int64_t bytes = bucket.range.size() * arena_.gradients().element_size();
-  bucket.request =
-      log_.launch(Traffic::data, bucket.axes, bytes, "gradients",
-                  sums_->all_reduce({.arena = arena_, .range = bucket.range, .axes = bucket.axes, .after = after}));
+  const GradientBucket gradients{.arena = arena_, .range = bucket.range, .axes = bucket.axes, .after = after};
+  bucket.request = log_.launch(Traffic::data, bucket.axes, bytes, "gradients",
+                               bucket_sum_ ? bucket_sum_(gradients) : sums_->all_reduce(gradients));
   bucket.sent = true;
   if (!policy_.switches.buckets) log_.wait(bucket.request);
 }
@@ -158,7 +174,8 @@ void GradientReducer::send_rest() {
 
 void GradientReducer::wait() {
   while (!under_way_.empty()) retire_scatter();
-  for (Bucket& bucket : buckets_)
+  // The last bucket first: its wait moves all of them, without a pause between two waits.
+  for (Bucket& bucket : std::views::reverse(buckets_))
     if (bucket.sent) log_.wait(std::exchange(bucket.request, {}));
 }
 

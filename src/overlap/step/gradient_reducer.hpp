@@ -29,6 +29,8 @@ class GradientReducer {
   void set_sums(GradientSums& sums) { sums_ = &sums; }
 
   void policy_changed();  // between steps
+  // Sums the buckets in another way, or as GradientSums do if null; between steps.
+  void sum_buckets_by(BucketSum sum);
   void begin_step(int micro_batches);
   void use(const ArenaSlot& slot) { ++of(slot).uses; }
   void reduce(const ArenaSlot& slot, const std::function<void(const at::Tensor& block, bool add)>& write);
@@ -48,7 +50,8 @@ class GradientReducer {
     int reduced = 0;        // reductions finished in this step (one per micro-batch)
     at::Tensor block;       // sum of the arrived gradients until the last one, on loan
     LoggedRequest scatter;  // its last reduce-scatter, until that is waited for
-    int bucket = -1;        // -1: nothing to sum
+    int bucket = -1;        // the first one that holds it; -1: nothing to sum
+    int last_bucket = -1;
   };
   struct Bucket {
     Range range;  // place in the arena
@@ -75,6 +78,7 @@ class GradientReducer {
   Arena& arena_;
   const Grid& grid_;
   GradientSums* sums_;
+  BucketSum bucket_sum_;
   const OverlapPolicy& policy_;
   TrafficLog& log_;
   TensorPool& pool_;

@@ -33,6 +33,13 @@ void NetworkSchedule::weights_written(std::vector<WrittenRange> ranges) { weight
 
 void NetworkSchedule::wait_for_weights() { weights_->wait_for_writers(); }
 
+void NetworkSchedule::sum_buckets_by(BucketSum sum) {
+  AXONN_CHECK(!scheduler_.in_step_, "overlap.sum_buckets_by",
+              "gradients can be summed in another way between steps only; call step.finish() first");
+  whole_gradients_ = !sum;
+  gradients_->sum_buckets_by(std::move(sum));
+}
+
 void NetworkSchedule::use(const ArenaSlot& slot) {
   if (scheduler_.phase_ == Phase::recompute) return;
   AXONN_CHECK(scheduler_.in_step_, "overlap.use", "'", slot.name,

@@ -1,9 +1,11 @@
 #include "axonn/overlap/step/overlap_policy.hpp"
 
+#include <algorithm>
 #include <charconv>
 
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
+#include "axonn/terms/overlap_portions.hpp"
 
 namespace axonn {
 namespace {
@@ -27,6 +29,11 @@ CacheBudget parse_cache_budget(std::string_view text) {
 
 std::string to_string(const CacheBudget& budget) {
   return budget.bytes == kAnyBytes ? std::to_string(budget.layers) + " layers" : binary_count_text(budget.bytes);
+}
+
+int64_t bucket_elements(const OverlapPolicy& policy, int64_t elements, int64_t element_bytes) {
+  if (!policy.switches.buckets) return std::max<int64_t>(elements, 1);
+  return std::min(policy.bucket_bytes / element_bytes, std::max(kSmallBucket, elements / kLeastBuckets));
 }
 
 }  // namespace axonn

@@ -1,6 +1,7 @@
 #include "overlap/step/weight_gatherer.hpp"
 
 #include <algorithm>
+#include <ranges>
 #include <numeric>
 #include <utility>
 
@@ -155,7 +156,8 @@ void WeightGatherer::wait_for_writers_of(const ArenaSlot& slot) {
 }
 
 void WeightGatherer::wait_for_writers() {
-  for (const WrittenRange& written : writing_) log_.wait(written.valid_at);
+  // The last range first: its wait moves all of them, without a pause between two waits.
+  for (const WrittenRange& written : std::views::reverse(writing_)) log_.wait(written.valid_at);
   writing_.clear();
 }
 

@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "axonn/grid/shard_spec.hpp"
+#include "axonn/overlap/step/owned_region.hpp"
 
 namespace axonn {
 
@@ -61,12 +62,17 @@ class Arena {
   std::vector<ArenaSlot>& slots() { return slots_; }  // in the order of `entries`
   const std::vector<ArenaSlot>& slots() const { return slots_; }
   const std::vector<ArenaSection>& sections() const { return sections_; }
+  // What is sharded over Z, which every data rank holds, and what is not, which every Z and data
+  // rank holds. Without those that are empty, in ascending order.
+  const std::vector<OwnedRegion>& regions() const { return regions_; }
   const at::Tensor& weights() const { return weights_; }
   const at::Tensor& gradients() const { return gradients_; }
-  const at::Tensor& master() const { return master_; }  // weights() itself when their types are equal
-  void round_master();                                  // master() -> weights()
-  Range over_z() const;                                 // all sections that are sharded over Z
-  Range replicated() const;                             // all sections that are replicated over Z
+  const at::Tensor& master() const;  // weights() itself when their types are equal
+  void round_master();               // master() -> weights()
+  // Frees master weights of another type than the weights: somebody else keeps them from now on.
+  void release_master() { master_ = at::Tensor(); }
+  Range over_z() const;      // all sections that are sharded over Z
+  Range replicated() const;  // all sections that are replicated over Z
 
   at::Tensor weight(const ArenaSlot& slot) const;  // the stored range without padding, flat
   at::Tensor gradient(const ArenaSlot& slot) const;
@@ -74,6 +80,7 @@ class Arena {
  private:
   std::vector<ArenaSlot> slots_;
   std::vector<ArenaSection> sections_;
+  std::vector<OwnedRegion> regions_;
   int64_t size_ = 0;
   at::Tensor weights_;
   at::Tensor gradients_;

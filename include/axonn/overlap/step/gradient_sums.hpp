@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 
 #include <ATen/core/Tensor.h>
@@ -17,6 +18,9 @@ struct GradientBucket {
   AxisSet axes;                    // axes to sum over
   std::span<const Request> after;  // requests that still write into the range
 };
+
+// Sums one bucket over the ranks of its axes: perhaps only this rank's own elements of it.
+using BucketSum = std::function<Request(const GradientBucket&)>;
 
 // The gradient of one (X, Y) block on this rank, to be reduced over Z.
 struct GradientBlock {

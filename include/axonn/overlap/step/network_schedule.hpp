@@ -9,6 +9,7 @@
 
 #include "axonn/overlap/step/arena.hpp"
 #include "axonn/overlap/step/gathered_weight.hpp"
+#include "axonn/overlap/step/gradient_sums.hpp"
 
 namespace axonn {
 
@@ -48,6 +49,12 @@ class NetworkSchedule {
   // Waits for all ranges. Whoever reads the arena's weights without gathered() calls it first.
   void wait_for_weights();
 
+  // Sums the buckets of gradients in another way: afterwards only this rank's own elements of a
+  // bucket need to be valid (BlockOwners). Null: as before. Between steps.
+  void sum_buckets_by(BucketSum sum);
+  // Whether all sums of gradients are valid on this rank after a step.
+  bool whole_gradients() const { return whole_gradients_; }
+
   // Counts a forward use, for which backward will call reduce(). Recomputation does not count.
   // UserError outside a step.
   void use(const ArenaSlot& slot);
@@ -65,6 +72,7 @@ class NetworkSchedule {
   std::weak_ptr<Arena> arena_;
   std::unique_ptr<WeightGatherer> weights_;
   std::unique_ptr<GradientReducer> gradients_;
+  bool whole_gradients_ = true;
 };
 
 }  // namespace axonn

@@ -31,4 +31,8 @@ struct OverlapPolicy {
   static OverlapPolicy none() { return {.switches = OverlapSwitches::none()}; }
 };
 
+// Largest number of elements of a message over data in a range of `elements`: a range makes several
+// messages where it is not small. All of them when buckets are off.
+int64_t bucket_elements(const OverlapPolicy& policy, int64_t elements, int64_t element_bytes);
+
 }  // namespace axonn

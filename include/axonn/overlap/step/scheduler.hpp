@@ -59,6 +59,12 @@ class Scheduler {
   // Stacks every rank's `input` in a new dim 0; all inputs have equal sizes.
   Pending all_gather(const at::Tensor& input, AxisSet axes, std::string_view tag);
 
+  // Logs a collective that somebody else has launched.
+  LoggedRequest logged(Traffic kind, AxisSet axes, int64_t bytes, std::string_view tag, Request request) {
+    return log_.launch(kind, axes, bytes, tag, std::move(request));
+  }
+  void wait(const LoggedRequest& request) { log_.wait(request); }
+
   // `micro_batches` is the number of backward passes in the step. Gradients are summed over the
   // grid after the last one.
   void begin_step(int micro_batches = 1);

@@ -16,8 +16,9 @@
 namespace axonn {
 
 // Why bytes move in a step.
-enum class Traffic : uint8_t { all_reduce, all_gather, reduce_scatter, data };
-inline constexpr std::array<std::string_view, 4> kTrafficNames = {"all_reduce", "all_gather", "reduce_scatter", "data"};
+enum class Traffic : uint8_t { all_reduce, all_gather, reduce_scatter, data, update };
+inline constexpr std::array<std::string_view, 5> kTrafficNames = {"all_reduce", "all_gather", "reduce_scatter", "data",
+                                                                  "update"};
 // Collectives that a product waits for overtake those that only the optimizer waits for.
 constexpr Priority queue_of(Traffic kind) {
   if (kind == Traffic::data) return Priority::low;
