@@ -30,7 +30,7 @@ std::string difference_of(const Program& program, const Program& scheduled, cons
 }  // namespace
 
 int run_check(const ScheduleOptions& options) {
-  const ProgramFile file = load_program_file(options.file);
+  const ProgramFile file = load_file(options);
   std::vector<std::pair<std::string, Program>> all;
   for (const std::string& name : schedules_of(file, options)) all.emplace_back(name, file.scheduled(name).program());
   bool equal = true;

@@ -16,7 +16,7 @@
 namespace {
 
 constexpr const char* kAbout =
-    R"(Programs of computation and communication, and the schedules that their files give them (docs/coconet.md).
+    R"(Programs of computation and communication, and their schedules (docs/coconet.md).
 
   axonn-schedule show adam.program                                 the program after each schedule
   axonn-schedule check adam.program                                each schedule beside the plain program, in the oracle

@@ -7,7 +7,7 @@
 using namespace axonn::overlap;
 
 int run_plan(const ScheduleOptions& options) {
-  const ProgramFile file = load_program_file(options.file);
+  const ProgramFile file = load_file(options);
   const SizeValues sizes = sizes_of(file.program, options, 0);
   bool first = true;
   for (const std::string& name : schedules_of(file, options)) {

@@ -64,7 +64,7 @@ double worst_difference(const PlanExecutor& executor, const OracleResult& expect
 }  // namespace
 
 int run_run(const ScheduleOptions& options) {
-  const ProgramFile file = load_program_file(options.file);
+  const ProgramFile file = load_file(options);
   Environment environment;
   OracleOptions oracle{.ranks = environment.ranks(),
                        .sizes = sizes_of(file.program, options, 0),

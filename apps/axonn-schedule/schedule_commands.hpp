@@ -22,6 +22,8 @@ int run_check(const ScheduleOptions& options);
 int run_plan(const ScheduleOptions& options);
 int run_run(const ScheduleOptions& options);
 
+// The program and its schedules. An optimizer whose file gives none has the trainer's.
+axonn::overlap::ProgramFile load_file(const ScheduleOptions& options);
 // The schedules that the options name.
 std::vector<std::string> schedules_of(const axonn::overlap::ProgramFile& file, const ScheduleOptions& options);
 // Values of all sizes of a program; `otherwise` for those without one. UserError if that is 0.

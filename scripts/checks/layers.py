@@ -16,11 +16,11 @@ TABLE = {
     "network": (["core", "grid", "terms"], [TORCH, MPI]),
     "config": (["core", "grid", "terms"], [TORCH, MPI]),
     "perfmodel": ([*BELOW_TORCH, "config"], [TORCH, MPI]),
-    "coconet": (["core"], [TORCH, MPI]),
+    "coconet": (["core", "terms"], [TORCH, MPI]),
     "comm": (["core", "grid"], [r"torch/"]),
     "overlap": (["core", "grid", "terms", "comm", "coconet"], [MPI]),
     "layers": (["core", "grid", "terms", "comm", "overlap"], [MPI]),
-    "optim": (["core", "grid", "terms", "comm", "overlap", "layers"], [MPI]),
+    "optim": (["core", "grid", "terms", "comm", "coconet", "overlap", "layers"], [MPI]),
     "checkpoint": (["core", "grid", "optim"], [MPI]),
     "data": (["core"], [MPI]),
     "train": ([*BELOW_TORCH, "comm", "overlap", "layers", "optim", "checkpoint"], [MPI]),
@@ -51,7 +51,7 @@ PURPOSE = {
 # Files of model/<name> with the network itself; the others train it (target axonn_tasks).
 NETWORK_FILES = {"config", "model", "parallelize"}
 # Folders of overlap/ that form the module coconet (target axonn_coconet), which needs no LibTorch.
-COCONET_FOLDERS = {"language", "transform", "oracle", "plan", "stages"}
+COCONET_FOLDERS = {"language", "transform", "oracle", "plan", "stages", "update"}
 MOST_SOURCES = 16
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.M)
 

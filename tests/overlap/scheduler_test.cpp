@@ -8,7 +8,7 @@
 #include <torch/nn/module.h>
 
 #include "axonn/layers/linear.hpp"
-#include "axonn/optim/sgd.hpp"
+#include "axonn/optim/make_optimizer.hpp"
 #include "layers/layer_fixture.hpp"
 #include "support/user_error.hpp"
 
@@ -24,6 +24,7 @@ class Chain : public testing::Test {
   }
 
   void make(const OverlapPolicy& policy, GridShape grid = {.z = test_environment().ranks()}) {
+    optimizer.reset();  // before the network that it updates
     context =
         std::make_unique<Context>(test_environment(), grid, ContextOptions{.dtype = at::kDouble, .overlap = policy});
     torch::nn::Module net;
@@ -32,7 +33,9 @@ class Chain : public testing::Test {
       net.register_module("l" + std::to_string(i), layers.back().ptr());
     }
     parameters = std::make_unique<Parameters>(context->materialize(net, 1));
-    optimizer = std::make_unique<Sgd>(*context, *parameters);
+    optimizer = make_optimizer(
+        *context, *parameters,
+        {.kind = OptimizerKind::sgd, .schedule = UpdateSchedule::ar_opt, .learning_rate = 0.1, .weight_decay = 0});
   }
 
   at::Tensor forward(const std::vector<int>& order) {

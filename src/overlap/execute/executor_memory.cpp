@@ -21,6 +21,19 @@ at::ScalarType dtype_of(ElementType type) {
   }
 }
 
+double number_at(const std::byte* address, at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kDouble:
+      return *reinterpret_cast<const double*>(address);
+    case at::kFloat:
+      return *reinterpret_cast<const float*>(address);
+    case at::kBFloat16:
+      return static_cast<float>(*reinterpret_cast<const at::BFloat16*>(address));
+    default:
+      return static_cast<float>(*reinterpret_cast<const at::Half*>(address));
+  }
+}
+
 ExecutorMemory::ExecutorMemory(const SchedulePlan& plan, const Communicator& ranks, const ExecutorOptions& options)
     : options_(options), rank_(ranks.rank()), ranks_(ranks.size()), owners_(ranks.size()) {
   for (const PlanBuffer& planned : plan.buffers()) {

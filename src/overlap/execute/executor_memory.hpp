@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <string>
 
@@ -13,6 +14,8 @@
 namespace axonn::overlap {
 
 at::ScalarType dtype_of(ElementType type);
+// The floating-point number at an address.
+double number_at(const std::byte* address, at::ScalarType dtype);
 
 // A rank's buffers and numbers while a plan runs.
 class ExecutorMemory {

@@ -18,19 +18,6 @@ PointwiseReduction kind_of(Reduction reduction) {
                                        : PointwiseReduction::minimum;
 }
 
-double as_number(const std::byte* address, at::ScalarType dtype) {
-  switch (dtype) {
-    case at::kDouble:
-      return *reinterpret_cast<const double*>(address);
-    case at::kFloat:
-      return *reinterpret_cast<const float*>(address);
-    case at::kBFloat16:
-      return static_cast<float>(*reinterpret_cast<const at::BFloat16*>(address));
-    default:
-      return static_cast<float>(*reinterpret_cast<const at::Half*>(address));
-  }
-}
-
 }  // namespace
 
 StepLoop::StepLoop(const SchedulePlan& plan, const PlanStep& step, ExecutorMemory& memory)
@@ -140,7 +127,7 @@ void StepLoop::run_piece(int64_t begin, int64_t count, const void* sums, void* r
   }
   for (size_t i = 0; i < values_.size(); ++i) {
     const auto& buffer = memory_.buffer(kernel_.range_values[i].buffer);
-    values_[i] = as_number(memory_.address(buffer, offset_in(value_broadcasts_[i], begin)), buffer.dtype);
+    values_[i] = number_at(memory_.address(buffer, offset_in(value_broadcasts_[i], begin)), buffer.dtype);
   }
   for (MaskInput& mask : masks_) mask.first = begin;
   const auto blocks = static_cast<size_t>(StageChain::num_partials(count));

@@ -96,7 +96,7 @@ class Reorder {
 
   void move(const Statement& statement) {
     const Expression& root = statement.expression;
-    rewrite_.check(reads_parts(root) && !slices_parts(root), TransformationRule::reorder_reads,
+    rewrite_.check(has_parts(root) && !slices_parts(root), TransformationRule::reorder_reads,
                    statement.name + " = " + root.to_string());
     rewrite_.check(!root.is(OperationKind::collective), TransformationRule::reorder_kinds,
                    statement.name + " = " + root.to_string());
@@ -116,6 +116,13 @@ class Reorder {
 
   bool reads_parts(const Expression& expression) const {
     return std::ranges::any_of(parts_, [&](const auto& pair) { return expression.refers_to(pair.first); });
+  }
+
+  // Whether there is anything to compute in parts: gathered values, or replicated tensors.
+  bool has_parts(const Expression& root) const {
+    if (reads_parts(root)) return true;
+    const Expression& value = root.is(Operation::update) ? root.operands()[1] : root;
+    return !root.is(OperationKind::layer) && !(on_parts(value, true) == value);
   }
 
   // Whether it takes slices of its own of a value that is to be computed in parts.

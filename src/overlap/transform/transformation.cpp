@@ -21,7 +21,7 @@ constexpr Rule kRules[] = {
     {"reorder-gather", "reorder moves an all_gather or a broadcast", "CoCoNet, section 3.2"},
     {"reorder-kinds", "computations, layers, sends and updates are reordered, collectives are not",
      "CoCoNet, section 3.2"},
-    {"reorder-reads", "each statement that is reordered reads the gathered value, or an earlier one of them, as it is",
+    {"reorder-reads", "each statement that is reordered reads tensors that can be sliced, as they are",
      "CoCoNet, section 3.2: their inputs are sliced"},
     {"reorder-back", "reorder_back takes gathered values whose parts are computed from the given part only",
      "the inverse of reorder"},

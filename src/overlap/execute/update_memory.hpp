@@ -1,0 +1,70 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "axonn/overlap/plan/schedule_plan.hpp"
+#include "axonn/overlap/step/arena.hpp"
+
+namespace axonn::overlap {
+
+// Elements of one parameter in an arena, without padding.
+struct UpdatePiece {
+  Range range;
+  int slot = 0;
+  bool counted = false;  // this rank's copy is the one that reductions count, among those along X and Y
+};
+
+struct UpdateRegion : OwnedRegion {
+  std::vector<Range> own;           // the elements that this rank owns, ascending
+  std::vector<UpdatePiece> pieces;  // ascending
+};
+
+// What the steps of an update read and write on one rank.
+class UpdateMemory {
+ public:
+  UpdateMemory(const SchedulePlan& plan, Arena& arena, const Grid& grid, int rank);
+
+  enum class Kind : uint8_t {
+    arena,  // an element for each of the arena
+    own,    // only for this rank's own elements
+    rows    // a number per slot of the arena
+  };
+  struct Buffer {
+    Kind kind = Kind::arena;
+    at::Tensor data;  // flat
+  };
+  const Buffer& buffer(const std::string& name) const;
+  // Uses other memory of the same size and type.
+  void bind(const std::string& name, const at::Tensor& data);
+
+  std::byte* address(const Buffer& buffer, const UpdateRegion& region, int64_t element) const;
+  // Elements of the arena in a buffer: any of a whole one, own ones of a buffer of own elements.
+  static at::Tensor narrowed(const Buffer& buffer, const UpdateRegion& region, Range range) {
+    const int64_t begin = buffer.kind == Kind::own ? region.own_place(range.begin) : range.begin;
+    return buffer.data.narrow(0, begin, range.size());
+  }
+  static std::byte* row_address(const Buffer& buffer, int slot) {
+    return static_cast<std::byte*>(buffer.data.data_ptr()) + slot * static_cast<int64_t>(buffer.data.element_size());
+  }
+  const std::vector<UpdateRegion>& regions() const { return regions_; }
+  int64_t slots() const { return slots_; }
+  int64_t own_elements() const { return own_elements_; }
+
+  std::map<std::string, double, std::less<>> numbers;
+  // What this rank's elements give of reductions over the network, until all ranks' are combined:
+  // one number, or one per slot.
+  std::map<std::string, std::vector<double>> partials;
+
+ private:
+  void add_region(const OwnedRegion& owned, const Arena& arena, const Coordinate& at);
+
+  std::vector<UpdateRegion> regions_;
+  int64_t slots_ = 0, own_elements_ = 0;
+  std::map<std::string, Buffer> buffers_;
+};
+
+}  // namespace axonn::overlap

@@ -1,0 +1,118 @@
+// What makes a program an optimizer, and the schedules of the trainer.
+#include "axonn/overlap/update/update_program.hpp"
+
+#include <gtest/gtest.h>
+
+#include "axonn/overlap/language/program_text.hpp"
+#include "axonn/overlap/oracle/oracle.hpp"
+#include "axonn/overlap/plan/schedule_plan.hpp"
+#include "axonn/overlap/transform/program_file.hpp"
+#include "support/user_error.hpp"
+
+namespace axonn::overlap {
+namespace {
+
+const std::string kSgd = R"(program own
+size T, K
+tensor g fp32 [T, K] local
+tensor w fp32 [T, K] replicated
+tensor m fp32 [T, K] replicated
+tensor decay fp32 [T, 1] replicated
+scalar lr = 0.1
+scalar momentum = 0.9
+scalar max_norm = 1
+sum = all_reduce(+, g)
+gradient_norm = norm(sum)
+scale = min(1, max_norm / gradient_norm)
+m1 = update(m, momentum * m + scale * sum + decay * w)
+w1 = update(w, w - lr * m1)
+return w1
+)";
+
+UpdateProgram own(const std::string& text) { return UpdateProgram(parse_program(text, "own.program")); }
+
+// The text with one line replaced.
+std::string with(std::string text, const std::string& line, const std::string& other) {
+  const size_t place = text.find(line + "\n");
+  EXPECT_NE(place, std::string::npos) << line;
+  return text.replace(place, line.size(), other);
+}
+
+TEST(UpdatePrograms, KnowTheirParts) {
+  const UpdateProgram program = own(kSgd);
+  EXPECT_EQ(program.gradients(), "g");
+  EXPECT_EQ(program.sum(), "sum");
+  EXPECT_EQ(program.weights(), "w");
+  EXPECT_EQ(program.master(), "w");
+  EXPECT_EQ(program.state(), std::vector<std::string>{"m"});
+  EXPECT_EQ(program.settings(), std::vector<std::string>{"momentum"});
+  EXPECT_TRUE(program.clips());
+  EXPECT_TRUE(program.updates_after_norm());
+  EXPECT_FALSE(own(with(kSgd, "scale = min(1, max_norm / gradient_norm)", "scale = 1")).updates_after_norm());
+}
+
+TEST(UpdatePrograms, RefuseWhatIsNoOptimizer) {
+  const auto refused = [&](const std::string& line, const std::string& other, const std::string& rule,
+                           const std::string& words) {
+    EXPECT_USER_ERROR(own(with(kSgd, line, other)), "rule " + rule, words);
+  };
+  refused("tensor m fp32 [T, K] replicated", "tensor m fp32 [T, K] replicated\ntensor h fp32 [T, K] local",
+          "update-gradient", "'g' and 'h'");
+  refused("gradient_norm = norm(sum)", "gradient_norm = norm(sum)\nother = all_reduce(+, g)", "update-gradient",
+          "2 statements that read 'g'");
+  refused("sum = all_reduce(+, g)", "sum = all_reduce(max, g)", "update-gradient", "line 10");
+  refused("m1 = update(m, momentum * m + scale * sum + decay * w)",
+          "m1 = update(m, momentum * m + scale * sum + reduce_tensor(max, m, dims=[0]))", "update-shapes", "[1, K]");
+  refused("return w1", "return m1, w1", "update-weights", "2 values");
+  refused("return w1", "return sum", "update-weights", "line 15");
+  refused("m1 = update(m, momentum * m + scale * sum + decay * w)", "m1 = momentum * m + scale * sum + decay * w",
+          "update-state", "m fp32 [T, K]");
+  refused("tensor decay fp32 [T, 1] replicated",
+          "tensor decay fp32 [T, 1] replicated\ntensor rate fp32 [T, 1] replicated", "update-rows", "rate");
+  refused("w1 = update(w, w - lr * m1)", "w1 = update(w, w - lr * dropout(m1, 0.1))", "update-operations", "line 14");
+  refused("gradient_norm = norm(sum)\nscale = min(1, max_norm / gradient_norm)",
+          "gradient_norm = norm(sum, dims=[1])\nscale = 1", "update-norm", "norm(sum");
+  refused("scalar momentum = 0.9", "scalar momentum", "update-scalars", "'momentum'");
+}
+
+TEST(UpdatePrograms, SchedulesAreEqual) {
+  UpdateProgram program = own(kSgd);
+  const std::vector<UpdateProgram> variants = {
+      program, program.with_average(), program.without_factor(),
+      program.with_types(ElementType::bf16, ElementType::bf16, ElementType::fp32),
+      program.with_average().with_types(ElementType::fp16, ElementType::fp32, ElementType::fp32)};
+  for (const UpdateProgram& variant : variants)
+    for (const auto& [name, schedule] : Names<UpdateSchedule>::all) {
+      const Schedule made = variant.scheduled(schedule);
+      for (const int ranks : {1, 2, 4}) {
+        const OracleOptions options{.ranks = ranks, .sizes = {{"T", 3}, {"K", 8}}, .scalars = {}};
+        const OracleInputs inputs = random_inputs(variant.program(), options, /*seed=*/1);
+        EXPECT_EQ(difference(run_oracle(variant.program(), inputs, options),
+                             run_oracle(made.program(), inputs, options), 1e-12),
+                  "")
+            << name << " of " << to_text(variant.program());
+      }
+      EXPECT_NO_THROW(SchedulePlan{made.program()}) << to_text(made.program());
+    }
+}
+
+TEST(UpdatePrograms, SchedulesAreThePapers) {
+  const UpdateProgram program = own(kSgd);
+  EXPECT_EQ(to_text(program.scheduled(UpdateSchedule::fuse).log()), R"(split(sum, reduce_scatter, dim=1)
+reorder(sum, gradient_norm, m1, w1)
+as_slice(m)
+dead(m1.whole)
+fuse(pass1, sum.part, gradient_norm.part)
+fuse(pass2, m1.part, m1, w1.part, w1.whole, w1)
+)");
+  EXPECT_EQ(to_text(program.without_factor().scheduled(UpdateSchedule::fuse).log()),
+            R"(split(sum, reduce_scatter, dim=1)
+reorder(sum, gradient_norm, m1, w1)
+as_slice(m)
+dead(m1.whole)
+fuse(pass1, sum.part, gradient_norm.part, m1.part, m1, w1.part, w1.whole, w1)
+)");
+}
+
+}  // namespace
+}  // namespace axonn::overlap
