@@ -36,7 +36,7 @@ void measure(axonn::Environment& environment, const Size& size, int repetitions)
   axonn::Context context(environment, {});
   axonn::Gpt model(context, size.config);
   const auto parameters = context.materialize(model, 1);
-  axonn::AdamW optimizer(context, parameters, {.learning_rate = 1e-3});
+  const auto optimizer = axonn::make_optimizer(context, parameters, {.learning_rate = 1e-3});
   OneRankReference reference(size.config);
   const auto ids = torch::randint(size.config.shape.vocabulary, {size.batch, size.config.shape.sequence}, torch::kLong);
   const auto targets = ids.roll(-1, 1);
@@ -44,7 +44,7 @@ void measure(axonn::Environment& environment, const Size& size, int repetitions)
     auto step = context.begin_step();
     axonn::mean(model.loss_sum(ids, targets), static_cast<double>(ids.numel()), context).backward();
     step.finish();
-    optimizer.step({.max_norm = 1.0});
+    optimizer->step({.max_norm = 1.0});
   };
   const auto theirs = [&] { reference.step(ids, targets); };
   std::vector<double> ours_seconds, theirs_seconds, ratios;

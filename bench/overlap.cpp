@@ -1,6 +1,7 @@
 // overlap: the gain of each overlap on one model and grid: every combination of the four switches,
 // with and without buckets.
 //   scripts/cluster run --nodes 4 --rate 200mbit -n 4 -- build/release/bin/overlap --grid 1x1x4x1
+// Or the gain of each schedule of the optimizer (overlap_schedules.hpp): --grid 1x1x1x4 --schedules
 #include <algorithm>
 #include <bit>
 #include <chrono>
@@ -17,29 +18,28 @@
 #include "axonn/comm/environment.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
-#include "axonn/optim/adamw.hpp"
+#include "axonn/optim/make_optimizer.hpp"
 #include "axonn/train/passes.hpp"
 #include "overlap_ideal.hpp"
 #include "overlap_network.hpp"
+#include "overlap_options.hpp"
+#include "overlap_schedules.hpp"
 
 namespace {
 
 using namespace axonn;
 using namespace axonn::bench;
 using Clock = std::chrono::steady_clock;
+using Options = OverlapOptions;
 
-struct Options {
-  std::string grid = "1x1x4x1";
-  std::string network = "gpt";
-  GptConfig gpt = {.shape = {.layers = 6, .hidden = 256, .heads = 8, .sequence = 128, .vocabulary = 512}};
-  UnetConfig unet = {
-      .shape = {.image = 16, .base = 64, .multipliers = {1, 2}, .blocks = 1, .attention = {8}, .heads = 4}};
-  int64_t batch = 16;
-  int64_t micro_batches = 1;
-  int64_t checkpoint_every = 0;
-  int repetitions = 7;
-  int prefetch = OverlapPolicy().prefetch;
-  bool few = false;
+UnetConfig unet = {
+    .shape = {.image = 16, .base = 64, .multipliers = {1, 2}, .blocks = 1, .attention = {8}, .heads = 4}};
+int64_t batch = 16;
+int64_t micro_batches = 1;
+int64_t checkpoint_every = 0;
+int repetitions = 7;
+int prefetch = OverlapPolicy().prefetch;
+bool few = false;
 };
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -72,7 +72,7 @@ class Alone {
     for (int i = 0; i < 5; ++i) {
       context_.communicators()[AxisSet::all()].barrier().wait();
       const auto start = Clock::now();
-      if (record.kind == Traffic::all_gather)
+      if (record.kind == Traffic::all_gather || record.kind == Traffic::update)
         group.all_gather(mine, whole).wait();
       else if (record.kind == Traffic::reduce_scatter)
         group.reduce_scatter(whole, mine).wait();
@@ -106,7 +106,7 @@ class Runner {
         context_(environment, parse_grid_shape(options.grid)),
         network_(options.network == "gpt" ? overlap_gpt(context_, options.gpt) : overlap_unet(context_, options.unet)),
         parameters_(context_.materialize(*network_.model, 1)),
-        optimizer_(context_, parameters_),
+        optimizer_(make_optimizer(context_, parameters_, {.schedule = UpdateSchedule::ar_opt, .learning_rate = 3e-4})),
         alone_(context_) {
     plan_ = plan_micro_batches(options.batch, options.micro_batches, context_.shape(), context_.at());
   }
@@ -149,7 +149,7 @@ class Runner {
     begin_ = Clock::now();
     run_passes(context_, *network_.task, plan_, 0);
     end_ = Clock::now();
-    optimizer_.step({.max_norm = 1});
+    optimizer_->step({.max_norm = 1});
   }
 
   double over_all(double mine, ReduceOp op) {
@@ -165,7 +165,7 @@ class Runner {
   Context context_;
   VerifiedNetwork network_;
   Parameters parameters_;
-  AdamW optimizer_;
+  std::unique_ptr<Optimizer> optimizer_;
   Alone alone_;
   BatchPlan plan_;
   Clock::time_point begin_, end_;
@@ -215,6 +215,7 @@ void run(const Options& options) {
   Environment environment;
   AXONN_CHECK(environment.ranks() > 1, "bench.overlap",
               "needs at least 2 ranks; start it with scripts/mpirun or scripts/cluster run");
+  if (options.schedules) return compare_schedules(environment, options);
   std::vector<Samples> every = policies(options);
   Runner runner(environment, options);
   runner.learn();
@@ -251,6 +252,8 @@ int main(int argc, char** argv) {
   app.add_option("--prefetch", options.prefetch, "number of weights gathered before their use");
   app.add_option("--repetitions", options.repetitions, "repetitions of every policy");
   app.add_flag("--few", options.few, "only no overlap, each overlap by itself, and all");
+  app.add_flag("--schedules", options.schedules, "compare the schedules of the optimizer, all with every overlap");
+  app.add_flag("--bf16", options.bf16, "with --schedules: bf16 weights and activations, gradients in fp32");
   CLI11_PARSE(app, argc, argv);
   options.gpt.checkpoint_every = options.unet.checkpoint_every = options.checkpoint_every;
   try {

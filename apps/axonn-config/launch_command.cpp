@@ -20,7 +20,8 @@ void print_configuration(const PlannerOptions& line, const axonn::NetworkModel& 
             << to_string(line.overlap) << "\"\ngather_cache = \"" << layout.cache_bytes
             << "\"\nprefetch = " << layout.prefetch << "\n\n[train]\nbatch = " << batch
             << "\nmicro_batch = " << layout.micro_batch << "\nactivation_checkpoint = " << (layout.checkpoint ? 1 : 0)
-            << "\noptimizer = \"" << to_string(line.optimizer) << "\"\n";
+            << "\noptimizer = \"" << to_string(line.optimizer) << "\"\noptimizer_schedule = \""
+            << to_string(line.schedule) << "\"\n";
 }
 
 std::string upper_case(std::string word) {

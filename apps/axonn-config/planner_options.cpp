@@ -90,6 +90,8 @@ PlannerOptions::PlannerOptions() {
              "sequences or images per rank per forward pass; 0: the best (default)");
   table_.add("training", "overlap", overlap, axonn::overlap_switches_help());
   table_.add("training", "optimizer", optimizer, "adamw (default)");
+  table_.add("training", "optimizer_schedule", schedule,
+             "ar-opt (default); rs-opt-ag and fuse divide the optimizer's state among replicas");
   table_.add("grids", "fix", fixed, "only grids with these sizes of axes: x=4,data=2");
   table_.add("grids", "min_tensor", min_tensor, "minimum of x * y * z");
   table_.add("grids", "max_tensor", max_tensor, "maximum of x * y * z");
@@ -138,7 +140,8 @@ axonn::SearchOptions PlannerOptions::search(const axonn::NetworkModel& model) co
   options.micro_batch = micro_batch;
   options.multi_level = reduction == ReductionChoice::automatic;
   options.overlap = overlap;
-  options.optimizer = optimizer;
+  options.moments = axonn::optimizer_moments(optimizer);
+  options.schedule = schedule;
   options.memory_margin = memory_margin;
   options.top = top;
   return options;

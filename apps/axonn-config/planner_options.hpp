@@ -40,6 +40,7 @@ class PlannerOptions {
   ReductionChoice reduction = ReductionChoice::automatic;
   axonn::OverlapSwitches overlap;
   axonn::OptimizerKind optimizer = axonn::OptimizerKind::adamw;
+  axonn::UpdateSchedule schedule = axonn::UpdateSchedule::ar_opt;
   double memory_margin = 0.08;
   int64_t top = 20;
 

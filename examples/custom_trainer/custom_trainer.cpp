@@ -48,7 +48,7 @@ int train(int argc, char** argv) {
   axonn::Context context(environment, axonn::parse_grid_shape(argc > 1 ? argv[1] : "1x1x1x1"));
   auto net = std::make_shared<Net>(context, kWidth);
   auto parameters = context.materialize(*net, /*seed=*/1);  // named, laid out and initialized: the same on every grid
-  axonn::AdamW optimizer(context, parameters, {.learning_rate = 3e-3});
+  const auto optimizer = axonn::make_optimizer(context, parameters, {.learning_rate = 3e-3});
 
   for (int64_t i = 0; i < 200; ++i) {
     const auto batch = batch_of(context, i);
@@ -57,7 +57,7 @@ int train(int argc, char** argv) {
     auto loss = axonn::mean(sum, static_cast<double>(batch.global_count), context);
     loss.backward();
     step.finish();  // all gradients are complete
-    optimizer.step({.max_norm = 1.0});
+    optimizer->step({.max_norm = 1.0});
     if (environment.rank() == 0 && (i % 50 == 0 || i == 199))
       std::printf("step %3ld  loss %.5f\n", static_cast<long>(i), loss.item<double>());
   }

@@ -21,7 +21,5 @@
 #include "axonn/layers/norms/rms_norm.hpp"
 #include "axonn/model/gpt/model.hpp"
 #include "axonn/model/unet/model.hpp"
-#include "axonn/optim/adamw.hpp"
 #include "axonn/optim/learning_rate.hpp"
 #include "axonn/optim/make_optimizer.hpp"
-#include "axonn/optim/sgd.hpp"

@@ -23,19 +23,22 @@ MemoryPrediction predict_stored(std::span<const StoredTensors> tensors, const Gr
   const int64_t e = options.element_bytes;
   const Coordinate most = {.x = grid.x - 1, .y = grid.y - 1};  // the last part of an even split is a largest one
 
-  int64_t stored = 0, largest = 0, matrices = 0;
+  int64_t stored = 0, kept = 0, largest = 0, matrices = 0;
   for (const auto& [spec, count] : tensors) {
     const int64_t range = spec.range_numel(grid, most, kRangeAlignment);
     stored += count * range;
+    const int64_t replicas =
+        options.schedule == UpdateSchedule::ar_opt ? 1 : int64_t{grid.data} * (spec.over_z ? 1 : grid.z);
+    kept += (count * range + replicas - 1) / replicas;
     if (!spec.over_z) continue;
     largest = std::max(largest, range * grid.z);
     matrices += count * range * grid.z;
   }
   const int64_t g = options.gradient_bytes > 0 ? options.gradient_bytes : e,
                 state = options.state_bytes > 0 ? options.state_bytes : e;
-  return {.weight_bytes = stored * (e + (state != e ? state : 0)),
+  return {.weight_bytes = stored * e + (state != e ? kept * state : 0),
           .gradient_bytes = stored * (g + (state != g ? state : 0)),
-          .optimizer_bytes = (optimizer_moments(options.optimizer) + (options.ema ? 1 : 0)) * stored * state,
+          .optimizer_bytes = (options.moments + (options.ema ? 1 : 0)) * kept * state,
           .gathered_bytes = grid.z == 1
                                 ? 0
                                 : std::min(options.gathered_blocks * largest * e + options.cache_bytes, matrices * e) +

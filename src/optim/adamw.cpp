@@ -1,6 +1,7 @@
-#include "axonn/optim/adamw.hpp"
-
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_fused_adamw.h>
@@ -11,22 +12,32 @@
 #include "optim/rule.hpp"
 
 namespace axonn {
+namespace {
 
-AdamW::AdamW(Context& context, const Parameters& parameters, AdamWOptions options)
-    : Optimizer(context, parameters, options.learning_rate),
-      options_(options),
-      mean_(at::zeros_like(parameters.arena().master())),
-      square_(at::zeros_like(parameters.arena().master())) {
-  for (const Section& section : sections())
-    step_counts_.push_back(at::zeros({}, section.weights.options().dtype(at::kFloat)));
-}
+// Loshchilov and Hutter's AdamW through LibTorch's fused kernel.
+class AdamW : public DeviceOptimizer {
+ public:
+  AdamW(Context& context, const Parameters& parameters, const OptimizerSettings& settings)
+      : DeviceOptimizer(context, parameters, settings),
+        mean_(at::zeros_like(arena().master())),
+        square_(at::zeros_like(arena().master())) {
+    for (const Section& section : sections())
+      step_counts_.push_back(at::zeros({}, section.weights.options().dtype(at::kFloat)));
+  }
 
-void AdamW::set_steps_taken(int64_t steps) {
-  Optimizer::set_steps_taken(steps);
-  for (const at::Tensor& count : step_counts_) count.fill_(steps);
-}
+ protected:
+  std::vector<std::pair<std::string, at::Tensor>> moments() const override {
+    return {{"adam.m", mean_}, {"adam.v", square_}};
+  }
+  void update_weights(double learning_rate, double gradient_factor) override;
 
-void AdamW::update(double learning_rate, double gradient_factor) {
+ private:
+  at::Tensor mean_;
+  at::Tensor square_;
+  std::vector<at::Tensor> step_counts_;  // one per section, as the kernel needs them
+};
+
+void AdamW::update_weights(double learning_rate, double gradient_factor) {
   for (size_t i = 0; i < sections().size(); ++i) {
     const Section& section = sections()[i];
     step_counts_[i].fill_(steps_taken());
@@ -39,21 +50,18 @@ void AdamW::update(double learning_rate, double gradient_factor) {
     else if (gradient_factor != 1)
       divisor = at::scalar_tensor(1 / gradient_factor, section.weights.options().dtype(at::kFloat));
     at::_fused_adamw_({section.weights}, {section.gradients}, {state(mean_)}, {state(square_)}, {}, {step_counts_[i]},
-                      learning_rate, options_.beta1, options_.beta2, section.decay ? options_.weight_decay : 0.0,
-                      options_.epsilon, /*amsgrad=*/false,
+                      learning_rate, settings().beta1, settings().beta2, section.decay ? settings().weight_decay : 0.0,
+                      settings().epsilon, /*amsgrad=*/false,
                       /*maximize=*/false, divisor, {});
   }
 }
 
+}  // namespace
+
 template <>
 std::unique_ptr<Optimizer> make_rule<OptimizerKind::adamw>(Context& context, const Parameters& parameters,
                                                            const OptimizerSettings& settings) {
-  return std::make_unique<AdamW>(context, parameters,
-                                 AdamWOptions{.learning_rate = settings.learning_rate,
-                                              .beta1 = settings.beta1,
-                                              .beta2 = settings.beta2,
-                                              .epsilon = settings.epsilon,
-                                              .weight_decay = settings.weight_decay});
+  return std::make_unique<AdamW>(context, parameters, settings);
 }
 
 }  // namespace axonn

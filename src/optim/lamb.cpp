@@ -24,7 +24,7 @@ at::Tensor sum_of_squares(const at::Tensor& flat) {
 // operations: Adam's direction, with decay, times |w| / |direction| of each parameter, where both
 // are greater than 0. The norms are of whole parameters: each step all-reduces two numbers per
 // parameter over X, Y and Z.
-class Lamb : public Optimizer {
+class Lamb : public DeviceOptimizer {
  public:
   Lamb(Context& context, const Parameters& parameters, const OptimizerSettings& settings);
 
@@ -32,39 +32,37 @@ class Lamb : public Optimizer {
   std::vector<std::pair<std::string, at::Tensor>> moments() const override {
     return {{"lamb.m", mean_}, {"lamb.v", square_}};
   }
-  void update(double learning_rate, double gradient_factor) override;
+  void update_weights(double learning_rate, double gradient_factor) override;
 
  private:
   void set_directions(double gradient_factor);
   at::Tensor trust_ratios();
 
-  OptimizerSettings settings_;
   at::Tensor mean_;
   at::Tensor square_;
   at::Tensor directions_;
 };
 
 Lamb::Lamb(Context& context, const Parameters& parameters, const OptimizerSettings& settings)
-    : Optimizer(context, parameters, settings.learning_rate),
-      settings_(settings),
+    : DeviceOptimizer(context, parameters, settings),
       mean_(at::zeros_like(arena().master())),
       square_(at::zeros_like(arena().master())),
       directions_(at::zeros_like(arena().master())) {}
 
 void Lamb::set_directions(double gradient_factor) {
   const auto steps = static_cast<double>(steps_taken());
-  const double of_mean = 1 - std::pow(settings_.beta1, steps), of_square = 1 - std::pow(settings_.beta2, steps);
+  const double of_mean = 1 - std::pow(settings().beta1, steps), of_square = 1 - std::pow(settings().beta2, steps);
   for (const Section& section : sections()) {
     const auto state = [&](const at::Tensor& whole) {
       return whole.narrow(0, section.range.begin, section.range.size());
     };
     if (gradient_factor != 1) section.gradients.mul_(gradient_factor);
-    state(mean_).mul_(settings_.beta1).add_(section.gradients, 1 - settings_.beta1);
-    state(square_).mul_(settings_.beta2).addcmul_(section.gradients, section.gradients, 1 - settings_.beta2);
+    state(mean_).mul_(settings().beta1).add_(section.gradients, 1 - settings().beta1);
+    state(square_).mul_(settings().beta2).addcmul_(section.gradients, section.gradients, 1 - settings().beta2);
     at::Tensor direction = state(directions_);
-    direction.copy_(state(square_)).div_(of_square).sqrt_().add_(settings_.epsilon);
+    direction.copy_(state(square_)).div_(of_square).sqrt_().add_(settings().epsilon);
     direction.copy_((state(mean_) / of_mean).div_(direction));
-    if (section.decay && settings_.weight_decay != 0) direction.add_(section.weights, settings_.weight_decay);
+    if (section.decay && settings().weight_decay != 0) direction.add_(section.weights, settings().weight_decay);
   }
 }
 
@@ -87,7 +85,7 @@ at::Tensor Lamb::trust_ratios() {
       .to(arena().master().scalar_type());
 }
 
-void Lamb::update(double learning_rate, double gradient_factor) {
+void Lamb::update_weights(double learning_rate, double gradient_factor) {
   set_directions(gradient_factor);
   const at::Tensor ratios = trust_ratios();
   for (const ArenaSlot& slot : arena().slots()) {

@@ -1,9 +1,13 @@
 #include "axonn/optim/make_optimizer.hpp"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
 #include "axonn/core/error.hpp"
+#include "axonn/overlap/plan/schedule_plan.hpp"
+#include "axonn/overlap/transform/program_file.hpp"
+#include "optim/program_optimizer.hpp"
 #include "optim/rule.hpp"
 
 namespace axonn {
@@ -13,14 +17,48 @@ void check_optimizer(const OptimizerSettings& settings) {
                                     {settings.weight_decay, "weight_decay"},
                                     {settings.epsilon, "epsilon"}})
     AXONN_CHECK(!(value < 0), "optim.settings", name, " must be at least 0, got ", value);
-  for (const auto& [value, name] :
-       {std::pair(settings.beta1, "beta1"), {settings.beta2, "beta2"}, {settings.momentum, "momentum"}})
+  for (const auto& [value, name] : {std::pair(settings.beta1, "beta1"),
+                                    {settings.beta2, "beta2"},
+                                    {settings.momentum, "momentum"},
+                                    {settings.ema, "ema"}})
     AXONN_CHECK(value >= 0 && value < 1, "optim.settings", name, " must be in [0, 1), got ", value);
+}
+
+int optimizer_moments(const OptimizerSettings& settings) {
+  if (settings.file.empty()) return optimizer_moments(settings.kind);
+  const overlap::UpdateProgram program(overlap::load_program_file(settings.file).program);
+  const overlap::SchedulePlan plan(program.scheduled(UpdateSchedule::ar_opt).program());
+  // Tensors of all elements, apart from gradients and weights.
+  const auto counts = [&](const overlap::PlanBuffer& buffer) {
+    const overlap::Shape& shape = buffer.type.shape;
+    return shape.size() == 2 && !shape[1].is_one();
+  };
+  return static_cast<int>(std::ranges::count_if(plan.buffers(), counts)) - 2;
+}
+
+// A user's program gives its own values.
+std::vector<std::pair<std::string, double>> optimizer_scalars(const OptimizerSettings& settings) {
+  if (!settings.file.empty()) return {};
+  return {{"beta1", settings.beta1},
+          {"beta2", settings.beta2},
+          {"epsilon", settings.epsilon},
+          {"momentum", settings.momentum}};
+}
+
+UpdateSchedule schedule_on(const OptimizerSettings& settings, const GridShape& grid, const ContextOptions& options) {
+  const bool shared = grid.data > 1 && options.device.is_cpu() && options.gradient_programs.empty();
+  return settings.schedule.value_or(shared ? UpdateSchedule::fuse : UpdateSchedule::ar_opt);
 }
 
 std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& parameters,
                                           const OptimizerSettings& settings) {
   check_optimizer(settings);
+  if (context.options().device.is_cpu()) return std::make_unique<ProgramOptimizer>(context, parameters, settings);
+  const bool plain = settings.file.empty() && settings.set.empty() &&
+                     schedule_on(settings, context.shape(), context.options()) == UpdateSchedule::ar_opt;
+  AXONN_CHECK(plain, "optim.make_optimizer",
+              "programs of optimizers and their schedules run on CPUs only so far, not on ",
+              context.options().device.str());
   std::unique_ptr<Optimizer> made;
   constexpr const auto& kKinds = Names<OptimizerKind>::all;
   [&]<size_t... i>(std::index_sequence<i...>) {

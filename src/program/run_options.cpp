@@ -1,5 +1,8 @@
 #include "axonn/program/run_options.hpp"
 
+#include <array>
+#include <charconv>
+
 #include "axonn/config/codecs.hpp"
 #include "axonn/overlap/step/gradient_programs.hpp"
 
@@ -28,6 +31,25 @@ struct Codec<std::vector<ReductionProgram>> {
     std::string text;
     for (const ReductionProgram& program : programs) text += (text.empty() ? "" : ";") + program.to_string();
     return text.empty() ? "ring" : text;
+  }
+  static std::string type() { return "TEXT"; }
+};
+
+template <>
+struct Codec<ScalarSetting> {
+  static ScalarSetting parse(std::string_view text, std::string_view what) {
+    const size_t equals = text.find('=');
+    const std::string_view number = equals == std::string_view::npos ? "" : text.substr(equals + 1);
+    ScalarSetting setting{std::string(text.substr(0, equals))};
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), setting.value);
+    AXONN_CHECK(error == std::errc() && end == number.data() + number.size() && !setting.name.empty(), "config.options",
+                what, " must be NAME=NUMBER, such as beta2=0.99, got '", text, "'");
+    return setting;
+  }
+  static std::string print(const ScalarSetting& setting) {
+    std::array<char, 32> text{};
+    const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), setting.value);
+    return setting.name + "=" + std::string(text.data(), end);
   }
   static std::string type() { return "TEXT"; }
 };
@@ -86,8 +108,40 @@ void bind_trace(OptionTable& table, TraceOptions& trace) {
   table.add("run", "trace_ranks", trace.ranks, "number of ranks in the trace, from the first");
 }
 
+// The name of a rule, or the file of a program.
+TextValue optimizer_value(OptimizerSettings& optimizer) {
+  return {.print = [&] { return optimizer.file.empty() ? std::string(to_string(optimizer.kind)) : optimizer.file; },
+          .parse =
+              [&](std::string_view text, std::string_view what, bool store) {
+                const bool file = text.find('/') != std::string_view::npos || text.ends_with(".program");
+                const OptimizerKind kind = file ? optimizer.kind : parse_name<OptimizerKind>(text, what);
+                if (!store) return;
+                optimizer.file = file ? text : "";
+                optimizer.kind = kind;
+              },
+          .type = all_names<OptimizerKind>("|") + "|FILE"};
+}
+
+// A schedule, or auto.
+TextValue schedule_value(std::optional<UpdateSchedule>& schedule) {
+  return {.print = [&] { return schedule ? std::string(to_string(*schedule)) : "auto"; },
+          .parse =
+              [&](std::string_view text, std::string_view what, bool store) {
+                std::optional<UpdateSchedule> parsed;
+                if (text != "auto") parsed = parse_name<UpdateSchedule>(text, what);
+                if (store) schedule = parsed;
+              },
+          .type = "auto|" + all_names<UpdateSchedule>("|")};
+}
+
 void bind_optimizer(OptionTable& table, TrainConfig& train) {
-  table.add("train", "optimizer", train.optimizer.kind, "update rule");
+  table.add_text("train", "optimizer", optimizer_value(train.optimizer),
+                 "update rule, or the file of a program of one (docs/coconet.md)");
+  table.add_text(
+      "train", "optimizer_schedule", schedule_value(train.optimizer.schedule),
+      "ar-opt: every replica updates everything; rs-opt-ag: each updates its part and keeps its part of the state; "
+      "fuse: the same inside the collectives; auto: fuse on CPUs with data > 1");
+  table.add("train", "optimizer_set", train.optimizer.set, "values of the program's scalars, such as beta2=0.99");
   table.add("train", "learning_rate", train.optimizer.learning_rate, "peak rate, after the warm-up");
   table.add("train", "learning_rate_end", train.learning_rate_end, "rate at the last step, after the cosine");
   table.add("train", "warmup", train.warmup, "steps of the linear warm-up");
@@ -96,7 +150,7 @@ void bind_optimizer(OptionTable& table, TrainConfig& train) {
   table.add("train", "beta2", train.optimizer.beta2, "decay of the mean of squared gradients, if the rule has one");
   table.add("train", "epsilon", train.optimizer.epsilon, "added to the square root of the mean of squared gradients");
   table.add("train", "momentum", train.optimizer.momentum, "momentum of sgd-momentum");
-  table.add("train", "ema", train.ema,
+  table.add("train", "ema", train.optimizer.ema,
             "decay of averaged weights for validation, sampling and generation, such as 0.999; 0: no average");
   table.add("train", "clip", train.clip, "maximum global norm of the gradient; 0: no clipping");
   table.add("train", "loss_scale", train.loss_scale.initial, "fp16: initial factor of the loss for the backward pass");

@@ -71,8 +71,9 @@ MemoryOptions memory_options(const RunPlan& plan) {
           .element_bytes = static_cast<int64_t>(c10::elementSize(plan.context.dtype)),
           .gradient_bytes = static_cast<int64_t>(c10::elementSize(types.gradients)),
           .state_bytes = static_cast<int64_t>(c10::elementSize(types.master)),
-          .optimizer = plan.train.optimizer.kind,
-          .ema = plan.train.ema > 0,
+          .moments = optimizer_moments(plan.train.optimizer),
+          .schedule = schedule_on(plan.train.optimizer, plan.grid, plan.context),
+          .ema = plan.train.optimizer.ema > 0,
           .gathered_blocks = 1 + (overlap.switches.all_gather ? overlap.prefetch : 0),
           .scattered_blocks = 1 + (overlap.switches.reduce_scatter ? overlap.outstanding : 0),
           .cache_bytes = overlap.switches.cache ? std::min(overlap.cache_budget.bytes, kMostCacheBytes) : 0};

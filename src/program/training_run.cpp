@@ -37,10 +37,9 @@ std::string new_run_name(Environment& environment) {
   return text;
 }
 
-void load(Environment& environment, Context& context, const Parameters& parameters,
-          std::span<const CheckpointTensor> tensors, const CheckpointReader& reader) {
+void load(Environment& environment, Context& context, std::span<const CheckpointTensor> tensors,
+          const CheckpointReader& reader) {
   all_ranks_or_none(environment.world(), [&] { reader.load(context.shape(), context.at(), tensors); });
-  parameters.arena().round_master();
 }
 
 void report(const TrainResult& result, int64_t steps) {
@@ -80,7 +79,8 @@ bool nothing_to_do(const Environment& environment, const RunPlan& plan,
 
 void load_weights(Environment& environment, Context& context, const Parameters& parameters,
                   const CheckpointReader& reader) {
-  load(environment, context, parameters, weights_to_use(parameters, reader), reader);
+  load(environment, context, weights_to_use(parameters, reader), reader);
+  parameters.arena().round_master();
 }
 
 void run_training(Environment& environment, Context& context, const Parameters& parameters, TrainTask& task,
@@ -91,7 +91,8 @@ void run_training(Environment& environment, Context& context, const Parameters& 
   identity.choices["gemm"] = context.options().gemm.to_string();
   if (resumed) {
     const CheckpointState& state = resumed->state();
-    load(environment, context, parameters, checkpoint_tensors(parameters, optimizer.get(), &task), *resumed);
+    load(environment, context, checkpoint_tensors(parameters, optimizer.get(), &task), *resumed);
+    optimizer->state_changed();
     first_step = state.step;
     identity.loss_scale = state.loss_scale;
     optimizer->set_steps_taken(first_step - (state.loss_scale ? state.loss_scale->skipped : 0));

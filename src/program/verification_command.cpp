@@ -38,7 +38,7 @@ VerificationCommand::VerificationCommand(ProgramOptions& options, std::vector<st
   options_.run.train.optimizer = VerificationOptions().optimizer;
   for (const std::string_view key :
        {"run.grid", "run.order", "run.dtype", "run.device", "run.seed", "overlap", "train.steps", "train.batch",
-        "train.optimizer", "train.learning_rate", "train.clip"})
+        "train.optimizer", "train.optimizer_schedule", "train.optimizer_set", "train.learning_rate", "train.clip"})
     sections_.push_back(key);
 }
 

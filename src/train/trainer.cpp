@@ -147,6 +147,7 @@ StepMetrics Trainer::one_step(int64_t step, Trace& trace) {
         std::chrono::duration<double>(end - begin).count();
     trace.add(pass, begin, end);
   };
+  optimizer_.prepare(metrics.learning_rate);
   const PassLosses losses =
       run_passes(context_, task_, plan_, step,
                  {.seed = static_cast<uint64_t>(config_.seed), .scale = scale(), .on_pass = on_pass});
@@ -344,9 +345,6 @@ void check_train(const TrainConfig& config) {
   const auto at_least = [](auto value, auto least, const char* name) {
     AXONN_CHECK(value >= least, "train.config", name, " must be at least ", least, ", got ", value);
   };
-  const auto share = [](double value, const char* name) {
-    AXONN_CHECK(value >= 0 && value < 1, "train.config", name, " must be in [0, 1), got ", value);
-  };
   at_least(config.steps, 1, "steps");
   at_least(config.batch, 1, "batch");
   at_least(config.keep, 1, "keep");
@@ -363,14 +361,13 @@ void check_train(const TrainConfig& config) {
   for (const auto& [value, name] :
        {std::pair(config.learning_rate_end, "learning_rate_end"), {config.clip, "clip"}, {config.minutes, "minutes"}})
     at_least(value, 0, name);
-  share(config.ema, "ema");
   LossScale scale(config.loss_scale);
 }
 
 std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& parameters, const TrainConfig& config) {
-  auto optimizer = make_optimizer(context, parameters, config.optimizer);
-  if (config.ema > 0) optimizer->keep_average(config.ema);
-  return optimizer;
+  OptimizerSettings settings = config.optimizer;
+  settings.clips = config.clip > 0 || context.options().dtype == at::kHalf;
+  return make_optimizer(context, parameters, settings);
 }
 
 TrainResult train(const TrainedNetwork& network, const TrainConfig& config, const RunIdentity& identity,

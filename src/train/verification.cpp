@@ -24,8 +24,10 @@ using at::Tensor;
 struct Verifier::Record {
   std::vector<double> losses;
   std::vector<double> norms;
-  std::vector<std::map<std::string, Tensor>> gradients;  // index: step; before clipping
-  std::map<std::string, Tensor> weights;                 // after the last step
+  bool whole_gradients = true;  // after each step
+  std::vector<std::map<std::string, Tensor>>
+      gradients;                          // index: step; before clipping; none if the optimizer keeps none
+  std::map<std::string, Tensor> weights;  // after the last step
 
   static Record of(Context& context, const VerificationOptions& options, const MakeNetwork& make);
 };
@@ -71,6 +73,17 @@ struct Gap {
   }
 };
 
+// The part of a parameter's gradient that is reduced on this rank.
+std::vector<Range> reduced_ranges(const Arena& arena, const ArenaSlot& slot, bool whole_gradients) {
+  const Range whole{slot.offset, slot.offset + slot.range.size()};
+  if (whole_gradients || whole.size() == 0) return {{0, whole.size()}};
+  const auto region =
+      std::ranges::find_if(arena.regions(), [&](const OwnedRegion& one) { return slot.offset < one.range.end; });
+  std::vector<Range> ranges = region->owners.ranges(region->member, whole);
+  for (Range& range : ranges) range = {range.begin - slot.offset, range.end - slot.offset};
+  return ranges;
+}
+
 // max|a - b| / max|b| over the grid, for all tensors at once. NaN counts as infinite.
 std::vector<double> relative(Environment& environment, const std::vector<Gap>& gaps) {
   const Tensor greatest = at::empty({static_cast<int64_t>(gaps.size()), 2}, at::kDouble);
@@ -110,15 +123,23 @@ Verifier::Record Verifier::Record::of(Context& context, const VerificationOption
   const VerifiedNetwork network = make(context);
   const Parameters parameters = context.materialize(*network.model, options.seed);
   fill_zeros(context, parameters, options.seed);
-  const auto optimizer = make_optimizer(context, parameters, options.optimizer);
+  OptimizerSettings settings = options.optimizer;
+  settings.clips = options.max_norm > 0;
+  const auto optimizer = make_optimizer(context, parameters, settings);
   const BatchPlan plan = plan_micro_batches(options.batch, options.micro_batches, context.shape(), context.at());
   Record record;
+  record.whole_gradients = parameters.schedule().whole_gradients();
   for (int step = 0; step < options.steps; ++step) {
+    optimizer->prepare();
     record.losses.push_back(run_passes(context, *network.task, plan, step, {.seed = options.seed}).loss());
-    auto& gradients = record.gradients.emplace_back();
-    for (const auto& parameter : parameters.list()) gradients[parameter.name()] = parameter.gradient().detach().clone();
+    if (optimizer->keeps_gradients()) {
+      auto& gradients = record.gradients.emplace_back();
+      for (const ArenaSlot& slot : parameters.arena().slots())
+        gradients[slot.name] = parameters.arena().gradient(slot).clone();
+    }
     record.norms.push_back(optimizer->step({.max_norm = options.max_norm}).gradient_norm);
   }
+  parameters.schedule().wait_for_weights();
   for (const auto& parameter : parameters.list()) record.weights[parameter.name()] = parameter.shard().detach().clone();
   return record;
 }
@@ -151,17 +172,20 @@ Verification Verifier::on(GridShape shape) {
     const auto part = [&](const std::map<std::string, Tensor>& whole) {
       return part_of(whole.at(slots[i].name), slots[i], plan);
     };
+    const std::vector<Range> reduced = reduced_ranges(parameters.arena(), slots[i], mine.whole_gradients);
     for (size_t step = 0; step < mine.gradients.size(); ++step)
-      gaps[step * slots.size() + i].add(mine.gradients[step].at(slots[i].name), part(expected_->gradients[step]));
+      for (const Range& range : reduced)
+        gaps[step * slots.size() + i].add(mine.gradients[step].at(slots[i].name).narrow(0, range.begin, range.size()),
+                                          part(expected_->gradients[step]).narrow(0, range.begin, range.size()));
     gaps[mine.gradients.size() * slots.size() + i].add(mine.weights.at(slots[i].name), part(expected_->weights));
   }
   const std::vector<double> differences = relative(environment_, gaps);
 
   const bool fp64 = options_.dtype == at::kDouble;
   const double any = std::numeric_limits<double>::infinity();
-  const double gradient = fp64 ? 1e-12 : 1e-3, weight = !fp64                                            ? any
-                                                        : optimizer_moments(options_.optimizer.kind) < 2 ? 1e-12
-                                                                                                         : 1e-10;
+  const double gradient = fp64 ? 1e-12 : 1e-3, weight = !fp64                                       ? any
+                                                        : optimizer_moments(options_.optimizer) < 2 ? 1e-12
+                                                                                                    : 1e-10;
   Verification result;
   result.differences.push_back({"loss", relative(mine.losses, expected_->losses), fp64 ? 1e-12 : 1e-5});
   result.differences.push_back({"gradient norm", relative(mine.norms, expected_->norms), gradient});
@@ -169,7 +193,7 @@ Verification Verifier::on(GridShape shape) {
     double worst = 0;
     for (size_t step = 0; step < mine.gradients.size(); ++step)
       worst = std::max(worst, differences[step * slots.size() + i]);
-    result.differences.push_back({"gradient " + slots[i].name, worst, gradient});
+    if (!mine.gradients.empty()) result.differences.push_back({"gradient " + slots[i].name, worst, gradient});
     result.differences.push_back(
         {"weight " + slots[i].name, differences[mine.gradients.size() * slots.size() + i], weight});
   }

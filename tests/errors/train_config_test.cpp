@@ -24,7 +24,7 @@ TEST(TrainConfig, EveryValueThatMeansNothingIsRefusedByName) {
       {"learning_rate_end must be", [](auto& c) { c.learning_rate_end = -1; }},
       {"warmup must be", [](auto& c) { c.warmup = -1; }},
       {"weight_decay must be", [](auto& c) { c.optimizer.weight_decay = -1; }},
-      {"ema must be in [0, 1), got 1", [](auto& c) { c.ema = 1; }},
+      {"ema must be in [0, 1), got 1", [](auto& c) { c.optimizer.ema = 1; }},
       {"beta1 must be in [0, 1), got 1", [](auto& c) { c.optimizer.beta1 = 1; }},
       {"beta2 must be", [](auto& c) { c.optimizer.beta2 = -0.1; }},
       {"epsilon must be", [](auto& c) { c.optimizer.epsilon = -1e-8; }},

@@ -1,6 +1,7 @@
 """A run that stopped, was interrupted or was killed, and then resumed, gives the same bits as a run
 that never stopped."""
 import os
+import pathlib
 import signal
 import unittest
 
@@ -36,6 +37,25 @@ class Resume(GptTest):
     def test_a_run_in_fp16_goes_on_with_its_loss_scale(self):
         self.stop_and_go_on("1x1x1x1", "--dtype", "fp16", "--loss-scale", "1e8")
         self.assertLess(metrics(self.directory / "parts")[4]["loss_scale"], 1e8)
+
+    @needs_mpi
+    def test_a_users_optimizer_goes_on_under_every_schedule(self):
+        lion = pathlib.Path(__file__).parents[1] / "optim/lion.program"
+        common = ["--grid", "1x1x2x2", "--dtype", "bf16", "--optimizer", lion, "--optimizer-set", "beta2=0.98",
+                  "--learning-rate", "0.001", "--learning-rate-end", "0.0001", "--steps", STEPS]
+        runs = []
+        for schedule in ("ar-opt", "rs-opt-ag", "fuse"):
+            options = [*common, "--optimizer-schedule", schedule, "--save-every", "5", "--check-replicas", "1"]
+            whole = self.train("whole-" + schedule, *options, ranks=4)
+            parts = self.train("parts-" + schedule, *options, "--keep", "9", ranks=4)
+            ended = self.gpt("train", "--resume", parts / "step-000005", ranks=4)
+            self.assertEqual(ended.status, 0, ended.text)
+            self.assert_same(parts, whole, STEPS)
+            runs.append(whole)
+        for run in runs[1:]:
+            self.assertEqual(losses(run), losses(runs[0]))
+        self.assertLess(losses(runs[0])[STEPS], losses(runs[0])[1])
+        self.assertTrue(any(b"lion.m/" in data for data in tensors(runs[0], STEPS).values()))
 
     def stop(self, out, how):
         """Ends a run on four ranks before its last step. Nothing in it depends on the number of

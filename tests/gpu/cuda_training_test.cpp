@@ -9,8 +9,7 @@
 #include "axonn/layers/layout.hpp"
 #include "axonn/layers/loss.hpp"
 #include "axonn/model/gpt/model.hpp"
-#include "axonn/optim/adamw.hpp"
-#include "axonn/optim/sgd.hpp"
+#include "axonn/optim/make_optimizer.hpp"
 #include "support/rank_test.hpp"
 
 namespace axonn {
@@ -31,7 +30,8 @@ Result one_step(c10::Device device, at::ScalarType dtype, double dropout) {
             {.shape = {.layers = 2, .hidden = 48, .heads = 4, .sequence = 16, .vocabulary = 101, .tied_head = true},
              .dropout = dropout});
   const Parameters parameters = context.materialize(model, 1);
-  Sgd optimizer(context, parameters, {.learning_rate = 0.1});
+  const auto optimizer =
+      make_optimizer(context, parameters, {.kind = OptimizerKind::sgd, .learning_rate = 0.1, .weight_decay = 0});
   const at::Tensor tokens =
       at::arange(4 * 17, at::kLong).mul(31).remainder(101).view({4, 17}).to(context.options().device);
 
@@ -44,7 +44,7 @@ Result one_step(c10::Device device, at::ScalarType dtype, double dropout) {
   Result result{.loss = loss.item<double>()};
   for (const auto& parameter : parameters.list())
     result.tensors["gradient " + parameter.name()] = on_host(parameter.gradient());
-  result.norm = optimizer.step({.max_norm = 1.0}).gradient_norm;
+  result.norm = optimizer->step({.max_norm = 1.0}).gradient_norm;
   for (const auto& parameter : parameters.list())
     result.tensors["weight " + parameter.name()] = on_host(parameter.shard());
   return result;
@@ -79,14 +79,14 @@ TEST(AdamWOnOneGpu, TakesTheStepsOfTheCpu) {
     Context context(test_environment(), {}, {.dtype = at::kDouble, .device = device});
     Linear layer(context, {.in = 24, .out = 40});
     const Parameters parameters = context.materialize(*layer, 1);
-    AdamW optimizer(context, parameters, {.learning_rate = 1e-2});
+    const auto optimizer = make_optimizer(context, parameters, {.learning_rate = 1e-2});
     const at::Tensor input =
         at::arange(8 * 24, at::kDouble).remainder(11).sub(5).view({8, 24}).to(context.options().device);
     for (int i = 0; i < 3; ++i) {
       Step step = context.begin_step();
       mean(layer(input).square().sum(), 8, context).backward();
       step.finish();
-      optimizer.step({.max_norm = 0.5});
+      optimizer->step({.max_norm = 0.5});
     }
     return parameters.arena().weights().to(at::kCPU);
   };

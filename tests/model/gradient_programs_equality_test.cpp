@@ -5,7 +5,7 @@
 
 #include "axonn/layers/loss.hpp"
 #include "axonn/model/gpt/model.hpp"
-#include "axonn/optim/sgd.hpp"
+#include "axonn/optim/make_optimizer.hpp"
 #include "axonn/overlap/step/gradient_programs.hpp"
 #include "axonn/train/batch_plan.hpp"
 #include "support/rank_test.hpp"
@@ -50,7 +50,8 @@ class Training {
                  {.dtype = dtype, .overlap = policy, .gradient_programs = parse_gradient_programs(programs)}),
         model_(context_, {.shape = {.layers = 2, .hidden = 16, .heads = 2, .sequence = 3, .vocabulary = 21}}),
         parameters_(context_.materialize(model_, 7)),
-        optimizer_(context_, parameters_, {.learning_rate = 0.1}) {}
+        optimizer_(make_optimizer(context_, parameters_,
+                                  {.kind = OptimizerKind::sgd, .learning_rate = 0.1, .weight_decay = 0})) {}
 
   const Training& train(int steps) {
     const BatchPlan plan = plan_batch(kBatch, kBatch / 2 / (int64_t{context_.shape().z} * context_.shape().data),
@@ -67,7 +68,7 @@ class Training {
         losses_.push_back(loss.detach());
       }
       work.finish();
-      optimizer_.step();
+      optimizer_->step();
     }
     return *this;
   }
@@ -103,7 +104,7 @@ class Training {
   Context context_;
   Gpt model_;
   Parameters parameters_;
-  Sgd optimizer_;
+  std::unique_ptr<Optimizer> optimizer_;
   std::vector<at::Tensor> losses_;
 };
 

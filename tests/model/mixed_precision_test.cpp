@@ -6,7 +6,7 @@
 #include "axonn/core/error.hpp"
 #include "axonn/layers/loss.hpp"
 #include "axonn/model/gpt/model.hpp"
-#include "axonn/optim/adamw.hpp"
+#include "axonn/optim/make_optimizer.hpp"
 #include "axonn/train/batch_plan.hpp"
 #include "support/rank_test.hpp"
 
@@ -24,7 +24,8 @@ Losses train(const GridShape& grid, const ContextOptions& options, double dropou
   Gpt model(context,
             {.shape = {.layers = 2, .hidden = 32, .heads = 4, .sequence = 8, .vocabulary = 29}, .dropout = dropout});
   const Parameters parameters = context.materialize(model, 7);
-  AdamW optimizer(context, parameters, {.learning_rate = 3e-3});
+  const auto optimizer = make_optimizer(
+      context, parameters, {.schedule = UpdateSchedule::ar_opt, .learning_rate = 3e-3});  // whole master weights
   const int64_t batch = 32;
   const BatchPlan plan = plan_batch(batch, batch / (int64_t{grid.z} * grid.data), grid, context.at());
   Losses run{.losses = {}, .types = context.arena_types()};
@@ -37,7 +38,7 @@ Losses train(const GridShape& grid, const ContextOptions& options, double dropou
         mean(model.loss_sum(ids.narrow(1, 0, 8).contiguous(), ids.narrow(1, 1, 8).contiguous()), batch * 8, context);
     (loss * scale).backward();
     work.finish();
-    optimizer.step({.max_norm = 1, .gradient_scale = scale});
+    optimizer->step({.max_norm = 1, .gradient_scale = scale});
     run.losses.push_back(loss.item<double>());
     EXPECT_TRUE(at::equal(parameters.arena().weights(), parameters.arena().master().to(options.dtype)));
   }

@@ -10,7 +10,7 @@
 #include "axonn/layers/activation_checkpoint.hpp"
 #include "axonn/layers/loss.hpp"
 #include "axonn/model/gpt/model.hpp"
-#include "axonn/optim/adamw.hpp"
+#include "axonn/optim/make_optimizer.hpp"
 #include "axonn/train/batch_plan.hpp"
 #include "support/rank_test.hpp"
 
@@ -101,7 +101,7 @@ class GptRuns {
   Outcome train(const OverlapPolicy& policy, int64_t micro_batches) {
     start_again();
     context_.set_overlap(policy);
-    AdamW optimizer(context_, parameters_, {.learning_rate = 1e-2});
+    const auto optimizer = make_optimizer(context_, parameters_, {.learning_rate = 1e-2});
     const int64_t batch = kRankBatch * context_.shape().z * context_.shape().data;
     const BatchPlan plan = plan_batch(batch, kRankBatch / micro_batches, context_.shape(), context_.at());
     std::vector<at::Tensor> losses;
@@ -110,8 +110,9 @@ class GptRuns {
       for (int64_t j = 0; j < plan.micro_batches; ++j)
         losses.push_back(micro_batch(plan, plan.first_sample(step, j), batch));
       work.finish();
-      optimizer.step({.max_norm = 1});
+      optimizer->step({.max_norm = 1});
     }
+    parameters_.schedule().wait_for_weights();
     return {at::stack(losses), parameters_.arena().master().clone()};
   }
 
@@ -193,7 +194,7 @@ Outcome train_three_consumers(const GridShape& grid, const OverlapPolicy& policy
   net.register_module("second", second.ptr());
   net.register_module("third", third.ptr());
   const Parameters parameters = context.materialize(net, 7);
-  AdamW optimizer(context, parameters, {.learning_rate = 1e-2});
+  const auto optimizer = make_optimizer(context, parameters, {.learning_rate = 1e-2});
   const auto block = [&](Linear& layer) {
     return [&](const std::vector<Value>& inputs) {
       const Value input = redistribute(context, inputs[0], layer->input_layout());
@@ -213,8 +214,9 @@ Outcome train_three_consumers(const GridShape& grid, const OverlapPolicy& policy
       losses.push_back(loss.detach());
     }
     work.finish();
-    optimizer.step({});
+    optimizer->step({});
   }
+  parameters.schedule().wait_for_weights();
   return {at::stack(losses), parameters.arena().master().clone()};
 }
 

@@ -54,7 +54,7 @@ TEST(Memory, FollowsTheWidthOfTheMlp) {
 
 TEST(Memory, OfTheOptimizerIsItsMoments) {
   const auto bytes = [](OptimizerKind kind) {
-    return predict_memory(kGpt2, {.x = 2}, {.optimizer = kind}).optimizer_bytes;
+    return predict_memory(kGpt2, {.x = 2}, {.moments = optimizer_moments(kind)}).optimizer_bytes;
   };
   const int64_t weights = predict_memory(kGpt2, {.x = 2}, {}).weight_bytes;
   EXPECT_EQ(bytes(OptimizerKind::sgd), 0);

@@ -1,26 +1,22 @@
 // The average of the weights: its formula, equality on every grid, and resuming on another grid.
-#include "axonn/layers/loss.hpp"
-#include "axonn/optim/ema.hpp"
-
-#include <filesystem>
 #include <map>
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
-#include <unistd.h>
 
+#include "axonn/layers/loss.hpp"
 #include "axonn/model/unet/task.hpp"
 #include "axonn/train/checkpoint_tensors.hpp"
 #include "axonn/train/trainer.hpp"
 #include "support/rank_test.hpp"
 #include "support/scratch.hpp"
+#include "support/shared_directory.hpp"
 #include "support/user_error.hpp"
 
 namespace axonn {
 namespace {
 
 using namespace test;
-namespace fs = std::filesystem;
 
 constexpr int64_t kBatch = 8;
 
@@ -41,7 +37,7 @@ struct Training {
     config.batch = kBatch;
     config.warmup = 0;
     config.optimizer.learning_rate = config.learning_rate_end = 1e-2;
-    config.ema = ema;
+    config.optimizer.ema = ema;
     config.log_every = 0;
     optimizer = make_optimizer(context, parameters, config);
   }
@@ -65,13 +61,13 @@ struct Training {
     return all;
   }
   at::Tensor average() const {
-    for (const auto& [name, buffer] : optimizer->state())
-      if (name == "ema") return buffer;
+    for (const OptimizerState& state : optimizer->state())
+      if (state.name == "ema") return state.tensor;
     return {};
   }
   void load(const CheckpointReader& reader) {
     reader.load(context.shape(), context.at(), checkpoint_tensors(parameters, optimizer.get(), &task));
-    parameters.arena().round_master();
+    optimizer->state_changed();
     optimizer->set_steps_taken(reader.state().step);
   }
 
@@ -128,13 +124,6 @@ TEST(Ema, StandsInForTheWeightsAndGivesThemBack) {
   }
 }
 
-// The directory of rank 0, on every rank.
-fs::path shared_directory(Context& context) {
-  const at::Tensor number = at::full({1}, ::getpid(), at::kLong);
-  context.communicators().on_cpu(AxisSet::all()).broadcast(number, 0).wait();
-  return fs::temp_directory_path() / ("axonn-ema-" + std::to_string(number.item<int64_t>()));
-}
-
 // Each grid trains six steps and saves. One rank reads this and continues. Everything equals a run
 // on one rank that never stopped.
 TEST(Ema, IsTheSameOnEveryGridAndGoesOnOnAnother) {
@@ -147,19 +136,16 @@ TEST(Ema, IsTheSameOnEveryGridAndGoesOnOnAnother) {
   for (const GridShape& grid : factorisations(test_environment().ranks())) {
     Training run(Context(test_environment(), grid, {.dtype = at::kDouble}), 0.5);
     for (int64_t i = 0; i < kBefore; ++i) run.step(i);
-    auto& everyone = run.context.communicators().on_cpu(AxisSet::all());
-    const fs::path directory = shared_directory(run.context);
+    const SharedDirectory shared;
     const CheckpointWriter writer(run.context.grid(), run.context.rank(),
-                                  {.directory = directory, .barrier = [&] { everyone.barrier().wait(); }});
+                                  {.directory = shared.path(), .barrier = [&] { shared.barrier(); }});
     writer.save({.run = "test", .step = kBefore}, checkpoint_tensors(run.parameters, run.optimizer.get(), &run.task));
     Training resumed(one_rank(at::kDouble), 0.5), used(one_rank(at::kDouble), 0);
     {
-      const CheckpointReader reader(directory);
+      const CheckpointReader reader(shared.path());
       resumed.load(reader);
       reader.load({}, {}, weights_to_use(used.parameters, reader));
     }
-    everyone.barrier().wait();
-    if (run.context.rank() == 0) fs::remove_all(directory);
     EXPECT_LE((resumed.average() - average).abs().max().item<double>(), 1e-12) << grid.to_string();
     EXPECT_TRUE(at::equal(used.parameters.arena().master(), resumed.average()));
     EXPECT_TRUE(at::allclose(resumed.task.state()[0].shard.narrow(0, 0, 20), history.narrow(0, 0, 20), 1e-9, 0));
@@ -173,8 +159,7 @@ TEST(Ema, IsNotKeptUnlessAskedFor) {
   EXPECT_FALSE(without.average().defined());
   EXPECT_FALSE(without.tensors().contains("ema/first.weight"));
   EXPECT_TRUE(Training(one_rank(at::kFloat), 0.9).tensors().contains("ema/first.weight"));
-  Training run(one_rank(at::kFloat), 0);
-  EXPECT_USER_ERROR(run.optimizer->keep_average(1), "the decay of averaged weights must be in (0, 1), got 1");
+  EXPECT_USER_ERROR(check_optimizer({.ema = 1}), "ema must be in [0, 1), got 1");
 }
 
 // The whole loop, stopped and resumed: the same bits.

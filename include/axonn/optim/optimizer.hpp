@@ -1,14 +1,12 @@
 #pragma once
 
-#include <memory>
+#include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
 #include "axonn/layers/context.hpp"
-#include "axonn/optim/ema.hpp"
 
 namespace axonn {
 
@@ -16,7 +14,7 @@ struct UpdateOptions {
   double max_norm = 0;        // gradients are clipped to this norm; 0: never
   double learning_rate = -1;  // for this step; negative: the optimizer's own
   double gradient_scale = 1;  // factor by which the loss was multiplied
-  bool poisoned = false;      // loss is not finite; true on one rank stops the update on all of its x, y and z
+  bool poisoned = false;      // loss is not finite; true on one rank stops the update on all ranks
 };
 
 struct UpdateReport {
@@ -24,56 +22,84 @@ struct UpdateReport {
   bool applied = false;      // false: the norm is not finite or a rank was poisoned; nothing changed
 };
 
+// One kind of per-element state, such as "adam.m".
+struct OptimizerState {
+  std::string name;
+  at::Tensor tensor;  // flat: laid out as the arena's weights, or only this rank's own elements
+  bool own = false;   // only this rank's own elements (owned_regions)
+};
+
 // Updates the master weights of `parameters`, and from them the weight shards, with their reduced
-// gradients. Buffers are flat; each rank updates the elements it stores. Every rank of the grid
-// calls step() after Step::finish(), else UserError.
+// gradients. make_optimizer() makes one. Every rank of the grid calls step() after Step::finish(),
+// else UserError. The context and the parameters outlive it.
 class Optimizer {
  public:
-  Optimizer(Context& context, const Parameters& parameters, double learning_rate);
+  // average_decay: of the average of the weights; 0: none.
+  Optimizer(Context& context, const Parameters& parameters, double learning_rate, double average_decay);
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
+  // The learning rate of the next step, before its first backward pass (negative: the optimizer's
+  // own). Only schedule fuse without clipping needs it: it updates weights during backward, and the
+  // next step() must follow.
+  void prepare(double learning_rate = -1);
+  // UserError if the norm is not finite and weights have changed already (prepare()).
   UpdateReport step(UpdateOptions options = {});
 
-  // From now on keeps an average of the weights ("ema" in state()), starting with the current ones.
-  void keep_average(double decay) { average_ = std::make_unique<Ema>(arena_, schedule_, decay); }
-  // While the result lives, the network computes with the average. Without an average nothing
-  // happens.
-  [[nodiscard]] Ema::InUse use_average() { return Ema::InUse(average_.get()); }
+  // While it lives, the network computes with the average of its weights. Then its weights are
+  // restored, bit for bit. Every rank of the grid makes one. Without an average nothing happens.
+  class AverageInUse {
+   public:
+    explicit AverageInUse(Optimizer& optimizer);
+    ~AverageInUse();
+    AverageInUse(const AverageInUse&) = delete;
+    AverageInUse& operator=(const AverageInUse&) = delete;
 
-  // Per-element state by name ("adam.m"), laid out like the arena's weights. Checkpoints save it
-  // beside them.
-  std::vector<std::pair<std::string, at::Tensor>> state() const;
+   private:
+    Optimizer& optimizer_;
+  };
+  [[nodiscard]] AverageInUse use_average() { return AverageInUse(*this); }
+
+  // Whether the gradients are there after Step::finish(): those of the elements that this rank owns
+  // (Arena::regions), or all. Schedule fuse without clipping uses sums up and stores none.
+  virtual bool keeps_gradients() const { return true; }
+
+  // Master weights ("weights") and per-element state by name. Checkpoints save them. Waits until
+  // they are valid.
+  std::vector<OptimizerState> state() const;
+  // The tensors of state() were changed, by a checkpoint or a user: the network's weights follow.
+  // Every rank of the grid calls it.
+  virtual void state_changed() = 0;
+
   int64_t steps_taken() const { return steps_taken_; }
-  virtual void set_steps_taken(int64_t steps) { steps_taken_ = steps; }  // to resume
+  void set_steps_taken(int64_t steps) { steps_taken_ = steps; }  // to resume
 
  protected:
-  // One contiguous section of the arena whose elements are decayed alike.
-  struct Section {
-    at::Tensor weights;
-    at::Tensor gradients;
-    Range range;
-    bool decay = false;
-  };
-  const std::vector<Section>& sections() const { return sections_; }
   Context& context() const { return context_; }
   Arena& arena() const { return arena_; }
-  virtual std::vector<std::pair<std::string, at::Tensor>> moments() const = 0;
-  virtual void update(double learning_rate, double gradient_factor) = 0;
+  NetworkSchedule& schedule() const { return schedule_; }
+  bool keeps_average() const { return average_decay_ > 0; }
+  // average += rate * (weights - average) after update n: 1 - min(decay, (1 + n) / (10 + n)).
+  double average_rate(int64_t update) const;
+
+  double rate(double learning_rate) const { return learning_rate < 0 ? learning_rate_ : learning_rate; }
+  // For an update during backward: all numbers are known.
+  virtual void prepare_update(double /*learning_rate*/) {}
+  // Of update `steps_taken() + 1`.
+  virtual double gradient_norm(double learning_rate, const UpdateOptions& options) = 0;
+  virtual void update(double learning_rate, const UpdateOptions& options, double norm) = 0;
+  virtual std::vector<OptimizerState> tensors() const = 0;
+  virtual void exchange_average() = 0;  // weights and their average, and the network's weights follow
 
  private:
-  double gradient_norm(bool poisoned);
-
   Context& context_;
   Arena& arena_;
   NetworkSchedule& schedule_;
   double learning_rate_;
-  at::Tensor wide_gradients_;  // in the master weights' type
-  std::vector<Section> sections_;
-  std::vector<Range> norm_ranges_;  // arena ranges that this rank counts in the norm
+  double average_decay_;  // 0: no average
+  bool average_in_use_ = false;
   int64_t steps_taken_ = 0;
-  std::unique_ptr<Ema> average_;  // null unless keep_average() was called
 };
 
 }  // namespace axonn

@@ -24,7 +24,6 @@ struct TrainConfig {
   double learning_rate_end = 1e-4;
   int64_t warmup = 100;  // steps
   double clip = 1.0;     // global norm; 0: never
-  double ema = 0;        // decay of the averaged weights, which are then used for validation; 0: no average
   int64_t seed = 1;
   double minutes = 0;            // stop after this time with a checkpoint; 0: no limit
   int64_t validate_every = 250;  // steps; 0: only at the end

@@ -95,7 +95,8 @@ void GridPlanner::add_plan(Precision precision, bool checkpoint, int64_t* least_
                           .element_bytes = element_bytes(precision),
                           .gradient_bytes = state_bytes(precision),
                           .state_bytes = state_bytes(precision),
-                          .optimizer = options_->optimizer,
+                          .moments = options_->moments,
+                          .schedule = options_->schedule,
                           .checkpoint_every = checkpoint ? 1 : 0,
                           .gathered_blocks = 1 + kPrefetch,
                           .scattered_blocks = 1 + kOutstanding};
@@ -154,7 +155,7 @@ StepSettings GridPlanner::settings(const MemoryPlan& plan, int64_t micro_batch, 
           .overlap = options_->overlap,
           .coefficients = options_->coefficients,
           .cached = cached,
-          .moments = static_cast<int>(optimizer_moments(options_->optimizer))};
+          .moments = options_->moments};
 }
 
 double GridPlanner::value(const StepTime& time, const MemoryPrediction& memory) const {

@@ -11,7 +11,7 @@
 #include <axonn/comm/environment.hpp>
 #include <axonn/layers/context.hpp>
 #include <axonn/layers/linear.hpp>
-#include <axonn/optim/adamw.hpp>
+#include <axonn/optim/make_optimizer.hpp>
 
 namespace {
 
@@ -29,12 +29,12 @@ int run(const char* grid, const char* directory) {
   axonn::Linear layer(
       context, {.in = 8, .out = 12, .input = axonn::Layout::replicated(), .output = axonn::Layout::replicated()});
   const auto parameters = context.materialize(*layer, /*seed=*/1);
-  axonn::AdamW optimizer(context, parameters);
+  const auto optimizer = axonn::make_optimizer(context, parameters, {});
 
   auto step = context.begin_step();
   layer(at::ones({4, 8})).sum().backward();
   step.finish();
-  optimizer.step();
+  optimizer->step();
 
   const auto tensors = weights_of(parameters);
   const axonn::CheckpointWriter writer(context.grid(), context.rank(), {.directory = directory, .barrier = [&] {

@@ -48,10 +48,11 @@ struct SearchOptions {
   int64_t micro_batch = 0;  // sequences; 0: tries every divisor of a rank's share up to 1024
   bool multi_level = true;  // mode exact: collectives may run level by level
   OverlapSwitches overlap;
-  OptimizerKind optimizer = OptimizerKind::adamw;
-  double memory_margin = 0.08;  // share of a GPU's memory for fragmentation and libraries
-  int64_t top = 20;             // number of layouts to return
-  bool prune = true;            // false: evaluates every candidate, with the same result
+  int moments = optimizer_moments(OptimizerKind::adamw);  // elements of optimizer state per weight
+  UpdateSchedule schedule = UpdateSchedule::ar_opt;       // over the replicas
+  double memory_margin = 0.08;                            // share of a GPU's memory for fragmentation and libraries
+  int64_t top = 20;                                       // number of layouts to return
+  bool prune = true;                                      // false: evaluates every candidate, with the same result
 };
 
 // One grid in its best form.

@@ -1,0 +1,90 @@
+#include "optim/device_optimizer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/clone.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/scalar_tensor.h>
+
+namespace axonn {
+namespace {
+
+// Summed on the device in fp64, and the host does not wait.
+at::Tensor sum_of_squares(const at::Tensor& flat) {
+  return at::linalg_vector_norm(flat, 2, at::OptionalIntArrayRef(), /*keepdim=*/false, at::kDouble).square_();
+}
+
+}  // namespace
+
+DeviceOptimizer::DeviceOptimizer(Context& context, const Parameters& parameters, const OptimizerSettings& settings)
+    : Optimizer(context, parameters, settings.learning_rate, settings.ema), settings_(settings) {
+  if (keeps_average()) average_ = arena().master().clone();
+  const bool same = arena().gradients().scalar_type() == arena().master().scalar_type();
+  wide_gradients_ = same ? arena().gradients() : at::empty_like(arena().master());
+  for (const ArenaSection& section : arena().sections()) {
+    if (section.range.size() == 0) continue;
+    const auto narrowed = [&](const at::Tensor& whole) {
+      return whole.narrow(0, section.range.begin, section.range.size());
+    };
+    sections_.push_back({narrowed(arena().master()), narrowed(wide_gradients_), section.range, section.decay});
+  }
+  std::vector<Range> counted;
+  for (const ArenaSlot& slot : arena().slots())
+    if (slot.counts_in_norm) counted.push_back({slot.offset, slot.offset + slot.stored});
+  std::erase_if(counted, [](const Range& range) { return range.size() == 0; });
+  std::ranges::sort(counted, {}, &Range::begin);
+  for (const Range& range : counted) {
+    if (!norm_ranges_.empty() && norm_ranges_.back().end == range.begin)
+      norm_ranges_.back().end = range.end;
+    else
+      norm_ranges_.push_back(range);
+  }
+}
+
+double DeviceOptimizer::gradient_norm(double, const UpdateOptions& options) {
+  if (!wide_gradients_.is_same(arena().gradients())) wide_gradients_.copy_(arena().gradients());
+  const double first = options.poisoned ? std::numeric_limits<double>::quiet_NaN() : 0;
+  at::Tensor total = at::scalar_tensor(first, wide_gradients_.options().dtype(at::kDouble));
+  for (const Range& range : norm_ranges_)
+    total.add_(sum_of_squares(wide_gradients_.narrow(0, range.begin, range.size())));
+  total = context().scheduler().all_reduce(std::move(total), {Axis::x, Axis::y, Axis::z}, "gradient norm").wait();
+  return std::sqrt(total.item<double>()) / options.gradient_scale;
+}
+
+void DeviceOptimizer::update(double learning_rate, const UpdateOptions& options, double norm) {
+  const double clip = options.max_norm > 0 ? std::min(1.0, options.max_norm / (norm + 1e-6)) : 1.0;
+  update_weights(learning_rate, clip / options.gradient_scale);
+  if (average_.defined()) average_.lerp_(arena().master(), average_rate(steps_taken()));
+  state_changed();
+}
+
+void DeviceOptimizer::state_changed() {
+  arena().round_master();
+  schedule().weights_written();
+}
+
+std::vector<OptimizerState> DeviceOptimizer::tensors() const {
+  std::vector<OptimizerState> all = {{"weights", arena().master()}};
+  for (const auto& [name, tensor] : moments()) all.push_back({name, tensor});
+  if (average_.defined()) all.push_back({"ema", average_});
+  return all;
+}
+
+// In pieces, so that no third buffer of this size is needed.
+void DeviceOptimizer::exchange_average() {
+  constexpr int64_t kPiece = int64_t{1} << 20;
+  for (int64_t begin = 0; begin < average_.numel(); begin += kPiece) {
+    const int64_t size = std::min(kPiece, average_.numel() - begin);
+    const at::Tensor weights = arena().master().narrow(0, begin, size), average = average_.narrow(0, begin, size),
+                     kept = weights.clone();
+    weights.copy_(average);
+    average.copy_(kept);
+  }
+  state_changed();
+}
+
+}  // namespace axonn

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "axonn/optim/make_optimizer.hpp"
+
+namespace axonn {
+
+// An optimizer of LibTorch's kernels, for devices on which no programs run yet. Every replica has
+// whole buffers.
+class DeviceOptimizer : public Optimizer {
+ public:
+  DeviceOptimizer(Context& context, const Parameters& parameters, const OptimizerSettings& settings);
+  void state_changed() override;
+
+ protected:
+  // One contiguous section of the arena whose elements are decayed alike.
+  struct Section {
+    at::Tensor weights;
+    at::Tensor gradients;
+    Range range;
+    bool decay = false;
+  };
+  const std::vector<Section>& sections() const { return sections_; }
+  const OptimizerSettings& settings() const { return settings_; }
+  virtual std::vector<std::pair<std::string, at::Tensor>> moments() const = 0;
+  virtual void update_weights(double learning_rate, double gradient_factor) = 0;
+
+ private:
+  double gradient_norm(double learning_rate, const UpdateOptions& options) final;
+  void update(double learning_rate, const UpdateOptions& options, double norm) final;
+  std::vector<OptimizerState> tensors() const final;
+  void exchange_average() final;
+
+  OptimizerSettings settings_;
+  at::Tensor wide_gradients_;  // in the master weights' type
+  std::vector<Section> sections_;
+  std::vector<Range> norm_ranges_;  // arena ranges that this rank counts in the norm
+  at::Tensor average_;              // undefined: none
+};
+
+}  // namespace axonn

@@ -1,0 +1,139 @@
+#include "optim/program_optimizer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "axonn/core/error.hpp"
+#include "axonn/overlap/transform/program_file.hpp"
+#include "optim/optimizer_programs.hpp"
+
+namespace axonn {
+namespace {
+
+constexpr const char* kWhere = "optim.program";
+
+overlap::ElementType element_type(at::ScalarType type) {
+  using overlap::ElementType;
+  switch (type) {
+    case at::kDouble:
+      return ElementType::fp64;
+    case at::kBFloat16:
+      return ElementType::bf16;
+    case at::kHalf:
+      return ElementType::fp16;
+    default:
+      return ElementType::fp32;
+  }
+}
+
+overlap::UpdateProgram program_of(const OptimizerSettings& settings) {
+  if (settings.file.empty()) return optimizer_program(settings.kind);
+  return overlap::UpdateProgram(overlap::load_program_file(settings.file).program);
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string all;
+  for (const std::string& name : names) all.append(all.empty() ? "" : ", ").append(name);
+  return all.empty() ? "none" : all;
+}
+
+}  // namespace
+
+ProgramOptimizer::ProgramOptimizer(Context& context, const Parameters& parameters, const OptimizerSettings& settings)
+    : Optimizer(context, parameters, settings.learning_rate, settings.ema),
+      settings_(settings),
+      update_schedule_(schedule_on(settings, context.shape(), context.options())),
+      grid_(context.grid()),
+      program_(program_of(settings)) {
+  const bool all_reduces = update_schedule_ == UpdateSchedule::ar_opt;
+  AXONN_CHECK(all_reduces || context.options().gradient_programs.empty(), kWhere, "schedule ",
+              to_string(update_schedule_),
+              " sums gradients itself: leave --reduction out, or choose --optimizer-schedule ar-opt");
+  if (keeps_average()) program_ = program_.with_average();
+  const overlap::UpdateProgram program = settings.clips ? program_ : program_.without_factor();
+  const bool named = settings.schedule.has_value();
+  if (!named && update_schedule_ == UpdateSchedule::fuse && !program.updates_after_norm())
+    update_schedule_ = UpdateSchedule::rs_opt_ag;
+  const ArenaTypes types = context.arena_types();
+  executor_ = std::make_unique<overlap::UpdateExecutor>(
+      program.with_types(element_type(types.weights), element_type(types.gradients), element_type(types.master)),
+      update_schedule_,
+      overlap::UpdatedNetwork{.arena = arena(),
+                              .schedule = schedule(),
+                              .communicators = context.communicators(),
+                              .grid = grid_,
+                              .rank = context.rank()});
+  if (keeps_average()) executor_->copy_master_to(overlap::kAverage);
+  for (const auto& [name, value] : optimizer_scalars(settings))
+    if (program_.has_number(name)) executor_->set(name, value);
+  for (const auto& [name, value] : settings.set) {
+    const std::vector<std::string> names = program_.settings();
+    AXONN_CHECK(std::ranges::count(names, name) > 0, kWhere, "optimizer ", program_.name(), " has no setting '", name,
+                "'; it has ", joined(names));
+    executor_->set(name, value);
+  }
+  if (!program_.has_number(overlap::kDecay)) return;
+  std::vector<double> decay;
+  for (const ArenaSlot& slot : arena().slots()) decay.push_back(slot.decay ? settings.weight_decay : 0);
+  executor_->set_rows(overlap::kDecay, decay);
+}
+
+void ProgramOptimizer::set(std::string_view number, double value) {
+  if (program_.has_number(number)) executor_->set(number, value);
+}
+
+double ProgramOptimizer::gradient_norm(double learning_rate, const UpdateOptions& options) {
+  const bool factor = options.max_norm > 0 || options.gradient_scale != 1;
+  AXONN_CHECK(
+      !factor || settings_.clips, kWhere,
+      "this optimizer can neither clip gradients nor undo a factor of the loss: set clips = true when it is made");
+  AXONN_CHECK(!factor || program_.clips(), kWhere, "optimizer ", program_.name(),
+              " has no value 'scale', so it can neither clip gradients nor undo the factor of the loss; use --clip 0, "
+              "or add: scale = unscale * min(1, max_norm / (gradient_norm + 0.000001))");
+  set(overlap::kUnscale, 1 / options.gradient_scale);
+  set(overlap::kMostNorm, options.max_norm > 0 ? options.max_norm : std::numeric_limits<double>::infinity());
+  if (!executor_->updates_with_sums()) set_numbers(learning_rate);
+  AXONN_CHECK(!executor_->updates_with_sums() || learning_rate == learning_rate_, kWhere,
+              "step() has the learning rate ", learning_rate, ", and prepare() had ", learning_rate_,
+              "; call both with the same rate");
+  const double norm = executor_->gradient_norm(options.poisoned);
+  AXONN_CHECK(std::isfinite(norm) || !executor_->updates_with_sums(), kWhere, "the gradient is not finite in update ",
+              steps_taken() + 1, ", and schedule ", to_string(update_schedule_),
+              " without clipping has changed the weights already; go on from a checkpoint, with --clip or another "
+              "schedule");
+  return norm;
+}
+
+void ProgramOptimizer::set_numbers(double learning_rate) {
+  const int64_t update = steps_taken() + 1;
+  learning_rate_ = learning_rate;
+  set(overlap::kLearningRate, learning_rate);
+  set(overlap::kUpdateNumber, static_cast<double>(update));
+  set(overlap::kAverageRate, average_rate(update));
+}
+
+void ProgramOptimizer::prepare_update(double learning_rate) {
+  if (!executor_->updates_with_sums()) return;
+  set_numbers(learning_rate);
+  executor_->prepare();
+}
+
+void ProgramOptimizer::update(double, const UpdateOptions&, double) { executor_->update(); }
+
+std::vector<OptimizerState> ProgramOptimizer::tensors() const {
+  std::vector<OptimizerState> all;
+  for (const overlap::UpdateExecutor::State& state : executor_->state()) {
+    const std::string name = all.empty()                       ? "weights"
+                             : state.name == overlap::kAverage ? state.name
+                                                               : program_.name() + "." + state.name;
+    all.push_back({name, state.tensor, state.own});
+  }
+  return all;
+}
+
+void ProgramOptimizer::state_changed() { executor_->master_changed(); }
+
+void ProgramOptimizer::exchange_average() { executor_->exchange_master(overlap::kAverage); }
+
+}  // namespace axonn

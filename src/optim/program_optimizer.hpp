@@ -1,0 +1,39 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "axonn/optim/make_optimizer.hpp"
+#include "axonn/overlap/execute/update_executor.hpp"
+
+namespace axonn {
+
+// An optimizer that is a program, on CPUs.
+class ProgramOptimizer final : public Optimizer {
+ public:
+  ProgramOptimizer(Context& context, const Parameters& parameters, const OptimizerSettings& settings);
+
+  void state_changed() override;
+  bool keeps_gradients() const override { return !executor_->updates_with_sums(); }
+
+ protected:
+  double gradient_norm(double learning_rate, const UpdateOptions& options) override;
+  void update(double learning_rate, const UpdateOptions& options, double norm) override;
+  std::vector<OptimizerState> tensors() const override;
+  void exchange_average() override;
+
+ private:
+  void set(std::string_view number, double value);
+  void set_numbers(double learning_rate);
+  void prepare_update(double learning_rate) override;
+
+  OptimizerSettings settings_;
+  UpdateSchedule update_schedule_;
+  const Grid& grid_;
+  overlap::UpdateProgram program_;
+  std::unique_ptr<overlap::UpdateExecutor> executor_;
+  double learning_rate_ = 0;  // this update's
+};
+
+}  // namespace axonn

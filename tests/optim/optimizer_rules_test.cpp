@@ -1,0 +1,106 @@
+// Each optimizer beside plain code of its paper, on one rank, with clipping and decay.
+#include <cmath>
+#include <functional>
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include "axonn/layers/linear.hpp"
+#include "axonn/layers/loss.hpp"
+#include "axonn/optim/make_optimizer.hpp"
+#include "support/rank_test.hpp"
+#include "support/user_error.hpp"
+
+namespace axonn {
+namespace {
+
+constexpr double kRate = 0.1, kDecay = 0.2, kBeta1 = 0.8, kBeta2 = 0.9, kEpsilon = 1e-3, kMomentum = 0.7;
+
+// One tensor and its state, as plain code updates them.
+struct Plain {
+  at::Tensor w, m, v;
+  double decay = 0;
+};
+using Rule = std::function<void(Plain& p, const at::Tensor& g, int step)>;
+
+void adamw(Plain& p, const at::Tensor& g, int step) {
+  p.m = kBeta1 * p.m + (1 - kBeta1) * g;
+  p.v = kBeta2 * p.v + (1 - kBeta2) * g * g;
+  const at::Tensor mean = p.m / (1 - std::pow(kBeta1, step)), square = p.v / (1 - std::pow(kBeta2, step));
+  p.w = p.w * (1 - kRate * p.decay) - kRate * mean / (square.sqrt() + kEpsilon);
+}
+
+void sgd(Plain& p, const at::Tensor& g, int) { p.w = p.w - kRate * (g + p.decay * p.w); }
+
+void sgd_momentum(Plain& p, const at::Tensor& g, int) {
+  p.m = kMomentum * p.m + g + p.decay * p.w;
+  p.w = p.w - kRate * p.m;
+}
+
+void lion(Plain& p, const at::Tensor& g, int) {
+  const at::Tensor direction = (kBeta1 * p.m + (1 - kBeta1) * g).sign();
+  p.w = p.w - kRate * (direction + p.decay * p.w);
+  p.m = kBeta2 * p.m + (1 - kBeta2) * g;
+}
+
+OptimizerSettings settings_of(OptimizerKind kind) {
+  return {.kind = kind,
+          .learning_rate = kRate,
+          .weight_decay = kDecay,
+          .beta1 = kBeta1,
+          .beta2 = kBeta2,
+          .epsilon = kEpsilon,
+          .momentum = kMomentum};
+}
+
+OptimizerSettings lion_settings() {
+  OptimizerSettings settings{.file = AXONN_LION, .learning_rate = kRate, .weight_decay = kDecay};
+  settings.set = {{"beta1", kBeta1}, {"beta2", kBeta2}};
+  return settings;
+}
+
+void expect_rule(const OptimizerSettings& settings, const Rule& rule) {
+  Context context(test_environment(), {}, {.dtype = at::kDouble});
+  Linear layer(context, {.in = 3, .out = 2, .bias_initial = Initial::uniform(1)});
+  const Parameters parameters = context.materialize(*layer, 1);
+  const auto optimizer = make_optimizer(context, parameters, settings);
+  std::map<std::string, Plain> plain;
+  for (const char* name : {"weight", "bias"}) {
+    const at::Tensor w = parameters[name].shard().detach().clone();
+    plain[name] = {w, at::zeros_like(w), at::zeros_like(w), name == std::string("weight") ? kDecay : 0};
+  }
+  for (int step = 1; step <= 4; ++step) {
+    auto work = context.begin_step();
+    mean(layer(at::arange(12, at::kDouble).view({4, 3}).sin() + step).square().sum(), 8, context).backward();
+    work.finish();
+    double squares = 0;
+    for (const char* name : {"weight", "bias"}) squares += parameters[name].gradient().square().sum().item<double>();
+    const double most = step % 2 == 0 ? 0 : std::sqrt(squares) / 3,
+                 factor = most > 0 ? most / (std::sqrt(squares) + 1e-6) : 1;
+    for (const char* name : {"weight", "bias"}) rule(plain[name], parameters[name].gradient() * factor, step);
+    EXPECT_NEAR(optimizer->step({.max_norm = most}).gradient_norm, std::sqrt(squares), 1e-12);
+    for (const char* name : {"weight", "bias"})
+      EXPECT_LE((parameters[name].shard() - plain[name].w).abs().max().item<double>(), 1e-12) << name << " " << step;
+  }
+}
+
+TEST(OptimizerRules, FollowTheirPapers) {
+  expect_rule(settings_of(OptimizerKind::adamw), adamw);
+  expect_rule(settings_of(OptimizerKind::sgd), sgd);
+  expect_rule(settings_of(OptimizerKind::sgd_momentum), sgd_momentum);
+  expect_rule(lion_settings(), lion);
+}
+
+TEST(OptimizerRules, NameWrongSettings) {
+  Context context(test_environment(), {}, {});
+  Linear layer(context, {.in = 3, .out = 2});
+  const Parameters parameters = context.materialize(*layer, 1);
+  OptimizerSettings settings = lion_settings();
+  settings.set = {{"beta3", 0.1}};
+  EXPECT_USER_ERROR(make_optimizer(context, parameters, settings), "lion has no setting 'beta3'", "beta1, beta2");
+  settings.file = "missing.program";
+  EXPECT_USER_ERROR(make_optimizer(context, parameters, settings), "missing.program");
+}
+
+}  // namespace
+}  // namespace axonn
