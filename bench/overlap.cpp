@@ -32,16 +32,6 @@ using namespace axonn::bench;
 using Clock = std::chrono::steady_clock;
 using Options = OverlapOptions;
 
-UnetConfig unet = {
-    .shape = {.image = 16, .base = 64, .multipliers = {1, 2}, .blocks = 1, .attention = {8}, .heads = 4}};
-int64_t batch = 16;
-int64_t micro_batches = 1;
-int64_t checkpoint_every = 0;
-int repetitions = 7;
-int prefetch = OverlapPolicy().prefetch;
-bool few = false;
-};
-
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 double median(std::vector<double> values) {
