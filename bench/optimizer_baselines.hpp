@@ -21,17 +21,19 @@ class Baseline {
  public:
   Baseline(Environment& environment, const BaselineOptions& options);
 
-  void all_reduce();
+  // An all-reduce alone, of a tensor of its own: the caches treat it as they treat the steps.
+  void all_reduce() { sum(alone_); }
   void step(int64_t number);
 
  private:
+  void sum(const at::Tensor& gradients);
   double clip_factor() const;
   void adamw(int64_t number, double factor);
   void lamb(int64_t number, double factor);
 
   Environment& environment_;
   BaselineOptions options_;
-  at::Tensor gradients_, weights_, mean_, square_, rounded_, count_;
+  at::Tensor alone_, gradients_, weights_, mean_, square_, rounded_, count_;
 };
 
 }  // namespace axonn::bench
