@@ -20,14 +20,14 @@ constexpr double kRate = 1e-4, kBeta1 = 0.9, kBeta2 = 0.95, kEpsilon = 1e-8, kDe
 Baseline::Baseline(Environment& environment, const BaselineOptions& options)
     : environment_(environment),
       options_(options),
-      alone_(at::zeros({options.elements}, at::kFloat)),
+      other_(at::zeros({options.elements}, at::kFloat)),
       gradients_(at::zeros({options.elements}, at::kFloat)),
       weights_(at::zeros({options.elements}, at::kFloat)),
       mean_(at::zeros({options.elements}, at::kFloat)),
       square_(at::zeros({options.elements}, at::kFloat)),
       count_(at::zeros({}, at::kFloat)) {
   // Memory of their own: pages of zeros are one page.
-  for (const at::Tensor& each : {alone_, gradients_, weights_, mean_, square_}) each.fill_(0);
+  for (const at::Tensor& each : {other_, gradients_, weights_, mean_, square_}) each.fill_(0);
   if (options.rounded) rounded_ = at::zeros({options.elements}, at::kBFloat16);
 }
 

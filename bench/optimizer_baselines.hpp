@@ -21,8 +21,8 @@ class Baseline {
  public:
   Baseline(Environment& environment, const BaselineOptions& options);
 
-  // An all-reduce alone, of a tensor of its own: the caches treat it as they treat the steps.
-  void all_reduce() { sum(alone_); }
+  // Only an all-reduce, of a tensor of its own: the caches treat it as they treat the steps.
+  void all_reduce() { sum(other_); }
   void step(int64_t number);
 
  private:
@@ -33,7 +33,7 @@ class Baseline {
 
   Environment& environment_;
   BaselineOptions options_;
-  at::Tensor alone_, gradients_, weights_, mean_, square_, rounded_, count_;
+  at::Tensor other_, gradients_, weights_, mean_, square_, rounded_, count_;
 };
 
 }  // namespace axonn::bench

@@ -101,7 +101,8 @@ class GptRuns {
   Outcome train(const OverlapPolicy& policy, int64_t micro_batches) {
     start_again();
     context_.set_overlap(policy);
-    const auto optimizer = make_optimizer(context_, parameters_, {.learning_rate = 1e-2});
+    const auto optimizer = make_optimizer(
+        context_, parameters_, {.schedule = UpdateSchedule::ar_opt, .learning_rate = 1e-2});  // whole master weights
     const int64_t batch = kRankBatch * context_.shape().z * context_.shape().data;
     const BatchPlan plan = plan_batch(batch, kRankBatch / micro_batches, context_.shape(), context_.at());
     std::vector<at::Tensor> losses;
