@@ -2,7 +2,7 @@
 """Compares the peak memory per rank with the prediction of `gpt --dry-run`, with weights sharded
 over Z and with activation checkpointing.
 
-    bench/memory.py [--grids 1x1x1x1 1x1x2x1 1x1x4x1] [--gpt build/release/bin/gpt]
+    bench/memory.py [--grids 1x1x1x1 1x1x2x1 1x1x4x1] [--schedule ar-opt] [--gpt build/release/bin/gpt]
 
 The memory of the process itself (code, libraries, message buffers) is measured with a network of a
 few kilobytes on the same grid, and is subtracted. The table has one row per grid and choice of
@@ -30,10 +30,10 @@ def ranks_of(grid):
     return product
 
 
-def flags(grid, network, checkpoint):
+def flags(schedule, grid, network, checkpoint):
     x, y, z, data = map(int, grid.split("x"))
     return ["--grid", grid, "--batch", str(ROWS * z * data), "--activation-checkpoint", str(checkpoint),
-            "--gather-cache", "0", *network]
+            "--gather-cache", "0", "--optimizer-schedule", schedule, *network]
 
 
 def predicted(gpt, *given):
@@ -43,9 +43,9 @@ def predicted(gpt, *given):
     return {name: float(value.split()[0]) * UNITS[value.split()[1]] for name, value in parts.items()}
 
 
-def measured(gpt, scratch, grid, *given):
+def measured(gpt, scratch, schedule, grid, *given):
     out = scratch / "run"
-    command = [TOP / "scripts/mpirun", "-n", str(ranks_of(grid)), gpt, "train", *flags(grid, *given),
+    command = [TOP / "scripts/mpirun", "-n", str(ranks_of(grid)), gpt, "train", *flags(schedule, grid, *given),
                "--data", TOP / "docs", "--out", out, "--steps", "4", "--validation-fraction", "0", "--no-save-last"]
     subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     peak = [json.loads(line) for line in open(out / "metrics.jsonl")][-1]["peak_memory_bytes"]
@@ -56,6 +56,7 @@ def measured(gpt, scratch, grid, *given):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--grids", nargs="+", default=["1x1x1x1", "1x1x2x1", "1x1x4x1"])
+    parser.add_argument("--schedule", default="ar-opt", help="of the optimizer: ar-opt, rs-opt-ag or fuse")
     parser.add_argument("--gpt", default=str(TOP / "build/release/bin/gpt"))
     args = parser.parse_args()
     print("| grid | checkpointed | " + " | ".join(PARTS) + " | measured | measured / predicted |\n" +
@@ -63,10 +64,10 @@ def main():
     with tempfile.TemporaryDirectory(prefix="axonn-memory-") as scratch:
         scratch = pathlib.Path(scratch)
         for grid in args.grids:
-            process = measured(args.gpt, scratch, grid, TINY, 0)
+            process = measured(args.gpt, scratch, args.schedule, grid, TINY, 0)
             for checkpoint in (0, 1):
-                parts = predicted(args.gpt, grid, NETWORK, checkpoint)
-                taken = measured(args.gpt, scratch, grid, NETWORK, checkpoint) - process
+                parts = predicted(args.gpt, args.schedule, grid, NETWORK, checkpoint)
+                taken = measured(args.gpt, scratch, args.schedule, grid, NETWORK, checkpoint) - process
                 sizes = [f"{parts.get(name, 0) / 2**20:.0f}" for name in PARTS]
                 print(f"| {grid} | {'all' if checkpoint else 'none'} | " + " | ".join(sizes) +
                       f" | {taken / 2**20:.0f} MiB | {taken / parts['total']:.2f} |", flush=True)

@@ -11,6 +11,25 @@
 #include "optim/rule.hpp"
 
 namespace axonn {
+namespace {
+
+std::vector<std::pair<std::string, double>> all_scalars(const OptimizerSettings& settings) {
+  return {{"beta1", settings.beta1},
+          {"beta2", settings.beta2},
+          {"epsilon", settings.epsilon},
+          {"momentum", settings.momentum}};
+}
+
+// A user's program has settings of its own: these would change nothing.
+void refuse_unused(const OptimizerSettings& settings) {
+  const auto defaults = all_scalars({}), given = all_scalars(settings);
+  for (size_t i = 0; i < given.size(); ++i)
+    AXONN_CHECK(given[i].second == defaults[i].second, "optim.settings", settings.file,
+                " has settings of its own: use --optimizer-set ", given[i].first, "=", given[i].second, ", not --",
+                given[i].first);
+}
+
+}  // namespace
 
 void check_optimizer(const OptimizerSettings& settings) {
   for (const auto& [value, name] : {std::pair(settings.learning_rate, "learning_rate"),
@@ -22,6 +41,7 @@ void check_optimizer(const OptimizerSettings& settings) {
                                     {settings.momentum, "momentum"},
                                     {settings.ema, "ema"}})
     AXONN_CHECK(value >= 0 && value < 1, "optim.settings", name, " must be in [0, 1), got ", value);
+  if (!settings.file.empty()) refuse_unused(settings);
 }
 
 int optimizer_moments(const OptimizerSettings& settings) {
@@ -38,11 +58,7 @@ int optimizer_moments(const OptimizerSettings& settings) {
 
 // A user's program gives its own values.
 std::vector<std::pair<std::string, double>> optimizer_scalars(const OptimizerSettings& settings) {
-  if (!settings.file.empty()) return {};
-  return {{"beta1", settings.beta1},
-          {"beta2", settings.beta2},
-          {"epsilon", settings.epsilon},
-          {"momentum", settings.momentum}};
+  return settings.file.empty() ? all_scalars(settings) : std::vector<std::pair<std::string, double>>();
 }
 
 UpdateSchedule schedule_on(const OptimizerSettings& settings, const GridShape& grid, const ContextOptions& options) {

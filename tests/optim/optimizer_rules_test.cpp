@@ -98,6 +98,9 @@ TEST(OptimizerRules, NameWrongSettings) {
   OptimizerSettings settings = lion_settings();
   settings.set = {{"beta3", 0.1}};
   EXPECT_USER_ERROR(make_optimizer(context, parameters, settings), "lion has no setting 'beta3'", "beta1, beta2");
+  OptimizerSettings unused = lion_settings();
+  unused.beta2 = 0.9;
+  EXPECT_USER_ERROR(check_optimizer(unused), "lion.program has settings of its own", "--optimizer-set beta2=0.9");
   settings.file = "missing.program";
   EXPECT_USER_ERROR(make_optimizer(context, parameters, settings), "missing.program");
 }

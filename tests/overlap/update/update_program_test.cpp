@@ -96,6 +96,33 @@ TEST(UpdatePrograms, SchedulesAreEqual) {
     }
 }
 
+PlanCounts counts_of(const UpdateProgram& program, UpdateSchedule schedule, int ranks) {
+  return SchedulePlan(program.scheduled(schedule).program()).counts({{"T", 1}, {"K", int64_t{1} << 20}}, ranks);
+}
+
+// AdamW as it is shipped, per element: bytes of memory, bytes sent, bytes of state.
+TEST(UpdatePrograms, AdamWMovesTheBytesOfThePaper) {
+  const UpdateProgram clipped(load_program_file(std::string(AXONN_PROGRAMS) + "/adamw.program").program),
+      unclipped = clipped.without_factor(),
+      rounded = clipped.with_types(ElementType::bf16, ElementType::fp32, ElementType::fp32);
+  constexpr double kElements = 1 << 20;
+  for (const int ranks : {2, 4, 8}) {
+    const double r = ranks, all_reduce = 2 * (r - 1) / r * 4;
+    const auto expect = [&](const UpdateProgram& program, UpdateSchedule schedule, double memory, double sent,
+                            double state) {
+      const PlanCounts counts = counts_of(program, schedule, ranks);
+      EXPECT_NEAR(counts.memory_bytes / kElements, memory, 1e-3) << to_string(schedule) << " on " << ranks;
+      EXPECT_NEAR(counts.bytes_sent / kElements, sent, 1e-3) << to_string(schedule) << " on " << ranks;
+      EXPECT_NEAR(counts.state_bytes / kElements, state, 1e-3) << to_string(schedule) << " on " << ranks;
+    };
+    expect(clipped, UpdateSchedule::ar_opt, 36 + 4, all_reduce, 12);  // 4: the norm reads the sums
+    expect(clipped, UpdateSchedule::fuse, 4 + 32 / r + 4 * (r - 1) / r, all_reduce, 4 + 8 / r);
+    expect(unclipped, UpdateSchedule::fuse, 4 + 24 / r + 4 * (r - 1) / r, all_reduce, 4 + 8 / r);
+    // bf16 weights are gathered; fp32 master weights and moments are divided.
+    expect(rounded, UpdateSchedule::fuse, 4 + 34 / r + 2 * (r - 1) / r, 0.75 * all_reduce, 2 + 12 / r);
+  }
+}
+
 TEST(UpdatePrograms, SchedulesAreThePapers) {
   const UpdateProgram program = own(kSgd);
   EXPECT_EQ(to_text(program.scheduled(UpdateSchedule::fuse).log()), R"(split(sum, reduce_scatter, dim=1)
