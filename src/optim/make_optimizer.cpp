@@ -63,7 +63,7 @@ std::vector<std::pair<std::string, double>> optimizer_scalars(const OptimizerSet
 
 UpdateSchedule schedule_on(const OptimizerSettings& settings, const GridShape& grid, const ContextOptions& options) {
   const bool shared = grid.data > 1 && options.device.is_cpu() && options.gradient_programs.empty();
-  return settings.schedule.value_or(shared ? UpdateSchedule::fuse : UpdateSchedule::ar_opt);
+  return settings.schedule.value_or(shared ? UpdateSchedule::rs_opt_ag : UpdateSchedule::ar_opt);
 }
 
 std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& parameters,

@@ -52,9 +52,6 @@ ProgramOptimizer::ProgramOptimizer(Context& context, const Parameters& parameter
               " sums gradients itself: leave --reduction out, or choose --optimizer-schedule ar-opt");
   if (keeps_average()) program_ = program_.with_average();
   const overlap::UpdateProgram program = settings.clips ? program_ : program_.without_factor();
-  const bool named = settings.schedule.has_value();
-  if (!named && update_schedule_ == UpdateSchedule::fuse && !program.updates_after_norm())
-    update_schedule_ = UpdateSchedule::rs_opt_ag;
   const ArenaTypes types = context.arena_types();
   executor_ = std::make_unique<overlap::UpdateExecutor>(
       program.with_types(element_type(types.weights), element_type(types.gradients), element_type(types.master)),

@@ -140,7 +140,7 @@ void bind_optimizer(OptionTable& table, TrainConfig& train) {
   table.add_text(
       "train", "optimizer_schedule", schedule_value(train.optimizer.schedule),
       "ar-opt: every replica updates everything; rs-opt-ag: each updates its part and keeps its part of the state; "
-      "fuse: the same inside the collectives; auto: fuse on CPUs with data > 1");
+      "fuse: the same inside the collectives; auto: rs-opt-ag on CPUs with data > 1, else ar-opt");
   table.add("train", "optimizer_set", train.optimizer.set, "values of the program's scalars, such as beta2=0.99");
   table.add("train", "learning_rate", train.optimizer.learning_rate, "peak rate, after the warm-up");
   table.add("train", "learning_rate_end", train.learning_rate_end, "rate at the last step, after the cosine");

@@ -45,9 +45,8 @@ std::vector<std::pair<std::string, double>> optimizer_scalars(const OptimizerSet
 // Elements of state, and of temporaries, per weight.
 int optimizer_moments(const OptimizerSettings& settings);
 
-// The schedule of these settings. Where they name none: fuse, if data ranks share the update on
-// CPUs and no reduction programs sum gradients; else ar_opt. An optimizer takes rs_opt_ag in place
-// of a fuse that nobody named and that would update weights before it knows the norm.
+// The schedule of these settings. Where they name none: rs_opt_ag, if data ranks share the update
+// on CPUs and no reduction programs sum gradients; else ar_opt.
 UpdateSchedule schedule_on(const OptimizerSettings& settings, const GridShape& grid, const ContextOptions& options);
 
 // Throws UserError for an invalid value.
