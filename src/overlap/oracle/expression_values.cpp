@@ -68,9 +68,11 @@ RankValues ExpressionValues::dropped(const Attributes& attributes, RankValues va
   for (int64_t i = 0; i < values.count; ++i) {
     const auto words =
         philox(options_.seed, static_cast<uint64_t>(i / 4), options_.step, static_cast<uint32_t>(attributes.stream));
-    const double factor = to_uniform(words[static_cast<size_t>(i % 4)]) < p ? 0 : 1 / (1 - p);
-    for (int rank = 0; rank < options_.ranks; ++rank)
-      if (!is_missing(values.of(rank)[i])) values.of(rank)[i] *= factor;
+    const bool drops = to_uniform(words[static_cast<size_t>(i % 4)]) < p;
+    for (int rank = 0; rank < options_.ranks; ++rank) {
+      double& element = values.of(rank)[i];
+      if (!is_missing(element)) element = drops ? 0 : element * (1 / (1 - p));
+    }
   }
   return values;
 }

@@ -116,7 +116,8 @@ TEST(Oracle, DropsByTheIndexInTheWholeOperand) {
   const auto row = p.tensor("row", fp32, {"N"});
   const Program program =
       p.returns({p.let("a", dropout(x, 0.4, 7)), p.let("b", dropout(y, 0.4, 7)),
-                 p.let("c", slice(x, 1) * 0 + dropout(slice(row), 0.4, 8)), p.let("d", dropout(x, 0))});
+                 p.let("c", slice(x, 1) * 0 + dropout(slice(row), 0.4, 8)), p.let("d", dropout(x, 0)),
+                 p.let("e", dropout(sqrt(-x), 0.4, 7))});
   for_each_setting({.sizes = {{"M", 3}, {"N", 7}}, .seed = 11, .step = 5}, [&](const OracleOptions& options) {
     const std::vector<double> numbers = counting(21), narrow = counting(7);
     const OracleResult result = run_oracle(program, {{"x", {numbers}}, {"y", {numbers}}, {"row", {narrow}}}, options);
@@ -130,6 +131,8 @@ TEST(Oracle, DropsByTheIndexInTheWholeOperand) {
     expect_near(whole(result, "b"), expected);
     expect_near(whole(result, "c"), rows);
     expect_near(whole(result, "d"), numbers);
+    for (size_t i = 0; i < 21; ++i)  // what is dropped is zero, also a NaN
+      EXPECT_EQ(std::isnan(whole(result, "e")[i]), expected[i] != 0 && numbers[i] != 0) << i;
     EXPECT_GT(std::ranges::count(expected, 0.0), 4);
   });
 }
