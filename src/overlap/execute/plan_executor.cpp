@@ -191,12 +191,17 @@ void PlanExecutor::Impl::run_all_gather(const std::string& statement) {
 void PlanExecutor::Impl::run_rooted(const std::string& statement) {
   const Expression& root = root_of(statement);
   const std::string& operand = root.operands()[0].name();
-  const auto &from = memory.buffer(plan.home(operand)), &to = memory.buffer(plan.home(statement));
-  if (plan.home(operand) != plan.home(statement)) to.data.copy_(from.data);
+  const auto& from = memory.buffer(plan.home(operand));
+  at::Tensor result = from.data;
+  if (is_number(statement))
+    result = from.data.clone();
+  else if (plan.home(operand) != plan.home(statement))
+    result = memory.buffer(plan.home(statement)).data.copy_(from.data);
   if (root.is(Operation::reduce))
-    ranks.reduce(to.data, root.attributes().root, reduce_op(root), collective_options(statement)).wait();
+    ranks.reduce(result, root.attributes().root, reduce_op(root), collective_options(statement)).wait();
   else
-    ranks.broadcast(to.data, program().type(operand).distribution.root, collective_options(statement)).wait();
+    ranks.broadcast(result, program().type(operand).distribution.root, collective_options(statement)).wait();
+  if (is_number(statement)) memory.numbers[statement] = result.item<double>();
 }
 
 void PlanExecutor::Impl::run_layer(const std::string& statement) {

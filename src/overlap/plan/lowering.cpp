@@ -37,13 +37,34 @@ void Lowering::run() {
     std::vector<std::string> statements = program_.statements_of(name);
     done.insert(statements.begin(), statements.end());
     // A number that is made of the program's scalars is computed once, before its section begins.
-    const auto is_plain = [&](const std::string& one) { return program_.type(one).group == TensorType::kEveryGroup; };
+    // What only stores a value that the section gathers follows it.
+    const auto plain = [&](const std::string& one) { return is_plain(one); };
+    const auto follows = [&](const std::string& one) { return stores_a_gather(one, statements); };
+    std::vector<std::string> inside;
+    for (const std::string& one : statements) {
+      if (plain(one))
+        add_step({one}, one);
+      else if (!follows(one))
+        inside.push_back(one);
+    }
+    if (!inside.empty()) add_step(inside, name);
     for (const std::string& one : statements)
-      if (is_plain(one)) add_step({one}, one);
-    std::erase_if(statements, is_plain);
-    if (!statements.empty()) add_step(statements, name);
+      if (follows(one)) add_step({one}, one);
   }
   add_waits();
+}
+
+bool Lowering::is_plain(const std::string& value) const {
+  return program_.type(value).group == TensorType::kEveryGroup;
+}
+
+// Whether a statement stores what another one of its section gathers, in a place of its own.
+bool Lowering::stores_a_gather(const std::string& name, const std::vector<std::string>& section) const {
+  const Statement& statement = program_.statement(name);
+  if (!statement.expression.is(Operation::update) || is_stored_already(statement)) return false;
+  const Expression& value = statement.expression.operands()[1];
+  return value.is(Operation::reference) && std::ranges::count(section, value.name()) > 0 &&
+         moves(program_.statement(value.name()).expression);
 }
 
 bool Lowering::is_number(const std::string& value) const {
@@ -81,18 +102,27 @@ bool Lowering::nobody_reads_after(const std::string& tensor, const Statement& wr
 // A sum may take the place of a local tensor that nobody else reads.
 bool Lowering::in_place(const Statement& statement) const {
   const std::string& local = statement.expression.operands()[0].name();
+  const std::string& home = plan_.homes_.at(local);
   const bool whole_or_part =
       statement.expression.is(Operation::all_reduce) || statement.expression.is(Operation::reduce_scatter);
-  return whole_or_part && !is_number(statement.name) && program_.consumers_of(local).size() == 1 &&
-         program_.update_of(local) == nullptr && !program_.is_output(local) && !plan_.homes_.at(local).empty();
+  return whole_or_part && !is_number(statement.name) && program_.consumers_of(local).size() == 1 && !home.empty() &&
+         program_.update_of(home) == nullptr && !program_.is_output(local);
 }
 
-// A value of a fused section that only the section reads. What a tensor stores is in memory.
+// A slice or load lies in the memory of what it takes a part of, if that keeps its value.
+bool Lowering::is_view_in_place(const Statement& statement) const {
+  if (!is_view(statement.expression)) return false;
+  const std::string& home = plan_.homes_.at(statement.expression.operands()[0].name());
+  return !home.empty() && program_.update_of(home) == nullptr;
+}
+
+// A value of a fused section that only the section reads. What a tensor stores is in memory, and so
+// is what a collective brings.
 bool Lowering::stays_in_registers(const std::string& value) const {
   const Section* section = program_.section_of(value);
-  if (section == nullptr || program_.is_output(value)) return false;
+  if (section == nullptr || program_.is_output(value) || is_plain(value)) return false;
   const Expression& root = program_.statement(value).expression;
-  if (root.is(Operation::update) || root.is(OperationKind::reduction) || root.is(Operation::send)) return false;
+  if (root.is(Operation::update) || root.is(OperationKind::reduction) || moves(root)) return false;
   return std::ranges::all_of(program_.consumers_of(value), [&](const std::string& reader) {
     return program_.section_of(reader) == section && !moves(program_.statement(reader).expression);
   });
@@ -102,7 +132,7 @@ std::string Lowering::home_of(const Statement& statement) const {
   const Expression& root = statement.expression;
   if (root.is(Operation::update)) return root.operands()[0].name();
   if (is_number(statement.name)) return "";
-  if (is_view(root)) return plan_.homes_.at(root.operands()[0].name());
+  if (is_view_in_place(statement)) return plan_.homes_.at(root.operands()[0].name());
   const std::string tensor = stored_by(statement.name);
   if (!tensor.empty() && nobody_reads_after(tensor, statement)) return tensor;
   if (stays_in_registers(statement.name)) return "";
@@ -143,7 +173,7 @@ void Lowering::add_step(const std::vector<std::string>& statements, const std::s
   for (const std::string& statement_name : statements) {
     const Statement& statement = program_.statement(statement_name);
     const Expression& root = statement.expression;
-    if (is_stored_already(statement) || (is_view(root) && !sections)) continue;
+    if (is_stored_already(statement) || (is_view_in_place(statement) && !sections)) continue;
     step.statements.push_back(statement_name);
     if (reduces(root)) {
       AXONN_CHECK(step.reducer.empty(), kWhere, "fuse ", name, ": needs at most one collective that reduces, got ",
@@ -167,6 +197,7 @@ void Lowering::add_step(const std::vector<std::string>& statements, const std::s
   else if (numbers_only)
     step.kind = StepKind::scalars;
   if (step.kind == StepKind::fused) check_section(step);
+  if (step.statements.size() > 1) check_extents(step);
   collect_accesses(step);
   plan_.steps_.push_back(std::move(step));
 }
@@ -185,10 +216,31 @@ void Lowering::check_section(const PlanStep& step) const {
               " and ", info(mover).name);
 }
 
-Extent Lowering::extent_of(const std::string& value) const {
-  const Distribution& lies = program_.type(value).distribution;
+// A section has one loop: over all elements, over this rank's part, or over all on a root.
+void Lowering::check_extents(const PlanStep& step) const {
+  const auto lies = [&](const std::string& name) {
+    const Expression& root = program_.statement(name).expression;
+    const bool of_operand = name == step.mover || root.is(OperationKind::reduction);
+    return (of_operand ? program_.type(root.operands()[0]) : program_.type(name)).distribution;
+  };
+  const auto is_host_number = [&](const std::string& name) {
+    return is_number(name) && !program_.statement(name).expression.is(OperationKind::reduction);
+  };
+  const std::string& first = step.statements.front();
+  for (const std::string& name : step.statements) {
+    const Distribution a = lies(first), b = lies(name);
+    const bool alike =
+        extent_of(a) == extent_of(b) && a.root == b.root && is_host_number(first) == is_host_number(name);
+    AXONN_CHECK(alike, kWhere, "fuse ", step.name, ": needs values that lie alike, got ", first, " ", a.to_string(),
+                " and ", name, " ", b.to_string());
+  }
+}
+
+Extent Lowering::extent_of(const Distribution& lies) {
   return lies.is(Placement::sliced) ? Extent::part : lies.is(Placement::rooted) ? Extent::root : Extent::whole;
 }
+
+Extent Lowering::extent_of(const std::string& value) const { return extent_of(program_.type(value).distribution); }
 
 void Lowering::collect_reads(const Expression& expression, PlanStep& step, const std::set<std::string>& inside) const {
   const auto add = [&](const std::string& value, Extent extent) {

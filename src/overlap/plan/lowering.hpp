@@ -21,16 +21,21 @@ class Lowering {
   std::string stored_by(const std::string& value) const;
   bool nobody_reads_after(const std::string& tensor, const Statement& writer) const;
   bool in_place(const Statement& statement) const;
+  bool is_view_in_place(const Statement& statement) const;
   bool stays_in_registers(const std::string& value) const;
 
   void add_step(const std::vector<std::string>& statements, const std::string& name);
   bool is_stored_already(const Statement& statement) const;
+  bool stores_a_gather(const std::string& name, const std::vector<std::string>& section) const;
   void check_section(const PlanStep& step) const;
+  void check_extents(const PlanStep& step) const;
   void collect_accesses(PlanStep& step) const;
   void collect_reads(const Expression& expression, PlanStep& step, const std::set<std::string>& inside) const;
   void add_waits();
 
+  static Extent extent_of(const Distribution& lies);
   Extent extent_of(const std::string& value) const;
+  bool is_plain(const std::string& value) const;
   bool is_number(const std::string& value) const;
 
   SchedulePlan& plan_;

@@ -243,6 +243,9 @@ class KernelBuilder {
     const ElementType type = made_.kernel.type_of(x);
     const double p = attributes.probability;
     if (p == 0) return x;
+    AXONN_CHECK(program_.type(expression.operands()[0]).shape == made_.loop && !made_.loop.empty(), kWhere,
+                expression.to_string(), ": dropout needs a tensor of the loop's shape ", to_string(made_.loop),
+                ", got ", to_string(program_.type(expression.operands()[0]).shape));
     const Value mask = made_.kernel.dropout_mask("dropout." + std::to_string(made_.masks.size()));
     made_.masks.push_back({p, attributes.stream});
     const Value kept =

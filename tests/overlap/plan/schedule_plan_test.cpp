@@ -1,5 +1,7 @@
 #include "axonn/overlap/plan/schedule_plan.hpp"
 
+#include <functional>
+
 #include <gtest/gtest.h>
 
 #include "overlap/support/figures.hpp"
@@ -76,6 +78,26 @@ TEST(Plan, RefusesByNameWhatNothingRuns) {
   EXPECT_USER_ERROR(SchedulePlan(matmul_all_reduce.program()), "overlap both: no executor runs overlaps yet");
   EXPECT_USER_ERROR(SchedulePlan(figures::ar_opt().fuse("all", {"sum", "opt"}).program()), "fuse all",
                     "split(sum, reduce_scatter)");
+}
+
+Schedule fused_pair(const std::function<Expression(const Expression&)>& first,
+                    const std::function<Expression(const Expression&)>& second) {
+  ProgramBuilder p("pair");
+  const auto w = p.tensor("w", ElementType::fp32, {"N"});
+  const auto a = p.let("a", first(w)), b = p.let("b", second(w));
+  return Schedule(p.returns({a, b})).fuse("both", {"a", "b"});
+}
+
+TEST(Plan, FusesOnlyWhatLiesAlike) {
+  const auto whole = [](const Expression& w) { return 2 * w; };
+  const auto part = [](const Expression& w) { return 2 * slice(w); };
+  const auto root = [](int rank) { return [rank](const Expression& w) { return 2 * load(w, rank); }; };
+  for (const auto& [first, second] : std::vector<
+           std::pair<std::function<Expression(const Expression&)>, std::function<Expression(const Expression&)>>>{
+           {whole, part}, {part, whole}, {whole, root(0)}, {part, root(0)}, {root(0), root(1)}})
+    EXPECT_USER_ERROR(SchedulePlan(fused_pair(first, second).program()), "fuse both: needs values that lie alike");
+  EXPECT_EQ(SchedulePlan(fused_pair(part, part).program()).steps().size(), 1u);
+  EXPECT_EQ(SchedulePlan(fused_pair(root(1), root(1)).program()).steps().size(), 1u);
 }
 
 }  // namespace

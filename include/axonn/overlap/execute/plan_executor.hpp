@@ -17,8 +17,7 @@ struct ExecutorOptions {
   // Place of element 0 in an arena. Sliced tensors are cut as BlockOwners cuts the arena, so every
   // rank holds blocks of the flat tensor, whatever dim the program names.
   int64_t arena_offset = 0;
-  uint64_t seed = 0;  // dropout's, with `step`
-  uint32_t step = 0;
+  uint64_t seed = 0;  // dropout's: another one for every step
   InstructionSet instruction_set = best_instruction_set();
 };
 
@@ -28,14 +27,16 @@ struct ExecutorOptions {
 class PlanExecutor {
  public:
   // UserError that names what it cannot run: several groups, layers on slices, sliced tensors of
-  // more than one shape, sums over other than the last dims, fused collectives with a root.
+  // more than one shape, sums over other than the last dims, fused collectives with a root, dropout
+  // of a tensor that is smaller than the result.
   PlanExecutor(SchedulePlan plan, Communicator& ranks, ExecutorOptions options);
   ~PlanExecutor();
   PlanExecutor(const PlanExecutor&) = delete;
   PlanExecutor& operator=(const PlanExecutor&) = delete;
 
-  // The memory of a declared tensor, or of a value after run(): flat, contiguous; of a sliced one
-  // this rank's elements in ascending order. UserError for a value that stays in registers.
+  // The memory of a declared tensor, or of a value after run(): flat, contiguous. A sliced one has
+  // this rank's elements in ascending order, unless it lies in a whole tensor: its home in plan()
+  // says so. UserError for a value that stays in registers.
   at::Tensor memory(const std::string& value) const;
   // Uses the caller's memory for a declared tensor from now on.
   void bind(const std::string& tensor, at::Tensor memory);

@@ -60,7 +60,7 @@ struct PlanCounts {
 class SchedulePlan {
  public:
   // UserError if no executor can run a section as one: overlap, or a fused section with more than
-  // one collective of a kind.
+  // one collective of a kind, or with values that lie in different ways.
   explicit SchedulePlan(Program program);
 
   const Program& program() const { return program_; }
