@@ -114,10 +114,9 @@ TEST(Oracle, DropsByTheIndexInTheWholeOperand) {
   ProgramBuilder p("drop");
   const auto x = p.tensor("x", fp32, {"M", "N"}), y = p.tensor("y", fp32, {"M", "N"}, Distribution::sliced(0));
   const auto row = p.tensor("row", fp32, {"N"});
-  const Program program =
-      p.returns({p.let("a", dropout(x, 0.4, 7)), p.let("b", dropout(y, 0.4, 7)),
-                 p.let("c", slice(x, 1) * 0 + dropout(slice(row), 0.4, 8)), p.let("d", dropout(x, 0)),
-                 p.let("e", dropout(sqrt(-x), 0.4, 7))});
+  const Program program = p.returns({p.let("a", dropout(x, 0.4, 7)), p.let("b", dropout(y, 0.4, 7)),
+                                     p.let("c", slice(x, 1) * 0 + dropout(slice(row), 0.4, 8)),
+                                     p.let("d", dropout(x, 0)), p.let("e", dropout(sqrt(-x), 0.4, 7))});
   for_each_setting({.sizes = {{"M", 3}, {"N", 7}}, .seed = 11, .step = 5}, [&](const OracleOptions& options) {
     const std::vector<double> numbers = counting(21), narrow = counting(7);
     const OracleResult result = run_oracle(program, {{"x", {numbers}}, {"y", {numbers}}, {"row", {narrow}}}, options);

@@ -55,19 +55,20 @@ std::string fused_name(const Program& program, const Section& section) {
 ProofTable::ProofTable() {
   for (const OperationInfo& row : operations())
     if (row.operation != Operation::reference && row.operation != Operation::constant)
-      cells_[kOperations][name_of(row.operation)] = 0;
-  for (const auto& row : Names<Placement>::all) cells_[kDistributions][std::string(row.name)] = 0;
+      cells_[kOperations][name_of(row.operation)] = {};
+  for (const auto& row : Names<Placement>::all) cells_[kDistributions][std::string(row.name)] = {};
   for (const auto& row : Names<ElementType>::all)
-    if (row.value != ElementType::boolean) cells_[kTypes][std::string(row.name)] = 0;
+    if (row.value != ElementType::boolean) cells_[kTypes][std::string(row.name)] = {};
   for (const auto& kind : Names<TransformationKind>::all)
     for (const auto& policy : Names<SplitPolicy>::all)
-      cells_[kTransformations][name_of(Transformation{.kind = kind.value, .names = {}, .policy = policy.value})] = 0;
+      cells_[kTransformations][name_of(Transformation{.kind = kind.value, .names = {}, .policy = policy.value})] = {};
   for (const char* name : {"fused computation", "fused all_reduce", "fused reduce_scatter", "fused reduce",
                            "fused all_gather", "fused broadcast", "fused send", "overlap"})
-    cells_[kSections][name] = 0;
+    cells_[kSections][name] = {};
 }
 
-void ProofTable::count(const Program& original, const Program& scheduled, const std::vector<Transformation>& log) {
+void ProofTable::count(const Program& original, const Program& scheduled, const std::vector<Transformation>& log,
+                       bool executed) {
   Cells cells;
   for (const Program* program : {&original, &scheduled})
     for (const Statement& statement : program->statements()) {
@@ -79,22 +80,28 @@ void ProofTable::count(const Program& original, const Program& scheduled, const 
   for (const Transformation& transformation : log) cells.insert({kTransformations, name_of(transformation)});
   for (const Section& section : scheduled.sections())
     cells.insert({kSections, section.kind == SectionKind::overlap ? "overlap" : fused_name(scheduled, section)});
-  for (const auto& [group, cell] : cells)
-    if (cells_[group].contains(cell)) ++cells_[group][cell];
+  for (const auto& [group, cell] : cells) {
+    const auto found = cells_[group].find(cell);
+    if (found == cells_[group].end()) continue;
+    ++found->second.compared;
+    found->second.executed += executed ? 1 : 0;
+  }
 }
 
 int64_t ProofTable::smallest() const {
   int64_t least = std::numeric_limits<int64_t>::max();
   for (const auto& [group, cells] : cells_)
-    for (const auto& [cell, programs] : cells) least = std::min(least, programs);
+    for (const auto& [cell, programs] : cells) least = std::min(least, programs.compared);
   return least;
 }
 
 std::string ProofTable::to_text() const {
   std::ostringstream text;
+  text << std::left << std::setw(28) << "programs" << std::setw(10) << "compared" << "executed\n";
   for (const auto& [group, cells] : cells_) {
     text << group << "\n";
-    for (const auto& [cell, programs] : cells) text << "  " << std::left << std::setw(26) << cell << programs << "\n";
+    for (const auto& [cell, programs] : cells)
+      text << "  " << std::setw(26) << cell << std::setw(10) << programs.compared << programs.executed << "\n";
   }
   return std::move(text).str();
 }

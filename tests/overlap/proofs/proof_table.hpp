@@ -7,19 +7,24 @@
 
 namespace axonn::overlap::proofs {
 
-// How many programs had each operation, distribution, type, transformation and kind of section. The
-// cells are all there from the start, so that an empty one shows.
+// How many programs had each operation, distribution, type, transformation and kind of section: of
+// those that the oracle compared, and of those that were executed. The cells are all there from the
+// start, so that an empty one shows.
 class ProofTable {
  public:
   ProofTable();
   // A schedule that was compared with its original.
-  void count(const Program& original, const Program& scheduled, const std::vector<Transformation>& log);
+  void count(const Program& original, const Program& scheduled, const std::vector<Transformation>& log, bool executed);
 
+  // Of the programs that the oracle compared.
   int64_t smallest() const;
   std::string to_text() const;
 
  private:
-  std::map<std::string, std::map<std::string, int64_t>> cells_;  // group -> cell -> programs
+  struct Programs {
+    int64_t compared = 0, executed = 0;
+  };
+  std::map<std::string, std::map<std::string, Programs>> cells_;  // group -> cell -> programs
 };
 
 }  // namespace axonn::overlap::proofs

@@ -28,10 +28,10 @@ const std::vector<Flavour>& flavours() {
 
 class Generator {
  public:
-  Generator(Dice& dice, const Guards& guards)
-      : dice_(dice), guards_(guards), flavour_(dice.pick(flavours())), element_(dice.pick(kElements)) {
+  Generator(Dice& dice, const Guards& guards, Aim aim)
+      : dice_(dice), guards_(guards), aim_(aim), flavour_(flavour(dice, aim)), element_(dice.pick(kElements)) {
     parts_.name = "random";
-    parts_.groups = dice.chance(30) ? 2 : 1;
+    parts_.groups = aim == Aim::anything && dice.chance(30) ? 2 : 1;
   }
 
   RandomProgram run() {
@@ -74,12 +74,21 @@ class Generator {
     values_.push_back(name);
   }
 
+  static const Flavour& flavour(Dice& dice, Aim aim) {
+    while (true) {
+      const Flavour& chosen = dice.pick(flavours());
+      const bool convolves = !chosen.weights.empty() && chosen.weights[0].size() == 4;
+      if (aim == Aim::anything || !convolves) return chosen;
+    }
+  }
+
   Distribution distribution_for(const Shape& shape) {
     const int kind = dice_.below(8);
     const int dim = dice_.below(static_cast<int>(shape.size()));
     if (kind < 3) return Distribution::local();
     if (kind < 6) return Distribution::replicated();
     if (kind == 6) return Distribution::rooted(0);
+    if (aim_ == Aim::execution && shape != flavour_.shapes[0]) return Distribution::replicated();
     return shape[static_cast<size_t>(dim)].is_one() ? Distribution::local() : Distribution::sliced(dim);
   }
 
@@ -95,7 +104,7 @@ class Generator {
     for (size_t i = 0; i < flavour_.weights.size(); ++i) {
       const Shape& shape = flavour_.weights[i];
       const Distribution distribution =
-          dice_.chance(60) ? Distribution::sliced(dice_.below(2)) : distribution_for(shape);
+          aim_ == Aim::anything && dice_.chance(60) ? Distribution::sliced(dice_.below(2)) : distribution_for(shape);
       declare_tensor("weight" + std::to_string(i), shape, distribution);
       weights_.push_back(values_.back());
     }
@@ -258,6 +267,7 @@ class Generator {
 
   Dice& dice_;
   const Guards& guards_;
+  Aim aim_;
   const Flavour& flavour_;
   ElementType element_;
   ProgramParts parts_;
@@ -269,10 +279,10 @@ class Generator {
 
 }  // namespace
 
-RandomProgram random_program(Dice& dice, const Guards& guards) {
+RandomProgram random_program(Dice& dice, const Guards& guards, Aim aim) {
   while (true) {
     try {
-      return Generator(dice, guards).run();
+      return Generator(dice, guards, aim).run();
     } catch (const UserError&) {
       // Nothing was returned or updated, or a hoisted operand broke a rule: the next one.
     }

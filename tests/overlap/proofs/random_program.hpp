@@ -25,6 +25,10 @@ class Dice {
   std::mt19937_64 engine_;
 };
 
+// What programs and schedules are for: anything that is legal, or what an executor runs with a
+// better chance, which has one group, slices of one shape, no convolutions and no overlaps.
+enum class Aim : uint8_t { anything, execution };
+
 // A program of all operations, distributions and types, and small numbers for its sizes.
 struct RandomProgram {
   Program program;
@@ -33,6 +37,6 @@ struct RandomProgram {
 };
 
 // `guards` may leave a rule of types out: the program may then break it.
-RandomProgram random_program(Dice& dice, const Guards& guards);
+RandomProgram random_program(Dice& dice, const Guards& guards, Aim aim = Aim::anything);
 
 }  // namespace axonn::overlap::proofs

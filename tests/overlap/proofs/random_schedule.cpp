@@ -11,14 +11,15 @@ using Kind = TransformationKind;
 
 class Scheduler {
  public:
-  Scheduler(const Program& program, Dice& dice, const Guards& guards)
-      : made_{program, {}}, dice_(dice), guards_(guards) {}
+  Scheduler(const Program& program, Dice& dice, const Guards& guards, Aim aim)
+      : made_{program, {}}, dice_(dice), guards_(guards), aim_(aim) {}
 
   RandomSchedule run() {
-    const int steps = dice_.between(2, 12);
+    if (aim_ == Aim::execution && dice_.chance(70)) fuse_around_the_sum();
+    const int steps = dice_.between(aim_ == Aim::execution ? 0 : 2, aim_ == Aim::execution ? 4 : 12);
     for (int i = 0; i < steps; ++i) step();
     for (int i = dice_.below(3); i > 0; --i) fuse_around_a_collective();
-    if (dice_.chance(30)) overlap_a_chain();
+    if (aim_ == Aim::anything && dice_.chance(30)) overlap_a_chain();
     return std::move(made_);
   }
 
@@ -151,6 +152,17 @@ class Scheduler {
     while (names.size() > 2 && !apply({Kind::fuse, names})) names.pop_back();
   }
 
+  // As CoCoNet's optimizers: reduce-scatter, what is computed of the sum, and an all-gather as one.
+  void fuse_around_the_sum() {
+    const std::string sum = statement_of({Operation::all_reduce});
+    if (!apply({.kind = Kind::split, .names = {sum}, .policy = SplitPolicy::reduce_scatter, .dim = 0})) return;
+    reorder(sum);
+    slice_tensors();
+    std::vector<std::string> names = {new_section(), sum + ".part"};
+    for (std::string& reader : readers(names[1])) names.push_back(std::move(reader));
+    while (names.size() > 2 && !apply({Kind::fuse, names})) names.pop_back();
+  }
+
   void overlap_a_chain() {
     std::vector<std::string> names = {new_section()};
     std::string member = dice_.pick(made_.program.statements()).name;
@@ -168,12 +180,13 @@ class Scheduler {
   RandomSchedule made_;
   Dice& dice_;
   const Guards& guards_;
+  Aim aim_;
 };
 
 }  // namespace
 
-RandomSchedule random_schedule(const Program& program, Dice& dice, const Guards& guards) {
-  return Scheduler(program, dice, guards).run();
+RandomSchedule random_schedule(const Program& program, Dice& dice, const Guards& guards, Aim aim) {
+  return Scheduler(program, dice, guards, aim).run();
 }
 
 }  // namespace axonn::overlap::proofs

@@ -8,6 +8,7 @@
 #include "axonn/core/error.hpp"
 #include "axonn/overlap/language/program_text.hpp"
 #include "axonn/overlap/oracle/oracle.hpp"
+#include "overlap/proofs/executed.hpp"
 #include "overlap/proofs/proof_table.hpp"
 #include "overlap/proofs/random_schedule.hpp"
 
@@ -19,11 +20,13 @@ struct Options {
   uint64_t seed = 1;
   std::string without;
   int64_t least = 0;
+  int execute = 0;
   bool verbose = false;
 };
 
 constexpr double kTolerance = 1e-9;
 constexpr int kInputs = 3;
+constexpr int kTriesPerExecution = 10;  // of programs that are made for the executor
 
 // "" if the schedule gives the original's results. Rounding may turn a comparison or send a number
 // to infinity: only what differs for all inputs is a difference.
@@ -44,27 +47,51 @@ std::string difference_of(const RandomProgram& random, const Program& scheduled,
   return found;
 }
 
-int run(const Options& options) {
-  const Guards guards{.without = options.without};
-  ProofTable table;
-  int differ = 0, unchanged = 0;
-  for (int i = 0; i < options.programs; ++i) {
-    Dice dice(options.seed * 0x9E3779B97F4A7C15u + static_cast<uint64_t>(i));
-    const RandomProgram random = random_program(dice, guards);
-    const RandomSchedule schedule = random_schedule(random.program, dice, guards);
-    unchanged += schedule.log.empty() ? 1 : 0;
-    table.count(random.program, schedule.program, schedule.log);
-    const std::string found = difference_of(random, schedule.program, dice);
-    if (found.empty()) continue;
-    if (++differ <= 3 || options.verbose)
-      std::printf("program %d differs on %d ranks: %s\n%s\nafter\n%s\n%s\n", i, random.ranks, found.c_str(),
-                  to_text(random.program).c_str(), to_text(schedule.log).c_str(), to_text(schedule.program).c_str());
+// Random programs one after the other, and what was found.
+class Proofs {
+ public:
+  explicit Proofs(const Options& options) : options_(options), guards_{.without = options.without} {}
+
+  int run() {
+    for (int i = 0; i < options_.programs; ++i) prove(i, Aim::anything);
+    // Most of the programs above are more than the executor runs: these are made for it.
+    const int compared = compared_;
+    const int most = options_.programs + kTriesPerExecution * options_.execute;
+    for (int i = options_.programs; executions_.ran() < options_.execute && i < most; ++i) prove(i, Aim::execution);
+    std::printf(
+        "%s%d programs compared in the oracle, %d of them made for the executor; %d differ, %d with no legal "
+        "transformation; the smallest cell has %lld\n",
+        table_.to_text().c_str(), compared_, compared_ - compared, differ_, unchanged_,
+        static_cast<long long>(table_.smallest()));
+    if (options_.execute > 0) std::printf("%s", executions_.to_text().c_str());
+    const int differ = differ_ + executions_.differ();
+    if (!options_.without.empty()) return differ > 0 ? 0 : 1;
+    return differ == 0 && executions_.ran() >= options_.execute && table_.smallest() >= options_.least ? 0 : 1;
   }
-  std::printf("%s%d programs, %d differ, %d with no legal transformation; the smallest cell has %lld\n",
-              table.to_text().c_str(), options.programs, differ, unchanged, static_cast<long long>(table.smallest()));
-  if (!options.without.empty()) return differ > 0 ? 0 : 1;
-  return differ == 0 && table.smallest() >= options.least ? 0 : 1;
-}
+
+ private:
+  void prove(int number, Aim aim) {
+    Dice dice(options_.seed * 0x9E3779B97F4A7C15u + static_cast<uint64_t>(number));
+    const RandomProgram random = random_program(dice, guards_, aim);
+    const RandomSchedule schedule = random_schedule(random.program, dice, guards_, aim);
+    ++compared_;
+    unchanged_ += schedule.log.empty() ? 1 : 0;
+    std::string found = difference_of(random, schedule.program, dice);
+    differ_ += found.empty() ? 0 : 1;
+    const int ran = executions_.ran();
+    if (found.empty() && ran < options_.execute) found = executions_.compare(random, schedule.program, dice);
+    table_.count(random.program, schedule.program, schedule.log, executions_.ran() > ran);
+    if (found.empty() || (differ_ + executions_.differ() > 3 && !options_.verbose)) return;
+    std::printf("program %d differs on %d ranks: %s\n%s\nafter\n%s\n%s\n", number, random.ranks, found.c_str(),
+                to_text(random.program).c_str(), to_text(schedule.log).c_str(), to_text(schedule.program).c_str());
+  }
+
+  const Options& options_;
+  const Guards guards_;
+  ProofTable table_;
+  Executions executions_;
+  int compared_ = 0, differ_ = 0, unchanged_ = 0;
+};
 
 int main_of(int argc, char** argv) {
   Options options;
@@ -77,15 +104,19 @@ int main_of(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--seed", options.seed, "seed of everything random")->capture_default_str();
   app.add_option("--least", options.least, "fail if fewer programs than this had some operation, type or rule");
+  CLI::Option* execute = app.add_option("--execute", options.execute,
+                                        "run programs on rank threads too, until so many ran; more programs are made "
+                                        "for it if too few of the others can");
   app.add_option("--without", options.without,
-                 "leave this rule out; then a difference must be found, and shows why the rule is there");
+                 "leave this rule out; then a difference must be found, and shows why the rule is there")
+      ->excludes(execute);
   app.add_flag("--verbose", options.verbose, "print every program that differs, not only three");
   app.footer("Exit status: 0 proved; 1 not; 2 an error in the command line.");
   if (const auto text = parse_command_line(app, std::span<const char* const>(argv, static_cast<size_t>(argc)))) {
     std::printf("%s", text->c_str());
     return 0;
   }
-  return run(options);
+  return Proofs(options).run();
 }
 
 }  // namespace
