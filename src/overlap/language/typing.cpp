@@ -89,7 +89,7 @@ std::optional<Distribution> common(const TensorType& a, const TensorType& b, siz
     if (whole.is_scalar() || other.is(Placement::local)) return true;
     if (!other.is(Placement::sliced)) return false;
     const int dim = other.dim - static_cast<int>(dims - whole.shape.size());
-    return dim < 0 || whole.shape[static_cast<size_t>(dim)].is_one();
+    return dim < 0 || (dim < std::ssize(whole.shape) && whole.shape[static_cast<size_t>(dim)].is_one());
   };
   if (replicated_with(a, y)) return y;
   if (replicated_with(b, x)) return x;

@@ -103,8 +103,12 @@ void StatementRunner::take_reduction(const Statement& statement, ElementRange ra
   const int dim = expressions.sliced_dim(operand);
   const std::vector<int> holders = holders_of(dim < 0 ? Distribution::replicated() : Distribution::sliced(dim),
                                               values.extents, options_.cut, options_.ranks);
-  const std::vector<int64_t> place = places(kept_extents(attributes, values.extents), values.extents);
   RankValues& result = taken(statement, start_of(reduction));
+  if (count_of(kept_extents(attributes, values.extents)) != result.count) {
+    result.elements.assign(result.elements.size(), missing());
+    return;
+  }
+  const std::vector<int64_t> place = places(kept_extents(attributes, values.extents), values.extents);
   for (int rank = 0; rank < options_.ranks; ++rank)
     for (int64_t i = range.begin; i < range.end; ++i) {
       if (!holds(holders[static_cast<size_t>(i)], rank)) continue;

@@ -70,7 +70,8 @@ class Reorder {
     if (!type.distribution.is(Placement::replicated) || type.is_scalar()) return whole;
     if (rooted_) return load(whole, root_);
     const int dim = static_cast<int>(type.shape.size()) - 1 - from_right_;
-    return dim < 0 || type.shape[static_cast<size_t>(dim)].is_one() ? whole : slice(whole, dim);
+    const bool has_dim = dim >= 0 && dim < std::ssize(type.shape);
+    return !has_dim || type.shape[static_cast<size_t>(dim)].is_one() ? whole : slice(whole, dim);
   }
 
   Expression on_parts(const Expression& expression, bool others_too) const {

@@ -179,6 +179,7 @@ void expect_needed(const std::vector<RuleCase>& cases) {
 TEST(RulesAreNeeded, AllIsMissingWhereOperandsDoNotFit) {
   const std::pair<std::string_view, Expression> cases[] = {
       {"shapes", w + u},
+      {"shapes", reduce_tensor(Reduction::max, u + b, {0})},
       {"matmul-shapes", matmul(a, c)},
       {"matmul-distributions", matmul(slice(a, 1), b)},
       {"conv2d-shapes", conv2d(image, narrow)},
