@@ -18,7 +18,7 @@ namespace axonn::overlap::proofs {
 // such as a rank's sum of its part, is compared with the executor's only.
 class Executions {
  public:
-  // "" if all results are equal, or if the executor refuses the schedule; else the first difference.
+  // "" if all results are equal, or if the executor refuses the schedule; else a difference.
   std::string compare(const RandomProgram& random, const Program& scheduled, Dice& dice);
 
   int ran() const { return ran_; }
@@ -30,9 +30,9 @@ class Executions {
   std::string difference_of(const RandomProgram& random, const Program& scheduled, Dice& dice);
 
   int tried_ = 0, ran_ = 0, differ_ = 0;
-  int with_original_ = 0;                    // of those that ran: the executor runs the original, too
-  int narrow_ = 0;                           // of those: with types beside fp64
-  int same_bits_ = 0;                        // of those: with the same bits in their own types
+  int with_original_ = 0;                    // the executor runs the original, too
+  int narrow_ = 0;                           // that, and types beside fp64
+  int same_bits_ = 0;                        // that, and the same bits in these types
   int64_t values_ = 0, cut_values_ = 0;      // results; those that depend on the cut
   std::map<std::string_view, int> refused_;  // reason -> programs
 };

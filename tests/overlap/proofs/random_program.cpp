@@ -260,7 +260,9 @@ class Generator {
     expression.for_each_reference([&](const std::string& read) { read_.insert(read); });
     parts_.statements.push_back({name, expression});
     types_.emplace(name, *type);
-    if (expression.is(Operation::update)) std::erase(values_, expression.operands()[0].name());
+    // A tensor that is used after its update breaks a rule: it may stay if one is left out.
+    const bool stays = !guards_.without.empty() && dice_.chance(30);
+    if (expression.is(Operation::update) && !stays) std::erase(values_, expression.operands()[0].name());
     std::erase_if(weights_, [&](const std::string& weight) { return std::ranges::count(values_, weight) == 0; });
     values_.push_back(name);
   }

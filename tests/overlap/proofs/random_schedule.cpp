@@ -107,7 +107,8 @@ class Scheduler {
     std::vector<std::string> sources;
     part->expression.for_each_reference([&](const std::string& read) { sources.push_back(read); });
     if (sources.empty()) return;
-    std::vector<std::string> names = {"back" + std::to_string(made_.log.size()), dice_.pick(sources)};
+    const std::string source = dice_.chance(15) ? any_statement() : dice_.pick(sources);
+    std::vector<std::string> names = {"back" + std::to_string(made_.log.size()), source};
     for (const Statement& statement : made_.program.statements()) {
       const bool gathers = statement.expression.operation() == gather.operation();
       const bool stores = statement.expression.is(Operation::update) && statement.expression.refers_to(first);
@@ -116,6 +117,7 @@ class Scheduler {
           (gathers && statement.name != first && dice_.chance(30)))
         names.push_back(statement.name);
     }
+    if (dice_.chance(15)) names.back() = any_statement();  // mostly not one that fits
     while (names.size() > 2 && !apply({Kind::reorder_back, names})) names.pop_back();
   }
 
@@ -174,6 +176,7 @@ class Scheduler {
       if (next.empty()) break;
       member = dice_.pick(next);
     }
+    if (dice_.chance(10)) std::swap(names[1], names.back());  // no chain any more
     while (names.size() > 2 && !apply({Kind::overlap, names})) names.pop_back();
   }
 

@@ -8,6 +8,7 @@
 #include "axonn/core/error.hpp"
 #include "axonn/overlap/language/program_text.hpp"
 #include "axonn/overlap/oracle/oracle.hpp"
+#include "overlap/proofs/all_rules.hpp"
 #include "overlap/proofs/executed.hpp"
 #include "overlap/proofs/proof_table.hpp"
 #include "overlap/proofs/random_schedule.hpp"
@@ -24,9 +25,10 @@ struct Options {
   bool verbose = false;
 };
 
+constexpr std::string_view kEach = "each";
 constexpr double kTolerance = 1e-9;
 constexpr int kInputs = 3;
-constexpr int kTriesPerExecution = 10;  // of programs that are made for the executor
+constexpr int kTriesPerExecution = 10;  // programs made for the executor per one that is to run
 
 // "" if the schedule gives the original's results. Rounding may turn a comparison or send a number
 // to infinity: only what differs for all inputs is a difference.
@@ -50,27 +52,36 @@ std::string difference_of(const RandomProgram& random, const Program& scheduled,
 // Random programs one after the other, and what was found.
 class Proofs {
  public:
-  explicit Proofs(const Options& options) : options_(options), guards_{.without = options.without} {}
+  // `without`: a rule to leave out, or "".
+  Proofs(const Options& options, std::string_view without) : options_(options), guards_{.without = without} {}
 
+  // The exit status.
   int run() {
     for (int i = 0; i < options_.programs; ++i) prove(i, Aim::anything);
-    // Most of the programs above are more than the executor runs: these are made for it.
-    const int compared = compared_;
+    // Most of the programs above are more than the executor runs: the next ones are made for it.
+    const int ran = executions_.ran();
     const int most = options_.programs + kTriesPerExecution * options_.execute;
     for (int i = options_.programs; executions_.ran() < options_.execute && i < most; ++i) prove(i, Aim::execution);
-    std::printf(
-        "%s%d programs compared in the oracle, %d of them made for the executor; %d differ, %d with no legal "
-        "transformation; the smallest cell has %lld\n",
-        table_.to_text().c_str(), compared_, compared_ - compared, differ_, unchanged_,
-        static_cast<long long>(table_.smallest()));
-    if (options_.execute > 0) std::printf("%s", executions_.to_text().c_str());
-    const int differ = differ_ + executions_.differ();
-    if (!options_.without.empty()) return differ > 0 ? 0 : 1;
-    return differ == 0 && executions_.ran() >= options_.execute && table_.smallest() >= options_.least ? 0 : 1;
+    std::printf("%s%d programs compared in the oracle, %d of them made for the executor: %d differ, %d with no legal ",
+                table_.to_text().c_str(), compared_, compared_ - options_.programs, differ_, unchanged_);
+    std::printf("transformation; the smallest cell has %lld\n", static_cast<long long>(table_.smallest()));
+    if (options_.execute > 0)
+      std::printf("%s%d of the executed programs were made for the executor\n", executions_.to_text().c_str(),
+                  executions_.ran() - ran);
+    const bool all_ran = executions_.ran() >= options_.execute;
+    return differ_ + executions_.differ() == 0 && all_ran && table_.smallest() >= options_.least ? 0 : 1;
+  }
+
+  // The number of the first program that differs; -1: none.
+  int first_difference() {
+    for (int i = 0; i < options_.programs; ++i)
+      if (prove(i, Aim::anything)) return i;
+    return -1;
   }
 
  private:
-  void prove(int number, Aim aim) {
+  // Whether it differs.
+  bool prove(int number, Aim aim) {
     Dice dice(options_.seed * 0x9E3779B97F4A7C15u + static_cast<uint64_t>(number));
     const RandomProgram random = random_program(dice, guards_, aim);
     const RandomSchedule schedule = random_schedule(random.program, dice, guards_, aim);
@@ -81,9 +92,11 @@ class Proofs {
     const int ran = executions_.ran();
     if (found.empty() && ran < options_.execute) found = executions_.compare(random, schedule.program, dice);
     table_.count(random.program, schedule.program, schedule.log, executions_.ran() > ran);
-    if (found.empty() || (differ_ + executions_.differ() > 3 && !options_.verbose)) return;
-    std::printf("program %d differs on %d ranks: %s\n%s\nafter\n%s\n%s\n", number, random.ranks, found.c_str(),
-                to_text(random.program).c_str(), to_text(schedule.log).c_str(), to_text(schedule.program).c_str());
+    const bool prints = differ_ + executions_.differ() <= 3 || options_.verbose;
+    if (!found.empty() && prints && options_.without != kEach)
+      std::printf("program %d differs on %d ranks: %s\n%s\nafter\n%s\n%s\n", number, random.ranks, found.c_str(),
+                  to_text(random.program).c_str(), to_text(schedule.log).c_str(), to_text(schedule.program).c_str());
+    return !found.empty();
   }
 
   const Options& options_;
@@ -92,6 +105,25 @@ class Proofs {
   Executions executions_;
   int compared_ = 0, differ_ = 0, unchanged_ = 0;
 };
+
+// Without a rule some schedule must differ from its original. The exit status.
+int run_without(const Options& options) {
+  const bool each = options.without == kEach;
+  bool shown = true;
+  for (const std::string_view rule : each ? all_rules() : std::vector<std::string_view>{options.without}) {
+    const std::string name(rule);
+    if (const std::string reason(why_unshown(rule)); !reason.empty()) {
+      std::printf("%s: no schedule shows it: %s\n", name.c_str(), reason.c_str());
+      shown = shown && each;
+    } else if (const int program = Proofs(options, rule).first_difference(); program >= 0) {
+      std::printf("%s: needed, program %d differs\n", name.c_str(), program);
+    } else {
+      std::printf("%s: none of %d programs differs\n", name.c_str(), options.programs);
+      shown = false;
+    }
+  }
+  return shown ? 0 : 1;
+}
 
 int main_of(int argc, char** argv) {
   Options options;
@@ -108,7 +140,7 @@ int main_of(int argc, char** argv) {
                                         "run programs on rank threads too, until so many ran; more programs are made "
                                         "for it if too few of the others can");
   app.add_option("--without", options.without,
-                 "leave this rule out; then a difference must be found, and shows why the rule is there")
+                 "leave this rule out, or each in turn: one program must differ, and shows why the rule is there")
       ->excludes(execute);
   app.add_flag("--verbose", options.verbose, "print every program that differs, not only three");
   app.footer("Exit status: 0 proved; 1 not; 2 an error in the command line.");
@@ -116,7 +148,7 @@ int main_of(int argc, char** argv) {
     std::printf("%s", text->c_str());
     return 0;
   }
-  return Proofs(options).run();
+  return options.without.empty() ? Proofs(options, "").run() : run_without(options);
 }
 
 }  // namespace
