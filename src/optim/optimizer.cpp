@@ -53,8 +53,12 @@ Optimizer::AverageInUse::AverageInUse(Optimizer& optimizer) : optimizer_(optimiz
 Optimizer::AverageInUse::~AverageInUse() {
   if (!optimizer_.keeps_average()) return;
   const at::NoGradGuard no_grad;
-  optimizer_.exchange_average();
-  optimizer_.average_in_use_ = false;
+  try {
+    optimizer_.exchange_average();
+    optimizer_.average_in_use_ = false;
+  } catch (const BackendError&) {
+    // A collective has failed: every later one fails too, so nobody goes on with these weights.
+  }
 }
 
 std::vector<OptimizerState> Optimizer::state() const {

@@ -14,7 +14,7 @@ struct UpdateOptions {
   double max_norm = 0;        // gradients are clipped to this norm; 0: never
   double learning_rate = -1;  // for this step; negative: the optimizer's own
   double gradient_scale = 1;  // factor by which the loss was multiplied
-  bool poisoned = false;      // loss is not finite; true on one rank stops the update on all ranks
+  bool poisoned = false;      // loss is not finite; true on one rank stops it on all; on GPUs, on its x, y and z
 };
 
 struct UpdateReport {
@@ -26,7 +26,7 @@ struct UpdateReport {
 struct OptimizerState {
   std::string name;
   at::Tensor tensor;  // flat: laid out as the arena's weights, or only this rank's own elements
-  bool own = false;   // only this rank's own elements (owned_regions)
+  bool own = false;   // only this rank's own elements (Arena::regions)
 };
 
 // Updates the master weights of `parameters`, and from them the weight shards, with their reduced

@@ -74,7 +74,7 @@ class UpdateProgram {
   // Also updates a tensor `ema` from the new weights: ema + ema_rate * (weights - ema).
   UpdateProgram with_average() const;
 
-  // The transformations that give the schedule. Replicas must be more than one for the last two.
+  // The transformations that give the schedule.
   Schedule scheduled(UpdateSchedule schedule) const;
 
  private:
