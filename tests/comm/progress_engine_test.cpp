@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <barrier>
@@ -15,6 +16,7 @@
 
 #include "axonn/comm/environment.hpp"
 #include "axonn/core/error.hpp"
+#include "axonn/grid/block_owners.hpp"
 
 namespace axonn {
 namespace {
@@ -180,17 +182,85 @@ TEST(ProgressEngine, AnExceptionOfAnEpilogueFailsItsCollective) {
     if (place >= 8192) throw std::runtime_error("the weights are not finite");
   };
   for (const int ranks : {1, 2, 3})
-    for (const char* shared : {"1", "0"}) {
-      const Variable path("AXONN_SHARED_MEMORY", shared);
-      const auto error = error_of([&] {
-        run_local(ranks, [&](Environment& environment) {
-          const auto data = ones(50'000);
-          const auto request = environment.world().fused({data, ones(50'000), refuse}, {.arena_offset = 0});
-          request.wait();
+    for (const bool reduces : {true, false})
+      for (const char* shared : {"1", "0"}) {
+        const Variable path("AXONN_SHARED_MEMORY", shared);
+        const auto error = error_of([&] {
+          run_local(ranks, [&](Environment& environment) {
+            const auto data = reduces ? ones(50'000) : at::Tensor();
+            const auto request = environment.world().fused({data, ones(50'000), refuse}, {.arena_offset = 0});
+            request.wait();
+          });
         });
-      });
-      EXPECT_NE(error.find("the weights are not finite"), std::string::npos) << error;
+        EXPECT_NE(error.find("the weights are not finite"), std::string::npos) << error;
+      }
+}
+
+// A rank's own elements of three gathers, computed over messages while the others have not called.
+struct Gathers {
+  static constexpr int64_t kElements = 100'000;  // two groups of chunks
+  std::array<std::atomic<int64_t>, 3> computed{};
+
+  Request call(Communicator& world, size_t gather, const at::Tensor& results) {
+    const Epilogue count = [this, gather](int64_t, int64_t elements, const void*, void*) {
+      for (size_t earlier = 0; earlier < gather; ++earlier) EXPECT_EQ(computed[earlier], own(0));
+      computed[gather] += elements;
+    };
+    return world.fused({{}, results, world.rank() == 0 ? count : nothing}, {.arena_offset = 0});
+  }
+  static int64_t own(int rank) { return BlockOwners(2).count(rank, {0, kElements}); }
+  static void nothing(int64_t, int64_t, const void*, void*) {}
+};
+
+TEST(ProgressEngine, GathersAreComputedAheadInTheirOrder) {
+  const Variable path("AXONN_SHARED_MEMORY", "0");
+  Gathers gathers;
+  run_local(2, [&](Environment& environment) {
+    const auto all_computed = [&] {
+      return std::ranges::all_of(gathers.computed, [](const auto& one) { return one == Gathers::own(0); });
+    };
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (environment.rank() == 1 && !all_computed() && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::yield();
+    EXPECT_TRUE(environment.rank() == 0 || all_computed());
+    std::vector<Request> requests;
+    for (size_t i = 0; i < 3; ++i) requests.push_back(gathers.call(environment.world(), i, ones(Gathers::kElements)));
+    for (const Request& request : requests) request.wait();
+  });
+  for (const auto& computed : gathers.computed) EXPECT_EQ(computed, Gathers::own(0));
+}
+
+TEST(ProgressEngine, NothingIsComputedPastAnAllReduceOrBeforeAfter) {
+  const Variable path("AXONN_SHARED_MEMORY", "0");
+  Gathers gathers;
+  std::barrier<> both(2);
+  run_local(2, [&](Environment& environment) {
+    Communicator& world = environment.world();
+    const std::vector<at::Tensor> results = {ones(Gathers::kElements), ones(Gathers::kElements)};
+    const auto call = [&] {
+      std::vector<Request> requests = {world.all_reduce(ones(10)), gathers.call(world, 0, results[0])};
+      const std::vector<Request> low = {world.all_reduce(ones(10), ReduceOp::sum, {.priority = Priority::low})};
+      requests.push_back(world.fused({{},
+                                      results[1],
+                                      [&](int64_t, int64_t count, const void*, void*) {
+                                        if (world.rank() == 0) gathers.computed[1] += count;
+                                      }},
+                                     {.priority = Priority::high, .after = low, .arena_offset = 0}));
+      return requests;
+    };
+    std::vector<Request> requests;
+    if (world.rank() == 0) {
+      requests = call();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      EXPECT_EQ(gathers.computed[0], 0);
+      EXPECT_EQ(gathers.computed[1], 0);
     }
+    both.arrive_and_wait();
+    if (world.rank() == 1) requests = call();
+    for (const Request& request : requests) request.wait();
+  });
+  EXPECT_EQ(gathers.computed[0], Gathers::own(0));
+  EXPECT_EQ(gathers.computed[1], Gathers::own(0));
 }
 
 // A fused collective and an all-reduce of the same buffer are told apart where ranks share memory.

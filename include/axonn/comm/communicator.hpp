@@ -103,6 +103,10 @@ class Communicator {
   // the request is done. If it throws a std::exception, the collective fails: wait() throws
   // BackendError. In a group of one whoever waits is the one to compute, if `after` is not done at
   // the call. NCCL has no fused collectives: BackendError from the call.
+  //
+  // Without contributions it may be called ahead: `after` is done, but earlier calls of its queue
+  // may not be, if they too are of this kind. Then their epilogues have been called, and what they
+  // gather may not be there.
   virtual Request fused(const FusedCollective& collective, const CollectiveOptions& options) = 0;
 
   // In place; `root` and `peer` are indices in the group.

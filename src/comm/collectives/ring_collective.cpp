@@ -58,20 +58,29 @@ void RingCollective::settle(Cursor& cursor, bool sending) const {
   }
 }
 
+// Moves on to the next message that carries this rank's own elements.
+void RingCollective::settle_on_own(Cursor& cursor) const {
+  while (!ended(cursor) && cursor.round != first_round_) step(cursor, true);
+}
+
 void RingCollective::step(Cursor& cursor, bool sending) const {
   ++cursor.chunk;
   settle(cursor, sending);
 }
 
+void RingCollective::begin() {
+  begun_ = true;
+  if (!plan_.reduces && !plan_.epilogue) plan_.place_own_part(index());
+  to_post_.round = to_take_.round = to_send_.round = first_round_;
+  settle(to_post_, false);
+  settle(to_take_, false);
+  settle(to_send_, true);
+  to_compute_ = to_send_;
+  settle_on_own(to_compute_);
+}
+
 QueuedOperation::Progress RingCollective::poll(Transport& transport) {
-  if (!begun_) {
-    begun_ = true;
-    if (!plan_.reduces && !plan_.epilogue) plan_.place_own_part(index());
-    to_post_.round = to_take_.round = to_send_.round = first_round_;
-    settle(to_post_, false);
-    settle(to_take_, false);
-    settle(to_send_, true);
-  }
+  if (!begun_) begin();
   bool progressed = retire_sends(transport);
   progressed |= post_receives(transport);
   progressed |= take_arrivals(transport);
@@ -155,6 +164,21 @@ bool RingCollective::compute(Slot& slot, const Chunk& chunk) {
   return true;
 }
 
+QueuedOperation::Ahead RingCollective::compute_ahead() {
+  if (!computes_before_sending()) return Ahead::no;
+  if (!begun_) begin();
+  if (ended(to_compute_)) return Ahead::complete;
+  compute_next();
+  return Ahead::computed;
+}
+
+// Own chunks are computed in the order in which they are sent.
+void RingCollective::compute_next() {
+  if (!compute_some(sent(to_compute_), nullptr)) return;
+  step(to_compute_, true);
+  settle_on_own(to_compute_);
+}
+
 // Calls the epilogue for the next elements of a chunk, which first get this rank's contribution;
 // `sums` holds those of the others. Returns whether these were the chunk's last.
 bool RingCollective::compute_some(const Chunk& chunk, std::byte* sums) {
@@ -183,9 +207,10 @@ bool RingCollective::post_sends(Transport& transport) {
     const std::byte* data = nullptr;
     Slot* slot = nullptr;
     if (to_send_.round == first_round_) {
-      if (plan_.epilogue && !plan_.reduces) {
+      if (computes_before_sending() && order(to_compute_) <= order(to_send_)) {
         if (std::exchange(computed, true)) break;
-        if (!compute_some(chunk, nullptr)) return true;
+        compute_next();
+        if (order(to_compute_) <= order(to_send_)) return true;
       }
       data = plan_.reduces ? first_contribution(chunk) : result(chunk);
     } else {

@@ -14,7 +14,8 @@ namespace axonn {
 // reduce take the first half, all-gather and broadcast the second.
 //
 // A fused collective takes the same rounds. The owner computes where the last addition is made, and
-// sends the result from the output. Without a reduction it computes before it sends first.
+// sends the result from the output. Without a reduction it computes before it sends first, ahead of
+// the messages if there is time.
 //
 // The elements are processed in groups of kDepth chunks per owner, all rounds of a group before the
 // next group. So a group stays in the cache. The kSlots > kDepth slots never fill up with chunks
@@ -24,6 +25,7 @@ class RingCollective final : public QueuedOperation {
   RingCollective(Call call, CollectivePlan plan);
   ~RingCollective() override { RingCollective::release(); }
   Progress poll(Transport& transport) override;
+  Ahead compute_ahead() override;
   void release() override;
   int waits_for() const override;
 
@@ -64,7 +66,9 @@ class RingCollective final : public QueuedOperation {
   Chunk received(const Cursor& cursor) const { return chunk(cursor, index() - 2 - cursor.round); }
   Chunk chunk(const Cursor& cursor, int owner) const;
   bool ended(const Cursor& cursor) const { return cursor.group >= groups_; }
+  void begin();
   void settle(Cursor& cursor, bool sending) const;  // moves on to the next message that is not empty
+  void settle_on_own(Cursor& cursor) const;
   void step(Cursor& cursor, bool sending) const;
 
   bool post_receives(Transport& transport);
@@ -73,6 +77,8 @@ class RingCollective final : public QueuedOperation {
   bool retire_sends(Transport& transport);
 
   void reduce(Slot& slot, const Chunk& chunk);
+  bool computes_before_sending() const { return plan_.epilogue && !plan_.reduces; }
+  void compute_next();
   bool compute(Slot& slot, const Chunk& chunk);
   bool compute_some(const Chunk& chunk, std::byte* sums);
   void deliver(Slot& slot, const Chunk& chunk);
@@ -94,7 +100,7 @@ class RingCollective final : public QueuedOperation {
   std::array<Slot, kSlots> slots_;   // received messages, in turn
   std::array<Slot, kSlots> packed_;  // first contributions that are not contiguous
   std::array<Departure, kSlots> leaving_;
-  Cursor to_post_, to_take_, to_send_;
+  Cursor to_post_, to_take_, to_send_, to_compute_;
   int64_t posted_ = 0, taken_ = 0, sent_ = 0, retired_ = 0;  // counts of messages
   int64_t computed_ = 0;  // elements of the present chunk for which the epilogue was called
   bool begun_ = false;

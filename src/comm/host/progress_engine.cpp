@@ -145,7 +145,34 @@ bool ProgressEngine::round() {
     if (progressed) return true;
   }
   check_for_trouble();
+  return compute_ahead();
+}
+
+// In the order of each queue, and past nothing that only moves data: an operation meets the results
+// of the earlier ones, except what they gather from other ranks.
+bool ProgressEngine::compute_ahead() {
+  for (const auto& queues : busy_queues_)
+    for (const auto& queue : queues)
+      for (auto* operation = queue->head.get(); operation != nullptr && operation->ready();
+           operation = operation->next_.get()) {
+        auto ahead = QueuedOperation::Ahead::no;
+        if (!attempt(*operation, [&] { ahead = operation->compute_ahead(); })) return true;
+        if (ahead == QueuedOperation::Ahead::computed) return true;
+        if (ahead == QueuedOperation::Ahead::no) break;
+      }
   return false;
+}
+
+// Returns whether it has not failed; if so, everything has.
+template <typename Call>
+bool ProgressEngine::attempt(QueuedOperation& operation, Call call) {
+  try {
+    call();
+    return true;
+  } catch (const std::exception& error) {
+    fail_all(operation.description() + " failed: " + error.what());
+    return false;
+  }
 }
 
 void ProgressEngine::admit() {
@@ -207,14 +234,10 @@ QueuedOperation::Progress ProgressEngine::poll(QueuedOperation& operation) {
     operation.started_ = true;
     operation.began_ = operation.last_progress_ = Clock::now();
   }
-  try {
-    const auto progress = operation.poll(*transport_);
-    if (progress != QueuedOperation::Progress::blocked) operation.last_progress_ = Clock::now();
-    return progress;
-  } catch (const std::exception& error) {
-    fail_all(operation.description() + " failed: " + error.what());
-    return QueuedOperation::Progress::blocked;
-  }
+  auto progress = QueuedOperation::Progress::blocked;
+  attempt(operation, [&] { progress = operation.poll(*transport_); });
+  if (progress != QueuedOperation::Progress::blocked) operation.last_progress_ = Clock::now();
+  return progress;
 }
 
 void ProgressEngine::check_for_trouble() {

@@ -73,6 +73,9 @@ class ProgressEngine {
   bool advance(OperationQueue& queue);
   bool may_start(const OperationQueue& queue, const QueuedOperation& operation) const;
   QueuedOperation::Progress poll(QueuedOperation& operation);
+  bool compute_ahead();
+  template <typename Call>
+  bool attempt(QueuedOperation& operation, Call call);
   void check_for_trouble();
   std::string trouble(const QueuedOperation& operation, Clock::time_point now) const;
   void fail_all(const std::string& error) noexcept;
