@@ -6,7 +6,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/overlap/plan/schedule_plan.hpp"
-#include "axonn/overlap/transform/program_file.hpp"
+#include "optim/optimizer_programs.hpp"
 #include "optim/program_optimizer.hpp"
 #include "optim/rule.hpp"
 
@@ -46,8 +46,7 @@ void check_optimizer(const OptimizerSettings& settings) {
 
 int optimizer_moments(const OptimizerSettings& settings) {
   if (settings.file.empty()) return optimizer_moments(settings.kind);
-  const overlap::UpdateProgram program(overlap::load_program_file(settings.file).program);
-  const overlap::SchedulePlan plan(program.scheduled(UpdateSchedule::ar_opt).program());
+  const overlap::SchedulePlan plan(optimizer_program(settings).scheduled(UpdateSchedule::ar_opt).program());
   // Tensors of all elements, apart from gradients and weights.
   const auto counts = [&](const overlap::PlanBuffer& buffer) {
     const overlap::Shape& shape = buffer.type.shape;
@@ -62,8 +61,12 @@ std::vector<std::pair<std::string, double>> optimizer_scalars(const OptimizerSet
 }
 
 UpdateSchedule schedule_on(const OptimizerSettings& settings, const GridShape& grid, const ContextOptions& options) {
+  if (settings.schedule) return *settings.schedule;
   const bool shared = grid.data > 1 && options.device.is_cpu() && options.gradient_programs.empty();
-  return settings.schedule.value_or(shared ? UpdateSchedule::rs_opt_ag : UpdateSchedule::ar_opt);
+  if (!shared) return UpdateSchedule::ar_opt;
+  const overlap::UpdateProgram program = optimizer_program(settings);
+  const bool after_norm = (settings.clips ? program : program.without_factor()).updates_after_norm();
+  return after_norm ? UpdateSchedule::fuse : UpdateSchedule::rs_opt_ag;
 }
 
 std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& parameters,

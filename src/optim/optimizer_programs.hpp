@@ -1,5 +1,6 @@
 #pragma once
 
+#include "axonn/optim/make_optimizer.hpp"
 #include "axonn/overlap/update/update_program.hpp"
 #include "axonn/terms/optimizer_kind.hpp"
 
@@ -7,5 +8,8 @@ namespace axonn {
 
 // The program of configs/programs/NAME.program, which the build puts into the library.
 overlap::UpdateProgram optimizer_program(OptimizerKind kind);
+
+// The program of settings.file, or else of settings.kind.
+overlap::UpdateProgram optimizer_program(const OptimizerSettings& settings);
 
 }  // namespace axonn

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "axonn/core/error.hpp"
-#include "axonn/overlap/transform/program_file.hpp"
 #include "optim/optimizer_programs.hpp"
 
 namespace axonn {
@@ -27,11 +26,6 @@ overlap::ElementType element_type(at::ScalarType type) {
   }
 }
 
-overlap::UpdateProgram program_of(const OptimizerSettings& settings) {
-  if (settings.file.empty()) return optimizer_program(settings.kind);
-  return overlap::UpdateProgram(overlap::load_program_file(settings.file).program);
-}
-
 std::string joined(const std::vector<std::string>& names) {
   std::string all;
   for (const std::string& name : names) all.append(all.empty() ? "" : ", ").append(name);
@@ -45,7 +39,7 @@ ProgramOptimizer::ProgramOptimizer(Context& context, const Parameters& parameter
       settings_(settings),
       update_schedule_(schedule_on(settings, context.shape(), context.options())),
       grid_(context.grid()),
-      program_(program_of(settings)) {
+      program_(optimizer_program(settings)) {
   const bool all_reduces = update_schedule_ == UpdateSchedule::ar_opt;
   AXONN_CHECK(all_reduces || context.options().gradient_programs.empty(), kWhere, "schedule ",
               to_string(update_schedule_),

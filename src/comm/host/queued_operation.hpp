@@ -72,8 +72,9 @@ class QueuedOperation : public Request::State {
   // difference.
   virtual bool passes(const QueuedOperation& /*earlier*/) const { return false; }
 
-  // Computes a part of what this operation needs from no other rank. The engine calls it when nothing
-  // else moves and all in `after` is done, also before the first poll. `no`: it has no such work.
+  // Computes a part of what this operation needs from no other rank. The engine calls it when
+  // nothing else moves and all in `after` is done, also before the first poll. `no`: it has no such
+  // work.
   enum class Ahead : uint8_t { no, computed, complete };
   virtual Ahead compute_ahead() { return Ahead::no; }
 

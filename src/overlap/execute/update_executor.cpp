@@ -49,7 +49,7 @@ struct UpdateExecutor::Impl : std::enable_shared_from_this<Impl> {
 
   void begin_cycle();
   void run(size_t index);
-  void run_sums(const PlanStep& step, UpdateLoop* loop);
+  void run_sums(UpdateLoop* loop);
   void run_kernel(UpdateLoop& loop);
   void run_collective(const PlanStep& step);
   void run_gather(const PlanStep& step, UpdateLoop* loop);
@@ -162,14 +162,14 @@ void UpdateExecutor::Impl::run(size_t index) {
   for (const size_t before : step.after) run(before);
   done[index] = true;
   UpdateLoop* loop = loops[index].get();
-  if (index == sums_step) return run_sums(step, loop);
+  if (index == sums_step) return run_sums(loop);
   if (!step.mover.empty()) return run_gather(step, loop);
   if (step.kind == StepKind::collective) return run_collective(step);
   run_kernel(*loop);
 }
 
 // The buckets are summed; regions that one rank holds have no buckets.
-void UpdateExecutor::Impl::run_sums(const PlanStep&, UpdateLoop* loop) {
+void UpdateExecutor::Impl::run_sums(UpdateLoop* loop) {
   if (loop == nullptr) return;
   for (const UpdateRegion& region : memory.regions())
     if (!region.shared()) loop->run_region(region);

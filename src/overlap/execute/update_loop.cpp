@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 
 #include <ATen/Parallel.h>
 
@@ -13,7 +12,7 @@ namespace axonn::overlap {
 namespace {
 
 // Elements per task of a thread.
-constexpr int64_t kTask = int64_t{1} << 16;
+constexpr int64_t kTask = int64_t{1} << 15;
 
 PointwiseReduction kind_of(Reduction reduction) {
   return reduction == Reduction::sum   ? PointwiseReduction::sum
@@ -42,7 +41,11 @@ UpdateLoop::UpdateLoop(const SchedulePlan& plan, const PlanStep& step, UpdateMem
   if (!step.reducer.empty()) gradients_ = plan.program().statement(step.reducer).expression.operands()[0].name();
   scalars_.resize(kernel_.scalars.size());
   partials_.resize(kernel_.sums.size());
-  if (step.kind == StepKind::scalars) return;
+  numbers_.resize(kernel_.scalars.size());
+  if (step.kind == StepKind::scalars) {  // its streams are numbers of the host
+    for (const StepKernel::Operand& result : kernel_.streams) results_.push_back(&memory.numbers[result.value]);
+    return;
+  }
   for (size_t i = 0; i < kernel_.streams.size(); ++i) {
     const bool handed_over = static_cast<int>(i) == kernel_.reduced_stream;
     streams_.push_back(&memory.buffer(handed_over ? gradients_ : kernel_.streams[i].buffer));
@@ -63,12 +66,17 @@ UpdateLoop::Scratch UpdateLoop::make_scratch() const {
 
 void UpdateLoop::begin() {
   for (size_t i = 0; i < kernel_.scalars.size(); ++i) {
-    const auto number = memory_.numbers.find(kernel_.scalars[i]);
-    AXONN_CHECK(number != memory_.numbers.end(), "overlap.update", "scalar ", kernel_.scalars[i], " needs a value");
-    scalars_[i] = number->second;
+    if (numbers_[i] == nullptr) {
+      const auto number = memory_.numbers.find(kernel_.scalars[i]);
+      AXONN_CHECK(number != memory_.numbers.end(), "overlap.update", "scalar ", kernel_.scalars[i], " needs a value");
+      numbers_[i] = &number->second;
+    }
+    scalars_[i] = *numbers_[i];
   }
   for (auto& partials : partials_) partials.clear();
   for (auto& partials : scratch_.partials) partials.clear();
+  for (Scratch& scratch : threads_)
+    for (auto& partials : scratch.partials) partials.clear();
 }
 
 void UpdateLoop::run(const UpdateRegion& region, int64_t begin, int64_t count, const void* sums, void* results) {
@@ -153,15 +161,12 @@ void UpdateLoop::run_region(const UpdateRegion& region) {
     std::ranges::for_each(region.own, add);
   else
     add(region.range);
-  std::mutex mutex;
+  while (std::ssize(threads_) < at::get_num_threads()) threads_.push_back(make_scratch());
   at::parallel_for(0, static_cast<int64_t>(tasks.size()), 1, [&](int64_t first, int64_t last) {
-    Scratch scratch = make_scratch();
     for (int64_t i = first; i < last; ++i) {
       const Range task = tasks[static_cast<size_t>(i)];
-      run(scratch, region, task.begin, task.size(), nullptr, nullptr);
+      run(threads_[static_cast<size_t>(at::get_thread_num())], region, task.begin, task.size(), nullptr, nullptr);
     }
-    const std::scoped_lock lock(mutex);
-    collect(scratch);
   });
 }
 
@@ -173,13 +178,10 @@ void UpdateLoop::collect(Scratch& scratch) {
 }
 
 void UpdateLoop::run_numbers() {
-  if (streams_.empty()) {  // numbers of the host: the streams are the results
-    std::vector<double> results(kernel_.streams.size());
-    std::vector<void*> places;
-    for (double& result : results) places.push_back(&result);
-    chain_.run({.count = 1, .streams = places, .scalars = scalars_, .range_values = {}, .masks = {}, .partials = {}});
-    for (size_t i = 0; i < results.size(); ++i) memory_.numbers[kernel_.streams[i].value] = results[i];
-    return;
+  if (!results_.empty()) {
+    const std::vector<void*> places(results_.begin(), results_.end());
+    return chain_.run(
+        {.count = 1, .streams = places, .scalars = scalars_, .range_values = {}, .masks = {}, .partials = {}});
   }
   for (size_t i = 0; i < streams_.size(); ++i) scratch_.streams[i] = streams_[i]->data.data_ptr();
   const auto blocks = static_cast<size_t>(StageChain::num_partials(memory_.slots()));
@@ -200,6 +202,7 @@ void UpdateLoop::run_numbers() {
 // Blocks come in any order; they are added in theirs.
 void UpdateLoop::finish() {
   collect(scratch_);
+  for (Scratch& scratch : threads_) collect(scratch);
   for (size_t i = 0; i < kernel_.sums.size(); ++i) {
     const StepKernel::Sum& sum = kernel_.sums[i];
     std::ranges::sort(partials_[i], {}, &Partial::begin);

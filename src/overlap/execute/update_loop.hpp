@@ -60,7 +60,10 @@ class UpdateLoop {
   bool own_only_ = false;  // computes own elements only
   std::vector<const UpdateMemory::Buffer*> streams_, values_;
   std::vector<double> scalars_;
+  std::vector<const double*> numbers_;          // where scalars are; null: not read yet
+  std::vector<double*> results_;                // where a loop of numbers puts its own
   Scratch scratch_;                             // the caller's of run()
+  std::vector<Scratch> threads_;                // for run_region(), one per thread
   std::vector<std::vector<Partial>> partials_;  // per reduction
 };
 

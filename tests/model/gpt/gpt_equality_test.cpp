@@ -65,14 +65,18 @@ TEST(GptOnEveryGrid, EqualsOneRankInFp64UnderSgd) {
   expect_equal_on_every_grid(model_of(0.1, true), options);
 }
 
-// Without clipping, `fuse` updates weights during backward.
+// With an average of the weights and activation checkpointing. Without clipping, `fuse` updates
+// weights during backward.
 TEST(GptOnEveryGrid, EqualsOneRankUnderEverySchedule) {
   for (const auto& [schedule, max_norm] :
        {std::pair(UpdateSchedule::rs_opt_ag, 1.0), {UpdateSchedule::fuse, 1.0}, {UpdateSchedule::fuse, 0.0}}) {
     VerificationOptions options = options_of(3);
     options.optimizer.schedule = schedule;
+    options.optimizer.ema = 0.5;
     options.max_norm = max_norm;
-    expect_equal_on_every_grid(model_of(0.1, true), options);
+    GptConfig model = model_of(0.1, true);
+    model.checkpoint_every = 1;
+    expect_equal_on_every_grid(model, options);
   }
 }
 

@@ -1,6 +1,8 @@
 #include "axonn/overlap/plan/schedule_plan.hpp"
 
 #include <functional>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -42,6 +44,48 @@ TEST(Plan, CountsLaunchesBytesSentAndState) {
   EXPECT_EQ(per_element(fused.bytes_sent), 6);
   EXPECT_EQ(per_element(all_reduce.state_bytes), 12);
   EXPECT_EQ(per_element(fused.state_bytes), 4 + 2);  // the weights are whole, the moments a quarter
+}
+
+// A chain of statements, each on the one before.
+Program chain(Distribution given, const std::vector<std::function<Expression(const Expression&)>>& links) {
+  ProgramBuilder p("chain");
+  Expression last = p.tensor("x", ElementType::fp32, {"N"}, given);
+  for (size_t i = 0; i < links.size(); ++i) last = p.let("v" + std::to_string(i), links[i](last));
+  return p.returns({last});
+}
+
+// CoCoNet's table: fusing saves launches and what the collective and the computation pass on
+// through memory, and sends the same bytes.
+TEST(Plan, CountsEachFusedCollectiveBesideItsUnfusedForm) {
+  const auto twice = [](const Expression& x) { return 2 * x; };
+  const auto scatter = [](const Expression& x) { return reduce_scatter(Reduction::sum, x); };
+  const auto to_root = [](const Expression& x) { return reduce(Reduction::sum, x); };
+  const auto gather = [](const Expression& x) { return all_gather(x); };
+  const auto from_root = [](const Expression& x) { return broadcast(x); };
+  const auto half = [](const Expression& x) { return 2 * slice(x); };
+  const auto at_root = [](const Expression& x) { return 2 * load(x); };
+  struct Case {
+    const char* collective;
+    Program program;
+    int launches;           // unfused
+    double unfused, fused;  // bytes of memory per element, on 4 ranks
+  };
+  for (const Case& one :
+       std::vector<Case>{{"all_reduce", chain(Distribution::local(), {scatter, twice, gather}), 3, 11, 8},
+                         {"reduce_scatter", chain(Distribution::local(), {scatter, twice}), 2, 7, 5},
+                         {"reduce", chain(Distribution::local(), {to_root, twice}), 2, 7, 5},
+                         {"all_gather", chain(Distribution::replicated(), {half, gather}), 2, 6, 5},
+                         {"broadcast", chain(Distribution::replicated(), {at_root, from_root}), 2, 6, 5}}) {
+    std::vector<std::string> all;
+    for (const Statement& statement : one.program.statements()) all.push_back(statement.name);
+    const PlanCounts unfused = counts_of(Schedule(one.program), 4),
+                     fused = counts_of(Schedule(one.program).fuse("fused", all), 4);
+    EXPECT_EQ(unfused.launches, one.launches) << one.collective;
+    EXPECT_EQ(fused.launches, 1) << one.collective;
+    EXPECT_EQ(fused.bytes_sent, unfused.bytes_sent) << one.collective;
+    EXPECT_EQ(per_element(unfused.memory_bytes), one.unfused) << one.collective;
+    EXPECT_EQ(per_element(fused.memory_bytes), one.fused) << one.collective;
+  }
 }
 
 TEST(Plan, IsText) {
