@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "axonn/comm/launch.hpp"
+#include "axonn/core/crash_report.hpp"
 #include "axonn/core/env.hpp"
 #include "axonn/core/log.hpp"
 #include "comm/environment_impl.hpp"
@@ -40,6 +41,7 @@ std::optional<TcpLaunch> tcp_launch() {
 
 std::unique_ptr<Environment::Impl> start() {
   check_loaded_libraries();
+  crash::install();
   auto impl = std::make_unique<Environment::Impl>();
   if (launched_by_mpi()) {
     impl->start([&] { return make_mpi_transport(impl->node); });
@@ -48,6 +50,7 @@ std::unique_ptr<Environment::Impl> start() {
                   .ranks = env::get_int("LOCAL_WORLD_SIZE").value_or(launch->ranks)};
     impl->start([&] { return make_tcp_transport(launch->rank, launch->ranks, launch->address, launch->port); });
   }
+  crash::set_rank(impl->rank(), impl->ranks());
   return impl;
 }
 

@@ -16,6 +16,7 @@
 #include <ATen/ops/tensor.h>
 
 #include "axonn/core/env.hpp"
+#include "axonn/core/crash_report.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/optim/learning_rate.hpp"
@@ -316,6 +317,7 @@ TrainResult Trainer::run(int64_t first_step, const std::function<bool()>& stop) 
   const auto start = Clock::now();
   for (bool last = first_step >= config_.steps; !last;) {
     trace.begin_step(result_.steps + 1);
+    crash::set_step(result_.steps + 1);
     StepMetrics metrics = one_step(result_.steps, trace);
     result_.steps += 1;
     result_.loss = metrics.loss;

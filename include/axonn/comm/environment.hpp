@@ -18,6 +18,7 @@ namespace axonn {
 // The launcher selects the transport. An MPI launcher (mpirun, srun --mpi=pmix) selects MPI, RANK
 // and WORLD_SIZE select TCP. Without a launcher the job has one rank. There is no fallback:
 // BackendError when the selected transport is not built in or fails.
+// Where the program has no handlers for signals of a crash, it gets those of crash_report.hpp.
 // UserError when the process has loaded another LibTorch than axonn was built with, or two OpenMP
 // run times.
 // Every rank of the job constructs and destroys it. The destructor waits for the other ranks,

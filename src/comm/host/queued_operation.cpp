@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "axonn/core/crash_report.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
 #include "comm/host/progress_engine.hpp"
@@ -21,6 +22,7 @@ QueuedOperation::QueuedOperation(Call call)
   std::copy(tag.begin(), tag.end(), tag_.begin());
   for (const Request& request : call.options->after)
     if (!request.done()) after_.push_back(request);
+  crash::set_collective({.kind = collective_, .number = sequence_, .group = channel_->name, .tag = tag_.data()});
 }
 
 void QueuedOperation::wait() {
