@@ -17,7 +17,7 @@ TABLE = {
     "config": (["core", "grid", "terms"], [TORCH, MPI]),
     "perfmodel": ([*BELOW_TORCH, "config"], [TORCH, MPI]),
     "coconet": (["core", "terms"], [TORCH, MPI]),
-    "comm": (["core", "grid"], [r"torch/"]),
+    "comm": (["core", "grid"], [r"torch/(?!csrc/distributed/)"]),
     "overlap": (["core", "grid", "terms", "comm", "coconet"], [MPI]),
     "layers": (["core", "grid", "terms", "comm", "overlap"], [MPI]),
     "optim": (["core", "grid", "terms", "comm", "coconet", "overlap", "layers"], [MPI]),

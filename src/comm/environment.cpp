@@ -15,29 +15,11 @@
 #include "comm/loaded_libraries.hpp"
 #include "comm/nccl/nccl_communicator.hpp"
 #include "comm/self_communicator.hpp"
+#include "comm/startup/tcp_launch.hpp"
 #include "comm/transport/tcp_transport.hpp"
 
 namespace axonn {
 namespace {
-
-struct TcpLaunch {
-  int rank = 0;
-  int ranks = 1;
-  std::string address;
-  int port = 0;
-};
-
-std::optional<TcpLaunch> tcp_launch() {
-  const auto rank = env::get_int("RANK");
-  const auto ranks = env::get_int("WORLD_SIZE");
-  AXONN_CHECK(rank.has_value() == ranks.has_value(), "comm.environment", "RANK and WORLD_SIZE go together; only ",
-              rank ? "RANK" : "WORLD_SIZE", " is set");
-  if (!rank) return std::nullopt;
-  AXONN_CHECK(*ranks >= 1 && *rank >= 0 && *rank < *ranks, "comm.environment",
-              "RANK must be in 0 .. WORLD_SIZE-1, got RANK=", *rank, " and WORLD_SIZE=", *ranks);
-  return TcpLaunch{*rank, *ranks, env::get("MASTER_ADDR").value_or("127.0.0.1"),
-                   env::get_int("MASTER_PORT").value_or(29500)};
-}
 
 std::unique_ptr<Environment::Impl> start() {
   check_loaded_libraries();
@@ -45,10 +27,9 @@ std::unique_ptr<Environment::Impl> start() {
   auto impl = std::make_unique<Environment::Impl>();
   if (launched_by_mpi()) {
     impl->start([&] { return make_mpi_transport(impl->node); });
-  } else if (const auto launch = tcp_launch(); launch && launch->ranks > 1) {
-    impl->node = {.rank = env::get_int("LOCAL_RANK").value_or(launch->rank),
-                  .ranks = env::get_int("LOCAL_WORLD_SIZE").value_or(launch->ranks)};
-    impl->start([&] { return make_tcp_transport(launch->rank, launch->ranks, launch->address, launch->port); });
+  } else if (const auto launch = tcp_launch()) {
+    impl->node = {.rank = launch->local_rank, .ranks = launch->local_ranks};
+    impl->start([&] { return make_tcp_transport(launch->rank, launch->ranks, *launch->meeting_place); });
   }
   crash::set_rank(impl->rank(), impl->ranks());
   return impl;

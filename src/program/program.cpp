@@ -12,6 +12,7 @@
 #include "axonn/core/error.hpp"
 #include "axonn/core/version.hpp"
 #include "program/job_end.hpp"
+#include "program/local_job.hpp"
 #include "program/process_setup.hpp"
 
 namespace axonn {
@@ -21,6 +22,7 @@ struct CommandLine {
   Command* command = nullptr;
   bool verbose = false;
   bool environment_table = false;
+  std::optional<int> ranks;
 };
 
 void print_environment_table() {
@@ -48,8 +50,22 @@ std::optional<std::string> parse(const Program& program, CommandLine& line, std:
     command->add_flags(part);
     part.parse_complete_callback([&line, chosen = command.get()] { line.command = chosen; });
   }
-  for (CLI::App* part : parts) part->add_flag("--verbose", line.verbose, "errors include their place in the code");
+  for (CLI::App* part : parts) {
+    part->add_flag("--verbose", line.verbose, "errors include their place in the code");
+    part->add_option("--ranks", line.ranks, "start this many ranks on this machine, over TCP, without a launcher");
+  }
   return parse_command_line(app, arguments);
+}
+
+// The ranks have the same arguments, so they come here again.
+std::optional<int> start_ranks(int ranks, char** arguments) {
+  AXONN_CHECK(ranks >= 1 && ranks <= kMostLocalRanks, "program.ranks", "--ranks must be in 1 .. ", kMostLocalRanks,
+              ", got ", ranks);
+  const std::optional<LaunchedRank> place = launched_place();
+  AXONN_CHECK(!place || (place->launcher == Launcher::ranks && place->ranks == ranks), "program.ranks",
+              "--ranks starts the ranks itself, and a launcher has started this process; leave --ranks out");
+  if (place || ranks == 1) return std::nullopt;
+  return run_local_job(ranks, arguments);
 }
 
 // Called before the job starts. Returns an exit status if the process has nothing more to do.
@@ -64,7 +80,8 @@ std::optional<int> prepare(const Program& program, CommandLine& line, std::span<
   }
   check_environment();
   keep_freed_memory();
-  return line.command->prepare(arguments.data());
+  const std::optional<int> status = line.command->prepare(arguments.data());
+  return status || !line.ranks ? status : start_ranks(*line.ranks, arguments.data());
 }
 
 }  // namespace

@@ -59,8 +59,8 @@ RunPlan plan_run(const RunOptions& options) {
 
 void check_ranks(const GridShape& grid, int ranks) {
   AXONN_CHECK(launched() || grid.ranks() == 1, "program.ranks", "grid ", grid.to_string(), " needs ", grid.ranks(),
-              " ranks, and this process was started by itself; start it with mpirun -n ", grid.ranks(),
-              ", or choose --grid 1x1x1x1");
+              " ranks, and this process was started by itself; start it with --ranks ", grid.ranks(), " or mpirun -n ",
+              grid.ranks(), ", or choose --grid 1x1x1x1");
   check_shape(grid, ranks);
 }
 

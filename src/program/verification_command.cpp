@@ -14,8 +14,6 @@
 namespace axonn {
 namespace {
 
-constexpr int64_t kMostLocalRanks = 64;
-
 void print(const Verification& result) {
   std::printf("  %-44s %12s %12s\n", "worst of all steps", "difference", "tolerance");
   for (const auto& difference : result.differences) {

@@ -26,6 +26,12 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 constexpr const char* kLoopback = "127.0.0.1";
+
+std::unique_ptr<Transport> join(int rank, int ranks, int port,
+                                std::chrono::milliseconds patience = std::chrono::seconds(60)) {
+  const auto place = meet_at(kLoopback, port, "");
+  return make_tcp_transport(rank, ranks, *place, patience);
+}
 constexpr uint32_t kIdleChannel = 998;  // receives on it never finish; testing one makes progress
 
 // A port that was free a moment ago.
@@ -48,7 +54,7 @@ void as_ranks(int ranks, const std::function<void(Transport&)>& body) {
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       try {
-        body(*make_tcp_transport(rank, ranks, kLoopback, port));
+        body(*join(rank, ranks, port));
       } catch (...) {
         errors[static_cast<size_t>(rank)] = std::current_exception();
       }
@@ -98,7 +104,7 @@ pid_t fork_rank_1(int port, const std::function<void(Transport&)>& body) {
   const pid_t child = ::fork();
   if (child == 0) {
     try {
-      body(*make_tcp_transport(1, 2, kLoopback, port));
+      body(*join(1, 2, port));
     } catch (const Error&) {
       ::_exit(70);
     }
@@ -188,7 +194,7 @@ TEST(TcpTransport, ReceiveTakesOverAMessageThatHasHalfArrived) {
 }
 
 TEST(TcpTransport, OneRankNeedsNoConnection) {
-  const auto transport = make_tcp_transport(0, 1, kLoopback, 1);
+  const auto transport = join(0, 1, 1);
   barrier(*transport);
   EXPECT_EQ(transport->name(), "tcp");
 }
@@ -217,7 +223,7 @@ TEST(TcpTransport, RankThatDiesInTheMiddleOfAMessageIsNamed) {
     EXPECT_FALSE(transport.test(ticket));
     ::raise(SIGKILL);
   });
-  const auto transport = make_tcp_transport(0, 2, kLoopback, port);
+  const auto transport = join(0, 2, port);
   Bytes data(50 << 20);
   const auto ticket = transport->receive(1, 1, data.data(), data.size());
   const std::string error = error_of([&] { finish(*transport, ticket); });
@@ -231,7 +237,7 @@ TEST(TcpTransport, RankThatHasLeftIsAnErrorOnlyToWhoWantsMoreOfIt) {
   const int value = 42;
   const pid_t child =
       fork_rank_1(port, [&](Transport& transport) { finish(transport, transport.send(0, 1, &value, sizeof value)); });
-  const auto transport = make_tcp_transport(0, 2, kLoopback, port);
+  const auto transport = join(0, 2, port);
   EXPECT_EQ(exit_status(child), 0);
   const auto idle = transport->receive(0, kIdleChannel, nullptr, 0);
   EXPECT_FALSE(transport->test(idle));  // reads the message and the end
@@ -247,7 +253,7 @@ TEST(TcpTransport, RankThatHasLeftIsAnErrorOnlyToWhoWantsMoreOfIt) {
 TEST(TcpTransport, AbortReachesTheOtherRanksWithItsExitStatus) {
   const int port = free_port();
   const pid_t child = fork_rank_1(port, [](Transport& transport) { transport.abort(3); });
-  const auto transport = make_tcp_transport(0, 2, kLoopback, port);
+  const auto transport = join(0, 2, port);
   const std::string error = error_of([&] { finish(*transport, transport->receive(1, 1, nullptr, 0)); });
   EXPECT_EQ(error, "rank 1 (127.0.0.1) gave up on the job with exit status 3; see that rank's own last lines");
   EXPECT_EQ(exit_status(child), 3);
@@ -273,8 +279,8 @@ TEST(TcpTransport, MissingRankIsNamedWhenPatienceEnds) {
   const std::chrono::milliseconds patience(300);
   const int port = free_port();
   std::string late;
-  std::thread rank_1([&] { late = error_of([&] { make_tcp_transport(1, 3, kLoopback, port, patience); }); });
-  const std::string error = error_of([&] { make_tcp_transport(0, 3, kLoopback, port, patience); });
+  std::thread rank_1([&] { late = error_of([&] { join(1, 3, port, patience); }); });
+  const std::string error = error_of([&] { join(0, 3, port, patience); });
   rank_1.join();
   EXPECT_EQ(error, "rank 0 of 3 waited 0.3 s in vain for ranks 2");
   EXPECT_NE(late.find("rank 1 of 3 reached rank 0"), std::string::npos) << late;
@@ -282,8 +288,7 @@ TEST(TcpTransport, MissingRankIsNamedWhenPatienceEnds) {
 
 TEST(TcpTransport, AbsentRank0IsAnErrorThatSaysWhere) {
   const int port = free_port();
-  const std::string error =
-      error_of([&] { make_tcp_transport(1, 2, kLoopback, port, std::chrono::milliseconds(200)); });
+  const std::string error = error_of([&] { join(1, 2, port, std::chrono::milliseconds(200)); });
   EXPECT_EQ(error, "rank 1 of 2 could not reach rank 0 at 127.0.0.1 port " + std::to_string(port) +
                        " in 0.2 s: Connection refused; need MASTER_ADDR and MASTER_PORT of a running rank 0");
 }
@@ -297,7 +302,7 @@ TEST(TcpTransport, PortInUseIsAnErrorThatSaysWhatToDo) {
   ASSERT_EQ(::bind(occupant.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
   ASSERT_EQ(::listen(occupant.get(), 1), 0);
   ASSERT_EQ(::getsockname(occupant.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
-  const std::string error = error_of([&] { make_tcp_transport(0, 2, kLoopback, ntohs(address.sin_port)); });
+  const std::string error = error_of([&] { join(0, 2, ntohs(address.sin_port)); });
   EXPECT_NE(error.find("Address already in use; set MASTER_PORT to a free port"), std::string::npos) << error;
 }
 
@@ -315,20 +320,20 @@ TEST(TcpTransport, StrangersAtThePortAreSentAway) {
     ::send(socket.get(), words.data(), words.size(), MSG_NOSIGNAL);
     char answer = 0;
     EXPECT_LE(::recv(socket.get(), &answer, 1, 0), 0);
-    std::thread rank_1([&] { make_tcp_transport(1, 2, kLoopback, port); });
+    std::thread rank_1([&] { join(1, 2, port); });
     rank_1.join();
   });
-  EXPECT_NO_THROW(make_tcp_transport(0, 2, kLoopback, port));
+  EXPECT_NO_THROW(join(0, 2, port));
   stranger.join();
 }
 
 TEST(TcpTransport, RanksThatDisagreeAboutTheJobAreAUserError) {
   const int port = free_port();
-  std::thread other([&] { error_of([&] { make_tcp_transport(1, 3, kLoopback, port, std::chrono::seconds(5)); }); });
-  EXPECT_THROW(make_tcp_transport(0, 2, kLoopback, port), UserError);
+  std::thread other([&] { error_of([&] { join(1, 3, port, std::chrono::seconds(5)); }); });
+  EXPECT_THROW(join(0, 2, port), UserError);
   other.join();
-  EXPECT_THROW(make_tcp_transport(2, 2, kLoopback, port), UserError);
-  EXPECT_THROW(make_tcp_transport(0, 2, kLoopback, 0), UserError);
+  EXPECT_THROW(join(2, 2, port), UserError);
+  EXPECT_THROW(join(0, 2, 0), UserError);
 }
 
 }  // namespace

@@ -121,14 +121,17 @@ class Slurm(unittest.TestCase):
                     "--data", "text.txt", "--steps", "4", "--warmup", "2", "--batch", "4", "--sequence", "64",
                     "--validate-every", "0", "--save-every", "0"]
         self.slurm(*SRUN, PROGRAM, *training, "--out", "srun")
+        self.slurm("srun", "-N4", "-n8", "--mpi=none", PROGRAM, *training, "--out", "without-mpi")
         status, text = self.scratch.run(MPIRUN, "-n", "8", PROGRAM, *training, "--out", "mpirun")
         self.assertEqual(status, 0, text)
-        ours, theirs = metrics(self.scratch.path / "srun"), metrics(self.scratch.path / "mpirun")
-        self.assertEqual(len(ours), 4)
-        for mine, other in zip(ours, theirs, strict=True):
-            self.assertAlmostEqual(mine["loss"] / other["loss"], 1, delta=1e-12)
-            self.assertAlmostEqual(mine["gradient_norm"] / other["gradient_norm"], 1, delta=1e-12)
-        self.assertLess(ours[-1]["loss"], ours[0]["loss"])
+        theirs = metrics(self.scratch.path / "mpirun")
+        for run in ("srun", "without-mpi"):
+            ours = metrics(self.scratch.path / run)
+            self.assertEqual(len(ours), 4)
+            for mine, other in zip(ours, theirs, strict=True):
+                self.assertAlmostEqual(mine["loss"] / other["loss"], 1, delta=1e-12)
+                self.assertAlmostEqual(mine["gradient_norm"] / other["gradient_norm"], 1, delta=1e-12)
+            self.assertLess(ours[-1]["loss"], ours[0]["loss"])
 
     def test_batch_script_goes_on_after_a_requeue_and_ends_in_order(self):
         job = self.slurm("sbatch", "--parsable", "--output", "batch.out", BATCH_SCRIPT, "--data", "text.txt",

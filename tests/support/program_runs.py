@@ -71,7 +71,8 @@ def is_rank(pid):
 
 class Job:
     """A running job. Several ranks run under mpirun, or with launcher="tcp" as processes that find
-    each other by RANK and WORLD_SIZE."""
+    each other by RANK and WORLD_SIZE, or with launcher="ranks" by the program's own --ranks. A
+    function as launcher gives each rank's environment."""
 
     def __init__(self, arguments, ranks, launcher, directory, environment):
         self.mark = uuid.uuid4().hex
@@ -80,12 +81,14 @@ class Job:
         base = os.environ | {"OMP_NUM_THREADS": "1", MARK: self.mark} | environment
         if launcher == "tcp":
             base.update(WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
-        for rank in range(ranks if launcher == "tcp" else 1):
+            launcher = lambda rank: {"RANK": str(rank)}
+        for rank in range(ranks if callable(launcher) else 1):
             mine = arguments(rank) if callable(arguments) else arguments
-            command = ([PROGRAM, *mine] if ranks == 1 or launcher == "tcp"
+            command = ([PROGRAM, *mine] if ranks == 1 or callable(launcher)
+                       else [PROGRAM, *mine, "--ranks", str(ranks)] if launcher == "ranks"
                        else [MPIRUN, "-n", str(ranks), PROGRAM, *mine])
-            extra = {"RANK": str(rank)} if launcher == "tcp" else {}
-            self.processes.append(subprocess.Popen(command, cwd=directory, env=dict(base, **extra),
+            extra = launcher(rank) if callable(launcher) else {}
+            self.processes.append(subprocess.Popen(command, cwd=directory, env=base | extra,
                                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                                    stderr=subprocess.PIPE))
 

@@ -213,7 +213,9 @@ class Mesh {
   std::vector<TcpPeer> take() { return std::move(peers_); }
 
  private:
+  Descriptor connect_to_rank_zero();
   Descriptor connect_to(int rank, const std::string& host, int port);
+  Descriptor try_hosts(const std::vector<std::string>& hosts, int port, std::string& problem);
   Greeting accept_one(const Descriptor& listener);
   void accept_ranks_above(int rank, const Descriptor& listener, std::vector<Listener>* table);
   TcpPeer& peer(int rank) { return peers_.at(static_cast<size_t>(rank)); }
@@ -223,20 +225,39 @@ class Mesh {
   std::vector<TcpPeer> peers_;
 };
 
-Descriptor Mesh::connect_to(int rank, const std::string& host, int port) {
-  std::string problem = "no attempt was made";
-  while (!deadline_.passed()) {
+// Returns a closed descriptor and sets `problem` when none can be reached now.
+Descriptor Mesh::try_hosts(const std::vector<std::string>& hosts, int port, std::string& problem) {
+  for (const std::string& host : hosts)
     for (const auto& address : resolve(host, port, problem)) {
       auto socket = connect_once(address, deadline_.at_most(kGreetingPatience), problem);
       if (!socket.open()) continue;
       set_options(socket.get());
       return socket;
     }
+  return Descriptor();
+}
+
+Descriptor Mesh::connect_to(int rank, const std::string& host, int port) {
+  std::string problem = "no attempt was made";
+  while (!deadline_.passed()) {
+    if (auto socket = try_hosts({host}, port, problem); socket.open()) return socket;
     std::this_thread::sleep_for(kRetryPause);
   }
   fail("rank ", options_.rank, " of ", options_.ranks, " could not reach rank ", rank, " at ", host, " port ", port,
-       " in ", options_.patience.count() / 1000.0, " s: ", problem,
-       rank == 0 ? "; need MASTER_ADDR and MASTER_PORT of a running rank 0" : "");
+       " in ", options_.patience.count() / 1000.0, " s: ", problem);
+}
+
+// Where rank 0 is may become known only now, or change: a file may be of an earlier job.
+Descriptor Mesh::connect_to_rank_zero() {
+  MeetingPlace& place = *options_.meeting_place;
+  std::string problem = "rank 0 has not said where it is";
+  while (!deadline_.passed()) {
+    if (const auto point = place.find())
+      if (auto socket = try_hosts(point->hosts, point->port, problem); socket.open()) return socket;
+    std::this_thread::sleep_for(kRetryPause);
+  }
+  fail("rank ", options_.rank, " of ", options_.ranks, " could not reach rank 0 at ", place.name(), " in ",
+       options_.patience.count() / 1000.0, " s: ", problem, "; ", place.need());
 }
 
 // Drops connections that do not greet as a rank of this job.
@@ -278,12 +299,21 @@ void Mesh::accept_ranks_above(int rank, const Descriptor& listener, std::vector<
 
 // Rank 0 collects the addresses at which all ranks listen, then sends them to all.
 void Mesh::gather() {
-  std::string problem;
-  const auto addresses = resolve(options_.address, options_.port, problem);
-  AXONN_CHECK(!addresses.empty(), kWhere, "MASTER_ADDR '", options_.address, "' has no address: ", problem);
-  SocketAddress address = addresses.front();
-  if (!is_loopback(options_.address)) address.set_any_interface();
+  MeetingPlace& place = *options_.meeting_place;
+  const MeetingPoint wanted = place.wanted();
+  SocketAddress address;
+  address.storage.ss_family = AF_INET;
+  address.size = sizeof(sockaddr_in);
+  address.set_port(wanted.port);
+  if (!wanted.hosts.empty()) {
+    std::string problem;
+    const auto addresses = resolve(wanted.hosts.front(), wanted.port, problem);
+    AXONN_CHECK(!addresses.empty(), kWhere, "MASTER_ADDR '", wanted.hosts.front(), "' has no address: ", problem);
+    address = addresses.front();
+  }
+  if (wanted.hosts.empty() || !is_loopback(wanted.hosts.front())) address.set_any_interface();
   const Descriptor listener = listen_at(address, options_.ranks);
+  place.publish(local_address(listener.get()).port());
 
   std::vector<Listener> table(peers_.size());
   accept_ranks_above(0, listener, &table);
@@ -292,14 +322,15 @@ void Mesh::gather() {
       fail("rank ", rank, " (", peer(rank).host, ") ended during start-up");
     }
   }
+  place.close();
 }
 
 // Any other rank connects to rank 0, then to the ranks below it, and accepts those above it.
 void Mesh::join() {
-  peer(0).socket = connect_to(0, options_.address, options_.port);
+  peer(0).socket = connect_to_rank_zero();
   peer(0).host = peer_host(peer(0).socket.get());
   SocketAddress address = local_address(peer(0).socket.get());
-  if (!is_loopback(options_.address)) address.set_any_interface();
+  if (!is_loopback(address.host())) address.set_any_interface();
   address.set_port(0);
   const Descriptor listener = listen_at(address, options_.ranks);
 
@@ -307,8 +338,7 @@ void Mesh::join() {
   std::vector<Listener> table(peers_.size());
   if (!write_all(peer(0).socket.get(), &greeting, sizeof greeting, deadline_) ||
       !read_all(peer(0).socket.get(), table.data(), table.size() * sizeof(Listener), deadline_)) {
-    fail("rank ", options_.rank, " of ", options_.ranks, " reached rank 0 at ", options_.address, " port ",
-         options_.port,
+    fail("rank ", options_.rank, " of ", options_.ranks, " reached rank 0 at ", options_.meeting_place->name(),
          deadline_.passed() ? ", but other ranks have not come in time"
                             : ", but it closed the connection: see its own message");
   }
@@ -330,8 +360,6 @@ void Mesh::join() {
 std::vector<TcpPeer> connect_tcp_mesh(const TcpMeshOptions& options) {
   AXONN_CHECK(options.ranks >= 1 && options.rank >= 0 && options.rank < options.ranks, kWhere,
               "need 0 <= RANK < WORLD_SIZE, got RANK ", options.rank, " and WORLD_SIZE ", options.ranks);
-  AXONN_CHECK(options.port > 0 && options.port < 65536, kWhere, "need a port from 1 to 65535, got ", options.port,
-              " (MASTER_PORT)");
   Mesh mesh(options);
   if (options.ranks > 1) options.rank == 0 ? mesh.gather() : mesh.join();
   return mesh.take();

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "comm/startup/meeting_place.hpp"
+
 namespace axonn {
 
 // An open file descriptor; the destructor closes it.
@@ -37,8 +39,7 @@ struct TcpPeer {
 struct TcpMeshOptions {
   int rank = 0;
   int ranks = 1;
-  std::string address;  // where rank 0 listens
-  int port = 0;
+  MeetingPlace* meeting_place = nullptr;
   std::chrono::milliseconds patience = std::chrono::seconds(60);
 };
 

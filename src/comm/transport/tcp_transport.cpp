@@ -387,9 +387,9 @@ void TcpTransport::abort(int exit_status) noexcept {
 
 }  // namespace
 
-std::unique_ptr<Transport> make_tcp_transport(int rank, int ranks, const std::string& address, int port,
+std::unique_ptr<Transport> make_tcp_transport(int rank, int ranks, MeetingPlace& meeting_place,
                                               std::chrono::milliseconds patience) {
-  const TcpMeshOptions options{.rank = rank, .ranks = ranks, .address = address, .port = port, .patience = patience};
+  const TcpMeshOptions options{.rank = rank, .ranks = ranks, .meeting_place = &meeting_place, .patience = patience};
   return std::make_unique<TcpTransport>(rank, connect_tcp_mesh(options));
 }
 
