@@ -140,6 +140,11 @@ void Step::finish() {
   context_->set_samples(std::nullopt);
 }
 
+void Step::abandon() {
+  context_->scheduler().abandon();
+  context_->set_samples(std::nullopt);
+}
+
 void Context::set_samples(Samples samples) { impl_->samples = samples; }
 void Context::set_samples(const std::optional<Samples>& samples) { impl_->samples = samples; }
 const std::optional<Context::Samples>& Context::samples() const { return impl_->samples; }

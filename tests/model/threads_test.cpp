@@ -14,45 +14,89 @@
 #include "axonn/model/gpt/model.hpp"
 #include "axonn/optim/make_optimizer.hpp"
 #include "axonn/train/batch_plan.hpp"
+#include "support/user_error.hpp"
 
 namespace axonn {
 namespace {
 
 constexpr int kSteps = 3;
 
-std::vector<double> losses_of(Environment& environment, const GridShape& grid, const OverlapPolicy& policy,
-                              UpdateSchedule schedule, double clip = 1) {
-  Context context(environment, grid, {.dtype = at::kDouble, .overlap = policy});
-  Gpt model(context,
-            {.shape = {.layers = 2, .hidden = 32, .heads = 2, .sequence = 4, .vocabulary = 21, .tied_head = true},
-             .dropout = 0.1,
-             .checkpoint_every = 2});
-  const Parameters parameters = context.materialize(model, 7);
-  const auto optimizer =
-      make_optimizer(context, parameters, {.schedule = schedule, .learning_rate = 1e-2, .clips = clip > 0});
-  const BatchPlan plan = plan_batch(16, 8 / (int64_t{grid.z} * grid.data), grid, context.at());
-  std::vector<double> losses;
-  for (int step = 0; step < kSteps; ++step) {
-    optimizer->prepare();
-    auto work = context.begin_step({.micro_batches = static_cast<int>(plan.micro_batches)});
-    for (int64_t j = 0; j < plan.micro_batches; ++j) {
-      const int64_t first = plan.first_sample(step, j);
-      context.set_samples({.seed = 3, .first = first});
-      const at::Tensor ids =
-          (at::arange(first, first + plan.micro_batch).unsqueeze(1) * 5 + at::arange(4)).remainder(21);
-      const at::Tensor loss = mean(model.loss_sum(ids, (ids + 1).remainder(21)), 64, context);
+// One network in training on one rank.
+class Training {
+ public:
+  Training(Environment& environment, const GridShape& grid, const OverlapPolicy& policy, UpdateSchedule schedule,
+           double clip)
+      : context_(environment, grid, {.dtype = at::kDouble, .overlap = policy}),
+        model_(context_,
+               {.shape = {.layers = 2, .hidden = 32, .heads = 2, .sequence = 4, .vocabulary = 21, .tied_head = true},
+                .dropout = 0.1,
+                .checkpoint_every = 2}),
+        parameters_(context_.materialize(model_, 7)),
+        optimizer_(
+            make_optimizer(context_, parameters_, {.schedule = schedule, .learning_rate = 1e-2, .clips = clip > 0})),
+        plan_(plan_batch(16, 8 / (int64_t{grid.z} * grid.data), grid, context_.at())),
+        clip_(clip) {}
+
+  void step() {
+    optimizer_->prepare();
+    auto work = begin();
+    for (int64_t j = 0; j < plan_.micro_batches; ++j) {
+      const at::Tensor loss = forward(j);
       loss.backward();
-      losses.push_back(loss.item<double>());
+      losses_.push_back(loss.item<double>());
     }
     work.finish();
-    optimizer->step({.max_norm = clip});
-    const Scheduler::InPhase evaluating(context.scheduler(), Phase::evaluate);  // prefetch learns what follows a step
-    const at::NoGradGuard no_grad;
-    context.set_samples({.seed = 3, .first = plan.first_sample(step, 0)});
-    const at::Tensor ids = at::arange(plan.micro_batch * 4).reshape({plan.micro_batch, 4}).remainder(21);
-    losses.push_back(mean(model.loss_sum(ids, (ids + 1).remainder(21)), 64, context).item<double>());
+    optimizer_->step({.max_norm = clip_});
+    evaluate();
+    ++step_;
   }
-  return losses;
+
+  // Begins the present step and gives it up after so many passes, a backward pass being one too.
+  void give_up(int64_t passes) {
+    optimizer_->prepare();
+    auto work = begin();
+    at::Tensor loss;
+    for (int64_t pass = 0; pass < passes; ++pass) pass % 2 == 0 ? void(loss = forward(pass / 2)) : loss.backward();
+    work.abandon();
+  }
+
+  int64_t passes() const { return 2 * plan_.micro_batches; }
+  const std::vector<double>& losses() const { return losses_; }
+
+ private:
+  Step begin() { return context_.begin_step({.micro_batches = static_cast<int>(plan_.micro_batches)}); }
+
+  at::Tensor forward(int64_t micro_batch) {
+    const int64_t first = plan_.first_sample(step_, micro_batch);
+    context_.set_samples({.seed = 3, .first = first});
+    const at::Tensor ids =
+        (at::arange(first, first + plan_.micro_batch).unsqueeze(1) * 5 + at::arange(4)).remainder(21);
+    return mean(model_.loss_sum(ids, (ids + 1).remainder(21)), 64, context_);
+  }
+
+  void evaluate() {
+    const Scheduler::InPhase evaluating(context_.scheduler(), Phase::evaluate);  // prefetch learns what follows a step
+    const at::NoGradGuard no_grad;
+    context_.set_samples({.seed = 3, .first = plan_.first_sample(step_, 0)});
+    const at::Tensor ids = at::arange(plan_.micro_batch * 4).reshape({plan_.micro_batch, 4}).remainder(21);
+    losses_.push_back(mean(model_.loss_sum(ids, (ids + 1).remainder(21)), 64, context_).item<double>());
+  }
+
+  Context context_;
+  Gpt model_;
+  Parameters parameters_;
+  std::unique_ptr<Optimizer> optimizer_;
+  BatchPlan plan_;
+  double clip_;
+  int step_ = 0;
+  std::vector<double> losses_;
+};
+
+std::vector<double> losses_of(Environment& environment, const GridShape& grid, const OverlapPolicy& policy,
+                              UpdateSchedule schedule, double clip = 1) {
+  Training training(environment, grid, policy, schedule, clip);
+  for (int i = 0; i < kSteps; ++i) training.step();
+  return training.losses();
 }
 
 TEST(Threads, TrainingStepsUnderEveryOverlapAndScheduleHaveTheBitsOfTheBlockingOnes) {
@@ -77,6 +121,35 @@ TEST(Threads, TrainingStepsUnderEveryOverlapAndScheduleHaveTheBitsOfTheBlockingO
       }
     });
   }
+}
+
+// After each step a copy of the next one is given up: after a forward, a backward, a forward again,
+// and where every gradient is on its way.
+TEST(Threads, AStepThatIsGivenUpLeavesNoTrace) {
+  for (const GridShape& grid : {GridShape{.x = 2, .z = 2}, GridShape{.z = 2, .data = 2}, GridShape{.data = 4}}) {
+    std::mutex mutex;
+    run_local(static_cast<int>(grid.ranks()), [&](Environment& environment) {
+      for (const auto& [name, schedule] : Names<UpdateSchedule>::all) {
+        const auto expected = losses_of(environment, grid, OverlapPolicy::all(), schedule);
+        Training training(environment, grid, OverlapPolicy::all(), schedule, 1);
+        for (int i = 0; i < kSteps; ++i) {
+          training.step();
+          for (const int64_t passes : {int64_t{1}, int64_t{2}, int64_t{3}, training.passes()}) training.give_up(passes);
+        }
+        const std::lock_guard lock(mutex);
+        EXPECT_EQ(training.losses(), expected) << grid.to_string() << " rank " << environment.rank() << " " << name;
+      }
+    });
+  }
+}
+
+TEST(Threads, AStepThatHasChangedWeightsIsNotGivenUp) {
+  run_local(2, [](Environment& environment) {
+    Training training(environment, {.data = 2}, OverlapPolicy::all(), UpdateSchedule::fuse, 0);
+    training.step();
+    training.give_up(training.passes() - 2);
+    EXPECT_USER_ERROR(training.give_up(training.passes()), "has changed weights", "rs-opt-ag");
+  });
 }
 
 // The host reads a buffer while the collective still writes it. It repeats many times, because a

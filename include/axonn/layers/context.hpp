@@ -37,13 +37,18 @@ struct ContextOptions {
 class Context;
 
 // One training step: forward and backward passes between begin_step() and finish(). Without
-// finish() the optimizer refuses the gradients.
+// finish() the optimizer refuses the gradients. After an error the caller may give the step up.
 class Step {
  public:
   explicit Step(Context& context) : context_(&context) {}
   // Returns when every gradient has arrived and is summed over the grid. Every rank calls it.
   // UserError naming the parameters that got no gradient.
   void finish();
+  // Gives up the step and its gradients: the next one starts as if this one had not been. Every
+  // rank calls it, after the same collectives, such as where all of them caught the same error.
+  // Waits for what is under way. UserError if weights have changed already (schedule fuse without
+  // clipping).
+  void abandon();
 
  private:
   Context* context_;

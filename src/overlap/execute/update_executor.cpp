@@ -64,8 +64,8 @@ struct UpdateExecutor::Impl : std::enable_shared_from_this<Impl> {
   std::vector<std::unique_ptr<UpdateLoop>> loops;  // per step; null: it computes nothing
   std::vector<bool> done;                          // per step, in this cycle
   size_t sums_step = 0, norm_step = 0;
-  bool began = false;     // the sums of this cycle have begun
-  bool poisoned = false;  // this rank gives NaN to every reduction
+  int64_t summed_step = -1;  // whose sums have begun; -1: none
+  bool poisoned = false;     // this rank gives NaN to every reduction
   bool updates_with_sums = false, prepared = false;
   std::vector<WrittenRange> written;
 };
@@ -117,7 +117,7 @@ void UpdateExecutor::Impl::hook_sums() {
   const PlanStep& step = plan.steps()[sums_step];
   if (root_of(step.reducer).is(Operation::all_reduce)) return;
   network.schedule.sum_buckets_by(
-      [self = shared_from_this()](const GradientBucket& bucket) { return self->sum(bucket); });
+      [self = shared_from_this()](const GradientBucket& bucket) { return self->sum(bucket); }, updates_with_sums);
 }
 
 const UpdateRegion& UpdateExecutor::Impl::region_of(Range range) const {
@@ -129,7 +129,7 @@ const UpdateRegion& UpdateExecutor::Impl::region_of(Range range) const {
 }
 
 void UpdateExecutor::Impl::begin_cycle() {
-  if (std::exchange(began, true)) return;
+  if (std::exchange(summed_step, scheduler.steps_begun()) == scheduler.steps_begun()) return;
   AXONN_CHECK(!updates_with_sums || prepared, kWhere, name,
               ": this schedule updates weights during backward; call prepare() of the optimizer before it");
   std::fill(done.begin(), done.end(), false);
@@ -314,7 +314,8 @@ double UpdateExecutor::gradient_norm(bool poisoned) {
   const at::NoGradGuard no_grad;
   impl.network.schedule.wait_for_weights();
   impl.begin_cycle();
-  impl.began = impl.prepared = false;
+  impl.summed_step = -1;
+  impl.prepared = false;
   impl.poisoned = poisoned;
   impl.run(impl.norm_step);
   impl.poisoned = false;

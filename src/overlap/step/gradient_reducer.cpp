@@ -179,4 +179,14 @@ void GradientReducer::wait() {
     if (bucket.sent) log_.wait(std::exchange(bucket.request, {}));
 }
 
+void GradientReducer::abandon() {
+  while (!under_way_.empty()) retire_scatter();
+  for (Contributions& each : contributions_) {
+    if (each.block.defined()) pool_.give_back(std::move(each.block));
+    each.block.reset();
+    each.scatter = {};
+  }
+  for (Bucket& bucket : buckets_) bucket.request = {};
+}
+
 }  // namespace axonn

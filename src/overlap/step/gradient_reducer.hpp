@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -41,6 +42,8 @@ class GradientReducer {
   std::string without_gradient() const;
   void send_rest();  // sends the buckets that are not sent yet
   void wait();       // for everything under way
+  bool sends_buckets() const { return std::ranges::any_of(buckets_, &Bucket::sent); }
+  void abandon();  // forgets a step whose collectives are done
 
  private:
   // State of one parameter's gradient in the current step.

@@ -33,10 +33,13 @@ void NetworkSchedule::weights_written(std::vector<WrittenRange> ranges) { weight
 
 void NetworkSchedule::wait_for_weights() { weights_->wait_for_writers(); }
 
-void NetworkSchedule::sum_buckets_by(BucketSum sum) {
+bool NetworkSchedule::has_changed_weights() const { return sums_change_weights_ && gradients_->sends_buckets(); }
+
+void NetworkSchedule::sum_buckets_by(BucketSum sum, bool changes_weights) {
   AXONN_CHECK(!scheduler_.in_step_, "overlap.sum_buckets_by",
               "gradients can be summed in another way between steps only; call step.finish() first");
   whole_gradients_ = !sum;
+  sums_change_weights_ = changes_weights;
   gradients_->sum_buckets_by(std::move(sum));
 }
 

@@ -74,10 +74,12 @@ Pending Scheduler::launched(at::Tensor tensor, AxisSet axes, std::string_view ta
 
 void Scheduler::begin_step(int micro_batches) {
   AXONN_CHECK(!in_step_, "overlap.begin_step",
-              "the step before has not been finished; call step.finish() after its backward passes");
+              "the step before has not been finished; call step.finish() after its backward passes, or step.abandon() "
+              "after an error");
   AXONN_CHECK(micro_batches >= 1, "overlap.begin_step", "micro_batches must be at least 1, got ", micro_batches);
   erase_expired();
   in_step_ = true;
+  ++steps_begun_;
   micro_batches_ = micro_batches;
   backwards_ = 0;
   in_backward_pass_ = false;
@@ -102,16 +104,32 @@ void Scheduler::enter(Phase phase) {
 
 void Scheduler::finish() {
   AXONN_CHECK(in_step_, "overlap.finish", "no step has begun; call context.begin_step() before the forward pass");
-  in_step_ = false;
-  phase_ = Phase::evaluate;
   erase_expired();
   std::string wrong;
   for (const auto& network : networks_)
     if (const std::string some = network->gradients_->missing_gradients(); !some.empty())
       wrong += (wrong.empty() ? "" : ", ") + some;
   AXONN_CHECK(wrong.empty(), "overlap.finish", "the step ends without the gradient of ", wrong);
+  in_step_ = false;
+  phase_ = Phase::evaluate;
   for (const auto& network : networks_) network->gradients_->send_rest();
   for (const auto& network : networks_) network->gradients_->wait();
+  log_.end_step();
+}
+
+void Scheduler::abandon() {
+  AXONN_CHECK(in_step_, "overlap.abandon",
+              "no step has begun, so none can be given up; call step.abandon() between "
+              "context.begin_step() and step.finish()");
+  erase_expired();
+  for (const auto& network : networks_)
+    AXONN_CHECK(!network->has_changed_weights(), "overlap.abandon",
+                "this step has changed weights during backward and cannot be given up; clip gradients, or choose "
+                "schedule rs-opt-ag");
+  in_step_ = false;
+  phase_ = Phase::evaluate;
+  log_.land();
+  for (const auto& network : networks_) network->gradients_->abandon();
   log_.end_step();
 }
 

@@ -55,9 +55,12 @@ void TrafficLog::wait(const LoggedRequest& request) {
   if (!in_step_) std::erase(open_, request.line);
 }
 
-// A line that nobody holds has lost its network, or its step was given up.
+void TrafficLog::land() const {
+  for (const Line& line : open_) line->request.wait();
+}
+
+// A line that nobody holds has lost its network.
 void TrafficLog::begin_step() {
-  if (in_step_) open_.clear();
   std::erase_if(open_, [](const Line& line) { return line.use_count() == 1; });
   waited_seconds_ = 0;
   in_step_ = true;

@@ -50,8 +50,9 @@ class NetworkSchedule {
   void wait_for_weights();
 
   // Sums the buckets of gradients in another way: afterwards only this rank's own elements of a
-  // bucket need to be valid (BlockOwners). Null: as before. Between steps.
-  void sum_buckets_by(BucketSum sum);
+  // bucket need to be valid (BlockOwners). Null: as before. Between steps. `changes_weights`: a
+  // step that has summed a bucket cannot be given up.
+  void sum_buckets_by(BucketSum sum, bool changes_weights = false);
   // Whether all sums of gradients are valid on this rank after a step.
   bool whole_gradients() const { return whole_gradients_; }
 
@@ -67,12 +68,14 @@ class NetworkSchedule {
  private:
   friend class Scheduler;
   bool expired() const { return arena_.expired(); }
+  bool has_changed_weights() const;
 
   Scheduler& scheduler_;
   std::weak_ptr<Arena> arena_;
   std::unique_ptr<WeightGatherer> weights_;
   std::unique_ptr<GradientReducer> gradients_;
   bool whole_gradients_ = true;
+  bool sums_change_weights_ = false;
 };
 
 }  // namespace axonn

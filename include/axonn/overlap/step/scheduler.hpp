@@ -70,8 +70,12 @@ class Scheduler {
   void begin_step(int micro_batches = 1);
   bool in_step() const { return in_step_; }
   // All gradients are valid afterwards. The UserError names the parameters that got no gradient, or
-  // fewer gradients than forward uses.
+  // fewer gradients than forward uses; then the step is still open.
   void finish();
+  // Gives up the step, after the same collectives on every rank. Waits for what is under way.
+  // UserError where sums of gradients have changed weights already.
+  void abandon();
+  int64_t steps_begun() const { return steps_begun_; }
   // Sets how gradients are summed; the default is plain collectives. UserError inside a step.
   void set_gradient_sums(std::unique_ptr<GradientSums> sums);
 
@@ -123,6 +127,7 @@ class Scheduler {
   std::unique_ptr<GradientSums> gradient_sums_;
   std::vector<std::unique_ptr<NetworkSchedule>> networks_;
   bool in_step_ = false;
+  int64_t steps_begun_ = 0;
   int micro_batches_ = 1;
   int backwards_ = 0;  // backward passes begun in this step
   bool in_backward_pass_ = false;

@@ -70,7 +70,9 @@ class TrafficLog {
   // Returns when the result may be used. The log then holds the request no longer.
   void wait(const LoggedRequest& request);
 
-  // Gives up a step that was not ended.
+  // Waits for everything under way, which its holders then find done.
+  void land() const;
+
   void begin_step();
   // Books what was waited for. What somebody still holds unwaited stays open for a later step.
   void end_step();
