@@ -15,9 +15,10 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/tensor.h>
 
-#include "axonn/core/env.hpp"
 #include "axonn/core/crash_report.hpp"
+#include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
+#include "axonn/core/log.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/optim/learning_rate.hpp"
 #include "axonn/train/checkpoint_tensors.hpp"
@@ -29,6 +30,7 @@
 #include "axonn/train/report/trace.hpp"
 #include "axonn/train/all_ranks_or_none.hpp"
 #include "train/report/device_memory.hpp"
+#include "train/report/stragglers.hpp"
 
 namespace axonn {
 namespace {
@@ -86,6 +88,7 @@ class Trainer {
         config_(config),
         identity_(identity),
         everyone_(context_.communicators().on_cpu(AxisSet::all())),
+        stragglers_(everyone_),
         writer_(context_.grid(), context_.rank(),
                 {.directory = config.out,
                  .keep = static_cast<int>(std::min<int64_t>(config.keep, std::numeric_limits<int>::max())),
@@ -127,6 +130,7 @@ class Trainer {
   const TrainConfig& config_;
   const RunIdentity& identity_;
   Communicator& everyone_;
+  Stragglers stragglers_;
   CheckpointWriter writer_;
   BatchPlan plan_;
   std::optional<LossScale> loss_scale_;  // with fp16
@@ -175,6 +179,8 @@ StepMetrics Trainer::one_step(int64_t step, Trace& trace) {
   }
 
   metrics.seconds.step = seconds_since(start);
+  const double waited = context_.scheduler().traffic().waited_seconds();
+  if (const auto slow = stragglers_.add(metrics.seconds.step - waited); slow && lead()) log::warn(*slow);
   metrics.tokens_per_second = static_cast<double>(plan_.batch * task_.tokens_per_sample()) / metrics.seconds.step;
   metrics.model_flops_per_second = static_cast<double>(plan_.batch) * task_.flops_per_sample() / metrics.seconds.step;
   metrics.paper_flops_per_second =
