@@ -164,6 +164,23 @@ TEST(ProgressEngine, RanksThatCallDifferentThingsFail) {
   }
 }
 
+// Its buffer is gone when the other one asks for it: so large that the system takes it back.
+TEST(ProgressEngine, AMessageOfARankThatGaveUpIsNotRead) {
+  const auto error = error_of([] {
+    run_local(2, [](Environment& environment) {
+      const auto data = ones(1 << 24);
+      if (environment.rank() == 0) {
+        environment.world().send(data, 1);
+        throw BackendError("test", "rank 0 gives up");
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      const auto late = error_of([&] { environment.world().receive(data, 0).wait(); });
+      EXPECT_NE(late.find("rank 0 gave up on the job"), std::string::npos) << late;
+    });
+  });
+  EXPECT_NE(error.find("rank 0 gives up"), std::string::npos) << error;
+}
+
 // Two collectives with the same number of bytes are told apart where ranks share memory.
 TEST(ProgressEngine, AllReduceMeetsReduceScatter) {
   const auto error = error_of([] {

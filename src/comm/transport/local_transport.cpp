@@ -17,11 +17,13 @@ namespace axonn {
 
 class LocalHub {
  public:
-  // A message that its sender still holds. The receiver sets `taken` after its copy.
+  // A message that its sender still holds, unless it gave up. The receiver sets `taken` after its
+  // copy. Data are read and withdrawn under the mailbox's lock.
   struct Message {
     const void* data = nullptr;
     size_t bytes = 0;
     std::shared_ptr<std::atomic<bool>> taken;
+    bool withdrawn = false;
   };
 
   // Messages from one rank to another on one channel. The n-th receive takes the n-th message,
@@ -52,6 +54,7 @@ namespace {
 class LocalTransport final : public Transport {
  public:
   LocalTransport(std::shared_ptr<LocalHub> hub, int rank) : hub_(std::move(hub)), rank_(rank) {}
+  ~LocalTransport() override { withdraw(); }
 
   std::string_view name() const override { return "local"; }
   int rank() const override { return rank_; }
@@ -94,6 +97,7 @@ class LocalTransport final : public Transport {
 
   void abort(int exit_status) noexcept override { std::_Exit(exit_status); }
   void abandon(const std::string& why) noexcept override {
+    withdraw();
     const std::lock_guard lock(hub_->why_mutex);
     if (hub_->lost_rank >= 0) return;
     hub_->why = why;
@@ -118,16 +122,18 @@ class LocalTransport final : public Transport {
   bool take(const Outstanding& receive) {
     LocalHub::Message message;
     auto& mailbox = hub_->mailboxes[static_cast<size_t>(rank_)];
-    {
-      const std::lock_guard lock(mailbox.mutex);
-      auto& lane = mailbox.lanes[{receive.peer, receive.channel}];
-      if (receive.number - lane.first >= lane.messages.size()) return false;
-      message = std::exchange(lane.messages[receive.number - lane.first], {});
-      while (!lane.messages.empty() && !lane.messages.front().taken) {
-        lane.messages.pop_front();
-        ++lane.first;
-      }
+    const std::lock_guard lock(mailbox.mutex);
+    auto& lane = mailbox.lanes[{receive.peer, receive.channel}];
+    if (receive.number - lane.first >= lane.messages.size()) return false;
+    message = std::exchange(lane.messages[receive.number - lane.first], {});
+    while (!lane.messages.empty() && !lane.messages.front().taken) {
+      lane.messages.pop_front();
+      ++lane.first;
     }
+    if (message.withdrawn)
+      throw BackendError("comm.local", detail::concatenate("rank ", receive.peer,
+                                                           " gave up on the job before its "
+                                                           "message was taken"));
     if (message.bytes != receive.bytes)
       throw BackendError("comm.local",
                          detail::concatenate("rank ", receive.peer, " sent ", message.bytes, " bytes, but rank ", rank_,
@@ -135,6 +141,16 @@ class LocalTransport final : public Transport {
     if (message.bytes > 0) std::memcpy(receive.data, message.data, message.bytes);
     message.taken->store(true, std::memory_order_release);
     return true;
+  }
+
+  // Nobody may read this rank's buffers any more.
+  void withdraw() noexcept {
+    for (auto& mailbox : hub_->mailboxes) {
+      const std::lock_guard lock(mailbox.mutex);
+      for (auto& [from, lane] : mailbox.lanes)
+        if (from.first == rank_)
+          for (LocalHub::Message& message : lane.messages) message.withdrawn = true;
+    }
   }
 
   std::shared_ptr<LocalHub> hub_;

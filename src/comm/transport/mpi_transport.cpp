@@ -97,24 +97,28 @@ class MpiTransport final : public Transport {
   uint32_t largest_channel() const override { return largest_channel_; }
 
   Ticket send(int peer, uint32_t channel, const void* data, size_t bytes) override {
-    const Ticket ticket = add();
-    check(MPI_Isend(data, count(bytes), MPI_BYTE, peer, static_cast<int>(channel), comm_, &requests_[ticket]),
+    const Ticket ticket = add({.peer = peer});
+    check(MPI_Isend(data, count(bytes), MPI_BYTE, peer, static_cast<int>(channel), comm_, &messages_[ticket].request),
           "MPI_Isend");
     return ticket;
   }
 
   Ticket receive(int peer, uint32_t channel, void* data, size_t bytes) override {
-    const Ticket ticket = add();
-    check(MPI_Irecv(data, count(bytes), MPI_BYTE, peer, static_cast<int>(channel), comm_, &requests_[ticket]),
+    const Ticket ticket = add({.peer = peer, .expected = count(bytes)});
+    check(MPI_Irecv(data, count(bytes), MPI_BYTE, peer, static_cast<int>(channel), comm_, &messages_[ticket].request),
           "MPI_Irecv");
     return ticket;
   }
 
   bool test(Ticket ticket) override {
     int done = 0;
-    check(MPI_Test(&requests_[ticket], &done, MPI_STATUS_IGNORE), "MPI_Test");
-    if (done != 0) free_.push_back(ticket);
-    return done != 0;
+    MPI_Status status;
+    Message& message = messages_[ticket];
+    check(MPI_Test(&message.request, &done, &status), "MPI_Test");
+    if (done == 0) return false;
+    free_.push_back(ticket);
+    if (message.expected >= 0) check_bytes(message, status);
+    return true;
   }
 
   void abandon(const std::string&) noexcept override { abandoned_ = true; }
@@ -125,18 +129,35 @@ class MpiTransport final : public Transport {
   }
 
  private:
+  struct Message {
+    int peer = 0;
+    int expected = -1;  // bytes of a receive; -1: a send
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+
+  // MPI itself reports only messages that are longer than their receive.
+  void check_bytes(const Message& message, const MPI_Status& status) const {
+    int sent = 0;
+    check(MPI_Get_count(&status, MPI_BYTE, &sent), "MPI_Get_count");
+    if (sent != message.expected)
+      throw BackendError("comm.mpi",
+                         detail::concatenate("rank ", message.peer, " sent ", sent, " bytes, but rank ", rank_,
+                                             " expects ", message.expected, "; the ranks call different collectives"));
+  }
+
   static int count(size_t bytes) {
     AXONN_ASSERT(bytes <= static_cast<size_t>(std::numeric_limits<int>::max()), "a message of ", bytes, " bytes");
     return static_cast<int>(bytes);
   }
 
-  Ticket add() {
+  Ticket add(Message message) {
     if (free_.empty()) {
-      requests_.push_back(MPI_REQUEST_NULL);
-      return requests_.size() - 1;
+      messages_.push_back(message);
+      return messages_.size() - 1;
     }
     const Ticket ticket = free_.back();
     free_.pop_back();
+    messages_[ticket] = message;
     return ticket;
   }
 
@@ -145,7 +166,7 @@ class MpiTransport final : public Transport {
   uint32_t largest_channel_ = 32767;  // minimum that the MPI standard guarantees
   bool abandoned_ = false;
   std::shared_ptr<NodeMemory> node_memory_;
-  std::vector<MPI_Request> requests_;
+  std::vector<Message> messages_;  // by ticket
   std::vector<Ticket> free_;
 };
 
