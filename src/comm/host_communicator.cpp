@@ -2,7 +2,7 @@
 
 #include "axonn/core/error.hpp"
 #include "comm/collectives/call_checks.hpp"
-#include "comm/collectives/direct_collective.hpp"
+#include "comm/collectives/small_collective.hpp"
 #include "comm/collectives/dissemination_barrier.hpp"
 #include "comm/collectives/point_to_point.hpp"
 #include "comm/collectives/ring_collective.hpp"
@@ -11,9 +11,6 @@
 
 namespace axonn {
 namespace {
-
-// The largest message that goes directly instead of around the ring.
-constexpr size_t kDirectBytes = size_t{16} << 10;
 
 std::byte* bytes_of(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.data_ptr()); }
 
@@ -30,7 +27,7 @@ HostCommunicator::HostCommunicator(ProgressEngine& engine, ChannelRegistry& chan
       engine_(engine),
       channels_(channels),
       channel_(channels.take(group, name)),
-      before_{channel_->bytes_sent, channel_->collectives},
+      before_{channel_->bytes_sent, channel_->messages, channel_->collectives},
       backend_(engine.transport().name()) {
   if (memory && memory->spans(group)) memory_ = std::move(memory);
 }
@@ -61,8 +58,7 @@ Request HostCommunicator::submit(QueuedOperation::Call call, Arguments&&... argu
 Request HostCommunicator::submit_plan(QueuedOperation::Call call, const CollectiveOptions& options,
                                       CollectivePlan plan) {
   if (memory_) return submit<SharedCollective>(std::move(call), window(options.priority), std::move(plan));
-  if (plan.bytes(plan.layout.elements()) <= kDirectBytes)
-    return submit<DirectCollective>(std::move(call), std::move(plan));
+  if (SmallCollective::allows(plan)) return submit<SmallCollective>(std::move(call), std::move(plan));
   return submit<RingCollective>(std::move(call), std::move(plan));
 }
 
@@ -118,7 +114,7 @@ Request HostCommunicator::all_gather(const at::Tensor& input, const at::Tensor& 
                       .output = bytes_of(output)});
 }
 
-// Never a DirectCollective, in which every member would compute: here each element has one owner.
+// Never a SmallCollective, in which every member would compute: here each element has one owner.
 Request HostCommunicator::fused(const FusedCollective& collective, const CollectiveOptions& options) {
   auto layout = check_fused(collective, options, size());
   const bool reduces = collective.contributions.defined(), gathers = collective.results.defined();
@@ -183,7 +179,8 @@ Request HostCommunicator::barrier(const CollectiveOptions& options) {
 }
 
 Communicator::Counters HostCommunicator::counters() const {
-  return {channel_->bytes_sent - before_.bytes_sent, channel_->collectives - before_.collectives};
+  return {channel_->bytes_sent - before_.bytes_sent, channel_->messages - before_.messages,
+          channel_->collectives - before_.collectives};
 }
 
 }  // namespace axonn

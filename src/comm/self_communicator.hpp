@@ -24,7 +24,7 @@ class SelfCommunicator final : public Communicator {
   Request send(const at::Tensor& data, int peer, const CollectiveOptions& options) override;
   Request receive(const at::Tensor& data, int peer, const CollectiveOptions& options) override;
   Request barrier(const CollectiveOptions& options) override;
-  Counters counters() const override { return {0, collectives_}; }
+  Counters counters() const override { return {.collectives = collectives_}; }
 
  private:
   Request copy(const at::Tensor& from, const at::Tensor& to, const CollectiveOptions& options);

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <ATen/ops/full.h>
@@ -162,6 +163,26 @@ TEST(ProgressEngine, RanksThatCallDifferentThingsFail) {
     });
     EXPECT_NE(error.find("the ranks call different collectives"), std::string::npos) << error;
   }
+}
+
+// At most 2 log2 n messages per rank, whatever the collective. 56 bytes are what a step shares.
+TEST(ProgressEngine, SmallCollectivesTakeFewMessages) {
+  const Variable path("AXONN_SHARED_MEMORY", "0");
+  for (const auto& [ranks, most] : {std::pair(2, 1), {3, 2}, {4, 3}, {5, 4}, {7, 4}, {8, 4}, {16, 6}, {17, 7}})
+    run_local(ranks, [&](Environment& environment) {
+      Communicator& world = environment.world();
+      auto messages_of = [&, before = world.counters().messages](const Request& request) mutable {
+        request.wait();
+        const int64_t now = world.counters().messages;
+        return now - std::exchange(before, now);
+      };
+      const auto data = ones(14), part = ones(2), parts = ones(2 * ranks);
+      EXPECT_EQ(messages_of(world.all_reduce(data)), most) << ranks;
+      EXPECT_EQ(messages_of(world.reduce_scatter(parts, part)), most) << ranks;
+      EXPECT_EQ(messages_of(world.all_gather(part, parts)), most) << ranks;
+      EXPECT_LE(messages_of(world.broadcast(data, ranks - 1)), most) << ranks;
+      EXPECT_LE(messages_of(world.reduce(data, 1)), most) << ranks;
+    });
 }
 
 // Its buffer is gone when the other one asks for it: so large that the system takes it back.

@@ -119,9 +119,11 @@ class Communicator {
   virtual Request receive(const at::Tensor& data, int peer, const CollectiveOptions& options = {}) = 0;
   virtual Request barrier(const CollectiveOptions& options = {}) = 0;
 
-  // Bytes this rank has sent so far, and collectives it has started.
+  // Bytes and messages this rank has sent so far, and collectives it has started. Between ranks
+  // that share memory there are no messages.
   struct Counters {
     int64_t bytes_sent = 0;
+    int64_t messages = 0;
     int64_t collectives = 0;
   };
   virtual Counters counters() const = 0;

@@ -57,6 +57,7 @@ std::string QueuedOperation::description() const {
 
 Transport::Ticket QueuedOperation::send(Transport& transport, int member, const void* data, size_t bytes) {
   count_sent(bytes);
+  channel_->messages.fetch_add(1, std::memory_order_relaxed);
   return transport.send(job_rank(member), channel_id(), data, bytes);
 }
 

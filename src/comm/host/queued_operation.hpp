@@ -32,6 +32,7 @@ struct Channel {
   std::array<std::shared_ptr<OperationQueue>, 3> queues;  // operations of the last communicator in them go first
   std::array<std::shared_ptr<SharedWindow>, 3> windows;   // opened at first use
   std::atomic<int64_t> bytes_sent{0};
+  std::atomic<int64_t> messages{0};
   std::atomic<int64_t> collectives{0};
 };
 

@@ -97,11 +97,14 @@ class LocalTransport final : public Transport {
 
   void abort(int exit_status) noexcept override { std::_Exit(exit_status); }
   void abandon(const std::string& why) noexcept override {
+    {
+      const std::lock_guard lock(hub_->why_mutex);
+      if (hub_->lost_rank < 0) {
+        hub_->why = why;
+        hub_->lost_rank = rank_;
+      }
+    }
     withdraw();
-    const std::lock_guard lock(hub_->why_mutex);
-    if (hub_->lost_rank >= 0) return;
-    hub_->why = why;
-    hub_->lost_rank = rank_;
   }
 
  private:
@@ -130,10 +133,12 @@ class LocalTransport final : public Transport {
       lane.messages.pop_front();
       ++lane.first;
     }
-    if (message.withdrawn)
-      throw BackendError("comm.local", detail::concatenate("rank ", receive.peer,
-                                                           " gave up on the job before its "
-                                                           "message was taken"));
+    if (message.withdrawn) {
+      check_others();
+      throw BackendError("comm.local",
+                         detail::concatenate("rank ", receive.peer,
+                                             " gave up on the job before its message was taken; see its own error"));
+    }
     if (message.bytes != receive.bytes)
       throw BackendError("comm.local",
                          detail::concatenate("rank ", receive.peer, " sent ", message.bytes, " bytes, but rank ", rank_,
