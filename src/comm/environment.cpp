@@ -19,14 +19,7 @@
 namespace axonn {
 namespace {
 
-struct TcpLaunch {
-  int rank = 0;
-  int ranks = 1;
-  std::string address;
-  int port = 0;
-};
-
-std::optional<TcpLaunch> tcp_launch() {
+std::optional<TcpOptions> tcp_launch() {
   const auto rank = env::get_int("RANK");
   const auto ranks = env::get_int("WORLD_SIZE");
   AXONN_CHECK(rank.has_value() == ranks.has_value(), "comm.environment", "RANK and WORLD_SIZE go together; only ",
@@ -34,8 +27,11 @@ std::optional<TcpLaunch> tcp_launch() {
   if (!rank) return std::nullopt;
   AXONN_CHECK(*ranks >= 1 && *rank >= 0 && *rank < *ranks, "comm.environment",
               "RANK must be in 0 .. WORLD_SIZE-1, got RANK=", *rank, " and WORLD_SIZE=", *ranks);
-  return TcpLaunch{*rank, *ranks, env::get("MASTER_ADDR").value_or("127.0.0.1"),
-                   env::get_int("MASTER_PORT").value_or(29500)};
+  return TcpOptions{.rank = *rank,
+                    .ranks = *ranks,
+                    .address = env::get("MASTER_ADDR").value_or("127.0.0.1"),
+                    .port = env::get_int("MASTER_PORT").value_or(29500),
+                    .secret = env::get("AXONN_SECRET").value_or("")};
 }
 
 std::unique_ptr<Environment::Impl> start() {
@@ -46,7 +42,7 @@ std::unique_ptr<Environment::Impl> start() {
   } else if (const auto launch = tcp_launch(); launch && launch->ranks > 1) {
     impl->node = {.rank = env::get_int("LOCAL_RANK").value_or(launch->rank),
                   .ranks = env::get_int("LOCAL_WORLD_SIZE").value_or(launch->ranks)};
-    impl->start([&] { return make_tcp_transport(launch->rank, launch->ranks, launch->address, launch->port); });
+    impl->start([&] { return make_tcp_transport(*launch); });
   }
   return impl;
 }

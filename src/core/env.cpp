@@ -17,6 +17,8 @@ constexpr std::array kTable = {
              "a collective that makes no progress for this time ends the job with a report"},
     Variable{"AXONN_SHARED_MEMORY", "0|1", "1",
              "0: ranks of one node exchange messages instead of sharing memory (slower)"},
+    Variable{"AXONN_SECRET", "any text", "none",
+             "the same on all ranks: other processes cannot join the job (TCP start-up)"},
     Variable{"AXONN_PROGRESS", "bar|lines", "by standard output",
              "bar: one progress line, redrawn; lines: one line every log_every steps"},
     Variable{"RANK", "0 .. WORLD_SIZE-1", "one process",

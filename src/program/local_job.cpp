@@ -4,14 +4,18 @@
 #include <csignal>
 #include <netinet/in.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "axonn/core/error.hpp"
@@ -32,9 +36,24 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
+// 128 random bits, so that no other user of this machine can join the job.
+std::string make_secret() {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::array<unsigned char, 16> bits{};
+  if (getrandom(bits.data(), bits.size(), 0) != static_cast<ssize_t>(bits.size())) {
+    throw BackendError("program.local_job", std::string("getrandom: ") + std::strerror(errno));
+  }
+  std::string text;
+  for (const unsigned char byte : bits) {
+    text += kDigits[byte / 16];
+    text += kDigits[byte % 16];
+  }
+  return text;
+}
+
 void set(const char* name, const std::string& value) { setenv(name, value.c_str(), 1); }
 
-pid_t start(int rank, int ranks, int port, char** argv) {
+pid_t start(int rank, int ranks, int port, const std::string& secret, char** argv) {
   const pid_t child = fork();
   if (child != 0) return child;
   prctl(PR_SET_PDEATHSIG, SIGTERM);  // in case the waiting process is killed
@@ -44,6 +63,7 @@ pid_t start(int rank, int ranks, int port, char** argv) {
   set("LOCAL_WORLD_SIZE", std::to_string(ranks));
   set("MASTER_ADDR", "127.0.0.1");
   set("MASTER_PORT", std::to_string(port));
+  set("AXONN_SECRET", secret);
   execv("/proc/self/exe", argv);
   _exit(127);
 }
@@ -52,9 +72,10 @@ pid_t start(int rank, int ranks, int port, char** argv) {
 
 int run_local_job(int ranks, char** argv) {
   const int port = free_port();
+  const std::string secret = make_secret();
   std::vector<pid_t> children;
   for (int rank = 0; rank < ranks; ++rank) {
-    children.push_back(start(rank, ranks, port, argv));
+    children.push_back(start(rank, ranks, port, secret, argv));
     if (children.back() < 0) throw BackendError("program.local_job", std::string("fork: ") + std::strerror(errno));
   }
   int worst = 0;
