@@ -21,6 +21,8 @@ Descriptor::~Descriptor() {
 namespace tcp {
 namespace {
 
+constexpr int kUnsentBytes = 32 << 10;  // in the system, per connection for messages
+
 sockaddr_in& v4(SocketAddress& address) { return reinterpret_cast<sockaddr_in&>(address.storage); }
 sockaddr_in6& v6(SocketAddress& address) { return reinterpret_cast<sockaddr_in6&>(address.storage); }
 const sockaddr_in& v4(const SocketAddress& address) { return reinterpret_cast<const sockaddr_in&>(address.storage); }
@@ -213,6 +215,7 @@ bool write_all(int fd, const void* data, size_t bytes, const Deadline& deadline)
 
 void set_message_options(int fd, std::chrono::milliseconds silence) {
   set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  set(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, kUnsentBytes);
   set_keep_alive(fd, silence);
 }
 
