@@ -29,7 +29,9 @@ std::unique_ptr<Environment::Impl> start() {
     impl->start([&] { return make_mpi_transport(impl->node); });
   } else if (const auto launch = tcp_launch()) {
     impl->node = {.rank = launch->local_rank, .ranks = launch->local_ranks};
-    impl->start([&] { return make_tcp_transport(launch->rank, launch->ranks, *launch->meeting_place); });
+    impl->start([&] {
+      return make_tcp_transport({.rank = launch->rank, .ranks = launch->ranks, .meeting_place = launch->meeting_place});
+    });
   }
   crash::set_rank(impl->rank(), impl->ranks());
   return impl;

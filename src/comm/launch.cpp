@@ -1,5 +1,11 @@
 #include "axonn/comm/launch.hpp"
 
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include <sys/random.h>
+
 #include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
 
@@ -47,6 +53,18 @@ int launched_rank() {
   } catch (const UserError&) {
     return 0;
   }
+}
+
+std::string make_secret() {
+  std::array<unsigned char, 16> bits{};
+  if (::getrandom(bits.data(), bits.size(), 0) != static_cast<ssize_t>(bits.size()))
+    throw BackendError(kWhere, std::string("no random bits for the job's secret: ") + std::strerror(errno));
+  std::string text;
+  for (const unsigned char byte : bits) {
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15];
+  }
+  return text;
 }
 
 }  // namespace axonn

@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "axonn/comm/launch.hpp"
 #include "axonn/core/error.hpp"
 
 namespace axonn {
@@ -72,7 +73,7 @@ class ForwardedSignals {
 
 void set(const char* name, const std::string& value) { setenv(name, value.c_str(), 1); }
 
-pid_t start(int rank, int ranks, int port, char** argv) {
+pid_t start(int rank, int ranks, int port, const std::string& secret, char** argv) {
   const pid_t child = fork();
   if (child != 0) return child;
   setpgid(0, 0);
@@ -83,6 +84,7 @@ pid_t start(int rank, int ranks, int port, char** argv) {
   set("LOCAL_WORLD_SIZE", std::to_string(ranks));
   set("MASTER_ADDR", "127.0.0.1");
   set("MASTER_PORT", std::to_string(port));
+  set("AXONN_SECRET", secret);
   execv("/proc/self/exe", argv);
   _exit(127);
 }
@@ -91,10 +93,11 @@ pid_t start(int rank, int ranks, int port, char** argv) {
 
 int run_local_job(int ranks, char** argv) {
   const int port = free_port();
+  const std::string secret = make_secret();
   std::vector<pid_t> children;
   const ForwardedSignals forwarded(children);
   for (int rank = 0; rank < ranks; ++rank) {
-    children.push_back(start(rank, ranks, port, argv));
+    children.push_back(start(rank, ranks, port, secret, argv));
     if (children.back() < 0) throw BackendError("program.local_job", std::string("fork: ") + std::strerror(errno));
   }
   int worst = 0;

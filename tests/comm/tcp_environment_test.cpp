@@ -23,9 +23,10 @@ namespace {
 constexpr int kNamesRank2 = 9;
 constexpr int kOtherError = 8;
 
-// Runs `body` in processes that find each other by environment variables. Returns their exit
-// statuses (128 + signal).
-std::vector<int> in_processes(int ranks, const std::function<int(Environment&)>& body) {
+// Runs `body` in processes that find each other by environment variables, after `before` with the
+// rank. Returns their exit statuses (128 + signal).
+std::vector<int> in_processes(
+    int ranks, const std::function<int(Environment&)>& body, const std::function<void(int)>& before = [](int) {}) {
   const std::string port = std::to_string(20000 + ::getpid() % 10000);  // below the ports that the system hands out
   std::vector<pid_t> children;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -36,6 +37,7 @@ std::vector<int> in_processes(int ranks, const std::function<int(Environment&)>&
     ::setenv("MASTER_ADDR", "localhost", 1);
     ::setenv("MASTER_PORT", port.c_str(), 1);
     try {
+      before(rank);
       int status = 0;
       {
         Environment environment;
@@ -64,6 +66,19 @@ TEST(TcpEnvironment, ProcessesToldByVariablesAreOneJob) {
     return right ? 0 : 1;
   });
   EXPECT_EQ(statuses, std::vector<int>(3, 0));
+}
+
+TEST(TcpEnvironment, ProcessWithAnotherSecretDoesNotJoin) {
+  const auto first_with_another = [](int rank) {
+    ::setenv("AXONN_SECRET", "open sesame", 1);
+    if (rank != 1) return;
+    ::setenv("AXONN_SECRET", "open barley", 1);
+    EXPECT_THROW(Environment(), UserError);
+    ::setenv("AXONN_SECRET", "open sesame", 1);
+  };
+  const auto statuses =
+      in_processes(2, [](Environment&) { return testing::Test::HasFailure() ? 1 : 0; }, first_with_another);
+  EXPECT_EQ(statuses, std::vector<int>(2, 0));
 }
 
 TEST(TcpEnvironment, FusedCollectivesHold) {

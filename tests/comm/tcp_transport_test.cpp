@@ -1,16 +1,12 @@
 #include "comm/transport/tcp_transport.hpp"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
+#include <linux/filter.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <exception>
-#include <functional>
 #include <random>
 #include <string>
 #include <thread>
@@ -19,56 +15,14 @@
 #include <gtest/gtest.h>
 
 #include "axonn/core/error.hpp"
-#include "comm/transport/tcp_mesh.hpp"
+#include "comm/tcp_ranks.hpp"
 
 namespace axonn {
 namespace {
 
-using Bytes = std::vector<std::byte>;
-constexpr const char* kLoopback = "127.0.0.1";
+using namespace std::chrono_literals;
 
-std::unique_ptr<Transport> join(int rank, int ranks, int port,
-                                std::chrono::milliseconds patience = std::chrono::seconds(60)) {
-  const auto place = meet_at(kLoopback, port, "");
-  return make_tcp_transport(rank, ranks, *place, patience);
-}
 constexpr uint32_t kIdleChannel = 998;  // receives on it never finish; testing one makes progress
-
-// A port that was free a moment ago.
-int free_port() {
-  const Descriptor probe(::socket(AF_INET, SOCK_STREAM, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  EXPECT_EQ(::bind(probe.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(::getsockname(probe.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
-  return ntohs(address.sin_port);
-}
-
-// Runs `body` on one thread per rank; rethrows the first exception.
-void as_ranks(int ranks, const std::function<void(Transport&)>& body) {
-  const int port = free_port();
-  std::vector<std::exception_ptr> errors(static_cast<size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        body(*join(rank, ranks, port));
-      } catch (...) {
-        errors[static_cast<size_t>(rank)] = std::current_exception();
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  for (const auto& error : errors) {
-    if (error) std::rethrow_exception(error);
-  }
-}
-
-void finish(Transport& transport, Transport::Ticket ticket) {
-  while (!transport.test(ticket)) std::this_thread::yield();
-}
 
 void barrier(Transport& transport) {
   constexpr uint32_t kChannel = 999;
@@ -97,36 +51,6 @@ std::vector<Message> messages(int from, int to) {
   }
   list[30].data.assign(11'000'003, static_cast<std::byte>(from * 16 + to));
   return list;
-}
-
-// Runs `body` in a child process as rank 1 of 2; returns its process id.
-pid_t fork_rank_1(int port, const std::function<void(Transport&)>& body) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    try {
-      body(*join(1, 2, port));
-    } catch (const Error&) {
-      ::_exit(70);
-    }
-    ::_exit(0);
-  }
-  return child;
-}
-
-int exit_status(pid_t child) {
-  int status = 0;
-  EXPECT_EQ(::waitpid(child, &status, 0), child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-template <typename Body>
-std::string error_of(const Body& body) {
-  try {
-    body();
-  } catch (const BackendError& error) {
-    return error.sentence();
-  }
-  return "no error";
 }
 
 TEST(TcpTransport, MessagesKeepTheirOrderPerPeerAndChannel) {
@@ -194,7 +118,7 @@ TEST(TcpTransport, ReceiveTakesOverAMessageThatHasHalfArrived) {
 }
 
 TEST(TcpTransport, OneRankNeedsNoConnection) {
-  const auto transport = join(0, 1, 1);
+  const auto transport = make(0, 1, 1);
   barrier(*transport);
   EXPECT_EQ(transport->name(), "tcp");
 }
@@ -223,7 +147,7 @@ TEST(TcpTransport, RankThatDiesInTheMiddleOfAMessageIsNamed) {
     EXPECT_FALSE(transport.test(ticket));
     ::raise(SIGKILL);
   });
-  const auto transport = join(0, 2, port);
+  const auto transport = make(0, 2, port);
   Bytes data(50 << 20);
   const auto ticket = transport->receive(1, 1, data.data(), data.size());
   const std::string error = error_of([&] { finish(*transport, ticket); });
@@ -237,7 +161,7 @@ TEST(TcpTransport, RankThatHasLeftIsAnErrorOnlyToWhoWantsMoreOfIt) {
   const int value = 42;
   const pid_t child =
       fork_rank_1(port, [&](Transport& transport) { finish(transport, transport.send(0, 1, &value, sizeof value)); });
-  const auto transport = join(0, 2, port);
+  const auto transport = make(0, 2, port);
   EXPECT_EQ(exit_status(child), 0);
   const auto idle = transport->receive(0, kIdleChannel, nullptr, 0);
   EXPECT_FALSE(transport->test(idle));  // reads the message and the end
@@ -253,7 +177,7 @@ TEST(TcpTransport, RankThatHasLeftIsAnErrorOnlyToWhoWantsMoreOfIt) {
 TEST(TcpTransport, AbortReachesTheOtherRanksWithItsExitStatus) {
   const int port = free_port();
   const pid_t child = fork_rank_1(port, [](Transport& transport) { transport.abort(3); });
-  const auto transport = join(0, 2, port);
+  const auto transport = make(0, 2, port);
   const std::string error = error_of([&] { finish(*transport, transport->receive(1, 1, nullptr, 0)); });
   EXPECT_EQ(error, "rank 1 (127.0.0.1) gave up on the job with exit status 3; see that rank's own last lines");
   EXPECT_EQ(exit_status(child), 3);
@@ -267,73 +191,152 @@ TEST(TcpTransport, RankThatAbandonsTheJobIsAnErrorEvenToWhoWaitsForAnother) {
     errors[static_cast<size_t>(rank)] =
         error_of([&] { finish(transport, transport.receive(2 - rank, 1, nullptr, 0)); });
   });
-  // One of the two may learn it from the other, which ended because of it.
-  const auto names_rank_1 = [](const std::string& error) {
-    return error.starts_with("rank 1 (127.0.0.1) gave up on the job");
-  };
-  EXPECT_TRUE(std::ranges::any_of(errors, names_rank_1)) << errors[0] << '\n' << errors[2];
-  for (const int rank : {0, 2}) EXPECT_NE(errors[static_cast<size_t>(rank)], "no error") << rank;
+  for (const int rank : {0, 2}) {
+    EXPECT_EQ(errors[static_cast<size_t>(rank)],
+              "rank 1 (127.0.0.1) gave up on the job; see that rank's own last lines");
+  }
 }
 
-TEST(TcpTransport, MissingRankIsNamedWhenPatienceEnds) {
-  const std::chrono::milliseconds patience(300);
+// Rank 6 is a child of rank 1 in the tree. Nobody has ever exchanged a message with it.
+TEST(TcpTransport, DeathOfARankWithoutConnectionsEndsTheWaitsOfAll) {
+  constexpr int kRanks = 7;
   const int port = free_port();
-  std::string late;
-  std::thread rank_1([&] { late = error_of([&] { join(1, 3, port, patience); }); });
-  const std::string error = error_of([&] { join(0, 3, port, patience); });
-  rank_1.join();
-  EXPECT_EQ(error, "rank 0 of 3 waited 0.3 s in vain for ranks 2");
-  EXPECT_NE(late.find("rank 1 of 3 reached rank 0"), std::string::npos) << late;
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    children.push_back(fork_rank(job(rank, kRanks, port), [](Transport& transport) {
+      if (transport.rank() == 6) ::raise(SIGKILL);
+      const int peer = transport.rank() ^ 1;
+      const std::string error = error_of([&] { finish(transport, transport.receive(peer, 1, nullptr, 0)); });
+      EXPECT_EQ(error, "rank 6 (127.0.0.1) has ended before the job; see that rank's own last lines");
+    }));
+  }
+  for (int rank = 0; rank < 6; ++rank) EXPECT_EQ(exit_status(children[static_cast<size_t>(rank)]), 0) << rank;
+  EXPECT_EQ(exit_status(children[6]), 128 + SIGKILL);
 }
 
-TEST(TcpTransport, AbsentRank0IsAnErrorThatSaysWhere) {
-  const int port = free_port();
-  const std::string error = error_of([&] { join(1, 2, port, std::chrono::milliseconds(200)); });
-  EXPECT_EQ(error, "rank 1 of 2 could not reach rank 0 at 127.0.0.1 port " + std::to_string(port) +
-                       " in 0.2 s: Connection refused; need MASTER_ADDR and MASTER_PORT of a running rank 0");
+// All packets to this process's sockets vanish from now on, as if its host had.
+void vanish() {
+  sock_filter drop{.code = BPF_RET | BPF_K, .jt = 0, .jf = 0, .k = 0};
+  const sock_fprog program{.len = 1, .filter = &drop};
+  for (int fd = 3; fd < 256; ++fd) ::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
 }
 
-TEST(TcpTransport, PortInUseIsAnErrorThatSaysWhatToDo) {
-  const Descriptor occupant(::socket(AF_INET, SOCK_STREAM, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  ASSERT_EQ(::bind(occupant.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
-  ASSERT_EQ(::listen(occupant.get(), 1), 0);
-  ASSERT_EQ(::getsockname(occupant.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
-  const std::string error = error_of([&] { join(0, 2, ntohs(address.sin_port)); });
-  EXPECT_NE(error.find("Address already in use; set MASTER_PORT to a free port"), std::string::npos) << error;
-}
-
-TEST(TcpTransport, StrangersAtThePortAreSentAway) {
-  const int port = free_port();
-  std::thread stranger([&] {
-    const Descriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<uint16_t>(port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    while (::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
-      std::this_thread::yield();
-    const std::string words(100, 'x');
-    ::send(socket.get(), words.data(), words.size(), MSG_NOSIGNAL);
-    char answer = 0;
-    EXPECT_LE(::recv(socket.get(), &answer, 1, 0), 0);
-    std::thread rank_1([&] { join(1, 2, port); });
-    rank_1.join();
+TEST(TcpTransport, HostThatVanishesIsNoticedOnTheSendingSide) {
+  TcpOptions options = job(0, 2, free_port());
+  TcpOptions other = options;
+  options.silence = 2s;
+  other.rank = 1;
+  const pid_t child = fork_rank(other, [](Transport& transport) {
+    finish(transport, transport.send(0, 1, nullptr, 0));
+    vanish();
+    std::this_thread::sleep_for(60s);
   });
-  EXPECT_NO_THROW(join(0, 2, port));
-  stranger.join();
+  const auto transport = make_tcp_transport(options);
+  finish(*transport, transport->receive(1, 1, nullptr, 0));
+  std::this_thread::sleep_for(100ms);
+  const Bytes data(64 << 20);
+  const auto begin = std::chrono::steady_clock::now();
+  const std::string error = error_of([&] { finish(*transport, transport->send(1, 1, data.data(), data.size())); });
+  EXPECT_NE(error.find("rank 1 (127.0.0.1) has ended while rank 0 waits for 0 messages from it and has 1 for it"),
+            std::string::npos)
+      << error;
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 30s);
+  ::kill(child, SIGKILL);
+  exit_status(child);
 }
 
-TEST(TcpTransport, RanksThatDisagreeAboutTheJobAreAUserError) {
+// A rank may compute, write a file or be stopped for long while others send to it.
+TEST(TcpTransport, RankThatDoesNotReadIsNotTakenForDead) {
   const int port = free_port();
-  std::thread other([&] { error_of([&] { join(1, 3, port, std::chrono::seconds(5)); }); });
-  EXPECT_THROW(join(0, 2, port), UserError);
-  other.join();
-  EXPECT_THROW(join(2, 2, port), UserError);
-  EXPECT_THROW(join(0, 2, 0), UserError);
+  Bytes data(64 << 20, std::byte{7});
+  TcpOptions options = job(0, 2, port);
+  options.silence = 1s;
+  std::thread reader([&] {
+    const auto transport = make(1, 2, port);
+    std::this_thread::sleep_for(2500ms);
+    Bytes got(data.size());
+    finish(*transport, transport->receive(0, 1, got.data(), got.size()));
+    EXPECT_TRUE(got == data);
+    finish(*transport, transport->send(0, 1, nullptr, 0));
+  });
+  const auto transport = make_tcp_transport(options);
+  EXPECT_NO_THROW(finish(*transport, transport->send(1, 1, data.data(), data.size())));
+  EXPECT_NO_THROW(finish(*transport, transport->receive(1, 1, nullptr, 0)));
+  reader.join();
+}
+
+TEST(TcpTransport, UnexpectedMessagesOfAPeerHaveALimit) {
+  TcpOptions options = job(0, 2, free_port());
+  TcpOptions other = options;
+  other.rank = 1;
+  options.most_unexpected_bytes = 1000;
+  const pid_t child = fork_rank(other, [](Transport& transport) {
+    const Bytes data(600);
+    for (int i = 0; i < 3; ++i) finish(transport, transport.send(0, 1, data.data(), data.size()));
+    error_of([&] { finish(transport, transport.receive(0, 1, nullptr, 0)); });
+  });
+  {
+    const auto transport = make_tcp_transport(options);
+    Bytes data(600);
+    const std::string error = error_of([&] {
+      finish(*transport, transport->receive(1, 1, data.data(), data.size()));
+      finish(*transport, transport->receive(0, kIdleChannel, nullptr, 0));
+    });
+    EXPECT_EQ(error,
+              "rank 1 (127.0.0.1) has sent 600 bytes that rank 0 does not receive, and now 600 more; a rank buffers at "
+              "most 1000 of another: let the ranks wait for each other");
+    transport->abandon(error);
+  }
+  EXPECT_EQ(exit_status(child), 0);
+}
+
+TEST(TcpTransport, BytesThatAreNoMessageEndTheJob) {
+  const int port = free_port();
+  std::thread rank_1([&] {
+    error_of([&] {
+      const auto transport = make(1, 2, port);
+      finish(*transport, transport->receive(0, 1, nullptr, 0));
+    });
+  });
+  {
+    const auto transport = make(0, 2, port);
+    const Descriptor liar = knock(port);
+    const tcp::Greeting greeting{
+        .secret = tcp::secret_of("s"), .rank = 1, .ranks = 2, .port = 1, .purpose = tcp::Purpose::messages};
+    const std::string words(16, 'x');
+    ::send(liar.get(), &greeting, sizeof greeting, MSG_NOSIGNAL);
+    ::send(liar.get(), words.data(), words.size(), MSG_NOSIGNAL);
+    const std::string error = error_of([&] { finish(*transport, transport->receive(1, 1, nullptr, 0)); });
+    EXPECT_NE(error.find("rank 1 (127.0.0.1) carries bytes that no rank of this job sent"), std::string::npos) << error;
+    transport->abandon(error);
+  }
+  rank_1.join();
+}
+
+// With one queue per peer, the urgent message would come last.
+TEST(TcpTransport, UrgentMessageOvertakesOthersToTheSamePeer) {
+  constexpr size_t kMessages = 256;
+  constexpr uint32_t kHigh = 4, kLow = 6;
+  as_ranks(2, [](Transport& transport) {
+    const int peer = 1 - transport.rank();
+    Bytes data(256 << 10);
+    std::vector<Transport::Ticket> low;
+    int value = 42;
+    if (transport.rank() == 0) {
+      for (size_t i = 0; i < kMessages; ++i) low.push_back(transport.send(peer, kLow, data.data(), data.size()));
+      finish(transport, transport.send(peer, kHigh, &value, sizeof value));
+    } else {
+      std::this_thread::sleep_for(300ms);  // until the system has no room for more
+      for (size_t i = 0; i < kMessages; ++i) low.push_back(transport.receive(peer, kLow, data.data(), data.size()));
+      finish(transport, transport.receive(peer, kHigh, &value, sizeof value));
+      const auto earlier =
+          std::ranges::find_if_not(low, [&](auto ticket) { return transport.test(ticket); }) - low.begin();
+      EXPECT_LT(earlier, ptrdiff_t{kMessages} / 2);
+      low.erase(low.begin(), low.begin() + earlier);
+    }
+    for (const auto ticket : low) finish(transport, ticket);
+    barrier(transport);
+  });
 }
 
 }  // namespace

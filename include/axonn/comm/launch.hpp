@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 // What a launcher's environment variables say about this process. The Environment follows them, but
 // they are known before it exists.
@@ -33,5 +34,8 @@ bool launched();
 // This process's rank according to its launcher; 0 without a launcher, or if its variables
 // contradict each other.
 int launched_rank();
+
+// 128 random bits as hexadecimal digits, for AXONN_SECRET: other users cannot join a job with it.
+std::string make_secret();
 
 }  // namespace axonn

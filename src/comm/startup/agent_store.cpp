@@ -3,6 +3,7 @@
 
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "axonn/comm/launch.hpp"
 #include "axonn/core/error.hpp"
 #include "comm/startup/meeting_place.hpp"
 

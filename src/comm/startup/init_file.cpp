@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "axonn/comm/launch.hpp"
 #include "axonn/core/error.hpp"
 #include "comm/startup/meeting_place.hpp"
 

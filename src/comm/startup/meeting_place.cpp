@@ -1,7 +1,6 @@
 #include "comm/startup/meeting_place.hpp"
 
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <sstream>
 #include <utility>
@@ -9,7 +8,6 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -30,6 +28,7 @@ class AtAddress final : public MeetingPlace {
     return {every_interface_ ? std::vector<std::string>() : point_.hosts, point_.port, point_.secret};
   }
   void publish(int) override {}
+  bool may_change() const override { return false; }
   std::optional<MeetingPoint> find() override { return point_; }
   std::string name() const override {
     std::string hosts;
@@ -101,18 +100,6 @@ std::vector<std::string> hosts_of_this_process() {
   }
   if (hosts.size() <= 1) hosts.emplace_back("127.0.0.1");
   return hosts;
-}
-
-std::string make_secret() {
-  std::array<unsigned char, 16> bits{};
-  if (::getrandom(bits.data(), bits.size(), 0) != static_cast<ssize_t>(bits.size()))
-    throw BackendError("comm.startup", std::string("no random bits for the job's secret: ") + std::strerror(errno));
-  std::string text;
-  for (const unsigned char byte : bits) {
-    text += "0123456789abcdef"[byte >> 4];
-    text += "0123456789abcdef"[byte & 15];
-  }
-  return text;
 }
 
 }  // namespace axonn

@@ -30,6 +30,8 @@ class MeetingPlace {
   virtual std::optional<MeetingPoint> find() = 0;
   // For error messages: "127.0.0.1 port 29500", "the file runs/init".
   virtual std::string name() const = 0;
+  // Whether find() may later give another point: then one that is wrong now is no error yet.
+  virtual bool may_change() const { return true; }
   virtual std::string need() const = 0;  // what the user must do: "need MASTER_ADDR and ..."
 };
 
@@ -55,7 +57,5 @@ std::optional<MeetingPoint> parse_meeting_point(const std::string& text);
 
 // This host's name and its addresses, loopback only if it has no other.
 std::vector<std::string> hosts_of_this_process();
-// 128 random bits, as hexadecimal digits.
-std::string make_secret();
 
 }  // namespace axonn

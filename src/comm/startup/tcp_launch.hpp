@@ -13,7 +13,7 @@ struct TcpLaunch {
   int ranks = 1;
   int local_rank = 0;   // within the node
   int local_ranks = 1;  // on this node
-  std::unique_ptr<MeetingPlace> meeting_place;
+  std::shared_ptr<MeetingPlace> meeting_place;
 };
 
 // Nothing if no launcher started this process, or only one of this kind. UserError if its variables

@@ -1,368 +1,277 @@
 #include "comm/transport/tcp_mesh.hpp"
 
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstdint>
-#include <cstring>
-#include <memory>
+#include <optional>
 #include <thread>
+#include <utility>
 
-#include "axonn/core/error.hpp"
+#include "axonn/core/log.hpp"
 
 namespace axonn {
-
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 namespace {
 
-constexpr const char* kWhere = "comm.tcp";
+using namespace tcp;
+
 constexpr std::chrono::milliseconds kRetryPause{50};
-constexpr std::chrono::milliseconds kGreetingPatience{5000};  // for a connection that sends no greeting
+constexpr std::chrono::milliseconds kAttemptPatience{5000};  // for one attempt to connect, and for its answer
+constexpr std::chrono::milliseconds kDoorPause{50};          // between two looks at connections that say nothing
 
-template <typename... Parts>
-[[noreturn]] void fail(const Parts&... parts) {
-  throw BackendError(kWhere, detail::concatenate(parts...));
-}
-
-std::string error_text(int error) { return std::strerror(error); }
-
-class Deadline {
+class Start {
  public:
-  explicit Deadline(std::chrono::milliseconds patience) : at_(std::chrono::steady_clock::now() + patience) {}
-  bool passed() const { return remaining().count() <= 0; }
-  std::chrono::milliseconds remaining() const {
-    return std::chrono::ceil<std::chrono::milliseconds>(at_ - std::chrono::steady_clock::now());
+  explicit Start(const TcpOptions& options) : options_(options), deadline_(options.patience), table_(options.ranks) {
+    mesh_.options = options;
   }
-  Deadline at_most(std::chrono::milliseconds patience) const { return Deadline(std::min(remaining(), patience)); }
-
- private:
-  std::chrono::steady_clock::time_point at_;
-};
-
-bool wait_for(int fd, short events, const Deadline& deadline) {
-  while (!deadline.passed()) {
-    pollfd entry{fd, events, 0};
-    const int found = ::poll(&entry, 1, static_cast<int>(deadline.remaining().count()));
-    if (found > 0) return true;
-    if (found < 0 && errno != EINTR) fail("poll: ", error_text(errno));
-  }
-  return false;
-}
-
-// Both return false when the other side has closed, on an error, and after the deadline.
-bool read_all(int fd, void* data, size_t bytes, const Deadline& deadline) {
-  auto* at = static_cast<char*>(data);
-  while (bytes > 0) {
-    const ssize_t got = ::recv(fd, at, bytes, 0);
-    if (got > 0) {
-      at += got;
-      bytes -= static_cast<size_t>(got);
-    } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
-      return false;
-    } else if (!wait_for(fd, POLLIN, deadline)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-bool write_all(int fd, const void* data, size_t bytes, const Deadline& deadline) {
-  const auto* at = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t put = ::send(fd, at, bytes, MSG_NOSIGNAL);
-    if (put > 0) {
-      at += put;
-      bytes -= static_cast<size_t>(put);
-    } else if (errno != EAGAIN && errno != EINTR) {
-      return false;
-    } else if (!wait_for(fd, POLLOUT, deadline)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-struct SocketAddress {
-  sockaddr_storage storage{};
-  socklen_t size = sizeof(sockaddr_storage);
-
-  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
-  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
-
-  bool is_v6() const { return storage.ss_family == AF_INET6; }
-  sockaddr_in& v4() { return reinterpret_cast<sockaddr_in&>(storage); }
-  sockaddr_in6& v6() { return reinterpret_cast<sockaddr_in6&>(storage); }
-
-  // In network byte order; IPv4 and IPv6 keep it in different places.
-  in_port_t& port_field() { return is_v6() ? v6().sin6_port : v4().sin_port; }
-  int port() { return ntohs(port_field()); }
-  void set_port(int port) { port_field() = htons(static_cast<uint16_t>(port)); }
-  void set_any_interface() {
-    if (is_v6()) {
-      v6().sin6_addr = in6addr_any;
-    } else {
-      v4().sin_addr.s_addr = htonl(INADDR_ANY);
-    }
-  }
-  std::string host() const {
-    std::array<char, NI_MAXHOST> text{};
-    const int error = ::getnameinfo(get(), size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST);
-    return error == 0 ? text.data() : "unknown address";
-  }
-};
-
-SocketAddress local_address(int fd) {
-  SocketAddress address;
-  if (::getsockname(fd, address.get(), &address.size) != 0) fail("getsockname: ", error_text(errno));
-  return address;
-}
-
-std::string peer_host(int fd) {
-  SocketAddress address;
-  return ::getpeername(fd, address.get(), &address.size) == 0 ? address.host() : "unknown address";
-}
-
-bool is_loopback(const std::string& host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
-
-// Returns nothing and sets `problem` when the name has no address (yet).
-std::vector<SocketAddress> resolve(const std::string& host, int port, std::string& problem) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* list = nullptr;
-  if (const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &list); error != 0) {
-    problem = ::gai_strerror(error);
-    return {};
-  }
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, &::freeaddrinfo);
-  std::vector<SocketAddress> found;
-  for (const auto* entry = list; entry != nullptr; entry = entry->ai_next) {
-    if (entry->ai_family != AF_INET && entry->ai_family != AF_INET6) continue;
-    auto& address = found.emplace_back();
-    std::memcpy(&address.storage, entry->ai_addr, entry->ai_addrlen);
-    address.size = entry->ai_addrlen;
-    address.set_port(port);
-  }
-  return found;
-}
-
-Descriptor listen_at(SocketAddress address, int backlog) {
-  Descriptor listener(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  const int on = 1;
-  if (!listener.open()) fail("socket: ", error_text(errno));
-  ::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (::bind(listener.get(), address.get(), address.size) != 0 || ::listen(listener.get(), backlog) != 0) {
-    fail("cannot listen at ", address.host(), " port ", address.port(), ": ", error_text(errno),
-         "; set MASTER_PORT to a free port");
-  }
-  return listener;
-}
-
-// Returns a closed descriptor and sets `problem` when this attempt failed.
-Descriptor connect_once(const SocketAddress& address, const Deadline& deadline, std::string& problem) {
-  Descriptor socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!socket.open()) fail("socket: ", error_text(errno));
-  int error = ::connect(socket.get(), address.get(), address.size) == 0 ? 0 : errno;
-  if (error == EINPROGRESS) {
-    socklen_t size = sizeof error;
-    error = ETIMEDOUT;
-    if (wait_for(socket.get(), POLLOUT, deadline)) ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-  }
-  if (error == 0) return socket;
-  problem = error_text(error);
-  return Descriptor();
-}
-
-void set_options(int fd) {
-  const auto set = [fd](int level, int option, int value) { ::setsockopt(fd, level, option, &value, sizeof value); };
-  set(IPPROTO_TCP, TCP_NODELAY, 1);
-  set(SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(IPPROTO_TCP, TCP_KEEPIDLE, 30);
-  set(IPPROTO_TCP, TCP_KEEPINTVL, 10);
-  set(IPPROTO_TCP, TCP_KEEPCNT, 6);
-}
-
-struct Greeting {
-  std::array<char, 8> magic{'a', 'x', 'o', 'n', 'n', 't', 'c', '1'};
-  int32_t rank = 0;
-  int32_t ranks = 0;
-  int32_t port = 0;  // where the sender listens
-};
-
-struct Listener {
-  std::array<char, 64> host{};
-  int32_t port = 0;
-};
-
-class Mesh {
- public:
-  explicit Mesh(const TcpMeshOptions& options)
-      : options_(options), deadline_(options.patience), peers_(static_cast<size_t>(options.ranks)) {}
 
   void gather();
   void join();
-  std::vector<TcpPeer> take() { return std::move(peers_); }
+  void spread();
+  TcpMesh take();
 
  private:
-  Descriptor connect_to_rank_zero();
-  Descriptor connect_to(int rank, const std::string& host, int port);
-  Descriptor try_hosts(const std::vector<std::string>& hosts, int port, std::string& problem);
-  Greeting accept_one(const Descriptor& listener);
-  void accept_ranks_above(int rank, const Descriptor& listener, std::vector<Listener>* table);
-  TcpPeer& peer(int rank) { return peers_.at(static_cast<size_t>(rank)); }
+  Greeting greeting(Purpose purpose) const;
+  bool send(const Descriptor& socket, const void* data, size_t bytes);
+  bool enter(const Arrival& arrival);
+  static SocketAddress own_address(const MeetingPoint& wanted);
+  void listen(const SocketAddress& local, const std::string& host);
+  std::optional<Answer> try_point(const MeetingPoint& point, std::string& problem);
+  std::optional<Answer> ask_rank_0(const Descriptor& socket);
+  void check(const Answer& answer) const;
+  Arrival parent();
+  bool rank_0_is_gone() const;
+  std::string me() const { return detail::concatenate("rank ", options_.rank, " of ", options_.ranks); }
+  std::string where_rank_0_is() const { return "rank 0 at " + options_.meeting_place->name(); }
+  double patience_in_seconds() const { return static_cast<double>(options_.patience.count()) / 1000; }
 
-  TcpMeshOptions options_;
-  Deadline deadline_;
-  std::vector<TcpPeer> peers_;
+  const TcpOptions options_;
+  const Deadline deadline_;
+  std::vector<PackedAddress> table_;  // by rank; family 0: not known yet
+  SocketAddress rank_0_;
+  TcpMesh mesh_;
 };
 
-// Returns a closed descriptor and sets `problem` when none can be reached now.
-Descriptor Mesh::try_hosts(const std::vector<std::string>& hosts, int port, std::string& problem) {
-  for (const std::string& host : hosts)
-    for (const auto& address : resolve(host, port, problem)) {
-      auto socket = connect_once(address, deadline_.at_most(kGreetingPatience), problem);
-      if (!socket.open()) continue;
-      set_options(socket.get());
-      return socket;
-    }
-  return Descriptor();
+Greeting Start::greeting(Purpose purpose) const {
+  return {.secret = secret_of(mesh_.secret),
+          .rank = options_.rank,
+          .ranks = options_.ranks,
+          .port = mesh_.door->port(),
+          .purpose = purpose};
 }
 
-Descriptor Mesh::connect_to(int rank, const std::string& host, int port) {
-  std::string problem = "no attempt was made";
-  while (!deadline_.passed()) {
-    if (auto socket = try_hosts({host}, port, problem); socket.open()) return socket;
-    std::this_thread::sleep_for(kRetryPause);
-  }
-  fail("rank ", options_.rank, " of ", options_.ranks, " could not reach rank ", rank, " at ", host, " port ", port,
-       " in ", options_.patience.count() / 1000.0, " s: ", problem);
+bool Start::send(const Descriptor& socket, const void* data, size_t bytes) {
+  mesh_.bytes_sent += bytes;
+  return write_all(socket.get(), data, bytes, deadline_);
 }
 
-// Where rank 0 is may become known only now, or change: a file may be of an earlier job.
-Descriptor Mesh::connect_to_rank_zero() {
-  MeetingPlace& place = *options_.meeting_place;
-  std::string problem = "rank 0 has not said where it is";
-  while (!deadline_.passed()) {
-    if (const auto point = place.find())
-      if (auto socket = try_hosts(point->hosts, point->port, problem); socket.open()) return socket;
-    std::this_thread::sleep_for(kRetryPause);
-  }
-  fail("rank ", options_.rank, " of ", options_.ranks, " could not reach rank 0 at ", place.name(), " in ",
-       options_.patience.count() / 1000.0, " s: ", problem, "; ", place.need());
-}
-
-// Drops connections that do not greet as a rank of this job.
-Greeting Mesh::accept_one(const Descriptor& listener) {
-  while (wait_for(listener.get(), POLLIN, deadline_)) {
-    Descriptor socket(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    Greeting greeting;
-    if (!socket.open() || !read_all(socket.get(), &greeting, sizeof greeting, deadline_.at_most(kGreetingPatience)))
-      continue;
-    if (greeting.magic != Greeting{}.magic) continue;
-    AXONN_CHECK(greeting.ranks == options_.ranks && greeting.rank > 0 && greeting.rank < options_.ranks, kWhere,
-                "a process with RANK ", greeting.rank, " and WORLD_SIZE ", greeting.ranks, " came to rank ",
-                options_.rank, " of a job of ", options_.ranks,
-                "; need the same WORLD_SIZE for all and another MASTER_PORT for another job");
-    AXONN_CHECK(!peer(greeting.rank).socket.open(), kWhere, "two processes say that they are rank ", greeting.rank,
-                " of ", options_.ranks, "; need a different RANK for each");
-    set_options(socket.get());
-    peer(greeting.rank).host = peer_host(socket.get());
-    peer(greeting.rank).socket = std::move(socket);
-    return greeting;
-  }
-  std::string missing;
-  for (int rank = options_.rank + 1; rank < options_.ranks; ++rank) {
-    if (!peer(rank).socket.open()) missing += " " + std::to_string(rank);
-  }
-  fail("rank ", options_.rank, " of ", options_.ranks, " waited ", options_.patience.count() / 1000.0,
-       " s in vain for ranks", missing);
-}
-
-void Mesh::accept_ranks_above(int rank, const Descriptor& listener, std::vector<Listener>* table) {
-  for (int count = rank + 1; count < options_.ranks; ++count) {
-    const Greeting greeting = accept_one(listener);
-    if (table == nullptr) continue;
-    auto& entry = table->at(static_cast<size_t>(greeting.rank));
-    peer(greeting.rank).host.copy(entry.host.data(), entry.host.size() - 1);
-    entry.port = greeting.port;
-  }
-}
-
-// Rank 0 collects the addresses at which all ranks listen, then sends them to all.
-void Mesh::gather() {
+// Rank 0 collects the addresses at which the others listen.
+void Start::gather() {
   MeetingPlace& place = *options_.meeting_place;
   const MeetingPoint wanted = place.wanted();
-  SocketAddress address;
-  address.storage.ss_family = AF_INET;
-  address.size = sizeof(sockaddr_in);
-  address.set_port(wanted.port);
-  if (!wanted.hosts.empty()) {
-    std::string problem;
-    const auto addresses = resolve(wanted.hosts.front(), wanted.port, problem);
-    AXONN_CHECK(!addresses.empty(), kWhere, "MASTER_ADDR '", wanted.hosts.front(), "' has no address: ", problem);
-    address = addresses.front();
+  const bool on_network = wanted.hosts.empty() || !names_loopback(wanted.hosts.front());
+  mesh_.secret = wanted.secret;
+  SocketAddress address = own_address(wanted);
+  if (on_network) address.set_any_interface();
+  mesh_.door = std::make_unique<Door>(listen_at(address), secret_of(mesh_.secret));
+  if (on_network && mesh_.secret.empty()) {
+    log::warn("this job has no AXONN_SECRET: whoever can reach its hosts can join it and change its numbers");
   }
-  if (wanted.hosts.empty() || !is_loopback(wanted.hosts.front())) address.set_any_interface();
-  const Descriptor listener = listen_at(address, options_.ranks);
-  place.publish(local_address(listener.get()).port());
-
-  std::vector<Listener> table(peers_.size());
-  accept_ranks_above(0, listener, &table);
-  for (int rank = 1; rank < options_.ranks; ++rank) {
-    if (!write_all(peer(rank).socket.get(), table.data(), table.size() * sizeof(Listener), deadline_)) {
-      fail("rank ", rank, " (", peer(rank).host, ") ended during start-up");
+  address.set_port(mesh_.door->port());
+  table_[0] = pack(address);
+  place.publish(mesh_.door->port());
+  for (int missing = options_.ranks - 1; missing > 0;) {
+    if (const auto arrival = mesh_.door->next()) {
+      if (arrival->greeting.purpose == Purpose::join && enter(*arrival)) --missing;
+      continue;
     }
+    if (!deadline_.passed()) {
+      wait_for(mesh_.door->fd(), POLLIN, deadline_.at_most(kDoorPause));
+      continue;
+    }
+    std::string names;
+    for (int rank = 1; rank < options_.ranks; ++rank) {
+      if (table_[static_cast<size_t>(rank)].family == 0) names += " " + std::to_string(rank);
+    }
+    fail("rank 0 of ", options_.ranks, " waited ", patience_in_seconds(), " s in vain for ranks", names);
   }
   place.close();
 }
 
-// Any other rank connects to rank 0, then to the ranks below it, and accepts those above it.
-void Mesh::join() {
-  peer(0).socket = connect_to_rank_zero();
-  peer(0).host = peer_host(peer(0).socket.get());
-  SocketAddress address = local_address(peer(0).socket.get());
-  if (!is_loopback(address.host())) address.set_any_interface();
-  address.set_port(0);
-  const Descriptor listener = listen_at(address, options_.ranks);
-
-  Greeting greeting{.rank = options_.rank, .ranks = options_.ranks, .port = local_address(listener.get()).port()};
-  std::vector<Listener> table(peers_.size());
-  if (!write_all(peer(0).socket.get(), &greeting, sizeof greeting, deadline_) ||
-      !read_all(peer(0).socket.get(), table.data(), table.size() * sizeof(Listener), deadline_)) {
-    fail("rank ", options_.rank, " of ", options_.ranks, " reached rank 0 at ", options_.meeting_place->name(),
-         deadline_.passed() ? ", but other ranks have not come in time"
-                            : ", but it closed the connection: see its own message");
+// Where rank 0 shall listen, before it is known if on every interface.
+SocketAddress Start::own_address(const MeetingPoint& wanted) {
+  if (wanted.hosts.empty()) {
+    SocketAddress any;
+    any.storage.ss_family = AF_INET;
+    any.size = sizeof(sockaddr_in);
+    any.set_port(wanted.port);
+    return any;
   }
-  for (int rank = 1; rank < options_.rank; ++rank) {
-    const auto& entry = table.at(static_cast<size_t>(rank));
-    // A rank that rank 0 sees at a loopback address is on rank 0's host.
-    const std::string host = is_loopback(entry.host.data()) ? peer(0).host : entry.host.data();
-    peer(rank).socket = connect_to(rank, host, entry.port);
-    peer(rank).host = host;
-    if (!write_all(peer(rank).socket.get(), &greeting, sizeof greeting, deadline_)) {
-      fail("rank ", rank, " (", host, ") ended during start-up");
-    }
-  }
-  accept_ranks_above(options_.rank, listener, nullptr);
+  std::string problem;
+  const auto addresses = resolve(wanted.hosts.front(), wanted.port, problem);
+  AXONN_CHECK(!addresses.empty(), kWhere, "MASTER_ADDR '", wanted.hosts.front(), "' has no address: ", problem);
+  return addresses.front();
 }
+
+// Returns whether the rank is new. A rank that waits for long joins once more, to see if rank 0 is
+// alive.
+bool Start::enter(const Arrival& arrival) {
+  const auto& [magic, secret, rank, ranks, port, purpose] = arrival.greeting;
+  SocketAddress address = peer_address(arrival.socket.get());
+  if (address.family() == AF_UNSPEC) return false;  // it has gone
+  address.set_port(port);
+  Answer answer{.ranks = options_.ranks};
+  const bool valid = ranks == options_.ranks && rank > 0 && rank < options_.ranks && port > 0 && port < 65536;
+  const PackedAddress packed = pack(address);
+  PackedAddress known = valid ? table_[static_cast<size_t>(rank)] : PackedAddress{};
+  const bool again = known.family != 0 && known.port == packed.port && known.host == packed.host;
+  if (!valid) answer.verdict = Verdict::other_size;
+  if (known.family != 0 && !again) answer.verdict = Verdict::taken;
+  const bool heard = send(arrival.socket, &answer, sizeof answer);
+  AXONN_CHECK(valid, kWhere, "a process with RANK ", rank, " and WORLD_SIZE ", ranks, " came from ", address.host(),
+              " to rank 0 of a job of ", options_.ranks,
+              "; need the same WORLD_SIZE for all and another MASTER_PORT for another job");
+  AXONN_CHECK(answer.verdict != Verdict::taken, kWhere, "two processes say that they are rank ", rank, " of ",
+              options_.ranks, ": at ", unpack(known).host(), " and ", address.host(),
+              "; need a different RANK for each");
+  if (again || !heard) return false;
+  table_[static_cast<size_t>(rank)] = packed;
+  return true;
+}
+
+// Listens at the address by which this rank reaches rank 0. A rank on rank 0's host may reach it by
+// a loopback address although others will come from the network.
+void Start::listen(const SocketAddress& local, const std::string& host) {
+  SocketAddress address = local;
+  if (address.is_loopback() && !names_loopback(host)) address.set_any_interface();
+  address.set_port(0);
+  mesh_.door = std::make_unique<Door>(listen_at(address), secret_of(mesh_.secret));
+}
+
+// Any other rank tells rank 0 where it listens, and gets the table from its parent in the tree.
+void Start::join() {
+  MeetingPlace& place = *options_.meeting_place;
+  std::string problem = "rank 0 has not said where it is";
+  for (std::optional<Answer> answer; !answer;) {
+    if (deadline_.passed()) {
+      fail(me(), " could not reach ", where_rank_0_is(), " in ", patience_in_seconds(), " s: ", problem, "; ",
+           place.need());
+    }
+    if (const auto point = place.find()) answer = try_point(*point, problem);
+    if (answer && answer->verdict == Verdict::other_secret && place.may_change()) {
+      answer.reset();  // of an earlier job, at a port that now is another's
+      problem = "another job is there";
+    }
+    if (answer) check(*answer);
+    if (!answer) std::this_thread::sleep_for(std::min(kRetryPause, std::max(deadline_.remaining(), kRetryPause / 50)));
+  }
+  Arrival from = parent();
+  if (!read_all(from.socket.get(), table_.data(), table_.size() * sizeof(PackedAddress), deadline_)) {
+    fail(me(), ": rank ", from.greeting.rank, " ended during start-up; see that rank's own last lines");
+  }
+  mesh_.notices.add(from.greeting.rank, std::move(from.socket), options_.silence);
+}
+
+std::optional<Answer> Start::try_point(const MeetingPoint& point, std::string& problem) {
+  for (const std::string& host : point.hosts)
+    for (const auto& address : resolve(host, point.port, problem)) {
+      const Descriptor socket = connect_once(address, deadline_.at_most(kAttemptPatience), problem);
+      if (!socket.open()) continue;
+      rank_0_ = address;
+      const bool other_secret = std::exchange(mesh_.secret, point.secret) != point.secret;
+      if (!mesh_.door || other_secret) listen(local_address(socket.get()), host);
+      if (const auto answer = ask_rank_0(socket)) return answer;
+      problem = "it closed the connection or did not answer";
+    }
+  return std::nullopt;
+}
+
+std::optional<Answer> Start::ask_rank_0(const Descriptor& socket) {
+  const Greeting words = greeting(Purpose::join);
+  Answer answer;
+  if (!send(socket, &words, sizeof words)) return std::nullopt;
+  if (!read_all(socket.get(), &answer, sizeof answer, deadline_.at_most(kAttemptPatience))) return std::nullopt;
+  if (answer.magic != Answer{}.magic) return std::nullopt;
+  return answer;
+}
+
+void Start::check(const Answer& answer) const {
+  AXONN_CHECK(answer.verdict != Verdict::other_secret, kWhere, me(), " and ", where_rank_0_is(),
+              " have different values of AXONN_SECRET; need the same for all ranks, and another MASTER_PORT for "
+              "another job");
+  AXONN_CHECK(answer.verdict != Verdict::other_size, kWhere, me(), " came to ", where_rank_0_is(),
+              ", whose job has WORLD_SIZE ", answer.ranks,
+              "; need the same WORLD_SIZE for all and another MASTER_PORT for another job");
+  AXONN_CHECK(answer.verdict != Verdict::taken, kWhere, me(), " is there already, says ", where_rank_0_is(),
+              "; need a different RANK for each process");
+}
+
+// Waits for the connection from the parent in the tree.
+Arrival Start::parent() {
+  const auto pause = std::chrono::milliseconds(1000 + options_.ranks);  // so that rank 0 is not kept busy
+  for (auto look_at = deadline_.remaining() - pause; !deadline_.passed();) {
+    if (auto arrival = mesh_.door->next()) {
+      const Greeting& words = arrival->greeting;
+      if (words.ranks != options_.ranks || words.purpose == Purpose::join) continue;
+      if (words.purpose == Purpose::notices && words.rank == parent_of(options_.rank)) return std::move(*arrival);
+      if (words.purpose == Purpose::messages) mesh_.arrivals.push_back(std::move(*arrival));
+      continue;
+    }
+    wait_for(mesh_.door->fd(), POLLIN, deadline_.at_most(kDoorPause));
+    if (deadline_.remaining() > look_at) continue;
+    look_at = deadline_.remaining() - pause;
+    if (rank_0_is_gone()) fail(me(), " reached ", where_rank_0_is(), ", but it has ended since: see its own message");
+  }
+  fail(me(), " reached ", where_rank_0_is(), ", but other ranks have not come in time: see rank 0's message");
+}
+
+bool Start::rank_0_is_gone() const {
+  std::string problem;
+  const Descriptor socket = connect_once(rank_0_, deadline_.at_most(kAttemptPatience), problem);
+  if (!socket.open()) return problem == error_text(ECONNREFUSED);
+  const Greeting words = greeting(Purpose::join);
+  write_all(socket.get(), &words, sizeof words, deadline_);
+  return false;
+}
+
+// Passes the table on to the children.
+void Start::spread() {
+  // A rank that rank 0 sees at a loopback address is on rank 0's host.
+  for (int rank = 0; rank < options_.ranks; ++rank) {
+    auto& address = mesh_.addresses.emplace_back(unpack(table_[static_cast<size_t>(rank)]));
+    if (options_.rank == 0 || (rank > 0 && !address.is_loopback())) continue;
+    const int port = address.port();
+    address = rank_0_;
+    address.set_port(port);
+  }
+  const Greeting words = greeting(Purpose::notices);
+  for (const int child : children_of(options_.rank, options_.ranks)) {
+    const auto& address = mesh_.addresses[static_cast<size_t>(child)];
+    std::string problem;
+    Descriptor socket = connect_once(address, deadline_, problem);
+    if (!socket.open() || !send(socket, &words, sizeof words) ||
+        !send(socket, table_.data(), table_.size() * sizeof(PackedAddress))) {
+      fail("rank ", child, " (", address.host(), ") ended during start-up, or rank ", options_.rank,
+           " cannot reach its port ", address.port(), ": ", problem.empty() ? "it closed the connection" : problem,
+           "; see that rank's own last lines");
+    }
+    mesh_.notices.add(child, std::move(socket), options_.silence);
+  }
+}
+
+TcpMesh Start::take() { return std::move(mesh_); }
 
 }  // namespace
 
-std::vector<TcpPeer> connect_tcp_mesh(const TcpMeshOptions& options) {
+TcpMesh connect_tcp_mesh(const TcpOptions& options) {
   AXONN_CHECK(options.ranks >= 1 && options.rank >= 0 && options.rank < options.ranks, kWhere,
               "need 0 <= RANK < WORLD_SIZE, got RANK ", options.rank, " and WORLD_SIZE ", options.ranks);
-  Mesh mesh(options);
-  if (options.ranks > 1) options.rank == 0 ? mesh.gather() : mesh.join();
-  return mesh.take();
+  raise_file_limit();
+  Start start(options);
+  if (options.ranks > 1) {
+    options.rank == 0 ? start.gather() : start.join();
+    start.spread();
+  }
+  return start.take();
 }
 
 }  // namespace axonn

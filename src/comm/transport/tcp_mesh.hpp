@@ -1,49 +1,42 @@
 #pragma once
 
 #include <chrono>
-#include <cstddef>
+#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "comm/startup/meeting_place.hpp"
+#include "comm/transport/tcp_door.hpp"
+#include "comm/transport/tcp_notices.hpp"
+#include "comm/transport/tcp_socket.hpp"
 
 namespace axonn {
 
-// An open file descriptor; the destructor closes it.
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor();
-
-  int get() const { return fd_; }
-  bool open() const { return fd_ >= 0; }
-  void close() { Descriptor closing(std::move(*this)); }
-
- private:
-  int fd_;
-};
-
-// A connection to one rank: non-blocking and without Nagle's delay. Keep-alive probes detect a lost
-// host within 90 s.
-struct TcpPeer {
-  Descriptor socket;
-  std::string host;  // numeric, for reports
-};
-
-struct TcpMeshOptions {
+struct TcpOptions {
   int rank = 0;
   int ranks = 1;
-  MeetingPlace* meeting_place = nullptr;
-  std::chrono::milliseconds patience = std::chrono::seconds(60);
+  std::shared_ptr<MeetingPlace> meeting_place;                    // used only during start-up
+  std::chrono::milliseconds patience = std::chrono::seconds(60);  // for start-up
+  std::chrono::milliseconds silence = std::chrono::seconds(90);   // after it, a host is taken for dead
+  size_t most_unexpected_bytes = size_t{1} << 30;                 // per peer, of messages without a receive
 };
 
-// Start-up of make_tcp_transport(). Returns one entry per rank; this rank's entry has no socket.
-std::vector<TcpPeer> connect_tcp_mesh(const TcpMeshOptions& options);
+// What a rank has after start-up: it listens, knows where all others listen, and is connected with
+// its neighbours in the tree. A job of one rank has none of it.
+struct TcpMesh {
+  TcpOptions options;
+  std::string secret;  // of the meeting point; empty: whoever reaches a port may join
+  std::unique_ptr<tcp::Door> door;
+  std::vector<tcp::SocketAddress> addresses;  // one per rank
+  tcp::Notices notices;
+  std::vector<tcp::Arrival> arrivals;  // ranks that were ready earlier and have sent messages already
+  size_t bytes_sent = 0;               // by this rank during start-up
+};
+
+// Start-up. Every rank but 0 connects to rank 0, says where it listens, and is let go. The table of
+// all addresses then goes down a tree. So rank 0 has few connections at a time, and sends
+// the table only to its children. Raises this process's limit of open files to the hard limit.
+// Errors are those of make_tcp_transport().
+TcpMesh connect_tcp_mesh(const TcpOptions& options);
 
 }  // namespace axonn

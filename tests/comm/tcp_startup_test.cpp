@@ -1,0 +1,247 @@
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "axonn/core/error.hpp"
+#include "comm/tcp_ranks.hpp"
+
+namespace axonn {
+namespace {
+
+using namespace std::chrono_literals;
+
+// This child process closes all files but the three standard ones, may have this many in all, and
+// ends with the test.
+void limit_files(rlim_t now, rlim_t at_most) {
+  const rlimit limit{now, at_most};
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::close_range(3, ~0U, 0) != 0 || ::setrlimit(RLIMIT_NOFILE, &limit) != 0) ::_exit(99);
+}
+
+// An IPv4 address of this host that is not a loopback one; empty when it has none.
+std::string network_address() {
+  ifaddrs* list = nullptr;
+  std::string found;
+  if (::getifaddrs(&list) != 0) return found;
+  for (const ifaddrs* entry = list; entry != nullptr && found.empty(); entry = entry->ifa_next) {
+    const bool right = entry->ifa_addr != nullptr && entry->ifa_addr->sa_family == AF_INET &&
+                       (entry->ifa_flags & IFF_UP) != 0 && (entry->ifa_flags & IFF_LOOPBACK) == 0;
+    if (right) found = ::inet_ntoa(reinterpret_cast<const sockaddr_in*>(entry->ifa_addr)->sin_addr);
+  }
+  ::freeifaddrs(list);
+  return found;
+}
+
+TEST(TcpStartUp, MissingRankIsNamedWhenPatienceEnds) {
+  const int port = free_port();
+  std::string late;
+  std::thread rank_1([&] { late = error_of([&] { make(1, 3, port, 300ms); }); });
+  const std::string error = error_of([&] { make(0, 3, port, 300ms); });
+  rank_1.join();
+  EXPECT_EQ(error, "rank 0 of 3 waited 0.3 s in vain for ranks 2");
+  EXPECT_NE(late.find("rank 1 of 3 reached rank 0"), std::string::npos) << late;
+}
+
+TEST(TcpStartUp, RankThatWaitsNoticesTheEndOfRank0) {
+  const int port = free_port();
+  std::string late;
+  std::thread rank_1([&] { late = error_of([&] { make(1, 3, port, 10s); }); });
+  error_of([&] { make(0, 3, port, 300ms); });
+  rank_1.join();
+  EXPECT_NE(late.find("but it has ended since: see its own message"), std::string::npos) << late;
+}
+
+TEST(TcpStartUp, AbsentRank0IsAnErrorThatSaysWhere) {
+  const int port = free_port();
+  const std::string error = error_of([&] { make(1, 2, port, 200ms); });
+  EXPECT_EQ(error, "rank 1 of 2 could not reach rank 0 at 127.0.0.1 port " + std::to_string(port) +
+                       " in 0.2 s: Connection refused; need MASTER_ADDR and MASTER_PORT of a running rank 0");
+}
+
+TEST(TcpStartUp, PortInUseIsAnErrorThatSaysWhatToDo) {
+  const Descriptor occupant(::socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in address = loopback_address(0);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(::bind(occupant.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::listen(occupant.get(), 1), 0);
+  ASSERT_EQ(::getsockname(occupant.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const std::string error = error_of([&] { make(0, 2, ntohs(address.sin_port)); });
+  EXPECT_NE(error.find("Address already in use; set MASTER_PORT to a free port"), std::string::npos) << error;
+}
+
+TEST(TcpStartUp, StrangersAtThePortAreSentAway) {
+  const int port = free_port();
+  std::thread stranger([&] {
+    const Descriptor socket = knock(port);
+    const std::string words(100, 'x');
+    ::send(socket.get(), words.data(), words.size(), MSG_NOSIGNAL);
+    char answer = 0;
+    EXPECT_LE(::recv(socket.get(), &answer, 1, 0), 0);
+    make(1, 2, port);
+  });
+  EXPECT_NO_THROW(make(0, 2, port));
+  stranger.join();
+}
+
+TEST(TcpStartUp, SilentConnectionsKeepNobodyOut) {
+  const int port = free_port();
+  std::vector<Descriptor> silent;
+  std::thread others([&] {
+    for (int i = 0; i < 100; ++i) silent.push_back(knock(port));
+    EXPECT_NO_THROW(make(1, 2, port, 10s));
+  });
+  EXPECT_NO_THROW(make(0, 2, port, 10s));
+  others.join();
+}
+
+TEST(TcpStartUp, ProcessWithAnotherSecretIsRefusedAndTheJobGoesOn) {
+  const int port = free_port();
+  std::thread others([&] {
+    TcpOptions stranger = job(1, 3, port);  // not even of the same size
+    stranger.meeting_place = meet_at(kLoopback, port, "t");
+    const std::string error = error_of<UserError>([&] { make_tcp_transport(stranger); });
+    EXPECT_NE(error.find("different values of AXONN_SECRET"), std::string::npos) << error;
+    EXPECT_NO_THROW(make(1, 2, port));
+  });
+  EXPECT_NO_THROW(make(0, 2, port));
+  others.join();
+}
+
+TEST(TcpStartUp, RanksThatDisagreeAboutTheJobAreAUserErrorOnBothSides) {
+  const int port = free_port();
+  std::string theirs;
+  std::thread other([&] { theirs = error_of<UserError>([&] { make(1, 3, port); }); });
+  const std::string ours = error_of<UserError>([&] { make(0, 2, port); });
+  other.join();
+  EXPECT_NE(ours.find("RANK 1 and WORLD_SIZE 3 came from 127.0.0.1 to rank 0 of a job of 2"), std::string::npos)
+      << ours;
+  EXPECT_NE(theirs.find("whose job has WORLD_SIZE 2"), std::string::npos) << theirs;
+  EXPECT_THROW(make(2, 2, port), UserError);
+  EXPECT_THROW(make(0, 2, 0), UserError);
+}
+
+TEST(TcpStartUp, TwoProcessesOfOneRankAreAUserError) {
+  const int port = free_port();
+  std::vector<std::thread> twins;
+  std::vector<std::string> errors(2);
+  for (std::string& error : errors) twins.emplace_back([&] { error = error_of<Error>([&] { make(1, 3, port); }); });
+  const std::string ours = error_of<UserError>([&] { make(0, 3, port); });
+  for (auto& twin : twins) twin.join();
+  EXPECT_NE(ours.find("two processes say that they are rank 1 of 3"), std::string::npos) << ours;
+  EXPECT_TRUE(std::ranges::any_of(
+      errors, [](const std::string& error) { return error.find("is there already") != std::string::npos; }))
+      << errors[0] << '\n'
+      << errors[1];
+}
+
+TEST(TcpStartUp, FullTableOfFilesIsReportedAtOnce) {
+  const int port = free_port();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    limit_files(6, 6);  // room for the listener and two of epoll
+    const auto begin = std::chrono::steady_clock::now();
+    const std::string error = error_of([&] { make(0, 2, port, 10s); });
+    const bool right = error.find("accept: Too many open files") != std::string::npos &&
+                       error.find("give it more with 'ulimit -n'") != std::string::npos &&
+                       std::chrono::steady_clock::now() - begin < 5s;
+    if (!right) std::fprintf(stderr, "%s\n", error.c_str());
+    ::_exit(right ? 0 : 1);
+  }
+  // The child may end while this process still connects to it.
+  int status = -1;
+  const sockaddr_in address = loopback_address(port);
+  while (::waitpid(child, &status, WNOHANG) == 0) {
+    const Descriptor guest(::socket(AF_INET, SOCK_STREAM, 0));
+    ::connect(guest.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_EQ(status, 0);
+}
+
+// Sends to and receives from rank +- 1, 2, 4, ..., as a barrier does.
+void exchange(Transport& transport) {
+  for (int distance = 1; distance < transport.ranks(); distance *= 2) {
+    const int to = (transport.rank() + distance) % transport.ranks();
+    const int from = (transport.rank() - distance + transport.ranks()) % transport.ranks();
+    int got = -1;
+    const int mine = transport.rank();
+    const auto receive = transport.receive(from, 4, &got, sizeof got);
+    const auto send = transport.send(to, 4, &mine, sizeof mine);
+    finish(transport, send);
+    finish(transport, receive);
+    EXPECT_EQ(got, from);
+  }
+}
+
+TEST(TcpStartUp, ManyRanksNeedFewFilesAndARaisedSoftLimit) {
+  constexpr int kRanks = 48;
+  const int port = free_port();
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    children.push_back(::fork());
+    if (children.back() != 0) continue;
+    limit_files(16, 28);  // 7 of its own, at most 5 in the tree and 12 to exchange messages
+    const std::string error = error_of<Error>([&] { exchange(*make(rank, kRanks, port)); });
+    if (error != "no error") std::fprintf(stderr, "rank %d: %s\n", rank, error.c_str());
+    ::_exit(error == "no error" && !testing::Test::HasFailure() ? 0 : 1);
+  }
+  for (const pid_t child : children) EXPECT_EQ(exit_status(child), 0);
+}
+
+TEST(TcpStartUp, Rank0SendsTheTableOnlyToItsChildren) {
+  constexpr int kRanks = 24;
+  const int port = free_port();
+  std::vector<size_t> sent(kRanks);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank] {
+      const TcpMesh mesh = connect_tcp_mesh(job(rank, kRanks, port));
+      sent[static_cast<size_t>(rank)] = mesh.bytes_sent;
+      EXPECT_EQ(mesh.addresses.size(), size_t{kRanks});
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  const size_t table = kRanks * sizeof(tcp::PackedAddress);
+  EXPECT_EQ(sent[0], 4 * (table + sizeof(tcp::Greeting)) + (kRanks - 1) * sizeof(tcp::Answer));
+  EXPECT_EQ(sent[kRanks - 1], sizeof(tcp::Greeting));
+}
+
+// On a network, a job without a secret is worth a warning.
+TEST(TcpStartUp, RanksListenOnlyWhereTheyReachRank0) {
+  const std::string address = network_address();
+  if (address.empty()) GTEST_SKIP() << "this host has no address but loopback ones";
+  for (const std::string& where : {std::string(kLoopback), address}) {
+    const int port = free_port();
+    TcpOptions first = job(0, 2, port), second = job(1, 2, port);
+    first.meeting_place = second.meeting_place = meet_at(where, port, "");
+    testing::internal::CaptureStderr();
+    std::thread rank_1([&] {
+      const TcpMesh mesh = connect_tcp_mesh(second);
+      const std::string other = where == kLoopback ? address : kLoopback;
+      std::string problem;
+      for (const auto& target : tcp::resolve(other, mesh.door->port(), problem)) {
+        EXPECT_FALSE(tcp::connect_once(target, tcp::Deadline(5s), problem).open()) << other;
+      }
+    });
+    EXPECT_NO_THROW(connect_tcp_mesh(first));
+    rank_1.join();
+    const bool warned =
+        testing::internal::GetCapturedStderr().find("this job has no AXONN_SECRET") != std::string::npos;
+    EXPECT_EQ(warned, where == address);
+  }
+}
+
+}  // namespace
+}  // namespace axonn
