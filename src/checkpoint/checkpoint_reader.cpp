@@ -92,7 +92,7 @@ std::string advice(const fs::path& directory) {
   std::erase_if(steps, [&](const CheckpointStep& step) { return name && step.step >= name->step; });
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     try {
-      for (const auto& file : read_manifest(step->directory).files) check_file(step->directory, file);
+      check_checkpoint(step->directory);
       return "; the newest older checkpoint that is whole is " + step->directory.string();
     } catch (const UserError&) {
       continue;
@@ -143,6 +143,12 @@ struct CheckpointReader::Impl {
   void fill_from(const Manifest::File& file, const GridShape& shape, const Coordinate& at,
                  std::map<size_t, Target>& targets) const;
 };
+
+void check_checkpoint(const fs::path& step_directory, int rank, int ranks) {
+  const Manifest manifest = read_manifest(step_directory);
+  for (auto i = static_cast<size_t>(rank); i < manifest.files.size(); i += static_cast<size_t>(ranks))
+    check_file(step_directory, manifest.files[i]);
+}
 
 CheckpointReader::CheckpointReader(const fs::path& directory) : impl_(std::make_unique<Impl>()) {
   impl_->directory = step_directory(directory);

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <sstream>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/log.hpp"
+#include "axonn/train/all_ranks_or_none.hpp"
 
 namespace axonn {
 namespace {
@@ -13,6 +16,21 @@ namespace fs = std::filesystem;
 fs::path run_directory(const CheckpointReader& reader) {
   const fs::path parent = reader.directory().parent_path();
   return parent.empty() ? fs::path(".") : parent;
+}
+
+bool holds_metrics(const fs::path& out) {
+  const fs::path metrics = out / "metrics.jsonl";
+  return fs::exists(metrics) && fs::file_size(metrics) > 0;
+}
+
+// The checkpoints in `out` as rank 0 sees them, one a line, newest first.
+std::string checkpoints_of_rank_0(Communicator& everyone, const std::string& out) {
+  std::string lines;
+  all_ranks_or_none(everyone, [&] {
+    if (everyone.rank() != 0) return;
+    for (const CheckpointStep& step : checkpoints_in(out)) lines = step.directory.string() + "\n" + lines;
+  });
+  return broadcast_text(everyone, lines, 0);
 }
 
 }  // namespace
@@ -40,19 +58,47 @@ void check_same_data(const CheckpointReader& reader, uint64_t fingerprint) {
               " was trained on other data than --data names; going on would repeat or skip samples");
 }
 
-void check_out(const std::string& out_directory, const std::optional<CheckpointReader>& resumed) {
+std::string newest_whole_checkpoint(Communicator& everyone, const std::string& out) {
+  std::istringstream lines(checkpoints_of_rank_0(everyone, out));
+  std::string broken;
+  for (std::string step; std::getline(lines, step);) {
+    try {
+      all_ranks_or_none(everyone, [&] { check_checkpoint(step, everyone.rank(), everyone.size()); });
+      return step;
+    } catch (const UserError& error) {
+      if (everyone.rank() == 0) log::warn(error.sentence(), "; --resume auto tries the next older checkpoint");
+      broken += (broken.empty() ? "" : "; ") + error.sentence();
+    }
+  }
+  AXONN_CHECK(broken.empty(), "program.resume", "no checkpoint in ", out, " is whole: ", broken,
+              "; copy one again, or begin another run with --out DIR");
+  return "";
+}
+
+void check_out(const std::string& out_directory, const std::optional<CheckpointReader>& resumed, bool may_be_lost) {
   const fs::path out = out_directory;
   AXONN_CHECK(!out.empty(), "program.resume", "--out must name a directory");
   if (!fs::exists(out)) return;
   AXONN_CHECK(fs::is_directory(out), "program.resume", "--out ", out.string(), " is not a directory");
   if (resumed && fs::equivalent(out, run_directory(*resumed))) return;
   const auto steps = checkpoints_in(out);
-  const fs::path metrics = out / "metrics.jsonl";
-  const bool begun = fs::exists(metrics) && fs::file_size(metrics) > 0;
   const std::string other = "; nothing is overwritten: --out DIR begins another";
   AXONN_CHECK(steps.empty(), "program.resume", out.string(), " already holds a run, newest checkpoint ",
               steps.back().directory.string(), other, ", --resume ", out.string(), " continues it");
-  AXONN_CHECK(!begun, "program.resume", out.string(), " already holds a run that never reached a checkpoint", other);
+  AXONN_CHECK(may_be_lost || !holds_metrics(out), "program.resume", out.string(),
+              " already holds a run that never reached a checkpoint", other);
+}
+
+void keep_lost_metrics(const std::string& out) {
+  if (!holds_metrics(out)) return;
+  const fs::path metrics = fs::path(out) / "metrics.jsonl";
+  fs::path kept;
+  int number = 1;
+  do kept = metrics.string() + "." + std::to_string(number++);
+  while (fs::exists(kept));
+  fs::rename(metrics, kept);
+  log::warn(out, " holds a run that never reached a checkpoint: the run starts anew, its metrics are kept as ",
+            kept.string());
 }
 
 }  // namespace axonn

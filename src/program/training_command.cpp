@@ -16,7 +16,7 @@ namespace axonn {
 void TrainingCommand::add_flags(CLI::App& app) {
   options_.table.add_flags(app);
   app.add_option("--config", config_, "TOML file with the same keys");
-  app.add_option("--resume", resume_, "run directory or checkpoint to resume");
+  app.add_option("--resume", resume_, "run directory or checkpoint to resume; auto: the newest of --out, if any");
   app.add_flag("--dry-run", dry_run_, "print shard shapes, arenas and the batch, without training");
 }
 
@@ -68,16 +68,18 @@ std::optional<PlannedLayout> TrainingCommand::choose(int ranks) {
 }
 
 int TrainingCommand::run(Environment& environment) {
+  const bool automatic = resume_ == "auto";
+  const std::string from = automatic ? newest_whole_checkpoint(environment.world(), options_.run.train.out) : resume_;
   std::optional<CheckpointReader> resumed;
   std::optional<PlannedLayout> chosen;
   std::optional<const RunPlan> plan;
   all_ranks_or_none(environment.world(), [&] {
-    if (!resume_.empty()) {
-      resumed.emplace(resume_);
+    if (!from.empty()) {
+      resumed.emplace(from);
       resume_options(options_.table, *resumed, kept_, options_.run.train.out);
       options_.apply_preset();
     }
-    check_out(options_.run.train.out, resumed);
+    check_out(options_.run.train.out, resumed, automatic);
     check_before_start();
     load_data(resumed ? &*resumed : nullptr);
     chosen = choose(environment.ranks());
@@ -85,6 +87,10 @@ int TrainingCommand::run(Environment& environment) {
     options_.check(plan->grid);
     check_memory(*plan, options_.predict(*plan).total_bytes(), environment.local_ranks());
   });
+  if (automatic && !resumed)
+    all_ranks_or_none(environment.world(), [&] {
+      if (environment.rank() == 0) keep_lost_metrics(options_.run.train.out);
+    });
   if (nothing_to_do(environment, *plan, resumed)) return 0;
   if (chosen && environment.rank() == 0)
     std::printf("%s\n", chosen_grid_text(*chosen, options_.run.placement.machine).c_str());

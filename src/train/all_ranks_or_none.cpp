@@ -33,6 +33,8 @@ Failure failure_of(const std::exception& error) {
   return {kind, ours->where(), ours->sentence()};
 }
 
+}  // namespace
+
 std::string broadcast_text(Communicator& everyone, const std::string& text, int root) {
   const at::Tensor size = at::empty({1}, at::kLong).fill_(static_cast<int64_t>(text.size()));
   everyone.broadcast(size, root).wait();
@@ -41,8 +43,6 @@ std::string broadcast_text(Communicator& everyone, const std::string& text, int 
   everyone.broadcast(bytes, root).wait();
   return {bytes.const_data_ptr<uint8_t>(), bytes.const_data_ptr<uint8_t>() + bytes.numel()};
 }
-
-}  // namespace
 
 void all_ranks_or_none(Communicator& everyone, const std::function<void()>& work) {
   std::optional<Failure> mine;

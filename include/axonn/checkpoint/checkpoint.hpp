@@ -92,6 +92,11 @@ struct CheckpointStep {
 };
 std::vector<CheckpointStep> checkpoints_in(const std::filesystem::path& run_directory);
 
+// Checks the checkpoint of one step: its manifest, the sizes of its files, and the checksums of
+// this rank's share of them. Together, all `ranks` check every file. UserError names the file that
+// is broken, with both checksums if they differ.
+void check_checkpoint(const std::filesystem::path& step_directory, int rank = 0, int ranks = 1);
+
 // Reads one checkpoint, on any grid. Needs no other rank.
 class CheckpointReader {
  public:

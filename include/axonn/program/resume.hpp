@@ -5,6 +5,7 @@
 #include <string>
 
 #include "axonn/checkpoint/checkpoint.hpp"
+#include "axonn/comm/communicator.hpp"
 #include "axonn/config/option_table.hpp"
 
 namespace axonn {
@@ -18,7 +19,17 @@ void resume_options(OptionTable& table, const CheckpointReader& reader, std::spa
 // UserError unless the resumed run has the same data as before.
 void check_same_data(const CheckpointReader& reader, uint64_t fingerprint);
 
-// UserError if `out` already holds a run, except the resumed one.
-void check_out(const std::string& out, const std::optional<CheckpointReader>& resumed);
+// For --resume auto. Returns the newest whole checkpoint in `out`, the same on every rank; empty if
+// `out` holds none at all. Rank 0 warns of each newer one that is broken. UserError if all are
+// broken. Collective: the ranks share the reading.
+std::string newest_whole_checkpoint(Communicator& everyone, const std::string& out);
+
+// UserError if `out` already holds a run, except the resumed one. `may_be_lost`: metrics without a
+// checkpoint are allowed.
+void check_out(const std::string& out, const std::optional<CheckpointReader>& resumed, bool may_be_lost);
+
+// Renames the metrics of a run that never reached a checkpoint to metrics.jsonl.1, or to the first
+// number that is free. Only for rank 0.
+void keep_lost_metrics(const std::string& out);
 
 }  // namespace axonn

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "axonn/comm/communicator.hpp"
 
@@ -11,5 +12,8 @@ namespace axonn {
 // such rank, with the same type. So a file that one node cannot read ends the job with one
 // sentence, and no rank waits for one that has left. Every rank of the group calls it.
 void all_ranks_or_none(Communicator& everyone, const std::function<void()>& work);
+
+// Returns rank `root`'s text on every rank. Collective.
+std::string broadcast_text(Communicator& everyone, const std::string& text, int root);
 
 }  // namespace axonn

@@ -158,7 +158,7 @@ void Start::join() {
     }
     if (const auto point = place.find()) answer = try_point(*point, problem);
     if (answer && answer->verdict == Verdict::other_secret && place.may_change()) {
-      answer.reset();  // of an earlier job, at a port that now is another's
+      answer.reset();  // an earlier job said so, and its port is another's now
       problem = "another job is there";
     }
     if (answer) check(*answer);

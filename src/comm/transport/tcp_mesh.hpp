@@ -25,7 +25,7 @@ struct TcpOptions {
 // its neighbours in the tree. A job of one rank has none of it.
 struct TcpMesh {
   TcpOptions options;
-  std::string secret;  // of the meeting point; empty: whoever reaches a port may join
+  std::string secret;  // the meeting point's; empty: whoever reaches a port may join
   std::unique_ptr<tcp::Door> door;
   std::vector<tcp::SocketAddress> addresses;  // one per rank
   tcp::Notices notices;

@@ -7,11 +7,11 @@
 
 namespace axonn {
 
-// A transport over TCP. Every rank of the job constructs one. Rank 0 listens where the meeting place
-// wants it: on all interfaces, or only on the loopback when that is a loopback address. The others
-// listen at the address by which they reach it. Two ranks are connected when one first sends to the
-// other. UserError when the ranks disagree about the job or its secret, BackendError when a rank
-// has not come after `patience`, or the system has no room for a connection.
+// A transport over TCP. Every rank of the job constructs one. Rank 0 listens where the meeting
+// place wants it: on all interfaces, or only on the loopback when that is a loopback address. The
+// others listen at the address by which they reach it. Two ranks are connected when one first sends
+// to the other. UserError when the ranks disagree about the job or its secret, BackendError when a
+// rank has not come after `patience`, or the system has no room for a connection.
 //
 // Messages without a posted receive are buffered, at most `most_unexpected_bytes` per peer. A send
 // is done when the system has taken its bytes. The low two bits of a channel are its priority, 0
