@@ -37,7 +37,7 @@ constexpr std::array kTable = {
     Variable{"OMPI_COMM_WORLD_LOCAL_RANK", "set by mpirun", "LOCAL_RANK", "rank within the node under mpirun"},
     Variable{"TORCHELASTIC_USE_AGENT_STORE", "set by torchrun", "not under torchrun",
              "True: ranks find each other in the store at MASTER_ADDR and MASTER_PORT"},
-    Variable{"TORCHELASTIC_RUN_ID", "set by torchrun", "", "name of the job in this store"},
+    Variable{"TORCHELASTIC_RUN_ID", "set by torchrun", "none", "name of the job in this store"},
     Variable{"TORCHELASTIC_RESTART_COUNT", "set by torchrun", "0", "number of times torchrun has restarted the job"},
     Variable{"SLURM_STEP_NUM_TASKS", "set by srun", "not under srun",
              "number of processes of the job, if nothing above is set"},
