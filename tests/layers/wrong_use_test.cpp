@@ -53,12 +53,27 @@ TEST_F(WrongUse, MoreMicroBatchesThanTheStepWasToldOf) {
   EXPECT_USER_ERROR(layer(input).tensor.sum().backward(), "tell begin_step({.micro_batches = n})");
 }
 
+TEST_F(WrongUse, StepIsOpenAfterAFinishThatFailed) {
+  auto step = context.begin_step();
+  const Value late = layer(input);
+  EXPECT_USER_ERROR(step.finish(), "without a backward");
+  late.tensor.sum().backward();
+  step.finish();
+}
+
+TEST_F(WrongUse, NoStepToGiveUp) {
+  auto step = context.begin_step();
+  step.abandon();
+  EXPECT_USER_ERROR(step.abandon(), "no step has begun");
+}
+
 TEST_F(WrongUse, BackwardAfterTheStep) {
   auto step = context.begin_step({.micro_batches = 2});
   layer(input).tensor.sum().backward();
   const Value late = layer(input);
   layer(input).tensor.sum().backward();
   EXPECT_USER_ERROR(step.finish(), "without a backward");
+  step.abandon();
   EXPECT_USER_ERROR(late.tensor.sum().backward(), "backward must run inside the step of its forward");
 }
 
