@@ -2,11 +2,11 @@
 
 #include "axonn/core/error.hpp"
 #include "comm/collectives/call_checks.hpp"
-#include "comm/collectives/small_collective.hpp"
 #include "comm/collectives/dissemination_barrier.hpp"
 #include "comm/collectives/point_to_point.hpp"
 #include "comm/collectives/ring_collective.hpp"
 #include "comm/collectives/shared_collective.hpp"
+#include "comm/collectives/small_collective.hpp"
 #include "comm/host/buffer_pool.hpp"
 
 namespace axonn {

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstring>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -117,6 +119,29 @@ TEST(TcpStartUp, ProcessWithAnotherSecretIsRefusedAndTheJobGoesOn) {
   });
   EXPECT_NO_THROW(make(0, 2, port));
   others.join();
+}
+
+// A file names a port that is now another job's. That job is not asked again and again.
+TEST(TcpStartUp, FileOfAnEarlierJobIsTriedOnce) {
+  const std::string path = testing::TempDir() + "axonn-earlier-job";
+  const auto host = loopback_address(0);
+  tcp::SocketAddress address;
+  std::memcpy(&address.storage, &host, sizeof host);
+  address.size = sizeof host;
+  tcp::Door another(tcp::listen_at(address), tcp::secret_of("another job"));
+  std::ofstream(path) << text_of({{kLoopback}, another.port(), "an earlier job"});
+  const auto in_file = [&](int rank) {
+    return TcpOptions{.rank = rank, .ranks = 2, .meeting_place = meet_in_file(path), .patience = 10s};
+  };
+  testing::internal::CaptureStderr();
+  std::thread rank_1([&] { EXPECT_NO_THROW(make_tcp_transport(in_file(1))); });
+  for (const tcp::Deadline deadline(500ms); !deadline.passed(); std::this_thread::sleep_for(1ms)) another.next();
+  EXPECT_NO_THROW(make_tcp_transport(in_file(0)));
+  rank_1.join();
+  const std::string log = testing::internal::GetCapturedStderr(), line = "was refused";
+  const size_t first = log.find(line);
+  ASSERT_NE(first, std::string::npos) << log;
+  EXPECT_EQ(log.find(line, first + 1), std::string::npos) << log;
 }
 
 TEST(TcpStartUp, RanksThatDisagreeAboutTheJobAreAUserErrorOnBothSides) {

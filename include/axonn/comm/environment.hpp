@@ -15,9 +15,9 @@ namespace axonn {
 
 // One process's place in its job, made once in main. It owns start-up, the progress engine and
 // finalisation.
-// The launcher selects the transport. An MPI launcher (mpirun, srun --mpi=pmix) selects MPI, RANK
-// and WORLD_SIZE select TCP. Without a launcher the job has one rank. There is no fallback:
-// BackendError when the selected transport is not built in or fails.
+// The launcher selects the transport (launch.hpp): MPI under an MPI launcher, TCP under any other,
+// and without a launcher the job has one rank. There is no fallback: BackendError when the selected
+// transport is not built in or fails, UserError when nothing says where the ranks meet.
 // Where the program has no handlers for signals of a crash, it gets those of crash_report.hpp.
 // UserError when the process has loaded another LibTorch than axonn was built with, or two OpenMP
 // run times.

@@ -151,14 +151,16 @@ void Start::listen(const SocketAddress& local, const std::string& host) {
 void Start::join() {
   MeetingPlace& place = *options_.meeting_place;
   std::string problem = "rank 0 has not said where it is";
+  std::optional<std::string> refused;  // the secret of an earlier job, whose port is another's now
   for (std::optional<Answer> answer; !answer;) {
     if (deadline_.passed()) {
       fail(me(), " could not reach ", where_rank_0_is(), " in ", patience_in_seconds(), " s: ", problem, "; ",
            place.need());
     }
-    if (const auto point = place.find()) answer = try_point(*point, problem);
+    if (const auto point = place.find(); point && point->secret != refused) answer = try_point(*point, problem);
     if (answer && answer->verdict == Verdict::other_secret && place.may_change()) {
-      answer.reset();  // an earlier job said so, and its port is another's now
+      refused = mesh_.secret;
+      answer.reset();
       problem = "another job is there";
     }
     if (answer) check(*answer);
