@@ -112,7 +112,7 @@ void run_rank(int rank, int port, const Options& options, Clock::time_point begi
   ChannelRegistry channels(engine.transport().largest_channel());
   Group group{.axes = {}, .ranks = std::vector<int>(static_cast<size_t>(options.ranks)), .index = rank};
   std::iota(group.ranks.begin(), group.ranks.end(), 0);
-  HostCommunicator host(engine, channels, group, "world", nullptr);
+  HostCommunicator host(engine, channels, channels.make(group, "world", 1), nullptr);
   Communicator& world = host;
   world.barrier().wait();
   result.barrier_messages = messages;

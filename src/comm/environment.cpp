@@ -6,6 +6,9 @@
 #include <numeric>
 #include <thread>
 
+#include <ATen/ops/empty.h>
+#include <xxhash.h>
+
 #include "axonn/comm/launch.hpp"
 #include "axonn/core/crash_report.hpp"
 #include "axonn/core/env.hpp"
@@ -55,6 +58,33 @@ void Environment::Impl::start(const ProgressEngine::MakeTransport& make_transpor
   channels.emplace(engine->transport().largest_channel());
 }
 
+std::unique_ptr<Communicator> Environment::Impl::for_agreement(const Group& group, const std::string& name) {
+  return std::make_unique<HostCommunicator>(*engine, *channels, channels->agreement(group, name), nullptr);
+}
+
+std::shared_ptr<Channel> Environment::Impl::channel_for(const Group& group, const std::string& name) {
+  if (auto channel = channels->reuse(group, name)) return channel;
+  return channels->make(group, name, world ? agreed_number(group, name) : channels->next());
+}
+
+// Ranks that make different communicators at this point give different hashes.
+int64_t Environment::Impl::agreed_number(const Group& group, const std::string& name) {
+  std::string identity = name;
+  for (const int member : group.ranks) identity += detail::concatenate(',', member);
+  const auto hash = static_cast<int64_t>(XXH3_64bits(identity.data(), identity.size()));
+  const at::Tensor largest = at::empty({3}, at::kLong);
+  auto* const values = largest.mutable_data_ptr<int64_t>();
+  values[0] = channels->next();
+  values[1] = hash;
+  values[2] = ~hash;
+  for_agreement(group, name)
+      ->all_reduce(largest, ReduceOp::max, {.priority = Priority::high, .tag = "making the communicator"})
+      .wait();
+  AXONN_CHECK(values[1] == hash && values[2] == ~hash, "comm.communicator", "group '", name,
+              "' is another group on another of its ranks: ranks that share groups make them in the same order");
+  return values[0];
+}
+
 Environment::Environment() : Environment(axonn::start()) {}
 
 Environment::Environment(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {
@@ -93,7 +123,8 @@ std::unique_ptr<Communicator> Environment::communicator(const Group& group, cons
   AXONN_CHECK(group.index >= 0 && group.index < group.size() && group.ranks[static_cast<size_t>(group.index)] == rank(),
               "comm.communicator", "group '", name, "' must hold this rank (", rank(), ") at its index ", group.index);
   if (group.size() == 1) return std::make_unique<SelfCommunicator>(group, device);
-  auto on_cpu = std::make_unique<HostCommunicator>(*impl_->engine, *impl_->channels, group, name, impl_->node_memory);
+  auto on_cpu = std::make_unique<HostCommunicator>(*impl_->engine, *impl_->channels, impl_->channel_for(group, name),
+                                                   impl_->node_memory);
   if (device.is_cpu()) return on_cpu;
   return make_nccl_communicator(group, name, device, *on_cpu);
 }

@@ -21,6 +21,10 @@ struct Environment::Impl {
   int rank() const { return engine ? engine->transport().rank() : 0; }
   int ranks() const { return engine ? engine->transport().ranks() : 1; }
   void start(const ProgressEngine::MakeTransport& make_transport);
+  // Over messages, before anything is known to be the same on all ranks.
+  std::unique_ptr<Communicator> for_agreement(const Group& group, const std::string& name);
+  std::shared_ptr<Channel> channel_for(const Group& group, const std::string& name);
+  int64_t agreed_number(const Group& group, const std::string& name);
 };
 
 }  // namespace axonn

@@ -21,15 +21,15 @@ std::byte* whole_of(const at::Tensor& part, const BlockLayout& layout, int index
 
 }  // namespace
 
-HostCommunicator::HostCommunicator(ProgressEngine& engine, ChannelRegistry& channels, const Group& group,
-                                   const std::string& name, std::shared_ptr<NodeMemory> memory)
-    : Communicator(group),
+HostCommunicator::HostCommunicator(ProgressEngine& engine, ChannelRegistry& channels, std::shared_ptr<Channel> channel,
+                                   std::shared_ptr<NodeMemory> memory)
+    : Communicator(channel->group),
       engine_(engine),
       channels_(channels),
-      channel_(channels.take(group, name)),
+      channel_(std::move(channel)),
       before_{channel_->bytes_sent, channel_->messages, channel_->collectives},
       backend_(engine.transport().name()) {
-  if (memory && memory->spans(group)) memory_ = std::move(memory);
+  if (memory && memory->spans(group())) memory_ = std::move(memory);
 }
 
 HostCommunicator::~HostCommunicator() { channels_.give_back(std::move(channel_)); }

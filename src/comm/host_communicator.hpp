@@ -20,8 +20,9 @@ namespace axonn {
 // transport.
 class HostCommunicator final : public Communicator {
  public:
-  // `memory` may be null; then all collectives use messages.
-  HostCommunicator(ProgressEngine& engine, ChannelRegistry& channels, const Group& group, const std::string& name,
+  // Gives the channel back to `channels` in the end. `memory` may be null; then all collectives use
+  // messages.
+  HostCommunicator(ProgressEngine& engine, ChannelRegistry& channels, std::shared_ptr<Channel> channel,
                    std::shared_ptr<NodeMemory> memory);
   ~HostCommunicator() override;
 

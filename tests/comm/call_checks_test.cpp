@@ -1,4 +1,5 @@
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -110,6 +111,34 @@ TEST(CallChecks, GroupHoldsThisRank) {
     EXPECT_THROW(environment.communicator({.axes = {}, .ranks = {0, 1}, .index = 1 - environment.rank()}, "wrong"),
                  UserError);
     EXPECT_THROW(environment.communicator({.axes = {}, .ranks = {0, 2}, .index = 0}, "outside"), UserError);
+  });
+}
+
+TEST(CallChecks, RanksThatMakeDifferentGroupsAreAUserError) {
+  run_local(2, [](Environment& environment) {
+    try {
+      environment.communicator(environment.world().group(), environment.rank() == 0 ? "x" : "y");
+      FAIL();
+    } catch (const UserError& error) {
+      EXPECT_NE(std::string(error.what()).find("ranks that share groups make them in the same order"),
+                std::string::npos)
+          << error.what();
+    }
+  });
+}
+
+// Ranks 0 and 1 have used more channels than rank 2.
+TEST(CallChecks, GroupAgreesOnAChannelThatIsFreeOnAllMembers) {
+  run_local(3, [](Environment& environment) {
+    const Group pair{.axes = {}, .ranks = {0, 1}, .index = environment.rank()};
+    std::vector<std::unique_ptr<Communicator>> pairs;
+    for (int i = 0; environment.rank() < 2 && i < 3; ++i) pairs.push_back(environment.communicator(pair, "pair"));
+    const auto all = environment.communicator(environment.world().group(), "all");
+    const auto sum = at::full({1}, 1.0, at::kFloat);
+    std::vector<Request> requests = {all->all_reduce(sum)};
+    for (const auto& communicator : pairs) requests.push_back(communicator->barrier());
+    for (const Request& request : requests) request.wait();
+    EXPECT_EQ(sum.item<float>(), 3.0F);
   });
 }
 

@@ -8,8 +8,9 @@
 
 namespace axonn {
 
-// The communicators of one rank of one grid, one per set of axes, made on first use. All ranks of
-// the grid run the same program, so they use the same sets in the same order.
+// The communicators of one rank of one grid, one per set of axes, made on first use. The first use
+// waits for the other ranks of the group. All ranks of the grid run the same program, so they use
+// the same sets in the same order.
 class Communicators {
  public:
   // `job_ranks[i]` is the job rank of the grid's rank i; when empty, the grid spans the job. `rank`

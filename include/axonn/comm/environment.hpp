@@ -37,8 +37,9 @@ class Environment {
   std::string_view transport() const;  // "mpi", "tcp", "local", "self"
 
   // A communicator over `group` for tensors on `device`. `group` names ranks of this job, and this
-  // rank is group.ranks[group.index]. Every rank of the group calls it. Ranks that make several
-  // with the same members make them in the same order. `name` appears in reports ("x", "z+data").
+  // rank is group.ranks[group.index]. Every rank of the group calls it, and it returns when all
+  // have: they agree on a channel. Ranks that share several groups make them in the same order.
+  // `name` appears in reports ("x", "z+data").
   // CPU tensors use our own collectives, CUDA tensors use NCCL (BackendError when it is not built
   // in). A group of one rank only copies.
   std::unique_ptr<Communicator> communicator(const Group& group, const std::string& name,
