@@ -6,7 +6,7 @@
 #include <axonn/model/unet/model.hpp>
 #include <axonn/model/unet/image_sampler.hpp>
 #include <axonn/program/checkpoint_command.hpp>
-#include <axonn/train/all_ranks_or_none.hpp>
+#include <axonn/comm/all_ranks_or_none.hpp>
 
 #include "commands.hpp"
 #include "unet_options.hpp"

@@ -10,9 +10,11 @@
 #include <xxhash.h>
 
 #include "axonn/comm/launch.hpp"
+#include "axonn/comm/same_settings.hpp"
 #include "axonn/core/crash_report.hpp"
 #include "axonn/core/env.hpp"
 #include "axonn/core/log.hpp"
+#include "axonn/core/version.hpp"
 #include "comm/environment_impl.hpp"
 #include "comm/host_communicator.hpp"
 #include "comm/loaded_libraries.hpp"
@@ -54,8 +56,14 @@ void Environment::Impl::start(const ProgressEngine::MakeTransport& make_transpor
   engine = std::make_unique<ProgressEngine>(make_transport,
                                             ProgressEngine::Options{.timeout = std::chrono::seconds(seconds)});
   engine->set_crowded(node.ranks > static_cast<int>(std::thread::hardware_concurrency()));
-  if (env::get("AXONN_SHARED_MEMORY").value_or("1") != "0") node_memory = engine->transport().node_memory();
+  shared_memory = env::get("AXONN_SHARED_MEMORY").value_or("1") != "0";
+  if (shared_memory) node_memory = engine->transport().node_memory();
   channels.emplace(engine->transport().largest_channel());
+}
+
+void Environment::Impl::check_settings(Communicator& everyone) const {
+  check_same_settings(
+      everyone, {{"axonn's version", std::string(version())}, {"AXONN_SHARED_MEMORY", shared_memory ? "1" : "0"}});
 }
 
 std::unique_ptr<Communicator> Environment::Impl::for_agreement(const Group& group, const std::string& name) {
@@ -89,7 +97,9 @@ Environment::Environment() : Environment(axonn::start()) {}
 
 Environment::Environment(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {
   impl_->exceptions_before = std::uncaught_exceptions();
-  impl_->world = communicator(whole_job(rank(), ranks()), "world");
+  const Group everyone = whole_job(rank(), ranks());
+  if (ranks() > 1) impl_->check_settings(*impl_->for_agreement(everyone, "world"));
+  impl_->world = communicator(everyone, "world");
 }
 
 Environment::~Environment() {

@@ -14,6 +14,7 @@ struct Environment::Impl {
   NodePlace node;
   std::unique_ptr<ProgressEngine> engine;  // null for a single process without an MPI launcher
   std::optional<ChannelRegistry> channels;
+  bool shared_memory = true;  // wanted
   std::shared_ptr<NodeMemory> node_memory;
   std::unique_ptr<Communicator> world;
   int exceptions_before = 0;
@@ -21,6 +22,7 @@ struct Environment::Impl {
   int rank() const { return engine ? engine->transport().rank() : 0; }
   int ranks() const { return engine ? engine->transport().ranks() : 1; }
   void start(const ProgressEngine::MakeTransport& make_transport);
+  void check_settings(Communicator& everyone) const;
   // Over messages, before anything is known to be the same on all ranks.
   std::unique_ptr<Communicator> for_agreement(const Group& group, const std::string& name);
   std::shared_ptr<Channel> channel_for(const Group& group, const std::string& name);

@@ -70,7 +70,7 @@ OptionTable::Source OptionTable::source(std::string_view key) const { return fin
 std::vector<std::string> OptionTable::keys(std::string_view section) const {
   std::vector<std::string> keys;
   for (const Option& option : options_)
-    if (option.section == section) keys.push_back(option.key);
+    if (section.empty() || option.section == section) keys.push_back(option.key);
   return keys;
 }
 

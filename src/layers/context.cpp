@@ -4,6 +4,7 @@
 
 #include <torch/nn/module.h>
 
+#include "axonn/comm/same_settings.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
 #include "axonn/layers/sharded_module.hpp"
@@ -51,6 +52,16 @@ void check_options(const ContextOptions& options) {
               c10::toString(gradient));
 }
 
+void check_same_on_all_ranks(Environment& environment, const GridShape& shape, const ContextOptions& options,
+                             int rank) {
+  const Group group{.ranks = options.job_ranks.empty() ? environment.world().group().ranks : options.job_ranks,
+                    .index = rank};
+  std::string order;
+  for (const Axis axis : options.order) order.append(order.empty() ? "" : ",").append(to_string(axis));
+  check_same_settings(*environment.communicator(group, "grid"),
+                      {{"grid", shape.to_string()}, {"axis order", order}, {"dtype", c10::toString(options.dtype)}});
+}
+
 // The sharded parameters of `module` and its children, in the order of registration.
 void collect(torch::nn::Module& module, const std::string& prefix,
              std::vector<std::pair<std::string, ShardedParameter>>& named) {
@@ -74,6 +85,7 @@ Context::Context(Environment& environment, GridShape shape, ContextOptions optio
   check_shape(shape, options.job_ranks.empty() ? environment.ranks() : static_cast<int64_t>(options.job_ranks.size()));
   check_options(options);
   const int rank = rank_in_grid(environment, options.job_ranks);
+  check_same_on_all_ranks(environment, shape, options, rank);
   options.device = choose_device(options.device, environment.local_rank());
   impl_ = std::make_unique<Impl>(shape, std::move(options), rank);
   impl_->communicators =

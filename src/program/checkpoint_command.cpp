@@ -4,7 +4,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/program/training_run.hpp"
-#include "axonn/train/all_ranks_or_none.hpp"
+#include "axonn/comm/all_ranks_or_none.hpp"
 
 namespace axonn {
 

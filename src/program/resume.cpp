@@ -6,7 +6,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
-#include "axonn/train/all_ranks_or_none.hpp"
+#include "axonn/comm/all_ranks_or_none.hpp"
 
 namespace axonn {
 namespace {

@@ -4,12 +4,14 @@
 
 #include <CLI/CLI.hpp>
 
+#include "axonn/comm/same_settings.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/program/resume.hpp"
 #include "axonn/program/training_run.hpp"
-#include "axonn/train/all_ranks_or_none.hpp"
+#include "axonn/comm/all_ranks_or_none.hpp"
 #include "program/choose_grid.hpp"
 #include "program/choose_reduction.hpp"
+#include "program/same_options.hpp"
 
 namespace axonn {
 
@@ -68,6 +70,8 @@ std::optional<PlannedLayout> TrainingCommand::choose(int ranks) {
 }
 
 int TrainingCommand::run(Environment& environment) {
+  check_same_settings(environment.world(), {{"--resume", resume_}});
+  check_same_options(environment.world(), options_.table);
   const bool automatic = resume_ == "auto";
   const std::string from = automatic ? newest_whole_checkpoint(environment.world(), options_.run.train.out) : resume_;
   std::optional<CheckpointReader> resumed;

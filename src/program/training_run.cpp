@@ -10,7 +10,7 @@
 
 #include "axonn/layers/gemm.hpp"
 #include "axonn/train/checkpoint_tensors.hpp"
-#include "axonn/train/all_ranks_or_none.hpp"
+#include "axonn/comm/all_ranks_or_none.hpp"
 #include "program/process_setup.hpp"
 
 namespace axonn {

@@ -10,6 +10,7 @@
 #include "axonn/core/error.hpp"
 #include "axonn/grid/row_share.hpp"
 #include "program/local_job.hpp"
+#include "program/same_options.hpp"
 
 namespace axonn {
 namespace {
@@ -73,6 +74,7 @@ std::optional<int> VerificationCommand::prepare(char** argv) {
 }
 
 int VerificationCommand::run(Environment& environment) {
+  check_same_options(environment.world(), options_.table);
   const RunPlan& plan = *plan_;
   check_memory(plan, options_.predict(plan).total_bytes(), environment.local_ranks());
   check_ranks(plan.grid, environment.ranks());

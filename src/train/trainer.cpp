@@ -28,7 +28,7 @@
 #include "axonn/train/report/metrics.hpp"
 #include "axonn/train/report/progress.hpp"
 #include "axonn/train/report/trace.hpp"
-#include "axonn/train/all_ranks_or_none.hpp"
+#include "axonn/comm/all_ranks_or_none.hpp"
 #include "train/report/device_memory.hpp"
 #include "train/report/stragglers.hpp"
 

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "axonn/comm/environment.hpp"
+#include "axonn/comm/same_settings.hpp"
 #include "axonn/core/error.hpp"
 
 namespace axonn {
@@ -111,6 +112,19 @@ TEST(CallChecks, GroupHoldsThisRank) {
     EXPECT_THROW(environment.communicator({.axes = {}, .ranks = {0, 1}, .index = 1 - environment.rank()}, "wrong"),
                  UserError);
     EXPECT_THROW(environment.communicator({.axes = {}, .ranks = {0, 2}, .index = 0}, "outside"), UserError);
+  });
+}
+
+TEST(CallChecks, RanksWithOtherSettingsAreAUserErrorOnAll) {
+  run_local(3, [](Environment& environment) {
+    check_same_settings(environment.world(), {{"steps", "5"}, {"name", ""}});
+    try {
+      check_same_settings(environment.world(), {{"steps", "5"}, {"name", environment.rank() == 1 ? "b" : ""}});
+      FAIL();
+    } catch (const UserError& error) {
+      EXPECT_NE(std::string(error.what()).find("rank 1 has name = b and rank 0 has nothing"), std::string::npos)
+          << error.what();
+    }
   });
 }
 

@@ -81,6 +81,13 @@ TEST_F(WrongUse, MaterializedTwice) {
   EXPECT_USER_ERROR(context.materialize(*layer, 1), "has been materialized before as 'weight'");
 }
 
+TEST(WrongUseOfContext, GridsOfTwoRanksDiffer) {
+  const int ranks = test_environment().ranks();
+  if (ranks == 1) GTEST_SKIP() << "one rank has one grid";
+  const GridShape shape = test_environment().rank() == 1 ? GridShape{.z = ranks} : GridShape{.data = ranks};
+  EXPECT_USER_ERROR(Context(test_environment(), shape), "rank 1 has grid = 1x1x");
+}
+
 TEST_F(WrongUse, PlainTorchParameter) {
   torch::nn::Module net;
   net.register_parameter("gain", at::ones({3}));

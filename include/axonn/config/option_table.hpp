@@ -104,8 +104,8 @@ class OptionTable {
   // The given flags, of these sections or of all, as one text: " --hidden 384 --no-tied".
   std::string given_flags(const std::vector<std::string_view>& sections = {}) const;
 
-  Source source(std::string_view key) const;  // who set the key
-  std::vector<std::string> keys(std::string_view section) const;
+  Source source(std::string_view key) const;                           // who set the key
+  std::vector<std::string> keys(std::string_view section = {}) const;  // all keys when no section is named
 
   // The first of `keys` whose value differs from `json`, an output of to_json(). Both values are
   // written as in a flag.

@@ -55,7 +55,8 @@ class Step {
 };
 
 // One rank's position on the grid, with the communicators, scheduler, dtype and device that its
-// layers need. The program owns it, and it outlives its networks.
+// layers need. The program owns it, and it outlives its networks. Every rank of the grid makes it,
+// with the same grid, order and dtype; else UserError on all of them.
 class Context {
  public:
   // Every rank of the grid constructs it. UserError if the shape's product is not the number of

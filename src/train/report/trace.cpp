@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "axonn/core/error.hpp"
-#include "axonn/train/all_ranks_or_none.hpp"
+#include "axonn/comm/all_ranks_or_none.hpp"
 #include "core/files.hpp"
 #include "train/report/operation_log.hpp"
 

@@ -1,4 +1,4 @@
-#include "axonn/train/all_ranks_or_none.hpp"
+#include "axonn/comm/all_ranks_or_none.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -26,7 +26,7 @@ struct Failure {
 
 Failure failure_of(const std::exception& error) {
   const auto* ours = dynamic_cast<const Error*>(&error);
-  if (ours == nullptr) return {Failure::Kind::backend, "train.all_ranks", error.what()};
+  if (ours == nullptr) return {Failure::Kind::backend, "comm.all_ranks", error.what()};
   const auto kind = dynamic_cast<const UserError*>(ours) != nullptr      ? Failure::Kind::user
                     : dynamic_cast<const BackendError*>(ours) != nullptr ? Failure::Kind::backend
                                                                          : Failure::Kind::internal;
