@@ -8,6 +8,7 @@
 #include <iostream>
 #include <iterator>
 #include <limits>
+#include <utility>
 
 #include <sys/resource.h>
 
@@ -113,6 +114,7 @@ class Trainer {
     std::function<void()> action;
   };
   std::vector<Event> events(StepMetrics& metrics);
+  void act(const Event& event, bool last, Trace& trace);
   void begin(int64_t first_step);
   void tell(const StepMetrics& metrics, double seconds);
   StepMetrics one_step(int64_t step, Trace& trace);
@@ -135,6 +137,7 @@ class Trainer {
   BatchPlan plan_;
   std::optional<LossScale> loss_scale_;  // with fp16
   double gemm_flops_ = 0;                // sum over all ranks
+  double saving_seconds_ = 0;            // of the save after the last step
   TrainResult result_;
   std::optional<MetricsWriter> metrics_file_;  // only on rank 0
   std::optional<Progress> progress_;
@@ -147,6 +150,7 @@ StepMetrics Trainer::one_step(int64_t step, Trace& trace) {
                           .warmup = config_.warmup,
                           .steps = config_.steps};
   StepMetrics metrics{.step = step + 1, .learning_rate = rate.at(step), .terms = task_.words().terms};
+  metrics.seconds.checkpoint = std::exchange(saving_seconds_, 0);
   const auto on_pass = [&](const char* pass, Clock::time_point begin, Clock::time_point end) {
     (std::string_view(pass) == "forward" ? metrics.seconds.forward : metrics.seconds.backward) +=
         std::chrono::duration<double>(end - begin).count();
@@ -257,7 +261,8 @@ void Trainer::announce() const {
   std::fflush(stdout);
 }
 
-// Events that are due after some steps, in this order.
+// Events that are due after some steps, in this order. They belong to the step's line in the
+// metrics.
 std::vector<Trainer::Event> Trainer::events(StepMetrics& metrics) {
   return {{.name = "replicas",
            .every = config_.check_replicas,
@@ -276,16 +281,17 @@ std::vector<Trainer::Event> Trainer::events(StepMetrics& metrics) {
            .every = config_.sample_every,
            .at_end = config_.sample_every > 0,
            .seconds = &metrics.seconds.validation,
-           .action =
-               [this] {
-                 const auto averaged = optimizer_.use_average();
-                 task_.write_samples(config_.out, result_.steps);
-               }},
-          {.name = "checkpoint",
-           .every = config_.save_every,
-           .at_end = config_.save_last,
-           .seconds = &metrics.seconds.checkpoint,
-           .action = [this] { result_.checkpoint = save(result_.steps); }}};
+           .action = [this] {
+             const auto averaged = optimizer_.use_average();
+             task_.write_samples(config_.out, result_.steps);
+           }}};
+}
+
+void Trainer::act(const Event& event, bool last, Trace& trace) {
+  const bool due = event.every > 0 && result_.steps % event.every == 0;
+  if (!due && !(last && event.at_end)) return;
+  const StepTimer part(trace, event.name, event.seconds);
+  event.action();
 }
 
 void Trainer::begin(int64_t first_step) {
@@ -321,6 +327,11 @@ TrainResult Trainer::run(int64_t first_step, const std::function<bool()>& stop) 
   begin(first_step);
   Trace trace(context_, config_.trace, config_.steps - first_step);
   const auto start = Clock::now();
+  const Event saving{.name = "checkpoint",
+                     .every = config_.save_every,
+                     .at_end = config_.save_last,
+                     .seconds = &saving_seconds_,
+                     .action = [this] { result_.checkpoint = save(result_.steps); }};
   for (bool last = first_step >= config_.steps; !last;) {
     trace.begin_step(result_.steps + 1);
     crash::set_step(result_.steps + 1);
@@ -329,14 +340,10 @@ TrainResult Trainer::run(int64_t first_step, const std::function<bool()>& stop) 
     result_.loss = metrics.loss;
     const bool out_of_time = config_.minutes > 0 && seconds_since(start) > config_.minutes * 60;
     last = share(metrics, out_of_time || (stop && stop())) || result_.steps == config_.steps;
-    for (const Event& event : events(metrics)) {
-      const bool due = event.every > 0 && result_.steps % event.every == 0;
-      if (!due && !(last && event.at_end)) continue;
-      const StepTimer part(trace, event.name, event.seconds);
-      event.action();
-    }
+    for (const Event& event : events(metrics)) act(event, last, trace);
+    tell(metrics, seconds_since(start));  // first: a run that is killed from here on resumes with the whole line
+    act(saving, last, trace);
     trace.end_step();
-    tell(metrics, seconds_since(start));
   }
   trace.finish();
   if (lead()) progress_->finish();
