@@ -1,6 +1,7 @@
 #include "axonn/program/training_command.hpp"
 
 #include <cstdio>
+#include <memory>
 
 #include <CLI/CLI.hpp>
 
@@ -10,6 +11,7 @@
 #include "axonn/train/all_ranks_or_none.hpp"
 #include "program/choose_grid.hpp"
 #include "program/choose_reduction.hpp"
+#include "program/run_lock.hpp"
 
 namespace axonn {
 
@@ -69,6 +71,8 @@ std::optional<PlannedLayout> TrainingCommand::choose(int ranks) {
 
 int TrainingCommand::run(Environment& environment) {
   const bool automatic = resume_ == "auto";
+  std::unique_ptr<RunLock> lock;
+  if (automatic) lock = lock_run(environment, options_.run.train.out);  // the newest checkpoint stays the newest one
   const std::string from = automatic ? newest_whole_checkpoint(environment.world(), options_.run.train.out) : resume_;
   std::optional<CheckpointReader> resumed;
   std::optional<PlannedLayout> chosen;
@@ -87,6 +91,7 @@ int TrainingCommand::run(Environment& environment) {
     options_.check(plan->grid);
     check_memory(*plan, options_.predict(*plan).total_bytes(), environment.local_ranks());
   });
+  if (!automatic) lock = lock_run(environment, options_.run.train.out);
   if (automatic && !resumed)
     all_ranks_or_none(environment.world(), [&] {
       if (environment.rank() == 0) keep_lost_metrics(options_.run.train.out);
