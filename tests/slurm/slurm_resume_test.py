@@ -2,6 +2,7 @@
 nodes. Exit status 77: skipped."""
 import json
 import os
+import pathlib
 import signal
 import sys
 import unittest
@@ -12,9 +13,17 @@ from slurm_local_test import (BATCH_SCRIPT, SLURM_LOCAL, SRUN, UNET_BATCH_SCRIPT
                               reason_to_skip, wait_until)
 
 STEPS = 500
+QUEUE_SECONDS = 300  # until a job that was requeued runs again
 UNET_TRAINING = ["--image", "8", "--base", "8", "--multipliers", "1", "2", "--blocks", "1", "--attention", "4",
                  "--heads", "2", "--groups", "4", "--gemm", "mm", "--synthetic-images", "100", "--batch", "8",
                  "--warmup", "2", "--validate-every", "0", "--save-every", "0", "--validation-images", "4"]
+
+
+def is_srun(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/comm").read_text() == "srun\n"
+    except OSError:  # it has ended meanwhile
+        return False
 
 
 class Resume(SlurmTest):
@@ -27,26 +36,28 @@ class Resume(SlurmTest):
         """What --signal=B:USR1@120 does shortly before."""
         self.slurm("scancel", "--batch", "--signal=USR1", job)
 
+    def wait_for_end(self, job):
+        wait_until(lambda: "COMPLETED" in self.slurm("scontrol", "show", "job", job), "the job's end", QUEUE_SECONDS)
+
     def restarts(self, job):
         text = self.slurm("scontrol", "show", "job", job)
         return int(text.split("Restarts=")[1].split()[0])
 
     def wait_for_restart(self, job, number):
-        wait_until(lambda: self.restarts(job) == number, f"restart {number}")
+        wait_until(lambda: self.restarts(job) == number, f"restart {number}", QUEUE_SECONDS)
 
     def fail_node(self, job, node):
-        """All ranks stand still, as if they waited for those of the node, and never go on. Slurm hears
-        that the node is down. It may come back by itself."""
+        """The ranks of the job are gone at once, and Slurm hears that the node is down; srun must not
+        hear of the ranks before. The node may come back by itself."""
         before = self.restarts(job)
-        ranks = self.ranks()
-        self.signal(ranks, signal.SIGSTOP)
+        self.signal(filter(is_srun, processes_of(self.scratch.path)), signal.SIGSTOP)
+        self.signal(self.ranks(), signal.SIGKILL)
         self.slurm("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
-        self.signal(ranks, signal.SIGKILL)
         self.wait_for_restart(job, before + 1)
         self.scratch.run(SLURM_LOCAL, "run", "--", "scontrol", "update", f"nodename={node}", "state=resume")
 
-    def signal(self, ranks, number):
-        for pid in ranks:
+    def signal(self, processes, number):
+        for pid in processes:
             try:
                 os.kill(pid, number)
             except ProcessLookupError:  # it has ended already
@@ -72,13 +83,13 @@ class Resume(SlurmTest):
         self.wait_for_steps("gpt", 3)
         self.fail_node(job, "node3")
         self.assertFalse(list(self.run_directory.glob("step-??????")))
-        wait_until(lambda: list(self.run_directory.glob("step-??????")), "the first save")
+        wait_until(lambda: list(self.run_directory.glob("step-??????")), "the first save", QUEUE_SECONDS)
         wait_until(lambda: list(self.run_directory.glob("step-*.partial")), "a save")
         self.fail_node(job, "node2")
         for restart in (3, 4):
             done = steps_done(self.run_directory)
             wait_until(lambda: any(processes_of(self.scratch.path)) and steps_done(self.run_directory) > done + 3,
-                       "further steps")
+                       "further steps", QUEUE_SECONDS)
             self.at_the_time_limit(job)
             self.wait_for_restart(job, restart)
         self.wait_for_end(job)
