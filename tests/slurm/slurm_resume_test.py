@@ -5,10 +5,11 @@ import os
 import pathlib
 import signal
 import sys
+import time
 import unittest
 
 from gpt_runs import TRAINING
-from program_runs import PROGRAM, losses, steps_done, tensors
+from program_runs import PROGRAM, RUN_SECONDS, losses, steps_done, tensors
 from slurm_local_test import (BATCH_SCRIPT, SLURM_LOCAL, SRUN, UNET_BATCH_SCRIPT, SlurmTest, processes_of,
                               reason_to_skip, wait_until)
 
@@ -84,7 +85,9 @@ class Resume(SlurmTest):
         self.fail_node(job, "node3")
         self.assertFalse(list(self.run_directory.glob("step-??????")))
         wait_until(lambda: list(self.run_directory.glob("step-??????")), "the first save", QUEUE_SECONDS)
-        wait_until(lambda: list(self.run_directory.glob("step-*.partial")), "a save")
+        deadline = time.monotonic() + RUN_SECONDS
+        while not list(self.run_directory.glob("step-*.partial")):  # without a pause: a save takes milliseconds
+            self.assertLess(time.monotonic(), deadline, "no save was seen")
         self.fail_node(job, "node2")
         for restart in (3, 4):
             done = steps_done(self.run_directory)
