@@ -1,12 +1,12 @@
 #include <cstdio>
 #include <string>
 
+#include <axonn/comm/all_ranks_or_none.hpp>
 #include <axonn/core/error.hpp>
 #include <axonn/data/images/image_sheet.hpp>
 #include <axonn/model/unet/model.hpp>
 #include <axonn/model/unet/image_sampler.hpp>
 #include <axonn/program/checkpoint_command.hpp>
-#include <axonn/comm/all_ranks_or_none.hpp>
 
 #include "commands.hpp"
 #include "unet_options.hpp"

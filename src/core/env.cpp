@@ -47,8 +47,12 @@ constexpr std::array kTable = {
     Variable{"SLURM_STEP_TASKS_PER_NODE", "set by srun", "SLURM_STEP_NUM_TASKS", "processes on each node"},
     Variable{"SLURM_STEP_NODELIST", "set by srun", "127.0.0.1", "its first host is rank 0's"},
     Variable{"SLURM_LAUNCH_NODE_IPADDR", "set by srun", "none", "tried where that host's name has no address"},
-    Variable{"SLURM_JOB_ID", "set by srun", "0", "with the step, it gives rank 0's port"},
+    Variable{"SLURM_JOB_ID", "set by srun", "0",
+             "with the step, it gives rank 0's port; it stands in the lock of --out"},
     Variable{"SLURM_STEP_ID", "set by srun", "0", "with the job, it gives rank 0's port"},
+    Variable{
+        "SLURM_RESTART_COUNT", "set by Slurm", "0",
+        "number of times Slurm has started the job again; with the job, it tells whose lock of --out is left over"},
     Variable{"PMI_SIZE", "set by Hydra", "not under PMI",
              "number of processes of the job, if nothing above is set; needs AXONN_INIT_FILE or MASTER_ADDR"},
     Variable{"PMI_RANK", "set by Hydra", "0", "rank of this process under such a launcher"},

@@ -2,9 +2,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/program/training_run.hpp"
-#include "axonn/comm/all_ranks_or_none.hpp"
 
 namespace axonn {
 

@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <sstream>
 
+#include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
-#include "axonn/comm/all_ranks_or_none.hpp"
 
 namespace axonn {
 namespace {

@@ -1,16 +1,18 @@
 #include "axonn/program/training_command.hpp"
 
 #include <cstdio>
+#include <memory>
 
 #include <CLI/CLI.hpp>
 
+#include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/comm/same_settings.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/program/resume.hpp"
 #include "axonn/program/training_run.hpp"
-#include "axonn/comm/all_ranks_or_none.hpp"
 #include "program/choose_grid.hpp"
 #include "program/choose_reduction.hpp"
+#include "program/run_lock.hpp"
 #include "program/same_options.hpp"
 
 namespace axonn {
@@ -73,6 +75,8 @@ int TrainingCommand::run(Environment& environment) {
   check_same_settings(environment.world(), {{"--resume", resume_}});
   check_same_options(environment.world(), options_.table);
   const bool automatic = resume_ == "auto";
+  std::unique_ptr<RunLock> lock;
+  if (automatic) lock = lock_run(environment, options_.run.train.out);  // the newest checkpoint stays the newest one
   const std::string from = automatic ? newest_whole_checkpoint(environment.world(), options_.run.train.out) : resume_;
   std::optional<CheckpointReader> resumed;
   std::optional<PlannedLayout> chosen;
@@ -91,6 +95,7 @@ int TrainingCommand::run(Environment& environment) {
     options_.check(plan->grid);
     check_memory(*plan, options_.predict(*plan).total_bytes(), environment.local_ranks());
   });
+  if (!automatic) lock = lock_run(environment, options_.run.train.out);
   if (automatic && !resumed)
     all_ranks_or_none(environment.world(), [&] {
       if (environment.rank() == 0) keep_lost_metrics(options_.run.train.out);

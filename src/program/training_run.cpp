@@ -8,9 +8,9 @@
 
 #include <ATen/ops/empty.h>
 
+#include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/layers/gemm.hpp"
 #include "axonn/train/checkpoint_tensors.hpp"
-#include "axonn/comm/all_ranks_or_none.hpp"
 #include "program/process_setup.hpp"
 
 namespace axonn {

@@ -8,6 +8,7 @@
 #include <iostream>
 #include <iterator>
 #include <limits>
+#include <utility>
 
 #include <sys/resource.h>
 
@@ -15,6 +16,7 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/tensor.h>
 
+#include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/core/crash_report.hpp"
 #include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
@@ -28,8 +30,8 @@
 #include "axonn/train/report/metrics.hpp"
 #include "axonn/train/report/progress.hpp"
 #include "axonn/train/report/trace.hpp"
-#include "axonn/comm/all_ranks_or_none.hpp"
 #include "train/report/device_memory.hpp"
+#include "train/report/run_status.hpp"
 #include "train/report/stragglers.hpp"
 
 namespace axonn {
@@ -77,9 +79,29 @@ class StepTimer {
   Clock::time_point begin_ = Clock::now();
 };
 
+// The task asks `stop` during its lifetime.
+class StoppableTask {
+ public:
+  StoppableTask(TrainTask& task, std::function<bool()> stop) : task_(task) { task_.set_stop(std::move(stop)); }
+  ~StoppableTask() { task_.set_stop({}); }
+  StoppableTask(const StoppableTask&) = delete;
+  StoppableTask& operator=(const StoppableTask&) = delete;
+
+ private:
+  TrainTask& task_;
+};
+
+// One line for status.json.
+std::string reason_of(const std::exception& error) {
+  const auto* ours = dynamic_cast<const Error*>(&error);
+  const std::string text = ours != nullptr ? ours->sentence() : error.what();
+  return text.substr(0, text.find('\n'));
+}
+
 class Trainer {
  public:
-  Trainer(const TrainedNetwork& network, const TrainConfig& config, const RunIdentity& identity)
+  Trainer(const TrainedNetwork& network, const TrainConfig& config, const RunIdentity& identity,
+          const std::function<bool()>& stop)
       : environment_(network.environment),
         context_(network.context),
         parameters_(network.parameters),
@@ -87,6 +109,7 @@ class Trainer {
         task_(network.task),
         config_(config),
         identity_(identity),
+        stop_(stop),
         everyone_(context_.communicators().on_cpu(AxisSet::all())),
         stragglers_(everyone_),
         writer_(context_.grid(), context_.rank(),
@@ -101,7 +124,7 @@ class Trainer {
     plan_ = plan_batch(config.batch, config.rows(context_.shape()), context_.shape(), context_.at());
   }
 
-  TrainResult run(int64_t first_step, const std::function<bool()>& stop);
+  TrainResult run(int64_t first_step);
 
  private:
   bool lead() const { return context_.rank() == 0; }
@@ -113,13 +136,17 @@ class Trainer {
     std::function<void()> action;
   };
   std::vector<Event> events(StepMetrics& metrics);
+  bool act(const Event& event, bool last, Trace& trace);
   void begin(int64_t first_step);
+  void take_steps(int64_t first_step);
+  void end();
   void tell(const StepMetrics& metrics, double seconds);
   StepMetrics one_step(int64_t step, Trace& trace);
   double scale() const { return loss_scale_ ? loss_scale_->value() : 1; }
   void refuse_loss(int64_t step, const at::Tensor& losses);
   std::string save(int64_t steps_done);
-  bool share(StepMetrics& metrics, bool stop);
+  void share(StepMetrics& metrics, bool out_of_time);
+  bool ask_to_stop();
   void announce() const;
 
   Environment& environment_;
@@ -129,13 +156,18 @@ class Trainer {
   TrainTask& task_;
   const TrainConfig& config_;
   const RunIdentity& identity_;
+  const std::function<bool()>& stop_;
   Communicator& everyone_;
   Stragglers stragglers_;
   CheckpointWriter writer_;
   BatchPlan plan_;
   std::optional<LossScale> loss_scale_;  // with fp16
   double gemm_flops_ = 0;                // sum over all ranks
+  double saving_seconds_ = 0;            // the save after the last step took so many
+  bool stopped_ = false;                 // some rank was asked to, and all know it
+  bool out_of_time_ = false;
   TrainResult result_;
+  std::optional<RunStatus> status_;            // only on rank 0
   std::optional<MetricsWriter> metrics_file_;  // only on rank 0
   std::optional<Progress> progress_;
 };
@@ -147,6 +179,7 @@ StepMetrics Trainer::one_step(int64_t step, Trace& trace) {
                           .warmup = config_.warmup,
                           .steps = config_.steps};
   StepMetrics metrics{.step = step + 1, .learning_rate = rate.at(step), .terms = task_.words().terms};
+  metrics.seconds.checkpoint = std::exchange(saving_seconds_, 0);
   const auto on_pass = [&](const char* pass, Clock::time_point begin, Clock::time_point end) {
     (std::string_view(pass) == "forward" ? metrics.seconds.forward : metrics.seconds.backward) +=
         std::chrono::duration<double>(end - begin).count();
@@ -228,18 +261,28 @@ std::string Trainer::save(int64_t steps_done) {
   return writer_.save(state, tensors).string();
 }
 
-// Takes the maximum of each value over the ranks. Returns whether any rank wants to stop.
-bool Trainer::share(StepMetrics& metrics, bool stop) {
+// Takes the maximum of each value over the ranks, and learns whether any rank is to stop.
+void Trainer::share(StepMetrics& metrics, bool out_of_time) {
   double* const figures[] = {&metrics.seconds.forward, &metrics.seconds.backward,
                              &metrics.seconds.communication_exposed, &metrics.seconds.optimizer};
-  std::vector<double> values = {stop ? 1.0 : 0.0, static_cast<double>(*metrics.peak_memory_bytes)};
+  std::vector<double> values = {stop_ && stop_() ? 1.0 : 0.0, out_of_time ? 1.0 : 0.0,
+                                static_cast<double>(*metrics.peak_memory_bytes)};
   for (const double* figure : figures) values.push_back(*figure);
   const at::Tensor all = at::tensor(at::ArrayRef<double>(values), at::kDouble);
   everyone_.all_reduce(all, ReduceOp::max).wait();
   const double* greatest = all.const_data_ptr<double>();
-  metrics.peak_memory_bytes = static_cast<int64_t>(greatest[1]);
-  for (size_t i = 0; i < std::size(figures); ++i) *figures[i] = greatest[2 + i];
-  return greatest[0] != 0;
+  stopped_ = greatest[0] != 0;
+  out_of_time_ = greatest[1] != 0;
+  metrics.peak_memory_bytes = static_cast<int64_t>(greatest[2]);
+  for (size_t i = 0; i < std::size(figures); ++i) *figures[i] = greatest[3 + i];
+}
+
+// Between the ends of steps. Collective.
+bool Trainer::ask_to_stop() {
+  if (stopped_) return true;
+  const at::Tensor asked = at::scalar_tensor(stop_ && stop_() ? 1.0 : 0.0, at::kDouble);
+  everyone_.all_reduce(asked, ReduceOp::max).wait();
+  return stopped_ = asked.item<double>() != 0;
 }
 
 void Trainer::announce() const {
@@ -257,7 +300,8 @@ void Trainer::announce() const {
   std::fflush(stdout);
 }
 
-// Events that are due after some steps, in this order.
+// Events that are due after some steps, in this order. They belong to the step's line in the
+// metrics.
 std::vector<Trainer::Event> Trainer::events(StepMetrics& metrics) {
   return {{.name = "replicas",
            .every = config_.check_replicas,
@@ -276,16 +320,19 @@ std::vector<Trainer::Event> Trainer::events(StepMetrics& metrics) {
            .every = config_.sample_every,
            .at_end = config_.sample_every > 0,
            .seconds = &metrics.seconds.validation,
-           .action =
-               [this] {
-                 const auto averaged = optimizer_.use_average();
-                 task_.write_samples(config_.out, result_.steps);
-               }},
-          {.name = "checkpoint",
-           .every = config_.save_every,
-           .at_end = config_.save_last,
-           .seconds = &metrics.seconds.checkpoint,
-           .action = [this] { result_.checkpoint = save(result_.steps); }}};
+           .action = [this] {
+             const auto averaged = optimizer_.use_average();
+             task_.write_samples(config_.out, result_.steps);
+           }}};
+}
+
+// Returns whether the run is to end, now at the latest.
+bool Trainer::act(const Event& event, bool last, Trace& trace) {
+  const bool due = event.every > 0 && result_.steps % event.every == 0;
+  if (!due && !(last && event.at_end)) return last;
+  const StepTimer part(trace, event.name, event.seconds);
+  event.action();
+  return ask_to_stop() || last;
 }
 
 void Trainer::begin(int64_t first_step) {
@@ -299,6 +346,8 @@ void Trainer::begin(int64_t first_step) {
     metrics_file_.emplace(std::filesystem::path(config_.out) / "metrics.jsonl",
                           first_step > 0 ? std::optional(first_step) : std::nullopt);
     progress_.emplace(std::cout, progress_options(config_, first_step));
+    status_.emplace(config_.out);
+    status_->running(first_step);
     announce();
   });
 }
@@ -307,6 +356,7 @@ void Trainer::begin(int64_t first_step) {
 void Trainer::tell(const StepMetrics& metrics, double seconds) {
   if (!lead()) return;
   metrics_file_->write(metrics);
+  status_->running(result_.steps);
   progress_->update({.step = result_.steps,
                      .loss = metrics.loss,
                      .validation_loss = result_.validation_loss,
@@ -317,29 +367,49 @@ void Trainer::tell(const StepMetrics& metrics, double seconds) {
                     seconds);
 }
 
-TrainResult Trainer::run(int64_t first_step, const std::function<bool()>& stop) {
-  begin(first_step);
+void Trainer::take_steps(int64_t first_step) {
   Trace trace(context_, config_.trace, config_.steps - first_step);
+  const StoppableTask stoppable(task_, [this] { return ask_to_stop(); });
   const auto start = Clock::now();
+  const Event saving{.name = "checkpoint",
+                     .every = config_.save_every,
+                     .at_end = config_.save_last,
+                     .seconds = &saving_seconds_,
+                     .action = [this] { result_.checkpoint = save(result_.steps); }};
   for (bool last = first_step >= config_.steps; !last;) {
     trace.begin_step(result_.steps + 1);
     crash::set_step(result_.steps + 1);
     StepMetrics metrics = one_step(result_.steps, trace);
     result_.steps += 1;
     result_.loss = metrics.loss;
-    const bool out_of_time = config_.minutes > 0 && seconds_since(start) > config_.minutes * 60;
-    last = share(metrics, out_of_time || (stop && stop())) || result_.steps == config_.steps;
-    for (const Event& event : events(metrics)) {
-      const bool due = event.every > 0 && result_.steps % event.every == 0;
-      if (!due && !(last && event.at_end)) continue;
-      const StepTimer part(trace, event.name, event.seconds);
-      event.action();
-    }
+    share(metrics, config_.minutes > 0 && seconds_since(start) > config_.minutes * 60);
+    last = stopped_ || out_of_time_ || result_.steps == config_.steps;
+    for (const Event& event : events(metrics)) last = act(event, last, trace);
+    tell(metrics, seconds_since(start));  // first: a run that is killed from here on resumes with the whole line
+    last = act(saving, last, trace);
     trace.end_step();
-    tell(metrics, seconds_since(start));
   }
   trace.finish();
-  if (lead()) progress_->finish();
+}
+
+// On rank 0.
+void Trainer::end() {
+  progress_->finish();
+  if (result_.steps >= config_.steps)
+    status_->done(result_.steps);
+  else
+    status_->stopped(result_.steps, stopped_ ? "a signal" : "the time of --minutes is over");
+}
+
+TrainResult Trainer::run(int64_t first_step) {
+  begin(first_step);
+  try {
+    take_steps(first_step);
+  } catch (const std::exception& error) {
+    if (lead()) status_->failed(result_.steps, reason_of(error));
+    throw;
+  }
+  if (lead()) end();
   return result_;
 }
 
@@ -380,7 +450,7 @@ std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& pa
 
 TrainResult train(const TrainedNetwork& network, const TrainConfig& config, const RunIdentity& identity,
                   int64_t first_step, const std::function<bool()>& stop) {
-  return Trainer(network, config, identity).run(first_step, stop);
+  return Trainer(network, config, identity, stop).run(first_step);
 }
 
 }  // namespace axonn

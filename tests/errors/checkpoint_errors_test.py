@@ -2,14 +2,19 @@
 run."""
 import os
 import shutil
+import subprocess
 import tempfile
 import unittest
 
 from gpt_runs import GptTest, TRAINING
-from program_runs import needs_mpi
+from program_runs import PROGRAM, REFUSAL_SECONDS, Ended, needs_mpi
 
 GRID = ["--grid", "2x1x2x1"]
 STEPS = ["--steps", "4", "--save-every", "2"]
+# Runs a command with the present folder mounted read-only.
+READ_ONLY = ["unshare", "--mount", "sh", "-c", 'mount --bind -o ro . . && cd "$PWD" && exec "$@"', "sh"]
+MAY_MOUNT = shutil.which("unshare") and subprocess.run(["unshare", "--mount", "true"], capture_output=True,
+                                                       check=False).returncode == 0
 
 
 class CheckpointErrors(GptTest):
@@ -139,6 +144,21 @@ class DirectoryOfARun(GptTest):
     @needs_mpi
     def test_one_that_cannot_be_made(self):
         self.refuse_out("/proc/run", "/proc/run", arguments=GRID, ranks=4)
+
+    @unittest.skipUnless(MAY_MOUNT, "a read-only mount needs root")
+    def test_one_that_is_read_only(self):
+        self.train("run", *STEPS, *GRID, ranks=4, launcher="ranks")
+        (self.directory / "new").mkdir()
+        before = self.files()
+        for out, *resume in (("run", "--resume", "auto"), ("run", "--resume", "run"), ("new",)):
+            with self.subTest(out, resume=resume):
+                arguments = ["train", "--data", self.text, "--out", out, *TRAINING, *GRID, "--steps", "8", *resume]
+                ended = subprocess.run([*READ_ONLY, PROGRAM, *arguments, "--ranks", "4"], cwd=self.directory,
+                                       stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                       timeout=REFUSAL_SECONDS, check=False)
+                self.assert_refused(Ended(ended.returncode, ended.stdout, ended.stderr, 0),
+                                    f"cannot write {out}/job-1.lock: Read-only file system", status=1)
+                self.assertEqual(self.files(), before)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ from program_runs import (MPIRUN, PROGRAM, REFUSAL_SECONDS, RUN_SECONDS, is_rank
 ROOT = pathlib.Path(os.environ["AXONN_ROOT"])
 SLURM_LOCAL = ROOT / "scripts/slurm-local"
 BATCH_SCRIPT = ROOT / "scripts/slurm/gpt.sbatch"
+UNET = os.environ["AXONN_UNET"]
+UNET_BATCH_SCRIPT = ROOT / "scripts/slurm/unet.sbatch"
 SRUN = ["srun", "-N4", "-n8", "--mpi=pmix"]
 MANY_STEPS = ["--steps", "1000000", "--save-every", "5", "--log-every", "1"]
 
@@ -53,7 +55,7 @@ class Scratch:
         (self.path / "text.txt").write_text(text)
 
     def start(self, *command):
-        environment = os.environ | {"TMPDIR": str(self.path), "GPT": PROGRAM}
+        environment = os.environ | {"TMPDIR": str(self.path), "GPT": PROGRAM, "UNET": UNET}
         return subprocess.Popen([str(word) for word in command], cwd=self.path, env=environment,
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
@@ -72,7 +74,9 @@ class Scratch:
         return processes_of(self.path) + [path for path in self.path.iterdir() if path.name.startswith("axonn")]
 
 
-class Slurm(unittest.TestCase):
+class SlurmTest(unittest.TestCase):
+    """With a Slurm of four nodes."""
+
     @classmethod
     def setUpClass(cls):
         cls.scratch = Scratch()
@@ -96,9 +100,14 @@ class Slurm(unittest.TestCase):
             printed = "".join(path.read_text() for path in self.scratch.path.glob("*.out"))
             self.fail(f"{late}\n{state}\n{printed}")
 
+    def wait_for_end(self, job):
+        wait_until(lambda: "COMPLETED" in self.slurm("scontrol", "show", "job", job), "the job's end")
+
     def ranks(self):
         return [pid for pid in processes_of(self.scratch.path) if is_rank(pid)]
 
+
+class Slurm(SlurmTest):
     def test_tasks_are_spread_evenly_in_order(self):
         text = self.slurm("srun", "-N4", "-n8", "sh", "-c", "echo $SLURM_PROCID $SLURMD_NODENAME")
         self.assertEqual(sorted(text.splitlines()), [f"{rank} node{rank // 2}" for rank in range(8)])
@@ -142,8 +151,8 @@ class Slurm(unittest.TestCase):
                    "the job's end")
         done = steps_done(self.scratch.path / "batch")
         self.wait_for_steps("batch", done + 3)
-        self.slurm("scancel", "--signal=USR1", job)  # as --signal in the script does shortly before the time limit
-        wait_until(lambda: "COMPLETED" in self.slurm("scontrol", "show", "job", job), "the job's end")
+        self.slurm("scancel", "--signal=USR1", job)  # to the ranks alone
+        self.wait_for_end(job)
 
         printed = (self.scratch.path / "batch.out").read_text()
         last = max(losses(self.scratch.path / "batch"))
@@ -153,10 +162,12 @@ class Slurm(unittest.TestCase):
         self.assertEqual(steps, list(range(1, last + 1)))
 
     def test_batch_script_without_the_program_says_so(self):
-        status, _ = self.scratch.run(SLURM_LOCAL, "run", "--", "sbatch", "--wait", "--export=ALL,GPT=nowhere/gpt",
-                                     "--output", "no.out", BATCH_SCRIPT)
-        self.assertEqual(status, 2)
-        self.assertIn("no program nowhere/gpt", (self.scratch.path / "no.out").read_text())
+        for name, script in (("gpt", BATCH_SCRIPT), ("unet", UNET_BATCH_SCRIPT)):
+            variables = f"--export=ALL,{name.upper()}=nowhere/{name}"
+            status, _ = self.scratch.run(SLURM_LOCAL, "run", "--", "sbatch", "--wait", variables, "--output", "no.out",
+                                         script)
+            self.assertEqual(status, 2)
+            self.assertIn(f"no program nowhere/{name}", (self.scratch.path / "no.out").read_text())
 
     def test_killed_rank_ends_srun(self):
         job = self.scratch.start(SLURM_LOCAL, "run", "--", *SRUN, PROGRAM, "--data", "text.txt", "--out", "killed",

@@ -1,11 +1,14 @@
 """`unet` trains, resumes, and draws images during and after training. An image is the same on every
 grid."""
+import os
 import pathlib
 import re
+import signal
+import time
 import unittest
 
-from program_runs import losses, metrics, needs_mpi, tensors
-from unet_runs import UnetTest
+from program_runs import REFUSAL_SECONDS, losses, metrics, needs_mpi, tensors
+from unet_runs import TRAINING, UnetTest
 
 EVERYTHING = ["--classes", "-1", "--class-dropout", "0.2", "--loss", "hybrid", "--importance", "--ema", "0.9",
               "--mirror"]
@@ -41,6 +44,23 @@ class Training(UnetTest):
         run = self.train("run", "--steps", "4", "--sample-every", "2")
         self.assertEqual(sorted(path.name for path in (run / "samples").iterdir()),
                          ["step-000002.png", "step-000004.png"])
+
+    @needs_mpi
+    def test_a_signal_while_images_are_drawn_is_obeyed_by_all_ranks(self):
+        run = self.directory / "run"
+        job = self.start("train", "--out", "run", *TRAINING, "--grid", "1x1x2x1", "--steps", "4", "--sample-every", "1",
+                         "--sampling-steps", "1000", "--count", "640", ranks=2)
+        self.addCleanup(job.end)
+        while not (run / "status.json").exists():
+            self.assertIsNone(job.processes[0].poll(), "the run has ended")
+            time.sleep(0.005)
+        time.sleep(0.5)
+        os.kill(job.ranks()[1], signal.SIGUSR1)
+        ended = job.wait(REFUSAL_SECONDS)
+        self.assertEqual(ended.status, 0, ended.text)
+        self.assertIn("stopped early: step 1,", ended.out)
+        self.assertFalse((run / "samples").exists())
+        self.assertTrue((run / "step-000001/manifest.json").exists())
 
     @needs_mpi
     def test_a_image_is_the_same_on_every_grid(self):

@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -35,7 +37,8 @@ class TrainTask {
   // Sum of the loss over samples [first, first + count), under autograd; a scalar, the same on X
   // and Y.
   virtual at::Tensor loss_sum(int64_t first, int64_t count) = 0;
-  // Mean loss over all held-out data, the same on every rank; nullopt if no data is held out.
+  // Mean loss over all held-out data, the same on every rank; nullopt if no data is held out, or if
+  // the run is to stop.
   virtual std::optional<double> validate() = 0;
   // After every step, also after a skipped one.
   virtual void after_step() {}
@@ -46,6 +49,17 @@ class TrainTask {
   }
   // State of this rank that a resumed run needs. Loading fills it in place.
   virtual std::vector<CheckpointTensor> state() const { return {}; }
+
+  // Whether the run is to stop, for validate() and write_samples(). The answer must be the same on
+  // every rank.
+  void set_stop(std::function<bool()> stop) { stop_ = std::move(stop); }
+
+ protected:
+  // Asked between parts of a long work, which then ends without a result. Collective.
+  bool is_to_stop() const { return stop_ && stop_(); }
+
+ private:
+  std::function<bool()> stop_;
 };
 
 }  // namespace axonn

@@ -80,8 +80,8 @@ std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& pa
 // checkpoints, replica checks. Every rank of the grid calls it. If a loss is not finite anywhere on
 // the grid, it throws a UserError with the place, before any update. With fp16 it skips the step
 // and halves the loss scale instead, and throws only after too many skipped steps in a row.
-// Every rank calls `stop` after every step (Ctrl-C). If it returns true on any rank, the run ends
-// with a checkpoint.
+// Every rank calls `stop` (Ctrl-C) after every step and save, and within validation and samples. If
+// it returns true on any rank, these are cut short, and the run ends with a checkpoint.
 TrainResult train(const TrainedNetwork& network, const TrainConfig& config, const RunIdentity& identity,
                   int64_t first_step, const std::function<bool()>& stop);
 

@@ -79,6 +79,7 @@ std::optional<double> GptTask::validate() {
   double sum = 0;
   // Every rank runs the same number of forwards; rows past the last window contribute nothing.
   for (int64_t begin = 0; begin < windows; begin += share.groups * validation_rows_) {
+    if (is_to_stop()) return std::nullopt;
     const int64_t rows = share.rows(windows - begin, validation_rows_);
     const Tensor ids = at::zeros({rows, sequence}, at::kLong),
                  targets = at::full({rows, sequence}, kIgnoredTarget, at::kLong);

@@ -35,12 +35,13 @@ class Denoiser {
   at::ScalarType working() const { return working_; }
   int64_t moments() const { return std::max<int64_t>(options_.trajectory, 1); }
 
-  // (rows, moments, height, width, 3) on the CPU.
+  // (rows, moments, height, width, 3) on the CPU. Undefined if it is to stop.
   Tensor draw(int64_t first, int64_t rows) {
     const Tensor classes = classes_of(first, rows);
     Tensor image = noise(-1, first, rows);
     std::vector<Tensor> kept;
     for (int64_t i = 0; i < options_.steps; ++i) {
+      if (options_.stop && options_.stop()) return {};
       image = step(i, image, first, classes);
       if ((i + 1) * moments() / options_.steps > i * moments() / options_.steps) kept.push_back(image.to(at::kCPU));
     }
@@ -128,6 +129,7 @@ SampledImages sample_images(Context& context, Unet& model, const Diffusion& diff
   for (int64_t begin = 0; begin < options.count; begin += share.groups * options.rows) {
     const int64_t rows = share.rows(options.count - begin, options.rows), first = begin + share.mine * rows;
     const Tensor drawn = denoiser.draw(first, rows);
+    if (!drawn.defined()) return {};
     if (const int64_t wanted = std::min(rows, options.count - first); wanted > 0)
       all.narrow(0, first, wanted).copy_(drawn.narrow(0, 0, wanted));
   }

@@ -144,8 +144,10 @@ std::vector<CheckpointTensor> UnetTask::state() const {
 }
 
 void UnetTask::write_samples(const std::filesystem::path& run_directory, int64_t step) {
-  const SampledImages drawn = sample_images(context_, model_, diffusion_, options_.samples);
-  if (context_.rank() != 0) return;
+  ImageSamplingOptions options = options_.samples;
+  options.stop = [this] { return is_to_stop(); };
+  const SampledImages drawn = sample_images(context_, model_, diffusion_, options);
+  if (context_.rank() != 0 || !drawn.images.defined()) return;
   char name[32];
   std::snprintf(name, sizeof name, "step-%06lld.png", static_cast<long long>(step));
   const std::filesystem::path directory = run_directory / "samples";
@@ -162,6 +164,7 @@ std::optional<double> UnetTask::validate() {
   double sum = 0;
   // Every rank runs the same number of forwards; rows past the last image contribute nothing.
   for (int64_t begin = 0; begin < count; begin += share.groups * options_.validation_rows) {
+    if (is_to_stop()) return std::nullopt;
     const int64_t rows = share.rows(count - begin, options_.validation_rows), first = begin + share.mine * rows;
     const Images images{at::empty({rows, size, size, 3}, at::kFloat), at::empty({rows}, at::kLong)};
     for (int64_t i = 0; i < rows; ++i) {

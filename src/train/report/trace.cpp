@@ -10,8 +10,8 @@
 #include <ATen/ops/empty.h>
 #include <nlohmann/json.hpp>
 
-#include "axonn/core/error.hpp"
 #include "axonn/comm/all_ranks_or_none.hpp"
+#include "axonn/core/error.hpp"
 #include "core/files.hpp"
 #include "train/report/operation_log.hpp"
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include <ATen/core/Tensor.h>
 
@@ -27,12 +28,15 @@ struct ImageSamplingOptions {
   int64_t rows = 16;        // images per rank per forward pass
   int64_t trajectory = 0;   // number of moments kept, evenly spaced; the last one is the image; 0: none
   uint64_t seed = 1;
+  // Asked between the steps, with the same answer on every rank: if true, no images are drawn.
+  std::function<bool()> stop = {};
 };
 
 // UserError for invalid options: a class or guidance without classes, more steps than the diffusion
 // has times, or more moments than steps.
 void check_sampling(const ImageSamplingOptions& options, const UnetShape& shape, const Diffusion& diffusion);
 
+// Undefined tensors if the drawing was stopped.
 struct SampledImages {
   at::Tensor images;      // (count, height, width, 3) in [-1, 1], fp32 (fp64 in an fp64 context), on CPU, on every rank
   at::Tensor trajectory;  // (count, trajectory, height, width, 3) or undefined; noisy images may leave [-1, 1]

@@ -18,7 +18,7 @@ struct StepSeconds {
   double backward = 0;               // all micro-batches
   double communication_exposed = 0;  // waiting for collectives, within the other parts
   double optimizer = 0;              // norm, clipping, update
-  double checkpoint = 0;
+  double checkpoint = 0;             // the save before this step
   double validation = 0;
 };
 
