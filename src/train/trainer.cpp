@@ -31,11 +31,14 @@
 #include "axonn/train/all_ranks_or_none.hpp"
 #include "train/report/device_memory.hpp"
 #include "train/report/stragglers.hpp"
+#include "train/saver.hpp"
 
 namespace axonn {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kLeastCopies = int64_t{1} << 20;  // with less, system calls take longer than the disk
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -92,7 +95,11 @@ class Trainer {
         writer_(context_.grid(), context_.rank(),
                 {.directory = config.out,
                  .keep = static_cast<int>(std::min<int64_t>(config.keep, std::numeric_limits<int>::max())),
-                 .barrier = [this] { everyone_.barrier().wait(); }}) {
+                 .barrier = [this] { everyone_.barrier().wait(); }}),
+        saver_(writer_, everyone_,
+               {.behind = config.save_async && context_.options().device.is_cpu(),
+                .memory = config.save_memory,
+                .local_ranks = environment_.local_ranks()}) {
     check_train(config);
     if (context_.options().dtype == at::kHalf) {
       loss_scale_.emplace(config.loss_scale);
@@ -118,7 +125,8 @@ class Trainer {
   StepMetrics one_step(int64_t step, Trace& trace);
   double scale() const { return loss_scale_ ? loss_scale_->value() : 1; }
   void refuse_loss(int64_t step, const at::Tensor& losses);
-  std::string save(int64_t steps_done);
+  void save(int64_t steps_done);
+  void wait_for_copies(Trace& trace, double& seconds);
   bool share(StepMetrics& metrics, bool stop);
   void announce() const;
 
@@ -132,6 +140,7 @@ class Trainer {
   Communicator& everyone_;
   Stragglers stragglers_;
   CheckpointWriter writer_;
+  Saver saver_;
   BatchPlan plan_;
   std::optional<LossScale> loss_scale_;  // with fp16
   double gemm_flops_ = 0;                // sum over all ranks
@@ -147,10 +156,12 @@ StepMetrics Trainer::one_step(int64_t step, Trace& trace) {
                           .warmup = config_.warmup,
                           .steps = config_.steps};
   StepMetrics metrics{.step = step + 1, .learning_rate = rate.at(step), .terms = task_.words().terms};
+  double copying = 0;
   const auto on_pass = [&](const char* pass, Clock::time_point begin, Clock::time_point end) {
     (std::string_view(pass) == "forward" ? metrics.seconds.forward : metrics.seconds.backward) +=
         std::chrono::duration<double>(end - begin).count();
     trace.add(pass, begin, end);
+    if (!optimizer_.keeps_gradients()) wait_for_copies(trace, copying);  // weights are updated during backward
   };
   optimizer_.prepare(metrics.learning_rate);
   const PassLosses losses =
@@ -160,6 +171,7 @@ StepMetrics Trainer::one_step(int64_t step, Trace& trace) {
   metrics.seconds.communication_exposed = context_.scheduler().traffic().waited_seconds();
   metrics.communication = context_.scheduler().traffic().sums();
 
+  wait_for_copies(trace, copying);
   UpdateReport report;
   {
     const StepTimer update(trace, "optimizer", &metrics.seconds.optimizer);
@@ -178,7 +190,8 @@ StepMetrics Trainer::one_step(int64_t step, Trace& trace) {
     metrics.skipped_steps = loss_scale_->state().skipped;
   }
 
-  metrics.seconds.step = seconds_since(start);
+  metrics.seconds.checkpoint += copying;
+  metrics.seconds.step = seconds_since(start) - copying;
   const double waited = context_.scheduler().traffic().waited_seconds();
   if (const auto slow = stragglers_.add(metrics.seconds.step - waited); slow && lead()) log::warn(*slow);
   metrics.tokens_per_second = static_cast<double>(plan_.batch * task_.tokens_per_sample()) / metrics.seconds.step;
@@ -190,8 +203,16 @@ StepMetrics Trainer::one_step(int64_t step, Trace& trace) {
   return metrics;
 }
 
+// Before weights and state change.
+void Trainer::wait_for_copies(Trace& trace, double& seconds) {
+  if (!saver_.reads_tensors()) return;
+  const StepTimer wait(trace, "checkpoint", &seconds);
+  saver_.wait_until_copied();
+}
+
 // Called by every rank if any rank has such a loss. Nothing has been updated.
 void Trainer::refuse_loss(int64_t step, const at::Tensor& losses) {
+  saver_.finish();
   const int64_t n = losses.numel();
   const at::Tensor all = at::empty({n * everyone_.size()}, at::kDouble);
   everyone_.all_gather(losses, all).wait();
@@ -213,7 +234,7 @@ void Trainer::refuse_loss(int64_t step, const at::Tensor& losses) {
                                         : "newest checkpoint: " + saved.back().directory.string()));
 }
 
-std::string Trainer::save(int64_t steps_done) {
+void Trainer::save(int64_t steps_done) {
   CheckpointState state;
   state.run = identity_.run;
   state.step = steps_done;
@@ -224,8 +245,12 @@ std::string Trainer::save(int64_t steps_done) {
   state.tokenizer = identity_.tokenizer;
   state.choices = identity_.choices;
   if (loss_scale_) state.loss_scale = loss_scale_->state();
-  const auto tensors = checkpoint_tensors(parameters_, &optimizer_, &task_);
-  return writer_.save(state, tensors).string();
+  auto tensors = checkpoint_tensors(parameters_, &optimizer_);
+  for (CheckpointTensor& tensor : task_.state()) {
+    tensor.shard = tensor.shard.clone();  // small, and the task changes it when it wants
+    tensors.push_back(std::move(tensor));
+  }
+  saver_.save(std::move(state), std::move(tensors));
 }
 
 // Takes the maximum of each value over the ranks. Returns whether any rank wants to stop.
@@ -234,11 +259,14 @@ bool Trainer::share(StepMetrics& metrics, bool stop) {
                              &metrics.seconds.communication_exposed, &metrics.seconds.optimizer};
   std::vector<double> values = {stop ? 1.0 : 0.0, static_cast<double>(*metrics.peak_memory_bytes)};
   for (const double* figure : figures) values.push_back(*figure);
+  const Saver::Progress saving = saver_.progress();
+  values.insert(values.end(), saving.begin(), saving.end());
   const at::Tensor all = at::tensor(at::ArrayRef<double>(values), at::kDouble);
   everyone_.all_reduce(all, ReduceOp::max).wait();
   const double* greatest = all.const_data_ptr<double>();
   metrics.peak_memory_bytes = static_cast<int64_t>(greatest[1]);
   for (size_t i = 0; i < std::size(figures); ++i) *figures[i] = greatest[2 + i];
+  saver_.advance({greatest[values.size() - 2], greatest[values.size() - 1]});
   return greatest[0] != 0;
 }
 
@@ -285,7 +313,7 @@ std::vector<Trainer::Event> Trainer::events(StepMetrics& metrics) {
            .every = config_.save_every,
            .at_end = config_.save_last,
            .seconds = &metrics.seconds.checkpoint,
-           .action = [this] { result_.checkpoint = save(result_.steps); }}};
+           .action = [this] { save(result_.steps); }}};
 }
 
 void Trainer::begin(int64_t first_step) {
@@ -339,6 +367,8 @@ TrainResult Trainer::run(int64_t first_step, const std::function<bool()>& stop) 
     tell(metrics, seconds_since(start));
   }
   trace.finish();
+  saver_.check_last();
+  result_.checkpoint = saver_.newest();
   if (lead()) progress_->finish();
   return result_;
 }
@@ -365,6 +395,8 @@ void check_train(const TrainConfig& config) {
                                     {config.check_replicas, "check_replicas"},
                                     {config.log_every, "log_every"}})
     at_least(value, 0, name);
+  AXONN_CHECK(config.save_memory == 0 || config.save_memory >= kLeastCopies, "train.config",
+              "save_memory must be 0 or at least ", kLeastCopies, " bytes, got ", config.save_memory);
   check_optimizer(config.optimizer);
   for (const auto& [value, name] :
        {std::pair(config.learning_rate_end, "learning_rate_end"), {config.clip, "clip"}, {config.minutes, "minutes"}})
