@@ -1,8 +1,10 @@
 #include "axonn/checkpoint/staging.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
-#include <memory>
+
+#include <sys/mman.h>
 
 #include "axonn/core/error.hpp"
 
@@ -33,31 +35,55 @@ class Source {
   int64_t taken_ = 0;  // bytes of the first part
 };
 
+// Memory from the system, in large pages where it has them: with small ones, first use of a page
+// takes several times as long as the copy to it. All of it goes back to the system.
+class Pages {
+ public:
+  explicit Pages(size_t bytes) : bytes_(bytes) {
+    void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED)
+      throw BackendError(
+          "checkpoint.staging",
+          detail::concatenate("no memory for ", bytes, " bytes of copies: ", std::strerror(errno), "; try less"));
+    data_ = static_cast<std::byte*>(data);
+    ::madvise(data, bytes, MADV_HUGEPAGE);  // advice only
+  }
+  ~Pages() { ::munmap(data_, bytes_); }
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+
+  std::byte* data() const { return data_; }
+
+ private:
+  size_t bytes_;
+  std::byte* data_ = nullptr;
+};
+
 // The copies that are not written yet, in a ring.
 class Ring {
  public:
-  explicit Ring(int64_t bytes) : bytes_(bytes), data_(std::make_unique_for_overwrite<std::byte[]>(size_t(bytes))) {}
+  explicit Ring(int64_t bytes) : bytes_(bytes), pages_(static_cast<size_t>(bytes)) {}
 
   bool empty() const { return added_ == taken_; }
   // Bytes that fit now, without a gap.
   int64_t room() const { return std::min(bytes_ - (added_ - taken_), bytes_ - added_ % bytes_); }
 
   void add(Staging::Bytes piece) {
-    std::memcpy(data_.get() + added_ % bytes_, piece.data(), piece.size());
+    std::memcpy(pages_.data() + added_ % bytes_, piece.data(), piece.size());
     added_ += std::ssize(piece);
   }
 
   // The oldest bytes. They stay until taken().
   Staging::Bytes oldest(int64_t most) const {
     const int64_t size = std::min({most, added_ - taken_, bytes_ - taken_ % bytes_});
-    return {data_.get() + taken_ % bytes_, static_cast<size_t>(size)};
+    return {pages_.data() + taken_ % bytes_, static_cast<size_t>(size)};
   }
   void taken(Staging::Bytes piece) { taken_ += std::ssize(piece); }
 
  private:
   int64_t bytes_;
   int64_t added_ = 0, taken_ = 0;  // since the beginning
-  std::unique_ptr<std::byte[]> data_;
+  Pages pages_;
 };
 
 }  // namespace

@@ -49,7 +49,7 @@ int64_t safe_copy_bytes(int local_ranks) {
 }  // namespace
 
 Saver::Saver(const CheckpointWriter& writer, Communicator& everyone, Options options)
-    : writer_(writer), everyone_(everyone), options_(options) {}
+    : writer_(writer), everyone_(everyone), options_(std::move(options)) {}
 
 Saver::~Saver() {
   if (staging_) staging_->give_up();
@@ -79,28 +79,35 @@ void Saver::save(CheckpointState state, std::vector<CheckpointTensor> tensors) {
   state_ = std::move(state);
   tensors_ = std::move(tensors);
   failed_ = false;
-  error_ = first_error_ = nullptr;
-  std::exception_ptr refused;
-  all_ranks_or_none(everyone_, [&] {
-    try {
-      writer_.begin(state_, tensors_);
-    } catch (const UserError&) {
-      throw;
-    } catch (const std::exception&) {
-      refused = std::current_exception();
-    }
-  });
+  refused_ = error_ = first_error_ = nullptr;
+  try {
+    writer_.begin(state_, tensors_);
+  } catch (const UserError&) {
+    throw;
+  } catch (const std::exception&) {
+    refused_ = std::current_exception();
+  }
+  all_begun_ = everyone_.barrier();
   staging_.emplace(!options_.behind      ? 0
                    : options_.memory > 0 ? options_.memory
                                          : safe_copy_bytes(options_.local_ranks));
-  start(Part::writing, [this, refused] {
-    if (refused) std::rethrow_exception(refused);
-    writer_.write(state_, tensors_, &*staging_);
-  });
+  part_ = Part::begun;
+  ended_ = false;
   if (!options_.behind) finish();
 }
 
+void Saver::start_copies() {
+  if (part_ != Part::begun) return;
+  all_begun_.wait();
+  options_.wait_for_tensors();
+  start(Part::writing, [this] {
+    if (refused_) std::rethrow_exception(refused_);
+    writer_.write(state_, tensors_, &*staging_);
+  });
+}
+
 void Saver::wait_until_copied() {
+  start_copies();
   if (staging_) staging_->wait_until_copied();
 }
 
@@ -149,6 +156,7 @@ void Saver::end_part() {
 }
 
 void Saver::finish() {
+  start_copies();
   while (part_ != Part::none) {
     if (thread_.joinable()) thread_.join();
     const Progress mine = progress();

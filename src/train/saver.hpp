@@ -28,6 +28,7 @@ class Saver {
     bool behind = true;  // false: save() returns when the checkpoint is complete or has failed
     int64_t memory = 0;  // most bytes of copies on this rank; 0: half of the host's free memory / local_ranks
     int local_ranks = 1;
+    std::function<void()> wait_for_tensors;  // until the tensors of save() are valid
   };
   // Both outlive it.
   Saver(const CheckpointWriter& writer, Communicator& everyone, Options options);
@@ -35,12 +36,16 @@ class Saver {
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
 
-  // Collective. Completes the save before it, and begins this one. The tensors must not change
-  // until wait_until_copied() has returned. UserError as from CheckpointWriter::save().
+  // Collective. Completes the save before it, and begins this one. The tensors may become valid
+  // later: start_copies() waits for them. They must not change before wait_until_copied() returns.
+  // UserError as from CheckpointWriter::save().
   void save(CheckpointState state, std::vector<CheckpointTensor> tensors);
 
   bool reads_tensors() const { return staging_ && !staging_->copied(); }
-  // Before anything changes a tensor of save().
+  // Waits for the tensors and for ranks that have not begun, and starts the thread, unless it was
+  // started before. Every rank calls it where this wait costs nothing.
+  void start_copies();
+  // Before anything changes a tensor of save(). It starts the thread if nobody has.
   void wait_until_copied();
 
   // Every rank calls progress() and then advance() after each step, with the maximum over the ranks
@@ -57,7 +62,7 @@ class Saver {
   const std::string& newest() const { return newest_; }  // complete checkpoint of this run; empty: none yet
 
  private:
-  enum class Part { none, writing, completing, removing };
+  enum class Part { none, begun, writing, completing, removing };
 
   void start(Part part, std::function<void()> work);
   void report(int failed_rank);
@@ -72,6 +77,8 @@ class Saver {
   CheckpointState state_;
   std::vector<CheckpointTensor> tensors_;
   std::optional<Staging> staging_;
+  Request all_begun_;
+  std::exception_ptr refused_;      // why rank 0 could not begin the save, on rank 0
   std::exception_ptr error_;        // why this rank's part failed, when it has ended
   std::exception_ptr first_error_;  // error_ when the ranks learned of a failure; later ones follow from it
   std::atomic<bool> ended_ = true;

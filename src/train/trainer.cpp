@@ -99,7 +99,9 @@ class Trainer {
         saver_(writer_, everyone_,
                {.behind = config.save_async && context_.options().device.is_cpu(),
                 .memory = config.save_memory,
-                .local_ranks = environment_.local_ranks()}) {
+                .local_ranks = environment_.local_ranks(),
+                .wait_for_tensors = [this] { parameters_.schedule().wait_for_weights(); }}),
+        tensors_(checkpoint_tensors(parameters_, &optimizer_)) {
     check_train(config);
     if (context_.options().dtype == at::kHalf) {
       loss_scale_.emplace(config.loss_scale);
@@ -126,7 +128,7 @@ class Trainer {
   double scale() const { return loss_scale_ ? loss_scale_->value() : 1; }
   void refuse_loss(int64_t step, const at::Tensor& losses);
   void save(int64_t steps_done);
-  void wait_for_copies(Trace& trace, double& seconds);
+  void copy_for_save(Trace& trace, double& seconds, bool changes_follow);
   bool share(StepMetrics& metrics, bool stop);
   void announce() const;
 
@@ -141,6 +143,7 @@ class Trainer {
   Stragglers stragglers_;
   CheckpointWriter writer_;
   Saver saver_;
+  const std::vector<CheckpointTensor> tensors_;  // weights and optimizer state
   BatchPlan plan_;
   std::optional<LossScale> loss_scale_;  // with fp16
   double gemm_flops_ = 0;                // sum over all ranks
@@ -161,7 +164,8 @@ StepMetrics Trainer::one_step(int64_t step, Trace& trace) {
     (std::string_view(pass) == "forward" ? metrics.seconds.forward : metrics.seconds.backward) +=
         std::chrono::duration<double>(end - begin).count();
     trace.add(pass, begin, end);
-    if (!optimizer_.keeps_gradients()) wait_for_copies(trace, copying);  // weights are updated during backward
+    // The forward pass has waited for all weights. Without gradients, backward updates them.
+    copy_for_save(trace, copying, !optimizer_.keeps_gradients());
   };
   optimizer_.prepare(metrics.learning_rate);
   const PassLosses losses =
@@ -171,7 +175,7 @@ StepMetrics Trainer::one_step(int64_t step, Trace& trace) {
   metrics.seconds.communication_exposed = context_.scheduler().traffic().waited_seconds();
   metrics.communication = context_.scheduler().traffic().sums();
 
-  wait_for_copies(trace, copying);
+  copy_for_save(trace, copying, /*changes_follow=*/true);
   UpdateReport report;
   {
     const StepTimer update(trace, "optimizer", &metrics.seconds.optimizer);
@@ -203,11 +207,11 @@ StepMetrics Trainer::one_step(int64_t step, Trace& trace) {
   return metrics;
 }
 
-// Before weights and state change.
-void Trainer::wait_for_copies(Trace& trace, double& seconds) {
+// Starts the copies of the save before this step, and ends them if weights or state change next.
+void Trainer::copy_for_save(Trace& trace, double& seconds, bool changes_follow) {
   if (!saver_.reads_tensors()) return;
   const StepTimer wait(trace, "checkpoint", &seconds);
-  saver_.wait_until_copied();
+  changes_follow ? saver_.wait_until_copied() : saver_.start_copies();
 }
 
 // Called by every rank if any rank has such a loss. Nothing has been updated.
@@ -245,12 +249,13 @@ void Trainer::save(int64_t steps_done) {
   state.tokenizer = identity_.tokenizer;
   state.choices = identity_.choices;
   if (loss_scale_) state.loss_scale = loss_scale_->state();
-  auto tensors = checkpoint_tensors(parameters_, &optimizer_);
+  auto tensors = tensors_;
   for (CheckpointTensor& tensor : task_.state()) {
     tensor.shard = tensor.shard.clone();  // small, and the task changes it when it wants
     tensors.push_back(std::move(tensor));
   }
   saver_.save(std::move(state), std::move(tensors));
+  if (!optimizer_.keeps_gradients()) saver_.start_copies();  // to copy during the forward pass
 }
 
 // Takes the maximum of each value over the ranks. Returns whether any rank wants to stop.

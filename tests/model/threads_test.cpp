@@ -45,13 +45,13 @@ class Training {
         plan_(plan_batch(16, 8 / (int64_t{grid.z} * grid.data), grid, context_.at())),
         clip_(clip) {}
 
-  // `on_change` is called before weights and state change.
-  void step(const std::function<void()>& on_change = [] {}) {
+  // Calls `on_forward` after a forward pass, and `on_change` before weights and state change.
+  void step(const std::function<void()>& on_forward = [] {}, const std::function<void()>& on_change = [] {}) {
     optimizer_->prepare();
     auto work = begin();
     for (int64_t j = 0; j < plan_.micro_batches; ++j) {
       const at::Tensor loss = forward(j);
-      if (!optimizer_->keeps_gradients()) on_change();
+      optimizer_->keeps_gradients() ? on_forward() : on_change();
       loss.backward();
       losses_.push_back(loss.item<double>());
     }
@@ -72,6 +72,7 @@ class Training {
   }
 
   const Context& context() const { return context_; }
+  void wait_for_weights() const { parameters_.schedule().wait_for_weights(); }
   std::vector<CheckpointTensor> tensors() const { return checkpoint_tensors(parameters_, optimizer_.get()); }
   int64_t passes() const { return 2 * plan_.micro_batches; }
   const std::vector<double>& losses() const { return losses_; }
@@ -173,15 +174,17 @@ void save_every_step(Environment& environment, const GridShape& grid, UpdateSche
   const CheckpointWriter writer(
       training.context().grid(), environment.rank(),
       {.directory = directory, .keep = kSteps, .barrier = [&] { everyone.barrier().wait(); }});
-  Saver saver(writer, everyone, {.behind = behind, .memory = 4096});
+  Saver saver(writer, everyone,
+              {.behind = behind, .memory = 4096, .wait_for_tensors = [&] { training.wait_for_weights(); }});
+  const std::vector<CheckpointTensor> tensors = training.tensors();
   for (int i = 0; i < kSteps; ++i) {
-    training.step([&] { saver.wait_until_copied(); });
+    training.step([&] { saver.start_copies(); }, [&] { saver.wait_until_copied(); });
     const auto mine = saver.progress();
     at::Tensor all = at::empty({2}, at::kDouble);
     std::ranges::copy(mine, all.mutable_data_ptr<double>());
     everyone.all_reduce(all, ReduceOp::max).wait();
     saver.advance({all.const_data_ptr<double>()[0], all.const_data_ptr<double>()[1]});
-    saver.save({.run = "run", .step = i + 1}, training.tensors());
+    saver.save({.run = "run", .step = i + 1}, tensors);
   }
   saver.check_last();
 }
