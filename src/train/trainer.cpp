@@ -261,7 +261,8 @@ void Trainer::save(int64_t steps_done) {
 // Takes the maximum of each value over the ranks. Returns whether any rank wants to stop.
 bool Trainer::share(StepMetrics& metrics, bool stop) {
   double* const figures[] = {&metrics.seconds.forward, &metrics.seconds.backward,
-                             &metrics.seconds.communication_exposed, &metrics.seconds.optimizer};
+                             &metrics.seconds.communication_exposed, &metrics.seconds.optimizer,
+                             &metrics.seconds.checkpoint};
   std::vector<double> values = {stop ? 1.0 : 0.0, static_cast<double>(*metrics.peak_memory_bytes)};
   for (const double* figure : figures) values.push_back(*figure);
   const Saver::Progress saving = saver_.progress();
