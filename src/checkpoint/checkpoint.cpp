@@ -7,6 +7,7 @@
 
 #include "axonn/checkpoint/safetensors.hpp"
 #include "axonn/core/error.hpp"
+#include "axonn/core/log.hpp"
 #include "checkpoint/held_range.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/rank_notes.hpp"
@@ -58,18 +59,14 @@ std::vector<Range> in_shard(const HeldRange& held, const std::vector<Range>& par
   return found;
 }
 
-// Returns the bytes of `parts` of the shard. `copies` keeps copied bytes alive.
-std::span<const std::byte> bytes_of(const at::Tensor& host, const std::vector<Range>& parts,
-                                    std::vector<std::vector<std::byte>>& copies) {
+// The bytes of `parts` of the shard.
+std::vector<Staging::Bytes> bytes_of(const at::Tensor& host, const std::vector<Range>& parts) {
   const std::span all(static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes());
   const auto element = static_cast<size_t>(host.element_size());
-  const auto part_bytes = [&](const Range& part) {
-    return all.subspan(static_cast<size_t>(part.begin) * element, static_cast<size_t>(part.size()) * element);
-  };
-  if (parts.size() == 1) return part_bytes(parts.front());
-  std::vector<std::byte>& copy = copies.emplace_back();
-  for (const Range& part : parts) copy.insert(copy.end(), part_bytes(part).begin(), part_bytes(part).end());
-  return copy;
+  std::vector<Staging::Bytes> bytes;
+  for (const Range& part : parts)
+    bytes.push_back(all.subspan(static_cast<size_t>(part.begin) * element, static_cast<size_t>(part.size()) * element));
+  return bytes;
 }
 
 bool is_whole(const fs::path& directory) {
@@ -97,20 +94,47 @@ CheckpointWriter::CheckpointWriter(const Grid& grid, int rank, Options options)
   AXONN_ASSERT(options_.barrier, "a checkpoint needs a barrier");
 }
 
-fs::path CheckpointWriter::save(const CheckpointState& state, std::span<const CheckpointTensor> tensors) const {
-  const fs::path whole = options_.directory / step_name(state.step), partial = with_suffix(whole, ".partial");
-  check_tensors(tensors);
-  AXONN_CHECK(
-      !is_whole(whole) || is_of_run(whole, state.run), "checkpoint.save", whole.string(),
-      " is a whole checkpoint of another run and is not overwritten; choose another directory, or resume that run");
-  if (rank_ == 0) begin(partial);
-  options_.barrier();
-  write_ranges(partial, tensors);
-  options_.barrier();
-  if (rank_ == 0) commit(partial, whole, state, tensors);
-  options_.barrier();
-  return whole;
+fs::path CheckpointWriter::path_of(const CheckpointState& state) const {
+  return options_.directory / step_name(state.step);
 }
+
+fs::path CheckpointWriter::partial(const CheckpointState& state) const {
+  return with_suffix(path_of(state), ".partial");
+}
+
+fs::path CheckpointWriter::save(const CheckpointState& state, std::span<const CheckpointTensor> tensors) const {
+  begin(state, tensors);
+  options_.barrier();
+  write(state, tensors);
+  options_.barrier();
+  if (rank_ == 0) commit(state, tensors);
+  options_.barrier();
+  return path_of(state);
+}
+
+void CheckpointWriter::begin(const CheckpointState& state, std::span<const CheckpointTensor> tensors) const {
+  check_tensors(tensors);
+  const fs::path directory = path_of(state);
+  AXONN_CHECK(
+      !is_whole(directory) || is_of_run(directory, state.run), "checkpoint.save", directory.string(),
+      " is a whole checkpoint of another run and is not overwritten; choose another directory, or resume that run");
+  if (rank_ != 0) return;
+  fs::remove_all(partial(state));  // left by a run that was killed
+  fs::create_directories(partial(state));
+}
+
+void CheckpointWriter::write(const CheckpointState& state, std::span<const CheckpointTensor> tensors,
+                             Staging* staging) const {
+  try {
+    write_ranges(partial(state), tensors, staging);
+  } catch (...) {
+    std::error_code ignored;  // the first error counts
+    fs::remove(partial(state) / file_name(at_), ignored);
+    throw;
+  }
+}
+
+void CheckpointWriter::discard(const CheckpointState& state) const { fs::remove_all(partial(state)); }
 
 void CheckpointWriter::check_tensors(std::span<const CheckpointTensor> tensors) const {
   std::set<std::string_view> names;
@@ -126,19 +150,13 @@ void CheckpointWriter::check_tensors(std::span<const CheckpointTensor> tensors) 
   }
 }
 
-void CheckpointWriter::begin(const fs::path& partial) const {
-  fs::remove_all(partial);  // left by a run that was killed
-  fs::create_directories(partial);
-}
-
-void CheckpointWriter::write_ranges(const fs::path& partial, std::span<const CheckpointTensor> tensors) const {
+void CheckpointWriter::write_ranges(const fs::path& partial, std::span<const CheckpointTensor> tensors,
+                                    Staging* staging) const {
   if (at_.data != 0 && !any_cut(tensors)) return;
   Manifest::File file{.name = file_name(at_), .at = at_};
   bool listed = false;  // in the manifest, whether or not this rank owns elements
   std::vector<safetensors::View> views;
-  std::vector<std::vector<std::byte>> copies;
   std::vector<at::Tensor> hosts;
-  copies.reserve(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto& [name, spec, shard, cut, offset] = tensors[i];
     if (!writes(tensors[i], at_)) continue;
@@ -150,21 +168,22 @@ void CheckpointWriter::write_ranges(const fs::path& partial, std::span<const Che
     const auto parts = in_shard(held_range(tensors[i], grid_.shape(), at_), block_parts);
     if (parts.empty()) continue;
     const at::Tensor& host = hosts.emplace_back(shard.is_cpu() ? shard : shard.cpu());
-    const auto bytes = bytes_of(host, parts, copies);
-    views.push_back(
-        {name, shard.scalar_type(), {std::ssize(bytes) / static_cast<int64_t>(shard.element_size())}, bytes});
+    int64_t elements = 0;
+    for (const Range& part : parts) elements += part.size();
+    views.push_back({name, shard.scalar_type(), {elements}, bytes_of(host, parts)});
   }
   if (listed || !views.empty()) {
     const std::string format = detail::concatenate("axonn checkpoint ", any_cut(tensors) ? 2 : 1);
-    const auto written = safetensors::write(partial / file.name, views, {{"format", format}, {"at", at_.to_string()}});
+    const auto written =
+        safetensors::write(partial / file.name, views, {{"format", format}, {"at", at_.to_string()}}, staging);
     file.bytes = written.bytes;
     file.xxh64 = disk::hex(written.xxh64);
   }
   write_note(partial, file);
 }
 
-void CheckpointWriter::commit(const fs::path& partial, const fs::path& whole, const CheckpointState& state,
-                              std::span<const CheckpointTensor> tensors) const {
+void CheckpointWriter::commit(const CheckpointState& state, std::span<const CheckpointTensor> tensors) const {
+  const fs::path whole = path_of(state), partial = this->partial(state);
   Manifest manifest{.state = state, .grid = grid_.shape(), .tensors = {}, .files = {}};
   for (const auto& tensor : tensors)
     manifest.tensors.push_back({tensor.name, tensor.shard.scalar_type(), tensor.spec, tensor.cut});
@@ -180,8 +199,12 @@ void CheckpointWriter::commit(const fs::path& partial, const fs::path& whole, co
   }
   fs::rename(partial, whole);
   disk::sync_directory(options_.directory);
-  fs::remove_all(old);
-  remove_old(state);
+  try {
+    fs::remove_all(old);
+    remove_old(state);
+  } catch (const fs::filesystem_error& error) {
+    log::warn(whole.string(), " is complete, but an older checkpoint cannot be removed: ", error.what());
+  }
 }
 
 void CheckpointWriter::remove_old(const CheckpointState& state) const {

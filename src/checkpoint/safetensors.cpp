@@ -70,6 +70,12 @@ std::optional<std::vector<int64_t>> whole_numbers(const Json& list) {
   return numbers;
 }
 
+int64_t size_of(const View& tensor) {
+  int64_t bytes = 0;
+  for (const Staging::Bytes& part : tensor.parts) bytes += std::ssize(part);
+  return bytes;
+}
+
 // Wider elements first, otherwise in the given order.
 std::vector<const View*> in_file_order(std::span<const View> tensors) {
   std::vector<const View*> order;
@@ -86,10 +92,9 @@ std::string header_of(std::span<const View* const> tensors, const Metadata& meta
   for (const View* tensor : tensors) {
     AXONN_CHECK(names.insert(tensor->name).second, "checkpoint.safetensors", "tensor name '", tensor->name,
                 "' cannot be used twice in a file");
-    AXONN_CHECK(bytes_of(tensor->shape, tensor->dtype) == std::ssize(tensor->data), "checkpoint.safetensors",
-                "tensor '", tensor->name, "' of type ", dtype_name(tensor->dtype), " has ", tensor->data.size(),
-                " bytes, which its shape does not");
-    const int64_t end = offset + std::ssize(tensor->data);
+    const int64_t bytes = size_of(*tensor), end = offset + bytes;
+    AXONN_CHECK(bytes_of(tensor->shape, tensor->dtype) == bytes, "checkpoint.safetensors", "tensor '", tensor->name,
+                "' of type ", dtype_name(tensor->dtype), " has ", bytes, " bytes, which its shape does not");
     header[tensor->name] = {
         {"dtype", dtype_name(tensor->dtype)}, {"shape", tensor->shape}, {"data_offsets", {offset, end}}};
     offset = end;
@@ -158,14 +163,18 @@ c10::ScalarType scalar_type(std::string_view dtype) {
   return found->type;
 }
 
-Written write(const std::filesystem::path& path, std::span<const View> tensors, const Metadata& metadata) {
+Written write(const std::filesystem::path& path, std::span<const View> tensors, const Metadata& metadata,
+              Staging* staging) {
   const auto order = in_file_order(tensors);
   const std::string header = header_of(order, metadata);
   const uint64_t length = header.size();
   disk::SyncedFile file(path);
   file.write(std::as_bytes(std::span(&length, 1)));
   file.write(header);
-  for (const View* tensor : order) file.write(tensor->data);
+  std::vector<Staging::Bytes> parts;
+  for (const View* tensor : order) parts.insert(parts.end(), tensor->parts.begin(), tensor->parts.end());
+  Staging none(0);
+  (staging != nullptr ? *staging : none).pass(parts, [&](Staging::Bytes bytes) { file.write(bytes); });
   file.finish();
   return {file.bytes(), file.xxh64()};
 }

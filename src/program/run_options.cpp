@@ -165,6 +165,12 @@ void bind_cadence(OptionTable& table, TrainConfig& train) {
   table.add("train", "validate_every", train.validate_every, "steps between validations; 0: only at the end");
   table.add("train", "save_every", train.save_every, "steps between checkpoints; 0: only at the end");
   table.add("train", "save_last", train.save_last, "write a checkpoint at the end; false: for runs that only measure");
+  table.add("train", "save_async", train.save_async, "write checkpoints while training goes on (on CPUs)");
+  table.add("train", "save_memory", train.save_memory,
+            "maximum bytes per rank for copies of what is being saved, from 1M; 0: half of the host's free memory, "
+            "divided by "
+            "its ranks",
+            {.least = 0, .suffixes = Suffixes::binary});
   table.add("train", "keep", train.keep, "number of newest checkpoints to keep");
   table.add("train", "check_replicas", train.check_replicas, "steps between comparisons of all replicas; 0: never");
   table.add("train", "log_every", train.log_every, "steps between progress lines when the output is not a terminal");

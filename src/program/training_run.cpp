@@ -101,6 +101,7 @@ void run_training(Environment& environment, Context& context, const Parameters& 
     identity.run = new_run_name(environment);
   }
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, on_interrupt);
+  std::signal(SIGXFSZ, SIG_IGN);  // a checkpoint over the limit of `ulimit -f` is an error of write() instead
   const auto result = train({environment, context, parameters, *optimizer, task}, plan.train, identity, first_step,
                             [] { return interrupted.load(); });
   if (environment.rank() == 0) report(result, plan.train.steps);

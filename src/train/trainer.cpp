@@ -33,11 +33,14 @@
 #include "train/report/device_memory.hpp"
 #include "train/report/run_status.hpp"
 #include "train/report/stragglers.hpp"
+#include "train/saver.hpp"
 
 namespace axonn {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kLeastCopies = int64_t{1} << 20;  // with less, system calls take longer than the disk
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -115,7 +118,13 @@ class Trainer {
         writer_(context_.grid(), context_.rank(),
                 {.directory = config.out,
                  .keep = static_cast<int>(std::min<int64_t>(config.keep, std::numeric_limits<int>::max())),
-                 .barrier = [this] { everyone_.barrier().wait(); }}) {
+                 .barrier = [this] { everyone_.barrier().wait(); }}),
+        saver_(writer_, everyone_,
+               {.behind = config.save_async && context_.options().device.is_cpu(),
+                .memory = config.save_memory,
+                .local_ranks = environment_.local_ranks(),
+                .wait_for_tensors = [this] { parameters_.schedule().wait_for_weights(); }}),
+        tensors_(checkpoint_tensors(parameters_, &optimizer_)) {
     check_train(config);
     if (context_.options().dtype == at::kHalf) {
       loss_scale_.emplace(config.loss_scale);
@@ -144,7 +153,8 @@ class Trainer {
   StepMetrics one_step(int64_t step, Trace& trace);
   double scale() const { return loss_scale_ ? loss_scale_->value() : 1; }
   void refuse_loss(int64_t step, const at::Tensor& losses);
-  std::string save(int64_t steps_done);
+  void save(int64_t steps_done);
+  void copy_for_save(Trace& trace, double& seconds, bool changes_follow);
   void share(StepMetrics& metrics, bool out_of_time);
   bool ask_to_stop();
   void announce() const;
@@ -160,6 +170,8 @@ class Trainer {
   Communicator& everyone_;
   Stragglers stragglers_;
   CheckpointWriter writer_;
+  Saver saver_;
+  const std::vector<CheckpointTensor> tensors_;  // weights and optimizer state
   BatchPlan plan_;
   std::optional<LossScale> loss_scale_;  // with fp16
   double gemm_flops_ = 0;                // sum over all ranks
@@ -180,10 +192,13 @@ StepMetrics Trainer::one_step(int64_t step, Trace& trace) {
                           .steps = config_.steps};
   StepMetrics metrics{.step = step + 1, .learning_rate = rate.at(step), .terms = task_.words().terms};
   metrics.seconds.checkpoint = std::exchange(saving_seconds_, 0);
+  double copying = 0;
   const auto on_pass = [&](const char* pass, Clock::time_point begin, Clock::time_point end) {
     (std::string_view(pass) == "forward" ? metrics.seconds.forward : metrics.seconds.backward) +=
         std::chrono::duration<double>(end - begin).count();
     trace.add(pass, begin, end);
+    // The forward pass has waited for all weights. Without gradients, backward updates them.
+    copy_for_save(trace, copying, !optimizer_.keeps_gradients());
   };
   optimizer_.prepare(metrics.learning_rate);
   const PassLosses losses =
@@ -193,6 +208,7 @@ StepMetrics Trainer::one_step(int64_t step, Trace& trace) {
   metrics.seconds.communication_exposed = context_.scheduler().traffic().waited_seconds();
   metrics.communication = context_.scheduler().traffic().sums();
 
+  copy_for_save(trace, copying, /*changes_follow=*/true);
   UpdateReport report;
   {
     const StepTimer update(trace, "optimizer", &metrics.seconds.optimizer);
@@ -211,7 +227,8 @@ StepMetrics Trainer::one_step(int64_t step, Trace& trace) {
     metrics.skipped_steps = loss_scale_->state().skipped;
   }
 
-  metrics.seconds.step = seconds_since(start);
+  metrics.seconds.checkpoint += copying;
+  metrics.seconds.step = seconds_since(start) - copying;
   const double waited = context_.scheduler().traffic().waited_seconds();
   if (const auto slow = stragglers_.add(metrics.seconds.step - waited); slow && lead()) log::warn(*slow);
   metrics.tokens_per_second = static_cast<double>(plan_.batch * task_.tokens_per_sample()) / metrics.seconds.step;
@@ -223,8 +240,16 @@ StepMetrics Trainer::one_step(int64_t step, Trace& trace) {
   return metrics;
 }
 
+// Starts the copies of the save before this step, and ends them if weights or state change next.
+void Trainer::copy_for_save(Trace& trace, double& seconds, bool changes_follow) {
+  if (!saver_.reads_tensors()) return;
+  const StepTimer wait(trace, "checkpoint", &seconds);
+  changes_follow ? saver_.wait_until_copied() : saver_.start_copies();
+}
+
 // Called by every rank if any rank has such a loss. Nothing has been updated.
 void Trainer::refuse_loss(int64_t step, const at::Tensor& losses) {
+  saver_.finish();
   const int64_t n = losses.numel();
   const at::Tensor all = at::empty({n * everyone_.size()}, at::kDouble);
   everyone_.all_gather(losses, all).wait();
@@ -246,7 +271,7 @@ void Trainer::refuse_loss(int64_t step, const at::Tensor& losses) {
                                         : "newest checkpoint: " + saved.back().directory.string()));
 }
 
-std::string Trainer::save(int64_t steps_done) {
+void Trainer::save(int64_t steps_done) {
   CheckpointState state;
   state.run = identity_.run;
   state.step = steps_done;
@@ -257,17 +282,25 @@ std::string Trainer::save(int64_t steps_done) {
   state.tokenizer = identity_.tokenizer;
   state.choices = identity_.choices;
   if (loss_scale_) state.loss_scale = loss_scale_->state();
-  const auto tensors = checkpoint_tensors(parameters_, &optimizer_, &task_);
-  return writer_.save(state, tensors).string();
+  auto tensors = tensors_;
+  for (CheckpointTensor& tensor : task_.state()) {
+    tensor.shard = tensor.shard.clone();  // small, and the task changes it when it wants
+    tensors.push_back(std::move(tensor));
+  }
+  saver_.save(std::move(state), std::move(tensors));
+  if (!optimizer_.keeps_gradients()) saver_.start_copies();  // to copy during the forward pass
 }
 
 // Takes the maximum of each value over the ranks, and learns whether any rank is to stop.
 void Trainer::share(StepMetrics& metrics, bool out_of_time) {
   double* const figures[] = {&metrics.seconds.forward, &metrics.seconds.backward,
-                             &metrics.seconds.communication_exposed, &metrics.seconds.optimizer};
+                             &metrics.seconds.communication_exposed, &metrics.seconds.optimizer,
+                             &metrics.seconds.checkpoint};
   std::vector<double> values = {stop_ && stop_() ? 1.0 : 0.0, out_of_time ? 1.0 : 0.0,
                                 static_cast<double>(*metrics.peak_memory_bytes)};
   for (const double* figure : figures) values.push_back(*figure);
+  const Saver::Progress saving = saver_.progress();
+  values.insert(values.end(), saving.begin(), saving.end());
   const at::Tensor all = at::tensor(at::ArrayRef<double>(values), at::kDouble);
   everyone_.all_reduce(all, ReduceOp::max).wait();
   const double* greatest = all.const_data_ptr<double>();
@@ -275,6 +308,7 @@ void Trainer::share(StepMetrics& metrics, bool out_of_time) {
   out_of_time_ = greatest[1] != 0;
   metrics.peak_memory_bytes = static_cast<int64_t>(greatest[2]);
   for (size_t i = 0; i < std::size(figures); ++i) *figures[i] = greatest[3 + i];
+  saver_.advance({greatest[values.size() - 2], greatest[values.size() - 1]});
 }
 
 // Between the ends of steps. Collective.
@@ -375,7 +409,7 @@ void Trainer::take_steps(int64_t first_step) {
                      .every = config_.save_every,
                      .at_end = config_.save_last,
                      .seconds = &saving_seconds_,
-                     .action = [this] { result_.checkpoint = save(result_.steps); }};
+                     .action = [this] { save(result_.steps); }};
   for (bool last = first_step >= config_.steps; !last;) {
     trace.begin_step(result_.steps + 1);
     crash::set_step(result_.steps + 1);
@@ -390,6 +424,8 @@ void Trainer::take_steps(int64_t first_step) {
     trace.end_step();
   }
   trace.finish();
+  saver_.check_last();
+  result_.checkpoint = saver_.newest();
 }
 
 // On rank 0.
@@ -435,6 +471,8 @@ void check_train(const TrainConfig& config) {
                                     {config.check_replicas, "check_replicas"},
                                     {config.log_every, "log_every"}})
     at_least(value, 0, name);
+  AXONN_CHECK(config.save_memory == 0 || config.save_memory >= kLeastCopies, "train.config",
+              "save_memory must be 0 or at least ", kLeastCopies, " bytes, got ", config.save_memory);
   check_optimizer(config.optimizer);
   for (const auto& [value, name] :
        {std::pair(config.learning_rate_end, "learning_rate_end"), {config.clip, "clip"}, {config.minutes, "minutes"}})

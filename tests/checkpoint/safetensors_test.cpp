@@ -26,9 +26,9 @@ const std::array<int64_t, 2> kLongs = {7, -8};
 const std::array<uint8_t, 3> kBytes = {1, 2, 3};
 
 Written write_example(const std::filesystem::path& path) {
-  const std::array<View, 4> views = {{{"bytes", c10::ScalarType::Byte, {3}, std::as_bytes(std::span(kBytes))},
-                                      {"floats", c10::ScalarType::Float, {2, 3}, std::as_bytes(std::span(kFloats))},
-                                      {"longs", c10::ScalarType::Long, {2}, std::as_bytes(std::span(kLongs))},
+  const std::array<View, 4> views = {{{"bytes", c10::ScalarType::Byte, {3}, {std::as_bytes(std::span(kBytes))}},
+                                      {"floats", c10::ScalarType::Float, {2, 3}, {std::as_bytes(std::span(kFloats))}},
+                                      {"longs", c10::ScalarType::Long, {2}, {std::as_bytes(std::span(kLongs))}},
                                       {"none", c10::ScalarType::Half, {0, 4}, {}}}};
   return write(path, views, {{"by", "a \"test\""}});
 }
@@ -56,7 +56,7 @@ TEST(Safetensors, WhatIsWrittenReadsBack) {
 
 TEST(Safetensors, TheBytesAreThoseOfThePublicFormat) {
   Scratch scratch;
-  const View view{"a", c10::ScalarType::Short, {1, 2}, std::as_bytes(std::span("\1\0\2\0", 4))};
+  const View view{"a", c10::ScalarType::Short, {1, 2}, {std::as_bytes(std::span("\1\0\2\0", 4))}};
   write(scratch / "t", std::span(&view, 1));
   const std::string header = R"({"a":{"dtype":"I16","shape":[1,2],"data_offsets":[0,4]}}        )";
   const size_t padded = (std::string_view(header).find_last_not_of(' ') + 8) / 8 * 8;
@@ -173,7 +173,7 @@ TEST(Safetensors, DeepNestingIsAnErrorNotACrash) {
 
 TEST(Safetensors, MisuseOfTheWriterIsRefused) {
   Scratch scratch;
-  const View view{"a", c10::ScalarType::Float, {6}, std::as_bytes(std::span(kFloats))};
+  const View view{"a", c10::ScalarType::Float, {6}, {std::as_bytes(std::span(kFloats))}};
   const std::array<View, 2> twice = {view, view};
   EXPECT_USER_ERROR(write(scratch / "t", twice), "cannot be used twice");
   View wrong = view;

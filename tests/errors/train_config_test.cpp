@@ -34,6 +34,7 @@ TEST(TrainConfig, EveryValueThatMeansNothingIsRefusedByName) {
       {"minutes must be", [](auto& c) { c.minutes = -1; }},
       {"validate_every must be", [](auto& c) { c.validate_every = -1; }},
       {"save_every must be", [](auto& c) { c.save_every = -1; }},
+      {"save_memory must be 0 or at least 1048576 bytes, got 1000", [](auto& c) { c.save_memory = 1000; }},
       {"keep must be at least 1, got 0", [](auto& c) { c.keep = 0; }},
       {"check_replicas must be", [](auto& c) { c.check_replicas = -1; }},
       {"log_every must be", [](auto& c) { c.log_every = -1; }},

@@ -1,10 +1,15 @@
 // Ranks as threads of one process, which ThreadSanitizer can watch: whole training steps under
 // every kind of overlap. In preset tsan the planted races must be reported
 // (tests/model/CMakeLists.txt).
+#include <algorithm>
+#include <filesystem>
+#include <functional>
 #include <mutex>
 #include <numeric>
+#include <string>
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
@@ -14,7 +19,10 @@
 #include "axonn/model/gpt/model.hpp"
 #include "axonn/optim/make_optimizer.hpp"
 #include "axonn/train/batch_plan.hpp"
+#include "axonn/train/checkpoint_tensors.hpp"
+#include "support/scratch.hpp"
 #include "support/user_error.hpp"
+#include "train/saver.hpp"
 
 namespace axonn {
 namespace {
@@ -37,15 +45,18 @@ class Training {
         plan_(plan_batch(16, 8 / (int64_t{grid.z} * grid.data), grid, context_.at())),
         clip_(clip) {}
 
-  void step() {
+  // Calls `on_forward` after a forward pass, and `on_change` before weights and state change.
+  void step(const std::function<void()>& on_forward = [] {}, const std::function<void()>& on_change = [] {}) {
     optimizer_->prepare();
     auto work = begin();
     for (int64_t j = 0; j < plan_.micro_batches; ++j) {
       const at::Tensor loss = forward(j);
+      optimizer_->keeps_gradients() ? on_forward() : on_change();
       loss.backward();
       losses_.push_back(loss.item<double>());
     }
     work.finish();
+    on_change();
     optimizer_->step({.max_norm = clip_});
     evaluate();
     ++step_;
@@ -60,6 +71,9 @@ class Training {
     work.abandon();
   }
 
+  const Context& context() const { return context_; }
+  void wait_for_weights() const { parameters_.schedule().wait_for_weights(); }
+  std::vector<CheckpointTensor> tensors() const { return checkpoint_tensors(parameters_, optimizer_.get()); }
   int64_t passes() const { return 2 * plan_.micro_batches; }
   const std::vector<double>& losses() const { return losses_; }
 
@@ -150,6 +164,52 @@ TEST(Threads, AStepThatHasChangedWeightsIsNotGivenUp) {
     training.give_up(training.passes() - 2);
     EXPECT_USER_ERROR(training.give_up(training.passes()), "has changed weights", "rs-opt-ag");
   });
+}
+
+// A run that saves after every step, with little memory for copies.
+void save_every_step(Environment& environment, const GridShape& grid, UpdateSchedule schedule, double clip, bool behind,
+                     const std::filesystem::path& directory) {
+  Training training(environment, grid, OverlapPolicy::all(), schedule, clip);
+  Communicator& everyone = environment.world();
+  const CheckpointWriter writer(
+      training.context().grid(), environment.rank(),
+      {.directory = directory, .keep = kSteps, .barrier = [&] { everyone.barrier().wait(); }});
+  Saver saver(writer, everyone,
+              {.behind = behind, .memory = 4096, .wait_for_tensors = [&] { training.wait_for_weights(); }});
+  const std::vector<CheckpointTensor> tensors = training.tensors();
+  for (int i = 0; i < kSteps; ++i) {
+    training.step([&] { saver.start_copies(); }, [&] { saver.wait_until_copied(); });
+    const auto mine = saver.progress();
+    at::Tensor all = at::empty({2}, at::kDouble);
+    std::ranges::copy(mine, all.mutable_data_ptr<double>());
+    everyone.all_reduce(all, ReduceOp::max).wait();
+    saver.advance({all.const_data_ptr<double>()[0], all.const_data_ptr<double>()[1]});
+    saver.save({.run = "run", .step = i + 1}, tensors);
+  }
+  saver.check_last();
+}
+
+TEST(Threads, SavesBesideStepsHaveTheBitsOfThoseForWhichStepsWait) {
+  for (const GridShape& grid : {GridShape{.x = 2, .z = 2}, GridShape{.z = 2, .data = 2}}) {
+    const test::Scratch scratch;
+    const auto directory = [&](bool behind, double clip, std::string_view name) {
+      return scratch.path() / (behind ? "behind" : "waited") / std::to_string(clip) / name;
+    };
+    run_local(static_cast<int>(grid.ranks()), [&](Environment& environment) {
+      for (const double clip : {1.0, 0.0})
+        for (const auto& [name, schedule] : Names<UpdateSchedule>::all)
+          for (const bool behind : {false, true})
+            save_every_step(environment, grid, schedule, clip, behind, directory(behind, clip, name));
+    });
+    int files = 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(scratch / "waited")) {
+      if (entry.path().extension() != ".safetensors") continue;
+      const auto same = scratch / "behind" / entry.path().lexically_relative(scratch / "waited");
+      EXPECT_EQ(test::read(same), test::read(entry.path())) << grid.to_string() << " " << same;
+      ++files;
+    }
+    EXPECT_GE(files, 4 * kSteps * 6 / 2);
+  }
 }
 
 // The host reads a buffer while the collective still writes it. It repeats many times, because a

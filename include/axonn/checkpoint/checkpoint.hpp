@@ -13,6 +13,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "axonn/checkpoint/cut.hpp"
+#include "axonn/checkpoint/staging.hpp"
 #include "axonn/grid/shard_spec.hpp"
 #include "axonn/optim/loss_scale.hpp"
 
@@ -71,12 +72,21 @@ class CheckpointWriter {
   // directory.
   std::filesystem::path save(const CheckpointState& state, std::span<const CheckpointTensor> tensors) const;
 
+  // The parts of save(), for callers that write while they compute. They call no barrier: each part
+  // begins when all ranks have ended the one before. They may run in any thread, one at a time.
+  void begin(const CheckpointState& state, std::span<const CheckpointTensor> tensors) const;  // all ranks
+  // All ranks. A rank that fails leaves no file of its own. The bytes of the shards pass through
+  // `staging`; without one, the shards must not change before write() returns.
+  void write(const CheckpointState& state, std::span<const CheckpointTensor> tensors, Staging* staging = nullptr) const;
+  void commit(const CheckpointState& state, std::span<const CheckpointTensor> tensors) const;  // rank 0
+  void discard(const CheckpointState& state) const;  // rank 0, instead of commit(): removes what was written
+  std::filesystem::path path_of(const CheckpointState& state) const;  // where commit() puts it
+
  private:
+  std::filesystem::path partial(const CheckpointState& state) const;
   void check_tensors(std::span<const CheckpointTensor> tensors) const;
-  void begin(const std::filesystem::path& partial) const;
-  void write_ranges(const std::filesystem::path& partial, std::span<const CheckpointTensor> tensors) const;
-  void commit(const std::filesystem::path& partial, const std::filesystem::path& whole, const CheckpointState& state,
-              std::span<const CheckpointTensor> tensors) const;
+  void write_ranges(const std::filesystem::path& partial, std::span<const CheckpointTensor> tensors,
+                    Staging* staging) const;
   void remove_old(const CheckpointState& state) const;
 
   Grid grid_;

@@ -11,6 +11,8 @@
 
 #include <c10/core/ScalarType.h>
 
+#include "axonn/checkpoint/staging.hpp"
+
 // The public safetensors format: 8 bytes of header length (little-endian), a JSON header, the bytes
 // of the tensors.
 namespace axonn::safetensors {
@@ -20,12 +22,12 @@ namespace axonn::safetensors {
 std::string_view dtype_name(c10::ScalarType type);
 c10::ScalarType scalar_type(std::string_view dtype);
 
-// A tensor to write: contiguous, row-major bytes that live until write() returns.
+// A tensor to write: row-major bytes, one part after the other, that live until write() returns.
 struct View {
   std::string name;
   c10::ScalarType dtype = c10::ScalarType::Float;
   std::vector<int64_t> shape;
-  std::span<const std::byte> data;
+  std::vector<std::span<const std::byte>> parts;
 };
 
 using Metadata = std::map<std::string, std::string>;
@@ -37,8 +39,10 @@ struct Written {
 
 // Writes the file and syncs it to the disk. The data starts at a multiple of 8 and wider types come
 // first, so every tensor is aligned to its element size. Throws UserError if a name occurs twice or
-// the bytes do not agree with the shape, and BackendError if the system cannot write the file.
-Written write(const std::filesystem::path& path, std::span<const View> tensors, const Metadata& metadata = {});
+// the bytes do not agree with the shape, and BackendError if the system cannot write the file. The
+// bytes pass through `staging`, if one is given.
+Written write(const std::filesystem::path& path, std::span<const View> tensors, const Metadata& metadata = {},
+              Staging* staging = nullptr);
 
 // A file open for reading. The constructor checks that the header lies within the file, that every
 // shape agrees with its bytes, and that the tensors cover the data exactly, without overlap.

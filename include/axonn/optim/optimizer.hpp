@@ -66,7 +66,8 @@ class Optimizer {
   virtual bool keeps_gradients() const { return true; }
 
   // Master weights ("weights") and per-element state by name. Checkpoints save them. Waits until
-  // they are valid.
+  // they are valid. The tensors stay the same as long as the optimizer lives; after an update they
+  // are valid after NetworkSchedule::wait_for_weights().
   std::vector<OptimizerState> state() const;
   // The tensors of state() were changed, by a checkpoint or a user: the network's weights follow.
   // Every rank of the grid calls it.

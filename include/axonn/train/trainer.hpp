@@ -30,6 +30,8 @@ struct TrainConfig {
   int64_t sample_every = 0;      // steps; 0: never
   int64_t save_every = 500;      // steps; 0: only at the end
   bool save_last = true;         // write a checkpoint at the end
+  bool save_async = true;        // write checkpoints while training goes on; only on CPUs
+  int64_t save_memory = 0;       // bytes of copies for it, per rank, from 1 MiB; 0: half of the host's free memory
   int64_t keep = 2;              // number of newest checkpoints to keep
   int64_t check_replicas = 0;    // steps between comparisons of all replicas; 0: never
   int64_t log_every = 10;        // steps
@@ -81,7 +83,9 @@ std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& pa
 // the grid, it throws a UserError with the place, before any update. With fp16 it skips the step
 // and halves the loss scale instead, and throws only after too many skipped steps in a row.
 // Every rank calls `stop` (Ctrl-C) after every step and save, and within validation and samples. If
-// it returns true on any rank, these are cut short, and the run ends with a checkpoint.
+// it returns true on any rank, these are cut short, and the run ends with a checkpoint. If the
+// system cannot write a checkpoint, this is logged, and training goes on; if it was the last one,
+// train() throws the error at the end.
 TrainResult train(const TrainedNetwork& network, const TrainConfig& config, const RunIdentity& identity,
                   int64_t first_step, const std::function<bool()>& stop);
 

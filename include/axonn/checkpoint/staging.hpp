@@ -1,0 +1,44 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <span>
+
+namespace axonn {
+
+// Memory between tensors that training will change and the file to which a thread writes them. The
+// thread calls pass(). The thread that trains calls wait_until_copied() before it changes a tensor.
+// For one file.
+class Staging {
+ public:
+  using Bytes = std::span<const std::byte>;
+
+  // Most bytes that copies take; they take no more than the parts together. 0: nothing is copied,
+  // and the tensors may be changed when everything is written.
+  explicit Staging(int64_t bytes);
+
+  // Gives the bytes of all parts to `write`, in their order, in pieces. Copies come before writes
+  // while there is room. Throws what `write` throws, and BackendError after give_up(). The copies'
+  // memory is free when it returns.
+  void pass(std::span<const Bytes> parts, const std::function<void(Bytes)>& write);
+
+  // Returns when pass() reads no part any more, or after release().
+  void wait_until_copied();
+  bool copied() const;
+  void release();  // nothing will be read any more: pass() has thrown, or is not going to be called
+  void give_up();  // pass() throws before its next piece
+
+ private:
+  void check_wanted() const;
+
+  int64_t bytes_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool copied_ = false;
+  bool given_up_ = false;
+};
+
+}  // namespace axonn
