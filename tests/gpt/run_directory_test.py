@@ -134,7 +134,7 @@ class Signals(RunDirectory):
         """Returns whether the run ended with the step that was being saved."""
         run = self.directory / out
         job = self.start("train", "--data", self.text, "--out", out, *TRAINING, "--hidden", "256", "--steps", "1000000",
-                         "--save-every", "1", "--keep", "1000000")
+                         "--save-every", "1", "--keep", "1000000", "--no-save-async")
         wait_for_steps(job, run, 2)
         while not (partial := list(run.glob("step-*.partial"))):
             self.assertIsNone(job.processes[0].poll())
