@@ -47,7 +47,7 @@ bool SharedCollective::begin() {
     return false;
   }
   first_ = window_->claim(chunks_);
-  if (plan_.epilogue) sums_ = pool().take(CollectivePlan::kBlockBytes);
+  if (plan_.reduces) sums_ = pool().take(CollectivePlan::kBlockBytes);
   return begun_ = true;
 }
 
@@ -166,8 +166,8 @@ void SharedCollective::give(OwnedRange owned, std::byte* slot) {
   });
 }
 
-// Sums block by block in this rank's result slot. The last addition writes to the output when
-// nobody reads the slot.
+// Results are written to the output, and copied to the result slot while they are in the cache: the
+// slot's lines are in another core's cache, and a copy takes them over sooner than single stores.
 void SharedCollective::reduce_owned(int owner, OwnedRange owned) {
   const bool publish = plan_.gathers && !everybody_reduces_;
   std::byte* const slot = window_->own_result(first_ + reduced_);
@@ -175,25 +175,24 @@ void SharedCollective::reduce_owned(int owner, OwnedRange owned) {
   const auto reduce_range = [&](int64_t range_begin, int64_t range_first, int64_t range_count) {
     for (int64_t done = 0; done < range_count; done += block) {
       const int64_t place = range_begin + done, first = range_first + done, count = std::min(block, range_count - done);
-      std::byte* const partial = slot + plan_.bytes(first);
-      add_up(owner, place, first, count, partial, publish ? partial : plan_.out(place));
-      if (publish) std::memcpy(plan_.out(place), partial, plan_.bytes(count));
+      add_up(owner, place, first, count, plan_.out(place));
+      if (publish) std::memcpy(slot + plan_.bytes(first), plan_.out(place), plan_.bytes(count));
     }
   };
   plan_.layout.for_each_range(owner, owned.begin, owned.count, reduce_range);
 }
 
-// Calls the epilogue for the next block of this rank's elements, which writes to the result slot.
-// Returns whether these were the chunk's last.
+// Calls the epilogue for the next block of this rank's elements, and publishes what it wrote as
+// reduce_owned() does. Returns whether these were the chunk's last.
 bool SharedCollective::compute_some(OwnedRange own) {
   const int64_t begin = computed_, count = std::min(plan_.block_elements(), own.count - begin);
   std::byte* const slot = window_->own_result(first_ + reduced_);
   const auto compute_range = [&](int64_t place, int64_t range_first, int64_t length) {
     const int64_t first = begin + range_first;
-    std::byte* const result = plan_.gathers ? slot + plan_.bytes_of_results(first) : nullptr;
-    if (plan_.reduces) add_up(index(), place, first, length, sums_, sums_);
+    std::byte* const result = plan_.gathers ? plan_.out(place) : nullptr;
+    if (plan_.reduces) add_up(index(), place, first, length, sums_);
     plan_.epilogue(place, length, plan_.reduces ? sums_ : nullptr, result);
-    if (plan_.gathers) std::memcpy(plan_.out(place), result, plan_.bytes_of_results(length));
+    if (plan_.gathers) std::memcpy(slot + plan_.bytes_of_results(first), result, plan_.bytes_of_results(length));
   };
   plan_.layout.for_each_range(index(), own.begin + begin, count, compute_range);
   computed_ = begin + count < own.count ? begin + count : 0;
@@ -208,13 +207,12 @@ const std::byte* SharedCollective::contribution(int member, int owner, int64_t p
                             : slot + window_->owned_bytes() * static_cast<size_t>(owner) + plan_.bytes(first);
 }
 
-// Adds the contributions in chain order. The last addition writes to `result`, the others to
-// `partial`.
-void SharedCollective::add_up(int owner, int64_t place, int64_t first, int64_t count, std::byte* partial,
-                              std::byte* result) {
+// Adds the contributions in chain order. `result` may be this rank's contribution, so that only the
+// last addition writes to it.
+void SharedCollective::add_up(int owner, int64_t place, int64_t first, int64_t count, std::byte* result) {
   const std::byte* sum = contribution((owner + 1) % size(), owner, place, first);
   for (int hop = 2; hop <= size(); ++hop) {
-    std::byte* const into = hop == size() ? result : partial;
+    std::byte* const into = hop == size() ? result : sums_;
     plan_.kernel(into, sum, contribution((owner + hop) % size(), owner, place, first), static_cast<size_t>(count));
     sum = into;
   }
