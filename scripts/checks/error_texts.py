@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Fails if an error message contains no cure and is not listed in docs/troubleshooting.md:
-error_texts.py [--write] [ROOT]. It reads messages from AXONN_CHECK, UserError and BackendError in
-the sources; "..." stands for a value. --write adds rows for missing messages, with an empty cure
-that fails the check, and removes rows whose message no longer exists."""
+error_texts.py [--write] [ROOT]. It reads messages from AXONN_CHECK, UserError, BackendError and, in
+tcp_*.cpp, fail() and fail_job(); "..." stands for a value. --write adds rows for missing messages,
+with an empty cure that fails the check, and removes rows whose message no longer exists."""
 import pathlib
 import re
 import sys
@@ -12,7 +12,7 @@ PAGE = "docs/troubleshooting.md"
 SAYS_CURE = re.compile(r"\b(must|needs?|at least|at most|use|give|choose|set|try|did you mean|instead|install|"
                        r"build with|make|name|such as|is one of|takes?|from \S+ to|belongs in|start|call|resume|"
                        r"remove|free|wait|run|see|say|cannot be|only)\b|;")
-CALL = re.compile(r"\b(AXONN_CHECK|UserError|BackendError)\s*\(")
+CALL = re.compile(r"\b(AXONN_CHECK|UserError|BackendError|fail|fail_job)\s*\(")
 ROW = re.compile(r"^\| `(.+?)` \| (.*) \|$")
 
 
@@ -62,8 +62,10 @@ def messages(root):
                        if p.suffix in (".hpp", ".cpp", ".cu")):
         text = path.read_text()
         for call in CALL.finditer(text):
+            if call.group(1).startswith("fail") and not path.name.startswith("tcp_"):
+                continue
             given = arguments(text, call.end())
-            parts = given[2:] if call.group(1) == "AXONN_CHECK" else given[1:]
+            parts = given[{"AXONN_CHECK": 2, "fail": 0, "fail_job": 0}.get(call.group(1), 1):]
             message = template(parts)
             if len(re.findall(r"[a-z]{2,}", message)) >= 2 and not message.startswith("std::"):
                 found.setdefault(message, f"{path.relative_to(root)}:{text.count(chr(10), 0, call.start()) + 1}")

@@ -1,5 +1,6 @@
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -18,6 +19,7 @@
 
 #include "axonn/core/error.hpp"
 #include "comm/tcp_ranks.hpp"
+#include "comm/transport/tcp_door.hpp"
 
 namespace axonn {
 namespace {
@@ -52,7 +54,7 @@ TEST(TcpStartUp, MissingRankIsNamedWhenPatienceEnds) {
   std::thread rank_1([&] { late = error_of([&] { make(1, 3, port, 300ms); }); });
   const std::string error = error_of([&] { make(0, 3, port, 300ms); });
   rank_1.join();
-  EXPECT_EQ(error, "rank 0 of 3 waited 0.3 s in vain for ranks 2");
+  EXPECT_EQ(error, "rank 0 of 3 waited 0.3 s in vain for ranks 2; see if they were started, and their own last lines");
   EXPECT_NE(late.find("rank 1 of 3 reached rank 0"), std::string::npos) << late;
 }
 
@@ -106,6 +108,33 @@ TEST(TcpStartUp, SilentConnectionsKeepNobodyOut) {
   });
   EXPECT_NO_THROW(make(0, 2, port, 10s));
   others.join();
+}
+
+// Connections that it may not accept yet keep nobody busy who watches it.
+TEST(TcpStartUp, FullDoorIsNotReadableUntilItMayAcceptAgain) {
+  std::string problem;
+  tcp::Door door(tcp::listen_at(tcp::resolve(kLoopback, 0, problem).front()), tcp::secret_of("s"));
+  const auto readable = [&](int milliseconds) {
+    pollfd entry{door.fd(), POLLIN, 0};
+    return ::poll(&entry, 1, milliseconds) > 0;
+  };
+  std::vector<Descriptor> silent;
+  for (int i = 0; i < 64; ++i) silent.push_back(knock(door.port()));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(door.next());
+    EXPECT_FALSE(readable(0)) << "turn " << i;
+    EXPECT_TRUE(readable(5000)) << "turn " << i;  // the oldest may be closed now
+  }
+  const tcp::Greeting words{.secret = tcp::secret_of("s"), .rank = 1, .ranks = 2};
+  ::send(silent.back().get(), &words, sizeof words, MSG_NOSIGNAL);
+  for (const tcp::Deadline deadline(10s); !deadline.passed();) {
+    if (const auto arrival = door.next()) {
+      EXPECT_EQ(arrival->greeting.rank, 1);
+      return;
+    }
+    readable(100);
+  }
+  FAIL() << "nobody let the rank in";
 }
 
 TEST(TcpStartUp, ProcessWithAnotherSecretIsRefusedAndTheJobGoesOn) {
@@ -193,6 +222,38 @@ TEST(TcpStartUp, FullTableOfFilesIsReportedAtOnce) {
     std::this_thread::sleep_for(1ms);
   }
   EXPECT_EQ(status, 0);
+}
+
+// It can neither accept nor make connections, says so, and does not blame the other rank.
+TEST(TcpStartUp, FullTableOfFilesEndsARunningJob) {
+  for (const bool sends : {true, false}) {
+    const int port = free_port();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const auto transport = make(0, 2, port, 10s);
+      const rlimit nothing_more{3, 3};
+      EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &nothing_more), 0);
+      int value = 0;
+      const std::string error = error_of([&] {
+        finish(*transport,
+               sends ? transport->send(1, 4, &value, sizeof value) : transport->receive(1, 4, &value, sizeof value));
+      });
+      transport->abandon(error);  // as the progress engine does
+      const std::string call = sends ? "socket" : "accept";
+      const bool right = error.starts_with(call + ": Too many open files; this process may have 3 open files");
+      if (!right) std::fprintf(stderr, "%s\n", error.c_str());
+      ::_exit(right ? 0 : 1);
+    }
+    const std::string error = error_of([&] {
+      const auto transport = make(1, 2, port, 10s);
+      int value = 0;
+      finish(*transport,
+             sends ? transport->receive(0, 4, &value, sizeof value) : transport->send(0, 4, &value, sizeof value));
+      finish(*transport, transport->receive(0, 4, &value, sizeof value));
+    });
+    EXPECT_NE(error.find("rank 0 (127.0.0.1) gave up on the job"), std::string::npos) << error;
+    EXPECT_EQ(exit_status(child), 0);
+  }
 }
 
 // Sends to and receives from rank +- 1, 2, 4, ..., as a barrier does.

@@ -140,9 +140,7 @@ class LocalTransport final : public Transport {
                                              " gave up on the job before its message was taken; see its own error"));
     }
     if (message.bytes != receive.bytes)
-      throw BackendError("comm.local",
-                         detail::concatenate("rank ", receive.peer, " sent ", message.bytes, " bytes, but rank ", rank_,
-                                             " expects ", receive.bytes, "; the ranks call different collectives"));
+      throw BackendError("comm.local", other_size(receive.peer, message.bytes, rank_, receive.bytes));
     if (message.bytes > 0) std::memcpy(receive.data, message.data, message.bytes);
     message.taken->store(true, std::memory_order_release);
     return true;

@@ -140,9 +140,8 @@ class MpiTransport final : public Transport {
     int sent = 0;
     check(MPI_Get_count(&status, MPI_BYTE, &sent), "MPI_Get_count");
     if (sent != message.expected)
-      throw BackendError("comm.mpi",
-                         detail::concatenate("rank ", message.peer, " sent ", sent, " bytes, but rank ", rank_,
-                                             " expects ", message.expected, "; the ranks call different collectives"));
+      throw BackendError("comm.mpi", other_size(message.peer, static_cast<size_t>(sent), rank_,
+                                                static_cast<size_t>(message.expected)));
   }
 
   static int count(size_t bytes) {

@@ -1,6 +1,7 @@
 #include "comm/transport/tcp_door.hpp"
 
 #include <sys/epoll.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -56,7 +57,11 @@ std::optional<Arrival> Door::next() {
 
 bool Door::accept_one() {
   const auto now = std::chrono::steady_clock::now();
-  if (pending_.size() >= kMostSilent && now - pending_.front().since < kPatienceWithSilence) return false;
+  if (pending_.size() >= kMostSilent) {
+    const auto rest = std::chrono::ceil<std::chrono::milliseconds>(pending_.front().since + kPatienceWithSilence - now);
+    if (rest.count() > 0) return stop_listening(rest), false;
+  }
+  listen_again();
   Descriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!socket.open()) {
     const bool no_room = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
@@ -71,6 +76,28 @@ bool Door::accept_one() {
   watch(epoll_, socket.get(), EPOLLIN, 0);
   pending_.push_back({.socket = std::move(socket), .since = now, .greeting = {}});
   return true;
+}
+
+// Connections that are not accepted would keep fd() readable, and whoever watches it busy.
+void Door::stop_listening(std::chrono::milliseconds time) {
+  if (!timer_.open()) {
+    timer_ = Descriptor(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+    if (!timer_.open()) return;  // busy, then
+    watch(epoll_, timer_.get(), EPOLLIN, 0);
+  }
+  const itimerspec once{.it_interval = {},
+                        .it_value = {.tv_sec = time.count() / 1000, .tv_nsec = time.count() % 1000 * 1'000'000}};
+  ::timerfd_settime(timer_.get(), 0, &once, nullptr);  // takes back what has expired
+  if (listens_) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.get(), nullptr);
+  listens_ = false;
+}
+
+void Door::listen_again() {
+  if (listens_) return;
+  const itimerspec never{};
+  ::timerfd_settime(timer_.get(), 0, &never, nullptr);
+  watch(epoll_, listener_.get(), EPOLLIN, 0);
+  listens_ = true;
 }
 
 bool Door::read(Pending& pending) {

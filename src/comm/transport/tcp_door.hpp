@@ -50,7 +50,8 @@ struct Arrival {
 
 // Where a rank listens. It reads the greetings of all new connections side by side, so silent ones
 // keep nobody out: at most kMostSilent connections stay without a greeting, then the oldest is
-// closed. A connection with another greeting is closed, with a line in the log.
+// closed, and nothing is accepted before it has had its time. A connection with another greeting is
+// closed, with a line in the log.
 class Door {
  public:
   Door(Descriptor listener, const Secret& secret);
@@ -71,6 +72,8 @@ class Door {
   };
 
   bool accept_one();
+  void stop_listening(std::chrono::milliseconds time);
+  void listen_again();
   bool read(Pending& pending);  // false when it is to be closed
   bool is_ours(const Pending& pending) const;
 
@@ -78,6 +81,8 @@ class Door {
   Secret secret_;
   Descriptor epoll_;
   std::deque<Pending> pending_;  // the oldest first
+  Descriptor timer_;             // made when listening first stops
+  bool listens_ = true;
 };
 
 }  // namespace axonn::tcp

@@ -92,7 +92,8 @@ void Start::gather() {
     for (int rank = 1; rank < options_.ranks; ++rank) {
       if (table_[static_cast<size_t>(rank)].family == 0) names += " " + std::to_string(rank);
     }
-    fail("rank 0 of ", options_.ranks, " waited ", patience_in_seconds(), " s in vain for ranks", names);
+    fail("rank 0 of ", options_.ranks, " waited ", patience_in_seconds(), " s in vain for ranks", names,
+         "; see if they were started, and their own last lines");
   }
   place.close();
 }

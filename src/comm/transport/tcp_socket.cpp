@@ -142,8 +142,11 @@ Descriptor listen_at(const SocketAddress& address) {
   if (!listener.open()) fail_to_open("socket", errno);
   set(listener.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (::bind(listener.get(), address.get(), address.size) != 0 || ::listen(listener.get(), SOMAXCONN) != 0) {
-    fail("cannot listen at ", address.host(), " port ", address.port(), ": ", error_text(errno),
-         "; set MASTER_PORT to a free port");
+    const char* cure = errno == EADDRINUSE      ? "; set MASTER_PORT to a free port"
+                       : errno == EADDRNOTAVAIL ? "; MASTER_ADDR must be an address of rank 0's host"
+                       : errno == EACCES        ? "; set MASTER_PORT to at least 1024"
+                                                : "";
+    fail("cannot listen at ", address.host(), " port ", address.port(), ": ", error_text(errno), cure);
   }
   return listener;
 }

@@ -46,6 +46,8 @@ class TcpTransport final : public Transport {
   uint32_t new_slot();
   Ticket ticket(uint32_t slot) const { return uint64_t{slots_[slot].generation} << 32 | slot; }
 
+  template <typename Call>
+  auto or_fail_job(Call call);
   void admit();
   void connect(Peer& peer);
   void progress();
@@ -57,6 +59,7 @@ class TcpTransport final : public Transport {
   size_t read_some(Peer& peer, Link& link, void* data, size_t bytes);
   void start_message(Peer& peer, Incoming& incoming);
   void finish_message(Peer& peer, Incoming& incoming);
+  void check_size(const Peer& peer, size_t expected, size_t sent);
   void send_to_self(uint32_t channel, const std::byte* data, size_t bytes, uint32_t slot);
   void take_over(Peer& peer, Incoming& incoming, const Posted& posted);
   void end(Peer& peer, Link& link, const std::string& why);
@@ -75,12 +78,6 @@ class TcpTransport final : public Transport {
   std::vector<uint32_t> free_slots_;
   std::string failure_;  // thrown by every test() once set
 };
-
-void check_size(const Peer& peer, uint32_t channel, size_t expected, size_t sent) {
-  if (expected == sent) return;
-  throw InternalError(kWhere, detail::concatenate("receive of ", expected, " bytes on channel ", channel, " from rank ",
-                                                  peer.rank, " meets a message of ", sent, " bytes"));
-}
 
 TcpTransport::TcpTransport(TcpMesh mesh)
     : mesh_(std::move(mesh)),
@@ -109,6 +106,16 @@ uint32_t TcpTransport::new_slot() {
   return slot;
 }
 
+// For calls that need the system's resources: without them this rank cannot go on.
+template <typename Call>
+auto TcpTransport::or_fail_job(Call call) {
+  try {
+    return call();
+  } catch (const Error& error) {
+    fail_job(error.sentence());
+  }
+}
+
 // Takes the connections that other ranks have made.
 void TcpTransport::admit() {
   const auto take = [this](Arrival& arrival) {
@@ -130,7 +137,7 @@ void TcpTransport::admit() {
   for (Arrival& early : mesh_.arrivals) take(early);
   mesh_.arrivals.clear();
   while (mesh_.door) {
-    auto arrival = mesh_.door->next();
+    auto arrival = or_fail_job([this] { return mesh_.door->next(); });
     if (!arrival) return;
     take(*arrival);
   }
@@ -143,7 +150,7 @@ void TcpTransport::connect(Peer& peer) {
   peer.sends = &peer.links[Peer::kMade];
   Link& link = *peer.sends;
   std::string problem;
-  link.socket = start_connect(mesh_.addresses[static_cast<size_t>(peer.rank)], problem);
+  link.socket = or_fail_job([&] { return start_connect(mesh_.addresses[static_cast<size_t>(peer.rank)], problem); });
   if (!link.socket.open()) return end(peer, link, problem);
   set_message_options(link.socket.get(), mesh_.options.silence);
   link.greeting = {.secret = secret_of(mesh_.secret),
@@ -184,7 +191,7 @@ void TcpTransport::send_to_self(uint32_t channel, const std::byte* data, size_t 
     std::copy_n(data, bytes, unexpected.back().data.get());
     return;
   }
-  check_size(self, channel, posted.front().bytes, bytes);
+  check_size(self, posted.front().bytes, bytes);
   std::copy_n(data, bytes, posted.front().data);
   slots_[posted.front().slot].done = true;
   posted.pop_front();
@@ -197,7 +204,7 @@ Transport::Ticket TcpTransport::receive(int rank, uint32_t channel, void* data, 
   const Posted wanted{static_cast<std::byte*>(data), bytes, slot};
   auto& [posted, unexpected] = from.channels[channel];
   if (!unexpected.empty()) {
-    check_size(from, channel, bytes, unexpected.front().bytes);
+    check_size(from, bytes, unexpected.front().bytes);
     std::copy_n(unexpected.front().data.get(), bytes, wanted.data);
     unexpected.pop_front();
     from.unexpected_bytes -= bytes;
@@ -219,7 +226,7 @@ Transport::Ticket TcpTransport::receive(int rank, uint32_t channel, void* data, 
 
 // A message that is arriving in a buffer continues in its receiver's memory.
 void TcpTransport::take_over(Peer& peer, Incoming& incoming, const Posted& posted) {
-  check_size(peer, incoming.header.channel, posted.bytes, incoming.header.bytes);
+  check_size(peer, posted.bytes, incoming.header.bytes);
   std::copy_n(incoming.buffer.data.get(), incoming.arrived, posted.data);
   peer.unexpected_bytes -= incoming.buffer.bytes;
   incoming.buffer = {};
@@ -357,7 +364,7 @@ void TcpTransport::start_message(Peer& peer, Incoming& incoming) {
   incoming.arrived = 0;
   auto& posted = peer.channels[header.channel].posted;
   if (!posted.empty()) {
-    check_size(peer, header.channel, posted.front().bytes, header.bytes);
+    check_size(peer, posted.front().bytes, header.bytes);
     incoming.target = posted.front().data;
     incoming.slot = posted.front().slot;
     posted.pop_front();
@@ -372,6 +379,10 @@ void TcpTransport::start_message(Peer& peer, Incoming& incoming) {
   peer.unexpected_bytes += header.bytes;
   incoming.buffer = {std::make_unique_for_overwrite<std::byte[]>(header.bytes), header.bytes};
   incoming.target = incoming.buffer.data.get();
+}
+
+void TcpTransport::check_size(const Peer& peer, size_t expected, size_t sent) {
+  if (expected != sent) fail_job(other_size(peer.rank, sent, rank_, expected));
 }
 
 void TcpTransport::finish_message(Peer& peer, Incoming& incoming) {

@@ -3,11 +3,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 
 namespace axonn {
 
 class NodeMemory;
+
+// What is wrong when rank `peer` has sent a message of another size than rank `rank` receives.
+std::string other_size(int peer, size_t sent, int rank, size_t expected);
 
 // Moves bytes from one rank of the job to another: MPI, threads of one process, TCP. Our
 // collectives are built on these calls. One thread at a time calls a transport, and one thread
