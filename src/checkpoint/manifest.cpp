@@ -222,6 +222,9 @@ std::string Manifest::to_json() const {
   if (const auto& scale = state.loss_scale)
     json["loss_scale"] = {
         {"value", scale->value}, {"good", scale->good}, {"skipped", scale->skipped}, {"in_a_row", scale->in_a_row}};
+  if (const auto& spikes = state.spikes)
+    json["spikes"] = {{"all", spikes->spikes},        {"skipped", spikes->skipped}, {"in_a_row", spikes->in_a_row},
+                      {"left_out", spikes->left_out}, {"losses", spikes->losses},   {"norms", spikes->norms}};
   json["choices"] = Json(state.choices);
   json["tensors"] = Json::array();
   for (const auto& tensor : tensors) json["tensors"].push_back(tensor_to_json(tensor));
@@ -249,12 +252,20 @@ Manifest Manifest::from_json(const std::string& text, const fs::path& path) {
                       .configuration = json.at("configuration").dump(),
                       .tokenizer = json.at("tokenizer").dump(),
                       .loss_scale = {},
+                      .spikes = {},
                       .choices = json.at("choices").get<std::map<std::string, std::string>>()};
     if (const auto scale = json.find("loss_scale"); scale != json.end())
       manifest.state.loss_scale = {.value = scale->at("value").get<double>(),
                                    .good = scale->at("good").get<int64_t>(),
                                    .skipped = scale->at("skipped").get<int64_t>(),
                                    .in_a_row = scale->at("in_a_row").get<int64_t>()};
+    if (const auto spikes = json.find("spikes"); spikes != json.end())
+      manifest.state.spikes = {.losses = spikes->at("losses").get<std::vector<double>>(),
+                               .norms = spikes->at("norms").get<std::vector<double>>(),
+                               .spikes = spikes->at("all").get<int64_t>(),
+                               .skipped = spikes->at("skipped").get<int64_t>(),
+                               .in_a_row = spikes->at("in_a_row").get<int64_t>(),
+                               .left_out = spikes->at("left_out").get<int64_t>()};
     for (const Json& item : json.at("tensors")) manifest.tensors.push_back(tensor_from_json(item));
     for (const Json& item : json.at("files")) manifest.files.push_back(file_of(item));
     check_consistent(manifest);

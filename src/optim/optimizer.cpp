@@ -28,9 +28,13 @@ UpdateReport Optimizer::step(UpdateOptions options) {
   AXONN_CHECK(without.empty(), "optim.optimizer", "'", without,
               "' has no gradient; run forward, backward and step.finish() first");
   AXONN_ASSERT(!average_in_use_, "weights were updated while their average stood in for them");
+  AXONN_CHECK(!options.accept || keeps_gradients(), "optim.optimizer",
+              "schedule fuse without clipping has changed weights before the norm is known; clip, or choose "
+              "rs-opt-ag to refuse updates");
   const at::NoGradGuard no_grad;
   UpdateReport report{.gradient_norm = gradient_norm(rate(options.learning_rate), options)};
   if (!std::isfinite(report.gradient_norm)) return report;
+  if (options.accept && !options.accept(report.gradient_norm)) return report;
   ++steps_taken_;
   update(rate(options.learning_rate), options, report.gradient_norm);
   report.applied = true;

@@ -140,7 +140,7 @@ void bind_optimizer(OptionTable& table, TrainConfig& train) {
   table.add_text(
       "train", "optimizer_schedule", schedule_value(train.optimizer.schedule),
       "ar-opt: every replica updates everything; rs-opt-ag: each updates its part and keeps its part of the state; "
-      "fuse: the same inside the collectives; auto: rs-opt-ag on CPUs with data > 1, else ar-opt");
+      "fuse: the same inside the collectives; auto: on CPUs with data > 1 fuse, or rs-opt-ag with clip 0; else ar-opt");
   table.add("train", "optimizer_set", train.optimizer.set, "values of the program's scalars, such as beta2=0.99");
   table.add("train", "learning_rate", train.optimizer.learning_rate, "peak rate, after the warm-up");
   table.add("train", "learning_rate_end", train.learning_rate_end, "rate at the last step, after the cosine");
@@ -156,6 +156,11 @@ void bind_optimizer(OptionTable& table, TrainConfig& train) {
   table.add("train", "loss_scale", train.loss_scale.initial, "fp16: initial factor of the loss for the backward pass");
   table.add("train", "loss_scale_interval", train.loss_scale.interval,
             "fp16: steps without an overflow after which the scale doubles");
+  table.add("train", "on_spike", train.spikes.action,
+            "a step whose loss or gradient norm is more than spike_factor times the median: off, skip its update, or "
+            "rollback to the newest checkpoint and go on behind its batch");
+  table.add("train", "spike_factor", train.spikes.factor, "how many times the median a spike is");
+  table.add("train", "spike_window", train.spikes.window, "number of good steps in the median; from then on it guards");
   table.add("train", "most_skips", train.loss_scale.most_skips,
             "fp16: maximum of skipped steps in a row, each of which halves the scale");
 }

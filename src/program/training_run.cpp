@@ -94,8 +94,10 @@ void run_training(Environment& environment, Context& context, const Parameters& 
     load(environment, context, checkpoint_tensors(parameters, optimizer.get(), &task), *resumed);
     optimizer->state_changed();
     first_step = state.step;
+    identity.checkpoint = resumed->directory().string();
     identity.loss_scale = state.loss_scale;
-    optimizer->set_steps_taken(first_step - (state.loss_scale ? state.loss_scale->skipped : 0));
+    identity.spikes = state.spikes;
+    optimizer->set_steps_taken(state.updates());
     identity.run = state.run;
   } else {
     identity.run = new_run_name(environment);

@@ -124,12 +124,17 @@ class Trainer {
                 .memory = config.save_memory,
                 .local_ranks = environment_.local_ranks(),
                 .wait_for_tensors = [this] { parameters_.schedule().wait_for_weights(); }}),
-        tensors_(checkpoint_tensors(parameters_, &optimizer_)) {
+        tensors_(checkpoint_tensors(parameters_, &optimizer_)),
+        guard_(config.spikes) {
     check_train(config);
     if (context_.options().dtype == at::kHalf) {
       loss_scale_.emplace(config.loss_scale);
       if (identity.loss_scale) loss_scale_->set_state(*identity.loss_scale);
     }
+    AXONN_CHECK(config.spikes.action == OnSpike::off || optimizer_.keeps_gradients(), "train.train",
+                "--on-spike needs the gradient norm before weights change: give --clip, or --optimizer-schedule "
+                "rs-opt-ag");
+    if (identity.spikes) guard_.set_state(*identity.spikes);
     plan_ = plan_batch(config.batch, config.rows(context_.shape()), context_.shape(), context_.at());
   }
 
@@ -153,6 +158,8 @@ class Trainer {
   StepMetrics one_step(int64_t step, Trace& trace);
   double scale() const { return loss_scale_ ? loss_scale_->value() : 1; }
   void refuse_loss(int64_t step, const at::Tensor& losses);
+  void heed_spike(const StepMetrics& metrics);
+  void roll_back(const std::string& checkpoint);
   void save(int64_t steps_done);
   void copy_for_save(Trace& trace, double& seconds, bool changes_follow);
   void share(StepMetrics& metrics, bool out_of_time);
@@ -174,9 +181,13 @@ class Trainer {
   const std::vector<CheckpointTensor> tensors_;  // weights and optimizer state
   BatchPlan plan_;
   std::optional<LossScale> loss_scale_;  // with fp16
-  double gemm_flops_ = 0;                // sum over all ranks
-  double saving_seconds_ = 0;            // the save after the last step took so many
-  bool stopped_ = false;                 // some rank was asked to, and all know it
+  SpikeGuard guard_;
+  bool rolled_back_ = false;  // instead of the last step
+  int64_t rollbacks_ = 0;     // to the checkpoint of step `rolled_back_to_`
+  int64_t rolled_back_to_ = -1;
+  double gemm_flops_ = 0;      // sum over all ranks
+  double saving_seconds_ = 0;  // the save after the last step took so many
+  bool stopped_ = false;       // some rank was asked to, and all know it
   bool out_of_time_ = false;
   TrainResult result_;
   std::optional<RunStatus> status_;            // only on rank 0
@@ -202,25 +213,34 @@ StepMetrics Trainer::one_step(int64_t step, Trace& trace) {
   };
   optimizer_.prepare(metrics.learning_rate);
   const PassLosses losses =
-      run_passes(context_, task_, plan_, step,
+      run_passes(context_, task_, plan_, step + guard_.state().left_out,
                  {.seed = static_cast<uint64_t>(config_.seed), .scale = scale(), .on_pass = on_pass});
   metrics.loss = losses.loss();
   metrics.seconds.communication_exposed = context_.scheduler().traffic().waited_seconds();
   metrics.communication = context_.scheduler().traffic().sums();
 
   copy_for_save(trace, copying, /*changes_follow=*/true);
+  std::function<bool(double)> accept;
+  if (guard_.action() != OnSpike::off) accept = [&](double norm) { return !guard_.is_spike(metrics.loss, norm); };
   UpdateReport report;
   {
     const StepTimer update(trace, "optimizer", &metrics.seconds.optimizer);
     report = optimizer_.step({.max_norm = config_.clip,
                               .learning_rate = metrics.learning_rate,
                               .gradient_scale = scale(),
+                              .accept = accept,
                               .poisoned = !std::isfinite(metrics.loss)});
   }
   metrics.gradient_norm = report.gradient_norm;
-  if (!report.applied && !(loss_scale_ && loss_scale_->skipped()))
+  const bool overflow = loss_scale_ && !std::isfinite(report.gradient_norm);
+  if (report.applied)
+    guard_.accept(metrics.loss, report.gradient_norm);
+  else if (!overflow && guard_.is_spike(metrics.loss, report.gradient_norm))
+    heed_spike(metrics);
+  else if (!(loss_scale_ && loss_scale_->skipped()))
     refuse_loss(step, losses.sums.to(at::kCPU, at::kDouble));
-  task_.after_step();
+  if (guard_.action() != OnSpike::off) metrics.spikes = guard_.state().spikes;
+  if (!rolled_back_) task_.after_step();
   if (loss_scale_) {
     if (report.applied) loss_scale_->applied();
     metrics.loss_scale = loss_scale_->value();
@@ -271,17 +291,62 @@ void Trainer::refuse_loss(int64_t step, const at::Tensor& losses) {
                                         : "newest checkpoint: " + saved.back().directory.string()));
 }
 
+// Called by every rank. Nothing has been updated.
+void Trainer::heed_spike(const StepMetrics& metrics) {
+  const std::string what = detail::concatenate("step ", metrics.step,
+                                               " is a spike: ", guard_.compared(metrics.loss, *metrics.gradient_norm));
+  if (guard_.action() == OnSpike::rollback) saver_.finish();
+  const std::string checkpoint = saver_.newest().empty() ? identity_.checkpoint : saver_.newest();
+  const bool back = guard_.action() == OnSpike::rollback && !checkpoint.empty();
+  if (back) {
+    roll_back(checkpoint);
+  } else {
+    AXONN_CHECK(guard_.skip(), "train.train", what, ", after ", SpikeGuard::kMostInARow,
+                " others in a row; choose a lower learning rate or a higher --spike-factor");
+  }
+  if (!lead()) return;
+  if (back)
+    log::warn(what, "; back to ", checkpoint, ", and on with the batch after it");
+  else
+    log::warn(what, "; its update is skipped",
+              guard_.action() == OnSpike::rollback ? ", as there is no checkpoint yet" : "");
+}
+
+// The step that follows is the one after the checkpoint, with the batch that follows now.
+void Trainer::roll_back(const std::string& checkpoint) {
+  const int64_t next = result_.steps + guard_.state().left_out + 1;
+  CheckpointState state;
+  all_ranks_or_none(everyone_, [&] {
+    const CheckpointReader reader(checkpoint);
+    reader.load(context_.shape(), context_.at(), checkpoint_tensors(parameters_, &optimizer_, &task_));
+    state = reader.state();
+  });
+  optimizer_.state_changed();
+  optimizer_.set_steps_taken(state.updates());
+  if (loss_scale_ && state.loss_scale) loss_scale_->set_state(*state.loss_scale);
+  guard_.roll_back(state.spikes.value_or(SpikeGuard::State{}), state.step, next);
+  rollbacks_ = std::exchange(rolled_back_to_, state.step) == state.step ? rollbacks_ + 1 : 1;
+  AXONN_CHECK(rollbacks_ <= SpikeGuard::kMostInARow, "train.train", checkpoint, " was rolled back to ",
+              SpikeGuard::kMostInARow, " times; choose a lower learning rate or a higher --spike-factor");
+  result_.steps = state.step;
+  rolled_back_ = true;
+  all_ranks_or_none(everyone_, [&] {
+    if (lead()) metrics_file_.emplace(std::filesystem::path(config_.out) / "metrics.jsonl", state.step);
+  });
+}
+
 void Trainer::save(int64_t steps_done) {
   CheckpointState state;
   state.run = identity_.run;
   state.step = steps_done;
   state.seed = static_cast<uint64_t>(config_.seed);
-  state.samples = steps_done * plan_.batch;
+  state.samples = (steps_done + guard_.state().left_out) * plan_.batch;
   state.data_fingerprint = identity_.fingerprint;
   state.configuration = identity_.configuration;
   state.tokenizer = identity_.tokenizer;
   state.choices = identity_.choices;
   if (loss_scale_) state.loss_scale = loss_scale_->state();
+  if (guard_.matters()) state.spikes = guard_.state();
   auto tensors = tensors_;
   for (CheckpointTensor& tensor : task_.state()) {
     tensor.shard = tensor.shard.clone();  // small, and the task changes it when it wants
@@ -414,6 +479,11 @@ void Trainer::take_steps(int64_t first_step) {
     trace.begin_step(result_.steps + 1);
     crash::set_step(result_.steps + 1);
     StepMetrics metrics = one_step(result_.steps, trace);
+    if (std::exchange(rolled_back_, false)) {
+      trace.end_step();
+      last = ask_to_stop();
+      continue;
+    }
     result_.steps += 1;
     result_.loss = metrics.loss;
     share(metrics, config_.minutes > 0 && seconds_since(start) > config_.minutes * 60);
@@ -478,6 +548,7 @@ void check_train(const TrainConfig& config) {
        {std::pair(config.learning_rate_end, "learning_rate_end"), {config.clip, "clip"}, {config.minutes, "minutes"}})
     at_least(value, 0, name);
   LossScale scale(config.loss_scale);
+  SpikeGuard guard(config.spikes);
 }
 
 std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& parameters, const TrainConfig& config) {

@@ -16,6 +16,7 @@
 #include "axonn/checkpoint/staging.hpp"
 #include "axonn/grid/shard_spec.hpp"
 #include "axonn/optim/loss_scale.hpp"
+#include "axonn/optim/spike_guard.hpp"
 
 // Checkpoints, formats 1 and 2 (docs/checkpoint.md): a directory `step-000500` with a manifest, and
 // one safetensors file per rank that stores something. They hold parts of global tensors, so any
@@ -49,7 +50,12 @@ struct CheckpointState {
   std::string configuration = "{}";            // OptionTable::to_json()
   std::string tokenizer = "null";              // Tokenizer::to_json()
   std::optional<LossScale::State> loss_scale;  // only with fp16
+  std::optional<SpikeGuard::State> spikes;     // only with a spike guard
   std::map<std::string, std::string> choices;  // measured choices that a resumed run repeats ("gemm")
+
+  int64_t updates() const {  // steps without the skipped ones
+    return step - (loss_scale ? loss_scale->skipped : 0) - (spikes ? spikes->skipped : 0);
+  }
 };
 
 // Writes checkpoints of one run, on all ranks of the grid together. Padding is not stored.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,12 +15,14 @@ struct UpdateOptions {
   double max_norm = 0;        // gradients are clipped to this norm; 0: never
   double learning_rate = -1;  // for this step; negative: the optimizer's own
   double gradient_scale = 1;  // factor by which the loss was multiplied
-  bool poisoned = false;      // loss is not finite; true on one rank stops it on all; on GPUs, on its x, y and z
+  // Asked once the norm is known and finite; the same answer on every rank. False: nothing changes.
+  std::function<bool(double norm)> accept = {};
+  bool poisoned = false;  // loss is not finite; true on one rank stops it on all; on GPUs, on its x, y and z
 };
 
 struct UpdateReport {
   double gradient_norm = 0;  // over the whole network, before clipping; the same on every rank
-  bool applied = false;      // false: the norm is not finite or a rank was poisoned; nothing changed
+  bool applied = false;      // false: not accepted, the norm is not finite, or a rank was poisoned; nothing changed
 };
 
 // One kind of per-element state, such as "adam.m".
@@ -44,7 +47,8 @@ class Optimizer {
   // own). Only schedule fuse without clipping needs it: it updates weights during backward, and the
   // next step() must follow.
   void prepare(double learning_rate = -1);
-  // UserError if the norm is not finite and weights have changed already (prepare()).
+  // UserError if weights have changed already (prepare()) and the norm is not finite, or options
+  // have `accept`.
   UpdateReport step(UpdateOptions options = {});
 
   // While it lives, the network computes with the average of its weights. Then its weights are

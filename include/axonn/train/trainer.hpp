@@ -11,6 +11,7 @@
 #include "axonn/layers/context.hpp"
 #include "axonn/optim/loss_scale.hpp"
 #include "axonn/optim/make_optimizer.hpp"
+#include "axonn/optim/spike_guard.hpp"
 #include "axonn/train/report/trace.hpp"
 #include "axonn/train/task.hpp"
 
@@ -38,6 +39,7 @@ struct TrainConfig {
   std::string out = "runs/train";
   TraceOptions trace;
   LossScaleOptions loss_scale;  // only with fp16
+  SpikeOptions spikes;
 
   // The micro-batch on this grid; without accumulation when `micro_batch` = 0.
   int64_t rows(const GridShape& shape) const;
@@ -63,7 +65,10 @@ struct RunIdentity {
   std::string tokenizer;                            // JSON object
   uint64_t fingerprint = 0;                         // fingerprint of the data
   std::map<std::string, std::string> choices = {};  // see CheckpointState
-  std::optional<LossScale::State> loss_scale = {};  // state at which the resumed run stopped
+  // Of a resumed run:
+  std::string checkpoint = {};  // its directory
+  std::optional<LossScale::State> loss_scale = {};
+  std::optional<SpikeGuard::State> spikes = {};
 };
 
 // The objects of a run, all on one grid. They must outlive train().
@@ -81,7 +86,9 @@ std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& pa
 // The training loop of all programs: steps, clipping, schedule, validation, metrics, progress,
 // checkpoints, replica checks. Every rank of the grid calls it. If a loss is not finite anywhere on
 // the grid, it throws a UserError with the place, before any update. With fp16 it skips the step
-// and halves the loss scale instead, and throws only after too many skipped steps in a row.
+// and halves the loss scale instead, and throws only after too many skipped steps in a row. A spike
+// guard skips steps, or goes back to the newest checkpoint; without one yet, it skips. UserError
+// after too many of them, or if the optimizer updates before the norm is known.
 // Every rank calls `stop` (Ctrl-C) after every step and save, and within validation and samples. If
 // it returns true on any rank, these are cut short, and the run ends with a checkpoint. If the
 // system cannot write a checkpoint, this is logged, and training goes on; if it was the last one,

@@ -44,6 +44,7 @@ std::string StepMetrics::to_json() const {
   put("gradient_norm", gradient_norm);
   put("loss_scale", loss_scale);
   put("skipped_steps", skipped_steps);
+  put("spikes", spikes);
   line["learning_rate"] = learning_rate;
   line[std::string(terms) + "_per_second"] = tokens_per_second;
   line["model_flops_per_second"] = model_flops_per_second;

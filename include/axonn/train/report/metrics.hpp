@@ -31,6 +31,7 @@ struct StepMetrics {
   std::optional<double> gradient_norm;       // L2 over all parameters, before clipping
   std::optional<double> loss_scale;          // for the next step, with fp16
   std::optional<int64_t> skipped_steps;      // since the run began, with fp16
+  std::optional<int64_t> spikes;             // since the run began, with a spike guard
   double learning_rate = 0;                  // rate of this step's update
   std::string_view terms = "tokens";         // unit that the loss is averaged over
   double tokens_per_second = 0;              // terms per second, over the whole grid
