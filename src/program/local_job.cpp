@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -15,10 +16,12 @@
 #include <cstring>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "axonn/comm/launch.hpp"
 #include "axonn/core/error.hpp"
+#include "axonn/core/log.hpp"
 
 namespace axonn {
 namespace {
@@ -46,8 +49,8 @@ void send(const std::vector<pid_t>& children, int signal) {
   for (const pid_t child : children) kill(child, signal);
 }
 
-// While it lives, signals that end a run in order go to the ranks. They have a process group of
-// their own: a Ctrl-C reaches them once, through this process.
+// While it lives, signals that end a run in order go to the ranks, and Ctrl-Z stops them with this
+// process. They have process groups of their own: a Ctrl-C reaches them once, through this one.
 class ForwardedSignals {
  public:
   explicit ForwardedSignals(const std::vector<pid_t>& children) : children_(children) {
@@ -59,12 +62,21 @@ class ForwardedSignals {
   ForwardedSignals(const ForwardedSignals&) = delete;
   ForwardedSignals& operator=(const ForwardedSignals&) = delete;
 
-  void pass_on() const {
-    if (const int signal = received.exchange(0); signal != 0) send(children_, signal);
+  // Returns whether the user wants the job to end.
+  bool pass_on() const {
+    const int signal = received.exchange(0);
+    if (signal == SIGTSTP) {
+      send(children_, SIGSTOP);
+      raise(SIGSTOP);
+      send(children_, SIGCONT);
+    } else if (signal != 0) {
+      send(children_, signal);
+    }
+    return signal != 0 && signal != SIGTSTP;
   }
 
  private:
-  static constexpr std::array kAll = {SIGINT, SIGTERM, SIGUSR1};
+  static constexpr std::array kAll = {SIGINT, SIGTERM, SIGUSR1, SIGTSTP};
   static inline std::atomic<int> received{0};
 
   const std::vector<pid_t>& children_;
@@ -89,22 +101,35 @@ pid_t start(int rank, int ranks, int port, const std::string& secret, char** arg
   _exit(127);
 }
 
-}  // namespace
+// How the job has ended.
+struct End {
+  int status = 0;
+  int rank = -1;       // whose end was first not 0
+  int signal = 0;      // that ended it; 0: it ended itself
+  bool asked = false;  // a signal of the user came
+};
 
-int run_local_job(int ranks, char** argv) {
+End run_once(int ranks, char** argv) {
+  using Clock = std::chrono::steady_clock;
   const int port = free_port();
   const std::string secret = make_secret();
-  std::vector<pid_t> children;
+  std::vector<pid_t> children, started;
   const ForwardedSignals forwarded(children);
   for (int rank = 0; rank < ranks; ++rank) {
     children.push_back(start(rank, ranks, port, secret, argv));
     if (children.back() < 0) throw BackendError("program.local_job", std::string("fork: ") + std::strerror(errno));
   }
-  int worst = 0;
-  for (std::chrono::milliseconds since_failure{0}; !children.empty(); since_failure += worst != 0 ? kPoll : 0ms) {
-    if (since_failure == kGrace) send(children, SIGTERM);
-    if (since_failure == kGrace + kPatience) send(children, SIGKILL);
-    forwarded.pass_on();
+  started = children;
+  End end;
+  Clock::time_point failed;
+  int last_signal = 0;  // that the others got after the failure
+  while (!children.empty()) {
+    end.asked |= forwarded.pass_on();
+    const int due = end.status == 0                               ? 0
+                    : Clock::now() >= failed + kGrace + kPatience ? SIGKILL
+                    : Clock::now() >= failed + kGrace             ? SIGTERM
+                                                                  : 0;
+    if (due != std::exchange(last_signal, due)) send(children, due);
     int state = 0;
     const pid_t ended = waitpid(-1, &state, WNOHANG);
     if (ended <= 0) {
@@ -112,10 +137,47 @@ int run_local_job(int ranks, char** argv) {
       continue;
     }
     std::erase(children, ended);
-    const int status = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
-    if (worst == 0) worst = status;
+    const int signal = WIFSIGNALED(state) ? WTERMSIG(state) : 0;
+    const int status = signal != 0 ? 128 + signal : WEXITSTATUS(state);
+    if (status == 0) continue;
+    const bool first = end.status == 0;
+    if (first) failed = Clock::now();
+    // A rank that dies is the reason; others, seen earlier, may have ended because of it.
+    if (first || (signal != 0 && end.signal == 0 && last_signal == 0)) {
+      end.rank = static_cast<int>(std::ranges::find(started, ended) - started.begin());
+      end.signal = signal;
+    }
+    if (first) end.status = status;
   }
-  return worst;
+  return end;
+}
+
+}  // namespace
+
+int run_local_job(int ranks, char** argv, const Restarts& restarts) {
+  std::string reached = restarts.most > 0 ? restarts.reached() : "";
+  bool in_vain = false;  // the last start has reached nothing
+  for (int restart = 0;; ++restart) {
+    const End end = run_once(ranks, argv);
+    if (end.status == 0 || end.asked || restarts.most == 0) return end.status;
+    const std::string how = end.signal != 0
+                                ? detail::concatenate("died of signal ", end.signal, " (", strsignal(end.signal), ")")
+                                : detail::concatenate("ended with status ", end.status);
+    if (restart == restarts.most) {
+      log::error("rank ", end.rank, " ", how, ": the job has been started again ", restart, " times (--max-restarts)");
+      return end.status;
+    }
+    const bool forward = std::exchange(reached, restarts.reached()) != reached;
+    if (!forward && end.signal == 0) return end.status;  // an error, which a rank has told
+    if (!forward && in_vain) {
+      log::error("rank ", end.rank, " ", how,
+                 " again without a new checkpoint: no restart, as it would end there again");
+      return end.status;
+    }
+    in_vain = !forward;
+    log::warn("rank ", end.rank, " ", how, ": restart ", restart + 1, " of ", restarts.most, ", from ",
+              reached.empty() ? "the beginning" : reached);
+  }
 }
 
 }  // namespace axonn

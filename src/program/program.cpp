@@ -58,14 +58,14 @@ std::optional<std::string> parse(const Program& program, CommandLine& line, std:
 }
 
 // The ranks have the same arguments, so they come here again.
-std::optional<int> start_ranks(int ranks, char** arguments) {
+std::optional<int> start_ranks(int ranks, const Restarts& restarts, char** arguments) {
   AXONN_CHECK(ranks >= 1 && ranks <= kMostLocalRanks, "program.ranks", "--ranks must be in 1 .. ", kMostLocalRanks,
               ", got ", ranks);
   const std::optional<LaunchedRank> place = launched_place();
   AXONN_CHECK(!place || (place->launcher == Launcher::ranks && place->ranks == ranks), "program.ranks",
               "--ranks starts the ranks itself, and a launcher has started this process; leave --ranks out");
-  if (place || ranks == 1) return std::nullopt;
-  return run_local_job(ranks, arguments);
+  if (place || (ranks == 1 && restarts.most == 0)) return std::nullopt;
+  return run_local_job(ranks, arguments, restarts);
 }
 
 // Called before the job starts. Returns an exit status if the process has nothing more to do.
@@ -81,7 +81,11 @@ std::optional<int> prepare(const Program& program, CommandLine& line, std::span<
   check_environment();
   keep_freed_memory();
   const std::optional<int> status = line.command->prepare(arguments.data());
-  return status || !line.ranks ? status : start_ranks(*line.ranks, arguments.data());
+  if (status) return status;
+  const Restarts restarts = line.command->restarts();
+  AXONN_CHECK(restarts.most == 0 || line.ranks, "program.restarts",
+              "--max-restarts needs --ranks N; under a launcher, the launcher starts the job again");
+  return line.ranks ? start_ranks(*line.ranks, restarts, arguments.data()) : std::nullopt;
 }
 
 }  // namespace

@@ -21,6 +21,8 @@ void TrainingCommand::add_flags(CLI::App& app) {
   options_.table.add_flags(app);
   app.add_option("--config", config_, "TOML file with the same keys");
   app.add_option("--resume", resume_, "run directory or checkpoint to resume; auto: the newest of --out, if any");
+  app.add_option("--max-restarts", max_restarts_,
+                 "with --ranks and --resume auto: start again so often after the death of a rank");
   app.add_flag("--dry-run", dry_run_, "print shard shapes, arenas and the batch, without training");
 }
 
@@ -35,8 +37,18 @@ std::optional<int> TrainingCommand::prepare(char**) {
     print_plan(plan);
     return 0;
   }
+  AXONN_CHECK(max_restarts_ >= 0, "program.restarts", "--max-restarts must be at least 0, got ", max_restarts_);
+  AXONN_CHECK(max_restarts_ == 0 || resume_ == "auto", "program.restarts",
+              "--max-restarts needs --resume auto, so that a restart goes on from the newest checkpoint");
   if (resume_.empty()) check_before_start();  // otherwise the checkpoint provides options
   return std::nullopt;
+}
+
+Restarts TrainingCommand::restarts() const {
+  return {.most = max_restarts_, .reached = [out = options_.run.train.out] {
+            const std::vector<CheckpointStep> steps = checkpoints_in(out);
+            return steps.empty() ? std::string() : steps.back().directory.string();
+          }};
 }
 
 // Checks that are possible before the number of ranks is known. For a grid that is not chosen yet,

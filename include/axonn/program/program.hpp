@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,12 @@ class App;
 
 namespace axonn {
 
+// How often --ranks starts a job again after the death of a rank.
+struct Restarts {
+  int most = 0;
+  std::function<std::string()> reached = {};  // what a restart goes on from: other after a step forward
+};
+
 // A subcommand of a program that runs on all ranks of a job. Errors are exceptions, which rank 0
 // prints in one sentence.
 class Command {
@@ -25,7 +32,8 @@ class Command {
   // Called after parsing, on every process, before the job starts. Errors that can be found by then
   // are thrown here (exit status 2). Returns an exit status if the process has nothing more to do.
   virtual std::optional<int> prepare(char** argv) = 0;
-  virtual int run(Environment& environment) = 0;  // returns the exit status
+  virtual Restarts restarts() const { return {}; }  // called after prepare()
+  virtual int run(Environment& environment) = 0;    // returns the exit status
 };
 
 struct Program {

@@ -20,6 +20,7 @@ class TrainingCommand : public Command {
   std::string name() const override { return "train"; }
   void add_flags(CLI::App& app) override;
   std::optional<int> prepare(char** argv) override;
+  Restarts restarts() const override;
   int run(Environment& environment) override;
 
  protected:
@@ -46,6 +47,7 @@ class TrainingCommand : public Command {
   ProgramOptions& options_;
   std::vector<std::string> kept_;
   std::string config_, resume_;
+  int max_restarts_ = 0;
   bool dry_run_ = false;
 };
 
