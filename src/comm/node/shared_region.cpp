@@ -42,7 +42,7 @@ OwnRegion::~OwnRegion() { close(address_.file); }
 
 std::shared_ptr<std::byte> open_region(const RegionAddress& address) {
   const std::string path = detail::concatenate("/proc/", address.process, "/fd/", address.file);
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);  // in another container it may be a FIFO
   if (file < 0) fail("open(" + path + ")");
   std::shared_ptr<std::byte> region;
   try {

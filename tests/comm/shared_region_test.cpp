@@ -1,0 +1,29 @@
+#include "comm/node/shared_region.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "axonn/core/error.hpp"
+
+namespace axonn {
+namespace {
+
+TEST(SharedRegion, AFifoInItsPlaceIsAnErrorAndNobodyWaitsForItsWriter) {
+  const std::string path = testing::TempDir() + "axonn_fifo_" + std::to_string(getpid());
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  const int file = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  unlink(path.c_str());
+  ASSERT_GE(file, 0);
+  alarm(10);  // ends the test if open() waits
+  EXPECT_THROW(open_region({.rank = 1, .process = getpid(), .file = file, .token = 0}), BackendError);
+  alarm(0);
+  close(file);
+}
+
+}  // namespace
+}  // namespace axonn
