@@ -6,7 +6,7 @@ import time
 import unittest
 
 from gpt_runs import GptTest, TRAINING
-from program_runs import REFUSAL_SECONDS, RUN_SECONDS, losses, metrics, needs_mpi, tensors, wait_for_steps
+from program_runs import REFUSAL_SECONDS, RUN_SECONDS, losses, metrics, needs_mpi, steps_done, tensors, wait_for_steps
 
 
 class LocalRanks(GptTest):
@@ -100,7 +100,7 @@ class LocalRanks(GptTest):
         self.setUp()
         metrics_file = self.directory / "run" / "metrics.jsonl"
         job = self.start_restarted("--steps", "1000000", "--max-restarts", "9")
-        self.kill_one(job, metrics_file.exists)
+        self.kill_one(job, lambda: steps_done(metrics_file.parent) > 0)
         self.kill_one(job, lambda: metrics_file.exists() and metrics_file.with_suffix(".jsonl.1").exists())
         ended = job.wait(REFUSAL_SECONDS)
         self.assertNotEqual(ended.status, 0)
