@@ -1,16 +1,21 @@
 """A rank of four is killed or crashes at a random moment, again and again; the same command goes on.
-AXONN_TEST_KILLS is the number of kills, AXONN_TEST_SEED the seed of the last failure."""
+AXONN_TEST_KILLS is the number of kills, AXONN_TEST_SEED the seed of the last failure. With
+AXONN_TEST_HOSTS=1 each rank has a host of scripts/cluster, and mpirun's agent of a host is killed
+too."""
 import os
 import random
 import signal
+import subprocess
 import time
 import unittest
 
 from gpt_runs import GptTest, TRAINING
-from program_runs import REFUSAL_SECONDS, RUN_SECONDS, losses, steps_done, tensors
+from program_runs import CLUSTER, REFUSAL_SECONDS, RUN_SECONDS, losses, processes_with, program_of, steps_done, tensors
 
 KILLS = int(os.environ.get("AXONN_TEST_KILLS", "3"))
 SEED = int(os.environ.get("AXONN_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 30)
+HOSTS = os.environ.get("AXONN_TEST_HOSTS") == "1"
+LAUNCHER = "hosts" if HOSTS else "ranks"
 RUN = ["--grid", "2x1x2x1", "--learning-rate-end", "0.01"]
 
 
@@ -19,17 +24,29 @@ class Kills(GptTest):
         super().setUp()
         self.run = self.directory / "run"
         self.random = random.Random(SEED)
+        if HOSTS:
+            self.addCleanup(subprocess.run, [CLUSTER, "down"])
         print(f"\nAXONN_TEST_SEED={SEED} ({KILLS} kills)", flush=True)
 
     def start_run(self, steps):
-        job = self.start("train", "--data", self.text, "--out", "run", *TRAINING, *RUN, "--save-every", "7",
-                         "--steps", steps, "--resume", "auto", ranks=4, launcher="ranks")
+        job = self.start("train", "--data", self.text, "--out", self.run, *TRAINING, *RUN, "--save-every", "7",
+                         "--steps", steps, "--resume", "auto", ranks=4, launcher=LAUNCHER)
         self.addCleanup(job.end)
         return job
 
     def ranks(self, job):
         """Without the process that waits for them."""
         return [pid for pid in job.ranks() if pid != job.processes[0].pid]
+
+    def kill_one(self, job):
+        number = self.random.choice([signal.SIGKILL, signal.SIGSEGV])
+        agents = [pid for pid in processes_with(job.mark) if program_of(pid).endswith("/orted")]
+        if agents and self.random.random() < 0.25:
+            number, victims = signal.SIGKILL, agents
+        else:
+            victims = self.ranks(job)
+        os.kill(self.random.choice(victims), number)
+        return number
 
     def lines(self):
         """Of the metrics, which are renamed when a run starts anew."""
@@ -60,8 +77,7 @@ class Kills(GptTest):
         for turn in range(KILLS):
             job = self.start_run(1000000)
             self.wait_for_a_moment(job, turn)
-            number = self.random.choice([signal.SIGKILL, signal.SIGSEGV])
-            os.kill(self.random.choice(self.ranks(job)), number)
+            number = self.kill_one(job)
             ended = job.wait(REFUSAL_SECONDS)
             self.assertNotEqual(ended.status, 0, f"turn {turn}, {number.name}: {ended.text}")
         self.assertTrue(KILLS < 2 or any(self.run.glob("step-??????")))

@@ -17,6 +17,7 @@ import uuid
 PROGRAM = os.environ["AXONN_PROGRAM"]
 NAME = pathlib.Path(PROGRAM).name
 MPIRUN = os.environ["AXONN_MPIRUN"]
+CLUSTER = str(pathlib.Path(MPIRUN).with_name("cluster"))
 HAS_MPI = os.environ["AXONN_HAS_MPI"] == "1"
 
 REFUSAL_SECONDS = 10  # after an error all ranks must end within this time
@@ -62,17 +63,22 @@ def processes_with(mark):
     return processes_where(lambda variable: variable == f"{MARK}={mark}".encode())
 
 
-def is_rank(pid):
+def program_of(pid):
     try:
-        return os.path.samefile(f"/proc/{pid}/exe", PROGRAM)
+        return os.readlink(f"/proc/{pid}/exe")
     except OSError:
-        return False
+        return ""
+
+
+def is_rank(pid):
+    return program_of(pid) == os.path.realpath(PROGRAM)
 
 
 class Job:
     """A running job. Several ranks run under mpirun, or with launcher="tcp" as processes that find
-    each other by RANK and WORLD_SIZE, or with launcher="ranks" by the program's own --ranks. A
-    function as launcher gives each rank's environment."""
+    each other by RANK and WORLD_SIZE, or with launcher="ranks" by the program's own --ranks, or with
+    launcher="hosts" under mpirun on a host of scripts/cluster each. A function as launcher gives
+    each rank's environment."""
 
     def __init__(self, arguments, ranks, launcher, directory, environment):
         self.mark = uuid.uuid4().hex
@@ -86,6 +92,8 @@ class Job:
             mine = arguments(rank) if callable(arguments) else arguments
             command = ([PROGRAM, *mine] if ranks == 1 or callable(launcher)
                        else [PROGRAM, *mine, "--ranks", str(ranks)] if launcher == "ranks"
+                       else [CLUSTER, "run", "--nodes", str(ranks), "--rate", "1gbit", "-n", str(ranks), "--", PROGRAM,
+                             *mine] if launcher == "hosts"
                        else [MPIRUN, "-n", str(ranks), PROGRAM, *mine])
             extra = launcher(rank) if callable(launcher) else {}
             self.processes.append(subprocess.Popen(command, cwd=directory, env=base | extra,

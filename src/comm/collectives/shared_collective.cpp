@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "axonn/core/error.hpp"
-#include "comm/host/buffer_pool.hpp"
 
 namespace axonn {
 namespace {
@@ -36,10 +35,7 @@ SharedCollective::SharedCollective(Call call, std::shared_ptr<SharedWindow> wind
       chunks_(barrier ? 1 : (plan_.layout.largest_count() + owned_elements_ - 1) / owned_elements_),
       signature_(signature_of(plan_)) {}
 
-void SharedCollective::release() {
-  plan_.epilogue = nullptr;
-  if (sums_ != nullptr) pool().put(std::exchange(sums_, nullptr), CollectivePlan::kBlockBytes);
-}
+void SharedCollective::release() { plan_.epilogue = nullptr; }
 
 bool SharedCollective::begin() {
   if (!window_->attached()) {
@@ -47,7 +43,6 @@ bool SharedCollective::begin() {
     return false;
   }
   first_ = window_->claim(chunks_);
-  if (plan_.reduces) sums_ = pool().take(CollectivePlan::kBlockBytes);
   return begun_ = true;
 }
 
@@ -172,10 +167,11 @@ void SharedCollective::reduce_owned(int owner, OwnedRange owned) {
   const bool publish = plan_.gathers && !everybody_reduces_;
   std::byte* const slot = window_->own_result(first_ + reduced_);
   const int64_t block = plan_.block_elements();
+  alignas(64) std::byte sums[CollectivePlan::kBlockBytes];
   const auto reduce_range = [&](int64_t range_begin, int64_t range_first, int64_t range_count) {
     for (int64_t done = 0; done < range_count; done += block) {
       const int64_t place = range_begin + done, first = range_first + done, count = std::min(block, range_count - done);
-      add_up(owner, place, first, count, plan_.out(place));
+      add_up(owner, place, first, count, sums, plan_.out(place));
       if (publish) std::memcpy(slot + plan_.bytes(first), plan_.out(place), plan_.bytes(count));
     }
   };
@@ -187,11 +183,12 @@ void SharedCollective::reduce_owned(int owner, OwnedRange owned) {
 bool SharedCollective::compute_some(OwnedRange own) {
   const int64_t begin = computed_, count = std::min(plan_.block_elements(), own.count - begin);
   std::byte* const slot = window_->own_result(first_ + reduced_);
+  alignas(64) std::byte sums[CollectivePlan::kBlockBytes];
   const auto compute_range = [&](int64_t place, int64_t range_first, int64_t length) {
     const int64_t first = begin + range_first;
     std::byte* const result = plan_.gathers ? plan_.out(place) : nullptr;
-    if (plan_.reduces) add_up(index(), place, first, length, sums_);
-    plan_.epilogue(place, length, plan_.reduces ? sums_ : nullptr, result);
+    if (plan_.reduces) add_up(index(), place, first, length, sums, sums);
+    plan_.epilogue(place, length, plan_.reduces ? sums : nullptr, result);
     if (plan_.gathers) std::memcpy(slot + plan_.bytes_of_results(first), result, plan_.bytes_of_results(length));
   };
   plan_.layout.for_each_range(index(), own.begin + begin, count, compute_range);
@@ -208,11 +205,12 @@ const std::byte* SharedCollective::contribution(int member, int owner, int64_t p
 }
 
 // Adds the contributions in chain order. `result` may be this rank's contribution, so that only the
-// last addition writes to it.
-void SharedCollective::add_up(int owner, int64_t place, int64_t first, int64_t count, std::byte* result) {
+// last addition writes to it, the others to `partial`.
+void SharedCollective::add_up(int owner, int64_t place, int64_t first, int64_t count, std::byte* partial,
+                              std::byte* result) {
   const std::byte* sum = contribution((owner + 1) % size(), owner, place, first);
   for (int hop = 2; hop <= size(); ++hop) {
-    std::byte* const into = hop == size() ? result : sums_;
+    std::byte* const into = hop == size() ? result : partial;
     plan_.kernel(into, sum, contribution((owner + hop) % size(), owner, place, first), static_cast<size_t>(count));
     sum = into;
   }

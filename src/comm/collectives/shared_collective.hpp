@@ -38,7 +38,7 @@ class SharedCollective final : public QueuedOperation {
   void reduce_owned(int owner, OwnedRange owned);
   bool compute_some(OwnedRange own);
   const std::byte* contribution(int member, int owner, int64_t place, int64_t first) const;
-  void add_up(int owner, int64_t place, int64_t first, int64_t count, std::byte* result);
+  void add_up(int owner, int64_t place, int64_t first, int64_t count, std::byte* partial, std::byte* result);
   void put(int owner, OwnedRange owned, std::byte* slot);
   void give(OwnedRange owned, std::byte* slot);
 
@@ -52,9 +52,8 @@ class SharedCollective final : public QueuedOperation {
   bool begun_ = false;
   int64_t first_ = 0;  // queue number of chunk 0
   int64_t contributed_ = 0, reduced_ = 0, delivered_ = 0;
-  int64_t computed_ = 0;       // elements of the chunk `reduced_` for which the epilogue was called
-  std::byte* sums_ = nullptr;  // kBlockBytes for sums of some contributions
-  int behind_ = -1;            // the member last found missing
+  int64_t computed_ = 0;  // elements of the chunk `reduced_` for which the epilogue was called
+  int behind_ = -1;       // the member last found missing
 };
 
 }  // namespace axonn
