@@ -27,8 +27,8 @@ struct SpikeOptions {
   int64_t window = 50;  // good steps in the median; before there are so many, nothing is a spike
 };
 
-// Tells spikes from good steps by the running medians of loss and gradient norm. Equal on every
-// rank that is given equal numbers.
+// Tells spikes from good steps by the running medians of loss and gradient norm, for losses that
+// are not negative. Equal on every rank that is given equal numbers.
 class SpikeGuard {
  public:
   struct State {                 // saved in checkpoints

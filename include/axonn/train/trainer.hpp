@@ -87,8 +87,9 @@ std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& pa
 // checkpoints, replica checks. Every rank of the grid calls it. If a loss is not finite anywhere on
 // the grid, it throws a UserError with the place, before any update. With fp16 it skips the step
 // and halves the loss scale instead, and throws only after too many skipped steps in a row. A spike
-// guard skips steps, or goes back to the newest checkpoint; without one yet, it skips. UserError
-// after too many of them, or if the optimizer updates before the norm is known.
+// guard, once it has seen enough steps, skips spikes and losses that are not finite, or goes back
+// to the newest checkpoint; without one yet, it skips. UserError after too many of them, or if the
+// optimizer updates before the norm is known.
 // Every rank calls `stop` (Ctrl-C) after every step and save, and within validation and samples. If
 // it returns true on any rank, these are cut short, and the run ends with a checkpoint. If the
 // system cannot write a checkpoint, this is logged, and training goes on; if it was the last one,
