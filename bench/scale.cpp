@@ -68,6 +68,7 @@ class CountingTransport final : public Transport {
     return below_->receive(peer, channel, data, bytes);
   }
   bool test(Ticket ticket) override { return below_->test(ticket); }
+  std::optional<Letter> letter() override { return below_->letter(); }
   void check_others() override { below_->check_others(); }
   void abandon(const std::string& why) noexcept override { below_->abandon(why); }
   void abort(int exit_status) noexcept override { below_->abort(exit_status); }

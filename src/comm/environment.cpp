@@ -50,11 +50,11 @@ Group whole_job(int rank, int ranks) {
 
 }  // namespace
 
-void Environment::Impl::start(const ProgressEngine::MakeTransport& make_transport) {
+void Environment::Impl::start(const ProgressEngine::MakeTransport& make_transport, bool ends_process) {
   const int seconds = env::get_int("AXONN_TIMEOUT_SECONDS").value_or(600);
   AXONN_CHECK(seconds > 0, "comm.environment", "AXONN_TIMEOUT_SECONDS must be at least 1, got ", seconds);
-  engine = std::make_unique<ProgressEngine>(make_transport,
-                                            ProgressEngine::Options{.timeout = std::chrono::seconds(seconds)});
+  engine = std::make_unique<ProgressEngine>(
+      make_transport, ProgressEngine::Options{.timeout = std::chrono::seconds(seconds), .ends_process = ends_process});
   engine->set_crowded(node.ranks > static_cast<int>(std::thread::hardware_concurrency()));
   shared_memory = env::get("AXONN_SHARED_MEMORY").value_or("1") != "0";
   if (shared_memory) node_memory = engine->transport().node_memory();
@@ -120,6 +120,10 @@ int Environment::ranks() const { return impl_->ranks(); }
 int Environment::local_rank() const { return impl_->node.rank; }
 int Environment::local_ranks() const { return impl_->node.ranks; }
 std::string_view Environment::transport() const { return impl_->engine ? impl_->engine->transport().name() : "self"; }
+void Environment::set_flight_directory(const std::filesystem::path& directory) {
+  if (impl_->engine) impl_->engine->set_flight_directory(directory);
+}
+bool Environment::hang_reported() const { return impl_->engine && impl_->engine->reported(); }
 EngineCounters Environment::engine_counters() const {
   return impl_->engine ? impl_->engine->counters() : EngineCounters{};
 }

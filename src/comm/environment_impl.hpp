@@ -21,7 +21,7 @@ struct Environment::Impl {
 
   int rank() const { return engine ? engine->transport().rank() : 0; }
   int ranks() const { return engine ? engine->transport().ranks() : 1; }
-  void start(const ProgressEngine::MakeTransport& make_transport);
+  void start(const ProgressEngine::MakeTransport& make_transport, bool ends_process = true);
   void check_settings(Communicator& everyone) const;
   // Over messages, before anything is known to be the same on all ranks.
   std::unique_ptr<Communicator> for_agreement(const Group& group, const std::string& name);

@@ -27,7 +27,7 @@ HostCommunicator::HostCommunicator(ProgressEngine& engine, ChannelRegistry& chan
       engine_(engine),
       channels_(channels),
       channel_(std::move(channel)),
-      before_{channel_->bytes_sent, channel_->messages, channel_->collectives},
+      before_(sums()),
       backend_(engine.transport().name()) {
   if (memory && memory->spans(group())) memory_ = std::move(memory);
 }
@@ -36,11 +36,12 @@ HostCommunicator::~HostCommunicator() { channels_.give_back(std::move(channel_))
 
 QueuedOperation::Call HostCommunicator::call(const char* collective, size_t bytes, const at::Tensor& input,
                                              const at::Tensor& output, const CollectiveOptions& options) {
+  const bool alone = FlightRecorder::Call{.collective = collective}.point_to_point();
   return {.collective = collective,
           .channel = channel_,
           .queue = channel_->queues[static_cast<size_t>(options.priority)],
           .pool = engine_.pool(),
-          .sequence = ++channel_->collectives,
+          .sequence = alone ? ++channel_->point_to_point : ++channel_->collectives,
           .bytes = bytes,
           .input = input,
           .output = output,
@@ -178,9 +179,13 @@ Request HostCommunicator::barrier(const CollectiveOptions& options) {
   return submit<DisseminationBarrier>(call("barrier", 0, {}, {}, options));
 }
 
+Communicator::Counters HostCommunicator::sums() const {
+  return {channel_->bytes_sent, channel_->messages, channel_->collectives + channel_->point_to_point};
+}
+
 Communicator::Counters HostCommunicator::counters() const {
-  return {channel_->bytes_sent - before_.bytes_sent, channel_->messages - before_.messages,
-          channel_->collectives - before_.collectives};
+  const Counters now = sums();
+  return {now.bytes_sent - before_.bytes_sent, now.messages - before_.messages, now.collectives - before_.collectives};
 }
 
 }  // namespace axonn

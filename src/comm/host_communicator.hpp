@@ -47,6 +47,7 @@ class HostCommunicator final : public Communicator {
   Request submit(QueuedOperation::Call call, Arguments&&... arguments);
   Request submit_plan(QueuedOperation::Call call, const CollectiveOptions& options, CollectivePlan plan);
   const std::shared_ptr<SharedWindow>& window(Priority priority);
+  Counters sums() const;  // all communicators on the channel together
 
   ProgressEngine& engine_;
   ChannelRegistry& channels_;

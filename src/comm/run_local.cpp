@@ -20,7 +20,7 @@ void run_local(int ranks, const std::function<void(Environment&)>& body) {
     try {
       auto impl = std::make_unique<Environment::Impl>();
       impl->node = {.rank = rank, .ranks = ranks};
-      impl->start([&] { return make_local_transport(hub, rank); });
+      impl->start([&] { return make_local_transport(hub, rank); }, /*ends_process=*/false);
       Environment environment(std::move(impl));
       try {
         body(environment);

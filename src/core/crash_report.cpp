@@ -9,6 +9,8 @@
 
 #include <unistd.h>
 
+#include "core/fixed_text.hpp"
+
 namespace axonn::crash {
 namespace {
 
@@ -19,24 +21,9 @@ struct Signal {
 constexpr std::array<Signal, 4> kSignals = {
     {{SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"}, {SIGFPE, "SIGFPE"}, {SIGABRT, "SIGABRT"}}};
 
-// A text that a handler may read at any time: it ends at the first zero, which is always there.
-template <size_t size>
-class Text {
- public:
-  void operator=(std::string_view text) {
-    const size_t count = std::min(text.size(), size - 1);
-    std::memcpy(characters_.data(), text.data(), count);
-    characters_[count] = '\0';
-  }
-  std::string_view view() const { return characters_.data(); }
-
- private:
-  std::array<char, size> characters_{};
-};
-
 struct NotedCollective {
-  Text<32> kind, group;
-  Text<64> tag;
+  FixedText<32> kind, group;
+  FixedText<64> tag;
   int64_t number = 0;
 };
 
@@ -131,6 +118,7 @@ void set_rank(int rank, int ranks) {
 }
 
 void set_step(int64_t step) { present_step = step; }
+int64_t step() { return present_step; }
 
 void set_collective(const Collective& collective) {
   if (!installed) return;  // ranks that are threads of one process note nothing

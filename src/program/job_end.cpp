@@ -78,7 +78,7 @@ int JobEnd::after(const std::exception& error) {
   }
   if (environment_.rank() == 0)
     std::this_thread::sleep_for(kRankZeroSpeaksFirst - kOthersMayCome);  // time for the other ranks' messages
-  else
+  else if (!environment_.hang_reported())                                // it says the same on all ranks
     print(program_, text, environment_.rank());
   environment_.abort(1);
 }

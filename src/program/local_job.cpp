@@ -129,7 +129,10 @@ End run_once(int ranks, char** argv) {
                     : Clock::now() >= failed + kGrace + kPatience ? SIGKILL
                     : Clock::now() >= failed + kGrace             ? SIGTERM
                                                                   : 0;
-    if (due != std::exchange(last_signal, due)) send(children, due);
+    if (due != std::exchange(last_signal, due)) {
+      send(children, due);
+      send(children, SIGCONT);  // to those that were stopped
+    }
     int state = 0;
     const pid_t ended = waitpid(-1, &state, WNOHANG);
     if (ended <= 0) {

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <random>
 #include <span>
 
@@ -86,6 +87,7 @@ void load_weights(Environment& environment, Context& context, const Parameters& 
 void run_training(Environment& environment, Context& context, const Parameters& parameters, TrainTask& task,
                   const RunPlan& plan, RunIdentity identity, const std::optional<CheckpointReader>& resumed) {
   configure_log(environment, context.at().to_string());
+  if (!plan.train.out.empty()) environment.set_flight_directory(std::filesystem::path(plan.train.out) / "flight");
   const auto optimizer = make_optimizer(context, parameters, plan.train);
   int64_t first_step = 0;
   identity.choices["gemm"] = context.options().gemm.to_string();

@@ -1,10 +1,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -102,6 +104,17 @@ TEST(TcpEnvironment, RankThatIsKilledEndsTheOthersWithItsNumber) {
   for (const int rank : {0, 1})
     EXPECT_TRUE(statuses[rank] == kNamesRank2 || statuses[rank] == kOtherError) << statuses[rank];
   EXPECT_TRUE(statuses[0] == kNamesRank2 || statuses[1] == kNamesRank2) << statuses[0] << ' ' << statuses[1];
+}
+
+// Rank 0 computes and calls nothing; nothing is outstanding.
+TEST(TcpEnvironment, RankWhoseProgramDoesNotComeBackEndsWhenAnotherIsKilled) {
+  const auto statuses = in_processes(3, [](Environment& environment) {
+    environment.world().barrier().wait();
+    if (environment.rank() == 2) ::raise(SIGKILL);
+    std::this_thread::sleep_for(std::chrono::seconds(60));
+    return 0;
+  });
+  EXPECT_EQ(statuses, (std::vector<int>{1, 1, 128 + SIGKILL}));
 }
 
 }  // namespace

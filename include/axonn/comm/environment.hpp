@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -47,6 +48,13 @@ class Environment {
 
   // Over all ranks of the job, on the CPU.
   Communicator& world();
+
+  // Where this rank writes rank-0003.jsonl, its last collectives, if the job hangs. The directory
+  // is made then. Without this call nothing is written.
+  void set_flight_directory(const std::filesystem::path& directory);
+
+  // Whether the job hung, and rank 0 has logged a report with the error that every call now throws.
+  bool hang_reported() const;
 
   EngineCounters engine_counters() const;
 

@@ -18,6 +18,7 @@ void set_rank(int rank, int ranks);
 
 // From here on this process is in this step.
 void set_step(int64_t step);
+int64_t step();  // -1 before the first
 
 // The last collective that was called. Calls from several threads at once may mix its parts.
 struct Collective {

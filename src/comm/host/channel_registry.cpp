@@ -8,7 +8,7 @@
 namespace axonn {
 namespace {
 
-constexpr int64_t kIdsEach = 4;  // one per priority, rounded up
+constexpr int64_t kIdsEach = 4;  // one per priority, and one left over: Transport::kLetters of the first
 constexpr int64_t kAgreement = 0;
 
 std::string key_of(const Group& group, const std::string& name) {

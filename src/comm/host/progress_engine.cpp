@@ -8,7 +8,6 @@
 #include <sys/prctl.h>
 
 #include "axonn/core/error.hpp"
-#include "axonn/core/log.hpp"
 #include "comm/host/buffer_pool.hpp"
 
 namespace axonn {
@@ -20,7 +19,7 @@ constexpr auto kShortestNap = 20us;
 constexpr auto kLongestNap = 100us;
 constexpr int kPollsBeforeNap = 8;
 constexpr int kPollsBeforeWaiterNaps = 500;
-constexpr auto kAbsence = 1s;  // a longer time between two checks means that the process was stopped
+constexpr auto kIdleWatch = 1s;
 
 }  // namespace
 
@@ -43,6 +42,7 @@ ProgressEngine::~ProgressEngine() {
   {
     const std::lock_guard lock(inbox_mutex_);
     stop_ = true;
+    *host_knows_ = true;
   }
   wake_.notify_all();
   thread_.join();
@@ -53,12 +53,14 @@ void ProgressEngine::run(const MakeTransport& make_transport, std::promise<void>
   prctl(PR_SET_TIMERSLACK, 1000);  // nanoseconds; the default of 50 us would triple the shortest nap
   try {
     transport_ = make_transport();
+    enquiry_.emplace(*transport_, recorder_, [this] { return describe(); }, options_.timeout);
   } catch (...) {
     started.set_exception(std::current_exception());
     return;
   }
   started.set_value();  // from here on `make_transport` may not exist any more
   move_until_stopped();
+  enquiry_.reset();
   transport_.reset();
 }
 
@@ -78,22 +80,36 @@ void ProgressEngine::move_until_stopped() {
       sched_yield();
     } else {
       ++naps_;
-      std::this_thread::sleep_for(nap);
+      take_nap(nap);
       nap = std::min<std::chrono::microseconds>(2 * nap, kLongestNap);
     }
   }
 }
 
+// A new operation ends it.
+void ProgressEngine::take_nap(std::chrono::microseconds time) {
+  std::unique_lock lock(inbox_mutex_);
+  asleep_ = true;
+  wake_.wait_for(lock, time, [this] { return has_mail_.load(); });
+  asleep_ = false;
+}
+
 // Also sleeps while a waiting thread polls. Returns false when it is time to end.
 bool ProgressEngine::sleep_while_idle() {
   if (outstanding_ > 0 && waiters_ == 0) return true;
-  std::unique_lock lock(inbox_mutex_);
   const auto due = [&] { return (outstanding_ > 0 && waiters_ == 0) || (stop_ && outstanding_ == 0); };
-  if (!due()) {
+  std::unique_lock lock(inbox_mutex_);
+  while (!due()) {
     asleep_ = true;
-    wake_.wait(lock, due);
+    const bool woken = wake_.wait_for(lock, enquires_ ? Clock::duration(kWatchEvery) : kIdleWatch, due);
     asleep_ = false;
-    ++wake_ups_;
+    if (woken) {
+      ++wake_ups_;
+      break;
+    }
+    lock.unlock();
+    watch_while_idle();
+    lock.lock();
   }
   return !stop_ || outstanding_ > 0;
 }
@@ -105,6 +121,7 @@ void ProgressEngine::wake() {
 
 void ProgressEngine::submit(std::shared_ptr<QueuedOperation> operation) {
   operation->engine_ = this;
+  operation->host_knows_ = host_knows_;
   const std::lock_guard lock(inbox_mutex_);
   inbox_.push_back(std::move(operation));
   has_mail_ = true;
@@ -170,7 +187,7 @@ bool ProgressEngine::attempt(QueuedOperation& operation, Call call) {
     call();
     return true;
   } catch (const std::exception& error) {
-    fail_all(operation.description() + " failed: " + error.what());
+    fail_all(operation.call().text() + " failed: " + error.what());
     return false;
   }
 }
@@ -182,7 +199,9 @@ void ProgressEngine::admit() {
     has_mail_ = false;
   }
   for (auto& operation : admitted_) {
+    operation->record_ = recorder_.called(operation->call());
     if (!error_.empty()) {
+      *host_knows_ = true;
       operation->fail("after an earlier failure: " + error_);
       --outstanding_;
       continue;
@@ -214,6 +233,7 @@ bool ProgressEngine::advance(OperationQueue& queue) {
       *link = std::move(finished->next_);
       if (queue.tail == finished.get()) queue.tail = before;
       --outstanding_;
+      recorder_.ended(finished->record_);
       finished->finish();
     } else {
       before = &operation;
@@ -240,40 +260,13 @@ QueuedOperation::Progress ProgressEngine::poll(QueuedOperation& operation) {
   return progress;
 }
 
-void ProgressEngine::check_for_trouble() {
-  const auto now = Clock::now();
-  const auto away = now - std::exchange(last_check_, now);
-  for (auto& queues : busy_queues_)
-    for (const auto& queue : queues) {
-      if (away > kAbsence)  // the whole process was stopped, and others with it: SIGSTOP, a suspended job
-        for (QueuedOperation* operation = queue->head.get(); operation != nullptr; operation = operation->next_.get())
-          operation->last_progress_ = std::min(operation->last_progress_ + away, now);
-      if (const std::string what = trouble(*queue->head, now); !what.empty()) {
-        fail_all(queue->head->description() + what);
-        return;
-      }
-    }
-}
-
-std::string ProgressEngine::trouble(const QueuedOperation& operation, Clock::time_point now) const {
-  try {
-    transport_->check_others();
-  } catch (const std::exception& error) {
-    return detail::concatenate(" failed: ", error.what());
-  }
-  if (!operation.started_ || now - operation.last_progress_ < options_.timeout) return "";
-  const int other = operation.waits_for();
-  return detail::concatenate(
-      " made no progress for ", options_.timeout.count(), " s: rank ", transport_->rank(), " waits",
-      other < 0 ? "" : detail::concatenate(" for rank ", other),
-      ", which did not call it, is still busy, or waits for another rank (AXONN_TIMEOUT_SECONDS sets the limit)");
-}
-
 // Failed operations stay referenced until the transport is gone, because it may still write into
 // their buffers.
 void ProgressEngine::fail_all(const std::string& error) noexcept {
   if (!error_.empty()) return;
-  error_ = error;
+  error_ = enquiry_->verdict_or(error);
+  failed_ = Clock::now();
+  reported_ = enquiry_->reported();
   for (auto& queues : busy_queues_) {
     for (auto& queue : queues)
       while (queue->head) {
@@ -290,6 +283,7 @@ void ProgressEngine::fail_all(const std::string& error) noexcept {
 
 void ProgressEngine::abandon() noexcept {
   const std::lock_guard lock(poll_mutex_);
+  *host_knows_ = true;
   fail_all("this rank had another error before");
   admit();
 }

@@ -5,10 +5,12 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,6 +18,8 @@
 #include "axonn/comm/engine_counters.hpp"
 #include "comm/host/queued_operation.hpp"
 #include "comm/transport/transport.hpp"
+#include "comm/watch/flight_recorder.hpp"
+#include "comm/watch/hang_enquiry.hpp"
 
 namespace axonn {
 
@@ -27,11 +31,18 @@ namespace axonn {
 //
 // Each round serves the queues of the highest priority. It serves lower ones only when no higher
 // one could move, so that nothing waits for ever.
+//
+// It also watches the others, every second when nothing is outstanding: whether a rank is lost, and
+// whether one waits in vain (HangEnquiry). Such an error is thrown by every later call. If the
+// program does not make one, the process ends.
 class ProgressEngine {
  public:
   struct Options {
     std::chrono::seconds timeout{600};  // limit for a started operation without progress
+    bool ends_process = true;           // kProgramComesBack after an error; false: ranks are threads
   };
+  static constexpr std::chrono::seconds kProgramComesBack{5};
+  static constexpr std::chrono::milliseconds kWatchEvery{20};  // looks for late calls and letters
   using MakeTransport = std::function<std::unique_ptr<Transport>()>;
 
   // Returns when the transport is ready; rethrows the exception of `make_transport`.
@@ -55,6 +66,12 @@ class ProgressEngine {
   // Ends the job through the transport, whether or not another thread holds the lock.
   void abort(int exit_status) noexcept;
 
+  // Where the flight file goes if the job hangs.
+  void set_flight_directory(std::filesystem::path directory);
+
+  // Whether rank 0 has logged a report on the error.
+  bool reported() const { return reported_; }
+
   Transport& transport() { return *transport_; }
   const std::shared_ptr<BufferPool>& pool() const { return pool_; }
   EngineCounters counters() const;
@@ -64,7 +81,9 @@ class ProgressEngine {
 
   void run(const MakeTransport& make_transport, std::promise<void> started);
   void move_until_stopped();
+  void take_nap(std::chrono::microseconds time);
   bool sleep_while_idle();
+  void watch_while_idle();
   void wake();
 
   // Callers of these functions hold poll_mutex_.
@@ -77,7 +96,11 @@ class ProgressEngine {
   template <typename Call>
   bool attempt(QueuedOperation& operation, Call call);
   void check_for_trouble();
-  std::string trouble(const QueuedOperation& operation, Clock::time_point now) const;
+  void watch(Clock::time_point now);
+  bool too_late(const QueuedOperation& operation, Clock::time_point now) const;
+  std::string lateness(const QueuedOperation& operation) const;
+  std::string first_call() const;
+  HangState describe() const;
   void fail_all(const std::string& error) noexcept;
 
   const Options options_;
@@ -87,8 +110,11 @@ class ProgressEngine {
   std::mutex poll_mutex_;
   std::array<std::vector<std::shared_ptr<OperationQueue>>, 3> busy_queues_;  // by priority
   std::vector<std::shared_ptr<QueuedOperation>> admitted_, abandoned_;
-  Clock::time_point last_check_ = Clock::now();
+  FlightRecorder recorder_;
+  std::optional<HangEnquiry> enquiry_;  // made with the transport
+  Clock::time_point last_watch_ = Clock::now();
   std::string error_;  // error of the first failed operation; nothing moves after it
+  Clock::time_point failed_;
 
   std::mutex inbox_mutex_;
   std::condition_variable wake_;
@@ -96,7 +122,8 @@ class ProgressEngine {
   bool asleep_ = false;
   bool stop_ = false;
 
-  std::atomic<bool> has_mail_{false}, crowded_{false};
+  std::atomic<bool> has_mail_{false}, crowded_{false}, enquires_{false}, reported_{false};
+  const std::shared_ptr<std::atomic<bool>> host_knows_ = std::make_shared<std::atomic<bool>>(false);
   std::atomic<int> waiters_{0};
   std::atomic<int64_t> outstanding_{0}, polls_{0}, naps_{0}, wake_ups_{0};
   std::thread thread_;

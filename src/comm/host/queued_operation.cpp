@@ -4,7 +4,6 @@
 
 #include "axonn/core/crash_report.hpp"
 #include "axonn/core/error.hpp"
-#include "axonn/core/text.hpp"
 #include "comm/host/progress_engine.hpp"
 
 namespace axonn {
@@ -27,7 +26,9 @@ QueuedOperation::QueuedOperation(Call call)
 
 void QueuedOperation::wait() {
   if (!done()) engine_->wait(*this);
-  if (!error_.empty()) throw BackendError("comm.wait", error_);
+  if (error_.empty()) return;
+  *host_knows_ = true;
+  throw BackendError("comm.wait", error_);
 }
 
 bool QueuedOperation::ready() const {
@@ -48,11 +49,13 @@ void QueuedOperation::fail(const std::string& error) {
   done_.store(true, std::memory_order_release);
 }
 
-std::string QueuedOperation::description() const {
-  std::string text = detail::concatenate(collective_, " #", sequence_, " of group '", channel_->name, "' (",
-                                         bytes_text(static_cast<double>(bytes_)), " = ", bytes_, " bytes");
-  if (tag_[0] != '\0') text += detail::concatenate(", tag '", tag_.data(), "'");
-  return text + ")";
+FlightRecorder::Call QueuedOperation::call() const {
+  return {.collective = collective_,
+          .group = channel_->name,
+          .tag = tag_.data(),
+          .number = sequence_,
+          .bytes = static_cast<int64_t>(bytes_),
+          .channel = channel_id()};
 }
 
 Transport::Ticket QueuedOperation::send(Transport& transport, int member, const void* data, size_t bytes) {

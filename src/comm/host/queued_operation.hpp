@@ -13,6 +13,7 @@
 
 #include "axonn/comm/communicator.hpp"
 #include "comm/transport/transport.hpp"
+#include "comm/watch/flight_recorder.hpp"
 
 namespace axonn {
 
@@ -34,6 +35,7 @@ struct Channel {
   std::atomic<int64_t> bytes_sent{0};
   std::atomic<int64_t> messages{0};
   std::atomic<int64_t> collectives{0};
+  std::atomic<int64_t> point_to_point{0};  // sends and receives
 };
 
 // The operations of one communicator at one priority, first in first out. Used only under the
@@ -86,8 +88,7 @@ class QueuedOperation : public Request::State {
   // The rank of the job that it waits for, or -1.
   virtual int waits_for() const = 0;
 
-  // "all-reduce #12 of group 'x' (64.0 KiB, tag 'h.3.mlp.up backward')"
-  std::string description() const;
+  FlightRecorder::Call call() const;  // its texts live as long as this operation
 
  protected:
   const Channel& channel() const { return *channel_; }
@@ -121,6 +122,8 @@ class QueuedOperation : public Request::State {
 
   std::shared_ptr<QueuedOperation> next_;
   ProgressEngine* engine_ = nullptr;
+  std::shared_ptr<std::atomic<bool>> host_knows_;  // ProgressEngine's
+  uint64_t record_ = 0;                            // FlightRecorder's
   bool started_ = false;
   std::chrono::steady_clock::time_point began_, last_progress_;
   std::string error_;  // written before done_

@@ -89,6 +89,19 @@ class LocalTransport final : public Transport {
     return true;
   }
 
+  std::optional<Letter> letter() override {
+    auto& mailbox = hub_->mailboxes[static_cast<size_t>(rank_)];
+    const std::lock_guard lock(mailbox.mutex);
+    for (int peer = 0; peer < ranks(); ++peer) {
+      const auto found = mailbox.lanes.find({peer, kLetters});
+      if (found == mailbox.lanes.end()) continue;
+      const LocalHub::Lane& lane = found->second;
+      const uint64_t next = next_receive_[{peer, kLetters}] - lane.first;
+      if (next < lane.messages.size()) return Letter{peer, lane.messages[next].bytes};
+    }
+    return std::nullopt;
+  }
+
   void check_others() override {
     const int lost = hub_->lost_rank;
     if (lost >= 0)

@@ -121,6 +121,15 @@ class MpiTransport final : public Transport {
     return true;
   }
 
+  std::optional<Letter> letter() override {
+    int found = 0, bytes = 0;
+    MPI_Status status;
+    check(MPI_Iprobe(MPI_ANY_SOURCE, static_cast<int>(kLetters), comm_, &found, &status), "MPI_Iprobe");
+    if (found == 0) return std::nullopt;
+    check(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
+    return Letter{status.MPI_SOURCE, static_cast<size_t>(bytes)};
+  }
+
   void abandon(const std::string&) noexcept override { abandoned_ = true; }
 
   void abort(int exit_status) noexcept override {

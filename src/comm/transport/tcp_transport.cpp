@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <deque>
+#include <optional>
 #include <vector>
 
 #include "axonn/core/log.hpp"
@@ -37,6 +39,7 @@ class TcpTransport final : public Transport {
   Ticket send(int peer, uint32_t channel, const void* data, size_t bytes) override;
   Ticket receive(int peer, uint32_t channel, void* data, size_t bytes) override;
   bool test(Ticket ticket) override;
+  std::optional<Letter> letter() override;
   void check_others() override { progress(); }
   void abandon(const std::string&) noexcept override { give_up(0); }
   void abort(int exit_status) noexcept override;
@@ -76,6 +79,7 @@ class TcpTransport final : public Transport {
   std::vector<Peer> peers_;
   std::vector<Slot> slots_;
   std::vector<uint32_t> free_slots_;
+  std::deque<Letter> letters_;
   std::string failure_;  // thrown by every test() once set
 };
 
@@ -245,11 +249,19 @@ bool TcpTransport::test(Ticket ticket) {
   return true;
 }
 
+std::optional<Transport::Letter> TcpTransport::letter() {
+  if (letters_.empty()) return std::nullopt;
+  const Letter first = letters_.front();
+  letters_.pop_front();
+  return first;
+}
+
 void TcpTransport::progress() {
   if (!failure_.empty()) throw BackendError(kWhere, failure_);
   std::array<epoll_event, 64> events;
   const int found = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
   if (found < 0 && errno != EINTR) fail("epoll_wait: ", error_text(errno));
+  bool noticed = false;  // the news of an end comes after the messages that were sent before it
   for (int i = 0; i < found; ++i) {
     const uint64_t tag = events[static_cast<size_t>(i)].data.u64;
     const uint32_t what = events[static_cast<size_t>(i)].events;
@@ -258,7 +270,7 @@ void TcpTransport::progress() {
       continue;
     }
     if (tag == kNoticesTag) {
-      heed_notices();
+      noticed = true;
       continue;
     }
     Peer& peer = peers_[tag / 2];
@@ -267,6 +279,7 @@ void TcpTransport::progress() {
     if (link.socket.open() && (what & (EPOLLIN | EPOLLHUP | EPOLLERR))) read(peer, link);
     if (link.socket.open() && (what & EPOLLOUT)) write(peer);
   }
+  if (noticed) heed_notices();
 }
 
 void TcpTransport::write(Peer& peer) {
@@ -387,6 +400,7 @@ void TcpTransport::check_size(const Peer& peer, size_t expected, size_t sent) {
 
 void TcpTransport::finish_message(Peer& peer, Incoming& incoming) {
   if (incoming.buffer.data != nullptr) {
+    if (incoming.header.channel == kLetters) letters_.push_back({peer.rank, incoming.header.bytes});
     peer.channels[incoming.header.channel].unexpected.push_back(std::move(incoming.buffer));
   } else {
     slots_[incoming.slot].done = true;

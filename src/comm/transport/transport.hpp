@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -31,6 +32,15 @@ class Transport {
   virtual Ticket send(int peer, uint32_t channel, const void* data, size_t bytes) = 0;
   virtual Ticket receive(int peer, uint32_t channel, void* data, size_t bytes) = 0;
   virtual bool test(Ticket ticket) = 0;
+
+  // A letter is a message on this channel. Its receiver posts no receive before letter() tells of
+  // it, and posts one then. Letters of one sender are told of in their order.
+  static constexpr uint32_t kLetters = 3;
+  struct Letter {
+    int from;
+    size_t bytes;
+  };
+  virtual std::optional<Letter> letter() = 0;
 
   // Memory that this rank shares with others of its node; null when there is none.
   virtual std::shared_ptr<NodeMemory> node_memory() const { return nullptr; }

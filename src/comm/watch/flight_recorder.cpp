@@ -1,0 +1,140 @@
+#include "comm/watch/flight_recorder.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+
+#include <nlohmann/json.hpp>
+
+#include "axonn/core/crash_report.hpp"
+#include "axonn/core/error.hpp"
+#include "axonn/core/text.hpp"
+#include "core/files.hpp"
+#include "core/fixed_text.hpp"
+
+namespace axonn {
+namespace {
+
+int64_t now() {
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::microseconds>(since_1970).count();
+}
+
+}  // namespace
+
+struct FlightRecorder::Entry {
+  FixedText<24> collective;
+  FixedText<32> group;
+  FixedText<64> tag;
+  int64_t number, bytes, step, called, ended;
+  uint32_t channel;
+
+  CallRecord record() const;
+};
+
+FlightRecorder::FlightRecorder() : entries_(std::make_unique<Entry[]>(kRecords)) {}
+FlightRecorder::~FlightRecorder() = default;
+
+uint64_t FlightRecorder::called(const Call& call) {
+  Entry& entry = entries_[count_ % kRecords];
+  entry.collective = call.collective;
+  entry.group = call.group;
+  entry.tag = call.tag;
+  entry.number = call.number;
+  entry.bytes = call.bytes;
+  entry.step = crash::step();
+  entry.called = now();
+  entry.ended = 0;
+  entry.channel = call.channel;
+  if (!call.point_to_point()) last_numbers_[call.channel] = call.number;
+  return count_++;
+}
+
+void FlightRecorder::ended(uint64_t record) {
+  if (count_ - record <= kRecords) entries_[record % kRecords].ended = now();
+}
+
+std::vector<CallRecord> FlightRecorder::last(size_t most) const {
+  std::vector<CallRecord> result;
+  const uint64_t count = std::min<uint64_t>({most, count_, kRecords});
+  for (uint64_t i = count_ - count; i < count_; ++i) result.push_back(entries_[i % kRecords].record());
+  return result;
+}
+
+CallRecord FlightRecorder::find(uint64_t record, const Call& call) const {
+  if (count_ - record <= kRecords) return entries_[record % kRecords].record();
+  return {.collective = std::string(call.collective),
+          .group = std::string(call.group),
+          .tag = std::string(call.tag),
+          .number = call.number,
+          .bytes = call.bytes,
+          .channel = call.channel};
+}
+
+CallRecord FlightRecorder::Entry::record() const {
+  return {.collective = std::string(collective.view()),
+          .group = std::string(group.view()),
+          .tag = std::string(tag.view()),
+          .number = number,
+          .bytes = bytes,
+          .step = step,
+          .called = called,
+          .ended = ended,
+          .channel = channel};
+}
+
+bool FlightRecorder::Call::point_to_point() const { return collective == "send" || collective == "receive"; }
+bool CallRecord::point_to_point() const { return FlightRecorder::Call{.collective = collective}.point_to_point(); }
+
+std::string CallRecord::text() const {
+  return FlightRecorder::Call{collective, group, tag, number, bytes, channel}.text();
+}
+
+std::string FlightRecorder::Call::text() const {
+  std::string text = detail::concatenate(collective, " #", number, " of group '", group, "' (",
+                                         bytes_text(static_cast<double>(bytes)), " = ", bytes, " bytes");
+  if (!tag.empty()) text += detail::concatenate(", tag '", tag, "'");
+  return text + ")";
+}
+
+void to_json(nlohmann::json& json, const CallRecord& record) {
+  json = {{"step", record.step},     {"collective", record.collective}, {"number", record.number},
+          {"group", record.group},   {"bytes", record.bytes},           {"tag", record.tag},
+          {"called", record.called}, {"ended", record.ended},           {"channel", record.channel}};
+}
+
+void from_json(const nlohmann::json& json, CallRecord& record) {
+  json.at("step").get_to(record.step);
+  json.at("collective").get_to(record.collective);
+  json.at("number").get_to(record.number);
+  json.at("group").get_to(record.group);
+  json.at("bytes").get_to(record.bytes);
+  json.at("tag").get_to(record.tag);
+  json.at("called").get_to(record.called);
+  json.at("ended").get_to(record.ended);
+  json.at("channel").get_to(record.channel);
+}
+
+std::string flight_file_name(int rank) {
+  std::array<char, 32> name;
+  std::snprintf(name.data(), name.size(), "rank-%04d.jsonl", rank);
+  return name.data();
+}
+
+void write_flight_file(const std::filesystem::path& directory, int rank, const std::string& why,
+                       const std::vector<CallRecord>& records) {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  using nlohmann::json;
+  constexpr auto kAnyBytes = json::error_handler_t::replace;  // a tag may be cut within a character
+  std::string text = json{{"rank", rank}, {"host", host.data()}, {"process", ::getpid()}, {"why", why}}.dump(
+      -1, ' ', false, kAnyBytes);
+  for (const CallRecord& record : records) text += "\n" + json(record).dump(-1, ' ', false, kAnyBytes);
+  std::filesystem::create_directories(directory);
+  disk::write_synced(directory / flight_file_name(rank), text + "\n");
+}
+
+}  // namespace axonn

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace axonn {
+
+// A collective, send or receive that a rank has called.
+struct CallRecord {
+  std::string collective, group, tag;  // "all-reduce", "x", "h.3.mlp.up backward"
+  int64_t number = 0;                  // from 1; collectives count alike on all ranks of a group
+  int64_t bytes = 0;
+  int64_t step = -1;              // -1: before the first
+  int64_t called = 0, ended = 0;  // microseconds since 1970; `ended` 0: it has not
+  uint32_t channel = 0;
+
+  bool point_to_point() const;
+  std::string text() const;  // that of its FlightRecorder::Call
+};
+void to_json(nlohmann::json& json, const CallRecord& record);
+void from_json(const nlohmann::json& json, CallRecord& record);
+
+// What a rank has called last: the newest kRecords calls, and the newest of each channel. Memory is
+// taken at the start and at the first call on a channel. Not for several threads at once.
+class FlightRecorder {
+ public:
+  static constexpr size_t kRecords = 512;
+
+  struct Call {
+    std::string_view collective, group, tag;
+    int64_t number = 0;
+    int64_t bytes = 0;
+    uint32_t channel = 0;
+
+    bool point_to_point() const;
+    std::string text() const;  // "all-reduce #12 of group 'x' (64.0 KiB = 65536 bytes, tag '...')"
+  };
+
+  FlightRecorder();
+  ~FlightRecorder();
+
+  // Returns the record's number, for ended().
+  uint64_t called(const Call& call);
+  void ended(uint64_t record);
+
+  std::vector<CallRecord> last(size_t most) const;  // oldest first
+  // Of a call whose record may be too old to be remembered; then without its time and step.
+  CallRecord find(uint64_t record, const Call& call) const;
+  // By channel: the number of the last collective that was called on it.
+  const std::unordered_map<uint32_t, int64_t>& last_numbers() const { return last_numbers_; }
+
+ private:
+  struct Entry;
+
+  std::unique_ptr<Entry[]> entries_;  // a ring
+  uint64_t count_ = 0;
+  std::unordered_map<uint32_t, int64_t> last_numbers_;
+};
+
+// "rank-0003.jsonl": one line about the rank, then one per record, oldest first.
+std::string flight_file_name(int rank);
+void write_flight_file(const std::filesystem::path& directory, int rank, const std::string& why,
+                       const std::vector<CallRecord>& records);
+
+}  // namespace axonn

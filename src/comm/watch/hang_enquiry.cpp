@@ -1,0 +1,167 @@
+#include "comm/watch/hang_enquiry.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <thread>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "axonn/core/error.hpp"
+#include "axonn/core/log.hpp"
+
+namespace axonn {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+// Together less than the 10 s within which all ranks are gone after the limit.
+constexpr auto kRankZeroAsksFirst = 1s;  // it has usually waited as long as this rank
+constexpr auto kWriting = 2s;            // for the flight file, on a file system that may hang too
+constexpr auto kAnswering = 4s;          // for all ranks
+constexpr auto kReading = 200ms;         // for the others' verdict, before this rank's end is their news
+constexpr auto kDelivery = 1s;           // for the last letters
+constexpr auto kVerdict = 7s;            // from this rank's time-out on
+
+constexpr const char* kAsk = "ask";            // rank 0 to all
+constexpr const char* kAnswer = "answer";      // a state, to rank 0: it was asked, or waits in vain
+constexpr const char* kVerdictIs = "verdict";  // rank 0 to all
+
+}  // namespace
+
+struct HangEnquiry::FlightFile {
+  std::atomic<bool> written{false};
+};
+
+void HangEnquiry::begin(const std::string& own) {
+  if (!own_.empty()) return;
+  own_ = own;
+  start();
+}
+
+void HangEnquiry::start() {
+  if (began_) return;
+  began_ = Clock::now();
+  if (transport_.rank() != 0) return;
+  for (int rank = 1; rank < transport_.ranks(); ++rank) send(rank, json::to_cbor({{"kind", kAsk}}));
+  states_.insert(states_.begin(), describe_());
+  write_flight_file(own_.empty() ? "another rank waits in vain" : own_);
+}
+
+std::optional<std::string> HangEnquiry::poll() {
+  read_letters();
+  all_sent();
+  if (!began_) return std::nullopt;
+  const auto now = Clock::now();
+  if (transport_.rank() == 0) {
+    const bool all = static_cast<int>(states_.size()) == transport_.ranks() && written();
+    if (!verdict_ && (all || now - *began_ > kAnswering)) conclude();
+    if (verdict_ && now - concluded_ > (all_sent() ? kReading : kDelivery)) return verdict_;
+    return std::nullopt;
+  }
+  if (verdict_) return now - concluded_ > kReading ? verdict_ : std::nullopt;
+  if (!asked_ && !own_.empty() && now - *began_ > kRankZeroAsksFirst) {
+    asked_ = true;
+    write_flight_file(own_);
+  }
+  answer_if_ready();
+  if (!own_.empty() && now - *began_ > kVerdict) return own_ + "; rank 0 did not answer when it was asked for a report";
+  return std::nullopt;
+}
+
+std::string HangEnquiry::verdict_or(const std::string& error) noexcept {
+  try {
+    read_letters();
+  } catch (const std::exception&) {  // the transport has the error already
+  }
+  return verdict_ && reported_ ? *verdict_ : error;
+}
+
+// A letter is read when all of it is here.
+void HangEnquiry::read_letters() {
+  while (const auto letter = transport_.letter()) {
+    Arriving& next = arriving_.emplace_back();
+    next.from = letter->from;
+    next.bytes.resize(letter->bytes);
+    next.ticket = transport_.receive(next.from, Transport::kLetters, next.bytes.data(), next.bytes.size());
+  }
+  for (size_t i = 0; i < arriving_.size();) {
+    if (!transport_.test(arriving_[i].ticket)) {
+      ++i;
+      continue;
+    }
+    const Arriving arrived = std::move(arriving_[i]);
+    arriving_.erase(arriving_.begin() + static_cast<ptrdiff_t>(i));
+    read(arrived.from, arrived.bytes);
+  }
+}
+
+void HangEnquiry::read(int from, const std::vector<uint8_t>& bytes) {
+  const json letter = json::from_cbor(bytes);
+  const std::string kind = letter.at("kind");
+  if (kind == kAsk) {
+    if (!began_) began_ = Clock::now();
+    if (!std::exchange(asked_, true)) write_flight_file(own_.empty() ? "rank 0 asked: a rank waits in vain" : own_);
+  } else if (kind == kAnswer) {
+    const auto known = [&](const HangState& state) { return state.rank == from; };
+    if (std::ranges::none_of(states_, known)) states_.push_back(letter.at("state"));
+    start();
+  } else {
+    if (!began_) began_ = Clock::now();
+    verdict_ = letter.at("text");
+    concluded_ = Clock::now();
+    reported_ = true;
+  }
+}
+
+void HangEnquiry::send(int rank, std::vector<uint8_t> letter) {
+  Sent& sent = sent_.emplace_back(Sent{.bytes = std::move(letter), .ticket = 0});
+  sent.ticket = transport_.send(rank, Transport::kLetters, sent.bytes.data(), sent.bytes.size());
+}
+
+bool HangEnquiry::all_sent() {
+  std::erase_if(sent_, [this](const Sent& sent) { return transport_.test(sent.ticket); });
+  return sent_.empty();
+}
+
+// On a thread of its own, which may outlive this object: the file system may be what hangs.
+void HangEnquiry::write_flight_file(const std::string& why) {
+  file_ = std::make_shared<FlightFile>();
+  if (directory_.empty()) {
+    file_->written = true;
+    return;
+  }
+  std::thread([file = file_, directory = directory_, rank = transport_.rank(), why,
+               records = recorder_.last(FlightRecorder::kRecords)] {
+    try {
+      axonn::write_flight_file(directory, rank, why, records);
+    } catch (const std::exception& error) {
+      log::error("the flight file: ", error.what());
+    }
+    file->written = true;
+  }).detach();
+}
+
+bool HangEnquiry::written() const { return !file_ || file_->written; }
+
+void HangEnquiry::answer_if_ready() {
+  if (!asked_ || answered_ || (!written() && Clock::now() - *began_ < kRankZeroAsksFirst + kWriting)) return;
+  answered_ = true;
+  send(0, json::to_cbor({{"kind", kAnswer}, {"state", describe_()}}));
+}
+
+void HangEnquiry::conclude() {
+  const HangReport report = hang_report(states_, transport_.ranks(), limit_.count());
+  const std::string files =
+      directory_.empty() ? "" : "\n  all that the ranks remember: " + (directory_ / "rank-*.jsonl").string();
+  log::error(report.headline, report.details, files);
+  reported_ = true;
+  concluded_ = Clock::now();
+  verdict_ = report.headline;
+  for (int rank = 1; rank < transport_.ranks(); ++rank)
+    send(rank, json::to_cbor({{"kind", kVerdictIs}, {"text", report.headline}}));
+}
+
+}  // namespace axonn
