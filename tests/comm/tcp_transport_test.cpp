@@ -1,6 +1,7 @@
 #include "comm/transport/tcp_transport.hpp"
 
 #include <linux/filter.h>
+#include <malloc.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -122,6 +123,20 @@ TEST(TcpTransport, OneRankNeedsNoConnection) {
   const auto transport = make(0, 1, 1);
   barrier(*transport);
   EXPECT_EQ(transport->name(), "tcp");
+}
+
+TEST(TcpTransport, RankThatExchangesNothingCostsAPointer) {
+  constexpr int kRanks = 65536;
+  TcpMesh mesh;
+  mesh.options.ranks = kRanks;
+  mesh.addresses.resize(kRanks);
+  const auto bytes_in_use = [] {
+    const auto memory = ::mallinfo2();
+    return memory.uordblks + memory.hblkhd;
+  };
+  const size_t before = bytes_in_use();
+  const auto transport = make_tcp_transport(std::move(mesh));
+  EXPECT_LE(bytes_in_use() - before, (kRanks + 1000) * sizeof(void*));
 }
 
 TEST(TcpTransport, ReceiveOfAnotherSizeIsAnErrorThatNamesBoth) {

@@ -1,0 +1,105 @@
+#include "comm/transport/tcp_inbox.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "comm/transport/tcp_socket.hpp"
+
+namespace axonn::tcp {
+
+void Inbox::receive(uint32_t channel, std::byte* data, size_t bytes, uint32_t slot) {
+  const Posted wanted{data, bytes, slot};
+  auto& [posted, unexpected] = channels_[channel];
+  if (!unexpected.empty()) {
+    check_size(bytes, unexpected.front().bytes);
+    std::copy_n(unexpected.front().data.get(), bytes, data);
+    unexpected.pop_front();
+    unexpected_bytes_ -= bytes;
+    tickets_.finish(slot);
+    return;
+  }
+  ++posted_;
+  const auto half_here = std::ranges::find_if(incoming_, [&](const Incoming& incoming) {
+    return incoming.in_body() && incoming.buffer.data != nullptr && incoming.header.channel == channel;
+  });
+  if (half_here != incoming_.end()) {
+    take_over(*half_here, wanted);
+  } else {
+    posted.push_back(wanted);
+  }
+}
+
+// A message that is arriving in a buffer continues in its receiver's memory.
+void Inbox::take_over(Incoming& incoming, const Posted& posted) {
+  check_size(posted.bytes, incoming.header.bytes);
+  std::copy_n(incoming.buffer.data.get(), incoming.arrived, posted.data);
+  unexpected_bytes_ -= incoming.buffer.bytes;
+  incoming.buffer = {};
+  incoming.target = posted.data;
+  incoming.slot = posted.slot;
+}
+
+std::span<std::byte> Inbox::room(size_t connection) {
+  Incoming& incoming = incoming_[connection];
+  if (incoming.in_body()) return {incoming.target + incoming.arrived, incoming.header.bytes - incoming.arrived};
+  return std::as_writable_bytes(std::span(&incoming.header, 1)).subspan(incoming.header_arrived);
+}
+
+void Inbox::added(size_t connection, size_t bytes) {
+  Incoming& incoming = incoming_[connection];
+  if (incoming.in_body()) {
+    incoming.arrived += bytes;
+  } else {
+    incoming.header_arrived += bytes;
+    if (incoming.in_body()) start(incoming);
+  }
+  if (incoming.in_body() && incoming.arrived == incoming.header.bytes) finish(incoming);
+}
+
+void Inbox::start(Incoming& incoming) {
+  const Header& header = incoming.header;
+  if (header.mark != Header::kMark) {
+    fail("the connection with ", owner_.peer_name, " carries bytes that no rank of this job sent",
+         "; use a network without devices that change data");
+  }
+  auto& posted = channels_[header.channel].posted;
+  if (!posted.empty()) {
+    check_size(posted.front().bytes, header.bytes);
+    incoming.target = posted.front().data;
+    incoming.slot = posted.front().slot;
+    posted.pop_front();
+    return;
+  }
+  if (header.bytes > owner_.most_unexpected_bytes - unexpected_bytes_) {
+    fail(owner_.peer_name, " has sent ", unexpected_bytes_, " bytes that rank ", owner_.rank,
+         " does not receive, and now ", header.bytes, " more; a rank buffers at most ", owner_.most_unexpected_bytes,
+         " of another: let the ranks wait for each other");
+  }
+  unexpected_bytes_ += header.bytes;
+  incoming.buffer = {std::make_unique_for_overwrite<std::byte[]>(header.bytes), header.bytes};
+  incoming.target = incoming.buffer.data.get();
+}
+
+void Inbox::check_size(size_t expected, size_t sent) const {
+  if (expected != sent) throw BackendError(kWhere, other_size(owner_.peer, sent, owner_.rank, expected));
+}
+
+void Inbox::finish(Incoming& incoming) {
+  if (incoming.buffer.data != nullptr) {
+    if (incoming.header.channel == Transport::kLetters) letters_.push_back({owner_.peer, incoming.header.bytes});
+    channels_[incoming.header.channel].unexpected.push_back(std::move(incoming.buffer));
+  } else {
+    tickets_.finish(incoming.slot);
+    --posted_;
+  }
+  incoming = {};
+}
+
+void Inbox::put(uint32_t channel, const std::byte* data, size_t bytes) {
+  Incoming whole{.header = {.bytes = bytes, .channel = channel}, .header_arrived = sizeof(Header), .buffer = {}};
+  start(whole);
+  std::copy_n(data, bytes, whole.target);
+  finish(whole);
+}
+
+}  // namespace axonn::tcp
