@@ -1,21 +1,24 @@
-"""A job that hangs says which collective, which ranks and why, and ends in time."""
+"""A job that hangs says which collective, which ranks and why, and ends in time. A slow rank is named."""
 import json
 import os
 import signal
+import subprocess
+import threading
+import time
 import unittest
 
 from gpt_runs import GptTest, TRAINING
-from program_runs import needs_mpi, nightly, wait_for_steps
+from program_runs import CLUSTER, free_port, needs_mpi, nightly, processes_with, program_of, wait_for_steps
 
 LIMIT = 2   # of a collective, in seconds
 AFTER = 10  # by then all ranks have ended
 
 
 class Hang(GptTest):
-    def start_four(self, launcher):
-        job = self.start("train", "--data", self.text, "--out", "run", *TRAINING, "--grid", "1x1x2x2",
+    def start_four(self, launcher, **options):
+        job = self.start("train", "--data", self.text, "--out", self.directory / "run", *TRAINING, "--grid", "1x1x2x2",
                          "--steps", "1000000", ranks=4, launcher=launcher,
-                         environment={"AXONN_TIMEOUT_SECONDS": str(LIMIT)})
+                         environment={"AXONN_TIMEOUT_SECONDS": str(LIMIT)}, **options)
         wait_for_steps(job, self.directory / "run", 5)
         return job
 
@@ -33,12 +36,12 @@ class Hang(GptTest):
         os.kill(self.rank_of(job, rank), signal.SIGSTOP)
         return job
 
-    def check_report(self, ended, answering):
+    def check_report(self, ended, answering, silent=2):
         self.assertNotEqual(ended.status, 0)
         report = [line for line in ended.err.splitlines() if "made no progress for 2 s: " in line]
         self.assertTrue(report, ended.text)
         self.assertIn("[error 0/4", report[0])
-        self.assertRegex(report[0], "#[0-9]+ of group '.+' .+ rank 2 does not answer")
+        self.assertRegex(report[0], f"#[0-9]+ of group '.+' .+ rank {silent} does not answer")
         self.assertIn("the last calls of rank", ended.err)
         for rank in answering:  # the stopped one may go on when the job ends, and say what it sees
             self.assertNotIn(f"[rank {rank}] gpt: ", ended.err)
@@ -66,6 +69,71 @@ class Hang(GptTest):
         self.assertNotEqual(ended.status, 0)
         self.assertIn("rank 0 did not answer when it was asked for a report", ended.err)
         self.assertTrue((self.directory / "run" / "flight" / "rank-0003.jsonl").exists())
+
+    def cluster_up(self):
+        subprocess.run([CLUSTER, "up", "--nodes", "4", "--rate", "1gbit"], check=True)
+        self.addCleanup(subprocess.run, [CLUSTER, "down"])
+
+    def cut_off(self, job, host):
+        """All of its processes go on; nothing goes in or out. The ranks end, here and there."""
+        subprocess.run(["ip", "link", "set", f"axonn-link{host}", "down"], check=True)
+        cut = time.monotonic()
+        while job.ranks():
+            self.assertLess(time.monotonic() - cut, LIMIT + AFTER, "a rank is still there")
+            time.sleep(0.1)
+
+    @nightly
+    @needs_mpi
+    def test_vanished_host_is_named(self):
+        self.cluster_up()
+        job = self.start_four("cluster")
+        self.cut_off(job, 3)
+        self.addCleanup(job.end)
+        report = (self.directory / "run" / "flight" / "rank-0003.jsonl").read_text().splitlines()[0]
+        self.assertIn("made no progress for 2 s", report)
+        job.signal(signal.SIGTERM)  # mpirun waits for its agent on the vanished host
+        for agent in processes_with(job.mark):
+            if program_of(agent).endswith("/orted"):
+                os.kill(agent, signal.SIGKILL)
+        self.check_report(job.wait(60), (0, 1, 2), silent=3)
+
+    @nightly
+    def test_vanished_host_is_named_over_tcp(self):
+        self.cluster_up()
+        port = str(free_port())
+        job = self.start_four(
+            lambda rank: {"RANK": str(rank), "WORLD_SIZE": "4", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
+                          "MASTER_ADDR": "10.77.0.1", "MASTER_PORT": port},
+            prefix=lambda rank: ["nsenter", f"--net=/var/run/netns/axonn-node{rank}"])
+        self.cut_off(job, 3)
+        ended = job.wait(10)
+        self.check_report(ended, (0, 1, 2), silent=3)
+        self.assertRegex(ended.err, r"\[rank 3\] gpt: .* rank 0 did not answer")
+
+    @nightly
+    def test_slow_rank_is_named(self):
+        """Rank 1 stands still for a quarter of the time."""
+        job = self.start("train", "--data", self.text, "--out", "run", *TRAINING, "--hidden", "128", "--sequence", "64",
+                         "--grid", "1x1x1x2", "--steps", "200", ranks=2, launcher="tcp",
+                         environment={"AXONN_LOG": "warn"})
+        wait_for_steps(job, self.directory / "run", 1)
+        slow = self.rank_of(job, 1)
+
+        def slow_down():
+            while any(process.poll() is None for process in job.processes):
+                for number, seconds in ((signal.SIGSTOP, 0.025), (signal.SIGCONT, 0.075)):
+                    try:
+                        os.kill(slow, number)
+                    except ProcessLookupError:
+                        return
+                    time.sleep(seconds)
+
+        brake = threading.Thread(target=slow_down)
+        brake.start()
+        ended = job.wait(100)
+        brake.join()
+        self.assertEqual(ended.status, 0, ended.text)
+        self.assertRegex(ended.err, r"rank 1 on host .+ computes [0-9]+% longer than the median of 2 ranks")
 
 
 if __name__ == "__main__":

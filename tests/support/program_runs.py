@@ -78,10 +78,11 @@ def is_rank(pid):
 class Job:
     """A running job. Several ranks run under mpirun, or with launcher="tcp" as processes that find
     each other by RANK and WORLD_SIZE, or with launcher="ranks" by the program's own --ranks, or with
-    launcher="hosts" under mpirun on a host of scripts/cluster each. A function as launcher gives
-    each rank's environment."""
+    launcher="hosts" under mpirun on a host of scripts/cluster each, or with launcher="cluster" on hosts
+    that are up. A function as launcher gives
+    each rank's environment, and `prefix` the command that starts it."""
 
-    def __init__(self, arguments, ranks, launcher, directory, environment):
+    def __init__(self, arguments, ranks, launcher, directory, environment, prefix=lambda rank: []):
         self.mark = uuid.uuid4().hex
         self.started = time.monotonic()
         self.processes = []
@@ -91,10 +92,11 @@ class Job:
             launcher = lambda rank: {"RANK": str(rank)}
         for rank in range(ranks if callable(launcher) else 1):
             mine = arguments(rank) if callable(arguments) else arguments
-            command = ([PROGRAM, *mine] if ranks == 1 or callable(launcher)
+            command = ([*prefix(rank), PROGRAM, *mine] if ranks == 1 or callable(launcher)
                        else [PROGRAM, *mine, "--ranks", str(ranks)] if launcher == "ranks"
                        else [CLUSTER, "run", "--nodes", str(ranks), "--rate", "1gbit", "-n", str(ranks), "--", PROGRAM,
                              *mine] if launcher == "hosts"
+                       else [CLUSTER, "run", "-n", str(ranks), "--", PROGRAM, *mine] if launcher == "cluster"
                        else [MPIRUN, "-n", str(ranks), PROGRAM, *mine])
             extra = launcher(rank) if callable(launcher) else {}
             self.processes.append(subprocess.Popen(command, cwd=directory, env=base | extra,
@@ -146,9 +148,9 @@ class ProgramTest(unittest.TestCase):
         self.addCleanup(scratch.cleanup)
         self.directory = pathlib.Path(scratch.name)
 
-    def start(self, *arguments, ranks=1, launcher="mpi", environment=None):
+    def start(self, *arguments, ranks=1, launcher="mpi", environment=None, **options):
         given = arguments[0] if callable(arguments[0]) else [str(word) for word in arguments]
-        return Job(given, ranks, launcher, self.directory, environment or {})
+        return Job(given, ranks, launcher, self.directory, environment or {}, **options)
 
     def run_program(self, *arguments, seconds=RUN_SECONDS, **options):
         return self.start(*arguments, **options).wait(seconds)
