@@ -154,7 +154,8 @@ TEST(MeetingPoint, IsReadOnlyWhole) {
   EXPECT_EQ(read->secret, point.secret);
   for (size_t i = 0; i + 1 < text.size(); ++i) EXPECT_FALSE(parse_meeting_point(text.substr(0, i))) << i;
   for (const char* other :
-       {"", "axonn job 2\nport 1\nhost a\nend\n", "axonn job 1\nport x\nhost a\nend\n", "axonn job 1\nport 1\nend\n"})
+       {"", "axonn job 1\nport 65536\nhost a\nend\n", "axonn job 1\nport 1\nhost \nend\n",
+        "axonn job 2\nport 1\nhost a\nend\n", "axonn job 1\nport x\nhost a\nend\n", "axonn job 1\nport 1\nend\n"})
     EXPECT_FALSE(parse_meeting_point(other)) << other;
 }
 
@@ -181,6 +182,8 @@ TEST(MeetingPlace, IsAFileForItsUserOnly) {
   zero->close();
   EXPECT_TRUE(fs::is_empty(folder));
   EXPECT_THROW(meet_in_file(folder / "none" / "job")->publish(1), BackendError);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  for (const char* never_ends : {path.c_str(), "/dev/zero"}) EXPECT_FALSE(meet_in_file(never_ends)->find());
 }
 
 // As under torchrun: the agent is another process that listens there.

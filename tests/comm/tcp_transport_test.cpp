@@ -298,8 +298,8 @@ TEST(TcpTransport, UnexpectedMessagesOfAPeerHaveALimit) {
       finish(*transport, transport->receive(0, kIdleChannel, nullptr, 0));
     });
     EXPECT_EQ(error,
-              "rank 1 (127.0.0.1) has sent 600 bytes that rank 0 does not receive, and now 600 more; a rank buffers at "
-              "most 1000 of another: let the ranks wait for each other");
+              "rank 1 (127.0.0.1) has sent messages that take 664 bytes and that rank 0 does not receive, and now one "
+              "of 600; a rank buffers at most 1000 of another: let the ranks wait for each other");
     transport->abandon(error);
   }
   EXPECT_EQ(exit_status(child), 0);

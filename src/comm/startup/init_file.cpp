@@ -1,7 +1,9 @@
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
-#include <sstream>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include <fcntl.h>
@@ -16,6 +18,7 @@ namespace axonn {
 namespace {
 
 constexpr const char* kWhere = "comm.init_file";
+constexpr size_t kMostBytes = 64 << 10;  // that are read: the name may be another file's by mistake
 
 class InFile final : public MeetingPlace {
  public:
@@ -44,10 +47,13 @@ class InFile final : public MeetingPlace {
   void close() override { ::unlink(path_.c_str()); }
 
   std::optional<MeetingPoint> find() override {
+    std::error_code none;
+    if (!std::filesystem::is_regular_file(path_, none)) return std::nullopt;  // a pipe would block
     std::ifstream file(path_);
-    std::ostringstream text;
-    text << file.rdbuf();
-    return parse_meeting_point(text.str());
+    std::string text(kMostBytes, '\0');
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    text.resize(static_cast<size_t>(file.gcount()));
+    return parse_meeting_point(text);
   }
 
   std::string name() const override { return "the place that the file " + path_ + " names"; }

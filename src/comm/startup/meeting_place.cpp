@@ -1,5 +1,6 @@
 #include "comm/startup/meeting_place.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <sstream>
@@ -60,13 +61,22 @@ std::string text_of(const MeetingPoint& point) {
   return text.str();
 }
 
+namespace {
+
+bool is_whole(const MeetingPoint& point) {
+  return point.port > 0 && point.port < 65536 && !point.hosts.empty() &&
+         std::ranges::none_of(point.hosts, &std::string::empty);
+}
+
+}  // namespace
+
 std::optional<MeetingPoint> parse_meeting_point(const std::string& text) {
   std::istringstream lines(text);
   std::string line;
   if (!std::getline(lines, line) || line != kFirstLine) return std::nullopt;
   MeetingPoint point;
   while (std::getline(lines, line)) {
-    if (line == "end") return point.hosts.empty() || point.port <= 0 ? std::nullopt : std::optional(point);
+    if (line == "end") return is_whole(point) ? std::optional(point) : std::nullopt;
     std::istringstream words(line);
     std::string word;
     words >> word;

@@ -14,7 +14,7 @@ void Inbox::receive(uint32_t channel, std::byte* data, size_t bytes, uint32_t sl
     check_size(bytes, unexpected.front().bytes);
     std::copy_n(unexpected.front().data.get(), bytes, data);
     unexpected.pop_front();
-    unexpected_bytes_ -= bytes;
+    unexpected_bytes_ -= kMessageBytes + bytes;
     tickets_.finish(slot);
     return;
   }
@@ -33,7 +33,7 @@ void Inbox::receive(uint32_t channel, std::byte* data, size_t bytes, uint32_t sl
 void Inbox::take_over(Incoming& incoming, const Posted& posted) {
   check_size(posted.bytes, incoming.header.bytes);
   std::copy_n(incoming.buffer.data.get(), incoming.arrived, posted.data);
-  unexpected_bytes_ -= incoming.buffer.bytes;
+  unexpected_bytes_ -= kMessageBytes + incoming.buffer.bytes;
   incoming.buffer = {};
   incoming.target = posted.data;
   incoming.slot = posted.slot;
@@ -56,6 +56,13 @@ void Inbox::added(size_t connection, size_t bytes) {
   if (incoming.in_body() && incoming.arrived == incoming.header.bytes) finish(incoming);
 }
 
+void Inbox::restart(size_t connection) {
+  if (incoming_[connection].header_arrived > 0) {
+    fail(owner_.peer_name, " has connected again, and its last connection had ended within a message",
+         "; use a network without devices that end connections");
+  }
+}
+
 void Inbox::start(Incoming& incoming) {
   const Header& header = incoming.header;
   if (header.mark != Header::kMark) {
@@ -70,12 +77,13 @@ void Inbox::start(Incoming& incoming) {
     posted.pop_front();
     return;
   }
-  if (header.bytes > owner_.most_unexpected_bytes - unexpected_bytes_) {
-    fail(owner_.peer_name, " has sent ", unexpected_bytes_, " bytes that rank ", owner_.rank,
-         " does not receive, and now ", header.bytes, " more; a rank buffers at most ", owner_.most_unexpected_bytes,
+  const size_t left = owner_.most_unexpected_bytes - unexpected_bytes_;
+  if (left < kMessageBytes || header.bytes > left - kMessageBytes) {
+    fail(owner_.peer_name, " has sent messages that take ", unexpected_bytes_, " bytes and that rank ", owner_.rank,
+         " does not receive, and now one of ", header.bytes, "; a rank buffers at most ", owner_.most_unexpected_bytes,
          " of another: let the ranks wait for each other");
   }
-  unexpected_bytes_ += header.bytes;
+  unexpected_bytes_ += kMessageBytes + header.bytes;
   incoming.buffer = {std::make_unique_for_overwrite<std::byte[]>(header.bytes), header.bytes};
   incoming.target = incoming.buffer.data.get();
 }

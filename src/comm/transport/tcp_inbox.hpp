@@ -18,10 +18,13 @@ namespace axonn::tcp {
 // gives them to the receives of their channels. It knows no sockets: bytes are put where room()
 // says, which is the receiver's own memory when a receive is posted.
 //
-// BackendError when bytes are no message, a message has another size than its receive, and when
-// messages without a receive would take more than `most_unexpected_bytes`.
+// BackendError when bytes are no message, a message has another size than its receive, a connection
+// ended within a message, and when messages without a receive would take more than
+// `most_unexpected_bytes`.
 class Inbox {
  public:
+  static constexpr size_t kMessageBytes = 64;  // what a message without a receive takes beside its data
+
   struct Owner {
     int rank = 0;  // this one
     int peer = 0;
@@ -44,7 +47,7 @@ class Inbox {
   void added(size_t connection, size_t bytes);
 
   // A new connection takes the place of this one.
-  void restart(size_t connection) { incoming_[connection] = {}; }
+  void restart(size_t connection);
 
   // A whole message, for a rank that sends to itself.
   void put(uint32_t channel, const std::byte* data, size_t bytes);

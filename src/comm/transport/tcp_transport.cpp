@@ -117,7 +117,7 @@ void TcpTransport::admit() {
     Peer& from = peer(words.rank);
     Link& link = from.links[Peer::kTaken];
     link.take(std::move(arrival.socket));
-    from.inbox.restart(Peer::kTaken);
+    or_fail_job([&] { from.inbox.restart(Peer::kTaken); });
     from.ended.clear();
     set_message_options(link.fd(), mesh_.options.silence);
     link.watch(epoll_, tag(from, link), false);

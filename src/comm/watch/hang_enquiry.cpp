@@ -6,16 +6,14 @@
 #include <thread>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
+#include "comm/watch/hang_letter.hpp"
 
 namespace axonn {
 namespace {
 
 using namespace std::chrono_literals;
-using nlohmann::json;
 
 // Together less than the 10 s within which all ranks are gone after the limit.
 constexpr auto kRankZeroAsksFirst = 1s;  // it has usually waited as long as this rank
@@ -24,10 +22,6 @@ constexpr auto kAnswering = 4s;          // for all ranks
 constexpr auto kReading = 200ms;         // for the others' verdict, before this rank's end is their news
 constexpr auto kDelivery = 1s;           // for the last letters
 constexpr auto kVerdict = 7s;            // from this rank's time-out on
-
-constexpr const char* kAsk = "ask";            // rank 0 to all
-constexpr const char* kAnswer = "answer";      // a state, to rank 0: it was asked, or waits in vain
-constexpr const char* kVerdictIs = "verdict";  // rank 0 to all
 
 }  // namespace
 
@@ -45,7 +39,7 @@ void HangEnquiry::start() {
   if (began_) return;
   began_ = Clock::now();
   if (transport_.rank() != 0) return;
-  for (int rank = 1; rank < transport_.ranks(); ++rank) send(rank, json::to_cbor({{"kind", kAsk}}));
+  for (int rank = 1; rank < transport_.ranks(); ++rank) send(rank, {.kind = HangLetter::Kind::ask});
   states_.insert(states_.begin(), describe_());
   write_flight_file(own_.empty() ? "another rank waits in vain" : own_);
 }
@@ -98,26 +92,33 @@ void HangEnquiry::read_letters() {
   }
 }
 
+// A rank whose letter cannot be read is one that has not answered.
 void HangEnquiry::read(int from, const std::vector<uint8_t>& bytes) {
-  const json letter = json::from_cbor(bytes);
-  const std::string kind = letter.at("kind");
-  if (kind == kAsk) {
+  try {
+    take(from, HangLetter::read(bytes, from, transport_.ranks()));
+  } catch (const BackendError& error) {
+    log::warn(error.sentence());
+  }
+}
+
+void HangEnquiry::take(int from, HangLetter letter) {
+  if (letter.kind == HangLetter::Kind::ask) {
     if (!began_) began_ = Clock::now();
     if (!std::exchange(asked_, true)) write_flight_file(own_.empty() ? "rank 0 asked: a rank waits in vain" : own_);
-  } else if (kind == kAnswer) {
+  } else if (letter.kind == HangLetter::Kind::answer) {
     const auto known = [&](const HangState& state) { return state.rank == from; };
-    if (std::ranges::none_of(states_, known)) states_.push_back(letter.at("state"));
+    if (std::ranges::none_of(states_, known)) states_.push_back(std::move(letter.state));
     start();
   } else {
     if (!began_) began_ = Clock::now();
-    verdict_ = letter.at("text");
+    verdict_ = std::move(letter.verdict);
     concluded_ = Clock::now();
     reported_ = true;
   }
 }
 
-void HangEnquiry::send(int rank, std::vector<uint8_t> letter) {
-  Sent& sent = sent_.emplace_back(Sent{.bytes = std::move(letter), .ticket = 0});
+void HangEnquiry::send(int rank, const HangLetter& letter) {
+  Sent& sent = sent_.emplace_back(Sent{.bytes = letter.bytes(), .ticket = 0});
   sent.ticket = transport_.send(rank, Transport::kLetters, sent.bytes.data(), sent.bytes.size());
 }
 
@@ -149,7 +150,7 @@ bool HangEnquiry::written() const { return !file_ || file_->written; }
 void HangEnquiry::answer_if_ready() {
   if (!asked_ || answered_ || (!written() && Clock::now() - *began_ < kRankZeroAsksFirst + kWriting)) return;
   answered_ = true;
-  send(0, json::to_cbor({{"kind", kAnswer}, {"state", describe_()}}));
+  send(0, {.kind = HangLetter::Kind::answer, .state = describe_()});
 }
 
 void HangEnquiry::conclude() {
@@ -161,7 +162,7 @@ void HangEnquiry::conclude() {
   concluded_ = Clock::now();
   verdict_ = report.headline;
   for (int rank = 1; rank < transport_.ranks(); ++rank)
-    send(rank, json::to_cbor({{"kind", kVerdictIs}, {"text", report.headline}}));
+    send(rank, {.kind = HangLetter::Kind::verdict, .verdict = report.headline});
 }
 
 }  // namespace axonn

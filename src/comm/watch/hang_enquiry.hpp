@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "comm/transport/transport.hpp"
+#include "comm/watch/hang_letter.hpp"
 #include "comm/watch/hang_report.hpp"
 
 namespace axonn {
@@ -64,7 +65,8 @@ class HangEnquiry {
   void start();
   void read_letters();
   void read(int from, const std::vector<uint8_t>& bytes);
-  void send(int rank, std::vector<uint8_t> letter);
+  void take(int from, HangLetter letter);
+  void send(int rank, const HangLetter& letter);
   bool all_sent();
   void write_flight_file(const std::string& why);
   bool written() const;

@@ -8,8 +8,6 @@
 #include <numeric>
 #include <tuple>
 
-#include <nlohmann/json.hpp>
-
 #include "axonn/core/error.hpp"
 
 namespace axonn {
@@ -142,8 +140,10 @@ std::string history(const HangState& state) {
       detail::concatenate("\n  the last calls of rank ", state.rank, " (", state.host, "), times in UTC:");
   for (const CallRecord& call : state.last) {
     text += "\n    " + time_text(call.called) + " " + call.text() + step_text(call.step);
-    text += call.ended == 0 ? ": not ended"
-                            : detail::concatenate(": ", static_cast<double>(call.ended - call.called) / 1000, " ms");
+    text += call.ended == 0
+                ? ": not ended"
+                : detail::concatenate(": ", (static_cast<double>(call.ended) - static_cast<double>(call.called)) / 1000,
+                                      " ms");
   }
   if (state.last.empty()) text += " none";
   return text;
@@ -182,30 +182,6 @@ HangReport hang_report(const std::vector<HangState>& states, int ranks, int64_t 
                                 " s, and went on before it was asked why; set AXONN_TIMEOUT_SECONDS to more"),
             ""};
   return {headline_of(job, limit_seconds), details_of(job)};
-}
-
-void to_json(nlohmann::json& json, const HangState& state) {
-  auto open = nlohmann::json::array();
-  for (const auto& one : state.open)
-    open.push_back({{"call", one.call}, {"members", one.members}, {"waits_for", one.waits_for}});
-  json = {{"rank", state.rank},
-          {"host", state.host},
-          {"step", state.step},
-          {"waits", state.waits},
-          {"open", open},
-          {"last", state.last},
-          {"last_numbers", state.last_numbers}};
-}
-
-void from_json(const nlohmann::json& json, HangState& state) {
-  json.at("rank").get_to(state.rank);
-  json.at("host").get_to(state.host);
-  json.at("step").get_to(state.step);
-  json.at("waits").get_to(state.waits);
-  for (const auto& one : json.at("open"))
-    state.open.push_back({one.at("call"), one.at("members"), one.at("waits_for")});
-  json.at("last").get_to(state.last);
-  json.at("last_numbers").get_to(state.last_numbers);
 }
 
 }  // namespace axonn

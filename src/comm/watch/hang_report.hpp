@@ -30,15 +30,13 @@ struct HangState {
   std::vector<CallRecord> last;  // the newest, at most kMostLast
   std::unordered_map<uint32_t, int64_t> last_numbers;  // FlightRecorder::last_numbers()
 };
-void to_json(nlohmann::json& json, const HangState& state);
-void from_json(const nlohmann::json& json, HangState& state);
 
 struct HangReport {
   std::string headline;  // the collective that hangs, and who keeps it from ending
   std::string details;   // lines: who waits for whom, and what ranks did last
 };
 
-// `states` of the ranks that answered, of a job of `ranks`.
+// `states` of the ranks that answered, each rank once, of a job of `ranks`.
 HangReport hang_report(const std::vector<HangState>& states, int ranks, int64_t limit_seconds);
 
 }  // namespace axonn

@@ -33,6 +33,16 @@ std::vector<int> RankRuns::ranks() const {
   return result;
 }
 
+bool RankRuns::within(int ranks) const {
+  const auto exists = [ranks](int64_t rank) { return rank >= 0 && rank < ranks; };
+  int64_t count = 0;
+  for (const Run& run : runs_) {
+    if (run.count < 1 || !exists(run.first) || !exists(run.first + (run.count - int64_t{1}) * run.stride)) return false;
+    count += run.count;
+  }
+  return count <= ranks;
+}
+
 std::string RankRuns::text() const {
   std::vector<std::string> parts;
   for (const Run& run : runs_) {

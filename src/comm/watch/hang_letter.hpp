@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "comm/watch/hang_report.hpp"
+
+namespace axonn {
+
+// What ranks write to each other when the job hangs.
+struct HangLetter {
+  enum class Kind : uint8_t {
+    ask,     // rank 0 to all
+    answer,  // a state, to rank 0: it was asked, or waits in vain
+    verdict  // rank 0 to all: the error of every call
+  };
+
+  Kind kind = Kind::ask;
+  HangState state;      // only in an answer
+  std::string verdict;  // only in a verdict
+
+  std::vector<uint8_t> bytes() const;
+
+  // A letter from rank `from` of a job of `ranks`. What it returns is safe for hang_report().
+  // BackendError when the bytes are no letter, or name ranks that do not exist.
+  static HangLetter read(const std::vector<uint8_t>& bytes, int from, int ranks);
+};
+
+}  // namespace axonn

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <functional>
+#include <random>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace axonn::fuzz {
+
+// Random choices that are the same on every machine.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : engine_(seed) {}
+
+  size_t below(size_t limit) { return static_cast<size_t>(engine_() % limit); }
+  size_t from(size_t least, size_t most) { return least + below(most - least + 1); }
+  bool one_in(size_t times) { return below(times) == 0; }
+  char byte() { return static_cast<char>(engine_()); }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+inline uint64_t variable(const char* name, uint64_t otherwise) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+// Calls `round` with other random choices each time. AXONN_TEST_FUZZ=20 makes 20 times as many
+// rounds, and AXONN_TEST_SEED begins elsewhere: a round's seed that failed, to see only that one.
+inline void rounds(uint64_t count, const std::function<void(Random&)>& round) {
+  const uint64_t first = variable("AXONN_TEST_SEED", 1), all = count * variable("AXONN_TEST_FUZZ", 1);
+  for (uint64_t seed = first; seed < first + all; ++seed) {
+    SCOPED_TRACE("AXONN_TEST_SEED=" + std::to_string(seed));
+    Random random(seed);
+    round(random);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+// Changes a few bytes: flips, removes, repeats and inserts them.
+inline std::string mutated(std::string bytes, Random& random) {
+  for (size_t changes = random.from(1, 6); changes > 0; --changes) {
+    const size_t at = random.below(bytes.size() + 1),
+                 length = random.below(std::min<size_t>(16, bytes.size() - at) + 1);
+    switch (random.below(6)) {
+      case 0:
+        bytes.erase(at, length);
+        break;
+      case 1:
+        bytes.insert(at, bytes.substr(at, length));
+        break;
+      case 2:
+        bytes.insert(at, random.from(1, 8), random.byte());
+        break;
+      case 3:
+        bytes.resize(at);
+        break;
+      default:
+        if (at < bytes.size())
+          bytes[at] = random.one_in(2) ? random.byte() : static_cast<char>(bytes[at] ^ 1 << random.below(8));
+    }
+  }
+  return bytes;
+}
+
+}  // namespace axonn::fuzz
