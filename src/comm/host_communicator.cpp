@@ -1,5 +1,6 @@
 #include "comm/host_communicator.hpp"
 
+#include "axonn/comm/production.hpp"
 #include "axonn/core/error.hpp"
 #include "comm/collectives/call_checks.hpp"
 #include "comm/collectives/dissemination_barrier.hpp"
@@ -59,7 +60,8 @@ Request HostCommunicator::submit(QueuedOperation::Call call, Arguments&&... argu
 Request HostCommunicator::submit_plan(QueuedOperation::Call call, const CollectiveOptions& options,
                                       CollectivePlan plan) {
   if (memory_) return submit<SharedCollective>(std::move(call), window(options.priority), std::move(plan));
-  if (SmallCollective::allows(plan)) return submit<SmallCollective>(std::move(call), std::move(plan));
+  if (options.production == nullptr && SmallCollective::allows(plan))
+    return submit<SmallCollective>(std::move(call), std::move(plan));
   return submit<RingCollective>(std::move(call), std::move(plan));
 }
 
@@ -73,8 +75,8 @@ Request HostCommunicator::all_reduce(const at::Tensor& data, ReduceOp op, const 
   check_tensor(data, c10::kCPU, "comm.all_reduce");
   AXONN_CHECK(options.arena_offset.value_or(0) >= 0, "comm.all_reduce", "arena_offset must not be negative, got ",
               *options.arena_offset);
-  auto layout = options.arena_offset ? BlockLayout::cyclic(size(), data.numel(), *options.arena_offset)
-                                     : BlockLayout::equal(size(), data.numel());
+  auto layout = owners_of(data.numel(), options, size());
+  check_production(options, layout, "comm.all_reduce");
   return submit_plan(call("all-reduce", data.nbytes(), data, {}, options), options,
                      {.layout = std::move(layout),
                       .reduces = true,
@@ -91,6 +93,7 @@ Request HostCommunicator::reduce_scatter(const at::Tensor& input, const at::Tens
   check_tensor(input, c10::kCPU, "comm.reduce_scatter");
   check_tensor(output, c10::kCPU, "comm.reduce_scatter");
   auto layout = check_parts(input, output, counts, size(), rank(), "comm.reduce_scatter");
+  check_production(options, layout, "comm.reduce_scatter");
   std::byte* const into = whole_of(output, layout, rank());
   return submit_plan(call("reduce-scatter", input.nbytes(), input, output, options), options,
                      {.layout = std::move(layout),
@@ -105,6 +108,7 @@ Request HostCommunicator::all_gather(const at::Tensor& input, const at::Tensor& 
                                      const CollectiveOptions& options) {
   check_tensor(input, c10::kCPU, "comm.all_gather");
   check_tensor(output, c10::kCPU, "comm.all_gather");
+  refuse_production(options, "comm.all_gather");
   auto layout = check_parts(output, input, counts, size(), rank(), "comm.all_gather");
   const std::byte* const from = whole_of(input, layout, rank());
   return submit_plan(call("all-gather", output.nbytes(), input, output, options), options,
@@ -118,6 +122,8 @@ Request HostCommunicator::all_gather(const at::Tensor& input, const at::Tensor& 
 // Never a SmallCollective, in which every member would compute: here each element has one owner.
 Request HostCommunicator::fused(const FusedCollective& collective, const CollectiveOptions& options) {
   auto layout = check_fused(collective, options, size());
+  collective.contributions.defined() ? check_production(options, layout, "comm.fused")
+                                     : refuse_production(options, "comm.fused");
   const bool reduces = collective.contributions.defined(), gathers = collective.results.defined();
   const at::Tensor &input = reduces ? collective.contributions : collective.results,
                    &output = gathers ? collective.results : collective.contributions;
@@ -137,6 +143,7 @@ Request HostCommunicator::fused(const FusedCollective& collective, const Collect
 
 Request HostCommunicator::broadcast(const at::Tensor& data, int root, const CollectiveOptions& options) {
   check_tensor(data, c10::kCPU, "comm.broadcast");
+  refuse_production(options, "comm.broadcast");
   check_member(root, size(), "comm.broadcast");
   return submit_plan(call("broadcast", data.nbytes(), data, {}, options), options,
                      {.layout = BlockLayout::one_owner(size(), root, data.numel()),
@@ -148,6 +155,7 @@ Request HostCommunicator::broadcast(const at::Tensor& data, int root, const Coll
 
 Request HostCommunicator::reduce(const at::Tensor& data, int root, ReduceOp op, const CollectiveOptions& options) {
   check_tensor(data, c10::kCPU, "comm.reduce");
+  refuse_production(options, "comm.reduce");
   check_member(root, size(), "comm.reduce");
   return submit_plan(call("reduce", data.nbytes(), data, {}, options), options,
                      {.layout = BlockLayout::one_owner(size(), root, data.numel()),
@@ -160,6 +168,7 @@ Request HostCommunicator::reduce(const at::Tensor& data, int root, ReduceOp op, 
 
 Request HostCommunicator::send(const at::Tensor& data, int peer, const CollectiveOptions& options) {
   check_tensor(data, c10::kCPU, "comm.send");
+  refuse_production(options, "comm.send");
   check_peer(peer, size(), rank(), "comm.send");
   return submit<PointToPoint>(call("send", data.nbytes(), data, {}, options), PointToPoint::Direction::send, peer,
                               bytes_of(data), data.nbytes());
@@ -167,12 +176,14 @@ Request HostCommunicator::send(const at::Tensor& data, int peer, const Collectiv
 
 Request HostCommunicator::receive(const at::Tensor& data, int peer, const CollectiveOptions& options) {
   check_tensor(data, c10::kCPU, "comm.receive");
+  refuse_production(options, "comm.receive");
   check_peer(peer, size(), rank(), "comm.receive");
   return submit<PointToPoint>(call("receive", data.nbytes(), {}, data, options), PointToPoint::Direction::receive, peer,
                               bytes_of(data), data.nbytes());
 }
 
 Request HostCommunicator::barrier(const CollectiveOptions& options) {
+  refuse_production(options, "comm.barrier");
   if (memory_)
     return submit<SharedCollective>(call("barrier", 0, {}, {}, options), window(options.priority),
                                     CollectivePlan{.layout = BlockLayout::equal(size(), 0)}, /*barrier=*/true);

@@ -27,6 +27,7 @@ class HostCommunicator final : public Communicator {
   ~HostCommunicator() override;
 
   std::string_view backend() const override { return backend_; }
+  bool sends_messages() const override { return memory_ == nullptr; }
   Request all_reduce(const at::Tensor& data, ReduceOp op, const CollectiveOptions& options) override;
   Request reduce_scatter(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts,
                          ReduceOp op, const CollectiveOptions& options) override;

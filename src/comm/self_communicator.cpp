@@ -7,9 +7,11 @@
 #include <functional>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "axonn/comm/production.hpp"
 #include "axonn/core/error.hpp"
 #include "comm/collectives/call_checks.hpp"
 
@@ -60,6 +62,19 @@ class DeferredWork final : public Request::State {
   std::string error_;
 };
 
+// A producer that is still at work, as something to come after.
+class AllWritten final : public Request::State {
+ public:
+  explicit AllWritten(Production::Reader production) : production_(std::move(production)) {}
+  void wait() override {
+    for (; !done(); std::this_thread::yield()) production_.check_waiter("a collective of one rank");
+  }
+  bool done() override { return production_.complete() && production_.ready(0, 0, production_.parts().elements()); }
+
+ private:
+  const Production::Reader production_;
+};
+
 // Calls the epilogue for one block of the arena after the other; the sums are the contributions.
 std::function<bool()> epilogue_by_blocks(const FusedCollective& collective, int64_t arena_offset) {
   return [collective, arena_offset, place = int64_t{0}]() mutable {
@@ -84,6 +99,8 @@ std::vector<Request> SelfCommunicator::before(const CollectiveOptions& options) 
   std::vector<Request> unfinished;
   for (const Request& request : options.after)
     if (!request.done()) unfinished.push_back(request);
+  if (options.production != nullptr)
+    unfinished.emplace_back(std::make_shared<AllWritten>(options.production->reader()));
   Request& last = last_[static_cast<size_t>(options.priority)];
   if (!last.done()) unfinished.push_back(last);
   last = {};
@@ -96,6 +113,7 @@ Request SelfCommunicator::copy(const at::Tensor& from, const at::Tensor& to, con
   ++collectives_;
   const bool moves = to.defined() && to.data_ptr() != from.data_ptr();
   if (!device_.is_cpu()) {  // wait() makes the stream wait, not the host
+    refuse_production(options, "comm.self");
     for (const Request& request : options.after) request.wait();
     if (moves) to.view({-1}).copy_(from.view({-1}), /*non_blocking=*/true);
     return {};
@@ -112,13 +130,15 @@ Request SelfCommunicator::copy(const at::Tensor& from, const at::Tensor& to, con
 
 Request SelfCommunicator::fused(const FusedCollective& collective, const CollectiveOptions& options) {
   if (!device_.is_cpu()) refuse_fused(backend());
-  check_fused(collective, options, 1);
+  const BlockLayout layout = check_fused(collective, options, 1);
+  collective.contributions.defined() ? check_production(options, layout, "comm.fused")
+                                     : refuse_production(options, "comm.fused");
   if (!collective.epilogue) return copy({}, {}, options);
   ++collectives_;
   auto unfinished = before(options);
   const bool now = unfinished.empty();
-  Request request(
-      std::make_shared<DeferredWork>(std::move(unfinished), epilogue_by_blocks(collective, *options.arena_offset)));
+  Request request(std::make_shared<DeferredWork>(std::move(unfinished),
+                                                 epilogue_by_blocks(collective, options.arena_offset.value_or(0))));
   if (!now) return last_[static_cast<size_t>(options.priority)] = request;
   while (!request.done()) continue;
   return request;
@@ -126,6 +146,7 @@ Request SelfCommunicator::fused(const FusedCollective& collective, const Collect
 
 Request SelfCommunicator::all_reduce(const at::Tensor& data, ReduceOp, const CollectiveOptions& options) {
   check_tensor(data, device_.type(), "comm.all_reduce");
+  check_production(options, BlockLayout::equal(1, data.numel()), "comm.all_reduce");
   return copy(data, {}, options);
 }
 
@@ -133,7 +154,7 @@ Request SelfCommunicator::reduce_scatter(const at::Tensor& input, const at::Tens
                                          std::span<const int64_t> counts, ReduceOp, const CollectiveOptions& options) {
   check_tensor(input, device_.type(), "comm.reduce_scatter");
   check_tensor(output, device_.type(), "comm.reduce_scatter");
-  check_parts(input, output, counts, 1, 0, "comm.reduce_scatter");
+  check_production(options, check_parts(input, output, counts, 1, 0, "comm.reduce_scatter"), "comm.reduce_scatter");
   return copy(input, output, options);
 }
 
@@ -142,18 +163,21 @@ Request SelfCommunicator::all_gather(const at::Tensor& input, const at::Tensor& 
   check_tensor(input, device_.type(), "comm.all_gather");
   check_tensor(output, device_.type(), "comm.all_gather");
   check_parts(output, input, counts, 1, 0, "comm.all_gather");
+  refuse_production(options, "comm.all_gather");
   return copy(input, output, options);
 }
 
 Request SelfCommunicator::broadcast(const at::Tensor& data, int root, const CollectiveOptions& options) {
   check_tensor(data, device_.type(), "comm.broadcast");
   check_member(root, 1, "comm.broadcast");
+  refuse_production(options, "comm.broadcast");
   return copy(data, {}, options);
 }
 
 Request SelfCommunicator::reduce(const at::Tensor& data, int root, ReduceOp, const CollectiveOptions& options) {
   check_tensor(data, device_.type(), "comm.reduce");
   check_member(root, 1, "comm.reduce");
+  refuse_production(options, "comm.reduce");
   return copy(data, {}, options);
 }
 
@@ -167,6 +191,9 @@ Request SelfCommunicator::receive(const at::Tensor&, int peer, const CollectiveO
   return {};
 }
 
-Request SelfCommunicator::barrier(const CollectiveOptions& options) { return copy({}, {}, options); }
+Request SelfCommunicator::barrier(const CollectiveOptions& options) {
+  refuse_production(options, "comm.barrier");
+  return copy({}, {}, options);
+}
 
 }  // namespace axonn

@@ -99,7 +99,6 @@ TEST(CallChecks, FusedCollectives) {
   expect({}, 0, "got neither");
   expect({.contributions = at::empty({4}, at::kBool)}, 0, "got Bool");
   expect({.results = at::empty({4}, at::device(at::kMeta))}, 0, "takes tensors on cpu");
-  expect({.contributions = four}, {}, "needs options.arena_offset");
   expect({.contributions = four}, -1, "must not be negative, got -1");
   expect({four, five, nothing}, 0, "equally many elements, got 4 and 5");
   expect({four, four}, 0, "need an epilogue between them");

@@ -6,6 +6,7 @@
 
 #include "comm/collective_checks.hpp"
 #include "comm/fused_checks.hpp"
+#include "comm/produced_checks.hpp"
 
 namespace axonn {
 namespace {
@@ -27,6 +28,10 @@ std::string name_of(const testing::TestParamInfo<Parameters>& test) {
 
 INSTANTIATE_TEST_SUITE_P(Collectives, OnThreads,
                          testing::Combine(testing::ValuesIn(collective_checks()), testing::Values(2, 3, 4, 5, 8),
+                                          testing::Values("shared", "messages")),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Produced, OnThreads,
+                         testing::Combine(testing::ValuesIn(produced_checks()), testing::Values(1, 2, 3, 4, 8),
                                           testing::Values("shared", "messages")),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Fused, OnThreads,

@@ -16,8 +16,10 @@
 #include <gtest/gtest.h>
 
 #include "axonn/comm/environment.hpp"
+#include "axonn/comm/production.hpp"
 #include "axonn/core/error.hpp"
 #include "comm/fused_checks.hpp"
+#include "comm/produced_checks.hpp"
 
 namespace axonn {
 namespace {
@@ -89,6 +91,34 @@ TEST(TcpEnvironment, FusedCollectivesHold) {
     return testing::Test::HasFailure() ? 1 : 0;
   });
   EXPECT_EQ(statuses, std::vector<int>(3, 0));
+}
+
+TEST(TcpEnvironment, CollectivesOfUnfinishedContributionsHold) {
+  for (const int ranks : {2, 3, 4}) {
+    const auto statuses = in_processes(ranks, [](Environment& environment) {
+      for (const CollectiveCheck& check : produced_checks()) check.run(environment);
+      return testing::Test::HasFailure() ? 1 : 0;
+    });
+    EXPECT_EQ(statuses, std::vector<int>(static_cast<size_t>(ranks), 0));
+  }
+}
+
+// The others still write their parts, and meet the error in their wait.
+TEST(TcpEnvironment, RankThatIsKilledWhileItProducesEndsTheOthers) {
+  const auto statuses = in_processes(3, [](Environment& environment) {
+    const auto data = at::full({300'000}, 1, at::kDouble);
+    Production production(std::make_shared<ProducerCounter>(), {environment.world().group(), 300'000, 8, 20'000});
+    const Request sum = environment.world().all_reduce(data, ReduceOp::sum, {.production = &production});
+    for (int64_t part = 0; part < production.parts().size(); ++part) {
+      if (environment.rank() == 2 && part == 3) ::raise(SIGKILL);
+      production.release();
+    }
+    sum.wait();
+    return 0;
+  });
+  EXPECT_EQ(statuses[2], 128 + SIGKILL);
+  for (const int rank : {0, 1})
+    EXPECT_TRUE(statuses[rank] == kNamesRank2 || statuses[rank] == kOtherError) << statuses[rank];
 }
 
 TEST(TcpEnvironment, RankThatIsKilledEndsTheOthersWithItsNumber) {

@@ -16,6 +16,8 @@
 
 namespace axonn {
 
+class Production;
+
 enum class ReduceOp : uint8_t { sum, max, min };
 
 // A group has one ordered queue per priority; higher queues go first. A matrix product waits for
@@ -32,6 +34,11 @@ struct CollectiveOptions {
   // however the arena is split into messages. If not given, the order depends on the place in this
   // message. NCCL ignores it.
   std::optional<int64_t> arena_offset = {};
+  // The contributions of an all_reduce, a reduce_scatter in equal parts or a fused collective are
+  // still being written. A part is read when it is released (production.hpp). The bits are those of
+  // the same contributions written before. All ranks of the group give one, or none does; not with
+  // an arena_offset. Read only during the call.
+  const Production* production = nullptr;
 };
 
 // Calls of an epilogue begin and end at multiples of so many elements of the arena, or at the ends
@@ -39,9 +46,9 @@ struct CollectiveOptions {
 inline constexpr int64_t kEpilogueUnit = 1024;
 
 // What the owner of an element does with its finished sum. A call is for the elements [place,
-// place + count) of the buffer, which lie in one block of the arena. `sum` points to their sums, or
-// is null when nothing is reduced. The call writes what is gathered to `result`, which is null when
-// nothing is gathered.
+// place + count) of the buffer, which lie in one block of the arena if it is given. `sum` points to
+// their sums, or is null when nothing is reduced. The call writes what is gathered to `result`,
+// which is null when nothing is gathered.
 using Epilogue = std::function<void(int64_t place, int64_t count, const void* sum, void* result)>;
 
 // A reduction, a computation on the sums and a gather as one collective, as CoCoNet fuses them. A
@@ -64,6 +71,9 @@ class Communicator {
  public:
   virtual ~Communicator() = default;
   virtual std::string_view backend() const = 0;  // "mpi", "local", "tcp", "nccl", "self"
+  // Whether collectives of this group send messages; otherwise its ranks share memory or a device's
+  // library moves the data. The same on all of them.
+  virtual bool sends_messages() const { return false; }
   const Group& group() const { return group_; }
   int rank() const { return group_.index; }
   int size() const { return group_.size(); }
@@ -86,9 +96,10 @@ class Communicator {
                              const CollectiveOptions& options = {}) = 0;
 
   // Reduces every element at its owner, calls the epilogue there, and gathers what that wrote.
-  // Owners follow from options.arena_offset, which must be given (BlockOwners). An element's
-  // contributions are added in the order of an all-reduce with this offset, so an all-reduce and
-  // the same computation afterwards have the same bits.
+  // Owners follow from options.arena_offset (BlockOwners); without it they have contiguous, nearly
+  // equal parts of the buffer, the larger ones first. An element's contributions are added in the
+  // order of an all-reduce with the same options, so an all-reduce and the same computation
+  // afterwards have the same bits.
   //
   // Contributions and results have equally many elements. They may be one tensor, where an epilogue
   // may find `result` equal to `sum`. Otherwise they do not overlap, and contributions are only

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <numeric>
 
+#include "axonn/comm/production.hpp"
 #include "axonn/core/error.hpp"
 #include "comm/collectives/reduction_kernels.hpp"
 
@@ -56,9 +57,8 @@ BlockLayout check_fused(const FusedCollective& collective, const CollectiveOptio
               "needs contributions to reduce, results to gather, or both; got neither");
   for (const at::Tensor& tensor : {contributions, results})
     if (tensor.defined()) check_tensor(tensor, c10::kCPU, where);
-  AXONN_CHECK(options.arena_offset, where,
-              "needs options.arena_offset, which decides who owns which element; give 0 for a buffer of its own");
-  AXONN_CHECK(*options.arena_offset >= 0, where, "arena_offset must not be negative, got ", *options.arena_offset);
+  AXONN_CHECK(options.arena_offset.value_or(0) >= 0, where, "arena_offset must not be negative, got ",
+              *options.arena_offset);
   if (contributions.defined() && results.defined()) {
     AXONN_CHECK(contributions.numel() == results.numel(), where,
                 "contributions and results must have equally many elements, got ", contributions.numel(), " and ",
@@ -69,7 +69,32 @@ BlockLayout check_fused(const FusedCollective& collective, const CollectiveOptio
                 "contributions and results must be one tensor, or not overlap");
   }
   const at::Tensor& either = contributions.defined() ? contributions : results;
-  return BlockLayout::cyclic(size, either.numel(), *options.arena_offset);
+  return owners_of(either.numel(), options, size);
+}
+
+BlockLayout owners_of(int64_t elements, const CollectiveOptions& options, int size) {
+  return options.arena_offset ? BlockLayout::cyclic(size, elements, *options.arena_offset)
+                              : BlockLayout::equal(size, elements);
+}
+
+void check_production(const CollectiveOptions& options, const BlockLayout& layout, const char* where) {
+  if (options.production == nullptr) return;
+  AXONN_CHECK(!options.arena_offset, where,
+              "a production writes contiguous parts of each owner, but with an arena_offset owners have every ",
+              layout.owners(), "th block; give one of them only");
+  const ProducedParts& parts = options.production->parts();
+  const int64_t written = parts.elements();
+  AXONN_CHECK(parts.members() == layout.owners(), where, "the production is for a group of ", parts.members(),
+              " ranks, this one has ", layout.owners());
+  AXONN_CHECK(layout.fingerprint() == BlockLayout::equal(layout.owners(), written).fingerprint(), where,
+              "the production writes equal parts of ", written, " elements, the collective reads ", layout.elements(),
+              " elements in other parts; make ProducedParts for this group and buffer, and give no counts");
+}
+
+void refuse_production(const CollectiveOptions& options, const char* where) {
+  AXONN_CHECK(options.production == nullptr, where,
+              "contributions can be written while all_reduce, reduce_scatter or fused runs on CPUs, not here; give no "
+              "production");
 }
 
 void refuse_fused(std::string_view backend) {

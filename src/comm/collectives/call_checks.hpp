@@ -24,6 +24,14 @@ BlockLayout check_parts(const at::Tensor& whole, const at::Tensor& part, std::sp
 
 // The layout of a fused collective. UserError when its tensors do not fit.
 BlockLayout check_fused(const FusedCollective& collective, const CollectiveOptions& options, int size);
+// Who owns which element of a buffer that is reduced.
+BlockLayout owners_of(int64_t elements, const CollectiveOptions& options, int size);
+
+// UserError unless the production, if there is one, writes what a collective of this layout reads.
+void check_production(const CollectiveOptions& options, const BlockLayout& layout, const char* where);
+// For collectives and backends that read all of their input at once.
+void refuse_production(const CollectiveOptions& options, const char* where);
+
 // For backends that have no fused collectives.
 [[noreturn]] void refuse_fused(std::string_view backend);
 

@@ -8,28 +8,14 @@
 #include "comm/host/buffer_pool.hpp"
 
 namespace axonn {
-namespace {
-
-constexpr int64_t kSmallestSegmentBytes = 8 << 10;
-// Below 64 KiB: MPI over TCP sends larger messages only after a handshake, which queues behind
-// other data (0.6 of the bandwidth instead of 0.95).
-constexpr int64_t kLargestSegmentBytes = 60 << 10;
-
-// Depends only on values that all ranks know: both ends of a message must agree on its size.
-int64_t elements_per_chunk(const CollectivePlan& plan, int depth) {
-  const int64_t even = (plan.layout.largest_count() + depth - 1) / depth, unit = plan.chunk_unit();
-  return std::clamp((even + unit - 1) / unit * unit, kSmallestSegmentBytes / plan.widest(),
-                    kLargestSegmentBytes / plan.widest() / unit * unit);
-}
-
-}  // namespace
-
 RingCollective::RingCollective(Call call, CollectivePlan plan)
     : QueuedOperation(std::move(call)),
       plan_(std::move(plan)),
       first_round_(plan_.reduces ? 0 : size() - 1),
       last_round_(plan_.gathers ? 2 * size() - 3 : size() - 2),
-      chunk_elements_(elements_per_chunk(plan_, kDepth)),
+      chunk_elements_(production()
+                          ? production()->parts().message_elements()
+                          : RingSegments::elements(plan_.layout.largest_count(), plan_.widest(), plan_.chunk_unit())),
       groups_((plan_.layout.largest_count() + kDepth * chunk_elements_ - 1) / (kDepth * chunk_elements_)),
       next_((index() + 1) % size()),
       previous_((index() + size() - 1) % size()) {}
@@ -128,7 +114,9 @@ bool RingCollective::take_arrivals(Transport& transport) {
     slot.state = Slot::State::arrived;
   }
   const Chunk chunk = received(slot.cursor);
-  if (slot.cursor.round >= size() - 1)
+  const bool reducing = slot.cursor.round < size() - 1;
+  if (reducing && !contributed(chunk)) return false;
+  if (!reducing)
     deliver(slot, chunk);
   else if (!plan_.epilogue || chunk.owner != index())
     reduce(slot, chunk);
@@ -212,6 +200,7 @@ bool RingCollective::post_sends(Transport& transport) {
         compute_next();
         if (order(to_compute_) <= order(to_send_)) return true;
       }
+      if (plan_.reduces && !contributed(chunk)) break;
       data = plan_.reduces ? first_contribution(chunk) : result(chunk);
     } else {
       const int64_t wanted = order(to_send_) - kDepth;  // the same chunk, one round earlier

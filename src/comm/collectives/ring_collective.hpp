@@ -3,6 +3,7 @@
 #include <array>
 
 #include "comm/collectives/collective_plan.hpp"
+#include "comm/collectives/ring_segments.hpp"
 #include "comm/host/queued_operation.hpp"
 
 namespace axonn {
@@ -18,7 +19,8 @@ namespace axonn {
 // the messages if there is time.
 //
 // The elements are processed in groups of kDepth chunks per owner, all rounds of a group before the
-// next group. So a group stays in the cache. The kSlots > kDepth slots never fill up with chunks
+// next group. So a group stays in the cache, and a producer that is still at work keeps ahead of the
+// messages (ProducedParts). The kSlots > kDepth slots never fill up with chunks
 // that wait to be sent, so the ring cannot deadlock.
 class RingCollective final : public QueuedOperation {
  public:
@@ -30,7 +32,7 @@ class RingCollective final : public QueuedOperation {
   int waits_for() const override;
 
  private:
-  static constexpr int kDepth = 8;
+  static constexpr int kDepth = RingSegments::kDepth;
   static constexpr int kSlots = 16;
 
   // A message's position in the order in which both of its ends count messages.
@@ -65,6 +67,7 @@ class RingCollective final : public QueuedOperation {
   Chunk sent(const Cursor& cursor) const { return chunk(cursor, index() - 1 - cursor.round); }
   Chunk received(const Cursor& cursor) const { return chunk(cursor, index() - 2 - cursor.round); }
   Chunk chunk(const Cursor& cursor, int owner) const;
+  bool contributed(const Chunk& chunk) const { return written(chunk.owner, chunk.begin, chunk.count); }
   bool ended(const Cursor& cursor) const { return cursor.group >= groups_; }
   void begin();
   void settle(Cursor& cursor, bool sending) const;  // moves on to the next message that is not empty

@@ -21,6 +21,17 @@ uint64_t signature_of(const CollectivePlan& plan) {
   return bytes << 24 | ((plan.layout.fingerprint() + kind * 0x9E3779B9u) & 0xFFFFFFu);
 }
 
+// Elements of an owner in a chunk. Where a producer is still at work, chunks do not cross its parts
+// if they can help it.
+int64_t owned_elements(const CollectivePlan& plan, int64_t bytes, const std::optional<Production::Reader>& production) {
+  const int64_t unit = plan.chunk_unit(), most = bytes / plan.widest() / unit * unit;
+  if (!production) return most;
+  const int64_t part = production->parts().part_elements(), message = production->parts().message_elements();
+  for (int64_t chunks = 1; chunks * message <= part; ++chunks)
+    if (part % chunks == 0 && part / chunks <= most) return part / chunks;
+  return most;
+}
+
 }  // namespace
 
 SharedCollective::SharedCollective(Call call, std::shared_ptr<SharedWindow> window, CollectivePlan plan, bool barrier)
@@ -30,8 +41,7 @@ SharedCollective::SharedCollective(Call call, std::shared_ptr<SharedWindow> wind
       barrier_(barrier),
       everybody_reduces_(plan_.reduces && plan_.gathers && !plan_.epilogue &&
                          plan_.bytes(plan_.layout.elements()) <= kLargestForEverybody),
-      owned_elements_(static_cast<int64_t>(window_->owned_bytes()) / plan_.widest() / plan_.chunk_unit() *
-                      plan_.chunk_unit()),
+      owned_elements_(owned_elements(plan_, static_cast<int64_t>(window_->owned_bytes()), production())),
       chunks_(barrier ? 1 : (plan_.layout.largest_count() + owned_elements_ - 1) / owned_elements_),
       signature_(signature_of(plan_)) {}
 
@@ -57,7 +67,16 @@ QueuedOperation::Progress SharedCollective::poll(Transport&) {
   return progressed ? Progress::made : Progress::blocked;
 }
 
+bool SharedCollective::contributions_written() const {
+  for (int owner = 0; owner < size() && plan_.reduces; ++owner) {
+    const OwnedRange mine = owned_range(owner, contributed_);
+    if ((owner != index() || everybody_reduces_) && !written(owner, mine.begin, mine.count)) return false;
+  }
+  return true;
+}
+
 bool SharedCollective::contribute() {
+  if (!contributions_written()) return false;
   const int64_t chunk = first_ + contributed_;
   behind_ = window_->behind(&Counters::delivered, chunk - kDepth + 1);  // last readers of the slots
   if (behind_ >= 0) return false;
@@ -88,7 +107,7 @@ bool SharedCollective::reduce() {
   const OwnedRange own = owned_range(index(), reduced_);
   const bool needs_all = barrier_ || everybody_reduces_ || (plan_.reduces && own.count > 0);
   behind_ = needs_all ? window_->behind(&Counters::contributed, chunk + 1) : -1;
-  if (behind_ >= 0) return false;
+  if (behind_ >= 0 || (plan_.reduces && !written(index(), own.begin, own.count))) return false;
   for (int member = 0; member < size() && needs_all; ++member) check_agreement(member, chunk);
   if (everybody_reduces_) {
     for (int owner = 0; owner < size(); ++owner) reduce_owned(owner, owned_range(owner, 0));

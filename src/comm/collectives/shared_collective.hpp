@@ -31,6 +31,7 @@ class SharedCollective final : public QueuedOperation {
   bool begin();
   void check_agreement(int member, int64_t chunk) const;
   bool contribute();
+  bool contributions_written() const;
   bool reduce();
   bool deliver();
   OwnedRange owned_range(int owner, int64_t chunk) const;

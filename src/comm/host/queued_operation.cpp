@@ -21,10 +21,12 @@ QueuedOperation::QueuedOperation(Call call)
   std::copy(tag.begin(), tag.end(), tag_.begin());
   for (const Request& request : call.options->after)
     if (!request.done()) after_.push_back(request);
+  if (call.options->production != nullptr) production_ = call.options->production->reader();
   crash::set_collective({.kind = collective_, .number = sequence_, .group = channel_->name, .tag = tag_.data()});
 }
 
 void QueuedOperation::wait() {
+  if (production_ && !done()) production_->check_waiter(call().text());
   if (!done()) engine_->wait(*this);
   if (error_.empty()) return;
   *host_knows_ = true;

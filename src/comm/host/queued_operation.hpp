@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,7 @@
 #include <c10/util/SmallVector.h>
 
 #include "axonn/comm/communicator.hpp"
+#include "axonn/comm/production.hpp"
 #include "comm/transport/transport.hpp"
 #include "comm/watch/flight_recorder.hpp"
 
@@ -100,6 +102,11 @@ class QueuedOperation : public Request::State {
   void count_sent(size_t bytes) {
     channel_->bytes_sent.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
   }
+  // Whether this rank's contributions to the owner's elements [begin, begin + count) may be read.
+  bool written(int owner, int64_t begin, int64_t count) const {
+    return !production_ || production_->ready(owner, begin, count);
+  }
+  const std::optional<Production::Reader>& production() const { return production_; }
   Transport::Ticket send(Transport& transport, int member, const void* data, size_t bytes);
   Transport::Ticket receive(Transport& transport, int member, void* data, size_t bytes);
 
@@ -119,6 +126,7 @@ class QueuedOperation : public Request::State {
   at::Tensor input_, output_;
   std::array<char, 64> tag_{};
   c10::SmallVector<Request, 2> after_;
+  std::optional<Production::Reader> production_;
 
   std::shared_ptr<QueuedOperation> next_;
   ProgressEngine* engine_ = nullptr;

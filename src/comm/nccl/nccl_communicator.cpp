@@ -85,6 +85,7 @@ class NcclCommunicator final : public Communicator {
   template <typename Body>
   Request launch(const char* call, const CollectiveOptions& options, const at::Tensor& whole, const at::Tensor& part,
                  Body&& body) {
+    refuse_production(options, "comm.nccl");
     NcclQueue& queue = *queues_[static_cast<size_t>(options.priority)];
     const c10::cuda::CUDAGuard guard(device_);
     queue.begin(options.after);
