@@ -2,6 +2,7 @@
 
 #include "comm/collective_checks.hpp"
 #include "comm/fused_checks.hpp"
+#include "comm/scattered_checks.hpp"
 #include "support/rank_test.hpp"
 
 namespace axonn {
@@ -17,6 +18,7 @@ TEST_P(OverMpi, Holds) {
 const auto name_of = [](const testing::TestParamInfo<CollectiveCheck>& test) { return std::string(test.param.name); };
 INSTANTIATE_TEST_SUITE_P(Collectives, OverMpi, testing::ValuesIn(collective_checks()), name_of);
 INSTANTIATE_TEST_SUITE_P(Fused, OverMpi, testing::ValuesIn(fused_checks()), name_of);
+INSTANTIATE_TEST_SUITE_P(Scattered, OverMpi, testing::ValuesIn(scattered_checks()), name_of);
 
 }  // namespace
 }  // namespace axonn

@@ -18,6 +18,7 @@
 #include "axonn/comm/environment.hpp"
 #include "axonn/core/error.hpp"
 #include "comm/fused_checks.hpp"
+#include "comm/scattered_checks.hpp"
 
 namespace axonn {
 namespace {
@@ -86,6 +87,7 @@ TEST(TcpEnvironment, ProcessWithAnotherSecretDoesNotJoin) {
 TEST(TcpEnvironment, FusedCollectivesHold) {
   const auto statuses = in_processes(3, [](Environment& environment) {
     for (const CollectiveCheck& check : fused_checks()) check.run(environment);
+    for (const CollectiveCheck& check : scattered_checks()) check.run(environment);
     return testing::Test::HasFailure() ? 1 : 0;
   });
   EXPECT_EQ(statuses, std::vector<int>(3, 0));
