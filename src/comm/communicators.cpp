@@ -2,23 +2,32 @@
 
 #include <utility>
 
+#include "axonn/core/error.hpp"
+
 namespace axonn {
 
 Communicators::Communicators(Environment& environment, const Grid& grid, int rank, c10::Device device,
                              std::vector<int> job_ranks)
-    : environment_(environment), grid_(grid), rank_(rank), device_(device), job_ranks_(std::move(job_ranks)) {}
+    : environment_(&environment), grid_(grid), rank_(rank), device_(device), job_ranks_(std::move(job_ranks)) {}
+
+Communicators::Communicators(Communicator& everyone, const Grid& grid)
+    : everyone_(&everyone), grid_(grid), rank_(everyone.rank()), device_(c10::kCPU) {}
 
 Communicator& Communicators::operator[](AxisSet axes) { return get(axes, device_); }
 
 Communicator& Communicators::on_cpu(AxisSet axes) { return get(axes, c10::kCPU); }
 
 Communicator& Communicators::get(AxisSet axes, c10::Device device) {
+  if (everyone_ != nullptr) {
+    AXONN_ASSERT(grid_.shape().size(axes) == everyone_->size(), axes.to_string());
+    return *everyone_;
+  }
   auto& communicator = made_[{axes.bits(), device.is_cpu()}];
   if (!communicator) {
     Group group = grid_.group(rank_, axes);
     if (!job_ranks_.empty())
       for (int& rank : group.ranks) rank = job_ranks_.at(static_cast<size_t>(rank));
-    communicator = environment_.communicator(group, axes.to_string(), device);
+    communicator = environment_->communicator(group, axes.to_string(), device);
   }
   return *communicator;
 }

@@ -124,19 +124,10 @@ Request HostCommunicator::fused(const FusedCollective& collective, const Collect
   auto layout = check_fused(collective, options, size());
   collective.contributions.defined() ? check_production(options, layout, "comm.fused")
                                      : refuse_production(options, "comm.fused");
-  const bool reduces = collective.contributions.defined(), gathers = collective.results.defined();
-  const at::Tensor &input = reduces ? collective.contributions : collective.results,
-                   &output = gathers ? collective.results : collective.contributions;
-  CollectivePlan plan{.layout = std::move(layout),
-                      .reduces = reduces,
-                      .gathers = gathers,
-                      .element_bytes = input.element_size(),
-                      .result_bytes = output.element_size(),
-                      .kernel = reduce_kernel(input.scalar_type(), collective.op),
-                      .epilogue = collective.epilogue,
-                      .input = bytes_of(input),
-                      .output = bytes_of(output)};
-  auto description = call("fused collective", input.nbytes(), input, output, options);
+  auto plan = fused_plan(collective, std::move(layout), options);
+  const CollectiveBuffer &input = plan.reduces ? collective.contributions : collective.results,
+                         &output = plan.gathers ? collective.results : collective.contributions;
+  auto description = call("fused collective", input.nbytes(), input.tensor(), output.tensor(), options);
   if (memory_) return submit<SharedCollective>(std::move(description), window(options.priority), std::move(plan));
   return submit<RingCollective>(std::move(description), std::move(plan));
 }

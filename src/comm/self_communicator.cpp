@@ -14,6 +14,7 @@
 #include "axonn/comm/production.hpp"
 #include "axonn/core/error.hpp"
 #include "comm/collectives/call_checks.hpp"
+#include "comm/collectives/collective_plan.hpp"
 
 namespace axonn {
 namespace {
@@ -76,20 +77,17 @@ class AllWritten final : public Request::State {
 };
 
 // Calls the epilogue for one block of the arena after the other; the sums are the contributions.
-std::function<bool()> epilogue_by_blocks(const FusedCollective& collective, int64_t arena_offset) {
-  return [collective, arena_offset, place = int64_t{0}]() mutable {
-    const at::Tensor &sums = collective.contributions, &results = collective.results;
-    const int64_t elements = sums.defined() ? sums.numel() : results.numel();
-    if (place < elements) {
-      const int64_t left_in_block = BlockOwners::kBlock - (arena_offset + place) % BlockOwners::kBlock;
-      const int64_t count = std::min(left_in_block, elements - place);
-      const auto at_place = [&](const at::Tensor& tensor) {
-        return tensor.defined() ? static_cast<std::byte*>(tensor.data_ptr()) + place * tensor.element_size() : nullptr;
-      };
-      collective.epilogue(place, count, at_place(sums), at_place(results));
-      place += count;
-    }
-    return place == elements;
+std::function<bool()> epilogue_by_blocks(CollectivePlan plan, const FusedCollective& kept) {
+  return [plan = std::move(plan), contributions = kept.contributions, results = kept.results,
+          done = int64_t{0}]() mutable {
+    const int64_t elements = plan.layout.elements();
+    const int64_t left_in_block = BlockOwners::kBlock - (plan.first_place + done) % BlockOwners::kBlock;
+    const int64_t count = std::min(left_in_block, elements - done);
+    plan.for_each_range(0, done, count, [&](int64_t place, int64_t, int64_t length) {
+      plan.epilogue(place, length, plan.reduces ? plan.in(place) : nullptr, plan.gathers ? plan.out(place) : nullptr);
+    });
+    done += count;
+    return done == elements;
   };
 }
 
@@ -130,15 +128,15 @@ Request SelfCommunicator::copy(const at::Tensor& from, const at::Tensor& to, con
 
 Request SelfCommunicator::fused(const FusedCollective& collective, const CollectiveOptions& options) {
   if (!device_.is_cpu()) refuse_fused(backend());
-  const BlockLayout layout = check_fused(collective, options, 1);
-  collective.contributions.defined() ? check_production(options, layout, "comm.fused")
+  CollectivePlan plan = fused_plan(collective, check_fused(collective, options, 1), options);
+  collective.contributions.defined() ? check_production(options, plan.layout, "comm.fused")
                                      : refuse_production(options, "comm.fused");
   if (!collective.epilogue) return copy({}, {}, options);
   ++collectives_;
   auto unfinished = before(options);
   const bool now = unfinished.empty();
-  Request request(std::make_shared<DeferredWork>(std::move(unfinished),
-                                                 epilogue_by_blocks(collective, options.arena_offset.value_or(0))));
+  Request request(
+      std::make_shared<DeferredWork>(std::move(unfinished), epilogue_by_blocks(std::move(plan), collective)));
   if (!now) return last_[static_cast<size_t>(options.priority)] = request;
   while (!request.done()) continue;
   return request;

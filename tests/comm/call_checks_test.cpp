@@ -2,6 +2,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/ops/empty.h>
@@ -104,6 +105,15 @@ TEST(CallChecks, FusedCollectives) {
   expect({four, four}, 0, "need an epilogue between them");
   expect({five.narrow(0, 0, 4), five.narrow(0, 1, 4), nothing}, 0, "must be one tensor, or not overlap");
   expect({four, four.view(at::kInt), nothing}, 0, "must be one tensor, or not overlap");
+  const auto table = [](std::vector<int64_t> sizes) {
+    std::vector<NamedTensor> tensors;
+    for (const int64_t size : sizes) tensors.push_back({"t", at::empty({size}, at::kFloat)});
+    return std::make_shared<const ScatteredTensors>(std::move(tensors));
+  };
+  const CollectiveBuffer one(table({4000}), {0, 4096}), three(table({1024, 1024, 1952}), {0, 4096});
+  expect({one, three, nothing}, 0, "must have their elements at the same places");
+  expect({.contributions = one}, 4096, "arena_offset must be 0, got 4096");
+  expect({.contributions = CollectiveBuffer(table({4000}), {0, 5000})}, 0, "must lie in the 4096 places");
 }
 
 TEST(CallChecks, GroupHoldsThisRank) {

@@ -7,6 +7,7 @@
 #include "comm/collective_checks.hpp"
 #include "comm/fused_checks.hpp"
 #include "comm/produced_checks.hpp"
+#include "comm/scattered_checks.hpp"
 
 namespace axonn {
 namespace {
@@ -36,6 +37,10 @@ INSTANTIATE_TEST_SUITE_P(Produced, OnThreads,
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Fused, OnThreads,
                          testing::Combine(testing::ValuesIn(fused_checks()), testing::Values(1, 2, 3, 4, 8),
+                                          testing::Values("shared", "messages")),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Scattered, OnThreads,
+                         testing::Combine(testing::ValuesIn(scattered_checks()), testing::Values(1, 2, 3, 4, 8),
                                           testing::Values("shared", "messages")),
                          name_of);
 

@@ -20,6 +20,7 @@
 #include "axonn/core/error.hpp"
 #include "comm/fused_checks.hpp"
 #include "comm/produced_checks.hpp"
+#include "comm/scattered_checks.hpp"
 
 namespace axonn {
 namespace {
@@ -88,6 +89,7 @@ TEST(TcpEnvironment, ProcessWithAnotherSecretDoesNotJoin) {
 TEST(TcpEnvironment, FusedCollectivesHold) {
   const auto statuses = in_processes(3, [](Environment& environment) {
     for (const CollectiveCheck& check : fused_checks()) check.run(environment);
+    for (const CollectiveCheck& check : scattered_checks()) check.run(environment);
     return testing::Test::HasFailure() ? 1 : 0;
   });
   EXPECT_EQ(statuses, std::vector<int>(3, 0));

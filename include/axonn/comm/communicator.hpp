@@ -11,6 +11,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "axonn/grid/block_owners.hpp"
+#include "axonn/comm/collective_buffer.hpp"
 #include "axonn/comm/request.hpp"
 #include "axonn/grid/grid.hpp"
 
@@ -42,7 +43,7 @@ struct CollectiveOptions {
 };
 
 // Calls of an epilogue begin and end at multiples of so many elements of the arena, or at the ends
-// of the buffer. So sums over such portions do not depend on the messages.
+// of the buffer or of a scattered tensor. So sums over such portions do not depend on the messages.
 inline constexpr int64_t kEpilogueUnit = 1024;
 
 // What the owner of an element does with its finished sum. A call is for the elements [place,
@@ -52,10 +53,10 @@ inline constexpr int64_t kEpilogueUnit = 1024;
 using Epilogue = std::function<void(int64_t place, int64_t count, const void* sum, void* result)>;
 
 // A reduction, a computation on the sums and a gather as one collective, as CoCoNet fuses them. A
-// tensor that is not defined leaves its half out.
+// buffer that is not defined leaves its half out.
 struct FusedCollective {
-  at::Tensor contributions;  // reduced over the group
-  at::Tensor results;        // gathered from the owners; its dtype may be another one
+  CollectiveBuffer contributions;  // reduced over the group
+  CollectiveBuffer results;        // gathered from the owners; its dtype may be another one
   Epilogue epilogue = {};
   ReduceOp op = ReduceOp::sum;
 };
@@ -114,6 +115,11 @@ class Communicator {
   // the request is done. If it throws a std::exception, the collective fails: wait() throws
   // BackendError. In a group of one whoever waits is the one to compute, if `after` is not done at
   // the call. NCCL has no fused collectives: BackendError from the call.
+  //
+  // Either buffer may be scattered (ScatteredTensors); if both are, their elements have the same
+  // places. Its first place is options.arena_offset, so bits, messages and owners are those of one
+  // tensor with all places. Contributions are read, and results written, where they lie. A call of
+  // the epilogue then lies in one tensor, and empty places get none.
   //
   // Without contributions it may be called ahead: `after` is done, but earlier calls of its queue
   // may not be, if they too are of this kind. Then their epilogues have been called, and what they

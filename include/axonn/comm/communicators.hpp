@@ -17,6 +17,9 @@ class Communicators {
   // is this process's rank in the grid.
   Communicators(Environment& environment, const Grid& grid, int rank, c10::Device device,
                 std::vector<int> job_ranks = {});
+  // Every set of axes that spans the grid is `everyone`, which outlives it; other sets are not to be
+  // used. Rank i of the grid is member i of the group.
+  Communicators(Communicator& everyone, const Grid& grid);
 
   Communicator& operator[](AxisSet axes);
   // The same groups on the CPU, for control values (hashes, texts) of a CUDA grid.
@@ -25,7 +28,8 @@ class Communicators {
  private:
   Communicator& get(AxisSet axes, c10::Device device);
 
-  Environment& environment_;
+  Environment* environment_ = nullptr;
+  Communicator* everyone_ = nullptr;
   const Grid& grid_;
   int rank_;
   c10::Device device_;

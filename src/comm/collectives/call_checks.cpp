@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <optional>
+#include <string>
 
 #include "axonn/comm/production.hpp"
 #include "axonn/core/error.hpp"
@@ -11,12 +13,25 @@
 namespace axonn {
 namespace {
 
-// One tensor, or two without a common element.
-bool fit_together(const at::Tensor& a, const at::Tensor& b) {
+static_assert(ScatteredTensors::kBucket == kEpilogueUnit && BlockOwners::kBlock % kEpilogueUnit == 0);
+
+// One tensor, or two without a common element. Whoever makes tables checks scattered tensors.
+bool fit_together(const CollectiveBuffer& one, const CollectiveBuffer& other) {
+  if (one.scattered() || other.scattered()) return true;
+  const at::Tensor &a = one.tensor(), &b = other.tensor();
   const auto* const begin_a = static_cast<const std::byte*>(a.const_data_ptr());
   const auto* const begin_b = static_cast<const std::byte*>(b.const_data_ptr());
   if (begin_a == begin_b && a.scalar_type() == b.scalar_type()) return true;
   return begin_a + a.nbytes() <= begin_b || begin_b + b.nbytes() <= begin_a;
+}
+
+void check_scattered(const CollectiveBuffer& buffer, std::optional<int64_t> arena_offset, const char* where) {
+  check_dtype(buffer.scalar_type(), where);
+  const auto [begin, end] = buffer.places();
+  AXONN_CHECK(0 <= begin && begin <= end && end <= buffer.scattered()->size(), where, "places ", begin, " to ", end,
+              " must lie in the ", buffer.scattered()->size(), " places of the scattered tensors");
+  AXONN_CHECK(begin == arena_offset, where, "scattered tensors are reduced by their places: arena_offset must be ",
+              begin, ", got ", arena_offset ? std::to_string(*arena_offset) : "none");
 }
 
 }  // namespace
@@ -52,13 +67,15 @@ BlockLayout check_parts(const at::Tensor& whole, const at::Tensor& part, std::sp
 
 BlockLayout check_fused(const FusedCollective& collective, const CollectiveOptions& options, int size) {
   const char* const where = "comm.fused";
-  const at::Tensor &contributions = collective.contributions, &results = collective.results;
+  const CollectiveBuffer &contributions = collective.contributions, &results = collective.results;
   AXONN_CHECK(contributions.defined() || results.defined(), where,
               "needs contributions to reduce, results to gather, or both; got neither");
-  for (const at::Tensor& tensor : {contributions, results})
-    if (tensor.defined()) check_tensor(tensor, c10::kCPU, where);
+  for (const CollectiveBuffer* buffer : {&contributions, &results})
+    if (buffer->tensor().defined()) check_tensor(buffer->tensor(), c10::kCPU, where);
   AXONN_CHECK(options.arena_offset.value_or(0) >= 0, where, "arena_offset must not be negative, got ",
               *options.arena_offset);
+  for (const CollectiveBuffer* buffer : {&contributions, &results})
+    if (buffer->scattered()) check_scattered(*buffer, options.arena_offset, where);
   if (contributions.defined() && results.defined()) {
     AXONN_CHECK(contributions.numel() == results.numel(), where,
                 "contributions and results must have equally many elements, got ", contributions.numel(), " and ",
@@ -67,8 +84,11 @@ BlockLayout check_fused(const FusedCollective& collective, const CollectiveOptio
                 "contributions and results need an epilogue between them; without one, call all_reduce");
     AXONN_CHECK(fit_together(contributions, results), where,
                 "contributions and results must be one tensor, or not overlap");
+    AXONN_CHECK(!contributions.scattered() || !results.scattered() ||
+                    contributions.scattered()->same_places(*results.scattered()),
+                where, "scattered contributions and results must have their elements at the same places");
   }
-  const at::Tensor& either = contributions.defined() ? contributions : results;
+  const CollectiveBuffer& either = contributions.defined() ? contributions : results;
   return owners_of(either.numel(), options, size);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "axonn/comm/communicator.hpp"
 #include "comm/collectives/block_layout.hpp"
@@ -29,9 +30,16 @@ struct CollectivePlan {
   // result_bytes. Only the elements that this rank keeps exist in the output.
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
+  // A scattered buffer has a table instead. Its place `first_place` is element 0 of the buffer.
+  std::shared_ptr<const ScatteredTensors> inputs = {}, outputs = {};
+  int64_t first_place = 0;
 
-  const std::byte* in(int64_t place) const { return input + place * element_bytes; }
-  std::byte* out(int64_t place) const { return output + place * result_bytes; }
+  const std::byte* in(int64_t place) const {
+    return inputs ? inputs->address(first_place + place) : input + place * element_bytes;
+  }
+  std::byte* out(int64_t place) const {
+    return outputs ? outputs->address(first_place + place) : output + place * result_bytes;
+  }
   size_t bytes(int64_t elements) const { return static_cast<size_t>(elements * element_bytes); }
   size_t bytes_of_results(int64_t elements) const { return static_cast<size_t>(elements * result_bytes); }
   int64_t widest() const { return std::max(element_bytes, result_bytes); }
@@ -39,8 +47,27 @@ struct CollectivePlan {
   // Chunks of an owner's elements are multiples of it.
   int64_t chunk_unit() const { return epilogue ? kEpilogueUnit : 1; }
 
+  // As the layout's, but a range also lies in one tensor of a scattered buffer, and empty places are
+  // in no range.
+  template <typename Visit>
+  void for_each_range(int owner, int64_t begin, int64_t count, Visit visit) const {
+    const ScatteredTensors* const table = inputs ? inputs.get() : outputs.get();
+    layout.for_each_range(owner, begin, count, [&](int64_t place, int64_t first, int64_t length) {
+      if (table == nullptr) return visit(place, first, length);
+      const int64_t start = first_place + place;
+      table->for_each_run({start, start + length},
+                          [&](Range run) { visit(run.begin - first_place, first + run.begin - start, run.size()); });
+    });
+  }
+  bool contiguous(int owner, int64_t begin, int64_t count, int64_t& place) const;
+  // Lets the tensors go.
+  void release();
+
   // A gather starts with this rank's own part in the output.
   void place_own_part(int rank) const;
 };
+
+// What a fused collective does. Its layout and buffers have been checked.
+CollectivePlan fused_plan(const FusedCollective& collective, BlockLayout layout, const CollectiveOptions& options);
 
 }  // namespace axonn

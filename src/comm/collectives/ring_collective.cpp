@@ -21,7 +21,7 @@ RingCollective::RingCollective(Call call, CollectivePlan plan)
       previous_((index() + size() - 1) % size()) {}
 
 void RingCollective::release() {
-  plan_.epilogue = nullptr;
+  plan_.release();
   const auto bytes = static_cast<size_t>(chunk_elements_ * plan_.widest());
   for (auto* slots : {&slots_, &packed_})
     for (Slot& slot : *slots)
@@ -82,7 +82,7 @@ bool RingCollective::post_receives(Transport& transport) {
     const Chunk chunk = received(to_post_);
     int64_t place = 0;
     const bool gathering = to_post_.round >= size() - 1;
-    const bool direct = gathering && plan_.layout.contiguous(chunk.owner, chunk.begin, chunk.count, place);
+    const bool direct = gathering && plan_.contiguous(chunk.owner, chunk.begin, chunk.count, place);
     slot.data = direct ? plan_.out(place) : staging(slot);
     slot.cursor = to_post_;
     slot.ticket = receive(transport, previous_, slot.data, message_bytes(to_post_, chunk));
@@ -131,12 +131,12 @@ bool RingCollective::take_arrivals(Transport& transport) {
 void RingCollective::reduce(Slot& slot, const Chunk& chunk) {
   const bool complete = chunk.owner == index();
   int64_t place = 0;
-  if (complete && plan_.layout.contiguous(chunk.owner, chunk.begin, chunk.count, place)) {
+  if (complete && plan_.contiguous(chunk.owner, chunk.begin, chunk.count, place)) {
     plan_.kernel(plan_.out(place), slot.data, plan_.in(place), static_cast<size_t>(chunk.count));
     slot.data = plan_.out(place);
     return;
   }
-  plan_.layout.for_each_range(chunk.owner, chunk.begin, chunk.count, [&](int64_t begin, int64_t first, int64_t count) {
+  plan_.for_each_range(chunk.owner, chunk.begin, chunk.count, [&](int64_t begin, int64_t first, int64_t count) {
     std::byte* sum = slot.data + plan_.bytes(first);
     plan_.kernel(sum, sum, plan_.in(begin), static_cast<size_t>(count));
     if (complete) std::memcpy(plan_.out(begin), sum, plan_.bytes(count));
@@ -147,7 +147,7 @@ void RingCollective::reduce(Slot& slot, const Chunk& chunk) {
 bool RingCollective::compute(Slot& slot, const Chunk& chunk) {
   if (!compute_some(chunk, slot.data)) return false;
   int64_t place = 0;
-  const bool in_place = plan_.gathers && plan_.layout.contiguous(chunk.owner, chunk.begin, chunk.count, place);
+  const bool in_place = plan_.gathers && plan_.contiguous(chunk.owner, chunk.begin, chunk.count, place);
   slot.data = in_place ? plan_.out(place) : nullptr;
   return true;
 }
@@ -176,14 +176,14 @@ bool RingCollective::compute_some(const Chunk& chunk, std::byte* sums) {
     if (plan_.reduces) plan_.kernel(sum, sum, plan_.in(place), static_cast<size_t>(length));
     plan_.epilogue(place, length, sum, plan_.gathers ? plan_.out(place) : nullptr);
   };
-  plan_.layout.for_each_range(chunk.owner, chunk.begin + begin, count, compute_range);
+  plan_.for_each_range(chunk.owner, chunk.begin + begin, count, compute_range);
   computed_ = begin + count < chunk.count ? begin + count : 0;
   return computed_ == 0;
 }
 
 void RingCollective::deliver(Slot& slot, const Chunk& chunk) {
   if (slot.data != slot.staging) return;  // it was received in its place
-  plan_.layout.for_each_range(chunk.owner, chunk.begin, chunk.count, [&](int64_t begin, int64_t first, int64_t count) {
+  plan_.for_each_range(chunk.owner, chunk.begin, chunk.count, [&](int64_t begin, int64_t first, int64_t count) {
     std::memcpy(plan_.out(begin), slot.data + plan_.bytes_of_results(first), plan_.bytes_of_results(count));
   });
 }
@@ -236,11 +236,18 @@ const std::byte* RingCollective::result(const Chunk& chunk) {
 template <typename Source>
 const std::byte* RingCollective::packed(const Chunk& chunk, int64_t element_bytes, Source source) {
   int64_t place = 0;
-  if (plan_.layout.contiguous(chunk.owner, chunk.begin, chunk.count, place)) return source(place);
+  if (plan_.contiguous(chunk.owner, chunk.begin, chunk.count, place)) return source(place);
   std::byte* const copy = staging(packed_[static_cast<size_t>(sent_ % kSlots)]);
-  plan_.layout.for_each_range(chunk.owner, chunk.begin, chunk.count, [&](int64_t begin, int64_t first, int64_t count) {
+  int64_t done = 0;
+  const auto zeros_up_to = [&](int64_t end) {  // empty places
+    std::memset(copy + done * element_bytes, 0, static_cast<size_t>((end - done) * element_bytes));
+  };
+  plan_.for_each_range(chunk.owner, chunk.begin, chunk.count, [&](int64_t begin, int64_t first, int64_t count) {
+    zeros_up_to(first);
     std::memcpy(copy + first * element_bytes, source(begin), static_cast<size_t>(count * element_bytes));
+    done = first + count;
   });
+  zeros_up_to(chunk.count);
   return copy;
 }
 

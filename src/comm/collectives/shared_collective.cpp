@@ -45,7 +45,7 @@ SharedCollective::SharedCollective(Call call, std::shared_ptr<SharedWindow> wind
       chunks_(barrier ? 1 : (plan_.layout.largest_count() + owned_elements_ - 1) / owned_elements_),
       signature_(signature_of(plan_)) {}
 
-void SharedCollective::release() { plan_.epilogue = nullptr; }
+void SharedCollective::release() { plan_.release(); }
 
 bool SharedCollective::begin() {
   if (!window_->attached()) {
@@ -142,7 +142,7 @@ bool SharedCollective::deliver() {
       const OwnedRange theirs = owned_range(owner, delivered_);
       if (theirs.count > 0) check_agreement(owner, chunk);
       const std::byte* result = window_->result(owner, chunk);
-      plan_.layout.for_each_range(owner, theirs.begin, theirs.count, [&](int64_t place, int64_t first, int64_t count) {
+      plan_.for_each_range(owner, theirs.begin, theirs.count, [&](int64_t place, int64_t first, int64_t count) {
         std::memcpy(plan_.out(place), result + plan_.bytes_of_results(first), plan_.bytes_of_results(count));
       });
     }
@@ -167,14 +167,14 @@ SharedCollective::OwnedRange SharedCollective::owned_range(int owner, int64_t ch
 }
 
 void SharedCollective::put(int owner, OwnedRange owned, std::byte* slot) {
-  plan_.layout.for_each_range(owner, owned.begin, owned.count, [&](int64_t place, int64_t first, int64_t count) {
+  plan_.for_each_range(owner, owned.begin, owned.count, [&](int64_t place, int64_t first, int64_t count) {
     std::memcpy(slot + plan_.bytes(first), plan_.in(place), plan_.bytes(count));
   });
 }
 
 // Copies to the slot for the others, and to this rank's output while the data are in the cache.
 void SharedCollective::give(OwnedRange owned, std::byte* slot) {
-  plan_.layout.for_each_range(index(), owned.begin, owned.count, [&](int64_t place, int64_t first, int64_t count) {
+  plan_.for_each_range(index(), owned.begin, owned.count, [&](int64_t place, int64_t first, int64_t count) {
     std::memcpy(slot + plan_.bytes(first), plan_.in(place), plan_.bytes(count));
     if (plan_.in(place) != plan_.out(place)) std::memcpy(plan_.out(place), plan_.in(place), plan_.bytes(count));
   });
@@ -194,7 +194,7 @@ void SharedCollective::reduce_owned(int owner, OwnedRange owned) {
       if (publish) std::memcpy(slot + plan_.bytes(first), plan_.out(place), plan_.bytes(count));
     }
   };
-  plan_.layout.for_each_range(owner, owned.begin, owned.count, reduce_range);
+  plan_.for_each_range(owner, owned.begin, owned.count, reduce_range);
 }
 
 // Calls the epilogue for the next block of this rank's elements, and publishes what it wrote as
@@ -210,7 +210,7 @@ bool SharedCollective::compute_some(OwnedRange own) {
     plan_.epilogue(place, length, plan_.reduces ? sums : nullptr, result);
     if (plan_.gathers) std::memcpy(slot + plan_.bytes_of_results(first), result, plan_.bytes_of_results(length));
   };
-  plan_.layout.for_each_range(index(), own.begin + begin, count, compute_range);
+  plan_.for_each_range(index(), own.begin + begin, count, compute_range);
   computed_ = begin + count < own.count ? begin + count : 0;
   return computed_ == 0;
 }
