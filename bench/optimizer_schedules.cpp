@@ -11,10 +11,9 @@
 #include <CLI/CLI.hpp>
 
 #include "axonn/core/error.hpp"
-#include "axonn/overlap/execute/update_executor.hpp"
-#include "axonn/overlap/step/scheduler.hpp"
 #include "axonn/overlap/transform/program_file.hpp"
 #include "medians.hpp"
+#include "network_update.hpp"
 #include "optimizer_baselines.hpp"
 
 namespace {
@@ -30,58 +29,26 @@ struct Options {
   bool clip = false;
 };
 
-// One network of one parameter, updated by its schedule.
-class Update {
- public:
-  Update(Environment& environment, const Options& options, int64_t elements, UpdateSchedule schedule)
-      : grid_({.data = environment.ranks()}),
-        communicators_(environment, grid_, environment.rank(), c10::kCPU),
-        scheduler_(communicators_, grid_),
-        arena_(std::make_shared<Arena>(
-            std::vector<Arena::Entry>{{"w", ShardSpec{.dims = {Dim::whole(elements)}, .over_z = true}, true}}, grid_,
-            environment.rank(), types_of(options), c10::kCPU)),
-        schedule_(scheduler_.add(arena_)),
-        executor_(program_of(options), schedule, {*arena_, schedule_, communicators_, grid_, environment.rank()}) {
-    // Zeros stay zeros, in memory of their own.
-    arena_->gradients().fill_(0);
-    executor_.set_rows(overlap::kDecay, std::vector<double>{0.1});
-    executor_.set(overlap::kLearningRate, 1e-4);
-    executor_.set(overlap::kMostNorm, 1);
-    executor_.set(overlap::kUnscale, 1);
-  }
+ArenaTypes types_of(const Options& options) {
+  return options.dtype == "fp32" ? ArenaTypes{} : ArenaTypes{.weights = at::kBFloat16};
+}
 
-  void step(int64_t number) {
-    executor_.set(overlap::kUpdateNumber, static_cast<double>(number));
-    executor_.prepare();
-    scheduler_.begin_step();
-    const ArenaSlot& slot = arena_->slots()[0];
-    schedule_.use(slot);
-    schedule_.reduce(slot, [](const at::Tensor&, bool) {});
-    scheduler_.finish();
-    executor_.gradient_norm(/*poisoned=*/false);
-    executor_.update();
-    schedule_.wait_for_weights();
-  }
+overlap::UpdateProgram program_of(const Options& options) {
+  overlap::UpdateProgram program(overlap::load_program_file(options.program).program);
+  if (!options.clip) program = program.without_factor();
+  using overlap::ElementType;
+  return program.with_types(options.dtype == "fp32" ? ElementType::fp32 : ElementType::bf16, ElementType::fp32,
+                            ElementType::fp32);
+}
 
- private:
-  static ArenaTypes types_of(const Options& options) {
-    return options.dtype == "fp32" ? ArenaTypes{} : ArenaTypes{.weights = at::kBFloat16};
-  }
-  static overlap::UpdateProgram program_of(const Options& options) {
-    overlap::UpdateProgram program(overlap::load_program_file(options.program).program);
-    if (!options.clip) program = program.without_factor();
-    using overlap::ElementType;
-    return program.with_types(options.dtype == "fp32" ? ElementType::fp32 : ElementType::bf16, ElementType::fp32,
-                              ElementType::fp32);
-  }
-
-  Grid grid_;
-  Communicators communicators_;
-  Scheduler scheduler_;
-  std::shared_ptr<Arena> arena_;
-  NetworkSchedule& schedule_;
-  overlap::UpdateExecutor executor_;
-};
+// A network of one parameter. Zeros stay zeros, in memory of their own.
+std::shared_ptr<Arena> arena_of(const Grid& grid, int rank, int64_t elements, const Options& options) {
+  const ShardSpec spec{.dims = {Dim::whole(elements)}, .over_z = true};
+  auto arena =
+      std::make_shared<Arena>(std::vector<Arena::Entry>{{"w", spec, true}}, grid, rank, types_of(options), c10::kCPU);
+  arena->gradients().fill_(0);
+  return arena;
+}
 
 struct Times {
   double all_reduce, baseline, ours;
@@ -92,13 +59,14 @@ Times measure(Environment& environment, const Options& options, int64_t elements
                                   .lamb = options.program.find("lamb") != std::string::npos,
                                   .clip = options.clip,
                                   .rounded = options.dtype != "fp32"});
-  Update update(environment, options, elements, schedule);
+  const Grid grid({.data = environment.ranks()});
+  NetworkUpdate update(environment, grid, arena_of(grid, environment.rank(), elements, options), program_of(options),
+                       schedule);
   const int turns =
       options.turns > 0 ? options.turns : static_cast<int>(std::clamp<int64_t>((int64_t{1} << 27) / elements, 9, 201));
   int64_t number = 1;
-  const auto times =
-      medians(environment, turns,
-              {[&] { baseline.all_reduce(); }, [&] { baseline.step(number); }, [&] { update.step(number++); }});
+  const auto times = medians(
+      environment, turns, {[&] { baseline.all_reduce(); }, [&] { baseline.step(number++); }, [&] { update.step(); }});
   return {times[0], times[1], times[2]};
 }
 

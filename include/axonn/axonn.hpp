@@ -23,3 +23,5 @@
 #include "axonn/model/unet/model.hpp"
 #include "axonn/optim/learning_rate.hpp"
 #include "axonn/optim/make_optimizer.hpp"
+#include "axonn/optim/scattered_optimizer.hpp"
+#include "axonn/train/scattered_checkpoint.hpp"

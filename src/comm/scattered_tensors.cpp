@@ -12,16 +12,16 @@ constexpr int64_t kMostElements = int64_t{1} << 32;
 
 std::byte* bytes_of(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.data_ptr()); }
 
-void check_tensor(const NamedTensor& each, const at::Tensor& first) {
+void check_tensor(const NamedTensor& each, const NamedTensor& first) {
   const auto& [name, tensor] = each;
   AXONN_CHECK(tensor.defined(), kWhere, "'", name, "' is an undefined tensor; give it memory first");
   AXONN_CHECK(tensor.is_cpu(), kWhere, "'", name, "' is on ", tensor.device().str(),
               "; scattered tensors lie on the CPU so far");
   AXONN_CHECK(tensor.is_contiguous(), kWhere, "'", name, "' is not contiguous: sizes ", tensor.sizes(),
               " with strides ", tensor.strides(), "; make it with .contiguous()");
-  AXONN_CHECK(tensor.scalar_type() == first.scalar_type(), kWhere, "'", name, "' is of ",
-              c10::toString(tensor.scalar_type()), " and the first tensor of ", c10::toString(first.scalar_type()),
-              "; convert all to one type");
+  AXONN_CHECK(tensor.scalar_type() == first.tensor.scalar_type(), kWhere, "'", name, "' is of ",
+              c10::toString(tensor.scalar_type()), " and '", first.name, "' of ",
+              c10::toString(first.tensor.scalar_type()), "; convert all to one type");
   AXONN_CHECK(tensor.numel() <= kMostElements, kWhere, "'", name, "' has ", tensor.numel(),
               " elements, and a table's offsets reach 2^32; divide it");
 }
@@ -30,7 +30,7 @@ void check_tensor(const NamedTensor& each, const at::Tensor& first) {
 
 ScatteredTensors::ScatteredTensors(std::vector<NamedTensor> tensors, bool numbered) : tensors_(std::move(tensors)) {
   AXONN_CHECK(!tensors_.empty(), kWhere, "there are no tensors; give at least one");
-  for (const NamedTensor& each : tensors_) check_tensor(each, tensors_[0].tensor);
+  for (const NamedTensor& each : tensors_) check_tensor(each, tensors_[0]);
   check_apart(tensors_);
   type_ = tensors_[0].tensor.scalar_type();
   element_bytes_ = static_cast<int64_t>(tensors_[0].tensor.element_size());

@@ -21,7 +21,7 @@ at::Tensor sum_of_squares(const at::Tensor& flat) {
 }  // namespace
 
 DeviceOptimizer::DeviceOptimizer(Context& context, const Parameters& parameters, const OptimizerSettings& settings)
-    : Optimizer(context, parameters, settings.learning_rate, settings.ema), settings_(settings) {
+    : Optimizer(updated_network(context, parameters), settings.learning_rate, settings.ema), settings_(settings) {
   if (keeps_average()) average_ = arena().master().clone();
   const bool same = arena().gradients().scalar_type() == arena().master().scalar_type();
   wide_gradients_ = same ? arena().gradients() : at::empty_like(arena().master());
@@ -51,7 +51,7 @@ double DeviceOptimizer::gradient_norm(double, const UpdateOptions& options) {
   at::Tensor total = at::scalar_tensor(first, wide_gradients_.options().dtype(at::kDouble));
   for (const Range& range : norm_ranges_)
     total.add_(sum_of_squares(wide_gradients_.narrow(0, range.begin, range.size())));
-  total = context().scheduler().all_reduce(std::move(total), {Axis::x, Axis::y, Axis::z}, "gradient norm").wait();
+  total = scheduler().all_reduce(std::move(total), {Axis::x, Axis::y, Axis::z}, "gradient norm").wait();
   return std::sqrt(total.item<double>()) / options.gradient_scale;
 }
 

@@ -79,7 +79,7 @@ at::Tensor Lamb::trust_ratios() {
         .select(0, slot.number)
         .copy_(sum_of_squares(directions_.narrow(0, slot.offset, slot.range.size())));
   }
-  norms = context().scheduler().all_reduce(std::move(norms), {Axis::x, Axis::y, Axis::z}, "lamb norms").wait().sqrt_();
+  norms = scheduler().all_reduce(std::move(norms), {Axis::x, Axis::y, Axis::z}, "lamb norms").wait().sqrt_();
   const at::Tensor weight = norms.select(0, 0), direction = norms.select(0, 1);
   return at::where((weight > 0).logical_and(direction > 0), weight / direction, at::ones_like(weight))
       .to(arena().master().scalar_type());

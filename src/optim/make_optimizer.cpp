@@ -72,9 +72,14 @@ UpdateSchedule schedule_on(const OptimizerSettings& settings, const GridShape& g
 std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& parameters,
                                           const OptimizerSettings& settings) {
   check_optimizer(settings);
-  if (context.options().device.is_cpu()) return std::make_unique<ProgramOptimizer>(context, parameters, settings);
-  const bool plain = settings.file.empty() && settings.set.empty() &&
-                     schedule_on(settings, context.shape(), context.options()) == UpdateSchedule::ar_opt;
+  const UpdateSchedule schedule = schedule_on(settings, context.shape(), context.options());
+  if (context.options().device.is_cpu()) {
+    AXONN_CHECK(schedule == UpdateSchedule::ar_opt || context.options().gradient_programs.empty(), "optim.program",
+                "schedule ", to_string(schedule),
+                " sums gradients itself: leave --reduction out, or choose --optimizer-schedule ar-opt");
+    return std::make_unique<ProgramOptimizer>(updated_network(context, parameters), settings, schedule);
+  }
+  const bool plain = settings.file.empty() && settings.set.empty() && schedule == UpdateSchedule::ar_opt;
   AXONN_CHECK(plain, "optim.make_optimizer",
               "programs of optimizers and their schedules run on CPUs only so far, not on ",
               context.options().device.str());

@@ -9,12 +9,8 @@
 
 namespace axonn {
 
-Optimizer::Optimizer(Context& context, const Parameters& parameters, double learning_rate, double average_decay)
-    : context_(context),
-      arena_(parameters.arena()),
-      schedule_(parameters.schedule()),
-      learning_rate_(learning_rate),
-      average_decay_(average_decay) {}
+Optimizer::Optimizer(const overlap::UpdatedNetwork& network, double learning_rate, double average_decay)
+    : network_(network), learning_rate_(learning_rate), average_decay_(average_decay) {}
 
 void Optimizer::prepare(double learning_rate) {
   const at::NoGradGuard no_grad;
@@ -22,9 +18,9 @@ void Optimizer::prepare(double learning_rate) {
 }
 
 UpdateReport Optimizer::step(UpdateOptions options) {
-  AXONN_CHECK(!context_.scheduler().in_step(), "optim.optimizer",
+  AXONN_CHECK(!scheduler().in_step(), "optim.optimizer",
               "the step has not been finished; call step.finish() before optimizer.step()");
-  const std::string without = schedule_.without_gradient();
+  const std::string without = schedule().without_gradient();
   AXONN_CHECK(without.empty(), "optim.optimizer", "'", without,
               "' has no gradient; run forward, backward and step.finish() first");
   AXONN_ASSERT(!average_in_use_, "weights were updated while their average stood in for them");
@@ -66,7 +62,7 @@ Optimizer::AverageInUse::~AverageInUse() {
 }
 
 std::vector<OptimizerState> Optimizer::state() const {
-  schedule_.wait_for_weights();
+  schedule().wait_for_weights();
   return tensors();
 }
 

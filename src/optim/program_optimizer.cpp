@@ -34,27 +34,18 @@ std::string joined(const std::vector<std::string>& names) {
 
 }  // namespace
 
-ProgramOptimizer::ProgramOptimizer(Context& context, const Parameters& parameters, const OptimizerSettings& settings)
-    : Optimizer(context, parameters, settings.learning_rate, settings.ema),
+ProgramOptimizer::ProgramOptimizer(const overlap::UpdatedNetwork& network, const OptimizerSettings& settings,
+                                   UpdateSchedule schedule)
+    : Optimizer(network, settings.learning_rate, settings.ema),
       settings_(settings),
-      update_schedule_(schedule_on(settings, context.shape(), context.options())),
-      grid_(context.grid()),
+      update_schedule_(schedule),
       program_(optimizer_program(settings)) {
-  const bool all_reduces = update_schedule_ == UpdateSchedule::ar_opt;
-  AXONN_CHECK(all_reduces || context.options().gradient_programs.empty(), kWhere, "schedule ",
-              to_string(update_schedule_),
-              " sums gradients itself: leave --reduction out, or choose --optimizer-schedule ar-opt");
   if (keeps_average()) program_ = program_.with_average();
   const overlap::UpdateProgram program = settings.clips ? program_ : program_.without_factor();
-  const ArenaTypes types = context.arena_types();
+  const ArenaTypes types = arena().types();
   executor_ = std::make_unique<overlap::UpdateExecutor>(
       program.with_types(element_type(types.weights), element_type(types.gradients), element_type(types.master)),
-      update_schedule_,
-      overlap::UpdatedNetwork{.arena = arena(),
-                              .schedule = schedule(),
-                              .communicators = context.communicators(),
-                              .grid = grid_,
-                              .rank = context.rank()});
+      update_schedule_, network);
   if (keeps_average()) executor_->copy_master_to(overlap::kAverage);
   for (const auto& [name, value] : optimizer_scalars(settings))
     if (program_.has_number(name)) executor_->set(name, value);

@@ -12,7 +12,7 @@ namespace axonn {
 // An optimizer that is a program, on CPUs.
 class ProgramOptimizer final : public Optimizer {
  public:
-  ProgramOptimizer(Context& context, const Parameters& parameters, const OptimizerSettings& settings);
+  ProgramOptimizer(const overlap::UpdatedNetwork& network, const OptimizerSettings& settings, UpdateSchedule schedule);
 
   void state_changed() override;
   bool keeps_gradients() const override { return !executor_->updates_with_sums(); }
@@ -30,7 +30,6 @@ class ProgramOptimizer final : public Optimizer {
 
   OptimizerSettings settings_;
   UpdateSchedule update_schedule_;
-  const Grid& grid_;
   overlap::UpdateProgram program_;
   std::unique_ptr<overlap::UpdateExecutor> executor_;
   double learning_rate_ = 0;  // this update's

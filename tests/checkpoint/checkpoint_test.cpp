@@ -303,6 +303,16 @@ TEST(Checkpoint, TensorsThatDisagreeAreNamedWithBothShapes) {
   expect_in(load([](auto& asked) { asked.push_back(asked[4]); }), "tensor weights/bias is asked for twice");
 }
 
+TEST(Checkpoint, ShardsMayComeWithoutPadding) {
+  Scratch scratch;
+  auto saved = shards(tensors(), {}, {}, 0), loaded = saved;
+  saved[4].shard = test::filled(9, at::kFloat, 0x5A);
+  loaded[4].shard = test::filled(9, at::kFloat, 0);
+  CheckpointWriter(Grid({}), 0, {.directory = scratch.path(), .barrier = [] {}}).save(state_at(1), saved);
+  CheckpointReader(scratch.path()).load({}, {}, loaded);
+  EXPECT_TRUE(same_bits(loaded[4].shard, saved[4].shard));
+}
+
 TEST(Checkpoint, OneGroupCanBeLoadedAlone) {
   Scratch scratch;
   save(scratch.path(), {.y = 2}, state_at(1));
@@ -320,9 +330,9 @@ TEST(Checkpoint, WrongShardsAndNamesAreRefusedBeforeAnythingIsWritten) {
   Scratch scratch;
   const CheckpointWriter writer(Grid({}), 0, {.directory = scratch.path(), .barrier = [] {}});
   auto wrong = shards(tensors(), {}, {}, 0);
-  wrong[4].shard = at::empty({9}, at::kFloat);
+  wrong[4].shard = at::empty({10}, at::kFloat);
   EXPECT_USER_ERROR(writer.save(state_at(1), wrong),
-                    "the shard of weights/bias must be one contiguous range of 32 elements", "got 9 elements");
+                    "the shard of weights/bias must be one contiguous range of 32 elements", "got 10 elements");
   auto twice = shards(tensors(), {}, {}, 0);
   twice.push_back(twice[0]);
   EXPECT_USER_ERROR(writer.save(state_at(1), twice), "'weights/qkv' is empty or used twice");

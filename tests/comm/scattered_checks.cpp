@@ -16,7 +16,7 @@
 namespace axonn {
 namespace {
 
-// Buckets that are full, partly full and alone; tensors within one owner's block and over many.
+// Buckets that are full and partly full; tensors within one owner's block and over many.
 constexpr std::array<int64_t, 9> kSizes = {1, 1024, 1000, 5000, 1, 4096, 3 * 4096 + 17, 70'003, 2048};
 
 at::Tensor noise(int rank, int64_t elements, int64_t seed) {

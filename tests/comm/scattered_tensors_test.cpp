@@ -55,7 +55,7 @@ TEST(ScatteredTensors, RefuseTensorsByName) {
   expect({}, "there are no tensors", "give at least one");
   expect({{"a", matrix}, {"b", {}}}, "'b' is an undefined tensor", "give it memory");
   expect({{"a", flat}, {"b", matrix.t()}}, "'b' is not contiguous: sizes [6, 4] with strides [1, 6]", ".contiguous()");
-  expect({{"a", flat}, {"b", at::empty({4}, at::kBFloat16)}}, "'b' is of BFloat16 and the first tensor of Float",
+  expect({{"a", flat}, {"b", at::empty({4}, at::kBFloat16)}}, "'b' is of BFloat16 and 'a' of Float",
          "convert all to one type");
   expect({{"a", at::empty({4}, at::device(at::kMeta))}}, "'a' is on meta", "lie on the CPU");
   expect({{"a", flat.narrow(0, 0, 50)}, {"c", matrix}, {"b", flat.narrow(0, 49, 50)}}, "'a' and 'b' share memory",

@@ -71,6 +71,19 @@ class InstalledLibrary(OutsideProject):
         self.assertNotIn("LibTorch", said)
         self.assertIn(" s\n", run(folder / "rank_grids", "64", "gpt5b"))
 
+    def test_a_plain_module_trains_on_any_number_of_ranks_and_goes_on_with_another(self):
+        folder, _ = self.build(SOURCE / "examples/plain_module", "plain", f"-DAXONN_LIBTORCH={LIBTORCH}", *HIDDEN)
+        program = folder / "plain_module"
+        alone = losses(run(program, self.scratch / "plain-alone")) + losses(run(program, self.scratch / "plain-alone"))
+        self.assertEqual(len(alone), 10)
+        self.assertLess(alone[-1], 0.7 * alone[0])
+        if MPIRUN:
+            together = [loss for ranks in (4, 2)
+                        for loss in losses(on_ranks(ranks, program, self.scratch / "plain-together"))]
+            self.assertEqual(len(together), 10)
+            for a, b in zip(alone, together):
+                self.assertAlmostEqual(a, b, delta=1e-4)
+
     def test_layers_and_checkpoints_need_nothing_that_reads_options_and_images(self):
         folder, _ = self.build(HERE / "saved_layers", "saved-layers", f"-DAXONN_LIBTORCH={LIBTORCH}", *HIDDEN)
         program = folder / "saved_layers"

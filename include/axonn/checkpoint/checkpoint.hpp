@@ -29,7 +29,8 @@ struct CheckpointTensor {
   std::string name;  // "weights/h.0.attn.qkv.weight", "adam.m/...", "adam.v/..."; the part before '/' is its group
   ShardSpec spec;
   // 1-D, contiguous: the stored range of the flattened (X, Y) block, spec.range_numel() elements
-  // with their padding. Of a cut tensor, only the elements of it that this rank owns.
+  // with their padding, or without it. Of a cut tensor, only the elements of it that this rank
+  // owns, with padding.
   at::Tensor shard;
   std::optional<CheckpointCut> cut = {};
   // Only with a cut: place of the range's first element in the arena, the same for all ranks of the

@@ -17,8 +17,8 @@ class Communicators {
   // is this process's rank in the grid.
   Communicators(Environment& environment, const Grid& grid, int rank, c10::Device device,
                 std::vector<int> job_ranks = {});
-  // Every set of axes that spans the grid is `everyone`, which outlives it; other sets are not to be
-  // used. Rank i of the grid is member i of the group.
+  // Every set of axes that spans the grid is `everyone`, which outlives it; other sets are not to
+  // be used. Rank i of the grid is member i of the group.
   Communicators(Communicator& everyone, const Grid& grid);
 
   Communicator& operator[](AxisSet axes);

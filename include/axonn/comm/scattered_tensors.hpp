@@ -19,9 +19,9 @@ struct NamedTensor {
 };
 
 // Tensors that lie anywhere, as one buffer without a copy (CoCoNet, "Operations on Scattered
-// Tensors"). The buffer has places. Each tensor begins at a multiple of kBucket places, in the given
-// order, and the places behind its last element, up to the next bucket, are empty. Empty places have
-// no memory: messages carry zeros for them.
+// Tensors"). The buffer has places. Each tensor begins at a multiple of kBucket places, in the
+// given order, and the places behind its last element, up to the next bucket, are empty. Empty
+// places have no memory: messages carry zeros for them.
 //
 // The table has 12 bytes per bucket: the address of the bucket's tensor, and the offset of the
 // bucket's last element in it. With `numbered` it has 4 more: the number of the tensor. The tensors

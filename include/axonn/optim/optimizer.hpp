@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "axonn/layers/context.hpp"
+#include "axonn/overlap/execute/update_executor.hpp"
 
 namespace axonn {
 
@@ -28,17 +29,22 @@ struct UpdateReport {
 // One kind of per-element state, such as "adam.m".
 struct OptimizerState {
   std::string name;
-  at::Tensor tensor;  // flat: laid out as the arena's weights, or only this rank's own elements
+  at::Tensor tensor;  // flat: laid out as the arena's weights, or only this rank's own elements; undefined for
+                      // weights that are scattered
   bool own = false;   // only this rank's own elements (Arena::regions)
 };
 
+inline overlap::UpdatedNetwork updated_network(Context& context, const Parameters& parameters) {
+  return {parameters.arena(), parameters.schedule(), context.communicators(), context.grid(), context.rank()};
+}
+
 // Updates the master weights of `parameters`, and from them the weight shards, with their reduced
 // gradients. make_optimizer() makes one. Every rank of the grid calls step() after Step::finish(),
-// else UserError. The context and the parameters outlive it.
+// else UserError. The network outlives it.
 class Optimizer {
  public:
   // average_decay: of the average of the weights; 0: none.
-  Optimizer(Context& context, const Parameters& parameters, double learning_rate, double average_decay);
+  Optimizer(const overlap::UpdatedNetwork& network, double learning_rate, double average_decay);
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
@@ -81,9 +87,9 @@ class Optimizer {
   void set_steps_taken(int64_t steps) { steps_taken_ = steps; }  // to resume
 
  protected:
-  Context& context() const { return context_; }
-  Arena& arena() const { return arena_; }
-  NetworkSchedule& schedule() const { return schedule_; }
+  Arena& arena() const { return network_.arena; }
+  NetworkSchedule& schedule() const { return network_.schedule; }
+  Scheduler& scheduler() const { return schedule().scheduler(); }
   bool keeps_average() const { return average_decay_ > 0; }
   // average += rate * (weights - average) after update n: 1 - min(decay, (1 + n) / (10 + n)).
   double average_rate(int64_t update) const;
@@ -98,9 +104,7 @@ class Optimizer {
   virtual void exchange_average() = 0;  // weights and their average, and the network's weights follow
 
  private:
-  Context& context_;
-  Arena& arena_;
-  NetworkSchedule& schedule_;
+  overlap::UpdatedNetwork network_;
   double learning_rate_;
   double average_decay_;  // 0: no average
   bool average_in_use_ = false;

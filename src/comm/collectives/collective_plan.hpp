@@ -47,8 +47,8 @@ struct CollectivePlan {
   // Chunks of an owner's elements are multiples of it.
   int64_t chunk_unit() const { return epilogue ? kEpilogueUnit : 1; }
 
-  // As the layout's, but a range also lies in one tensor of a scattered buffer, and empty places are
-  // in no range.
+  // As the layout's, but a range also lies in one tensor of a scattered buffer, and empty places
+  // are in no range.
   template <typename Visit>
   void for_each_range(int owner, int64_t begin, int64_t count, Visit visit) const {
     const ScatteredTensors* const table = inputs ? inputs.get() : outputs.get();

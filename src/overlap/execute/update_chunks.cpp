@@ -22,7 +22,8 @@ std::vector<UpdateChunk> update_chunks(const Arena& arena, const std::vector<Upd
   std::vector<std::pair<int, UpdateChunk>> ordered;
   for (const UpdateRegion& region : regions) {
     if (!region.shared()) continue;
-    const int64_t wanted = bucket_elements(policy, region.range.size(), arena.gradients().element_size());
+    const int64_t wanted =
+        bucket_elements(policy, region.range.size(), static_cast<int64_t>(c10::elementSize(arena.types().gradients)));
     const int64_t most =
         std::max<int64_t>((wanted + BlockOwners::kBlock - 1) / BlockOwners::kBlock, 1) * BlockOwners::kBlock;
     for (int64_t begin = region.range.begin; begin < region.range.end;) {

@@ -35,6 +35,17 @@ struct UpdateExecutor::Impl : std::enable_shared_from_this<Impl> {
     return !step.reducer.empty() && root_of(step.reducer).operands()[0].name() == gradients;
   }
 
+  template <typename Visit>
+  void for_each_own(Visit visit) const {
+    for (const UpdateRegion& region : memory.regions())
+      for (const Range& range : region.own) memory.for_each_part(range, [&](Range part) { visit(region, part); });
+  }
+  template <typename Visit>
+  void for_each_element(Visit visit) const {
+    for (const UpdateRegion& region : memory.regions())
+      memory.for_each_part(region.range, [&](Range part) { visit(region, part); });
+  }
+
   void bind_weights();
   void hook_sums();
   Request sum(const GradientBucket& bucket);
@@ -45,7 +56,8 @@ struct UpdateExecutor::Impl : std::enable_shared_from_this<Impl> {
   }
   void for_each_stored(std::string_view tensor, const std::function<void(const at::Tensor&, const at::Tensor&)>& visit);
   void publish(bool of_owners);
-  WrittenRange gather(const at::Tensor& buffer, const UpdateChunk& chunk, Epilogue epilogue);
+  void hand_over(std::vector<WrittenRange> ranges);
+  WrittenRange gather(const UpdateMemory::Buffer& buffer, const UpdateChunk& chunk, Epilogue epilogue);
 
   void begin_cycle();
   void run(size_t index);
@@ -102,13 +114,20 @@ UpdateExecutor::Impl::Impl(const UpdateProgram& optimizer, UpdateSchedule chosen
 // The arena holds the weights, and the master weights while they are whole.
 void UpdateExecutor::Impl::bind_weights() {
   Arena& arena = network.arena;
-  memory.bind(weights, arena.weights());
+  if (arena.is_scattered())
+    memory.bind(weights, arena.scattered_weights());
+  else
+    memory.bind(weights, arena.weights());
   if (master == weights) return;
-  const UpdateMemory::Buffer& wide = memory.buffer(master);
+  const UpdateMemory::Buffer &wide = memory.buffer(master), &rounded = memory.buffer(weights);
+  if (arena.is_scattered())
+    return for_each_own([&](const UpdateRegion& region, Range range) {
+      memory.narrowed(wide, region, range).copy_(memory.narrowed(rounded, region, range));
+    });
   if (wide.kind == UpdateMemory::Kind::arena) return memory.bind(master, arena.master());
-  for (const UpdateRegion& region : memory.regions())
-    for (const Range& range : region.own)
-      memory.narrowed(wide, region, range).copy_(arena.master().narrow(0, range.begin, range.size()));
+  for_each_own([&](const UpdateRegion& region, Range range) {
+    memory.narrowed(wide, region, range).copy_(arena.master().narrow(0, range.begin, range.size()));
+  });
   arena.release_master();
 }
 
@@ -139,12 +158,9 @@ void UpdateExecutor::Impl::begin_cycle() {
 
 Request UpdateExecutor::Impl::sum(const GradientBucket& bucket) {
   begin_cycle();
-  const auto narrowed = [&](const at::Tensor& whole) {
-    return whole.narrow(0, bucket.range.begin, bucket.range.size());
-  };
-  FusedCollective collective{.contributions = narrowed(network.arena.gradients()), .results = {}};
+  FusedCollective collective{.contributions = memory.elements(memory.buffer(gradients), bucket.range), .results = {}};
   if (const std::string& mover = plan.steps()[sums_step].mover; !mover.empty())
-    collective.results = narrowed(memory.buffer(plan.home(mover)).data);
+    collective.results = memory.elements(memory.buffer(plan.home(mover)), bucket.range);
   if (UpdateLoop* loop = loops[sums_step].get())
     collective.epilogue = [self = shared_from_this(), loop, &region = region_of(bucket.range),
                            begin = bucket.range.begin](int64_t place, int64_t count, const void* sums, void* results) {
@@ -214,10 +230,10 @@ void UpdateExecutor::Impl::run_collective(const PlanStep& step) {
   combine(step.reducer, root.operands()[0].name(), root.attributes().reduction, /*root=*/false);
 }
 
-WrittenRange UpdateExecutor::Impl::gather(const at::Tensor& buffer, const UpdateChunk& chunk, Epilogue epilogue) {
-  const FusedCollective collective{.contributions = {},
-                                   .results = buffer.narrow(0, chunk.range.begin, chunk.range.size()),
-                                   .epilogue = std::move(epilogue)};
+WrittenRange UpdateExecutor::Impl::gather(const UpdateMemory::Buffer& buffer, const UpdateChunk& chunk,
+                                          Epilogue epilogue) {
+  const FusedCollective collective{
+      .contributions = {}, .results = memory.elements(buffer, chunk.range), .epilogue = std::move(epilogue)};
   Request request = network.communicators[chunk.region->axes].fused(
       collective,
       {.priority = queue_of(Traffic::update), .after = {}, .tag = "weights", .arena_offset = chunk.range.begin});
@@ -231,32 +247,37 @@ void UpdateExecutor::Impl::for_each_stored(std::string_view tensor,
                                            const std::function<void(const at::Tensor&, const at::Tensor&)>& visit) {
   network.schedule.wait_for_weights();
   const UpdateMemory::Buffer &wide = memory.buffer(master), &other = memory.buffer(std::string(tensor));
-  for (const UpdateRegion& region : memory.regions()) {
-    const bool whole = other.kind == UpdateMemory::Kind::arena;
-    for (const Range& range : whole ? std::vector<Range>{region.range} : region.own)
-      visit(memory.narrowed(wide, region, range), memory.narrowed(other, region, range));
-  }
+  const auto both = [&](const UpdateRegion& region, Range range) {
+    visit(memory.narrowed(wide, region, range), memory.narrowed(other, region, range));
+  };
+  other.kind == UpdateMemory::Kind::arena ? for_each_element(both) : for_each_own(both);
 }
 
 // Master weights -> weights; `of_owners`: only own ones are right, so the others' are gathered.
 void UpdateExecutor::Impl::publish(bool of_owners) {
   network.schedule.wait_for_weights();
   const UpdateMemory::Buffer &wide = memory.buffer(master), &rounded = memory.buffer(weights);
-  if (master != weights)
-    for (const UpdateRegion& region : memory.regions())
-      for (const Range& range : of_owners ? region.own : std::vector<Range>{region.range})
-        memory.narrowed(rounded, region, range).copy_(memory.narrowed(wide, region, range));
+  const auto round = [&](const UpdateRegion& region, Range range) {
+    memory.narrowed(rounded, region, range).copy_(memory.narrowed(wide, region, range));
+  };
+  if (master != weights) of_owners ? for_each_own(round) : for_each_element(round);
   if (!of_owners) return network.schedule.weights_written();
   std::vector<WrittenRange> ranges;
   for (const UpdateChunk& chunk : update_chunks(network.arena, memory.regions(), scheduler.policy()))
-    ranges.push_back(gather(rounded.data, chunk, {}));
+    ranges.push_back(gather(rounded, chunk, {}));
+  hand_over(std::move(ranges));
+}
+
+// Plain modules read scattered weights without asking whether they are there.
+void UpdateExecutor::Impl::hand_over(std::vector<WrittenRange> ranges) {
   network.schedule.weights_written(std::move(ranges));
+  if (network.arena.is_scattered()) network.schedule.wait_for_weights();
 }
 
 // Chunk by chunk, in the order in which the next forward pass needs the weights.
 void UpdateExecutor::Impl::run_gather(const PlanStep& step, UpdateLoop* loop) {
   if (loop != nullptr) loop->begin();
-  const at::Tensor& gathered = memory.buffer(plan.home(step.mover)).data;
+  const UpdateMemory::Buffer& gathered = memory.buffer(plan.home(step.mover));
   for (const UpdateChunk& chunk : update_chunks(network.arena, memory.regions(), scheduler.policy())) {
     Epilogue epilogue;
     if (loop != nullptr)
@@ -327,7 +348,7 @@ void UpdateExecutor::update() {
   const at::NoGradGuard no_grad;
   impl.written.clear();
   for (size_t i = 0; i < impl.plan.steps().size(); ++i) impl.run(i);
-  impl.network.schedule.weights_written(std::exchange(impl.written, {}));
+  impl.hand_over(std::exchange(impl.written, {}));
 }
 
 void UpdateExecutor::master_changed() {

@@ -97,8 +97,8 @@ void UpdateLoop::run(Scratch& scratch, const UpdateRegion& region, int64_t begin
     if (results != nullptr && done < end)
       std::memset(at_element(done), 0, static_cast<size_t>(at_element(end) - at_element(done)));
   };
-  auto piece = std::ranges::upper_bound(region.pieces, begin, {}, [](const UpdatePiece& one) { return one.range.end; });
-  for (; piece != region.pieces.end() && piece->range.begin < begin + count; ++piece) {
+  for (auto piece = memory_.piece_at(region, begin); piece != region.pieces.end() && piece->range.begin < begin + count;
+       ++piece) {
     const Range part{std::max(begin, piece->range.begin), std::min(begin + count, piece->range.end)};
     pad_up_to(part.begin);
     done = part.end;

@@ -1,6 +1,7 @@
 #include "overlap/execute/update_memory.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <ATen/ops/zeros.h>
 
@@ -10,7 +11,7 @@
 namespace axonn::overlap {
 
 UpdateMemory::UpdateMemory(const SchedulePlan& plan, Arena& arena, const Grid& grid, int rank)
-    : slots_(static_cast<int64_t>(arena.slots().size())) {
+    : places_(arena.scattered_weights()), slots_(static_cast<int64_t>(arena.slots().size())) {
   for (const OwnedRegion& owned : arena.regions()) add_region(owned, arena, grid.coordinate(rank));
   for (const PlanBuffer& planned : plan.buffers()) {
     const Shape& shape = planned.type.shape;
@@ -25,7 +26,10 @@ UpdateMemory::UpdateMemory(const SchedulePlan& plan, Arena& arena, const Grid& g
       count = own_elements_;
     }
     const bool given = planned.declared && planned.type.distribution.is(Placement::local);
-    buffer.data = given ? arena.gradients() : at::zeros({count}, dtype_of(planned.type.element));
+    if (given && arena.is_scattered())
+      buffer.scattered = arena.scattered_gradients();
+    else
+      buffer.data = given ? arena.gradients() : at::zeros({count}, dtype_of(planned.type.element));
     buffers_.emplace(planned.name, std::move(buffer));
   }
 }
@@ -55,7 +59,22 @@ void UpdateMemory::bind(const std::string& name, const at::Tensor& data) {
   mine.data = data;
 }
 
+void UpdateMemory::bind(const std::string& name, std::shared_ptr<const ScatteredTensors> scattered) {
+  Buffer& mine = buffers_.at(name);
+  AXONN_ASSERT(mine.kind == Kind::arena && scattered->scalar_type() == mine.data.scalar_type(), "'", name, "'");
+  mine.data = at::Tensor();
+  mine.scattered = std::move(scattered);
+}
+
+std::vector<UpdatePiece>::const_iterator UpdateMemory::piece_at(const UpdateRegion& region, int64_t element) const {
+  if (places_ == nullptr)
+    return std::ranges::upper_bound(region.pieces, element, {}, [](const UpdatePiece& one) { return one.range.end; });
+  auto piece = region.pieces.begin() + places_->number(element);
+  return piece->range.end > element ? piece : piece + 1;
+}
+
 std::byte* UpdateMemory::address(const Buffer& buffer, const UpdateRegion& region, int64_t element) const {
+  if (buffer.scattered) return buffer.scattered->address(element);
   const int64_t place = buffer.kind == Kind::own ? region.own_place(element) : element;
   return static_cast<std::byte*>(buffer.data.data_ptr()) + place * static_cast<int64_t>(buffer.data.element_size());
 }

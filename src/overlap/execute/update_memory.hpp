@@ -1,11 +1,13 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
+#include "axonn/comm/collective_buffer.hpp"
 #include "axonn/overlap/plan/schedule_plan.hpp"
 #include "axonn/overlap/step/arena.hpp"
 
@@ -35,18 +37,35 @@ class UpdateMemory {
   };
   struct Buffer {
     Kind kind = Kind::arena;
-    at::Tensor data;  // flat
+    at::Tensor data;  // flat; undefined if scattered
+    std::shared_ptr<const ScatteredTensors> scattered = nullptr;
   };
   const Buffer& buffer(const std::string& name) const;
   // Uses other memory of the same size and type.
   void bind(const std::string& name, const at::Tensor& data);
+  void bind(const std::string& name, std::shared_ptr<const ScatteredTensors> scattered);
 
   std::byte* address(const Buffer& buffer, const UpdateRegion& region, int64_t element) const;
-  // Elements of the arena in a buffer: any of a whole one, own ones of a buffer of own elements.
+  // A range of the arena in a buffer of all its elements.
+  static CollectiveBuffer elements(const Buffer& buffer, Range range) {
+    if (buffer.scattered) return {buffer.scattered, range};
+    return buffer.data.narrow(0, range.begin, range.size());
+  }
+  // Elements of the arena in a buffer: any of a whole one, own ones of a buffer of own elements; of
+  // one tensor if the buffer is scattered.
   static at::Tensor narrowed(const Buffer& buffer, const UpdateRegion& region, Range range) {
+    if (buffer.scattered) return buffer.scattered->narrowed(range);
     const int64_t begin = buffer.kind == Kind::own ? region.own_place(range.begin) : range.begin;
     return buffer.data.narrow(0, begin, range.size());
   }
+  // Calls visit(Range) for parts of the range that narrowed() takes of every buffer.
+  template <typename Visit>
+  void for_each_part(Range range, Visit visit) const {
+    if (places_ == nullptr) return visit(range);
+    places_->for_each_run(range, visit);
+  }
+  // The first piece of the region that ends after the element.
+  std::vector<UpdatePiece>::const_iterator piece_at(const UpdateRegion& region, int64_t element) const;
   static std::byte* row_address(const Buffer& buffer, int slot) {
     return static_cast<std::byte*>(buffer.data.data_ptr()) + slot * static_cast<int64_t>(buffer.data.element_size());
   }
@@ -62,6 +81,7 @@ class UpdateMemory {
  private:
   void add_region(const OwnedRegion& owned, const Arena& arena, const Coordinate& at);
 
+  std::shared_ptr<const ScatteredTensors> places_;  // null unless the arena is scattered
   std::vector<UpdateRegion> regions_;
   int64_t slots_ = 0, own_elements_ = 0;
   std::map<std::string, Buffer> buffers_;

@@ -1,6 +1,7 @@
 #include "axonn/overlap/step/arena.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <c10/core/ScalarType.h>
 
@@ -12,9 +13,9 @@
 namespace axonn {
 namespace {
 
-ArenaSlot make_slot(const Arena::Entry& entry, const GridShape& shape, const Coordinate& at) {
+ArenaSlot make_slot(const Arena::Entry& entry, const GridShape& shape, const Coordinate& at, int64_t alignment) {
   ArenaSlot slot{.name = entry.name, .spec = entry.spec, .decay = entry.decay};
-  slot.stored = entry.spec.range_numel(shape, at, kRangeAlignment);
+  slot.stored = entry.spec.range_numel(shape, at, alignment);
   slot.block_shape = entry.spec.block_shape(shape, at);
   slot.range = entry.spec.block_range(shape, at, kRangeAlignment);
   for (int z = 0; z < (entry.spec.over_z ? shape.z : 1); ++z) {
@@ -28,13 +29,52 @@ ArenaSlot make_slot(const Arena::Entry& entry, const GridShape& shape, const Coo
   return slot;
 }
 
+ShardSpec whole_spec(const at::Tensor& tensor) {
+  ShardSpec spec;
+  for (const int64_t size : tensor.sizes()) spec.dims.push_back(Dim::whole(size));
+  if (spec.dims.empty()) spec.dims.push_back(Dim::whole(1));
+  return spec;
+}
+
 }  // namespace
 
 Arena::Arena(const std::vector<Entry>& entries, const Grid& grid, int rank, ArenaTypes types, c10::Device device,
-             bool plan_only) {
+             bool plan_only)
+    : types_(types) {
+  lay_out(entries, grid, rank, kRangeAlignment);
+  if (plan_only) return;
+  const auto buffer = [&](at::ScalarType type) {
+    return at::zeros({size_}, at::TensorOptions().dtype(type).device(device));
+  };
+  weights_ = buffer(types.weights);
+  gradients_ = buffer(types.gradients);
+  master_ = types.master == types.weights ? weights_ : buffer(types.master);
+}
+
+Arena::Arena(const std::vector<PlacedWeight>& weights, const Grid& grid, int rank) {
+  std::vector<Entry> entries;
+  for (const PlacedWeight& each : weights) entries.push_back({each.name, whole_spec(each.weight), each.decay});
+  lay_out(entries, grid, rank, ScatteredTensors::kBucket);
+  std::vector<const ArenaSlot*> placed;
+  for (const ArenaSlot& slot : slots_) placed.push_back(&slot);
+  std::ranges::sort(placed, {}, &ArenaSlot::offset);
+  std::vector<NamedTensor> in_place, gradients;
+  for (const ArenaSlot* slot : placed) {
+    const PlacedWeight& each = weights[static_cast<size_t>(slot->number)];
+    in_place.push_back({each.name, each.weight});
+    gradients.push_back({"gradient of " + each.name, each.gradient});
+  }
+  scattered_weights_ = std::make_shared<const ScatteredTensors>(std::move(in_place), /*numbered=*/true);
+  scattered_gradients_ = std::make_shared<const ScatteredTensors>(std::move(gradients));
+  AXONN_ASSERT(scattered_weights_->size() == size_ && scattered_gradients_->same_places(*scattered_weights_), size_);
+  types_ = {.weights = scattered_weights_->scalar_type(), .gradients = scattered_gradients_->scalar_type()};
+  types_.master = types_.weights == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+void Arena::lay_out(const std::vector<Entry>& entries, const Grid& grid, int rank, int64_t alignment) {
   const Coordinate at = grid.coordinate(rank);
   for (const Entry& entry : entries) {
-    slots_.push_back(make_slot(entry, grid.shape(), at));
+    slots_.push_back(make_slot(entry, grid.shape(), at, alignment));
     slots_.back().number = static_cast<int>(slots_.size()) - 1;
   }
 
@@ -62,13 +102,6 @@ Arena::Arena(const std::vector<Entry>& entries, const Grid& grid, int rank, Aren
   };
   add_region(over_z(), Axis::data);
   add_region(replicated(), kRowAxes);
-  if (plan_only) return;
-  const auto buffer = [&](at::ScalarType type) {
-    return at::zeros({size_}, at::TensorOptions().dtype(type).device(device));
-  };
-  weights_ = buffer(types.weights);
-  gradients_ = buffer(types.gradients);
-  master_ = types.master == types.weights ? weights_ : buffer(types.master);
 }
 
 Range Arena::over_z() const { return {sections_[0].range.begin, sections_[1].range.end}; }
@@ -85,8 +118,14 @@ void Arena::round_master() {
   if (!master().is_same(weights_)) weights_.copy_(master_);
 }
 
-at::Tensor Arena::weight(const ArenaSlot& slot) const { return weights_.narrow(0, slot.offset, slot.range.size()); }
+at::Tensor Arena::weight(const ArenaSlot& slot) const {
+  if (is_scattered()) return scattered_weights_->narrowed({slot.offset, slot.offset + slot.range.size()});
+  return weights_.narrow(0, slot.offset, slot.range.size());
+}
 
-at::Tensor Arena::gradient(const ArenaSlot& slot) const { return gradients_.narrow(0, slot.offset, slot.range.size()); }
+at::Tensor Arena::gradient(const ArenaSlot& slot) const {
+  if (is_scattered()) return scattered_gradients_->narrowed({slot.offset, slot.offset + slot.range.size()});
+  return gradients_.narrow(0, slot.offset, slot.range.size());
+}
 
 }  // namespace axonn

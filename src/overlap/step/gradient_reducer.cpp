@@ -40,7 +40,7 @@ void GradientReducer::cut(Range section, bool over_z, AxisSet axes) {
   const auto slot_at = [&](int index) -> const ArenaSlot& { return arena_.slots()[static_cast<size_t>(index)]; };
   std::erase_if(order, [&](int index) { return slot_at(index).spec.over_z != over_z; });
   std::ranges::sort(order, {}, [&](int index) { return slot_at(index).offset; });
-  const int64_t full = bucket_elements(policy_, section.size(), arena_.gradients().element_size());
+  const int64_t full = bucket_elements(policy_, section.size(), bytes_per_gradient());
   bool open = false;
   for (const int index : order) {
     const ArenaSlot& slot = slot_at(index);
@@ -142,7 +142,7 @@ void GradientReducer::send(Bucket& bucket) {
   for (const int index : bucket.slots)
     if (const Request& request = contributions_[static_cast<size_t>(index)].scatter.request; !request.done())
       after.push_back(request);
-  const int64_t bytes = bucket.range.size() * arena_.gradients().element_size();
+  const int64_t bytes = bucket.range.size() * bytes_per_gradient();
   const GradientBucket gradients{.arena = arena_, .range = bucket.range, .axes = bucket.axes, .after = after};
   bucket.request = log_.launch(Traffic::data, bucket.axes, bytes, "gradients",
                                bucket_sum_ ? bucket_sum_(gradients) : sums_->all_reduce(gradients));

@@ -73,6 +73,7 @@ class GradientReducer {
   void cut(Range section, bool over_z, AxisSet axes);
   Contributions& of(const ArenaSlot& slot) { return contributions_[static_cast<size_t>(slot.number)]; }
   at::Tensor block_of(const ArenaSlot& slot);
+  int64_t bytes_per_gradient() const { return static_cast<int64_t>(c10::elementSize(arena_.types().gradients)); }
   void complete(const ArenaSlot& slot);
   void scatter(const ArenaSlot& slot);
   void retire_scatter();

@@ -26,7 +26,7 @@ WeightGatherer::WeightGatherer(const Arena& arena, Communicators& communicators,
       log_(log),
       pool_(pool),
       weights_(arena.slots().size()),
-      version_(arena.weights()._version()) {
+      version_(version()) {
   policy_changed();
 }
 
@@ -162,11 +162,11 @@ void WeightGatherer::wait_for_writers() {
 }
 
 void WeightGatherer::forget_if_changed() {
-  if (arena_.weights()._version() != version_) forget();
+  if (version() != version_) forget();
 }
 
 void WeightGatherer::forget() {
-  version_ = arena_.weights()._version();
+  version_ = version();
   drop_all();
   for (Weight& weight : weights_) weight.uses_before = std::exchange(weight.uses, 0);
   choose_kept();

@@ -57,6 +57,9 @@ class WeightGatherer {
   static bool meet(const WrittenRange& written, const ArenaSlot& slot);
   void wait_for_writers_of(const ArenaSlot& slot);
 
+  // Of the shards that are gathered; scattered weights never are.
+  uint32_t version() const { return arena_.is_scattered() ? 0 : arena_.weights()._version(); }
+
   const Arena& arena_;
   Communicators& communicators_;
   const OverlapPolicy& policy_;

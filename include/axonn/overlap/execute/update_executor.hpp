@@ -70,7 +70,7 @@ class UpdateExecutor {
 
   struct State {
     std::string name;   // the tensor's in the program
-    at::Tensor tensor;  // flat: laid out as the arena, or only this rank's elements
+    at::Tensor tensor;  // flat: laid out as the arena, or only this rank's elements; undefined: scattered weights
     bool own = false;   // only this rank's elements, the arena's regions one after the other
   };
   // Master weights, then the program's state. They are valid after wait_for_weights().

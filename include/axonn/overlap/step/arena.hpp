@@ -6,6 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "axonn/comm/scattered_tensors.hpp"
 #include "axonn/grid/shard_spec.hpp"
 #include "axonn/overlap/step/owned_region.hpp"
 
@@ -42,6 +43,13 @@ struct ArenaTypes {
   at::ScalarType master = at::kFloat;
 };
 
+// A weight that lies in a tensor of the user's, with its gradient. It has elements.
+struct PlacedWeight {
+  std::string name;
+  bool decay = false;
+  at::Tensor weight, gradient;
+};
+
 // The parameters of one network on one rank, in flat buffers of equal layout: weight shards, master
 // weights and gradient shards. The sections are, in order: sharded over Z with decay, sharded over
 // Z without decay, replicated over Z with decay, replicated over Z without decay. Inside a section
@@ -57,6 +65,10 @@ class Arena {
   // Computes the layout and, unless `plan_only`, allocates the buffers, filled with zeros.
   Arena(const std::vector<Entry>& entries, const Grid& grid, int rank, ArenaTypes types, c10::Device device,
         bool plan_only = false);
+  // Weights and gradients stay in the tensors where they are (ScatteredTensors), each in whole
+  // buckets. Every rank of the grid holds all of them, so nothing is sharded over X, Y or Z. There
+  // are no master weights. UserError of ScatteredTensors.
+  Arena(const std::vector<PlacedWeight>& weights, const Grid& grid, int rank);
 
   int64_t size() const { return size_; }
   std::vector<ArenaSlot>& slots() { return slots_; }  // in the order of `entries`
@@ -65,6 +77,12 @@ class Arena {
   // What is sharded over Z, which every data rank holds, and what is not, which every Z and data
   // rank holds. Without those that are empty, in ascending order.
   const std::vector<OwnedRegion>& regions() const { return regions_; }
+  bool is_scattered() const { return scattered_weights_ != nullptr; }
+  const ArenaTypes& types() const { return types_; }
+  // Null unless scattered. The table of weights is numbered in the order of their places.
+  const std::shared_ptr<const ScatteredTensors>& scattered_weights() const { return scattered_weights_; }
+  const std::shared_ptr<const ScatteredTensors>& scattered_gradients() const { return scattered_gradients_; }
+  // The flat buffers; undefined when scattered.
   const at::Tensor& weights() const { return weights_; }
   const at::Tensor& gradients() const { return gradients_; }
   const at::Tensor& master() const;  // weights() itself when their types are equal
@@ -78,10 +96,14 @@ class Arena {
   at::Tensor gradient(const ArenaSlot& slot) const;
 
  private:
+  void lay_out(const std::vector<Entry>& entries, const Grid& grid, int rank, int64_t alignment);
+
   std::vector<ArenaSlot> slots_;
   std::vector<ArenaSection> sections_;
   std::vector<OwnedRegion> regions_;
   int64_t size_ = 0;
+  ArenaTypes types_;
+  std::shared_ptr<const ScatteredTensors> scattered_weights_, scattered_gradients_;
   at::Tensor weights_;
   at::Tensor gradients_;
   at::Tensor master_;
