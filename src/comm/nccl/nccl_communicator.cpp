@@ -12,6 +12,7 @@
 
 #include "axonn/core/error.hpp"
 #include "comm/collectives/call_checks.hpp"
+#include "comm/nccl/device_check.hpp"
 #include "comm/nccl/nccl_queue.hpp"
 
 namespace axonn {
@@ -63,7 +64,9 @@ class NcclCommunicator final : public Communicator {
         name_(name),
         device_(device),
         cpu_(std::move(cpu)),
-        token_(at::zeros({1}, at::TensorOptions().dtype(at::kInt).device(device))) {}
+        token_(at::zeros({1}, at::TensorOptions().dtype(at::kInt).device(device))) {
+    check_devices(*cpu_, group, device);
+  }
 
   std::string_view backend() const override { return "nccl"; }
   Request all_reduce(const at::Tensor& data, ReduceOp op, const CollectiveOptions& options) override;
