@@ -4,11 +4,10 @@
 include(AxonnTorchTarget)
 
 if(NOT TARGET torch AND NOT AXONN_LIBTORCH)
-  file(GLOB installed ${PROJECT_SOURCE_DIR}/.deps/torch-2.11.0*/lib/python3*/site-packages/torch)
-  if(AXONN_WITH_CUDA)
-    list(FILTER installed INCLUDE REGEX "torch-2.11.0-cuda/")
-  else()
-    list(FILTER installed EXCLUDE REGEX "torch-2.11.0-cuda/")
+  file(GLOB installed ${PROJECT_SOURCE_DIR}/.deps/torch-2.11.0/lib/python3*/site-packages/torch)
+  if(AXONN_WITH_CUDA)  # the other one compiles with CUDA too, but lacks the libraries to run
+    file(GLOB whole ${PROJECT_SOURCE_DIR}/.deps/torch-2.11.0-cuda/lib/python3*/site-packages/torch)
+    list(PREPEND installed ${whole})
   endif()
 endif()
 if(installed)
@@ -61,4 +60,12 @@ cmake_path(GET AXONN_CUDART_LIBRARY PARENT_PATH AXONN_CUDART_DIR)
 list(APPEND AXONN_LIBTORCH_RPATH ${AXONN_NCCL_DIR} ${AXONN_CUDART_DIR})
 axonn_add_libtorch_cuda(${AXONN_LIBTORCH_FOLDER} "${AXONN_NCCL_LIBRARY};${AXONN_CUDART_LIBRARY}")
 set_target_properties(axonn::libtorch_cuda PROPERTIES IMPORTED_GLOBAL TRUE)
-target_include_directories(axonn::libtorch_cuda SYSTEM INTERFACE ${AXONN_NCCL_INCLUDE} ${CUDAToolkit_INCLUDE_DIRS})
+list(APPEND AXONN_CUDA_INCLUDES ${AXONN_NCCL_INCLUDE} ${CUDAToolkit_INCLUDE_DIRS})
+list(REMOVE_DUPLICATES AXONN_CUDA_INCLUDES)
+
+# axonn_cuda_sources(SOURCES...): those of this folder that include CUDA's headers. All others
+# compile exactly as without CUDA, so the compiler cache has them after preset ci.
+function(axonn_cuda_sources)
+  list(TRANSFORM AXONN_CUDA_INCLUDES PREPEND -isystem OUTPUT_VARIABLE options)
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "${options}")
+endfunction()

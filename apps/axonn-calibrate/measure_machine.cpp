@@ -12,6 +12,7 @@
 
 #include <axonn/comm/communicators.hpp>
 #include <axonn/core/error.hpp>
+#include <axonn/layers/device_choice.hpp>
 #include <axonn/train/report/gemm_peak.hpp>
 
 namespace {
@@ -31,10 +32,9 @@ std::string text_of(const char* format, double a, double b = 0) {
 class Measurer {
  public:
   Measurer(axonn::Environment& environment, const Calibration& calibration)
-      : environment_(environment), calibration_(calibration), device_(calibration.device) {
-    if (!device_.is_cpu())
-      device_ = c10::Device(calibration.device, static_cast<c10::DeviceIndex>(environment.local_rank()));
-  }
+      : environment_(environment),
+        calibration_(calibration),
+        device_(axonn::choose_device(calibration.device, environment.local_rank())) {}
 
   // The minimum or maximum of a number over the ranks.
   double over_ranks(double value, axonn::ReduceOp op) {

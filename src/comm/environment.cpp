@@ -140,7 +140,7 @@ std::unique_ptr<Communicator> Environment::communicator(const Group& group, cons
   auto on_cpu = std::make_unique<HostCommunicator>(*impl_->engine, *impl_->channels, impl_->channel_for(group, name),
                                                    impl_->node_memory);
   if (device.is_cpu()) return on_cpu;
-  return make_nccl_communicator(group, name, device, *on_cpu);
+  return make_nccl_communicator(group, name, device, std::move(on_cpu));
 }
 
 void Environment::abort(int exit_status) noexcept {

@@ -60,6 +60,8 @@ constexpr std::array kTable = {
     Variable{"MPI_LOCALRANKID", "set by Hydra", "PMI_RANK", "rank within the node under such a launcher"},
     Variable{"PMIX_RANK", "set by srun --mpi=pmix", "not under PMIx",
              "tells that a PMIx launcher started this process"},
+    Variable{"NCCL_HOSTID", "any text", "the host's own",
+             "ranks with different ones may share a GPU, for a test (--device cuda)"},
 };
 
 }  // namespace

@@ -7,9 +7,9 @@
 #include "axonn/comm/same_settings.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
+#include "axonn/layers/device_choice.hpp"
 #include "axonn/layers/sharded_module.hpp"
 #include "axonn/overlap/step/gradient_programs.hpp"
-#include "layers/device_choice.hpp"
 
 namespace axonn {
 

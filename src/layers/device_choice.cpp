@@ -1,4 +1,4 @@
-#include "layers/device_choice.hpp"
+#include "axonn/layers/device_choice.hpp"
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 

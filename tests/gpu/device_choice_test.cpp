@@ -1,4 +1,4 @@
-#include "layers/device_choice.hpp"
+#include "axonn/layers/device_choice.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# libraries_test.sh PROGRAM...: each program needs LibTorch with CUDA, NCCL, the CUDA runtime and
-# the C and C++ libraries, but no others, so it can be copied to a machine that has these.
+# libraries_test.sh PROGRAM...: each program needs LibTorch with CUDA and its OpenMP, NCCL, the CUDA
+# runtime and the C and C++ libraries, but no others, so it can be copied to a machine that has
+# these.
 set -u
-torch='libtorch_cuda|libtorch_cpu|libc10|libc10_cuda|libnccl|libcudart'
+torch='libtorch_cuda|libtorch_cpu|libc10|libc10_cuda|libgomp|libnccl|libcudart'
 system='libstdc\+\+|libgcc_s|libc|libm|libdl|libpthread|librt|ld-linux-x86-64'
 allowed="^($torch|$system)\.so(\.[0-9]+)*$"
 status=0

@@ -1,5 +1,6 @@
 #include "comm/nccl/nccl_communicator.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstring>
@@ -11,12 +12,13 @@
 
 #include "axonn/core/error.hpp"
 #include "comm/collectives/call_checks.hpp"
+#include "comm/nccl/device_check.hpp"
 #include "comm/nccl/nccl_queue.hpp"
 
 namespace axonn {
 namespace {
 
-constexpr std::array kPriorities = {Priority::high, Priority::normal, Priority::low};
+constexpr size_t kPriorities = 3;
 
 ncclRedOp_t nccl_op(ReduceOp op) { return op == ReduceOp::sum ? ncclSum : op == ReduceOp::max ? ncclMax : ncclMin; }
 
@@ -36,30 +38,34 @@ ncclResult_t grouped(std::span<const int64_t> counts, Call&& call) {
   return result != ncclSuccess ? result : end;
 }
 
-// One id per queue, chosen by the group's first rank.
-std::array<ncclUniqueId, kPriorities.size()> agree_on_ids(Communicator& cpu) {
-  std::array<ncclUniqueId, kPriorities.size()> ids{};
-  const at::Tensor bytes = at::zeros({static_cast<int64_t>(sizeof ids)}, at::kByte);
+// NCCL takes equal parts in one call.
+bool are_equal(std::span<const int64_t> counts) {
+  return std::ranges::all_of(counts, [&](int64_t count) { return count == counts.front(); });
+}
+
+// Chosen by the group's first rank.
+ncclUniqueId agree_on_id(Communicator& cpu) {
+  ncclUniqueId id{};
+  const at::Tensor bytes = at::zeros({static_cast<int64_t>(sizeof id)}, at::kByte);
   if (cpu.rank() == 0) {
-    for (ncclUniqueId& id : ids) check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId", nullptr);
-    std::memcpy(bytes.mutable_data_ptr(), ids.data(), sizeof ids);
+    check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId", nullptr);
+    std::memcpy(bytes.mutable_data_ptr(), &id, sizeof id);
   }
   cpu.broadcast(bytes, 0, {.tag = "NCCL start-up"}).wait();
-  std::memcpy(ids.data(), bytes.const_data_ptr(), sizeof ids);
-  return ids;
+  std::memcpy(&id, bytes.const_data_ptr(), sizeof id);
+  return id;
 }
 
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(const Group& group, const std::string& name, c10::Device device, Communicator& cpu)
+  NcclCommunicator(const Group& group, const std::string& name, c10::Device device, std::unique_ptr<Communicator> cpu)
       : Communicator(group),
+        group_(group),
+        name_(name),
         device_(device),
+        cpu_(std::move(cpu)),
         token_(at::zeros({1}, at::TensorOptions().dtype(at::kInt).device(device))) {
-    const auto ids = agree_on_ids(cpu);
-    for (const Priority priority : kPriorities) {
-      const auto i = static_cast<size_t>(priority);
-      queues_[i] = std::make_shared<NcclQueue>(group, name, device, priority, ids[i]);
-    }
+    check_devices(*cpu_, group, device);
   }
 
   std::string_view backend() const override { return "nccl"; }
@@ -80,22 +86,26 @@ class NcclCommunicator final : public Communicator {
  private:
   void check(const at::Tensor& tensor, const char* where) const;
   void count(int64_t bytes_sent);
+  NcclQueue& queue_of(Priority priority);  // the first call of all members makes it
 
   // `body(comm, stream)` calls NCCL. An empty `whole` moves nothing, so every rank skips the call.
   template <typename Body>
   Request launch(const char* call, const CollectiveOptions& options, const at::Tensor& whole, const at::Tensor& part,
                  Body&& body) {
     refuse_production(options, "comm.nccl");
-    NcclQueue& queue = *queues_[static_cast<size_t>(options.priority)];
+    NcclQueue& queue = queue_of(options.priority);
     const c10::cuda::CUDAGuard guard(device_);
     queue.begin(options.after);
     if (whole.numel() > 0) queue.check(body(queue.comm(), queue.stream()), call);
     return queue.end({whole, part});
   }
 
+  const Group group_;
+  const std::string name_;
   const c10::Device device_;
-  const at::Tensor token_;  // summed by barriers
-  std::array<std::shared_ptr<NcclQueue>, kPriorities.size()> queues_;
+  const std::unique_ptr<Communicator> cpu_;
+  const at::Tensor token_;                                      // summed by barriers
+  std::array<std::shared_ptr<NcclQueue>, kPriorities> queues_;  // null before the first use
   Counters counters_;
 };
 
@@ -111,6 +121,12 @@ void NcclCommunicator::count(int64_t bytes_sent) {
   ++counters_.collectives;
 }
 
+NcclQueue& NcclCommunicator::queue_of(Priority priority) {
+  auto& queue = queues_[static_cast<size_t>(priority)];
+  if (!queue) queue = std::make_shared<NcclQueue>(group_, name_, device_, priority, agree_on_id(*cpu_));
+  return *queue;
+}
+
 Request NcclCommunicator::all_reduce(const at::Tensor& data, ReduceOp op, const CollectiveOptions& options) {
   check(data, "comm.all_reduce");
   count(2 * (size() - 1) * static_cast<int64_t>(data.nbytes()) / size());
@@ -120,7 +136,7 @@ Request NcclCommunicator::all_reduce(const at::Tensor& data, ReduceOp op, const 
   });
 }
 
-// NCCL supports only equal parts. Uneven parts take one reduction per rank, launched as one.
+// NCCL has no call for uneven parts: they take one reduction per rank, launched as one.
 Request NcclCommunicator::reduce_scatter(const at::Tensor& input, const at::Tensor& output,
                                          std::span<const int64_t> counts, ReduceOp op,
                                          const CollectiveOptions& options) {
@@ -130,7 +146,7 @@ Request NcclCommunicator::reduce_scatter(const at::Tensor& input, const at::Tens
   count(static_cast<int64_t>(input.nbytes()) - static_cast<int64_t>(output.nbytes()));
   return launch("ncclReduceScatter", options, input, output, [&](ncclComm_t comm, cudaStream_t stream) {
     const auto type = nccl_type(input);
-    if (counts.empty())
+    if (are_equal(counts))
       return ncclReduceScatter(input.const_data_ptr(), output.mutable_data_ptr(), elements(output), type, nccl_op(op),
                                comm, stream);
     return grouped(counts, [&](int root, size_t part_elements) {
@@ -149,7 +165,7 @@ Request NcclCommunicator::all_gather(const at::Tensor& input, const at::Tensor& 
   count((size() - 1) * static_cast<int64_t>(input.nbytes()));
   return launch("ncclAllGather", options, output, input, [&](ncclComm_t comm, cudaStream_t stream) {
     const auto type = nccl_type(input);
-    if (counts.empty())
+    if (are_equal(counts))
       return ncclAllGather(input.const_data_ptr(), output.mutable_data_ptr(), elements(input), type, comm, stream);
     return grouped(counts, [&](int root, size_t part_elements) {
       void* const part = part_of(output, layout, root);
@@ -183,14 +199,14 @@ Request NcclCommunicator::send(const at::Tensor& data, int peer, const Collectiv
   check(data, "comm.send");
   check_peer(peer, size(), rank(), "comm.send");
   count(static_cast<int64_t>(data.nbytes()));
-  return queues_[static_cast<size_t>(options.priority)]->send(data, peer, options.after);
+  return queue_of(options.priority).send(data, peer, options.after);
 }
 
 Request NcclCommunicator::receive(const at::Tensor& data, int peer, const CollectiveOptions& options) {
   check(data, "comm.receive");
   check_peer(peer, size(), rank(), "comm.receive");
   count(0);
-  return queues_[static_cast<size_t>(options.priority)]->receive(data, peer, options.after);
+  return queue_of(options.priority).receive(data, peer, options.after);
 }
 
 Request NcclCommunicator::barrier(const CollectiveOptions& options) {
@@ -200,10 +216,10 @@ Request NcclCommunicator::barrier(const CollectiveOptions& options) {
 }  // namespace
 
 std::unique_ptr<Communicator> make_nccl_communicator(const Group& group, const std::string& name, c10::Device device,
-                                                     Communicator& cpu) {
+                                                     std::unique_ptr<Communicator> cpu) {
   AXONN_CHECK(device.is_cuda() && device.has_index(), "comm.communicator", "group '", name,
               "' needs a CUDA device with its number, got ", device.str());
-  return std::make_unique<NcclCommunicator>(group, name, device, cpu);
+  return std::make_unique<NcclCommunicator>(group, name, device, std::move(cpu));
 }
 
 }  // namespace axonn

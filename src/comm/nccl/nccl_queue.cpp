@@ -1,6 +1,7 @@
 #include "comm/nccl/nccl_queue.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
 #include <utility>
 
@@ -14,16 +15,15 @@
 namespace axonn {
 namespace {
 
-c10::cuda::CUDAStream make_stream(c10::Device device, Priority priority) {
+// LibTorch's own streams live as long as the process. The allocator may ask for the stream of a
+// collective when its tensor is freed, which can be after the end of the communicator.
+c10::cuda::CUDAStream stream_for(c10::Device device, Priority priority) {
   const c10::cuda::CUDAGuard guard(device);
-  int least = 0, greatest = 0;  // the greatest priority is the smallest number
-  C10_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  const auto [least, greatest] = c10::cuda::CUDAStream::priority_range();  // the greatest is the smallest number
   const int chosen = priority == Priority::high  ? greatest
                      : priority == Priority::low ? least
                                                  : std::min(greatest + 1, least);
-  cudaStream_t stream = nullptr;
-  C10_CUDA_CHECK(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, chosen));
-  return c10::cuda::getStreamFromExternal(stream, device.index());
+  return c10::cuda::getStreamFromPool(chosen, device.index());
 }
 
 // Work on a queue; an event marks its end.
@@ -126,12 +126,14 @@ NcclQueue::NcclQueue(const Group& group, std::string name, c10::Device device, P
     : name_(std::move(name)),
       device_(device),
       events_(device.index()),
-      stream_(make_stream(device, priority)),
+      stream_(stream_for(device, priority)),
       exceptions_before_(std::uncaught_exceptions()) {
   const c10::cuda::CUDAGuard guard(device_);
+  // Several communicators share a device: their kernels start in the order of the program, so that
+  // none waits for a rank whose own waits for another.
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0);
   const ncclResult_t result = ncclCommInitRank(&comm_, group.size(), id, group.index);
   if (result == ncclSuccess) return;
-  (void)cudaStreamDestroy(stream());
   const auto call =
       detail::concatenate("ncclCommInitRank of group '", name_, "' (rank ", group.index, " of ", group.size(), ")");
   check_nccl(result, call.c_str(), nullptr);
@@ -146,7 +148,6 @@ NcclQueue::~NcclQueue() {
     (void)cudaStreamSynchronize(stream());
     result = ncclCommDestroy(comm_);
   }
-  (void)cudaStreamDestroy(stream());
   if (result != ncclSuccess) log::error("the end of NCCL group '", name_, "': ", ncclGetErrorString(result));
 }
 

@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
@@ -15,14 +14,19 @@
 #include "axonn/layers/loss.hpp"
 #include "axonn/network/gpt/gpt_shape.hpp"
 #include "train/evaluating.hpp"
+#include "train/placed.hpp"
 
 namespace axonn {
 namespace {
 
 using at::Tensor;
 
-std::span<int64_t> row(const Tensor& matrix, int64_t index) {
-  return {matrix.mutable_data_ptr<int64_t>() + index * matrix.size(1), static_cast<size_t>(matrix.size(1))};
+constexpr int64_t kIds = 0, kTargets = 1;
+
+// Row `index` of the ids or of the targets in a tensor (2, rows, sequence).
+std::span<int64_t> row(const Tensor& both, int64_t which, int64_t index) {
+  const int64_t sequence = both.size(2);
+  return {both.mutable_data_ptr<int64_t>() + (which * both.size(1) + index) * sequence, static_cast<size_t>(sequence)};
 }
 
 // Draws a token from unnormalised log-probabilities over the whole vocabulary; `position` selects
@@ -63,11 +67,11 @@ double GptTask::flops_per_sample() const {
 
 Tensor GptTask::loss_sum(int64_t first, int64_t count) {
   const int64_t sequence = model_.config().shape.sequence;
-  const Tensor ids = at::empty({count, sequence}, at::kLong), targets = at::empty({count, sequence}, at::kLong);
+  Tensor both = at::empty({2, count, sequence}, at::kLong);
   for (int64_t i = 0; i < count; ++i)
-    data_.window(static_cast<uint64_t>(first + i), seed_, row(ids, i), row(targets, i));
-  const auto device = context_.options().device;
-  return model_.loss_sum(ids.to(device), targets.to(device));
+    data_.window(static_cast<uint64_t>(first + i), seed_, row(both, kIds, i), row(both, kTargets, i));
+  both = placed(both, context_.options().device);
+  return model_.loss_sum(both[kIds], both[kTargets]);
 }
 
 std::optional<double> GptTask::validate() {
@@ -81,12 +85,13 @@ std::optional<double> GptTask::validate() {
   for (int64_t begin = 0; begin < windows; begin += share.groups * validation_rows_) {
     if (is_to_stop()) return std::nullopt;
     const int64_t rows = share.rows(windows - begin, validation_rows_);
-    const Tensor ids = at::zeros({rows, sequence}, at::kLong),
-                 targets = at::full({rows, sequence}, kIgnoredTarget, at::kLong);
+    Tensor both = at::zeros({2, rows, sequence}, at::kLong);
+    both[kTargets].fill_(kIgnoredTarget);
     for (int64_t i = 0; i < rows; ++i)
       if (const int64_t window = begin + share.mine * rows + i; window < windows)
-        data_.validation_window(window, row(ids, i), row(targets, i));
-    sum += model_.loss_sum(ids.to(device), targets.to(device)).item<double>();
+        data_.validation_window(window, row(both, kIds, i), row(both, kTargets, i));
+    both = placed(both, device);
+    sum += model_.loss_sum(both[kIds], both[kTargets]).item<double>();
   }
   Tensor total = at::scalar_tensor(sum, at::kDouble).to(device);
   total = context_.scheduler().all_reduce(std::move(total), kRowAxes, "validation loss").wait();

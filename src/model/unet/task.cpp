@@ -15,6 +15,7 @@
 #include "axonn/core/philox.hpp"
 #include "axonn/data/images/image_sheet.hpp"
 #include "train/evaluating.hpp"
+#include "train/placed.hpp"
 
 namespace axonn {
 namespace {
@@ -102,10 +103,10 @@ UnetTask::Images UnetTask::take(int64_t first, int64_t count) {
 Tensor UnetTask::losses(const Images& images, const Tensor& times, const Tensor& noise) {
   const auto working = context_.options().dtype == at::kDouble ? at::kDouble : at::kFloat;
   const auto device = context_.options().device;
-  const auto placed = [&](const Tensor& tensor) { return tensor.to(device, working); };
-  const Tensor clean = placed(images.clean), noised_by = placed(noise), at_times = times.to(device);
+  const Tensor clean = placed(images.clean.to(working), device), noised_by = placed(noise.to(working), device),
+               at_times = placed(times, device);
   const Tensor noisy = diffusion_.noised(clean, at_times, noised_by);
-  const Tensor classes = model_.config().shape.classes > 0 ? images.classes.to(device) : Tensor();
+  const Tensor classes = model_.config().shape.classes > 0 ? placed(images.classes, device) : Tensor();
   return diffusion_.losses(model_.forward(noisy.to(context_.options().dtype), at_times, classes), clean, at_times,
                            noised_by);
 }
@@ -115,7 +116,8 @@ Tensor UnetTask::loss_sum(int64_t first, int64_t count) {
   const TimeHistory::Draw draw = history_.draw(options_.seed, first, count);
   const Tensor each = losses(images, draw.times, sample_noise(options_.seed, "training", first, images.clean.sizes()));
   if (options_.importance) observed_.push_back({.first = first, .times = draw.times, .losses = each.detach()});
-  return draw.weights.defined() ? (each * draw.weights.to(each.device(), each.scalar_type())).sum() : each.sum();
+  return draw.weights.defined() ? (each * placed(draw.weights.to(each.scalar_type()), each.device())).sum()
+                                : each.sum();
 }
 
 // Every rank records the losses of all ranks in the order of their samples, so the micro-batches do

@@ -1,23 +1,28 @@
-// The kernel's code for each element, run on the host, gives the mask of the CPU bit for bit.
-#include <vector>
+// The kernel, run on the host, gives the mask of the CPU bit for bit.
+#include "layers/ops/dropout_mask.hpp"
 
 #include <gtest/gtest.h>
 
-#include "layers/ops/dropout_mask_element.cuh"
+#include <vector>
+
+#include "gpu/host/host_cuda.hpp"
 
 namespace axonn {
 namespace {
 
 void expect_same(const DropoutMask& mask, const std::vector<MaskColumns>& pieces) {
-  const auto size = static_cast<size_t>(mask.rows * mask.width);
-  std::vector<float> expected(size, -1), result(size, -1);
-  for (const MaskColumns& columns : pieces) {
-    fill_mask(expected.data(), mask, columns);
-    for (int64_t index = 0; index < mask.rows * columns.size; ++index)
-      store_mask_element(result.data(), mask, columns, index);
+  using host_cuda::Order;
+  for (const Order order : {Order::ascending, Order::descending, Order::odd_first}) {
+    host_cuda::order = order;
+    const auto size = static_cast<size_t>(mask.rows * mask.width);
+    std::vector<float> expected(size, -1), result(size, -1);
+    for (const MaskColumns& columns : pieces) {
+      fill_mask(expected.data(), mask, columns);
+      fill_cuda_mask(result.data(), mask, columns, 0);
+    }
+    EXPECT_EQ(result, expected);
+    for (const float value : expected) EXPECT_NE(value, -1);
   }
-  EXPECT_EQ(result, expected);
-  for (const float value : expected) EXPECT_NE(value, -1);
 }
 
 TEST(DropoutMaskOnTheDevice, EqualsTheCpusOfFeaturesInTwoPieces) {
@@ -46,6 +51,12 @@ TEST(DropoutMaskOnTheDevice, EqualsTheCpusOfAttention) {
                .middle_stride = queries * keys,
                .inner_stride = keys},
               {{0, 0, keys}});
+}
+
+TEST(DropoutMaskOnTheDevice, EqualsTheCpusInMoreElementsThanThreads) {
+  expect_same(
+      {.seed = 3, .stream = 1, .probability = 0.1, .rows = 1031, .width = 1021, .inner = 1031, .inner_stride = 1021},
+      {{0, 0, 1021}});
 }
 
 }  // namespace

@@ -1,0 +1,62 @@
+"""A GPU that fails ends the run with one sentence that names what failed."""
+import unittest
+
+import program_runs
+from dry_gpu import DryTest, environment
+
+TRAINING = ["train", "--layers", 2, "--hidden", 64, "--heads", 4, "--sequence", 16, "--data", "text.txt",
+            "--out", "run", "--batch", 8, "--steps", 3, "--validate-every", 0, "--save-every", 0, "--device", "cuda"]
+
+
+class DryFaultsTest(DryTest):
+    def setUp(self):
+        super().setUp()
+        (self.directory / "text.txt").write_text("".join(f"line {i}, {i * i % 97}\n" for i in range(300)))
+
+    def fail(self, function, *words, ranks=1):
+        ended = self.run_program(*TRAINING, *(["--grid", "2x1x1x1"] if ranks == 2 else []), ranks=ranks, launcher="tcp",
+                                 environment=environment(fail=function, devices=ranks))
+        self.assertNotEqual(ended.status, 0, ended.text)
+        for word in words:
+            self.assertIn(word, ended.text)
+        return ended
+
+    def test_memory(self):
+        ended = self.run_program(*TRAINING, environment=environment(memory_gb=0))
+        self.assertNotEqual(ended.status, 0, ended.text)
+        self.assertIn("out of memory", ended.text)
+
+    def test_kernel(self):
+        self.fail("kernel:100", "illegal memory access")
+
+    def test_nccl_call(self):
+        self.fail("ncclAllReduce:5", "ncclAllReduce", "unhandled cuda error", ranks=2)
+
+    def test_nccl_start(self):
+        self.fail("ncclCommInitRank:1", "ncclCommInitRank of group", "invalid usage", ranks=2)
+
+    def pair(self, of_rank, devices=1):
+        """Two ranks, each with environment variables of its own."""
+        job = environment(devices=devices, WORLD_SIZE="2", MASTER_ADDR="127.0.0.1",
+                          MASTER_PORT=str(program_runs.free_port()))
+        return self.run_program(*TRAINING, "--grid", "2x1x1x1", ranks=2, environment=job,
+                                launcher=lambda rank: {"RANK": str(rank)} | of_rank(rank))
+
+    def test_ranks_that_share_a_gpu(self):
+        self.assert_refused(self.pair(lambda rank: {}), "ranks 0 and 1 share the GPU 0000:00:00.0 of", "NCCL_HOSTID")
+
+    def test_ranks_that_share_a_gpu_on_purpose(self):
+        ended = self.pair(lambda rank: {"NCCL_HOSTID": f"r{rank}"})
+        self.assertEqual(ended.status, 0, ended.text)
+
+    def test_gpus_of_two_kinds(self):
+        ended = self.pair(lambda rank: {"DRY_GPU_ARCH": str(80 + 10 * rank)}, devices=2)
+        self.assert_refused(ended, "the GPUs of ranks 0 and 1 are of different kinds", "(sm_80)", "(sm_90)")
+
+    def test_no_device(self):
+        ended = self.run_program(*TRAINING, environment=environment(devices=0))
+        self.assert_refused(ended, "this machine has no CUDA device")
+
+
+if __name__ == "__main__":
+    unittest.main()

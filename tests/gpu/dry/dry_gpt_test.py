@@ -1,0 +1,38 @@
+"""What a step of GPT asks of the GPU is what docs/gpu.md says."""
+import os
+import unittest
+
+from dry_gpu import DryTest
+from program_runs import nightly
+
+CONFIG = os.path.join(os.path.dirname(os.environ["AXONN_TABLE"]), os.pardir, "configs", "gpt-124m.toml")
+
+
+class DryGptTest(DryTest):
+    def setUp(self):
+        super().setUp()
+        self.text = self.directory / "text.txt"
+        self.text.write_text("".join(f"line {i} of a text, {i * i % 97} and {i * 7 % 31}\n" for i in range(9000)))
+
+    def step(self, name, *arguments, **options):
+        return self.counts_of_a_step(name, "--config", CONFIG, "--data", self.text.name, *arguments, **options)
+
+    def test_one_micro_batch(self):
+        record, events = self.step("GPT 124M, 8 rows", "--batch", 8, "--micro-batch", 8)
+        self.assert_waits(record, events)
+
+    def test_eight_micro_batches(self):
+        record, events = self.step("GPT 124M, 8 x 8 rows", "--batch", 64, "--micro-batch", 8)
+        self.assert_waits(record, events)
+
+    def test_most_rows(self):
+        self.step("GPT 124M, 64 rows", "--batch", 64, "--micro-batch", 64)
+
+    @nightly
+    def test_large_network(self):
+        self.step("GPT 1.5B, 16 rows", "--layers", 48, "--hidden", 1600, "--heads", 25, "--batch", 16, "--micro-batch",
+                  16, seconds=800)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,190 @@
+"""Runs `gpt` or `unet` on the dry GPU and reads what it asked of the GPU (record.hpp)."""
+import bisect
+import collections
+import functools
+import os
+import pathlib
+import subprocess
+import typing
+import unittest
+
+import program_runs
+
+FOLDER = pathlib.Path(os.environ["AXONN_DRY_GPU"])  # of libdrygpu.so
+LIBRARY = str(FOLDER / "libdrygpu.so")
+
+
+def environment(record=None, fail=None, devices=1, memory_gb=139, **more):
+    """That of a process on the dry GPU. `fail`: FUNCTION:N, the call that fails."""
+    result = {"LD_LIBRARY_PATH": str(FOLDER / "lib"), "LD_PRELOAD": LIBRARY, "DRY_GPU_DEVICES": str(devices),
+              "DRY_GPU_MEMORY_GB": str(memory_gb)}
+    if record:
+        result["DRY_GPU_RECORD"] = str(record)
+    if fail:
+        result["DRY_GPU_FAIL"] = fail
+    return result | more
+
+
+# Where the host waits in a step: for the loss and for the gradient norm.
+WAITS = {"cudaStreamSynchronize in axonn::train": 1,
+         "cudaStreamSynchronize in axonn::DeviceOptimizer::gradient_norm": 1}
+
+
+class Event(typing.NamedTuple):
+    kind: str
+    fields: list
+
+
+@functools.cache
+def symbols(program):
+    """Addresses of the program's functions, ascending, and their names."""
+    lines = subprocess.run(["nm", "-C", "-n", "--defined-only", program], capture_output=True, text=True,
+                           check=True).stdout.splitlines()
+    found = [line.split(" ", 2) for line in lines if line[17:18] in "tTwW"]
+    return [int(address, 16) for address, _, _ in found], [name for _, _, name in found]
+
+
+def named(frame, program):
+    """A frame of `callers()`, with the function's name in the place of program+0x1234."""
+    if not frame.startswith("program+"):
+        return frame
+    addresses, names = symbols(program)
+    at = bisect.bisect(addresses, int(frame.removeprefix("program+"), 16)) - 1
+    return names[at].split("(")[0]
+
+
+class Record:
+    """All that one process asked of the GPU."""
+
+    def __init__(self, path, program=program_runs.PROGRAM):
+        self.program = program
+        self.events = []
+        for line in pathlib.Path(path).read_text(errors="replace").splitlines():
+            _, kind, *fields = line.split("\t")
+            self.events.append(Event(kind, fields))
+
+    def steps(self):
+        """The events of each step: from the first product after an update of AdamW to the first one after
+        the next update. So the copies of a step's samples are in the step before. The first step also
+        holds the start, and the last one ends with the first copies of the validation."""
+        steps, here, updated = [], [], False
+        for event in self.events:
+            update = event.kind == "kernel" and "FusedAdam" in event.fields[0]
+            if updated and not update and event.kind in ("product", "cudnn"):
+                steps.append(here)
+                here, updated = [], False
+            here.append(event)
+            updated = updated or update
+        return steps
+
+    def of_kind(self, kind):
+        return [event.fields for event in self.events if event.kind == kind]
+
+    def waits(self, events):
+        """How often the host waited, by call and the nearest function of ours."""
+        found = collections.Counter()
+        for event in events:
+            if event.kind == "wait":
+                call, *frames = event.fields
+                names = [named(frame, self.program) for frame in " ".join(frames).split(" <- ")]
+                ours = [name for name in names if name.startswith("axonn::")]
+                found[f"{call} in {ours[0] if ours else names[0]}"] += 1
+        return found
+
+
+class Counts(typing.NamedTuple):
+    """What some events hold."""
+    kernels: int
+    products: int
+    cudnn: int
+    memsets: int
+    waits: int
+    pageable: int  # copies between the device and memory that is not pinned
+    allocations: int
+    unaligned: int  # products with an operand that is not aligned to 16 bytes
+
+    @property
+    def launches(self):
+        return self.kernels + self.products + self.cudnn + self.memsets
+
+
+def counts(events):
+    kinds = collections.Counter(event.kind for event in events)
+    return Counts(kernels=kinds["kernel"], products=kinds["product"], cudnn=kinds["cudnn"], memsets=kinds["memset"],
+                  waits=kinds["wait"],
+                  pageable=sum(event.kind == "copy" and event.fields[2] == "pageable" for event in events),
+                  allocations=kinds["allocate"],
+                  unaligned=sum(event.kind == "product" and int(event.fields[11]) < 16 for event in events))
+
+
+def attention(events):
+    """The attention that LibTorch chose: a product in a cuDNN graph, or a kernel with its name."""
+    found = set()
+    for event in events:
+        if event.kind == "cudnn" and "product" in event.fields[0]:
+            found.add("cuDNN")
+        if event.kind == "kernel" and "flash" in event.fields[0]:
+            found.add("flash")
+        if event.kind == "kernel" and "fmha" in event.fields[0]:
+            found.add("efficient")
+    return " + ".join(sorted(found)) or "none"
+
+
+def table(first):
+    """The rows of the table in docs/gpu.md whose first column is `first`: by that column's text, then
+    by the other columns'. This table holds the expected counts."""
+    rows, columns = {}, None
+    for line in pathlib.Path(os.environ["AXONN_TABLE"]).read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else []
+        if not cells:
+            columns = None
+        elif columns is None:
+            columns = cells
+        elif columns[0] == first and set(cells[0]) != {"-"}:
+            rows[cells[0]] = dict(zip(columns[1:], cells[1:]))
+    return rows
+
+
+class Expected(unittest.TestCase):
+    """Counts are compared with the documented ones. A smaller count also fails, so that the table
+    stays true: put the new row into it."""
+
+    def assert_row(self, first, name, found):
+        found = {column: str(value) for column, value in found.items()}
+        row = "| " + " | ".join([name, *found.values()]) + " |"
+        self.assertEqual(table(first).get(name), found, f"docs/gpu.md, table '{first}', needs the row\n{row}")
+
+
+class DryTest(program_runs.ProgramTest, Expected):
+    def on_dry_gpu(self, *arguments, ranks=1, variables=None, **options):
+        """The run must succeed. Returns the record of every rank."""
+        path = self.directory / "record"
+        ended = self.run_program(*arguments, "--device", "cuda", ranks=ranks, launcher="tcp",
+                                 environment=environment(path, devices=ranks) | (variables or {}), **options)
+        self.assertEqual(ended.status, 0, ended.text)
+        return [Record(f"{path}.{rank}") for rank in range(ranks)]
+
+    def counts_of_a_step(self, name, *arguments, **options):
+        """Trains on one rank in bf16. Two steps must be alike, and what the second one asks must be what
+        docs/gpu.md says. Returns the record and the events of that step."""
+        steps = 5
+        [record] = self.on_dry_gpu("train", "--out", "run", "--steps", steps, "--dtype", "bf16", "--validate-every", 0,
+                                   "--save-every", 0, "--no-save-last", *arguments, **options)
+        events = record.steps()
+        self.assertEqual(len(events), steps)
+        *_, before, steady, _ = events
+        self.assertEqual(counts(before), counts(steady))
+        found = counts(steady)
+        self.assert_row("one rank", name, {
+            "launches": found.launches, "kernels": found.kernels, "products": found.products, "cuDNN": found.cudnn,
+            "memsets": found.memsets, "waits": found.waits, "pageable": found.pageable,
+            "mallocs": found.allocations, "unaligned": found.unaligned, "attention": attention(steady),
+            "GB": f"{self.peak_bytes() / 1e9:.1f}"})
+        return record, steady
+
+    def peak_bytes(self):
+        """The most that tensors held, as the run's own metrics have it."""
+        return program_runs.metrics(self.directory / "run")[-1]["peak_memory_bytes"]
+
+    def assert_waits(self, record, events):
+        self.assertEqual(dict(record.waits(events)), WAITS)

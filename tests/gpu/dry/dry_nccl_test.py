@@ -1,0 +1,59 @@
+"""The ranks of a job ask NCCL for the same in the same order, whatever overlaps with what, and every
+collective comes before the update that follows it."""
+import collections
+import unittest
+
+import program_runs
+from dry_gpu import DryTest
+from nccl_order import calls, cycle, differences, not_joined
+
+NETWORK = {"gpt": ["--layers", 2, "--hidden", 64, "--heads", 4, "--sequence", 16, "--data", "text.txt"],
+           "unet": ["--image", 16, "--base", 32, "--multipliers", 1, 2, "--blocks", 1, "--attention", 8, "--heads", 2,
+                    "--groups", 4, "--synthetic-images", 64, "--count", 1, "--sampling-steps", 2, "--sample-every", 0]}
+MICRO_BATCHES = ["--micro-batch", 1]
+CHECKPOINTING = ["--activation-checkpoint", 1]
+
+RUNS = [("2x1x1x1", ["--overlap", "none"]),
+        ("1x2x1x1", CHECKPOINTING),
+        ("1x1x2x1", MICRO_BATCHES),
+        ("1x1x1x2", ["--overlap", "none", *MICRO_BATCHES]),
+        ("2x1x2x1", ["--prefetch", 4, *CHECKPOINTING]),
+        ("1x1x4x1", ["--overlap", "none", *CHECKPOINTING]),
+        ("2x2x2x1", [*MICRO_BATCHES, *CHECKPOINTING]),
+        ("2x1x2x2", MICRO_BATCHES)]
+
+
+class DryNcclTest(DryTest):
+    def setUp(self):
+        super().setUp()
+        (self.directory / "text.txt").write_text("".join(f"line {i}, {i * i % 97}\n" for i in range(300)))
+
+    def train(self, grid, *arguments):
+        ranks = 1
+        for size in grid.split("x"):
+            ranks *= int(size)
+        return self.on_dry_gpu("train", *NETWORK[program_runs.NAME], "--out", grid, "--grid", grid, "--batch", 8,
+                               "--steps", 3, "--validate-every", 0, "--save-every", 0, "--no-save-last", *arguments,
+                               ranks=ranks)
+
+    def test_order(self):
+        for grid, arguments in RUNS:
+            with self.subTest(grid=grid, arguments=arguments):
+                records = self.train(grid, *arguments)
+                self.assertTrue(calls(records[0]))
+                self.assertEqual(differences(records), [])
+                self.assertEqual(cycle(records), 0)
+                for record in records:
+                    self.assertEqual(not_joined(record), [])
+
+    def test_calls(self):
+        """The calls of a step and the communicators of a rank, as docs/gpu.md has them."""
+        [record, *_] = self.train("2x1x2x1")
+        step = collections.Counter(event.fields[0] for event in record.steps()[-2] if event.kind == "nccl")
+        columns = ["ncclAllReduce", "ncclAllGather", "ncclReduceScatter", "ncclBroadcast", "ncclReduce"]
+        self.assert_row("NCCL, 2x1x2x1", program_runs.NAME, {column: step[column] for column in columns}
+                        | {"communicators": len(record.of_kind("communicator"))})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,89 @@
+"""What the ranks of a job ask of NCCL, compared (records of dry_gpu.py)."""
+import collections
+
+
+def calls(record):
+    """(communicator's id, call, what must be equal on all members), in the order of this rank. The
+    calls of a group are one launch: a list of such."""
+    ids, launches, group = {}, [], None
+    for kind, fields in record.events:
+        if kind == "communicator":
+            ids[fields[0]] = fields[1]
+        elif kind == "group":
+            if fields[0] == "start":
+                group = []
+            elif group:
+                launches.append(group)
+            group = group if fields[0] == "start" else None
+        elif kind == "nccl":
+            call, what, number, _ = fields
+            one = (ids[number], call, what)
+            if group is None:
+                launches.append([one])
+            else:
+                group.append(one)
+    return launches
+
+
+def differences(records):
+    """One line for each communicator whose members do not call the same in the same order."""
+    by_communicator = collections.defaultdict(dict)
+    for rank, record in enumerate(records):
+        for launch in calls(record):
+            for identity, call, what in launch:
+                by_communicator[identity].setdefault(rank, []).append((call, what))
+    lines = []
+    for identity, members in by_communicator.items():
+        first, *others = sorted(members)
+        for rank in others:
+            a, b = members[first], members[rank]
+            if a != b:
+                at = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+                lines.append(f"{identity}: call {at} is {a[at:at + 1]} on rank {first}, {b[at:at + 1]} on rank {rank}")
+    return lines
+
+
+def cycle(records):
+    """How many launches lie in a circle, where each rank says which of its launches comes first:
+    with more than none, ranks could wait for each other for ever."""
+    after, degree = collections.defaultdict(set), collections.Counter()
+    for record in records:
+        seen, previous = collections.Counter(), None
+        for launch in calls(record):
+            identity = launch[0][0]
+            node = (identity, seen[identity])
+            seen[identity] += 1
+            degree[node] += 0
+            if previous is not None and node not in after[previous]:
+                after[previous].add(node)
+                degree[node] += 1
+            previous = node
+    free = [node for node, before in degree.items() if before == 0]
+    left = len(degree)
+    while free:
+        left -= 1
+        for node in after[free.pop()]:
+            degree[node] -= 1
+            if degree[node] == 0:
+                free.append(node)
+    return left
+
+
+def not_joined(record):
+    """Collectives that an update of AdamW does not come after: the compute stream has not waited
+    for them, through however many streams and events."""
+    clocks = collections.defaultdict(collections.Counter)  # by stream: how much of each comes before
+    marks, waiting, missed = {}, [], []
+    for kind, fields in record.events:
+        if kind == "nccl":
+            stream = fields[3]
+            clocks[stream][stream] += 1
+            waiting.append((stream, clocks[stream][stream], fields[0]))
+        elif kind == "mark":
+            marks[fields[1]] = clocks[fields[0]].copy()
+        elif kind == "join":
+            clocks[fields[0]] |= marks.get(fields[1], collections.Counter())
+        elif kind == "kernel" and "FusedAdam" in fields[0]:
+            missed += [call for stream, place, call in waiting if clocks[fields[3]][stream] < place]
+            waiting = []
+    return missed

@@ -1,0 +1,220 @@
+// Streams, events and graphs. Work is never carried out, but its order is kept.
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
+#include "device.hpp"
+#include "record.hpp"
+
+namespace dry {
+namespace {
+
+std::atomic<int> streams_made = 0;
+std::vector<Capture*> captures;  // under way
+thread_local cudaStreamCaptureMode thread_mode = cudaStreamCaptureModeGlobal;
+
+Event& event_of(cudaEvent_t event) { return *reinterpret_cast<Event*>(event); }
+Graph& graph_of(cudaGraph_t graph) { return *reinterpret_cast<Graph*>(graph); }
+
+void follow(Clocks& clocks, const Clocks& earlier) {
+  for (const auto& [stream, done] : earlier) clocks[stream] = std::max(clocks[stream], done);
+}
+
+cudaError_t refuse(Capture& capture, const char* call, cudaError_t error) {
+  capture.broken = true;
+  write("refused", join(call, cudaGetErrorString(error), callers()));
+  return error;
+}
+
+}  // namespace
+
+std::mutex& mutex() {
+  static auto* const the = new std::mutex;
+  return *the;
+}
+
+Stream& stream_of(cudaStream_t stream) {
+  static auto* const legacy = new Stream;
+  const bool named = stream != nullptr && stream != cudaStreamLegacy && stream != cudaStreamPerThread;
+  return named ? *reinterpret_cast<Stream*>(stream) : *legacy;
+}
+
+int number_of(cudaStream_t stream) { return stream_of(stream).number; }
+
+cudaError_t work(cudaStream_t given) {
+  const std::lock_guard lock(mutex());
+  Stream& stream = stream_of(given);
+  if (stream.ended) return cudaErrorInvalidResourceHandle;
+  ++stream.clocks[stream.number];
+  if (stream.capture != nullptr) {
+    if (stream.capture->broken) return cudaErrorStreamCaptureInvalidated;
+    ++stream.capture->nodes;
+  }
+  return state();
+}
+
+cudaError_t allowed_in_capture(const char* call) {
+  const std::lock_guard lock(mutex());
+  if (thread_mode == cudaStreamCaptureModeRelaxed) return cudaSuccess;
+  for (Capture* capture : captures)
+    if (capture->mode != cudaStreamCaptureModeRelaxed) return refuse(*capture, call, cudaErrorStreamCaptureUnsupported);
+  return cudaSuccess;
+}
+
+cudaError_t allowed_on(Stream& stream, const char* call) {
+  const std::lock_guard lock(mutex());
+  return stream.capture == nullptr ? cudaSuccess : refuse(*stream.capture, call, cudaErrorStreamCaptureUnsupported);
+}
+
+void host_waits(const char* call) {
+  if (recording()) write("wait", join(call, callers()));
+}
+
+}  // namespace dry
+
+using namespace dry;
+
+DRY_EXPORT cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int priority) {
+  auto* const made = new Stream{++streams_made, {}, nullptr, false};
+  *stream = reinterpret_cast<cudaStream_t>(made);
+  write("stream", join(made->number, priority));
+  return state();
+}
+DRY_EXPORT cudaError_t cudaStreamCreate(cudaStream_t* stream) { return cudaStreamCreateWithPriority(stream, 0, 0); }
+DRY_EXPORT cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  const std::lock_guard lock(mutex());
+  stream_of(stream).ended = true;
+  return state();
+}
+DRY_EXPORT cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (const auto error = allowed_on(stream_of(stream), "cudaStreamSynchronize")) return error;
+  host_waits("cudaStreamSynchronize");
+  return state();
+}
+DRY_EXPORT cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  if (const auto error = allowed_on(stream_of(stream), "cudaStreamQuery")) return error;
+  return state();
+}
+DRY_EXPORT cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  const std::lock_guard lock(mutex());
+  Stream& waits = stream_of(stream);
+  const Event& earlier = event_of(event);
+  if (waits.capture != nullptr && earlier.capture == nullptr && !earlier.clocks.empty())
+    return refuse(*waits.capture, "cudaStreamWaitEvent", cudaErrorStreamCaptureIsolation);
+  if (waits.capture != nullptr && earlier.capture != nullptr && waits.capture != earlier.capture)
+    return refuse(*waits.capture, "cudaStreamWaitEvent", cudaErrorStreamCaptureMerge);
+  if (earlier.capture != nullptr) {
+    waits.capture = earlier.capture;
+    earlier.capture->streams.insert(&waits);
+  }
+  follow(waits.clocks, earlier.clocks);
+  write("join", join(waits.number, reinterpret_cast<size_t>(event)));
+  return state();
+}
+
+DRY_EXPORT cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = reinterpret_cast<cudaEvent_t>(new Event);
+  write("event", join(reinterpret_cast<size_t>(*event)));
+  return state();
+}
+DRY_EXPORT cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
+DRY_EXPORT cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete &event_of(event);
+  return state();
+}
+DRY_EXPORT cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) {
+  const std::lock_guard lock(mutex());
+  Stream& place = stream_of(stream);
+  if (place.ended) return cudaErrorInvalidResourceHandle;
+  event_of(event) = {place.clocks, place.capture};
+  write("mark", join(place.number, reinterpret_cast<size_t>(event)));
+  return state();
+}
+DRY_EXPORT cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  return cudaEventRecordWithFlags(event, stream, 0);
+}
+DRY_EXPORT cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (event_of(event).capture != nullptr) return allowed_in_capture("cudaEventQuery");
+  return state();
+}
+DRY_EXPORT cudaError_t cudaEventSynchronize(cudaEvent_t) {
+  if (const auto error = allowed_in_capture("cudaEventSynchronize")) return error;
+  host_waits("cudaEventSynchronize");
+  return state();
+}
+DRY_EXPORT cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
+  *milliseconds = 1;
+  return state();
+}
+
+DRY_EXPORT cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  std::swap(*mode, thread_mode);
+  return cudaSuccess;
+}
+DRY_EXPORT cudaError_t cudaStreamBeginCapture(cudaStream_t given, cudaStreamCaptureMode mode) {
+  static unsigned long long made = 0;
+  const std::lock_guard lock(mutex());
+  Stream& stream = stream_of(given);
+  if (stream.number == 0 || stream.capture != nullptr) return cudaErrorStreamCaptureUnsupported;
+  auto* const capture = new Capture{.origin = &stream, .streams = {&stream}, .mode = mode, .id = ++made};
+  stream.capture = capture;
+  captures.push_back(capture);
+  return state();
+}
+DRY_EXPORT cudaError_t cudaStreamIsCapturing(cudaStream_t given, cudaStreamCaptureStatus* status) {
+  const std::lock_guard lock(mutex());
+  const Capture* const capture = stream_of(given).capture;
+  *status = capture == nullptr ? cudaStreamCaptureStatusNone
+            : capture->broken  ? cudaStreamCaptureStatusInvalidated
+                               : cudaStreamCaptureStatusActive;
+  return state();
+}
+DRY_EXPORT cudaError_t cudaStreamGetCaptureInfo(cudaStream_t given, cudaStreamCaptureStatus* status,
+                                                unsigned long long* id, cudaGraph_t* graph, const cudaGraphNode_t**,
+                                                const cudaGraphEdgeData**, size_t* count) {
+  const auto error = cudaStreamIsCapturing(given, status);
+  const std::lock_guard lock(mutex());
+  const Capture* const capture = stream_of(given).capture;
+  if (id != nullptr) *id = capture != nullptr ? capture->id : 0;
+  if (graph != nullptr) *graph = nullptr;
+  if (count != nullptr) *count = 0;
+  return error;
+}
+DRY_EXPORT cudaError_t cudaStreamEndCapture(cudaStream_t given, cudaGraph_t* graph) {
+  const std::lock_guard lock(mutex());
+  Stream& stream = stream_of(given);
+  Capture* const capture = stream.capture;
+  *graph = nullptr;
+  if (capture == nullptr || capture->origin != &stream) return cudaErrorInvalidValue;
+  std::erase(captures, capture);
+  bool joined = true;
+  for (Stream* member : capture->streams) {
+    joined = joined && stream.clocks[member->number] == member->clocks[member->number];
+    member->capture = nullptr;
+  }
+  if (capture->broken) return cudaErrorStreamCaptureInvalidated;
+  if (!joined) return refuse(*capture, "cudaStreamEndCapture", cudaErrorStreamCaptureUnjoined);
+  *graph = reinterpret_cast<cudaGraph_t>(new Graph{capture->nodes});
+  write("captured", join(capture->nodes));
+  return state();
+}
+DRY_EXPORT cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
+  if (nodes == nullptr) *count = graph_of(graph).nodes;
+  return state();
+}
+DRY_EXPORT cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* prepared, cudaGraph_t graph, unsigned long long) {
+  *prepared = reinterpret_cast<cudaGraphExec_t>(new Graph(graph_of(graph)));
+  return state();
+}
+DRY_EXPORT cudaError_t cudaGraphLaunch(cudaGraphExec_t prepared, cudaStream_t stream) {
+  write("graph", join(reinterpret_cast<Graph*>(prepared)->nodes, number_of(stream)));
+  return work(stream);
+}
+DRY_EXPORT cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete &graph_of(graph);
+  return state();
+}
+DRY_EXPORT cudaError_t cudaGraphExecDestroy(cudaGraphExec_t prepared) {
+  delete reinterpret_cast<Graph*>(prepared);
+  return state();
+}
