@@ -3,6 +3,7 @@
 #include <cctype>
 #include <iostream>
 
+#include <axonn/core/error.hpp>
 #include <axonn/perfmodel/network_file.hpp>
 
 #include "planner_commands.hpp"
@@ -81,6 +82,8 @@ void print_mpirun(int64_t gpus, int64_t node, const std::vector<int>& nodes) {
 
 int run_launch(const PlannerOptions& line) {
   const auto network = line.network.network();
+  AXONN_CHECK(!network.program.empty(), "axonn_config.launch", "no program of ours trains ", network.name,
+              " yet: it has ", network.beyond_programs, "; the ranking and explain plan it");
   const auto machine = axonn::find_machine(line.machine);
   const PlannedLayout layout = plan_grid(network, machine, line.search(network), axonn::parse_grid_shape(line.grid));
   const int64_t gpus = layout.grid.ranks(), node = std::min(gpus, std::max<int64_t>(machine.node_size(), 1));

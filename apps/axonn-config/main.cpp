@@ -20,6 +20,7 @@ constexpr const char* kAbout =
     R"(Ranks the grids X x Y x Z x data for training a network, by a model of their speed and memory.
 
   axonn-config --gpus 1024 --model gpt80b                                  grids, placements, micro-batches, by seconds
+  axonn-config --gpus 8..4096 --model llama/config.json --machine dgx-h100 speed and cost of every count, and the knee
   axonn-config --gpus 32 --model gpt20b --mode aware --batch-tokens 64k    the AxoNN paper's ranking, by communication
   axonn-config explain 4x1x16x16 --model gpt80b                            every term of one grid
   axonn-config launch 4x1x16x16 --model gpt80b > run.sbatch                a script that trains on it
@@ -37,15 +38,6 @@ struct Command {
   CLI::App* app;
   std::function<int()> run;
 };
-
-void add_ranking(CLI::App& app, PlannerOptions& options) {
-  options.add_flags(app);
-  app.add_flag("--json", options.json, "print JSON");
-  app.add_flag("--csv", options.csv, "print CSV, one line per layout");
-  app.add_option("--plot", options.plot, "SVG file to write: bars of the layouts by part of the step");
-  app.add_option("--measurements", options.measurements,
-                 "file for --plot: lines with a grid and its seconds, such as 4x1x16x16,9.87");
-}
 
 std::vector<Command> add_commands(CLI::App& app, CommandLine& line) {
   PlannerOptions& options = line.planner;
@@ -79,7 +71,7 @@ int run(int argc, char** argv, CommandLine& line) {
   app.set_version_flag("--version", std::string(axonn::version()));
   app.footer("Exit status: 0 done; 1 no grid fits; 2 an error in the command line or in a file.");
   app.require_subcommand(0, 1);
-  add_ranking(app, line.planner);
+  line.planner.add_search_flags(app);
   const auto commands = add_commands(app, line);
   if (const auto text = axonn::parse_command_line(app, {argv, static_cast<size_t>(argc)})) {
     std::printf("%s", text->c_str());

@@ -20,17 +20,6 @@ std::string every_preset() {
   return names;
 }
 
-// Whether a network other than `Shape` also has that size.
-template <typename Shape>
-bool is_shared(const std::string& key) {
-  bool shared = false;
-  axonn::for_each_network([&]<typename Other>(std::type_identity<Other>) {
-    if constexpr (!std::is_same_v<Shape, Other>)
-      axonn::Sizes<Other>::visit([&](const axonn::SizeTerms& terms, auto) { shared = shared || terms.key == key; });
-  });
-  return shared;
-}
-
 std::string flag_of(std::string key) {
   std::ranges::replace(key, '_', '-');
   return "--" + key;
@@ -48,55 +37,85 @@ std::string every_size() {
   return sizes;
 }
 
-// The flag of a given size that only this network has; empty if none.
-template <typename Shape>
-std::string given_size(const axonn::OptionTable& table) {
-  std::string flag;
-  axonn::Sizes<Shape>::visit([&](const axonn::SizeTerms& terms, auto) {
-    const std::string key(terms.key);
-    const bool given = table.source(key) == axonn::OptionTable::Source::flag && !is_shared<Shape>(key);
-    if (given && flag.empty()) flag = flag_of(key);
+// The flags of all given sizes, of any network.
+std::vector<std::string> given_sizes(const axonn::OptionTable& table) {
+  std::vector<std::string> keys;
+  axonn::for_each_network([&]<typename Shape>(std::type_identity<Shape>) {
+    axonn::Sizes<Shape>::visit([&](const axonn::SizeTerms& terms, auto) {
+      std::string key(terms.key);
+      const bool given = table.source(key) == axonn::OptionTable::Source::flag;
+      if (given && std::ranges::find(keys, key) == keys.end()) keys.push_back(std::move(key));
+    });
   });
-  return flag;
+  return keys;
+}
+
+template <typename Shape>
+bool has_size(const std::string& key) {
+  bool has = false;
+  axonn::Sizes<Shape>::visit([&](const axonn::SizeTerms& terms, auto) { has = has || terms.key == key; });
+  return has;
+}
+
+// The first network that has most of these sizes.
+axonn::NetworkShape network_with(const std::vector<std::string>& keys) {
+  std::optional<axonn::NetworkShape> likely;
+  int64_t most = 0;
+  axonn::for_each_network([&]<typename Shape>(std::type_identity<Shape>) {
+    const int64_t known = std::ranges::count_if(keys, has_size<Shape>);
+    if (!likely || known > most) likely = Shape(), most = known;
+  });
+  return *likely;
+}
+
+// "UNets", or "UNets and decoders": the networks that have this size.
+std::string networks_with(const std::string& key) {
+  std::string networks;
+  axonn::for_each_network([&]<typename Shape>(std::type_identity<Shape>) {
+    if (!has_size<Shape>(key)) return;
+    networks.append(networks.empty() ? "" : " and ").append(axonn::Sizes<Shape>::kNetwork).append("s");
+  });
+  return networks;
 }
 
 }  // namespace
 
 NetworkFlags::NetworkFlags(axonn::OptionTable& table) : table_(table) {
-  table.add(
-      "network", "model", model_,
-      every_preset() +
-          "; a .toml file of the trainer; Hugging Face's config.json of a GPT-2; the flags below override its sizes");
+  table.add("network", "model", model_,
+            every_preset() +
+                "; a .toml file of the trainer; Hugging Face's config.json (gpt2, llama, mistral, qwen, gemma, "
+                "mixtral, ...); the flags below override its sizes");
   axonn::for_each_network([&]<typename Shape>(std::type_identity<Shape>) {
     axonn::bind_sizes(table, axonn::Sizes<Shape>::kNetwork, std::get<Shape>(given_), axonn::SizesFor::planner_flags);
   });
 }
 
-// The words of a UserError for a size that only another network has; empty if none.
-std::string NetworkFlags::foreign_flag(const axonn::NetworkShape& shape) const {
-  std::string words;
-  axonn::for_each_network([&]<typename Other>(std::type_identity<Other>) {
-    if (std::holds_alternative<Other>(shape)) return;
-    if (const std::string flag = given_size<Other>(table_); !flag.empty())
-      words = flag + " is a size of " + std::string(axonn::Sizes<Other>::kNetwork) + "s";
-  });
-  return words;
+// A config.json says how long its sequences may be, not how long those of a training run are.
+void NetworkFlags::check_sequence(const axonn::NetworkShape& shape) const {
+  constexpr int64_t kUsual = 8192;
+  if (!model_.ends_with(".json") || table_.source("sequence") == axonn::OptionTable::Source::flag) return;
+  const int64_t sequence = axonn::network_model(model_, shape).tokens_per_sample;
+  AXONN_CHECK(sequence <= kUsual, kWhere, model_, " allows sequences of ", sequence,
+              " tokens: say how long those of the training are, such as --sequence ", kUsual, " or --sequence ",
+              sequence);
 }
 
 axonn::NetworkShape NetworkFlags::shape() const {
-  std::optional<axonn::NetworkShape> chosen;
-  if (!model_.empty()) chosen = axonn::find_network(model_);
-  axonn::for_each_network([&]<typename Shape>(std::type_identity<Shape>) {
-    if (!chosen && !given_size<Shape>(table_).empty()) chosen = Shape();
-  });
-  AXONN_CHECK(chosen, kWhere, "which network? --model takes ", every_preset(),
+  const std::vector<std::string> given = given_sizes(table_);
+  AXONN_CHECK(!model_.empty() || !given.empty(), kWhere, "which network? --model takes ", every_preset(),
               ", or a file; or give sizes: ", every_size());
-  const std::string foreign = foreign_flag(*chosen), kind(axonn::network_kind(*chosen));
-  AXONN_CHECK(foreign.empty(), kWhere, foreign, ", and ", model_.empty() ? "the other flags describe" : model_ + " is",
-              " a ", kind);
-  std::visit([&]<typename Shape>(Shape& sizes) { axonn::override_sizes(table_, sizes, std::get<Shape>(given_)); },
-             *chosen);
-  return *chosen;
+  axonn::NetworkShape chosen = model_.empty() ? network_with(given) : axonn::find_network(model_);
+  std::visit(
+      [&]<typename Shape>(Shape& sizes) {
+        const auto foreign = std::ranges::find_if_not(given, has_size<Shape>);
+        AXONN_CHECK(foreign == given.end(), kWhere, flag_of(*foreign), " is a size of ", networks_with(*foreign),
+                    ", and ", model_.empty() ? "the other flags describe" : model_ + " is", " a ",
+                    axonn::Sizes<Shape>::kNetwork, ": remove it");
+        axonn::override_sizes(table_, sizes, std::get<Shape>(given_));
+      },
+      chosen);
+  check_sequence(chosen);
+  return chosen;
 }
 
 axonn::NetworkModel NetworkFlags::network() const {

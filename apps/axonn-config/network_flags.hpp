@@ -13,7 +13,7 @@ class NetworkFlags {
   axonn::NetworkModel network() const;
 
  private:
-  std::string foreign_flag(const axonn::NetworkShape& shape) const;
+  void check_sequence(const axonn::NetworkShape& shape) const;
 
   const axonn::OptionTable& table_;
   std::string model_;

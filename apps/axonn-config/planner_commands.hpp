@@ -2,6 +2,9 @@
 
 #include <ostream>
 #include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "planner_options.hpp"
 
@@ -21,7 +24,15 @@ void print_csv(std::ostream& out, const Ranking& ranking);
 // Writes SVG bars of the top layouts' steps, with measured seconds if given.
 void write_plot(const std::string& file, const Ranking& ranking);
 
+nlohmann::ordered_json layout_json(const axonn::PlannedLayout& layout);
+nlohmann::ordered_json ranking_inputs_json(const axonn::NetworkModel& network, const axonn::Machine& machine,
+                                           const axonn::SearchOptions& options);
+
 int run_ranking(const PlannerOptions& line);
+// The best layout of every count of GPUs, in a table, as JSON or as CSV: speed, efficiency, cost,
+// and the last count that is worth its GPUs. 1 if none has a layout.
+int run_scaling(const PlannerOptions& line, const axonn::NetworkModel& network, const axonn::Machine& machine,
+                const axonn::SearchOptions& options, const std::vector<int64_t>& counts);
 int run_explain(const PlannerOptions& line);
 int run_launch(const PlannerOptions& line);
 int run_machine(const PlannerOptions& line);
@@ -30,4 +41,7 @@ int run_calibrate(char** arguments);
 
 // The axes inside a node, such as "x2 z2"; "-" without a placement.
 std::string place_text(const axonn::PlannedLayout& layout);
-std::string fixed_text(double value, int digits);  // 1.2345 -> "1.23"
+std::string micro_text(const axonn::PlannedLayout& layout);    // "4 x 2 again"
+std::string fixed_text(double value, int digits);              // 1.2345 -> "1.23"
+std::string network_text(const axonn::NetworkModel& network);  // sizes and parameters, in one line
+std::string nothing_text(const Ranking& ranking);              // the sentence for a ranking without layouts

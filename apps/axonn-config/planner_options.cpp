@@ -8,6 +8,7 @@
 
 #include <axonn/config/codecs.hpp>
 #include <axonn/core/error.hpp>
+#include <axonn/core/text.hpp>
 #include <axonn/network/networks.hpp>
 
 namespace {
@@ -17,6 +18,30 @@ constexpr const char* kWhere = "axonn_config.options";
 }  // namespace
 
 namespace axonn {
+
+template <>
+struct Codec<GpuCounts> {
+  static constexpr int64_t kMost = int64_t{1} << 40;
+  static int64_t count(std::string_view text, std::string_view what) {
+    const int64_t count = parse_count(text, what, Suffixes::decimal);
+    AXONN_CHECK(count >= 1 && count <= kMost, kWhere, what, " must be from 1 to ", kMost, ", got ", count);
+    return count;
+  }
+  static GpuCounts parse(std::string_view text, std::string_view what) {
+    const auto dots = text.find("..");
+    if (dots == std::string_view::npos) return {{count(text, what)}};
+    const int64_t first = count(text.substr(0, dots), what), last = count(text.substr(dots + 2), what);
+    AXONN_CHECK(first < last, kWhere, what, " takes a range that ascends, such as 8..4096, got '", text, "'");
+    GpuCounts range;
+    for (int64_t one = first; one <= last; one *= 2) range.counts.push_back(one);
+    return range;
+  }
+  static std::string print(const GpuCounts& range) {
+    const std::string first = std::to_string(range.counts.front());
+    return range.counts.size() == 1 ? first : first + ".." + std::to_string(range.counts.back());
+  }
+  static std::string type() { return "N|N..M"; }
+};
 
 template <>
 struct Names<Launcher> {
@@ -64,8 +89,9 @@ std::vector<std::string_view> with_networks(std::vector<std::string_view> before
 
 PlannerOptions::PlannerOptions() {
   using axonn::Suffixes;
-  constexpr int64_t kMostGpus = int64_t{1} << 40, kMostTokens = int64_t{1} << 50;
-  table_.add("search", "gpus", gpus, "number of GPUs, or a list: 64,128,256", {.least = 1, .most = kMostGpus});
+  constexpr int64_t kMostTokens = int64_t{1} << 50;
+  table_.add("search", "gpus", gpus,
+             "number of GPUs; of a list or a range (8..4096: 8, 16, 32, ...) only the best layout of each count");
   table_.add("job", "machine", machine,
              "perlmutter (default), frontier, alps, dgx-a100, dgx-h100, dgx-h200, workstation, or a .toml file");
   table_.add("job", "batch", batch, "sequences or images per step over the whole grid (UNet default: 2048)",
@@ -93,16 +119,30 @@ PlannerOptions::PlannerOptions() {
   table_.add("training", "optimizer_schedule", schedule,
              "ar-opt (default); rs-opt-ag and fuse divide the optimizer's state among replicas");
   table_.add("grids", "fix", fixed, "only grids with these sizes of axes: x=4,data=2");
-  table_.add("grids", "min_tensor", min_tensor, "minimum of x * y * z");
-  table_.add("grids", "max_tensor", max_tensor, "maximum of x * y * z");
+  table_.add("grids", "min_tensor", min_tensor, "minimum of x * y * z", {.least = 1});
+  table_.add("grids", "max_tensor", max_tensor, "maximum of x * y * z", {.least = 1});
   table_.add("search", "top", top, "number of layouts to print (default: 20)");
+  table_.add("search", "knee", knee,
+             "of several counts, the largest with this share of the first one's speed per GPU is named (default: 0.8)");
   table_.add("launch", "launcher", launcher, "program that starts the ranks: srun (default) or mpirun");
 }
 
 void PlannerOptions::add_flags(CLI::App& app) {
-  table_.add_flags(app, with_networks({"search", "job", "network"}, {"grids", "training"}));
+  table_.add_flags(app, with_networks({"job", "network"}, {"training"}));
   app.get_option("--batch-tokens")->excludes(app.get_option("--batch"));
   app.add_flag("--verbose", verbose, "errors name their place in the code");
+}
+
+void PlannerOptions::add_search_flags(CLI::App& app) {
+  add_flags(app);
+  table_.add_flags(app, {"search", "grids"});
+  app.add_flag("--json", json, "print JSON");
+  app.add_flag("--csv", csv, "print CSV, one line per layout or count of GPUs");
+  app.get_option("--csv")->excludes(app.get_option("--json"));
+  app.add_option("--plot", plot, "SVG file to write: the parts of the layouts' steps, or the speed of every count");
+  app.add_option("--measurements", measurements,
+                 "file for --plot: lines with a grid and its seconds, such as 4x1x16x16,9.87")
+      ->needs(app.get_option("--plot"));
 }
 
 void PlannerOptions::add_launch_flags(CLI::App& app) { table_.add_flags(app, {"launch"}); }
@@ -120,13 +160,43 @@ int64_t PlannerOptions::tokens_of_batch(const axonn::NetworkModel& model) const 
   return batch * model.tokens_per_sample;
 }
 
+std::vector<int64_t> PlannerOptions::counts() const {
+  std::vector<int64_t> all;
+  for (const GpuCounts& range : gpus) all.insert(all.end(), range.counts.begin(), range.counts.end());
+  AXONN_CHECK(!all.empty(), "axonn_config", "how many GPUs? --gpus 1024");
+  std::ranges::sort(all);
+  const auto twice = std::ranges::adjacent_find(all);
+  AXONN_CHECK(twice == all.end(), kWhere, "--gpus has ", *twice, " twice: remove one");
+  AXONN_CHECK(!given("knee") || all.size() > 1, kWhere, "--knee is for several counts, such as --gpus 8..4096");
+  AXONN_CHECK(!given("top") || all.size() == 1, kWhere,
+              "--top is for one number of GPUs: of several, the best layout "
+              "of each is printed: remove it");
+  AXONN_CHECK(measurements.empty() || all.size() == 1, kWhere, "--measurements is for one number of GPUs: remove it");
+  AXONN_CHECK(knee > 0 && knee <= 1, kWhere, "--knee must be more than 0 and at most 1, got ", knee);
+  return all;
+}
+
+axonn::BandwidthMode PlannerOptions::bandwidths() const {
+  const bool papers_counts = coefficients && *coefficients != axonn::Coefficients::trainer;
+  return mode.value_or(papers_counts ? axonn::BandwidthMode::aware : axonn::BandwidthMode::exact);
+}
+
+// Flags that another one makes meaningless.
+void PlannerOptions::refuse_ignored() const {
+  for (size_t i = 0; i < fixed.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      AXONN_CHECK(fixed[i].axis != fixed[j].axis, kWhere, "--fix has axis ", axonn::to_string(fixed[i].axis),
+                  " twice: remove one");
+  AXONN_CHECK(bandwidths() == axonn::BandwidthMode::exact || !given("reduction"), kWhere,
+              "--reduction is for mode exact: the other modes count only flat rings");
+}
+
 axonn::SearchOptions PlannerOptions::search(const axonn::NetworkModel& model) const {
   using axonn::BandwidthMode, axonn::Coefficients, axonn::Objective;
+  refuse_ignored();
   axonn::SearchOptions options;
-  options.gpus = gpus;
   options.batch_tokens = tokens_of_batch(model);
-  const bool papers_counts = coefficients && *coefficients != Coefficients::trainer;
-  options.mode = mode.value_or(papers_counts ? BandwidthMode::aware : BandwidthMode::exact);
+  options.mode = bandwidths();
   const bool papers_mode = options.mode != BandwidthMode::exact;
   options.coefficients = coefficients.value_or(papers_mode ? Coefficients::paper : Coefficients::trainer);
   const bool published = options.coefficients != Coefficients::trainer;

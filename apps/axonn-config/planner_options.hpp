@@ -16,6 +16,11 @@ struct FixedAxis {
   int size = 1;
 };
 
+// Numbers of GPUs: "64", or "8..4096": 8, 16, 32, ... up to 4096.
+struct GpuCounts {
+  std::vector<int64_t> counts;
+};
+
 enum class Launcher : uint8_t { srun, mpirun };
 enum class ReductionChoice : uint8_t { automatic, ring };
 
@@ -24,7 +29,7 @@ class PlannerOptions {
   axonn::OptionTable table_{axonn::OptionTable::Use::flags};  // before the members that are bound to it
 
  public:
-  std::vector<int64_t> gpus;
+  std::vector<GpuCounts> gpus;
   NetworkFlags network{table_};
   std::string machine = "perlmutter";
   int64_t batch = 0, batch_tokens = 0;  // samples or tokens; both 0: the network's usual batch
@@ -43,6 +48,7 @@ class PlannerOptions {
   axonn::UpdateSchedule schedule = axonn::UpdateSchedule::ar_opt;
   double memory_margin = 0.08;
   int64_t top = 20;
+  double knee = 0.8;  // share of the first count's speed per GPU
 
   bool json = false, csv = false;
   std::string plot, measurements;
@@ -51,7 +57,8 @@ class PlannerOptions {
   bool verbose = false;
 
   PlannerOptions();
-  void add_flags(CLI::App& app);         // flags of every command
+  void add_flags(CLI::App& app);         // flags of explain and launch
+  void add_search_flags(CLI::App& app);  // those, and the flags of the ranking
   void add_launch_flags(CLI::App& app);  // flags of launch only
 
   // Throws UserError. Without --objective, coefficients `trainer` rank by the seconds of a step,
@@ -59,8 +66,13 @@ class PlannerOptions {
   // `trainer`, other modes `paper`, and --coefficients overrides this.
   axonn::SearchOptions search(const axonn::NetworkModel& model) const;
 
+  std::vector<int64_t> counts() const;  // every number of --gpus, ascending; throws UserError
+
   std::string repeated() const;  // the flags with which another command describes the same job
 
  private:
+  bool given(std::string_view key) const { return table_.source(key) == axonn::OptionTable::Source::flag; }
+  axonn::BandwidthMode bandwidths() const;  // --mode, or what follows from the other flags
+  void refuse_ignored() const;
   int64_t tokens_of_batch(const axonn::NetworkModel& model) const;
 };

@@ -3,11 +3,11 @@
 #include <charconv>
 #include <fstream>
 #include <map>
-#include <sstream>
 
 #include <axonn/core/error.hpp>
 
 #include "planner_commands.hpp"
+#include "svg.hpp"
 
 namespace {
 
@@ -49,56 +49,48 @@ std::map<std::string, double> read_measurements(const std::string& file) {
   return measured;
 }
 
-std::string rectangle(double x, int y, double width, const char* color) {
-  return "<rect x=\"" + fixed_text(x, 1) + "\" y=\"" + std::to_string(y) + "\" width=\"" + fixed_text(width, 1) +
-         "\" height=\"" + std::to_string(kBar) + "\" fill=\"" + color + "\"/>\n";
-}
-
-std::string text(double x, int y, const std::string& words, const char* anchor = "start") {
-  std::string safe;
-  for (const char c : words) safe += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '"' ? "&quot;" : std::string(1, c);
-  return "<text x=\"" + fixed_text(x, 1) + "\" y=\"" + std::to_string(y) + "\" text-anchor=\"" + anchor + "\">" + safe +
-         "</text>\n";
+// Every measured grid must be one of the bars.
+void check_shown(const std::map<std::string, double>& measured, const Ranking& ranking) {
+  for (const auto& [grid, seconds] : measured)
+    AXONN_CHECK(std::ranges::any_of(ranking.result.layouts,
+                                    [&](const PlannedLayout& layout) { return layout.grid.to_string() == grid; }),
+                "axonn_config.plot", ranking.line.measurements, " has grid ", grid, ", which is not among the ",
+                ranking.result.layouts.size(), " layouts of the plot: raise --top, or remove its line");
 }
 
 }  // namespace
 
 void write_plot(const std::string& file, const Ranking& ranking) {
   const auto measured = read_measurements(ranking.line.measurements);
+  check_shown(measured, ranking);
   const auto& layouts = ranking.result.layouts;
   double longest = 1e-12;
   for (const PlannedLayout& layout : layouts) longest = std::max(longest, layout.time.seconds());
   for (const auto& [grid, seconds] : measured) longest = std::max(longest, seconds);
   const double scale = (kWidth - kLabels - 90) / longest;
 
-  std::ostringstream svg;
-  const int height = kTop + kRow * static_cast<int>(layouts.size()) + 16;
-  svg << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << kWidth << "\" height=\"" << height
-      << "\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
-      << text(8, 20, ranking.network.name + " on " + ranking.machine.name + ": seconds of a step");
+  Svg svg(kWidth, kTop + kRow * static_cast<int>(layouts.size()) + 16);
+  svg.text(8, 20, ranking.network.name + " on " + ranking.machine.name + ": seconds of a step");
   double x = 8;
   for (const Series& series : kSeries) {
-    svg << rectangle(x, 30, 12, series.color) << text(x + 16, 43, series.name);
+    svg.rectangle(x, 30, 12, kBar, series.color);
+    svg.text(x + 16, 43, series.name);
     x += 60 + 7.0 * static_cast<double>(std::string_view(series.name).size());
   }
-  if (!measured.empty()) svg << text(x, 43, "| measured");
+  if (!measured.empty()) svg.text(x, 43, "| measured");
   int y = kTop;
   for (const PlannedLayout& layout : layouts) {
     const std::string grid = layout.grid.to_string();
-    svg << text(kLabels - 8, y + 13, grid + "  " + place_text(layout), "end");
+    svg.text(kLabels - 8, y + 13, grid + "  " + place_text(layout), "end");
     x = kLabels;
     for (const Series& series : kSeries) {
-      svg << rectangle(x, y, series.seconds(layout) * scale, series.color);
+      svg.rectangle(x, y, series.seconds(layout) * scale, kBar, series.color);
       x += series.seconds(layout) * scale;
     }
-    svg << text(x + 6, y + 13, fixed_text(layout.time.seconds(), 3));
+    svg.text(x + 6, y + 13, fixed_text(layout.time.seconds(), 3));
     if (const auto found = measured.find(grid); found != measured.end())
-      svg << rectangle(kLabels + found->second * scale - 1.5, y - 2, 3, "#222222");
+      svg.rectangle(kLabels + found->second * scale - 1.5, y - 2, 3, kBar, "#222222");
     y += kRow;
   }
-  svg << "</svg>\n";
-  std::ofstream out(file);
-  out << svg.str();
-  out.close();
-  AXONN_CHECK(out, "axonn_config.plot", "cannot write ", file);
+  svg.write(file);
 }

@@ -28,6 +28,15 @@ Json level_by_level_json(const PlannedLayout& layout) {
   return axes;
 }
 
+Json sizes_json(const axonn::NetworkModel& network) {
+  Json sizes = Json::object();
+  for (const axonn::NamedSize& size : network.sizes)
+    sizes[size.name] = size.number ? Json(*size.number) : Json(size.value);
+  return sizes;
+}
+
+}  // namespace
+
 Json layout_json(const PlannedLayout& layout) {
   const axonn::StepTime& time = layout.time;
   return {{"grid", grid_json(layout.grid)},
@@ -70,7 +79,19 @@ Json layout_json(const PlannedLayout& layout) {
           {"ties_with_previous", layout.ties_with_previous}};
 }
 
-}  // namespace
+Json ranking_inputs_json(const axonn::NetworkModel& network, const axonn::Machine& machine,
+                         const axonn::SearchOptions& options) {
+  return {{"model", network.name},
+          {"sizes", sizes_json(network)},
+          {"parameters", network.parameters},
+          {"active_parameters", network.active_parameters},
+          {"machine", machine.name},
+          {"batch_tokens", options.batch_tokens},
+          {"tokens_are", network.tokens},
+          {"mode", to_string(options.mode)},
+          {"coefficients", to_string(options.coefficients)},
+          {"objective", to_string(options.objective)}};
+}
 
 void print_json(std::ostream& out, const Ranking& ranking) {
   Json layouts = Json::array(), rejected = Json::array();
@@ -80,20 +101,13 @@ void print_json(std::ostream& out, const Ranking& ranking) {
     if (rejection.bytes_over > 0) one["bytes_over"] = rejection.bytes_over;
     rejected.push_back(std::move(one));
   }
-  const Json all = {{"considered", ranking.result.considered},
-                    {"candidates", ranking.result.candidates},
-                    {"evaluated", ranking.result.evaluated},
-                    {"search_milliseconds", ranking.milliseconds},
-                    {"model", ranking.network.name},
-                    {"parameters", ranking.network.parameters},
-                    {"machine", ranking.machine.name},
-                    {"batch_tokens", ranking.options.batch_tokens},
-                    {"tokens_are", ranking.network.tokens},
-                    {"mode", to_string(ranking.options.mode)},
-                    {"coefficients", to_string(ranking.options.coefficients)},
-                    {"objective", to_string(ranking.options.objective)},
-                    {"layouts", std::move(layouts)},
-                    {"rejected", std::move(rejected)}};
+  Json all = {{"considered", ranking.result.considered},
+              {"candidates", ranking.result.candidates},
+              {"evaluated", ranking.result.evaluated},
+              {"search_milliseconds", ranking.milliseconds}};
+  all.update(ranking_inputs_json(ranking.network, ranking.machine, ranking.options));
+  all["layouts"] = std::move(layouts);
+  all["rejected"] = std::move(rejected);
   out << all.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
 }
 

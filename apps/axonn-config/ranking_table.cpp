@@ -8,6 +8,7 @@
 #include <axonn/core/error.hpp>
 #include <axonn/core/text.hpp>
 
+#include "columns.hpp"
 #include "planner_commands.hpp"
 
 namespace {
@@ -16,27 +17,6 @@ using axonn::bytes_text;
 using axonn::PlannedLayout;
 using axonn::Rejection;
 using axonn::with_unit;
-
-struct Column {
-  std::string title;
-  bool left = false;
-  std::vector<std::string> cells;
-};
-
-void print_columns(std::ostream& out, const std::vector<Column>& columns) {
-  const size_t rows = columns.front().cells.size();
-  for (size_t row = 0; row <= rows; ++row) {
-    std::string line;
-    for (const Column& column : columns) {
-      size_t width = column.title.size();
-      for (const std::string& cell : column.cells) width = std::max(width, cell.size());
-      const std::string& text = row == 0 ? column.title : column.cells[row - 1];
-      const std::string pad(width - text.size(), ' ');
-      line += "  " + (column.left ? text + pad : pad + text);
-    }
-    out << line.substr(0, line.find_last_not_of(' ') + 1) << "\n";
-  }
-}
 
 // The part of the step in which this layout loses the most time to the best one.
 std::string lost_by(const PlannedLayout& layout, const PlannedLayout& best) {
@@ -47,11 +27,6 @@ std::string lost_by(const PlannedLayout& layout, const PlannedLayout& best) {
                                                   {mine.exposed_data - its.exposed_data, "data"}};
   const auto worst = std::ranges::max_element(parts, {}, [](const auto& part) { return part.first; });
   return worst->first * 1000 < 0.5 ? "" : "+" + fixed_text(worst->first, 3) + " " + worst->second;
-}
-
-std::string micro_text(const PlannedLayout& layout) {
-  return std::to_string(layout.micro_batches) + " x " + std::to_string(layout.micro_batch) +
-         (layout.checkpoint ? " again" : "");
 }
 
 std::vector<Column> columns_of(const Ranking& ranking) {
@@ -88,7 +63,7 @@ std::vector<Column> columns_of(const Ranking& ranking) {
                                       fixed_text(100 * time.exposed() / time.seconds(), 1) + "%",
                                       fixed_text(time.communication.total(), 4),
                                       micro_text(layout),
-                                      bytes_text(static_cast<double>(layout.memory.total_bytes())),
+                                      bytes_text(static_cast<double>(layout.memory_bytes())),
                                       layout.grid.z > 1 ? fixed_text(100 * layout.cached, 0) + "%" : "-",
                                       with_unit(layout.tokens_per_second),
                                       fixed_text(100 * layout.model_utilisation, 1) + "%",
@@ -100,22 +75,13 @@ std::vector<Column> columns_of(const Ranking& ranking) {
   return columns;
 }
 
-// Prints billions as B, not G.
-std::string parameters_text(int64_t count) {
-  std::string text = with_unit(static_cast<double>(count));
-  if (text.ends_with(" G")) text.back() = 'B';
-  return text;
-}
-
 void print_head(std::ostream& out, const Ranking& ranking) {
   const auto& machine = ranking.machine;
-  out << parameters_text(ranking.network.parameters) << " parameters, "
+  out << network_text(ranking.network) << "\n"
       << with_unit(static_cast<double>(ranking.options.batch_tokens)) << " " << ranking.network.tokens
       << " per batch, ";
-  const int64_t gpus = ranking.options.gpus.front(), node = machine.node_size();
-  if (ranking.options.gpus.size() > 1)
-    out << ranking.options.gpus.size() << " counts of " << machine.gpu;
-  else if (node > 1 && gpus > node)
+  const int64_t gpus = ranking.options.gpus, node = machine.node_size();
+  if (node > 1 && gpus > node)
     out << gpus / node << " nodes x " << node << " " << machine.gpu;
   else
     out << gpus << " " << machine.gpu;
@@ -147,24 +113,22 @@ std::string rejections_text(const Ranking& ranking) {
   return text;
 }
 
-std::string counts_text(const std::vector<int64_t>& counts) {
+std::string choice_text(const std::vector<int64_t>& values) {
   std::string text;
-  for (const int64_t count : counts) text += (text.empty() ? "" : " and ") + std::to_string(count);
+  for (const int64_t value : values) text += (text.empty() ? "" : " and ") + std::to_string(value);
   return text;
 }
 
-// The message when no grid fits, with the closest ones.
-std::string nothing_text(const Ranking& ranking) {
-  const int64_t gpus = ranking.options.gpus.front();
-  const bool any_in_memory =
-      std::ranges::any_of(ranking.result.rejections, [](const Rejection& r) { return r.reason == "memory"; });
-  std::string text =
-      "no grid of " + std::to_string(gpus) + " GPUs fits " + ranking.network.name + ": " + rejections_text(ranking);
-  if (ranking.result.rejections.empty()) text += "none is within the bounds that were asked for";
-  if (any_in_memory || ranking.options.gpus.size() > 1) return text;
-  const auto counts = axonn::nearest_gpu_counts(ranking.network, ranking.machine, ranking.options, gpus);
-  return text +
-         (counts.empty() ? "; no count near it has one" : "; the nearest counts that have one: " + counts_text(counts));
+// What else would fit, if it is not for want of memory.
+std::string advice_text(const Ranking& ranking) {
+  const axonn::SearchOptions& options = ranking.options;
+  std::string text;
+  if (const auto batches = nearest_batches(ranking.network, ranking.machine, options); !batches.empty())
+    text += "; the nearest batches that have one: " + choice_text(batches) + " " + ranking.network.samples +
+            " (--batch " + std::to_string(batches.back()) + ")";
+  const auto counts = nearest_gpu_counts(ranking.network, ranking.machine, options, options.gpus);
+  if (counts.empty()) return text + "; no count near it has one";
+  return text + "; the nearest counts that have one: " + choice_text(counts);
 }
 
 void print_ranking(std::ostream& out, const Ranking& ranking) {
@@ -178,10 +142,36 @@ void print_ranking(std::ostream& out, const Ranking& ranking) {
 
 }  // namespace
 
+// "llama.json: layers 32, hidden 4096, ..., 8030261248 parameters"
+std::string network_text(const axonn::NetworkModel& network) {
+  std::string text = network.name + ":";
+  for (const axonn::NamedSize& size : network.sizes)
+    text += " " + size.name + (size.value == "true" ? "" : " " + size.value) + ",";
+  text += " " + std::to_string(network.parameters) + " parameters";
+  if (network.active_parameters < network.parameters && network.active_parameters > 0)
+    text += ", of which a token meets " + std::to_string(network.active_parameters);
+  return text;
+}
+
+// The message when no grid fits, with the closest ones.
+std::string nothing_text(const Ranking& ranking) {
+  const bool any_in_memory =
+      std::ranges::any_of(ranking.result.rejections, [](const Rejection& r) { return r.reason == "memory"; });
+  std::string text = "no grid of " + std::to_string(ranking.options.gpus) + " GPUs fits " + ranking.network.name +
+                     ": " + rejections_text(ranking);
+  if (ranking.result.rejections.empty()) text += "none is within the bounds that were asked for";
+  return any_in_memory ? text : text + advice_text(ranking);
+}
+
 std::string fixed_text(double value, int digits) {
   char buffer[64];
   std::snprintf(buffer, sizeof buffer, "%.*f", digits, value);
   return buffer;
+}
+
+std::string micro_text(const axonn::PlannedLayout& layout) {
+  return std::to_string(layout.micro_batches) + " x " + std::to_string(layout.micro_batch) +
+         (layout.checkpoint ? " again" : "");
 }
 
 std::string place_text(const axonn::PlannedLayout& layout) {
@@ -203,10 +193,12 @@ void print_table(std::ostream& out, const Ranking& ranking) {
 }
 
 int run_ranking(const PlannerOptions& line) {
-  AXONN_CHECK(!line.gpus.empty(), "axonn_config", "how many GPUs? --gpus 1024");
+  const auto counts = line.counts();
   const auto network = line.network.network();
   const auto machine = axonn::find_machine(line.machine);
-  const auto options = line.search(network);
+  auto options = line.search(network);
+  if (counts.size() > 1) return run_scaling(line, network, machine, options, counts);
+  options.gpus = counts.front();
   const auto begin = std::chrono::steady_clock::now();
   const auto result = axonn::search_grids(network, machine, options);
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;

@@ -91,9 +91,9 @@ std::string words(const axonn::InstructionProgram& program, const std::vector<st
   return text;
 }
 
+// Without the groups of ranks: on many GPUs those of all programs together would fill the memory.
 struct Found {
   axonn::InstructionProgram instructions;
-  ReductionProgram program;
   double seconds = 0;
 };
 
@@ -102,9 +102,8 @@ std::vector<Found> ranked(const Reduction& reduction, const ReductionFlags& flag
       .language = flags.language, .goal = flags.goal, .length_limit = static_cast<int>(flags.limit)};
   std::vector<Found> found;
   for (auto& instructions : synthesize(reduction.hierarchy.sizes, options)) {
-    ReductionProgram program = lower(instructions, reduction.hierarchy);
-    const double seconds = reduction.time(program).seconds;
-    found.push_back({std::move(instructions), std::move(program), seconds});
+    const double seconds = reduction.time(lower(instructions, reduction.hierarchy)).seconds;
+    found.push_back({std::move(instructions), seconds});
   }
   std::ranges::stable_sort(found, {}, &Found::seconds);
   return found;
@@ -170,7 +169,7 @@ int run_synthesize(const ReductionFlags& flags) {
     Json programs = Json::array();
     for (const Found& one : std::span(found).first(shown))
       programs.push_back({{"instructions", words(one.instructions, reduction.level_names)},
-                          {"program", one.program.to_string()},
+                          {"program", lower(one.instructions, reduction.hierarchy).to_string()},
                           {"seconds", one.seconds},
                           {"speedup", flat / one.seconds}});
     std::cout << Json{{"matrix", reduction.matrix.to_string()},

@@ -16,7 +16,7 @@ int main(int argc, char** argv) try {
                                           ? axonn::network_model(name, axonn::find_unet_preset(name).shape)
                                           : axonn::network_model(name, axonn::find_gpt_preset(name).shape);
   const auto found = axonn::search_grids(network, axonn::find_machine("perlmutter"),
-                                         {.gpus = {gpus}, .batch_tokens = network.usual_batch, .top = 3});
+                                         {.gpus = gpus, .batch_tokens = network.usual_batch, .top = 3});
   for (const axonn::PlannedLayout& layout : found.layouts)
     std::cout << layout.grid.to_string() << "  " << layout.time.seconds() << " s\n";
   return found.layouts.empty() ? 1 : 0;

@@ -77,6 +77,23 @@ void OptionTable::add_flag(CLI::App& app, Option& option) {
   added->group(all.size() > 1 ? "network" : use_ == Use::flags ? option.section : "[" + option.section + "]");
 }
 
+namespace {
+
+// In single quotes where a shell would take it apart.
+std::string shell_word(const std::string& text) {
+  constexpr std::string_view kPlain = "_./,:=+-@%";
+  const auto plain = [&](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           kPlain.find(c) != std::string_view::npos;
+  };
+  if (!text.empty() && std::ranges::all_of(text, plain)) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+}  // namespace
+
 std::string OptionTable::given_flags(const std::vector<std::string_view>& sections) const {
   std::string flags;
   for (const Option& option : options_) {
@@ -86,7 +103,7 @@ std::string OptionTable::given_flags(const std::vector<std::string_view>& sectio
     if (option.field->takes() == Takes::none)
       flags += " " + (option.field->json() == true ? flag : "--no-" + flag.substr(2));
     else
-      flags += " " + flag + " " + option.field->text();
+      flags += " " + flag + " " + shell_word(option.field->text());
   }
   return flags;
 }

@@ -1,6 +1,7 @@
 #include "config/toml_section.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -44,7 +45,12 @@ std::string TomlSection::place(std::string_view key, const toml::node& node) con
 }
 
 void TomlSection::missing(std::string_view key) const {
-  throw UserError("config.toml", detail::concatenate(place_of(file_, table_), ": '", key, "' is missing in ", name_));
+  std::string meant;  // a key that was not read yet and is spelt much like this one
+  for (const auto& [other, node] : table_)
+    if (std::ranges::find(asked_, other.str()) == asked_.end() && !did_you_mean(other.str(), std::array{key}).empty())
+      meant = detail::concatenate("; did you mean it by '", other.str(), "'?");
+  throw UserError("config.toml",
+                  detail::concatenate(place_of(file_, table_), ": '", key, "' is missing in ", name_, meant));
 }
 
 double TomlSection::number(std::string_view key, double least, bool above) {

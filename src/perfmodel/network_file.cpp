@@ -2,82 +2,17 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <limits>
 #include <optional>
-
-#include <nlohmann/json.hpp>
 
 #include "axonn/core/error.hpp"
 #include "axonn/perfmodel/network_options.hpp"
 #include "config/toml_section.hpp"
+#include "perfmodel/hugging_face/families.hpp"
 
 namespace axonn {
 namespace {
 
 constexpr const char* kWhere = "perfmodel.network_file";
-
-int64_t json_size(const nlohmann::json& file, const std::string& name, std::initializer_list<const char*> keys) {
-  for (const char* key : keys) {
-    const auto found = file.find(key);
-    if (found == file.end()) continue;
-    const bool fits = found->is_number_integer() && found->is_number_unsigned() && found->get<uint64_t>() >= 1 &&
-                      found->get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int32_t>::max());
-    AXONN_CHECK(fits, kWhere, name, ": '", key, "' must be a whole number from 1, got ", found->dump());
-    return found->get<int64_t>();
-  }
-  std::string all;
-  for (const char* key : keys) all.append(all.empty() ? "'" : " or '").append(key).append("'");
-  throw UserError(kWhere, detail::concatenate(name, ": ", all, " is missing"));
-}
-
-[[noreturn]] void refuse_network(const std::string& name, const std::string& what) {
-  throw UserError(
-      kWhere,
-      detail::concatenate(name, " describes a network ", what,
-                          ", and this planner knows networks of GPT-2's shape only: plan one by --layers, --hidden, "
-                          "--heads, --sequence and --vocab if it is close enough"));
-}
-
-void check_model_type(const nlohmann::json& file, const std::string& name) {
-  const auto type = file.find("model_type");
-  if (type != file.end() && *type != "gpt2") refuse_network(name, "of model_type " + type->dump());
-}
-
-// The planner assumes GPT-2's shape: as many key heads as query heads, learned positions, no gates,
-// no experts.
-void check_gpt2_shaped(const nlohmann::json& file, const std::string& name, const GptShape& shape) {
-  const auto differs = [&](const char* key, int64_t expected) {
-    const auto found = file.find(key);
-    if (found == file.end() || found->is_null() || *found == expected) return;
-    refuse_network(name, detail::concatenate("with ", key, " = ", found->dump(), ", where GPT-2 has ", expected));
-  };
-  for (const char* key : {"intermediate_size", "ffn_dim"}) differs(key, 4 * shape.hidden);
-  differs("num_key_value_heads", shape.heads);
-  differs("head_dim", shape.hidden / shape.heads);
-  for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts"}) differs(key, 1);
-}
-
-GptShape read_gpt2_json(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  const std::string name = path.string();
-  AXONN_CHECK(in && std::filesystem::is_regular_file(path), kWhere, "cannot read ", name);
-  const auto file = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
-  AXONN_CHECK(file.is_object(), kWhere, name, " is not a JSON object");
-  check_model_type(file, name);
-  GptShape shape = {.layers = json_size(file, name, {"n_layer", "num_hidden_layers"}),
-                    .hidden = json_size(file, name, {"n_embd", "hidden_size"}),
-                    .heads = json_size(file, name, {"n_head", "num_attention_heads"}),
-                    .sequence = json_size(file, name, {"n_positions", "max_position_embeddings"}),
-                    .vocabulary = json_size(file, name, {"vocab_size"}),
-                    .tied_head = true};
-  if (const auto inner = file.find("n_inner"); inner != file.end() && !inner->is_null())
-    shape.mlp_hidden = json_size(file, name, {"n_inner"});
-  check_gpt2_shaped(file, name, shape);
-  if (const auto tied = file.find("tie_word_embeddings"); tied != file.end() && tied->is_boolean())
-    shape.tied_head = tied->get<bool>();
-  return shape;
-}
 
 // The network with a preset of that name; else the network that knows most of these keys, the first
 // one of equals.
@@ -167,7 +102,7 @@ NetworkShape find_named(const std::string& name) {
 
 NetworkShape find_network(const std::string& name_or_file) {
   if (name_or_file.ends_with(".toml")) return read_network_toml(name_or_file);
-  if (name_or_file.ends_with(".json")) return read_gpt2_json(name_or_file);
+  if (name_or_file.ends_with(".json")) return read_config_json(name_or_file);
   return find_named(name_or_file);
 }
 

@@ -25,7 +25,7 @@ PlannedLayout choose_grid(const RunOptions& options, const NetworkModel& network
       "--grid auto needs --machine: a preset such as perlmutter, or a file that `axonn-config calibrate` wrote");
   const Machine machine = find_machine(options.placement.machine);
   SearchOptions search{
-      .gpus = {ranks},
+      .gpus = ranks,
       .batch_tokens = options.train.batch * network.tokens_per_sample,
       .precisions = {options.numerics.dtype},
       .checkpointing = checkpointing,

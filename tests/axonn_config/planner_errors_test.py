@@ -1,4 +1,6 @@
 """Wrong command lines, and jobs that fit nowhere, get an error of one sentence."""
+import re
+import shlex
 import unittest
 
 from planner_runs import PlannerTest
@@ -24,6 +26,41 @@ class PlannerErrors(PlannerTest):
     def test_counts_that_fit_no_grid_name_the_nearest_that_do(self):
         self.refuse("--gpus", "44", "--model", "gpt-124m", "--batch-tokens", "64k", status=1,
                     words=["no grid of 44 GPUs fits gpt-124m", "the nearest counts that have one: 36 and 48"])
+
+    def test_batches_that_fit_no_grid_name_the_nearest_that_do(self):
+        job = ("--gpus", "96", "--model", "gpt5b", "--machine", "dgx-a100")
+        self.refuse(*job, status=1, words=["the nearest batches that have one: 2016 and 2112 sequences (--batch 2112)"])
+        self.assertTrue(self.plan(*job, "--batch", "2112")["layouts"])
+        self.assertTrue(self.plan(*job, "--batch", "2016")["layouts"])
+        # Heads that no grid of 11 nodes divides: no batch helps.
+        self.refuse("--gpus", "44", "--model", "gpt-124m", "--batch-tokens", "64k", "--fix", "x=11", status=1,
+                    words=["with heads % x != 0; no count near it has one"])
+
+    def test_flags_that_would_be_ignored(self):
+        self.refuse(*self.JOB, "--measurements", "none.csv", words=["--measurements", "--plot"])
+        self.refuse(*self.JOB, "--csv", "--json", words=["--csv", "--json"])
+        self.refuse(*self.JOB, "--fix", "x=2,x=4", words=["--fix has axis x twice"])
+        self.refuse(*self.JOB, "--mode", "aware", "--reduction", "ring", words=["--reduction is for mode exact"])
+        for flag, value in (("--gpus", "8"), ("--top", "3"), ("--min-tensor", "2"), ("--max-tensor", "8"),
+                            ("--fix", "x=2"), ("--knee", "0.5"), ("--plot", "a.svg")):
+            for command in ("explain", "launch"):
+                self.refuse(command, "1x1x4x2", "--model", "gpt-124m", flag, value, words=[f"unknown flag '{flag}'"])
+        self.write("m.csv", "1x1x1x8,3\n1x1x2x8,3\n")
+        ended = self.run_program(*self.JOB, "--plot", "a.svg", "--measurements", "m.csv", status=2)
+        self.assertIn("m.csv has grid 1x1x2x8, which is not among the", ended.stderr)
+
+    def test_what_comes_next_is_quoted_for_a_shell(self):
+        self.write("my net's.toml", "[model]\nmodel = 'gpt-124m'\n")
+        text = self.run_program("--gpus", "8", "--batch-tokens", "64k", "--model", "my net's.toml").stdout
+        command = shlex.split(re.search(r"next: (axonn-config explain .*)", text)[1])
+        self.assertIn("my net's.toml", command)
+        self.run_program(*command[1:])
+
+    def test_memory_of_the_table_is_that_of_explain(self):
+        text = self.run_program("--gpus", "1024", "--model", "gpt80b", "--top", "1").stdout
+        best = self.plan("--gpus", "1024", "--model", "gpt80b", "--top", "1")["layouts"][0]
+        self.assertIn(f"{best['memory_bytes'] / 2**30:.2f} GiB", text)
+        self.assertGreater(best["memory"]["cache"], 0)
 
     def test_nodes_that_are_not_filled(self):
         self.refuse("--gpus", "30", "--model", "gpt5b", words=["30 GPUs do not fill units of 4 (node)", "28 and 32"])
@@ -66,6 +103,10 @@ class PlannerErrors(PlannerTest):
                 self.refuse(*self.JOB, f"{flag}={value}", words=["axonn-config: "])
         self.refuse(*self.JOB, "--batch-tokens", "65000",
                     words=["whole sequences of 1024 tokens, got 65000; the nearest are 64512 and 65536"])
+        self.refuse(*self.JOB[:4], "--batch-tokens", "1000", words=["got 1000; the nearest is 1024\n"])
+        for flag in ("--sequence", "--layers", "--vocab"):
+            self.refuse(*self.JOB, flag, "0", words=[f"{flag} must be from 1 to"])
+        self.refuse(*self.JOB, "--min-tensor=-8", words=["--min-tensor must be at least 1, got -8"])
         self.refuse(words=["how many GPUs"])
         self.refuse("--gpus", "8", words=["which network"])
         self.refuse("--gpus", "8", "--layers", "2", words=["hidden must be positive"])
@@ -87,6 +128,7 @@ class PlannerErrors(PlannerTest):
         refuse("memory_gib = 16\n", "", "mine.toml:1: 'memory_gib' is missing in [gpu]")
         refuse("bandwidth_gbps = 50", "bandwith_gbps = 50", "mine.toml:6: 'bandwidth_gbps' is missing in [[level]]")
         refuse("size = 8", "size = 8\nsiez = 4", "mine.toml:8: unknown key 'siez' in [[level]]; did you mean 'size'?")
+        refuse("size = 8", "sze = 8", "mine.toml:6: 'size' is missing in [[level]]; did you mean it by 'sze'?")
         refuse("bf16_tflops = 100", "fp64_tflops = 1", "machine mine has no peak for bf16")
         refuse("size = 8", "size = = 8", "mine.toml:7:")
         self.refuse(*self.JOB, "--machine", "none.toml", words=["cannot read none.toml"])
@@ -101,7 +143,7 @@ class PlannerErrors(PlannerTest):
                                   ("a.toml", "[model]\nmodel = 'gpt-124m'\nhiden = 8\n",
                                    "a.toml:3: unknown key 'hiden' in [model]; did you mean 'hidden'?"),
                                   ("a.json", "{", "a.json is not a JSON object"),
-                                  ("a.json", '{"n_layer": 2}', "'n_embd' or 'hidden_size' is missing")):
+                                  ("a.json", '{"model_type": "gpt2", "n_layer": 2}', "'n_embd' is missing")):
             self.refuse("--gpus", "8", "--model", self.write(name, text), words=[words])
         self.refuse("--gpus", "8", "--model", "none.json", words=["cannot read none.json"])
 

@@ -26,7 +26,7 @@ PROGRAMS = ["all-reduce:0-7", "all-reduce:0+1", "reduce-scatter:0-3,4-7/all-redu
             "reduce:0+0", "a/b/c", "all-gather:0-7/all-gather:0-7", "all-reduce:0-4294967295@1"]
 NAMES = {
     "--model": ["gpt5b", "gpt-124m", "gpt-tiny", "unet-tiny", "unet-cifar", "unet2b", "gpt", "", "x.toml", "x.json",
-                "network.toml", "unet.toml", "config.json", "/", "..toml"],
+                "network.toml", "unet.toml", "config.json", "experts.json", "/", "..toml"],
     "--machine": ["perlmutter", "workstation", "dgx-h100", "frontier", "alps", "machine.toml", "none.toml", "", "/",
                   "./"],
     "--mode": ["exact", "aware", "agnostic", "measured", "x"],
@@ -54,8 +54,13 @@ NETWORK = ('[model]\nmodel = "gpt-124m"\nlayers = 12\nhidden = 768\nheads = 12\n
            "tied = true\ndropout = 0.1\n\n[train]\nbatch = 512\n")
 UNET = ("[model]\nimage = 32\nchannels = 3\nbase = 128\nmultipliers = [1, 2, 2]\nblocks = 2\nattention = [16, 8]\n"
         "heads = 4\ngroups = 32\nclasses = 10\nscale_shift = true\nlearned_variance = false\n")
-CONFIG = ('{"n_layer": 12, "n_embd": 768, "n_head": 12, "n_positions": 1024, "vocab_size": 50257, '
-          '"tie_word_embeddings": true}')
+CONFIG = ('{"model_type": "gpt2", "n_layer": 12, "n_embd": 768, "n_head": 12, "n_positions": 1024, '
+          '"vocab_size": 50257, "tie_word_embeddings": true}')
+EXPERTS = ('{"model_type": "qwen2_moe", "num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 4, '
+           '"num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 96, "max_position_embeddings": 1024, '
+           '"vocab_size": 512, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, '
+           '"shared_expert_intermediate_size": 64, "use_sliding_window": true, "sliding_window": 128, '
+           '"max_window_layers": 1, "layer_types": ["full_attention", "sliding_attention"]}')
 MEASURED = "# grid,seconds\n1x1x8x1,1.5\n2x1x4x1,2\n"
 
 
@@ -65,6 +70,7 @@ class PlannerFuzz(PlannerTest):
         self.noise = random.Random(f"{SEED} {self._testMethodName}")
         machine = self.run_program("machine", "perlmutter").stdout
         self.texts = {"machine.toml": machine, "network.toml": NETWORK, "unet.toml": UNET, "config.json": CONFIG,
+                      "experts.json": EXPERTS,
                       "measured.csv": MEASURED}
         for name, text in self.texts.items():
             self.write(name, text)

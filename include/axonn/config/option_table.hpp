@@ -101,7 +101,8 @@ class OptionTable {
   std::string to_toml() const;
   std::string to_json() const;
 
-  // The given flags, of these sections or of all, as one text: " --hidden 384 --no-tied".
+  // The given flags, of these sections or of all, as one text for a shell: " --hidden 384
+  // --no-tied".
   std::string given_flags(const std::vector<std::string_view>& sections = {}) const;
 
   Source source(std::string_view key) const;                           // who set the key

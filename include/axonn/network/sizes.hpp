@@ -72,6 +72,29 @@ std::string preset_names() {
   return names;
 }
 
+// A size that is not 0 or false, as in a file: {"kv_heads", "8"}, {"tied", "true"}.
+struct NamedSize {
+  std::string name, value;
+  std::optional<int64_t> number = {};  // the value, if it is a whole number
+  bool operator==(const NamedSize&) const = default;
+};
+template <typename Shape>
+std::vector<NamedSize> sizes_of(const Shape& shape) {
+  std::vector<NamedSize> sizes;
+  Sizes<Shape>::visit([&](const SizeTerms& terms, auto member) {
+    std::string value;
+    std::optional<int64_t> number;
+    if constexpr (std::is_same_v<decltype(shape.*member), const bool&>)
+      value = shape.*member ? "true" : "";
+    else if constexpr (std::is_same_v<decltype(shape.*member), const int64_t&>)
+      value = shape.*member != 0 ? std::to_string(*(number = shape.*member)) : "";
+    else
+      for (const int64_t one : shape.*member) value.append(value.empty() ? "" : ",").append(std::to_string(one));
+    if (!value.empty()) sizes.push_back({std::string(terms.key), std::move(value), number});
+  });
+  return sizes;
+}
+
 // UserError "hidden must be at most 1048576, got 9999999" unless every size is within its limits.
 // `where` names the function at fault.
 template <typename Shape>

@@ -48,6 +48,7 @@ NetworkModel network_model(std::string name, const UnetShape& shape) {
           .tokens_per_sample = 1,
           .usual_batch = kUsualImages,
           .parameters = count_parameters(shape),
+          .sizes = sizes_of(shape),
           .why_impossible = [divisors =
                                  UnetDivisors(shape)](const GridShape& grid) { return divisors.why_impossible(grid); },
           .memory = [memory = UnetMemory(shape)](

@@ -175,7 +175,7 @@ ReductionTime simulate_reduction(const Network& network, const ReductionProgram&
   AXONN_CHECK(std::isfinite(bytes) && bytes >= 0, "perfmodel.simulate_reduction", "each device has ", bytes,
               " bytes to reduce, need 0 or more");
   Links links(network);
-  const HeldChunks flow = held_chunks(program, links.devices());
+  const HeldShares shares = held_shares(program, links.devices());
   ReductionTime time;
   if (network.memory_bytes_per_second > 0) time.copy_seconds = 2 * bytes / network.memory_bytes_per_second;
   time.seconds = time.copy_seconds;
@@ -184,8 +184,7 @@ ReductionTime simulate_reduction(const Network& network, const ReductionProgram&
     double latency = 0;
     for (const auto& group : step.groups) {
       const size_t when = step.collective == Collective::all_gather ? s + 1 : s;
-      const double held =
-          bytes * static_cast<double>(flow.count(when, group.front())) / static_cast<double>(flow.chunks);
+      const double held = bytes * shares[when][static_cast<size_t>(group.front())];
       latency = std::max(latency, run_group(links, group, step.collective, held, algorithm));
     }
     time.step_seconds.push_back(links.drain() + latency);

@@ -28,16 +28,15 @@ bool within_bounds(const GridShape& grid, const SearchOptions& options) {
 void check_options(const NetworkModel& network, const Machine& machine, const SearchOptions& options) {
   constexpr std::string_view kWhere = "perfmodel.grid_search";
   const std::string where(kWhere);
-  AXONN_CHECK(!options.gpus.empty(), where, "a search needs a number of GPUs");
-  for (const int64_t gpus : options.gpus)
-    AXONN_CHECK(gpus >= 1 && gpus <= kMostGpus, where, "the number of GPUs must be from 1 to ", kMostGpus, ", got ",
-                gpus);
+  AXONN_CHECK(options.gpus >= 1 && options.gpus <= kMostGpus, where, "the number of GPUs must be from 1 to ", kMostGpus,
+              ", got ", options.gpus);
   AXONN_CHECK(options.batch_tokens >= 1 && options.batch_tokens <= kMostTokens, where, "the batch must be from 1 to ",
               kMostTokens, " ", network.tokens, ", got ", options.batch_tokens);
   const int64_t sequence = network.tokens_per_sample, below = options.batch_tokens / sequence * sequence;
   AXONN_CHECK(below == options.batch_tokens, where, "the batch must be whole ", network.samples, " of ", sequence, " ",
-              network.tokens, ", got ", options.batch_tokens, "; the nearest are ", std::max(below, sequence), " and ",
-              below + sequence);
+              network.tokens, ", got ", options.batch_tokens,
+              below > 0 ? detail::concatenate("; the nearest are ", below, " and ", below + sequence)
+                        : detail::concatenate("; the nearest is ", sequence));
   AXONN_CHECK(options.min_tensor >= 1 && options.max_tensor >= options.min_tensor, where,
               "the tensor degree must be from 1 and its bounds in order, got ", options.min_tensor, " to ",
               options.max_tensor);
@@ -61,7 +60,7 @@ double rank_key(double value) {
 
 auto place(const PlannedLayout& layout) {
   const GridShape& grid = layout.grid;
-  return std::tuple(rank_key(layout.value), grid.ranks(), grid.x, grid.y, grid.z, grid.data);
+  return std::tuple(rank_key(layout.value), grid.x, grid.y, grid.z, grid.data);
 }
 
 struct Fitting {
@@ -102,20 +101,18 @@ SearchResult search_grids(const NetworkModel& network, const Machine& machine, c
   check_options(network, machine, options);
   SearchResult result;
   std::vector<Fitting> fitting;
-  for (const int64_t gpus : options.gpus) {
-    const auto sizes = level_sizes(machine, gpus);
-    for (const GridShape& grid : factorisations(gpus)) {
-      if (!within_bounds(grid, options)) continue;
-      ++result.considered;
-      GridPlanner planner(network, machine, options, grid, sizes);
-      if (auto rejection = planner.rejection()) {
-        result.rejections.push_back(std::move(*rejection));
-        continue;
-      }
-      result.candidates += planner.candidates();
-      const double bound = options.prune ? planner.bound() : 0;
-      fitting.push_back({std::move(planner), bound});
+  const auto sizes = level_sizes(machine, options.gpus);
+  for (const GridShape& grid : factorisations(options.gpus)) {
+    if (!within_bounds(grid, options)) continue;
+    ++result.considered;
+    GridPlanner planner(network, machine, options, grid, sizes);
+    if (auto rejection = planner.rejection()) {
+      result.rejections.push_back(std::move(*rejection));
+      continue;
     }
+    result.candidates += planner.candidates();
+    const double bound = options.prune ? planner.bound() : 0;
+    fitting.push_back({std::move(planner), bound});
   }
   std::ranges::stable_sort(fitting, {}, &Fitting::bound);
   Ranking ranking(options.top);
@@ -130,7 +127,7 @@ SearchResult search_grids(const NetworkModel& network, const Machine& machine, c
 PlannedLayout plan_grid(const NetworkModel& network, const Machine& machine, const SearchOptions& options,
                         const GridShape& grid) {
   SearchOptions one = options;
-  one.gpus = {grid.ranks()};
+  one.gpus = grid.ranks();
   check_options(network, machine, one);
   GridPlanner planner(network, machine, one, grid, level_sizes(machine, grid.ranks()));
   if (const auto rejection = planner.rejection()) {
@@ -141,6 +138,23 @@ PlannedLayout plan_grid(const NetworkModel& network, const Machine& machine, con
   }
   int64_t evaluated = 0;
   return planner.best(one.prune, &evaluated);
+}
+
+std::vector<int64_t> nearest_batches(const NetworkModel& network, const Machine& machine,
+                                     const SearchOptions& options) {
+  check_options(network, machine, options);
+  const int64_t samples = options.batch_tokens / network.tokens_per_sample;
+  const int64_t most = kMostTokens / network.tokens_per_sample;
+  int64_t part = 0;  // the largest z x data
+  for (const GridShape& grid : factorisations(options.gpus))
+    if (within_bounds(grid, options) && !network.why_impossible(grid))
+      part = std::max(part, int64_t{grid.z} * grid.data * std::max<int64_t>(options.micro_batch, 1));
+  std::vector<int64_t> batches;
+  if (part == 0) return batches;
+  const int64_t below = samples / part * part, above = (samples + part - 1) / part * part;
+  if (below > 0) batches.push_back(below);
+  if (above <= most && above != below) batches.push_back(above);
+  return batches;
 }
 
 std::vector<int64_t> nearest_gpu_counts(const NetworkModel& network, const Machine& machine,

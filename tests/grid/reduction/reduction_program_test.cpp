@@ -116,6 +116,37 @@ TEST(HeldChunks, OfScattersOfScattersAreCutAgain) {
   EXPECT_EQ(flow.held[3][4], (std::vector<Range>{{1, 2}, {3, 4}, {5, 6}}));  // ranks 3, 4, 5 have every second chunk
 }
 
+TEST(HeldShares, AreTheChunksOfAllParts) {
+  for (const char* text : {kTwoLevels, "reduce-scatter:0-2,3-5/reduce-scatter:0+3,1+4,2+5/all-gather:0-2,3-5",
+                           "reduce:1+0,3+4/all-reduce:1+3/broadcast:1+0,3+4"}) {
+    const auto program = parse_reduction_program(text);
+    const auto flow = held_chunks(program, 8);
+    const auto shares = held_shares(program, 8);
+    ASSERT_EQ(shares.size(), flow.held.size());
+    for (size_t step = 0; step < shares.size(); ++step)
+      for (int rank = 0; rank < 8; ++rank)
+        EXPECT_DOUBLE_EQ(shares[step][static_cast<size_t>(rank)] * static_cast<double>(flow.chunks),
+                         static_cast<double>(flow.count(step, rank)));
+  }
+}
+
+// After both scatters and the gather over the outer level, every rank holds 1024 parts that do not
+// touch: a list per rank would be 4096 x 1024 ranges.
+TEST(HeldShares, OfInterleavedGathersAreAsManyAsTheRanks) {
+  ReductionStep outer = {.collective = Collective::reduce_scatter}, inner = outer;
+  for (int i = 0; i < 4; ++i) {
+    auto& group = outer.groups.emplace_back();
+    for (int j = 0; j < 1024; ++j) group.push_back(4 * j + i);
+  }
+  for (int j = 0; j < 1024; ++j) inner.groups.push_back({4 * j, 4 * j + 1, 4 * j + 2, 4 * j + 3});
+  ReductionProgram program = {{outer, inner, outer, inner}};
+  program.steps[2].collective = program.steps[3].collective = Collective::all_gather;
+  const auto shares = held_shares(program, 4096);
+  EXPECT_DOUBLE_EQ(shares[2][7], 1.0 / 4096);
+  EXPECT_DOUBLE_EQ(shares[3][7], 1.0 / 4);
+  EXPECT_DOUBLE_EQ(shares[4][7], 1);
+}
+
 TEST(HeldChunks, KnowRootsAndRanksThatTakeNoPart) {
   const auto flow = held_chunks(parse_reduction_program("reduce:1+0,3+4/all-reduce:1+3/broadcast:1+0,3+4"), 6);
   EXPECT_EQ(flow.chunks, 1);

@@ -152,7 +152,7 @@ TEST(UnetMemory, OfCheckpointedBlocksIsTheirInputs) {
 TEST(UnetSearch, IsDeterministicAndPruningChangesNothing) {
   const auto model = network_model("unet1b", find_unet_preset("unet1b").shape);
   const Machine machine = find_machine("perlmutter");
-  SearchOptions options = {.gpus = {64}, .batch_tokens = 2048, .top = 9};
+  SearchOptions options = {.gpus = 64, .batch_tokens = 2048, .top = 9};
   const auto fast = search_grids(model, machine, options);
   options.prune = false;
   const auto all = search_grids(model, machine, options);

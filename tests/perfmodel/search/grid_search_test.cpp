@@ -17,7 +17,7 @@ NetworkModel preset(std::string_view name) { return network_model(std::string(na
 
 // The paper's ranking, as with `--mode aware`.
 SearchOptions published(int64_t gpus, int64_t tokens, int64_t min_tensor) {
-  return {.gpus = {gpus},
+  return {.gpus = gpus,
           .batch_tokens = tokens,
           .mode = BandwidthMode::aware,
           .coefficients = Coefficients::paper,
@@ -109,7 +109,7 @@ TEST(GridSearch, PrunedFindsWhatBruteForceFindsUpTo64Gpus) {
         for (const int64_t top : {1, 5}) {
           if (std::string_view(machine) == "workstation" && gpus > 8) continue;
           if (gpus == 6 && std::string_view(machine) != "workstation") continue;
-          SearchOptions options = {.gpus = {gpus},
+          SearchOptions options = {.gpus = gpus,
                                    .batch_tokens = 96 * 1024,
                                    .objective = objective,
                                    .precisions = {Precision::bf16, Precision::fp32},
@@ -128,7 +128,7 @@ TEST(GridSearch, PrunedFindsWhatBruteForceFindsUpTo64Gpus) {
 TEST(GridSearch, PrunedIsBruteForceWhereMemoryIsShort) {
   Machine small = find_machine("perlmutter");
   small.memory_gib = 1.2;
-  SearchOptions options = {.gpus = {32}, .batch_tokens = 96 * 1024, .top = 7};
+  SearchOptions options = {.gpus = 32, .batch_tokens = 96 * 1024, .top = 7};
   const auto pruned = search_grids(preset("gpt-124m"), small, options);
   options.prune = false;
   expect_same(pruned, search_grids(preset("gpt-124m"), small, options), "1.2 GiB");
@@ -136,7 +136,7 @@ TEST(GridSearch, PrunedIsBruteForceWhereMemoryIsShort) {
 }
 
 TEST(GridSearch, SaysWhyEveryOtherGridLost) {
-  const auto result = search_grids(preset("gpt80b"), find_machine("perlmutter"), {.gpus = {1024}, .top = 1000});
+  const auto result = search_grids(preset("gpt80b"), find_machine("perlmutter"), {.gpus = 1024, .top = 1000});
   EXPECT_EQ(result.considered, 286);
   EXPECT_EQ(result.considered, static_cast<int64_t>(result.layouts.size() + result.rejections.size()));
   const auto why = [](const SearchResult& from, const GridShape& grid) {
@@ -148,13 +148,13 @@ TEST(GridSearch, SaysWhyEveryOtherGridLost) {
   EXPECT_GT(impossible.bytes_over, int64_t{1} << 40);  // 18 bytes per weight
   EXPECT_EQ(why(result, {64, 1, 16, 1}).reason, "heads % x");
   const auto odd =
-      search_grids(preset("gpt80b"), find_machine("perlmutter"), {.gpus = {1024}, .batch_tokens = 2048 * 512});
+      search_grids(preset("gpt80b"), find_machine("perlmutter"), {.gpus = 1024, .batch_tokens = 2048 * 512});
   EXPECT_EQ(why(odd, {1, 1, 1024, 1}).reason, "batch % (z data)");
 }
 
 TEST(GridSearch, KeepsToTheBoundsThatAreAskedFor) {
   const auto machine = find_machine("perlmutter");
-  SearchOptions options = {.gpus = {64}, .fixed = {0, 2, 0, 0}, .min_tensor = 8, .max_tensor = 16, .top = 100};
+  SearchOptions options = {.gpus = 64, .fixed = {0, 2, 0, 0}, .min_tensor = 8, .max_tensor = 16, .top = 100};
   const auto result = search_grids(preset("gpt5b"), machine, options);
   EXPECT_EQ(result.considered, 3 + 4);  // x * z = 4 or 8
   for (const PlannedLayout& layout : result.layouts) {
@@ -172,7 +172,7 @@ TEST(GridSearch, KeepsToTheBoundsThatAreAskedFor) {
 
 TEST(GridSearch, NeverPlansMoreMemoryThanThereIs) {
   const auto machine = find_machine("perlmutter");
-  const auto result = search_grids(preset("gpt20b"), machine, {.gpus = {64}, .top = 1000});
+  const auto result = search_grids(preset("gpt20b"), machine, {.gpus = 64, .top = 1000});
   EXPECT_FALSE(result.layouts.empty());
   for (const PlannedLayout& layout : result.layouts)
     EXPECT_LE(static_cast<double>(layout.memory_bytes()), 0.92 * machine.memory_bytes());
@@ -181,7 +181,7 @@ TEST(GridSearch, NeverPlansMoreMemoryThanThereIs) {
 TEST(GridSearch, NamesTheNearestCountsThatFit) {
   const auto machine = find_machine("perlmutter");
   const auto model = preset("gpt-124m");
-  SearchOptions options = {.gpus = {44}, .batch_tokens = 64 * 1024};
+  SearchOptions options = {.gpus = 44, .batch_tokens = 64 * 1024};
   EXPECT_TRUE(search_grids(model, machine, options).layouts.empty());  // 11 divides neither heads, hidden nor the batch
   EXPECT_EQ(nearest_gpu_counts(model, machine, options, 44), (std::vector<int64_t>{36, 48}));
 }
@@ -189,16 +189,15 @@ TEST(GridSearch, NamesTheNearestCountsThatFit) {
 TEST(GridSearch, RefusesWhatNoGridCanMeet) {
   const auto machine = find_machine("perlmutter");
   const auto model = preset("gpt5b");
-  EXPECT_THROW(search_grids(model, machine, {.gpus = {}}), UserError);
-  EXPECT_THROW(search_grids(model, machine, {.gpus = {0}}), UserError);
-  EXPECT_THROW(search_grids(model, machine, {.gpus = {int64_t{1} << 40}}), UserError);
-  EXPECT_THROW(search_grids(model, machine, {.gpus = {6}}), UserError);
-  EXPECT_THROW(search_grids(model, machine, {.gpus = {8}, .batch_tokens = 2047}), UserError);
-  EXPECT_THROW(search_grids(model, machine, {.gpus = {8}, .min_tensor = 4, .max_tensor = 2}), UserError);
+  EXPECT_THROW(search_grids(model, machine, {.gpus = 0}), UserError);
+  EXPECT_THROW(search_grids(model, machine, {.gpus = int64_t{1} << 40}), UserError);
+  EXPECT_THROW(search_grids(model, machine, {.gpus = 6}), UserError);
+  EXPECT_THROW(search_grids(model, machine, {.gpus = 8, .batch_tokens = 2047}), UserError);
+  EXPECT_THROW(search_grids(model, machine, {.gpus = 8, .min_tensor = 4, .max_tensor = 2}), UserError);
   EXPECT_THROW(plan_grid(model, machine, {}, {.data = 8}), UserError);
   Machine free_of_charge = machine;
   free_of_charge.dollars_per_gpu_hour = 0;
-  EXPECT_THROW(search_grids(model, free_of_charge, {.gpus = {8}, .objective = Objective::cost}), UserError);
+  EXPECT_THROW(search_grids(model, free_of_charge, {.gpus = 8, .objective = Objective::cost}), UserError);
 }
 
 }  // namespace

@@ -36,9 +36,9 @@ TEST(StepModel, ComesWithin5PointsOfTheFiveWeakScalingPoints) {
          {Row{"gpt5b", 64, .67}, Row{"gpt10b", 128, .63}, Row{"gpt20b", 256, .67}, Row{"gpt40b", 512, .64},
           Row{"gpt80b", 1024, .57}}) {
       const auto network = network_model(model, find_gpt_preset(model).shape);
-      const auto best = search_grids(network, kPerlmutter,
-                                     {.gpus = {gpus}, .mode = mode, .checkpointing = Checkpointing::on, .top = 1})
-                            .layouts.front();
+      const auto best =
+          search_grids(network, kPerlmutter, {.gpus = gpus, .mode = mode, .checkpointing = Checkpointing::on, .top = 1})
+              .layouts.front();
       EXPECT_NEAR(best.hardware_utilisation, utilisation, 0.05)
           << model << " " << to_string(mode) << " " << best.grid.to_string();
       RecordProperty(detail::concatenate(model, "_", to_string(mode)), detail::concatenate(best.hardware_utilisation));

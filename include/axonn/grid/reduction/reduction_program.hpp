@@ -65,4 +65,9 @@ struct HeldChunks {
 // two ranks of the group that breaks a rule.
 HeldChunks held_chunks(const ReductionProgram& program, int ranks);
 
+// The same flow as shares of the buffer: [s][r] is what rank r holds before step s. Time and memory
+// grow with ranks x steps, where held_chunks() may need a range for every pair of ranks.
+using HeldShares = std::vector<std::vector<double>>;
+HeldShares held_shares(const ReductionProgram& program, int ranks);
+
 }  // namespace axonn

@@ -35,7 +35,7 @@ struct Names<Checkpointing> {
 };
 
 struct SearchOptions {
-  std::vector<int64_t> gpus;  // the grids of all these counts are searched
+  int64_t gpus = 0;
   int64_t batch_tokens = int64_t{4} << 20;
   BandwidthMode mode = BandwidthMode::exact;
   Coefficients coefficients = Coefficients::trainer;
@@ -76,7 +76,7 @@ struct PlannedLayout {
   double hardware_utilisation = 0;  // also counts recomputation: the AxoNN paper's figure with checkpointing
   double dollars = 0;               // dollars per step
   double value = 0;                 // value of the objective
-  bool ties_with_previous = false;  // equal values are ordered by (GPUs, x, y, z, data)
+  bool ties_with_previous = false;  // equal values are ordered by (x, y, z, data)
 
   int64_t memory_bytes() const { return memory.total_bytes() + cache_bytes; }
 };
@@ -104,6 +104,11 @@ SearchResult search_grids(const NetworkModel& network, const Machine& machine, c
 // the reason when the grid is rejected.
 PlannedLayout plan_grid(const NetworkModel& network, const Machine& machine, const SearchOptions& options,
                         const GridShape& grid);
+
+// The batches nearest to the options', below and above, in samples, that divide over the grid of
+// these GPUs with the largest z x data, if memory is ignored. Empty when the network divides over
+// none of their grids.
+std::vector<int64_t> nearest_batches(const NetworkModel& network, const Machine& machine, const SearchOptions& options);
 
 // The counts nearest to `gpus`, below and above, with a grid that fits if memory is ignored. Empty
 // when there are none near.

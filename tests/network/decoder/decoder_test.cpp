@@ -1,0 +1,159 @@
+#include "axonn/network/decoder/decoder_network.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "axonn/core/error.hpp"
+#include "axonn/network/gpt/gpt_layers.hpp"
+#include "axonn/network/gpt/gpt_memory.hpp"
+#include "axonn/network/gpt/gpt_presets.hpp"
+
+namespace axonn {
+namespace {
+
+const DecoderShape kLlama = {.layers = 4,
+                             .hidden = 64,
+                             .heads = 8,
+                             .kv_heads = 2,
+                             .mlp_hidden = 96,
+                             .sequence = 32,
+                             .vocabulary = 128,
+                             .gated = true};
+
+DecoderShape with(const std::function<void(DecoderShape&)>& change) {
+  DecoderShape shape = kLlama;
+  change(shape);
+  return shape;
+}
+
+DecoderShape mixture() {
+  return with([](DecoderShape& shape) {
+    shape.experts = 6;
+    shape.token_experts = 2;
+    shape.expert_hidden = 48;
+    shape.shared_hidden = 32;
+    shape.dense_layers = 1;
+  });
+}
+
+const LayerWork& layer(const LayerTable& table, std::string_view name) {
+  return *std::ranges::find(table, name, &LayerWork::name);
+}
+
+double flops(const DecoderShape& shape) {
+  double sum = 0;
+  for (const LayerWork& one : layer_table(shape)) sum += static_cast<double>(one.count) * one.flops;
+  return sum;
+}
+
+TEST(Decoder, OfGpt2HasItsParameters) {
+  for (const GptPreset& preset : gpt_presets())
+    EXPECT_EQ(parameters_of(decoder_of(preset.shape)), count_parameters(preset.shape).total()) << preset.name;
+  EXPECT_EQ(beyond_gpt2(decoder_of(find_gpt_preset("gpt5b").shape)), "");
+}
+
+// 8 queries of 8 features, 2 keys and 2 values; three matrices of 64 x 96; two norms.
+TEST(Decoder, OfGatedMlpAndFewKeysIsCountedByHand) {
+  const int64_t block = 64 * 96 + 64 * 64 + 3 * 64 * 96 + 2 * 64;
+  EXPECT_EQ(parameters_of(kLlama), 2 * 128 * 64 + 4 * block + 64);
+  EXPECT_EQ(parameters_of(with([](DecoderShape& s) { s.tied_head = true; })), 128 * 64 + 4 * block + 64);
+  EXPECT_EQ(parameters_of(with([](DecoderShape& s) { s.qk_norm = true; })), parameters_of(kLlama) + 4 * 2 * 8);
+  EXPECT_EQ(parameters_of(with([](DecoderShape& s) { s.qkv_bias = s.projection_bias = s.mlp_bias = true; })),
+            parameters_of(kLlama) + 4 * (96 + 64 + 2 * 96 + 64));
+  EXPECT_EQ(parameters_of(with([](DecoderShape& s) { s.head_dim = 16; })),
+            parameters_of(kLlama) + 4 * (64 * 96 + 64 * 64));
+  EXPECT_DOUBLE_EQ(flops(kLlama), 2.0 * (4 * (64 * 96 + 64 * 64 + 3 * 64 * 96 + 2 * 32 * 64) + 64 * 128));
+}
+
+TEST(Decoder, OfExpertsIsCountedByHand) {
+  const int64_t attention = 64 * 96 + 64 * 64 + 2 * 64, expert = 3 * 64 * 48, shared = 3 * 64 * 32;
+  const int64_t rest = 2 * 128 * 64 + 64 + 4 * attention + 3 * 64 * 96 + 3 * (6 * 64 + shared + 64);
+  EXPECT_EQ(parameters_of(mixture()), rest + 3 * 6 * expert);
+  EXPECT_EQ(active_parameters_of(mixture()), rest + 3 * 2 * expert);
+  EXPECT_DOUBLE_EQ(flops(mixture()), 2.0 * (4 * (64 * 96 + 64 * 64 + 2 * 32 * 64) + 3 * 64 * 96 +
+                                            3 * (64 * 6 + 2 * expert + shared) + 64 * 128));
+  const LayerTable table = layer_table(mixture());
+  EXPECT_EQ(layer(table, "experts up").weights(), 6 * 64 * 96);
+  EXPECT_EQ(layer(table, "experts up").count, 3);
+  EXPECT_EQ(layer(table, "up").count, 1);
+  EXPECT_EQ(layer(table, "qkv").count, 4);
+}
+
+TEST(Decoder, MemoryOfOneRankHoldsEveryParameterOnce) {
+  for (const DecoderShape& shape : {kLlama, mixture(), with([](DecoderShape& s) { s.tied_head = s.norm_bias = true; }),
+                                    with([](DecoderShape& s) { s.qkv_bias = s.mlp_bias = s.projection_bias = true; })})
+    EXPECT_EQ(predict_memory(shape, {}, {.element_bytes = 4}).weight_bytes, 4 * parameters_of(shape));
+}
+
+TEST(Decoder, MemoryOfExpertsIsDividedAsThatOfOtherWeights) {
+  const auto weights = [](const GridShape& grid) {
+    return static_cast<double>(predict_memory(mixture(), grid, {}).weight_bytes);
+  };
+  for (const GridShape& grid : {GridShape{.x = 2}, GridShape{.y = 2}, GridShape{.z = 2}, GridShape{.x = 2, .z = 2}})
+    EXPECT_NEAR(weights({}) / weights(grid) / grid.ranks(), 1, 0.02) << grid.to_string();
+  EXPECT_EQ(weights({.data = 4}), weights({}));
+}
+
+// Per token and block: 4 h of norms, q, k, v and attention's output, three parts of the MLP,
+// sums of the heads, two deviations.
+TEST(Decoder, ActivationsAreTheSumOfWhatIsKept) {
+  const auto kept = [](const DecoderShape& shape) {
+    return predict_memory(shape, {.x = 2, .y = 2}, {.element_bytes = 2}).activation_bytes;
+  };
+  const int64_t block = 4 * 32 + (2 * 32 + 2 * 8) + 3 * 48 + 4 + 2, last = 2 * 32 + 1;
+  EXPECT_EQ(kept(kLlama), 2 * 32 * (4 * block + last));
+  const int64_t experts = 2 * 2 * 32 + 6 + 2 * 3 * 24 + 3 * 16;
+  EXPECT_EQ(kept(mixture()), 2 * 32 * (4 * block + last + 3 * (experts - 3 * 48)));
+}
+
+TEST(Decoder, AWindowHidesScores) {
+  const auto scores = [](int64_t window, int64_t layers) {
+    double sum = 0;
+    for (const LayerWork& one :
+         layer_table(with([&](DecoderShape& s) { s.window = window, s.windowed_layers = layers; })))
+      if (one.name.starts_with("attention")) sum += static_cast<double>(one.count) * one.flops;
+    return sum;
+  };
+  const double whole = scores(0, 0);
+  EXPECT_DOUBLE_EQ(scores(32, 4), whole);  // a window as long as the sequence hides nothing
+  EXPECT_DOUBLE_EQ(scores(64, 4), whole);
+  EXPECT_DOUBLE_EQ(scores(8, 4), whole * (8 * (2 - 0.25)) / 32);
+  EXPECT_DOUBLE_EQ(scores(8, 1), whole * (3 + (8 * (2 - 0.25)) / 32) / 4);
+}
+
+TEST(Decoder, SaysWhichGridsCannotHoldItAndWhyNoProgramTrainsIt) {
+  const auto model = network_model("llama", kLlama);
+  EXPECT_EQ(model.why_impossible({.x = 3}), "heads % x");
+  EXPECT_EQ(model.why_impossible({.x = 4}), "kv_heads % x");
+  EXPECT_EQ(model.why_impossible({.y = 5}), "hidden % y");
+  EXPECT_EQ(model.why_impossible({.x = 2, .y = 4, .z = 3}), std::nullopt);
+  EXPECT_EQ(model.program, "");
+  EXPECT_EQ(model.beyond_programs,
+            "no table of positions, 2 heads of keys for 8, a gated MLP, norms without bias, layers without bias");
+  EXPECT_EQ(model.usual_batch, 4 << 20);
+  EXPECT_EQ(network_model("long", with([](DecoderShape& s) { s.sequence = 40960; })).usual_batch, 102 * 40960);
+  EXPECT_EQ(network_model("longest", with([](DecoderShape& s) { s.sequence = 1 << 23; })).usual_batch, 1 << 23);
+}
+
+TEST(Decoder, RefusesSizesThatDoNotFit) {
+  const auto refused = [](const std::function<void(DecoderShape&)>& change) {
+    EXPECT_THROW(check_decoder(with(change)), UserError);
+  };
+  refused([](DecoderShape& s) { s.layers = 0; });
+  refused([](DecoderShape& s) { s.kv_heads = 3; });
+  refused([](DecoderShape& s) { s.heads = 6, s.kv_heads = 6; });
+  refused([](DecoderShape& s) { s.positions = 31; });
+  refused([](DecoderShape& s) { s.windowed_layers = 2; });
+  refused([](DecoderShape& s) { s.window = 8, s.windowed_layers = 5; });
+  refused([](DecoderShape& s) { s.token_experts = 2; });
+  refused([](DecoderShape& s) { s.experts = 4, s.token_experts = 5, s.expert_hidden = 8; });
+  refused([](DecoderShape& s) { s.experts = 4, s.token_experts = 2; });
+  refused([](DecoderShape& s) { s.experts = 4, s.token_experts = 2, s.expert_hidden = 8, s.dense_layers = 5; });
+  refused(
+      [](DecoderShape& s) { s.experts = 1 << 16, s.token_experts = 1, s.expert_hidden = 1 << 22, s.layers = 1000; });
+  refused([](DecoderShape& s) { s.block_norms = 5; });
+}
+
+}  // namespace
+}  // namespace axonn
