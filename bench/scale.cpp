@@ -2,11 +2,11 @@
 //   build/release/bin/scale --ranks 256 --files 64
 // Prints the seconds until all ranks are up, the bytes that rank 0 sends until then, and per rank
 // the messages of a barrier and the open sockets after it.
-#include <netinet/in.h>
+// Or what a rank of a larger job sends, counted without the others (scale_simulated.hpp):
+//   build/release/bin/scale --simulate 8x8x32x32
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,11 +29,15 @@
 #include "comm/host/channel_registry.hpp"
 #include "comm/host/progress_engine.hpp"
 #include "comm/host_communicator.hpp"
+#include "comm/loopback.hpp"
 #include "comm/transport/tcp_transport.hpp"
+#include "scale_simulated.hpp"
+#include "scale_start_up.hpp"
 
 namespace {
 
 using namespace axonn;
+using namespace axonn::bench;
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kWhere = "bench.scale";
@@ -42,6 +46,7 @@ struct Options {
   int ranks = 256;
   int files = 64;
   bool all_reduce = false;
+  std::string simulate;
 };
 
 // What a rank writes into memory that it shares with the others.
@@ -87,23 +92,11 @@ int open_sockets() {
   return count;
 }
 
-int free_port() {
-  const Descriptor probe(::socket(AF_INET, SOCK_STREAM, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  const bool found = ::bind(probe.get(), reinterpret_cast<sockaddr*>(&address), size) == 0 &&
-                     ::getsockname(probe.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0;
-  if (!found) throw BackendError(kWhere, "no free port on loopback");
-  return ntohs(address.sin_port);
-}
-
 void run_rank(int rank, int port, const Options& options, Clock::time_point begin, Result& result) {
   int messages = 0;
   const auto make_transport = [&]() -> std::unique_ptr<Transport> {
     TcpMesh mesh =
-        connect_tcp_mesh({.rank = rank, .ranks = options.ranks, .meeting_place = meet_at("127.0.0.1", port, "bench")});
+        connect_tcp_mesh({.rank = rank, .ranks = options.ranks, .meeting_place = meet_at("127.0.0.1", port, kSecret)});
     result.bytes_at_start = mesh.bytes_sent;
     return std::make_unique<CountingTransport>(make_tcp_transport(std::move(mesh)), messages);
   };
@@ -172,8 +165,10 @@ int main(int argc, char** argv) {
   app.add_option("--ranks", options.ranks, "processes")->check(CLI::Range(2, 4096));
   app.add_option("--files", options.files, "limit of open files of each, soft and hard")->check(CLI::Range(16, 4096));
   app.add_flag("--all-reduce", options.all_reduce, "an all-reduce of 8 bytes after the barrier");
+  app.add_option("--simulate", options.simulate, "a grid such as 8x8x32x32: count what its ranks send");
   CLI11_PARSE(app, argc, argv);
   try {
+    if (!options.simulate.empty()) return simulate_scale(options.simulate) ? 0 : 1;
     return run(options);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "scale: %s\n", error.what());

@@ -7,7 +7,9 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <mutex>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -21,6 +23,10 @@
 #include "axonn/comm/environment.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/grid/block_owners.hpp"
+#include "comm/host/channel_registry.hpp"
+#include "comm/host/progress_engine.hpp"
+#include "comm/host_communicator.hpp"
+#include "comm/transport/local_transport.hpp"
 #include "comm/watch/flight_recorder.hpp"
 #include "support/scratch.hpp"
 
@@ -58,6 +64,63 @@ TEST(ProgressEngine, SleepsWhenNothingIsOutstanding) {
     EXPECT_LE(after.naps - before.naps, 1);
     EXPECT_LE(after.wake_ups - before.wake_ups, 1);
   });
+}
+
+// A rank with an engine, beside ranks that the test itself moves.
+class OneEngine {
+ public:
+  OneEngine(int ranks, ProgressEngine::Options options)
+      : hub_(make_local_hub(ranks)),
+        engine_([this] { return make_local_transport(hub_, 0); }, options),
+        channels_(engine_.transport().largest_channel()) {
+    Group group{.axes = {}, .ranks = std::vector<int>(static_cast<size_t>(ranks)), .index = 0};
+    std::iota(group.ranks.begin(), group.ranks.end(), 0);
+    const auto channel = channels_.make(group, "world", 1);
+    id = channel->ids[static_cast<size_t>(Priority::normal)];
+    world_ = std::make_unique<HostCommunicator>(engine_, channels_, channel, nullptr);
+  }
+  ~OneEngine() { engine_.abandon(); }
+
+  std::unique_ptr<Transport> other(int rank) { return make_local_transport(hub_, rank); }
+  ProgressEngine& engine() { return engine_; }
+  Communicator& world() { return *world_; }
+  uint32_t id = 0;  // channel of normal priority
+
+ private:
+  std::shared_ptr<LocalHub> hub_;
+  ProgressEngine engine_;
+  ChannelRegistry channels_;
+  std::unique_ptr<HostCommunicator> world_;
+};
+
+// Naps of a minute, between which nothing would move: rank 1 has not sent what rank 0 receives.
+TEST(ProgressEngine, NewOperationEndsANap) {
+  using namespace std::chrono_literals;
+  OneEngine rank_0(2, {.ends_process = false, .shortest_nap = 60s, .longest_nap = 60s});
+  const auto rank_1 = rank_0.other(1);
+  const auto never = rank_0.world().receive(ones(10), 1);
+  while (rank_0.engine().counters().naps == 0) std::this_thread::yield();
+  const auto sent = rank_0.world().send(ones(1), 1);
+  float got = 0;
+  const auto ticket = rank_1->receive(0, rank_0.id, &got, sizeof got);
+  const auto deadline = std::chrono::steady_clock::now() + 20s;
+  while (!rank_1->test(ticket) && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  EXPECT_EQ(got, 1.0F);
+}
+
+// The one before it in its queue moves all the time. Rank 0 asks the others who hangs.
+TEST(ProgressEngine, EveryCallOfAQueueIsWatched) {
+  using namespace std::chrono_literals;
+  constexpr int kMessages = 50, kMessageBytes = 1 << 20;
+  OneEngine rank_0(3, {.timeout = 1s, .ends_process = false});
+  const auto rank_1 = rank_0.other(1);
+  const auto moving = rank_0.world().receive(ones(int64_t{kMessages} * kMessageBytes / 4), 1);
+  const auto stalled = rank_0.world().receive(ones(1), 2);
+  const std::vector<std::byte> data(kMessageBytes);
+  int sent = 0;
+  for (; sent < kMessages && !rank_1->letter(); ++sent, std::this_thread::sleep_for(100ms))
+    rank_1->send(0, rank_0.id, data.data(), data.size());
+  EXPECT_LT(sent, kMessages);
 }
 
 TEST(ProgressEngine, MovesWhileTheProgramComputes) {

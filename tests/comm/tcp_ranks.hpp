@@ -21,6 +21,7 @@
 #include <gtest/gtest.h>
 
 #include "axonn/core/error.hpp"
+#include "comm/loopback.hpp"
 #include "comm/transport/tcp_transport.hpp"
 
 namespace axonn {
@@ -28,30 +29,10 @@ namespace axonn {
 using Bytes = std::vector<std::byte>;
 inline constexpr const char* kLoopback = "127.0.0.1";
 
-inline sockaddr_in loopback_address(int port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return address;
-}
-
-// A port that was free a moment ago.
-inline int free_port() {
-  const Descriptor probe(::socket(AF_INET, SOCK_STREAM, 0));
-  sockaddr_in address = loopback_address(0);
-  socklen_t size = sizeof address;
-  EXPECT_EQ(::bind(probe.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(::getsockname(probe.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
-  return ntohs(address.sin_port);
-}
-
 // A connection to a port of this host, where somebody will soon listen.
 inline Descriptor knock(int port) {
   for (const tcp::Deadline deadline(std::chrono::seconds(10)); !deadline.passed();) {
-    Descriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
-    const sockaddr_in address = loopback_address(port);
-    if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return socket;
+    if (Descriptor socket = try_loopback(port); socket.open()) return socket;
     std::this_thread::yield();
   }
   ADD_FAILURE() << "nobody listens at port " << port;

@@ -7,12 +7,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <memory>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -329,6 +333,62 @@ TEST(TcpStartUp, RanksListenOnlyWhereTheyReachRank0) {
         testing::internal::GetCapturedStderr().find("this job has no AXONN_SECRET") != std::string::npos;
     EXPECT_EQ(warned, where == address);
   }
+}
+
+// Where rank 0 listens on every interface, as with an init file, and the others look for it.
+class AnyInterface final : public MeetingPlace {
+ public:
+  explicit AnyInterface(std::vector<std::string> hosts_of_ranks) : hosts_(std::move(hosts_of_ranks)) {}
+
+  MeetingPoint wanted() const override { return {.hosts = {}, .port = 0, .secret = "s"}; }
+  void publish(int port) override { port_ = port; }
+  std::optional<MeetingPoint> find() override { return std::nullopt; }
+  std::string name() const override { return "a test"; }
+  std::string need() const override { return ""; }
+
+  std::shared_ptr<MeetingPlace> for_rank(size_t rank) {
+    return rank == 0 ? std::shared_ptr<MeetingPlace>(this, [](auto*) {}) : std::make_shared<Other>(*this, rank);
+  }
+
+ private:
+  struct Other final : MeetingPlace {
+    Other(AnyInterface& first, size_t mine) : place(first), rank(mine) {}
+    MeetingPoint wanted() const override { return place.wanted(); }
+    void publish(int) override {}
+    std::optional<MeetingPoint> find() override {
+      if (place.port_ == 0) return std::nullopt;
+      return MeetingPoint{{place.hosts_[rank]}, place.port_, "s"};
+    }
+    std::string name() const override { return place.name(); }
+    std::string need() const override { return ""; }
+
+    AnyInterface& place;
+    size_t rank;
+  };
+
+  const std::vector<std::string> hosts_;
+  std::atomic<int> port_{0};
+};
+
+bool has_ipv6_loopback() {
+  std::string problem;
+  const auto addresses = tcp::resolve("::1", 0, problem);
+  const Descriptor socket(::socket(AF_INET6, SOCK_STREAM, 0));
+  return !addresses.empty() && ::bind(socket.get(), addresses[0].get(), addresses[0].size) == 0;
+}
+
+// An init file names the addresses of both kinds that rank 0's host has.
+TEST(TcpStartUp, RanksMeetOverIPv6AndIPv4) {
+  if (!has_ipv6_loopback()) GTEST_SKIP() << "this host has no IPv6";
+  AnyInterface place({"", "::1", "127.0.0.1", "::1"});
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 4; ++rank) {
+    threads.emplace_back([&, rank] {
+      EXPECT_NO_THROW(exchange(*make_tcp_transport(
+          {.rank = rank, .ranks = 4, .meeting_place = place.for_rank(static_cast<size_t>(rank)), .patience = 10s})));
+    });
+  }
+  for (auto& thread : threads) thread.join();
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "comm/transport/tcp_transport.hpp"
 
 #include <linux/filter.h>
+#include <linux/sockios.h>
 #include <malloc.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -326,6 +328,34 @@ TEST(TcpTransport, BytesThatAreNoMessageEndTheJob) {
     transport->abandon(error);
   }
   rank_1.join();
+}
+
+// The largest number of bytes that the system holds for a socket of this process and has not sent.
+int most_unsent() {
+  int most = 0;
+  for (int fd = 3; fd < 256; ++fd) {
+    int bytes = 0;
+    if (::ioctl(fd, SIOCOUTQNSD, &bytes) == 0) most = std::max(most, bytes);
+  }
+  return most;
+}
+
+// An urgent message goes behind whatever the system holds already.
+TEST(TcpTransport, SystemHoldsLittleThatIsNotSent) {
+  std::latch both(2);
+  as_ranks(2, [&](Transport& transport) {
+    const Bytes data(64 << 20);
+    if (transport.rank() == 0) {
+      const auto ticket = transport.send(1, 6, data.data(), data.size());
+      for (int i = 0; i < 300; ++i) {
+        EXPECT_FALSE(transport.test(ticket));
+        std::this_thread::sleep_for(1ms);
+      }
+      EXPECT_GT(most_unsent(), 0);
+      EXPECT_LE(most_unsent(), 256 << 10);
+    }
+    both.arrive_and_wait();  // rank 1 does not read
+  });
 }
 
 // With one queue per peer, the urgent message would come last.

@@ -15,8 +15,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kShortestNap = 20us;
-constexpr auto kLongestNap = 100us;
 constexpr int kPollsBeforeNap = 8;
 constexpr int kPollsBeforeWaiterNaps = 500;
 constexpr auto kIdleWatch = 1s;
@@ -65,7 +63,7 @@ void ProgressEngine::run(const MakeTransport& make_transport, std::promise<void>
 }
 
 void ProgressEngine::move_until_stopped() {
-  auto nap = std::chrono::microseconds(kShortestNap);
+  auto nap = options_.shortest_nap;
   int idle_polls = 0;
   while (sleep_while_idle()) {
     bool progressed = false;
@@ -74,23 +72,23 @@ void ProgressEngine::move_until_stopped() {
       progressed = round();
     }
     if (progressed) {
-      nap = kShortestNap;
+      nap = options_.shortest_nap;
       idle_polls = 0;
     } else if (++idle_polls < kPollsBeforeNap) {
       sched_yield();
     } else {
       ++naps_;
       take_nap(nap);
-      nap = std::min<std::chrono::microseconds>(2 * nap, kLongestNap);
+      nap = std::min(2 * nap, options_.longest_nap);
     }
   }
 }
 
-// A new operation ends it.
+// A new operation ends it, and so does the engine's end.
 void ProgressEngine::take_nap(std::chrono::microseconds time) {
   std::unique_lock lock(inbox_mutex_);
   asleep_ = true;
-  wake_.wait_for(lock, time, [this] { return has_mail_.load(); });
+  wake_.wait_for(lock, time, [this] { return has_mail_ || stop_; });
   asleep_ = false;
 }
 
@@ -138,7 +136,7 @@ void ProgressEngine::wait(QueuedOperation& operation) {
       idle_polls = 0;
     } else if (!operation.done()) {
       if (crowded_ && ++idle_polls > kPollsBeforeWaiterNaps)
-        std::this_thread::sleep_for(kLongestNap);
+        std::this_thread::sleep_for(options_.longest_nap);
       else
         sched_yield();
     }

@@ -40,6 +40,7 @@ class ProgressEngine {
   struct Options {
     std::chrono::seconds timeout{600};  // limit for a started operation without progress
     bool ends_process = true;           // kProgramComesBack after an error; false: ranks are threads
+    std::chrono::microseconds shortest_nap{20}, longest_nap{100};  // each is twice as long as the one before
   };
   static constexpr std::chrono::seconds kProgramComesBack{5};
   static constexpr std::chrono::milliseconds kWatchEvery{20};  // looks for late calls and letters

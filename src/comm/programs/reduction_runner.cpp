@@ -34,6 +34,7 @@ struct ReductionRunner::Cut {
   int64_t border(int64_t chunk) const {
     if (shards.empty()) return part(elements, chunk, chunks);
     const int64_t each = chunks / static_cast<int64_t>(shards.size());
+    AXONN_ASSERT(each > 0, chunks, " chunks for ", shards.size(), " members");
     const auto member = static_cast<size_t>(chunk / each);
     const int64_t begin = std::accumulate(shards.begin(), shards.begin() + static_cast<ptrdiff_t>(member), int64_t{0});
     return member == shards.size() ? begin : begin + part(shards[member], chunk % each, each);

@@ -100,13 +100,7 @@ void Start::gather() {
 
 // Where rank 0 shall listen, before it is known if on every interface.
 SocketAddress Start::own_address(const MeetingPoint& wanted) {
-  if (wanted.hosts.empty()) {
-    SocketAddress any;
-    any.storage.ss_family = AF_INET;
-    any.size = sizeof(sockaddr_in);
-    any.set_port(wanted.port);
-    return any;
-  }
+  if (wanted.hosts.empty()) return any_interface(wanted.port);
   std::string problem;
   const auto addresses = resolve(wanted.hosts.front(), wanted.port, problem);
   AXONN_CHECK(!addresses.empty(), kWhere, "MASTER_ADDR '", wanted.hosts.front(), "' has no address: ", problem);
@@ -238,10 +232,12 @@ bool Start::rank_0_is_gone() const {
 
 // Passes the table on to the children.
 void Start::spread() {
-  // A rank that rank 0 sees at a loopback address is on rank 0's host.
+  // A rank that rank 0 sees at a loopback address is on rank 0's host. If this rank is too, it sees
+  // the other one there as well.
   for (int rank = 0; rank < options_.ranks; ++rank) {
     auto& address = mesh_.addresses.emplace_back(unpack(table_[static_cast<size_t>(rank)]));
-    if (options_.rank == 0 || (rank > 0 && !address.is_loopback())) continue;
+    const bool as_rank_0_sees_it = rank > 0 && (!address.is_loopback() || rank_0_.is_loopback());
+    if (options_.rank == 0 || as_rank_0_sees_it) continue;
     const int port = address.port();
     address = rank_0_;
     address.set_port(port);

@@ -30,6 +30,17 @@ const sockaddr_in6& v6(const SocketAddress& address) { return reinterpret_cast<c
 
 void set(int fd, int level, int option, int value) { ::setsockopt(fd, level, option, &value, sizeof value); }
 
+// ::ffff:10.0.0.1 is 10.0.0.1
+SocketAddress unmapped(const SocketAddress& address) {
+  if (address.family() != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&v6(address).sin6_addr)) return address;
+  SocketAddress result;
+  result.storage.ss_family = AF_INET;
+  result.size = sizeof(sockaddr_in);
+  std::memcpy(&v4(result).sin_addr, &v6(address).sin6_addr.s6_addr[12], 4);
+  result.set_port(address.port());
+  return result;
+}
+
 // The first probe after a third of `silence`, then six at most.
 void set_keep_alive(int fd, std::chrono::milliseconds silence) {
   const int seconds = static_cast<int>(std::chrono::ceil<std::chrono::seconds>(silence).count());
@@ -104,12 +115,22 @@ SocketAddress unpack(const PackedAddress& packed) {
 SocketAddress local_address(int fd) {
   SocketAddress address;
   if (::getsockname(fd, address.get(), &address.size) != 0) fail("getsockname: ", error_text(errno));
-  return address;
+  return unmapped(address);
 }
 
 SocketAddress peer_address(int fd) {
   SocketAddress address;
   if (::getpeername(fd, address.get(), &address.size) != 0) address = SocketAddress{};
+  return unmapped(address);
+}
+
+SocketAddress any_interface(int port) {
+  const bool has_both = Descriptor(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0)).open();
+  SocketAddress address;
+  address.storage.ss_family = has_both ? AF_INET6 : AF_INET;
+  address.size = has_both ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+  address.set_any_interface();
+  address.set_port(port);
   return address;
 }
 
@@ -141,6 +162,7 @@ Descriptor listen_at(const SocketAddress& address) {
   Descriptor listener(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!listener.open()) fail_to_open("socket", errno);
   set(listener.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  if (address.family() == AF_INET6) set(listener.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
   if (::bind(listener.get(), address.get(), address.size) != 0 || ::listen(listener.get(), SOMAXCONN) != 0) {
     const char* cure = errno == EADDRINUSE      ? "; set MASTER_PORT to a free port"
                        : errno == EADDRNOTAVAIL ? "; MASTER_ADDR must be an address of rank 0's host"

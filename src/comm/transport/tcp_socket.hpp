@@ -85,8 +85,12 @@ struct PackedAddress {
 PackedAddress pack(const SocketAddress& address);
 SocketAddress unpack(const PackedAddress& packed);
 
+// An IPv4 address also where the socket takes both kinds, and so gives it as an IPv6 one.
 SocketAddress local_address(int fd);
 SocketAddress peer_address(int fd);
+
+// Every interface, over IPv6 and IPv4 where this host has both.
+SocketAddress any_interface(int port);
 
 // Whether `name` means this host only: "localhost", "::1", "127...".
 bool names_loopback(const std::string& name);

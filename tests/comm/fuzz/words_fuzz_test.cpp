@@ -15,7 +15,7 @@ using fuzz::Random;
 TEST(InitFileFuzz, GivesAPlaceToConnectToOrNothing) {
   const std::string text = text_of({{"host.example", "10.0.0.1", "fd00::1"}, 4321, "00ff"});
   size_t read = 0;
-  fuzz::rounds(50'000, [&](Random& random) {
+  fuzz::rounds(20'000, [&](Random& random) {
     const auto point = parse_meeting_point(fuzz::mutated(text, random));
     if (!point) return;
     ++read;
@@ -29,7 +29,7 @@ TEST(InitFileFuzz, GivesAPlaceToConnectToOrNothing) {
     EXPECT_EQ(again->port, point->port);
     EXPECT_EQ(again->secret, point->secret);
   });
-  EXPECT_GT(read, 1000U);
+  EXPECT_GT(read, 500U);
 }
 
 constexpr int kRanks = 4;
@@ -71,7 +71,7 @@ HangLetter read(const std::string& text, int from) {
 // Some letters are changed on the way: the report is made of the rest.
 TEST(HangLetterFuzz, ReportIsMadeOfWhatCanBeRead) {
   size_t refused = 0;
-  fuzz::rounds(5'000, [&](Random& random) {
+  fuzz::rounds(2'000, [&](Random& random) {
     std::vector<HangState> states = {some_state(0, random)};
     for (int rank = 1; rank < kRanks; ++rank) {
       std::string text = text_of({.kind = HangLetter::Kind::answer, .state = some_state(rank, random), .verdict = {}});
@@ -86,7 +86,7 @@ TEST(HangLetterFuzz, ReportIsMadeOfWhatCanBeRead) {
     const HangReport report = hang_report(states, kRanks, 60);
     EXPECT_NE(report.headline.find("made no progress for 60 s"), std::string::npos);
   });
-  EXPECT_GT(refused, 1000U);
+  EXPECT_GT(refused, 500U);
 }
 
 // Numbers that its parser takes.

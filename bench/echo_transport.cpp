@@ -1,0 +1,75 @@
+#include "echo_transport.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <list>
+#include <unordered_map>
+
+namespace axonn::bench {
+namespace {
+
+class EchoTransport final : public Transport {
+ public:
+  EchoTransport(int ranks, uint32_t largest_channel, Sent& sent)
+      : ranks_(ranks), largest_channel_(largest_channel), sent_(sent) {}
+
+  std::string_view name() const override { return "echo"; }
+  int rank() const override { return 0; }
+  int ranks() const override { return ranks_; }
+  uint32_t largest_channel() const override { return largest_channel_; }
+
+  Ticket send(int, uint32_t channel, const void* data, size_t bytes) override {
+    ++sent_.messages;
+    sent_.bytes += static_cast<int64_t>(bytes);
+    auto& waiting = waiting_[channel];
+    const auto place = std::ranges::find(waiting, bytes, &Receive::bytes);
+    if (place != waiting.end()) {
+      std::memcpy(place->data, data, bytes);
+      waiting.erase(place);
+    }
+    return ++last_ticket_;
+  }
+
+  Ticket receive(int, uint32_t channel, void* data, size_t bytes) override {
+    if (bytes > 0) {
+      std::memset(data, 0, bytes);
+      waiting_[channel].push_back({data, bytes, ++last_ticket_});
+      channel_of_[last_ticket_] = channel;
+      return last_ticket_;
+    }
+    return ++last_ticket_;
+  }
+
+  bool test(Ticket ticket) override {
+    if (const auto found = channel_of_.find(ticket); found != channel_of_.end()) {
+      waiting_[found->second].remove_if([ticket](const Receive& receive) { return receive.ticket == ticket; });
+      channel_of_.erase(found);
+    }
+    return true;
+  }
+
+  std::optional<Letter> letter() override { return std::nullopt; }
+  void abort(int exit_status) noexcept override { std::_Exit(exit_status); }
+
+ private:
+  struct Receive {
+    void* data;
+    size_t bytes;
+    Ticket ticket;
+  };
+
+  const int ranks_;
+  const uint32_t largest_channel_;
+  Sent& sent_;
+  Ticket last_ticket_ = 0;
+  std::unordered_map<uint32_t, std::list<Receive>> waiting_;  // posted, by channel
+  std::unordered_map<Ticket, uint32_t> channel_of_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_echo_transport(int ranks, uint32_t largest_channel, Sent& sent) {
+  return std::make_unique<EchoTransport>(ranks, largest_channel, sent);
+}
+
+}  // namespace axonn::bench

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "comm/transport/transport.hpp"
+
+namespace axonn::bench {
+
+// What a rank has sent.
+struct Sent {
+  int64_t messages = 0;
+  int64_t bytes = 0;
+
+  Sent operator-(const Sent& before) const { return {messages - before.messages, bytes - before.bytes}; }
+};
+
+// Rank 0 of a job of any size, without the others: counts what it sends into `sent`. A receive ends
+// at once with what the rank itself sends in its place, as if all ranks did the same, or with
+// zeros. So our collectives run as they do in a job of that size.
+std::unique_ptr<Transport> make_echo_transport(int ranks, uint32_t largest_channel, Sent& sent);
+
+}  // namespace axonn::bench
