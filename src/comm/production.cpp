@@ -75,7 +75,8 @@ bool Production::Reader::ready(int owner, int64_t begin, int64_t count) const {
   if (count <= 0) return true;
   if (!counter_->reached(first_ + static_cast<uint32_t>(parts_.last_part(owner, begin, count)) + 1)) return false;
   if (given_up_->load(std::memory_order_relaxed))
-    throw BackendError("comm.production", "its producer gave up before all of its parts were written");
+    throw BackendError("comm.production",
+                       "its producer gave up before all of its parts were written; its own error says why");
   return true;
 }
 

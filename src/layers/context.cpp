@@ -44,6 +44,10 @@ bool narrow(at::ScalarType dtype) { return dtype == at::kBFloat16 || dtype == at
 void check_options(const ContextOptions& options) {
   AXONN_CHECK(options.split_forward >= 1, "layers.context", "split_forward must be at least 1, got ",
               options.split_forward);
+  AXONN_CHECK(options.linear_schedule == LinearSchedule::mm_ar_c ||
+                  options.linear_schedule == LinearSchedule::automatic || options.device.is_cpu(),
+              "layers.context", "linear schedule ", to_string(options.linear_schedule),
+              " needs tensors on a CPU: NCCL has no fused collectives; choose mm-ar-c or auto");
   const auto dtype = options.dtype, gradient = options.gradient_dtype.value_or(at::kFloat);
   AXONN_CHECK(dtype == at::kFloat || dtype == at::kDouble || narrow(dtype), "layers.context",
               "dtype must be fp64, fp32, bf16 or fp16, got ", c10::toString(dtype));

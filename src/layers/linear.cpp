@@ -5,7 +5,9 @@
 #include <ATen/ops/_unsafe_view.h>
 
 #include "axonn/core/error.hpp"
+#include "layers/feature_dropout.hpp"
 #include "layers/operation.hpp"
+#include "layers/ops/row_tail.hpp"
 
 namespace axonn {
 namespace {
@@ -15,36 +17,55 @@ namespace {
 class LinearOperation : public Operation {
  public:
   LinearOperation(Context& context, const LinearImpl& layer, ShardedParameter weight,
-                  std::optional<ShardedParameter> bias, std::shared_ptr<std::function<void()>> finish)
+                  std::optional<ShardedParameter> bias, std::shared_ptr<RowTail> tail,
+                  std::shared_ptr<std::function<void()>> finish)
       : context_(context),
         in_axis_(layer.in_axis()),
         out_axis_(layer.out_axis()),
         weight_(std::move(weight)),
         bias_(std::move(bias)),
+        tail_(std::move(tail)),
         finish_(std::move(finish)) {}
 
   std::string name() const override { return "linear " + weight_.name(); }
 
   Tensor forward(const Tensor& input /* (..., k/in) */) override {
     input_.keep(input);
-    auto weight = weight_.gathered();  // (n/out, k/in)
-    const bool whole = context_.shape()[in_axis_] == 1;
+    const auto weight = weight_.gathered();  // (n/out, k/in)
     const Tensor rows = rows_of(input);
-    Tensor output = gemm(kernel(GemmUse::output, rows, *weight), rows, *weight,
-                         bias_ && whole ? std::optional(*bias_->gathered()) : std::nullopt);
-    std::vector<int64_t> shape = input.sizes().vec();
-    shape.back() = output.size(1);
-    *finish_ = [sum = context_.scheduler().all_reduce(output, in_axis_, weight_.name()),
-                bias = whole ? std::nullopt : bias_]() mutable {
+    const GemmKernel mm = kernel(GemmUse::output, rows, *weight);
+    const int64_t m = rows.size(0), n = weight->size(0);
+    const bool whole = context_.shape()[in_axis_] == 1;
+    const Tensor bias = bias_ ? *bias_->gathered() : Tensor();
+    const auto schedule =
+        context_.scheduler().resolve(context_.options().linear_schedule, in_axis_, m * n * rows.element_size());
+    const bool at_owner = !whole && schedule != LinearSchedule::mm_ar_c;
+    Pending sum = whole ? Pending(gemm(mm, rows, *weight, bias_ ? std::optional(bias) : std::nullopt))
+                        : context_.scheduler().sum(
+                              {.rows = m,
+                               .width = n,
+                               .options = rows.options(),
+                               .all = [&] { return gemm(mm, rows, *weight); },
+                               .some =
+                                   [&](const Tensor& to, Range some) {
+                                     gemm_into(mm, to, rows.narrow(0, some.begin, some.size()), *weight, /*add=*/false);
+                                   },
+                               .owner = at_owner ? tail_->at_owner(bias, rows.scalar_type(), n) : Epilogue()},
+                              schedule, in_axis_, weight_.name());
+    const Tensor output = sum.tensor();  // (m, n/out)
+    *finish_ = [sum = std::move(sum), tail = tail_, bias = whole ? Tensor() : bias, at_owner]() mutable {
       const at::NoGradGuard no_grad;
-      const Tensor sums = sum.wait();  // (m, n/out)
-      if (bias) sums.add_(*bias->gathered());
+      const Tensor sums = sum.wait();
+      if (!at_owner) tail->apply(sums, bias);
+      tail->release_residual();
     };
-    return at::_unsafe_view(output, shape);  // not a view: autograd would refuse the in-place add in finish_
+    std::vector<int64_t> shape = input.sizes().vec();
+    shape.back() = n;
+    return at::_unsafe_view(output, shape);  // not a view: autograd would refuse the in-place adds in finish_
   }
 
   Tensor backward(const Tensor& grad_output /* (..., n/out) */, bool input_needed) override {
-    const Tensor input = input_.get(), rows = rows_of(input), grad = rows_of(grad_output);
+    const Tensor input = input_.get(), rows = rows_of(input), grad = rows_of(tail_->gradient(grad_output));
     Pending grad_input{Tensor()};
     if (input_needed) {
       auto weight = weight_.gathered();
@@ -58,7 +79,10 @@ class LinearOperation : public Operation {
     return input_needed ? grad_input.wait().view(input.sizes()) : Tensor();
   }
 
-  void release() override { input_.reset(); }
+  void release() override {
+    input_.reset();
+    tail_->release();
+  }
 
  private:
   GemmKernel kernel(GemmUse use, const Tensor& rows, const Tensor& weight) const {
@@ -70,6 +94,7 @@ class LinearOperation : public Operation {
   Axis out_axis_;
   ShardedParameter weight_;
   std::optional<ShardedParameter> bias_;
+  std::shared_ptr<RowTail> tail_;
   std::shared_ptr<std::function<void()>> finish_;  // the rest of the forward
   Saved input_;
 };
@@ -111,15 +136,28 @@ Tensor LinearImpl::forward(const Tensor& input) {
 
 Value LinearImpl::forward(const Value& input) { return launch(input).wait(); }
 
-PendingValue LinearImpl::launch(const Value& input) {
+PendingValue LinearImpl::launch(const Value& input) { return launch(input, std::nullopt, Tensor()); }
+
+PendingValue LinearImpl::launch(const Value& input, const AddTo& add) {
+  check_layout(add.stream, options_.out, output_layout(), "layers.linear");
+  AXONN_CHECK(!options_.pad_output, "layers.linear",
+              "an output with padding cannot be added to a stream; choose pad_output = false");
+  const at::IntArrayRef given = add.stream.tensor.sizes(), rows = input.tensor.sizes();
+  AXONN_CHECK(given.slice(0, given.size() - 1) == rows.slice(0, rows.size() - 1), "layers.linear",
+              "the stream must have the rows of the input, ", rows, ", got ", given);
+  return launch(input, feature_dropout(context(), add.stream, add.dropout, add.name), add.stream.tensor);
+}
+
+PendingValue LinearImpl::launch(const Value& input, std::optional<DropoutDraw> dropout, const Tensor& stream) {
   check_layout(input, options_.in, input_layout(), "layers.linear");
   const int64_t width = input_layout().dim(options_.in).local_size(context().shape(), context().at());
   AXONN_CHECK(input.tensor.size(-1) == width, "layers.linear", "input must hold ", width, " of the ", options_.in,
               " features on this rank (", input.layout.to_string(), "), got ", input.tensor.size(-1));
   const auto finish = std::make_shared<std::function<void()>>();
-  auto operation = std::make_unique<LinearOperation>(context(), *this, weight_, bias_, finish);
-  const Tensor output = bias_ ? record(std::move(operation), input.tensor, {&weight_, &*bias_})
-                              : record(std::move(operation), input.tensor, {&weight_});
+  const auto tail = std::make_shared<RowTail>(std::move(dropout), stream.defined() ? stream.detach() : stream);
+  auto operation = std::make_unique<LinearOperation>(context(), *this, weight_, bias_, tail, finish);
+  const Tensor output = bias_ ? record(std::move(operation), input.tensor, {&weight_, &*bias_}, {stream})
+                              : record(std::move(operation), input.tensor, {&weight_}, {stream});
   return {{output, options_.out, output_layout()}, std::move(*finish)};
 }
 

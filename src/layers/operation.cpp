@@ -23,8 +23,9 @@ std::string traced_name(const Operation& operation) { return "axonn::" + operati
 class OperationNode : public torch::autograd::Node {
  public:
   // `scheduler` is null when the operation has no parameters, because it then needs no weights.
-  OperationNode(std::unique_ptr<Operation> operation, Scheduler* scheduler)
-      : operation_(std::move(operation)), scheduler_(scheduler) {}
+  // Edge `added` is that of the added input.
+  OperationNode(std::unique_ptr<Operation> operation, Scheduler* scheduler, std::optional<size_t> added)
+      : operation_(std::move(operation)), scheduler_(scheduler), added_(added) {}
 
   std::string name() const override { return traced_name(*operation_); }
 
@@ -34,6 +35,7 @@ class OperationNode : public torch::autograd::Node {
     std::optional<Scheduler::InPhase> backward;
     if (scheduler_ != nullptr) backward.emplace(*scheduler_, Phase::backward);
     result[0] = operation_->backward(gradients[0], task_should_compute_output(0));
+    if (added_) result[*added_] = gradients[0];
     return result;
   }
 
@@ -42,13 +44,16 @@ class OperationNode : public torch::autograd::Node {
  private:
   std::unique_ptr<Operation> operation_;
   Scheduler* scheduler_;
+  std::optional<size_t> added_;
 };
 
 }  // namespace
 
 Tensor record(std::unique_ptr<Operation> operation, const Tensor& input,
-              std::initializer_list<const ShardedParameter*> parameters) {
-  const bool recorded = at::GradMode::is_enabled() && (input.requires_grad() || parameters.size() > 0);
+              std::initializer_list<const ShardedParameter*> parameters, const AddedInput& added) {
+  const bool adds = added.tensor.defined();
+  const bool recorded = at::GradMode::is_enabled() &&
+                        (input.requires_grad() || parameters.size() > 0 || (adds && added.tensor.requires_grad()));
   Scheduler* scheduler = parameters.size() == 0 ? nullptr : &(*parameters.begin())->scheduler();
   Tensor output;
   {
@@ -61,10 +66,12 @@ Tensor record(std::unique_ptr<Operation> operation, const Tensor& input,
     for (const ShardedParameter* parameter : parameters) parameter->count_use();
   if (!recorded) return output;
 
-  auto node = std::make_shared<OperationNode>(std::move(operation), scheduler);
+  auto node = std::make_shared<OperationNode>(std::move(operation), scheduler,
+                                              adds ? std::optional(1 + parameters.size()) : std::nullopt);
   node->add_next_edge(torch::autograd::impl::gradient_edge(input));
   for (const ShardedParameter* parameter : parameters)
     node->add_next_edge(torch::autograd::impl::gradient_edge(parameter->shard()));
+  if (adds) node->add_next_edge(torch::autograd::impl::gradient_edge(added.tensor));
   torch::autograd::set_history(output, node);
   return output;
 }

@@ -31,11 +31,16 @@ class Operation {
   virtual void release() {}  // drop what forward saved
 };
 
+// An input whose gradient is that of the output, because the operation adds it to the result.
+struct AddedInput {
+  Tensor tensor;  // undefined: none
+};
+
 // Runs forward. If autograd is on and `input` or a parameter needs a gradient, it also records the
 // step and counts a use of every parameter. Because of the parameters, backward runs even if the
 // input needs no gradient.
 Tensor record(std::unique_ptr<Operation> operation, const Tensor& input,
-              std::initializer_list<const ShardedParameter*> parameters = {});
+              std::initializer_list<const ShardedParameter*> parameters = {}, const AddedInput& added = {});
 
 // An input kept for backward. get() throws torch's own error if the tensor was overwritten in
 // place.

@@ -47,6 +47,7 @@ RunPlan plan_run(const RunOptions& options) {
                   .order = options.placement.order,
                   .overlap = options.communication.overlap,
                   .split_forward = options.communication.split_forward,
+                  .linear_schedule = options.communication.linear_schedule,
                   .gradient_programs = options.communication.reduction.value_or(std::vector<ReductionProgram>())},
       .gemm = numerics.gemm,
       .train = options.train};

@@ -89,6 +89,7 @@ int VerificationCommand::run(Environment& environment) {
                                  .order = plan.context.order,
                                  .overlap = plan.context.overlap,
                                  .split_forward = plan.context.split_forward,
+                                 .linear_schedule = plan.context.linear_schedule,
                                  .gradient_programs = plan.context.gradient_programs};
   const Verification result = Verifier(environment, what, network(plan)).on(plan.grid);
   if (environment.rank() == 0) {

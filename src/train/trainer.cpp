@@ -51,6 +51,19 @@ int64_t peak_memory_bytes(c10::Device device) {
   return int64_t{usage.ru_maxrss} * 1024;
 }
 
+// "overlap", or what auto is on this grid: "auto (x: overlap from 256K, else mm-ar-c)".
+std::string linear_schedules(Context& context) {
+  const LinearSchedule given = context.options().linear_schedule;
+  std::string text(to_string(given));
+  if (given != LinearSchedule::automatic) return text;
+  std::string axes;
+  for (const Axis axis : {Axis::x, Axis::y})
+    if (context.shape()[axis] > 1 &&
+        context.scheduler().resolve(given, axis, kSmallestOverlapped) == LinearSchedule::overlap)
+      axes.append(axes.empty() ? "" : " and ").append(to_string(axis));
+  return text + (axes.empty() ? " (mm-ar-c)" : " (over " + axes + ": overlap from 256K, else mm-ar-c)");
+}
+
 // mpirun gives each rank a terminal as standard output, even when mpirun's own output goes to a
 // file. AXONN_PROGRESS then gives the right mode.
 Progress::Options progress_options(const TrainConfig& config, int64_t first_step) {
@@ -218,6 +231,7 @@ StepMetrics Trainer::one_step(int64_t step, Trace& trace) {
   metrics.loss = losses.loss();
   metrics.seconds.communication_exposed = context_.scheduler().traffic().waited_seconds();
   metrics.communication = context_.scheduler().traffic().sums();
+  metrics.linear_products = context_.scheduler().linear_counts();
 
   copy_for_save(trace, copying, /*changes_follow=*/true);
   std::function<bool(double)> accept;
@@ -391,11 +405,13 @@ void Trainer::announce() const {
               std::string(environment_.transport()).c_str(), identity_.data.c_str(),
               static_cast<long long>(config_.steps));
   std::printf(
-      "batch %lld = %lld micro-batch%s x %lld %s a rank x z %d x data %d; best matrix product %sFLOP/s, gemm %s\n",
+      "batch %lld = %lld micro-batch%s x %lld %s a rank x z %d x data %d; best matrix product %sFLOP/s, gemm %s, "
+      "linear "
+      "%s\n",
       static_cast<long long>(plan_.batch), static_cast<long long>(plan_.micro_batches),
       plan_.micro_batches == 1 ? "" : "es", static_cast<long long>(plan_.micro_batch),
       std::string(task_.words().samples).c_str(), shape.z, shape.data, with_unit(gemm_flops_).c_str(),
-      context_.options().gemm.to_string().c_str());
+      context_.options().gemm.to_string().c_str(), linear_schedules(context_).c_str());
   std::fflush(stdout);
 }
 

@@ -159,6 +159,7 @@ Verification Verifier::on(GridShape shape) {
                 .order = options_.order,
                 .overlap = options_.overlap,
                 .split_forward = options_.split_forward,
+                .linear_schedule = options_.linear_schedule,
                 .gradient_programs = options_.gradient_programs});
   const Record mine = Record::of(grid, options_, make_);
 

@@ -48,7 +48,7 @@ class ProducedParts {
   int64_t last_part(int owner, int64_t begin, int64_t count) const;
   int members() const { return members_; }
   int64_t elements() const { return begins_.back(); }
-  int64_t part_elements() const { return part_; }        // of one owner, in a part that is not its last
+  int64_t part_elements() const { return part_; }        // elements of an owner in each part but its last
   int64_t message_elements() const { return message_; }  // a part holds 8 messages, or a multiple of 8
 
  private:

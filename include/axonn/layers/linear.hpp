@@ -1,12 +1,15 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "axonn/layers/layout.hpp"
 #include "axonn/layers/sharded_module.hpp"
 
 namespace axonn {
+
+struct DropoutDraw;
 
 struct LinearOptions {
   int64_t in = 0;
@@ -19,6 +22,14 @@ struct LinearOptions {
   std::optional<Layout> output = {};   // layout of that forward's result; nullopt: output_layout()
   Initial weight_initial = Initial::normal(0.02);
   Initial bias_initial = Initial::zeros();
+};
+
+// What a block does with a layer's output: adds it to its stream, after dropout() of this
+// probability and name.
+struct AddTo {
+  Value stream;  // in the layer's output layout, with the rows of its input
+  double dropout = 0;
+  std::string name = {};
 };
 
 // y = x W^T + b under Agarwal's 3D product (AxoNN, section III, Algorithm 1). The roles are in = Y
@@ -45,6 +56,9 @@ class LinearImpl : public ShardedModule {
   // forward() in two steps: launch() computes the product, PendingValue::wait() completes its sum
   // over the in axis.
   PendingValue launch(const Value& input);
+  // The same with dropout and the sum of a residual branch as one operation: stream + dropout(y).
+  // ContextOptions::linear_schedule decides how it runs. The stream stays as it is until wait().
+  PendingValue launch(const Value& input, const AddTo& add);
 
   Axis in_axis() const { return options_.transposed ? Axis::x : Axis::y; }
   Axis out_axis() const { return options_.transposed ? Axis::y : Axis::x; }
@@ -55,6 +69,7 @@ class LinearImpl : public ShardedModule {
   const ShardedParameter& weight() const { return weight_; }
 
  private:
+  PendingValue launch(const Value& input, std::optional<DropoutDraw> dropout, const at::Tensor& stream);
   ShardSpec weight_spec() const;
   void add_bias();
 

@@ -10,6 +10,7 @@
 #include "axonn/grid/reduction/reduction_program.hpp"
 #include "axonn/layers/gemm.hpp"
 #include "axonn/overlap/step/overlap_policy.hpp"
+#include "axonn/terms/linear_schedule.hpp"
 #include "axonn/terms/precision.hpp"
 #include "axonn/train/trainer.hpp"
 
@@ -44,6 +45,7 @@ struct NumericsOptions {
 struct CommunicationOptions {
   OverlapPolicy overlap;
   int64_t split_forward = 1;  // see ContextOptions
+  LinearSchedule linear_schedule = LinearSchedule::mm_ar_c;
   // empty: rings; nullopt: the planner's best
   std::optional<std::vector<ReductionProgram>> reduction = std::vector<ReductionProgram>();
 

@@ -29,6 +29,7 @@ struct VerificationOptions {
   AxisOrder order = kDefaultOrder;
   OverlapPolicy overlap = {};
   int64_t split_forward = 1;  // see ContextOptions
+  LinearSchedule linear_schedule = LinearSchedule::mm_ar_c;
   std::vector<ReductionProgram> gradient_programs = {};
 };
 

@@ -105,7 +105,7 @@ void check_production(const CollectiveOptions& options, const BlockLayout& layou
   const ProducedParts& parts = options.production->parts();
   const int64_t written = parts.elements();
   AXONN_CHECK(parts.members() == layout.owners(), where, "the production is for a group of ", parts.members(),
-              " ranks, this one has ", layout.owners());
+              " ranks, this one has ", layout.owners(), "; make ProducedParts for this communicator's group");
   AXONN_CHECK(layout.fingerprint() == BlockLayout::equal(layout.owners(), written).fingerprint(), where,
               "the production writes equal parts of ", written, " elements, the collective reads ", layout.elements(),
               " elements in other parts; make ProducedParts for this group and buffer, and give no counts");

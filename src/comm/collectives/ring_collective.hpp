@@ -19,9 +19,9 @@ namespace axonn {
 // the messages if there is time.
 //
 // The elements are processed in groups of kDepth chunks per owner, all rounds of a group before the
-// next group. So a group stays in the cache, and a producer that is still at work keeps ahead of the
-// messages (ProducedParts). The kSlots > kDepth slots never fill up with chunks
-// that wait to be sent, so the ring cannot deadlock.
+// next group. So a group stays in the cache, and a producer that is still at work stays ahead of
+// the messages (ProducedParts). The kSlots > kDepth slots never fill up with chunks that wait to be
+// sent, so the ring cannot deadlock.
 class RingCollective final : public QueuedOperation {
  public:
   RingCollective(Call call, CollectivePlan plan);

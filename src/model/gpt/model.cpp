@@ -13,8 +13,6 @@
 namespace axonn {
 namespace {
 
-Value add(const Value& a, const Value& b) { return {a.tensor + b.tensor, a.features, a.layout}; }
-
 Value gelu(const Value& value) {
   return value.map([](const at::Tensor& tensor) { return at::gelu(tensor, "tanh"); });
 }
@@ -59,20 +57,22 @@ GptBlock::GptBlock(Context& context, const GptPlan& plan, const GptConfig& confi
 Value GptBlock::forward(const Value& stream) {
   const double probability = is_training() ? dropout_ : 0;
   attention_.dropout = probability;
-  const auto dropped = [&](BlockRows& rows, const char* branch) {
-    return axonn::dropout(context_, rows.coming.wait(), probability, name_ + branch);
+  const auto add_to = [&](const Value& to, const char* branch) {
+    return AddTo{.stream = to, .dropout = probability, .name = name_ + branch};
   };
-  return interleave(context_, {stream},
-                    {[&](BlockRows& rows) { rows.coming = qkv_->launch(norm_1_(rows.inputs[0])); },
-                     [&](BlockRows& rows) {
-                       rows.coming = attention_out_->launch(attention(context_, rows.coming.wait(), attention_));
-                     },
-                     [&](BlockRows& rows) {
-                       rows.stream = add(rows.inputs[0], dropped(rows, ".attn"));
-                       rows.coming = mlp_up_->launch(norm_2_(rows.stream));
-                     },
-                     [&](BlockRows& rows) { rows.coming = mlp_down_->launch(gelu(rows.coming.wait())); },
-                     [&](BlockRows& rows) { rows.stream = add(rows.stream, dropped(rows, ".mlp")); }});
+  return interleave(
+      context_, {stream},
+      {[&](BlockRows& rows) { rows.coming = qkv_->launch(norm_1_(rows.inputs[0])); },
+       [&](BlockRows& rows) {
+         rows.coming = attention_out_->launch(attention(context_, rows.coming.wait(), attention_),
+                                              add_to(rows.inputs[0], ".attn"));
+       },
+       [&](BlockRows& rows) {
+         rows.stream = rows.coming.wait();
+         rows.coming = mlp_up_->launch(norm_2_(rows.stream));
+       },
+       [&](BlockRows& rows) { rows.coming = mlp_down_->launch(gelu(rows.coming.wait()), add_to(rows.stream, ".mlp")); },
+       [&](BlockRows& rows) { rows.stream = rows.coming.wait(); }});
 }
 
 Gpt::Gpt(Context& context, const GptConfig& config)

@@ -56,6 +56,30 @@ Pending Scheduler::all_reduce(at::Tensor tensor, AxisSet axes, std::string_view 
   return launched(std::move(tensor), axes, tag, std::move(request));
 }
 
+LinearSchedule Scheduler::resolve(LinearSchedule schedule, AxisSet axes, int64_t bytes) const {
+  if (schedule != LinearSchedule::automatic) return schedule;
+  return bytes >= kSmallestOverlapped && communicators_[axes].sends_messages() ? LinearSchedule::overlap
+                                                                               : LinearSchedule::mm_ar_c;
+}
+
+Pending Scheduler::sum(const RowProduct& product, LinearSchedule schedule, AxisSet axes, std::string_view tag) {
+  AXONN_ASSERT(schedule != LinearSchedule::automatic && grid_.shape().size(axes) > 1, "resolve it, for several ranks");
+  ++linear_counts_[static_cast<size_t>(schedule)];
+  if (schedule == LinearSchedule::mm_ar_c) return all_reduce(product.all(), axes, tag);
+  Communicator& ranks = communicators_[axes];
+  CollectiveOptions options{.priority = queue_of(Traffic::all_reduce), .tag = tag};
+  if (schedule == LinearSchedule::mm_rs_c_ag) {
+    const at::Tensor output = product.all();
+    return launched(output, axes, tag, ranks.fused({output, output, product.owner}, options));
+  }
+  const at::Tensor output = at::empty({product.rows, product.width}, product.options);
+  Production production(written_, parts_of(product, ranks.group()));
+  options.production = &production;
+  const Request request = ranks.fused({output, output, product.owner}, options);
+  produce(product, output, production);
+  return launched(output, axes, tag, request);
+}
+
 Pending Scheduler::all_gather(const at::Tensor& input, AxisSet axes, std::string_view tag) {
   std::vector<int64_t> shape = input.sizes().vec();
   shape.insert(shape.begin(), grid_.shape().size(axes));
@@ -84,6 +108,7 @@ void Scheduler::begin_step(int micro_batches) {
   backwards_ = 0;
   in_backward_pass_ = false;
   phase_ = Phase::train;
+  linear_counts_ = {};
   log_.begin_step();
   for (const auto& network : networks_) {
     network->gradients_->begin_step(micro_batches);

@@ -66,6 +66,9 @@ std::string StepMetrics::to_json() const {
                                                   {"exposed_seconds", sum.exposed_seconds},
                                                   {"hidden_seconds", sum.hidden_seconds}};
   }
+  for (size_t schedule = 0; schedule < linear_products.size(); ++schedule)
+    if (linear_products[schedule] > 0)
+      line["linear_products"][Names<LinearSchedule>::all[schedule].name] = linear_products[schedule];
   return line.dump();
 }
 

@@ -65,6 +65,17 @@ TEST(GptOnEveryGrid, EqualsOneRankInFp64UnderSgd) {
   expect_equal_on_every_grid(model_of(0.1, true), options);
 }
 
+// With activation checkpointing, which computes parts of a product again.
+TEST(GptOnEveryGrid, EqualsOneRankUnderEveryLinearSchedule) {
+  for (const auto schedule : {LinearSchedule::mm_rs_c_ag, LinearSchedule::overlap, LinearSchedule::automatic}) {
+    VerificationOptions options = options_of(3);
+    options.linear_schedule = schedule;
+    GptConfig model = model_of(0.1, true);
+    model.checkpoint_every = 2;
+    expect_equal_on_every_grid(model, options);
+  }
+}
+
 // With an average of the weights and activation checkpointing. Without clipping, `fuse` updates
 // weights during backward.
 TEST(GptOnEveryGrid, EqualsOneRankUnderEverySchedule) {

@@ -12,8 +12,10 @@
 #include "axonn/overlap/step/network_schedule.hpp"
 #include "axonn/overlap/step/overlap_policy.hpp"
 #include "axonn/overlap/step/phase.hpp"
+#include "axonn/overlap/step/row_product.hpp"
 #include "axonn/overlap/step/tensor_pool.hpp"
 #include "axonn/overlap/step/traffic.hpp"
+#include "axonn/terms/linear_schedule.hpp"
 
 namespace axonn {
 
@@ -23,6 +25,7 @@ class Pending {
   explicit Pending(at::Tensor tensor) : tensor_(std::move(tensor)) {}
   Pending(at::Tensor tensor, TrafficLog& log, LoggedRequest request)
       : tensor_(std::move(tensor)), log_(&log), request_(std::move(request)) {}
+  const at::Tensor& tensor() const { return tensor_; }  // its values are there after wait()
   at::Tensor wait() {
     if (log_ != nullptr) log_->wait(std::exchange(request_, {}));
     return std::move(tensor_);
@@ -56,6 +59,13 @@ class Scheduler {
 
   // Reduces `tensor`, which must be contiguous, in place over the group along `axes`.
   Pending all_reduce(at::Tensor tensor, AxisSet axes, std::string_view tag, ReduceOp op = ReduceOp::sum);
+  // What `automatic` is for a product of so many bytes over these axes, and any other schedule
+  // itself. The same on all ranks along `axes`.
+  LinearSchedule resolve(LinearSchedule schedule, AxisSet axes, int64_t bytes) const;
+  // Computes a product and reduces it over the group along `axes`, which has two ranks or more. By
+  // mm_rs_c_ag and overlap the owners do product.owner, by mm_ar_c nobody does. Not `automatic`.
+  Pending sum(const RowProduct& product, LinearSchedule schedule, AxisSet axes, std::string_view tag);
+  const LinearCounts& linear_counts() const { return linear_counts_; }  // in this step or the last one
   // Stacks every rank's `input` in a new dim 0; all inputs have equal sizes.
   Pending all_gather(const at::Tensor& input, AxisSet axes, std::string_view tag);
 
@@ -123,6 +133,8 @@ class Scheduler {
   const Grid& grid_;
   OverlapPolicy policy_;
   TrafficLog log_;
+  const std::shared_ptr<ProducerCounter> written_ = std::make_shared<ProducerCounter>();
+  LinearCounts linear_counts_{};
   TensorPool pool_;
   std::unique_ptr<GradientSums> gradient_sums_;
   std::vector<std::unique_ptr<NetworkSchedule>> networks_;

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "axonn/overlap/step/traffic.hpp"
+#include "axonn/terms/linear_schedule.hpp"
 
 namespace axonn {
 
@@ -40,7 +41,8 @@ struct StepMetrics {
   std::optional<double> utilisation;         // model FLOP/s over ranks * best matrix product measured at start, 0 to 1
   std::optional<int64_t> peak_memory_bytes;  // maximum over the ranks
   StepSeconds seconds;
-  TrafficSums communication{};  // on rank 0
+  TrafficSums communication{};     // on rank 0
+  LinearCounts linear_products{};  // over several ranks, by schedule, on rank 0
   // Share of the communication that ran beside computation; nullopt when there was none.
   std::optional<double> hidden() const;
 

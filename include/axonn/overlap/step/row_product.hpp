@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include <ATen/core/Tensor.h>
+
+#include "axonn/comm/communicator.hpp"
+#include "axonn/comm/production.hpp"
+#include "axonn/grid/shard_spec.hpp"
+
+namespace axonn {
+
+// A product (rows, width) of which every rank of a group has a summand, because its inner dim is
+// split over them (row-parallel). `all` computes it, `some` writes rows of it to `to`; an overlap
+// calls only `some`, for rows in the order of the messages, so its rounding differs. `owner`, which
+// may be empty, is C for finished sums, called as comm's epilogue.
+struct RowProduct {
+  int64_t rows = 0;
+  int64_t width = 0;
+  at::TensorOptions options;
+  std::function<at::Tensor()> all;
+  std::function<void(const at::Tensor& to, Range rows)> some;
+  Epilogue owner;
+};
+
+// The parts in which an overlapped product of this size is computed. 128 to 256 rows, because
+// thinner products are slow, but few parts leave the wire idle; at most 16 ranges of each owner.
+ProducedParts parts_of(const RowProduct& product, const Group& group);
+
+// Computes the product into `output` part by part, and releases each.
+void produce(const RowProduct& product, const at::Tensor& output, Production& production);
+
+}  // namespace axonn

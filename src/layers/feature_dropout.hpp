@@ -1,0 +1,16 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "axonn/layers/context.hpp"
+#include "axonn/layers/dropout.hpp"
+#include "layers/ops/dropout_draw.hpp"
+
+namespace axonn {
+
+// The mask of dropout() for values like `value`; nullopt for probability 0.
+std::optional<DropoutDraw> feature_dropout(const Context& context, const Value& value, double probability,
+                                           const std::string& name);
+
+}  // namespace axonn

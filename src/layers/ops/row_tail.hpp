@@ -1,0 +1,37 @@
+#pragma once
+
+#include <optional>
+
+#include <ATen/core/Tensor.h>
+
+#include "axonn/comm/communicator.hpp"
+#include "layers/ops/dropout_draw.hpp"
+
+namespace axonn {
+
+// What follows the sum of a row-parallel product (rows, width): residual + mask * (sum + bias).
+// Each may be missing, and each step rounds to the tensor's type. Both forms below have the same
+// bits.
+class RowTail {
+ public:
+  RowTail(std::optional<DropoutDraw> dropout, at::Tensor residual)
+      : dropout_(std::move(dropout)), residual_(std::move(residual)) {}
+
+  // All of it, in place, on any device.
+  void apply(at::Tensor sums, const at::Tensor& bias);
+  // For some elements at their owner (Communicator::fused), on a CPU. It keeps what it reads alive.
+  Epilogue at_owner(const at::Tensor& bias, at::ScalarType dtype, int64_t width) const;
+  // The gradient of the sum, where `grad` is that of the result and of the residual.
+  at::Tensor gradient(const at::Tensor& grad);
+  void release_residual() { residual_.reset(); }
+  void release() { mask_.reset(), residual_.reset(); }
+
+ private:
+  const at::Tensor& mask(const at::Tensor& like);
+
+  const std::optional<DropoutDraw> dropout_;
+  at::Tensor residual_;
+  at::Tensor mask_;  // kept for backward once it is drawn
+};
+
+}  // namespace axonn
