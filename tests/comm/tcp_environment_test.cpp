@@ -18,7 +18,7 @@
 #include "axonn/comm/environment.hpp"
 #include "axonn/core/error.hpp"
 #include "comm/fused_checks.hpp"
-#include "comm/scattered_checks.hpp"
+#include "comm/scattered/scattered_checks.hpp"
 
 namespace axonn {
 namespace {
