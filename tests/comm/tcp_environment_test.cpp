@@ -20,7 +20,7 @@
 #include "axonn/core/error.hpp"
 #include "comm/fused_checks.hpp"
 #include "comm/produced_checks.hpp"
-#include "comm/scattered_checks.hpp"
+#include "comm/scattered/scattered_checks.hpp"
 
 namespace axonn {
 namespace {

@@ -58,7 +58,8 @@ class UpdateExecutor {
   // are `poisoned`.
   double gradient_norm(bool poisoned);
   // After gradient_norm(). Weights that other ranks update are valid after
-  // NetworkSchedule::wait_for_weights(), and the forward pass waits for each by itself.
+  // NetworkSchedule::wait_for_weights(), and the forward pass waits for each by itself; those of a
+  // scattered arena are valid when it returns.
   void update();
 
   // The master weights were changed by others, such as a checkpoint: the network's weights follow.
@@ -70,7 +71,8 @@ class UpdateExecutor {
 
   struct State {
     std::string name;   // the tensor's in the program
-    at::Tensor tensor;  // flat: laid out as the arena, or only this rank's elements; undefined: scattered weights
+    at::Tensor tensor;  // flat: laid out as the arena, or only this rank's elements; undefined for
+                        // weights that are scattered
     bool own = false;   // only this rank's elements, the arena's regions one after the other
   };
   // Master weights, then the program's state. They are valid after wait_for_weights().

@@ -1,4 +1,4 @@
-#include "comm/scattered_checks.hpp"
+#include "comm/scattered/scattered_checks.hpp"
 
 #include <array>
 #include <memory>
