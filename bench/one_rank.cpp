@@ -69,7 +69,8 @@ void measure(axonn::Environment& environment, const Size& size, int repetitions)
 void profile(axonn::Environment& environment, const Size& size, at::ScalarType dtype, int steps) {
   axonn::Context context(environment, {},
                          {.dtype = dtype,
-                          .gemm = axonn::choose_gemm(environment.world(), dtype, c10::kCPU)});
+                          .gemm = axonn::choose_gemm(environment.world(), dtype, c10::kCPU),
+                          .attention = axonn::choose_attention_products(environment.world(), dtype, c10::kCPU)});
   axonn::Gpt model(context, size.config);
   const auto parameters = context.materialize(model, 1);
   const auto optimizer = axonn::make_optimizer(context, parameters, {.learning_rate = 3e-4});

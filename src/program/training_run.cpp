@@ -17,6 +17,9 @@
 namespace axonn {
 namespace {
 
+// In CheckpointState::choices.
+constexpr const char *kGemmChoice = "gemm", *kAttentionChoice = "attention";
+
 std::atomic<bool> interrupted = false;
 
 // The first signal (Ctrl-C, or a batch system's warning) ends the run after this step, with a
@@ -59,13 +62,17 @@ ContextOptions choose_context(Environment& environment, const RunPlan& plan,
     result.gemm = GemmChoice(*plan.gemm);
     return result;
   }
-  if (resumed && gemm_available(GemmKernel::onednn, result.dtype, result.device)) {
-    if (const auto& choices = resumed->state().choices; choices.contains("gemm")) {
-      result.gemm = GemmChoice(choices.at("gemm"));
-      return result;
-    }
-  }
-  result.gemm = choose_gemm(environment.world(), result.dtype, result.device);
+  const auto stored = [&](const char* name) -> std::optional<std::string> {
+    if (!resumed || !resumed->state().choices.contains(name)) return {};
+    return resumed->state().choices.at(name);
+  };
+  const auto gemm = stored(kGemmChoice);
+  result.gemm = gemm && gemm_available(GemmKernel::onednn, result.dtype, result.device)
+                    ? GemmChoice(*gemm)
+                    : choose_gemm(environment.world(), result.dtype, result.device);
+  const auto attention = stored(kAttentionChoice);
+  result.attention = attention ? parse_name<AttentionProducts>(*attention, "a type of attention's products")
+                               : choose_attention_products(environment.world(), result.dtype, result.device);
   return result;
 }
 
@@ -90,7 +97,8 @@ void run_training(Environment& environment, Context& context, const Parameters& 
   if (!plan.train.out.empty()) environment.set_flight_directory(std::filesystem::path(plan.train.out) / "flight");
   const auto optimizer = make_optimizer(context, parameters, plan.train);
   int64_t first_step = 0;
-  identity.choices["gemm"] = context.options().gemm.to_string();
+  identity.choices[kGemmChoice] = context.options().gemm.to_string();
+  identity.choices[kAttentionChoice] = to_string(context.options().attention);
   if (resumed) {
     const CheckpointState& state = resumed->state();
     load(environment, context, checkpoint_tensors(parameters, optimizer.get(), &task), *resumed);

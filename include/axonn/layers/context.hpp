@@ -9,6 +9,7 @@
 
 #include "axonn/grid/reduction/reduction_program.hpp"
 #include "axonn/grid/row_share.hpp"
+#include "axonn/layers/attention_products.hpp"
 #include "axonn/layers/gemm.hpp"
 #include "axonn/layers/parameter.hpp"
 #include "axonn/overlap/step/scheduler.hpp"
@@ -25,9 +26,10 @@ struct ContextOptions {
   c10::Device device = c10::kCPU;                     // c10::kCUDA without a number: chosen by the rank on the node
   AxisOrder order = kDefaultOrder;
   Placement placement = {};
-  OverlapPolicy overlap = {};       // which communication overlaps computation; results are the same
-  int64_t split_forward = 1;        // row parts that a block alternates between (interleave.hpp); changes rounding
-  GemmChoice gemm = {};             // choose_gemm() measures the best one
+  OverlapPolicy overlap = {};           // which communication overlaps computation; results are the same
+  int64_t split_forward = 1;            // row parts that a block alternates between (interleave.hpp); changes rounding
+  GemmChoice gemm = {};                 // choose_gemm() measures the best one
+  AttentionProducts attention = AttentionProducts::own;  // choose_attention_products()
   std::vector<int> job_ranks = {};  // ranks of the job that form the grid; empty: all, as many as the grid has
 
   // Sum gradients over the grid's ranks instead of rings; see overlap/step/gradient_programs.hpp.

@@ -12,8 +12,9 @@ namespace axonn {
 
 // The parts of a program around train(), for any model. Every rank calls each of these functions.
 
-// Returns the options for the Context of this run. A resumed run uses the same matrix product as
-// before if it is available here. Otherwise the product is measured now.
+// Returns the options for the Context of this run. A resumed run uses the same matrix product and
+// the same type of attention's products as before if they are available here. Otherwise they are
+// measured now. If the plan names the product, nothing is measured.
 ContextOptions choose_context(Environment& environment, const RunPlan& plan,
                               const std::optional<CheckpointReader>& resumed);
 
