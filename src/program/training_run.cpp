@@ -6,11 +6,13 @@
 #include <filesystem>
 #include <random>
 #include <span>
+#include <utility>
 
 #include <ATen/ops/empty.h>
 
 #include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/layers/gemm.hpp"
+#include "axonn/layers/ops/convolution_kernels.hpp"
 #include "axonn/train/checkpoint_tensors.hpp"
 #include "program/process_setup.hpp"
 
@@ -18,7 +20,7 @@ namespace axonn {
 namespace {
 
 // In CheckpointState::choices.
-constexpr const char *kGemmChoice = "gemm", *kAttentionChoice = "attention";
+constexpr const char *kGemmChoice = "gemm", *kConvolutionChoice = "convolutions", *kAttentionChoice = "attention";
 
 std::atomic<bool> interrupted = false;
 
@@ -56,6 +58,7 @@ void report(const TrainResult& result, int64_t steps) {
 }  // namespace
 
 ContextOptions choose_context(Environment& environment, const RunPlan& plan,
+                              std::span<const ConvolutionShape> convolutions,
                               const std::optional<CheckpointReader>& resumed) {
   ContextOptions result = plan.context;
   if (plan.gemm) {
@@ -73,6 +76,12 @@ ContextOptions choose_context(Environment& environment, const RunPlan& plan,
   const auto attention = stored(kAttentionChoice);
   result.attention = attention ? parse_name<AttentionProducts>(*attention, "a type of attention's products")
                                : choose_attention_products(environment.world(), result.dtype, result.device);
+  ConvolutionChoice known;
+  if (const auto before = stored(kConvolutionChoice)) known = ConvolutionChoice(*before);
+  if (!known.available(result.dtype, result.device)) known = {};
+  const int64_t images = plan.train.rows(plan.grid) / result.split_forward;
+  result.convolutions =
+      choose_convolutions(environment.world(), convolutions, images, result.dtype, result.device, std::move(known));
   return result;
 }
 
@@ -99,6 +108,7 @@ void run_training(Environment& environment, Context& context, const Parameters& 
   int64_t first_step = 0;
   identity.choices[kGemmChoice] = context.options().gemm.to_string();
   identity.choices[kAttentionChoice] = to_string(context.options().attention);
+  identity.choices[kConvolutionChoice] = context.options().convolutions.to_string();
   if (resumed) {
     const CheckpointState& state = resumed->state();
     load(environment, context, checkpoint_tensors(parameters, optimizer.get(), &task), *resumed);

@@ -386,7 +386,8 @@ bool Trainer::ask_to_stop() {
 
 void Trainer::announce() const {
   const GridShape& shape = context_.shape();
-  std::string kernels;
+  const ConvolutionChoice& chosen = context_.options().convolutions;
+  std::string kernels = chosen == ConvolutionChoice() ? "" : "; convolutions: " + chosen.summary();
   if (context_.options().attention != AttentionProducts::own)
     kernels += "; attention's products in " + std::string(to_string(context_.options().attention));
   std::printf("%s on %s (%d %s, %s), %s, %lld steps\n", identity_.title.c_str(), shape.to_string().c_str(),

@@ -10,6 +10,7 @@
 #include "axonn/grid/reduction/reduction_program.hpp"
 #include "axonn/grid/row_share.hpp"
 #include "axonn/layers/attention_products.hpp"
+#include "axonn/layers/convolution_choice.hpp"
 #include "axonn/layers/gemm.hpp"
 #include "axonn/layers/parameter.hpp"
 #include "axonn/overlap/step/scheduler.hpp"
@@ -29,6 +30,7 @@ struct ContextOptions {
   OverlapPolicy overlap = {};           // which communication overlaps computation; results are the same
   int64_t split_forward = 1;            // row parts that a block alternates between (interleave.hpp); changes rounding
   GemmChoice gemm = {};                 // choose_gemm() measures the best one
+  ConvolutionChoice convolutions = {};  // choose_convolutions()
   AttentionProducts attention = AttentionProducts::own;  // choose_attention_products()
   std::vector<int> job_ranks = {};  // ranks of the job that form the grid; empty: all, as many as the grid has
 
