@@ -19,7 +19,7 @@ TABLE = {
     "coconet": (["core", "terms"], [TORCH, MPI]),
     "comm": (["core", "grid"], [r"torch/(?!csrc/distributed/)"]),
     "overlap": (["core", "grid", "terms", "comm", "coconet"], [MPI]),
-    "layers": (["core", "grid", "terms", "comm", "overlap"], [MPI]),
+    "layers": (["core", "grid", "terms", "comm", "coconet", "overlap"], [MPI]),
     "optim": (["core", "grid", "terms", "comm", "coconet", "overlap", "layers"], [MPI]),
     "checkpoint": (["core", "grid", "optim"], [MPI]),
     "data": (["core"], [MPI]),

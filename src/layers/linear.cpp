@@ -117,9 +117,10 @@ PendingValue LinearImpl::launch(const Value& input) {
   AXONN_CHECK(input.tensor.size(-1) == width, "layers.linear", "input must hold ", width, " of the ", options_.in,
               " features on this rank (", input.layout.to_string(), "), got ", input.tensor.size(-1));
   const auto finish = std::make_shared<std::function<void()>>();
-  auto operation = std::make_unique<LinearOperation>(context(), *this, weight_, bias_, finish);
-  const Tensor output = bias_ ? record(std::move(operation), input.tensor, {&weight_, &*bias_})
-                              : record(std::move(operation), input.tensor, {&weight_});
+  const std::optional<ShardedParameter> bias = options_.adds_bias ? bias_ : std::nullopt;
+  auto operation = std::make_unique<LinearOperation>(context(), *this, weight_, bias, finish);
+  const Tensor output = bias ? record(std::move(operation), input.tensor, {&weight_, &*bias})
+                             : record(std::move(operation), input.tensor, {&weight_});
   return {{output, options_.out, output_layout()}, std::move(*finish)};
 }
 

@@ -1,12 +1,12 @@
 #include "axonn/model/gpt/model.hpp"
 
-#include <ATen/ops/gelu.h>
 #include <torch/nn/modules/container/any.h>
 
 #include "axonn/core/error.hpp"
 #include "axonn/layers/activation_checkpoint.hpp"
 #include "axonn/layers/context.hpp"
 #include "axonn/layers/dropout.hpp"
+#include "axonn/layers/gelu.hpp"
 #include "axonn/layers/interleave.hpp"
 #include "axonn/layers/loss.hpp"
 
@@ -14,10 +14,6 @@ namespace axonn {
 namespace {
 
 Value add(const Value& a, const Value& b) { return {a.tensor + b.tensor, a.features, a.layout}; }
-
-Value gelu(const Value& value) {
-  return value.map([](const at::Tensor& tensor) { return at::gelu(tensor, "tanh"); });
-}
 
 // A module without its own forward, for the dots in GPT-2's names.
 std::shared_ptr<torch::nn::Module> folder(torch::nn::Module& parent, const std::string& name) {
@@ -62,17 +58,18 @@ Value GptBlock::forward(const Value& stream) {
   const auto dropped = [&](BlockRows& rows, const char* branch) {
     return axonn::dropout(context_, rows.coming.wait(), probability, name_ + branch);
   };
-  return interleave(context_, {stream},
-                    {[&](BlockRows& rows) { rows.coming = qkv_->launch(norm_1_(rows.inputs[0])); },
-                     [&](BlockRows& rows) {
-                       rows.coming = attention_out_->launch(attention(context_, rows.coming.wait(), attention_));
-                     },
-                     [&](BlockRows& rows) {
-                       rows.stream = add(rows.inputs[0], dropped(rows, ".attn"));
-                       rows.coming = mlp_up_->launch(norm_2_(rows.stream));
-                     },
-                     [&](BlockRows& rows) { rows.coming = mlp_down_->launch(gelu(rows.coming.wait())); },
-                     [&](BlockRows& rows) { rows.stream = add(rows.stream, dropped(rows, ".mlp")); }});
+  return interleave(
+      context_, {stream},
+      {[&](BlockRows& rows) { rows.coming = qkv_->launch(norm_1_(rows.inputs[0])); },
+       [&](BlockRows& rows) {
+         rows.coming = attention_out_->launch(attention(context_, rows.coming.wait(), attention_));
+       },
+       [&](BlockRows& rows) {
+         rows.stream = add(rows.inputs[0], dropped(rows, ".attn"));
+         rows.coming = mlp_up_->launch(norm_2_(rows.stream));
+       },
+       [&](BlockRows& rows) { rows.coming = mlp_down_->launch(gelu(rows.coming.wait(), mlp_up_->bias())); },
+       [&](BlockRows& rows) { rows.stream = add(rows.stream, dropped(rows, ".mlp")); }});
 }
 
 Gpt::Gpt(Context& context, const GptConfig& config)
