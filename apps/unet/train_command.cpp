@@ -2,6 +2,7 @@
 
 #include <axonn/core/text.hpp>
 #include <axonn/model/unet/model.hpp>
+#include <axonn/model/unet/parallelize.hpp>
 #include <axonn/network/unet/unet_network.hpp>
 #include <axonn/program/dry_run.hpp>
 #include <axonn/program/resume.hpp>
@@ -39,6 +40,10 @@ class TrainCommand : axonn::HoldsOptions<UnetOptions>, public axonn::TrainingCom
 
   axonn::NetworkModel network() const override {
     return axonn::network_model(options.preset.empty() ? "this network" : options.preset, options.known_model().shape);
+  }
+
+  std::vector<axonn::ConvolutionShape> convolutions(const axonn::RunPlan& plan) const override {
+    return axonn::unet_convolutions(options.model.shape, plan.grid);
   }
 
   int64_t& checkpoint_every() override { return options.model.checkpoint_every; }

@@ -13,6 +13,7 @@
 #include "axonn/layers/conv2d.hpp"
 #include "axonn/layers/dropout.hpp"
 #include "axonn/layers/embedding.hpp"
+#include "axonn/layers/gelu.hpp"
 #include "axonn/layers/layout.hpp"
 #include "axonn/layers/linear.hpp"
 #include "axonn/layers/loss.hpp"

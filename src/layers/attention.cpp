@@ -5,13 +5,17 @@
 #include <limits>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/softmax.h>
 
 #include "axonn/core/error.hpp"
+#include "axonn/layers/attention_products.hpp"
 #include "axonn/layers/dropout.hpp"
+#include "layers/fastest.hpp"
 #include "layers/ops/causal_attention.hpp"
 
 namespace axonn {
@@ -41,6 +45,25 @@ int64_t attention_block(int64_t sequence, c10::Device device) {
   return std::min<int64_t>(sequence, sequence <= kShort ? 64 : 128);
 }
 
+AttentionProducts choose_attention_products(Communicator& everyone, at::ScalarType dtype, c10::Device device) {
+  if (!device.is_cpu() || (dtype != at::kBFloat16 && dtype != at::kHalf)) return AttentionProducts::own;
+  const at::NoGradGuard no_grad;
+  constexpr double kWorthIt = 0.97;  // the own type is kept when both are about equal
+  constexpr int64_t kBatch = 2, kSequence = 256, kHeads = 4, kFeatures = 64, kBlock = 64;
+  const Tensor qkv = at::ones({kBatch, kSequence, 3, kHeads, kFeatures}, dtype),
+               grad = at::ones({kBatch, kSequence, kHeads * kFeatures}, dtype);
+  const auto seconds = [&](at::ScalarType products) {
+    return fastest([&] {
+      const auto operation = causal_attention(kBlock, products);
+      operation->forward(qkv);
+      operation->backward(grad, /*input_needed=*/true);
+    });
+  };
+  const Tensor chosen = at::scalar_tensor(seconds(at::kFloat) < kWorthIt * seconds(dtype) ? 1 : 0, at::kLong);
+  everyone.broadcast(chosen, 0).wait();
+  return chosen.item<int64_t>() == 1 ? AttentionProducts::fp32 : AttentionProducts::own;
+}
+
 Value attention(Context& context, const Value& qkv, const AttentionOptions& options) {
   const int64_t features = qkv.features / 3;
   check_layout(qkv, 3 * features, Layout::over(options.axis, {features, features, features}), "layers.attention");
@@ -55,8 +78,11 @@ Value attention(Context& context, const Value& qkv, const AttentionOptions& opti
   const Tensor by_head = tensor.view({batch, sequence, 3, heads, features / options.heads});
   const Layout over_axis = Layout::over(options.axis);
   const int64_t block = attention_block(sequence, tensor.device());
-  if (options.causal && options.dropout == 0 && block > 0 && by_head.numel() > 0)
-    return {record(causal_attention(block), by_head), features, over_axis};
+  if (options.causal && options.dropout == 0 && block > 0 && by_head.numel() > 0) {
+    const bool wide = tensor.element_size() == 2 && context.options().attention == AttentionProducts::fp32;
+    const at::ScalarType products = wide ? at::kFloat : tensor.scalar_type();
+    return {record(causal_attention(block, products), by_head), features, over_axis};
+  }
   const auto parts = by_head.unbind(2);
   // (batch, heads, sequence, features of a head)
   const Tensor q = parts[0].transpose(1, 2), k = parts[1].transpose(1, 2), v = parts[2].transpose(1, 2);

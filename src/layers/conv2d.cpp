@@ -10,10 +10,10 @@
 #include <ATen/ops/zeros.h>
 
 #include "axonn/core/error.hpp"
+#include "axonn/layers/ops/convolution_kernels.hpp"
 #include "layers/operation.hpp"
 #include "layers/ops/image.hpp"
 #include "layers/ops/upsampled_convolution.hpp"
-#include "layers/ops/winograd_convolution.hpp"
 
 namespace axonn {
 namespace {
@@ -26,16 +26,7 @@ int64_t output_size(const Conv2dOptions& options, size_t dim, int64_t size) {
   return steps < 0 ? 0 : steps / options.stride[dim] + 1;
 }
 
-// A way to compute a convolution with fewer products than LibTorch needs.
-struct FewerProducts {
-  Tensor (*output)(const Tensor& input, const Tensor& weight);
-  Tensor (*input_gradient)(const Tensor& grad, const Tensor& weight);
-  Tensor (*weight_gradient)(const Tensor& grad, const Tensor& input);
-};
-constexpr FewerProducts kUpsampled = {upsampled_convolution, upsampled_input_gradient, upsampled_weight_gradient};
-constexpr FewerProducts kWinograd = {winograd_convolution, winograd_input_gradient, winograd_weight_gradient};
-
-// The convolutions that upsampled_convolution.hpp and winograd_convolution.hpp support.
+// The convolutions that upsampled_convolution.hpp and convolution_choice.hpp support.
 bool small_and_padded(const Conv2dOptions& options) {
   constexpr std::array<int64_t, 2> kOne = {1, 1}, kThree = {3, 3};
   return options.kernel == kThree && options.stride == kOne && options.padding == kOne && options.dilation == kOne &&
@@ -91,37 +82,49 @@ class Conv2dOperation : public Operation {
   void release() override { input_.reset(); }
 
  private:
-  const FewerProducts* way_for(const Tensor& input, int64_t out) const {  // nullptr: LibTorch's convolution
-    if (options_.doubled) return &kUpsampled;
-    return small_and_padded(options_) && winograd_pays(input, out) ? &kWinograd : nullptr;
+  // Of a convolution that has a choice; nullopt for any other.
+  std::optional<ConvolutionKernel> kernel(ConvolutionUse use, const Tensor& image, int64_t in, int64_t out) const {
+    if (!has_kernel_choice(options_)) return {};
+    return context_.options().convolutions(use, {image.size(1), image.size(2), in, out});
   }
 
   Tensor convolve(const Tensor& input, const Tensor& weight, const Tensor& bias) const {
-    if (input.size(3) == 0 || weight.size(0) == 0) {
-      const Tensor none = at::zeros({input.size(0), output_size(options_, 0, input.size(1)),
-                                     output_size(options_, 1, input.size(2)), weight.size(0)},
-                                    input.options());
+    const int64_t in = input.size(3), out = weight.size(0);
+    if (in == 0 || out == 0) {
+      const Tensor none = at::zeros(
+          {input.size(0), output_size(options_, 0, input.size(1)), output_size(options_, 1, input.size(2)), out},
+          input.options());
       return bias.defined() ? none + bias : none;
     }
-    if (const FewerProducts* way = way_for(input, weight.size(0))) {
-      const Tensor output = way->output(input, weight);
-      return bias.defined() ? output.add_(bias) : output;
+    Tensor output;
+    if (options_.doubled) {
+      output = upsampled_convolution(input, weight);
+    } else if (const auto chosen = kernel(ConvolutionUse::output, input, in, out);
+               chosen && *chosen != ConvolutionKernel::direct) {
+      output = axonn::convolve(*chosen, input, weight);
+    } else {
+      return channels_last(at::convolution(channels_second(input), channels_second(weight), bias, options_.stride,
+                                           options_.padding, options_.dilation, /*transposed=*/false, {0, 0},
+                                           options_.groups));
     }
-    return channels_last(at::convolution(channels_second(input), channels_second(weight), bias, options_.stride,
-                                         options_.padding, options_.dilation, /*transposed=*/false, {0, 0},
-                                         options_.groups));
+    return bias.defined() ? output.add_(bias) : output;
   }
 
   Tensor input_gradient(const Tensor& grad, const Tensor& input, const Tensor& weight) const {
-    if (grad.size(3) == 0 || input.size(3) == 0) return at::zeros(input.sizes(), input.options());
-    if (const FewerProducts* way = way_for(input, weight.size(0))) return way->input_gradient(grad, weight);
+    const int64_t in = input.size(3), out = grad.size(3);
+    if (in == 0 || out == 0) return at::zeros(input.sizes(), input.options());
+    if (options_.doubled) return upsampled_input_gradient(grad, weight);
+    if (const auto chosen = kernel(ConvolutionUse::grad_input, input, in, out))
+      return convolve_input_gradient(*chosen, grad, weight);
     return channels_last(std::get<0>(gradients(grad, input, weight, {true, false, false})));
   }
 
   Tensor weight_gradient(const Tensor& grad, const Tensor& input, at::IntArrayRef sizes) const {
     const Tensor weight = at::empty(sizes, input.options());  // LibTorch reads only its sizes
     if (weight.numel() == 0) return weight;
-    if (const FewerProducts* way = way_for(input, weight.size(0))) return way->weight_gradient(grad, input);
+    if (options_.doubled) return upsampled_weight_gradient(grad, input);
+    if (const auto chosen = kernel(ConvolutionUse::grad_weight, input, input.size(3), grad.size(3)))
+      return convolve_weight_gradient(*chosen, grad, input);
     return std::get<1>(gradients(grad, input, weight, {false, true, false})).permute({0, 2, 3, 1});
   }
 
@@ -173,6 +176,8 @@ void check_options(const Context& context, const Conv2dOptions& options, Axis in
 }
 
 }  // namespace
+
+bool has_kernel_choice(const Conv2dOptions& options) { return small_and_padded(options) && !options.doubled; }
 
 Conv2dImpl::Conv2dImpl(Context& context, Conv2dOptions options)
     : ShardedModule(context),

@@ -1,7 +1,6 @@
 #include "axonn/layers/gemm.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -14,6 +13,7 @@
 #include <ATen/ops/ones.h>
 
 #include "axonn/core/error.hpp"
+#include "layers/fastest.hpp"
 
 namespace axonn {
 namespace {
@@ -32,21 +32,6 @@ const std::optional<c10::TypedOperatorHandle<OneDnn>>& onednn() {
     return found->typed<OneDnn>();
   }();
   return handle;
-}
-
-// Seconds of the fastest of several runs.
-double fastest(const auto& work) {
-  using Clock = std::chrono::steady_clock;
-  double best = 1e9, spent = 0;
-  work();
-  for (int i = 0; i < 3 || (spent < 0.02 && i < 50); ++i) {
-    const auto start = Clock::now();
-    work();
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    best = std::min(best, seconds);
-    spent += seconds;
-  }
-  return best;
 }
 
 // Seconds of one product: m rows, k input features, n output features.

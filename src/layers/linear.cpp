@@ -142,6 +142,9 @@ PendingValue LinearImpl::launch(const Value& input, const AddTo& add) {
   check_layout(add.stream, options_.out, output_layout(), "layers.linear");
   AXONN_CHECK(!options_.pad_output, "layers.linear",
               "an output with padding cannot be added to a stream; choose pad_output = false");
+  AXONN_CHECK(options_.adds_bias, "layers.linear",
+              "a layer that leaves its bias to the next operation cannot add its output to a stream; choose adds_bias = "
+              "true");
   const at::IntArrayRef given = add.stream.tensor.sizes(), rows = input.tensor.sizes();
   AXONN_CHECK(given.slice(0, given.size() - 1) == rows.slice(0, rows.size() - 1), "layers.linear",
               "the stream must have the rows of the input, ", rows, ", got ", given);
@@ -154,9 +157,10 @@ PendingValue LinearImpl::launch(const Value& input, std::optional<DropoutDraw> d
   AXONN_CHECK(input.tensor.size(-1) == width, "layers.linear", "input must hold ", width, " of the ", options_.in,
               " features on this rank (", input.layout.to_string(), "), got ", input.tensor.size(-1));
   const auto finish = std::make_shared<std::function<void()>>();
+  const std::optional<ShardedParameter> bias = options_.adds_bias ? bias_ : std::nullopt;
   const auto tail = std::make_shared<RowTail>(std::move(dropout), stream.defined() ? stream.detach() : stream);
-  auto operation = std::make_unique<LinearOperation>(context(), *this, weight_, bias_, tail, finish);
-  const Tensor output = bias_ ? record(std::move(operation), input.tensor, {&weight_, &*bias_}, {stream})
+  auto operation = std::make_unique<LinearOperation>(context(), *this, weight_, bias, tail, finish);
+  const Tensor output = bias ? record(std::move(operation), input.tensor, {&weight_, &*bias}, {stream})
                               : record(std::move(operation), input.tensor, {&weight_}, {stream});
   return {{output, options_.out, output_layout()}, std::move(*finish)};
 }

@@ -115,7 +115,7 @@ int TrainingCommand::run(Environment& environment) {
   if (nothing_to_do(environment, *plan, resumed)) return 0;
   if (chosen && environment.rank() == 0)
     std::printf("%s\n", chosen_grid_text(*chosen, options_.run.placement.machine).c_str());
-  Context context(environment, plan->grid, choose_context(environment, *plan, resumed));
+  Context context(environment, plan->grid, choose_context(environment, *plan, convolutions(*plan), resumed));
   train(environment, context, *plan, resumed);
   return 0;
 }

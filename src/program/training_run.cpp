@@ -6,16 +6,21 @@
 #include <filesystem>
 #include <random>
 #include <span>
+#include <utility>
 
 #include <ATen/ops/empty.h>
 
 #include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/layers/gemm.hpp"
+#include "axonn/layers/ops/convolution_kernels.hpp"
 #include "axonn/train/checkpoint_tensors.hpp"
 #include "program/process_setup.hpp"
 
 namespace axonn {
 namespace {
+
+// In CheckpointState::choices.
+constexpr const char *kGemmChoice = "gemm", *kConvolutionChoice = "convolutions", *kAttentionChoice = "attention";
 
 std::atomic<bool> interrupted = false;
 
@@ -53,19 +58,30 @@ void report(const TrainResult& result, int64_t steps) {
 }  // namespace
 
 ContextOptions choose_context(Environment& environment, const RunPlan& plan,
+                              std::span<const ConvolutionShape> convolutions,
                               const std::optional<CheckpointReader>& resumed) {
   ContextOptions result = plan.context;
   if (plan.gemm) {
     result.gemm = GemmChoice(*plan.gemm);
     return result;
   }
-  if (resumed && gemm_available(GemmKernel::onednn, result.dtype, result.device)) {
-    if (const auto& choices = resumed->state().choices; choices.contains("gemm")) {
-      result.gemm = GemmChoice(choices.at("gemm"));
-      return result;
-    }
-  }
-  result.gemm = choose_gemm(environment.world(), result.dtype, result.device);
+  const auto stored = [&](const char* name) -> std::optional<std::string> {
+    if (!resumed || !resumed->state().choices.contains(name)) return {};
+    return resumed->state().choices.at(name);
+  };
+  const auto gemm = stored(kGemmChoice);
+  result.gemm = gemm && gemm_available(GemmKernel::onednn, result.dtype, result.device)
+                    ? GemmChoice(*gemm)
+                    : choose_gemm(environment.world(), result.dtype, result.device);
+  const auto attention = stored(kAttentionChoice);
+  result.attention = attention ? parse_name<AttentionProducts>(*attention, "a type of attention's products")
+                               : choose_attention_products(environment.world(), result.dtype, result.device);
+  ConvolutionChoice known;
+  if (const auto before = stored(kConvolutionChoice)) known = ConvolutionChoice(*before);
+  if (!known.available(result.dtype, result.device)) known = {};
+  const int64_t images = plan.train.rows(plan.grid) / result.split_forward;
+  result.convolutions =
+      choose_convolutions(environment.world(), convolutions, images, result.dtype, result.device, std::move(known));
   return result;
 }
 
@@ -90,7 +106,9 @@ void run_training(Environment& environment, Context& context, const Parameters& 
   if (!plan.train.out.empty()) environment.set_flight_directory(std::filesystem::path(plan.train.out) / "flight");
   const auto optimizer = make_optimizer(context, parameters, plan.train);
   int64_t first_step = 0;
-  identity.choices["gemm"] = context.options().gemm.to_string();
+  identity.choices[kGemmChoice] = context.options().gemm.to_string();
+  identity.choices[kAttentionChoice] = to_string(context.options().attention);
+  identity.choices[kConvolutionChoice] = context.options().convolutions.to_string();
   if (resumed) {
     const CheckpointState& state = resumed->state();
     load(environment, context, checkpoint_tensors(parameters, optimizer.get(), &task), *resumed);

@@ -400,18 +400,22 @@ bool Trainer::ask_to_stop() {
 
 void Trainer::announce() const {
   const GridShape& shape = context_.shape();
+  const ConvolutionChoice& chosen = context_.options().convolutions;
+  std::string kernels = chosen == ConvolutionChoice() ? "" : "; convolutions: " + chosen.summary();
+  if (context_.options().attention != AttentionProducts::own)
+    kernels += "; attention's products in " + std::string(to_string(context_.options().attention));
   std::printf("%s on %s (%d %s, %s), %s, %lld steps\n", identity_.title.c_str(), shape.to_string().c_str(),
               environment_.ranks(), environment_.ranks() == 1 ? "rank" : "ranks",
               std::string(environment_.transport()).c_str(), identity_.data.c_str(),
               static_cast<long long>(config_.steps));
   std::printf(
-      "batch %lld = %lld micro-batch%s x %lld %s a rank x z %d x data %d; best matrix product %sFLOP/s, gemm %s, "
-      "linear "
-      "%s\n",
+      "batch %lld = %lld micro-batch%s x %lld %s a rank x z %d x data %d; best matrix product %sFLOP/s, gemm %s%s, "
+      "linear %s\n",
       static_cast<long long>(plan_.batch), static_cast<long long>(plan_.micro_batches),
       plan_.micro_batches == 1 ? "" : "es", static_cast<long long>(plan_.micro_batch),
       std::string(task_.words().samples).c_str(), shape.z, shape.data, with_unit(gemm_flops_).c_str(),
-      context_.options().gemm.to_string().c_str(), linear_schedules(context_).c_str());
+      context_.options().gemm.to_string().c_str(), kernels.c_str(),
+      linear_schedules(context_).c_str());
   std::fflush(stdout);
 }
 

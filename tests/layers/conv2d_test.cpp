@@ -3,7 +3,6 @@
 #include <torch/nn/module.h>
 
 #include "layers/layer_fixture.hpp"
-#include "layers/ops/winograd_convolution.hpp"
 #include "support/user_error.hpp"
 
 namespace axonn {
@@ -24,8 +23,8 @@ at::Tensor serial(const at::Tensor& input, const at::Tensor& weight, const std::
 
 // Output and all gradients of one layer, against LibTorch's convolution of the whole tensors.
 void expect_equals_serial(const GridShape& grid, const Conv2dOptions& options,
-                          const std::array<int64_t, 3>& images = {9, 7, 6}) {
-  Context context = context_on(grid);
+                          const std::array<int64_t, 3>& images = {9, 7, 6}, const ConvolutionChoice& choice = {}) {
+  Context context(test_environment(), grid, {.dtype = at::kDouble, .convolutions = choice});
   Conv2d layer(context, options);
   const Parameters parameters = context.materialize(*layer, 1);
   const at::Tensor weight =
@@ -80,13 +79,15 @@ TEST(Conv2dOnEveryGrid, DoublesTheImage) {
 }
 
 TEST(Conv2dOnEveryGrid, EqualsSerialWithFewerProducts) {
-  // Grids that leave each rank enough channels and images use Winograd's method, the others
-  // LibTorch's.
-  ASSERT_TRUE(winograd_pays(at::empty({16, 11, 10, 40}, at::kDouble), 66));
-  ASSERT_TRUE(winograd_pays(at::empty({8, 11, 10, 40}, at::kDouble), 33));
+  ConvolutionChoice choice;  // Winograd's for all channels that a rank may hold
+  for (int64_t in = 1; in <= 40; ++in)
+    for (int64_t out = 1; out <= 66; ++out)
+      for (const auto use : {ConvolutionUse::output, ConvolutionUse::grad_input, ConvolutionUse::grad_weight})
+        choice.set(use, {11, 10, in, out}, ConvolutionKernel::winograd);
   for (const GridShape& grid : every_grid())
     for (const bool transposed : {false, true})
-      expect_equals_serial(grid, {.in = 40, .out = 66, .padding = {1, 1}, .transposed = transposed}, {16, 11, 10});
+      expect_equals_serial(grid, {.in = 40, .out = 66, .padding = {1, 1}, .transposed = transposed}, {16, 11, 10},
+                           choice);
 }
 
 TEST(Conv2dOnEveryGrid, TakesAndGivesAllChannelsWhereAsked) {

@@ -1,6 +1,10 @@
 // Embedding, positions, norm, attention and loss on every grid against LibTorch on the whole
 // tensors.
 #include "axonn/layers/attention.hpp"
+
+#include <ATen/Parallel.h>
+
+#include "axonn/layers/attention_products.hpp"
 #include "axonn/layers/embedding.hpp"
 #include "axonn/layers/loss.hpp"
 #include "axonn/layers/norms/layer_norm.hpp"
@@ -119,6 +123,62 @@ TEST(AttentionOnEveryGrid, EqualsSerial) {
       expect_near(result.tensor.detach(), my_value(context, output.detach(), result.layout).tensor, "attention" + what);
       expect_near(mine.tensor.grad(), my_value(context, qkv.grad(), mine.layout).tensor, "attention gradient" + what);
     }
+}
+
+// On one rank, against LibTorch in fp64, in every type and with both types of products; on two
+// threads the same bits.
+TEST(CausalAttention, RoundsLikeItsTypesOnAnyNumberOfThreads) {
+  struct Row {
+    at::ScalarType dtype;
+    AttentionProducts products;
+    double tolerance;
+  };
+  const int threads = at::get_num_threads();
+  for (const Row& row :
+       {Row{at::kDouble, AttentionProducts::own, 1e-14}, Row{at::kFloat, AttentionProducts::own, 1e-6},
+        Row{at::kBFloat16, AttentionProducts::own, 2e-2}, Row{at::kBFloat16, AttentionProducts::fp32, 8e-3},
+        Row{at::kHalf, AttentionProducts::fp32, 1e-3}}) {
+    Context context(test_environment(), factorisations(test_environment().ranks()).front(),
+                    {.dtype = row.dtype, .attention = row.products});
+    const at::Tensor qkv = whole_tensor(1, {3, 150, 72}).to(row.dtype),
+                     grad = whole_tensor(2, {3, 150, 24}).to(row.dtype);
+    const at::Tensor wide = qkv.to(at::kDouble).requires_grad_();
+    const auto parts = wide.view({3, 150, 3, 4, 6}).unbind(2);
+    const at::Tensor expected = at::scaled_dot_product_attention(parts[0].transpose(1, 2), parts[1].transpose(1, 2),
+                                                                 parts[2].transpose(1, 2), {}, 0.0, true)
+                                    .transpose(1, 2)
+                                    .reshape({3, 150, 24});
+    expected.backward(grad.to(at::kDouble));
+    std::array<at::Tensor, 2> outputs, gradients;
+    for (const int at_once : {1, 2}) {
+      at::set_num_threads(at_once);
+      Value mine{qkv.detach().clone().requires_grad_(), 72, Layout::over(Axis::x, {24, 24, 24})};
+      const Value result = attention(context, mine, {.heads = 4});
+      result.tensor.backward(grad);
+      outputs[static_cast<size_t>(at_once) - 1] = result.tensor.detach();
+      gradients[static_cast<size_t>(at_once) - 1] = mine.tensor.grad();
+    }
+    const auto expect_close = [&](const at::Tensor& got, const at::Tensor& need) {
+      EXPECT_LE((got.to(at::kDouble) - need).abs().max().item<double>(),
+                row.tolerance * need.abs().max().item<double>())
+          << c10::toString(row.dtype) << " " << to_string(row.products);
+    };
+    expect_close(outputs[0], expected.detach());
+    expect_close(gradients[0], wide.grad());
+    EXPECT_TRUE(outputs[0].equal(outputs[1]));
+    EXPECT_TRUE(gradients[0].equal(gradients[1]));
+  }
+  at::set_num_threads(threads);
+}
+
+TEST(Attention, ChoosesTheTypeOfItsProductsOnRank0) {
+  Communicator& world = test_environment().world();
+  EXPECT_EQ(choose_attention_products(world, at::kFloat, c10::kCPU), AttentionProducts::own);
+  EXPECT_EQ(choose_attention_products(world, at::kBFloat16, c10::kCUDA), AttentionProducts::own);
+  const auto chosen = static_cast<int64_t>(choose_attention_products(world, at::kBFloat16, c10::kCPU));
+  const at::Tensor mine = at::full({1}, chosen, at::kLong), first = mine.clone();
+  world.broadcast(first, 0).wait();
+  EXPECT_TRUE(first.equal(mine));
 }
 
 TEST(Attention, OfLongSequencesAndOnGpusIsLeftToTheFusedKernel) {

@@ -12,7 +12,8 @@ namespace {
 using namespace test;
 
 // Output and gradients against LibTorch's convolution, for images (b, h, w, k).
-void expect_equals_direct(at::IntArrayRef image, int64_t out, at::ScalarType dtype, double tolerance) {
+void expect_equals_direct(at::IntArrayRef image, int64_t out, at::ScalarType dtype, GemmKernel product,
+                          double tolerance) {
   const at::Tensor input = whole_tensor(1, image).to(dtype).requires_grad_();
   const at::Tensor weight = whole_tensor(2, {out, 3, 3, image[3]}).to(dtype).requires_grad_();
   const at::Tensor output =
@@ -26,42 +27,38 @@ void expect_equals_direct(at::IntArrayRef image, int64_t out, at::ScalarType dty
     EXPECT_LE((got - expected).abs().max().item<double>(), tolerance * expected.abs().max().item<double>())
         << what << " of " << image;
   };
-  expect_close(winograd_convolution(input, weight), output, "output");
-  expect_close(winograd_input_gradient(grad, weight), input.grad(), "input gradient");
-  expect_close(winograd_weight_gradient(grad, input), weight.grad(), "weight gradient");
+  expect_close(winograd_convolution(input, weight, product), output, "output");
+  expect_close(winograd_input_gradient(grad, weight, product), input.grad(), "input gradient");
+  expect_close(winograd_weight_gradient(grad, input, product), weight.grad(), "weight gradient");
 }
 
 TEST(WinogradConvolution, EqualsTheDirectOne) {
   for (const auto& image :
        std::vector<std::vector<int64_t>>{{1, 1, 1, 1}, {2, 3, 5, 7}, {3, 8, 8, 16}, {5, 14, 10, 33}, {2, 32, 32, 20}}) {
-    expect_equals_direct(image, 1, at::kDouble, 1e-14);
-    expect_equals_direct(image, 17, at::kDouble, 1e-14);
-    expect_equals_direct(image, 17, at::kFloat, 5e-6);
+    expect_equals_direct(image, 1, at::kDouble, GemmKernel::mm, 1e-14);
+    expect_equals_direct(image, 17, at::kDouble, GemmKernel::mm, 1e-14);
+    expect_equals_direct(image, 17, at::kFloat, GemmKernel::mm, 5e-6);
+    expect_equals_direct(image, 17, at::kFloat, GemmKernel::onednn, 5e-6);
   }
 }
 
+// On 3 threads a product of oneDNN takes 384 tiles, on one 1024.
 TEST(WinogradConvolution, IsTheSameOnAnyNumberOfThreads) {
-  const at::Tensor input = whole_tensor(1, {4, 16, 16, 12}), weight = whole_tensor(2, {8, 3, 3, 12});
   const int threads = at::get_num_threads();
-  at::set_num_threads(3);
-  const at::Tensor several = winograd_convolution(input, weight), gradient = winograd_weight_gradient(several, input);
-  at::set_num_threads(1);
-  EXPECT_TRUE(at::equal(winograd_convolution(input, weight), several));
-  EXPECT_TRUE(at::allclose(winograd_weight_gradient(several, input), gradient, 1e-13, 1e-12));
+  for (const auto& [dtype, product] :
+       {std::pair{at::kDouble, GemmKernel::mm}, {at::kFloat, GemmKernel::mm}, {at::kFloat, GemmKernel::onednn}}) {
+    const at::Tensor input = whole_tensor(1, {18, 16, 16, 12}).to(dtype),
+                     weight = whole_tensor(2, {8, 3, 3, 12}).to(dtype);
+    at::set_num_threads(3);
+    const at::Tensor several = winograd_convolution(input, weight, product),
+                     gradient = winograd_weight_gradient(several, input, product);
+    at::set_num_threads(1);
+    EXPECT_TRUE(at::equal(winograd_convolution(input, weight, product), several));
+    const at::Tensor difference = winograd_weight_gradient(several, input, product) - gradient;
+    EXPECT_LE(difference.abs().max().item<double>(),
+              (dtype == at::kDouble ? 1e-14 : 5e-6) * gradient.abs().max().item<double>());
+  }
   at::set_num_threads(threads);
-}
-
-TEST(WinogradConvolution, PaysForEnoughChannelsAndTilesOnAProcessor) {
-  const auto pays = [](at::IntArrayRef image, int64_t out, at::ScalarType dtype = at::kFloat) {
-    return winograd_pays(at::empty(image, dtype), out);
-  };
-  EXPECT_TRUE(pays({2, 16, 16, 64}, 64));
-  EXPECT_TRUE(pays({2, 16, 16, 64}, 64, at::kDouble));
-  EXPECT_FALSE(pays({2, 16, 16, 64}, 64, at::kBFloat16));
-  EXPECT_FALSE(pays({2, 16, 16, 3}, 64));
-  EXPECT_FALSE(pays({2, 16, 16, 64}, 6));
-  EXPECT_FALSE(pays({1, 16, 16, 64}, 64));      // 64 tiles
-  EXPECT_FALSE(pays({2, 16, 16, 1024}, 1024));  // 64 MiB per thread for the weight's gradient
 }
 
 }  // namespace

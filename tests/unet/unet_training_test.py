@@ -1,5 +1,6 @@
 """`unet` trains, resumes, and draws images during and after training. An image is the same on every
 grid."""
+import json
 import os
 import pathlib
 import re
@@ -31,6 +32,24 @@ class Training(UnetTest):
         self.assertEqual(losses(self.directory / "again"),
                          {step: loss for step, loss in losses(whole).items() if step > 3})
         self.assertEqual(tensors(self.directory / "again", 6), tensors(whole, 6))
+
+    def test_a_resumed_run_keeps_the_kernels_that_were_measured(self):
+        measured = [word for word in TRAINING if word not in ("--gemm", "mm")]
+        first = self.unet("train", "--out", "first", *measured, "--steps", "2", "--save-every", "1")
+        self.assertEqual(first.status, 0, first.text)
+        manifest = self.directory / "first/step-000001/manifest.json"
+        choices = json.loads(manifest.read_text())["choices"]
+        shapes = dict(shape.split("=") for shape in choices["convolutions"].split(";"))
+        self.assertIn("8x8:8>8", shapes)
+        self.assertNotIn("8x8:3>16", shapes)
+        self.assertIn("convolutions: ", first.text)
+        again = self.unet("train", "--resume", "first/step-000001", "--steps", "2", "--out", "again")
+        self.assertEqual(again.status, 0, again.text)
+        kept = json.loads((self.directory / "again/step-000002/manifest.json").read_text())["choices"]
+        self.assertEqual(kept, choices)
+        self.assertEqual(tensors(self.directory / "again", 2), tensors(self.directory / "first", 2))
+        named = self.unet("train", "--out", "named", *TRAINING, "--steps", "1")
+        self.assertNotIn("convolutions: ", named.text)
 
     @needs_mpi
     def test_losses_are_those_of_one_rank(self):

@@ -26,6 +26,9 @@ struct Conv2dOptions {
   Initial bias_initial = Initial::zeros();
 };
 
+// Whether ContextOptions::convolutions chooses its kernel: 3x3, stride 1, padded by 1, not doubled.
+bool has_kernel_choice(const Conv2dOptions& options);
+
 // Convolution of images under Agarwal's 3D product (AxoNN, section III, Algorithm 1, with channels
 // for k and n). Images are (batch, height, width, channels); as everywhere, the features of a
 // Layout are the last dim. The roles are in = Y and out = X; `transposed` swaps X and Y.

@@ -15,6 +15,7 @@ struct LinearOptions {
   int64_t in = 0;
   int64_t out = 0;
   bool bias = true;
+  bool adds_bias = true;               // false: whoever reads the output adds it and sums its gradient, as gelu() does
   bool transposed = false;             // swaps X and Y: takes the output layout of a layer without it
   std::vector<int64_t> segments = {};  // segments of the output features, each split separately (q|k|v); empty: one
   bool pad_output = false;             // pads the output features to a multiple of the out axis (vocabulary)
@@ -67,6 +68,7 @@ class LinearImpl : public ShardedModule {
     return {.axis = out_axis(), .segments = options_.segments, .padded = options_.pad_output};
   }
   const ShardedParameter& weight() const { return weight_; }
+  const ShardedParameter& bias() const { return bias_.value(); }
 
  private:
   PendingValue launch(const Value& input, std::optional<DropoutDraw> dropout, const at::Tensor& stream);

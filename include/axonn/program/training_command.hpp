@@ -6,6 +6,7 @@
 
 #include "axonn/checkpoint/checkpoint.hpp"
 #include "axonn/config/option_table.hpp"
+#include "axonn/layers/convolution_choice.hpp"
 #include "axonn/network/network_model.hpp"
 #include "axonn/perfmodel/search/grid_search.hpp"
 #include "axonn/program/program.hpp"
@@ -32,6 +33,9 @@ class TrainingCommand : public Command {
   // For --grid auto.
   virtual NetworkModel network() const = 0;
   virtual int64_t& checkpoint_every() = 0;  // option of the model; the planner chooses it unless the user did
+
+  // The convolutions of the network whose kernels are measured.
+  virtual std::vector<ConvolutionShape> convolutions(const RunPlan&) const { return {}; }
 
   // Called on every rank, without communication. Throws UserError. `resumed` is null for a new run.
   virtual void load_data(const CheckpointReader* resumed) = 0;

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <optional>
+#include <span>
 
 #include "axonn/checkpoint/checkpoint.hpp"
 #include "axonn/layers/context.hpp"
+#include "axonn/layers/convolution_choice.hpp"
 #include "axonn/program/run_plan.hpp"
 #include "axonn/train/task.hpp"
 #include "axonn/train/trainer.hpp"
@@ -12,9 +14,11 @@ namespace axonn {
 
 // The parts of a program around train(), for any model. Every rank calls each of these functions.
 
-// Returns the options for the Context of this run. A resumed run uses the same matrix product as
-// before if it is available here. Otherwise the product is measured now.
+// Returns the options for the Context of this run. A resumed run uses the same matrix product and
+// the same kernels of `convolutions` as before if they are available here. Otherwise they are
+// measured now. If the plan names the product, nothing is measured, and convolutions are direct.
 ContextOptions choose_context(Environment& environment, const RunPlan& plan,
+                              std::span<const ConvolutionShape> convolutions,
                               const std::optional<CheckpointReader>& resumed);
 
 // Returns true if the resumed run has done all its steps already. Then rank 0 prints a message.

@@ -19,8 +19,11 @@ namespace {
 
 using at::Tensor;
 
-constexpr int64_t kPlaces = 16;        // 4x4
-constexpr int64_t kTilesAtOnce = 128;  // so that a thread's places stay in its cache
+constexpr int64_t kPlaces = 16;             // 4x4
+constexpr int64_t kLeastTilesAtOnce = 128;  // a thread's places stay in its cache
+
+template <typename T>
+using AllPlaces = std::array<T*, kPlaces>;  // (tiles, channels) of each place
 
 // The three transforms of a line of pixels, applied to the columns of a tile and then to its rows.
 // They are B^T, A^T and A of the paper.
@@ -102,23 +105,25 @@ Tiles<const T> tiles_of(const Tensor& images, const Tensor& zero_pixel) {
   return {images.const_data_ptr<T>(), images.size(1), images.size(2), images.size(3), zero_pixel.const_data_ptr<T>()};
 }
 
-// The places of some tiles: (16, kTilesAtOnce, channels).
-Tensor empty_places(int64_t channels, const Tensor& like) {
-  return at::empty({kPlaces, kTilesAtOnce, channels}, like.options());
+// The places of some tiles: (16, tiles, channels).
+Tensor empty_places(int64_t tiles, int64_t channels, const Tensor& like) {
+  return at::empty({kPlaces, tiles, channels}, like.options());
 }
 
 template <typename T>
-AXONN_INLINE Square<T, 4> places_of(T* places, int64_t tile, int64_t channels) {
+AXONN_INLINE Square<T, 4> places_of(const AllPlaces<T>& places, int64_t tile, int64_t channels) {
   Square<T, 4> all;
-  for (int64_t place = 0; place < kPlaces; ++place)
-    all[static_cast<size_t>(place)] = places + (place * kTilesAtOnce + tile) * channels;
+  for (size_t place = 0; place < kPlaces; ++place) all[place] = places[place] + tile * channels;
   return all;
 }
 
-// Computes the places of `count` tiles from `first` on.
+// Computes the places (16, tiles, channels) of the tiles from `first` on.
 template <typename Transform, typename T>
-void take(const Tiles<const T>& tiles, int64_t border, int64_t first, int64_t count, const Tensor& places) {
-  T* values = places.mutable_data_ptr<T>();
+void take(const Tiles<const T>& tiles, int64_t border, int64_t first, const Tensor& places) {
+  AllPlaces<T> values;
+  for (size_t i = 0; i < kPlaces; ++i)
+    values[i] = places.mutable_data_ptr<T>() + static_cast<int64_t>(i) * places.stride(0);
+  const int64_t count = places.size(1);
   with_wide_vectors([&]() AXONN_INLINE_LAMBDA {
     for (int64_t i = 0; i < count; ++i)
       transform<Transform, T>(tiles.template square<Transform::kIn>(first + i, border),
@@ -126,9 +131,24 @@ void take(const Tiles<const T>& tiles, int64_t border, int64_t first, int64_t co
   });
 }
 
+// Products of `tiles` with the kernels at each place: (tiles, n) each.
+using Products = std::array<Tensor, kPlaces>;
+
+// places (16, tiles, k), kernels (16, n, k)
+Products multiply(GemmKernel product, const Tensor& places, const Tensor& kernels) {
+  Products products;
+  const Tensor batch = product == GemmKernel::mm ? at::bmm(places, kernels.transpose(1, 2)) : Tensor();
+  for (size_t i = 0; i < kPlaces; ++i) {
+    const auto place = static_cast<int64_t>(i);
+    products[i] = batch.defined() ? batch[place] : gemm(product, places[place], kernels[place]);
+  }
+  return products;
+}
+
 template <typename T>
-void put(const Tensor& places, int64_t first, int64_t count, const Tiles<T>& tiles) {
-  const T* values = places.const_data_ptr<T>();
+void put(const Products& products, int64_t first, int64_t count, const Tiles<T>& tiles) {
+  AllPlaces<const T> values;
+  for (size_t i = 0; i < kPlaces; ++i) values[i] = products[i].template const_data_ptr<T>();
   with_wide_vectors([&]() AXONN_INLINE_LAMBDA {
     for (int64_t i = 0; i < count; ++i)
       transform<ToOutput, T>(places_of(values, i, tiles.channels), tiles.template square<2>(first + i, 0),
@@ -140,13 +160,18 @@ int64_t tiles_in(const Tensor& images) {
   return images.size(0) * ((images.size(1) + 1) / 2) * ((images.size(2) + 1) / 2);
 }
 
-// Calls work(begin, end) for the tiles on several threads, past autograd.
+// How many tiles one product takes: all threads get some.
+int64_t tiles_at_once(GemmKernel product, int64_t tiles) {
+  const int64_t share = (tiles + at::get_num_threads() - 1) / at::get_num_threads();
+  return product == GemmKernel::mm ? kLeastTilesAtOnce : std::clamp(share, kLeastTilesAtOnce, kMostTilesAtOnce);
+}
+
+// Calls work(begin, end) for blocks of `at_once` tiles on several threads, past autograd.
 template <typename Work>
-void for_tiles(const Tensor& images, const Work& work) {
-  const int64_t tiles = tiles_in(images), blocks = (tiles + kTilesAtOnce - 1) / kTilesAtOnce;
-  at::parallel_for(0, blocks, 1, [&](int64_t begin, int64_t end) {
+void for_tiles(int64_t tiles, int64_t at_once, const Work& work) {
+  at::parallel_for(0, (tiles + at_once - 1) / at_once, 1, [&](int64_t begin, int64_t end) {
     const at::AutoDispatchBelowADInplaceOrView past_autograd;
-    work(begin * kTilesAtOnce, std::min(tiles, end * kTilesAtOnce));
+    work(begin * at_once, std::min(tiles, end * at_once));
   });
 }
 
@@ -159,71 +184,74 @@ Tensor to_places(const Tensor& like) {
   return both.to(like.scalar_type());
 }
 
-// kernels (3, 3, k, n) -> (16, k, n).
+// kernels (3, 3, n, k) -> (16, n, k).
 Tensor at_places(const Tensor& kernels) {
-  const int64_t in = kernels.size(2), out = kernels.size(3);
-  return at::mm(to_places(kernels), kernels.reshape({9, in * out})).view({kPlaces, in, out});
+  const int64_t out = kernels.size(2), in = kernels.size(3);
+  return at::mm(to_places(kernels), kernels.reshape({9, out * in})).view({kPlaces, out, in});
 }
 
-// (b, h, w, k) with kernels (16, k, n) -> (b, h, w, n).
-Tensor convolve(const Tensor& input, const Tensor& kernels) {
-  const int64_t in = kernels.size(1), out = kernels.size(2);
+// (b, h, w, k) with kernels (16, n, k) -> (b, h, w, n).
+Tensor convolve(const Tensor& input, const Tensor& kernels, GemmKernel product) {
+  const int64_t out = kernels.size(1), in = kernels.size(2), count = tiles_in(input),
+                at_once = tiles_at_once(product, count);
   const Tensor output = at::empty({input.size(0), input.size(1), input.size(2), out}, input.options());
   const Tensor zero_pixel = at::zeros({in}, input.options());
-  for_tiles(input, [&](int64_t begin, int64_t end) {
-    const Tensor places = empty_places(in, input), results = empty_places(out, input),
-                 dropped_pixel = at::empty({out}, input.options());
+  for_tiles(count, at_once, [&](int64_t begin, int64_t end) {
+    const Tensor places = empty_places(at_once, in, input), dropped_pixel = at::empty({out}, input.options());
     AT_DISPATCH_FLOATING_TYPES(input.scalar_type(), "winograd_convolution", [&] {
       const Tiles<scalar_t> tiles{output.mutable_data_ptr<scalar_t>(), output.size(1), output.size(2), out,
                                   dropped_pixel.mutable_data_ptr<scalar_t>()};
-      for (int64_t first = begin; first < end; first += kTilesAtOnce) {
-        const int64_t count = std::min(kTilesAtOnce, end - first);
-        take<FromInput, scalar_t>(tiles_of<scalar_t>(input, zero_pixel), /*border=*/1, first, count, places);
-        Tensor products = results.narrow(1, 0, count);
-        at::bmm_out(products, places.narrow(1, 0, count), kernels);
-        put<scalar_t>(results, first, count, tiles);
+      for (int64_t first = begin; first < end; first += at_once) {
+        const Tensor some = places.narrow(1, 0, std::min(at_once, end - first));
+        take<FromInput, scalar_t>(tiles_of<scalar_t>(input, zero_pixel), /*border=*/1, first, some);
+        put<scalar_t>(multiply(product, some, kernels), first, some.size(1), tiles);
       }
     });
   });
   return output;
 }
 
-}  // namespace
-
-bool winograd_pays(const Tensor& input, int64_t out_channels) {
-  const int64_t in = input.size(3), out = out_channels;
-  return input.is_cpu() && (input.scalar_type() == at::kFloat || input.scalar_type() == at::kDouble) &&
-         std::min(in, out) >= 32 && in * out <= 256 * 512 && tiles_in(input) >= kTilesAtOnce;
+// sum (16, n, k) += grads^T places of (16, tiles, n) and (16, tiles, k)
+void add_products(GemmKernel product, Tensor sum, const Tensor& grads, const Tensor& places) {
+  if (product == GemmKernel::mm) {
+    at::baddbmm_out(sum, sum, grads.transpose(1, 2), places);
+    return;
+  }
+  for (int64_t i = 0; i < kPlaces; ++i) gemm_into(product, sum[i], grads[i].t(), places[i].t(), /*add=*/true);
 }
 
-Tensor winograd_convolution(const Tensor& input, const Tensor& weight) {
-  return convolve(input.contiguous(), at_places(weight.permute({1, 2, 3, 0})));
+}  // namespace
+
+Tensor winograd_convolution(const Tensor& input, const Tensor& weight, GemmKernel product) {
+  return convolve(input.contiguous(), at_places(weight.permute({1, 2, 0, 3})), product);
 }
 
 // Every input pixel sees the outputs around it through the kernel rotated by 180 degrees.
-Tensor winograd_input_gradient(const Tensor& grad, const Tensor& weight) {
-  return convolve(grad.contiguous(), at_places(weight.flip({1, 2}).permute({1, 2, 0, 3})));
+Tensor winograd_input_gradient(const Tensor& grad, const Tensor& weight, GemmKernel product) {
+  return convolve(grad.contiguous(), at_places(weight.flip({1, 2}).permute({1, 2, 3, 0})), product);
 }
 
-Tensor winograd_weight_gradient(const Tensor& some_grad, const Tensor& some_input) {
+Tensor winograd_weight_gradient(const Tensor& some_grad, const Tensor& some_input, GemmKernel product) {
   const Tensor grad = some_grad.contiguous(), input = some_input.contiguous();
-  const int64_t in = input.size(3), out = grad.size(3);
-  const Tensor sums = at::zeros({at::get_num_threads(), kPlaces, in, out}, input.options());  // one per thread
+  const int64_t in = input.size(3), out = grad.size(3), count = tiles_in(input),
+                at_once = tiles_at_once(product, count);
+  const Tensor sums = at::zeros({at::get_num_threads(), kPlaces, out, in}, input.options());  // one per thread
   const Tensor zero_pixel = at::zeros({std::max(in, out)}, input.options());
-  for_tiles(input, [&](int64_t begin, int64_t end) {
-    const Tensor places = empty_places(in, input), grads = empty_places(out, input);
-    Tensor sum = sums.select(0, at::get_thread_num());
+  for_tiles(count, at_once, [&](int64_t begin, int64_t end) {
+    const Tensor places = empty_places(at_once, in, input), grads = empty_places(at_once, out, input);
+    const Tensor sum = sums.select(0, at::get_thread_num());
     AT_DISPATCH_FLOATING_TYPES(input.scalar_type(), "winograd_weight_gradient", [&] {
-      for (int64_t first = begin; first < end; first += kTilesAtOnce) {
-        const int64_t count = std::min(kTilesAtOnce, end - first);
-        take<FromInput, scalar_t>(tiles_of<scalar_t>(input, zero_pixel), /*border=*/1, first, count, places);
-        take<FromOutputGradient, scalar_t>(tiles_of<scalar_t>(grad, zero_pixel), /*border=*/0, first, count, grads);
-        at::baddbmm_out(sum, sum, places.narrow(1, 0, count).transpose(1, 2), grads.narrow(1, 0, count));
+      for (int64_t first = begin; first < end; first += at_once) {
+        const int64_t tiles = std::min(at_once, end - first);
+        const Tensor x = places.narrow(1, 0, tiles), g = grads.narrow(1, 0, tiles);
+        take<FromInput, scalar_t>(tiles_of<scalar_t>(input, zero_pixel), /*border=*/1, first, x);
+        take<FromOutputGradient, scalar_t>(tiles_of<scalar_t>(grad, zero_pixel), /*border=*/0, first, g);
+        add_products(product, sum, g, x);
       }
     });
   });
-  const Tensor kernels = at::mm(to_places(input).t(), sums.sum(0).view({kPlaces, in * out}));
-  return kernels.view({3, 3, in, out}).permute({3, 0, 1, 2}).contiguous();
+  const Tensor kernels = at::mm(to_places(input).t(), sums.sum(0).view({kPlaces, out * in}));
+  return kernels.view({3, 3, out, in}).permute({2, 0, 1, 3}).contiguous();
 }
 
 }  // namespace axonn

@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "axonn/layers/gemm.hpp"
+
 // A 3x3 convolution of stride 1, padded by 1, with 2.25 times fewer products: Winograd's minimal
 // filtering F(2x2, 3x3) (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016,
 // section 4.1). A tile of 2x2 output pixels sees 4x4 input pixels. Both are transformed to 16
@@ -12,13 +14,13 @@
 // Shapes: input (b, h, w, k), weight (n, 3, 3, k), output (b, h, w, n), as in conv2d.hpp.
 namespace axonn {
 
-// Whether it is faster than LibTorch's: on a CPU, in fp32 and fp64, with enough channels and tiles
-// for matrix products, and with few enough channels for the sums of the weight's gradient (16 k n
-// numbers per thread).
-bool winograd_pays(const at::Tensor& input, int64_t out_channels);
+// On a CPU, in fp32 and fp64. `product` multiplies at the places: mm as batched products of few
+// tiles, which stay in the cache; onednn (fp32 only) of many tiles, where it is faster. Output and
+// input gradient have equal bits on any number of threads.
+inline constexpr int64_t kMostTilesAtOnce = 1024;
 
-at::Tensor winograd_convolution(const at::Tensor& input, const at::Tensor& weight);
-at::Tensor winograd_input_gradient(const at::Tensor& grad, const at::Tensor& weight);
-at::Tensor winograd_weight_gradient(const at::Tensor& grad, const at::Tensor& input);
+at::Tensor winograd_convolution(const at::Tensor& input, const at::Tensor& weight, GemmKernel product);
+at::Tensor winograd_input_gradient(const at::Tensor& grad, const at::Tensor& weight, GemmKernel product);
+at::Tensor winograd_weight_gradient(const at::Tensor& grad, const at::Tensor& input, GemmKernel product);
 
 }  // namespace axonn

@@ -1,21 +1,17 @@
 #include "axonn/model/gpt/model.hpp"
 
-#include <ATen/ops/gelu.h>
 #include <torch/nn/modules/container/any.h>
 
 #include "axonn/core/error.hpp"
 #include "axonn/layers/activation_checkpoint.hpp"
 #include "axonn/layers/context.hpp"
 #include "axonn/layers/dropout.hpp"
+#include "axonn/layers/gelu.hpp"
 #include "axonn/layers/interleave.hpp"
 #include "axonn/layers/loss.hpp"
 
 namespace axonn {
 namespace {
-
-Value gelu(const Value& value) {
-  return value.map([](const at::Tensor& tensor) { return at::gelu(tensor, "tanh"); });
-}
 
 // A module without its own forward, for the dots in GPT-2's names.
 std::shared_ptr<torch::nn::Module> folder(torch::nn::Module& parent, const std::string& name) {
@@ -71,7 +67,7 @@ Value GptBlock::forward(const Value& stream) {
          rows.stream = rows.coming.wait();
          rows.coming = mlp_up_->launch(norm_2_(rows.stream));
        },
-       [&](BlockRows& rows) { rows.coming = mlp_down_->launch(gelu(rows.coming.wait()), add_to(rows.stream, ".mlp")); },
+       [&](BlockRows& rows) { rows.coming = mlp_down_->launch(gelu(rows.coming.wait(), mlp_up_->bias()), add_to(rows.stream, ".mlp")); },
        [&](BlockRows& rows) { rows.stream = rows.coming.wait(); }});
 }
 

@@ -1,6 +1,9 @@
 #include "axonn/model/unet/parallelize.hpp"
 
 #include <cmath>
+#include <set>
+
+#include "axonn/layers/context.hpp"
 
 namespace axonn {
 namespace {
@@ -95,6 +98,29 @@ Conv2dOptions parallelize_resampling(const UnetStage& stage) {
   if (stage.kind == UnetStage::Kind::down) options.stride = {2, 2};
   options.doubled = stage.kind == UnetStage::Kind::up;
   return options;
+}
+
+std::vector<ConvolutionShape> unet_convolutions(const UnetShape& shape, const GridShape& grid) {
+  Context context = Context::plan(grid);
+  std::set<ConvolutionShape> all;
+  const auto add = [&](const Conv2dOptions& options, int64_t size) {
+    if (!has_kernel_choice(options)) return;
+    const Conv2d layer(context, options);
+    const auto channels = [&](const Layout& layout, int64_t whole) {
+      return layout.dim(whole).local_size(grid, context.at());
+    };
+    const int64_t in = channels(layer->input_layout(), options.in), out = channels(layer->output_layout(), options.out);
+    if (in * out > 0) all.insert({size, size, in, out});
+  };
+  add(parallelize_unet(shape).first, shape.image);
+  add(parallelize_unet(shape).last, shape.image);
+  for (const UnetStage& stage : unet_stages(shape)) {
+    if (stage.kind != UnetStage::Kind::residual) continue;
+    const UnetResidualPlan plan = parallelize_residual(shape, stage);
+    add(plan.in, stage.size);
+    add(plan.out, stage.size);
+  }
+  return {all.begin(), all.end()};
 }
 
 }  // namespace axonn

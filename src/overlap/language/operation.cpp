@@ -41,6 +41,7 @@ constexpr OperationInfo kOperations[] = {
      {},
      0,
      [](Values x) { return 0.5 * x[0] * std::erfc(-x[0] * std::sqrt(0.5)); }},
+    {sigmoid, "sigmoid", OperationKind::pointwise, 1, {}, 0, [](Values x) { return 1 / (1 + std::exp(-x[0])); }},
     {less, "<", OperationKind::pointwise, 2, {}, 1, [](Values x) { return x[0] < x[1] ? 1.0 : 0.0; }},
     {less_equal, "<=", OperationKind::pointwise, 2, {}, 1, [](Values x) { return x[0] <= x[1] ? 1.0 : 0.0; }},
     {greater, ">", OperationKind::pointwise, 2, {}, 1, [](Values x) { return x[0] > x[1] ? 1.0 : 0.0; }},

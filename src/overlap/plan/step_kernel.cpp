@@ -50,6 +50,8 @@ PointwiseOp pointwise_op(Operation operation) {
       return PointwiseOp::relu;
     case Operation::gelu:
       return PointwiseOp::gelu;
+    case Operation::sigmoid:
+      return PointwiseOp::sigmoid;
     case Operation::less:
       return PointwiseOp::less;
     case Operation::less_equal:

@@ -32,6 +32,7 @@ enum class StageOp : uint8_t {
   relu,
   gelu,
   gelu_tanh,
+  sigmoid,
   is_finite,
   fma,
   select,

@@ -40,6 +40,23 @@ struct Pair {
   D high, low;
 };
 
+// exp(x) in fp32, for x from -87 to 88; beyond, its value there.
+AXONN_INLINE F exp_of(F x) {
+  constexpr float shift = 0x1.8p23f,
+                  c[] = {0.5000000013f, 0.16666577f, 0.04166646498f, 0.008363175565f, 0.001393364352f};
+  x = x > 88.0f ? all(88.0f) : x;
+  x = x < -87.0f ? all(-87.0f) : x;
+  const F shifted = fma_of(x, all(0x1.715476p+0f), all(shift)), k = shifted - shift;
+  const F r = fma_of(k, all(-1.42860682e-06f), fma_of(k, all(-0x1.62e4p-1f), x));
+  F p = all(c[4]);
+  for (int i = 3; i >= 0; --i) p = fma_of(p, r, all(c[i]));
+  p = fma_of(r * r, p, r) + 1.0f;
+  return p * bits<F>((bits<U>(shifted) - bits<U>(all(shift)) + 127) << 23);
+}
+
+AXONN_INLINE D sigmoid_of(D x) { return 1.0 / (exp_of(-x, D{}) + 1.0); }
+AXONN_INLINE F sigmoid_of(F x) { return 1.0f / (exp_of(-x) + 1.0f); }
+
 // The logarithm of a positive finite number as a sum of two.
 AXONN_INLINE Pair positive_log_of(D x) {
   constexpr double c[] = {2. / 3,  2. / 5,  2. / 7,  2. / 9,  2. / 11, 2. / 13,

@@ -51,6 +51,7 @@ const PointwiseCase kPointwise[] = {
     {Operation::tanh, {0.5}, 0.46211715726000975},
     {Operation::relu, {-1.5}, 0},
     {Operation::relu, {1.5}, 1.5},
+    {Operation::sigmoid, {1}, 0.7310585786300049},
     {Operation::gelu, {1}, 0.8413447460685429},
     {Operation::gelu, {-2}, -0.04550026389635842},
     {Operation::less, {1, 2}, 1},

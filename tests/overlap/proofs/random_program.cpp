@@ -52,10 +52,10 @@ class Generator {
  private:
   static constexpr ElementType kElements[] = {ElementType::fp64, ElementType::fp32, ElementType::bf16,
                                               ElementType::fp16};
-  static constexpr Operation kUnary[] = {Operation::negate,    Operation::square_root, Operation::exponential,
-                                         Operation::logarithm, Operation::absolute,    Operation::tanh,
-                                         Operation::relu,      Operation::gelu,        Operation::cast,
-                                         Operation::dropout,   Operation::slice,       Operation::load};
+  static constexpr Operation kUnary[] = {
+      Operation::negate,  Operation::square_root, Operation::exponential, Operation::logarithm, Operation::absolute,
+      Operation::tanh,    Operation::relu,        Operation::gelu,        Operation::sigmoid,   Operation::cast,
+      Operation::dropout, Operation::slice,       Operation::load};
   static constexpr Operation kBinary[] = {Operation::add,   Operation::subtract, Operation::multiply, Operation::divide,
                                           Operation::power, Operation::maximum,  Operation::minimum};
   static constexpr Operation kComparisons[] = {Operation::less,          Operation::less_equal, Operation::greater,

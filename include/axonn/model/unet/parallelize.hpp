@@ -4,6 +4,7 @@
 
 #include "axonn/layers/attention.hpp"
 #include "axonn/layers/conv2d.hpp"
+#include "axonn/layers/convolution_choice.hpp"
 #include "axonn/layers/embedding.hpp"
 #include "axonn/layers/linear.hpp"
 #include "axonn/layers/norms/group_norm.hpp"
@@ -39,5 +40,9 @@ UnetPlan parallelize_unet(const UnetShape& shape);
 UnetResidualPlan parallelize_residual(const UnetShape& shape, const UnetStage& stage);
 UnetAttentionPlan parallelize_attention(const UnetShape& shape, const UnetStage& stage);
 Conv2dOptions parallelize_resampling(const UnetStage& stage);  // down and up
+
+// The shapes on rank 0 of all convolutions whose kernel is chosen, each once. Ranks with other
+// numbers of channels, where axes do not divide them, convolve directly.
+std::vector<ConvolutionShape> unet_convolutions(const UnetShape& shape, const GridShape& grid);
 
 }  // namespace axonn

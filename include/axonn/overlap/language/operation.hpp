@@ -32,6 +32,7 @@ enum class Operation : uint8_t {
   tanh,
   relu,
   gelu,
+  sigmoid,
   less,
   less_equal,
   greater,

@@ -19,6 +19,9 @@ namespace axonn::overlap {
 // - power, exponential, logarithm, tanh and both gelus are polynomials in fp64 with fixed fma's,
 //   for fp32 too, where they are rounded once. So all instruction sets give the same bits.
 //   docs/coconet.md has their errors.
+// - sigmoid(x) = 1 / (1 + exp(-x)) is a polynomial too, but in fp32 for fp32: it is there for the
+//   activations of a network, where the others would take twice as long. No more than 2 units in
+//   the last place off, from x = -87 on.
 // - fma(a, b, c) = a * b + c, rounded once (and then to bf16 or fp16). select(c, a, b) = c ? a : b.
 // The sign and the payload of a NaN are not fixed.
 enum class PointwiseOp : uint8_t {
@@ -44,6 +47,7 @@ enum class PointwiseOp : uint8_t {
   relu,
   gelu,
   gelu_tanh,
+  sigmoid,
   is_finite,
   fma,
   select
@@ -78,6 +82,7 @@ struct Names<overlap::PointwiseOp> {
                                       {"relu", Op::relu},
                                       {"gelu", Op::gelu},
                                       {"gelu_tanh", Op::gelu_tanh},
+                                      {"sigmoid", Op::sigmoid},
                                       {"is_finite", Op::is_finite},
                                       {"fma", Op::fma},
                                       {"select", Op::select}};

@@ -1,0 +1,49 @@
+#include "axonn/layers/gelu.hpp"
+
+#include <ATen/ops/add.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/gelu_backward.h>
+
+#include "layers/operation.hpp"
+#include "layers/ops/gelu_chains.hpp"
+
+namespace axonn {
+namespace {
+
+class Gelu : public Operation {
+ public:
+  explicit Gelu(ShardedParameter bias) : bias_(std::move(bias)) {}
+  std::string name() const override { return "gelu " + bias_.name(); }
+
+  Tensor forward(const Tensor& input) override {
+    input_.keep(input);
+    const Tensor bias = *bias_.gathered();
+    return input.is_cpu() ? gelu_on_cpu(input, bias) : at::gelu(input + bias, "tanh");
+  }
+
+  Tensor backward(const Tensor& grad_output, bool) override {
+    const Tensor input = input_.get(), bias = *bias_.gathered();
+    if (!input.is_cpu()) {
+      const Tensor grad = at::gelu_backward(grad_output, input + bias, "tanh");
+      bias_.reduce([&](const Tensor& block, bool add) { put_sum(block, grad, add); });
+      return grad;
+    }
+    const auto [grad, sums] = gelu_gradient_on_cpu(grad_output, input, bias);
+    bias_.reduce([&, sum = sums](const Tensor& block, bool add) { put_sum(block, sum, add); });
+    return grad;
+  }
+
+  void release() override { input_.reset(); }
+
+ private:
+  ShardedParameter bias_;
+  Saved input_;
+};
+
+}  // namespace
+
+Value gelu(const Value& value, const ShardedParameter& bias) {
+  return {record(std::make_unique<Gelu>(bias), value.tensor, {&bias}), value.features, value.layout};
+}
+
+}  // namespace axonn
