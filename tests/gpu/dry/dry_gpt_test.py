@@ -2,7 +2,7 @@
 import os
 import unittest
 
-from dry_gpu import DryTest
+from dry_gpu import DryTest, counts
 from program_runs import nightly
 
 CONFIG = os.path.join(os.path.dirname(os.environ["AXONN_TABLE"]), os.pardir, "configs", "gpt-124m.toml")
@@ -32,6 +32,15 @@ class DryGptTest(DryTest):
     def test_large_network(self):
         self.step("GPT 1.5B, 16 rows", "--layers", 48, "--hidden", 1600, "--heads", 25, "--batch", 16, "--micro-batch",
                   16, seconds=800)
+
+    def test_other_commands_run(self):
+        small = ["--layers", 2, "--hidden", 64, "--heads", 4, "--sequence", 16, "--batch", 8, "--validate-every", 0]
+        self.on_dry_gpu("train", "--data", self.text.name, "--out", "small", "--steps", 2, *small)
+        for command in (["train", "--resume", "small", "--steps", 4],
+                        ["generate", "--checkpoint", "small", "--tokens", 4, "--prompt", "line"], ["verify"]):
+            with self.subTest(command=command[0]):
+                [record] = self.on_dry_gpu(*command)
+                self.assertGreater(counts(record.events).kernels, 50)
 
 
 if __name__ == "__main__":

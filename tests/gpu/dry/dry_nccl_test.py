@@ -4,7 +4,7 @@ import collections
 import unittest
 
 import program_runs
-from dry_gpu import DryTest
+from dry_gpu import DryTest, Event
 from nccl_order import calls, cycle, differences, not_joined
 
 NETWORK = {"gpt": ["--layers", 2, "--hidden", 64, "--heads", 4, "--sequence", 16, "--data", "text.txt"],
@@ -21,6 +21,35 @@ RUNS = [("2x1x1x1", ["--overlap", "none"]),
         ("1x1x4x1", ["--overlap", "none", *CHECKPOINTING]),
         ("2x2x2x1", [*MICRO_BATCHES, *CHECKPOINTING]),
         ("2x1x2x2", MICRO_BATCHES)]
+
+
+class Made:
+    """A record of calls on communicators A and B, with the compute stream 0 and NCCL's stream 5."""
+
+    def __init__(self, *events):
+        self.events = [Event("communicator", ["0", "A", "0", "2"]), Event("communicator", ["1", "B", "0", "2"])]
+        self.events += [Event(*event) for event in events]
+
+
+def call(communicator, what="4 of type 7"):
+    return "nccl", ["ncclAllReduce", what, communicator, "5"]
+
+
+class WrongOrderTest(unittest.TestCase):
+    def test_other_sizes_are_found(self):
+        self.assertEqual(differences([Made(call("0")), Made(call("0"))]), [])
+        self.assertEqual(len(differences([Made(call("0")), Made(call("0", "5 of type 7"))])), 1)
+        self.assertEqual(len(differences([Made(call("0")), Made(call("0"), call("0"))])), 1)
+
+    def test_launch_orders_in_a_circle_are_found(self):
+        self.assertEqual(cycle([Made(call("0"), call("1")), Made(call("0"), call("1"))]), 0)
+        self.assertEqual(cycle([Made(call("0"), call("1")), Made(call("1"), call("0"))]), 2)
+
+    def test_an_update_that_does_not_wait_is_found(self):
+        mark, join, update = ("mark", ["5", "e"]), ("join", ["0", "e"]), ("kernel", ["FusedAdam", "1", "1", "0"])
+        self.assertEqual(not_joined(Made(call("0"), mark, join, update)), [])
+        self.assertEqual(not_joined(Made(call("0"), mark, update, join)), ["ncclAllReduce"])
+        self.assertEqual(not_joined(Made(mark, call("0"), join, update)), ["ncclAllReduce"])
 
 
 class DryNcclTest(DryTest):
