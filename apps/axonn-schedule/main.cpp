@@ -21,6 +21,7 @@ constexpr const char* kAbout =
   axonn-schedule show adam.program                                 the program after each schedule
   axonn-schedule check adam.program                                each schedule beside the plain program, in the oracle
   axonn-schedule plan adam.program --schedule fuse --size N=1M     launches, buffers, waits, bytes
+  axonn-schedule cuda adam.program --schedule fuse                 its loops as CUDA C++
   mpirun -n 4 axonn-schedule run adam.program --size N=1M          runs each schedule on the CPU, and its time
 )";
 
@@ -33,9 +34,11 @@ std::vector<Command> add_commands(CLI::App& app, ScheduleOptions& options) {
   CLI::App& show = *app.add_subcommand("show", "the program after a schedule, as text");
   CLI::App& check = *app.add_subcommand("check", "whether a schedule gives the results of the plain program");
   CLI::App& plan = *app.add_subcommand("plan", "how a schedule runs: launches, buffers, waits and bytes");
+  CLI::App& cuda = *app.add_subcommand("cuda", "the loops of a schedule as CUDA C++, for NVRTC or nvcc");
   CLI::App& run = *app.add_subcommand("run", "runs a schedule on all ranks of the job, beside the oracle");
-  for (CLI::App* one : {&show, &check, &plan, &run}) {
+  for (CLI::App* one : {&show, &check, &plan, &cuda, &run})
     one->add_option("file", options.file, "file with a program and its schedules")->required();
+  for (CLI::App* one : {&show, &check, &plan, &cuda, &run}) {
     one->add_option("--schedule", options.schedule, "one schedule, or 'plain'; left out: all");
   }
   for (CLI::App* one : {&check, &plan, &run})
@@ -49,6 +52,7 @@ std::vector<Command> add_commands(CLI::App& app, ScheduleOptions& options) {
   return {{&show, [&] { return run_show(options); }},
           {&check, [&] { return run_check(options); }},
           {&plan, [&] { return run_plan(options); }},
+          {&cuda, [&] { return run_cuda(options); }},
           {&run, [&] { return run_run(options); }}};
 }
 

@@ -20,6 +20,7 @@ struct ScheduleOptions {
 int run_show(const ScheduleOptions& options);
 int run_check(const ScheduleOptions& options);
 int run_plan(const ScheduleOptions& options);
+int run_cuda(const ScheduleOptions& options);
 int run_run(const ScheduleOptions& options);
 
 // The program and its schedules. An optimizer whose file gives none has the trainer's.

@@ -67,6 +67,12 @@ class ScheduleCommandTest(unittest.TestCase):
         self.assertIn("1 fused all, reduce_scatter(+, g, dim=0), computes w1.part, all_gather(w1.part) into w", text)
         self.assertIn("per rank: 1 launches, 6291456 bytes sent", text)  # 2 (R - 1) / R of 4 MiB
 
+    def test_prints_loops_as_cuda(self):
+        text = self.run_program("cuda", self.write(SMALL), "--schedule", "fuse").stdout
+        self.assertIn("// nvcc or NVRTC: --std=c++17 --fmad=false", text)
+        self.assertIn("// schedule fuse, step all: for each block that its collective hands over", text)
+        self.assertIn('extern "C" __global__ void sgd_fuse_all(\n    int64_t count,\n', text)
+
     @unittest.skipUnless(os.environ.get("AXONN_MPIRUN"), "needs a build with MPI")
     def test_runs_on_ranks_as_the_oracle_says(self):
         for path in PROGRAMS:

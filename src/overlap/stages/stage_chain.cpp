@@ -78,17 +78,6 @@ void check(const PointwiseKernel& kernel, const StageCall& call) {
   if (call.count > 0) check_streams(kernel, call);
 }
 
-// word * 2^-32 < probability for words below a number of them
-MaskRun mask_of(const MaskInput& input) {
-  const auto dropped = static_cast<uint64_t>(std::ceil(input.probability * 0x1p32));
-  return {.seed = input.seed,
-          .first = static_cast<uint64_t>(input.first),
-          .stream = input.stream,
-          .last_dropped = static_cast<uint32_t>(dropped - 1),
-          .drops = dropped > 0,
-          .kept = static_cast<float>(1 / (1 - input.probability))};
-}
-
 void set_numbers(const StageChain::Compiled& chain, const StageCall& call, StageRun& run) {
   double* next = std::ranges::copy(call.scalars, run.numbers).out;
   next = std::ranges::copy(call.range_values, next).out;
@@ -123,7 +112,7 @@ class Run {
  public:
   Run(const StageChain::Compiled& chain, const StageCall& call)
       : chain_(chain), types_(chain.kernel.streams()), call_(call), round_(chain.per_element.elements_per_round) {
-    std::ranges::transform(call.masks, run_.masks, mask_of);
+    std::ranges::transform(call.masks, run_.masks, mask_run);
     set_numbers(chain, call, run_);
   }
 
@@ -176,6 +165,17 @@ class Run {
 };
 
 }  // namespace
+
+// word * 2^-32 < probability for words below a number of them
+MaskRun mask_run(const MaskInput& input) {
+  const auto dropped = static_cast<uint64_t>(std::ceil(input.probability * 0x1p32));
+  return {.seed = input.seed,
+          .first = static_cast<uint64_t>(input.first),
+          .stream = input.stream,
+          .last_dropped = static_cast<uint32_t>(dropped - 1),
+          .drops = dropped > 0,
+          .kept = static_cast<float>(1 / (1 - input.probability))};
+}
 
 bool runs_here(InstructionSet set) {
   if (table_of(set).functions == nullptr) return false;

@@ -2,12 +2,14 @@
 
 // Exponential, logarithm and their like on vectors of fp64, with fixed polynomials and fixed fma's:
 // the same bits for every vector D. The coefficients are truncated Chebyshev series, computed with
-// 60 digits. To be included after the vectors of an instruction set.
+// 60 digits. It is also a part of CUDA text (overlap/cuda), where a vector is one number. To be
+// included after the vectors of an instruction set.
 namespace axonn::overlap {
 namespace {
 
 constexpr double kRoundingShift = 0x1.8p52;  // added and subtracted again, it rounds to an integer
-constexpr double kInfinity = __builtin_inf();
+constexpr double kInfinity = __builtin_bit_cast(double, uint64_t{0x7ff0000000000000});
+constexpr double kNan = __builtin_bit_cast(double, uint64_t{0x7ff8000000000000});
 constexpr double kLog2High = 0x1.62e42fee00000p-1, kLog2Low = 0x1.a39ef35793c76p-33;
 
 // c[0] + x * (c[1] + x * ...)
@@ -78,7 +80,7 @@ AXONN_INLINE Pair positive_log_of(D x) {
 
 AXONN_INLINE D log_of(D x) {
   const D usual = positive_log_of(x).high;
-  const D special = x == 0.0 ? all(-kInfinity) : x < 0.0 ? all(__builtin_nan("")) : x;
+  const D special = x == 0.0 ? all(-kInfinity) : x < 0.0 ? all(kNan) : x;
   return ((x > 0.0) & (x < kInfinity)) ? usual : special;
 }
 
@@ -99,7 +101,7 @@ AXONN_INLINE D pow_of(D x, D y) {
   const L odd = whole & ((last & 1) != 0);
   const L negative = (bits<UL>(x) >> 63) != 0;
   D signed_result = (negative & odd) ? -result : result;
-  signed_result = ((x < 0.0) & (size < kInfinity) & ~whole) ? all(__builtin_nan("")) : signed_result;
+  signed_result = ((x < 0.0) & (size < kInfinity) & ~whole) ? all(kNan) : signed_result;
   const L one = (y == 0.0) | (x == 1.0) | ((x == -1.0) & (y_size == kInfinity));
   return one ? all(1.0) : signed_result;
 }

@@ -27,15 +27,6 @@ inline constexpr int kLanes = 32;  // sums per reduction, each of every 32nd ele
 inline constexpr int kMostElementsPerRound = 32;
 inline constexpr int kMostRoundBytes = 128;  // a value of one round
 
-struct MaskRun {
-  uint64_t seed = 0;
-  uint64_t first = 0;
-  uint32_t stream = 0;
-  uint32_t last_dropped = 0;  // words up to it drop their element
-  bool drops = false;
-  float kept = 0;
-};
-
 struct StageRun {
   std::byte* streams[PointwiseKernel::kMostStreams];
   const Stage* chain;  // its first stage

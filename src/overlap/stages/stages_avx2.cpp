@@ -44,7 +44,6 @@ AXONN_INLINE void leave_vectors() { _mm256_zeroupper(); }
 }  // namespace
 }  // namespace axonn::overlap
 
-#include "overlap/stages/stage_math.hpp"
 #include "overlap/stages/stage_functions.hpp"
 
 namespace axonn::overlap {

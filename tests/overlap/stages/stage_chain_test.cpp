@@ -10,6 +10,7 @@
 
 #include "axonn/core/philox.hpp"
 #include "overlap/stages/chain_runs.hpp"
+#include "overlap/stages/random_kernel.hpp"
 #include "support/user_error.hpp"
 
 namespace axonn::overlap {
@@ -20,78 +21,13 @@ using Value = PointwiseKernel::Value;
 using enum ElementType;
 
 constexpr int64_t kCounts[] = {0, 1, 15, 16, 17, 31, 33, 4095, 4097};
-constexpr ElementType kTypes[] = {fp64, fp32, bf16, fp16};
-
-// The operations that IEEE or their contract defines to the last bit; the others are polynomials.
-bool is_exact(PointwiseOp op) {
-  return op != PointwiseOp::power && (op < PointwiseOp::exponential || op > PointwiseOp::tanh) &&
-         op != PointwiseOp::gelu && op != PointwiseOp::gelu_tanh && op != PointwiseOp::sigmoid;
-}
-
-// A kernel with random instructions on random earlier values.
-class RandomKernel {
- public:
-  RandomKernel(uint64_t seed, int num_instructions, bool exact, bool wide) : random_(seed), wide_(wide) {
-    for (int i = 0; i < 5; ++i) {
-      streams_.push_back(kernel_.stream("s" + std::to_string(i), pick_type()));
-      values_.push_back(kernel_.load(streams_.back()));
-    }
-    streams_.push_back(kernel_.stream("not loaded", pick_type()));
-    values_.push_back(kernel_.scalar("scalar", pick_type()));
-    values_.push_back(kernel_.range_value("range value", pick_type()));
-    values_.push_back(kernel_.constant(0.75, pick_type()));
-    values_.push_back(kernel_.dropout_mask("mask"));
-    for (int i = 0; i < num_instructions; ++i) append(exact);
-    for (size_t i = 0; i < streams_.size(); ++i)
-      if (i % 2 == 1 || below(2) == 0) kernel_.store(streams_[i], typed(late_value(), kernel_.streams()[i].type));
-    for (const auto kind : {PointwiseReduction::sum, PointwiseReduction::maximum, PointwiseReduction::minimum})
-      if (below(2) == 0) kernel_.reduce(kind, late_value());
-  }
-
-  const PointwiseKernel& kernel() const { return kernel_; }
-
-  OracleInputs inputs(int64_t count) {
-    OracleInputs made{.count = count, .scalars = {1.1}, .range_values = {-0.3}};
-    made.masks = {{.probability = 0.3, .seed = random_(), .stream = 7, .first = static_cast<int64_t>(below(9))}};
-    for (const auto& each : kernel_.streams())
-      made.streams.push_back(test::random_elements(each.type, count, random_()));
-    return made;
-  }
-
- private:
-  uint64_t below(uint64_t end) { return random_() % end; }
-  ElementType pick_type() { return kTypes[wide_ ? below(4) : 1 + below(3)]; }
-  Value any_value() { return values_[below(values_.size())]; }
-  Value late_value() { return values_[values_.size() - 1 - below(std::min<uint64_t>(values_.size(), 6))]; }
-  Value typed(Value value, ElementType type) {
-    return kernel_.type_of(value) == type ? value : kernel_.cast(value, type);
-  }
-
-  void append(bool exact) {
-    PointwiseOp op{};
-    do op = static_cast<PointwiseOp>(below(static_cast<uint64_t>(PointwiseOp::select) + 1));
-    while (exact && !is_exact(op));
-    const ElementType type = below(3) == 0 ? pick_type() : wide_ ? fp64 : fp32;
-    std::vector<Value> operands;
-    const size_t count = op >= PointwiseOp::fma ? 3 : op < PointwiseOp::negate ? 2 : 1;
-    for (size_t i = 0; i < count; ++i)
-      operands.push_back(typed(any_value(), op == PointwiseOp::select && i == 0 ? boolean : type));
-    values_.push_back(kernel_.apply(op, operands));
-  }
-
-  std::mt19937_64 random_;
-  bool wide_;
-  PointwiseKernel kernel_;
-  std::vector<PointwiseKernel::Stream> streams_;
-  std::vector<Value> values_;
-};
 
 // ---- Numbers ----
 
 TEST(StageChain, IsEqualToTheOracleOnRandomKernels) {
   for (uint64_t seed = 0; seed < 240; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    RandomKernel random(seed, static_cast<int>(1 + seed % 40), true, seed % 3 == 0);
+    test::RandomKernel random(seed, static_cast<int>(1 + seed % 40), true, seed % 3 == 0);
     const OracleInputs inputs = random.inputs(kCounts[seed % std::size(kCounts)]);
     const auto need = test::run_oracle(random.kernel(), inputs);
     for (const InstructionSet set : test::all_sets()) {
@@ -106,7 +42,7 @@ TEST(StageChain, IsEqualToTheOracleOnRandomKernels) {
 TEST(StageChain, GivesTheSameBitsOnEveryInstructionSet) {
   for (uint64_t seed = 0; seed < 120; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    RandomKernel random(seed, static_cast<int>(1 + seed % 30), false, seed % 2 == 0);
+    test::RandomKernel random(seed, static_cast<int>(1 + seed % 30), false, seed % 2 == 0);
     const OracleInputs inputs = random.inputs(kCounts[seed % std::size(kCounts)]);
     const auto need = test::run_chain(StageChain(random.kernel(), InstructionSet::plain), random.kernel(), inputs);
     for (const InstructionSet set : test::all_sets()) {
@@ -121,7 +57,7 @@ TEST(StageChain, GivesTheSameBitsOnEveryInstructionSet) {
 // Every operation by itself, in every type: rare forms and rare values.
 TEST(StageChain, ComputesEachOperationInEachType) {
   for (const auto& [name, op] : Names<PointwiseOp>::all)
-    for (const ElementType type : kTypes) {
+    for (const ElementType type : test::kNumberTypes) {
       SCOPED_TRACE(std::string(name) + " " + std::string(to_string(type)));
       PointwiseKernel kernel;
       const auto a = kernel.load(kernel.stream("a", type)), b = kernel.load(kernel.stream("b", type)),
@@ -133,8 +69,8 @@ TEST(StageChain, ComputesEachOperationInEachType) {
       kernel.store(kernel.stream("out", type), kernel.cast(kernel.apply(op, operands), type));
       OracleInputs inputs{.count = 3000};
       for (uint64_t s = 0; s < 4; ++s) inputs.streams.push_back(test::random_elements(type, inputs.count, s));
-      const auto need = is_exact(op) ? test::run_oracle(kernel, inputs)
-                                     : test::run_chain(StageChain(kernel, InstructionSet::plain), kernel, inputs);
+      const auto need = test::is_exact(op) ? test::run_oracle(kernel, inputs)
+                                           : test::run_chain(StageChain(kernel, InstructionSet::plain), kernel, inputs);
       for (const InstructionSet set : test::all_sets()) {
         SCOPED_TRACE(to_string(set));
         test::expect_same(kernel, test::run_chain(StageChain(kernel, set), kernel, inputs), need);
@@ -143,8 +79,8 @@ TEST(StageChain, ComputesEachOperationInEachType) {
 }
 
 TEST(StageChain, CastsBetweenAllTypes) {
-  for (const ElementType from : kTypes)
-    for (const ElementType to : kTypes) {
+  for (const ElementType from : test::kNumberTypes)
+    for (const ElementType to : test::kNumberTypes) {
       SCOPED_TRACE(std::string(to_string(from)) + " to " + std::string(to_string(to)));
       PointwiseKernel kernel;
       kernel.store(kernel.stream("out", to), kernel.cast(kernel.load(kernel.stream("in", from)), to));
@@ -163,7 +99,7 @@ TEST(StageChain, CastsBetweenAllTypes) {
 // Numbers without infinities and NaN, which would hide the order of additions.
 TEST(StageChain, ReducesInTheOrderOfItsRule) {
   constexpr int64_t kCount = 2 * StageChain::kReductionBlock + 1234;
-  for (const ElementType type : kTypes) {
+  for (const ElementType type : test::kNumberTypes) {
     SCOPED_TRACE(to_string(type));
     PointwiseKernel kernel;
     const Value x = kernel.load(kernel.stream("x", type)), wide = kernel.cast(x, fp64);

@@ -26,6 +26,17 @@ struct MaskInput {
   int64_t first = 0;
 };
 
+// What stages and kernels of CUDA text draw it from.
+struct MaskRun {
+  uint64_t seed = 0;
+  uint64_t first = 0;
+  uint32_t stream = 0;
+  uint32_t last_dropped = 0;  // words up to it drop their element
+  bool drops = false;
+  float kept = 0;
+};
+MaskRun mask_run(const MaskInput& input);
+
 // The inputs and outputs of one run, each in the order in which the kernel declared them.
 struct StageCall {
   int64_t count = 0;               // elements

@@ -1,0 +1,38 @@
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+
+#include <axonn/overlap/cuda/cuda_source.hpp>
+#include <axonn/overlap/plan/step_kernel.hpp>
+
+#include "schedule_commands.hpp"
+
+using namespace axonn::overlap;
+
+namespace {
+
+std::string identifier(std::string text) {
+  std::ranges::replace_if(text, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  return text;
+}
+
+}  // namespace
+
+int run_cuda(const ScheduleOptions& options) {
+  const ProgramFile file = load_file(options);
+  std::string text = "// nvcc or NVRTC:";
+  for (const std::string& option : cuda_options()) text += " " + option;
+  text += "\n" + cuda_prelude();
+  for (const std::string& name : schedules_of(file, options)) {
+    const SchedulePlan plan(file.scheduled(name).program());
+    for (const PlanStep& step : plan.steps()) {
+      if (step.kind != StepKind::kernel && step.kind != StepKind::fused) continue;
+      const StepKernel kernel = kernel_of(plan, step);
+      text += "\n// schedule " + name + ", step " + step.name;
+      if (step.kind == StepKind::fused) text += ": for each block that its collective hands over";
+      text += "\n" + cuda_kernel(kernel.kernel, identifier(file.program.name() + "_" + name + "_" + step.name));
+    }
+  }
+  std::printf("%s", text.c_str());
+  return 0;
+}
