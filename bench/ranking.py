@@ -27,7 +27,8 @@ RANKS = 8
 NETWORK = "--layers 2 --hidden 768 --heads 8 --sequence 64 --vocab 256 --batch 8".split()
 # In the first steps, gathers are not prefetched yet and buffers are touched for the first time.
 STEPS, UNMEASURED = 5, 2
-MODES = {"exact": ["--order", "xyzd"], "aware": ["--mode", "aware", "--coefficients", "trainer", "--objective", "time"],
+MODES = {"exact": ["--order", "xyzd", "--reduction", "ring"],
+         "aware": ["--mode", "aware", "--coefficients", "trainer", "--objective", "time"],
          "agnostic": ["--mode", "agnostic", "--coefficients", "trainer", "--objective", "time"]}
 
 
@@ -67,7 +68,7 @@ def measure(args, grid, scratch):
 
 def planner(args, mode, *flags):
     return [args.bin / "axonn-config", "--gpus", RANKS, "--machine", args.machine, *args.network, "--precision", "fp32",
-            "--checkpoint", "off", "--reduction", "ring", "--top", 100, *MODES[mode], *flags]
+            "--checkpoint", "off", "--top", 100, *MODES[mode], *flags]
 
 
 def predict(args, mode):
