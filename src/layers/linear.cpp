@@ -142,9 +142,10 @@ PendingValue LinearImpl::launch(const Value& input, const AddTo& add) {
   check_layout(add.stream, options_.out, output_layout(), "layers.linear");
   AXONN_CHECK(!options_.pad_output, "layers.linear",
               "an output with padding cannot be added to a stream; choose pad_output = false");
-  AXONN_CHECK(options_.adds_bias, "layers.linear",
-              "a layer that leaves its bias to the next operation cannot add its output to a stream; choose adds_bias = "
-              "true");
+  AXONN_CHECK(
+      options_.adds_bias, "layers.linear",
+      "a layer that leaves its bias to the next operation cannot add its output to a stream; choose adds_bias = "
+      "true");
   const at::IntArrayRef given = add.stream.tensor.sizes(), rows = input.tensor.sizes();
   AXONN_CHECK(given.slice(0, given.size() - 1) == rows.slice(0, rows.size() - 1), "layers.linear",
               "the stream must have the rows of the input, ", rows, ", got ", given);
@@ -161,7 +162,7 @@ PendingValue LinearImpl::launch(const Value& input, std::optional<DropoutDraw> d
   const auto tail = std::make_shared<RowTail>(std::move(dropout), stream.defined() ? stream.detach() : stream);
   auto operation = std::make_unique<LinearOperation>(context(), *this, weight_, bias, tail, finish);
   const Tensor output = bias ? record(std::move(operation), input.tensor, {&weight_, &*bias}, {stream})
-                              : record(std::move(operation), input.tensor, {&weight_}, {stream});
+                             : record(std::move(operation), input.tensor, {&weight_}, {stream});
   return {{output, options_.out, output_layout()}, std::move(*finish)};
 }
 

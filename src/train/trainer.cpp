@@ -414,8 +414,7 @@ void Trainer::announce() const {
       static_cast<long long>(plan_.batch), static_cast<long long>(plan_.micro_batches),
       plan_.micro_batches == 1 ? "" : "es", static_cast<long long>(plan_.micro_batch),
       std::string(task_.words().samples).c_str(), shape.z, shape.data, with_unit(gemm_flops_).c_str(),
-      context_.options().gemm.to_string().c_str(), kernels.c_str(),
-      linear_schedules(context_).c_str());
+      context_.options().gemm.to_string().c_str(), kernels.c_str(), linear_schedules(context_).c_str());
   std::fflush(stdout);
 }
 

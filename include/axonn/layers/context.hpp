@@ -32,8 +32,8 @@ struct ContextOptions {
   int64_t split_forward = 1;   // row parts that a block alternates between (interleave.hpp); changes rounding
   LinearSchedule linear_schedule = LinearSchedule::mm_ar_c;  // Linear over several ranks; changes rounding
   GemmChoice gemm = {};                                      // choose_gemm() measures the best one
-  ConvolutionChoice convolutions = {};  // choose_convolutions()
-  AttentionProducts attention = AttentionProducts::own;  // choose_attention_products()
+  ConvolutionChoice convolutions = {};                       // choose_convolutions()
+  AttentionProducts attention = AttentionProducts::own;      // choose_attention_products()
   std::vector<int> job_ranks = {};  // ranks of the job that form the grid; empty: all, as many as the grid has
 
   // Sum gradients over the grid's ranks instead of rings; see overlap/step/gradient_programs.hpp.

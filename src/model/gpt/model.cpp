@@ -56,19 +56,21 @@ Value GptBlock::forward(const Value& stream) {
   const auto add_to = [&](const Value& to, const char* branch) {
     return AddTo{.stream = to, .dropout = probability, .name = name_ + branch};
   };
-  return interleave(
-      context_, {stream},
-      {[&](BlockRows& rows) { rows.coming = qkv_->launch(norm_1_(rows.inputs[0])); },
-       [&](BlockRows& rows) {
-         rows.coming = attention_out_->launch(attention(context_, rows.coming.wait(), attention_),
-                                              add_to(rows.inputs[0], ".attn"));
-       },
-       [&](BlockRows& rows) {
-         rows.stream = rows.coming.wait();
-         rows.coming = mlp_up_->launch(norm_2_(rows.stream));
-       },
-       [&](BlockRows& rows) { rows.coming = mlp_down_->launch(gelu(rows.coming.wait(), mlp_up_->bias()), add_to(rows.stream, ".mlp")); },
-       [&](BlockRows& rows) { rows.stream = rows.coming.wait(); }});
+  return interleave(context_, {stream},
+                    {[&](BlockRows& rows) { rows.coming = qkv_->launch(norm_1_(rows.inputs[0])); },
+                     [&](BlockRows& rows) {
+                       rows.coming = attention_out_->launch(attention(context_, rows.coming.wait(), attention_),
+                                                            add_to(rows.inputs[0], ".attn"));
+                     },
+                     [&](BlockRows& rows) {
+                       rows.stream = rows.coming.wait();
+                       rows.coming = mlp_up_->launch(norm_2_(rows.stream));
+                     },
+                     [&](BlockRows& rows) {
+                       rows.coming =
+                           mlp_down_->launch(gelu(rows.coming.wait(), mlp_up_->bias()), add_to(rows.stream, ".mlp"));
+                     },
+                     [&](BlockRows& rows) { rows.stream = rows.coming.wait(); }});
 }
 
 Gpt::Gpt(Context& context, const GptConfig& config)

@@ -70,8 +70,7 @@ TEST(Machine, EveryPresetSurvivesItsFile) {
 TEST(Machine, ComplaintsNameFileLineAndKey) {
   EXPECT_EQ(complaint(with("memory_gib = 16", "memory_gib = -16")),
             "mine.toml:4: 'memory_gib' in [gpu] must be greater than 0, got -16");
-  EXPECT_EQ(complaint(with("memory_gib = 16\n", "")),
-            "mine.toml:3: 'memory_gib' is missing in [gpu]");
+  EXPECT_EQ(complaint(with("memory_gib = 16\n", "")), "mine.toml:3: 'memory_gib' is missing in [gpu]");
   EXPECT_EQ(complaint(with("memory_gib = 16", "memory_gb = 16")),
             "mine.toml:3: 'memory_gib' is missing in [gpu]; did you mean it by 'memory_gb'?");
   EXPECT_EQ(complaint(with("fp16_tflops", "fp17_tflops = 1\nfp16_tflops")),
