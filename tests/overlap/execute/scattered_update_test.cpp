@@ -34,7 +34,7 @@ struct Counts {
 class Updated {
  public:
   Updated(Environment& environment, std::shared_ptr<Arena> arena, const Grid& grid, const UpdateProgram& program,
-          UpdateSchedule schedule)
+          UpdateSchedule schedule, bool as_one_tensor)
       : world_(environment.world()),
         communicators_(world_, grid),
         scheduler_(communicators_, grid, OverlapPolicy::none()),
@@ -44,7 +44,9 @@ class Updated {
         executor_(program, schedule, {*arena_, schedule_, communicators_, grid, environment.rank()}) {
     executor_.set(kLearningRate, 0.125);
     if (program_.has_number(kMostNorm)) executor_.set(kMostNorm, 20);
-    if (program_.has_number(kDecay)) executor_.set_rows(kDecay, std::vector<double>(arena_->slots().size(), 0.0625));
+    std::vector<double> decay;  // another one for each tensor
+    for (const ArenaSlot& slot : arena_->slots()) decay.push_back(as_one_tensor ? 0.0625 : 0.0625 * (slot.number + 1));
+    if (program_.has_number(kDecay)) executor_.set_rows(kDecay, decay);
   }
 
   // `fill` gives every gradient its values.
@@ -119,7 +121,8 @@ void expect_equal_steps(Environment& environment, const UpdateProgram& plain, Up
   };
   fill(weights, whole->weights(), 5);
   if (dtype == at::kBFloat16) whole->master().copy_(whole->weights());
-  Updated scattered(environment, places, grid, program, schedule), one(environment, whole, grid, program, schedule);
+  Updated scattered(environment, places, grid, program, schedule, as_one_tensor);
+  Updated one(environment, whole, grid, program, schedule, as_one_tensor);
   for (int64_t number = 1; number <= 3; ++number) {
     const auto gradients_of_step = [&] { fill(gradients, whole->gradients(), 100 * number + rank); };
     scattered.step(number, gradients_of_step);
