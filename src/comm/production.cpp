@@ -27,11 +27,10 @@ ProducedParts::ProducedParts(const Group& group, int64_t elements, int64_t eleme
   const BlockLayout layout = BlockLayout::equal(members_, elements);
   for (int owner = 0; owner < members_; ++owner) begins_.push_back(layout.part_begin(owner));
   begins_.push_back(elements);
-  const int64_t share = layout.largest_count(), most = std::min(wanted, share);
-  const int64_t largest_group = RingSegments::kDepth * (RingSegments::kLargestBytes / element_bytes);
-  const int64_t groups = std::max<int64_t>(1, (most + largest_group - 1) / largest_group);
-  message_ = RingSegments::elements((most + groups - 1) / groups, element_bytes, 1);
-  part_ = RingSegments::kDepth * message_ * groups;
+  // A group of messages: the ring begins no group before it has gathered the one before.
+  const int64_t share = layout.largest_count();
+  message_ = RingSegments::elements(std::min(wanted, share), element_bytes, 1);
+  part_ = RingSegments::kDepth * message_;
   ranges_ = (share + part_ - 1) / part_;
 }
 

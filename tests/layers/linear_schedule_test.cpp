@@ -134,5 +134,12 @@ TEST(LinearSchedules, RefuseAStreamThatDoesNotFit) {
   EXPECT_USER_ERROR(padded->launch(input, add({2, 6}, padded->output_layout())), "with padding");
 }
 
+TEST(LinearSchedules, AreRefusedOnAGpu) {
+  for (const auto schedule : {LinearSchedule::mm_rs_c_ag, LinearSchedule::overlap})
+    EXPECT_USER_ERROR(Context::plan({.x = 2}, {.device = c10::kCUDA, .linear_schedule = schedule}),
+                      "needs tensors on a CPU");
+  Context::plan({.x = 2}, {.device = c10::kCUDA, .linear_schedule = LinearSchedule::automatic});
+}
+
 }  // namespace
 }  // namespace axonn

@@ -39,7 +39,7 @@ class ProducerCounter {
 class ProducedParts {
  public:
   // For member r = group.index, `elements` of `element_bytes` each. `wanted` elements per part are
-  // rounded up so that messages fit in. All members give the same numbers.
+  // rounded to 8 messages of 8 to 60 KiB. All members give the same numbers.
   ProducedParts(const Group& group, int64_t elements, int64_t element_bytes, int64_t wanted);
 
   int64_t size() const { return ranges_ * members_; }
@@ -49,7 +49,7 @@ class ProducedParts {
   int members() const { return members_; }
   int64_t elements() const { return begins_.back(); }
   int64_t part_elements() const { return part_; }        // elements of an owner in each part but its last
-  int64_t message_elements() const { return message_; }  // a part holds 8 messages, or a multiple of 8
+  int64_t message_elements() const { return message_; }  // a part holds 8 messages
 
  private:
   int members_, index_;

@@ -24,8 +24,8 @@ struct RowProduct {
   Epilogue owner;
 };
 
-// The parts in which an overlapped product of this size is computed. 128 to 256 rows, because
-// thinner products are slow, but few parts leave the wire idle; at most 16 ranges of each owner.
+// The parts in which an overlapped product of this size is computed: 128 to 256 rows, because
+// thinner products are slow, as far as 480 KiB hold them (ProducedParts).
 ProducedParts parts_of(const RowProduct& product, const Group& group);
 
 // Computes the product into `output` part by part, and releases each.
