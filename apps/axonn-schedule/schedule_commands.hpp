@@ -15,12 +15,19 @@ struct ScheduleOptions {
   std::vector<int> ranks = {2, 3, 4};
   int repeats = 10;
   uint64_t seed = 1;
+  // tune
+  int threads = 0;           // ranks that are threads of this process; 0: the job's ranks
+  std::string machine;       // a preset or file; empty: no guesses, so nothing is pruned
+  std::string choices;       // folder of the choices; empty: none is kept
+  bool renew = false;        // also where a choice is kept
+  double most_seconds = 10;  // no further schedule begins after them
 };
 
 int run_show(const ScheduleOptions& options);
 int run_check(const ScheduleOptions& options);
 int run_plan(const ScheduleOptions& options);
 int run_cuda(const ScheduleOptions& options);
+int run_tune(const ScheduleOptions& options);
 int run_run(const ScheduleOptions& options);
 
 // The program and its schedules. An optimizer whose file gives none has the trainer's.

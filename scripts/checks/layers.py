@@ -51,7 +51,7 @@ PURPOSE = {
 # Files of model/<name> with the network itself; the others train it (target axonn_tasks).
 NETWORK_FILES = {"config", "model", "parallelize"}
 # Folders of overlap/ that form the module coconet (target axonn_coconet), which needs no LibTorch.
-COCONET_FOLDERS = {"language", "transform", "oracle", "plan", "stages", "update", "cuda"}
+COCONET_FOLDERS = {"language", "transform", "oracle", "plan", "stages", "update", "cuda", "tune"}
 MOST_SOURCES = 16
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.M)
 

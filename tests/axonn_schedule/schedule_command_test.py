@@ -73,6 +73,26 @@ class ScheduleCommandTest(unittest.TestCase):
         self.assertIn("// schedule fuse, step all: for each block that its collective hands over", text)
         self.assertIn('extern "C" __global__ void sgd_fuse_all(\n    int64_t count,\n', text)
 
+    def test_tunes_on_threads_as_ranks_and_keeps_the_choice(self):
+        path = self.write(SMALL)
+        options = ["--size", "N=10k", "--rank-threads", "2", "--choices", "choices"]
+        text = self.run_program("tune", path, *options).stdout
+        self.assertRegex(text, r"\n +[0-9]+ +[0-9.]+ ms +1 launches, ")
+        self.assertRegex(text, r"sgd: [0-9]+ schedules: [1-9][0-9]* timed, [0-9]+ run like another, ")
+        known = self.run_program("tune", path, *options)
+        self.assertIn("chosen before (choices/sgd-", known.stdout)
+        next((self.directory / "choices").iterdir()).write_text("axonn choice 1\n")
+        renewed = self.run_program("tune", path, *options)
+        self.assertIn(" is corrupt; it is renewed", renewed.stderr)
+        self.assertIn(" timed, ", renewed.stdout)
+        self.assertIn(" timed, ", self.run_program("tune", path, *options, "--renew").stdout)
+
+    @unittest.skipUnless(os.environ.get("AXONN_MPIRUN"), "needs a build with MPI")
+    def test_tunes_on_the_ranks_of_a_job(self):
+        ended = self.run_program("tune", self.write(SMALL), "--size", "N=10k",
+                                 launcher=[os.environ["AXONN_MPIRUN"], "-n", "3"])
+        self.assertEqual(ended.stdout.count(" of search; "), 1)  # rank 0 prints
+
     @unittest.skipUnless(os.environ.get("AXONN_MPIRUN"), "needs a build with MPI")
     def test_runs_on_ranks_as_the_oracle_says(self):
         for path in PROGRAMS:
@@ -93,6 +113,9 @@ class ScheduleCommandTest(unittest.TestCase):
         self.refuse("check", "missing.program", words=["missing.program cannot be read"])
         self.refuse("plan", self.write(SMALL), words=["size N of sgd needs a value: --size N=1024"])
         self.refuse("plan", self.write(SMALL), "--size", "M=3", words=["sgd has no size 'M'"])
+        self.refuse("tune", self.write(SMALL), words=["size N of sgd needs a value: --size N=1024"])
+        self.refuse("tune", self.write(SMALL), "--size", "N=9", "--machine", "perlmuter",
+                    words=["did you mean 'perlmutter'"])
         self.refuse("check", self.write(SMALL), "--set", "rate=3", words=["sgd has no scalar 'rate'"])
         self.refuse("check", self.write(SMALL), "--set", "lr=fast", words=["--set lr must be a number, got 'fast'"])
         self.refuse("check", self.write(SMALL.replace("size N", "size N N")), words=["own.program:2"])

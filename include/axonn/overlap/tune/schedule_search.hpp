@@ -1,0 +1,29 @@
+#pragma once
+
+#include <vector>
+
+#include "axonn/overlap/transform/transformation.hpp"
+
+// The schedules of a program (CoCoNet, section 4: the autotuner).
+namespace axonn::overlap {
+
+struct ScheduleSpace {
+  std::vector<Schedule> schedules;  // canonical programs, breadth first; the first is the program itself
+  bool complete = true;             // false: there are more than `most`
+};
+
+// First, computations are fused as far as rules and plans allow. Then breadth first, from this
+// program:
+//
+// | move | of |
+// | --- | --- |
+// | split by reduce_scatter (every dim) or reduce | every all_reduce of a tensor |
+// | reorder | every gather, with every set of the computations that are made of it |
+// | fuse | every two sections or statements, if that leaves a plan |
+//
+// A number, or one per row, is no tensor and is not moved. After each reorder, every tensor that
+// can be is kept as a slice, and what nobody reads is dead: these cost nothing. What only stores a
+// value goes into the value's section. Left out are overlaps, which no executor runs, and joins.
+ScheduleSpace schedule_space(const Program& program, size_t most = 4000);
+
+}  // namespace axonn::overlap

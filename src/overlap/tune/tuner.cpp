@@ -1,0 +1,158 @@
+#include "axonn/overlap/tune/tuner.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "axonn/core/error.hpp"
+#include "axonn/overlap/tune/schedule_key.hpp"
+
+namespace axonn::overlap {
+namespace {
+
+using State = TunedSchedule::State;
+constexpr const char* kWhere = "overlap.tuner";
+constexpr size_t kFinalists = 3;
+constexpr double kRunOff = 1.1;  // share of most_seconds after which no turn begins
+
+double median(std::vector<double> seconds) {
+  std::ranges::sort(seconds);
+  return seconds[seconds.size() / 2];
+}
+
+class Tuner {
+ public:
+  Tuner(const TunerOptions& options, const TunerHooks& hooks) : options_(options), hooks_(hooks) {}
+
+  TunerResult run(const Program& program) {
+    start_ = now();
+    ScheduleSpace space = schedule_space(program, options_.most_schedules);
+    result_.complete = space.complete;
+    for (Schedule& schedule : space.schedules) result_.schedules.push_back(guessed(std::move(schedule)));
+    prune();
+    // If the time does not suffice, it is for those that look best.
+    std::ranges::stable_sort(result_.schedules, {}, &TunedSchedule::guess);
+    result_.search_seconds = passed();
+    for (TunedSchedule& each : result_.schedules) {
+      if (each.state != State::timed) continue;
+      if (best_ > 0 && passed() > options_.most_seconds)
+        each.state = State::left_out;
+      else
+        time(each);
+    }
+    sort();
+    AXONN_CHECK(!result_.schedules.empty() && result_.best().state == State::timed, kWhere, program.name(),
+                ": no executor runs any of its schedules (", first_reason(), "); change the program");
+    run_off();
+    result_.seconds = passed();
+    return std::move(result_);
+  }
+
+ private:
+  double now() const { return hooks_.agreed(hooks_.clock()); }
+  double passed() const { return now() - start_; }
+
+  TunedSchedule guessed(Schedule schedule) {
+    TunedSchedule made{.schedule = std::move(schedule), .reason = {}, .counts = {}};
+    const std::string key = run_key(made.schedule.program());
+    if (!key.empty() && !keys_.insert(key).second) {
+      made.state = State::like_another;
+      return made;
+    }
+    try {
+      made.counts = SchedulePlan(made.schedule.program()).counts(options_.sizes, options_.ranks);
+      made.guess = made.counts.launches * options_.rates.launch_seconds +
+                   made.counts.bytes_sent / options_.rates.sent_bytes_per_second +
+                   made.counts.memory_bytes / options_.rates.memory_bytes_per_second;
+    } catch (const UserError& error) {
+      refuse(made, error);
+    }
+    return made;
+  }
+
+  static void refuse(TunedSchedule& schedule, const UserError& error) {
+    schedule.state = State::refused;
+    schedule.reason = error.sentence();
+  }
+
+  void prune() {
+    double least = -1;
+    for (const TunedSchedule& each : result_.schedules)
+      if (each.state == State::timed && (least < 0 || each.guess < least)) least = each.guess;
+    for (TunedSchedule& each : result_.schedules)
+      if (each.state == State::timed && each.guess > least * options_.most_guess) each.state = State::pruned;
+  }
+
+  double seconds_of(const std::function<void()>& run) const {
+    const double start = hooks_.clock();
+    run();
+    return hooks_.agreed(hooks_.clock() - start);
+  }
+
+  // A schedule that takes twice the best one's time at once is not run again.
+  void time(TunedSchedule& schedule) {
+    try {
+      const std::function<void()> run = hooks_.prepare(SchedulePlan(schedule.schedule.program()));
+      run();
+      std::vector<double> seconds;
+      while (std::ssize(seconds) < options_.repeats) {
+        seconds.push_back(seconds_of(run));
+        if (best_ > 0 && seconds.back() > 2 * best_) break;
+      }
+      schedule.seconds = median(seconds);
+      if (best_ <= 0 || schedule.seconds < best_) best_ = schedule.seconds;
+    } catch (const UserError& error) {
+      refuse(schedule, error);
+    }
+  }
+
+  void sort() {
+    std::ranges::stable_sort(result_.schedules, [](const TunedSchedule& a, const TunedSchedule& b) {
+      const bool timed = a.state == State::timed;
+      if (timed != (b.state == State::timed)) return timed;
+      return timed && a.seconds < b.seconds;
+    });
+  }
+
+  // In turns, as times drift.
+  void run_off() {
+    const auto timed = static_cast<size_t>(result_.count(State::timed));
+    const size_t finalists = std::min(kFinalists, timed);
+    if (finalists < 2) return;
+    std::vector<std::function<void()>> runs;
+    std::vector<std::vector<double>> seconds(finalists);
+    for (size_t i = 0; i < finalists; ++i) {
+      runs.push_back(hooks_.prepare(SchedulePlan(result_.schedules[i].schedule.program())));
+      runs.back()();
+    }
+    for (int turn = 0; turn < options_.repeats_of_best; ++turn) {
+      if (turn > 0 && passed() > kRunOff * options_.most_seconds) break;
+      for (size_t i = 0; i < finalists; ++i) seconds[i].push_back(seconds_of(runs[i]));
+    }
+    for (size_t i = 0; i < finalists; ++i) result_.schedules[i].seconds = median(seconds[i]);
+    std::stable_sort(result_.schedules.begin(), result_.schedules.begin() + static_cast<std::ptrdiff_t>(finalists),
+                     [](const TunedSchedule& a, const TunedSchedule& b) { return a.seconds < b.seconds; });
+  }
+
+  std::string first_reason() const {
+    const auto refused = std::ranges::find(result_.schedules, State::refused, &TunedSchedule::state);
+    return refused == result_.schedules.end() ? "none was tried" : refused->reason;
+  }
+
+  const TunerOptions& options_;
+  const TunerHooks& hooks_;
+  TunerResult result_;
+  std::set<std::string> keys_;
+  double start_ = 0, best_ = 0;
+};
+
+}  // namespace
+
+int TunerResult::count(TunedSchedule::State state) const {
+  return static_cast<int>(std::ranges::count(schedules, state, &TunedSchedule::state));
+}
+
+TunerResult tune(const Program& program, const TunerOptions& options, const TunerHooks& hooks) {
+  return Tuner(options, hooks).run(program);
+}
+
+}  // namespace axonn::overlap

@@ -1,0 +1,360 @@
+// The tuner: all schedules, under an injected clock the fastest of them, and its choices on disk.
+#include "axonn/overlap/tune/tuner.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <map>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "axonn/overlap/language/program_text.hpp"
+#include "axonn/overlap/oracle/oracle.hpp"
+#include "axonn/overlap/tune/choice_file.hpp"
+#include "axonn/overlap/tune/schedule_key.hpp"
+#include "overlap/support/figures.hpp"
+#include "support/scratch.hpp"
+#include "support/user_error.hpp"
+
+namespace axonn::overlap {
+namespace {
+
+using State = TunedSchedule::State;
+using Kind = TransformationKind;
+
+const char* const kSgd = R"(program sgd
+size N
+tensor g fp32 [N] local
+tensor w fp32 [N] replicated
+scalar lr = 0.1
+sum = all_reduce(+, g)
+w1 = update(w, w - lr * sum)
+return w1
+)";
+
+const char* const kMomentum = R"(program momentum
+size N
+tensor g fp32 [N] local
+tensor w fp32 [N] replicated
+tensor m fp32 [N] replicated
+scalar lr = 0.1
+sum = all_reduce(+, g)
+m1 = update(m, 0.9 * m + sum)
+w1 = update(w, w - lr * m1)
+return w1
+)";
+
+// As after a row-parallel layer.
+const char* const kRow = R"(program row
+size B, H
+tensor x fp32 [B, H] local
+tensor r fp32 [B, H] replicated
+sum = all_reduce(+, x)
+y = dropout(sum, 0.1) + r
+return y
+)";
+
+Program row() { return parse_program(kRow, "row"); }
+Program sgd() { return parse_program(kSgd, "sgd"); }
+
+// ---- All schedules, by every transformation with every choice of operands. As in the tuner, each
+// keeps slices of what it can, and computes nothing that nobody reads. ----
+
+class Listing {
+ public:
+  explicit Listing(const Program& program) {
+    add(program);
+    while (!ahead_.empty()) {
+      const Program from = ahead_.front();
+      ahead_.pop_front();
+      expand(from);
+    }
+  }
+  // A program of each plan that the executor can run.
+  const std::map<std::string, Program>& runs() const { return runs_; }
+
+  double least(const std::function<double(const Program&)>& seconds_of) const {
+    double least = std::numeric_limits<double>::infinity();
+    for (const auto& [key, program] : runs_) least = std::min(least, seconds_of(program));
+    return least;
+  }
+
+ private:
+  static Program with_slices(Program program) {
+    for (bool changed = true; changed;) {
+      changed = false;
+      const ProgramParts parts = program.parts();
+      const auto attempt = [&](Kind kind, const std::string& name) {
+        try {
+          program = apply(program, {kind, {name}});
+          changed = true;
+        } catch (const UserError&) {
+        }
+      };
+      for (const Declaration& declaration : parts.declarations) attempt(Kind::as_slice, declaration.name);
+      for (const Statement& statement : parts.statements) attempt(Kind::dead, statement.name);
+    }
+    return program;
+  }
+
+  void add(const Program& before) {
+    const Program program = with_slices(before);
+    if (!known_.insert(canonical_text(program)).second) return;
+    ahead_.push_back(program);
+    if (const std::string key = run_key(program); !key.empty()) runs_.emplace(key, program);
+  }
+  void attempt(const Program& from, const Transformation& move) {
+    try {
+      add(apply(from, move));
+    } catch (const UserError&) {
+    }
+  }
+  void expand(const Program& from) {
+    std::vector<std::string> names;
+    for (const Statement& statement : from.statements()) names.push_back(statement.name);
+    for (const Section& section : from.sections()) names.push_back(section.name);
+    for (const std::string& name : names) {
+      for (const SplitPolicy policy : {SplitPolicy::reduce_scatter, SplitPolicy::reduce})
+        attempt(from, {.kind = Kind::split, .names = {name}, .policy = policy});
+      attempt(from, {Kind::join, {name}});
+    }
+    for (size_t set = 1; set < size_t{1} << names.size(); ++set) {
+      std::vector<std::string> members;
+      for (size_t i = 0; i < names.size(); ++i)
+        if ((set >> i & 1) != 0) members.push_back(names[i]);
+      std::vector<std::string> fused = {"f" + std::to_string(from.sections().size())};
+      while (from.find_section(fused[0]) != nullptr) fused[0] += "x";
+      fused.insert(fused.end(), members.begin(), members.end());
+      if (members.size() > 1) attempt(from, {Kind::fuse, fused});
+      for (const std::string& name : names) {
+        const Statement* gather = from.find_statement(name);
+        if (gather == nullptr || std::ranges::count(members, name) > 0) continue;
+        std::vector<std::string> moved = {name};
+        moved.insert(moved.end(), members.begin(), members.end());
+        attempt(from, {Kind::reorder, moved});
+      }
+    }
+  }
+
+  std::deque<Program> ahead_;
+  std::set<std::string> known_;
+  std::map<std::string, Program> runs_;
+};
+
+// ---- A clock that a test sets: each plan takes a time of its own ----
+
+struct FakeClock {
+  std::function<double(const Program&)> seconds_of;
+  double now = 0;
+  int prepared = 0;
+
+  TunerHooks hooks() {
+    return {.prepare =
+                [this](const SchedulePlan& plan) {
+                  ++prepared;
+                  return [this, seconds = seconds_of(plan.program())] { now += seconds; };
+                },
+            .clock = [this] { return now; },
+            .agreed = [](double number) { return number; }};
+  }
+};
+
+TunerOptions options_for(int ranks) {
+  return {.sizes = {{"N", 1 << 20}, {"B", 64}, {"H", 64}},
+          .ranks = ranks,
+          .most_guess = std::numeric_limits<double>::infinity(),
+          .most_seconds = std::numeric_limits<double>::infinity()};
+}
+
+// Any time for any plan, from its text.
+double any_seconds(const std::string& key, uint64_t seed) {
+  uint64_t hash = 14695981039346656037u + seed;
+  for (const char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return 1 + static_cast<double>(hash >> 40) / static_cast<double>(1 << 24);
+}
+
+// Any times: the fastest of the listed plans is found among so many runs of the tuner.
+void expect_fastest(const Program& program, size_t least_plans) {
+  const Listing all(program);
+  EXPECT_GE(all.runs().size(), least_plans);
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const auto seconds_of = [&](const Program& scheduled) { return any_seconds(run_key(scheduled), seed); };
+    FakeClock clock{.seconds_of = seconds_of};
+    const TunerResult result = tune(program, options_for(4), clock.hooks());
+    EXPECT_NEAR(result.best().seconds, all.least(seconds_of), 1e-6) << to_text(result.best().schedule.log());
+    EXPECT_TRUE(result.complete);
+  }
+}
+
+TEST(Tuner, FindsTheFastestOfAllSchedulesOfAnUpdate) { expect_fastest(sgd(), 6); }
+
+TEST(Tuner, FindsTheFastestOfAllSchedulesOfAResult) { expect_fastest(row(), 6); }
+
+TEST(Tuner, HasNoScheduleWithOtherResults) {
+  for (const Program& program :
+       {sgd(), parse_program(kMomentum, "momentum"), figures::adam(), figures::clipped_adam()}) {
+    OracleOptions oracle{.ranks = 3, .sizes = {{"N", 7}}, .cut = {}, .scalars = {}};
+    const OracleInputs inputs = random_inputs(program, oracle, 1);
+    const OracleResult need = run_oracle(program, inputs, oracle);
+    const ScheduleSpace space = schedule_space(program);
+    EXPECT_TRUE(space.complete);
+    std::set<std::string> texts;
+    for (const Schedule& each : space.schedules) {
+      EXPECT_EQ(difference(need, run_oracle(each.program(), inputs, oracle), 1e-9), "") << to_text(each.log());
+      EXPECT_TRUE(texts.insert(canonical_text(each.program())).second) << "twice: " << to_text(each.log());
+      Schedule replayed(program);
+      for (const Transformation& move : each.log()) replayed.apply(move);
+      EXPECT_EQ(replayed.program(), each.program());
+    }
+  }
+}
+
+// The schedules of the paper's figures are among them.
+TEST(Tuner, FindsThePapersSchedules) {
+  const TunerOptions options = options_for(4);
+  const auto counts_of = [&](const Program& program) { return SchedulePlan(program).counts(options.sizes, 4); };
+  const auto has = [&](const Schedule& schedule, const Program& plain) {
+    const PlanCounts need = counts_of(schedule.program());
+    const ScheduleSpace space = schedule_space(plain);
+    return std::ranges::any_of(space.schedules, [&](const Schedule& each) {
+      if (run_key(each.program()).empty()) return false;
+      const PlanCounts got = counts_of(each.program());
+      return got.launches == need.launches && got.bytes_sent == need.bytes_sent &&
+             got.memory_bytes == need.memory_bytes && got.state_bytes == need.state_bytes;
+    });
+  };
+  for (const Schedule& schedule : {figures::ar_opt(), figures::rs_opt_ag(), figures::fuse_rs_opt_ag()})
+    EXPECT_TRUE(has(schedule, figures::adam())) << to_text(schedule.log());
+  EXPECT_TRUE(has(figures::clipped_fuse(), figures::clipped_adam()));
+}
+
+TEST(Tuner, RunsNothingTwiceAndNothingThatTheMachineRulesOut) {
+  FakeClock clock{.seconds_of = [](const Program&) { return 1.0; }};
+  TunerOptions options = options_for(4);
+  const TunerResult all = tune(row(), options, clock.hooks());
+  EXPECT_EQ(all.count(State::pruned), 0);
+  EXPECT_GT(all.count(State::like_another), 0);
+  EXPECT_EQ(clock.prepared, all.count(State::timed) + std::min(3, all.count(State::timed)));
+  // Memory is everything: what reads and writes more than 1.2 times the least is not run.
+  options.rates = {.sent_bytes_per_second = 1e15, .memory_bytes_per_second = 1e6};
+  options.most_guess = 1.2;
+  const TunerResult some = tune(row(), options, clock.hooks());
+  EXPECT_GT(some.count(State::pruned), 0);
+  EXPECT_GT(some.count(State::timed), 1);
+  double least = std::numeric_limits<double>::infinity();
+  for (const TunedSchedule& each : all.schedules)
+    if (each.state == State::timed) least = std::min(least, each.counts.memory_bytes);
+  for (const TunedSchedule& each : some.schedules) {
+    if (each.state == State::timed) {
+      EXPECT_LE(each.counts.memory_bytes, 1.2 * least);
+    }
+  }
+}
+
+TEST(Tuner, StopsWhenTheTimeIsOver) {
+  FakeClock clock{.seconds_of = [](const Program&) { return 4.0; }};
+  TunerOptions options = options_for(2);
+  options.most_seconds = 10;
+  const TunerResult result = tune(sgd(), options, clock.hooks());
+  EXPECT_EQ(result.count(State::timed), 1);
+  EXPECT_GT(result.count(State::left_out), 0);
+  for (const TunedSchedule& each : result.schedules) {
+    if (each.state == State::left_out) {
+      EXPECT_GE(each.guess, result.best().guess);
+    }
+  }
+}
+
+TEST(Tuner, SaysWhatNoExecutorRuns) {
+  const FakeClock unused;
+  const TunerHooks hooks = {
+      .prepare = [](const SchedulePlan&) -> std::function<void()> { throw UserError("executor", "not here"); },
+      .clock = [] { return 0.0; },
+      .agreed = [](double number) { return number; }};
+  EXPECT_USER_ERROR(tune(sgd(), options_for(2), hooks), "no executor runs any of its schedules", "not here",
+                    "change the program");
+}
+
+// ---- Choices on disk ----
+
+class ChoiceFilesTest : public testing::Test {
+ protected:
+  ChoiceKey key(const char* machine = "this one") const { return {program_, {{"N", 1024}}, 4, "threads", machine}; }
+  // What find() writes to the log.
+  std::string words_of_find(const ChoiceKey& of) {
+    testing::internal::CaptureStderr();
+    found_ = files_.find(of);
+    return testing::internal::GetCapturedStderr();
+  }
+  Choice choice() const {
+    Schedule schedule(program_);
+    schedule.split("sum", SplitPolicy::reduce_scatter).reorder("sum", {"w1"});
+    return {schedule.log(), 0.0125};
+  }
+
+  const Program program_ = sgd();
+  axonn::test::Scratch scratch_;
+  ChoiceFiles files_{scratch_ / "choices"};
+  std::optional<Choice> found_;
+};
+
+TEST_F(ChoiceFilesTest, KeepsAChoiceByProgramSizesRanksAndBackend) {
+  EXPECT_EQ(words_of_find(key()), "");
+  EXPECT_FALSE(found_);
+  files_.save(key(), choice());
+  EXPECT_EQ(words_of_find(key()), "");
+  ASSERT_TRUE(found_);
+  EXPECT_EQ(found_->log, choice().log);
+  EXPECT_EQ(found_->seconds, 0.0125);
+  ChoiceKey other = key();
+  other.sizes["N"] = 2048;
+  EXPECT_FALSE(files_.find(other));
+  other = key();
+  other.ranks = 2;
+  EXPECT_FALSE(files_.find(other));
+  other = key();
+  other.backend = "mpi";
+  EXPECT_FALSE(files_.find(other));
+  const Program another =
+      parse_program(std::string(kSgd).replace(std::string(kSgd).find("lr * sum"), 8, "sum * lr"), "x");
+  EXPECT_FALSE(files_.find({another, {{"N", 1024}}, 4, "threads", "this one"}));
+}
+
+TEST_F(ChoiceFilesTest, RenewsTheChoiceOfAnotherMachine) {
+  files_.save(key("a faster one"), choice());
+  const std::string words = words_of_find(key());
+  EXPECT_FALSE(found_);
+  EXPECT_NE(words.find("is of another machine, a faster one; it is renewed"), std::string::npos) << words;
+  EXPECT_EQ(std::ranges::count(words, '\n'), 1) << words;
+  files_.save(key(), choice());
+  EXPECT_TRUE(files_.find(key()));
+}
+
+TEST_F(ChoiceFilesTest, NamesAndRenewsACorruptFile) {
+  files_.save(key(), choice());
+  const std::string whole = axonn::test::read(files_.path_of(key()));
+  for (size_t cut = 0; cut < whole.size(); cut += 7) {
+    std::string text = whole.substr(0, cut);
+    std::ofstream(files_.path_of(key()), std::ios::binary) << text;
+    EXPECT_NE(words_of_find(key()).find(files_.path_of(key()).string() + " is corrupt"), std::string::npos) << text;
+    EXPECT_FALSE(found_) << text;
+    text = whole;
+    text[cut] = static_cast<char>(text[cut] ^ 1);
+    std::ofstream(files_.path_of(key()), std::ios::binary) << text;
+    EXPECT_NE(words_of_find(key()).find("is corrupt"), std::string::npos) << text;
+    EXPECT_FALSE(found_) << text;
+  }
+  files_.save(key(), choice());
+  EXPECT_TRUE(files_.find(key()));
+}
+
+TEST_F(ChoiceFilesTest, SaysWhereItCannotWrite) {
+  const ChoiceFiles nowhere(scratch_.file("a file", "") + "/choices");
+  EXPECT_USER_ERROR(nowhere.save(key(), choice()), "cannot write the tuner's choice to", "name another folder");
+}
+
+}  // namespace
+}  // namespace axonn::overlap
