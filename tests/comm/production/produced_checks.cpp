@@ -1,4 +1,4 @@
-#include "comm/produced_checks.hpp"
+#include "comm/production/produced_checks.hpp"
 
 #include <array>
 #include <cstring>
