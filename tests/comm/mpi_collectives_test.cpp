@@ -2,7 +2,7 @@
 
 #include "comm/collective_checks.hpp"
 #include "comm/fused_checks.hpp"
-#include "comm/production/produced_checks.hpp"
+#include "comm/produced/produced_checks.hpp"
 #include "comm/scattered/scattered_checks.hpp"
 #include "support/rank_test.hpp"
 

@@ -19,7 +19,7 @@
 #include "axonn/comm/production.hpp"
 #include "axonn/core/error.hpp"
 #include "comm/fused_checks.hpp"
-#include "comm/production/produced_checks.hpp"
+#include "comm/produced/produced_checks.hpp"
 #include "comm/scattered/scattered_checks.hpp"
 
 namespace axonn {

@@ -1,4 +1,4 @@
-#include "comm/production/produced_checks.hpp"
+#include "comm/produced/produced_checks.hpp"
 
 #include <array>
 #include <cstring>
