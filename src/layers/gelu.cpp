@@ -46,4 +46,8 @@ Value gelu(const Value& value, const ShardedParameter& bias) {
   return {record(std::make_unique<Gelu>(bias), value.tensor, {&bias}), value.features, value.layout};
 }
 
+Value gelu(const Value& value) {
+  return value.map([](const Tensor& tensor) { return at::gelu(tensor, "tanh"); });
+}
+
 }  // namespace axonn

@@ -11,6 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 OF_FP16 = {"loss_scale", "skipped_steps"}
 OF_GUARD = {"spikes"}
+OF_SPLIT_FEATURES = {"linear_products.SCHEDULE"}
 
 
 def documented_keys():
@@ -24,6 +25,8 @@ def flat_keys(record):
     for key, value in record.items():
         if key == "communication":
             keys |= {f"communication.KIND.{part}" for kind in value.values() for part in kind}
+        elif key == "linear_products":
+            keys.add("linear_products.SCHEDULE")
         else:
             keys |= {f"{key}.{part}" for part in value} if isinstance(value, dict) else {key}
     return keys
@@ -45,15 +48,25 @@ class Outputs(GptTest):
         run = self.train("run", "--steps", "4", "--validate-every", "2")
         lines = metrics(run)
         self.assertEqual([line["step"] for line in lines], [1, 2, 3, 4])
-        alone = {key for key in documented_keys() - OF_FP16 - OF_GUARD if not key.startswith("communication.")}
+        alone = {key for key in documented_keys() - OF_FP16 - OF_GUARD - OF_SPLIT_FEATURES
+                 if not key.startswith("communication.")}
         self.assertEqual(flat_keys(lines[-1]), alone)
         self.assertEqual(alone - flat_keys(lines[0]), {"validation_loss"})
 
     @unittest.skipUnless(HAS_MPI, "built without MPI")
     def test_metrics_of_a_grid_tell_its_communication(self):
         line = metrics(self.train("run", "--steps", "2", "--grid", "1x1x2x1", ranks=2))[-1]
-        self.assertEqual(flat_keys(line), documented_keys() - OF_FP16 - OF_GUARD)
+        self.assertEqual(flat_keys(line), documented_keys() - OF_FP16 - OF_GUARD - OF_SPLIT_FEATURES)
         self.assertEqual(set(line["communication"]), {"all_reduce", "all_gather", "reduce_scatter", "data"})
+
+    @unittest.skipUnless(HAS_MPI, "built without MPI")
+    def test_metrics_of_split_features_tell_the_schedule_of_their_products(self):
+        for schedule in ("mm-ar-c", "overlap"):
+            line = metrics(self.train(schedule, "--steps", "1", "--grid", "2x1x1x1", "--linear-schedule", schedule,
+                                      ranks=2))[-1]
+            self.assertLessEqual(OF_SPLIT_FEATURES, flat_keys(line))
+            self.assertEqual(set(line["linear_products"]), {schedule})
+            self.assertGreater(line["linear_products"][schedule], 0)
 
     def test_fp16_skips_steps_that_overflow_and_counts_them(self):
         lines = metrics(self.train("run", "--dtype", "fp16", "--loss-scale", "1e9", "--steps", "20"))

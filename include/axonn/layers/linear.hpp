@@ -69,6 +69,7 @@ class LinearImpl : public ShardedModule {
   }
   const ShardedParameter& weight() const { return weight_; }
   const ShardedParameter& bias() const { return bias_.value(); }
+  bool adds_bias() const { return options_.adds_bias; }
 
  private:
   PendingValue launch(const Value& input, std::optional<DropoutDraw> dropout, const at::Tensor& stream);

@@ -18,6 +18,16 @@ std::shared_ptr<torch::nn::Module> folder(torch::nn::Module& parent, const std::
   return parent.register_module(name, std::make_shared<torch::nn::Module>());
 }
 
+// On CPUs gelu() adds the bias; on GPUs the product does it without a launch of its own.
+LinearOptions before_gelu(const Context& context, LinearOptions options) {
+  options.adds_bias = !context.options().device.is_cpu();
+  return options;
+}
+
+Value gelu_after(const LinearImpl& layer, const Value& value) {
+  return layer.adds_bias() ? gelu(value) : gelu(value, layer.bias());
+}
+
 AttentionOptions named(AttentionOptions options, std::string name) {
   options.dropout_name = std::move(name);
   return options;
@@ -38,7 +48,7 @@ GptBlock::GptBlock(Context& context, const GptPlan& plan, const GptConfig& confi
       norm_2_(context, plan.norm),
       qkv_(context, plan.qkv),
       attention_out_(context, plan.attention_out),
-      mlp_up_(context, plan.mlp_up),
+      mlp_up_(context, before_gelu(context, plan.mlp_up)),
       mlp_down_(context, plan.mlp_down) {
   register_module("ln_1", norm_1_.ptr());
   const auto attn = folder(*this, "attn");
@@ -68,7 +78,7 @@ Value GptBlock::forward(const Value& stream) {
                      },
                      [&](BlockRows& rows) {
                        rows.coming =
-                           mlp_down_->launch(gelu(rows.coming.wait(), mlp_up_->bias()), add_to(rows.stream, ".mlp"));
+                           mlp_down_->launch(gelu_after(*mlp_up_, rows.coming.wait()), add_to(rows.stream, ".mlp"));
                      },
                      [&](BlockRows& rows) { rows.stream = rows.coming.wait(); }});
 }

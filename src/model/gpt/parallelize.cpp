@@ -22,7 +22,7 @@ GptPlan parallelize_gpt(const GptConfig& config) {
       .qkv = {.in = h, .out = 3 * h, .segments = {h, h, h}, .weight_initial = weight},         // Y -> X
       .attention = {.heads = config.shape.heads, .dropout = config.dropout, .axis = Axis::x},  // X -> X
       .attention_out = {.in = h, .out = h, .transposed = true, .weight_initial = residual},    // X -> Y
-      .mlp_up = {.in = h, .out = m, .adds_bias = false, .weight_initial = weight},             // Y -> X; gelu() adds it
+      .mlp_up = {.in = h, .out = m, .weight_initial = weight},                                 // Y -> X
       .mlp_down = {.in = m, .out = h, .transposed = true, .weight_initial = residual},         // X -> Y
       // Y -> X
       .head = {.in = h, .out = config.shape.vocabulary, .bias = false, .pad_output = true, .weight_initial = weight},
