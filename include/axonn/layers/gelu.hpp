@@ -13,7 +13,7 @@ namespace axonn {
 // the number of threads. Nothing is exchanged.
 Value gelu(const Value& value, const ShardedParameter& bias);
 
-// The same of the value alone, by LibTorch.
+// The same without a bias, by LibTorch.
 Value gelu(const Value& value);
 
 }  // namespace axonn
