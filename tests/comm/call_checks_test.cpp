@@ -113,6 +113,7 @@ TEST(CallChecks, FusedCollectives) {
   const CollectiveBuffer one(table({4000}), {0, 4096}), three(table({1024, 1024, 1952}), {0, 4096});
   expect({one, three, nothing}, 0, "must have their elements at the same places");
   expect({.contributions = one}, 4096, "arena_offset must be 0, got 4096");
+  expect({.contributions = one}, std::nullopt, "arena_offset must be 0, got none");
   expect({.contributions = CollectiveBuffer(table({4000}), {0, 5000})}, 0, "must lie in the 4096 places");
 }
 

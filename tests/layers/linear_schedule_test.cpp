@@ -124,7 +124,8 @@ TEST(LinearSchedules, OverlappedHaveTheSameBitsUnderEveryPolicy) {
 
 TEST(LinearSchedules, RefuseAStreamThatDoesNotFit) {
   Context context = context_on({.data = test_environment().ranks()});
-  Linear layer(context, {.in = 4, .out = 6}), padded(context, {.in = 4, .out = 6, .pad_output = true});
+  Linear layer(context, {.in = 4, .out = 6}), padded(context, {.in = 4, .out = 6, .pad_output = true}),
+      open(context, {.in = 4, .out = 6, .adds_bias = false});
   const Value input{at::ones({2, 4}, at::kDouble), 4, layer->input_layout()};
   const auto add = [](at::IntArrayRef sizes, const Layout& layout) {
     return AddTo{.stream = {at::ones(sizes, at::kDouble), sizes.back(), layout}};
@@ -132,6 +133,7 @@ TEST(LinearSchedules, RefuseAStreamThatDoesNotFit) {
   EXPECT_USER_ERROR(layer->launch(input, add({2, 6}, Layout::over(Axis::y))), "this layer needs 'over x'");
   EXPECT_USER_ERROR(layer->launch(input, add({3, 6}, layer->output_layout())), "must have the rows of the input");
   EXPECT_USER_ERROR(padded->launch(input, add({2, 6}, padded->output_layout())), "with padding");
+  EXPECT_USER_ERROR(open->launch(input, add({2, 6}, open->output_layout())), "choose adds_bias = true");
 }
 
 TEST(LinearSchedules, AreRefusedOnAGpu) {
