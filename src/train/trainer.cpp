@@ -51,7 +51,7 @@ int64_t peak_memory_bytes(c10::Device device) {
   return int64_t{usage.ru_maxrss} * 1024;
 }
 
-// "overlap", or what auto is on this grid: "auto (x: overlap from 256K, else mm-ar-c)".
+// "overlap", or what auto is on this grid: "auto (over x: overlap from 256K, else mm-ar-c)".
 std::string linear_schedules(Context& context) {
   const LinearSchedule given = context.options().linear_schedule;
   std::string text(to_string(given));
@@ -61,7 +61,9 @@ std::string linear_schedules(Context& context) {
     if (context.shape()[axis] > 1 &&
         context.scheduler().resolve(given, axis, kSmallestOverlapped) == LinearSchedule::overlap)
       axes.append(axes.empty() ? "" : " and ").append(to_string(axis));
-  return text + (axes.empty() ? " (mm-ar-c)" : " (over " + axes + ": overlap from 256K, else mm-ar-c)");
+  return text + (axes.empty() ? " (mm-ar-c)"
+                              : " (over " + axes + ": overlap from " + binary_count_text(kSmallestOverlapped) +
+                                    ", else mm-ar-c)");
 }
 
 // mpirun gives each rank a terminal as standard output, even when mpirun's own output goes to a

@@ -68,7 +68,8 @@ QueuedOperation::Progress SharedCollective::poll(Transport&) {
 }
 
 bool SharedCollective::contributions_written() const {
-  for (int owner = 0; owner < size() && plan_.reduces; ++owner) {
+  if (!production() || !plan_.reduces) return true;
+  for (int owner = 0; owner < size(); ++owner) {
     const OwnedRange mine = owned_range(owner, contributed_);
     if ((owner != index() || everybody_reduces_) && !written(owner, mine.begin, mine.count)) return false;
   }
