@@ -51,7 +51,8 @@ int64_t peak_memory_bytes(c10::Device device) {
   return int64_t{usage.ru_maxrss} * 1024;
 }
 
-// "overlap", or what auto is on this grid: "auto (over x: overlap from 256K, else mm-ar-c)".
+// Collective: it may make communicators. "overlap", or what auto is on this grid: "auto (over x: overlap from 256K,
+// else mm-ar-c)".
 std::string linear_schedules(Context& context) {
   const LinearSchedule given = context.options().linear_schedule;
   std::string text(to_string(given));
@@ -179,7 +180,7 @@ class Trainer {
   void copy_for_save(Trace& trace, double& seconds, bool changes_follow);
   void share(StepMetrics& metrics, bool out_of_time);
   bool ask_to_stop();
-  void announce() const;
+  void announce(const std::string& linear) const;
 
   Environment& environment_;
   Context& context_;
@@ -400,7 +401,7 @@ bool Trainer::ask_to_stop() {
   return stopped_ = asked.item<double>() != 0;
 }
 
-void Trainer::announce() const {
+void Trainer::announce(const std::string& linear) const {
   const GridShape& shape = context_.shape();
   const ConvolutionChoice& chosen = context_.options().convolutions;
   std::string kernels = chosen == ConvolutionChoice() ? "" : "; convolutions: " + chosen.summary();
@@ -416,7 +417,7 @@ void Trainer::announce() const {
       static_cast<long long>(plan_.batch), static_cast<long long>(plan_.micro_batches),
       plan_.micro_batches == 1 ? "" : "es", static_cast<long long>(plan_.micro_batch),
       std::string(task_.words().samples).c_str(), shape.z, shape.data, with_unit(gemm_flops_).c_str(),
-      context_.options().gemm.to_string().c_str(), kernels.c_str(), linear_schedules(context_).c_str());
+      context_.options().gemm.to_string().c_str(), kernels.c_str(), linear.c_str());
   std::fflush(stdout);
 }
 
@@ -461,6 +462,7 @@ void Trainer::begin(int64_t first_step) {
   everyone_.all_reduce(gemm).wait();
   gemm_flops_ = gemm.item<double>();
   result_.steps = first_step;
+  const std::string linear = linear_schedules(context_);
   all_ranks_or_none(everyone_, [&] {
     if (!lead()) return;
     metrics_file_.emplace(std::filesystem::path(config_.out) / "metrics.jsonl",
@@ -468,7 +470,7 @@ void Trainer::begin(int64_t first_step) {
     progress_.emplace(std::cout, progress_options(config_, first_step));
     status_.emplace(config_.out);
     status_->running(first_step);
-    announce();
+    announce(linear);
   });
 }
 
