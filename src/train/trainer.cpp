@@ -51,8 +51,8 @@ int64_t peak_memory_bytes(c10::Device device) {
   return int64_t{usage.ru_maxrss} * 1024;
 }
 
-// Collective: it may make communicators. "overlap", or what auto is on this grid: "auto (over x: overlap from 256K,
-// else mm-ar-c)".
+// "overlap", or what auto is on this grid: "auto (over x: overlap from 256k, else mm-ar-c)".
+// Collective: it may make communicators.
 std::string linear_schedules(Context& context) {
   const LinearSchedule given = context.options().linear_schedule;
   std::string text(to_string(given));
