@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <iterator>
@@ -12,7 +10,6 @@
 
 #include <sys/resource.h>
 
-#include <ATen/ops/empty.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/tensor.h>
 
@@ -21,26 +18,24 @@
 #include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
-#include "axonn/core/text.hpp"
-#include "axonn/optim/learning_rate.hpp"
 #include "axonn/train/checkpoint_tensors.hpp"
-#include "axonn/train/passes.hpp"
 #include "axonn/train/replicas.hpp"
 #include "axonn/train/report/gemm_peak.hpp"
 #include "axonn/train/report/metrics.hpp"
 #include "axonn/train/report/progress.hpp"
 #include "axonn/train/report/trace.hpp"
 #include "train/report/device_memory.hpp"
+#include "train/report/head_line.hpp"
 #include "train/report/run_status.hpp"
+#include "train/report/step_timer.hpp"
 #include "train/report/stragglers.hpp"
 #include "train/saver.hpp"
+#include "train/train_step.hpp"
 
 namespace axonn {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr int64_t kLeastCopies = int64_t{1} << 20;  // with less, system calls take longer than the disk
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -49,22 +44,6 @@ int64_t peak_memory_bytes(c10::Device device) {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return int64_t{usage.ru_maxrss} * 1024;
-}
-
-// "overlap", or what auto is on this grid: "auto (over x: overlap from 256k, else mm-ar-c)".
-// Collective: it may make communicators.
-std::string linear_schedules(Context& context) {
-  const LinearSchedule given = context.options().linear_schedule;
-  std::string text(to_string(given));
-  if (given != LinearSchedule::automatic) return text;
-  std::string axes;
-  for (const Axis axis : {Axis::x, Axis::y})
-    if (context.shape()[axis] > 1 &&
-        context.scheduler().resolve(given, axis, kSmallestOverlapped) == LinearSchedule::overlap)
-      axes.append(axes.empty() ? "" : " and ").append(to_string(axis));
-  return text + (axes.empty() ? " (mm-ar-c)"
-                              : " (over " + axes + ": overlap from " + binary_count_text(kSmallestOverlapped) +
-                                    ", else mm-ar-c)");
 }
 
 // mpirun gives each rank a terminal as standard output, even when mpirun's own output goes to a
@@ -79,24 +58,6 @@ Progress::Options progress_options(const TrainConfig& config, int64_t first_step
   }
   return options;
 }
-
-// Adds its lifetime to a part of the step, unless `seconds` is null, and shows it in the trace.
-class StepTimer {
- public:
-  StepTimer(Trace& trace, const char* name, double* seconds) : trace_(trace), name_(name), seconds_(seconds) {}
-  ~StepTimer() {
-    if (seconds_ != nullptr) *seconds_ += seconds_since(begin_);
-    trace_.add(name_, begin_, Clock::now());
-  }
-  StepTimer(const StepTimer&) = delete;
-  StepTimer& operator=(const StepTimer&) = delete;
-
- private:
-  Trace& trace_;
-  const char* name_;
-  double* seconds_;
-  Clock::time_point begin_ = Clock::now();
-};
 
 // The task asks `stop` during its lifetime.
 class StoppableTask {
@@ -121,7 +82,7 @@ class Trainer {
  public:
   Trainer(const TrainedNetwork& network, const TrainConfig& config, const RunIdentity& identity,
           const std::function<bool()>& stop)
-      : environment_(network.environment),
+      : network_(network),
         context_(network.context),
         parameters_(network.parameters),
         optimizer_(network.optimizer),
@@ -138,21 +99,10 @@ class Trainer {
         saver_(writer_, everyone_,
                {.behind = config.save_async && context_.options().device.is_cpu(),
                 .memory = config.save_memory,
-                .local_ranks = environment_.local_ranks(),
+                .local_ranks = network.environment.local_ranks(),
                 .wait_for_tensors = [this] { parameters_.schedule().wait_for_weights(); }}),
         tensors_(checkpoint_tensors(parameters_, &optimizer_)),
-        guard_(config.spikes) {
-    check_train(config);
-    if (context_.options().dtype == at::kHalf) {
-      loss_scale_.emplace(config.loss_scale);
-      if (identity.loss_scale) loss_scale_->set_state(*identity.loss_scale);
-    }
-    AXONN_CHECK(config.spikes.action == OnSpike::off || optimizer_.keeps_gradients(), "train.train",
-                "--on-spike needs the gradient norm before weights change: give --clip, or --optimizer-schedule "
-                "rs-opt-ag");
-    if (identity.spikes) guard_.set_state(*identity.spikes);
-    plan_ = plan_batch(config.batch, config.rows(context_.shape()), context_.shape(), context_.at());
-  }
+        step_(network, config, identity, everyone_, saver_) {}
 
   TrainResult run(int64_t first_step);
 
@@ -171,18 +121,13 @@ class Trainer {
   void take_steps(int64_t first_step);
   void end();
   void tell(const StepMetrics& metrics, double seconds);
-  StepMetrics one_step(int64_t step, Trace& trace);
-  double scale() const { return loss_scale_ ? loss_scale_->value() : 1; }
-  void refuse_loss(int64_t step, const at::Tensor& losses);
-  void heed_spike(const StepMetrics& metrics);
-  void roll_back(const std::string& checkpoint);
+  TrainStep::Taken one_step(Trace& trace);
+  void restart_at(int64_t step);
   void save(int64_t steps_done);
-  void copy_for_save(Trace& trace, double& seconds, bool changes_follow);
   void share(StepMetrics& metrics, bool out_of_time);
   bool ask_to_stop();
-  void announce(const std::string& linear) const;
 
-  Environment& environment_;
+  const TrainedNetwork& network_;
   Context& context_;
   const Parameters& parameters_;
   Optimizer& optimizer_;
@@ -195,12 +140,7 @@ class Trainer {
   CheckpointWriter writer_;
   Saver saver_;
   const std::vector<CheckpointTensor> tensors_;  // weights and optimizer state
-  BatchPlan plan_;
-  std::optional<LossScale> loss_scale_;  // with fp16
-  SpikeGuard guard_;
-  bool rolled_back_ = false;  // instead of the last step
-  int64_t rollbacks_ = 0;     // to the checkpoint of step `rolled_back_to_`
-  int64_t rolled_back_to_ = -1;
+  TrainStep step_;
   double gemm_flops_ = 0;      // sum over all ranks
   double saving_seconds_ = 0;  // the save after the last step took so many
   bool stopped_ = false;       // some rank was asked to, and all know it
@@ -211,159 +151,33 @@ class Trainer {
   std::optional<Progress> progress_;
 };
 
-StepMetrics Trainer::one_step(int64_t step, Trace& trace) {
-  const auto start = Clock::now();
-  const LearningRate rate{.peak = config_.optimizer.learning_rate,
-                          .end = config_.learning_rate_end,
-                          .warmup = config_.warmup,
-                          .steps = config_.steps};
-  StepMetrics metrics{.step = step + 1, .learning_rate = rate.at(step), .terms = task_.words().terms};
-  metrics.seconds.checkpoint = std::exchange(saving_seconds_, 0);
-  double copying = 0;
-  const auto on_pass = [&](const char* pass, Clock::time_point begin, Clock::time_point end) {
-    (std::string_view(pass) == "forward" ? metrics.seconds.forward : metrics.seconds.backward) +=
-        std::chrono::duration<double>(end - begin).count();
-    trace.add(pass, begin, end);
-    // The forward pass has waited for all weights. Without gradients, backward updates them.
-    copy_for_save(trace, copying, !optimizer_.keeps_gradients());
-  };
-  optimizer_.prepare(metrics.learning_rate);
-  const PassLosses losses =
-      run_passes(context_, task_, plan_, step + guard_.state().left_out,
-                 {.seed = static_cast<uint64_t>(config_.seed), .scale = scale(), .on_pass = on_pass});
-  metrics.loss = losses.loss();
-  metrics.seconds.communication_exposed = context_.scheduler().traffic().waited_seconds();
-  metrics.communication = context_.scheduler().traffic().sums();
-  metrics.linear_products = context_.scheduler().linear_counts();
-
-  copy_for_save(trace, copying, /*changes_follow=*/true);
-  std::function<bool(double)> accept;
-  if (guard_.action() != OnSpike::off) accept = [&](double norm) { return !guard_.is_spike(metrics.loss, norm); };
-  UpdateReport report;
-  {
-    const StepTimer update(trace, "optimizer", &metrics.seconds.optimizer);
-    report = optimizer_.step({.max_norm = config_.clip,
-                              .learning_rate = metrics.learning_rate,
-                              .gradient_scale = scale(),
-                              .accept = accept,
-                              .poisoned = !std::isfinite(metrics.loss)});
-  }
-  metrics.gradient_norm = report.gradient_norm;
-  const bool overflow = loss_scale_ && !std::isfinite(report.gradient_norm);
-  if (report.applied)
-    guard_.accept(metrics.loss, report.gradient_norm);
-  else if (!overflow && guard_.is_spike(metrics.loss, report.gradient_norm))
-    heed_spike(metrics);
-  else if (!(loss_scale_ && loss_scale_->skipped()))
-    refuse_loss(step, losses.sums.to(at::kCPU, at::kDouble));
-  if (guard_.action() != OnSpike::off) metrics.spikes = guard_.state().spikes;
-  if (!rolled_back_) task_.after_step();
-  if (loss_scale_) {
-    if (report.applied) loss_scale_->applied();
-    metrics.loss_scale = loss_scale_->value();
-    metrics.skipped_steps = loss_scale_->state().skipped;
-  }
-
-  metrics.seconds.checkpoint += copying;
-  metrics.seconds.step = seconds_since(start) - copying;
+TrainStep::Taken Trainer::one_step(Trace& trace) {
+  TrainStep::Taken taken = step_.take(result_.steps, trace);
+  StepMetrics& metrics = taken.metrics;
+  metrics.seconds.checkpoint += std::exchange(saving_seconds_, 0);
   const double waited = context_.scheduler().traffic().waited_seconds();
   if (const auto slow = stragglers_.add(metrics.seconds.step - waited); slow && lead()) log::warn(*slow);
-  metrics.tokens_per_second = static_cast<double>(plan_.batch * task_.tokens_per_sample()) / metrics.seconds.step;
-  metrics.model_flops_per_second = static_cast<double>(plan_.batch) * task_.flops_per_sample() / metrics.seconds.step;
-  metrics.paper_flops_per_second =
-      static_cast<double>(plan_.batch) * task_.paper_flops_per_sample() / metrics.seconds.step;
   metrics.utilisation = metrics.model_flops_per_second / gemm_flops_;
   metrics.peak_memory_bytes = peak_memory_bytes(context_.options().device);
-  return metrics;
+  return taken;
 }
 
-// Starts the copies of the save before this step, and ends them if weights or state change next.
-void Trainer::copy_for_save(Trace& trace, double& seconds, bool changes_follow) {
-  if (!saver_.reads_tensors()) return;
-  const StepTimer wait(trace, "checkpoint", &seconds);
-  changes_follow ? saver_.wait_until_copied() : saver_.start_copies();
-}
-
-// Called by every rank if any rank has such a loss. Nothing has been updated.
-void Trainer::refuse_loss(int64_t step, const at::Tensor& losses) {
-  saver_.finish();
-  const int64_t n = losses.numel();
-  const at::Tensor all = at::empty({n * everyone_.size()}, at::kDouble);
-  everyone_.all_gather(losses, all).wait();
-  std::string where;
-  for (int64_t i = 0; i < all.numel() && where.empty(); ++i)
-    if (!std::isfinite(all.const_data_ptr<double>()[i]))
-      where = detail::concatenate("the loss of micro-batch ", i % n, " on rank ", i / n, " (",
-                                  context_.grid().coordinate(static_cast<int>(i / n)).to_string(), ")");
-  if (where.empty()) where = "the gradient (every loss is finite)";
-  const std::string scaled = loss_scale_
-                                 ? detail::concatenate(" after ", loss_scale_->state().in_a_row,
-                                                       " skipped ones, at a loss scale of ", loss_scale_->value())
-                                 : std::string();
-  const auto saved = checkpoints_in(config_.out);
-  throw UserError(
-      "train.train",
-      detail::concatenate(where, " is not finite in step ", step + 1, scaled, ", which has changed nothing; ",
-                          saved.empty() ? std::string("no checkpoint has been written")
-                                        : "newest checkpoint: " + saved.back().directory.string()));
-}
-
-// Called by every rank. Nothing has been updated.
-void Trainer::heed_spike(const StepMetrics& metrics) {
-  const std::string what = detail::concatenate("step ", metrics.step,
-                                               " is a spike: ", guard_.compared(metrics.loss, *metrics.gradient_norm));
-  if (guard_.action() == OnSpike::rollback) saver_.finish();
-  const std::string checkpoint = saver_.newest().empty() ? identity_.checkpoint : saver_.newest();
-  const bool back = guard_.action() == OnSpike::rollback && !checkpoint.empty();
-  if (back) {
-    roll_back(checkpoint);
-  } else {
-    AXONN_CHECK(guard_.skip(), "train.train", what, ", after ", SpikeGuard::kMostInARow,
-                " others in a row; choose a lower learning rate or a higher --spike-factor");
-  }
-  if (!lead()) return;
-  if (back)
-    log::warn(what, "; back to ", checkpoint, ", and on with the batch after it");
-  else
-    log::warn(what, "; its update is skipped",
-              guard_.action() == OnSpike::rollback ? ", as there is no checkpoint yet" : "");
-}
-
-// The step that follows is the one after the checkpoint, with the batch that follows now.
-void Trainer::roll_back(const std::string& checkpoint) {
-  const int64_t next = result_.steps + guard_.state().left_out + 1;
-  CheckpointState state;
+// After a rollback to that step.
+void Trainer::restart_at(int64_t step) {
+  result_.steps = step;
   all_ranks_or_none(everyone_, [&] {
-    const CheckpointReader reader(checkpoint);
-    reader.load(context_.shape(), context_.at(), checkpoint_tensors(parameters_, &optimizer_, &task_));
-    state = reader.state();
-  });
-  optimizer_.state_changed();
-  optimizer_.set_steps_taken(state.updates());
-  if (loss_scale_ && state.loss_scale) loss_scale_->set_state(*state.loss_scale);
-  guard_.roll_back(state.spikes.value_or(SpikeGuard::State{}), state.step, next);
-  rollbacks_ = std::exchange(rolled_back_to_, state.step) == state.step ? rollbacks_ + 1 : 1;
-  AXONN_CHECK(rollbacks_ <= SpikeGuard::kMostInARow, "train.train", checkpoint, " was rolled back to ",
-              SpikeGuard::kMostInARow, " times; choose a lower learning rate or a higher --spike-factor");
-  result_.steps = state.step;
-  rolled_back_ = true;
-  all_ranks_or_none(everyone_, [&] {
-    if (lead()) metrics_file_.emplace(std::filesystem::path(config_.out) / "metrics.jsonl", state.step);
+    if (lead()) metrics_file_.emplace(std::filesystem::path(config_.out) / "metrics.jsonl", step);
   });
 }
 
 void Trainer::save(int64_t steps_done) {
   CheckpointState state;
   state.run = identity_.run;
-  state.step = steps_done;
-  state.seed = static_cast<uint64_t>(config_.seed);
-  state.samples = (steps_done + guard_.state().left_out) * plan_.batch;
+  step_.describe(state, steps_done);
   state.data_fingerprint = identity_.fingerprint;
   state.configuration = identity_.configuration;
   state.tokenizer = identity_.tokenizer;
   state.choices = identity_.choices;
-  if (loss_scale_) state.loss_scale = loss_scale_->state();
-  if (guard_.matters()) state.spikes = guard_.state();
   auto tensors = tensors_;
   for (CheckpointTensor& tensor : task_.state()) {
     tensor.shard = tensor.shard.clone();  // small, and the task changes it when it wants
@@ -399,26 +213,6 @@ bool Trainer::ask_to_stop() {
   const at::Tensor asked = at::scalar_tensor(stop_ && stop_() ? 1.0 : 0.0, at::kDouble);
   everyone_.all_reduce(asked, ReduceOp::max).wait();
   return stopped_ = asked.item<double>() != 0;
-}
-
-void Trainer::announce(const std::string& linear) const {
-  const GridShape& shape = context_.shape();
-  const ConvolutionChoice& chosen = context_.options().convolutions;
-  std::string kernels = chosen == ConvolutionChoice() ? "" : "; convolutions: " + chosen.summary();
-  if (context_.options().attention != AttentionProducts::own)
-    kernels += "; attention's products in " + std::string(to_string(context_.options().attention));
-  std::printf("%s on %s (%d %s, %s), %s, %lld steps\n", identity_.title.c_str(), shape.to_string().c_str(),
-              environment_.ranks(), environment_.ranks() == 1 ? "rank" : "ranks",
-              std::string(environment_.transport()).c_str(), identity_.data.c_str(),
-              static_cast<long long>(config_.steps));
-  std::printf(
-      "batch %lld = %lld micro-batch%s x %lld %s a rank x z %d x data %d; best matrix product %sFLOP/s, gemm %s%s, "
-      "linear %s\n",
-      static_cast<long long>(plan_.batch), static_cast<long long>(plan_.micro_batches),
-      plan_.micro_batches == 1 ? "" : "es", static_cast<long long>(plan_.micro_batch),
-      std::string(task_.words().samples).c_str(), shape.z, shape.data, with_unit(gemm_flops_).c_str(),
-      context_.options().gemm.to_string().c_str(), kernels.c_str(), linear.c_str());
-  std::fflush(stdout);
 }
 
 // Events that are due after some steps, in this order. They belong to the step's line in the
@@ -470,7 +264,14 @@ void Trainer::begin(int64_t first_step) {
     progress_.emplace(std::cout, progress_options(config_, first_step));
     status_.emplace(config_.out);
     status_->running(first_step);
-    announce(linear);
+    print_head(network_.environment, context_,
+               {.title = identity_.title,
+                .data = identity_.data,
+                .steps = config_.steps,
+                .plan = step_.plan(),
+                .samples = task_.words().samples,
+                .gemm_flops = gemm_flops_,
+                .linear = linear});
   });
 }
 
@@ -501,8 +302,9 @@ void Trainer::take_steps(int64_t first_step) {
   for (bool last = first_step >= config_.steps; !last;) {
     trace.begin_step(result_.steps + 1);
     crash::set_step(result_.steps + 1);
-    StepMetrics metrics = one_step(result_.steps, trace);
-    if (std::exchange(rolled_back_, false)) {
+    auto [metrics, back_to] = one_step(trace);
+    if (back_to) {
+      restart_at(*back_to);
       trace.end_step();
       last = ask_to_stop();
       continue;
@@ -544,44 +346,9 @@ TrainResult Trainer::run(int64_t first_step) {
 
 }  // namespace
 
-int64_t TrainConfig::rows(const GridShape& shape) const {
-  return micro_batch > 0 ? micro_batch : std::max<int64_t>(batch / shape.size(kRowAxes), 1);
-}
-
-void check_train(const TrainConfig& config) {
-  const auto at_least = [](auto value, auto least, const char* name) {
-    AXONN_CHECK(value >= least, "train.config", name, " must be at least ", least, ", got ", value);
-  };
-  at_least(config.steps, 1, "steps");
-  at_least(config.batch, 1, "batch");
-  at_least(config.keep, 1, "keep");
-  for (const auto& [value, name] : {std::pair(config.micro_batch, "micro_batch"),
-                                    {config.warmup, "warmup"},
-                                    {config.seed, "seed"},
-                                    {config.validate_every, "validate_every"},
-                                    {config.sample_every, "sample_every"},
-                                    {config.save_every, "save_every"},
-                                    {config.check_replicas, "check_replicas"},
-                                    {config.log_every, "log_every"}})
-    at_least(value, 0, name);
-  AXONN_CHECK(config.save_memory == 0 || config.save_memory >= kLeastCopies, "train.config",
-              "save_memory must be 0 or at least ", kLeastCopies, " bytes, got ", config.save_memory);
-  check_optimizer(config.optimizer);
-  for (const auto& [value, name] :
-       {std::pair(config.learning_rate_end, "learning_rate_end"), {config.clip, "clip"}, {config.minutes, "minutes"}})
-    at_least(value, 0, name);
-  LossScale scale(config.loss_scale);
-  SpikeGuard guard(config.spikes);
-}
-
-std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& parameters, const TrainConfig& config) {
-  OptimizerSettings settings = config.optimizer;
-  settings.clips = config.clip > 0 || context.options().dtype == at::kHalf;
-  return make_optimizer(context, parameters, settings);
-}
-
 TrainResult train(const TrainedNetwork& network, const TrainConfig& config, const RunIdentity& identity,
                   int64_t first_step, const std::function<bool()>& stop) {
+  check_train(config);
   return Trainer(network, config, identity, stop).run(first_step);
 }
 

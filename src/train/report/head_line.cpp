@@ -1,0 +1,44 @@
+#include "train/report/head_line.hpp"
+
+#include <cstdio>
+
+#include "axonn/core/text.hpp"
+
+namespace axonn {
+
+std::string linear_schedules(Context& context) {
+  const LinearSchedule given = context.options().linear_schedule;
+  std::string text(to_string(given));
+  if (given != LinearSchedule::automatic) return text;
+  std::string axes;
+  for (const Axis axis : {Axis::x, Axis::y})
+    if (context.shape()[axis] > 1 &&
+        context.scheduler().resolve(given, axis, kSmallestOverlapped) == LinearSchedule::overlap)
+      axes.append(axes.empty() ? "" : " and ").append(to_string(axis));
+  return text + (axes.empty() ? " (mm-ar-c)"
+                              : " (over " + axes + ": overlap from " + binary_count_text(kSmallestOverlapped) +
+                                    ", else mm-ar-c)");
+}
+
+void print_head(const Environment& environment, const Context& context, const HeadLine& line) {
+  const ContextOptions& options = context.options();
+  const GridShape& shape = context.shape();
+  std::string kernels =
+      options.convolutions == ConvolutionChoice() ? "" : "; convolutions: " + options.convolutions.summary();
+  if (options.attention != AttentionProducts::own)
+    kernels += "; attention's products in " + std::string(to_string(options.attention));
+  const int ranks = environment.ranks();
+  std::printf("%s on %s (%d %s, %s), %s, %lld steps\n", std::string(line.title).c_str(), shape.to_string().c_str(),
+              ranks, ranks == 1 ? "rank" : "ranks", std::string(environment.transport()).c_str(),
+              std::string(line.data).c_str(), static_cast<long long>(line.steps));
+  std::printf(
+      "batch %lld = %lld micro-batch%s x %lld %s a rank x z %d x data %d; best matrix product %sFLOP/s, gemm %s%s, "
+      "linear %s\n",
+      static_cast<long long>(line.plan.batch), static_cast<long long>(line.plan.micro_batches),
+      line.plan.micro_batches == 1 ? "" : "es", static_cast<long long>(line.plan.micro_batch),
+      std::string(line.samples).c_str(), shape.z, shape.data, with_unit(line.gemm_flops).c_str(),
+      options.gemm.to_string().c_str(), kernels.c_str(), line.linear.c_str());
+  std::fflush(stdout);
+}
+
+}  // namespace axonn

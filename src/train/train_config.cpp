@@ -1,0 +1,50 @@
+#include <algorithm>
+#include <utility>
+
+#include "axonn/core/error.hpp"
+#include "axonn/train/trainer.hpp"
+
+namespace axonn {
+namespace {
+
+constexpr int64_t kLeastCopies = int64_t{1} << 20;  // with less, system calls take longer than the disk
+
+}  // namespace
+
+int64_t TrainConfig::rows(const GridShape& shape) const {
+  return micro_batch > 0 ? micro_batch : std::max<int64_t>(batch / shape.size(kRowAxes), 1);
+}
+
+void check_train(const TrainConfig& config) {
+  const auto at_least = [](auto value, auto least, const char* name) {
+    AXONN_CHECK(value >= least, "train.config", name, " must be at least ", least, ", got ", value);
+  };
+  at_least(config.steps, 1, "steps");
+  at_least(config.batch, 1, "batch");
+  at_least(config.keep, 1, "keep");
+  for (const auto& [value, name] : {std::pair(config.micro_batch, "micro_batch"),
+                                    {config.warmup, "warmup"},
+                                    {config.seed, "seed"},
+                                    {config.validate_every, "validate_every"},
+                                    {config.sample_every, "sample_every"},
+                                    {config.save_every, "save_every"},
+                                    {config.check_replicas, "check_replicas"},
+                                    {config.log_every, "log_every"}})
+    at_least(value, 0, name);
+  AXONN_CHECK(config.save_memory == 0 || config.save_memory >= kLeastCopies, "train.config",
+              "save_memory must be 0 or at least ", kLeastCopies, " bytes, got ", config.save_memory);
+  check_optimizer(config.optimizer);
+  for (const auto& [value, name] :
+       {std::pair(config.learning_rate_end, "learning_rate_end"), {config.clip, "clip"}, {config.minutes, "minutes"}})
+    at_least(value, 0, name);
+  LossScale scale(config.loss_scale);
+  SpikeGuard guard(config.spikes);
+}
+
+std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& parameters, const TrainConfig& config) {
+  OptimizerSettings settings = config.optimizer;
+  settings.clips = config.clip > 0 || context.options().dtype == at::kHalf;
+  return make_optimizer(context, parameters, settings);
+}
+
+}  // namespace axonn

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "axonn/checkpoint/checkpoint.hpp"
+#include "axonn/comm/communicator.hpp"
+#include "axonn/optim/loss_scale.hpp"
+#include "axonn/optim/spike_guard.hpp"
+#include "axonn/train/batch_plan.hpp"
+#include "axonn/train/passes.hpp"
+#include "axonn/train/report/metrics.hpp"
+#include "axonn/train/report/trace.hpp"
+#include "axonn/train/trainer.hpp"
+#include "train/saver.hpp"
+
+namespace axonn {
+
+// The steps of a run: passes and update, and what happens to a step whose update is refused (an
+// overflow of fp16, a spike, a loss that is not finite). It has all that such a decision depends
+// on, which is equal on every rank and saved in checkpoints.
+class TrainStep {
+ public:
+  // All of them outlive it. UserError for settings that contradict each other.
+  TrainStep(const TrainedNetwork& network, const TrainConfig& config, const RunIdentity& identity,
+            Communicator& everyone, Saver& saver);
+
+  struct Taken {
+    StepMetrics metrics;             // without utilisation and memory
+    std::optional<int64_t> back_to;  // the network is that of this step's checkpoint, instead of a step further
+  };
+  // Step number `step`, from 0. Every rank calls it. UserError if the run cannot go on; then
+  // nothing has been updated.
+  Taken take(int64_t step, Trace& trace);
+
+  const BatchPlan& plan() const { return plan_; }
+  // Puts what is known after `steps` steps into the state of a checkpoint.
+  void describe(CheckpointState& state, int64_t steps) const;
+
+ private:
+  double scale() const { return loss_scale_ ? loss_scale_->value() : 1; }
+  PassLosses pass(StepMetrics& metrics, Trace& trace, double& copying);
+  UpdateReport update(StepMetrics& metrics, Trace& trace);
+  std::optional<int64_t> settle(StepMetrics& metrics, const UpdateReport& report, const PassLosses& losses);
+  void copy_for_save(Trace& trace, double& seconds, bool changes_follow);
+  void refuse_loss(int64_t step, const at::Tensor& losses);
+  std::optional<int64_t> heed_spike(const StepMetrics& metrics);
+  int64_t roll_back(const std::string& checkpoint, int64_t step);
+
+  const TrainedNetwork& network_;
+  const TrainConfig& config_;
+  const RunIdentity& identity_;
+  Communicator& everyone_;
+  Saver& saver_;
+  BatchPlan plan_;
+  std::optional<LossScale> loss_scale_;  // with fp16
+  SpikeGuard guard_;
+  int64_t rollbacks_ = 0;  // to the checkpoint of step `rolled_back_to_`
+  int64_t rolled_back_to_ = -1;
+};
+
+}  // namespace axonn
