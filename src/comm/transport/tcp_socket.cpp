@@ -247,7 +247,6 @@ void set_message_options(int fd, std::chrono::milliseconds silence) {
 void set_notice_options(int fd, std::chrono::milliseconds silence) {
   set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   set_keep_alive(fd, silence);
-  set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(silence.count()));
 }
 
 void raise_file_limit() noexcept {

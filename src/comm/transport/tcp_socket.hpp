@@ -121,9 +121,9 @@ bool write_all(int fd, const void* data, size_t bytes, const Deadline& deadline)
 // the other host has been silent for `silence`.
 void set_message_options(int fd, std::chrono::milliseconds silence);
 
-// For a connection that carries only a few bytes: it also ends when these are not acknowledged for
-// `silence`. Connections for messages do not get this limit (TCP_USER_TIMEOUT), because the system
-// applies it to a live receiver that does not read either.
+// For a connection that is idle until the job ends. The system sends no probes while data waits for
+// an acknowledgement: then only such an idle connection notices that a host has vanished.
+// (TCP_USER_TIMEOUT would also end connections to a live receiver that does not read.)
 void set_notice_options(int fd, std::chrono::milliseconds silence);
 
 // Raises this process's limit of open files as far as it may.
