@@ -44,12 +44,19 @@ bool can_run(const ReductionProgram& program, const Groups& scattered) {
   }
 }
 
+struct Candidate {
+  ReductionProgram program;
+  double seconds = 0;  // by prediction
+};
+
 // The fastest programs by prediction, and the plain collective at the end. `scattered`: the groups
 // of a reduce-scatter, otherwise empty.
-std::vector<PlannedReduction> candidates(const Options& options, const Grid& grid, Axis axis, const Groups& scattered,
-                                         double bytes) {
-  std::vector<PlannedReduction> chosen, plain;
-  for (const PlannedReduction& one : plan_reductions(find_machine(options.machine), grid, axis, bytes, options.goal)) {
+std::vector<Candidate> candidates(const Options& options, const Grid& grid, Axis axis, const Groups& scattered,
+                                  double bytes) {
+  const auto planned = plan_reductions(find_machine(options.machine), grid, axis, bytes, options.goal);
+  std::vector<Candidate> chosen, plain;
+  for (size_t i = 0; i < planned.size(); ++i) {
+    const Candidate one = {planned.program(i), planned.seconds(i)};
     if (!can_run(one.program, scattered)) continue;
     if (one.program.steps.size() == 1 && plain.empty())
       plain.push_back(one);

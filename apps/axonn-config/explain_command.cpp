@@ -1,9 +1,13 @@
 // The command explain: every term of one grid.
+#include <cmath>
 #include <iostream>
+
+#include <nlohmann/json.hpp>
 
 #include <axonn/core/error.hpp>
 #include <axonn/core/text.hpp>
 
+#include "output/columns.hpp"
 #include "planner_commands.hpp"
 
 namespace {
@@ -34,6 +38,9 @@ struct Job {
   double tokens() const {  // per rank per pass
     return static_cast<double>(options.batch_tokens) / (static_cast<double>(layout.grid.z) * layout.grid.data) /
            passes();
+  }
+  axonn::StepSettings settings() const {
+    return {.sequence_norms = options.sequence_norms, .precision = layout.precision};
   }
   double bytes() const { return static_cast<double>(element_bytes(layout.precision)); }
   double gradient_bytes() const { return trainer() ? static_cast<double>(state_bytes(layout.precision)) : bytes(); }
@@ -93,10 +100,15 @@ void print_exchanges(const Job& job, const LayerWork& layer) {
             << seconds_text(once.backward) << "\n";
 }
 
+std::string kernel_text(const Job& job) {
+  const double seconds = job.machine.kernel_seconds;
+  return seconds > 0 ? " + " + fixed_text(seconds * 1e6, 1) + " us" : "";
+}
+
 void print_layer(const Job& job, const LayerWork& layer) {
   const GridShape& grid = job.layout.grid;
-  const double forward = static_cast<double>(layer.count) *
-                         layer_forward_seconds(layer, grid, job.machine, job.tokens(), job.layout.precision);
+  const double forward =
+      static_cast<double>(layer.count) * layer_forward_seconds(layer, grid, job.machine, job.tokens(), job.settings());
   std::cout << "  " << layer.name;
   if (layer.count > 1) std::cout << ", " << layer.count << " times";
   if (layer.has_weight()) {
@@ -106,8 +118,8 @@ void print_layer(const Job& job, const LayerWork& layer) {
   }
   std::cout << "\n    forward: " << axonn::with_unit(job.tokens()) << " " << job.network.tokens << " x ("
             << axonn::with_unit(layer.flops) << " FLOP, " << axonn::with_unit(layer.elements) << " elements) / ("
-            << split_text(layer) << ") = " << seconds_text(forward) << ", backward " << seconds_text(2 * forward)
-            << "\n";
+            << split_text(layer) << ")" << kernel_text(job) << " = " << seconds_text(forward) << ", backward "
+            << seconds_text(2 * forward) << "\n";
   if (!job.trainer() && !layer.in_block) return;
   if (!layer.has_weight()) {
     print_exchanges(job, layer);
@@ -134,6 +146,7 @@ void print_step(const Job& job) {
   line("forward             ", time.forward);
   line("backward            ", time.backward);
   line("optimizer           ", time.optimizer);
+  if (time.bubble > 0) line("pipeline waits      ", time.bubble);
   line("all-gathers z       ", all.all_gather_z);
   line("reduce-scatters z   ", all.reduce_scatter_z);
   line("forward all-reduces ", all.all_reduce_forward);
@@ -147,8 +160,9 @@ void print_step(const Job& job) {
             << seconds_text(time.exposed_all_reduce) << " + gathers and scatters "
             << seconds_text(time.exposed_gather_scatter) << " + data " << seconds_text(time.exposed_data)
             << "\n  seconds of a step = " << seconds_text(time.compute()) << " + " << seconds_text(time.exposed())
-            << " = " << seconds_text(time.seconds()) << "\n  " << axonn::with_unit(job.layout.tokens_per_second) << " "
-            << job.network.tokens << "/s, " << fixed_text(100 * job.layout.model_utilisation, 1) << "% of the peak ("
+            << " = " << seconds_text(time.seconds()) << "\n  " << band_text(job.machine) << "\n  "
+            << axonn::with_unit(job.layout.tokens_per_second) << " " << job.network.tokens << "/s, "
+            << fixed_text(100 * job.layout.model_utilisation, 1) << "% of the peak ("
             << fixed_text(100 * job.layout.hardware_utilisation, 1) << "% with what is run again)\n";
 }
 
@@ -169,21 +183,93 @@ void print_memory(const Job& job) {
             << bytes_text(job.machine.memory_bytes() * (1 - job.options.memory_margin)) << "\n";
 }
 
+// Two layouts side by side: each part of their steps and of their memory.
+void print_comparison(const PlannedLayout& one, const PlannedLayout& other) {
+  std::vector<Column> columns = {{"", true}, {one.grid.to_string()}, {other.grid.to_string()}, {"difference"}};
+  const auto row = [&](const char* name, double a, double b, const auto& text) {
+    const std::string cells[] = {name, text(a), text(b), (b < a ? "-" : "+") + text(std::abs(b - a))};
+    for (size_t i = 0; i < columns.size(); ++i) columns[i].cells.push_back(cells[i]);
+  };
+  const auto seconds = [&](const char* name, double a, double b) { row(name, a, b, seconds_text); };
+  const axonn::StepTime &mine = one.time, &its = other.time;
+  seconds("forward", mine.forward, its.forward);
+  seconds("backward", mine.backward, its.backward);
+  seconds("optimizer", mine.optimizer, its.optimizer);
+  seconds("longer by all-reduces", mine.exposed_all_reduce, its.exposed_all_reduce);
+  seconds("longer by gathers and scatters", mine.exposed_gather_scatter, its.exposed_gather_scatter);
+  seconds("longer by data", mine.exposed_data, its.exposed_data);
+  seconds("a step", mine.seconds(), its.seconds());
+  const auto bytes = [&](const char* name, int64_t a, int64_t b) {
+    row(name, static_cast<double>(a), static_cast<double>(b), bytes_text);
+  };
+  bytes("weights, gradients, optimizer",
+        one.memory.weight_bytes + one.memory.gradient_bytes + one.memory.optimizer_bytes,
+        other.memory.weight_bytes + other.memory.gradient_bytes + other.memory.optimizer_bytes);
+  bytes("gathered and cached", one.memory.gathered_bytes + one.cache_bytes,
+        other.memory.gathered_bytes + other.cache_bytes);
+  bytes("activations", one.memory.activation_bytes, other.memory.activation_bytes);
+  bytes("a GPU's memory", one.memory_bytes(), other.memory_bytes());
+  print_columns(std::cout, columns);
+  std::cout << "\npasses: " << micro_text(one) << " and " << micro_text(other) << "\n";
+}
+
+nlohmann::ordered_json explained_json(const Job& job) {
+  nlohmann::ordered_json all = ranking_inputs_json(job.network, job.machine, job.options), layers, rings;
+  for (const Axis axis : axonn::kAxes) {
+    const AxisLink& link = link_of(job.layout.links, axis);
+    if (job.layout.grid[axis] == 1) continue;
+    rings[std::string(to_string(axis))] = {{"ranks", job.layout.grid[axis]},
+                                           {"gbps", link.gbps},
+                                           {"seconds_per_byte", link.seconds_per_byte},
+                                           {"latency_seconds", link.latency_seconds},
+                                           {"level_by_level", link.multi_level}};
+  }
+  for (const LayerWork& layer : job.network.layers) {
+    const CollectiveSeconds once =
+        layer_collectives(layer, job.layout.grid, job.layout.links, job.tokens(), job.bytes(), job.gradient_bytes());
+    const double forward = static_cast<double>(layer.count) *
+                           layer_forward_seconds(layer, job.layout.grid, job.machine, job.tokens(), job.settings());
+    layers.push_back({{"name", layer.name},
+                      {"count", layer.count},
+                      {"forward_seconds", forward},
+                      {"all_gather_z", once.all_gather_z},
+                      {"reduce_scatter_z", once.reduce_scatter_z},
+                      {"all_reduce_forward", once.all_reduce_forward},
+                      {"all_reduce_backward", once.all_reduce_backward},
+                      {"all_reduce_data", once.all_reduce_data}});
+  }
+  all["layout"] = layout_json(job.layout);
+  all["rings"] = std::move(rings);
+  all["one_pass"] = std::move(layers);
+  return all;
+}
+
 }  // namespace
 
 int run_explain(const PlannerOptions& line) {
-  const auto network = line.network.network();
+  const auto network = line.planned_network();
   const auto machine = axonn::find_machine(line.machine);
   const auto options = line.search(network);
   const PlannedLayout layout = plan_grid(network, machine, options, axonn::parse_grid_shape(line.grid));
   const Job job = {network, machine, options, layout};
+  if (!line.against.empty()) {
+    AXONN_CHECK(!line.json, "axonn_config.explain", "--against prints a table: remove --json");
+    const PlannedLayout other = plan_grid(network, machine, options, axonn::parse_grid_shape(line.against));
+    std::cout << network.name << " on " << machine.name << "; " << band_text(machine) << "\n\n";
+    print_comparison(layout, other);
+    return 0;
+  }
+  if (line.json) {
+    std::cout << explained_json(job).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
+    return 0;
+  }
   std::cout << network.name << " on " << layout.grid.to_string() << " of " << machine.name << ", "
             << (layout.placement ? "levels from the inside: " + layout.placement->to_string()
                                  : "nodes end within an axis")
             << "\n"
-            << layout.micro_batches << " micro-batches x " << layout.micro_batch << " " << network.samples
-            << " per rank, " << to_string(layout.precision)
-            << (layout.checkpoint ? ", blocks run again" : ", nothing run again") << ", "
+            << what_if_text(options) << layout.micro_batches << " micro-batches x " << layout.micro_batch << " "
+            << network.samples << " per rank, " << to_string(layout.precision)
+            << (layout.checkpoint() ? ", blocks run again" : ", nothing run again") << ", "
             << fixed_text(100 * layout.cached, 0) << "% of the gathered weights cached; products at "
             << fixed_text(100 * machine.gemm_efficiency, 0) << "% of "
             << fixed_text(machine.peak_flops(layout.precision) / 1e12, 1) << " TFLOP/s, elements at "

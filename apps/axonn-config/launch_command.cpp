@@ -20,7 +20,7 @@ void print_configuration(const PlannerOptions& line, const axonn::NetworkModel& 
             << to_string(layout.precision) << "\"\ndevice = \"cuda\"\n\n[overlap]\noverlap = \""
             << to_string(line.overlap) << "\"\ngather_cache = \"" << layout.cache_bytes
             << "\"\nprefetch = " << layout.prefetch << "\n\n[train]\nbatch = " << batch
-            << "\nmicro_batch = " << layout.micro_batch << "\nactivation_checkpoint = " << (layout.checkpoint ? 1 : 0)
+            << "\nmicro_batch = " << layout.micro_batch << "\nactivation_checkpoint = " << (layout.checkpoint() ? 1 : 0)
             << "\noptimizer = \"" << to_string(line.optimizer) << "\"\noptimizer_schedule = \""
             << to_string(line.schedule) << "\"\n";
 }
@@ -81,6 +81,7 @@ void print_mpirun(int64_t gpus, int64_t node, const std::vector<int>& nodes) {
 }  // namespace
 
 int run_launch(const PlannerOptions& line) {
+  line.refuse_what_if();
   const auto network = line.network.network();
   AXONN_CHECK(!network.program.empty(), "axonn_config.launch", "no program of ours trains ", network.name,
               " yet: it has ", network.beyond_programs, "; the ranking and explain plan it");

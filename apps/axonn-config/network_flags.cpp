@@ -100,6 +100,8 @@ void NetworkFlags::check_sequence(const axonn::NetworkShape& shape) const {
               sequence);
 }
 
+bool NetworkFlags::given() const { return !model_.empty() || !given_sizes(table_).empty(); }
+
 axonn::NetworkShape NetworkFlags::shape() const {
   const std::vector<std::string> given = given_sizes(table_);
   AXONN_CHECK(!model_.empty() || !given.empty(), kWhere, "which network? --model takes ", every_preset(),

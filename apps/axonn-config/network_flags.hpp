@@ -11,6 +11,7 @@ class NetworkFlags {
   explicit NetworkFlags(axonn::OptionTable& table);  // adds its flags to `table`, which must outlive it
   axonn::NetworkShape shape() const;                 // throws UserError
   axonn::NetworkModel network() const;
+  bool given() const;  // whether the command line has a model or a size
 
  private:
   void check_sequence(const axonn::NetworkShape& shape) const;

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "output/columns.hpp"
 #include "planner_options.hpp"
 
 // A ranking and its inputs.
@@ -28,6 +29,14 @@ nlohmann::ordered_json layout_json(const axonn::PlannedLayout& layout);
 nlohmann::ordered_json ranking_inputs_json(const axonn::NetworkModel& network, const axonn::Machine& machine,
                                            const axonn::SearchOptions& options);
 
+std::vector<size_t> shared_ranks(const Ranking& ranking);  // one per layout, from 1
+std::string band_text(const axonn::Machine& machine);      // "seconds within 10% of nine of ten measured runs"
+
+// How often the best layout stays the best, and what it loses otherwise, when the machine's
+// constants change at random (always the same draws).
+void print_sensitivity(std::ostream& out, const Ranking& ranking);
+nlohmann::ordered_json sensitivity_json(const Ranking& ranking);
+
 int run_ranking(const PlannerOptions& line);
 // The best layout of every count of GPUs, in a table, as JSON or as CSV: speed, efficiency, cost,
 // and the last count that is worth its GPUs. 1 if none has a layout.
@@ -42,6 +51,7 @@ int run_calibrate(char** arguments);
 // The axes inside a node, such as "x2 z2"; "-" without a placement.
 std::string place_text(const axonn::PlannedLayout& layout);
 std::string micro_text(const axonn::PlannedLayout& layout);    // "4 x 2 again"
-std::string fixed_text(double value, int digits);              // 1.2345 -> "1.23"
 std::string network_text(const axonn::NetworkModel& network);  // sizes and parameters, in one line
-std::string nothing_text(const Ranking& ranking);              // the sentence for a ranking without layouts
+// A line that says what this trainer does not do; empty if there is nothing.
+std::string what_if_text(const axonn::SearchOptions& options);
+std::string nothing_text(const Ranking& ranking);  // the sentence for a ranking without layouts

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <sstream>
 
 #include <CLI/CLI.hpp>
 
@@ -92,8 +93,9 @@ PlannerOptions::PlannerOptions() {
   constexpr int64_t kMostTokens = int64_t{1} << 50;
   table_.add("search", "gpus", gpus,
              "number of GPUs; of a list or a range (8..4096: 8, 16, 32, ...) only the best layout of each count");
-  table_.add("job", "machine", machine,
-             "perlmutter (default), frontier, alps, dgx-a100, dgx-h100, dgx-h200, workstation, or a .toml file");
+  table_.add(
+      "job", "machine", machine,
+      "perlmutter (default), frontier, alps, dgx-a100, dgx-a100-40, dgx-h100, dgx-h200, workstation, or a .toml file");
   table_.add("job", "batch", batch, "sequences or images per step over the whole grid (UNet default: 2048)",
              {.least = 1, .most = kMostTokens});
   table_.add("job", "batch_tokens", batch_tokens,
@@ -118,6 +120,8 @@ PlannerOptions::PlannerOptions() {
   table_.add("training", "optimizer", optimizer, "adamw (default)");
   table_.add("training", "optimizer_schedule", schedule,
              "ar-opt (default); rs-opt-ag and fuse divide the optimizer's state among replicas");
+  table_.add("training", "what_if", what_ifs,
+             "what other programs do: pipeline=8, chunks=2, sequence-norms, zero2, or a list of them");
   table_.add("grids", "fix", fixed, "only grids with these sizes of axes: x=4,data=2");
   table_.add("grids", "min_tensor", min_tensor, "minimum of x * y * z", {.least = 1});
   table_.add("grids", "max_tensor", max_tensor, "maximum of x * y * z", {.least = 1});
@@ -139,10 +143,23 @@ void PlannerOptions::add_search_flags(CLI::App& app) {
   app.add_flag("--json", json, "print JSON");
   app.add_flag("--csv", csv, "print CSV, one line per layout or count of GPUs");
   app.get_option("--csv")->excludes(app.get_option("--json"));
+  app.add_flag("--sensitivity", sensitivity, "how often the best stays the best if the machine's constants change")
+      ->excludes(app.get_option("--csv"));
   app.add_option("--plot", plot, "SVG file to write: the parts of the layouts' steps, or the speed of every count");
   app.add_option("--measurements", measurements,
                  "file for --plot: lines with a grid and its seconds, such as 4x1x16x16,9.87")
       ->needs(app.get_option("--plot"));
+}
+
+void PlannerOptions::add_fit_flags(CLI::App& app) {
+  table_.add_flags(app, with_networks({"job.machine", "network"}, {}));
+  app.add_flag("--json", json, "print JSON");
+  app.add_flag("--verbose", verbose, "every run; errors name their place in the code");
+}
+
+void PlannerOptions::add_explain_flags(CLI::App& app) {
+  app.add_flag("--json", json, "print JSON");
+  app.add_option("--against", against, "another grid: what it gains and loses, part by part");
 }
 
 void PlannerOptions::add_launch_flags(CLI::App& app) { table_.add_flags(app, {"launch"}); }
@@ -160,6 +177,60 @@ int64_t PlannerOptions::tokens_of_batch(const axonn::NetworkModel& model) const 
   return batch * model.tokens_per_sample;
 }
 
+WhatIf PlannerOptions::what_if() const {
+  WhatIf found;
+  std::istringstream words(what_ifs);
+  for (std::string word; std::getline(words, word, ',');) {
+    const auto equals = word.find('=');
+    const std::string name = word.substr(0, equals), value = equals == std::string::npos ? "" : word.substr(equals + 1);
+    const auto count = [&] {
+      const int64_t number = axonn::parse_count(value, "--what-if " + name, axonn::Suffixes::decimal);
+      AXONN_CHECK(number >= 1 && number <= 1024, kWhere, "--what-if ", name, " must be from 1 to 1024, got ", number);
+      return number;
+    };
+    if (name == "pipeline")
+      found.stages = count();
+    else if (name == "chunks")
+      found.virtual_stages = count();
+    else if (word == "sequence-norms")
+      found.sequence_norms = true;
+    else if (word == "zero2")
+      found.divided_gradients = true;
+    else
+      throw axonn::UserError(kWhere,
+                             "--what-if takes pipeline=8, chunks=2, sequence-norms and zero2, got '" + word + "'");
+  }
+  AXONN_CHECK(found.virtual_stages == 1 || found.stages > 1, kWhere,
+              "--what-if chunks is for a pipeline: give pipeline=8 too");
+  return found;
+}
+
+void PlannerOptions::refuse_what_if() const {
+  using axonn::Checkpointing;
+  AXONN_CHECK(!what_if().any(), kWhere, "--what-if is for the ranking and explain: remove it");
+  AXONN_CHECK(checkpointing != Checkpointing::selective && checkpointing != Checkpointing::stopped, kWhere,
+              "--checkpoint ", to_string(checkpointing), " is for the ranking and explain: give on, off or auto");
+}
+
+axonn::NetworkModel PlannerOptions::planned_network() const {
+  const WhatIf what = what_if();
+  if (what.stages == 1 && !what.sequence_norms) return network.network();
+  axonn::NetworkShape shape = network.shape();
+  std::visit(
+      [&]<typename Shape>(Shape& sizes) {
+        if constexpr (requires { sizes.layers; }) {
+          const int64_t chunks = what.stages * what.virtual_stages;
+          AXONN_CHECK(sizes.layers % chunks == 0, kWhere, "--what-if: ", chunks,
+                      " stages and chunks must divide the layers, got ", sizes.layers);
+          sizes.layers /= what.stages;
+        } else {
+          throw axonn::UserError(kWhere, "--what-if pipeline and sequence-norms are for transformers: remove them");
+        }
+      },
+      shape);
+  return network_model(network.network().name, shape);
+}
+
 std::vector<int64_t> PlannerOptions::counts() const {
   std::vector<int64_t> all;
   for (const GpuCounts& range : gpus) all.insert(all.end(), range.counts.begin(), range.counts.end());
@@ -172,6 +243,7 @@ std::vector<int64_t> PlannerOptions::counts() const {
               "--top is for one number of GPUs: of several, the best layout "
               "of each is printed: remove it");
   AXONN_CHECK(measurements.empty() || all.size() == 1, kWhere, "--measurements is for one number of GPUs: remove it");
+  AXONN_CHECK(!sensitivity || all.size() == 1, kWhere, "--sensitivity is for one number of GPUs: remove it");
   AXONN_CHECK(knee > 0 && knee <= 1, kWhere, "--knee must be more than 0 and at most 1, got ", knee);
   return all;
 }
@@ -213,6 +285,14 @@ axonn::SearchOptions PlannerOptions::search(const axonn::NetworkModel& model) co
   options.moments = axonn::optimizer_moments(optimizer);
   options.schedule = schedule;
   options.memory_margin = memory_margin;
+  const WhatIf what = what_if();
+  options.stages = what.stages;
+  options.virtual_stages = what.virtual_stages;
+  options.sequence_norms = what.sequence_norms;
+  options.divided_gradients = what.divided_gradients;
+  if (what.divided_gradients) options.schedule = axonn::UpdateSchedule::rs_opt_ag;
+  AXONN_CHECK(!what.any() || options.coefficients == Coefficients::trainer, kWhere,
+              "--what-if is for coefficients trainer: remove --mode and --coefficients");
   options.top = top;
   return options;
 }

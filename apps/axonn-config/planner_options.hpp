@@ -16,6 +16,14 @@ struct FixedAxis {
   int size = 1;
 };
 
+// What this trainer does not do, to compare with other programs.
+struct WhatIf {
+  int64_t stages = 1, virtual_stages = 1;  // a pipeline's
+  bool sequence_norms = false, divided_gradients = false;
+
+  bool any() const { return stages > 1 || virtual_stages > 1 || sequence_norms || divided_gradients; }
+};
+
 // Numbers of GPUs: "64", or "8..4096": 8, 16, 32, ... up to 4096.
 struct GpuCounts {
   std::vector<int64_t> counts;
@@ -50,22 +58,31 @@ class PlannerOptions {
   int64_t top = 20;
   double knee = 0.8;  // share of the first count's speed per GPU
 
-  bool json = false, csv = false;
+  bool json = false, csv = false, sensitivity = false;
   std::string plot, measurements;
-  std::string grid;  // explain, launch
+  std::string grid;     // explain, launch, export
+  std::string against;  // explain: another grid
   Launcher launcher = Launcher::srun;
   bool verbose = false;
+  std::string what_ifs;  // a list
 
   PlannerOptions();
-  void add_flags(CLI::App& app);         // flags of explain and launch
-  void add_search_flags(CLI::App& app);  // those, and the flags of the ranking
-  void add_launch_flags(CLI::App& app);  // flags of launch only
+  void add_flags(CLI::App& app);          // flags of explain and launch
+  void add_search_flags(CLI::App& app);   // those, and the flags of the ranking
+  void add_fit_flags(CLI::App& app);      // network, machine and --json
+  void add_explain_flags(CLI::App& app);  // flags of explain only
+  void add_launch_flags(CLI::App& app);   // flags of launch only
 
   // Throws UserError. Without --objective, coefficients `trainer` rank by the seconds of a step,
   // and `paper` and `authors` by the seconds of communication, as in the paper. Mode exact implies
   // `trainer`, other modes `paper`, and --coefficients overrides this.
   axonn::SearchOptions search(const axonn::NetworkModel& model) const;
 
+  WhatIf what_if() const;  // throws UserError
+  void refuse_what_if() const;
+  // The network; with a pipeline, that of a stage.
+  axonn::NetworkModel planned_network() const;
+  bool has_machine() const { return given("machine"); }
   std::vector<int64_t> counts() const;  // every number of --gpus, ascending; throws UserError
 
   std::string repeated() const;  // the flags with which another command describes the same job

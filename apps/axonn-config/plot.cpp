@@ -7,7 +7,7 @@
 #include <axonn/core/error.hpp>
 
 #include "planner_commands.hpp"
-#include "svg.hpp"
+#include "output/svg.hpp"
 
 namespace {
 

@@ -47,6 +47,7 @@ Json layout_json(const PlannedLayout& layout) {
            {{"all_reduce", time.exposed_all_reduce},
             {"gather_scatter", time.exposed_gather_scatter},
             {"data", time.exposed_data}}},
+          {"pipeline_seconds", time.bubble},
           {"exposed_share", time.exposed() / time.seconds()},
           {"collectives",
            {{"all_gather_z", time.communication.all_gather_z},
@@ -60,7 +61,7 @@ Json layout_json(const PlannedLayout& layout) {
           {"precision", to_string(layout.precision)},
           {"micro_batch", layout.micro_batch},
           {"micro_batches", layout.micro_batches},
-          {"checkpoint", layout.checkpoint},
+          {"checkpoint", layout.checkpoint()},
           {"cached_share", layout.cached},
           {"memory_bytes", layout.memory_bytes()},
           {"memory",
@@ -86,8 +87,10 @@ Json ranking_inputs_json(const axonn::NetworkModel& network, const axonn::Machin
           {"parameters", network.parameters},
           {"active_parameters", network.active_parameters},
           {"machine", machine.name},
+          {"error_band", machine.band()},
           {"batch_tokens", options.batch_tokens},
           {"tokens_are", network.tokens},
+          {"what_if", what_if_text(options)},
           {"mode", to_string(options.mode)},
           {"coefficients", to_string(options.coefficients)},
           {"objective", to_string(options.objective)}};
@@ -95,7 +98,11 @@ Json ranking_inputs_json(const axonn::NetworkModel& network, const axonn::Machin
 
 void print_json(std::ostream& out, const Ranking& ranking) {
   Json layouts = Json::array(), rejected = Json::array();
-  for (const PlannedLayout& layout : ranking.result.layouts) layouts.push_back(layout_json(layout));
+  for (const size_t rank : shared_ranks(ranking)) {
+    Json one = {{"rank", rank}};
+    one.update(layout_json(ranking.result.layouts[layouts.size()]));
+    layouts.push_back(std::move(one));
+  }
   for (const axonn::Rejection& rejection : ranking.result.rejections) {
     Json one = {{"grid", grid_json(rejection.grid)}, {"reason", rejection.reason}};
     if (rejection.bytes_over > 0) one["bytes_over"] = rejection.bytes_over;
@@ -106,6 +113,7 @@ void print_json(std::ostream& out, const Ranking& ranking) {
               {"evaluated", ranking.result.evaluated},
               {"search_milliseconds", ranking.milliseconds}};
   all.update(ranking_inputs_json(ranking.network, ranking.machine, ranking.options));
+  if (ranking.line.sensitivity && !ranking.result.layouts.empty()) all["sensitivity"] = sensitivity_json(ranking);
   all["layouts"] = std::move(layouts);
   all["rejected"] = std::move(rejected);
   out << all.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
@@ -125,7 +133,7 @@ void print_csv(std::ostream& out, const Ranking& ranking) {
         << time.communication.total() << ',' << time.compute() << ',' << time.exposed_all_reduce << ','
         << time.exposed_gather_scatter << ',' << time.exposed_data << ',' << place_text(layout) << ','
         << (layout.order ? axonn::to_string(*layout.order) : "") << ',' << layout.micro_batch << ','
-        << layout.micro_batches << ',' << layout.checkpoint << ',' << to_string(layout.precision) << ','
+        << layout.micro_batches << ',' << layout.checkpoint() << ',' << to_string(layout.precision) << ','
         << layout.memory_bytes() << ',' << layout.tokens_per_second << ',' << layout.model_utilisation << ','
         << layout.dollars << ',' << layout.ties_with_previous << "\n";
   }

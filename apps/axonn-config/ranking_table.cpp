@@ -1,14 +1,13 @@
 // The ranking as a table, and the command that computes it.
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <iostream>
 #include <map>
 
 #include <axonn/core/error.hpp>
 #include <axonn/core/text.hpp>
 
-#include "columns.hpp"
+#include "output/columns.hpp"
 #include "planner_commands.hpp"
 
 namespace {
@@ -48,11 +47,10 @@ std::vector<Column> columns_of(const Ranking& ranking) {
                                  {"lost by", true}};
   if (ranking.options.objective == axonn::Objective::cost) columns.push_back({"$/step"});
   if (ranking.options.precisions.size() > 1) columns.push_back({"type", true});
-  size_t rank = 0;
+  const std::vector<size_t> ranks = shared_ranks(ranking);
   for (const PlannedLayout& layout : ranking.result.layouts) {
     const axonn::StepTime& time = layout.time;
-    ++rank;
-    std::vector<std::string> cells = {layout.ties_with_previous ? "=" : std::to_string(rank),
+    std::vector<std::string> cells = {std::to_string(ranks[columns.front().cells.size()]),
                                       layout.grid.to_string(),
                                       place_text(layout),
                                       fixed_text(time.seconds(), 3),
@@ -78,8 +76,8 @@ std::vector<Column> columns_of(const Ranking& ranking) {
 void print_head(std::ostream& out, const Ranking& ranking) {
   const auto& machine = ranking.machine;
   out << network_text(ranking.network) << "\n"
-      << with_unit(static_cast<double>(ranking.options.batch_tokens)) << " " << ranking.network.tokens
-      << " per batch, ";
+      << what_if_text(ranking.options) << with_unit(static_cast<double>(ranking.options.batch_tokens)) << " "
+      << ranking.network.tokens << " per batch, ";
   const int64_t gpus = ranking.options.gpus, node = machine.node_size();
   if (node > 1 && gpus > node)
     out << gpus / node << " nodes x " << node << " " << machine.gpu;
@@ -89,7 +87,8 @@ void print_head(std::ostream& out, const Ranking& ranking) {
       << "bandwidths " << to_string(ranking.options.mode) << ", collectives as "
       << to_string(ranking.options.coefficients) << ", ranked by " << to_string(ranking.options.objective)
       << "; searched " << ranking.result.candidates << " layouts of " << ranking.result.considered << " grids in "
-      << fixed_text(ranking.milliseconds, 1) << " ms\n\n";
+      << fixed_text(ranking.milliseconds, 1) << " ms\n"
+      << band_text(machine) << "; layouts within it of each other share a rank\n\n";
 }
 
 std::string rejections_text(const Ranking& ranking) {
@@ -163,15 +162,9 @@ std::string nothing_text(const Ranking& ranking) {
   return any_in_memory ? text : text + advice_text(ranking);
 }
 
-std::string fixed_text(double value, int digits) {
-  char buffer[64];
-  std::snprintf(buffer, sizeof buffer, "%.*f", digits, value);
-  return buffer;
-}
-
 std::string micro_text(const axonn::PlannedLayout& layout) {
   return std::to_string(layout.micro_batches) + " x " + std::to_string(layout.micro_batch) +
-         (layout.checkpoint ? " again" : "");
+         (layout.checkpoint() ? " again" : "");
 }
 
 std::string place_text(const axonn::PlannedLayout& layout) {
@@ -188,17 +181,56 @@ void print_table(std::ostream& out, const Ranking& ranking) {
       << " of each; again: blocks run forward again (activation checkpointing)\n"
          "cached: share of the weights gathered over z that stay, in what is left of the memory\n";
   if (!ranking.result.rejections.empty()) out << "not possible: " << rejections_text(ranking) << "\n";
+  if (ranking.line.sensitivity) print_sensitivity(out, ranking);
   out << "next: axonn-config explain " << best << ranking.line.repeated() << "\n      axonn-config launch " << best
       << ranking.line.repeated() << " > run.sbatch\n";
 }
 
+// Layouts whose values differ by less than the band of the first one of their rank share its rank.
+// Bytes are counted, not measured: only equal ones share.
+std::vector<size_t> shared_ranks(const Ranking& ranking) {
+  const double band = ranking.options.objective == axonn::Objective::memory ? 0 : ranking.machine.band();
+  std::vector<size_t> ranks;
+  double first = 0;
+  for (const PlannedLayout& layout : ranking.result.layouts) {
+    const bool shares = !ranks.empty() && (layout.ties_with_previous || layout.value <= first * (1 + band));
+    if (!shares) first = layout.value;
+    ranks.push_back(shares ? ranks.back() : ranks.size() + 1);
+  }
+  return ranks;
+}
+
+std::string what_if_text(const axonn::SearchOptions& options) {
+  std::string text;
+  const auto say = [&](bool is, const std::string& words) {
+    if (is) text += (text.empty() ? "what if (not with our trainer): " : ", ") + words;
+  };
+  say(options.stages > 1, std::to_string(options.stages) + " stages of a pipeline, " +
+                              std::to_string(options.virtual_stages) +
+                              " chunks each; grids, sizes and GPUs are one stage's");
+  say(options.sequence_norms, "norms divided over x by rows");
+  say(options.divided_gradients, "gradients divided over data");
+  say(options.checkpointing == axonn::Checkpointing::selective, "only attention runs again");
+  say(options.checkpointing == axonn::Checkpointing::stopped, "blocks run again without their last product");
+  return text.empty() ? text : text + "\n";
+}
+
+std::string band_text(const axonn::Machine& machine) {
+  const std::string band = "seconds within " + fixed_text(100 * machine.band(), 0) + "%";
+  return band + (machine.error_band > 0 ? " of nine of ten measured runs"
+                                        : " at best: no measured run was compared with this machine (see fit)");
+}
+
 int run_ranking(const PlannerOptions& line) {
   const auto counts = line.counts();
-  const auto network = line.network.network();
+  const auto network = line.planned_network();
   const auto machine = axonn::find_machine(line.machine);
   auto options = line.search(network);
+  for (const int64_t count : counts)
+    AXONN_CHECK(count % options.stages == 0, "axonn_config.what_if", "--gpus ", count, " must divide by the ",
+                options.stages, " stages of --what-if pipeline");
   if (counts.size() > 1) return run_scaling(line, network, machine, options, counts);
-  options.gpus = counts.front();
+  options.gpus = counts.front() / options.stages;
   const auto begin = std::chrono::steady_clock::now();
   const auto result = axonn::search_grids(network, machine, options);
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;

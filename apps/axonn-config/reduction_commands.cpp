@@ -73,6 +73,7 @@ Reduction reduction_of(const ReductionFlags& flags) {
   std::vector<int> sizes;
   for (int level = 0; level < levels; ++level) sizes.push_back(reduction.matrix.level_size(level));
   reduction.network = axonn::network_of(machine, sizes);
+  if (flags.copy) reduction.network.memory_bytes_per_second = machine.memory_bandwidth_gbps * 1e9;
   for (const axonn::NetworkLevel& level : reduction.network.levels) reduction.level_names.push_back(level.name);
   std::vector<int> axes(flags.reduce.begin(), flags.reduce.end());
   if (axes.empty()) {
@@ -122,6 +123,8 @@ ReductionFlags::ReductionFlags() {
   table_.add("reduction", "collapse", collapse,
              "how several reduction axes become one: by hardware position (hardware, default) or as the paper measured "
              "(paper)");
+  table_.add("reduction", "copy", copy,
+             "a program first copies its input in the GPU's memory, as the paper's runs did");
   table_.add("reduction", "json", json, "print JSON");
   table_.add("simulate", "program", program,
              "such as reduce-scatter:0-3,4-7/all-reduce:0+4,1+5,2+6,3+7/all-gather:0-3,4-7 (default: one all-reduce)");
@@ -146,11 +149,15 @@ int run_simulate(const ReductionFlags& flags) {
   check_reduction_program(program, reduction.matrix.devices());
   const auto time = reduction.time(program);
   if (flags.json) {
-    std::cout << Json{{"program", program.to_string()}, {"seconds", time.seconds}, {"step_seconds", time.step_seconds}}
+    std::cout << Json{{"program", program.to_string()},
+                      {"seconds", time.seconds},
+                      {"copy_seconds", time.copy_seconds},
+                      {"step_seconds", time.step_seconds}}
                      .dump(2)
               << "\n";
     return 0;
   }
+  if (flags.copy) std::cout << "  copy: " << fixed_text(time.copy_seconds, 6) << " s\n";
   for (size_t step = 0; step < program.steps.size(); ++step)
     std::cout << "  " << to_string(program.steps[step].collective) << " on " << program.steps[step].groups.size()
               << " groups of " << program.steps[step].groups.front().size() << ": "

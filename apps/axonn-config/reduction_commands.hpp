@@ -19,6 +19,7 @@ class ReductionFlags {
   int64_t bytes = int64_t{1} << 30;
   axonn::CollectiveAlgorithm algorithm = axonn::CollectiveAlgorithm::ring;
   axonn::AxisCollapse collapse = axonn::AxisCollapse::hardware;
+  bool copy = false;  // a program first copies its input
   bool json = false;
 
   std::string program;  // simulate; empty: one all-reduce

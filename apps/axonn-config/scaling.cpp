@@ -8,7 +8,7 @@
 #include <axonn/core/error.hpp>
 #include <axonn/core/text.hpp>
 
-#include "columns.hpp"
+#include "output/columns.hpp"
 #include "planner_commands.hpp"
 #include "scaling.hpp"
 
@@ -20,7 +20,7 @@ using axonn::PlannedLayout;
 // Why a count has no layout; it is not an error beside others that have one.
 ScalingRow row_of(const PlannerOptions& line, const axonn::NetworkModel& network, const axonn::Machine& machine,
                   axonn::SearchOptions options, int64_t gpus) {
-  options.gpus = gpus;
+  options.gpus = gpus / options.stages;
   options.top = 1;
   try {
     const auto result = axonn::search_grids(network, machine, options);
@@ -92,7 +92,8 @@ void print_scaling_table(const PlannerOptions& line, const axonn::NetworkModel& 
   }
   std::cout << network_text(network) << "\n"
             << axonn::with_unit(static_cast<double>(options.batch_tokens)) << " " << network.tokens << " per batch on "
-            << machine.name << ", by " << to_string(options.objective) << "\n\n";
+            << machine.name << ", by " << to_string(options.objective) << "\n"
+            << what_if_text(options) << band_text(machine) << "\n\n";
   print_columns(std::cout, columns);
   std::cout << "\nefficiency: " << network.tokens << "/s per GPU, of those of the first count\n";
   for (const ScalingRow& row : rows)

@@ -5,7 +5,7 @@
 
 #include "planner_commands.hpp"
 #include "scaling.hpp"
-#include "svg.hpp"
+#include "output/svg.hpp"
 
 namespace {
 

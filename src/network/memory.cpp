@@ -37,7 +37,7 @@ MemoryPrediction predict_stored(std::span<const StoredTensors> tensors, const Gr
   const int64_t g = options.gradient_bytes > 0 ? options.gradient_bytes : e,
                 state = options.state_bytes > 0 ? options.state_bytes : e;
   return {.weight_bytes = stored * e + (state != e ? kept * state : 0),
-          .gradient_bytes = stored * (g + (state != g ? state : 0)),
+          .gradient_bytes = (options.divided_gradients ? kept : stored) * (g + (state != g ? state : 0)),
           .optimizer_bytes = (options.moments + (options.ema ? 1 : 0)) * kept * state,
           .gathered_bytes = grid.z == 1
                                 ? 0

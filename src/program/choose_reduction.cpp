@@ -1,7 +1,5 @@
 #include "program/choose_reduction.hpp"
 
-#include <algorithm>
-
 #include "axonn/core/error.hpp"
 #include "axonn/overlap/step/gradient_programs.hpp"
 #include "axonn/perfmodel/reduction/reduction_planner.hpp"
@@ -38,11 +36,14 @@ std::vector<ReductionProgram> choose_reduction(const std::string& machine_name, 
   for (const auto& [axes, goal] : sums) {
     if (grid.shape().size(axes) == 1) continue;
     const auto planned = plan_reductions(machine, grid, axes, bytes, goal);
-    const auto best =
-        std::ranges::find_if(planned, [&](const PlannedReduction& one) { return serves(one.program, grid); });
-    AXONN_ASSERT(best != planned.end(), "a plain collective serves");
-    const bool plain = best->program.steps.size() == 1;
-    if (!plain) programs.push_back(best->program);
+    size_t best = 0;
+    ReductionProgram program = planned.program(best);
+    while (!serves(program, grid)) {
+      AXONN_ASSERT(best + 1 < planned.size(), "a plain collective serves");
+      program = planned.program(++best);
+    }
+    const bool plain = program.steps.size() == 1;
+    if (!plain) programs.push_back(std::move(program));
   }
   return programs;
 }

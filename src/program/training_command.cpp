@@ -74,7 +74,7 @@ std::optional<PlannedLayout> TrainingCommand::choose(int ranks) {
     run.placement.grid = chosen->grid;
     run.placement.order = chosen->order.value_or(kDefaultOrder);
     if (run.train.micro_batch == 0) run.train.micro_batch = chosen->micro_batch;
-    if (checkpointing() == Checkpointing::automatic) checkpoint_every() = chosen->checkpoint ? 1 : 0;
+    if (checkpointing() == Checkpointing::automatic) checkpoint_every() = chosen->checkpoint() ? 1 : 0;
   }
   check_ranks(*run.placement.grid, ranks);
   if (!run.communication.reduction)

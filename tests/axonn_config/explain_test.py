@@ -35,6 +35,27 @@ class Explain(PlannerTest):
         self.assertIn(f"= {grid['seconds']:.6f} s", text)
         self.assertIn("memory of a GPU", text)
 
+    def test_as_json_has_the_terms_and_the_layout(self):
+        grid = ("--fix", "x=2,y=1,z=16")
+        layout = self.plan("--gpus", "32", *self.FLAGS, *grid)["layouts"][0]
+        layout.pop("rank")
+        found = self.plan("explain", "2x1x16x1", *self.FLAGS)
+        self.assertEqual(found["layout"], layout)
+        self.assertEqual(found["rings"]["z"]["ranks"], 16)
+        passes = found["layout"]["micro_batches"]
+        forward = passes * sum(layer["all_reduce_backward"] for layer in found["one_pass"])
+        self.assertAlmostEqual(forward / layout["collectives"]["all_reduce_backward"], 1)
+
+    def test_of_two_grids_side_by_side(self):
+        text = self.run_program("explain", "2x1x16x1", *self.FLAGS, "--against", "1x1x32x1").stdout
+        row = re.search(r"^  a step +([\d.]+) s +([\d.]+) s +([+-][\d.]+) s$", text, re.M)
+        mine, its, difference = map(float, row.groups())
+        self.assertAlmostEqual(its - mine, difference, delta=2e-6)
+        for grid, seconds in (("2x1x16x1", mine), ("1x1x32x1", its)):
+            self.assertAlmostEqual(self.plan("explain", grid, *self.FLAGS)["layout"]["seconds"], seconds, delta=1e-6)
+        self.refuse("explain", "2x1x16x1", *self.FLAGS, "--against", "1x1x32x1", "--json", words=["remove --json"])
+        self.refuse("explain", "2x1x16x1", *self.FLAGS, "--against", "3x1x32x1", words=["heads % x"])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -35,7 +35,8 @@ NAMES = {
     "--order": ["zxyd", "xyzd", "xy", "xxyz", "dzyx", ""],
     "--fix": ["x=2", "y=1,z=4", "data=0", "x", "=", "w=1", "z=99999999999"],
     "--precision": ["bf16", "fp32", "fp64,fp16", "bf16,bf16", "x", ","],
-    "--checkpoint": ["on", "off", "auto", "x"],
+    "--checkpoint": ["on", "off", "auto", "selective", "stopped", "x"],
+    "--what-if": ["pipeline=2", "sequence-norms,zero2", "pipeline=4,chunks=2", "pipeline=0", "zero", "pipeline", ","],
     "--overlap": ["all", "none", "cache,buckets", ",", "x"],
     "--optimizer": ["adamw", "sgd", "sgd-momentum", "x"],
     "--reduction": ["auto", "ring", "x"],
@@ -46,7 +47,8 @@ NAMES = {
 SIZES = ["--gpus", "--batch", "--batch-tokens", "--layers", "--hidden", "--heads", "--sequence", "--vocab", "--image",
          "--channels", "--base", "--multipliers", "--blocks", "--attention", "--groups", "--classes", "--min-tensor",
          "--max-tensor", "--micro-batch", "--memory-margin", "--top"]
-BARE = ["--json", "--csv", "--tied", "--scale-shift", "--learned-variance", "--verbose", "--help", "--version",
+BARE = ["--json", "--csv", "--tied", "--scale-shift", "--learned-variance", "--verbose", "--sensitivity", "--help",
+        "--version",
         "--", "-", "--mod", "explain", "launch"]
 SMALL = ["1", "2", "4", "8", "12", "16", "32", "64", "128", "256"]
 
@@ -61,6 +63,13 @@ EXPERTS = ('{"model_type": "qwen2_moe", "num_hidden_layers": 4, "hidden_size": 6
            '"vocab_size": 512, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, '
            '"shared_expert_intermediate_size": 64, "use_sliding_window": true, "sliding_window": 128, '
            '"max_window_layers": 1, "layer_types": ["full_attention", "sliding_attention"]}')
+RUNS_CSV = ("machine,grid,batch,micro_batch,checkpointed,layers,hidden,heads,sequence,vocabulary,pipeline,seconds\n"
+            "dgx-a100,1x1x8x1,64,1,0,4,512,8,512,1000,1,1.5\ndgx-a100,1x1x8x1,64,2,1,4,512,8,512,1000,1,2.5\n"
+            "dgx-a100,8x1x1x1,64,2,selective,4,512,8,1024,1000,2,2.5\n"
+            "dgx-a100,best,64,2,stopped,4,512,8,512,1000,1,3\n")
+FOREIGN = {"megatron": "--tensor-model-parallel-size 2\n--micro-batch-size 1\n--use-torch-fsdp2\n",
+           "torchtitan": "[training]\nlocal_batch_size = 2\n[parallelism]\ntensor_parallel_degree = 2\n",
+           "deepspeed": '{"train_batch_size": 64, "zero_optimization": {"stage": 3}, "bf16": {"enabled": true}}'}
 MEASURED = "# grid,seconds\n1x1x8x1,1.5\n2x1x4x1,2\n"
 
 
@@ -71,7 +80,7 @@ class PlannerFuzz(PlannerTest):
         machine = self.run_program("machine", "perlmutter").stdout
         self.texts = {"machine.toml": machine, "network.toml": NETWORK, "unet.toml": UNET, "config.json": CONFIG,
                       "experts.json": EXPERTS,
-                      "measured.csv": MEASURED}
+                      "measured.csv": MEASURED, "runs.csv": RUNS_CSV, **FOREIGN}
         for name, text in self.texts.items():
             self.write(name, text)
 
@@ -114,7 +123,9 @@ class PlannerFuzz(PlannerTest):
     def test_of_any_flags(self):
         def line():
             command = self.noise.choice([[], [], [], ["explain", self.noise.choice(GRIDS)],
-                                         ["launch", self.noise.choice(GRIDS)]])
+                                         ["launch", self.noise.choice(GRIDS)],
+                                         ["export", self.noise.choice(GRIDS), "--to",
+                                          self.noise.choice([*FOREIGN, "x"])]])
             usual = ([] if self.noise.random() < 0.1 else
                      ["--model", self.value("--model")] + ([] if command else ["--gpus", self.value("--gpus")]))
             line = command + usual + self.flags([*SIZES, *NAMES], 3)
@@ -172,6 +183,11 @@ class PlannerFuzz(PlannerTest):
                                            "--mode", "measured"],
                                           ["explain", "2x1x4x1", "--model", "unet-tiny", "--machine", name],
                                           ["synthesize", "2x4", "--machine", name]])
+            if name == "runs.csv":
+                return self.noise.choice([["fit", name, "--out", "fitted.toml"], ["validate", name, "--json"],
+                                          ["fit", name, "--machine", "workstation"], ["validate", name, "--verbose"]])
+            if name in FOREIGN:
+                return ["import", name, "--from", name, "--gpus", self.noise.choice(NUMBERS + ["8"] * 20)]
             if name == "measured.csv":
                 return ["--gpus", "8", "--model", "gpt-tiny", "--plot", "out.svg", "--measurements", name]
             return self.noise.choice([["--gpus", "8", "--model", name, "--json"],

@@ -79,6 +79,63 @@ class Ranking(PlannerTest):
         self.assertEqual(impossible["reason"], "memory")
         self.assertGreater(impossible["bytes_over"], 10**12)
 
+    def test_gives_layouts_within_the_band_one_rank(self):
+        for gpus, flags, band in ((64, ("--machine", "dgx-a100"), None), (8, ("--machine", "workstation"), 0.5),
+                                  (64, ("--objective", "memory"), 0)):
+            found = self.plan("--gpus", gpus, "--model", "gpt-124m", "--top", "60", *flags)
+            band = found["error_band"] if band is None else band
+            value = "memory_bytes" if "memory" in flags else "seconds"
+            first, ranks = None, []
+            for place, layout in enumerate(found["layouts"], 1):
+                if first is None or layout[value] > first * (1 + band) * (1 + 1e-12):
+                    first = layout[value]
+                    ranks.append(place)
+                self.assertEqual(layout["rank"], ranks[-1])
+            self.assertGreater(len(ranks), 1)
+        self.assertLess(self.plan("--gpus", "64", "--model", "gpt5b", "--machine", "dgx-a100")["error_band"], 0.2)
+        self.assertIn("no measured run was compared with this machine",
+                      self.run_program("--gpus", "8", "--model", "gpt-124m", "--machine", "workstation").stdout)
+
+    def test_sensitivity_says_how_often_the_best_stays(self):
+        job = ("--gpus", "64", "--model", "gpt5b", "--machine", "dgx-a100")
+        found = self.plan(*job, "--sensitivity")["sensitivity"]
+        self.assertEqual(sum(found["best"].values()), found["draws"])
+        self.assertTrue(0 <= found["median_regret"] <= found["worst_regret"])
+        self.assertEqual(found, self.plan(*job, "--sensitivity")["sensitivity"])
+        best = "x".join(map(str, self.plan(*job)["layouts"][0]["grid"]))
+        text = self.run_program(*job, "--sensitivity").stdout
+        self.assertIn(f"{best} is the best {found['best'][best]} times", text)
+        one = self.plan("--gpus", "8", "--model", "gpt-tiny", "--fix", "x=1,y=1,z=1", "--sensitivity")["sensitivity"]
+        self.assertEqual((one["best"], one["worst_regret"]), ({"1x1x1x8": 60}, 0))
+        self.refuse("--gpus", "8,16", *job[2:], "--sensitivity", words=["--sensitivity is for one number of GPUs"])
+
+    def test_what_if_is_marked_and_changes_what_it_says(self):
+        job = ("--gpus", "64", "--model", "gpt20b", "--machine", "dgx-a100", "--fix", "x=8,z=1,y=1", "--batch", "512",
+               "--micro-batch", "1")
+        plain = self.plan(*job)["layouts"][0]
+        for word in ("sequence-norms", "zero2", "pipeline=4", "pipeline=4,chunks=2"):
+            found = self.plan(*job, "--what-if", word)
+            self.assertIn("not with our trainer", found["what_if"])
+            layout = found["layouts"][0]
+            self.assertLess(layout["memory"]["gradients" if word[0] in "zp" else "activations"],
+                            plain["memory"]["gradients" if word[0] in "zp" else "activations"])
+        bubbles = [self.plan(*job, "--what-if", f"pipeline=4{more}")["layouts"][0]["pipeline_seconds"]
+                   for more in ("", ",chunks=2")]
+        self.assertAlmostEqual(bubbles[0] / bubbles[1], 2)
+        selective = self.plan(*job, "--checkpoint", "selective")
+        self.assertIn("only attention runs again", selective["what_if"])
+        on, off = (self.plan(*job, "--checkpoint", word, "--memory-margin", "0")["layouts"][0]["compute_seconds"]
+                   for word in ("on", "selective"))
+        self.assertLess(off, 0.9 * on)
+        self.assertEqual(self.plan(*job)["what_if"], "")
+        for words, message in (("pipeline=3", "must divide the layers"), ("chunks=2", "give pipeline=8 too"),
+                               ("zero", "--what-if takes pipeline=8"), ("pipeline=0", "from 1 to 1024")):
+            self.refuse(*job, "--what-if", words, words=[message])
+        self.refuse("--gpus", "72", *job[2:6], "--what-if", "pipeline=16", words=["--gpus 72 must divide by the 16"])
+        self.refuse("--gpus", "8", "--model", "unet-tiny", "--what-if", "pipeline=2", words=["are for transformers"])
+        self.refuse("launch", "8x1x1x8", *job[2:6], "--what-if", "zero2", words=["--what-if is for the ranking"])
+        self.refuse("launch", "8x1x1x8", *job[2:6], "--checkpoint", "selective", words=["give on, off or auto"])
+
     def test_keeps_to_what_is_fixed(self):
         for layout in self.plan("--gpus", "64", "--model", "gpt5b", "--fix", "x=4", "--max-tensor", "8",
                                 "--micro-batch", "2", "--checkpoint", "on")["layouts"]:

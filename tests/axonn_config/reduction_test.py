@@ -29,6 +29,16 @@ class Reduction(PlannerTest):
         self.assertEqual(sorted(one["seconds"] for one in found["programs"]),
                          [one["seconds"] for one in found["programs"]])
 
+    def test_may_first_copy_its_input(self):
+        # 2^30 bytes, read and written at the A100's 1555 GB/s.
+        plain, copied = (self.json("simulate", "1x4", *flags) for flags in ((), ("--copy",)))
+        self.assertAlmostEqual(copied["seconds"] - plain["seconds"], 2 * 2**30 / 1555e9)
+        self.assertAlmostEqual(copied["copy_seconds"], 2 * 2**30 / 1555e9)
+        self.assertIn("  copy: 0.001381 s\n", self.run_program("simulate", "1x4", "--copy").stdout)
+
+    def test_of_many_gpus_is_found(self):
+        self.assertEqual(self.json("synthesize", "[[4096 4]]", "--top", "1")["considered"], 71)
+
     def test_for_people_is_a_table(self):
         self.assertIn("speedup  program", self.run_program("synthesize", "2x4").stdout)
         self.assertIn("all-reduce on 4 groups of 2", self.run_program("simulate", "2x1,1x4", "--reduce", "0").stdout)

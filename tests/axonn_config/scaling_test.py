@@ -16,6 +16,7 @@ class Scaling(PlannerTest):
         self.assertEqual(found["sizes"]["layers"], 24)
         for row in found["counts"][1:4]:
             alone = self.plan("--gpus", row["gpus"], *JOB, "--top", "1")["layouts"][0]
+            self.assertEqual(alone.pop("rank"), 1)
             self.assertEqual(row["layout"], alone)
 
     def test_efficiency_and_cost_are_those_of_the_speeds(self):

@@ -40,6 +40,28 @@ TEST(Memory, OfWeightsGradientsAndOptimizerShrinksWithXYZAndNotWithData) {
   }
 }
 
+// Korthikanti et al. (2022): 10 of the 34 bytes per token and feature stay whole with tensor
+// parallelism; 2 of them are the masks of dropout.
+TEST(Memory, OfNormsShrinksWithXIfRowsAreSharded) {
+  const GridShape grid = {.x = 8};
+  const auto plain = predict_memory(kLarge, grid, {.element_bytes = 2}),
+             sharded = predict_memory(kLarge, grid, {.element_bytes = 2, .sequence_norms = true});
+  const int64_t norms = kLarge.layers * 4 + 2;  // inputs and outputs of norms, of every block and at the end
+  EXPECT_EQ(plain.activation_bytes - sharded.activation_bytes,
+            2 * kLarge.sequence * norms * (kLarge.hidden - kLarge.hidden / 8));
+  EXPECT_EQ(plain.weight_bytes, sharded.weight_bytes);
+}
+
+TEST(Memory, OfGradientsIsDividedOverDataIfAsked) {
+  const GridShape grid = {.x = 2, .data = 8};
+  MemoryOptions options = {.schedule = UpdateSchedule::rs_opt_ag};
+  const auto whole = predict_memory(kGpt2, grid, options);
+  options.divided_gradients = true;
+  const auto divided = predict_memory(kGpt2, grid, options);
+  EXPECT_NEAR(ratio(whole.gradient_bytes, divided.gradient_bytes), 8, 0.01);
+  EXPECT_EQ(whole.optimizer_bytes, divided.optimizer_bytes);
+}
+
 TEST(Memory, FollowsTheWidthOfTheMlp) {
   GptShape narrow = kGpt2;
   narrow.mlp_hidden = 3 * kGpt2.hidden;  // by default 4 * hidden

@@ -23,6 +23,9 @@ struct MemoryOptions {
   int64_t gathered_blocks = 1;   // weights gathered over Z at a time: the one in use and those gathered ahead
   int64_t scattered_blocks = 1;  // gradients on their way to the reduce-scatter at a time, with the one in progress
   int64_t cache_bytes = 0;       // budget of gathered weights that are kept
+  // What other programs do: decoders keep what norms and residual sums need divided over X too, by
+  // rows (sequence parallelism); gradients are divided as the optimizer's state is (ZeRO-2).
+  bool sequence_norms = false, divided_gradients = false;
 };
 
 // Bytes of one rank at the peak of a training step. Where sizes do not divide, the rank is the one

@@ -76,6 +76,11 @@ std::vector<StoredTensors> tensors_of(const DecoderShape& shape) {
 
 int64_t ceil_divide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// Features of the residual stream that a rank keeps of each token.
+int64_t kept_features(const DecoderShape& shape, const GridShape& grid, const MemoryOptions& options) {
+  return ceil_divide(shape.hidden, int64_t{grid.y} * (options.sequence_norms ? grid.x : 1));
+}
+
 // Elements that one token leaves in one block for backward.
 struct KeptPerToken {
   int64_t dense = 0, sparse = 0;  // with one MLP; with experts
@@ -83,7 +88,7 @@ struct KeptPerToken {
 
 KeptPerToken kept_per_token(const DecoderShape& shape, const GridShape& grid, const MemoryOptions& options) {
   const auto share_of_x = [&](int64_t size) { return ceil_divide(size, grid.x); };
-  const int64_t h = ceil_divide(shape.hidden, grid.y), heads = share_of_x(shape.heads);
+  const int64_t h = kept_features(shape, grid, options), heads = share_of_x(shape.heads);
   const int64_t each_norm = shape.norm_bias ? 2 : 1, kept_of_mlp = 1 + shape.halves();
   int64_t attention = 2 * shape.block_norms * h + each_norm * shape.block_norms;
   attention += 2 * share_of_x(shape.attended()) + 2 * share_of_x(shape.keys() * shape.features_of_head());
@@ -101,7 +106,7 @@ KeptPerToken kept_per_token(const DecoderShape& shape, const GridShape& grid, co
 int64_t activation_elements(const DecoderShape& shape, const GridShape& grid, int64_t rows,
                             const MemoryOptions& options) {
   const KeptPerToken kept = kept_per_token(shape, grid, options);
-  const int64_t h = ceil_divide(shape.hidden, grid.y), every = options.checkpoint_every;
+  const int64_t h = kept_features(shape, grid, options), every = options.checkpoint_every;
   const auto whole_of = [&](int64_t blocks) { return every > 0 ? blocks - ceil_divide(blocks, every) : blocks; };
   const int64_t sparse = shape.expert_layers();
   int64_t elements = whole_of(shape.layers - sparse) * kept.dense + whole_of(sparse) * kept.sparse;

@@ -39,11 +39,15 @@ void read_gpu(const TomlFile& file, Machine& machine) {
               ": [gpu] needs a peak: bf16_tflops, fp16_tflops, fp32_tflops or fp64_tflops");
   machine.gemm_efficiency = gpu.number_or("gemm_efficiency", 0.75, 0);
   machine.attention_efficiency = gpu.number_or("attention_efficiency", 0.4, 0);
+  machine.memory_efficiency = gpu.number_or("memory_efficiency", 1, 0);
+  machine.kernel_seconds = gpu.number_or("kernel_us", 0, 0, /*above=*/false) * 1e-6;
+  machine.error_band = gpu.number_or("error_band", 0, 0, /*above=*/false);
   machine.collective_share = gpu.number_or("collective_share", 0.25, 0, /*above=*/false);
   machine.dollars_per_gpu_hour = gpu.number_or("dollars_per_hour", 0, 0, /*above=*/false);
-  AXONN_CHECK(machine.gemm_efficiency <= 1 && machine.attention_efficiency <= 1 && machine.collective_share < 1,
+  AXONN_CHECK(machine.gemm_efficiency <= 1 && machine.attention_efficiency <= 1 && machine.memory_efficiency <= 1 &&
+                  machine.collective_share <= 1,
               "perfmodel.machine", place_of(file, *node),
-              ": efficiencies in [gpu] must be at most 1, collective_share less than 1");
+              ": efficiencies and collective_share in [gpu] must be at most 1");
   gpu.refuse_unknown_keys();
 }
 
@@ -58,6 +62,7 @@ void read_levels(const TomlFile& file, Machine& machine) {
     read.size = last ? level.find_integer("size", 0, kMostUnits).value_or(0) : level.integer("size", 1, kMostUnits);
     read.bandwidth_gbps = level.number("bandwidth_gbps", 0);
     read.latency_seconds = level.number_or("latency_us", 0, 0, /*above=*/false) * 1e-6;
+    read.ll128_latency_seconds = level.number_or("ll128_latency_us", 0, 0, /*above=*/false) * 1e-6;
     level.refuse_unknown_keys();
     if (!last) below *= read.size;
     AXONN_CHECK(below <= kMostUnits, "perfmodel.machine", place_of(file, node), ": the levels up to '", read.name,
@@ -100,12 +105,14 @@ std::string machine_toml(const Machine& machine) {
   for (size_t i = 0; i < kPeaks.size(); ++i)
     if (machine.peak_tflops[i] > 0) out << kPeaks[i] << " = " << machine.peak_tflops[i] << "\n";
   out << "gemm_efficiency = " << machine.gemm_efficiency << "\nattention_efficiency = " << machine.attention_efficiency
+      << "\nmemory_efficiency = " << machine.memory_efficiency << "\nkernel_us = " << machine.kernel_seconds * 1e6
       << "\ncollective_share = " << machine.collective_share << "\ndollars_per_hour = " << machine.dollars_per_gpu_hour
-      << "\n";
+      << "\nerror_band = " << machine.error_band << "\n";
   for (const MachineLevel& level : machine.levels) {
     out << "\n[[level]]\nname = \"" << level.name << "\"\n";
     if (level.size > 0) out << "size = " << level.size << "\n";
     out << "bandwidth_gbps = " << level.bandwidth_gbps << "\nlatency_us = " << level.latency_seconds * 1e6 << "\n";
+    if (level.ll128_latency_seconds > 0) out << "ll128_latency_us = " << level.ll128_latency_seconds * 1e6 << "\n";
   }
   for (const MeasuredBandwidth& row : machine.measured)
     out << "\n[[measured]]\ninner = " << row.inner << "\nsize = " << row.size << "\ngbps = " << row.gbps << "\n";

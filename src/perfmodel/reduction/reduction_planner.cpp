@@ -4,7 +4,6 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/perfmodel/placement/axis_placement.hpp"
-#include "axonn/perfmodel/reduction/reduction_synthesis.hpp"
 
 namespace axonn {
 namespace {
@@ -52,28 +51,35 @@ Network network_of(const Machine& machine, std::span<const int> sizes) {
   return network;
 }
 
-std::vector<PlannedReduction> plan_reductions(const Machine& machine, const Grid& grid, AxisSet axes, double bytes,
-                                              ReductionGoal goal, int length_limit) {
+ReductionProgram PlannedReductions::on_devices(const Found& found) const {
+  if (found.instructions.empty()) return {{{plain_, hierarchy_.groups}}};
+  return lower(found.instructions, hierarchy_);
+}
+
+ReductionProgram PlannedReductions::program(size_t i) const { return renumbered(on_devices(found_.at(i)), ranks_); }
+
+PlannedReductions plan_reductions(const Machine& machine, const Grid& grid, AxisSet axes, double bytes,
+                                  ReductionGoal goal, int length_limit) {
   const ParallelismMatrix matrix = placement_of(machine, grid).matrix();
   std::vector<int> rows, sizes;
   for (size_t row = 0; row < kRows.size(); ++row)
     if (axes.contains(kRows[row])) rows.push_back(static_cast<int>(row));
   for (int level = 0; level < matrix.levels; ++level) sizes.push_back(matrix.level_size(level));
-  const SynthesisHierarchy hierarchy = synthesis_hierarchy(matrix, rows);
+  PlannedReductions planned;
+  planned.hierarchy_ = synthesis_hierarchy(matrix, rows);
+  planned.ranks_ = ranks_of_devices(matrix, grid);
+  planned.plain_ = goal == ReductionGoal::all_reduce ? Collective::all_reduce : Collective::reduce_scatter;
   const Network network = network_of(machine, sizes);
-  const std::vector<int> ranks = ranks_of_devices(matrix, grid);
-  std::vector<PlannedReduction> found;
-  const auto add = [&](const ReductionProgram& program) {
-    found.push_back({renumbered(program, ranks), simulate_reduction(network, program, bytes).seconds});
-  };
-  const Collective collective = goal == ReductionGoal::all_reduce ? Collective::all_reduce : Collective::reduce_scatter;
-  const ReductionProgram plain{{{collective, hierarchy.groups}}};
-  add(plain);
-  for (const InstructionProgram& instructions :
-       synthesize(hierarchy.sizes, {.goal = goal, .length_limit = length_limit}))
-    if (const ReductionProgram program = lower(instructions, hierarchy); program != plain) add(program);
-  std::ranges::stable_sort(found, {}, &PlannedReduction::seconds);
-  return found;
+  const ReductionProgram plain = planned.on_devices({});
+  planned.found_.push_back({.seconds = simulate_reduction(network, plain, bytes).seconds});
+  for (InstructionProgram& instructions :
+       synthesize(planned.hierarchy_.sizes, {.goal = goal, .length_limit = length_limit})) {
+    const ReductionProgram program = lower(instructions, planned.hierarchy_);
+    if (program == plain) continue;
+    planned.found_.push_back({std::move(instructions), simulate_reduction(network, program, bytes).seconds});
+  }
+  std::ranges::stable_sort(planned.found_, {}, &PlannedReductions::Found::seconds);
+  return planned;
 }
 
 }  // namespace axonn

@@ -22,6 +22,28 @@ double weights_gathered(const NetworkModel& network, const GridShape& grid) {
   return weights;
 }
 
+std::vector<Recomputation> recomputations(Checkpointing checkpointing) {
+  switch (checkpointing) {
+    case Checkpointing::automatic:
+      return {Recomputation::none, Recomputation::blocks};
+    case Checkpointing::on:
+      return {Recomputation::blocks};
+    case Checkpointing::off:
+      return {Recomputation::none};
+    case Checkpointing::selective:
+      return {Recomputation::attention};
+    case Checkpointing::stopped:
+      return {Recomputation::stopped};
+  }
+  return {};
+}
+
+// Of a block, only its input is kept for backward. Selective recomputation keeps what nothing run
+// again does: the fused kernel has no probabilities to drop.
+bool keeps_only_inputs(Recomputation recompute) {
+  return recompute == Recomputation::stopped || recompute == Recomputation::blocks;
+}
+
 auto order_of(const PlannedLayout& layout) {
   return std::tuple(layout.time.seconds(), layout.memory.total_bytes(), layout.micro_batch);
 }
@@ -84,24 +106,25 @@ void GridPlanner::find_choices(const std::vector<int64_t>& level_sizes) {
 void GridPlanner::find_plans() {
   int64_t least_over = std::numeric_limits<int64_t>::max();
   for (const Precision precision : options_->precisions) {
-    if (options_->checkpointing != Checkpointing::on) add_plan(precision, false, &least_over);
-    if (options_->checkpointing != Checkpointing::off) add_plan(precision, true, &least_over);
+    for (const Recomputation recompute : recomputations(options_->checkpointing))
+      add_plan(precision, recompute, &least_over);
   }
   if (plans_.empty()) rejection_ = {.grid = grid_, .reason = "memory", .bytes_over = least_over};
 }
 
-void GridPlanner::add_plan(Precision precision, bool checkpoint, int64_t* least_over) {
+void GridPlanner::add_plan(Precision precision, Recomputation recompute, int64_t* least_over) {
   MemoryOptions memory = {.micro_batch = 1,
                           .element_bytes = element_bytes(precision),
                           .gradient_bytes = state_bytes(precision),
                           .state_bytes = state_bytes(precision),
                           .moments = options_->moments,
                           .schedule = options_->schedule,
-                          .checkpoint_every = checkpoint ? 1 : 0,
+                          .checkpoint_every = keeps_only_inputs(recompute) ? 1 : 0,
                           .gathered_blocks = 1 + kPrefetch,
-                          .scattered_blocks = 1 + kOutstanding};
-  MemoryPlan plan = {
-      .precision = precision, .checkpoint = checkpoint, .rich = options_->objective != Objective::memory};
+                          .scattered_blocks = 1 + kOutstanding,
+                          .sequence_norms = options_->sequence_norms,
+                          .divided_gradients = options_->divided_gradients};
+  MemoryPlan plan = {.precision = precision, .recompute = recompute, .rich = options_->objective != Objective::memory};
   plan.gathered_bytes = weights_gathered(*network_, grid_) * static_cast<double>(element_bytes(precision));
   const auto over = [&] {
     plan.one = network_->memory(grid_, memory);
@@ -128,10 +151,15 @@ void GridPlanner::add_plan(Precision precision, bool checkpoint, int64_t* least_
 
 MemoryPrediction GridPlanner::memory(const MemoryPlan& plan, int64_t micro_batch) const {
   MemoryPrediction memory = plan.one;
-  for (int64_t* bytes : {&memory.activation_bytes, &memory.logits_bytes, &memory.block_bytes})
-    *bytes = static_cast<double>(*bytes) * static_cast<double>(micro_batch) < kMostBytes
-                 ? *bytes * micro_batch
-                 : static_cast<int64_t>(kMostBytes);
+  const auto grow = [](int64_t& bytes, int64_t times) {
+    bytes = static_cast<double>(bytes) * static_cast<double>(times) < kMostBytes ? bytes * times
+                                                                                 : static_cast<int64_t>(kMostBytes);
+  };
+  // The first stage of a pipeline has as many micro-batches under way as there are stages.
+  grow(memory.activation_bytes,
+       micro_batch * std::min(options_->stages, std::max<int64_t>(1, sequences() / micro_batch)));
+  grow(memory.logits_bytes, micro_batch);
+  grow(memory.block_bytes, micro_batch);
   return memory;
 }
 
@@ -150,12 +178,16 @@ int64_t GridPlanner::candidates() const {
 StepSettings GridPlanner::settings(const MemoryPlan& plan, int64_t micro_batch, double cached) const {
   return {.batch_tokens = static_cast<double>(options_->batch_tokens),
           .micro_batches = sequences() / micro_batch,
-          .checkpoint = plan.checkpoint,
+          .recompute = plan.recompute,
+          .sequence_norms = options_->sequence_norms,
+          .divided_gradients = options_->divided_gradients,
           .precision = plan.precision,
           .overlap = options_->overlap,
           .coefficients = options_->coefficients,
           .cached = cached,
-          .moments = options_->moments};
+          .moments = options_->moments,
+          .stages = options_->stages,
+          .virtual_stages = options_->virtual_stages};
 }
 
 double GridPlanner::value(const StepTime& time, const MemoryPrediction& memory) const {
@@ -175,7 +207,9 @@ double GridPlanner::value(const StepTime& time, const MemoryPrediction& memory) 
 // One pass with every weight cached. More passes are never faster, because
 // prolongs(a) + prolongs(b) >= prolongs(a + b).
 double GridPlanner::lower_bound(const PlacementChoice& choice, const MemoryPlan& plan) const {
-  const StepTime time = predict_step(network_->layers, grid_, choice.links, *machine_, settings(plan, sequences(), 1));
+  StepSettings one_pass = settings(plan, sequences(), 1);
+  one_pass.stages = 1;  // a pipeline's bubble is longest with one pass
+  const StepTime time = predict_step(network_->layers, grid_, choice.links, *machine_, one_pass);
   return value(time, memory(plan, plan.micro_batches.front()));
 }
 
@@ -196,7 +230,7 @@ PlannedLayout GridPlanner::layout(const PlacementChoice& choice, const MemoryPla
     layout.cache_bytes = static_cast<int64_t>(layout.cached * plan.gathered_bytes);
   }
   layout.micro_batches = sequences() / micro_batch;
-  layout.checkpoint = plan.checkpoint;
+  layout.recompute = plan.recompute;
   layout.prefetch = plan.rich ? kPrefetch : 1;
   layout.outstanding = plan.rich ? kOutstanding : 1;
   layout.time =
@@ -235,8 +269,8 @@ void GridPlanner::complete(PlannedLayout& layout) const {
                tokens = static_cast<double>(options_->batch_tokens);
   const double possible = seconds * gpus * machine_->peak_flops(layout.precision);
   layout.tokens_per_second = tokens / seconds;
-  layout.model_utilisation = tokens * hardware_flops_per_token(network_->layers, false) / possible;
-  layout.hardware_utilisation = tokens * hardware_flops_per_token(network_->layers, layout.checkpoint) / possible;
+  layout.model_utilisation = tokens * hardware_flops_per_token(network_->layers, Recomputation::none) / possible;
+  layout.hardware_utilisation = tokens * hardware_flops_per_token(network_->layers, layout.recompute) / possible;
   layout.dollars = seconds / 3600 * gpus * machine_->dollars_per_gpu_hour;
 }
 

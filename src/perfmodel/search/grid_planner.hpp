@@ -33,7 +33,7 @@ class GridPlanner {
   };
   struct MemoryPlan {  // fits in memory
     Precision precision;
-    bool checkpoint;
+    Recomputation recompute;
     bool rich;                           // default prefetch and outstanding; otherwise 1 each
     MemoryPrediction one;                // for a micro-batch of one sequence
     double gathered_bytes;               // bytes of all weights, gathered over Z
@@ -42,7 +42,7 @@ class GridPlanner {
 
   void find_choices(const std::vector<int64_t>& level_sizes);
   void find_plans();
-  void add_plan(Precision precision, bool checkpoint, int64_t* least_over);
+  void add_plan(Precision precision, Recomputation recompute, int64_t* least_over);
   MemoryPrediction memory(const MemoryPlan& plan, int64_t micro_batch) const;
   double usable_bytes() const;
   int64_t sequences() const;  // per rank per step

@@ -13,10 +13,22 @@ namespace {
 
 constexpr double kGiga = 1e9;
 
-// Latency of the size - 1 hops of a ring with `inside` ranks per node.
+// Latency of a ring's hops within nodes and between them. A hop that does not occur may be
+// infinite.
+double hops_seconds(int64_t within, int64_t between, double intra, double inter) {
+  return (within > 0 ? static_cast<double>(within) * intra : 0) +
+         (between > 0 ? static_cast<double>(between) * inter : 0);
+}
+
+// The same of a ring with `inside` ranks per node.
 double ring_latency(int64_t size, int64_t inside, double intra, double inter) {
   const int64_t nodes = size / std::max<int64_t>(inside, 1);
-  return static_cast<double>(size - nodes) * intra + static_cast<double>(nodes - 1) * inter;
+  return hops_seconds(size - nodes, nodes - 1, intra, inter);
+}
+
+// The hop of a level with protocol LL128; infinite if there is none.
+double ll128_hop(const MachineLevel& level) {
+  return level.ll128_latency_seconds > 0 ? level.ll128_latency_seconds : std::numeric_limits<double>::infinity();
 }
 
 struct Between {  // an axis, and the product of the sizes inside it
@@ -52,17 +64,23 @@ AxisLink placed_link(std::span<const int64_t> factors, std::span<const int64_t> 
   if (size == 1) return {};
   AxisLink flat = ring_link(size, flat_gbps(factors, units, machine));
   AxisLink levels = {.gbps = flat.gbps, .multi_level = true};
+  if (latency) flat.ll128_latency_seconds = levels.ll128_latency_seconds = 0;
   int64_t members = 1, used = 0;
   double slowest = std::numeric_limits<double>::infinity();  // per GPU, if all GPUs of a unit share a link
   for (size_t level = 0; level < factors.size(); ++level) {
-    const double hop = machine.levels[level].latency_seconds;
+    const double hop = machine.levels[level].latency_seconds, short_hop = ll128_hop(machine.levels[level]);
     slowest = std::min(slowest, machine.levels[level].bandwidth_gbps / static_cast<double>(units[level]));
     if (factors[level] == 1) continue;
     const auto f = static_cast<double>(factors[level]);
     ++used;
     levels.seconds_per_byte += (f - 1) / f / static_cast<double>(members) / (slowest * kGiga);
-    if (latency) levels.latency_seconds += (f - 1) * hop;
-    if (latency) flat.latency_seconds += static_cast<double>(size / members - size / members / factors[level]) * hop;
+    if (latency) {
+      const auto hops = static_cast<double>(size / members - size / members / factors[level]);
+      levels.latency_seconds += (f - 1) * hop;
+      levels.ll128_latency_seconds += (f - 1) * short_hop;
+      flat.latency_seconds += hops * hop;
+      flat.ll128_latency_seconds += hops * short_hop;
+    }
     members *= factors[level];
   }
   if (multi_level && used > 1 && levels.seconds_per_byte < flat.seconds_per_byte) return levels;
@@ -108,8 +126,9 @@ AxisLinks ordered_links(BandwidthMode mode, const GridShape& shape, const AxisOr
                             : machine.measured_gbps(axis.inner, axis.size);
     AxisLink& link = links[static_cast<size_t>(name)] = ring_link(axis.size, gbps);
     const int64_t on_node = std::clamp<int64_t>(node / std::min(node, axis.inner), 1, axis.size);
-    if (latency)
-      link.latency_seconds = ring_latency(axis.size, on_node, inside.latency_seconds, outside.latency_seconds);
+    if (!latency) continue;
+    link.latency_seconds = ring_latency(axis.size, on_node, inside.latency_seconds, outside.latency_seconds);
+    link.ll128_latency_seconds = ring_latency(axis.size, on_node, ll128_hop(inside), ll128_hop(outside));
   }
   return links;
 }
@@ -143,16 +162,16 @@ AxisLinks counted_links(const Grid& grid, std::span<const int> node_of_rank, con
     for (const auto& nodes : visited)
       if (nodes.size() > 1)
         for (const int node : nodes) ++rings[node];
-    double gbps = inside.bandwidth_gbps, hops = 0;
+    double gbps = inside.bandwidth_gbps, hops = 0, short_hops = 0;
     for (const auto& nodes : visited) {
       const auto count = static_cast<int64_t>(nodes.size());
-      hops = std::max(hops, static_cast<double>(size - count) * inside.latency_seconds +
-                                static_cast<double>(count - 1) * outside.latency_seconds);
+      hops = std::max(hops, hops_seconds(size - count, count - 1, inside.latency_seconds, outside.latency_seconds));
+      short_hops = std::max(short_hops, hops_seconds(size - count, count - 1, ll128_hop(inside), ll128_hop(outside)));
       if (count == 1) continue;
       for (const int node : nodes) gbps = std::min(gbps, outside.bandwidth_gbps / static_cast<double>(rings.at(node)));
     }
     AxisLink& link = links[static_cast<size_t>(axis)] = ring_link(size, gbps);
-    if (latency) link.latency_seconds = hops;
+    if (latency) link.latency_seconds = hops, link.ll128_latency_seconds = short_hops;
   }
   return links;
 }

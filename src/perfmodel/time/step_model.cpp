@@ -8,14 +8,14 @@
 namespace axonn {
 namespace {
 
-double parts_of(const LayerWork& layer, const GridShape& shape) {
+double parts_of(const LayerWork& layer, const GridShape& shape, bool sequence_norms) {
   switch (layer.split) {
     case WorkSplit::matrix:
       return (layer.whole_input ? 1.0 : shape[layer.in_axis()]) * (layer.whole_output ? 1.0 : shape[layer.out_axis()]);
     case WorkSplit::over_x:
       return shape.x;
     case WorkSplit::over_y:
-      return shape.y;
+      return shape.y * (sequence_norms ? shape.x : 1);
   }
   return 1;
 }
@@ -36,8 +36,7 @@ struct Counts {
   double gathers_backward = 0, forward_all_reduces = 1, data = 1;
 };
 
-Counts counts_of(const StepSettings& settings, const LayerWork& layer) {
-  const bool again = settings.checkpoint && layer.in_block;
+Counts counts_of(const StepSettings& settings, bool again) {
   switch (settings.coefficients) {
     case Coefficients::paper:
       return {};
@@ -56,12 +55,12 @@ void add_exchanges(Pass& pass, const ExchangeSeconds& one) {
   pass.once.all_reduce_backward += one.backward;
 }
 
-void add_layer(Pass& pass, const LayerWork& layer, const GridShape& shape, const AxisLinks& links,
+void add_layer(Pass& pass, const LayerWork& layer, bool again, const GridShape& shape, const AxisLinks& links,
                const Machine& machine, const StepSettings& settings, double tokens) {
   const auto count = static_cast<double>(layer.count);
-  const double seconds = count * layer_forward_seconds(layer, shape, machine, tokens, settings.precision);
+  const double seconds = count * layer_forward_seconds(layer, shape, machine, tokens, settings);
   pass.forward += seconds;
-  if (settings.checkpoint && layer.in_block) pass.again += seconds;
+  if (again) pass.again += seconds;
   const bool trainer = settings.coefficients == Coefficients::trainer;
   if (!trainer && !layer.in_block) return;
 
@@ -73,7 +72,7 @@ void add_layer(Pass& pass, const LayerWork& layer, const GridShape& shape, const
     return;
   }
   const auto one = layer_collectives(layer, shape, links, tokens, bytes, gradient);
-  const Counts counts = counts_of(settings, layer);
+  const Counts counts = counts_of(settings, again);
   pass.waited += counts.forward_all_reduces * one.all_reduce_forward;
   pass.gathers += one.all_gather_z;
   pass.gathers_again += counts.gathers_backward * one.all_gather_z;
@@ -121,7 +120,7 @@ Background background(const Pass& pass, const StepSettings& settings, double sha
 double put_in_buckets(Pass& pass, const AxisLink& link, const StepSettings& settings) {
   const double messages =
       settings.overlap.buckets ? std::max<double>(kLeastBuckets, std::ceil(pass.data_bytes / kBucketBytes)) : 1;
-  pass.data = link.all_reduce_seconds(pass.data_bytes) + 2 * (messages - 1) * link.latency_seconds;
+  pass.data = messages * link.all_reduce_seconds(pass.data_bytes / messages);
   pass.last_data = pass.data / messages;
   return messages;
 }
@@ -137,7 +136,7 @@ double optimizer_seconds(const LayerTable& table, const GridShape& shape, const 
              element = static_cast<double>(element_bytes(settings.precision));
   // Reads the gradient; reads and writes master and moments; writes the weights if of another type.
   const double bytes = state * (1 + 2 * (1 + settings.moments)) + (element != state ? element : 0);
-  return weights * bytes / (machine.memory_bandwidth_gbps * 1e9);
+  return weights * bytes / (machine.memory_bandwidth_gbps * machine.memory_efficiency * 1e9);
 }
 
 }  // namespace
@@ -147,13 +146,31 @@ double prolongs(double computation, double communication, double share) {
 }
 
 double layer_forward_seconds(const LayerWork& layer, const GridShape& shape, const Machine& machine, double tokens,
-                             Precision precision) {
-  const double parts = parts_of(layer, shape);
+                             const StepSettings& settings) {
+  const double parts = parts_of(layer, shape, settings.sequence_norms);
+  const Precision precision = settings.precision;
   const double efficiency = layer.split == WorkSplit::matrix ? machine.gemm_efficiency : machine.attention_efficiency;
   const double product = layer.flops > 0 ? layer.flops / (machine.peak_flops(precision) * efficiency) : 0;
-  const double memory =
-      layer.elements * static_cast<double>(element_bytes(precision)) / (machine.memory_bandwidth_gbps * 1e9);
-  return tokens / parts * (product + memory);
+  const double memory = layer.elements * static_cast<double>(element_bytes(precision)) /
+                        (machine.memory_bandwidth_gbps * machine.memory_efficiency * 1e9);
+  return tokens / parts * (product + memory) + machine.kernel_seconds;
+}
+
+bool runs_again(const LayerTable& table, size_t at, Recomputation recompute) {
+  const LayerWork& layer = table[at];
+  if (!layer.in_block) return false;
+  switch (recompute) {
+    case Recomputation::none:
+      return false;
+    case Recomputation::attention:
+      return layer.flops > 0 && !layer.has_weight();
+    case Recomputation::stopped:
+      return std::any_of(table.begin() + static_cast<std::ptrdiff_t>(at) + 1, table.end(),
+                         [](const LayerWork& later) { return later.in_block && later.has_weight(); });
+    case Recomputation::blocks:
+      return true;
+  }
+  return false;
 }
 
 StepTime predict_step(const LayerTable& table, const GridShape& shape, const AxisLinks& links, const Machine& machine,
@@ -162,8 +179,10 @@ StepTime predict_step(const LayerTable& table, const GridShape& shape, const Axi
   const double passes = trainer ? static_cast<double>(settings.micro_batches) : 1;
   const double tokens = settings.batch_tokens / (static_cast<double>(shape.z) * shape.data) / passes;
   Pass pass;
-  for (const LayerWork& layer : table) add_layer(pass, layer, shape, links, machine, settings, tokens);
-  const double messages = trainer && shape.data > 1 ? put_in_buckets(pass, link_of(links, Axis::data), settings) : 0;
+  for (size_t i = 0; i < table.size(); ++i)
+    add_layer(pass, table[i], runs_again(table, i, settings.recompute), shape, links, machine, settings, tokens);
+  double messages = trainer && shape.data > 1 ? put_in_buckets(pass, link_of(links, Axis::data), settings) : 0;
+  if (settings.divided_gradients) pass.data *= (passes + 1) / 2, messages *= (passes + 1) / 2;
 
   const double share = machine.collective_share;
   const double missed = settings.caches() ? 1 - settings.cached : 1;  // share that is gathered every time
@@ -185,13 +204,16 @@ StepTime predict_step(const LayerTable& table, const GridShape& shape, const Axi
   time.exposed_gather_scatter = last.gather_scatter;
   if (passes > 1) time.exposed_gather_scatter += first.gather_scatter + (passes - 2) * middle.gather_scatter;
   time.exposed_data = last.data;
+  // (p - 1) / (v n) of the micro-batches' own time (Narayanan et al., 2021, section 2.2).
+  time.bubble = static_cast<double>(settings.stages - 1) / (static_cast<double>(settings.virtual_stages) * passes) *
+                (time.forward + time.backward + time.exposed_all_reduce + time.exposed_gather_scatter);
   return time;
 }
 
-double hardware_flops_per_token(const LayerTable& table, bool checkpoint) {
+double hardware_flops_per_token(const LayerTable& table, Recomputation recompute) {
   double flops = 0;
-  for (const LayerWork& layer : table)
-    flops += static_cast<double>(layer.count) * layer.flops * (checkpoint && layer.in_block ? 4 : 3);
+  for (size_t i = 0; i < table.size(); ++i)
+    flops += static_cast<double>(table[i].count) * table[i].flops * (runs_again(table, i, recompute) ? 4 : 3);
   return flops;
 }
 

@@ -95,7 +95,7 @@ void expect_same(const SearchResult& a, const SearchResult& b, const std::string
     EXPECT_EQ(one.placement, other.placement) << what;
     EXPECT_EQ(one.value, other.value) << what;
     EXPECT_EQ(one.micro_batch, other.micro_batch) << what;
-    EXPECT_EQ(one.checkpoint, other.checkpoint) << what;
+    EXPECT_EQ(one.recompute, other.recompute) << what;
     EXPECT_EQ(one.precision, other.precision) << what;
     EXPECT_EQ(one.ties_with_previous, other.ties_with_previous) << what;
   }
@@ -166,7 +166,7 @@ TEST(GridSearch, KeepsToTheBoundsThatAreAskedFor) {
   options.checkpointing = Checkpointing::on;
   for (const PlannedLayout& layout : search_grids(preset("gpt5b"), machine, options).layouts) {
     EXPECT_EQ(layout.micro_batch, 4);
-    EXPECT_TRUE(layout.checkpoint);
+    EXPECT_TRUE(layout.checkpoint());
   }
 }
 

@@ -186,5 +186,24 @@ TEST(RingModel, NamesAreThoseOfItsModesAlone) {
   EXPECT_THROW(parse_name<Coefficients>("ours", "coefficients"), UserError);
 }
 
+// NCCL's choice: small messages take LL128, large ones Simple. With Simple only, the hops of a
+// gather over 512 H100 last twice as long.
+TEST(RingModel, SmallMessagesTakeTheProtocolWithShortHops) {
+  const Machine h100 = find_machine("dgx-h100");
+  const AxisPlacement placement = {{{.z = 8}, {.z = 64}}};
+  const AxisLink link = link_of(placed_links(placement, h100, false, true), Axis::z);
+  EXPECT_NEAR(link.latency_seconds, 448 * 3.4e-6 + 63 * 14e-6, 1e-9);
+  EXPECT_NEAR(link.ll128_latency_seconds, 448 * 1.9e-6 + 63 * 4e-6, 1e-9);
+  EXPECT_DOUBLE_EQ(link.gather_seconds(0), link.ll128_latency_seconds);
+  EXPECT_DOUBLE_EQ(link.gather_seconds(1e10), 1e10 * link.seconds_per_byte + link.latency_seconds);
+  EXPECT_DOUBLE_EQ(link.gather_seconds(1e6), 1e6 * 128 / 120 * link.seconds_per_byte + link.ll128_latency_seconds);
+  Machine simple = h100;
+  for (MachineLevel& level : simple.levels) level.ll128_latency_seconds = 0;
+  const AxisLink plain = link_of(placed_links(placement, simple, false, true), Axis::z);
+  EXPECT_DOUBLE_EQ(plain.gather_seconds(0), plain.latency_seconds);
+  simple.levels[0].ll128_latency_seconds = 1e-6;  // the network has no such protocol, a ring within a node needs none
+  EXPECT_DOUBLE_EQ(link_of(placed_links({{{.z = 8}}}, simple, false, true), Axis::z).ll128_latency_seconds, 7e-6);
+}
+
 }  // namespace
 }  // namespace axonn

@@ -46,18 +46,17 @@ TEST(StepModel, ComesWithin5PointsOfTheFiveWeakScalingPoints) {
 }
 
 TEST(StepModel, HardwareFlopsAreThePapers) {
-  EXPECT_NEAR(
-      hardware_flops_per_token(kTable, true) * static_cast<double>(kShape.sequence) / checkpointed_flops(kShape, 1), 1,
-      1e-12);
-  EXPECT_NEAR(hardware_flops_per_token(kTable, false) / model_flops_per_token(kShape), 1, 1e-12);
+  const double again = hardware_flops_per_token(kTable, Recomputation::blocks);
+  EXPECT_NEAR(again * static_cast<double>(kShape.sequence) / checkpointed_flops(kShape, 1), 1, 1e-12);
+  EXPECT_NEAR(hardware_flops_per_token(kTable, Recomputation::none) / model_flops_per_token(kShape), 1, 1e-12);
 }
 
 TEST(StepModel, DividesProductsOverXYAttentionOverXAndNormsOverY) {
   const auto part = [](std::string_view name, const GridShape& grid) {
     for (const LayerWork& layer : kTable)
       if (layer.name == name)
-        return layer_forward_seconds(layer, {}, kPerlmutter, 1, Precision::bf16) /
-               layer_forward_seconds(layer, grid, kPerlmutter, 1, Precision::bf16);
+        return layer_forward_seconds(layer, {}, kPerlmutter, 1, {}) /
+               layer_forward_seconds(layer, grid, kPerlmutter, 1, {});
     return 0.0;
   };
   const GridShape grid = {.x = 2, .y = 8, .z = 4, .data = 4};  // Z and data split the rows: the caller passes a rank's
@@ -68,13 +67,63 @@ TEST(StepModel, DividesProductsOverXYAttentionOverXAndNormsOverY) {
   EXPECT_DOUBLE_EQ(part("gelu", grid), 2);
 }
 
+TEST(StepModel, KernelsStartForEveryEntryOfTheTableInEveryPass) {
+  Machine slow = kPerlmutter;
+  slow.kernel_seconds = 1e-3;
+  double entries = 0, again = 0;
+  for (const LayerWork& layer : kTable) {
+    entries += static_cast<double>(layer.count);
+    if (layer.in_block) again += static_cast<double>(layer.count);
+  }
+  const StepSettings settings = {.batch_tokens = 1 << 19, .micro_batches = 4, .recompute = Recomputation::blocks};
+  const auto compute = [&](const Machine& machine) {
+    return predict_step(kTable, {}, {}, machine, settings).compute();
+  };
+  EXPECT_NEAR(compute(slow) - compute(kPerlmutter), 4 * 1e-3 * (3 * entries + again), 1e-6);
+}
+
+TEST(StepModel, RunsAgainWhatTheRecomputationSays) {
+  const auto names = [](Recomputation recompute) {
+    std::string text;
+    for (size_t i = 0; i < kTable.size(); ++i)
+      if (runs_again(kTable, i, recompute)) text += kTable[i].name + ";";
+    return text;
+  };
+  EXPECT_EQ(names(Recomputation::none), "");
+  EXPECT_EQ(names(Recomputation::attention), "attention;");
+  const std::string up_to_gelu =
+      "norm 1;qkv;qkv bias;attention;projection;residual 1;norm 2;up;gelu;";  // qkv bias: GPT-2 has biases
+  EXPECT_EQ(names(Recomputation::stopped), up_to_gelu);
+  EXPECT_EQ(names(Recomputation::blocks), up_to_gelu + "down;residual 2;");
+}
+
+TEST(StepModel, SequenceShardedNormsAreDividedOverXToo) {
+  for (const LayerWork& layer : kTable) {
+    const GridShape grid = {.x = 4, .y = 2};
+    const double whole = layer_forward_seconds(layer, grid, kPerlmutter, 1, {});
+    if (whole == 0) continue;  // a lookup
+    EXPECT_NEAR(whole / layer_forward_seconds(layer, grid, kPerlmutter, 1, {.sequence_norms = true}),
+                layer.split == WorkSplit::over_y ? 4 : 1, 1e-12)
+        << layer.name;
+  }
+}
+
+TEST(StepModel, APipelineWaitsForItsFirstAndLastMicroBatches) {
+  const StepTime one = step({}, {.micro_batches = 8});
+  for (const int64_t chunks : {1, 2}) {
+    const StepTime four = step({}, {.micro_batches = 8, .stages = 4, .virtual_stages = chunks});
+    EXPECT_NEAR(four.bubble, 3.0 / 8 / static_cast<double>(chunks) * (one.forward + one.backward), 1e-9);
+    EXPECT_NEAR(four.seconds() - four.bubble, one.seconds(), 1e-9);
+  }
+}
+
 TEST(StepModel, WithoutCommunicationIsComputation) {
   const StepTime one = step({}, {});
   EXPECT_EQ(one.exposed(), 0);
   EXPECT_EQ(one.communication.total(), 0);
   EXPECT_DOUBLE_EQ(one.seconds(), one.forward + one.backward + one.optimizer);
   EXPECT_NEAR(one.backward / one.forward, 3, 0.1);  // blocks run forward again, the head does not
-  EXPECT_DOUBLE_EQ(step({}, {.checkpoint = false}).backward, 2 * one.forward);
+  EXPECT_DOUBLE_EQ(step({}, {.recompute = Recomputation::none}).backward, 2 * one.forward);
 }
 
 TEST(StepModel, ACollectiveBesideComputationCostsItsShareOrWhatSticksOut) {
@@ -103,7 +152,8 @@ TEST(StepModel, EverySwitchSavesTimeAndNoneChangesComputation) {
 TEST(StepModel, EveryMicroBatchGathersAndScattersAgainUnlessCached) {
   const GridShape grid = {.z = 8};
   const auto gathers = [&](int64_t passes, double cached, bool checkpoint) {
-    return step(grid, {.micro_batches = passes, .checkpoint = checkpoint, .cached = cached}).communication.all_gather_z;
+    const Recomputation recompute = checkpoint ? Recomputation::blocks : Recomputation::none;
+    return step(grid, {.micro_batches = passes, .recompute = recompute, .cached = cached}).communication.all_gather_z;
   };
   const double once = gathers(1, 1, true);
   EXPECT_NEAR(gathers(4, 1, true) / once, 1, 1e-12);

@@ -8,6 +8,7 @@
 #include "axonn/grid/reduction/reduction_semantics.hpp"
 #include "axonn/perfmodel/machine/machine.hpp"
 #include "axonn/perfmodel/reduction/reduction_simulator.hpp"
+#include "axonn/perfmodel/reduction/reduction_synthesis.hpp"
 
 namespace axonn {
 
@@ -16,9 +17,25 @@ namespace axonn {
 // be left out. All GPUs of a unit share its link. UserError for more sizes than machine levels.
 Network network_of(const Machine& machine, std::span<const int> sizes);
 
-struct PlannedReduction {
-  ReductionProgram program;  // in ranks of the grid
-  double seconds = 0;
+// Programs for one reduction, the fastest first. Only their instructions are kept: the groups of
+// ranks of all programs together would fill the memory of a rank of a large job.
+class PlannedReductions {
+ public:
+  size_t size() const { return found_.size(); }
+  double seconds(size_t i) const { return found_.at(i).seconds; }
+  ReductionProgram program(size_t i) const;  // in ranks of the grid
+
+ private:
+  struct Found {
+    InstructionProgram instructions;  // none: the plain collective
+    double seconds = 0;
+  };
+  SynthesisHierarchy hierarchy_;
+  Collective plain_ = Collective::all_reduce;
+  std::vector<int> ranks_;  // rank of each device
+  std::vector<Found> found_;
+  ReductionProgram on_devices(const Found& found) const;
+  friend PlannedReductions plan_reductions(const Machine&, const Grid&, AxisSet, double, ReductionGoal, int);
 };
 
 // Every program of at most `length_limit` collectives that sums `bytes` of each rank over `axes` of
@@ -27,7 +44,7 @@ struct PlannedReduction {
 // the shortest. With another goal, the programs that reach it and the plain reduce-scatter.
 // UserError when the ranks do not fill whole nodes, or when a level ends within an axis that it
 // does not divide.
-std::vector<PlannedReduction> plan_reductions(const Machine& machine, const Grid& grid, AxisSet axes, double bytes,
-                                              ReductionGoal goal = ReductionGoal::all_reduce, int length_limit = 4);
+PlannedReductions plan_reductions(const Machine& machine, const Grid& grid, AxisSet axes, double bytes,
+                                  ReductionGoal goal = ReductionGoal::all_reduce, int length_limit = 4);
 
 }  // namespace axonn

@@ -27,11 +27,16 @@ struct Names<Objective> {
                                              {"cost", Objective::cost}};
 };
 
-enum class Checkpointing : uint8_t { automatic, on, off };
+// automatic: the better of on and off, which are what this trainer can do. The others are for what
+// other programs do.
+enum class Checkpointing : uint8_t { automatic, on, off, selective, stopped };
 template <>
 struct Names<Checkpointing> {
-  static constexpr Named<Checkpointing> all[] = {
-      {"auto", Checkpointing::automatic}, {"on", Checkpointing::on}, {"off", Checkpointing::off}};
+  static constexpr Named<Checkpointing> all[] = {{"auto", Checkpointing::automatic},
+                                                 {"on", Checkpointing::on},
+                                                 {"off", Checkpointing::off},
+                                                 {"selective", Checkpointing::selective},
+                                                 {"stopped", Checkpointing::stopped}};
 };
 
 struct SearchOptions {
@@ -47,6 +52,8 @@ struct SearchOptions {
   Checkpointing checkpointing = Checkpointing::automatic;
   int64_t micro_batch = 0;  // sequences; 0: tries every divisor of a rank's share up to 1024
   bool multi_level = true;  // mode exact: collectives may run level by level
+  bool sequence_norms = false, divided_gradients = false;  // as in StepSettings; this trainer does not
+  int64_t stages = 1, virtual_stages = 1;  // as in StepSettings: the network, the GPUs and the grid are one stage's
   OverlapSwitches overlap;
   int moments = optimizer_moments(OptimizerKind::adamw);  // elements of optimizer state per weight
   UpdateSchedule schedule = UpdateSchedule::ar_opt;       // over the replicas
@@ -65,7 +72,7 @@ struct PlannedLayout {
   Precision precision = Precision::bf16;
   int64_t micro_batch = 1;  // sequences
   int64_t micro_batches = 1;
-  bool checkpoint = false;
+  Recomputation recompute = Recomputation::none;
   int prefetch = kPrefetch, outstanding = kOutstanding;  // unfinished gathers and reduce-scatters
   double cached = 0;                                     // share of the gathered weights that stay in memory
   MemoryPrediction memory;                               // without the cache
@@ -78,6 +85,7 @@ struct PlannedLayout {
   double value = 0;                 // value of the objective
   bool ties_with_previous = false;  // equal values are ordered by (x, y, z, data)
 
+  bool checkpoint() const { return recompute != Recomputation::none; }
   int64_t memory_bytes() const { return memory.total_bytes() + cache_bytes; }
 };
 

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 
@@ -30,17 +32,24 @@ struct Names<BandwidthMode> {
                                                  {"measured", BandwidthMode::measured}};
 };
 
-// Costs of the collectives along one axis of G ranks. They are linear in the bytes of the whole
-// buffer: an all-gather's output, a reduce-scatter's input, an all-reduce's buffer. A ring moves
-// (G - 1) / G of it.
+// Costs of the collectives along one axis of G ranks, by the bytes of the whole buffer: an
+// all-gather's output, a reduce-scatter's input, an all-reduce's buffer. A ring moves (G - 1) / G
+// of it. Small buffers take protocol LL128, as NCCL chooses: its hops are shorter, and of 128 bytes
+// that it moves 120 are data.
 struct AxisLink {
   double seconds_per_byte = 0;  // one all-gather or reduce-scatter; an all-reduce takes both
   double latency_seconds = 0;   // one all-gather or reduce-scatter
-  double gbps = 0;              // a flat ring's bandwidth; 0: the axis has one rank
+  double ll128_latency_seconds = std::numeric_limits<double>::infinity();  // the same; infinite: no such protocol
+  double gbps = 0;  // a flat ring's bandwidth; 0: the axis has one rank
   // Level by level instead: reduce-scatter and all-gather in the node, all-reduce among nodes.
   bool multi_level = false;
 
-  double gather_seconds(double bytes) const { return seconds_per_byte * bytes + latency_seconds; }  // or reduce-scatter
+  // Or a reduce-scatter.
+  double gather_seconds(double bytes) const {
+    constexpr double kLl128Bytes = 128.0 / 120;
+    return std::min(seconds_per_byte * bytes + latency_seconds,
+                    kLl128Bytes * seconds_per_byte * bytes + ll128_latency_seconds);
+  }
   double all_reduce_seconds(double bytes) const { return 2 * gather_seconds(bytes); }
 };
 using AxisLinks = std::array<AxisLink, 4>;  // by Axis

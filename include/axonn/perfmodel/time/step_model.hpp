@@ -11,15 +11,32 @@
 // Seconds of a training step: computation, and the communication that computation does not hide.
 namespace axonn {
 
+// What of a block runs forward again in backward (activation checkpointing).
+enum class Recomputation : uint8_t {
+  none,
+  attention,  // scores and their product with the values: selective recomputation (Korthikanti et al., 2022)
+  // Up to the last tensor that backward needs, so not the block's last product: PyTorch's
+  // checkpoint() without reentrancy.
+  stopped,
+  blocks,  // everything, as this trainer does
+};
+
 struct StepSettings {
   double batch_tokens = 0;    // tokens per step over the whole grid
   int64_t micro_batches = 1;  // forward passes per rank per step
-  bool checkpoint = true;     // blocks run forward again in backward
+  Recomputation recompute = Recomputation::blocks;
+  bool sequence_norms = false;  // norms and residual sums divided over X too, by rows (sequence parallelism)
+  // Every pass scatters its gradients over data, the last one gathers the weights (ZeRO-2); else
+  // one all-reduce per step.
+  bool divided_gradients = false;
   Precision precision = Precision::bf16;
   OverlapSwitches overlap;
   Coefficients coefficients = Coefficients::trainer;
   double cached = 0;  // share of the gathered weights that stay in memory after their first use
   int moments = 2;    // moments of the optimizer
+  // Pipeline of other programs (1F1B; virtual_stages > 1: interleaved), outside of the grid. The
+  // table is one stage's.
+  int64_t stages = 1, virtual_stages = 1;
 
   bool caches() const { return overlap.cache && coefficients == Coefficients::trainer; }
 };
@@ -36,10 +53,11 @@ struct StepTime {
   double exposed_all_reduce = 0;
   double exposed_gather_scatter = 0;
   double exposed_data = 0;
+  double bubble = 0;  // in a pipeline: waiting for the first micro-batch and after the last one
 
   double compute() const { return forward + backward + optimizer; }
   double exposed() const { return exposed_all_reduce + exposed_gather_scatter + exposed_data; }
-  double seconds() const { return compute() + exposed(); }
+  double seconds() const { return compute() + exposed() + bubble; }
 };
 
 // By how much `communication` (C_m) prolongs `computation` (C_p) when both start together and the
@@ -47,9 +65,13 @@ struct StepTime {
 // C_m - C_p.
 double prolongs(double computation, double communication, double share);
 
-// Forward seconds of one occurrence of a layer on a rank with `tokens` rows.
+// Forward seconds of one occurrence of a layer on a rank with `tokens` rows: product and elements,
+// and the time that the machine's kernels take to start.
 double layer_forward_seconds(const LayerWork& layer, const GridShape& shape, const Machine& machine, double tokens,
-                             Precision precision);
+                             const StepSettings& settings);
+
+// Whether the layer `at` of the table runs again in backward.
+bool runs_again(const LayerTable& table, size_t at, Recomputation recompute);
 
 // A pass handles one micro-batch; with coefficients paper and authors, the whole step. With all
 // switches on, a pass overlaps as follows:
@@ -61,13 +83,12 @@ double layer_forward_seconds(const LayerWork& layer, const GridShape& shape, con
 // Coefficients trainer: a weight is gathered once in forward and once in backward (twice with
 // checkpointing); the cached share is gathered once per step. Every pass has reduce-scatters. Data
 // all-reduces run in buckets of the arena. The exchanges of group norms and layout changes are
-// waited for and counted with the all-reduces. Left out: kernel latencies, and the sums of layer
+// waited for and counted with the all-reduces. Left out: the sums of layer
 // norms and loss (a few bytes per row).
 StepTime predict_step(const LayerTable& table, const GridShape& shape, const AxisLinks& links, const Machine& machine,
                       const StepSettings& settings);
 
-// FLOPs per token of a step: forward once, backward twice as much, and forward again for the blocks
-// if `checkpoint` is set.
-double hardware_flops_per_token(const LayerTable& table, bool checkpoint);
+// FLOPs per token of a step: forward once, backward twice as much, and what runs forward again.
+double hardware_flops_per_token(const LayerTable& table, Recomputation recompute);
 
 }  // namespace axonn

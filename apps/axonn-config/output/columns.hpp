@@ -12,3 +12,5 @@ struct Column {
 };
 
 void print_columns(std::ostream& out, const std::vector<Column>& columns);
+
+std::string fixed_text(double value, int digits);  // 1.2345 -> "1.23"

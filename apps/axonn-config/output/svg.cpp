@@ -1,10 +1,10 @@
-#include "svg.hpp"
+#include "output/svg.hpp"
 
 #include <fstream>
 
 #include <axonn/core/error.hpp>
 
-#include "planner_commands.hpp"
+#include "output/columns.hpp"
 
 namespace {
 

@@ -1,6 +1,7 @@
-#include "columns.hpp"
+#include "output/columns.hpp"
 
 #include <algorithm>
+#include <cstdio>
 
 void print_columns(std::ostream& out, const std::vector<Column>& columns) {
   const size_t rows = columns.front().cells.size();
@@ -15,4 +16,10 @@ void print_columns(std::ostream& out, const std::vector<Column>& columns) {
     }
     out << line.substr(0, line.find_last_not_of(' ') + 1) << "\n";
   }
+}
+
+std::string fixed_text(double value, int digits) {
+  char buffer[64];
+  std::snprintf(buffer, sizeof buffer, "%.*f", digits, value);
+  return buffer;
 }

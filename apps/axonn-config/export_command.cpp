@@ -1,0 +1,224 @@
+// The command export: a layout in the words of other programs, and back.
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <map>
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include <axonn/core/error.hpp>
+#include <axonn/core/text.hpp>
+
+#include "foreign_layout.hpp"
+#include "planner_commands.hpp"
+
+namespace {
+
+constexpr const char* kWhere = "axonn_config.export";
+using Json = nlohmann::ordered_json;
+
+int64_t whole(const std::string& text, const std::string& what) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool read = error == std::errc() && end == text.data() + text.size();
+  AXONN_CHECK(read && value >= 1 && value <= (1 << 30), kWhere, what, " must be a whole number from 1, got '", text,
+              "'");
+  return value;
+}
+
+// Keys and values of one program's file.
+using Words = std::map<std::string, std::string>;
+
+int64_t number_of(const Words& words, const std::string& key, int64_t otherwise) {
+  const auto found = words.find(key);
+  return found == words.end() ? otherwise : whole(found->second, "'" + key + "'");
+}
+
+std::string word_of(const Words& words, const std::string& key, const std::string& otherwise) {
+  const auto found = words.find(key);
+  return found == words.end() ? otherwise : found->second;
+}
+
+// "--key value" and "--key"
+Words words_of_arguments(const std::string& text) {
+  std::istringstream in(text);
+  Words words;
+  std::string key, word;
+  while (in >> word) {
+    if (word == "\\") continue;
+    if (word.starts_with("--"))
+      words[key = word.substr(2)] = "";
+    else if (!key.empty())
+      words[key] = word;
+  }
+  return words;
+}
+
+// "key = value" by section: "parallelism.tensor_parallel_degree"
+Words words_of_toml(const std::string& text) {
+  std::istringstream in(text);
+  Words words;
+  std::string section;
+  for (std::string line; std::getline(in, line);) {
+    const std::string_view trimmed = axonn::trimmed(line);
+    const auto equals = trimmed.find('=');
+    if (trimmed.starts_with("[") && trimmed.ends_with("]"))
+      section = std::string(trimmed.substr(1, trimmed.size() - 2)) + ".";
+    else if (equals != std::string_view::npos && trimmed[0] != '#') {
+      std::string value(axonn::trimmed(trimmed.substr(equals + 1)));
+      std::erase(value, '"');
+      words[section + std::string(axonn::trimmed(trimmed.substr(0, equals)))] = value;
+    }
+  }
+  return words;
+}
+
+void add_words(Words& words, const std::string& prefix, const Json& json) {
+  for (const auto& [key, value] : json.items()) {
+    if (value.is_object())
+      add_words(words, prefix + key + ".", value);
+    else
+      words[prefix + key] = value.is_string() ? value.get<std::string>() : value.dump();
+  }
+}
+
+void print_megatron(std::ostream& out, const ForeignLayout& layout) {
+  const bool sharded = layout.grid.z > 1;
+  out << "--tensor-model-parallel-size " << layout.grid.x << "\n--micro-batch-size " << layout.micro_batch
+      << "\n--global-batch-size " << layout.batch << "\n--bf16\n";
+  if (sharded) out << "--use-torch-fsdp2\n--num-distributed-optimizer-instances " << layout.grid.data << "\n";
+  if (layout.checkpoint) out << "--recompute-granularity full\n--recompute-method uniform\n--recompute-num-layers 1\n";
+}
+
+ForeignLayout read_megatron(const Words& words, int64_t gpus) {
+  ForeignLayout layout;
+  const int64_t x = number_of(words, "tensor-model-parallel-size", 1);
+  AXONN_CHECK(gpus % x == 0, kWhere, gpus, " GPUs must divide by --tensor-model-parallel-size ", x);
+  const bool sharded = words.contains("use-torch-fsdp2") || words.contains("use-megatron-fsdp");
+  const int64_t replicas = sharded ? number_of(words, "num-distributed-optimizer-instances", 1) : gpus / x;
+  AXONN_CHECK(gpus / x % replicas == 0, kWhere, gpus / x, " GPUs must divide by --num-distributed-optimizer-instances ",
+              replicas);
+  layout.grid = {
+      .x = static_cast<int>(x), .z = static_cast<int>(gpus / x / replicas), .data = static_cast<int>(replicas)};
+  layout.micro_batch = number_of(words, "micro-batch-size", 1);
+  layout.batch = number_of(words, "global-batch-size", 1);
+  layout.checkpoint = word_of(words, "recompute-granularity", "") == "full";
+  return layout;
+}
+
+void print_torchtitan(std::ostream& out, const ForeignLayout& layout) {
+  out << "[training]\nlocal_batch_size = " << layout.micro_batch << "\nglobal_batch_size = " << layout.batch
+      << "\nmixed_precision_param = \"bfloat16\"\nmixed_precision_reduce = \"float32\"\n\n[parallelism]\n"
+         "data_parallel_replicate_degree = "
+      << layout.grid.data << "\ndata_parallel_shard_degree = " << layout.grid.z
+      << "\ntensor_parallel_degree = " << layout.grid.x
+      << "\npipeline_parallel_degree = 1\ncontext_parallel_degree = 1\n\n[activation_checkpoint]\nmode = \""
+      << (layout.checkpoint ? "full" : "none") << "\"\n";
+}
+
+ForeignLayout read_torchtitan(const Words& words, int64_t gpus) {
+  ForeignLayout layout;
+  const auto degree = [&](const char* key) { return number_of(words, std::string("parallelism.") + key, 1); };
+  AXONN_CHECK(degree("pipeline_parallel_degree") == 1 && degree("context_parallel_degree") == 1, kWhere,
+              "a layout with pipeline or context parallelism is no grid of ours: see --what-if");
+  const int64_t x = degree("tensor_parallel_degree"), data = degree("data_parallel_replicate_degree");
+  AXONN_CHECK(gpus % (x * data) == 0, kWhere, gpus, " GPUs must divide by the degrees ", x, " x ", data);
+  const bool rest = word_of(words, "parallelism.data_parallel_shard_degree", "-1") == "-1";
+  layout.grid = {.x = static_cast<int>(x),
+                 .z = static_cast<int>(rest ? gpus / x / data : degree("data_parallel_shard_degree")),
+                 .data = static_cast<int>(data)};
+  layout.micro_batch = number_of(words, "training.local_batch_size", 1);
+  layout.batch = number_of(words, "training.global_batch_size", 1);
+  layout.checkpoint = word_of(words, "activation_checkpoint.mode", "none") == "full";
+  return layout;
+}
+
+void print_deepspeed(std::ostream& out, const ForeignLayout& layout) {
+  const int64_t ranks = int64_t{layout.grid.z} * layout.grid.data;
+  Json zero = {{"stage", layout.grid.z > 1 ? 3 : layout.grid.data > 1 ? 1 : 0}};
+  if (layout.grid.z > 1 && layout.grid.data > 1) zero["mics_shard_size"] = layout.grid.z;
+  Json all = {{"train_batch_size", layout.batch},
+              {"train_micro_batch_size_per_gpu", layout.micro_batch},
+              {"gradient_accumulation_steps", layout.batch / ranks / layout.micro_batch},
+              {"bf16", {{"enabled", true}}},
+              {"zero_optimization", std::move(zero)},
+              {"tensor_parallel", {{"autotp_size", layout.grid.x}}}};
+  if (layout.checkpoint) all["activation_checkpointing"] = {{"partition_activations", false}};
+  out << all.dump(2) << "\n";
+}
+
+ForeignLayout read_deepspeed(const Words& words, int64_t gpus) {
+  ForeignLayout layout;
+  const int64_t x = number_of(words, "tensor_parallel.autotp_size", 1);
+  AXONN_CHECK(gpus % x == 0, kWhere, gpus, " GPUs must divide by autotp_size ", x);
+  const bool sharded = word_of(words, "zero_optimization.stage", "0") == "3";
+  const int64_t z = sharded ? number_of(words, "zero_optimization.mics_shard_size", gpus / x) : 1;
+  AXONN_CHECK(gpus / x % z == 0, kWhere, gpus / x, " GPUs must divide by mics_shard_size ", z);
+  layout.grid = {.x = static_cast<int>(x), .z = static_cast<int>(z), .data = static_cast<int>(gpus / x / z)};
+  layout.micro_batch = number_of(words, "train_micro_batch_size_per_gpu", 1);
+  layout.batch = number_of(words, "train_batch_size", 1);
+  layout.checkpoint = words.contains("activation_checkpointing.partition_activations");
+  return layout;
+}
+
+}  // namespace
+
+void print_foreign(std::ostream& out, ForeignProgram program, const ForeignLayout& layout) {
+  AXONN_CHECK(layout.grid.y == 1, kWhere, axonn::to_string(program), " has no axis y: grid ", layout.grid.to_string(),
+              " divides weights over it; search with --fix y=1");
+  switch (program) {
+    case ForeignProgram::megatron:
+      return print_megatron(out, layout);
+    case ForeignProgram::torchtitan:
+      return print_torchtitan(out, layout);
+    case ForeignProgram::deepspeed:
+      return print_deepspeed(out, layout);
+  }
+}
+
+ForeignLayout read_foreign(const std::string& text, ForeignProgram program, int64_t gpus) {
+  switch (program) {
+    case ForeignProgram::megatron:
+      return read_megatron(words_of_arguments(text), gpus);
+    case ForeignProgram::torchtitan:
+      return read_torchtitan(words_of_toml(text), gpus);
+    case ForeignProgram::deepspeed: {
+      const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+      AXONN_CHECK(json.is_object(), kWhere, "the file is no JSON object: give one that DeepSpeed reads");
+      Words words;
+      add_words(words, "", json);
+      return read_deepspeed(words, gpus);
+    }
+  }
+  return {};
+}
+
+int run_export(const ExportFlags& flags, const PlannerOptions& line) {
+  line.refuse_what_if();
+  const auto network = line.network.network();
+  const auto options = line.search(network);
+  const auto layout =
+      plan_grid(network, axonn::find_machine(line.machine), options, axonn::parse_grid_shape(line.grid));
+  print_foreign(std::cout, axonn::parse_name<ForeignProgram>(flags.program, "--to"),
+                {.grid = layout.grid,
+                 .batch = options.batch_tokens / network.tokens_per_sample,
+                 .micro_batch = layout.micro_batch,
+                 .checkpoint = layout.checkpoint()});
+  return 0;
+}
+
+int run_import(const ExportFlags& flags) {
+  AXONN_CHECK(flags.gpus >= 1 && flags.gpus <= (1 << 20), kWhere, "--gpus must be from 1 to ", 1 << 20, ", got ",
+              flags.gpus);
+  std::ifstream in(flags.file, std::ios::binary);
+  AXONN_CHECK(in, kWhere, "cannot read ", flags.file);
+  const auto layout = read_foreign(std::string(std::istreambuf_iterator<char>(in), {}),
+                                   axonn::parse_name<ForeignProgram>(flags.program, "--from"), flags.gpus);
+  check_shape(layout.grid, flags.gpus);
+  std::cout << "axonn-config explain " << layout.grid.to_string() << " --batch " << layout.batch << " --micro-batch "
+            << layout.micro_batch << " --checkpoint " << (layout.checkpoint ? "on" : "off") << "\n";
+  return 0;
+}

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+
+#include <axonn/core/names.hpp>
+#include <axonn/grid/grid_shape.hpp>
+
+#include "planner_options.hpp"
+
+// Programs of others whose layouts are grids without Y: tensor parallelism is X, sharded data
+// parallelism (FSDP, ZeRO-3) is Z, replicas are data.
+enum class ForeignProgram : uint8_t {
+  megatron,    // Megatron-LM's arguments, one per line
+  torchtitan,  // sections [training], [parallelism] and [activation_checkpoint] of its TOML
+  deepspeed,   // its JSON
+};
+template <>
+struct axonn::Names<ForeignProgram> {
+  static constexpr Named<ForeignProgram> all[] = {{"megatron", ForeignProgram::megatron},
+                                                  {"torchtitan", ForeignProgram::torchtitan},
+                                                  {"deepspeed", ForeignProgram::deepspeed}};
+};
+
+struct ForeignLayout {
+  axonn::GridShape grid;
+  int64_t batch = 1, micro_batch = 1;  // sequences: of the whole grid; of a rank and pass
+  bool checkpoint = false;             // blocks run again
+};
+
+struct ExportFlags {
+  std::string program;  // a ForeignProgram
+  std::string file;     // import
+  int64_t gpus = 1;     // import
+};
+
+// UserError for a grid with Y.
+void print_foreign(std::ostream& out, ForeignProgram program, const ForeignLayout& layout);
+// What print_foreign() prints, on so many GPUs. UserError for degrees that do not divide them.
+ForeignLayout read_foreign(const std::string& text, ForeignProgram program, int64_t gpus);
+
+int run_export(const ExportFlags& flags, const PlannerOptions& line);
+// Prints the explain command of a layout that another program's file describes.
+int run_import(const ExportFlags& flags);

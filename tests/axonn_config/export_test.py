@@ -1,0 +1,58 @@
+"""A layout in the words of other programs is read back as the same layout."""
+import json
+import tomllib
+import unittest
+
+from planner_runs import PlannerTest
+
+JOB = ("--model", "gpt5b", "--machine", "dgx-a100", "--batch", "512")
+
+
+class Export(PlannerTest):
+    def exported(self, grid, program, *more):
+        return self.run_program("export", grid, *JOB, "--to", program, *more).stdout
+
+    def test_comes_back_as_the_same_layout(self):
+        for grid, gpus in (("1x1x64x1", 64), ("8x1x1x8", 64), ("4x1x8x2", 64), ("2x1x8x4", 64), ("1x1x16x1", 16)):
+            for program in ("megatron", "torchtitan", "deepspeed"):
+                for checkpoint in ("on", "off"):
+                    more = ("--micro-batch", "1", "--checkpoint", checkpoint, "--memory-margin", "0")
+                    file = self.write("layout", self.exported(grid, program, *more))
+                    text = self.run_program("import", file, "--from", program, "--gpus", gpus).stdout
+                    self.assertEqual(text, f"axonn-config explain {grid} --batch 512 --micro-batch 1 --checkpoint "
+                                     f"{checkpoint}\n", program)
+                    if (grid, program) == ("4x1x8x2", "torchtitan"):
+                        self.run_program(*text.split()[1:], "--model", "gpt5b", "--memory-margin", "0", "--machine",
+                                         "dgx-a100")
+
+    def test_uses_the_words_of_each_program(self):
+        words = self.exported("4x1x8x2", "megatron", "--micro-batch", "2", "--checkpoint", "on").split()
+        for key, value in (("--tensor-model-parallel-size", "4"), ("--micro-batch-size", "2"),
+                           ("--global-batch-size", "512"), ("--recompute-granularity", "full")):
+            self.assertEqual(words[words.index(key) + 1], value)
+        titan = tomllib.loads(self.exported("4x1x8x2", "torchtitan", "--micro-batch", "2"))
+        self.assertEqual((titan["parallelism"]["data_parallel_shard_degree"],
+                          titan["parallelism"]["data_parallel_replicate_degree"],
+                          titan["parallelism"]["tensor_parallel_degree"], titan["training"]["local_batch_size"]),
+                         (8, 2, 4, 2))
+        speed = json.loads(self.exported("4x1x8x2", "deepspeed", "--micro-batch", "2"))
+        self.assertEqual(speed["zero_optimization"], {"stage": 3, "mics_shard_size": 8})
+        self.assertEqual(speed["train_batch_size"], speed["train_micro_batch_size_per_gpu"] *
+                         speed["gradient_accumulation_steps"] * 16)
+
+    def test_mistakes_are_one_sentence(self):
+        self.refuse("export", "2x2x4x1", *JOB, "--to", "megatron", words=["megatron has no axis y: grid 2x2x4x1"])
+        self.refuse("export", "1x1x8x1", *JOB, "--to", "alpa", words=["--to", "megatron, torchtitan, deepspeed"])
+        self.refuse("import", "none", "--from", "megatron", "--gpus", "8", words=["cannot read none"])
+        for program, text, words in (("megatron", "--tensor-model-parallel-size 3", "8 GPUs must divide by"),
+                                     ("megatron", "--micro-batch-size x", "'micro-batch-size' must be a whole number"),
+                                     ("torchtitan", "[parallelism]\ntensor_parallel_degree = 16", "8 GPUs must divide"),
+                                     ("torchtitan", "[parallelism]\npipeline_parallel_degree = 2", "pipeline"),
+                                     ("torchtitan", "[parallelism]\ndata_parallel_shard_degree = 2", "2"),
+                                     ("deepspeed", "[]", "no JSON object"), ("deepspeed", "{", "no JSON object"),
+                                     ("deepspeed", '{"tensor_parallel": {"autotp_size": 0}}', "from 1")):
+            self.refuse("import", self.write("file", text), "--from", program, "--gpus", "8", words=[words])
+
+
+if __name__ == "__main__":
+    unittest.main()
