@@ -27,4 +27,5 @@
 #include "axonn/optim/scattered_optimizer.hpp"
 #include "axonn/train/scattered_checkpoint.hpp"
 #include "axonn/wrap/shard.hpp"
+#include "axonn/wrap/state_dict.hpp"
 #include "axonn/wrap/unit.hpp"

@@ -101,6 +101,32 @@ TEST(WrappedSteps, MovesAndHoldsWhatIsNeeded) {
   }
 }
 
+bool readable(const at::Tensor& parameter) {
+  try {
+    return parameter.detach().sum().defined();
+  } catch (const c10::Error&) {
+    return false;
+  }
+}
+
+TEST(WrappedSteps, UnitsAreWholeOnlyWhileTheyCompute) {
+  Context context = make_context(OverlapPolicy::none());
+  const auto net = network<ResNet>();
+  const WrappedModule parameters = shard(context, *net, {.units = kBlocks});
+  const auto expect_absent = [&] {
+    for (const std::string name : {"blocks.a.first.weight", "blocks.c.second.weight"})
+      EXPECT_EQ(readable(net->named_parameters()[name]), context.shape().z == 1) << name;
+  };
+  expect_absent();
+  auto open = context.begin_step();
+  const at::Tensor sum = my_loss(*net, context, 0);
+  expect_absent();
+  sum.backward();
+  expect_absent();
+  open.finish();
+  for (const at::Tensor& each : net->parameters()) EXPECT_FALSE(each.grad().defined());
+}
+
 template <typename Net>
 void expect_gathers(const std::vector<std::string>& units) {
   Context context = make_context({.switches = {.cache = false}});

@@ -1,0 +1,89 @@
+#include <algorithm>
+#include <exception>
+#include <optional>
+#include <system_error>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include "axonn/checkpoint/safetensors.hpp"
+#include "axonn/comm/all_ranks_or_none.hpp"
+#include "axonn/core/error.hpp"
+#include "core/files.hpp"
+#include "wrap/stored_tensors.hpp"
+
+namespace axonn {
+namespace {
+
+using safetensors::View;
+
+// The order of writing, which is the same on all ranks: file names, and the tensor of each.
+struct Plan {
+  std::vector<View> views;
+  std::vector<const StoredTensor*> tensors;
+};
+
+Plan plan_of(const std::vector<StoredTensor>& tensors) {
+  Plan plan;
+  for (const StoredTensor& each : tensors)
+    for (const std::string& name : each.names)
+      plan.views.push_back({.name = name, .dtype = each.dtype, .shape = each.shape, .parts = {}});
+  safetensors::sort_for_file(plan.views);
+  for (const View& view : plan.views)
+    for (const StoredTensor& each : tensors)
+      if (std::ranges::find(each.names, view.name) != each.names.end()) plan.tensors.push_back(&each);
+  AXONN_ASSERT(plan.tensors.size() == plan.views.size(), "two tensors of one name");
+  return plan;
+}
+
+// The whole tensor on the ranks of the first Z group, in the file's type and on the CPU.
+at::Tensor whole(Context& context, const StoredTensor& tensor) {
+  at::Tensor flat = tensor.held.contiguous();
+  if (tensor.slot != nullptr && tensor.slot->sharded_over_z()) {
+    int64_t numel = 0;
+    for (const int64_t count : tensor.slot->counts) numel += count;
+    const at::Tensor gathered = at::empty({numel}, flat.options());
+    context.communicators()[Axis::z].all_gather(flat, gathered, tensor.slot->counts).wait();
+    flat = gathered;
+  }
+  return flat.to(at::kCPU, tensor.dtype).contiguous();
+}
+
+}  // namespace
+
+void write_tensors(Context& context, const std::vector<StoredTensor>& tensors, const std::filesystem::path& file) {
+  const at::NoGradGuard no_grad;
+  const Plan plan = plan_of(tensors);
+  const std::filesystem::path partial = file.string() + ".partial";
+  const bool writes = context.at() == Coordinate{};
+  std::exception_ptr failed;
+  const auto attempt = [&](auto work) {  // the gathers go on, so that no rank waits for this one
+    if (!writes || failed) return;
+    try {
+      work();
+    } catch (...) {
+      failed = std::current_exception();
+    }
+  };
+  std::optional<safetensors::StreamedFile> out;
+  attempt([&] { out.emplace(partial, plan.views, safetensors::Metadata{{"format", "pt"}}); });
+  for (const StoredTensor* each : plan.tensors) {
+    if (context.at().x + context.at().y + context.at().data > 0) break;  // not in the first Z group
+    const at::Tensor bytes = whole(context, *each);
+    attempt([&] { out->append({static_cast<const std::byte*>(bytes.const_data_ptr()), bytes.nbytes()}); });
+  }
+  attempt([&] {
+    out->finish();
+    std::error_code error;
+    std::filesystem::rename(partial, file, error);
+    if (error)
+      throw BackendError("wrap.state_dict", "cannot rename " + partial.string() + ": " + error.message() +
+                                                "; name a file where you may write");
+    disk::sync_directory(file.has_parent_path() ? file.parent_path() : std::filesystem::path("."));
+  });
+  all_ranks_or_none(context.communicators().on_cpu({Axis::x, Axis::y, Axis::z, Axis::data}), [&] {
+    if (failed) std::rethrow_exception(failed);
+  });
+}
+
+}  // namespace axonn
