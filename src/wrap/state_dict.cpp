@@ -111,7 +111,9 @@ void add_stored(const WrappedModule& parameters, size_t index, const ParameterSt
 void save_state_dict(const WrappedModule& parameters, const std::filesystem::path& file,
                      const SaveStateDictOptions& options) {
   check_between_steps(parameters);
-  write_tensors(parameters.network().context(), of_module(parameters, options.dtype), file);
+  AXONN_CHECK(options.shard_bytes >= 0, kWhere, "shard_bytes must be 0 (one file) or positive, got ",
+              options.shard_bytes);
+  write_tensors(parameters.network().context(), of_module(parameters, options.dtype), file, options.shard_bytes);
 }
 
 LoadedStateDict load_state_dict(const WrappedModule& parameters, const std::filesystem::path& file,

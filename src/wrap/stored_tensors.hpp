@@ -21,7 +21,9 @@ struct StoredTensor {
   at::ScalarType dtype = at::kFloat;  // in a file that is written
 };
 
-void write_tensors(Context& context, const std::vector<StoredTensor>& tensors, const std::filesystem::path& file);
+// shard_bytes: as in SaveStateDictOptions. Collective.
+void write_tensors(Context& context, const std::vector<StoredTensor>& tensors, const std::filesystem::path& file,
+                   int64_t shard_bytes = 0);
 // Of a safetensors file. Collective.
 std::set<std::string> names_in(Context& context, const std::filesystem::path& file);
 LoadedStateDict read_tensors(Context& context, const std::vector<StoredTensor>& tensors,

@@ -115,6 +115,30 @@ TEST_F(StateFiles, AreLoadedOnAnyGrid) {
     }
 }
 
+TEST_F(StateFiles, OfAGivenSizeHaveAnIndex) {
+  constexpr int64_t kBytes = 20'000;
+  Context context(test_environment(), wrapped_grids().back(), {.dtype = at::kDouble});
+  const auto net = network<ResNet>(3), other = network<ResNet>(1);
+  const WrappedModule parameters = shard(context, *net, {.units = {"blocks.*"}});
+  save_state_dict(parameters, directory / "net.safetensors", {.dtype = at::kFloat, .shard_bytes = kBytes});
+  int files = 0;
+  for (const auto& each : std::filesystem::directory_iterator(directory.path())) {
+    if (each.path().extension() != ".safetensors") continue;
+    ++files;
+    const safetensors::File file(each.path());
+    int64_t bytes = 0;
+    for (const auto& entry : file.entries()) bytes += entry.size_bytes();
+    EXPECT_TRUE(bytes <= kBytes || file.entries().size() == 1) << each.path() << ' ' << bytes;
+  }
+  EXPECT_GT(files, 2);
+  directory.barrier();
+  const WrappedModule loaded = shard(context, *other, {.units = {"blocks.*"}});
+  load_state_dict(loaded, directory / "net.safetensors.index.json");
+  for (size_t i = 0; i < loaded.local().size(); ++i)
+    EXPECT_TRUE(loaded.local()[i].equal(parameters.local()[i].to(at::kFloat).to(at::kDouble))) << loaded.names()[i];
+  EXPECT_USER_ERROR(save_state_dict(parameters, directory / "x", {.shard_bytes = -1}), "shard_bytes", "got -1");
+}
+
 TEST_F(StateFiles, ThatDoNotFitAreRefusedWhole) {
   Context context(test_environment(), wrapped_grids().front(), {.dtype = at::kDouble});
   const auto net = network<Tied>();

@@ -22,7 +22,11 @@ class Optimizer;
 namespace axonn {
 
 struct SaveStateDictOptions {
-  std::optional<at::ScalarType> dtype = {};  // type of the parameters; nothing: the master weights'
+  std::optional<at::ScalarType> dtype = {};  // that of the parameters; nothing: of master weights
+  // Most bytes of one file, which a larger tensor has to itself; 0: one file. Several are named
+  // NAME-00001-of-00003.safetensors, and their index NAME.safetensors.index.json, as Hugging Face
+  // names them. The index comes last.
+  int64_t shard_bytes = 0;
 };
 
 // Rank 0 of the grid writes, and holds one tensor at a time. An old file stays until the new one is
