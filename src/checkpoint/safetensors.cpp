@@ -92,9 +92,9 @@ std::string header_of(std::span<const View* const> tensors, const Metadata& meta
   for (const View* tensor : tensors) {
     AXONN_CHECK(names.insert(tensor->name).second, "checkpoint.safetensors", "tensor name '", tensor->name,
                 "' cannot be used twice in a file");
-    const int64_t bytes = size_of(*tensor), end = offset + bytes;
-    AXONN_CHECK(bytes_of(tensor->shape, tensor->dtype) == bytes, "checkpoint.safetensors", "tensor '", tensor->name,
-                "' of type ", dtype_name(tensor->dtype), " has ", bytes, " bytes, which its shape does not");
+    const std::optional<int64_t> bytes = bytes_of(tensor->shape, tensor->dtype);
+    AXONN_ASSERT(bytes.has_value(), "tensor ", tensor->name, " has a shape that no tensor has");
+    const int64_t end = offset + *bytes;
     header[tensor->name] = {
         {"dtype", dtype_name(tensor->dtype)}, {"shape", tensor->shape}, {"data_offsets", {offset, end}}};
     offset = end;
@@ -102,6 +102,12 @@ std::string header_of(std::span<const View* const> tensors, const Metadata& meta
   std::string text = header.dump();
   text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
   return text;
+}
+
+void write_header(disk::SyncedFile& file, const std::string& header) {
+  const uint64_t length = header.size();
+  file.write(std::as_bytes(std::span(&length, 1)));
+  file.write(header);
 }
 
 // nlohmann silently keeps the last of two equal keys.
@@ -163,14 +169,48 @@ c10::ScalarType scalar_type(std::string_view dtype) {
   return found->type;
 }
 
+void sort_for_file(std::vector<View>& tensors) {
+  std::ranges::stable_sort(tensors, std::greater(), [](const View& each) { return c10::elementSize(each.dtype); });
+}
+
+struct StreamedFile::Impl {
+  explicit Impl(const std::filesystem::path& path) : file(path) {}
+  disk::SyncedFile file;
+  int64_t left = 0;  // bytes
+};
+
+StreamedFile::StreamedFile(const std::filesystem::path& path, std::span<const View> tensors, const Metadata& metadata) {
+  const auto order = in_file_order(tensors);
+  const std::string header = header_of(order, metadata);
+  impl_ = std::make_unique<Impl>(path);
+  for (size_t i = 0; i < order.size(); ++i) {
+    AXONN_ASSERT(order[i] == &tensors[i], "tensors of a streamed file are not sorted for it");
+    impl_->left += *bytes_of(order[i]->shape, order[i]->dtype);
+  }
+  write_header(impl_->file, header);
+}
+
+StreamedFile::~StreamedFile() = default;
+
+void StreamedFile::append(std::span<const std::byte> bytes) {
+  impl_->left -= std::ssize(bytes);
+  impl_->file.write(bytes);
+}
+
+void StreamedFile::finish() {
+  AXONN_ASSERT(impl_->left == 0, "a streamed file lacks ", impl_->left, " bytes");
+  impl_->file.finish();
+}
+
 Written write(const std::filesystem::path& path, std::span<const View> tensors, const Metadata& metadata,
               Staging* staging) {
   const auto order = in_file_order(tensors);
-  const std::string header = header_of(order, metadata);
-  const uint64_t length = header.size();
+  for (const View* tensor : order)
+    AXONN_CHECK(bytes_of(tensor->shape, tensor->dtype) == size_of(*tensor), "checkpoint.safetensors", "tensor '",
+                tensor->name, "' of type ", dtype_name(tensor->dtype), " has ", size_of(*tensor),
+                " bytes, which its shape does not");
   disk::SyncedFile file(path);
-  file.write(std::as_bytes(std::span(&length, 1)));
-  file.write(header);
+  write_header(file, header_of(order, metadata));
   std::vector<Staging::Bytes> parts;
   for (const View* tensor : order) parts.insert(parts.end(), tensor->parts.begin(), tensor->parts.end());
   Staging none(0);
@@ -232,7 +272,13 @@ const File::Entry* File::find(std::string_view name) const {
 
 void File::read(const Entry& entry, std::span<std::byte> into) const {
   AXONN_ASSERT(std::ssize(into) == entry.size_bytes(), "buffer of ", into.size(), " bytes for tensor ", entry.name);
-  read_at(data_offset_ + entry.begin, into);
+  read(entry, 0, into);
+}
+
+void File::read(const Entry& entry, int64_t first, std::span<std::byte> into) const {
+  AXONN_ASSERT(first >= 0 && first + std::ssize(into) <= entry.size_bytes(), first, " + ", into.size(),
+               " bytes of tensor ", entry.name);
+  read_at(data_offset_ + entry.begin + first, into);
 }
 
 void File::read_at(int64_t offset, std::span<std::byte> into) const {

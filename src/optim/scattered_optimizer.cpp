@@ -1,7 +1,6 @@
 #include "axonn/optim/scattered_optimizer.hpp"
 
 #include <algorithm>
-#include <sstream>
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
@@ -9,6 +8,7 @@
 #include <torch/nn/module.h>
 
 #include "axonn/comm/all_ranks_or_none.hpp"
+#include "axonn/comm/same_tensors.hpp"
 #include "axonn/core/error.hpp"
 #include "optim/program_optimizer.hpp"
 
@@ -38,29 +38,6 @@ std::vector<NamedTensor> updated(std::vector<NamedTensor> tensors) {
     AXONN_CHECK(tensor.is_leaf(), kWhere, "'", name,
                 "' is computed from other tensors; give the tensors that it is made of");
   return tensors;
-}
-
-std::string described(const NamedTensor& each) {
-  std::ostringstream text;
-  text << "'" << each.name << "' " << each.tensor.sizes() << " of " << c10::toString(each.tensor.scalar_type());
-  return text.str();
-}
-
-void check_same_tensors(Communicator& ranks, const std::vector<NamedTensor>& tensors) {
-  std::string mine;
-  for (const NamedTensor& each : tensors) mine += described(each) + '\n';
-  std::istringstream of_rank_0(broadcast_text(ranks, mine, 0));
-  std::istringstream of_this_rank(mine);
-  all_ranks_or_none(ranks, [&] {
-    std::string here = "x", there = "x";
-    while (!here.empty() || !there.empty()) {
-      if (!std::getline(of_this_rank, here)) here.clear();
-      if (!std::getline(of_rank_0, there)) there.clear();
-      AXONN_CHECK(here == there, kWhere, "rank ", ranks.group().ranks[static_cast<size_t>(ranks.rank())], " has ",
-                  here.empty() ? "no more tensors" : here, " where rank ", ranks.group().ranks.front(), " has ",
-                  there.empty() ? "no more tensors" : there, "; make the same tensors on every rank");
-    }
-  });
 }
 
 std::shared_ptr<Arena> make_arena(const std::vector<NamedTensor>& tensors, const Grid& grid, int rank) {
@@ -117,7 +94,7 @@ ScatteredOptimizer::ScatteredOptimizer(Communicator& ranks, std::vector<NamedTen
     schedule = schedule_of(settings);
     tensors_ = updated(std::move(tensors));
   });
-  check_same_tensors(ranks, tensors_);
+  check_same_tensors(ranks, tensors_, kWhere);
   all_ranks_or_none(ranks, [&] { arena_ = make_arena(tensors_, grid_, ranks.rank()); });
   std::vector<Request> values;
   for (const NamedTensor& each : tensors_) values.push_back(ranks.broadcast(each.tensor.detach(), 0));

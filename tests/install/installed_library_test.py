@@ -84,6 +84,21 @@ class InstalledLibrary(OutsideProject):
             for a, b in zip(alone, together):
                 self.assertAlmostEqual(a, b, delta=1e-4)
 
+    def test_a_wrapped_module_trains_on_any_grid_and_leaves_one_file(self):
+        folder, _ = self.build(SOURCE / "examples/sharded_cnn", "cnn", f"-DAXONN_LIBTORCH={LIBTORCH}", *HIDDEN)
+        program = folder / "sharded_cnn"
+        alone = losses(run(program, "1x1x1x1", self.scratch / "cnn-alone"))
+        self.assertEqual(len(alone), 5)
+        self.assertLess(alone[-1], 0.3 * alone[0])
+        if MPIRUN:
+            together = losses(on_ranks(4, program, "1x1x2x2", self.scratch / "cnn-together"))
+            for a, b in zip(alone, together, strict=True):
+                self.assertAlmostEqual(a, b, delta=2e-3)
+            headers = [(self.scratch / name).read_bytes() for name in ("cnn-alone", "cnn-together")]
+            size = 8 + int.from_bytes(headers[0][:8], "little")
+            self.assertEqual(*[header[:size] for header in headers])
+            self.assertIn(b'"blocks.0.first.weight"', headers[0][:size])
+
     def test_layers_and_checkpoints_need_nothing_that_reads_options_and_images(self):
         folder, _ = self.build(HERE / "saved_layers", "saved-layers", f"-DAXONN_LIBTORCH={LIBTORCH}", *HIDDEN)
         program = folder / "saved_layers"

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -44,6 +45,25 @@ struct Written {
 Written write(const std::filesystem::path& path, std::span<const View> tensors, const Metadata& metadata = {},
               Staging* staging = nullptr);
 
+// The order of tensors in a file: wider types first, else as given.
+void sort_for_file(std::vector<View>& tensors);
+
+// A file whose tensors are written one after the other, so that they need not be in memory at once.
+class StreamedFile {
+ public:
+  // `tensors` have no parts, and are sorted for the file. UserError if a name occurs twice.
+  StreamedFile(const std::filesystem::path& path, std::span<const View> tensors, const Metadata& metadata = {});
+  ~StreamedFile();
+  StreamedFile(const StreamedFile&) = delete;
+  StreamedFile& operator=(const StreamedFile&) = delete;
+  void append(std::span<const std::byte> bytes);  // the next bytes of the data; BackendError as write()
+  void finish();                                  // syncs the file
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
 // A file open for reading. The constructor checks that the header lies within the file, that every
 // shape agrees with its bytes, and that the tensors cover the data exactly, without overlap.
 // Otherwise, or if the file is truncated, it throws a UserError that names the file.
@@ -66,7 +86,8 @@ class File {
   const std::vector<Entry>& entries() const { return entries_; }  // in the order of their data
   const Entry* find(std::string_view name) const;                 // nullptr: no such tensor
   const Metadata& metadata() const { return metadata_; }
-  void read(const Entry& entry, std::span<std::byte> into) const;  // into.size() = entry.size_bytes()
+  void read(const Entry& entry, std::span<std::byte> into) const;                 // into.size() = entry.size_bytes()
+  void read(const Entry& entry, int64_t first, std::span<std::byte> into) const;  // bytes from `first` of it
 
  private:
   void parse_header(std::string_view header, int64_t data_bytes);

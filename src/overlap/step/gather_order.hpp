@@ -17,6 +17,7 @@ class GatherOrder {
   struct Place {
     Phase phase = Phase::train;
     int weight = -1;
+    bool updated = false;  // the first since the weights changed
   };
 
   // Records that `next` is gathered now; returns whether it was predicted.

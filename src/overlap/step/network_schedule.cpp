@@ -58,6 +58,11 @@ void NetworkSchedule::reduce(const ArenaSlot& slot, const std::function<void(con
   gradients_->reduce(slot, write);
 }
 
+void NetworkSchedule::reduce_pass(const ArenaSlot& slot, const std::function<void(const at::Tensor&, bool)>& write) {
+  gradients_->use(slot);
+  reduce(slot, write);
+}
+
 std::string NetworkSchedule::without_gradient() const { return gradients_->without_gradient(); }
 
 }  // namespace axonn

@@ -6,6 +6,7 @@
 #include <ATen/ops/empty.h>
 
 #include "axonn/core/error.hpp"
+#include "axonn/overlap/step/step_listener.hpp"
 #include "overlap/step/gradient_reducer.hpp"
 #include "overlap/step/weight_gatherer.hpp"
 
@@ -102,6 +103,7 @@ void Scheduler::begin_step(int micro_batches) {
               "after an error");
   AXONN_CHECK(micro_batches >= 1, "overlap.begin_step", "micro_batches must be at least 1, got ", micro_batches);
   erase_expired();
+  tell_listeners(&StepListener::step_begins);
   in_step_ = true;
   ++steps_begun_;
   micro_batches_ = micro_batches;
@@ -114,6 +116,13 @@ void Scheduler::begin_step(int micro_batches) {
     network->gradients_->begin_step(micro_batches);
     network->weights_->begin_step();
   }
+  tell_listeners(&StepListener::step_begun);
+}
+
+template <typename... Arguments>
+void Scheduler::tell_listeners(void (StepListener::*what)(Arguments...), Arguments... arguments) {
+  for (const auto& network : networks_)
+    if (const auto listener = network->listener_.lock()) (*listener.*what)(arguments...);
 }
 
 // A forward after a backward opens the next micro-batch.
@@ -130,6 +139,7 @@ void Scheduler::enter(Phase phase) {
 void Scheduler::finish() {
   AXONN_CHECK(in_step_, "overlap.finish", "no step has begun; call context.begin_step() before the forward pass");
   erase_expired();
+  tell_listeners(&StepListener::step_ends);
   std::string wrong;
   for (const auto& network : networks_)
     if (const std::string some = network->gradients_->missing_gradients(); !some.empty())
@@ -139,6 +149,7 @@ void Scheduler::finish() {
   phase_ = Phase::evaluate;
   for (const auto& network : networks_) network->gradients_->send_rest();
   for (const auto& network : networks_) network->gradients_->wait();
+  tell_listeners(&StepListener::step_over, true);
   log_.end_step();
 }
 
@@ -155,6 +166,7 @@ void Scheduler::abandon() {
   phase_ = Phase::evaluate;
   log_.land();
   for (const auto& network : networks_) network->gradients_->abandon();
+  tell_listeners(&StepListener::step_over, false);
   log_.end_step();
 }
 

@@ -57,7 +57,7 @@ GatheredWeight WeightGatherer::gathered(const ArenaSlot& slot, Phase phase, bool
   Weight& weight = weights_[static_cast<size_t>(index)];
   forget_if_changed();
   phase_ = phase;
-  order_.note({phase, index});
+  order_.note({phase, index, std::exchange(fresh_, false)});
   ++weight.uses;
   std::erase(ahead_, index);
   if (!weight.buffer) {
@@ -121,6 +121,9 @@ void WeightGatherer::look_ahead(bool update_follows) {
     const auto next_pass = std::ranges::find_if_not(coming, of_this_pass, &GatherOrder::Place::phase);
     coming.erase(next_pass, coming.end());
   }
+  // Nor does anything go ahead of the update before which it came the last time.
+  const auto first = coming.begin() + (fresh_ && !coming.empty() ? 1 : 0);
+  coming.erase(std::find_if(first, coming.end(), [](const auto& place) { return place.updated; }), coming.end());
   std::erase_if(ahead_, [&](int index) {
     const bool comes = std::ranges::find(coming, index, &GatherOrder::Place::weight) != coming.end();
     if (!comes) {
@@ -167,6 +170,7 @@ void WeightGatherer::forget_if_changed() {
 
 void WeightGatherer::forget() {
   version_ = version();
+  fresh_ = true;
   drop_all();
   for (Weight& weight : weights_) weight.uses_before = std::exchange(weight.uses, 0);
   choose_kept();

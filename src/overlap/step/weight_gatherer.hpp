@@ -71,6 +71,7 @@ class WeightGatherer {
   Phase phase_ = Phase::train;
   std::vector<WrittenRange> writing_;
   uint32_t version_;
+  bool fresh_ = true;  // nothing was gathered since the weights changed
   GatherCounters counters_;
 };
 

@@ -85,8 +85,9 @@ class Arena {
   // The flat buffers; undefined when scattered.
   const at::Tensor& weights() const { return weights_; }
   const at::Tensor& gradients() const { return gradients_; }
-  const at::Tensor& master() const;  // weights() itself when their types are equal
-  void round_master();               // master() -> weights()
+  const at::Tensor& master() const;                      // weights() itself when their types are equal
+  bool has_master() const { return master_.defined(); }  // false: released, or scattered
+  void round_master();                                   // master() -> weights()
   // Frees master weights of another type than the weights: somebody else keeps them from now on.
   void release_master() { master_ = at::Tensor(); }
   Range over_z() const;      // all sections that are sharded over Z

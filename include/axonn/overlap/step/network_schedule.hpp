@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -16,6 +17,7 @@ namespace axonn {
 class GradientReducer;
 class Request;
 class Scheduler;
+class StepListener;
 class WeightGatherer;
 struct WrittenRange;
 
@@ -62,8 +64,14 @@ class NetworkSchedule {
   // Adds one contribution. `write(block, add)` stores the gradient of the whole block when `add` is
   // false, and adds it to the block when `add` is true.
   void reduce(const ArenaSlot& slot, const std::function<void(const at::Tensor& block, bool add)>& write);
+  // The same for a contribution that holds all uses of a backward pass, as autograd sums them for a
+  // leaf. No use() is counted for it.
+  void reduce_pass(const ArenaSlot& slot, const std::function<void(const at::Tensor& block, bool add)>& write);
   // Name of a parameter without a gradient since the last step began; empty when all have one.
   std::string without_gradient() const;
+
+  // Who hears of the steps, as long as it lives; one at a time.
+  void listen(std::weak_ptr<StepListener> listener) { listener_ = std::move(listener); }
 
  private:
   friend class Scheduler;
@@ -72,6 +80,7 @@ class NetworkSchedule {
 
   Scheduler& scheduler_;
   std::weak_ptr<Arena> arena_;
+  std::weak_ptr<StepListener> listener_;
   std::unique_ptr<WeightGatherer> weights_;
   std::unique_ptr<GradientReducer> gradients_;
   bool whole_gradients_ = true;

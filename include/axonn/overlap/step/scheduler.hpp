@@ -127,6 +127,8 @@ class Scheduler {
   friend class NetworkSchedule;
   void enter(Phase phase);
   void erase_expired();
+  template <typename... Arguments>
+  void tell_listeners(void (StepListener::*what)(Arguments...), Arguments... arguments);
   Pending launched(at::Tensor tensor, AxisSet axes, std::string_view tag, Request request);
 
   Communicators& communicators_;

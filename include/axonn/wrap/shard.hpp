@@ -1,0 +1,110 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "axonn/layers/context.hpp"
+
+namespace axonn {
+
+class WrappedNetwork;
+
+// A parameter that got no gradient in a step: an error that names it, or a gradient of zeros. With
+// `zero` ranks may use different parameters. All sums then begin at the end of the step, in one
+// order.
+enum class Unused : uint8_t { refuse, zero };
+
+// Buffers that a step has changed, such as the statistics of BatchNorm: an error that names the
+// buffer, or every step begins with the buffers of the grid's first rank, as in DDP.
+enum class Buffers : uint8_t { refuse, first_rank };
+
+struct ShardOptions {
+  // Children of Sequentials whose parameters are gathered when they compute, and freed afterwards:
+  // full names, in which * stands for any text ("blocks.*"). Each takes and returns one tensor.
+  // For typed members see unit.hpp. What is in no unit is gathered from begin_step() to finish().
+  std::vector<std::string> units = {};
+  Unused unused = Unused::refuse;
+  Buffers buffers = Buffers::refuse;
+};
+
+// The sharded parameters of a plain torch::nn::Module. Copies share them. It stays alive as long as
+// the module trains, and the context outlives it.
+class WrappedModule {
+ public:
+  explicit WrappedModule(std::shared_ptr<WrappedNetwork> network) : network_(std::move(network)) {}
+
+  // This rank's range of each parameter that is trained, flat, for torch::optim. They are leaves,
+  // of the master weights' type, and their .grad() is the sum over the grid after Step::finish():
+  // that of this step only, whatever was there before. UserError while an optimizer of axonn keeps
+  // the master weights.
+  const std::vector<at::Tensor>& local() const;
+  const std::vector<std::string>& names() const;  // one for each of local(), as in named_parameters()
+
+  // For make_optimizer() and checkpoints of axonn. With an optimizer whose schedule does not keep
+  // whole gradients, local() gets no .grad().
+  const Parameters& parameters() const;
+
+  // While it lives, the module can be called outside a step, such as for evaluation under a
+  // NoGradGuard. Every rank of the grid makes it, and calls the same units in the same order.
+  class Gathered {
+   public:
+    explicit Gathered(std::shared_ptr<WrappedNetwork> network);
+    ~Gathered();
+    Gathered(const Gathered&) = delete;
+    Gathered& operator=(const Gathered&) = delete;
+
+   private:
+    std::shared_ptr<WrappedNetwork> network_;
+  };
+  [[nodiscard]] Gathered gathered() const { return Gathered(network_); }
+
+  WrappedNetwork& network() const { return *network_; }
+
+ private:
+  std::shared_ptr<WrappedNetwork> network_;
+};
+
+// Shards the parameters of any torch::nn::Module over Z, as FSDP2's fully_shard does; ranks that
+// differ in Z or data compute different rows of a batch. Values and buffers are those of the grid's
+// first rank. A parameter of fewer than 1024 elements lies on every rank; so does one that is not
+// trained. In a step, parameters are whole while their unit computes, and gathered, cached and
+// reduced as the OverlapPolicy says:
+//
+//   auto parameters = axonn::shard(context, *net, {.units = {"blocks.*"}});
+//   torch::optim::AdamW optimizer(parameters.local(), 1e-3);
+//   for (...) {
+//     auto step = context.begin_step();
+//     (loss_sum_of_my_rows / rows_of_all_ranks).backward();
+//     step.finish();
+//     axonn::clip_grad_norm_(parameters, 1.0);
+//     optimizer.step();
+//   }
+//
+// Each backward() is a micro-batch: begin_step({.micro_batches = n}). Ranks of X and Y do the same
+// work. With a context of bf16 or fp16, the module's fp32 parameters become bf16 or fp16, and
+// local() is fp32. In the places of children that are units, the Sequentials hold modules with
+// their parameters and names.
+//
+// Outside a step the parameters are not there. Whoever reads them gets LibTorch's error with a
+// sentence that names the parameter: forward, to(), clone(), torch::save(). What cannot be noticed:
+// an optimizer made from module.parameters() updates nothing, torch's clip_grad_norm_ sees one
+// rank, and optimizers whose update mixes elements (LBFGS, Adafactor) compute on ranges. A unit
+// must not return a view of a parameter, nor keep a detach()ed one for backward.
+//
+// Every rank of the grid calls it with the same module. UserError on all ranks that names the
+// parameter which is a view, not contiguous, sparse, complex, of another type or device than the
+// context, wrapped before, or replaced in its module without the registry (a stale tie); that names
+// the unit which does not exist or is in no Sequential; or if nothing is trained.
+WrappedModule shard(Context& context, torch::nn::Module& module, const ShardOptions& options = {});
+
+// Scales the gradients of local() to this norm at most, as torch::nn::utils::clip_grad_norm_ does.
+// Returns the norm before, over the whole network, the same on every rank. Every rank of the grid
+// calls it, after Step::finish(). UserError if a gradient is missing.
+double clip_grad_norm_(const WrappedModule& parameters, double max_norm);
+
+}  // namespace axonn

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <torch/nn/module.h>
+#include <torch/nn/modules/container/sequential.h>
+
+#include "axonn/wrap/unit.hpp"
+#include "wrap/wrapped_network.hpp"
+
+namespace axonn {
+
+// What shard() will do with a module.
+struct FoundUnits {
+  struct Child {
+    torch::nn::SequentialImpl* parent = nullptr;
+    size_t index = 0;
+    std::string key;
+    int unit = 0;
+  };
+  FoundModule module;
+  std::vector<Child> children;                   // those of Sequentials that become units
+  std::vector<std::pair<UnitBase*, int>> typed;  // each once
+};
+
+// Walks the module and changes nothing. A parameter of two units belongs to the root. UserError as
+// shard() says.
+FoundUnits find_parameters(torch::nn::Module& module, const std::vector<std::string>& units, const Context& context);
+
+// Whether a name matches a pattern, in which * stands for any text without a dot.
+bool matches(std::string_view pattern, std::string_view name);
+
+}  // namespace axonn

@@ -1,0 +1,118 @@
+#include "axonn/wrap/shard.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "axonn/comm/all_ranks_or_none.hpp"
+#include "axonn/comm/same_tensors.hpp"
+#include "axonn/core/error.hpp"
+#include "axonn/core/log.hpp"
+#include "wrap/find_parameters.hpp"
+#include "wrap/sequential_unit.hpp"
+
+namespace axonn {
+namespace {
+
+constexpr const char* kWhere = "wrap.shard";
+constexpr AxisSet kEveryone = {Axis::x, Axis::y, Axis::z, Axis::data};
+
+class GradientHook final : public torch::autograd::PostAccumulateGradHook {
+ public:
+  GradientHook(std::weak_ptr<WrappedNetwork> network, int parameter)
+      : network_(std::move(network)), parameter_(parameter) {}
+  void operator()(const at::Tensor&) override {
+    const auto network = network_.lock();
+    AXONN_CHECK(network != nullptr, kWhere,
+                "a wrapped module is trained after the result of shard() has gone; keep it as long as the module");
+    network->arrived(parameter_);
+  }
+
+ private:
+  std::weak_ptr<WrappedNetwork> network_;
+  int parameter_;
+};
+
+std::vector<NamedTensor> all_tensors(const FoundModule& found) {
+  std::vector<NamedTensor> all;
+  for (const auto* list : {&found.trained, &found.kept, &found.buffers})
+    for (const FoundTensor& each : *list) all.push_back({each.names.front(), each.tensor});
+  return all;
+}
+
+void insert_units(const FoundUnits& found, const std::shared_ptr<WrappedNetwork>& network) {
+  for (const auto& [typed, unit] : found.typed) typed->join(network, unit);
+  for (const FoundUnits::Child& child : found.children) {
+    torch::nn::AnyModule& place = *(child.parent->begin() + static_cast<ptrdiff_t>(child.index));
+    const auto module = std::make_shared<SequentialUnit>(place);
+    module->join(network, child.unit);
+    child.parent->replace_module(child.key, module);
+    place = torch::nn::AnyModule(module);
+  }
+}
+
+}  // namespace
+
+WrappedModule shard(Context& context, torch::nn::Module& module, const ShardOptions& options) {
+  AXONN_CHECK(!context.planned(), kWhere, "Context::plan() has no ranks to shard a module over; construct a Context");
+  Communicator& everyone = context.communicators().on_cpu(kEveryone);
+  FoundUnits found;
+  all_ranks_or_none(everyone, [&] { found = find_parameters(module, options.units, context); });
+  const std::vector<NamedTensor> all = all_tensors(found.module);
+  check_same_tensors(everyone, all, kWhere);
+  const GridShape& shape = context.shape();
+  if (shape.x * shape.y > 1 && context.rank() == 0)
+    log::warn("grid ", shape.to_string(),
+              ": ranks along X and Y do the same work on a wrapped module; Z and data "
+              "divide it");
+  std::vector<at::Tensor> tensors;
+  for (const NamedTensor& each : all) tensors.push_back(each.tensor);
+  share(context, tensors);
+  const auto network = std::make_shared<WrappedNetwork>(context, found.module, options);
+  network->parameters().schedule().listen(network);
+  for (size_t i = 0; i < found.module.trained.size(); ++i)
+    torch::autograd::impl::set_post_acc_grad_hooks(found.module.trained[i].tensor,
+                                                   std::make_unique<GradientHook>(network, static_cast<int>(i)));
+  insert_units(found, network);
+  return WrappedModule(network);
+}
+
+const std::vector<at::Tensor>& WrappedModule::local() const { return network_->local(); }
+const std::vector<std::string>& WrappedModule::names() const { return network_->names(); }
+const Parameters& WrappedModule::parameters() const { return network_->parameters(); }
+
+WrappedModule::Gathered::Gathered(std::shared_ptr<WrappedNetwork> network) : network_(std::move(network)) {
+  network_->evaluate(true);
+}
+WrappedModule::Gathered::~Gathered() { network_->evaluate(false); }
+
+double clip_grad_norm_(const WrappedModule& parameters, double max_norm) {
+  const at::NoGradGuard no_grad;
+  const std::vector<at::Tensor>& local = parameters.local();
+  const auto& slots = parameters.parameters().arena().slots();
+  for (size_t i = 0; i < local.size(); ++i)
+    AXONN_CHECK(local[i].grad().defined(), "wrap.clip", "'", slots[i].name,
+                "' has no gradient to clip; call it after step.finish() and before zero_grad()");
+  at::Tensor total = at::zeros({1}, local.front().options().dtype(at::kDouble).requires_grad(false));
+  for (size_t i = 0; i < local.size(); ++i)
+    if (slots[i].counts_in_norm)
+      total += at::linalg_vector_norm(local[i].grad(), 2, at::OptionalIntArrayRef(), /*keepdim=*/false, at::kDouble)
+                   .square_();
+  total = parameters.parameters()
+              .schedule()
+              .scheduler()
+              .all_reduce(std::move(total), {Axis::x, Axis::y, Axis::z}, "gradient norm")
+              .wait();
+  const double norm = std::sqrt(total.item<double>());
+  const double scale = std::min(1.0, max_norm / (norm + 1e-6));
+  for (const at::Tensor& each : local) each.grad().mul_(std::isnan(norm) ? norm : scale);
+  return norm;
+}
+
+}  // namespace axonn

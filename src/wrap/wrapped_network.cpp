@@ -1,0 +1,220 @@
+#include "wrap/wrapped_network.hpp"
+
+#include <ranges>
+#include <utility>
+
+#include <ATen/core/grad_mode.h>
+
+#include "axonn/core/error.hpp"
+#include "axonn/overlap/step/network_schedule.hpp"
+
+namespace axonn {
+namespace {
+
+constexpr const char* kWhere = "wrap.step";
+constexpr int64_t kLeastSharded = 1024;  // elements; smaller parameters lie on every rank
+
+std::vector<std::pair<std::string, ShardedParameter>> sharded(const std::vector<FoundTensor>& trained) {
+  std::vector<std::pair<std::string, ShardedParameter>> named;
+  for (const FoundTensor& each : trained) {
+    ShardSpec spec{.over_z = each.tensor.numel() >= kLeastSharded};
+    for (const int64_t size : each.tensor.sizes()) spec.dims.push_back(Dim::whole(size));
+    if (spec.dims.empty()) spec.dims.push_back(Dim::whole(1));
+    named.emplace_back(each.names.front(),
+                       ShardedParameter({.spec = std::move(spec), .decay = each.tensor.dim() >= 2}));
+  }
+  return named;
+}
+
+}  // namespace
+
+void share(Context& context, const std::vector<at::Tensor>& tensors) {
+  const at::NoGradGuard no_grad;
+  Communicator& everyone = context.communicators()[{Axis::x, Axis::y, Axis::z, Axis::data}];
+  for (const at::Tensor& each : tensors) {
+    if (each.numel() == 0) continue;
+    const at::Tensor flat = each.detach().contiguous().view({-1});
+    everyone.broadcast(flat.view(at::kByte), 0).wait();
+    if (!each.is_contiguous()) each.detach().copy_(flat.view(each.sizes()));
+  }
+}
+
+WrappedNetwork::WrappedNetwork(Context& context, FoundModule found, const ShardOptions& options)
+    : context_(context),
+      found_(std::move(found)),
+      options_(options),
+      parameters_(sharded(found_.trained), context.grid(), context.rank(), context.arena_types(),
+                  context.options().device, /*seed=*/0, &context.scheduler()),
+      units_(found_.units.size()),
+      arrived_(found_.trained.size()) {
+  const at::NoGradGuard no_grad;
+  Arena& arena = parameters_.arena();
+  for (const ArenaSlot& slot : arena.slots()) {
+    const FoundTensor& each = found_.trained[static_cast<size_t>(slot.number)];
+    arena.master()
+        .narrow(0, slot.offset, slot.range.size())
+        .copy_(each.tensor.detach().view({-1}).narrow(0, slot.range.begin, slot.range.size()));
+    names_.push_back(slot.name);
+    units_[static_cast<size_t>(each.unit)].parameters.push_back(slot.number);
+    local_.push_back(arena.master().narrow(0, slot.offset, slot.range.size()).detach().requires_grad_());
+    gradients_.push_back(arena.gradient(slot).detach());
+  }
+  update_weights();
+  for (size_t i = 0; i < found_.trained.size(); ++i)
+    leased_.emplace_back(found_.trained[i].tensor, parameters_.list()[i], arena);
+}
+
+const std::vector<at::Tensor>& WrappedNetwork::local() {
+  if (!parameters_.arena().has_master()) local_.clear();
+  AXONN_CHECK(!local_.empty(), "wrap.local",
+              "an optimizer of axonn keeps the master weights; make it with schedule ar-opt, or use torch::optim only");
+  return local_;
+}
+
+int64_t WrappedNetwork::step() const { return context_.scheduler().steps_begun(); }
+
+// torch::optim::SGD writes past the version counter, so any weight may have changed.
+void WrappedNetwork::update_weights() {
+  if (!parameters_.schedule().whole_gradients() || !parameters_.arena().has_master()) return;
+  const at::NoGradGuard no_grad;
+  parameters_.arena().round_master();
+  parameters_.schedule().weights_written();
+}
+
+void WrappedNetwork::enter(int unit) {
+  Unit& entered = units_[static_cast<size_t>(unit)];
+  if (entered.held++ > 0) return;
+  for (const int index : entered.parameters) leased_[static_cast<size_t>(index)].fetch();
+}
+
+void WrappedNetwork::leave(int unit) {
+  Unit& left = units_[static_cast<size_t>(unit)];
+  if (--left.held > 0) return;
+  for (const int index : left.parameters) leased_[static_cast<size_t>(index)].drop();
+}
+
+void WrappedNetwork::begin_forward(int unit) {
+  Scheduler& scheduler = context_.scheduler();
+  AXONN_CHECK(
+      !at::GradMode::is_enabled() || scheduler.in_step() || units_[static_cast<size_t>(unit)].parameters.empty(),
+      kWhere, "unit '", found_.units[static_cast<size_t>(unit)],
+      "' is used under autograd outside a step; call context.begin_step() first, or hold a "
+      "torch::NoGradGuard when no gradient is needed");
+  if (!scheduler.in_step() && evaluating_ == 0) update_weights();
+  const Scheduler::InPhase again(scheduler, scheduler.phase());  // a forward after a backward: the next micro-batch
+  enter(unit);
+}
+
+void WrappedNetwork::begin_backward(int unit) {
+  AXONN_CHECK(!at::GradMode::is_enabled(), kWhere, "unit '", found_.units[static_cast<size_t>(unit)],
+              "' is differentiated twice (create_graph), which units do not support; leave it out of the units");
+  AXONN_CHECK(context_.scheduler().in_step(), kWhere, "backward reaches unit '",
+              found_.units[static_cast<size_t>(unit)],
+              "' outside a step; backward must run inside the step of its forward");
+  Unit& reached = units_[static_cast<size_t>(unit)];
+  reached.missing = static_cast<int>(reached.parameters.size());
+  if (std::exchange(reached.in_backward, true)) return;
+  const Scheduler::InPhase backward(context_.scheduler(), Phase::backward);
+  enter(unit);
+}
+
+void WrappedNetwork::leave_backward(Unit& unit) {
+  if (std::exchange(unit.in_backward, false)) leave(static_cast<int>(&unit - units_.data()));
+}
+
+void WrappedNetwork::arrived(int parameter) {
+  const auto index = static_cast<size_t>(parameter);
+  const LeasedParameter& leased = leased_[index];
+  AXONN_CHECK(context_.scheduler().in_step(), kWhere, "a gradient of '", leased.name(),
+              "' came outside a step; backward must run inside the step of its forward");
+  ++arrived_[index];
+  if (options_.unused == Unused::refuse) {
+    leased.reduce(leased.tensor().grad(), parameters_.schedule());
+    leased.tensor().mutable_grad().reset();
+  }
+  Unit& unit = units_[static_cast<size_t>(found_.trained[index].unit)];
+  if (unit.in_backward && --unit.missing == 0) leave_backward(unit);
+}
+
+void WrappedNetwork::check_own_memory(int unit, const at::Tensor& output) const {
+  for (const int index : units_[static_cast<size_t>(unit)].parameters)
+    AXONN_CHECK(!leased_[static_cast<size_t>(index)].holds(output), kWhere, "unit '",
+                found_.units[static_cast<size_t>(unit)], "' returns a view of its parameter '",
+                leased_[static_cast<size_t>(index)].name(),
+                "', which is freed now; return a clone(), or leave it out "
+                "of the units");
+}
+
+void WrappedNetwork::evaluate(bool begin) {
+  if (begin && evaluating_ == 0 && !context_.scheduler().in_step()) update_weights();
+  evaluating_ += begin ? 1 : -1;
+  begin ? enter(0) : leave(0);
+}
+
+std::vector<uint32_t> WrappedNetwork::buffer_versions() const {
+  std::vector<uint32_t> versions;
+  for (const FoundTensor& each : found_.buffers) versions.push_back(each.tensor._version());
+  return versions;
+}
+
+void WrappedNetwork::share_buffers() const {
+  std::vector<at::Tensor> buffers;
+  for (const FoundTensor& each : found_.buffers) buffers.push_back(each.tensor);
+  share(context_, buffers);
+}
+
+void WrappedNetwork::step_begins() {
+  AXONN_CHECK(evaluating_ == 0, kWhere,
+              "a result of parameters.gathered() still lives, whose weights the step will change; let it go before "
+              "context.begin_step()");
+  for (const LeasedParameter& each : leased_) {
+    AXONN_CHECK(each.in_place(), kWhere, "parameter '", each.name(),
+                "' lies in other memory than shard() gave it; call to() and set_data() before shard()");
+    AXONN_CHECK(each.tensor().requires_grad(), kWhere, "parameter '", each.name(),
+                "' requires no gradient any more; call requires_grad_(false) before shard()");
+  }
+  for (const FoundTensor& each : found_.kept)
+    AXONN_CHECK(!each.tensor.requires_grad() || each.tensor.numel() == 0, kWhere, "parameter '", each.names.front(),
+                "' requires a gradient, but did not when it was sharded; call requires_grad_() before shard()");
+  update_weights();
+}
+
+void WrappedNetwork::step_begun() {
+  std::ranges::fill(arrived_, 0);
+  for (const LeasedParameter& each : leased_) {
+    each.tensor().mutable_grad().reset();
+    each.outdate();
+  }
+  if (options_.buffers == Buffers::first_rank) share_buffers();
+  buffer_versions_ = buffer_versions();
+  enter(0);
+}
+
+void WrappedNetwork::step_ends() {
+  const std::vector<uint32_t> versions = buffer_versions();
+  for (size_t i = 0; i < versions.size() && options_.buffers == Buffers::refuse; ++i)
+    AXONN_CHECK(versions[i] == buffer_versions_[i], kWhere, "buffer '", found_.buffers[i].names.front(),
+                "' has changed with the rows of this rank; call eval() on its module to keep it, or choose .buffers = "
+                "axonn::Buffers::first_rank, as in DDP");
+  for (size_t i = 0; i < leased_.size() && options_.unused == Unused::refuse; ++i)
+    AXONN_CHECK(arrived_[i] > 0, kWhere, "parameter '", leased_[i].name(),
+                "' got no gradient in this step; use it in the loss, choose .unused = axonn::Unused::zero, or call "
+                "requires_grad_(false) before shard()");
+  if (options_.unused == Unused::refuse) return;
+  for (const LeasedParameter& each : leased_ | std::views::reverse) {
+    each.reduce(each.tensor().grad(), parameters_.schedule());
+    each.tensor().mutable_grad().reset();
+  }
+}
+
+void WrappedNetwork::step_over(bool finished) {
+  for (Unit& unit : units_) leave_backward(unit);
+  leave(0);
+  const bool whole = finished && parameters_.schedule().whole_gradients() && parameters_.arena().has_master();
+  for (size_t i = 0; i < local_.size(); ++i) {
+    leased_[i].tensor().mutable_grad().reset();
+    local_[i].mutable_grad() = whole ? gradients_[i].to(local_[i].scalar_type()) : at::Tensor();
+  }
+}
+
+}  // namespace axonn

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "axonn/comm/scattered_tensors.hpp"
+#include "axonn/overlap/step/step_listener.hpp"
+#include "axonn/wrap/shard.hpp"
+#include "wrap/leased_parameter.hpp"
+
+namespace axonn {
+
+// A parameter or buffer of a module, as shard() found it.
+struct FoundTensor {
+  std::vector<std::string> names;  // all under which the module has it
+  at::Tensor tensor;
+  int unit = 0;
+};
+
+// What a module has. Unit 0 is the root; the others are those of Unit and of Sequentials' children.
+struct FoundModule {
+  std::vector<FoundTensor> trained, kept;  // kept: without gradients, or without elements
+  std::vector<FoundTensor> buffers;
+  std::vector<std::string> units = {"the module"};  // names
+};
+
+// A wrapped module: its parameters come, compute, hand over their gradients, and go.
+class WrappedNetwork final : public StepListener {
+ public:
+  // Every rank of the grid constructs it. The values are already the same on all of them.
+  WrappedNetwork(Context& context, FoundModule found, const ShardOptions& options);
+
+  const std::vector<at::Tensor>& local();
+  const std::vector<std::string>& names() const { return names_; }
+  const Parameters& parameters() const { return parameters_; }
+  const FoundModule& found() const { return found_; }
+  Context& context() const { return context_; }
+
+  // The unit's parameters are whole until as many calls of leave().
+  void enter(int unit);
+  void leave(int unit);
+  void begin_forward(int unit);   // enter() for a call of the unit
+  void begin_backward(int unit);  // backward has reached the unit, and leaves it with its last gradient
+  void arrived(int parameter);    // autograd has a gradient
+  void check_own_memory(int unit, const at::Tensor& output) const;
+  int64_t step() const;
+  void evaluate(bool begin);  // enters or leaves the root outside a step
+
+  void step_begins() override;
+  void step_begun() override;
+  void step_ends() override;
+  void step_over(bool finished) override;
+
+ private:
+  struct Unit {
+    std::vector<int> parameters;
+    int held = 0;
+    bool in_backward = false;
+    int missing = 0;  // gradients until backward leaves it
+  };
+  void update_weights();  // from local(), which was perhaps written
+  void share_buffers() const;
+  std::vector<uint32_t> buffer_versions() const;
+  void leave_backward(Unit& unit);
+
+  Context& context_;
+  FoundModule found_;
+  ShardOptions options_;
+  Parameters parameters_;
+  std::vector<std::string> names_;
+  std::vector<LeasedParameter> leased_;
+  std::vector<Unit> units_;
+  std::vector<at::Tensor> local_, gradients_;
+  std::vector<int> arrived_;  // per parameter, in this step
+  std::vector<uint32_t> buffer_versions_;
+  int evaluating_ = 0;
+};
+
+// Broadcasts from the grid's first rank, in place, whatever the type. Collective.
+void share(Context& context, const std::vector<at::Tensor>& tensors);
+
+}  // namespace axonn

@@ -1,0 +1,171 @@
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <optional>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <c10/util/accumulate.h>
+#include <nlohmann/json.hpp>
+
+#include "axonn/checkpoint/safetensors.hpp"
+#include "axonn/comm/all_ranks_or_none.hpp"
+#include "axonn/core/error.hpp"
+#include "core/files.hpp"
+#include "wrap/stored_tensors.hpp"
+
+namespace axonn {
+namespace {
+
+using safetensors::View;
+
+// The order of writing, which is the same on all ranks: file names, and the tensor of each.
+struct Plan {
+  std::vector<View> views;
+  std::vector<const StoredTensor*> tensors;
+};
+
+Plan plan_of(const std::vector<StoredTensor>& tensors) {
+  Plan plan;
+  for (const StoredTensor& each : tensors)
+    for (const std::string& name : each.names)
+      plan.views.push_back({.name = name, .dtype = each.dtype, .shape = each.shape, .parts = {}});
+  safetensors::sort_for_file(plan.views);
+  for (const View& view : plan.views)
+    for (const StoredTensor& each : tensors)
+      if (std::ranges::find(each.names, view.name) != each.names.end()) plan.tensors.push_back(&each);
+  AXONN_ASSERT(plan.tensors.size() == plan.views.size(), "two tensors of one name");
+  return plan;
+}
+
+// The whole tensor on the ranks of the first Z group, in the file's type and on the CPU.
+at::Tensor whole(Context& context, const StoredTensor& tensor) {
+  at::Tensor flat = tensor.held.contiguous();
+  if (tensor.slot != nullptr && tensor.slot->sharded_over_z()) {
+    int64_t numel = 0;
+    for (const int64_t count : tensor.slot->counts) numel += count;
+    const at::Tensor gathered = at::empty({numel}, flat.options());
+    context.communicators()[Axis::z].all_gather(flat, gathered, tensor.slot->counts).wait();
+    flat = gathered;
+  }
+  return flat.to(at::kCPU, tensor.dtype).contiguous();
+}
+
+// The files of a plan, of which only one rank has an object.
+class TensorFiles {
+ public:
+  TensorFiles(const Plan& plan, std::filesystem::path file, int64_t shard_bytes)
+      : plan_(plan), file_(std::move(file)), indexed_(shard_bytes > 0) {
+    int64_t bytes = 0;
+    for (size_t i = 0; i < plan.views.size(); ++i) {
+      const int64_t more =
+          c10::multiply_integers(plan.views[i].shape) * static_cast<int64_t>(c10::elementSize(plan.views[i].dtype));
+      const bool full = indexed_ && !ends_.empty() && bytes + more > shard_bytes;
+      if (ends_.empty() || full) ends_.push_back(i), bytes = 0;
+      bytes += more;
+      total_bytes_ += more;
+      ends_.back() = i + 1;
+    }
+    if (ends_.empty()) ends_.push_back(0);
+    open();
+  }
+
+  // All bytes of the plan's next tensor.
+  void append(std::span<const std::byte> bytes) {
+    if (tensor_ == ends_[part_]) {
+      out_->finish();
+      ++part_;
+      open();
+    }
+    out_->append(bytes);
+    ++tensor_;
+  }
+
+  void finish() {
+    out_->finish();
+    for (size_t i = 0; i < ends_.size(); ++i) rename(path_of(i));
+    if (indexed_) {
+      const std::filesystem::path index = file_.string() + ".index.json";
+      disk::write_synced(partial(index), index_text());
+      rename(index);
+    }
+    disk::sync_directory(file_.has_parent_path() ? file_.parent_path() : std::filesystem::path("."));
+  }
+
+ private:
+  static std::filesystem::path partial(const std::filesystem::path& path) { return path.string() + ".partial"; }
+
+  static void rename(const std::filesystem::path& path) {
+    std::error_code error;
+    std::filesystem::rename(partial(path), path, error);
+    if (error)
+      throw BackendError("wrap.state_dict", "cannot rename " + partial(path).string() + ": " + error.message() +
+                                                "; name a file where you may write");
+  }
+
+  size_t begin_of(size_t part) const { return part == 0 ? 0 : ends_[part - 1]; }
+
+  std::filesystem::path path_of(size_t part) const {
+    if (!indexed_) return file_;
+    char number[40];
+    std::snprintf(number, sizeof number, "-%05zu-of-%05zu", part + 1, ends_.size());
+    return file_.parent_path() / (file_.stem().string() + number + file_.extension().string());
+  }
+
+  void open() {
+    const size_t begin = begin_of(part_);
+    out_.emplace(partial(path_of(part_)), std::span(plan_.views).subspan(begin, ends_[part_] - begin),
+                 safetensors::Metadata{{"format", "pt"}});
+  }
+
+  std::string index_text() const {
+    nlohmann::ordered_json index;
+    index["metadata"]["total_size"] = total_bytes_;
+    for (size_t part = 0; part < ends_.size(); ++part)
+      for (size_t i = begin_of(part); i < ends_[part]; ++i)
+        index["weight_map"][plan_.views[i].name] = path_of(part).filename().string();
+    return index.dump(2) + "\n";
+  }
+
+  const Plan& plan_;
+  std::filesystem::path file_;
+  bool indexed_;
+  std::vector<size_t> ends_;  // the first tensor behind each file
+  int64_t total_bytes_ = 0;
+  size_t part_ = 0, tensor_ = 0;
+  std::optional<safetensors::StreamedFile> out_;
+};
+
+}  // namespace
+
+void write_tensors(Context& context, const std::vector<StoredTensor>& tensors, const std::filesystem::path& file,
+                   int64_t shard_bytes) {
+  const at::NoGradGuard no_grad;
+  const Plan plan = plan_of(tensors);
+  const bool writes = context.at() == Coordinate{};
+  std::exception_ptr failed;
+  const auto attempt = [&](auto work) {  // the gathers go on, so that no rank waits for this one
+    if (!writes || failed) return;
+    try {
+      work();
+    } catch (...) {
+      failed = std::current_exception();
+    }
+  };
+  std::optional<TensorFiles> files;
+  attempt([&] { files.emplace(plan, file, shard_bytes); });
+  for (const StoredTensor* each : plan.tensors) {
+    if (context.at().x + context.at().y + context.at().data > 0) break;  // not in the first Z group
+    const at::Tensor bytes = whole(context, *each);
+    attempt([&] { files->append({static_cast<const std::byte*>(bytes.const_data_ptr()), bytes.nbytes()}); });
+  }
+  attempt([&] { files->finish(); });
+  all_ranks_or_none(context.communicators().on_cpu({Axis::x, Axis::y, Axis::z, Axis::data}), [&] {
+    if (failed) std::rethrow_exception(failed);
+  });
+}
+
+}  // namespace axonn
