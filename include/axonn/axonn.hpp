@@ -20,6 +20,7 @@
 #include "axonn/layers/norms/group_norm.hpp"
 #include "axonn/layers/norms/layer_norm.hpp"
 #include "axonn/layers/norms/rms_norm.hpp"
+#include "axonn/layers/pipeline/pipeline_border.hpp"
 #include "axonn/model/gpt/model.hpp"
 #include "axonn/model/unet/model.hpp"
 #include "axonn/optim/learning_rate.hpp"

@@ -18,13 +18,14 @@ class LinearOperation : public Operation {
  public:
   LinearOperation(Context& context, const LinearImpl& layer, ShardedParameter weight,
                   std::optional<ShardedParameter> bias, std::shared_ptr<RowTail> tail,
-                  std::shared_ptr<std::function<void()>> finish)
+                  std::function<Pending(const RowProduct&)> elsewhere, std::shared_ptr<std::function<void()>> finish)
       : context_(context),
         in_axis_(layer.in_axis()),
         out_axis_(layer.out_axis()),
         weight_(std::move(weight)),
         bias_(std::move(bias)),
         tail_(std::move(tail)),
+        elsewhere_(std::move(elsewhere)),
         finish_(std::move(finish)) {}
 
   std::string name() const override { return "linear " + weight_.name(); }
@@ -35,23 +36,25 @@ class LinearOperation : public Operation {
     const Tensor rows = rows_of(input);
     const GemmKernel mm = kernel(GemmUse::output, rows, *weight);
     const int64_t m = rows.size(0), n = weight->size(0);
-    const bool whole = context_.shape()[in_axis_] == 1;
+    const bool whole = context_.shape()[in_axis_] == 1 && !elsewhere_;
     const Tensor bias = bias_ ? *bias_->gathered() : Tensor();
     const auto schedule =
         context_.scheduler().resolve(context_.options().linear_schedule, in_axis_, m * n * rows.element_size());
-    const bool at_owner = !whole && schedule != LinearSchedule::mm_ar_c;
-    Pending sum = whole ? Pending(gemm(mm, rows, *weight, bias_ ? std::optional(bias) : std::nullopt))
-                        : context_.scheduler().sum(
-                              {.rows = m,
-                               .width = n,
-                               .options = rows.options(),
-                               .all = [&] { return gemm(mm, rows, *weight); },
-                               .some =
-                                   [&](const Tensor& to, Range some) {
-                                     gemm_into(mm, to, rows.narrow(0, some.begin, some.size()), *weight, /*add=*/false);
-                                   },
-                               .owner = at_owner ? tail_->at_owner(bias, rows.scalar_type(), n) : Epilogue()},
-                              schedule, in_axis_, weight_.name());
+    const bool at_owner = !whole && (elsewhere_ || schedule != LinearSchedule::mm_ar_c);
+    const auto product = [&] {
+      return RowProduct{.rows = m,
+                        .width = n,
+                        .options = rows.options(),
+                        .all = [&] { return gemm(mm, rows, *weight); },
+                        .some =
+                            [&](const Tensor& to, Range some) {
+                              gemm_into(mm, to, rows.narrow(0, some.begin, some.size()), *weight, /*add=*/false);
+                            },
+                        .owner = at_owner ? tail_->at_owner(bias, rows.scalar_type(), n) : Epilogue()};
+    };
+    Pending sum = elsewhere_ ? elsewhere_(product())
+                  : whole    ? Pending(gemm(mm, rows, *weight, bias_ ? std::optional(bias) : std::nullopt))
+                             : context_.scheduler().sum(product(), schedule, in_axis_, weight_.name());
     const Tensor output = sum.tensor();  // (m, n/out)
     *finish_ = [sum = std::move(sum), tail = tail_, bias = whole ? Tensor() : bias, at_owner]() mutable {
       const at::NoGradGuard no_grad;
@@ -95,7 +98,8 @@ class LinearOperation : public Operation {
   ShardedParameter weight_;
   std::optional<ShardedParameter> bias_;
   std::shared_ptr<RowTail> tail_;
-  std::shared_ptr<std::function<void()>> finish_;  // the rest of the forward
+  std::function<Pending(const RowProduct&)> elsewhere_;  // empty: the sum is the output
+  std::shared_ptr<std::function<void()>> finish_;        // the rest of the forward
   Saved input_;
 };
 
@@ -136,9 +140,11 @@ Tensor LinearImpl::forward(const Tensor& input) {
 
 Value LinearImpl::forward(const Value& input) { return launch(input).wait(); }
 
-PendingValue LinearImpl::launch(const Value& input) { return launch(input, std::nullopt, Tensor()); }
+PendingValue LinearImpl::launch(const Value& input) { return launch(input, nullptr, {}); }
 
-PendingValue LinearImpl::launch(const Value& input, const AddTo& add) {
+PendingValue LinearImpl::launch(const Value& input, const AddTo& add) { return launch(input, &add, {}); }
+
+void LinearImpl::check_addition(const Value& input, const AddTo& add) const {
   check_layout(add.stream, options_.out, output_layout(), "layers.linear");
   AXONN_CHECK(!options_.pad_output, "layers.linear",
               "an output with padding cannot be added to a stream; choose pad_output = false");
@@ -149,18 +155,21 @@ PendingValue LinearImpl::launch(const Value& input, const AddTo& add) {
   const at::IntArrayRef given = add.stream.tensor.sizes(), rows = input.tensor.sizes();
   AXONN_CHECK(given.slice(0, given.size() - 1) == rows.slice(0, rows.size() - 1), "layers.linear",
               "the stream must have the rows of the input, ", rows, ", got ", given);
-  return launch(input, feature_dropout(context(), add.stream, add.dropout, add.name), add.stream.tensor);
 }
 
-PendingValue LinearImpl::launch(const Value& input, std::optional<DropoutDraw> dropout, const Tensor& stream) {
+PendingValue LinearImpl::launch(const Value& input, const AddTo* add, const SumElsewhere& elsewhere) {
+  if (add != nullptr) check_addition(input, *add);
   check_layout(input, options_.in, input_layout(), "layers.linear");
   const int64_t width = input_layout().dim(options_.in).local_size(context().shape(), context().at());
   AXONN_CHECK(input.tensor.size(-1) == width, "layers.linear", "input must hold ", width, " of the ", options_.in,
               " features on this rank (", input.layout.to_string(), "), got ", input.tensor.size(-1));
   const auto finish = std::make_shared<std::function<void()>>();
   const std::optional<ShardedParameter> bias = options_.adds_bias ? bias_ : std::nullopt;
-  const auto tail = std::make_shared<RowTail>(std::move(dropout), stream.defined() ? stream.detach() : stream);
-  auto operation = std::make_unique<LinearOperation>(context(), *this, weight_, bias, tail, finish);
+  const Tensor stream = add != nullptr ? add->stream.tensor : Tensor();
+  const auto tail = std::make_shared<RowTail>(
+      add != nullptr ? feature_dropout(context(), add->stream, add->dropout, add->name) : std::nullopt,
+      stream.defined() ? stream.detach() : stream);
+  auto operation = std::make_unique<LinearOperation>(context(), *this, weight_, bias, tail, elsewhere, finish);
   const Tensor output = bias ? record(std::move(operation), input.tensor, {&weight_, &*bias}, {stream})
                              : record(std::move(operation), input.tensor, {&weight_}, {stream});
   return {{output, options_.out, output_layout()}, std::move(*finish)};

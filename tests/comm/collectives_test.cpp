@@ -7,6 +7,7 @@
 #include "comm/collective_checks.hpp"
 #include "comm/fused_checks.hpp"
 #include "comm/produced/produced_checks.hpp"
+#include "comm/programs/sliced_checks.hpp"
 #include "comm/scattered/scattered_checks.hpp"
 
 namespace axonn {
@@ -37,6 +38,10 @@ INSTANTIATE_TEST_SUITE_P(Produced, OnThreads,
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Fused, OnThreads,
                          testing::Combine(testing::ValuesIn(fused_checks()), testing::Values(1, 2, 3, 4, 8),
+                                          testing::Values("shared", "messages")),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Sliced, OnThreads,
+                         testing::Combine(testing::ValuesIn(sliced_checks()), testing::Values(2, 3, 4, 6),
                                           testing::Values("shared", "messages")),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Scattered, OnThreads,

@@ -3,6 +3,7 @@
 #include "comm/collective_checks.hpp"
 #include "comm/fused_checks.hpp"
 #include "comm/produced/produced_checks.hpp"
+#include "comm/programs/sliced_checks.hpp"
 #include "comm/scattered/scattered_checks.hpp"
 #include "support/rank_test.hpp"
 
@@ -20,6 +21,7 @@ const auto name_of = [](const testing::TestParamInfo<CollectiveCheck>& test) { r
 INSTANTIATE_TEST_SUITE_P(Collectives, OverMpi, testing::ValuesIn(collective_checks()), name_of);
 INSTANTIATE_TEST_SUITE_P(Produced, OverMpi, testing::ValuesIn(produced_checks()), name_of);
 INSTANTIATE_TEST_SUITE_P(Fused, OverMpi, testing::ValuesIn(fused_checks()), name_of);
+INSTANTIATE_TEST_SUITE_P(Sliced, OverMpi, testing::ValuesIn(sliced_checks()), name_of);
 INSTANTIATE_TEST_SUITE_P(Scattered, OverMpi, testing::ValuesIn(scattered_checks()), name_of);
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include "axonn/core/error.hpp"
 #include "comm/fused_checks.hpp"
 #include "comm/produced/produced_checks.hpp"
+#include "comm/programs/sliced_checks.hpp"
 #include "comm/scattered/scattered_checks.hpp"
 
 namespace axonn {
@@ -95,10 +96,11 @@ TEST(TcpEnvironment, FusedCollectivesHold) {
   EXPECT_EQ(statuses, std::vector<int>(3, 0));
 }
 
-TEST(TcpEnvironment, CollectivesOfUnfinishedContributionsHold) {
+TEST(TcpEnvironment, CollectivesOfUnfinishedContributionsAndSlicedTransfersHold) {
   for (const int ranks : {2, 3, 4}) {
     const auto statuses = in_processes(ranks, [](Environment& environment) {
       for (const CollectiveCheck& check : produced_checks()) check.run(environment);
+      for (const CollectiveCheck& check : sliced_checks()) check.run(environment);
       return testing::Test::HasFailure() ? 1 : 0;
     });
     EXPECT_EQ(statuses, std::vector<int>(static_cast<size_t>(ranks), 0));

@@ -99,6 +99,18 @@ class InstalledLibrary(OutsideProject):
             self.assertEqual(*[header[:size] for header in headers])
             self.assertIn(b'"blocks.0.first.weight"', headers[0][:size])
 
+    def test_two_stages_train_like_the_whole_network(self):
+        folder, _ = self.build(SOURCE / "examples/two_stages", "stages", f"-DAXONN_LIBTORCH={LIBTORCH}", *HIDDEN)
+        program = folder / "two_stages"
+        alone = losses(run(program))
+        self.assertEqual(len(alone), 6)
+        self.assertLess(alone[-1], alone[0])
+        for ranks, grid in ((2, "1x1x1x1"), (4, "1x2x1x1"), (4, "2x1x1x1"), (4, "1x1x1x2")) if MPIRUN else ():
+            cut = losses(on_ranks(ranks, program, grid))
+            self.assertEqual(len(cut), 6)
+            for a, b in zip(alone, cut):
+                self.assertAlmostEqual(a, b, delta=1e-12 * a)
+
     def test_layers_and_checkpoints_need_nothing_that_reads_options_and_images(self):
         folder, _ = self.build(HERE / "saved_layers", "saved-layers", f"-DAXONN_LIBTORCH={LIBTORCH}", *HIDDEN)
         program = folder / "saved_layers"

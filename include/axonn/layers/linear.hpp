@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,7 +10,8 @@
 
 namespace axonn {
 
-struct DropoutDraw;
+class Pending;
+struct RowProduct;
 
 struct LinearOptions {
   int64_t in = 0;
@@ -72,7 +74,11 @@ class LinearImpl : public ShardedModule {
   bool adds_bias() const { return options_.adds_bias; }
 
  private:
-  PendingValue launch(const Value& input, std::optional<DropoutDraw> dropout, const at::Tensor& stream);
+  friend class PipelineBorder;
+  // Where the sum goes in place of this layer's output. It does the product's `owner`, too.
+  using SumElsewhere = std::function<Pending(const RowProduct&)>;
+  PendingValue launch(const Value& input, const AddTo* add, const SumElsewhere& elsewhere);
+  void check_addition(const Value& input, const AddTo& add) const;
   ShardSpec weight_spec() const;
   void add_bias();
 
