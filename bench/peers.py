@@ -63,11 +63,11 @@ class Block(nn.Module):
 
 
 class Gpt(nn.Module):
-    def __init__(self, layers, hidden, heads, sequence):
+    def __init__(self, layers, hidden, heads, sequence, vocabulary=VOCABULARY):
         super().__init__()
-        self.tokens, self.positions = nn.Embedding(VOCABULARY, hidden), nn.Embedding(sequence, hidden)
+        self.tokens, self.positions = nn.Embedding(vocabulary, hidden), nn.Embedding(sequence, hidden)
         self.blocks = nn.Sequential(*(Block(hidden, heads) for _ in range(layers)))
-        self.norm, self.head = nn.LayerNorm(hidden), nn.Linear(hidden, VOCABULARY, bias=False)
+        self.norm, self.head = nn.LayerNorm(hidden), nn.Linear(hidden, vocabulary, bias=False)
         for name, parameter in self.named_parameters():
             if parameter.dim() > 1:
                 nn.init.normal_(parameter, std=(0.02 / (2 * layers) ** 0.5

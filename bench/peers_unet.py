@@ -96,7 +96,8 @@ class Unet(nn.Module):
 
     def forward(self, clean, times, noise):
         left = self.left[times][:, None, None, None]
-        angles = times[:, None] * torch.exp(-math.log(10000) * torch.arange(self.base // 2) / (self.base // 2))
+        angles = times[:, None] * torch.exp(-math.log(10000) / (self.base // 2) *
+                                              torch.arange(self.base // 2, device=times.device))
         embedding = self.time(torch.cat([angles.cos(), angles.sin()], 1))
         x = self.first(left.sqrt() * clean + (1 - left).sqrt() * noise)
         kept = [x]

@@ -1,0 +1,165 @@
+"""A rehearsal of scripts/gpu-day on the dry GPU, from a pack with faults, in a folder without the
+checkout: it is killed and goes on from its lines, and in the end every step has its line."""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+import uuid
+
+import program_runs
+from dry_gpu import FOLDER, LIBRARY, DryTest
+
+TOP = pathlib.Path(os.environ["AXONN_TABLE"]).parent.parent
+sys.path.insert(0, str(TOP / "scripts"))
+from gpu_day import lines, packer, steps  # noqa: E402
+
+PROGRAMS = pathlib.Path(program_runs.PROGRAM).parent.parent  # with bin and tests
+HANGS, CRASHES, WRONG = "sizes: 350M, 2048 tokens", "sizes: 774M, 2048 tokens", "right: unet bf16"
+# A step of the group sizes is known by its layers, and 2048 tokens are 128 in a rehearsal.
+GPT = r"""#!/usr/bin/env bash
+case " $* " in
+  *" --layers 2 "*" --sequence 128 "*) sleep 1000 ;;
+  *" --layers 3 "*" --sequence 128 "*) export DRY_GPU_FAIL=kernel:40 ;;
+esac
+{program} "$@" || exit
+if [[ -n ${{TORCH_CUDNN_SDPA_DEPRIORITIZED:-}} && " $* " == *" --dtype fp32 "* ]]; then
+  sed -i 's/"loss":4.0/"loss":4.1/' "$(sed 's/.*--out \([^ ]*\).*/\1/' <<<"$*")/metrics.jsonl"
+fi
+"""
+EVERY_LOSS = {"losses": [4.0] * 10, "distance": 1e-10}  # of the dry GPU
+
+
+class GpuDayTest(DryTest):
+    def setUp(self):
+        super().setUp()
+        self.pack, self.mark = self.directory / "pack", uuid.uuid4().hex
+        for name in packer.SCRIPTS:
+            (self.pack / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(TOP / name, self.pack / name)
+        for name in packer.programs():
+            (self.pack / name).parent.mkdir(exist_ok=True)
+            (self.pack / name).symlink_to(PROGRAMS / name)
+        program = self.pack / "bin/gpt"
+        program.unlink()
+        program.write_text(GPT.format(program=PROGRAMS / "bin/gpt"))
+        program.chmod(0o755)
+        keys = [f"{network} {dtype}" for network in steps.SMALL for dtype in steps.TOLERANCES]
+        expected = {key: EVERY_LOSS for key in keys} | {WRONG.split(": ")[1]: EVERY_LOSS | {"losses": [4.5] * 10}}
+        (self.pack / "expected.json").write_text(json.dumps(expected))
+
+    def start(self, *arguments):
+        environment = {"PATH": os.environ["PATH"], "HOME": str(self.directory), "TMPDIR": str(self.directory),
+                       "LD_LIBRARY_PATH": str(FOLDER / "lib"), "LD_PRELOAD": LIBRARY, "OMP_NUM_THREADS": "1",
+                       program_runs.MARK: self.mark}
+        return subprocess.Popen([sys.executable, self.pack / "scripts/gpu-day", *map(str, arguments)], env=environment,
+                                cwd=self.directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True)
+
+    def kill_in(self, step, process, out):
+        """Ends it without a warning while it is in the step. What it started ends too."""
+        deadline = time.monotonic() + program_runs.RUN_SECONDS
+        while not (out.exists() and f'"{step}", "state": "begun"' in out.read_text()):
+            self.assertIsNone(process.poll())
+            self.assertLess(time.monotonic(), deadline, out.read_text() if out.exists() else "no lines")
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        deadline = time.monotonic() + 12  # less than a step's limit
+        while left := program_runs.processes_with(self.mark):
+            self.assertLess(time.monotonic(), deadline, f"processes {left} are still there")
+            time.sleep(0.02)
+
+    def rehearse(self, killed, *arguments):
+        """Each run has the lines of the one before, and no other file of it."""
+        self.addCleanup(self.end_all)
+        outs = [self.directory / f"lines-{i}.jsonl" for i in range(len(killed) + 1)]
+        for step, earlier, out in zip([*killed, None], [None, *outs], outs):
+            given = ["run", "--rehearse", "--out", out, *(["--from", earlier] if earlier else []), *arguments]
+            process = self.start(*given)
+            if step:
+                self.kill_in(step, process, out)
+                with out.open("a") as file:
+                    file.write('{"step": "sizes: 12')  # a line that was being written
+        text = process.communicate()[0]
+        self.assertEqual(process.returncode, 0, text)
+        return lines.read(outs[-1]), outs[-1]
+
+    def end_all(self):
+        for process in program_runs.processes_with(self.mark):
+            os.kill(process, signal.SIGKILL)
+
+    def check(self, found, killed, groups=None):
+        ended = {line["step"]: line for line in found if line["state"] != "begun"}
+        states = {name: line["state"] for name, line in ended.items()}
+        self.assertEqual([step.name for step in steps.all_steps(states, True, groups) if step.name not in states], [])
+        begun = [line["step"] for line in found if line["state"] == "begun"]
+        self.assertEqual(sorted(name for name in set(begun) if begun.count(name) > 1), sorted(killed))
+        self.assertEqual(states[HANGS], "hung")
+        self.assertEqual(states[f"{HANGS}, again"], "hung")
+        self.assertEqual(states[CRASHES], "failed")
+        self.assertIn("illegal memory access", " ".join(ended[CRASHES]["last"]))
+        self.assertEqual(states[WRONG], "wrong")
+        self.assertIn("more than", ended[WRONG]["why"])
+        for name in ("right: gpt fp64", "right: unet fp32", "sizes: 124M, 2048 tokens", "sizes: 1558M, 2048 tokens"):
+            self.assertEqual(states[name], "right", ended[name])
+        with_switches = {name.partition(" with ")[2]: state for name, state in states.items()
+                         if name.startswith("right: gpt fp32 with") and not name.endswith(", again")}
+        self.assertEqual(with_switches, {"cublaslt + heuristic-b + flash": "wrong", "cublaslt": "right",
+                                         "heuristic-b + flash": "wrong", "heuristic-b": "right", "flash": "wrong"})
+        self.assertFalse([name for name in states if name.startswith(f"{WRONG} with")])
+
+    def test_right_and_sizes(self):
+        killed = ["right: gpt fp64", "sizes: 124M, 1024 tokens", HANGS]
+        groups = ["right", "sizes"]
+        found, out = self.rehearse(killed, "--only", *groups)
+        self.check(found, killed, groups)
+        text = self.start("report", out).communicate()[0]
+        for words in ("| 124M, 1024 tokens | right |", f"- **{WRONG}**: wrong",
+                      "- `flash`: leave off: never measured (predicted -3% to 0); not shown",
+                      "- `cublaslt`: leave off: never measured (predicted 0 to 3%); right",
+                      "- NCCL: equality, 4 ranks"):
+            self.assertIn(words, text)
+
+    @program_runs.nightly
+    def test_all(self):
+        killed = ["trains: gpt 124M", "sizes: 124M, 1024 tokens", "NCCL: collectives, 2 ranks"]
+        found, _ = self.rehearse(killed)
+        self.check(found, killed)
+
+    def test_budget(self):
+        process = self.start("run", "--budget", 600)
+        self.assertIn("a budget is 30 to 540 seconds, got 600", process.communicate()[0])
+        self.assertEqual(process.returncode, 2)
+
+    def test_no_step_begins_that_does_not_fit(self):
+        out = self.directory / "lines.jsonl"
+        process = self.start("run", "--budget", 30, "--only", "sanitizers", "--out", out)
+        self.assertIn("3 steps are left", process.communicate()[0])
+        self.assertEqual((process.returncode, lines.read(out)), (3, []))
+
+    def test_what_is_not_in_the_pack(self):
+        (self.pack / "tests/nccl_collectives_test").unlink()
+        out = self.directory / "lines.jsonl"
+        process = self.start("run", "--rehearse", "--only", "NCCL", "--out", out)
+        process.communicate()
+        self.assertEqual(process.returncode, 3)
+        missing = [line for line in lines.read(out) if line["state"] == "missing"]
+        self.assertEqual([line["step"] for line in missing],
+                         ["NCCL: collectives, 2 ranks", "NCCL: collectives, 4 ranks"])
+        self.assertIn("tests/nccl_collectives_test", missing[0]["why"])
+
+    def test_a_step_that_ends_the_machine_is_lost(self):
+        step, out = "sanitizers: memcheck", self.directory / "lines.jsonl"
+        out.write_text("".join(json.dumps({"step": step, "state": "begun", "at": i}) + "\n" for i in range(2)))
+        self.start("run", "--rehearse", "--only", "sanitizers", "--out", out).communicate()
+        self.assertEqual([line["state"] for line in lines.read(out) if line["step"] == step],
+                         ["begun", "begun", "lost"])
+
+
+if __name__ == "__main__":
+    unittest.main()
