@@ -20,39 +20,59 @@ class AdamW : public DeviceOptimizer {
   AdamW(Context& context, const Parameters& parameters, const OptimizerSettings& settings)
       : DeviceOptimizer(context, parameters, settings),
         mean_(at::zeros_like(arena().master())),
-        square_(at::zeros_like(arena().master())) {
-    for (const Section& section : sections())
-      step_counts_.push_back(at::zeros({}, section.weights.options().dtype(at::kFloat)));
-  }
+        square_(at::zeros_like(arena().master())),
+        step_count_(at::zeros({}, arena().master().options().dtype(at::kFloat))) {}
+
+  bool runs_ahead() const override { return true; }
 
  protected:
   std::vector<std::pair<std::string, at::Tensor>> moments() const override {
     return {{"adam.m", mean_}, {"adam.v", square_}};
   }
   void update_weights(double learning_rate, double gradient_factor) override;
+  void update_weights_ahead(double learning_rate, const at::Tensor& divisor, const at::Tensor& refused) override;
 
  private:
+  void update_section(size_t i, double learning_rate, const std::optional<at::Tensor>& divisor,
+                      const std::optional<at::Tensor>& refused);
+
   at::Tensor mean_;
   at::Tensor square_;
-  std::vector<at::Tensor> step_counts_;  // one per section, as the kernel needs them
+  at::Tensor step_count_;  // on the device, as the kernel needs it
 };
 
+void AdamW::update_section(size_t i, double learning_rate, const std::optional<at::Tensor>& divisor,
+                           const std::optional<at::Tensor>& refused) {
+  const Section& section = sections()[i];
+  const auto state = [&](const at::Tensor& whole) {
+    return whole.narrow(0, section.range.begin, section.range.size());
+  };
+  at::_fused_adamw_({section.weights}, {section.gradients}, {state(mean_)}, {state(square_)}, {}, {step_count_},
+                    learning_rate, settings().beta1, settings().beta2, section.decay ? settings().weight_decay : 0.0,
+                    settings().epsilon, /*amsgrad=*/false,
+                    /*maximize=*/false, divisor, refused);
+}
+
+// The kernel divides the gradient by a divisor, but only in fp32.
 void AdamW::update_weights(double learning_rate, double gradient_factor) {
+  step_count_.fill_(steps_taken());
   for (size_t i = 0; i < sections().size(); ++i) {
     const Section& section = sections()[i];
-    step_counts_[i].fill_(steps_taken());
-    const auto state = [&](const at::Tensor& whole) {
-      return whole.narrow(0, section.range.begin, section.range.size());
-    };
-    std::optional<at::Tensor> divisor;  // the kernel divides the gradient by it, but only in fp32
+    std::optional<at::Tensor> divisor;
     if (gradient_factor != 1 && section.weights.scalar_type() == at::kDouble)
       section.gradients.mul_(gradient_factor);
     else if (gradient_factor != 1)
       divisor = at::scalar_tensor(1 / gradient_factor, section.weights.options().dtype(at::kFloat));
-    at::_fused_adamw_({section.weights}, {section.gradients}, {state(mean_)}, {state(square_)}, {}, {step_counts_[i]},
-                      learning_rate, settings().beta1, settings().beta2, section.decay ? settings().weight_decay : 0.0,
-                      settings().epsilon, /*amsgrad=*/false,
-                      /*maximize=*/false, divisor, {});
+    update_section(i, learning_rate, divisor, {});
+  }
+}
+
+void AdamW::update_weights_ahead(double learning_rate, const at::Tensor& divisor, const at::Tensor& refused) {
+  step_count_.fill_(steps_taken());
+  for (size_t i = 0; i < sections().size(); ++i) {
+    const bool by_kernel = sections()[i].weights.scalar_type() == at::kFloat;
+    if (divisor.defined() && !by_kernel) sections()[i].gradients.div_(divisor);
+    update_section(i, learning_rate, divisor.defined() && by_kernel ? std::optional(divisor) : std::nullopt, refused);
   }
 }
 

@@ -5,10 +5,17 @@
 #include <limits>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
 #include <ATen/ops/clone.h>
+#include <ATen/ops/div.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/rsub.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/zeros.h>
 
 namespace axonn {
 namespace {
@@ -45,14 +52,25 @@ DeviceOptimizer::DeviceOptimizer(Context& context, const Parameters& parameters,
   }
 }
 
-double DeviceOptimizer::gradient_norm(double, const UpdateOptions& options) {
+// The sum of squares of the network's gradients. On the device. NaN if `poison` of any rank is not
+// finite.
+at::Tensor DeviceOptimizer::squares(const at::Tensor& poison) {
   if (!wide_gradients_.is_same(arena().gradients())) wide_gradients_.copy_(arena().gradients());
-  const double first = options.poisoned ? std::numeric_limits<double>::quiet_NaN() : 0;
-  at::Tensor total = at::scalar_tensor(first, wide_gradients_.options().dtype(at::kDouble));
-  for (const Range& range : norm_ranges_)
-    total.add_(sum_of_squares(wide_gradients_.narrow(0, range.begin, range.size())));
-  total = scheduler().all_reduce(std::move(total), {Axis::x, Axis::y, Axis::z}, "gradient norm").wait();
-  return std::sqrt(total.item<double>()) / options.gradient_scale;
+  at::Tensor total;
+  for (const Range& range : norm_ranges_) {
+    const at::Tensor part = sum_of_squares(wide_gradients_.narrow(0, range.begin, range.size()));
+    total = total.defined() ? total.add_(part) : part;
+  }
+  if (!total.defined()) total = at::zeros({}, wide_gradients_.options().dtype(at::kDouble));
+  if (poison.defined()) total.add_(poison, 0);
+  return scheduler().all_reduce(std::move(total), {Axis::x, Axis::y, Axis::z}, "gradient norm").wait();
+}
+
+double DeviceOptimizer::gradient_norm(double, const UpdateOptions& options) {
+  at::Tensor poison;
+  if (options.poisoned)
+    poison = at::scalar_tensor(std::numeric_limits<double>::quiet_NaN(), wide_gradients_.options().dtype(at::kDouble));
+  return std::sqrt(squares(poison).item<double>()) / options.gradient_scale;
 }
 
 void DeviceOptimizer::update(double learning_rate, const UpdateOptions& options, double norm) {
@@ -60,6 +78,29 @@ void DeviceOptimizer::update(double learning_rate, const UpdateOptions& options,
   update_weights(learning_rate, clip / options.gradient_scale);
   if (average_.defined()) average_.lerp_(arena().master(), average_rate(steps_taken()));
   state_changed();
+}
+
+at::Tensor DeviceOptimizer::update_ahead(double learning_rate, const UpdateOptions& options) {
+  at::Tensor norm = squares(options.loss).sqrt_();
+  if (options.gradient_scale != 1) norm.div_(options.gradient_scale);
+  if (!refused_.defined()) {
+    refused_ = at::zeros({}, norm.options().dtype(at::kFloat));
+    one_ = at::ones_like(refused_);
+  }
+  at::_amp_foreach_non_finite_check_and_unscale_({norm}, refused_, one_);
+  at::Tensor divisor;
+  if (options.max_norm > 0)
+    at::div_out(divisor = at::empty({}, arena().master().options()), norm.add(1e-6),
+                at::scalar_tensor(options.max_norm, at::kDouble))
+        .clamp_min_(1);
+  if (options.gradient_scale != 1)
+    divisor = (divisor.defined() ? divisor : at::ones({}, arena().master().options())).mul_(options.gradient_scale);
+  update_weights_ahead(learning_rate, divisor, refused_);
+  const double rate_of_average = average_rate(steps_taken());
+  if (average_.defined())
+    average_.lerp_(arena().master(), at::rsub(refused_, rate_of_average, rate_of_average).to(average_.scalar_type()));
+  state_changed();
+  return norm;
 }
 
 void DeviceOptimizer::state_changed() {

@@ -27,10 +27,16 @@ class DeviceOptimizer : public Optimizer {
   const OptimizerSettings& settings() const { return settings_; }
   virtual std::vector<std::pair<std::string, at::Tensor>> moments() const = 0;
   virtual void update_weights(double learning_rate, double gradient_factor) = 0;
+  // The same for gradients / divisor (undefined: 1), in the weights' type. Nothing changes if
+  // `refused`, in fp32, is 1.
+  virtual void update_weights_ahead(double /*learning_rate*/, const at::Tensor& /*divisor*/,
+                                    const at::Tensor& /*refused*/) {}
 
  private:
   double gradient_norm(double learning_rate, const UpdateOptions& options) final;
   void update(double learning_rate, const UpdateOptions& options, double norm) final;
+  at::Tensor update_ahead(double learning_rate, const UpdateOptions& options) final;
+  at::Tensor squares(const at::Tensor& poison);
   std::vector<OptimizerState> tensors() const final;
   void exchange_average() final;
 
@@ -39,6 +45,7 @@ class DeviceOptimizer : public Optimizer {
   std::vector<Section> sections_;
   std::vector<Range> norm_ranges_;  // arena ranges that this rank counts in the norm
   at::Tensor average_;              // undefined: none
+  at::Tensor refused_, one_;        // fp32, on the device; refused_ is 1 after a step that was refused
 };
 
 }  // namespace axonn

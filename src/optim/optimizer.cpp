@@ -27,7 +27,14 @@ UpdateReport Optimizer::step(UpdateOptions options) {
   AXONN_CHECK(!options.accept || keeps_gradients(), "optim.optimizer",
               "schedule fuse without clipping has changed weights before the norm is known; clip, or choose "
               "rs-opt-ag to refuse updates");
+  AXONN_CHECK(!options.loss.defined() || (runs_ahead() && !options.accept), "optim.optimizer",
+              "only AdamW on a GPU updates without a wait of the host, and without `accept`; give `poisoned` in the "
+              "place of `loss`");
   const at::NoGradGuard no_grad;
+  if (options.loss.defined()) {
+    ++steps_taken_;
+    return {.norm = update_ahead(rate(options.learning_rate), options)};
+  }
   UpdateReport report{.gradient_norm = gradient_norm(rate(options.learning_rate), options)};
   if (!std::isfinite(report.gradient_norm)) return report;
   if (options.accept && !options.accept(report.gradient_norm)) return report;

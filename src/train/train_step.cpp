@@ -33,7 +33,9 @@ TrainStep::TrainStep(const TrainedNetwork& network, const TrainConfig& config, c
       identity_(identity),
       everyone_(everyone),
       saver_(saver),
-      guard_(config.spikes) {
+      guard_(config.spikes),
+      ahead_(network.context.options().device.is_cuda() && network.optimizer.runs_ahead() &&
+             network.context.options().dtype != at::kHalf && config.spikes.action == OnSpike::off) {
   const Context& context = network.context;
   if (context.options().dtype == at::kHalf) {
     loss_scale_.emplace(config.loss_scale);
@@ -56,17 +58,39 @@ TrainStep::Taken TrainStep::take(int64_t step, Trace& trace) {
   double copying = 0;
   const PassLosses losses = pass(metrics, trace, copying);
   copy_for_save(trace, copying, /*changes_follow=*/true);
-  const UpdateReport report = update(metrics, trace);
-  const std::optional<int64_t> back_to = settle(metrics, report, losses);
-
+  const UpdateReport report = update(metrics, losses, trace);
   metrics.seconds.checkpoint = copying;
+  if (ahead_) {
+    if (unread_++ == 0) since_ = start;
+    network_.task.after_step();
+    return {std::move(metrics), {}, DeviceNumbers({losses.means, losses.sums, report.norm})};
+  }
+  const std::optional<int64_t> back_to = settle(metrics, report, losses);
   metrics.seconds.step = seconds_between(start, Clock::now()) - copying;
+  set_speeds(metrics);
+  return {std::move(metrics), back_to, {}};
+}
+
+void TrainStep::read(Taken& taken) {
+  if (!taken.unread) return;
+  const std::vector<at::Tensor>& numbers = taken.unread->read();
+  StepMetrics& metrics = taken.metrics;
+  metrics.loss = PassLosses{numbers[0], numbers[1]}.loss();
+  metrics.gradient_norm = numbers[2].item<double>();
+  if (!std::isfinite(*metrics.gradient_norm)) refuse_loss(metrics.step, numbers[1].to(at::kDouble));
+  const auto now = Clock::now();
+  metrics.seconds.step = seconds_between(std::exchange(since_, now), now);
+  --unread_;
+  set_speeds(metrics);
+  taken.unread.reset();
+}
+
+void TrainStep::set_speeds(StepMetrics& metrics) const {
   const TrainTask& task = network_.task;
   const auto samples = static_cast<double>(plan_.batch);
   metrics.tokens_per_second = static_cast<double>(plan_.batch * task.tokens_per_sample()) / metrics.seconds.step;
   metrics.model_flops_per_second = samples * task.flops_per_sample() / metrics.seconds.step;
   metrics.paper_flops_per_second = samples * task.paper_flops_per_sample() / metrics.seconds.step;
-  return {std::move(metrics), back_to};
 }
 
 PassLosses TrainStep::pass(StepMetrics& metrics, Trace& trace, double& copying) {
@@ -80,7 +104,7 @@ PassLosses TrainStep::pass(StepMetrics& metrics, Trace& trace, double& copying) 
   network_.optimizer.prepare(metrics.learning_rate);
   PassLosses losses = run_passes(network_.context, network_.task, plan_, metrics.step - 1 + guard_.state().left_out,
                                  {.seed = static_cast<uint64_t>(config_.seed), .scale = scale(), .on_pass = on_pass});
-  metrics.loss = losses.loss();
+  if (!ahead_) metrics.loss = losses.loss();
   Scheduler& scheduler = network_.context.scheduler();
   metrics.seconds.communication_exposed = scheduler.traffic().waited_seconds();
   metrics.communication = scheduler.traffic().sums();
@@ -88,7 +112,7 @@ PassLosses TrainStep::pass(StepMetrics& metrics, Trace& trace, double& copying) 
   return losses;
 }
 
-UpdateReport TrainStep::update(StepMetrics& metrics, Trace& trace) {
+UpdateReport TrainStep::update(StepMetrics& metrics, const PassLosses& losses, Trace& trace) {
   std::function<bool(double)> accept;
   if (guard_.action() != OnSpike::off) accept = [&](double norm) { return !guard_.is_spike(metrics.loss, norm); };
   const StepTimer timer(trace, "optimizer", &metrics.seconds.optimizer);
@@ -96,7 +120,8 @@ UpdateReport TrainStep::update(StepMetrics& metrics, Trace& trace) {
                                   .learning_rate = metrics.learning_rate,
                                   .gradient_scale = scale(),
                                   .accept = accept,
-                                  .poisoned = !std::isfinite(metrics.loss)});
+                                  .poisoned = !std::isfinite(metrics.loss),
+                                  .loss = ahead_ ? losses.means.sum() : at::Tensor()});
 }
 
 // What an update that was made or refused changes. Returns as heed_spike().

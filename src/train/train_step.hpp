@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "axonn/train/report/metrics.hpp"
 #include "axonn/train/report/trace.hpp"
 #include "axonn/train/trainer.hpp"
+#include "train/device_numbers.hpp"
 #include "train/saver.hpp"
 
 namespace axonn {
@@ -29,19 +31,27 @@ class TrainStep {
   struct Taken {
     StepMetrics metrics;             // without utilisation and memory
     std::optional<int64_t> back_to;  // the network is that of this step's checkpoint, instead of a step further
+    // Losses, sums and norm, while the host has not read them. Then the metrics lack loss, norm,
+    // seconds of the step and speeds.
+    std::optional<DeviceNumbers> unread;
   };
   // Step number `step`, from 0. Every rank calls it. UserError if the run cannot go on; then
   // nothing has been updated.
   Taken take(int64_t step, Trace& trace);
+  // Waits for the numbers of a step and puts them into its metrics; each step's in order. UserError
+  // as take(): neither this step nor later ones have updated anything. Every rank calls it.
+  void read(Taken& taken);
 
   const BatchPlan& plan() const { return plan_; }
   // Puts what is known after `steps` steps into the state of a checkpoint.
   void describe(CheckpointState& state, int64_t steps) const;
 
  private:
+  using Clock = std::chrono::steady_clock;
   double scale() const { return loss_scale_ ? loss_scale_->value() : 1; }
+  void set_speeds(StepMetrics& metrics) const;
   PassLosses pass(StepMetrics& metrics, Trace& trace, double& copying);
-  UpdateReport update(StepMetrics& metrics, Trace& trace);
+  UpdateReport update(StepMetrics& metrics, const PassLosses& losses, Trace& trace);
   std::optional<int64_t> settle(StepMetrics& metrics, const UpdateReport& report, const PassLosses& losses);
   void copy_for_save(Trace& trace, double& seconds, bool changes_follow);
   void refuse_loss(int64_t step, const at::Tensor& losses);
@@ -56,7 +66,10 @@ class TrainStep {
   BatchPlan plan_;
   std::optional<LossScale> loss_scale_;  // with fp16
   SpikeGuard guard_;
-  int64_t rollbacks_ = 0;  // to the checkpoint of step `rolled_back_to_`
+  bool ahead_;                    // no step waits for the device: take() never reads its numbers
+  int unread_ = 0;                // steps that were taken and not read
+  Clock::time_point since_ = {};  // the start of the first of these
+  int64_t rollbacks_ = 0;         // to the checkpoint of step `rolled_back_to_`
   int64_t rolled_back_to_ = -1;
 };
 

@@ -122,6 +122,8 @@ class Trainer {
   void end();
   void tell(const StepMetrics& metrics, double seconds);
   TrainStep::Taken one_step(Trace& trace);
+  void complete(TrainStep::Taken& taken);
+  bool due(const Event& event, bool last) const;
   void restart_at(int64_t step);
   void save(int64_t steps_done);
   void share(StepMetrics& metrics, bool out_of_time);
@@ -155,11 +157,19 @@ TrainStep::Taken Trainer::one_step(Trace& trace) {
   TrainStep::Taken taken = step_.take(result_.steps, trace);
   StepMetrics& metrics = taken.metrics;
   metrics.seconds.checkpoint += std::exchange(saving_seconds_, 0);
+  metrics.peak_memory_bytes = peak_memory_bytes(context_.options().device);
+  if (!taken.unread) complete(taken);
+  return taken;
+}
+
+// With the numbers of the step.
+void Trainer::complete(TrainStep::Taken& taken) {
+  step_.read(taken);
+  StepMetrics& metrics = taken.metrics;
   const double waited = context_.scheduler().traffic().waited_seconds();
   if (const auto slow = stragglers_.add(metrics.seconds.step - waited); slow && lead()) log::warn(*slow);
   metrics.utilisation = metrics.model_flops_per_second / gemm_flops_;
-  metrics.peak_memory_bytes = peak_memory_bytes(context_.options().device);
-  return taken;
+  result_.loss = metrics.loss;
 }
 
 // After a rollback to that step.
@@ -241,10 +251,13 @@ std::vector<Trainer::Event> Trainer::events(StepMetrics& metrics) {
            }}};
 }
 
+bool Trainer::due(const Event& event, bool last) const {
+  return (event.every > 0 && result_.steps % event.every == 0) || (last && event.at_end);
+}
+
 // Returns whether the run is to end, now at the latest.
 bool Trainer::act(const Event& event, bool last, Trace& trace) {
-  const bool due = event.every > 0 && result_.steps % event.every == 0;
-  if (!due && !(last && event.at_end)) return last;
+  if (!due(event, last)) return last;
   const StepTimer part(trace, event.name, event.seconds);
   event.action();
   return ask_to_stop() || last;
@@ -279,8 +292,8 @@ void Trainer::begin(int64_t first_step) {
 void Trainer::tell(const StepMetrics& metrics, double seconds) {
   if (!lead()) return;
   metrics_file_->write(metrics);
-  status_->running(result_.steps);
-  progress_->update({.step = result_.steps,
+  status_->running(metrics.step);
+  progress_->update({.step = metrics.step,
                      .loss = metrics.loss,
                      .validation_loss = result_.validation_loss,
                      .tokens_per_second = metrics.tokens_per_second,
@@ -299,22 +312,35 @@ void Trainer::take_steps(int64_t first_step) {
                      .at_end = config_.save_last,
                      .seconds = &saving_seconds_,
                      .action = [this] { save(result_.steps); }};
+  std::optional<TrainStep::Taken> before;  // a step that was taken and not completed: the device is busy with it
   for (bool last = first_step >= config_.steps; !last;) {
     trace.begin_step(result_.steps + 1);
     crash::set_step(result_.steps + 1);
-    auto [metrics, back_to] = one_step(trace);
-    if (back_to) {
-      restart_at(*back_to);
+    TrainStep::Taken taken = one_step(trace);
+    if (taken.back_to) {
+      restart_at(*taken.back_to);
       trace.end_step();
       last = ask_to_stop();
       continue;
     }
     result_.steps += 1;
-    result_.loss = metrics.loss;
-    share(metrics, config_.minutes > 0 && seconds_since(start) > config_.minutes * 60);
+    share(taken.metrics, config_.minutes > 0 && seconds_since(start) > config_.minutes * 60);
     last = stopped_ || out_of_time_ || result_.steps == config_.steps;
-    for (const Event& event : events(metrics)) last = act(event, last, trace);
-    tell(metrics, seconds_since(start));  // first: a run that is killed from here on resumes with the whole line
+    if (before) {
+      complete(*before);
+      tell(before->metrics, seconds_since(start));
+      before.reset();
+    }
+    const std::vector<Event> all = events(taken.metrics);
+    const auto is_due = [&](const Event& event) { return due(event, last); };
+    if (taken.unread && !last && !is_due(saving) && std::ranges::none_of(all, is_due)) {
+      before.emplace(std::move(taken));
+      trace.end_step();
+      continue;
+    }
+    if (taken.unread) complete(taken);
+    for (const Event& event : all) last = act(event, last, trace);
+    tell(taken.metrics, seconds_since(start));  // first: a run that is killed now resumes with the whole line
     last = act(saving, last, trace);
     trace.end_step();
   }

@@ -1,6 +1,8 @@
 // Each optimizer beside plain code of its paper, on one rank, with clipping and decay.
 #include <cmath>
 #include <functional>
+#include <memory>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -8,6 +10,7 @@
 #include "axonn/layers/linear.hpp"
 #include "axonn/layers/loss.hpp"
 #include "axonn/optim/make_optimizer.hpp"
+#include "optim/rule.hpp"
 #include "support/rank_test.hpp"
 #include "support/user_error.hpp"
 
@@ -89,6 +92,66 @@ TEST(OptimizerRules, FollowTheirPapers) {
   expect_rule(settings_of(OptimizerKind::sgd), sgd);
   expect_rule(settings_of(OptimizerKind::sgd_momentum), sgd_momentum);
   expect_rule(lion_settings(), lion);
+}
+
+// The rule that GPUs take: its values on the CPU.
+struct Ahead {
+  explicit Ahead(at::ScalarType dtype)
+      : context(test_environment(), {}, {.dtype = dtype}),
+        layer(context, {.in = 3, .out = 2}),
+        parameters(context.materialize(*layer, 1)),
+        optimizer(make_rule<OptimizerKind::adamw>(context, parameters, {.learning_rate = 0.1, .ema = 0.9})) {}
+
+  // A step with these options; the gradients grow.
+  UpdateReport step(int number, const UpdateOptions& options) {
+    auto work = context.begin_step();
+    const auto input = at::arange(12, context.options().dtype).view({4, 3}).sin() * number;
+    mean(layer(input).square().sum(), 8, context).backward();
+    work.finish();
+    return optimizer->step(options);
+  }
+
+  Context context;
+  Linear layer;
+  Parameters parameters;
+  std::unique_ptr<Optimizer> optimizer;
+};
+
+TEST(OptimizerRules, AnUpdateAheadIsTheUpdateWithWaits) {
+  for (const at::ScalarType dtype : {at::kDouble, at::kFloat}) {
+    Ahead ahead(dtype), waits(dtype);
+    const double rounding = dtype == at::kDouble ? 1e-14 : 1e-6;
+    for (int step = 1; step <= 4; ++step) {
+      const UpdateReport expected = waits.step(step, {.max_norm = 0.5}),
+                         found = ahead.step(step, {.max_norm = 0.5, .loss = at::ones({}, dtype)});
+      EXPECT_NEAR(found.norm.item<double>(), expected.gradient_norm, rounding);
+    }
+    for (size_t i = 0; i < waits.optimizer->state().size(); ++i)
+      EXPECT_LE((ahead.optimizer->state()[i].tensor - waits.optimizer->state()[i].tensor).abs().max().item<double>(),
+                rounding)
+          << waits.optimizer->state()[i].name;
+  }
+}
+
+TEST(OptimizerRules, AnUpdateAheadThatIsRefusedChangesNothingNorDoLaterOnes) {
+  Ahead ahead(at::kFloat);
+  ahead.step(1, {.loss = at::ones({})});
+  std::vector<at::Tensor> before;
+  for (const OptimizerState& state : ahead.optimizer->state()) before.push_back(state.tensor.clone());
+  EXPECT_TRUE(std::isnan(ahead.step(2, {.loss = at::full({}, INFINITY)}).norm.item<double>()));
+  EXPECT_TRUE(std::isfinite(ahead.step(3, {.max_norm = 1, .loss = at::ones({})}).norm.item<double>()));
+  for (size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(ahead.optimizer->state()[i].tensor.equal(before[i])) << i;
+}
+
+TEST(OptimizerRules, ProgramsDoNotRunAhead) {
+  Context context(test_environment(), {}, {});
+  Linear layer(context, {.in = 3, .out = 2});
+  const Parameters parameters = context.materialize(*layer, 1);
+  const auto optimizer = make_optimizer(context, parameters, {});
+  auto work = context.begin_step();
+  mean(layer(at::ones({4, 3})).sum(), 8, context).backward();
+  work.finish();
+  EXPECT_USER_ERROR(optimizer->step({.loss = at::ones({})}), "only AdamW on a GPU", "poisoned");
 }
 
 TEST(OptimizerRules, NameWrongSettings) {

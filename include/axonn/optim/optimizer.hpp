@@ -19,11 +19,15 @@ struct UpdateOptions {
   // Asked once the norm is known and finite; the same answer on every rank. False: nothing changes.
   std::function<bool(double norm)> accept = {};
   bool poisoned = false;  // loss is not finite; true on one rank stops it on all; on GPUs, on its x, y and z
+  // The step's loss, a number on the device, for optimizers that run ahead: the host does not wait.
+  // If loss or norm are not finite, this update and all later ones change nothing.
+  at::Tensor loss = {};
 };
 
 struct UpdateReport {
   double gradient_norm = 0;  // over the whole network, before clipping; the same on every rank
   bool applied = false;      // false: not accepted, the norm is not finite, or a rank was poisoned; nothing changed
+  at::Tensor norm = {};      // with UpdateOptions::loss, in the place of the others: fp64, on the device
 };
 
 // One kind of per-element state, such as "adam.m".
@@ -56,6 +60,8 @@ class Optimizer {
   // UserError if weights have changed already (prepare()) and the norm is not finite, or options
   // have `accept`.
   UpdateReport step(UpdateOptions options = {});
+  // Whether it takes UpdateOptions::loss, without `accept`. Else UserError.
+  virtual bool runs_ahead() const { return false; }
 
   // While it lives, the network computes with the average of its weights. Then its weights are
   // restored, bit for bit. Every rank of the grid makes one. Without an average nothing happens.
@@ -100,6 +106,8 @@ class Optimizer {
   // Of update `steps_taken() + 1`.
   virtual double gradient_norm(double learning_rate, const UpdateOptions& options) = 0;
   virtual void update(double learning_rate, const UpdateOptions& options, double norm) = 0;
+  // Both in one, without a wait of the host. Returns the norm.
+  virtual at::Tensor update_ahead(double /*learning_rate*/, const UpdateOptions& /*options*/) { return {}; }
   virtual std::vector<OptimizerState> tensors() const = 0;
   virtual void exchange_average() = 0;  // weights and their average, and the network's weights follow
 

@@ -25,6 +25,7 @@ struct Stream {
 struct Event {
   Clocks clocks;
   Capture* capture = nullptr;
+  const Stream* stream = nullptr;
 };
 
 // A graph that is being written down.

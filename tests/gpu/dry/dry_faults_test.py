@@ -29,6 +29,12 @@ class DryFaultsTest(DryTest):
     def test_kernel(self):
         self.fail("kernel:100", "illegal memory access")
 
+    def test_a_norm_that_is_not_finite(self):
+        """Each step reads the parts of the loss, their sums, and the norm, while the next step is under way."""
+        ended = self.run_program(*TRAINING, environment=environment(fail="number:6"))
+        self.assert_refused(ended, "the gradient (every loss is finite) is not finite in step 2, which has changed")
+        self.assertEqual([line["step"] for line in program_runs.metrics(self.directory / "run")], [1])
+
     def test_nccl_call(self):
         self.fail("ncclAllReduce:5", "ncclAllReduce", "unhandled cuda error", ranks=2)
 

@@ -19,11 +19,11 @@ class DryGptTest(DryTest):
 
     def test_one_micro_batch(self):
         record, events = self.step("GPT 124M, 8 rows", "--batch", 8, "--micro-batch", 8)
-        self.assert_waits(record, events)
+        self.assert_no_wait(record, events)
 
     def test_eight_micro_batches(self):
         record, events = self.step("GPT 124M, 8 x 8 rows", "--batch", 64, "--micro-batch", 8)
-        self.assert_waits(record, events)
+        self.assert_no_wait(record, events)
 
     def test_most_rows(self):
         self.step("GPT 124M, 64 rows", "--batch", 64, "--micro-batch", 64)

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 
 #include <sys/mman.h>
 
@@ -42,9 +43,10 @@ struct AtEnd {
 
 // A number that came from the device: 4, so that a norm is larger than what clips it.
 void read_from_device(void* to, size_t bytes) {
-  const double wide = 4;
-  const float narrow = 4;
   std::memset(to, 0, bytes);
+  if (bytes != sizeof(double) && bytes != sizeof(float)) return;
+  const double wide = fails("number") ? std::numeric_limits<double>::quiet_NaN() : 4;
+  const auto narrow = static_cast<float>(wide);
   if (bytes == sizeof wide) std::memcpy(to, &wide, bytes);
   if (bytes == sizeof narrow) std::memcpy(to, &narrow, bytes);
 }

@@ -20,6 +20,14 @@ void follow(Clocks& clocks, const Clocks& earlier) {
   for (const auto& [stream, done] : earlier) clocks[stream] = std::max(clocks[stream], done);
 }
 
+// Work that its stream was given after the event.
+long long work_behind(const Event& event) {
+  const std::lock_guard lock(mutex());
+  if (event.stream == nullptr) return 0;
+  const auto now = event.stream->clocks.find(event.stream->number), then = event.clocks.find(event.stream->number);
+  return (now == event.stream->clocks.end() ? 0 : now->second) - (then == event.clocks.end() ? 0 : then->second);
+}
+
 cudaError_t refuse(Capture& capture, const char* call, cudaError_t error) {
   capture.broken = true;
   write("refused", join(call, cudaGetErrorString(error), callers()));
@@ -126,7 +134,7 @@ DRY_EXPORT cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t 
   const std::lock_guard lock(mutex());
   Stream& place = stream_of(stream);
   if (place.ended) return cudaErrorInvalidResourceHandle;
-  event_of(event) = {place.clocks, place.capture};
+  event_of(event) = {place.clocks, place.capture, &place};
   write("mark", join(place.number, reinterpret_cast<size_t>(event)));
   return state();
 }
@@ -137,9 +145,14 @@ DRY_EXPORT cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (event_of(event).capture != nullptr) return allowed_in_capture("cudaEventQuery");
   return state();
 }
-DRY_EXPORT cudaError_t cudaEventSynchronize(cudaEvent_t) {
+// Where the stream has more to do, the device does not stand still: a lag.
+DRY_EXPORT cudaError_t cudaEventSynchronize(cudaEvent_t given) {
   if (const auto error = allowed_in_capture("cudaEventSynchronize")) return error;
-  host_waits("cudaEventSynchronize");
+  const long long behind = work_behind(event_of(given));
+  if (behind == 0)
+    host_waits("cudaEventSynchronize");
+  else
+    write("lag", join(behind, callers()));
   return state();
 }
 DRY_EXPORT cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
