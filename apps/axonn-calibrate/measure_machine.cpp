@@ -167,6 +167,8 @@ axonn::Machine measure_machine(axonn::Environment& environment, const Calibratio
   Measurer measurer(environment, calibration);
   const int local_ranks = check_nodes(measurer, environment), ranks = environment.ranks();
   machine.name = calibration.name;
+  machine.memory_efficiency = 1;  // the bandwidth is measured below
+  machine.error_band = 0;         // no run was compared with it
   if (calibration.base.empty())
     machine.gpu = "CPU rank", machine.attention_efficiency = 0.4, machine.collective_share = 0.25;
   machine.measured.clear();
