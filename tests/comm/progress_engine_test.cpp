@@ -21,6 +21,7 @@
 #include <nlohmann/json.hpp>
 
 #include "axonn/comm/environment.hpp"
+#include "axonn/comm/production.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/grid/block_owners.hpp"
 #include "comm/host/channel_registry.hpp"
@@ -106,6 +107,21 @@ TEST(ProgressEngine, NewOperationEndsANap) {
   const auto deadline = std::chrono::steady_clock::now() + 20s;
   while (!rank_1->test(ticket) && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
   EXPECT_EQ(got, 1.0F);
+}
+
+// Each end of a nap takes the core from the producer. With the naps of other waits there would be
+// hundreds.
+TEST(ProgressEngine, NapsAreLongBesideAProducer) {
+  using namespace std::chrono_literals;
+  OneEngine rank_0(
+      2, {.ends_process = false, .shortest_nap = 1ms, .longest_nap = 1ms, .longest_nap_beside_producer = 100ms});
+  const at::Tensor data = ones(1 << 20);
+  const Production production(std::make_shared<ProducerCounter>(),
+                              {rank_0.world().group(), data.numel(), sizeof(float), 1 << 18});
+  const auto request = rank_0.world().all_reduce(data, ReduceOp::sum, {.production = &production});
+  std::this_thread::sleep_for(600ms);
+  EXPECT_GT(rank_0.engine().counters().naps, 0);
+  EXPECT_LT(rank_0.engine().counters().naps, 50);
 }
 
 // The one before it in its queue moves all the time. Rank 0 asks the others who hangs.

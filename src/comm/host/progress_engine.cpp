@@ -67,9 +67,11 @@ void ProgressEngine::move_until_stopped() {
   int idle_polls = 0;
   while (sleep_while_idle()) {
     bool progressed = false;
+    auto longest_nap = options_.longest_nap;
     {
       const std::lock_guard lock(poll_mutex_);
       progressed = round();
+      if (beside_producer()) longest_nap = options_.longest_nap_beside_producer;
     }
     if (progressed) {
       nap = options_.shortest_nap;
@@ -79,9 +81,15 @@ void ProgressEngine::move_until_stopped() {
     } else {
       ++naps_;
       take_nap(nap);
-      nap = std::min(2 * nap, options_.longest_nap);
+      nap = std::min(2 * nap, longest_nap);
     }
   }
+}
+
+bool ProgressEngine::beside_producer() const {
+  return std::ranges::any_of(busy_queues_, [](const auto& queues) {
+    return std::ranges::any_of(queues, [](const auto& queue) { return queue->head && queue->head->awaits_producer(); });
+  });
 }
 
 // A new operation ends it, and so does the engine's end.

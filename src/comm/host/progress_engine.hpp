@@ -41,6 +41,9 @@ class ProgressEngine {
     std::chrono::seconds timeout{600};  // limit for a started operation without progress
     bool ends_process = true;           // kProgramComesBack after an error; false: ranks are threads
     std::chrono::microseconds shortest_nap{20}, longest_nap{100};  // each is twice as long as the one before
+    // The longest while a producer is at work: the host computes for long, and the end of every nap
+    // takes the core from it.
+    std::chrono::microseconds longest_nap_beside_producer{500};
   };
   static constexpr std::chrono::seconds kProgramComesBack{5};
   static constexpr std::chrono::milliseconds kWatchEvery{20};  // looks for late calls and letters
@@ -96,6 +99,7 @@ class ProgressEngine {
   bool compute_ahead();
   template <typename Call>
   bool attempt(QueuedOperation& operation, Call call);
+  bool beside_producer() const;
   void check_for_trouble();
   void watch(Clock::time_point now);
   bool too_late(const QueuedOperation& operation, Clock::time_point now) const;
