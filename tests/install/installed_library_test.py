@@ -166,7 +166,7 @@ class InstalledLibrary(OutsideProject):
     def test_an_unknown_component_is_refused(self):
         text = self.refusal("find_package(axonn 0.2 CONFIG REQUIRED COMPONENTS layer)")
         self.assertIn("axonn has no component 'layer': ask for core, ", text)
-        self.assertIn("optim, checkpoint, data, train, model, tasks, program, axonn", text)
+        self.assertIn("optim, checkpoint, wrap, data, train, model, tasks, program, axonn", text)
 
     @preloads
     def test_two_openmp_run_times_are_refused_at_the_start(self):
