@@ -77,7 +77,7 @@ class ScheduleCommandTest(unittest.TestCase):
         path = self.write(SMALL)
         options = ["--size", "N=10k", "--rank-threads", "2", "--choices", "choices"]
         text = self.run_program("tune", path, *options).stdout
-        self.assertRegex(text, r"\n +[0-9]+ +[0-9.]+ ms +1 launches, ")
+        self.assertRegex(text, r"(?m)^ +[0-9]+ +[0-9.]+ ms +1 launches, ")
         self.assertRegex(text, r"sgd: [0-9]+ schedules: [1-9][0-9]* timed, [0-9]+ run like another, ")
         known = self.run_program("tune", path, *options)
         self.assertIn("chosen before (choices/sgd-", known.stdout)
