@@ -98,7 +98,7 @@ at::Tensor DeviceOptimizer::update_ahead(double learning_rate, const UpdateOptio
   update_weights_ahead(learning_rate, divisor, refused_);
   const double rate_of_average = average_rate(steps_taken());
   if (average_.defined())
-    average_.lerp_(arena().master(), at::rsub(refused_, rate_of_average, rate_of_average).to(average_.scalar_type()));
+    average_.lerp_(arena().master(), at::rsub(refused_.to(average_.scalar_type()), rate_of_average, rate_of_average));
   state_changed();
   return norm;
 }
