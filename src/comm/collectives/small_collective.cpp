@@ -18,8 +18,13 @@ constexpr size_t kMostGatheredForOwners = size_t{4} << 10;
 
 }  // namespace
 
+bool SmallCollective::to_owners(const CollectivePlan& plan) {
+  return plan.reduces && !plan.gathers && plan.layout.owners() <= kRadix;
+}
+
 bool SmallCollective::allows(const CollectivePlan& plan) {
   const size_t bytes = plan.bytes(plan.layout.elements());
+  if (to_owners(plan)) return bytes <= kMostBytes;
   const size_t gathered = bytes * static_cast<size_t>(plan.reduces ? plan.layout.owners() : 1);
   return bytes <= kMostBytes && gathered <= (plan.gathers ? kMostGatheredBytes : kMostGatheredForOwners);
 }
@@ -33,6 +38,7 @@ SmallCollective::SmallCollective(Call call, CollectivePlan plan)
 }
 
 size_t SmallCollective::begin_of(int distance) const {
+  if (to_owners(plan_)) return plan_.bytes(plan_.layout.count(index())) * static_cast<size_t>(distance);
   return plan_.reduces ? whole_ * static_cast<size_t>(distance) : begins_[static_cast<size_t>(distance)];
 }
 
@@ -44,7 +50,8 @@ void SmallCollective::begin() {
   distance_ = 1;
   if (whole_ == 0) return;
   staging_ = pool().take(begin_of(size()) + whole_);
-  const std::byte* own = plan_.reduces ? plan_.input : plan_.in(plan_.layout.part_begin(index()));
+  const bool all = plan_.reduces && !to_owners(plan_);
+  const std::byte* own = all ? plan_.input : plan_.in(plan_.layout.part_begin(index()));
   if (begin_of(1) > 0) std::memcpy(staging_, own, begin_of(1));
 }
 
@@ -59,7 +66,12 @@ void SmallCollective::post_round(Transport& transport) {
       arriving.ticket = receive(transport, arriving.member, staging_ + begin_of(distance), arriving.bytes);
     Message& leaving = messages_[static_cast<size_t>(kRadix - 1 + i)];
     leaving = {.member = member_after(size() - distance), .bytes = begin_of(count)};
-    if (leaving.bytes > 0) leaving.ticket = send(transport, leaving.member, staging_, leaving.bytes);
+    const std::byte* data = staging_;
+    if (to_owners(plan_)) {
+      leaving.bytes = plan_.bytes(plan_.layout.count(leaving.member));
+      data = plan_.in(plan_.layout.part_begin(leaving.member));
+    }
+    if (leaving.bytes > 0) leaving.ticket = send(transport, leaving.member, data, leaving.bytes);
   }
 }
 
@@ -96,11 +108,12 @@ void SmallCollective::reduce(int owner) {
     return staging_ + begin_of(distance_to((owner + hop) % size())) + plan_.bytes(place);
   };
   std::byte* const partial = staging_ + begin_of(size());
-  plan_.layout.for_each_range(owner, 0, plan_.layout.count(owner), [&](int64_t place, int64_t, int64_t count) {
-    const std::byte* sum = contribution(1, place);
+  plan_.layout.for_each_range(owner, 0, plan_.layout.count(owner), [&](int64_t place, int64_t first, int64_t count) {
+    const int64_t gathered = to_owners(plan_) ? first : place;
+    const std::byte* sum = contribution(1, gathered);
     for (int hop = 2; hop <= size(); ++hop) {
       std::byte* into = hop == size() ? plan_.out(place) : partial;
-      plan_.kernel(into, sum, contribution(hop, place), static_cast<size_t>(count));
+      plan_.kernel(into, sum, contribution(hop, gathered), static_cast<size_t>(count));
       sum = into;
     }
   });

@@ -14,8 +14,9 @@ namespace axonn {
 // contributions of all: in the round of distance d = 1, 4, 16, ... it has those of the d members
 // from itself on, sends them to the members d, 2d and 3d before it, and receives as many of those
 // after it. Then it makes its sums itself, in the ring's chain order with the ring's rounding, so
-// that both give the same bits. Up to four members send each other their contributions directly;
-// n members send at most 2 log2 n messages each.
+// that both give the same bits. Up to four members send each other their contributions directly,
+// and where only owners need the sums, each owner its elements only; n members send at most
+// 2 log2 n messages each.
 //
 // Its memory is n + 1 times the buffer; allows() bounds it.
 class SmallCollective final : public QueuedOperation {
@@ -30,6 +31,8 @@ class SmallCollective final : public QueuedOperation {
 
  private:
   static constexpr int kRadix = 4;
+  // Whether each member sends every owner that owner's elements, and nothing else.
+  static bool to_owners(const CollectivePlan& plan);
 
   struct Message {
     int member = 0;
