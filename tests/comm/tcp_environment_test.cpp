@@ -144,7 +144,10 @@ TEST(TcpEnvironment, RankThatIsKilledEndsTheOthersWithItsNumber) {
 TEST(TcpEnvironment, RankWhoseProgramDoesNotComeBackEndsWhenAnotherIsKilled) {
   const auto statuses = in_processes(3, [](Environment& environment) {
     environment.world().barrier().wait();
-    if (environment.rank() == 2) ::raise(SIGKILL);
+    if (environment.rank() == 2) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));  // the others leave the barrier first
+      ::raise(SIGKILL);
+    }
     std::this_thread::sleep_for(std::chrono::seconds(60));
     return 0;
   });

@@ -252,6 +252,7 @@ TEST(TcpStartUp, FullTableOfFilesEndsARunningJob) {
     }
     const std::string error = error_of([&] {
       const auto transport = make(1, 2, port, 10s);
+      std::this_thread::sleep_for(500ms);  // rank 0 would accept a connection before its table is full
       int value = 0;
       finish(*transport,
              sends ? transport->receive(0, 4, &value, sizeof value) : transport->send(0, 4, &value, sizeof value));
