@@ -71,7 +71,7 @@ void ProgressEngine::move_until_stopped() {
     {
       const std::lock_guard lock(poll_mutex_);
       progressed = round();
-      if (beside_producer()) longest_nap = options_.longest_nap_beside_producer;
+      if (!progressed && beside_producer()) longest_nap = options_.longest_nap_beside_producer;
     }
     if (progressed) {
       nap = options_.shortest_nap;
