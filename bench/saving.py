@@ -5,10 +5,12 @@ save lose, and memory for copies.
     bench/saving.py [--grid 1x1x2x2] [--repeats 3] [--layers 14] [--hidden 768] [--out DIR]
 
 Runs without saves, with saves for which training waits (--no-save-async), with saves behind steps,
-and with memory for a quarter of the greatest file alone take turns. Each run saves twice. The table
-has the medians over the repeats, per save:
+and with memory for a quarter of the greatest file alone take turns. Each run saves three times. The
+table has the medians over the repeats, per save:
 
-  stands still   `seconds.checkpoint` of all steps, also as a share of a save for which it waits
+  stands still   `seconds.checkpoint` of the steps at and beside the save, also as a share of a save
+                 for which training waits; the first save, which finds no pages of copies before it,
+                 apart from the later ones
   steps lose     `seconds.step` of all steps, more than as many median steps without saves
   memory         peak of the greatest rank, more than without saves; and the greatest file or limit
 
@@ -25,7 +27,7 @@ import subprocess
 import tempfile
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
-STEPS, EVERY = 16, 6  # the second save has some steps beside it
+STEPS, EVERY = 22, 6  # the last save has some steps beside it
 SAVES = STEPS // EVERY
 KINDS = {"none": ["--save-every", "0"], "waits": ["--no-save-async"], "behind": [], "quarter": []}
 MIB = 2**20
@@ -74,26 +76,29 @@ def main():
     parser.add_argument("--out", help="folder on the disk to measure; a temporary one by default")
     parser.add_argument("--gpt", default=str(TOP / "build/release/bin/gpt"))
     args = parser.parse_args()
-    stands, steps, peaks, greatest = ({kind: [] for kind in KINDS} for _ in range(4))
+    first, later, steps, peaks, greatest = ({kind: [] for kind in KINDS} for _ in range(5))
     with tempfile.TemporaryDirectory(prefix="axonn-saving-", dir=args.out) as scratch:
         for _ in range(args.repeats):
             for kind in KINDS:
                 limit = max(greatest["waits"], default=0) // 4
                 lines, file = measure(args, pathlib.Path(scratch), kind, limit)
-                stands[kind].append(sum(line["seconds"]["checkpoint"] for line in lines) / SAVES)
+                stands = [line["seconds"]["checkpoint"] for line in lines]
+                first[kind].append(sum(stands[: 2 * EVERY - 1]))
+                later[kind].append(sum(stands[2 * EVERY - 1 :]) / (SAVES - 1))
                 steps[kind].append([line["seconds"]["step"] for line in lines[2:]])
                 peaks[kind].append(lines[-1]["peak_memory_bytes"])
                 greatest[kind].append(limit if kind == "quarter" else file)
     usual = statistics.median(sum(steps["none"], []))
-    wait = statistics.median(stands["waits"])
+    wait = statistics.median(later["waits"])
     print(f"{usual:.2f} s per step without saves\n\n"
-          "| saves | stands still | of a save that waits | steps lose | memory | file or limit |\n" +
-          "| --- " * 6 + "|")
+          "| saves | stands still, first save | of a save that waits | later saves | of a save that waits "
+          "| steps lose | memory | file or limit |\n" + "| --- " * 8 + "|")
     for kind in KINDS:
-        still = statistics.median(stands[kind])
+        still = [statistics.median(times[kind]) for times in (first, later)]
         lose = statistics.median(sum(run) - len(run) * usual for run in steps[kind]) / SAVES
         more = statistics.median(peaks[kind]) - statistics.median(peaks["none"])
-        print(f"| {kind} | {still * 1000:.0f} ms | {100 * still / wait:.1f}% | {lose * 1000:.0f} ms | "
+        stood = " | ".join(f"{time * 1000:.0f} ms | {100 * time / wait:.1f}%" for time in still)
+        print(f"| {kind} | {stood} | {lose * 1000:.0f} ms | "
               f"{more / MIB:.0f} MiB | {max(greatest[kind]) / MIB:.0f} MiB |")
 
 

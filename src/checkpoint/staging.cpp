@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include <sys/mman.h>
 
@@ -35,60 +36,64 @@ class Source {
   int64_t taken_ = 0;  // bytes of the first part
 };
 
-// Memory from the system, in large pages where it has them: with small ones, first use of a page
-// takes several times as long as the copy to it. All of it goes back to the system.
-class Pages {
- public:
-  explicit Pages(size_t bytes) : bytes_(bytes) {
-    void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data == MAP_FAILED)
-      throw BackendError(
-          "checkpoint.staging",
-          detail::concatenate("no memory for ", bytes, " bytes of copies: ", std::strerror(errno), "; try less"));
-    data_ = static_cast<std::byte*>(data);
-    ::madvise(data, bytes, MADV_HUGEPAGE);  // advice only
-  }
-  ~Pages() { ::munmap(data_, bytes_); }
-  Pages(const Pages&) = delete;
-  Pages& operator=(const Pages&) = delete;
-
-  std::byte* data() const { return data_; }
-
- private:
-  size_t bytes_;
-  std::byte* data_ = nullptr;
-};
-
 // The copies that are not written yet, in a ring.
 class Ring {
  public:
-  explicit Ring(int64_t bytes) : bytes_(bytes), pages_(static_cast<size_t>(bytes)) {}
+  Ring(int64_t bytes, CopyMemory& memory)
+      : bytes_(bytes), memory_(memory), data_(memory.take(static_cast<size_t>(bytes))) {}
+  ~Ring() { memory_.give_back(); }
+  Ring(const Ring&) = delete;
+  Ring& operator=(const Ring&) = delete;
 
   bool empty() const { return added_ == taken_; }
   // Bytes that fit now, without a gap.
   int64_t room() const { return std::min(bytes_ - (added_ - taken_), bytes_ - added_ % bytes_); }
 
   void add(Staging::Bytes piece) {
-    std::memcpy(pages_.data() + added_ % bytes_, piece.data(), piece.size());
+    std::memcpy(data_ + added_ % bytes_, piece.data(), piece.size());
     added_ += std::ssize(piece);
   }
 
   // The oldest bytes. They stay until taken().
   Staging::Bytes oldest(int64_t most) const {
     const int64_t size = std::min({most, added_ - taken_, bytes_ - taken_ % bytes_});
-    return {pages_.data() + taken_ % bytes_, static_cast<size_t>(size)};
+    return {data_ + taken_ % bytes_, static_cast<size_t>(size)};
   }
   void taken(Staging::Bytes piece) { taken_ += std::ssize(piece); }
 
  private:
   int64_t bytes_;
   int64_t added_ = 0, taken_ = 0;  // since the beginning
-  Pages pages_;
+  CopyMemory& memory_;
+  std::byte* data_;
 };
 
 }  // namespace
 
-Staging::Staging(int64_t bytes) : bytes_(bytes) {
+// Large pages where the system has them: with small ones, first use of a page takes several times
+// as long as the copy to it.
+std::byte* CopyMemory::take(size_t bytes) {
+  if (bytes <= bytes_) return data_;
+  if (data_ != nullptr) ::munmap(std::exchange(data_, nullptr), std::exchange(bytes_, 0));
+  void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED)
+    throw BackendError(
+        "checkpoint.staging",
+        detail::concatenate("no memory for ", bytes, " bytes of copies: ", std::strerror(errno), "; try less"));
+  ::madvise(data, bytes, MADV_HUGEPAGE);  // advice only
+  bytes_ = bytes;
+  return data_ = static_cast<std::byte*>(data);
+}
+
+void CopyMemory::give_back() {
+  if (data_ != nullptr) ::madvise(data_, bytes_, MADV_FREE);  // the system takes pages when it needs them
+}
+
+CopyMemory::~CopyMemory() {
+  if (data_ != nullptr) ::munmap(data_, bytes_);
+}
+
+Staging::Staging(int64_t bytes, CopyMemory* memory) : bytes_(bytes), memory_(memory) {
   AXONN_CHECK(bytes >= 0, "checkpoint.staging", "memory for copies must be at least 0 bytes, got ", bytes);
 }
 
@@ -103,7 +108,8 @@ void Staging::pass(std::span<const Bytes> parts, const std::function<void(Bytes)
     left -= std::ssize(piece);
   }
   if (left == 0) return release();
-  Ring ring(std::min(bytes_, left));
+  CopyMemory own;
+  Ring ring(std::min(bytes_, left), memory_ != nullptr ? *memory_ : own);
   while (left > 0 || !ring.empty()) {
     check_wanted();
     if (left > 0 && ring.room() > 0) {

@@ -90,7 +90,8 @@ void Saver::save(CheckpointState state, std::vector<CheckpointTensor> tensors) {
   all_begun_ = everyone_.barrier();
   staging_.emplace(!options_.behind      ? 0
                    : options_.memory > 0 ? options_.memory
-                                         : safe_copy_bytes(options_.local_ranks));
+                                         : safe_copy_bytes(options_.local_ranks),
+                   &copies_);
   part_ = Part::begun;
   ended_ = false;
   if (!options_.behind) finish();

@@ -76,6 +76,7 @@ class Saver {
   std::string newest_;
   CheckpointState state_;
   std::vector<CheckpointTensor> tensors_;
+  CopyMemory copies_;
   std::optional<Staging> staging_;
   Request all_begun_;
   std::exception_ptr refused_;      // why rank 0 could not begin the save, on rank 0

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "axonn/core/error.hpp"
 #include "support/user_error.hpp"
@@ -81,6 +82,25 @@ TEST(Staging, WhatChangesAfterTheWaitIsNotWritten) {
     thread.join();
     EXPECT_TRUE(written == expected) << memory;
   }
+}
+
+int64_t page_faults_of(Staging& staging, Parts& parts) {
+  rusage before{}, after{};
+  getrusage(RUSAGE_THREAD, &before);
+  staging.pass(parts.views(), [](Staging::Bytes) {});
+  getrusage(RUSAGE_THREAD, &after);
+  return after.ru_minflt - before.ru_minflt;
+}
+
+TEST(Staging, CopiesFindThePagesOfTheCopiesBeforeThem) {
+  Parts parts;
+  CopyMemory memory;
+  Staging first(kAll, &memory), second(kAll, &memory), smaller(kAll / 2, &memory), without(kAll);
+  const int64_t usual = page_faults_of(first, parts);
+  EXPECT_GT(usual, 4);  // with pages of 2 MiB
+  EXPECT_LT(page_faults_of(second, parts), 4);
+  EXPECT_LT(page_faults_of(smaller, parts), 4);
+  EXPECT_GT(page_faults_of(without, parts), 4);
 }
 
 TEST(Staging, ASaveThatIsGivenUpEndsWithItsNextPiece) {

@@ -9,6 +9,24 @@
 
 namespace axonn {
 
+// Memory for copies, for one Staging after another. First use of a page takes longer than the copy
+// to it, so pages that are not in use stay with the process until the system wants them. Until then
+// they count as resident, and as available on the host.
+class CopyMemory {
+ public:
+  CopyMemory() = default;
+  ~CopyMemory();
+  CopyMemory(const CopyMemory&) = delete;
+  CopyMemory& operator=(const CopyMemory&) = delete;
+
+  std::byte* take(size_t bytes);  // more than 0. BackendError if the system has no address space left
+  void give_back();               // what is in it is lost
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
 // Memory between tensors that training will change and the file to which a thread writes them. The
 // thread calls pass(). The thread that trains calls wait_until_copied() before it changes a tensor.
 // For one file.
@@ -17,12 +35,12 @@ class Staging {
   using Bytes = std::span<const std::byte>;
 
   // Most bytes that copies take; they take no more than the parts together. 0: nothing is copied,
-  // and the tensors may be changed when everything is written.
-  explicit Staging(int64_t bytes);
+  // and the tensors may be changed when everything is written. `memory` outlives it; without one,
+  // the copies' memory is free when pass() returns.
+  explicit Staging(int64_t bytes, CopyMemory* memory = nullptr);
 
   // Gives the bytes of all parts to `write`, in their order, in pieces. Copies come before writes
-  // while there is room. Throws what `write` throws, and BackendError after give_up(). The copies'
-  // memory is free when it returns.
+  // while there is room. Throws what `write` throws, and BackendError after give_up().
   void pass(std::span<const Bytes> parts, const std::function<void(Bytes)>& write);
 
   // Returns when pass() reads no part any more, or after release().
@@ -35,6 +53,7 @@ class Staging {
   void check_wanted() const;
 
   int64_t bytes_;
+  CopyMemory* memory_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool copied_ = false;
