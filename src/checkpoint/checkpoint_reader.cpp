@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include <ATen/ops/empty.h>
+
 #include "axonn/checkpoint/checkpoint.hpp"
 #include "axonn/checkpoint/safetensors.hpp"
 #include "axonn/core/error.hpp"
@@ -132,6 +134,8 @@ struct CheckpointReader::Impl {
     int64_t missing = 0;
   };
 
+  enum class Checksums : uint8_t { checked, ignored };
+
   fs::path directory;
   Manifest manifest;
 
@@ -140,8 +144,9 @@ struct CheckpointReader::Impl {
   Target make_target(const GridShape& shape, const Coordinate& at, const CheckpointTensor& tensor) const;
   bool may_hold(const Manifest::File& file, const Manifest::StoredRange& stored, const GridShape& shape,
                 const Coordinate& at, const CheckpointTensor& tensor) const;
+  void fill(const GridShape& shape, const Coordinate& at, std::map<size_t, Target>& targets, Checksums checksums) const;
   void fill_from(const Manifest::File& file, const GridShape& shape, const Coordinate& at,
-                 std::map<size_t, Target>& targets) const;
+                 std::map<size_t, Target>& targets, Checksums checksums) const;
 };
 
 void check_checkpoint(const fs::path& step_directory, int rank, int ranks) {
@@ -178,14 +183,21 @@ void CheckpointReader::load(const GridShape& shape, const Coordinate& at,
     const bool fresh = targets.emplace(impl_->index_of(tensor), impl_->make_target(shape, at, tensor)).second;
     AXONN_CHECK(fresh, "checkpoint.load", "tensor ", tensor.name, " is asked for twice");
   }
-  with_advice(impl_->directory, [&] {
-    for (const auto& file : impl_->manifest.files) impl_->fill_from(file, shape, at, targets);
-    for (const auto& [index, target] : targets)
-      AXONN_CHECK(target.missing == 0, "checkpoint.load", impl_->directory.string(), " lacks ", target.missing,
-                  " elements of ", target.tensor->name);
-  });
+  with_advice(impl_->directory, [&] { impl_->fill(shape, at, targets, Impl::Checksums::checked); });
   for (auto& [index, target] : targets)
     if (!target.tensor->shard.is_cpu()) target.tensor->shard.detach().copy_(target.host);
+}
+
+at::Tensor CheckpointReader::read_whole(const Description& tensor) const {
+  ShardSpec whole;
+  for (const int64_t size : tensor.spec.global_shape()) whole.dims.push_back(Dim::whole(size));
+  const at::Tensor flat = at::empty({whole.global_numel()}, at::TensorOptions().dtype(tensor.dtype));
+  const CheckpointTensor asked{.name = tensor.name, .spec = whole, .shard = flat};
+  const GridShape shape{};
+  std::map<size_t, Impl::Target> targets;
+  targets.emplace(impl_->index_of(asked), impl_->make_target(shape, {}, asked));
+  impl_->fill(shape, {}, targets, Impl::Checksums::ignored);
+  return flat.view(whole.global_shape());
 }
 
 size_t CheckpointReader::Impl::index_of(const CheckpointTensor& tensor) const {
@@ -238,8 +250,16 @@ bool CheckpointReader::Impl::may_hold(const Manifest::File& file, const Manifest
   return !same_cut || std::ranges::none_of(tensor.cut->axes, elsewhere);
 }
 
+void CheckpointReader::Impl::fill(const GridShape& shape, const Coordinate& at, std::map<size_t, Target>& targets,
+                                  Checksums checksums) const {
+  for (const auto& file : manifest.files) fill_from(file, shape, at, targets, checksums);
+  for (const auto& [index, target] : targets)
+    AXONN_CHECK(target.missing == 0, "checkpoint.load", directory.string(), " lacks ", target.missing, " elements of ",
+                target.tensor->name);
+}
+
 void CheckpointReader::Impl::fill_from(const Manifest::File& file, const GridShape& shape, const Coordinate& at,
-                                       std::map<size_t, Target>& targets) const {
+                                       std::map<size_t, Target>& targets, Checksums checksums) const {
   std::optional<safetensors::File> opened;
   for (const auto& stored : manifest.ranges_in(file)) {
     const auto found = targets.find(stored.tensor);
@@ -251,7 +271,7 @@ void CheckpointReader::Impl::fill_from(const Manifest::File& file, const GridSha
     const auto copies = intersect(in_file, target.placed);
     if (copies.empty()) continue;
     if (!opened) {
-      check_file(directory, file);
+      if (checksums == Checksums::checked) check_file(directory, file);
       opened.emplace(directory / file.name);
     }
     const auto* entry = opened->find(tensor.name);

@@ -1,65 +1,22 @@
-#include <map>
 #include <memory>
 #include <sstream>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <nlohmann/json.hpp>
 
-#include "axonn/checkpoint/safetensors.hpp"
+#include "axonn/checkpoint/state_dict_files.hpp"
 #include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
-#include "core/files.hpp"
 #include "wrap/stored_tensors.hpp"
 
 namespace axonn {
 namespace {
 
 using safetensors::File;
+using safetensors::StateDictReader;
+using Place = StateDictReader::Place;
 constexpr const char* kWhere = "wrap.state_dict";
-
-struct Place {
-  const File* file = nullptr;
-  const File::Entry* entry = nullptr;
-};
-
-// The tensors of a file, or of all files of an index, by their names in the module.
-class Files {
- public:
-  Files(const std::filesystem::path& path, const LoadStateDictOptions& options) : options_(options) {
-    if (path.extension() != ".json")
-      add(path);
-    else
-      add_index(path);
-  }
-  const std::map<std::string, Place>& places() const { return places_; }
-
- private:
-  void add_index(const std::filesystem::path& path) {
-    const auto index = nlohmann::json::parse(disk::read_text(path), nullptr, /*allow_exceptions=*/false);
-    AXONN_CHECK(index.is_object() && index.contains("weight_map") && index["weight_map"].is_object(), kWhere,
-                path.string(), " has no weight_map; name a safetensors file or its index");
-    std::map<std::string, bool> names;
-    for (const auto& [tensor, file] : index["weight_map"].items())
-      if (file.is_string()) names[file.get<std::string>()] = true;
-    for (const auto& [name, listed] : names) add(path.parent_path() / name);
-  }
-
-  void add(const std::filesystem::path& path) {
-    const File& file = *files_.emplace_back(std::make_unique<File>(path));
-    for (const File::Entry& entry : file.entries()) {
-      const std::string name = options_.rename ? options_.rename(entry.name) : entry.name;
-      if (name.empty()) continue;
-      AXONN_CHECK(places_.try_emplace(name, Place{&file, &entry}).second, kWhere, path.string(), ": '", entry.name,
-                  "' is a second tensor for '", name, "'; let .rename leave one out (\"\")");
-    }
-  }
-
-  const LoadStateDictOptions& options_;
-  std::vector<std::unique_ptr<File>> files_;
-  std::map<std::string, Place> places_;
-};
 
 struct Match {
   const StoredTensor* tensor = nullptr;
@@ -74,7 +31,7 @@ std::string sizes_text(const std::vector<int64_t>& sizes) {
 
 // Pairs both sides, and complains of everything at once.
 std::vector<Match> match(const std::vector<StoredTensor>& tensors, const std::filesystem::path& file,
-                         const Files& files, bool strict, LoadedStateDict& report) {
+                         const StateDictReader& files, bool strict, LoadedStateDict& report) {
   std::vector<Match> matches;
   std::vector<std::string> in_module, in_file, complaints;
   for (const auto& [name, place] : files.places()) in_file.push_back(name);
@@ -136,11 +93,11 @@ LoadedStateDict read_tensors(Context& context, const std::vector<StoredTensor>& 
                              const std::filesystem::path& file, const LoadStateDictOptions& options) {
   const at::NoGradGuard no_grad;
   LoadedStateDict report;
-  std::unique_ptr<Files> files;
+  std::unique_ptr<StateDictReader> files;
   std::vector<Match> matches;
   Communicator& everyone = context.communicators().on_cpu({Axis::x, Axis::y, Axis::z, Axis::data});
   all_ranks_or_none(everyone, [&] {
-    files = std::make_unique<Files>(file, options);
+    files = std::make_unique<StateDictReader>(file, options.rename);
     matches = match(tensors, file, *files, options.strict, report);
     for (const Match& each : matches)
       for (const auto& [name, place] : each.places)

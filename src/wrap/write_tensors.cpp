@@ -1,20 +1,15 @@
 #include <algorithm>
-#include <cstdio>
 #include <exception>
 #include <optional>
 #include <span>
-#include <system_error>
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <c10/util/accumulate.h>
-#include <nlohmann/json.hpp>
 
-#include "axonn/checkpoint/safetensors.hpp"
+#include "axonn/checkpoint/state_dict_files.hpp"
 #include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/core/error.hpp"
-#include "core/files.hpp"
 #include "wrap/stored_tensors.hpp"
 
 namespace axonn {
@@ -54,91 +49,6 @@ at::Tensor whole(Context& context, const StoredTensor& tensor) {
   return flat.to(at::kCPU, tensor.dtype).contiguous();
 }
 
-// The files of a plan, of which only one rank has an object.
-class TensorFiles {
- public:
-  TensorFiles(const Plan& plan, std::filesystem::path file, int64_t shard_bytes)
-      : plan_(plan), file_(std::move(file)), indexed_(shard_bytes > 0) {
-    int64_t bytes = 0;
-    for (size_t i = 0; i < plan.views.size(); ++i) {
-      const int64_t more =
-          c10::multiply_integers(plan.views[i].shape) * static_cast<int64_t>(c10::elementSize(plan.views[i].dtype));
-      const bool full = indexed_ && !ends_.empty() && bytes + more > shard_bytes;
-      if (ends_.empty() || full) ends_.push_back(i), bytes = 0;
-      bytes += more;
-      total_bytes_ += more;
-      ends_.back() = i + 1;
-    }
-    if (ends_.empty()) ends_.push_back(0);
-    open();
-  }
-
-  // All bytes of the plan's next tensor.
-  void append(std::span<const std::byte> bytes) {
-    if (tensor_ == ends_[part_]) {
-      out_->finish();
-      ++part_;
-      open();
-    }
-    out_->append(bytes);
-    ++tensor_;
-  }
-
-  void finish() {
-    out_->finish();
-    for (size_t i = 0; i < ends_.size(); ++i) rename(path_of(i));
-    if (indexed_) {
-      const std::filesystem::path index = file_.string() + ".index.json";
-      disk::write_synced(partial(index), index_text());
-      rename(index);
-    }
-    disk::sync_directory(file_.has_parent_path() ? file_.parent_path() : std::filesystem::path("."));
-  }
-
- private:
-  static std::filesystem::path partial(const std::filesystem::path& path) { return path.string() + ".partial"; }
-
-  static void rename(const std::filesystem::path& path) {
-    std::error_code error;
-    std::filesystem::rename(partial(path), path, error);
-    if (error)
-      throw BackendError("wrap.state_dict", "cannot rename " + partial(path).string() + ": " + error.message() +
-                                                "; name a file where you may write");
-  }
-
-  size_t begin_of(size_t part) const { return part == 0 ? 0 : ends_[part - 1]; }
-
-  std::filesystem::path path_of(size_t part) const {
-    if (!indexed_) return file_;
-    char number[40];
-    std::snprintf(number, sizeof number, "-%05zu-of-%05zu", part + 1, ends_.size());
-    return file_.parent_path() / (file_.stem().string() + number + file_.extension().string());
-  }
-
-  void open() {
-    const size_t begin = begin_of(part_);
-    out_.emplace(partial(path_of(part_)), std::span(plan_.views).subspan(begin, ends_[part_] - begin),
-                 safetensors::Metadata{{"format", "pt"}});
-  }
-
-  std::string index_text() const {
-    nlohmann::ordered_json index;
-    index["metadata"]["total_size"] = total_bytes_;
-    for (size_t part = 0; part < ends_.size(); ++part)
-      for (size_t i = begin_of(part); i < ends_[part]; ++i)
-        index["weight_map"][plan_.views[i].name] = path_of(part).filename().string();
-    return index.dump(2) + "\n";
-  }
-
-  const Plan& plan_;
-  std::filesystem::path file_;
-  bool indexed_;
-  std::vector<size_t> ends_;  // the first tensor behind each file
-  int64_t total_bytes_ = 0;
-  size_t part_ = 0, tensor_ = 0;
-  std::optional<safetensors::StreamedFile> out_;
-};
-
 }  // namespace
 
 void write_tensors(Context& context, const std::vector<StoredTensor>& tensors, const std::filesystem::path& file,
@@ -155,8 +65,8 @@ void write_tensors(Context& context, const std::vector<StoredTensor>& tensors, c
       failed = std::current_exception();
     }
   };
-  std::optional<TensorFiles> files;
-  attempt([&] { files.emplace(plan, file, shard_bytes); });
+  std::optional<safetensors::StateDictWriter> files;  // only on the rank that writes
+  attempt([&] { files.emplace(plan.views, file, shard_bytes); });
   for (const StoredTensor* each : plan.tensors) {
     if (context.at().x + context.at().y + context.at().data > 0) break;  // not in the first Z group
     const at::Tensor bytes = whole(context, *each);

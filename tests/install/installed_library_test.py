@@ -132,7 +132,7 @@ class InstalledLibrary(OutsideProject):
 
     def test_installed_programs_start_and_train(self):
         programs = self.prefix / "bin"
-        for name in ("gpt", "unet", "axonn-calibrate", "axonn-config"):
+        for name in ("gpt", "unet", "axonn-calibrate", "axonn-checkpoint", "axonn-config"):
             self.assertIn("--help", run(programs / name, "--help"))
         self.assertIn("0.2.0", run(programs / "gpt", "--version"))
         text = self.scratch / "text.txt"

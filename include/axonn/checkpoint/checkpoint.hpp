@@ -145,6 +145,10 @@ class CheckpointReader {
   // tensor's name and both shapes.
   void load(const GridShape& shape, const Coordinate& at, std::span<const CheckpointTensor> tensors) const;
 
+  // The whole tensor on the CPU, as it is without a grid. `tensor` is one of tensors(). Checks no
+  // checksum: see verify(). UserError if a file does not hold what the manifest says.
+  at::Tensor read_whole(const Description& tensor) const;
+
   // Checks the checksums of all files. UserError names the file and both checksums.
   void verify() const;
 
