@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <thread>
 
@@ -38,23 +39,32 @@ class ProducerCounter {
 // the own share, which is needed last, is computed last. It is a value.
 class ProducedParts {
  public:
-  // For member r = group.index, `elements` of `element_bytes` each. `wanted` elements per part are
-  // rounded to 8 messages of 8 to 60 KiB. All members give the same numbers.
-  ProducedParts(const Group& group, int64_t elements, int64_t element_bytes, int64_t wanted);
+  // For member r = group.index, `elements` of `element_bytes` each. `ranges` are the elements of a
+  // share's ranges, one after the other, each at least 8 KiB; the last one repeats where the share
+  // has more, and what a share lacks is cut off. A message has 8 to 60 KiB and does not leave its
+  // range. All members give the same numbers, so that both ends of a message agree on its size.
+  ProducedParts(const Group& group, int64_t elements, int64_t element_bytes, std::span<const int64_t> ranges);
+  ProducedParts(const Group& group, int64_t elements, int64_t element_bytes, int64_t range)
+      : ProducedParts(group, elements, element_bytes, std::span(&range, 1)) {}
 
-  int64_t size() const { return ranges_ * members_; }
+  int64_t size() const { return ranges() * members_; }
   Range operator[](int64_t number) const;  // in the buffer; some parts of small buffers are empty
-  // The last part that the owner's elements [begin, begin + count) lie in.
+  // The last part that the owner's elements [begin, begin + count) lie in; count > 0. Parts are
+  // released in order: when this one is, so are all of these elements, and before it not all.
   int64_t last_part(int owner, int64_t begin, int64_t count) const;
   int members() const { return members_; }
   int64_t elements() const { return begins_.back(); }
-  int64_t part_elements() const { return part_; }        // elements of an owner in each part but its last
-  int64_t message_elements() const { return message_; }  // a part holds 8 messages
+  int64_t ranges() const { return static_cast<int64_t>(borders_.size()) - 1; }
+  Range range(int64_t number) const;                     // among an owner's elements, where it has so many
+  int64_t message_elements() const { return message_; }  // the last one of a range may have fewer
+  int64_t depth() const { return depth_; }               // messages of the largest range
+  int64_t common_elements() const { return common_; }    // every range but the last is a multiple of it
 
  private:
   int members_, index_;
-  int64_t message_, part_, ranges_;
-  c10::SmallVector<int64_t, 17> begins_;
+  int64_t message_ = 0, depth_ = 0, common_ = 0;
+  c10::SmallVector<int64_t, 17> begins_;   // the owners' shares
+  c10::SmallVector<int64_t, 17> borders_;  // the ranges of the largest share
 };
 
 // Writes a buffer in parts, and tells the collective that CollectiveOptions::production gives it

@@ -1,6 +1,7 @@
 #include "axonn/comm/production.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "axonn/core/error.hpp"
@@ -19,29 +20,44 @@ bool ProducerCounter::reached(uint32_t count) const {
   return static_cast<int32_t>(released_.load(std::memory_order_acquire) - count) >= 0;
 }
 
-ProducedParts::ProducedParts(const Group& group, int64_t elements, int64_t element_bytes, int64_t wanted)
+ProducedParts::ProducedParts(const Group& group, int64_t elements, int64_t element_bytes,
+                             std::span<const int64_t> ranges)
     : members_(group.size()), index_(group.index) {
-  AXONN_CHECK(elements >= 0 && element_bytes > 0 && wanted > 0, "comm.produced_parts",
+  const int64_t least = ranges.empty() ? 0 : std::ranges::min(ranges);
+  AXONN_CHECK(elements >= 0 && element_bytes > 0 && least > 0, "comm.produced_parts",
               "elements must not be negative, and the others positive; got ", elements, " elements of ", element_bytes,
-              " bytes in parts of ", wanted);
+              " bytes in ranges of ", least);
   const BlockLayout layout = BlockLayout::equal(members_, elements);
   for (int owner = 0; owner < members_; ++owner) begins_.push_back(layout.part_begin(owner));
   begins_.push_back(elements);
-  // A group of messages: the ring begins no group before it has gathered the one before.
   const int64_t share = layout.largest_count();
-  message_ = RingSegments::elements(std::min(wanted, share), element_bytes, 1);
-  part_ = RingSegments::kDepth * message_;
-  ranges_ = (share + part_ - 1) / part_;
+  const int64_t smallest = RingSegments::kSmallestBytes / element_bytes;
+  message_ = RingSegments::elements(std::min(std::ranges::max(ranges), share), element_bytes, 1);
+  borders_.push_back(0);
+  for (size_t i = 0; borders_.back() < share; ++i) {
+    const int64_t wanted = std::max(smallest, ranges[std::min(i, ranges.size() - 1)]);
+    const int64_t size = std::min(wanted, share - borders_.back());
+    depth_ = std::max(depth_, (size + message_ - 1) / message_);
+    if (borders_.back() + size < share) common_ = std::gcd(common_, size);
+    borders_.push_back(borders_.back() + size);
+  }
+  if (common_ == 0) common_ = std::max<int64_t>(share, 1);
+}
+
+Range ProducedParts::range(int64_t number) const {
+  return {borders_[static_cast<size_t>(number)], borders_[static_cast<size_t>(number) + 1]};
 }
 
 Range ProducedParts::operator[](int64_t number) const {
   const auto owner = static_cast<size_t>((index_ - 1 - number % members_ + members_) % members_);
-  const int64_t begin = std::min(begins_[owner] + number / members_ * part_, begins_[owner + 1]);
-  return {begin, std::min(begin + part_, begins_[owner + 1])};
+  const Range among = range(number / members_);
+  return {std::min(begins_[owner] + among.begin, begins_[owner + 1]),
+          std::min(begins_[owner] + among.end, begins_[owner + 1])};
 }
 
 int64_t ProducedParts::last_part(int owner, int64_t begin, int64_t count) const {
-  return (begin + count - 1) / part_ * members_ + (index_ - 1 - owner + 2 * members_) % members_;
+  const auto after = std::ranges::upper_bound(borders_, begin + count - 1);
+  return (after - borders_.begin() - 1) * members_ + (index_ - 1 - owner + 2 * members_) % members_;
 }
 
 Production::Production(std::shared_ptr<ProducerCounter> counter, ProducedParts parts)

@@ -16,9 +16,15 @@ RingCollective::RingCollective(Call call, CollectivePlan plan)
       chunk_elements_(production()
                           ? production()->parts().message_elements()
                           : RingSegments::elements(plan_.layout.largest_count(), plan_.widest(), plan_.chunk_unit())),
-      groups_((plan_.layout.largest_count() + kDepth * chunk_elements_ - 1) / (kDepth * chunk_elements_)),
+      depth_(production() ? static_cast<int>(std::max<int64_t>(production()->parts().depth(), 1)) : kDepth),
+      groups_(production()
+                  ? production()->parts().ranges()
+                  : (plan_.layout.largest_count() + kDepth * chunk_elements_ - 1) / (kDepth * chunk_elements_)),
       next_((index() + 1) % size()),
-      previous_((index() + size() - 1) % size()) {}
+      previous_((index() + size() - 1) % size()),
+      slots_(2 * static_cast<size_t>(depth_)),
+      packed_(slots_.size()),
+      leaving_(slots_.size()) {}
 
 void RingCollective::release() {
   plan_.release();
@@ -30,12 +36,19 @@ void RingCollective::release() {
 
 RingCollective::Chunk RingCollective::chunk(const Cursor& cursor, int owner) const {
   owner = (owner % size() + size()) % size();
-  const int64_t begin = (cursor.group * kDepth + cursor.chunk) * chunk_elements_;
-  return {owner, begin, std::min(chunk_elements_, plan_.layout.count(owner) - begin)};
+  const Range group = group_range(cursor.group);
+  const int64_t begin = group.begin + cursor.chunk * chunk_elements_;
+  return {owner, begin, std::min(chunk_elements_, std::min(group.end, plan_.layout.count(owner)) - begin)};
+}
+
+// Among an owner's elements.
+Range RingCollective::group_range(int64_t group) const {
+  if (production()) return production()->parts().range(group);
+  return {group * kDepth * chunk_elements_, (group + 1) * kDepth * chunk_elements_};
 }
 
 void RingCollective::settle(Cursor& cursor, bool sending) const {
-  while (!ended(cursor) && (cursor.chunk == kDepth || (sending ? sent(cursor) : received(cursor)).count <= 0)) {
+  while (!ended(cursor) && (cursor.chunk == depth_ || (sending ? sent(cursor) : received(cursor)).count <= 0)) {
     cursor.chunk = 0;
     if (++cursor.round > last_round_) {
       cursor.round = first_round_;
@@ -98,7 +111,7 @@ bool RingCollective::post_receives(Transport& transport) {
 // being sent.
 bool RingCollective::may_overwrite(const Cursor& cursor) const {
   if (!plan_.reduces || cursor.round < size() - 1 || received(cursor).owner != previous_) return true;
-  const int64_t oldest = retired_ < sent_  ? leaving_[static_cast<size_t>(retired_ % kSlots)].order
+  const int64_t oldest = retired_ < sent_  ? leaving_[wrapped(retired_)].order
                          : ended(to_send_) ? std::numeric_limits<int64_t>::max()
                                            : order(to_send_);
   return order({cursor.group, first_round_, cursor.chunk}) < oldest;
@@ -190,7 +203,7 @@ void RingCollective::deliver(Slot& slot, const Chunk& chunk) {
 
 bool RingCollective::post_sends(Transport& transport) {
   bool progressed = false, computed = false;
-  while (!ended(to_send_) && sent_ - retired_ < kSlots) {
+  while (!ended(to_send_) && sent_ - retired_ < static_cast<int64_t>(slots_.size())) {
     const Chunk chunk = sent(to_send_);
     const std::byte* data = nullptr;
     Slot* slot = nullptr;
@@ -203,7 +216,7 @@ bool RingCollective::post_sends(Transport& transport) {
       if (plan_.reduces && !contributed(chunk)) break;
       data = plan_.reduces ? first_contribution(chunk) : result(chunk);
     } else {
-      const int64_t wanted = order(to_send_) - kDepth;  // the same chunk, one round earlier
+      const int64_t wanted = order(to_send_) - depth_;  // the same chunk, one round earlier
       const auto found = std::ranges::find_if(
           slots_, [&](const Slot& s) { return s.state == Slot::State::ready && order(s.cursor) == wanted; });
       if (found == slots_.end()) break;
@@ -211,8 +224,7 @@ bool RingCollective::post_sends(Transport& transport) {
       slot->state = Slot::State::leaving;
       data = slot->data != nullptr ? slot->data : result(chunk);
     }
-    leaving_[static_cast<size_t>(sent_ % kSlots)] = {
-        order(to_send_), send(transport, next_, data, message_bytes(to_send_, chunk)), slot};
+    leaving_[wrapped(sent_)] = {order(to_send_), send(transport, next_, data, message_bytes(to_send_, chunk)), slot};
     ++sent_;
     step(to_send_, true);
     progressed = true;
@@ -237,7 +249,7 @@ template <typename Source>
 const std::byte* RingCollective::packed(const Chunk& chunk, int64_t element_bytes, Source source) {
   int64_t place = 0;
   if (plan_.contiguous(chunk.owner, chunk.begin, chunk.count, place)) return source(place);
-  std::byte* const copy = staging(packed_[static_cast<size_t>(sent_ % kSlots)]);
+  std::byte* const copy = staging(packed_[wrapped(sent_)]);
   int64_t done = 0;
   const auto zeros_up_to = [&](int64_t end) {  // empty places
     std::memset(copy + done * element_bytes, 0, static_cast<size_t>((end - done) * element_bytes));
@@ -254,7 +266,7 @@ const std::byte* RingCollective::packed(const Chunk& chunk, int64_t element_byte
 bool RingCollective::retire_sends(Transport& transport) {
   bool progressed = false;
   while (retired_ < sent_) {
-    Departure& departure = leaving_[static_cast<size_t>(retired_ % kSlots)];
+    Departure& departure = leaving_[wrapped(retired_)];
     if (!transport.test(departure.ticket)) break;
     if (departure.slot != nullptr) departure.slot->state = Slot::State::free;
     ++retired_;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <array>
+#include <c10/util/SmallVector.h>
 
 #include "comm/collectives/collective_plan.hpp"
 #include "comm/collectives/ring_segments.hpp"
@@ -19,9 +19,9 @@ namespace axonn {
 // the messages if there is time.
 //
 // The elements are processed in groups of kDepth chunks per owner, all rounds of a group before the
-// next group. So a group stays in the cache, and a producer that is still at work stays ahead of
-// the messages (ProducedParts). The kSlots > kDepth slots never fill up with chunks that wait to be
-// sent, so the ring cannot deadlock.
+// next group. So a group stays in the cache. Where a producer is still at work, a group is one of
+// its ranges, so that it stays ahead of the messages (ProducedParts). There are slots for two
+// groups: they never fill up with chunks that wait to be sent, so the ring cannot deadlock.
 class RingCollective final : public QueuedOperation {
  public:
   RingCollective(Call call, CollectivePlan plan);
@@ -33,7 +33,6 @@ class RingCollective final : public QueuedOperation {
 
  private:
   static constexpr int kDepth = RingSegments::kDepth;
-  static constexpr int kSlots = 16;
 
   // A message's position in the order in which both of its ends count messages.
   struct Cursor {
@@ -61,12 +60,13 @@ class RingCollective final : public QueuedOperation {
   };
 
   int64_t order(const Cursor& cursor) const {
-    return (cursor.group * rounds() + cursor.round - first_round_) * kDepth + cursor.chunk;
+    return (cursor.group * rounds() + cursor.round - first_round_) * depth_ + cursor.chunk;
   }
   int rounds() const { return last_round_ - first_round_ + 1; }
   Chunk sent(const Cursor& cursor) const { return chunk(cursor, index() - 1 - cursor.round); }
   Chunk received(const Cursor& cursor) const { return chunk(cursor, index() - 2 - cursor.round); }
   Chunk chunk(const Cursor& cursor, int owner) const;
+  Range group_range(int64_t group) const;
   bool contributed(const Chunk& chunk) const { return written(chunk.owner, chunk.begin, chunk.count); }
   bool ended(const Cursor& cursor) const { return cursor.group >= groups_; }
   void begin();
@@ -92,17 +92,19 @@ class RingCollective final : public QueuedOperation {
   template <typename Source>
   const std::byte* packed(const Chunk& chunk, int64_t element_bytes, Source source);
   bool may_overwrite(const Cursor& cursor) const;
-  Slot& slot_of(int64_t message) { return slots_[static_cast<size_t>(message % kSlots)]; }
+  size_t wrapped(int64_t message) const { return static_cast<size_t>(message) % slots_.size(); }
+  Slot& slot_of(int64_t message) { return slots_[wrapped(message)]; }
 
   CollectivePlan plan_;
   const int first_round_, last_round_;
   const int64_t chunk_elements_;
+  const int depth_;  // most messages of an owner in a group
   const int64_t groups_;
   const int next_, previous_;
 
-  std::array<Slot, kSlots> slots_;   // received messages, in turn
-  std::array<Slot, kSlots> packed_;  // first contributions that are not contiguous
-  std::array<Departure, kSlots> leaving_;
+  c10::SmallVector<Slot, 2 * kDepth> slots_;   // received messages, in turn
+  c10::SmallVector<Slot, 2 * kDepth> packed_;  // first contributions that are not contiguous
+  c10::SmallVector<Departure, 2 * kDepth> leaving_;
   Cursor to_post_, to_take_, to_send_, to_compute_;
   int64_t posted_ = 0, taken_ = 0, sent_ = 0, retired_ = 0;  // counts of messages
   int64_t computed_ = 0;  // elements of the present chunk for which the epilogue was called

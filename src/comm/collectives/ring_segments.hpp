@@ -7,7 +7,7 @@ namespace axonn {
 
 // The messages of a ring, which ProducedParts follow.
 struct RingSegments {
-  static constexpr int kDepth = 8;  // messages of an owner in a group
+  static constexpr int kDepth = 8;  // messages of an owner in a group, unless parts are larger
   static constexpr int64_t kSmallestBytes = 8 << 10;
   // Below 64 KiB: MPI over TCP sends larger messages only after a handshake, which queues behind
   // other data (0.6 of the bandwidth instead of 0.95).

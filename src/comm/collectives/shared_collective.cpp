@@ -21,14 +21,14 @@ uint64_t signature_of(const CollectivePlan& plan) {
   return bytes << 24 | ((plan.layout.fingerprint() + kind * 0x9E3779B9u) & 0xFFFFFFu);
 }
 
-// Elements of an owner in a chunk. Where a producer is still at work, chunks do not cross its parts
-// if they can help it.
+// Elements of an owner in a chunk. Where a producer is still at work, chunks do not cross parts,
+// unless they would be less than half as large. One that crosses waits for the later part.
 int64_t owned_elements(const CollectivePlan& plan, int64_t bytes, const std::optional<Production::Reader>& production) {
   const int64_t unit = plan.chunk_unit(), most = bytes / plan.widest() / unit * unit;
   if (!production) return most;
-  const int64_t part = production->parts().part_elements(), message = production->parts().message_elements();
-  for (int64_t chunks = 1; chunks * message <= part; ++chunks)
-    if (part % chunks == 0 && part / chunks <= most) return part / chunks;
+  const int64_t common = production->parts().common_elements(), fewest = (common + most - 1) / most;
+  for (int64_t chunks = fewest; chunks <= 2 * fewest; ++chunks)
+    if (common % chunks == 0 && 2 * (common / chunks) >= most) return common / chunks;
   return most;
 }
 
@@ -41,7 +41,8 @@ SharedCollective::SharedCollective(Call call, std::shared_ptr<SharedWindow> wind
       barrier_(barrier),
       everybody_reduces_(plan_.reduces && plan_.gathers && !plan_.epilogue &&
                          plan_.bytes(plan_.layout.elements()) <= kLargestForEverybody),
-      owned_elements_(owned_elements(plan_, static_cast<int64_t>(window_->owned_bytes()), production())),
+      owned_elements_(owned_elements(plan_, static_cast<int64_t>(window_->owned_bytes()),
+                                     everybody_reduces_ ? std::nullopt : production())),
       chunks_(barrier ? 1 : (plan_.layout.largest_count() + owned_elements_ - 1) / owned_elements_),
       signature_(signature_of(plan_)) {}
 

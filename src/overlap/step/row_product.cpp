@@ -6,15 +6,28 @@
 namespace axonn {
 namespace {
 
-constexpr int64_t kFewestRows = 128, kMostRows = 256, kFewestRanges = 2, kMostRanges = 16;
+constexpr int64_t kEndRows = 128, kMiddleRows = 256, kMostRanges = 8, kMostBytes = 4 << 20;
+
+// The rows of the ranges of a share.
+std::vector<int64_t> range_rows(int64_t owned, int64_t most) {
+  const int64_t end = std::min(kEndRows, most), middle = owned - 2 * end;
+  if (middle < 0) return {std::min(std::max<int64_t>(owned, 1), most)};
+  const int64_t each = std::min(std::max(kMiddleRows, middle / kMostRanges), most), ranges = (middle + each - 1) / each;
+  std::vector<int64_t> rows = {end};
+  for (int64_t range = 0; range < ranges; ++range) rows.push_back((middle + range) / ranges);
+  rows.push_back(end);
+  return rows;
+}
 
 }  // namespace
 
 ProducedParts parts_of(const RowProduct& product, const Group& group) {
-  const int64_t owned = (product.rows + group.size() - 1) / group.size();
-  const int64_t rows = std::max(std::clamp(owned / kFewestRanges, kFewestRows, kMostRows), owned / kMostRanges);
   const auto element_bytes = static_cast<int64_t>(product.options.dtype().itemsize());
-  return {group, product.rows * product.width, element_bytes, std::max<int64_t>(1, rows * product.width)};
+  const int64_t width = std::max<int64_t>(product.width, 1);
+  const int64_t owned = (product.rows + group.size() - 1) / group.size();
+  std::vector<int64_t> ranges = range_rows(owned, std::max<int64_t>(1, kMostBytes / (width * element_bytes)));
+  for (int64_t& range : ranges) range *= width;
+  return {group, product.rows * product.width, element_bytes, ranges};
 }
 
 // Parts end within rows where messages do. Such a row is computed with the part that comes first.

@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -23,7 +24,11 @@ namespace axonn {
 namespace {
 
 constexpr std::array<int64_t, 6> kSizes = {0, 1, 5, 4099, 100'003, 300'000};
-constexpr std::array<int64_t, 3> kWanted = {1, 20'000, 1'000'000};
+// Ranges of a share, in elements: of one size, and of several that fit neither messages nor others.
+using Ranges = std::vector<int64_t>;
+const std::array<Ranges, 4> kRanges = {Ranges{1}, Ranges{20'000}, Ranges{1'000'000}, Ranges{3001, 40'009, 2999, 9000}};
+
+std::string text(const Ranges& ranges) { return detail::concatenate("ranges from ", ranges.front(), " on"); }
 
 at::Tensor noise(int rank, int64_t elements, at::ScalarType dtype = at::kFloat) {
   at::Tensor exact = at::zeros({elements}, at::kFloat);
@@ -46,7 +51,7 @@ void write_part(const at::Tensor& to, const at::Tensor& from, Range part) {
 // Waits until the engine has looked at its operations several times.
 void let_it_look(Environment& environment, const Request& request) {
   const int64_t before = environment.engine_counters().polls;
-  while (environment.world().size() > 1 && !request.done() && environment.engine_counters().polls < before + 5)
+  while (environment.world().size() > 1 && !request.done() && environment.engine_counters().polls < before + 3)
     std::this_thread::yield();
 }
 
@@ -54,11 +59,11 @@ using Launch = std::function<Request(const at::Tensor& buffer, const Production&
 
 // The request of a collective whose contributions are written part by part after the call.
 Request produced(Environment& environment, const std::shared_ptr<ProducerCounter>& counter, const at::Tensor& values,
-                 const at::Tensor& buffer, int64_t wanted, const Launch& launch) {
-  Production production(counter, {environment.world().group(), values.numel(), values.element_size(), wanted});
+                 const at::Tensor& buffer, const Ranges& ranges, const Launch& launch) {
+  Production production(counter, {environment.world().group(), values.numel(), values.element_size(), ranges});
   Request request = launch(buffer, production);
   for (int64_t part = 0; part < production.parts().size(); ++part) {
-    if (part < 12) let_it_look(environment, request);
+    if (part < 4) let_it_look(environment, request);
     write_part(buffer, values, production.parts()[part]);
     production.release();
   }
@@ -66,9 +71,9 @@ Request produced(Environment& environment, const std::shared_ptr<ProducerCounter
 }
 
 void for_each_buffer(Environment& environment, at::ScalarType dtype,
-                     const std::function<void(const at::Tensor& values, int64_t wanted)>& check) {
+                     const std::function<void(const at::Tensor& values, const Ranges& ranges)>& check) {
   for (const int64_t elements : kSizes)
-    for (const int64_t wanted : kWanted) check(noise(environment.world().rank(), elements, dtype), wanted);
+    for (const Ranges& ranges : kRanges) check(noise(environment.world().rank(), elements, dtype), ranges);
 }
 
 // The counter wraps on the way.
@@ -78,13 +83,13 @@ void an_all_reduce_reads_no_part_before_it_is_written(Environment& environment) 
   Communicator& world = environment.world();
   const auto counter = new_counter();
   for (const auto dtype : {at::kFloat, at::kBFloat16})
-    for_each_buffer(environment, dtype, [&](const at::Tensor& values, int64_t wanted) {
+    for_each_buffer(environment, dtype, [&](const at::Tensor& values, const Ranges& ranges) {
       const at::Tensor sum = unwritten(values), plain = values.clone();
-      produced(environment, counter, values, sum, wanted, [&](const at::Tensor& buffer, const Production& production) {
+      produced(environment, counter, values, sum, ranges, [&](const at::Tensor& buffer, const Production& production) {
         return world.all_reduce(buffer, ReduceOp::sum, {.production = &production});
       }).wait();
       world.all_reduce(plain).wait();
-      EXPECT_TRUE(sum.equal(plain)) << values.numel() << " in parts of " << wanted;
+      EXPECT_TRUE(sum.equal(plain)) << values.numel() << " in " << text(ranges);
     });
 }
 
@@ -92,16 +97,16 @@ void a_fused_collective_reads_no_part_before_it_is_written(Environment& environm
   Communicator& world = environment.world();
   const auto counter = new_counter();
   for (const bool in_place : {true, false})
-    for_each_buffer(environment, at::kFloat, [&](const at::Tensor& values, int64_t wanted) {
+    for_each_buffer(environment, at::kFloat, [&](const at::Tensor& values, const Ranges& ranges) {
       const at::Tensor sum = unwritten(values), result = in_place ? sum : at::empty_like(sum), plain = values.clone();
       const Epilogue negate = [](int64_t, int64_t count, const void* sums, void* results) {
         for (int64_t i = 0; i < count; ++i) static_cast<float*>(results)[i] = -static_cast<const float*>(sums)[i];
       };
-      produced(environment, counter, values, sum, wanted, [&](const at::Tensor& buffer, const Production& production) {
+      produced(environment, counter, values, sum, ranges, [&](const at::Tensor& buffer, const Production& production) {
         return world.fused({buffer, result, negate}, {.production = &production});
       }).wait();
       world.all_reduce(plain).wait();
-      EXPECT_TRUE(result.equal(plain.neg())) << values.numel() << " in parts of " << wanted;
+      EXPECT_TRUE(result.equal(plain.neg())) << values.numel() << " in " << text(ranges);
     });
 }
 
@@ -111,9 +116,11 @@ void a_reduce_scatter_reads_no_part_before_it_is_written(Environment& environmen
   for (const int64_t each : {0, 3, 40'001}) {
     const at::Tensor values = noise(world.rank(), each * world.size()), buffer = unwritten(values),
                      part = at::empty({each}, at::kFloat), plain = at::empty({each}, at::kFloat);
-    produced(environment, counter, values, buffer, 9000, [&](const at::Tensor& input, const Production& production) {
-      return world.reduce_scatter(input, part, {}, ReduceOp::sum, {.production = &production});
-    }).wait();
+    produced(environment, counter, values, buffer, {9000, 3000},
+             [&](const at::Tensor& input, const Production& production) {
+               return world.reduce_scatter(input, part, {}, ReduceOp::sum, {.production = &production});
+             })
+        .wait();
     world.reduce_scatter(values, plain).wait();
     EXPECT_TRUE(part.equal(plain)) << each;
   }
@@ -128,8 +135,8 @@ void several_productions_share_a_counter(Environment& environment) {
   const Launch launch = [&](const at::Tensor& buffer, const Production& production) {
     return world.all_reduce(buffer, ReduceOp::sum, {.production = &production});
   };
-  const Request one = produced(environment, counter, values, first, 5000, launch);
-  const Request two = produced(environment, counter, values, second, 3000, launch);
+  const Request one = produced(environment, counter, values, first, {5000}, launch);
+  const Request two = produced(environment, counter, values, second, {3000}, launch);
   const Request quick = world.all_reduce(other, ReduceOp::sum, {.priority = Priority::high});
   world.all_reduce(plain).wait();
   quick.wait();
