@@ -2,18 +2,21 @@
 // beside an all-reduce and LibTorch's kernels.
 //   scripts/mpirun -n 4 build/release/bin/optimizer_schedules --least 20 --most 24
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include "axonn/core/error.hpp"
+#include "axonn/optim/update_choice.hpp"
+#include "axonn/overlap/execute/network_update.hpp"
 #include "axonn/overlap/transform/program_file.hpp"
 #include "medians.hpp"
-#include "network_update.hpp"
 #include "optimizer_baselines.hpp"
 
 namespace {
@@ -60,8 +63,9 @@ Times measure(Environment& environment, const Options& options, int64_t elements
                                   .clip = options.clip,
                                   .rounded = options.dtype != "fp32"});
   const Grid grid({.data = environment.ranks()});
-  NetworkUpdate update(environment, grid, arena_of(grid, environment.rank(), elements, options), program_of(options),
-                       schedule);
+  Communicators communicators(environment, grid, environment.rank(), c10::kCPU);
+  overlap::NetworkUpdate update(communicators, grid, environment.rank(),
+                                arena_of(grid, environment.rank(), elements, options), program_of(options), schedule);
   const int turns =
       options.turns > 0 ? options.turns : static_cast<int>(std::clamp<int64_t>((int64_t{1} << 27) / elements, 9, 201));
   int64_t number = 1;
@@ -70,16 +74,33 @@ Times measure(Environment& environment, const Options& options, int64_t elements
   return {times[0], times[1], times[2]};
 }
 
+// What --optimizer-schedule auto takes, and the seconds until it knows.
+std::pair<UpdateSchedule, double> choose(Environment& environment, const Options& options, int64_t elements) {
+  const Grid grid({.data = environment.ranks()});
+  Communicators communicators(environment, grid, environment.rank(), c10::kCPU);
+  const overlap::UpdateProgram program = program_of(options);
+  const auto start = std::chrono::steady_clock::now();
+  const UpdateChoice choice = tune_update({.communicators = communicators,
+                                           .grid = grid,
+                                           .rank = environment.rank(),
+                                           .program = program,
+                                           .types = types_of(options),
+                                           .over_z = {0, elements}},
+                                          {UpdateSchedule::fuse, UpdateSchedule::rs_opt_ag}, 2);
+  return {choice.schedule, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
+}
+
 int run(const Options& options) {
   Environment environment;
   const bool lead = environment.rank() == 0;
   if (lead)
     std::printf(
         "# %s, %s weights, %s, %d ranks (%s); ratio = time of an all-reduce and LibTorch's update / ours; medians of "
-        "interleaved runs\n%9s | %12s %12s | %8s | %8s %9s %8s | %9s\n",
+        "interleaved runs; auto: its choice, over the row's best, and the seconds that it took\n"
+        "%9s | %12s %12s | %8s | %8s %9s %8s | %9s | %9s %6s %8s\n",
         options.program.c_str(), options.dtype.c_str(), options.clip ? "clipped" : "not clipped", environment.ranks(),
         std::string(environment.transport()).c_str(), "elements", "all-reduce", "baseline us", "bound", "ar-opt",
-        "rs-opt-ag", "fuse", "fuse / rs");
+        "rs-opt-ag", "fuse", "fuse / rs", "auto", "behind", "seconds");
   for (int power = options.least; power <= options.most; power += 2) {
     std::vector<double> ratios;
     Times times{};
@@ -87,10 +108,13 @@ int run(const Options& options) {
       times = measure(environment, options, int64_t{1} << power, schedule);
       ratios.push_back(times.baseline / times.ours);
     }
+    const auto [chosen, seconds] = choose(environment, options, int64_t{1} << power);
     if (!lead) continue;
-    std::printf("%9s | %12.1f %12.1f | %8.2f | %8.2f %9.2f %8.2f | %9.2f\n", ("2^" + std::to_string(power)).c_str(),
-                times.all_reduce * 1e6, times.baseline * 1e6, times.baseline / times.all_reduce, ratios[0], ratios[1],
-                ratios[2], ratios[2] / ratios[1]);
+    std::printf("%9s | %12.1f %12.1f | %8.2f | %8.2f %9.2f %8.2f | %9.2f | %9s %5.1f%% %8.2f\n",
+                ("2^" + std::to_string(power)).c_str(), times.all_reduce * 1e6, times.baseline * 1e6,
+                times.baseline / times.all_reduce, ratios[0], ratios[1], ratios[2], ratios[2] / ratios[1],
+                std::string(to_string(chosen)).c_str(),
+                100 * (1 - ratios[static_cast<size_t>(chosen)] / *std::ranges::max_element(ratios)), seconds);
     std::fflush(stdout);
   }
   return 0;

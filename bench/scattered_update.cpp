@@ -15,13 +15,12 @@
 #include <CLI/CLI.hpp>
 
 #include "axonn/core/error.hpp"
+#include "axonn/overlap/execute/network_update.hpp"
 #include "axonn/overlap/transform/program_file.hpp"
-#include "network_update.hpp"
 
 namespace {
 
 using namespace axonn;
-using namespace axonn::bench;
 
 struct Options {
   int turns = 21;
@@ -96,9 +95,11 @@ int run(const Options& options) {
   const auto type = options.dtype == "fp32" ? ElementType::fp32 : ElementType::bf16;
   const auto program = overlap::UpdateProgram(overlap::load_program_file(options.program).program)
                            .with_types(type, type, ElementType::fp32);
+  Communicators communicators(environment, grid, rank, c10::kCPU);
   const auto update_of = [&](std::shared_ptr<Arena> arena) {
-    return std::make_unique<NetworkUpdate>(environment, grid, std::move(arena), program, UpdateSchedule::fuse,
-                                           OverlapPolicy::none());
+    return std::make_unique<overlap::NetworkUpdate>(communicators, grid, rank, std::move(arena), program,
+                                                    UpdateSchedule::fuse, overlap::RunSettings(),
+                                                    OverlapPolicy::none());
   };
   const auto scattered = update_of(scattered_arena(grid, rank, options));
   const auto one = update_of(flat_arena(grid, rank, {scattered->arena().size()}, options));

@@ -10,6 +10,7 @@
 #include <axonn/core/error.hpp>
 #include <axonn/grid/block_owners.hpp>
 #include <axonn/overlap/execute/plan_executor.hpp>
+#include <axonn/overlap/execute/rank_tuning.hpp>
 #include <axonn/overlap/oracle/oracle.hpp>
 
 #include "schedule_commands.hpp"
@@ -66,6 +67,7 @@ double worst_difference(const PlanExecutor& executor, const OracleResult& expect
 int run_run(const ScheduleOptions& options) {
   const ProgramFile file = load_file(options);
   Environment environment;
+  share_cores(environment);
   OracleOptions oracle{.ranks = environment.ranks(),
                        .sizes = sizes_of(file.program, options, 0),
                        .scalars = scalars_of(file.program, options)};

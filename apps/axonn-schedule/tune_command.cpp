@@ -1,16 +1,13 @@
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <limits>
 #include <memory>
 #include <optional>
 
-#include <ATen/ops/full.h>
-
 #include <axonn/comm/environment.hpp>
 #include <axonn/core/error.hpp>
 #include <axonn/overlap/execute/plan_executor.hpp>
+#include <axonn/overlap/execute/rank_tuning.hpp>
 #include <axonn/overlap/language/program_text.hpp>
 #include <axonn/overlap/tune/choice_file.hpp>
 #include <axonn/overlap/tune/tuner.hpp>
@@ -23,31 +20,9 @@ using namespace axonn::overlap;
 
 namespace {
 
-double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double largest_of_all(double number, Environment& environment) {
-  at::Tensor all = at::full({1}, number, at::kDouble);
-  environment.world().all_reduce(all, ReduceOp::max).wait();
-  return all.item<double>();
-}
-
-// The processor, and how many of them: on others, other schedules are the fastest.
-std::string machine_name(const Environment& environment) {
-  std::ifstream file("/proc/cpuinfo");
-  std::string model = "unknown processor";
-  int processors = 0;
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("processor")) ++processors;
-    if (line.starts_with("model name")) model = line.substr(line.find(':') + 2);
-  }
-  return model + ", " + std::to_string(processors) + " processors, " + std::to_string(environment.local_ranks()) +
-         " ranks per node";
-}
-
 TunerOptions options_of(const Program& program, const ScheduleOptions& options, int ranks) {
   TunerOptions made{.sizes = sizes_of(program, options, 0), .ranks = ranks, .most_seconds = options.most_seconds};
+  made.settings = settings_to_try();
   if (options.machine.empty()) {
     made.most_guess = std::numeric_limits<double>::infinity();
     return made;
@@ -63,9 +38,11 @@ TunerOptions options_of(const Program& program, const ScheduleOptions& options, 
 TunerHooks hooks_of(const Program& program, const ScheduleOptions& options, const TunerOptions& tuning,
                     Environment& environment) {
   const auto scalars = scalars_of(program, options);
-  const auto prepare = [&environment, &tuning, scalars](const SchedulePlan& plan) -> std::function<void()> {
-    const auto executor =
-        std::make_shared<PlanExecutor>(plan, environment.world(), ExecutorOptions{.sizes = tuning.sizes});
+  TunerHooks hooks = rank_hooks(environment.world());
+  hooks.prepare = [&environment, &tuning, scalars](const SchedulePlan& plan,
+                                                   const RunSettings& settings) -> std::function<void()> {
+    const auto executor = std::make_shared<PlanExecutor>(plan, environment.world(),
+                                                         ExecutorOptions{.sizes = tuning.sizes, .run = settings});
     for (const auto& [scalar, value] : scalars) executor->set(scalar, value);
     for (const PlanBuffer& buffer : plan.buffers())
       if (buffer.declared) executor->memory(buffer.name).zero_();
@@ -75,9 +52,7 @@ TunerHooks hooks_of(const Program& program, const ScheduleOptions& options, cons
       environment.world().barrier().wait();
     };
   };
-  return {.prepare = prepare, .clock = steady_seconds, .agreed = [&environment](double number) {
-            return largest_of_all(number, environment);
-          }};
+  return hooks;
 }
 
 int lines_of(const std::string& text) { return static_cast<int>(std::ranges::count(text, '\n')); }
@@ -85,8 +60,9 @@ int lines_of(const std::string& text) { return static_cast<int>(std::ranges::cou
 void print(const TunedSchedule& each, int number) {
   const std::string state(to_string(each.state));
   if (each.state == TunedSchedule::State::timed)
-    std::printf("%4d %10.3f ms  %2d launches, %.0f bytes sent, %.0f bytes of memory\n", number, each.seconds * 1e3,
-                each.counts.launches, each.counts.bytes_sent, each.counts.memory_bytes);
+    std::printf("%4d %10.3f ms  %2d launches, %.0f bytes sent, %.0f bytes of memory%s\n", number, each.seconds * 1e3,
+                each.counts.launches, each.counts.bytes_sent, each.counts.memory_bytes,
+                each.settings == RunSettings() ? "" : (", " + to_string(each.settings)).c_str());
   else
     std::printf("%4d %13s%s%s\n", number, state.c_str(), each.reason.empty() ? "" : "  ", each.reason.c_str());
   const std::string log = to_text(each.schedule.log());
@@ -109,15 +85,16 @@ void print(const TunerResult& result, const Program& program) {
 }
 
 void tune_on(Environment& environment, const ProgramFile& file, const ScheduleOptions& options) {
+  share_cores(environment);
   const Program& program = file.program;
   const TunerOptions tuning = options_of(program, options, environment.ranks());
   const bool first = environment.rank() == 0;
   const ChoiceKey key{program, tuning.sizes, environment.ranks(), std::string(environment.transport()),
-                      machine_name(environment)};
+                      machine_name(environment.local_ranks())};
   const ChoiceFiles choices(options.choices);
   if (!options.choices.empty() && !options.renew) {
     const std::optional<Choice> known = first ? choices.find(key) : std::nullopt;
-    if (largest_of_all(known ? 1 : 0, environment) > 0) {
+    if (rank_hooks(environment.world()).agreed(known ? 1 : 0) > 0) {
       if (first)
         std::printf("%s: %.3f ms, chosen before (%s)\n%s", program.name().c_str(), known->seconds * 1e3,
                     choices.path_of(key).c_str(), to_text(known->log).c_str());
@@ -127,7 +104,8 @@ void tune_on(Environment& environment, const ProgramFile& file, const ScheduleOp
   const TunerResult result = tune(program, tuning, hooks_of(program, options, tuning, environment));
   if (!first) return;
   print(result, program);
-  if (!options.choices.empty()) choices.save(key, {result.best().schedule.log(), result.best().seconds});
+  if (!options.choices.empty())
+    choices.save(key, {result.best().schedule.log(), result.best().seconds, result.best().settings});
 }
 
 }  // namespace

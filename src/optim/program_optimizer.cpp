@@ -34,6 +34,13 @@ std::string joined(const std::vector<std::string>& names) {
 
 }  // namespace
 
+overlap::UpdateProgram running_program(const OptimizerSettings& settings, const ArenaTypes& types) {
+  overlap::UpdateProgram program = optimizer_program(settings);
+  if (settings.ema > 0) program = program.with_average();
+  if (!settings.clips) program = program.without_factor();
+  return program.with_types(element_type(types.weights), element_type(types.gradients), element_type(types.master));
+}
+
 ProgramOptimizer::ProgramOptimizer(const overlap::UpdatedNetwork& network, const OptimizerSettings& settings,
                                    UpdateSchedule schedule)
     : Optimizer(network, settings.learning_rate, settings.ema),
@@ -41,11 +48,8 @@ ProgramOptimizer::ProgramOptimizer(const overlap::UpdatedNetwork& network, const
       update_schedule_(schedule),
       program_(optimizer_program(settings)) {
   if (keeps_average()) program_ = program_.with_average();
-  const overlap::UpdateProgram program = settings.clips ? program_ : program_.without_factor();
-  const ArenaTypes types = arena().types();
-  executor_ = std::make_unique<overlap::UpdateExecutor>(
-      program.with_types(element_type(types.weights), element_type(types.gradients), element_type(types.master)),
-      update_schedule_, network);
+  executor_ = std::make_unique<overlap::UpdateExecutor>(running_program(settings, arena().types()), update_schedule_,
+                                                        network, settings.run);
   if (keeps_average()) executor_->copy_master_to(overlap::kAverage);
   for (const auto& [name, value] : optimizer_scalars(settings))
     if (program_.has_number(name)) executor_->set(name, value);

@@ -9,6 +9,9 @@
 
 namespace axonn {
 
+// The program of these settings for an arena of these types, as it runs.
+overlap::UpdateProgram running_program(const OptimizerSettings& settings, const ArenaTypes& types);
+
 // An optimizer that is a program, on CPUs.
 class ProgramOptimizer final : public Optimizer {
  public:

@@ -1,12 +1,6 @@
 #include "program/process_setup.hpp"
 
 #include <malloc.h>
-#include <sched.h>
-#include <unistd.h>
-
-#include <algorithm>
-
-#include <ATen/Parallel.h>
 
 #include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
@@ -46,15 +40,6 @@ void configure_log(const Environment& environment, const std::string& grid) {
   options.ranks = environment.ranks();
   options.grid = grid;
   log::configure(options);
-}
-
-void share_cores(const Environment& environment) {
-  if (env::get("OMP_NUM_THREADS")) return;
-  const auto cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  cpu_set_t allowed;
-  // A launcher may have bound this rank to some cores.
-  const int own = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : cores;
-  at::set_num_threads(std::max(1, std::min(own, cores / environment.local_ranks())));
 }
 
 }  // namespace axonn

@@ -18,8 +18,4 @@ void configure_log(const Environment& environment, const std::string& grid);
 // Called at the start of a program.
 void keep_freed_memory();
 
-// Sets the number of compute threads: OMP_NUM_THREADS, or the node's cores divided by its ranks.
-// Called before the first operation on tensors.
-void share_cores(const Environment& environment);
-
 }  // namespace axonn

@@ -11,6 +11,7 @@
 #include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/version.hpp"
+#include "axonn/overlap/execute/rank_tuning.hpp"
 #include "program/job_end.hpp"
 #include "program/local_job.hpp"
 #include "program/process_setup.hpp"
@@ -102,7 +103,7 @@ int run_program(Program& program, int argc, char** argv) {
     JobEnd end(environment, program.name, line.verbose);
     try {
       configure_log(environment, "");
-      share_cores(environment);
+      overlap::share_cores(environment);
       return line.command->run(environment);
     } catch (const std::exception& error) {
       return end.after(error);

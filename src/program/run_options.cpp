@@ -145,7 +145,9 @@ void bind_optimizer(OptionTable& table, TrainConfig& train) {
   table.add_text(
       "train", "optimizer_schedule", schedule_value(train.optimizer.schedule),
       "ar-opt: every replica updates everything; rs-opt-ag: each updates its part and keeps its part of the state; "
-      "fuse: the same inside the collectives; auto: on CPUs with data > 1 fuse, or rs-opt-ag with clip 0; else ar-opt");
+      "fuse: the same inside the collectives; auto: on CPUs with data > 1 the faster one of fuse and rs-opt-ag, "
+      "measured "
+      "at start and kept on resuming, with clip 0 rs-opt-ag; else ar-opt");
   table.add("train", "optimizer_set", train.optimizer.set, "values of the program's scalars, such as beta2=0.99");
   table.add("train", "learning_rate", train.optimizer.learning_rate, "peak rate, after the warm-up");
   table.add("train", "learning_rate_end", train.learning_rate_end, "rate at the last step, after the cosine");
@@ -192,6 +194,9 @@ void RunOptions::bind(OptionTable& table, const std::string& samples) {
   placement.bind(table);
   numerics.bind(table);
   table.add("run", "out", train.out, "directory of the run: metrics and checkpoints");
+  table.add("run", "choices", choices,
+            "folder that keeps the measured schedule of the optimizer, per program, sizes, grid and machine, for later "
+            "runs; empty: it is measured in every run");
   bind_trace(table, train.trace);
   table.add("run", "seed", train.seed, "seed of initial values, sample order and dropout");
   communication.bind(table);

@@ -50,7 +50,8 @@ RunPlan plan_run(const RunOptions& options) {
                   .linear_schedule = options.communication.linear_schedule,
                   .gradient_programs = options.communication.reduction.value_or(std::vector<ReductionProgram>())},
       .gemm = numerics.gemm,
-      .train = options.train};
+      .train = options.train,
+      .choices = options.choices};
   if (numerics.gradient_dtype) plan.context.gradient_dtype = scalar_type(*numerics.gradient_dtype);
   at_most(plan.grid.ranks(), kMostRanks, "the product of the grid");
   check_gradient_programs(plan.context.gradient_programs, Grid(plan.grid, plan.context.order));

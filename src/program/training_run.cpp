@@ -13,6 +13,7 @@
 #include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/layers/gemm.hpp"
 #include "axonn/layers/ops/convolution_kernels.hpp"
+#include "axonn/optim/update_choice.hpp"
 #include "axonn/train/checkpoint_tensors.hpp"
 #include "program/process_setup.hpp"
 
@@ -20,7 +21,8 @@ namespace axonn {
 namespace {
 
 // In CheckpointState::choices.
-constexpr const char *kGemmChoice = "gemm", *kConvolutionChoice = "convolutions", *kAttentionChoice = "attention";
+constexpr const char *kGemmChoice = "gemm", *kConvolutionChoice = "convolutions", *kAttentionChoice = "attention",
+                     *kUpdateChoice = "optimizer schedule";
 
 std::atomic<bool> interrupted = false;
 
@@ -55,6 +57,11 @@ void report(const TrainResult& result, int64_t steps) {
   std::printf("; %s\n", result.checkpoint.empty() ? "no checkpoint" : ("checkpoint " + result.checkpoint).c_str());
 }
 
+std::optional<std::string> stored_choice(const std::optional<CheckpointReader>& resumed, const char* name) {
+  if (!resumed || !resumed->state().choices.contains(name)) return {};
+  return resumed->state().choices.at(name);
+}
+
 }  // namespace
 
 ContextOptions choose_context(Environment& environment, const RunPlan& plan,
@@ -65,10 +72,7 @@ ContextOptions choose_context(Environment& environment, const RunPlan& plan,
     result.gemm = GemmChoice(*plan.gemm);
     return result;
   }
-  const auto stored = [&](const char* name) -> std::optional<std::string> {
-    if (!resumed || !resumed->state().choices.contains(name)) return {};
-    return resumed->state().choices.at(name);
-  };
+  const auto stored = [&](const char* name) { return stored_choice(resumed, name); };
   const auto gemm = stored(kGemmChoice);
   result.gemm = gemm && gemm_available(GemmKernel::onednn, result.dtype, result.device)
                     ? GemmChoice(*gemm)
@@ -104,10 +108,18 @@ void run_training(Environment& environment, Context& context, const Parameters& 
                   const RunPlan& plan, RunIdentity identity, const std::optional<CheckpointReader>& resumed) {
   configure_log(environment, context.at().to_string());
   if (!plan.train.out.empty()) environment.set_flight_directory(std::filesystem::path(plan.train.out) / "flight");
-  const auto optimizer = make_optimizer(context, parameters, plan.train);
+  const UpdateChoice update = choose_update(context, parameters, plan.train.optimizer_settings(context.options().dtype),
+                                            {.known = stored_choice(resumed, kUpdateChoice),
+                                             .folder = plan.choices,
+                                             .local_ranks = environment.local_ranks()});
+  TrainConfig config = plan.train;
+  config.optimizer.schedule = update.schedule;
+  config.optimizer.run = update.run;
+  const auto optimizer = make_optimizer(context, parameters, config);
   int64_t first_step = 0;
   identity.choices[kGemmChoice] = context.options().gemm.to_string();
   identity.choices[kAttentionChoice] = to_string(context.options().attention);
+  identity.choices[kUpdateChoice] = update.to_string();
   identity.choices[kConvolutionChoice] = context.options().convolutions.to_string();
   if (resumed) {
     const CheckpointState& state = resumed->state();
@@ -124,7 +136,7 @@ void run_training(Environment& environment, Context& context, const Parameters& 
   }
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, on_interrupt);
   std::signal(SIGXFSZ, SIG_IGN);  // a checkpoint over the limit of `ulimit -f` is an error of write() instead
-  const auto result = train({environment, context, parameters, *optimizer, task}, plan.train, identity, first_step,
+  const auto result = train({environment, context, parameters, *optimizer, task}, config, identity, first_step,
                             [] { return interrupted.load(); });
   if (environment.rank() == 0) report(result, plan.train.steps);
 }

@@ -41,10 +41,14 @@ void check_train(const TrainConfig& config) {
   SpikeGuard guard(config.spikes);
 }
 
+OptimizerSettings TrainConfig::optimizer_settings(at::ScalarType dtype) const {
+  OptimizerSettings settings = optimizer;
+  settings.clips = clip > 0 || dtype == at::kHalf;
+  return settings;
+}
+
 std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& parameters, const TrainConfig& config) {
-  OptimizerSettings settings = config.optimizer;
-  settings.clips = config.clip > 0 || context.options().dtype == at::kHalf;
-  return make_optimizer(context, parameters, settings);
+  return make_optimizer(context, parameters, config.optimizer_settings(context.options().dtype));
 }
 
 }  // namespace axonn

@@ -109,6 +109,7 @@ PassLosses TrainStep::pass(StepMetrics& metrics, Trace& trace, double& copying) 
   metrics.seconds.communication_exposed = scheduler.traffic().waited_seconds();
   metrics.communication = scheduler.traffic().sums();
   metrics.linear_products = scheduler.linear_counts();
+  metrics.optimizer_schedule = update_schedule();
   return losses;
 }
 

@@ -43,6 +43,10 @@ class TrainStep {
   void read(Taken& taken);
 
   const BatchPlan& plan() const { return plan_; }
+  UpdateSchedule update_schedule() const {
+    const Context& context = network_.context;
+    return schedule_on(config_.optimizer_settings(context.options().dtype), context.shape(), context.options());
+  }
   // Puts what is known after `steps` steps into the state of a checkpoint.
   void describe(CheckpointState& state, int64_t steps) const;
 

@@ -18,6 +18,7 @@
 #include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
+#include "axonn/optim/update_choice.hpp"
 #include "axonn/train/checkpoint_tensors.hpp"
 #include "axonn/train/replicas.hpp"
 #include "axonn/train/report/gemm_peak.hpp"
@@ -284,7 +285,8 @@ void Trainer::begin(int64_t first_step) {
                 .plan = step_.plan(),
                 .samples = task_.words().samples,
                 .gemm_flops = gemm_flops_,
-                .linear = linear});
+                .linear = linear,
+                .update = UpdateChoice{step_.update_schedule(), config_.optimizer.run}.to_string()});
   });
 }
 

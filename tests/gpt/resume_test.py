@@ -57,6 +57,32 @@ class Resume(GptTest):
         self.assertLess(losses(runs[0])[STEPS], losses(runs[0])[1])
         self.assertTrue(any(b"lion.m/" in data for data in tensors(runs[0], STEPS).values()))
 
+    @needs_mpi
+    def test_the_choice_of_a_schedule_is_kept_by_checkpoints_and_on_disk(self):
+        """Runs of every schedule have the same losses, and a resumed run has the checkpoint's choice."""
+        common = ["--grid", "1x1x1x2", "--steps", STEPS, "--save-every", "5", "--keep", "9"]
+        whole = self.train("whole", *common, "--choices", "choices", ranks=2)
+        chosen = metrics(whole)[-1]["optimizer_schedule"]
+        self.assertIn(chosen, ("fuse", "rs-opt-ag"))
+        files = list((self.directory / "choices").iterdir())
+        self.assertEqual(len(files), 1)
+        other = "rs-opt-ag" if chosen == "fuse" else "fuse"
+        for schedule in ("ar-opt", other):
+            run = self.train(schedule, *common, "--optimizer-schedule", schedule, ranks=2)
+            self.assertEqual(metrics(run)[-1]["optimizer_schedule"], schedule)
+            self.assertEqual(losses(run), losses(whole))
+        again = self.train("again", *common, "--choices", "choices", ranks=2)
+        self.assertEqual(metrics(again)[-1]["optimizer_schedule"], chosen)
+        self.assertEqual(list((self.directory / "choices").iterdir()), files)
+        # The folder says something else than the checkpoint, which counts.
+        parts = self.train("parts", *common, "--optimizer-schedule", other, ranks=2)
+        ended = self.gpt("train", "--resume", parts / "step-000005", "--optimizer-schedule", "auto",
+                         "--choices", "choices", ranks=2)
+        self.assertEqual(ended.status, 0, ended.text)
+        self.assertIn(f"optimizer schedule {other}\n", ended.out)
+        self.assertEqual(metrics(parts)[-1]["optimizer_schedule"], other)
+        self.assert_same(parts, whole, STEPS)
+
     def stop(self, out, how):
         """Ends a run on four ranks before its last step. Nothing in it depends on the number of
         steps."""

@@ -57,6 +57,7 @@ struct RunOptions {
   NumericsOptions numerics;
   CommunicationOptions communication;
   TrainConfig train;
+  std::string choices;  // folder that keeps measured choices for later runs; empty: none
 
   // Keys of files and flags: sections [run], [overlap] and [train]. `samples` is the name of the
   // samples, such as "sequences".

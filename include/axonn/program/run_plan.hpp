@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "axonn/grid/grid_shape.hpp"
 #include "axonn/layers/context.hpp"
@@ -17,6 +18,7 @@ struct RunPlan {
   ContextOptions context;          // without the matrix product, which is measured after the job has started
   std::optional<GemmKernel> gemm;  // nullopt: as measured
   TrainConfig train;
+  std::string choices = {};  // folder of measured choices; empty: none
 };
 
 // Throws UserError for values that fit no grid. Called before anything is allocated or started.

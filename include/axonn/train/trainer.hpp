@@ -43,6 +43,8 @@ struct TrainConfig {
 
   // The micro-batch on this grid; without accumulation when `micro_batch` = 0.
   int64_t rows(const GridShape& shape) const;
+  // Settings of the run's optimizer, which knows whether gradients are ever clipped or scaled.
+  OptimizerSettings optimizer_settings(at::ScalarType dtype) const;
 };
 
 // Throws UserError for a value that is invalid on every grid (a negative rate, no step at all).

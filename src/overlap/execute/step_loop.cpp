@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/from_blob.h>
 
 #include "axonn/core/error.hpp"
@@ -11,6 +12,7 @@ namespace axonn::overlap {
 namespace {
 
 constexpr const char* kWhere = "overlap.executor";
+constexpr int64_t kTask = int64_t{1} << 15;  // elements at least per task of a thread
 
 PointwiseReduction kind_of(Reduction reduction) {
   return reduction == Reduction::sum   ? PointwiseReduction::sum
@@ -38,16 +40,16 @@ StepLoop::StepLoop(const SchedulePlan& plan, const PlanStep& step, ExecutorMemor
                        std::ranges::any_of(kernel_.sums, [](const auto& sum) { return !sum.dims.empty(); });
   if (by_rows && !extents_.empty()) piece_ = extents_.back();
   for (const StepKernel::Mask& mask : kernel_.masks)
-    masks_.push_back({.probability = mask.probability,
-                      .seed = memory.options().seed,
-                      .stream = static_cast<uint32_t>(mask.stream),
-                      .first = 0});
-  streams_.resize(kernel_.streams.size());
+    scratch_.masks.push_back({.probability = mask.probability,
+                              .seed = memory.options().seed,
+                              .stream = static_cast<uint32_t>(mask.stream),
+                              .first = 0});
   scalars_.resize(kernel_.scalars.size());
-  values_.resize(kernel_.range_values.size());
-  partials_.resize(kernel_.sums.size());
-  call_partials_.resize(kernel_.sums.size());
-  partial_places_.resize(kernel_.sums.size());
+  scratch_.streams.resize(kernel_.streams.size());
+  scratch_.values.resize(kernel_.range_values.size());
+  scratch_.partials.resize(kernel_.sums.size());
+  scratch_.call_partials.resize(kernel_.sums.size());
+  scratch_.partial_places.resize(kernel_.sums.size());
 }
 
 // A sum over some dims is one number per element of the others: those must come first.
@@ -93,10 +95,14 @@ void StepLoop::begin() {
     AXONN_CHECK(number != memory_.numbers.end(), kWhere, "scalar ", name, " needs a value: set() gives it one");
     scalars_[i] = number->second;
   }
-  for (std::vector<Partial>& partials : partials_) partials.clear();
+  for (std::vector<Partial>& partials : scratch_.partials) partials.clear();
 }
 
 void StepLoop::run(int64_t begin, int64_t count, const void* sums, void* results) {
+  run(scratch_, begin, count, sums, results);
+}
+
+void StepLoop::run(Scratch& scratch, int64_t begin, int64_t count, const void* sums, void* results) {
   const auto advance = [](const auto* pointer, int64_t bytes) {
     return pointer == nullptr ? nullptr : static_cast<const std::byte*>(pointer) + bytes;
   };
@@ -106,59 +112,89 @@ void StepLoop::run(int64_t begin, int64_t count, const void* sums, void* results
   for (int64_t done = 0; done < count;) {
     const int64_t first = begin + done;
     const int64_t piece = piece_ == 0 ? count - done : std::min(count - done, piece_ - first % piece_);
-    run_piece(first, piece, advance(sums, done * bytes(kernel_.reduced_stream)),
+    run_piece(scratch, first, piece, advance(sums, done * bytes(kernel_.reduced_stream)),
               const_cast<std::byte*>(advance(results, done * bytes(kernel_.gathered_stream))));
     done += piece;
   }
 }
 
-void StepLoop::run_piece(int64_t begin, int64_t count, const void* sums, void* results) {
-  for (size_t i = 0; i < streams_.size(); ++i) {
+void StepLoop::run_piece(Scratch& scratch, int64_t begin, int64_t count, const void* sums, void* results) {
+  for (size_t i = 0; i < scratch.streams.size(); ++i) {
     const auto index = static_cast<int>(i);
     if (index == kernel_.reduced_stream && sums != nullptr) {
-      streams_[i] = const_cast<void*>(sums);
+      scratch.streams[i] = const_cast<void*>(sums);
     } else if (index == kernel_.gathered_stream && results != nullptr) {
-      streams_[i] = results;
+      scratch.streams[i] = results;
     } else {
       const auto& buffer = memory_.buffer(kernel_.streams[i].buffer);
       const int64_t element = is_broadcast_[i] ? offset_in(stream_broadcasts_[i], begin) : begin;
-      streams_[i] = memory_.address(buffer, element);
+      scratch.streams[i] = memory_.address(buffer, element);
     }
   }
-  for (size_t i = 0; i < values_.size(); ++i) {
+  for (size_t i = 0; i < scratch.values.size(); ++i) {
     const auto& buffer = memory_.buffer(kernel_.range_values[i].buffer);
-    values_[i] = number_at(memory_.address(buffer, offset_in(value_broadcasts_[i], begin)), buffer.dtype);
+    scratch.values[i] = number_at(memory_.address(buffer, offset_in(value_broadcasts_[i], begin)), buffer.dtype);
   }
-  for (MaskInput& mask : masks_) mask.first = begin;
+  for (MaskInput& mask : scratch.masks) mask.first = begin;
   const auto blocks = static_cast<size_t>(StageChain::num_partials(count));
-  for (size_t i = 0; i < partials_.size(); ++i) {
-    if (call_partials_[i].size() < blocks) call_partials_[i].resize(blocks);
-    partial_places_[i] = call_partials_[i].data();
+  for (size_t i = 0; i < scratch.partials.size(); ++i) {
+    if (scratch.call_partials[i].size() < blocks) scratch.call_partials[i].resize(blocks);
+    scratch.partial_places[i] = scratch.call_partials[i].data();
   }
   chain_.run({.count = count,
-              .streams = streams_,
+              .streams = scratch.streams,
               .scalars = scalars_,
-              .range_values = values_,
-              .masks = masks_,
-              .partials = partial_places_});
-  for (size_t i = 0; i < partials_.size(); ++i)
+              .range_values = scratch.values,
+              .masks = scratch.masks,
+              .partials = scratch.partial_places});
+  for (size_t i = 0; i < scratch.partials.size(); ++i)
     for (size_t block = 0; block < blocks; ++block)
-      partials_[i].push_back(
-          {begin + static_cast<int64_t>(block) * StageChain::kReductionBlock, call_partials_[i][block]});
+      scratch.partials[i].push_back(
+          {begin + static_cast<int64_t>(block) * StageChain::kReductionBlock, scratch.call_partials[i][block]});
+}
+
+// Cut where blocks of reductions end, or pieces: so the bits do not depend on the tasks.
+std::vector<Range> StepLoop::tasks() const {
+  const bool sliced = kernel_.distribution.is(Placement::sliced);
+  const std::vector<Range> ranges = sliced ? memory_.own_ranges(count_) : std::vector<Range>{{0, count_}};
+  const int64_t unit = piece_ == 0 ? StageChain::kReductionBlock : piece_;
+  const int64_t task = (kTask + unit - 1) / unit * unit;
+  std::vector<Range> tasks;
+  for (const Range& range : ranges)
+    for (int64_t begin = range.begin; begin < range.end;) {
+      const int64_t cut = piece_ == 0 ? begin + task : (begin / task + 1) * task;
+      tasks.push_back({begin, std::min(range.end, cut)});
+      begin = tasks.back().end;
+    }
+  return tasks;
 }
 
 void StepLoop::run_all() {
-  if (!kernel_.distribution.is(Placement::sliced)) return run(0, count_, nullptr, nullptr);
-  for (const Range& range : memory_.own_ranges(count_)) run(range.begin, range.size(), nullptr, nullptr);
+  const std::vector<Range> tasks = this->tasks();
+  const int threads = memory_.options().run.threads, all = at::get_num_threads();
+  while (std::ssize(threads_) < all) threads_.push_back(scratch_);
+  const auto count = static_cast<int64_t>(tasks.size());
+  const int64_t grain = threads == 0 ? 1 : (count + threads - 1) / threads;
+  at::parallel_for(0, count, std::max<int64_t>(grain, 1), [&](int64_t first, int64_t last) {
+    Scratch& scratch = threads_[static_cast<size_t>(at::get_thread_num())];
+    for (int64_t i = first; i < last; ++i)
+      run(scratch, tasks[static_cast<size_t>(i)].begin, tasks[static_cast<size_t>(i)].size(), nullptr, nullptr);
+  });
+  for (Scratch& scratch : threads_)
+    for (size_t i = 0; i < scratch.partials.size(); ++i) {
+      scratch_.partials[i].insert(scratch_.partials[i].end(), scratch.partials[i].begin(), scratch.partials[i].end());
+      scratch.partials[i].clear();
+    }
 }
 
 void StepLoop::run_numbers(std::vector<double>& results) {
-  for (size_t i = 0; i < streams_.size(); ++i) streams_[i] = &results.at(i);
-  chain_.run({.count = 1, .streams = streams_, .scalars = scalars_, .range_values = {}, .masks = {}, .partials = {}});
+  for (size_t i = 0; i < scratch_.streams.size(); ++i) scratch_.streams[i] = &results.at(i);
+  chain_.run(
+      {.count = 1, .streams = scratch_.streams, .scalars = scalars_, .range_values = {}, .masks = {}, .partials = {}});
 }
 
 void StepLoop::finish() {
-  for (size_t i = 0; i < kernel_.sums.size(); ++i) store_sum(kernel_.sums[i], partials_[i]);
+  for (size_t i = 0; i < kernel_.sums.size(); ++i) store_sum(kernel_.sums[i], scratch_.partials[i]);
 }
 
 // Blocks of fused collectives come in any order; they are added in theirs.

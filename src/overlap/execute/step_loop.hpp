@@ -19,7 +19,7 @@ class StepLoop {
   // Elements [begin, begin + count) of the loop's shape, which this rank holds. `sums`: what a
   // collective hands over; `results`: what it gathers. Null where the step has none.
   void run(int64_t begin, int64_t count, const void* sums, void* results);
-  // All elements that this rank computes.
+  // All elements that this rank computes, on the threads of the options.
   void run_all();
   // A step of scalars: its results.
   void run_numbers(std::vector<double>& results);
@@ -38,11 +38,22 @@ class StepLoop {
     int64_t begin = 0;
     double value = 0;
   };
+  // What one thread needs.
+  struct Scratch {
+    std::vector<void*> streams;
+    std::vector<double> values;
+    std::vector<MaskInput> masks;
+    std::vector<std::vector<double>> call_partials;  // per sum
+    std::vector<double*> partial_places;
+    std::vector<std::vector<Partial>> partials;  // per sum
+  };
 
   void check_sums() const;
   Broadcast broadcast_of(const TensorType& type) const;
   int64_t offset_in(const Broadcast& broadcast, int64_t element) const;
-  void run_piece(int64_t begin, int64_t count, const void* sums, void* results);
+  std::vector<Range> tasks() const;
+  void run(Scratch& scratch, int64_t begin, int64_t count, const void* sums, void* results);
+  void run_piece(Scratch& scratch, int64_t begin, int64_t count, const void* sums, void* results);
   void store_sum(const StepKernel::Sum& sum, std::vector<Partial>& partials);
 
   ExecutorMemory& memory_;
@@ -56,12 +67,9 @@ class StepLoop {
   std::vector<Broadcast> stream_broadcasts_, value_broadcasts_;
   std::vector<bool> is_broadcast_;  // per stream
 
-  std::vector<void*> streams_;
-  std::vector<double> scalars_, values_;
-  std::vector<MaskInput> masks_;
-  std::vector<std::vector<double>> call_partials_;  // per sum
-  std::vector<double*> partial_places_;
-  std::vector<std::vector<Partial>> partials_;  // per sum
+  std::vector<double> scalars_;
+  Scratch scratch_;               // the caller's of run()
+  std::vector<Scratch> threads_;  // for run_all(), one per thread; each as scratch_ at first
 };
 
 }  // namespace axonn::overlap

@@ -27,7 +27,8 @@ ReduceOp reduce_op(Reduction reduction) {
 }  // namespace
 
 struct UpdateExecutor::Impl : std::enable_shared_from_this<Impl> {
-  Impl(const UpdateProgram& optimizer, UpdateSchedule chosen, UpdatedNetwork updated, InstructionSet instruction_set);
+  Impl(const UpdateProgram& optimizer, UpdateSchedule chosen, UpdatedNetwork updated, const RunSettings& settings,
+       InstructionSet instruction_set);
 
   const Program& program() const { return plan.program(); }
   const Expression& root_of(const std::string& statement) const { return program().statement(statement).expression; }
@@ -83,7 +84,7 @@ struct UpdateExecutor::Impl : std::enable_shared_from_this<Impl> {
 };
 
 UpdateExecutor::Impl::Impl(const UpdateProgram& optimizer, UpdateSchedule chosen, UpdatedNetwork updated,
-                           InstructionSet instruction_set)
+                           const RunSettings& settings, InstructionSet instruction_set)
     : network(updated),
       scheduler(updated.schedule.scheduler()),
       plan(optimizer.scheduled(chosen).program()),
@@ -100,7 +101,7 @@ UpdateExecutor::Impl::Impl(const UpdateProgram& optimizer, UpdateSchedule chosen
     const PlanStep& step = plan.steps()[i];
     const bool computes =
         step.kind == StepKind::scalars || step.kind == StepKind::kernel || step.kind == StepKind::fused;
-    loops.push_back(computes ? std::make_unique<UpdateLoop>(plan, step, memory, instruction_set) : nullptr);
+    loops.push_back(computes ? std::make_unique<UpdateLoop>(plan, step, memory, settings, instruction_set) : nullptr);
     if (reduces_gradients(step)) sums_step = i;
     if (std::ranges::count(step.statements, kGradientNorm) > 0) norm_step = i;
   }
@@ -297,8 +298,8 @@ void UpdateExecutor::Impl::run_gather(const PlanStep& step, UpdateLoop* loop) {
 }
 
 UpdateExecutor::UpdateExecutor(const UpdateProgram& program, UpdateSchedule schedule, UpdatedNetwork network,
-                               InstructionSet instruction_set)
-    : impl_(std::make_shared<Impl>(program, schedule, network, instruction_set)) {
+                               const RunSettings& settings, InstructionSet instruction_set)
+    : impl_(std::make_shared<Impl>(program, schedule, network, settings, instruction_set)) {
   impl_->hook_sums();
 }
 

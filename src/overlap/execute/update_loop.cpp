@@ -32,8 +32,9 @@ bool only_reduces(const StepKernel& kernel) { return kernel.kernel.stores().empt
 }  // namespace
 
 UpdateLoop::UpdateLoop(const SchedulePlan& plan, const PlanStep& step, UpdateMemory& memory,
-                       InstructionSet instruction_set)
+                       const RunSettings& settings, InstructionSet instruction_set)
     : memory_(memory),
+      most_threads_(settings.threads),
       kernel_(kernel_of(plan, step)),
       chain_(kernel_.kernel, instruction_set),
       over_elements_(step.kind != StepKind::scalars && has_elements(kernel_.loop)) {
@@ -162,7 +163,9 @@ void UpdateLoop::run_region(const UpdateRegion& region) {
   else
     add(region.range);
   while (std::ssize(threads_) < at::get_num_threads()) threads_.push_back(make_scratch());
-  at::parallel_for(0, static_cast<int64_t>(tasks.size()), 1, [&](int64_t first, int64_t last) {
+  const auto count = static_cast<int64_t>(tasks.size());
+  const int64_t grain = most_threads_ == 0 ? 1 : (count + most_threads_ - 1) / most_threads_;  // tasks of a thread
+  at::parallel_for(0, count, std::max<int64_t>(grain, 1), [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       const Range task = tasks[static_cast<size_t>(i)];
       run(threads_[static_cast<size_t>(at::get_thread_num())], region, task.begin, task.size(), nullptr, nullptr);

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "axonn/overlap/plan/run_settings.hpp"
 #include "axonn/overlap/plan/step_kernel.hpp"
 #include "axonn/overlap/stages/stage_chain.hpp"
 #include "overlap/execute/update_memory.hpp"
@@ -13,7 +14,8 @@ namespace axonn::overlap {
 // per slot, or one number.
 class UpdateLoop {
  public:
-  UpdateLoop(const SchedulePlan& plan, const PlanStep& step, UpdateMemory& memory, InstructionSet instruction_set);
+  UpdateLoop(const SchedulePlan& plan, const PlanStep& step, UpdateMemory& memory, const RunSettings& settings,
+             InstructionSet instruction_set);
 
   const StepKernel& kernel() const { return kernel_; }
   // Whether it works on the elements of the arena.
@@ -25,7 +27,7 @@ class UpdateLoop {
   // hands over; `results`: what it gathers; null where the loop's memory is meant. One call at a
   // time.
   void run(const UpdateRegion& region, int64_t begin, int64_t count, const void* sums, void* results);
-  // All elements of a region that this rank computes, on all threads.
+  // All elements of a region that this rank computes, on the threads of the settings.
   void run_region(const UpdateRegion& region);
   // A loop that is not over elements.
   void run_numbers();
@@ -53,6 +55,7 @@ class UpdateLoop {
   void collect(Scratch& scratch);
 
   UpdateMemory& memory_;
+  int most_threads_;  // 0: all
   StepKernel kernel_;
   StageChain chain_;
   std::string gradients_;  // where finished sums lie that no collective hands over

@@ -12,7 +12,8 @@ namespace {
 using State = TunedSchedule::State;
 constexpr const char* kWhere = "overlap.tuner";
 constexpr size_t kFinalists = 3;
-constexpr double kRunOff = 1.1;  // share of most_seconds after which no turn begins
+constexpr double kRunOff = 1.1;    // share of most_seconds after which no turn begins
+constexpr double kWorthIt = 0.97;  // other settings are taken if they are so much faster
 
 double median(std::vector<double> seconds) {
   std::ranges::sort(seconds);
@@ -23,9 +24,9 @@ class Tuner {
  public:
   Tuner(const TunerOptions& options, const TunerHooks& hooks) : options_(options), hooks_(hooks) {}
 
-  TunerResult run(const Program& program) {
+  TunerResult run(const std::function<ScheduleSpace()>& search) {
     start_ = now();
-    ScheduleSpace space = schedule_space(program, options_.most_schedules);
+    ScheduleSpace space = search();
     result_.complete = space.complete;
     for (Schedule& schedule : space.schedules) result_.schedules.push_back(guessed(std::move(schedule)));
     prune();
@@ -40,14 +41,19 @@ class Tuner {
         time(each);
     }
     sort();
-    AXONN_CHECK(!result_.schedules.empty() && result_.best().state == State::timed, kWhere, program.name(),
+    AXONN_CHECK(!result_.schedules.empty() && result_.best().state == State::timed, kWhere, name(),
                 ": no executor runs any of its schedules (", first_reason(), "); change the program");
+    try_settings();
     run_off();
     result_.seconds = passed();
     return std::move(result_);
   }
 
  private:
+  std::string name() const {
+    return result_.schedules.empty() ? "a program" : result_.schedules.front().schedule.program().name();
+  }
+  size_t finalists() const { return std::min(kFinalists, static_cast<size_t>(result_.count(State::timed))); }
   double now() const { return hooks_.agreed(hooks_.clock()); }
   double passed() const { return now() - start_; }
 
@@ -88,17 +94,25 @@ class Tuner {
     return hooks_.agreed(hooks_.clock() - start);
   }
 
-  // A schedule that takes twice the best one's time at once is not run again.
+  std::function<void()> prepared(const TunedSchedule& schedule, const RunSettings& settings) const {
+    return hooks_.prepare(SchedulePlan(schedule.schedule.program()), settings);
+  }
+
+  // What takes twice the best schedule's time at once is not run again.
+  double median_of(const std::function<void()>& run) const {
+    run();
+    std::vector<double> seconds;
+    while (std::ssize(seconds) < options_.repeats) {
+      seconds.push_back(seconds_of(run));
+      if ((best_ > 0 && seconds.back() > 2 * best_) || passed() > kRunOff * options_.most_seconds) break;
+    }
+    return median(seconds);
+  }
+
   void time(TunedSchedule& schedule) {
     try {
-      const std::function<void()> run = hooks_.prepare(SchedulePlan(schedule.schedule.program()));
-      run();
-      std::vector<double> seconds;
-      while (std::ssize(seconds) < options_.repeats) {
-        seconds.push_back(seconds_of(run));
-        if (best_ > 0 && seconds.back() > 2 * best_) break;
-      }
-      schedule.seconds = median(seconds);
+      schedule.settings = options_.settings.front();
+      schedule.seconds = median_of(prepared(schedule, schedule.settings));
       if (best_ <= 0 || schedule.seconds < best_) best_ = schedule.seconds;
     } catch (const UserError& error) {
       refuse(schedule, error);
@@ -113,15 +127,27 @@ class Tuner {
     });
   }
 
+  void try_settings() {
+    for (size_t i = 0; i < finalists(); ++i) {
+      TunedSchedule& schedule = result_.schedules[i];
+      for (size_t other = 1; other < options_.settings.size() && passed() <= options_.most_seconds; ++other) {
+        const double seconds = median_of(prepared(schedule, options_.settings[other]));
+        if (seconds > kWorthIt * schedule.seconds) continue;
+        schedule.seconds = seconds;
+        schedule.settings = options_.settings[other];
+      }
+    }
+    sort();
+  }
+
   // In turns, as times drift.
   void run_off() {
-    const auto timed = static_cast<size_t>(result_.count(State::timed));
-    const size_t finalists = std::min(kFinalists, timed);
+    const size_t finalists = this->finalists();
     if (finalists < 2) return;
     std::vector<std::function<void()>> runs;
     std::vector<std::vector<double>> seconds(finalists);
     for (size_t i = 0; i < finalists; ++i) {
-      runs.push_back(hooks_.prepare(SchedulePlan(result_.schedules[i].schedule.program())));
+      runs.push_back(prepared(result_.schedules[i], result_.schedules[i].settings));
       runs.back()();
     }
     for (int turn = 0; turn < options_.repeats_of_best; ++turn) {
@@ -152,7 +178,11 @@ int TunerResult::count(TunedSchedule::State state) const {
 }
 
 TunerResult tune(const Program& program, const TunerOptions& options, const TunerHooks& hooks) {
-  return Tuner(options, hooks).run(program);
+  return Tuner(options, hooks).run([&] { return schedule_space(program, options.most_schedules); });
+}
+
+TunerResult tune(ScheduleSpace space, const TunerOptions& options, const TunerHooks& hooks) {
+  return Tuner(options, hooks).run([&] { return std::move(space); });
 }
 
 }  // namespace axonn::overlap

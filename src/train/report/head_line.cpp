@@ -33,11 +33,11 @@ void print_head(const Environment& environment, const Context& context, const He
               std::string(line.data).c_str(), static_cast<long long>(line.steps));
   std::printf(
       "batch %lld = %lld micro-batch%s x %lld %s a rank x z %d x data %d; best matrix product %sFLOP/s, gemm %s%s, "
-      "linear %s\n",
+      "linear %s, optimizer schedule %s\n",
       static_cast<long long>(line.plan.batch), static_cast<long long>(line.plan.micro_batches),
       line.plan.micro_batches == 1 ? "" : "es", static_cast<long long>(line.plan.micro_batch),
       std::string(line.samples).c_str(), shape.z, shape.data, with_unit(line.gemm_flops).c_str(),
-      options.gemm.to_string().c_str(), kernels.c_str(), line.linear.c_str());
+      options.gemm.to_string().c_str(), kernels.c_str(), line.linear.c_str(), line.update.c_str());
   std::fflush(stdout);
 }
 

@@ -22,6 +22,7 @@ struct HeadLine {
   std::string_view samples;  // "sequences"
   double gemm_flops;         // best matrix product per second, over all ranks
   std::string linear;        // linear_schedules()
+  std::string update;        // UpdateChoice::to_string()
 };
 
 // Prints the lines that begin a run: the network, its grid, the batch, and how products run.

@@ -69,6 +69,7 @@ std::string StepMetrics::to_json() const {
   for (size_t schedule = 0; schedule < linear_products.size(); ++schedule)
     if (linear_products[schedule] > 0)
       line["linear_products"][Names<LinearSchedule>::all[schedule].name] = linear_products[schedule];
+  line["optimizer_schedule"] = to_string(optimizer_schedule);
   return line.dump();
 }
 

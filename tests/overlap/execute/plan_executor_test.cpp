@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include "axonn/comm/environment.hpp"
@@ -92,6 +93,31 @@ TEST(PlanExecutor, KeepsOneNumberPerRow) {
     expect_oracle(plain, sizes, ranks, inputs, fused, 2e-6);
     EXPECT_EQ(difference(all, fused, 0), "");
   }
+}
+
+// Sums over everything and over rows: kernels are cut for threads, the blocks of sums are not.
+TEST(PlanExecutor, GivesTheSameBitsOnAnyNumberOfThreads) {
+  ProgramBuilder p("norms");
+  const auto g = p.tensor("g", ElementType::fp32, {"T", "K"}, Distribution::local()),
+             w = p.tensor("w", ElementType::fp32, {"T", "K"});
+  const auto sum = p.let("sum", all_reduce(Reduction::sum, g));
+  const auto rows = p.let("rows", norm(w + 0.3 * sum, {1})), all = p.let("all", norm(sum));
+  const auto next = p.let("w1", update(w, w - cast(0.1 / all, ElementType::fp32) * sum));
+  const Program program = p.returns({rows, all, next});
+  Schedule sliced(program);
+  sliced.split("sum", SplitPolicy::reduce_scatter, 1).reorder("sum", {"all", "w1"});
+  const SizeValues sizes = {{"T", 7}, {"K", 40'961}};
+  const int before = at::get_num_threads();
+  for (const int ranks : {1, 2})
+    for (const Program& each : {program, sliced.program()}) {
+      const OracleInputs inputs = inputs_of(program, sizes, ranks);
+      at::set_num_threads(1);
+      const OracleResult one = execute(each, sizes, ranks, inputs);
+      expect_oracle(program, sizes, ranks, inputs, one, 1e-5);
+      at::set_num_threads(4);
+      EXPECT_EQ(difference(one, execute(each, sizes, ranks, inputs), 0), "");
+    }
+  at::set_num_threads(before);
 }
 
 // Programs of fp64, which the executor runs as the oracle says.

@@ -148,14 +148,16 @@ class Listing {
 
 struct FakeClock {
   std::function<double(const Program&)> seconds_of;
+  std::function<double(const Program&, const RunSettings&)> share_of = {};  // a factor for these seconds
   double now = 0;
   int prepared = 0;
 
   TunerHooks hooks() {
     return {.prepare =
-                [this](const SchedulePlan& plan) {
+                [this](const SchedulePlan& plan, const RunSettings& settings) {
                   ++prepared;
-                  return [this, seconds = seconds_of(plan.program())] { now += seconds; };
+                  const double share = share_of ? share_of(plan.program(), settings) : 1;
+                  return [this, seconds = share * seconds_of(plan.program())] { now += seconds; };
                 },
             .clock = [this] { return now; },
             .agreed = [](double number) { return number; }};
@@ -254,6 +256,34 @@ TEST(Tuner, RunsNothingTwiceAndNothingThatTheMachineRulesOut) {
   }
 }
 
+// Every schedule of the three fastest runs with all settings.
+TEST(Tuner, FindsTheFastestSettings) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    FakeClock clock{.seconds_of = [&](const Program& each) { return any_seconds(run_key(each), seed); },
+                    .share_of =
+                        [&](const Program& each, const RunSettings& settings) {
+                          return any_seconds(run_key(each) + to_string(settings), seed) - 0.5;
+                        }};
+    TunerOptions options = options_for(4);
+    options.settings = {{}, {4}, {2}, {1}};
+    const TunerResult all = tune(sgd(), options_for(4), clock.hooks()), result = tune(sgd(), options, clock.hooks());
+    std::vector<double> first;  // with the first settings
+    for (const TunedSchedule& each : all.schedules)
+      if (each.state == State::timed) first.push_back(each.seconds);
+    ASSERT_GE(first.size(), 3U);
+    const auto seconds = [&](const TunedSchedule& each, const RunSettings& settings) {
+      const Program& program = each.schedule.program();
+      return clock.share_of(program, settings) * clock.seconds_of(program);
+    };
+    double least = std::numeric_limits<double>::infinity();
+    for (const TunedSchedule& each : all.schedules)
+      if (each.state == State::timed && each.seconds <= first[2])
+        for (const RunSettings& settings : options.settings) least = std::min(least, seconds(each, settings));
+    EXPECT_LE(result.best().seconds, least / 0.97 + 1e-6);
+    EXPECT_NEAR(result.best().seconds, seconds(result.best(), result.best().settings), 1e-6);
+  }
+}
+
 TEST(Tuner, StopsWhenTheTimeIsOver) {
   FakeClock clock{.seconds_of = [](const Program&) { return 4.0; }};
   TunerOptions options = options_for(2);
@@ -270,10 +300,11 @@ TEST(Tuner, StopsWhenTheTimeIsOver) {
 
 TEST(Tuner, SaysWhatNoExecutorRuns) {
   const FakeClock unused;
-  const TunerHooks hooks = {
-      .prepare = [](const SchedulePlan&) -> std::function<void()> { throw UserError("executor", "not here"); },
-      .clock = [] { return 0.0; },
-      .agreed = [](double number) { return number; }};
+  const TunerHooks hooks = {.prepare = [](const SchedulePlan&, const RunSettings&) -> std::function<void()> {
+                              throw UserError("executor", "not here");
+                            },
+                            .clock = [] { return 0.0; },
+                            .agreed = [](double number) { return number; }};
   EXPECT_USER_ERROR(tune(sgd(), options_for(2), hooks), "no executor runs any of its schedules", "not here",
                     "change the program");
 }
@@ -292,7 +323,7 @@ class ChoiceFilesTest : public testing::Test {
   Choice choice() const {
     Schedule schedule(program_);
     schedule.split("sum", SplitPolicy::reduce_scatter).reorder("sum", {"w1"});
-    return {schedule.log(), 0.0125};
+    return {schedule.log(), 0.0125, {3}};
   }
 
   const Program program_ = sgd();
@@ -309,6 +340,7 @@ TEST_F(ChoiceFilesTest, KeepsAChoiceByProgramSizesRanksAndBackend) {
   ASSERT_TRUE(found_);
   EXPECT_EQ(found_->log, choice().log);
   EXPECT_EQ(found_->seconds, 0.0125);
+  EXPECT_EQ(found_->settings, RunSettings{3});
   ChoiceKey other = key();
   other.sizes["N"] = 2048;
   EXPECT_FALSE(files_.find(other));

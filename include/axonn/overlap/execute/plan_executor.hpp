@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "axonn/comm/communicator.hpp"
+#include "axonn/overlap/plan/run_settings.hpp"
 #include "axonn/overlap/plan/schedule_plan.hpp"
 #include "axonn/overlap/stages/stage_chain.hpp"
 
@@ -18,6 +19,7 @@ struct ExecutorOptions {
   // rank holds blocks of the flat tensor, whatever dim the program names.
   int64_t arena_offset = 0;
   uint64_t seed = 0;  // dropout's: another one for every step
+  RunSettings run = {};
   InstructionSet instruction_set = best_instruction_set();
 };
 

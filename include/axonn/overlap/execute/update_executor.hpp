@@ -9,6 +9,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "axonn/comm/communicators.hpp"
+#include "axonn/overlap/plan/run_settings.hpp"
 #include "axonn/overlap/plan/schedule_plan.hpp"
 #include "axonn/overlap/stages/stage_chain.hpp"
 #include "axonn/overlap/step/network_schedule.hpp"
@@ -40,7 +41,7 @@ class UpdateExecutor {
  public:
   // UserError that names what it cannot run.
   UpdateExecutor(const UpdateProgram& program, UpdateSchedule schedule, UpdatedNetwork network,
-                 InstructionSet instruction_set = best_instruction_set());
+                 const RunSettings& settings = {}, InstructionSet instruction_set = best_instruction_set());
   ~UpdateExecutor();
   UpdateExecutor(const UpdateExecutor&) = delete;
   UpdateExecutor& operator=(const UpdateExecutor&) = delete;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "axonn/overlap/plan/run_settings.hpp"
 #include "axonn/overlap/transform/transformation.hpp"
 
 namespace axonn::overlap {
@@ -21,6 +22,7 @@ struct ChoiceKey {
 struct Choice {
   std::vector<Transformation> log;
   double seconds = 0;
+  RunSettings settings = {};
 };
 
 // The tuner's choices on disk: a text file per program, sizes, ranks and backend, named after the

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "axonn/overlap/plan/run_settings.hpp"
 #include "axonn/overlap/plan/schedule_plan.hpp"
 #include "axonn/overlap/tune/schedule_search.hpp"
 
@@ -27,12 +28,15 @@ struct TunerOptions {
   int repeats_of_best = 15;  // the fastest three run again, in turns
   double most_seconds = 10;  // then no schedule begins, but at least one runs
   size_t most_schedules = 4000;
+  // The fastest three schedules run with each of these, all schedules with the first. Another one
+  // is taken if it saves 3%.
+  std::vector<RunSettings> settings = {{}};
 };
 
 // How schedules run. All ranks of a job call tune() alike, and `agreed` gives all of them one time.
 struct TunerHooks {
   // One run of a plan, ready to be called again and again. UserError: no executor runs it.
-  std::function<std::function<void()>(const SchedulePlan&)> prepare;
+  std::function<std::function<void()>(const SchedulePlan&, const RunSettings&)> prepare;
   std::function<double()> clock;         // seconds
   std::function<double(double)> agreed;  // from each rank's number, one for all, such as the largest
 };
@@ -51,6 +55,7 @@ struct TunedSchedule {
   PlanCounts counts;   // timed, pruned, left out
   double guess = 0;    // seconds
   double seconds = 0;  // timed
+  RunSettings settings = {};
 };
 
 struct TunerResult {
@@ -64,6 +69,8 @@ struct TunerResult {
 
 // Runs all schedules of a program and finds the fastest one. UserError if none runs.
 TunerResult tune(const Program& program, const TunerOptions& options, const TunerHooks& hooks);
+// The same of some schedules of a program.
+TunerResult tune(ScheduleSpace space, const TunerOptions& options, const TunerHooks& hooks);
 
 }  // namespace axonn::overlap
 

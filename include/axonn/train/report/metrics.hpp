@@ -9,6 +9,7 @@
 
 #include "axonn/overlap/step/traffic.hpp"
 #include "axonn/terms/linear_schedule.hpp"
+#include "axonn/terms/update_schedule.hpp"
 
 namespace axonn {
 
@@ -43,6 +44,7 @@ struct StepMetrics {
   StepSeconds seconds;
   TrafficSums communication{};     // on rank 0
   LinearCounts linear_products{};  // over several ranks, by schedule, on rank 0
+  UpdateSchedule optimizer_schedule = UpdateSchedule::ar_opt;
   // Share of the communication that ran beside computation; nullopt when there was none.
   std::optional<double> hidden() const;
 

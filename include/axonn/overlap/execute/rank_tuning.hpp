@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "axonn/comm/communicator.hpp"
+#include "axonn/comm/environment.hpp"
+#include "axonn/overlap/plan/run_settings.hpp"
+#include "axonn/overlap/tune/tuner.hpp"
+
+// What a tuner needs of the ranks of a job.
+namespace axonn::overlap {
+
+// Sets the number of compute threads: OMP_NUM_THREADS, or the node's cores divided by its ranks.
+// Called before the first operation on tensors.
+void share_cores(const Environment& environment);
+
+// The time, and the slowest rank's: every rank takes the same decisions. `prepare` is the caller's.
+// `everyone` outlives the result.
+TunerHooks rank_hooks(Communicator& everyone);
+
+// All threads of LibTorch, half of them, ..., one. The same on all ranks that have equally many.
+std::vector<RunSettings> settings_to_try();
+
+// The processor, how many of them, and ranks and threads on them: elsewhere, others are faster.
+std::string machine_name(int local_ranks);
+
+}  // namespace axonn::overlap

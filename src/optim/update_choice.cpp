@@ -1,0 +1,165 @@
+#include "axonn/optim/update_choice.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/tensor.h>
+
+#include "axonn/comm/all_ranks_or_none.hpp"
+#include "axonn/core/error.hpp"
+#include "axonn/overlap/execute/network_update.hpp"
+#include "axonn/overlap/execute/rank_tuning.hpp"
+#include "axonn/overlap/tune/choice_file.hpp"
+#include "optim/optimizer_programs.hpp"
+#include "optim/program_optimizer.hpp"
+
+namespace axonn {
+namespace {
+
+constexpr std::string_view kThreads = " threads=";
+constexpr double kWorthIt = 0.97;  // another schedule than the first is taken if it is so much faster
+
+// Rank 0's, on all ranks.
+UpdateChoice shared(Communicator& everyone, const UpdateChoice& choice) {
+  at::Tensor numbers = at::tensor({static_cast<int64_t>(choice.schedule), static_cast<int64_t>(choice.run.threads)});
+  everyone.broadcast(numbers, 0).wait();
+  const int64_t* in = numbers.const_data_ptr<int64_t>();
+  return {static_cast<UpdateSchedule>(in[0]), {static_cast<int>(in[1])}};
+}
+
+// Zeros of the same kinds. Sizes of specs are those over the whole grid.
+std::shared_ptr<Arena> scratch_arena(const MeasuredUpdate& update) {
+  const int64_t z = update.grid.shape().z, all = update.over_z.size() + update.replicated.size();
+  const int64_t replicated =
+      all <= kMostMeasured ? update.replicated.size() : update.replicated.size() * kMostMeasured / all;
+  const int64_t over_z = std::min(update.over_z.size(), kMostMeasured - replicated) * z;
+  std::vector<Arena::Entry> entries;
+  if (over_z > 0) entries.push_back({"over z", {.dims = {Dim::whole(over_z)}, .over_z = true}, true});
+  if (replicated > 0) entries.push_back({"replicated", {.dims = {Dim::whole(replicated)}, .over_z = false}, true});
+  auto arena = std::make_shared<Arena>(entries, update.grid, update.rank, update.types, c10::kCPU);
+  arena->gradients().fill_(0);  // memory of their own
+  return arena;
+}
+
+overlap::TunerHooks running_hooks(const MeasuredUpdate& update, const std::vector<UpdateSchedule>& schedules) {
+  overlap::TunerHooks hooks = overlap::rank_hooks(update.communicators[AxisSet::all()]);
+  hooks.prepare = [&update, &schedules](const overlap::SchedulePlan& plan,
+                                        const overlap::RunSettings& settings) -> std::function<void()> {
+    const auto runs = [&](UpdateSchedule one) { return update.program.scheduled(one).program() == plan.program(); };
+    const auto schedule = std::ranges::find_if(schedules, runs);
+    AXONN_ASSERT(schedule != schedules.end(), "a schedule of the update");
+    const auto network =
+        std::make_shared<overlap::NetworkUpdate>(update.communicators, update.grid, update.rank, scratch_arena(update),
+                                                 update.program, *schedule, settings, update.policy);
+    return [network] { network->step(); };
+  };
+  return hooks;
+}
+
+// The schedules that keep what was planned for a run, schedule_on()'s first.
+std::vector<UpdateSchedule> candidates(const OptimizerSettings& settings, const GridShape& grid,
+                                       const ContextOptions& options) {
+  const UpdateSchedule planned = schedule_on(settings, grid, options);
+  if (settings.schedule || planned != UpdateSchedule::fuse) return {planned};
+  return {planned, UpdateSchedule::rs_opt_ag};
+}
+
+struct OnDisk {
+  overlap::ChoiceFiles files;
+  overlap::ChoiceKey key;
+
+  std::optional<UpdateChoice> find(const std::vector<UpdateSchedule>& schedules,
+                                   const overlap::UpdateProgram& program) const {
+    const auto known = files.find(key);
+    if (!known) return {};
+    for (const UpdateSchedule schedule : schedules)
+      if (program.scheduled(schedule).log() == known->log) return UpdateChoice{schedule, known->settings};
+    return {};
+  }
+};
+
+}  // namespace
+
+std::string UpdateChoice::to_string() const {
+  std::string text(axonn::to_string(schedule));
+  if (run.threads > 0) text.append(kThreads).append(std::to_string(run.threads));
+  return text;
+}
+
+UpdateChoice UpdateChoice::parse(std::string_view text) {
+  UpdateChoice choice;
+  const size_t end = std::min(text.find(kThreads), text.size());
+  choice.schedule = parse_name<UpdateSchedule>(text.substr(0, end), "a schedule of the optimizer");
+  if (end == text.size()) return choice;
+  const std::string_view number = text.substr(end + kThreads.size());
+  const auto parsed = std::from_chars(number.data(), number.data() + number.size(), choice.run.threads);
+  AXONN_CHECK(parsed.ec == std::errc() && parsed.ptr == number.data() + number.size() && choice.run.threads > 0,
+              "optim.choice", "'", text,
+              "' is no choice of an update; give fuse, rs-opt-ag or ar-opt, and threads=N if need be");
+  return choice;
+}
+
+UpdateChoice tune_update(const MeasuredUpdate& update, const std::vector<UpdateSchedule>& schedules,
+                         double most_seconds, const std::optional<overlap::TunerHooks>& hooks) {
+  overlap::ScheduleSpace space;
+  for (const UpdateSchedule schedule : schedules) space.schedules.push_back(update.program.scheduled(schedule));
+  overlap::TunerOptions options{.ranks = update.grid.ranks(),
+                                .most_guess = std::numeric_limits<double>::infinity(),
+                                .most_seconds = most_seconds,
+                                .settings = overlap::settings_to_try()};
+  for (const std::string& size : update.program.program().parts().sizes) options.sizes[size] = 1;  // no guesses
+  const auto result = overlap::tune(space, options, hooks ? *hooks : running_hooks(update, schedules));
+  const auto choice_of = [&](const overlap::TunedSchedule& tuned) {
+    const auto found = std::ranges::find_if(
+        schedules, [&](UpdateSchedule one) { return update.program.scheduled(one).log() == tuned.schedule.log(); });
+    return UpdateChoice{*found, tuned.settings};
+  };
+  UpdateChoice choice = choice_of(result.best());
+  for (const overlap::TunedSchedule& tuned : result.schedules)
+    if (tuned.state == overlap::TunedSchedule::State::timed && choice_of(tuned).schedule == schedules.front() &&
+        result.best().seconds > kWorthIt * tuned.seconds)
+      choice = choice_of(tuned);
+  return shared(update.communicators[AxisSet::all()], choice);
+}
+
+UpdateChoice choose_update(Context& context, const Parameters& parameters, const OptimizerSettings& settings,
+                           const UpdateTuning& tuning) {
+  const at::NoGradGuard no_grad;
+  const std::vector<UpdateSchedule> schedules = candidates(settings, context.shape(), context.options());
+  if (schedules.size() == 1) return {schedules.front()};
+  const auto allowed = [&](const std::optional<UpdateChoice>& choice) {
+    return choice && std::ranges::count(schedules, choice->schedule) > 0;
+  };
+  if (tuning.known)
+    if (const UpdateChoice known = UpdateChoice::parse(*tuning.known); allowed(known)) return known;
+  const Arena& arena = parameters.arena();
+  const overlap::UpdateProgram program = running_program(settings, arena.types());
+  Communicator& everyone = context.communicators()[AxisSet::all()];
+  overlap::SizeValues sizes;
+  for (const std::string& size : program.program().parts().sizes) sizes[size] = arena.size();
+  const OnDisk disk{overlap::ChoiceFiles(tuning.folder),
+                    {program.program(), sizes, everyone.size(),
+                     "an update on " + context.shape().to_string() + " over " + std::string(everyone.backend()),
+                     overlap::machine_name(tuning.local_ranks)}};
+  const bool kept = !tuning.folder.empty(), first = context.rank() == 0;
+  if (kept) {
+    const auto found = first ? disk.find(schedules, program) : std::nullopt;
+    at::Tensor known = at::tensor({int64_t{found ? 1 : 0}});
+    everyone.broadcast(known, 0).wait();
+    if (known.item<int64_t>() != 0) return shared(everyone, found.value_or(UpdateChoice()));
+  }
+  const MeasuredUpdate update{context.communicators(), context.grid(), context.rank(),     program,
+                              arena.types(),           arena.over_z(), arena.replicated(), context.options().overlap};
+  const UpdateChoice choice = tune_update(update, schedules, tuning.most_seconds, tuning.hooks);
+  if (kept)
+    all_ranks_or_none(everyone, [&] {
+      if (first) disk.files.save(disk.key, {program.scheduled(choice.schedule).log(), 0, choice.run});
+    });
+  return choice;
+}
+
+}  // namespace axonn

@@ -1,0 +1,56 @@
+#include "axonn/overlap/execute/rank_tuning.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/full.h>
+
+#include "axonn/core/env.hpp"
+
+namespace axonn::overlap {
+
+void share_cores(const Environment& environment) {
+  if (env::get("OMP_NUM_THREADS")) return;
+  const auto cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  cpu_set_t allowed;
+  // A launcher may have bound this rank to some cores.
+  const int own = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : cores;
+  at::set_num_threads(std::max(1, std::min(own, cores / environment.local_ranks())));
+}
+
+TunerHooks rank_hooks(Communicator& everyone) {
+  return {.prepare = {},
+          .clock =
+              [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); },
+          .agreed =
+              [&everyone](double number) {
+                const at::Tensor all = at::full({1}, number, at::kDouble);
+                everyone.all_reduce(all, ReduceOp::max).wait();
+                return all.item<double>();
+              }};
+}
+
+std::vector<RunSettings> settings_to_try() {
+  std::vector<RunSettings> all = {{}};
+  for (int threads = at::get_num_threads() / 2; threads > 0; threads /= 2) all.push_back({threads});
+  return all;
+}
+
+std::string machine_name(int local_ranks) {
+  std::ifstream file("/proc/cpuinfo");
+  std::string model = "unknown processor";
+  int processors = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("processor")) ++processors;
+    if (line.starts_with("model name") && line.find(": ") != std::string::npos) model = line.substr(line.find(':') + 2);
+  }
+  return model + ", " + std::to_string(processors) + " processors, " + std::to_string(local_ranks) +
+         " ranks per node, " + std::to_string(at::get_num_threads()) + " threads per rank";
+}
+
+}  // namespace axonn::overlap
