@@ -68,12 +68,12 @@ class Plan:
     def size(self, name):
         return (1 + list(SIZES).index(name), 64, 4, 2) if self.rehearsal else SIZES[name]
 
-    def gpt(self, name, sequence=1024, rows=None):
+    def gpt(self, name, sequence=1024, rows=None, dtype="bf16"):
         layers, hidden, heads, most = self.size(name)
         rows = rows or max(1, most * 1024 // sequence)
         if self.rehearsal:
             sequence, rows = sequence // 16, 2
-        return ["{check}", "{bin}/gpt", "train", "--device", "cuda", "--dtype", "bf16", "--layers", layers, "--hidden",
+        return ["{check}", "{bin}/gpt", "train", "--device", "cuda", "--dtype", dtype, "--layers", layers, "--hidden",
                 hidden, "--heads", heads, "--sequence", sequence, "--vocab", VOCABULARY, "--tied", "--batch", rows,
                 "--steps", 4 if self.rehearsal else STEPS, "--data", "{data}/text.txt", "--validation-fraction", 0,
                 *TRAINING]
@@ -167,6 +167,9 @@ class Plan:
         for rows in (4, 16, 32, 96):
             yield Step(f"sweeps: 124M, {rows} rows", 25, [Command(self.gpt("124M", rows=rows))],
                        flops=self.gpt_flops("124M", 1024))
+        for dtype, flag in (("fp32", []), ("fp32", ["--tf32"]), ("bf16", ["--deterministic"])):
+            yield Step(f"sweeps: 124M, 16 rows, {' '.join([dtype, *flag])}", 40,
+                       [Command([*self.gpt("124M", rows=16, dtype=dtype), *flag])])
 
 
 def commands_again(step):

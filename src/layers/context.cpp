@@ -48,6 +48,11 @@ void check_options(const ContextOptions& options) {
                   options.linear_schedule == LinearSchedule::automatic || options.device.is_cpu(),
               "layers.context", "linear schedule ", to_string(options.linear_schedule),
               " needs tensors on a CPU: NCCL has no fused collectives; choose mm-ar-c or auto");
+  AXONN_CHECK(!options.gpu_kernels.tf32 || (options.device.is_cuda() && options.dtype == at::kFloat), "layers.context",
+              "TF32 is for fp32 on a GPU, got ", c10::toString(options.dtype), " on ", options.device.str(),
+              "; leave --tf32 out, or choose --dtype fp32 --device cuda");
+  AXONN_CHECK(!options.gpu_kernels.deterministic || options.device.is_cuda(), "layers.context",
+              "deterministic kernels are chosen on a GPU; on a CPU all are");
   const auto dtype = options.dtype, gradient = options.gradient_dtype.value_or(at::kFloat);
   AXONN_CHECK(dtype == at::kFloat || dtype == at::kDouble || narrow(dtype), "layers.context",
               "dtype must be fp64, fp32, bf16 or fp16, got ", c10::toString(dtype));
@@ -91,6 +96,7 @@ Context::Context(Environment& environment, GridShape shape, ContextOptions optio
   const int rank = rank_in_grid(environment, options.job_ranks);
   check_same_on_all_ranks(environment, shape, options, rank);
   options.device = choose_device(options.device, environment.local_rank());
+  if (options.device.is_cuda()) set_gpu_kernels(options.gpu_kernels);
   impl_ = std::make_unique<Impl>(shape, std::move(options), rank);
   impl_->communicators =
       std::make_unique<Communicators>(environment, impl_->grid, rank, impl_->options.device, impl_->options.job_ranks);

@@ -1,6 +1,11 @@
 #include "axonn/layers/device_choice.hpp"
 
+#include <cstdlib>
+
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <ATen/Context.h>
 
 #include "axonn/core/error.hpp"
 
@@ -25,6 +30,25 @@ c10::Device choose_device(c10::Device wanted, int local_rank) {
   const c10::Device chosen(c10::kCUDA, static_cast<c10::DeviceIndex>(index));
   cuda.setDevice(chosen);
   return chosen;
+}
+
+int64_t gpu_bytes_per_rank(c10::Device wanted, int local_rank, int local_ranks) {
+  const c10::Device device = choose_device(wanted, local_rank);
+  const int devices = c10::impl::VirtualGuardImpl(c10::kCUDA).deviceCount();
+  const auto [unused, bytes] = c10::getDeviceAllocator(c10::kCUDA)->getMemoryInfo(device.index());
+  return static_cast<int64_t>(bytes) / ((local_ranks + devices - 1) / devices);
+}
+
+void set_gpu_kernels(const GpuKernels& kernels) {
+  at::Context& torch = at::globalContext();
+  torch.setAllowTF32CuBLAS(kernels.tf32);
+  torch.setAllowTF32CuDNN(kernels.tf32);
+  torch.setDeterministicCuDNN(kernels.deterministic);
+  torch.setSDPUseCuDNN(!kernels.deterministic);
+  torch.setDeterministicAlgorithms(kernels.deterministic, /*warn_only=*/false);
+  torch.setDeterministicFillUninitializedMemory(false);
+  // cuBLAS adds in a fixed order if its workspaces have a fixed size.
+  if (kernels.deterministic) ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
 }
 
 }  // namespace axonn

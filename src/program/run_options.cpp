@@ -73,6 +73,9 @@ void NumericsOptions::bind(OptionTable& table) {
             "LibTorch's matrix product on a CPU; auto: the faster one for each use and size, measured at start and "
             "kept on resuming");
   table.add("run", "device", device, "device of the tensors");
+  table.add("run", "tf32", gpu_kernels.tf32, "products and convolutions in TF32, with dtype fp32 on a GPU");
+  table.add("run", "deterministic", gpu_kernels.deterministic,
+            "only kernels that give the same bits each time, on a GPU (slower); on a CPU all do");
 }
 
 c10::Device NumericsOptions::c10_device() const {

@@ -7,6 +7,7 @@
 #include "axonn/comm/launch.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
+#include "axonn/layers/device_choice.hpp"
 #include "axonn/overlap/step/gradient_programs.hpp"
 #include "axonn/train/batch_plan.hpp"
 
@@ -44,6 +45,7 @@ RunPlan plan_run(const RunOptions& options) {
       .grid = *options.placement.grid,
       .context = {.dtype = scalar_type(numerics.dtype),
                   .device = numerics.c10_device(),
+                  .gpu_kernels = numerics.gpu_kernels,
                   .order = options.placement.order,
                   .overlap = options.communication.overlap,
                   .split_forward = options.communication.split_forward,
@@ -81,9 +83,16 @@ MemoryOptions memory_options(const RunPlan& plan) {
           .cache_bytes = overlap.switches.cache ? std::min(overlap.cache_budget.bytes, kMostCacheBytes) : 0};
 }
 
-void check_memory(const RunPlan& plan, int64_t rank_bytes, int local_ranks) {
+void check_memory(const RunPlan& plan, int64_t rank_bytes, int local_rank, int local_ranks) {
+  if (!plan.context.device.is_cpu()) {
+    const int64_t present = gpu_bytes_per_rank(plan.context.device, local_rank, local_ranks);
+    AXONN_CHECK(rank_bytes <= present, kWhere, "a rank needs at least ", bytes_text(static_cast<double>(rank_bytes)),
+                " for this network and micro-batch, and its GPU has ", bytes_text(static_cast<double>(present)),
+                " for it; choose a smaller --micro-batch, or a grid with more ranks; --dry-run prints the parts");
+    return;
+  }
   struct sysinfo host{};
-  if (!plan.context.device.is_cpu() || sysinfo(&host) != 0) return;
+  if (sysinfo(&host) != 0) return;
   const double present = (static_cast<double>(host.totalram) + static_cast<double>(host.totalswap)) * host.mem_unit;
   const auto needed = static_cast<double>(rank_bytes);
   AXONN_CHECK(needed * local_ranks <= present, kWhere, "a rank needs ", bytes_text(needed),

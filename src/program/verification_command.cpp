@@ -36,8 +36,9 @@ VerificationCommand::VerificationCommand(ProgramOptions& options, std::vector<st
   options_.run.train.steps = 5;
   options_.run.train.optimizer = VerificationOptions().optimizer;
   for (const std::string_view key :
-       {"run.grid", "run.order", "run.dtype", "run.device", "run.seed", "overlap", "train.steps", "train.batch",
-        "train.optimizer", "train.optimizer_schedule", "train.optimizer_set", "train.learning_rate", "train.clip"})
+       {"run.grid", "run.order", "run.dtype", "run.device", "run.tf32", "run.deterministic", "run.seed", "overlap",
+        "train.steps", "train.batch", "train.optimizer", "train.optimizer_schedule", "train.optimizer_set",
+        "train.learning_rate", "train.clip"})
     sections_.push_back(key);
 }
 
@@ -76,10 +77,11 @@ std::optional<int> VerificationCommand::prepare(char** argv) {
 int VerificationCommand::run(Environment& environment) {
   check_same_options(environment.world(), options_.table);
   const RunPlan& plan = *plan_;
-  check_memory(plan, options_.predict(plan).total_bytes(), environment.local_ranks());
+  check_memory(plan, options_.predict(plan).total_bytes(), environment.local_rank(), environment.local_ranks());
   check_ranks(plan.grid, environment.ranks());
   const VerificationOptions what{.dtype = plan.context.dtype,
                                  .device = plan.context.device,
+                                 .gpu_kernels = plan.context.gpu_kernels,
                                  .optimizer = plan.train.optimizer,
                                  .batch = plan.train.batch,
                                  .micro_batches = micro_batches_,

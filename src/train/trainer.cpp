@@ -159,6 +159,7 @@ TrainStep::Taken Trainer::one_step(Trace& trace) {
   StepMetrics& metrics = taken.metrics;
   metrics.seconds.checkpoint += std::exchange(saving_seconds_, 0);
   metrics.peak_memory_bytes = peak_memory_bytes(context_.options().device);
+  stragglers_.add_waited(context_.scheduler().traffic().waited_seconds());
   if (!taken.unread) complete(taken);
   return taken;
 }
@@ -167,8 +168,7 @@ TrainStep::Taken Trainer::one_step(Trace& trace) {
 void Trainer::complete(TrainStep::Taken& taken) {
   step_.read(taken);
   StepMetrics& metrics = taken.metrics;
-  const double waited = context_.scheduler().traffic().waited_seconds();
-  if (const auto slow = stragglers_.add(metrics.seconds.step - waited); slow && lead()) log::warn(*slow);
+  if (const auto slow = stragglers_.add_step(metrics.seconds.step); slow && lead()) log::warn(*slow);
   metrics.utilisation = metrics.model_flops_per_second / gemm_flops_;
   result_.loss = metrics.loss;
 }

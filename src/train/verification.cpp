@@ -146,7 +146,11 @@ Verifier::Record Verifier::Record::of(Context& context, const VerificationOption
 
 Verifier::Verifier(Environment& environment, const VerificationOptions& options, MakeNetwork make)
     : environment_(environment), options_(options), make_(std::move(make)) {
-  Context alone(environment, {}, {.dtype = options.dtype, .device = options.device, .job_ranks = {environment.rank()}});
+  Context alone(environment, {},
+                {.dtype = options.dtype,
+                 .device = options.device,
+                 .gpu_kernels = options.gpu_kernels,
+                 .job_ranks = {environment.rank()}});
   expected_ = std::make_unique<Record>(Record::of(alone, options, make_));
 }
 
@@ -156,6 +160,7 @@ Verification Verifier::on(GridShape shape) {
   Context grid(environment_, shape,
                {.dtype = options_.dtype,
                 .device = options_.device,
+                .gpu_kernels = options_.gpu_kernels,
                 .order = options_.order,
                 .overlap = options_.overlap,
                 .split_forward = options_.split_forward,

@@ -11,7 +11,11 @@ void expect_equal_on_every_grid(double dropout, bool tied, int64_t micro_batches
   const GptConfig model = {
       .shape = {.layers = 2, .hidden = 48, .heads = 12, .sequence = 8, .vocabulary = 101, .tied_head = tied},
       .dropout = dropout};
-  const VerificationOptions options{.device = c10::kCUDA, .batch = 48, .micro_batches = micro_batches, .steps = 3};
+  const VerificationOptions options{.device = c10::kCUDA,
+                                    .gpu_kernels = {.deterministic = true},
+                                    .batch = 48,
+                                    .micro_batches = micro_batches,
+                                    .steps = 3};
   Verifier verifier(test_environment(), options, gpt_on_synthetic_tokens(model, options.seed));
   for (const GridShape& shape : factorisations(test_environment().ranks()))
     for (const auto& difference : verifier.on(shape).differences)

@@ -48,5 +48,15 @@ TEST(DeviceChoice, OtherDevicesAreRefused) {
   EXPECT_NE(refusal([] { choose_device(c10::kMPS, 0); }).find("must be cpu or cuda, got mps"), std::string::npos);
 }
 
+TEST(DeviceChoice, KernelsOfAGpuAreRefusedWhereTheyMeanNothing) {
+  const auto plan = [](const ContextOptions& options) { (void)Context::plan({}, options); };
+  EXPECT_NE(refusal([&] { plan({.gpu_kernels = {.tf32 = true}}); }).find("TF32 is for fp32 on a GPU"),
+            std::string::npos);
+  const ContextOptions bf16{.dtype = at::kBFloat16, .device = c10::kCUDA, .gpu_kernels = {.tf32 = true}};
+  EXPECT_NE(refusal([&] { plan(bf16); }).find("got BFloat16 on cuda"), std::string::npos);
+  EXPECT_NE(refusal([&] { plan({.gpu_kernels = {.deterministic = true}}); }).find("on a CPU all are"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace axonn

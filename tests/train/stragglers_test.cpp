@@ -12,14 +12,19 @@ namespace axonn {
 namespace {
 
 // What all ranks say after each comparison, where every rank computes this many seconds in each of
-// its steps.
-std::vector<std::string> said(const std::vector<double>& seconds, int comparisons) {
+// its steps, and waits as many times `waited` as the step's number. The seconds of a step are known
+// when the waiting of `ahead` more steps is.
+std::vector<std::string> said(const std::vector<double>& seconds, int comparisons, double waited = 0, int ahead = 0) {
   std::vector<std::string> texts;
   std::mutex mutex;
   run_local(static_cast<int>(seconds.size()), [&](Environment& environment) {
     Stragglers stragglers(environment.world());
+    const double mine = seconds[static_cast<size_t>(environment.rank())];
+    const auto waits_in = [&](int step) { return waited * mine * step; };
+    for (int step = 1; step <= ahead; ++step) stragglers.add_waited(waits_in(step));
     for (int step = 1; step <= comparisons * Stragglers::kSteps; ++step) {
-      const auto slow = stragglers.add(seconds[static_cast<size_t>(environment.rank())]);
+      stragglers.add_waited(waits_in(step + ahead));
+      const auto slow = stragglers.add_step(mine + waits_in(step));
       EXPECT_TRUE(!slow || step % Stragglers::kSteps == 0);
       const std::lock_guard lock(mutex);
       if (slow) texts.push_back(*slow);
@@ -47,6 +52,13 @@ TEST(Stragglers, CountsTheOthers) {
 
 TEST(Stragglers, ComparesTwoRanksWithEachOther) {
   EXPECT_TRUE(said({0.2, 0.1}, 1).at(0).starts_with("rank 0 on host "));
+}
+
+TEST(Stragglers, KnowsTheWaitingOfEachStep) {
+  const auto texts = said({0.1, 0.2, 0.1}, 1, 3, 1);
+  ASSERT_EQ(texts.size(), 3U);
+  EXPECT_NE(texts[0].find("rank 1 on host "), std::string::npos) << texts[0];
+  EXPECT_NE(texts[0].find(": 0.2 against 0.1 s per step"), std::string::npos) << texts[0];
 }
 
 TEST(Stragglers, SaysNothingOfWhatIsTolerated) {

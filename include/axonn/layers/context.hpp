@@ -12,6 +12,7 @@
 #include "axonn/layers/attention_products.hpp"
 #include "axonn/layers/convolution_choice.hpp"
 #include "axonn/layers/gemm.hpp"
+#include "axonn/layers/device_choice.hpp"
 #include "axonn/layers/parameter.hpp"
 #include "axonn/overlap/step/scheduler.hpp"
 #include "axonn/terms/linear_schedule.hpp"
@@ -26,6 +27,7 @@ struct ContextOptions {
   at::ScalarType dtype = at::kFloat;                  // weights, activations, messages: fp64, fp32, bf16 or fp16
   std::optional<at::ScalarType> gradient_dtype = {};  // sums of weight gradients: dtype, or fp32 (default for 16 bits)
   c10::Device device = c10::kCPU;                     // c10::kCUDA without a number: chosen by the rank on the node
+  GpuKernels gpu_kernels = {};                        // on a GPU, of the whole process
   AxisOrder order = kDefaultOrder;
   Placement placement = {};
   OverlapPolicy overlap = {};  // which communication overlaps computation; results are the same

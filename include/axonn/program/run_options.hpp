@@ -36,6 +36,7 @@ struct NumericsOptions {
   std::optional<Precision> gradient_dtype;  // nullopt: fp32 with narrow weights, otherwise as dtype
   std::optional<GemmKernel> gemm;           // nullopt: as measured at start
   DeviceKind device = DeviceKind::cpu;
+  GpuKernels gpu_kernels;
 
   void bind(OptionTable& table);
   c10::Device c10_device() const;

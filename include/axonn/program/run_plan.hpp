@@ -34,8 +34,8 @@ void check_ranks(const GridShape& grid, int ranks);
 
 // The options of predict_memory() that follow from a run. A program adds those of its model.
 MemoryOptions memory_options(const RunPlan& plan);
-// UserError if `local_ranks` ranks with `rank_bytes` each do not fit in this machine's memory.
-// Tensors on a GPU are not counted.
-void check_memory(const RunPlan& plan, int64_t rank_bytes, int local_ranks);
+// UserError if `local_ranks` ranks with `rank_bytes` each do not fit in this machine's memory, or
+// in that of its GPUs.
+void check_memory(const RunPlan& plan, int64_t rank_bytes, int local_rank, int local_ranks);
 
 }  // namespace axonn

@@ -17,6 +17,7 @@ namespace axonn {
 struct VerificationOptions {
   at::ScalarType dtype = at::kDouble;
   c10::Device device = c10::kCPU;
+  GpuKernels gpu_kernels = {};
   // AdamW's first steps are sign-like. They magnify rounding errors of tiny gradients by learning
   // rate / epsilon, so the rate is small.
   OptimizerSettings optimizer = {.learning_rate = 1e-4};

@@ -11,6 +11,8 @@
 #include <ATen/ops/zeros.h>
 #include <unistd.h>
 
+#include "axonn/core/error.hpp"
+
 namespace axonn {
 namespace {
 
@@ -23,8 +25,10 @@ double median(std::vector<double> values) {
 
 }  // namespace
 
-std::optional<std::string> Stragglers::add(double seconds) {
-  seconds_ += seconds;
+std::optional<std::string> Stragglers::add_step(double seconds) {
+  AXONN_ASSERT(!waited_.empty(), "a step whose waiting is not known");
+  seconds_ += seconds - waited_.front();
+  waited_.pop_front();
   if (++steps_ < kSteps) return std::nullopt;
   const double mine = std::exchange(seconds_, 0) / std::exchange(steps_, 0);
   const at::Tensor all = at::empty({everyone_.size()}, at::kDouble);

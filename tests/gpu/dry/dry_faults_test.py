@@ -13,7 +13,7 @@ class DryFaultsTest(DryTest):
         super().setUp()
         (self.directory / "text.txt").write_text("".join(f"line {i}, {i * i % 97}\n" for i in range(300)))
 
-    def fail(self, function, *words, ranks=1):
+    def assert_fails(self, function, *words, ranks=1):
         ended = self.run_program(*TRAINING, *(["--grid", "2x1x1x1"] if ranks == 2 else []), ranks=ranks, launcher="tcp",
                                  environment=environment(fail=function, devices=ranks))
         self.assertNotEqual(ended.status, 0, ended.text)
@@ -22,12 +22,20 @@ class DryFaultsTest(DryTest):
         return ended
 
     def test_memory(self):
-        ended = self.run_program(*TRAINING, environment=environment(memory_gb=0))
+        """More than was predicted: the loss computes in fp32, and keeps it for the backward."""
+        large = ["--vocab", 50257, "--sequence", 1024, "--batch", 32, "--validation-fraction", 0, "--dtype", "bf16"]
+        ended = self.run_program(*TRAINING, *large, environment=environment(memory_gb=12))
         self.assertNotEqual(ended.status, 0, ended.text)
         self.assertIn("out of memory", ended.text)
 
+    def test_a_network_that_is_too_large(self):
+        ended = self.run_program(*TRAINING, "--layers", 48, "--hidden", 1600, "--heads", 25,
+                                 environment=environment(memory_gb=16))
+        self.assert_refused(ended, "a rank needs at least", "and its GPU has 16.00 GiB", "--dry-run")
+        self.assertFalse((self.directory / "run" / "metrics.jsonl").exists())
+
     def test_kernel(self):
-        self.fail("kernel:100", "illegal memory access")
+        self.assert_fails("kernel:100", "illegal memory access")
 
     def test_a_norm_that_is_not_finite(self):
         """Each step reads the parts of the loss, their sums, and the norm, while the next step is under way."""
@@ -36,10 +44,10 @@ class DryFaultsTest(DryTest):
         self.assertEqual([line["step"] for line in program_runs.metrics(self.directory / "run")], [1])
 
     def test_nccl_call(self):
-        self.fail("ncclAllReduce:5", "ncclAllReduce", "unhandled cuda error", ranks=2)
+        self.assert_fails("ncclAllReduce:5", "ncclAllReduce", "unhandled cuda error", ranks=2)
 
     def test_nccl_start(self):
-        self.fail("ncclCommInitRank:1", "ncclCommInitRank of group", "invalid usage", ranks=2)
+        self.assert_fails("ncclCommInitRank:1", "ncclCommInitRank of group", "invalid usage", ranks=2)
 
     def pair(self, of_rank, devices=1):
         """Two ranks, each with environment variables of its own."""

@@ -2,10 +2,11 @@
 import os
 import unittest
 
-from dry_gpu import DryTest, counts
+from dry_gpu import DryTest, attention, counts
 from program_runs import nightly
 
 CONFIG = os.path.join(os.path.dirname(os.environ["AXONN_TABLE"]), os.pardir, "configs", "gpt-124m.toml")
+SMALL = ["--layers", 2, "--hidden", 256, "--heads", 4, "--sequence", 64, "--batch", 8, "--validate-every", 0]
 
 
 class DryGptTest(DryTest):
@@ -33,9 +34,22 @@ class DryGptTest(DryTest):
         self.step("GPT 1.5B, 16 rows", "--layers", 48, "--hidden", 1600, "--heads", 25, "--batch", 16, "--micro-batch",
                   16, seconds=800)
 
+    def products(self, *arguments):
+        """How the products of a small network in fp32 compute, and the attention that was chosen."""
+        [record] = self.on_dry_gpu("train", "--data", self.text.name, "--out", f"run-{len(arguments)}", "--steps", 2,
+                                   "--no-save-last", *SMALL, *arguments)
+        return {fields[8] for fields in record.of_kind("product")}, attention(record.events)
+
+    def test_tf32(self):
+        self.assertEqual(self.products()[0], {"fp32"})
+        self.assertEqual(self.products("--tf32")[0], {"tf32"})
+
+    def test_deterministic_kernels(self):
+        self.assertEqual(self.products("--dtype", "bf16")[1], "cuDNN")
+        self.assertEqual(self.products("--dtype", "bf16", "--deterministic")[1], "flash")
+
     def test_other_commands_run(self):
-        small = ["--layers", 2, "--hidden", 64, "--heads", 4, "--sequence", 16, "--batch", 8, "--validate-every", 0]
-        self.on_dry_gpu("train", "--data", self.text.name, "--out", "small", "--steps", 2, *small)
+        self.on_dry_gpu("train", "--data", self.text.name, "--out", "small", "--steps", 2, *SMALL)
         for command in (["train", "--resume", "small", "--steps", 4],
                         ["generate", "--checkpoint", "small", "--tokens", 4, "--prompt", "line"], ["verify"]):
             with self.subTest(command=command[0]):

@@ -13,6 +13,11 @@ class DryUnetTest(DryTest):
                                                "--batch", 64, "--sample-every", 0, "--count", 1, "--sampling-steps", 2)
         self.assert_no_wait(record, events)
 
+    def test_deterministic_kernels(self):
+        """LibTorch refuses an operation that has no such kernel."""
+        self.on_dry_gpu("train", "--base", 32, "--multipliers", "1,2", "--blocks", 1, "--batch", 4, "--steps", 2,
+                        "--synthetic-images", 64, "--out", "kernels", "--deterministic")
+
 
 if __name__ == "__main__":
     unittest.main()
