@@ -30,3 +30,4 @@
 #include "axonn/wrap/shard.hpp"
 #include "axonn/wrap/state_dict.hpp"
 #include "axonn/wrap/unit.hpp"
+#include "axonn/wrap/verify_module.hpp"

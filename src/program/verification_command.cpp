@@ -1,6 +1,5 @@
 #include "axonn/program/verification_command.hpp"
 
-#include <cmath>
 #include <cstdio>
 #include <utility>
 
@@ -13,22 +12,6 @@
 #include "program/same_options.hpp"
 
 namespace axonn {
-namespace {
-
-void print(const Verification& result) {
-  std::printf("  %-44s %12s %12s\n", "worst of all steps", "difference", "tolerance");
-  for (const auto& difference : result.differences) {
-    if (std::isinf(difference.tolerance))
-      std::printf("  %-44s %12.2e %12s\n", difference.what.c_str(), difference.relative, "-");
-    else
-      std::printf("  %-44s %12.2e %12.0e%s\n", difference.what.c_str(), difference.relative, difference.tolerance,
-                  difference.passes() ? "" : "  FAILED");
-  }
-  std::printf("\n%s\n", result.passes() ? "equal" : "NOT equal");
-}
-
-}  // namespace
-
 VerificationCommand::VerificationCommand(ProgramOptions& options, std::vector<std::string_view> sections,
                                          std::string program)
     : options_(options), sections_(std::move(sections)), program_(std::move(program)) {
@@ -99,7 +82,7 @@ int VerificationCommand::run(Environment& environment) {
                 plan.grid.to_string().c_str(), environment.ranks(), std::string(environment.transport()).c_str(),
                 plan.context.dtype == at::kDouble ? "fp64" : "fp32", what.steps,
                 static_cast<long long>(micro_batches_));
-    print(result);
+    std::fputs(result.table().c_str(), stdout);
   }
   return result.passes() ? 0 : 1;
 }

@@ -1,16 +1,12 @@
 #include "axonn/train/verification.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <memory>
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/scalar_tensor.h>
-#include <ATen/ops/tensor.h>
 #include <c10/util/accumulate.h>
 
 #include "axonn/core/philox.hpp"
@@ -34,15 +30,6 @@ struct Verifier::Record {
 
 namespace {
 
-// The elements of a whole tensor (flat) that this rank stores.
-Tensor part_of(const Tensor& whole, const ArenaSlot& slot, const Context& context) {
-  Tensor part = at::empty({slot.range.size()}, whole.options()).zero_();
-  for (const MappedRange& mapped : mapped_ranges(slot.spec, context.shape(), context.at(), slot.range))
-    part.narrow(0, mapped.local_begin - slot.range.begin, mapped.size)
-        .copy_(whole.narrow(0, mapped.global_begin, mapped.size));
-  return part;
-}
-
 // Matrices that are initialized to zero would hide errors in the layers before them: those layers
 // would have no gradient, so it would be equal on any grid.
 void fill_zeros(Context& context, const Parameters& parameters, uint64_t seed) {
@@ -54,24 +41,10 @@ void fill_zeros(Context& context, const Parameters& parameters, uint64_t seed) {
     const uint32_t stream = philox_stream("verification", slot.name);
     for (int64_t i = 0; i < whole.numel(); ++i)
       whole.mutable_data_ptr<double>()[i] = 0.02 * to_normal(philox(seed, static_cast<uint64_t>(i), 0, stream));
-    stored.copy_(part_of(whole, slot, context));
+    stored.copy_(stored_part(whole, slot, context.shape(), context.at()));
   }
   parameters.arena().round_master();
 }
-
-// Maximum of |a - b| and of |b| over one tensor's part on this rank.
-struct Gap {
-  double difference = 0;
-  double size = 0;
-
-  void add(const Tensor& mine, const Tensor& expected) {
-    if (mine.numel() == 0) return;
-    const Tensor a = mine.to(at::kCPU, at::kDouble), b = expected.to(at::kCPU, at::kDouble);
-    const double gap = (a - b).abs().max().item<double>();
-    difference = std::max(difference, std::isnan(gap) ? std::numeric_limits<double>::infinity() : gap);
-    size = std::max(size, b.abs().max().item<double>());
-  }
-};
 
 // The part of a parameter's gradient that is reduced on this rank.
 std::vector<Range> reduced_ranges(const Arena& arena, const ArenaSlot& slot, bool whole_gradients) {
@@ -84,40 +57,7 @@ std::vector<Range> reduced_ranges(const Arena& arena, const ArenaSlot& slot, boo
   return ranges;
 }
 
-// max|a - b| / max|b| over the grid, for all tensors at once. NaN counts as infinite.
-std::vector<double> relative(Environment& environment, const std::vector<Gap>& gaps) {
-  const Tensor greatest = at::empty({static_cast<int64_t>(gaps.size()), 2}, at::kDouble);
-  double* values = greatest.mutable_data_ptr<double>();
-  for (size_t i = 0; i < gaps.size(); ++i) {
-    values[2 * i] = gaps[i].difference;
-    values[2 * i + 1] = gaps[i].size;
-  }
-  environment.world().all_reduce(greatest, ReduceOp::max).wait();
-  std::vector<double> result;
-  for (size_t i = 0; i < gaps.size(); ++i) result.push_back(values[2 * i] == 0 ? 0 : values[2 * i] / values[2 * i + 1]);
-  return result;
-}
-
-double relative(const std::vector<double>& mine, const std::vector<double>& expected) {
-  double worst = 0;
-  for (size_t i = 0; i < mine.size(); ++i) {
-    const double gap = std::abs(mine[i] - expected[i]) / std::abs(expected[i]);
-    worst = std::isnan(gap) ? std::numeric_limits<double>::infinity() : std::max(worst, gap);
-    if (std::isinf(worst)) break;
-  }
-  return worst;
-}
-
 }  // namespace
-
-bool Verification::passes() const { return std::ranges::all_of(differences, &Difference::passes); }
-
-double Verification::worst(std::string_view kind) const {
-  double result = 0;
-  for (const auto& difference : differences)
-    if (difference.what.starts_with(kind)) result = std::max(result, difference.relative);
-  return result;
-}
 
 Verifier::Record Verifier::Record::of(Context& context, const VerificationOptions& options, const MakeNetwork& make) {
   const VerifiedNetwork network = make(context);
@@ -176,7 +116,7 @@ Verification Verifier::on(GridShape shape) {
   std::vector<Gap> gaps(mine.gradients.size() * slots.size() + slots.size());  // gradients by step, then weights
   for (size_t i = 0; i < slots.size(); ++i) {
     const auto part = [&](const std::map<std::string, Tensor>& whole) {
-      return part_of(whole.at(slots[i].name), slots[i], plan);
+      return stored_part(whole.at(slots[i].name), slots[i], plan.shape(), plan.at());
     };
     const std::vector<Range> reduced = reduced_ranges(parameters.arena(), slots[i], mine.whole_gradients);
     for (size_t step = 0; step < mine.gradients.size(); ++step)
@@ -185,15 +125,14 @@ Verification Verifier::on(GridShape shape) {
                                           part(expected_->gradients[step]).narrow(0, range.begin, range.size()));
     gaps[mine.gradients.size() * slots.size() + i].add(mine.weights.at(slots[i].name), part(expected_->weights));
   }
-  const std::vector<double> differences = relative(environment_, gaps);
+  const std::vector<double> differences = relative(environment_.world(), gaps);
 
   const bool fp64 = options_.dtype == at::kDouble;
   const double any = std::numeric_limits<double>::infinity();
-  const double gradient = fp64 ? 1e-12 : 1e-3, weight = !fp64                                       ? any
-                                                        : optimizer_moments(options_.optimizer) < 2 ? 1e-12
-                                                                                                    : 1e-10;
+  const auto [loss, gradient] = tolerances(options_.dtype);
+  const double weight = !fp64 ? any : optimizer_moments(options_.optimizer) < 2 ? 1e-12 : 1e-10;
   Verification result;
-  result.differences.push_back({"loss", relative(mine.losses, expected_->losses), fp64 ? 1e-12 : 1e-5});
+  result.differences.push_back({"loss", relative(mine.losses, expected_->losses), loss});
   result.differences.push_back({"gradient norm", relative(mine.norms, expected_->norms), gradient});
   for (size_t i = 0; i < slots.size(); ++i) {
     double worst = 0;

@@ -2,10 +2,10 @@
 
 #include <functional>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "axonn/comm/environment.hpp"
+#include "axonn/layers/compare/differences.hpp"
 #include "axonn/layers/context.hpp"
 #include "axonn/optim/make_optimizer.hpp"
 #include "axonn/train/task.hpp"
@@ -41,20 +41,6 @@ struct VerifiedNetwork {
   std::unique_ptr<TrainTask> task;
 };
 using MakeNetwork = std::function<VerifiedNetwork(Context&)>;
-
-// The difference max|a - b| / max|b| over one whole stored tensor; the maximum over all steps.
-struct Difference {
-  std::string what;  // "loss", "gradient norm", "gradient h.0.attn.qkv.weight", "weight wte.weight"
-  double relative = 0;
-  double tolerance = 0;  // design, section 8; infinite where the design has none
-  bool passes() const { return relative <= tolerance; }
-};
-
-struct Verification {
-  std::vector<Difference> differences;  // the same on every rank
-  bool passes() const;
-  double worst(std::string_view kind) const;  // largest difference whose `what` starts with it
-};
 
 // Runs the network on one rank once, then on any number of grids. Every rank of the job constructs
 // it and calls on() with the same arguments. Each rank runs the whole network by itself and
