@@ -36,8 +36,9 @@ fs::path with_suffix(const fs::path& path, const char* suffix) { return fs::path
 
 // The parts of `range` that are not padding.
 std::vector<Range> unpadded(const ShardSpec& spec, const GridShape& shape, const Coordinate& at, Range range) {
-  const auto is_padded = [](const Dim& dim) { return std::ranges::any_of(dim.segments, &Segment::padded); };
-  if (std::ranges::none_of(spec.dims, is_padded)) return range.size() == 0 ? std::vector<Range>{} : std::vector{range};
+  const auto is_padded = [](const Segment& segment) { return segment.tile > 0; };
+  if (std::ranges::none_of(spec.dims, [&](const Dim& dim) { return std::ranges::any_of(dim.segments, is_padded); }))
+    return range.size() == 0 ? std::vector<Range>{} : std::vector{range};
   std::vector<Range> parts;
   for (const MappedRange& mapped : mapped_ranges(spec, shape, at, range)) {
     if (!parts.empty() && parts.back().end == mapped.local_begin) {
@@ -173,9 +174,11 @@ void CheckpointWriter::write_ranges(const fs::path& partial, std::span<const Che
     views.push_back({name, shard.scalar_type(), {elements}, bytes_of(host, parts)});
   }
   if (listed || !views.empty()) {
-    const std::string format = detail::concatenate("axonn checkpoint ", any_cut(tensors) ? 2 : 1);
-    const auto written =
-        safetensors::write(partial / file.name, views, {{"format", format}, {"at", at_.to_string()}}, staging);
+    int format = 1;
+    for (const auto& tensor : tensors) format = std::max(format, format_for(tensor.spec, tensor.cut));
+    const auto written = safetensors::write(
+        partial / file.name, views,
+        {{"format", detail::concatenate("axonn checkpoint ", format)}, {"at", at_.to_string()}}, staging);
     file.bytes = written.bytes;
     file.xxh64 = disk::hex(written.xxh64);
   }

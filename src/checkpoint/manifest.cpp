@@ -22,13 +22,15 @@ namespace {
 using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
+constexpr int64_t kGreatestTile = int64_t{1} << 20;
 constexpr std::string_view kChecksumKey = ",\n\"manifest_xxh64\": \"";
 
 Json dim_to_json(const Dim& dim) {
   Json list = Json::array();
   for (const Segment& segment : dim.segments) {
     const Json axis = segment.axis ? Json(std::string(to_string(*segment.axis))) : Json(nullptr);
-    list.push_back({{"size", segment.size}, {"axis", axis}, {"padded", segment.padded}});
+    list.push_back({{"size", segment.size}, {"axis", axis}, {"padded", segment.tile > 0}});
+    if (segment.tile > 1) list.back()["tile"] = segment.tile;
   }
   return list;
 }
@@ -42,10 +44,11 @@ Axis parse_axis(const std::string& name) {
 Dim dim_from_json(const Json& list) {
   Dim dim;
   for (const Json& item : list) {
-    Segment segment{
-        .size = item.at("size").get<int64_t>(), .axis = std::nullopt, .padded = item.at("padded").get<bool>()};
+    const int64_t tile = item.at("padded").get<bool>() ? item.value("tile", int64_t{1}) : 0;
+    Segment segment{.size = item.at("size").get<int64_t>(), .axis = std::nullopt, .tile = tile};
     if (!item.at("axis").is_null()) segment.axis = parse_axis(item.at("axis").get<std::string>());
-    AXONN_CHECK(segment.size >= 0, "checkpoint.manifest", "a segment of size ", segment.size);
+    AXONN_CHECK(segment.size >= 0 && segment.tile >= 0 && segment.tile <= kGreatestTile, "checkpoint.manifest",
+                "a segment of size ", segment.size, " in tiles of ", segment.tile);
     dim.segments.push_back(segment);
   }
   return dim;
@@ -183,8 +186,17 @@ void check_text(const std::string& text) {
 
 }  // namespace
 
+int format_for(const ShardSpec& spec, const std::optional<CheckpointCut>& cut) {
+  const auto has_tiles = [](const Segment& segment) { return segment.tile > 1; };
+  if (std::ranges::any_of(spec.dims, [&](const Dim& dim) { return std::ranges::any_of(dim.segments, has_tiles); }))
+    return 3;
+  return cut ? 2 : 1;
+}
+
 int Manifest::format() const {
-  return std::ranges::any_of(tensors, [](const auto& tensor) { return tensor.cut.has_value(); }) ? 2 : 1;
+  int format = 1;
+  for (const auto& tensor : tensors) format = std::max(format, format_for(tensor.spec, tensor.cut));
+  return format;
 }
 
 std::vector<Manifest::StoredRange> Manifest::ranges_in(const File& file) const {

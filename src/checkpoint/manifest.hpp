@@ -7,11 +7,11 @@
 
 #include "axonn/checkpoint/checkpoint.hpp"
 
-// manifest.json of checkpoint formats 1 and 2, as a value.
+// manifest.json of checkpoint formats 1 to 3, as a value.
 namespace axonn {
 
 struct Manifest {
-  static constexpr int kNewestFormat = 2;
+  static constexpr int kNewestFormat = 3;
   static constexpr const char* kFileName = "manifest.json";
 
   // A tensor's stored range [begin, end) of the flattened block of the file's coordinate. The file
@@ -36,12 +36,16 @@ struct Manifest {
   std::vector<CheckpointReader::Description> tensors;
   std::vector<File> files;
 
-  int format() const;  // 2 if a tensor is cut, else 1
+  int format() const;  // the oldest one that holds all tensors
   std::vector<StoredRange> ranges_in(const File& file) const;
 
   std::string to_json() const;  // its last member is the checksum of all text before it
   static Manifest from_json(const std::string& text, const std::filesystem::path& path);  // UserError names `path`
 };
+
+// The oldest format that holds such a tensor: 3 with tiles of several indices, 2 if it is cut, else
+// 1. A reader of an older format would take padding for elements.
+int format_for(const ShardSpec& spec, const std::optional<CheckpointCut>& cut);
 
 // Describes the file that a rank wrote, for the rank that writes the manifest.
 std::string file_to_json(const Manifest::File& file);

@@ -12,18 +12,22 @@ int64_t ceil_divide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 int64_t round_up(int64_t value, int64_t multiple) { return ceil_divide(value, multiple) * multiple; }
 
+int64_t padded_part(const Segment& segment, int parts) {
+  return round_up(ceil_divide(segment.size, parts), segment.tile);
+}
+
 int64_t local_size(const Segment& segment, const GridShape& shape, const Coordinate& at) {
   if (!segment.axis) return segment.size;
   const int parts = shape[*segment.axis];
-  return segment.padded ? ceil_divide(segment.size, parts) : even_part(segment.size, parts, at[*segment.axis]).size();
+  return segment.tile > 0 ? padded_part(segment, parts) : even_part(segment.size, parts, at[*segment.axis]).size();
 }
 
 // Indices within the segment that the rank holds.
 Range held(const Segment& segment, const GridShape& shape, const Coordinate& at) {
   if (!segment.axis) return {0, segment.size};
   const int parts = shape[*segment.axis], index = at[*segment.axis];
-  if (!segment.padded) return even_part(segment.size, parts, index);
-  const int64_t rows = ceil_divide(segment.size, parts);
+  if (segment.tile == 0) return even_part(segment.size, parts, index);
+  const int64_t rows = padded_part(segment, parts);
   return {std::min(segment.size, rows * index), std::min(segment.size, rows * (index + 1))};
 }
 
@@ -113,7 +117,8 @@ std::string text_of(const Dim& dim) {
   for (const Segment& segment : dim.segments) {
     text.append(text.empty() ? "" : "|").append(std::to_string(segment.size));
     if (segment.axis) text.append("/").append(axonn::to_string(*segment.axis));
-    if (segment.axis && segment.padded) text += "(padded)";
+    if (segment.axis && segment.tile == 1) text += "(padded)";
+    if (segment.axis && segment.tile > 1) text += detail::concatenate("(padded to ", segment.tile, ")");
   }
   return text;
 }

@@ -70,6 +70,13 @@ class SplitCrossEntropy : public Operation {
   Tensor ignored_;
 };
 
+// exp(-infinity) is 0: neither sums nor gradients have the padding.
+void hide_padding(const Tensor& rows, int64_t columns) {
+  if (rows.size(1) == columns) return;
+  const at::NoGradGuard no_grad;
+  rows.narrow(1, columns, rows.size(1) - columns).fill_(-std::numeric_limits<double>::infinity());
+}
+
 class Mean : public Operation {
  public:
   Mean(Context& context, double global_count) : context_(context), global_count_(global_count) {}
@@ -91,9 +98,11 @@ Tensor cross_entropy_sum(Context& context, const Value& logits, const Tensor& ta
               "needs one target a row of logits, got targets of sizes ", targets.sizes(), " and logits of sizes ",
               logits.tensor.sizes());
   const auto axis = logits.layout.axis;
-  if (!axis || context.shape()[*axis] == 1)
-    return at::cross_entropy_loss(wide(logits.tensor.reshape({-1, logits.tensor.size(-1)})), targets.flatten(), {},
-                                  at::Reduction::Sum, kIgnoredTarget);
+  if (!axis || context.shape()[*axis] == 1) {
+    const Tensor rows = wide(logits.tensor.reshape({-1, logits.tensor.size(-1)}));
+    hide_padding(rows, logits.features);
+    return at::cross_entropy_loss(rows, targets.flatten(), {}, at::Reduction::Sum, kIgnoredTarget);
+  }
   const auto held = logits.layout.dim(logits.features).local_ranges(context.shape(), context.at());
   AXONN_CHECK(held.size() <= 1, "layers.cross_entropy", "the vocabulary must be one segment, got layout '",
               logits.layout.to_string(), "'");

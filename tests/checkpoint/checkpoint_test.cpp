@@ -32,11 +32,12 @@ const std::vector<Tensor>& tensors() {
       {"weights/qkv",
        {{Dim{{split(10, Axis::x), split(4, Axis::x), split(7, Axis::x)}}, Dim::split(13, Axis::y)}, true}},
       {"weights/mixed",
-       {{Dim{{split(5, Axis::y), {.size = 3, .axis = Axis::y, .padded = true}, split(8, Axis::y)}},
-         Dim::split(3, Axis::x), Dim::whole(2)},
+       {{Dim{{split(5, Axis::y), {.size = 3, .axis = Axis::y, .tile = 1}, split(8, Axis::y)}}, Dim::split(3, Axis::x),
+         Dim::whole(2)},
         true}},
       {"weights/vocabulary", {{Dim::padded(29, Axis::x), Dim::split(6, Axis::y)}, true}},
       {"weights/padded_behind", {{Dim::split(5, Axis::y), Dim::padded(10, Axis::x)}, true}, at::kBFloat16},
+      {"weights/tiles", {{Dim{{{.size = 29, .axis = Axis::x, .tile = 4}}}, Dim::split(6, Axis::y)}, true}},
       {"weights/bias", {{Dim::split(9, Axis::x)}, false}},
       {"weights/norm", {{Dim::whole(5)}, false}, at::kDouble},
       {"adam.m/qkv",
@@ -87,6 +88,30 @@ INSTANTIATE_TEST_SUITE_P(Checkpoint, AnyGrid,
                                          std::pair("3x2x1x2", "2x1x5x1"), std::pair("1x1x1x1", "2x2x3x2"),
                                          std::pair("1x1x3x1", "1x1x4x1"), std::pair("1x3x2x2", "1x3x2x1"),
                                          std::pair("3x1x1x1", "3x1x1x2")));
+
+// Another rule for the padding of the same tensor: axonn had none in tiles before format 3.
+TEST(Checkpoint, ReadsTensorsThatWerePaddedInAnotherWay) {
+  const auto padded_to = [](int64_t tile) {
+    const Segment rows{.size = 4099, .axis = Axis::x, .tile = tile};
+    return std::vector<Tensor>{{"weights/vocabulary", {{Dim{{rows}}, Dim::split(6, Axis::y)}, true}}};
+  };
+  EXPECT_EQ(padded_to(128)[0].spec.dims[0], Dim::padded(4099, Axis::x));
+  for (const auto& [from, to] : {std::pair(1, 128), std::pair(128, 1), std::pair(0, 128)})
+    for (const GridShape& wrote : {GridShape{}, GridShape{.x = 3, .z = 2}, GridShape{.x = 4, .y = 2}}) {
+      Scratch scratch;
+      save(scratch.path(), wrote, state_at(1), 2, padded_to(from));
+      const std::string manifest = test::read(scratch / "step-000001/manifest.json");
+      EXPECT_NE(manifest.find(from > 1 ? "\"format\": 3" : "\"format\": 1"), std::string::npos);
+      EXPECT_EQ(manifest.find("\"tile\":128") != std::string::npos, from > 1);
+      const CheckpointReader reader(scratch.path());
+      for (const GridShape& reads : {GridShape{}, GridShape{.x = 2}, GridShape{.x = 3, .z = 2}}) {
+        const Grid grid(reads);
+        for (int rank = 0; rank < grid.ranks(); ++rank)
+          EXPECT_TRUE(test::loads(reader, grid, rank, padded_to(to)))
+              << from << " on " << wrote.to_string() << ", " << to << " on " << reads.to_string();
+      }
+    }
+}
 
 TEST(Checkpoint, EveryElementIsStoredOnceAndNoPadding) {
   Scratch scratch;
@@ -354,12 +379,12 @@ TEST(Checkpoint, WhatIsNoCheckpointIsRefused) {
   Scratch scratch;
   EXPECT_USER_ERROR(CheckpointReader(scratch / "none"), "no such directory");
   EXPECT_USER_ERROR(CheckpointReader(scratch.path()), "there is no checkpoint in", "step-000500 or the like");
-  scratch.file("step-000001/manifest.json", R"({"format": 3, "axonn": "9.1"})");
-  EXPECT_USER_ERROR(CheckpointReader(scratch.path()), "its format is 3, written by a newer axonn (9.1)",
-                    "reads formats up to 2");
+  scratch.file("step-000001/manifest.json", R"({"format": 4, "axonn": "9.1"})");
+  EXPECT_USER_ERROR(CheckpointReader(scratch.path()), "its format is 4, written by a newer axonn (9.1)",
+                    "reads formats up to 3");
   for (const std::string format : {"0", "-1", "1.5", "null", "\"1\""}) {
     scratch.file("step-000001/manifest.json", R"({"format": )" + format + "}");
-    EXPECT_USER_ERROR(CheckpointReader(scratch.path()), "its format is " + format + ", this axonn", "formats 1 to 2");
+    EXPECT_USER_ERROR(CheckpointReader(scratch.path()), "its format is " + format + ", this axonn", "formats 1 to 3");
   }
 }
 

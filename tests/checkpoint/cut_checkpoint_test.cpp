@@ -115,7 +115,7 @@ Tensor random_tensor(std::mt19937& random, size_t number) {
     Dim made;
     const auto axis = axes[static_cast<size_t>(dim)];
     for (int64_t segment = 0, segments = 1 + below(3); segment < segments; ++segment)
-      made.segments.push_back({.size = 1 + below(12), .axis = axis, .padded = axis && below(2) == 0});
+      made.segments.push_back({.size = 1 + below(12), .axis = axis, .tile = axis ? below(4) : 0});
     tensor.spec.dims.push_back(made);
   }
   tensor.spec.over_z = below(2) == 0;

@@ -8,8 +8,15 @@ from program_runs import losses, needs_mpi
 @needs_mpi
 class OtherGrid(GptTest):
     def test_a_run_goes_on_elsewhere_with_the_same_losses_and_writes_the_same_text(self):
-        whole = self.train("whole", "--grid", "2x1x2x1", "--steps", "12", "--save-every", "6", ranks=4)
-        for grid, ranks in (("1x1x1x1", 1), ("1x2x1x2", 4)):
+        self.goes_on_elsewhere()
+
+    def test_a_vocabulary_that_is_padded_to_tiles(self):
+        """Of 4099 tokens one rank holds 4224 rows, and the four ranks along X 1152 each."""
+        self.goes_on_elsewhere("--vocab", "4099", "--tied", grids=(("1x1x1x1", 1), ("4x1x1x1", 4)))
+
+    def goes_on_elsewhere(self, *network, grids=(("1x1x1x1", 1), ("1x2x1x2", 4))):
+        whole = self.train("whole", "--grid", "2x1x2x1", "--steps", "12", "--save-every", "6", *network, ranks=4)
+        for grid, ranks in grids:
             with self.subTest(grid):
                 out = self.directory / f"on-{grid}"
                 ended = self.gpt("train", "--resume", whole / "step-000006", "--grid", grid, "--out", out, ranks=ranks)
@@ -21,7 +28,7 @@ class OtherGrid(GptTest):
                     self.assertAlmostEqual(float(mine[step]) / float(loss), 1, delta=1e-5, msg=f"step {step}")
 
         texts = {}
-        for grid, ranks in (("1x1x1x1", 1), ("2x1x2x1", 4), ("1x2x1x2", 4)):
+        for grid, ranks in (*grids, ("2x1x2x1", 4)):
             ended = self.gpt("generate", "--checkpoint", whole, "--prompt", "line 7", "--tokens", "24",
                              "--temperature", "0", "--grid", grid, ranks=ranks)
             self.assertEqual(ended.status, 0, ended.text)

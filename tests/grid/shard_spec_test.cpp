@@ -11,7 +11,7 @@
 namespace axonn {
 namespace {
 
-Segment over(int64_t size, Axis axis, bool padded = false) { return {.size = size, .axis = axis, .padded = padded}; }
+Segment over(int64_t size, Axis axis, int64_t tile = 0) { return {.size = size, .axis = axis, .tile = tile}; }
 
 const std::vector<GridShape> kGrids = {{},
                                        {.x = 2},
@@ -36,13 +36,15 @@ std::vector<ShardSpec> specs() {
       {.dims = {Dim::padded(23, Axis::x), Dim::split(6, Axis::y)}},
       {.dims = {Dim::padded(2, Axis::x), Dim::whole(4)}},  // ranks with only padding
       {.dims = {Dim::split(6, Axis::y), Dim::padded(11, Axis::x)}},
+      {.dims = {Dim{{over(21, Axis::x, 4)}}, Dim::split(6, Axis::y)}},  // padded on one rank too
+      {.dims = {Dim::split(4, Axis::y), Dim{{over(5, Axis::x, 4), over(9, Axis::x, 2)}}}},
       {.dims = {Dim::split(9, Axis::y), qkv}},
       {.dims = {qkv, skip}},
       {.dims = {whole, skip, Dim::whole(2)}},
-      {.dims = {Dim::whole(3), Dim{{over(5, Axis::x, true), over(4, Axis::x, true)}}, Dim::split(4, Axis::y)}},
+      {.dims = {Dim::whole(3), Dim{{over(5, Axis::x, 1), over(4, Axis::x, 1)}}, Dim::split(4, Axis::y)}},
       {.dims = {Dim::split(2, Axis::x), Dim::whole(1), Dim::whole(3), Dim::split(3, Axis::y), Dim::whole(2)}},
       {.dims = {Dim::split(0, Axis::x), Dim::whole(3)}},
-      {.dims = {Dim::whole(3), Dim{{over(3, Axis::x, true), over(1, Axis::x, true)}}}},  // x = 2: adjacent rows touch
+      {.dims = {Dim::whole(3), Dim{{over(3, Axis::x, 1), over(1, Axis::x, 1)}}}},  // x = 2: adjacent rows touch
   };
   const size_t count = all.size();
   for (size_t i = 0; i < count; ++i) {
@@ -187,11 +189,14 @@ TEST(EvenPart, DiffersByAtMostOneAndLeavesNothingOut) {
 TEST(Dim, PadsTheVocabularyAlikeOnEveryRank) {
   const Dim vocabulary = Dim::padded(50257, Axis::x);
   const GridShape grid = {.x = 4};
-  for (int x = 0; x < 4; ++x) EXPECT_EQ(vocabulary.local_size(grid, {.x = x}), 12565);
+  for (int x = 0; x < 4; ++x) EXPECT_EQ(vocabulary.local_size(grid, {.x = x}), 99 * 128);
   const auto last = vocabulary.local_ranges(grid, {.x = 3});
   ASSERT_EQ(last.size(), 1u);
-  EXPECT_EQ(last[0].global, (Range{37695, 50257}));
+  EXPECT_EQ(last[0].global, (Range{3 * 99 * 128, 50257}));
   EXPECT_EQ(vocabulary.size(), 50257);
+  EXPECT_EQ(vocabulary.local_size({}, {}), 50304);
+  EXPECT_EQ(Dim::padded(4095, Axis::x).local_size({.x = 4}, {}), 1024);
+  EXPECT_EQ(Dim::padded(4096, Axis::x).local_size({.x = 3}, {}), 11 * 128);
 }
 
 TEST(Dim, SplitsEverySegmentOfAFusedProjection) {
@@ -216,7 +221,7 @@ TEST(ShardSpec, KnowsWhereItIsReplicated) {
 
 TEST(ShardSpec, HasAText) {
   const ShardSpec embedding = {.dims = {Dim::padded(50257, Axis::x), Dim::split(768, Axis::y)}, .over_z = true};
-  EXPECT_EQ(embedding.to_string(), "[50257/x(padded), 768/y] over z");
+  EXPECT_EQ(embedding.to_string(), "[50257/x(padded to 128), 768/y] over z");
   const ShardSpec qkv = {.dims = {Dim{{over(4, Axis::x), over(4, Axis::x), over(2, Axis::x)}}}};
   EXPECT_EQ(qkv.to_string(), "[4/x|4/x|2/x]");
 }

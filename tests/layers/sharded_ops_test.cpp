@@ -191,7 +191,7 @@ TEST(Attention, OfLongSequencesAndOnGpusIsLeftToTheFusedKernel) {
 
 TEST(CrossEntropyOnEveryGrid, EqualsSerialWithPaddingAndIgnoredRows) {
   for (const GridShape& grid : every_grid())
-    for (const int64_t vocabulary : {16, 21, 3}) {
+    for (const int64_t vocabulary : {16, 21, 3, 4099}) {
       Context context = context_on(grid);
       const at::Tensor logits = (10 * whole_tensor(1, {16, 3, vocabulary})).requires_grad_(),
                        targets = whole_ids(2, {16, 3}, vocabulary);

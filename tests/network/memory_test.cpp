@@ -152,7 +152,7 @@ TEST(Memory, OfActivationsAndLogitsFollowsTheMicroBatchAndTheElement) {
   EXPECT_EQ(four.logits_bytes, 4 * one.logits_bytes);
   EXPECT_EQ(four.block_bytes, 4 * one.block_bytes);
   EXPECT_EQ(four.weight_bytes, one.weight_bytes);
-  EXPECT_EQ(one.logits_bytes, 3 * 1024 * 25129 * 4);  // 50257 padded to a multiple of 2
+  EXPECT_EQ(one.logits_bytes, 3 * 1024 * 25216 * 4);  // 50257 padded to a multiple of 2 x 128
   const auto wide = predict_memory(kGpt2, grid, {.micro_batch = 1, .element_bytes = 8});
   EXPECT_EQ(wide.activation_bytes, 2 * one.activation_bytes);
 }

@@ -18,10 +18,10 @@
 #include "axonn/optim/loss_scale.hpp"
 #include "axonn/optim/spike_guard.hpp"
 
-// Checkpoints, formats 1 and 2 (docs/checkpoint.md): a directory `step-000500` with a manifest, and
+// Checkpoints, formats 1 to 3 (docs/checkpoint.md): a directory `step-000500` with a manifest, and
 // one safetensors file per rank that stores something. They hold parts of global tensors, so any
-// grid can read a checkpoint of any other grid, whatever cut either of them has. Format 2 is
-// written only when a tensor is cut.
+// grid can read a checkpoint of any other grid, whatever cut either of them has. The oldest
+// format that holds the tensors is written: 2 when one is cut, 3 when one is padded to tiles.
 namespace axonn {
 
 // One tensor as this rank holds it. load() fills `shard` in place.

@@ -30,7 +30,9 @@ Range even_part(int64_t size, int parts, int index);
 struct Segment {
   int64_t size = 0;          // without padding
   std::optional<Axis> axis;  // nothing: replicated
-  bool padded = false;       // true: ceil(size / axis size) rows on every rank, padding at the end (the vocabulary)
+  // 0: even parts. Otherwise every rank of the axis holds as many indices as the others, a multiple
+  // of `tile`, and the padding is at the end: the vocabulary.
+  int64_t tile = 0;
   bool operator==(const Segment&) const = default;
 };
 
@@ -42,7 +44,11 @@ struct Dim {
 
   static Dim whole(int64_t size) { return {{Segment{.size = size}}}; }
   static Dim split(int64_t size, Axis axis) { return {{Segment{.size = size, .axis = axis}}}; }
-  static Dim padded(int64_t size, Axis axis) { return {{Segment{.size = size, .axis = axis, .padded = true}}}; }
+  // From 4096 indices on in tiles of 128, and below in tiles of 1: a GPU's products of the block
+  // then have no ragged edge, and all of its rows are aligned.
+  static Dim padded(int64_t size, Axis axis) {
+    return {{Segment{.size = size, .axis = axis, .tile = size < 4096 ? 1 : 128}}};
+  }
 
   int64_t size() const;                                                    // global, without padding
   std::optional<Axis> axis() const;                                        // axis of all segments; nothing: replicated
@@ -85,7 +91,7 @@ struct ShardSpec {
   AxisSet replicated_axes() const;
   bool uses(Axis axis) const;
 
-  std::string to_string() const;  // "[50257/x(padded), 768/y] over z", for --dry-run and errors
+  std::string to_string() const;  // "[50257/x(padded to 128), 768/y] over z", for --dry-run and errors
   bool operator==(const ShardSpec&) const = default;
 };
 

@@ -18,11 +18,11 @@ class Stragglers {
   // `everyone` outlives it.
   explicit Stragglers(Communicator& everyone) : everyone_(everyone) {}
 
-  // Every rank calls both for each step, in the order of the steps. The first takes the seconds that
-  // it waited for others in the step. The second takes the seconds of the whole step; on a GPU they
-  // are known when later steps have waited already. After every kSteps steps the ranks compare.
-  // Returns a sentence about the slowest rank if it exceeds what is tolerated, the same one on every
-  // rank.
+  // Every rank calls both for each step, in the order of the steps. The first takes the seconds
+  // that it waited for others in the step. The second takes the seconds of the whole step; on a GPU
+  // they are known when later steps have waited already. After every kSteps steps the ranks
+  // compare. Returns a sentence about the slowest rank if it exceeds what is tolerated, the same
+  // one on every rank.
   void add_waited(double seconds) { waited_.push_back(seconds); }
   std::optional<std::string> add_step(double seconds);
 

@@ -91,6 +91,16 @@ TEST(GptOnEveryGrid, EqualsOneRankUnderEverySchedule) {
   }
 }
 
+// One rank has padding too.
+TEST(GptOnEveryGrid, EqualsOneRankWithAVocabularyInTiles) {
+  if (test_environment().ranks() > 4) GTEST_SKIP() << "grids of up to 4 ranks have all of its shapes";
+  for (const bool tied : {false, true}) {
+    GptConfig model = model_of(0, tied);
+    model.shape.vocabulary = 4099;
+    expect_equal_on_every_grid(model, options_of(1));
+  }
+}
+
 TEST(GptOnEveryGrid, EqualsOneRankInFp32) {
   VerificationOptions options = options_of(1);
   options.dtype = at::kFloat;
