@@ -73,8 +73,8 @@ void check_parameter(const std::string& name, const at::Tensor& tensor, const Co
 
 class Walk {
  public:
-  Walk(const std::vector<std::string>& patterns, const Context& context)
-      : patterns_(patterns), used_(patterns.size()), context_(context) {}
+  Walk(const std::vector<std::string>& patterns, const Context& context, const Layers& layers)
+      : patterns_(patterns), used_(patterns.size()), context_(context), layers_(layers) {}
 
   void visit(nn::Module& module, const std::string& prefix, int unit) {
     AXONN_CHECK(dynamic_cast<ShardedModule*>(&module) == nullptr, kWhere, "'", trimmed_dot(prefix),
@@ -82,7 +82,7 @@ class Walk {
     if (auto* typed = dynamic_cast<UnitBase*>(&module)) unit = typed_unit(*typed, trimmed_dot(prefix));
     for (const auto& each : module.named_parameters(/*recurse=*/false)) {
       check_not_stale(module, prefix, each.key(), each.value());
-      add(parameters_, prefix + each.key(), each.value(), unit);
+      add(parameters_, prefix + each.key(), each.value(), unit, layer_parameter(module, each.key()));
     }
     for (const auto& each : module.named_buffers(/*recurse=*/false))
       add(found_.module.buffers, prefix + each.key(), each.value(), unit);
@@ -115,6 +115,7 @@ class Walk {
       const bool trained = each.tensor.requires_grad() && each.tensor.numel() > 0;
       (trained ? found_.module.trained : found_.module.kept).push_back(std::move(each));
     }
+    std::ranges::stable_partition(found_.module.trained, [](const FoundTensor& each) { return !each.layer; });
     AXONN_CHECK(!found_.module.trained.empty(), kWhere,
                 "no parameter of the module requires a gradient; call requires_grad_() of those to be trained");
     return std::move(found_);
@@ -129,7 +130,9 @@ class Walk {
     bool named = false;
     for (size_t i = 0; i < patterns_.size(); ++i)
       if (matches(patterns_[i], name)) named = used_[i] = true;
-    if (!named || child.parameters().empty() || dynamic_cast<const UnitBase*>(&child) != nullptr) return false;
+    if (!named || child.parameters().empty() || dynamic_cast<const UnitBase*>(&child) != nullptr ||
+        layers_.contains(&child))
+      return false;
     AXONN_CHECK(in_sequential, kWhere, "unit '", name,
                 "' is in no Sequential, so its forward cannot be seen; make the member an axonn::Unit, or leave it out "
                 "of .units");
@@ -148,10 +151,20 @@ class Walk {
     return found_.typed.back().second;
   }
 
-  static void add(std::vector<FoundTensor>& to, const std::string& name, const at::Tensor& tensor, int unit) {
+  std::optional<ShardedParameter> layer_parameter(const nn::Module& module, const std::string& key) const {
+    const auto layer = layers_.find(&module);
+    if (layer == layers_.end()) return {};
+    for (const auto& [name, parameter] : layer->second->sharded_parameters())
+      if (name == key) return parameter;
+    AXONN_ASSERT(false, "a layer without the parameter of the module that it replaces");
+    return {};
+  }
+
+  static void add(std::vector<FoundTensor>& to, const std::string& name, const at::Tensor& tensor, int unit,
+                  const std::optional<ShardedParameter>& layer = {}) {
     if (!tensor.defined()) return;
     const auto known = std::ranges::find_if(to, [&](const FoundTensor& each) { return each.tensor.is_same(tensor); });
-    if (known == to.end()) return to.push_back({{name}, tensor, unit});
+    if (known == to.end()) return to.push_back({{name}, tensor, unit, layer});
     known->names.push_back(name);
     if (known->unit != unit) known->unit = 0;
   }
@@ -159,6 +172,7 @@ class Walk {
   const std::vector<std::string>& patterns_;
   std::vector<bool> used_;
   const Context& context_;
+  const Layers& layers_;
   std::vector<std::string> names_;  // all modules
   std::vector<FoundTensor> parameters_;
   FoundUnits found_;
@@ -173,8 +187,9 @@ bool matches(std::string_view pattern, std::string_view name) {
   return matches(pattern.substr(1), name) || (!name.empty() && name.front() != '.' && matches(pattern, name.substr(1)));
 }
 
-FoundUnits find_parameters(nn::Module& module, const std::vector<std::string>& units, const Context& context) {
-  Walk walk(units, context);
+FoundUnits find_parameters(nn::Module& module, const std::vector<std::string>& units, const Context& context,
+                           const Layers& layers) {
+  Walk walk(units, context, layers);
   walk.visit(module, "", 0);
   return walk.result();
 }

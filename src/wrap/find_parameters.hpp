@@ -1,11 +1,15 @@
 #pragma once
 
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/sequential.h>
 
+#include "axonn/layers/context.hpp"
+#include "axonn/layers/sharded_module.hpp"
 #include "axonn/wrap/unit.hpp"
 #include "wrap/wrapped_network.hpp"
 
@@ -24,9 +28,13 @@ struct FoundUnits {
   std::vector<std::pair<UnitBase*, int>> typed;  // each once
 };
 
-// Walks the module and changes nothing. A parameter of two units belongs to the root. UserError as
-// shard() says.
-FoundUnits find_parameters(torch::nn::Module& module, const std::vector<std::string>& units, const Context& context);
+// Modules that become layers of axonn.
+using Layers = std::map<const torch::nn::Module*, std::shared_ptr<ShardedModule>>;
+
+// Walks the module and changes nothing. A parameter of two units belongs to the root; those of
+// layers come last, in no unit. UserError as shard() says.
+FoundUnits find_parameters(torch::nn::Module& module, const std::vector<std::string>& units, const Context& context,
+                           const Layers& layers);
 
 // Whether a name matches a pattern, in which * stands for any text without a dot.
 bool matches(std::string_view pattern, std::string_view name);

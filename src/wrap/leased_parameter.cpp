@@ -26,27 +26,36 @@ at::DataPtr owned(void* memory, Owner owner, c10::Device device) {
 
 }  // namespace
 
+c10::Storage make_absent(const at::Tensor& tensor, const std::string& error) {
+  const size_t bytes = static_cast<size_t>(tensor.numel()) * tensor.element_size();
+  const c10::Storage absent = storage_of(at::DataPtr(nullptr, tensor.device()), bytes);
+  absent.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(error);
+  c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  impl->set_allow_tensor_metadata_change(true);
+  impl->set_storage_keep_dtype(absent);
+  return absent;
+}
+
 LeasedParameter::LeasedParameter(at::Tensor whole, ShardedParameter shard, const Arena& arena)
     : tensor_(std::move(whole)), shard_(std::move(shard)), leased_(shard_.slot().sharded_over_z()) {
   const at::Tensor& weights = arena.weights();
   if (tensor_.dtype() != weights.dtype()) tensor_.set_data(at::empty(tensor_.sizes(), weights.options()));
   tensor_.mutable_grad().reset();
   const size_t bytes = static_cast<size_t>(tensor_.numel()) * tensor_.element_size();
-  c10::TensorImpl* impl = tensor_.unsafeGetTensorImpl();
-  impl->set_allow_tensor_metadata_change(true);
   if (!leased_) {
+    c10::TensorImpl* impl = tensor_.unsafeGetTensorImpl();
+    impl->set_allow_tensor_metadata_change(true);
     whole_ = storage_of(owned(arena.weight(shard_.slot()).mutable_data_ptr(), weights, weights.device()), bytes);
     impl->set_storage_keep_dtype(whole_);
     return;
   }
   whole_ = storage_of(at::DataPtr(nullptr, weights.device()), bytes);
-  absent_ = storage_of(at::DataPtr(nullptr, weights.device()), bytes);
-  absent_.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(
-      "parameter '" + name() +
-      "' is sharded by axonn::shard() and not whole here: call forward between context.begin_step() and step.finish() "
-      "or while parameters.gathered() lives, call a Unit as unit(x), save with axonn::save_state_dict(), and call to() "
-      "and clone() before shard()");
-  impl->set_storage_keep_dtype(absent_);
+  absent_ = make_absent(tensor_, "parameter '" + name() +
+                                     "' is sharded by axonn::shard() and not whole here: call forward between "
+                                     "context.begin_step() and step.finish() "
+                                     "or while parameters.gathered() lives, call a Unit as unit(x), save with "
+                                     "axonn::save_state_dict(), and call to() "
+                                     "and clone() before shard()");
 }
 
 void LeasedParameter::fetch() {

@@ -10,6 +10,9 @@
 
 namespace axonn {
 
+// Frees the tensor's memory. Reading it is an error with this text from now on.
+c10::Storage make_absent(const at::Tensor& tensor, const std::string& error);
+
 // A parameter of a plain module whose memory is a gathered weight on loan. The tensor stays the
 // same: only the memory behind its storage comes and goes, which views of it in autograd's graph
 // share. While nothing is on loan, the tensor has another storage, and reading it is an error that

@@ -3,11 +3,14 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <c10/util/accumulate.h>
 
 #include "axonn/checkpoint/state_dict_files.hpp"
 #include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
+#include "axonn/layers/compare/differences.hpp"
+#include "wrap/split_layer.hpp"
 #include "wrap/stored_tensors.hpp"
 
 namespace axonn {
@@ -69,13 +72,20 @@ std::vector<Match> match(const std::vector<StoredTensor>& tensors, const std::fi
   return matches;
 }
 
-at::Tensor read(const StoredTensor& tensor, const Place& place) {
-  const Range range = tensor.slot != nullptr ? tensor.slot->range : Range{0, tensor.held.numel()};
+at::Tensor read_range(const Place& place, Range range) {
   const at::Tensor part = at::empty({range.size()}, at::TensorOptions().dtype(place.entry->dtype));
   const auto width = static_cast<int64_t>(part.element_size());
   place.file->read(*place.entry, range.begin * width,
                    {static_cast<std::byte*>(part.mutable_data_ptr()), part.nbytes()});
   return part;
+}
+
+at::Tensor read(Context& context, const StoredTensor& tensor, const Place& place) {
+  if (tensor.of_layer) {
+    const at::Tensor whole = read_range(place, {0, c10::multiply_integers(tensor.shape)}).view(tensor.shape);
+    return stored_part(as_stored(whole).reshape({-1}), *tensor.slot, context.shape(), context.at());
+  }
+  return read_range(place, tensor.slot != nullptr ? tensor.slot->range : Range{0, tensor.held.numel()});
 }
 
 }  // namespace
@@ -101,12 +111,12 @@ LoadedStateDict read_tensors(Context& context, const std::vector<StoredTensor>& 
     matches = match(tensors, file, *files, options.strict, report);
     for (const Match& each : matches)
       for (const auto& [name, place] : each.places)
-        AXONN_CHECK(read(*each.tensor, place).equal(read(*each.tensor, each.places.front().second)), kWhere,
-                    file.string(), ": '", each.places.front().first, "' and '", name,
+        AXONN_CHECK(read(context, *each.tensor, place).equal(read(context, *each.tensor, each.places.front().second)),
+                    kWhere, file.string(), ": '", each.places.front().first, "' and '", name,
                     "' are one tensor of the module, and have different values; let .rename leave one out (\"\")");
   });
   all_ranks_or_none(everyone, [&] {
-    for (const Match& each : matches) each.tensor->held.copy_(read(*each.tensor, each.places.front().second));
+    for (const Match& each : matches) each.tensor->held.copy_(read(context, *each.tensor, each.places.front().second));
   });
   return report;
 }

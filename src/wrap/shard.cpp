@@ -15,7 +15,9 @@
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
 #include "wrap/find_parameters.hpp"
-#include "wrap/sequential_unit.hpp"
+#include "wrap/layer_child.hpp"
+#include "wrap/stand_in.hpp"
+#include "wrap/wrap_module.hpp"
 
 namespace axonn {
 namespace {
@@ -46,39 +48,65 @@ std::vector<NamedTensor> all_tensors(const FoundModule& found) {
   return all;
 }
 
+void put(torch::nn::SequentialImpl& parent, size_t index, const std::string& key, auto module) {
+  parent.replace_module(key, module);
+  *(parent.begin() + static_cast<ptrdiff_t>(index)) = torch::nn::AnyModule(module);
+}
+
+void insert_layers(const ParallelPlan& plan, const std::shared_ptr<WrappedNetwork>& network) {
+  for (const ParallelPlan::Child& child : plan.children) {
+    const torch::nn::AnyModule& place = *(child.parent->begin() + static_cast<ptrdiff_t>(child.index));
+    if (child.layer)
+      put(*child.parent, child.index, child.key, std::make_shared<LayerChild>(*place.ptr(), child, network));
+    else
+      put(*child.parent, child.index, child.key,
+          std::make_shared<Converted>(place, network->context(), child.name, child.before, child.input, child.output,
+                                      child.after));
+  }
+}
+
 void insert_units(const FoundUnits& found, const std::shared_ptr<WrappedNetwork>& network) {
   for (const auto& [typed, unit] : found.typed) typed->join(network, unit);
   for (const FoundUnits::Child& child : found.children) {
-    torch::nn::AnyModule& place = *(child.parent->begin() + static_cast<ptrdiff_t>(child.index));
-    const auto module = std::make_shared<SequentialUnit>(place);
+    const auto module =
+        std::make_shared<SequentialUnit>(*(child.parent->begin() + static_cast<ptrdiff_t>(child.index)));
     module->join(network, child.unit);
-    child.parent->replace_module(child.key, module);
-    place = torch::nn::AnyModule(module);
+    put(*child.parent, child.index, child.key, module);
   }
 }
 
 }  // namespace
 
 WrappedModule shard(Context& context, torch::nn::Module& module, const ShardOptions& options) {
-  AXONN_CHECK(!context.planned(), kWhere, "Context::plan() has no ranks to shard a module over; construct a Context");
-  Communicator& everyone = context.communicators().on_cpu(kEveryone);
-  FoundUnits found;
-  all_ranks_or_none(everyone, [&] { found = find_parameters(module, options.units, context); });
-  const std::vector<NamedTensor> all = all_tensors(found.module);
-  check_same_tensors(everyone, all, kWhere);
   const GridShape& shape = context.shape();
   if (shape.x * shape.y > 1 && context.rank() == 0)
     log::warn("grid ", shape.to_string(),
-              ": ranks along X and Y do the same work on a wrapped module; Z and data "
-              "divide it");
+              ": ranks along X and Y do the same work on a wrapped module; Z and data divide it, and "
+              "axonn::parallelize() divides Sequentials over X and Y");
+  return wrap_module(context, module, options, [] { return ParallelPlan(); });
+}
+
+WrappedModule wrap_module(Context& context, torch::nn::Module& module, const ShardOptions& options,
+                          const std::function<ParallelPlan()>& plan_for) {
+  AXONN_CHECK(!context.planned(), kWhere, "Context::plan() has no ranks to shard a module over; construct a Context");
+  Communicator& everyone = context.communicators().on_cpu(kEveryone);
+  ParallelPlan plan;
+  FoundUnits found;
+  all_ranks_or_none(everyone, [&] {
+    plan = plan_for();
+    found = find_parameters(module, options.units, context, plan.layers);
+  });
+  const std::vector<NamedTensor> all = all_tensors(found.module);
+  check_same_tensors(everyone, all, kWhere);
   std::vector<at::Tensor> tensors;
   for (const NamedTensor& each : all) tensors.push_back(each.tensor);
   share(context, tensors);
   const auto network = std::make_shared<WrappedNetwork>(context, found.module, options);
   network->parameters().schedule().listen(network);
-  for (size_t i = 0; i < found.module.trained.size(); ++i)
+  for (size_t i = 0; i < found.module.trained.size() && !found.module.trained[i].layer; ++i)
     torch::autograd::impl::set_post_acc_grad_hooks(found.module.trained[i].tensor,
                                                    std::make_unique<GradientHook>(network, static_cast<int>(i)));
+  insert_layers(plan, network);
   insert_units(found, network);
   return WrappedModule(network);
 }

@@ -33,7 +33,8 @@ std::vector<StoredTensor> of_module(const WrappedModule& parameters, std::option
   for (size_t i = 0; i < slots.size(); ++i) {
     const at::Tensor held = parameters.local()[i].detach();
     const FoundTensor& found = network.found().trained[i];
-    tensors.push_back({found.names, found.tensor.sizes().vec(), held, &slots[i], dtype.value_or(held.scalar_type())});
+    tensors.push_back({found.names, found.tensor.sizes().vec(), held, &slots[i], dtype.value_or(held.scalar_type()),
+                       found.layer.has_value()});
   }
   for (const auto* list : {&network.found().kept, &network.found().buffers})
     for (const FoundTensor& each : *list) {
@@ -98,11 +99,16 @@ ParameterState new_state(const torch::optim::Optimizer& optimizer) {
 void add_stored(const WrappedModule& parameters, size_t index, const ParameterState& state, const at::Tensor& step,
                 std::vector<StoredTensor>& tensors) {
   const ArenaSlot& slot = parameters.parameters().arena().slots()[index];
-  const std::vector<int64_t> shape = parameters.network().found().trained[index].tensor.sizes().vec();
+  const FoundTensor& found = parameters.network().found().trained[index];
+  const std::vector<int64_t> shape = found.tensor.sizes().vec();
   for (const ParameterState::Field& field : state.fields)
     if (field.tensor->defined())
-      tensors.push_back(
-          {{std::string(field.name) + "/" + slot.name}, shape, *field.tensor, &slot, field.tensor->scalar_type()});
+      tensors.push_back({{std::string(field.name) + "/" + slot.name},
+                         shape,
+                         *field.tensor,
+                         &slot,
+                         field.tensor->scalar_type(),
+                         found.layer.has_value()});
   if (state.step != nullptr) tensors.push_back({{"step/" + slot.name}, {}, step, nullptr, at::kLong});
 }
 

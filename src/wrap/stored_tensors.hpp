@@ -19,6 +19,7 @@ struct StoredTensor {
   at::Tensor held;                    // flat: this rank's range, or everything
   const ArenaSlot* slot = nullptr;    // null: everything, on every rank
   at::ScalarType dtype = at::kFloat;  // in a file that is written
+  bool of_layer = false;              // divided and ordered as a layer of axonn has it
 };
 
 // shard_bytes: as in SaveStateDictOptions. Collective.

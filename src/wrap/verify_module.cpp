@@ -148,6 +148,7 @@ Verification verify(Context& context, const std::function<PlainNetwork()>& make_
   torch::optim::SGD optimizer(wrapped.local(), torch::optim::SGDOptions(kLearningRate));
 
   const auto& slots = wrapped.parameters().arena().slots();
+  const std::vector<FoundTensor>& trained = wrapped.network().found().trained;
   std::vector<double> losses, expected, worst(slots.size());
   for (const BatchOfRows& batch : all) {
     auto step = context.begin_step();
@@ -159,8 +160,8 @@ Verification verify(Context& context, const std::function<PlainNetwork()>& make_
     expected.push_back(plain.backward(batch));
     std::vector<Gap> gaps(slots.size());
     for (size_t i = 0; i < slots.size(); ++i)
-      gaps[i].add(wrapped.local()[i].grad(),
-                  stored_part(plain.gradient(slots[i].name).reshape({-1}), slots[i], context.shape(), context.at()));
+      gaps[i].add(wrapped.local()[i].grad(), stored_part(trained[i].stored(plain.gradient(slots[i].name)), slots[i],
+                                                         context.shape(), context.at()));
     const std::vector<double> differences = relative(context.communicators().on_cpu(kEveryone), gaps, kLeastGradient);
     for (size_t i = 0; i < slots.size(); ++i) worst[i] = std::max(worst[i], differences[i]);
     optimizer.step();

@@ -6,7 +6,9 @@
 #include <ATen/core/grad_mode.h>
 
 #include "axonn/core/error.hpp"
+#include "axonn/layers/compare/differences.hpp"
 #include "axonn/overlap/step/network_schedule.hpp"
+#include "wrap/split_layer.hpp"
 
 namespace axonn {
 namespace {
@@ -17,6 +19,10 @@ constexpr int64_t kLeastSharded = 1024;  // elements; smaller parameters lie on 
 std::vector<std::pair<std::string, ShardedParameter>> sharded(const std::vector<FoundTensor>& trained) {
   std::vector<std::pair<std::string, ShardedParameter>> named;
   for (const FoundTensor& each : trained) {
+    if (each.layer) {
+      named.emplace_back(each.names.front(), *each.layer);
+      continue;
+    }
     ShardSpec spec{.over_z = each.tensor.numel() >= kLeastSharded};
     for (const int64_t size : each.tensor.sizes()) spec.dims.push_back(Dim::whole(size));
     if (spec.dims.empty()) spec.dims.push_back(Dim::whole(1));
@@ -27,6 +33,10 @@ std::vector<std::pair<std::string, ShardedParameter>> sharded(const std::vector<
 }
 
 }  // namespace
+
+at::Tensor FoundTensor::stored(const at::Tensor& whole) const {
+  return (layer ? as_stored(whole) : whole).reshape({-1});
+}
 
 void share(Context& context, const std::vector<at::Tensor>& tensors) {
   const at::NoGradGuard no_grad;
@@ -45,23 +55,30 @@ WrappedNetwork::WrappedNetwork(Context& context, FoundModule found, const ShardO
       options_(options),
       parameters_(sharded(found_.trained), context.grid(), context.rank(), context.arena_types(),
                   context.options().device, /*seed=*/0, &context.scheduler()),
-      units_(found_.units.size()),
-      arrived_(found_.trained.size()) {
+      units_(found_.units.size()) {
   const at::NoGradGuard no_grad;
   Arena& arena = parameters_.arena();
   for (const ArenaSlot& slot : arena.slots()) {
     const FoundTensor& each = found_.trained[static_cast<size_t>(slot.number)];
     arena.master()
         .narrow(0, slot.offset, slot.range.size())
-        .copy_(each.tensor.detach().view({-1}).narrow(0, slot.range.begin, slot.range.size()));
+        .copy_(stored_part(each.stored(each.tensor.detach()), slot, context.shape(), context.at()));
     names_.push_back(slot.name);
-    units_[static_cast<size_t>(each.unit)].parameters.push_back(slot.number);
+    if (!each.layer) units_[static_cast<size_t>(each.unit)].parameters.push_back(slot.number);
     local_.push_back(arena.master().narrow(0, slot.offset, slot.range.size()).detach().requires_grad_());
     gradients_.push_back(arena.gradient(slot).detach());
   }
   update_weights();
-  for (size_t i = 0; i < found_.trained.size(); ++i)
-    leased_.emplace_back(found_.trained[i].tensor, parameters_.list()[i], arena);
+  for (size_t i = 0; i < found_.trained.size(); ++i) {
+    const FoundTensor& each = found_.trained[i];
+    if (each.layer)
+      make_absent(each.tensor, "parameter '" + each.names.front() +
+                                   "' is divided by axonn::parallelize(): call the Sequential that had it, and save "
+                                   "with axonn::save_state_dict()");
+    else
+      leased_.emplace_back(each.tensor, parameters_.list()[i], arena);
+  }
+  arrived_.resize(leased_.size());
 }
 
 const std::vector<at::Tensor>& WrappedNetwork::local() {
@@ -91,6 +108,12 @@ void WrappedNetwork::leave(int unit) {
   Unit& left = units_[static_cast<size_t>(unit)];
   if (--left.held > 0) return;
   for (const int index : left.parameters) leased_[static_cast<size_t>(index)].drop();
+}
+
+void WrappedNetwork::check_usable(const std::string& name) const {
+  AXONN_CHECK(context_.scheduler().in_step() || evaluating_ > 0, kWhere, "'", name,
+              "' is used outside a step; call context.begin_step() first, or evaluate while parameters.gathered() "
+              "lives");
 }
 
 void WrappedNetwork::begin_forward(int unit) {
@@ -211,10 +234,9 @@ void WrappedNetwork::step_over(bool finished) {
   for (Unit& unit : units_) leave_backward(unit);
   leave(0);
   const bool whole = finished && parameters_.schedule().whole_gradients() && parameters_.arena().has_master();
-  for (size_t i = 0; i < local_.size(); ++i) {
-    leased_[i].tensor().mutable_grad().reset();
+  for (const LeasedParameter& each : leased_) each.tensor().mutable_grad().reset();
+  for (size_t i = 0; i < local_.size(); ++i)
     local_[i].mutable_grad() = whole ? gradients_[i].to(local_[i].scalar_type()) : at::Tensor();
-  }
 }
 
 }  // namespace axonn

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,11 +19,15 @@ struct FoundTensor {
   std::vector<std::string> names;  // all under which the module has it
   at::Tensor tensor;
   int unit = 0;
+  std::optional<ShardedParameter> layer = {};  // a layer of axonn has it, in place of the module
+
+  // The whole tensor's elements in the order in which they are stored.
+  at::Tensor stored(const at::Tensor& whole) const;
 };
 
 // What a module has. Unit 0 is the root; the others are those of Unit and of Sequentials' children.
 struct FoundModule {
-  std::vector<FoundTensor> trained, kept;  // kept: without gradients, or without elements
+  std::vector<FoundTensor> trained, kept;  // those of layers last; kept: without gradients, or without elements
   std::vector<FoundTensor> buffers;
   std::vector<std::string> units = {"the module"};  // names
 };
@@ -47,7 +52,8 @@ class WrappedNetwork final : public StepListener {
   void arrived(int parameter);    // autograd has a gradient
   void check_own_memory(int unit, const at::Tensor& output) const;
   int64_t step() const;
-  void evaluate(bool begin);  // enters or leaves the root outside a step
+  void check_usable(const std::string& name) const;  // UserError where weights may not be current
+  void evaluate(bool begin);                         // enters or leaves the root outside a step
 
   void step_begins() override;
   void step_begun() override;

@@ -99,6 +99,20 @@ class InstalledLibrary(OutsideProject):
             self.assertEqual(*[header[:size] for header in headers])
             self.assertIn(b'"blocks.0.first.weight"', headers[0][:size])
 
+    def test_a_sequential_is_divided_over_x_and_y(self):
+        folder, _ = self.build(SOURCE / "examples/split_mlp", "mlp", f"-DAXONN_LIBTORCH={LIBTORCH}", *HIDDEN)
+        program = folder / "split_mlp"
+        alone = losses(run(program, "1x1x1x1", self.scratch / "mlp-alone"))
+        self.assertEqual(len(alone), 5)
+        self.assertLess(alone[-1], 0.3 * alone[0])
+        if MPIRUN:
+            together = losses(on_ranks(4, program, "2x1x2x1", self.scratch / "mlp-together"))
+            for a, b in zip(alone, together, strict=True):
+                self.assertAlmostEqual(a, b, delta=2e-3)
+            headers = [(self.scratch / name).read_bytes() for name in ("mlp-alone", "mlp-together")]
+            size = 8 + int.from_bytes(headers[0][:8], "little")
+            self.assertEqual(*[header[:size] for header in headers])
+
     def test_two_stages_train_like_the_whole_network(self):
         folder, _ = self.build(SOURCE / "examples/two_stages", "stages", f"-DAXONN_LIBTORCH={LIBTORCH}", *HIDDEN)
         program = folder / "two_stages"

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "axonn/wrap/shard.hpp"
+#include "wrap/parallel_plan.hpp"
+
+namespace axonn {
+
+// What shard() and parallelize() have in common. `plan_for` says which children of Sequentials
+// become layers; it runs on every rank and must not communicate.
+WrappedModule wrap_module(Context& context, torch::nn::Module& module, const ShardOptions& options,
+                          const std::function<ParallelPlan()>& plan_for);
+
+}  // namespace axonn
