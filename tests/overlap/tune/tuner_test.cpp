@@ -262,7 +262,7 @@ TEST(Tuner, FindsTheFastestSettings) {
     FakeClock clock{.seconds_of = [&](const Program& each) { return any_seconds(run_key(each), seed); },
                     .share_of =
                         [&](const Program& each, const RunSettings& settings) {
-                          return any_seconds(run_key(each) + to_string(settings), seed) - 0.5;
+                          return any_seconds(to_string(settings) + run_key(each), seed) - 0.5;
                         }};
     TunerOptions options = options_for(4);
     options.settings = {{}, {4}, {2}, {1}};
