@@ -1,21 +1,25 @@
 #include "axonn/overlap/execute/plan_executor.hpp"
 
+#include <cstring>
+#include <functional>
 #include <optional>
 #include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/matmul.h>
 #include <ATen/ops/scalar_tensor.h>
 
+#include "axonn/comm/production.hpp"
 #include "axonn/core/error.hpp"
 #include "overlap/execute/executor_memory.hpp"
+#include "overlap/execute/layer_product.hpp"
 #include "overlap/execute/step_loop.hpp"
 
 namespace axonn::overlap {
 namespace {
 
 constexpr const char* kWhere = "overlap.executor";
+constexpr int64_t kPartBytes = 480 << 10;  // elements of a computed part: 8 messages
 
 ReduceOp reduce_op(const Expression& root) {
   switch (root.attributes().reduction) {
@@ -62,7 +66,10 @@ struct PlanExecutor::Impl {
   void run_reduce_scatter(const std::string& statement);
   void run_all_gather(const std::string& statement);
   void run_rooted(const std::string& statement);
-  void run_layer(const std::string& statement);
+  void run_layer(const PlanStep& step);
+  void run_overlapped(size_t producer);
+  void produce_parts(size_t producer, const at::Tensor& contributions, const std::function<void(Production&)>& launch);
+  FusedCollective fused_of(const PlanStep& step, StepLoop* loop);
 
   CollectiveOptions collective_options(const std::string& name) const {
     return {.priority = Priority::normal, .after = {}, .tag = name, .arena_offset = options.arena_offset};
@@ -78,6 +85,7 @@ struct PlanExecutor::Impl {
   ExecutorOptions options;
   ExecutorMemory memory;
   std::vector<std::unique_ptr<StepLoop>> loops;  // per step; null: it computes nothing
+  const std::shared_ptr<ProducerCounter> written = std::make_shared<ProducerCounter>();
 };
 
 void PlanExecutor::Impl::check() const {
@@ -128,7 +136,8 @@ void PlanExecutor::Impl::run_scalars(const PlanStep& step, StepLoop& loop) {
   AXONN_ASSERT(results.size() == step.statements.size(), "'", step.name, "'");
 }
 
-void PlanExecutor::Impl::run_fused(const PlanStep& step, StepLoop& loop) {
+// `loop` is null where nothing is computed on the sums.
+FusedCollective PlanExecutor::Impl::fused_of(const PlanStep& step, StepLoop* loop) {
   FusedCollective collective;
   if (!step.reducer.empty()) {
     const Expression& root = root_of(step.reducer);
@@ -136,11 +145,64 @@ void PlanExecutor::Impl::run_fused(const PlanStep& step, StepLoop& loop) {
     collective.op = reduce_op(root);
   }
   if (!step.mover.empty()) collective.results = memory.buffer(plan.home(step.mover)).data;
-  collective.epilogue = [&loop](int64_t place, int64_t count, const void* sum, void* result) {
-    loop.run(place, count, sum, result);
-  };
+  if (loop != nullptr)
+    collective.epilogue = [loop](int64_t place, int64_t count, const void* sum, void* result) {
+      loop->run(place, count, sum, result);
+    };
+  return collective;
+}
+
+void PlanExecutor::Impl::run_fused(const PlanStep& step, StepLoop& loop) {
   loop.begin();
-  ranks.fused(collective, collective_options(step.name)).wait();
+  ranks.fused(fused_of(step, &loop), collective_options(step.name)).wait();
+  loop.finish();
+}
+
+// The collective is launched first. Then its contributions are computed in the order in which it
+// reads them. Owners have contiguous shares: nothing of this collective lies in slices.
+void PlanExecutor::Impl::run_overlapped(size_t producer) {
+  const PlanStep& step = plan.steps()[producer + 1];
+  StepLoop* const loop = loops[producer + 1].get();
+  FusedCollective collective = fused_of(step, loop);
+  const at::Tensor contributions = memory.buffer(plan.home(root_of(step.reducer).operands()[0].name())).data;
+  if (loop == nullptr) {  // an all-reduce, which may be into another buffer
+    collective.results = memory.buffer(plan.home(step.reducer)).data;
+    const auto bytes = static_cast<size_t>(contributions.element_size());
+    collective.epilogue = [bytes](int64_t, int64_t count, const void* sum, void* result) {
+      std::memcpy(result, sum, static_cast<size_t>(count) * bytes);
+    };
+  } else {
+    loop->begin();
+  }
+  Request request;
+  produce_parts(producer, contributions, [&](Production& production) {
+    request = ranks.fused(collective,
+                          {.priority = Priority::normal, .after = {}, .tag = step.name, .production = &production});
+  });
+  request.wait();
+  if (loop != nullptr) loop->finish();
+}
+
+void PlanExecutor::Impl::produce_parts(size_t producer, const at::Tensor& contributions,
+                                       const std::function<void(Production&)>& launch) {
+  const PlanStep& step = plan.steps()[producer];
+  if (step.kind == StepKind::layer) {
+    const RowProduct product = product_of(plan, step, memory);
+    Production production(written, parts_of(product, ranks.group()));
+    launch(production);
+    produce(product, contributions.view({product.rows, product.width}), production);
+    return;
+  }
+  StepLoop& loop = *loops[producer];
+  const auto bytes = static_cast<int64_t>(contributions.element_size());
+  Production production(written, {ranks.group(), contributions.numel(), bytes, kPartBytes / bytes});
+  loop.begin();
+  launch(production);
+  for (int64_t number = 0; number < production.parts().size(); ++number) {
+    const Range part = production.parts()[number];
+    loop.run(part.begin, part.size(), nullptr, nullptr);
+    production.release();
+  }
   loop.finish();
 }
 
@@ -204,13 +266,8 @@ void PlanExecutor::Impl::run_rooted(const std::string& statement) {
   if (is_number(statement)) memory.numbers[statement] = result.item<double>();
 }
 
-void PlanExecutor::Impl::run_layer(const std::string& statement) {
-  const Expression& root = root_of(statement);
-  const auto shaped = [&](const Expression& operand) {
-    return memory.buffer(plan.home(operand.name())).data.view(extents_of(program().type(operand).shape, options.sizes));
-  };
-  memory.buffer(plan.home(statement))
-      .data.copy_(at::matmul(shaped(root.operands()[0]), shaped(root.operands()[1])).view(-1));
+void PlanExecutor::Impl::run_layer(const PlanStep& step) {
+  memory.buffer(plan.home(step.statements[0])).data.copy_(product_of(plan, step, memory).all().view(-1));
 }
 
 PlanExecutor::PlanExecutor(SchedulePlan plan, Communicator& ranks, ExecutorOptions options)
@@ -247,6 +304,10 @@ double PlanExecutor::number(const std::string& value) const {
 void PlanExecutor::run() {
   for (size_t i = 0; i < impl_->plan.steps().size(); ++i) {
     const PlanStep& step = impl_->plan.steps()[i];
+    if (i + 1 < impl_->plan.steps().size() && !impl_->plan.steps()[i + 1].producer.empty()) {
+      impl_->run_overlapped(i++);
+      continue;
+    }
     switch (step.kind) {
       case StepKind::scalars:
         impl_->run_scalars(step, *impl_->loops[i]);
@@ -258,7 +319,7 @@ void PlanExecutor::run() {
         impl_->loops[i]->finish();
         break;
       case StepKind::layer:
-        if (impl_->holds(step)) impl_->run_layer(step.statements[0]);
+        if (impl_->holds(step)) impl_->run_layer(step);
         break;
       case StepKind::collective:
         impl_->run_collective(step.statements[0]);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
 
 #include "axonn/core/error.hpp"
+#include "overlap/plan/overlap_check.hpp"
 
 namespace axonn::overlap {
 namespace {
@@ -25,33 +27,53 @@ bool is_view(const Expression& root) {
 }  // namespace
 
 void Lowering::run() {
-  for (const Section& section : program_.sections())
-    AXONN_CHECK(section.kind == SectionKind::fuse, kWhere, "overlap ", section.name,
-                ": no executor runs overlaps yet; leave the overlap out, its members run one after the other");
   choose_homes();
   std::set<std::string> done;
   for (const Statement& statement : program_.statements()) {
     if (done.contains(statement.name)) continue;
-    const Section* section = program_.section_of(statement.name);
-    const std::string name = section == nullptr ? statement.name : section->name;
-    std::vector<std::string> statements = program_.statements_of(name);
+    std::string name = statement.name;
+    for (const Section* section = program_.section_of(name); section != nullptr; section = program_.section_of(name))
+      name = section->name;
+    const std::vector<std::string> statements = program_.statements_of(name);
     done.insert(statements.begin(), statements.end());
-    // A number that is made of the program's scalars is computed once, before its section begins.
-    // What only stores a value that the section gathers follows it.
-    const auto plain = [&](const std::string& one) { return is_plain(one); };
-    const auto follows = [&](const std::string& one) { return stores_a_gather(one, statements); };
-    std::vector<std::string> inside;
-    for (const std::string& one : statements) {
-      if (plain(one))
-        add_step({one}, one);
-      else if (!follows(one))
-        inside.push_back(one);
-    }
-    if (!inside.empty()) add_step(inside, name);
-    for (const std::string& one : statements)
-      if (follows(one)) add_step({one}, one);
+    add_section(name);
   }
   add_waits();
+}
+
+// A number that is made of the program's scalars is computed once, before its section begins. What
+// only stores a value that the section gathers follows it.
+void Lowering::add_section(const std::string& name) {
+  const std::vector<std::string> statements = program_.statements_of(name);
+  for (const std::string& one : statements)
+    if (is_plain(one)) add_step({one}, one);
+  const auto section = std::ranges::find(program_.sections(), name, &Section::name);
+  if (section != program_.sections().end() && section->kind == SectionKind::overlap)
+    add_overlap(*section, statements);
+  else
+    add_member(name, statements);
+  for (const std::string& one : statements)
+    if (stores_a_gather(one, statements)) add_step({one}, one);
+}
+
+void Lowering::add_member(const std::string& name, const std::vector<std::string>& section) {
+  std::vector<std::string> inside = program_.statements_of(name);
+  std::erase_if(inside, [&](const std::string& one) { return is_plain(one) || stores_a_gather(one, section); });
+  if (!inside.empty()) add_step(inside, name);
+}
+
+void Lowering::add_overlap(const Section& overlap, const std::vector<std::string>& statements) {
+  const size_t first = plan_.steps_.size();
+  for (const std::string& member : overlap.members) add_member(member, statements);
+  OverlapCheck(plan_, overlap, std::span(plan_.steps_).subspan(first)).run();
+  plan_.steps_.back().producer = plan_.steps_[first].name;
+}
+
+// The overlap that a statement is in, by itself or in a fused section; or null.
+const Section* Lowering::overlap_of(const std::string& statement) const {
+  const Section* section = program_.section_of(statement);
+  if (section != nullptr && section->kind == SectionKind::fuse) section = program_.section_of(section->name);
+  return section;
 }
 
 bool Lowering::is_plain(const std::string& value) const {
@@ -87,7 +109,13 @@ std::string Lowering::stored_by(const std::string& value) const {
 
 // Whether the old value of a tensor is read before `writer`, or element by element in it only.
 bool Lowering::nobody_reads_after(const std::string& tensor, const Statement& writer) const {
-  if (writer.expression.is(OperationKind::layer) && writer.expression.refers_to(tensor)) return false;
+  const auto reads_rows = [&](const Statement& statement) {
+    return statement.expression.is(OperationKind::layer) && statement.expression.refers_to(tensor);
+  };
+  if (reads_rows(writer)) return false;
+  if (const Section* overlap = overlap_of(writer.name); overlap != nullptr)  // an earlier member still reads then
+    for (const std::string& beside : program_.statements_of(overlap->name))
+      if (reads_rows(program_.statement(beside))) return false;
   bool after = false;
   for (const Statement& statement : program_.statements()) {
     const bool stores =
@@ -120,12 +148,16 @@ bool Lowering::is_view_in_place(const Statement& statement) const {
 // is what a collective brings.
 bool Lowering::stays_in_registers(const std::string& value) const {
   const Section* section = program_.section_of(value);
-  if (section == nullptr || program_.is_output(value) || is_plain(value)) return false;
+  if (section == nullptr || section->kind != SectionKind::fuse) return false;
+  if (program_.is_output(value) || is_plain(value)) return false;
   const Expression& root = program_.statement(value).expression;
   if (root.is(Operation::update) || root.is(OperationKind::reduction) || moves(root)) return false;
-  return std::ranges::all_of(program_.consumers_of(value), [&](const std::string& reader) {
-    return program_.section_of(reader) == section && !moves(program_.statement(reader).expression);
-  });
+  if (reduces(root) && std::ranges::any_of(program_.consumers_of(value), [&](const std::string& reader) {
+        return moves(program_.statement(reader).expression);
+      }))
+    return false;
+  return std::ranges::all_of(program_.consumers_of(value),
+                             [&](const std::string& reader) { return program_.section_of(reader) == section; });
 }
 
 std::string Lowering::home_of(const Statement& statement) const {
@@ -299,6 +331,7 @@ void Lowering::add_waits() {
       buffers.insert(home);
     }
     for (const std::string& buffer : buffers) touched[buffer].push_back(i);
+    if (!step.producer.empty()) waits.erase(i - 1);  // it waits for its parts only
     step.after.assign(waits.begin(), waits.end());
   }
 }

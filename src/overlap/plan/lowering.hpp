@@ -2,6 +2,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "axonn/overlap/plan/schedule_plan.hpp"
 
@@ -24,6 +25,10 @@ class Lowering {
   bool is_view_in_place(const Statement& statement) const;
   bool stays_in_registers(const std::string& value) const;
 
+  void add_section(const std::string& name);
+  void add_member(const std::string& name, const std::vector<std::string>& section);
+  void add_overlap(const Section& overlap, const std::vector<std::string>& statements);
+  const Section* overlap_of(const std::string& statement) const;
   void add_step(const std::vector<std::string>& statements, const std::string& name);
   bool is_stored_already(const Statement& statement) const;
   bool stores_a_gather(const std::string& name, const std::vector<std::string>& section) const;

@@ -114,6 +114,7 @@ std::string step_text(const SchedulePlan& plan, size_t index) {
   if (!step.mover.empty())
     text += ", " + plan.program().statement(step.mover).expression.to_string() + " into " +
             (plan.home(step.mover).empty() ? step.mover : plan.home(step.mover));
+  if (!step.producer.empty()) text += ", part by part with " + step.producer;
   text += "\n    reads " + accesses_text(step.reads) + "; writes " + accesses_text(step.writes) + "; waits for ";
   std::vector<std::string> waits;
   for (const size_t other : step.after) waits.push_back(std::to_string(other + 1));

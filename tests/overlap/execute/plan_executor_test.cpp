@@ -167,6 +167,39 @@ TEST(PlanExecutor, FusesWithNumbersAndStoresWhatIsGatheredTwice) {
   expect_oracle(schedule.program());
 }
 
+// Several parts per rank, whose ends lie within rows.
+TEST(PlanExecutor, OverlapsAProductWithItsSum) {
+  const SizeValues sizes = {{"M", 1001}, {"K", 7}, {"H", 33}};
+  const Program plain = figures::row_parallel(ElementType::fp64);
+  Schedule whole(plain);
+  whole.overlap("both", {"layer", "sum"});
+  const Program fused = figures::overlapped_row_parallel(ElementType::fp64).program();
+  for (const int ranks : {1, 2, 3, 4}) {
+    const OracleInputs inputs = inputs_of(plain, sizes, ranks);
+    for (const Program& program : {whole.program(), fused})
+      expect_oracle(plain, sizes, ranks, inputs, execute(program, sizes, ranks, inputs), 1e-12);
+  }
+}
+
+// The summand stays, or its sum is put in its place; also as a tensor's next value.
+TEST(PlanExecutor, OverlapsComputationsWithTheirSum) {
+  const SizeValues sizes = {{"N", 300'001}};
+  for (const bool stays : {true, false}) {
+    ProgramBuilder p("summand");
+    const auto g = p.tensor("g", ElementType::fp64, {"N"}, Distribution::local()),
+               w = p.tensor("w", ElementType::fp64, {"N"}), m = p.tensor("m", ElementType::fp64, {"N"});
+    const auto square = p.let("square", g * g), y = p.let("y", square - w);
+    const auto w1 = p.let("w1", update(w, p.let("sum", all_reduce(Reduction::sum, y)) + m));
+    Schedule schedule(p.returns(stays ? std::vector<Expression>{w1, y} : std::vector<Expression>{w1}));
+    const Program plain = schedule.program();
+    schedule.fuse("producer", {"square", "y"}).overlap("both", {"producer", "sum"});
+    for (const int ranks : {1, 2, 3}) {
+      const OracleInputs inputs = inputs_of(plain, sizes, ranks);
+      expect_oracle(plain, sizes, ranks, inputs, execute(schedule.program(), sizes, ranks, inputs), 1e-12);
+    }
+  }
+}
+
 TEST(PlanExecutor, RefusesByNameWhatItCannotRun) {
   run_local(1, [](Environment& environment) {
     const auto executor = [&](const Program& program) {

@@ -23,7 +23,13 @@ constexpr int kInputs = 3;
 // What the errors of SchedulePlan, PlanExecutor and StageChain say, and what that means. An error
 // that is not here is a difference.
 constexpr std::pair<std::string_view, std::string_view> kReasons[] = {
-    {"no executor runs overlaps yet", "overlaps"},
+    {"are in one queue, and would wait for each other", "two collectives in an overlap"},
+    {"needs one producer and then one collective", "an overlap of other steps than producer, collective"},
+    {"must be an all_reduce, or a reduce_scatter fused with", "an overlap whose collective does not sum and gather"},
+    {"cannot follow the messages", "an overlap of parts that are not rows or elements"},
+    {"does not compute; leave the overlap out", "an overlap that sums another value"},
+    {"lies in slices, and other slices than the parts;", "slices in an overlap"},
+    {"is a sum over a slice, and parts are other slices", "sums over slices in an overlap"},
     {"sends between groups need part 2", "several groups"},
     {"all sliced tensors need one shape", "slices of several shapes"},
     {"needs a matmul of whole operands", "conv2d, or a layer on slices"},
@@ -222,6 +228,8 @@ std::string Executions::difference_of(const RandomProgram& random, const Program
   // Rounding may turn a comparison: only what differs for all inputs is a difference.
   std::string found = comparison.difference_of_one(dice);
   for (int input = 1; input < kInputs && !found.empty(); ++input) found = comparison.difference_of_one(dice);
+  const auto overlaps = [](const Section& section) { return section.kind == SectionKind::overlap; };
+  overlapped_ += std::ranges::any_of(scheduled.sections(), overlaps) ? 1 : 0;
   with_original_ += comparison.with_original ? 1 : 0;
   narrow_ += comparison.is_narrow() ? 1 : 0;
   same_bits_ += comparison.same_bits ? 1 : 0;
@@ -246,9 +254,10 @@ std::string Executions::to_text() const {
   text << tried_ << " programs for the executor, which refuses\n";
   for (const auto& [reason, programs] : refused_)
     text << "  " << std::left << std::setw(54) << reason << programs << "\n";
-  text << ran_ << " of them executed too: " << differ_ << " differ; " << with_original_
-       << " compared with their executed original too,\n  " << narrow_ << " of these in narrow types, " << same_bits_
-       << " of these with the same bits; " << cut_values_ << " of " << values_ << " results depend on the cut\n";
+  text << ran_ << " of them executed too, " << overlapped_ << " with overlaps: " << differ_ << " differ; "
+       << with_original_ << " compared with their executed original too,\n  " << narrow_
+       << " of these in narrow types, " << same_bits_ << " of these with the same bits; " << cut_values_ << " of "
+       << values_ << " results depend on the cut\n";
   return std::move(text).str();
 }
 

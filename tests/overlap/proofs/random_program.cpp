@@ -37,7 +37,7 @@ class Generator {
   RandomProgram run() {
     declare();
     // Most programs are those of the paper: a sum, and computations on it.
-    if (dice_.chance(70)) add(all_reduce(Reduction::sum, Expression::reference("g")));
+    if (dice_.chance(70)) add(all_reduce(Reduction::sum, summand()));
     if (dice_.chance(25)) add_optimizer();
     const int statements = dice_.between(3, 9);
     for (int i = 0; i < statements; ++i) add_statement();
@@ -233,6 +233,22 @@ class Generator {
       if (derive(tried)) return tried;
     }
     return any_value();
+  }
+
+  // What every rank has another one of. Executors compute it beside its sum, if it is a statement.
+  Expression summand() {
+    const Expression g = Expression::reference("g");
+    if (aim_ != Aim::execution || dice_.chance(40)) return g;
+    for (int i = 0; i < kTries; ++i) {
+      const Expression tried = !weights_.empty() && dice_.chance(60)
+                                   ? made(Operation::matmul, {g, Expression::reference(dice_.pick(weights_))})
+                                   : made(dice_.pick(kBinary), {g, any_value()});
+      const auto type = derive(tried);
+      if (!type || !type->distribution.is(Placement::local) || type->is_scalar()) continue;
+      add(tried);
+      return Expression::reference(values_.back());
+    }
+    return g;
   }
 
   // State that is updated from a sum, then the weights from it.

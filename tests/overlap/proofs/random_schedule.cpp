@@ -20,6 +20,7 @@ class Scheduler {
     for (int i = 0; i < steps; ++i) step();
     for (int i = dice_.below(3); i > 0; --i) fuse_around_a_collective();
     if (aim_ == Aim::anything && dice_.chance(30)) overlap_a_chain();
+    if (aim_ == Aim::execution && dice_.chance(80)) overlap_a_sum();
     return std::move(made_);
   }
 
@@ -163,6 +164,18 @@ class Scheduler {
     std::vector<std::string> names = {new_section(), sum + ".part"};
     for (std::string& reader : readers(names[1])) names.push_back(std::move(reader));
     while (names.size() > 2 && !apply({Kind::fuse, names})) names.pop_back();
+  }
+
+  // What computes a summand beside the collective that sums it.
+  void overlap_a_sum() {
+    const std::string sum = statement_of({Operation::all_reduce, Operation::reduce_scatter});
+    const Expression& root = made_.program.statement(sum).expression;
+    if (!root.is(OperationKind::collective)) return;
+    const auto member = [&](const std::string& statement) {
+      const Section* section = made_.program.section_of(statement);
+      return section == nullptr ? statement : section->name;
+    };
+    apply({Kind::overlap, {new_section(), member(root.operands()[0].name()), member(sum)}});
   }
 
   void overlap_a_chain() {

@@ -58,4 +58,21 @@ inline Schedule clipped_fuse() {
   return schedule.fuse("updates", {"m1.part", "m1", "v1.part", "v1", "w1.part", "w1.whole", "w1"});
 }
 
+// A row-parallel layer: every rank has a summand of the product; C is bias, dropout and residual.
+inline Program row_parallel(ElementType type) {
+  ProgramBuilder p("row_parallel");
+  const auto x = p.tensor("x", type, {"M", "K"}, Distribution::local()),
+             w = p.tensor("w", type, {"K", "H"}, Distribution::local()), bias = p.tensor("bias", type, {"H"}),
+             residual = p.tensor("residual", type, {"M", "H"});
+  const auto sum = p.let("sum", all_reduce(Reduction::sum, p.let("layer", matmul(x, w))));
+  return p.returns({p.let("out", dropout(sum + bias, 0.3) + residual)});
+}
+
+// ol(MM, fuse(RS-C-AG))
+inline Schedule overlapped_row_parallel(ElementType type) {
+  Schedule schedule(row_parallel(type));
+  schedule.split("sum", SplitPolicy::reduce_scatter).reorder("sum", {"out"});
+  return schedule.fuse("c", {"sum.part", "out.part", "out"}).overlap("all", {"layer", "c"});
+}
+
 }  // namespace axonn::overlap::figures

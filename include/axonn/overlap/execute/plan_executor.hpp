@@ -24,8 +24,10 @@ struct ExecutorOptions {
 };
 
 // Runs a plan on this rank's part of a group, on the CPU. Computations are stage chains.
-// Collectives are the communicator's, fused ones with the chain as their epilogue. Every rank of
-// the group makes one with the same plan and options, and calls run() as often.
+// Collectives are the communicator's, fused ones with the chain as their epilogue. An overlapped
+// one moves the first parts of what its producer computes while the others are computed; rows of a
+// product round differently then, and owners have contiguous shares, so its bits are others. Every
+// rank of the group makes one with the same plan and options, and calls run() as often.
 class PlanExecutor {
  public:
   // UserError that names what it cannot run: several groups, layers on slices, sliced tensors of

@@ -43,6 +43,7 @@ struct PlanStep {
   std::string name;                     // the section or the statement
   std::vector<std::string> statements;  // in order
   std::string reducer, mover;           // collective, fused: the statements that reduce, and that gather or send
+  std::string producer;                 // overlap: the step before it, whose parts it reads while others are written
   std::vector<PlanAccess> reads;        // by its loop, not by its collective
   std::vector<PlanAccess> writes;
   std::vector<size_t> after;  // the steps that it waits for
@@ -59,8 +60,9 @@ struct PlanCounts {
 
 class SchedulePlan {
  public:
-  // UserError if no executor can run a section as one: overlap, or a fused section with more than
-  // one collective of a kind, or with values that lie in different ways.
+  // UserError if no executor can run a section as one: a fused section with more than one
+  // collective of a kind, or with values that lie in different ways; an overlap other than one
+  // producer, a matmul or computations, and one collective that sums its value and gathers.
   explicit SchedulePlan(Program program);
 
   const Program& program() const { return program_; }
