@@ -20,11 +20,7 @@ constexpr const char* kWhere = "wrap.parallelize";
 
 class Planner {
  public:
-  Planner(nn::Module& module, Context& context) : context_(context) {
-    for (const auto& each : module.modules())
-      for (const auto& parameter : each->named_parameters(/*recurse=*/false))
-        owners_[parameter.value().unsafeGetTensorImpl()].insert(each.get());
-  }
+  Planner(nn::Module& module, Context& context) : context_(context) { find_owners(module); }
 
   void visit(nn::Module& module, const std::string& name) {
     if (!seen_.insert(&module).second) return;
@@ -50,6 +46,13 @@ class Planner {
  private:
   static std::string joined(const std::string& parent, const std::string& key) {
     return parent.empty() ? key : parent + "." + key;
+  }
+
+  // Without modules(), which refuses a module that no shared_ptr has.
+  void find_owners(const nn::Module& module) {
+    for (const auto& each : module.named_parameters(/*recurse=*/false))
+      owners_[each.value().unsafeGetTensorImpl()].insert(&module);
+    for (const auto& child : module.children()) find_owners(*child);
   }
 
   void walk(nn::SequentialImpl& sequential, const std::string& name) {

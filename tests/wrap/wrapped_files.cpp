@@ -1,4 +1,5 @@
-// Wraps a network whose values follow from names, loads IN if given, and saves it:
+// Shards a network whose values follow from names, or parallelizes it where X or Y > 1, loads IN if
+// given, and saves it:
 //   wrapped_files GRID OUT [IN]
 // wrapped_runs.py and wrapped_interop_test.py know the same network.
 #include <cstdio>
@@ -17,6 +18,7 @@
 #include <torch/types.h>
 
 #include "axonn/comm/environment.hpp"
+#include "axonn/wrap/parallelize.hpp"
 #include "axonn/wrap/state_dict.hpp"
 
 namespace {
@@ -63,7 +65,9 @@ void save(const std::string& grid, const std::string& out, const std::string& in
   for (const auto& each : net.named_parameters())
     if (!each.key().starts_with("down")) fill(each.key(), each.value());
   for (const auto& each : net.named_buffers()) fill(each.key(), each.value());
-  const WrappedModule parameters = shard(context, net, {.units = {"tower.*"}});
+  const bool splits = context.shape().x * context.shape().y > 1;
+  const ShardOptions options{.units = {"tower.*"}};
+  const WrappedModule parameters = splits ? parallelize(context, net, options) : shard(context, net, options);
   if (!in.empty()) load_state_dict(parameters, in);
   save_state_dict(parameters, out);
 }

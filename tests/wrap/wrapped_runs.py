@@ -9,7 +9,8 @@ import subprocess
 import tempfile
 import unittest
 
-GRIDS = {1: ["1x1x1x1"], 3: ["1x1x3x1"], 4: ["1x1x2x2", "1x1x4x1", "1x1x1x4"]}
+GRIDS = {1: ["1x1x1x1"], 3: ["1x1x3x1"], 4: ["1x1x2x2", "1x1x4x1", "1x1x1x4", "1x2x2x1"],
+         6: ["3x1x2x1"]}
 SHAPES = {
     "tower.0.weight": [10, 3, 3, 3], "tower.0.bias": [10], "tower.1.weight": [10], "tower.1.bias": [10],
     "tower.3.weight": [33, 160], "tower.3.bias": [33],
@@ -64,5 +65,5 @@ class WrappedRuns(unittest.TestCase):
         return out
 
     def grids(self):
-        counts = [1, 3, 4] if os.environ["AXONN_HAS_MPI"] == "1" else [1]
+        counts = [*GRIDS] if os.environ["AXONN_HAS_MPI"] == "1" else [1]
         return [grid for count in counts for grid in GRIDS[count]]

@@ -30,10 +30,10 @@ namespace axonn {
 // the module has elsewhere too. In the places of replaced children the Sequentials hold other
 // modules; parameters.names() has the names of the weights.
 //
-// Every rank of the grid calls it with the same module, which a shared_ptr holds. UserError on all
-// ranks as in shard(), and that names a child which takes another number of features than the one
-// before it gives (where that is known), was parallelized before, or draws random numbers that
-// would differ along X and Y; or if nothing can be divided.
+// Every rank of the grid calls it with the same module. UserError on all ranks as in shard(), and
+// that names a child which takes another number of features than the one before it gives (where
+// that is known), was parallelized before, or draws random numbers that would differ along X and Y;
+// or if nothing can be divided.
 WrappedModule parallelize(Context& context, torch::nn::Module& module, const ShardOptions& options = {});
 
 }  // namespace axonn

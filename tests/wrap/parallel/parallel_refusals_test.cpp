@@ -32,6 +32,16 @@ TEST(ParallelRefusals, SequentialsThatCannotBeDivided) {
                           "X = Y = 1");
 }
 
+TEST(ParallelRefusals, NoneForAModuleWithoutASharedPointer) {
+  Context context = make_context();
+  nn::SequentialImpl net(nn::Linear(4, 8), nn::ReLU(), nn::Linear(8, 2));
+  net.to(torch::kDouble);
+  const WrappedModule parameters = parallelize(context, net);
+  auto step = context.begin_step();
+  EXPECT_EQ(net.forward(torch::ones({4, 4}, torch::kDouble)).sizes(), (std::vector<int64_t>{4, 2}));
+  step.abandon();
+}
+
 TEST(ParallelRefusals, WhatACallGetsWrong) {
   Context context = make_context();
   nn::Sequential net(nn::Conv2d(nn::Conv2dOptions(3, 12, 3)), nn::Flatten(), nn::Linear(12 * 4, 6), nn::Linear(6, 2));
