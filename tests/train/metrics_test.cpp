@@ -54,7 +54,7 @@ TEST(Metrics, ALineHoldsEveryKeyThatWasMeasured) {
             R"("utilisation":0.5,"peak_memory_bytes":4096,"seconds":{"step":1.0,"forward":3.0,"backward":4.0,)"
             R"("communication_exposed":5.0,"optimizer":6.0,"checkpoint":7.0,"validation":8.0},)"
             R"("communication":{"reduce_scatter":{"collectives":2,"bytes":64,)"
-            R"("exposed_seconds":0.25,"hidden_seconds":0.75}}})");
+            R"("exposed_seconds":0.25,"hidden_seconds":0.75}},"optimizer_schedule":"ar-opt"})");
   EXPECT_EQ(metrics.hidden(), 0.75);
 }
 
