@@ -29,6 +29,7 @@ Plan plan_of(const std::vector<StoredTensor>& tensors) {
   for (const StoredTensor& each : tensors)
     for (const std::string& name : each.names)
       plan.views.push_back({.name = name, .dtype = each.dtype, .shape = each.shape, .parts = {}});
+  std::ranges::sort(plan.views, {}, &View::name);  // the same file, however the module is wrapped
   safetensors::sort_for_file(plan.views);
   for (const View& view : plan.views)
     for (const StoredTensor& each : tensors)
