@@ -20,9 +20,10 @@ using namespace axonn::overlap;
 
 namespace {
 
-TunerOptions options_of(const Program& program, const ScheduleOptions& options, int ranks) {
+TunerOptions options_of(const Program& program, const ScheduleOptions& options, Communicator& everyone) {
+  const int ranks = everyone.size();
   TunerOptions made{.sizes = sizes_of(program, options, 0), .ranks = ranks, .most_seconds = options.most_seconds};
-  made.settings = settings_to_try();
+  made.settings = settings_to_try(everyone);
   if (options.machine.empty()) {
     made.most_guess = std::numeric_limits<double>::infinity();
     return made;
@@ -87,7 +88,7 @@ void print(const TunerResult& result, const Program& program) {
 void tune_on(Environment& environment, const ProgramFile& file, const ScheduleOptions& options) {
   share_cores(environment);
   const Program& program = file.program;
-  const TunerOptions tuning = options_of(program, options, environment.ranks());
+  const TunerOptions tuning = options_of(program, options, environment.world());
   const bool first = environment.rank() == 0;
   const ChoiceKey key{program, tuning.sizes, environment.ranks(), std::string(environment.transport()),
                       machine_name(environment.local_ranks())};

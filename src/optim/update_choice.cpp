@@ -110,7 +110,7 @@ UpdateChoice tune_update(const MeasuredUpdate& update, const std::vector<UpdateS
   overlap::TunerOptions options{.ranks = update.grid.ranks(),
                                 .most_guess = std::numeric_limits<double>::infinity(),
                                 .most_seconds = most_seconds,
-                                .settings = overlap::settings_to_try()};
+                                .settings = overlap::settings_to_try(update.communicators[AxisSet::all()])};
   for (const std::string& size : update.program.program().parts().sizes) options.sizes[size] = 1;  // no guesses
   const auto result = overlap::tune(space, options, hooks ? *hooks : running_hooks(update, schedules));
   const auto choice_of = [&](const overlap::TunedSchedule& tuned) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -74,6 +75,15 @@ TEST_F(UpdateChoiceTest, IsTheFastestScheduleOfTheSlowestRank) {
   // Less than 3% is not worth it.
   clock_.fuse = 2.04;
   EXPECT_EQ(choose().schedule, UpdateSchedule::fuse);
+}
+
+// All ranks run each of them together.
+TEST_F(UpdateChoiceTest, TriesTheSameSettingsOnRanksWithOtherNumbersOfThreads) {
+  const int before = at::get_num_threads();
+  at::set_num_threads(is_first() ? 1 : 4);
+  const auto settings = overlap::settings_to_try(test_environment().world());
+  at::set_num_threads(before);
+  EXPECT_EQ(settings, (std::vector<RunSettings>{{}, {2}, {1}}));
 }
 
 TEST_F(UpdateChoiceTest, IsOneOnAllRanksWhenTheUpdateRuns) {

@@ -35,9 +35,10 @@ TunerHooks rank_hooks(Communicator& everyone) {
               }};
 }
 
-std::vector<RunSettings> settings_to_try() {
+std::vector<RunSettings> settings_to_try(Communicator& everyone) {
   std::vector<RunSettings> all = {{}};
-  for (int threads = at::get_num_threads() / 2; threads > 0; threads /= 2) all.push_back({threads});
+  const auto most = static_cast<int>(rank_hooks(everyone).agreed(at::get_num_threads()));
+  for (int threads = most / 2; threads > 0; threads /= 2) all.push_back({threads});
   return all;
 }
 

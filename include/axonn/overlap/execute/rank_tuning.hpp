@@ -19,8 +19,9 @@ void share_cores(const Environment& environment);
 // `everyone` outlives the result.
 TunerHooks rank_hooks(Communicator& everyone);
 
-// All threads of LibTorch, half of them, ..., one. The same on all ranks that have equally many.
-std::vector<RunSettings> settings_to_try();
+// All threads of LibTorch, half of them, ..., one: of the rank that has most, and so the same on
+// all ranks, which run each of them together. Collective.
+std::vector<RunSettings> settings_to_try(Communicator& everyone);
 
 // The processor, how many of them, and ranks and threads on them: elsewhere, others are faster.
 std::string machine_name(int local_ranks);
