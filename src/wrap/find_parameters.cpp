@@ -71,6 +71,18 @@ void check_parameter(const std::string& name, const at::Tensor& tensor, const Co
                                c10::toString(needed), "; call to() before shard(), or choose ContextOptions::dtype"));
 }
 
+// On a grid the forward would change only the copy that this rank has gathered.
+void check_not_renormalised(const nn::Module& module, const std::string& prefix) {
+  const auto* embedding = dynamic_cast<const nn::EmbeddingImpl*>(&module);
+  const auto* bag = dynamic_cast<const nn::EmbeddingBagImpl*>(&module);
+  const bool changed =
+      (embedding != nullptr && embedding->options.max_norm()) || (bag != nullptr && bag->options.max_norm());
+  AXONN_CHECK(
+      !changed, kWhere, "parameter '", prefix,
+      "weight' is changed in forward by max_norm, and a sharded weight would lose that; leave max_norm out, and "
+      "scale the rows that are read");
+}
+
 class Walk {
  public:
   Walk(const std::vector<std::string>& patterns, const Context& context, const Layers& layers)
@@ -79,6 +91,7 @@ class Walk {
   void visit(nn::Module& module, const std::string& prefix, int unit) {
     AXONN_CHECK(dynamic_cast<ShardedModule*>(&module) == nullptr, kWhere, "'", trimmed_dot(prefix),
                 "' is a layer of axonn, whose parameters Context::materialize() shards; wrap plain modules only");
+    check_not_renormalised(module, prefix);
     if (auto* typed = dynamic_cast<UnitBase*>(&module)) unit = typed_unit(*typed, trimmed_dot(prefix));
     for (const auto& each : module.named_parameters(/*recurse=*/false)) {
       check_not_stale(module, prefix, each.key(), each.value());

@@ -186,6 +186,16 @@ TEST(WrappedRefusals, BuffersThatDifferBetweenRanks) {
   changes.abandon();
 }
 
+TEST(WrappedRefusals, WeightsThatForwardChanges) {
+  Context context = make_context();
+  torch::nn::Sequential words(torch::nn::Embedding(torch::nn::EmbeddingOptions(61, 40).max_norm(1)));
+  torch::nn::EmbeddingBag bag(torch::nn::EmbeddingBagOptions(61, 40).max_norm(1));
+  words->to(torch::kDouble);
+  bag->to(torch::kDouble);
+  EXPECT_USER_ERROR(shard(context, *words), "'0.weight' is changed in forward", "max_norm");
+  EXPECT_USER_ERROR(shard(context, *bag), "'weight' is changed in forward", "max_norm");
+}
+
 TEST(WrappedRefusals, SparseGradients) {
   Context context = make_context();
   torch::nn::Embedding words(torch::nn::EmbeddingOptions(61, 40).sparse(true));

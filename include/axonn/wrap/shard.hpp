@@ -99,7 +99,8 @@ class WrappedModule {
 // Every rank of the grid calls it with the same module. UserError on all ranks that names the
 // parameter which is a view, not contiguous, sparse, complex, of another type or device than the
 // context, wrapped before, or replaced in its module without the registry (a stale tie); that names
-// the unit which does not exist or is in no Sequential; or if nothing is trained.
+// the unit which does not exist or is in no Sequential, or the weight of an Embedding with
+// max_norm, which its forward changes; or if nothing is trained.
 WrappedModule shard(Context& context, torch::nn::Module& module, const ShardOptions& options = {});
 
 // Scales the gradients of local() to this norm at most, as torch::nn::utils::clip_grad_norm_ does.
