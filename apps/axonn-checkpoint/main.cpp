@@ -1,6 +1,5 @@
 #include <cstdio>
 #include <exception>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,12 +23,7 @@ constexpr const char* kAbout =
   axonn-checkpoint export runs/a --out model.safetensors --dtype bf16 whole tensors in one file
 )";
 
-struct Command {
-  CLI::App* app;
-  std::function<int()> run;
-};
-
-std::vector<Command> add_commands(CLI::App& app, CheckpointOptions& options) {
+std::vector<axonn::Subcommand> add_commands(CLI::App& app, CheckpointOptions& options) {
   CLI::App& list = *app.add_subcommand("ls", "the checkpoints of runs: grid, size, age, and whether files are missing");
   CLI::App& show =
       *app.add_subcommand("show", "step, grid and tensors of a checkpoint, a safetensors file or an index");
@@ -72,14 +66,7 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", std::string(axonn::version()));
   app.footer("Exit status: 0 done; 1 a checkpoint is broken, or tensors differ; 2 an error.");
   app.require_subcommand(1);
-  const std::vector<Command> commands = add_commands(app, options);
-  if (const auto text = axonn::parse_command_line(app, {argv, static_cast<size_t>(argc)})) {
-    std::printf("%s", text->c_str());
-    return 0;
-  }
-  for (const Command& command : commands)
-    if (command.app->parsed()) return command.run();
-  return 2;
+  return axonn::run_subcommand(app, {argv, static_cast<size_t>(argc)}, add_commands(app, options));
 }
 
 }  // namespace

@@ -41,12 +41,7 @@ struct CommandLine {
   ExportFlags foreign;
 };
 
-struct Command {
-  CLI::App* app;
-  std::function<int()> run;
-};
-
-std::vector<Command> add_commands(CLI::App& app, CommandLine& line) {
+std::vector<axonn::Subcommand> add_commands(CLI::App& app, CommandLine& line) {
   PlannerOptions& options = line.planner;
   CLI::App& explain = *app.add_subcommand("explain", "every term of one grid with its formula and numbers");
   CLI::App& launch = *app.add_subcommand("launch", "a batch script for one grid, with the trainer's configuration");
@@ -94,14 +89,8 @@ int run(int argc, char** argv, CommandLine& line) {
   app.footer("Exit status: 0 done; 1 no grid fits; 2 an error in the command line or in a file.");
   app.require_subcommand(0, 1);
   line.planner.add_search_flags(app);
-  const auto commands = add_commands(app, line);
-  if (const auto text = axonn::parse_command_line(app, {argv, static_cast<size_t>(argc)})) {
-    std::printf("%s", text->c_str());
-    return 0;
-  }
-  for (const Command& command : commands)
-    if (command.app->parsed()) return command.run();
-  return run_ranking(line.planner);
+  return axonn::run_subcommand(app, {argv, static_cast<size_t>(argc)}, add_commands(app, line),
+                               [&] { return run_ranking(line.planner); });
 }
 
 }  // namespace

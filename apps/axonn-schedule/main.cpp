@@ -1,7 +1,5 @@
 #include <cstdio>
 #include <exception>
-#include <functional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -26,12 +24,7 @@ constexpr const char* kAbout =
   axonn-schedule tune adam.program --size N=1M --rank-threads 2    finds the fastest of all legal schedules
 )";
 
-struct Command {
-  CLI::App* app;
-  std::function<int()> run;
-};
-
-std::vector<Command> add_commands(CLI::App& app, ScheduleOptions& options) {
+std::vector<axonn::Subcommand> add_commands(CLI::App& app, ScheduleOptions& options) {
   CLI::App& show = *app.add_subcommand("show", "the program after a schedule, as text");
   CLI::App& check = *app.add_subcommand("check", "whether a schedule gives the results of the plain program");
   CLI::App& plan = *app.add_subcommand("plan", "how a schedule runs: launches, buffers, waits and bytes");
@@ -71,15 +64,7 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", std::string(axonn::version()));
   app.footer("Exit status: 0 done; 1 a schedule differs; 2 an error in the command line or in a file.");
   app.require_subcommand(1);
-  const std::vector<Command> commands = add_commands(app, options);
-  const std::span<const char* const> arguments(argv, static_cast<size_t>(argc));
-  if (const auto text = axonn::parse_command_line(app, arguments)) {
-    std::printf("%s", text->c_str());
-    return 0;
-  }
-  for (const Command& command : commands)
-    if (command.app->parsed()) return command.run();
-  return 2;
+  return axonn::run_subcommand(app, {argv, static_cast<size_t>(argc)}, add_commands(app, options));
 }
 
 }  // namespace

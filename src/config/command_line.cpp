@@ -1,6 +1,7 @@
 #include "axonn/config/command_line.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -62,6 +63,18 @@ std::optional<std::string> parse_command_line(CLI::App& app, std::span<const cha
   } catch (const CLI::ParseError& error) {
     throw UserError("config.command_line", error.what());
   }
+}
+
+int run_subcommand(CLI::App& app, std::span<const char* const> arguments, const std::vector<Subcommand>& commands,
+                   const std::function<int()>& otherwise) {
+  if (const auto text = parse_command_line(app, arguments)) {
+    std::printf("%s", text->c_str());
+    return 0;
+  }
+  for (const Subcommand& command : commands)
+    if (command.app->parsed()) return command.run();
+  AXONN_ASSERT(otherwise, "a command line without a subcommand");
+  return otherwise();
 }
 
 }  // namespace axonn

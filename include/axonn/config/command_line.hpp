@@ -1,8 +1,10 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -14,5 +16,15 @@ namespace axonn {
 // exits with status 0 (--help, --version). An unknown flag or subcommand is a UserError with the
 // nearest known one.
 std::optional<std::string> parse_command_line(CLI::App& app, std::span<const char* const> arguments);
+
+struct Subcommand {
+  CLI::App* app;
+  std::function<int()> run;  // returns the exit status
+};
+
+// Parses the command line, and runs the subcommand that it names, or `otherwise`; or prints the
+// text of parse_command_line(). Returns the exit status.
+int run_subcommand(CLI::App& app, std::span<const char* const> arguments, const std::vector<Subcommand>& commands,
+                   const std::function<int()>& otherwise = {});
 
 }  // namespace axonn
