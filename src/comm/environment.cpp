@@ -123,6 +123,9 @@ std::string_view Environment::transport() const { return impl_->engine ? impl_->
 void Environment::set_flight_directory(const std::filesystem::path& directory) {
   if (impl_->engine) impl_->engine->set_flight_directory(directory);
 }
+void Environment::check_running() const {
+  if (impl_->engine) impl_->engine->device_calls()->check();
+}
 bool Environment::hang_reported() const { return impl_->engine && impl_->engine->reported(); }
 EngineCounters Environment::engine_counters() const {
   return impl_->engine ? impl_->engine->counters() : EngineCounters{};
@@ -137,10 +140,12 @@ std::unique_ptr<Communicator> Environment::communicator(const Group& group, cons
   AXONN_CHECK(group.index >= 0 && group.index < group.size() && group.ranks[static_cast<size_t>(group.index)] == rank(),
               "comm.communicator", "group '", name, "' must hold this rank (", rank(), ") at its index ", group.index);
   if (group.size() == 1) return std::make_unique<SelfCommunicator>(group, device);
-  auto on_cpu = std::make_unique<HostCommunicator>(*impl_->engine, *impl_->channels, impl_->channel_for(group, name),
-                                                   impl_->node_memory);
+  const auto channel = impl_->channel_for(group, name);
+  auto on_cpu = std::make_unique<HostCommunicator>(*impl_->engine, *impl_->channels, channel, impl_->node_memory);
   if (device.is_cpu()) return on_cpu;
-  return make_nccl_communicator(group, name, device, std::move(on_cpu));
+  return make_nccl_communicator(
+      group, name, device,
+      {.cpu = std::move(on_cpu), .calls = impl_->engine->device_calls(), .channels = channel->ids});
 }
 
 void Environment::abort(int exit_status) noexcept {

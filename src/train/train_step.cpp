@@ -74,6 +74,7 @@ TrainStep::Taken TrainStep::take(int64_t step, Trace& trace) {
 void TrainStep::read(Taken& taken) {
   if (!taken.unread) return;
   const std::vector<at::Tensor>& numbers = taken.unread->read();
+  network_.environment.check_running();
   StepMetrics& metrics = taken.metrics;
   metrics.loss = PassLosses{numbers[0], numbers[1]}.loss();
   metrics.gradient_norm = numbers[2].item<double>();

@@ -53,6 +53,10 @@ class Environment {
   // is made then. Without this call nothing is written.
   void set_flight_directory(const std::filesystem::path& directory);
 
+  // BackendError when the job has failed. After a wait for a device: a collective that was ended
+  // leaves its result undefined.
+  void check_running() const;
+
   // Whether the job hung, and rank 0 has logged a report with the error that every call now throws.
   bool hang_reported() const;
 

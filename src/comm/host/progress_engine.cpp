@@ -51,7 +51,7 @@ void ProgressEngine::run(const MakeTransport& make_transport, std::promise<void>
   prctl(PR_SET_TIMERSLACK, 1000);  // nanoseconds; the default of 50 us would triple the shortest nap
   try {
     transport_ = make_transport();
-    enquiry_.emplace(*transport_, recorder_, [this] { return describe(); }, options_.timeout);
+    enquiry_.emplace(*transport_, *recorder_, [this] { return describe(); }, options_.timeout);
   } catch (...) {
     started.set_exception(std::current_exception());
     return;
@@ -205,7 +205,7 @@ void ProgressEngine::admit() {
     has_mail_ = false;
   }
   for (auto& operation : admitted_) {
-    operation->record_ = recorder_.called(operation->call());
+    operation->record_ = recorder_->called(operation->call());
     if (!error_.empty()) {
       *host_knows_ = true;
       operation->fail("after an earlier failure: " + error_);
@@ -239,7 +239,7 @@ bool ProgressEngine::advance(OperationQueue& queue) {
       *link = std::move(finished->next_);
       if (queue.tail == finished.get()) queue.tail = before;
       --outstanding_;
-      recorder_.ended(finished->record_);
+      recorder_->ended(finished->record_);
       finished->finish();
     } else {
       before = &operation;
@@ -284,6 +284,7 @@ void ProgressEngine::fail_all(const std::string& error) noexcept {
       }
     queues.clear();
   }
+  device_calls_->fail(error_);
   transport_->abandon(error_);
 }
 

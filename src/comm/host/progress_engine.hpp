@@ -18,6 +18,7 @@
 #include "axonn/comm/engine_counters.hpp"
 #include "comm/host/queued_operation.hpp"
 #include "comm/transport/transport.hpp"
+#include "comm/watch/device_calls.hpp"
 #include "comm/watch/flight_recorder.hpp"
 #include "comm/watch/hang_enquiry.hpp"
 
@@ -33,8 +34,8 @@ namespace axonn {
 // one could move, so that nothing waits for ever.
 //
 // It also watches the others, every second when nothing is outstanding: whether a rank is lost, and
-// whether one waits in vain (HangEnquiry). Such an error is thrown by every later call. If the
-// program does not make one, the process ends.
+// whether one waits in vain (HangEnquiry), also for a device (DeviceCalls). Such an error is thrown
+// by every later call. If the program does not make one, the process ends.
 class ProgressEngine {
  public:
   struct Options {
@@ -78,6 +79,7 @@ class ProgressEngine {
 
   Transport& transport() { return *transport_; }
   const std::shared_ptr<BufferPool>& pool() const { return pool_; }
+  const std::shared_ptr<DeviceCalls>& device_calls() const { return device_calls_; }
   EngineCounters counters() const;
 
  private:
@@ -103,7 +105,7 @@ class ProgressEngine {
   void check_for_trouble();
   void watch(Clock::time_point now);
   bool too_late(const QueuedOperation& operation, Clock::time_point now) const;
-  std::string lateness(const QueuedOperation& operation) const;
+  std::string lateness(const std::string& call, int waits_for) const;
   std::string first_call() const;
   HangState describe() const;
   void fail_all(const std::string& error) noexcept;
@@ -115,7 +117,7 @@ class ProgressEngine {
   std::mutex poll_mutex_;
   std::array<std::vector<std::shared_ptr<OperationQueue>>, 3> busy_queues_;  // by priority
   std::vector<std::shared_ptr<QueuedOperation>> admitted_, abandoned_;
-  FlightRecorder recorder_;
+  const std::shared_ptr<FlightRecorder> recorder_ = std::make_shared<FlightRecorder>();
   std::optional<HangEnquiry> enquiry_;  // made with the transport
   Clock::time_point last_watch_ = Clock::now();
   std::string error_;  // error of the first failed operation; nothing moves after it
@@ -129,6 +131,7 @@ class ProgressEngine {
 
   std::atomic<bool> has_mail_{false}, crowded_{false}, enquires_{false}, reported_{false};
   const std::shared_ptr<std::atomic<bool>> host_knows_ = std::make_shared<std::atomic<bool>>(false);
+  const std::shared_ptr<DeviceCalls> device_calls_ = std::make_shared<DeviceCalls>(recorder_, host_knows_);
   std::atomic<int> waiters_{0};
   std::atomic<int64_t> outstanding_{0}, polls_{0}, naps_{0}, wake_ups_{0};
   std::thread thread_;

@@ -55,8 +55,10 @@ void ProgressEngine::watch(Clock::time_point now) {
       for (QueuedOperation* operation = queue->head.get(); operation != nullptr; operation = operation->next_.get()) {
         if (away > kAbsence)  // the whole process was stopped, and others with it: SIGSTOP, a suspended job
           operation->last_progress_ = std::min(operation->last_progress_ + away, now);
-        if (too_late(*operation, now)) enquiry_->begin(lateness(*operation));
+        if (too_late(*operation, now)) enquiry_->begin(lateness(operation->call().text(), operation->waits_for()));
       }
+  const auto absence = away > kAbsence ? away : Clock::duration(0);
+  if (const auto call = device_calls_->late(now, absence, options_.timeout)) enquiry_->begin(lateness(*call, -1));
   const auto verdict = enquiry_->poll();
   enquires_ = enquiry_->under_way();
   if (verdict) fail_all(*verdict);
@@ -66,11 +68,10 @@ bool ProgressEngine::too_late(const QueuedOperation& operation, Clock::time_poin
   return operation.started_ && now - operation.last_progress_ >= options_.timeout;
 }
 
-std::string ProgressEngine::lateness(const QueuedOperation& operation) const {
-  const int other = operation.waits_for();
+std::string ProgressEngine::lateness(const std::string& call, int waits_for) const {
   return detail::concatenate(
-      operation.call().text(), " made no progress for ", options_.timeout.count(), " s: rank ", transport_->rank(),
-      " waits", other < 0 ? "" : detail::concatenate(" for rank ", other),
+      call, " made no progress for ", options_.timeout.count(), " s: rank ", transport_->rank(), " waits",
+      waits_for < 0 ? "" : detail::concatenate(" for rank ", waits_for),
       ", which did not call it, is still busy, or waits for another rank (AXONN_TIMEOUT_SECONDS sets the limit)");
 }
 
@@ -89,15 +90,17 @@ HangState ProgressEngine::describe() const {
                   .step = crash::step(),
                   .waits = waiters_ > 0,
                   .open = {},
-                  .last = recorder_.last(HangState::kMostLast),
-                  .last_numbers = recorder_.last_numbers()};
+                  .last = {},
+                  .last_numbers = recorder_->last_numbers()};
   for (const auto& queues : busy_queues_)
     for (const auto& queue : queues)
       for (const QueuedOperation* operation = queue->head.get(); operation != nullptr;
            operation = operation->next_.get())
-        state.open.push_back({.call = recorder_.find(operation->record_, operation->call()),
+        state.open.push_back({.call = recorder_->find(operation->record_, operation->call()),
                               .members = RankRuns(operation->channel().group.ranks),
                               .waits_for = operation->started_ ? operation->waits_for() : -1});
+  device_calls_->describe(state);
+  state.last = recorder_->last(HangState::kMostLast);
   std::ranges::stable_sort(state.open, {}, [](const HangState::Open& open) { return open.call.called; });
   if (state.open.size() > HangState::kMostOpen) state.open.resize(HangState::kMostOpen);
   return state;

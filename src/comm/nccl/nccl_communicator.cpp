@@ -31,11 +31,12 @@ void* part_of(const at::Tensor& whole, const BlockLayout& layout, int rank) {
 // Calls `call(rank, elements)` for every rank that has a part; NCCL launches them as one.
 template <typename Call>
 ncclResult_t grouped(std::span<const int64_t> counts, Call&& call) {
-  ncclResult_t result = ncclGroupStart();
-  for (size_t i = 0; i < counts.size() && result == ncclSuccess; ++i)
-    if (counts[i] > 0) result = call(static_cast<int>(i), static_cast<size_t>(counts[i]));
-  const ncclResult_t end = ncclGroupEnd();
-  return result != ncclSuccess ? result : end;
+  return launched_as_one([&] {
+    ncclResult_t result = ncclSuccess;
+    for (size_t i = 0; i < counts.size() && result == ncclSuccess; ++i)
+      if (counts[i] > 0) result = call(static_cast<int>(i), static_cast<size_t>(counts[i]));
+    return result;
+  });
 }
 
 // NCCL takes equal parts in one call.
@@ -58,14 +59,14 @@ ncclUniqueId agree_on_id(Communicator& cpu) {
 
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(const Group& group, const std::string& name, c10::Device device, std::unique_ptr<Communicator> cpu)
+  NcclCommunicator(const Group& group, const std::string& name, c10::Device device, NcclHost host)
       : Communicator(group),
         group_(group),
         name_(name),
         device_(device),
-        cpu_(std::move(cpu)),
+        host_(std::move(host)),
         token_(at::zeros({1}, at::TensorOptions().dtype(at::kInt).device(device))) {
-    check_devices(*cpu_, group, device);
+    check_devices(*host_.cpu, group, device);
   }
 
   std::string_view backend() const override { return "nccl"; }
@@ -88,22 +89,27 @@ class NcclCommunicator final : public Communicator {
   void count(int64_t bytes_sent);
   NcclQueue& queue_of(Priority priority);  // the first call of all members makes it
 
+  struct Call {
+    const char* function;    // NCCL's
+    const char* collective;  // as on the host
+  };
   // `body(comm, stream)` calls NCCL. An empty `whole` moves nothing, so every rank skips the call.
   template <typename Body>
-  Request launch(const char* call, const CollectiveOptions& options, const at::Tensor& whole, const at::Tensor& part,
+  Request launch(const Call& call, const CollectiveOptions& options, const at::Tensor& whole, const at::Tensor& part,
                  Body&& body) {
     refuse_production(options, "comm.nccl");
     NcclQueue& queue = queue_of(options.priority);
     const c10::cuda::CUDAGuard guard(device_);
     queue.begin(options.after);
-    if (whole.numel() > 0) queue.check(body(queue.comm(), queue.stream()), call);
-    return queue.end({whole, part});
+    if (whole.numel() > 0) queue.check(body(queue.comm(), queue.stream()), call.function);
+    return queue.end({.collective = call.collective, .tag = options.tag, .bytes = static_cast<int64_t>(whole.nbytes())},
+                     {whole, part});
   }
 
   const Group group_;
   const std::string name_;
   const c10::Device device_;
-  const std::unique_ptr<Communicator> cpu_;
+  const NcclHost host_;
   const at::Tensor token_;                                      // summed by barriers
   std::array<std::shared_ptr<NcclQueue>, kPriorities> queues_;  // null before the first use
   Counters counters_;
@@ -123,14 +129,18 @@ void NcclCommunicator::count(int64_t bytes_sent) {
 
 NcclQueue& NcclCommunicator::queue_of(Priority priority) {
   auto& queue = queues_[static_cast<size_t>(priority)];
-  if (!queue) queue = std::make_shared<NcclQueue>(group_, name_, device_, priority, agree_on_id(*cpu_));
+  if (!queue) {
+    const uint32_t channel = kDeviceChannel | host_.channels[static_cast<size_t>(priority)];
+    auto comm = std::make_shared<NcclComm>(group_, name_, channel, device_, agree_on_id(*host_.cpu));
+    queue = std::make_shared<NcclQueue>(std::move(comm), host_.calls, name_, device_, priority);
+  }
   return *queue;
 }
 
 Request NcclCommunicator::all_reduce(const at::Tensor& data, ReduceOp op, const CollectiveOptions& options) {
   check(data, "comm.all_reduce");
   count(2 * (size() - 1) * static_cast<int64_t>(data.nbytes()) / size());
-  return launch("ncclAllReduce", options, data, {}, [&](ncclComm_t comm, cudaStream_t stream) {
+  return launch({"ncclAllReduce", "all-reduce"}, options, data, {}, [&](ncclComm_t comm, cudaStream_t stream) {
     void* const in_place = data.mutable_data_ptr();
     return ncclAllReduce(in_place, in_place, elements(data), nccl_type(data), nccl_op(op), comm, stream);
   });
@@ -144,17 +154,18 @@ Request NcclCommunicator::reduce_scatter(const at::Tensor& input, const at::Tens
   check(output, "comm.reduce_scatter");
   const BlockLayout layout = check_parts(input, output, counts, size(), rank(), "comm.reduce_scatter");
   count(static_cast<int64_t>(input.nbytes()) - static_cast<int64_t>(output.nbytes()));
-  return launch("ncclReduceScatter", options, input, output, [&](ncclComm_t comm, cudaStream_t stream) {
-    const auto type = nccl_type(input);
-    if (are_equal(counts))
-      return ncclReduceScatter(input.const_data_ptr(), output.mutable_data_ptr(), elements(output), type, nccl_op(op),
-                               comm, stream);
-    return grouped(counts, [&](int root, size_t part_elements) {
-      void* const part = part_of(input, layout, root);
-      void* const result = root == rank() ? output.mutable_data_ptr() : part;
-      return ncclReduce(part, result, part_elements, type, nccl_op(op), root, comm, stream);
-    });
-  });
+  return launch({"ncclReduceScatter", "reduce-scatter"}, options, input, output,
+                [&](ncclComm_t comm, cudaStream_t stream) {
+                  const auto type = nccl_type(input);
+                  if (are_equal(counts))
+                    return ncclReduceScatter(input.const_data_ptr(), output.mutable_data_ptr(), elements(output), type,
+                                             nccl_op(op), comm, stream);
+                  return grouped(counts, [&](int root, size_t part_elements) {
+                    void* const part = part_of(input, layout, root);
+                    void* const result = root == rank() ? output.mutable_data_ptr() : part;
+                    return ncclReduce(part, result, part_elements, type, nccl_op(op), root, comm, stream);
+                  });
+                });
 }
 
 Request NcclCommunicator::all_gather(const at::Tensor& input, const at::Tensor& output, std::span<const int64_t> counts,
@@ -163,7 +174,7 @@ Request NcclCommunicator::all_gather(const at::Tensor& input, const at::Tensor& 
   check(output, "comm.all_gather");
   const BlockLayout layout = check_parts(output, input, counts, size(), rank(), "comm.all_gather");
   count((size() - 1) * static_cast<int64_t>(input.nbytes()));
-  return launch("ncclAllGather", options, output, input, [&](ncclComm_t comm, cudaStream_t stream) {
+  return launch({"ncclAllGather", "all-gather"}, options, output, input, [&](ncclComm_t comm, cudaStream_t stream) {
     const auto type = nccl_type(input);
     if (are_equal(counts))
       return ncclAllGather(input.const_data_ptr(), output.mutable_data_ptr(), elements(input), type, comm, stream);
@@ -179,7 +190,7 @@ Request NcclCommunicator::broadcast(const at::Tensor& data, int root, const Coll
   check(data, "comm.broadcast");
   check_member(root, size(), "comm.broadcast");
   count(static_cast<int64_t>(data.nbytes()));
-  return launch("ncclBroadcast", options, data, {}, [&](ncclComm_t comm, cudaStream_t stream) {
+  return launch({"ncclBroadcast", "broadcast"}, options, data, {}, [&](ncclComm_t comm, cudaStream_t stream) {
     void* const in_place = data.mutable_data_ptr();
     return ncclBroadcast(in_place, in_place, elements(data), nccl_type(data), root, comm, stream);
   });
@@ -189,7 +200,7 @@ Request NcclCommunicator::reduce(const at::Tensor& data, int root, ReduceOp op, 
   check(data, "comm.reduce");
   check_member(root, size(), "comm.reduce");
   count(static_cast<int64_t>(data.nbytes()));
-  return launch("ncclReduce", options, data, {}, [&](ncclComm_t comm, cudaStream_t stream) {
+  return launch({"ncclReduce", "reduce"}, options, data, {}, [&](ncclComm_t comm, cudaStream_t stream) {
     void* const in_place = data.mutable_data_ptr();
     return ncclReduce(in_place, in_place, elements(data), nccl_type(data), nccl_op(op), root, comm, stream);
   });
@@ -199,14 +210,14 @@ Request NcclCommunicator::send(const at::Tensor& data, int peer, const Collectiv
   check(data, "comm.send");
   check_peer(peer, size(), rank(), "comm.send");
   count(static_cast<int64_t>(data.nbytes()));
-  return queue_of(options.priority).send(data, peer, options.after);
+  return queue_of(options.priority).send(data, peer, options);
 }
 
 Request NcclCommunicator::receive(const at::Tensor& data, int peer, const CollectiveOptions& options) {
   check(data, "comm.receive");
   check_peer(peer, size(), rank(), "comm.receive");
   count(0);
-  return queue_of(options.priority).receive(data, peer, options.after);
+  return queue_of(options.priority).receive(data, peer, options);
 }
 
 Request NcclCommunicator::barrier(const CollectiveOptions& options) {
@@ -216,10 +227,10 @@ Request NcclCommunicator::barrier(const CollectiveOptions& options) {
 }  // namespace
 
 std::unique_ptr<Communicator> make_nccl_communicator(const Group& group, const std::string& name, c10::Device device,
-                                                     std::unique_ptr<Communicator> cpu) {
+                                                     NcclHost host) {
   AXONN_CHECK(device.is_cuda() && device.has_index(), "comm.communicator", "group '", name,
               "' needs a CUDA device with its number, got ", device.str());
-  return std::make_unique<NcclCommunicator>(group, name, device, std::move(cpu));
+  return std::make_unique<NcclCommunicator>(group, name, device, std::move(host));
 }
 
 }  // namespace axonn

@@ -1,19 +1,28 @@
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <string>
 
 #include <c10/core/Device.h>
 
 #include "axonn/comm/communicator.hpp"
+#include "comm/watch/device_calls.hpp"
 
 namespace axonn {
 
+// What a communicator for CUDA tensors takes from its rank.
+struct NcclHost {
+  std::unique_ptr<Communicator> cpu;      // over the same group; carries the start-up
+  std::shared_ptr<DeviceCalls> calls;     // watches the collectives
+  std::array<uint32_t, 3> channels = {};  // the CPU's, by priority
+};
+
 // NCCL's collectives on CUDA streams of their own, with one of NCCL's communicators and one stream
-// per priority, made when a collective first has it: then the host waits for all members. `cpu`
-// spans the same group and carries the start-up. Every rank of the group calls it. BackendError
-// when NCCL is not built in, or fails.
+// per priority, made when a collective first has it: then the host waits for all members. Every
+// rank of the group calls it. BackendError when NCCL is not built in, or fails.
 std::unique_ptr<Communicator> make_nccl_communicator(const Group& group, const std::string& name, c10::Device device,
-                                                     std::unique_ptr<Communicator> cpu);
+                                                     NcclHost host);
 
 }  // namespace axonn

@@ -1,7 +1,6 @@
 #include "comm/nccl/nccl_queue.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <exception>
 #include <utility>
 
@@ -72,13 +71,6 @@ class NcclRequest final : public Request::State {
 
 }  // namespace
 
-void check_nccl(ncclResult_t result, const char* call, ncclComm_t comm) {
-  if (result == ncclSuccess) return;
-  const char* const detail = ncclGetLastError(comm);
-  throw BackendError("comm.nccl", detail::concatenate(call, ": ", ncclGetErrorString(result),
-                                                      detail != nullptr ? "; " : "", detail != nullptr ? detail : ""));
-}
-
 ncclDataType_t nccl_type(const at::Tensor& tensor) {
   switch (tensor.scalar_type()) {
     case at::kDouble:
@@ -115,52 +107,43 @@ std::shared_ptr<CUevent_st> EventPool::take() {
     const c10::cuda::CUDAGuard guard(device_);
     C10_CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
   }
-  return {event, [this](cudaEvent_t used) {
-            const std::lock_guard lock(mutex_);
-            free_.push_back(used);
+  return {event, [pool = shared_from_this()](cudaEvent_t used) {
+            const std::lock_guard lock(pool->mutex_);
+            pool->free_.push_back(used);
           }};
 }
 
-NcclQueue::NcclQueue(const Group& group, std::string name, c10::Device device, Priority priority,
-                     const ncclUniqueId& id)
+NcclQueue::NcclQueue(std::shared_ptr<NcclComm> comm, std::shared_ptr<DeviceCalls> calls, std::string name,
+                     c10::Device device, Priority priority)
     : name_(std::move(name)),
       device_(device),
-      events_(device.index()),
+      events_(std::make_shared<EventPool>(device.index())),
       stream_(stream_for(device, priority)),
+      comm_(std::move(comm)),
+      calls_(std::move(calls)),
       exceptions_before_(std::uncaught_exceptions()) {
-  const c10::cuda::CUDAGuard guard(device_);
-  // Several communicators share a device: their kernels start in the order of the program, so that
-  // none waits for a rank whose own waits for another.
-  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0);
-  const ncclResult_t result = ncclCommInitRank(&comm_, group.size(), id, group.index);
-  if (result == ncclSuccess) return;
-  const auto call =
-      detail::concatenate("ncclCommInitRank of group '", name_, "' (rank ", group.index, " of ", group.size(), ")");
-  check_nccl(result, call.c_str(), nullptr);
+  calls_->add(comm_);
 }
 
 NcclQueue::~NcclQueue() {
+  if (std::uncaught_exceptions() > exceptions_before_) calls_->fail("this rank had another error before");
+  if (calls_->failed()) return;  // unfinished work may never end
   const c10::cuda::CUDAGuard guard(device_);
-  ncclResult_t result = ncclSuccess;
-  if (std::uncaught_exceptions() > exceptions_before_) {
-    result = ncclCommAbort(comm_);  // unfinished work may never end
-  } else {
-    (void)cudaStreamSynchronize(stream());
-    result = ncclCommDestroy(comm_);
-  }
-  if (result != ncclSuccess) log::error("the end of NCCL group '", name_, "': ", ncclGetErrorString(result));
+  (void)cudaStreamSynchronize(stream());
 }
 
 void NcclQueue::check_running() const {
+  calls_->check();
+  if (!broken_.empty()) throw BackendError("comm.nccl", broken_);
   ncclResult_t state = ncclSuccess;
-  check(ncclCommGetAsyncError(comm_, &state), "ncclCommGetAsyncError");
+  check(ncclCommGetAsyncError(comm(), &state), "ncclCommGetAsyncError");
   if (state != ncclInProgress) check(state, detail::concatenate("group '", name_, "'").c_str());
 }
 
 void NcclQueue::follow(std::span<const Request> after) {
   check_running();
   const auto compute = c10::cuda::getCurrentCUDAStream(device_.index());
-  const auto ready = events_.take();
+  const auto ready = events_->take();
   C10_CUDA_CHECK(cudaEventRecord(ready.get(), compute.stream()));
   C10_CUDA_CHECK(cudaStreamWaitEvent(stream(), ready.get(), 0));
   const c10::cuda::CUDAStreamGuard guard(stream_);
@@ -172,25 +155,27 @@ void NcclQueue::begin(std::span<const Request> after) {
   follow(after);
 }
 
-Request NcclQueue::end(std::initializer_list<at::Tensor> tensors) {
+Request NcclQueue::end(const DeviceCalls::Call& call, std::initializer_list<at::Tensor> tensors) {
   for (const at::Tensor& tensor : tensors)
     if (tensor.defined()) c10::cuda::CUDACachingAllocator::recordStream(tensor.storage().data_ptr(), stream_);
-  auto event = events_.take();
+  auto event = events_->take();
   C10_CUDA_CHECK(cudaEventRecord(event.get(), stream()));
+  calls_->called(*comm_, call, event);
   return Request(std::make_shared<NcclRequest>(shared_from_this(), std::move(event), /*message=*/false));
 }
 
-Request NcclQueue::send(const at::Tensor& data, int peer, std::span<const Request> after) {
-  follow(after);
-  auto event = events_.take();
-  messages_.push_back({data, peer, event});
+Request NcclQueue::send(const at::Tensor& data, int peer, const CollectiveOptions& options) {
+  follow(options.after);
+  auto event = events_->take();
+  messages_.push_back({data, peer, std::string(options.tag), event});
   return Request(std::make_shared<NcclRequest>(shared_from_this(), std::move(event), /*message=*/true));
 }
 
-Request NcclQueue::receive(const at::Tensor& data, int peer, std::span<const Request> after) {
-  follow(after);
+Request NcclQueue::receive(const at::Tensor& data, int peer, const CollectiveOptions& options) {
+  follow(options.after);
   launch(data, peer);
-  return end({data});
+  return end({.collective = "receive", .tag = options.tag, .bytes = static_cast<int64_t>(data.nbytes()), .peer = peer},
+             {data});
 }
 
 void NcclQueue::launch_messages() {
@@ -200,19 +185,29 @@ void NcclQueue::launch_messages() {
 void NcclQueue::launch(const at::Tensor& received, int peer) {
   const c10::cuda::CUDAGuard guard(device_);
   const std::vector<Message> messages = std::exchange(messages_, {});
-  const auto elements = [](const at::Tensor& tensor) { return static_cast<size_t>(tensor.numel()); };
-  check(ncclGroupStart(), "ncclGroupStart");
-  for (const auto& [data, to, sent] : messages)
-    if (data.numel() > 0)
-      check(ncclSend(data.const_data_ptr(), elements(data), nccl_type(data), to, comm_, stream()), "ncclSend");
-  if (received.defined() && received.numel() > 0)
-    check(ncclRecv(received.mutable_data_ptr(), elements(received), nccl_type(received), peer, comm_, stream()),
-          "ncclRecv");
-  check(ncclGroupEnd(), "ncclGroupEnd");
-  for (const auto& [data, to, sent] : messages) {
+  try {
+    check(launched_as_one([&] { return give(messages, received, peer); }), "ncclSend and ncclRecv");
+  } catch (const BackendError& error) {
+    broken_ = error.sentence();  // events that are not recorded look as if they had come
+    throw;
+  }
+  for (const auto& [data, to, tag, sent] : messages) {
     c10::cuda::CUDACachingAllocator::recordStream(data.storage().data_ptr(), stream_);
     C10_CUDA_CHECK(cudaEventRecord(sent.get(), stream()));
+    calls_->called(*comm_, {.collective = "send", .tag = tag, .bytes = static_cast<int64_t>(data.nbytes()), .peer = to},
+                   sent);
   }
+}
+
+ncclResult_t NcclQueue::give(const std::vector<Message>& messages, const at::Tensor& received, int peer) const {
+  const auto elements = [](const at::Tensor& tensor) { return static_cast<size_t>(tensor.numel()); };
+  ncclResult_t result = ncclSuccess;
+  for (const auto& [data, to, tag, sent] : messages)
+    if (data.numel() > 0 && result == ncclSuccess)
+      result = ncclSend(data.const_data_ptr(), elements(data), nccl_type(data), to, comm(), stream());
+  if (received.defined() && received.numel() > 0 && result == ncclSuccess)
+    result = ncclRecv(received.mutable_data_ptr(), elements(received), nccl_type(received), peer, comm(), stream());
+  return result;
 }
 
 }  // namespace axonn

@@ -4,7 +4,7 @@
 namespace axonn {
 
 std::unique_ptr<Communicator> make_nccl_communicator(const Group&, const std::string& name, c10::Device device,
-                                                     std::unique_ptr<Communicator>) {
+                                                     NcclHost) {
   throw BackendError(
       "comm.environment",
       detail::concatenate("group '", name, "' needs NCCL for tensors on ", device.str(),

@@ -39,6 +39,7 @@ FlightRecorder::FlightRecorder() : entries_(std::make_unique<Entry[]>(kRecords))
 FlightRecorder::~FlightRecorder() = default;
 
 uint64_t FlightRecorder::called(const Call& call) {
+  const std::lock_guard lock(mutex_);
   Entry& entry = entries_[count_ % kRecords];
   entry.collective = call.collective;
   entry.group = call.group;
@@ -54,10 +55,12 @@ uint64_t FlightRecorder::called(const Call& call) {
 }
 
 void FlightRecorder::ended(uint64_t record) {
+  const std::lock_guard lock(mutex_);
   if (count_ - record <= kRecords) entries_[record % kRecords].ended = now();
 }
 
 std::vector<CallRecord> FlightRecorder::last(size_t most) const {
+  const std::lock_guard lock(mutex_);
   std::vector<CallRecord> result;
   const uint64_t count = std::min<uint64_t>({most, count_, kRecords});
   for (uint64_t i = count_ - count; i < count_; ++i) result.push_back(entries_[i % kRecords].record());
@@ -65,6 +68,7 @@ std::vector<CallRecord> FlightRecorder::last(size_t most) const {
 }
 
 CallRecord FlightRecorder::find(uint64_t record, const Call& call) const {
+  const std::lock_guard lock(mutex_);
   if (count_ - record <= kRecords) return entries_[record % kRecords].record();
   return {.collective = std::string(call.collective),
           .group = std::string(call.group),
@@ -72,6 +76,11 @@ CallRecord FlightRecorder::find(uint64_t record, const Call& call) const {
           .number = call.number,
           .bytes = call.bytes,
           .channel = call.channel};
+}
+
+std::unordered_map<uint32_t, int64_t> FlightRecorder::last_numbers() const {
+  const std::lock_guard lock(mutex_);
+  return last_numbers_;
 }
 
 CallRecord FlightRecorder::Entry::record() const {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -12,6 +13,9 @@
 #include <nlohmann/json_fwd.hpp>
 
 namespace axonn {
+
+// Channels of collectives that a device carries out are those of the host with this bit.
+inline constexpr uint32_t kDeviceChannel = uint32_t{1} << 31;
 
 // A collective, send or receive that a rank has called.
 struct CallRecord {
@@ -22,6 +26,7 @@ struct CallRecord {
   int64_t called = 0, ended = 0;  // microseconds since 1970; `ended` 0: it has not
   uint32_t channel = 0;
 
+  bool on_device() const { return (channel & kDeviceChannel) != 0; }
   bool point_to_point() const;
   std::string text() const;  // that of its FlightRecorder::Call
 };
@@ -29,7 +34,7 @@ void to_json(nlohmann::json& json, const CallRecord& record);
 void from_json(const nlohmann::json& json, CallRecord& record);
 
 // What a rank has called last: the newest kRecords calls, and the newest of each channel. Memory is
-// taken at the start and at the first call on a channel. Not for several threads at once.
+// taken at the start and at the first call on a channel. Calls of any thread.
 class FlightRecorder {
  public:
   static constexpr size_t kRecords = 512;
@@ -55,11 +60,12 @@ class FlightRecorder {
   // Of a call whose record may be too old to be remembered; then without its time and step.
   CallRecord find(uint64_t record, const Call& call) const;
   // By channel: the number of the last collective that was called on it.
-  const std::unordered_map<uint32_t, int64_t>& last_numbers() const { return last_numbers_; }
+  std::unordered_map<uint32_t, int64_t> last_numbers() const;
 
  private:
   struct Entry;
 
+  mutable std::mutex mutex_;
   std::unique_ptr<Entry[]> entries_;  // a ring
   uint64_t count_ = 0;
   std::unordered_map<uint32_t, int64_t> last_numbers_;

@@ -6,6 +6,7 @@
 #include <ctime>
 #include <map>
 #include <numeric>
+#include <set>
 #include <tuple>
 
 #include "axonn/core/error.hpp"
@@ -20,7 +21,7 @@ constexpr size_t kMostCalls = 8;
 struct Stuck {
   const HangState::Open* open = nullptr;  // as one of them describes it
   std::vector<int> waiting, missing;
-  bool root = false;  // a missing rank does not itself wait for others
+  bool root = false;  // a missing rank is not itself kept by others
 };
 
 class Job {
@@ -51,10 +52,14 @@ class Job {
         stuck.open = &open;
         stuck.waiting.push_back(state.rank);
       }
+    std::set<int> kept;
     for (auto& [key, stuck] : by_call) {
       find_missing(stuck);
       std::ranges::sort(stuck.waiting);
-      stuck.root = std::ranges::any_of(stuck.missing, [this](int rank) { return !waits(rank); });
+      if (!stuck.missing.empty()) kept.insert(stuck.waiting.begin(), stuck.waiting.end());
+    }
+    for (auto& [key, stuck] : by_call) {
+      stuck.root = std::ranges::any_of(stuck.missing, [&](int rank) { return !waits(rank) || !kept.contains(rank); });
       stuck_.push_back(std::move(stuck));
     }
     std::ranges::stable_sort(stuck_, {}, [](const Stuck& stuck) {
@@ -102,7 +107,9 @@ std::string why_missing(const Job& job, const Stuck& stuck) {
   std::string text;
   if (!busy.empty())
     text += stuck.open->call.point_to_point() ? "it waits for " + RankRuns(busy).text()
-                                              : is_or_are(busy, " has not called it", " have not called it");
+            : stuck.open->call.on_device()
+                ? is_or_are(busy, "'s device has not come to it", " have devices that have not come to it")
+                : is_or_are(busy, " has not called it", " have not called it");
   if (!silent.empty()) text += (text.empty() ? "" : ", and ") + silent_text(silent);
   return text;
 }

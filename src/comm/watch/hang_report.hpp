@@ -25,10 +25,11 @@ struct HangState {
   int rank = 0;
   std::string host;
   int64_t step = -1;
-  bool waits = false;            // the program waits for a collective; false: it computes, or hangs elsewhere
+  bool waits = false;            // program or device wait for a collective; false: it computes, or hangs elsewhere
   std::vector<Open> open;        // the oldest, at most kMostOpen
   std::vector<CallRecord> last;  // the newest, at most kMostLast
-  std::unordered_map<uint32_t, int64_t> last_numbers;  // FlightRecorder::last_numbers()
+  // FlightRecorder::last_numbers(); of a device the number of the call to which it has come.
+  std::unordered_map<uint32_t, int64_t> last_numbers;
 };
 
 struct HangReport {

@@ -106,6 +106,16 @@ TEST(HangReport, ARankThatComputesIsNotExcusedByWhatItHasUnderWay) {
   EXPECT_TRUE(report.headline.ends_with(": rank 1 has not called it")) << report.headline;
 }
 
+// Rank 1's device hangs in a kernel before a call that rank 0's device has left behind.
+TEST(HangReport, ADeviceThatHasNotComeToACallIsNamed) {
+  const uint32_t channel = kDeviceChannel | 4;
+  const auto report = hang_report(
+      {state(0, true, {open(call("x", channel, 93), {0, 1})}), state(1, true, {open(call("x", channel, 85), {0, 1})})},
+      2, kSeconds);
+  EXPECT_NE(report.headline.find("all-reduce #93"), std::string::npos) << report.headline;
+  EXPECT_TRUE(report.headline.ends_with(": rank 1's device has not come to it")) << report.headline;
+}
+
 TEST(HangReport, RanksThatWaitForEachOtherAreSaidSo) {
   const auto report =
       hang_report({state(0, true, {open(call("x", 4, 9), {0, 1})}), state(1, true, {open(call("data", 8, 3), {0, 1})})},

@@ -15,9 +15,17 @@ struct Capture;
 // A stream or the place of an event: for every stream, how much of its work comes before.
 using Clocks = std::map<int, long long>;
 
+// Work that does not end until it is aborted. Owned by the list of all.
+struct Hang {
+  int communicator = -1;  // -1: a kernel, which nothing ends
+  bool ended = false;
+};
+using Hangs = std::set<const Hang*>;
+
 struct Stream {
   int number = 0;  // 0: the legacy stream
   Clocks clocks;
+  Hangs hangs;  // what its work waits for
   Capture* capture = nullptr;
   bool ended = false;  // it is kept, so that a later use is noticed
 };
@@ -26,6 +34,7 @@ struct Event {
   Clocks clocks;
   Capture* capture = nullptr;
   const Stream* stream = nullptr;
+  Hangs hangs;
 };
 
 // A graph that is being written down.
@@ -59,8 +68,12 @@ void break_device(cudaError_t error);
 cudaError_t allowed_in_capture(const char* call);
 cudaError_t allowed_on(Stream& stream, const char* call);
 
-// The host waits for the device.
-void host_waits(const char* call);
+// The host waits for the device; until `hangs` have ended.
+void host_waits(const char* call, const Hangs& hangs = {});
+Hangs all_hangs();
+// The work that comes next on `stream` does not end.
+void hang(cudaStream_t stream, int communicator = -1);
+void end_hangs_of(int communicator);
 
 bool is_device_memory(const void* address);
 bool is_pinned(const void* address);

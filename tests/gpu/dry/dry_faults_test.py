@@ -1,4 +1,6 @@
 """A GPU that fails ends the run with one sentence that names what failed."""
+import re
+import time
 import unittest
 
 import program_runs
@@ -49,12 +51,39 @@ class DryFaultsTest(DryTest):
     def test_nccl_start(self):
         self.assert_fails("ncclCommInitRank:1", "ncclCommInitRank of group", "invalid usage", ranks=2)
 
-    def pair(self, of_rank, devices=1):
+    def start_pair(self, of_rank, *arguments, devices=1, **more):
         """Two ranks, each with environment variables of its own."""
         job = environment(devices=devices, WORLD_SIZE="2", MASTER_ADDR="127.0.0.1",
-                          MASTER_PORT=str(program_runs.free_port()))
-        return self.run_program(*TRAINING, "--grid", "2x1x1x1", ranks=2, environment=job,
-                                launcher=lambda rank: {"RANK": str(rank)} | of_rank(rank))
+                          MASTER_PORT=str(program_runs.free_port()), **more)
+        return self.start(*TRAINING, "--grid", "2x1x1x1", *arguments, ranks=2, environment=job,
+                          launcher=lambda rank: {"RANK": str(rank)} | of_rank(rank))
+
+    def pair(self, of_rank, devices=1):
+        return self.start_pair(of_rank, devices=devices).wait(program_runs.RUN_SECONDS)
+
+    def test_a_collective_that_hangs(self):
+        """Rank 1's device hangs in a kernel of step 8, and rank 0's in the first all-reduce after it."""
+        hangs = ["ncclAllReduce:100", "kernel:900"]
+        ended = self.start_pair(lambda rank: {"DRY_GPU_HANG": hangs[rank]}, "--steps", 20, devices=2,
+                                AXONN_TIMEOUT_SECONDS="2").wait(20)
+        self.assertEqual(ended.status, 1, ended.text)
+        why = r"all-reduce #\d+ of group 'x' .* made no progress for 2 s: rank 1's device has not come to it"
+        self.assertEqual(len(re.findall(f"error 0/2 .*{why}", ended.text)), 1, ended.text)
+        self.assertRegex(ended.text, f"gpt: {why}")  # rank 0 comes back from the device
+        self.assertRegex(ended.text, f"error 1/2 .*{why}; rank 1's program did not come back within 5 s")
+        self.assertLess(ended.seconds, 2 + 10 + 5)
+        self.assertEqual(len(program_runs.metrics(self.directory / "run")), 7)
+        self.assertTrue((self.directory / "run" / "flight" / "rank-0001.jsonl").exists())
+
+    def test_a_rank_that_is_lost(self):
+        """Its partner waits for a device whose all-reduce never ends, and comes back."""
+        hangs = [{"DRY_GPU_HANG": "ncclAllReduce:100"}, {}]
+        job = self.start_pair(lambda rank: hangs[rank], "--steps", 100000, devices=2)
+        time.sleep(8)
+        job.processes[1].kill()
+        ended = job.wait(program_runs.REFUSAL_SECONDS)
+        self.assertRegex(ended.text, "gpt: .*rank 1")
+        self.assertEqual(len(program_runs.metrics(self.directory / "run")), 7)
 
     def test_ranks_that_share_a_gpu(self):
         self.assert_refused(self.pair(lambda rank: {}), "ranks 0 and 1 share the GPU 0000:00:00.0 of", "NCCL_HOSTID")

@@ -14,14 +14,16 @@ FOLDER = pathlib.Path(os.environ["AXONN_DRY_GPU"])  # of libdrygpu.so
 LIBRARY = str(FOLDER / "libdrygpu.so")
 
 
-def environment(record=None, fail=None, devices=1, memory_gb=139, **more):
-    """That of a process on the dry GPU. `fail`: FUNCTION:N, the call that fails."""
+def environment(record=None, fail=None, hang=None, devices=1, memory_gb=139, **more):
+    """That of a process on the dry GPU. FUNCTION:N is the call that fails, or that never ends."""
     result = {"LD_LIBRARY_PATH": str(FOLDER / "lib"), "LD_PRELOAD": LIBRARY, "DRY_GPU_DEVICES": str(devices),
               "DRY_GPU_MEMORY_GB": str(memory_gb)}
     if record:
         result["DRY_GPU_RECORD"] = str(record)
     if fail:
         result["DRY_GPU_FAIL"] = fail
+    if hang:
+        result["DRY_GPU_HANG"] = hang
     return result | more
 
 

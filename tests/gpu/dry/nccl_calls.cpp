@@ -17,12 +17,15 @@ struct Communicator {
   int number, rank, size;
 };
 
+thread_local int open_groups = 0;
+
 Communicator& communicator_of(ncclComm_t comm) { return *reinterpret_cast<Communicator*>(comm); }
 
 // `what` holds all that must be equal on every member.
 ncclResult_t call(const char* name, const std::string& what, ncclComm_t comm, cudaStream_t stream) {
   if (fails(name)) return ncclUnhandledCudaError;
   write("nccl", join(name, what, communicator_of(comm).number, number_of(stream)));
+  if (hangs(name)) hang(stream, communicator_of(comm).number);
   return work(stream) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 
@@ -61,6 +64,7 @@ DRY_EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 }
 DRY_EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) {
   write("communicator-end", join(communicator_of(comm).number, "aborted"));
+  end_hangs_of(communicator_of(comm).number);
   return ncclSuccess;
 }
 DRY_EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t* result) {
@@ -72,13 +76,17 @@ DRY_EXPORT const char* ncclGetErrorString(ncclResult_t result) {
 }
 DRY_EXPORT const char* ncclGetLastError(ncclComm_t) { return "a fault of the dry GPU"; }
 DRY_EXPORT ncclResult_t ncclGroupStart() {
+  ++open_groups;
   write("group", "start");
   return ncclSuccess;
 }
 DRY_EXPORT ncclResult_t ncclGroupEnd() {
+  --open_groups;
   write("group", "end");
   return ncclSuccess;
 }
+// For tests: groups of this thread that have begun and not ended.
+DRY_EXPORT int dry_open_nccl_groups() { return open_groups; }
 
 DRY_EXPORT ncclResult_t ncclAllReduce(const void*, void*, size_t count, ncclDataType_t type, ncclRedOp_t op,
                                       ncclComm_t comm, cudaStream_t stream) {

@@ -52,6 +52,25 @@ bool is_dispatch(const std::string& name) {
   return name.empty();
 }
 
+// FUNCTION:N of an environment variable.
+class Fault {
+ public:
+  explicit Fault(const char* variable) {
+    const char* const text = std::getenv(variable);
+    wanted_ = text != nullptr ? text : "";
+    colon_ = wanted_.find(':');
+  }
+  bool comes(std::string_view function) {
+    if (colon_ == std::string::npos || std::string_view(wanted_).substr(0, colon_) != function) return false;
+    return ++calls_ == std::atoll(wanted_.c_str() + colon_ + 1);
+  }
+
+ private:
+  std::string wanted_;
+  size_t colon_;
+  std::atomic<long long> calls_ = 0;
+};
+
 }  // namespace
 
 bool recording() { return record().file != nullptr; }
@@ -88,14 +107,13 @@ std::string callers() {
 }
 
 bool fails(std::string_view function) {
-  static const std::string wanted = [] {
-    const char* text = std::getenv("DRY_GPU_FAIL");
-    return std::string(text != nullptr ? text : "");
-  }();
-  static std::atomic<long long> calls = 0;
-  const size_t colon = wanted.find(':');
-  if (colon == std::string::npos || std::string_view(wanted).substr(0, colon) != function) return false;
-  return ++calls == std::atoll(wanted.c_str() + colon + 1);
+  static Fault fault("DRY_GPU_FAIL");
+  return fault.comes(function);
+}
+
+bool hangs(std::string_view function) {
+  static Fault fault("DRY_GPU_HANG");
+  return fault.comes(function);
 }
 
 long long number(const char* variable, long long otherwise) {

@@ -18,6 +18,8 @@ std::string callers();
 
 // Whether this call of `function` is the one that $DRY_GPU_FAIL=FUNCTION:N names, counted from 1.
 bool fails(std::string_view function);
+// The same of $DRY_GPU_HANG: what it starts on the device does not end.
+bool hangs(std::string_view function);
 
 // An environment variable as a number; `otherwise` when it is not set.
 long long number(const char* variable, long long otherwise);

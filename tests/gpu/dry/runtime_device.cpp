@@ -44,7 +44,7 @@ DRY_EXPORT cudaError_t cudaSetDevice(int device) {
 }
 DRY_EXPORT cudaError_t cudaDeviceSynchronize() {
   if (const auto error = allowed_in_capture("cudaDeviceSynchronize")) return error;
-  host_waits("cudaDeviceSynchronize");
+  host_waits("cudaDeviceSynchronize", all_hangs());
   return state();
 }
 DRY_EXPORT cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {

@@ -30,6 +30,7 @@ std::string size(dim3 of) { return std::to_string(of.x) + "," + std::to_string(o
 
 cudaError_t launch(const void* function, dim3 grid, dim3 block, cudaStream_t stream) {
   if (fails("kernel")) break_device(cudaErrorIllegalAddress);
+  if (hangs("kernel")) hang(stream);
   if (recording()) {
     const std::lock_guard lock(kernels().mutex);
     const auto found = kernels().names.find(function);

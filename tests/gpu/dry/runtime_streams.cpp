@@ -1,6 +1,8 @@
 // Streams, events and graphs. Work is never carried out, but its order is kept.
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
+#include <deque>
 #include <vector>
 
 #include "device.hpp"
@@ -11,13 +13,34 @@ namespace {
 
 std::atomic<int> streams_made = 0;
 std::vector<Capture*> captures;  // under way
+std::deque<Hang> hanging;
+std::condition_variable_any hang_ended;
 thread_local cudaStreamCaptureMode thread_mode = cudaStreamCaptureModeGlobal;
 
 Event& event_of(cudaEvent_t event) { return *reinterpret_cast<Event*>(event); }
 Graph& graph_of(cudaGraph_t graph) { return *reinterpret_cast<Graph*>(graph); }
 
+bool have_ended(const Hangs& hangs) {
+  return std::ranges::all_of(hangs, [](const Hang* hang) { return hang->ended; });
+}
+
+void wait_for(const Hangs& hangs) {
+  std::unique_lock lock(mutex());
+  hang_ended.wait(lock, [&] { return have_ended(hangs); });
+}
+
 void follow(Clocks& clocks, const Clocks& earlier) {
   for (const auto& [stream, done] : earlier) clocks[stream] = std::max(clocks[stream], done);
+}
+
+Hangs hangs_of(const auto& place) {
+  const std::lock_guard lock(mutex());
+  return place.hangs;
+}
+
+cudaError_t passed(const Hangs& hangs) {
+  const std::lock_guard lock(mutex());
+  return have_ended(hangs) ? state() : cudaErrorNotReady;
 }
 
 // Work that its stream was given after the event.
@@ -74,8 +97,28 @@ cudaError_t allowed_on(Stream& stream, const char* call) {
   return stream.capture == nullptr ? cudaSuccess : refuse(*stream.capture, call, cudaErrorStreamCaptureUnsupported);
 }
 
-void host_waits(const char* call) {
+void host_waits(const char* call, const Hangs& hangs) {
   if (recording()) write("wait", join(call, callers()));
+  wait_for(hangs);
+}
+
+Hangs all_hangs() {
+  const std::lock_guard lock(mutex());
+  Hangs all;
+  for (const Hang& one : hanging) all.insert(&one);
+  return all;
+}
+
+void hang(cudaStream_t stream, int communicator) {
+  const std::lock_guard lock(mutex());
+  stream_of(stream).hangs.insert(&hanging.emplace_back(Hang{.communicator = communicator}));
+}
+
+void end_hangs_of(int communicator) {
+  const std::lock_guard lock(mutex());
+  for (Hang& one : hanging)
+    if (one.communicator == communicator) one.ended = true;
+  hang_ended.notify_all();
 }
 
 }  // namespace dry
@@ -83,7 +126,7 @@ void host_waits(const char* call) {
 using namespace dry;
 
 DRY_EXPORT cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int priority) {
-  auto* const made = new Stream{++streams_made, {}, nullptr, false};
+  auto* const made = new Stream{.number = ++streams_made};
   *stream = reinterpret_cast<cudaStream_t>(made);
   write("stream", join(made->number, priority));
   return state();
@@ -96,12 +139,12 @@ DRY_EXPORT cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 DRY_EXPORT cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (const auto error = allowed_on(stream_of(stream), "cudaStreamSynchronize")) return error;
-  host_waits("cudaStreamSynchronize");
+  host_waits("cudaStreamSynchronize", hangs_of(stream_of(stream)));
   return state();
 }
 DRY_EXPORT cudaError_t cudaStreamQuery(cudaStream_t stream) {
   if (const auto error = allowed_on(stream_of(stream), "cudaStreamQuery")) return error;
-  return state();
+  return passed(stream_of(stream).hangs);
 }
 DRY_EXPORT cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   const std::lock_guard lock(mutex());
@@ -116,6 +159,7 @@ DRY_EXPORT cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t even
     earlier.capture->streams.insert(&waits);
   }
   follow(waits.clocks, earlier.clocks);
+  waits.hangs.insert(earlier.hangs.begin(), earlier.hangs.end());
   write("join", join(waits.number, reinterpret_cast<size_t>(event)));
   return state();
 }
@@ -134,7 +178,7 @@ DRY_EXPORT cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t 
   const std::lock_guard lock(mutex());
   Stream& place = stream_of(stream);
   if (place.ended) return cudaErrorInvalidResourceHandle;
-  event_of(event) = {place.clocks, place.capture, &place};
+  event_of(event) = {place.clocks, place.capture, &place, place.hangs};
   write("mark", join(place.number, reinterpret_cast<size_t>(event)));
   return state();
 }
@@ -143,7 +187,7 @@ DRY_EXPORT cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 DRY_EXPORT cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (event_of(event).capture != nullptr) return allowed_in_capture("cudaEventQuery");
-  return state();
+  return passed(event_of(event).hangs);
 }
 // Where the stream has more to do, the device does not stand still: a lag.
 DRY_EXPORT cudaError_t cudaEventSynchronize(cudaEvent_t given) {
@@ -153,6 +197,7 @@ DRY_EXPORT cudaError_t cudaEventSynchronize(cudaEvent_t given) {
     host_waits("cudaEventSynchronize");
   else
     write("lag", join(behind, callers()));
+  wait_for(hangs_of(event_of(given)));
   return state();
 }
 DRY_EXPORT cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
