@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/_unsafe_view.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
@@ -11,8 +10,10 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/layers/ops/convolution_kernels.hpp"
+#include "layers/feature_dropout.hpp"
 #include "layers/operation.hpp"
 #include "layers/ops/image.hpp"
+#include "layers/ops/row_sum.hpp"
 #include "layers/ops/upsampled_convolution.hpp"
 
 namespace axonn {
@@ -24,6 +25,11 @@ int64_t output_size(const Conv2dOptions& options, size_t dim, int64_t size) {
   if (options.doubled) return 2 * size;
   const int64_t steps = size + 2 * options.padding[dim] - options.dilation[dim] * (options.kernel[dim] - 1) - 1;
   return steps < 0 ? 0 : steps / options.stride[dim] + 1;
+}
+
+// (batch, height', width')
+std::vector<int64_t> output_sizes(const Conv2dOptions& options, const Tensor& images) {
+  return {images.size(0), output_size(options, 0, images.size(1)), output_size(options, 1, images.size(2))};
 }
 
 // The convolutions that upsampled_convolution.hpp and convolution_choice.hpp support.
@@ -38,13 +44,15 @@ bool small_and_padded(const Conv2dOptions& options) {
 class Conv2dOperation : public Operation {
  public:
   Conv2dOperation(Context& context, const Conv2dImpl& layer, ShardedParameter weight,
-                  std::optional<ShardedParameter> bias, std::shared_ptr<std::function<void()>> finish)
+                  std::optional<ShardedParameter> bias, std::shared_ptr<RowTail> tail,
+                  std::shared_ptr<std::function<void()>> finish)
       : context_(context),
         options_(layer.options()),
         output_sum_(layer.output_sum()),
         gradient_sum_(layer.gradient_sum()),
         weight_(std::move(weight)),
         bias_(std::move(bias)),
+        tail_(std::move(tail)),
         finish_(std::move(finish)) {
     if (options_.groups > 1) options_.groups /= context.shape()[layer.in_axis()];
   }
@@ -54,19 +62,31 @@ class Conv2dOperation : public Operation {
   Tensor forward(const Tensor& input /* (b, height, width, k/in) */) override {
     input_.keep(input);
     auto weight = weight_.gathered();  // (n/out, kernel h, kernel w, k/in/groups)
-    const bool whole = context_.shape().size(output_sum_) == 1;
-    Tensor output = convolve(input, *weight, bias_ && whole ? *bias_->gathered() : Tensor());
-    *finish_ = [sum = context_.scheduler().all_reduce(output, output_sum_, weight_.name()),
-                bias = whole ? std::nullopt : bias_]() mutable {
-      const at::NoGradGuard no_grad;
-      const Tensor sums = sum.wait();  // (b, height', width', n/out)
-      if (bias) sums.add_(*bias->gathered());
-    };
-    return at::_unsafe_view(output, output.sizes());  // not a view: autograd would refuse the add in finish_
+    const Tensor bias = bias_ ? *bias_->gathered() : Tensor();
+    const std::vector<int64_t> images = output_sizes(options_, input);
+    const int64_t pixels = images[1] * images[2], channels = weight->size(0);
+    const RowProduct product{
+        .rows = images[0] * pixels,
+        .width = channels,
+        .unit = pixels,
+        .options = input.options(),
+        .all = [&] { return rows_of(convolve(input, *weight, {})); },
+        .some =
+            [&](const Tensor& to, Range some) {
+              to.copy_(rows_of(convolve(input.narrow(0, some.begin / pixels, some.size() / pixels), *weight, {})));
+            },
+        .owner = {}};
+    TailedRows output =  // (pixels of all images, n/out)
+        context_.shape().size(output_sum_) == 1
+            ? with_tail(rows_of(convolve(input, *weight, bias)), tail_)
+            : sum_with_tail(context_, product, output_sum_, weight_.name(), bias, tail_);
+    *finish_ = std::move(output.finish);
+    // Not a view: autograd would refuse the in-place adds in finish_.
+    return at::_unsafe_view(output.output, {images[0], images[1], images[2], channels});
   }
 
   Tensor backward(const Tensor& grad_output /* (b, height', width', n/out) */, bool input_needed) override {
-    const Tensor input = input_.get(), grad = grad_output.contiguous();
+    const Tensor input = input_.get(), grad = tail_->gradient(grad_output).contiguous();
     Pending grad_input{Tensor()};
     if (input_needed)
       grad_input = context_.scheduler().all_reduce(input_gradient(grad, input, *weight_.gathered()), gradient_sum_,
@@ -79,7 +99,10 @@ class Conv2dOperation : public Operation {
     return input_needed ? grad_input.wait() : Tensor();
   }
 
-  void release() override { input_.reset(); }
+  void release() override {
+    input_.reset();
+    tail_->release();
+  }
 
  private:
   // Of a convolution that has a choice; nullopt for any other.
@@ -91,9 +114,9 @@ class Conv2dOperation : public Operation {
   Tensor convolve(const Tensor& input, const Tensor& weight, const Tensor& bias) const {
     const int64_t in = input.size(3), out = weight.size(0);
     if (in == 0 || out == 0) {
-      const Tensor none = at::zeros(
-          {input.size(0), output_size(options_, 0, input.size(1)), output_size(options_, 1, input.size(2)), out},
-          input.options());
+      std::vector<int64_t> sizes = output_sizes(options_, input);
+      sizes.push_back(out);
+      const Tensor none = at::zeros(sizes, input.options());
       return bias.defined() ? none + bias : none;
     }
     Tensor output;
@@ -141,6 +164,7 @@ class Conv2dOperation : public Operation {
   AxisSet gradient_sum_;
   ShardedParameter weight_;
   std::optional<ShardedParameter> bias_;
+  std::shared_ptr<RowTail> tail_;
   std::shared_ptr<std::function<void()>> finish_;  // the rest of the forward
   Saved input_;
 };
@@ -207,7 +231,11 @@ ShardSpec Conv2dImpl::weight_spec() const {
 
 Value Conv2dImpl::forward(const Value& input) { return launch(input).wait(); }
 
-PendingValue Conv2dImpl::launch(const Value& input) {
+PendingValue Conv2dImpl::launch(const Value& input) { return launch(input, nullptr); }
+
+PendingValue Conv2dImpl::launch(const Value& input, const AddTo& add) { return launch(input, &add); }
+
+PendingValue Conv2dImpl::launch(const Value& input, const AddTo* add) {
   constexpr const char* kWhere = "layers.conv2d";
   check_layout(input, options_.in, input_layout(), kWhere);
   AXONN_CHECK(input.tensor.dim() == 4, kWhere, "images must be (batch, height, width, channels), got ",
@@ -215,14 +243,17 @@ PendingValue Conv2dImpl::launch(const Value& input) {
   const int64_t channels = input_layout().dim(options_.in).local_size(context().shape(), context().at());
   AXONN_CHECK(input.tensor.size(3) == channels, kWhere, "images must hold ", channels, " of the ", options_.in,
               " channels on this rank (", input.layout.to_string(), "), got ", input.tensor.size(3));
+  const std::vector<int64_t> sizes = output_sizes(options_, input.tensor);
   for (const size_t dim : {0, 1})
-    AXONN_CHECK(output_size(options_, dim, input.tensor.size(static_cast<int64_t>(dim) + 1)) > 0, kWhere, "a ",
-                kNames[dim], " of ", input.tensor.size(static_cast<int64_t>(dim) + 1), " is too small for a kernel of ",
-                options_.kernel[dim], ", dilation ", options_.dilation[dim], " and padding ", options_.padding[dim]);
+    AXONN_CHECK(sizes[dim + 1] > 0, kWhere, "a ", kNames[dim], " of ", input.tensor.size(static_cast<int64_t>(dim) + 1),
+                " is too small for a kernel of ", options_.kernel[dim], ", dilation ", options_.dilation[dim],
+                " and padding ", options_.padding[dim]);
   const auto finish = std::make_shared<std::function<void()>>();
-  auto operation = std::make_unique<Conv2dOperation>(context(), *this, weight_, bias_, finish);
-  const Tensor output = bias_ ? record(std::move(operation), input.tensor, {&weight_, &*bias_})
-                              : record(std::move(operation), input.tensor, {&weight_});
+  const Tensor stream = add != nullptr ? add->stream.tensor : Tensor();
+  const auto tail = make_tail(add, feature_dropout(context(), add), output_layout(), options_.out, sizes, kWhere);
+  auto operation = std::make_unique<Conv2dOperation>(context(), *this, weight_, bias_, tail, finish);
+  const Tensor output = bias_ ? record(std::move(operation), input.tensor, {&weight_, &*bias_}, {stream})
+                              : record(std::move(operation), input.tensor, {&weight_}, {stream});
   return {{output, options_.out, output_layout()}, std::move(*finish)};
 }
 

@@ -60,6 +60,10 @@ std::optional<DropoutDraw> feature_dropout(const Context& context, const Value& 
   return result;
 }
 
+std::optional<DropoutDraw> feature_dropout(const Context& context, const AddTo* add) {
+  return add == nullptr ? std::nullopt : feature_dropout(context, add->stream, add->dropout, add->name);
+}
+
 Value dropout(Context& context, const Value& value, double probability, const std::string& name) {
   const auto what = feature_dropout(context, value, probability, name);
   if (!what) return value;

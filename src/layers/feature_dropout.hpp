@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "axonn/layers/add_to.hpp"
 #include "axonn/layers/context.hpp"
 #include "axonn/layers/dropout.hpp"
 #include "layers/ops/dropout_draw.hpp"
@@ -12,5 +13,7 @@ namespace axonn {
 // The mask of dropout() for values like `value`; nullopt for probability 0.
 std::optional<DropoutDraw> feature_dropout(const Context& context, const Value& value, double probability,
                                            const std::string& name);
+// The mask of what a layer adds; nullopt if `add` is null.
+std::optional<DropoutDraw> feature_dropout(const Context& context, const AddTo* add);
 
 }  // namespace axonn

@@ -7,7 +7,7 @@
 #include "axonn/core/error.hpp"
 #include "layers/feature_dropout.hpp"
 #include "layers/operation.hpp"
-#include "layers/ops/row_tail.hpp"
+#include "layers/ops/row_sum.hpp"
 
 namespace axonn {
 namespace {
@@ -36,35 +36,23 @@ class LinearOperation : public Operation {
     const Tensor rows = rows_of(input);
     const GemmKernel mm = kernel(GemmUse::output, rows, *weight);
     const int64_t m = rows.size(0), n = weight->size(0);
-    const bool whole = context_.shape()[in_axis_] == 1 && !elsewhere_;
     const Tensor bias = bias_ ? *bias_->gathered() : Tensor();
-    const auto schedule =
-        context_.scheduler().resolve(context_.options().linear_schedule, in_axis_, m * n * rows.element_size());
-    const bool at_owner = !whole && (elsewhere_ || schedule != LinearSchedule::mm_ar_c);
-    const auto product = [&] {
-      return RowProduct{.rows = m,
-                        .width = n,
-                        .options = rows.options(),
-                        .all = [&] { return gemm(mm, rows, *weight); },
-                        .some =
-                            [&](const Tensor& to, Range some) {
-                              gemm_into(mm, to, rows.narrow(0, some.begin, some.size()), *weight, /*add=*/false);
-                            },
-                        .owner = at_owner ? tail_->at_owner(bias, rows.scalar_type(), n) : Epilogue()};
-    };
-    Pending sum = elsewhere_ ? elsewhere_(product())
-                  : whole    ? Pending(gemm(mm, rows, *weight, bias_ ? std::optional(bias) : std::nullopt))
-                             : context_.scheduler().sum(product(), schedule, in_axis_, weight_.name());
-    const Tensor output = sum.tensor();  // (m, n/out)
-    *finish_ = [sum = std::move(sum), tail = tail_, bias = whole ? Tensor() : bias, at_owner]() mutable {
-      const at::NoGradGuard no_grad;
-      const Tensor sums = sum.wait();
-      if (!at_owner) tail->apply(sums, bias);
-      tail->release_residual();
-    };
+    const RowProduct product{
+        .rows = m,
+        .width = n,
+        .options = rows.options(),
+        .all = [&] { return gemm(mm, rows, *weight); },
+        .some = [&](const Tensor& to,
+                    Range some) { gemm_into(mm, to, rows.narrow(0, some.begin, some.size()), *weight, /*add=*/false); },
+        .owner = {}};
+    const bool whole = context_.shape()[in_axis_] == 1 && !elsewhere_;
+    TailedRows output =  // (m, n/out)
+        whole ? with_tail(gemm(mm, rows, *weight, bias_ ? std::optional(bias) : std::nullopt), tail_)
+              : sum_with_tail(context_, product, in_axis_, weight_.name(), bias, tail_, elsewhere_);
+    *finish_ = std::move(output.finish);
     std::vector<int64_t> shape = input.sizes().vec();
     shape.back() = n;
-    return at::_unsafe_view(output, shape);  // not a view: autograd would refuse the in-place adds in finish_
+    return at::_unsafe_view(output.output, shape);  // not a view: autograd would refuse the in-place adds in finish_
   }
 
   Tensor backward(const Tensor& grad_output /* (..., n/out) */, bool input_needed) override {
@@ -144,21 +132,17 @@ PendingValue LinearImpl::launch(const Value& input) { return launch(input, nullp
 
 PendingValue LinearImpl::launch(const Value& input, const AddTo& add) { return launch(input, &add, {}); }
 
-void LinearImpl::check_addition(const Value& input, const AddTo& add) const {
-  check_layout(add.stream, options_.out, output_layout(), "layers.linear");
+void LinearImpl::check_addition() const {
   AXONN_CHECK(!options_.pad_output, "layers.linear",
               "an output with padding cannot be added to a stream; choose pad_output = false");
   AXONN_CHECK(
       options_.adds_bias, "layers.linear",
       "a layer that leaves its bias to the next operation cannot add its output to a stream; choose adds_bias = "
       "true");
-  const at::IntArrayRef given = add.stream.tensor.sizes(), rows = input.tensor.sizes();
-  AXONN_CHECK(given.slice(0, given.size() - 1) == rows.slice(0, rows.size() - 1), "layers.linear",
-              "the stream must have the rows of the input, ", rows, ", got ", given);
 }
 
 PendingValue LinearImpl::launch(const Value& input, const AddTo* add, const SumElsewhere& elsewhere) {
-  if (add != nullptr) check_addition(input, *add);
+  if (add != nullptr) check_addition();
   check_layout(input, options_.in, input_layout(), "layers.linear");
   const int64_t width = input_layout().dim(options_.in).local_size(context().shape(), context().at());
   AXONN_CHECK(input.tensor.size(-1) == width, "layers.linear", "input must hold ", width, " of the ", options_.in,
@@ -166,9 +150,9 @@ PendingValue LinearImpl::launch(const Value& input, const AddTo* add, const SumE
   const auto finish = std::make_shared<std::function<void()>>();
   const std::optional<ShardedParameter> bias = options_.adds_bias ? bias_ : std::nullopt;
   const Tensor stream = add != nullptr ? add->stream.tensor : Tensor();
-  const auto tail = std::make_shared<RowTail>(
-      add != nullptr ? feature_dropout(context(), add->stream, add->dropout, add->name) : std::nullopt,
-      stream.defined() ? stream.detach() : stream);
+  const at::IntArrayRef sizes = input.tensor.sizes();
+  const auto tail = make_tail(add, feature_dropout(context(), add), output_layout(), options_.out,
+                              sizes.slice(0, sizes.size() - 1), "layers.linear");
   auto operation = std::make_unique<LinearOperation>(context(), *this, weight_, bias, tail, elsewhere, finish);
   const Tensor output = bias ? record(std::move(operation), input.tensor, {&weight_, &*bias}, {stream})
                              : record(std::move(operation), input.tensor, {&weight_}, {stream});

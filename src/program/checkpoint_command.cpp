@@ -11,12 +11,13 @@ namespace axonn {
 CheckpointCommand::CheckpointCommand(ProgramOptions& saved) : saved_(saved) {
   placement_.bind(here_);
   numerics_.bind(here_);
+  communication_.bind(here_);
   flags_.add("checkpoint", "checkpoint", checkpoint_, "run directory (its newest checkpoint) or one checkpoint");
 }
 
 void CheckpointCommand::add_flags(CLI::App& app) {
   flags_.add_flags(app);
-  here_.add_flags(app, {"run.grid", "run.order", "run.device"});
+  here_.add_flags(app, {"run.grid", "run.order", "run.device", "overlap.linear_schedule"});
 }
 
 std::optional<int> CheckpointCommand::prepare(char**) {
@@ -36,9 +37,11 @@ int CheckpointCommand::run(Environment& environment) {
     saved_.table.read_json(checkpoint->state().configuration, (checkpoint->directory() / "manifest.json").string());
     check_model(*checkpoint, grid);
   });
-  Context context(
-      environment, grid,
-      {.dtype = scalar_type(saved_.run.numerics.dtype), .device = numerics_.c10_device(), .order = placement_.order});
+  Context context(environment, grid,
+                  {.dtype = scalar_type(saved_.run.numerics.dtype),
+                   .device = numerics_.c10_device(),
+                   .order = placement_.order,
+                   .linear_schedule = communication_.linear_schedule});
   use(environment, context, *checkpoint);
   return 0;
 }

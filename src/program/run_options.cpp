@@ -101,10 +101,9 @@ void CommunicationOptions::bind(OptionTable& table) {
             "differ in rounding)",
             {.least = 1, .most = kMostParts});
   table.add("overlap", "linear_schedule", linear_schedule,
-            "row-parallel layers over X and Y, on a CPU: product, all-reduce, then bias, dropout and residual "
-            "(mm-ar-c); the latter at the owner of an element (mm-rs-c-ag); the same with the collective beside the "
-            "product (overlap); auto: overlap between nodes for products of 256K or more, else mm-ar-c. Convolutions "
-            "always run as mm-ar-c");
+            "row-parallel layers and convolutions over X and Y, on a CPU: product, all-reduce, then bias, dropout and "
+            "residual (mm-ar-c); the latter at the owner of an element (mm-rs-c-ag); the same with the collective "
+            "beside the product (overlap); auto: overlap between nodes for products of 256K or more, else mm-ar-c");
 }
 
 namespace {

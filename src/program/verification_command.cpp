@@ -1,6 +1,7 @@
 #include "axonn/program/verification_command.hpp"
 
 #include <cstdio>
+#include <string>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -12,6 +13,21 @@
 #include "program/same_options.hpp"
 
 namespace axonn {
+namespace {
+
+// "overlap: 14 sums per step by overlap"
+std::string what_ran(LinearSchedule given, const LinearCounts& sums) {
+  std::string ran;
+  for (size_t i = 0; i < sums.size(); ++i)
+    if (sums[i] > 0)
+      ran.append(ran.empty() ? ": " : ", ")
+          .append(std::to_string(sums[i]) + " sums per step by ")
+          .append(Names<LinearSchedule>::all[i].name);
+  return std::string(to_string(given)) + (ran.empty() ? ": no layer has a sum over ranks" : ran);
+}
+
+}  // namespace
+
 VerificationCommand::VerificationCommand(ProgramOptions& options, std::vector<std::string_view> sections,
                                          std::string program)
     : options_(options), sections_(std::move(sections)), program_(std::move(program)) {
@@ -78,10 +94,11 @@ int VerificationCommand::run(Environment& environment) {
                                  .gradient_programs = plan.context.gradient_programs};
   const Verification result = Verifier(environment, what, network(plan)).on(plan.grid);
   if (environment.rank() == 0) {
-    std::printf("%s verify: %s (%d ranks, %s) against one rank, %s, %d steps, %lld micro-batches\n\n", program_.c_str(),
-                plan.grid.to_string().c_str(), environment.ranks(), std::string(environment.transport()).c_str(),
-                plan.context.dtype == at::kDouble ? "fp64" : "fp32", what.steps,
-                static_cast<long long>(micro_batches_));
+    std::printf("%s verify: %s (%d ranks, %s) against one rank, %s, %d steps, %lld micro-batches, linear %s\n\n",
+                program_.c_str(), plan.grid.to_string().c_str(), environment.ranks(),
+                std::string(environment.transport()).c_str(), plan.context.dtype == at::kDouble ? "fp64" : "fp32",
+                what.steps, static_cast<long long>(micro_batches_),
+                what_ran(what.linear_schedule, result.linear_products).c_str());
     std::fputs(result.table().c_str(), stdout);
   }
   return result.passes() ? 0 : 1;

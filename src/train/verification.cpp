@@ -24,6 +24,7 @@ struct Verifier::Record {
   std::vector<std::map<std::string, Tensor>>
       gradients;                          // index: step; before clipping; none if the optimizer keeps none
   std::map<std::string, Tensor> weights;  // after the last step
+  LinearCounts linear_products{};         // sums in the last step
 
   static Record of(Context& context, const VerificationOptions& options, const MakeNetwork& make);
 };
@@ -77,6 +78,7 @@ Verifier::Record Verifier::Record::of(Context& context, const VerificationOption
       for (const ArenaSlot& slot : parameters.arena().slots())
         gradients[slot.name] = parameters.arena().gradient(slot).clone();
     }
+    record.linear_products = context.scheduler().linear_counts();
     record.norms.push_back(optimizer->step({.max_norm = options.max_norm}).gradient_norm);
   }
   parameters.schedule().wait_for_weights();
@@ -131,7 +133,7 @@ Verification Verifier::on(GridShape shape) {
   const double any = std::numeric_limits<double>::infinity();
   const auto [loss, gradient] = tolerances(options_.dtype);
   const double weight = !fp64 ? any : optimizer_moments(options_.optimizer) < 2 ? 1e-12 : 1e-10;
-  Verification result;
+  Verification result{.differences = {}, .linear_products = mine.linear_products};
   result.differences.push_back({"loss", relative(mine.losses, expected_->losses), loss});
   result.differences.push_back({"gradient norm", relative(mine.norms, expected_->norms), gradient});
   for (size_t i = 0; i < slots.size(); ++i) {

@@ -33,6 +33,11 @@ class OtherGrid(GptTest):
                              "--temperature", "0", "--grid", grid, ranks=ranks)
             self.assertEqual(ended.status, 0, ended.text)
             texts[grid] = ended.out
+        for schedule in ("mm-rs-c-ag", "overlap", "auto"):
+            ended = self.gpt("generate", "--checkpoint", whole, "--prompt", "line 7", "--tokens", "24",
+                             "--temperature", "0", "--grid", "2x1x2x1", "--linear-schedule", schedule, ranks=4)
+            self.assertEqual(ended.status, 0, ended.text)
+            texts[schedule] = ended.out
         self.assertTrue(texts["1x1x1x1"].startswith("line 7"))
         self.assertEqual(len(set(texts.values())), 1, texts)
 

@@ -34,6 +34,15 @@ class Verify(GptTest):
         self.refuse("verify", "--grid", "1x1x1x2", *SMALL, "--reduction", "auto",
                     words=["--reduction must be ring or programs here"])
 
+    def test_it_says_by_which_schedule_sums_ran(self):
+        for schedule, ran in (("mm-ar-c", "mm-ar-c"), ("mm-rs-c-ag", "mm-rs-c-ag"), ("overlap", "overlap"),
+                              ("auto", "(mm-ar-c|overlap)")):
+            ended = self.gpt("verify", "--grid", "2x1x1x1", *SMALL, "--linear-schedule", schedule)
+            self.assert_equal(ended, "tcp")
+            self.assertRegex(ended.out, f"linear {schedule}: 2 sums per step by {ran}\n")
+        ended = self.gpt("verify", "--grid", "1x1x2x1", *SMALL, "--linear-schedule", "overlap")
+        self.assertIn("linear overlap: no layer has a sum over ranks\n", ended.out)
+
     def test_a_difference_past_the_tolerance_is_a_failure(self):
         # The steps are so large that rounding differences grow beyond every tolerance.
         ended = self.gpt("verify", "--grid", "2x1x1x1", "--layers", "1", "--steps", "8", "--learning-rate", "10")

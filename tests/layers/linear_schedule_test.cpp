@@ -131,7 +131,7 @@ TEST(LinearSchedules, RefuseAStreamThatDoesNotFit) {
     return AddTo{.stream = {at::ones(sizes, at::kDouble), sizes.back(), layout}};
   };
   EXPECT_USER_ERROR(layer->launch(input, add({2, 6}, Layout::over(Axis::y))), "this layer needs 'over x'");
-  EXPECT_USER_ERROR(layer->launch(input, add({3, 6}, layer->output_layout())), "must have the rows of the input");
+  EXPECT_USER_ERROR(layer->launch(input, add({3, 6}, layer->output_layout())), "must have the rows of the output");
   EXPECT_USER_ERROR(padded->launch(input, add({2, 6}, padded->output_layout())), "with padding");
   EXPECT_USER_ERROR(open->launch(input, add({2, 6}, open->output_layout())), "choose adds_bias = true");
 }

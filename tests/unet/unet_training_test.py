@@ -89,6 +89,9 @@ class Training(UnetTest):
         alone = self.sample("run", "alone.png", *how)
         for grid in ("2x2x1x1", "1x1x2x2"):
             self.assertEqual(self.sample("run", f"{grid}.png", *how, "--grid", grid, ranks=4), alone, grid)
+        for schedule in ("mm-rs-c-ag", "overlap", "auto"):
+            self.assertEqual(self.sample("run", f"{schedule}.png", *how, "--grid", "2x2x1x1", "--linear-schedule",
+                                         schedule, ranks=4), alone, schedule)
         self.assertNotEqual(self.sample("run", "other.png", *how, "--sampling-seed", "2"), alone)
 
     def test_a_strip_shows_the_way_from_noise(self):
@@ -120,6 +123,12 @@ class Verify(UnetTest):
             # 0 would mean that there is no gradient.
             self.assertNotIn("gradient middle.0.in.weight                      0.00e+00", ended.out)
             self.assertTrue(ended.out.endswith("\nequal\n"), ended.out[-2000:])
+
+    def test_it_says_by_which_schedule_convolutions_ran(self):
+        for schedule in ("mm-ar-c", "mm-rs-c-ag", "overlap"):
+            ended = self.unet("verify", "--grid", "2x1x1x1", "--steps", "1", "--linear-schedule", schedule)
+            self.assertEqual(ended.status, 0, ended.text)
+            self.assertIn(f"linear {schedule}: 22 sums per step by {schedule}\n", ended.out)
 
 
 if __name__ == "__main__":

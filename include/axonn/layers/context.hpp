@@ -32,7 +32,7 @@ struct ContextOptions {
   Placement placement = {};
   OverlapPolicy overlap = {};  // which communication overlaps computation; results are the same
   int64_t split_forward = 1;   // row parts that a block alternates between (interleave.hpp); changes rounding
-  LinearSchedule linear_schedule = LinearSchedule::mm_ar_c;  // Linear over several ranks; changes rounding
+  LinearSchedule linear_schedule = LinearSchedule::mm_ar_c;  // sums of Linear and Conv2d; changes rounding
   GemmChoice gemm = {};                                      // choose_gemm() measures the best one
   ConvolutionChoice convolutions = {};                       // choose_convolutions()
   AttentionProducts attention = AttentionProducts::own;      // choose_attention_products()

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "axonn/layers/add_to.hpp"
 #include "axonn/layers/layout.hpp"
 #include "axonn/layers/sharded_module.hpp"
 
@@ -48,6 +49,8 @@ bool has_kernel_choice(const Conv2dOptions& options);
 // forward: all-gather the weight over Z, convolve, all-reduce over the in axis. backward:
 // all-reduce dI over the out axis, reduce-scatter dW over Z. A replicated input or output is not
 // split over its axis: the ranks along that axis compute the same, and its sum is omitted.
+// ContextOptions::linear_schedule decides how the sum of the output runs. Its parts are whole
+// images.
 //
 // Groups > 1 keep the layout: in and out are split alike over the in axis, and nothing is summed.
 // Every rank of the out axis computes the same. UserError listing the legal group counts unless the
@@ -60,6 +63,9 @@ class Conv2dImpl : public ShardedModule {
   Value forward(const Value& input);  // UserError unless in input_layout()
   // forward() in two steps: launch() computes the product, PendingValue::wait() completes its sum.
   PendingValue launch(const Value& input);
+  // The same with dropout and the sum of a residual branch as one operation: stream + dropout(y).
+  // The stream stays as it is until wait().
+  PendingValue launch(const Value& input, const AddTo& add);
 
   const Conv2dOptions& options() const { return options_; }
   Axis in_axis() const { return options_.transposed ? Axis::x : Axis::y; }
@@ -71,6 +77,7 @@ class Conv2dImpl : public ShardedModule {
   Layout output_layout() const;
 
  private:
+  PendingValue launch(const Value& input, const AddTo* add);
   ShardSpec weight_spec() const;
 
   Conv2dOptions options_;

@@ -2,9 +2,9 @@
 
 #include <functional>
 #include <optional>
-#include <string>
 #include <utility>
 
+#include "axonn/layers/add_to.hpp"
 #include "axonn/layers/layout.hpp"
 #include "axonn/layers/sharded_module.hpp"
 
@@ -25,14 +25,6 @@ struct LinearOptions {
   std::optional<Layout> output = {};   // layout of that forward's result; nullopt: output_layout()
   Initial weight_initial = Initial::normal(0.02);
   Initial bias_initial = Initial::zeros();
-};
-
-// What a block does with a layer's output: adds it to its stream, after dropout() of this
-// probability and name.
-struct AddTo {
-  Value stream;  // in the layer's output layout, with the rows of its input
-  double dropout = 0;
-  std::string name = {};
 };
 
 // y = x W^T + b under Agarwal's 3D product (AxoNN, section III, Algorithm 1). The roles are in = Y
@@ -78,7 +70,7 @@ class LinearImpl : public ShardedModule {
   // Where the sum goes in place of this layer's output. It does the product's `owner`, too.
   using SumElsewhere = std::function<Pending(const RowProduct&)>;
   PendingValue launch(const Value& input, const AddTo* add, const SumElsewhere& elsewhere);
-  void check_addition(const Value& input, const AddTo& add) const;
+  void check_addition() const;
   ShardSpec weight_spec() const;
   void add_bias();
 

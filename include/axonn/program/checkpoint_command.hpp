@@ -40,6 +40,7 @@ class CheckpointCommand : public Command {
   ProgramOptions& saved_;
   PlacementOptions placement_;
   NumericsOptions numerics_;
+  CommunicationOptions communication_;
   OptionTable here_, flags_;
   std::string checkpoint_;
 };

@@ -7,8 +7,8 @@
 
 namespace axonn {
 
-// How a row-parallel product MM, its sum over the ranks, and the computation C after it (bias,
-// dropout, residual) run (CoCoNet, section on model parallelism).
+// How a row-parallel product or convolution MM, its sum over the ranks, and the computation C after
+// it (bias, dropout, residual) run (CoCoNet, section on model parallelism).
 //   mm_ar_c     the product, an all-reduce, then C on every rank
 //   mm_rs_c_ag  the product, then one collective in which the owner of each element computes C
 //   overlap     the same collective, which already reads the parts of the product that are finished

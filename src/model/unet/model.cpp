@@ -23,6 +23,11 @@ Value silu(const Value& value) {
   return value.map([](const at::Tensor& tensor) { return at::silu(tensor); });
 }
 
+// (batch, height, width, channels) as (batch, pixels, channels).
+Value flattened(const Value& images) {
+  return images.map([](const at::Tensor& tensor) { return tensor.flatten(1, 2); });
+}
+
 // (batch, channels), to broadcast over (batch, height, width, channels).
 at::Tensor per_pixel(const at::Tensor& tensor) { return tensor.unsqueeze(1).unsqueeze(1); }
 
@@ -36,13 +41,17 @@ class Residual : public UnetModule {
                       {[&](BlockRows& rows) { rows.coming = in_->launch(silu(norm_in_(rows.inputs[0]))); },
                        [&](BlockRows& rows) {
                          const Value hidden = rows.coming.wait();
-                         rows.coming = out_->launch(normed(hidden, per_pixel(embedding_(rows.inputs[1]).tensor)));
+                         const Value last = normed(hidden, per_pixel(embedding_(rows.inputs[1]).tensor));
+                         rows.coming = shortcut_ ? out_->launch(last) : out_->launch(last, {.stream = rows.inputs[0]});
                        },
                        [&](BlockRows& rows) {
-                         const Value& from = rows.inputs[0];
-                         const Value shortcut =
-                             shortcut_ ? redistribute(context_, shortcut_(from), out_->output_layout()) : from;
-                         rows.stream = add(shortcut, rows.coming.wait());
+                         if (!shortcut_) {
+                           rows.stream = rows.coming.wait();
+                           return;
+                         }
+                         // It runs beside the sum of out_, so it is no part of that operation.
+                         const Value from = redistribute(context_, shortcut_(rows.inputs[0]), out_->output_layout());
+                         rows.stream = add(from, rows.coming.wait());
                        }});
   }
 
@@ -106,18 +115,17 @@ class SelfAttention : public UnetModule {
   }
 
   Value forward(const Value& input, const UnetEmbedding&) override {
-    return interleave(
-        context_, {input},
-        {[&](BlockRows& rows) {
-           const Value normed = norm_(rows.inputs[0]);
-           rows.coming = qkv_->launch(normed.map([](const at::Tensor& image) { return image.flatten(1, 2); }));
-         },
-         [&](BlockRows& rows) { rows.coming = projection_->launch(attention(context_, rows.coming.wait(), options_)); },
-         [&](BlockRows& rows) {
-           const Value& from = rows.inputs[0];
-           rows.stream = {from.tensor + rows.coming.wait().tensor.view(from.tensor.sizes()), from.features,
-                          from.layout};
-         }});
+    return interleave(context_, {input},
+                      {[&](BlockRows& rows) { rows.coming = qkv_->launch(flattened(norm_(rows.inputs[0]))); },
+                       [&](BlockRows& rows) {
+                         const Value attended = attention(context_, rows.coming.wait(), options_);
+                         rows.coming = projection_->launch(attended, {.stream = flattened(rows.inputs[0])});
+                       },
+                       [&](BlockRows& rows) {
+                         const at::IntArrayRef sizes = rows.inputs[0].tensor.sizes();
+                         rows.stream =
+                             rows.coming.wait().map([&](const at::Tensor& pixels) { return pixels.view(sizes); });
+                       }});
   }
 
  private:

@@ -8,40 +8,45 @@ namespace {
 
 constexpr int64_t kEndRows = 128, kMiddleRows = 256, kMostRanges = 8, kMostBytes = 4 << 20;
 
-// The rows of the ranges of a share.
-std::vector<int64_t> range_rows(int64_t owned, int64_t most) {
-  const int64_t end = std::min(kEndRows, most), middle = owned - 2 * end;
+int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// The units of the ranges of a share.
+std::vector<int64_t> range_units(int64_t owned, int64_t most, int64_t rows_per_unit) {
+  const int64_t end = std::min(divide_up(kEndRows, rows_per_unit), most), middle = owned - 2 * end;
   if (middle < 0) return {std::min(std::max<int64_t>(owned, 1), most)};
-  const int64_t each = std::min(std::max(kMiddleRows, middle / kMostRanges), most), ranges = (middle + each - 1) / each;
-  std::vector<int64_t> rows = {end};
-  for (int64_t range = 0; range < ranges; ++range) rows.push_back((middle + range) / ranges);
-  rows.push_back(end);
-  return rows;
+  const int64_t each = std::min(std::max(divide_up(kMiddleRows, rows_per_unit), middle / kMostRanges), most),
+                ranges = divide_up(middle, each);
+  std::vector<int64_t> units = {end};
+  for (int64_t range = 0; range < ranges; ++range) units.push_back((middle + range) / ranges);
+  units.push_back(end);
+  return units;
 }
 
 }  // namespace
 
 ProducedParts parts_of(const RowProduct& product, const Group& group) {
   const auto element_bytes = static_cast<int64_t>(product.options.dtype().itemsize());
-  const int64_t width = std::max<int64_t>(product.width, 1);
-  const int64_t owned = (product.rows + group.size() - 1) / group.size();
-  std::vector<int64_t> ranges = range_rows(owned, std::max<int64_t>(1, kMostBytes / (width * element_bytes)));
-  for (int64_t& range : ranges) range *= width;
+  const int64_t elements_per_unit = std::max<int64_t>(product.width, 1) * product.unit;
+  const int64_t most = kMostBytes / element_bytes, owned = divide_up(product.rows / product.unit, group.size());
+  std::vector<int64_t> ranges = range_units(owned, std::max<int64_t>(1, most / elements_per_unit), product.unit);
+  for (int64_t& range : ranges) range = std::min(range * elements_per_unit, most);
   return {group, product.rows * product.width, element_bytes, ranges};
 }
 
-// Parts end within rows where messages do. Such a row is computed with the part that comes first.
+// Parts end within units where messages do. Such a unit is computed with the part that comes first.
 void produce(const RowProduct& product, const at::Tensor& output, Production& production) {
-  std::vector<bool> written(static_cast<size_t>(product.rows));
-  const auto is_written = [&](int64_t row) { return written[static_cast<size_t>(row)]; };
+  const int64_t elements_per_unit = product.width * product.unit;
+  std::vector<bool> written(static_cast<size_t>(product.rows / product.unit));
+  const auto is_written = [&](int64_t unit) { return written[static_cast<size_t>(unit)]; };
   for (int64_t number = 0; number < production.parts().size(); ++number) {
     const Range part = production.parts()[number];
     if (part.size() > 0) {
-      Range rows{part.begin / product.width, (part.end + product.width - 1) / product.width};
-      while (rows.size() > 0 && is_written(rows.begin)) ++rows.begin;
-      while (rows.size() > 0 && is_written(rows.end - 1)) --rows.end;
+      Range units{part.begin / elements_per_unit, divide_up(part.end, elements_per_unit)};
+      while (units.size() > 0 && is_written(units.begin)) ++units.begin;
+      while (units.size() > 0 && is_written(units.end - 1)) --units.end;
+      const Range rows{units.begin * product.unit, units.end * product.unit};
       if (rows.size() > 0) product.some(output.narrow(0, rows.begin, rows.size()), rows);
-      std::fill(written.begin() + rows.begin, written.begin() + rows.end, true);
+      std::fill(written.begin() + units.begin, written.begin() + units.end, true);
     }
     production.release();
   }

@@ -10,8 +10,9 @@
 
 namespace axonn {
 
-// "overlap", or what auto is on this grid: "auto (over x: overlap from 256k, else mm-ar-c)". Every
-// rank calls it: it may make communicators.
+// The schedule and the axes over which layers have sums: "overlap over x and y", "overlap (x = y =
+// 1: no layer has a sum)", or what auto is on this grid: "auto (over x: overlap from 256k, else
+// mm-ar-c)". Every rank calls it: it may make communicators.
 std::string linear_schedules(Context& context);
 
 struct HeadLine {

@@ -8,6 +8,7 @@
 
 #include "axonn/comm/communicator.hpp"
 #include "axonn/overlap/step/arena.hpp"
+#include "axonn/terms/linear_schedule.hpp"
 
 namespace axonn {
 
@@ -22,6 +23,7 @@ struct Difference {
 // How a network on a grid differs from the same network on one rank.
 struct Verification {
   std::vector<Difference> differences;  // the same on every rank
+  LinearCounts linear_products{};       // sums in the last step, on this rank
   bool passes() const;
   double worst(std::string_view kind) const;  // largest difference whose `what` starts with it
   std::string table() const;                  // one line per difference, and whether all pass

@@ -13,11 +13,13 @@ namespace axonn {
 
 // A product (rows, width) of which every rank of a group has a summand, because its inner dim is
 // split over them (row-parallel). `all` computes it, `some` writes rows of it to `to`; an overlap
-// calls only `some`, for rows in the order of the messages, so its rounding differs. `owner`, which
-// may be empty, is C for finished sums, called as comm's epilogue.
+// calls only `some`, for rows in the order of the messages, so its rounding differs. They are whole
+// units: a convolution has a row per pixel, and computes images. `owner`, which may be empty, is C
+// for finished sums, called as comm's epilogue.
 struct RowProduct {
-  int64_t rows = 0;
+  int64_t rows = 0;  // a multiple of unit
   int64_t width = 0;
+  int64_t unit = 1;
   at::TensorOptions options;
   std::function<at::Tensor()> all;
   std::function<void(const at::Tensor& to, Range rows)> some;
@@ -27,7 +29,7 @@ struct RowProduct {
 // The parts in which an overlapped product of this size is computed: the first and the last range
 // of a share have 128 rows, because the wire waits for the first and everybody for the last. Those
 // between have 256 or more, because each part reads the whole weight: that costs as much as 20 to
-// 30 rows.
+// 30 rows. All are rounded up to whole units. Where shares have no whole unit, a part is a share.
 ProducedParts parts_of(const RowProduct& product, const Group& group);
 
 // Computes the product into `output` part by part, and releases each.

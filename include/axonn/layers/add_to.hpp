@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "axonn/layers/layout.hpp"
+
+namespace axonn {
+
+// What a block does with a layer's output: adds it to its stream, after dropout() of this
+// probability and name.
+struct AddTo {
+  Value stream;  // in the layer's output layout, with the sizes of its output
+  double dropout = 0;
+  std::string name = {};
+};
+
+}  // namespace axonn
