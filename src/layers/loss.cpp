@@ -10,40 +10,100 @@
 
 #include "axonn/core/error.hpp"
 #include "layers/operation.hpp"
+#include "layers/ops/cross_entropy_chains.hpp"
 
 namespace axonn {
 namespace {
 
-// Logits of this rank, rows x columns; `columns` are the vocabulary entries held here, without
-// padding.
-class SplitCrossEntropy : public Operation {
+// Logits of this rank, (..., n): `columns` of the vocabulary, then padding. They are split over
+// `axis`, if there is one.
+class CrossEntropy : public Operation {
  public:
-  SplitCrossEntropy(Context& context, Axis axis, Range columns, Tensor targets)
-      : context_(context), axis_(axis), columns_(columns), targets_(targets.flatten()) {}
+  CrossEntropy(Context& context, std::optional<Axis> axis, Range columns, const Tensor& targets)
+      : columns_(columns), context_(context), axis_(axis), targets_(targets.flatten()) {}
 
   std::string name() const override { return "cross_entropy"; }
 
   Tensor forward(const Tensor& input) override {
-    auto& scheduler = context_.scheduler();
-    sizes_ = input.sizes().vec();
-    type_ = input.scalar_type();
-    const Tensor logits = wide(rows_of(input).narrow(1, 0, columns_.size()));
-    Tensor greatest = columns_.size() > 0
-                          ? logits.amax(1)
-                          : at::full({logits.size(0)}, -std::numeric_limits<double>::infinity(), logits.options());
-    greatest = scheduler.all_reduce(std::move(greatest), axis_, "cross_entropy max", ReduceOp::max).wait();
-    probabilities_ = (logits - greatest.unsqueeze(1)).exp_();
-
+    const Tensor logits = readable(rows_of(input));
+    const Tensor greatest = all_reduced(greatest_of(logits), "cross_entropy max", ReduceOp::max);
+    const Tensor sums_here = exponentials(logits, greatest);
     elsewhere_ = targets_.lt(columns_.begin).logical_or_(targets_.ge(columns_.end));
-    local_targets_ = (targets_ - columns_.begin).masked_fill_(elsewhere_, 0).unsqueeze_(1);
-    Tensor target_logit =
-        columns_.size() > 0 ? logits.gather(1, local_targets_).squeeze_(1) - greatest : at::zeros_like(greatest);
+    local_targets_ = (targets_ - columns_.begin).masked_fill_(elsewhere_, 0);
+    Tensor target_logit = columns_.size() > 0
+                              ? wide(logits.gather(1, local_targets_.unsqueeze(1))).squeeze(1) - greatest
+                              : at::zeros_like(greatest);
     target_logit.masked_fill_(elsewhere_, 0);
-    const Tensor sums =
-        scheduler.all_reduce(at::stack({probabilities_.sum(1), target_logit}), axis_, "cross_entropy sums").wait();
-    probabilities_.div_(sums[0].unsqueeze(1));
+    const Tensor sums = all_reduced(at::stack({sums_here, target_logit}), "cross_entropy sums", ReduceOp::sum);
+    keep(greatest, sums[0]);
     ignored_ = targets_.eq(kIgnoredTarget);
     return (sums[0].log() - sums[1]).masked_fill_(ignored_, 0).sum();
+  }
+
+ protected:
+  virtual Tensor readable(const Tensor& rows) = 0;
+  // Of every row the largest logit here, and the sum of exp(logit - greatest) here: (rows), in a
+  // wide type. keep() gets the results of all ranks.
+  virtual Tensor greatest_of(const Tensor& logits) = 0;
+  virtual Tensor exponentials(const Tensor& logits, const Tensor& greatest) = 0;
+  virtual void keep(const Tensor& greatest, const Tensor& sums) = 0;
+
+  Range columns_;
+  Tensor elsewhere_;      // rows whose target another rank holds
+  Tensor local_targets_;  // columns of the other rows' targets
+  Tensor ignored_;
+
+ private:
+  Tensor all_reduced(Tensor tensor, const char* what, ReduceOp op) {
+    return axis_ ? context_.scheduler().all_reduce(std::move(tensor), *axis_, what, op).wait() : tensor;
+  }
+
+  Context& context_;
+  std::optional<Axis> axis_;
+  Tensor targets_;
+};
+
+// Stage chains. Backward computes the probabilities again.
+class CrossEntropyOnCpu : public CrossEntropy {
+ public:
+  using CrossEntropy::CrossEntropy;
+
+  Tensor backward(const Tensor& grad_output, bool) override {
+    const Tensor logits = logits_.get(), targets = local_targets_.masked_fill(elsewhere_, kElsewhere);
+    return cross_entropy_gradient_on_cpu(rows_of(logits).contiguous(), columns_.size(), greatest_, sums_,
+                                         targets.masked_fill_(ignored_, kIgnored), grad_output.item<double>())
+        .view(logits.sizes());
+  }
+
+  Tensor forward(const Tensor& input) override {
+    logits_.keep(input);
+    return CrossEntropy::forward(input);
+  }
+
+  void release() override { logits_.reset(); }
+
+ protected:
+  Tensor readable(const Tensor& rows) override { return rows.contiguous(); }
+  Tensor greatest_of(const Tensor& logits) override { return row_maxima_on_cpu(logits, columns_.size()); }
+  Tensor exponentials(const Tensor& logits, const Tensor& greatest) override {
+    return row_sums_on_cpu(logits, columns_.size(), greatest);
+  }
+  void keep(const Tensor& greatest, const Tensor& sums) override { greatest_ = greatest, sums_ = sums; }
+
+ private:
+  Saved logits_;
+  Tensor greatest_, sums_;
+};
+
+// A split vocabulary on GPUs.
+class SplitCrossEntropy : public CrossEntropy {
+ public:
+  using CrossEntropy::CrossEntropy;
+
+  Tensor forward(const Tensor& input) override {
+    sizes_ = input.sizes().vec();
+    type_ = input.scalar_type();
+    return CrossEntropy::forward(input);
   }
 
   Tensor backward(const Tensor& grad_output, bool) override {
@@ -51,24 +111,38 @@ class SplitCrossEntropy : public Operation {
     const Tensor part = grad.narrow(1, 0, columns_.size());
     part.copy_(probabilities_);
     if (columns_.size() > 0)
-      part.scatter_add_(1, local_targets_, elsewhere_.logical_not().to(grad.scalar_type()).neg_().unsqueeze_(1));
+      part.scatter_add_(1, local_targets_.unsqueeze(1),
+                        elsewhere_.logical_not().to(grad.scalar_type()).neg_().unsqueeze_(1));
     return grad.masked_fill_(ignored_.unsqueeze(1), 0).mul_(grad_output).view(sizes_).to(type_);
   }
 
   void release() override { probabilities_.reset(); }
 
+ protected:
+  Tensor readable(const Tensor& rows) override { return wide(rows.narrow(1, 0, columns_.size())); }
+  Tensor greatest_of(const Tensor& logits) override {
+    return columns_.size() > 0 ? logits.amax(1)
+                               : at::full({logits.size(0)}, -std::numeric_limits<double>::infinity(), logits.options());
+  }
+  Tensor exponentials(const Tensor& logits, const Tensor& greatest) override {
+    probabilities_ = (logits - greatest.unsqueeze(1)).exp_();
+    return probabilities_.sum(1);
+  }
+  void keep(const Tensor&, const Tensor& sums) override { probabilities_.div_(sums.unsqueeze(1)); }
+
  private:
-  Context& context_;
-  Axis axis_;
-  Range columns_;
-  Tensor targets_;
   std::vector<int64_t> sizes_;
   at::ScalarType type_ = at::kFloat;
   Tensor probabilities_;
-  Tensor elsewhere_;  // rows whose target another rank holds
-  Tensor local_targets_;
-  Tensor ignored_;
 };
+
+// A target beyond the vocabulary would count as one that another rank holds.
+void check_targets(const Tensor& targets, int64_t vocabulary) {
+  const Tensor wrong = targets.ge(vocabulary).logical_or_(targets.lt(0)).logical_and_(targets.ne(kIgnoredTarget));
+  AXONN_CHECK(!wrong.any().item<bool>(), "layers.cross_entropy", "targets must be below ", vocabulary,
+              ", the size of the vocabulary, or ", kIgnoredTarget, ", got ",
+              targets.masked_select(wrong)[0].item<int64_t>());
+}
 
 // exp(-infinity) is 0: neither sums nor gradients have the padding.
 void hide_padding(const Tensor& rows, int64_t columns) {
@@ -97,8 +171,8 @@ Tensor cross_entropy_sum(Context& context, const Value& logits, const Tensor& ta
   AXONN_CHECK(targets.numel() * logits.tensor.size(-1) == logits.tensor.numel(), "layers.cross_entropy",
               "needs one target a row of logits, got targets of sizes ", targets.sizes(), " and logits of sizes ",
               logits.tensor.sizes());
-  const auto axis = logits.layout.axis;
-  if (!axis || context.shape()[*axis] == 1) {
+  const bool split = logits.layout.axis && context.shape()[*logits.layout.axis] > 1, on_cpu = logits.tensor.is_cpu();
+  if (!split && !on_cpu) {
     const Tensor rows = wide(logits.tensor.reshape({-1, logits.tensor.size(-1)}));
     hide_padding(rows, logits.features);
     return at::cross_entropy_loss(rows, targets.flatten(), {}, at::Reduction::Sum, kIgnoredTarget);
@@ -106,8 +180,15 @@ Tensor cross_entropy_sum(Context& context, const Value& logits, const Tensor& ta
   const auto held = logits.layout.dim(logits.features).local_ranges(context.shape(), context.at());
   AXONN_CHECK(held.size() <= 1, "layers.cross_entropy", "the vocabulary must be one segment, got layout '",
               logits.layout.to_string(), "'");
-  return record(std::make_unique<SplitCrossEntropy>(context, *axis, held.empty() ? Range{} : held[0].global, targets),
-                logits.tensor);
+  const Range columns = held.empty() ? Range{} : held[0].global;
+  const auto axis = split ? logits.layout.axis : std::nullopt;
+  if (on_cpu) check_targets(targets, logits.features);
+  std::unique_ptr<Operation> operation;
+  if (on_cpu)
+    operation = std::make_unique<CrossEntropyOnCpu>(context, axis, columns, targets);
+  else
+    operation = std::make_unique<SplitCrossEntropy>(context, axis, columns, targets);
+  return record(std::move(operation), logits.tensor);
 }
 
 Tensor mean(const Tensor& sum, double global_count, Context& context) {

@@ -1,12 +1,10 @@
-// Embedding, positions, norm, attention and loss on every grid against LibTorch on the whole
-// tensors.
+// Embedding, positions, norm and attention on every grid against LibTorch on the whole tensors.
 #include "axonn/layers/attention.hpp"
 
 #include <ATen/Parallel.h>
 
 #include "axonn/layers/attention_products.hpp"
 #include "axonn/layers/embedding.hpp"
-#include "axonn/layers/loss.hpp"
 #include "axonn/layers/norms/layer_norm.hpp"
 #include "layers/layer_fixture.hpp"
 
@@ -187,26 +185,6 @@ TEST(Attention, OfLongSequencesAndOnGpusIsLeftToTheFusedKernel) {
   EXPECT_EQ(attention_block(1024, c10::kCPU), 128);
   EXPECT_EQ(attention_block(1025, c10::kCPU), 0);
   EXPECT_EQ(attention_block(100, c10::kCUDA), 0);
-}
-
-TEST(CrossEntropyOnEveryGrid, EqualsSerialWithPaddingAndIgnoredRows) {
-  for (const GridShape& grid : every_grid())
-    for (const int64_t vocabulary : {16, 21, 3, 4099}) {
-      Context context = context_on(grid);
-      const at::Tensor logits = (10 * whole_tensor(1, {16, 3, vocabulary})).requires_grad_(),
-                       targets = whole_ids(2, {16, 3}, vocabulary);
-      targets[5].fill_(kIgnoredTarget);
-      const at::Tensor expected =
-          at::cross_entropy_loss(logits.flatten(0, 1), targets.flatten(), {}, at::Reduction::Mean, kIgnoredTarget);
-      expected.backward();
-      Value mine = my_value(context, logits.detach(), {.axis = Axis::x, .padded = true});
-      mine.tensor.requires_grad_();
-      const at::Tensor loss = mean(cross_entropy_sum(context, mine, my_rows(context, targets)), 15 * 3, context);
-      loss.backward();
-      EXPECT_NEAR(loss.item<double>() / expected.item<double>(), 1, 1e-13) << grid.to_string();
-      expect_near(mine.tensor.grad(), my_value(context, logits.grad(), mine.layout).tensor,
-                  "logits' gradient on " + grid.to_string());
-    }
 }
 
 TEST(RedistributeOnEveryGrid, CarriesValuesAndGradientsBetweenAllLayouts) {

@@ -8,9 +8,13 @@ inline constexpr int64_t kIgnoredTarget = -100;
 
 // Sum over this rank's rows of -log softmax(logits)[target], for logits (..., vocabulary / axis)
 // that are split over an axis and never gathered. Two all-reduces over that axis move one and two
-// numbers per row. Padding of the vocabulary is ignored; it may be -infinity in `logits`
+// numbers per row. Padding of the vocabulary is ignored; on GPUs it may be -infinity in `logits`
 // afterwards. Rows whose target is kIgnoredTarget contribute nothing. The result is the same scalar
 // on every rank of the axis. Divide it by the global count of targets with mean().
+// On CPUs the passes over the logits are chains of stages (docs/coconet.md): bits depend neither on
+// the instruction set nor on the number of threads, and the logits themselves are kept for
+// backward, no probabilities. They must not change until then. UserError there for a target that is
+// no entry of the vocabulary.
 at::Tensor cross_entropy_sum(Context& context, const Value& logits, const at::Tensor& targets);
 
 // The sum over all rows of the grid, divided by the global count. Every rank gets the same number

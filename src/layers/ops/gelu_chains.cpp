@@ -7,8 +7,8 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 
-#include "axonn/core/error.hpp"
 #include "axonn/overlap/stages/stage_chain.hpp"
+#include "layers/ops/row_chains.hpp"
 #include "layers/parallel.hpp"
 
 namespace axonn {
@@ -38,8 +38,6 @@ Parts parts_of(PointwiseKernel& kernel, ElementType type, ElementType inside) {
       kernel.apply(PointwiseOp::fma, {kernel.constant(kThird, inside), square, kernel.constant(kFirst, inside)});
   return {v, square, kernel.apply(PointwiseOp::multiply, {slope, v})};
 }
-
-ElementType inside_of(ElementType type) { return type == ElementType::fp64 ? ElementType::fp64 : ElementType::fp32; }
 
 // Streams: input, bias, output.
 StageChain forward_chain(ElementType type) {
@@ -77,25 +75,6 @@ struct Chains {
   StageChain forward, backward;
 };
 
-const Chains& chains_of(at::ScalarType type) {
-  static const std::array<Chains, 4> chains = {Chains(ElementType::fp64), Chains(ElementType::fp32),
-                                               Chains(ElementType::bf16), Chains(ElementType::fp16)};
-  AXONN_ASSERT(at::isFloatingType(type), "GELU is of floating-point numbers");
-  return chains[type == at::kDouble ? 0 : type == at::kFloat ? 1 : type == at::kBFloat16 ? 2 : 3];
-}
-
-// The rows of a contiguous tensor (..., n).
-class Rows {
- public:
-  explicit Rows(const Tensor& tensor)
-      : data_(static_cast<std::byte*>(tensor.mutable_data_ptr())), bytes_(tensor.size(-1) * tensor.element_size()) {}
-  void* row(int64_t number) const { return data_ + number * bytes_; }
-
- private:
-  std::byte* data_;
-  int64_t bytes_;
-};
-
 // Calls work(block, row) for every row, a block of rows on one thread.
 template <typename Work>
 void for_rows(int64_t rows, const Work& work) {
@@ -111,7 +90,7 @@ int64_t rows_in(const Tensor& tensor) { return tensor.numel() == 0 ? 0 : tensor.
 
 Tensor gelu_on_cpu(const Tensor& some_input, const Tensor& bias) {
   const Tensor input = some_input.contiguous(), output = at::empty_like(input);
-  const StageChain& chain = chains_of(input.scalar_type()).forward;
+  const StageChain& chain = chains_of<Chains>(input.scalar_type()).forward;
   const Rows in(input), b(bias), out(output);
   for_rows(rows_in(input), [&](int64_t, int64_t row) {
     const std::array<void*, 3> streams = {in.row(row), b.row(0), out.row(row)};
@@ -125,7 +104,7 @@ GeluGradient gelu_gradient_on_cpu(const Tensor& some_grad, const Tensor& some_in
   const int64_t rows = rows_in(input);
   const Tensor sums = at::zeros({(rows + kRowsPerSum - 1) / kRowsPerSum, bias.size(0)},
                                 input.options().dtype(input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat));
-  const StageChain& chain = chains_of(input.scalar_type()).backward;
+  const StageChain& chain = chains_of<Chains>(input.scalar_type()).backward;
   const Rows in(input), b(bias), g(grad), out(result), sum(sums);
   for_rows(rows, [&](int64_t block, int64_t row) {
     const std::array<void*, 5> streams = {in.row(row), b.row(0), g.row(row), out.row(row), sum.row(block)};

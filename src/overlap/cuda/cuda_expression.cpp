@@ -102,6 +102,8 @@ std::string cuda_expression(StageOp op, ElementType type, const std::string& a, 
       return "square_root_of(" + a + ")";
     case StageOp::sigmoid:
       return "sigmoid_of(" + a + ")";
+    case StageOp::fast_exponential:
+      return "fast_exp_of(" + a + ")";
     case StageOp::is_finite:
       return "absolute_of(" + a + ") < " + cuda_literal(INFINITY, type) + " ? 1.0f : 0.0f";
     case StageOp::fma:

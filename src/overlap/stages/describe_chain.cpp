@@ -6,14 +6,45 @@
 namespace axonn::overlap {
 namespace {
 
-constexpr std::array<const char*, static_cast<size_t>(StageOp::end) + 1> kOpNames = {
-    "copy",           "add",      "subtract",    "multiply",    "divide",         "minimum",
-    "maximum",        "power",    "less",        "less_equal",  "equal",          "not_equal",
-    "negate",         "absolute", "square_root", "exponential", "logarithm",      "tanh",
-    "relu",           "gelu",     "gelu_tanh",   "sigmoid",     "is_finite",      "fma",
-    "select",         "widen",    "narrow",      "round_bf16",  "round_fp16",     "mask",
-    "spill",          "store",    "publish",     "reduce_sum",  "reduce_maximum", "reduce_minimum",
-    "reduce_squares", "end"};
+constexpr std::array<const char*, static_cast<size_t>(StageOp::end) + 1> kOpNames = {"copy",
+                                                                                     "add",
+                                                                                     "subtract",
+                                                                                     "multiply",
+                                                                                     "divide",
+                                                                                     "minimum",
+                                                                                     "maximum",
+                                                                                     "power",
+                                                                                     "less",
+                                                                                     "less_equal",
+                                                                                     "equal",
+                                                                                     "not_equal",
+                                                                                     "negate",
+                                                                                     "absolute",
+                                                                                     "square_root",
+                                                                                     "exponential",
+                                                                                     "logarithm",
+                                                                                     "tanh",
+                                                                                     "relu",
+                                                                                     "gelu",
+                                                                                     "gelu_tanh",
+                                                                                     "sigmoid",
+                                                                                     "fast_exponential",
+                                                                                     "is_finite",
+                                                                                     "fma",
+                                                                                     "select",
+                                                                                     "widen",
+                                                                                     "narrow",
+                                                                                     "round_bf16",
+                                                                                     "round_fp16",
+                                                                                     "mask",
+                                                                                     "spill",
+                                                                                     "store",
+                                                                                     "publish",
+                                                                                     "reduce_sum",
+                                                                                     "reduce_maximum",
+                                                                                     "reduce_minimum",
+                                                                                     "reduce_squares",
+                                                                                     "end"};
 
 std::string name_of_number(const StageChain::Compiled& chain, int index) {
   const auto place = static_cast<size_t>(index);

@@ -102,9 +102,13 @@ double joined(PointwiseReduction kind, double a, double b) {
 
 // Half the lanes to the other half, until one is left.
 double sum_of_lanes(PointwiseReduction kind, double* lanes) {
-  for (int half = kLanes / 2; half > 0; half /= 2)
-    for (int i = 0; i < half; ++i) lanes[i] = joined(kind, lanes[i], lanes[i + half]);
-  return lanes[0];
+  const auto halve = [lanes](const auto& join) {
+    for (int half = kLanes / 2; half > 0; half /= 2)
+      for (int i = 0; i < half; ++i) lanes[i] = join(lanes[i], lanes[i + half]);
+    return lanes[0];
+  };
+  if (kind == PointwiseReduction::sum) return halve([](double a, double b) { return a + b; });
+  return halve([kind](double a, double b) { return joined(kind, a, b); });
 }
 
 // One call of a chain.

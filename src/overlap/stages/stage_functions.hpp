@@ -30,6 +30,7 @@ AXONN_INLINE V computed(V a, V b) {
   if constexpr (op == StageOp::absolute) return absolute_of(a);
   if constexpr (op == StageOp::square_root) return square_root_of(a);
   if constexpr (op == StageOp::sigmoid) return sigmoid_of(a);
+  if constexpr (op == StageOp::fast_exponential) return fast_exp_of(a);
 }
 
 template <StageOp op>

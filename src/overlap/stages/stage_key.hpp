@@ -33,6 +33,7 @@ enum class StageOp : uint8_t {
   gelu,
   gelu_tanh,
   sigmoid,
+  fast_exponential,
   is_finite,
   fma,
   select,

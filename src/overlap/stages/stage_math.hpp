@@ -56,6 +56,9 @@ AXONN_INLINE F exp_of(F x) {
   return p * bits<F>((bits<U>(shifted) - bits<U>(all(shift)) + 127) << 23);
 }
 
+AXONN_INLINE D fast_exp_of(D x) { return exp_of(x, D{}); }
+AXONN_INLINE F fast_exp_of(F x) { return x < -87.0f ? all(0.0f) : exp_of(x); }
+
 AXONN_INLINE D sigmoid_of(D x) { return 1.0 / (exp_of(-x, D{}) + 1.0); }
 AXONN_INLINE F sigmoid_of(F x) { return 1.0f / (exp_of(-x) + 1.0f); }
 

@@ -8,7 +8,8 @@ namespace axonn::overlap::test {
 
 bool is_exact(PointwiseOp op) {
   return op != PointwiseOp::power && (op < PointwiseOp::exponential || op > PointwiseOp::tanh) &&
-         op != PointwiseOp::gelu && op != PointwiseOp::gelu_tanh && op != PointwiseOp::sigmoid;
+         op != PointwiseOp::gelu && op != PointwiseOp::gelu_tanh && op != PointwiseOp::sigmoid &&
+         op != PointwiseOp::fast_exponential;
 }
 
 RandomKernel::RandomKernel(uint64_t seed, int num_instructions, bool exact, bool wide) : random_(seed), wide_(wide) {

@@ -146,6 +146,7 @@ double libm(PointwiseOp op, double x, double y) {
     case PointwiseOp::power:
       return std::pow(x, y);
     case PointwiseOp::exponential:
+    case PointwiseOp::fast_exponential:
       return std::exp(x);
     case PointwiseOp::logarithm:
       return std::log(x);
@@ -209,12 +210,29 @@ TEST(StageChain, HasPolynomialsWithinTheirErrors) {
         Row{PointwiseOp::tanh, -1, 1, 0, 2}, Row{PointwiseOp::tanh, -25, 25, 0, 2}, Row{PointwiseOp::gelu, -1, 1, 0, 4},
         Row{PointwiseOp::gelu, -5, 5, 0, 8}, Row{PointwiseOp::gelu_tanh, -1, 1, 0, 4},
         Row{PointwiseOp::sigmoid, -5, 5, 0, 3, 2}, Row{PointwiseOp::sigmoid, -700, 700, 0, 3, 2},
+        Row{PointwiseOp::fast_exponential, -1, 1, 0, 1, 1}, Row{PointwiseOp::fast_exponential, -745, 709, 0, 1, 1},
         Row{PointwiseOp::power, 0, 10, 5, 1}, Row{PointwiseOp::power, 0, 1e6, 40, 4}}) {
     SCOPED_TRACE(std::string(to_string(row.op)) + " to " + std::to_string(row.high));
     EXPECT_LE(largest_error(row.op, fp64, row.low, row.high, row.exponent), row.fp64_ulps);
     EXPECT_LE(
         largest_error(row.op, fp32, std::max(row.low, -80.0), std::min(row.high, 80.0), std::min(row.exponent, 20.0)),
         row.fp32_ulps);
+  }
+}
+
+TEST(StageChain, HasAFastExponentialThatEndsAtTheRangeOfFp32) {
+  PointwiseKernel kernel;
+  const auto x = kernel.stream("x", fp32);
+  kernel.store(x, kernel.apply(PointwiseOp::fast_exponential, {kernel.load(x)}));
+  for (const InstructionSet set : test::all_sets()) {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    float values[] = {-infinity, -100, -87.1f, 0, 1000, infinity, std::numeric_limits<float>::quiet_NaN()};
+    void* const streams[] = {values};
+    StageChain(kernel, set).run({.count = 7, .streams = streams});
+    EXPECT_EQ(std::vector(values, values + 4), (std::vector<float>{0, 0, 0, 1}));
+    EXPECT_NEAR(values[4] / std::exp(88.0), 1, 1e-6);
+    EXPECT_EQ(values[5], values[4]);
+    EXPECT_TRUE(std::isnan(values[6]));
   }
 }
 

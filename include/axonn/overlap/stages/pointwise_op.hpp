@@ -21,7 +21,8 @@ namespace axonn::overlap {
 //   docs/coconet.md has their errors.
 // - sigmoid(x) = 1 / (1 + exp(-x)) is a polynomial too, but in fp32 for fp32: it is there for the
 //   activations of a network, where the others would take twice as long. No more than 2 units in
-//   the last place off, from x = -87 on.
+//   the last place off, from x = -87 on. So is fast_exponential, for a softmax: exp(x) from x = -87
+//   to 88 in fp32, 1 unit in the last place off; 0 below, and exp(88) above.
 // - fma(a, b, c) = a * b + c, rounded once (and then to bf16 or fp16). select(c, a, b) = c ? a : b.
 // The sign and the payload of a NaN are not fixed.
 enum class PointwiseOp : uint8_t {
@@ -48,6 +49,7 @@ enum class PointwiseOp : uint8_t {
   gelu,
   gelu_tanh,
   sigmoid,
+  fast_exponential,
   is_finite,
   fma,
   select
@@ -83,6 +85,7 @@ struct Names<overlap::PointwiseOp> {
                                       {"gelu", Op::gelu},
                                       {"gelu_tanh", Op::gelu_tanh},
                                       {"sigmoid", Op::sigmoid},
+                                      {"fast_exponential", Op::fast_exponential},
                                       {"is_finite", Op::is_finite},
                                       {"fma", Op::fma},
                                       {"select", Op::select}};
