@@ -8,7 +8,6 @@
 
 #include <axonn/comm/environment.hpp>
 #include <axonn/core/error.hpp>
-#include <axonn/grid/block_owners.hpp>
 #include <axonn/overlap/execute/plan_executor.hpp>
 #include <axonn/overlap/execute/rank_tuning.hpp>
 #include <axonn/overlap/oracle/oracle.hpp>
@@ -23,12 +22,6 @@ namespace {
 // Beyond it, the oracle's fp64 numbers of all ranks would not fit beside the run's.
 constexpr int64_t kMostCompared = int64_t{1} << 22;
 
-// The elements of a declared tensor that this rank keeps.
-std::vector<Range> kept_ranges(const TensorType& type, int64_t count, const Environment& environment) {
-  if (!type.distribution.is(axonn::overlap::Placement::sliced)) return {{0, count}};
-  return BlockOwners(environment.ranks()).ranges(environment.rank(), {0, count});
-}
-
 at::Tensor as_tensor(const std::vector<double>& numbers) {
   return at::from_blob(const_cast<double*>(numbers.data()), {std::ssize(numbers)}, at::kDouble);
 }
@@ -38,27 +31,38 @@ void fill(PlanExecutor& executor, const OracleInputs& inputs, const Environment&
     const auto rank = static_cast<size_t>(environment.rank());
     const at::Tensor whole = as_tensor(parts.size() > 1 ? parts[rank] : parts[0]);
     int64_t done = 0;
-    for (const Range& range : kept_ranges(executor.plan().program().type(name), whole.numel(), environment)) {
+    for (const Range& range : executor.held(name)) {
       executor.memory(name).narrow(0, done, range.size()).copy_(whole.narrow(0, range.begin, range.size()));
       done += range.size();
     }
   }
 }
 
-// The largest difference between this rank's tensors and the oracle's, relative to the larger of 1
-// and the number.
+// The largest difference of this rank's elements of a result and the oracle's, relative to the
+// larger of 1 and the number.
+double difference_of(const PlanExecutor& executor, const std::string& name, const OracleValue& expected, int rank) {
+  using axonn::overlap::Placement;
+  const Distribution& lies = expected.distribution;
+  if (lies.is(Placement::rooted) && lies.root != rank) return 0;
+  const std::vector<double>& whole = expected.parts[lies.is(Placement::local) ? static_cast<size_t>(rank) : 0];
+  const auto relative = [](double got, double number) {
+    return std::abs(got - number) / std::max(1.0, std::abs(number));
+  };
+  if (executor.plan().home(name).empty()) return relative(executor.number(name), whole.at(0));
+  const at::Tensor got = executor.memory(name).to(at::kDouble);
+  const double* next = got.const_data_ptr<double>();
+  double worst = 0;
+  for (const Range& range : executor.held(name))
+    for (int64_t i = range.begin; i < range.end; ++i)
+      worst = std::max(worst, relative(*next++, whole[static_cast<size_t>(i)]));
+  return worst;
+}
+
 double worst_difference(const PlanExecutor& executor, const OracleResult& expected, const Environment& environment) {
   double worst = 0;
-  for (const auto& [name, state] : expected.states) {
-    const at::Tensor got = executor.memory(name).to(at::kDouble);
-    const double* next = got.const_data_ptr<double>();
-    const std::vector<double>& whole = state.parts[0];
-    for (const Range& range : kept_ranges(executor.plan().program().type(name), std::ssize(whole), environment))
-      for (int64_t i = range.begin; i < range.end; ++i, ++next) {
-        const double number = whole[static_cast<size_t>(i)];
-        worst = std::max(worst, std::abs(*next - number) / std::max(1.0, std::abs(number)));
-      }
-  }
+  for (const auto* results : {&expected.states, &expected.outputs})
+    for (const auto& [name, value] : *results)
+      worst = std::max(worst, difference_of(executor, name, value, environment.rank()));
   return worst;
 }
 

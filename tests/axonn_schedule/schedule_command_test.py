@@ -9,6 +9,11 @@ PROGRAM = os.environ["AXONN_SCHEDULE"]
 CONFIGS = pathlib.Path(os.environ["AXONN_SOURCE"]) / "configs"
 PROGRAMS = sorted((CONFIGS / "programs").glob("*.program"))
 ROW_PARALLEL = CONFIGS / "layers/row-parallel.program"
+# Every program of a layer: sizes, schedules, and the largest difference from the oracle.
+LAYERS = {
+    "row-parallel": (["M=1300", "K=20", "H=70"], ["overlap-ar", "fuse", "overlap"], 1e-5),
+    "self-attention": (["B=3", "S=400", "H=64"], ["rs-c-ag", "fuse", "overlap"], 4e-3),  # fp16
+}
 SMALL = """program sgd
 size N
 tensor g fp32 [N] local
@@ -105,31 +110,38 @@ class ScheduleCommandTest(unittest.TestCase):
             for line in lines:
                 self.assertLess(float(line.split()[-1]), 1e-5, line)
 
-    def test_plans_and_checks_overlaps(self):
+    def test_every_schedule_of_the_layers_is_equal(self):
+        self.assertEqual(sorted(path.stem for path in (CONFIGS / "layers").glob("*.program")), sorted(LAYERS))
+        for name, (_, schedules, _) in LAYERS.items():
+            lines = self.run_program("check", CONFIGS / f"layers/{name}.program").stdout.splitlines()
+            self.assertEqual([line.split()[0] for line in lines[::3]], ["plain", *schedules])
+            self.assertEqual([line.split()[-1] for line in lines], ["equal"] * len(lines))
+
+    def test_plans_overlaps(self):
         sizes = ["--size", "M=300", "--size", "K=8", "--size", "H=13", "--ranks", "4"]
         text = self.run_program("plan", ROW_PARALLEL, "--schedule", "overlap", *sizes).stdout
         self.assertIn("2 fused c, reduce_scatter(+, layer, dim=0), computes out.part, all_gather(out.part) into "
                       "stream, part by part with layer", text)
-        lines = self.run_program("check", ROW_PARALLEL).stdout.splitlines()
-        self.assertEqual([line.split()[-1] for line in lines], ["equal"] * 4 * 3)
-
-    def expect_overlaps_run(self, launcher):
-        sizes = ["--size", "M=1300", "--size", "K=20", "--size", "H=70"]
-        ended = self.run_program("run", ROW_PARALLEL, *sizes, "--repeats", "1", launcher=launcher)
-        lines = ended.stdout.splitlines()
-        self.assertEqual([line.split()[0] for line in lines], ["plain", "overlap-ar", "fuse", "overlap"])
-        for line in lines:
-            self.assertLess(float(line.split()[-1]), 1e-5, line)
+    def expect_layers_run(self, launcher):
+        for name, (sizes, schedules, most) in LAYERS.items():
+            (self.directory / "meet").unlink(missing_ok=True)
+            options = [word for size in sizes for word in ("--size", size)]
+            ended = self.run_program("run", CONFIGS / f"layers/{name}.program", *options, "--repeats", "1",
+                                     launcher=launcher)
+            lines = ended.stdout.splitlines()
+            self.assertEqual([line.split()[0] for line in lines], ["plain", *schedules])
+            for line in lines:
+                self.assertLess(float(line.split()[-1]), most, f"{name}: {line}")
 
     @unittest.skipUnless(os.environ.get("AXONN_MPIRUN"), "needs a build with MPI")
-    def test_runs_overlaps_on_ranks_as_the_oracle_says(self):
+    def test_runs_layers_on_ranks_as_the_oracle_says(self):
         for shared in "01":
-            self.expect_overlaps_run(["env", f"AXONN_SHARED_MEMORY={shared}", os.environ["AXONN_MPIRUN"], "-n", "3"])
+            self.expect_layers_run(["env", f"AXONN_SHARED_MEMORY={shared}", os.environ["AXONN_MPIRUN"], "-n", "3"])
 
-    def test_runs_overlaps_over_tcp(self):
+    def test_runs_layers_over_tcp(self):
         start = ("AXONN_INIT_FILE=meet WORLD_SIZE=3; export AXONN_INIT_FILE WORLD_SIZE AXONN_SHARED_MEMORY=0; "
                  'RANK=1 "$0" "$@" & RANK=2 "$0" "$@" & RANK=0 "$0" "$@"; wait')
-        self.expect_overlaps_run(["sh", "-c", start])
+        self.expect_layers_run(["sh", "-c", start])
 
     def test_a_wrong_schedule_is_an_error(self):
         path = self.write(SMALL.replace("reorder(sum, w1)\n", ""))

@@ -37,10 +37,15 @@ double number_at(const std::byte* address, at::ScalarType dtype) {
 ExecutorMemory::ExecutorMemory(const SchedulePlan& plan, const Communicator& ranks, const ExecutorOptions& options)
     : options_(options), rank_(ranks.rank()), ranks_(ranks.size()), owners_(ranks.size()) {
   for (const PlanBuffer& planned : plan.buffers()) {
-    Buffer buffer{.own = planned.type.distribution.is(Placement::sliced),
-                  .count = count_of(extents_of(planned.type.shape, options.sizes)),
+    const Distribution& lies = planned.type.distribution;
+    Buffer buffer{.own = lies.is(Placement::sliced) && !planned.by_dim,
+                  .by_dim = planned.by_dim,
+                  .extents = extents_of(planned.type.shape, options.sizes),
+                  .dim = lies.dim,
                   .dtype = dtype_of(planned.type.element)};
-    const int64_t kept = buffer.own ? own_number(buffer.count) : buffer.count;
+    buffer.count = count_of(buffer.extents);
+    int64_t kept = 0;
+    for (const Range& range : held(buffer)) kept += range.size();
     buffer.data = at::zeros({kept}, buffer.dtype);
     buffers_.emplace(planned.name, std::move(buffer));
   }
@@ -77,6 +82,20 @@ void ExecutorMemory::copy_own(const Buffer& from, const Buffer& to) const {
     std::byte* target = address(to, range.begin);
     if (source != target) std::memcpy(target, source, static_cast<size_t>(range.size()) * from.data.element_size());
   }
+}
+
+std::vector<Range> ExecutorMemory::held(const Buffer& buffer) const {
+  if (buffer.own) return own_ranges(buffer.count);
+  if (!buffer.by_dim) return {{0, buffer.count}};
+  const auto dim = static_cast<size_t>(buffer.dim);
+  int64_t inner = 1;
+  for (size_t i = dim + 1; i < buffer.extents.size(); ++i) inner *= buffer.extents[i];
+  const Range own = own_indices(buffer.extents[dim]);
+  const int64_t block = buffer.extents[dim] * inner;
+  std::vector<Range> ranges;
+  for (int64_t begin = 0; begin < buffer.count; begin += block)
+    ranges.push_back({begin + own.begin * inner, begin + own.end * inner});
+  return ranges;
 }
 
 std::vector<Range> ExecutorMemory::own_ranges(int64_t count) const {

@@ -23,9 +23,12 @@ class ExecutorMemory {
   ExecutorMemory(const SchedulePlan& plan, const Communicator& ranks, const ExecutorOptions& options);
 
   struct Buffer {
-    at::Tensor data;    // flat
-    bool own = false;   // only this rank's elements, one after the other
-    int64_t count = 0;  // elements of the whole tensor
+    at::Tensor data;      // flat
+    bool own = false;     // only this rank's elements, one after the other
+    bool by_dim = false;  // only this rank's indices of the dim that is cut, contiguous ones
+    int64_t count = 0;    // elements of the whole tensor
+    Extents extents;      // the whole tensor's
+    int dim = 0;          // the one that is cut, if by_dim
     at::ScalarType dtype = at::kFloat;
   };
   const Buffer& buffer(const std::string& name) const;
@@ -38,6 +41,10 @@ class ExecutorMemory {
   void copy_own(const Buffer& from, const Buffer& to) const;
   // The elements that this rank owns, as ranges of the whole tensor.
   std::vector<Range> own_ranges(int64_t count) const;
+  // The elements that a buffer holds, in its order.
+  std::vector<Range> held(const Buffer& buffer) const;
+  // This rank's indices of a dim that is cut.
+  Range own_indices(int64_t extent) const { return even_part(extent, ranks_, rank_); }
 
   std::map<std::string, double> numbers;
   const SizeValues& sizes() const { return options_.sizes; }

@@ -1,5 +1,7 @@
 #include "overlap/execute/layer_product.hpp"
 
+#include <array>
+
 #include <ATen/ops/matmul.h>
 
 namespace axonn::overlap {
@@ -7,11 +9,17 @@ namespace axonn::overlap {
 RowProduct product_of(const SchedulePlan& plan, const PlanStep& step, const ExecutorMemory& memory) {
   const Program& program = plan.program();
   const Expression& root = program.statement(step.statements[0]).expression;
-  const auto matrix = [&](const Expression& operand) {
+  // `summed`: the dim of the matrix that is summed, of which a sliced operand has a part.
+  const auto matrix = [&](const Expression& operand, int64_t summed) {
     const ExecutorMemory::Buffer& buffer = memory.buffer(plan.home(operand.name()));
-    return buffer.data.view({-1, extents_of(program.type(operand).shape, memory.sizes()).back()});
+    std::array<int64_t, 2> extents{buffer.count / buffer.extents.back(), buffer.extents.back()};
+    const Range own = memory.own_indices(extents[static_cast<size_t>(summed)]);
+    if (buffer.by_dim) extents[static_cast<size_t>(summed)] = own.size();
+    const at::Tensor all = buffer.data.view(extents);
+    const bool part = program.type(operand).distribution.is(Placement::sliced) && !buffer.by_dim;
+    return part ? all.narrow(summed, own.begin, own.size()) : all;
   };
-  const at::Tensor rows = matrix(root.operands()[0]), weight = matrix(root.operands()[1]);
+  const at::Tensor rows = matrix(root.operands()[0], 1), weight = matrix(root.operands()[1], 0);
   return {.rows = rows.size(0),
           .width = weight.size(1),
           .options = rows.options(),

@@ -1,5 +1,6 @@
 #include "axonn/overlap/execute/plan_executor.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <optional>
@@ -55,6 +56,11 @@ struct PlanExecutor::Impl {
     return type.is_scalar() && type.distribution.is(Placement::replicated);
   }
 
+  // Whether a sliced value has blocks of the flat tensor, and not a part of one dim or of a whole.
+  bool lies_in_blocks(const std::string& value) const {
+    const auto home = std::ranges::find(plan.buffers(), plan.home(value), &PlanBuffer::name);
+    return home == plan.buffers().end() || (home->type.distribution.is(Placement::sliced) && !home->by_dim);
+  }
   void check() const;
   void check_step(const PlanStep& step) const;
   void check_rooted(const std::string& value) const;
@@ -95,7 +101,7 @@ void PlanExecutor::Impl::check() const {
   const auto check_slices = [&](const std::string& value) {
     const TensorType& type = program().type(value);
     if (type.distribution.is(Placement::rooted)) check_rooted(value);
-    if (!type.distribution.is(Placement::sliced)) return;
+    if (!type.distribution.is(Placement::sliced) || !lies_in_blocks(value)) return;
     AXONN_CHECK(!sliced || *sliced == type.shape, kWhere, value, ": all sliced tensors need one shape, got ",
                 to_string(type.shape), " beside ", to_string(*sliced));
     sliced = type.shape;
@@ -113,10 +119,12 @@ void PlanExecutor::Impl::check_rooted(const std::string& value) const {
 void PlanExecutor::Impl::check_step(const PlanStep& step) const {
   if (step.kind == StepKind::layer) {
     const Expression& root = root_of(step.statements[0]);
-    bool whole = root.is(Operation::matmul);
+    bool runs = root.is(Operation::matmul) && !program().type(root).distribution.is(Placement::sliced);
     for (const Expression& operand : root.operands())
-      whole = whole && !program().type(operand).distribution.is(Placement::sliced);
-    AXONN_CHECK(whole, kWhere, step.name, ": needs a matmul of whole operands, got ", root.to_string());
+      runs = runs && (!program().type(operand).distribution.is(Placement::sliced) || !lies_in_blocks(operand.name()));
+    AXONN_CHECK(runs, kWhere, step.name,
+                ": needs a matmul of whole operands, or of tensors and slices of tensors that ",
+                "are cut along the dim that it sums, got ", root.to_string());
   }
   if (step.kind != StepKind::fused) return;
   for (const std::string& name : {step.reducer, step.mover}) {
@@ -280,6 +288,11 @@ at::Tensor PlanExecutor::memory(const std::string& value) const {
   const std::string& home = impl_->plan.home(value);
   AXONN_CHECK(!home.empty(), kWhere, value, " stays in registers, or is a number: use number() for it");
   return impl_->memory.buffer(home).data;
+}
+
+std::vector<Range> PlanExecutor::held(const std::string& value) const {
+  (void)memory(value);  // its error
+  return impl_->memory.held(impl_->memory.buffer(impl_->plan.home(value)));
 }
 
 void PlanExecutor::bind(const std::string& tensor, at::Tensor memory) {

@@ -160,6 +160,15 @@ bool Lowering::stays_in_registers(const std::string& value) const {
                              [&](const std::string& reader) { return program_.section_of(reader) == section; });
 }
 
+// The dim that a product sums over is cut as in the program. Other slices are blocks of the flat
+// tensor.
+bool Lowering::only_products_read(const std::string& tensor) const {
+  const std::vector<std::string> readers = program_.consumers_of(tensor);
+  return !readers.empty() && !program_.is_output(tensor) && std::ranges::all_of(readers, [&](const std::string& one) {
+    return program_.statement(one).expression.is(Operation::matmul);
+  });
+}
+
 std::string Lowering::home_of(const Statement& statement) const {
   const Expression& root = statement.expression;
   if (root.is(Operation::update)) return root.operands()[0].name();
@@ -177,10 +186,12 @@ void Lowering::choose_homes() {
     const bool number = is_number(declaration.name);
     plan_.homes_[declaration.name] = number ? "" : declaration.name;
     if (!number)
-      plan_.buffers_.push_back({.name = declaration.name,
-                                .type = declaration.type,
-                                .declared = true,
-                                .updated = program_.update_of(declaration.name) != nullptr});
+      plan_.buffers_.push_back(
+          {.name = declaration.name,
+           .type = declaration.type,
+           .declared = true,
+           .updated = program_.update_of(declaration.name) != nullptr,
+           .by_dim = declaration.type.distribution.is(Placement::sliced) && only_products_read(declaration.name)});
   }
   for (const Statement& statement : program_.statements()) {
     const std::string home = home_of(statement);

@@ -24,6 +24,7 @@ class Lowering {
   bool in_place(const Statement& statement) const;
   bool is_view_in_place(const Statement& statement) const;
   bool stays_in_registers(const std::string& value) const;
+  bool only_products_read(const std::string& tensor) const;
 
   void add_section(const std::string& name);
   void add_member(const std::string& name, const std::vector<std::string>& section);

@@ -135,6 +135,7 @@ std::string buffers_text(const std::vector<PlanBuffer>& buffers) {
     text += !buffer.declared     ? ", made for the run"
             : buffer.updated     ? ", state"
             : buffer.overwritten ? ", overwritten"
+            : buffer.by_dim      ? ", cut along its dim"
                                  : "";
     text += "\n";
   }

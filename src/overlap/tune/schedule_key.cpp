@@ -33,14 +33,15 @@ std::string access_text(const std::vector<PlanAccess>& accesses) {
   return text;
 }
 
-// What an executor does, without names of sections, and without the dims that are cut: it cuts the
-// flat tensor.
+// What an executor does, without names of sections, and without the dims that are cut where it
+// cuts the flat tensor.
 std::string run_text(const SchedulePlan& plan) {
   std::string text;
   for (const PlanBuffer& buffer : plan.buffers()) {
     const Distribution& lies = buffer.type.distribution;
     text += buffer.name + " " + std::string(axonn::to_string(buffer.type.element)) + to_string(buffer.type.shape) +
-            std::to_string(static_cast<int>(lies.placement)) + (buffer.overwritten ? " overwritten\n" : "\n");
+            std::to_string(static_cast<int>(lies.placement)) + (buffer.overwritten ? " overwritten" : "") +
+            (buffer.by_dim ? " cut along " + std::to_string(lies.dim) : "") + "\n";
   }
   for (const PlanStep& step : plan.steps()) {
     text +=

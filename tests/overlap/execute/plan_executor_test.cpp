@@ -173,12 +173,40 @@ TEST(PlanExecutor, OverlapsAProductWithItsSum) {
   const Program plain = figures::row_parallel(ElementType::fp64);
   Schedule whole(plain);
   whole.overlap("both", {"layer", "sum"});
-  const Program fused = figures::overlapped_row_parallel(ElementType::fp64).program();
+  const Program fused = figures::overlapped_sum(plain).program();
   for (const int ranks : {1, 2, 3, 4}) {
     const OracleInputs inputs = inputs_of(plain, sizes, ranks);
     for (const Program& program : {whole.program(), fused})
       expect_oracle(plain, sizes, ranks, inputs, execute(program, sizes, ranks, inputs), 1e-12);
   }
+}
+
+// CoCoNet's figure of self-attention: every rank has columns of `in` and rows of `w`, some ranks
+// none. Also where it takes them from whole tensors.
+TEST(PlanExecutor, MultipliesOperandsThatAreCutAlongTheSummedDim) {
+  const SizeValues sizes = {{"B", 3}, {"S", 67}, {"K", 3}, {"H", 41}};
+  ProgramBuilder p("slices");
+  const auto x = p.tensor("x", ElementType::fp64, {"B", "S", "K"}), w = p.tensor("w", ElementType::fp64, {"K", "H"});
+  const auto layer = p.let("layer", matmul(slice(x, 2), slice(w, 0)));
+  const Program slices = p.returns({p.let("out", 2 * p.let("sum", all_reduce(Reduction::sum, layer)))});
+  for (const Program& plain : {figures::self_attention(ElementType::fp64), slices}) {
+    Schedule whole(plain), split(plain);
+    whole.overlap("both", {"layer", "sum"});
+    split.split("sum", SplitPolicy::reduce_scatter, 1).reorder("sum", {"out"});
+    for (const int ranks : {1, 2, 3, 4, 8}) {
+      const OracleInputs inputs = inputs_of(plain, sizes, ranks);
+      for (const Program& program : {plain, whole.program(), split.program(), figures::overlapped_sum(plain).program()})
+        expect_oracle(plain, sizes, ranks, inputs, execute(program, sizes, ranks, inputs), 1e-12);
+    }
+  }
+}
+
+TEST(PlanExecutor, RunsTheFigureInItsOwnType) {
+  const SizeValues sizes = {{"B", 2}, {"S", 50}, {"K", 6}, {"H", 40}};
+  const Program plain = figures::self_attention(ElementType::fp16);
+  const OracleInputs inputs = inputs_of(plain, sizes, 2);
+  for (const Program& program : {plain, figures::overlapped_sum(plain).program()})
+    expect_oracle(plain, sizes, 2, inputs, execute(program, sizes, 2, inputs), 2e-3);
 }
 
 // The summand stays, or its sum is put in its place; also as a tensor's next value.
@@ -212,6 +240,16 @@ TEST(PlanExecutor, RefusesByNameWhatItCannotRun) {
     const auto a = rows.tensor("a", ElementType::fp32, {"N", "K"});
     EXPECT_USER_ERROR(executor(rows.returns({rows.let("y", reduce_tensor(Reduction::sum, a, {0}))})),
                       "sums must be over the last dims");
+    ProgramBuilder columns("columns");
+    const auto x = columns.tensor("x", ElementType::fp32, {"N", "K"}),
+               y = columns.tensor("y", ElementType::fp32, {"K", "N"}, Distribution::sliced(1));
+    EXPECT_USER_ERROR(executor(columns.returns({columns.let("z", matmul(x, y))})),
+                      "z: needs a matmul of whole operands", "cut along the dim that it sums, got matmul(x, y)");
+    ProgramBuilder blocks("blocks");
+    const auto p = blocks.tensor("p", ElementType::fp32, {"N", "K"}, Distribution::sliced(1)),
+               q = blocks.tensor("q", ElementType::fp32, {"K", "N"}, Distribution::sliced(0));
+    EXPECT_USER_ERROR(executor(blocks.returns({blocks.let("z", matmul(p, q)), blocks.let("twice", 2 * p)})),
+                      "cut along the dim that it sums, got matmul(p, q)");
     ProgramBuilder dropped("dropped");
     const auto b = dropped.tensor("b", ElementType::fp32, {"N", "K"}),
                c = dropped.tensor("c", ElementType::fp32, {"K"});

@@ -112,7 +112,7 @@ steps
 }
 
 TEST(Plan, ReadsPartsOfAProducerInOneCollective) {
-  EXPECT_EQ(SchedulePlan(figures::overlapped_row_parallel(ElementType::fp32).program()).to_text(),
+  EXPECT_EQ(SchedulePlan(figures::overlapped_sum(figures::row_parallel(ElementType::fp32)).program()).to_text(),
             R"(plan of row_parallel
 buffers
   x fp32 [M, K] local

@@ -55,12 +55,8 @@ class RankRun {
   void set(const std::string& tensor, const Numbers& numbers) {
     const at::Tensor whole = at::from_blob(const_cast<double*>(numbers.data()), {std::ssize(numbers)}, at::kDouble);
     at::Tensor memory = executor_.memory(tensor);
-    if (!program_.type(tensor).distribution.is(Placement::sliced)) {
-      memory.copy_(whole);
-      return;
-    }
     int64_t done = 0;
-    for (const Range& range : own_ranges(whole.numel())) {
+    for (const Range& range : executor_.held(tensor)) {
       memory.narrow(0, done, range.size()).copy_(whole.narrow(0, range.begin, range.size()));
       done += range.size();
     }
@@ -76,11 +72,8 @@ class RankRun {
     if (is_number(value)) return {executor_.number(value)};
     const at::Tensor memory = executor_.memory(value).to(at::kDouble);
     const auto* data = memory.const_data_ptr<double>();
-    const auto& buffers = executor_.plan().buffers();
-    const auto buffer = std::ranges::find(buffers, executor_.plan().home(value), &PlanBuffer::name);
-    if (!buffer->type.distribution.is(Placement::sliced)) return {data, data + memory.numel()};
     Numbers numbers(static_cast<size_t>(count));
-    for (const Range& range : own_ranges(count))
+    for (const Range& range : executor_.held(value))
       for (int64_t i = range.begin; i < range.end; ++i) numbers[static_cast<size_t>(i)] = *data++;
     return numbers;
   }

@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
 #include "axonn/comm/communicator.hpp"
+#include "axonn/grid/shard_spec.hpp"
 #include "axonn/overlap/plan/run_settings.hpp"
 #include "axonn/overlap/plan/schedule_plan.hpp"
 #include "axonn/overlap/stages/stage_chain.hpp"
@@ -16,7 +18,9 @@ namespace axonn::overlap {
 struct ExecutorOptions {
   SizeValues sizes;
   // Place of element 0 in an arena. Sliced tensors are cut as BlockOwners cuts the arena, so every
-  // rank holds blocks of the flat tensor, whatever dim the program names.
+  // rank holds blocks of the flat tensor, whatever dim the program names. A product's operands that
+  // are sliced on the dim that it sums are not: rank r of R has the indices from extent * r / R to
+  // extent * (r + 1) / R.
   int64_t arena_offset = 0;
   uint64_t seed = 0;  // dropout's: another one for every step
   RunSettings run = {};
@@ -30,9 +34,9 @@ struct ExecutorOptions {
 // rank of the group makes one with the same plan and options, and calls run() as often.
 class PlanExecutor {
  public:
-  // UserError that names what it cannot run: several groups, layers on slices, sliced tensors of
-  // more than one shape, sums over other than the last dims, fused collectives with a root, dropout
-  // of a tensor that is smaller than the result.
+  // UserError that names what it cannot run: several groups, other layers on slices, sliced tensors
+  // of more than one shape, sums over other than the last dims, fused collectives with a root,
+  // dropout of a tensor that is smaller than the result.
   PlanExecutor(SchedulePlan plan, Communicator& ranks, ExecutorOptions options);
   ~PlanExecutor();
   PlanExecutor(const PlanExecutor&) = delete;
@@ -42,6 +46,8 @@ class PlanExecutor {
   // this rank's elements in ascending order, unless it lies in a whole tensor: its home in plan()
   // says so. UserError for a value that stays in registers.
   at::Tensor memory(const std::string& value) const;
+  // Which elements of the whole value that memory has, in its order.
+  std::vector<Range> held(const std::string& value) const;
   // Uses the caller's memory for a declared tensor from now on.
   void bind(const std::string& tensor, at::Tensor memory);
 

@@ -27,6 +27,7 @@ struct PlanBuffer {
   bool declared = false;     // the caller's; else made for the run
   bool updated = false;      // state: the program changes it
   bool overwritten = false;  // a local tensor in whose place its sum is put
+  bool by_dim = false;       // a sliced one whose dim is cut, because only products read it
 };
 
 // The part of a buffer that a step touches, per rank.
