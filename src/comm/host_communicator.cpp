@@ -58,8 +58,8 @@ Request HostCommunicator::submit(QueuedOperation::Call call, Arguments&&... argu
   return Request(std::move(operation));
 }
 
-Request HostCommunicator::submit_plan(QueuedOperation::Call call, const CollectiveOptions& options,
-                                      CollectivePlan plan, bool one_owner) {
+Request HostCommunicator::submit_plan(QueuedOperation::Call call, const CollectiveOptions& options, CollectivePlan plan,
+                                      bool one_owner) {
   plan.segment_bytes = options.segment_bytes;
   if (memory_) return submit<SharedCollective>(std::move(call), window(options.priority), std::move(plan));
   if (!one_owner && options.production == nullptr && SmallCollective::allows(plan))

@@ -235,8 +235,8 @@ void no_bits_depend_on_the_segment(Environment& environment) {
         EXPECT_TRUE(got.equal(need)) << what << " of " << data.numel() << " at " << offset << " in " << segment;
       };
       const CollectiveOptions options{.arena_offset = offset, .segment_bytes = segment};
-      const at::Tensor all = data.clone(), rounded = at::full({data.numel()}, 99, at::kBFloat16),
-                       parts = data.clone(), root = data.clone();
+      const at::Tensor all = data.clone(), rounded = at::full({data.numel()}, 99, at::kBFloat16), parts = data.clone(),
+                       root = data.clone();
       world.all_reduce(all, ReduceOp::sum, options).wait();
       expect(all, sum, "all-reduce");
       world.fused({data, rounded, converting<float, c10::BFloat16>()}, options).wait();

@@ -21,11 +21,12 @@ std::vector<int64_t> range_rows(int64_t owned, int64_t most) {
 
 }  // namespace
 
-ProducedParts parts_of(const RowProduct& product, const Group& group) {
+ProducedParts parts_of(const RowProduct& product, const Group& group, int64_t rows) {
   const auto element_bytes = static_cast<int64_t>(product.options.dtype().itemsize());
   const int64_t width = std::max<int64_t>(product.width, 1);
   const int64_t owned = (product.rows + group.size() - 1) / group.size();
-  std::vector<int64_t> ranges = range_rows(owned, std::max<int64_t>(1, kMostBytes / (width * element_bytes)));
+  const int64_t most = std::max<int64_t>(1, kMostBytes / (width * element_bytes));
+  std::vector<int64_t> ranges = rows == 0 ? range_rows(owned, most) : std::vector{std::min(rows, most)};
   for (int64_t& range : ranges) range *= width;
   return {group, product.rows * product.width, element_bytes, ranges};
 }
