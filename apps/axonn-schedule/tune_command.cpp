@@ -23,7 +23,7 @@ namespace {
 TunerOptions options_of(const Program& program, const ScheduleOptions& options, Communicator& everyone) {
   const int ranks = everyone.size();
   TunerOptions made{.sizes = sizes_of(program, options, 0), .ranks = ranks, .most_seconds = options.most_seconds};
-  made.settings = settings_to_try(everyone);
+  made.axes = axes_to_try(everyone);
   if (options.machine.empty()) {
     made.most_guess = std::numeric_limits<double>::infinity();
     return made;
@@ -56,14 +56,15 @@ TunerHooks hooks_of(const Program& program, const ScheduleOptions& options, cons
   return hooks;
 }
 
+std::string text_of(const RunSettings& settings) { return settings == RunSettings() ? "" : ", " + to_string(settings); }
+
 int lines_of(const std::string& text) { return static_cast<int>(std::ranges::count(text, '\n')); }
 
 void print(const TunedSchedule& each, int number) {
   const std::string state(to_string(each.state));
   if (each.state == TunedSchedule::State::timed)
     std::printf("%4d %10.3f ms  %2d launches, %.0f bytes sent, %.0f bytes of memory%s\n", number, each.seconds * 1e3,
-                each.counts.launches, each.counts.bytes_sent, each.counts.memory_bytes,
-                each.settings == RunSettings() ? "" : (", " + to_string(each.settings)).c_str());
+                each.counts.launches, each.counts.bytes_sent, each.counts.memory_bytes, text_of(each.settings).c_str());
   else
     std::printf("%4d %13s%s%s\n", number, state.c_str(), each.reason.empty() ? "" : "  ", each.reason.c_str());
   const std::string log = to_text(each.schedule.log());
@@ -97,8 +98,8 @@ void tune_on(Environment& environment, const ProgramFile& file, const ScheduleOp
     const std::optional<Choice> known = first ? choices.find(key) : std::nullopt;
     if (rank_hooks(environment.world()).agreed(known ? 1 : 0) > 0) {
       if (first)
-        std::printf("%s: %.3f ms, chosen before (%s)\n%s", program.name().c_str(), known->seconds * 1e3,
-                    choices.path_of(key).c_str(), to_text(known->log).c_str());
+        std::printf("%s: %.3f ms%s, chosen before (%s)\n%s", program.name().c_str(), known->seconds * 1e3,
+                    text_of(known->settings).c_str(), choices.path_of(key).c_str(), to_text(known->log).c_str());
       return;
     }
   }

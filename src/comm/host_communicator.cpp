@@ -37,6 +37,7 @@ HostCommunicator::~HostCommunicator() { channels_.give_back(std::move(channel_))
 
 QueuedOperation::Call HostCommunicator::call(const char* collective, size_t bytes, const at::Tensor& input,
                                              const at::Tensor& output, const CollectiveOptions& options) {
+  check_segment(options, collective);
   const bool alone = FlightRecorder::Call{.collective = collective}.point_to_point();
   return {.collective = collective,
           .channel = channel_,
@@ -57,10 +58,11 @@ Request HostCommunicator::submit(QueuedOperation::Call call, Arguments&&... argu
   return Request(std::move(operation));
 }
 
-Request HostCommunicator::submit_plan(QueuedOperation::Call call, const CollectiveOptions& options,
-                                      CollectivePlan plan) {
+Request HostCommunicator::submit_plan(QueuedOperation::Call call, const CollectiveOptions& options, CollectivePlan plan,
+                                      bool one_owner) {
+  plan.segment_bytes = options.segment_bytes;
   if (memory_) return submit<SharedCollective>(std::move(call), window(options.priority), std::move(plan));
-  if (options.production == nullptr && SmallCollective::allows(plan))
+  if (!one_owner && options.production == nullptr && SmallCollective::allows(plan))
     return submit<SmallCollective>(std::move(call), std::move(plan));
   return submit<RingCollective>(std::move(call), std::move(plan));
 }
@@ -128,8 +130,7 @@ Request HostCommunicator::fused(const FusedCollective& collective, const Collect
   const CollectiveBuffer &input = plan.reduces ? collective.contributions : collective.results,
                          &output = plan.gathers ? collective.results : collective.contributions;
   auto description = call("fused collective", input.nbytes(), input.tensor(), output.tensor(), options);
-  if (memory_) return submit<SharedCollective>(std::move(description), window(options.priority), std::move(plan));
-  return submit<RingCollective>(std::move(description), std::move(plan));
+  return submit_plan(std::move(description), options, std::move(plan), /*one_owner=*/true);
 }
 
 Request HostCommunicator::broadcast(const at::Tensor& data, int root, const CollectiveOptions& options) {

@@ -46,7 +46,8 @@ class HostCommunicator final : public Communicator {
                              const CollectiveOptions& options);
   template <typename Operation, typename... Arguments>
   Request submit(QueuedOperation::Call call, Arguments&&... arguments);
-  Request submit_plan(QueuedOperation::Call call, const CollectiveOptions& options, CollectivePlan plan);
+  Request submit_plan(QueuedOperation::Call call, const CollectiveOptions& options, CollectivePlan plan,
+                      bool one_owner = false);
   const std::shared_ptr<SharedWindow>& window(Priority priority);
   Counters sums() const;  // all communicators on the channel together
 

@@ -94,6 +94,7 @@ std::function<bool()> epilogue_by_blocks(CollectivePlan plan, const FusedCollect
 }  // namespace
 
 std::vector<Request> SelfCommunicator::before(const CollectiveOptions& options) {
+  check_segment(options, "a collective of one rank");
   std::vector<Request> unfinished;
   for (const Request& request : options.after)
     if (!request.done()) unfinished.push_back(request);

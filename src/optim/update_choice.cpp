@@ -1,7 +1,6 @@
 #include "axonn/optim/update_choice.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -20,15 +19,15 @@
 namespace axonn {
 namespace {
 
-constexpr std::string_view kThreads = " threads=";
 constexpr double kWorthIt = 0.97;  // another schedule than the first is taken if it is so much faster
 
 // Rank 0's, on all ranks.
 UpdateChoice shared(Communicator& everyone, const UpdateChoice& choice) {
-  at::Tensor numbers = at::tensor({static_cast<int64_t>(choice.schedule), static_cast<int64_t>(choice.run.threads)});
+  at::Tensor numbers = at::tensor({static_cast<int64_t>(choice.schedule), static_cast<int64_t>(choice.run.threads),
+                                   choice.run.segment_bytes, choice.run.part_rows});
   everyone.broadcast(numbers, 0).wait();
   const int64_t* in = numbers.const_data_ptr<int64_t>();
-  return {static_cast<UpdateSchedule>(in[0]), {static_cast<int>(in[1])}};
+  return {static_cast<UpdateSchedule>(in[0]), {static_cast<int>(in[1]), in[2], in[3]}};
 }
 
 // Zeros of the same kinds. Sizes of specs are those over the whole grid.
@@ -86,21 +85,14 @@ struct OnDisk {
 
 std::string UpdateChoice::to_string() const {
   std::string text(axonn::to_string(schedule));
-  if (run.threads > 0) text.append(kThreads).append(std::to_string(run.threads));
+  if (run != overlap::RunSettings()) text += " " + overlap::to_string(run);
   return text;
 }
 
 UpdateChoice UpdateChoice::parse(std::string_view text) {
-  UpdateChoice choice;
-  const size_t end = std::min(text.find(kThreads), text.size());
-  choice.schedule = parse_name<UpdateSchedule>(text.substr(0, end), "a schedule of the optimizer");
-  if (end == text.size()) return choice;
-  const std::string_view number = text.substr(end + kThreads.size());
-  const auto parsed = std::from_chars(number.data(), number.data() + number.size(), choice.run.threads);
-  AXONN_CHECK(parsed.ec == std::errc() && parsed.ptr == number.data() + number.size() && choice.run.threads > 0,
-              "optim.choice", "'", text,
-              "' is no choice of an update; give fuse, rs-opt-ag or ar-opt, and threads=N if need be");
-  return choice;
+  const size_t end = std::min(text.find(' '), text.size());
+  return {parse_name<UpdateSchedule>(text.substr(0, end), "a schedule of the optimizer"),
+          overlap::parse_run_settings(text.substr(std::min(end + 1, text.size())))};
 }
 
 UpdateChoice tune_update(const MeasuredUpdate& update, const std::vector<UpdateSchedule>& schedules,
@@ -110,7 +102,7 @@ UpdateChoice tune_update(const MeasuredUpdate& update, const std::vector<UpdateS
   overlap::TunerOptions options{.ranks = update.grid.ranks(),
                                 .most_guess = std::numeric_limits<double>::infinity(),
                                 .most_seconds = most_seconds,
-                                .settings = overlap::settings_to_try(update.communicators[AxisSet::all()])};
+                                .axes = overlap::axes_to_try(update.communicators[AxisSet::all()])};
   for (const std::string& size : update.program.program().parts().sizes) options.sizes[size] = 1;  // no guesses
   const auto result = overlap::tune(space, options, hooks ? *hooks : running_hooks(update, schedules));
   const auto choice_of = [&](const overlap::TunedSchedule& tuned) {

@@ -111,6 +111,7 @@ PassLosses TrainStep::pass(StepMetrics& metrics, Trace& trace, double& copying) 
   metrics.communication = scheduler.traffic().sums();
   metrics.linear_products = scheduler.linear_counts();
   metrics.optimizer_schedule = update_schedule();
+  metrics.optimizer_settings = overlap::to_string(config_.optimizer.run);
   return losses;
 }
 

@@ -94,6 +94,13 @@ class ScheduleCommandTest(unittest.TestCase):
         self.assertIn(" timed, ", renewed.stdout)
         self.assertIn(" timed, ", self.run_program("tune", path, *options, "--renew").stdout)
 
+    def test_tunes_overlaps_of_a_product_too(self):
+        sizes = ["--size", "M=1300", "--size", "K=20", "--size", "H=70", "--rank-threads", "2"]
+        text = self.run_program("tune", ROW_PARALLEL, *sizes).stdout
+        timed = r"(?m)^ +[0-9]+ +[0-9.]+ ms .*\n(       .*\n)*?"
+        self.assertRegex(text, timed + r"       overlap\(both1, layer, sum\)")
+        self.assertRegex(text, timed + r"       overlap\(both1, layer, part[0-9]+\)")
+
     @unittest.skipUnless(os.environ.get("AXONN_MPIRUN"), "needs a build with MPI")
     def test_tunes_on_the_ranks_of_a_job(self):
         ended = self.run_program("tune", self.write(SMALL), "--size", "N=10k",

@@ -48,6 +48,15 @@ TEST(CallChecks, Device) {
                     "takes tensors on cpu");
 }
 
+TEST(CallChecks, SegmentThatNoMessageMayHave) {
+  for (const int64_t bytes : {int64_t{-1}, kSmallestSegment - 1, kLargestSegment + 1}) {
+    const std::string part = "a segment has 8192 to 1048576 bytes, got " + std::to_string(bytes) + "; leave it 0";
+    const at::Tensor data = at::full({4}, 1.0F);
+    expect_user_error([&](Communicator& c) { c.all_reduce(data, ReduceOp::sum, {.segment_bytes = bytes}); }, part);
+    expect_user_error([&](Communicator& c) { c.fused({.contributions = data}, {.segment_bytes = bytes}); }, part);
+  }
+}
+
 TEST(CallChecks, EqualPartsThatDoNotFit) {
   expect_user_error([](Communicator& c) { c.reduce_scatter(at::empty({7}, at::kFloat), at::empty({3}, at::kFloat)); },
                     "equal parts, got 7");

@@ -224,6 +224,33 @@ void fused_collectives_allocate_nothing_in_steady_state(Environment& environment
   EXPECT_EQ(environment.engine_counters().allocations, before);
 }
 
+// Of every collective that has segments. Some of these sizes are no whole number of elements.
+void no_bits_depend_on_the_segment(Environment& environment) {
+  Communicator& world = environment.world();
+  for_each_buffer(world, at::kFloat, [&](const at::Tensor& data, int64_t offset) {
+    const at::Tensor sum = all_reduced(world, data, offset), first = data.clone();
+    world.broadcast(first, 0).wait();
+    for (const int64_t segment : {kSmallestSegment, int64_t{9001}, int64_t{100'000}, kLargestSegment}) {
+      const auto expect = [&](const at::Tensor& got, const at::Tensor& need, const char* what) {
+        EXPECT_TRUE(got.equal(need)) << what << " of " << data.numel() << " at " << offset << " in " << segment;
+      };
+      const CollectiveOptions options{.arena_offset = offset, .segment_bytes = segment};
+      const at::Tensor all = data.clone(), rounded = at::full({data.numel()}, 99, at::kBFloat16), parts = data.clone(),
+                       root = data.clone();
+      world.all_reduce(all, ReduceOp::sum, options).wait();
+      expect(all, sum, "all-reduce");
+      world.fused({data, rounded, converting<float, c10::BFloat16>()}, options).wait();
+      expect(rounded, sum.to(at::kBFloat16), "fused");
+      world.fused({.contributions = parts}, options).wait();
+      EXPECT_TRUE(equal_at_own_elements(world, parts, sum, offset));
+      world.fused({.results = parts}, options).wait();
+      expect(parts, sum, "gather");
+      world.broadcast(root, 0, {.segment_bytes = segment}).wait();
+      expect(root, first, "broadcast");
+    }
+  });
+}
+
 // What an epilogue holds is free once its request is done, even if the request is kept.
 void a_kept_request_holds_no_epilogue(Environment& environment) {
   Communicator& world = environment.world();
@@ -249,6 +276,7 @@ constexpr std::array kChecks = {AXONN_CHECK_ENTRY(a_fused_collective_has_the_bit
                                 AXONN_CHECK_ENTRY(a_maximum_can_be_fused_too),
                                 AXONN_CHECK_ENTRY(a_fused_collective_moves_the_bytes_of_an_all_reduce),
                                 AXONN_CHECK_ENTRY(a_poll_computes_one_block),
+                                AXONN_CHECK_ENTRY(no_bits_depend_on_the_segment),
                                 AXONN_CHECK_ENTRY(fused_collectives_allocate_nothing_in_steady_state),
                                 AXONN_CHECK_ENTRY(a_kept_request_holds_no_epilogue)};
 

@@ -283,6 +283,35 @@ TEST(ProgressEngine, RanksThatCallDifferentThingsFail) {
   }
 }
 
+TEST(ProgressEngine, RanksWithUnlikeSegmentsFail) {
+  for (const char* shared : {"1", "0"}) {
+    const Variable path("AXONN_SHARED_MEMORY", shared);
+    const auto error = error_of([] {
+      run_local(2, [](Environment& environment) {
+        const int64_t segment = environment.rank() == 0 ? 16 << 10 : 32 << 10;
+        environment.world().all_reduce(ones(1 << 20), ReduceOp::sum, {.segment_bytes = segment}).wait();
+      });
+    });
+    EXPECT_NE(error.find("the ranks call different collectives"), std::string::npos) << error;
+  }
+}
+
+// The ring sends every share 2 (n - 1) times, each in messages of a segment or less.
+TEST(ProgressEngine, MessagesHaveTheSizeOfASegment) {
+  const Variable path("AXONN_SHARED_MEMORY", "0");
+  run_local(4, [&](Environment& environment) {
+    Communicator& world = environment.world();
+    const auto data = ones(4 << 20);  // shares of 4 MiB
+    for (const auto& [segment, messages] :
+         {std::pair<int64_t, int64_t>{0, 69}, {8 << 10, 512}, {64 << 10, 64}, {100'000, 42}, {1 << 20, 8}}) {
+      const auto before = world.counters();
+      world.all_reduce(data, ReduceOp::max, {.segment_bytes = segment}).wait();
+      EXPECT_EQ(world.counters().messages - before.messages, 6 * messages) << segment;
+      EXPECT_EQ(world.counters().bytes_sent - before.bytes_sent, 6 * (4 << 20)) << segment;
+    }
+  });
+}
+
 // At most 2 log2 n messages per rank, whatever the collective. 56 bytes are what a step shares.
 TEST(ProgressEngine, SmallCollectivesTakeFewMessages) {
   const Variable path("AXONN_SHARED_MEMORY", "0");

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
+#include <string>
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/tensor.h>
@@ -27,18 +29,20 @@ bool is_first() { return test_environment().rank() == 0; }
 // A clock that a test sets: on each rank, each schedule takes a time of its own. Nothing runs.
 struct FakeClock {
   double fuse = 1, rs_opt_ag = 1;
+  int64_t fast_segment = -1;  // with it, either takes half of its time
   double now = 0;
   int prepared = 0;
 
   overlap::TunerHooks hooks() {
     overlap::TunerHooks hooks = overlap::rank_hooks(test_environment().world());
     hooks.clock = [this] { return now; };
-    hooks.prepare = [this](const SchedulePlan& plan, const RunSettings&) {
+    hooks.prepare = [this](const SchedulePlan& plan, const RunSettings& settings) {
       ++prepared;
       const bool fused = std::ranges::any_of(plan.steps(), [](const overlap::PlanStep& step) {
         return step.kind == overlap::StepKind::fused && !step.mover.empty();
       });
-      return [this, seconds = fused ? fuse : rs_opt_ag] { now += seconds; };
+      const double share = settings.segment_bytes == fast_segment ? 0.5 : 1;
+      return [this, seconds = share * (fused ? fuse : rs_opt_ag)] { now += seconds; };
     };
     return hooks;
   }
@@ -78,12 +82,45 @@ TEST_F(UpdateChoiceTest, IsTheFastestScheduleOfTheSlowestRank) {
 }
 
 // All ranks run each of them together.
-TEST_F(UpdateChoiceTest, TriesTheSameSettingsOnRanksWithOtherNumbersOfThreads) {
+TEST_F(UpdateChoiceTest, TriesTheSameThreadsOnRanksWithOtherNumbersOfThem) {
   const int before = at::get_num_threads();
   at::set_num_threads(is_first() ? 1 : 4);
-  const auto settings = overlap::settings_to_try(test_environment().world());
+  const overlap::RunAxes axes = overlap::axes_to_try(test_environment().world());
   at::set_num_threads(before);
-  EXPECT_EQ(settings, (std::vector<RunSettings>{{}, {2}, {1}}));
+  EXPECT_EQ(axes.threads, (std::vector<int>{2, 1}));
+}
+
+// Every rank's messages must have one size: the slowest rank decides for all.
+TEST_F(UpdateChoiceTest, HasTheFastestSegmentOnAllRanks) {
+  clock_.fast_segment = 16 << 10;
+  const UpdateChoice choice = choose();
+  EXPECT_EQ(choice, (UpdateChoice{UpdateSchedule::fuse, {.segment_bytes = 16 << 10}}));
+  EXPECT_EQ(choice.to_string(), "fuse segment=16384");
+  if (is_first()) clock_.fast_segment = -1;
+  EXPECT_EQ(choose().run, RunSettings());
+}
+
+TEST_F(UpdateChoiceTest, GivesTheSameBitsWithEverySegment) {
+  for (const UpdateSchedule schedule : {UpdateSchedule::rs_opt_ag, UpdateSchedule::fuse}) {
+    std::map<std::string, at::Tensor> first;
+    for (const int64_t segment : {int64_t{0}, kSmallestSegment, kLargestSegment}) {
+      OptimizerTraining run({.data = test_environment().ranks()}, at::kFloat,
+                            {.schedule = schedule, .run = {.segment_bytes = segment}});
+      for (int64_t step = 0; step < 3; ++step) run.step(step);
+      const auto parts = run.own_parts();
+      if (first.empty()) first = parts;
+      ASSERT_EQ(parts.size(), first.size());
+      for (const auto& [name, part] : parts) EXPECT_TRUE(part.equal(first.at(name))) << name << " in " << segment;
+    }
+  }
+}
+
+TEST_F(UpdateChoiceTest, HandsTheSegmentToTheCollectives) {
+  for (const UpdateSchedule schedule : {UpdateSchedule::rs_opt_ag, UpdateSchedule::fuse}) {
+    OptimizerTraining run({.data = test_environment().ranks()}, at::kFloat,
+                          {.schedule = schedule, .run = {.segment_bytes = 1}});
+    EXPECT_USER_ERROR(run.step(0), "a segment has 8192 to 1048576 bytes, got 1");
+  }
 }
 
 TEST_F(UpdateChoiceTest, IsOneOnAllRanksWhenTheUpdateRuns) {
@@ -115,12 +152,15 @@ TEST_F(UpdateChoiceTest, IsNotMeasuredWhereThereIsNone) {
 TEST_F(UpdateChoiceTest, IsTheCheckpointsWhereItHasOne) {
   clock_.rs_opt_ag = 2;
   EXPECT_EQ(choose({.known = "rs-opt-ag threads=3"}), (UpdateChoice{UpdateSchedule::rs_opt_ag, {3}}));
+  EXPECT_EQ(choose({.known = "fuse segment=65536"}).run.segment_bytes, 65536);
   EXPECT_FALSE(measured());
   EXPECT_EQ(choose({.known = "ar-opt"}).schedule, UpdateSchedule::fuse);  // from a grid that shared no update
   EXPECT_TRUE(measured());
   EXPECT_USER_ERROR(choose({.known = "quick"}), "'quick'");
-  EXPECT_USER_ERROR(UpdateChoice::parse("fuse threads=x"), "'fuse threads=x' is no choice of an update");
-  for (const UpdateChoice& choice : {UpdateChoice{UpdateSchedule::fuse}, UpdateChoice{UpdateSchedule::ar_opt, {2}}})
+  EXPECT_USER_ERROR(UpdateChoice::parse("fuse threads=x"), "'threads=x' must be settings of a run");
+  EXPECT_USER_ERROR(UpdateChoice::parse("fuse segment=9 threads=1"), "'segment=9 threads=1' must be settings of a run");
+  for (const UpdateChoice& choice : {UpdateChoice{UpdateSchedule::fuse}, UpdateChoice{UpdateSchedule::ar_opt, {2}},
+                                     UpdateChoice{UpdateSchedule::fuse, {2, 9000, 7}}})
     EXPECT_EQ(UpdateChoice::parse(choice.to_string()), choice);
 }
 

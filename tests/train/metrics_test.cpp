@@ -56,6 +56,8 @@ TEST(Metrics, ALineHoldsEveryKeyThatWasMeasured) {
             R"("communication":{"reduce_scatter":{"collectives":2,"bytes":64,)"
             R"("exposed_seconds":0.25,"hidden_seconds":0.75}},"optimizer_schedule":"ar-opt"})");
   EXPECT_EQ(metrics.hidden(), 0.75);
+  EXPECT_TRUE(StepMetrics{.optimizer_settings = "segment=16384"}.to_json().ends_with(
+      R"("optimizer_schedule":"ar-opt","optimizer_settings":"segment=16384"})"));
 }
 
 TEST(Metrics, WhatIsNotMeasuredIsLeftOutAndWhatIsNotFiniteIsNull) {

@@ -40,7 +40,12 @@ struct CollectiveOptions {
   // the same contributions written before. All ranks of the group give one, or none does; not with
   // an arena_offset. Read only during the call.
   const Production* production = nullptr;
+  // At most so many bytes per message of a collective between nodes, and per chunk of an owner in
+  // shared memory: 8 KiB to 1 MiB, the same on all ranks of the group. 0: comm's choice. No bits
+  // depend on it. A production and small collectives have messages of their own; NCCL ignores it.
+  int64_t segment_bytes = 0;
 };
+inline constexpr int64_t kSmallestSegment = int64_t{8} << 10, kLargestSegment = int64_t{1} << 20;
 
 // Calls of an epilogue begin and end at multiples of so many elements of the arena, or at the ends
 // of the buffer or of a scattered tensor. So sums over such portions do not depend on the messages.

@@ -19,7 +19,7 @@ struct UpdateChoice {
   UpdateSchedule schedule = UpdateSchedule::ar_opt;
   overlap::RunSettings run = {};
 
-  std::string to_string() const;  // "fuse", or "rs-opt-ag threads=2"
+  std::string to_string() const;  // "fuse", or "rs-opt-ag threads=2 segment=16384"
   // Parses a result of to_string(). UserError for any other text.
   static UpdateChoice parse(std::string_view text);
   bool operator==(const UpdateChoice&) const = default;

@@ -117,6 +117,13 @@ void refuse_production(const CollectiveOptions& options, const char* where) {
               "production");
 }
 
+void check_segment(const CollectiveOptions& options, std::string_view collective) {
+  const int64_t bytes = options.segment_bytes;
+  AXONN_CHECK(bytes == 0 || (kSmallestSegment <= bytes && bytes <= kLargestSegment), "comm.segment_bytes", collective,
+              ": a segment has ", kSmallestSegment, " to ", kLargestSegment, " bytes, got ", bytes,
+              "; leave it 0 for comm's choice");
+}
+
 void refuse_fused(std::string_view backend) {
   throw BackendError("comm.fused",
                      detail::concatenate("backend '", backend,

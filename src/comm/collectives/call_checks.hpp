@@ -31,6 +31,8 @@ BlockLayout owners_of(int64_t elements, const CollectiveOptions& options, int si
 void check_production(const CollectiveOptions& options, const BlockLayout& layout, const char* where);
 // For collectives and backends that read all of their input at once.
 void refuse_production(const CollectiveOptions& options, const char* where);
+// UserError unless the segment's size is one that messages may have.
+void check_segment(const CollectiveOptions& options, std::string_view collective);
 
 // For backends that have no fused collectives.
 [[noreturn]] void refuse_fused(std::string_view backend);

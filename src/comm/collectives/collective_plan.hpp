@@ -25,6 +25,7 @@ struct CollectivePlan {
   int64_t result_bytes = element_bytes;  // size of a gathered element
   ReduceKernel kernel = nullptr;
   Epilogue epilogue = {};
+  int64_t segment_bytes = 0;  // CollectiveOptions::segment_bytes
 
   // Element i of the buffer is at input + i * element_bytes, and its result at output + i *
   // result_bytes. Only the elements that this rank keeps exist in the output.

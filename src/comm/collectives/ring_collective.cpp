@@ -13,9 +13,10 @@ RingCollective::RingCollective(Call call, CollectivePlan plan)
       plan_(std::move(plan)),
       first_round_(plan_.reduces ? 0 : size() - 1),
       last_round_(plan_.gathers ? 2 * size() - 3 : size() - 2),
-      chunk_elements_(production()
-                          ? production()->parts().message_elements()
-                          : RingSegments::elements(plan_.layout.largest_count(), plan_.widest(), plan_.chunk_unit())),
+      chunk_elements_(production() ? production()->parts().message_elements()
+                                   : RingSegments::elements(
+                                         plan_.layout.largest_count(), plan_.widest(), plan_.chunk_unit(),
+                                         plan_.segment_bytes > 0 ? plan_.segment_bytes : RingSegments::kLargestBytes)),
       depth_(production() ? static_cast<int>(std::max<int64_t>(production()->parts().depth(), 1)) : kDepth),
       groups_(production()
                   ? production()->parts().ranges()

@@ -17,7 +17,7 @@ using Counters = SharedWindow::Counters;
 uint64_t signature_of(const CollectivePlan& plan) {
   const auto bytes = static_cast<uint64_t>(plan.bytes(plan.layout.elements()));
   const uint64_t kind = (plan.reduces ? 1u : 0u) + (plan.gathers ? 2u : 0u) + (plan.epilogue ? 4u : 0u) +
-                        8u * static_cast<uint64_t>(plan.element_bytes + 16 * plan.result_bytes);
+                        8u * static_cast<uint64_t>(plan.element_bytes + 16 * (plan.result_bytes + plan.segment_bytes));
   return bytes << 24 | ((plan.layout.fingerprint() + kind * 0x9E3779B9u) & 0xFFFFFFu);
 }
 
@@ -41,10 +41,15 @@ SharedCollective::SharedCollective(Call call, std::shared_ptr<SharedWindow> wind
       barrier_(barrier),
       everybody_reduces_(plan_.reduces && plan_.gathers && !plan_.epilogue &&
                          plan_.bytes(plan_.layout.elements()) <= kLargestForEverybody),
-      owned_elements_(owned_elements(plan_, static_cast<int64_t>(window_->owned_bytes()),
-                                     everybody_reduces_ ? std::nullopt : production())),
+      owned_elements_(owned_elements(plan_, chunk_bytes(), everybody_reduces_ ? std::nullopt : production())),
       chunks_(barrier ? 1 : (plan_.layout.largest_count() + owned_elements_ - 1) / owned_elements_),
       signature_(signature_of(plan_)) {}
+
+// Of an owner. What everybody reduces is one chunk.
+int64_t SharedCollective::chunk_bytes() const {
+  const auto all = static_cast<int64_t>(window_->owned_bytes());
+  return plan_.segment_bytes == 0 || everybody_reduces_ || production() ? all : std::min(all, plan_.segment_bytes);
+}
 
 void SharedCollective::release() { plan_.release(); }
 

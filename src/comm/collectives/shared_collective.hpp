@@ -28,6 +28,7 @@ class SharedCollective final : public QueuedOperation {
     int64_t count = 0;
   };
 
+  int64_t chunk_bytes() const;
   bool begin();
   void check_agreement(int member, int64_t chunk) const;
   bool contribute();

@@ -231,7 +231,8 @@ Request ReductionRunner::reduce_scatter(const at::Tensor& whole, const at::Tenso
 Request ReductionRunner::run(const Buffers& buffers, const Cut& cut, const CollectiveOptions& options) {
   const std::shared_ptr<Running> running = idle();
   auto& requests = running->requests;  // has room for all, because each step refers to the requests of the step before
-  CollectiveOptions now{.priority = options.priority, .after = options.after, .tag = options.tag};
+  CollectiveOptions now{
+      .priority = options.priority, .after = options.after, .tag = options.tag, .segment_bytes = options.segment_bytes};
   for (const Step& step : steps_) {
     const size_t begin = requests.size();
     for (size_t i = 0; i < step.calls.size(); ++i)

@@ -78,7 +78,11 @@ struct PlanExecutor::Impl {
   FusedCollective fused_of(const PlanStep& step, StepLoop* loop);
 
   CollectiveOptions collective_options(const std::string& name) const {
-    return {.priority = Priority::normal, .after = {}, .tag = name, .arena_offset = options.arena_offset};
+    return {.priority = Priority::normal,
+            .after = {},
+            .tag = name,
+            .arena_offset = options.arena_offset,
+            .segment_bytes = options.run.segment_bytes};
   }
   // Whether this rank has a value that lies on one rank only.
   bool holds(const PlanStep& step) const {
@@ -196,7 +200,7 @@ void PlanExecutor::Impl::produce_parts(size_t producer, const at::Tensor& contri
   const PlanStep& step = plan.steps()[producer];
   if (step.kind == StepKind::layer) {
     const RowProduct product = product_of(plan, step, memory);
-    Production production(written, parts_of(product, ranks.group()));
+    Production production(written, parts_of(product, ranks.group(), options.run.part_rows));
     launch(production);
     produce(product, contributions.view({product.rows, product.width}), production);
     return;

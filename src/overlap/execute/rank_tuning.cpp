@@ -35,11 +35,14 @@ TunerHooks rank_hooks(Communicator& everyone) {
               }};
 }
 
-std::vector<RunSettings> settings_to_try(Communicator& everyone) {
-  std::vector<RunSettings> all = {{}};
+RunAxes axes_to_try(Communicator& everyone) {
+  RunAxes axes;
   const auto most = static_cast<int>(rank_hooks(everyone).agreed(at::get_num_threads()));
-  for (int threads = most / 2; threads > 0; threads /= 2) all.push_back({threads});
-  return all;
+  for (int threads = most / 2; threads > 0; threads /= 2) axes.threads.push_back(threads);
+  axes.segment_bytes = {16 << 10, 32 << 10};
+  if (everyone.sends_messages()) axes.segment_bytes.insert(axes.segment_bytes.end(), {128 << 10, 512 << 10});
+  axes.part_rows = {64, 128, 512};
+  return axes;
 }
 
 std::string machine_name(int local_ranks) {

@@ -73,6 +73,7 @@ struct UpdateExecutor::Impl : std::enable_shared_from_this<Impl> {
   Scheduler& scheduler;
   SchedulePlan plan;
   std::string name, gradients, weights, master;
+  int64_t segment_bytes;
   UpdateMemory memory;
   std::vector<std::unique_ptr<UpdateLoop>> loops;  // per step; null: it computes nothing
   std::vector<bool> done;                          // per step, in this cycle
@@ -92,6 +93,7 @@ UpdateExecutor::Impl::Impl(const UpdateProgram& optimizer, UpdateSchedule chosen
       gradients(optimizer.gradients()),
       weights(optimizer.weights()),
       master(optimizer.master()),
+      segment_bytes(settings.segment_bytes),
       memory(plan, updated.arena, updated.grid, updated.rank),
       done(plan.steps().size()) {
   for (const Declaration& declaration : program().declarations())
@@ -170,7 +172,8 @@ Request UpdateExecutor::Impl::sum(const GradientBucket& bucket) {
   return network.communicators[bucket.axes].fused(collective, {.priority = queue_of(Traffic::data),
                                                                .after = bucket.after,
                                                                .tag = "gradients",
-                                                               .arena_offset = bucket.range.begin});
+                                                               .arena_offset = bucket.range.begin,
+                                                               .segment_bytes = segment_bytes});
 }
 
 void UpdateExecutor::Impl::run(size_t index) {
@@ -235,9 +238,11 @@ WrittenRange UpdateExecutor::Impl::gather(const UpdateMemory::Buffer& buffer, co
                                           Epilogue epilogue) {
   const FusedCollective collective{
       .contributions = {}, .results = memory.elements(buffer, chunk.range), .epilogue = std::move(epilogue)};
-  Request request = network.communicators[chunk.region->axes].fused(
-      collective,
-      {.priority = queue_of(Traffic::update), .after = {}, .tag = "weights", .arena_offset = chunk.range.begin});
+  Request request = network.communicators[chunk.region->axes].fused(collective, {.priority = queue_of(Traffic::update),
+                                                                                 .after = {},
+                                                                                 .tag = "weights",
+                                                                                 .arena_offset = chunk.range.begin,
+                                                                                 .segment_bytes = segment_bytes});
   return {chunk.range,
           scheduler.logged(Traffic::update, chunk.region->axes, static_cast<int64_t>(collective.results.nbytes()),
                            "weights", std::move(request))};

@@ -24,11 +24,13 @@ std::vector<int64_t> range_units(int64_t owned, int64_t most, int64_t rows_per_u
 
 }  // namespace
 
-ProducedParts parts_of(const RowProduct& product, const Group& group) {
+ProducedParts parts_of(const RowProduct& product, const Group& group, int64_t rows) {
   const auto element_bytes = static_cast<int64_t>(product.options.dtype().itemsize());
   const int64_t elements_per_unit = std::max<int64_t>(product.width, 1) * product.unit;
-  const int64_t most = kMostBytes / element_bytes, owned = divide_up(product.rows / product.unit, group.size());
-  std::vector<int64_t> ranges = range_units(owned, std::max<int64_t>(1, most / elements_per_unit), product.unit);
+  const int64_t most = kMostBytes / element_bytes, most_units = std::max<int64_t>(1, most / elements_per_unit);
+  const int64_t owned = divide_up(product.rows / product.unit, group.size());
+  std::vector<int64_t> ranges = rows == 0 ? range_units(owned, most_units, product.unit)
+                                          : std::vector{std::min(divide_up(rows, product.unit), most_units)};
   for (int64_t& range : ranges) range = std::min(range * elements_per_unit, most);
   return {group, product.rows * product.width, element_bytes, ranges};
 }

@@ -15,7 +15,7 @@ namespace axonn::overlap {
 namespace {
 
 constexpr const char* kWhere = "overlap.choices";
-constexpr std::string_view kTitle = "axonn choice 2";
+constexpr std::string_view kTitle = "axonn choice 3";
 
 std::string hash_of(std::string_view text) {
   uint64_t hash = 14695981039346656037u;  // FNV-1a
@@ -52,24 +52,16 @@ std::string_view take_line(std::string_view& text) {
   return line;
 }
 
-// The number on the next line, after a word.
-template <typename Number>
-Number take_number(std::string_view& text, std::string_view word, const std::string& file) {
-  AXONN_CHECK(skip(text, word), kWhere, file, ": no line of ", word, "; delete the file");
-  const std::string_view line = take_line(text);
-  Number number{};
-  const auto end = std::from_chars(line.data(), line.data() + line.size(), number);
-  AXONN_CHECK(end.ec == std::errc() && end.ptr == line.data() + line.size() && number >= 0, kWhere, file, ": '", line,
-              "' is no number of ", word, "; delete the file");
-  return number;
-}
-
 // Throws UserError for what is no choice.
 Choice parse(std::string_view text, const ChoiceKey& key, const std::string& file) {
   const auto check = [&](bool holds, const char* what) { AXONN_CHECK(holds, kWhere, file, ": ", what); };
   Choice choice;
-  choice.seconds = take_number<double>(text, "seconds ", file);
-  choice.settings.threads = take_number<int>(text, "threads ", file);
+  check(skip(text, "seconds "), "no line of seconds");
+  const std::string_view seconds = take_line(text);
+  const auto end = std::from_chars(seconds.data(), seconds.data() + seconds.size(), choice.seconds);
+  check(end.ec == std::errc() && end.ptr == seconds.data() + seconds.size(), "its seconds are no number");
+  check(skip(text, "settings "), "no line of settings");
+  choice.settings = parse_run_settings(take_line(text));
   check(skip(text, "schedule\n"), "no schedule");
   const size_t last = text.rfind("end ");
   check(last != std::string_view::npos, "its end is missing");
@@ -93,6 +85,10 @@ std::optional<Choice> ChoiceFiles::find(const ChoiceKey& key) const {
   std::string_view text = all;
   const size_t last = std::min(all.rfind("end "), all.size());
   const bool whole = all.substr(last) == "end " + hash_of(text.substr(0, last)) + "\n";
+  if (whole && !text.starts_with(std::string(kTitle) + "\n")) {
+    log::info("the tuner's choice in ", path.string(), " is of another version of axonn; it is renewed");
+    return {};
+  }
   if (!whole || !skip(text, std::string(kTitle) + "\n" + subject_of(key) + "machine ")) {
     log::warn("the tuner's choice in ", path.string(), " is corrupt; it is renewed");
     return {};
@@ -113,8 +109,7 @@ void ChoiceFiles::save(const ChoiceKey& key, const Choice& choice) const {
   char seconds[40];
   std::snprintf(seconds, sizeof seconds, "%.9g", choice.seconds);
   std::string text = std::string(kTitle) + "\n" + subject_of(key) + "machine " + one_line(key.machine) + "\nseconds " +
-                     seconds + "\nthreads " + std::to_string(choice.settings.threads) + "\nschedule\n" +
-                     to_text(choice.log);
+                     seconds + "\nsettings " + to_string(choice.settings) + "\nschedule\n" + to_text(choice.log);
   text += "end " + hash_of(text) + "\n";
   std::error_code error;
   std::filesystem::create_directories(folder_, error);

@@ -62,9 +62,9 @@ std::optional<Schedule> with(const Schedule& schedule, const Transformation& tra
 }
 
 // A name that the program does not have.
-std::string new_section(const Program& program) {
+std::string new_section(const Program& program, const std::string& kind) {
   for (int i = 1;; ++i) {
-    std::string name = "part" + std::to_string(i);
+    std::string name = kind + std::to_string(i);
     if (program.find_section(name) == nullptr && program.find_statement(name) == nullptr &&
         program.find_declaration(name) == nullptr)
       return name;
@@ -74,7 +74,7 @@ std::string new_section(const Program& program) {
 // Two units as one section, with what stores their values if that is allowed.
 std::optional<Schedule> with_fused(const Schedule& schedule, const Unit& a, const Unit& b) {
   const Program& program = schedule.program();
-  const Transformation move{Kind::fuse, {new_section(program), a.name, b.name}};
+  const Transformation move{Kind::fuse, {new_section(program, "part"), a.name, b.name}};
   std::set<std::string> inside;
   for (const Unit* unit : {&a, &b})
     for (std::string& name : program.statements_of(unit->name)) inside.insert(std::move(name));
@@ -90,12 +90,38 @@ std::optional<Schedule> with_fused(const Schedule& schedule, const Unit& a, cons
 
 bool has_plan(const Program& program) { return !run_key(program).empty(); }
 
+bool has_overlap(const Program& program) {
+  return std::ranges::count(program.sections(), SectionKind::overlap, &Section::kind) > 0;
+}
+
+// Whether a collective of `consumer` reads a value that `producer` computes.
+bool hands_over(const Program& program, const Unit& producer, const Unit& consumer) {
+  const std::vector<std::string> made = program.statements_of(producer.name);
+  return std::ranges::any_of(program.statements_of(consumer.name), [&](const std::string& name) {
+    const Expression& root = program.statement(name).expression;
+    return root.is(OperationKind::collective) && root.operands()[0].is(Operation::reference) &&
+           std::ranges::count(made, root.operands()[0].name()) > 0;
+  });
+}
+
 bool slices(const Expression& expression, const std::string& tensor) {
   if (expression.is(Operation::slice)) return expression.refers_to(tensor);
   return std::ranges::any_of(expression.operands(), [&](const Expression& each) { return slices(each, tensor); });
 }
 
-Schedule with_slices(Schedule schedule) {
+// Whether a tensor is computed and then summed, so that an overlap is possible.
+bool sums_computed(const Program& program) {
+  return std::ranges::any_of(program.statements(), [&](const Statement& statement) {
+    const Expression& root = statement.expression;
+    if (!root.is(Operation::all_reduce) && !root.is(Operation::reduce_scatter)) return false;
+    const Expression& summed = root.operands()[0];
+    return summed.is(Operation::reference) && program.find_statement(summed.name()) != nullptr &&
+           !is_small(program, statement);
+  });
+}
+
+// Without what nobody reads, and with slices of tensors if that is asked for.
+Schedule simplified(Schedule schedule, bool slices_tensors) {
   bool changed = true;
   while (changed) {
     changed = false;
@@ -107,8 +133,9 @@ Schedule with_slices(Schedule schedule) {
       }
     };
     for (const Declaration& declaration : program.declarations())
-      if (std::ranges::any_of(program.statements(),
-                              [&](const Statement& each) { return slices(each.expression, declaration.name); }))
+      if (slices_tensors && std::ranges::any_of(program.statements(), [&](const Statement& each) {
+            return slices(each.expression, declaration.name);
+          }))
         apply(Kind::as_slice, declaration.name);
     for (const Statement& statement : program.statements())
       if (!statement.expression.is(Operation::update) && !program.is_output(statement.name) &&
@@ -142,6 +169,8 @@ class Space {
     const size_t first = space_.schedules.size() - 1;  // the program itself is not transformed further
     for (size_t next = first; next < space_.schedules.size() && space_.complete; ++next) {
       const Schedule from = space_.schedules[next];
+      add_overlaps(from);
+      if (has_overlap(from.program())) continue;
       add_splits(from);
       add_reorders(from);
       add_fusions(from);
@@ -202,7 +231,10 @@ class Space {
     Transformation move{Kind::reorder, {gather}};
     for (size_t i = 0; i < readers.size(); ++i)
       if ((set >> std::min<size_t>(i, 63) & 1) != 0) move.names.push_back(readers[i]);
-    if (auto made = with(from, move)) add(with_slices(std::move(*made)));
+    const auto made = with(from, move);
+    if (!made) return;
+    add(simplified(*made, true));
+    if (sums_computed(from.program())) add(simplified(*made, false));
   }
 
   void add_fusions(const Schedule& from) {
@@ -212,6 +244,17 @@ class Space {
       for (size_t j = i + 1; j < units.size(); ++j) {
         auto made = with_fused(from, units[i], units[j]);
         if (made && (!planned || has_plan(made->program()))) add(made);
+      }
+  }
+
+  void add_overlaps(const Schedule& from) {
+    const Program& program = from.program();
+    const std::vector<Unit> units = units_of(program);
+    for (const Unit& producer : units)
+      for (const Unit& consumer : units) {
+        if (producer.name == consumer.name || !hands_over(program, producer, consumer)) continue;
+        const auto made = with(from, {Kind::overlap, {new_section(program, "both"), producer.name, consumer.name}});
+        if (made && has_plan(made->program())) add(made);
       }
   }
 

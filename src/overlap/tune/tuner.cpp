@@ -111,7 +111,6 @@ class Tuner {
 
   void time(TunedSchedule& schedule) {
     try {
-      schedule.settings = options_.settings.front();
       schedule.seconds = median_of(prepared(schedule, schedule.settings));
       if (best_ <= 0 || schedule.seconds < best_) best_ = schedule.seconds;
     } catch (const UserError& error) {
@@ -130,14 +129,31 @@ class Tuner {
   void try_settings() {
     for (size_t i = 0; i < finalists(); ++i) {
       TunedSchedule& schedule = result_.schedules[i];
-      for (size_t other = 1; other < options_.settings.size() && passed() <= options_.most_seconds; ++other) {
-        const double seconds = median_of(prepared(schedule, options_.settings[other]));
-        if (seconds > kWorthIt * schedule.seconds) continue;
-        schedule.seconds = seconds;
-        schedule.settings = options_.settings[other];
-      }
+      try_axis(schedule, options_.axes.threads, &RunSettings::threads);
+      try_axis(schedule, options_.axes.segment_bytes, &RunSettings::segment_bytes);
+      if (has_parts_of_a_product(schedule)) try_axis(schedule, options_.axes.part_rows, &RunSettings::part_rows);
     }
     sort();
+  }
+
+  template <typename Number>
+  void try_axis(TunedSchedule& schedule, const std::vector<Number>& values, Number RunSettings::* axis) {
+    for (const Number value : values) {
+      if (passed() > options_.most_seconds) return;
+      RunSettings settings = schedule.settings;
+      settings.*axis = value;
+      const double seconds = median_of(prepared(schedule, settings));
+      if (seconds > kWorthIt * schedule.seconds) continue;
+      schedule.seconds = seconds;
+      schedule.settings = settings;
+    }
+  }
+
+  static bool has_parts_of_a_product(const TunedSchedule& schedule) {
+    const SchedulePlan plan(schedule.schedule.program());
+    for (size_t i = 1; i < plan.steps().size(); ++i)
+      if (!plan.steps()[i].producer.empty() && plan.steps()[i - 1].kind == StepKind::layer) return true;
+    return false;
   }
 
   // In turns, as times drift.

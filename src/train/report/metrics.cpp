@@ -70,6 +70,7 @@ std::string StepMetrics::to_json() const {
     if (linear_products[schedule] > 0)
       line["linear_products"][Names<LinearSchedule>::all[schedule].name] = linear_products[schedule];
   line["optimizer_schedule"] = to_string(optimizer_schedule);
+  if (!optimizer_settings.empty()) line["optimizer_settings"] = optimizer_settings;
   return line.dump();
 }
 

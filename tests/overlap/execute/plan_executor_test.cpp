@@ -1,6 +1,7 @@
 // Plans on threads as ranks: as the oracle says, and the same bits under every schedule.
 #include "axonn/overlap/execute/plan_executor.hpp"
 
+#include <cstdlib>
 #include <optional>
 
 #include <ATen/Parallel.h>
@@ -120,6 +121,32 @@ TEST(PlanExecutor, GivesTheSameBitsOnAnyNumberOfThreads) {
   at::set_num_threads(before);
 }
 
+// The executor hands the size over, and no bit depends on it.
+TEST(PlanExecutor, SendsInMessagesOfASegment) {
+  const SizeValues sizes = {{"N", 300'000}};
+  setenv("AXONN_SHARED_MEMORY", "0", 1);
+  const OracleInputs inputs = random_inputs(figures::adam(), {.ranks = 3, .sizes = sizes}, 1);
+  for (const Schedule& schedule : {figures::ar_opt(), figures::rs_opt_ag(), figures::fuse_rs_opt_ag()}) {
+    const auto with = [&](int64_t segment) {
+      return run_on_ranks(schedule.program(), inputs, {.ranks = 3, .sizes = sizes}, 0, {.segment_bytes = segment});
+    };
+    EXPECT_EQ(difference(with(0), with(kSmallestSegment), 0), "");
+    run_local(3, [&](Environment& environment) {
+      const auto messages_of = [&](int64_t segment) {
+        PlanExecutor executor(SchedulePlan(schedule.program()), environment.world(),
+                              {.sizes = sizes, .run = {.segment_bytes = segment}});
+        for (const Declaration& declaration : schedule.program().declarations())
+          if (declaration.type.is_scalar()) executor.set(declaration.name, 1);
+        const int64_t before = environment.world().counters().messages;
+        executor.run();
+        return environment.world().counters().messages - before;
+      };
+      EXPECT_GT(messages_of(kSmallestSegment), 4 * messages_of(64 << 10));
+    });
+  }
+  unsetenv("AXONN_SHARED_MEMORY");
+}
+
 // Programs of fp64, which the executor runs as the oracle says.
 void expect_oracle(const Program& program) {
   const SizeValues sizes = {{"N", 600}};
@@ -177,7 +204,10 @@ TEST(PlanExecutor, OverlapsAProductWithItsSum) {
   for (const int ranks : {1, 2, 3, 4}) {
     const OracleInputs inputs = inputs_of(plain, sizes, ranks);
     for (const Program& program : {whole.program(), fused})
-      expect_oracle(plain, sizes, ranks, inputs, execute(program, sizes, ranks, inputs), 1e-12);
+      for (const int64_t rows : {0, 1, 50, 5000})
+        expect_oracle(plain, sizes, ranks, inputs,
+                      run_on_ranks(program, inputs, {.ranks = ranks, .sizes = sizes}, kOffset, {.part_rows = rows}),
+                      1e-12);
   }
 }
 

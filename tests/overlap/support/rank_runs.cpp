@@ -23,9 +23,10 @@ bool same_bits(double a, double b) {
 // One rank's executor, its inputs and its share of the results.
 class RankRun {
  public:
-  RankRun(const Program& program, Environment& environment, const OracleOptions& options, int64_t arena_offset)
+  RankRun(const Program& program, Environment& environment, const OracleOptions& options, int64_t arena_offset,
+          const RunSettings& run)
       : executor_(SchedulePlan(program), environment.world(),
-                  {.sizes = options.sizes, .arena_offset = arena_offset, .seed = options.seed}),
+                  {.sizes = options.sizes, .arena_offset = arena_offset, .seed = options.seed, .run = run}),
         program_(program),
         options_(options),
         rank_(environment.rank()),
@@ -131,11 +132,11 @@ std::string refusal_of(const Program& program, const SizeValues& sizes) {
 }
 
 OracleResult run_on_ranks(const Program& program, const OracleInputs& inputs, const OracleOptions& options,
-                          int64_t arena_offset) {
+                          int64_t arena_offset, const RunSettings& run) {
   OracleResult result;
   std::mutex mutex;
   run_local(options.ranks, [&](Environment& environment) {
-    RankRun one(program, environment, options, arena_offset);
+    RankRun one(program, environment, options, arena_offset, run);
     one.run(inputs);
     const std::lock_guard lock(mutex);
     one.add_to(result);

@@ -4,6 +4,7 @@
 
 #include "axonn/overlap/language/dataflow.hpp"
 #include "axonn/overlap/oracle/oracle.hpp"
+#include "axonn/overlap/plan/run_settings.hpp"
 
 namespace axonn::overlap {
 
@@ -15,6 +16,6 @@ std::string refusal_of(const Program& program, const SizeValues& sizes);
 // scalars and seed. Element 0 has the place `arena_offset` in an arena, which decides who
 // owns which elements of sliced tensors.
 OracleResult run_on_ranks(const Program& program, const OracleInputs& inputs, const OracleOptions& options,
-                          int64_t arena_offset);
+                          int64_t arena_offset, const RunSettings& run = {});
 
 }  // namespace axonn::overlap

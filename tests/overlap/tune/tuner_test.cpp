@@ -57,11 +57,36 @@ y = dropout(sum, 0.1) + r
 return y
 )";
 
+// A product and its sum; rank by rank, one can be computed while the other moves.
+const char* const kLayer = R"(program layer
+size B, K, H
+tensor x fp32 [B, K] local
+tensor w fp32 [K, H] local
+tensor r fp32 [B, H] replicated
+product = matmul(x, w)
+sum = all_reduce(+, product)
+y = sum + r
+return y
+)";
+
+// The summands are computed, too.
+const char* const kScaled = R"(program scaled
+size N
+tensor g fp32 [N] local
+tensor w fp32 [N] replicated
+scaled = 0.5 * g
+sum = all_reduce(+, scaled)
+w1 = update(w, w - sum)
+return w1
+)";
+
+Program layer() { return parse_program(kLayer, "layer"); }
 Program row() { return parse_program(kRow, "row"); }
 Program sgd() { return parse_program(kSgd, "sgd"); }
 
 // ---- All schedules, by every transformation with every choice of operands. As in the tuner, each
-// keeps slices of what it can, and computes nothing that nobody reads. ----
+// keeps slices of what it can, or whole tensors for an overlap, and computes nothing that nobody
+// reads. ----
 
 class Listing {
  public:
@@ -83,7 +108,7 @@ class Listing {
   }
 
  private:
-  static Program with_slices(Program program) {
+  static Program simplified(Program program, bool slices) {
     for (bool changed = true; changed;) {
       changed = false;
       const ProgramParts parts = program.parts();
@@ -94,14 +119,19 @@ class Listing {
         } catch (const UserError&) {
         }
       };
-      for (const Declaration& declaration : parts.declarations) attempt(Kind::as_slice, declaration.name);
+      for (const Declaration& declaration : parts.declarations)
+        if (slices) attempt(Kind::as_slice, declaration.name);
       for (const Statement& statement : parts.statements) attempt(Kind::dead, statement.name);
     }
     return program;
   }
 
   void add(const Program& before) {
-    const Program program = with_slices(before);
+    add_simplified(simplified(before, true));
+    if (before.find_statement("product") != nullptr || before.find_statement("scaled") != nullptr)
+      add_simplified(simplified(before, false));
+  }
+  void add_simplified(const Program& program) {
     if (!known_.insert(canonical_text(program)).second) return;
     ahead_.push_back(program);
     if (const std::string key = run_key(program); !key.empty()) runs_.emplace(key, program);
@@ -121,6 +151,9 @@ class Listing {
         attempt(from, {.kind = Kind::split, .names = {name}, .policy = policy});
       attempt(from, {Kind::join, {name}});
     }
+    for (const std::string& producer : names)
+      for (const std::string& consumer : names)
+        attempt(from, {Kind::overlap, {"both" + std::to_string(from.sections().size()), producer, consumer}});
     for (size_t set = 1; set < size_t{1} << names.size(); ++set) {
       std::vector<std::string> members;
       for (size_t i = 0; i < names.size(); ++i)
@@ -165,16 +198,21 @@ struct FakeClock {
 };
 
 TunerOptions options_for(int ranks) {
-  return {.sizes = {{"N", 1 << 20}, {"B", 64}, {"H", 64}},
+  return {.sizes = {{"N", 1 << 20}, {"B", 64}, {"H", 64}, {"K", 64}},
           .ranks = ranks,
           .most_guess = std::numeric_limits<double>::infinity(),
           .most_seconds = std::numeric_limits<double>::infinity()};
 }
 
+uint64_t fnv(const std::string& text, uint64_t seed = 0) {  // FNV-1a
+  uint64_t hash = 14695981039346656037u + seed;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return hash;
+}
+
 // Any time for any plan, from its text.
 double any_seconds(const std::string& key, uint64_t seed) {
-  uint64_t hash = 14695981039346656037u + seed;
-  for (const char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  const uint64_t hash = fnv(key, seed);
   return 1 + static_cast<double>(hash >> 40) / static_cast<double>(1 << 24);
 }
 
@@ -195,10 +233,44 @@ TEST(Tuner, FindsTheFastestOfAllSchedulesOfAnUpdate) { expect_fastest(sgd(), 6);
 
 TEST(Tuner, FindsTheFastestOfAllSchedulesOfAResult) { expect_fastest(row(), 6); }
 
+bool is_overlapped(const Program& program) {
+  return std::ranges::any_of(SchedulePlan(program).steps(),
+                             [](const PlanStep& step) { return !step.producer.empty(); });
+}
+
+TEST(Tuner, FindsTheFastestOfAllSchedulesWithOverlaps) {
+  // A product with its all-reduce, or with fuse(RS-C-AG). Sliced weights have other parts.
+  for (const auto& [program, least] : {std::pair(layer(), 2), {parse_program(kScaled, "scaled"), 1}}) {
+    expect_fastest(program, 8);
+    const Listing all(program);
+    int overlapped = 0;
+    for (const auto& [key, each] : all.runs()) overlapped += is_overlapped(each) ? 1 : 0;
+    EXPECT_GE(overlapped, least) << program.name();
+    // Where an overlap halves the time, it is what the tuner returns.
+    FakeClock clock{.seconds_of = [](const Program& each) { return is_overlapped(each) ? 1.0 : 2.0; }};
+    EXPECT_TRUE(is_overlapped(tune(program, options_for(4), clock.hooks()).best().schedule.program()));
+  }
+}
+
+// Only an overlapped product has parts, and each axis starts from the best of those before.
+TEST(Tuner, TriesRowsOfAProductsParts) {
+  FakeClock clock{.seconds_of = [](const Program& each) { return is_overlapped(each) ? 1.0 : 1.5; },
+                  .share_of =
+                      [](const Program& each, const RunSettings& settings) {
+                        EXPECT_TRUE(settings.part_rows == 0 || is_overlapped(each));
+                        return (settings.part_rows == 128 ? 0.8 : 1.0) * (settings.segment_bytes == 16384 ? 0.9 : 1.0);
+                      }};
+  TunerOptions options = options_for(4);
+  options.axes = {.segment_bytes = {16384, 32768}, .part_rows = {64, 128, 512}};
+  const TunerResult result = tune(layer(), options, clock.hooks());
+  EXPECT_EQ(result.best().settings, (RunSettings{.segment_bytes = 16384, .part_rows = 128}));
+  EXPECT_NEAR(result.best().seconds, 0.72, 1e-9);
+}
+
 TEST(Tuner, HasNoScheduleWithOtherResults) {
-  for (const Program& program :
-       {sgd(), parse_program(kMomentum, "momentum"), figures::adam(), figures::clipped_adam()}) {
-    OracleOptions oracle{.ranks = 3, .sizes = {{"N", 7}}, .cut = {}, .scalars = {}};
+  for (const Program& program : {sgd(), parse_program(kMomentum, "momentum"), figures::adam(), figures::clipped_adam(),
+                                 layer(), parse_program(kScaled, "scaled")}) {
+    OracleOptions oracle{.ranks = 3, .sizes = {{"N", 7}, {"B", 5}, {"K", 4}, {"H", 3}}, .cut = {}, .scalars = {}};
     const OracleInputs inputs = random_inputs(program, oracle, 1);
     const OracleResult need = run_oracle(program, inputs, oracle);
     const ScheduleSpace space = schedule_space(program);
@@ -256,16 +328,20 @@ TEST(Tuner, RunsNothingTwiceAndNothingThatTheMachineRulesOut) {
   }
 }
 
-// Every schedule of the three fastest runs with all settings.
+// Every schedule of the three fastest runs with all values, one axis after the other.
 TEST(Tuner, FindsTheFastestSettings) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     FakeClock clock{.seconds_of = [&](const Program& each) { return any_seconds(run_key(each), seed); },
                     .share_of =
                         [&](const Program& each, const RunSettings& settings) {
-                          return any_seconds(to_string(settings) + run_key(each), seed) - 0.5;
+                          const auto share = [&](const RunSettings& of) {
+                            return any_seconds(to_string(of) + run_key(each), seed) - 0.5;
+                          };
+                          return share({.threads = settings.threads}) *
+                                 share({.segment_bytes = settings.segment_bytes});
                         }};
     TunerOptions options = options_for(4);
-    options.settings = {{}, {4}, {2}, {1}};
+    options.axes = {.threads = {4, 2, 1}, .segment_bytes = {16384, 65536}};
     const TunerResult all = tune(sgd(), options_for(4), clock.hooks()), result = tune(sgd(), options, clock.hooks());
     std::vector<double> first;  // with the first settings
     for (const TunedSchedule& each : all.schedules)
@@ -278,8 +354,9 @@ TEST(Tuner, FindsTheFastestSettings) {
     double least = std::numeric_limits<double>::infinity();
     for (const TunedSchedule& each : all.schedules)
       if (each.state == State::timed && each.seconds <= first[2])
-        for (const RunSettings& settings : options.settings) least = std::min(least, seconds(each, settings));
-    EXPECT_LE(result.best().seconds, least / 0.97 + 1e-6);
+        for (const int threads : {0, 4, 2, 1})
+          for (const int64_t segment : {0, 16384, 65536}) least = std::min(least, seconds(each, {threads, segment}));
+    EXPECT_LE(result.best().seconds, least / 0.97 / 0.97 + 1e-6);
     EXPECT_NEAR(result.best().seconds, seconds(result.best(), result.best().settings), 1e-6);
   }
 }
@@ -311,6 +388,14 @@ TEST(Tuner, SaysWhatNoExecutorRuns) {
 
 // ---- Choices on disk ----
 
+// What ends a file.
+std::string end_of(const std::string& text) {
+  const uint64_t hash = fnv(text);
+  char digits[17];
+  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash));
+  return "end " + std::string(digits) + "\n";
+}
+
 class ChoiceFilesTest : public testing::Test {
  protected:
   ChoiceKey key(const char* machine = "this one") const { return {program_, {{"N", 1024}}, 4, "threads", machine}; }
@@ -323,7 +408,7 @@ class ChoiceFilesTest : public testing::Test {
   Choice choice() const {
     Schedule schedule(program_);
     schedule.split("sum", SplitPolicy::reduce_scatter).reorder("sum", {"w1"});
-    return {schedule.log(), 0.0125, {3}};
+    return {schedule.log(), 0.0125, {3, 16384, 64}};
   }
 
   const Program program_ = sgd();
@@ -340,7 +425,7 @@ TEST_F(ChoiceFilesTest, KeepsAChoiceByProgramSizesRanksAndBackend) {
   ASSERT_TRUE(found_);
   EXPECT_EQ(found_->log, choice().log);
   EXPECT_EQ(found_->seconds, 0.0125);
-  EXPECT_EQ(found_->settings, RunSettings{3});
+  EXPECT_EQ(found_->settings, (RunSettings{3, 16384, 64}));
   ChoiceKey other = key();
   other.sizes["N"] = 2048;
   EXPECT_FALSE(files_.find(other));
@@ -363,6 +448,36 @@ TEST_F(ChoiceFilesTest, RenewsTheChoiceOfAnotherMachine) {
   EXPECT_EQ(std::ranges::count(words, '\n'), 1) << words;
   files_.save(key(), choice());
   EXPECT_TRUE(files_.find(key()));
+}
+
+TEST_F(ChoiceFilesTest, RenewsTheChoiceOfAnotherVersion) {
+  files_.save(key(), choice());
+  std::string text = axonn::test::read(files_.path_of(key()));
+  text.replace(0, 14, "axonn choice 2");
+  text.resize(text.rfind("end "));
+  std::ofstream(files_.path_of(key()), std::ios::binary) << text << end_of(text);
+  const std::string words = words_of_find(key());
+  EXPECT_FALSE(found_);
+  EXPECT_NE(words.find("is of another version of axonn; it is renewed"), std::string::npos) << words;
+}
+
+// Its end fits, but what it says is none of the program's schedules, or no settings.
+TEST_F(ChoiceFilesTest, RenewsWhatIsNoChoice) {
+  files_.save(key(), choice());
+  const std::string whole = axonn::test::read(files_.path_of(key()));
+  for (const auto& [from, to] : {std::pair("split(sum", "split(some"),
+                                 {"threads=3", "threads=0"},
+                                 {"rows=", "seats="},
+                                 {"seconds 0.0125", "seconds soon"},
+                                 {"\nschedule\n", "\n"}}) {
+    std::string text = whole.substr(0, whole.rfind("end "));
+    text.replace(text.find(from), std::string(from).size(), to);
+    std::ofstream(files_.path_of(key()), std::ios::binary) << text << end_of(text);
+    const std::string words = words_of_find(key());
+    EXPECT_FALSE(found_) << text;
+    EXPECT_NE(words.find(files_.path_of(key()).string() + " is corrupt ("), std::string::npos) << words;
+    EXPECT_EQ(std::ranges::count(words, '\n'), 1) << words;
+  }
 }
 
 TEST_F(ChoiceFilesTest, NamesAndRenewsACorruptFile) {

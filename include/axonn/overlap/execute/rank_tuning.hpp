@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "axonn/comm/communicator.hpp"
 #include "axonn/comm/environment.hpp"
@@ -19,9 +18,10 @@ void share_cores(const Environment& environment);
 // `everyone` outlives the result.
 TunerHooks rank_hooks(Communicator& everyone);
 
-// All threads of LibTorch, half of them, ..., one: of the rank that has most, and so the same on
-// all ranks, which run each of them together. Collective.
-std::vector<RunSettings> settings_to_try(Communicator& everyone);
+// Half of LibTorch's threads, ..., one: of the rank that has most, and so the same on all ranks,
+// which run each of them together. Smaller and larger segments than comm's own; smaller ones only,
+// where ranks share memory. Rows of a product's parts. Collective.
+RunAxes axes_to_try(Communicator& everyone);
 
 // The processor, how many of them, and ranks and threads on them: elsewhere, others are faster.
 std::string machine_name(int local_ranks);

@@ -32,8 +32,8 @@ class ChoiceFiles {
   explicit ChoiceFiles(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   std::filesystem::path path_of(const ChoiceKey& key) const;
-  // None if there is no file; also, with one line in the log, if it is of another machine, or
-  // corrupt: the next save() renews it.
+  // None if there is no file; also, with one line in the log, if it is of another machine or
+  // version, or corrupt: the next save() renews it.
   std::optional<Choice> find(const ChoiceKey& key) const;
   // UserError if the folder cannot be written.
   void save(const ChoiceKey& key, const Choice& choice) const;

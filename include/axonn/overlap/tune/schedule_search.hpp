@@ -20,10 +20,12 @@ struct ScheduleSpace {
 // | split by reduce_scatter (every dim) or reduce | every all_reduce of a tensor |
 // | reorder | every gather, with every set of the computations that are made of it |
 // | fuse | every two sections or statements, if that leaves a plan |
+// | overlap | every producer with the collective that sums its value, if that leaves a plan |
 //
 // A number, or one per row, is no tensor and is not moved. After each reorder, every tensor that
-// can be is kept as a slice, and what nobody reads is dead: these cost nothing. What only stores a
-// value goes into the value's section. Left out are overlaps, which no executor runs, and joins.
+// can be is kept as a slice, and what nobody reads is dead: these cost nothing. Where an overlap is
+// possible, tensors stay whole, too, as its parts are other slices. What only stores a value goes
+// into the value's section. After an overlap only overlaps follow. Left out are joins.
 ScheduleSpace schedule_space(const Program& program, size_t most = 4000);
 
 }  // namespace axonn::overlap

@@ -28,9 +28,9 @@ struct TunerOptions {
   int repeats_of_best = 15;  // the fastest three run again, in turns
   double most_seconds = 10;  // then no schedule begins, but at least one runs
   size_t most_schedules = 4000;
-  // The fastest three schedules run with each of these, all schedules with the first. Another one
-  // is taken if it saves 3%.
-  std::vector<RunSettings> settings = {{}};
+  // All schedules run with the defaults, the fastest three also with these, one axis after the
+  // other. Another value is taken if it saves 3%.
+  RunAxes axes = {};
 };
 
 // How schedules run. All ranks of a job call tune() alike, and `agreed` gives all of them one time.

@@ -45,6 +45,7 @@ struct StepMetrics {
   TrafficSums communication{};     // on rank 0
   LinearCounts linear_products{};  // over several ranks, by schedule, on rank 0
   UpdateSchedule optimizer_schedule = UpdateSchedule::ar_opt;
+  std::string optimizer_settings;  // "threads=1 segment=16384"; without what is the default
   // Share of the communication that ran beside computation; nullopt when there was none.
   std::optional<double> hidden() const;
 
