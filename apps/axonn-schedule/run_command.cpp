@@ -26,10 +26,19 @@ at::Tensor as_tensor(const std::vector<double>& numbers) {
   return at::from_blob(const_cast<double*>(numbers.data()), {std::ssize(numbers)}, at::kDouble);
 }
 
-void fill(PlanExecutor& executor, const OracleInputs& inputs, const Environment& environment) {
+// This rank's group of the program, and its number there.
+struct Place {
+  int group = 0, rank = 0;
+  bool has(const PlanExecutor& executor, const std::string& value) const {
+    const int on = executor.plan().program().type(value).group;
+    return on == group || on == TensorType::kEveryGroup;
+  }
+};
+
+void fill(PlanExecutor& executor, const OracleInputs& inputs, const Place& place) {
   for (const auto& [name, parts] : inputs) {
-    const auto rank = static_cast<size_t>(environment.rank());
-    const at::Tensor whole = as_tensor(parts.size() > 1 ? parts[rank] : parts[0]);
+    if (!place.has(executor, name)) continue;
+    const at::Tensor whole = as_tensor(parts.size() > 1 ? parts[static_cast<size_t>(place.rank)] : parts[0]);
     int64_t done = 0;
     for (const Range& range : executor.held(name)) {
       executor.memory(name).narrow(0, done, range.size()).copy_(whole.narrow(0, range.begin, range.size()));
@@ -58,11 +67,11 @@ double difference_of(const PlanExecutor& executor, const std::string& name, cons
   return worst;
 }
 
-double worst_difference(const PlanExecutor& executor, const OracleResult& expected, const Environment& environment) {
+double worst_difference(const PlanExecutor& executor, const OracleResult& expected, const Place& place) {
   double worst = 0;
   for (const auto* results : {&expected.states, &expected.outputs})
     for (const auto& [name, value] : *results)
-      worst = std::max(worst, difference_of(executor, name, value, environment.rank()));
+      if (place.has(executor, name)) worst = std::max(worst, difference_of(executor, name, value, place.rank));
   return worst;
 }
 
@@ -72,20 +81,21 @@ int run_run(const ScheduleOptions& options) {
   const ProgramFile file = load_file(options);
   Environment environment;
   share_cores(environment);
-  OracleOptions oracle{.ranks = environment.ranks(),
-                       .sizes = sizes_of(file.program, options, 0),
-                       .scalars = scalars_of(file.program, options)};
+  const int ranks = std::max(1, environment.ranks() / file.program.parts().groups);  // per group
+  const Place place{environment.rank() / ranks, environment.rank() % ranks};
+  OracleOptions oracle{
+      .ranks = ranks, .sizes = sizes_of(file.program, options, 0), .scalars = scalars_of(file.program, options)};
   const OracleInputs inputs = random_inputs(file.program, oracle, options.seed);
   int64_t elements = 0;
   for (const auto& [name, parts] : inputs) elements += std::ssize(parts) * std::ssize(parts[0]);
   const bool compares = elements <= kMostCompared;
   const OracleResult expected = compares ? run_oracle(file.program, inputs, oracle) : OracleResult{};
   for (const std::string& name : schedules_of(file, options)) {
-    PlanExecutor executor(SchedulePlan(file.scheduled(name).program()), environment.world(), {.sizes = oracle.sizes});
+    PlanExecutor executor(SchedulePlan(file.scheduled(name).program()), environment, {.sizes = oracle.sizes});
     for (const auto& [scalar, value] : oracle.scalars) executor.set(scalar, value);
-    fill(executor, inputs, environment);
+    fill(executor, inputs, place);
     executor.run();
-    at::Tensor worst = at::full({1}, compares ? worst_difference(executor, expected, environment) : 0, at::kDouble);
+    at::Tensor worst = at::full({1}, compares ? worst_difference(executor, expected, place) : 0, at::kDouble);
     environment.world().all_reduce(worst, ReduceOp::max).wait();
     std::vector<double> seconds;
     for (int i = 0; i < options.repeats; ++i) {

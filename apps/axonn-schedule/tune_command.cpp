@@ -21,7 +21,7 @@ using namespace axonn::overlap;
 namespace {
 
 TunerOptions options_of(const Program& program, const ScheduleOptions& options, Communicator& everyone) {
-  const int ranks = everyone.size();
+  const int ranks = std::max(1, everyone.size() / program.parts().groups);  // per group
   TunerOptions made{.sizes = sizes_of(program, options, 0), .ranks = ranks, .most_seconds = options.most_seconds};
   made.axes = axes_to_try(everyone);
   if (options.machine.empty()) {
@@ -42,11 +42,10 @@ TunerHooks hooks_of(const Program& program, const ScheduleOptions& options, cons
   TunerHooks hooks = rank_hooks(environment.world());
   hooks.prepare = [&environment, &tuning, scalars](const SchedulePlan& plan,
                                                    const RunSettings& settings) -> std::function<void()> {
-    const auto executor = std::make_shared<PlanExecutor>(plan, environment.world(),
-                                                         ExecutorOptions{.sizes = tuning.sizes, .run = settings});
+    const auto executor =
+        std::make_shared<PlanExecutor>(plan, environment, ExecutorOptions{.sizes = tuning.sizes, .run = settings});
     for (const auto& [scalar, value] : scalars) executor->set(scalar, value);
-    for (const PlanBuffer& buffer : plan.buffers())
-      if (buffer.declared) executor->memory(buffer.name).zero_();
+    executor->clear();
     environment.world().barrier().wait();
     return [executor, &environment] {
       executor->run();

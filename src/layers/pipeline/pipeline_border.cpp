@@ -137,7 +137,7 @@ Tensor PipelineBorder::send(Linear& layer, const Value& input, const AddTo* add)
   SlicedTransfer& transfer = over(layer->in_axis());
   Request sending;
   const auto to_next_stage = [&](const RowProduct& product) {
-    transfer.send_words(at::tensor({product.rows, product.width}, at::kLong));
+    transfer.send_whole(at::tensor({product.rows, product.width}, at::kLong));
     const Tensor output = product.all();
     sending = transfer.reduce_and_send(output, product.owner, kForward);
     return Pending(output);
@@ -159,7 +159,7 @@ Value PipelineBorder::receive(at::IntArrayRef rows, int64_t features, const Layo
   const int64_t count = c10::multiply_integers(rows),
                 width = layout.dim(features).local_size(context_.shape(), context_.at());
   const Tensor words = at::empty({2}, at::kLong);
-  transfer.receive_words(words).wait();
+  transfer.receive_whole(words).wait();
   const auto* const sent = words.const_data_ptr<int64_t>();
   AXONN_CHECK(sent[0] == count && sent[1] == width, kWhere, "rank ", pair_.ranks[0], " sends ", sent[0], " rows of ",
               sent[1], " features, and this rank expects ", count, " of ", width,

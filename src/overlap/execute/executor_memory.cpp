@@ -1,7 +1,9 @@
 #include "overlap/execute/executor_memory.hpp"
 
 #include <cstring>
+#include <set>
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/zeros.h>
 
 #include "axonn/core/error.hpp"
@@ -34,9 +36,16 @@ double number_at(const std::byte* address, at::ScalarType dtype) {
   }
 }
 
-ExecutorMemory::ExecutorMemory(const SchedulePlan& plan, const Communicator& ranks, const ExecutorOptions& options)
+ExecutorMemory::ExecutorMemory(const SchedulePlan& plan, const Communicator& ranks, int group,
+                               const ExecutorOptions& options)
     : options_(options), rank_(ranks.rank()), ranks_(ranks.size()), owners_(ranks.size()) {
+  std::set<std::string> filled;  // by computations that are fused with their send
+  for (const PlanStep& step : plan.steps())
+    if (step.kind == StepKind::fused && step.group == group && !step.mover.empty())
+      filled.insert(plan.home(step.mover));
   for (const PlanBuffer& planned : plan.buffers()) {
+    const bool here = planned.type.group == group || planned.type.group == TensorType::kEveryGroup;
+    if (!here && !filled.contains(planned.name)) continue;
     const Distribution& lies = planned.type.distribution;
     Buffer buffer{.own = lies.is(Placement::sliced) && !planned.by_dim,
                   .by_dim = planned.by_dim,
@@ -82,6 +91,13 @@ void ExecutorMemory::copy_own(const Buffer& from, const Buffer& to) const {
     std::byte* target = address(to, range.begin);
     if (source != target) std::memcpy(target, source, static_cast<size_t>(range.size()) * from.data.element_size());
   }
+}
+
+at::Tensor ExecutorMemory::own_elements(const Buffer& buffer) const {
+  if (buffer.own) return buffer.data;
+  std::vector<at::Tensor> parts;
+  for (const Range& range : own_ranges(buffer.count)) parts.push_back(buffer.data.narrow(0, range.begin, range.size()));
+  return parts.empty() ? buffer.data.narrow(0, 0, 0) : at::cat(parts);
 }
 
 std::vector<Range> ExecutorMemory::held(const Buffer& buffer) const {

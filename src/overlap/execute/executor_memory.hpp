@@ -20,7 +20,8 @@ double number_at(const std::byte* address, at::ScalarType dtype);
 // A rank's buffers and numbers while a plan runs.
 class ExecutorMemory {
  public:
-  ExecutorMemory(const SchedulePlan& plan, const Communicator& ranks, const ExecutorOptions& options);
+  // Buffers of the rank's group `group`, and those that it fills to send them.
+  ExecutorMemory(const SchedulePlan& plan, const Communicator& ranks, int group, const ExecutorOptions& options);
 
   struct Buffer {
     at::Tensor data;      // flat
@@ -37,6 +38,8 @@ class ExecutorMemory {
 
   // Address of an element of the whole tensor, which this rank holds.
   std::byte* address(const Buffer& buffer, int64_t element) const;
+  // This rank's elements of any buffer, one after the other: the buffer's memory or a copy.
+  at::Tensor own_elements(const Buffer& buffer) const;
   // Copies this rank's elements between a buffer of all elements and any buffer of the same tensor.
   void copy_own(const Buffer& from, const Buffer& to) const;
   // The elements that this rank owns, as ranges of the whole tensor.

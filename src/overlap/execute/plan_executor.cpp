@@ -13,6 +13,7 @@
 #include "axonn/comm/production.hpp"
 #include "axonn/core/error.hpp"
 #include "overlap/execute/executor_memory.hpp"
+#include "overlap/execute/executor_ranks.hpp"
 #include "overlap/execute/layer_product.hpp"
 #include "overlap/execute/step_loop.hpp"
 
@@ -37,20 +38,36 @@ ReduceOp reduce_op(const Expression& root) {
 }  // namespace
 
 struct PlanExecutor::Impl {
-  Impl(SchedulePlan made, Communicator& group, ExecutorOptions chosen)
-      : plan(std::move(made)), ranks(group), options(std::move(chosen)), memory(plan, ranks, options) {
+  // `place`: a Communicator or an Environment.
+  template <typename Place>
+  Impl(SchedulePlan made, Place& place, ExecutorOptions chosen)
+      : plan(std::move(made)),
+        everyone(program(), place),
+        ranks(everyone.group()),
+        options(std::move(chosen)),
+        memory(plan, ranks, everyone.number(), options) {
     check();
     for (const Declaration& declaration : plan.program().declarations())
       if (declaration.value) memory.numbers[declaration.name] = *declaration.value;
     for (const PlanStep& step : plan.steps()) {
-      const bool computes =
-          step.kind == StepKind::scalars || step.kind == StepKind::kernel || step.kind == StepKind::fused;
+      const bool computes = step.kind == StepKind::scalars || step.kind == StepKind::kernel ||
+                            step.kind == StepKind::fused || (step.kind == StepKind::transfer && computes_slices(step));
+      // Other groups' too: all ranks refuse alike.
       loops.push_back(computes ? std::make_unique<StepLoop>(plan, step, memory) : nullptr);
     }
   }
 
   const Program& program() const { return plan.program(); }
   const Expression& root_of(const std::string& statement) const { return program().statement(statement).expression; }
+  bool is_mine(const PlanStep& step) const {
+    return step.group == everyone.number() || step.group == TensorType::kEveryGroup;
+  }
+  // The group that a step sends to; its own one if it sends nothing.
+  int receiver_of(const PlanStep& step) const {
+    return step.mover.empty() ? step.group : program().type(step.mover).group;
+  }
+  // Whether C of a transfer is there: more than a reduce_scatter, a send and an all_gather.
+  static bool computes_slices(const PlanStep& step) { return step.statements.size() > (step.reducer.empty() ? 2 : 3); }
   bool is_number(const std::string& value) const {
     const TensorType& type = program().type(value);
     return type.is_scalar() && type.distribution.is(Placement::replicated);
@@ -72,9 +89,14 @@ struct PlanExecutor::Impl {
   void run_reduce_scatter(const std::string& statement);
   void run_all_gather(const std::string& statement);
   void run_rooted(const std::string& statement);
+  void run_step(size_t index);
+  void run_kernel(const PlanStep& step, StepLoop& loop);
+  void run_send(const PlanStep& step);
+  void run_transfer(const PlanStep& step, StepLoop* loop);
   void run_layer(const PlanStep& step);
   void run_overlapped(size_t producer);
   void produce_parts(size_t producer, const at::Tensor& contributions, const std::function<void(Production&)>& launch);
+  static Epilogue epilogue_of(StepLoop& loop);
   FusedCollective fused_of(const PlanStep& step, StepLoop* loop);
 
   CollectiveOptions collective_options(const std::string& name) const {
@@ -91,7 +113,8 @@ struct PlanExecutor::Impl {
   }
 
   SchedulePlan plan;
-  Communicator& ranks;
+  ExecutorRanks everyone;
+  Communicator& ranks;  // this rank's group
   ExecutorOptions options;
   ExecutorMemory memory;
   std::vector<std::unique_ptr<StepLoop>> loops;  // per step; null: it computes nothing
@@ -99,8 +122,6 @@ struct PlanExecutor::Impl {
 };
 
 void PlanExecutor::Impl::check() const {
-  AXONN_CHECK(program().parts().groups == 1, kWhere, program().name(), ": sends between groups need part 2; use one ",
-              "group, got ", program().parts().groups);
   std::optional<Shape> sliced;
   const auto check_slices = [&](const std::string& value) {
     const TensorType& type = program().type(value);
@@ -134,8 +155,10 @@ void PlanExecutor::Impl::check_step(const PlanStep& step) const {
   for (const std::string& name : {step.reducer, step.mover}) {
     if (name.empty()) continue;
     const Expression& root = root_of(name);
-    AXONN_CHECK(root.is(Operation::reduce_scatter) || root.is(Operation::all_gather), kWhere, "fuse ", step.name,
-                ": needs reduce_scatter or all_gather, got ", root.to_string());
+    AXONN_CHECK(root.is(Operation::reduce_scatter) || root.is(Operation::all_gather) || root.is(Operation::send),
+                kWhere, "fuse ", step.name, ": needs reduce_scatter, all_gather or send, got ", root.to_string());
+    AXONN_CHECK(!root.is(Operation::send) || !is_number(name), kWhere, "fuse ", step.name, ": ", name,
+                " is a number; leave its send out of the section");
   }
 }
 
@@ -148,6 +171,10 @@ void PlanExecutor::Impl::run_scalars(const PlanStep& step, StepLoop& loop) {
   AXONN_ASSERT(results.size() == step.statements.size(), "'", step.name, "'");
 }
 
+Epilogue PlanExecutor::Impl::epilogue_of(StepLoop& loop) {
+  return [&loop](int64_t place, int64_t count, const void* sum, void* result) { loop.run(place, count, sum, result); };
+}
+
 // `loop` is null where nothing is computed on the sums.
 FusedCollective PlanExecutor::Impl::fused_of(const PlanStep& step, StepLoop* loop) {
   FusedCollective collective;
@@ -157,10 +184,7 @@ FusedCollective PlanExecutor::Impl::fused_of(const PlanStep& step, StepLoop* loo
     collective.op = reduce_op(root);
   }
   if (!step.mover.empty()) collective.results = memory.buffer(plan.home(step.mover)).data;
-  if (loop != nullptr)
-    collective.epilogue = [loop](int64_t place, int64_t count, const void* sum, void* result) {
-      loop->run(place, count, sum, result);
-    };
+  if (loop != nullptr) collective.epilogue = epilogue_of(*loop);
   return collective;
 }
 
@@ -278,6 +302,58 @@ void PlanExecutor::Impl::run_rooted(const std::string& statement) {
   if (is_number(statement)) memory.numbers[statement] = result.item<double>();
 }
 
+// A rank exchanges with the same rank of the other group what it holds.
+void PlanExecutor::Impl::run_send(const PlanStep& step) {
+  const std::string& operand = root_of(step.mover).operands()[0].name();
+  const TensorType& type = program().type(step.mover);
+  const bool sends = is_mine(step);
+  if (type.distribution.is(Placement::rooted) && type.distribution.root != memory.rank()) return;
+  SlicedTransfer& border = everyone.to(sends ? type.group : step.group);
+  if (is_number(step.mover)) {
+    const at::Tensor number = at::scalar_tensor(sends ? memory.numbers.at(operand) : 0, at::kDouble);
+    (sends ? border.send_whole(number) : border.receive_whole(number)).wait();
+    if (!sends) memory.numbers[step.mover] = number.item<double>();
+    return;
+  }
+  const bool computed = step.kind == StepKind::fused;
+  const auto& buffer = memory.buffer(plan.home(sends && !computed ? operand : step.mover));
+  const bool sliced = type.distribution.is(Placement::sliced);
+  if (sends)
+    border.send_whole(sliced ? memory.own_elements(buffer) : buffer.data).wait();
+  else
+    border.receive_whole(buffer.data).wait();
+}
+
+// The slices of its parts are others than those of memory, and nothing of it lies in memory.
+void PlanExecutor::Impl::run_transfer(const PlanStep& step, StepLoop* loop) {
+  if (!is_mine(step)) {
+    everyone.to(step.group).receive(memory.buffer(plan.home(step.arrival)).data, step.name).wait();
+    return;
+  }
+  SlicedTransfer& border = everyone.to(receiver_of(step));
+  const std::string& source = root_of(step.reducer.empty() ? step.mover : step.reducer).operands()[0].name();
+  const at::Tensor values = memory.buffer(plan.home(source)).data;
+  if (step.reducer.empty()) {
+    border.send(values, step.name).wait();
+    return;
+  }
+  const auto home = std::ranges::find(plan.buffers(), plan.home(source), &PlanBuffer::name);
+  const at::Tensor contributions = home->overwritten ? values : values.clone();
+  Epilogue epilogue;
+  if (loop != nullptr) {
+    loop->begin();
+    epilogue = epilogue_of(*loop);
+  }
+  border.reduce_and_send(contributions, epilogue, step.name).wait();
+}
+
+void PlanExecutor::Impl::run_kernel(const PlanStep& step, StepLoop& loop) {
+  if (!holds(step)) return;
+  loop.begin();
+  loop.run_all();
+  loop.finish();
+}
+
 void PlanExecutor::Impl::run_layer(const PlanStep& step) {
   memory.buffer(plan.home(step.statements[0])).data.copy_(product_of(plan, step, memory).all().view(-1));
 }
@@ -285,18 +361,28 @@ void PlanExecutor::Impl::run_layer(const PlanStep& step) {
 PlanExecutor::PlanExecutor(SchedulePlan plan, Communicator& ranks, ExecutorOptions options)
     : impl_(std::make_unique<Impl>(std::move(plan), ranks, std::move(options))) {}
 
+PlanExecutor::PlanExecutor(SchedulePlan plan, Environment& environment, ExecutorOptions options)
+    : impl_(std::make_unique<Impl>(std::move(plan), environment, std::move(options))) {}
+
 PlanExecutor::~PlanExecutor() = default;
 
 at::Tensor PlanExecutor::memory(const std::string& value) const {
   (void)impl_->program().type(value);  // its error
   const std::string& home = impl_->plan.home(value);
-  AXONN_CHECK(!home.empty(), kWhere, value, " stays in registers, or is a number: use number() for it");
+  AXONN_CHECK(!home.empty(), kWhere, value, " stays in registers or messages, or is a number: use number() for it");
+  AXONN_CHECK(impl_->memory.has(home), kWhere, value, " is on group ", impl_->program().type(value).group,
+              "; ask its ranks, this one is in group ", impl_->everyone.number());
   return impl_->memory.buffer(home).data;
 }
 
 std::vector<Range> PlanExecutor::held(const std::string& value) const {
   (void)memory(value);  // its error
   return impl_->memory.held(impl_->memory.buffer(impl_->plan.home(value)));
+}
+
+void PlanExecutor::clear() {
+  for (const PlanBuffer& buffer : impl_->plan.buffers())
+    if (buffer.declared && impl_->memory.has(buffer.name)) impl_->memory.buffer(buffer.name).data.zero_();
 }
 
 void PlanExecutor::bind(const std::string& tensor, at::Tensor memory) {
@@ -318,33 +404,40 @@ double PlanExecutor::number(const std::string& value) const {
   return found->second;
 }
 
+// What the rank's group runs, and what it receives.
+void PlanExecutor::Impl::run_step(size_t index) {
+  const PlanStep& step = plan.steps()[index];
+  if (step.kind == StepKind::transfer) return run_transfer(step, loops[index].get());
+  if (receiver_of(step) != step.group) {
+    if (is_mine(step) && step.kind == StepKind::fused) run_kernel(step, *loops[index]);
+    return run_send(step);
+  }
+  switch (step.kind) {
+    case StepKind::scalars:
+      return run_scalars(step, *loops[index]);
+    case StepKind::kernel:
+      return run_kernel(step, *loops[index]);
+    case StepKind::layer:
+      if (holds(step)) run_layer(step);
+      return;
+    case StepKind::collective:
+      return run_collective(step.statements[0]);
+    default:
+      return run_fused(step, *loops[index]);
+  }
+}
+
 void PlanExecutor::run() {
-  for (size_t i = 0; i < impl_->plan.steps().size(); ++i) {
-    const PlanStep& step = impl_->plan.steps()[i];
-    if (i + 1 < impl_->plan.steps().size() && !impl_->plan.steps()[i + 1].producer.empty()) {
-      impl_->run_overlapped(i++);
-      continue;
+  const std::vector<PlanStep>& steps = impl_->plan.steps();
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const bool produces = i + 1 < steps.size() && !steps[i + 1].producer.empty();
+    if (impl_->is_mine(steps[i]) || impl_->receiver_of(steps[i]) == impl_->everyone.number()) {
+      if (produces)
+        impl_->run_overlapped(i);
+      else
+        impl_->run_step(i);
     }
-    switch (step.kind) {
-      case StepKind::scalars:
-        impl_->run_scalars(step, *impl_->loops[i]);
-        break;
-      case StepKind::kernel:
-        if (!impl_->holds(step)) break;
-        impl_->loops[i]->begin();
-        impl_->loops[i]->run_all();
-        impl_->loops[i]->finish();
-        break;
-      case StepKind::layer:
-        if (impl_->holds(step)) impl_->run_layer(step);
-        break;
-      case StepKind::collective:
-        impl_->run_collective(step.statements[0]);
-        break;
-      case StepKind::fused:
-        impl_->run_fused(step, *impl_->loops[i]);
-        break;
-    }
+    i += produces ? 1 : 0;
   }
 }
 

@@ -63,10 +63,33 @@ void Lowering::add_member(const std::string& name, const std::vector<std::string
 }
 
 void Lowering::add_overlap(const Section& overlap, const std::vector<std::string>& statements) {
+  if (sends(overlap)) return add_transfer(overlap);
   const size_t first = plan_.steps_.size();
   for (const std::string& member : overlap.members) add_member(member, statements);
   OverlapCheck(plan_, overlap, std::span(plan_.steps_).subspan(first)).run();
   plan_.steps_.back().producer = plan_.steps_[first].name;
+}
+
+bool Lowering::sends(const Section& overlap) const {
+  return std::ranges::any_of(program_.statements_of(overlap.name), [&](const std::string& one) {
+    return program_.statement(one).expression.is(Operation::send);
+  });
+}
+
+void Lowering::add_transfer(const Section& overlap) {
+  PlanStep step{.kind = StepKind::transfer, .name = overlap.name, .statements = {}};
+  for (const std::string& one : program_.statements_of(overlap.name)) {
+    if (is_plain(one)) continue;
+    const Expression& root = program_.statement(one).expression;
+    step.statements.push_back(one);
+    if (reduces(root) && step.reducer.empty()) step.reducer = one;
+    if (root.is(Operation::send) && step.mover.empty()) step.mover = one;
+    if (root.is(Operation::all_gather)) step.arrival = one;
+  }
+  step.group = group_of(step.mover);
+  TransferCheck(plan_, overlap, step).run();
+  collect_accesses(step);
+  plan_.steps_.push_back(std::move(step));
 }
 
 // The overlap that a statement is in, by itself or in a fused section; or null.
@@ -137,6 +160,16 @@ bool Lowering::in_place(const Statement& statement) const {
          program_.update_of(home) == nullptr && !program_.is_output(local);
 }
 
+// The slices of a transfer: the sums until they are sent, and what was sent until it is gathered.
+bool Lowering::stays_in_messages(const Statement& statement) const {
+  const Section* overlap = overlap_of(statement.name);
+  const bool passes = statement.expression.is(Operation::reduce_scatter) || statement.expression.is(Operation::send);
+  if (!passes || overlap == nullptr || !sends(*overlap) || program_.is_output(statement.name)) return false;
+  const std::vector<std::string> inside = program_.statements_of(overlap->name);
+  return std::ranges::all_of(program_.consumers_of(statement.name),
+                             [&](const std::string& reader) { return std::ranges::count(inside, reader) > 0; });
+}
+
 // A slice or load lies in the memory of what it takes a part of, if that keeps its value.
 bool Lowering::is_view_in_place(const Statement& statement) const {
   if (!is_view(statement.expression)) return false;
@@ -174,6 +207,7 @@ std::string Lowering::home_of(const Statement& statement) const {
   if (root.is(Operation::update)) return root.operands()[0].name();
   if (is_number(statement.name)) return "";
   if (is_view_in_place(statement)) return plan_.homes_.at(root.operands()[0].name());
+  if (stays_in_messages(statement)) return "";
   const std::string tensor = stored_by(statement.name);
   if (!tensor.empty() && nobody_reads_after(tensor, statement)) return tensor;
   if (stays_in_registers(statement.name)) return "";
@@ -197,9 +231,10 @@ void Lowering::choose_homes() {
     const std::string home = home_of(statement);
     plan_.homes_[statement.name] = home;
     if (home == statement.name) plan_.buffers_.push_back({.name = home, .type = program_.type(home)});
-    if (!reduces(statement.expression) || home.empty() || home == statement.name) continue;
-    const auto buffer = std::ranges::find(plan_.buffers_, home, &PlanBuffer::name);
-    if (home == plan_.homes_.at(statement.expression.operands()[0].name())) buffer->overwritten = true;
+    if (!reduces(statement.expression) || is_number(statement.name) || home == statement.name) continue;
+    const std::string& summed = plan_.homes_.at(statement.expression.operands()[0].name());
+    if (home == summed || (stays_in_messages(statement) && in_place(statement)))
+      std::ranges::find(plan_.buffers_, summed, &PlanBuffer::name)->overwritten = true;
   }
 }
 
@@ -241,6 +276,7 @@ void Lowering::add_step(const std::vector<std::string>& statements, const std::s
     step.kind = StepKind::scalars;
   if (step.kind == StepKind::fused) check_section(step);
   if (step.statements.size() > 1) check_extents(step);
+  step.group = group_of(step.statements.front());
   collect_accesses(step);
   plan_.steps_.push_back(std::move(step));
 }
@@ -274,9 +310,17 @@ void Lowering::check_extents(const PlanStep& step) const {
     const Distribution a = lies(first), b = lies(name);
     const bool alike =
         extent_of(a) == extent_of(b) && a.root == b.root && is_host_number(first) == is_host_number(name);
+    AXONN_CHECK(group_of(first) == group_of(name), kWhere, "fuse ", step.name, ": needs values of one group, got ",
+                first, " on ", group_of(first), " and ", name, " on ", group_of(name), "; fuse those of each group");
     AXONN_CHECK(alike, kWhere, "fuse ", step.name, ": needs values that lie alike, got ", first, " ", a.to_string(),
                 " and ", name, " ", b.to_string());
   }
+}
+
+// Whose ranks compute a statement: a send's are those that have its operand.
+int Lowering::group_of(const std::string& statement) const {
+  const Expression& root = program_.statement(statement).expression;
+  return root.is(Operation::send) ? program_.type(root.operands()[0]).group : program_.type(statement).group;
 }
 
 Extent Lowering::extent_of(const Distribution& lies) {
@@ -301,7 +345,7 @@ void Lowering::collect_accesses(PlanStep& step) const {
   const std::set<std::string> inside(step.statements.begin(), step.statements.end());
   for (const std::string& name : step.statements) {
     const Expression& root = program_.statement(name).expression;
-    if (name == step.mover || name == step.reducer) continue;
+    if (name == step.mover || name == step.reducer || name == step.arrival) continue;
     if (root.is(Operation::update))
       collect_reads(root.operands()[1], step, inside);
     else
@@ -309,7 +353,8 @@ void Lowering::collect_accesses(PlanStep& step) const {
   }
   for (const std::string& name : step.statements) {
     const PlanAccess access{plan_.home(name), extent_of(name)};
-    const bool collective = name == step.mover || (name == step.reducer && step.kind == StepKind::collective);
+    const bool collective =
+        name == step.mover || name == step.arrival || (name == step.reducer && step.kind == StepKind::collective);
     if (!collective && !access.buffer.empty() && std::ranges::count(step.writes, access) == 0)
       step.writes.push_back(access);
   }

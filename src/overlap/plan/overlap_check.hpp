@@ -20,7 +20,6 @@ class OverlapCheck {
   void check_pair() const;
   void check_producer(const PlanStep& producer) const;
   void check_collective(const PlanStep& collective) const;
-  void check_shares(const PlanStep& collective) const;
   const Expression& root_of(const std::string& statement) const { return program_.statement(statement).expression; }
   // The value whose parts are handed over.
   const std::string& summed() const { return root_of(steps_.back().reducer).operands()[0].name(); }
@@ -29,6 +28,34 @@ class OverlapCheck {
   const Program& program_;
   const std::string name_;
   const std::span<const PlanStep> steps_;
+};
+
+// Whether an overlap with a send is what executors run as one step: a reduce_scatter or nothing,
+// computations fused with the send of slices, and the all_gather of what was sent. UserError with
+// the cure, if not.
+class TransferCheck {
+ public:
+  TransferCheck(const SchedulePlan& plan, const Section& overlap, const PlanStep& step)
+      : plan_(plan),
+        program_(plan.program()),
+        overlap_(overlap),
+        name_("overlap " + overlap.name + ": "),
+        step_(step) {}
+  void run() const;
+
+ private:
+  void check_members() const;
+  void check_slices() const;
+  const Expression& root_of(const std::string& statement) const { return program_.statement(statement).expression; }
+  bool is_computed(const std::string& statement) const {
+    return statement != step_.reducer && statement != step_.mover && statement != step_.arrival;
+  }
+
+  const SchedulePlan& plan_;
+  const Program& program_;
+  const Section& overlap_;
+  const std::string name_;
+  const PlanStep& step_;
 };
 
 }  // namespace axonn::overlap

@@ -52,10 +52,10 @@ PlanCounts SchedulePlan::counts(const PlanStep& step, const SizeValues& sizes, i
   };
   std::ranges::for_each(step.reads, add_access);
   std::ranges::for_each(step.writes, add_access);
-  if (step.kind != StepKind::collective && step.kind != StepKind::fused) return counts;
+  if (step.kind == StepKind::kernel || step.kind == StepKind::layer) return counts;
 
   counts.collectives = 1;
-  const bool fused = step.kind == StepKind::fused;
+  const bool fused = step.kind != StepKind::collective;
   if (!step.reducer.empty()) {
     const Expression& root = program_.statement(step.reducer).expression;
     const double whole = bytes(program_.type(step.reducer));
@@ -74,8 +74,13 @@ PlanCounts SchedulePlan::counts(const PlanStep& step, const SizeValues& sizes, i
              ? share(program_.type(step.mover).distribution.is(Placement::sliced) ? Extent::part : Extent::whole, ranks)
              : others);
     counts.bytes_sent += moved;
-    counts.memory_bytes += moved;                                      // what arrives
+    if (step.arrival.empty()) counts.memory_bytes += moved;            // what arrives
     if (!fused) counts.memory_bytes += sends ? moved : whole / ranks;  // what leaves
+  }
+  if (!step.arrival.empty()) {
+    const double whole = bytes(program_.type(step.arrival));
+    counts.bytes_sent += whole * others;
+    counts.memory_bytes += whole + (step.reducer.empty() ? whole / ranks : 0);
   }
   return counts;
 }
@@ -103,17 +108,25 @@ namespace {
 std::string step_text(const SchedulePlan& plan, size_t index) {
   const PlanStep& step = plan.steps()[index];
   std::string text = std::to_string(index + 1) + " " + std::string(axonn::to_string(step.kind)) + " " + step.name;
+  if (plan.program().parts().groups > 1 && step.group != TensorType::kEveryGroup)
+    text += " on " + std::to_string(step.group);
   if (!step.reducer.empty()) {
     const Expression& root = plan.program().statement(step.reducer).expression;
     text += ", " + root.to_string();
   }
   std::vector<std::string> computed;
   for (const std::string& name : step.statements)
-    if (name != step.reducer && name != step.mover) computed.push_back(name);
+    if (name != step.reducer && name != step.mover && name != step.arrival) computed.push_back(name);
   if (!computed.empty() && step.name != computed.front()) text += ", computes " + joined(computed, " ");
+  const auto into = [&](const std::string& name) {
+    return " into " + (plan.home(name).empty() ? name : plan.home(name));
+  };
   if (!step.mover.empty())
-    text += ", " + plan.program().statement(step.mover).expression.to_string() + " into " +
-            (plan.home(step.mover).empty() ? step.mover : plan.home(step.mover));
+    text += ", " + plan.program().statement(step.mover).expression.to_string() +
+            (step.arrival.empty() ? into(step.mover) : "");
+  if (!step.arrival.empty())
+    text +=
+        ", " + plan.program().statement(step.arrival).expression.to_string() + into(step.arrival) + ", part by part";
   if (!step.producer.empty()) text += ", part by part with " + step.producer;
   text += "\n    reads " + accesses_text(step.reads) + "; writes " + accesses_text(step.writes) + "; waits for ";
   std::vector<std::string> waits;

@@ -92,7 +92,9 @@ class KernelBuilder {
   StepKernel run() {
     choose_loop();
     for (const std::string& name : step_.statements) {
-      if (name == step_.reducer)
+      if (name == step_.arrival)
+        continue;
+      else if (name == step_.reducer)
         values_[name] = sums(name);
       else if (name == step_.mover)
         gather(name);
@@ -124,6 +126,7 @@ class KernelBuilder {
     const TensorType& type = program_.type(name);
     const Stream stream = new_stream(name, plan_.home(name), type);
     made_.reduced_stream = stream.index;
+    reduced_ = stream;
     const Value value = made_.kernel.load(stream);
     const std::string& home = plan_.home(name);
     if (home.empty()) return value;
@@ -138,6 +141,7 @@ class KernelBuilder {
     made_.gathered_stream = stream.index;
     const Value value = inside_.contains(operand) ? values_.at(operand) : read(operand);
     made_.kernel.store(stream, value);
+    if (!step_.arrival.empty()) made_.kernel.may_share(reduced_, stream);
     if (const auto own = streams_.find(plan_.home(name)); own != streams_.end())
       made_.kernel.may_share(own->second, stream);
   }
@@ -281,6 +285,7 @@ class KernelBuilder {
   const PlanStep& step_;
   StepKernel made_;
   std::set<std::string> inside_;
+  Stream reduced_;  // the finished sums
   std::map<std::string, Value> values_;
   std::map<std::string, Stream> streams_;
 };

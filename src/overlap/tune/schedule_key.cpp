@@ -44,7 +44,7 @@ std::string run_text(const SchedulePlan& plan) {
             (buffer.by_dim ? " cut along " + std::to_string(lies.dim) : "") + "\n";
   }
   for (const PlanStep& step : plan.steps()) {
-    text += std::string(axonn::to_string(step.kind)) + " " + step.reducer + "," + step.mover +
+    text += std::string(axonn::to_string(step.kind)) + " " + step.reducer + "," + step.mover + "," + step.arrival +
             (step.producer.empty() ? ":" : " while the step before it runs:");
     for (const std::string& statement : step.statements) text += " " + statement;
     text += ";" + access_text(step.reads) + ";" + access_text(step.writes) + ";";

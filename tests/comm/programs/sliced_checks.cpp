@@ -103,7 +103,7 @@ void sliced_transfers_keep_their_order(Environment& environment) {
   std::vector<Request> requests;
   const at::Tensor words = at::full({2}, place.first ? 7 : 0, at::kLong);
   for (const int number : {1, 2, 3}) {
-    if (number == 2) requests.push_back(place.first ? transfer.send_words(words) : transfer.receive_words(words));
+    if (number == 2) requests.push_back(place.first ? transfer.send_whole(words) : transfer.receive_whole(words));
     data.push_back(at::full({100'000}, place.first ? number : 0, at::kFloat));
     requests.push_back(place.first ? transfer.reduce_and_send(data.back(), {}) : transfer.receive(data.back()));
   }

@@ -239,6 +239,76 @@ TEST(PlanExecutor, RunsTheFigureInItsOwnType) {
     expect_oracle(plain, sizes, 2, inputs, execute(program, sizes, 2, inputs), 2e-3);
 }
 
+// CoCoNet's schedules of a border: AR-C-P2P, AR-C-P2P-AG, RS-C-P2P-AG, RS-fuse(C-P2P)-AG,
+// AR-C-ol(P2P, AG), ol(fuse(RS-C-P2P), AG), ol(RS, fuse(C-P2P), AG). All but those that send parts
+// of a buffer, whose additions have another order, have the same bits.
+TEST(PlanExecutor, SendsToAnotherGroup) {
+  const SizeValues sizes = {{"B", 230}, {"H", 301}};  // several parts of 60 KiB per rank
+  const Program plain = figures::pipeline_border(ElementType::fp64);
+  Schedule fused = figures::rs_c_p2p_ag(plain), gathered = figures::ar_c_p2p_ag(plain),
+           whole = figures::rs_c_p2p_ag(plain);
+  fused.fuse("c_p2p", {"c.part", "out.part"});
+  gathered.overlap("all", {"out.part", "out"});
+  whole.fuse("f", {"sum.part", "c.part", "out.part"}).overlap("all", {"f", "out"});
+  for (const int ranks : {1, 2, 3, 4}) {
+    const OracleInputs inputs = random_inputs(plain, {.ranks = ranks, .sizes = sizes}, 1);
+    const OracleResult first = execute(plain, sizes, ranks, inputs);
+    for (const Schedule& same :
+         {Schedule(plain), figures::ar_c_p2p_ag(plain), figures::rs_c_p2p_ag(plain), fused, gathered}) {
+      const OracleResult result = execute(same.program(), sizes, ranks, inputs);
+      expect_oracle(plain, sizes, ranks, inputs, result, 1e-12);
+      EXPECT_EQ(difference(first, result, 0), "");
+    }
+    for (const Schedule& parts : {whole, figures::overlapped_border(plain)})
+      expect_oracle(plain, sizes, ranks, inputs, execute(parts.program(), sizes, ranks, inputs), 1e-12);
+  }
+}
+
+// Values of every kind, there and back, over three groups; what is sent is still read, or is what
+// the other group stores.
+TEST(PlanExecutor, SendsValuesOfEveryDistribution) {
+  const SizeValues sizes = {{"N", 9001}};
+  ProgramBuilder p("kinds", 3);
+  const auto g = p.tensor("g", ElementType::fp64, {"N"}, Distribution::local()),
+             w = p.tensor("w", ElementType::fp64, {"N"}),
+             m = p.tensor("m", ElementType::fp64, {"N"}, Distribution::sliced(0)),
+             next = p.tensor("next", ElementType::fp64, {"N"}, Distribution::sliced(0), 2);
+  const auto local = p.let("local", send(p.let("twice", 2 * g), 2));
+  const auto number = p.let("number", send(p.let("length", norm(w))));
+  const auto root = p.let("root", send(p.let("there", load(w)), 1)), back = p.let("back", send(root, -1));
+  const auto slices = p.let("slices", send(m + slice(w), 2));
+  const auto stored = p.let("stored", update(next, slices));
+  const auto sum = p.let("sum", all_reduce(Reduction::sum, local));
+  const Program plain = p.returns({p.let("y", sum + p.let("all", all_gather(stored))), p.let("z", number + 1),
+                                   p.let("w1", 3 * p.let("again", broadcast(back)))});
+  for (const int ranks : {1, 2, 3}) {
+    const OracleInputs inputs = inputs_of(plain, sizes, ranks);
+    expect_oracle(plain, sizes, ranks, inputs, execute(plain, sizes, ranks, inputs), 1e-12);
+  }
+}
+
+// Without C; and contributions that others read, too.
+TEST(PlanExecutor, OverlapsASumWithItsTransfer) {
+  const SizeValues sizes = {{"N", 50'001}};
+  for (const bool read_again : {false, true}) {
+    ProgramBuilder p("sums", 2);
+    const auto g = p.tensor("g", ElementType::fp64, {"N"}, Distribution::local()),
+               w = p.tensor("w", ElementType::fp64, {"N"}, Distribution::replicated(), 1);
+    const auto there = p.let("there", send(p.let("sum", all_reduce(Reduction::sum, g))));
+    const auto w1 = p.let("w1", update(w, there));
+    std::vector<Expression> outputs = {w1};
+    if (read_again) outputs.push_back(p.let("twice", 2 * g));
+    Schedule schedule(p.returns(outputs));
+    const Program plain = schedule.program();
+    schedule.split("sum", SplitPolicy::reduce_scatter).reorder("sum", {"there"});
+    schedule.overlap("all", {"sum.part", "there.part", "there"});
+    for (const int ranks : {1, 2, 3}) {
+      const OracleInputs inputs = inputs_of(plain, sizes, ranks);
+      expect_oracle(plain, sizes, ranks, inputs, execute(schedule.program(), sizes, ranks, inputs), 1e-12);
+    }
+  }
+}
+
 // The summand stays, or its sum is put in its place; also as a tensor's next value.
 TEST(PlanExecutor, OverlapsComputationsWithTheirSum) {
   const SizeValues sizes = {{"N", 300'001}};
@@ -265,7 +335,10 @@ TEST(PlanExecutor, RefusesByNameWhatItCannotRun) {
     };
     ProgramBuilder two("two", 2);
     const auto w = two.tensor("w", ElementType::fp32, {"N"});
-    EXPECT_USER_ERROR(executor(two.returns({two.let("y", send(w))})), "one group, got 2");
+    const Program border = two.returns({two.let("y", send(w))});
+    EXPECT_USER_ERROR(executor(border), "two: sends between 2 groups; give the executor the Environment of a job");
+    EXPECT_USER_ERROR(PlanExecutor(SchedulePlan(border), environment, {.sizes = {{"N", 4}}}),
+                      "two has 2 groups of equally many ranks: start a multiple of 2 ranks, got 1");
     ProgramBuilder rows("rows");
     const auto a = rows.tensor("a", ElementType::fp32, {"N", "K"});
     EXPECT_USER_ERROR(executor(rows.returns({rows.let("y", reduce_tensor(Reduction::sum, a, {0}))})),
@@ -291,6 +364,23 @@ TEST(PlanExecutor, RefusesByNameWhatItCannotRun) {
     PlanExecutor adam(SchedulePlan(figures::adam()), environment.world(), {.sizes = {{"N", 4}}});
     EXPECT_USER_ERROR(adam.set("rate", 1), "'rate' must be a declared scalar of adam");
     EXPECT_USER_ERROR(adam.bind("w", at::Tensor(adam.memory("w").narrow(0, 0, 2))), "must be 4 contiguous elements");
+  });
+}
+
+TEST(PlanExecutor, RefusesByNameWhatOfAnotherGroupIsAskedFor) {
+  run_local(2, [](Environment& environment) {
+    const Program border = figures::pipeline_border(ElementType::fp32);
+    PlanExecutor executor(SchedulePlan(border), environment, {.sizes = {{"B", 4}, {"H", 3}}});
+    EXPECT_USER_ERROR(executor.memory(environment.rank() == 0 ? "out" : "sum"), "ask its ranks, this one is in group ");
+    PlanExecutor overlapped(SchedulePlan(figures::overlapped_border(border).program()), environment,
+                            {.sizes = {{"B", 4}, {"H", 3}}});
+    EXPECT_USER_ERROR(overlapped.memory("out.part"), "out.part stays in registers or messages");
+    ProgramBuilder p("numbers", 2);
+    const auto w = p.tensor("w", ElementType::fp32, {"N"});
+    const auto half = p.let("half", 0.5 * p.let("length", norm(w)));
+    const Schedule schedule = Schedule(p.returns({p.let("out", send(half))})).fuse("f", {"half", "out"});
+    EXPECT_USER_ERROR(PlanExecutor(SchedulePlan(schedule.program()), environment, {.sizes = {{"N", 4}}}),
+                      "fuse f: out is a number; leave its send out of the section");
   });
 }
 

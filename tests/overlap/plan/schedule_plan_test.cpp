@@ -129,6 +129,80 @@ steps
 )");
 }
 
+TEST(Plan, MovesTheSlicesOfABorderInOneStep) {
+  const Program border = figures::pipeline_border(ElementType::fp32);
+  EXPECT_EQ(SchedulePlan(figures::overlapped_border(border).program()).to_text(),
+            R"(plan of pipeline_border
+buffers
+  in fp32 [B, H] local, overwritten
+  b fp32 [H] replicated
+  r fp32 [B, H] replicated
+  out fp32 [B, H] replicated on 1, made for the run
+steps
+  1 transfer all on 0, reduce_scatter(+, in, dim=0), computes c.part, send(c.part, GroupRank(GROUP+1, RANK)))"
+            R"(, all_gather(out.part) into out, part by part
+    reads b, r (part); writes -; waits for -
+)");
+}
+
+// Per rank, both groups: what is sent in the ways of CoCoNet's section on pipeline parallelism.
+TEST(Plan, CountsTheWaysOverABorder) {
+  const Program border = figures::pipeline_border(ElementType::fp32);
+  const auto sent = [](const Schedule& schedule) {
+    return SchedulePlan(schedule.program()).counts({{"B", 1024}, {"H", 1024}}, 4).bytes_sent / (1 << 20);
+  };
+  EXPECT_EQ(sent(Schedule(border)), 6 + 4);
+  EXPECT_EQ(sent(figures::ar_c_p2p_ag(border)), 6 + 1 + 3);
+  EXPECT_EQ(sent(figures::rs_c_p2p_ag(border)), 3 + 1 + 3);
+  EXPECT_EQ(sent(figures::overlapped_border(border)), 3 + 1 + 3);
+  const auto launches = [](const Schedule& schedule) {
+    return SchedulePlan(schedule.program()).counts({{"B", 1024}, {"H", 1024}}, 4).launches;
+  };
+  EXPECT_EQ(launches(Schedule(border)), 3);
+  EXPECT_EQ(launches(figures::ar_c_p2p_ag(border)), 4);
+  EXPECT_EQ(launches(figures::rs_c_p2p_ag(border)), 4);
+  EXPECT_EQ(launches(figures::overlapped_border(border)), 1);
+}
+
+// A border after `made`, whose schedule is RS, fuse(C-P2P), AG. `members` are overlapped.
+SchedulePlan border_plan(const std::vector<std::string>& members, const Expression& c, Reduction reduction,
+                         const std::vector<std::string>& returned = {"out"}) {
+  ProgramBuilder p("border", 2);
+  const auto x = p.tensor("x", ElementType::fp32, {"N", "K"}, Distribution::local()),
+             w = p.tensor("w", ElementType::fp32, {"K", "K"}), r = p.tensor("r", ElementType::fp32, {"N", "K"});
+  p.tensor("m", ElementType::fp32, {"N", "K"}, Distribution::sliced(0));
+  p.let("part", reduce_scatter(reduction, p.let("layer", matmul(x, w))));
+  p.let("c", c);
+  p.let("out", all_gather(p.let("there", send(Expression::reference("c")))));
+  std::vector<Expression> outputs;
+  for (const std::string& name : returned) outputs.push_back(Expression::reference(name));
+  Schedule schedule(p.returns(outputs));
+  return SchedulePlan(schedule.fuse("f", {"c", "there"}).overlap("o", members).program());
+}
+
+TEST(Plan, RefusesTransfersByName) {
+  const auto part = Expression::reference("part"), r = Expression::reference("r"), m = Expression::reference("m");
+  const Expression c = part + slice(r);
+  constexpr Reduction sum = Reduction::sum;
+  EXPECT_EQ(border_plan({"part", "f", "out"}, c, sum).steps().size(), 2u);
+  const char* const needs =
+      "overlap o: needs reduce_scatter(+, ...), computations fused with one send, and the all_gather";
+  EXPECT_USER_ERROR(border_plan({"layer", "part", "f", "out"}, c, sum), needs, "got layer = matmul(x, w), part = ");
+  EXPECT_USER_ERROR(border_plan({"part", "f"}, c, sum), needs);
+  EXPECT_USER_ERROR(border_plan({"f", "out"}, c, sum), needs);
+  EXPECT_USER_ERROR(border_plan({"part", "f", "out"}, c, Reduction::max), needs);
+  EXPECT_USER_ERROR(border_plan({"part", "f", "out"}, part + m, sum), "overlap o: m lies in slices");
+  EXPECT_USER_ERROR(border_plan({"part", "f", "out"}, c, sum, {"out", "part"}), "overlap o: part lies in slices");
+  EXPECT_USER_ERROR(border_plan({"part", "f", "out"}, c, sum, {"out", "c"}), "overlap o: c lies in slices");
+  EXPECT_USER_ERROR(border_plan({"part", "f", "out"}, cast(c, ElementType::bf16), sum),
+                    "overlap o: needs one type of what is summed and sent, got fp32 [N, K] sliced(0) and bf16");
+  ProgramBuilder p("slices", 2);
+  const auto own = p.tensor("own", ElementType::fp32, {"N"}, Distribution::sliced(0));
+  Schedule slices(p.returns({p.let("out", all_gather(p.let("there", send(own))))}));
+  EXPECT_USER_ERROR(SchedulePlan(slices.overlap("o", {"there", "out"}).program()),
+                    "overlap o: own lies in slices, and other slices than the parts; send a slice() of a whole value");
+}
+
 // Results of the first parts arrive while later rows still read the weights.
 TEST(Plan, PutsNoResultWhereTheProducerOfAnOverlapReads) {
   ProgramBuilder p("stored");
@@ -234,6 +308,12 @@ TEST(Plan, FusesOnlyWhatLiesAlike) {
            std::pair<std::function<Expression(const Expression&)>, std::function<Expression(const Expression&)>>>{
            {whole, part}, {part, whole}, {whole, root(0)}, {part, root(0)}, {root(0), root(1)}})
     EXPECT_USER_ERROR(SchedulePlan(fused_pair(first, second).program()), "fuse both: needs values that lie alike");
+  ProgramBuilder p("groups", 2);
+  const auto here = p.let("a", 2 * p.tensor("w", ElementType::fp32, {"N"})),
+             there = p.let("b", 2 * p.tensor("v", ElementType::fp32, {"N"}, Distribution::replicated(), 1));
+  Schedule groups(p.returns({here, there}));
+  EXPECT_USER_ERROR(SchedulePlan(groups.fuse("both", {"a", "b"}).program()),
+                    "fuse both: needs values of one group, got a on 0 and b on 1");
   EXPECT_EQ(SchedulePlan(fused_pair(part, part).program()).steps().size(), 1u);
   EXPECT_EQ(SchedulePlan(fused_pair(root(1), root(1)).program()).steps().size(), 1u);
 }

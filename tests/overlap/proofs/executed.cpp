@@ -28,16 +28,19 @@ constexpr std::pair<std::string_view, std::string_view> kReasons[] = {
     {"must be an all_reduce, or a reduce_scatter fused with", "an overlap whose collective does not sum and gather"},
     {"cannot follow the messages", "an overlap of parts that are not rows or elements"},
     {"does not compute; leave the overlap out", "an overlap that sums another value"},
-    {"lies in slices, and other slices than the parts;", "slices in an overlap"},
+    {"lies in slices, and other slices than the parts", "slices in an overlap"},
     {"is a sum over a slice, and parts are other slices", "sums over slices in an overlap"},
-    {"sends between groups need part 2", "several groups"},
+    {"computations fused with one send, and the all_gather", "an overlap with a send and other steps"},
+    {"needs one type of what is summed and sent", "another type sent than summed in an overlap"},
+    {"is a number; leave its send out", "a number sent in a fused section"},
+    {"needs values of one group", "several groups in a fused section"},
     {"all sliced tensors need one shape", "slices of several shapes"},
-    {"needs a matmul of whole operands", "conv2d, or a layer on slices"},
+    {"needs a matmul of whole operands", "conv2d, or a layer on other slices"},
     {"sums must be over the last dims", "sums over other than the last dims"},
     {"every rank would compute all of it", "computation fused with an all_reduce"},
     {"needs at most one collective that gathers or sends", "two gathers in a fused section"},
     {"needs all_gather with reduce_scatter", "collectives that do not pair in a fused section"},
-    {"needs reduce_scatter or all_gather, got", "fused collectives with a root"},
+    {"needs reduce_scatter, all_gather or send, got", "fused collectives with a root"},
     {"needs values that lie alike", "values that lie in different ways in a fused section"},
     {"values of this kernel must wait outside registers", "more values than a kernel has registers"},
     {"a kernel has at most", "more streams, sums or masks than a kernel has"},
@@ -230,6 +233,8 @@ std::string Executions::difference_of(const RandomProgram& random, const Program
   for (int input = 1; input < kInputs && !found.empty(); ++input) found = comparison.difference_of_one(dice);
   const auto overlaps = [](const Section& section) { return section.kind == SectionKind::overlap; };
   overlapped_ += std::ranges::any_of(scheduled.sections(), overlaps) ? 1 : 0;
+  const std::vector<Statement>& statements = scheduled.statements();
+  sending_ += std::ranges::any_of(statements, [](const auto& one) { return one.expression.is(Operation::send); });
   with_original_ += comparison.with_original ? 1 : 0;
   narrow_ += comparison.is_narrow() ? 1 : 0;
   same_bits_ += comparison.same_bits ? 1 : 0;
@@ -254,10 +259,10 @@ std::string Executions::to_text() const {
   text << tried_ << " programs for the executor, which refuses\n";
   for (const auto& [reason, programs] : refused_)
     text << "  " << std::left << std::setw(54) << reason << programs << "\n";
-  text << ran_ << " of them executed too, " << overlapped_ << " with overlaps: " << differ_ << " differ; "
-       << with_original_ << " compared with their executed original too,\n  " << narrow_
-       << " of these in narrow types, " << same_bits_ << " of these with the same bits; " << cut_values_ << " of "
-       << values_ << " results depend on the cut\n";
+  text << ran_ << " of them executed too, " << overlapped_ << " with overlaps, " << sending_
+       << " with sends: " << differ_ << " differ; " << with_original_
+       << " compared with their executed original too,\n  " << narrow_ << " of these in narrow types, " << same_bits_
+       << " of these with the same bits; " << cut_values_ << " of " << values_ << " results depend on the cut\n";
   return std::move(text).str();
 }
 

@@ -31,6 +31,7 @@ class Executions {
 
   int tried_ = 0, ran_ = 0, differ_ = 0;
   int overlapped_ = 0;                       // with a producer beside its collective
+  int sending_ = 0;                          // between groups
   int with_original_ = 0;                    // the executor runs the original, too
   int narrow_ = 0;                           // that, and types beside fp64
   int same_bits_ = 0;                        // that, and the same bits in these types

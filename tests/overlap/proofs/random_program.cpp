@@ -31,7 +31,7 @@ class Generator {
   Generator(Dice& dice, const Guards& guards, Aim aim)
       : dice_(dice), guards_(guards), aim_(aim), flavour_(flavour(dice, aim)), element_(dice.pick(kElements)) {
     parts_.name = "random";
-    parts_.groups = aim == Aim::anything && dice.chance(30) ? 2 : 1;
+    parts_.groups = dice.chance(30) ? 2 : 1;
   }
 
   RandomProgram run() {

@@ -26,7 +26,7 @@ class Dice {
 };
 
 // What programs and schedules are for: anything that is legal, or what an executor runs with a
-// better chance, which has one group, slices of one shape, no convolutions and no overlaps.
+// better chance, which has slices of one shape, no convolutions, and overlaps of a sum.
 enum class Aim : uint8_t { anything, execution };
 
 // A program of all operations, distributions and types, and small numbers for its sizes.

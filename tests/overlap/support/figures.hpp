@@ -85,4 +85,26 @@ inline Schedule overlapped_sum(const Program& program) {
   return schedule.fuse("c", {"sum.part", "out.part", "out"}).overlap("all", {"layer", "c"});
 }
 
+// The border of two pipeline stages: what the first one's ranks sum, and C, go to the second.
+inline Program pipeline_border(ElementType type) {
+  ProgramBuilder p("pipeline_border", 2);
+  const auto in = p.tensor("in", type, {"B", "H"}, Distribution::local()), b = p.tensor("b", type, {"H"}),
+             r = p.tensor("r", type, {"B", "H"});
+  const auto sum = p.let("sum", all_reduce(Reduction::sum, in));
+  return p.returns({p.let("out", send(p.let("c", dropout(sum + b, 0.3) + r)))});
+}
+
+inline Schedule ar_c_p2p_ag(const Program& border) {
+  return Schedule(border).split("c", SplitPolicy::slice).reorder("c", {"out"});
+}
+
+inline Schedule rs_c_p2p_ag(const Program& border) {
+  return Schedule(border).split("sum", SplitPolicy::reduce_scatter).reorder("sum", {"c", "out"});
+}
+
+// ol(RS, fuse(C-P2P), AG)
+inline Schedule overlapped_border(const Program& border) {
+  return rs_c_p2p_ag(border).fuse("c_p2p", {"c.part", "out.part"}).overlap("all", {"sum.part", "c_p2p", "out"});
+}
+
 }  // namespace axonn::overlap::figures

@@ -25,27 +25,35 @@ class RankRun {
  public:
   RankRun(const Program& program, Environment& environment, const OracleOptions& options, int64_t arena_offset,
           const RunSettings& run)
-      : executor_(SchedulePlan(program), environment.world(),
+      : executor_(SchedulePlan(program), environment,
                   {.sizes = options.sizes, .arena_offset = arena_offset, .seed = options.seed, .run = run}),
         program_(program),
         options_(options),
-        rank_(environment.rank()),
+        rank_(environment.rank() % options.ranks),
+        group_(environment.rank() / options.ranks),
         offset_(arena_offset) {}
 
   void run(const OracleInputs& inputs) {
     for (const auto& [scalar, value] : options_.scalars) executor_.set(scalar, value);
     for (const auto& [tensor, parts] : inputs)
-      set(tensor, parts.size() > 1 ? parts[static_cast<size_t>(rank_)] : parts[0]);
+      if (is_here(tensor)) set(tensor, parts.size() > 1 ? parts[static_cast<size_t>(rank_)] : parts[0]);
     executor_.run();
   }
 
   void add_to(OracleResult& result) const {
-    for (const std::string& output : program_.outputs()) add(output, result.outputs[output]);
+    for (const std::string& output : program_.outputs())
+      if (is_here(output)) add(output, result.outputs[output]);
     for (const Declaration& declaration : program_.declarations())
-      if (program_.update_of(declaration.name) != nullptr) add(declaration.name, result.states[declaration.name]);
+      if (program_.update_of(declaration.name) != nullptr && is_here(declaration.name))
+        add(declaration.name, result.states[declaration.name]);
   }
 
  private:
+  bool is_here(const std::string& value) const {
+    const int group = program_.type(value).group;
+    return group == group_ || group == TensorType::kEveryGroup;
+  }
+
   // The elements that this rank owns, as ranges of the whole tensor.
   std::vector<Range> own_ranges(int64_t count) const {
     std::vector<Range> ranges = BlockOwners(options_.ranks).ranges(rank_, {offset_, offset_ + count});
@@ -113,7 +121,7 @@ class RankRun {
   PlanExecutor executor_;
   const Program& program_;
   const OracleOptions& options_;
-  int rank_;
+  int rank_, group_;
   int64_t offset_;
 };
 
@@ -121,11 +129,11 @@ class RankRun {
 
 std::string refusal_of(const Program& program, const SizeValues& sizes) {
   std::string refusal;
-  run_local(1, [&](Environment& environment) {
+  run_local(program.parts().groups, [&](Environment& environment) {
     try {
-      PlanExecutor(SchedulePlan(program), environment.world(), {.sizes = sizes});
+      PlanExecutor(SchedulePlan(program), environment, {.sizes = sizes});
     } catch (const UserError& error) {
-      refusal = error.sentence();
+      if (environment.rank() == 0) refusal = error.sentence();
     }
   });
   return refusal;
@@ -135,7 +143,7 @@ OracleResult run_on_ranks(const Program& program, const OracleInputs& inputs, co
                           int64_t arena_offset, const RunSettings& run) {
   OracleResult result;
   std::mutex mutex;
-  run_local(options.ranks, [&](Environment& environment) {
+  run_local(options.ranks * program.parts().groups, [&](Environment& environment) {
     RankRun one(program, environment, options, arena_offset, run);
     one.run(inputs);
     const std::lock_guard lock(mutex);

@@ -34,9 +34,9 @@ class SlicedTransfer {
   // ol(P2P, AG): every rank of this group gets the whole buffer.
   Request receive(const at::Tensor& values, std::string_view tag = {});
 
-  // For a few words between the partners, such as sizes. Ordered with the slices.
-  Request send_words(const at::Tensor& words) { return across_->send(words, partner(), {.priority = Priority::high}); }
-  Request receive_words(const at::Tensor& words) {
+  // A tensor as it is, from this rank to its partner. Ordered with the slices.
+  Request send_whole(const at::Tensor& words) { return across_->send(words, partner(), {.priority = Priority::high}); }
+  Request receive_whole(const at::Tensor& words) {
     return across_->receive(words, partner(), {.priority = Priority::high});
   }
 

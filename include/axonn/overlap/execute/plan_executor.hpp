@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "axonn/comm/communicator.hpp"
+#include "axonn/comm/environment.hpp"
 #include "axonn/grid/shard_spec.hpp"
 #include "axonn/overlap/plan/run_settings.hpp"
 #include "axonn/overlap/plan/schedule_plan.hpp"
@@ -30,24 +31,31 @@ struct ExecutorOptions {
 // Runs a plan on this rank's part of a group, on the CPU. Computations are stage chains.
 // Collectives are the communicator's, fused ones with the chain as their epilogue. An overlapped
 // one moves the first parts of what its producer computes while the others are computed; rows of a
-// product round differently then, and owners have contiguous shares, so its bits are others. Every
-// rank of the group makes one with the same plan and options, and calls run() as often.
+// product round differently then, and owners have contiguous shares, so its bits are others. A send
+// goes to the same rank of another group; a transfer is a SlicedTransfer, whose owners have shares
+// of each part. Every rank makes one with the same plan and options, and calls run() as often.
 class PlanExecutor {
  public:
-  // UserError that names what it cannot run: several groups, other layers on slices, sliced tensors
-  // of more than one shape, sums over other than the last dims, fused collectives with a root,
-  // dropout of a tensor that is smaller than the result.
+  // On these ranks, for a program of one group. UserError that names what it cannot run: layers on
+  // slices that are cut along another dim than the one that is summed, sliced tensors of more than
+  // one shape, sums over other than the last dims, fused collectives with a root, dropout of a
+  // tensor that is smaller than the result.
   PlanExecutor(SchedulePlan plan, Communicator& ranks, ExecutorOptions options);
+  // On all ranks of the job, for a program of any number G of groups: job rank g * R + i is rank i
+  // of group g. UserError on all ranks, also unless their number is a multiple of G. `environment`
+  // outlives it.
+  PlanExecutor(SchedulePlan plan, Environment& environment, ExecutorOptions options);
   ~PlanExecutor();
   PlanExecutor(const PlanExecutor&) = delete;
   PlanExecutor& operator=(const PlanExecutor&) = delete;
 
   // The memory of a declared tensor, or of a value after run(): flat, contiguous. A sliced one has
   // this rank's elements in ascending order, unless it lies in a whole tensor: its home in plan()
-  // says so. UserError for a value that stays in registers.
+  // says so. UserError for a value that stays in registers, or is on another group.
   at::Tensor memory(const std::string& value) const;
   // Which elements of the whole value that memory has, in its order.
   std::vector<Range> held(const std::string& value) const;
+  void clear();  // this rank's declared tensors become zero
   // Uses the caller's memory for a declared tensor from now on.
   void bind(const std::string& tensor, at::Tensor memory);
 

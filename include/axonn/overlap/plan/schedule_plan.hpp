@@ -17,7 +17,8 @@ enum class StepKind : uint8_t {
   kernel,      // one loop over elements: computations, sums, stores
   layer,       // matmul, conv2d
   collective,  // all_reduce, reduce_scatter, reduce, all_gather, broadcast, send
-  fused        // a collective with the computations of its section
+  fused,       // a collective with the computations of its section
+  transfer     // an overlap with a send: reduce_scatter and computations, send, all_gather, part by part
 };
 
 // A value in memory. Values that stay in registers, inside of a fused section, have none.
@@ -43,14 +44,16 @@ struct PlanStep {
   StepKind kind = StepKind::kernel;
   std::string name;                     // the section or the statement
   std::vector<std::string> statements;  // in order
+  int group = 0;                        // whose ranks run it; a send and a transfer: those that send
   std::string reducer, mover;           // collective, fused: the statements that reduce, and that gather or send
+  std::string arrival;                  // transfer: the statement that gathers what was sent
   std::string producer;                 // overlap: the step before it, whose parts it reads while others are written
   std::vector<PlanAccess> reads;        // by its loop, not by its collective
   std::vector<PlanAccess> writes;
   std::vector<size_t> after;  // the steps that it waits for
 };
 
-// Per rank, as the mean over the ranks of a group.
+// Per rank, as the mean over the ranks of a group. Of several groups, their sum.
 struct PlanCounts {
   int launches = 0;  // kernels, layers and collectives
   int collectives = 0;
@@ -62,8 +65,10 @@ struct PlanCounts {
 class SchedulePlan {
  public:
   // UserError if no executor can run a section as one: a fused section with more than one
-  // collective of a kind, or with values that lie in different ways; an overlap other than one
-  // producer, a matmul or computations, and one collective that sums its value and gathers.
+  // collective of a kind, or with values that lie in different ways or groups; an overlap other
+  // than these two: a producer, a matmul or computations, and one collective that sums its value
+  // and gathers; and the transfer of slices to another group: a reduce_scatter with computations or
+  // slices of a whole value, a send, and an all_gather.
   explicit SchedulePlan(Program program);
 
   const Program& program() const { return program_; }
@@ -94,11 +99,10 @@ namespace axonn {
 
 template <>
 struct Names<overlap::StepKind> {
-  static constexpr Named<overlap::StepKind> all[] = {{"scalars", overlap::StepKind::scalars},
-                                                     {"kernel", overlap::StepKind::kernel},
-                                                     {"layer", overlap::StepKind::layer},
-                                                     {"collective", overlap::StepKind::collective},
-                                                     {"fused", overlap::StepKind::fused}};
+  static constexpr Named<overlap::StepKind> all[] = {
+      {"scalars", overlap::StepKind::scalars}, {"kernel", overlap::StepKind::kernel},
+      {"layer", overlap::StepKind::layer},     {"collective", overlap::StepKind::collective},
+      {"fused", overlap::StepKind::fused},     {"transfer", overlap::StepKind::transfer}};
 };
 
 }  // namespace axonn

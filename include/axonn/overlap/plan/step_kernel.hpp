@@ -43,7 +43,7 @@ struct StepKernel {
   int gathered_stream = -1;  // fused: what it gathers or sends
 };
 
-// `step` computes something: scalars, kernel or fused.
+// `step` computes something: scalars, kernel, fused or transfer.
 StepKernel kernel_of(const SchedulePlan& plan, const PlanStep& step);
 
 }  // namespace axonn::overlap
