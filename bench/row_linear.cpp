@@ -109,21 +109,25 @@ void measure(Environment& environment, const Options& options, const Shape& shap
   Layer plain(environment, shape, LinearSchedule::mm_ar_c, gemm, options.dropout);
   Layer at_owner(environment, shape, LinearSchedule::mm_rs_c_ag, gemm, options.dropout);
   Layer overlapped(environment, shape, LinearSchedule::overlap, gemm, options.dropout);
+  Layer automatic(environment, shape, LinearSchedule::automatic, gemm, options.dropout);
   const at::Tensor sums = at::randn({shape.rows, shape.out});
   std::vector<std::function<void()>> calls = {[&] { plain.product(); }, [&] { ranks.all_reduce(sums).wait(); },
                                               [&] { plain.run(); },     [&] { plain.run_in_calls(ranks); },
-                                              [&] { at_owner.run(); },  [&] { overlapped.run(); }};
+                                              [&] { at_owner.run(); },  [&] { overlapped.run(); },
+                                              [&] { automatic.run(); }};
   for (const int64_t parts : kParts) calls.emplace_back([&, parts] { plain.run(parts); });
   const std::vector<double> times = medians(environment, options.repetitions, calls);
   if (environment.rank() != 0) return;
   const double product = times[0], transfer = times[1], sequence = times[2], ours = times[5],
-               best = *std::min_element(times.begin() + 6, times.end());
+               best_schedule = std::min({sequence, times[4], ours}),
+               best_parts = *std::min_element(times.begin() + 7, times.end());
   const auto hidden = [&](double time) { return 100 * (sequence - time) / std::min(product, transfer); };
   std::printf("%5lld x %5lld x %5lld | %7.1f %7.1f %5.2f | %7.1f | %6.2f %6.2f |", static_cast<long long>(shape.rows),
               static_cast<long long>(shape.in), static_cast<long long>(shape.out), product * 1e3, transfer * 1e3,
               transfer / product, sequence * 1e3, sequence / times[3], sequence / times[4]);
-  for (size_t i = 6; i < times.size(); ++i) std::printf(" %5.2f", sequence / times[i]);
-  std::printf(" | %6.2f %5.0f%% | %5.2f\n", sequence / ours, hidden(ours), best / ours);
+  for (size_t i = 7; i < times.size(); ++i) std::printf(" %5.2f", sequence / times[i]);
+  std::printf(" | %6.2f %5.0f%% | %5.2f | %6.2f %5.1f%%\n", sequence / ours, hidden(ours), best_parts / ours,
+              sequence / times[6], 100 * (times[6] / best_schedule - 1));
   std::fflush(stdout);
 }
 
@@ -135,10 +139,10 @@ int run(const Options& options) {
     std::printf(
         "# fp32, %d ranks (%s), dropout %g, gemm %s; times in ms; ratio = MM-AR-C / time; hidden: share of the smaller "
         "of MM and AR; medians of %d interleaved runs\n"
-        "%21s | %7s %7s %5s | %7s | %6s %6s | %23s | %6s %6s | %5s\n",
+        "%21s | %7s %7s %5s | %7s | %6s %6s | %23s | %6s %6s | %5s | %6s %6s\n",
         environment.ranks(), std::string(environment.transport()).c_str(), options.dropout, gemm.to_string().c_str(),
         options.repetitions, "rows x in x out a rank", "MM", "AR", "AR/MM", "MM-AR-C", "RSCAG", "fused",
-        "2, 4, 8, 16 parts", "overl.", "hidden", "parts");
+        "2, 4, 8, 16 parts", "overl.", "hidden", "parts", "auto", "behind");
   for (const std::string& shape : options.shapes) measure(environment, options, parse(shape), gemm);
   return 0;
 }

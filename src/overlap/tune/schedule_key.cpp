@@ -20,7 +20,7 @@ Program with_section_numbers(const Program& program) {
     if (const auto name = names.find(section.name); name != names.end()) section.name = name->second;
     for (std::string& member : section.members)
       if (const auto name = names.find(member); name != names.end()) member = name->second;
-    std::ranges::sort(section.members);
+    if (section.kind == SectionKind::fuse) std::ranges::sort(section.members);  // an overlap's are in order
   }
   std::ranges::sort(parts.sections, {}, &Section::name);
   return Program(std::move(parts));

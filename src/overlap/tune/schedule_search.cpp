@@ -163,11 +163,15 @@ Schedule with_fused_computations(Schedule schedule) {
 
 class Space {
  public:
-  Space(const Program& program, size_t most) : most_(most) {
+  Space(const Program& program, size_t most, const std::function<bool()>& enough) : most_(most) {
     add(Schedule(program));
     add(with_fused_computations(Schedule(program)));
     const size_t first = space_.schedules.size() - 1;  // the program itself is not transformed further
     for (size_t next = first; next < space_.schedules.size() && space_.complete; ++next) {
+      if (enough && enough()) {
+        space_.complete = false;
+        return;
+      }
       const Schedule from = space_.schedules[next];
       add_overlaps(from);
       if (has_overlap(from.program())) continue;
@@ -180,8 +184,15 @@ class Space {
   ScheduleSpace finish() { return std::move(space_); }
 
  private:
-  void add(const std::optional<Schedule>& schedule) {
-    if (!schedule || !known_.insert(canonical_text(schedule->program())).second) return;
+  void add(const std::optional<Schedule>& schedule, bool needs_plan = false) {
+    if (!schedule) return;
+    const std::string text = canonical_text(schedule->program());
+    if (known_.contains(text) || (needs_plan && without_plan_.contains(text))) return;
+    if (needs_plan && !has_plan(schedule->program())) {
+      without_plan_.insert(text);
+      return;
+    }
+    known_.insert(text);
     space_.complete = space_.schedules.size() < most_;
     if (space_.complete) space_.schedules.push_back(*schedule);
   }
@@ -241,10 +252,7 @@ class Space {
     const std::vector<Unit> units = units_of(from.program());
     const bool planned = has_plan(from.program());
     for (size_t i = 0; i < units.size(); ++i)
-      for (size_t j = i + 1; j < units.size(); ++j) {
-        auto made = with_fused(from, units[i], units[j]);
-        if (made && (!planned || has_plan(made->program()))) add(made);
-      }
+      for (size_t j = i + 1; j < units.size(); ++j) add(with_fused(from, units[i], units[j]), planned);
   }
 
   void add_overlaps(const Schedule& from) {
@@ -253,18 +261,19 @@ class Space {
     for (const Unit& producer : units)
       for (const Unit& consumer : units) {
         if (producer.name == consumer.name || !hands_over(program, producer, consumer)) continue;
-        const auto made = with(from, {Kind::overlap, {new_section(program, "both"), producer.name, consumer.name}});
-        if (made && has_plan(made->program())) add(made);
+        add(with(from, {Kind::overlap, {new_section(program, "both"), producer.name, consumer.name}}), true);
       }
   }
 
   size_t most_;
   ScheduleSpace space_;
-  std::set<std::string> known_;
+  std::set<std::string> known_, without_plan_;
 };
 
 }  // namespace
 
-ScheduleSpace schedule_space(const Program& program, size_t most) { return Space(program, most).finish(); }
+ScheduleSpace schedule_space(const Program& program, size_t most, const std::function<bool()>& enough) {
+  return Space(program, most, enough).finish();
+}
 
 }  // namespace axonn::overlap

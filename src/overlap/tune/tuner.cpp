@@ -12,8 +12,9 @@ namespace {
 using State = TunedSchedule::State;
 constexpr const char* kWhere = "overlap.tuner";
 constexpr size_t kFinalists = 3;
-constexpr double kRunOff = 1.1;    // share of most_seconds after which no turn begins
-constexpr double kWorthIt = 0.97;  // other settings are taken if they are so much faster
+constexpr double kRunOff = 1.1;      // share of most_seconds after which no turn begins
+constexpr double kMostSearch = 0.5;  // share of most_seconds after which the search ends
+constexpr double kWorthIt = 0.97;    // other settings are taken if they are so much faster
 
 double median(std::vector<double> seconds) {
   std::ranges::sort(seconds);
@@ -24,9 +25,11 @@ class Tuner {
  public:
   Tuner(const TunerOptions& options, const TunerHooks& hooks) : options_(options), hooks_(hooks) {}
 
-  TunerResult run(const std::function<ScheduleSpace()>& search) {
+  using Search = std::function<ScheduleSpace(const std::function<bool()>& enough)>;
+
+  TunerResult run(const Search& search) {
     start_ = now();
-    ScheduleSpace space = search();
+    ScheduleSpace space = search([this] { return passed() > kMostSearch * options_.most_seconds; });
     result_.complete = space.complete;
     for (Schedule& schedule : space.schedules) result_.schedules.push_back(guessed(std::move(schedule)));
     prune();
@@ -194,11 +197,13 @@ int TunerResult::count(TunedSchedule::State state) const {
 }
 
 TunerResult tune(const Program& program, const TunerOptions& options, const TunerHooks& hooks) {
-  return Tuner(options, hooks).run([&] { return schedule_space(program, options.most_schedules); });
+  return Tuner(options, hooks).run([&](const std::function<bool()>& enough) {
+    return schedule_space(program, options.most_schedules, enough);
+  });
 }
 
 TunerResult tune(ScheduleSpace space, const TunerOptions& options, const TunerHooks& hooks) {
-  return Tuner(options, hooks).run([&] { return std::move(space); });
+  return Tuner(options, hooks).run([&](const std::function<bool()>&) { return std::move(space); });
 }
 
 }  // namespace axonn::overlap

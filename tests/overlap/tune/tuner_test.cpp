@@ -252,6 +252,16 @@ TEST(Tuner, FindsTheFastestOfAllSchedulesWithOverlaps) {
   }
 }
 
+// The producer comes first, whatever the names.
+TEST(Tuner, OverlapsAProducerWithAnyName) {
+  std::string text = kLayer;
+  for (size_t at; (at = text.find("product")) != std::string::npos;) text.replace(at, 7, "z");
+  const ScheduleSpace space = schedule_space(parse_program(text, "layer"));
+  EXPECT_TRUE(std::ranges::any_of(space.schedules, [](const Schedule& each) {
+    return !run_key(each.program()).empty() && is_overlapped(each.program());
+  }));
+}
+
 // Only an overlapped product has parts, and each axis starts from the best of those before.
 TEST(Tuner, TriesRowsOfAProductsParts) {
   FakeClock clock{.seconds_of = [](const Program& each) { return is_overlapped(each) ? 1.0 : 1.5; },
@@ -373,6 +383,19 @@ TEST(Tuner, StopsWhenTheTimeIsOver) {
       EXPECT_GE(each.guess, result.best().guess);
     }
   }
+}
+
+// Half of the time is for runs, even if the search alone would take it all.
+TEST(Tuner, SearchesForHalfOfTheTime) {
+  FakeClock clock{.seconds_of = [](const Program&) { return 0.01; }};
+  TunerOptions options = options_for(2);
+  options.most_seconds = 10;
+  TunerHooks hooks = clock.hooks();
+  hooks.clock = [&] { return clock.now += clock.prepared == 0 ? 1 : 0; };  // each look takes a second
+  const TunerResult result = tune(sgd(), options, hooks);
+  EXPECT_FALSE(result.complete);
+  EXPECT_EQ(result.search_seconds, 7);
+  EXPECT_GT(result.count(State::timed), 0);
 }
 
 TEST(Tuner, SaysWhatNoExecutorRuns) {

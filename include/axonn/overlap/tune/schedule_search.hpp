@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "axonn/overlap/transform/transformation.hpp"
@@ -9,7 +10,7 @@ namespace axonn::overlap {
 
 struct ScheduleSpace {
   std::vector<Schedule> schedules;  // canonical programs, breadth first; the first is the program itself
-  bool complete = true;             // false: there are more than `most`
+  bool complete = true;             // false: there are more than `most`, or it was enough
 };
 
 // First, computations are fused as far as rules and plans allow. Then breadth first, from this
@@ -26,6 +27,7 @@ struct ScheduleSpace {
 // can be is kept as a slice, and what nobody reads is dead: these cost nothing. Where an overlap is
 // possible, tensors stay whole, too, as its parts are other slices. What only stores a value goes
 // into the value's section. After an overlap only overlaps follow. Left out are joins.
-ScheduleSpace schedule_space(const Program& program, size_t most = 4000);
+// The search ends early when `enough` says so; it is asked between schedules.
+ScheduleSpace schedule_space(const Program& program, size_t most = 4000, const std::function<bool()>& enough = {});
 
 }  // namespace axonn::overlap

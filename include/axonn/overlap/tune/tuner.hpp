@@ -26,7 +26,7 @@ struct TunerOptions {
   double most_guess = 4;
   int repeats = 5;           // timed runs of a schedule; the median counts
   int repeats_of_best = 15;  // the fastest three run again, in turns
-  double most_seconds = 10;  // then no schedule begins, but at least one runs
+  double most_seconds = 10;  // then no schedule begins, but at least one runs; the search has half of it
   size_t most_schedules = 4000;
   // All schedules run with the defaults, the fastest three also with these, one axis after the
   // other. Another value is taken if it saves 3%.
