@@ -26,10 +26,10 @@ int run_cuda(const ScheduleOptions& options) {
   for (const std::string& name : schedules_of(file, options)) {
     const SchedulePlan plan(file.scheduled(name).program());
     for (const PlanStep& step : plan.steps()) {
-      if (step.kind != StepKind::kernel && step.kind != StepKind::fused) continue;
+      if (!step.computes() || step.kind == StepKind::scalars) continue;
       const StepKernel kernel = kernel_of(plan, step);
       text += "\n// schedule " + name + ", step " + step.name;
-      if (step.kind == StepKind::fused) text += ": for each block that its collective hands over";
+      if (step.kind != StepKind::kernel) text += ": for each block that its collective hands over";
       text += "\n" + cuda_kernel(kernel.kernel, identifier(file.program.name() + "_" + name + "_" + step.name));
     }
   }

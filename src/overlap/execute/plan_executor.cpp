@@ -50,10 +50,8 @@ struct PlanExecutor::Impl {
     for (const Declaration& declaration : plan.program().declarations())
       if (declaration.value) memory.numbers[declaration.name] = *declaration.value;
     for (const PlanStep& step : plan.steps()) {
-      const bool computes = step.kind == StepKind::scalars || step.kind == StepKind::kernel ||
-                            step.kind == StepKind::fused || (step.kind == StepKind::transfer && computes_slices(step));
       // Other groups' too: all ranks refuse alike.
-      loops.push_back(computes ? std::make_unique<StepLoop>(plan, step, memory) : nullptr);
+      loops.push_back(step.computes() ? std::make_unique<StepLoop>(plan, step, memory) : nullptr);
     }
   }
 
@@ -66,8 +64,6 @@ struct PlanExecutor::Impl {
   int receiver_of(const PlanStep& step) const {
     return step.mover.empty() ? step.group : program().type(step.mover).group;
   }
-  // Whether C of a transfer is there: more than a reduce_scatter, a send and an all_gather.
-  static bool computes_slices(const PlanStep& step) { return step.statements.size() > (step.reducer.empty() ? 2 : 3); }
   bool is_number(const std::string& value) const {
     const TensorType& type = program().type(value);
     return type.is_scalar() && type.distribution.is(Placement::replicated);

@@ -101,9 +101,8 @@ UpdateExecutor::Impl::Impl(const UpdateProgram& optimizer, UpdateSchedule chosen
   bind_weights();
   for (size_t i = 0; i < plan.steps().size(); ++i) {
     const PlanStep& step = plan.steps()[i];
-    const bool computes =
-        step.kind == StepKind::scalars || step.kind == StepKind::kernel || step.kind == StepKind::fused;
-    loops.push_back(computes ? std::make_unique<UpdateLoop>(plan, step, memory, settings, instruction_set) : nullptr);
+    loops.push_back(step.computes() ? std::make_unique<UpdateLoop>(plan, step, memory, settings, instruction_set)
+                                    : nullptr);
     if (reduces_gradients(step)) sums_step = i;
     if (std::ranges::count(step.statements, kGradientNorm) > 0) norm_step = i;
   }

@@ -29,6 +29,11 @@ double share(Extent extent, int ranks) { return extent == Extent::whole ? 1.0 : 
 
 }  // namespace
 
+bool PlanStep::computes() const {
+  if (kind != StepKind::transfer) return kind != StepKind::layer && kind != StepKind::collective;
+  return statements.size() > (reducer.empty() ? 2u : 3u);  // beside reducer, mover and arrival
+}
+
 SchedulePlan::SchedulePlan(Program program) : program_(std::move(program)) { Lowering(*this).run(); }
 
 const std::string& SchedulePlan::home(const std::string& value) const {

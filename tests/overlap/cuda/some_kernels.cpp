@@ -13,10 +13,6 @@
 namespace axonn::overlap::test {
 namespace {
 
-bool computes(const PlanStep& step) {
-  return step.kind == StepKind::scalars || step.kind == StepKind::kernel || step.kind == StepKind::fused;
-}
-
 // The loops of one random program; none if no executor runs it.
 std::vector<PointwiseKernel> kernels_of(proofs::Dice& dice) {
   const proofs::RandomProgram random = proofs::random_program(dice, {}, proofs::Aim::execution);
@@ -25,7 +21,7 @@ std::vector<PointwiseKernel> kernels_of(proofs::Dice& dice) {
   try {
     const SchedulePlan plan(scheduled);
     for (const PlanStep& step : plan.steps()) {
-      if (!computes(step)) continue;
+      if (!step.computes()) continue;
       PointwiseKernel kernel = kernel_of(plan, step).kernel;
       (void)StageChain(kernel, InstructionSet::plain);
       kernels.push_back(std::move(kernel));
@@ -56,7 +52,7 @@ std::vector<NamedKernel> kernels_of_programs(const std::filesystem::path& folder
     for (const auto& [name, schedule] : Names<UpdateSchedule>::all) {
       const SchedulePlan plan(program.scheduled(schedule).program());
       for (const PlanStep& step : plan.steps())
-        if (computes(step))
+        if (step.computes())
           kernels.push_back(
               {entry.path().stem().string() + " " + std::string(name) + " " + step.name, kernel_of(plan, step).kernel});
     }

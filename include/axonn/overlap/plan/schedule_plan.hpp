@@ -51,6 +51,7 @@ struct PlanStep {
   std::vector<PlanAccess> reads;        // by its loop, not by its collective
   std::vector<PlanAccess> writes;
   std::vector<size_t> after;  // the steps that it waits for
+  bool computes() const;      // whether it has a loop: kernel_of()
 };
 
 // Per rank, as the mean over the ranks of a group. Of several groups, their sum.
