@@ -385,7 +385,7 @@ TEST(Tuner, StopsWhenTheTimeIsOver) {
   }
 }
 
-// Half of the time is for runs, even if the search alone would take it all.
+// Half of the time is for runs, even if the search itself would take it all.
 TEST(Tuner, SearchesForHalfOfTheTime) {
   FakeClock clock{.seconds_of = [](const Program&) { return 0.01; }};
   TunerOptions options = options_for(2);
