@@ -69,10 +69,14 @@ struct PlanExecutor::Impl {
     return type.is_scalar() && type.distribution.is(Placement::replicated);
   }
 
-  // Whether a sliced value has blocks of the flat tensor, and not a part of one dim or of a whole.
+  // Whether a sliced value has blocks of the flat tensor, and not a part of one dim, or of a whole
+  // that products read in place.
   bool lies_in_blocks(const std::string& value) const {
     const auto home = std::ranges::find(plan.buffers(), plan.home(value), &PlanBuffer::name);
-    return home == plan.buffers().end() || (home->type.distribution.is(Placement::sliced) && !home->by_dim);
+    if (home == plan.buffers().end()) return true;
+    const Statement* const statement = program().find_statement(value);
+    const bool is_view = statement != nullptr && home->name != value && statement->expression.is(Operation::slice);
+    return !home->by_dim && (!is_view || home->type.distribution.is(Placement::sliced));
   }
   void check() const;
   void check_step(const PlanStep& step) const;
