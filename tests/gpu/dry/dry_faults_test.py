@@ -69,7 +69,7 @@ class DryFaultsTest(DryTest):
         self.assertEqual(ended.status, 1, ended.text)
         why = r"all-reduce #\d+ of group 'x' .* made no progress for 2 s: rank 1's device has not come to it"
         self.assertEqual(len(re.findall(f"error 0/2 .*{why}", ended.text)), 1, ended.text)
-        self.assertRegex(ended.text, f"gpt: {why}")  # rank 0 comes back from the device
+        self.assertRegex(ended.text, f"gpt: {why}")  # rank 0 comes back
         self.assertRegex(ended.text, f"error 1/2 .*{why}; rank 1's program did not come back within 5 s")
         self.assertLess(ended.seconds, 2 + 10 + 5)
         self.assertEqual(len(program_runs.metrics(self.directory / "run")), 7)
