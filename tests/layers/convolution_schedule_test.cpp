@@ -35,9 +35,9 @@ class Images {
   // `joined`: dropout and sum as one operation with the layer; otherwise as calls of their own.
   void run(int64_t images, double probability, bool joined) {
     const Conv2dOptions& options = layer_->options();
-    input_ = mine(3, {images, kHeight, kWidth, options.in}, layer_->input_layout());
+    input_ = my_leaf(context_, 3, {images, kHeight, kWidth, options.in}, layer_->input_layout());
     const std::array<int64_t, 2> sizes = output_sizes();
-    stream_ = mine(4, {images, sizes[0], sizes[1], options.out}, layer_->output_layout());
+    stream_ = my_leaf(context_, 4, {images, sizes[0], sizes[1], options.out}, layer_->output_layout());
     auto step = context_.begin_step();
     context_.set_samples({.seed = 5, .first = images * (context_.at().data * context_.shape().z + context_.at().z)});
     if (joined) {
@@ -45,7 +45,8 @@ class Images {
     } else {
       output_ = stream_.tensor + axonn::dropout(context_, layer_(input_), probability, "branch").tensor;
     }
-    output_.backward(mine(6, {images, sizes[0], sizes[1], options.out}, layer_->output_layout()).tensor.detach());
+    output_.backward(
+        my_leaf(context_, 6, {images, sizes[0], sizes[1], options.out}, layer_->output_layout()).tensor.detach());
     step.finish();
   }
 
@@ -68,14 +69,6 @@ class Images {
                              : (pixels + 2 * options.padding[dim] - options.kernel[dim]) / options.stride[dim] + 1;
     };
     return {size(0, kHeight), size(1, kWidth)};
-  }
-
-  // `sizes` with the images of one rank.
-  Value mine(int64_t seed, std::vector<int64_t> sizes, const Layout& layout) const {
-    sizes[0] *= context_.shape().z * context_.shape().data;
-    Value value = my_value(context_, whole_tensor(seed, sizes), layout);
-    value.tensor = value.tensor.to(context_.options().dtype).requires_grad_();
-    return value;
   }
 
   Context context_;

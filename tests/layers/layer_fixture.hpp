@@ -44,6 +44,14 @@ inline Value my_value(const Context& context, const at::Tensor& whole, const Lay
   return {my_features(context, my_rows(context, whole), layout), whole.size(-1), layout};
 }
 
+// As my_value(), of the context's type and with a gradient; `sizes` has one rank's rows.
+inline Value my_leaf(const Context& context, int64_t seed, std::vector<int64_t> sizes, const Layout& layout) {
+  sizes[0] *= int64_t{context.shape().z} * context.shape().data;
+  Value value = my_value(context, whole_tensor(seed, sizes), layout);
+  value.tensor = value.tensor.to(context.options().dtype).requires_grad_();
+  return value;
+}
+
 // The elements of `whole` that this rank stores of a parameter.
 inline at::Tensor my_range(const Context& context, const ArenaSlot& slot, const at::Tensor& whole) {
   const at::Tensor flat = whole.contiguous().flatten(), part = at::zeros({slot.range.size()}, whole.options());

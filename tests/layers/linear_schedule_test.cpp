@@ -34,8 +34,8 @@ class Branch {
 
   // `joined`: dropout and sum as one operation with the layer; otherwise as calls of their own.
   void run(double probability, bool joined) {
-    input_ = mine(3, kIn, layer_->input_layout());
-    stream_ = mine(4, kOut, layer_->output_layout());
+    input_ = my_leaf(context_, 3, sizes(kIn), layer_->input_layout());
+    stream_ = my_leaf(context_, 4, sizes(kOut), layer_->output_layout());
     auto step = context_.begin_step();
     context_.set_samples({.seed = 5, .first = 2 * (context_.at().data * context_.shape().z + context_.at().z)});
     if (joined) {
@@ -43,7 +43,7 @@ class Branch {
     } else {
       output_ = stream_.tensor + axonn::dropout(context_, layer_(input_), probability, "branch").tensor;
     }
-    output_.backward(mine(6, kOut, layer_->output_layout()).tensor.detach());
+    output_.backward(my_leaf(context_, 6, sizes(kOut), layer_->output_layout()).tensor.detach());
     step.finish();
     counts_ = context_.scheduler().linear_counts();
   }
@@ -62,12 +62,9 @@ class Branch {
  private:
   static at::Tensor weight() { return whole_tensor(1, {kOut, kIn}); }
   static at::Tensor bias() { return whole_tensor(2, {kOut}); }
-
-  Value mine(int64_t seed, int64_t features, const Layout& layout) const {
-    const int64_t batch = 2 * context_.shape().z * context_.shape().data;
-    Value value = my_value(context_, whole_tensor(seed, {batch, kRows / batch, features}), layout);
-    value.tensor = value.tensor.to(context_.options().dtype).requires_grad_();
-    return value;
+  // Of one rank's two samples.
+  std::vector<int64_t> sizes(int64_t features) const {
+    return {2, kRows / (2 * context_.shape().z * context_.shape().data), features};
   }
 
   Context context_;
