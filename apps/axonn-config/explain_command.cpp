@@ -56,8 +56,13 @@ void print_links(const Job& job) {
     if (link.multi_level)
       std::cout << "; level by level as fast as " << fixed_text(effective_gbps(link, size), 2) << " GB/s";
     if (link.latency_seconds > 0) std::cout << ", hops " << fixed_text(link.latency_seconds * 1e6, 1) << " us";
+    if (std::isfinite(link.tree_latency_seconds))
+      std::cout << ", all-reduces by trees " << fixed_text(link.tree_latency_seconds * 1e6, 1) << " us";
     std::cout << "\n";
   }
+  if (const int64_t ranks = job.options.context.ranks; ranks > 1)
+    std::cout << "  context: " << ranks << " ranks at " << fixed_text(job.layout.context_link.gbps, 2) << " GB/s, hops "
+              << fixed_text(job.layout.context_link.latency_seconds * 1e6, 1) << " us\n";
 }
 
 void print_term(const Job& job, const char* name, Axis axis, double factor, double bytes, int64_t count,
@@ -65,6 +70,12 @@ void print_term(const Job& job, const char* name, Axis axis, double factor, doub
   const int size = job.layout.grid[axis];
   if (size == 1 || seconds == 0) return;
   const AxisLink& link = link_of(job.layout.links, axis);
+  if (factor == 2 && link.tree_seconds(bytes) < 2 * link.gather_seconds(bytes)) {
+    std::cout << "    " << name << " " << to_string(axis) << ": " << count << " x (by trees: 2 x " << bytes_text(bytes)
+              << " / " << fixed_text(2 / link.tree_seconds_per_byte / 1e9, 2) << " GB/s + "
+              << fixed_text(link.tree_latency_seconds * 1e6, 1) << " us) = " << seconds_text(seconds) << "\n";
+    return;
+  }
   std::cout << "    " << name << " " << to_string(axis) << ": " << count << " x (" << (factor == 2 ? "2 x " : "")
             << size - 1 << "/" << size << " x " << bytes_text(bytes) << " / "
             << fixed_text(effective_gbps(link, size), 2) << " GB/s";
@@ -90,8 +101,16 @@ std::string split_text(const LayerWork& layer) {
              : "x y";
 }
 
+axonn::ExchangeSeconds context_of(const Job& job, const LayerWork& layer) {
+  return context_exchange(layer, job.layout.grid, job.layout.context_link, job.tokens(), job.bytes(),
+                          job.options.context);
+}
+
 void print_exchanges(const Job& job, const LayerWork& layer) {
   if (!job.trainer()) return;
+  if (const auto context = context_of(job, layer); context.forward > 0)
+    std::cout << "    keys and values of the context: forward " << seconds_text(context.forward) << ", backward "
+              << seconds_text(context.backward) << "\n";
   const auto once =
       layer_exchanges(layer, job.layout.grid, job.layout.links, job.tokens(), job.bytes(), job.gradient_bytes());
   if (once.forward + once.backward == 0) return;
@@ -151,14 +170,14 @@ void print_step(const Job& job) {
   line("reduce-scatters z   ", all.reduce_scatter_z);
   line("forward all-reduces ", all.all_reduce_forward);
   line("backward all-reduces", all.all_reduce_backward);
+  if (all.context > 0) line("keys and values     ", all.context);
   const double messages = time.data_messages;
   line("data all-reduces    ", all.all_reduce_data);
-  if (messages > 0)
-    std::cout << "    in " << fixed_text(messages, 0) << " messages, hops "
-              << fixed_text(messages * 2e6 * link_of(job.layout.links, Axis::data).latency_seconds, 1) << " us\n";
+  if (messages > 0) std::cout << "    in " << fixed_text(messages, 0) << " messages\n";
   std::cout << "  communication " << seconds_text(all.total()) << ", of which the step is longer by all-reduces "
             << seconds_text(time.exposed_all_reduce) << " + gathers and scatters "
             << seconds_text(time.exposed_gather_scatter) << " + data " << seconds_text(time.exposed_data)
+            << (time.exposed_context > 0 ? " + keys and values " + seconds_text(time.exposed_context) : "")
             << "\n  seconds of a step = " << seconds_text(time.compute()) << " + " << seconds_text(time.exposed())
             << " = " << seconds_text(time.seconds()) << "\n  " << band_text(job.machine) << "\n  "
             << axonn::with_unit(job.layout.tokens_per_second) << " " << job.network.tokens << "/s, "
@@ -198,6 +217,8 @@ void print_comparison(const PlannedLayout& one, const PlannedLayout& other) {
   seconds("longer by all-reduces", mine.exposed_all_reduce, its.exposed_all_reduce);
   seconds("longer by gathers and scatters", mine.exposed_gather_scatter, its.exposed_gather_scatter);
   seconds("longer by data", mine.exposed_data, its.exposed_data);
+  if (mine.exposed_context + its.exposed_context > 0)
+    seconds("longer by keys and values", mine.exposed_context, its.exposed_context);
   seconds("a step", mine.seconds(), its.seconds());
   const auto bytes = [&](const char* name, int64_t a, int64_t b) {
     row(name, static_cast<double>(a), static_cast<double>(b), bytes_text);
@@ -227,6 +248,7 @@ nlohmann::ordered_json explained_json(const Job& job) {
   for (const LayerWork& layer : job.network.layers) {
     const CollectiveSeconds once =
         layer_collectives(layer, job.layout.grid, job.layout.links, job.tokens(), job.bytes(), job.gradient_bytes());
+    const axonn::ExchangeSeconds context = context_of(job, layer);
     const double forward = static_cast<double>(layer.count) *
                            layer_forward_seconds(layer, job.layout.grid, job.machine, job.tokens(), job.settings());
     layers.push_back({{"name", layer.name},
@@ -236,7 +258,9 @@ nlohmann::ordered_json explained_json(const Job& job) {
                       {"reduce_scatter_z", once.reduce_scatter_z},
                       {"all_reduce_forward", once.all_reduce_forward},
                       {"all_reduce_backward", once.all_reduce_backward},
-                      {"all_reduce_data", once.all_reduce_data}});
+                      {"all_reduce_data", once.all_reduce_data},
+                      {"context_forward", context.forward},
+                      {"context_backward", context.backward}});
   }
   all["layout"] = layout_json(job.layout);
   all["rings"] = std::move(rings);

@@ -42,6 +42,22 @@ std::string word_of(const Words& words, const std::string& key, const std::strin
   return found == words.end() ? otherwise : found->second;
 }
 
+// A degree of another kind of parallelism, which is no axis of a grid of ours.
+void refuse_degree(const Words& words, const std::string& key) {
+  const int64_t degree = number_of(words, key, 1);
+  AXONN_CHECK(degree == 1, kWhere, "'", key, "' is ", degree, ": such a layout is no grid of ours; see --what-if");
+}
+
+axonn::ContextSplit context_of(const Words& words, const std::string& key, const std::string& how,
+                               const std::string& passes, const std::string& gathers) {
+  axonn::ContextSplit context = {.ranks = number_of(words, key, 1)};
+  if (context.ranks == 1) return context;
+  AXONN_CHECK(how == passes || how == gathers, kWhere, "keys and values go by '", how, "': give ", passes, " or ",
+              gathers);
+  context.gathers = how == gathers;
+  return context;
+}
+
 // "--key value" and "--key"
 Words words_of_arguments(const std::string& text) {
   std::istringstream in(text);
@@ -89,12 +105,18 @@ void print_megatron(std::ostream& out, const ForeignLayout& layout) {
   const bool sharded = layout.grid.z > 1;
   out << "--tensor-model-parallel-size " << layout.grid.x << "\n--micro-batch-size " << layout.micro_batch
       << "\n--global-batch-size " << layout.batch << "\n--bf16\n";
+  if (layout.context.ranks > 1)
+    out << "--context-parallel-size " << layout.context.ranks << "\n--cp-comm-type "
+        << (layout.context.gathers ? "all_gather" : "p2p") << "\n";
   if (sharded) out << "--use-torch-fsdp2\n--num-distributed-optimizer-instances " << layout.grid.data << "\n";
   if (layout.checkpoint) out << "--recompute-granularity full\n--recompute-method uniform\n--recompute-num-layers 1\n";
 }
 
 ForeignLayout read_megatron(const Words& words, int64_t gpus) {
   ForeignLayout layout;
+  for (const char* key : {"pipeline-model-parallel-size", "expert-model-parallel-size"}) refuse_degree(words, key);
+  layout.context =
+      context_of(words, "context-parallel-size", word_of(words, "cp-comm-type", "p2p"), "p2p", "all_gather");
   const int64_t x = number_of(words, "tensor-model-parallel-size", 1);
   AXONN_CHECK(gpus % x == 0, kWhere, gpus, " GPUs must divide by --tensor-model-parallel-size ", x);
   const bool sharded = words.contains("use-torch-fsdp2") || words.contains("use-megatron-fsdp");
@@ -109,27 +131,38 @@ ForeignLayout read_megatron(const Words& words, int64_t gpus) {
   return layout;
 }
 
+// The ranks of a context share the weights of Z, as in our model.
 void print_torchtitan(std::ostream& out, const ForeignLayout& layout) {
+  AXONN_CHECK(layout.grid.z % layout.context.ranks == 0, kWhere,
+              "torchtitan divides weights over the ranks of a "
+              "context: grid ",
+              layout.grid.to_string(), " needs a z that divides by ", layout.context.ranks);
   out << "[training]\nlocal_batch_size = " << layout.micro_batch << "\nglobal_batch_size = " << layout.batch
       << "\nmixed_precision_param = \"bfloat16\"\nmixed_precision_reduce = \"float32\"\n\n[parallelism]\n"
          "data_parallel_replicate_degree = "
-      << layout.grid.data << "\ndata_parallel_shard_degree = " << layout.grid.z
+      << layout.grid.data << "\ndata_parallel_shard_degree = " << layout.grid.z / layout.context.ranks
       << "\ntensor_parallel_degree = " << layout.grid.x
-      << "\npipeline_parallel_degree = 1\ncontext_parallel_degree = 1\n\n[activation_checkpoint]\nmode = \""
-      << (layout.checkpoint ? "full" : "none") << "\"\n";
+      << "\npipeline_parallel_degree = 1\ncontext_parallel_degree = " << layout.context.ranks
+      << "\ncontext_parallel_rotate_method = \"" << (layout.context.gathers ? "allgather" : "alltoall")
+      << "\"\n\n[activation_checkpoint]\nmode = \"" << (layout.checkpoint ? "full" : "none") << "\"\n";
 }
 
 ForeignLayout read_torchtitan(const Words& words, int64_t gpus) {
   ForeignLayout layout;
   const auto degree = [&](const char* key) { return number_of(words, std::string("parallelism.") + key, 1); };
-  AXONN_CHECK(degree("pipeline_parallel_degree") == 1 && degree("context_parallel_degree") == 1, kWhere,
-              "a layout with pipeline or context parallelism is no grid of ours: see --what-if");
-  const int64_t x = degree("tensor_parallel_degree"), data = degree("data_parallel_replicate_degree");
-  AXONN_CHECK(gpus % (x * data) == 0, kWhere, gpus, " GPUs must divide by the degrees ", x, " x ", data);
+  for (const char* key : {"parallelism.pipeline_parallel_degree", "parallelism.expert_parallel_degree"})
+    refuse_degree(words, key);
+  layout.context =
+      context_of(words, "parallelism.context_parallel_degree",
+                 word_of(words, "parallelism.context_parallel_rotate_method", "allgather"), "alltoall", "allgather");
+  const int64_t x = degree("tensor_parallel_degree"), data = degree("data_parallel_replicate_degree"),
+                context = layout.context.ranks;
+  AXONN_CHECK(gpus % (x * data) == 0 && gpus / x / data % context == 0, kWhere, gpus,
+              " GPUs must divide by the degrees ", x, " x ", data, " x ", context);
   const bool rest = word_of(words, "parallelism.data_parallel_shard_degree", "-1") == "-1";
-  layout.grid = {.x = static_cast<int>(x),
-                 .z = static_cast<int>(rest ? gpus / x / data : degree("data_parallel_shard_degree")),
-                 .data = static_cast<int>(data)};
+  const int64_t sharded = rest ? gpus / x / data : degree("data_parallel_shard_degree") * context;
+  AXONN_CHECK(sharded <= gpus, kWhere, gpus, " GPUs must divide by data_parallel_shard_degree ", sharded / context);
+  layout.grid = {.x = static_cast<int>(x), .z = static_cast<int>(sharded), .data = static_cast<int>(data)};
   layout.micro_batch = number_of(words, "training.local_batch_size", 1);
   layout.batch = number_of(words, "training.global_batch_size", 1);
   layout.checkpoint = word_of(words, "activation_checkpoint.mode", "none") == "full";
@@ -137,6 +170,8 @@ ForeignLayout read_torchtitan(const Words& words, int64_t gpus) {
 }
 
 void print_deepspeed(std::ostream& out, const ForeignLayout& layout) {
+  AXONN_CHECK(layout.context.ranks == 1, kWhere,
+              "deepspeed passes no keys and values around ranks, its Ulysses divides heads: remove --what-if context");
   const int64_t ranks = int64_t{layout.grid.z} * layout.grid.data;
   Json zero = {{"stage", layout.grid.z > 1 ? 3 : layout.grid.data > 1 ? 1 : 0}};
   if (layout.grid.z > 1 && layout.grid.data > 1) zero["mics_shard_size"] = layout.grid.z;
@@ -152,6 +187,7 @@ void print_deepspeed(std::ostream& out, const ForeignLayout& layout) {
 
 ForeignLayout read_deepspeed(const Words& words, int64_t gpus) {
   ForeignLayout layout;
+  refuse_degree(words, "sequence_parallel_size");
   const int64_t x = number_of(words, "tensor_parallel.autotp_size", 1);
   AXONN_CHECK(gpus % x == 0, kWhere, gpus, " GPUs must divide by autotp_size ", x);
   const bool sharded = word_of(words, "zero_optimization.stage", "0") == "3";
@@ -197,8 +233,8 @@ ForeignLayout read_foreign(const std::string& text, ForeignProgram program, int6
 }
 
 int run_export(const ExportFlags& flags, const PlannerOptions& line) {
-  line.refuse_what_if();
-  const auto network = line.network.network();
+  line.refuse_beyond_export();
+  const auto network = line.planned_network();
   const auto options = line.search(network);
   const auto layout =
       plan_grid(network, axonn::find_machine(line.machine), options, axonn::parse_grid_shape(line.grid));
@@ -206,7 +242,8 @@ int run_export(const ExportFlags& flags, const PlannerOptions& line) {
                 {.grid = layout.grid,
                  .batch = options.batch_tokens / network.tokens_per_sample,
                  .micro_batch = layout.micro_batch,
-                 .checkpoint = layout.checkpoint()});
+                 .checkpoint = layout.checkpoint(),
+                 .context = options.context});
   return 0;
 }
 
@@ -218,7 +255,13 @@ int run_import(const ExportFlags& flags) {
   const auto layout = read_foreign(std::string(std::istreambuf_iterator<char>(in), {}),
                                    axonn::parse_name<ForeignProgram>(flags.program, "--from"), flags.gpus);
   check_shape(layout.grid, flags.gpus);
+  const int on = layout.grid.z > 1 ? layout.grid.z : layout.grid.data;
+  AXONN_CHECK(on % layout.context.ranks == 0, kWhere, "a context of ", layout.context.ranks,
+              " ranks must divide the ranks that share or replicate the weights, got ", on);
   std::cout << "axonn-config explain " << layout.grid.to_string() << " --batch " << layout.batch << " --micro-batch "
-            << layout.micro_batch << " --checkpoint " << (layout.checkpoint ? "on" : "off") << "\n";
+            << layout.micro_batch << " --checkpoint " << (layout.checkpoint ? "on" : "off");
+  if (layout.context.ranks > 1)
+    std::cout << " --what-if context=" << layout.context.ranks << (layout.context.gathers ? ",gather-keys" : "");
+  std::cout << "\n";
   return 0;
 }

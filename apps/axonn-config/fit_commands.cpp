@@ -182,7 +182,7 @@ void print_group(const Group& group, bool every_run) {
   std::cout << name_of(group) << ": " << group.runs.size() << " runs\n";
   if (every_run) print_runs(group.runs, judged(group));
   std::cout << "  constants of the preset: " << errors_text(errors_of(group.with_preset))
-            << "\n  and one factor, fitted on every second run, judged on the others: "
+            << "\n  and computation slower by one factor, fitted on every second run, judged on the others: "
             << errors_text(errors_of(group.by_factor)) << "\n";
   if (group.held_out.empty()) return;
   std::cout << "  constants fitted on every second run, judged on the others: "
@@ -196,7 +196,7 @@ Json group_json(const Group& group) {
   Json one = {{"file", group.file},
               {"gpu", group.gpu},
               {"preset", errors_json(errors_of(group.with_preset))},
-              {"factor", axonn::factor_of(group.with_preset)},
+              {"factor", axonn::slowdown_of(group.runs)},
               {"by_factor", errors_json(errors_of(group.by_factor))}};
   if (!group.held_out.empty()) {
     one["held_out"] = errors_json(errors_of(group.held_out));

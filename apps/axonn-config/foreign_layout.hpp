@@ -27,6 +27,7 @@ struct ForeignLayout {
   axonn::GridShape grid;
   int64_t batch = 1, micro_batch = 1;  // sequences: of the whole grid; of a rank and pass
   bool checkpoint = false;             // blocks run again
+  axonn::ContextSplit context = {};
 };
 
 struct ExportFlags {
@@ -35,7 +36,7 @@ struct ExportFlags {
   int64_t gpus = 1;     // import
 };
 
-// UserError for a grid with Y.
+// UserError for a grid with Y, and for a divided context that the program does not have.
 void print_foreign(std::ostream& out, ForeignProgram program, const ForeignLayout& layout);
 // What print_foreign() prints, on so many GPUs. UserError for degrees that do not divide them.
 ForeignLayout read_foreign(const std::string& text, ForeignProgram program, int64_t gpus);

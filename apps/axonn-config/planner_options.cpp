@@ -120,8 +120,9 @@ PlannerOptions::PlannerOptions() {
   table_.add("training", "optimizer", optimizer, "adamw (default)");
   table_.add("training", "optimizer_schedule", schedule,
              "ar-opt (default); rs-opt-ag and fuse divide the optimizer's state among replicas");
-  table_.add("training", "what_if", what_ifs,
-             "what other programs do: pipeline=8, chunks=2, sequence-norms, zero2, or a list of them");
+  table_.add(
+      "training", "what_if", what_ifs,
+      "what other programs do: pipeline=8, chunks=2, context=8, gather-keys, sequence-norms, zero2, or a list of them");
   table_.add("grids", "fix", fixed, "only grids with these sizes of axes: x=4,data=2");
   table_.add("grids", "min_tensor", min_tensor, "minimum of x * y * z", {.least = 1});
   table_.add("grids", "max_tensor", max_tensor, "maximum of x * y * z", {.least = 1});
@@ -192,29 +193,46 @@ WhatIf PlannerOptions::what_if() const {
       found.stages = count();
     else if (name == "chunks")
       found.virtual_stages = count();
+    else if (name == "context")
+      found.context.ranks = count();
+    else if (word == "gather-keys")
+      found.context.gathers = true;
     else if (word == "sequence-norms")
       found.sequence_norms = true;
     else if (word == "zero2")
       found.divided_gradients = true;
     else
       throw axonn::UserError(kWhere,
-                             "--what-if takes pipeline=8, chunks=2, sequence-norms and zero2, got '" + word + "'");
+                             "--what-if takes pipeline=8, chunks=2, context=8, gather-keys, sequence-norms and zero2, "
+                             "got '" +
+                                 word + "'");
   }
   AXONN_CHECK(found.virtual_stages == 1 || found.stages > 1, kWhere,
               "--what-if chunks is for a pipeline: give pipeline=8 too");
+  AXONN_CHECK(!found.context.gathers || found.context.ranks > 1, kWhere,
+              "--what-if gather-keys is for a divided context: give context=8 too");
   return found;
 }
 
 void PlannerOptions::refuse_what_if() const {
-  using axonn::Checkpointing;
   AXONN_CHECK(!what_if().any(), kWhere, "--what-if is for the ranking and explain: remove it");
+  refuse_other_recomputation();
+}
+
+void PlannerOptions::refuse_beyond_export() const {
+  AXONN_CHECK(!what_if().beyond_export(), kWhere, "export takes of --what-if only context and gather-keys");
+  refuse_other_recomputation();
+}
+
+void PlannerOptions::refuse_other_recomputation() const {
+  using axonn::Checkpointing;
   AXONN_CHECK(checkpointing != Checkpointing::selective && checkpointing != Checkpointing::stopped, kWhere,
               "--checkpoint ", to_string(checkpointing), " is for the ranking and explain: give on, off or auto");
 }
 
 axonn::NetworkModel PlannerOptions::planned_network() const {
   const WhatIf what = what_if();
-  if (what.stages == 1 && !what.sequence_norms) return network.network();
+  if (what.stages == 1 && !what.sequence_norms && what.context.ranks == 1) return network.network();
   axonn::NetworkShape shape = network.shape();
   std::visit(
       [&]<typename Shape>(Shape& sizes) {
@@ -223,8 +241,13 @@ axonn::NetworkModel PlannerOptions::planned_network() const {
           AXONN_CHECK(sizes.layers % chunks == 0, kWhere, "--what-if: ", chunks,
                       " stages and chunks must divide the layers, got ", sizes.layers);
           sizes.layers /= what.stages;
+          // Both halves of a causal sequence are divided, so that all ranks have as many scores.
+          AXONN_CHECK(what.context.ranks == 1 || sizes.sequence % (2 * what.context.ranks) == 0, kWhere,
+                      "--what-if context=", what.context.ranks, " needs a --sequence that divides by ",
+                      2 * what.context.ranks, ", got ", sizes.sequence);
         } else {
-          throw axonn::UserError(kWhere, "--what-if pipeline and sequence-norms are for transformers: remove them");
+          throw axonn::UserError(kWhere,
+                                 "--what-if pipeline, context and sequence-norms are for transformers: remove them");
         }
       },
       shape);
@@ -290,9 +313,12 @@ axonn::SearchOptions PlannerOptions::search(const axonn::NetworkModel& model) co
   options.virtual_stages = what.virtual_stages;
   options.sequence_norms = what.sequence_norms;
   options.divided_gradients = what.divided_gradients;
+  options.context = what.context;
   if (what.divided_gradients) options.schedule = axonn::UpdateSchedule::rs_opt_ag;
   AXONN_CHECK(!what.any() || options.coefficients == Coefficients::trainer, kWhere,
               "--what-if is for coefficients trainer: remove --mode and --coefficients");
+  AXONN_CHECK(what.context.ranks == 1 || (options.mode == BandwidthMode::exact && !order), kWhere,
+              "--what-if context is for mode exact and every placement: remove --mode and --order");
   options.top = top;
   return options;
 }

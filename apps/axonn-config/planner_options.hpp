@@ -20,8 +20,11 @@ struct FixedAxis {
 struct WhatIf {
   int64_t stages = 1, virtual_stages = 1;  // a pipeline's
   bool sequence_norms = false, divided_gradients = false;
+  axonn::ContextSplit context;
 
-  bool any() const { return stages > 1 || virtual_stages > 1 || sequence_norms || divided_gradients; }
+  // What export cannot say.
+  bool beyond_export() const { return stages > 1 || virtual_stages > 1 || sequence_norms || divided_gradients; }
+  bool any() const { return beyond_export() || context.ranks > 1; }
 };
 
 // Numbers of GPUs: "64", or "8..4096": 8, 16, 32, ... up to 4096.
@@ -78,8 +81,9 @@ class PlannerOptions {
   // `trainer`, other modes `paper`, and --coefficients overrides this.
   axonn::SearchOptions search(const axonn::NetworkModel& model) const;
 
-  WhatIf what_if() const;  // throws UserError
-  void refuse_what_if() const;
+  WhatIf what_if() const;             // throws UserError
+  void refuse_what_if() const;        // for launch
+  void refuse_beyond_export() const;  // for export: a divided context is a layout of other programs
   // The network; with a pipeline, that of a stage.
   axonn::NetworkModel planned_network() const;
   bool has_machine() const { return given("machine"); }
@@ -91,5 +95,6 @@ class PlannerOptions {
   bool given(std::string_view key) const { return table_.source(key) == axonn::OptionTable::Source::flag; }
   axonn::BandwidthMode bandwidths() const;  // --mode, or what follows from the other flags
   void refuse_ignored() const;
+  void refuse_other_recomputation() const;
   int64_t tokens_of_batch(const axonn::NetworkModel& model) const;
 };

@@ -26,6 +26,7 @@ const Series kSeries[] = {
     {"exposed all-reduce", "#c8553d", [](const PlannedLayout& l) { return l.time.exposed_all_reduce; }},
     {"exposed gather / scatter", "#e0a458", [](const PlannedLayout& l) { return l.time.exposed_gather_scatter; }},
     {"exposed data", "#8a6fa8", [](const PlannedLayout& l) { return l.time.exposed_data; }},
+    {"exposed context", "#4f9d69", [](const PlannedLayout& l) { return l.time.exposed_context; }},
 };
 
 // One "4x1x16x16,9.87" per line; '#' begins a comment.

@@ -46,7 +46,8 @@ Json layout_json(const PlannedLayout& layout) {
           {"exposed_seconds",
            {{"all_reduce", time.exposed_all_reduce},
             {"gather_scatter", time.exposed_gather_scatter},
-            {"data", time.exposed_data}}},
+            {"data", time.exposed_data},
+            {"context", time.exposed_context}}},
           {"pipeline_seconds", time.bubble},
           {"exposed_share", time.exposed() / time.seconds()},
           {"collectives",
@@ -54,7 +55,8 @@ Json layout_json(const PlannedLayout& layout) {
             {"reduce_scatter_z", time.communication.reduce_scatter_z},
             {"all_reduce_forward", time.communication.all_reduce_forward},
             {"all_reduce_backward", time.communication.all_reduce_backward},
-            {"all_reduce_data", time.communication.all_reduce_data}}},
+            {"all_reduce_data", time.communication.all_reduce_data},
+            {"context", time.communication.context}}},
           {"placement", placement_json(layout)},
           {"order", layout.order ? Json(axonn::to_string(*layout.order)) : Json(nullptr)},
           {"level_by_level", level_by_level_json(layout)},
@@ -120,9 +122,8 @@ void print_json(std::ostream& out, const Ranking& ranking) {
 }
 
 void print_csv(std::ostream& out, const Ranking& ranking) {
-  out << "x,y,z,data,seconds,communication_seconds,compute_seconds,exposed_all_reduce,exposed_gather_scatter,exposed_"
-         "data,inside_node,"
-         "order,"
+  out << "x,y,z,data,seconds,communication_seconds,compute_seconds,exposed_all_reduce,exposed_gather_scatter,"
+         "exposed_data,exposed_context,inside_node,order,"
          "micro_batch,micro_batches,checkpoint,precision,memory_bytes,tokens_per_second,model_flops_utilisation,"
          "dollars_per_step,tie\n";
   const auto precision = out.precision(10);
@@ -131,11 +132,11 @@ void print_csv(std::ostream& out, const Ranking& ranking) {
     const GridShape& grid = layout.grid;
     out << grid.x << ',' << grid.y << ',' << grid.z << ',' << grid.data << ',' << time.seconds() << ','
         << time.communication.total() << ',' << time.compute() << ',' << time.exposed_all_reduce << ','
-        << time.exposed_gather_scatter << ',' << time.exposed_data << ',' << place_text(layout) << ','
-        << (layout.order ? axonn::to_string(*layout.order) : "") << ',' << layout.micro_batch << ','
-        << layout.micro_batches << ',' << layout.checkpoint() << ',' << to_string(layout.precision) << ','
-        << layout.memory_bytes() << ',' << layout.tokens_per_second << ',' << layout.model_utilisation << ','
-        << layout.dollars << ',' << layout.ties_with_previous << "\n";
+        << time.exposed_gather_scatter << ',' << time.exposed_data << ',' << time.exposed_context << ','
+        << place_text(layout) << ',' << (layout.order ? axonn::to_string(*layout.order) : "") << ','
+        << layout.micro_batch << ',' << layout.micro_batches << ',' << layout.checkpoint() << ','
+        << to_string(layout.precision) << ',' << layout.memory_bytes() << ',' << layout.tokens_per_second << ','
+        << layout.model_utilisation << ',' << layout.dollars << ',' << layout.ties_with_previous << "\n";
   }
   out.precision(precision);
 }

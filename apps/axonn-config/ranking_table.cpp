@@ -23,7 +23,8 @@ std::string lost_by(const PlannedLayout& layout, const PlannedLayout& best) {
   const std::pair<double, const char*> parts[] = {{mine.compute() - its.compute(), "compute"},
                                                   {mine.exposed_all_reduce - its.exposed_all_reduce, "AR"},
                                                   {mine.exposed_gather_scatter - its.exposed_gather_scatter, "AG/RS"},
-                                                  {mine.exposed_data - its.exposed_data, "data"}};
+                                                  {mine.exposed_data - its.exposed_data, "data"},
+                                                  {mine.exposed_context - its.exposed_context, "context"}};
   const auto worst = std::ranges::max_element(parts, {}, [](const auto& part) { return part.first; });
   return worst->first * 1000 < 0.5 ? "" : "+" + fixed_text(worst->first, 3) + " " + worst->second;
 }
@@ -45,6 +46,8 @@ std::vector<Column> columns_of(const Ranking& ranking) {
                                  {ranking.network.tokens + "/s"},
                                  {"of peak"},
                                  {"lost by", true}};
+  const bool context = ranking.options.context.ranks > 1;
+  if (context) columns.push_back({"context"});
   if (ranking.options.objective == axonn::Objective::cost) columns.push_back({"$/step"});
   if (ranking.options.precisions.size() > 1) columns.push_back({"type", true});
   const std::vector<size_t> ranks = shared_ranks(ranking);
@@ -66,6 +69,7 @@ std::vector<Column> columns_of(const Ranking& ranking) {
                                       with_unit(layout.tokens_per_second),
                                       fixed_text(100 * layout.model_utilisation, 1) + "%",
                                       lost_by(layout, ranking.result.layouts.front())};
+    if (context) cells.push_back(fixed_text(time.exposed_context, 3));
     if (ranking.options.objective == axonn::Objective::cost) cells.push_back(fixed_text(layout.dollars, 4));
     if (ranking.options.precisions.size() > 1) cells.emplace_back(to_string(layout.precision));
     for (size_t i = 0; i < cells.size(); ++i) columns[i].cells.push_back(cells[i]);
@@ -210,6 +214,10 @@ std::string what_if_text(const axonn::SearchOptions& options) {
                               " chunks each; grids, sizes and GPUs are one stage's");
   say(options.sequence_norms, "norms divided over x by rows");
   say(options.divided_gradients, "gradients divided over data");
+  say(options.context.ranks > 1,
+      "each sequence over " + std::to_string(options.context.ranks) +
+          " ranks of z (of data if z = 1), keys and values " +
+          (options.context.gathers ? "gathered before attention" : "passed around them beside attention"));
   say(options.checkpointing == axonn::Checkpointing::selective, "only attention runs again");
   say(options.checkpointing == axonn::Checkpointing::stopped, "blocks run again without their last product");
   return text.empty() ? text : text + "\n";

@@ -30,6 +30,7 @@ Machine perturbed(Machine machine, std::mt19937& random) {
     const double hops = factor(random);
     level.latency_seconds *= hops;
     level.ll128_latency_seconds *= hops;
+    level.tree_latency_seconds *= hops;
   }
   for (axonn::MeasuredBandwidth& row : machine.measured) row.gbps *= factor(random);
   return machine;

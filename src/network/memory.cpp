@@ -18,8 +18,9 @@ MemoryPrediction predict_stored(std::span<const StoredTensors> tensors, const Gr
   AXONN_CHECK(options.element_bytes >= 1, "network.memory", "an element must have at least 1 byte, got ",
               options.element_bytes);
   AXONN_CHECK(options.checkpoint_every >= 0 && options.gathered_blocks >= 1 && options.scattered_blocks >= 1 &&
-                  options.cache_bytes >= 0,
-              "network.memory", "checkpoint_every and cache_bytes must not be negative, blocks at least 1");
+                  options.cache_bytes >= 0 && options.context.ranks >= 1,
+              "network.memory",
+              "checkpoint_every and cache_bytes must not be negative, blocks and ranks of a context at least 1");
   const int64_t e = options.element_bytes;
   const Coordinate most = {.x = grid.x - 1, .y = grid.y - 1};  // the last part of an even split is a largest one
 

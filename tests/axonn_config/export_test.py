@@ -25,6 +25,30 @@ class Export(PlannerTest):
                         self.run_program(*text.split()[1:], "--model", "gpt5b", "--memory-margin", "0", "--machine",
                                          "dgx-a100")
 
+    def test_of_a_divided_context_comes_back_too(self):
+        more = ("--micro-batch", "1", "--checkpoint", "on", "--memory-margin", "0", "--what-if")
+        for grid, programs in (("4x1x16x1", ("megatron", "torchtitan")), ("2x1x8x4", ("megatron", "torchtitan")),
+                               ("8x1x1x8", ("megatron",))):
+            for program in programs:
+                for context in ("context=8", "context=4,gather-keys"):
+                    file = self.write("layout", self.exported(grid, program, *more, context))
+                    text = self.run_program("import", file, "--from", program, "--gpus", "64").stdout
+                    self.assertEqual(text, f"axonn-config explain {grid} --batch 512 --micro-batch 1 --checkpoint on "
+                                     f"--what-if {context}\n", program)
+        self.run_program(*text.split()[1:], "--model", "gpt5b", "--memory-margin", "0", "--machine", "dgx-a100")
+        titan = tomllib.loads(self.exported("2x1x8x4", "torchtitan", *more, "context=4"))["parallelism"]
+        self.assertEqual((titan["data_parallel_shard_degree"], titan["context_parallel_degree"],
+                          titan["context_parallel_rotate_method"]), (2, 4, "alltoall"))
+        words = self.exported("8x1x1x8", "megatron", *more, "context=8").split()
+        self.assertEqual(words[words.index("--context-parallel-size") + 1], "8")
+        self.assertEqual(words[words.index("--cp-comm-type") + 1], "p2p")
+        for grid, program, what, message in (
+                ("8x1x1x8", "torchtitan", "context=8", "grid 8x1x1x8 needs a z that divides by 8"),
+                ("1x1x64x1", "deepspeed", "context=8", "remove --what-if context"),
+                ("1x1x64x1", "megatron", "context=8,zero2", "only context and gather-keys"),
+                ("4x1x4x4", "megatron", "context=8", "z % context")):
+            self.refuse("export", grid, *JOB, "--to", program, "--what-if", what, words=[message])
+
     def test_uses_the_words_of_each_program(self):
         words = self.exported("4x1x8x2", "megatron", "--micro-batch", "2", "--checkpoint", "on").split()
         for key, value in (("--tensor-model-parallel-size", "4"), ("--micro-batch-size", "2"),
@@ -48,6 +72,15 @@ class Export(PlannerTest):
                                      ("megatron", "--micro-batch-size x", "'micro-batch-size' must be a whole number"),
                                      ("torchtitan", "[parallelism]\ntensor_parallel_degree = 16", "8 GPUs must divide"),
                                      ("torchtitan", "[parallelism]\npipeline_parallel_degree = 2", "pipeline"),
+                                     ("torchtitan", "[parallelism]\nexpert_parallel_degree = 2", "no grid of ours"),
+                                     ("torchtitan", "[parallelism]\ncontext_parallel_degree = 3", "x 1 x 3"),
+                                     ("torchtitan", '[parallelism]\ncontext_parallel_degree = 2\n'
+                                      'context_parallel_rotate_method = "x"', "give alltoall or allgather"),
+                                     ("megatron", "--pipeline-model-parallel-size 2", "no grid of ours"),
+                                     ("megatron", "--expert-model-parallel-size 2", "no grid of ours"),
+                                     ("megatron", "--context-parallel-size 2 --cp-comm-type a2a", "p2p or all_gather"),
+                                     ("megatron", "--context-parallel-size 3", "a context of 3 ranks must divide"),
+                                     ("deepspeed", '{"sequence_parallel_size": 2}', "no grid of ours"),
                                      ("torchtitan", "[parallelism]\ndata_parallel_shard_degree = 2", "2"),
                                      ("deepspeed", "[]", "no JSON object"), ("deepspeed", "{", "no JSON object"),
                                      ("deepspeed", '{"tensor_parallel": {"autotp_size": 0}}', "from 1")):

@@ -36,7 +36,8 @@ NAMES = {
     "--fix": ["x=2", "y=1,z=4", "data=0", "x", "=", "w=1", "z=99999999999"],
     "--precision": ["bf16", "fp32", "fp64,fp16", "bf16,bf16", "x", ","],
     "--checkpoint": ["on", "off", "auto", "selective", "stopped", "x"],
-    "--what-if": ["pipeline=2", "sequence-norms,zero2", "pipeline=4,chunks=2", "pipeline=0", "zero", "pipeline", ","],
+    "--what-if": ["pipeline=2", "context=2", "context=4,gather-keys,zero2", "sequence-norms,zero2",
+                  "pipeline=4,chunks=2", "pipeline=0", "zero", "pipeline", ",", "context=1024", "context="],
     "--overlap": ["all", "none", "cache,buckets", ",", "x"],
     "--optimizer": ["adamw", "sgd", "sgd-momentum", "x"],
     "--reduction": ["auto", "ring", "x"],
@@ -67,8 +68,10 @@ RUNS_CSV = ("machine,grid,batch,micro_batch,checkpointed,layers,hidden,heads,seq
             "dgx-a100,1x1x8x1,64,1,0,4,512,8,512,1000,1,1.5\ndgx-a100,1x1x8x1,64,2,1,4,512,8,512,1000,1,2.5\n"
             "dgx-a100,8x1x1x1,64,2,selective,4,512,8,1024,1000,2,2.5\n"
             "dgx-a100,best,64,2,stopped,4,512,8,512,1000,1,3\n")
-FOREIGN = {"megatron": "--tensor-model-parallel-size 2\n--micro-batch-size 1\n--use-torch-fsdp2\n",
-           "torchtitan": "[training]\nlocal_batch_size = 2\n[parallelism]\ntensor_parallel_degree = 2\n",
+FOREIGN = {"megatron": "--tensor-model-parallel-size 2\n--micro-batch-size 1\n--use-torch-fsdp2\n"
+                       "--context-parallel-size 2\n",
+           "torchtitan": "[training]\nlocal_batch_size = 2\n[parallelism]\ntensor_parallel_degree = 2\n"
+                         "context_parallel_degree = 2\n",
            "deepspeed": '{"train_batch_size": 64, "zero_optimization": {"stage": 3}, "bf16": {"enabled": true}}'}
 MEASURED = "# grid,seconds\n1x1x8x1,1.5\n2x1x4x1,2\n"
 

@@ -64,6 +64,23 @@ TEST(Memory, OfGradientsIsDividedOverDataIfAsked) {
   EXPECT_EQ(whole.optimizer_bytes, divided.optimizer_bytes);
 }
 
+// kLarge's keys are as many as its queries.
+TEST(Memory, OfADividedContextHasTheRowsOfOneRankAndPassesKeysAndValues) {
+  const GridShape grid = {.x = 4, .z = 8};
+  const auto of = [&](ContextSplit context) { return predict_memory(kLarge, grid, {.context = context}); };
+  const auto whole = of({}), passed = of({.ranks = 8}), gathered = of({.ranks = 8, .gathers = true});
+  EXPECT_EQ(whole.activation_bytes, 8 * passed.activation_bytes);
+  EXPECT_EQ(whole.logits_bytes, 8 * passed.logits_bytes);
+  EXPECT_EQ(whole.weight_bytes + whole.gradient_bytes + whole.optimizer_bytes + whole.gathered_bytes,
+            passed.weight_bytes + passed.gradient_bytes + passed.optimizer_bytes + passed.gathered_bytes);
+  // Keys, values and both gradients of 2 and of 8 ranks' tokens, over X.
+  const int64_t one = 4 * 4 * kLarge.hidden / 4 * kLarge.sequence / 8;
+  EXPECT_EQ(passed.block_bytes, whole.block_bytes / 8 + 2 * one);
+  EXPECT_EQ(gathered.block_bytes, whole.block_bytes / 8 + 8 * one);
+  EXPECT_EQ(gathered.activation_bytes, passed.activation_bytes);
+  EXPECT_THROW(of({.ranks = 0}), UserError);
+}
+
 TEST(Memory, FollowsTheWidthOfTheMlp) {
   GptShape narrow = kGpt2;
   narrow.mlp_hidden = 3 * kGpt2.hidden;  // by default 4 * hidden

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "axonn/grid/shard_spec.hpp"
+#include "axonn/network/context_split.hpp"
 #include "axonn/terms/optimizer_kind.hpp"
 #include "axonn/terms/update_schedule.hpp"
 
@@ -26,14 +27,15 @@ struct MemoryOptions {
   // What other programs do: decoders keep what norms and residual sums need divided over X too, by
   // rows (sequence parallelism); gradients are divided as the optimizer's state is (ZeRO-2).
   bool sequence_norms = false, divided_gradients = false;
+  ContextSplit context = {};  // for decoders; a micro-batch is that of all its ranks
 };
 
 // Bytes of one rank at the peak of a training step. Where sizes do not divide, the rank is the one
 // that holds most. Each part is the number of elements given here times the bytes of its type.
-// m = micro_batch * sequence: this rank's rows, already split over Z and data. s = sequence,
-// h = hidden, V = vocabulary. The residual stream has its features over Y (the same on all X
-// ranks). qkv, the heads, the MLP's hidden features and the vocabulary are over X (the same on all
-// Y ranks).
+// m = micro_batch * sequence / context: this rank's rows, already split over Z and data.
+// s = sequence, h = hidden, V = vocabulary. The residual stream has its features over Y (the same
+// on all X ranks). qkv, the heads, the MLP's hidden features and the vocabulary are over X (the
+// same on all Y ranks).
 struct MemoryPrediction {
   // Weight shards as stored: matrices /(X Y Z), the position table /(Y Z), vectors /X or /Y and
   // replicated over Z. Ranges are padded to 32 elements. Includes master weights where their type
@@ -68,7 +70,8 @@ struct MemoryPrediction {
   int64_t logits_bytes = 0;
 
   // Temporaries of one block's backward: 2 m h/Y for the residual stream's gradient and 2 m f/X
-  // around the GELU. They never exist at the same time as the logits.
+  // around the GELU. They never exist at the same time as the logits. With a divided context also
+  // keys, values and their gradients: of all ranks if they are gathered, else of two ranks.
   int64_t block_bytes = 0;
 
   int64_t total_bytes() const;  // the sum, with the larger of the last two

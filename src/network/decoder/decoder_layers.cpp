@@ -22,7 +22,11 @@ LayerWork elementwise(std::string name, WorkSplit split, double elements) {
 
 LayerWork attention(const char* name, const DecoderShape& shape, double seen) {
   const auto queries = static_cast<double>(shape.attended()), all = static_cast<double>(shape.projected());
-  return {.name = name, .split = WorkSplit::over_x, .flops = 4 * seen * queries, .elements = all + queries};
+  return {.name = name,
+          .split = WorkSplit::over_x,
+          .flops = 4 * seen * queries,
+          .elements = all + queries,
+          .keys_values = all - queries};
 }
 
 // Appends layers of which `count` blocks have one each.

@@ -119,20 +119,30 @@ int64_t activation_elements(const DecoderShape& shape, const GridShape& grid, in
   return rows * (elements + 2 * h + (shape.norm_bias ? 2 : 1) + (options.dropout ? h : 0));
 }
 
+// Keys, values and their gradients of other ranks' tokens that a rank has at a time.
+int64_t passed_elements(const DecoderShape& shape, const GridShape& grid, int64_t rows, const ContextSplit& context) {
+  if (context.ranks == 1) return 0;
+  const int64_t per_token = 4 * ceil_divide(shape.keys() * shape.features_of_head(), grid.x);
+  return per_token * rows * (context.gathers ? context.ranks : 2);
+}
+
 }  // namespace
 
 MemoryPrediction predict_memory(const DecoderShape& shape, const GridShape& grid, const MemoryOptions& options) {
   check_decoder(shape);
   check_shape(grid, grid.ranks());
   MemoryPrediction memory = predict_stored(tensors_of(shape), grid, options);
-  const int64_t e = options.element_bytes, rows = options.micro_batch * shape.sequence;
+  const int64_t e = options.element_bytes,
+                rows = options.micro_batch * ceil_divide(shape.sequence, options.context.ranks);
   const int64_t over_y = ceil_divide(shape.hidden, grid.y);
   const int64_t widest = shape.expert_layers() > 0
                              ? std::max(shape.token_experts * shape.expert_hidden, shape.shared_hidden)
                              : shape.mlp();
   memory.activation_bytes = activation_elements(shape, grid, rows, options) * e;
   memory.logits_bytes = 3 * rows * Dim::padded(shape.vocabulary, Axis::x).local_size(grid, {}) * e;
-  memory.block_bytes = rows * (2 * over_y + (1 + shape.halves()) * ceil_divide(widest, grid.x)) * e;
+  memory.block_bytes = (rows * (2 * over_y + (1 + shape.halves()) * ceil_divide(widest, grid.x)) +
+                        passed_elements(shape, grid, rows, options.context)) *
+                       e;
   return memory;
 }
 

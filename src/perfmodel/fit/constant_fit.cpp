@@ -274,14 +274,20 @@ Errors errors_of(std::span<const double> ratios) {
   return errors;
 }
 
-double factor_of(std::span<const double> ratios) {
-  std::vector<double> sorted(ratios.begin(), ratios.end());
-  std::ranges::sort(sorted);
-  const size_t middle = sorted.size() / 2;
-  return sorted.size() % 2 == 1 ? sorted[middle] : std::sqrt(sorted[middle - 1] * sorted[middle]);
+namespace {
+
+double median_of(std::vector<double> ratios) {
+  std::ranges::sort(ratios);
+  const size_t middle = ratios.size() / 2;
+  return ratios.size() % 2 == 1 ? ratios[middle] : std::sqrt(ratios[middle - 1] * ratios[middle]);
 }
 
-namespace {
+Machine slowed(Machine machine, double factor) {
+  for (double* share : {&machine.gemm_efficiency, &machine.attention_efficiency, &machine.memory_efficiency})
+    *share /= factor;
+  machine.kernel_seconds *= factor;
+  return machine;
+}
 
 // Ratios of each half of the runs, by judge(the other half, that half).
 template <typename Judge>
@@ -305,12 +311,20 @@ std::vector<double> held_out_ratios(std::span<const MeasuredRun> runs) {
                    [](const auto& seen, const auto& others) { return ratios_of(fit_constants(seen).machine, others); });
 }
 
+double slowdown_of(std::span<const MeasuredRun> runs) {
+  constexpr double kMost = 16, kNear = 1e-4;
+  double factor = 1;
+  for (int round = 0; round < 40; ++round) {  // a step grows no faster than its factor: no step goes too far
+    const double ratio = median_of(ratios_of(slowed(runs.front().machine, factor), runs));
+    factor = std::clamp(factor / ratio, 1 / kMost, kMost);
+    if (std::abs(ratio - 1) < kNear) break;
+  }
+  return factor;
+}
+
 std::vector<double> held_out_by_factor(std::span<const MeasuredRun> runs) {
   return both_ways(runs, [](const auto& seen, const auto& others) {
-    const double factor = factor_of(ratios_of(seen.front().machine, seen));
-    auto ratios = ratios_of(others.front().machine, others);
-    for (double& ratio : ratios) ratio /= factor;
-    return ratios;
+    return ratios_of(slowed(others.front().machine, slowdown_of(seen)), others);
   });
 }
 

@@ -63,6 +63,7 @@ void read_levels(const TomlFile& file, Machine& machine) {
     read.bandwidth_gbps = level.number("bandwidth_gbps", 0);
     read.latency_seconds = level.number_or("latency_us", 0, 0, /*above=*/false) * 1e-6;
     read.ll128_latency_seconds = level.number_or("ll128_latency_us", 0, 0, /*above=*/false) * 1e-6;
+    read.tree_latency_seconds = level.number_or("tree_latency_us", 0, 0, /*above=*/false) * 1e-6;
     level.refuse_unknown_keys();
     if (!last) below *= read.size;
     AXONN_CHECK(below <= kMostUnits, "perfmodel.machine", place_of(file, node), ": the levels up to '", read.name,
@@ -113,6 +114,7 @@ std::string machine_toml(const Machine& machine) {
     if (level.size > 0) out << "size = " << level.size << "\n";
     out << "bandwidth_gbps = " << level.bandwidth_gbps << "\nlatency_us = " << level.latency_seconds * 1e6 << "\n";
     if (level.ll128_latency_seconds > 0) out << "ll128_latency_us = " << level.ll128_latency_seconds * 1e6 << "\n";
+    if (level.tree_latency_seconds > 0) out << "tree_latency_us = " << level.tree_latency_seconds * 1e6 << "\n";
   }
   for (const MeasuredBandwidth& row : machine.measured)
     out << "\n[[measured]]\ninner = " << row.inner << "\nsize = " << row.size << "\ngbps = " << row.gbps << "\n";

@@ -60,9 +60,14 @@ bool better(const PlannedLayout& a, const PlannedLayout& b) {
 
 std::optional<std::string> misfit_of(const NetworkModel& network, const SearchOptions& options, const GridShape& grid) {
   if (auto reason = network.why_impossible(grid)) return reason;
-  const int64_t sequences = options.batch_tokens / network.tokens_per_sample, ranks = int64_t{grid.z} * grid.data;
-  if (sequences % ranks != 0) return "batch % (z data)";
-  if (options.micro_batch > 0 && sequences / ranks % options.micro_batch != 0) return "batch % (z data micro-batch)";
+  if (!holds_context(grid, options.context)) return std::string(to_string(context_axis(grid))) + " % context";
+  const auto reason = [&](const char* end) {
+    return std::string(options.context.ranks > 1 ? "batch % (z data / context" : "batch % (z data") + end;
+  };
+  const int64_t sequences = options.batch_tokens / network.tokens_per_sample,
+                parts = sample_parts(grid, options.context);
+  if (sequences % parts != 0) return reason(")");
+  if (options.micro_batch > 0 && sequences / parts % options.micro_batch != 0) return reason(" micro-batch)");
   return std::nullopt;
 }
 
@@ -84,7 +89,8 @@ void GridPlanner::find_choices(const std::vector<int64_t>& level_sizes) {
   if (exact && !options_->order) {
     for (AxisPlacement& placement : placements(grid_, level_sizes)) {
       const AxisLinks links = placed_links(placement, *machine_, options_->multi_level, latency);
-      choices_.push_back({std::move(placement), links});
+      const AxisLink context = neighbours_link(placement, context_axis(grid_), options_->context.ranks, *machine_);
+      choices_.push_back({std::move(placement), links, context});
     }
     return;
   }
@@ -123,7 +129,8 @@ void GridPlanner::add_plan(Precision precision, Recomputation recompute, int64_t
                           .gathered_blocks = 1 + kPrefetch,
                           .scattered_blocks = 1 + kOutstanding,
                           .sequence_norms = options_->sequence_norms,
-                          .divided_gradients = options_->divided_gradients};
+                          .divided_gradients = options_->divided_gradients,
+                          .context = options_->context};
   MemoryPlan plan = {.precision = precision, .recompute = recompute, .rich = options_->objective != Objective::memory};
   plan.gathered_bytes = weights_gathered(*network_, grid_) * static_cast<double>(element_bytes(precision));
   const auto over = [&] {
@@ -166,7 +173,7 @@ MemoryPrediction GridPlanner::memory(const MemoryPlan& plan, int64_t micro_batch
 double GridPlanner::usable_bytes() const { return machine_->memory_bytes() * (1 - options_->memory_margin); }
 
 int64_t GridPlanner::sequences() const {
-  return options_->batch_tokens / network_->tokens_per_sample / (int64_t{grid_.z} * grid_.data);
+  return options_->batch_tokens / network_->tokens_per_sample / sample_parts(grid_, options_->context);
 }
 
 int64_t GridPlanner::candidates() const {
@@ -175,7 +182,8 @@ int64_t GridPlanner::candidates() const {
   return forms * static_cast<int64_t>(choices_.size());
 }
 
-StepSettings GridPlanner::settings(const MemoryPlan& plan, int64_t micro_batch, double cached) const {
+StepSettings GridPlanner::settings(const PlacementChoice& choice, const MemoryPlan& plan, int64_t micro_batch,
+                                   double cached) const {
   return {.batch_tokens = static_cast<double>(options_->batch_tokens),
           .micro_batches = sequences() / micro_batch,
           .recompute = plan.recompute,
@@ -187,7 +195,9 @@ StepSettings GridPlanner::settings(const MemoryPlan& plan, int64_t micro_batch, 
           .cached = cached,
           .moments = options_->moments,
           .stages = options_->stages,
-          .virtual_stages = options_->virtual_stages};
+          .virtual_stages = options_->virtual_stages,
+          .context = options_->context,
+          .context_link = choice.context_link};
 }
 
 double GridPlanner::value(const StepTime& time, const MemoryPrediction& memory) const {
@@ -207,7 +217,7 @@ double GridPlanner::value(const StepTime& time, const MemoryPrediction& memory) 
 // One pass with every weight cached. More passes are never faster, because
 // prolongs(a) + prolongs(b) >= prolongs(a + b).
 double GridPlanner::lower_bound(const PlacementChoice& choice, const MemoryPlan& plan) const {
-  StepSettings one_pass = settings(plan, sequences(), 1);
+  StepSettings one_pass = settings(choice, plan, sequences(), 1);
   one_pass.stages = 1;  // a pipeline's bubble is longest with one pass
   const StepTime time = predict_step(network_->layers, grid_, choice.links, *machine_, one_pass);
   return value(time, memory(plan, plan.micro_batches.front()));
@@ -221,10 +231,13 @@ double GridPlanner::bound() const {
 }
 
 PlannedLayout GridPlanner::layout(const PlacementChoice& choice, const MemoryPlan& plan, int64_t micro_batch) const {
-  PlannedLayout layout = {
-      .grid = grid_, .links = choice.links, .precision = plan.precision, .micro_batch = micro_batch};
+  PlannedLayout layout = {.grid = grid_,
+                          .links = choice.links,
+                          .context_link = choice.context_link,
+                          .precision = plan.precision,
+                          .micro_batch = micro_batch};
   layout.memory = memory(plan, micro_batch);
-  if (settings(plan, micro_batch, 1).caches() && grid_.z > 1 && options_->objective != Objective::memory) {
+  if (settings(choice, plan, micro_batch, 1).caches() && grid_.z > 1 && options_->objective != Objective::memory) {
     const double free = usable_bytes() - static_cast<double>(layout.memory.total_bytes());
     layout.cached = std::clamp(free / plan.gathered_bytes, 0.0, 1.0);
     layout.cache_bytes = static_cast<int64_t>(layout.cached * plan.gathered_bytes);
@@ -233,8 +246,8 @@ PlannedLayout GridPlanner::layout(const PlacementChoice& choice, const MemoryPla
   layout.recompute = plan.recompute;
   layout.prefetch = plan.rich ? kPrefetch : 1;
   layout.outstanding = plan.rich ? kOutstanding : 1;
-  layout.time =
-      predict_step(network_->layers, grid_, choice.links, *machine_, settings(plan, micro_batch, layout.cached));
+  layout.time = predict_step(network_->layers, grid_, choice.links, *machine_,
+                             settings(choice, plan, micro_batch, layout.cached));
   layout.value = value(layout.time, layout.memory);
   return layout;
 }

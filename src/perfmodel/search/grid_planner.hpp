@@ -8,6 +8,16 @@
 
 namespace axonn {
 
+// The axis with the ranks that share a sequence.
+inline Axis context_axis(const GridShape& grid) { return grid.z > 1 ? Axis::z : Axis::data; }
+inline bool holds_context(const GridShape& grid, const ContextSplit& context) {
+  return grid[context_axis(grid)] % context.ranks == 0;
+}
+// Over how many parts the grid divides a batch by whole samples.
+inline int64_t sample_parts(const GridShape& grid, const ContextSplit& context) {
+  return int64_t{grid.z} * grid.data / context.ranks;
+}
+
 // Why the network and the batch do not divide over a grid, memory aside; nothing if they do.
 std::optional<std::string> misfit_of(const NetworkModel& network, const SearchOptions& options, const GridShape& grid);
 
@@ -30,6 +40,7 @@ class GridPlanner {
   struct PlacementChoice {
     std::optional<AxisPlacement> placement;
     AxisLinks links;
+    AxisLink context_link = {};
   };
   struct MemoryPlan {  // fits in memory
     Precision precision;
@@ -46,7 +57,8 @@ class GridPlanner {
   MemoryPrediction memory(const MemoryPlan& plan, int64_t micro_batch) const;
   double usable_bytes() const;
   int64_t sequences() const;  // per rank per step
-  StepSettings settings(const MemoryPlan& plan, int64_t micro_batch, double cached) const;
+  StepSettings settings(const PlacementChoice& choice, const MemoryPlan& plan, int64_t micro_batch,
+                        double cached) const;
   double value(const StepTime& time, const MemoryPrediction& memory) const;
   double lower_bound(const PlacementChoice& choice, const MemoryPlan& plan) const;
   PlannedLayout layout(const PlacementChoice& choice, const MemoryPlan& plan, int64_t micro_batch) const;

@@ -40,6 +40,10 @@ void check_options(const NetworkModel& network, const Machine& machine, const Se
   AXONN_CHECK(options.min_tensor >= 1 && options.max_tensor >= options.min_tensor, where,
               "the tensor degree must be from 1 and its bounds in order, got ", options.min_tensor, " to ",
               options.max_tensor);
+  AXONN_CHECK(options.context.ranks >= 1 && sequence % options.context.ranks == 0, where, "a context of ",
+              options.context.ranks, " ranks must divide the ", sequence, " ", network.tokens, " of a sample");
+  AXONN_CHECK(options.context.ranks == 1 || (options.mode == BandwidthMode::exact && !options.order), where,
+              "a divided context is for mode exact and every placement: remove the mode and the order of axes");
   AXONN_CHECK(options.top >= 1, where, "at least one layout must be asked for, got ", options.top);
   AXONN_CHECK(options.micro_batch >= 0, where, "the micro-batch must not be negative, got ", options.micro_batch);
   AXONN_CHECK(options.memory_margin >= 0 && options.memory_margin < 1, where,
@@ -147,8 +151,8 @@ std::vector<int64_t> nearest_batches(const NetworkModel& network, const Machine&
   const int64_t most = kMostTokens / network.tokens_per_sample;
   int64_t part = 0;  // the largest z x data
   for (const GridShape& grid : factorisations(options.gpus))
-    if (within_bounds(grid, options) && !network.why_impossible(grid))
-      part = std::max(part, int64_t{grid.z} * grid.data * std::max<int64_t>(options.micro_batch, 1));
+    if (within_bounds(grid, options) && !network.why_impossible(grid) && holds_context(grid, options.context))
+      part = std::max(part, sample_parts(grid, options.context) * std::max<int64_t>(options.micro_batch, 1));
   std::vector<int64_t> batches;
   if (part == 0) return batches;
   const int64_t below = samples / part * part, above = (samples + part - 1) / part * part;

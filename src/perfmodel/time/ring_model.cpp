@@ -1,8 +1,10 @@
 #include "axonn/perfmodel/time/ring_model.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <vector>
 
 #include "axonn/core/error.hpp"
@@ -29,6 +31,23 @@ double ring_latency(int64_t size, int64_t inside, double intra, double inter) {
 // The hop of a level with protocol LL128; infinite if there is none.
 double ll128_hop(const MachineLevel& level) {
   return level.ll128_latency_seconds > 0 ? level.ll128_latency_seconds : std::numeric_limits<double>::infinity();
+}
+
+// NCCL's tuning table: trees reach 92% of a link, with LL128's 120 bytes of 128.
+constexpr double kTreeShare = 0.92 * 120 / 128;
+
+// A hop of the level's trees; infinite if there are none.
+double tree_hop(const MachineLevel& level) {
+  return level.tree_latency_seconds > 0 ? level.tree_latency_seconds : std::numeric_limits<double>::infinity();
+}
+
+// Hops of a binary tree of so many nodes, from a leaf to the root.
+int64_t tree_depth(int64_t nodes) { return std::bit_width(static_cast<uint64_t>(nodes - 1)); }
+
+// Latency of trees over nodes with a chain of `inside` ranks each: up and down.
+double tree_latency(int64_t size, int64_t inside, double intra, double inter) {
+  const int64_t nodes = size / std::max<int64_t>(inside, 1);
+  return 2 * hops_seconds(inside - 1, tree_depth(nodes), intra, inter);
 }
 
 struct Between {  // an axis, and the product of the sizes inside it
@@ -64,7 +83,7 @@ AxisLink placed_link(std::span<const int64_t> factors, std::span<const int64_t> 
   if (size == 1) return {};
   AxisLink flat = ring_link(size, flat_gbps(factors, units, machine));
   AxisLink levels = {.gbps = flat.gbps, .multi_level = true};
-  if (latency) flat.ll128_latency_seconds = levels.ll128_latency_seconds = 0;
+  if (latency) flat.ll128_latency_seconds = levels.ll128_latency_seconds = levels.tree_latency_seconds = 0;
   int64_t members = 1, used = 0;
   double slowest = std::numeric_limits<double>::infinity();  // per GPU, if all GPUs of a unit share a link
   for (size_t level = 0; level < factors.size(); ++level) {
@@ -80,11 +99,32 @@ AxisLink placed_link(std::span<const int64_t> factors, std::span<const int64_t> 
       levels.ll128_latency_seconds += (f - 1) * short_hop;
       flat.latency_seconds += hops * hop;
       flat.ll128_latency_seconds += hops * short_hop;
+      const bool nodes = level > 0 && level + 1 == machine.levels.size();
+      levels.tree_latency_seconds += 2 * static_cast<double>(nodes ? tree_depth(factors[level]) : factors[level] - 1) *
+                                     tree_hop(machine.levels[level]);
     }
     members *= factors[level];
   }
+  if (latency) {
+    flat.tree_latency_seconds = levels.tree_latency_seconds;
+    flat.tree_seconds_per_byte = 2 / kTreeShare / (flat.gbps * kGiga);
+    levels.tree_seconds_per_byte = 2 / kTreeShare * levels.seconds_per_byte;
+  }
   if (multi_level && used > 1 && levels.seconds_per_byte < flat.seconds_per_byte) return levels;
   return flat;
+}
+
+constexpr size_t kMostLevels = 8;
+using LevelNumbers = std::array<int64_t, kMostLevels>;
+
+// GPUs per unit of the level below.
+LevelNumbers units_of(const AxisPlacement& placement, const Machine& machine) {
+  const size_t count = placement.levels.size();
+  AXONN_ASSERT(count <= machine.levels.size() && count <= kMostLevels, count, " levels");
+  LevelNumbers units{};
+  units[0] = 1;
+  for (size_t level = 0; level + 1 < count; ++level) units[level + 1] = units[level] * placement.levels[level].ranks();
+  return units;
 }
 
 // The nodes of each group of an axis, ascending.
@@ -129,17 +169,16 @@ AxisLinks ordered_links(BandwidthMode mode, const GridShape& shape, const AxisOr
     if (!latency) continue;
     link.latency_seconds = ring_latency(axis.size, on_node, inside.latency_seconds, outside.latency_seconds);
     link.ll128_latency_seconds = ring_latency(axis.size, on_node, ll128_hop(inside), ll128_hop(outside));
+    link.tree_latency_seconds = tree_latency(axis.size, on_node, tree_hop(inside), tree_hop(outside));
+    link.tree_seconds_per_byte = 2 / kTreeShare / (gbps * kGiga);
   }
   return links;
 }
 
 AxisLinks placed_links(const AxisPlacement& placement, const Machine& machine, bool multi_level, bool latency) {
-  constexpr size_t kMostLevels = 8;
   const size_t count = placement.levels.size();
-  AXONN_ASSERT(count <= machine.levels.size() && count <= kMostLevels, count, " levels");
-  std::array<int64_t, kMostLevels> units{}, factors{};  // units: GPUs per unit of the level below
-  units[0] = 1;
-  for (size_t level = 0; level + 1 < count; ++level) units[level + 1] = units[level] * placement.levels[level].ranks();
+  const LevelNumbers units = units_of(placement, machine);
+  LevelNumbers factors{};
   AxisLinks links;
   for (const Axis axis : kAxes) {
     for (size_t level = 0; level < count; ++level) factors[level] = placement.levels[level][axis];
@@ -147,6 +186,19 @@ AxisLinks placed_links(const AxisPlacement& placement, const Machine& machine, b
         placed_link(std::span(factors).first(count), std::span(units).first(count), machine, multi_level, latency);
   }
   return links;
+}
+
+AxisLink neighbours_link(const AxisPlacement& placement, Axis axis, int64_t ranks, const Machine& machine) {
+  const size_t count = placement.levels.size();
+  const LevelNumbers units = units_of(placement, machine);
+  LevelNumbers factors{};
+  for (size_t level = 0; level < count; ++level) {
+    factors[level] = std::gcd(ranks, int64_t{placement.levels[level][axis]});
+    ranks /= factors[level];
+  }
+  AXONN_ASSERT(ranks == 1, "the ranks divide axis ", to_string(axis));
+  return placed_link(std::span(factors).first(count), std::span(units).first(count), machine, /*multi_level=*/false,
+                     /*latency=*/true);
 }
 
 AxisLinks counted_links(const Grid& grid, std::span<const int> node_of_rank, const Machine& machine, bool latency) {
@@ -162,16 +214,22 @@ AxisLinks counted_links(const Grid& grid, std::span<const int> node_of_rank, con
     for (const auto& nodes : visited)
       if (nodes.size() > 1)
         for (const int node : nodes) ++rings[node];
-    double gbps = inside.bandwidth_gbps, hops = 0, short_hops = 0;
+    double gbps = inside.bandwidth_gbps, hops = 0, short_hops = 0, tree_hops = 0;
     for (const auto& nodes : visited) {
       const auto count = static_cast<int64_t>(nodes.size());
       hops = std::max(hops, hops_seconds(size - count, count - 1, inside.latency_seconds, outside.latency_seconds));
       short_hops = std::max(short_hops, hops_seconds(size - count, count - 1, ll128_hop(inside), ll128_hop(outside)));
+      tree_hops =
+          std::max(tree_hops, tree_latency(size, (size + count - 1) / count, tree_hop(inside), tree_hop(outside)));
       if (count == 1) continue;
       for (const int node : nodes) gbps = std::min(gbps, outside.bandwidth_gbps / static_cast<double>(rings.at(node)));
     }
     AxisLink& link = links[static_cast<size_t>(axis)] = ring_link(size, gbps);
-    if (latency) link.latency_seconds = hops, link.ll128_latency_seconds = short_hops;
+    if (!latency) continue;
+    link.latency_seconds = hops;
+    link.ll128_latency_seconds = short_hops;
+    link.tree_latency_seconds = tree_hops;
+    link.tree_seconds_per_byte = 2 / kTreeShare / (gbps * kGiga);
   }
   return links;
 }
@@ -235,6 +293,15 @@ ExchangeSeconds layer_exchanges(const LayerWork& layer, const GridShape& shape, 
         count * link.all_reduce_seconds(2 * units * static_cast<double>(layer.norm_groups) * statistic_bytes);
   }
   return seconds;
+}
+
+ExchangeSeconds context_exchange(const LayerWork& layer, const GridShape& shape, const AxisLink& link, double units,
+                                 double element_bytes, const ContextSplit& context) {
+  const double ranks = static_cast<double>(context.ranks), x = shape.x;
+  if (context.ranks == 1 || layer.keys_values == 0) return {};
+  const double once =
+      static_cast<double>(layer.count) * link.gather_seconds(ranks * units * layer.keys_values / x * element_bytes);
+  return {.forward = once, .backward = 2 * once};
 }
 
 CollectiveSeconds published_collectives(const LayerTable& table, const GridShape& shape, const AxisLinks& links,

@@ -26,6 +26,8 @@ struct Pass {
   double waited = 0;              // forward all-reduces, and exchanges of norms and layout changes
   double beside_products = 0;     // time by which dI's all-reduces prolong dW's products
   double window_used = 0;         // computation that these all-reduces overlapped
+  double context = 0;             // time by which keys and values of other ranks prolong attention
+  double forward_used = 0;        // computation of forward that they overlapped
   double gathers = 0, gathers_again = 0, scatters = 0, data = 0;
   double data_bytes = 0, last_data = 0;  // last_data: the last message, which overlaps nothing
   CollectiveSeconds once;
@@ -55,6 +57,22 @@ void add_exchanges(Pass& pass, const ExchangeSeconds& one) {
   pass.once.all_reduce_backward += one.backward;
 }
 
+// Keys and values of other ranks, beside attention's `seconds` or before it. Backward lasts twice
+// as long.
+void add_context(Pass& pass, const ExchangeSeconds& one, double seconds, bool again, double share,
+                 const StepSettings& settings) {
+  const double forwards = again ? 2 : 1;
+  pass.once.context += forwards * one.forward + one.backward;
+  if (settings.context.gathers || !settings.overlap.all_gather) {
+    pass.context += forwards * one.forward + one.backward;
+    return;
+  }
+  const auto used = [&](double computation, double moved) { return std::min(computation, moved * (1 - share)); };
+  pass.context += forwards * prolongs(seconds, one.forward, share) + prolongs(2 * seconds, one.backward, share);
+  pass.forward_used += used(seconds, one.forward);
+  pass.window_used += (forwards - 1) * used(seconds, one.forward) + used(2 * seconds, one.backward);
+}
+
 void add_layer(Pass& pass, const LayerWork& layer, bool again, const GridShape& shape, const AxisLinks& links,
                const Machine& machine, const StepSettings& settings, double tokens) {
   const auto count = static_cast<double>(layer.count);
@@ -68,7 +86,10 @@ void add_layer(Pass& pass, const LayerWork& layer, bool again, const GridShape& 
   const auto gradient =
       static_cast<double>(trainer ? state_bytes(settings.precision) : element_bytes(settings.precision));
   if (!layer.has_weight()) {
-    if (trainer) add_exchanges(pass, layer_exchanges(layer, shape, links, tokens, bytes, gradient));
+    if (!trainer) return;
+    add_exchanges(pass, layer_exchanges(layer, shape, links, tokens, bytes, gradient));
+    add_context(pass, context_exchange(layer, shape, settings.context_link, tokens, bytes, settings.context), seconds,
+                again, machine.collective_share, settings);
     return;
   }
   const auto one = layer_collectives(layer, shape, links, tokens, bytes, gradient);
@@ -101,7 +122,8 @@ Background background(const Pass& pass, const StepSettings& settings, double sha
                       double gathers_again, double data) {
   const OverlapSwitches& on = settings.overlap;
   Background added;
-  added.gather_scatter = on.all_gather ? prolongs(pass.forward, gathers, share) : gathers + gathers_again;
+  const double forward = pass.forward - pass.forward_used;
+  added.gather_scatter = on.all_gather ? prolongs(forward, gathers, share) : gathers + gathers_again;
   const double window = 2 * pass.forward + pass.again - pass.window_used;
   double beside = on.all_gather ? gathers_again : 0;
   if (on.reduce_scatter)
@@ -198,15 +220,18 @@ StepTime predict_step(const LayerTable& table, const GridShape& shape, const Axi
                         .reduce_scatter_z = passes * pass.scatters,
                         .all_reduce_forward = passes * pass.once.all_reduce_forward,
                         .all_reduce_backward = passes * pass.once.all_reduce_backward,
-                        .all_reduce_data = pass.data};
+                        .all_reduce_data = pass.data,
+                        .context = passes * pass.once.context};
   time.data_messages = messages;
   time.exposed_all_reduce = passes * (pass.waited + pass.beside_products);
   time.exposed_gather_scatter = last.gather_scatter;
   if (passes > 1) time.exposed_gather_scatter += first.gather_scatter + (passes - 2) * middle.gather_scatter;
   time.exposed_data = last.data;
+  time.exposed_context = passes * pass.context;
   // (p - 1) / (v n) of the micro-batches' own time (Narayanan et al., 2021, section 2.2).
-  time.bubble = static_cast<double>(settings.stages - 1) / (static_cast<double>(settings.virtual_stages) * passes) *
-                (time.forward + time.backward + time.exposed_all_reduce + time.exposed_gather_scatter);
+  time.bubble =
+      static_cast<double>(settings.stages - 1) / (static_cast<double>(settings.virtual_stages) * passes) *
+      (time.forward + time.backward + time.exposed_all_reduce + time.exposed_gather_scatter + time.exposed_context);
   return time;
 }
 

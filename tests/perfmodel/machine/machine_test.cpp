@@ -65,6 +65,7 @@ TEST(Machine, EveryPresetSurvivesItsFile) {
     EXPECT_NEAR(read.kernel_seconds, preset.kernel_seconds, 1e-12);
     EXPECT_NEAR(read.memory_efficiency, preset.memory_efficiency, 1e-9);
     EXPECT_NEAR(read.levels[0].ll128_latency_seconds, preset.levels[0].ll128_latency_seconds, 1e-12);
+    EXPECT_NEAR(read.levels[0].tree_latency_seconds, preset.levels[0].tree_latency_seconds, 1e-12);
     EXPECT_NEAR(read.error_band, preset.error_band, 1e-9);
     EXPECT_EQ(read.peak_tflops, preset.peak_tflops);
     EXPECT_EQ(read.levels.size(), preset.levels.size());

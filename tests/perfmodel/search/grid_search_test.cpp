@@ -186,6 +186,37 @@ TEST(GridSearch, NamesTheNearestCountsThatFit) {
   EXPECT_EQ(nearest_gpu_counts(model, machine, options, 44), (std::vector<int64_t>{36, 48}));
 }
 
+TEST(GridSearch, ADividedContextNeedsFewerSequencesThanRanks) {
+  const auto machine = find_machine("dgx-a100");
+  const auto model = preset("gpt5b");
+  const SearchOptions options = {.gpus = 32, .batch_tokens = 4 * 2048, .context = {.ranks = 8}, .top = 100};
+  EXPECT_TRUE(
+      search_grids(model, machine, {.gpus = 32, .batch_tokens = 4 * 2048, .fixed = {1, 1, 0, 0}}).layouts.empty());
+  const auto found = search_grids(model, machine, options);
+  ASSERT_FALSE(found.layouts.empty());
+  for (const PlannedLayout& layout : found.layouts) {
+    const GridShape& grid = layout.grid;
+    EXPECT_EQ((grid.z > 1 ? grid.z : grid.data) % 8, 0) << grid.to_string();
+    EXPECT_EQ(layout.micro_batch * layout.micro_batches * grid.z * grid.data, 4 * 8) << grid.to_string();
+    EXPECT_GT(layout.time.communication.context, 0);
+  }
+  for (const Rejection& rejection : found.rejections)
+    if (rejection.grid == GridShape{.x = 8, .z = 4}) {
+      EXPECT_EQ(rejection.reason, "z % context");
+    }
+  SearchOptions all = options;
+  all.prune = false;
+  const auto same = search_grids(model, machine, all);
+  ASSERT_EQ(same.layouts.size(), found.layouts.size());
+  for (size_t i = 0; i < same.layouts.size(); ++i) EXPECT_EQ(same.layouts[i].value, found.layouts[i].value);
+  EXPECT_EQ(nearest_batches(model, machine, {.gpus = 32, .batch_tokens = 5 * 2048, .context = {.ranks = 8}}),
+            (std::vector<int64_t>{4, 8}));
+  EXPECT_THROW(search_grids(model, machine, {.gpus = 32, .context = {.ranks = 3}}), UserError);
+  EXPECT_THROW(search_grids(model, machine, {.gpus = 32, .mode = BandwidthMode::aware, .context = {.ranks = 8}}),
+               UserError);
+  EXPECT_THROW(search_grids(model, machine, {.gpus = 32, .order = kDefaultOrder, .context = {.ranks = 8}}), UserError);
+}
+
 TEST(GridSearch, RefusesWhatNoGridCanMeet) {
   const auto machine = find_machine("perlmutter");
   const auto model = preset("gpt5b");

@@ -179,6 +179,47 @@ TEST(RingModel, LatencyIsThatOfTheHops) {
   EXPECT_NEAR(link_of(counted_links(Grid({.z = 32}), nodes, kPerlmutter, true), Axis::z).latency_seconds, hops, 1e-12);
 }
 
+// NCCL's choice: an all-reduce over many nodes takes trees while it is small, else a ring.
+TEST(RingModel, SmallAllReducesOverManyNodesTakeTrees) {
+  const Machine a100 = find_machine("dgx-a100");
+  const AxisPlacement placement = {{{.data = 8}, {.data = 512}}};
+  const AxisLink link = link_of(placed_links(placement, a100, false, true), Axis::data);
+  EXPECT_NEAR(link.tree_latency_seconds, 2 * (7 * 1.25e-6 + 9 * 8.5e-6), 1e-12);
+  EXPECT_DOUBLE_EQ(link.all_reduce_seconds(0), link.tree_latency_seconds);
+  EXPECT_DOUBLE_EQ(link.tree_seconds_per_byte * 0.92 * 120 / 128 * 4095 / 4096, 2 * link.seconds_per_byte);
+  EXPECT_LT(link.all_reduce_seconds(25 << 20), 2 * link.gather_seconds(25 << 20));
+  EXPECT_DOUBLE_EQ(link.all_reduce_seconds(1e11), 2 * link.gather_seconds(1e11));
+  // Five nodes need three levels of a tree; two GPUs in each are a chain.
+  const AxisLink odd = link_of(placed_links({{{.x = 4, .data = 2}, {.data = 5}}}, a100, false, true), Axis::data);
+  EXPECT_NEAR(odd.tree_latency_seconds, 2 * (1.25e-6 + 3 * 8.5e-6), 1e-12);
+  std::vector<int> nodes(40);
+  for (int rank = 0; rank < 40; ++rank) nodes[static_cast<size_t>(rank)] = rank / 8;
+  const auto counted = counted_links(Grid({.x = 4, .data = 10}), nodes, a100, true);
+  EXPECT_NEAR(link_of(counted, Axis::data).tree_latency_seconds, odd.tree_latency_seconds, 1e-12);
+  const auto sizes = level_sizes(a100, 40);
+  const auto ordered = ordered_links(BandwidthMode::aware, {.x = 4, .data = 10}, kDefaultOrder, a100, sizes, true);
+  EXPECT_NEAR(link_of(ordered, Axis::data).tree_latency_seconds, odd.tree_latency_seconds, 1e-12);
+  Machine rings = a100;  // both levels must have trees
+  rings.levels[1].tree_latency_seconds = 0;
+  const AxisLink plain = link_of(placed_links(placement, rings, false, true), Axis::data);
+  EXPECT_DOUBLE_EQ(plain.all_reduce_seconds(0), 2 * plain.gather_seconds(0));
+  // The paper's equations know only rings.
+  const AxisLink paper = link_of(placed_links(placement, a100, false, false), Axis::data);
+  EXPECT_DOUBLE_EQ(paper.all_reduce_seconds(1e6), 2 * 1e6 * paper.seconds_per_byte);
+}
+
+TEST(RingModel, NeighboursOfAnAxisFillUnitsFirst) {
+  const AxisLink node = neighbours_link({{{.z = 4}, {.z = 8}}}, Axis::z, 4, kPerlmutter),
+                 two = neighbours_link({{{.z = 4}, {.z = 8}}}, Axis::z, 8, kPerlmutter),
+                 shared = neighbours_link({{{.x = 2, .z = 2}, {.z = 16}}}, Axis::z, 4, kPerlmutter);
+  EXPECT_EQ(node.gbps, 200);
+  EXPECT_NEAR(node.latency_seconds, 3 * 3.4e-6, 1e-12);
+  EXPECT_EQ(two.gbps, 100);
+  EXPECT_NEAR(two.latency_seconds, 6 * 3.4e-6 + 14e-6, 1e-12);
+  EXPECT_EQ(shared.gbps, 100 / 2.);  // two rings of each node
+  EXPECT_EQ(neighbours_link({{{.z = 4}, {.z = 8}}}, Axis::z, 1, kPerlmutter).gather_seconds(1e9), 0);
+}
+
 TEST(RingModel, NamesAreThoseOfItsModesAlone) {
   EXPECT_EQ(parse_name<BandwidthMode>("measured", "a mode"), BandwidthMode::measured);
   EXPECT_EQ(parse_name<Coefficients>("authors", "coefficients"), Coefficients::authors);

@@ -117,6 +117,36 @@ TEST(StepModel, APipelineWaitsForItsFirstAndLastMicroBatches) {
   }
 }
 
+// GPT-5B has 24 blocks with 2 x 4096 elements of keys and values per token.
+TEST(StepModel, KeysAndValuesOfAContextPassBesideAttentionOrAreGatheredBefore) {
+  const auto divided = [](double gbps, bool gathers, Recomputation recompute, OverlapSwitches overlap = {}) {
+    return step({.z = 8}, {.recompute = recompute,
+                           .overlap = overlap,
+                           .context = {.ranks = 8, .gathers = gathers},
+                           .context_link = ring_link(8, gbps)});
+  };
+  const double once = 24 * ring_link(8, 20).gather_seconds((1 << 19) * 2.0 * 4096 * 2);
+  const StepTime plain = step({.z = 8}, {.recompute = Recomputation::none});
+  EXPECT_EQ(plain.communication.context, 0);
+  EXPECT_EQ(plain.exposed_context, 0);
+  for (const auto& [recompute, times] : {std::pair{Recomputation::none, 3.0}, {Recomputation::blocks, 4.0}}) {
+    const StepTime gathered = divided(20, true, recompute), passed = divided(20, false, recompute);
+    EXPECT_NEAR(gathered.communication.context, times * once, 1e-9);
+    EXPECT_NEAR(passed.communication.context, times * once, 1e-9);
+    EXPECT_NEAR(gathered.exposed_context, times * once, 1e-9);
+    EXPECT_NEAR(divided(20, false, recompute, OverlapSwitches::none()).exposed_context, times * once, 1e-9);
+    EXPECT_LT(passed.exposed_context, gathered.exposed_context);
+    EXPECT_EQ(gathered.compute(), divided(1, false, recompute).compute());
+  }
+  // On a fast link all of it is hidden, but for the compute units that it takes.
+  EXPECT_NEAR(divided(1e4, false, Recomputation::none).exposed_context,
+              kPerlmutter.collective_share * 3 * once * 20 / 1e4, 1e-9);
+  // What runs beside attention leaves less of it to hide the gathers of weights.
+  const StepTime fast = divided(1e9, false, Recomputation::none), slow = divided(300, false, Recomputation::none);
+  EXPECT_NEAR(fast.exposed_gather_scatter, plain.exposed_gather_scatter, 1e-6);
+  EXPECT_GE(slow.exposed_gather_scatter, plain.exposed_gather_scatter);
+}
+
 TEST(StepModel, WithoutCommunicationIsComputation) {
   const StepTime one = step({}, {});
   EXPECT_EQ(one.exposed(), 0);

@@ -21,6 +21,8 @@ struct MachineLevel {
   double latency_seconds = 0;  // seconds per hop of a ring over these links
   // The same with NCCL's protocol LL128, which moves 120 bytes in 128; 0: there is none.
   double ll128_latency_seconds = 0;
+  // Seconds per hop of NCCL's two binary trees, which are for all-reduces; 0: there are none.
+  double tree_latency_seconds = 0;
 };
 
 // Bandwidth of a ring of at least `size` ranks whose neighbours are at least `inner` ranks apart
@@ -32,7 +34,7 @@ struct MeasuredBandwidth {
   double gbps = 0;
 };
 
-inline constexpr double kWidestBand = 0.5;  // for machines with which no run was compared
+inline constexpr double kWidestBand = 0.53;  // the widest preset's, for machines with which no run was compared
 
 struct Machine {
   std::string name;

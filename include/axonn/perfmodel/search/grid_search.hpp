@@ -54,6 +54,9 @@ struct SearchOptions {
   bool multi_level = true;  // mode exact: collectives may run level by level
   bool sequence_norms = false, divided_gradients = false;  // as in StepSettings; this trainer does not
   int64_t stages = 1, virtual_stages = 1;  // as in StepSettings: the network, the GPUs and the grid are one stage's
+  // As other programs do: sequences divided over ranks of Z, or of data if Z = 1. In mode exact,
+  // and without `order`.
+  ContextSplit context = {};
   OverlapSwitches overlap;
   int moments = optimizer_moments(OptimizerKind::adamw);  // elements of optimizer state per weight
   UpdateSchedule schedule = UpdateSchedule::ar_opt;       // over the replicas
@@ -69,6 +72,7 @@ struct PlannedLayout {
   // Gives the placement to ranks numbered node by node. Nothing: ranks must be mapped.
   std::optional<AxisOrder> order;
   AxisLinks links;
+  AxisLink context_link;  // the ring over the ranks of SearchOptions::context
   Precision precision = Precision::bf16;
   int64_t micro_batch = 1;  // sequences
   int64_t micro_batches = 1;

@@ -9,6 +9,7 @@
 
 #include "axonn/core/names.hpp"
 #include "axonn/grid/grid.hpp"
+#include "axonn/network/context_split.hpp"
 #include "axonn/network/layer_table.hpp"
 #include "axonn/perfmodel/machine/machine.hpp"
 #include "axonn/perfmodel/placement/axis_placement.hpp"
@@ -35,11 +36,15 @@ struct Names<BandwidthMode> {
 // Costs of the collectives along one axis of G ranks, by the bytes of the whole buffer: an
 // all-gather's output, a reduce-scatter's input, an all-reduce's buffer. A ring moves (G - 1) / G
 // of it. Small buffers take protocol LL128, as NCCL chooses: its hops are shorter, and of 128 bytes
-// that it moves 120 are data.
+// that it moves 120 are data. An all-reduce of a small buffer over many nodes takes two binary
+// trees: a chain in each node, up to the roots and down again, at 92% of LL128's bandwidth (NCCL's
+// tuning table).
 struct AxisLink {
   double seconds_per_byte = 0;  // one all-gather or reduce-scatter; an all-reduce takes both
   double latency_seconds = 0;   // one all-gather or reduce-scatter
   double ll128_latency_seconds = std::numeric_limits<double>::infinity();  // the same; infinite: no such protocol
+  double tree_seconds_per_byte = 0;                                        // an all-reduce by trees
+  double tree_latency_seconds = std::numeric_limits<double>::infinity();   // the same; infinite: no trees
   double gbps = 0;  // a flat ring's bandwidth; 0: the axis has one rank
   // Level by level instead: reduce-scatter and all-gather in the node, all-reduce among nodes.
   bool multi_level = false;
@@ -50,7 +55,8 @@ struct AxisLink {
     return std::min(seconds_per_byte * bytes + latency_seconds,
                     kLl128Bytes * seconds_per_byte * bytes + ll128_latency_seconds);
   }
-  double all_reduce_seconds(double bytes) const { return 2 * gather_seconds(bytes); }
+  double tree_seconds(double bytes) const { return tree_seconds_per_byte * bytes + tree_latency_seconds; }
+  double all_reduce_seconds(double bytes) const { return std::min(2 * gather_seconds(bytes), tree_seconds(bytes)); }
 };
 using AxisLinks = std::array<AxisLink, 4>;  // by Axis
 inline const AxisLink& link_of(const AxisLinks& links, Axis axis) { return links[static_cast<size_t>(axis)]; }
@@ -67,6 +73,10 @@ AxisLinks ordered_links(BandwidthMode mode, const GridShape& shape, const AxisOr
 // their link with S / f - 1 other rings. multi_level: every axis takes the cheaper of the flat ring
 // and the collective level by level.
 AxisLinks placed_links(const AxisPlacement& placement, const Machine& machine, bool multi_level, bool latency);
+
+// The ring over the first `ranks` members of an axis, while all others of the machine are busy too:
+// flat, with the other rings that leave the same units. `ranks` divides the axis.
+AxisLink neighbours_link(const AxisPlacement& placement, Axis axis, int64_t ranks, const Machine& machine);
 
 // Mode exact for any rank map and nodes of any size: node_of_rank[r] is the node of rank r. Rings
 // visit node after node; the rings that leave a node share its link. The slowest group of an axis
@@ -92,10 +102,11 @@ struct CollectiveSeconds {
   double all_reduce_forward = 0;   // 6: over Y; transposed layers: over X
   double all_reduce_backward = 0;  // 7: over X; transposed layers: over Y
   double all_reduce_data = 0;      // 8
+  double context = 0;              // none of the paper's: keys and values, if sequences are divided
 
   // equation 9
   double total() const {
-    return all_gather_z + reduce_scatter_z + all_reduce_forward + all_reduce_backward + all_reduce_data;
+    return all_gather_z + reduce_scatter_z + all_reduce_forward + all_reduce_backward + all_reduce_data + context;
   }
 };
 CollectiveSeconds layer_collectives(const LayerWork& layer, const GridShape& shape, const AxisLinks& links,
@@ -111,6 +122,10 @@ struct ExchangeSeconds {
 ExchangeSeconds layer_exchanges(const LayerWork& layer, const GridShape& shape, const AxisLinks& links, double units,
                                 double element_bytes, double statistic_bytes);
 bool splits_a_group(const LayerWork& norm, const GridShape& shape);
+// Attention with sequences divided over the ranks of `link`: keys and values in forward, the same
+// again and their gradients in backward. 0 for other layers. `units`: of one rank.
+ExchangeSeconds context_exchange(const LayerWork& layer, const GridShape& shape, const AxisLink& link, double units,
+                                 double element_bytes, const ContextSplit& context);
 
 // How often each collective runs in a step.
 enum class Coefficients : uint8_t {

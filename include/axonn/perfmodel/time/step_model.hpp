@@ -37,6 +37,8 @@ struct StepSettings {
   // Pipeline of other programs (1F1B; virtual_stages > 1: interleaved), outside of the grid. The
   // table is one stage's.
   int64_t stages = 1, virtual_stages = 1;
+  ContextSplit context = {};   // what other programs do
+  AxisLink context_link = {};  // the ring over its ranks
 
   bool caches() const { return overlap.cache && coefficients == Coefficients::trainer; }
 };
@@ -53,10 +55,11 @@ struct StepTime {
   double exposed_all_reduce = 0;
   double exposed_gather_scatter = 0;
   double exposed_data = 0;
-  double bubble = 0;  // in a pipeline: waiting for the first micro-batch and after the last one
+  double exposed_context = 0;  // keys and values of other ranks, if sequences are divided
+  double bubble = 0;           // in a pipeline: waiting for the first micro-batch and after the last one
 
   double compute() const { return forward + backward + optimizer; }
-  double exposed() const { return exposed_all_reduce + exposed_gather_scatter + exposed_data; }
+  double exposed() const { return exposed_all_reduce + exposed_gather_scatter + exposed_data + exposed_context; }
   double seconds() const { return compute() + exposed() + bubble; }
 };
 
@@ -83,7 +86,8 @@ bool runs_again(const LayerTable& table, size_t at, Recomputation recompute);
 // Coefficients trainer: a weight is gathered once in forward and once in backward (twice with
 // checkpointing); the cached share is gathered once per step. Every pass has reduce-scatters. Data
 // all-reduces run in buckets of the arena. The exchanges of group norms and layout changes are
-// waited for and counted with the all-reduces. Left out: the sums of layer
+// waited for and counted with the all-reduces. With a divided context, keys and values that pass
+// around its ranks overlap attention; gathered ones are waited for. Left out: the sums of layer
 // norms and loss (a few bytes per row).
 StepTime predict_step(const LayerTable& table, const GridShape& shape, const AxisLinks& links, const Machine& machine,
                       const StepSettings& settings);
