@@ -34,6 +34,19 @@ const std::optional<c10::TypedOperatorHandle<OneDnn>>& onednn() {
   return handle;
 }
 
+// addmm of 16-bit operands with an fp32 result, on a GPU; LibTorch has it from 2.8 on.
+using Widening = at::Tensor&(const at::Tensor&, const at::Tensor&, const at::Tensor&, at::ScalarType, const at::Scalar&,
+                             const at::Scalar&, at::Tensor&);
+
+const std::optional<c10::TypedOperatorHandle<Widening>>& widening_addmm() {
+  static const auto handle = []() -> std::optional<c10::TypedOperatorHandle<Widening>> {
+    const auto found = c10::Dispatcher::singleton().findSchema({"aten::addmm", "dtype_out"});
+    if (!found) return {};
+    return found->typed<Widening>();
+  }();
+  return handle;
+}
+
 // Seconds of one product: m rows, k input features, n output features.
 double seconds_of(GemmKernel kernel, GemmUse use, int64_t m, int64_t n, int64_t k, at::ScalarType dtype) {
   const at::Tensor x = at::ones({m, k}, dtype), w = at::ones({n, k}, dtype), g = at::ones({m, n}, dtype);
@@ -61,6 +74,10 @@ void gemm_into(GemmKernel kernel, const at::Tensor& block, const at::Tensor& a, 
   at::Tensor out = block;
   if (kernel == GemmKernel::mm && block.scalar_type() == a.scalar_type()) {
     at::addmm_out(out, block, a, b.t(), add ? 1 : 0);
+    return;
+  }
+  if (block.is_cuda() && block.scalar_type() == at::kFloat && widening_addmm()) {
+    widening_addmm()->call(block, a, b.t(), at::kFloat, add ? 1 : 0, 1, out);
     return;
   }
   const at::Tensor product = gemm(kernel, a, b);

@@ -156,6 +156,7 @@ class Mean : public Operation {
   Mean(Context& context, double global_count) : context_(context), global_count_(global_count) {}
   std::string name() const override { return "mean"; }
   Tensor forward(const Tensor& sum) override {
+    if (context_.shape().size(kRowAxes) == 1) return sum / global_count_;
     return context_.scheduler().all_reduce(sum.clone(), kRowAxes, "mean").wait().div_(global_count_);
   }
   Tensor backward(const Tensor& grad_output, bool) override { return grad_output / global_count_; }
@@ -173,9 +174,9 @@ Tensor cross_entropy_sum(Context& context, const Value& logits, const Tensor& ta
               logits.tensor.sizes());
   const bool split = logits.layout.axis && context.shape()[*logits.layout.axis] > 1, on_cpu = logits.tensor.is_cpu();
   if (!split && !on_cpu) {
-    const Tensor rows = wide(logits.tensor.reshape({-1, logits.tensor.size(-1)}));
+    const Tensor rows = logits.tensor.reshape({-1, logits.tensor.size(-1)});
     hide_padding(rows, logits.features);
-    return at::cross_entropy_loss(rows, targets.flatten(), {}, at::Reduction::Sum, kIgnoredTarget);
+    return at::cross_entropy_loss(wide(rows), targets.flatten(), {}, at::Reduction::Sum, kIgnoredTarget);
   }
   const auto held = logits.layout.dim(logits.features).local_ranges(context.shape(), context.at());
   AXONN_CHECK(held.size() <= 1, "layers.cross_entropy", "the vocabulary must be one segment, got layout '",

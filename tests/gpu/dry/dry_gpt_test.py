@@ -1,4 +1,5 @@
 """What a step of GPT asks of the GPU is what docs/gpu.md says."""
+import collections
 import os
 import unittest
 
@@ -6,6 +7,7 @@ from dry_gpu import DryTest, attention, counts
 from program_runs import nightly
 
 CONFIG = os.path.join(os.path.dirname(os.environ["AXONN_TABLE"]), os.pardir, "configs", "gpt-124m.toml")
+LARGE = ["--layers", 48, "--hidden", 1600, "--heads", 25, "--batch", 16, "--micro-batch", 16]
 SMALL = ["--layers", 2, "--hidden", 256, "--heads", 4, "--sequence", 64, "--batch", 8, "--validate-every", 0]
 
 
@@ -31,14 +33,21 @@ class DryGptTest(DryTest):
 
     @nightly
     def test_large_network(self):
-        self.step("GPT 1.5B, 16 rows", "--layers", 48, "--hidden", 1600, "--heads", 25, "--batch", 16, "--micro-batch",
-                  16, seconds=800)
+        self.step("GPT 1.5B, 16 rows", *LARGE, seconds=400)
 
     def products(self, *arguments):
         """How the products of a small network in fp32 compute, and the attention that was chosen."""
         [record] = self.on_dry_gpu("train", "--data", self.text.name, "--out", f"run-{len(arguments)}", "--steps", 2,
                                    "--no-save-last", *SMALL, *arguments)
         return {fields[8] for fields in record.of_kind("product")}, attention(record.events)
+
+    def test_products_put_weight_gradients_into_fp32(self):
+        """Four weights in each of two blocks and the head: one product each, without a launch for rounding."""
+        [record] = self.on_dry_gpu("train", "--data", self.text.name, "--out", "run", "--steps", 4, "--no-save-last",
+                                   "--dtype", "bf16", *SMALL, "--micro-batch", 4)
+        products = [event.fields for event in record.steps()[1] if event.kind == "product"]
+        wide = collections.Counter((a, adds) for *_, a, c, _, adds, _, _, _ in products if c == "fp32")
+        self.assertEqual(wide, {("bf16", "sets"): 9, ("bf16", "adds"): 9})
 
     def test_tf32(self):
         self.assertEqual(self.products()[0], {"fp32"})
