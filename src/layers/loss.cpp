@@ -8,9 +8,11 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
+#include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
 #include "layers/operation.hpp"
 #include "layers/ops/cross_entropy_chains.hpp"
+#include "layers/ops/fused_cross_entropy.hpp"
 
 namespace axonn {
 namespace {
@@ -173,7 +175,8 @@ Tensor cross_entropy_sum(Context& context, const Value& logits, const Tensor& ta
               "needs one target a row of logits, got targets of sizes ", targets.sizes(), " and logits of sizes ",
               logits.tensor.sizes());
   const bool split = logits.layout.axis && context.shape()[*logits.layout.axis] > 1, on_cpu = logits.tensor.is_cpu();
-  if (!split && !on_cpu) {
+  const bool fused = !on_cpu && env::get_int("AXONN_FUSED_CROSS_ENTROPY").value_or(0) != 0;
+  if (!split && !on_cpu && !fused) {
     const Tensor rows = logits.tensor.reshape({-1, logits.tensor.size(-1)});
     hide_padding(rows, logits.features);
     return at::cross_entropy_loss(wide(rows), targets.flatten(), {}, at::Reduction::Sum, kIgnoredTarget);
@@ -187,6 +190,9 @@ Tensor cross_entropy_sum(Context& context, const Value& logits, const Tensor& ta
   std::unique_ptr<Operation> operation;
   if (on_cpu)
     operation = std::make_unique<CrossEntropyOnCpu>(context, axis, columns, targets);
+  else if (fused)
+    operation = fused_cross_entropy(
+        context, {.axis = axis, .columns = columns, .vocabulary = logits.features, .ignored = kIgnoredTarget}, targets);
   else
     operation = std::make_unique<SplitCrossEntropy>(context, axis, columns, targets);
   return record(std::move(operation), logits.tensor);

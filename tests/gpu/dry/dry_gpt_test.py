@@ -7,6 +7,7 @@ from dry_gpu import DryTest, attention, counts
 from program_runs import nightly
 
 CONFIG = os.path.join(os.path.dirname(os.environ["AXONN_TABLE"]), os.pardir, "configs", "gpt-124m.toml")
+OWN_KERNELS = {"AXONN_FUSED_CROSS_ENTROPY": "1"}
 LARGE = ["--layers", 48, "--hidden", 1600, "--heads", 25, "--batch", 16, "--micro-batch", 16]
 SMALL = ["--layers", 2, "--hidden", 256, "--heads", 4, "--sequence", 64, "--batch", 8, "--validate-every", 0]
 
@@ -31,9 +32,21 @@ class DryGptTest(DryTest):
     def test_most_rows(self):
         self.step("GPT 124M, 64 rows", "--batch", 64, "--micro-batch", 64)
 
+    def test_own_kernels(self):
+        record, events = self.step("GPT 124M, 8 rows, own kernels", "--batch", 8, "--micro-batch", 8,
+                                   variables=OWN_KERNELS)
+        self.assert_no_wait(record, events)
+
+    def test_most_rows_with_own_kernels(self):
+        self.step("GPT 124M, 64 rows, own kernels", "--batch", 64, "--micro-batch", 64, variables=OWN_KERNELS)
+
     @nightly
     def test_large_network(self):
         self.step("GPT 1.5B, 16 rows", *LARGE, seconds=400)
+
+    @nightly
+    def test_large_network_with_own_kernels(self):
+        self.step("GPT 1.5B, 16 rows, own kernels", *LARGE, variables=OWN_KERNELS, seconds=400)
 
     def products(self, *arguments):
         """How the products of a small network in fp32 compute, and the attention that was chosen."""
