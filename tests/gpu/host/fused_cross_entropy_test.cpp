@@ -39,11 +39,12 @@ std::vector<GridShape> grids() {
   return all;
 }
 
+// In fp32 the probabilities are exp() of differences of numbers around 30 that are rounded.
 TEST(FusedCrossEntropy, EqualsSerialWithPaddingAndIgnoredRows) {
   for (const GridShape& grid : grids())
     for (const int64_t vocabulary : {3, 21, 4099})
       for (const auto& [dtype, loss_tolerance, tolerance] :
-           {std::tuple{at::kDouble, 1e-13, 1e-12}, {at::kFloat, 1e-6, 1e-6}, {at::kBFloat16, 1e-6, 4e-3}}) {
+           {std::tuple{at::kDouble, 1e-13, 1e-12}, {at::kFloat, 1e-6, 4e-6}, {at::kBFloat16, 1e-6, 4e-3}}) {
         Context context(test_environment(), grid, {.dtype = dtype});
         const at::Tensor given = (10 * whole_tensor(1, {8, 3, vocabulary})).to(dtype),
                          logits = given.to(at::kDouble, false, /*copy=*/true).requires_grad_(),
