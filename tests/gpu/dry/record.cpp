@@ -80,7 +80,7 @@ void write(std::string_view kind, const std::string& fields) {
   const double time = std::chrono::duration<double, std::micro>(Clock::now() - record().start).count();
   const std::lock_guard lock(record().mutex);
   std::fprintf(record().file, "%.0f\t%.*s\t%s\n", time, static_cast<int>(kind.size()), kind.data(), fields.c_str());
-  if (kind == "end") std::fflush(record().file);
+  if (kind == "end" || kind == "refused") std::fflush(record().file);
 }
 
 std::string callers() {
