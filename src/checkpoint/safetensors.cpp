@@ -154,6 +154,14 @@ File::Entry parse_entry(const std::string& name, const Json& value, const std::f
   return entry;
 }
 
+// Whether a file that begins with these 8 bytes is PyTorch's zip archive or pickle. Neither is the
+// length of a header, because it is larger than any.
+bool is_of_torch_save(uint64_t first) {
+  const bool is_zip = (first & 0xffff'ffff) == 0x0403'4b50 && first >> 32 != 0;
+  const bool is_pickle = first == 0x469c'fc6c'0a8a'0280;
+  return is_zip || is_pickle;
+}
+
 }  // namespace
 
 std::string_view dtype_name(c10::ScalarType type) {
@@ -229,6 +237,10 @@ File::File(std::filesystem::path path) : path_(std::move(path)) {
                 " is too short for a safetensors file");
     uint64_t length = 0;
     read_at(0, std::as_writable_bytes(std::span(&length, 1)));
+    const std::string name = path_.string();
+    AXONN_CHECK(!is_of_torch_save(length), "checkpoint.safetensors", name,
+                " was written by torch.save; convert it in Python: safetensors.torch.save_file(torch.load('", name,
+                "', weights_only=True), '", path_.stem().string(), ".safetensors')");
     const int64_t rest = status.st_size - kLengthBytes;
     AXONN_CHECK(length <= static_cast<uint64_t>(std::min(rest, kMostHeaderBytes)), "checkpoint.safetensors",
                 path_.string(), ": the header of ", length, " bytes does not fit in the file of ", status.st_size,

@@ -8,6 +8,7 @@
 #include <torch/optim/lbfgs.h>
 #include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
+#include <torch/serialize.h>
 
 #include "axonn/checkpoint/safetensors.hpp"
 #include "axonn/wrap/state_dict.hpp"
@@ -173,8 +174,15 @@ TEST_F(StateFiles, ThatDoNotFitAreRefusedWhole) {
   directory.barrier();
   EXPECT_USER_ERROR(load_state_dict(parameters, directory / "cut.safetensors"), "cut.safetensors", "bytes of data");
   EXPECT_USER_ERROR(load_state_dict(parameters, directory / "none.safetensors"), "cannot open");
-  if (test_environment().rank() == 0) std::ofstream(directory / "list.json") << "[]";
+  if (test_environment().rank() == 0) {
+    std::ofstream(directory / "list.json") << "[]";
+    torch::save(torch::ones({3}), (directory / "zip.pt").string());
+    std::ofstream(directory / "old.pt", std::ios::binary) << "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20";
+  }
   directory.barrier();
+  for (const std::string name : {"zip", "old"})
+    EXPECT_USER_ERROR(load_state_dict(parameters, directory / (name + ".pt")), name + ".pt was written by torch.save",
+                      "safetensors.torch.save_file(", "'" + name + ".safetensors')");
   EXPECT_USER_ERROR(load_state_dict(parameters, directory / "list.json"), "no weight_map");
   auto step = context.begin_step();
   EXPECT_USER_ERROR(save_state_dict(parameters, directory / "in_step.safetensors"), "between steps");
