@@ -75,12 +75,14 @@ TEST(WrappedSteps, MovesAndHoldsWhatIsNeeded) {
   ASSERT_GT(units.tensors, 0);
   const Arena& arena = parameters.parameters().arena();
   const int64_t z = context.shape().z;
-  EXPECT_LE(arena.size(),
-            (all.elements - small.elements) / z + small.elements + kRangeAlignment * all.tensors + BlockOwners::kBlock);
+  const int64_t most =
+      (all.elements - small.elements) / z + small.elements + kRangeAlignment * all.tensors + BlockOwners::kBlock;
+  EXPECT_LE(arena.weights().numel(), most);
+  EXPECT_LE(arena.gradients().numel(), most);
   EXPECT_TRUE(arena.master().is_same(arena.weights()));
   EXPECT_FALSE(net->blocks->parameters().front().grad().defined());
 
-  torch::optim::SGD optimizer(parameters.local(), 1e-3);
+  torch::optim::AdamW optimizer(parameters.local(), adamw());
   int64_t allocations = 0;
   for (int step = 0; step < 4; ++step) {
     auto open = context.begin_step();
@@ -99,6 +101,13 @@ TEST(WrappedSteps, MovesAndHoldsWhatIsNeeded) {
     }
     allocations = context.scheduler().pool().allocations();
   }
+  int64_t state = 0;
+  for (const auto& [parameter, of] : optimizer.state()) {
+    const auto& kept = dynamic_cast<const torch::optim::AdamWParamState&>(*of);
+    state += kept.exp_avg().numel() + kept.exp_avg_sq().numel();
+  }
+  EXPECT_GT(state, 0);
+  EXPECT_LE(state, 2 * most);
 }
 
 bool readable(const at::Tensor& parameter) {
