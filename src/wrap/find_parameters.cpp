@@ -92,13 +92,17 @@ class Walk {
     AXONN_CHECK(dynamic_cast<ShardedModule*>(&module) == nullptr, kWhere, "'", trimmed_dot(prefix),
                 "' is a layer of axonn, whose parameters Context::materialize() shards; wrap plain modules only");
     check_not_renormalised(module, prefix);
+    const auto* member = dynamic_cast<const MemberBase*>(&module);
+    AXONN_CHECK(member == nullptr || !member->joined(), kWhere, "'", trimmed_dot(prefix),
+                "' was wrapped before; call shard() or parallelize() once per module");
+    const bool synchronised = dynamic_cast<const BatchNormBase*>(&module) != nullptr;
     if (auto* typed = dynamic_cast<UnitBase*>(&module)) unit = typed_unit(*typed, trimmed_dot(prefix));
     for (const auto& each : module.named_parameters(/*recurse=*/false)) {
       check_not_stale(module, prefix, each.key(), each.value());
       add(parameters_, prefix + each.key(), each.value(), unit, layer_parameter(module, each.key()));
     }
     for (const auto& each : module.named_buffers(/*recurse=*/false))
-      add(found_.module.buffers, prefix + each.key(), each.value(), unit);
+      add(found_.module.buffers, prefix + each.key(), each.value(), unit, {}, synchronised);
     auto* sequential = dynamic_cast<nn::SequentialImpl*>(&module);
     size_t index = 0;
     for (const auto& child : module.named_children()) {
@@ -174,10 +178,10 @@ class Walk {
   }
 
   static void add(std::vector<FoundTensor>& to, const std::string& name, const at::Tensor& tensor, int unit,
-                  const std::optional<ShardedParameter>& layer = {}) {
+                  const std::optional<ShardedParameter>& layer = {}, bool synchronised = false) {
     if (!tensor.defined()) return;
     const auto known = std::ranges::find_if(to, [&](const FoundTensor& each) { return each.tensor.is_same(tensor); });
-    if (known == to.end()) return to.push_back({{name}, tensor, unit, layer});
+    if (known == to.end()) return to.push_back({{name}, tensor, unit, layer, synchronised});
     known->names.push_back(name);
     if (known->unit != unit) known->unit = 0;
   }

@@ -10,6 +10,7 @@
 
 #include "axonn/layers/context.hpp"
 #include "axonn/layers/sharded_module.hpp"
+#include "axonn/wrap/member.hpp"
 #include "axonn/wrap/unit.hpp"
 #include "wrap/wrapped_network.hpp"
 

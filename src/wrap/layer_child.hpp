@@ -6,7 +6,7 @@
 
 #include <torch/nn/module.h>
 
-#include "wrap/parallel_plan.hpp"
+#include "wrap/module_place.hpp"
 #include "wrap/wrapped_network.hpp"
 
 namespace axonn {
@@ -14,17 +14,15 @@ namespace axonn {
 // A layer of axonn in the place of a child of a Sequential. It has no tensors of LibTorch.
 class LayerChild final : public torch::nn::Module {
  public:
-  LayerChild(const torch::nn::Module& replaced, const ParallelPlan::Child& plan,
-             std::shared_ptr<WrappedNetwork> network);
+  LayerChild(const torch::nn::Module& replaced, ModulePlace place, std::shared_ptr<WrappedNetwork> network);
 
   at::Tensor forward(at::Tensor x);
   void save(torch::serialize::OutputArchive& archive) const override;
   void pretty_print(std::ostream& stream) const override;
 
  private:
-  std::string name_, text_;
-  SplitLayer layer_;
-  Stream before_, after_;
+  std::string text_;
+  ModulePlace place_;
   std::shared_ptr<WrappedNetwork> network_;
 };
 

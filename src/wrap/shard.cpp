@@ -54,15 +54,14 @@ void put(torch::nn::SequentialImpl& parent, size_t index, const std::string& key
 }
 
 void insert_layers(const ParallelPlan& plan, const std::shared_ptr<WrappedNetwork>& network) {
-  for (const ParallelPlan::Child& child : plan.children) {
-    const torch::nn::AnyModule& place = *(child.parent->begin() + static_cast<ptrdiff_t>(child.index));
-    if (child.layer)
-      put(*child.parent, child.index, child.key, std::make_shared<LayerChild>(*place.ptr(), child, network));
+  for (const auto& [parent, index, key, place] : plan.children) {
+    const torch::nn::AnyModule& child = *(parent->begin() + static_cast<ptrdiff_t>(index));
+    if (place.layer)
+      put(*parent, index, key, std::make_shared<LayerChild>(*child.ptr(), place, network));
     else
-      put(*child.parent, child.index, child.key,
-          std::make_shared<Converted>(place, network->context(), child.name, child.before, child.input, child.output,
-                                      child.after));
+      put(*parent, index, key, std::make_shared<Converted>(child, network->context(), place));
   }
+  for (const auto& [member, place] : plan.members) member->join(network, std::make_shared<const ModulePlace>(place));
 }
 
 void insert_units(const FoundUnits& found, const std::shared_ptr<WrappedNetwork>& network) {
@@ -82,8 +81,8 @@ WrappedModule shard(Context& context, torch::nn::Module& module, const ShardOpti
   if (shape.x * shape.y > 1 && context.rank() == 0)
     log::warn("grid ", shape.to_string(),
               ": ranks along X and Y do the same work on a wrapped module; Z and data divide it, and "
-              "axonn::parallelize() divides Sequentials over X and Y");
-  return wrap_module(context, module, options, [] { return ParallelPlan(); });
+              "axonn::parallelize() divides Sequentials and members of axonn::nn over X and Y");
+  return wrap_module(context, module, options, [&] { return plan_batch_norms(module); });
 }
 
 WrappedModule wrap_module(Context& context, torch::nn::Module& module, const ShardOptions& options,

@@ -21,6 +21,7 @@
 #include "axonn/layers/linear.hpp"
 #include "axonn/layers/norms/group_norm.hpp"
 #include "axonn/layers/norms/layer_norm.hpp"
+#include "axonn/wrap/member.hpp"
 
 namespace axonn {
 namespace {
@@ -28,10 +29,11 @@ namespace {
 namespace nn = torch::nn;
 constexpr int64_t kFewChannels = 4;  // colours: every rank computes with all of them
 
-// A class that derives from T may compute something else.
+// T, or the typed member of it. Another class that derives from T may compute something else.
 template <typename T>
 const T* exactly(const nn::Module& module) {
-  return typeid(module) == typeid(T) ? dynamic_cast<const T*>(&module) : nullptr;
+  const bool is_it = typeid(module) == typeid(T) || typeid(module) == typeid(MemberImpl<T>);
+  return is_it ? dynamic_cast<const T*>(&module) : nullptr;
 }
 
 template <typename... T>
@@ -47,11 +49,14 @@ bool every_rank_has_some(const Context& context, int64_t features, Axis axis) {
   return features >= context.shape()[axis];
 }
 
-SplitLayer linear(Context& context, const nn::LinearImpl& child, const Stream& before) {
+SplitLayer linear(Context& context, const nn::LinearImpl& child, const Stream& before, int64_t parts) {
   const int64_t in = child.options.in_features(), out = child.options.out_features();
-  const auto layer = std::make_shared<LinearImpl>(
-      context,
-      LinearOptions{.in = in, .out = out, .bias = child.options.bias(), .transposed = input_axis(before) == Axis::x});
+  AXONN_CHECK(out % parts == 0, "wrap.parallelize", "a Linear with ", out, " output features has no ", parts,
+              " equal parts; give keep_split() .parts that divide them");
+  LinearOptions options{
+      .in = in, .out = out, .bias = child.options.bias(), .transposed = input_axis(before) == Axis::x};
+  if (parts > 1) options.segments.assign(static_cast<size_t>(parts), out / parts);
+  const auto layer = std::make_shared<LinearImpl>(context, options);
   return {layer, {layer->input_layout(), in, -1}, {layer->output_layout(), out, -1}, [layer, in](const at::Tensor& x) {
             return layer->forward(Value{x, in, layer->input_layout()}).tensor;
           }};
@@ -131,13 +136,21 @@ std::optional<SplitLayer> embedding(Context& context, const nn::EmbeddingImpl& c
 
 }  // namespace
 
-std::optional<SplitLayer> split_layer(Context& context, const nn::Module& child, const Stream& before) {
-  if (const auto* module = exactly<nn::LinearImpl>(child)) return linear(context, *module, before);
+std::optional<SplitLayer> split_layer(Context& context, const torch::nn::Module& child, const Stream& before,
+                                      int64_t parts) {
+  if (const auto* module = exactly<nn::LinearImpl>(child)) return linear(context, *module, before, parts);
   if (const auto* module = exactly<nn::Conv2dImpl>(child)) return conv2d(context, *module, before);
   if (const auto* module = exactly<nn::LayerNormImpl>(child)) return layer_norm(context, *module, before);
   if (const auto* module = exactly<nn::GroupNormImpl>(child)) return group_norm(context, *module, before);
   if (const auto* module = exactly<nn::EmbeddingImpl>(child)) return embedding(context, *module);
   return {};
+}
+
+bool is_dropout(const nn::Module& module) { return exactly<nn::DropoutImpl>(module) != nullptr; }
+bool is_linear(const nn::Module& module) { return exactly<nn::LinearImpl>(module) != nullptr; }
+bool is_embedding(const nn::Module& module) { return exactly<nn::EmbeddingImpl>(module) != nullptr; }
+bool is_norm(const nn::Module& module) {
+  return exactly<nn::LayerNormImpl>(module) != nullptr || exactly<nn::GroupNormImpl>(module) != nullptr;
 }
 
 bool keeps_stream(const Context& context, const nn::Module& child, const Stream& before) {
@@ -148,8 +161,9 @@ bool keeps_stream(const Context& context, const nn::Module& child, const Stream&
     return true;
   return before.dim == 1 && !before.replicated() &&
          every_rank_has_some(context, before.features, *before.layout.axis) &&  // LibTorch refuses images of no channel
-         is_one_of<nn::MaxPool2dImpl, nn::AvgPool2dImpl, nn::AdaptiveMaxPool2dImpl, nn::AdaptiveAvgPool2dImpl,
-                   nn::ZeroPad2dImpl, nn::ReflectionPad2dImpl, nn::ReplicationPad2dImpl, nn::UpsampleImpl>(child);
+         (dynamic_cast<const BatchNormBase*>(&child) != nullptr ||
+          is_one_of<nn::MaxPool2dImpl, nn::AvgPool2dImpl, nn::AdaptiveMaxPool2dImpl, nn::AdaptiveAvgPool2dImpl,
+                    nn::ZeroPad2dImpl, nn::ReflectionPad2dImpl, nn::ReplicationPad2dImpl, nn::UpsampleImpl>(child));
 }
 
 std::optional<Stream> flattened(const Context& context, const nn::Module& child, const Stream& before) {

@@ -22,11 +22,17 @@ struct SplitLayer {
 
 // The layer that takes the place of `child`, chosen so that `before` fits if possible. Nothing if
 // axonn has none that computes the same: the child then takes a replicated tensor. Its parameters
-// have the names of the child's.
-std::optional<SplitLayer> split_layer(Context& context, const torch::nn::Module& child, const Stream& before);
+// have the names of the child's. The output features of a Linear may be several equal parts, each
+// split by itself.
+std::optional<SplitLayer> split_layer(Context& context, const torch::nn::Module& child, const Stream& before,
+                                      int64_t parts = 1);
 
 // What a child without parameters leaves where it is: a stream that it may take as it lies.
 bool keeps_stream(const Context& context, const torch::nn::Module& child, const Stream& before);
+bool is_dropout(const torch::nn::Module& module);
+bool is_norm(const torch::nn::Module& module);  // LayerNorm or GroupNorm
+bool is_linear(const torch::nn::Module& module);
+bool is_embedding(const torch::nn::Module& module);
 // The stream behind a Flatten that need not gather; nothing if `child` is none, or must.
 std::optional<Stream> flattened(const Context& context, const torch::nn::Module& child, const Stream& before);
 

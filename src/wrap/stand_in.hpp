@@ -1,7 +1,6 @@
 #pragma once
 
 #include <ostream>
-#include <string>
 #include <utility>
 
 #include <torch/nn/module.h>
@@ -9,7 +8,7 @@
 
 #include "axonn/layers/context.hpp"
 #include "axonn/wrap/unit.hpp"
-#include "wrap/stream.hpp"
+#include "wrap/module_place.hpp"
 
 namespace axonn {
 
@@ -50,23 +49,15 @@ class SequentialUnit final : public StandIn, public UnitBase {
 // The child between two activations that lie elsewhere than it needs them.
 class Converted final : public StandIn {
  public:
-  Converted(torch::nn::AnyModule inner, Context& context, std::string name, Stream before, Stream input, Stream output,
-            Stream after)
-      : StandIn(std::move(inner)),
-        context_(context),
-        name_(std::move(name)),
-        before_(std::move(before)),
-        input_(std::move(input)),
-        output_(std::move(output)),
-        after_(std::move(after)) {}
+  Converted(torch::nn::AnyModule inner, Context& context, ModulePlace place)
+      : StandIn(std::move(inner)), context_(context), place_(std::move(place)) {}
   at::Tensor forward(at::Tensor x) {
-    return converted(context_, call(converted(context_, x, before_, input_, name_)), output_, after_, name_);
+    return place_.compute(context_, x, is_training(), [this](const at::Tensor& taken) { return call(taken); });
   }
 
  private:
   Context& context_;
-  std::string name_;
-  Stream before_, input_, output_, after_;
+  ModulePlace place_;
 };
 
 }  // namespace axonn

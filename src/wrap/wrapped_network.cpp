@@ -73,8 +73,8 @@ WrappedNetwork::WrappedNetwork(Context& context, FoundModule found, const ShardO
     const FoundTensor& each = found_.trained[i];
     if (each.layer)
       make_absent(each.tensor, "parameter '" + each.names.front() +
-                                   "' is divided by axonn::parallelize(): call the Sequential that had it, and save "
-                                   "with axonn::save_state_dict()");
+                                   "' is divided by axonn::parallelize(): call the Sequential or module that had "
+                                   "it, and save with axonn::save_state_dict()");
     else
       leased_.emplace_back(each.tensor, parameters_.list()[i], arena);
   }
@@ -216,9 +216,11 @@ void WrappedNetwork::step_begun() {
 void WrappedNetwork::step_ends() {
   const std::vector<uint32_t> versions = buffer_versions();
   for (size_t i = 0; i < versions.size() && options_.buffers == Buffers::refuse; ++i)
-    AXONN_CHECK(versions[i] == buffer_versions_[i], kWhere, "buffer '", found_.buffers[i].names.front(),
-                "' has changed with the rows of this rank; call eval() on its module to keep it, or choose .buffers = "
-                "axonn::Buffers::first_rank, as in DDP");
+    AXONN_CHECK(found_.buffers[i].synchronised || versions[i] == buffer_versions_[i], kWhere, "buffer '",
+                found_.buffers[i].names.front(),
+                "' has changed with the rows of this rank; call eval() on its module to keep it, make it an "
+                "axonn::nn::BatchNorm1d or 2d, which is synchronised, or choose .buffers = axonn::Buffers::first_rank, "
+                "as in DDP");
   for (size_t i = 0; i < leased_.size() && options_.unused == Unused::refuse; ++i)
     AXONN_CHECK(arrived_[i] > 0, kWhere, "parameter '", leased_[i].name(),
                 "' got no gradient in this step; use it in the loss, choose .unused = axonn::Unused::zero, or call "

@@ -20,6 +20,7 @@ struct FoundTensor {
   at::Tensor tensor;
   int unit = 0;
   std::optional<ShardedParameter> layer = {};  // a layer of axonn has it, in place of the module
+  bool synchronised = false;                   // a buffer that changes alike on all ranks
 
   // The whole tensor's elements in the order in which they are stored.
   at::Tensor stored(const at::Tensor& whole) const;

@@ -52,8 +52,10 @@ struct Mnist : torch::nn::Module {
   torch::nn::Linear fc1, fc2;
 };
 
-struct Block : torch::nn::Module {
-  Block(int64_t in, int64_t out, int64_t stride)
+// `Norm` is torch::nn::BatchNorm2d or axonn's.
+template <typename Norm>
+struct BlockOf : torch::nn::Module {
+  BlockOf(int64_t in, int64_t out, int64_t stride)
       : first(torch::nn::Conv2dOptions(in, out, 3).stride(stride).padding(1).bias(false)),
         second(torch::nn::Conv2dOptions(out, out, 3).padding(1)),
         first_norm(out),
@@ -68,12 +70,14 @@ struct Block : torch::nn::Module {
   }
 
   torch::nn::Conv2d first, second;
-  torch::nn::BatchNorm2d first_norm;
+  Norm first_norm;
   torch::nn::Conv2d skip;
 };
 
-struct ResNet : torch::nn::Module {
-  ResNet()
+template <typename Norm>
+struct ResNetOf : torch::nn::Module {
+  using Block = BlockOf<Norm>;
+  ResNetOf()
       : stem(torch::nn::Conv2dOptions(3, 12, 3).padding(1)),
         blocks(torch::nn::Sequential({{"a", Block(12, 12, 1)}, {"b", Block(12, 20, 2)}, {"c", Block(20, 20, 1)}})),
         head(20, 10) {
@@ -88,6 +92,8 @@ struct ResNet : torch::nn::Module {
   torch::nn::Sequential blocks;
   torch::nn::Linear head;
 };
+
+using ResNet = ResNetOf<torch::nn::BatchNorm2d>;
 
 // `Recurrent` is torch::nn::LSTM or a unit of it.
 template <typename Recurrent>

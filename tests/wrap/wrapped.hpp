@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <typeinfo>
 
 #include <gtest/gtest.h>
 #include <torch/optim/adamw.h>
@@ -29,7 +30,7 @@ std::shared_ptr<Net> network(int64_t seed = 1) {
       if (each.count_nonzero().template item<int64_t>() == 0) each.uniform_(-0.5, 0.5);
   }
   for (const auto& module : net->modules())
-    if (module->template as<torch::nn::BatchNorm2d>() != nullptr) module->eval();
+    if (typeid(*module) == typeid(torch::nn::BatchNorm2dImpl)) module->eval();
   return net;
 }
 

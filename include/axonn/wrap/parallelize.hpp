@@ -4,8 +4,8 @@
 
 namespace axonn {
 
-// Divides the work of a module's Sequentials over X and Y too, AxoNN's easy mode (section V); its
-// other parts are wrapped as shard() does it:
+// Divides the work of a module's Sequentials and of its typed members (nn.hpp) over X and Y too,
+// AxoNN's easy mode (section V); its other parts are wrapped as shard() does it:
 //
 //   nn::Sequential net(nn::Linear(784, 4096), nn::GELU(), nn::Linear(4096, 10));
 //   auto parameters = axonn::parallelize(context, *net);
@@ -13,8 +13,8 @@ namespace axonn {
 //
 // Steps, options, optimizers and files are those of shard(), with the same names and values. The
 // module may be a Sequential, or have some anywhere. A Sequential takes and returns replicated
-// tensors: the rows of this rank, the same on all ranks along X and Y. In between, each child gets
-// what it needs:
+// tensors, as a typed member does: the rows of this rank, the same on all ranks along X and Y. In
+// between, each child gets what it needs:
 //
 //   Linear, Conv2d, LayerNorm, GroupNorm, Embedding   become layers of axonn with the same weights.
 //     Linear and Conv2d take the axis over which their input is split already, else Y, and leave

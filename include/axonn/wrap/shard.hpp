@@ -20,7 +20,8 @@ class WrappedNetwork;
 enum class Unused : uint8_t { refuse, zero };
 
 // Buffers that a step has changed, such as the statistics of BatchNorm: an error that names the
-// buffer, or every step begins with the buffers of the grid's first rank, as in DDP.
+// buffer, or every step begins with the buffers of the grid's first rank, as in DDP. Those of a
+// BatchNorm of axonn::nn change alike on all ranks (nn.hpp).
 enum class Buffers : uint8_t { refuse, first_rank };
 
 struct ShardOptions {

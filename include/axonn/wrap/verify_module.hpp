@@ -53,7 +53,8 @@ struct VerifyOptions {
 // UserError on all ranks if a batch has too few rows, or tensors that differ in rows; if loss_sum
 // gives no scalar with a gradient; if two calls of the plain network differ because it draws
 // random numbers, such as Dropout in training; if make_network makes two different networks. In a
-// network whose rows depend on each other, such as BatchNorm in training, the comparison fails.
+// network whose rows depend on each other, such as torch::nn::BatchNorm2d in training, the
+// comparison fails; axonn::nn::BatchNorm2d sees the rows of all ranks.
 Verification verify(Context& context, const std::function<PlainNetwork()>& make_network,
                     const std::vector<BatchOfRows>& batches, const VerifyOptions& options = {});
 

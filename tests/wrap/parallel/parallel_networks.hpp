@@ -3,9 +3,7 @@
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/pooling.h>
 
-#include "axonn/wrap/parallelize.hpp"
-#include "axonn/wrap/verify_module.hpp"
-#include "wrap/wrapped.hpp"
+#include "wrap/parallel/parallelized.hpp"
 
 // Sequentials whose widths do not divide by the axes.
 namespace axonn::test {
@@ -85,22 +83,5 @@ struct Mixed : nn::Module {
   nn::Sequential body{nullptr};
   at::Tensor tied, scale;
 };
-
-inline GridShape parallel_grid() {
-  switch (test_environment().ranks()) {
-    case 1:
-      return {};
-    case 2:
-      return {.x = 2};
-    case 4:
-      return {.y = 2, .z = 2};
-    case 6:
-      return {.x = 3, .z = 2};
-    case 8:
-      return {.x = 2, .y = 2, .data = 2};
-    default:
-      return {.x = 2, .y = 2, .z = 2, .data = 2};
-  }
-}
 
 }  // namespace axonn::test

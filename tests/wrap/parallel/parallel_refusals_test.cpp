@@ -11,8 +11,6 @@ namespace {
 
 using namespace test;
 
-Context make_context() { return Context(test_environment(), parallel_grid(), {.dtype = at::kDouble}); }
-
 #define EXPECT_NOT_PARALLELIZED(sequential, ...)                      \
   do {                                                                \
     Context context_ = make_context();                                \

@@ -1,0 +1,71 @@
+#include "axonn/wrap/member.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <ATen/core/grad_mode.h>
+
+#include "axonn/core/error.hpp"
+#include "axonn/layers/norms/batch_norm.hpp"
+#include "wrap/module_place.hpp"
+#include "wrap/wrapped_network.hpp"
+
+namespace axonn {
+
+void MemberBase::link(MemberBase& first, MemberBase& second, const KeepSplit& options) {
+  constexpr const char* kWhere = "nn.keep_split";
+  AXONN_CHECK(!first.joined() && !second.joined(), kWhere,
+              "a member was parallelized before; call keep_split() where the members are registered");
+  AXONN_CHECK(options.heads >= 0 && options.parts >= 1, kWhere, "need .heads >= 0 and .parts >= 1, got ", options.heads,
+              " and ", options.parts);
+  AXONN_CHECK(!first.links_.kept || *first.links_.kept == options, kWhere,
+              "the output of a member cannot stay split in two ways; give the same .heads and .parts for each pair");
+  first.links_.kept = options;
+  if (std::ranges::find(second.links_.from, &first) == second.links_.from.end()) second.links_.from.push_back(&first);
+}
+
+void MemberBase::join(std::shared_ptr<WrappedNetwork> network, std::shared_ptr<const ModulePlace> place) {
+  network_ = std::move(network);
+  place_ = std::move(place);
+}
+
+at::Tensor MemberBase::placed(const at::Tensor& x, bool training, const Itself& itself) const {
+  if (!joined()) return itself(x);
+  if (place_->layer && place_->layer->module != nullptr) network_->check_usable(place_->name);
+  return place_->compute(network_->context(), x, training, itself);
+}
+
+at::Tensor BatchNormBase::normalised(const at::Tensor& x, const Tensors& tensors) const {
+  Context& context = network().context();
+  const Layout& layout = place().input.layout;
+  const int64_t channels = layout.axis ? place().input.features : x.size(1);
+  // Those of this rank's channels, (1, channels, 1, ...).
+  const auto mine = [&](const at::Tensor& whole) {
+    std::vector<int64_t> shape(static_cast<size_t>(x.dim()), 1);
+    shape[1] = x.size(1);
+    return redistribute(context, Value{whole, channels, Layout::replicated()}, layout).tensor.view(shape);
+  };
+  const auto update = [&](const at::Tensor& running, const at::Tensor& of_batch) {
+    const at::NoGradGuard no_grad;
+    const at::Tensor whole = redistribute(context, Value{of_batch, channels, layout}, Layout::replicated()).tensor;
+    at::Tensor(running).mul_(1 - tensors.update).add_(whole.to(running.scalar_type()), tensors.update);
+  };
+  at::Tensor y;
+  if (tensors.of_batch) {
+    const NormalisedBatch batch = normalise_batch(context, x, tensors.epsilon);
+    AXONN_CHECK(batch.count > 1, "nn.batch_norm", "'", place().name,
+                "' has one number per channel on all ranks, whose variance is 0; give it more rows, or call eval()");
+    const auto count = static_cast<double>(batch.count);
+    if (tensors.update > 0) {
+      update(tensors.running_mean, batch.mean);
+      update(tensors.running_variance, batch.variance * (count / (count - 1)));
+    }
+    y = batch.tensor;
+  } else {
+    y = (x - mine(tensors.running_mean)) * (mine(tensors.running_variance) + tensors.epsilon).rsqrt();
+  }
+  if (tensors.weight.defined()) y = y * mine(tensors.weight) + mine(tensors.bias);
+  return y.to(x.scalar_type());
+}
+
+}  // namespace axonn
