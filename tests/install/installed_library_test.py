@@ -3,11 +3,9 @@ LibTorch, build and train."""
 import os
 import unittest
 
-from outside_project import HERE, LIBTORCH, MPIRUN, SOURCE, OutsideProject, on_ranks, run
+from outside_project import HERE, HIDDEN, LIBTORCH, MPIRUN, SOURCE, OutsideProject, losses, on_ranks, run
 
 EXAMPLE = SOURCE / "examples/custom_trainer"
-HIDDEN = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON"
-          for name in ("CLI11", "tomlplusplus", "PNG", "JPEG", "ZLIB", "MPI", "nlohmann_json")]
 OTHER_LIBTORCH = """
 #include <map>
 #include <string>
@@ -21,10 +19,6 @@ const std::map<std::string, std::string>& GetBuildOptions() {
 
 
 preloads = unittest.skipIf(os.environ["AXONN_SANITIZE"], "a sanitizer's run time must be the first that is loaded")
-
-
-def losses(text):
-    return [float(line.split()[-1]) for line in text.splitlines() if line.startswith("step")]
 
 
 class InstalledLibrary(OutsideProject):
@@ -83,35 +77,6 @@ class InstalledLibrary(OutsideProject):
             self.assertEqual(len(together), 10)
             for a, b in zip(alone, together):
                 self.assertAlmostEqual(a, b, delta=1e-4)
-
-    def test_a_wrapped_module_trains_on_any_grid_and_leaves_one_file(self):
-        folder, _ = self.build(SOURCE / "examples/sharded_cnn", "cnn", f"-DAXONN_LIBTORCH={LIBTORCH}", *HIDDEN)
-        program = folder / "sharded_cnn"
-        alone = losses(run(program, "1x1x1x1", self.scratch / "cnn-alone"))
-        self.assertEqual(len(alone), 5)
-        self.assertLess(alone[-1], 0.3 * alone[0])
-        if MPIRUN:
-            together = losses(on_ranks(4, program, "1x1x2x2", self.scratch / "cnn-together"))
-            for a, b in zip(alone, together, strict=True):
-                self.assertAlmostEqual(a, b, delta=2e-3)
-            headers = [(self.scratch / name).read_bytes() for name in ("cnn-alone", "cnn-together")]
-            size = 8 + int.from_bytes(headers[0][:8], "little")
-            self.assertEqual(*[header[:size] for header in headers])
-            self.assertIn(b'"blocks.0.first.weight"', headers[0][:size])
-
-    def test_a_sequential_is_divided_over_x_and_y(self):
-        folder, _ = self.build(SOURCE / "examples/split_mlp", "mlp", f"-DAXONN_LIBTORCH={LIBTORCH}", *HIDDEN)
-        program = folder / "split_mlp"
-        alone = losses(run(program, "1x1x1x1", self.scratch / "mlp-alone"))
-        self.assertEqual(len(alone), 5)
-        self.assertLess(alone[-1], 0.3 * alone[0])
-        if MPIRUN:
-            together = losses(on_ranks(4, program, "2x1x2x1", self.scratch / "mlp-together"))
-            for a, b in zip(alone, together, strict=True):
-                self.assertAlmostEqual(a, b, delta=2e-3)
-            headers = [(self.scratch / name).read_bytes() for name in ("mlp-alone", "mlp-together")]
-            size = 8 + int.from_bytes(headers[0][:8], "little")
-            self.assertEqual(*[header[:size] for header in headers])
 
     def test_two_stages_train_like_the_whole_network(self):
         folder, _ = self.build(SOURCE / "examples/two_stages", "stages", f"-DAXONN_LIBTORCH={LIBTORCH}", *HIDDEN)

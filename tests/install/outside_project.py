@@ -12,6 +12,8 @@ SOURCE = pathlib.Path(os.environ["AXONN_SOURCE"])
 LIBTORCH = pathlib.Path(os.environ.get("AXONN_LIBTORCH", ""))
 MPIRUN = os.environ.get("AXONN_MPIRUN", "")
 HERE = pathlib.Path(__file__).resolve().parent
+HIDDEN = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON"
+          for name in ("CLI11", "tomlplusplus", "PNG", "JPEG", "ZLIB", "MPI", "nlohmann_json")]
 
 
 def run(*command, status=0, environment=None, seconds=100):
@@ -23,6 +25,10 @@ def run(*command, status=0, environment=None, seconds=100):
 
 def on_ranks(count, program, *arguments, **options):
     return run(MPIRUN, "-n", count, program, *arguments, **options)
+
+
+def losses(text):
+    return [float(line.split()[-1]) for line in text.splitlines() if line.startswith("step")]
 
 
 class OutsideProject(unittest.TestCase):
