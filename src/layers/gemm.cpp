@@ -34,6 +34,15 @@ const std::optional<c10::TypedOperatorHandle<OneDnn>>& onednn() {
   return handle;
 }
 
+// On x86, oneDNN multiplies bf16 only with AVX-512; otherwise its product throws.
+bool onednn_has_bf16() {
+  static const bool has = [] {
+    const auto found = c10::Dispatcher::singleton().findSchema({"mkldnn::_is_mkldnn_bf16_supported", ""});
+    return found && found->typed<bool()>().call();
+  }();
+  return has;
+}
+
 // addmm of 16-bit operands with an fp32 result, on a GPU; LibTorch has it from 2.8 on.
 using Widening = at::Tensor&(const at::Tensor&, const at::Tensor&, const at::Tensor&, at::ScalarType, const at::Scalar&,
                              const at::Scalar&, at::Tensor&);
@@ -85,8 +94,9 @@ void gemm_into(GemmKernel kernel, const at::Tensor& block, const at::Tensor& a, 
 }
 
 bool gemm_available(GemmKernel kernel, at::ScalarType dtype, c10::Device device) {
-  return kernel == GemmKernel::mm ||
-         (device.is_cpu() && (dtype == at::kFloat || dtype == at::kBFloat16) && onednn().has_value());
+  if (kernel == GemmKernel::mm) return true;
+  return device.is_cpu() && onednn().has_value() &&
+         (dtype == at::kFloat || (dtype == at::kBFloat16 && onednn_has_bf16()));
 }
 
 size_t GemmChoice::place(GemmUse use, int64_t m, int64_t n, int64_t k) {
