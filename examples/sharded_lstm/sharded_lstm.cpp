@@ -67,9 +67,9 @@ int train(const std::string& grid, const std::filesystem::path& file) {
     const auto ids = rows_of_text(i, first, rows);
     auto step = context.begin_step();  // axonn
     const auto scores = net->forward(ids.narrow(1, 0, kLength));
-    auto loss = torch::nn::functional::cross_entropy(
-        scores.flatten(0, 1), ids.narrow(1, 1, kLength).flatten(),
-        torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
+    auto loss =
+        torch::nn::functional::cross_entropy(scores.flatten(0, 1), ids.narrow(1, 1, kLength).flatten(),
+                                             torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
     loss = axonn::mean(loss, kRows * kLength, context);  // axonn: over the rows of all ranks
     loss.backward();
     step.finish();                            // axonn
