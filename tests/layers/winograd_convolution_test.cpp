@@ -1,6 +1,7 @@
 #include "layers/ops/winograd_convolution.hpp"
 
 #include <ATen/Parallel.h>
+#include <ATen/Version.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -53,7 +54,11 @@ TEST(WinogradConvolution, IsTheSameOnAnyNumberOfThreads) {
     const at::Tensor several = winograd_convolution(input, weight, product),
                      gradient = winograd_weight_gradient(several, input, product);
     at::set_num_threads(1);
-    EXPECT_TRUE(at::equal(winograd_convolution(input, weight, product), several));
+    const at::Tensor one = winograd_convolution(input, weight, product);
+    if (product == GemmKernel::mm || at::get_cpu_capability() == "AVX512") {
+      EXPECT_TRUE(at::equal(one, several));
+    }
+    EXPECT_LE((one - several).abs().max().item<double>(), 5e-6 * several.abs().max().item<double>());
     const at::Tensor difference = winograd_weight_gradient(several, input, product) - gradient;
     EXPECT_LE(difference.abs().max().item<double>(),
               (dtype == at::kDouble ? 1e-14 : 5e-6) * gradient.abs().max().item<double>());

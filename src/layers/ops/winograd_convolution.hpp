@@ -16,7 +16,8 @@ namespace axonn {
 
 // On a CPU, in fp32 and fp64. `product` multiplies at the places: mm as batched products of few
 // tiles, which stay in the cache; onednn (fp32 only) of many tiles, where it is faster. Output and
-// input gradient have equal bits on any number of threads.
+// input gradient have equal bits on any number of threads, with onednn only where the processor has
+// AVX-512: elsewhere its bits depend on the number of rows of a product.
 inline constexpr int64_t kMostTilesAtOnce = 1024;
 
 at::Tensor winograd_convolution(const at::Tensor& input, const at::Tensor& weight, GemmKernel product);
