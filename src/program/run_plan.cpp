@@ -34,7 +34,7 @@ void check_run(const RunOptions& options) {
   at_most(options.train.micro_batch, kMostSamples, "micro_batch");
   const bool onednn = numerics.gemm == GemmKernel::onednn;
   AXONN_CHECK(!onednn || gemm_available(GemmKernel::onednn, scalar_type(numerics.dtype), numerics.c10_device()), kWhere,
-              "--gemm onednn multiplies fp32 on a CPU, and bf16 on one with AVX-512, in a LibTorch that has it");
+              "--gemm onednn multiplies fp32 on a CPU, bf16 with AVX-512, if LibTorch has it");
 }
 
 RunPlan plan_run(const RunOptions& options) {

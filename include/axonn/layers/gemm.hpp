@@ -28,7 +28,7 @@ at::Tensor gemm(GemmKernel kernel, const at::Tensor& a, const at::Tensor& b,
                 const std::optional<at::Tensor>& bias = {});
 // block (m, n) (+)= a b^T; the block may have a wider type.
 void gemm_into(GemmKernel kernel, const at::Tensor& block, const at::Tensor& a, const at::Tensor& b, bool add);
-// oneDNN: fp32 and bf16 on a CPU, if LibTorch has it. mm: always.
+// oneDNN: on a CPU, if LibTorch has it, fp32, and bf16 with AVX-512. mm: always.
 bool gemm_available(GemmKernel kernel, at::ScalarType dtype, c10::Device device);
 
 // A layer's products. The memory layout of the operands differs between them.
