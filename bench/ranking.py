@@ -13,7 +13,6 @@ Arguments after `--` replace the network and batch of both programs. --out recei
 measured.csv and ranking.svg (axonn-config's plot).
 """
 import argparse
-import contextlib
 import json
 import pathlib
 import statistics
@@ -21,7 +20,8 @@ import subprocess
 import sys
 import tempfile
 
-TOP = pathlib.Path(__file__).resolve().parent.parent
+from shaped_hosts import TOP, call, gpt_metrics, hosts, on_hosts, write_text
+
 RANKS = 8
 # Few tokens and a wide network, so that grids differ by more than noise.
 NETWORK = "--layers 2 --hidden 768 --heads 8 --sequence 64 --vocab 256 --batch 8".split()
@@ -32,24 +32,6 @@ MODES = {"exact": ["--order", "xyzd", "--reduction", "ring"],
          "agnostic": ["--mode", "agnostic", "--coefficients", "trainer", "--objective", "time"]}
 
 
-def call(*command, **options):
-    return subprocess.run([str(word) for word in command], check=True, **options)
-
-
-@contextlib.contextmanager
-def hosts(nodes, rate):
-    call(TOP / "scripts/cluster", "up", "--nodes", nodes, "--rate", rate)
-    try:
-        yield
-    finally:
-        call(TOP / "scripts/cluster", "down")
-
-
-def on_hosts(*command):
-    return call(TOP / "scripts/cluster", "run", "-n", RANKS, "--", *command, stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE)
-
-
 def grids():
     sizes = [size for size in range(1, RANKS + 1) if RANKS % size == 0]
     return [f"{x}x{y}x{z}x{RANKS // (x * y * z)}"
@@ -57,13 +39,8 @@ def grids():
 
 
 def measure(args, grid, scratch):
-    run = scratch / "run"
-    on_hosts(args.bin / "gpt", "train", "--grid", grid, "--gemm", "mm", *args.network, "--data", scratch / "text.txt",
-             "--steps", STEPS, "--validation-fraction", 0, "--validate-every", 0, "--save-every", 0, "--no-save-last",
-             "--out", run)
-    seconds = [json.loads(line)["seconds"]["step"] for line in open(run / "metrics.jsonl")]
-    call("rm", "-r", run)
-    return statistics.median(seconds[UNMEASURED:])
+    metrics = gpt_metrics(args.bin / "gpt", RANKS, scratch, STEPS, "--grid", grid, *args.network)
+    return statistics.median(line["seconds"]["step"] for line in metrics[UNMEASURED:])
 
 
 def planner(args, mode, *flags):
@@ -130,11 +107,10 @@ def main():
     seconds = {grid: [] for grid in grids()}
     with tempfile.TemporaryDirectory(prefix="axonn-ranking-") as scratch, hosts(args.nodes, args.rate):
         scratch = pathlib.Path(scratch)
-        (scratch / "text.txt").write_text(
-            "".join(f"line {i} of a text, {i * i % 97} and {i * 7 % 31}\n" for i in range(5000)))
+        write_text(scratch / "text.txt")
         if args.machine is None:
             args.machine = args.out / "machine.toml"
-            on_hosts(args.bin / "axonn-config", "calibrate", "--bytes", "1M", "--out", args.machine)
+            on_hosts(RANKS, args.bin / "axonn-config", "calibrate", "--bytes", "1M", "--out", args.machine)
         for round_ in range(args.repetitions):
             for grid in seconds:
                 seconds[grid].append(measure(args, grid, scratch))
