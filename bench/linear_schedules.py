@@ -14,7 +14,7 @@ import statistics
 import sys
 import tempfile
 
-from shaped_hosts import TOP, gpt_metrics, hosts, write_text
+from shaped_hosts import TOP, hosts, program_metrics, write_text
 
 RANKS = 2
 NETWORK = ("--grid 2x1x1x1 --layers 4 --hidden 768 --heads 12 --sequence 256 --vocab 256 --batch 8 "
@@ -37,12 +37,14 @@ def main():
     seconds = {form: {time: [] for time in TIMES} for form in FORMS}
     with tempfile.TemporaryDirectory(prefix="axonn-linear-") as scratch, hosts(RANKS, args.rate):
         scratch = pathlib.Path(scratch)
-        write_text(scratch / "text.txt")
+        text = scratch / "text.txt"
+        write_text(text)
         for _ in range(args.turns):
             for form, flags in FORMS.items():
-                metrics = gpt_metrics(args.bin / "gpt", RANKS, scratch, STEPS, *network, *flags)[UNMEASURED:]
+                metrics = program_metrics(args.bin / "gpt", RANKS, scratch, STEPS, "--data", text, *network, *flags)
+                measured = [line["seconds"] for line in metrics[UNMEASURED:]]
                 for time in TIMES:
-                    seconds[form][time].append(statistics.median(line["seconds"][time] for line in metrics))
+                    seconds[form][time].append(statistics.median(line[time] for line in measured))
     print(f"{RANKS} hosts at {args.rate}, {' '.join(map(str, network))}\n")
     print("| schedule | forward | times | step | times |\n| --- | --- | --- | --- | --- |")
     medians = {form: {time: statistics.median(all_) for time, all_ in times.items()} for form, times in seconds.items()}

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Compares the planner's ranking with measurements: `gpt` on every grid of 8 ranks, on hosts with
-shaped links.
+"""Compares the planner's ranking with measurements: `gpt` or `unet` on every grid of 8 ranks, on
+hosts with shaped links.
 
-    bench/ranking.py --nodes 2 [--rate 320mbit] [--repetitions 2] [--out runs/ranking] [-- NETWORK FLAGS]
+    bench/ranking.py --nodes 2 [--program gpt] [--rate 320mbit] [--repetitions 2] [--out runs/ranking]
+                     [-- NETWORK FLAGS]
         creates the hosts (scripts/cluster, needs root), measures them (axonn-config calibrate),
         trains a few steps on each grid in turn, and compares the medians with the planner's
         seconds: a table, Spearman's rank correlation, and whether the planner finds the best grids
@@ -20,11 +21,12 @@ import subprocess
 import sys
 import tempfile
 
-from shaped_hosts import TOP, call, gpt_metrics, hosts, on_hosts, write_text
+from shaped_hosts import TOP, call, hosts, on_hosts, program_metrics, write_text
 
 RANKS = 8
 # Few tokens and a wide network, so that grids differ by more than noise.
-NETWORK = "--layers 2 --hidden 768 --heads 8 --sequence 64 --vocab 256 --batch 8".split()
+NETWORKS = {"gpt": "--layers 2 --hidden 768 --heads 8 --sequence 64 --vocab 256 --batch 8".split(),
+            "unet": "--model unet-tiny --base 64 --heads 8 --classes 0 --batch 16".split()}
 # In the first steps, gathers are not prefetched yet and buffers are touched for the first time.
 STEPS, UNMEASURED = 5, 2
 MODES = {"exact": ["--order", "xyzd", "--reduction", "ring"],
@@ -39,7 +41,9 @@ def grids():
 
 
 def measure(args, grid, scratch):
-    metrics = gpt_metrics(args.bin / "gpt", RANKS, scratch, STEPS, "--grid", grid, *args.network)
+    data = {"gpt": scratch / "text.txt", "unet": "shapes"}[args.program]
+    metrics = program_metrics(args.bin / args.program, RANKS, scratch, STEPS, "--data", data, "--grid", grid,
+                              *args.network)
     return statistics.median(line["seconds"]["step"] for line in metrics[UNMEASURED:])
 
 
@@ -89,18 +93,19 @@ def report(args, measured):
 
 
 def main():
-    own, network = sys.argv[1:], NETWORK
+    own, network = sys.argv[1:], None
     if "--" in own:
         own, network = own[:own.index("--")], own[own.index("--") + 1:]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=2)
+    parser.add_argument("--program", choices=NETWORKS, default="gpt")
     parser.add_argument("--rate", default="320mbit")
     parser.add_argument("--repetitions", type=int, default=2, help="rounds over all grids")
     parser.add_argument("--machine", type=pathlib.Path, help="a machine file instead of a measurement")
     parser.add_argument("--bin", type=pathlib.Path, default=TOP / "build/release/bin")
     parser.add_argument("--out", type=pathlib.Path, default=TOP / "runs/ranking")
     args = parser.parse_args(own)
-    args.network = network
+    args.network = network or NETWORKS[args.program]
     if RANKS % args.nodes:
         parser.error(f"--nodes must divide {RANKS}")
     args.out.mkdir(parents=True, exist_ok=True)

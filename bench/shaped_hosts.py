@@ -26,14 +26,15 @@ def on_hosts(ranks, *command):
 
 
 def write_text(path):
+    """Data for gpt."""
     path.write_text("".join(f"line {i} of a text, {i * i % 97} and {i * 7 % 31}\n" for i in range(5000)))
 
 
-def gpt_metrics(gpt, ranks, scratch, steps, *flags):
-    """Metrics of all steps of a run that neither validates nor saves, on the text in scratch."""
+def program_metrics(program, ranks, scratch, steps, *flags):
+    """Metrics of all steps of a run of gpt or unet that neither validates nor saves."""
     run = scratch / "run"
-    on_hosts(ranks, gpt, "train", *flags, "--gemm", "mm", "--data", scratch / "text.txt", "--steps", steps,
-             "--validation-fraction", 0, "--validate-every", 0, "--save-every", 0, "--no-save-last", "--out", run)
+    on_hosts(ranks, program, "train", *flags, "--gemm", "mm", "--steps", steps, "--validation-fraction", 0,
+             "--validate-every", 0, "--save-every", 0, "--no-save-last", "--out", run)
     metrics = [json.loads(line) for line in open(run / "metrics.jsonl")]
     call("rm", "-r", run)
     return metrics
