@@ -11,7 +11,7 @@ hosts with shaped links.
         the same with an existing machine file
 
 Arguments after `--` replace the network and batch of both programs. --out receives machine.toml,
-measured.csv and ranking.svg (axonn-config's plot).
+measured.csv, ranking.svg (axonn-config's plot) and runs.csv, which `axonn-config fit` reads.
 """
 import argparse
 import json
@@ -40,6 +40,12 @@ def grids():
             for x in sizes for y in sizes for z in sizes if RANKS % (x * y * z) == 0]
 
 
+def rows(grid):
+    """Parts of the batch."""
+    _, _, z, data = map(int, grid.split("x"))
+    return z * data
+
+
 def measure(args, grid, scratch):
     data = {"gpt": scratch / "text.txt", "unet": "shapes"}[args.program]
     metrics = program_metrics(args.bin / args.program, RANKS, scratch, STEPS, "--data", data, "--grid", grid,
@@ -47,9 +53,10 @@ def measure(args, grid, scratch):
     return statistics.median(line["seconds"]["step"] for line in metrics[UNMEASURED:])
 
 
+# The trainer's own choice of a schedule divides the update over the replicas, as rs-opt-ag does.
 def planner(args, mode, *flags):
     return [args.bin / "axonn-config", "--gpus", RANKS, "--machine", args.machine, *args.network, "--precision", "fp32",
-            "--checkpoint", "off", "--top", 100, *MODES[mode], *flags]
+            "--checkpoint", "off", "--optimizer-schedule", "rs-opt-ag", "--top", 100, *MODES[mode], *flags]
 
 
 def predict(args, mode):
@@ -89,6 +96,11 @@ def report(args, measured):
               f"({best[0]}); {len(set(first[:5]) & set(best[:6]))} of the predicted top five in the measured top six")
     csv = args.out / "measured.csv"
     csv.write_text("".join(f"{grid},{seconds}\n" for grid, seconds in measured.items()))
+    batch = int(args.network[args.network.index("--batch") + 1])
+    (args.out / "runs.csv").write_text(
+        "grid,batch,micro_batch,precision,optimizer_schedule,order,reduction,overlap,seconds\n" +
+        "".join(f"{grid},{batch},{batch // rows(grid)},fp32,rs-opt-ag,xyzd,ring,all,{seconds}\n"
+                for grid, seconds in measured.items()))
     call(*planner(args, "exact", "--plot", args.out / "ranking.svg", "--measurements", csv), stdout=subprocess.DEVNULL)
 
 

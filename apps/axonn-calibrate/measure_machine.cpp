@@ -29,6 +29,12 @@ std::string text_of(const char* format, double a, double b = 0) {
   return buffer;
 }
 
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
 class Measurer {
  public:
   Measurer(axonn::Environment& environment, const Calibration& calibration)
@@ -55,9 +61,7 @@ class Measurer {
       const double slowest = over_ranks(took.count(), axonn::ReduceOp::max);
       if (repetition >= 0) all.push_back(slowest);
     }
-    const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
-    std::ranges::nth_element(all, middle);
-    return *middle;
+    return median(all);
   }
 
   // All groups of `size` ranks `inner` apart, at the same time: GB/s of one ring, seconds per hop.
@@ -89,8 +93,13 @@ class Measurer {
   }
 
   double product_tflops(at::ScalarType dtype) {
-    environment_.world().barrier().wait();
-    return over_ranks(axonn::measure_gemm_flops(dtype, device_), axonn::ReduceOp::min) / 1e12;
+    std::vector<double> all;
+    for (int repetition = 0; repetition < calibration_.repetitions; ++repetition) {
+      environment_.world().barrier().wait();
+      const double flops = axonn::measure_gemm_flops(dtype, device_);
+      all.push_back(over_ranks(flops, axonn::ReduceOp::sum) / environment_.ranks() / 1e12);
+    }
+    return median(all);
   }
 
   bool cpu() const { return device_.is_cpu(); }

@@ -40,7 +40,12 @@ struct Group {
   ConstantFit fit;
 };
 
+// Directories of runs are one group.
 std::vector<Group> read_groups(const FitFlags& flags, const PlannerOptions& line) {
+  const auto folder =
+      std::ranges::find_if(flags.runs, [](const std::string& file) { return std::filesystem::is_directory(file); });
+  AXONN_CHECK(folder == flags.runs.end() || !line.network.given(), kWhere, *folder,
+              " is a run, which says its network: remove --model and sizes");
   std::optional<axonn::NetworkModel> network;
   if (line.network.given()) network = line.network.network();
   std::optional<axonn::Machine> machine;
@@ -48,9 +53,10 @@ std::vector<Group> read_groups(const FitFlags& flags, const PlannerOptions& line
   std::vector<Group> groups;
   for (const std::string& file : flags.runs)
     for (MeasuredRun& run : read_runs(file, network ? &*network : nullptr, machine ? &*machine : nullptr)) {
-      const auto same = [&](const Group& group) { return group.file == file && group.gpu == run.machine.gpu; };
+      const std::string source = std::filesystem::is_directory(file) ? "runs" : file;
+      const auto same = [&](const Group& group) { return group.file == source && group.gpu == run.machine.gpu; };
       auto found = std::ranges::find_if(groups, same);
-      if (found == groups.end()) found = groups.insert(groups.end(), Group{.file = file, .gpu = run.machine.gpu});
+      if (found == groups.end()) found = groups.insert(groups.end(), Group{.file = source, .gpu = run.machine.gpu});
       found->runs.push_back(std::move(run));
     }
   return groups;
@@ -210,8 +216,8 @@ Json group_json(const Group& group) {
 
 void FitFlags::add_to_fit(CLI::App& app, PlannerOptions& options) {
   app.add_option("runs", runs,
-                 "CSV files: columns grid, batch, micro_batch and seconds, and checkpointed, layers, hidden, heads, "
-                 "sequence, vocabulary")
+                 "directories of runs of gpt or unet (their --out); CSV files: columns grid, batch, micro_batch and "
+                 "seconds, and precision, checkpointed, layers, hidden, heads, sequence, vocabulary")
       ->required();
   options.add_fit_flags(app);
   app.add_option("--out", out, "machine file to write, with the fitted constants and their band");

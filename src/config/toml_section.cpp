@@ -12,11 +12,13 @@
 
 namespace axonn {
 
-TomlFile read_toml_file(const std::filesystem::path& path) {
+std::string read_toml_text(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   AXONN_CHECK(in && std::filesystem::is_regular_file(path), "config.toml", "cannot read ", path.string());
-  return parse_toml(std::string(std::istreambuf_iterator<char>(in), {}), path.string());
+  return std::string(std::istreambuf_iterator<char>(in), {});
 }
+
+TomlFile read_toml_file(const std::filesystem::path& path) { return parse_toml(read_toml_text(path), path.string()); }
 
 TomlFile parse_toml(std::string_view text, std::string_view name) {
   check_toml_letters(text, name);

@@ -17,7 +17,8 @@ struct TomlFile {
   toml::table table;
   std::string name;
 };
-TomlFile read_toml_file(const std::filesystem::path& path);  // UserError: cannot be read, or wrong TOML
+std::string read_toml_text(const std::filesystem::path& path);  // UserError: cannot be read
+TomlFile read_toml_file(const std::filesystem::path& path);     // UserError: the same, or wrong TOML
 TomlFile parse_toml(std::string_view text, std::string_view name);
 
 // One table of a file, read key by key. Every complaint names file, line and key.

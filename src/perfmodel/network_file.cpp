@@ -60,7 +60,7 @@ std::vector<std::string> places_of_sizes() {
 }
 
 template <typename Shape>
-Shape read_sizes(const std::string& path, const std::string& preset) {
+Shape read_sizes(std::string_view text, const std::string& name, const std::string& preset) {
   Shape shape;
   if (!preset.empty()) shape = find_preset(Sizes<Shape>::presets(), preset).shape;
   OptionTable table;
@@ -70,19 +70,10 @@ Shape read_sizes(const std::string& path, const std::string& preset) {
   bind_sizes(table, "model", shape, SizesFor::planner_files);
   table.add("model", "dropout", dropout, "changes no size");
   const auto places = places_of_sizes<Shape>();
-  table.read_toml_file(path, {places.begin(), places.end()});
-  require_sizes(table, shape, path);
+  table.read_toml(text, name, {places.begin(), places.end()});
+  require_sizes(table, shape, name);
   assume_data(shape);
   return shape;
-}
-
-NetworkShape read_network_toml(const std::string& path) {
-  const TomlFile file = read_toml_file(path);
-  const toml::node* node = file.table.get("model");
-  AXONN_CHECK(node != nullptr && node->is_table(), kWhere, file.name, ":1: section [model] is missing");
-  const std::string preset = TomlSection(file, *node->as_table(), "[model]").find_text("model").value_or("");
-  return std::visit([&]<typename Shape>(const Shape&) -> NetworkShape { return read_sizes<Shape>(path, preset); },
-                    kind_of(preset, *node->as_table()));
 }
 
 NetworkShape find_named(const std::string& name) {
@@ -100,8 +91,17 @@ NetworkShape find_named(const std::string& name) {
 
 }  // namespace
 
+NetworkShape network_of_toml(std::string_view text, const std::string& name) {
+  const TomlFile file = parse_toml(text, name);
+  const toml::node* node = file.table.get("model");
+  AXONN_CHECK(node != nullptr && node->is_table(), kWhere, file.name, ":1: section [model] is missing");
+  const std::string preset = TomlSection(file, *node->as_table(), "[model]").find_text("model").value_or("");
+  return std::visit([&]<typename Shape>(const Shape&) -> NetworkShape { return read_sizes<Shape>(text, name, preset); },
+                    kind_of(preset, *node->as_table()));
+}
+
 NetworkShape find_network(const std::string& name_or_file) {
-  if (name_or_file.ends_with(".toml")) return read_network_toml(name_or_file);
+  if (name_or_file.ends_with(".toml")) return network_of_toml(read_toml_text(name_or_file), name_or_file);
   if (name_or_file.ends_with(".json")) return read_config_json(name_or_file);
   return find_named(name_or_file);
 }

@@ -27,6 +27,7 @@
 #include "axonn/train/report/trace.hpp"
 #include "train/report/device_memory.hpp"
 #include "train/report/head_line.hpp"
+#include "train/report/run_starts.hpp"
 #include "train/report/run_status.hpp"
 #include "train/report/step_timer.hpp"
 #include "train/report/stragglers.hpp"
@@ -278,6 +279,7 @@ void Trainer::begin(int64_t first_step) {
     progress_.emplace(std::cout, progress_options(config_, first_step));
     status_.emplace(config_.out);
     status_->running(first_step);
+    record_start(config_.out, first_step, network_.environment.ranks(), identity_.configuration);
     print_head(network_.environment, context_,
                {.title = identity_.title,
                 .data = identity_.data,

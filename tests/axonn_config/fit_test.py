@@ -103,6 +103,9 @@ class Fit(PlannerTest):
         self.refuse("fit", self.write("runs.csv", two), *JOB, words=["give the runs of one kind of machine"])
         self.refuse("fit", self.write("runs.csv", HEAD + good.replace(",0,", ",often,")), *JOB, "--machine", "dgx-a100",
                     words=["'checkpointed' must be 0, 1, selective or stopped, got 'often'"])
+        typed = lambda words: HEAD.replace("seconds", "precision,seconds") + good.replace(",0,", f",0,{words},")
+        self.refuse("fit", self.write("runs.csv", typed("fp8")), *JOB, "--machine", "dgx-a100",
+                    words=["runs.csv:2: precision must be one of bf16, fp16, fp32, fp64, got 'fp8'"])
         self.refuse("fit", words=["runs"])
         self.refuse("validate", self.write("runs.csv", HEAD + good + "1x1x8x1,128,1,0,19\n"), *JOB,
                     "--machine", "dgx-a100", words=["needs at least four, got 2"])

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "axonn/network/networks.hpp"
 
@@ -13,6 +14,9 @@ namespace axonn {
 // allows. UserError with the nearest name, or with file:line and key, and for a config.json of a
 // network that the planner does not know.
 NetworkShape find_network(const std::string& name_or_file);
+
+// The same for the text of a TOML file; `name` is used in errors.
+NetworkShape network_of_toml(std::string_view text, const std::string& name);
 
 // The part of the trainer's file that describes the network: [model], and the words in other
 // sections that change a size.

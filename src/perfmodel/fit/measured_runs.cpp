@@ -4,25 +4,29 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <optional>
 #include <tuple>
 
+#include "axonn/config/codecs.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/perfmodel/network_file.hpp"
+#include "perfmodel/fit/run_folder.hpp"
 
 namespace axonn {
 namespace {
 
 constexpr const char* kWhere = "perfmodel.runs";
-constexpr std::array<std::string_view, 22> kColumns = {
-    "grid",         "gpus",        "batch",           "micro_batch",    "seconds",  "tokens_per_second_per_gpu",
-    "checkpointed", "layers",      "hidden",          "heads",          "sequence", "vocabulary",
-    "model",        "machine",     "pipeline",        "virtual_stages", "overlap",  "sequence_norms",
-    "accumulation", "mfu_percent", "percent_of_peak", "fused_attention"};
+constexpr std::array<std::string_view, 26> kColumns = {
+    "grid",         "gpus",        "batch",           "micro_batch",     "seconds",   "tokens_per_second_per_gpu",
+    "checkpointed", "layers",      "hidden",          "heads",           "sequence",  "vocabulary",
+    "model",        "machine",     "pipeline",        "virtual_stages",  "overlap",   "sequence_norms",
+    "accumulation", "mfu_percent", "percent_of_peak", "fused_attention", "precision", "optimizer_schedule",
+    "order",        "reduction"};
 constexpr std::array<std::string_view, 5> kSizes = {"layers", "hidden", "heads", "sequence", "vocabulary"};
 
 std::vector<std::string_view> cells_of(std::string_view line) {
@@ -132,7 +136,7 @@ double seconds_of(const Line& line, const MeasuredRun& run) {
               ": column 'seconds' is missing: give it, or tokens_per_second_per_gpu, or percent_of_peak");
   const double share = line.number("percent_of_peak") / 100;
   const Recomputation again = run.checkpointing == Checkpointing::off ? Recomputation::none : Recomputation::blocks;
-  return each * hardware_flops_per_token(run.network.layers, again) / (share * run.machine.peak_flops(Precision::bf16));
+  return each * hardware_flops_per_token(run.network.layers, again) / (share * run.machine.peak_flops(run.precision));
 }
 
 // Without a fused kernel the scores of a token go through memory: written, read and written by the
@@ -161,7 +165,22 @@ MeasuredRun run_of(const Line& line, const NetworkModel* network, const Machine*
   run.gpus *= run.best_grid() ? 1 : stages;
   if (line.find("virtual_stages")) run.virtual_stages = line.whole("virtual_stages");
   run.sequence_norms = line.find("sequence_norms") && line.whole("sequence_norms", 0) != 0;
-  if (line.find("overlap")) run.overlapped = line.whole("overlap", 0) != 0;
+  run.overlap.cache = run.best_grid();
+  if (const auto word = line.find("overlap")) {
+    if (*word != "1")
+      run.overlap =
+          *word == "0" ? OverlapSwitches::none() : Codec<OverlapSwitches>::parse(*word, line.place() + ": overlap");
+  }
+  if (const auto word = line.find("precision"))
+    run.precision = parse_name<Precision>(*word, line.place() + ": precision");
+  if (const auto word = line.find("reduction")) {
+    AXONN_CHECK(*word == "ring" || *word == "levels", kWhere, line.place(),
+                ": 'reduction' must be ring or levels, got '", *word, "'");
+    run.multi_level = *word == "levels";
+  }
+  if (const auto order = line.find("order")) run.order = parse_axis_order(*order);
+  if (const auto word = line.find("optimizer_schedule"))
+    run.schedule = parse_name<UpdateSchedule>(*word, line.place() + ": optimizer_schedule");
   const int64_t ranks =
       run.best_grid() ? 1 : int64_t{run.grid.z} * run.grid.data * std::max<int64_t>(run.micro_batch, 1);
   AXONN_CHECK(run.batch % ranks == 0, kWhere, line.place(), ": a batch of ", run.batch, " ", run.network.samples,
@@ -187,7 +206,7 @@ void check_agree(const std::vector<MeasuredRun>& runs) {
     const GridShape& grid = run.grid;
     return std::tuple(run.machine.name, run.network.parameters, run.network.tokens_per_sample, grid.x, grid.y, grid.z,
                       grid.data, run.gpus, run.batch, run.micro_batch, run.checkpointing, run.stages,
-                      run.sequence_norms);
+                      run.sequence_norms, run.precision, run.schedule);
   };
   std::map<decltype(layout(runs.front())), const MeasuredRun*> first;
   for (const MeasuredRun& run : runs) {
@@ -223,6 +242,13 @@ std::vector<MeasuredRun> parse_runs(std::string_view text, const std::string& na
 }
 
 std::vector<MeasuredRun> read_runs(const std::string& file, const NetworkModel* network, const Machine* machine) {
+  if (std::filesystem::is_directory(file)) {
+    AXONN_CHECK(network == nullptr, kWhere, file, " is a run, which says its network: give none");
+    AXONN_CHECK(machine != nullptr, kWhere, file, ": which machine? give --machine");
+    std::vector<MeasuredRun> runs = runs_of_folder(file, *machine);
+    check_agree(runs);
+    return runs;
+  }
   std::ifstream in(file, std::ios::binary);
   AXONN_CHECK(in, kWhere, "cannot read ", file);
   return parse_runs(std::string(std::istreambuf_iterator<char>(in), {}), file, network, machine);
@@ -231,11 +257,16 @@ std::vector<MeasuredRun> read_runs(const std::string& file, const NetworkModel* 
 double predicted_seconds(const MeasuredRun& run, const Machine& machine) {
   SearchOptions options = {.gpus = run.gpus / run.stages,
                            .batch_tokens = run.batch * run.network.tokens_per_sample,
+                           .order = run.order,
+                           .precisions = {run.precision},
                            .checkpointing = run.checkpointing,
                            .micro_batch = run.micro_batch,
+                           .multi_level = run.multi_level,
                            .sequence_norms = run.sequence_norms,
                            .stages = run.stages,
                            .virtual_stages = run.virtual_stages,
+                           .overlap = run.overlap,
+                           .schedule = run.schedule,
                            .top = 1};
   if (run.best_grid()) {
     const auto found = search_grids(run.network, machine, options);
@@ -244,8 +275,6 @@ double predicted_seconds(const MeasuredRun& run, const Machine& machine) {
     return found.layouts.front().time.seconds();
   }
   options.memory_margin = 0;
-  options.overlap.cache = false;
-  if (!run.overlapped) options.overlap = OverlapSwitches::none();
   Machine roomy = machine;
   if (run.micro_batch > 0) roomy.memory_gib = 1e9;
   return plan_grid(run.network, roomy, options, run.grid).time.seconds();

@@ -188,6 +188,7 @@ StepSettings GridPlanner::settings(const PlacementChoice& choice, const MemoryPl
           .micro_batches = sequences() / micro_batch,
           .recompute = plan.recompute,
           .sequence_norms = options_->sequence_norms,
+          .divided_update = options_->schedule != UpdateSchedule::ar_opt,
           .divided_gradients = options_->divided_gradients,
           .precision = plan.precision,
           .overlap = options_->overlap,

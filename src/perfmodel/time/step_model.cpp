@@ -113,28 +113,37 @@ void add_layer(Pass& pass, const LayerWork& layer, bool again, const GridShape& 
   pass.window_used += std::min(product, one.all_reduce_backward * (1 - machine.collective_share));
 }
 
-// Seconds that all-gathers, reduce-scatters and data all-reduces add to one pass.
+// What runs beside one pass.
+struct Traffic {
+  double gathers = 0, gathers_again = 0;  // weights over Z: in forward, in backward
+  double data = 0;                        // gradients over data
+  double updated = 0;                     // new weights over data
+};
+
+// Seconds that the traffic adds to one pass.
 struct Background {
   double gather_scatter = 0, data = 0;
 };
 
-Background background(const Pass& pass, const StepSettings& settings, double share, double gathers,
-                      double gathers_again, double data) {
+Background background(const Pass& pass, const StepSettings& settings, double share, const Traffic& traffic) {
   const OverlapSwitches& on = settings.overlap;
   Background added;
-  const double forward = pass.forward - pass.forward_used;
-  added.gather_scatter = on.all_gather ? prolongs(forward, gathers, share) : gathers + gathers_again;
+  const double forward = pass.forward - pass.forward_used, prefetched = on.all_gather ? traffic.gathers : 0;
+  added.gather_scatter =
+      on.all_gather ? prolongs(forward, traffic.gathers, share) : traffic.gathers + traffic.gathers_again;
+  if (traffic.updated > 0)
+    added.data = prolongs(forward, prefetched + traffic.updated, share) - prolongs(forward, prefetched, share);
   const double window = 2 * pass.forward + pass.again - pass.window_used;
-  double beside = on.all_gather ? gathers_again : 0;
+  double beside = on.all_gather ? traffic.gathers_again : 0;
   if (on.reduce_scatter)
     beside += pass.scatters;
   else
     added.gather_scatter += pass.scatters;
   const double before_data = prolongs(window, beside, share);
   added.gather_scatter += before_data;
-  added.data = on.buckets && data > 0
-                   ? prolongs(window, beside + data - pass.last_data, share) - before_data + pass.last_data
-                   : data;
+  added.data += on.buckets && traffic.data > 0
+                    ? prolongs(window, beside + traffic.data - pass.last_data, share) - before_data + pass.last_data
+                    : traffic.data;
   return added;
 }
 
@@ -153,7 +162,7 @@ double optimizer_seconds(const LayerTable& table, const GridShape& shape, const 
   for (const LayerWork& layer : table)
     if (layer.owns_weight && layer.has_weight())
       weights += static_cast<double>(layer.count) * layer_buffers(layer, shape, 0).block;
-  weights /= shape.z;
+  weights /= shape.z * (settings.divided_update || settings.divided_gradients ? shape.data : 1);
   const auto state = static_cast<double>(state_bytes(settings.precision)),
              element = static_cast<double>(element_bytes(settings.precision));
   // Reads the gradient; reads and writes master and moments; writes the weights if of another type.
@@ -204,14 +213,20 @@ StepTime predict_step(const LayerTable& table, const GridShape& shape, const Axi
   for (size_t i = 0; i < table.size(); ++i)
     add_layer(pass, table[i], runs_again(table, i, settings.recompute), shape, links, machine, settings, tokens);
   double messages = trainer && shape.data > 1 ? put_in_buckets(pass, link_of(links, Axis::data), settings) : 0;
-  if (settings.divided_gradients) pass.data *= (passes + 1) / 2, messages *= (passes + 1) / 2;
+  const double updated = settings.divided_update || settings.divided_gradients ? pass.data / 2 : 0;
+  if (updated > 0) pass.last_data /= 2;
+  const double gradients = (pass.data - updated) * (settings.divided_gradients ? passes : 1);
+  if (settings.divided_gradients) messages *= (passes + 1) / 2;
 
   const double share = machine.collective_share;
   const double missed = settings.caches() ? 1 - settings.cached : 1;  // share that is gathered every time
   const double again = pass.gathers_again * missed, warm = pass.gathers * missed;
-  const Background last = background(pass, settings, share, passes > 1 ? warm : pass.gathers, again, pass.data);
-  const Background first = background(pass, settings, share, pass.gathers, again, 0);
-  const Background middle = background(pass, settings, share, warm, again, 0);
+  Traffic in_first = {.gathers = pass.gathers, .gathers_again = again, .updated = updated},
+          in_last = {.gathers = warm, .gathers_again = again, .data = gradients};
+  if (passes == 1) in_last.gathers = pass.gathers, in_last.updated = updated;
+  const Background first = background(pass, settings, share, in_first),
+                   last = background(pass, settings, share, in_last),
+                   middle = background(pass, settings, share, {.gathers = warm, .gathers_again = again});
 
   StepTime time = {.forward = passes * pass.forward,
                    .backward = passes * (2 * pass.forward + pass.again),
@@ -220,13 +235,13 @@ StepTime predict_step(const LayerTable& table, const GridShape& shape, const Axi
                         .reduce_scatter_z = passes * pass.scatters,
                         .all_reduce_forward = passes * pass.once.all_reduce_forward,
                         .all_reduce_backward = passes * pass.once.all_reduce_backward,
-                        .all_reduce_data = pass.data,
+                        .all_reduce_data = gradients + updated,
                         .context = passes * pass.once.context};
   time.data_messages = messages;
   time.exposed_all_reduce = passes * (pass.waited + pass.beside_products);
   time.exposed_gather_scatter = last.gather_scatter;
   if (passes > 1) time.exposed_gather_scatter += first.gather_scatter + (passes - 2) * middle.gather_scatter;
-  time.exposed_data = last.data;
+  time.exposed_data = last.data + (passes > 1 ? first.data : 0);
   time.exposed_context = passes * pass.context;
   // (p - 1) / (v n) of the micro-batches' own time (Narayanan et al., 2021, section 2.2).
   time.bubble =

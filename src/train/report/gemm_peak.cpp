@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
@@ -38,6 +39,7 @@ double seconds_of(c10::Device device, const Work& work) {
 }  // namespace
 
 double measure_gemm_flops(c10::ScalarType dtype, c10::Device device) {
+  constexpr double kWindowSeconds = 0.03, kKernelSeconds = 0.15;
   const int64_t n = device.is_cpu() ? 768 : 8192;
   const int at_once = device.is_cpu() ? 1 : 5;  // a device needs no pause between products
   const auto options = at::TensorOptions().dtype(dtype).device(device);
@@ -45,14 +47,20 @@ double measure_gemm_flops(c10::ScalarType dtype, c10::Device device) {
   double best = 0;
   for (const GemmKernel kernel : {GemmKernel::mm, GemmKernel::onednn}) {
     if (!gemm_available(kernel, dtype, device)) continue;
-    double spent = 0;
-    for (int i = 0; i < 50 && (spent < 0.1 || i < 3); ++i) {
-      const double seconds = seconds_of(device, [&] {
-        for (int product = 0; product < at_once; ++product) (void)gemm(kernel, a, b);
-      });
-      best = std::max(best, at_once * 2.0 * static_cast<double>(n * n * n) / seconds);
-      spent += seconds;
+    (void)gemm(kernel, a.narrow(0, 0, n / 4), b);
+    std::vector<double> rates;
+    for (double all = 0; all < kKernelSeconds;) {
+      double spent = 0;
+      int products = 0;
+      for (; spent < kWindowSeconds; products += at_once)
+        spent += seconds_of(device, [&] {
+          for (int product = 0; product < at_once; ++product) (void)gemm(kernel, a, b);
+        });
+      rates.push_back(products * 2.0 * static_cast<double>(n * n * n) / spent);
+      all += spent;
     }
+    std::ranges::nth_element(rates, rates.begin() + static_cast<std::ptrdiff_t>(rates.size() / 2));
+    best = std::max(best, rates[rates.size() / 2]);
   }
   return best;
 }

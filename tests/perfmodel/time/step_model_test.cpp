@@ -179,6 +179,35 @@ TEST(StepModel, EverySwitchSavesTimeAndNoneChangesComputation) {
   EXPECT_LT(with(all).seconds(), nothing.seconds());
 }
 
+// Half of the data traffic moves under forward, in which nothing else moves on this grid.
+TEST(StepModel, ADividedUpdateGathersUnderTheNextForward) {
+  const GridShape grid = {.data = 16};
+  for (const double gbps : {0.5, 2.0, 200.0})
+    for (const int64_t passes : {1, 4}) {
+      StepSettings settings = {.micro_batches = passes};
+      const StepTime whole = step(grid, settings, gbps);
+      settings.divided_update = true;
+      const StepTime divided = step(grid, settings, gbps);
+      const double moved = divided.communication.all_reduce_data, forward = divided.forward / passes;
+      EXPECT_DOUBLE_EQ(moved, whole.communication.all_reduce_data);
+      EXPECT_DOUBLE_EQ(divided.optimizer, whole.optimizer / 16);
+      const double last = moved / 2 / divided.data_messages, window = divided.backward / passes;
+      EXPECT_NEAR(divided.exposed_data,
+                  prolongs(forward, moved / 2, kPerlmutter.collective_share) +
+                      prolongs(window, moved / 2 - last, kPerlmutter.collective_share) + last,
+                  1e-9 * moved);
+      EXPECT_LT(divided.seconds(), whole.seconds());
+    }
+}
+
+// Every pass scatters, the last one gathers.
+TEST(StepModel, DividedGradientsMoveOnceMorePerPass) {
+  const GridShape grid = {.data = 16};
+  const StepTime once = step(grid, {.divided_update = true}),
+                 four = step(grid, {.micro_batches = 4, .divided_gradients = true});
+  EXPECT_DOUBLE_EQ(four.communication.all_reduce_data, once.communication.all_reduce_data * 2.5);
+}
+
 TEST(StepModel, EveryMicroBatchGathersAndScattersAgainUnlessCached) {
   const GridShape grid = {.z = 8};
   const auto gathers = [&](int64_t passes, double cached, bool checkpoint) {

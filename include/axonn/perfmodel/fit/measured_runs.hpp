@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,8 +23,12 @@ struct MeasuredRun {
   Checkpointing checkpointing = Checkpointing::off;
   int64_t stages = 1, virtual_stages = 1;  // a pipeline outside of the grid
   bool sequence_norms = false;
-  bool overlapped = true;  // communication runs beside computation
-  double seconds = 0;      // per step
+  Precision precision = Precision::bf16;
+  std::optional<AxisOrder> order;  // nothing: not known, so the best placement
+  bool multi_level = true;         // collectives may run level by level
+  UpdateSchedule schedule = UpdateSchedule::ar_opt;
+  OverlapSwitches overlap;
+  double seconds = 0;  // per step
 
   bool best_grid() const { return grid.x == 0; }
 };
@@ -40,17 +45,26 @@ struct MeasuredRun {
 //                         there are no sizes; none: it is `network`
 //   machine               as find_machine() takes it, unless `machine` is given
 //   pipeline, virtual_stages, sequence_norms, overlap
-//                         stages; chunks per stage; 0 or 1; 0: nothing runs beside computation
+//                         stages; chunks per stage; 0 or 1; 0 (nothing runs beside computation),
+//                         1 (all does, and weights of a known grid are gathered every time, as
+//                         other programs do; none means this), or the trainer's words, such as all
 //   fused_attention       0: scores go through memory (with columns heads and sequence)
+//   precision             bf16 (none), fp16, fp32 or fp64
+//   optimizer_schedule    ar-opt (none), rs-opt-ag or fuse
+//   reduction             levels (none): collectives may run level by level; or ring
+//   order                 of the axes over the ranks, such as xyzd (none: the best placement)
 // Other columns are refused, except accumulation and mfu_percent: they follow from these. UserError
 // with file:line and column for what is missing or out of range, and for two lines with the same
 // layout whose seconds differ by more than a half.
+// A folder is the directory of a run of `gpt` or `unet`: every start of it (starts.jsonl) is a run,
+// whose seconds are the median of its steps (metrics.jsonl) after the first two. Starts of fewer
+// than five steps are left out; UserError if none is left, if `network` is given, and for a
+// reduction program.
 std::vector<MeasuredRun> read_runs(const std::string& file, const NetworkModel* network, const Machine* machine);
 std::vector<MeasuredRun> parse_runs(std::string_view text, const std::string& name, const NetworkModel* network,
                                     const Machine* machine);
 
-// Seconds of the run's layout by the model on this machine: its best placement, in bf16. A known
-// grid has memory enough, and weights are gathered every time (no cache), as other programs do.
+// Seconds of the run's layout by the model on this machine. A known grid has memory enough.
 double predicted_seconds(const MeasuredRun& run, const Machine& machine);
 
 }  // namespace axonn

@@ -26,9 +26,10 @@ struct StepSettings {
   int64_t micro_batches = 1;  // forward passes per rank per step
   Recomputation recompute = Recomputation::blocks;
   bool sequence_norms = false;  // norms and residual sums divided over X too, by rows (sequence parallelism)
-  // Every pass scatters its gradients over data, the last one gathers the weights (ZeRO-2); else
-  // one all-reduce per step.
-  bool divided_gradients = false;
+  // The replicas divide the update (schedules rs-opt-ag and fuse): gradients are reduce-scattered
+  // over data, and the new weights gathered under the next forward pass; else one all-reduce.
+  bool divided_update = false;
+  bool divided_gradients = false;  // the same, and every pass scatters its gradients (ZeRO-2)
   Precision precision = Precision::bf16;
   OverlapSwitches overlap;
   Coefficients coefficients = Coefficients::trainer;
@@ -86,9 +87,10 @@ bool runs_again(const LayerTable& table, size_t at, Recomputation recompute);
 // Coefficients trainer: a weight is gathered once in forward and once in backward (twice with
 // checkpointing); the cached share is gathered once per step. Every pass has reduce-scatters. Data
 // all-reduces run in buckets of the arena. The exchanges of group norms and layout changes are
-// waited for and counted with the all-reduces. With a divided context, keys and values that pass
-// around its ranks overlap attention; gathered ones are waited for. Left out: the sums of layer
-// norms and loss (a few bytes per row).
+// waited for and counted with the all-reduces. With a divided update, half of the data all-reduces
+// overlap the first pass's forward instead of backward. With a divided context, keys and values
+// that pass around its ranks overlap attention; gathered ones are waited for. Left out: the sums of
+// layer norms and loss (a few bytes per row).
 StepTime predict_step(const LayerTable& table, const GridShape& shape, const AxisLinks& links, const Machine& machine,
                       const StepSettings& settings);
 
