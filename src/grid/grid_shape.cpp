@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "axonn/core/error.hpp"
+#include "axonn/grid/divisors.hpp"
 
 namespace axonn {
 namespace {
@@ -29,17 +30,6 @@ auto& entry(Shape& shape, Axis axis) {
 int64_t saturating_product(int64_t a, int64_t b) {
   int64_t product = 0;
   return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<int64_t>::max() : product;
-}
-
-std::vector<int> divisors(int64_t number) {
-  std::vector<int> found;
-  for (int64_t d = 1; d * d <= number; ++d) {
-    if (number % d != 0) continue;
-    found.push_back(static_cast<int>(d));
-    if (d * d != number) found.push_back(static_cast<int>(number / d));
-  }
-  std::ranges::sort(found);
-  return found;
 }
 
 template <typename Values, typename Text>

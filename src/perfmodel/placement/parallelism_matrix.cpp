@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "axonn/core/error.hpp"
+#include "axonn/grid/divisors.hpp"
 
 namespace axonn {
 namespace {
@@ -27,17 +28,6 @@ int checked_product(std::span<const int> numbers, std::string_view what) {
                 " ", text_of(numbers), " is more than 2147483647 devices");
   }
   return static_cast<int>(product);
-}
-
-std::vector<int> divisors(int number) {
-  std::vector<int> found;
-  for (int64_t d = 1; d * d <= number; ++d) {
-    if (number % d != 0) continue;
-    found.push_back(static_cast<int>(d));
-    if (d * d != number) found.push_back(static_cast<int>(number / d));
-  }
-  std::ranges::sort(found);
-  return found;
 }
 
 // Fills a matrix column by column, each column from the first axis to the last. If the axes' sizes

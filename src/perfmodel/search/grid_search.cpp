@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <span>
 #include <tuple>
 
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
+#include "axonn/grid/divisors.hpp"
 #include "perfmodel/search/grid_planner.hpp"
 
 namespace axonn {
@@ -163,15 +165,23 @@ std::vector<int64_t> nearest_batches(const NetworkModel& network, const Machine&
 
 std::vector<int64_t> nearest_gpu_counts(const NetworkModel& network, const Machine& machine,
                                         const SearchOptions& options, int64_t gpus) {
+  const int64_t samples = options.batch_tokens / network.tokens_per_sample;
+  int64_t unit = 1;  // GPUs below the outermost level
+  for (size_t level = 0; level + 1 < machine.levels.size(); ++level) unit *= machine.levels[level].size;
   const auto fits = [&](int64_t count) {
+    if (count > unit && count % unit != 0) return false;
     try {
       level_sizes(machine, count);
     } catch (const UserError&) {
       return false;
     }
-    return std::ranges::any_of(factorisations(count), [&](const GridShape& grid) {
-      return within_bounds(grid, options) && !misfit_of(network, options, grid);
-    });
+    for (const int rows : divisors(std::gcd(count, samples * options.context.ranks)))  // z x data
+      for (const int x : divisors(count / rows))
+        for (const int z : divisors(rows)) {
+          const GridShape grid = {.x = x, .y = static_cast<int>(count / rows / x), .z = z, .data = rows / z};
+          if (within_bounds(grid, options) && !misfit_of(network, options, grid)) return true;
+        }
+    return false;
   };
   std::vector<int64_t> counts;
   for (const int64_t step : {-1, 1}) {
