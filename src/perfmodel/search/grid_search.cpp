@@ -69,6 +69,24 @@ auto place(const PlannedLayout& layout) {
   return std::tuple(rank_key(layout.value), grid.x, grid.y, grid.z, grid.data);
 }
 
+// Whether a grid of `count` GPUs is within the bounds and divides the network and the batch, memory
+// aside. Only grids whose z x data divides the batch are looked at.
+bool has_grid(const NetworkModel& network, const SearchOptions& options, int64_t count) {
+  const int64_t samples = options.batch_tokens / network.tokens_per_sample;
+  const auto fits = [&](const GridShape& grid) {
+    return within_bounds(grid, options) && !misfit_of(network, options, grid);
+  };
+  const auto factors = divisors(count);
+  for (const int parts : divisors(std::gcd(count, samples * options.context.ranks))) {
+    const auto tensor = static_cast<int>(count / parts);
+    for (const int x : factors)
+      for (const int z : factors)
+        if (tensor % x == 0 && parts % z == 0 && fits({.x = x, .y = tensor / x, .z = z, .data = parts / z}))
+          return true;
+  }
+  return false;
+}
+
 struct Fitting {
   GridPlanner planner;
   double bound;
@@ -165,29 +183,11 @@ std::vector<int64_t> nearest_batches(const NetworkModel& network, const Machine&
 
 std::vector<int64_t> nearest_gpu_counts(const NetworkModel& network, const Machine& machine,
                                         const SearchOptions& options, int64_t gpus) {
-  const int64_t samples = options.batch_tokens / network.tokens_per_sample;
-  int64_t unit = 1;  // GPUs below the outermost level
-  for (size_t level = 0; level + 1 < machine.levels.size(); ++level) unit *= machine.levels[level].size;
-  const auto fits = [&](int64_t count) {
-    if (count > unit && count % unit != 0) return false;
-    try {
-      level_sizes(machine, count);
-    } catch (const UserError&) {
-      return false;
-    }
-    for (const int rows : divisors(std::gcd(count, samples * options.context.ranks)))  // z x data
-      for (const int x : divisors(count / rows))
-        for (const int z : divisors(rows)) {
-          const GridShape grid = {.x = x, .y = static_cast<int>(count / rows / x), .z = z, .data = rows / z};
-          if (within_bounds(grid, options) && !misfit_of(network, options, grid)) return true;
-        }
-    return false;
-  };
   std::vector<int64_t> counts;
   for (const int64_t step : {-1, 1}) {
     for (int64_t count = gpus + step; count >= 1 && count <= kMostGpus && std::abs(count - gpus) <= kFarthestCount;
          count += step) {
-      if (!fits(count)) continue;
+      if (!fills_levels(machine, count) || !has_grid(network, options, count)) continue;
       counts.push_back(count);
       break;
     }

@@ -123,6 +123,24 @@ TEST(Machine, JobsFillWholeNodes) {
   EXPECT_THROW(level_sizes(machine, 0), UserError);
 }
 
+TEST(Machine, SaysWithoutAnErrorWhetherJobsFillWholeNodes) {
+  for (const Machine& machine : machine_presets()) {
+    int64_t filled = 0;
+    for (int64_t gpus = 1; gpus <= 100; ++gpus) {
+      bool fills = true;
+      try {
+        level_sizes(machine, gpus);
+      } catch (const UserError&) {
+        fills = false;
+      }
+      EXPECT_EQ(fills_levels(machine, gpus), fills) << machine.name << " " << gpus;
+      filled += fills ? 1 : 0;
+    }
+    EXPECT_GT(filled, 3) << machine.name;
+    EXPECT_LT(filled, 100) << machine.name;
+  }
+}
+
 TEST(MachineFile, MayHaveLettersBeyondAsciiInStringsAndComments) {
   std::string text = machine_toml(find_machine("workstation"));
   text.replace(text.find("workstation"), 11, "B\u00fcro \\\" 2");

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <tuple>
 
 #include "axonn/core/error.hpp"
@@ -184,6 +185,50 @@ TEST(GridSearch, NamesTheNearestCountsThatFit) {
   SearchOptions options = {.gpus = 44, .batch_tokens = 64 * 1024};
   EXPECT_TRUE(search_grids(model, machine, options).layouts.empty());  // 11 divides neither heads, hidden nor the batch
   EXPECT_EQ(nearest_gpu_counts(model, machine, options, 44), (std::vector<int64_t>{36, 48}));
+}
+
+// As nearest_gpu_counts() is declared: the first count on each side of which the search finds a grid.
+std::vector<int64_t> counts_by_search(const NetworkModel& model, const Machine& machine, SearchOptions options) {
+  const int64_t gpus = options.gpus;
+  std::vector<int64_t> counts;
+  for (const int64_t step : {-1, 1})
+    for (options.gpus = gpus + step; options.gpus >= 1 && options.gpus < 2 * gpus + 128; options.gpus += step) {
+      if (!fills_levels(machine, options.gpus)) continue;
+      const SearchResult found = search_grids(model, machine, options);
+      const auto large = [](const Rejection& rejection) { return rejection.reason == "memory"; };
+      if (found.layouts.empty() && std::ranges::none_of(found.rejections, large)) continue;
+      counts.push_back(options.gpus);
+      break;
+    }
+  return counts;
+}
+
+TEST(GridSearch, TheNearestCountsAreThoseThatTheSearchFinds) {
+  Machine machine = find_machine("perlmutter");
+  std::set<std::vector<int64_t>> all;
+  for (const int64_t node : {1, 4, 6}) {
+    machine.levels[0].size = node;
+    for (const int64_t gpus : {2, 30, 44, 77})
+      for (const int64_t samples : {1, 5, 12, 64})
+        for (const int64_t micro_batch : {0, 2})
+          for (const int context : {1, 4})
+            for (const int y : {0, 3}) {
+              const SearchOptions options = {.gpus = gpus,
+                                             .batch_tokens = samples * 1024,
+                                             .fixed = {0, y, 0, 0},
+                                             .max_tensor = 24,
+                                             .micro_batch = micro_batch,
+                                             .context = {.ranks = context},
+                                             .top = 1};
+              const auto model = preset("gpt-124m");
+              const auto counts = nearest_gpu_counts(model, machine, options, gpus);
+              EXPECT_EQ(counts, counts_by_search(model, machine, options))
+                  << gpus << " GPUs in nodes of " << node << ", " << samples << " samples, micro-batch " << micro_batch
+                  << ", context " << context << ", y " << y;
+              all.insert(counts);
+            }
+  }
+  EXPECT_GT(all.size(), 25U);
 }
 
 TEST(GridSearch, ADividedContextNeedsFewerSequencesThanRanks) {

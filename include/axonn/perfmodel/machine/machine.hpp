@@ -65,6 +65,8 @@ struct Machine {
 // UserError when the job does not fill whole nodes (with the nearest counts), or when the machine
 // is too small.
 std::vector<int64_t> level_sizes(const Machine& machine, int64_t gpus);
+// Whether level_sizes() would return; for 1 <= gpus < 2^31.
+bool fills_levels(const Machine& machine, int64_t gpus);
 
 // perlmutter (the default everywhere), frontier, alps, dgx-a100, dgx-a100-40, dgx-h100, dgx-h200,
 // workstation.
