@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,45 +43,98 @@ struct CommandLine {
   ExportFlags foreign;
 };
 
-std::vector<axonn::Subcommand> add_commands(CLI::App& app, CommandLine& line) {
+struct Command {
+  const char *name, *help;
+  std::function<void(CLI::App&)> add_flags;
+  std::function<int()> run;
+};
+
+void add_verbose(CLI::App& app, PlannerOptions& options) {
+  app.add_flag("--verbose", options.verbose, "errors name their place in the code");
+}
+
+void add_grid_flags(CLI::App& app, PlannerOptions& options) {
+  options.add_flags(app);
+  app.add_option("grid", options.grid, "X x Y x Z x data, such as 4x1x16x16")->required();
+}
+
+std::vector<Command> grid_commands(CommandLine& line) {
   PlannerOptions& options = line.planner;
-  CLI::App& explain = *app.add_subcommand("explain", "every term of one grid with its formula and numbers");
-  CLI::App& launch = *app.add_subcommand("launch", "a batch script for one grid, with the trainer's configuration");
-  CLI::App& machine = *app.add_subcommand("machine", "a machine as a TOML file");
-  app.add_subcommand("calibrate", "under mpirun or srun: measures the machine and writes the TOML file of --machine");
-  CLI::App& fit = *app.add_subcommand("fit", "fits a machine's constants to measured runs");
-  CLI::App& validate = *app.add_subcommand("validate", "predicted beside measured seconds of many runs");
-  CLI::App& simulate = *app.add_subcommand("simulate", "seconds of a reduction program on a machine");
-  CLI::App& synthesize =
-      *app.add_subcommand("synthesize", "every program of collectives for a reduction, fastest first");
-  CLI::App& exports = *app.add_subcommand("export", "one grid in the words of Megatron-LM, torchtitan or DeepSpeed");
-  CLI::App& imports = *app.add_subcommand("import", "the grid that a file of one of them describes");
-  exports.add_option("--to", line.foreign.program, "megatron, torchtitan or deepspeed")->required();
-  imports.add_option("file", line.foreign.file, "what export prints, or such a file of yours")->required();
-  imports.add_option("--from", line.foreign.program, "megatron, torchtitan or deepspeed")->required();
-  imports.add_option("--gpus", line.foreign.gpus, "number of GPUs")->required();
-  for (CLI::App* one : {&explain, &launch, &exports}) {
-    options.add_flags(*one);
-    one->add_option("grid", options.grid, "X x Y x Z x data, such as 4x1x16x16")->required();
+  return {{"explain", "every term of one grid with its formula and numbers",
+           [&](CLI::App& app) {
+             add_grid_flags(app, options);
+             options.add_explain_flags(app);
+           },
+           [&] { return run_explain(options); }},
+          {"launch", "a batch script for one grid, with the trainer's configuration",
+           [&](CLI::App& app) {
+             add_grid_flags(app, options);
+             options.add_launch_flags(app);
+           },
+           [&] { return run_launch(options); }}};
+}
+
+std::vector<Command> machine_commands(CommandLine& line) {
+  PlannerOptions& options = line.planner;
+  return {{"machine", "a machine as a TOML file",
+           [&](CLI::App& app) {
+             app.add_option("name", options.machine, "a preset, or a .toml file to check")->required();
+             add_verbose(app, options);
+           },
+           [&] { return run_machine(options); }},
+          {"calibrate", "under mpirun or srun: measures the machine and writes the TOML file of --machine"},
+          {"fit", "fits a machine's constants to measured runs",
+           [&](CLI::App& app) { line.fit.add_to_fit(app, options); }, [&] { return run_fit(line.fit, options); }},
+          {"validate", "predicted beside measured seconds of many runs",
+           [&](CLI::App& app) { line.fit.add_to_validate(app, options); },
+           [&] { return run_validate(line.fit, options); }}};
+}
+
+std::vector<Command> reduction_commands(CommandLine& line) {
+  return {{"simulate", "seconds of a reduction program on a machine",
+           [&](CLI::App& app) {
+             line.reduction.add_to_simulate(app);
+             add_verbose(app, line.planner);
+           },
+           [&] { return run_simulate(line.reduction); }},
+          {"synthesize", "every program of collectives for a reduction, fastest first",
+           [&](CLI::App& app) {
+             line.reduction.add_to_synthesize(app);
+             add_verbose(app, line.planner);
+           },
+           [&] { return run_synthesize(line.reduction); }}};
+}
+
+std::vector<Command> foreign_commands(CommandLine& line) {
+  return {{"export", "one grid in the words of Megatron-LM, torchtitan or DeepSpeed",
+           [&](CLI::App& app) {
+             app.add_option("--to", line.foreign.program, "megatron, torchtitan or deepspeed")->required();
+             add_grid_flags(app, line.planner);
+           },
+           [&] { return run_export(line.foreign, line.planner); }},
+          {"import", "the grid that a file of one of them describes",
+           [&](CLI::App& app) {
+             app.add_option("file", line.foreign.file, "what export prints, or such a file of yours")->required();
+             app.add_option("--from", line.foreign.program, "megatron, torchtitan or deepspeed")->required();
+             app.add_option("--gpus", line.foreign.gpus, "number of GPUs")->required();
+             add_verbose(app, line.planner);
+           },
+           [&] { return run_import(line.foreign); }}};
+}
+
+// Only the subcommands that an argument names get their flags: all flags of all of them are most of
+// the program's start.
+std::vector<axonn::Subcommand> add_commands(CLI::App& app, CommandLine& line, std::span<char* const> arguments) {
+  std::vector<axonn::Subcommand> subcommands;
+  for (const auto commands : {grid_commands, machine_commands, reduction_commands, foreign_commands}) {
+    for (const Command& command : commands(line)) {
+      CLI::App& part = *app.add_subcommand(command.name, command.help);
+      if (std::ranges::find(arguments, std::string_view(command.name)) == arguments.end() || !command.run) continue;
+      command.add_flags(part);
+      subcommands.push_back({&part, command.run});
+    }
   }
-  options.add_explain_flags(explain);
-  options.add_launch_flags(launch);
-  line.fit.add_to_fit(fit, options);
-  line.fit.add_to_validate(validate, options);
-  machine.add_option("name", options.machine, "a preset, or a .toml file to check")->required();
-  line.reduction.add_to_simulate(simulate);
-  line.reduction.add_to_synthesize(synthesize);
-  for (CLI::App* one : {&machine, &imports, &simulate, &synthesize})
-    one->add_flag("--verbose", options.verbose, "errors name their place in the code");
-  return {{&explain, [&] { return run_explain(options); }},
-          {&launch, [&] { return run_launch(options); }},
-          {&exports, [&] { return run_export(line.foreign, options); }},
-          {&imports, [&] { return run_import(line.foreign); }},
-          {&machine, [&] { return run_machine(options); }},
-          {&fit, [&] { return run_fit(line.fit, options); }},
-          {&validate, [&] { return run_validate(line.fit, options); }},
-          {&simulate, [&] { return run_simulate(line.reduction); }},
-          {&synthesize, [&] { return run_synthesize(line.reduction); }}};
+  return subcommands;
 }
 
 int run(int argc, char** argv, CommandLine& line) {
@@ -89,7 +144,8 @@ int run(int argc, char** argv, CommandLine& line) {
   app.footer("Exit status: 0 done; 1 no grid fits; 2 an error in the command line or in a file.");
   app.require_subcommand(0, 1);
   line.planner.add_search_flags(app);
-  return axonn::run_subcommand(app, {argv, static_cast<size_t>(argc)}, add_commands(app, line),
+  const std::span arguments(argv, static_cast<size_t>(argc));
+  return axonn::run_subcommand(app, arguments, add_commands(app, line, arguments),
                                [&] { return run_ranking(line.planner); });
 }
 
