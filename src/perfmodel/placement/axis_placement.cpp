@@ -19,6 +19,12 @@ AxisPlacement placement_of(const ParallelismMatrix& matrix) {
   return placement;
 }
 
+void visit_matrices(const GridShape& shape, std::span<const int64_t> level_sizes, const MatrixVisitor& visitor) {
+  const std::vector<int> levels(level_sizes.rbegin(), level_sizes.rend());
+  const std::array axes = {shape.data, shape.z, shape.y, shape.x};
+  visit_parallelism_matrices(levels, axes, visitor);
+}
+
 }  // namespace
 
 GridShape AxisPlacement::shape() const {
@@ -49,12 +55,15 @@ ParallelismMatrix AxisPlacement::matrix() const {
 }
 
 std::vector<AxisPlacement> placements(const GridShape& shape, std::span<const int64_t> level_sizes) {
-  const std::vector<int> levels(level_sizes.rbegin(), level_sizes.rend());
-  const std::array axes = {shape.data, shape.z, shape.y, shape.x};
   std::vector<AxisPlacement> found;
-  visit_parallelism_matrices(levels, axes,
-                             [&](const ParallelismMatrix& matrix) { found.push_back(placement_of(matrix)); });
+  visit_matrices(shape, level_sizes, [&](const ParallelismMatrix& matrix) { found.push_back(placement_of(matrix)); });
   return found;
+}
+
+int64_t count_placements(const GridShape& shape, std::span<const int64_t> level_sizes) {
+  int64_t count = 0;
+  visit_matrices(shape, level_sizes, [&](const ParallelismMatrix&) { ++count; });
+  return count;
 }
 
 std::optional<AxisPlacement> placement_of_order(const GridShape& shape, const AxisOrder& order,

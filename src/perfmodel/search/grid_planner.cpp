@@ -73,20 +73,20 @@ std::optional<std::string> misfit_of(const NetworkModel& network, const SearchOp
 
 GridPlanner::GridPlanner(const NetworkModel& network, const Machine& machine, const SearchOptions& options,
                          const GridShape& grid, const std::vector<int64_t>& level_sizes)
-    : network_(&network), machine_(&machine), options_(&options), grid_(grid) {
+    : network_(&network), machine_(&machine), options_(&options), level_sizes_(&level_sizes), grid_(grid) {
   if (const auto reason = misfit_of(network, options, grid)) {
     rejection_ = {.grid = grid, .reason = *reason};
     return;
   }
   find_plans();
-  if (!rejection_) find_choices(level_sizes);
 }
 
-void GridPlanner::find_choices(const std::vector<int64_t>& level_sizes) {
+void GridPlanner::find_choices() {
+  const std::vector<int64_t>& level_sizes = *level_sizes_;
   const bool latency = options_->coefficients == Coefficients::trainer;
   const bool exact = options_->mode == BandwidthMode::exact;
   const AxisOrder order = options_->order.value_or(kDefaultOrder);
-  if (exact && !options_->order) {
+  if (every_placement()) {
     for (AxisPlacement& placement : placements(grid_, level_sizes)) {
       const AxisLinks links = placed_links(placement, *machine_, options_->multi_level, latency);
       const AxisLink context = neighbours_link(placement, context_axis(grid_), options_->context.ranks, *machine_);
@@ -179,7 +179,7 @@ int64_t GridPlanner::sequences() const {
 int64_t GridPlanner::candidates() const {
   int64_t forms = 0;
   for (const MemoryPlan& plan : plans_) forms += static_cast<int64_t>(plan.micro_batches.size());
-  return forms * static_cast<int64_t>(choices_.size());
+  return every_placement() ? forms * count_placements(grid_, *level_sizes_) : forms;
 }
 
 StepSettings GridPlanner::settings(const PlacementChoice& choice, const MemoryPlan& plan, int64_t micro_batch,
@@ -222,6 +222,12 @@ double GridPlanner::lower_bound(const PlacementChoice& choice, const MemoryPlan&
   one_pass.stages = 1;  // a pipeline's bubble is longest with one pass
   const StepTime time = predict_step(network_->layers, grid_, choice.links, *machine_, one_pass);
   return value(time, memory(plan, plan.micro_batches.front()));
+}
+
+double GridPlanner::rough_bound(const AxisLinks& least) const {
+  double bound = std::numeric_limits<double>::infinity();
+  for (const MemoryPlan& plan : plans_) bound = std::min(bound, lower_bound({.links = least}, plan));
+  return bound;
 }
 
 double GridPlanner::bound() const {

@@ -22,7 +22,7 @@ inline int64_t sample_parts(const GridShape& grid, const ContextSplit& context) 
 std::optional<std::string> misfit_of(const NetworkModel& network, const SearchOptions& options, const GridShape& grid);
 
 // The best plan of one grid: placement, precision, checkpointing, micro-batch. Keeps references to
-// the network, the machine and the options.
+// the network, the machine, the options and the levels.
 class GridPlanner {
  public:
   GridPlanner(const NetworkModel& network, const Machine& machine, const SearchOptions& options, const GridShape& grid,
@@ -30,8 +30,12 @@ class GridPlanner {
 
   std::optional<Rejection> rejection() const { return rejection_; }
   int64_t candidates() const;
-  double bound() const;  // lower bound of the objective over all plans
+  // A lower bound of the objective over all plans and placements, by the least_link() of each axis.
+  bool bounds_roughly() const { return options_->prune && every_placement() && options_->context.ranks == 1; }
+  double rough_bound(const AxisLinks& least) const;
 
+  void find_choices();   // the placements; call it before the two below
+  double bound() const;  // lower bound of the objective over all plans
   // With `prune`, skips forms that cannot be better than the best so far. Adds the number of
   // computed forms to *evaluated.
   PlannedLayout best(bool prune, int64_t* evaluated) const;
@@ -51,7 +55,7 @@ class GridPlanner {
     std::vector<int64_t> micro_batches;  // sequences, ascending
   };
 
-  void find_choices(const std::vector<int64_t>& level_sizes);
+  bool every_placement() const { return options_->mode == BandwidthMode::exact && !options_->order; }
   void find_plans();
   void add_plan(Precision precision, Recomputation recompute, int64_t* least_over);
   MemoryPrediction memory(const MemoryPlan& plan, int64_t micro_batch) const;
@@ -67,6 +71,7 @@ class GridPlanner {
   const NetworkModel* network_;
   const Machine* machine_;
   const SearchOptions* options_;
+  const std::vector<int64_t>* level_sizes_;
   GridShape grid_;
   std::vector<PlacementChoice> choices_;
   std::vector<MemoryPlan> plans_;

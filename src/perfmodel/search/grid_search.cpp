@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
+#include <map>
 #include <numeric>
+#include <queue>
 #include <span>
 #include <tuple>
 
@@ -87,9 +90,29 @@ bool has_grid(const NetworkModel& network, const SearchOptions& options, int64_t
   return false;
 }
 
-struct Fitting {
-  GridPlanner planner;
-  double bound;
+// The links of a grid's axes, each as fast as any placement of the axis makes it.
+class LeastLinks {
+ public:
+  LeastLinks(const Machine& machine, const SearchOptions& options, const std::vector<int64_t>& level_sizes)
+      : machine_(machine), options_(options), level_sizes_(level_sizes) {}
+
+  AxisLinks of(const GridShape& grid) {
+    AxisLinks links;
+    for (const Axis axis : kAxes) {
+      const auto [known, added] = by_size_.try_emplace(grid[axis]);
+      if (added)
+        known->second = least_link(grid[axis], level_sizes_, machine_, options_.multi_level,
+                                   options_.coefficients == Coefficients::trainer);
+      links[static_cast<size_t>(axis)] = known->second;
+    }
+    return links;
+  }
+
+ private:
+  const Machine& machine_;
+  const SearchOptions& options_;
+  const std::vector<int64_t>& level_sizes_;
+  std::map<int, AxisLink> by_size_;
 };
 
 // Keeps the best `top` layouts. A layout worse than all of them is dropped.
@@ -124,8 +147,12 @@ class Ranking {
 SearchResult search_grids(const NetworkModel& network, const Machine& machine, const SearchOptions& options) {
   check_options(network, machine, options);
   SearchResult result;
-  std::vector<Fitting> fitting;
+  std::vector<GridPlanner> fitting;
+  // The next grid by a lower bound of its objective: a rough one, or `placed`, that of its placements.
+  using Entry = std::tuple<double, bool, size_t>;  // bound, placed, place in `fitting`
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
   const auto sizes = level_sizes(machine, options.gpus);
+  LeastLinks least(machine, options, sizes);
   for (const GridShape& grid : factorisations(options.gpus)) {
     if (!within_bounds(grid, options)) continue;
     ++result.considered;
@@ -135,14 +162,21 @@ SearchResult search_grids(const NetworkModel& network, const Machine& machine, c
       continue;
     }
     result.candidates += planner.candidates();
-    const double bound = options.prune ? planner.bound() : 0;
-    fitting.push_back({std::move(planner), bound});
+    queue.emplace(planner.bounds_roughly() ? planner.rough_bound(least.of(grid)) : 0, false, fitting.size());
+    fitting.push_back(std::move(planner));
   }
-  std::ranges::stable_sort(fitting, {}, &Fitting::bound);
   Ranking ranking(options.top);
-  for (Fitting& grid : fitting) {
-    if (grid.bound > ranking.threshold() * (1 + kRounding)) break;
-    ranking.add(grid.planner.best(options.prune, &result.evaluated));
+  while (!queue.empty()) {
+    const auto [bound, placed, at] = queue.top();
+    if (bound > ranking.threshold() * (1 + kRounding)) break;
+    queue.pop();
+    GridPlanner& planner = fitting[at];
+    if (placed) {
+      ranking.add(planner.best(options.prune, &result.evaluated));
+      continue;
+    }
+    planner.find_choices();
+    queue.emplace(options.prune ? planner.bound() : 0, true, at);
   }
   result.layouts = ranking.take();
   return result;
@@ -153,13 +187,15 @@ PlannedLayout plan_grid(const NetworkModel& network, const Machine& machine, con
   SearchOptions one = options;
   one.gpus = grid.ranks();
   check_options(network, machine, one);
-  GridPlanner planner(network, machine, one, grid, level_sizes(machine, grid.ranks()));
+  const auto sizes = level_sizes(machine, grid.ranks());
+  GridPlanner planner(network, machine, one, grid, sizes);
   if (const auto rejection = planner.rejection()) {
     const std::string by =
         rejection->bytes_over > 0 ? ": " + bytes_text(static_cast<double>(rejection->bytes_over)) + " too much" : "";
     throw UserError("perfmodel.plan_grid", detail::concatenate("grid ", grid.to_string(), " is not possible for ",
                                                                network.name, " (", rejection->reason, ")", by));
   }
+  planner.find_choices();
   int64_t evaluated = 0;
   return planner.best(one.prune, &evaluated);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -127,6 +128,19 @@ LevelNumbers units_of(const AxisPlacement& placement, const Machine& machine) {
   return units;
 }
 
+// Calls visit() for every way to divide an axis with `left` members among the levels from `level` on.
+void visit_factors(size_t level, int64_t left, std::span<const int64_t> level_sizes, LevelNumbers& factors,
+                   const std::function<void()>& visit) {
+  if (level == level_sizes.size()) {
+    if (left == 1) visit();
+    return;
+  }
+  for (const int factor : divisors(std::gcd(left, level_sizes[level]))) {
+    factors[level] = factor;
+    visit_factors(level + 1, left / factor, level_sizes, factors, visit);
+  }
+}
+
 // The nodes of each group of an axis, ascending.
 std::vector<std::vector<int>> nodes_of_groups(const Grid& grid, Axis axis, std::span<const int> node_of_rank) {
   std::vector<std::vector<int>> all;
@@ -186,6 +200,25 @@ AxisLinks placed_links(const AxisPlacement& placement, const Machine& machine, b
         placed_link(std::span(factors).first(count), std::span(units).first(count), machine, multi_level, latency);
   }
   return links;
+}
+
+AxisLink least_link(int64_t size, std::span<const int64_t> level_sizes, const Machine& machine, bool multi_level,
+                    bool latency) {
+  AXONN_ASSERT(level_sizes.size() <= kMostLevels, level_sizes.size(), " levels");
+  LevelNumbers units{}, factors{};
+  units[0] = 1;
+  for (size_t level = 0; level + 1 < level_sizes.size(); ++level) units[level + 1] = units[level] * level_sizes[level];
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  AxisLink least = {.seconds_per_byte = kNone, .latency_seconds = kNone, .tree_seconds_per_byte = kNone};
+  visit_factors(0, size, level_sizes, factors, [&] {
+    const AxisLink link = placed_link(std::span(factors).first(level_sizes.size()),
+                                      std::span(units).first(level_sizes.size()), machine, multi_level, latency);
+    for (double AxisLink::* const part :
+         {&AxisLink::seconds_per_byte, &AxisLink::latency_seconds, &AxisLink::ll128_latency_seconds,
+          &AxisLink::tree_seconds_per_byte, &AxisLink::tree_latency_seconds})
+      least.*part = std::min(least.*part, link.*part);
+  });
+  return least;
 }
 
 AxisLink neighbours_link(const AxisPlacement& placement, Axis axis, int64_t ranks, const Machine& machine) {

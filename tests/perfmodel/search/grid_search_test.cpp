@@ -10,6 +10,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/network/gpt/gpt_presets.hpp"
+#include "perfmodel/search/grid_planner.hpp"
 
 namespace axonn {
 namespace {
@@ -124,6 +125,38 @@ TEST(GridSearch, PrunedFindsWhatBruteForceFindsUpTo64Gpus) {
           saved += brute.evaluated - pruned.evaluated;
         }
   EXPECT_GT(saved, 0);
+}
+
+TEST(GridSearch, BoundsAreBelowEveryFormOfAGrid) {
+  const auto model = preset("gpt-124m");
+  int64_t grids = 0, sharp = 0;
+  for (const char* name : {"perlmutter", "frontier"})
+    for (const int64_t gpus : {8, 96})
+      for (const Objective objective : {Objective::time, Objective::communication})
+        for (const Coefficients coefficients : {Coefficients::trainer, Coefficients::authors}) {
+          const Machine machine = find_machine(name);
+          const SearchOptions options = {
+              .gpus = gpus, .batch_tokens = 96 * 1024, .coefficients = coefficients, .objective = objective};
+          const auto sizes = level_sizes(machine, gpus);
+          for (const GridShape& grid : factorisations(gpus)) {
+            GridPlanner planner(model, machine, options, grid, sizes);
+            if (planner.rejection()) continue;
+            AxisLinks least;
+            for (const Axis axis : kAxes)
+              least[static_cast<size_t>(axis)] =
+                  least_link(grid[axis], sizes, machine, true, coefficients == Coefficients::trainer);
+            planner.find_choices();
+            int64_t evaluated = 0;
+            const double rough = planner.rough_bound(least), bound = planner.bound(),
+                         best = planner.best(/*prune=*/false, &evaluated).value;
+            EXPECT_LE(rough, bound * (1 + 1e-12)) << name << " " << grid.to_string();
+            EXPECT_LE(bound, best * (1 + 1e-12)) << name << " " << grid.to_string();
+            EXPECT_EQ(evaluated, planner.candidates()) << name << " " << grid.to_string();
+            ++grids;
+            sharp += rough > 0.9 * bound ? 1 : 0;
+          }
+        }
+  EXPECT_GT(sharp, grids / 2);
 }
 
 TEST(GridSearch, PrunedIsBruteForceWhereMemoryIsShort) {

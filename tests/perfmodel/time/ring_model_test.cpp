@@ -97,6 +97,32 @@ TEST(RingModel, Equation10SharesTheNodesLinkAmongRings) {
   EXPECT_EQ(gbps(other, Axis::x), 100 / 4.);
 }
 
+TEST(RingModel, TheLeastLinkOfAnAxisIsTheLeastOfItsPlacements) {
+  for (const char* name : {"perlmutter", "frontier", "workstation"}) {
+    const Machine machine = find_machine(name);
+    const int64_t gpus = std::string_view(name) == "workstation" ? 8 : 96;
+    const auto sizes = level_sizes(machine, gpus);
+    for (const GridShape& grid : factorisations(gpus))
+      for (const bool latency : {false, true})
+        for (const Axis axis : kAxes) {
+          const AxisLink least = least_link(grid[axis], sizes, machine, /*multi_level=*/true, latency);
+          const auto expect_least = [&](double AxisLink::* part) {
+            double expected = std::numeric_limits<double>::infinity();
+            for (const AxisPlacement& placement : placements(grid, sizes)) {
+              const AxisLinks links = placed_links(placement, machine, /*multi_level=*/true, latency);
+              expected = std::min(expected, link_of(links, axis).*part);
+            }
+            EXPECT_EQ(least.*part, expected) << name << " " << grid.to_string() << " " << to_string(axis);
+          };
+          expect_least(&AxisLink::seconds_per_byte);
+          expect_least(&AxisLink::latency_seconds);
+          expect_least(&AxisLink::ll128_latency_seconds);
+          expect_least(&AxisLink::tree_seconds_per_byte);
+          expect_least(&AxisLink::tree_latency_seconds);
+        }
+  }
+}
+
 TEST(RingModel, MeasuredReadsTheAuthorsTable) {
   const auto at = [](int64_t inner, int64_t size) { return kPerlmutter.measured_gbps(inner, size); };
   EXPECT_EQ(at(1, 2), 76);

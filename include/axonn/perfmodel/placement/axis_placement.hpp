@@ -26,6 +26,7 @@ struct AxisPlacement {
 // All placements of a grid on levels of these sizes (innermost first), in the order of
 // visit_parallelism_matrices(). UserError when the products differ.
 std::vector<AxisPlacement> placements(const GridShape& shape, std::span<const int64_t> level_sizes);
+int64_t count_placements(const GridShape& shape, std::span<const int64_t> level_sizes);  // how many those are
 
 // The placement that an axis order gives to ranks numbered node by node. Nothing if a level ends
 // within an axis that it does not divide.
