@@ -100,8 +100,8 @@ std::vector<NamedSize> sizes_of(const Shape& shape) {
 template <typename Shape>
 void check_sizes(const Shape& shape, std::string_view where) {
   const auto check = [&](const SizeTerms& terms, int64_t value, std::string_view each) {
-    const std::string least = terms.least == 1 ? "positive" : detail::concatenate("at least ", terms.least);
-    AXONN_CHECK(value >= terms.least, std::string(where), each, terms.key, " must be ", least, ", got ", value);
+    AXONN_CHECK(value >= terms.least, std::string(where), each, terms.key, " must be ",
+                terms.least == 1 ? "positive" : detail::concatenate("at least ", terms.least), ", got ", value);
     AXONN_CHECK(value <= terms.most, std::string(where), each, terms.key, " must be at most ", terms.most, ", got ",
                 value);
   };

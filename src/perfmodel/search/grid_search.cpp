@@ -148,7 +148,7 @@ SearchResult search_grids(const NetworkModel& network, const Machine& machine, c
   check_options(network, machine, options);
   SearchResult result;
   std::vector<GridPlanner> fitting;
-  // The next grid by a lower bound of its objective: a rough one, or `placed`, that of its placements.
+  // The next grid by a lower bound of its objective: a rough one or, `placed`, of its placements.
   using Entry = std::tuple<double, bool, size_t>;  // bound, placed, place in `fitting`
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
   const auto sizes = level_sizes(machine, options.gpus);

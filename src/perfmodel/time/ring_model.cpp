@@ -128,7 +128,7 @@ LevelNumbers units_of(const AxisPlacement& placement, const Machine& machine) {
   return units;
 }
 
-// Calls visit() for every way to divide an axis with `left` members among the levels from `level` on.
+// Calls visit() for every way to divide an axis of `left` members among the levels from `level` on.
 void visit_factors(size_t level, int64_t left, std::span<const int64_t> level_sizes, LevelNumbers& factors,
                    const std::function<void()>& visit) {
   if (level == level_sizes.size()) {

@@ -220,7 +220,7 @@ TEST(GridSearch, NamesTheNearestCountsThatFit) {
   EXPECT_EQ(nearest_gpu_counts(model, machine, options, 44), (std::vector<int64_t>{36, 48}));
 }
 
-// As nearest_gpu_counts() is declared: the first count on each side of which the search finds a grid.
+// The first count on each side for which the search finds a grid.
 std::vector<int64_t> counts_by_search(const NetworkModel& model, const Machine& machine, SearchOptions options) {
   const int64_t gpus = options.gpus;
   std::vector<int64_t> counts;

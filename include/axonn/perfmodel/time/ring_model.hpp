@@ -74,8 +74,8 @@ AxisLinks ordered_links(BandwidthMode mode, const GridShape& shape, const AxisOr
 // and the collective level by level.
 AxisLinks placed_links(const AxisPlacement& placement, const Machine& machine, bool multi_level, bool latency);
 
-// The least of each cost (not `gbps`) over all placements of an axis of this size, whatever the other
-// axes are: no placement's collectives take less. `size` divides the product of the levels.
+// The least of each cost (not `gbps`) over all placements of an axis of this size, whatever the
+// other axes are: no placement's collectives take less. `size` divides the product of the levels.
 AxisLink least_link(int64_t size, std::span<const int64_t> level_sizes, const Machine& machine, bool multi_level,
                     bool latency);
 
