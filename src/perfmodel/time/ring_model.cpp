@@ -10,6 +10,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
+#include "axonn/grid/divisors.hpp"
 
 namespace axonn {
 namespace {
