@@ -103,6 +103,10 @@ class Fit(PlannerTest):
         self.refuse("fit", self.write("runs.csv", two), *JOB, words=["give the runs of one kind of machine"])
         self.refuse("fit", self.write("runs.csv", HEAD + good.replace(",0,", ",often,")), *JOB, "--machine", "dgx-a100",
                     words=["'checkpointed' must be 0, 1, selective or stopped, got 'often'"])
+        unlike = "order,reduction,overlap," + HEAD + f"xyzd,ring,all,{good}"
+        for words in ("zyxd,ring,all", "xyzd,levels,all", "xyzd,ring,0"):  # other layouts, so other seconds
+            self.run_program("fit", self.write("runs.csv", unlike + f"{words},1x1x8x1,64,1,0,20\n"), *JOB, "--machine",
+                             "dgx-a100")
         typed = lambda words: HEAD.replace("seconds", "precision,seconds") + good.replace(",0,", f",0,{words},")
         self.refuse("fit", self.write("runs.csv", typed("fp8")), *JOB, "--machine", "dgx-a100",
                     words=["runs.csv:2: precision must be one of bf16, fp16, fp32, fp64, got 'fp8'"])

@@ -206,7 +206,8 @@ void check_agree(const std::vector<MeasuredRun>& runs) {
     const GridShape& grid = run.grid;
     return std::tuple(run.machine.name, run.network.parameters, run.network.tokens_per_sample, grid.x, grid.y, grid.z,
                       grid.data, run.gpus, run.batch, run.micro_batch, run.checkpointing, run.stages,
-                      run.sequence_norms, run.precision, run.schedule);
+                      run.sequence_norms, run.precision, run.schedule, run.order, run.multi_level,
+                      to_string(run.overlap));
   };
   std::map<decltype(layout(runs.front())), const MeasuredRun*> first;
   for (const MeasuredRun& run : runs) {

@@ -30,7 +30,8 @@ struct Record {
 std::vector<Record> records_of(const std::string& folder, const char* name) {
   const std::string path = folder + "/" + name;
   std::ifstream in(path, std::ios::binary);
-  AXONN_CHECK(in, kWhere, "cannot read ", path, ": give the directory of a run of gpt or unet");
+  AXONN_CHECK(in, kWhere, "cannot read ", path,
+              ": give the directory of a run of gpt or unet that this version started");
   std::vector<Record> records;
   int number = 0;
   for (std::string line; std::getline(in, line);) {
