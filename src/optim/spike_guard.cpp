@@ -1,18 +1,12 @@
 #include "axonn/optim/spike_guard.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 #include "axonn/core/error.hpp"
+#include "core/median.hpp"
 
 namespace axonn {
 namespace {
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
 
 // Not so only if it is a number up to the limit.
 bool exceeds(double value, double limit) { return !(value <= limit) || !std::isfinite(value); }

@@ -5,6 +5,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/overlap/tune/schedule_key.hpp"
+#include "core/median.hpp"
 
 namespace axonn::overlap {
 namespace {
@@ -15,11 +16,6 @@ constexpr size_t kFinalists = 3;
 constexpr double kRunOff = 1.1;      // share of most_seconds after which no turn begins
 constexpr double kMostSearch = 0.5;  // share of most_seconds after which the search ends
 constexpr double kWorthIt = 0.97;    // other settings are taken if they are so much faster
-
-double median(std::vector<double> seconds) {
-  std::ranges::sort(seconds);
-  return seconds[seconds.size() / 2];
-}
 
 class Tuner {
  public:

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "axonn/core/error.hpp"
+#include "core/median.hpp"
 
 namespace axonn {
 namespace {
@@ -261,14 +262,13 @@ std::vector<double> ratios_of(const Machine& constants, std::span<const Measured
 Errors errors_of(std::span<const double> ratios) {
   Errors errors = {.runs = ratios.size()};
   if (ratios.empty()) return errors;
-  std::vector<double> sorted(ratios.begin(), ratios.end()), off;
+  std::vector<double> off;
   for (const double ratio : ratios) {
     off.push_back(std::abs(ratio - 1));
     errors.mean += off.back() / static_cast<double>(ratios.size());
   }
-  std::ranges::sort(sorted);
   std::ranges::sort(off);
-  errors.median_ratio = sorted[sorted.size() / 2];
+  errors.median_ratio = median({ratios.begin(), ratios.end()});
   errors.worst = off.back();
   errors.within_90 = off[(off.size() * 9 + 9) / 10 - 1];
   return errors;

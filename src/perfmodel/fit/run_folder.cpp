@@ -11,6 +11,7 @@
 #include "axonn/config/option_table.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/perfmodel/network_file.hpp"
+#include "core/median.hpp"
 
 namespace axonn {
 namespace {
@@ -61,7 +62,7 @@ struct Layout {
   AxisOrder order = kDefaultOrder;
   Precision precision = Precision::bf16;
   OverlapSwitches overlap;
-  int64_t batch = 0, micro_batch = 0, checkpoint_every = 0;
+  int64_t batch = 0, micro_batch = 0, checkpoint_every = 0, split_forward = 1;
 };
 
 Layout layout_of(const std::string& toml, const std::string& place) {
@@ -72,14 +73,17 @@ Layout layout_of(const std::string& toml, const std::string& place) {
   table.add("run", "dtype", layout.precision, "");
   table.add("overlap", "overlap", layout.overlap, "");
   table.add("overlap", "reduction", layout.reduction, "");
+  table.add("overlap", "split_forward", layout.split_forward, "");
   table.add("train", "batch", layout.batch, "");
   table.add("train", "micro_batch", layout.micro_batch, "");
   table.add("train", "activation_checkpoint", layout.checkpoint_every, "");
   table.read_toml(toml, place,
-                  {"run.grid", "run.order", "run.dtype", "overlap.overlap", "overlap.reduction", "train.batch",
-                   "train.micro_batch", "train.activation_checkpoint"});
+                  {"run.grid", "run.order", "run.dtype", "overlap.overlap", "overlap.reduction",
+                   "overlap.split_forward", "train.batch", "train.micro_batch", "train.activation_checkpoint"});
   AXONN_CHECK(layout.reduction == "ring", kWhere, place, ": the run sums gradients by the program '", layout.reduction,
               "', and a fit knows rings only: leave this run out");
+  AXONN_CHECK(layout.split_forward == 1, kWhere, place, ": the run splits its forward pass in ", layout.split_forward,
+              " parts, and a fit knows whole ones only: leave this run out");
   return layout;
 }
 
@@ -103,8 +107,6 @@ std::optional<MeasuredRun> run_of(const Record& start, int64_t end, const std::v
               ": 'configuration' is missing: remove the line");
   const std::string toml = toml_of(start.json["configuration"]);
   const Layout layout = layout_of(toml, start.place);
-  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
-  std::ranges::nth_element(seconds, middle);
   MeasuredRun run = {.place = start.place,
                      .machine = machine,
                      .network = network_model("the network of " + start.place, network_of_toml(toml, start.place)),
@@ -116,7 +118,7 @@ std::optional<MeasuredRun> run_of(const Record& start, int64_t end, const std::v
                      .multi_level = false,
                      .schedule = parse_name<UpdateSchedule>(schedule, "optimizer_schedule"),
                      .overlap = layout.overlap,
-                     .seconds = *middle};
+                     .seconds = median(seconds)};
   run.gpus = run.grid.ranks();
   const int64_t groups = int64_t{run.grid.z} * run.grid.data;
   run.micro_batch = layout.micro_batch > 0 ? layout.micro_batch : std::max<int64_t>(layout.batch / groups, 1);

@@ -10,6 +10,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "axonn/layers/gemm.hpp"
+#include "core/median.hpp"
 
 namespace axonn {
 namespace {
@@ -59,8 +60,7 @@ double measure_gemm_flops(c10::ScalarType dtype, c10::Device device) {
       rates.push_back(products * 2.0 * static_cast<double>(n * n * n) / spent);
       all += spent;
     }
-    std::ranges::nth_element(rates, rates.begin() + static_cast<std::ptrdiff_t>(rates.size() / 2));
-    best = std::max(best, rates[rates.size() / 2]);
+    best = std::max(best, median(rates));
   }
   return best;
 }

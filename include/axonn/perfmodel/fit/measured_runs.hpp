@@ -59,7 +59,7 @@ struct MeasuredRun {
 // A folder is the directory of a run of `gpt` or `unet`: every start of it (starts.jsonl) is a run,
 // whose seconds are the median of its steps (metrics.jsonl) after the first two. Starts of fewer
 // than five steps are left out; UserError if none is left, if `network` is given, and for a
-// reduction program.
+// reduction program or a split forward pass.
 std::vector<MeasuredRun> read_runs(const std::string& file, const NetworkModel* network, const Machine* machine);
 std::vector<MeasuredRun> parse_runs(std::string_view text, const std::string& name, const NetworkModel* network,
                                     const Machine* machine);
