@@ -115,6 +115,15 @@ AXONN_INLINE Value result_of(const Value& a, const Value& b, const Value& c) {
   return result;
 }
 
+// Vector by vector: GCC copies a struct in halves of vectors, and a vector that is read from two
+// halves just written waits for both.
+AXONN_INLINE void spill(StageRun& run, int32_t place, const Value& value) {
+  for (int p = 0; p < 2; ++p) store_to(run.scratch[place] + p * sizeof(F), value.part[p]);
+}
+AXONN_INLINE Value reload(const StageRun& run, int32_t place) {
+  return {load_from<F>(run.scratch[place]), load_from<F>(run.scratch[place] + sizeof(F))};
+}
+
 // Beyond the caches, the processor's own prefetch reaches about 0.8 of what this one reaches.
 template <Source from>
 AXONN_INLINE void prefetch(const std::byte* address) {
@@ -134,7 +143,7 @@ AXONN_INLINE Value read(const StageRun& run, int32_t operand, int64_t i, const V
     value.part[0] = value.part[1] = bits<F>(all(run.numbers[operand]));
   if constexpr (from == Source::number && key.type == ElementType::fp32)
     value.part[0] = value.part[1] = all(run.narrow_numbers[operand]);
-  if constexpr (from == Source::scratch) return *reinterpret_cast<const Value*>(run.scratch[operand]);
+  if constexpr (from == Source::scratch) return reload(run, operand);
   const std::byte* memory = from >= Source::fp32 ? run.streams[operand] : nullptr;
   constexpr int64_t bytes = from == Source::fp64 ? 8 : from == Source::fp32 ? 4 : 2;
   for (int64_t line = 0; line < kElements<key.wide> * bytes; line += 64) prefetch<from>(memory + i * bytes + line);
@@ -236,7 +245,7 @@ AXONN_INLINE void execute(const Stage& stage, StageRun& run, int64_t i, Value* r
               c = read<key, key.c>(run, stage.c, i, r);
   if constexpr (key.save > 0) r[key.save] = r[0];
   if constexpr (key.op == StageOp::spill)
-    *reinterpret_cast<Value*>(run.scratch[stage.out]) = a;
+    spill(run, stage.out, a);
   else if constexpr (key.op == StageOp::publish)
     publish<key>(run, stage.out, a);
   else if constexpr (key.op >= StageOp::reduce_sum && key.op <= StageOp::reduce_squares)
