@@ -122,7 +122,8 @@ PlannerOptions::PlannerOptions() {
              "ar-opt (default); rs-opt-ag and fuse divide the optimizer's state among replicas");
   table_.add(
       "training", "what_if", what_ifs,
-      "what other programs do: pipeline=8, chunks=2, context=8, gather-keys, sequence-norms, zero2, or a list of them");
+      "what other programs do: pipeline=8, chunks=2, context=8, gather-keys, sequence-norms, zero2, moments=bf16, "
+      "logits-chunks=8, or a list of them");
   table_.add("grids", "fix", fixed, "only grids with these sizes of axes: x=4,data=2");
   table_.add("grids", "min_tensor", min_tensor, "minimum of x * y * z", {.least = 1});
   table_.add("grids", "max_tensor", max_tensor, "maximum of x * y * z", {.least = 1});
@@ -178,6 +179,16 @@ int64_t PlannerOptions::tokens_of_batch(const axonn::NetworkModel& model) const 
   return batch * model.tokens_per_sample;
 }
 
+namespace {
+
+int64_t moment_bytes_of(std::string_view type) {
+  if (type == "bf16") return 2;
+  if (type == "int8") return 1;
+  throw axonn::UserError(kWhere, "--what-if moments takes bf16 or int8, got '" + std::string(type) + "'");
+}
+
+}  // namespace
+
 WhatIf PlannerOptions::what_if() const {
   WhatIf found;
   std::istringstream words(what_ifs);
@@ -195,6 +206,10 @@ WhatIf PlannerOptions::what_if() const {
       found.virtual_stages = count();
     else if (name == "context")
       found.context.ranks = count();
+    else if (name == "logits-chunks")
+      found.logits_chunks = count();
+    else if (name == "moments")
+      found.moment_bytes = moment_bytes_of(value);
     else if (word == "gather-keys")
       found.context.gathers = true;
     else if (word == "sequence-norms")
@@ -203,14 +218,16 @@ WhatIf PlannerOptions::what_if() const {
       found.divided_gradients = true;
     else
       throw axonn::UserError(kWhere,
-                             "--what-if takes pipeline=8, chunks=2, context=8, gather-keys, sequence-norms and zero2, "
-                             "got '" +
+                             "--what-if takes pipeline=8, chunks=2, context=8, gather-keys, sequence-norms, zero2, "
+                             "moments=bf16 and logits-chunks=8, got '" +
                                  word + "'");
   }
   AXONN_CHECK(found.virtual_stages == 1 || found.stages > 1, kWhere,
               "--what-if chunks is for a pipeline: give pipeline=8 too");
   AXONN_CHECK(!found.context.gathers || found.context.ranks > 1, kWhere,
               "--what-if gather-keys is for a divided context: give context=8 too");
+  AXONN_CHECK(found.moment_bytes == 0 || axonn::optimizer_moments(optimizer) > 0, kWhere,
+              "--what-if moments: ", to_string(optimizer), " has none: remove it");
   return found;
 }
 
@@ -232,7 +249,8 @@ void PlannerOptions::refuse_other_recomputation() const {
 
 axonn::NetworkModel PlannerOptions::planned_network() const {
   const WhatIf what = what_if();
-  if (what.stages == 1 && !what.sequence_norms && what.context.ranks == 1) return network.network();
+  if (what.stages == 1 && !what.sequence_norms && what.context.ranks == 1 && what.logits_chunks == 1)
+    return network.network();
   axonn::NetworkShape shape = network.shape();
   std::visit(
       [&]<typename Shape>(Shape& sizes) {
@@ -247,7 +265,8 @@ axonn::NetworkModel PlannerOptions::planned_network() const {
                       2 * what.context.ranks, ", got ", sizes.sequence);
         } else {
           throw axonn::UserError(kWhere,
-                                 "--what-if pipeline, context and sequence-norms are for transformers: remove them");
+                                 "--what-if pipeline, context, sequence-norms and logits-chunks are for transformers: "
+                                 "remove them");
         }
       },
       shape);
@@ -313,6 +332,8 @@ axonn::SearchOptions PlannerOptions::search(const axonn::NetworkModel& model) co
   options.virtual_stages = what.virtual_stages;
   options.sequence_norms = what.sequence_norms;
   options.divided_gradients = what.divided_gradients;
+  options.moment_bytes = what.moment_bytes;
+  options.logits_chunks = what.logits_chunks;
   options.context = what.context;
   if (what.divided_gradients) options.schedule = axonn::UpdateSchedule::rs_opt_ag;
   AXONN_CHECK(!what.any() || options.coefficients == Coefficients::trainer, kWhere,

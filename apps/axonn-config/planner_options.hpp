@@ -20,10 +20,14 @@ struct FixedAxis {
 struct WhatIf {
   int64_t stages = 1, virtual_stages = 1;  // a pipeline's
   bool sequence_norms = false, divided_gradients = false;
+  int64_t moment_bytes = 0, logits_chunks = 1;
   axonn::ContextSplit context;
 
   // What export cannot say.
-  bool beyond_export() const { return stages > 1 || virtual_stages > 1 || sequence_norms || divided_gradients; }
+  bool beyond_export() const {
+    return stages > 1 || virtual_stages > 1 || sequence_norms || divided_gradients || moment_bytes > 0 ||
+           logits_chunks > 1;
+  }
   bool any() const { return beyond_export() || context.ranks > 1; }
 };
 

@@ -18,9 +18,11 @@ MemoryPrediction predict_stored(std::span<const StoredTensors> tensors, const Gr
   AXONN_CHECK(options.element_bytes >= 1, "network.memory", "an element must have at least 1 byte, got ",
               options.element_bytes);
   AXONN_CHECK(options.checkpoint_every >= 0 && options.gathered_blocks >= 1 && options.scattered_blocks >= 1 &&
-                  options.cache_bytes >= 0 && options.context.ranks >= 1,
+                  options.cache_bytes >= 0 && options.moment_bytes >= 0 && options.context.ranks >= 1 &&
+                  options.logits_chunks >= 1,
               "network.memory",
-              "checkpoint_every and cache_bytes must not be negative, blocks and ranks of a context at least 1");
+              "checkpoint_every, cache_bytes and moment_bytes must not be negative; blocks, chunks and ranks of a "
+              "context at least 1");
   const int64_t e = options.element_bytes;
   const Coordinate most = {.x = grid.x - 1, .y = grid.y - 1};  // the last part of an even split is a largest one
 
@@ -36,10 +38,11 @@ MemoryPrediction predict_stored(std::span<const StoredTensors> tensors, const Gr
     matrices += count * range * grid.z;
   }
   const int64_t g = options.gradient_bytes > 0 ? options.gradient_bytes : e,
-                state = options.state_bytes > 0 ? options.state_bytes : e;
+                state = options.state_bytes > 0 ? options.state_bytes : e,
+                moment = options.moment_bytes > 0 ? options.moment_bytes : state;
   return {.weight_bytes = stored * e + (state != e ? kept * state : 0),
           .gradient_bytes = (options.divided_gradients ? kept : stored) * (g + (state != g ? state : 0)),
-          .optimizer_bytes = (options.moments + (options.ema ? 1 : 0)) * kept * state,
+          .optimizer_bytes = kept * (options.moments * moment + (options.ema ? state : 0)),
           .gathered_bytes = grid.z == 1
                                 ? 0
                                 : std::min(options.gathered_blocks * largest * e + options.cache_bytes, matrices * e) +

@@ -122,6 +122,14 @@ class Ranking(PlannerTest):
         bubbles = [self.plan(*job, "--what-if", f"pipeline=4{more}")["layouts"][0]["pipeline_seconds"]
                    for more in ("", ",chunks=2")]
         self.assertAlmostEqual(bubbles[0] / bubbles[1], 2)
+        for word, what, divisor in (("moments=bf16", "optimizer", 2), ("moments=int8", "optimizer", 4),
+                                    ("logits-chunks=8", "logits", 8)):
+            found = self.plan(*job, "--what-if", word)
+            self.assertIn("not with our trainer", found["what_if"])
+            layout = found["layouts"][0]
+            self.assertEqual(layout["memory"][what] * divisor, plain["memory"][what], word)
+            compare = self.assertLess if what == "optimizer" else self.assertEqual
+            compare(layout["compute_seconds"], plain["compute_seconds"])
         selective = self.plan(*job, "--checkpoint", "selective")
         self.assertIn("only attention runs again", selective["what_if"])
         on, off = (self.plan(*job, "--checkpoint", word, "--memory-margin", "0")["layouts"][0]["compute_seconds"]
@@ -129,10 +137,15 @@ class Ranking(PlannerTest):
         self.assertLess(off, 0.9 * on)
         self.assertEqual(self.plan(*job)["what_if"], "")
         for words, message in (("pipeline=3", "must divide the layers"), ("chunks=2", "give pipeline=8 too"),
-                               ("zero", "--what-if takes pipeline=8"), ("pipeline=0", "from 1 to 1024")):
+                               ("zero", "--what-if takes pipeline=8"), ("pipeline=0", "from 1 to 1024"),
+                               ("moments=fp32", "takes bf16 or int8, got 'fp32'"),
+                               ("logits-chunks=0", "from 1 to 1024")):
             self.refuse(*job, "--what-if", words, words=[message])
         self.refuse("--gpus", "72", *job[2:6], "--what-if", "pipeline=16", words=["--gpus 72 must divide by the 16"])
         self.refuse("--gpus", "8", "--model", "unet-tiny", "--what-if", "pipeline=2", words=["are for transformers"])
+        self.refuse(*job, "--what-if", "moments=bf16", "--optimizer", "sgd", words=["sgd has none: remove it"])
+        self.refuse("--gpus", "8", "--model", "unet-tiny", "--what-if", "logits-chunks=2",
+                    words=["are for transformers"])
         self.refuse("launch", "8x1x1x8", *job[2:6], "--what-if", "zero2", words=["--what-if is for the ranking"])
         self.refuse("launch", "8x1x1x8", *job[2:6], "--checkpoint", "selective", words=["give on, off or auto"])
 

@@ -27,6 +27,8 @@ struct MemoryOptions {
   // What other programs do: decoders keep what norms and residual sums need divided over X too, by
   // rows (sequence parallelism); gradients are divided as the optimizer's state is (ZeRO-2).
   bool sequence_norms = false, divided_gradients = false;
+  int64_t moment_bytes = 0;   // per element of the optimizer's moments; 0: as the rest of its state
+  int64_t logits_chunks = 1;  // for decoders; the head and the loss take so many parts of the rows in turn
   ContextSplit context = {};  // for decoders; a micro-batch is that of all its ranks
 };
 
@@ -44,7 +46,8 @@ struct MemoryPrediction {
   // The same number of elements, and once more where gradients are narrower than the optimizer's
   // state.
   int64_t gradient_bytes = 0;
-  int64_t optimizer_bytes = 0;  // as many as master weights, for every moment and for the average of the weights
+  // As many elements as master weights, for every moment and for the average of the weights.
+  int64_t optimizer_bytes = 0;
 
   // gathered_blocks + scattered_blocks times the largest (X, Y) block (of the embedding, the head
   // or an MLP matrix), and the cache. Each part is at most all matrices together. 0 when Z = 1: the
@@ -66,7 +69,7 @@ struct MemoryPrediction {
   int64_t activation_bytes = 0;
 
   // The loss: 3 m ceil(V/X) elements at once (probabilities, their gradient, and a temporary
-  // between them).
+  // between them), of a chunk of the rows.
   int64_t logits_bytes = 0;
 
   // Temporaries of one block's backward: 2 m h/Y for the residual stream's gradient and 2 m f/X

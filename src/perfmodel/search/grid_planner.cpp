@@ -130,6 +130,8 @@ void GridPlanner::add_plan(Precision precision, Recomputation recompute, int64_t
                           .scattered_blocks = 1 + kOutstanding,
                           .sequence_norms = options_->sequence_norms,
                           .divided_gradients = options_->divided_gradients,
+                          .moment_bytes = options_->moment_bytes,
+                          .logits_chunks = options_->logits_chunks,
                           .context = options_->context};
   MemoryPlan plan = {.precision = precision, .recompute = recompute, .rich = options_->objective != Objective::memory};
   plan.gathered_bytes = weights_gathered(*network_, grid_) * static_cast<double>(element_bytes(precision));
@@ -195,6 +197,7 @@ StepSettings GridPlanner::settings(const PlacementChoice& choice, const MemoryPl
           .coefficients = options_->coefficients,
           .cached = cached,
           .moments = options_->moments,
+          .moment_bytes = options_->moment_bytes,
           .stages = options_->stages,
           .virtual_stages = options_->virtual_stages,
           .context = options_->context,

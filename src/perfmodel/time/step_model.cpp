@@ -164,9 +164,10 @@ double optimizer_seconds(const LayerTable& table, const GridShape& shape, const 
       weights += static_cast<double>(layer.count) * layer_buffers(layer, shape, 0).block;
   weights /= shape.z * (settings.divided_update || settings.divided_gradients ? shape.data : 1);
   const auto state = static_cast<double>(state_bytes(settings.precision)),
-             element = static_cast<double>(element_bytes(settings.precision));
+             element = static_cast<double>(element_bytes(settings.precision)),
+             moment = settings.moment_bytes > 0 ? static_cast<double>(settings.moment_bytes) : state;
   // Reads the gradient; reads and writes master and moments; writes the weights if of another type.
-  const double bytes = state * (1 + 2 * (1 + settings.moments)) + (element != state ? element : 0);
+  const double bytes = state * (1 + 2) + 2 * settings.moments * moment + (element != state ? element : 0);
   return weights * bytes / (machine.memory_bandwidth_gbps * machine.memory_efficiency * 1e9);
 }
 

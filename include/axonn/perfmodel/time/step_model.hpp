@@ -33,8 +33,9 @@ struct StepSettings {
   Precision precision = Precision::bf16;
   OverlapSwitches overlap;
   Coefficients coefficients = Coefficients::trainer;
-  double cached = 0;  // share of the gathered weights that stay in memory after their first use
-  int moments = 2;    // moments of the optimizer
+  double cached = 0;         // share of the gathered weights that stay in memory after their first use
+  int moments = 2;           // moments of the optimizer
+  int64_t moment_bytes = 0;  // per element of them; 0: as masters
   // Pipeline of other programs (1F1B; virtual_stages > 1: interleaved), outside of the grid. The
   // table is one stage's.
   int64_t stages = 1, virtual_stages = 1;
