@@ -1,4 +1,4 @@
-"""Builds preset cuda and copies what a machine with a GPU needs into .gpu-day: programs, tests, scripts, the losses
+"""Builds preset cuda and copies what a machine with a GPU needs into a folder: programs, tests, scripts, the losses
 that the CPU computes and the counts of the dry GPU. Everything but LibTorch, NCCL and CUDA."""
 import importlib.util
 import json
@@ -76,10 +76,7 @@ def dry_counts():
     return {row[0]: dict(zip(head[1:], row[1:])) for row in rows if len(row) == len(head) and row[1].isdigit()}
 
 
-def pack(_):
-    build()
-    folder = TOP / ".gpu-day"
-    shutil.rmtree(folder, ignore_errors=True)
+def fill(folder):
     for name in programs():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         if (BUILD / name).exists():
@@ -87,12 +84,25 @@ def pack(_):
     for name in SCRIPTS:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(TOP / name, folder / name)
-    (folder / "expected.json").write_text(json.dumps(expected(folder) | {"dry": dry_counts()}, indent=1))
     plan = list(steps.all_steps({}))
     (folder / "plan.txt").write_text("".join(f"{step.seconds:5.0f} s  {step.name}\n" for step in plan))
-    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-    print(f".gpu-day: {size / 1e6:.1f} MB, {len(plan)} steps, {sum(step.seconds for step in plan) / 60:.0f} min "
+    (folder / "expected.json").write_text(json.dumps(expected(folder) | {"dry": dry_counts()}, indent=1))
+    return plan
+
+
+def pack(options):
+    """A pack is there whole or not at all, also when a call on the GPU machine is ended meanwhile."""
+    build()
+    folder = pathlib.Path(options.to).resolve()
+    partial = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    plan = fill(partial)
+    size = sum(file.stat().st_size for file in partial.rglob("*") if file.is_file())
+    print(f"{options.to}: {size / 1e6:.1f} MB, {len(plan)} steps, {sum(step.seconds for step in plan) / 60:.0f} min "
           "(plan.txt)")
     if size > MOST_BYTES:
         print(f"that is more than {MOST_BYTES / 1e6:.0f} MB")
-    return size > MOST_BYTES
+        return 1
+    shutil.rmtree(folder, ignore_errors=True)
+    partial.rename(folder)
+    return 0
