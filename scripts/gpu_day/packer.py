@@ -7,6 +7,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 
 from . import runner, steps
@@ -92,9 +93,11 @@ def fill(folder):
 
 def pack(options):
     """A pack is there whole or not at all, also when a call on the GPU machine is ended meanwhile."""
-    build()
     folder = pathlib.Path(options.to).resolve()
     partial = folder.with_name(f"{folder.name}.partial")
+    if folder.exists() and not (folder / "plan.txt").is_file() and (not folder.is_dir() or any(folder.iterdir())):
+        sys.exit(f"gpu-day: {options.to} is no pack and would be replaced: give a new folder by --to")
+    build()
     shutil.rmtree(partial, ignore_errors=True)
     plan = fill(partial)
     size = sum(file.stat().st_size for file in partial.rglob("*") if file.is_file())

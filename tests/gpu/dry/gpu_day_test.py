@@ -152,6 +152,15 @@ class GpuDayTest(Rehearsal):
         self.assertIn("a budget is 30 to 540 seconds, got 600", process.communicate()[0])
         self.assertEqual(process.returncode, 2)
 
+    def test_pack_replaces_nothing_but_a_pack(self):
+        mine = self.directory / "mine/thesis.txt"
+        mine.parent.mkdir()
+        mine.write_text("do not lose me")
+        ended = subprocess.run([sys.executable, TOP / "scripts/gpu-day", "pack", "--to", mine.parent], text=True,
+                               capture_output=True, timeout=60, check=False)
+        self.assertEqual((ended.returncode, mine.read_text()), (1, "do not lose me"))
+        self.assertIn("mine is no pack and would be replaced: give a new folder by --to", ended.stderr)
+
     def test_no_step_begins_that_does_not_fit(self):
         out = self.directory / "lines.jsonl"
         process = self.start("run", "--budget", 30, "--only", "sanitizers", "--out", out)
