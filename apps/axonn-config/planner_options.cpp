@@ -16,6 +16,12 @@ namespace {
 
 constexpr const char* kWhere = "axonn_config.options";
 
+int64_t moment_bytes_of(std::string_view type) {
+  if (type == "bf16") return 2;
+  if (type == "int8") return 1;
+  throw axonn::UserError(kWhere, "--what-if moments takes bf16 or int8, got '" + std::string(type) + "'");
+}
+
 }  // namespace
 
 namespace axonn {
@@ -178,16 +184,6 @@ int64_t PlannerOptions::tokens_of_batch(const axonn::NetworkModel& model) const 
               kMost / model.tokens_per_sample, " ", model.samples, ", got ", batch);
   return batch * model.tokens_per_sample;
 }
-
-namespace {
-
-int64_t moment_bytes_of(std::string_view type) {
-  if (type == "bf16") return 2;
-  if (type == "int8") return 1;
-  throw axonn::UserError(kWhere, "--what-if moments takes bf16 or int8, got '" + std::string(type) + "'");
-}
-
-}  // namespace
 
 WhatIf PlannerOptions::what_if() const {
   WhatIf found;

@@ -7,7 +7,7 @@ import tempfile
 import unittest
 
 from gpt_runs import GptTest, TRAINING
-from program_runs import PROGRAM, REFUSAL_SECONDS, START_SECONDS, Ended, needs_mpi
+from program_runs import PROGRAM, Ended, needs_mpi, refusal_seconds
 
 GRID = ["--grid", "2x1x2x1"]
 STEPS = ["--steps", "4", "--save-every", "2"]
@@ -155,7 +155,7 @@ class DirectoryOfARun(GptTest):
                 arguments = ["train", "--data", self.text, "--out", out, *TRAINING, *GRID, "--steps", "8", *resume]
                 ended = subprocess.run([*READ_ONLY, PROGRAM, *arguments, "--ranks", "4"], cwd=self.directory,
                                        stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                                       timeout=START_SECONDS + REFUSAL_SECONDS, check=False)
+                                       timeout=refusal_seconds(), check=False)
                 self.assert_refused(Ended(ended.returncode, ended.stdout, ended.stderr, 0),
                                     f"cannot write {out}/job-1.lock: Read-only file system", status=1)
                 self.assertEqual(self.files(), before)

@@ -2,7 +2,7 @@
 import unittest
 
 from gpt_runs import GptTest, TRAINING
-from program_runs import REFUSAL_SECONDS, START_SECONDS, free_port
+from program_runs import free_port, refusal_seconds
 
 
 class UnlikeRanks(GptTest):
@@ -11,7 +11,7 @@ class UnlikeRanks(GptTest):
         training = ["train", "--data", str(self.text), "--out", "run", *TRAINING, *common]
         before = self.files()
         ended = self.run_program(lambda rank: training + (rank_1 if rank == 1 else []), ranks=ranks, launcher="tcp",
-                                 seconds=START_SECONDS + REFUSAL_SECONDS)
+                                 seconds=refusal_seconds())
         self.assertEqual(self.files(), before)
         return ended
 
@@ -28,7 +28,7 @@ class UnlikeRanks(GptTest):
             (self.directory / name).write_text(f"[train]\nsteps = {steps}\n")
         training = ["train", "--data", str(self.text), "--out", "run", *TRAINING, "--grid", "1x1x2x1"]
         ended = self.run_program(lambda rank: training + ["--config", f"of_{rank}.toml"], ranks=2, launcher="tcp",
-                                 seconds=START_SECONDS + REFUSAL_SECONDS)
+                                 seconds=refusal_seconds())
         self.assert_refused(ended, "rank 1 has --steps 6 and rank 0 has 5")
 
     def test_only_one_rank_resumes(self):
@@ -39,7 +39,7 @@ class UnlikeRanks(GptTest):
         place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
         ended = self.run_program("train", "--data", self.text, "--out", "run", *TRAINING, "--grid", "1x1x2x1", ranks=2,
                                  launcher=lambda rank: place | {"RANK": str(rank), "AXONN_SHARED_MEMORY": str(rank)},
-                                 seconds=START_SECONDS + REFUSAL_SECONDS)
+                                 seconds=refusal_seconds())
         self.assertNotEqual(ended.status, 0)
         self.assertIn("rank 1 has AXONN_SHARED_MEMORY = 1 and rank 0 has 0; give all ranks the same", ended.err)
         self.assertFalse((self.directory / "run").exists())

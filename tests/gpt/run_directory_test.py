@@ -7,7 +7,7 @@ import time
 import unittest
 
 from gpt_runs import GptTest, TRAINING
-from program_runs import (REFUSAL_SECONDS, RUN_SECONDS, START_SECONDS, metrics, needs_mpi, steps_done,
+from program_runs import (REFUSAL_SECONDS, RUN_SECONDS, metrics, needs_mpi, refusal_seconds, steps_done,
                           wait_for_steps)
 
 FOREVER = ["--steps", "1000000", "--save-every", "5", "--log-every", "1"]
@@ -50,7 +50,7 @@ class Lock(RunDirectory):
         first = job.ranks()
         for resume in ("auto", "run"):
             ended = self.gpt("train", "--data", self.text, "--out", "run", *TRAINING, *FOREVER, "--resume", resume,
-                             "--grid", "2x1x1x1", ranks=2, seconds=START_SECONDS + REFUSAL_SECONDS)
+                             "--grid", "2x1x1x1", ranks=2, seconds=refusal_seconds())
             self.assert_refused(ended, "run is in use by process", " on host ", " since 20", "wait for its end")
         self.assertEqual(self.locks(), ["job-1.lock"])
         self.assertEqual(self.status()["state"], "running")
