@@ -43,6 +43,8 @@ class ResumeAuto(GptTest):
     def test_a_run_that_was_killed_before_its_first_checkpoint_starts_anew(self):
         self.kill("--save-every", "0", when=lambda job: None)
         lost = (self.run / "metrics.jsonl").read_bytes()
+        (self.run / "step-000001.partial").mkdir()  # as if it had been killed within its first save
+        (self.run / "step-000001.partial" / "rank-0000.safetensors").write_bytes(b"torn")
         (self.run / "metrics.jsonl.1").write_text("of an earlier loss\n")
         ended = self.auto(*RUN, "--save-every", "0", "--steps", STEPS, ranks=4)
         self.assertEqual(ended.status, 0, ended.text)
@@ -53,8 +55,8 @@ class ResumeAuto(GptTest):
 
     @needs_mpi
     def test_a_run_that_was_killed_while_it_saved_continues_bit_for_bit(self):
-        def saving(job):
-            while not any(self.run.glob("step-*.partial")):
+        def saving(job):  # its second checkpoint or a later one: a run without any starts anew
+            while not (any(self.run.glob("step-??????")) and any(self.run.glob("step-*.partial"))):
                 self.assertIsNone(job.processes[0].poll())
 
         self.kill("--save-every", "1", when=saving)
