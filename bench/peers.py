@@ -27,8 +27,9 @@ try:
     from torch.nn import functional as F
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
     from torch.distributed.tensor import DTensor
+    from torch.utils._python_dispatch import TorchDispatchMode
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
-    import peers_unet
+    import peers_resnet, peers_unet
 except ImportError as problem:
     sys.exit(f"peers.py: this Python cannot import PyTorch ({problem}); .deps/torch-2.11.0 lacks what Python's part of "
              "it needs. Either\n"
@@ -41,7 +42,8 @@ SIZES = {"tiny": dict(layers=2, hidden=32, heads=4, sequence=32, batch=4),
          "S": dict(layers=6, hidden=384, heads=6, sequence=256, batch=12),
          "M": dict(layers=8, hidden=768, heads=12, sequence=512, batch=4),
          "unet-tiny": dict(image=32, base=32, multipliers=[1, 2], blocks=1, attention=16, heads=4, batch=4),
-         "unet": dict(image=32, base=64, multipliers=[1, 2, 2], blocks=2, attention=16, heads=4, batch=16)}
+         "unet": dict(image=32, base=64, multipliers=[1, 2, 2], blocks=2, attention=16, heads=4, batch=16),
+         "resnet": dict(image=32, base=64, multipliers=[1, 2, 4], blocks=2, batch=16)}
 GRIDS = {"single": "1x1x1x1", "ddp": "1x1x1x{}", "fsdp": "1x1x{}x1", "tp": "{}x1x1x1"}
 VOCABULARY, MAX_NORM, WEIGHT_DECAY, LEARNING_RATE = 256, 1.0, 0.1, 3e-4
 
@@ -109,7 +111,7 @@ class GptCase:
 
 
 def case_of(job):
-    return peers_unet if job.size.startswith("unet") else GptCase
+    return peers_resnet if job.size == "resnet" else peers_unet if job.size.startswith("unet") else GptCase
 
 
 def parallelize(model, job):
@@ -145,10 +147,39 @@ def clip(optimizer):
     return norm
 
 
+class Collectives(TorchDispatchMode):
+    """Counts the collectives of torch.distributed by name."""
+
+    def __init__(self):
+        super().__init__()
+        self.counts = collections.Counter()
+
+    def __torch_dispatch__(self, operation, types, arguments=(), named=None):
+        if operation.namespace == "c10d":
+            self.counts[operation.name()] += 1
+        return operation(*arguments, **(named or {}))
+
+
+def resident(what):
+    """Bytes of this process: VmRSS now, VmHWM at most."""
+    line = next(line for line in open("/proc/self/status") if line.startswith(what + ":"))
+    return int(line.split()[1]) * 1024
+
+
+def held(model, optimizer):
+    """Bytes of this rank's weights, gradients and optimizer state."""
+    local = lambda tensor: tensor.to_local() if isinstance(tensor, DTensor) else tensor
+    size = lambda tensors: sum(local(tensor).nbytes for tensor in tensors)
+    weights = list(model.parameters())
+    return {"weights": size(weights), "gradients": size(weight.grad for weight in weights if weight.grad is not None),
+            "state": size(each for state in optimizer.state.values() for each in state.values() if each.dim() > 0)}
+
+
 def worker():
     """One process of a PyTorch run. Writes its results to the job's folder."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent script ends it
-    job, rank = argparse.Namespace(**json.loads(os.environ["PEERS_JOB"])), int(os.environ["PEERS_RANK"])
+    job = argparse.Namespace(**json.loads(os.environ["PEERS_JOB"]))
+    rank = int(os.environ.get("PEERS_RANK") or os.environ["OMPI_COMM_WORLD_RANK"])
     torch.set_num_threads(job.threads)
     if job.mode != "single":
         dist.init_process_group("gloo", init_method=f"file://{job.folder}/meet", rank=rank, world_size=job.ranks)
@@ -159,6 +190,8 @@ def worker():
     optimizer = adamw(model)
     inputs = case.batches(job, *((rank, job.ranks) if job.mode in ("ddp", "fsdp") else (0, 1)))
     report = []
+    pathlib.Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    before = resident("VmRSS")
     for _ in range(job.warmup + job.steps):
         start = time.perf_counter()
         batch = next(inputs)
@@ -169,7 +202,13 @@ def worker():
         optimizer.step()
         optimizer.zero_grad()
         report.append((time.perf_counter() - start, loss.item(), norm))
+    growth = resident("VmHWM") - before
     pathlib.Path(job.folder, f"{rank}.json").write_text(json.dumps(report))
+    if getattr(job, "count", False):
+        with Collectives() as calls:
+            step(*next(inputs)).backward()
+        counted = {"collectives": calls.counts, "bytes": {**held(model, optimizer), "growth": growth}}
+        pathlib.Path(job.folder, f"{rank}.counts.json").write_text(json.dumps(counted))
     if job.mode != "single":
         del step
         gc.collect()  # DDP is part of a cycle, and must be collected before its group
@@ -201,12 +240,15 @@ def result(who, job, seconds, losses, norms):
             "losses": [round(loss, 7) for loss in losses], "gradient_norms": [round(norm, 7) for norm in norms]}
 
 
-def torch_run(job):
+def torch_run(job, start=run_all):
+    """`start` runs a command on all ranks, as run_all does."""
     with tempfile.TemporaryDirectory(prefix="axonn-peers-") as folder:
         environment = {"PEERS_JOB": json.dumps({**vars(job), "folder": folder}), "OMP_NUM_THREADS": str(job.threads),
                        "GLOO_SOCKET_IFNAME": "lo"}
-        run_all(job.ranks, [sys.executable, __file__], environment)
+        start(job.ranks, [sys.executable, __file__], environment)
         reports = [json.loads(pathlib.Path(folder, f"{rank}.json").read_text()) for rank in range(job.ranks)]
+        counts = pathlib.Path(folder, "0.counts.json")
+        job.counts = json.loads(counts.read_text()) if counts.exists() else None
     seconds, losses, norms = zip(*((steps[0][0], statistics.mean(loss for _, loss, _ in steps), steps[0][2])
                                    for steps in zip(*reports)))
     return result("torch", job, seconds, losses, norms)

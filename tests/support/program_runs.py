@@ -5,6 +5,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import random
 import re
 import signal
 import socket
@@ -47,9 +48,15 @@ class Ended:
 
 
 def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    """Not one of those that the kernel gives to other programs before the job listens, seconds later."""
+    first_given = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        with socket.socket() as listener:
+            try:
+                listener.bind(("127.0.0.1", random.randrange(first_given // 2, first_given)))
+                return listener.getsockname()[1]
+            except OSError:  # somebody has it
+                pass
 
 
 def processes_where(fits):
