@@ -121,6 +121,9 @@ def parallelize(model, job):
         return model
     mesh = dist.device_mesh.init_device_mesh("cpu", (job.ranks,))
     policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32) if job.fsdp_policy else MixedPrecisionPolicy()
+    for buffer in model.buffers() if job.fsdp_policy else []:  # batch_norm's are of its weights' type on CPUs
+        if buffer.is_floating_point():
+            buffer.data = buffer.bfloat16()
     for part in [*case_of(job).parts(model), model] if job.mode == "fsdp" else []:
         fully_shard(part, mesh=mesh, mp_policy=policy)
     for block in model.blocks if job.mode == "tp" else []:

@@ -4,7 +4,7 @@ beside the same network in PyTorch. Its Python is that of bench/peers.py.
 
     bench/wrapped.py plain [--network gpt resnet] [--dtype fp32] [--repeats 5]
         one and two ranks, step for step in turn with the plain module on the same rows, in as many
-        processes at once: ratio of time per step
+        processes at once: ratio of time per step, median over the pairs of steps, and its quartiles
     bench/wrapped.py peers [--modes ddp fsdp] [--dtype fp32 bf16] [--ranks 2] [--repeats 5]
         PyTorch's DDP and FSDP2 (gloo) and axonn in turn: ratio of speeds. Both have a fused AdamW.
         bf16: FSDP2 has its MixedPrecisionPolicy, DDP autocast
@@ -13,7 +13,7 @@ beside the same network in PyTorch. Its Python is that of bench/peers.py.
     bench/wrapped.py counts [--ranks 2]
         collectives and bytes of a step, and what a rank holds, beside FSDP2
 
-Prints tables of medians of the repeats, with the least and greatest. Nothing else may run
+The tables of peers have medians of the repeats, with the least and greatest. Nothing else may run
 meanwhile.
 """
 import argparse, contextlib, itertools, json, pathlib, statistics, subprocess, sys, tempfile
@@ -22,6 +22,7 @@ import peers
 import shaped_hosts
 
 GRIDS = {"ddp": "1x1x1x{}", "fsdp": "1x1x{}x1"}
+PLAIN_CASES = [("fsdp", 1), ("fsdp", 2), ("ddp", 2)]  # grid and ranks
 NETWORKS = {"gpt": "S", "resnet": "resnet"}
 CLUSTER = [peers.TOP / "scripts/cluster", "run"]
 
@@ -59,8 +60,8 @@ def median(job, seconds):
     return statistics.median(seconds[job.warmup:])
 
 
-def summary(values, digits=2):
-    return f"{statistics.median(values):.{digits}f} | {min(values):.{digits}f}-{max(values):.{digits}f}"
+def summary(values):
+    return f"{statistics.median(values):.2f} | {min(values):.2f}-{max(values):.2f}"
 
 
 def table(*columns):
@@ -68,18 +69,18 @@ def table(*columns):
 
 
 def plain(args, text):
-    table("network", "precision", "grid", "plain, ms", "wrapped, ms", "ratio", "of each run")
-    for network, dtype, (mode, ranks) in itertools.product(args.network, args.dtype,
-                                                           [("fsdp", 1), ("fsdp", 2), ("ddp", 2)]):
+    table("network", "precision", "grid", "pairs", "plain, ms", "wrapped, ms", "ratio", "quartiles")
+    cases = [case for case in PLAIN_CASES if case[0] in args.modes]
+    for network, dtype, (mode, ranks) in itertools.product(args.network, args.dtype, cases):
         job = job_of(args, network, dtype, mode, ranks, text)
-        ratios, seconds = [], []
+        pairs = []
         for _ in range(args.repeats):
             line = wrapped_run(job)
-            seconds.append([median(job, line[who]["seconds"]) for who in ("plain", "wrapped")])
-            ratios.append(seconds[-1][1] / seconds[-1][0])
-        ours = [statistics.median(each) * 1e3 for each in zip(*seconds)]
-        print(f"| {network} | {dtype} | {GRIDS[mode].format(ranks)} | {ours[0]:.0f} | {ours[1]:.0f} | "
-              f"{summary(ratios, 3)} |", flush=True)
+            pairs += list(zip(line["plain"]["seconds"], line["wrapped"]["seconds"]))[job.warmup:]
+        both = [statistics.median(each) * 1e3 for each in zip(*pairs)]
+        low, middle, high = statistics.quantiles([wrapped / alone for alone, wrapped in pairs], n=4)
+        print(f"| {network} | {dtype} | {GRIDS[mode].format(ranks)} | {len(pairs)} | {both[0]:.0f} | {both[1]:.0f} | "
+              f"{middle:.3f} | {low:.3f}-{high:.3f} |", flush=True)
 
 
 def beside_peers(args, text):
@@ -130,7 +131,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["plain", "peers", "counts"])
     parser.add_argument("--network", nargs="+", choices=list(NETWORKS), default=list(NETWORKS))
-    parser.add_argument("--modes", nargs="+", choices=list(GRIDS), default=list(GRIDS))
+    parser.add_argument("--modes", nargs="+", choices=list(GRIDS), default=list(GRIDS),
+                        help="over Z (fsdp), over data (ddp), or both (default: both)")
     parser.add_argument("--dtype", nargs="+", choices=["fp32", "bf16"], default=["fp32"])
     parser.add_argument("--rate", help="of each host's link, such as 200mbit; as many hosts as ranks (default: none)")
     for key, default, text in (("ranks", 2, "of peers and counts"), ("warmup", 3, "steps before the timed ones"),
