@@ -187,8 +187,11 @@ RunLock::Locks RunLock::wait_for_dead() const {
   auto since = Clock::now();
   for (bool told = false;; std::this_thread::sleep_for(times_.look)) {
     const Locks now = locks();
-    for (const auto& [number, text] : now)
-      if (seen.contains(number) && seen.at(number) != text) refuse(directory_, LockHolder::from_json(text));
+    for (const auto& [number, text] : now) {
+      if (!seen.contains(number) || seen.at(number) == text) continue;
+      const LockHolder holder = LockHolder::from_json(text);  // names nobody if it cannot be read just now
+      refuse(directory_, holder.host.empty() ? LockHolder::from_json(seen.at(number)) : holder);
+    }
     if (now != seen) since = Clock::now();
     seen = now;
     bool all_dead = true;

@@ -133,6 +133,16 @@ TEST_F(RunLockTest, RefusesAJobOfAnotherHostThatGivesASign) {
   EXPECT_NE(refusal().find("on host far-away"), std::string::npos);
 }
 
+TEST_F(RunLockTest, NamesAJobWhoseFileCannotBeReadJustNow) {
+  leave(elsewhere());
+  std::thread emptied([this] {
+    std::this_thread::sleep_for(kQuick.silence / 3);
+    std::ofstream(file(1)) << "";
+  });
+  EXPECT_NE(refusal().find("on host far-away"), std::string::npos);
+  emptied.join();
+}
+
 TEST_F(RunLockTest, WaitsForAFileThatNobodyHasWrittenYet) {
   fs::create_directories(out);
   std::ofstream(file(1)) << "";
