@@ -72,14 +72,19 @@ void ShardedParameter::reduce(const std::function<void(const at::Tensor& block, 
 }
 
 Parameters::Parameters(std::vector<std::pair<std::string, ShardedParameter>> named, const Grid& grid, int rank,
-                       ArenaTypes types, c10::Device device, uint64_t seed, Scheduler* scheduler)
+                       ArenaTypes types, c10::Device device, uint64_t seed, Scheduler* scheduler, bool trained)
     : grid_(grid) {
   std::vector<Arena::Entry> entries;
   for (auto& [name, parameter] : named) {
-    entries.push_back({.name = name, .spec = parameter.spec(), .decay = parameter.options().decay});
+    entries.push_back({.name = name,
+                       .spec = parameter.spec(),
+                       .decay = parameter.options().decay,
+                       .bundle = parameter.options().bundle});
     list_.push_back(parameter);
   }
-  arena_ = std::make_shared<Arena>(entries, grid, rank, types, device, /*plan_only=*/scheduler == nullptr);
+  const ArenaBuffers trains = trained ? ArenaBuffers::all : ArenaBuffers::weights;
+  arena_ =
+      std::make_shared<Arena>(entries, grid, rank, types, device, scheduler == nullptr ? ArenaBuffers::none : trains);
   const Coordinate at = grid.coordinate(rank);
   for (size_t i = 0; i < list_.size(); ++i) {
     auto& state = *list_[i].state_;
@@ -93,7 +98,7 @@ Parameters::Parameters(std::vector<std::pair<std::string, ShardedParameter>> nam
         .narrow(0, slot.offset, slot.range.size())
         .copy_(initial_values(state.name, state.options.initial, slot.spec, grid.shape(), at, slot.range, seed,
                               types.master));
-    state.shard.set_requires_grad(true);
+    state.shard.set_requires_grad(trained);
   }
   if (scheduler == nullptr) return;
   const at::NoGradGuard no_grad;

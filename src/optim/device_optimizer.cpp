@@ -10,22 +10,15 @@
 #include <ATen/ops/div.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/rsub.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
 
+#include "axonn/overlap/step/sum_of_squares.hpp"
+
 namespace axonn {
-namespace {
-
-// Summed on the device in fp64, and the host does not wait.
-at::Tensor sum_of_squares(const at::Tensor& flat) {
-  return at::linalg_vector_norm(flat, 2, at::OptionalIntArrayRef(), /*keepdim=*/false, at::kDouble).square_();
-}
-
-}  // namespace
 
 DeviceOptimizer::DeviceOptimizer(Context& context, const Parameters& parameters, const OptimizerSettings& settings)
     : Optimizer(updated_network(context, parameters), settings.learning_rate, settings.ema), settings_(settings) {

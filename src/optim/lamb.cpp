@@ -5,20 +5,16 @@
 #include <vector>
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
+#include "axonn/overlap/step/sum_of_squares.hpp"
 #include "optim/rule.hpp"
 
 namespace axonn {
 namespace {
-
-at::Tensor sum_of_squares(const at::Tensor& flat) {
-  return at::linalg_vector_norm(flat, 2, at::OptionalIntArrayRef(), /*keepdim=*/false, at::kDouble).square_();
-}
 
 // LAMB (You et al., Large Batch Optimization for Deep Learning, 2020, algorithm 2) with LibTorch's
 // operations: Adam's direction, with decay, times |w| / |direction| of each parameter, where both

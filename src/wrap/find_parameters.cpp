@@ -129,8 +129,10 @@ class Walk {
       const auto [other, alone] = storages.try_emplace(each.tensor.storage().unsafeGetStorageImpl(), name);
       AXONN_CHECK(alone || each.tensor.numel() == 0, kWhere, "parameter '", name, "' shares memory with '",
                   other->second, "' but is another tensor; register a clone() of it");
-      const bool trained = each.tensor.requires_grad() && each.tensor.numel() > 0;
-      (trained ? found_.module.trained : found_.module.kept).push_back(std::move(each));
+      auto& list = each.tensor.numel() == 0      ? found_.module.empty
+                   : each.tensor.requires_grad() ? found_.module.trained
+                                                 : found_.module.frozen;
+      list.push_back(std::move(each));
     }
     std::ranges::stable_partition(found_.module.trained, [](const FoundTensor& each) { return !each.layer; });
     AXONN_CHECK(!found_.module.trained.empty(), kWhere,

@@ -6,7 +6,6 @@
 #include <ATen/ops/empty.h>
 
 #include "axonn/core/error.hpp"
-#include "axonn/overlap/step/gathered_weight.hpp"
 #include "axonn/overlap/step/network_schedule.hpp"
 
 namespace axonn {
@@ -58,9 +57,8 @@ LeasedParameter::LeasedParameter(at::Tensor whole, ShardedParameter shard, const
                                      "and clone() before shard()");
 }
 
-void LeasedParameter::fetch() {
-  GatheredWeight weight = shard_.gathered();
-  if (!leased_) return;
+void LeasedParameter::lend(GatheredWeight weight) {
+  AXONN_ASSERT(leased_, "'", name(), "' lies in the arena");
   void* memory = weight->mutable_data_ptr();
   whole_.set_data_ptr_noswap(owned(memory, std::move(weight), absent_.device()));
   tensor_.unsafeGetTensorImpl()->set_storage_keep_dtype(whole_);
@@ -85,15 +83,7 @@ void LeasedParameter::reduce(const at::Tensor& gradient, NetworkSchedule& schedu
   const at::NoGradGuard no_grad;
   AXONN_CHECK(!gradient.defined() || gradient.layout() == at::kStrided, "wrap.gradient", "the gradient of '", name(),
               "' is sparse, which axonn does not sum; make its Embedding with sparse(false)");
-  schedule.reduce_pass(shard_.slot(), [&](const at::Tensor& block, bool add) {
-    const at::Tensor to = block.view(tensor_.sizes());
-    if (gradient.defined() && add)
-      to.add_(gradient);
-    else if (gradient.defined())
-      to.copy_(gradient);
-    else if (!add)
-      to.zero_();
-  });
+  schedule.reduce_pass(shard_.slot(), gradient);
 }
 
 }  // namespace axonn

@@ -7,6 +7,7 @@
 
 #include "axonn/layers/parameter.hpp"
 #include "axonn/overlap/step/arena.hpp"
+#include "axonn/overlap/step/gathered_weight.hpp"
 
 namespace axonn {
 
@@ -25,7 +26,7 @@ class LeasedParameter {
   const std::string& name() const { return shard_.name(); }
   const ShardedParameter& shard() const { return shard_; }
   const at::Tensor& tensor() const { return tensor_; }
-  void fetch();  // waits until the weight is there; every rank of the Z group calls it
+  void lend(GatheredWeight weight);  // the block, its memory until drop()
   void drop();
   // Whether the tensor's memory is what this object gave it.
   bool in_place() const;

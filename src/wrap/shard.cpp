@@ -5,7 +5,6 @@
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
@@ -14,6 +13,7 @@
 #include "axonn/comm/same_tensors.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
+#include "axonn/overlap/step/sum_of_squares.hpp"
 #include "wrap/find_parameters.hpp"
 #include "wrap/layer_child.hpp"
 #include "wrap/stand_in.hpp"
@@ -43,7 +43,7 @@ class GradientHook final : public torch::autograd::PostAccumulateGradHook {
 
 std::vector<NamedTensor> all_tensors(const FoundModule& found) {
   std::vector<NamedTensor> all;
-  for (const auto* list : {&found.trained, &found.kept, &found.buffers})
+  for (const auto* list : {&found.trained, &found.frozen, &found.empty, &found.buffers})
     for (const FoundTensor& each : *list) all.push_back({each.names.front(), each.tensor});
   return all;
 }
@@ -128,17 +128,16 @@ double clip_grad_norm_(const WrappedModule& parameters, double max_norm) {
                 "' has no gradient to clip; call it after step.finish() and before zero_grad()");
   at::Tensor total = at::zeros({1}, local.front().options().dtype(at::kDouble).requires_grad(false));
   for (size_t i = 0; i < local.size(); ++i)
-    if (slots[i].counts_in_norm)
-      total += at::linalg_vector_norm(local[i].grad(), 2, at::OptionalIntArrayRef(), /*keepdim=*/false, at::kDouble)
-                   .square_();
+    if (slots[i].counts_in_norm) total += sum_of_squares(local[i].grad());
   total = parameters.parameters()
               .schedule()
               .scheduler()
               .all_reduce(std::move(total), {Axis::x, Axis::y, Axis::z}, "gradient norm")
               .wait();
   const double norm = std::sqrt(total.item<double>());
-  const double scale = std::min(1.0, max_norm / (norm + 1e-6));
-  for (const at::Tensor& each : local) each.grad().mul_(std::isnan(norm) ? norm : scale);
+  const double scale = std::isnan(norm) ? norm : std::min(1.0, max_norm / (norm + 1e-6));
+  if (scale == 1) return norm;
+  for (const at::Tensor& each : local) each.grad().mul_(scale);
   return norm;
 }
 

@@ -39,7 +39,7 @@ class SequentialUnit final : public StandIn, public UnitBase {
  public:
   using StandIn::StandIn;
   at::Tensor forward(at::Tensor input) {
-    const Run run(*this);
+    const Run run(*this, {&input});
     auto output = call(std::move(input));
     run.record({&output});
     return output;

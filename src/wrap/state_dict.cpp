@@ -36,9 +36,15 @@ std::vector<StoredTensor> of_module(const WrappedModule& parameters, std::option
     tensors.push_back({found.names, found.tensor.sizes().vec(), held, &slots[i], dtype.value_or(held.scalar_type()),
                        found.layer.has_value()});
   }
-  for (const auto* list : {&network.found().kept, &network.found().buffers})
+  const Arena& frozen = network.frozen().arena();
+  for (const ArenaSlot& slot : frozen.slots()) {
+    const FoundTensor& found = network.found().frozen[static_cast<size_t>(slot.number)];
+    const at::Tensor held = frozen.master().narrow(0, slot.offset, slot.range.size());
+    tensors.push_back({found.names, found.tensor.sizes().vec(), held, &slot, dtype.value_or(held.scalar_type())});
+  }
+  for (const auto* list : {&network.found().empty, &network.found().buffers})
     for (const FoundTensor& each : *list) {
-      const bool narrowed = dtype && list == &network.found().kept && each.tensor.is_floating_point();
+      const bool narrowed = dtype && list == &network.found().empty && each.tensor.is_floating_point();
       tensors.push_back({each.names, each.tensor.sizes().vec(), each.tensor.detach().view({-1}), nullptr,
                          narrowed ? *dtype : each.tensor.scalar_type()});
     }
@@ -125,7 +131,9 @@ void save_state_dict(const WrappedModule& parameters, const std::filesystem::pat
 LoadedStateDict load_state_dict(const WrappedModule& parameters, const std::filesystem::path& file,
                                 const LoadStateDictOptions& options) {
   check_between_steps(parameters);
-  return read_tensors(parameters.network().context(), of_module(parameters, {}), file, options);
+  const LoadedStateDict report = read_tensors(parameters.network().context(), of_module(parameters, {}), file, options);
+  parameters.network().frozen_written();
+  return report;
 }
 
 void save_optimizer(const WrappedModule& parameters, torch::optim::Optimizer& optimizer,

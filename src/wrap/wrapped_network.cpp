@@ -16,9 +16,9 @@ namespace {
 constexpr const char* kWhere = "wrap.step";
 constexpr int64_t kLeastSharded = 1024;  // elements; smaller parameters lie on every rank
 
-std::vector<std::pair<std::string, ShardedParameter>> sharded(const std::vector<FoundTensor>& trained) {
+std::vector<std::pair<std::string, ShardedParameter>> sharded(const std::vector<FoundTensor>& found) {
   std::vector<std::pair<std::string, ShardedParameter>> named;
-  for (const FoundTensor& each : trained) {
+  for (const FoundTensor& each : found) {
     if (each.layer) {
       named.emplace_back(each.names.front(), *each.layer);
       continue;
@@ -26,10 +26,38 @@ std::vector<std::pair<std::string, ShardedParameter>> sharded(const std::vector<
     ShardSpec spec{.over_z = each.tensor.numel() >= kLeastSharded};
     for (const int64_t size : each.tensor.sizes()) spec.dims.push_back(Dim::whole(size));
     if (spec.dims.empty()) spec.dims.push_back(Dim::whole(1));
-    named.emplace_back(each.names.front(),
-                       ShardedParameter({.spec = std::move(spec), .decay = each.tensor.dim() >= 2}));
+    named.emplace_back(
+        each.names.front(),
+        ShardedParameter(
+            {.spec = std::move(spec), .initial = {}, .decay = each.tensor.dim() >= 2, .bundle = each.unit}));
   }
   return named;
+}
+
+// The module's values into the master weights.
+void take_values(const std::vector<FoundTensor>& found, const Parameters& parameters, const Context& context) {
+  const Arena& arena = parameters.arena();
+  for (const ArenaSlot& slot : arena.slots()) {
+    const FoundTensor& each = found[static_cast<size_t>(slot.number)];
+    arena.master()
+        .narrow(0, slot.offset, slot.range.size())
+        .copy_(stored_part(each.stored(each.tensor.detach()), slot, context.shape(), context.at()));
+  }
+}
+
+// The unit's parameters, by one gather.
+void lend(const std::vector<int>& parameters, std::vector<LeasedParameter>& leased, const Parameters& of) {
+  std::optional<GatheredWeight> bundle;
+  for (const int index : parameters) {
+    LeasedParameter& parameter = leased[static_cast<size_t>(index)];
+    const ArenaSlot& slot = parameter.shard().slot();
+    if (!slot.sharded_over_z()) {
+      parameter.shard().gathered();  // its values may be on their way
+      continue;
+    }
+    if (!bundle) bundle = of.schedule().gathered(of.arena().bundles()[static_cast<size_t>(slot.bundle)]);
+    parameter.lend(bundle->part(slot.place, slot.block_shape));
+  }
 }
 
 }  // namespace
@@ -55,20 +83,27 @@ WrappedNetwork::WrappedNetwork(Context& context, FoundModule found, const ShardO
       options_(options),
       parameters_(sharded(found_.trained), context.grid(), context.rank(), context.arena_types(),
                   context.options().device, /*seed=*/0, &context.scheduler()),
+      frozen_(sharded(found_.frozen), context.grid(), context.rank(), context.arena_types(), context.options().device,
+              /*seed=*/0, &context.scheduler(), /*trained=*/false),
       units_(found_.units.size()) {
   const at::NoGradGuard no_grad;
   Arena& arena = parameters_.arena();
+  take_values(found_.trained, parameters_, context);
+  take_values(found_.frozen, frozen_, context);
   for (const ArenaSlot& slot : arena.slots()) {
     const FoundTensor& each = found_.trained[static_cast<size_t>(slot.number)];
-    arena.master()
-        .narrow(0, slot.offset, slot.range.size())
-        .copy_(stored_part(each.stored(each.tensor.detach()), slot, context.shape(), context.at()));
     names_.push_back(slot.name);
-    if (!each.layer) units_[static_cast<size_t>(each.unit)].parameters.push_back(slot.number);
+    if (!each.layer) units_[static_cast<size_t>(each.unit)].trained.push_back(slot.number);
     local_.push_back(arena.master().narrow(0, slot.offset, slot.range.size()).detach().requires_grad_());
     gradients_.push_back(arena.gradient(slot).detach());
   }
   update_weights();
+  frozen_written();
+  for (size_t i = 0; i < found_.frozen.size(); ++i) {
+    const FoundTensor& each = found_.frozen[i];
+    units_[static_cast<size_t>(each.unit)].frozen.push_back(static_cast<int>(i));
+    leased_frozen_.emplace_back(each.tensor, frozen_.list()[i], frozen_.arena());
+  }
   for (size_t i = 0; i < found_.trained.size(); ++i) {
     const FoundTensor& each = found_.trained[i];
     if (each.layer)
@@ -101,13 +136,15 @@ void WrappedNetwork::update_weights() {
 void WrappedNetwork::enter(int unit) {
   Unit& entered = units_[static_cast<size_t>(unit)];
   if (entered.held++ > 0) return;
-  for (const int index : entered.parameters) leased_[static_cast<size_t>(index)].fetch();
+  lend(entered.trained, leased_, parameters_);
+  lend(entered.frozen, leased_frozen_, frozen_);
 }
 
 void WrappedNetwork::leave(int unit) {
   Unit& left = units_[static_cast<size_t>(unit)];
   if (--left.held > 0) return;
-  for (const int index : left.parameters) leased_[static_cast<size_t>(index)].drop();
+  for (const int index : left.trained) leased_[static_cast<size_t>(index)].drop();
+  for (const int index : left.frozen) leased_frozen_[static_cast<size_t>(index)].drop();
 }
 
 void WrappedNetwork::check_usable(const std::string& name) const {
@@ -118,30 +155,55 @@ void WrappedNetwork::check_usable(const std::string& name) const {
 
 void WrappedNetwork::begin_forward(int unit) {
   Scheduler& scheduler = context_.scheduler();
-  AXONN_CHECK(
-      !at::GradMode::is_enabled() || scheduler.in_step() || units_[static_cast<size_t>(unit)].parameters.empty(),
-      kWhere, "unit '", found_.units[static_cast<size_t>(unit)],
-      "' is used under autograd outside a step; call context.begin_step() first, or hold a "
-      "torch::NoGradGuard when no gradient is needed");
+  AXONN_CHECK(!at::GradMode::is_enabled() || scheduler.in_step() || units_[static_cast<size_t>(unit)].trained.empty(),
+              kWhere, "unit '", found_.units[static_cast<size_t>(unit)],
+              "' is used under autograd outside a step; call context.begin_step() first, or hold a "
+              "torch::NoGradGuard when no gradient is needed");
   if (!scheduler.in_step() && evaluating_ == 0) update_weights();
   const Scheduler::InPhase again(scheduler, scheduler.phase());  // a forward after a backward: the next micro-batch
   enter(unit);
 }
 
-void WrappedNetwork::begin_backward(int unit) {
+// A frozen parameter has no gradient that tells when backward no longer reads it. What reads it
+// leads to the gradient of a trained parameter or of an input.
+std::shared_ptr<WrappedNetwork::Inputs> WrappedNetwork::watch(int unit, const std::vector<const at::Tensor*>& inputs) {
+  const auto watched = std::make_shared<Inputs>();
+  if (units_[static_cast<size_t>(unit)].frozen.empty() || !at::GradMode::is_enabled()) return watched;
+  for (const at::Tensor* input : inputs) {
+    if (!input->requires_grad()) continue;
+    ++watched->all;
+    input->register_hook([network = weak_from_this(), unit, watched](const at::Tensor&) {
+      const auto alive = network.lock();
+      if (alive == nullptr || watched->left == 0) return;
+      --watched->left;
+      Unit& of = alive->units_[static_cast<size_t>(unit)];
+      --of.inputs;
+      alive->leave_if_done(of);
+    });
+  }
+  return watched;
+}
+
+void WrappedNetwork::begin_backward(int unit, Inputs& inputs) {
   AXONN_CHECK(!at::GradMode::is_enabled(), kWhere, "unit '", found_.units[static_cast<size_t>(unit)],
               "' is differentiated twice (create_graph), which units do not support; leave it out of the units");
   AXONN_CHECK(context_.scheduler().in_step(), kWhere, "backward reaches unit '",
               found_.units[static_cast<size_t>(unit)],
               "' outside a step; backward must run inside the step of its forward");
   Unit& reached = units_[static_cast<size_t>(unit)];
-  reached.missing = static_cast<int>(reached.parameters.size());
+  reached.missing = static_cast<int>(reached.trained.size());
+  reached.inputs += inputs.all - std::exchange(inputs.left, inputs.all);
   if (std::exchange(reached.in_backward, true)) return;
   const Scheduler::InPhase backward(context_.scheduler(), Phase::backward);
   enter(unit);
 }
 
+void WrappedNetwork::leave_if_done(Unit& unit) {
+  if (unit.missing <= 0 && unit.inputs <= 0) leave_backward(unit);
+}
+
 void WrappedNetwork::leave_backward(Unit& unit) {
+  unit.inputs = 0;
   if (std::exchange(unit.in_backward, false)) leave(static_cast<int>(&unit - units_.data()));
 }
 
@@ -156,16 +218,25 @@ void WrappedNetwork::arrived(int parameter) {
     leased.tensor().mutable_grad().reset();
   }
   Unit& unit = units_[static_cast<size_t>(found_.trained[index].unit)];
-  if (unit.in_backward && --unit.missing == 0) leave_backward(unit);
+  --unit.missing;
+  leave_if_done(unit);
 }
 
 void WrappedNetwork::check_own_memory(int unit, const at::Tensor& output) const {
-  for (const int index : units_[static_cast<size_t>(unit)].parameters)
-    AXONN_CHECK(!leased_[static_cast<size_t>(index)].holds(output), kWhere, "unit '",
-                found_.units[static_cast<size_t>(unit)], "' returns a view of its parameter '",
-                leased_[static_cast<size_t>(index)].name(),
-                "', which is freed now; return a clone(), or leave it out "
-                "of the units");
+  const auto check = [&](const std::vector<int>& parameters, const std::vector<LeasedParameter>& leased) {
+    for (const int index : parameters)
+      AXONN_CHECK(!leased[static_cast<size_t>(index)].holds(output), kWhere, "unit '",
+                  found_.units[static_cast<size_t>(unit)], "' returns a view of its parameter '",
+                  leased[static_cast<size_t>(index)].name(),
+                  "', which is freed now; return a clone(), or leave it out of the units");
+  };
+  check(units_[static_cast<size_t>(unit)].trained, leased_);
+  check(units_[static_cast<size_t>(unit)].frozen, leased_frozen_);
+}
+
+void WrappedNetwork::frozen_written() {
+  frozen_.arena().round_master();
+  frozen_.schedule().weights_written();
 }
 
 void WrappedNetwork::evaluate(bool begin) {
@@ -190,14 +261,16 @@ void WrappedNetwork::step_begins() {
   AXONN_CHECK(evaluating_ == 0, kWhere,
               "a result of parameters.gathered() still lives, whose weights the step will change; let it go before "
               "context.begin_step()");
+  for (const auto* list : {&leased_, &leased_frozen_})
+    for (const LeasedParameter& each : *list)
+      AXONN_CHECK(each.in_place(), kWhere, "parameter '", each.name(),
+                  "' lies in other memory than shard() gave it; call to() and set_data() before shard()");
   for (const LeasedParameter& each : leased_) {
-    AXONN_CHECK(each.in_place(), kWhere, "parameter '", each.name(),
-                "' lies in other memory than shard() gave it; call to() and set_data() before shard()");
     AXONN_CHECK(each.tensor().requires_grad(), kWhere, "parameter '", each.name(),
                 "' requires no gradient any more; call requires_grad_(false) before shard()");
   }
-  for (const FoundTensor& each : found_.kept)
-    AXONN_CHECK(!each.tensor.requires_grad() || each.tensor.numel() == 0, kWhere, "parameter '", each.names.front(),
+  for (const LeasedParameter& each : leased_frozen_)
+    AXONN_CHECK(!each.tensor().requires_grad(), kWhere, "parameter '", each.name(),
                 "' requires a gradient, but did not when it was sharded; call requires_grad_() before shard()");
   update_weights();
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,13 +29,15 @@ struct FoundTensor {
 
 // What a module has. Unit 0 is the root; the others are those of Unit and of Sequentials' children.
 struct FoundModule {
-  std::vector<FoundTensor> trained, kept;  // those of layers last; kept: without gradients, or without elements
+  std::vector<FoundTensor> trained;  // those of layers last
+  std::vector<FoundTensor> frozen;   // sharded too, without gradients
+  std::vector<FoundTensor> empty;    // parameters without elements
   std::vector<FoundTensor> buffers;
   std::vector<std::string> units = {"the module"};  // names
 };
 
 // A wrapped module: its parameters come, compute, hand over their gradients, and go.
-class WrappedNetwork final : public StepListener {
+class WrappedNetwork final : public StepListener, public std::enable_shared_from_this<WrappedNetwork> {
  public:
   // Every rank of the grid constructs it. The values are already the same on all of them.
   WrappedNetwork(Context& context, FoundModule found, const ShardOptions& options);
@@ -42,15 +45,25 @@ class WrappedNetwork final : public StepListener {
   const std::vector<at::Tensor>& local();
   const std::vector<std::string>& names() const { return names_; }
   const Parameters& parameters() const { return parameters_; }
+  const Parameters& frozen() const { return frozen_; }
+  void frozen_written();  // their master weights have changed
   const FoundModule& found() const { return found_; }
   Context& context() const { return context_; }
 
   // The unit's parameters are whole until as many calls of leave().
   void enter(int unit);
   void leave(int unit);
-  void begin_forward(int unit);   // enter() for a call of the unit
-  void begin_backward(int unit);  // backward has reached the unit, and leaves it with its last gradient
-  void arrived(int parameter);    // autograd has a gradient
+  void begin_forward(int unit);  // enter() for a call of the unit
+  // The inputs of one forward of a unit whose gradients backward has not computed.
+  struct Inputs {
+    int all = 0;
+    int left = 0;  // 0 until backward reaches the unit
+  };
+  std::shared_ptr<Inputs> watch(int unit, const std::vector<const at::Tensor*>& inputs);
+  // Backward has reached a forward of the unit. It leaves the unit with the unit's last gradient
+  // and the last one of these inputs.
+  void begin_backward(int unit, Inputs& inputs);
+  void arrived(int parameter);  // autograd has a gradient
   void check_own_memory(int unit, const at::Tensor& output) const;
   int64_t step() const;
   void check_usable(const std::string& name) const;  // UserError where weights may not be current
@@ -63,22 +76,24 @@ class WrappedNetwork final : public StepListener {
 
  private:
   struct Unit {
-    std::vector<int> parameters;
+    std::vector<int> trained, frozen;
     int held = 0;
     bool in_backward = false;
-    int missing = 0;  // gradients until backward leaves it
+    int missing = 0;  // gradients of parameters until backward leaves it
+    int inputs = 0;   // ... and of inputs
   };
   void update_weights();  // from local(), which was perhaps written
   void share_buffers() const;
   std::vector<uint32_t> buffer_versions() const;
   void leave_backward(Unit& unit);
+  void leave_if_done(Unit& unit);
 
   Context& context_;
   FoundModule found_;
   ShardOptions options_;
-  Parameters parameters_;
+  Parameters parameters_, frozen_;
   std::vector<std::string> names_;
-  std::vector<LeasedParameter> leased_;
+  std::vector<LeasedParameter> leased_, leased_frozen_;
   std::vector<Unit> units_;
   std::vector<at::Tensor> local_, gradients_;
   std::vector<int> arrived_;  // per parameter, in this step

@@ -163,7 +163,7 @@ TEST(CutCheckpoint, ACompactStateOfAnArenaIsSavedBySlots) {
                                              {"v", {{Dim::whole(111), Dim::split(97, Axis::y)}, true}, true},
                                              {"b", {{Dim::split(20001, Axis::x)}, false}, false}};
   const auto state_of = [&](const Grid& grid, int rank, bool filled) {
-    const Arena arena(entries, grid, rank, {}, c10::kCPU, /*plan_only=*/true);
+    const Arena arena(entries, grid, rank, {}, c10::kCPU, ArenaBuffers::none);
     std::vector<CheckpointTensor> state;
     for (const ArenaSlot& slot : arena.slots()) {
       const auto number = static_cast<size_t>(slot.number);

@@ -89,6 +89,14 @@ inline void expect_local(const WrappedModule& wrapped, const Tensors& plain, boo
   }
 }
 
+inline bool readable(const at::Tensor& parameter) {
+  try {
+    return parameter.detach().sum().defined();
+  } catch (const c10::Error&) {
+    return false;
+  }
+}
+
 inline std::vector<GridShape> wrapped_grids() {
   switch (test_environment().ranks()) {
     case 1:

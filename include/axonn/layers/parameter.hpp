@@ -38,6 +38,7 @@ class ShardedParameter {
     ShardSpec spec;
     Initial initial;
     bool decay = true;  // weight decay: on for matrices, off for vectors
+    int bundle = -1;    // those of one number move over Z together (Arena::Entry); -1: with no others
   };
   explicit ShardedParameter(Options options);
 
@@ -77,9 +78,9 @@ class ShardedParameter {
 class Parameters {
  public:
   // `named` holds the final names. With a null `scheduler` it only lays out, without memory
-  // (--dry-run).
+  // (--dry-run). Without `trained` they get no gradients.
   Parameters(std::vector<std::pair<std::string, ShardedParameter>> named, const Grid& grid, int rank, ArenaTypes types,
-             c10::Device device, uint64_t seed, Scheduler* scheduler);
+             c10::Device device, uint64_t seed, Scheduler* scheduler, bool trained = true);
 
   const std::vector<ShardedParameter>& list() const { return list_; }
   const ShardedParameter& operator[](const std::string& name) const;  // UserError suggesting the nearest name

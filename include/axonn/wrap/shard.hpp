@@ -72,9 +72,9 @@ class WrappedModule {
 
 // Shards the parameters of any torch::nn::Module over Z, as FSDP2's fully_shard does; ranks that
 // differ in Z or data compute different rows of a batch. Values and buffers are those of the grid's
-// first rank. A parameter of fewer than 1024 elements lies on every rank; so does one that is not
-// trained. In a step, parameters are whole while their unit computes, and gathered, cached and
-// reduced as the OverlapPolicy says:
+// first rank. A parameter of fewer than 1024 elements lies on every rank. Frozen parameters are
+// sharded too, and have no gradients. In a step, parameters are whole while their unit computes,
+// and gathered, cached and reduced as the OverlapPolicy says:
 //
 //   auto parameters = axonn::shard(context, *net, {.units = {"blocks.*"}});
 //   torch::optim::AdamW optimizer(parameters.local(), 1e-3);

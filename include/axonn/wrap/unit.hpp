@@ -27,7 +27,8 @@ class UnitBase {
   // One forward: the unit's parameters are whole while it lives.
   class Run {
    public:
-    explicit Run(const UnitBase& unit);
+    // `inputs`: the tensors among the arguments.
+    Run(const UnitBase& unit, const std::vector<const at::Tensor*>& inputs);
     ~Run();
     Run(const Run&) = delete;
     Run& operator=(const Run&) = delete;
@@ -38,6 +39,7 @@ class UnitBase {
    private:
     std::shared_ptr<WrappedNetwork> network_;
     int unit_;
+    std::shared_ptr<void> inputs_;
   };
 
  private:
@@ -47,15 +49,16 @@ class UnitBase {
 
 namespace detail {
 
-// The tensors in a forward's result, in order. Other types have none.
-template <typename T>
-void collect_tensors(T& value, std::vector<at::Tensor*>& into) {
-  if constexpr (std::is_same_v<T, at::Tensor>) {
+// The tensors in a forward's arguments or result, in order. Other types have none. A Pointer is an
+// at::Tensor*, const where T is.
+template <typename T, typename Pointer>
+void collect_tensors(T& value, std::vector<Pointer>& into) {
+  if constexpr (std::is_same_v<std::remove_const_t<T>, at::Tensor>) {
     if (value.defined()) into.push_back(&value);
   } else if constexpr (requires { std::tuple_size<T>::value; }) {
     std::apply([&](auto&... each) { (collect_tensors(each, into), ...); }, value);
   } else if constexpr (requires { value.begin(), value.end(), value.size(); }) {
-    for (auto& each : value) collect_tensors(each, into);
+    for (auto&& each : value) collect_tensors(each, into);
   } else if constexpr (requires { value.has_value(), *value; }) {
     if (value.has_value()) collect_tensors(*value, into);
   }
@@ -79,7 +82,9 @@ class UnitImpl : public Module, public UnitBase {
   using Module::Module;
   template <typename... Arguments>
   auto forward(Arguments&&... arguments) {
-    const Run run(*this);
+    std::vector<const at::Tensor*> inputs;
+    (detail::collect_tensors(std::as_const(arguments), inputs), ...);
+    const Run run(*this, inputs);
     auto output = Module::forward(std::forward<Arguments>(arguments)...);
     std::vector<at::Tensor*> tensors;
     detail::collect_tensors(output, tensors);

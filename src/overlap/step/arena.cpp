@@ -1,6 +1,9 @@
 #include "axonn/overlap/step/arena.hpp"
 
 #include <algorithm>
+#include <map>
+#include <numeric>
+#include <ranges>
 #include <utility>
 
 #include <c10/core/ScalarType.h>
@@ -12,6 +15,8 @@
 
 namespace axonn {
 namespace {
+
+constexpr int kSingles = -1;  // in the place of a bundle: all that have one parameter
 
 ArenaSlot make_slot(const Arena::Entry& entry, const GridShape& shape, const Coordinate& at, int64_t alignment) {
   ArenaSlot slot{.name = entry.name, .spec = entry.spec, .decay = entry.decay};
@@ -39,15 +44,15 @@ ShardSpec whole_spec(const at::Tensor& tensor) {
 }  // namespace
 
 Arena::Arena(const std::vector<Entry>& entries, const Grid& grid, int rank, ArenaTypes types, c10::Device device,
-             bool plan_only)
+             ArenaBuffers buffers)
     : types_(types) {
   lay_out(entries, grid, rank, kRangeAlignment);
-  if (plan_only) return;
+  if (buffers == ArenaBuffers::none) return;
   const auto buffer = [&](at::ScalarType type) {
     return at::zeros({size_}, at::TensorOptions().dtype(type).device(device));
   };
   weights_ = buffer(types.weights);
-  gradients_ = buffer(types.gradients);
+  if (buffers == ArenaBuffers::all) gradients_ = buffer(types.gradients);
   master_ = types.master == types.weights ? weights_ : buffer(types.master);
 }
 
@@ -73,26 +78,33 @@ Arena::Arena(const std::vector<PlacedWeight>& weights, const Grid& grid, int ran
 
 void Arena::lay_out(const std::vector<Entry>& entries, const Grid& grid, int rank, int64_t alignment) {
   const Coordinate at = grid.coordinate(rank);
+  std::map<int, int> numbers;  // an entry's bundle -> index in bundles_
   for (const Entry& entry : entries) {
-    slots_.push_back(make_slot(entry, grid.shape(), at, alignment));
-    slots_.back().number = static_cast<int>(slots_.size()) - 1;
+    ArenaSlot& slot = slots_.emplace_back(make_slot(entry, grid.shape(), at, alignment));
+    slot.number = static_cast<int>(slots_.size()) - 1;
+    slot.bundle = static_cast<int>(bundles_.size());
+    if (entry.bundle >= 0 && slot.sharded_over_z())
+      slot.bundle = numbers.try_emplace(entry.bundle, slot.bundle).first->second;
+    if (slot.bundle == static_cast<int>(bundles_.size())) bundles_.push_back({.name = slot.name});
+    bundles_[static_cast<size_t>(slot.bundle)].slots.push_back(slot.number);
   }
 
-  const bool some_whole = std::ranges::any_of(slots_, [](const ArenaSlot& slot) { return !slot.spec.over_z; });
-  for (const bool over_z : {true, false}) {
-    // What is not sharded over Z begins with a block of its owners.
-    if (!over_z && some_whole) size_ = (size_ + BlockOwners::kBlock - 1) / BlockOwners::kBlock * BlockOwners::kBlock;
-    for (const bool decay : {true, false}) {
-      ArenaSection section{.over_z = over_z, .decay = decay, .range = {size_, size_}};
-      for (auto slot = slots_.rbegin(); slot != slots_.rend(); ++slot) {
-        if (slot->spec.over_z != over_z || slot->decay != decay) continue;
-        slot->offset = size_;
-        size_ += slot->stored;
-      }
-      section.range.end = size_;
-      sections_.push_back(section);
-    }
-  }
+  place(/*over_z=*/true, kSingles);
+  std::vector<int> several;
+  for (const ArenaSlot& slot : slots_ | std::views::reverse)
+    if (!bundles_[static_cast<size_t>(slot.bundle)].single() &&
+        std::ranges::find(several, slot.bundle) == several.end())
+      several.push_back(slot.bundle);
+  for (const int bundle : several) place(/*over_z=*/true, bundle);
+  over_z_ = {0, size_};
+  // What is not sharded over Z begins with a block of its owners.
+  if (std::ranges::any_of(slots_, [](const ArenaSlot& slot) { return !slot.spec.over_z; }))
+    size_ = (size_ + BlockOwners::kBlock - 1) / BlockOwners::kBlock * BlockOwners::kBlock;
+  const int64_t begin = size_;
+  place(/*over_z=*/false, kSingles);
+  replicated_ = {begin, size_};
+  for (ArenaBundle& bundle : bundles_) describe(bundle, at.z);
+
   const auto add_region = [&](Range range, AxisSet axes) {
     if (range.size() == 0) return;
     const Group group = grid.group(rank, axes);
@@ -104,9 +116,45 @@ void Arena::lay_out(const std::vector<Entry>& entries, const Grid& grid, int ran
   add_region(replicated(), kRowAxes);
 }
 
-Range Arena::over_z() const { return {sections_[0].range.begin, sections_[1].range.end}; }
+// Places the slots of this bundle, or those of all that have one.
+void Arena::place(bool over_z, int bundle) {
+  const auto belongs = [&](const ArenaSlot& slot) {
+    const bool single = bundles_[static_cast<size_t>(slot.bundle)].single();
+    return slot.spec.over_z == over_z && (bundle == kSingles ? single : slot.bundle == bundle);
+  };
+  const bool decay_first = bundle == kSingles || sections_.back().decay;
+  for (const bool decay : {decay_first, !decay_first}) {
+    const auto chosen = [&](const ArenaSlot& slot) { return slot.decay == decay && belongs(slot); };
+    if (bundle != kSingles && std::ranges::none_of(slots_, chosen)) continue;
+    if (bundle == kSingles || sections_.back().decay != decay)
+      sections_.push_back({.over_z = over_z, .decay = decay, .range = {size_, size_}});
+    for (ArenaSlot& slot : slots_ | std::views::reverse) {
+      if (!chosen(slot)) continue;
+      slot.offset = size_;
+      size_ += slot.stored;
+    }
+    sections_.back().range.end = size_;
+  }
+}
 
-Range Arena::replicated() const { return {sections_[2].range.begin, sections_[3].range.end}; }
+void Arena::describe(ArenaBundle& bundle, int z) {
+  const auto slot_at = [&](int index) -> ArenaSlot& { return slots_[static_cast<size_t>(index)]; };
+  std::ranges::sort(bundle.slots, {}, [&](int index) { return slot_at(index).offset; });
+  const ArenaSlot &first = slot_at(bundle.slots.front()), &last = slot_at(bundle.slots.back());
+  if (bundle.single()) {
+    bundle.range = {first.offset, first.offset + first.range.size()};
+    bundle.counts = first.counts;
+    bundle.own = first.range;
+    return;
+  }
+  bundle.range = {first.offset, last.offset + last.stored};
+  bundle.counts.assign(first.counts.size(), bundle.range.size());
+  bundle.own = {z * bundle.range.size(), (z + 1) * bundle.range.size()};
+  for (const int index : bundle.slots)
+    slot_at(index).place = static_cast<int64_t>(bundle.counts.size()) * (slot_at(index).offset - bundle.range.begin);
+}
+
+int64_t ArenaBundle::numel() const { return std::accumulate(counts.begin(), counts.end(), int64_t{0}); }
 
 const at::Tensor& Arena::master() const {
   AXONN_CHECK(master_.defined(), "overlap.arena",

@@ -101,7 +101,7 @@ Request GradientPrograms::all_reduce(const GradientBucket& bucket) {
 Request GradientPrograms::reduce_scatter(const GradientBlock& block) {
   Program* program = program_over(kOverZ);
   if (program == nullptr) return GradientSums::reduce_scatter(block);
-  return program->runner.reduce_scatter(block.whole, block.shard, block.slot.counts, options_for(block));
+  return program->runner.reduce_scatter(block.whole, block.shard, block.bundle.counts, options_for(block));
 }
 
 }  // namespace axonn

@@ -5,11 +5,10 @@
 #include <ranges>
 #include <utility>
 
-#include <c10/util/accumulate.h>
-
 #include "axonn/core/error.hpp"
 #include "axonn/grid/block_owners.hpp"
 #include "axonn/grid/row_share.hpp"
+#include "overlap/step/bundle_blocks.hpp"
 
 namespace axonn {
 GradientReducer::GradientReducer(Arena& arena, const Grid& grid, GradientSums& sums, const OverlapPolicy& policy,
@@ -20,13 +19,15 @@ GradientReducer::GradientReducer(Arena& arena, const Grid& grid, GradientSums& s
       policy_(policy),
       log_(log),
       pool_(pool),
-      contributions_(arena_.slots().size()) {
+      contributions_(arena_.slots().size()),
+      bundle_sums_(arena_.bundles().size()) {
   policy_changed();
 }
 
 void GradientReducer::policy_changed() {
   buckets_.clear();
   for (Contributions& each : contributions_) each.bucket = each.last_bucket = -1;
+  if (!arena_.has_gradients()) return;
   cut(arena_.over_z(), /*over_z=*/true, Axis::data);
   cut(arena_.replicated(), /*over_z=*/false, kRowAxes);
 }
@@ -37,7 +38,6 @@ void GradientReducer::cut(Range section, bool over_z, AxisSet axes) {
   if (grid_.shape().size(axes) == 1 || section.size() == 0) return;
   std::vector<int> order(arena_.slots().size());
   std::iota(order.begin(), order.end(), 0);
-  const auto slot_at = [&](int index) -> const ArenaSlot& { return arena_.slots()[static_cast<size_t>(index)]; };
   std::erase_if(order, [&](int index) { return slot_at(index).spec.over_z != over_z; });
   std::ranges::sort(order, {}, [&](int index) { return slot_at(index).offset; });
   const int64_t full = bucket_elements(policy_, section.size(), bytes_per_gradient());
@@ -70,41 +70,80 @@ void GradientReducer::sum_buckets_by(BucketSum sum) {
 
 void GradientReducer::begin_step(int micro_batches) {
   micro_batches_ = micro_batches;
-  for (Contributions& each : contributions_) each.uses = each.arrived = each.reduced = 0;
+  for (Contributions& each : contributions_) {
+    each.uses = each.arrived = each.reduced = 0;
+    each.complete = false;
+  }
+  for (BundleSum& sum : bundle_sums_) sum.complete = 0;
   for (Bucket& bucket : buckets_) {
     bucket.missing = static_cast<int>(bucket.slots.size());
     bucket.sent = false;
   }
 }
 
-void GradientReducer::reduce(const ArenaSlot& slot, const std::function<void(const at::Tensor&, bool)>& write) {
-  Contributions& mine = of(slot);
+void GradientReducer::check_expected(const ArenaSlot& slot) {
+  const Contributions& mine = of(slot);
   AXONN_CHECK(mine.uses > 0, "overlap.reduce", "a gradient of '", slot.name,
               "' came that no forward of this step asked for; backward must run inside the step of its forward");
   AXONN_CHECK(mine.bucket < 0 || !buckets_[static_cast<size_t>(mine.bucket)].sent, "overlap.reduce", "a gradient of '",
               slot.name, "' came after micro-batch ", micro_batches_,
               ", when it was summed over the grid; tell begin_step({.micro_batches = n})");
-  const bool add = mine.arrived > 0 || (!slot.sharded_over_z() && mine.reduced > 0);
-  write(block_of(slot), add);
-  ++mine.arrived;
-  if (--mine.uses == 0) complete(slot);
 }
 
-// The buffer in which the contributions of one micro-batch are summed: the arena itself unless the
-// parameter is sharded over Z.
+bool GradientReducer::adds(const ArenaSlot& slot) {
+  return of(slot).arrived > 0 || (!slot.sharded_over_z() && of(slot).reduced > 0);
+}
+
+void GradientReducer::reduce(const ArenaSlot& slot, const std::function<void(const at::Tensor&, bool)>& write) {
+  AXONN_ASSERT(bundle_of(slot).single(), "the block of '", slot.name, "' is not contiguous in its bundle");
+  check_expected(slot);
+  write(block_of(slot).view(slot.block_shape), adds(slot));
+  arrive(slot);
+}
+
+void GradientReducer::reduce(const ArenaSlot& slot, const at::Tensor& gradient) {
+  if (bundle_of(slot).single()) {
+    reduce(slot, [&](const at::Tensor& block, bool add) {
+      if (gradient.defined()) {
+        const at::Tensor to = block.view(gradient.sizes());
+        add ? to.add_(gradient) : to.copy_(gradient);
+      } else if (!add) {
+        block.zero_();
+      }
+    });
+    return;
+  }
+  check_expected(slot);
+  pack(slot, bundle_of(slot), gradient, adds(slot), block_of(slot));
+  arrive(slot);
+}
+
+// Where the contributions of one micro-batch are summed: in the buffer of the bundle, and in the
+// arena itself unless the parameter is sharded over Z.
 at::Tensor GradientReducer::block_of(const ArenaSlot& slot) {
-  if (!slot.sharded_over_z()) return arena_.gradient(slot).view(slot.block_shape);
-  at::Tensor& block = of(slot).block;
-  const int64_t numel = c10::multiply_integers(slot.block_shape);
-  if (!block.defined()) block = pool_.take(numel, arena_.gradients().options());
-  return block.narrow(0, 0, numel).view(slot.block_shape);
+  if (!slot.sharded_over_z()) return arena_.gradient(slot);
+  at::Tensor& buffer = bundle_sum(slot).buffer;
+  if (!buffer.defined()) buffer = pool_.take(bundle_of(slot).numel(), arena_.gradients().options());
+  return buffer.narrow(0, 0, bundle_of(slot).numel());
 }
 
-// Called when every contribution of a micro-batch has arrived.
-void GradientReducer::complete(const ArenaSlot& slot) {
+void GradientReducer::arrive(const ArenaSlot& slot) {
   Contributions& mine = of(slot);
-  if (slot.sharded_over_z()) scatter(slot);
+  ++mine.arrived;
+  if (--mine.uses > 0) return;  // the micro-batch has further contributions
+  if (!slot.sharded_over_z()) {
+    reduced(slot);
+    return;
+  }
+  BundleSum& sum = bundle_sum(slot);
+  if (!std::exchange(mine.complete, true)) ++sum.complete;
+  if (sum.complete == static_cast<int>(bundle_of(slot).slots.size())) scatter(bundle_of(slot));
+}
+
+void GradientReducer::reduced(const ArenaSlot& slot) {
+  Contributions& mine = of(slot);
   mine.arrived = 0;
+  mine.complete = false;
   const bool last = ++mine.reduced == micro_batches_;
   if (!last || mine.bucket < 0) return;
   for (int each = mine.bucket; each <= mine.last_bucket; ++each)
@@ -112,36 +151,42 @@ void GradientReducer::complete(const ArenaSlot& slot) {
       send(bucket);
 }
 
-void GradientReducer::scatter(const ArenaSlot& slot) {
-  Contributions& mine = of(slot);
+void GradientReducer::scatter(const ArenaBundle& bundle) {
+  BundleSum& sum = bundle_sum(slot_at(bundle.slots.front()));
   if (under_way_.size() >= static_cast<size_t>(policy_.outstanding)) retire_scatter();
-  const at::Tensor shard = arena_.gradient(slot);
-  const at::Tensor whole = mine.block.narrow(0, 0, c10::multiply_integers(slot.block_shape));
-  if (mine.reduced > 0) {
-    log_.wait(mine.scatter);  // the last micro-batch, which wrote the shard
-    whole.narrow(0, slot.range.begin, slot.range.size()).add_(shard);
+  const at::Tensor shard = arena_.gradients().narrow(0, bundle.range.begin, bundle.range.size());
+  const at::Tensor whole = sum.buffer.narrow(0, 0, bundle.numel());
+  if (std::ranges::any_of(bundle.slots, [&](int index) { return of(slot_at(index)).reduced > 0; })) {
+    log_.wait(sum.scatter);  // the last micro-batch, which wrote the shard
+    whole.narrow(0, bundle.own.begin, bundle.own.size()).add_(shard);
   }
-  mine.scatter = log_.launch(Traffic::reduce_scatter, Axis::z, static_cast<int64_t>(whole.nbytes()), slot.name,
-                             sums_->reduce_scatter({.slot = slot, .whole = whole, .shard = shard}));
-  under_way_.push_back({.slot = slot.number, .request = mine.scatter, .block = std::move(mine.block)});
-  mine.block.reset();
+  sum.scatter = log_.launch(Traffic::reduce_scatter, Axis::z, static_cast<int64_t>(whole.nbytes()), bundle.name,
+                            sums_->reduce_scatter({.bundle = bundle, .whole = whole, .shard = shard}));
+  under_way_.push_back({.bundle = slot_at(bundle.slots.front()).bundle,
+                        .request = sum.scatter,
+                        .buffer = std::exchange(sum.buffer, at::Tensor())});
+  sum.complete = 0;
   if (!policy_.switches.reduce_scatter) retire_scatter();
+  for (const int index : bundle.slots) reduced(slot_at(index));
 }
 
 void GradientReducer::retire_scatter() {
   Scatter& oldest = under_way_.front();
   log_.wait(oldest.request);
-  LoggedRequest& last = contributions_[static_cast<size_t>(oldest.slot)].scatter;
+  LoggedRequest& last = bundle_sums_[static_cast<size_t>(oldest.bundle)].scatter;
   if (last.line == oldest.request.line) last = {};
-  pool_.give_back(std::move(oldest.block));
+  pool_.give_back(std::move(oldest.buffer));
   under_way_.pop_front();
 }
 
 void GradientReducer::send(Bucket& bucket) {
   std::vector<Request> after;
-  for (const int index : bucket.slots)
-    if (const Request& request = contributions_[static_cast<size_t>(index)].scatter.request; !request.done())
-      after.push_back(request);
+  int last = -1;
+  for (const int index : bucket.slots) {
+    const ArenaSlot& slot = slot_at(index);
+    if (std::exchange(last, slot.bundle) == slot.bundle) continue;
+    if (const Request& request = bundle_sum(slot).scatter.request; !request.done()) after.push_back(request);
+  }
   const int64_t bytes = bucket.range.size() * bytes_per_gradient();
   const GradientBucket gradients{.arena = arena_, .range = bucket.range, .axes = bucket.axes, .after = after};
   bucket.request = log_.launch(Traffic::data, bucket.axes, bytes, "gradients",
@@ -152,9 +197,10 @@ void GradientReducer::send(Bucket& bucket) {
 
 std::string GradientReducer::missing_gradients() const {
   std::string missing;
+  if (!arena_.has_gradients()) return missing;
   for (const ArenaSlot& slot : arena_.slots()) {
     const Contributions& each = contributions_[static_cast<size_t>(slot.number)];
-    if (each.uses == 0 && each.reduced > 0) continue;
+    if (each.uses == 0 && each.arrived + each.reduced > 0) continue;
     missing += detail::concatenate(missing.empty() ? "'" : ", '", slot.name, "' (");
     missing += each.uses > 0 ? detail::concatenate(each.uses, " forward uses without a backward)") : "never used)";
   }
@@ -163,11 +209,19 @@ std::string GradientReducer::missing_gradients() const {
 
 std::string GradientReducer::without_gradient() const {
   for (const ArenaSlot& slot : arena_.slots())
-    if (contributions_[static_cast<size_t>(slot.number)].reduced == 0) return slot.name;
+    if (const auto& each = contributions_[static_cast<size_t>(slot.number)]; each.arrived + each.reduced == 0)
+      return slot.name;
   return "";
 }
 
 void GradientReducer::send_rest() {
+  for (const ArenaBundle& bundle : arena_.bundles()) {
+    if (bundle_sum(slot_at(bundle.slots.front())).complete == 0) continue;
+    for (const int index : bundle.slots)
+      if (const ArenaSlot& slot = slot_at(index); !of(slot).complete)
+        pack(slot, bundle, /*gradient=*/{}, /*add=*/false, block_of(slot));
+    scatter(bundle);
+  }
   for (Bucket& bucket : buckets_)
     if (!bucket.sent) send(bucket);
 }
@@ -181,10 +235,9 @@ void GradientReducer::wait() {
 
 void GradientReducer::abandon() {
   while (!under_way_.empty()) retire_scatter();
-  for (Contributions& each : contributions_) {
-    if (each.block.defined()) pool_.give_back(std::move(each.block));
-    each.block.reset();
-    each.scatter = {};
+  for (BundleSum& sum : bundle_sums_) {
+    if (sum.buffer.defined()) pool_.give_back(std::exchange(sum.buffer, at::Tensor()));
+    sum.scatter = {};
   }
   for (Bucket& bucket : buckets_) bucket.request = {};
 }

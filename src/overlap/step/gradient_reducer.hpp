@@ -16,11 +16,11 @@
 
 namespace axonn {
 
-// When one network's gradients move. The contributions of a micro-batch are summed in a block. When
-// all have arrived, the block is reduce-scattered over Z into the arena. The sum of the earlier
-// micro-batches is part of this rank's contribution. A parameter replicated over Z is summed in the
-// arena itself. After the last micro-batch the buckets of the arena are summed over data, and also
-// over Z for replicated parameters.
+// When one network's gradients move. The contributions of a micro-batch are summed in the buffer of
+// their bundle. When all have arrived, it is reduce-scattered over Z into the arena. The sum of the
+// earlier micro-batches is part of this rank's contribution. A parameter replicated over Z is
+// summed in the arena itself. After the last micro-batch the buckets of the arena are summed over
+// data, and also over Z for replicated parameters.
 class GradientReducer {
  public:
   // All arguments must outlive the reducer; set_sums() may replace `sums` between steps.
@@ -35,12 +35,13 @@ class GradientReducer {
   void begin_step(int micro_batches);
   void use(const ArenaSlot& slot) { ++of(slot).uses; }
   void reduce(const ArenaSlot& slot, const std::function<void(const at::Tensor& block, bool add)>& write);
+  void reduce(const ArenaSlot& slot, const at::Tensor& gradient);
   // The parameters with no gradient, or with fewer gradients than forward uses: "'a' (never used),
   // 'b' (...)". Empty when there are none.
   std::string missing_gradients() const;
   // The first parameter without any gradient since begin_step(); empty when all have one.
   std::string without_gradient() const;
-  void send_rest();  // sends the buckets that are not sent yet
+  void send_rest();  // sends what is not sent yet, with zeros for gradients that a bundle waits for
   void wait();       // for everything under way
   bool sends_buckets() const { return std::ranges::any_of(buckets_, &Bucket::sent); }
   void abandon();  // forgets a step whose collectives are done
@@ -50,11 +51,16 @@ class GradientReducer {
   struct Contributions {
     int uses = 0;           // forward uses without a gradient yet
     int arrived = 0;        // gradients since the last reduction
+    bool complete = false;  // no further one is expected until the next reduction
     int reduced = 0;        // reductions finished in this step (one per micro-batch)
-    at::Tensor block;       // sum of the arrived gradients until the last one, on loan
-    LoggedRequest scatter;  // its last reduce-scatter, until that is waited for
     int bucket = -1;        // the first one that holds it; -1: nothing to sum
     int last_bucket = -1;
+  };
+  // The gradients of one bundle that is sharded over Z.
+  struct BundleSum {
+    at::Tensor buffer;      // sum of the arrived ones until the last one, on loan
+    int complete = 0;       // parameters
+    LoggedRequest scatter;  // its last reduce-scatter, until that is waited for
   };
   struct Bucket {
     Range range;  // place in the arena
@@ -65,17 +71,25 @@ class GradientReducer {
     LoggedRequest request;
   };
   struct Scatter {
-    int slot = 0;
+    int bundle = 0;
     LoggedRequest request;
-    at::Tensor block;  // on loan while the collective reads it
+    at::Tensor buffer;  // on loan while the collective reads it
   };
 
   void cut(Range section, bool over_z, AxisSet axes);
+  const ArenaSlot& slot_at(int index) const { return arena_.slots()[static_cast<size_t>(index)]; }
   Contributions& of(const ArenaSlot& slot) { return contributions_[static_cast<size_t>(slot.number)]; }
+  BundleSum& bundle_sum(const ArenaSlot& slot) { return bundle_sums_[static_cast<size_t>(slot.bundle)]; }
+  const ArenaBundle& bundle_of(const ArenaSlot& slot) const {
+    return arena_.bundles()[static_cast<size_t>(slot.bundle)];
+  }
+  void check_expected(const ArenaSlot& slot);
   at::Tensor block_of(const ArenaSlot& slot);
+  bool adds(const ArenaSlot& slot);
   int64_t bytes_per_gradient() const { return static_cast<int64_t>(c10::elementSize(arena_.types().gradients)); }
-  void complete(const ArenaSlot& slot);
-  void scatter(const ArenaSlot& slot);
+  void arrive(const ArenaSlot& slot);
+  void scatter(const ArenaBundle& bundle);
+  void reduced(const ArenaSlot& slot);
   void retire_scatter();
   void send(Bucket& bucket);
 
@@ -88,6 +102,7 @@ class GradientReducer {
   TensorPool& pool_;
   int micro_batches_ = 1;
   std::vector<Contributions> contributions_;  // one per slot
+  std::vector<BundleSum> bundle_sums_;        // one per bundle
   std::deque<Scatter> under_way_;             // in launch order
   std::vector<Bucket> buckets_;               // in arena order
 };

@@ -12,7 +12,7 @@ CollectiveOptions GradientSums::options_for(const GradientBucket& bucket) {
 }
 
 CollectiveOptions GradientSums::options_for(const GradientBlock& block) {
-  return {.priority = queue_of(Traffic::reduce_scatter), .tag = block.slot.name};
+  return {.priority = queue_of(Traffic::reduce_scatter), .tag = block.bundle.name};
 }
 
 Request GradientSums::all_reduce(const GradientBucket& bucket) {
@@ -20,7 +20,7 @@ Request GradientSums::all_reduce(const GradientBucket& bucket) {
 }
 
 Request GradientSums::reduce_scatter(const GradientBlock& block) {
-  return communicators_[Axis::z].reduce_scatter(block.whole, block.shard, block.slot.counts, ReduceOp::sum,
+  return communicators_[Axis::z].reduce_scatter(block.whole, block.shard, block.bundle.counts, ReduceOp::sum,
                                                 options_for(block));
 }
 

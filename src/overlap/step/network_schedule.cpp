@@ -18,7 +18,11 @@ NetworkSchedule::NetworkSchedule(Scheduler& scheduler, const std::shared_ptr<Are
 NetworkSchedule::~NetworkSchedule() = default;
 
 GatheredWeight NetworkSchedule::gathered(const ArenaSlot& slot) {
-  return weights_->gathered(slot, scheduler_.phase_,
+  return gathered(arena_.lock()->bundles()[static_cast<size_t>(slot.bundle)]).part(slot.place, slot.block_shape);
+}
+
+GatheredWeight NetworkSchedule::gathered(const ArenaBundle& bundle) {
+  return weights_->gathered(bundle, scheduler_.phase_,
                             /*update_follows=*/scheduler_.backwards_ >= scheduler_.micro_batches_);
 }
 
@@ -52,15 +56,20 @@ void NetworkSchedule::use(const ArenaSlot& slot) {
   gradients_->use(slot);
 }
 
-void NetworkSchedule::reduce(const ArenaSlot& slot, const std::function<void(const at::Tensor&, bool)>& write) {
+void NetworkSchedule::check_in_step(const ArenaSlot& slot) const {
   AXONN_CHECK(scheduler_.in_step_, "overlap.reduce", "a gradient of '", slot.name,
               "' came outside a step; backward must run inside the step of its forward");
+}
+
+void NetworkSchedule::reduce(const ArenaSlot& slot, const std::function<void(const at::Tensor&, bool)>& write) {
+  check_in_step(slot);
   gradients_->reduce(slot, write);
 }
 
-void NetworkSchedule::reduce_pass(const ArenaSlot& slot, const std::function<void(const at::Tensor&, bool)>& write) {
+void NetworkSchedule::reduce_pass(const ArenaSlot& slot, const at::Tensor& gradient) {
+  check_in_step(slot);
   gradients_->use(slot);
-  reduce(slot, write);
+  gradients_->reduce(slot, gradient);
 }
 
 std::string NetworkSchedule::without_gradient() const { return gradients_->without_gradient(); }

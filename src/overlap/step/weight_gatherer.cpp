@@ -5,16 +5,21 @@
 #include <numeric>
 #include <utility>
 
-#include <c10/util/accumulate.h>
-
 #include "axonn/core/log.hpp"
 #include "axonn/core/text.hpp"
+#include "overlap/step/bundle_blocks.hpp"
 
 namespace axonn {
 namespace {
 
 // Cost of starting a gather, in bytes. Per byte, small weights therefore gain more from the cache.
 constexpr double kStartBytes = 64 << 10;
+
+bool is_gathered(const ArenaBundle& bundle) { return bundle.counts.size() > 1; }
+
+bool meet(const WrittenRange& written, const ArenaBundle& bundle) {
+  return written.range.begin < bundle.range.end && bundle.range.begin < written.range.end;
+}
 
 }  // namespace
 
@@ -25,7 +30,7 @@ WeightGatherer::WeightGatherer(const Arena& arena, Communicators& communicators,
       policy_(policy),
       log_(log),
       pool_(pool),
-      weights_(arena.slots().size()),
+      weights_(arena.bundles().size()),
       version_(version()) {
   policy_changed();
 }
@@ -39,37 +44,36 @@ void WeightGatherer::policy_changed() {
 // A budget that holds no weight is a mistake, but it costs only speed.
 void WeightGatherer::warn_if_too_small() const {
   if (!policy_.switches.cache || std::ranges::any_of(weights_, &Weight::kept)) return;
-  const ArenaSlot* smallest = nullptr;
-  for (const ArenaSlot& slot : arena_.slots())
-    if (slot.sharded_over_z() && (smallest == nullptr || bytes(slot) < bytes(*smallest))) smallest = &slot;
+  const ArenaBundle* smallest = nullptr;
+  for (const ArenaBundle& bundle : arena_.bundles())
+    if (is_gathered(bundle) && (smallest == nullptr || bytes(bundle) < bytes(*smallest))) smallest = &bundle;
   if (smallest == nullptr) return;
   log::warn("the cache of gathered weights (", bytes_text(static_cast<double>(policy_.cache_budget.bytes)),
             ") is smaller than the smallest weight ('", smallest->name, "', ",
             bytes_text(static_cast<double>(bytes(*smallest))), "): every weight is gathered at each use");
 }
 
-GatheredWeight WeightGatherer::gathered(const ArenaSlot& slot, Phase phase, bool update_follows) {
-  if (!slot.sharded_over_z()) {
-    wait_for_writers_of(slot);
-    return {arena_.weight(slot).view(slot.block_shape), nullptr};
+GatheredWeight WeightGatherer::gathered(const ArenaBundle& bundle, Phase phase, bool update_follows) {
+  if (!is_gathered(bundle)) {
+    wait_for_writers_of(bundle);
+    return {arena_.weight(arena_.slots()[static_cast<size_t>(bundle.slots.front())]), nullptr};
   }
-  const int index = static_cast<int>(&slot - arena_.slots().data());
+  const int index = static_cast<int>(&bundle - arena_.bundles().data());
   Weight& weight = weights_[static_cast<size_t>(index)];
   forget_if_changed();
   phase_ = phase;
   order_.note({phase, index, std::exchange(fresh_, false)});
   ++weight.uses;
   std::erase(ahead_, index);
-  if (!weight.buffer) {
+  if (!weight.here()) {
     ++counters_.blocking;
     launch(index);
   }
-  wait_for(weight);
-  const int64_t numel = c10::multiply_integers(slot.block_shape);
-  GatheredWeight result(weight.buffer->narrow(0, 0, numel).view(slot.block_shape), weight.buffer);
+  arrive(index);
+  GatheredWeight result(weight.whole->narrow(0, 0, bundle.numel()), weight.whole);
   if (policy_.switches.all_gather) look_ahead(update_follows);
   const bool comes_again = std::ranges::find(ahead_, index) != ahead_.end();
-  if (!weight.kept && !comes_again) weight.buffer.reset();
+  if (!weight.kept && !comes_again) weight.whole.reset();
   return result;
 }
 
@@ -78,35 +82,45 @@ void WeightGatherer::begin_step() {
   if (policy_.switches.all_gather) look_ahead(/*update_follows=*/false);
 }
 
+std::shared_ptr<const at::Tensor> WeightGatherer::borrow(const ArenaBundle& bundle) {
+  return {new at::Tensor(pool_.take(bundle.numel(), arena_.weights().options())),
+          [pool = &pool_](const at::Tensor* buffer) {
+            pool->give_back(*buffer);
+            delete buffer;
+          }};
+}
+
 void WeightGatherer::launch(int index) {
-  const ArenaSlot& slot = arena_.slots()[static_cast<size_t>(index)];
+  const ArenaBundle& bundle = bundle_at(index);
   Weight& weight = weights_[static_cast<size_t>(index)];
-  const int64_t numel = c10::multiply_integers(slot.block_shape);
-  weight.buffer = {new at::Tensor(pool_.take(numel, arena_.weights().options())),
-                   [pool = &pool_](const at::Tensor* buffer) {
-                     pool->give_back(*buffer);
-                     delete buffer;
-                   }};
-  const at::Tensor whole = weight.buffer->narrow(0, 0, numel);
+  weight.arriving = borrow(bundle);
+  const at::Tensor buffer = weight.arriving->narrow(0, 0, bundle.numel());
   std::vector<Request> writers;
   for (const WrittenRange& written : writing_)
-    if (meet(written, slot)) writers.push_back(written.valid_at.request);
-  const CollectiveOptions options{.priority = queue_of(Traffic::all_gather), .after = writers, .tag = slot.name};
-  weight.request = log_.launch(Traffic::all_gather, Axis::z, static_cast<int64_t>(whole.nbytes()), slot.name,
-                               communicators_[Axis::z].all_gather(arena_.weight(slot), whole, slot.counts, options));
-  weight.arriving = true;
+    if (meet(written, bundle)) writers.push_back(written.valid_at.request);
+  const CollectiveOptions options{.priority = queue_of(Traffic::all_gather), .after = writers, .tag = bundle.name};
+  const at::Tensor shard = arena_.weights().narrow(0, bundle.range.begin, bundle.range.size());
+  weight.request = log_.launch(Traffic::all_gather, Axis::z, static_cast<int64_t>(buffer.nbytes()), bundle.name,
+                               communicators_[Axis::z].all_gather(shard, buffer, bundle.counts, options));
   ++counters_.gathers;
 }
 
-void WeightGatherer::wait_for(Weight& weight) {
+// Waits for it, and unpacks it.
+void WeightGatherer::arrive(int index) {
+  Weight& weight = weights_[static_cast<size_t>(index)];
   if (!weight.arriving) return;
-  weight.arriving = false;
   log_.wait(std::exchange(weight.request, {}));
+  const ArenaBundle& bundle = bundle_at(index);
+  const auto buffer = std::exchange(weight.arriving, nullptr);
+  weight.whole = bundle.single() ? buffer : borrow(bundle);
+  if (!bundle.single())
+    unpack(arena_, bundle, buffer->narrow(0, 0, bundle.numel()), weight.whole->narrow(0, 0, bundle.numel()));
 }
 
 void WeightGatherer::drop(Weight& weight) {
-  wait_for(weight);
-  weight.buffer.reset();
+  if (weight.arriving) log_.wait(std::exchange(weight.request, {}));
+  weight.arriving.reset();
+  weight.whole.reset();
 }
 
 void WeightGatherer::drop_all() {
@@ -134,8 +148,8 @@ void WeightGatherer::look_ahead(bool update_follows) {
   });
   for (const auto& place : coming) {
     const Weight& weight = weights_[static_cast<size_t>(place.weight)];
-    if (weight.kept && weight.buffer) continue;
-    if (!weight.buffer) launch(place.weight);
+    if (weight.kept && weight.here()) continue;
+    if (!weight.here()) launch(place.weight);
     if (std::ranges::find(ahead_, place.weight) == ahead_.end()) ahead_.push_back(place.weight);
   }
 }
@@ -146,13 +160,9 @@ void WeightGatherer::written(std::vector<WrittenRange> ranges) {
   writing_ = std::move(ranges);
 }
 
-bool WeightGatherer::meet(const WrittenRange& written, const ArenaSlot& slot) {
-  return written.range.begin < slot.offset + slot.stored && slot.offset < written.range.end;
-}
-
-void WeightGatherer::wait_for_writers_of(const ArenaSlot& slot) {
+void WeightGatherer::wait_for_writers_of(const ArenaBundle& bundle) {
   std::erase_if(writing_, [&](const WrittenRange& written) {
-    if (!meet(written, slot)) return false;
+    if (!meet(written, bundle)) return false;
     log_.wait(written.valid_at);
     return true;
   });
@@ -176,16 +186,16 @@ void WeightGatherer::forget() {
   choose_kept();
 }
 
-int64_t WeightGatherer::bytes(const ArenaSlot& slot) const {
-  return c10::multiply_integers(slot.block_shape) * arena_.weights().element_size();
+int64_t WeightGatherer::bytes(const ArenaBundle& bundle) const {
+  return bundle.numel() * arena_.weights().element_size();
 }
 
 // Keeps the weights with the largest gain per byte. The gain is the cost of the gathers saved.
 void WeightGatherer::choose_kept() {
   std::vector<int> order(weights_.size());
   std::iota(order.begin(), order.end(), 0);
-  std::erase_if(order, [&](int index) { return !arena_.slots()[static_cast<size_t>(index)].sharded_over_z(); });
-  const auto size = [&](int index) { return bytes(arena_.slots()[static_cast<size_t>(index)]); };
+  std::erase_if(order, [&](int index) { return !is_gathered(bundle_at(index)); });
+  const auto size = [&](int index) { return bytes(bundle_at(index)); };
   const auto gain = [&](int index) {
     const int uses = weights_[static_cast<size_t>(index)].uses_before;  // 0: not known yet
     return static_cast<double>(uses == 0 ? 1 : uses - 1) * (1 + kStartBytes / static_cast<double>(size(index)));

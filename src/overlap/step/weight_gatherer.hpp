@@ -24,7 +24,8 @@ class WeightGatherer {
                  TensorPool& pool);
 
   // `update_follows`: the optimizer will write the weights after this backward pass.
-  GatheredWeight gathered(const ArenaSlot& slot, Phase phase, bool update_follows);
+  // The unpacked bundle, flat.
+  GatheredWeight gathered(const ArenaBundle& bundle, Phase phase, bool update_follows);
   void policy_changed();  // between steps
   // A step begins with updated weights: gathers those that it will need first.
   void begin_step();
@@ -36,16 +37,17 @@ class WeightGatherer {
 
  private:
   struct Weight {
-    std::shared_ptr<const at::Tensor> buffer;  // empty: not gathered
-    LoggedRequest request;                     // set while `arriving`
-    bool arriving = false;
+    std::shared_ptr<const at::Tensor> arriving;
+    LoggedRequest request;                    // that of `arriving`
+    std::shared_ptr<const at::Tensor> whole;  // unpacked
+    bool here() const { return arriving || whole; }
     bool kept = false;    // until the weights change
     int uses = 0;         // since the weights changed
     int uses_before = 0;  // between the two last changes
   };
 
   void launch(int index);
-  void wait_for(Weight& weight);
+  void arrive(int index);
   void drop(Weight& weight);
   void drop_all();
   void look_ahead(bool update_follows);
@@ -53,9 +55,10 @@ class WeightGatherer {
   void forget();
   void choose_kept();
   void warn_if_too_small() const;
-  int64_t bytes(const ArenaSlot& slot) const;  // the whole block
-  static bool meet(const WrittenRange& written, const ArenaSlot& slot);
-  void wait_for_writers_of(const ArenaSlot& slot);
+  std::shared_ptr<const at::Tensor> borrow(const ArenaBundle& bundle);
+  const ArenaBundle& bundle_at(int index) const { return arena_.bundles()[static_cast<size_t>(index)]; }
+  int64_t bytes(const ArenaBundle& bundle) const;
+  void wait_for_writers_of(const ArenaBundle& bundle);
 
   // Of the shards that are gathered; scattered weights never are.
   uint32_t version() const { return arena_.is_scattered() ? 0 : arena_.weights()._version(); }
@@ -66,7 +69,7 @@ class WeightGatherer {
   TrafficLog& log_;
   TensorPool& pool_;
   GatherOrder order_;
-  std::vector<Weight> weights_;  // one per slot
+  std::vector<Weight> weights_;  // one per bundle
   std::vector<int> ahead_;       // gathered and not yet used
   Phase phase_ = Phase::train;
   std::vector<WrittenRange> writing_;

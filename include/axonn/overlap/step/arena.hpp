@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,11 +25,27 @@ struct ArenaSlot {
   Range range;                       // what this rank holds of the flattened block
   bool counts_in_norm = false;       // true on only one of the ranks that hold the same elements, per data index
 
-  int number = 0;  // index in Arena::slots()
+  int number = 0;     // index in Arena::slots()
+  int bundle = 0;     // index in Arena::bundles()
+  int64_t place = 0;  // where the block begins in its unpacked bundle
   bool sharded_over_z() const { return counts.size() > 1; }
 };
 
-// A range of an arena that is reduced or updated as one unit.
+// Parameters that are gathered over Z, and whose gradients are reduce-scattered, by one collective.
+// Most bundles have one. The collective's buffer holds the ranges of all Z ranks, one after the
+// other. The blocks of several parameters are not contiguous in it: unpacked they follow one
+// another, each with padding.
+struct ArenaBundle {
+  std::string name;             // its first parameter's
+  std::vector<int> slots;       // in arena order
+  Range range;                  // what this rank sends of the arena; that of several parameters has their padding
+  std::vector<int64_t> counts;  // elements of each Z rank in the buffer; one entry when replicated over Z
+  Range own;                    // this rank's elements of the buffer
+  bool single() const { return slots.size() == 1; }
+  int64_t numel() const;  // elements of the buffer, and those of the unpacked bundle
+};
+
+// A range of an arena whose elements are updated alike. It may have no elements.
 struct ArenaSection {
   bool over_z = false;
   bool decay = false;
@@ -43,6 +60,9 @@ struct ArenaTypes {
   at::ScalarType master = at::kFloat;
 };
 
+// What an arena allocates: for training, for parameters without gradients, or only its layout.
+enum class ArenaBuffers : uint8_t { all, weights, none };
+
 // A weight that lies in a tensor of the user's, with its gradient. It has elements.
 struct PlacedWeight {
   std::string name;
@@ -51,20 +71,22 @@ struct PlacedWeight {
 };
 
 // The parameters of one network on one rank, in flat buffers of equal layout: weight shards, master
-// weights and gradient shards. The sections are, in order: sharded over Z with decay, sharded over
-// Z without decay, replicated over Z with decay, replicated over Z without decay. Inside a section
-// the order is the reverse of registration, roughly the order in which backward finishes gradients.
-// Padding is always zero.
+// weights and gradient shards. First come those that are sharded over Z, then those that are
+// replicated over it. Each of the two has a section with decay, then one without; so has a bundle
+// of several parameters, in turn with decay first and last, so that neighbours share a section.
+// Inside a section the order is the reverse of registration, roughly the order in which backward
+// finishes gradients. Padding is always zero.
 class Arena {
  public:
   struct Entry {
     std::string name;
     ShardSpec spec;
     bool decay = false;
+    int bundle = -1;  // entries of one number are a bundle where they are sharded over Z; -1: none
   };
-  // Computes the layout and, unless `plan_only`, allocates the buffers, filled with zeros.
+  // Computes the layout and allocates the buffers, filled with zeros.
   Arena(const std::vector<Entry>& entries, const Grid& grid, int rank, ArenaTypes types, c10::Device device,
-        bool plan_only = false);
+        ArenaBuffers buffers = ArenaBuffers::all);
   // Weights and gradients stay in the tensors where they are (ScatteredTensors), each in whole
   // buckets. Every rank of the grid holds all of them, so nothing is sharded over X, Y or Z. There
   // are no master weights. UserError of ScatteredTensors.
@@ -73,7 +95,8 @@ class Arena {
   int64_t size() const { return size_; }
   std::vector<ArenaSlot>& slots() { return slots_; }  // in the order of `entries`
   const std::vector<ArenaSlot>& slots() const { return slots_; }
-  const std::vector<ArenaSection>& sections() const { return sections_; }
+  const std::vector<ArenaBundle>& bundles() const { return bundles_; }     // in the order of their first entries
+  const std::vector<ArenaSection>& sections() const { return sections_; }  // in arena order
   // What is sharded over Z, which every data rank holds, and what is not, which every Z and data
   // rank holds. Without those that are empty, in ascending order.
   const std::vector<OwnedRegion>& regions() const { return regions_; }
@@ -82,6 +105,7 @@ class Arena {
   // Null unless scattered. The table of weights is numbered in the order of their places.
   const std::shared_ptr<const ScatteredTensors>& scattered_weights() const { return scattered_weights_; }
   const std::shared_ptr<const ScatteredTensors>& scattered_gradients() const { return scattered_gradients_; }
+  bool has_gradients() const { return gradients_.defined() || is_scattered(); }
   // The flat buffers; undefined when scattered.
   const at::Tensor& weights() const { return weights_; }
   const at::Tensor& gradients() const { return gradients_; }
@@ -90,17 +114,21 @@ class Arena {
   void round_master();                                   // master() -> weights()
   // Frees master weights of another type than the weights: somebody else keeps them from now on.
   void release_master() { master_ = at::Tensor(); }
-  Range over_z() const;      // all sections that are sharded over Z
-  Range replicated() const;  // all sections that are replicated over Z
+  Range over_z() const { return over_z_; }          // all sections that are sharded over Z
+  Range replicated() const { return replicated_; }  // all sections that are replicated over Z
 
   at::Tensor weight(const ArenaSlot& slot) const;  // the stored range without padding, flat
   at::Tensor gradient(const ArenaSlot& slot) const;
 
  private:
   void lay_out(const std::vector<Entry>& entries, const Grid& grid, int rank, int64_t alignment);
+  void place(bool over_z, int bundle);
+  void describe(ArenaBundle& bundle, int z);
 
   std::vector<ArenaSlot> slots_;
+  std::vector<ArenaBundle> bundles_;
   std::vector<ArenaSection> sections_;
+  Range over_z_, replicated_;
   std::vector<OwnedRegion> regions_;
   int64_t size_ = 0;
   ArenaTypes types_;

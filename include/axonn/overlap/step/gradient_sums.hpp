@@ -22,11 +22,11 @@ struct GradientBucket {
 // Sums one bucket over the ranks of its axes: perhaps only this rank's own elements of it.
 using BucketSum = std::function<Request(const GradientBucket&)>;
 
-// The gradient of one (X, Y) block on this rank, to be reduced over Z.
+// The gradients of one bundle on this rank, to be reduced over Z.
 struct GradientBlock {
-  const ArenaSlot& slot;
-  at::Tensor whole;  // flat; unspecified afterwards
-  at::Tensor shard;  // gets this rank's slot.counts[z] elements
+  const ArenaBundle& bundle;
+  at::Tensor whole;  // its buffer; unspecified afterwards
+  at::Tensor shard;  // gets this rank's bundle.counts[z] elements
 };
 
 // How gradients are summed over the grid; the scheduler decides when. This class uses plain

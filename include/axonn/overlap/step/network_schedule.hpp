@@ -38,8 +38,10 @@ class NetworkSchedule {
 
   Scheduler& scheduler() const { return scheduler_; }
 
-  // The (X, Y) block of a weight, gathered over Z.
+  // The (X, Y) block of a weight, gathered over Z, with the others of its bundle.
   GatheredWeight gathered(const ArenaSlot& slot);
+  // The blocks of a bundle, flat; each begins at its ArenaSlot::place.
+  GatheredWeight gathered(const ArenaBundle& bundle);
   // Every writer of weights calls this. The weights have changed, or change until the requests of
   // their ranges are done; what lies in no range is valid. A weight waits for the ranges that it
   // meets, in whatever order they end; its gather waits too. Weights gathered before are dropped.
@@ -61,12 +63,13 @@ class NetworkSchedule {
   // Counts a forward use, for which backward will call reduce(). Recomputation does not count.
   // UserError outside a step.
   void use(const ArenaSlot& slot);
-  // Adds one contribution. `write(block, add)` stores the gradient of the whole block when `add` is
-  // false, and adds it to the block when `add` is true.
+  // Adds one contribution to a parameter that is a bundle of one. `write(block, add)` stores the
+  // gradient of the whole block when `add` is false, and adds it to the block when `add` is true.
   void reduce(const ArenaSlot& slot, const std::function<void(const at::Tensor& block, bool add)>& write);
   // The same for a contribution that holds all uses of a backward pass, as autograd sums them for a
-  // leaf. No use() is counted for it.
-  void reduce_pass(const ArenaSlot& slot, const std::function<void(const at::Tensor& block, bool add)>& write);
+  // leaf. No use() is counted for it. Undefined: zeros. A bundle is reduced when each of its
+  // parameters has one; at the end of the step, zeros stand for those that are missing.
+  void reduce_pass(const ArenaSlot& slot, const at::Tensor& gradient);
   // Name of a parameter without a gradient since the last step began; empty when all have one.
   std::string without_gradient() const;
 
@@ -77,6 +80,7 @@ class NetworkSchedule {
   friend class Scheduler;
   bool expired() const { return arena_.expired(); }
   bool has_changed_weights() const;
+  void check_in_step(const ArenaSlot& slot) const;  // a gradient comes; UserError
 
   Scheduler& scheduler_;
   std::weak_ptr<Arena> arena_;
