@@ -31,7 +31,10 @@ struct Adapted : torch::nn::Module {
     register_module("up", up);
     freeze(*whole);
   }
-  at::Tensor forward(const at::Tensor& x) { return x + torch::tanh(whole(x)) + up(torch::tanh(down(x))); }
+  at::Tensor forward(const at::Tensor& x) {
+    const at::Tensor kept = x + torch::tanh(whole(x));  // first, so that backward has it last
+    return kept + up(torch::tanh(down(x)));
+  }
   torch::nn::Linear whole, down, up;
 };
 
