@@ -162,15 +162,25 @@ TEST(Frozen, FilesHaveThem) {
 }
 
 TEST(Frozen, Bf16HasMasterWeightsOfFp32) {
+  const SharedDirectory directory;
+  if (test_environment().rank() == 0) std::filesystem::create_directories(directory.path());
+  directory.barrier();
   Context context(test_environment(), wrapped_grids().front(), {.dtype = at::kBFloat16});
   torch::manual_seed(1);
-  const auto net = std::make_shared<Tuned>();
+  const auto net = std::make_shared<Tuned>(), other = std::make_shared<Tuned>();
   const at::Tensor before = net->head->weight.clone();
-  const WrappedModule parameters = shard(context, *net, kUnits);
-  const auto whole = parameters.gathered();
-  EXPECT_EQ(net->head->weight.scalar_type(), at::kBFloat16);
-  EXPECT_TRUE(net->head->weight.equal(before.to(at::kBFloat16)));
+  const WrappedModule parameters = shard(context, *net, kUnits), others = shard(context, *other, kUnits);
+  const auto expect_rounded = [&](const WrappedModule& wrapped, const Tuned& of, bool equal) {
+    const auto whole = wrapped.gathered();
+    EXPECT_EQ(of.head->weight.scalar_type(), at::kBFloat16);
+    EXPECT_EQ(of.head->weight.equal(before.to(at::kBFloat16)), equal);
+  };
   EXPECT_EQ(parameters.network().frozen().arena().master().scalar_type(), at::kFloat);
+  expect_rounded(parameters, *net, true);
+  expect_rounded(others, *other, false);
+  save_state_dict(parameters, directory / "weights.safetensors");
+  load_state_dict(others, directory / "weights.safetensors");
+  expect_rounded(others, *other, true);
 }
 
 TEST(Frozen, StaysFrozen) {
