@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -60,8 +61,28 @@ std::vector<Range> in_shard(const HeldRange& held, const std::vector<Range>& par
   return found;
 }
 
+// What a rank writes of a tensor.
+struct Written {
+  Range range;                  // within the flattened block
+  std::vector<Range> in_shard;  // none: other ranks of the cut hold all of the range
+};
+
+std::optional<Written> written_by(const CheckpointTensor& tensor, const GridShape& shape, const Coordinate& at) {
+  if (!writes(tensor, at)) return std::nullopt;
+  const Range range = tensor.spec.block_range(shape, at, kRangeAlignment);
+  const auto parts = unpadded(tensor.spec, shape, at, range);
+  if (parts.empty()) return std::nullopt;
+  return Written{range, in_shard(held_range(tensor, shape, at), parts)};
+}
+
+int64_t elements_of(const std::vector<Range>& parts) {
+  int64_t elements = 0;
+  for (const Range& part : parts) elements += part.size();
+  return elements;
+}
+
 // The bytes of `parts` of the shard.
-std::vector<Staging::Bytes> bytes_of(const at::Tensor& host, const std::vector<Range>& parts) {
+std::vector<Staging::Bytes> spans_of(const at::Tensor& host, const std::vector<Range>& parts) {
   const std::span all(static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes());
   const auto element = static_cast<size_t>(host.element_size());
   std::vector<Staging::Bytes> bytes;
@@ -97,6 +118,14 @@ CheckpointWriter::CheckpointWriter(const Grid& grid, int rank, Options options)
 
 fs::path CheckpointWriter::path_of(const CheckpointState& state) const {
   return options_.directory / step_name(state.step);
+}
+
+int64_t CheckpointWriter::bytes_of(std::span<const CheckpointTensor> tensors) const {
+  int64_t bytes = 0;
+  for (const CheckpointTensor& tensor : tensors)
+    if (const auto written = written_by(tensor, grid_.shape(), at_))
+      bytes += elements_of(written->in_shard) * static_cast<int64_t>(tensor.shard.element_size());
+  return bytes;
 }
 
 fs::path CheckpointWriter::partial(const CheckpointState& state) const {
@@ -160,18 +189,13 @@ void CheckpointWriter::write_ranges(const fs::path& partial, std::span<const Che
   std::vector<at::Tensor> hosts;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto& [name, spec, shard, cut, offset] = tensors[i];
-    if (!writes(tensors[i], at_)) continue;
-    const Range range = spec.block_range(grid_.shape(), at_, kRangeAlignment);
-    const auto block_parts = unpadded(spec, grid_.shape(), at_, range);
-    if (block_parts.empty()) continue;
-    file.ranges.push_back({i, range, cut ? std::optional(offset) : std::nullopt});
+    const auto written = written_by(tensors[i], grid_.shape(), at_);
+    if (!written) continue;
+    file.ranges.push_back({i, written->range, cut ? std::optional(offset) : std::nullopt});
     listed = listed || !cut || cut->is_first(at_);
-    const auto parts = in_shard(held_range(tensors[i], grid_.shape(), at_), block_parts);
-    if (parts.empty()) continue;
+    if (written->in_shard.empty()) continue;
     const at::Tensor& host = hosts.emplace_back(shard.is_cpu() ? shard : shard.cpu());
-    int64_t elements = 0;
-    for (const Range& part : parts) elements += part.size();
-    views.push_back({name, shard.scalar_type(), {elements}, bytes_of(host, parts)});
+    views.push_back({name, shard.scalar_type(), {elements_of(written->in_shard)}, spans_of(host, written->in_shard)});
   }
   if (listed || !views.empty()) {
     int format = 1;

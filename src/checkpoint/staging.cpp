@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "axonn/core/error.hpp"
 
@@ -71,11 +72,12 @@ class Ring {
 }  // namespace
 
 // Large pages where the system has them: with small ones, first use of a page takes several times
-// as long as the copy to it.
+// as long as the copy to it. Memory that grows keeps its pages.
 std::byte* CopyMemory::take(size_t bytes) {
   if (bytes <= bytes_) return data_;
-  if (data_ != nullptr) ::munmap(std::exchange(data_, nullptr), std::exchange(bytes_, 0));
-  void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const data = data_ != nullptr
+                         ? ::mremap(data_, bytes_, bytes, MREMAP_MAYMOVE)
+                         : ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED)
     throw BackendError(
         "checkpoint.staging",
@@ -83,6 +85,13 @@ std::byte* CopyMemory::take(size_t bytes) {
   ::madvise(data, bytes, MADV_HUGEPAGE);  // advice only
   bytes_ = bytes;
   return data_ = static_cast<std::byte*>(data);
+}
+
+void CopyMemory::touch(size_t bytes, const std::stop_token& stop) {
+  std::byte* const data = take(bytes);
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  for (size_t at = 0; at < bytes && !stop.stop_requested(); at += page) data[at] = std::byte{1};
+  give_back();
 }
 
 void CopyMemory::give_back() {

@@ -1,5 +1,6 @@
 #include "train/saver.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <limits>
 #include <utility>
@@ -74,6 +75,22 @@ void Saver::start(Part part, std::function<void()> work) {
     run();
 }
 
+int64_t Saver::most_copies() const {
+  if (!options_.behind) return 0;
+  return options_.memory > 0 ? options_.memory : safe_copy_bytes(options_.local_ranks);
+}
+
+void Saver::expect(std::span<const CheckpointTensor> tensors) {
+  const int64_t bytes = std::min(writer_.bytes_of(tensors), most_copies());
+  if (bytes == 0) return;
+  touching_ = std::jthread([this, bytes](const std::stop_token& stop) {
+    try {
+      copies_.touch(static_cast<size_t>(bytes), stop);
+    } catch (const BackendError&) {  // a save will find it too, and says so
+    }
+  });
+}
+
 void Saver::save(CheckpointState state, std::vector<CheckpointTensor> tensors) {
   finish();
   state_ = std::move(state);
@@ -88,10 +105,7 @@ void Saver::save(CheckpointState state, std::vector<CheckpointTensor> tensors) {
     refused_ = std::current_exception();
   }
   all_begun_ = everyone_.barrier();
-  staging_.emplace(!options_.behind      ? 0
-                   : options_.memory > 0 ? options_.memory
-                                         : safe_copy_bytes(options_.local_ranks),
-                   &copies_);
+  staging_.emplace(most_copies(), &copies_);
   part_ = Part::begun;
   ended_ = false;
   if (!options_.behind) finish();
@@ -103,6 +117,7 @@ void Saver::start_copies() {
   options_.wait_for_tensors();
   start(Part::writing, [this] {
     if (refused_) std::rethrow_exception(refused_);
+    touching_ = {};  // stops
     writer_.write(state_, tensors_, &*staging_);
   });
 }

@@ -6,6 +6,7 @@
 #include <exception>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -36,6 +37,10 @@ class Saver {
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
 
+  // Begins to touch the memory of copies of such tensors, until a save needs it. Then the first
+  // save takes no longer than later ones.
+  void expect(std::span<const CheckpointTensor> tensors);
+
   // Collective. Completes the save before it, and begins this one. The tensors may become valid
   // later: start_copies() waits for them. They must not change before wait_until_copied() returns.
   // UserError as from CheckpointWriter::save().
@@ -64,6 +69,7 @@ class Saver {
  private:
   enum class Part { none, begun, writing, completing, removing };
 
+  int64_t most_copies() const;
   void start(Part part, std::function<void()> work);
   void report(int failed_rank);
   void end_part();
@@ -77,6 +83,7 @@ class Saver {
   CheckpointState state_;
   std::vector<CheckpointTensor> tensors_;
   CopyMemory copies_;
+  std::jthread touching_;  // copies_, until the writer's thread needs them
   std::optional<Staging> staging_;
   Request all_begun_;
   std::exception_ptr refused_;      // why rank 0 could not begin the save, on rank 0

@@ -211,6 +211,31 @@ TEST(CutCheckpoint, EveryRankWritesItsShareUnderItsName) {
   EXPECT_EQ(reader.tensors()[1].cut, (CheckpointCut{.axes = {Axis::data}, .block = 32}));
 }
 
+// Before it writes, a rank knows how many bytes that will be.
+TEST(CutCheckpoint, TheBytesOfARankAreThoseOfItsFile) {
+  for (const AxisSet over_data : {AxisSet{}, AxisSet(Axis::data)}) {
+    Scratch scratch;
+    const Grid grid({.x = 2, .z = 2, .data = 2});
+    const auto all = tensors(over_data, over_data);
+    save(scratch.path(), grid, all);
+    auto files = elements_in(scratch / "step-000001");
+    int64_t empty = 0;
+    for (int rank = 0; rank < grid.ranks(); ++rank) {
+      const Coordinate at = grid.coordinate(rank);
+      const std::string data = at.data == 0 ? "" : "-d" + std::to_string(at.data);
+      int64_t bytes = 0;
+      for (const Tensor& tensor : all)
+        bytes +=
+            files["x" + std::to_string(at.x) + "-y0-z" + std::to_string(at.z) + data + ".safetensors"][tensor.name] *
+            static_cast<int64_t>(c10::elementSize(tensor.dtype));
+      const CheckpointWriter writer(grid, rank, {.directory = scratch.path(), .barrier = [] {}});
+      EXPECT_EQ(writer.bytes_of(test::shards(all, grid, rank, 0)), bytes) << at.to_string();
+      empty += bytes == 0 ? 1 : 0;
+    }
+    EXPECT_EQ(empty, over_data.empty() ? 4 : 0);
+  }
+}
+
 TEST(CutCheckpoint, WithoutACutItIsFormat1) {
   Scratch scratch;
   save(scratch.path(), Grid({.x = 2, .data = 2}), tensors({}, {}));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -101,6 +102,26 @@ TEST(Staging, CopiesFindThePagesOfTheCopiesBeforeThem) {
   EXPECT_LT(page_faults_of(second, parts), 4);
   EXPECT_LT(page_faults_of(smaller, parts), 4);
   EXPECT_GT(page_faults_of(without, parts), 4);
+}
+
+TEST(Staging, TouchedMemoryHasThePagesOfTheFirstCopiesAlsoWhenItGrows) {
+  Parts parts;
+  CopyMemory touched, grown;
+  touched.touch(static_cast<size_t>(kAll), {});
+  grown.touch(static_cast<size_t>(kAll - 1000), {});
+  Staging all(kAll, &touched), more(kAll, &grown);
+  EXPECT_LT(page_faults_of(all, parts), 4);
+  EXPECT_LT(page_faults_of(more, parts), 4);
+}
+
+TEST(Staging, MemoryIsNotTouchedAnyMoreWhenASaveNeedsIt) {
+  Parts parts;
+  CopyMemory memory;
+  std::stop_source stop;
+  stop.request_stop();
+  memory.touch(static_cast<size_t>(kAll), stop.get_token());
+  Staging staging(kAll, &memory);
+  EXPECT_GT(page_faults_of(staging, parts), 4);
 }
 
 TEST(Staging, ASaveThatIsGivenUpEndsWithItsNextPiece) {

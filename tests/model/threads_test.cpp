@@ -197,6 +197,7 @@ void save_every_step(Environment& environment, const GridShape& grid, UpdateSche
   Saver saver(writer, everyone,
               {.behind = behind, .memory = 4096, .wait_for_tensors = [&] { training.wait_for_weights(); }});
   const std::vector<CheckpointTensor> tensors = training.tensors();
+  saver.expect(tensors);
   for (int i = 0; i < kSteps; ++i) {
     training.step([&] { saver.start_copies(); }, [&] { saver.wait_until_copied(); });
     const auto mine = saver.progress();

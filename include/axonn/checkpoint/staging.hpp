@@ -6,12 +6,13 @@
 #include <functional>
 #include <mutex>
 #include <span>
+#include <stop_token>
 
 namespace axonn {
 
 // Memory for copies, for one Staging after another. First use of a page takes longer than the copy
 // to it, so pages that are not in use stay with the process until the system wants them. Until then
-// they count as resident, and as available on the host.
+// they count as resident, and as available on the host. One thread at a time.
 class CopyMemory {
  public:
   CopyMemory() = default;
@@ -19,8 +20,12 @@ class CopyMemory {
   CopyMemory(const CopyMemory&) = delete;
   CopyMemory& operator=(const CopyMemory&) = delete;
 
-  std::byte* take(size_t bytes);  // more than 0. BackendError if the system has no address space left
-  void give_back();               // what is in it is lost
+  // More than 0 bytes; what is in them is lost. BackendError if no address space is left.
+  std::byte* take(size_t bytes);
+  void give_back();
+  // Uses the pages of so many bytes for the first time, until `stop`. Virtual machines
+  // may get them from their host then. Errors as take().
+  void touch(size_t bytes, const std::stop_token& stop);
 
  private:
   std::byte* data_ = nullptr;
