@@ -6,7 +6,8 @@ import time
 import unittest
 
 from gpt_runs import GptTest, TRAINING
-from program_runs import REFUSAL_SECONDS, RUN_SECONDS, losses, metrics, needs_mpi, steps_done, tensors, wait_for_steps
+from program_runs import (REFUSAL_SECONDS, RUN_SECONDS, losses, metrics, needs_mpi, nightly, steps_done, tensors,
+                          wait_for_steps)
 
 
 class LocalRanks(GptTest):
@@ -74,7 +75,7 @@ class LocalRanks(GptTest):
         return max((path.name for path in (self.directory / "run").glob("step-??????")), default="")
 
     def test_a_restart_goes_on_to_the_same_bits(self):
-        more = ["--steps", "300", "--save-every", "20"]
+        more = ["--steps", "120", "--save-every", "10"]
         job = self.start_restarted(*more, "--max-restarts", "2")
         self.kill_one(job, lambda: self.newest() != "")
         reached = self.newest()
@@ -85,9 +86,10 @@ class LocalRanks(GptTest):
             self.assertRegex(ended.err, f"rank 2 died of signal 9 .Killed.: restart {number} of 2, from .*step-0")
         whole = self.train("whole", "--grid", "2x1x2x1", *more, ranks=4, launcher="ranks")
         self.assertEqual(losses(self.directory / "run"), losses(whole))
-        self.assertTrue(tensors(whole, 300))
-        self.assertTrue(tensors(self.directory / "run", 300) == tensors(whole, 300))
+        self.assertTrue(tensors(whole, 120))
+        self.assertTrue(tensors(self.directory / "run", 120) == tensors(whole, 120))
 
+    @nightly
     def test_restarts_end_when_they_are_used_up_or_reach_nothing(self):
         job = self.start_restarted("--steps", "1000000", "--save-every", "20", "--max-restarts", "1")
         self.kill_one(job, lambda: self.newest() != "")

@@ -3,7 +3,7 @@ import random
 import unittest
 
 from gpt_runs import GptTest, NETWORK
-from program_runs import losses, metrics, needs_mpi, tensors
+from program_runs import losses, metrics, needs_mpi, nightly, tensors
 
 TRAINING = [*NETWORK, "--gemm", "mm", "--batch", "4", "--warmup", "2", "--learning-rate", "0.02", "--learning-rate-end",
             "0.02", "--validate-every", "0", "--save-every", "10", "--validation-fraction", "0"]
@@ -36,6 +36,7 @@ class Spike(GptTest):
         self.assertTrue(all(same[:spikes[0]]))
         self.assertFalse(any(same[spikes[0]:]))
 
+    @nightly
     def test_a_resumed_run_decides_as_one_that_was_never_interrupted(self):
         for action in ("skip", "rollback"):
             with self.subTest(action):
