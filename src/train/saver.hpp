@@ -37,8 +37,8 @@ class Saver {
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
 
-  // Begins to touch the memory of copies of such tensors, until a save needs it. Then the first
-  // save takes no longer than later ones.
+  // Before the first save(): begins to touch the memory of copies of such tensors, until that save
+  // needs it. Then it takes no longer than later ones.
   void expect(std::span<const CheckpointTensor> tensors);
 
   // Collective. Completes the save before it, and begins this one. The tensors may become valid

@@ -271,7 +271,7 @@ void Trainer::begin(int64_t first_step) {
   everyone_.all_reduce(gemm).wait();
   gemm_flops_ = gemm.item<double>();
   result_.steps = first_step;
-  if (config_.save_every > 0 || config_.save_last) saver_.expect(tensors_);
+  if (config_.save_every > 0) saver_.expect(tensors_);  // no step waits for the save at the end
   const std::string linear = linear_schedules(context_);
   all_ranks_or_none(everyone_, [&] {
     if (!lead()) return;

@@ -1,6 +1,8 @@
 """Checkpoints that are written while training goes on have the bits of those for which it waits. A
 write that fails does not end the run."""
 import os
+import pathlib
+import re
 import resource
 import signal
 import time
@@ -13,6 +15,7 @@ NETWORK = ["--layers", "2", "--hidden", "256", "--heads", "4", "--sequence", "8"
            "--warmup", "2", "--learning-rate", "0.01", "--validate-every", "0"]
 SAVES = ["--save-every", "2", "--keep", "9", "--steps", "5"]
 SAVED_STEPS = (2, 4, 5)
+STATE = 3 * 4 * 1_570_000  # bytes of weights and AdamW's state of this network, at least
 SMALL = 16384  # bytes of a file that holds the metrics and no tensors
 
 
@@ -57,6 +60,27 @@ class Saving(GptTest):
         self.assert_same_bits("--grid", "1x1x1x2", "--optimizer-schedule", "fuse", "--clip", "0", limited=[True],
                               ranks=2)
 
+    def ready_bytes(self, job):
+        """Pages that the process has used and the system may take."""
+        rollup = pathlib.Path(f"/proc/{job.ranks()[0]}/smaps_rollup").read_text()
+        return 1024 * int(re.search(r"LazyFree: *(\d+) kB", rollup)[1])
+
+    def test_the_memory_of_copies_is_ready_before_the_first_save(self):
+        for every in ("1000000", "0"):  # 0: no step waits for the save at the end
+            run = self.directory / every
+            job = self.start("train", "--data", self.text, "--out", run, *NETWORK, "--steps", "2000000", "--save-every",
+                             every)
+            wait_for_steps(job, run, 3)
+            if every == "0":
+                self.assertEqual(self.ready_bytes(job), 0)
+            else:
+                deadline = time.monotonic() + 20
+                while self.ready_bytes(job) < STATE:
+                    self.assertLess(time.monotonic(), deadline, self.ready_bytes(job))
+                    time.sleep(0.05)
+            job.signal(signal.SIGINT)
+            self.assertEqual(job.wait(RUN_SECONDS).status, 0)
+
     def start_endless(self, ranks):
         """Saves after every step, on a grid without replicas: every rank writes."""
         grid = ["--grid", f"{ranks}x1x1x1"]
@@ -78,7 +102,7 @@ class Saving(GptTest):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.01)
 
-    def fail(self, ranks, rank):
+    def fail_writes(self, ranks, rank):
         """No checkpoint is complete any more; steps go on."""
         job = self.start_endless(ranks)
         self.limit(job, rank, SMALL)
@@ -90,7 +114,7 @@ class Saving(GptTest):
 
     @needs_mpi
     def test_a_write_that_fails_is_reported_and_later_ones_succeed(self):
-        job, before = self.fail(4, 2)
+        job, before = self.fail_writes(4, 2)
         self.limit(job, 2, resource.RLIM_INFINITY)
         self.wait_for_checkpoint(before + 3)
         os.kill(job.ranks()[0], signal.SIGINT)
@@ -105,7 +129,7 @@ class Saving(GptTest):
         self.assertFalse(list(self.run.glob("*.partial")))
 
     def test_a_run_whose_last_checkpoint_failed_says_so_at_its_end(self):
-        job, before = self.fail(1, 0)
+        job, before = self.fail_writes(1, 0)
         job.signal(signal.SIGINT)
         ended = job.wait(RUN_SECONDS)
         self.assertEqual(ended.status, 1, ended.text)
