@@ -14,6 +14,8 @@ add_library(axonn_compiler INTERFACE)
 target_compile_options(axonn_compiler INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wnon-virtual-dtor;-Wno-missing-field-initializers>
   $<$<COMPILE_LANGUAGE:CXX>:${AXONN_WERROR};-fno-math-errno>
+  # A cache that two clones share may give one of them the other's header, which is only slower.
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-error=invalid-pch>
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-fpch-preprocess>
   # GCC 12 warns of impossible copies in string concatenation (GCC bug 105651).
   $<${AXONN_GCC_BEFORE_13}:-Wno-restrict>)
