@@ -29,31 +29,28 @@ void rename(const fs::path& path) {
 
 }  // namespace
 
-StateDictReader::StateDictReader(const fs::path& path, const Rename& rename) {
+StateDictReader::StateDictReader(const fs::path& path) {
   if (path.extension() == ".json")
-    add_index(path, rename);
+    add_index(path);
   else
-    add(path, rename);
+    add(path);
 }
 
-void StateDictReader::add_index(const fs::path& path, const Rename& rename) {
+void StateDictReader::add_index(const fs::path& path) {
   const auto index = nlohmann::json::parse(disk::read_text(path), nullptr, /*allow_exceptions=*/false);
   AXONN_CHECK(index.is_object() && index.contains("weight_map") && index["weight_map"].is_object(), kWhere,
               path.string(), " has no weight_map; name a safetensors file or its index");
   std::set<std::string> names;
   for (const auto& [tensor, file] : index["weight_map"].items())
     if (file.is_string()) names.insert(file.get<std::string>());
-  for (const std::string& name : names) add(path.parent_path() / name, rename);
+  for (const std::string& name : names) add(path.parent_path() / name);
 }
 
-void StateDictReader::add(const fs::path& path, const Rename& rename) {
+void StateDictReader::add(const fs::path& path) {
   const File& file = *files_.emplace_back(std::make_unique<File>(path));
-  for (const File::Entry& entry : file.entries()) {
-    const std::string name = rename ? rename(entry.name) : entry.name;
-    if (name.empty()) continue;
-    AXONN_CHECK(places_.try_emplace(name, Place{&file, &entry}).second, kWhere, path.string(), ": '", entry.name,
-                "' is a second tensor for '", name, "'; let .rename leave one out (\"\")");
-  }
+  for (const File::Entry& entry : file.entries())
+    AXONN_CHECK(places_.try_emplace(entry.name, Place{&file, &entry}).second, kWhere, path.string(), ": '", entry.name,
+                "' is in another file of the index too; let the index name one of them");
 }
 
 StateDictWriter::StateDictWriter(std::vector<View> tensors, fs::path file, int64_t shard_bytes)

@@ -42,6 +42,8 @@ assert sorted(arrays) == sorted(net.state_dict())
 SAVE = NETWORK + """
 net.norm.running_mean.uniform_()
 safetensors.torch.save_file({name: tensor.clone() for name, tensor in net.state_dict().items()}, sys.argv[1])
+torch.save(dict(net.state_dict()), sys.argv[2])
+torch.save(net.state_dict(), sys.argv[3])
 """
 
 
@@ -58,12 +60,15 @@ class WrappedInterop(WrappedRuns):
         self.assertIn("All keys matched", self.python(LOAD, self.save(self.grids()[-1])))
 
     def test_grids_load_what_python_saved(self):
-        file = self.scratch / "python.safetensors"
-        self.python(SAVE, file)
+        file, dictionary, ordered = (self.scratch / f"python.{name}" for name in ("safetensors", "pt", "ordered.pt"))
+        self.python(SAVE, file, dictionary, ordered)
         tensors = read(file)
         for grid in self.grids():
             with self.subTest(grid=grid):
                 self.assertEqual(read(self.save(grid, file)), tensors)
+                self.assertEqual(read(self.save(grid, dictionary)), tensors)
+        with self.assertRaisesRegex(AssertionError, "was written by torch.save; convert it in Python"):
+            self.save("1x1x1x1", ordered)
 
 
 if __name__ == "__main__":

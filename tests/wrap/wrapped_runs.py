@@ -40,7 +40,7 @@ def read(path):
     tensors = {}
     for name, entry in json.loads(data[8:size]).items():
         if name != "__metadata__":
-            code, width = {"F32": ("f", 4), "I64": ("q", 8)}[entry["dtype"]]
+            code, width = {"F32": ("f", 4), "F64": ("d", 8), "I64": ("q", 8)}[entry["dtype"]]
             begin, end = entry["data_offsets"]
             assert end - begin == width * math.prod(entry["shape"]), entry
             tensors[name] = entry["shape"], list(struct.unpack(f"<{(end - begin) // width}{code}",

@@ -40,6 +40,17 @@ void write_plain(const std::filesystem::path& path, const std::vector<std::pair<
   test_environment().world().barrier().wait();
 }
 
+// Rank 0 writes what torch.save(dict(...)) of Python does.
+void write_dictionary(const std::filesystem::path& path, const std::vector<std::pair<std::string, at::IValue>>& all) {
+  if (test_environment().rank() == 0) {
+    c10::impl::GenericDict dictionary(c10::StringType::get(), c10::AnyType::get());
+    for (const auto& [name, value] : all) dictionary.insert(name, value);
+    const std::vector<char> bytes = torch::pickle_save(dictionary);
+    std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  }
+  test_environment().world().barrier().wait();
+}
+
 template <typename Net>
 std::vector<std::pair<std::string, at::Tensor>> everything(const Net& net) {
   std::vector<std::pair<std::string, at::Tensor>> all;
@@ -96,13 +107,16 @@ TEST_F(StateFiles, AreLoadedOnAnyGrid) {
   write_plain(directory / "all.safetensors", all);
   write_plain(directory / "one.safetensors", one);
   write_plain(directory / "two.safetensors", two);
+  std::vector<std::pair<std::string, at::IValue>> values;
+  for (const auto& [name, tensor] : all) values.emplace_back(name, tensor.t().contiguous().t());  // strides are kept
+  write_dictionary(directory / "all.pt", values);
   if (test_environment().rank() == 0) {
     std::ofstream index(directory / "model.safetensors.index.json");
     index << R"({"metadata": {}, "weight_map": {"a": "one.safetensors", "b": "two.safetensors"}})";
   }
   directory.barrier();
   for (const GridShape& grid : wrapped_grids())
-    for (const std::string name : {"all.safetensors", "model.safetensors.index.json"}) {
+    for (const std::string name : {"all.safetensors", "model.safetensors.index.json", "all.pt"}) {
       Context context(test_environment(), grid, {.dtype = at::kDouble});
       const auto net = network<Tied>(1);
       const WrappedModule parameters = shard(context, *net);
@@ -183,6 +197,13 @@ TEST_F(StateFiles, ThatDoNotFitAreRefusedWhole) {
   for (const std::string name : {"zip", "old"})
     EXPECT_USER_ERROR(load_state_dict(parameters, directory / (name + ".pt")), name + ".pt was written by torch.save",
                       "safetensors.torch.save_file(", "'" + name + ".safetensors')");
+  write_dictionary(directory / "more.pt", {{"words.weight", torch::zeros({61, 40})}, {"epoch", 3}});
+  EXPECT_USER_ERROR(load_state_dict(parameters, directory / "more.pt"), "more.pt: 'epoch' is no dense tensor",
+                    "torch.save(dict(net.state_dict()), 'more.pt')");
+  write_dictionary(directory / "wrong.pt", {{"words.weight", torch::zeros({3, 40})}});
+  EXPECT_USER_ERROR(load_state_dict(parameters, directory / "wrong.pt"), "'words.weight' is [3, 40] of Float");
+  EXPECT_USER_ERROR(load_state_dict(parameters, directory / "wrong.pt", {.rename = [](const auto&) { return ""; }}),
+                    "'words.weight' is missing");
   EXPECT_USER_ERROR(load_state_dict(parameters, directory / "list.json"), "no weight_map");
   auto step = context.begin_step();
   EXPECT_USER_ERROR(save_state_dict(parameters, directory / "in_step.safetensors"), "between steps");
@@ -281,6 +302,9 @@ TEST_F(StateFiles, OfOtherOptimizersAreRefused) {
   EXPECT_USER_ERROR(save_optimizer(parameters, lbfgs, directory / "lbfgs"), "not known", "AdamW");
   torch::optim::AdamW adam(parameters.local());
   torch::optim::Adagrad adagrad(parameters.local());
+  save_optimizer(parameters, adam, directory / "before");
+  load_optimizer(parameters, adam, directory / "before");
+  EXPECT_TRUE(adam.state().empty());  // it has taken no step
   save_optimizer(parameters, adagrad, directory / "adagrad");
   EXPECT_USER_ERROR(load_optimizer(parameters, adam, directory / "adagrad"), "'exp_avg/conv1.weight' is missing",
                     "'sum/conv1.weight' is unexpected");

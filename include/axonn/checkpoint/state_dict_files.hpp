@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,20 +19,18 @@ namespace axonn::safetensors {
 // for an index without a weight_map, and if two tensors have one name.
 class StateDictReader {
  public:
-  // New name of a tensor; "" leaves it out.
-  using Rename = std::function<std::string(const std::string&)>;
   struct Place {
     const File* file = nullptr;
     const File::Entry* entry = nullptr;
   };
 
-  explicit StateDictReader(const std::filesystem::path& path, const Rename& rename = {});
+  explicit StateDictReader(const std::filesystem::path& path);
 
   const std::map<std::string, Place>& places() const { return places_; }  // by name
 
  private:
-  void add_index(const std::filesystem::path& path, const Rename& rename);
-  void add(const std::filesystem::path& path, const Rename& rename);
+  void add_index(const std::filesystem::path& path);
+  void add(const std::filesystem::path& path);
 
   std::vector<std::unique_ptr<File>> files_;
   std::map<std::string, Place> places_;

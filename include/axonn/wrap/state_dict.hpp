@@ -46,11 +46,12 @@ struct LoadedStateDict {
 };
 
 // Reads one safetensors file or, where the name ends in .json, an index of several, such as Hugging
-// Face's. Each rank reads its ranges only. If a tensor has several names, one is enough. An
-// optimizer of axonn needs state_changed() afterwards. UserError on all ranks, before anything is
-// changed, that lists all tensors that are missing, unexpected (with the nearest name) or of
-// another shape or kind of number; if two names of one tensor have different values; if a file is
-// broken.
+// Face's. Each rank reads its ranges only. Also reads torch.save(dict(net.state_dict()), FILE) of
+// Python; each rank then holds the whole file for a moment. If a tensor has several names, one is
+// enough. An optimizer of axonn needs state_changed() afterwards. UserError on all ranks, before
+// anything is changed, that lists all tensors that are missing, unexpected (with the nearest name)
+// or of another shape or kind of number; if two names of one tensor have different values; if a
+// file is broken.
 LoadedStateDict load_state_dict(const WrappedModule& parameters, const std::filesystem::path& file,
                                 const LoadStateDictOptions& options = {});
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -21,6 +22,12 @@ struct StoredTensor {
   at::ScalarType dtype = at::kFloat;  // in a file that is written
   bool of_layer = false;              // divided and ordered as a layer of axonn has it
 };
+
+// UserError within a step. Waits for weights that are on their way.
+void check_between_steps(const WrappedModule& parameters);
+
+// Those of a module: parameters, frozen ones and buffers. dtype: that of the parameters in a file.
+std::vector<StoredTensor> tensors_of(const WrappedModule& parameters, std::optional<at::ScalarType> dtype = {});
 
 // shard_bytes: as in SaveStateDictOptions. Collective.
 void write_tensors(Context& context, const std::vector<StoredTensor>& tensors, const std::filesystem::path& file,

@@ -11,7 +11,7 @@
 #include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/core/error.hpp"
 #include "wrap/split_layer.hpp"
-#include "wrap/stored_tensors.hpp"
+#include "wrap/stored/stored_tensors.hpp"
 
 namespace axonn {
 namespace {
