@@ -80,11 +80,19 @@ class PlainRun {
   std::unique_ptr<torch::optim::AdamW> optimizer_;
 };
 
+// BatchNorm's buffers are of its weights' type, as LibTorch wants them.
+auto network_for(const Settings& settings, const Context& context) {
+  auto network = bench::plain_network(settings.size, settings.seed);
+  for (at::Tensor& buffer : network->buffers())
+    if (buffer.is_floating_point()) buffer.set_data(buffer.to(context.arena_types().weights));
+  return network;
+}
+
 class WrappedRun {
  public:
   WrappedRun(const Settings& settings, Context& context)
       : context_(context),
-        network_(bench::plain_network(settings.size, settings.seed)),
+        network_(network_for(settings, context)),
         parameters_(shard(context, *network_,
                           {.units = settings.units ? std::vector<std::string>{"blocks.*"} : std::vector<std::string>{},
                            .buffers = Buffers::first_rank})),

@@ -83,6 +83,19 @@ void check_not_renormalised(const nn::Module& module, const std::string& prefix)
       "scale the rows that are read");
 }
 
+// LibTorch's batch_norm takes weights and statistics of one type.
+void check_statistics(const nn::Module& module, const std::string& prefix, const Context& context) {
+  if (dynamic_cast<const BatchNormBase*>(&module) != nullptr) return;  // computes in fp32
+  const auto parameters = module.named_parameters(/*recurse=*/false), buffers = module.named_buffers(/*recurse=*/false);
+  const at::Tensor* mean = buffers.find("running_mean");
+  if (mean == nullptr || !mean->defined() || !parameters.contains("weight")) return;
+  const at::ScalarType weights = context.arena_types().weights;
+  AXONN_CHECK(mean->scalar_type() == weights, kWhere, "buffer '", prefix, "running_mean' is ",
+              c10::toString(mean->scalar_type()), ", and in this context the weight is ", c10::toString(weights),
+              ", which LibTorch does not take together; make the module an axonn::nn::BatchNorm1d or 2d, which "
+              "computes in fp32");
+}
+
 class Walk {
  public:
   Walk(const std::vector<std::string>& patterns, const Context& context, const Layers& layers)
@@ -92,6 +105,7 @@ class Walk {
     AXONN_CHECK(dynamic_cast<ShardedModule*>(&module) == nullptr, kWhere, "'", trimmed_dot(prefix),
                 "' is a layer of axonn, whose parameters Context::materialize() shards; wrap plain modules only");
     check_not_renormalised(module, prefix);
+    check_statistics(module, prefix, context_);
     const auto* member = dynamic_cast<const MemberBase*>(&module);
     AXONN_CHECK(member == nullptr || !member->joined(), kWhere, "'", trimmed_dot(prefix),
                 "' was wrapped before; call shard() or parallelize() once per module");

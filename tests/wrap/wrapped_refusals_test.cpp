@@ -186,6 +186,18 @@ TEST(WrappedRefusals, BuffersThatDifferBetweenRanks) {
   changes.abandon();
 }
 
+TEST(WrappedRefusals, StatisticsOfAnotherTypeThanTheWeights) {
+  Context context = make_context(at::kBFloat16);
+  torch::nn::Sequential norms(torch::nn::BatchNorm2d(3));
+  EXPECT_USER_ERROR(shard(context, *norms), "'0.running_mean' is Float", "BFloat16", "axonn::nn::BatchNorm1d or 2d");
+  torch::nn::Sequential fine(torch::nn::BatchNorm2d(torch::nn::BatchNorm2dOptions(3).affine(false)),
+                             torch::nn::Conv2d(3, 3, 1));
+  const auto of_fine = shard(context, *fine, {.buffers = Buffers::first_rank});
+  auto step = context.begin_step();
+  fine->forward(torch::randn({4, 3, 2, 2}).to(at::kBFloat16)).sum().backward();
+  step.finish();
+}
+
 TEST(WrappedRefusals, WeightsThatForwardChanges) {
   Context context = make_context();
   torch::nn::Sequential words(torch::nn::Embedding(torch::nn::EmbeddingOptions(61, 40).max_norm(1)));

@@ -101,7 +101,8 @@ class WrappedModule {
 // parameter which is a view, not contiguous, sparse, complex, of another type or device than the
 // context, wrapped before, or replaced in its module without the registry (a stale tie); that names
 // the unit which does not exist or is in no Sequential, or the weight of an Embedding with
-// max_norm, which its forward changes; or if nothing is trained.
+// max_norm, which its forward changes, or the BatchNorm whose statistics are of another type than
+// its weight in this context; or if nothing is trained.
 WrappedModule shard(Context& context, torch::nn::Module& module, const ShardOptions& options = {});
 
 // Scales the gradients of local() to this norm at most, as torch::nn::utils::clip_grad_norm_ does.
