@@ -76,19 +76,33 @@ TEST(WrappedCheckpoint, BuffersAreThoseOfTheFirstRank) {
                                               {.units = {"blocks.*"}, .buffers = Buffers::first_rank});
 }
 
+// The frozen weight too: what has been gathered is gathered anew.
 TEST(WrappedCheckpoint, Bf16HasMasterWeightsOfFp32) {
   const SharedDirectory directory;
   std::vector<at::Tensor> master;
+  at::Tensor output;
   for (const bool loads : {false, true}) {
     Context context = make_context(wrapped_grids().front(), at::kBFloat16);
     torch::manual_seed(loads ? 9 : 1);
-    torch::nn::Linear net(60, 50);
+    torch::nn::Sequential net(torch::nn::Linear(60, 50), torch::nn::Linear(50, 40));
+    for (at::Tensor& each : net->ptr(1)->parameters()) each.requires_grad_(false);
     const WrappedModule parameters = shard(context, *net);
     torch::optim::AdamW optimizer(parameters.local());
+    const at::NoGradGuard no_grad;
+    const auto compute = [&] {
+      const auto whole = parameters.gathered();
+      return net->forward(torch::ones({2, 60}, at::kBFloat16));
+    };
+    const at::Tensor before = compute();
     if (loads)
       load_checkpoint(parameters, optimizer, directory.path());
     else
       save_checkpoint(parameters, optimizer, directory.path(), {.step = 1});
+    if (loads) {
+      EXPECT_FALSE(before.equal(output));
+      EXPECT_TRUE(compute().equal(output));
+    }
+    output = before;
     for (size_t i = 0; i < master.size(); ++i) EXPECT_TRUE(parameters.local()[i].equal(master[i]));
     for (const at::Tensor& each : parameters.local()) master.push_back(each.detach().clone());
   }
