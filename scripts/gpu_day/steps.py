@@ -42,6 +42,8 @@ SWITCHES = [
     Switch("heuristic-b", variables={"TORCH_CUDNN_USE_HEURISTIC_MODE_B": "1"}, prediction="0; UNet unknown"),
     Switch("flash", variables={"TORCH_CUDNN_SDPA_DEPRIORITIZED": "1"}, prediction="-3% to 0"),
     Switch("cross-entropy", variables={"AXONN_FUSED_CROSS_ENTROPY": "1"}, prediction="29% at 124M, 5% at 774M"),
+    Switch("layer-norm", variables={"AXONN_FUSED_LAYER_NORM": "1"}, prediction="1 to 2%"),
+    Switch("epilogues", variables={"AXONN_PRODUCT_EPILOGUES": "1"}, prediction="7% at 124M, 6% at 774M"),
 ]
 
 # layers, hidden, heads, rows of 1024 tokens

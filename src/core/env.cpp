@@ -19,6 +19,10 @@ constexpr std::array kTable = {
              "0: ranks of one node exchange messages instead of sharing memory (slower)"},
     Variable{"AXONN_FUSED_CROSS_ENTROPY", "0|1", "0",
              "1: on a GPU, the loss of a language model by axonn's own kernels, in place of the logits"},
+    Variable{"AXONN_FUSED_LAYER_NORM", "0|1", "0",
+             "1: on a GPU, the backward of LayerNorm by axonn's own kernels, with the stream's gradient in it"},
+    Variable{"AXONN_PRODUCT_EPILOGUES", "0|1", "0",
+             "1: on a GPU in 16 bits, biases, GELU, residual sums and their gradients in cuBLASLt's products"},
     Variable{"AXONN_INIT_FILE", "path", "none",
              "a file that all hosts see, by which the ranks of a job over TCP find each other"},
     Variable{"AXONN_SECRET", "any text", "none",
@@ -87,5 +91,7 @@ std::optional<int> get_int(std::string_view name) {
               " must be a whole number, got '", *text, "'");
   return value;
 }
+
+bool is_on(std::string_view name) { return get_int(name).value_or(0) != 0; }
 
 }  // namespace axonn::env

@@ -4,8 +4,10 @@
 
 #include <ATen/ops/_unsafe_view.h>
 
+#include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
 #include "layers/feature_dropout.hpp"
+#include "layers/fused/linear_chain.hpp"
 #include "layers/operation.hpp"
 #include "layers/ops/row_sum.hpp"
 
@@ -141,19 +143,49 @@ void LinearImpl::check_addition() const {
       "true");
 }
 
-PendingValue LinearImpl::launch(const Value& input, const AddTo* add, const SumElsewhere& elsewhere) {
-  if (add != nullptr) check_addition();
+void LinearImpl::check_input(const Value& input) const {
   check_layout(input, options_.in, input_layout(), "layers.linear");
   const int64_t width = input_layout().dim(options_.in).local_size(context().shape(), context().at());
   AXONN_CHECK(input.tensor.size(-1) == width, "layers.linear", "input must hold ", width, " of the ", options_.in,
               " features on this rank (", input.layout.to_string(), "), got ", input.tensor.size(-1));
-  const auto finish = std::make_shared<std::function<void()>>();
+}
+
+bool LinearImpl::has_epilogues(const Tensor& input, double dropout) const {
+  constexpr int64_t kColumns = 8;  // cuBLASLt's epilogues take that many together
+  return input.is_cuda() && input.element_size() == 2 && input.numel() > 0 && dropout == 0 && bias_ &&
+         options_.adds_bias && options_.in % kColumns == 0 && options_.out % kColumns == 0 &&
+         context().shape().x == 1 && context().shape().y == 1 && env::is_on("AXONN_PRODUCT_EPILOGUES");
+}
+
+bool LinearImpl::joins(const LinearImpl& before, const Value& input, double dropout) const {
+  return before.has_epilogues(input.tensor, 0) && has_epilogues(input.tensor, dropout);
+}
+
+PendingValue LinearImpl::launch_joined(LinearImpl& before, const Value& input, const AddTo& add) {
+  check_addition();
+  before.check_input(input);
+  check_layout(add.stream, options_.out, output_layout(), "layers.linear");
+  const Tensor& stream = add.stream.tensor;
+  auto operation = linear_chain({{before.weight_, *before.bias_}, {weight_, *bias_}}, stream.detach());
+  const Tensor output =
+      record(std::move(operation), input.tensor, {&before.weight_, &*before.bias_, &weight_, &*bias_}, {stream});
+  return {{output, options_.out, output_layout()}, [] {}};
+}
+
+PendingValue LinearImpl::launch(const Value& input, const AddTo* add, const SumElsewhere& elsewhere) {
+  if (add != nullptr) check_addition();
+  check_input(input);
+  const auto finish = std::make_shared<std::function<void()>>([] {});
   const std::optional<ShardedParameter> bias = options_.adds_bias ? bias_ : std::nullopt;
   const Tensor stream = add != nullptr ? add->stream.tensor : Tensor();
   const at::IntArrayRef sizes = input.tensor.sizes();
   const auto tail = make_tail(add, feature_dropout(context(), add), output_layout(), options_.out,
                               sizes.slice(0, sizes.size() - 1), "layers.linear");
-  auto operation = std::make_unique<LinearOperation>(context(), *this, weight_, bias, tail, elsewhere, finish);
+  std::unique_ptr<Operation> operation;
+  if (!elsewhere && has_epilogues(input.tensor, add != nullptr ? add->dropout : 0))
+    operation = linear_chain({{weight_, *bias}}, stream.defined() ? stream.detach() : Tensor());
+  else
+    operation = std::make_unique<LinearOperation>(context(), *this, weight_, bias, tail, elsewhere, finish);
   const Tensor output = bias ? record(std::move(operation), input.tensor, {&weight_, &*bias}, {stream})
                              : record(std::move(operation), input.tensor, {&weight_}, {stream});
   return {{output, options_.out, output_layout()}, std::move(*finish)};

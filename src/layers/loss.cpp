@@ -175,7 +175,7 @@ Tensor cross_entropy_sum(Context& context, const Value& logits, const Tensor& ta
               "needs one target a row of logits, got targets of sizes ", targets.sizes(), " and logits of sizes ",
               logits.tensor.sizes());
   const bool split = logits.layout.axis && context.shape()[*logits.layout.axis] > 1, on_cpu = logits.tensor.is_cpu();
-  const bool fused = !on_cpu && env::get_int("AXONN_FUSED_CROSS_ENTROPY").value_or(0) != 0;
+  const bool fused = !on_cpu && env::is_on("AXONN_FUSED_CROSS_ENTROPY");
   if (!split && !on_cpu && !fused) {
     const Tensor rows = logits.tensor.reshape({-1, logits.tensor.size(-1)});
     hide_padding(rows, logits.features);

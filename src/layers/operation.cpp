@@ -18,6 +18,8 @@ struct Below {
   at::AutoDispatchBelowADInplaceOrView kernels_alone;
 };
 
+using ParameterList = std::initializer_list<const ShardedParameter*>;
+
 std::string traced_name(const Operation& operation) { return "axonn::" + operation.name(); }
 
 class OperationNode : public torch::autograd::Node {
@@ -34,6 +36,7 @@ class OperationNode : public torch::autograd::Node {
     const Below below;
     std::optional<Scheduler::InPhase> backward;
     if (scheduler_ != nullptr) backward.emplace(*scheduler_, Phase::backward);
+    if (gradients.size() > 1) operation_->take_stream_gradient(gradients[1]);
     result[0] = operation_->backward(gradients[0], task_should_compute_output(0));
     if (added_) result[*added_] = gradients[0];
     return result;
@@ -47,10 +50,13 @@ class OperationNode : public torch::autograd::Node {
   std::optional<size_t> added_;
 };
 
-}  // namespace
+// Without autograd the node is null, and `output` is not recorded yet.
+struct Ran {
+  Tensor output;
+  std::shared_ptr<OperationNode> node;
+};
 
-Tensor record(std::unique_ptr<Operation> operation, const Tensor& input,
-              std::initializer_list<const ShardedParameter*> parameters, const AddedInput& added) {
+Ran run(std::unique_ptr<Operation> operation, const Tensor& input, ParameterList parameters, const AddedInput& added) {
   const bool adds = added.tensor.defined();
   const bool recorded = at::GradMode::is_enabled() &&
                         (input.requires_grad() || parameters.size() > 0 || (adds && added.tensor.requires_grad()));
@@ -64,7 +70,7 @@ Tensor record(std::unique_ptr<Operation> operation, const Tensor& input,
   }
   if (recorded || (scheduler != nullptr && scheduler->checkpointing()))
     for (const ShardedParameter* parameter : parameters) parameter->count_use();
-  if (!recorded) return output;
+  if (!recorded) return {output, nullptr};
 
   auto node = std::make_shared<OperationNode>(std::move(operation), scheduler,
                                               adds ? std::optional(1 + parameters.size()) : std::nullopt);
@@ -72,8 +78,24 @@ Tensor record(std::unique_ptr<Operation> operation, const Tensor& input,
   for (const ShardedParameter* parameter : parameters)
     node->add_next_edge(torch::autograd::impl::gradient_edge(parameter->shard()));
   if (adds) node->add_next_edge(torch::autograd::impl::gradient_edge(added.tensor));
-  torch::autograd::set_history(output, node);
-  return output;
+  return {output, std::move(node)};
+}
+
+}  // namespace
+
+Tensor record(std::unique_ptr<Operation> operation, const Tensor& input, ParameterList parameters,
+              const AddedInput& added) {
+  const Ran ran = run(std::move(operation), input, parameters, added);
+  if (ran.node) torch::autograd::set_history(ran.output, ran.node);
+  return ran.output;
+}
+
+Branched record_branch(std::unique_ptr<Operation> operation, const Tensor& input, ParameterList parameters) {
+  const Ran ran = run(std::move(operation), input, parameters, {});
+  if (!ran.node) return {input, ran.output};
+  const Tensor stream = input.detach();
+  torch::autograd::set_history({ran.output, stream}, ran.node);
+  return {stream, ran.output};
 }
 
 }  // namespace axonn

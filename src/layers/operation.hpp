@@ -29,6 +29,8 @@ class Operation {
   // `input_needed`: whether the gradient of `input` is needed; if not, the result may be undefined.
   virtual Tensor backward(const Tensor& grad_output, bool input_needed) = 0;
   virtual void release() {}  // drop what forward saved
+  // Of record_branch(), before backward(): the gradient of the stream (undefined: none).
+  virtual void take_stream_gradient(Tensor) {}
 };
 
 // An input whose gradient is that of the output, because the operation adds it to the result.
@@ -41,6 +43,16 @@ struct AddedInput {
 // input needs no gradient.
 Tensor record(std::unique_ptr<Operation> operation, const Tensor& input,
               std::initializer_list<const ShardedParameter*> parameters = {}, const AddedInput& added = {});
+
+// A stream that a branch begins at, and the branch.
+struct Branched {
+  Tensor stream, branch;
+};
+
+// As record(), of an operation whose backward adds the gradient of the stream to that of the
+// branch, in the place of autograd. The stream has the input's values.
+Branched record_branch(std::unique_ptr<Operation> operation, const Tensor& input,
+                       std::initializer_list<const ShardedParameter*> parameters);
 
 // An input kept for backward. get() throws torch's own error if the tensor was overwritten in
 // place.
@@ -55,7 +67,10 @@ class Saved {
 };
 
 // fp32 in place of bf16 and fp16, which are too narrow for statistics and losses.
-inline Tensor wide(const Tensor& tensor) { return tensor.element_size() == 2 ? tensor.to(at::kFloat) : tensor; }
+inline at::ScalarType wide_type(const Tensor& tensor) {
+  return tensor.element_size() == 2 ? at::kFloat : tensor.scalar_type();
+}
+inline Tensor wide(const Tensor& tensor) { return tensor.to(wide_type(tensor)); }
 
 // block (+)= the sum of the rows of `values` (..., n), in the block's type.
 inline void put_sum(const Tensor& block, const Tensor& values, bool add) {

@@ -39,6 +39,9 @@ struct LinearOptions {
 // forward: all-gather the weight over Z, multiply, all-reduce over the in axis. backward:
 // all-reduce dI over the out axis, reduce-scatter dW over Z. Sizes need not divide by the axes.
 // Every rank of the grid calls it, in the same order.
+//
+// Where joins() says, cuBLASLt's products do the bias, the residual sum and the bias's gradient on
+// the way. The residual sum is then rounded once, not twice.
 class LinearImpl : public ShardedModule {
  public:
   LinearImpl(Context& context, LinearOptions options);
@@ -54,6 +57,10 @@ class LinearImpl : public ShardedModule {
   // The same with dropout and the sum of a residual branch as one operation: stream + dropout(y).
   // ContextOptions::linear_schedule decides how it runs. The stream stays as it is until wait().
   PendingValue launch(const Value& input, const AddTo& add);
+  // launch(gelu(before.launch(input).wait()), add) as one operation, where joins(): a block's MLP.
+  PendingValue launch_joined(LinearImpl& before, const Value& input, const AddTo& add);
+  // On a GPU in 16 bits with AXONN_PRODUCT_EPILOGUES, without dropout, on one rank along X and Y.
+  bool joins(const LinearImpl& before, const Value& input, double dropout) const;
 
   Axis in_axis() const { return options_.transposed ? Axis::x : Axis::y; }
   Axis out_axis() const { return options_.transposed ? Axis::y : Axis::x; }
@@ -71,6 +78,8 @@ class LinearImpl : public ShardedModule {
   using SumElsewhere = std::function<Pending(const RowProduct&)>;
   PendingValue launch(const Value& input, const AddTo* add, const SumElsewhere& elsewhere);
   void check_addition() const;
+  void check_input(const Value& input) const;
+  bool has_epilogues(const at::Tensor& input, double dropout) const;
   ShardSpec weight_spec() const;
   void add_bias();
 

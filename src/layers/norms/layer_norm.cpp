@@ -9,7 +9,9 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/var_mean.h>
 
+#include "axonn/core/env.hpp"
 #include "layers/operation.hpp"
+#include "layers/fused/fused_layer_norm.hpp"
 
 namespace axonn {
 namespace {
@@ -135,16 +137,25 @@ LayerNormImpl::LayerNormImpl(Context& context, LayerNormOptions options)
       bias_(
           register_sharded("bias", {.spec = {.dims = {Dim::split(options.features, options.axis)}}, .decay = false})) {}
 
-Value LayerNormImpl::forward(const Value& input) {
+Value LayerNormImpl::forward(const Value& input) { return branch(input).normalised; }
+
+LayerNormImpl::Branch LayerNormImpl::branch(const Value& input) {
   check_layout(input, options_.features, Layout::over(options_.axis), "layers.layer_norm");
+  const bool whole = context().shape()[options_.axis] == 1;
+  if (whole && input.tensor.is_cuda() && env::is_on("AXONN_FUSED_LAYER_NORM") &&
+      fused_layer_norm_fits(input.tensor, context().arena_types().gradients)) {
+    const Branched branched =
+        record_branch(fused_layer_norm(weight_, bias_, options_.epsilon), input.tensor, {&weight_, &bias_});
+    return {{branched.stream, input.features, input.layout}, {branched.branch, input.features, input.layout}};
+  }
   std::unique_ptr<Operation> operation;
-  if (context().shape()[options_.axis] == 1) {
+  if (whole) {
     operation = std::make_unique<WholeNorm>(weight_, bias_, options_.epsilon);
   } else {
     if (!shares_.defined()) shares_ = shares_of_ranks(context(), options_).to(wide(input.tensor).options());
     operation = std::make_unique<SplitNorm>(context(), weight_, bias_, options_, shares_);
   }
-  return {record(std::move(operation), input.tensor, {&weight_, &bias_}), input.features, input.layout};
+  return {input, {record(std::move(operation), input.tensor, {&weight_, &bias_}), input.features, input.layout}};
 }
 
 }  // namespace axonn

@@ -2,34 +2,14 @@
 
 #include <cmath>
 #include <limits>
-#include <type_traits>
-
-#include <c10/util/BFloat16.h>
-#include <c10/util/Half.h>
 
 #include "layers/ops/launch.cuh"
+#include "layers/ops/packs.cuh"
 
 namespace axonn {
 namespace {
 
 constexpr int kThreads = 256, kWarp = 32, kWarps = kThreads / kWarp;
-constexpr int kPackBytes = 16;  // most that a thread reads at once
-
-template <typename Element>
-struct WideOf {
-  using Type = float;
-};
-template <>
-struct WideOf<double> {
-  using Type = double;
-};
-template <typename Element>
-using Wide = typename WideOf<Element>::Type;
-
-template <typename Element, int size>
-struct alignas(sizeof(Element) * size) Pack {
-  Element element[size];
-};
 
 template <typename Number>
 constexpr Number kInfinity = std::numeric_limits<Number>::infinity();
@@ -131,28 +111,9 @@ __global__ void backward(LogitRows rows, const Wide<Element>* log_sums, const Wi
 
 LaunchSize size_for(const LogitRows& rows) { return {static_cast<unsigned>(rows.rows), kThreads}; }
 
-// Calls `pass` with an element of the rows' type and the number of elements that a thread reads at
-// once: one where packs would not be aligned.
 template <typename Pass>
 void dispatch(const LogitRows& rows, const Pass& pass) {
-  const auto as = [&]<typename Element>(Element element) {
-    constexpr int kMost = kPackBytes / sizeof(Element);
-    const bool aligned = rows.width % kMost == 0 && reinterpret_cast<uintptr_t>(rows.logits) % kPackBytes == 0;
-    if (aligned)
-      pass(element, std::integral_constant<int, kMost>());
-    else
-      pass(element, std::integral_constant<int, 1>());
-  };
-  switch (rows.type) {
-    case c10::ScalarType::Double:
-      return as(double());
-    case c10::ScalarType::BFloat16:
-      return as(c10::BFloat16());
-    case c10::ScalarType::Half:
-      return as(c10::Half());
-    default:
-      return as(float());
-  }
+  dispatch(rows.type, rows.width, {rows.logits}, pass);
 }
 
 }  // namespace

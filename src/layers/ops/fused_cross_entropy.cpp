@@ -52,9 +52,6 @@ class FusedCrossEntropy : public Operation {
   void release() override { logits_.reset(); }
 
  private:
-  static at::ScalarType wide_type(const Tensor& logits) {
-    return logits.element_size() == 2 ? at::kFloat : logits.scalar_type();
-  }
   static int index(const Tensor& logits) { return logits.get_device(); }
 
   LogitRows rows(const Tensor& logits) const {

@@ -66,19 +66,27 @@ Value GptBlock::forward(const Value& stream) {
   const auto add_to = [&](const Value& to, const char* branch) {
     return AddTo{.stream = to, .dropout = probability, .name = name_ + branch};
   };
+  const auto branch = [](BlockRows& rows, LayerNorm& norm, const Value& from) {
+    auto [passed, normalised] = norm->branch(from);
+    rows.stream = std::move(passed);
+    return normalised;
+  };
+  const bool joined = mlp_down_->joins(*mlp_up_, stream, probability);
   return interleave(context_, {stream},
-                    {[&](BlockRows& rows) { rows.coming = qkv_->launch(norm_1_(rows.inputs[0])); },
+                    {[&](BlockRows& rows) { rows.coming = qkv_->launch(branch(rows, norm_1_, rows.inputs[0])); },
                      [&](BlockRows& rows) {
                        rows.coming = attention_out_->launch(attention(context_, rows.coming.wait(), attention_),
-                                                            add_to(rows.inputs[0], ".attn"));
+                                                            add_to(rows.stream, ".attn"));
                      },
                      [&](BlockRows& rows) {
-                       rows.stream = rows.coming.wait();
-                       rows.coming = mlp_up_->launch(norm_2_(rows.stream));
+                       const Value input = branch(rows, norm_2_, rows.coming.wait());
+                       rows.coming = joined ? PendingValue(input, [] {}) : mlp_up_->launch(input);
                      },
                      [&](BlockRows& rows) {
-                       rows.coming =
-                           mlp_down_->launch(gelu_after(*mlp_up_, rows.coming.wait()), add_to(rows.stream, ".mlp"));
+                       const Value input = rows.coming.wait();
+                       const AddTo add = add_to(rows.stream, ".mlp");
+                       rows.coming = joined ? mlp_down_->launch_joined(*mlp_up_, input, add)
+                                            : mlp_down_->launch(gelu_after(*mlp_up_, input), add);
                      },
                      [&](BlockRows& rows) { rows.stream = rows.coming.wait(); }});
 }

@@ -96,9 +96,10 @@ TEST(CapturedStep, OfGptWithDropoutAndCheckpointing) {
 }
 
 TEST(CapturedStep, OfGptWithAllSwitches) {
-  ::setenv("AXONN_FUSED_CROSS_ENTROPY", "1", 1);
+  const auto switches = {"AXONN_FUSED_CROSS_ENTROPY", "AXONN_FUSED_LAYER_NORM", "AXONN_PRODUCT_EPILOGUES"};
+  for (const char* name : switches) ::setenv(name, "1", 1);
   EXPECT_NO_THROW(capture_gpt(kBf16, {.shape = kShape})) << refused();
-  ::unsetenv("AXONN_FUSED_CROSS_ENTROPY");
+  for (const char* name : switches) ::unsetenv(name);
 }
 
 TEST(CapturedStep, OfTheUnet) {

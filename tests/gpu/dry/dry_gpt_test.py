@@ -7,7 +7,7 @@ from dry_gpu import DryTest, attention, counts
 from program_runs import nightly
 
 CONFIG = os.path.join(os.path.dirname(os.environ["AXONN_TABLE"]), os.pardir, "configs", "gpt-124m.toml")
-OWN_KERNELS = {"AXONN_FUSED_CROSS_ENTROPY": "1"}
+OWN_KERNELS = {"AXONN_FUSED_CROSS_ENTROPY": "1", "AXONN_FUSED_LAYER_NORM": "1", "AXONN_PRODUCT_EPILOGUES": "1"}
 LARGE = ["--layers", 48, "--hidden", 1600, "--heads", 25, "--batch", 16, "--micro-batch", 16]
 SMALL = ["--layers", 2, "--hidden", 256, "--heads", 4, "--sequence", 64, "--batch", 8, "--validate-every", 0]
 
@@ -61,6 +61,37 @@ class DryGptTest(DryTest):
         products = [event.fields for event in record.steps()[1] if event.kind == "product"]
         wide = collections.Counter((a, adds) for *_, a, c, _, adds, _, _, _ in products if c == "fp32")
         self.assertEqual(wide, {("bf16", "sets"): 9, ("bf16", "adds"): 9})
+
+    def small_step(self, *arguments, layers=2, dtype="bf16"):
+        """A step of a small network with our own kernels."""
+        [record] = self.on_dry_gpu("train", "--data", self.text.name, "--out", f"{layers}-{dtype}-{len(arguments)}",
+                                   "--steps", 4, "--no-save-last", "--dtype", dtype, "--layers", layers, *SMALL[2:],
+                                   *arguments, variables=OWN_KERNELS)
+        return record.steps()[1]
+
+    def test_own_kernels_of_a_block(self):
+        """A block is 21 launches."""
+        two, four = (counts(self.small_step(layers=layers)).launches for layers in (2, 4))
+        self.assertEqual(four - two, 2 * 21)
+
+    def test_epilogues(self):
+        """Two blocks and two micro-batches: all biases, GELU, the residual sums and their gradients."""
+        found = collections.Counter()
+        for *_, c, _, adds, epilogue, _, _ in (event.fields for event in self.small_step("--micro-batch", 4)
+                                               if event.kind == "product"):
+            found[c, adds, epilogue] += 1
+        blocks = 2 * 2  # in two micro-batches
+        self.assertEqual(found, {
+            ("bf16", "sets", "bias"): blocks, ("bf16", "adds", "bias"): 2 * blocks,
+            ("bf16", "sets", "gelu+aux+bias"): blocks, ("bf16", "sets", "dgelu"): blocks,
+            ("bf16", "sets", "none"): 3 * blocks + 2 * 2, ("fp32", "sets", "bgrad b"): 2 * blocks,
+            ("fp32", "adds", "bgrad b"): 2 * blocks, ("fp32", "sets", "none"): 1, ("fp32", "adds", "none"): 1})
+
+    def test_own_kernels_need_16_bits_and_no_dropout(self):
+        """In other networks, LibTorch's products and GELU are taken."""
+        for step in (self.small_step(dtype="fp32"), self.small_step("--dropout", 0.1)):
+            epilogues = {event.fields[10] for event in step if event.kind == "product"}
+            self.assertFalse(epilogues & {"gelu+aux+bias", "dgelu"})
 
     def test_tf32(self):
         self.assertEqual(self.products()[0], {"fp32"})

@@ -118,9 +118,11 @@ class Rehearsal(DryTest):
             self.assertEqual(states[name], "right", ended[name])
         with_switches = {name.partition(" with ")[2]: state for name, state in states.items()
                          if name.startswith("right: gpt fp32 with") and not name.endswith(", again")}
-        self.assertEqual(with_switches, {"cublaslt + heuristic-b + flash + cross-entropy": "wrong",
-                                         "cublaslt + heuristic-b": "right", "flash + cross-entropy": "wrong",
-                                         "flash": "wrong", "cross-entropy": "right"})
+        ours = "cross-entropy + layer-norm + epilogues"
+        self.assertEqual(with_switches, {f"cublaslt + heuristic-b + flash + {ours}": "wrong",
+                                         "cublaslt + heuristic-b + flash": "wrong", "cublaslt": "right",
+                                         "heuristic-b + flash": "wrong", "heuristic-b": "right", "flash": "wrong",
+                                         ours: "right"})
         self.assertFalse([name for name in states if name.startswith(f"{WRONG} with")])
 
 

@@ -16,10 +16,18 @@ struct LayerNormOptions {
 // (mean, variance) of their features and merge them by Chan's formula, because sums of squares
 // cancel. Backward all-reduces two sums per row. weight and bias are split like the features and
 // replicated over the other axes. Every rank of the grid calls it.
+//
+// On GPUs with AXONN_FUSED_LAYER_NORM and all features on this rank, backward is two launches, and
+// the gradient of the stream is added in the first.
 class LayerNormImpl : public ShardedModule {
  public:
   LayerNormImpl(Context& context, LayerNormOptions options);
   Value forward(const Value& input);
+  // A residual branch: forward(stream), and the stream for whatever adds to it.
+  struct Branch {
+    Value stream, normalised;
+  };
+  Branch branch(const Value& stream);
 
  private:
   LayerNormOptions options_;
