@@ -43,6 +43,7 @@ SWITCHES = [
     Switch("flash", variables={"TORCH_CUDNN_SDPA_DEPRIORITIZED": "1"}, prediction="-3% to 0"),
     Switch("cross-entropy", variables={"AXONN_FUSED_CROSS_ENTROPY": "1"}, prediction="29% at 124M, 5% at 774M"),
     Switch("layer-norm", variables={"AXONN_FUSED_LAYER_NORM": "1"}, prediction="1 to 2%"),
+    Switch("adamw", variables={"AXONN_FUSED_ADAMW": "1"}, prediction="1% at 124M, 3% at 774M"),
     Switch("epilogues", variables={"AXONN_PRODUCT_EPILOGUES": "1"}, prediction="7% at 124M, 6% at 774M"),
 ]
 

@@ -21,6 +21,8 @@ constexpr std::array kTable = {
              "1: on a GPU, the loss of a language model by axonn's own kernels, in place of the logits"},
     Variable{"AXONN_FUSED_LAYER_NORM", "0|1", "0",
              "1: on a GPU, the backward of LayerNorm by axonn's own kernels, with the stream's gradient in it"},
+    Variable{"AXONN_FUSED_ADAMW", "0|1", "0",
+             "1: on a GPU in 16 bits, AdamW by axonn's own kernel, with clipping and rounding in the same pass"},
     Variable{"AXONN_PRODUCT_EPILOGUES", "0|1", "0",
              "1: on a GPU in 16 bits, biases, GELU, residual sums and their gradients in cuBLASLt's products"},
     Variable{"AXONN_INIT_FILE", "path", "none",

@@ -9,6 +9,8 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
+#include "axonn/core/env.hpp"
+#include "optim/adamw_pass.hpp"
 #include "optim/rule.hpp"
 
 namespace axonn {
@@ -30,9 +32,15 @@ class AdamW : public DeviceOptimizer {
     return {{"adam.m", mean_}, {"adam.v", square_}};
   }
   void update_weights(double learning_rate, double gradient_factor) override;
-  void update_weights_ahead(double learning_rate, const at::Tensor& divisor, const at::Tensor& refused) override;
+  bool update_weights_ahead(double learning_rate, const at::Tensor& divisor, const at::Tensor& refused) override;
 
  private:
+  // On a GPU in 16 bits, where gradients have the type of the master weights.
+  bool by_our_kernel() const {
+    return arena().weights().is_cuda() && arena().weights().element_size() == 2 &&
+           arena().gradients().scalar_type() == at::kFloat && env::is_on("AXONN_FUSED_ADAMW");
+  }
+  void pass(const Section& section, double learning_rate, const at::Tensor& divisor, const at::Tensor& refused);
   void update_section(size_t i, double learning_rate, const std::optional<at::Tensor>& divisor,
                       const std::optional<at::Tensor>& refused);
 
@@ -67,13 +75,38 @@ void AdamW::update_weights(double learning_rate, double gradient_factor) {
   }
 }
 
-void AdamW::update_weights_ahead(double learning_rate, const at::Tensor& divisor, const at::Tensor& refused) {
+void AdamW::pass(const Section& section, double learning_rate, const at::Tensor& divisor, const at::Tensor& refused) {
+  const auto part = [&](const at::Tensor& whole) { return whole.narrow(0, section.range.begin, section.range.size()); };
+  adamw_pass({.count = section.range.size(),
+              .weights = section.weights.mutable_data_ptr<float>(),
+              .gradients = section.gradients.const_data_ptr<float>(),
+              .mean = part(mean_).mutable_data_ptr<float>(),
+              .square = part(square_).mutable_data_ptr<float>(),
+              .rounded = part(arena().weights()).data_ptr(),
+              .rounded_type = arena().weights().scalar_type(),
+              .divisor = divisor.defined() ? divisor.const_data_ptr<float>() : nullptr,
+              .refused = refused.const_data_ptr<float>(),
+              .learning_rate = learning_rate,
+              .beta1 = settings().beta1,
+              .beta2 = settings().beta2,
+              .epsilon = settings().epsilon,
+              .weight_decay = section.decay ? settings().weight_decay : 0.0,
+              .step = steps_taken()},
+             section.weights.get_device());
+}
+
+bool AdamW::update_weights_ahead(double learning_rate, const at::Tensor& divisor, const at::Tensor& refused) {
+  if (by_our_kernel()) {
+    for (const Section& section : sections()) pass(section, learning_rate, divisor, refused);
+    return true;
+  }
   step_count_.fill_(steps_taken());
   for (size_t i = 0; i < sections().size(); ++i) {
     const bool by_kernel = sections()[i].weights.scalar_type() == at::kFloat;
     if (divisor.defined() && !by_kernel) sections()[i].gradients.div_(divisor);
     update_section(i, learning_rate, divisor.defined() && by_kernel ? std::optional(divisor) : std::nullopt, refused);
   }
+  return false;
 }
 
 }  // namespace

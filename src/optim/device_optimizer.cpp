@@ -88,11 +88,12 @@ at::Tensor DeviceOptimizer::update_ahead(double learning_rate, const UpdateOptio
         .clamp_min_(1);
   if (options.gradient_scale != 1)
     divisor = (divisor.defined() ? divisor : at::ones({}, arena().master().options())).mul_(options.gradient_scale);
-  update_weights_ahead(learning_rate, divisor, refused_);
+  const bool rounded = update_weights_ahead(learning_rate, divisor, refused_);
   const double rate_of_average = average_rate(steps_taken());
   if (average_.defined())
     average_.lerp_(arena().master(), at::rsub(refused_.to(average_.scalar_type()), rate_of_average, rate_of_average));
-  state_changed();
+  if (!rounded) arena().round_master();
+  schedule().weights_written();
   return norm;
 }
 

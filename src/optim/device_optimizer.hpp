@@ -28,9 +28,11 @@ class DeviceOptimizer : public Optimizer {
   virtual std::vector<std::pair<std::string, at::Tensor>> moments() const = 0;
   virtual void update_weights(double learning_rate, double gradient_factor) = 0;
   // The same for gradients / divisor (undefined: 1), in the weights' type. Nothing changes if
-  // `refused`, in fp32, is 1.
-  virtual void update_weights_ahead(double /*learning_rate*/, const at::Tensor& /*divisor*/,
-                                    const at::Tensor& /*refused*/) {}
+  // `refused`, in fp32, is 1. Whether it has also rounded them for the network.
+  virtual bool update_weights_ahead(double /*learning_rate*/, const at::Tensor& /*divisor*/,
+                                    const at::Tensor& /*refused*/) {
+    return false;
+  }
 
  private:
   double gradient_norm(double learning_rate, const UpdateOptions& options) final;

@@ -4,6 +4,7 @@ import collections
 import functools
 import os
 import pathlib
+import re
 import subprocess
 import typing
 import unittest
@@ -66,7 +67,7 @@ class Record:
         holds the start, and the last one ends with the first copies of the validation."""
         steps, here, updated = [], [], False
         for event in self.events:
-            update = event.kind == "kernel" and "FusedAdam" in event.fields[0]
+            update = event.kind == "kernel" and re.search("FusedAdam|update_adamw", event.fields[0]) is not None
             if updated and not update and event.kind in ("product", "cudnn"):
                 steps.append(here)
                 here, updated = [], False

@@ -118,7 +118,7 @@ class Rehearsal(DryTest):
             self.assertEqual(states[name], "right", ended[name])
         with_switches = {name.partition(" with ")[2]: state for name, state in states.items()
                          if name.startswith("right: gpt fp32 with") and not name.endswith(", again")}
-        ours = "cross-entropy + layer-norm + epilogues"
+        ours = "cross-entropy + layer-norm + adamw + epilogues"
         self.assertEqual(with_switches, {f"cublaslt + heuristic-b + flash + {ours}": "wrong",
                                          "cublaslt + heuristic-b + flash": "wrong", "cublaslt": "right",
                                          "heuristic-b + flash": "wrong", "heuristic-b": "right", "flash": "wrong",

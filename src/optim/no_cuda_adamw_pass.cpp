@@ -1,0 +1,11 @@
+#include "axonn/core/error.hpp"
+#include "optim/adamw_pass.hpp"
+
+namespace axonn {
+
+void adamw_pass(const AdamWPass&, int) {
+  throw BackendError("optim.adamw",
+                     "this build has no CUDA, so it has no such kernel; use preset cuda, or unset AXONN_FUSED_ADAMW");
+}
+
+}  // namespace axonn
