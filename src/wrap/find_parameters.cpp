@@ -90,6 +90,7 @@ void check_statistics(const nn::Module& module, const std::string& prefix, const
   const at::Tensor* mean = buffers.find("running_mean");
   if (mean == nullptr || !mean->defined() || !parameters.contains("weight")) return;
   const at::ScalarType weights = context.arena_types().weights;
+  if (weights == context.arena_types().master) return;  // a module without to() is named by its parameters
   AXONN_CHECK(mean->scalar_type() == weights, kWhere, "buffer '", prefix, "running_mean' is ",
               c10::toString(mean->scalar_type()), ", and in this context the weight is ", c10::toString(weights),
               ", which LibTorch does not take together; make the module an axonn::nn::BatchNorm1d or 2d, which "

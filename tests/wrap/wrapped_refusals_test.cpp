@@ -198,6 +198,12 @@ TEST(WrappedRefusals, StatisticsOfAnotherTypeThanTheWeights) {
   step.finish();
 }
 
+TEST(WrappedRefusals, BatchNormsOfAnotherTypeThanTheContext) {
+  Context context = make_context();
+  torch::nn::Sequential norms(torch::nn::BatchNorm2d(3));
+  EXPECT_USER_ERROR(shard(context, *norms), "parameter '0.weight'", "Float", "Double", "to()");
+}
+
 TEST(WrappedRefusals, WeightsThatForwardChanges) {
   Context context = make_context();
   torch::nn::Sequential words(torch::nn::Embedding(torch::nn::EmbeddingOptions(61, 40).max_norm(1)));
