@@ -1,14 +1,26 @@
 """Programs of torch::nn modules that axonn wraps, each built outside against the package: it trains
 on four ranks as on one, and leaves the same tensors in its file."""
+import concurrent.futures
+import os
 import unittest
 
 from outside_project import HIDDEN, LIBTORCH, MPIRUN, SOURCE, OutsideProject, losses, on_ranks, run
 
+EXAMPLES = ("sharded_cnn", "sharded_lstm", "split_mlp", "split_transformer")
+
 
 class WrappedExamples(OutsideProject):
+    @classmethod
+    def setUpClass(cls):
+        """The compiler reads LibTorch's headers for half a minute per example, so they build side by side."""
+        super().setUpClass()
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            for built in [pool.submit(cls.build, SOURCE / "examples" / name, name, f"-DAXONN_LIBTORCH={LIBTORCH}",
+                                      *HIDDEN, seconds=300) for name in EXAMPLES]:
+                built.result()
+
     def check_wrapped(self, name, grid, tensor):
-        folder, _ = self.build(SOURCE / "examples" / name, name, f"-DAXONN_LIBTORCH={LIBTORCH}", *HIDDEN)
-        program, files = folder / name, [self.scratch / f"{name}-{count}" for count in (1, 4)]
+        program, files = self.scratch / name / name, [self.scratch / f"{name}-{count}" for count in (1, 4)]
         said = run(program, "1x1x1x1", files[0])
         alone = losses(said)
         self.assertEqual(len(alone), 5)

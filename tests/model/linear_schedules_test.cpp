@@ -1,7 +1,6 @@
 // GPT and UNet under every linear schedule equal one rank on every grid. The overlap policy changes
 // no bit.
 #include <cstdio>
-#include <cstdlib>
 
 #include <gtest/gtest.h>
 
@@ -41,11 +40,10 @@ MakeNetwork unet_for(int ranks) {
   };
 }
 
-// Of four ranks and more only those that split X and Y. AXONN_TEST_EVERYTHING=1 (the nightly run)
-// takes all.
+// Of four ranks and more only those that split X and Y. The nightly run takes all.
 std::vector<GridShape> grids() {
   std::vector<GridShape> some = factorisations(test_environment().ranks());
-  if (test_environment().ranks() > 3 && std::getenv("AXONN_TEST_EVERYTHING") == nullptr)
+  if (test_environment().ranks() > 3 && !tests_everything())
     std::erase_if(some, [](const GridShape& grid) { return grid.x == 1 || grid.y == 1; });
   return some;
 }

@@ -143,6 +143,8 @@ class GptRuns {
   at::Tensor first_weights_;
 };
 
+// Cases that pair every two settings, each with smaller or with larger buckets. The nightly run
+// takes every policy in every case.
 TEST(OverlapPolicies, GiveTheBitsOfTheBlockingOne) {
   for (const GridShape& grid : grids())
     for (const auto dtype : {at::kDouble, at::kBFloat16})
@@ -151,11 +153,15 @@ TEST(OverlapPolicies, GiveTheBitsOfTheBlockingOne) {
           const Case c = {grid, dtype, checkpointed, tied};
           GptRuns runs(c);
           for (const int64_t micro_batches : {1, 3}) {
+            const bool even = ((dtype == at::kDouble) + checkpointed + tied + (micro_batches > 1)) % 2 == 0;
+            if (!even && !tests_everything()) continue;
             const Outcome blocking = runs.train(OverlapPolicy::none(), micro_batches);
-            for (const OverlapPolicy& policy : policies())
+            const std::vector<OverlapPolicy> all = policies();
+            const size_t start = !tests_everything() && checkpointed != (dtype == at::kDouble);
+            for (size_t i = start; i < all.size(); i += tests_everything() ? 1 : 2)
               expect_same_bits(
-                  runs.train(policy, micro_batches), blocking,
-                  c.to_string() + ", " + std::to_string(micro_batches) + " micro-batches: " + name_of(policy));
+                  runs.train(all[i], micro_batches), blocking,
+                  c.to_string() + ", " + std::to_string(micro_batches) + " micro-batches: " + name_of(all[i]));
           }
         }
 }

@@ -26,6 +26,8 @@ class AbortOnFailure final : public testing::EmptyTestEventListener {
 
 Environment& test_environment() { return *environment; }
 
+bool tests_everything() { return std::getenv("AXONN_TEST_EVERYTHING") != nullptr; }
+
 }  // namespace axonn
 
 int main(int argc, char** argv) {
