@@ -35,14 +35,17 @@ class Switch:
     flags: tuple = ()  # of gpt and unet
     variables: dict = dataclasses.field(default_factory=dict)
     prediction: str = ""
+    networks: tuple = ("124M", "774M")  # sizes of GPT, or "unet": what it is timed with
 
 
 SWITCHES = [
     Switch("cublaslt", variables={"TORCH_BLAS_PREFER_CUBLASLT": "1"}, prediction="0 to 3%"),
-    Switch("heuristic-b", variables={"TORCH_CUDNN_USE_HEURISTIC_MODE_B": "1"}, prediction="0; UNet unknown"),
+    Switch("heuristic-b", variables={"TORCH_CUDNN_USE_HEURISTIC_MODE_B": "1"}, prediction="0; UNet unknown",
+           networks=("124M", "774M", "unet")),
     Switch("flash", variables={"TORCH_CUDNN_SDPA_DEPRIORITIZED": "1"}, prediction="-3% to 0"),
     Switch("cross-entropy", variables={"AXONN_FUSED_CROSS_ENTROPY": "1"}, prediction="29% at 124M, 5% at 774M"),
     Switch("layer-norm", variables={"AXONN_FUSED_LAYER_NORM": "1"}, prediction="1 to 2%"),
+    Switch("group-norm", variables={"AXONN_FUSED_GROUP_NORM": "1"}, prediction="40 to 60%", networks=("unet",)),
     Switch("adamw", variables={"AXONN_FUSED_ADAMW": "1"}, prediction="1% at 124M, 3% at 774M"),
     Switch("epilogues", variables={"AXONN_PRODUCT_EPILOGUES": "1"}, prediction="7% at 124M, 6% at 774M"),
 ]
@@ -138,9 +141,11 @@ class Plan:
 
         yield from self.sizes(1024)
 
-        for switch, size in itertools.product(SWITCHES, ("124M", "774M")):
-            off, on = Command(self.gpt(size), "off"), Command([*self.gpt(size), *switch.flags], "on", switch.variables)
-            yield Step(f"switches: {switch.name}, {size}", 60, [off, on, off, on])
+        for switch in SWITCHES:
+            for network in switch.networks:
+                words = self.unet() if network == "unet" else self.gpt(network)
+                off, on = Command(words, "off"), Command([*words, *switch.flags], "on", switch.variables)
+                yield Step(f"switches: {switch.name}, {network}", 60, [off, on, off, on])
 
         for mode, sizes in (("eager", ("124M", "774M")), ("compiled", ("124M", "774M", "1558M", "350M"))):
             for size in sizes:

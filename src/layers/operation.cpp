@@ -25,9 +25,9 @@ std::string traced_name(const Operation& operation) { return "axonn::" + operati
 class OperationNode : public torch::autograd::Node {
  public:
   // `scheduler` is null when the operation has no parameters, because it then needs no weights.
-  // Edge `added` is that of the added input.
-  OperationNode(std::unique_ptr<Operation> operation, Scheduler* scheduler, std::optional<size_t> added)
-      : operation_(std::move(operation)), scheduler_(scheduler), added_(added) {}
+  // Edge `second` is that of the second input.
+  OperationNode(std::unique_ptr<Operation> operation, Scheduler* scheduler, std::optional<size_t> second)
+      : operation_(std::move(operation)), scheduler_(scheduler), second_(second) {}
 
   std::string name() const override { return traced_name(*operation_); }
 
@@ -38,7 +38,7 @@ class OperationNode : public torch::autograd::Node {
     if (scheduler_ != nullptr) backward.emplace(*scheduler_, Phase::backward);
     if (gradients.size() > 1) operation_->take_stream_gradient(gradients[1]);
     result[0] = operation_->backward(gradients[0], task_should_compute_output(0));
-    if (added_) result[*added_] = gradients[0];
+    if (second_) result[*second_] = operation_->second_gradient(gradients[0]);
     return result;
   }
 
@@ -47,7 +47,7 @@ class OperationNode : public torch::autograd::Node {
  private:
   std::unique_ptr<Operation> operation_;
   Scheduler* scheduler_;
-  std::optional<size_t> added_;
+  std::optional<size_t> second_;
 };
 
 // Without autograd the node is null, and `output` is not recorded yet.
@@ -56,10 +56,11 @@ struct Ran {
   std::shared_ptr<OperationNode> node;
 };
 
-Ran run(std::unique_ptr<Operation> operation, const Tensor& input, ParameterList parameters, const AddedInput& added) {
-  const bool adds = added.tensor.defined();
-  const bool recorded = at::GradMode::is_enabled() &&
-                        (input.requires_grad() || parameters.size() > 0 || (adds && added.tensor.requires_grad()));
+Ran run(std::unique_ptr<Operation> operation, const Tensor& input, ParameterList parameters,
+        const SecondInput& second) {
+  const bool has_second = second.tensor.defined();
+  const bool recorded = at::GradMode::is_enabled() && (input.requires_grad() || parameters.size() > 0 ||
+                                                       (has_second && second.tensor.requires_grad()));
   Scheduler* scheduler = parameters.size() == 0 ? nullptr : &(*parameters.begin())->scheduler();
   Tensor output;
   {
@@ -73,19 +74,19 @@ Ran run(std::unique_ptr<Operation> operation, const Tensor& input, ParameterList
   if (!recorded) return {output, nullptr};
 
   auto node = std::make_shared<OperationNode>(std::move(operation), scheduler,
-                                              adds ? std::optional(1 + parameters.size()) : std::nullopt);
+                                              has_second ? std::optional(1 + parameters.size()) : std::nullopt);
   node->add_next_edge(torch::autograd::impl::gradient_edge(input));
   for (const ShardedParameter* parameter : parameters)
     node->add_next_edge(torch::autograd::impl::gradient_edge(parameter->shard()));
-  if (adds) node->add_next_edge(torch::autograd::impl::gradient_edge(added.tensor));
+  if (has_second) node->add_next_edge(torch::autograd::impl::gradient_edge(second.tensor));
   return {output, std::move(node)};
 }
 
 }  // namespace
 
 Tensor record(std::unique_ptr<Operation> operation, const Tensor& input, ParameterList parameters,
-              const AddedInput& added) {
-  const Ran ran = run(std::move(operation), input, parameters, added);
+              const SecondInput& second) {
+  const Ran ran = run(std::move(operation), input, parameters, second);
   if (ran.node) torch::autograd::set_history(ran.output, ran.node);
   return ran.output;
 }

@@ -31,10 +31,13 @@ class Operation {
   virtual void release() {}  // drop what forward saved
   // Of record_branch(), before backward(): the gradient of the stream (undefined: none).
   virtual void take_stream_gradient(Tensor) {}
+  // After backward(): the gradient of the second input.
+  virtual Tensor second_gradient(const Tensor& grad_output) { return grad_output; }
 };
 
-// An input whose gradient is that of the output, because the operation adds it to the result.
-struct AddedInput {
+// A second input. Its gradient is second_gradient(): that of the output, where the operation adds
+// it to the result.
+struct SecondInput {
   Tensor tensor;  // undefined: none
 };
 
@@ -42,7 +45,7 @@ struct AddedInput {
 // step and counts a use of every parameter. Because of the parameters, backward runs even if the
 // input needs no gradient.
 Tensor record(std::unique_ptr<Operation> operation, const Tensor& input,
-              std::initializer_list<const ShardedParameter*> parameters = {}, const AddedInput& added = {});
+              std::initializer_list<const ShardedParameter*> parameters = {}, const SecondInput& second = {});
 
 // A stream that a branch begins at, and the branch.
 struct Branched {

@@ -51,8 +51,8 @@ class FusedLayerNorm : public Operation {
                         grad_input.data_ptr(), parts.data_ptr(), device);
     weight_.reduce([&](const Tensor& weight_sum, bool add_weight) {
       bias_.reduce([&](const Tensor& bias_sum, bool add_bias) {
-        layer_norm_sums(rows, parts.const_data_ptr(), {weight_sum.data_ptr(), add_weight},
-                        {bias_sum.data_ptr(), add_bias}, device);
+        norm_sums({rows.type, parts.size(0), rows.width, parts.const_data_ptr()}, {weight_sum.data_ptr(), add_weight},
+                  {bias_sum.data_ptr(), add_bias}, device);
       });
     });
     return grad_input;

@@ -90,20 +90,21 @@ __global__ void __launch_bounds__(kMostThreads)
 
 // A block takes 32 of the columns of the weight, then of the bias; a warp of it every 32nd part.
 template <typename Number>
-__global__ void sum_parts(const Number* parts, int64_t count, int64_t width, NormSum weight, NormSum bias) {
+__global__ void sum_parts(NormParts parts, NormSum weight, NormSum bias) {
   __shared__ Number sums[kGroups][kWarp];
   const int group = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const int64_t column = int64_t{blockIdx.x} * kWarp + lane;
-  const bool here = column < 2 * width;
+  const bool here = column < 2 * parts.width;
   Number sum = 0;
   if (here)
-    for (int64_t part = group; part < count; part += kGroups) sum += parts[part * 2 * width + column];
+    for (int64_t part = group; part < parts.count; part += kGroups)
+      sum += static_cast<const Number*>(parts.parts)[part * 2 * parts.width + column];
   sums[group][lane] = sum;
   __syncthreads();
   if (group > 0 || !here) return;
   for (int other = 1; other < kGroups; ++other) sum += sums[other][lane];
-  const NormSum& to = column < width ? weight : bias;
-  Number& gradient = static_cast<Number*>(to.gradient)[column < width ? column : column - width];
+  const NormSum& to = column < parts.width ? weight : bias;
+  Number& gradient = static_cast<Number*>(to.gradient)[column < parts.width ? column : column - parts.width];
   gradient = to.add ? gradient + sum : sum;
 }
 
@@ -133,12 +134,12 @@ void layer_norm_backward(const NormRows& rows, const void* grad, const void* add
   });
 }
 
-void layer_norm_sums(const NormRows& rows, const void* parts, const NormSum& weight, const NormSum& bias, int device) {
+void norm_sums(const NormParts& parts, const NormSum& weight, const NormSum& bias, int device) {
   const auto as = [&]<typename Number>(Number) {
-    launch("layers.layer_norm", device, {static_cast<unsigned>((2 * rows.width + kWarp - 1) / kWarp), kSumThreads},
-           sum_parts<Number>, static_cast<const Number*>(parts), layer_norm_parts(rows.rows), rows.width, weight, bias);
+    launch("layers.norm_sums", device, {static_cast<unsigned>((2 * parts.width + kWarp - 1) / kWarp), kSumThreads},
+           sum_parts<Number>, parts, weight, bias);
   };
-  rows.type == c10::ScalarType::Double ? as(double()) : as(float());
+  parts.type == c10::ScalarType::Double ? as(double()) : as(float());
 }
 
 }  // namespace axonn

@@ -32,13 +32,21 @@ int64_t layer_norm_parts(int64_t rows);
 void layer_norm_backward(const NormRows& rows, const void* grad, const void* added, void* grad_input, void* parts,
                          int device);
 
-// Where the sum of the parts goes: (width), wide.
+// Partial sums for a norm's weight, then for its bias: (count, 2, width), wide for `type`.
+struct NormParts {
+  c10::ScalarType type = c10::ScalarType::Float;
+  int64_t count = 0;
+  int64_t width = 0;
+  const void* parts = nullptr;
+};
+
+// Where their sum goes: (width), wide.
 struct NormSum {
   void* gradient = nullptr;
   bool add = false;  // to what is there
 };
 
 // In a fixed order. Stream and errors as above.
-void layer_norm_sums(const NormRows& rows, const void* parts, const NormSum& weight, const NormSum& bias, int device);
+void norm_sums(const NormParts& parts, const NormSum& weight, const NormSum& bias, int device);
 
 }  // namespace axonn

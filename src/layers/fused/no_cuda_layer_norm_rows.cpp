@@ -15,6 +15,6 @@ namespace {
 bool layer_norm_rows_fit(c10::ScalarType, int64_t) { return false; }
 int64_t layer_norm_parts(int64_t) { refuse(); }
 void layer_norm_backward(const NormRows&, const void*, const void*, void*, void*, int) { refuse(); }
-void layer_norm_sums(const NormRows&, const void*, const NormSum&, const NormSum&, int) { refuse(); }
+void norm_sums(const NormParts&, const NormSum&, const NormSum&, int) { refuse(); }
 
 }  // namespace axonn

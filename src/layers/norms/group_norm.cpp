@@ -1,10 +1,13 @@
 #include "axonn/layers/norms/group_norm.hpp"
 
+#include <ATen/ops/silu.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
+#include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
+#include "layers/fused/fused_group_norm.hpp"
 #include "layers/operation.hpp"
 #include "layers/ops/channel_passes.hpp"
 
@@ -134,14 +137,47 @@ GroupNormImpl::GroupNormImpl(Context& context, GroupNormOptions options)
       bias_(register_sharded("bias", {.spec = {.dims = {options_.layout.dim(options_.channels)}}, .decay = false})),
       exchanges_(some_group_on_two_ranks(context, options_)) {}
 
-Value GroupNormImpl::forward(const Value& input) {
+void GroupNormImpl::check(const Value& input) const {
   check_layout(input, options_.channels, options_.layout, "layers.group_norm");
   AXONN_CHECK(input.tensor.dim() == 4, "layers.group_norm", "images must be (batch, height, width, channels), got ",
               input.tensor.dim(), " dims");
+}
+
+Value GroupNormImpl::forward(const Value& input) {
+  check(input);
+  const std::optional<Value> norm = fused(input, /*silu=*/false, {});
+  return norm ? *norm : plain(input);
+}
+
+Value GroupNormImpl::activated(const Value& input, const at::Tensor& scale_and_shift) {
+  check(input);
+  const int64_t batch = input.tensor.size(0), numbers = 2 * input.tensor.size(3);
+  AXONN_CHECK(!scale_and_shift.defined() || scale_and_shift.sizes() == at::IntArrayRef({batch, numbers}),
+              "layers.group_norm", "scale and shift must be ", batch, " x ", numbers, ", got ",
+              scale_and_shift.sizes());
+  if (const auto result = fused(input, /*silu=*/true, scale_and_shift)) return *result;
+  return plain(input).map([&](const Tensor& norm) {
+    if (!scale_and_shift.defined()) return at::silu(norm);
+    const auto of_images = scale_and_shift.unsqueeze(1).unsqueeze(1).chunk(2, -1);  // (batch, 1, 1, channels)
+    return at::silu(norm * (1 + of_images[0]) + of_images[1]);
+  });
+}
+
+Value GroupNormImpl::plain(const Value& input) {
   if (exchanges_ && !group_of_channel_.defined())
     group_of_channel_ = groups_of_channels(context(), options_).to(input.tensor.device());
   auto operation = std::make_unique<GroupNormOperation>(context(), options_, weight_, bias_, group_of_channel_);
   return {record(std::move(operation), input.tensor, {&weight_, &bias_}), input.features, input.layout};
+}
+
+std::optional<Value> GroupNormImpl::fused(const Value& input, bool silu, const Tensor& scale_and_shift) {
+  const int64_t groups = input.tensor.size(3) * options_.groups / options_.channels;
+  if (exchanges_ || !input.tensor.is_cuda() || !env::is_on("AXONN_FUSED_GROUP_NORM") ||
+      !fused_group_norm_fits(input.tensor, groups, context().arena_types().gradients))
+    return std::nullopt;
+  auto operation = fused_group_norm(weight_, bias_, {groups, options_.epsilon, silu}, scale_and_shift);
+  return Value{record(std::move(operation), input.tensor, {&weight_, &bias_}, {scale_and_shift}), input.features,
+               input.layout};
 }
 
 }  // namespace axonn

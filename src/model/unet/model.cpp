@@ -38,10 +38,10 @@ class Residual : public UnetModule {
 
   Value forward(const Value& input, const UnetEmbedding& embedding) override {
     return interleave(context_, {input, embedding.over(embedding_->in_axis())},
-                      {[&](BlockRows& rows) { rows.coming = in_->launch(silu(norm_in_(rows.inputs[0]))); },
+                      {[&](BlockRows& rows) { rows.coming = in_->launch(norm_in_->activated(rows.inputs[0])); },
                        [&](BlockRows& rows) {
                          const Value hidden = rows.coming.wait();
-                         const Value last = normed(hidden, per_pixel(embedding_(rows.inputs[1]).tensor));
+                         const Value last = normed(hidden, embedding_(rows.inputs[1]).tensor);
                          rows.coming = shortcut_ ? out_->launch(last) : out_->launch(last, {.stream = rows.inputs[0]});
                        },
                        [&](BlockRows& rows) {
@@ -76,17 +76,12 @@ class Residual : public UnetModule {
     register_module("shortcut", shortcut_.ptr());
   }
 
-  // The time embedding is added before the norm, or scales and shifts the norm's output.
+  // The time embedding scales and shifts the norm's output, or is added before the norm.
   Value normed(const Value& hidden, const at::Tensor& time) {
-    Value result;
-    if (scaled_) {
-      const Value norm = norm_out_(hidden);
-      const auto scale_and_shift = time.chunk(2, -1);
-      result = {norm.tensor * (1 + scale_and_shift[0]) + scale_and_shift[1], norm.features, norm.layout};
-    } else {
-      result = norm_out_(Value{hidden.tensor + time, hidden.features, hidden.layout});
-    }
-    return axonn::dropout(context_, silu(result), is_training() ? dropout_ : 0, name_);
+    const Value result = scaled_
+                             ? norm_out_->activated(hidden, time)
+                             : norm_out_->activated({hidden.tensor + per_pixel(time), hidden.features, hidden.layout});
+    return axonn::dropout(context_, result, is_training() ? dropout_ : 0, name_);
   }
 
   Context& context_;
@@ -245,7 +240,7 @@ at::Tensor Unet::forward(const at::Tensor& images, const at::Tensor& times, cons
                  : run(inputs);
     if (stage.kept) kept.push_back(stream);
   }
-  return last_(silu(last_norm_(stream))).tensor;
+  return last_(last_norm_->activated(stream)).tensor;
 }
 
 }  // namespace axonn

@@ -6,11 +6,18 @@ from dry_gpu import DryTest
 
 CONFIG = os.path.join(os.path.dirname(os.environ["AXONN_TABLE"]), os.pardir, "configs", "unet-cifar.toml")
 
+OWN_KERNELS = {"AXONN_FUSED_GROUP_NORM": "1", "AXONN_FUSED_ADAMW": "1"}
+STEP = ["--config", CONFIG, "--synthetic-images", 128, "--batch", 64, "--sample-every", 0, "--count", 1,
+        "--sampling-steps", 2]
+
 
 class DryUnetTest(DryTest):
     def test_step(self):
-        record, events = self.counts_of_a_step("UNet 53M, 64 images", "--config", CONFIG, "--synthetic-images", 128,
-                                               "--batch", 64, "--sample-every", 0, "--count", 1, "--sampling-steps", 2)
+        record, events = self.counts_of_a_step("UNet 53M, 64 images", *STEP)
+        self.assert_no_wait(record, events)
+
+    def test_own_kernels(self):
+        record, events = self.counts_of_a_step("UNet 53M, 64 images, own kernels", *STEP, variables=OWN_KERNELS)
         self.assert_no_wait(record, events)
 
     def test_deterministic_kernels(self):

@@ -118,11 +118,10 @@ class Rehearsal(DryTest):
             self.assertEqual(states[name], "right", ended[name])
         with_switches = {name.partition(" with ")[2]: state for name, state in states.items()
                          if name.startswith("right: gpt fp32 with") and not name.endswith(", again")}
-        ours = "cross-entropy + layer-norm + adamw + epilogues"
-        self.assertEqual(with_switches, {f"cublaslt + heuristic-b + flash + {ours}": "wrong",
-                                         "cublaslt + heuristic-b + flash": "wrong", "cublaslt": "right",
-                                         "heuristic-b + flash": "wrong", "heuristic-b": "right", "flash": "wrong",
-                                         ours: "right"})
+        right, wrong = "layer-norm + group-norm + adamw + epilogues", "cublaslt + heuristic-b + flash + cross-entropy"
+        self.assertEqual(with_switches, {f"{wrong} + {right}": "wrong", wrong: "wrong", right: "right",
+                                         "cublaslt + heuristic-b": "right", "flash + cross-entropy": "wrong",
+                                         "flash": "wrong", "cross-entropy": "right"})
         self.assertFalse([name for name in states if name.startswith(f"{WRONG} with")])
 
 

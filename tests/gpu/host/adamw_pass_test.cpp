@@ -15,8 +15,8 @@
 namespace axonn {
 namespace {
 
+using host_cuda::kOrders;
 using host_cuda::Order;
-constexpr Order kOrders[] = {Order::ascending, Order::descending, Order::odd_first};
 constexpr double kRate = 1e-2, kBeta1 = 0.9, kBeta2 = 0.95, kEpsilon = 1e-3, kDecay = 0.1;
 
 // Numbers that end with their memory, as the address sanitizer knows.

@@ -17,8 +17,8 @@
 namespace axonn {
 namespace {
 
+using host_cuda::kOrders;
 using host_cuda::Order;
-constexpr Order kOrders[] = {Order::ascending, Order::descending, Order::odd_first};
 constexpr int64_t kRows = 5, kIgnored = -100, kIgnoredRow = 3;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN(), kInfinity = std::numeric_limits<double>::infinity();
 

@@ -31,6 +31,7 @@ namespace host_cuda {
 // The order in which the threads of a block run between two barriers. A kernel without races gives
 // the same bits in each.
 enum class Order { ascending, descending, odd_first };
+inline constexpr Order kOrders[] = {Order::ascending, Order::descending, Order::odd_first};
 inline Order order = Order::ascending;
 
 // Runs `thread` for every thread of every block (one dim). std::logic_error when some threads of a

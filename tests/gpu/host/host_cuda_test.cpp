@@ -37,7 +37,7 @@ std::vector<float> sums(Order order) {
   return out;
 }
 
-constexpr Order kOrders[] = {Order::ascending, Order::descending, Order::odd_first};
+using host_cuda::kOrders;
 
 TEST(HostCuda, BarriersAndShufflesGiveTheSumInEveryOrder) {
   for (const Order order : kOrders) EXPECT_EQ(sums<Fault::none>(order), (std::vector<float>{32640, 98176, 163712}));

@@ -3,59 +3,25 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include <c10/util/BFloat16.h>
-#include <c10/util/Half.h>
-
-#include "gpu/host/host_cuda.hpp"
+#include "gpu/host/host_values.hpp"
 
 namespace axonn {
 namespace {
 
+using host_cuda::kOrders;
+using host_cuda::kRounding;
+using host_cuda::kType;
 using host_cuda::Order;
-constexpr Order kOrders[] = {Order::ascending, Order::descending, Order::odd_first};
-
-template <typename Element>
-struct Kind {
-  using Wide = float;
-};
-template <>
-struct Kind<double> {
-  using Wide = double;
-};
-template <typename Element>
-constexpr c10::ScalarType kType = c10::CppTypeToScalarType<Element>::value;
-// Of one rounding, relative to a number.
-template <typename Element>
-constexpr double kRounding = std::is_same_v<Element, double>          ? 1e-16
-                             : std::is_same_v<Element, float>         ? 1.2e-7
-                             : std::is_same_v<Element, c10::BFloat16> ? 8e-3
-                                                                      : 1e-3;
-
-// Values that begin `skip` elements into their memory, and end with it, as the address sanitizer
-// knows.
-template <typename Element>
-struct Values {
-  Values(int64_t count, double phase, int64_t skip_ = 0) : skip(skip_), memory(new Element[skip + count]) {
-    for (int64_t i = 0; i < skip + count; ++i)
-      memory[i] = static_cast<Element>(static_cast<float>(std::sin(phase + 1.7 * static_cast<double>(i))));
-  }
-  Element* begin() { return memory.get() + skip; }
-  double operator[](int64_t i) const { return static_cast<double>(memory[skip + i]); }
-
-  int64_t skip;
-  std::unique_ptr<Element[]> memory;
-};
+using host_cuda::Values;
 
 // One backward pass, and what it must give.
 template <typename Element>
 struct Pass {
-  using Wide = typename Kind<Element>::Wide;
+  using Wide = typename host_cuda::WideOf<Element>::Type;
 
   Pass(int64_t rows_, int64_t width_, int64_t skip = 0)
       : rows(rows_),
@@ -89,7 +55,8 @@ struct Pass {
     layer_norm_backward(norm_rows(), grad.begin(), adds ? added.begin() : nullptr, result.begin(), parts.data(), 0);
     weight_sums.assign(static_cast<size_t>(width), 3);
     bias_sums.assign(static_cast<size_t>(width), 5);
-    layer_norm_sums(norm_rows(), parts.data(), {weight_sums.data(), sums_add}, {bias_sums.data(), !sums_add}, 0);
+    norm_sums({kType<Element>, layer_norm_parts(rows), width, parts.data()}, {weight_sums.data(), sums_add},
+              {bias_sums.data(), !sums_add}, 0);
   }
 
   double normalised(int64_t row, int64_t i) { return (input[row * width + i] - mean[row]) * scale[row]; }

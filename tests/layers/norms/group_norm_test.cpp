@@ -72,6 +72,38 @@ TEST(GroupNormOnEveryGrid, EqualsSerialFarFromZero) {
   for (const GridShape& grid : every_grid()) expect_equals_serial(grid, {.groups = 3, .channels = 24}, 1000, 2e-12);
 }
 
+// Every gradient of silu(norm(x) * (1 + scale) + shift), also where a group lies on two ranks.
+TEST(ActivatedGroupNorm, EqualsSerialOnEveryGrid) {
+  for (const GridShape& grid : every_grid())
+    for (const bool scales : {false, true}) {
+      Context context = context_on(grid);
+      const GroupNormOptions options = {.groups = 6, .channels = 24};
+      const Layout both = Layout::over(Axis::y, {24, 24});
+      GroupNorm layer(context, options);
+      const Parameters parameters = context.materialize(*layer, 1);
+      const at::Tensor input = whole_tensor(3, {8, 3, 4, 24}).requires_grad_(),
+                       conditions = whole_tensor(5, {8, 48}).requires_grad_(), grad = whole_tensor(4, {8, 3, 4, 24});
+      at::Tensor output = at::group_norm(input.permute({0, 3, 1, 2}), options.groups, {}, {}, options.epsilon);
+      if (scales)
+        output = output * (1 + conditions.narrow(1, 0, 24).view({8, 24, 1, 1})) +
+                 conditions.narrow(1, 24, 24).view({8, 24, 1, 1});
+      output = at::silu(output).permute({0, 2, 3, 1});
+      output.backward(grad);
+      Value mine = my_value(context, input.detach(), options.layout);
+      const at::Tensor my_conditions = my_value(context, conditions.detach(), both).tensor.requires_grad_();
+      mine.tensor.requires_grad_();
+      auto step = context.begin_step();
+      const Value result = layer->activated(mine, scales ? my_conditions : at::Tensor());
+      result.tensor.backward(my_value(context, grad, options.layout).tensor);
+      step.finish();
+      const std::string what = std::string(scales ? "scaled" : "plain") + " on " + grid.to_string();
+      expect_near(result.tensor.detach(), my_value(context, output.detach(), options.layout).tensor, what);
+      expect_near(mine.tensor.grad(), my_value(context, input.grad(), options.layout).tensor, what + ": input");
+      if (scales)
+        expect_near(my_conditions.grad(), my_value(context, conditions.grad(), both).tensor, what + ": conditions");
+    }
+}
+
 TEST(GroupNormExchanges, OnlyWhereAGroupLiesOnTwoRanks) {
   Context context = Context::plan({.x = 2, .y = 4});
   EXPECT_FALSE(GroupNorm(context, {.groups = 8, .channels = 32})->exchanges());
@@ -97,6 +129,9 @@ TEST(Concatenate, KeepsEveryPartOnItsRanks) {
 TEST(GroupNormErrors, NameTheNumbers) {
   Context context = Context::plan({.x = 2});
   EXPECT_USER_ERROR(GroupNorm(context, {.groups = 5, .channels = 32}), "5 groups must divide the 32 channels");
+  GroupNorm norm(context, {.groups = 2, .channels = 8});
+  EXPECT_USER_ERROR(norm->activated({at::zeros({3, 2, 2, 8}), 8, Layout::over(Axis::y)}, at::zeros({3, 8})),
+                    "scale and shift must be 3 x 16, got [3, 8]");
 }
 
 }  // namespace

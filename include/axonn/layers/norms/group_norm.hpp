@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "axonn/layers/layout.hpp"
 #include "axonn/layers/sharded_module.hpp"
 
@@ -19,14 +21,23 @@ struct GroupNormOptions {
 // because sums of squares cancel. Where a group lies on two ranks, the ranks gather (mean,
 // variance) of every channel, and backward all-reduces two numbers per group. Elsewhere nothing is
 // exchanged. weight and bias are split like the channels and replicated over the other axes.
-// UserError unless the groups divide the channels. Every rank of the grid calls it.
+// On a GPU with AXONN_FUSED_GROUP_NORM, a norm of whole groups is one launch of our own, with what
+// follows it in activated(), and backward is two. UserError unless the groups divide the channels.
+// Every rank of the grid calls it.
 class GroupNormImpl : public ShardedModule {
  public:
   GroupNormImpl(Context& context, GroupNormOptions options);
   Value forward(const Value& input);
+  // silu(y), or silu(y * (1 + scale) + shift) with scale_and_shift (batch, 2 * channels/axis).
+  Value activated(const Value& input, const at::Tensor& scale_and_shift = {});
   bool exchanges() const { return exchanges_; }  // whether a group lies on two ranks
 
  private:
+  void check(const Value& input) const;
+  Value plain(const Value& input);
+  // nullopt where our own kernels do not take it.
+  std::optional<Value> fused(const Value& input, bool silu, const at::Tensor& scale_and_shift);
+
   GroupNormOptions options_;
   ShardedParameter weight_;
   ShardedParameter bias_;
