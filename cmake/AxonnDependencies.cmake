@@ -20,7 +20,6 @@ target_compile_definitions(axonn_toml INTERFACE TOML_HEADER_ONLY=1)
 find_path(AXONN_XXHASH_INCLUDE xxhash.h REQUIRED)
 add_library(axonn_xxhash INTERFACE)
 target_include_directories(axonn_xxhash SYSTEM INTERFACE ${AXONN_XXHASH_INCLUDE})
-target_compile_definitions(axonn_xxhash INTERFACE XXH_INLINE_ALL)
 
 if(AXONN_BUILD_TESTS)
   find_package(GTest REQUIRED)

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include <ATen/ops/empty.h>
+#define XXH_INLINE_ALL  // all of it is in its header
 #include <xxhash.h>
 
 #include "axonn/comm/launch.hpp"

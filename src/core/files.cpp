@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#define XXH_INLINE_ALL  // all of it is in its header
 #include <xxhash.h>
 
 #include "axonn/core/error.hpp"

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <ATen/ops/empty.h>
+#define XXH_INLINE_ALL  // all of it is in its header
 #include <xxhash.h>
 
 #include "axonn/core/error.hpp"

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
+#define XXH_INLINE_ALL  // all of it is in its header
 #include <xxhash.h>
 
 #include "axonn/core/error.hpp"

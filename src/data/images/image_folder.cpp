@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#define XXH_INLINE_ALL  // all of it is in its header
 #include <xxhash.h>
 
 #include "axonn/core/error.hpp"

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <utility>
 
+#define XXH_INLINE_ALL  // all of it is in its header
 #include <xxhash.h>
 
 #include "axonn/core/error.hpp"

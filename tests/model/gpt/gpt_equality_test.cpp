@@ -33,6 +33,9 @@ GptConfig model_of(double dropout, bool tied) {
 
 VerificationOptions options_of(int64_t micro_batches) { return {.batch = 144, .micro_batches = micro_batches}; }
 
+// On up to 3 ranks, and in the nightly run on any number of them.
+bool tests_all_combinations() { return test_environment().ranks() <= 3 || tests_everything(); }
+
 void expect_equal_on(const std::vector<GridShape>& shapes, const GptConfig& model, const VerificationOptions& options) {
   Verifier verifier(test_environment(), options, gpt_on_synthetic_tokens(model, options.seed));
   for (const GridShape& shape : shapes)
@@ -46,21 +49,19 @@ void expect_equal_on_every_grid(const GptConfig& model, const VerificationOption
   expect_equal_on(grids(), model, options);
 }
 
-// Up to 4 ranks and in the nightly run every grid, above the grids at `turn`, `turn` + 3 and so on:
-// three settings in turn take every grid once.
+// Every grid, or those at `turn`, `turn` + 3 and so on: three settings in turn take each grid once.
 std::vector<GridShape> grids_of_turn(size_t turn) {
-  if (test_environment().ranks() <= 4 || tests_everything()) return grids();
+  if (tests_all_combinations()) return grids();
   const std::vector<GridShape> all = grids();
   std::vector<GridShape> some;
   for (size_t i = turn; i < all.size(); i += 3) some.push_back(all[i]);
   return some;
 }
 
-// On up to 4 ranks all combinations, above four that pair every two settings. The nightly run takes
-// all of them on any number of ranks.
+// With all combinations or four that pair every two settings.
 bool takes_part(double dropout, bool tied, int64_t micro_batches) {
   const bool even = ((dropout > 0) + tied + (micro_batches > 1)) % 2 == 0;
-  return even || test_environment().ranks() <= 4 || tests_everything();
+  return even || tests_all_combinations();
 }
 
 TEST(GptOnEveryGrid, EqualsOneRankInFp64UnderAdamW) {
