@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gpu/host/host_values.hpp"
+#include "layers/ops/packs.cuh"
 
 namespace axonn {
 namespace {
@@ -25,7 +26,7 @@ struct Size {
 // A forward and a backward pass, and what they must give.
 template <typename Element>
 struct Pass {
-  using Wide = typename host_cuda::WideOf<Element>::Type;
+  using Wide = axonn::Wide<Element>;
 
   Pass(const Size& size_, bool silu_, bool scales_, double offset_ = 0)
       : size(size_),

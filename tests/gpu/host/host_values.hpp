@@ -15,14 +15,6 @@
 namespace host_cuda {
 
 template <typename Element>
-struct WideOf {
-  using Type = float;
-};
-template <>
-struct WideOf<double> {
-  using Type = double;
-};
-template <typename Element>
 constexpr c10::ScalarType kType = c10::CppTypeToScalarType<Element>::value;
 // Of one rounding, relative to a number.
 template <typename Element>

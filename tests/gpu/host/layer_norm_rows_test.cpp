@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gpu/host/host_values.hpp"
+#include "layers/ops/packs.cuh"
 
 namespace axonn {
 namespace {
@@ -21,7 +22,7 @@ using host_cuda::Values;
 // One backward pass, and what it must give.
 template <typename Element>
 struct Pass {
-  using Wide = typename host_cuda::WideOf<Element>::Type;
+  using Wide = axonn::Wide<Element>;
 
   Pass(int64_t rows_, int64_t width_, int64_t skip = 0)
       : rows(rows_),
