@@ -32,7 +32,7 @@ struct Settings {
   std::string grid = "1x1x1x1", dtype = "fp32", optimizer = "torch", file;
   int steps = 6, warmup = 3;
   uint64_t seed = 1;
-  bool plain = true, units = true;
+  bool plain = true, units = true, keeps_memory = true;
 };
 
 struct StepResult {
@@ -229,9 +229,11 @@ int main(int argc, char** argv) {
   app.add_option("--seed", settings.seed, "of weights and samples");
   app.add_option("--threads", threads, "compute threads of each rank");
   app.add_flag("!--no-plain", settings.plain, "leave the plain module out");
+  app.add_flag("!--no-kept-memory", settings.keeps_memory, "without keep_freed_memory()");
   app.add_flag("!--no-units", settings.units, "the whole module is one unit");
   CLI11_PARSE(app, argc, argv);
   at::set_num_threads(threads);
+  if (settings.keeps_memory) keep_freed_memory();
   try {
     AXONN_CHECK(settings.size.network != "gpt" || !settings.file.empty(), "wrapped", "gpt needs --data FILE");
     compare(settings);

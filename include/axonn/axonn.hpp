@@ -5,6 +5,7 @@
 #include "axonn/comm/environment.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
+#include "axonn/core/process_memory.hpp"
 #include "axonn/core/version.hpp"
 #include "axonn/grid/grid.hpp"
 #include "axonn/layers/activation_checkpoint.hpp"

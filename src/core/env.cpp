@@ -19,6 +19,8 @@ constexpr std::array kTable = {
              "0: ranks of one node exchange messages instead of sharing memory (slower)"},
     Variable{"AXONN_FUSED_CROSS_ENTROPY", "0|1", "0",
              "1: on a GPU, the loss of a language model by axonn's own kernels, in place of the logits"},
+    Variable{"AXONN_FUSED_EMBEDDING", "0|1", "0",
+             "1: on a GPU, the gradient of an embedding by axonn's own kernels"},
     Variable{"AXONN_FUSED_GROUP_NORM", "0|1", "0",
              "1: on a GPU, GroupNorm, the time embedding and SiLU of a UNet in one launch of axonn's own each way"},
     Variable{"AXONN_FUSED_LAYER_NORM", "0|1", "0",

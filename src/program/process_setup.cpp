@@ -1,7 +1,5 @@
 #include "program/process_setup.hpp"
 
-#include <malloc.h>
-
 #include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
@@ -25,13 +23,6 @@ void check_environment() {
   log_options();
   const int threads = env::get_int("OMP_NUM_THREADS").value_or(1);
   AXONN_CHECK(threads >= 1, "program.environment", "OMP_NUM_THREADS must be at least 1, got ", threads);
-}
-
-void keep_freed_memory() {
-  constexpr int kMiB = 1 << 20;
-  mallopt(M_MMAP_THRESHOLD, 32 * kMiB);  // maximum in glibc
-  mallopt(M_TRIM_THRESHOLD, -1);
-  mallopt(M_TOP_PAD, 64 * kMiB);
 }
 
 void configure_log(const Environment& environment, const std::string& grid) {

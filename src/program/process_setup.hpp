@@ -13,9 +13,4 @@ void check_environment();
 // coordinate is known.
 void configure_log(const Environment& environment, const std::string& grid);
 
-// Keeps freed memory in the process, because the next step allocates as much again. Getting it from
-// the system page by page took 10% of a UNet's step. Blocks of 32 MiB and more are still returned.
-// Called at the start of a program.
-void keep_freed_memory();
-
 }  // namespace axonn

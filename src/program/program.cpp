@@ -10,6 +10,7 @@
 #include "axonn/config/command_line.hpp"
 #include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
+#include "axonn/core/process_memory.hpp"
 #include "axonn/core/version.hpp"
 #include "axonn/overlap/execute/rank_tuning.hpp"
 #include "program/job_end.hpp"
