@@ -44,6 +44,7 @@ SWITCHES = [
            networks=("124M", "774M", "unet")),
     Switch("flash", variables={"TORCH_CUDNN_SDPA_DEPRIORITIZED": "1"}, prediction="-3% to 0"),
     Switch("cross-entropy", variables={"AXONN_FUSED_CROSS_ENTROPY": "1"}, prediction="29% at 124M, 5% at 774M"),
+    Switch("embedding", variables={"AXONN_FUSED_EMBEDDING": "1"}, prediction="0 to 1%"),
     Switch("layer-norm", variables={"AXONN_FUSED_LAYER_NORM": "1"}, prediction="1 to 2%"),
     Switch("group-norm", variables={"AXONN_FUSED_GROUP_NORM": "1"}, prediction="40 to 60%", networks=("unet",)),
     Switch("adamw", variables={"AXONN_FUSED_ADAMW": "1"}, prediction="1% at 124M, 3% at 774M"),

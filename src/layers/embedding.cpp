@@ -1,12 +1,17 @@
 #include "axonn/layers/embedding.hpp"
 
+#include <limits>
+
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/embedding_dense_backward.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/where.h>
 
+#include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
-#include "layers/operation.hpp"
+#include "layers/embedding_operation.hpp"
+#include "layers/fused/embedding_rows.hpp"
 
 namespace axonn {
 namespace {
@@ -14,8 +19,8 @@ namespace {
 // Ids have no gradient, so the only differentiable input is the table's shard (see record()).
 class EmbeddingOperation : public Operation {
  public:
-  EmbeddingOperation(Context& context, ShardedParameter weight, const EmbeddingOptions& options)
-      : context_(context), weight_(std::move(weight)), options_(options) {
+  EmbeddingOperation(Context& context, ShardedParameter weight, const EmbeddingOptions& options, bool fused)
+      : context_(context), weight_(std::move(weight)), options_(options), fused_(fused) {
     const auto held = weight_.spec().dims[0].local_ranges(context.shape(), context.at());
     if (!held.empty()) rows_ = held[0].global;
   }
@@ -28,13 +33,19 @@ class EmbeddingOperation : public Operation {
       ids_ = ids;
       return at::embedding(*weight, ids);
     }
-    elsewhere_ = ids.lt(rows_.begin).logical_or_(ids.ge(rows_.end)).unsqueeze_(-1);
-    ids_ = (ids - rows_.begin).clamp_(0, weight->size(0) - 1);
-    Tensor output = at::embedding(*weight, ids_).masked_fill_(elsewhere_, 0);
+    const Tensor elsewhere = ids.lt(rows_.begin).logical_or_(ids.ge(rows_.end)).unsqueeze_(-1),
+                 here = (ids - rows_.begin).clamp_(0, weight->size(0) - 1);
+    ids_ = fused_ ? ids : here;
+    if (!fused_) elsewhere_ = elsewhere;
+    Tensor output = at::embedding(*weight, here).masked_fill_(elsewhere, 0);
     return context_.scheduler().all_reduce(std::move(output), options_.vocabulary_axis, weight_.name()).wait();
   }
 
   Tensor backward(const Tensor& grad_output /* (..., features/y) */, bool) override {
+    if (fused_) {
+      weight_.reduce([&](const Tensor& block, bool add) { sum_tokens(grad_output.contiguous(), block, add); });
+      return {};
+    }
     const Tensor grad = elsewhere_.defined() ? grad_output.masked_fill(elsewhere_, 0) : grad_output;
     weight_.reduce([&](const Tensor& block, bool add) {
       if (block.is_cuda()) {  // index_add_ adds in no fixed order there
@@ -50,12 +61,27 @@ class EmbeddingOperation : public Operation {
   }
 
  private:
+  void sum_tokens(const Tensor& grad, const Tensor& block, bool add) const {
+    const Tensor ids = ids_.contiguous();
+    const TokenGradients tokens{.type = grad.scalar_type(),
+                                .tokens = ids.numel(),
+                                .width = block.size(1),
+                                .gradients = grad.const_data_ptr(),
+                                .ids = ids.const_data_ptr<int64_t>(),
+                                .first = rows_.begin,
+                                .here = rows_.size(),
+                                .words = block.size(0)};
+    const Tensor order = at::empty({token_order_size(tokens)}, ids.options().dtype(at::kInt));
+    embedding_backward(tokens, order.mutable_data_ptr<int32_t>(), block.mutable_data_ptr(), add, ids.get_device());
+  }
+
   Context& context_;
   ShardedParameter weight_;
   EmbeddingOptions options_;
+  bool fused_;
   Range rows_;        // vocabulary rows of this rank
-  Tensor ids_;        // relative to rows_.begin
-  Tensor elsewhere_;  // mask of the ids that other ranks hold
+  Tensor ids_;        // relative to rows_.begin, unless fused
+  Tensor elsewhere_;  // mask of the ids that other ranks hold, unless fused
 };
 
 class PositionsOperation : public Operation {
@@ -77,7 +103,18 @@ class PositionsOperation : public Operation {
   ShardedParameter weight_;
 };
 
+// Of ids on a GPU: the kernels count in 32 bits and sum into wide gradients.
+bool kernels_fit(const Tensor& ids, const ShardedParameter& weight, at::ScalarType gradients) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  return ids.numel() <= kMost && weight.spec().dims[0].size() <= kMost && gradients == wide_type(weight.shard());
+}
+
 }  // namespace
+
+std::unique_ptr<Operation> embedding_operation(Context& context, ShardedParameter weight,
+                                               const EmbeddingOptions& options, bool fused) {
+  return std::make_unique<EmbeddingOperation>(context, std::move(weight), options, fused);
+}
 
 EmbeddingImpl::EmbeddingImpl(Context& context, EmbeddingOptions options)
     : ShardedModule(context),
@@ -97,8 +134,10 @@ Value EmbeddingImpl::forward(const Tensor& ids) {
     AXONN_CHECK(ids.min().item<int64_t>() >= 0 && ids.max().item<int64_t>() < options_.vocabulary, "layers.embedding",
                 "ids must be in [0, ", options_.vocabulary, "), got ", ids.min().item<int64_t>(), " .. ",
                 ids.max().item<int64_t>());
-  return {record(std::make_unique<EmbeddingOperation>(context(), weight_, options_), ids, {&weight_}),
-          options_.features, Layout::over(options_.feature_axis)};
+  const bool fused = ids.is_cuda() && env::is_on("AXONN_FUSED_EMBEDDING") &&
+                     kernels_fit(ids, weight_, context().arena_types().gradients);
+  return {record(embedding_operation(context(), weight_, options_, fused), ids, {&weight_}), options_.features,
+          Layout::over(options_.feature_axis)};
 }
 
 PositionsImpl::PositionsImpl(Context& context, PositionsOptions options)

@@ -96,8 +96,8 @@ TEST(CapturedStep, OfGptWithDropoutAndCheckpointing) {
 }
 
 TEST(CapturedStep, OfGptWithAllSwitches) {
-  const auto switches = {"AXONN_FUSED_CROSS_ENTROPY", "AXONN_FUSED_LAYER_NORM", "AXONN_FUSED_ADAMW",
-                         "AXONN_PRODUCT_EPILOGUES"};
+  const auto switches = {"AXONN_FUSED_CROSS_ENTROPY", "AXONN_FUSED_EMBEDDING", "AXONN_FUSED_LAYER_NORM",
+                         "AXONN_FUSED_ADAMW", "AXONN_PRODUCT_EPILOGUES"};
   for (const char* name : switches) ::setenv(name, "1", 1);
   EXPECT_NO_THROW(capture_gpt(kBf16, {.shape = kShape})) << refused();
   for (const char* name : switches) ::unsetenv(name);

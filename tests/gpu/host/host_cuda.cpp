@@ -28,7 +28,7 @@ struct Fiber {
 };
 
 struct Block {
-  std::vector<Fiber> fibers;
+  std::span<Fiber> fibers;
   std::vector<uint64_t> lanes;
   ucontext_t scheduler{};
   unsigned now = 0;
@@ -39,6 +39,7 @@ struct Block {
 };
 
 Block* block = nullptr;
+std::vector<Fiber> all_fibers;  // from launch to launch: their stacks are large
 
 // AddressSanitizer must know when the stack changes.
 void leave([[maybe_unused]] void** kept, [[maybe_unused]] const void* stack, [[maybe_unused]] size_t bytes) {
@@ -129,7 +130,8 @@ uint64_t& lane_value(unsigned lane) { return block->lanes[threadIdx.x / kWarp * 
 
 void run(unsigned blocks, unsigned threads, const std::function<void()>& thread) {
   Block fresh;
-  fresh.fibers.resize(threads);
+  if (all_fibers.size() < threads) all_fibers.resize(threads);
+  fresh.fibers = std::span(all_fibers).first(threads);
   fresh.lanes.resize((threads + kWarp - 1) / kWarp * kWarp);
   fresh.thread = &thread;
   block = &fresh;

@@ -3,9 +3,11 @@
 // the other.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <utility>
 
 #include <vector_functions.h>
 #include <vector_types.h>
@@ -53,6 +55,15 @@ T from_lane(T value, unsigned lane) {
   return result;
 }
 
+inline unsigned ballot(bool mine) {
+  lane_value(threadIdx.x % 32) = mine ? 1 : 0;
+  warp_barrier();
+  unsigned bits = 0;
+  for (unsigned lane = 0; lane < 32; ++lane) bits |= static_cast<unsigned>(lane_value(lane)) << lane;
+  warp_barrier();
+  return bits;
+}
+
 }  // namespace host_cuda
 
 inline void __syncthreads() { host_cuda::block_barrier(); }
@@ -65,6 +76,9 @@ template <typename T>
 T __shfl_sync(unsigned, T value, unsigned lane) {
   return host_cuda::from_lane(value, lane);
 }
+inline unsigned __ballot_sync(unsigned, bool mine) { return host_cuda::ballot(mine); }
+inline int __popc(unsigned bits) { return std::popcount(bits); }
+inline int atomicAdd(int* to, int value) { return std::exchange(*to, *to + value); }
 
 namespace axonn {
 

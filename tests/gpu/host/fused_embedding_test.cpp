@@ -1,0 +1,40 @@
+// An embedding whose gradient our kernels sum on the host, against LibTorch.
+#include <string>
+
+#include <ATen/ops/embedding.h>
+
+#include "axonn/layers/embedding.hpp"
+#include "layers/embedding_operation.hpp"
+#include "layers/layer_fixture.hpp"
+
+namespace axonn {
+namespace {
+
+using namespace test;
+
+TEST(FusedEmbedding, EqualsSerialOnEveryGrid) {
+  for (const GridShape& grid : every_grid())
+    for (const int64_t vocabulary : {5, 13}) {
+      Context context = context_on(grid);
+      const EmbeddingOptions options{.vocabulary = vocabulary, .features = 24};
+      Embedding layer(context, options);
+      const Parameters parameters = context.materialize(*layer, 1);
+      const at::Tensor weight = whole_tensor(1, {vocabulary, 24}).requires_grad_();
+      fill(context, parameters["weight"], weight);
+      auto step = context.begin_step({.micro_batches = 2});
+      for (const int64_t seed : {10, 20}) {
+        const at::Tensor ids = (whole_tensor(seed, {16, 7}) * 1000).to(at::kLong).remainder(vocabulary),
+                         grad = whole_tensor(seed + 1, {16, 7, 24});
+        at::embedding(weight, ids).backward(grad);
+        const at::Tensor got = record(embedding_operation(context, parameters["weight"], options, /*fused=*/true),
+                                      my_rows(context, ids), {&parameters["weight"]});
+        got.backward(my_features(context, my_rows(context, grad), Layout::over(options.feature_axis)));
+      }
+      step.finish();
+      expect_gradient(context, parameters["weight"], weight.grad(),
+                      std::to_string(vocabulary) + " words on " + grid.to_string());
+    }
+}
+
+}  // namespace
+}  // namespace axonn
