@@ -1,14 +1,11 @@
 """What a step of GPT asks of the GPU is what docs/gpu.md says."""
 import collections
-import os
 import unittest
 
-from dry_gpu import DryTest, attention, counts
+from dry_gpu import OWN_KERNELS, TOP, DryTest, attention, counts
 from program_runs import nightly
 
-CONFIG = os.path.join(os.path.dirname(os.environ["AXONN_TABLE"]), os.pardir, "configs", "gpt-124m.toml")
-OWN_KERNELS = {"AXONN_FUSED_CROSS_ENTROPY": "1", "AXONN_FUSED_EMBEDDING": "1", "AXONN_FUSED_LAYER_NORM": "1",
-               "AXONN_FUSED_ADAMW": "1", "AXONN_PRODUCT_EPILOGUES": "1"}
+CONFIG = TOP / "configs" / "gpt-124m.toml"
 LARGE = ["--layers", 48, "--hidden", 1600, "--heads", 25, "--batch", 16, "--micro-batch", 16]
 SMALL = ["--layers", 2, "--hidden", 256, "--heads", 4, "--sequence", 64, "--batch", 8, "--validate-every", 0]
 

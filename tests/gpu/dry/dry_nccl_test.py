@@ -4,7 +4,7 @@ import collections
 import unittest
 
 import program_runs
-from dry_gpu import DryTest, Event
+from dry_gpu import OWN_KERNELS, DryTest, Event
 from nccl_order import calls, cycle, differences, not_joined
 
 NETWORK = {"gpt": ["--layers", 2, "--hidden", 64, "--heads", 4, "--sequence", 16, "--data", "text.txt"],
@@ -21,6 +21,11 @@ RUNS = [("2x1x1x1", ["--overlap", "none"]),
         ("1x1x4x1", ["--overlap", "none", *CHECKPOINTING]),
         ("2x2x2x1", [*MICRO_BATCHES, *CHECKPOINTING]),
         ("2x1x2x2", MICRO_BATCHES)]
+
+# Kernels of ours on grids where X and Y are not 1.
+GPT_KERNELS = ["update_adamw", "cross_entropy", "order_tokens", "sum_tokens"]
+OWN = {"gpt": {"2x1x2x1": [*GPT_KERNELS, "sum_parts"], "1x2x1x1": GPT_KERNELS},
+       "unet": {"2x1x1x1": ["update_adamw"], "1x2x1x1": ["update_adamw"]}}
 
 
 class Made:
@@ -57,23 +62,34 @@ class DryNcclTest(DryTest):
         super().setUp()
         (self.directory / "text.txt").write_text("".join(f"line {i}, {i * i % 97}\n" for i in range(300)))
 
-    def train(self, grid, *arguments):
+    def train(self, grid, *arguments, **options):
         ranks = 1
         for size in grid.split("x"):
             ranks *= int(size)
         return self.on_dry_gpu("train", *NETWORK[program_runs.NAME], "--out", grid, "--grid", grid, "--batch", 8,
                                "--steps", 3, "--validate-every", 0, "--save-every", 0, "--no-save-last", *arguments,
-                               ranks=ranks)
+                               ranks=ranks, **options)
+
+    def assert_order(self, records):
+        self.assertTrue(calls(records[0]))
+        self.assertEqual(differences(records), [])
+        self.assertEqual(cycle(records), 0)
+        for record in records:
+            self.assertEqual(not_joined(record), [])
 
     def test_order(self):
         for grid, arguments in RUNS:
             with self.subTest(grid=grid, arguments=arguments):
-                records = self.train(grid, *arguments)
-                self.assertTrue(calls(records[0]))
-                self.assertEqual(differences(records), [])
-                self.assertEqual(cycle(records), 0)
-                for record in records:
-                    self.assertEqual(not_joined(record), [])
+                self.assert_order(self.train(grid, *arguments))
+
+    def test_order_with_own_kernels(self):
+        for grid, own in OWN[program_runs.NAME].items():
+            with self.subTest(grid=grid):
+                records = self.train(grid, "--dtype", "bf16", *MICRO_BATCHES, variables=OWN_KERNELS)
+                self.assert_order(records)
+                kernels = {name for name, *_ in records[-1].of_kind("kernel")}
+                for name in own:
+                    self.assertTrue(any(name in kernel for kernel in kernels), name)
 
     def test_calls(self):
         """The calls of a step and the communicators of a rank, as docs/gpu.md has them."""

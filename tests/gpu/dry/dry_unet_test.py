@@ -1,12 +1,9 @@
 """What a step of the UNet asks of the GPU is what docs/gpu.md says."""
-import os
 import unittest
 
-from dry_gpu import DryTest
+from dry_gpu import OWN_KERNELS, TOP, DryTest
 
-CONFIG = os.path.join(os.path.dirname(os.environ["AXONN_TABLE"]), os.pardir, "configs", "unet-cifar.toml")
-
-OWN_KERNELS = {"AXONN_FUSED_GROUP_NORM": "1", "AXONN_FUSED_ADAMW": "1"}
+CONFIG = TOP / "configs" / "unet-cifar.toml"
 STEP = ["--config", CONFIG, "--synthetic-images", 128, "--batch", 64, "--sample-every", 0, "--count", 1,
         "--sampling-steps", 2]
 

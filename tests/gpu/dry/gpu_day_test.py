@@ -12,11 +12,8 @@ import unittest
 import uuid
 
 import program_runs
-from dry_gpu import FOLDER, LIBRARY, DryTest
-
-TOP = pathlib.Path(os.environ["AXONN_TABLE"]).parent.parent
-sys.path.insert(0, str(TOP / "scripts"))
-from gpu_day import lines, packer, steps  # noqa: E402
+from dry_gpu import FOLDER, LIBRARY, TOP, DryTest
+from gpu_day import lines, packer, steps
 
 PROGRAMS = pathlib.Path(program_runs.PROGRAM).parent.parent  # with bin and tests
 HANGS, CRASHES, WRONG = "sizes: 350M, 2048 tokens", "sizes: 774M, 2048 tokens", "right: unet bf16"

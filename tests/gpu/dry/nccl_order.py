@@ -1,6 +1,7 @@
 """What the ranks of a job ask of NCCL, compared (records of dry_gpu.py)."""
 import collections
 
+UPDATES = ["FusedAdam", "update_adamw"]  # LibTorch's kernel of AdamW, and ours
 
 def calls(record):
     """(communicator's id, call, what must be equal on all members), in the order of this rank. The
@@ -83,7 +84,7 @@ def not_joined(record):
             marks[fields[1]] = clocks[fields[0]].copy()
         elif kind == "join":
             clocks[fields[0]] |= marks.get(fields[1], collections.Counter())
-        elif kind == "kernel" and "FusedAdam" in fields[0]:
+        elif kind == "kernel" and any(update in fields[0] for update in UPDATES):
             missed += [call for stream, place, call in waiting if clocks[fields[3]][stream] < place]
             waiting = []
     return missed
