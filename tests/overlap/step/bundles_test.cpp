@@ -253,15 +253,19 @@ TEST_F(OnRanks, ASteadyStateAllocatesNothing) {
   }
 }
 
+// Whose bundles lack their last gradients, or their first.
 TEST_F(OnRanks, AnAbandonedStepLeavesNothing) {
   make({}, /*bundled=*/true);
-  auto lost = context->begin_step();
-  backward(5, {0, 3});
-  lost.abandon();
-  auto open = context->begin_step();
-  backward(0);
-  open.finish();
-  for (size_t i = 0; i < kGiven.size(); ++i) EXPECT_TRUE(parameters->list()[i].gradient().equal(expected(i, {0}))) << i;
+  for (const std::vector<size_t>& without : {std::vector<size_t>{0, 3}, std::vector<size_t>{4, 8}}) {
+    auto lost = context->begin_step();
+    backward(5, without);
+    lost.abandon();
+    auto open = context->begin_step();
+    backward(0);
+    open.finish();
+    for (size_t i = 0; i < kGiven.size(); ++i)
+      EXPECT_TRUE(parameters->list()[i].gradient().equal(expected(i, {0}))) << i << " without " << without[0];
+  }
 }
 
 }  // namespace
