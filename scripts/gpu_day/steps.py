@@ -49,6 +49,7 @@ SWITCHES = [
     Switch("group-norm", variables={"AXONN_FUSED_GROUP_NORM": "1"}, prediction="40 to 60%", networks=("unet",)),
     Switch("adamw", variables={"AXONN_FUSED_ADAMW": "1"}, prediction="1% at 124M, 3% at 774M"),
     Switch("epilogues", variables={"AXONN_PRODUCT_EPILOGUES": "1"}, prediction="7% at 124M, 6% at 774M"),
+    Switch("cudnn-benchmark", flags=("--cudnn-benchmark",), prediction="unknown", networks=("unet",)),
 ]
 
 # layers, hidden, heads, rows of 1024 tokens

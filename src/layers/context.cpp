@@ -53,6 +53,8 @@ void check_options(const ContextOptions& options) {
               "; leave --tf32 out, or choose --dtype fp32 --device cuda");
   AXONN_CHECK(!options.gpu_kernels.deterministic || options.device.is_cuda(), "layers.context",
               "deterministic kernels are chosen on a GPU; on a CPU all are");
+  AXONN_CHECK(!options.gpu_kernels.cudnn_benchmark || options.device.is_cuda(), "layers.context",
+              "cuDNN measures its kernels on a GPU; leave --cudnn-benchmark out, or choose --device cuda");
   const auto dtype = options.dtype, gradient = options.gradient_dtype.value_or(at::kFloat);
   AXONN_CHECK(dtype == at::kFloat || dtype == at::kDouble || narrow(dtype), "layers.context",
               "dtype must be fp64, fp32, bf16 or fp16, got ", c10::toString(dtype));

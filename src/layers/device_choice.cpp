@@ -44,6 +44,7 @@ void set_gpu_kernels(const GpuKernels& kernels) {
   torch.setAllowTF32CuBLAS(kernels.tf32);
   torch.setAllowTF32CuDNN(kernels.tf32);
   torch.setDeterministicCuDNN(kernels.deterministic);
+  torch.setBenchmarkCuDNN(kernels.cudnn_benchmark);
   torch.setSDPUseCuDNN(!kernels.deterministic);
   torch.setDeterministicAlgorithms(kernels.deterministic, /*warn_only=*/false);
   torch.setDeterministicFillUninitializedMemory(false);

@@ -76,6 +76,8 @@ void NumericsOptions::bind(OptionTable& table) {
   table.add("run", "tf32", gpu_kernels.tf32, "products and convolutions in TF32, with dtype fp32 on a GPU");
   table.add("run", "deterministic", gpu_kernels.deterministic,
             "only kernels that give the same bits each time, on a GPU (slower); on a CPU all do");
+  table.add("run", "cudnn_benchmark", gpu_kernels.cudnn_benchmark,
+            "cuDNN measures its kernels for each shape of a convolution, on a GPU (first step slower)");
 }
 
 c10::Device NumericsOptions::c10_device() const {

@@ -56,6 +56,8 @@ TEST(DeviceChoice, KernelsOfAGpuAreRefusedWhereTheyMeanNothing) {
   EXPECT_NE(refusal([&] { plan(bf16); }).find("got BFloat16 on cuda"), std::string::npos);
   EXPECT_NE(refusal([&] { plan({.gpu_kernels = {.deterministic = true}}); }).find("on a CPU all are"),
             std::string::npos);
+  EXPECT_NE(refusal([&] { plan({.gpu_kernels = {.cudnn_benchmark = true}}); }).find("leave --cudnn-benchmark out"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -22,6 +22,9 @@ struct GpuKernels {
   // operation that LibTorch has no such kernel for is an error. It is slower. NCCL's sums keep
   // their own order.
   bool deterministic = false;
+  // cuDNN measures its kernels for each new shape of a convolution and keeps the fastest. The first
+  // step is slower, and takes memory for their workspaces.
+  bool cudnn_benchmark = false;
 };
 
 // For the whole process, before its first product.

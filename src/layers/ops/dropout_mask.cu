@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "layers/ops/launch.cuh"
+#include "layers/ops/packs.cuh"
 
 #define QUALIFIERS static inline __host__ __device__
 #include <curand_philox4x32_x.h>
@@ -10,39 +11,44 @@
 namespace axonn {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 256, kMostBlocks = 4096, kWords = 4;
 
-// Stores the mask's value of element `index` of these columns, counted row by row.
-__device__ void store_mask_element(float* out, const DropoutMask& mask, const MaskColumns& columns, int64_t index) {
-  const int64_t row = index / columns.size, column = index % columns.size;
-  const int64_t outer = row / (mask.middle * mask.inner), middle = row / mask.inner % mask.middle,
-                inner = row % mask.inner;
-  const int64_t begin =
-      mask.first + outer * mask.outer_stride + middle * mask.middle_stride + inner * mask.inner_stride;
-  const auto element = static_cast<uint64_t>(begin + columns.global + column);
-  const uint64_t block = element / 4;
-  const uint4 words =
-      curand_Philox4x32_10(make_uint4(static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, mask.stream),
-                           make_uint2(static_cast<uint32_t>(mask.seed), static_cast<uint32_t>(mask.seed >> 32)));
-  const uint32_t choice[4] = {words.x, words.y, words.z, words.w};
-  const double uniform = choice[element % 4] * 0x1p-32;
-  out[row * mask.width + columns.local + column] =
-      uniform < mask.probability ? 0.0f : static_cast<float>(1 / (1 - mask.probability));
-}
-
-__global__ void fill(float* out, DropoutMask mask, MaskColumns columns) {
-  const int64_t elements = mask.rows * columns.size, step = int64_t{gridDim.x} * kThreads;
-  for (int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x; index < elements; index += step)
-    store_mask_element(out, mask, columns, index);
+// A thread takes a Philox block, which has the words of four elements of the whole tensor: those of
+// them that lie in the columns of its row. `blocks`: of a row, at most.
+template <typename Element>
+__global__ void fill(Element* out, DropoutMask mask, MaskColumns columns, int64_t blocks) {
+  const int64_t all = mask.rows * blocks, step = int64_t{gridDim.x} * kThreads;
+  const auto kept = static_cast<Element>(static_cast<float>(1 / (1 - mask.probability)));
+  for (int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x; index < all; index += step) {
+    const int64_t row = index / blocks;
+    const int64_t outer = row / (mask.middle * mask.inner), middle = row / mask.inner % mask.middle,
+                  inner = row % mask.inner;
+    const int64_t begin = mask.first + outer * mask.outer_stride + middle * mask.middle_stride +
+                          inner * mask.inner_stride + columns.global;
+    const int64_t block = begin / kWords + index % blocks;
+    const uint4 words = curand_Philox4x32_10(
+        make_uint4(static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, mask.stream),
+        make_uint2(static_cast<uint32_t>(mask.seed), static_cast<uint32_t>(mask.seed >> 32)));
+    const uint32_t word[kWords] = {words.x, words.y, words.z, words.w};
+    for (int i = 0; i < kWords; ++i) {
+      const int64_t column = block * kWords + i - begin;
+      if (column < 0 || column >= columns.size) continue;
+      out[row * mask.width + columns.local + column] =
+          word[i] * 0x1p-32 < mask.probability ? static_cast<Element>(0.0f) : kept;
+    }
+  }
 }
 
 }  // namespace
 
-void fill_cuda_mask(float* out, const DropoutMask& mask, const MaskColumns& columns, int device) {
-  const int64_t elements = mask.rows * columns.size;
-  if (elements == 0) return;
-  const int64_t blocks = std::min<int64_t>((elements + kThreads - 1) / kThreads, 4096);
-  launch("layers.dropout", device, {static_cast<unsigned>(blocks), kThreads}, fill, out, mask, columns);
+void fill_cuda_mask(void* out, c10::ScalarType type, const DropoutMask& mask, const MaskColumns& columns, int device) {
+  const int64_t blocks = (kWords - 1 + columns.size + kWords - 1) / kWords, all = mask.rows * blocks;
+  if (mask.rows * columns.size == 0) return;
+  dispatch(type, /*width=*/1, {}, [&]<typename Element, int size>(Element, std::integral_constant<int, size>) {
+    const int64_t launched = std::min<int64_t>((all + kThreads - 1) / kThreads, kMostBlocks);
+    launch("layers.dropout", device, {static_cast<unsigned>(launched), kThreads}, fill<Element>,
+           static_cast<Element*>(out), mask, columns, blocks);
+  });
 }
 
 }  // namespace axonn

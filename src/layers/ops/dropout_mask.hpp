@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include <c10/core/ScalarType.h>
+
 namespace axonn {
 
 // A mask of (rows, width) elements: 0 where dropped, 1 / (1 - probability) where kept. Element e of
@@ -33,8 +35,8 @@ struct MaskColumns {
 // Fills these columns of `out` (rows * width numbers, contiguous) in host memory.
 void fill_mask(float* out, const DropoutMask& mask, const MaskColumns& columns);
 
-// The same in CUDA device memory, by a kernel on the current stream. BackendError if the launch
-// fails or CUDA is not built in.
-void fill_cuda_mask(float* out, const DropoutMask& mask, const MaskColumns& columns, int device);
+// The same in CUDA device memory, rounded to `type` (fp64, fp32, bf16 or fp16), by a kernel on the
+// current stream. BackendError if the launch fails or CUDA is not built in.
+void fill_cuda_mask(void* out, c10::ScalarType type, const DropoutMask& mask, const MaskColumns& columns, int device);
 
 }  // namespace axonn

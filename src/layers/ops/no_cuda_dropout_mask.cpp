@@ -3,7 +3,7 @@
 
 namespace axonn {
 
-void fill_cuda_mask(float*, const DropoutMask&, const MaskColumns&, int) {
+void fill_cuda_mask(void*, c10::ScalarType, const DropoutMask&, const MaskColumns&, int) {
   throw BackendError("layers.dropout", "this build has no CUDA, so no mask is drawn on a GPU");
 }
 

@@ -17,10 +17,16 @@ class DryUnetTest(DryTest):
         record, events = self.counts_of_a_step("UNet 53M, 64 images, own kernels", *STEP, variables=OWN_KERNELS)
         self.assert_no_wait(record, events)
 
+    def small(self, flag):
+        self.on_dry_gpu("train", "--base", 32, "--multipliers", "1,2", "--blocks", 1, "--batch", 4, "--steps", 2,
+                        "--synthetic-images", 64, "--out", "kernels", flag)
+
     def test_deterministic_kernels(self):
         """LibTorch refuses an operation that has no such kernel."""
-        self.on_dry_gpu("train", "--base", 32, "--multipliers", "1,2", "--blocks", 1, "--batch", 4, "--steps", 2,
-                        "--synthetic-images", 64, "--out", "kernels", "--deterministic")
+        self.small("--deterministic")
+
+    def test_measured_convolutions(self):
+        self.small("--cudnn-benchmark")
 
 
 if __name__ == "__main__":

@@ -116,11 +116,12 @@ class Rehearsal(DryTest):
         with_switches = {name.partition(" with ")[2]: state for name, state in states.items()
                          if name.startswith("right: gpt fp32 with") and not name.endswith(", again")}
         names = [switch.name for switch in steps.SWITCHES]
-        self.assertEqual(names[:4], ["cublaslt", "heuristic-b", "flash", "cross-entropy"])
-        wrong, right = " + ".join(names[:4]), " + ".join(names[4:])
+        self.assertEqual(names[:5], ["cublaslt", "heuristic-b", "flash", "cross-entropy", "embedding"])
+        wrong, right = " + ".join(names[:5]), " + ".join(names[5:])
         self.assertEqual(with_switches, {f"{wrong} + {right}": "wrong", wrong: "wrong", right: "right",
-                                         "cublaslt + heuristic-b": "right", "flash + cross-entropy": "wrong",
-                                         "flash": "wrong", "cross-entropy": "right"})
+                                         "cublaslt + heuristic-b": "right",
+                                         "flash + cross-entropy + embedding": "wrong", "flash": "wrong",
+                                         "cross-entropy + embedding": "right"})
         self.assertFalse([name for name in states if name.startswith(f"{WRONG} with")])
 
 

@@ -3,26 +3,35 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
-#include "gpu/host/host_cuda.hpp"
+#include "gpu/host/host_values.hpp"
 
 namespace axonn {
 namespace {
 
-void expect_same(const DropoutMask& mask, const std::vector<MaskColumns>& pieces) {
-  using host_cuda::Order;
-  for (const Order order : {Order::ascending, Order::descending, Order::odd_first}) {
+template <typename Element>
+void expect_same_of(const DropoutMask& mask, const std::vector<MaskColumns>& pieces) {
+  for (const host_cuda::Order order : host_cuda::kOrders) {
     host_cuda::order = order;
     const auto size = static_cast<size_t>(mask.rows * mask.width);
-    std::vector<float> expected(size, -1), result(size, -1);
+    std::vector<float> expected(size, -1);
+    std::vector<Element> result(size, static_cast<Element>(-1.0f));
     for (const MaskColumns& columns : pieces) {
       fill_mask(expected.data(), mask, columns);
-      fill_cuda_mask(result.data(), mask, columns, 0);
+      fill_cuda_mask(result.data(), host_cuda::kType<Element>, mask, columns, 0);
     }
-    EXPECT_EQ(result, expected);
-    for (const float value : expected) EXPECT_NE(value, -1);
+    EXPECT_EQ(std::ranges::count(expected, -1), 0);
+    EXPECT_TRUE(std::ranges::equal(result, expected, {}, {}, [](float value) { return static_cast<Element>(value); }));
   }
+}
+
+void expect_same(const DropoutMask& mask, const std::vector<MaskColumns>& pieces) {
+  expect_same_of<float>(mask, pieces);
+  expect_same_of<double>(mask, pieces);
+  expect_same_of<c10::BFloat16>(mask, pieces);
+  expect_same_of<c10::Half>(mask, pieces);
 }
 
 TEST(DropoutMaskOnTheDevice, EqualsTheCpusOfFeaturesInTwoPieces) {
@@ -54,9 +63,9 @@ TEST(DropoutMaskOnTheDevice, EqualsTheCpusOfAttention) {
 }
 
 TEST(DropoutMaskOnTheDevice, EqualsTheCpusInMoreElementsThanThreads) {
-  expect_same(
-      {.seed = 3, .stream = 1, .probability = 0.1, .rows = 1031, .width = 1021, .inner = 1031, .inner_stride = 1021},
-      {{0, 0, 1021}});
+  expect_same_of<float>(
+      {.seed = 3, .stream = 1, .probability = 0.1, .rows = 2053, .width = 2051, .inner = 2053, .inner_stride = 2051},
+      {{0, 0, 2051}});
 }
 
 }  // namespace
