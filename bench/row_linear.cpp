@@ -14,6 +14,7 @@
 #include <CLI/CLI.hpp>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/process_memory.hpp"
 #include "axonn/layers/context.hpp"
 #include "axonn/layers/linear.hpp"
 #include "medians.hpp"
@@ -132,6 +133,7 @@ void measure(Environment& environment, const Options& options, const Shape& shap
 }
 
 int run(const Options& options) {
+  keep_freed_memory();
   Environment environment;
   const GemmChoice gemm =
       options.gemm == "auto" ? choose_gemm(environment.world(), at::kFloat, c10::kCPU) : GemmChoice(options.gemm);

@@ -109,19 +109,25 @@ TEST(ProgressEngine, NewOperationEndsANap) {
   EXPECT_EQ(got, 1.0F);
 }
 
-// Each end of a nap takes the core from the producer. With the naps of other waits there would be
-// hundreds.
-TEST(ProgressEngine, NapsAreLongBesideAProducer) {
+// A message comes every 20 ms. Naps that begin with the shortest one would be 11 per message.
+TEST(ProgressEngine, NapsFollowThePaceOfMessages) {
   using namespace std::chrono_literals;
-  OneEngine rank_0(
-      2, {.ends_process = false, .shortest_nap = 1ms, .longest_nap = 1ms, .longest_nap_beside_producer = 100ms});
-  const at::Tensor data = ones(1 << 20);
-  const Production production(std::make_shared<ProducerCounter>(),
-                              {rank_0.world().group(), data.numel(), sizeof(float), 1 << 18});
-  const auto request = rank_0.world().all_reduce(data, ReduceOp::sum, {.production = &production});
-  std::this_thread::sleep_for(600ms);
-  EXPECT_GT(rank_0.engine().counters().naps, 0);
-  EXPECT_LT(rank_0.engine().counters().naps, 50);
+  constexpr int kBefore = 15, kMessages = 40;
+  OneEngine rank_0(2, {.ends_process = false, .shortest_nap = 10us, .longest_nap = 1s});
+  const auto rank_1 = rank_0.other(1);
+  std::vector<Request> requests;
+  for (int i = 0; i < kMessages; ++i) requests.push_back(rank_0.world().receive(ones(10), 1));
+  const std::vector<float> message(10, 1.0F);
+  int64_t before = 0;
+  for (int i = 0; i < kMessages; ++i) {
+    if (i == kBefore) before = rank_0.engine().counters().naps;
+    std::this_thread::sleep_for(20ms);
+    rank_1->send(0, rank_0.id, message.data(), message.size() * sizeof(float));
+  }
+  const auto naps = rank_0.engine().counters().naps - before;
+  EXPECT_GT(naps, kMessages - kBefore);
+  EXPECT_LT(naps, 8 * (kMessages - kBefore));
+  for (Request& request : requests) request.wait();
 }
 
 // The one before it in its queue moves all the time. Rank 0 asks the others who hangs.

@@ -41,10 +41,9 @@ class ProgressEngine {
   struct Options {
     std::chrono::seconds timeout{600};  // limit for a started operation without progress
     bool ends_process = true;           // kProgramComesBack after an error; false: ranks are threads
-    std::chrono::microseconds shortest_nap{20}, longest_nap{100};  // each is twice as long as the one before
-    // The longest while a producer is at work: the host computes for long, and the end of every nap
-    // takes the core from it.
-    std::chrono::microseconds longest_nap_beside_producer{500};
+    // A nap takes a quarter of the time between messages. When no more come, each is twice as long
+    // as the one before.
+    std::chrono::microseconds shortest_nap{20}, longest_nap{1000};
   };
   static constexpr std::chrono::seconds kProgramComesBack{5};
   static constexpr std::chrono::milliseconds kWatchEvery{20};  // looks for late calls and letters
@@ -101,7 +100,6 @@ class ProgressEngine {
   bool compute_ahead();
   template <typename Call>
   bool attempt(QueuedOperation& operation, Call call);
-  bool beside_producer() const;
   void check_for_trouble();
   void watch(Clock::time_point now);
   bool too_late(const QueuedOperation& operation, Clock::time_point now) const;
@@ -120,7 +118,8 @@ class ProgressEngine {
   const std::shared_ptr<FlightRecorder> recorder_ = std::make_shared<FlightRecorder>();
   std::optional<HangEnquiry> enquiry_;  // made with the transport
   Clock::time_point last_watch_ = Clock::now();
-  std::string error_;  // error of the first failed operation; nothing moves after it
+  Clock::time_point last_progress_;  // the newest, or the end of a sleep
+  std::string error_;                // error of the first failed operation; nothing moves after it
   Clock::time_point failed_;
 
   std::mutex inbox_mutex_;

@@ -83,9 +83,6 @@ class QueuedOperation : public Request::State {
   enum class Ahead : uint8_t { no, computed, complete };
   virtual Ahead compute_ahead() { return Ahead::no; }
 
-  // Whether parts of its contributions are still to be written.
-  bool awaits_producer() const { return production_ && !production_->complete(); }
-
   // Called when it is finished: gives its staging memory back, since its request may be kept for
   // long.
   virtual void release() {}

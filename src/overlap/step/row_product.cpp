@@ -14,8 +14,9 @@ int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 std::vector<int64_t> range_units(int64_t owned, int64_t most, int64_t rows_per_unit) {
   const int64_t end = std::min(divide_up(kEndRows, rows_per_unit), most), middle = owned - 2 * end;
   if (middle < 0) return {std::min(std::max<int64_t>(owned, 1), most)};
-  const int64_t each = std::min(std::max(divide_up(kMiddleRows, rows_per_unit), middle / kMostRanges), most),
-                ranges = divide_up(middle, each);
+  // While the transfer takes as long as the product, the wire waits for the largest range.
+  const int64_t wanted = std::clamp(owned / 4, end, divide_up(kMiddleRows, rows_per_unit)),
+                each = std::min(std::max(wanted, middle / kMostRanges), most), ranges = divide_up(middle, each);
   std::vector<int64_t> units = {end};
   for (int64_t range = 0; range < ranges; ++range) units.push_back((middle + range) / ranges);
   units.push_back(end);
