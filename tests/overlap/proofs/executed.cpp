@@ -173,12 +173,29 @@ class Comparison {
   }
 
   std::string difference_in_fp64(const OracleInputs& inputs, const OracleOptions& options) {
-    const Values expected = under_every_cut(random_.program, inputs, options), got = executed(wide_, inputs, options);
+    Values expected = under_every_cut(random_.program, inputs, options);
+    const Values got = executed(wide_, inputs, options);
+    std::string found = first_difference("in fp64, oracle and executor", expected, got);
+    if (!found.empty()) {
+      erase_unstable(expected, inputs, options);
+      found = first_difference("in fp64, oracle and executor", expected, got);
+    }
     values = std::ssize(got);
     cut_values = values - std::ssize(expected);
-    const std::string found = first_difference("in fp64, oracle and executor", expected, got);
     if (!found.empty() || !with_original) return found;
     return first_difference("in fp64, original and schedule", executed(wide_original_, inputs, options), got);
+  }
+
+  // Values that change in the oracle, too, with the last bits of the inputs: a power of a negative
+  // base is a number only while its exponent is whole.
+  void erase_unstable(Values& expected, OracleInputs inputs, const OracleOptions& options) const {
+    for (auto& [name, parts] : inputs)
+      for (std::vector<double>& part : parts)
+        for (double& element : part) element *= 1 + 0x1p-51;
+    const Values others = values_of(run_oracle(random_.program, inputs, options));
+    std::erase_if(expected, [&](const auto& value) {
+      return !difference(value.second, others.at(value.first), kTolerance).empty();
+    });
   }
 
   // A value that rounding turns into a NaN or an infinity is not compared.
