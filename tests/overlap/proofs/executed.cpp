@@ -279,7 +279,8 @@ std::string Executions::to_text() const {
   text << ran_ << " of them executed too, " << overlapped_ << " with overlaps, " << sending_
        << " with sends: " << differ_ << " differ; " << with_original_
        << " compared with their executed original too,\n  " << narrow_ << " of these in narrow types, " << same_bits_
-       << " of these with the same bits; " << cut_values_ << " of " << values_ << " results depend on the cut\n";
+       << " of these with the same bits; " << cut_values_ << " of " << values_
+       << " results depend on the cut or on last bits\n";
   return std::move(text).str();
 }
 
