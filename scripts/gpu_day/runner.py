@@ -94,9 +94,12 @@ def fault_in(losses, step, expected):
     return ""
 
 
-def end_with_parent():
-    """In the child: timeout ends its whole group when it is told to."""
+def end_with(parent):
+    """In the child: timeout ends its whole group when it is told to. The parent may have ended
+    before this asked for it."""
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+    if os.getppid() != parent:
+        os._exit(128 + signal.SIGTERM)
 
 
 class Runner:
@@ -122,9 +125,10 @@ class Runner:
         with tempfile.TemporaryDirectory(prefix="gpu-day-", ignore_cleanup_errors=True) as scratch:
             out, log = pathlib.Path(scratch), pathlib.Path(scratch, "output.txt")
             words = ["timeout", "-k", "3", f"{limit:.0f}", *self.words(command, out, check)]
+            runner = os.getpid()
             with log.open("w") as file:
                 process = subprocess.Popen(words, env=self.environment | command.variables, stdin=subprocess.DEVNULL,
-                                           stdout=file, stderr=file, preexec_fn=end_with_parent)
+                                           stdout=file, stderr=file, preexec_fn=lambda: end_with(runner))
             try:
                 status = process.wait(limit + 6)
             except subprocess.TimeoutExpired:  # the driver does not let it end

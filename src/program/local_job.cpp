@@ -86,10 +86,12 @@ class ForwardedSignals {
 void set(const char* name, const std::string& value) { setenv(name, value.c_str(), 1); }
 
 pid_t start(int rank, int ranks, int port, const std::string& secret, char** argv) {
+  const pid_t waiting = getpid();
   const pid_t child = fork();
   if (child != 0) return child;
   setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGTERM);  // in case the waiting process is killed
+  prctl(PR_SET_PDEATHSIG, SIGTERM);                // in case the waiting process is killed
+  if (getppid() != waiting) _exit(128 + SIGTERM);  // it was, before the line above
   set("RANK", std::to_string(rank));
   set("LOCAL_RANK", std::to_string(rank));
   set("WORLD_SIZE", std::to_string(ranks));

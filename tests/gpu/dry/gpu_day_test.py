@@ -13,7 +13,7 @@ import uuid
 
 import program_runs
 from dry_gpu import FOLDER, LIBRARY, TOP, DryTest
-from gpu_day import lines, packer, steps
+from gpu_day import lines, packer, runner, steps
 
 PROGRAMS = pathlib.Path(program_runs.PROGRAM).parent.parent  # with bin and tests
 HANGS, CRASHES, WRONG = "sizes: 350M, 2048 tokens", "sizes: 774M, 2048 tokens", "right: unet bf16"
@@ -147,6 +147,10 @@ class GpuDayTest(Rehearsal):
                       "- `cublaslt`: leave off: never measured (predicted 0 to 3%); right",
                       "- NCCL: equality, 4 ranks"):
             self.assertIn(words, text)
+
+    def test_nothing_starts_after_its_runner(self):
+        start = lambda parent: subprocess.run(["true"], preexec_fn=lambda: runner.end_with(parent), check=False)
+        self.assertEqual([start(parent).returncode for parent in (os.getpid(), 0)], [0, 128 + signal.SIGTERM])
 
     def test_budget(self):
         process = self.start("run", "--budget", 600)
