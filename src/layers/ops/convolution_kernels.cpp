@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <utility>
+#include <vector>
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
@@ -39,14 +41,16 @@ std::tuple<Tensor, Tensor, Tensor> direct_gradients(const Tensor& grad, const Te
 struct Sample {
   Tensor input, weight, grad;
 
-  double seconds(ConvolutionKernel kernel, ConvolutionUse use) const {
+  void run(ConvolutionKernel kernel, ConvolutionUse use) const {
     switch (use) {
       case ConvolutionUse::output:
-        return fastest([&] { convolve(kernel, input, weight); });
+        convolve(kernel, input, weight);
+        return;
       case ConvolutionUse::grad_input:
-        return fastest([&] { convolve_input_gradient(kernel, grad, weight); });
+        convolve_input_gradient(kernel, grad, weight);
+        return;
       default:
-        return fastest([&] { convolve_weight_gradient(kernel, grad, input); });
+        convolve_weight_gradient(kernel, grad, input);
     }
   }
 };
@@ -61,17 +65,19 @@ Sample sample_of(const ConvolutionShape& shape, int64_t images, at::ScalarType d
 }
 
 ConvolutionKernel fastest_kernel(const Sample& sample, ConvolutionUse use) {
-  constexpr double kWorthIt = 0.97;  // an earlier one is kept when both are about equal
-  ConvolutionKernel best = ConvolutionKernel::direct;
-  double least = 0;
+  constexpr double kWorthIt = 0.95;  // an earlier one is kept when both are about equal
+  std::vector<ConvolutionKernel> kernels;
+  std::vector<std::function<void()>> works;
   for (const ConvolutionKernel kernel : kKernels) {
     if (!convolution_available(kernel, sample.input.scalar_type(), c10::kCPU)) continue;
-    const double seconds = sample.seconds(kernel, use);
-    if (kernel != ConvolutionKernel::direct && seconds >= kWorthIt * least) continue;
-    best = kernel;
-    least = seconds;
+    kernels.push_back(kernel);
+    works.emplace_back([&sample, kernel, use] { sample.run(kernel, use); });
   }
-  return best;
+  const std::vector<double> seconds = medians_in_turn(works);
+  size_t best = 0;
+  for (size_t i = 1; i < kernels.size(); ++i)
+    if (seconds[i] < kWorthIt * seconds[best]) best = i;
+  return kernels[best];
 }
 
 }  // namespace

@@ -6,16 +6,17 @@
 namespace axonn {
 namespace {
 
-constexpr int64_t kEndRows = 128, kMiddleRows = 256, kMostRanges = 8, kMostBytes = 4 << 20;
+constexpr int64_t kEndRows = 64, kLeastRows = 128, kMiddleRows = 256, kMostRanges = 8, kMostBytes = 4 << 20;
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // The units of the ranges of a share.
 std::vector<int64_t> range_units(int64_t owned, int64_t most, int64_t rows_per_unit) {
-  const int64_t end = std::min(divide_up(kEndRows, rows_per_unit), most), middle = owned - 2 * end;
-  if (middle < 0) return {std::min(std::max<int64_t>(owned, 1), most)};
+  const auto units_of = [&](int64_t rows) { return divide_up(rows, rows_per_unit); };
+  if (owned < 2 * units_of(kLeastRows)) return {std::min(std::max<int64_t>(owned, 1), most)};
+  const int64_t end = std::min(units_of(kEndRows), most), middle = owned - 2 * end;
   // While the transfer takes as long as the product, the wire waits for the largest range.
-  const int64_t wanted = std::clamp(owned / 4, end, divide_up(kMiddleRows, rows_per_unit)),
+  const int64_t wanted = std::clamp(owned / 4, units_of(kLeastRows), units_of(kMiddleRows)),
                 each = std::min(std::max(wanted, middle / kMostRanges), most), ranges = divide_up(middle, each);
   std::vector<int64_t> units = {end};
   for (int64_t range = 0; range < ranges; ++range) units.push_back((middle + range) / ranges);
