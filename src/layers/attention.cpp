@@ -15,7 +15,7 @@
 #include "axonn/core/error.hpp"
 #include "axonn/layers/attention_products.hpp"
 #include "axonn/layers/dropout.hpp"
-#include "layers/fastest.hpp"
+#include "layers/medians_in_turn.hpp"
 #include "layers/ops/causal_attention.hpp"
 
 namespace axonn {
@@ -52,14 +52,15 @@ AttentionProducts choose_attention_products(Communicator& everyone, at::ScalarTy
   constexpr int64_t kBatch = 2, kSequence = 256, kHeads = 4, kFeatures = 64, kBlock = 64;
   const Tensor qkv = at::ones({kBatch, kSequence, 3, kHeads, kFeatures}, dtype),
                grad = at::ones({kBatch, kSequence, kHeads * kFeatures}, dtype);
-  const auto seconds = [&](at::ScalarType products) {
-    return fastest([&] {
+  const auto work = [&](at::ScalarType products) {
+    return [&, products] {
       const auto operation = causal_attention(kBlock, products);
       operation->forward(qkv);
       operation->backward(grad, /*input_needed=*/true);
-    });
+    };
   };
-  const Tensor chosen = at::scalar_tensor(seconds(at::kFloat) < kWorthIt * seconds(dtype) ? 1 : 0, at::kLong);
+  const std::vector<double> seconds = medians_in_turn({work(dtype), work(at::kFloat)});
+  const Tensor chosen = at::scalar_tensor(seconds[1] < kWorthIt * seconds[0] ? 1 : 0, at::kLong);
   everyone.broadcast(chosen, 0).wait();
   return chosen.item<int64_t>() == 1 ? AttentionProducts::fp32 : AttentionProducts::own;
 }

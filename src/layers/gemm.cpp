@@ -13,7 +13,7 @@
 #include <ATen/ops/ones.h>
 
 #include "axonn/core/error.hpp"
-#include "layers/fastest.hpp"
+#include "layers/medians_in_turn.hpp"
 
 namespace axonn {
 namespace {
@@ -56,19 +56,23 @@ const std::optional<c10::TypedOperatorHandle<Widening>>& widening_addmm() {
   return handle;
 }
 
-// Seconds of one product: m rows, k input features, n output features.
-double seconds_of(GemmKernel kernel, GemmUse use, int64_t m, int64_t n, int64_t k, at::ScalarType dtype) {
-  const at::Tensor x = at::ones({m, k}, dtype), w = at::ones({n, k}, dtype), g = at::ones({m, n}, dtype);
-  switch (use) {
-    case GemmUse::output:
-      return fastest([&] { gemm(kernel, x, w); });
-    case GemmUse::grad_input:
-      return fastest([&] { gemm(kernel, g, w.t()); });
-    default:
-      break;
-  }
-  const at::Tensor block = at::empty({n, k}, at::kFloat);
-  return fastest([&] { gemm_into(kernel, block, g.t(), x.t(), /*add=*/false); });
+// Whether oneDNN is worth it for a product of m rows, k input features and n output features.
+bool onednn_is_faster(GemmUse use, int64_t m, int64_t n, int64_t k, at::ScalarType dtype) {
+  constexpr double kWorthIt = 0.97;  // mm is kept when both are about equal
+  const at::Tensor x = at::ones({m, k}, dtype), w = at::ones({n, k}, dtype), g = at::ones({m, n}, dtype),
+                   block = at::empty({n, k}, at::kFloat);
+  const auto work = [&](GemmKernel kernel) {
+    return [&, kernel] {
+      if (use == GemmUse::output)
+        gemm(kernel, x, w);
+      else if (use == GemmUse::grad_input)
+        gemm(kernel, g, w.t());
+      else
+        gemm_into(kernel, block, g.t(), x.t(), /*add=*/false);
+    };
+  };
+  const std::vector<double> seconds = medians_in_turn({work(GemmKernel::mm), work(GemmKernel::onednn)});
+  return seconds[1] < kWorthIt * seconds[0];
 }
 
 }  // namespace
@@ -128,16 +132,11 @@ GemmChoice choose_gemm(Communicator& everyone, at::ScalarType dtype, c10::Device
   GemmChoice choice;
   if (!gemm_available(GemmKernel::onednn, dtype, device)) return choice;
   const at::NoGradGuard no_grad;
-  constexpr double kWorthIt = 0.97;  // mm is kept when both are about equal
   const std::array<std::array<int64_t, 3>, 3> sizes = {{{128, 256, 64}, {1024, 256, 256}, {1024, 768, 768}}};
   const at::Tensor chosen = at::empty({9}, at::kLong);
   int64_t* out = chosen.mutable_data_ptr<int64_t>();
   for (const auto use : {GemmUse::output, GemmUse::grad_input, GemmUse::grad_weight})
-    for (const auto& [m, n, k] : sizes)
-      *out++ = seconds_of(GemmKernel::onednn, use, m, n, k, dtype) <
-                       kWorthIt * seconds_of(GemmKernel::mm, use, m, n, k, dtype)
-                   ? 1
-                   : 0;
+    for (const auto& [m, n, k] : sizes) *out++ = onednn_is_faster(use, m, n, k, dtype) ? 1 : 0;
   everyone.broadcast(chosen, 0).wait();
   const int64_t* in = chosen.const_data_ptr<int64_t>();
   for (const auto use : {GemmUse::output, GemmUse::grad_input, GemmUse::grad_weight})

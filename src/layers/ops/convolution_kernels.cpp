@@ -14,7 +14,7 @@
 #include <ATen/ops/ones.h>
 
 #include "axonn/layers/gemm.hpp"
-#include "layers/fastest.hpp"
+#include "layers/medians_in_turn.hpp"
 #include "layers/ops/image.hpp"
 #include "layers/ops/winograd_convolution.hpp"
 
