@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <utility>
+#include <vector>
 
 #include <ATen/ops/arange.h>
 
@@ -14,18 +15,22 @@ namespace {
 // Implements only the functions that a step needs.
 class MadeUpTask final : public TrainTask {
  public:
-  using LossSum = std::function<at::Tensor(int64_t first, int64_t count)>;
-  MadeUpTask(int64_t terms, LossSum loss_sum) : terms_(terms), loss_sum_(std::move(loss_sum)) {}
+  using Inputs = std::function<std::vector<at::Tensor>(int64_t first, int64_t count)>;
+  using LossSum = std::function<at::Tensor(const std::vector<at::Tensor>& inputs)>;
+  MadeUpTask(int64_t terms, Inputs inputs, LossSum loss_sum)
+      : terms_(terms), inputs_(std::move(inputs)), loss_sum_(std::move(loss_sum)) {}
 
   TaskWords words() const override { return {.samples = "samples", .terms = "terms", .short_terms = "terms"}; }
   int64_t tokens_per_sample() const override { return terms_; }
   double flops_per_sample() const override { return 0; }
   double paper_flops_per_sample() const override { return 0; }
-  at::Tensor loss_sum(int64_t first, int64_t count) override { return loss_sum_(first, count); }
+  std::vector<at::Tensor> inputs(int64_t first, int64_t count) override { return inputs_(first, count); }
+  at::Tensor loss_sum(const std::vector<at::Tensor>& inputs) override { return loss_sum_(inputs); }
   std::optional<double> validate() override { return std::nullopt; }
 
  private:
   int64_t terms_;
+  Inputs inputs_;
   LossSum loss_sum_;
 };
 
@@ -33,25 +38,28 @@ class MadeUpTask final : public TrainTask {
 
 VerifiedNetwork overlap_gpt(Context& context, const GptConfig& config) {
   auto model = std::make_shared<Gpt>(context, config);
-  const auto loss_sum = [model = model.get(), shape = config.shape](int64_t first, int64_t count) {
+  const auto inputs = [shape = config.shape](int64_t first, int64_t count) -> std::vector<at::Tensor> {
     const at::Tensor rows = at::arange(first, first + count).unsqueeze(1) * 7;
-    const at::Tensor ids = (rows + at::arange(shape.sequence)).remainder(shape.vocabulary);
-    return model->loss_sum(ids, ids);
+    return {(rows + at::arange(shape.sequence)).remainder(shape.vocabulary)};
   };
-  return {.model = std::move(model), .task = std::make_unique<MadeUpTask>(config.shape.sequence, loss_sum)};
+  const auto loss_sum = [model = model.get()](const auto& ids) { return model->loss_sum(ids[0], ids[0]); };
+  return {.model = std::move(model), .task = std::make_unique<MadeUpTask>(config.shape.sequence, inputs, loss_sum)};
 }
 
 VerifiedNetwork overlap_unet(Context& context, const UnetConfig& config) {
   auto model = std::make_shared<Unet>(context, config);
   const int64_t size = config.shape.image, channels = config.shape.channels;
-  const auto loss_sum = [model = model.get(), size, channels](int64_t first, int64_t count) {
+  const auto inputs = [size, channels](int64_t first, int64_t count) -> std::vector<at::Tensor> {
     const at::Tensor times = at::arange(first, first + count).remainder(1000);
     const at::Tensor waves =
         (times.view({count, 1, 1, 1}) * 7 + at::arange(size * size * channels).view({1, size, size, channels}));
-    return (model->forward(waves.to(at::kFloat).sin(), times) - 1).square().sum();
+    return {waves.to(at::kFloat).sin(), times};
+  };
+  const auto loss_sum = [model = model.get()](const auto& both) {
+    return (model->forward(both[0], both[1]) - 1).square().sum();
   };
   return {.model = std::move(model),
-          .task = std::make_unique<MadeUpTask>(size * size * config.shape.output_channels(), loss_sum)};
+          .task = std::make_unique<MadeUpTask>(size * size * config.shape.output_channels(), inputs, loss_sum)};
 }
 
 }  // namespace axonn::bench

@@ -50,6 +50,10 @@ SWITCHES = [
     Switch("adamw", variables={"AXONN_FUSED_ADAMW": "1"}, prediction="1% at 124M, 3% at 774M"),
     Switch("epilogues", variables={"AXONN_PRODUCT_EPILOGUES": "1"}, prediction="7% at 124M, 6% at 774M"),
     Switch("cudnn-benchmark", flags=("--cudnn-benchmark",), prediction="unknown", networks=("unet",)),
+    Switch("tail", variables={"AXONN_FUSED_TAIL": "1"}, prediction="1 to 2%", networks=("unet",)),
+    Switch("device-noise", variables={"AXONN_DEVICE_NOISE": "1"}, prediction="0; frees a thread", networks=("unet",)),
+    Switch("cuda-graph", flags=("--cuda-graph",), prediction="0 to 2%; UNet 10 to 50%",
+           networks=("124M", "774M", "unet")),
 ]
 
 # layers, hidden, heads, rows of 1024 tokens

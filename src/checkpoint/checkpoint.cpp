@@ -11,6 +11,7 @@
 #include "axonn/core/log.hpp"
 #include "checkpoint/held_range.hpp"
 #include "checkpoint/manifest.hpp"
+#include "checkpoint/pinned_copies.hpp"
 #include "checkpoint/rank_notes.hpp"
 #include "core/files.hpp"
 
@@ -194,7 +195,7 @@ void CheckpointWriter::write_ranges(const fs::path& partial, std::span<const Che
     file.ranges.push_back({i, written->range, cut ? std::optional(offset) : std::nullopt});
     listed = listed || !cut || cut->is_first(at_);
     if (written->in_shard.empty()) continue;
-    const at::Tensor& host = hosts.emplace_back(shard.is_cpu() ? shard : shard.cpu());
+    const at::Tensor& host = hosts.emplace_back(shard.is_cpu() ? shard : copied_to_host(shard));
     views.push_back({name, shard.scalar_type(), {elements_of(written->in_shard)}, spans_of(host, written->in_shard)});
   }
   if (listed || !views.empty()) {

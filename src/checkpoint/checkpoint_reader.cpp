@@ -12,6 +12,7 @@
 #include "axonn/core/error.hpp"
 #include "checkpoint/held_range.hpp"
 #include "checkpoint/manifest.hpp"
+#include "checkpoint/pinned_copies.hpp"
 
 namespace axonn {
 namespace {
@@ -185,7 +186,7 @@ void CheckpointReader::load(const GridShape& shape, const Coordinate& at,
   }
   with_advice(impl_->directory, [&] { impl_->fill(shape, at, targets, Impl::Checksums::checked); });
   for (auto& [index, target] : targets)
-    if (!target.tensor->shard.is_cpu()) target.tensor->shard.detach().copy_(target.host);
+    if (!target.tensor->shard.is_cpu()) copy_to_device(target.host, target.tensor->shard.detach());
 }
 
 at::Tensor CheckpointReader::read_whole(const Description& tensor) const {
@@ -227,7 +228,7 @@ CheckpointReader::Impl::Target CheckpointReader::Impl::make_target(const GridSha
                                                                    const CheckpointTensor& tensor) const {
   check_shard(tensor, shape, at, "checkpoint.load");
   Target target{.tensor = &tensor, .host = tensor.shard.detach(), .placed = {}};
-  if (!target.host.is_cpu()) target.host = target.host.cpu();
+  if (!target.host.is_cpu()) target.host = at::empty(target.host.sizes(), target.host.options().device(at::kCPU));
   target.host.zero_();
   target.placed = placed_in_shard(tensor, shape, at);
   for (const Placed& placed : target.placed) target.missing += placed.size;

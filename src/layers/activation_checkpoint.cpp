@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include "layers/operation.hpp"
+#include "layers/placed.hpp"
 
 namespace axonn {
 namespace {
@@ -20,7 +21,7 @@ class CheckpointNode : public torch::autograd::Node {
       : context_(context), block_(std::move(block)), samples_(context.samples()) {
     for (const Value& input : inputs) {
       Kept& kept = kept_.emplace_back();
-      kept.tensor.keep(offload ? input.tensor.to(at::kCPU) : input.tensor);
+      kept.tensor.keep(offload ? on_host(input.tensor) : input.tensor);
       kept.device = input.tensor.device();
       kept.features = input.features;
       kept.layout = input.layout;
@@ -35,7 +36,7 @@ class CheckpointNode : public torch::autograd::Node {
     std::vector<Value> inputs;
     for (size_t i = 0; i < kept_.size(); ++i)
       inputs.push_back(
-          {kept_[i].tensor.get().detach().to(kept_[i].device).requires_grad_(task_should_compute_output(i)),
+          {placed(kept_[i].tensor.get().detach(), kept_[i].device).requires_grad_(task_should_compute_output(i)),
            kept_[i].features, kept_[i].layout});
     Tensor output;
     {

@@ -76,9 +76,10 @@ class Conv2dOperation : public Operation {
               to.copy_(rows_of(convolve(input.narrow(0, some.begin / pixels, some.size() / pixels), *weight, {})));
             },
         .owner = {}};
+    const bool later = tail_->takes_bias(input);
     TailedRows output =  // (pixels of all images, n/out)
         context_.shape().size(output_sum_) == 1
-            ? with_tail(rows_of(convolve(input, *weight, bias)), tail_)
+            ? with_tail(rows_of(convolve(input, *weight, later ? Tensor() : bias)), tail_, later ? bias : Tensor())
             : sum_with_tail(context_, product, output_sum_, weight_.name(), bias, tail_);
     *finish_ = std::move(output.finish);
     // Not a view: autograd would refuse the in-place adds in finish_.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "axonn/core/error.hpp"
 #include "axonn/core/philox.hpp"
@@ -28,12 +29,20 @@ void check_probability(double probability) {
               probability);
 }
 
+// On a CPU, the origin is known.
 Context::Samples samples_of(const Context& context) {
   AXONN_CHECK(context.samples(), "layers.dropout",
               "dropout follows the numbers of the samples, and nobody said which they are: call "
               "context.set_samples({.seed = ..., .first = "
               "...}) before the forward of every step");
-  return *context.samples();
+  Context::Samples samples = *context.samples();
+  if (samples.origin.defined() && samples.origin.is_cpu())
+    samples.first += std::exchange(samples.origin, Tensor()).item<int64_t>();
+  return samples;
+}
+
+const int64_t* pointer_to(const Tensor& origin) {
+  return origin.defined() ? origin.const_data_ptr<int64_t>() : nullptr;
 }
 
 }  // namespace
@@ -52,6 +61,8 @@ std::optional<DropoutDraw> feature_dropout(const Context& context, const Value& 
                               .rows = rows,
                               .width = width,
                               .first = samples.first * rows_a_sample * value.features,
+                              .origin = pointer_to(samples.origin),
+                              .sample = rows_a_sample * value.features,
                               .inner = rows,
                               .inner_stride = value.features},
                      .held = {}};
@@ -83,6 +94,8 @@ Tensor dropout_attention(Context& context, const Tensor& probabilities, double p
                                   .rows = probabilities.size(0) * local_heads * queries,
                                   .width = keys,
                                   .first = (samples.first * heads + first_head) * queries * keys,
+                                  .origin = pointer_to(samples.origin),
+                                  .sample = heads * queries * keys,
                                   .middle = local_heads,
                                   .inner = queries,
                                   .outer_stride = heads * queries * keys,

@@ -16,6 +16,9 @@
 namespace axonn {
 namespace {
 
+// Places in staged_numbers(): of LibTorch's kernel, then of ours.
+constexpr int64_t kStagedRate = 0, kStagedStep = 1, kStagedPass = 2;
+
 // Loshchilov and Hutter's AdamW through LibTorch's fused kernel.
 class AdamW : public DeviceOptimizer {
  public:
@@ -32,7 +35,9 @@ class AdamW : public DeviceOptimizer {
     return {{"adam.m", mean_}, {"adam.v", square_}};
   }
   void update_weights(double learning_rate, double gradient_factor) override;
-  bool update_weights_ahead(double learning_rate, const at::Tensor& divisor, const at::Tensor& refused) override;
+  bool update_weights_ahead(double learning_rate, const at::Tensor& divisor, const at::Tensor& refused,
+                            const at::Tensor& staged) override;
+  std::vector<float> staged_numbers(double learning_rate) const override;
 
  private:
   // On a GPU in 16 bits, where gradients have the type of the master weights.
@@ -40,9 +45,13 @@ class AdamW : public DeviceOptimizer {
     return arena().weights().is_cuda() && arena().weights().element_size() == 2 &&
            arena().gradients().scalar_type() == at::kFloat && env::is_on("AXONN_FUSED_ADAMW");
   }
-  void pass(const Section& section, double learning_rate, const at::Tensor& divisor, const at::Tensor& refused);
-  void update_section(size_t i, double learning_rate, const std::optional<at::Tensor>& divisor,
-                      const std::optional<at::Tensor>& refused);
+  AdamWStep numbers_of_step(double learning_rate) const {
+    return adamw_step(learning_rate, settings().weight_decay, settings().beta1, settings().beta2, steps_taken());
+  }
+  void pass(const Section& section, double learning_rate, const at::Tensor& divisor, const at::Tensor& refused,
+            const at::Tensor& staged);
+  void update_section(size_t i, double learning_rate, const std::optional<at::Tensor>& divisor = {},
+                      const std::optional<at::Tensor>& refused = {}, const at::Tensor& staged = {});
 
   at::Tensor mean_;
   at::Tensor square_;
@@ -50,15 +59,20 @@ class AdamW : public DeviceOptimizer {
 };
 
 void AdamW::update_section(size_t i, double learning_rate, const std::optional<at::Tensor>& divisor,
-                           const std::optional<at::Tensor>& refused) {
+                           const std::optional<at::Tensor>& refused, const at::Tensor& staged) {
   const Section& section = sections()[i];
   const auto state = [&](const at::Tensor& whole) {
     return whole.narrow(0, section.range.begin, section.range.size());
   };
-  at::_fused_adamw_({section.weights}, {section.gradients}, {state(mean_)}, {state(square_)}, {}, {step_count_},
-                    learning_rate, settings().beta1, settings().beta2, section.decay ? settings().weight_decay : 0.0,
-                    settings().epsilon, /*amsgrad=*/false,
-                    /*maximize=*/false, divisor, refused);
+  const auto update = [&](const auto& rate, const at::Tensor& step) {
+    at::_fused_adamw_({section.weights}, {section.gradients}, {state(mean_)}, {state(square_)}, {}, {step}, rate,
+                      settings().beta1, settings().beta2, section.decay ? settings().weight_decay : 0.0,
+                      settings().epsilon, /*amsgrad=*/false, /*maximize=*/false, divisor, refused);
+  };
+  if (staged.defined())
+    update(staged[kStagedRate], staged[kStagedStep]);
+  else
+    update(learning_rate, step_count_);
 }
 
 // The kernel divides the gradient by a divisor, but only in fp32.
@@ -71,11 +85,18 @@ void AdamW::update_weights(double learning_rate, double gradient_factor) {
       section.gradients.mul_(gradient_factor);
     else if (gradient_factor != 1)
       divisor = at::scalar_tensor(1 / gradient_factor, section.weights.options().dtype(at::kFloat));
-    update_section(i, learning_rate, divisor, {});
+    update_section(i, learning_rate, divisor);
   }
 }
 
-void AdamW::pass(const Section& section, double learning_rate, const at::Tensor& divisor, const at::Tensor& refused) {
+// The kernel's own numbers come last, so that it finds them in one place.
+std::vector<float> AdamW::staged_numbers(double learning_rate) const {
+  const AdamWStep step = numbers_of_step(learning_rate);
+  return {static_cast<float>(learning_rate), static_cast<float>(steps_taken()), step.kept, step.rate, step.scale};
+}
+
+void AdamW::pass(const Section& section, double learning_rate, const at::Tensor& divisor, const at::Tensor& refused,
+                 const at::Tensor& staged) {
   const auto part = [&](const at::Tensor& whole) { return whole.narrow(0, section.range.begin, section.range.size()); };
   adamw_pass({.count = section.range.size(),
               .weights = section.weights.mutable_data_ptr<float>(),
@@ -86,25 +107,27 @@ void AdamW::pass(const Section& section, double learning_rate, const at::Tensor&
               .rounded_type = arena().weights().scalar_type(),
               .divisor = divisor.defined() ? divisor.const_data_ptr<float>() : nullptr,
               .refused = refused.const_data_ptr<float>(),
-              .learning_rate = learning_rate,
+              .decays = section.decay,
               .beta1 = settings().beta1,
               .beta2 = settings().beta2,
               .epsilon = settings().epsilon,
-              .weight_decay = section.decay ? settings().weight_decay : 0.0,
-              .step = steps_taken()},
+              .step = numbers_of_step(learning_rate),
+              .staged = staged.defined() ? staged.const_data_ptr<float>() + kStagedPass : nullptr},
              section.weights.get_device());
 }
 
-bool AdamW::update_weights_ahead(double learning_rate, const at::Tensor& divisor, const at::Tensor& refused) {
+bool AdamW::update_weights_ahead(double learning_rate, const at::Tensor& divisor, const at::Tensor& refused,
+                                 const at::Tensor& staged) {
   if (by_our_kernel()) {
-    for (const Section& section : sections()) pass(section, learning_rate, divisor, refused);
+    for (const Section& section : sections()) pass(section, learning_rate, divisor, refused, staged);
     return true;
   }
-  step_count_.fill_(steps_taken());
+  if (!staged.defined()) step_count_.fill_(steps_taken());
   for (size_t i = 0; i < sections().size(); ++i) {
     const bool by_kernel = sections()[i].weights.scalar_type() == at::kFloat;
     if (divisor.defined() && !by_kernel) sections()[i].gradients.div_(divisor);
-    update_section(i, learning_rate, divisor.defined() && by_kernel ? std::optional(divisor) : std::nullopt, refused);
+    update_section(i, learning_rate, divisor.defined() && by_kernel ? std::optional(divisor) : std::nullopt, refused,
+                   staged);
   }
   return false;
 }

@@ -12,25 +12,18 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 
-// What does not depend on the element.
+// What is the same in every update.
 struct Factors {
-  float kept;  // share of a weight that decay leaves
   float beta1, beta2;
   float new1, new2;  // 1 - beta
-  float rate;        // learning rate / (1 - beta1^step)
-  float scale;       // 1 / sqrt(1 - beta2^step)
   float epsilon;
 };
 
 Factors factors_of(const AdamWPass& pass) {
-  const auto step = static_cast<double>(pass.step);
-  return {.kept = static_cast<float>(1 - pass.learning_rate * pass.weight_decay),
-          .beta1 = static_cast<float>(pass.beta1),
+  return {.beta1 = static_cast<float>(pass.beta1),
           .beta2 = static_cast<float>(pass.beta2),
           .new1 = static_cast<float>(1 - pass.beta1),
           .new2 = static_cast<float>(1 - pass.beta2),
-          .rate = static_cast<float>(pass.learning_rate / (1 - std::pow(pass.beta1, step))),
-          .scale = static_cast<float>(1 / std::sqrt(1 - std::pow(pass.beta2, step))),
           .epsilon = static_cast<float>(pass.epsilon)};
 }
 
@@ -41,7 +34,9 @@ __global__ void update_adamw(AdamWPass pass, Factors by) {
   const float gradient = pass.divisor == nullptr ? pass.gradients[i] : pass.gradients[i] / *pass.divisor;
   const float mean = by.beta1 * pass.mean[i] + by.new1 * gradient,
               square = by.beta2 * pass.square[i] + by.new2 * gradient * gradient;
-  const float weight = by.kept * pass.weights[i] - by.rate * mean / (std::sqrt(square) * by.scale + by.epsilon);
+  const AdamWStep step = pass.staged == nullptr ? pass.step : AdamWStep{pass.staged[0], pass.staged[1], pass.staged[2]};
+  const float kept = pass.decays ? step.kept : 1;
+  const float weight = kept * pass.weights[i] - step.rate * mean / (std::sqrt(square) * step.scale + by.epsilon);
   pass.mean[i] = mean;
   pass.square[i] = square;
   pass.weights[i] = weight;

@@ -14,9 +14,11 @@
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/rsub.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
 #include "axonn/overlap/step/sum_of_squares.hpp"
+#include "layers/placed.hpp"
 
 namespace axonn {
 
@@ -88,13 +90,31 @@ at::Tensor DeviceOptimizer::update_ahead(double learning_rate, const UpdateOptio
         .clamp_min_(1);
   if (options.gradient_scale != 1)
     divisor = (divisor.defined() ? divisor : at::ones({}, arena().master().options())).mul_(options.gradient_scale);
-  const bool rounded = update_weights_ahead(learning_rate, divisor, refused_);
-  const double rate_of_average = average_rate(steps_taken());
-  if (average_.defined())
-    average_.lerp_(arena().master(), at::rsub(refused_.to(average_.scalar_type()), rate_of_average, rate_of_average));
+  const at::Tensor staged = options.staged ? staged_.slice(0, 1) : at::Tensor();
+  const bool rounded = update_weights_ahead(learning_rate, divisor, refused_, staged);
+  if (average_.defined()) average_ahead(options.staged);
   if (!rounded) arena().round_master();
   schedule().weights_written();
   return norm;
+}
+
+// Unless the update was refused.
+void DeviceOptimizer::average_ahead(bool staged) {
+  const double rate = average_rate(steps_taken());
+  const at::Tensor share = staged ? at::rsub(refused_, 1).mul_(staged_[0]).to(average_.scalar_type())
+                                  : at::rsub(refused_.to(average_.scalar_type()), rate, rate);
+  average_.lerp_(arena().master(), share);
+}
+
+void DeviceOptimizer::stage_update(double learning_rate) {
+  AXONN_CHECK(arena().master().scalar_type() == at::kFloat, "optim.optimizer",
+              "the learning rate on the device is fp32; call step() without `staged` in fp64");
+  std::vector<float> numbers = {static_cast<float>(average_rate(steps_taken()))};
+  const std::vector<float> of_rule = staged_numbers(learning_rate);
+  numbers.insert(numbers.end(), of_rule.begin(), of_rule.end());
+  const auto count = static_cast<int64_t>(numbers.size());
+  if (!staged_.defined()) staged_ = at::empty({count}, arena().master().options());
+  put(at::tensor(at::ArrayRef<float>(numbers), at::kFloat), staged_);
 }
 
 void DeviceOptimizer::state_changed() {

@@ -17,6 +17,14 @@ void Optimizer::prepare(double learning_rate) {
   prepare_update(rate(learning_rate));
 }
 
+void Optimizer::stage(double learning_rate) {
+  AXONN_CHECK(runs_ahead(), "optim.optimizer",
+              "only AdamW on a GPU reads the numbers of an update there; call step() without `staged`");
+  const at::NoGradGuard no_grad;
+  ++steps_taken_;
+  stage_update(rate(learning_rate));
+}
+
 UpdateReport Optimizer::step(UpdateOptions options) {
   AXONN_CHECK(!scheduler().in_step(), "optim.optimizer",
               "the step has not been finished; call step.finish() before optimizer.step()");
@@ -30,9 +38,11 @@ UpdateReport Optimizer::step(UpdateOptions options) {
   AXONN_CHECK(!options.loss.defined() || (runs_ahead() && !options.accept), "optim.optimizer",
               "only AdamW on a GPU updates without a wait of the host, and without `accept`; give `poisoned` in the "
               "place of `loss`");
+  AXONN_CHECK(options.loss.defined() || !options.staged, "optim.optimizer",
+              "an update with `staged` needs `loss`, a number on the device");
   const at::NoGradGuard no_grad;
   if (options.loss.defined()) {
-    ++steps_taken_;
+    if (!options.staged) ++steps_taken_;
     return {.norm = update_ahead(rate(options.learning_rate), options)};
   }
   UpdateReport report{.gradient_norm = gradient_norm(rate(options.learning_rate), options)};

@@ -208,6 +208,8 @@ void RunOptions::bind(OptionTable& table, const std::string& samples) {
   table.add("train", "batch", train.batch, samples + " per step, over the whole grid");
   table.add("train", "micro_batch", train.micro_batch,
             samples + " per rank per forward pass; 0: no gradient accumulation");
+  table.add("train", "cuda_graph", train.cuda_graph,
+            "from the fourth step on, launch a step at once, as a CUDA graph: on one GPU, with AdamW in fp32 or bf16");
   bind_optimizer(table, train);
   bind_cadence(table, train);
 }

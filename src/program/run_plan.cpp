@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "axonn/comm/launch.hpp"
+#include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/layers/device_choice.hpp"
@@ -56,6 +57,7 @@ RunPlan plan_run(const RunOptions& options) {
       .choices = options.choices};
   if (numerics.gradient_dtype) plan.context.gradient_dtype = scalar_type(*numerics.gradient_dtype);
   at_most(plan.grid.ranks(), kMostRanks, "the product of the grid");
+  check_cuda_graph(plan.train, plan.grid, plan.context);
   check_gradient_programs(plan.context.gradient_programs, Grid(plan.grid, plan.context.order));
   plan_batch(plan.train.batch, plan.train.rows(plan.grid), plan.grid, {});
   return plan;
@@ -80,7 +82,8 @@ MemoryOptions memory_options(const RunPlan& plan) {
           .ema = plan.train.optimizer.ema > 0,
           .gathered_blocks = 1 + (overlap.switches.all_gather ? overlap.prefetch : 0),
           .scattered_blocks = 1 + (overlap.switches.reduce_scatter ? overlap.outstanding : 0),
-          .cache_bytes = overlap.switches.cache ? std::min(overlap.cache_budget.bytes, kMostCacheBytes) : 0};
+          .cache_bytes = overlap.switches.cache ? std::min(overlap.cache_budget.bytes, kMostCacheBytes) : 0,
+          .logits_copies = plan.context.device.is_cuda() && env::is_on("AXONN_FUSED_CROSS_ENTROPY") ? 1 : 3};
 }
 
 void check_memory(const RunPlan& plan, int64_t rank_bytes, int local_rank, int local_ranks) {

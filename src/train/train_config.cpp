@@ -41,6 +41,21 @@ void check_train(const TrainConfig& config) {
   SpikeGuard guard(config.spikes);
 }
 
+void check_cuda_graph(const TrainConfig& config, const GridShape& shape, const ContextOptions& options) {
+  if (!config.cuda_graph) return;
+  const auto check = [](bool right, const auto&... needs) {
+    AXONN_CHECK(right, "train.config", "--cuda-graph needs ", needs..., ", or leave it out");
+  };
+  check(options.device.is_cuda(), "a GPU; choose --device cuda");
+  check(shape.ranks() == 1, "a grid of one rank, because NCCL's calls are not recorded, got ", shape.to_string(),
+        "; choose --grid 1x1x1x1");
+  check(options.dtype == at::kFloat || options.dtype == at::kBFloat16, "fp32 or bf16, got ",
+        c10::toString(options.dtype), "; choose --dtype bf16");
+  check(config.optimizer.file.empty() && config.optimizer.kind == OptimizerKind::adamw,
+        "an update without a wait for the norm; choose --optimizer adamw");
+  check(config.spikes.action == OnSpike::off, "steps without a wait for the loss; choose --on-spike off");
+}
+
 OptimizerSettings TrainConfig::optimizer_settings(at::ScalarType dtype) const {
   OptimizerSettings settings = optimizer;
   settings.clips = clip > 0 || dtype == at::kHalf;

@@ -46,6 +46,11 @@ TrainStep::TrainStep(const TrainedNetwork& network, const TrainConfig& config, c
               "rs-opt-ag");
   if (identity.spikes) guard_.set_state(*identity.spikes);
   plan_ = plan_batch(config.batch, config.rows(context.shape()), context.shape(), context.at());
+  if (!config.cuda_graph) return;
+  check_cuda_graph(config, context.shape(), context.options());
+  AXONN_CHECK(network.task.host_work().empty(), "train.train",
+              "--cuda-graph needs a step in which the host does nothing; leave --", network.task.host_work(),
+              " out, or --cuda-graph");
 }
 
 TrainStep::Taken TrainStep::take(int64_t step, Trace& trace) {
@@ -56,19 +61,37 @@ TrainStep::Taken TrainStep::take(int64_t step, Trace& trace) {
                           .steps = config_.steps};
   StepMetrics metrics{.step = step + 1, .learning_rate = rate.at(step), .terms = network_.task.words().terms};
   double copying = 0;
+  if (config_.cuda_graph && taken_++ >= GraphedStep::kStepsBefore) {
+    copy_for_save(trace, copying, /*changes_follow=*/true);
+    return take_graph(std::move(metrics), start, copying);
+  }
   const PassLosses losses = pass(metrics, trace, copying);
   copy_for_save(trace, copying, /*changes_follow=*/true);
   const UpdateReport report = update(metrics, losses, trace);
   metrics.seconds.checkpoint = copying;
-  if (ahead_) {
-    if (unread_++ == 0) since_ = start;
-    network_.task.after_step();
-    return {std::move(metrics), {}, DeviceNumbers({losses.means, losses.sums, report.norm})};
-  }
+  if (ahead_) return taken_ahead(std::move(metrics), start, losses, report.norm);
   const std::optional<int64_t> back_to = settle(metrics, report, losses);
   metrics.seconds.step = seconds_between(start, Clock::now()) - copying;
   set_speeds(metrics);
   return {std::move(metrics), back_to, {}};
+}
+
+TrainStep::Taken TrainStep::take_graph(StepMetrics metrics, Clock::time_point start, double copying) {
+  if (!graphed_)
+    graphed_.emplace(network_, plan_,
+                     GraphedStep::Settings{.seed = static_cast<uint64_t>(config_.seed), .clip = config_.clip},
+                     make_cuda_graph());
+  const GraphedStep::Numbers& numbers = graphed_->take(metrics.step - 1, metrics.learning_rate);
+  describe(metrics);
+  metrics.seconds.checkpoint = copying;
+  return taken_ahead(std::move(metrics), start, numbers.losses, numbers.norm);
+}
+
+TrainStep::Taken TrainStep::taken_ahead(StepMetrics metrics, Clock::time_point start, const PassLosses& losses,
+                                        const at::Tensor& norm) {
+  if (unread_++ == 0) since_ = start;
+  network_.task.after_step();
+  return {std::move(metrics), {}, DeviceNumbers({losses.means, losses.sums, norm})};
 }
 
 void TrainStep::read(Taken& taken) {
@@ -106,13 +129,17 @@ PassLosses TrainStep::pass(StepMetrics& metrics, Trace& trace, double& copying) 
   PassLosses losses = run_passes(network_.context, network_.task, plan_, metrics.step - 1 + guard_.state().left_out,
                                  {.seed = static_cast<uint64_t>(config_.seed), .scale = scale(), .on_pass = on_pass});
   if (!ahead_) metrics.loss = losses.loss();
-  Scheduler& scheduler = network_.context.scheduler();
+  describe(metrics);
+  return losses;
+}
+
+void TrainStep::describe(StepMetrics& metrics) const {
+  const Scheduler& scheduler = network_.context.scheduler();
   metrics.seconds.communication_exposed = scheduler.traffic().waited_seconds();
   metrics.communication = scheduler.traffic().sums();
   metrics.linear_products = scheduler.linear_counts();
   metrics.optimizer_schedule = update_schedule();
   metrics.optimizer_settings = overlap::to_string(config_.optimizer.run);
-  return losses;
 }
 
 UpdateReport TrainStep::update(StepMetrics& metrics, const PassLosses& losses, Trace& trace) {

@@ -15,6 +15,7 @@
 #include "axonn/train/report/trace.hpp"
 #include "axonn/train/trainer.hpp"
 #include "train/device_numbers.hpp"
+#include "train/graphed_step.hpp"
 #include "train/saver.hpp"
 
 namespace axonn {
@@ -55,6 +56,9 @@ class TrainStep {
   double scale() const { return loss_scale_ ? loss_scale_->value() : 1; }
   void set_speeds(StepMetrics& metrics) const;
   PassLosses pass(StepMetrics& metrics, Trace& trace, double& copying);
+  Taken take_graph(StepMetrics metrics, Clock::time_point start, double copying);
+  void describe(StepMetrics& metrics) const;
+  Taken taken_ahead(StepMetrics metrics, Clock::time_point start, const PassLosses& losses, const at::Tensor& norm);
   UpdateReport update(StepMetrics& metrics, const PassLosses& losses, Trace& trace);
   std::optional<int64_t> settle(StepMetrics& metrics, const UpdateReport& report, const PassLosses& losses);
   void copy_for_save(Trace& trace, double& seconds, bool changes_follow);
@@ -70,7 +74,9 @@ class TrainStep {
   BatchPlan plan_;
   std::optional<LossScale> loss_scale_;  // with fp16
   SpikeGuard guard_;
-  bool ahead_;                    // no step waits for the device: take() never reads its numbers
+  bool ahead_;                          // no step waits for the device: take() never reads its numbers
+  std::optional<GraphedStep> graphed_;  // with cuda_graph, after the first steps
+  int64_t taken_ = 0;
   int unread_ = 0;                // steps that were taken and not read
   Clock::time_point since_ = {};  // the start of the first of these
   int64_t rollbacks_ = 0;         // to the checkpoint of step `rolled_back_to_`

@@ -12,6 +12,8 @@
 
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/tensor.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/core/crash_report.hpp"
@@ -308,7 +310,28 @@ void Trainer::tell(const StepMetrics& metrics, double seconds) {
                     seconds);
 }
 
+// A graph is recorded from a stream that is not the default one: all steps and what comes between
+// them then go to this one.
+class StepStream {
+ public:
+  StepStream(c10::Device device, bool own) : streams_(device.type()), device_(device) {
+    if (own) guard_.emplace(streams_.getStreamFromGlobalPool(device));
+    if (own) streams_.synchronizeDevice(device.index());
+  }
+  ~StepStream() {
+    if (guard_) streams_.synchronizeDevice(device_.index());
+  }
+  StepStream(const StepStream&) = delete;
+  StepStream& operator=(const StepStream&) = delete;
+
+ private:
+  c10::impl::VirtualGuardImpl streams_;
+  c10::Device device_;
+  std::optional<c10::StreamGuard> guard_;
+};
+
 void Trainer::take_steps(int64_t first_step) {
+  const StepStream stream(context_.options().device, config_.cuda_graph);
   Trace trace(context_, config_.trace, config_.steps - first_step);
   const StoppableTask stoppable(task_, [this] { return ask_to_stop(); });
   const auto start = Clock::now();

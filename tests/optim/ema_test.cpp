@@ -49,7 +49,7 @@ struct Training {
     auto running = context.begin_step();
     const int64_t first = number * kBatch + mine * rows;
     context.set_samples({.seed = 1, .first = first});
-    mean(task.loss_sum(first, rows), static_cast<double>(kBatch), context).backward();
+    mean(task.loss_sum(task.inputs(first, rows)), static_cast<double>(kBatch), context).backward();
     running.finish();
     optimizer->step({.max_norm = 1});
     task.after_step();

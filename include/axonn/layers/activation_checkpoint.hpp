@@ -8,7 +8,7 @@
 namespace axonn {
 
 struct CheckpointOptions {
-  bool offload = false;  // keep the inputs in host memory; no effect on CPU
+  bool offload = false;  // keep the inputs in pinned host memory; no effect on CPU
 };
 
 using CheckpointedBlock = std::function<Value(const std::vector<Value>& inputs)>;

@@ -109,6 +109,9 @@ class Context {
   struct Samples {
     uint64_t seed = 0;
     int64_t first = 0;
+    // One int64 on the device, to which `first` is added, for launches that are repeated with other
+    // samples. It outlives them. Undefined: 0.
+    at::Tensor origin = {};
   };
   void set_samples(Samples samples);
   void set_samples(const std::optional<Samples>& samples);

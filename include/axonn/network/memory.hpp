@@ -28,6 +28,7 @@ struct MemoryOptions {
   // rows (sequence parallelism); gradients are divided as the optimizer's state is (ZeRO-2).
   bool sequence_norms = false, divided_gradients = false;
   int64_t moment_bytes = 0;   // per element of the optimizer's moments; 0: as the rest of its state
+  int64_t logits_copies = 3;  // for decoders; 1: the gradient takes the place of the logits
   int64_t logits_chunks = 1;  // for decoders; the head and the loss take so many parts of the rows in turn
   ContextSplit context = {};  // for decoders; a micro-batch is that of all its ranks
 };
@@ -68,8 +69,8 @@ struct MemoryPrediction {
   // m h/Y. Left out: ids, targets and masks of one byte.
   int64_t activation_bytes = 0;
 
-  // The loss: 3 m ceil(V/X) elements at once (probabilities, their gradient, and a temporary
-  // between them), of a chunk of the rows.
+  // The loss: logits_copies m ceil(V/X) elements at once (3: probabilities, their gradient, and a
+  // temporary between them), of a chunk of the rows.
   int64_t logits_bytes = 0;
 
   // Temporaries of one block's backward: 2 m h/Y for the residual stream's gradient and 2 m f/X

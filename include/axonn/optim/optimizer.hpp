@@ -22,6 +22,8 @@ struct UpdateOptions {
   // The step's loss, a number on the device, for optimizers that run ahead: the host does not wait.
   // If loss or norm are not finite, this update and all later ones change nothing.
   at::Tensor loss = {};
+  // With `loss`: learning rate and number of the update are those of stage(), read on the device.
+  bool staged = false;
 };
 
 struct UpdateReport {
@@ -62,6 +64,11 @@ class Optimizer {
   UpdateReport step(UpdateOptions options = {});
   // Whether it takes UpdateOptions::loss, without `accept`. Else UserError.
   virtual bool runs_ahead() const { return false; }
+  // Puts onto the device what changes from one update to the next. Then all launches of the next
+  // step({.loss = ..., .staged = true}) may be repeated, as the next update, after another stage().
+  // It counts the update, and the learning rate is rounded to fp32. UserError unless
+  // runs_ahead(), and in fp64.
+  void stage(double learning_rate = -1);
 
   // While it lives, the network computes with the average of its weights. Then its weights are
   // restored, bit for bit. Every rank of the grid makes one. Without an average nothing happens.
@@ -106,8 +113,10 @@ class Optimizer {
   // Of update `steps_taken() + 1`.
   virtual double gradient_norm(double learning_rate, const UpdateOptions& options) = 0;
   virtual void update(double learning_rate, const UpdateOptions& options, double norm) = 0;
-  // Both in one, without a wait of the host. Returns the norm.
+  // Both in one, without a wait of the host; of update `steps_taken()`. Returns the norm.
   virtual at::Tensor update_ahead(double /*learning_rate*/, const UpdateOptions& /*options*/) { return {}; }
+  // The numbers of update `steps_taken()`.
+  virtual void stage_update(double /*learning_rate*/) {}
   virtual std::vector<OptimizerState> tensors() const = 0;
   virtual void exchange_average() = 0;  // weights and their average, and the network's weights follow
 

@@ -31,15 +31,21 @@ class TrainTask {
   virtual int64_t tokens_per_sample() const = 0;      // terms in a sample's loss
   virtual double flops_per_sample() const = 0;        // model FLOPs of forward and backward
   virtual double paper_flops_per_sample() const = 0;  // as papers count them: including a recomputation of every layer
-  // The samples of the following loss_sum() calls, so that they can be loaded early. Some may never
+  // The samples of the following inputs() calls, so that they can be loaded early. Some may never
   // be used.
   virtual void prefetch(int64_t first, int64_t count) { (void)first, (void)count; }
-  // Sum of the loss over samples [first, first + count), under autograd; a scalar, the same on X
-  // and Y.
-  virtual at::Tensor loss_sum(int64_t first, int64_t count) = 0;
+  // What loss_sum() needs of samples [first, first + count): tensors of the host, or of the device
+  // if they are made there. The same number of tensors, sizes and types for the same count.
+  virtual std::vector<at::Tensor> inputs(int64_t first, int64_t count) = 0;
+  // Sum of the loss over the samples of these inputs, which are on the device, under autograd; a
+  // scalar, the same on X and Y. Called after their inputs() and before the next ones.
+  virtual at::Tensor loss_sum(const std::vector<at::Tensor>& inputs) = 0;
   // Mean loss over all held-out data, the same on every rank; nullopt if no data is held out, or if
   // the run is to stop.
   virtual std::optional<double> validate() = 0;
+  // The option by which the host takes part in loss_sum() or after_step(), such as "importance";
+  // empty: none, so that a step's launches may be repeated without calling loss_sum().
+  virtual std::string_view host_work() const { return {}; }
   // After every step, also after a skipped one.
   virtual void after_step() {}
   // Every TrainConfig::sample_every steps, with the same weights as validate(): writes examples of

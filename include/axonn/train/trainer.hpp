@@ -26,6 +26,7 @@ struct TrainConfig {
   int64_t warmup = 100;  // steps
   double clip = 1.0;     // global norm; 0: never
   int64_t seed = 1;
+  bool cuda_graph = false;       // from the fourth step on, a step is launched as one CUDA graph
   double minutes = 0;            // stop after this time with a checkpoint; 0: no limit
   int64_t validate_every = 250;  // steps; 0: only at the end
   int64_t sample_every = 0;      // steps; 0: never
@@ -49,6 +50,10 @@ struct TrainConfig {
 
 // Throws UserError for a value that is invalid on every grid (a negative rate, no step at all).
 void check_train(const TrainConfig& config);
+
+// Throws UserError if steps that are launched as a CUDA graph (TrainConfig::cuda_graph) are asked
+// for where there are none.
+void check_cuda_graph(const TrainConfig& config, const GridShape& shape, const ContextOptions& options);
 
 // The state at the end of a run, for the exit status and the last line.
 struct TrainResult {

@@ -17,6 +17,10 @@ struct DropoutMask {
   // Row (a * middle + b) * inner + c begins at element first + a * outer_stride + b * middle_stride
   // + c * inner_stride of the whole tensor.
   int64_t first = 0;
+  // In CUDA device memory: a number of samples, of `sample` elements each, that `first` is counted
+  // from. The kernel reads it, so a launch that is repeated may find another. nullptr: 0.
+  const int64_t* origin = nullptr;
+  int64_t sample = 0;
   int64_t middle = 1;
   int64_t inner = 1;
   int64_t outer_stride = 0;
@@ -32,7 +36,7 @@ struct MaskColumns {
   int64_t size = 0;
 };
 
-// Fills these columns of `out` (rows * width numbers, contiguous) in host memory.
+// Fills these columns of `out` (rows * width numbers, contiguous) in host memory. Without `origin`.
 void fill_mask(float* out, const DropoutMask& mask, const MaskColumns& columns);
 
 // The same in CUDA device memory, rounded to `type` (fp64, fp32, bf16 or fp16), by a kernel on the

@@ -23,8 +23,8 @@ TailedRows finished_by(Pending sum, std::shared_ptr<RowTail> tail, at::Tensor bi
 
 }  // namespace
 
-TailedRows with_tail(const at::Tensor& product, std::shared_ptr<RowTail> tail) {
-  return finished_by(Pending(product), std::move(tail), {}, /*at_owner=*/false);
+TailedRows with_tail(const at::Tensor& product, std::shared_ptr<RowTail> tail, const at::Tensor& bias) {
+  return finished_by(Pending(product), std::move(tail), bias, /*at_owner=*/false);
 }
 
 TailedRows sum_with_tail(Context& context, RowProduct product, AxisSet axes, std::string_view tag,

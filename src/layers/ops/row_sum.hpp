@@ -20,8 +20,8 @@ struct TailedRows {
   std::function<void()> finish;
 };
 
-// A product that nobody sums, and its tail. The bias is in it already.
-TailedRows with_tail(const at::Tensor& product, std::shared_ptr<RowTail> tail);
+// A product that nobody sums, and its tail. `bias`: undefined if it is in the product already.
+TailedRows with_tail(const at::Tensor& product, std::shared_ptr<RowTail> tail, const at::Tensor& bias = {});
 
 // A row-parallel product, its sum over `axes`, of two ranks or more, and its tail, as
 // ContextOptions::linear_schedule says. `bias` may be undefined. `elsewhere`, if given, takes the

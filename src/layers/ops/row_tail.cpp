@@ -10,8 +10,10 @@
 
 #include <ATen/TensorOperators.h>
 
+#include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/overlap/stages/stage_chain.hpp"
+#include "layers/ops/tail_rows.hpp"
 
 namespace axonn {
 namespace {
@@ -127,7 +129,27 @@ const at::Tensor& RowTail::mask(const at::Tensor& like) {
   return mask_;
 }
 
+bool RowTail::takes_bias(const at::Tensor& sums) const {
+  return sums.is_cuda() && (dropout_ || residual_.defined()) && env::is_on("AXONN_FUSED_TAIL");
+}
+
+void RowTail::apply_at_once(const at::Tensor& sums, const at::Tensor& bias) {
+  const at::Tensor residual = residual_.defined() ? residual_.contiguous() : residual_;
+  const auto begin = [](const at::Tensor& tensor) { return tensor.defined() ? tensor.const_data_ptr() : nullptr; };
+  const int64_t width = sums.size(-1);
+  add_tail({.type = sums.scalar_type(),
+            .rows = width == 0 ? 0 : sums.numel() / width,
+            .width = width,
+            .sums = sums.mutable_data_ptr(),
+            .bias = begin(bias),
+            .mask = dropout_ ? begin(mask(sums)) : nullptr,
+            .residual = begin(residual)},
+           sums.get_device());
+}
+
 void RowTail::apply(at::Tensor sums, const at::Tensor& bias) {
+  const int steps = int{bias.defined()} + int{dropout_.has_value()} + int{residual_.defined()};
+  if (steps > 1 && sums.is_contiguous() && takes_bias(sums)) return apply_at_once(sums, bias);
   if (bias.defined()) sums.add_(bias);
   if (dropout_) sums.mul_(mask(sums));
   if (residual_.defined()) sums.add_(residual_.reshape(sums.sizes()));

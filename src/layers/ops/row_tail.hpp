@@ -17,8 +17,11 @@ class RowTail {
   RowTail(std::optional<DropoutDraw> dropout, at::Tensor residual)
       : dropout_(std::move(dropout)), residual_(std::move(residual)) {}
 
-  // All of it, in place, on any device.
+  // All of it, in place, on any device. On a GPU with AXONN_FUSED_TAIL, two steps and more are one
+  // launch, which rounds once.
   void apply(at::Tensor sums, const at::Tensor& bias);
+  // Whether a bias is better left to apply() than added by the product before.
+  bool takes_bias(const at::Tensor& sums) const;
   // For some elements at their owner (Communicator::fused), on a CPU. It keeps what it reads alive.
   Epilogue at_owner(const at::Tensor& bias, at::ScalarType dtype, int64_t width) const;
   // The gradient of the sum, where `grad` is that of the result and of the residual.
@@ -28,6 +31,7 @@ class RowTail {
 
  private:
   const at::Tensor& mask(const at::Tensor& like);
+  void apply_at_once(const at::Tensor& sums, const at::Tensor& bias);
 
   const std::optional<DropoutDraw> dropout_;
   at::Tensor residual_;

@@ -13,7 +13,7 @@ double SyntheticTokens::flops_per_sample() const {
 
 double SyntheticTokens::paper_flops_per_sample() const { return checkpointed_flops(model_.config().shape, 1); }
 
-at::Tensor SyntheticTokens::loss_sum(int64_t first, int64_t count) {
+std::vector<at::Tensor> SyntheticTokens::inputs(int64_t first, int64_t count) {
   const int64_t sequence = model_.config().shape.sequence;
   const at::Tensor tokens = at::empty({count, sequence + 1}, at::kLong);
   int64_t* out = tokens.mutable_data_ptr<int64_t>();
@@ -22,14 +22,18 @@ at::Tensor SyntheticTokens::loss_sum(int64_t first, int64_t count) {
   for (int64_t i = 0; i < tokens.numel(); ++i)
     out[i] = philox(seed_, begin + static_cast<uint64_t>(i), 0, stream)[0] %
              static_cast<uint64_t>(model_.config().shape.vocabulary);
-  const at::Tensor placed = tokens.to(context_.options().device);
-  return model_.loss_sum(placed.narrow(1, 0, sequence).contiguous(), placed.narrow(1, 1, sequence).contiguous());
+  return {tokens};
+}
+
+at::Tensor SyntheticTokens::loss_sum(const std::vector<at::Tensor>& inputs) {
+  const int64_t sequence = model_.config().shape.sequence;
+  return model_.loss_sum(inputs[0].narrow(1, 0, sequence).contiguous(), inputs[0].narrow(1, 1, sequence).contiguous());
 }
 
 MakeNetwork gpt_on_synthetic_tokens(const GptConfig& config, uint64_t seed) {
   return [=](Context& context) {
     auto model = std::make_shared<Gpt>(context, config);
-    auto task = std::make_unique<SyntheticTokens>(context, *model, seed);
+    auto task = std::make_unique<SyntheticTokens>(*model, seed);
     return VerifiedNetwork{.model = std::move(model), .task = std::move(task)};
   };
 }

@@ -14,7 +14,7 @@
 #include "axonn/layers/loss.hpp"
 #include "axonn/network/gpt/gpt_shape.hpp"
 #include "train/evaluating.hpp"
-#include "train/placed.hpp"
+#include "layers/placed.hpp"
 
 namespace axonn {
 namespace {
@@ -65,13 +65,16 @@ double GptTask::flops_per_sample() const {
   return model_flops_per_token(model_.config().shape) * static_cast<double>(model_.config().shape.sequence);
 }
 
-Tensor GptTask::loss_sum(int64_t first, int64_t count) {
+std::vector<Tensor> GptTask::inputs(int64_t first, int64_t count) {
   const int64_t sequence = model_.config().shape.sequence;
-  Tensor both = at::empty({2, count, sequence}, at::kLong);
+  const Tensor both = at::empty({2, count, sequence}, at::kLong);
   for (int64_t i = 0; i < count; ++i)
     data_.window(static_cast<uint64_t>(first + i), seed_, row(both, kIds, i), row(both, kTargets, i));
-  both = placed(both, context_.options().device);
-  return model_.loss_sum(both[kIds], both[kTargets]);
+  return {both};
+}
+
+Tensor GptTask::loss_sum(const std::vector<Tensor>& inputs) {
+  return model_.loss_sum(inputs[0][kIds], inputs[0][kTargets]);
 }
 
 std::optional<double> GptTask::validate() {

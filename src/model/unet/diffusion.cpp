@@ -11,8 +11,10 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
 
+#include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/philox.hpp"
+#include "model/unet/device_noise.hpp"
 
 namespace axonn {
 namespace {
@@ -163,13 +165,26 @@ std::vector<int64_t> Diffusion::sampling_times(int64_t steps) const {
 }
 
 Tensor sample_noise(uint64_t seed, std::string_view purpose, int64_t first, at::IntArrayRef sizes) {
+  return sample_noise(seed, purpose, first, sizes, c10::kCPU, at::kDouble);
+}
+
+bool draws_noise(c10::Device device) { return device.is_cuda() && env::is_on("AXONN_DEVICE_NOISE"); }
+
+Tensor sample_noise(uint64_t seed, std::string_view purpose, int64_t first, at::IntArrayRef sizes, c10::Device device,
+                    at::ScalarType type) {
+  const int64_t count = c10::multiply_integers(sizes), elements = sizes[0] == 0 ? 0 : count / sizes[0];
+  const DeviceNoise draw{
+      .seed = seed, .stream = philox_stream("noise", purpose), .first = first * elements, .count = count};
+  if (draws_noise(device)) {
+    Tensor noise = at::empty(sizes, at::TensorOptions().dtype(type).device(device));
+    fill_cuda_noise(noise.mutable_data_ptr(), type, draw, noise.get_device());
+    return noise;
+  }
   const Tensor noise = at::empty(sizes, at::kDouble);
-  const int64_t elements = sizes[0] == 0 ? 0 : noise.numel() / sizes[0];
-  const uint32_t stream = philox_stream("noise", purpose);
   double* out = noise.mutable_data_ptr<double>();
-  for (int64_t i = 0; i < noise.numel(); ++i)
-    out[i] = to_normal(philox(seed, static_cast<uint64_t>(first * elements + i), 0, stream));
-  return noise;
+  for (int64_t i = 0; i < count; ++i)
+    out[i] = to_normal(philox(seed, static_cast<uint64_t>(draw.first + i), 0, draw.stream));
+  return noise.to(type);
 }
 
 }  // namespace axonn

@@ -52,8 +52,10 @@ class Denoiser {
   Tensor noise(int64_t step, int64_t first, int64_t rows) const {
     const UnetShape& shape = model_.config().shape;
     const std::string purpose = step < 0 ? "sampling" : "sampling step " + std::to_string(step);
-    return sample_noise(options_.seed, purpose, first, {rows, shape.image, shape.image, shape.channels})
-        .to(context_.options().device, working_);
+    const c10::Device device = context_.options().device;
+    return sample_noise(options_.seed, purpose, first, {rows, shape.image, shape.image, shape.channels}, device,
+                        working_)
+        .to(device);
   }
 
   Tensor classes_of(int64_t first, int64_t rows) const {

@@ -8,14 +8,15 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/stack.h>
 
 #include "axonn/core/error.hpp"
 #include "axonn/core/philox.hpp"
 #include "axonn/data/images/image_sheet.hpp"
+#include "layers/placed.hpp"
 #include "train/evaluating.hpp"
-#include "train/placed.hpp"
 
 namespace axonn {
 namespace {
@@ -72,7 +73,8 @@ double UnetTask::paper_flops_per_sample() const { return 4 * forward_flops(model
 
 UnetTask::Images UnetTask::load(int64_t first, int64_t count) const {
   const int64_t size = source_.size();
-  const Images images{at::empty({count, size, size, 3}, at::kFloat), at::empty({count}, at::kLong)};
+  Images images{at::empty({count, size, size, 3}, at::kFloat), at::empty({count}, at::kLong), {}};
+  if (!draws_noise(context_.options().device)) images.noise = noise(options_.seed, "training", first, images.clean);
   std::vector<uint8_t> pixels(static_cast<size_t>(size * size * 3));
   for (int64_t i = 0; i < count; ++i) {
     const ImageDraw draw =
@@ -99,25 +101,50 @@ UnetTask::Images UnetTask::take(int64_t first, int64_t count) {
   return images;
 }
 
-// One loss per image: (batch).
-Tensor UnetTask::losses(const Images& images, const Tensor& times, const Tensor& noise) {
-  const auto working = context_.options().dtype == at::kDouble ? at::kDouble : at::kFloat;
-  const auto device = context_.options().device;
-  const Tensor clean = placed(images.clean.to(working), device), noised_by = placed(noise.to(working), device),
-               at_times = placed(times, device);
-  const Tensor noisy = diffusion_.noised(clean, at_times, noised_by);
-  const Tensor classes = model_.config().shape.classes > 0 ? placed(images.classes, device) : Tensor();
-  return diffusion_.losses(model_.forward(noisy.to(context_.options().dtype), at_times, classes), clean, at_times,
-                           noised_by);
+std::string_view UnetTask::host_work() const {
+  if (options_.importance) return "importance";
+  return model_.config().checkpoint_offload ? "activation-offload" : "";
 }
 
-Tensor UnetTask::loss_sum(int64_t first, int64_t count) {
-  const Images images = take(first, count);
+at::ScalarType UnetTask::working_type() const {
+  return context_.options().dtype == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+Tensor UnetTask::noise(uint64_t seed, std::string_view purpose, int64_t first, const Tensor& images) const {
+  return sample_noise(seed, purpose, first, images.sizes(), context_.options().device, working_type());
+}
+
+std::vector<Tensor> UnetTask::inputs_of(const Images& images, const Tensor& times) const {
+  std::vector<Tensor> inputs = {images.clean.to(working_type()), times, images.noise};
+  if (model_.config().shape.classes > 0) inputs.push_back(images.classes);
+  return inputs;
+}
+
+// One loss per image: (batch).
+Tensor UnetTask::losses(const std::vector<Tensor>& inputs) {
+  const Tensor clean = inputs[0], times = inputs[1], noise = inputs[2],
+               classes = model_.config().shape.classes > 0 ? inputs[3] : Tensor();
+  const Tensor noisy = diffusion_.noised(clean, times, noise).to(context_.options().dtype);
+  return diffusion_.losses(model_.forward(noisy, times, classes), clean, times, noise);
+}
+
+std::vector<Tensor> UnetTask::inputs(int64_t first, int64_t count) {
+  Images images = take(first, count);
+  if (!images.noise.defined()) images.noise = noise(options_.seed, "training", first, images.clean);
   const TimeHistory::Draw draw = history_.draw(options_.seed, first, count);
-  const Tensor each = losses(images, draw.times, sample_noise(options_.seed, "training", first, images.clean.sizes()));
-  if (options_.importance) observed_.push_back({.first = first, .times = draw.times, .losses = each.detach()});
-  return draw.weights.defined() ? (each * placed(draw.weights.to(each.scalar_type()), each.device())).sum()
-                                : each.sum();
+  auto inputs = inputs_of(images, draw.times);
+  if (!options_.importance) return inputs;
+  inputs.push_back(draw.weights.defined() ? draw.weights.to(inputs[0].scalar_type())
+                                          : at::ones({count}, inputs[0].options()));
+  observed_.push_back({.first = first, .times = draw.times, .losses = {}});
+  return inputs;
+}
+
+Tensor UnetTask::loss_sum(const std::vector<Tensor>& inputs) {
+  const Tensor each = losses(inputs);
+  if (!options_.importance) return each.sum();
+  observed_.back().losses = each.detach();
+  return (each * inputs.back()).sum();
 }
 
 // Every rank records the losses of all ranks in the order of their samples, so the micro-batches do
@@ -168,15 +195,17 @@ std::optional<double> UnetTask::validate() {
   for (int64_t begin = 0; begin < count; begin += share.groups * options_.validation_rows) {
     if (is_to_stop()) return std::nullopt;
     const int64_t rows = share.rows(count - begin, options_.validation_rows), first = begin + share.mine * rows;
-    const Images images{at::empty({rows, size, size, 3}, at::kFloat), at::empty({rows}, at::kLong)};
+    Images images{at::empty({rows, size, size, 3}, at::kFloat), at::empty({rows}, at::kLong), {}};
+    images.noise = noise(0, "validation", first, images.clean);
     for (int64_t i = 0; i < rows; ++i) {
       images.classes.mutable_data_ptr<int64_t>()[i] = held_out_->read(std::min(first + i, count - 1), pixels);
       put_pixels(images.clean, i, pixels, false);
     }
     const Tensor numbers = at::arange(first, first + rows, at::kLong),
                  times = (numbers * diffusion_.times() / count).to(at::kLong);
-    const Tensor each = losses(images, times.clamp_max(diffusion_.times() - 1),
-                               sample_noise(0, "validation", first, images.clean.sizes()));
+    auto inputs = inputs_of(images, times.clamp_max(diffusion_.times() - 1));
+    for (Tensor& tensor : inputs) tensor = placed(tensor, context_.options().device);
+    const Tensor each = losses(inputs);
     sum += each.narrow(0, 0, std::clamp<int64_t>(count - first, 0, rows)).sum().item<double>();
   }
   Tensor total = at::scalar_tensor(sum, at::kDouble).to(context_.options().device);

@@ -139,8 +139,8 @@ MemoryPrediction predict_memory(const DecoderShape& shape, const GridShape& grid
                              ? std::max(shape.token_experts * shape.expert_hidden, shape.shared_hidden)
                              : shape.mlp();
   memory.activation_bytes = activation_elements(shape, grid, rows, options) * e;
-  memory.logits_bytes =
-      3 * ceil_divide(rows, options.logits_chunks) * Dim::padded(shape.vocabulary, Axis::x).local_size(grid, {}) * e;
+  memory.logits_bytes = options.logits_copies * ceil_divide(rows, options.logits_chunks) *
+                        Dim::padded(shape.vocabulary, Axis::x).local_size(grid, {}) * e;
   memory.block_bytes = (rows * (2 * over_y + (1 + shape.halves()) * ceil_divide(widest, grid.x)) +
                         passed_elements(shape, grid, rows, options.context)) *
                        e;

@@ -4,23 +4,22 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <functional>
 #include <string>
-#include <utility>
+#include <vector>
 
-#include <ATen/cuda/CUDAGraph.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/randn_like.h>
 #include <c10/cuda/CUDAGuard.h>
 
-#include "axonn/layers/loss.hpp"
 #include "axonn/model/gpt/model.hpp"
+#include "axonn/model/gpt/synthetic_tokens.hpp"
 #include "axonn/model/unet/diffusion.hpp"
 #include "axonn/model/unet/model.hpp"
 #include "axonn/optim/make_optimizer.hpp"
 #include "axonn/train/passes.hpp"
 #include "support/rank_test.hpp"
+#include "train/graphed_step.hpp"
 
 namespace axonn {
 namespace {
@@ -34,56 +33,55 @@ std::string refused() {
   return text;
 }
 
-// Samples that are on the device: their copies come before a capture.
-class OnDevice : public TrainTask {
+// Images, times and noise, the same in every step.
+class SameImages : public TrainTask {
  public:
-  explicit OnDevice(std::function<at::Tensor()> loss_sum) : loss_sum_(std::move(loss_sum)) {}
-  TaskWords words() const override { return {.samples = "samples", .terms = "samples", .short_terms = "samples"}; }
+  SameImages(Context& context, Unet& model) : model_(model), diffusion_({}, context.options().device) {}
+  TaskWords words() const override { return {.samples = "images", .terms = "images", .short_terms = "images"}; }
   int64_t tokens_per_sample() const override { return 1; }
   double flops_per_sample() const override { return 1; }
   double paper_flops_per_sample() const override { return 1; }
-  at::Tensor loss_sum(int64_t, int64_t) override { return loss_sum_(); }
+  std::vector<at::Tensor> inputs(int64_t, int64_t count) override {
+    const at::Tensor clean = at::randn({count, 16, 16, 3}, at::kFloat);
+    return {clean, at::arange(count, at::kLong), at::randn_like(clean)};
+  }
+  at::Tensor loss_sum(const std::vector<at::Tensor>& inputs) override {
+    const at::Tensor noisy = diffusion_.noised(inputs[0], inputs[1], inputs[2]);
+    const at::Tensor output = model_.forward(noisy.to(at::kBFloat16), inputs[1]);
+    return diffusion_.losses(output, inputs[0], inputs[1], inputs[2]).sum();
+  }
   std::optional<double> validate() override { return std::nullopt; }
 
  private:
-  std::function<at::Tensor()> loss_sum_;
+  Unet& model_;
+  Diffusion diffusion_;
 };
 
-// Three steps make what is made at first use; the fourth is captured. `ahead`: the loss stays on
-// the device.
-void capture_step(Context& context, torch::nn::Module& model, std::function<at::Tensor()> loss_sum, bool ahead) {
+// Three steps make what is made at first use; then a step is recorded and launched twice. `ahead`:
+// the loss stays on the device.
+void capture_step(Context& context, torch::nn::Module& model, TrainTask& task, bool ahead) {
   const Parameters parameters = context.materialize(model, 1);
-  const auto optimizer = make_optimizer(context, parameters, {.learning_rate = 1e-4});
-  OnDevice task(std::move(loss_sum));
+  const auto optimizer = make_optimizer(context, parameters, OptimizerSettings{.learning_rate = 1e-4});
   const BatchPlan plan = plan_batch(4, 2, context.shape(), context.at());
   const auto step = [&](int64_t number) {
-    optimizer->prepare();
     const PassLosses losses = run_passes(context, task, plan, number);
     UpdateOptions options{.max_norm = 1.0};
     if (ahead) options.loss = losses.means.sum();
     optimizer->step(options);
   };
-  const auto stream = c10::cuda::getStreamFromPool();
-  const c10::cuda::CUDAStreamGuard guard(stream);
-  for (int64_t number = 0; number < 3; ++number) step(number);
-  at::cuda::CUDAGraph graph;
-  graph.capture_begin();
-  try {
-    step(3);
-  } catch (const std::exception&) {
-    EXPECT_THROW(graph.capture_end(), c10::Error);
-    throw;
-  }
-  graph.capture_end();
-  graph.replay();
+  const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());
+  for (int64_t number = 0; number < GraphedStep::kStepsBefore; ++number) step(number);
+  if (!ahead) return make_cuda_graph()->record([&] { step(3); });
+  const TrainedNetwork network{test_environment(), context, parameters, *optimizer, task};
+  GraphedStep graphed(network, plan, {.clip = 1.0}, make_cuda_graph());
+  for (int64_t number : {3, 4}) graphed.take(number, 1e-4);
 }
 
 void capture_gpt(const ContextOptions& options, const GptConfig& config, bool ahead = true) {
   Context context(test_environment(), {}, options);
   Gpt model(context, config);
-  const auto all = at::arange(2 * 65, at::kLong).mul(31).remainder(101).view({2, 65}).to(context.options().device);
-  const at::Tensor ids = all.narrow(1, 0, 64).contiguous(), targets = all.narrow(1, 1, 64).contiguous();
-  capture_step(context, model, [&] { return model.loss_sum(ids, targets); }, ahead);
+  SyntheticTokens task(model, 1);
+  capture_step(context, model, task, ahead);
 }
 
 const GptShape kShape = {.layers = 2, .hidden = 128, .heads = 2, .sequence = 64, .vocabulary = 5000};
@@ -105,23 +103,16 @@ TEST(CapturedStep, OfGptWithAllSwitches) {
 
 void capture_unet() {
   Context context(test_environment(), {}, kBf16);
-  const c10::Device device = context.options().device;
   Unet model(context, {.shape = {.image = 16, .base = 32, .multipliers = {1, 2}, .blocks = 1, .attention = {8}},
                        .dropout = 0.1});
-  const Diffusion diffusion({}, device);
-  const at::Tensor clean = at::randn({2, 16, 16, 3}, at::kFloat).to(device), noise = at::randn_like(clean),
-                   times = at::arange(2, at::kLong).to(device);
-  const auto loss_sum = [&] {
-    const at::Tensor noisy = diffusion.noised(clean, times, noise);
-    return diffusion.losses(model.forward(noisy.to(at::kBFloat16), times), clean, times, noise).sum();
-  };
-  capture_step(context, model, loss_sum, /*ahead=*/true);
+  SameImages task(context, model);
+  capture_step(context, model, task, /*ahead=*/true);
 }
 
 TEST(CapturedStep, OfTheUnet) { EXPECT_NO_THROW(capture_unet()) << refused(); }
 
 TEST(CapturedStep, OfTheUnetWithAllSwitches) {
-  const auto switches = {"AXONN_FUSED_GROUP_NORM", "AXONN_FUSED_ADAMW"};
+  const auto switches = {"AXONN_FUSED_GROUP_NORM", "AXONN_FUSED_ADAMW", "AXONN_FUSED_TAIL", "AXONN_DEVICE_NOISE"};
   for (const char* name : switches) ::setenv(name, "1", 1);
   EXPECT_NO_THROW(capture_unet()) << refused();
   for (const char* name : switches) ::unsetenv(name);

@@ -8,6 +8,7 @@ from dry_gpu import DryTest, environment
 
 TRAINING = ["train", "--layers", 2, "--hidden", 64, "--heads", 4, "--sequence", 16, "--data", "text.txt",
             "--out", "run", "--batch", 8, "--steps", 3, "--validate-every", 0, "--save-every", 0, "--device", "cuda"]
+MOST_LOGITS = ["--vocab", 50257, "--sequence", 1024, "--batch", 32, "--validation-fraction", 0, "--dtype", "bf16"]
 
 
 class DryFaultsTest(DryTest):
@@ -25,8 +26,7 @@ class DryFaultsTest(DryTest):
 
     def test_memory(self):
         """More than was predicted: the loss computes in fp32, and keeps it for the backward."""
-        large = ["--vocab", 50257, "--sequence", 1024, "--batch", 32, "--validation-fraction", 0, "--dtype", "bf16"]
-        ended = self.run_program(*TRAINING, *large, environment=environment(memory_gb=12))
+        ended = self.run_program(*TRAINING, *MOST_LOGITS, environment=environment(memory_gb=12))
         self.assertNotEqual(ended.status, 0, ended.text)
         self.assertIn("out of memory", ended.text)
 
@@ -35,6 +35,12 @@ class DryFaultsTest(DryTest):
                                  environment=environment(memory_gb=16))
         self.assert_refused(ended, "a rank needs at least", "and its GPU has 16.00 GiB", "--dry-run")
         self.assertFalse((self.directory / "run" / "metrics.jsonl").exists())
+
+    def test_a_loss_in_place_of_the_logits_needs_less(self):
+        run = lambda **more: self.run_program(*TRAINING, *MOST_LOGITS, environment=environment(memory_gb=8, **more))
+        self.assert_refused(run(), "a rank needs at least")
+        ended = run(AXONN_FUSED_CROSS_ENTROPY="1")
+        self.assertEqual(ended.status, 0, ended.text)
 
     def test_kernel(self):
         self.assert_fails("kernel:100", "illegal memory access")

@@ -2,12 +2,18 @@
 import collections
 import unittest
 
-from dry_gpu import OWN_KERNELS, TOP, DryTest, attention, counts
+from dry_gpu import OWN_KERNELS, TOP, DryTest, attention, counts, environment
 from program_runs import nightly
 
 CONFIG = TOP / "configs" / "gpt-124m.toml"
 LARGE = ["--layers", 48, "--hidden", 1600, "--heads", 25, "--batch", 16, "--micro-batch", 16]
 SMALL = ["--layers", 2, "--hidden", 256, "--heads", 4, "--sequence", 64, "--batch", 8, "--validate-every", 0]
+
+
+def moved(events, direction, memory="pinned"):
+    """Bytes of each copy between the device and such memory of the host."""
+    return [int(event.fields[1]) for event in events if event.kind == "copy" and event.fields[0] == direction
+            and event.fields[2] == memory]
 
 
 class DryGptTest(DryTest):
@@ -20,23 +26,17 @@ class DryGptTest(DryTest):
         return self.counts_of_a_step(name, "--config", CONFIG, "--data", self.text.name, *arguments, **options)
 
     def test_one_micro_batch(self):
-        record, events = self.step("GPT 124M, 8 rows", "--batch", 8, "--micro-batch", 8)
+        record, events = self.step("GPT 124M, 64 rows", "--batch", 64, "--micro-batch", 64)
         self.assert_no_wait(record, events)
 
     def test_eight_micro_batches(self):
         record, events = self.step("GPT 124M, 8 x 8 rows", "--batch", 64, "--micro-batch", 8)
         self.assert_no_wait(record, events)
 
-    def test_most_rows(self):
-        self.step("GPT 124M, 64 rows", "--batch", 64, "--micro-batch", 64)
-
     def test_own_kernels(self):
-        record, events = self.step("GPT 124M, 8 rows, own kernels", "--batch", 8, "--micro-batch", 8,
+        record, events = self.step("GPT 124M, 64 rows, own kernels", "--batch", 64, "--micro-batch", 64,
                                    variables=OWN_KERNELS)
         self.assert_no_wait(record, events)
-
-    def test_most_rows_with_own_kernels(self):
-        self.step("GPT 124M, 64 rows, own kernels", "--batch", 64, "--micro-batch", 64, variables=OWN_KERNELS)
 
     @nightly
     def test_large_network(self):
@@ -90,6 +90,47 @@ class DryGptTest(DryTest):
         for step in (self.small_step(dtype="fp32"), self.small_step("--dropout", 0.1)):
             epilogues = {event.fields[10] for event in step if event.kind == "product"}
             self.assertFalse(epilogues & {"gelu+aux+bias", "dgelu"})
+
+    def test_offload_does_not_wait(self):
+        [record] = self.on_dry_gpu("train", "--data", self.text.name, "--out", "run", "--steps", 4, "--no-save-last",
+                                   *SMALL, "--activation-checkpoint", 1, "--activation-offload")
+        step = record.steps()[1]
+        self.assertEqual(dict(record.waits(step)), {})
+        self.assertEqual(counts(step).pageable, 0)
+        inputs = 2 * 8 * 64 * 256 * 4  # bytes of those of two blocks
+        for direction in ("DtoH", "HtoD"):
+            self.assertGreaterEqual(sum(moved(step, direction)), inputs)
+
+    def test_checkpoints_go_through_pinned_memory(self):
+        state = 3 * 4 * 256 * 256  # bytes of the words' table: weights and moments
+        run = ["--data", self.text.name, "--out", "run", *SMALL]
+        for command, direction in ((["train", *run, "--steps", 1], "DtoH"),
+                                   (["train", "--resume", "run", "--steps", 2], "HtoD")):
+            [record] = self.on_dry_gpu(*command)
+            self.assertGreaterEqual(sum(moved(record.events, direction)), state)
+            if direction == "DtoH":  # initial values come from pageable memory
+                self.assertLess(max(moved(record.events, direction, "pageable"), default=0), 64 << 10)
+
+    def test_steps_as_graphs(self):
+        for arguments in ([], ["--dropout", 0.1, "--micro-batch", 4, "--activation-checkpoint", 1]):
+            for variables in ({}, OWN_KERNELS):
+                with self.subTest(arguments=arguments, own_kernels=bool(variables)):
+                    self.assert_steps_are_graphs("--data", self.text.name, *SMALL, *arguments, variables=variables)
+
+    def test_steps_as_graphs_go_on(self):
+        """After a validation and a checkpoint, and in a resumed run, which records a graph of its own."""
+        run = ["train", "--data", self.text.name, "--dtype", "bf16", "--cuda-graph", *SMALL, "--validate-every", 5,
+               "--save-every", 6, "--out", "run"]
+        self.on_dry_gpu(*run, "--steps", 8)
+        [record] = self.on_dry_gpu("train", "--resume", "run", "--cuda-graph", "--steps", 13)
+        self.assertEqual(len(record.of_kind("graph")), 2)
+
+    def test_steps_as_graphs_are_refused(self):
+        for arguments, why in ((["--dtype", "fp64"], "--cuda-graph needs fp32 or bf16"),
+                               (["--optimizer", "sgd"], "choose --optimizer adamw")):
+            ended = self.run_program("train", "--data", self.text.name, "--device", "cuda", "--cuda-graph", *SMALL,
+                                     *arguments, "--out", "no", environment=environment())
+            self.assert_refused(ended, why)
 
     def test_tf32(self):
         self.assertEqual(self.products()[0], {"fp32"})

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import typing
 import unittest
+import uuid
 
 import program_runs
 
@@ -190,6 +191,22 @@ class DryTest(program_runs.ProgramTest, Expected):
             "mallocs": found.allocations, "unaligned": found.unaligned, "attention": attention(steady),
             "GB": f"{self.peak_bytes() / 1e9:.1f}"})
         return record, steady
+
+    def assert_steps_are_graphs(self, *arguments, kernels=0, **options):
+        """From the fourth step on, a step is one launch, with copies to and from pinned memory around it, and
+        `kernels` for what the step takes."""
+        steps, out = 7, self.directory / uuid.uuid4().hex
+        [record] = self.on_dry_gpu("train", "--out", out, "--steps", steps, "--dtype", "bf16", "--cuda-graph",
+                                   "--no-save-last", *arguments, **options)
+        self.assertEqual(len(record.of_kind("captured")), 1)
+        graphs = [i for i, event in enumerate(record.events) if event.kind == "graph"]
+        self.assertEqual(len(graphs), steps - 3)
+        for begin, end in zip(graphs, graphs[1:]):
+            between = record.events[begin + 1:end]
+            self.assertEqual(counts(between), Counts(kernels, *[0] * (len(Counts._fields) - 1)))
+            self.assertGreater(sum(event.kind == "copy" for event in between), 3)
+        self.assertEqual([line["step"] for line in program_runs.metrics(out)],
+                         list(range(1, steps + 1)))
 
     def peak_bytes(self):
         """The most that tensors held, as the run's own metrics have it."""

@@ -1,11 +1,12 @@
 """What a step of the UNet asks of the GPU is what docs/gpu.md says."""
 import unittest
 
-from dry_gpu import OWN_KERNELS, TOP, DryTest
+from dry_gpu import OWN_KERNELS, TOP, DryTest, environment
 
 CONFIG = TOP / "configs" / "unet-cifar.toml"
 STEP = ["--config", CONFIG, "--synthetic-images", 128, "--batch", 64, "--sample-every", 0, "--count", 1,
         "--sampling-steps", 2]
+SMALL = ["--base", 32, "--multipliers", "1,2", "--blocks", 1, "--batch", 4, "--synthetic-images", 64]
 
 
 class DryUnetTest(DryTest):
@@ -18,8 +19,20 @@ class DryUnetTest(DryTest):
         self.assert_no_wait(record, events)
 
     def small(self, flag):
-        self.on_dry_gpu("train", "--base", 32, "--multipliers", "1,2", "--blocks", 1, "--batch", 4, "--steps", 2,
-                        "--synthetic-images", 64, "--out", "kernels", flag)
+        self.on_dry_gpu("train", *SMALL, "--steps", 2, "--out", "kernels", flag)
+
+    def test_steps_as_graphs(self):
+        for variables in ({}, OWN_KERNELS):
+            with self.subTest(own_kernels=bool(variables)):
+                self.assert_steps_are_graphs(*SMALL, "--ema", 0.99, "--dropout", 0.1, "--validate-every", 0,
+                                             "--sample-every", 0, "--count", 1, "--sampling-steps", 2,
+                                             variables=variables, kernels=1 if variables else 0)  # noise
+
+    def test_steps_as_graphs_need_no_host(self):
+        for flags in (["--importance"], ["--activation-offload", "--activation-checkpoint", 1]):
+            ended = self.run_program("train", *SMALL, "--device", "cuda", "--cuda-graph", *flags, "--out", "no",
+                                     environment=environment())
+            self.assert_refused(ended, f"leave {flags[0]} out")
 
     def test_deterministic_kernels(self):
         """LibTorch refuses an operation that has no such kernel."""

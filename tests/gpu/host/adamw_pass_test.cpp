@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <memory>
 #include <vector>
@@ -42,7 +43,7 @@ struct State {
     for (int64_t i = 0; i < count; ++i) rounded[i] = static_cast<Rounded>(7.0f);
   }
 
-  void run(const float* divisor) {
+  void run(const float* divisor, const float* staged = nullptr) {
     adamw_pass({.count = count,
                 .weights = weights.get(),
                 .gradients = gradients.get(),
@@ -52,12 +53,12 @@ struct State {
                 .rounded_type = c10::CppTypeToScalarType<Rounded>::value,
                 .divisor = divisor,
                 .refused = &refused,
-                .learning_rate = kRate,
+                .decays = true,
                 .beta1 = kBeta1,
                 .beta2 = kBeta2,
                 .epsilon = kEpsilon,
-                .weight_decay = kDecay,
-                .step = 3},
+                .step = staged == nullptr ? adamw_step(kRate, kDecay, kBeta1, kBeta2, 3) : AdamWStep(),
+                .staged = staged},
                0);
   }
 
@@ -93,6 +94,15 @@ TYPED_TEST(AdamWKernel, EqualsFp64InEveryOrder) {
           ASSERT_EQ(state.rounded[i], static_cast<TypeParam>(state.weights[i])) << i << " of " << count;
         }
       }
+}
+
+TYPED_TEST(AdamWKernel, ReadsWhatChangesOnTheDevice) {
+  const AdamWStep step = adamw_step(kRate, kDecay, kBeta1, kBeta2, 3);
+  const std::array<float, 3> staged = {step.kept, step.rate, step.scale};
+  State<TypeParam> by_value(1003), by_pointer(1003);
+  by_value.run(nullptr);
+  by_pointer.run(nullptr, staged.data());
+  for (int64_t i = 0; i < 1003; ++i) ASSERT_EQ(by_pointer.weights[i], by_value.weights[i]) << i;
 }
 
 TYPED_TEST(AdamWKernel, ChangesNothingIfRefused) {

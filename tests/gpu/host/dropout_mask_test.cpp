@@ -62,6 +62,19 @@ TEST(DropoutMaskOnTheDevice, EqualsTheCpusOfAttention) {
               {{0, 0, keys}});
 }
 
+TEST(DropoutMaskOnTheDevice, CountsFromAnOrigin) {
+  const int64_t sample = 7 * 9, origin = int64_t{3} << 40;
+  DropoutMask mask{.seed = 5, .probability = 0.4, .rows = 14, .width = 9, .inner = 14, .inner_stride = 9};
+  mask.first = (origin + 4) * sample;
+  std::vector<float> expected(14 * 9), result(14 * 9);
+  fill_mask(expected.data(), mask, {0, 0, 9});
+  mask.first = 4 * sample;
+  mask.origin = &origin;
+  mask.sample = sample;
+  fill_cuda_mask(result.data(), c10::ScalarType::Float, mask, {0, 0, 9}, 0);
+  EXPECT_EQ(result, expected);
+}
+
 TEST(DropoutMaskOnTheDevice, EqualsTheCpusInMoreElementsThanThreads) {
   expect_same_of<float>(
       {.seed = 3, .stream = 1, .probability = 0.1, .rows = 2053, .width = 2051, .inner = 2053, .inner_stride = 2051},

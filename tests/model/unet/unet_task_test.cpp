@@ -65,7 +65,7 @@ Losses train_on(Context& context, const Settings& settings) {
     for (int64_t j = 0; j < micro_batches; ++j) {
       const int64_t first = step * kBatch + j * (kBatch / micro_batches) + mine * rows;
       context.set_samples({.seed = 1, .first = first});
-      const at::Tensor mean_loss = mean(task.loss_sum(first, rows), static_cast<double>(kBatch), context);
+      const at::Tensor mean_loss = mean(task.loss_sum(task.inputs(first, rows)), static_cast<double>(kBatch), context);
       mean_loss.backward();
       sum += mean_loss.item<double>();
     }

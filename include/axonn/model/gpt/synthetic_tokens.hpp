@@ -10,17 +10,17 @@ namespace axonn {
 // and measurements without data.
 class SyntheticTokens : public TrainTask {
  public:
-  SyntheticTokens(Context& context, Gpt& model, uint64_t seed) : context_(context), model_(model), seed_(seed) {}
+  SyntheticTokens(Gpt& model, uint64_t seed) : model_(model), seed_(seed) {}
 
   TaskWords words() const override { return {.samples = "sequences", .terms = "tokens", .short_terms = "tok"}; }
   int64_t tokens_per_sample() const override { return model_.config().shape.sequence; }
   double flops_per_sample() const override;
   double paper_flops_per_sample() const override;
-  at::Tensor loss_sum(int64_t first, int64_t count) override;
+  std::vector<at::Tensor> inputs(int64_t first, int64_t count) override;  // tokens: (count, sequence + 1)
+  at::Tensor loss_sum(const std::vector<at::Tensor>& inputs) override;
   std::optional<double> validate() override { return std::nullopt; }
 
  private:
-  Context& context_;
   Gpt& model_;
   uint64_t seed_;
 };

@@ -18,8 +18,10 @@ class GptTask : public TrainTask {
   int64_t tokens_per_sample() const override { return model_.config().shape.sequence; }
   double flops_per_sample() const override;
   double paper_flops_per_sample() const override;  // Narayanan et al.'s formula, AxoNN section VI-C
-  at::Tensor loss_sum(int64_t first, int64_t count) override;
+  std::vector<at::Tensor> inputs(int64_t first, int64_t count) override;  // ids and targets: (2, count, sequence)
+  at::Tensor loss_sum(const std::vector<at::Tensor>& inputs) override;
   std::optional<double> validate() override;
+  std::string_view host_work() const override { return model_.config().checkpoint_offload ? "activation-offload" : ""; }
 
  private:
   Context& context_;

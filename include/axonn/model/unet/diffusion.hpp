@@ -94,5 +94,11 @@ class Diffusion {
 // Standard normal numbers (samples, ...) that depend only on (seed, purpose, sample number,
 // element). Dim 0 is samples first, first + 1, ...
 at::Tensor sample_noise(uint64_t seed, std::string_view purpose, int64_t first, at::IntArrayRef sizes);
+// Whether `device` draws them: it is a GPU, and AXONN_DEVICE_NOISE is on.
+bool draws_noise(c10::Device device);
+// The same rounded to `type`, fp32 or fp64: on `device` if it draws them, up to rounding in fp64;
+// else in host memory.
+at::Tensor sample_noise(uint64_t seed, std::string_view purpose, int64_t first, at::IntArrayRef sizes,
+                        c10::Device device, at::ScalarType type);
 
 }  // namespace axonn

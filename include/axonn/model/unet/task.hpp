@@ -27,7 +27,7 @@ struct UnetTaskOptions {
 // class, its time and its noise depend only on (seed, number). With importance, the time also
 // depends on the losses of earlier steps, which ranks exchange after each step. A grid whose losses
 // round differently may then, in rare cases, draw another time. Another thread prefetches the
-// images of the next micro-batch, each rank its own.
+// images of the next micro-batch, each rank its own, and draws their noise.
 class UnetTask : public TrainTask {
  public:
   // `held_out` may be null. All arguments outlive the task. UserError unless the sources have
@@ -40,8 +40,11 @@ class UnetTask : public TrainTask {
   double flops_per_sample() const override;
   double paper_flops_per_sample() const override;
   void prefetch(int64_t first, int64_t count) override;
-  at::Tensor loss_sum(int64_t first, int64_t count) override;
+  // Images, times and noise; classes, if the network has some; weights, with importance.
+  std::vector<at::Tensor> inputs(int64_t first, int64_t count) override;
+  at::Tensor loss_sum(const std::vector<at::Tensor>& inputs) override;
   std::optional<double> validate() override;
+  std::string_view host_work() const override;
   void after_step() override;
   void write_samples(const std::filesystem::path& run_directory, int64_t step) override;  // samples/step-000500.png
   std::vector<CheckpointTensor> state() const override;
@@ -50,6 +53,7 @@ class UnetTask : public TrainTask {
   struct Images {
     at::Tensor clean;    // (count, height, width, 3) in [-1, 1], fp32
     at::Tensor classes;  // (count) int64
+    at::Tensor noise;    // as `clean`, of working_type(); undefined: the device draws it
   };
   struct Observed {
     int64_t first;
@@ -57,7 +61,10 @@ class UnetTask : public TrainTask {
   };
   Images load(int64_t first, int64_t count) const;
   Images take(int64_t first, int64_t count);
-  at::Tensor losses(const Images& images, const at::Tensor& times, const at::Tensor& noise);
+  at::ScalarType working_type() const;  // type of images, noise and losses
+  at::Tensor noise(uint64_t seed, std::string_view purpose, int64_t first, const at::Tensor& images) const;
+  std::vector<at::Tensor> inputs_of(const Images& images, const at::Tensor& times) const;
+  at::Tensor losses(const std::vector<at::Tensor>& inputs);
 
   Context& context_;
   Unet& model_;

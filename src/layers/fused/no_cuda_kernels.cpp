@@ -1,0 +1,50 @@
+// The kernels of layers in a build without CUDA.
+#include <string>
+
+#include "axonn/core/error.hpp"
+#include "layers/fused/embedding_rows.hpp"
+#include "layers/fused/group_norm_images.hpp"
+#include "layers/fused/layer_norm_rows.hpp"
+#include "layers/fused/product.hpp"
+#include "layers/ops/tail_rows.hpp"
+#include "layers/ops/cross_entropy_rows.hpp"
+#include "layers/ops/dropout_mask.hpp"
+
+namespace axonn {
+namespace {
+
+// `variable`: what asks for the kernel.
+[[noreturn]] void refuse(const char* where, const std::string& variable) {
+  throw BackendError(where, "this build has no CUDA, so it has no such kernel; use preset cuda, or unset " + variable);
+}
+[[noreturn]] void refuse_cross_entropy() { refuse("layers.cross_entropy", "AXONN_FUSED_CROSS_ENTROPY"); }
+[[noreturn]] void refuse_embedding() { refuse("layers.embedding", "AXONN_FUSED_EMBEDDING"); }
+[[noreturn]] void refuse_group_norm() { refuse("layers.group_norm", "AXONN_FUSED_GROUP_NORM"); }
+[[noreturn]] void refuse_layer_norm() { refuse("layers.layer_norm", "AXONN_FUSED_LAYER_NORM"); }
+
+}  // namespace
+
+void fill_cuda_mask(void*, c10::ScalarType, const DropoutMask&, const MaskColumns&, int) {
+  throw BackendError("layers.dropout", "this build has no CUDA, so no mask is drawn on a GPU");
+}
+
+void cross_entropy_forward(const LogitRows&, void*, void*, int) { refuse_cross_entropy(); }
+void cross_entropy_backward(const LogitRows&, const void*, const void*, int) { refuse_cross_entropy(); }
+
+int64_t token_order_size(const TokenGradients&) { refuse_embedding(); }
+void embedding_backward(const TokenGradients&, int32_t*, void*, bool, int) { refuse_embedding(); }
+
+bool group_norm_images_fit(c10::ScalarType, int64_t, int64_t) { return false; }
+void group_norm_forward(const NormedImages&, void*, int) { refuse_group_norm(); }
+void group_norm_backward(const NormedImages&, const void*, void*, void*, void*, int) { refuse_group_norm(); }
+
+bool layer_norm_rows_fit(c10::ScalarType, int64_t) { return false; }
+int64_t layer_norm_parts(int64_t) { refuse_layer_norm(); }
+void layer_norm_backward(const NormRows&, const void*, const void*, void*, void*, int) { refuse_layer_norm(); }
+void norm_sums(const NormParts&, const NormSum&, const NormSum&, int) { refuse_layer_norm(); }
+
+void multiply(const Product&, int) { refuse("layers.product", "AXONN_PRODUCT_EPILOGUES"); }
+
+void add_tail(const TailRows&, int) { refuse("layers.tail", "AXONN_FUSED_TAIL"); }
+
+}  // namespace axonn

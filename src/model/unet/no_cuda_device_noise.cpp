@@ -1,0 +1,12 @@
+#include "axonn/core/error.hpp"
+#include "model/unet/device_noise.hpp"
+
+namespace axonn {
+
+void fill_cuda_noise(void*, c10::ScalarType, const DeviceNoise&, int) {
+  throw BackendError(
+      "model.noise",
+      "this build has no CUDA, so no noise is drawn on a GPU; use preset cuda, or unset AXONN_DEVICE_NOISE");
+}
+
+}  // namespace axonn
