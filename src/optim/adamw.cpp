@@ -10,14 +10,14 @@
 #include <ATen/ops/zeros_like.h>
 
 #include "axonn/core/env.hpp"
-#include "optim/adamw_pass.hpp"
+#include "optim/cuda/adamw_pass.hpp"
 #include "optim/rule.hpp"
 
 namespace axonn {
 namespace {
 
-// Places in staged_numbers(): of LibTorch's kernel, then of ours.
-constexpr int64_t kStagedRate = 0, kStagedStep = 1, kStagedPass = 2;
+// Places in staged_numbers(). From the rate on, they are those of our kernel.
+constexpr int64_t kStagedStep = 0, kStagedRate = 1;
 
 // Loshchilov and Hutter's AdamW through LibTorch's fused kernel.
 class AdamW : public DeviceOptimizer {
@@ -46,7 +46,7 @@ class AdamW : public DeviceOptimizer {
            arena().gradients().scalar_type() == at::kFloat && env::is_on("AXONN_FUSED_ADAMW");
   }
   AdamWStep numbers_of_step(double learning_rate) const {
-    return adamw_step(learning_rate, settings().weight_decay, settings().beta1, settings().beta2, steps_taken());
+    return adamw_step(learning_rate, settings().beta1, settings().beta2, steps_taken());
   }
   void pass(const Section& section, double learning_rate, const at::Tensor& divisor, const at::Tensor& refused,
             const at::Tensor& staged);
@@ -89,10 +89,9 @@ void AdamW::update_weights(double learning_rate, double gradient_factor) {
   }
 }
 
-// The kernel's own numbers come last, so that it finds them in one place.
 std::vector<float> AdamW::staged_numbers(double learning_rate) const {
   const AdamWStep step = numbers_of_step(learning_rate);
-  return {static_cast<float>(learning_rate), static_cast<float>(steps_taken()), step.kept, step.rate, step.scale};
+  return {static_cast<float>(steps_taken()), step.rate, step.unbiased1, step.unbiased2};
 }
 
 void AdamW::pass(const Section& section, double learning_rate, const at::Tensor& divisor, const at::Tensor& refused,
@@ -107,12 +106,12 @@ void AdamW::pass(const Section& section, double learning_rate, const at::Tensor&
               .rounded_type = arena().weights().scalar_type(),
               .divisor = divisor.defined() ? divisor.const_data_ptr<float>() : nullptr,
               .refused = refused.const_data_ptr<float>(),
-              .decays = section.decay,
               .beta1 = settings().beta1,
               .beta2 = settings().beta2,
               .epsilon = settings().epsilon,
+              .decay = section.decay ? settings().weight_decay : 0,
               .step = numbers_of_step(learning_rate),
-              .staged = staged.defined() ? staged.const_data_ptr<float>() + kStagedPass : nullptr},
+              .staged = staged.defined() ? staged.const_data_ptr<float>() + kStagedRate : nullptr},
              section.weights.get_device());
 }
 

@@ -26,8 +26,9 @@ class KernelText {
   KernelText(const PointwiseKernel& kernel, std::string_view name)
       : kernel_(kernel), items_(lower(kernel)), name_(name), reduces_(!kernel.reductions().empty()) {}
 
-  std::string run() {
-    text_ = "namespace axonn::overlap {\n\nextern \"C\" __global__ void " + name_ + "(" + parameters() + ") {\n";
+  // `begin`: what comes before the function's name.
+  std::string run(const std::string& begin) {
+    text_ = "namespace axonn::overlap {\n\n" + begin + " void " + name_ + "(" + parameters() + ") {\n";
     for (const ChainItem& item : items_.once)
       if (item.computes()) define(item, "  ");
     if (reduces_)
@@ -179,14 +180,22 @@ class KernelText {
   std::string text_;
 };
 
-}  // namespace
-
-std::string cuda_kernel(const PointwiseKernel& kernel, std::string_view name) {
+std::string text_of(const PointwiseKernel& kernel, std::string_view name, const std::string& begin) {
   const bool identifier =
       !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 && std::ranges::all_of(name, is_word);
   AXONN_CHECK(identifier, kWhere,
               "a kernel's name must have letters, digits and _ only, and begin with no digit; got '", name, "'");
-  return KernelText(kernel, name).run();
+  return KernelText(kernel, name).run(begin);
+}
+
+}  // namespace
+
+std::string cuda_kernel(const PointwiseKernel& kernel, std::string_view name) {
+  return text_of(kernel, name, "extern \"C\" __global__");
+}
+
+std::string cuda_function(const PointwiseKernel& kernel, std::string_view name) {
+  return text_of(kernel, name, "AXONN_INLINE");
 }
 
 std::vector<std::string> cuda_options() {

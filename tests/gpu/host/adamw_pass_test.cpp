@@ -1,5 +1,5 @@
 // The kernel of AdamW, run on the host, gives the numbers of fp64.
-#include "optim/adamw_pass.hpp"
+#include "optim/cuda/adamw_pass.hpp"
 
 #include <gtest/gtest.h>
 
@@ -53,11 +53,11 @@ struct State {
                 .rounded_type = c10::CppTypeToScalarType<Rounded>::value,
                 .divisor = divisor,
                 .refused = &refused,
-                .decays = true,
                 .beta1 = kBeta1,
                 .beta2 = kBeta2,
                 .epsilon = kEpsilon,
-                .step = staged == nullptr ? adamw_step(kRate, kDecay, kBeta1, kBeta2, 3) : AdamWStep(),
+                .decay = kDecay,
+                .step = staged == nullptr ? adamw_step(kRate, kBeta1, kBeta2, 3) : AdamWStep(),
                 .staged = staged},
                0);
   }
@@ -97,8 +97,8 @@ TYPED_TEST(AdamWKernel, EqualsFp64InEveryOrder) {
 }
 
 TYPED_TEST(AdamWKernel, ReadsWhatChangesOnTheDevice) {
-  const AdamWStep step = adamw_step(kRate, kDecay, kBeta1, kBeta2, 3);
-  const std::array<float, 3> staged = {step.kept, step.rate, step.scale};
+  const AdamWStep step = adamw_step(kRate, kBeta1, kBeta2, 3);
+  const std::array<float, 3> staged = {step.rate, step.unbiased1, step.unbiased2};
   State<TypeParam> by_value(1003), by_pointer(1003);
   by_value.run(nullptr);
   by_pointer.run(nullptr, staged.data());

@@ -12,6 +12,8 @@
 #include <vector_functions.h>
 #include <vector_types.h>
 
+#include "support/cuda_math.hpp"
+
 #undef __global__
 #undef __device__
 #undef __host__

@@ -23,10 +23,11 @@ HostKernels::HostKernels(std::vector<PointwiseKernel> kernels) : kernels_(std::m
   const axonn::test::Scratch scratch;
   const auto source = scratch / "kernels.cpp", library = scratch / "kernels.so", words = scratch / "words.txt";
   std::ofstream file(source);
-  file << "#include \"" << AXONN_HOST_CUDA << "\"\n" << unit_text(kernels_);
+  file << "#include \"" << AXONN_TEXT_ON_HOST << "\"\n" << unit_text(kernels_);
   for (size_t i = 0; i < kernels_.size(); ++i) file << "AXONN_HOST_KERNEL(" << kernel_name(i) << ")\n";
   file.close();
-  const std::string command = std::string(AXONN_COMPILER) + " -std=c++17 -O1 -w -ffp-contract=off -shared -fPIC -o " +
+  const std::string command = std::string(AXONN_COMPILER) +
+                              " -std=c++17 -O1 -w -ffp-contract=off -shared -fPIC -I" AXONN_SOURCE "/tests -o " +
                               library.string() + " " + source.string() + " > " + words.string() + " 2>&1";
   if (std::system(command.c_str()) != 0) {
     throw std::runtime_error(command + "\n" + axonn::test::read(words));

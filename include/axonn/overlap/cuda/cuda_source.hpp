@@ -25,6 +25,10 @@ std::string cuda_prelude();
 // UserError if `name` is no identifier, or the kernel has more than kMostNumbers numbers.
 std::string cuda_kernel(const PointwiseKernel& kernel, std::string_view name);
 
+// The same as a `__device__` function: for a kernel that has its numbers on the device. All threads
+// of its launch call it with equal arguments.
+std::string cuda_function(const PointwiseKernel& kernel, std::string_view name);
+
 // Options of the compiler without which results may differ: an fma only where the kernel has one,
 // and IEEE's division, square root and subnormal numbers.
 std::vector<std::string> cuda_options();

@@ -6,11 +6,12 @@
 //
 // Threads run one after the other. A warp's run from the last lane to the first, so what
 // __shfl_down_sync() asks a higher lane for is there already.
-#include <cmath>
 #include <cstddef>
 #include <cstdlib>
 #include <utility>
 #include <vector>
+
+#include "support/cuda_math.hpp"
 
 #define __global__
 #define __device__
@@ -73,10 +74,6 @@ void launch(void (*kernel)(Arguments...), unsigned blocks, unsigned threads, voi
 #define blockDim host_cuda::block_size
 #define gridDim host_cuda::grid_size
 
-inline double __fma_rn(double a, double b, double c) { return std::fma(a, b, c); }
-inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
-inline double __dsqrt_rn(double x) { return std::sqrt(x); }
-inline float __fsqrt_rn(float x) { return std::sqrt(x); }
 inline double __shfl_down_sync(unsigned, double value, int distance) {
   return host_cuda::shuffle_down(value, distance);
 }

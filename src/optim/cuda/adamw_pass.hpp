@@ -5,22 +5,20 @@
 
 #include <c10/core/ScalarType.h>
 
-// The kernel of AdamW that clips before the update and rounds after it, in one pass.
+// The kernel of AdamW that clips before the update and rounds after it, in one pass: the loop of
+// configs/programs/adamw.program, as CUDA text (overlap/cuda).
 namespace axonn {
 
 // What changes from one update to the next.
 struct AdamWStep {
-  float kept = 1;   // share of a weight that decay leaves
-  float rate = 0;   // learning rate / (1 - beta1^step)
-  float scale = 1;  // 1 / sqrt(1 - beta2^step)
+  float rate = 0;                      // learning rate
+  float unbiased1 = 1, unbiased2 = 1;  // 1 - beta^step
 };
 
 // Of update number `step`, from 1.
-inline AdamWStep adamw_step(double learning_rate, double weight_decay, double beta1, double beta2, int64_t step) {
-  const auto power = [&](double beta) { return std::pow(beta, static_cast<double>(step)); };
-  return {.kept = static_cast<float>(1 - learning_rate * weight_decay),
-          .rate = static_cast<float>(learning_rate / (1 - power(beta1))),
-          .scale = static_cast<float>(1 / std::sqrt(1 - power(beta2)))};
+inline AdamWStep adamw_step(double learning_rate, double beta1, double beta2, int64_t step) {
+  const auto unbiased = [&](double beta) { return static_cast<float>(1 - std::pow(beta, static_cast<double>(step))); };
+  return {static_cast<float>(learning_rate), unbiased(beta1), unbiased(beta2)};
 }
 
 // `count` elements. All pointers are to CUDA device memory.
@@ -34,12 +32,12 @@ struct AdamWPass {
   c10::ScalarType rounded_type = c10::ScalarType::BFloat16;  // bf16 or fp16
   const float* divisor = nullptr;                            // one number that divides the gradients; nullptr: 1
   const float* refused = nullptr;                            // one number: if it is 1, nothing changes
-  bool decays = false;
   double beta1 = 0;
   double beta2 = 0;
   double epsilon = 0;
+  double decay = 0;
   AdamWStep step;
-  const float* staged = nullptr;  // kept, rate and scale, which the kernel reads in the place of `step`
+  const float* staged = nullptr;  // the three numbers of an AdamWStep, read in the place of `step`
 };
 
 // Loshchilov and Hutter's update of weights, mean and square, in fp32, then the rounded weights. On

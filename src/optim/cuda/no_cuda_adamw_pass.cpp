@@ -1,5 +1,5 @@
 #include "axonn/core/error.hpp"
-#include "optim/adamw_pass.hpp"
+#include "optim/cuda/adamw_pass.hpp"
 
 namespace axonn {
 
