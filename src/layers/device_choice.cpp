@@ -8,6 +8,7 @@
 #include <ATen/Context.h>
 
 #include "axonn/core/error.hpp"
+#include "layers/gpu/gpu_code.hpp"
 
 namespace axonn {
 
@@ -29,6 +30,7 @@ c10::Device choose_device(c10::Device wanted, int local_rank) {
               ", from cuda:0 on");
   const c10::Device chosen(c10::kCUDA, static_cast<c10::DeviceIndex>(index));
   cuda.setDevice(chosen);
+  check_gpu_code(index);
   return chosen;
 }
 

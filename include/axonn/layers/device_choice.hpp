@@ -8,7 +8,8 @@ namespace axonn {
 
 // The device that a rank computes on: `wanted` itself if it has a number, else the CUDA device
 // number `local_rank` modulo the number of devices. Several ranks may share one. It becomes the
-// current device of this thread. UserError if this build or this machine has none.
+// current device of this thread. UserError if this build or this machine has none, or if this build
+// has no code for its kind.
 c10::Device choose_device(c10::Device wanted, int local_rank);
 
 // Bytes of memory of the GPU that choose_device() chooses, divided by the ranks of this machine

@@ -6,6 +6,7 @@
 #include "layers/fused/group_norm_images.hpp"
 #include "layers/fused/layer_norm_rows.hpp"
 #include "layers/fused/product.hpp"
+#include "layers/gpu/gpu_code.hpp"
 #include "layers/ops/tail_rows.hpp"
 #include "layers/ops/cross_entropy_rows.hpp"
 #include "layers/ops/dropout_mask.hpp"
@@ -23,6 +24,8 @@ namespace {
 [[noreturn]] void refuse_layer_norm() { refuse("layers.layer_norm", "AXONN_FUSED_LAYER_NORM"); }
 
 }  // namespace
+
+void check_gpu_code(int) {}  // without CUDA there is no device
 
 void fill_cuda_mask(void*, c10::ScalarType, const DropoutMask&, const MaskColumns&, int) {
   throw BackendError("layers.dropout", "this build has no CUDA, so no mask is drawn on a GPU");

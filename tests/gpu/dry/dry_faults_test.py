@@ -102,6 +102,15 @@ class DryFaultsTest(DryTest):
         ended = self.pair(lambda rank: {"DRY_GPU_ARCH": str(80 + 10 * rank)}, devices=2)
         self.assert_refused(ended, "the GPUs of ranks 0 and 1 are of different kinds", "(sm_80)", "(sm_90)")
 
+    def test_a_gpu_without_code(self):
+        for arch, fits in (("75", False), ("120", True)):
+            ended = self.run_program(*TRAINING, environment=environment(DRY_GPU_ARCH=arch))
+            if fits:
+                self.assertEqual(ended.status, 0, ended.text)
+            else:
+                self.assert_refused(ended, "is of kind sm_75, and this build has code from sm_80 on",
+                                    "-DCMAKE_CUDA_ARCHITECTURES=75")
+
     def test_no_device(self):
         ended = self.run_program(*TRAINING, environment=environment(devices=0))
         self.assert_refused(ended, "this machine has no CUDA device")

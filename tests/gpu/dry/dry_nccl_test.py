@@ -13,13 +13,14 @@ NETWORK = {"gpt": ["--layers", 2, "--hidden", 64, "--heads", 4, "--sequence", 16
 MICRO_BATCHES = ["--micro-batch", 1]
 CHECKPOINTING = ["--activation-checkpoint", 1]
 
+# All overlaps, none, and each by itself.
 RUNS = [("2x1x1x1", ["--overlap", "none"]),
-        ("1x2x1x1", CHECKPOINTING),
-        ("1x1x2x1", MICRO_BATCHES),
-        ("1x1x1x2", ["--overlap", "none", *MICRO_BATCHES]),
+        ("1x2x1x1", ["--overlap", "all-reduce", *CHECKPOINTING]),
+        ("1x1x2x1", ["--overlap", "reduce-scatter", *MICRO_BATCHES]),
+        ("1x1x1x2", ["--overlap", "buckets", *MICRO_BATCHES]),
         ("2x1x2x1", ["--prefetch", 4, *CHECKPOINTING]),
-        ("1x1x4x1", ["--overlap", "none", *CHECKPOINTING]),
-        ("2x2x2x1", [*MICRO_BATCHES, *CHECKPOINTING]),
+        ("1x1x4x1", ["--overlap", "all-gather", *CHECKPOINTING]),
+        ("2x2x2x1", ["--overlap", "cache", *MICRO_BATCHES, *CHECKPOINTING]),
         ("2x1x2x2", MICRO_BATCHES)]
 
 # Kernels of ours on grids where X and Y are not 1.
