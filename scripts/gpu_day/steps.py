@@ -61,7 +61,7 @@ SIZES = {"124M": (12, 768, 12, 64), "350M": (24, 1024, 16, 32), "774M": (36, 128
 UNET = {"base": 128, "multipliers": "1,2,2,2", "blocks": 3, "heads": 4, "batch": 128}
 VOCABULARY, STEPS = 50257, 25
 TORCH_SECONDS = {"eager": 55, "compiled": 100}  # of a step beside it
-REHEARSAL_SECONDS = 6  # per step
+REHEARSAL_SECONDS = 5  # per step
 TRAINING = ["--no-save-last", "--save-every", 0, "--validate-every", 0, "--out", "{out}"]
 SMALL_GPT = ["{check}", "{bin}/gpt", "train", "--layers", 4, "--hidden", 256, "--heads", 4, "--sequence", 256,
              "--batch", 8, "--steps", 10, "--learning-rate", 1e-4, "--warmup", 0, "--data", "{data}/text.txt",
