@@ -14,14 +14,15 @@ MICRO_BATCHES = ["--micro-batch", 1]
 CHECKPOINTING = ["--activation-checkpoint", 1]
 
 # All overlaps, none, and each by itself.
+PLAIN = ("2x1x2x1", [])
 RUNS = [("2x1x1x1", ["--overlap", "none"]),
         ("1x2x1x1", ["--overlap", "all-reduce", *CHECKPOINTING]),
         ("1x1x2x1", ["--overlap", "reduce-scatter", *MICRO_BATCHES]),
         ("1x1x1x2", ["--overlap", "buckets", *MICRO_BATCHES]),
-        ("2x1x2x1", ["--prefetch", 4, *CHECKPOINTING]),
+        PLAIN,
         ("1x1x4x1", ["--overlap", "all-gather", *CHECKPOINTING]),
         ("2x2x2x1", ["--overlap", "cache", *MICRO_BATCHES, *CHECKPOINTING]),
-        ("2x1x2x2", MICRO_BATCHES)]
+        ("2x1x2x2", ["--prefetch", 4, *MICRO_BATCHES, *CHECKPOINTING])]
 
 # Kernels of ours on grids where X and Y are not 1.
 GPT_KERNELS = ["update_adamw", "cross_entropy", "order_tokens", "sum_tokens"]
@@ -78,10 +79,20 @@ class DryNcclTest(DryTest):
         for record in records:
             self.assertEqual(not_joined(record), [])
 
+    def assert_calls(self, grid, record):
+        """The calls of a step and the communicators of a rank are what docs/gpu.md says."""
+        step = collections.Counter(event.fields[0] for event in record.steps()[-2] if event.kind == "nccl")
+        columns = ["ncclAllReduce", "ncclAllGather", "ncclReduceScatter", "ncclBroadcast", "ncclReduce"]
+        self.assert_row(f"NCCL, {grid}", program_runs.NAME, {column: step[column] for column in columns}
+                        | {"communicators": len(record.of_kind("communicator"))})
+
     def test_order(self):
         for grid, arguments in RUNS:
             with self.subTest(grid=grid, arguments=arguments):
-                self.assert_order(self.train(grid, *arguments))
+                records = self.train(grid, *arguments)
+                self.assert_order(records)
+                if (grid, arguments) == PLAIN:
+                    self.assert_calls(grid, records[0])
 
     def test_order_with_own_kernels(self):
         for grid, own in OWN[program_runs.NAME].items():
@@ -91,14 +102,6 @@ class DryNcclTest(DryTest):
                 kernels = {name for name, *_ in records[-1].of_kind("kernel")}
                 for name in own:
                     self.assertTrue(any(name in kernel for kernel in kernels), name)
-
-    def test_calls(self):
-        """The calls of a step and the communicators of a rank, as docs/gpu.md has them."""
-        [record, *_] = self.train("2x1x2x1")
-        step = collections.Counter(event.fields[0] for event in record.steps()[-2] if event.kind == "nccl")
-        columns = ["ncclAllReduce", "ncclAllGather", "ncclReduceScatter", "ncclBroadcast", "ncclReduce"]
-        self.assert_row("NCCL, 2x1x2x1", program_runs.NAME, {column: step[column] for column in columns}
-                        | {"communicators": len(record.of_kind("communicator"))})
 
 
 if __name__ == "__main__":

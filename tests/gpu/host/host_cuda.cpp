@@ -16,7 +16,7 @@
 namespace host_cuda {
 namespace {
 
-constexpr size_t kStackBytes = 1 << 17;
+constexpr size_t kStackBytes = 1 << 15;  // the address sanitizer clears its marks of a stack at every switch
 constexpr unsigned kWarp = 32;
 
 enum class State { ready, at_block_barrier, at_warp_barrier, ended };
