@@ -8,11 +8,13 @@
 #include <vector>
 
 #include <ATen/ops/empty.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <nlohmann/json.hpp>
 
 #include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/core/error.hpp"
 #include "core/files.hpp"
+#include "train/report/device_log.hpp"
 #include "train/report/operation_log.hpp"
 
 namespace axonn {
@@ -109,8 +111,16 @@ struct Trace::Impl {
     for (const RequestRecord& record : context.scheduler().traffic().records()) add(record);
   }
 
+  void collect_device() {
+    const c10::Device on = context.options().device;
+    if (on.is_cuda()) c10::impl::VirtualGuardImpl(on.type()).synchronizeDevice(on.index());
+    for (auto& entry : device.stop())
+      add(detail::concatenate("GPU stream ", entry.stream), std::move(entry.name), entry.begin, entry.end);
+  }
+
   void write() {
     if (std::exchange(written, true)) return;
+    if (mine) collect_device();
     std::vector<std::string> texts;
     if (mine) texts.push_back(events.dump());
     const int last = static_cast<int>(std::min<int64_t>(options.ranks, everyone.size()));
@@ -160,6 +170,7 @@ struct Trace::Impl {
   std::map<std::string, int> lanes;
   Json events = Json::array();
   OperationLog operations;
+  DeviceLog device;
 };
 
 Trace::Trace(Context& context, TraceOptions options, int64_t steps_to_come) {
@@ -171,6 +182,7 @@ Trace::~Trace() = default;
 void Trace::begin_step(int64_t number) {
   if (!impl_ || impl_->written || !impl_->mine || impl_->skipped > 0) return;
   impl_->recording = true;
+  if (impl_->context.options().device.is_cuda()) impl_->device.start();
   impl_->step_name = detail::concatenate("step ", number);
   impl_->step_begin = std::chrono::steady_clock::now();
   impl_->operations.start();

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "device.hpp"
+#include "kernel_activity.hpp"
 #include "record.hpp"
 
 namespace dry {
@@ -28,15 +29,18 @@ thread_local std::vector<Launch> configured;
 
 std::string size(dim3 of) { return std::to_string(of.x) + "," + std::to_string(of.y) + "," + std::to_string(of.z); }
 
+std::string name_of(const void* function) {
+  const std::lock_guard lock(kernels().mutex);
+  const auto found = kernels().names.find(function);
+  return found != kernels().names.end() ? found->second : "unknown";
+}
+
 cudaError_t launch(const void* function, dim3 grid, dim3 block, cudaStream_t stream) {
   if (fails("kernel")) break_device(cudaErrorIllegalAddress);
   if (hangs("kernel")) hang(stream);
-  if (recording()) {
-    const std::lock_guard lock(kernels().mutex);
-    const auto found = kernels().names.find(function);
-    write("kernel",
-          join(found != kernels().names.end() ? found->second : "unknown", size(grid), size(block), number_of(stream)));
-  }
+  const std::string name = name_of(function);
+  if (recording()) write("kernel", join(name, size(grid), size(block), number_of(stream)));
+  kernel_was_launched(name, number_of(stream));
   return work(stream);
 }
 
