@@ -77,6 +77,27 @@ def dry_counts():
     return {row[0]: dict(zip(head[1:], row[1:])) for row in rows if len(row) == len(head) and row[1].isdigit()}
 
 
+def dry_kernels(pack):
+    """What a step launches on the dry GPU, of ours and of LibTorch: kernels by name."""
+    found, library = {}, BUILD / "tests/dry/libdrygpu.so"
+    if not library.exists():
+        return found
+    names = [step for step in steps.all_steps({}) if step.group == "kernels" and "774M" not in step.name]
+    for step in names:
+        with tempfile.TemporaryDirectory(prefix="gpu-day-") as out:
+            runner.write_data(out)
+            places = {"{check}": "", "{bin}": str(pack / "bin"), "{data}": out, "{out}": out}
+            words = [str(word) for word in step.commands[0].words]
+            for name, place in places.items():
+                words = [word.replace(name, place) for word in words]
+            words[words.index("--steps") + 1] = "5"
+            call(*filter(None, words), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                 env=libraries() | step.commands[0].variables | {"LD_PRELOAD": str(library)})
+            kernels = runner.kernel_figures(pathlib.Path(out, "trace.json"))["kernels"]
+            found[step.name] = {name: round(launches, 2) for name, (_, launches) in kernels.items()}
+    return found
+
+
 def fill(folder):
     for name in programs():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -87,7 +108,8 @@ def fill(folder):
         shutil.copy2(TOP / name, folder / name)
     plan = list(steps.all_steps({}))
     (folder / "plan.txt").write_text("".join(f"{step.seconds:5.0f} s  {step.name}\n" for step in plan))
-    (folder / "expected.json").write_text(json.dumps(expected(folder) | {"dry": dry_counts()}, indent=1))
+    found = expected(folder) | {"dry": dry_counts(), "kernels": dry_kernels(folder)}
+    (folder / "expected.json").write_text(json.dumps(found, indent=1))
     return plan
 
 

@@ -17,13 +17,13 @@ def row(cells):
 
 
 def table(group, found):
-    """One row per step, or per label of a step; losses are left out."""
+    """One row per step, or per label of a step; lists are left out."""
     cells = []
     for line in found:
         step = line["step"].split(": ", 1)[1]
         for label, figures in (line.get("figures") or {"": {}}).items():
-            cells.append((" ".join(filter(None, [step, label])), line["state"],
-                          {key: text_of(value) for key, value in figures.items() if key != "losses"}))
+            shown = {key: text_of(value) for key, value in figures.items() if not isinstance(value, (list, dict))}
+            cells.append((" ".join(filter(None, [step, label])), line["state"], shown))
     columns = list(dict.fromkeys(key for *_, figures in cells for key in figures))
     print(f"\n## {group}\n")
     print(row(["step", "state", *columns]))
@@ -61,6 +61,27 @@ def switches(ended):
               f"{'right' if right else 'not shown to be right'}")
 
 
+MOST_KERNELS = 12  # of a table
+
+
+def kernels(ended, expected):
+    """The kernels that took the most time, and those of ours and LibTorch's that the dry GPU launches
+    another number of times. Libraries' calls launch kernels that it does not see."""
+    for name, line in ended.items():
+        found = line.get("figures", {}).get("", {}).get("kernels")
+        if not found:
+            continue
+        print(f"\n## Time by {name}\n\n" + row(["kernel", "ms", "launches"]) + "\n" + row(["---"] * 3))
+        for kernel, (milliseconds, launches) in list(found.items())[:MOST_KERNELS]:
+            print(row([kernel[:100].replace("|", " "), text_of(milliseconds), text_of(launches)]))
+        print(row(["all", text_of(sum(took for took, _ in found.values())),
+                   text_of(float(sum(times for _, times in found.values())))]))
+        for kernel, times in expected.get(name, {}).items():
+            here = found.get(kernel, (0, 0))[1]
+            if abs(here - times) > 0.01:
+                print(f"- `{kernel[:100]}`: {text_of(float(here))} launches, {times} on the dry GPU")
+
+
 def report(options):
     every = [line for path in options.results for line in lines.read(path) if line["state"] != "begun"]
     ended = {line["step"]: line for line in every}
@@ -76,10 +97,11 @@ def report(options):
         for name, ratio in beside:
             print(f"- {name}: axonn is {1 / ratio:.2f} times as fast")
     switches(ended)
-    expected = runner.folders()["pack"] / "expected.json"
-    if expected.exists():
+    file = runner.folders()["pack"] / "expected.json"
+    expected = json.loads(file.read_text()) if file.exists() else {}
+    kernels(ended, expected.get("kernels", {}))
+    if dry := expected.get("dry"):
         print("\n## What the dry GPU expects of a step\n")
-        dry = json.loads(expected.read_text()).get("dry", {})
         columns = list(next(iter(dry.values()), {}))
         print(row(["one rank", *columns]) + "\n" + row(["---"] * (1 + len(columns))))
         for name, counts in dry.items():

@@ -66,10 +66,32 @@ def training_figures(path):
             "GB": metrics[-1]["peak_memory_bytes"] / 1e9}
 
 
+def kernel_figures(path):
+    """What the device did in the steps of a trace: the share of time without work, and milliseconds and
+    launches per step of each kernel, copy and memset."""
+    events = json.loads(path.read_text())["traceEvents"]
+    device = {event["tid"] for event in events
+              if event["name"] == "thread_name" and event["args"]["name"].startswith("GPU stream")}
+    spans = [event for event in events if event["ph"] == "X"]
+    traced = sum(event["name"].startswith("step ") for event in spans)
+    ran = sorted((event["ts"], event["ts"] + event["dur"], event["name"]) for event in spans if event["tid"] in device)
+    if not ran:
+        return {"idle": 1.0, "kernels": {}}
+    busy, until, kernels = 0, ran[0][0], {}
+    for begin, end, name in ran:
+        busy += max(0, end - max(begin, until))
+        until = max(until, end)
+        milliseconds, launches = kernels.get(name, (0, 0))
+        kernels[name] = (milliseconds + (end - begin) / 1e3 / traced, launches + 1 / traced)
+    return {"idle": 1 - busy / (until - ran[0][0]),
+            "kernels": dict(sorted(kernels.items(), key=lambda kernel: -kernel[1][0]))}
+
+
 def figures_of(out, text):
     """Of one command: its metrics, or a line of JSON at the end of its output."""
     if (out / "metrics.jsonl").exists():
-        return training_figures(out / "metrics.jsonl")
+        figures = training_figures(out / "metrics.jsonl")
+        return figures | kernel_figures(out / "trace.json") if (out / "trace.json").exists() else figures
     last = text.strip().splitlines()[-1:]
     return json.loads(last[0]) if last and last[0].startswith("{") else {}
 

@@ -72,6 +72,11 @@ SMALL = {"gpt": SMALL_GPT, "unet": SMALL_UNET}
 TOLERANCES = {"fp64": 1, "fp32": 4, "bf16": 2}
 
 
+def own_kernels():
+    """The variables of all our kernels."""
+    return {key: value for switch in SWITCHES for key, value in switch.variables.items() if key.startswith("AXONN_")}
+
+
 class Plan:
     """`rehearsal`: the same steps with networks of one to four layers, for the dry GPU."""
 
@@ -172,6 +177,11 @@ class Plan:
                              "cuda", "--grid", "2x1x2x1")
         for ranks in (1, 2, 4):
             yield self.tests(f"NCCL: equality, {ranks} ranks", 120, ranks, "{tests}/cuda_equality_test")
+
+        for network in ("124M", "774M", "unet"):
+            words = [*(self.unet() if network == "unet" else self.gpt(network)), "--trace", "{out}/trace.json"]
+            yield Step(f"kernels: {network}", 15, [Command(words)])
+            yield Step(f"kernels: {network}, our own", 15, [Command(words, variables=own_kernels())])
 
         for tool in ("memcheck", "racecheck", "initcheck"):
             yield Step(f"sanitizers: {tool}", 120, [

@@ -1,10 +1,10 @@
-// CUPTI, by which LibTorch's profiler learns of kernels: each launch is handed over as a kernel of one
-// microsecond.
-#include <algorithm>
+// CUPTI, by which LibTorch's profiler learns of kernels. It hands over each launch as a kernel that
+// took 1000 ticks.
 #include <chrono>
 #include <deque>
+#include <mutex>
+#include <new>
 #include <string>
-#include <vector>
 
 #include <cupti.h>
 
@@ -14,20 +14,43 @@
 namespace dry {
 namespace {
 
-struct Launched {
-  std::string name;
-  int stream;
-  uint64_t time;
-};
+using KernelRecord = CUpti_ActivityKernel10;
 
 struct Activity {
   std::mutex mutex;
   bool on = false;
-  std::deque<Launched> launched;
-  std::deque<std::string> names;  // of records that were handed over
+  std::deque<std::string> names;  // the records point to them
+  uint8_t* buffer = nullptr;      // the profiler's
+  size_t bytes = 0, filled = 0;
+  uint32_t number = 0;
   CUpti_BuffersCallbackRequestFunc request = nullptr;
   CUpti_BuffersCallbackCompleteFunc complete = nullptr;
   CUpti_TimestampCallbackFunc clock = nullptr;
+
+  uint64_t now() const {
+    if (clock != nullptr) return clock();
+    return static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+  }
+  void hand_over() {
+    if (buffer != nullptr) complete(nullptr, 0, buffer, bytes, filled);
+    buffer = nullptr;
+  }
+  void add(const std::string& name, int stream) {
+    if (buffer != nullptr && filled + sizeof(KernelRecord) > bytes) hand_over();
+    if (buffer == nullptr) {
+      size_t most = 0;
+      filled = 0;
+      request(&buffer, &bytes, &most);
+    }
+    auto& record = *new (buffer + filled) KernelRecord{};
+    filled += sizeof record;
+    record.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
+    record.start = now();
+    record.end = record.start + 1000;
+    record.streamId = static_cast<uint32_t>(stream);
+    record.correlationId = ++number;
+    record.name = names.emplace_back(name).c_str();
+  }
 };
 
 Activity& activity() {
@@ -35,19 +58,11 @@ Activity& activity() {
   return *the;
 }
 
-uint64_t now(const Activity& of) {
-  if (of.clock != nullptr) return of.clock();
-  return static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
-}
-
-using KernelRecord = CUpti_ActivityKernel10;
-
 }  // namespace
 
 void kernel_was_launched(const std::string& name, int stream) {
-  Activity& all = activity();
-  const std::lock_guard lock(all.mutex);
-  if (all.on) all.launched.push_back({name, stream, now(all)});
+  const std::lock_guard lock(activity().mutex);
+  if (activity().on) activity().add(name, stream);
 }
 
 }  // namespace dry
@@ -75,26 +90,8 @@ DRY_EXPORT CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind) {
   return CUPTI_SUCCESS;
 }
 DRY_EXPORT CUptiResult cuptiActivityFlushAll(uint32_t) {
-  Activity& all = activity();
-  const std::lock_guard lock(all.mutex);
-  uint32_t number = 0;
-  while (all.request != nullptr && !all.launched.empty()) {
-    uint8_t* buffer = nullptr;
-    size_t bytes = 0, most = 0, filled = 0;
-    all.request(&buffer, &bytes, &most);
-    for (; filled + sizeof(KernelRecord) <= bytes && !all.launched.empty(); filled += sizeof(KernelRecord)) {
-      const Launched& launch = all.launched.front();
-      auto& record = *new (buffer + filled) KernelRecord{};
-      record.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
-      record.start = launch.time;
-      record.end = launch.time + 1000;
-      record.streamId = static_cast<uint32_t>(launch.stream);
-      record.correlationId = ++number;
-      record.name = all.names.emplace_back(launch.name).c_str();
-      all.launched.pop_front();
-    }
-    all.complete(nullptr, 0, buffer, bytes, filled);
-  }
+  const std::lock_guard lock(activity().mutex);
+  activity().hand_over();
   return CUPTI_SUCCESS;
 }
 DRY_EXPORT CUptiResult cuptiActivityGetNextRecord(uint8_t* buffer, size_t valid, CUpti_Activity** record) {
@@ -116,8 +113,8 @@ DRY_EXPORT CUptiResult cuptiGetResultString(CUptiResult, const char** text) {
   return CUPTI_SUCCESS;
 }
 DRY_EXPORT CUptiResult cuptiActivityEnableCudaEventDeviceTimestamps(uint8_t) { return CUPTI_SUCCESS; }
-DRY_EXPORT CUptiResult cuptiActivityEnableDriverApi(CUpti_driver_api_trace_cbid, uint8_t) { return CUPTI_SUCCESS; }
-DRY_EXPORT CUptiResult cuptiActivityEnableRuntimeApi(CUpti_runtime_api_trace_cbid, uint8_t) { return CUPTI_SUCCESS; }
+DRY_EXPORT CUptiResult cuptiActivityEnableDriverApi(CUpti_CallbackId, uint8_t) { return CUPTI_SUCCESS; }
+DRY_EXPORT CUptiResult cuptiActivityEnableRuntimeApi(CUpti_CallbackId, uint8_t) { return CUPTI_SUCCESS; }
 DRY_EXPORT CUptiResult cuptiActivityPopExternalCorrelationId(CUpti_ExternalCorrelationKind, uint64_t*) {
   return CUPTI_SUCCESS;
 }

@@ -3,6 +3,7 @@ import collections
 import unittest
 
 from dry_gpu import OWN_KERNELS, TOP, DryTest, attention, counts, environment
+from gpu_day import runner  # dry_gpu knows the folder
 from program_runs import nightly
 
 CONFIG = TOP / "configs" / "gpt-124m.toml"
@@ -110,6 +111,16 @@ class DryGptTest(DryTest):
             self.assertGreaterEqual(sum(moved(record.events, direction)), state)
             if direction == "DtoH":  # initial values come from pageable memory
                 self.assertLess(max(moved(record.events, direction, "pageable"), default=0), 64 << 10)
+
+    def test_trace(self):
+        """The trace has the kernels of each of its three steps, under their names."""
+        [record] = self.on_dry_gpu("train", "--data", self.text.name, "--out", "run", "--steps", 6, "--no-save-last",
+                                   *SMALL, "--dtype", "bf16", "--trace", "trace.json", variables=OWN_KERNELS)
+        traced = runner.kernel_figures(self.directory / "trace.json")["kernels"]
+        kernels = counts(record.steps()[3]).kernels
+        self.assertGreater(kernels, 50)
+        self.assertAlmostEqual(sum(launches for _, launches in traced.values()), kernels)
+        self.assertEqual([launches for name, (_, launches) in traced.items() if "update_adamw" in name], [1])
 
     def test_steps_as_graphs(self):
         for arguments in ([], ["--dropout", 0.1, "--micro-batch", 4, "--activation-checkpoint", 1]):

@@ -17,7 +17,7 @@ TOP = pathlib.Path(os.environ["AXONN_TABLE"]).parent.parent
 sys.path.insert(0, str(TOP / "scripts"))
 from gpu_day import steps  # noqa: E402
 
-OWN_KERNELS = {name: "1" for switch in steps.SWITCHES for name in switch.variables if name.startswith("AXONN_")}
+OWN_KERNELS = steps.own_kernels()
 FOLDER = pathlib.Path(os.environ["AXONN_DRY_GPU"])  # of libdrygpu.so
 LIBRARY = str(FOLDER / "libdrygpu.so")
 

@@ -57,6 +57,10 @@ class PackTest(Rehearsal):
             self.assertRegex(line, r"^ *\d+ s  \w.*: ")
         expected = json.loads((self.pack / "expected.json").read_text())
         self.assertIn("GPT 124M, 64 rows", expected.pop("dry"))
+        launched = expected.pop("kernels")
+        self.assertEqual(len(launched), 4)
+        for name, kernels in launched.items():
+            self.assertEqual(any("update_adamw" in kernel for kernel in kernels), "our own" in name, name)
         self.assertEqual(sorted(expected), sorted(f"{network} {dtype}" for network in steps.SMALL
                                                   for dtype in steps.TOLERANCES))
         for name, right in expected.items():
@@ -73,9 +77,11 @@ class PackTest(Rehearsal):
         self.check(found, killed)
         ended = {line["step"]: line for line in found}
         # PyTorch's own steps need CUDA's libraries, which the dry GPU does not have.
-        for name in ("starts: libraries", "trains: gpt 124M", "trains: unet 53M"):
+        for name in ("starts: libraries", "trains: gpt 124M", "trains: unet 53M", "kernels: 774M, our own"):
             self.assertEqual(ended[name]["state"], "right", ended[name])
-        self.assertIn("## Switches to turn on", self.start("report", out).communicate()[0])
+        report = self.start("report", out).communicate()[0]
+        self.assertIn("## Switches to turn on", report)
+        self.assertIn("## Time by kernels: unet, our own", report)
 
 
 # In the place of a compiler: the first build takes longer than a call may.

@@ -19,8 +19,8 @@ struct TraceOptions {
 // Records a few steps of a run in a file for ui.perfetto.dev or chrome://tracing. Each rank is a
 // process with these lanes: the parts of its steps, LibTorch's operations as the host ran them
 // (CUDA: launched them), the host's waits for collectives, one lane for each queue of each group
-// that carried a collective, and with CUDA one for each stream of the GPU. The clocks of all ranks start at one
-// barrier. At most one trace per process at a time.
+// that carried a collective, and with CUDA one for each stream of the GPU. The clocks of all ranks
+// start at one barrier. At most one trace per process at a time.
 //
 // Every rank of the grid calls the constructor, end_step() and finish(). They throw UserError if
 // the file cannot be written.
