@@ -117,6 +117,14 @@ class Plan:
     def tests(self, name, seconds, ranks, *words):
         return Step(name, seconds, [Command(["{scripts}/on_one_gpu", "{tests}/cuda_probe", ranks, "{check}", *words])])
 
+    def checkpoint(self):
+        """Four steps on the CPU, three more on the GPU, and the last ones on the CPU."""
+        train = [word for word in map(str, SMALL_GPT) if word not in ("{check}", "--no-save-last")]
+        train[train.index("--steps") + 1] = "4"
+        resume = "{bin}/gpt train --resume {out}"
+        return " && ".join([" ".join([*train, "--dtype fp64"]), f"{resume} --device cuda --steps 7",
+                            f"{resume} --device cpu --steps 10"])
+
     def right(self, switches, states):
         """All of them on, where the defaults are right. If that is wrong, then each half of them."""
         if not switches:
@@ -148,6 +156,8 @@ class Plan:
             yield Step(f"right: {network} {dtype}", 12,
                        [Command([*SMALL[network], "--device", "cuda", "--dtype", dtype])], f"{network} {dtype}",
                        TOLERANCES[dtype])
+        yield Step("right: checkpoint from CPU to GPU and back", 15, [Command(["bash", "-c", self.checkpoint()])],
+                   "gpt fp64", TOLERANCES["fp64"])
         yield from self.right(SWITCHES, states)
 
         yield from self.sizes(1024)

@@ -118,7 +118,7 @@ class DryGptTest(DryTest):
                                    *SMALL, "--dtype", "bf16", "--trace", "trace.json", variables=OWN_KERNELS)
         traced = runner.kernel_figures(self.directory / "trace.json")["kernels"]
         kernels = counts(record.steps()[3]).kernels
-        self.assertGreater(kernels, 50)
+        self.assertGreater(kernels, 20)
         self.assertAlmostEqual(sum(launches for _, launches in traced.values()), kernels)
         self.assertEqual([launches for name, (_, launches) in traced.items() if "update_adamw" in name], [1])
 

@@ -17,6 +17,7 @@ from gpu_day import lines, packer, runner, steps
 
 PROGRAMS = pathlib.Path(program_runs.PROGRAM).parent.parent  # with bin and tests
 HANGS, CRASHES, WRONG = "sizes: 350M, 2048 tokens", "sizes: 774M, 2048 tokens", "right: unet bf16"
+CHECKPOINT = "right: checkpoint from CPU to GPU and back"
 # A step of the group sizes is known by its layers, and 2048 tokens are 128 in a rehearsal.
 GPT = r"""#!/usr/bin/env bash
 case " $* " in
@@ -110,7 +111,9 @@ class Rehearsal(DryTest):
         self.assertEqual(states[CRASHES], "failed")
         self.assertIn("illegal memory access", " ".join(ended[CRASHES]["last"]))
         self.assertEqual(states[WRONG], "wrong")
-        self.assertIn("more than", ended[WRONG]["why"])
+        self.assertEqual(states[CHECKPOINT], "wrong")  # the CPU's losses are not the dry GPU's
+        for name in (WRONG, CHECKPOINT):
+            self.assertIn("more than", ended[name]["why"])
         for name in ("right: gpt fp64", "right: unet fp32", "sizes: 124M, 2048 tokens", "sizes: 1558M, 2048 tokens"):
             self.assertEqual(states[name], "right", ended[name])
         with_switches = {name.partition(" with ")[2]: state for name, state in states.items()
