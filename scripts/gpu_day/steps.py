@@ -118,12 +118,12 @@ class Plan:
         return Step(name, seconds, [Command(["{scripts}/on_one_gpu", "{tests}/cuda_probe", ranks, "{check}", *words])])
 
     def checkpoint(self):
-        """Four steps on the CPU, three more on the GPU, and the last ones on the CPU."""
+        """The first step and the last one on the CPU, those between on the GPU."""
         train = [word for word in map(str, SMALL_GPT) if word not in ("{check}", "--no-save-last")]
-        train[train.index("--steps") + 1] = "4"
+        train[train.index("--steps") + 1] = "1"
         resume = "{bin}/gpt train --resume {out}"
-        return " && ".join([" ".join([*train, "--dtype fp64"]), f"{resume} --device cuda --steps 7",
-                            f"{resume} --device cpu --steps 10"])
+        return "; ".join(["set -e", " ".join([*train, "--dtype fp64"]), f"{resume} --device cuda --steps 9",
+                          f"{resume} --device cpu --steps 10"])
 
     def right(self, switches, states):
         """All of them on, where the defaults are right. If that is wrong, then each half of them."""

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 import uuid
@@ -126,6 +127,21 @@ class Rehearsal(DryTest):
                                          joined(first[:3]): "wrong", joined(first[3:]): "right", "cublaslt": "right",
                                          "heuristic-b + flash": "wrong", "heuristic-b": "right", "flash": "wrong"})
         self.assertFalse([name for name in states if name.startswith(f"{WRONG} with")])
+
+
+class KernelFiguresTest(unittest.TestCase):
+    def test_work_at_the_same_time_counts_once(self):
+        lane = lambda number, name: {"ph": "M", "tid": number, "name": "thread_name", "args": {"name": name}}
+        span = lambda number, name, begin, length: {"ph": "X", "tid": number, "name": name, "ts": begin, "dur": length}
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder, "trace.json")
+            file.write_text(json.dumps({"traceEvents": [
+                lane(0, "parts of the step"), lane(1, "GPU stream 7"), lane(2, "GPU stream 9"),
+                span(0, "step 3", 0, 9000), span(0, "step 4", 9000, 9000), span(1, "a", 1000, 2000),
+                span(2, "b", 2000, 2000), span(1, "a", 9000, 2000)]}))
+            figures = runner.kernel_figures(file)
+        self.assertAlmostEqual(figures["idle"], 0.5)  # 1 to 4 and 9 to 11 of 1 to 11 ms
+        self.assertEqual(figures["kernels"], {"a": (2, 1), "b": (1, 0.5)})
 
 
 class GpuDayTest(Rehearsal):
