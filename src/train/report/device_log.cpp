@@ -1,9 +1,12 @@
 #include "train/report/device_log.hpp"
 
+#include <exception>
 #include <memory>
 #include <utility>
 
 #include <torch/csrc/autograd/profiler_kineto.h>
+
+#include "axonn/core/log.hpp"
 
 namespace axonn {
 namespace {
@@ -17,6 +20,14 @@ const torch::profiler::impl::ProfilerConfig& config() {
 }
 
 }  // namespace
+
+DeviceLog::~DeviceLog() {
+  try {
+    (void)stop();
+  } catch (const std::exception& error) {
+    log::error("the device's part of a trace is lost: ", error.what());
+  }
+}
 
 void DeviceLog::start() {
   if (std::exchange(recording_, true)) return;

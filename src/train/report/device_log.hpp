@@ -19,7 +19,7 @@ class DeviceLog {
   };
 
   DeviceLog() = default;
-  ~DeviceLog() { (void)stop(); }
+  ~DeviceLog();
   DeviceLog(const DeviceLog&) = delete;
   DeviceLog& operator=(const DeviceLog&) = delete;
 
