@@ -82,8 +82,7 @@ def dry_kernels(pack):
     found, library = {}, BUILD / "tests/dry/libdrygpu.so"
     if not library.exists():
         return found
-    names = [step for step in steps.all_steps({}) if step.group == "kernels" and "774M" not in step.name]
-    for step in names:
+    for step in (step for step in steps.all_steps({}) if step.group == "kernels" and "774M" not in step.name):
         with tempfile.TemporaryDirectory(prefix="gpu-day-") as out:
             runner.write_data(out)
             places = {"{check}": "", "{bin}": str(pack / "bin"), "{data}": out, "{out}": out}

@@ -7,9 +7,9 @@
 #include "layers/fused/layer_norm_rows.hpp"
 #include "layers/fused/product.hpp"
 #include "layers/gpu/gpu_code.hpp"
-#include "layers/ops/tail_rows.hpp"
 #include "layers/ops/cross_entropy_rows.hpp"
 #include "layers/ops/dropout_mask.hpp"
+#include "layers/ops/tail_rows.hpp"
 
 namespace axonn {
 namespace {

@@ -10,7 +10,7 @@
 namespace axonn {
 namespace {
 
-constexpr int kBuilt[] = {AXONN_CUDA_ARCHITECTURES};  // 80 is sm_80
+constexpr int kBuilt[] = {AXONN_CUDA_ARCHITECTURES};  // 80 is sm_80; 0: not known
 
 }  // namespace
 

@@ -4,9 +4,7 @@
 
 #include "layers/ops/launch.cuh"
 #include "layers/ops/packs.cuh"
-
-#define QUALIFIERS static inline __host__ __device__
-#include <curand_philox4x32_x.h>
+#include "layers/ops/philox.cuh"
 
 namespace axonn {
 namespace {
@@ -27,9 +25,7 @@ __global__ void fill(Element* out, DropoutMask mask, MaskColumns columns, int64_
     const int64_t begin =
         first + outer * mask.outer_stride + middle * mask.middle_stride + inner * mask.inner_stride + columns.global;
     const int64_t block = begin / kWords + index % blocks;
-    const uint4 words = curand_Philox4x32_10(
-        make_uint4(static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, mask.stream),
-        make_uint2(static_cast<uint32_t>(mask.seed), static_cast<uint32_t>(mask.seed >> 32)));
+    const uint4 words = philox_words(mask.seed, static_cast<uint64_t>(block), mask.stream);
     const uint32_t word[kWords] = {words.x, words.y, words.z, words.w};
     for (int i = 0; i < kWords; ++i) {
       const int64_t column = block * kWords + i - begin;

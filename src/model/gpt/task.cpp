@@ -13,8 +13,8 @@
 #include "axonn/core/philox.hpp"
 #include "axonn/layers/loss.hpp"
 #include "axonn/network/gpt/gpt_shape.hpp"
-#include "train/evaluating.hpp"
 #include "layers/placed.hpp"
+#include "train/evaluating.hpp"
 
 namespace axonn {
 namespace {

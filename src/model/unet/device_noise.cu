@@ -5,9 +5,7 @@
 #include <numbers>
 
 #include "layers/ops/launch.cuh"
-
-#define QUALIFIERS static inline __host__ __device__
-#include <curand_philox4x32_x.h>
+#include "layers/ops/philox.cuh"
 
 namespace axonn {
 namespace {
@@ -18,10 +16,7 @@ template <typename Element>
 __global__ void fill(Element* out, DeviceNoise noise) {
   const int64_t step = int64_t{gridDim.x} * kThreads;
   for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < noise.count; i += step) {
-    const auto block = static_cast<uint64_t>(noise.first + i);
-    const uint4 words = curand_Philox4x32_10(
-        make_uint4(static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, noise.stream),
-        make_uint2(static_cast<uint32_t>(noise.seed), static_cast<uint32_t>(noise.seed >> 32)));
+    const uint4 words = philox_words(noise.seed, static_cast<uint64_t>(noise.first + i), noise.stream);
     const uint64_t a = (uint64_t{words.x} << 32 | words.y) >> 11, b = (uint64_t{words.z} << 32 | words.w) >> 11;
     const double u = (static_cast<double>(a) + 1) * 0x1p-53, v = static_cast<double>(b) * 0x1p-53;
     out[i] = static_cast<Element>(std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * v));

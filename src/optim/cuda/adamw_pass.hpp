@@ -35,7 +35,7 @@ struct AdamWPass {
   double beta1 = 0;
   double beta2 = 0;
   double epsilon = 0;
-  double decay = 0;
+  double decay = 0;  // weight decay
   AdamWStep step;
   const float* staged = nullptr;  // the three numbers of an AdamWStep, read in the place of `step`
 };
