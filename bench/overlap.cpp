@@ -169,8 +169,8 @@ double peak_bytes() {
 
 std::vector<Samples> policies(const Options& options) {
   std::vector<Samples> all;
-  for (unsigned bits = 0; bits < kOverlapCombinations; ++bits) {
-    const OverlapSwitches switches = overlap_switches_of(bits);
+  for (unsigned bits = 0; bits < kSwitchCombinations<OverlapSwitches>; ++bits) {
+    const OverlapSwitches switches = switches_of<OverlapSwitches>(bits);
     OverlapSwitches with_buckets = switches;
     with_buckets.buckets = true;
     const bool shown = !options.few || std::popcount(bits) <= 1 || with_buckets == OverlapSwitches();

@@ -122,7 +122,7 @@ PlannerOptions::PlannerOptions() {
   table_.add("training", "checkpoint", checkpointing, "activation checkpointing: auto (default), on, off");
   table_.add("training", "micro_batch", micro_batch,
              "sequences or images per rank per forward pass; 0: the best (default)");
-  table_.add("training", "overlap", overlap, axonn::overlap_switches_help());
+  table_.add("training", "overlap", overlap, axonn::switches_help<axonn::OverlapSwitches>());
   table_.add("training", "optimizer", optimizer, "adamw (default)");
   table_.add("training", "optimizer_schedule", schedule,
              "ar-opt (default); rs-opt-ag and fuse divide the optimizer's state among replicas");

@@ -32,6 +32,7 @@ class Step:
 class Switch:
     """Off by default until a report shows that it is right and faster."""
     name: str
+    kernel: bool = False  # a name of --kernels
     flags: tuple = ()  # of gpt and unet
     variables: dict = dataclasses.field(default_factory=dict)
     prediction: str = ""
@@ -43,15 +44,15 @@ SWITCHES = [
     Switch("heuristic-b", variables={"TORCH_CUDNN_USE_HEURISTIC_MODE_B": "1"}, prediction="0; UNet unknown",
            networks=("124M", "unet")),
     Switch("flash", variables={"TORCH_CUDNN_SDPA_DEPRIORITIZED": "1"}, prediction="-3% to 0", networks=("124M",)),
-    Switch("cross-entropy", variables={"AXONN_FUSED_CROSS_ENTROPY": "1"}, prediction="29% at 124M, 5% at 774M"),
-    Switch("embedding", variables={"AXONN_FUSED_EMBEDDING": "1"}, prediction="0 to 1%", networks=("124M",)),
-    Switch("layer-norm", variables={"AXONN_FUSED_LAYER_NORM": "1"}, prediction="1 to 2%"),
-    Switch("group-norm", variables={"AXONN_FUSED_GROUP_NORM": "1"}, prediction="40 to 60%", networks=("unet",)),
-    Switch("adamw", variables={"AXONN_FUSED_ADAMW": "1"}, prediction="1% at 124M, 3% at 774M"),
-    Switch("epilogues", variables={"AXONN_PRODUCT_EPILOGUES": "1"}, prediction="7% at 124M, 6% at 774M"),
+    Switch("cross-entropy", kernel=True, prediction="29% at 124M, 5% at 774M"),
+    Switch("embedding", kernel=True, prediction="0 to 1%", networks=("124M",)),
+    Switch("layer-norm", kernel=True, prediction="1 to 2%"),
+    Switch("group-norm", kernel=True, prediction="40 to 60%", networks=("unet",)),
+    Switch("adamw", kernel=True, prediction="1% at 124M, 3% at 774M"),
+    Switch("epilogues", kernel=True, prediction="7% at 124M, 6% at 774M"),
     Switch("cudnn-benchmark", flags=("--cudnn-benchmark",), prediction="unknown", networks=("unet",)),
-    Switch("tail", variables={"AXONN_FUSED_TAIL": "1"}, prediction="1 to 2%", networks=("unet",)),
-    Switch("device-noise", variables={"AXONN_DEVICE_NOISE": "1"}, prediction="0; frees a thread", networks=("unet",)),
+    Switch("tail", kernel=True, prediction="1 to 2%", networks=("unet",)),
+    Switch("device-noise", kernel=True, prediction="0; frees a thread", networks=("unet",)),
     Switch("cuda-graph", flags=("--cuda-graph",), prediction="0 to 2%; UNet 10 to 50%", networks=("124M", "unet")),
 ]
 
@@ -72,9 +73,11 @@ SMALL = {"gpt": SMALL_GPT, "unet": SMALL_UNET}
 TOLERANCES = {"fp64": 1, "fp32": 4, "bf16": 2}
 
 
-def own_kernels():
-    """The variables of all our kernels."""
-    return {key: value for switch in SWITCHES for key, value in switch.variables.items() if key.startswith("AXONN_")}
+def flags_of(switches):
+    """All of them on."""
+    kernels = [switch.name for switch in switches if switch.kernel]
+    flags = [flag for switch in switches for flag in switch.flags]
+    return [*(["--kernels", ",".join(kernels)] if kernels else []), *flags]
 
 
 class Plan:
@@ -129,7 +132,7 @@ class Plan:
         """All of them on, where the defaults are right. If that is wrong, then each half of them."""
         if not switches:
             return
-        names, flags = [], [flag for switch in switches for flag in switch.flags]
+        names, flags = [], flags_of(switches)
         variables = {key: value for switch in switches for key, value in switch.variables.items()}
         for network, dtype in itertools.product(SMALL, ("fp32", "bf16")):
             by_default = f"right: {network} {dtype}"
@@ -165,7 +168,7 @@ class Plan:
         for switch in SWITCHES:
             for network in switch.networks:
                 words = self.unet() if network == "unet" else self.gpt(network)
-                off, on = Command(words, "off"), Command([*words, *switch.flags], "on", switch.variables)
+                off, on = Command(words, "off"), Command([*words, *flags_of([switch])], "on", switch.variables)
                 yield Step(f"switches: {switch.name}, {network}", SWITCH_SECONDS[network], [off, on, off])
 
         for mode, sizes in (("eager", ("124M", "774M")), ("compiled", ("124M", "774M", "1558M", "350M"))):
@@ -191,7 +194,7 @@ class Plan:
         for network in ("124M", "774M", "unet"):
             words = [*(self.unet() if network == "unet" else self.gpt(network)), "--trace", "{out}/trace.json"]
             yield Step(f"kernels: {network}", 15, [Command(words)])
-            yield Step(f"kernels: {network}, our own", 15, [Command(words, variables=own_kernels())])
+            yield Step(f"kernels: {network}, our own", 15, [Command([*words, "--kernels", "all"])])
 
         for tool in ("memcheck", "racecheck", "initcheck"):
             yield Step(f"sanitizers: {tool}", 120, [

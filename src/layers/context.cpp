@@ -69,8 +69,10 @@ void check_same_on_all_ranks(Environment& environment, const GridShape& shape, c
                     .index = rank};
   std::string order;
   for (const Axis axis : options.order) order.append(order.empty() ? "" : ",").append(to_string(axis));
-  check_same_settings(*environment.communicator(group, "grid"),
-                      {{"grid", shape.to_string()}, {"axis order", order}, {"dtype", c10::toString(options.dtype)}});
+  check_same_settings(*environment.communicator(group, "grid"), {{"grid", shape.to_string()},
+                                                                 {"axis order", order},
+                                                                 {"dtype", c10::toString(options.dtype)},
+                                                                 {"kernels", to_string(options.kernels)}});
 }
 
 // The sharded parameters of `module` and its children, in the order of registration.
@@ -145,6 +147,12 @@ Scheduler& Context::scheduler() {
 void Context::set_overlap(const OverlapPolicy& policy) {
   scheduler().set_policy(policy);
   impl_->options.overlap = policy;
+}
+
+void Context::set_kernels(const KernelChoice& kernels) {
+  AXONN_CHECK(planned() || !scheduler().in_step(), "layers.context",
+              "kernels can change only between steps; call step.finish() first");
+  impl_->options.kernels = kernels;
 }
 
 Parameters Context::materialize(torch::nn::Module& network, uint64_t seed) {

@@ -251,7 +251,8 @@ PendingValue Conv2dImpl::launch(const Value& input, const AddTo* add) {
                 " and padding ", options_.padding[dim]);
   const auto finish = std::make_shared<std::function<void()>>();
   const Tensor stream = add != nullptr ? add->stream.tensor : Tensor();
-  const auto tail = make_tail(add, feature_dropout(context(), add), output_layout(), options_.out, sizes, kWhere);
+  const auto tail =
+      make_tail(context(), add, feature_dropout(context(), add), output_layout(), options_.out, sizes, kWhere);
   auto operation = std::make_unique<Conv2dOperation>(context(), *this, weight_, bias_, tail, finish);
   const Tensor output = bias_ ? record(std::move(operation), input.tensor, {&weight_, &*bias_}, {stream})
                               : record(std::move(operation), input.tensor, {&weight_}, {stream});

@@ -8,7 +8,6 @@
 #include <ATen/ops/sum.h>
 #include <ATen/ops/where.h>
 
-#include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
 #include "layers/embedding_operation.hpp"
 #include "layers/fused/embedding_rows.hpp"
@@ -134,7 +133,7 @@ Value EmbeddingImpl::forward(const Tensor& ids) {
     AXONN_CHECK(ids.min().item<int64_t>() >= 0 && ids.max().item<int64_t>() < options_.vocabulary, "layers.embedding",
                 "ids must be in [0, ", options_.vocabulary, "), got ", ids.min().item<int64_t>(), " .. ",
                 ids.max().item<int64_t>());
-  const bool fused = ids.is_cuda() && env::is_on("AXONN_FUSED_EMBEDDING") &&
+  const bool fused = ids.is_cuda() && context().options().kernels.embedding &&
                      kernels_fit(ids, weight_, context().arena_types().gradients);
   return {record(embedding_operation(context(), weight_, options_, fused), ids, {&weight_}), options_.features,
           Layout::over(options_.feature_axis)};

@@ -4,7 +4,6 @@
 
 #include <ATen/ops/_unsafe_view.h>
 
-#include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
 #include "layers/feature_dropout.hpp"
 #include "layers/fused/linear_chain.hpp"
@@ -154,7 +153,7 @@ bool LinearImpl::has_epilogues(const Tensor& input, double dropout) const {
   constexpr int64_t kColumns = 8;  // cuBLASLt's epilogues take that many together
   return input.is_cuda() && input.element_size() == 2 && input.numel() > 0 && dropout == 0 && bias_ &&
          options_.adds_bias && options_.in % kColumns == 0 && options_.out % kColumns == 0 &&
-         context().shape().x == 1 && context().shape().y == 1 && env::is_on("AXONN_PRODUCT_EPILOGUES");
+         context().shape().x == 1 && context().shape().y == 1 && context().options().kernels.epilogues;
 }
 
 bool LinearImpl::joins(const LinearImpl& before, const Value& input, double dropout) const {
@@ -179,7 +178,7 @@ PendingValue LinearImpl::launch(const Value& input, const AddTo* add, const SumE
   const std::optional<ShardedParameter> bias = options_.adds_bias ? bias_ : std::nullopt;
   const Tensor stream = add != nullptr ? add->stream.tensor : Tensor();
   const at::IntArrayRef sizes = input.tensor.sizes();
-  const auto tail = make_tail(add, feature_dropout(context(), add), output_layout(), options_.out,
+  const auto tail = make_tail(context(), add, feature_dropout(context(), add), output_layout(), options_.out,
                               sizes.slice(0, sizes.size() - 1), "layers.linear");
   std::unique_ptr<Operation> operation;
   if (!elsewhere && has_epilogues(input.tensor, add != nullptr ? add->dropout : 0))

@@ -8,7 +8,6 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
 #include "layers/operation.hpp"
 #include "layers/ops/cross_entropy_chains.hpp"
@@ -175,7 +174,7 @@ Tensor cross_entropy_sum(Context& context, const Value& logits, const Tensor& ta
               "needs one target a row of logits, got targets of sizes ", targets.sizes(), " and logits of sizes ",
               logits.tensor.sizes());
   const bool split = logits.layout.axis && context.shape()[*logits.layout.axis] > 1, on_cpu = logits.tensor.is_cpu();
-  const bool fused = !on_cpu && env::is_on("AXONN_FUSED_CROSS_ENTROPY");
+  const bool fused = !on_cpu && context.options().kernels.cross_entropy;
   if (!split && !on_cpu && !fused) {
     const Tensor rows = logits.tensor.reshape({-1, logits.tensor.size(-1)});
     hide_padding(rows, logits.features);

@@ -9,7 +9,6 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "axonn/core/env.hpp"
 #include "optim/cuda/adamw_pass.hpp"
 #include "optim/rule.hpp"
 
@@ -24,6 +23,7 @@ class AdamW : public DeviceOptimizer {
  public:
   AdamW(Context& context, const Parameters& parameters, const OptimizerSettings& settings)
       : DeviceOptimizer(context, parameters, settings),
+        context_(context),
         mean_(at::zeros_like(arena().master())),
         square_(at::zeros_like(arena().master())),
         step_count_(at::zeros({}, arena().master().options().dtype(at::kFloat))) {}
@@ -43,7 +43,7 @@ class AdamW : public DeviceOptimizer {
   // On a GPU in 16 bits, where gradients have the type of the master weights.
   bool by_our_kernel() const {
     return arena().weights().is_cuda() && arena().weights().element_size() == 2 &&
-           arena().gradients().scalar_type() == at::kFloat && env::is_on("AXONN_FUSED_ADAMW");
+           arena().gradients().scalar_type() == at::kFloat && context_.options().kernels.adamw;
   }
   AdamWStep numbers_of_step(double learning_rate) const {
     return adamw_step(learning_rate, settings().beta1, settings().beta2, steps_taken());
@@ -53,6 +53,7 @@ class AdamW : public DeviceOptimizer {
   void update_section(size_t i, double learning_rate, const std::optional<at::Tensor>& divisor = {},
                       const std::optional<at::Tensor>& refused = {}, const at::Tensor& staged = {});
 
+  const Context& context_;
   at::Tensor mean_;
   at::Tensor square_;
   at::Tensor step_count_;  // on the device, as the kernel needs it

@@ -78,6 +78,8 @@ void NumericsOptions::bind(OptionTable& table) {
             "only kernels that give the same bits each time, on a GPU (slower); on a CPU all do");
   table.add("run", "cudnn_benchmark", gpu_kernels.cudnn_benchmark,
             "cuDNN measures its kernels for each shape of a convolution, on a GPU (first step slower)");
+  table.add("run", "kernels", kernels,
+            "axonn's own kernels in the place of LibTorch's, on a GPU (docs/gpu.md): " + switches_help<KernelChoice>());
 }
 
 c10::Device NumericsOptions::c10_device() const {
@@ -86,7 +88,8 @@ c10::Device NumericsOptions::c10_device() const {
 
 void CommunicationOptions::bind(OptionTable& table) {
   constexpr int64_t kMostBucket = int64_t{1} << 50, kMostPrefetch = 1000, kMostParts = 1 << 20;
-  table.add("overlap", "overlap", overlap.switches, "communication beside computation: " + overlap_switches_help());
+  table.add("overlap", "overlap", overlap.switches,
+            "communication beside computation: " + switches_help<OverlapSwitches>());
   table.add("overlap", "gather_cache", overlap.cache_budget,
             "gathered weights kept for backward: bytes, such as 512M, or a count such as '8 layers'");
   table.add("overlap", "bucket", overlap.bucket_bytes, "bytes of gradients per message over data",

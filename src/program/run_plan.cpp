@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "axonn/comm/launch.hpp"
-#include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/layers/device_choice.hpp"
@@ -47,6 +46,7 @@ RunPlan plan_run(const RunOptions& options) {
       .context = {.dtype = scalar_type(numerics.dtype),
                   .device = numerics.c10_device(),
                   .gpu_kernels = numerics.gpu_kernels,
+                  .kernels = numerics.kernels,
                   .order = options.placement.order,
                   .overlap = options.communication.overlap,
                   .split_forward = options.communication.split_forward,
@@ -83,7 +83,7 @@ MemoryOptions memory_options(const RunPlan& plan) {
           .gathered_blocks = 1 + (overlap.switches.all_gather ? overlap.prefetch : 0),
           .scattered_blocks = 1 + (overlap.switches.reduce_scatter ? overlap.outstanding : 0),
           .cache_bytes = overlap.switches.cache ? std::min(overlap.cache_budget.bytes, kMostCacheBytes) : 0,
-          .logits_copies = plan.context.device.is_cuda() && env::is_on("AXONN_FUSED_CROSS_ENTROPY") ? 1 : 3};
+          .logits_copies = plan.context.device.is_cuda() && plan.context.kernels.cross_entropy ? 1 : 3};
 }
 
 void check_memory(const RunPlan& plan, int64_t rank_bytes, int local_rank, int local_ranks) {

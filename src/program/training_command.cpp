@@ -8,6 +8,7 @@
 #include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/comm/same_settings.hpp"
 #include "axonn/core/error.hpp"
+#include "axonn/core/log.hpp"
 #include "axonn/program/resume.hpp"
 #include "axonn/program/training_run.hpp"
 #include "program/choose_grid.hpp"
@@ -16,6 +17,16 @@
 #include "program/same_options.hpp"
 
 namespace axonn {
+namespace {
+
+void say_other_kernels(const OptionTable& table, const CheckpointReader& resumed) {
+  static const std::vector<std::string> kKernels = {"kernels"};
+  if (const auto other = table.first_difference(resumed.state().configuration, kKernels))
+    log::warn("resumed with --kernels ", other->mine, ", ", resumed.directory().string(), " was trained with ",
+              other->theirs, ": on a GPU results differ in rounding");
+}
+
+}  // namespace
 
 void TrainingCommand::add_flags(CLI::App& app) {
   options_.table.add_flags(app);
@@ -97,6 +108,7 @@ int TrainingCommand::run(Environment& environment) {
     if (!from.empty()) {
       resumed.emplace(from);
       resume_options(options_.table, *resumed, kept_, options_.run.train.out);
+      say_other_kernels(options_.table, *resumed);
       options_.apply_preset();
     }
     check_out(options_.run.train.out, resumed, automatic);

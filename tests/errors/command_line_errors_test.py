@@ -29,6 +29,7 @@ class CommandLine(GptTest):
         self.refuse_train("--model", "gpt-tny", words=["gpt-tny", "'gpt-tiny'"])
         self.refuse_train("--dtype", "fp8", words=["--dtype", "bf16, fp16, fp32, fp64", "'fp8'"])
         self.refuse_train("--overlap", "all-gathr", words=["unknown overlap 'all-gathr'", "'all-gather'"])
+        self.refuse_train("--kernels", "adamv", words=["unknown kernel 'adamv'", "'adamw'", "all, none, or a list of"])
         self.refuse_train("--gather-cache", "lots", words=["gathered weights", "'lots'"])
         self.refuse_train("--gradient-dtype", "bf16", words=["cannot be summed in"])
         self.refuse_train("--device", "gpu", words=["--device", "cpu, cuda", "'gpu'"])

@@ -34,6 +34,18 @@ class Resume(GptTest):
     def test_four_ranks_go_on_bit_for_bit(self):
         self.stop_and_go_on("2x1x2x1", ranks=4)
 
+    def test_other_kernels_are_told_and_change_no_bit_on_a_cpu(self):
+        common = ["--steps", STEPS, "--save-every", "5"]
+        whole = self.train("whole", *common, "--kernels", "none")
+        parts = self.train("parts", *common, "--kernels", "all", "--keep", "9")
+        told = self.gpt("train", "--resume", parts / "step-000005", "--kernels", "adamw,layer-norm")
+        self.assertEqual(told.status, 0, told.text)
+        self.assertIn("resumed with --kernels layer-norm,adamw", told.text)
+        self.assertIn("was trained with all: on a GPU results differ in rounding", told.text)
+        self.assert_same(parts, whole, STEPS)
+        kept = self.gpt("train", "--resume", parts / "step-000010", "--steps", STEPS + 1)
+        self.assertNotIn("resumed with --kernels", kept.text)
+
     def test_a_run_in_fp16_goes_on_with_its_loss_scale(self):
         self.stop_and_go_on("1x1x1x1", "--dtype", "fp16", "--loss-scale", "1e8")
         self.assertLess(metrics(self.directory / "parts")[4]["loss_scale"], 1e8)

@@ -46,8 +46,8 @@ std::vector<OverlapPolicy> policies() {
   OverlapSwitches without_buckets;
   without_buckets.buckets = false;
   std::vector<OverlapPolicy> all = {policy_of(without_buckets, 1 << 10)};
-  for (unsigned bits = 0; bits < kOverlapCombinations; ++bits)
-    if (const OverlapSwitches switches = overlap_switches_of(bits); switches.buckets)
+  for (unsigned bits = 0; bits < kSwitchCombinations<OverlapSwitches>; ++bits)
+    if (const OverlapSwitches switches = switches_of<OverlapSwitches>(bits); switches.buckets)
       for (const int64_t bytes : {1 << 10, 16 << 10}) all.push_back(policy_of(switches, bytes));
   return all;
 }

@@ -17,23 +17,24 @@ std::string refusal(const std::function<void()>& call) {
 }
 
 TEST(OverlapSwitches, AreNamed) {
-  const auto again = [](const char* list) { return to_string(parse_overlap_switches(list)); };
+  const auto again = [](const char* list) { return to_string(parse_switches<OverlapSwitches>(list)); };
   EXPECT_EQ(again("all"), "all");
   EXPECT_EQ(again("all-reduce,reduce-scatter,all-gather,cache,buckets"), "all");
   EXPECT_EQ(again("none"), "none");
   EXPECT_EQ(again("cache, all-reduce"), "all-reduce,cache");
-  for (const auto& [name, on] : kOverlapSwitches) EXPECT_TRUE(parse_overlap_switches(name).*on) << name;
-  EXPECT_EQ(OverlapPolicy::all().switches, parse_overlap_switches("all"));
-  EXPECT_EQ(OverlapPolicy::none().switches, parse_overlap_switches("none"));
+  for (const auto& [name, on] : Switches<OverlapSwitches>::kAll)
+    EXPECT_TRUE(parse_switches<OverlapSwitches>(name).*on) << name;
+  EXPECT_EQ(OverlapPolicy::all().switches, parse_switches<OverlapSwitches>("all"));
+  EXPECT_EQ(OverlapPolicy::none().switches, parse_switches<OverlapSwitches>("none"));
 }
 
 TEST(OverlapSwitches, UnknownOnesAreRefused) {
   EXPECT_NE(refusal([] {
-              parse_overlap_switches("all-gathr");
+              parse_switches<OverlapSwitches>("all-gathr");
             }).find("unknown overlap 'all-gathr'; did you mean 'all-gather'?"),
             std::string::npos);
-  EXPECT_NE(refusal([] { parse_overlap_switches("cache,"); }).find("unknown overlap ''"), std::string::npos);
-  EXPECT_NE(refusal([] { parse_overlap_switches("none,cache"); }).find("overlap 'none' stands by itself"),
+  EXPECT_NE(refusal([] { parse_switches<OverlapSwitches>("cache,"); }).find("unknown overlap ''"), std::string::npos);
+  EXPECT_NE(refusal([] { parse_switches<OverlapSwitches>("none,cache"); }).find("overlap 'none' stands by itself"),
             std::string::npos);
 }
 

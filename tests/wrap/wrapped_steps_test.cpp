@@ -42,9 +42,9 @@ std::vector<at::Tensor> trained(const OverlapPolicy& policy, const std::vector<s
 template <typename Net>
 void expect_same_bits(const std::vector<std::string>& units) {
   const auto need = trained<Net>(OverlapPolicy::none(), units);
-  for (unsigned bits = 0; bits < kOverlapCombinations; ++bits) {
+  for (unsigned bits = 0; bits < kSwitchCombinations<OverlapSwitches>; ++bits) {
     const OverlapPolicy policy{
-        .switches = overlap_switches_of(bits), .bucket_bytes = 16 << 10, .cache_budget = {.bytes = 24 << 10}};
+        .switches = switches_of<OverlapSwitches>(bits), .bucket_bytes = 16 << 10, .cache_budget = {.bytes = 24 << 10}};
     const auto got = trained<Net>(policy, units);
     for (size_t i = 0; i < need.size(); ++i) ASSERT_TRUE(got[i].equal(need[i])) << to_string(policy.switches);
   }

@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "axonn/config/codec.hpp"
+#include "axonn/core/switches.hpp"
 #include "axonn/grid/grid.hpp"
-#include "axonn/terms/overlap_switches.hpp"
 
 // Codecs of types that the trainer's and the planner's options share.
 namespace axonn {
@@ -37,12 +37,12 @@ struct Codec<AxisOrder> {
   static std::string type() { return "TEXT"; }
 };
 
-template <>
-struct Codec<OverlapSwitches> {
-  static OverlapSwitches parse(std::string_view text, std::string_view what) {
-    return parsed_for(what, [&] { return parse_overlap_switches(text); });
+template <HasSwitches Set>
+struct Codec<Set> {
+  static Set parse(std::string_view text, std::string_view what) {
+    return parsed_for(what, [&] { return parse_switches<Set>(text); });
   }
-  static std::string print(const OverlapSwitches& switches) { return to_string(switches); }
+  static std::string print(const Set& set) { return to_string(set); }
   static std::string type() { return "TEXT"; }
 };
 

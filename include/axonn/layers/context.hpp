@@ -15,6 +15,7 @@
 #include "axonn/layers/device_choice.hpp"
 #include "axonn/layers/parameter.hpp"
 #include "axonn/overlap/step/scheduler.hpp"
+#include "axonn/terms/kernel_choice.hpp"
 #include "axonn/terms/linear_schedule.hpp"
 
 namespace torch::nn {
@@ -27,7 +28,8 @@ struct ContextOptions {
   at::ScalarType dtype = at::kFloat;                  // weights, activations, messages: fp64, fp32, bf16 or fp16
   std::optional<at::ScalarType> gradient_dtype = {};  // sums of weight gradients: dtype, or fp32 (default for 16 bits)
   c10::Device device = c10::kCPU;                     // c10::kCUDA without a number: chosen by the rank on the node
-  GpuKernels gpu_kernels = {};                        // on a GPU, of the whole process
+  GpuKernels gpu_kernels = {};                        // on a GPU: LibTorch's, of the whole process
+  KernelChoice kernels = {};                          // on a GPU: which of axonn's own; changes rounding
   AxisOrder order = kDefaultOrder;
   Placement placement = {};
   OverlapPolicy overlap = {};  // which communication overlaps computation; results are the same
@@ -91,6 +93,9 @@ class Context {
   // Sets the policy from the next step on. Every rank calls it, between steps. See
   // Scheduler::set_policy.
   void set_overlap(const OverlapPolicy& policy);
+  // Sets axonn's own kernels from the next step on. Every rank calls it with the same choice,
+  // between steps. UserError while a step is under way.
+  void set_kernels(const KernelChoice& kernels);
 
   // Names, lays out, allocates and fills the parameters of every axonn layer in `network`, with the
   // same values on every grid. Call it once per network; `.to()` after it is an error. UserError

@@ -59,7 +59,7 @@ class LinearImpl : public ShardedModule {
   PendingValue launch(const Value& input, const AddTo& add);
   // launch(gelu(before.launch(input).wait()), add) as one operation, where joins(): a block's MLP.
   PendingValue launch_joined(LinearImpl& before, const Value& input, const AddTo& add);
-  // On a GPU in 16 bits with AXONN_PRODUCT_EPILOGUES, without dropout, on one rank along X and Y.
+  // On a GPU in 16 bits with KernelChoice::epilogues, without dropout, on one rank along X and Y.
   bool joins(const LinearImpl& before, const Value& input, double dropout) const;
 
   Axis in_axis() const { return options_.transposed ? Axis::x : Axis::y; }

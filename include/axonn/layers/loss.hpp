@@ -15,7 +15,7 @@ inline constexpr int64_t kIgnoredTarget = -100;
 // the instruction set nor on the number of threads, and the logits themselves are kept for
 // backward, no probabilities. They must not change until then. UserError there for a target that is
 // no entry of the vocabulary.
-// On GPUs with AXONN_FUSED_CROSS_ENTROPY the logits are kept too, and in backward the
+// On GPUs with KernelChoice::cross_entropy the logits are kept too, and in backward the
 // gradient takes their place: a second backward is a UserError. The loss of a target that is no
 // entry of the vocabulary is NaN.
 at::Tensor cross_entropy_sum(Context& context, const Value& logits, const at::Tensor& targets);

@@ -37,6 +37,7 @@ struct NumericsOptions {
   std::optional<GemmKernel> gemm;           // nullopt: as measured at start
   DeviceKind device = DeviceKind::cpu;
   GpuKernels gpu_kernels;
+  KernelChoice kernels;
 
   void bind(OptionTable& table);
   c10::Device c10_device() const;

@@ -1,8 +1,6 @@
 #pragma once
 
-#include <iterator>
-#include <string>
-#include <string_view>
+#include "axonn/core/switches.hpp"
 
 namespace axonn {
 
@@ -19,26 +17,14 @@ struct OverlapSwitches {
   bool operator==(const OverlapSwitches&) const = default;
 };
 
-struct OverlapSwitch {
-  std::string_view name;
-  bool OverlapSwitches::* on;
+template <>
+struct Switches<OverlapSwitches> {
+  static constexpr std::string_view kWhat = "overlap";
+  static constexpr Switch<OverlapSwitches> kAll[] = {
+      {"all-reduce", &OverlapSwitches::all_reduce}, {"reduce-scatter", &OverlapSwitches::reduce_scatter},
+      {"all-gather", &OverlapSwitches::all_gather}, {"cache", &OverlapSwitches::cache},
+      {"buckets", &OverlapSwitches::buckets},
+  };
 };
-inline constexpr OverlapSwitch kOverlapSwitches[] = {
-    {"all-reduce", &OverlapSwitches::all_reduce}, {"reduce-scatter", &OverlapSwitches::reduce_scatter},
-    {"all-gather", &OverlapSwitches::all_gather}, {"cache", &OverlapSwitches::cache},
-    {"buckets", &OverlapSwitches::buckets},
-};
-
-// Bit i switches on row i of the table. For loops over all combinations.
-OverlapSwitches overlap_switches_of(unsigned bits);
-inline constexpr unsigned kOverlapCombinations = 1u << std::size(kOverlapSwitches);
-
-// Takes "all", "none", or some of "all-reduce,reduce-scatter,all-gather,cache,buckets". UserError
-// with the nearest name.
-OverlapSwitches parse_overlap_switches(std::string_view list);
-std::string to_string(const OverlapSwitches& switches);  // what parse_overlap_switches() takes
-
-// "all, none, or a list of all-reduce, reduce-scatter, ...", for help and errors.
-std::string overlap_switches_help();
 
 }  // namespace axonn

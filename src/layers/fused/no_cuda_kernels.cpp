@@ -14,14 +14,14 @@
 namespace axonn {
 namespace {
 
-// `variable`: what asks for the kernel.
-[[noreturn]] void refuse(const char* where, const std::string& variable) {
-  throw BackendError(where, "this build has no CUDA, so it has no such kernel; use preset cuda, or unset " + variable);
+// `kernel`: its name in --kernels.
+[[noreturn]] void refuse(const char* where, const std::string& kernel) {
+  throw BackendError(where, "this build has no CUDA, so it has no kernel " + kernel + "; use preset cuda");
 }
-[[noreturn]] void refuse_cross_entropy() { refuse("layers.cross_entropy", "AXONN_FUSED_CROSS_ENTROPY"); }
-[[noreturn]] void refuse_embedding() { refuse("layers.embedding", "AXONN_FUSED_EMBEDDING"); }
-[[noreturn]] void refuse_group_norm() { refuse("layers.group_norm", "AXONN_FUSED_GROUP_NORM"); }
-[[noreturn]] void refuse_layer_norm() { refuse("layers.layer_norm", "AXONN_FUSED_LAYER_NORM"); }
+[[noreturn]] void refuse_cross_entropy() { refuse("layers.cross_entropy", "cross-entropy"); }
+[[noreturn]] void refuse_embedding() { refuse("layers.embedding", "embedding"); }
+[[noreturn]] void refuse_group_norm() { refuse("layers.group_norm", "group-norm"); }
+[[noreturn]] void refuse_layer_norm() { refuse("layers.layer_norm", "layer-norm"); }
 
 }  // namespace
 
@@ -46,8 +46,8 @@ int64_t layer_norm_parts(int64_t) { refuse_layer_norm(); }
 void layer_norm_backward(const NormRows&, const void*, const void*, void*, void*, int) { refuse_layer_norm(); }
 void norm_sums(const NormParts&, const NormSum&, const NormSum&, int) { refuse_layer_norm(); }
 
-void multiply(const Product&, int) { refuse("layers.product", "AXONN_PRODUCT_EPILOGUES"); }
+bool multiply(const Product&, int) { refuse("layers.product", "epilogues"); }
 
-void add_tail(const TailRows&, int) { refuse("layers.tail", "AXONN_FUSED_TAIL"); }
+void add_tail(const TailRows&, int) { refuse("layers.tail", "tail"); }
 
 }  // namespace axonn

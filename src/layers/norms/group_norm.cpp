@@ -5,7 +5,6 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
-#include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
 #include "layers/fused/fused_group_norm.hpp"
 #include "layers/operation.hpp"
@@ -172,7 +171,7 @@ Value GroupNormImpl::plain(const Value& input) {
 
 std::optional<Value> GroupNormImpl::fused(const Value& input, bool silu, const Tensor& scale_and_shift) {
   const int64_t groups = input.tensor.size(3) * options_.groups / options_.channels;
-  if (exchanges_ || !input.tensor.is_cuda() || !env::is_on("AXONN_FUSED_GROUP_NORM") ||
+  if (exchanges_ || !input.tensor.is_cuda() || !context().options().kernels.group_norm ||
       !fused_group_norm_fits(input.tensor, groups, context().arena_types().gradients))
     return std::nullopt;
   auto operation = fused_group_norm(weight_, bias_, {groups, options_.epsilon, silu}, scale_and_shift);

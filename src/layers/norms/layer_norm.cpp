@@ -9,7 +9,6 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/var_mean.h>
 
-#include "axonn/core/env.hpp"
 #include "layers/operation.hpp"
 #include "layers/fused/fused_layer_norm.hpp"
 
@@ -142,7 +141,7 @@ Value LayerNormImpl::forward(const Value& input) { return branch(input).normalis
 LayerNormImpl::Branch LayerNormImpl::branch(const Value& input) {
   check_layout(input, options_.features, Layout::over(options_.axis), "layers.layer_norm");
   const bool whole = context().shape()[options_.axis] == 1;
-  if (whole && input.tensor.is_cuda() && env::is_on("AXONN_FUSED_LAYER_NORM") &&
+  if (whole && input.tensor.is_cuda() && context().options().kernels.layer_norm &&
       fused_layer_norm_fits(input.tensor, context().arena_types().gradients)) {
     const Branched branched =
         record_branch(fused_layer_norm(weight_, bias_, options_.epsilon), input.tensor, {&weight_, &bias_});

@@ -42,7 +42,8 @@ class FusedCrossEntropy : public Operation {
 
   Tensor backward(const Tensor& grad_output, bool) override {
     AXONN_CHECK(log_sums_.defined(), "layers.cross_entropy",
-                "the gradient is in the place of the logits, so backward runs once; unset AXONN_FUSED_CROSS_ENTROPY");
+                "the gradient is in the place of the logits, so backward runs once; choose kernels without "
+                "cross-entropy (--kernels)");
     const Tensor logits = logits_.get();
     cross_entropy_backward(rows(logits), log_sums_.const_data_ptr(), grad_output.const_data_ptr(), index(logits));
     log_sums_.reset();

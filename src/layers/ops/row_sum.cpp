@@ -38,14 +38,16 @@ TailedRows sum_with_tail(Context& context, RowProduct product, AxisSet axes, std
   return finished_by(std::move(sum), std::move(tail), bias, at_owner);
 }
 
-std::shared_ptr<RowTail> make_tail(const AddTo* add, std::optional<DropoutDraw> dropout, const Layout& output,
-                                   int64_t features, at::IntArrayRef leading, std::string_view layer) {
-  if (add == nullptr) return std::make_shared<RowTail>(std::nullopt, at::Tensor());
+std::shared_ptr<RowTail> make_tail(const Context& context, const AddTo* add, std::optional<DropoutDraw> dropout,
+                                   const Layout& output, int64_t features, at::IntArrayRef leading,
+                                   std::string_view layer) {
+  const bool at_once = context.options().kernels.tail;
+  if (add == nullptr) return std::make_shared<RowTail>(std::nullopt, at::Tensor(), at_once);
   check_layout(add->stream, features, output, layer);
   const at::IntArrayRef given = add->stream.tensor.sizes();
   AXONN_CHECK(given.slice(0, given.size() - 1) == leading, std::string(layer),
               "the stream must have the rows of the output, ", leading, ", got ", given);
-  return std::make_shared<RowTail>(std::move(dropout), add->stream.tensor.detach());
+  return std::make_shared<RowTail>(std::move(dropout), add->stream.tensor.detach(), at_once);
 }
 
 }  // namespace axonn

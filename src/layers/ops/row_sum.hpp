@@ -32,7 +32,8 @@ TailedRows sum_with_tail(Context& context, RowProduct product, AxisSet axes, std
 
 // The tail of an output of these sizes but for the last one, its features. UserError of `layer`
 // unless the stream has them. `add` may be null.
-std::shared_ptr<RowTail> make_tail(const AddTo* add, std::optional<DropoutDraw> dropout, const Layout& output,
-                                   int64_t features, at::IntArrayRef leading, std::string_view layer);
+std::shared_ptr<RowTail> make_tail(const Context& context, const AddTo* add, std::optional<DropoutDraw> dropout,
+                                   const Layout& output, int64_t features, at::IntArrayRef leading,
+                                   std::string_view layer);
 
 }  // namespace axonn

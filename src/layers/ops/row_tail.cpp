@@ -10,7 +10,6 @@
 
 #include <ATen/TensorOperators.h>
 
-#include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/overlap/stages/stage_chain.hpp"
 #include "layers/ops/tail_rows.hpp"
@@ -130,7 +129,7 @@ const at::Tensor& RowTail::mask(const at::Tensor& like) {
 }
 
 bool RowTail::takes_bias(const at::Tensor& sums) const {
-  return sums.is_cuda() && (dropout_ || residual_.defined()) && env::is_on("AXONN_FUSED_TAIL");
+  return at_once_ && sums.is_cuda() && (dropout_ || residual_.defined());
 }
 
 void RowTail::apply_at_once(const at::Tensor& sums, const at::Tensor& bias) {

@@ -14,11 +14,11 @@ namespace axonn {
 // bits.
 class RowTail {
  public:
-  RowTail(std::optional<DropoutDraw> dropout, at::Tensor residual)
-      : dropout_(std::move(dropout)), residual_(std::move(residual)) {}
+  // `at_once`: on a GPU, two steps and more are one launch, which rounds once.
+  RowTail(std::optional<DropoutDraw> dropout, at::Tensor residual, bool at_once)
+      : dropout_(std::move(dropout)), residual_(std::move(residual)), at_once_(at_once) {}
 
-  // All of it, in place, on any device. On a GPU with AXONN_FUSED_TAIL, two steps and more are one
-  // launch, which rounds once.
+  // All of it, in place, on any device.
   void apply(at::Tensor sums, const at::Tensor& bias);
   // Whether a bias is better left to apply() than added by the product before.
   bool takes_bias(const at::Tensor& sums) const;
@@ -35,6 +35,7 @@ class RowTail {
 
   const std::optional<DropoutDraw> dropout_;
   at::Tensor residual_;
+  const bool at_once_;
   at::Tensor mask_;  // kept for backward once it is drawn
 };
 

@@ -11,7 +11,6 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
 
-#include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/philox.hpp"
 #include "model/unet/device_noise.hpp"
@@ -168,14 +167,16 @@ Tensor sample_noise(uint64_t seed, std::string_view purpose, int64_t first, at::
   return sample_noise(seed, purpose, first, sizes, c10::kCPU, at::kDouble);
 }
 
-bool draws_noise(c10::Device device) { return device.is_cuda() && env::is_on("AXONN_DEVICE_NOISE"); }
+c10::Device noise_device(const ContextOptions& options) {
+  return options.kernels.device_noise ? options.device : c10::Device(c10::kCPU);
+}
 
 Tensor sample_noise(uint64_t seed, std::string_view purpose, int64_t first, at::IntArrayRef sizes, c10::Device device,
                     at::ScalarType type) {
   const int64_t count = c10::multiply_integers(sizes), elements = sizes[0] == 0 ? 0 : count / sizes[0];
   const DeviceNoise draw{
       .seed = seed, .stream = philox_stream("noise", purpose), .first = first * elements, .count = count};
-  if (draws_noise(device)) {
+  if (device.is_cuda()) {
     Tensor noise = at::empty(sizes, at::TensorOptions().dtype(type).device(device));
     fill_cuda_noise(noise.mutable_data_ptr(), type, draw, noise.get_device());
     return noise;

@@ -52,10 +52,9 @@ class Denoiser {
   Tensor noise(int64_t step, int64_t first, int64_t rows) const {
     const UnetShape& shape = model_.config().shape;
     const std::string purpose = step < 0 ? "sampling" : "sampling step " + std::to_string(step);
-    const c10::Device device = context_.options().device;
-    return sample_noise(options_.seed, purpose, first, {rows, shape.image, shape.image, shape.channels}, device,
-                        working_)
-        .to(device);
+    return sample_noise(options_.seed, purpose, first, {rows, shape.image, shape.image, shape.channels},
+                        noise_device(context_.options()), working_)
+        .to(context_.options().device);
   }
 
   Tensor classes_of(int64_t first, int64_t rows) const {

@@ -4,9 +4,7 @@
 namespace axonn {
 
 void fill_cuda_noise(void*, c10::ScalarType, const DeviceNoise&, int) {
-  throw BackendError(
-      "model.noise",
-      "this build has no CUDA, so no noise is drawn on a GPU; use preset cuda, or unset AXONN_DEVICE_NOISE");
+  throw BackendError("model.noise", "this build has no CUDA, so it has no kernel device-noise; use preset cuda");
 }
 
 }  // namespace axonn

@@ -74,7 +74,7 @@ double UnetTask::paper_flops_per_sample() const { return 4 * forward_flops(model
 UnetTask::Images UnetTask::load(int64_t first, int64_t count) const {
   const int64_t size = source_.size();
   Images images{at::empty({count, size, size, 3}, at::kFloat), at::empty({count}, at::kLong), {}};
-  if (!draws_noise(context_.options().device)) images.noise = noise(options_.seed, "training", first, images.clean);
+  if (noise_device(context_.options()).is_cpu()) images.noise = noise(options_.seed, "training", first, images.clean);
   std::vector<uint8_t> pixels(static_cast<size_t>(size * size * 3));
   for (int64_t i = 0; i < count; ++i) {
     const ImageDraw draw =
@@ -111,7 +111,7 @@ at::ScalarType UnetTask::working_type() const {
 }
 
 Tensor UnetTask::noise(uint64_t seed, std::string_view purpose, int64_t first, const Tensor& images) const {
-  return sample_noise(seed, purpose, first, images.sizes(), context_.options().device, working_type());
+  return sample_noise(seed, purpose, first, images.sizes(), noise_device(context_.options()), working_type());
 }
 
 std::vector<Tensor> UnetTask::inputs_of(const Images& images, const Tensor& times) const {

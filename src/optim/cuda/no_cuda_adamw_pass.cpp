@@ -4,8 +4,7 @@
 namespace axonn {
 
 void adamw_pass(const AdamWPass&, int) {
-  throw BackendError("optim.adamw",
-                     "this build has no CUDA, so it has no such kernel; use preset cuda, or unset AXONN_FUSED_ADAMW");
+  throw BackendError("optim.adamw", "this build has no CUDA, so it has no kernel adamw; use preset cuda");
 }
 
 }  // namespace axonn

@@ -87,36 +87,33 @@ void capture_gpt(const ContextOptions& options, const GptConfig& config, bool ah
 const GptShape kShape = {.layers = 2, .hidden = 128, .heads = 2, .sequence = 64, .vocabulary = 5000};
 const ContextOptions kBf16 = {.dtype = at::kBFloat16, .device = c10::kCUDA};
 
+ContextOptions with_own_kernels() {
+  ContextOptions options = kBf16;
+  options.kernels = KernelChoice::all();
+  return options;
+}
+
 TEST(CapturedStep, OfGpt) { EXPECT_NO_THROW(capture_gpt(kBf16, {.shape = kShape})) << refused(); }
 
 TEST(CapturedStep, OfGptWithDropoutAndCheckpointing) {
   EXPECT_NO_THROW(capture_gpt(kBf16, {.shape = kShape, .dropout = 0.1, .checkpoint_every = 1})) << refused();
 }
 
-TEST(CapturedStep, OfGptWithAllSwitches) {
-  const auto switches = {"AXONN_FUSED_CROSS_ENTROPY", "AXONN_FUSED_EMBEDDING", "AXONN_FUSED_LAYER_NORM",
-                         "AXONN_FUSED_ADAMW", "AXONN_PRODUCT_EPILOGUES"};
-  for (const char* name : switches) ::setenv(name, "1", 1);
-  EXPECT_NO_THROW(capture_gpt(kBf16, {.shape = kShape})) << refused();
-  for (const char* name : switches) ::unsetenv(name);
+TEST(CapturedStep, OfGptWithOurKernels) {
+  EXPECT_NO_THROW(capture_gpt(with_own_kernels(), {.shape = kShape})) << refused();
 }
 
-void capture_unet() {
-  Context context(test_environment(), {}, kBf16);
+void capture_unet(const ContextOptions& options) {
+  Context context(test_environment(), {}, options);
   Unet model(context, {.shape = {.image = 16, .base = 32, .multipliers = {1, 2}, .blocks = 1, .attention = {8}},
                        .dropout = 0.1});
   SameImages task(context, model);
   capture_step(context, model, task, /*ahead=*/true);
 }
 
-TEST(CapturedStep, OfTheUnet) { EXPECT_NO_THROW(capture_unet()) << refused(); }
+TEST(CapturedStep, OfTheUnet) { EXPECT_NO_THROW(capture_unet(kBf16)) << refused(); }
 
-TEST(CapturedStep, OfTheUnetWithAllSwitches) {
-  const auto switches = {"AXONN_FUSED_GROUP_NORM", "AXONN_FUSED_ADAMW", "AXONN_FUSED_TAIL", "AXONN_DEVICE_NOISE"};
-  for (const char* name : switches) ::setenv(name, "1", 1);
-  EXPECT_NO_THROW(capture_unet()) << refused();
-  for (const char* name : switches) ::unsetenv(name);
-}
+TEST(CapturedStep, OfTheUnetWithOurKernels) { EXPECT_NO_THROW(capture_unet(with_own_kernels())) << refused(); }
 
 TEST(CapturedStep, ThatWaitsForItsNormIsRefused) {
   EXPECT_ANY_THROW(capture_gpt(kBf16, {.shape = kShape}, /*ahead=*/false));

@@ -36,7 +36,7 @@ class DryGptTest(DryTest):
 
     def test_own_kernels(self):
         record, events = self.step("GPT 124M, 64 rows, own kernels", "--batch", 64, "--micro-batch", 64,
-                                   variables=OWN_KERNELS)
+                                   *OWN_KERNELS)
         self.assert_no_wait(record, events)
 
     @nightly
@@ -45,7 +45,7 @@ class DryGptTest(DryTest):
 
     @nightly
     def test_large_network_with_own_kernels(self):
-        self.step("GPT 1.5B, 16 rows, own kernels", *LARGE, variables=OWN_KERNELS, seconds=400)
+        self.step("GPT 1.5B, 16 rows, own kernels", *LARGE, *OWN_KERNELS, seconds=400)
 
     def products(self, *arguments):
         """How the products of a small network in fp32 compute, and the attention that was chosen."""
@@ -65,7 +65,7 @@ class DryGptTest(DryTest):
         """A step of a small network with our own kernels."""
         [record] = self.on_dry_gpu("train", "--data", self.text.name, "--out", f"{layers}-{dtype}-{len(arguments)}",
                                    "--steps", 4, "--no-save-last", "--dtype", dtype, "--layers", layers, *SMALL[2:],
-                                   *arguments, variables=OWN_KERNELS)
+                                   *arguments, *OWN_KERNELS)
         return record.steps()[1]
 
     def test_own_kernels_of_a_block(self):
@@ -115,7 +115,7 @@ class DryGptTest(DryTest):
     def test_trace(self):
         """The trace has the kernels of each of its three steps, under their names."""
         [record] = self.on_dry_gpu("train", "--data", self.text.name, "--out", "run", "--steps", 6, "--no-save-last",
-                                   *SMALL, "--dtype", "bf16", "--trace", "trace.json", variables=OWN_KERNELS)
+                                   *SMALL, "--dtype", "bf16", "--trace", "trace.json", *OWN_KERNELS)
         traced = runner.kernel_figures(self.directory / "trace.json")["kernels"]
         kernels = counts(record.steps()[3]).kernels
         self.assertGreater(kernels, 20)
@@ -125,9 +125,9 @@ class DryGptTest(DryTest):
 
     def test_steps_as_graphs(self):
         for arguments in ([], ["--dropout", 0.1, "--micro-batch", 4, "--activation-checkpoint", 1]):
-            for variables in ({}, OWN_KERNELS):
-                with self.subTest(arguments=arguments, own_kernels=bool(variables)):
-                    self.assert_steps_are_graphs("--data", self.text.name, *SMALL, *arguments, variables=variables)
+            for kernels in ([], OWN_KERNELS):
+                with self.subTest(arguments=arguments, kernels=kernels):
+                    self.assert_steps_are_graphs("--data", self.text.name, *SMALL, *arguments, *kernels)
 
     def test_steps_as_graphs_go_on(self):
         """After a validation and a checkpoint, and in a resumed run, which records a graph of its own."""

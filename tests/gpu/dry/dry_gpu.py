@@ -14,10 +14,9 @@ import uuid
 import program_runs
 
 TOP = pathlib.Path(os.environ["AXONN_TABLE"]).parent.parent
-sys.path.insert(0, str(TOP / "scripts"))
-from gpu_day import steps  # noqa: E402
+sys.path.insert(0, str(TOP / "scripts"))  # of gpu_day
 
-OWN_KERNELS = steps.own_kernels()
+OWN_KERNELS = ["--kernels", "all"]
 FOLDER = pathlib.Path(os.environ["AXONN_DRY_GPU"])  # of libdrygpu.so
 LIBRARY = str(FOLDER / "libdrygpu.so")
 
@@ -166,11 +165,11 @@ class Expected(unittest.TestCase):
 
 
 class DryTest(program_runs.ProgramTest, Expected):
-    def on_dry_gpu(self, *arguments, ranks=1, variables=None, **options):
+    def on_dry_gpu(self, *arguments, ranks=1, **options):
         """The run must succeed. Returns the record of every rank."""
         path = self.directory / "record"
         ended = self.run_program(*arguments, "--device", "cuda", ranks=ranks, launcher="tcp",
-                                 environment=environment(path, devices=ranks) | (variables or {}), **options)
+                                 environment=environment(path, devices=ranks), **options)
         self.assertEqual(ended.status, 0, ended.text)
         return [Record(f"{path}.{rank}") for rank in range(ranks)]
 

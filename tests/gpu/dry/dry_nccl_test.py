@@ -97,7 +97,7 @@ class DryNcclTest(DryTest):
     def test_order_with_own_kernels(self):
         for grid, own in OWN[program_runs.NAME].items():
             with self.subTest(grid=grid):
-                records = self.train(grid, "--dtype", "bf16", *MICRO_BATCHES, variables=OWN_KERNELS)
+                records = self.train(grid, "--dtype", "bf16", *MICRO_BATCHES, *OWN_KERNELS)
                 self.assert_order(records)
                 kernels = {name for name, *_ in records[-1].of_kind("kernel")}
                 for name in own:

@@ -15,18 +15,18 @@ class DryUnetTest(DryTest):
         self.assert_no_wait(record, events)
 
     def test_own_kernels(self):
-        record, events = self.counts_of_a_step("UNet 53M, 64 images, own kernels", *STEP, variables=OWN_KERNELS)
+        record, events = self.counts_of_a_step("UNet 53M, 64 images, own kernels", *STEP, *OWN_KERNELS)
         self.assert_no_wait(record, events)
 
     def small(self, flag):
         self.on_dry_gpu("train", *SMALL, "--steps", 2, "--out", "kernels", flag)
 
     def test_steps_as_graphs(self):
-        for variables in ({}, OWN_KERNELS):
-            with self.subTest(own_kernels=bool(variables)):
+        for own, noise in (([], 0), (OWN_KERNELS, 1)):
+            with self.subTest(kernels=own):
                 self.assert_steps_are_graphs(*SMALL, "--ema", 0.99, "--dropout", 0.1, "--validate-every", 0,
                                              "--sample-every", 0, "--count", 1, "--sampling-steps", 2,
-                                             variables=variables, kernels=1 if variables else 0)  # noise
+                                             *own, kernels=noise)
 
     def test_steps_as_graphs_need_no_host(self):
         for flags in (["--importance"], ["--activation-offload", "--activation-checkpoint", 1]):

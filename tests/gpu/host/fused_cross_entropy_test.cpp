@@ -70,7 +70,7 @@ TEST(FusedCrossEntropy, HasOneBackward) {
   const Value logits = my_value(context, whole_tensor(1, {2, 3, 21}), {.axis = Axis::x, .padded = true});
   const at::Tensor loss = fused_sum(context, logits, targets_of(2, 21));
   loss.backward({}, /*retain_graph=*/true);
-  EXPECT_USER_ERROR(loss.backward(), "in the place of the logits", "unset AXONN_FUSED_CROSS_ENTROPY");
+  EXPECT_USER_ERROR(loss.backward(), "in the place of the logits", "choose kernels without cross-entropy");
 }
 
 TEST(FusedCrossEntropy, OfATargetBeyondTheVocabularyIsNaN) {

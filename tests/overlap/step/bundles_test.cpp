@@ -230,8 +230,8 @@ TEST_F(OnRanks, EveryPolicyHasTheSameBits) {
   if (ranks % 2 == 0) grids.push_back({.z = 2, .data = ranks / 2});
   for (const GridShape& grid : grids) {
     const at::Tensor need = gradients(OverlapPolicy::none(), grid);
-    for (unsigned bits = 0; bits < kOverlapCombinations; ++bits) {
-      const OverlapPolicy policy{.switches = overlap_switches_of(bits), .bucket_bytes = 1 << 10};
+    for (unsigned bits = 0; bits < kSwitchCombinations<OverlapSwitches>; ++bits) {
+      const OverlapPolicy policy{.switches = switches_of<OverlapSwitches>(bits), .bucket_bytes = 1 << 10};
       EXPECT_TRUE(gradients(policy, grid).equal(need)) << grid.to_string() << ' ' << to_string(policy.switches);
     }
   }

@@ -170,7 +170,7 @@ TEST(StepModel, EverySwitchSavesTimeAndNoneChangesComputation) {
   const StepTime nothing = with(none);
   // With nothing hidden, a step is computation and all of its communication.
   EXPECT_NEAR(nothing.seconds(), nothing.compute() + nothing.communication.total(), 1e-9);
-  for (const auto& [name, on] : kOverlapSwitches) {
+  for (const auto& [name, on] : Switches<OverlapSwitches>::kAll) {
     OverlapSwitches one = none;
     one.*on = true;
     EXPECT_LT(with(one).seconds(), nothing.seconds());

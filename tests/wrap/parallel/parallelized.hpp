@@ -104,9 +104,9 @@ void expect_trained() {
 template <typename Net>
 void expect_same_bits() {
   const auto need = trained<Net>(OverlapPolicy::none(), 2);
-  for (unsigned bits = 0; bits < kOverlapCombinations; ++bits) {
+  for (unsigned bits = 0; bits < kSwitchCombinations<OverlapSwitches>; ++bits) {
     const OverlapPolicy policy{
-        .switches = overlap_switches_of(bits), .bucket_bytes = 2 << 10, .cache_budget = {.bytes = 4 << 10}};
+        .switches = switches_of<OverlapSwitches>(bits), .bucket_bytes = 2 << 10, .cache_budget = {.bytes = 4 << 10}};
     const auto got = trained<Net>(policy, 2);
     for (size_t i = 0; i < need.size(); ++i) ASSERT_TRUE(got[i].equal(need[i])) << to_string(policy.switches);
   }

@@ -21,9 +21,9 @@ struct GroupNormOptions {
 // because sums of squares cancel. Where a group lies on two ranks, the ranks gather (mean,
 // variance) of every channel, and backward all-reduces two numbers per group. Elsewhere nothing is
 // exchanged. weight and bias are split like the channels and replicated over the other axes.
-// On a GPU with AXONN_FUSED_GROUP_NORM, a norm of whole groups is one launch of our own, with what
-// follows it in activated(), and backward is two. UserError unless the groups divide the channels.
-// Every rank of the grid calls it.
+// On a GPU with KernelChoice::group_norm, a norm of whole groups is one launch of our own, with
+// what follows it in activated(), and backward is two. UserError unless the groups divide the
+// channels. Every rank of the grid calls it.
 class GroupNormImpl : public ShardedModule {
  public:
   GroupNormImpl(Context& context, GroupNormOptions options);

@@ -17,8 +17,8 @@ struct LayerNormOptions {
 // cancel. Backward all-reduces two sums per row. weight and bias are split like the features and
 // replicated over the other axes. Every rank of the grid calls it.
 //
-// On GPUs with AXONN_FUSED_LAYER_NORM and all features on this rank, backward is two launches, and
-// the gradient of the stream is added in the first.
+// On GPUs with KernelChoice::layer_norm and all features on this rank, backward is two launches,
+// and the gradient of the stream is added in the first.
 class LayerNormImpl : public ShardedModule {
  public:
   LayerNormImpl(Context& context, LayerNormOptions options);

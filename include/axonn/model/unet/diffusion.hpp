@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "axonn/core/names.hpp"
+#include "axonn/layers/context.hpp"
 
 namespace axonn {
 
@@ -94,11 +95,12 @@ class Diffusion {
 // Standard normal numbers (samples, ...) that depend only on (seed, purpose, sample number,
 // element). Dim 0 is samples first, first + 1, ...
 at::Tensor sample_noise(uint64_t seed, std::string_view purpose, int64_t first, at::IntArrayRef sizes);
-// Whether `device` draws them: it is a GPU, and AXONN_DEVICE_NOISE is on.
-bool draws_noise(c10::Device device);
-// The same rounded to `type`, fp32 or fp64: on `device` if it draws them, up to rounding in fp64;
-// else in host memory.
+// The same rounded to `type`, fp32 or fp64, drawn on `device`; on a GPU by axonn's own kernel, up
+// to rounding in fp64.
 at::Tensor sample_noise(uint64_t seed, std::string_view purpose, int64_t first, at::IntArrayRef sizes,
                         c10::Device device, at::ScalarType type);
+// The device that draws the noise of a run: the run's own if KernelChoice::device_noise, else the
+// CPU.
+c10::Device noise_device(const ContextOptions& options);
 
 }  // namespace axonn
