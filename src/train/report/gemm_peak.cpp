@@ -41,6 +41,7 @@ double seconds_of(c10::Device device, const Work& work) {
 
 double measure_gemm_flops(c10::ScalarType dtype, c10::Device device) {
   constexpr double kWindowSeconds = 0.03, kKernelSeconds = 0.15;
+  const double warm_up_seconds = device.is_cpu() ? 0 : 0.3;  // a GPU that had nothing to do has slow clocks
   const int64_t n = device.is_cpu() ? 768 : 8192;
   const int at_once = device.is_cpu() ? 1 : 5;  // a device needs no pause between products
   const auto options = at::TensorOptions().dtype(dtype).device(device);
@@ -48,16 +49,17 @@ double measure_gemm_flops(c10::ScalarType dtype, c10::Device device) {
   double best = 0;
   for (const GemmKernel kernel : {GemmKernel::mm, GemmKernel::onednn}) {
     if (!gemm_available(kernel, dtype, device)) continue;
-    (void)gemm(kernel, a.narrow(0, 0, n / 4), b);
+    const auto products = [&] {
+      for (int product = 0; product < at_once; ++product) (void)gemm(kernel, a, b);
+    };
+    double warm = seconds_of(device, products);
+    while (warm < warm_up_seconds) warm += seconds_of(device, products);
     std::vector<double> rates;
     for (double all = 0; all < kKernelSeconds;) {
       double spent = 0;
-      int products = 0;
-      for (; spent < kWindowSeconds; products += at_once)
-        spent += seconds_of(device, [&] {
-          for (int product = 0; product < at_once; ++product) (void)gemm(kernel, a, b);
-        });
-      rates.push_back(products * 2.0 * static_cast<double>(n * n * n) / spent);
+      int done = 0;
+      for (; spent < kWindowSeconds; done += at_once) spent += seconds_of(device, products);
+      rates.push_back(done * 2.0 * static_cast<double>(n * n * n) / spent);
       all += spent;
     }
     best = std::max(best, median(rates));
