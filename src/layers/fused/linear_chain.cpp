@@ -6,21 +6,10 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
-#include "layers/fused/product.hpp"
+#include "layers/fused/linear_terms.hpp"
 
 namespace axonn {
 namespace {
-
-// Of two dims, contiguous or the transpose of such a tensor.
-ProductMatrix matrix(const Tensor& tensor) {
-  const bool transposed = !tensor.is_contiguous();
-  return {.data = tensor.data_ptr(),
-          .type = tensor.scalar_type(),
-          .rows = tensor.size(0),
-          .columns = tensor.size(1),
-          .leading = tensor.size(transposed ? 0 : 1),
-          .transposed = transposed};
-}
 
 class LinearChain : public Operation {
  public:
@@ -35,13 +24,12 @@ class LinearChain : public Operation {
     for (const ChainedLinear& layer : layers_) {
       const auto weight = layer.weight.gathered(), bias = layer.bias.gathered();
       const Tensor output = at::empty({rows_[0].size(0), weight->size(0)}, input.options());
-      Product product{.out = matrix(output), .a = matrix(rows_.back()), .b = matrix(*weight)};
-      product.bias = bias->const_data_ptr();
+      LinearTerms terms{.out = output, .a = rows_.back(), .b = *weight, .bias = *bias};
       if (rows_.size() < layers_.size())
-        product.gelu_input = gelu_inputs_.emplace_back(at::empty_like(output)).data_ptr();
+        terms.gelu_input = gelu_inputs_.emplace_back(at::empty_like(output));
       else if (stream_.defined())
-        product.added = (stream_ = stream_.contiguous()).const_data_ptr();
-      multiply(product, output.get_device());
+        terms.added = stream_.contiguous();
+      multiply(terms);
       rows_.push_back(output);
     }
     const Tensor output = rows_.back();
@@ -60,9 +48,9 @@ class LinearChain : public Operation {
       if (i > 0 || input_needed) {
         const auto weight = layers_[i].weight.gathered();
         grad_input = at::empty_like(rows_[i]);
-        Product product{.out = matrix(grad_input), .a = matrix(grad), .b = matrix(weight->t())};
-        if (i > 0) product.gelu_gradient_at = gelu_inputs_[i - 1].const_data_ptr();
-        multiply(product, grad.get_device());
+        LinearTerms terms{.out = grad_input, .a = grad, .b = weight->t()};
+        if (i > 0) terms.gelu_gradient_at = gelu_inputs_[i - 1];
+        multiply(terms);
       }
       reduce(layers_[i], grad, rows_[i]);
       grad = grad_input;
@@ -82,10 +70,9 @@ class LinearChain : public Operation {
     layer.weight.reduce([&](const Tensor& block, bool add) {
       layer.bias.reduce([&](const Tensor& sums, bool add_sums) {
         const Tensor here = add_sums ? at::empty_like(sums) : sums;
-        Product product{.out = matrix(block), .a = matrix(grad.t()), .b = matrix(rows.t())};
-        if (add) product.added = block.const_data_ptr();
-        product.sums_of_a = here.data_ptr();
-        multiply(product, grad.get_device());
+        LinearTerms terms{.out = block, .a = grad.t(), .b = rows.t(), .sums_of_a = here};
+        if (add) terms.added = block;
+        multiply(terms);
         if (add_sums) sums.add_(here);
       });
     });

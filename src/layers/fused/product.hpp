@@ -32,8 +32,11 @@ struct Product {
   void* sums_of_a = nullptr;               // (m)
 };
 
-// On the current stream of CUDA device `device`. BackendError if cuBLASLt has no such product, and
-// if CUDA is not built in.
-void multiply(const Product& product, int device);
+// On the current stream of CUDA device `device`. Returns false, and does nothing, if cuBLASLt has
+// no product with what follows it. BackendError if it has none without either, and if CUDA is not
+// built in. The first product of a shape measures up to 8 of cuBLASLt's algorithms, which waits for
+// the device, and later ones take the fastest; with deterministic kernels it is cuBLASLt's own
+// choice.
+bool multiply(const Product& product, int device);
 
 }  // namespace axonn

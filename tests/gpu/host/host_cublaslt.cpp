@@ -1,6 +1,9 @@
 // cuBLASLt's products on the host, as its documentation describes them: columns follow one another,
 // sums and epilogues are in fp32 or wider, and each result is rounded once. A program that exports
 // these functions finds them before those of the library.
+#include "gpu/host/host_cublaslt.hpp"
+
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -9,7 +12,6 @@
 
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
-#include <cublasLt.h>
 
 #define HOST_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -20,6 +22,7 @@ struct Description {
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   void *bias = nullptr, *aux = nullptr;
   int64_t aux_leading = 0;
+  cudaDataType_t bias_type = CUDA_R_64F, aux_type = CUDA_R_64F;  // that of no output, until it is set
 };
 
 struct Layout {
@@ -48,6 +51,8 @@ void write(cudaDataType_t type, void* data, int64_t place, double value) {
     return 0;
   });
 }
+
+constexpr uint64_t kUnable = 1;  // in an algorithm's data
 
 constexpr double kCubic = 0.044715;
 double inner(double x) { return std::numbers::inv_sqrtpi * std::numbers::sqrt2 * (x + kCubic * x * x * x); }
@@ -90,6 +95,10 @@ HOST_EXPORT cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t i
       return take(of(it).aux);
     case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
       return take(of(it).aux_leading);
+    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
+      return take(of(it).bias_type);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE:
+      return take(of(it).aux_type);
     default:
       return CUBLAS_STATUS_NOT_SUPPORTED;
   }
@@ -121,10 +130,17 @@ HOST_EXPORT cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPr
 HOST_EXPORT cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t it,
                                                           cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                                           cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
-                                                          cublasLtMatmulPreference_t, int,
-                                                          cublasLtMatmulHeuristicResult_t*, int* found) {
+                                                          cublasLtMatmulPreference_t, int most,
+                                                          cublasLtMatmulHeuristicResult_t* results, int* found) {
+  ++host_cublaslt::asked;
   const bool fits = of(it).aux_leading % 8 == 0 && of(it).aux_leading >= static_cast<int64_t>(of(d).rows);
-  *found = of(it).aux == nullptr || fits ? 1 : 0;
+  const bool here = (of(it).aux == nullptr || fits) && of(it).epilogue != host_cublaslt::missing;
+  *found = here ? std::min(host_cublaslt::offered, most) : 0;
+  for (int i = 0; i < *found; ++i) {
+    results[i] = {};
+    results[i].state = CUBLAS_STATUS_SUCCESS;
+    results[i].algo.data[0] = host_cublaslt::offered > 1 && i == 0 ? kUnable : 0;
+  }
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -132,7 +148,9 @@ HOST_EXPORT cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t
                                           cublasLtMatrixLayout_t a_layout, const void* b,
                                           cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
                                           cublasLtMatrixLayout_t c_layout, void* d, cublasLtMatrixLayout_t d_layout,
-                                          const cublasLtMatmulAlgo_t*, void*, size_t, cudaStream_t) {
+                                          const cublasLtMatmulAlgo_t* algorithm, void*, size_t, cudaStream_t) {
+  if (algorithm->data[0] == kUnable) return CUBLAS_STATUS_NOT_SUPPORTED;
+  ++host_cublaslt::products;
   const Description& description = of(it);
   const Layout &of_a = of(a_layout), &of_b = of(b_layout), &of_c = of(c_layout), &of_d = of(d_layout);
   const bool turned_a = description.turned_a == CUBLAS_OP_T, turned_b = description.turned_b == CUBLAS_OP_T;
@@ -147,6 +165,9 @@ HOST_EXPORT cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t
   const auto value_b = [&](int64_t l, int64_t j) {
     return read(of_b.type, b, turned_b ? j + l * of_b.leading : l + j * of_b.leading);
   };
+  if ((description.bias != nullptr && description.bias_type != of_d.type) ||
+      (description.aux != nullptr && description.aux_type != of_d.type))
+    return CUBLAS_STATUS_INVALID_VALUE;
   const double scale = *static_cast<const float*>(alpha), adds = *static_cast<const float*>(beta);
   for (int64_t j = 0; j < n; ++j) {
     double of_column = 0;

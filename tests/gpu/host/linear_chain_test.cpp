@@ -6,6 +6,7 @@
 #include <ATen/Context.h>
 
 #include "axonn/layers/linear.hpp"
+#include "gpu/host/host_cublaslt.hpp"
 #include "layers/fused/product.hpp"
 #include "layers/layer_fixture.hpp"
 
@@ -106,16 +107,48 @@ TEST_F(LinearChain, EqualsSerial) {
         if (grid.x == 1 && grid.y == 1) expect_equals_serial(grid, sizes, dtype, tolerance);
 }
 
-TEST_F(LinearChain, AProductThatCublasltDoesNotHaveIsAnError) {
+// Fallen back to plain products and a launch for each of the rest, which round once more. Of sizes
+// that no other test has: their algorithms are not known yet.
+TEST_F(LinearChain, WithoutAnEpilogueEqualsSerial) {
+  int64_t width = 72;
+  for (const auto epilogue :
+       {CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_GELU_AUX_BIAS, CUBLASLT_EPILOGUE_DGELU, CUBLASLT_EPILOGUE_BGRADB}) {
+    host_cublaslt::missing = epilogue;
+    width += 8;
+    expect_equals_serial({.z = test_environment().ranks()}, {{64, width, 56}, true}, at::kBFloat16, 2e-2);
+    expect_equals_serial({.z = test_environment().ranks()}, {{width, 64}, true}, at::kFloat, 2e-6);
+  }
+  host_cublaslt::missing.reset();
+}
+
+// The first algorithm is not able to compute the product. The second and third are measured when a
+// shape is first seen, also where the product adds to what is there.
+TEST_F(LinearChain, MeasuresTheAlgorithmsOfAShapeOnce) {
+  constexpr int64_t kSize = 12;
+  std::vector<float> a(kSize * kSize, 0.5F), b(kSize * kSize, 2), out(kSize * kSize, 7);
+  const auto square = [](std::vector<float>& numbers) {
+    return ProductMatrix{.data = numbers.data(), .rows = kSize, .columns = kSize, .leading = kSize};
+  };
+  const Product product{.out = square(out), .a = square(a), .b = square(b), .added = out.data()};
+  host_cublaslt::offered = 3;
+  const int asked = host_cublaslt::asked, products = host_cublaslt::products;
+  EXPECT_TRUE(multiply(product, -1));
+  EXPECT_EQ(host_cublaslt::asked, asked + 1);
+  EXPECT_GE(host_cublaslt::products, products + 2 * 4 + 1) << "one and three turns of two algorithms, and the product";
+  EXPECT_EQ(out, std::vector<float>(out.size(), 7 + kSize));
+  const int before = host_cublaslt::products;
+  EXPECT_TRUE(multiply(product, -1));
+  EXPECT_EQ(host_cublaslt::asked, asked + 1);
+  EXPECT_EQ(host_cublaslt::products, before + 1);
+  EXPECT_EQ(out, std::vector<float>(out.size(), 7 + 2 * kSize));
+  host_cublaslt::offered = 1;
+}
+
+TEST_F(LinearChain, AProductThatCublasltDoesNotHaveIsNotDone) {
   std::vector<float> numbers(64);
   const ProductMatrix small{.data = numbers.data(), .rows = 4, .columns = 4, .leading = 4};
   const Product product{.out = small, .a = small, .b = small, .bias = numbers.data(), .gelu_input = numbers.data()};
-  try {
-    multiply(product, -1);
-    ADD_FAILURE() << "no error";
-  } catch (const BackendError& error) {
-    EXPECT_NE(std::string(error.what()).find("unset AXONN_PRODUCT_EPILOGUES"), std::string::npos) << error.what();
-  }
+  EXPECT_FALSE(multiply(product, -1));
 }
 
 }  // namespace
