@@ -51,14 +51,17 @@ class TrainCommand : axonn::HoldsOptions<GptOptions>, public axonn::TrainingComm
   }
   int64_t& checkpoint_every() override { return options.model.checkpoint_every; }
 
-  void load_data(const axonn::CheckpointReader* resumed) override {
+  axonn::LoadedData load_data(const axonn::CheckpointReader* resumed) override {
     AXONN_CHECK(!options.data.empty(), "gpt.train", "name the text to train on with --data PATH...");
     data_ = resumed == nullptr
                 ? axonn::TextData::load(options.data, options.tokenizer, options.validation_fraction)
                 : axonn::TextData::load(options.data, axonn::Tokenizer::from_json(resumed->state().tokenizer),
                                         options.validation_fraction);
-    if (resumed != nullptr) axonn::check_same_data(*resumed, data_->fingerprint());
     if (options.model.shape.vocabulary == 0) options.model.shape.vocabulary = data_->tokenizer().vocabulary_size();
+    return {.fingerprint = data_->fingerprint(),
+            .facts = {{"the vocabulary", data_->tokenizer().to_json()},
+                      {"the number of training tokens", std::to_string(data_->train_tokens())},
+                      {"the number of held-out tokens", std::to_string(data_->validation_tokens())}}};
   }
 
   void train(axonn::Environment& environment, axonn::Context& context, const axonn::RunPlan& plan,

@@ -48,11 +48,23 @@ class TrainCommand : axonn::HoldsOptions<UnetOptions>, public axonn::TrainingCom
 
   int64_t& checkpoint_every() override { return options.model.checkpoint_every; }
 
-  void load_data(const axonn::CheckpointReader* resumed) override {
+  axonn::LoadedData load_data(const axonn::CheckpointReader*) override {
     images_ = options.load_images();
-    if (resumed != nullptr) axonn::check_same_data(*resumed, images_.training->fingerprint());
     auto& classes = options.model.shape.classes;
     if (classes < 0) classes = static_cast<int64_t>(images_.training->classes().size());
+    const axonn::ImageSource* const held_out = images_.held_out.get();
+    return {
+        .fingerprint = images_.training->fingerprint(),
+        .facts = {{"the classes", names_of_classes()},
+                  {"the number of training images", std::to_string(images_.training->count())},
+                  {"the number of held-out images", std::to_string(held_out ? held_out->count() : 0)},
+                  {"the fingerprint of the held-out images", std::to_string(held_out ? held_out->fingerprint() : 0)}}};
+  }
+
+  std::string names_of_classes() const {
+    std::string names;
+    for (const std::string& name : images_.training->classes()) names += (names.empty() ? "" : ", ") + name;
+    return names;
   }
 
   void train(axonn::Environment& environment, axonn::Context& context, const axonn::RunPlan& plan,

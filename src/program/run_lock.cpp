@@ -21,6 +21,7 @@
 #include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
+#include "axonn/core/host_name.hpp"
 #include "axonn/core/log.hpp"
 #include "core/files.hpp"
 #include "core/utc_time.hpp"
@@ -33,11 +34,6 @@ using Clock = std::chrono::steady_clock;
 using json = nlohmann::ordered_json;
 
 constexpr std::string_view kPrefix = "job-", kSuffix = ".lock";
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
 
 // Whatever two processes must share so that they can compare numbers of processes.
 std::string kernel_of_this_process() {

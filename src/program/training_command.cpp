@@ -104,6 +104,7 @@ int TrainingCommand::run(Environment& environment) {
   std::optional<CheckpointReader> resumed;
   std::optional<PlannedLayout> chosen;
   std::optional<const RunPlan> plan;
+  LoadedData data;
   all_ranks_or_none(environment.world(), [&] {
     if (!from.empty()) {
       resumed.emplace(from);
@@ -113,7 +114,11 @@ int TrainingCommand::run(Environment& environment) {
     }
     check_out(options_.run.train.out, resumed, automatic);
     check_before_start();
-    load_data(resumed ? &*resumed : nullptr);
+    data = load_data(resumed ? &*resumed : nullptr);
+  });
+  check_ranks_read_the_same(environment.world(), data);
+  all_ranks_or_none(environment.world(), [&] {
+    if (resumed) check_same_data(*resumed, data.fingerprint);
     chosen = choose(environment.ranks());
     plan.emplace(plan_run(options_.run));
     options_.check(plan->grid);

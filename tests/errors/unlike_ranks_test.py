@@ -31,6 +31,44 @@ class UnlikeRanks(GptTest):
                                  seconds=refusal_seconds())
         self.assert_refused(ended, "rank 1 has --steps 6 and rank 0 has 5")
 
+    def train_on_others(self, text, *arguments, ranks=2):
+        """The last rank, as on a host of its own, has another text under the same name."""
+        for rank in range(ranks):
+            folder = self.directory / f"host-{rank}"
+            folder.mkdir(exist_ok=True)
+            (folder / "text.txt").write_text(text if rank == ranks - 1 else self.text.read_text())
+        training = ["train", "--out", "run", *TRAINING, *arguments]
+        return self.run_program(lambda rank: [*training, "--data", f"host-{rank}"], ranks=ranks, launcher="tcp",
+                                seconds=refusal_seconds())
+
+    def test_other_data(self):
+        text = self.text.read_text()
+        rot13 = str.maketrans("abcdefghijklmnopqrstuvwxyz", "nopqrstuvwxyzabcdefghijklm")
+        for grid, ranks in (("1x1x1x2", 2), ("2x1x1x1", 2), ("1x1x2x2", 4)):
+            for name, other, words in (
+                    ("letters", text.translate(rot13), "the content of the files differs"),
+                    ("shorter", text[:3000], "the number of training tokens is 2700 there and "),
+                    ("one byte", text[:-1] + "x", "the content of the files differs")):
+                with self.subTest(grid=grid, other=name):
+                    ended = self.train_on_others(other, "--grid", grid, "--validation-fraction", "0.1", ranks=ranks)
+                    self.assert_refused(ended, f"rank {ranks - 1} has read other data than rank 0: rank {ranks - 1} on "
+                                               "host", words, "copy the same files to every host")
+
+    def test_another_vocabulary_of_the_same_numbers(self):
+        """Letters by their numbers in the sorted vocabulary: the tokens are equal, and mean something else."""
+        text = "".join("abc"[i % 3] for i in range(2000))
+        self.text.write_text(text)
+        ended = self.train_on_others(text.replace("c", "d"), "--grid", "1x1x1x2", "--tokenizer", "chars")
+        self.assert_refused(ended, "rank 1 has read other data than rank 0", "the vocabulary is")
+
+    def test_other_data_of_a_resumed_run(self):
+        self.train("run", "--grid", "1x1x1x2", "--steps", "2", ranks=2, launcher="tcp")
+        training = ["train", "--resume", "run", "--steps", "4"]
+        (self.directory / "other.txt").write_text("x" * 5000)
+        ended = self.run_program(lambda rank: [*training, "--data", "other.txt" if rank == 1 else self.text.name],
+                                 ranks=2, launcher="tcp", seconds=refusal_seconds())
+        self.assert_refused(ended, "rank 1 has read other data than rank 0")
+
     def test_only_one_rank_resumes(self):
         ended = self.train_unlike(["--resume", "auto"], "--grid", "1x1x2x1")
         self.assert_refused(ended, "rank 1 has --resume = auto and rank 0 has nothing")

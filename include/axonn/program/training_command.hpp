@@ -9,6 +9,7 @@
 #include "axonn/layers/convolution_choice.hpp"
 #include "axonn/network/network_model.hpp"
 #include "axonn/perfmodel/search/grid_search.hpp"
+#include "axonn/program/loaded_data.hpp"
 #include "axonn/program/program.hpp"
 #include "axonn/program/program_options.hpp"
 
@@ -38,7 +39,7 @@ class TrainingCommand : public Command {
   virtual std::vector<ConvolutionShape> convolutions(const RunPlan&) const { return {}; }
 
   // Called on every rank, without communication. Throws UserError. `resumed` is null for a new run.
-  virtual void load_data(const CheckpointReader* resumed) = 0;
+  virtual LoadedData load_data(const CheckpointReader* resumed) = 0;
   // Creates the network and its task, and calls run_training().
   virtual void train(Environment& environment, Context& context, const RunPlan& plan,
                      const std::optional<CheckpointReader>& resumed) = 0;

@@ -1,0 +1,65 @@
+#include "axonn/program/loaded_data.hpp"
+
+#include <sstream>
+
+#include <ATen/ops/empty.h>
+
+#include "axonn/comm/all_ranks_or_none.hpp"
+#include "axonn/core/error.hpp"
+#include "axonn/core/host_name.hpp"
+
+namespace axonn {
+namespace {
+
+std::string lines_of(const LoadedData& data) {
+  std::string lines;
+  for (const LoadedData::Fact& fact : data.facts) lines += fact.value + "\n";
+  return lines + std::to_string(data.fingerprint) + "\n";
+}
+
+std::vector<int> ranks_where(Communicator& everyone, bool here) {
+  const at::Tensor mine = at::empty({1}, at::kInt), all = at::empty({everyone.size()}, at::kInt);
+  mine.fill_(here ? 1 : 0);
+  everyone.all_gather(mine, all).wait();
+  std::vector<int> found;
+  for (int rank = 0; rank < everyone.size(); ++rank)
+    if (all.const_data_ptr<int>()[rank] != 0) found.push_back(rank);
+  return found;
+}
+
+std::string shown(const std::string& value) {
+  constexpr size_t kMost = 60;
+  return value.size() <= kMost ? value : value.substr(0, kMost) + "...";
+}
+
+std::string text_of(const std::vector<int>& ranks) {
+  constexpr size_t kMost = 4;
+  std::string text = ranks.size() == 1 ? "rank" : "ranks";
+  for (size_t i = 0; i < ranks.size() && i < kMost; ++i) text += (i == 0 ? " " : ", ") + std::to_string(ranks[i]);
+  if (ranks.size() > kMost) text += " and " + std::to_string(ranks.size() - kMost) + " more";
+  return text + (ranks.size() == 1 ? " has" : " have");
+}
+
+}  // namespace
+
+void check_ranks_read_the_same(Communicator& everyone, const LoadedData& mine) {
+  const std::string lines = lines_of(mine), of_rank_0 = broadcast_text(everyone, lines, 0);
+  const std::vector<int> others = ranks_where(everyone, lines != of_rank_0);
+  if (others.empty()) return;
+  const std::string host = broadcast_text(everyone, host_name(), 0),
+                    other_host = broadcast_text(everyone, host_name(), others.front());
+  std::istringstream here(of_rank_0), there(broadcast_text(everyone, lines, others.front()));
+  std::string value, other_value, differs = "the content of the files differs";
+  for (const LoadedData::Fact& fact : mine.facts) {
+    std::getline(here, value), std::getline(there, other_value);
+    if (value == other_value) continue;
+    differs = detail::concatenate(fact.name, " is ", shown(other_value), " there and ", shown(value), " on rank 0");
+    break;
+  }
+  throw UserError("program.data",
+                  detail::concatenate(text_of(others), " read other data than rank 0: rank ", others.front(),
+                                      " on host ", other_host, ", rank 0 on host ", host, "; ", differs,
+                                      "; copy the same files to every host, or let --data name a folder that all see"));
+}
+
+}  // namespace axonn
