@@ -53,7 +53,7 @@ int list_checkpoints(const CheckpointOptions& options) {
   for (const std::string& path : options.paths)
     for (const fs::path& directory : checkpoints_of(path)) {
       const Files files = files_in(directory);
-      std::string grid = "?", tensors = "?", state = "whole";
+      std::string grid = "?", tensors = "?", state = "complete";
       try {
         const axonn::CheckpointReader checkpoint(directory);
         grid = checkpoint.grid().to_string();

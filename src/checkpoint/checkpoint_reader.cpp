@@ -3,6 +3,8 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include <ATen/ops/empty.h>
@@ -135,19 +137,18 @@ struct CheckpointReader::Impl {
     int64_t missing = 0;
   };
 
-  enum class Checksums : uint8_t { checked, ignored };
-
   fs::path directory;
   Manifest manifest;
+  mutable std::set<std::string> checked = {};  // files whose bytes have been compared with their checksums
 
   size_t index_of(const CheckpointTensor& tensor) const;
   void check_groups(std::span<const CheckpointTensor> tensors) const;
   Target make_target(const GridShape& shape, const Coordinate& at, const CheckpointTensor& tensor) const;
   bool may_hold(const Manifest::File& file, const Manifest::StoredRange& stored, const GridShape& shape,
                 const Coordinate& at, const CheckpointTensor& tensor) const;
-  void fill(const GridShape& shape, const Coordinate& at, std::map<size_t, Target>& targets, Checksums checksums) const;
+  void fill(const GridShape& shape, const Coordinate& at, std::map<size_t, Target>& targets) const;
   void fill_from(const Manifest::File& file, const GridShape& shape, const Coordinate& at,
-                 std::map<size_t, Target>& targets, Checksums checksums) const;
+                 std::map<size_t, Target>& targets) const;
 };
 
 void check_checkpoint(const fs::path& step_directory, int rank, int ranks) {
@@ -184,7 +185,7 @@ void CheckpointReader::load(const GridShape& shape, const Coordinate& at,
     const bool fresh = targets.emplace(impl_->index_of(tensor), impl_->make_target(shape, at, tensor)).second;
     AXONN_CHECK(fresh, "checkpoint.load", "tensor ", tensor.name, " is asked for twice");
   }
-  with_advice(impl_->directory, [&] { impl_->fill(shape, at, targets, Impl::Checksums::checked); });
+  with_advice(impl_->directory, [&] { impl_->fill(shape, at, targets); });
   for (auto& [index, target] : targets)
     if (!target.tensor->shard.is_cpu()) copy_to_device(target.host, target.tensor->shard.detach());
 }
@@ -197,7 +198,7 @@ at::Tensor CheckpointReader::read_whole(const Description& tensor) const {
   const GridShape shape{};
   std::map<size_t, Impl::Target> targets;
   targets.emplace(impl_->index_of(asked), impl_->make_target(shape, {}, asked));
-  impl_->fill(shape, {}, targets, Impl::Checksums::ignored);
+  with_advice(impl_->directory, [&] { impl_->fill(shape, {}, targets); });
   return flat.view(whole.global_shape());
 }
 
@@ -251,16 +252,16 @@ bool CheckpointReader::Impl::may_hold(const Manifest::File& file, const Manifest
   return !same_cut || std::ranges::none_of(tensor.cut->axes, elsewhere);
 }
 
-void CheckpointReader::Impl::fill(const GridShape& shape, const Coordinate& at, std::map<size_t, Target>& targets,
-                                  Checksums checksums) const {
-  for (const auto& file : manifest.files) fill_from(file, shape, at, targets, checksums);
+void CheckpointReader::Impl::fill(const GridShape& shape, const Coordinate& at,
+                                  std::map<size_t, Target>& targets) const {
+  for (const auto& file : manifest.files) fill_from(file, shape, at, targets);
   for (const auto& [index, target] : targets)
     AXONN_CHECK(target.missing == 0, "checkpoint.load", directory.string(), " lacks ", target.missing, " elements of ",
                 target.tensor->name);
 }
 
 void CheckpointReader::Impl::fill_from(const Manifest::File& file, const GridShape& shape, const Coordinate& at,
-                                       std::map<size_t, Target>& targets, Checksums checksums) const {
+                                       std::map<size_t, Target>& targets) const {
   std::optional<safetensors::File> opened;
   for (const auto& stored : manifest.ranges_in(file)) {
     const auto found = targets.find(stored.tensor);
@@ -272,7 +273,7 @@ void CheckpointReader::Impl::fill_from(const Manifest::File& file, const GridSha
     const auto copies = intersect(in_file, target.placed);
     if (copies.empty()) continue;
     if (!opened) {
-      if (checksums == Checksums::checked) check_file(directory, file);
+      if (checked.insert(file.name).second) check_file(directory, file);
       opened.emplace(directory / file.name);
     }
     const auto* entry = opened->find(tensor.name);

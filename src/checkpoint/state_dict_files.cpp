@@ -69,6 +69,12 @@ StateDictWriter::StateDictWriter(std::vector<View> tensors, fs::path file, int64
   open();
 }
 
+StateDictWriter::~StateDictWriter() {
+  out_.reset();
+  std::error_code gone;
+  for (size_t i = 0; i <= part_ && i < ends_.size(); ++i) fs::remove(partial(path_of(i)), gone);
+}
+
 void StateDictWriter::append(std::span<const std::byte> bytes) {
   if (tensor_ == ends_[part_]) {
     out_->finish();

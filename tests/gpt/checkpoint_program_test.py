@@ -80,7 +80,7 @@ class CheckpointProgram(GptTest):
 
     def test_what_a_checkpoint_holds(self):
         run = self.train("run", "--steps", "4", "--save-every", "2")
-        self.assert_says(self.checkpoint("ls", run), "step-000002", "step-000004", "1x1x1x1", "| whole |")
+        self.assert_says(self.checkpoint("ls", run), "step-000002", "step-000004", "1x1x1x1", "| complete |")
         self.assert_says(self.checkpoint("show", run), "step 4, 4 updates", "| weights |", "| adam.m |", "F32")
         self.assert_says(self.checkpoint("show", run / "step-000002", "--tensors", "--configuration"), "step 2",
                          '"hidden": 16', "| weights/h.0.attn.qkv.weight | [48, 16] | F32 |")
@@ -94,6 +94,12 @@ class CheckpointProgram(GptTest):
         self.assert_says(self.checkpoint("ls", run), "step-000004")
         self.assert_says(self.checkpoint("verify", run, status=1), "step-000002: whole", "step-000004: broken",
                          shard.name)
+        for arguments in (["export", run, "--out", "broken.safetensors"], ["diff", run, run / "step-000002"],
+                          ["export", run, "--out", "broken.safetensors", "--shard-size", "4k"],
+                          ["export", run, "--out", "broken.safetensors", "--group", "adam.m"]):
+            self.assert_says(self.checkpoint(*arguments, status=2), "is broken: its checksum is", shard.name,
+                             "step-000002")
+        self.assertEqual([path.name for path in self.directory.iterdir() if path.name.startswith("broken")], [])
         shard.write_bytes(content[:-100])
         self.assert_says(self.checkpoint("ls", run, status=1), "broken: ", shard.name)
 

@@ -37,13 +37,16 @@ class StateDictReader {
 };
 
 // Writes a tensor at a time. Files have the suffix ".partial" until finish() has renamed them, the
-// index last. BackendError as from StreamedFile.
+// index last; a writer that does not come so far removes them. BackendError as from StreamedFile.
 class StateDictWriter {
  public:
   // `tensors`: name, type and shape of each, sorted by sort_for_file(). With shard_bytes > 0, the
   // tensors are in files "model-00001-of-00003.safetensors" of at most so many bytes each, or one
   // tensor; their index is `file` + ".index.json".
   StateDictWriter(std::vector<View> tensors, std::filesystem::path file, int64_t shard_bytes = 0);
+  ~StateDictWriter();
+  StateDictWriter(const StateDictWriter&) = delete;
+  StateDictWriter& operator=(const StateDictWriter&) = delete;
 
   const std::vector<View>& tensors() const { return tensors_; }
   void append(std::span<const std::byte> bytes);  // all bytes of the next tensor
