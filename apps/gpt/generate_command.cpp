@@ -16,7 +16,8 @@ namespace {
 class GenerateCommand : axonn::HoldsOptions<GptOptions>, public axonn::CheckpointCommand {
  public:
   GenerateCommand() : CheckpointCommand(options) {
-    flags().add("generate", "prompt", prompt_, "text to continue; empty: a line break");
+    flags().add("generate", "prompt", prompt_,
+                "text to continue; empty: a line break, or the first character of a vocabulary that has none");
     flags().add("generate", "tokens", sampling_.tokens, "number of tokens to add");
     flags().add("generate", "temperature", sampling_.temperature,
                 "randomness of the draws; 0: always the most likely token");
@@ -36,7 +37,7 @@ class GenerateCommand : axonn::HoldsOptions<GptOptions>, public axonn::Checkpoin
   void check_model(const axonn::CheckpointReader& checkpoint, const axonn::GridShape& grid) override {
     axonn::check_gpt(options.model, grid);
     tokenizer_ = axonn::Tokenizer::from_json(checkpoint.state().tokenizer);
-    begin_ = tokenizer_->encode(prompt_.empty() ? "\n" : prompt_);
+    begin_ = prompt_.empty() ? tokenizer_->beginning() : tokenizer_->encode(prompt_);
   }
 
   void use(axonn::Environment& environment, axonn::Context& context,

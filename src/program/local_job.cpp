@@ -55,6 +55,7 @@ class ForwardedSignals {
  public:
   explicit ForwardedSignals(const std::vector<pid_t>& children) : children_(children) {
     for (size_t i = 0; i < kAll.size(); ++i) before_[i] = std::signal(kAll[i], [](int signal) { received = signal; });
+    if (before_[kHangUp] == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // nohup
   }
   ~ForwardedSignals() {
     for (size_t i = 0; i < kAll.size(); ++i) std::signal(kAll[i], before_[i]);
@@ -76,7 +77,8 @@ class ForwardedSignals {
   }
 
  private:
-  static constexpr std::array kAll = {SIGINT, SIGTERM, SIGUSR1, SIGTSTP};
+  static constexpr size_t kHangUp = 0;
+  static constexpr std::array kAll = {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGTSTP};
   static inline std::atomic<int> received{0};
 
   const std::vector<pid_t>& children_;

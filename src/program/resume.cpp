@@ -13,9 +13,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The folder that the checkpoint really lies in, whatever name it was given by: a link to it, "."
+// or "step-000004/". The user's own words for that folder, if they name it.
 fs::path run_directory(const CheckpointReader& reader) {
-  const fs::path parent = reader.directory().parent_path();
-  return parent.empty() ? fs::path(".") : parent;
+  const fs::path given = reader.directory().parent_path(), in = given.empty() ? fs::path(".") : given,
+                 real = fs::canonical(reader.directory()).parent_path();
+  return fs::equivalent(in, real) ? in : real;
 }
 
 bool holds_metrics(const fs::path& out) {

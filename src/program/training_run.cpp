@@ -26,10 +26,11 @@ constexpr const char *kGemmChoice = "gemm", *kConvolutionChoice = "convolutions"
 
 std::atomic<bool> interrupted = false;
 
-// The first signal (Ctrl-C, or a batch system's warning) ends the run after this step, with a
-// checkpoint. The second one ends the process.
+// The first signal (Ctrl-C, a batch system's warning, the end of a terminal) ends the run after
+// this step, with a checkpoint. The second one ends the process; but the end of a terminal may come
+// twice, from the shell and from the kernel.
 void on_interrupt(int signal) {
-  if (interrupted.exchange(true)) {
+  if (interrupted.exchange(true) && signal != SIGHUP) {
     std::signal(signal, SIG_DFL);
     std::raise(signal);
   }
@@ -135,6 +136,7 @@ void run_training(Environment& environment, Context& context, const Parameters& 
     identity.run = new_run_name(environment);
   }
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, on_interrupt);
+  if (std::signal(SIGHUP, on_interrupt) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // nohup
   std::signal(SIGXFSZ, SIG_IGN);  // a checkpoint over the limit of `ulimit -f` is an error of write() instead
   const auto result = train({environment, context, parameters, *optimizer, task}, config, identity, first_step,
                             [] { return interrupted.load(); });

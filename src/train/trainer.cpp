@@ -292,6 +292,8 @@ void Trainer::begin(int64_t first_step) {
                 .gemm_flops = gemm_flops_,
                 .linear = linear,
                 .update = UpdateChoice{step_.update_schedule(), config_.optimizer.run}.to_string()});
+    if (const std::string why = task_.why_no_validation(); !why.empty() && config_.validate_every > 0)
+      log::warn("no validation: ", why);
   });
 }
 

@@ -28,7 +28,7 @@ class LocalRanks(GptTest):
         self.assertEqual(*losses)
 
     def test_a_signal_ends_the_run_in_order(self):
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP):
             with self.subTest(number.name):
                 self.setUp()
                 job, _ = self.start_long()

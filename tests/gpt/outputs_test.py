@@ -3,7 +3,7 @@ import pathlib
 import re
 import unittest
 
-from gpt_runs import GptTest
+from gpt_runs import GptTest, TRAINING
 from program_runs import HAS_MPI, metrics
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -53,6 +53,22 @@ class Outputs(GptTest):
                  if not key.startswith("communication.")}
         self.assertEqual(flat_keys(lines[-1]), alone)
         self.assertEqual(alone - flat_keys(lines[0]), {"validation_loss"})
+
+    def test_why_there_is_no_validation_is_said_once(self):
+        for fraction, why in (("0", "--validation-fraction is 0, so no text is held out"),
+                              ("0.001", "tokens, and one sequence needs 17; a larger --validation-fraction")):
+            ended = self.gpt("train", "--data", self.text.name, "--out", fraction, *TRAINING, "--steps", "3",
+                             "--validation-fraction", fraction, "--validate-every", "1")
+            self.assertEqual(ended.status, 0, ended.text)
+            self.assertEqual(ended.err.count("no validation: "), 1, ended.err)
+            self.assertIn(why, ended.err)
+
+    def test_generating_without_a_prompt_needs_no_line_break_in_the_vocabulary(self):
+        self.text.write_text("abc" * 300)
+        run = self.train("run", "--steps", "1", "--tokenizer", "chars")
+        ended = self.gpt("generate", "--checkpoint", run, "--tokens", "5")
+        self.assertEqual(ended.status, 0, ended.text)
+        self.assertRegex(ended.out, "^a[abc]{5}\n$")
 
     @unittest.skipUnless(HAS_MPI, "built without MPI")
     def test_metrics_of_a_grid_tell_its_communication(self):

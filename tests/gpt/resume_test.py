@@ -119,7 +119,7 @@ class Resume(GptTest):
                 self.assert_same(run, whole, steps)
 
     def test_a_signal_ends_the_run_after_its_step_with_a_checkpoint(self):
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP):
             with self.subTest(number.name):
                 run = self.directory / number.name
                 job = self.start("train", "--data", self.text, "--out", run, *TRAINING, "--steps", "1000000")
@@ -130,6 +130,26 @@ class Resume(GptTest):
                 last = metrics(run)[-1]["step"]
                 self.assertIn(f"stopped early: step {last}, ", ended.out)
                 self.assertTrue((run / f"step-{last:06d}" / "manifest.json").exists())
+
+    def test_the_end_of_a_terminal_may_come_twice_and_is_ignored_under_nohup(self):
+        training = ["train", "--data", self.text, *TRAINING, "--steps", "1000000"]
+        twice = self.start(*training, "--out", self.directory / "twice")
+        wait_for_steps(twice, self.directory / "twice", 3)
+        for _ in range(2):
+            twice.signal(signal.SIGHUP)
+        ended = twice.wait(RUN_SECONDS)
+        self.assertEqual(ended.status, 0, ended.text)
+        self.assertIn("stopped early: ", ended.out)
+        for ranks, more in ((1, []), (2, ["--grid", "1x1x1x2"])):
+            with self.subTest(ranks=ranks):
+                run = self.directory / f"nohup-{ranks}"
+                job = self.start(*training, "--out", run, *more, ranks=ranks, launcher="ranks",
+                                 prefix=lambda rank: ["nohup"])
+                wait_for_steps(job, run, 3)
+                job.signal(signal.SIGHUP)
+                wait_for_steps(job, run, steps_done(run) + 3)
+                job.signal(signal.SIGTERM)
+                self.assertEqual(job.wait(RUN_SECONDS).status, 0)
 
     def test_a_finished_run_has_nothing_to_do(self):
         run = self.train("done", "--steps", "2")

@@ -97,6 +97,35 @@ class Lock(RunDirectory):
         self.assertEqual(self.locks(), [])
 
 
+class OtherNames(RunDirectory):
+    def test_a_run_goes_on_in_its_own_folder_whatever_it_is_called(self):
+        """By a link to the checkpoint elsewhere, by a link to the run, by "." and with a slash at the end."""
+        self.train("run", "--steps", "2")
+        elsewhere = self.directory / "elsewhere"
+        elsewhere.mkdir()
+        (elsewhere / "latest").symlink_to(self.run / "step-000002")
+        (elsewhere / "run").symlink_to(self.run)
+        step = lambda: max(path for path in self.run.iterdir() if path.name.startswith("step-"))
+        names = [lambda: elsewhere / "latest", lambda: elsewhere / "run", lambda: f"{step()}/", lambda: f"{step()}/."]
+        for count, name in enumerate(names, start=1):
+            given = name()
+            with self.subTest(given=given):
+                ended = self.gpt("train", "--resume", given, "--data", self.text, "--steps", 2 + count)
+                self.assertEqual(ended.status, 0, ended.text)
+                self.assertEqual([line["step"] for line in metrics(self.run)], list(range(1, 3 + count)))
+                self.assertEqual(sorted(path.name for path in elsewhere.iterdir()), ["latest", "run"])
+
+    def test_a_run_goes_on_from_within_its_checkpoint(self):
+        self.train("run", "--steps", "2")
+        run = self.run
+        self.directory = run / "step-000002"
+        before = self.files()
+        ended = self.gpt("train", "--resume", ".", "--data", self.text, "--steps", 3)
+        self.assertEqual(ended.status, 0, ended.text)
+        self.assertEqual(self.files(), before)
+        self.assertEqual([line["step"] for line in metrics(run)], [1, 2, 3])
+
+
 class Status(RunDirectory):
     def test_it_says_how_the_run_ended(self):
         self.train("run", "--steps", "3")

@@ -106,7 +106,7 @@ class Job:
         for rank in range(ranks if callable(launcher) else 1):
             mine = arguments(rank) if callable(arguments) else arguments
             command = ([*prefix(rank), PROGRAM, *mine] if ranks == 1 or callable(launcher)
-                       else [PROGRAM, *mine, "--ranks", str(ranks)] if launcher == "ranks"
+                       else [*prefix(0), PROGRAM, *mine, "--ranks", str(ranks)] if launcher == "ranks"
                        else [CLUSTER, "run", "--nodes", str(ranks), "--rate", "1gbit", "-n", str(ranks), "--", PROGRAM,
                              *mine] if launcher == "hosts"
                        else [CLUSTER, "run", "-n", str(ranks), "--", PROGRAM, *mine] if launcher == "cluster"

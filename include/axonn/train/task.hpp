@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <string>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -43,6 +44,8 @@ class TrainTask {
   // Mean loss over all held-out data, the same on every rank; nullopt if no data is held out, or if
   // the run is to stop.
   virtual std::optional<double> validate() = 0;
+  // Why validate() never has a loss, for the user; empty: it has one, or nobody needs to know.
+  virtual std::string why_no_validation() const { return ""; }
   // The option by which the host takes part in loss_sum() or after_step(), such as "importance";
   // empty: none, so that a step's launches may be repeated without calling loss_sum().
   virtual std::string_view host_work() const { return {}; }

@@ -131,6 +131,12 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text) const {
   return tokens;
 }
 
+std::vector<int32_t> Tokenizer::beginning() const {
+  if (kind_ == TokenizerKind::bytes) return {'\n'};
+  const auto found = token_of_.find(U'\n');
+  return {found == token_of_.end() ? 0 : found->second};
+}
+
 std::string Tokenizer::decode(std::span<const int32_t> tokens) const {
   std::string text;
   for (const int32_t token : tokens) {

@@ -77,6 +77,14 @@ Tensor GptTask::loss_sum(const std::vector<Tensor>& inputs) {
   return model_.loss_sum(inputs[0][kIds], inputs[0][kTargets]);
 }
 
+std::string GptTask::why_no_validation() const {
+  const int64_t sequence = model_.config().shape.sequence, held_out = data_.validation_tokens();
+  if (data_.validation_windows(sequence) > 0) return "";
+  if (held_out == 0) return "--validation-fraction is 0, so no text is held out";
+  return detail::concatenate("the held-out part of the text has ", held_out, " tokens, and one sequence needs ",
+                             sequence + 1, "; a larger --validation-fraction holds more out");
+}
+
 std::optional<double> GptTask::validate() {
   const int64_t sequence = model_.config().shape.sequence, windows = data_.validation_windows(sequence);
   if (windows == 0) return std::nullopt;

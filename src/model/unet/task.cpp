@@ -184,6 +184,10 @@ void UnetTask::write_samples(const std::filesystem::path& run_directory, int64_t
   save_sheet((directory / name).string(), drawn.images);
 }
 
+std::string UnetTask::why_no_validation() const {
+  return held_out_ == nullptr ? "--validation-fraction is 0, so no image is held out" : "";
+}
+
 std::optional<double> UnetTask::validate() {
   if (held_out_ == nullptr) return std::nullopt;
   const Evaluating evaluating(model_, context_, Phase::evaluate);

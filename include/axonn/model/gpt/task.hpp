@@ -21,6 +21,7 @@ class GptTask : public TrainTask {
   std::vector<at::Tensor> inputs(int64_t first, int64_t count) override;  // ids and targets: (2, count, sequence)
   at::Tensor loss_sum(const std::vector<at::Tensor>& inputs) override;
   std::optional<double> validate() override;
+  std::string why_no_validation() const override;
   std::string_view host_work() const override { return model_.config().checkpoint_offload ? "activation-offload" : ""; }
 
  private:

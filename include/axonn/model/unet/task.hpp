@@ -44,6 +44,7 @@ class UnetTask : public TrainTask {
   std::vector<at::Tensor> inputs(int64_t first, int64_t count) override;
   at::Tensor loss_sum(const std::vector<at::Tensor>& inputs) override;
   std::optional<double> validate() override;
+  std::string why_no_validation() const override;
   std::string_view host_work() const override;
   void after_step() override;
   void write_samples(const std::filesystem::path& run_directory, int64_t step) override;  // samples/step-000500.png
