@@ -136,11 +136,13 @@ Measured measure(Steps& steps, const Options& options) {
   return {milliseconds, peak_gigabytes(steps.device())};
 }
 
-// Sets a switch, by its name: of LibTorch, or of our own kernels, which are off but for it.
-void set(Steps& steps, const std::string& name, bool on) {
+// Named as in --only: of LibTorch, or of our own kernels, which are off but for it.
+std::function<void(Steps&, bool on)> switch_of(const std::string& name) {
   for (const LibTorchSwitch& each : kLibTorchSwitches)
-    if (name == each.name) return each.set(on);
-  steps.context().set_kernels(on ? parse_switches<KernelChoice>(name) : KernelChoice());
+    if (name == each.name) return [&each](Steps&, bool on) { each.set(on); };
+  return [kernels = parse_switches<KernelChoice>(name)](Steps& steps, bool on) {
+    steps.context().set_kernels(on ? kernels : KernelChoice());
+  };
 }
 
 double rounded(double value) { return std::round(value * 1e4) / 1e4; }
@@ -159,19 +161,21 @@ int time_switches(const Options& options) {
   Environment environment;
   const at::ScalarType dtype = scalar_type(parse_name<Precision>(options.dtypes.at(0), "--dtype"));
   const auto names = options.only.empty() ? switches_of_network(options.network) : options.only;
+  std::vector<std::function<void(Steps&, bool)>> switches;
+  for (const std::string& name : names) switches.push_back(switch_of(name));
   Steps steps(environment, options, dtype, {});
   const double peak = measure_gemm_flops(dtype, steps.device());
   const auto samples = static_cast<double>(options.batch);
   const double terms = samples * static_cast<double>(steps.task().tokens_per_sample()),
                flops = samples * steps.task().flops_per_sample();
-  for (const std::string& name : names) {
+  for (size_t i = 0; i < names.size(); ++i) {
     const Measured before = measure(steps, options);
-    set(steps, name, true);
+    switches[i](steps, true);
     const Measured on = measure(steps, options);
-    set(steps, name, false);
+    switches[i](steps, false);
     const Measured after = measure(steps, options);
     const double off = (before.milliseconds + after.milliseconds) / 2;
-    print({{"switch", name},
+    print({{"switch", names[i]},
            {"off_ms", rounded(off)},
            {"on_ms", rounded(on.milliseconds)},
            {"ratio", rounded(off / on.milliseconds)},
@@ -237,7 +241,7 @@ int main(int argc, char** argv) {
     CLI::App app("Losses and speed of the kernels' switches on a GPU, in one process");
     CLI::App* const losses = app.add_subcommand("losses", "losses of some steps, per type and choice of kernels");
     CLI::App* const time = app.add_subcommand("time", "a step without, with and without each switch");
-    for (CLI::App* const each : {losses, time}) each->require_subcommand(1);
+    for (CLI::App* const each : {&app, losses, time}) each->require_subcommand(1);
     std::vector<Subcommand> commands = add_commands(*losses, *time, "gpt", gpt, options);
     for (Subcommand& more : add_commands(*losses, *time, "unet", unet, options)) commands.push_back(std::move(more));
     const std::vector<const char*> arguments(argv, argv + argc);

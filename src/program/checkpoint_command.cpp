@@ -17,7 +17,7 @@ CheckpointCommand::CheckpointCommand(ProgramOptions& saved) : saved_(saved) {
 
 void CheckpointCommand::add_flags(CLI::App& app) {
   flags_.add_flags(app);
-  here_.add_flags(app, {"run.grid", "run.order", "run.device", "overlap.linear_schedule"});
+  here_.add_flags(app, {"run.grid", "run.order", "run.device", "run.kernels", "overlap.linear_schedule"});
 }
 
 std::optional<int> CheckpointCommand::prepare(char**) {
@@ -37,9 +37,11 @@ int CheckpointCommand::run(Environment& environment) {
     saved_.table.read_json(checkpoint->state().configuration, (checkpoint->directory() / "manifest.json").string());
     check_model(*checkpoint, grid);
   });
+  const bool other_kernels = here_.source("kernels") != OptionTable::Source::fallback;
   Context context(environment, grid,
                   {.dtype = scalar_type(saved_.run.numerics.dtype),
                    .device = numerics_.c10_device(),
+                   .kernels = other_kernels ? numerics_.kernels : saved_.run.numerics.kernels,
                    .order = placement_.order,
                    .linear_schedule = communication_.linear_schedule});
   use(environment, context, *checkpoint);

@@ -35,8 +35,8 @@ VerificationCommand::VerificationCommand(ProgramOptions& options, std::vector<st
   options_.run.train.steps = 5;
   options_.run.train.optimizer = VerificationOptions().optimizer;
   for (const std::string_view key :
-       {"run.grid", "run.order", "run.dtype", "run.device", "run.tf32", "run.deterministic", "run.seed", "overlap",
-        "train.steps", "train.batch", "train.optimizer", "train.optimizer_schedule", "train.optimizer_set",
+       {"run.grid", "run.order", "run.dtype", "run.device", "run.tf32", "run.deterministic", "run.kernels", "run.seed",
+        "overlap", "train.steps", "train.batch", "train.optimizer", "train.optimizer_schedule", "train.optimizer_set",
         "train.learning_rate", "train.clip"})
     sections_.push_back(key);
 }
@@ -87,6 +87,7 @@ int VerificationCommand::run(Environment& environment) {
                                  .steps = static_cast<int>(plan.train.steps),
                                  .max_norm = plan.train.clip,
                                  .seed = static_cast<uint64_t>(plan.train.seed),
+                                 .kernels = plan.context.kernels,
                                  .order = plan.context.order,
                                  .overlap = plan.context.overlap,
                                  .split_forward = plan.context.split_forward,

@@ -103,6 +103,7 @@ Verification Verifier::on(GridShape shape) {
                {.dtype = options_.dtype,
                 .device = options_.device,
                 .gpu_kernels = options_.gpu_kernels,
+                .kernels = options_.kernels,
                 .order = options_.order,
                 .overlap = options_.overlap,
                 .split_forward = options_.split_forward,

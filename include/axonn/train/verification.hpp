@@ -27,6 +27,7 @@ struct VerificationOptions {
   double max_norm = 1.0;
   uint64_t seed = 1;
   // For the grid; the run on one rank uses none of them.
+  KernelChoice kernels = {};
   AxisOrder order = kDefaultOrder;
   OverlapPolicy overlap = {};
   int64_t split_forward = 1;  // see ContextOptions

@@ -30,6 +30,7 @@ void print_head(const Environment& environment, const Context& context, const He
       options.convolutions == ConvolutionChoice() ? "" : "; convolutions: " + options.convolutions.summary();
   if (options.attention != AttentionProducts::own)
     kernels += "; attention's products in " + std::string(to_string(options.attention));
+  if (options.device.is_cuda()) kernels += "; axonn's own kernels: " + to_string(options.kernels);
   const int ranks = environment.ranks();
   std::printf("%s on %s (%d %s, %s), %s, %lld steps\n", std::string(line.title).c_str(), shape.to_string().c_str(),
               ranks, ranks == 1 ? "rank" : "ranks", std::string(environment.transport()).c_str(),
