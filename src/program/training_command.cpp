@@ -14,7 +14,7 @@
 #include "program/choose_grid.hpp"
 #include "program/choose_reduction.hpp"
 #include "program/run_lock.hpp"
-#include "program/same_options.hpp"
+#include "program/ranks/same_options.hpp"
 
 namespace axonn {
 namespace {

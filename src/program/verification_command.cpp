@@ -10,7 +10,7 @@
 #include "axonn/core/error.hpp"
 #include "axonn/grid/row_share.hpp"
 #include "program/local_job.hpp"
-#include "program/same_options.hpp"
+#include "program/ranks/same_options.hpp"
 
 namespace axonn {
 namespace {

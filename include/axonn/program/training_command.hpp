@@ -9,7 +9,7 @@
 #include "axonn/layers/convolution_choice.hpp"
 #include "axonn/network/network_model.hpp"
 #include "axonn/perfmodel/search/grid_search.hpp"
-#include "axonn/program/loaded_data.hpp"
+#include "axonn/program/ranks/loaded_data.hpp"
 #include "axonn/program/program.hpp"
 #include "axonn/program/program_options.hpp"
 

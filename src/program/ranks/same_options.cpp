@@ -1,4 +1,4 @@
-#include "program/same_options.hpp"
+#include "program/ranks/same_options.hpp"
 
 #include <algorithm>
 #include <string>

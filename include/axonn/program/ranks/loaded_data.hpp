@@ -14,7 +14,7 @@ struct LoadedData {
   struct Fact {
     std::string name, value;  // "the number of training tokens", "9724"
   };
-  uint64_t fingerprint = 0;      // of what a run trains on, as checkpoints keep it
+  uint64_t fingerprint = 0;      // hash of what a run trains on, as checkpoints keep it
   std::vector<Fact> facts = {};  // what a person knows it by, in the order in which differences are named
 };
 

@@ -1,4 +1,4 @@
-#include "axonn/program/loaded_data.hpp"
+#include "axonn/program/ranks/loaded_data.hpp"
 
 #include <sstream>
 
