@@ -232,15 +232,23 @@ void PlannerOptions::refuse_what_if() const {
   refuse_other_recomputation();
 }
 
+bool PlannerOptions::can_be_launched(const axonn::NetworkModel& model) const {
+  return !what_if().any() && !recomputes_otherwise() && !model.program.empty();
+}
+
 void PlannerOptions::refuse_beyond_export() const {
   AXONN_CHECK(!what_if().beyond_export(), kWhere, "export takes of --what-if only context and gather-keys");
   refuse_other_recomputation();
 }
 
-void PlannerOptions::refuse_other_recomputation() const {
+bool PlannerOptions::recomputes_otherwise() const {
   using axonn::Checkpointing;
-  AXONN_CHECK(checkpointing != Checkpointing::selective && checkpointing != Checkpointing::stopped, kWhere,
-              "--checkpoint ", to_string(checkpointing), " is for the ranking and explain: give on, off or auto");
+  return checkpointing == Checkpointing::selective || checkpointing == Checkpointing::stopped;
+}
+
+void PlannerOptions::refuse_other_recomputation() const {
+  AXONN_CHECK(!recomputes_otherwise(), kWhere, "--checkpoint ", to_string(checkpointing),
+              " is for the ranking and explain: give on, off or auto");
 }
 
 axonn::NetworkModel PlannerOptions::planned_network() const {

@@ -85,9 +85,10 @@ class PlannerOptions {
   // `trainer`, other modes `paper`, and --coefficients overrides this.
   axonn::SearchOptions search(const axonn::NetworkModel& model) const;
 
-  WhatIf what_if() const;             // throws UserError
-  void refuse_what_if() const;        // for launch
-  void refuse_beyond_export() const;  // for export: a divided context is a layout of other programs
+  WhatIf what_if() const;                                        // throws UserError
+  void refuse_what_if() const;                                   // for launch
+  bool can_be_launched(const axonn::NetworkModel& model) const;  // whether `launch` takes this line
+  void refuse_beyond_export() const;                             // a divided context is a layout of other programs
   // The network; with a pipeline, that of a stage.
   axonn::NetworkModel planned_network() const;
   bool has_machine() const { return given("machine"); }
@@ -99,6 +100,7 @@ class PlannerOptions {
   bool given(std::string_view key) const { return table_.source(key) == axonn::OptionTable::Source::flag; }
   axonn::BandwidthMode bandwidths() const;  // --mode, or what follows from the other flags
   void refuse_ignored() const;
+  bool recomputes_otherwise() const;  // than our programs do
   void refuse_other_recomputation() const;
   int64_t tokens_of_batch(const axonn::NetworkModel& model) const;
 };

@@ -186,8 +186,9 @@ void print_table(std::ostream& out, const Ranking& ranking) {
          "cached: share of the weights gathered over z that stay, in what is left of the memory\n";
   if (!ranking.result.rejections.empty()) out << "not possible: " << rejections_text(ranking) << "\n";
   if (ranking.line.sensitivity) print_sensitivity(out, ranking);
-  out << "next: axonn-config explain " << best << ranking.line.repeated() << "\n      axonn-config launch " << best
-      << ranking.line.repeated() << " > run.sbatch\n";
+  out << "next: axonn-config explain " << best << ranking.line.repeated() << "\n";
+  if (ranking.line.can_be_launched(ranking.network))
+    out << "      axonn-config launch " << best << ranking.line.repeated() << " > run.sbatch\n";
 }
 
 // Layouts whose values differ by less than the band of the first one of their rank share its rank.

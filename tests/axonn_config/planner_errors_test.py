@@ -1,9 +1,11 @@
 """Wrong command lines, and jobs that fit nowhere, get an error of one sentence."""
+import json
 import re
 import shlex
 import unittest
 
 from planner_runs import PlannerTest
+from public_models import MODELS
 
 HUGE = "9223372036854775807"
 MACHINE = """[gpu]
@@ -55,6 +57,25 @@ class PlannerErrors(PlannerTest):
         command = shlex.split(re.search(r"next: (axonn-config explain .*)", text)[1])
         self.assertIn("my net's.toml", command)
         self.run_program(*command[1:])
+
+    def test_no_command_is_suggested_that_would_be_refused(self):
+        llama = next(model["config"] for model in MODELS if model["name"] == "llama-2-7b")
+        self.write("config.json", json.dumps(llama))
+        lines = [["--gpus", "64", "--model", "config.json", "--sequence", "4096"], ["--gpus", "64", "--model", "gpt5b"],
+                 ["--gpus", "8,16,32", "--model", "gpt5b"], ["--gpus", "8", "--model", "unet-cifar"],
+                 ["--gpus", "64", "--model", "gpt5b", "--checkpoint", "selective"],
+                 ["--gpus", "64", "--model", "gpt5b", "--what-if", "sequence-norms"],
+                 ["--gpus", "64", "--model", "gpt5b", "--objective", "memory", "--sensitivity"]]
+        launched = []
+        for line in lines:
+            text = self.run_program(*line).stdout
+            suggested = re.findall(r"^(?:next:|     ) (axonn-config .*)$", text, re.MULTILINE)
+            self.assertTrue(suggested, text)
+            for command in suggested:
+                with self.subTest(command):
+                    self.run_program(*shlex.split(command.split(" > ")[0])[1:])
+            launched.append(any(" launch " in command for command in suggested))
+        self.assertEqual(launched, [False, True, False, True, False, False, True])
 
     def test_memory_of_the_table_is_that_of_explain(self):
         text = self.run_program("--gpus", "1024", "--model", "gpt80b", "--top", "1").stdout
