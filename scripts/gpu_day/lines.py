@@ -67,7 +67,8 @@ def read(path):
 
 
 def add_short(whole, line):
-    whole["figures"].setdefault(line.get("of", ""), {}).update(line.get("figures", {}))
+    if "figures" in line:
+        whole["figures"].setdefault(line.get("of", ""), {}).update(line["figures"])
     return whole.update({key: value for key, value in line.items() if key not in ("of", "figures")}) or whole
 
 

@@ -70,7 +70,7 @@ SWITCHES = [
 
 DTYPES = {"fp64": 1, "fp32": 4, "bf16": 2}  # times the distance of the CPU's losses from its fp64
 STEPS, WARM_UP = 15, 5        # of a run of gpt, unet or PyTorch
-SWITCH_STEPS, SWITCH_WARM_UP = 8, 2
+SWITCH_STEPS, SWITCH_WARM_UP, SWITCH_ROWS = 8, 2, 32  # of a table of seven switches: at most so many rows
 LOSSES = 10                   # steps whose losses are compared
 UNET_IMAGES = 128
 REHEARSAL_SECONDS = 6         # per step
@@ -99,10 +99,10 @@ def train(network, sizes, kernels, steps=STEPS, dtype="bf16", text="text.txt"):
 
 
 class Plan:
-    """Of a device. `ended`: the last line of each step, by its name. `rehearsal`: the same steps with networks of one
-    to four layers, for the dry GPU."""
+    """Of a device. `ended`: the last line of each step, by its name. `rehearsal`: seconds expected per step, with
+    networks of one to four layers, for the dry GPU."""
 
-    def __init__(self, device, ended=None, rehearsal=False):
+    def __init__(self, device, ended=None, rehearsal=None):
         self.device, self.ended, self.rehearsal = device, ended or {}, rehearsal
 
     def best(self, network):
@@ -110,8 +110,8 @@ class Plan:
         state = self.ended.get(f"right: {network}", {}).get("state", "right")
         return "all" if state == "right" else "none"
 
-    def rows(self, size, sequence=1024):
-        return 2 if self.rehearsal else max(1, estimates.rows(size, self.device.gib) * 1024 // sequence)
+    def rows(self, size, sequence=1024, most=estimates.MOST_ROWS):
+        return 2 if self.rehearsal else max(1, min(most, estimates.rows(size, self.device.gib)) * 1024 // sequence)
 
     def shape(self, size):
         """Layers, width and heads."""
@@ -119,7 +119,7 @@ class Plan:
             return 1 + list(estimates.SIZES).index(size), 64, 4
         return dataclasses.astuple(estimates.SIZES[size])[:3]
 
-    def sizes(self, network, sequence=1024):
+    def sizes(self, network, sequence=1024, most=estimates.MOST_ROWS):
         if network == "unet":
             small = ["--base", 32, "--multipliers", "1,2", "--blocks", 1, "--heads", 4, "--batch", 2]
             return small if self.rehearsal else ["--base", 128, "--multipliers", "1,2,2,2", "--blocks", 3, "--heads", 4,
@@ -127,10 +127,10 @@ class Plan:
         layers, hidden, heads = self.shape(network)
         return ["--layers", layers, "--hidden", hidden, "--heads", heads, "--sequence",
                 sequence // 16 if self.rehearsal else sequence, "--vocab", estimates.VOCABULARY, "--tied", "--batch",
-                self.rows(network, sequence)]
+                self.rows(network, sequence, most)]
 
-    def steps(self, network, count, sequence=1024, slower=1.0):
-        per_step = UNET_IMAGES if network == "unet" else self.rows(network, sequence)
+    def steps(self, network, count, sequence=1024, most=estimates.MOST_ROWS, slower=1.0):
+        per_step = UNET_IMAGES if network == "unet" else self.rows(network, sequence, most)
         return estimates.steps(self.device, network, count, per_step, sequence, slower)
 
     def train(self, network, sequence=1024, kernels=None):
@@ -156,8 +156,9 @@ class Plan:
         program = "unet" if network == "unet" else "gpt"
         count = 3 * names * (SWITCH_STEPS + SWITCH_WARM_UP)
         few = ["--steps", 1, "--warmup", 1] if self.rehearsal else ["--steps", SWITCH_STEPS, "--warmup", SWITCH_WARM_UP]
-        words = ["{bin}/gpu_switches", "time", program, *self.sizes(network), *few, *only]
-        return Step(f"{group}: {network}", 1, estimates.start(network) + self.steps(network, count, slower=1.1),
+        most = SWITCH_ROWS if group == "switches" else estimates.MOST_ROWS
+        words = ["{bin}/gpu_switches", "time", program, *self.sizes(network, most=most), *few, *only]
+        return Step(f"{group}: {network}", 1, estimates.start(network) + self.steps(network, count, most=most, slower=1.1),
                     [Command(words)], small=() if group == "switches" else self.small(program))
 
     def beside(self, network):
@@ -267,7 +268,7 @@ class Plan:
                     steps.append(Step(f"again: {step.name}", 2, Cost(AGAIN_SECONDS, "its limit"), commands,
                                       expected=step.expected, least=0))
         if self.rehearsal:
-            steps = [dataclasses.replace(step, cost=Cost(REHEARSAL_SECONDS, "rehearsal"), least=0) for step in steps]
+            steps = [dataclasses.replace(step, cost=Cost(self.rehearsal, "rehearsal"), least=0) for step in steps]
         return steps
 
 
