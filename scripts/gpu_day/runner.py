@@ -20,7 +20,7 @@ LAST = 25        # lines kept of a command that fails
 MARGIN = 8       # seconds of the budget for ending a step
 LEAST_ROOM = 2**26  # bytes of the disk that a command may need
 MOST_BEGINS = 2  # a step that ended the machine as often is lost
-LABELS = ("network", "dtype", "kernels", "library", "side", "switch", "kind", "width")  # what a row of figures is of
+LABELS = ("network", "dtype", "kernels", "library", "side", "switch", "kind", "width", "test")  # what a row of figures is of
 SAME = 1e-10     # relative, of losses in fp64: a GPU adds in another order
 BUSIEST = 6      # kernels of a trace that standard output names
 
@@ -216,6 +216,8 @@ class Runner:
                 break
         found = {label: merge(same) for label, same in runs.items()}
         fault = judge(step, found, self.expected)
+        if self.gpu and any(row.get("compared") is False for row in found.values()):
+            fault = "it compared nothing, as on the dry GPU"
         if state == "right" and fault:
             state, why = "wrong", fault
         if state == "right" and step.flops:

@@ -76,6 +76,7 @@ UNET_IMAGES = 128
 REHEARSAL_SECONDS = 6         # per step
 AGAIN_SECONDS, AGAIN_MOST = 13, 40  # of a repeat, and of all
 OUR_KERNELS = ["--kernel-name", "kns=axonn"]  # compute-sanitizer looks at no others
+CHECKED = {"memcheck": ["--exact-memory"], "racecheck": ["--gtest_filter=-*Large*"]}  # of cuda_kernels_test
 CHECK = ["compute-sanitizer", "--tool", "memcheck", "--error-exitcode", "9"]
 TRAINING = ["--no-save-last", "--save-every", 0, "--validate-every", 0, "--out", "{out}"]
 # The small networks, as gpu_switches, gpt and unet take their sizes.
@@ -173,13 +174,14 @@ class Plan:
         cost = (estimates.start(network) + self.steps(network, STEPS) + estimates.python_start() +
                 estimates.fixed(estimates.COMPILE_SECONDS[network], "compile") +
                 self.steps(network, 2 * STEPS, slower=1.5) + estimates.start(network) + self.steps(network, STEPS))
-        return Step(f"PyTorch: {network}", 2, cost, [ours, theirs, ours], small=self.small(program))
+        return Step(f"PyTorch: {network}", 2, cost, [ours, theirs, ours])
 
     def torch(self, what, *more):
         return ["{python}", "{bench}/peers_cuda.py", what, *more, *(["--rehearse"] if self.rehearsal else [])]
 
     def sanitizer(self, tool):
-        words = ["compute-sanitizer", "--tool", tool, *OUR_KERNELS, "--error-exitcode", 9, "{tests}/cuda_kernels_test"]
+        words = ["compute-sanitizer", "--tool", tool, *OUR_KERNELS, "--error-exitcode", 9, "{tests}/cuda_kernels_test",
+                 *CHECKED[tool]]
         checked = estimates.fixed(estimates.SLOWER[tool] * estimates.KERNELS_SECONDS, "kernels, checked")
         return Step(f"sanitizers: {tool}", 2, estimates.start("") + checked, [Command(words)])
 

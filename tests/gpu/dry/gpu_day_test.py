@@ -272,6 +272,11 @@ class StandInTest(Rehearsal):
         self.assertEqual({line["why"] for line in ended.values()},
                          {"there is no compute-sanitizer in PATH or CUDA's folders"})
 
+    def test_kernels_that_did_not_run(self):
+        self.plant(["kernels compared", "wrong"])
+        _, ended, _ = self.run_all("--only", "kernels")
+        self.assertEqual(ended["kernels: test"]["why"], "it compared nothing, as on the dry GPU")
+
     def test_no_pack(self):
         (self.pack / "manifest.json").unlink()
         status, _, text = self.run_all("--only", "right")
