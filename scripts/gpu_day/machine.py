@@ -63,26 +63,40 @@ def environment():
                          "PATH": join(os.environ.get("PATH", ""), *tools)}
 
 
-def wrong_architecture(manifest, capability):
+def manifest(pack):
+    """What a pack was made of and for, or nothing."""
+    try:
+        return json.loads((pack / "manifest.json").read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def wrong_architecture(architectures, capability):
     """Code for an architecture runs on later ones of its first digit; on all later ones if it is not `-real`."""
     have = int(capability.replace(".", ""))
-    for name in manifest["architectures"]:
+    for name in architectures:
         number = int(re.match(r"\d+", name).group(0))
         if have >= number and ("real" not in name or have // 10 == number // 10):
             return ""
-    return f"the GPU is sm_{have}, and the pack has code for {', '.join(manifest['architectures'])}"
+    return f"the GPU is sm_{have}, and the pack has code for {', '.join(architectures)}"
 
 
 def problem_of_pack(pack, here):
     """Why the pack's programs cannot run here, or nothing."""
-    try:
-        manifest = json.loads((pack / "manifest.json").read_text())
-    except (OSError, ValueError):
+    made = manifest(pack)
+    if not made:
         return "there is no pack: make one by scripts/gpu-day pack, and bring .gpu-day along"
-    if here and (problem := wrong_architecture(manifest, here.capability)):
+    if here and (problem := wrong_architecture(made["architectures"], here.capability)):
         return problem
     if not (torch := torch_folder()):
         return "this python3 has no torch, whose libraries the programs need"
-    if (found := version_of_torch(torch)) != manifest["torch"]:
-        return f"torch is {found} here, and the pack was made with {manifest['torch']}"
+    if (found := version_of_torch(torch)) != made["torch"]:
+        return f"torch is {found} here, and the pack was made with {made['torch']}"
     return ""
+
+
+def other_scripts(pack):
+    """Those of this checkout that differ from the pack's: the programs may not know what they ask."""
+    theirs = sorted((pack / "scripts/gpu_day").glob("*.*"))
+    return [file.name for file in theirs if not (ours := TOP / "scripts/gpu_day" / file.name).exists() or
+            ours.read_bytes() != file.read_bytes()]

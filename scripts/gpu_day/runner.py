@@ -6,6 +6,7 @@ import math
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import statistics
@@ -212,7 +213,7 @@ class Runner:
             elif status != 0:
                 state, why = "failed", f"{command.label or 'it'} ended with status {status}: {reason(text)}"
             if state != "right":
-                last = text.splitlines()[-LAST:]
+                last = [line for line in text.splitlines() if not line.startswith(("{", "frame #"))][-LAST:]
                 break
         found = {label: merge(same) for label, same in runs.items()}
         fault = judge(step, found, self.expected)
@@ -279,10 +280,13 @@ class Runner:
             return False
 
     def begin(self):
-        """Whether there is a device. A pack that cannot run here has its line, and only PyTorch's steps are taken."""
-        self.pack_problem = machine.problem_of_pack(self.places["pack"], self.gpu)
-        if self.pack_problem:
-            self.results.add(step="versions: pack", state="wrong", device=self.device, why=self.pack_problem)
+        """Whether there is a device. With a pack that cannot run here, only PyTorch's steps are taken."""
+        pack = self.places["pack"]
+        self.pack_problem = machine.problem_of_pack(pack, self.gpu)
+        others = machine.other_scripts(pack)
+        why = self.pack_problem or (f"these scripts are not the pack's: {', '.join(others)}" if others else "")
+        self.results.add(step="versions: pack", state="wrong" if self.pack_problem else "right", device=self.device,
+                         figures={"": machine.manifest(pack)}, **({"why": why} if why else {}))
         if self.device_is_there():
             return True
         self.results.add(step="versions: device", state="missing", device=self.device, why="there is no device")
@@ -313,8 +317,10 @@ class Runner:
 
 
 def reason(text):
-    """The last line of an output that says something."""
-    return next((line for line in reversed(text.splitlines()) if line.strip() and not line.startswith("{")), "no word")
+    """The line of an output that says most: the first that speaks of an error, else the last."""
+    said = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("{", "frame #"))]
+    errors = [line for line in said if re.search("error|fail|exception", line, re.IGNORECASE)]
+    return [*errors, *reversed(said), "no word"][0]
 
 
 def uses_pack(step):

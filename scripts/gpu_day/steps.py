@@ -83,6 +83,7 @@ TRAINING = ["--no-save-last", "--save-every", 0, "--validate-every", 0, "--out",
 SMALL = {"gpt": ["--layers", 4, "--hidden", 256, "--heads", 4, "--sequence", 256, "--vocab", 1000, "--tied",
                  "--batch", 8],
          "unet": ["--base", 64, "--multipliers", "1,2", "--blocks", 1, "--batch", 8]}
+SMALLEST = ["--layers", 2, "--hidden", 64, "--heads", 4, "--sequence", 64, "--vocab", 1000, "--tied", "--batch", 4]
 # A text whose characters are the words: all of the vocabulary, by a Zipf law.
 TEXT = ["--tokenizer", "chars", "--validation-fraction", 0]
 
@@ -191,7 +192,7 @@ class Plan:
 
     def checkpoint(self):
         """Ten steps on the CPU, and with those from the second to the ninth on the GPU."""
-        small = [word for word in map(str, train("gpt", SMALL["gpt"], "none", LOSSES, "fp64", "small.txt"))
+        small = [word for word in map(str, train("gpt", SMALLEST, "none", LOSSES, "fp64", "small.txt"))
                  if word != "--no-save-last"]
         small[small.index("cuda")] = "cpu"
         first = [*small]
@@ -199,7 +200,7 @@ class Plan:
         resume = "{bin}/gpt train --resume {out}"
         script = "; ".join(["set -e", " ".join(first), f"{resume} --device cuda --steps {LOSSES - 1}",
                             f"{resume} --device cpu --steps {LOSSES}"])
-        cost = estimates.start("") + estimates.fixed(13, "3 starts, 12 small steps of the CPU")
+        cost = estimates.start("") + estimates.fixed(10, "3 starts, 12 small steps of the CPU")
         return Step("checkpoint: CPU, GPU, CPU", 2, cost, [Command(small, "CPU"), Command(["bash", "-c", script], "moved")],
                     same=True)
 

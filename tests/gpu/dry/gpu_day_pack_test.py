@@ -102,11 +102,12 @@ class PackTest(Rehearsal):
         right = [name for name, state in states.items() if state == "right"]
         for name in ("versions: axonn", "kernels: test", "epilogues: products", "right: gpt", "headline: 124M",
                      "headline: 774M", "headline: unet", "switches: unet", "traces: 124M", "traces: 774M", "traces: unet",
-                     "sizes: 350M", "sizes: 1558M", "NCCL: collectives", "graph: 124M", "sizes: 124M, 2048 tokens"):
+                     "sizes: 350M", "sizes: 1558M", "NCCL: verify 2x1x1x1", "graph: 124M", "sizes: 124M, 2048 tokens"):
             self.assertIn(name, right, ended[name])
         self.assertEqual(states[HANGS], "hung")
+        self.assertEqual(states["checkpoint: CPU, GPU, CPU"], "wrong")  # the dry GPU's losses are all 4
         self.assertEqual(states[CRASHES], "failed")
-        self.assertIn("illegal memory access", " ".join(ended[CRASHES]["last"]))
+        self.assertIn("illegal memory access", ended[CRASHES]["why"])
         self.assertTrue(ended[CRASHES]["figures"])
         self.assertEqual(states["right: unet"], "wrong")
         self.assertEqual([label for label, row in ended["right: unet"]["figures"].items() if not row["right"]],

@@ -40,6 +40,10 @@ class Rehearsal(DryTest):
         self.pack, self.mark = self.directory / "pack", uuid.uuid4().hex
         self.site = self.directory / "venv/lib/python3.12/site-packages"
         self.addCleanup(self.end_all)
+        sanitizer = self.directory / "tools/compute-sanitizer"
+        sanitizer.parent.mkdir()
+        sanitizer.write_text('#!/bin/sh\nwhile [ ! -x "$1" ]; do shift; done\nexec "$@"\n')
+        sanitizer.chmod(0o755)
 
     def copy_scripts(self):
         for name in packer.SCRIPTS:
@@ -133,14 +137,11 @@ class StandInTest(Rehearsal):
         for name in [*steps.programs(), "bench/peers_cuda.py", "scripts/gpu_day/versions.py"]:
             (self.pack / name).parent.mkdir(exist_ok=True)
             shutil.copy2(STAND_IN, self.pack / name)
-        (self.directory / "tools").mkdir()
         self.gpu(H100)
         self.plant()
-        (self.directory / "tools/compute-sanitizer").write_text('#!/bin/sh\nwhile [ ! -x "$1" ]; do shift; done\n"$@"\n')
         (self.pack / "tests/nvidia-smi").symlink_to("cuda_probe")
         (self.directory / "tools/nvidia-smi").write_text(f'#!/bin/sh\nexec {self.pack}/tests/nvidia-smi "$@"\n')
-        for tool in (self.directory / "tools").iterdir():
-            tool.chmod(0o755)
+        (self.directory / "tools/nvidia-smi").chmod(0o755)
 
     def environment(self):
         return {key: value for key, value in super().environment().items() if not key.startswith("LD_")}
@@ -206,8 +207,8 @@ class StandInTest(Rehearsal):
 
     def test_the_first_call_ends_with_its_steps(self):
         _, ended, _ = self.run_all("--call", "1")
-        self.assertEqual(list(ended), [step.name for step in steps.Plan(estimates.DEVICES["h100"]).table()
-                                       if step.call == 1])
+        self.assertEqual(list(ended), ["versions: pack", *(step.name for step in steps.Plan(
+            estimates.DEVICES["h100"]).table() if step.call == 1)])
         self.assertEqual({line["state"] for line in ended.values()}, {"right"})
         self.assertEqual(ended["traces: 124M"]["figures"]["busiest"], {"axonn::a kernel": 5.0})
 
@@ -239,7 +240,9 @@ class StandInTest(Rehearsal):
                 (self.directory / "lines.jsonl").unlink(missing_ok=True)
                 status, ended, text = self.run_all()
                 self.assertEqual(status, 3)
-                self.assertIn(f'{{"step":"versions: pack","state":"wrong","why":"{words}', text)
+                self.assertIn(words, text)
+                self.assertEqual(ended["versions: pack"]["state"], "wrong")
+                self.assertEqual(ended["versions: pack"]["figures"][""]["commit"], MANIFEST["commit"])
                 right = [name for name, line in ended.items() if line["state"] == "right"]
                 self.assertEqual(right, ["bounds: PyTorch"] if torch else [])
 
@@ -269,8 +272,22 @@ class StandInTest(Rehearsal):
     def test_no_tool_of_cuda(self):
         (self.directory / "tools/compute-sanitizer").unlink()
         _, ended, _ = self.run_all("--only", "sanitizers")
-        self.assertEqual({line["why"] for line in ended.values()},
+        self.assertEqual({line["why"] for name, line in ended.items() if name.startswith("sanitizers")},
                          {"there is no compute-sanitizer in PATH or CUDA's folders"})
+
+    def test_other_scripts_than_the_packs(self):
+        """In a checkout with a pack in .gpu-day."""
+        checkout = self.directory / "checkout"
+        for name in packer.SCRIPTS:
+            (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(self.pack / name, checkout / name)
+        with (checkout / "scripts/gpu_day/steps.py").open("a") as file:
+            file.write("\n")
+        pack, self.pack = self.pack, checkout
+        (checkout / ".gpu-day").symlink_to(pack)
+        _, ended, text = self.run_all("--only", "right")
+        self.assertEqual(ended["versions: pack"]["why"], "these scripts are not the pack's: steps.py")
+        self.assertEqual(ended["right: gpt"]["state"], "right", text)
 
     def test_kernels_that_did_not_run(self):
         self.plant(["kernels compared", "wrong"])
@@ -294,7 +311,7 @@ class StandInTest(Rehearsal):
         out = self.directory / "lines.jsonl"
         status, text = self.call("run", "--budget", 30, "--only", "sanitizers", "--out", out)
         self.assertIn("2 steps are left", text)
-        self.assertEqual((status, lines.read(out)), (3, []))
+        self.assertEqual((status, [line["step"] for line in lines.read(out)]), (3, ["versions: pack"]))
 
 
 class PlanTest(unittest.TestCase):
@@ -349,7 +366,7 @@ class LinesTest(unittest.TestCase):
 
 class MachineTest(unittest.TestCase):
     def test_code_for_an_architecture(self):
-        runs = lambda names, capability: not machine.wrong_architecture({"architectures": names}, capability)
+        runs = lambda names, capability: not machine.wrong_architecture(names, capability)
         self.assertTrue(runs(["80", "90"], "9.0"))
         self.assertTrue(runs(["80", "90"], "8.9"))
         self.assertTrue(runs(["80", "90"], "12.0"))  # from the text that is compiled there
