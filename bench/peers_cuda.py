@@ -61,7 +61,8 @@ def bounds(scale):
     for name, shape in shapes.items():
         yield {"kind": name, "TFLOP/s": product_tflops(*shape)}
     torch.nn.functional.conv2d(*(torch.ones(1, 8, 8, 8, device=DEVICE) for _ in range(2)))  # loads cuDNN
-    yield {"kind": "torch", "version": torch.__version__, "GiB": torch.cuda.get_device_properties(0).total_memory / 2**30}
+    memory = torch.cuda.get_device_properties(0).total_memory
+    yield {"kind": "torch", "version": torch.__version__, "GiB": memory / 2**30}
     yield from versions.rows("PyTorch", versions.of_this_process())
 
 

@@ -57,9 +57,10 @@ def read(path):
             continue
         if not (isinstance(line, dict) and "step" in line and "state" in line):
             continue
+        of_step = lambda line: (line["step"], line["state"], "at" in line)
         if "at" in line or line["state"] == "begun":
             found.append(line)
-        elif found and (found[-1]["step"], found[-1]["state"]) == (line["step"], line["state"]) and "at" not in found[-1]:
+        elif found and of_step(found[-1]) == of_step(line):
             add_short(found[-1], line)
         else:
             found.append(add_short({"figures": {}}, line))

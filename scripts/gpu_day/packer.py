@@ -1,6 +1,5 @@
 """Copies what a machine with a GPU needs from build/cuda into a folder: programs, tests, scripts and the counts of the
 dry GPU. Everything but LibTorch, NCCL and CUDA."""
-import importlib.util
 import json
 import os
 import pathlib
@@ -26,8 +25,8 @@ def call(*words, **options):
 def build(targets):
     """Only what is not up to date."""
     if not (BUILD / "build.ninja").exists():
-        torch = importlib.util.find_spec("torch")
-        here = [f"-DAXONN_LIBTORCH={torch.submodule_search_locations[0]}"] if torch and not (TOP / ".deps").exists() else []
+        torch = machine.torch_folder()
+        here = [f"-DAXONN_LIBTORCH={torch}"] if torch and not (TOP / ".deps").exists() else []
         call("cmake", "--preset", "cuda", *here)
     call("cmake", "--build", "--preset", "cuda", "-j", os.cpu_count(), "--target", *targets)
 
@@ -48,8 +47,8 @@ def libraries():
 def manifest():
     """What the programs were built for."""
     cache = (BUILD / "CMakeCache.txt").read_text()
-    linked = subprocess.run(["ldd", BUILD / "bin/gpt"], capture_output=True, text=True, env=libraries(), check=True).stdout
-    torch = pathlib.Path(re.search(r"=> (\S+)/lib/libc10\.so", linked).group(1))
+    linked = subprocess.run(["ldd", BUILD / "bin/gpt"], capture_output=True, text=True, env=libraries(), check=True)
+    torch = pathlib.Path(re.search(r"=> (\S+)/lib/libc10\.so", linked.stdout).group(1))
     return {"commit": commit(), "torch": machine.version_of_torch(torch),
             "architectures": re.search(r"CMAKE_CUDA_ARCHITECTURES:\w+=(.*)", cache).group(1).split(";")}
 

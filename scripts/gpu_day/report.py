@@ -26,7 +26,8 @@ def table(group, found):
         for label, figures in (line.get("figures") or {"": {}}).items():
             if label not in HIDDEN:
                 shown = {key: text_of(value) for key, value in figures.items() if not isinstance(value, (list, dict))}
-                cells.append((" ".join(filter(None, [step, label])), line["state"], shown))
+                name = label if label.startswith(step) else " ".join(filter(None, [step, label]))
+                cells.append((name, line["state"], shown))
     columns = list(dict.fromkeys(key for *_, figures in cells for key in figures))
     print(f"\n## {group}\n")
     print(row(["step", "state", *columns]))
@@ -56,35 +57,36 @@ def gains(ended, switch):
             yield step.split()[1], figures[switch.name]["off_ms"] / figures[switch.name]["on_ms"]
 
 
-def switches(ended):
-    print("\n## Switches to turn on\n")
-    for switch in steps.SWITCHES:
-        found = list(gains(ended, switch))
-        right = not switch.ours or all(is_right(ended, switch, network) for network in switch.networks)
-        measured = ", ".join(f"{network} x {gain:.3f}" for network, gain in found) or "never measured"
-        turn_on = right and len(found) == len(switch.networks) and min(gain for _, gain in found) >= FASTER
-        known = ("LibTorch's own" if not switch.ours else "right" if right else "not shown to be right")
-        print(f"- `{switch.name}`: {'turn on' if turn_on else 'leave off'}: {measured} (predicted "
-              f"{switch.prediction}); {known}")
-
-
-def beside(ended):
-    """axonn and PyTorch in turn, and steps as graphs beside steps launch by launch."""
-    found = []
+def in_short(ended):
+    """A line for each question that the day was to answer."""
+    for network in steps.SMALL:
+        if line := ended.get(f"right: {network}"):
+            yield f"losses of {network}: {line['state']}"
+    for row in figures_of(ended, "kernels: test").values():
+        yield f"kernels: {row.get('failed')} of {row.get('cases')} cases are wrong"
+    products = figures_of(ended, "epilogues: products")
+    if products:
+        gone = [label for label, row in products.items() if not row.get("there")]
+        yield f"epilogues: cuBLASLt has {len(products) - len(gone)} of {len(products)}" + "".join(
+            f"; not {label}" for label in gone)
+    for network in ("124M", "774M", "unet"):
+        if row := figures_of(ended, f"headline: {network}").get("all"):
+            yield (f"{network}: {text_of(row['off_ms'])} ms by default, {text_of(row['on_ms'])} with all kernels, "
+                   f"{text_of(row['per_second'])} per second, {row['share']:.0%} of the product")
+        if "idle" in figures_of(ended, f"traces: {network}").get("", {}):
+            yield f"{network}: without work for {figures_of(ended, f'traces: {network}')['']['idle']:.1%} of the time"
     for name in ended:
         figures = figures_of(ended, name)
         for kind in ("eager", "compiled"):
             theirs = figures.get(f"PyTorch {kind}", {}).get("per_second")
             if theirs and "axonn" in figures:
                 ratio = figures["axonn"]["per_second"] / theirs
-                found.append(f"{name.split(': ')[1]}: axonn is {ratio:.2f} times as fast as {kind} PyTorch")
+                yield f"{name.split(': ')[1]}: axonn is {ratio:.2f} times as fast as {kind} PyTorch"
         if name.startswith("graph: ") and "" in figures:
             network = name.split(": ")[1]
-            one_by_one = figures_of(ended, f"headline: {network}").get("all", {}).get("on_ms")
-            if one_by_one:
-                found.append(f"{network}: a step as a graph is {one_by_one / figures['']['ms']:.2f} times as fast")
-    if found:
-        print("\n## Beside each other\n\n" + "\n".join(f"- {text}" for text in found))
+            if one_by_one := figures_of(ended, f"headline: {network}").get("all", {}).get("on_ms"):
+                yield f"{network}: a step as a graph is {one_by_one / figures['']['ms']:.2f} times as fast"
+    yield from copies(ended)
 
 
 def copies(ended):
@@ -93,8 +95,33 @@ def copies(ended):
     for label, mine in ours.items():
         other = theirs.get(label.replace("axonn", "PyTorch"))
         if other and (mine["version"], mine["path"]) != (other["version"], other["path"]):
-            print(f"- **two copies of {label.split()[0]}**: {mine['version']} at {mine['path']}, and PyTorch's "
-                  f"{other['version']} at {other['path']}")
+            yield (f"**two copies of {label.split()[0]}**: {mine['version']} at {mine['path']}, and PyTorch's "
+                   f"{other['version']} at {other['path']}")
+
+
+def switches(ended):
+    print("\n## Switches to turn on\n")
+    for switch in steps.SWITCHES:
+        found = list(gains(ended, switch))
+        right = not switch.ours or all(is_right(ended, switch, network) for network in switch.networks)
+        measured = ", ".join(f"{network} x {gain:.3f}" for network, gain in found) or "never measured"
+        turn_on = right and len(found) == len(switch.networks) and min(gain for _, gain in found) >= FASTER
+        known = "LibTorch's own" if not switch.ours else "right" if right else "not shown to be right"
+        print(f"- `{switch.name}`: {'turn on' if turn_on else 'leave off'}: {measured} (predicted "
+              f"{switch.prediction}); {known}")
+
+
+def not_right(ended):
+    print("\n## Not right\n")
+    for line in ended.values():
+        if line["state"] != "right":
+            print(f"- **{line['step']}**: {line['state']}: {line.get('why', '')}")
+            for last in line.get("last", [])[-5:]:
+                print(f"      {last}")
+    print("\n## Never run\n")
+    for step in steps.Plan(estimates.DEVICES["h100"], ended).all_steps():
+        if ended.get(step.name, {"state": "missing"})["state"] == "missing":
+            print(f"- {step.name}")
 
 
 def kernels(ended, dry):
@@ -115,35 +142,30 @@ def kernels(ended, dry):
                 print(f"- `{kernel[:100]}`: {text_of(float(here))} launches, {times} on the dry GPU")
 
 
+def counts(rows):
+    if rows:
+        print("\n## What the dry GPU expects of a step\n")
+        columns = list(next(iter(rows.values())))
+        print(row(["one rank", *columns]) + "\n" + row(["---"] * (1 + len(columns))))
+        for name, found in rows.items():
+            print(row([name, *found.values()]))
+
+
 def report(options):
+    """What fits on a screen first, then all tables."""
     found = lines.read_all(options.results)
     ended = lines.ended(found)
     print("# A day on a GPU\n\nDevices: " + "; ".join(sorted({line["device"] for line in found if "device" in line})))
-    copies(ended)
+    print("\n".join(["", *(f"- {text}" for text in in_short(ended))]))
+    switches(ended)
+    not_right(ended)
     groups = {}
     for line in ended.values():
         groups.setdefault(line["step"].split(":")[0], []).append(line)
     for group, of_group in groups.items():
         table(group, of_group)
-    beside(ended)
-    switches(ended)
     file = machine.folders()["pack"] / "dry.json"
     dry = json.loads(file.read_text()) if file.exists() else {"kernels": {}, "counts": {}}
     kernels(ended, dry["kernels"])
-    if dry["counts"]:
-        print("\n## What the dry GPU expects of a step\n")
-        columns = list(next(iter(dry["counts"].values()), {}))
-        print(row(["one rank", *columns]) + "\n" + row(["---"] * (1 + len(columns))))
-        for name, counts in dry["counts"].items():
-            print(row([name, *counts.values()]))
-    print("\n## Not right\n")
-    for line in ended.values():
-        if line["state"] != "right":
-            print(f"- **{line['step']}**: {line['state']}: {line.get('why', '')}")
-            for last in line.get("last", [])[-5:]:
-                print(f"      {last}")
-    print("\n## Never run\n")
-    for step in steps.Plan(estimates.DEVICES["h100"], ended).all_steps():
-        if ended.get(step.name, {"state": "missing"})["state"] == "missing":
-            print(f"- {step.name}")
+    counts(dry["counts"])
     return 0

@@ -21,7 +21,7 @@ LAST = 25        # lines kept of a command that fails
 MARGIN = 8       # seconds of the budget for ending a step
 LEAST_ROOM = 2**26  # bytes of the disk that a command may need
 MOST_BEGINS = 2  # a step that ended the machine as often is lost
-LABELS = ("network", "dtype", "kernels", "library", "side", "switch", "kind", "width", "test")  # what a row of figures is of
+LABELS = ("network", "dtype", "kernels", "library", "side", "switch", "kind", "width", "test")  # what a row is of
 SAME = 1e-10     # relative, of losses in fp64: a GPU adds in another order
 BUSIEST = 6      # kernels of a trace that standard output names
 
@@ -253,7 +253,7 @@ class Runner:
             return {"state": "missing", "why": str(problem)}
 
     def spent_again(self):
-        return sum(line.get("seconds", 0) for line in self.results.ended().values() if line["step"].startswith("again:"))
+        return sum(line.get("seconds", 0) for name, line in self.results.ended().items() if name.startswith("again:"))
 
     def left(self):
         """Steps without a line, in order. What starts on one device is asked again on another."""

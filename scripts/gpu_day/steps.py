@@ -90,14 +90,14 @@ TEXT = ["--tokenizer", "chars", "--validation-fraction", 0]
 
 def losses(network, dtypes, kernels, device, count=LOSSES):
     """Of some steps of the small network: a row for each type and each choice of kernels."""
-    return ["{bin}/gpu_switches", "losses", network, *SMALL[network], "--dtype", ",".join(dtypes), "--kernels", *kernels,
-            "--steps", count, "--device", device]
+    return ["{bin}/gpu_switches", "losses", network, *SMALL[network], "--dtype", ",".join(dtypes),
+            "--kernels", *kernels, "--steps", count, "--device", device]
 
 
 def train(network, sizes, kernels, steps=STEPS, dtype="bf16", text="text.txt"):
     data = ["--data", f"{{data}}/{text}", *TEXT] if network == "gpt" else ["--synthetic-images", 256]
-    return [f"{{bin}}/{network}", "train", "--device", "cuda", "--dtype", dtype, *sizes, "--kernels", kernels, "--steps",
-            steps, *data, *TRAINING]
+    return [f"{{bin}}/{network}", "train", "--device", "cuda", "--dtype", dtype, *sizes, "--kernels", kernels,
+            "--steps", steps, *data, *TRAINING]
 
 
 class Plan:
@@ -148,7 +148,7 @@ class Plan:
     def trained(self, name, call, network, *more, sequence=1024):
         """One run of a program."""
         program = "unet" if network == "unet" else "gpt"
-        flops = 0 if network == "unet" else estimates.SIZES[network].flops(sequence)
+        flops = 0 if network == "unet" or "--trace" in more else estimates.SIZES[network].flops(sequence)
         flags = [flag for flag in more if flag == "--cuda-graph"]
         return Step(name, call, estimates.start(network) + self.steps(network, STEPS, sequence),
                     [Command([*self.train(network, sequence), *more])], flops=flops, small=self.small(program, *flags))
@@ -160,8 +160,9 @@ class Plan:
         few = ["--steps", 1, "--warmup", 1] if self.rehearsal else ["--steps", SWITCH_STEPS, "--warmup", SWITCH_WARM_UP]
         most = SWITCH_ROWS if group == "switches" else estimates.MOST_ROWS
         words = ["{bin}/gpu_switches", "time", program, *self.sizes(network, most=most), *few, *only]
-        return Step(f"{group}: {network}", 1, estimates.start(network) + self.steps(network, count, most=most, slower=1.1),
-                    [Command(words)], small=() if group == "switches" else self.small(program))
+        cost = estimates.start(network) + self.steps(network, count, most=most, slower=1.1)
+        small = () if group == "switches" else self.small(program)
+        return Step(f"{group}: {network}", 1, cost, [Command(words)], small=small)
 
     def beside(self, network):
         """PyTorch, in turn with ours."""
@@ -201,8 +202,8 @@ class Plan:
         script = "; ".join(["set -e", " ".join(first), f"{resume} --device cuda --steps {LOSSES - 1}",
                             f"{resume} --device cpu --steps {LOSSES}"])
         cost = estimates.start("") + estimates.fixed(10, "3 starts, 12 small steps of the CPU")
-        return Step("checkpoint: CPU, GPU, CPU", 2, cost, [Command(small, "CPU"), Command(["bash", "-c", script], "moved")],
-                    same=True)
+        return Step("checkpoint: CPU, GPU, CPU", 2, cost,
+                    [Command(small, "CPU"), Command(["bash", "-c", script], "moved")], same=True)
 
     def table(self):
         fixed = estimates.fixed

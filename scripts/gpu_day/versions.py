@@ -32,7 +32,8 @@ def rows(side, paths):
         found = sorted({str(pathlib.Path(path).resolve()) for path in paths
                         if re.match(rf"lib{name}\.so", pathlib.Path(path).name)})
         for path in found or [""]:
-            yield {"library": name, "side": side, "version": version(name, path) if path else "not loaded", "path": path}
+            known = version(name, path) if path else "not loaded"
+            yield {"library": name, "side": side, "version": known, "path": path}
 
 
 def of_this_process():

@@ -49,8 +49,8 @@ class PackTest(Rehearsal):
 
     def command(self, *arguments):
         script = ["env", f"LD_PRELOAD={self.directory / 'libdrygpu.so'}", *super().command(*arguments)]
-        return ["env", "-u", "LD_PRELOAD", "unshare", "-rm", "bash", "-c", ELSEWHERE, "bash", TORCH, self.site / "torch",
-                TOP, self.directory, *script]
+        return ["env", "-u", "LD_PRELOAD", "unshare", "-rm", "bash", "-c", ELSEWHERE, "bash", TORCH,
+                self.site / "torch", TOP, self.directory, *script]
 
     def make_pack(self):
         command = [sys.executable, TOP / "scripts/gpu-day", "pack", "--to", self.pack]
@@ -101,8 +101,9 @@ class PackTest(Rehearsal):
         states = {name: line["state"] for name, line in ended.items()}
         right = [name for name, state in states.items() if state == "right"]
         for name in ("versions: axonn", "kernels: test", "epilogues: products", "right: gpt", "headline: 124M",
-                     "headline: 774M", "headline: unet", "switches: unet", "traces: 124M", "traces: 774M", "traces: unet",
-                     "sizes: 350M", "sizes: 1558M", "NCCL: verify 2x1x1x1", "graph: 124M", "sizes: 124M, 2048 tokens"):
+                     "headline: 774M", "headline: unet", "switches: unet", "traces: 124M", "traces: 774M",
+                     "traces: unet", "sizes: 350M", "sizes: 1558M", "NCCL: verify 2x1x1x1", "graph: 124M",
+                     "sizes: 124M, 2048 tokens"):
             self.assertIn(name, right, ended[name])
         self.assertEqual(states[HANGS], "hung")
         self.assertEqual(states["checkpoint: CPU, GPU, CPU"], "wrong")  # the dry GPU's losses are all 4

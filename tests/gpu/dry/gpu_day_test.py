@@ -160,8 +160,10 @@ class StandInTest(Rehearsal):
 
     def test_cut_at_five_moments_with_faults(self):
         self.plant(["time gpt layer-norm", "crash"], ["verify --device cuda --grid 1x1x2x1", "hang"],
-                   ["losses gpt bf16 all", "wrong"], ["losses gpt bf16 adamw", "wrong"], ["--layers 4 --hidden 64", "crash"])
-        killed = ["kernels: test", "switches: unet", "PyTorch: 124M", "NCCL: verify 2x1x1x1", "checkpoint: CPU, GPU, CPU"]
+                   ["losses gpt bf16 all", "wrong"], ["losses gpt bf16 adamw", "wrong"],
+                   ["--layers 4 --hidden 64", "crash"])
+        killed = ["kernels: test", "switches: unet", "PyTorch: 124M", "NCCL: verify 2x1x1x1",
+                  "checkpoint: CPU, GPU, CPU"]
         found, out, text = self.rehearse(killed, "--rehearse", SECONDS)
         ended = self.check_lines(found, killed)
         wrong = {name: line["state"] for name, line in ended.items() if line["state"] != "right"}
@@ -199,10 +201,11 @@ class StandInTest(Rehearsal):
         again = lines.ended(lines.read(saved))
         self.assertEqual({name: line["state"] for name, line in again.items()},
                          {name: line["state"] for name, line in ended.items()})
-        scalars = lambda line: {label: {key: lines.rounded(value) for key, value in row.items()
-                                        if not isinstance(value, (list, dict))} for label, row in line["figures"].items()}
+        scalars = lambda row: {key: lines.rounded(value) for key, value in row.items()
+                               if not isinstance(value, (list, dict))}
         for name, line in ended.items():
-            self.assertEqual({label: row for label, row in scalars(line).items() if row}, again[name]["figures"], name)
+            rows = {label: scalars(row) for label, row in line["figures"].items() if scalars(row)}
+            self.assertEqual(rows, again[name]["figures"], name)
         self.assertLess(len(text), 12_000)
 
     def test_the_first_call_ends_with_its_steps(self):
@@ -229,8 +232,8 @@ class StandInTest(Rehearsal):
         self.assertEqual(ended["switches: 124M"]["state"], "right")
 
     def test_a_pack_for_another_machine(self):
-        for gpu, torch, words in (("NVIDIA T4, 580, 16384, 7.5", VERSION, "the GPU is sm_75, and the pack has code for"),
-                                  (H100, "2.12.0+cu130", "torch is 2.12.0+cu130 here, and the pack was made with 2.11.0"),
+        for gpu, torch, words in (("NVIDIA T4, 580, 16384, 7.5", VERSION, "the GPU is sm_75, and the pack has code"),
+                                  (H100, "2.12.0+cu130", "torch is 2.12.0+cu130 here, and the pack was made with 2.11"),
                                   (H100, None, "this python3 has no torch, whose libraries the programs need")):
             with self.subTest(words):
                 self.gpu(gpu)
@@ -351,7 +354,8 @@ class PlanTest(unittest.TestCase):
 
 class LinesTest(unittest.TestCase):
     def test_short_lines_hold_every_number(self):
-        figures = {"a b": {f"number {i}": i / 7 for i in range(20)} | {"losses": [1] * 50, "path": "/x" * 200}, "c": {"n": 1}}
+        numbers = {f"number {i}": i / 7 for i in range(20)}
+        figures = {"a b": numbers | {"losses": [1] * 50, "path": "/x" * 200}, "c": {"n": 1}}
         line = {"step": "s: t", "state": "wrong", "seconds": 1.5, "figures": figures, "why": 'a "reason"' * 40}
         texts = lines.short(line)
         self.assertLessEqual(max(map(len, texts)), lines.MOST_SHORT)
@@ -360,7 +364,8 @@ class LinesTest(unittest.TestCase):
             file.write_text("\n".join(texts))
             [found] = lines.read(file)
         self.assertEqual(found["figures"]["a b"].pop("path"), "/x" * 40)
-        self.assertEqual(found["figures"], {"a b": {f"number {i}": float(f"{i / 7:.4g}") for i in range(20)}, "c": {"n": 1}})
+        rounded = {name: float(f"{value:.4g}") for name, value in numbers.items()}
+        self.assertEqual(found["figures"], {"a b": rounded, "c": {"n": 1}})
         self.assertTrue(found["why"].startswith('a "reason"a'))
 
 
