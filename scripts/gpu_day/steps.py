@@ -77,7 +77,7 @@ REHEARSAL_SECONDS = 6         # per step
 AGAIN_SECONDS, AGAIN_MOST = 13, 40  # of a repeat, and of all
 OUR_KERNELS = ["--kernel-name", "kns=axonn"]  # compute-sanitizer looks at no others
 CHECKED = {"memcheck": ["--exact-memory"], "racecheck": ["--gtest_filter=-*Large*"]}  # of cuda_kernels_test
-CHECK = ["compute-sanitizer", "--tool", "memcheck", "--error-exitcode", "9"]
+CHECK = ["compute-sanitizer", "--tool", "memcheck", *OUR_KERNELS, "--error-exitcode", "9"]
 TRAINING = ["--no-save-last", "--save-every", 0, "--validate-every", 0, "--out", "{out}"]
 # The small networks, as gpu_switches, gpt and unet take their sizes.
 SMALL = {"gpt": ["--layers", 4, "--hidden", 256, "--heads", 4, "--sequence", 256, "--vocab", 1000, "--tied",
