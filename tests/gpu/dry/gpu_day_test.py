@@ -368,6 +368,13 @@ class LinesTest(unittest.TestCase):
         self.assertEqual(found["figures"], {"a b": rounded, "c": {"n": 1}})
         self.assertTrue(found["why"].startswith('a "reason"a'))
 
+    def test_a_begin_in_file_and_output_is_one(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file, printed = pathlib.Path(folder, "lines"), pathlib.Path(folder, "printed")
+            file.write_text('{"step": "s: t", "state": "begun", "device": "a", "at": 1}\n')
+            printed.write_text('{"step":"s: t","state":"begun"}\n')
+            self.assertEqual(lines.Lines(str(file), [printed]).begun("s: t"), 1)
+
 
 class MachineTest(unittest.TestCase):
     def test_code_for_an_architecture(self):
