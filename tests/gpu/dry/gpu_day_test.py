@@ -329,6 +329,9 @@ class PlanTest(unittest.TestCase):
             self.assertLessEqual(second + steps.AGAIN_MOST, 540, name)
         for call in planner.BUDGETS:
             self.assertLess(len(planner.command(call)), planner.MOST_CHARACTERS)
+        first, second = planner.seconds_of_calls(estimates.DEVICES["h100"]).values()
+        self.assertIn(f"by plan {first:.0f} s and {second:.0f} s on an H100", pathlib.Path(
+            os.environ["AXONN_TABLE"]).read_text(), "docs/gpu.md, 'What a device has to show'")
 
     def test_the_plan_is_printed_with_its_command_lines(self):
         text = subprocess.run([sys.executable, TOP / "scripts/gpu-day", "plan", "--device", "h100"], check=True,
