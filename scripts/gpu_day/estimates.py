@@ -7,10 +7,9 @@ import dataclasses
 class Device:
     gib: float
     tflops: float  # a product of 8192^3 in bf16 by PyTorch, seen on one device of this kind
-    gb_per_second: float  # a copy, bytes read and written, likewise
 
 
-DEVICES = {"h100": Device(79, 790, 3000), "h200": Device(139, 790, 4300)}
+DEVICES = {"h100": Device(79, 790), "h200": Device(139, 790)}
 
 
 def device_of(gib):
@@ -71,6 +70,8 @@ SHARE_OF_PRODUCT = 0.4  # of the device's product that a step reaches: assumed, 
 COMPILE_SECONDS = {"124M": 40, "774M": 80, "unet": 60}  # torch.compile, forward and backward: assumed
 UNET = {"parameters": 53e6, "gflop": 49.5, "share": 0.15}  # GFLOP per image, forward and backward, by gpu_switches
 SLOWER = {"memcheck": 6, "racecheck": 10}  # times of the kernels' test under a sanitizer: assumed
+COLLECTIVE_SECONDS = 0.01  # of ranks that share a GPU, over sockets: docs/gpu.md; numbers are the dry GPU's
+COMMUNICATORS_SECONDS = 8  # a few of them, over sockets: assumed
 KERNELS_SECONDS = 3  # of cuda_kernels_test on a device: what it was made for
 EPILOGUES_SECONDS = 3  # 15 products with eight algorithms each: assumed
 

@@ -187,8 +187,10 @@ class Plan:
         checked = estimates.fixed(estimates.SLOWER[tool] * estimates.KERNELS_SECONDS, "kernels, checked")
         return Step(f"sanitizers: {tool}", 2, estimates.start("") + checked, [Command(words)])
 
-    def two_ranks(self, what, seconds, source, *words):
-        return Step(f"NCCL: {what}", 2, estimates.fixed(seconds, source),
+    def two_ranks(self, what, collectives, *words):
+        cost = (estimates.start("") + estimates.fixed(estimates.COMMUNICATORS_SECONDS, "communicators") +
+                estimates.fixed(estimates.COLLECTIVE_SECONDS * collectives, f"{collectives} collectives"))
+        return Step(f"NCCL: {what}", 2, cost,
                     [Command(["{scripts}/on_one_gpu", "{tests}/cuda_probe", 2, *words])])
 
     def checkpoint(self):
@@ -233,10 +235,11 @@ class Plan:
         yield self.trained("sizes: 1558M", 2, "1558M")
         yield self.sanitizer("memcheck")
         yield self.sanitizer("racecheck")
-        yield self.two_ranks("collectives", 20, "2 ranks, 10 ms per collective", "{tests}/nccl_collectives_test")
-        for grid in ("2x1x1x1", "1x1x2x1"):
-            yield self.two_ranks(f"verify {grid}", 20, "2 ranks, 10 ms per collective", "{bin}/gpt", "verify",
-                                 "--device", "cuda", "--grid", grid)
+        yield self.two_ranks("collectives", 400, "{tests}/nccl_collectives_test")
+        verify = ["{bin}/gpt", "verify", "--device", "cuda", "--grid"]
+        for grid, collectives in (("2x1x1x1", 65), ("1x1x2x1", 145)):
+            yield self.two_ranks(f"verify {grid}", collectives, *verify, grid)
+        yield self.two_ranks("verify 2x1x1x1, all kernels", 65, *verify, "2x1x1x1", "--kernels", "all")
         yield self.checkpoint()
         yield self.beside("unet")
         for network in ("124M", "unet"):
