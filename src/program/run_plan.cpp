@@ -3,6 +3,7 @@
 #include <sys/sysinfo.h>
 
 #include <algorithm>
+#include <string>
 
 #include "axonn/comm/launch.hpp"
 #include "axonn/core/error.hpp"
@@ -23,6 +24,25 @@ constexpr int64_t kMostCacheBytes = int64_t{1} << 50;
 
 void at_most(int64_t value, int64_t most, const char* name) {
   AXONN_CHECK(value <= most, kWhere, name, " must be at most ", most, ", got ", value);
+}
+
+// Advice for a rank that has `present` bytes and needs more. The batch stays, so micro-batches
+// divide it.
+std::string what_fits(const RunPlan& plan, const RankBytes& rank_bytes, int64_t present) {
+  const int64_t rows = plan.train.rows(plan.grid), of_a_step = plan.train.batch / plan.grid.size(kRowAxes);
+  RunPlan smaller = plan;
+  int64_t most = 0;
+  for (int64_t factor = 1; factor * factor <= of_a_step; ++factor) {
+    if (of_a_step % factor != 0) continue;
+    for (const int64_t fewer : {factor, of_a_step / factor}) {
+      if (fewer >= rows || fewer <= most) continue;
+      smaller.train.micro_batch = fewer;
+      if (rank_bytes(smaller) <= present) most = fewer;
+    }
+  }
+  return most == 0
+             ? std::string("not even one row fits: choose a grid with more ranks")
+             : detail::concatenate("choose --micro-batch ", most, ", the largest that fits, or a grid with more ranks");
 }
 
 }  // namespace
@@ -86,23 +106,24 @@ MemoryOptions memory_options(const RunPlan& plan) {
           .logits_copies = plan.context.device.is_cuda() && plan.context.kernels.cross_entropy ? 1 : 3};
 }
 
-void check_memory(const RunPlan& plan, int64_t rank_bytes, int local_rank, int local_ranks) {
+void check_memory(const RunPlan& plan, const RankBytes& rank_bytes, int local_rank, int local_ranks) {
+  const int64_t needed = rank_bytes(plan);
   if (!plan.context.device.is_cpu()) {
     const int64_t present = gpu_bytes_per_rank(plan.context.device, local_rank, local_ranks);
-    AXONN_CHECK(rank_bytes <= present, kWhere, "a rank needs at least ", bytes_text(static_cast<double>(rank_bytes)),
+    AXONN_CHECK(needed <= present, kWhere, "a rank needs at least ", bytes_text(static_cast<double>(needed)),
                 " for this network and micro-batch, and its GPU has ", bytes_text(static_cast<double>(present)),
-                " for it; choose a smaller --micro-batch, or a grid with more ranks; --dry-run prints the parts");
+                " for it; ", what_fits(plan, rank_bytes, present), "; --dry-run prints the parts");
     return;
   }
   struct sysinfo host{};
   if (sysinfo(&host) != 0) return;
   const double present = (static_cast<double>(host.totalram) + static_cast<double>(host.totalswap)) * host.mem_unit;
-  const auto needed = static_cast<double>(rank_bytes);
-  AXONN_CHECK(needed * local_ranks <= present, kWhere, "a rank needs ", bytes_text(needed),
-              " for this network and micro-batch, and ",
+  AXONN_CHECK(static_cast<double>(needed) * local_ranks <= present, kWhere, "a rank needs ",
+              bytes_text(static_cast<double>(needed)), " for this network and micro-batch, and ",
               local_ranks == 1 ? std::string("this machine has ")
                                : detail::concatenate(local_ranks, " ranks share this machine's "),
-              bytes_text(present), "; --dry-run prints the parts");
+              bytes_text(present), "; ", what_fits(plan, rank_bytes, static_cast<int64_t>(present / local_ranks)),
+              "; --dry-run prints the parts");
 }
 
 }  // namespace axonn

@@ -122,7 +122,8 @@ int TrainingCommand::run(Environment& environment) {
     chosen = choose(environment.ranks());
     plan.emplace(plan_run(options_.run));
     options_.check(plan->grid);
-    check_memory(*plan, options_.predict(*plan).total_bytes(), environment.local_rank(), environment.local_ranks());
+    const auto rank_bytes = [&](const RunPlan& one) { return options_.predict(one).total_bytes(); };
+    check_memory(*plan, rank_bytes, environment.local_rank(), environment.local_ranks());
   });
   if (!automatic) lock = lock_run(environment, options_.run.train.out);
   if (automatic && !resumed)

@@ -76,7 +76,8 @@ std::optional<int> VerificationCommand::prepare(char** argv) {
 int VerificationCommand::run(Environment& environment) {
   check_same_options(environment.world(), options_.table);
   const RunPlan& plan = *plan_;
-  check_memory(plan, options_.predict(plan).total_bytes(), environment.local_rank(), environment.local_ranks());
+  const auto rank_bytes = [&](const RunPlan& one) { return options_.predict(one).total_bytes(); };
+  check_memory(plan, rank_bytes, environment.local_rank(), environment.local_ranks());
   check_ranks(plan.grid, environment.ranks());
   const VerificationOptions what{.dtype = plan.context.dtype,
                                  .device = plan.context.device,

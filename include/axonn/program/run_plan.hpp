@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -34,8 +35,9 @@ void check_ranks(const GridShape& grid, int ranks);
 
 // The options of predict_memory() that follow from a run. A program adds those of its model.
 MemoryOptions memory_options(const RunPlan& plan);
-// UserError if `local_ranks` ranks with `rank_bytes` each do not fit in this machine's memory, or
-// in that of its GPUs.
-void check_memory(const RunPlan& plan, int64_t rank_bytes, int local_rank, int local_ranks);
+using RankBytes = std::function<int64_t(const RunPlan&)>;  // that a rank needs
+// UserError if `local_ranks` ranks do not fit in this machine's memory, or in that of its GPUs. It
+// names the largest micro-batch that fits.
+void check_memory(const RunPlan& plan, const RankBytes& rank_bytes, int local_rank, int local_ranks);
 
 }  // namespace axonn

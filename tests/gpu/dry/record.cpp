@@ -116,9 +116,9 @@ bool hangs(std::string_view function) {
   return fault.comes(function);
 }
 
-long long number(const char* variable, long long otherwise) {
+double number(const char* variable, double otherwise) {
   const char* text = std::getenv(variable);
-  return text != nullptr ? std::atoll(text) : otherwise;
+  return text != nullptr ? std::atof(text) : otherwise;
 }
 
 }  // namespace dry

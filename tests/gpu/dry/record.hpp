@@ -22,7 +22,7 @@ bool fails(std::string_view function);
 bool hangs(std::string_view function);
 
 // An environment variable as a number; `otherwise` when it is not set.
-long long number(const char* variable, long long otherwise);
+double number(const char* variable, double otherwise);
 
 template <typename... Fields>
 std::string join(const Fields&... fields) {

@@ -11,6 +11,7 @@ namespace {
 thread_local int current = 0;
 cudaError_t broken = cudaSuccess;
 
+constexpr double kGiB = 79.1;  // what cudaMemGetInfo() has for an H100 of 80 GB
 constexpr int kSharedPerBlock = 49152, kSharedOptIn = 232448, kSharedPerProcessor = 233472, kProcessors = 132;
 
 int architecture() { return static_cast<int>(number("DRY_GPU_ARCH", 90)); }
@@ -18,7 +19,7 @@ int architecture() { return static_cast<int>(number("DRY_GPU_ARCH", 90)); }
 }  // namespace
 
 int device_count() { return static_cast<int>(number("DRY_GPU_DEVICES", 1)); }
-size_t memory_bytes() { return static_cast<size_t>(number("DRY_GPU_MEMORY_GB", 139)) << 30; }
+size_t memory_bytes() { return static_cast<size_t>(number("DRY_GPU_MEMORY_GB", kGiB) * double{1 << 30}); }
 
 cudaError_t state() { return broken; }
 void break_device(cudaError_t error) {
@@ -44,7 +45,7 @@ DRY_EXPORT cudaError_t cudaSetDevice(int device) {
 }
 DRY_EXPORT cudaError_t cudaDeviceSynchronize() {
   if (const auto error = allowed_in_capture("cudaDeviceSynchronize")) return error;
-  host_waits("cudaDeviceSynchronize", all_hangs());
+  host_waits("cudaDeviceSynchronize", all_work());
   return state();
 }
 DRY_EXPORT cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
