@@ -29,6 +29,7 @@ namespace {
 
 std::unique_ptr<Environment::Impl> start() {
   check_loaded_libraries();
+  prepare_nccl();
   crash::install();
   auto impl = std::make_unique<Environment::Impl>();
   if (launched_by_mpi()) {

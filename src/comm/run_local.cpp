@@ -6,6 +6,7 @@
 #include "axonn/core/error.hpp"
 #include "comm/environment_impl.hpp"
 #include "comm/loaded_libraries.hpp"
+#include "comm/nccl/nccl_communicator.hpp"
 #include "comm/transport/local_transport.hpp"
 
 namespace axonn {
@@ -13,6 +14,7 @@ namespace axonn {
 void run_local(int ranks, const std::function<void(Environment&)>& body) {
   AXONN_CHECK(ranks >= 1, "comm.run_local", "needs at least one rank, got ", ranks);
   check_loaded_libraries();
+  prepare_nccl();
   const auto hub = make_local_hub(ranks);
   std::mutex mutex;
   std::exception_ptr first_error;

@@ -1,9 +1,8 @@
 #include "axonn/layers/device_choice.hpp"
 
-#include <cstdlib>
-
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/env.h>
 
 #include <ATen/Context.h>
 
@@ -50,8 +49,9 @@ void set_gpu_kernels(const GpuKernels& kernels) {
   torch.setSDPUseCuDNN(!kernels.deterministic);
   torch.setDeterministicAlgorithms(kernels.deterministic, /*warn_only=*/false);
   torch.setDeterministicFillUninitializedMemory(false);
-  // cuBLAS adds in a fixed order if its workspaces have a fixed size.
-  if (kernels.deterministic) ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+  // cuBLAS adds in a fixed order if its workspaces have a fixed size. LibTorch reads the variable
+  // under the lock that its own function takes to set it.
+  if (kernels.deterministic) c10::utils::set_env("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/false);
 }
 
 }  // namespace axonn

@@ -1,7 +1,9 @@
 #include "comm/nccl/nccl_comm.hpp"
 
-#include <cstdlib>
+#include <chrono>
 #include <exception>
+#include <future>
+#include <thread>
 
 #include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -19,14 +21,36 @@ void check_nccl(ncclResult_t result, const char* call, ncclComm_t comm) {
                                                       detail != nullptr ? "; " : "", detail != nullptr ? detail : ""));
 }
 
+namespace {
+
+using Made = std::pair<ncclResult_t, ncclComm_t>;
+
+// NCCL waits for all members, and nothing ends its wait. So it waits on a thread of its own, which is
+// left behind when the job fails.
+Made join(const Group& group, c10::Device device, const ncclUniqueId& id, const DeviceCalls& calls) {
+  std::promise<Made> promise;
+  std::future<Made> made = promise.get_future();
+  std::thread([promise = std::move(promise), device, id, size = group.size(), index = group.index]() mutable {
+    try {
+      const c10::cuda::CUDAGuard guard(device);
+      ncclComm_t comm = nullptr;
+      const ncclResult_t result = ncclCommInitRank(&comm, size, id, index);
+      promise.set_value({result, comm});
+    } catch (...) {
+      promise.set_exception(std::current_exception());
+    }
+  }).detach();
+  while (made.wait_for(std::chrono::milliseconds(20)) != std::future_status::ready) calls.check();
+  return made.get();
+}
+
+}  // namespace
+
 NcclComm::NcclComm(const Group& group, const std::string& name, uint32_t channel, c10::Device device,
-                   const ncclUniqueId& id)
+                   const ncclUniqueId& id, const DeviceCalls& calls)
     : Queue(group, name, channel), device_(device) {
-  const c10::cuda::CUDAGuard guard(device_);
-  // Several communicators share a device: their kernels start in the order of the program, so that
-  // none waits for a rank whose own waits for another.
-  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0);
-  const ncclResult_t result = ncclCommInitRank(&comm_, group.size(), id, group.index);
+  const auto [result, comm] = join(group, device, id, calls);
+  comm_ = comm;
   if (result == ncclSuccess) return;
   const auto call =
       detail::concatenate("ncclCommInitRank of group '", name, "' (rank ", group.index, " of ", group.size(), ")");

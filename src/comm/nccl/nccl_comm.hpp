@@ -25,10 +25,12 @@ ncclResult_t launched_as_one(Body&& body) {
   return result != ncclSuccess ? result : end;
 }
 
-// One of NCCL's communicators. Every rank of the group constructs and destroys it.
+// One of NCCL's communicators. Every rank of the group constructs and destroys it. The constructor
+// waits for all of them; BackendError when the job of `calls` fails meanwhile.
 class NcclComm final : public DeviceCalls::Queue {
  public:
-  NcclComm(const Group& group, const std::string& name, uint32_t channel, c10::Device device, const ncclUniqueId& id);
+  NcclComm(const Group& group, const std::string& name, uint32_t channel, c10::Device device, const ncclUniqueId& id,
+           const DeviceCalls& calls);
   ~NcclComm() override;
 
   ncclComm_t get() const { return comm_; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -131,7 +132,7 @@ NcclQueue& NcclCommunicator::queue_of(Priority priority) {
   auto& queue = queues_[static_cast<size_t>(priority)];
   if (!queue) {
     const uint32_t channel = kDeviceChannel | host_.channels[static_cast<size_t>(priority)];
-    auto comm = std::make_shared<NcclComm>(group_, name_, channel, device_, agree_on_id(*host_.cpu));
+    auto comm = std::make_shared<NcclComm>(group_, name_, channel, device_, agree_on_id(*host_.cpu), *host_.calls);
     queue = std::make_shared<NcclQueue>(std::move(comm), host_.calls, name_, device_, priority);
   }
   return *queue;
@@ -225,6 +226,10 @@ Request NcclCommunicator::barrier(const CollectiveOptions& options) {
 }
 
 }  // namespace
+
+// Several communicators share a device: their kernels start in the order of the program, so that
+// none waits for a rank whose own waits for another.
+void prepare_nccl() { setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0); }
 
 std::unique_ptr<Communicator> make_nccl_communicator(const Group& group, const std::string& name, c10::Device device,
                                                      NcclHost host) {

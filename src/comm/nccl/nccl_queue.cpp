@@ -25,26 +25,46 @@ c10::cuda::CUDAStream stream_for(c10::Device device, Priority priority) {
   return c10::cuda::getStreamFromPool(chosen, device.index());
 }
 
-// Work on a queue; an event marks its end.
+void record_use(const at::Tensor& tensor, c10::cuda::CUDAStream stream) {
+  c10::cuda::CUDACachingAllocator::recordStream(tensor.storage().data_ptr(), stream);
+}
+
+// Work on a queue; an event marks its end. The request holds the tensors of the work until the
+// stream that asked for it waits. What is freed after that may be used again on that stream at once,
+// since its next work comes later. Without such a wait, the allocator keeps a freed tensor until an
+// event has passed; the host is a step ahead of the device, so memory would grow.
 class NcclRequest final : public Request::State {
  public:
-  NcclRequest(std::shared_ptr<NcclQueue> queue, std::shared_ptr<CUevent_st> event, bool message)
-      : queue_(std::move(queue)), event_(std::move(event)), message_(message) {}
+  NcclRequest(std::shared_ptr<NcclQueue> queue, std::shared_ptr<CUevent_st> event, bool message,
+              std::vector<at::Tensor> tensors)
+      : queue_(std::move(queue)),
+        event_(std::move(event)),
+        asker_(c10::cuda::getCurrentCUDAStream(queue_->device().index())),
+        tensors_(std::move(tensors)),
+        message_(message) {}
 
   ~NcclRequest() override {
-    if (!message_) return;
     try {
-      queue_->launch_messages();
+      launch();
     } catch (const std::exception& error) {
       log::error("a message that nobody waited for: ", error.what());
+    }
+    if (tensors_.empty() || queue_->device_error() != cudaSuccess) return;  // then nothing is reused, and events fail
+    try {
+      for (const at::Tensor& tensor : tensors_) record_use(tensor, queue_->cuda_stream());
+    } catch (const std::exception& error) {
+      log::error("tensors of a collective that nobody waited for: ", error.what());
     }
   }
 
   void wait() override {
     launch();
     queue_->check_running();
-    C10_CUDA_CHECK(
-        cudaStreamWaitEvent(c10::cuda::getCurrentCUDAStream(queue_->device().index()).stream(), event_.get(), 0));
+    const auto waiting = c10::cuda::getCurrentCUDAStream(queue_->device().index());
+    C10_CUDA_CHECK(cudaStreamWaitEvent(waiting.stream(), event_.get(), 0));
+    if (waiting != asker_) return;  // another queue waits: memory that is freed could be used before it
+    for (const at::Tensor& tensor : tensors_) record_use(tensor, waiting);  // nothing, if it is of this stream
+    tensors_.clear();
   }
 
   bool done() override {
@@ -56,6 +76,7 @@ class NcclRequest final : public Request::State {
       return false;
     }
     C10_CUDA_CHECK(state);
+    tensors_.clear();
     return true;
   }
 
@@ -64,8 +85,10 @@ class NcclRequest final : public Request::State {
     if (std::exchange(message_, false)) queue_->launch_messages();
   }
 
-  std::shared_ptr<NcclQueue> queue_;
-  std::shared_ptr<CUevent_st> event_;
+  const std::shared_ptr<NcclQueue> queue_;
+  const std::shared_ptr<CUevent_st> event_;
+  const c10::cuda::CUDAStream asker_;
+  std::vector<at::Tensor> tensors_;
   bool message_;  // possibly not launched yet
 };
 
@@ -140,6 +163,25 @@ void NcclQueue::check_running() const {
   if (state != ncclInProgress) check(state, detail::concatenate("group '", name_, "'").c_str());
 }
 
+void NcclQueue::check(ncclResult_t result, const char* call) const {
+  if (result == ncclSuccess) return;
+  const cudaError_t state = device_error();
+  if (state == cudaSuccess) check_nccl(result, call, comm());
+  throw BackendError(
+      "comm.nccl",
+      detail::concatenate("the GPU had failed when group '", name_, "' used it: ", cudaGetErrorString(state),
+                          "; most likely in a kernel of this rank that came before, and not in NCCL; "
+                          "CUDA_LAUNCH_BLOCKING=1 shows which"));
+}
+
+// When a kernel fails, all later calls report it, NCCL's too, and NCCL's name for it says nothing.
+cudaError_t NcclQueue::device_error() const {
+  const cudaError_t state = cudaStreamQuery(stream());
+  if (state != cudaErrorNotReady) return state;
+  (void)cudaGetLastError();
+  return cudaSuccess;
+}
+
 void NcclQueue::follow(std::span<const Request> after) {
   check_running();
   const auto compute = c10::cuda::getCurrentCUDAStream(device_.index());
@@ -155,20 +197,21 @@ void NcclQueue::begin(std::span<const Request> after) {
   follow(after);
 }
 
-Request NcclQueue::end(const DeviceCalls::Call& call, std::initializer_list<at::Tensor> tensors) {
-  for (const at::Tensor& tensor : tensors)
-    if (tensor.defined()) c10::cuda::CUDACachingAllocator::recordStream(tensor.storage().data_ptr(), stream_);
+Request NcclQueue::end(const DeviceCalls::Call& call, std::vector<at::Tensor> tensors) {
+  std::erase_if(tensors, [](const at::Tensor& tensor) { return !tensor.defined(); });
   auto event = events_->take();
   C10_CUDA_CHECK(cudaEventRecord(event.get(), stream()));
   calls_->called(*comm_, call, event);
-  return Request(std::make_shared<NcclRequest>(shared_from_this(), std::move(event), /*message=*/false));
+  return Request(
+      std::make_shared<NcclRequest>(shared_from_this(), std::move(event), /*message=*/false, std::move(tensors)));
 }
 
 Request NcclQueue::send(const at::Tensor& data, int peer, const CollectiveOptions& options) {
   follow(options.after);
   auto event = events_->take();
   messages_.push_back({data, peer, std::string(options.tag), event});
-  return Request(std::make_shared<NcclRequest>(shared_from_this(), std::move(event), /*message=*/true));
+  return Request(std::make_shared<NcclRequest>(shared_from_this(), std::move(event), /*message=*/true,
+                                               std::vector<at::Tensor>{data}));
 }
 
 Request NcclQueue::receive(const at::Tensor& data, int peer, const CollectiveOptions& options) {
@@ -192,7 +235,6 @@ void NcclQueue::launch(const at::Tensor& received, int peer) {
     throw;
   }
   for (const auto& [data, to, tag, sent] : messages) {
-    c10::cuda::CUDACachingAllocator::recordStream(data.storage().data_ptr(), stream_);
     C10_CUDA_CHECK(cudaEventRecord(sent.get(), stream()));
     calls_->called(*comm_, {.collective = "send", .tag = tag, .bytes = static_cast<int64_t>(data.nbytes()), .peer = to},
                    sent);

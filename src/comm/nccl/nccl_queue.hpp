@@ -47,17 +47,20 @@ class NcclQueue : public std::enable_shared_from_this<NcclQueue> {
 
   ncclComm_t comm() const { return comm_->get(); }
   cudaStream_t stream() const { return stream_.stream(); }
+  c10::cuda::CUDAStream cuda_stream() const { return stream_; }
   c10::Device device() const { return device_; }
   const std::string& name() const { return name_; }
   void check_running() const;  // BackendError after an error of NCCL or of the job
-  void check(ncclResult_t result, const char* call) const { check_nccl(result, call, comm()); }
+  void check(ncclResult_t result, const char* call) const;
+  cudaError_t device_error() const;  // of the first kernel that failed, whose ever it was
 
   // The next work starts after the current work on the compute stream, after `after`, and after the
   // messages that are not launched yet.
   void begin(std::span<const Request> after);
-  // The request of `call`. Done when everything queued so far is done. Until then the memory of
-  // `tensors` is not reused.
-  Request end(const DeviceCalls::Call& call, std::initializer_list<at::Tensor> tensors);
+  // The request of `call`. Done when everything queued so far is done. It holds `tensors`, of which
+  // some may be undefined, until the compute stream of this call waits for it, or it is seen done,
+  // or dropped. Their memory is used for nothing else before the work is done.
+  Request end(const DeviceCalls::Call& call, std::vector<at::Tensor> tensors);
 
   // A message is launched together with the next receive, or before any other next work. It is
   // launched at the latest when its request is waited for or dropped. If a send were launched by

@@ -68,9 +68,15 @@ void break_device(cudaError_t error);
 cudaError_t allowed_in_capture(const char* call);
 cudaError_t allowed_on(Stream& stream, const char* call);
 
-// The host waits for the device; until `hangs` have ended.
-void host_waits(const char* call, const Hangs& hangs = {});
-Hangs all_hangs();
+// Work of all streams up to some place.
+struct Work {
+  Clocks clocks;
+  Hangs hangs;
+};
+Work all_work();
+// The host waits for it: the device comes this far, but for what hangs. An event passes when the
+// host has waited for it or for something later, or has given the device nothing for a while.
+void host_waits(const char* call, const Work& work);
 // The work that comes next on `stream` does not end.
 void hang(cudaStream_t stream, int communicator = -1);
 void end_hangs_of(int communicator);

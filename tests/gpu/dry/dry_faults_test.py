@@ -33,8 +33,17 @@ class DryFaultsTest(DryTest):
     def test_a_network_that_is_too_large(self):
         ended = self.run_program(*TRAINING, "--layers", 48, "--hidden", 1600, "--heads", 25,
                                  environment=environment(memory_gb=16))
-        self.assert_refused(ended, "a rank needs at least", "and its GPU has 16.00 GiB", "--dry-run")
+        self.assert_refused(ended, "a rank needs at least", "and its GPU has 16.00 GiB", "not even one row fits",
+                            "--dry-run")
         self.assertFalse((self.directory / "run" / "metrics.jsonl").exists())
+
+    def test_the_largest_micro_batch_that_fits(self):
+        """What is named is taken, though it need not end well; the next larger divisor of the batch is refused."""
+        run = lambda rows: self.run_program(*TRAINING, *MOST_LOGITS, "--batch", 48, "--micro-batch", rows,
+                                            environment=environment(memory_gb=4))
+        for rows in (48, 16):
+            self.assert_refused(run(rows), "a rank needs at least", "choose --micro-batch 12, the largest that fits")
+        self.assertNotIn("a rank needs", run(12).text)
 
     def test_a_loss_in_place_of_the_logits_needs_less(self):
         run = lambda *more: self.run_program(*TRAINING, *MOST_LOGITS, *more, environment=environment(memory_gb=8))
@@ -80,6 +89,16 @@ class DryFaultsTest(DryTest):
         self.assertLess(ended.seconds, 2 + 10 + 5)
         self.assertEqual(len(program_runs.metrics(self.directory / "run")), 7)
         self.assertTrue((self.directory / "run" / "flight" / "rank-0001.jsonl").exists())
+
+    def test_a_rank_that_cannot_join(self):
+        """A communicator is made in the middle of the first step. NCCL waits for all members, on the other rank."""
+        fault = [{"DRY_GPU_FAIL": "ncclCommInitRank:1"}, {"DRY_GPU_HANG": "ncclCommInitRank:1"}]
+        ended = self.start_pair(lambda rank: fault[rank], devices=2).wait(20)
+        self.assertEqual(ended.status, 1, ended.text)
+        self.assertIn("gpt: ncclCommInitRank of group 'x' (rank 0 of 2): invalid usage", ended.text)
+        self.assertRegex(ended.text, r"\[rank 1\] gpt: .*rank 0")
+        self.assertNotIn("did not come back", ended.text)
+        self.assertLess(ended.seconds, program_runs.refusal_seconds())
 
     def test_a_rank_that_is_lost(self):
         """Its partner waits for a device whose all-reduce never ends, and comes back."""

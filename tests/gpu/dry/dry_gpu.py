@@ -21,10 +21,11 @@ FOLDER = pathlib.Path(os.environ["AXONN_DRY_GPU"])  # of libdrygpu.so
 LIBRARY = str(FOLDER / "libdrygpu.so")
 
 
-def environment(record=None, fail=None, hang=None, devices=1, memory_gb=139, **more):
+def environment(record=None, fail=None, hang=None, devices=1, memory_gb=None, **more):
     """That of a process on the dry GPU. FUNCTION:N is the call that fails, or that never ends."""
-    result = {"LD_LIBRARY_PATH": str(FOLDER / "lib"), "LD_PRELOAD": LIBRARY, "DRY_GPU_DEVICES": str(devices),
-              "DRY_GPU_MEMORY_GB": str(memory_gb)}
+    result = {"LD_LIBRARY_PATH": str(FOLDER / "lib"), "LD_PRELOAD": LIBRARY, "DRY_GPU_DEVICES": str(devices)}
+    if memory_gb:
+        result["DRY_GPU_MEMORY_GB"] = str(memory_gb)
     if record:
         result["DRY_GPU_RECORD"] = str(record)
     if fail:
@@ -83,6 +84,12 @@ class Record:
 
     def of_kind(self, kind):
         return [event.fields for event in self.events if event.kind == kind]
+
+    @property
+    def device_bytes(self):
+        """The most that the process had of the device at a time: tensors, and memory that waits for them."""
+        [[_, peak]] = self.of_kind("end")
+        return int(peak)
 
     def who(self, frames):
         """The nearest function of ours."""
@@ -207,9 +214,9 @@ class DryTest(program_runs.ProgramTest, Expected):
         self.assertEqual([line["step"] for line in program_runs.metrics(out)],
                          list(range(1, steps + 1)))
 
-    def peak_bytes(self):
+    def peak_bytes(self, out="run"):
         """The most that tensors held, as the run's own metrics have it."""
-        return program_runs.metrics(self.directory / "run")[-1]["peak_memory_bytes"]
+        return program_runs.metrics(self.directory / out)[-1]["peak_memory_bytes"]
 
     def assert_no_wait(self, record, events):
         """The host reads the numbers of the step before, when the device has most of a step to do."""

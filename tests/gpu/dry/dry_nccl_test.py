@@ -4,7 +4,7 @@ import collections
 import unittest
 
 import program_runs
-from dry_gpu import OWN_KERNELS, DryTest, Event
+from dry_gpu import OWN_KERNELS, TOP, DryTest, Event
 from nccl_order import calls, cycle, differences, not_joined
 
 NETWORK = {"gpt": ["--layers", 2, "--hidden", 64, "--heads", 4, "--sequence", 16, "--data", "text.txt"],
@@ -24,10 +24,17 @@ RUNS = [("2x1x1x1", ["--overlap", "none"]),
         ("2x2x2x1", ["--overlap", "cache", *MICRO_BATCHES, *CHECKPOINTING]),
         ("2x1x2x2", ["--prefetch", 4, *MICRO_BATCHES, *CHECKPOINTING])]
 
+# Networks whose memory is mostly activations, which are summed over X.
+WIDE = ["--layers", 8, "--hidden", 512, "--heads", 8, "--sequence", 256, "--batch", 32, "--micro-batch", 32]
+LARGE = ["--config", TOP / "configs" / "gpt-124m.toml", "--sequence", 1024, "--layers", 48, "--hidden", 1600,
+         "--heads", 20, "--batch", 16, "--micro-batch", 16]
+
 # Kernels of ours on grids where X and Y are not 1.
 GPT_KERNELS = ["update_adamw", "cross_entropy", "order_tokens", "sum_tokens"]
 OWN = {"gpt": {"2x1x2x1": [*GPT_KERNELS, "sum_parts"], "1x2x1x1": GPT_KERNELS},
        "unet": {"2x1x1x1": ["update_adamw"], "1x2x1x1": ["update_adamw"]}}
+
+for_gpt = unittest.skipUnless(program_runs.NAME == "gpt", "a network of gpt")
 
 
 class Made:
@@ -102,6 +109,22 @@ class DryNcclTest(DryTest):
                 kernels = {name for name, *_ in records[-1].of_kind("kernel")}
                 for name in own:
                     self.assertTrue(any(name in kernel for kernel in kernels), name)
+
+    def assert_memory_is_used_again(self, *arguments, **options):
+        """The host is a step ahead of the device. Memory of a collective that the compute stream has waited for
+        is free at once, not when the host sees the collective done: there is only what lies between tensors."""
+        records = self.train("2x1x1x1", "--dtype", "bf16", *arguments, **options)
+        for record in records:
+            self.assertLess(record.device_bytes, 1.2 * self.peak_bytes("2x1x1x1"))
+
+    @for_gpt
+    def test_memory_is_used_again(self):
+        self.assert_memory_is_used_again(*WIDE)
+
+    @for_gpt
+    @program_runs.nightly
+    def test_memory_of_a_large_network_is_used_again(self):
+        self.assert_memory_is_used_again(*LARGE, seconds=400)
 
 
 if __name__ == "__main__":

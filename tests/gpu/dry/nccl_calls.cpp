@@ -53,6 +53,8 @@ DRY_EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 DRY_EXPORT ncclResult_t ncclCommInitRank(ncclComm_t* comm, int size, ncclUniqueId id, int rank) {
   static std::atomic<int> made = 0;
   if (fails("ncclCommInitRank")) return ncclInvalidUsage;
+  if (hangs("ncclCommInitRank"))  // a member never comes
+    for (;;) pause();
   auto* const communicator = new Communicator{made++, rank, size};
   *comm = reinterpret_cast<ncclComm_t>(communicator);
   write("communicator", join(communicator->number, id.internal, rank, size));
@@ -68,7 +70,7 @@ DRY_EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return ncclSuccess;
 }
 DRY_EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t* result) {
-  *result = ncclSuccess;
+  *result = state() == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
   return ncclSuccess;
 }
 DRY_EXPORT const char* ncclGetErrorString(ncclResult_t result) {

@@ -105,7 +105,7 @@ DRY_EXPORT cudaError_t cudaMalloc(void** pointer, size_t bytes) {
 DRY_EXPORT cudaError_t cudaFree(void* pointer) {
   if (pointer == nullptr) return state();
   if (const auto error = allowed_in_capture("cudaFree")) return error;
-  host_waits("cudaFree", all_hangs());
+  host_waits("cudaFree", all_work());
   const std::lock_guard lock(mutex());
   const auto found = memory().device.find(static_cast<char*>(pointer));
   if (found == memory().device.end()) return cudaErrorInvalidValue;
@@ -163,7 +163,7 @@ DRY_EXPORT cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
 }
 DRY_EXPORT cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
   if (const auto error = allowed_in_capture("cudaMemcpy")) return error;
-  host_waits("cudaMemcpy", all_hangs());
+  host_waits("cudaMemcpy", all_work());
   copied(to, from, bytes, kind, nullptr);
   return work(nullptr);
 }

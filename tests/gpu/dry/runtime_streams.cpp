@@ -1,6 +1,7 @@
 // Streams, events and graphs. Work is never carried out, but its order is kept.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <vector>
@@ -11,10 +12,29 @@
 namespace dry {
 namespace {
 
+// The device is slower than a host that gives it work all the time: it has only done what the host
+// has waited for. When the host pauses for so long, it does the rest, but for what hangs.
+std::chrono::duration<double, std::milli> catches_up() {
+  static const double milliseconds = number("DRY_GPU_CATCHES_UP_MS", 50);
+  return std::chrono::duration<double, std::milli>(milliseconds);
+}
+
 std::atomic<int> streams_made = 0;
 std::vector<Capture*> captures;  // under way
 std::deque<Hang> hanging;
 std::condition_variable_any hang_ended;
+using Clock = std::chrono::steady_clock;
+
+// Kept until the process ends: libraries give work from their destructors.
+struct Progress {
+  Clocks given;   // all work of every stream
+  Clocks waited;  // what the host has waited for
+  Clock::time_point last_given;
+};
+Progress& progress() {
+  static auto* const the = new Progress;
+  return *the;
+}
 thread_local cudaStreamCaptureMode thread_mode = cudaStreamCaptureModeGlobal;
 
 Event& event_of(cudaEvent_t event) { return *reinterpret_cast<Event*>(event); }
@@ -24,23 +44,30 @@ bool have_ended(const Hangs& hangs) {
   return std::ranges::all_of(hangs, [](const Hang* hang) { return hang->ended; });
 }
 
-void wait_for(const Hangs& hangs) {
-  std::unique_lock lock(mutex());
-  hang_ended.wait(lock, [&] { return have_ended(hangs); });
-}
-
 void follow(Clocks& clocks, const Clocks& earlier) {
   for (const auto& [stream, done] : earlier) clocks[stream] = std::max(clocks[stream], done);
 }
 
-Hangs hangs_of(const auto& place) {
-  const std::lock_guard lock(mutex());
-  return place.hangs;
+void wait_for(const Work& work) {
+  std::unique_lock lock(mutex());
+  follow(progress().waited, work.clocks);
+  hang_ended.wait(lock, [&] { return have_ended(work.hangs); });
 }
 
-cudaError_t passed(const Hangs& hangs) {
+Work work_before(const auto& place) {
   const std::lock_guard lock(mutex());
-  return have_ended(hangs) ? state() : cudaErrorNotReady;
+  return {place.clocks, place.hangs};
+}
+
+cudaError_t passed(const auto& place) {
+  const std::lock_guard lock(mutex());
+  const Clocks& waited = progress().waited;
+  const bool came =
+      Clock::now() - progress().last_given > catches_up() || std::ranges::all_of(place.clocks, [&](const auto& done) {
+        const auto until = waited.find(done.first);
+        return until != waited.end() && done.second <= until->second;
+      });
+  return state() != cudaSuccess || (came && have_ended(place.hangs)) ? state() : cudaErrorNotReady;
 }
 
 // Work that its stream was given after the event.
@@ -76,7 +103,8 @@ cudaError_t work(cudaStream_t given) {
   const std::lock_guard lock(mutex());
   Stream& stream = stream_of(given);
   if (stream.ended) return cudaErrorInvalidResourceHandle;
-  ++stream.clocks[stream.number];
+  progress().given[stream.number] = ++stream.clocks[stream.number];
+  progress().last_given = Clock::now();
   if (stream.capture != nullptr) {
     if (stream.capture->broken) return cudaErrorStreamCaptureInvalidated;
     ++stream.capture->nodes;
@@ -97,15 +125,15 @@ cudaError_t allowed_on(Stream& stream, const char* call) {
   return stream.capture == nullptr ? cudaSuccess : refuse(*stream.capture, call, cudaErrorStreamCaptureUnsupported);
 }
 
-void host_waits(const char* call, const Hangs& hangs) {
+void host_waits(const char* call, const Work& work) {
   if (recording()) write("wait", join(call, callers()));
-  wait_for(hangs);
+  wait_for(work);
 }
 
-Hangs all_hangs() {
+Work all_work() {
   const std::lock_guard lock(mutex());
-  Hangs all;
-  for (const Hang& one : hanging) all.insert(&one);
+  Work all{.clocks = progress().given, .hangs = {}};
+  for (const Hang& one : hanging) all.hangs.insert(&one);
   return all;
 }
 
@@ -139,12 +167,12 @@ DRY_EXPORT cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 DRY_EXPORT cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (const auto error = allowed_on(stream_of(stream), "cudaStreamSynchronize")) return error;
-  host_waits("cudaStreamSynchronize", hangs_of(stream_of(stream)));
+  host_waits("cudaStreamSynchronize", work_before(stream_of(stream)));
   return state();
 }
 DRY_EXPORT cudaError_t cudaStreamQuery(cudaStream_t stream) {
   if (const auto error = allowed_on(stream_of(stream), "cudaStreamQuery")) return error;
-  return passed(stream_of(stream).hangs);
+  return passed(stream_of(stream));
 }
 DRY_EXPORT cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   const std::lock_guard lock(mutex());
@@ -187,17 +215,18 @@ DRY_EXPORT cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 DRY_EXPORT cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (event_of(event).capture != nullptr) return allowed_in_capture("cudaEventQuery");
-  return passed(event_of(event).hangs);
+  return passed(event_of(event));
 }
 // Where the stream has more to do, the device does not stand still: a lag.
-DRY_EXPORT cudaError_t cudaEventSynchronize(cudaEvent_t given) {
+DRY_EXPORT cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (const auto error = allowed_in_capture("cudaEventSynchronize")) return error;
-  const long long behind = work_behind(event_of(given));
-  if (behind == 0)
-    host_waits("cudaEventSynchronize");
-  else
+  const Work before = work_before(event_of(event));
+  if (const long long behind = work_behind(event_of(event)); behind == 0) {
+    host_waits("cudaEventSynchronize", before);
+  } else {
     write("lag", join(behind, callers()));
-  wait_for(hangs_of(event_of(given)));
+    wait_for(before);
+  }
   return state();
 }
 DRY_EXPORT cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
