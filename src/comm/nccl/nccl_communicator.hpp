@@ -19,8 +19,8 @@ struct NcclHost {
   std::array<uint32_t, 3> channels = {};  // the CPU's, by priority
 };
 
-// Sets what NCCL reads from the process's environment, unless the user has. Called before the process
-// has other threads, which might read the environment meanwhile.
+// Sets what NCCL reads from the process's environment, unless the user has. Called before the
+// process has other threads, which might read the environment meanwhile.
 void prepare_nccl();
 
 // NCCL's collectives on CUDA streams of their own, with one of NCCL's communicators and one stream

@@ -52,7 +52,7 @@ class NcclQueue : public std::enable_shared_from_this<NcclQueue> {
   const std::string& name() const { return name_; }
   void check_running() const;  // BackendError after an error of NCCL or of the job
   void check(ncclResult_t result, const char* call) const;
-  cudaError_t device_error() const;  // of the first kernel that failed, whose ever it was
+  cudaError_t device_error() const;  // that a kernel of this process left
 
   // The next work starts after the current work on the compute stream, after `after`, and after the
   // messages that are not launched yet.

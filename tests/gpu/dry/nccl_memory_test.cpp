@@ -1,5 +1,5 @@
-// When the memory of a collective's tensors may be used again. The dry GPU does not catch up with the
-// host here, so no event passes by itself.
+// When the memory of a collective's tensors may be used again. The dry GPU does not catch up with
+// the host here, so no event passes by itself.
 #include <gtest/gtest.h>
 
 #include <atomic>
