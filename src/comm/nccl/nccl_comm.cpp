@@ -25,8 +25,8 @@ namespace {
 
 using Made = std::pair<ncclResult_t, ncclComm_t>;
 
-// NCCL waits for all members, and nothing ends its wait. So it waits on a thread of its own, which is
-// left behind when the job fails.
+// NCCL waits for all members, and nothing ends its wait. So it waits on a thread of its own, which
+// is left behind when the job fails.
 Made join(const Group& group, c10::Device device, const ncclUniqueId& id, const DeviceCalls& calls) {
   std::promise<Made> promise;
   std::future<Made> made = promise.get_future();
