@@ -41,9 +41,9 @@ struct Pass {
                                 .first = size.first,
                                 .here = size.here,
                                 .words = size.words};
-    std::vector<int32_t> order(static_cast<size_t>(token_order_size(tokens)), -7);
+    std::vector<double> scratch(static_cast<size_t>(embedding_scratch_bytes(tokens) + 7) / 8, -7);
     sums.assign(static_cast<size_t>(size.words * size.width), 3);
-    embedding_backward(tokens, order.data(), sums.data(), add, 0);
+    embedding_backward(tokens, scratch.data(), sums.data(), add, 0);
   }
 
   void check(bool add, const std::string& what) const {

@@ -70,6 +70,7 @@ inline unsigned ballot(bool mine) {
 }  // namespace host_cuda
 
 inline void __syncthreads() { host_cuda::block_barrier(); }
+inline void __threadfence() {}
 inline void __syncwarp(unsigned = ~0u) { host_cuda::warp_barrier(); }
 template <typename T>
 T __shfl_xor_sync(unsigned, T value, unsigned mask) {
