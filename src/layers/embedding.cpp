@@ -70,8 +70,8 @@ class EmbeddingOperation : public Operation {
                                 .first = rows_.begin,
                                 .here = rows_.size(),
                                 .words = block.size(0)};
-    const Tensor order = at::empty({token_order_size(tokens)}, ids.options().dtype(at::kInt));
-    embedding_backward(tokens, order.mutable_data_ptr<int32_t>(), block.mutable_data_ptr(), add, ids.get_device());
+    const Tensor scratch = at::empty({embedding_scratch_bytes(tokens)}, ids.options().dtype(at::kByte));
+    embedding_backward(tokens, scratch.mutable_data_ptr(), block.mutable_data_ptr(), add, ids.get_device());
   }
 
   Context& context_;

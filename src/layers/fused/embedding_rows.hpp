@@ -21,13 +21,18 @@ struct TokenGradients {
   int64_t words = 0;  // here, and padding after them; below 2^31
 };
 
-// How many numbers of memory embedding_backward() needs.
-int64_t token_order_size(const TokenGradients& tokens);
+// Tokens of a word that are summed one after the other. So a frequent word is the work of many
+// blocks.
+inline constexpr int kEmbeddingChunk = 128;
+
+// How much device memory embedding_backward() needs beside its arguments.
+int64_t embedding_scratch_bytes(const TokenGradients& tokens);
 
 // Writes or adds to `sums` (words, width), fp32 or, for fp64, fp64: for each word the sum over its
-// tokens in their order, so the bits are the same each time; 0 without tokens. It overwrites
-// `order`, which is token_order_size() numbers. On the current stream of CUDA device `device`;
-// BackendError if a launch fails or CUDA is not built in.
-void embedding_backward(const TokenGradients& tokens, int32_t* order, void* sums, bool add, int device);
+// tokens, 0 without tokens. Each chunk of kEmbeddingChunk tokens of a word is summed in its order,
+// and then the chunks, so the bits are the same each time. It overwrites `scratch`, which has
+// embedding_scratch_bytes() and is aligned to 8 bytes. On the current stream of CUDA device
+// `device`; BackendError if a launch fails or CUDA is not built in.
+void embedding_backward(const TokenGradients& tokens, void* scratch, void* sums, bool add, int device);
 
 }  // namespace axonn

@@ -34,8 +34,8 @@ void fill_cuda_mask(void*, c10::ScalarType, const DropoutMask&, const MaskColumn
 void cross_entropy_forward(const LogitRows&, void*, void*, int) { refuse_cross_entropy(); }
 void cross_entropy_backward(const LogitRows&, const void*, const void*, int) { refuse_cross_entropy(); }
 
-int64_t token_order_size(const TokenGradients&) { refuse_embedding(); }
-void embedding_backward(const TokenGradients&, int32_t*, void*, bool, int) { refuse_embedding(); }
+int64_t embedding_scratch_bytes(const TokenGradients&) { refuse_embedding(); }
+void embedding_backward(const TokenGradients&, void*, void*, bool, int) { refuse_embedding(); }
 
 bool group_norm_images_fit(c10::ScalarType, int64_t, int64_t) { return false; }
 void group_norm_forward(const NormedImages&, void*, int) { refuse_group_norm(); }

@@ -13,7 +13,8 @@ namespace {
 
 using namespace test;
 
-// Along X, some ranks have only padding of the five words.
+// Along X, some ranks have only padding of the five words. A rank that has all tokens has two
+// chunks of each word.
 TEST(FusedEmbedding, EqualsSerialOnEveryGrid) {
   for (const GridShape& grid : every_grid())
     for (const int64_t vocabulary : grid.x > 1 ? std::vector<int64_t>{5, 13} : std::vector<int64_t>{5}) {
@@ -25,8 +26,8 @@ TEST(FusedEmbedding, EqualsSerialOnEveryGrid) {
       fill(context, parameters["weight"], weight);
       auto step = context.begin_step({.micro_batches = 2});
       for (const int64_t seed : {10, 20}) {
-        const at::Tensor ids = (whole_tensor(seed, {16, 7}) * 1000).to(at::kLong).remainder(vocabulary),
-                         grad = whole_tensor(seed + 1, {16, 7, 24});
+        const at::Tensor ids = (whole_tensor(seed, {16, 61}) * 1000).to(at::kLong).remainder(vocabulary),
+                         grad = whole_tensor(seed + 1, {16, 61, 24});
         at::embedding(weight, ids).backward(grad);
         const at::Tensor got = record(embedding_operation(context, parameters["weight"], options, /*fused=*/true),
                                       my_rows(context, ids), {&parameters["weight"]});

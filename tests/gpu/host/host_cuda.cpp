@@ -85,9 +85,10 @@ void go_on(unsigned index) {
   arrive(kept, false);
 }
 
-std::vector<unsigned> turns(unsigned threads) {
+// The numbers below `count` in the order of turns.
+std::vector<unsigned> turns(unsigned count) {
   std::vector<unsigned> all;
-  for (unsigned i = 0; i < threads; ++i) all.push_back(order == Order::descending ? threads - 1 - i : i);
+  for (unsigned i = 0; i < count; ++i) all.push_back(order == Order::descending ? count - 1 - i : i);
   if (order == Order::odd_first) std::ranges::stable_partition(all, [](unsigned i) { return i % 2 == 1; });
   return all;
 }
@@ -108,17 +109,19 @@ void run_block(unsigned threads) {
     fiber.context.uc_stack.ss_size = kStackBytes;
     makecontext(&fiber.context, enter, 0);
   }
-  const std::vector<unsigned> order_of_turns = turns(threads);
+  const std::vector<unsigned> warps = turns((threads + kWarp - 1) / kWarp), lanes = turns(kWarp);
   const auto ended = [](const Fiber& fiber) { return fiber.state == State::ended; };
   while (!std::ranges::all_of(block->fibers, ended)) {
-    for (const unsigned index : order_of_turns)
-      if (block->fibers[index].state == State::ready) go_on(index);
-    if (block->error) std::rethrow_exception(block->error);
-    if (std::ranges::all_of(block->fibers, ended)) return;
-    bool released = release(0, threads, State::at_block_barrier);
-    for (unsigned begin = 0; begin < threads; begin += kWarp)
-      released = release(begin, std::min(begin + kWarp, threads), State::at_warp_barrier) || released;
-    if (!released) throw std::logic_error("threads of a block part at a barrier");
+    for (const unsigned warp : warps) {
+      const unsigned begin = warp * kWarp, end = std::min(begin + kWarp, threads);
+      do {
+        for (const unsigned lane : lanes)
+          if (begin + lane < end && block->fibers[begin + lane].state == State::ready) go_on(begin + lane);
+        if (block->error) std::rethrow_exception(block->error);
+      } while (release(begin, end, State::at_warp_barrier));
+    }
+    if (!std::ranges::all_of(block->fibers, ended) && !release(0, threads, State::at_block_barrier))
+      throw std::logic_error("threads of a block part at a barrier");
   }
 }
 
@@ -138,7 +141,7 @@ void run(unsigned blocks, unsigned threads, const std::function<void()>& thread)
   gridDim = dim3(blocks);
   blockDim = dim3(threads);
   for (unsigned index = 0; index < blocks; ++index) {
-    blockIdx = {index, 0, 0};
+    blockIdx = {order == Order::descending ? blocks - 1 - index : index, 0, 0};
     run_block(threads);
   }
   block = nullptr;

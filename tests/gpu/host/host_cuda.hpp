@@ -32,8 +32,9 @@ inline dim3 blockDim, gridDim;
 
 namespace host_cuda {
 
-// The order in which the threads of a block run between two barriers. A kernel without races gives
-// the same bits in each.
+// The order of warps, and of a warp's threads between two barriers; if it is descending, of blocks
+// too. Each warp runs as far as the next barrier of the block before another one goes on. A kernel
+// without races gives the same bits in each order.
 enum class Order { ascending, descending, odd_first };
 inline constexpr Order kOrders[] = {Order::ascending, Order::descending, Order::odd_first};
 inline Order order = Order::ascending;
@@ -69,6 +70,7 @@ inline unsigned ballot(bool mine) {
 }  // namespace host_cuda
 
 inline void __syncthreads() { host_cuda::block_barrier(); }
+inline void __threadfence() {}
 inline void __syncwarp(unsigned = ~0u) { host_cuda::warp_barrier(); }
 template <typename T>
 T __shfl_xor_sync(unsigned, T value, unsigned mask) {

@@ -37,6 +37,29 @@ std::vector<float> sums(Order order) {
   return out;
 }
 
+// Two warps exchange numbers twice, through one place in memory or through two. Shuffles do not
+// keep one from running ahead of the other.
+template <int places>
+__global__ void exchange_twice(const float* in, float* out) {
+  __shared__ float given[places][2];
+  const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  for (unsigned round = 0; round < 2; ++round) {
+    const float mine = __shfl_sync(~0u, in[2 * round + warp], 0);
+    if (lane == 0) given[round % places][warp] = mine;
+    __syncthreads();
+    if (lane == 0) out[2 * round + warp] = given[round % places][1 - warp];
+  }
+}
+
+template <int places>
+std::vector<float> exchanged(Order order) {
+  const std::vector<float> in{1, 2, 3, 4};
+  std::vector<float> out(4, -1);
+  host_cuda::order = order;
+  axonn::launch("test", 0, {1, 64}, exchange_twice<places>, in.data(), out.data());
+  return out;
+}
+
 using host_cuda::kOrders;
 
 TEST(HostCuda, BarriersAndShufflesGiveTheSumInEveryOrder) {
@@ -47,6 +70,16 @@ TEST(HostCuda, AMissingBarrierIsFound) {
   const auto right = sums<Fault::none>(Order::ascending);
   int wrong = 0;
   for (const Order order : kOrders) wrong += sums<Fault::barrier_missing>(order) != right;
+  EXPECT_GT(wrong, 0);
+}
+
+TEST(HostCuda, AWarpThatWritesWhatOthersHaveNotReadIsFound) {
+  const std::vector<float> right{2, 1, 4, 3};
+  int wrong = 0;
+  for (const Order order : kOrders) {
+    EXPECT_EQ(exchanged<2>(order), right);
+    wrong += exchanged<1>(order) != right;
+  }
   EXPECT_GT(wrong, 0);
 }
 
