@@ -317,10 +317,13 @@ class Runner:
 
 
 def reason(text):
-    """The line of an output that says most: the first that speaks of an error, else the last."""
+    """What an output says most clearly: its first line with an error, else its last. GoogleTest says what failed in the
+    line after."""
     said = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("{", "frame #"))]
-    errors = [line for line in said if re.search("error|fail|exception", line, re.IGNORECASE)]
-    return [*errors, *reversed(said), "no word"][0]
+    errors = [at for at, line in enumerate(said) if re.search("error|fail|exception", line, re.IGNORECASE)]
+    if not errors:
+        return said[-1] if said else "no word"
+    return " ".join(said[errors[0]:errors[0] + (2 if said[errors[0]].endswith(": Failure") else 1)])
 
 
 def uses_pack(step):

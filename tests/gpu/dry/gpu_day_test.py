@@ -404,6 +404,14 @@ class MachineTest(unittest.TestCase):
         self.assertTrue(path.startswith("/bin"))
 
 
+class ReasonTest(unittest.TestCase):
+    def test_what_an_output_says(self):
+        for text, reason in (("a\nx.cpp:7: Failure\nadamw, 1000 bf16: element 3\nframe #1: main\n", "x.cpp:7: Failure "
+                              "adamw, 1000 bf16: element 3"), ("{}\nit ends\n{}\n", "it ends"), ("", "no word"),
+                             ("CUDA error: lost\nterminate called\n", "CUDA error: lost")):
+            self.assertEqual(runner.reason(text), reason)
+
+
 class KernelFiguresTest(unittest.TestCase):
     def test_work_at_the_same_time_counts_once(self):
         lane = lambda number, name: {"ph": "M", "tid": number, "name": "thread_name", "args": {"name": name}}
