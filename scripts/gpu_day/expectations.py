@@ -7,7 +7,7 @@ import pathlib
 import re
 import subprocess
 
-from . import packer, runner, steps
+from . import figures, packer, steps
 
 FILE = pathlib.Path(__file__).parent / "expected.json"
 LEAST_DISTANCE = {"fp64": 1e-10, "fp32": 2.5e-6, "bf16": 1e-4}  # a GPU adds in another order
@@ -26,7 +26,7 @@ def processor():
 def losses_of(network, places):
     words = [str(word).format(**places) for word in steps.losses(network, steps.DTYPES, ["none"], "cpu")]
     text = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, env=packer.libraries()).stdout
-    return {dtype: runner.rows_of(text)[f"{network} {dtype} none"]["losses"] for dtype in steps.DTYPES}
+    return {dtype: figures.rows_of(text)[f"{network} {dtype} none"]["losses"] for dtype in steps.DTYPES}
 
 
 def expect(options):
@@ -37,7 +37,7 @@ def expect(options):
         losses = losses_of(network, {"bin": packer.BUILD / "bin"})
         found[network] = arguments(network)
         for dtype, ours in losses.items():
-            distance = max(runner.distance(ours, losses["fp64"]), LEAST_DISTANCE[dtype])
+            distance = max(figures.distance(ours, losses["fp64"]), LEAST_DISTANCE[dtype])
             found[f"{network} {dtype}"] = {"losses": losses["fp64"], "distance": distance}
     FILE.write_text(json.dumps(found, indent=1) + "\n")
     print(f"{FILE}: {', '.join(steps.SMALL)} by commit {found['commit']}")

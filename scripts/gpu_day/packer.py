@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 
-from . import estimates, expectations, machine, runner, steps
+from . import estimates, expectations, figures, machine, runner, steps
 
 TOP, BUILD = machine.TOP, machine.TOP / "build/cuda"
 MOST_BYTES = 45_000_000
@@ -75,7 +75,7 @@ def dry_kernels(pack):
             words[words.index("--steps") + 1] = "5"
             call(*words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                  env=libraries() | {"LD_PRELOAD": str(library)})
-            kernels = runner.kernel_figures(pathlib.Path(out, "trace.json"))["kernels"]
+            kernels = figures.kernel_figures(pathlib.Path(out, "trace.json"))["kernels"]
             found[step.name] = {name: round(launches, 2) for name, (_, launches) in kernels.items()}
     return found
 

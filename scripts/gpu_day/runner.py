@@ -2,28 +2,22 @@
 import ctypes
 import functools
 import json
-import math
 import os
 import pathlib
 import random
-import re
 import shutil
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
-from . import estimates, lines, machine, steps
+from . import estimates, figures, lines, machine, steps
 
 LAST = 25        # lines kept of a command that fails
 MARGIN = 8       # seconds of the budget for ending a step
 LEAST_ROOM = 2**26  # bytes of the disk that a command may need
 MOST_BEGINS = 2  # a step that ended the machine as often is lost
-LABELS = ("network", "dtype", "kernels", "library", "side", "switch", "kind", "width", "test")  # what a row is of
-SAME = 1e-10     # relative, of losses in fp64: a GPU adds in another order
-BUSIEST = 6      # kernels of a trace that standard output names
 
 
 def write_text(path, words, length, first=0x100):
@@ -37,100 +31,6 @@ def scratch_folder():
     """The temporary folder, or memory where its disk is full."""
     found = tempfile.gettempdir()
     return found if shutil.disk_usage(found).free > LEAST_ROOM or not os.path.isdir("/dev/shm") else "/dev/shm"
-
-
-def training_figures(path):
-    """Figures of a run of gpt or unet, by its metrics.jsonl."""
-    metrics = [json.loads(line) for line in path.read_text().splitlines()]
-    timed = metrics[steps.WARM_UP:] or metrics
-    median = lambda value: statistics.median(value(line) for line in timed)
-    return {"losses": [line["loss"] for line in metrics], "ms": 1e3 * median(lambda line: line["seconds"]["step"]),
-            "per_second": median(lambda line: line.get("tokens_per_second") or line["images_per_second"]),
-            "product_tflops": median(lambda line: line["model_flops_per_second"] / line["utilisation"] / 1e12),
-            "GB": metrics[-1]["peak_memory_bytes"] / 1e9}
-
-
-def kernel_figures(path):
-    """What the device did in the steps of a trace: the share of time without work, and milliseconds and
-    launches per step of each kernel, copy and memset."""
-    events = json.loads(path.read_text())["traceEvents"]
-    device = {event["tid"] for event in events
-              if event["name"] == "thread_name" and event["args"]["name"].startswith("GPU stream")}
-    spans = [event for event in events if event["ph"] == "X"]
-    traced = sum(event["name"].startswith("step ") for event in spans)
-    ran = sorted((event["ts"], event["ts"] + event["dur"], event["name"]) for event in spans if event["tid"] in device)
-    if not ran:
-        return {"idle": 1.0, "kernels": {}}
-    busy, until, kernels = 0, ran[0][0], {}
-    for begin, end, name in ran:
-        busy += max(0, end - max(begin, until))
-        until = max(until, end)
-        milliseconds, launches = kernels.get(name, (0, 0))
-        kernels[name] = (milliseconds + (end - begin) / 1e3 / traced, launches + 1 / traced)
-    return {"idle": 1 - busy / (until - ran[0][0]),
-            "kernels": dict(sorted(kernels.items(), key=lambda kernel: -kernel[1][0]))}
-
-
-def rows_of(text):
-    """Figures of a command's output: of each line of JSON, by what it is of."""
-    found = {}
-    for line in text.splitlines():
-        if line.startswith("{"):
-            try:
-                row = json.loads(line)
-            except json.JSONDecodeError:
-                continue
-            label = " ".join(str(row.pop(key)) for key in LABELS if key in row)
-            found.setdefault(label, {}).update(row)
-    return found
-
-
-def figures_of(out, text):
-    if not (out / "metrics.jsonl").exists():
-        return rows_of(text)
-    figures = {"": training_figures(out / "metrics.jsonl")}
-    if (out / "trace.json").exists():
-        figures[""] |= kernel_figures(out / "trace.json")
-        busiest = list(figures[""]["kernels"].items())[:BUSIEST]
-        figures["busiest"] = {name[:60]: milliseconds for name, (milliseconds, _) in busiest}
-    return figures
-
-
-def merge(runs):
-    """Runs of one label: medians of numbers, else the first."""
-    is_number = lambda value: isinstance(value, (int, float)) and not isinstance(value, bool)
-    return {key: statistics.median(run[key] for run in runs) if is_number(runs[0][key]) else runs[0][key]
-            for key in (runs[0] if runs else {}) if all(key in run for run in runs)}
-
-
-def distance(losses, right):
-    if len(losses) != len(right):
-        return math.inf
-    return max(abs(loss - want) / abs(want) for loss, want in zip(losses, right))
-
-
-def judge(step, figures, expected):
-    """Puts `off`, `allowed` and `right` into rows whose losses are known. Returns why they are wrong, or nothing."""
-    faults = []
-    for label, row in figures.items():
-        if any(not math.isfinite(loss) for loss in row.get("losses", [])):
-            row["right"] = False
-            faults.append(f"{label}: a loss is not finite: {row['losses']}")
-        elif step.expected and "losses" in row and label:
-            dtype = label.split()[1]
-            want = expected[f"{step.expected} {dtype}"]
-            allowed = steps.DTYPES[dtype] * want["distance"]
-            off = distance(row["losses"], want["losses"])
-            row |= {"off": off, "allowed": allowed, "right": off <= allowed}
-            if off > allowed:
-                faults.append(f"{label}: losses differ by {off:.1e}, more than {allowed:.1e}")
-    if step.same and len(figures) == len({command.label for command in step.commands}):
-        first, *others = (row["losses"] for row in figures.values())
-        off = max(distance(other, first) for other in others)
-        list(figures.values())[-1]["off"] = off
-        if off > SAME:
-            faults.append(f"losses differ by {off:.1e}, more than {SAME:.1e}")
-    return "; ".join(faults)
 
 
 def end_with(parent):
@@ -192,8 +92,8 @@ class Runner:
                 status = 124
             text = log.read_text(errors="replace")
             try:
-                return status, text, figures_of(out, text) if status == 0 else rows_of(text)
-            except (ValueError, KeyError, IndexError, ZeroDivisionError, statistics.StatisticsError) as problem:
+                return status, text, figures.of_command(out, text) if status == 0 else figures.rows_of(text)
+            except (ValueError, KeyError, IndexError, ZeroDivisionError) as problem:
                 return 1, f"{text}\nits figures cannot be read: {problem!r}", {}
 
     def take(self, step, most_seconds):
@@ -202,21 +102,22 @@ class Runner:
         state, why, last = "right", "", []
         for command in step.commands:
             left = min(limit, most_seconds) - (time.monotonic() - start)
-            status, text, figures = self.one(command, max(left, 1))
+            status, text, printed = self.one(command, max(left, 1))
             spent = time.monotonic() - start
-            for label, row in figures.items():
+            for label, row in printed.items():
                 runs.setdefault(" ".join(filter(None, [command.label, label])), []).append(row)
             if status in (124, 137) and spent >= min(limit, most_seconds) - 1:
                 if spent < limit - 1:
                     return {}
                 state, why = "hung", f"not done after {spent:.0f} s"
             elif status != 0:
-                state, why = "failed", f"{command.label or 'it'} ended with status {status}: {reason(text)}"
+                who = command.label or "it"
+                state, why = "failed", f"{who} ended with status {status}: {figures.reason(text)}"
             if state != "right":
                 last = [line for line in text.splitlines() if not line.startswith(("{", "frame #"))][-LAST:]
                 break
-        found = {label: merge(same) for label, same in runs.items()}
-        fault = judge(step, found, self.expected)
+        found = {label: figures.merge(same) for label, same in runs.items()}
+        fault = figures.judge(step, found, self.expected)
         if self.gpu and any(row.get("compared") is False for row in found.values()):
             fault = "it compared nothing, as on the dry GPU"
         if state == "right" and fault:
@@ -314,13 +215,6 @@ class Runner:
                 going = False
             self.results.add(step=step.name, device=self.device, seconds=round(time.monotonic() - start, 1), **found)
         return list(self.left())
-
-
-def reason(text):
-    """The line of an output that says most: the first that speaks of an error, else the last."""
-    said = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("{", "frame #"))]
-    errors = [line for line in said if re.search("error|fail|exception", line, re.IGNORECASE)]
-    return [*errors, *reversed(said), "no word"][0]
 
 
 def uses_pack(step):

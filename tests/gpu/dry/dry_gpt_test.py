@@ -3,7 +3,7 @@ import collections
 import unittest
 
 from dry_gpu import OWN_KERNELS, TOP, DryTest, attention, counts, environment
-from gpu_day import runner  # dry_gpu knows the folder
+from gpu_day import figures  # dry_gpu knows the folder
 from program_runs import nightly
 
 CONFIG = TOP / "configs" / "gpt-124m.toml"
@@ -116,7 +116,7 @@ class DryGptTest(DryTest):
         """The trace has the kernels of each of its three steps, under their names."""
         [record] = self.on_dry_gpu("train", "--data", self.text.name, "--out", "run", "--steps", 6, "--no-save-last",
                                    *SMALL, "--dtype", "bf16", "--trace", "trace.json", *OWN_KERNELS)
-        traced = runner.kernel_figures(self.directory / "trace.json")["kernels"]
+        traced = figures.kernel_figures(self.directory / "trace.json")["kernels"]
         kernels = counts(record.steps()[3]).kernels
         self.assertGreater(kernels, 20)
         self.assertAlmostEqual(sum(launches for _, launches in traced.values()), kernels)

@@ -14,7 +14,7 @@ import uuid
 
 import program_runs
 from dry_gpu import FOLDER, LIBRARY, TOP, DryTest
-from gpu_day import estimates, expectations, lines, machine, packer, planner, runner, steps
+from gpu_day import estimates, expectations, figures, lines, machine, packer, planner, runner, steps
 
 PROGRAMS = pathlib.Path(program_runs.PROGRAM).parent.parent  # with bin and tests
 STAND_IN = pathlib.Path(__file__).with_name("gpu_day_stand_in.py")
@@ -358,8 +358,8 @@ class PlanTest(unittest.TestCase):
 class LinesTest(unittest.TestCase):
     def test_short_lines_hold_every_number(self):
         numbers = {f"number {i}": i / 7 for i in range(20)}
-        figures = {"a b": numbers | {"losses": [1] * 50, "path": "/x" * 200}, "c": {"n": 1}}
-        line = {"step": "s: t", "state": "wrong", "seconds": 1.5, "figures": figures, "why": 'a "reason"' * 40}
+        every = {"a b": numbers | {"losses": [1] * 50, "path": "/x" * 200}, "c": {"n": 1}}
+        line = {"step": "s: t", "state": "wrong", "seconds": 1.5, "figures": every, "why": 'a "reason"' * 40}
         texts = lines.short(line)
         self.assertLessEqual(max(map(len, texts)), lines.MOST_SHORT)
         with tempfile.TemporaryDirectory() as folder:
@@ -404,6 +404,14 @@ class MachineTest(unittest.TestCase):
         self.assertTrue(path.startswith("/bin"))
 
 
+class ReasonTest(unittest.TestCase):
+    def test_what_an_output_says(self):
+        for text, reason in (("a\nx.cpp:7: Failure\nadamw, 1000 bf16: element 3\nframe #1: main\n", "x.cpp:7: Failure "
+                              "adamw, 1000 bf16: element 3"), ("{}\nit ends\n{}\n", "it ends"), ("", "no word"),
+                             ("CUDA error: lost\nterminate called\n", "CUDA error: lost")):
+            self.assertEqual(figures.reason(text), reason)
+
+
 class KernelFiguresTest(unittest.TestCase):
     def test_work_at_the_same_time_counts_once(self):
         lane = lambda number, name: {"ph": "M", "tid": number, "name": "thread_name", "args": {"name": name}}
@@ -414,9 +422,9 @@ class KernelFiguresTest(unittest.TestCase):
                 lane(0, "parts of the step"), lane(1, "GPU stream 7"), lane(2, "GPU stream 9"),
                 span(0, "step 3", 0, 9000), span(0, "step 4", 9000, 9000), span(1, "a", 1000, 2000),
                 span(2, "b", 2000, 2000), span(1, "a", 9000, 2000)]}))
-            figures = runner.kernel_figures(file)
-        self.assertAlmostEqual(figures["idle"], 0.5)  # 1 to 4 and 9 to 11 of 1 to 11 ms
-        self.assertEqual(figures["kernels"], {"a": (2, 1), "b": (1, 0.5)})
+            found = figures.kernel_figures(file)
+        self.assertAlmostEqual(found["idle"], 0.5)  # 1 to 4 and 9 to 11 of 1 to 11 ms
+        self.assertEqual(found["kernels"], {"a": (2, 1), "b": (1, 0.5)})
 
 
 class CommandTest(Rehearsal):
