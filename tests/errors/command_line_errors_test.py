@@ -61,7 +61,8 @@ class CommandLine(GptTest):
         self.refuse_train("--batch", "1000G", words=["batch"])
         self.refuse_train("--steps", "99999999999999999999", words=["--steps"])
         self.refuse_train("--grid", "2000000000x2000000000x4x1", words=["2000000000x2000000000x4x1"])
-        self.refuse_train("--model", "gpt80b", words=["a rank needs", "this machine", "--dry-run"])
+        self.refuse_train("--model", "gpt80b",
+                          words=["a rank needs", "this machine", "not even one row fits", "--dry-run"])
 
     def test_environment_variables(self):
         for name, value, need in (("AXONN_LOG", "inf", "unknown log level 'inf'; did you mean 'info'?"),
