@@ -107,10 +107,11 @@ def judge(step, figures, expected):
 
 
 def reason(text):
-    """What an output says most clearly: its first line with an error, else its last. GoogleTest says what failed in the
-    line after."""
+    """What an output says most clearly: its first line with an error, else its last. GoogleTest says in the lines after
+    it what failed, and in which case."""
     said = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("{", "frame #"))]
     errors = [at for at, line in enumerate(said) if re.search("error|fail|exception", line, re.IGNORECASE)]
     if not errors:
         return said[-1] if said else "no word"
-    return " ".join(said[errors[0]:errors[0] + (2 if said[errors[0]].endswith(": Failure") else 1)])
+    after = said[errors[0]:errors[0] + (5 if said[errors[0]].endswith(": Failure") else 1)]
+    return " ".join(line for line in after if line not in ("Failed", "Google Test trace:"))

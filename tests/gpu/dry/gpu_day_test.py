@@ -406,8 +406,9 @@ class MachineTest(unittest.TestCase):
 
 class ReasonTest(unittest.TestCase):
     def test_what_an_output_says(self):
-        for text, reason in (("a\nx.cpp:7: Failure\nadamw, 1000 bf16: element 3\nframe #1: main\n", "x.cpp:7: Failure "
-                              "adamw, 1000 bf16: element 3"), ("{}\nit ends\n{}\n", "it ends"), ("", "no word"),
+        failure = "a\nx.cpp:7: Failure\nFailed\nelement 3\nframe #1\nGoogle Test trace:\ny.cpp:1: adamw, bf16\nb\n"
+        for text, reason in ((failure, "x.cpp:7: Failure element 3 y.cpp:1: adamw, bf16"), ("", "no word"),
+                             ("{}\nit ends\n{}\n", "it ends"),
                              ("CUDA error: lost\nterminate called\n", "CUDA error: lost")):
             self.assertEqual(figures.reason(text), reason)
 
