@@ -1,5 +1,6 @@
 #include "gpu/kernels/device_memory.hpp"
 
+#include <algorithm>
 #include <map>
 #include <stdexcept>
 #include <string_view>
@@ -67,7 +68,7 @@ std::byte* allocate(size_t bytes) {
   std::vector<std::byte*>& of_size = unused[bytes];
   void* memory = nullptr;
   if (of_size.empty()) {
-    check(cudaMalloc(&memory, bytes));
+    check(cudaMalloc(&memory, std::max<size_t>(bytes, 1)));
     return static_cast<std::byte*>(memory);
   }
   memory = of_size.back();
