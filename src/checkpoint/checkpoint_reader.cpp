@@ -139,7 +139,7 @@ struct CheckpointReader::Impl {
 
   fs::path directory;
   Manifest manifest;
-  mutable std::set<std::string> checked = {};  // files whose bytes have been compared with their checksums
+  mutable std::set<std::string> checked = {};  // files whose checksums are right, since the last load()
 
   size_t index_of(const CheckpointTensor& tensor) const;
   void check_groups(std::span<const CheckpointTensor> tensors) const;
@@ -185,6 +185,7 @@ void CheckpointReader::load(const GridShape& shape, const Coordinate& at,
     const bool fresh = targets.emplace(impl_->index_of(tensor), impl_->make_target(shape, at, tensor)).second;
     AXONN_CHECK(fresh, "checkpoint.load", "tensor ", tensor.name, " is asked for twice");
   }
+  impl_->checked.clear();
   with_advice(impl_->directory, [&] { impl_->fill(shape, at, targets); });
   for (auto& [index, target] : targets)
     if (!target.tensor->shard.is_cpu()) copy_to_device(target.host, target.tensor->shard.detach());

@@ -141,13 +141,14 @@ class CheckpointReader {
 
   // Fills the shards of the rank at `at` on a grid of `shape`, bit for bit as they were saved.
   // Their cuts may be other ones than the checkpoint's, or none. Padding becomes zero. Checks the
-  // checksum of every file that it reads, once per reader. If `tensors` contains one tensor of a
-  // group, it must contain all tensors of that group in the checkpoint. Otherwise throws UserError,
-  // with the tensor's name and both shapes.
+  // checksum of every file that it reads. If `tensors` contains one tensor of a group, it must
+  // contain all tensors of that group in the checkpoint. Otherwise throws UserError, with the
+  // tensor's name and both shapes.
   void load(const GridShape& shape, const Coordinate& at, std::span<const CheckpointTensor> tensors) const;
 
   // The whole tensor on the CPU, as it is without a grid. `tensor` is one of tensors(). Checks the
-  // checksum of every file that it reads. UserError if a file does not hold what the manifest says.
+  // checksum of every file that it reads, once for several tensors. UserError if a file does not
+  // hold what the manifest says.
   at::Tensor read_whole(const Description& tensor) const;
 
   // Checks the checksums of all files. UserError names the file and both checksums.
