@@ -4,9 +4,9 @@
 
 namespace axonn {
 
-// Which of axonn's own GPU kernels take the place of LibTorch's; docs/gpu.md says of each where it
-// applies. They change rounding only. On a CPU they mean nothing. Off by default: none has run on a
-// GPU yet.
+// Which of axonn's own GPU kernels are taken; docs/gpu.md says of each where it applies and what it
+// replaces. They change rounding only. On a CPU they mean nothing. Off by default: none has run on
+// a GPU yet.
 struct KernelChoice {
   bool cross_entropy = false;  // the loss of a language model: its gradient in the place of the logits
   bool embedding = false;      // the gradient of an embedding, in fixed order
