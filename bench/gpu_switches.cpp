@@ -145,6 +145,14 @@ std::function<void(Steps&, bool on)> switch_of(const std::string& name) {
   };
 }
 
+at::ScalarType type_of(const std::string& name) {
+  const auto precision = parse_name<Precision>(name, "--dtype");
+  if (precision == Precision::fp16)
+    throw UserError("gpu_switches",
+                    "--dtype fp16 needs a loss scale, which these steps do not have; take bf16 or fp32");
+  return scalar_type(precision);
+}
+
 double rounded(double value) { return std::round(value * 1e4) / 1e4; }
 
 void print(const Json& line) {
@@ -159,7 +167,7 @@ std::vector<std::string> switches_of_network(const std::string& network) {
 
 int time_switches(const Options& options) {
   Environment environment;
-  const at::ScalarType dtype = scalar_type(parse_name<Precision>(options.dtypes.at(0), "--dtype"));
+  const at::ScalarType dtype = type_of(options.dtypes.at(0));
   const auto names = options.only.empty() ? switches_of_network(options.network) : options.only;
   std::vector<std::function<void(Steps&, bool)>> switches;
   for (const std::string& name : names) switches.push_back(switch_of(name));
@@ -192,8 +200,7 @@ int print_losses(const Options& options) {
   Environment environment;
   for (const std::string& dtype : options.dtypes)
     for (const std::string& kernels : options.kernels) {
-      Steps steps(environment, options, scalar_type(parse_name<Precision>(dtype, "--dtype")),
-                  parse_switches<KernelChoice>(kernels));
+      Steps steps(environment, options, type_of(dtype), parse_switches<KernelChoice>(kernels));
       std::vector<at::Tensor> on_device;
       for (int i = 0; i < options.steps; ++i) on_device.push_back(steps.take());
       std::vector<double> losses;

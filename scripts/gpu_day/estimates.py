@@ -74,11 +74,17 @@ COLLECTIVE_SECONDS = 0.01  # of ranks that share a GPU, over sockets: docs/gpu.m
 COMMUNICATORS_SECONDS = 8  # a few of them, over sockets: assumed
 KERNELS_SECONDS = 3  # of cuda_kernels_test on a device: what it was made for
 EPILOGUES_SECONDS = 3  # 15 products with eight algorithms each: assumed
+PRODUCTS = {"gpt": 12, "unet": 23}  # unlike ones of a step with `epilogues`: counted on the dry GPU
+ALGORITHM_SECONDS = 8 * 0.02  # each is tried with eight algorithms: medians_in_turn() takes about 0.02 s for one
 
 
 def start(network):
+    """Of a process; with a network, also of its first step, which chooses algorithms."""
     weights = UNET["parameters"] if network == "unet" else SIZES[network].parameters if network in SIZES else 0
-    return fixed(START_SECONDS + 2 * WEIGHT_SECONDS * weights / CORES, "start")
+    seconds = fixed(START_SECONDS + 2 * WEIGHT_SECONDS * weights / CORES, "start")
+    if not network:
+        return seconds
+    return seconds + fixed(PRODUCTS["unet" if network == "unet" else "gpt"] * ALGORITHM_SECONDS, "algorithms")
 
 
 def python_start():

@@ -71,10 +71,11 @@ double UnetTask::flops_per_sample() const { return 3 * forward_flops(model_.conf
 
 double UnetTask::paper_flops_per_sample() const { return 4 * forward_flops(model_.config().shape); }
 
-UnetTask::Images UnetTask::load(int64_t first, int64_t count) const {
+UnetTask::Images UnetTask::load(int64_t first, int64_t count, c10::Device noise_on) const {
   const int64_t size = source_.size();
   Images images{at::empty({count, size, size, 3}, at::kFloat), at::empty({count}, at::kLong), {}};
-  if (noise_device(context_.options()).is_cpu()) images.noise = noise(options_.seed, "training", first, images.clean);
+  if (noise_on.is_cpu())
+    images.noise = sample_noise(options_.seed, "training", first, images.clean.sizes(), noise_on, working_type());
   std::vector<uint8_t> pixels(static_cast<size_t>(size * size * 3));
   for (int64_t i = 0; i < count; ++i) {
     const ImageDraw draw =
@@ -88,14 +89,17 @@ UnetTask::Images UnetTask::load(int64_t first, int64_t count) const {
 }
 
 void UnetTask::prefetch(int64_t first, int64_t count) {
-  ahead_.push_back({first, count, std::async(std::launch::async, [this, first, count] { return load(first, count); })});
+  ahead_.push_back(
+      {first, count, std::async(std::launch::async, [this, first, count, noise_on = noise_device(context_.options())] {
+         return load(first, count, noise_on);
+       })});
 }
 
 // Returns the prefetched images, or loads them now. Images prefetched before these are dropped.
 UnetTask::Images UnetTask::take(int64_t first, int64_t count) {
   const auto found =
       std::ranges::find_if(ahead_, [&](const Ahead& one) { return one.first == first && one.count == count; });
-  if (found == ahead_.end()) return load(first, count);
+  if (found == ahead_.end()) return load(first, count, noise_device(context_.options()));
   Images images = found->images.get();
   ahead_.erase(ahead_.begin(), found + 1);
   return images;

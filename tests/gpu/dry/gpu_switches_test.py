@@ -42,6 +42,13 @@ class GpuSwitchesTest(ProgramTest):
         self.assertEqual([(line["dtype"], line["kernels"]) for line in lines],
                          [("fp32", "none"), ("fp32", "all"), ("bf16", "none"), ("bf16", "all")])
 
+    def test_fp16_is_refused(self):
+        for command in ("losses", "time"):
+            ended = self.run_program(command, *GPT, "--dtype", "fp16", "--device", "cpu",
+                                     environment={"LD_LIBRARY_PATH": str(FOLDER / "lib")})
+            self.assertEqual(ended.status, 1, ended.text)
+            self.assertIn("needs a loss scale", ended.text)
+
     def test_each_switch_in_turn(self):
         for network in (GPT, UNET):
             with self.subTest(network[0]):

@@ -60,7 +60,8 @@ class UnetTask : public TrainTask {
     int64_t first;
     at::Tensor times, losses;  // (count)
   };
-  Images load(int64_t first, int64_t count) const;
+  // Reads nothing that changes, as a thread of prefetch() calls it. Noise of a GPU is drawn later.
+  Images load(int64_t first, int64_t count, c10::Device noise_on) const;
   Images take(int64_t first, int64_t count);
   at::ScalarType working_type() const;  // type of images, noise and losses
   at::Tensor noise(uint64_t seed, std::string_view purpose, int64_t first, const at::Tensor& images) const;
