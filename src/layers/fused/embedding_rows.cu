@@ -157,6 +157,13 @@ __global__ void __launch_bounds__(kMostThreads)
   }
 }
 
+// Scratch begins with the numbers of Order. Behind them are the parts, so that a read of one too many
+// is a read behind the scratch.
+int64_t bytes_of_order(const TokenGradients& tokens) {
+  const int64_t numbers = 2 * tokens.words + tokens.tokens + 1 + later_chunks(tokens);
+  return (numbers * static_cast<int64_t>(sizeof(int)) + 15) / 16 * 16;
+}
+
 int64_t bytes_of_parts(const TokenGradients& tokens) {
   return later_chunks(tokens) * tokens.width *
          (tokens.type == c10::ScalarType::Double ? sizeof(double) : sizeof(float));
@@ -165,24 +172,24 @@ int64_t bytes_of_parts(const TokenGradients& tokens) {
 }  // namespace
 
 int64_t embedding_scratch_bytes(const TokenGradients& tokens) {
-  return bytes_of_parts(tokens) +
-         (2 * tokens.words + tokens.tokens + 1 + later_chunks(tokens)) * static_cast<int64_t>(sizeof(int));
+  return bytes_of_order(tokens) + bytes_of_parts(tokens);
 }
 
 void embedding_backward(const TokenGradients& tokens, void* scratch, void* sums, bool add, int device) {
   if (tokens.words == 0) return;
   const int64_t blocks = std::max((tokens.words + kOwned - 1) / kOwned, std::min<int64_t>(tokens.words, kLeastBlocks)),
                 chunks = later_chunks(tokens) + tokens.words;
-  int* const numbers = reinterpret_cast<int*>(static_cast<char*>(scratch) + bytes_of_parts(tokens));
+  int* const numbers = static_cast<int*>(scratch);
   int *const places = numbers + 2 * tokens.words, *const total = places + tokens.tokens;
   const Order order{numbers, numbers + tokens.words, places, total, total + 1};
+  char* const parts = static_cast<char*>(scratch) + bytes_of_order(tokens);
   launch("layers.embedding", device, {static_cast<unsigned>(blocks), kThreads}, order_tokens, tokens, order);
   dispatch(tokens.type, tokens.width, {tokens.gradients},
            [&]<typename Element, int size>(Element, std::integral_constant<int, size>) {
              const int64_t packs = (tokens.width + size - 1) / size,
                            threads = std::min<int64_t>((packs + kWarp - 1) / kWarp * kWarp, kMostThreads);
              launch("layers.embedding", device, {static_cast<unsigned>(chunks), static_cast<unsigned>(threads)},
-                    sum_tokens<Element, size>, tokens, order, static_cast<Wide<Element>*>(scratch),
+                    sum_tokens<Element, size>, tokens, order, reinterpret_cast<Wide<Element>*>(parts),
                     static_cast<Wide<Element>*>(sums), add);
            });
 }
