@@ -1,9 +1,11 @@
-# Warnings, sanitizers and the compiler cache, for our own targets only.
+# Warnings, sanitizers and the compiler cache, for our own targets only. With paths from the base
+# directory, presets and clones share what has the same flags: after preset ci, preset cuda compiles
+# only what names CUDA.
 find_program(AXONN_CCACHE ccache)
 if(AXONN_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER
       ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
-      ${AXONN_CCACHE})
+      CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} ${AXONN_CCACHE})
 endif()
 
 # A project that adds this folder may use a compiler with other warnings.
