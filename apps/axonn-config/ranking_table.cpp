@@ -215,6 +215,7 @@ std::string what_if_text(const axonn::SearchOptions& options) {
                               " chunks each; grids, sizes and GPUs are one stage's");
   say(options.sequence_norms, "norms divided over x by rows");
   say(options.divided_gradients, "gradients divided over data");
+  say(options.block_messages, "the weights of a block move over z in one message");
   say(options.moment_bytes > 0, "an element of the optimizer's moments needs " + std::to_string(options.moment_bytes) +
                                     (options.moment_bytes > 1 ? " bytes" : " byte"));
   say(options.logits_chunks > 1, "logits in " + std::to_string(options.logits_chunks) + " parts, one after the other");

@@ -21,6 +21,8 @@ class Export(PlannerTest):
                     text = self.run_program("import", file, "--from", program, "--gpus", gpus).stdout
                     self.assertEqual(text, f"axonn-config explain {grid} --batch 512 --micro-batch 1 --checkpoint "
                                      f"{checkpoint}\n", program)
+                    blocks = self.exported(grid, program, *more, "--what-if", "block-messages")
+                    self.assertEqual(blocks, self.exported(grid, program, *more))
                     if (grid, program) == ("4x1x8x2", "torchtitan"):
                         self.run_program(*text.split()[1:], "--model", "gpt5b", "--memory-margin", "0", "--machine",
                                          "dgx-a100")

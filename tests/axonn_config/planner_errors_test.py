@@ -65,6 +65,7 @@ class PlannerErrors(PlannerTest):
                  ["--gpus", "8,16,32", "--model", "gpt5b"], ["--gpus", "8", "--model", "unet-cifar"],
                  ["--gpus", "64", "--model", "gpt5b", "--checkpoint", "selective"],
                  ["--gpus", "64", "--model", "gpt5b", "--what-if", "sequence-norms"],
+                 ["--gpus", "64", "--model", "gpt5b", "--what-if", "block-messages"],
                  ["--gpus", "64", "--model", "gpt5b", "--objective", "memory", "--sensitivity"]]
         launched = []
         for line in lines:
@@ -75,7 +76,7 @@ class PlannerErrors(PlannerTest):
                 with self.subTest(command):
                     self.run_program(*shlex.split(command.split(" > ")[0])[1:])
             launched.append(any(" launch " in command for command in suggested))
-        self.assertEqual(launched, [False, True, False, True, False, False, True])
+        self.assertEqual(launched, [False, True, False, True, False, False, False, True])
 
     def test_memory_of_the_table_is_that_of_explain(self):
         text = self.run_program("--gpus", "1024", "--model", "gpt80b", "--top", "1").stdout
