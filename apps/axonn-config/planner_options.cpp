@@ -165,6 +165,11 @@ void PlannerOptions::add_fit_flags(CLI::App& app) {
   app.add_flag("--verbose", verbose, "every run; errors name their place in the code");
 }
 
+void PlannerOptions::add_import_flags(CLI::App& app) {
+  table_.add_flags(app, with_networks({"job.machine", "network"}, {}));
+  app.add_flag("--verbose", verbose, "errors name their place in the code");
+}
+
 void PlannerOptions::add_explain_flags(CLI::App& app) {
   app.add_flag("--json", json, "print JSON");
   app.add_option("--against", against, "another grid: what it gains and loses, part by part");
