@@ -40,9 +40,18 @@ struct Job {
            passes();
   }
   axonn::StepSettings settings() const {
-    return {.sequence_norms = options.sequence_norms, .precision = layout.precision};
+    return {.recompute = layout.recompute,
+            .sequence_norms = options.sequence_norms,
+            .block_messages = options.block_messages ? network.blocks : 0,
+            .precision = layout.precision};
   }
   double bytes() const { return static_cast<double>(element_bytes(layout.precision)); }
+  // Of a layer's occurrences in one pass. Where blocks are messages, none of a layer are over Z.
+  CollectiveSeconds collectives(const LayerWork& layer) const {
+    CollectiveSeconds once = layer_collectives(layer, layout.grid, layout.links, tokens(), bytes(), gradient_bytes());
+    if (options.block_messages) once.all_gather_z = once.reduce_scatter_z = 0;
+    return once;
+  }
   double gradient_bytes() const { return trainer() ? static_cast<double>(state_bytes(layout.precision)) : bytes(); }
 };
 
@@ -56,6 +65,8 @@ void print_links(const Job& job) {
     if (link.multi_level)
       std::cout << "; level by level as fast as " << fixed_text(effective_gbps(link, size), 2) << " GB/s";
     if (link.latency_seconds > 0) std::cout << ", hops " << fixed_text(link.latency_seconds * 1e6, 1) << " us";
+    if (link.ll128_latency_seconds > 0 && std::isfinite(link.ll128_latency_seconds))
+      std::cout << " (LL128: " << fixed_text(link.ll128_latency_seconds * 1e6, 1) << " us)";
     if (std::isfinite(link.tree_latency_seconds))
       std::cout << ", all-reduces by trees " << fixed_text(link.tree_latency_seconds * 1e6, 1) << " us";
     std::cout << "\n";
@@ -76,10 +87,12 @@ void print_term(const Job& job, const char* name, Axis axis, double factor, doub
               << fixed_text(link.tree_latency_seconds * 1e6, 1) << " us) = " << seconds_text(seconds) << "\n";
     return;
   }
-  std::cout << "    " << name << " " << to_string(axis) << ": " << count << " x (" << (factor == 2 ? "2 x " : "")
-            << size - 1 << "/" << size << " x " << bytes_text(bytes) << " / "
-            << fixed_text(effective_gbps(link, size), 2) << " GB/s";
-  if (link.latency_seconds > 0) std::cout << " + " << fixed_text(factor * link.latency_seconds * 1e6, 1) << " us";
+  const bool ll128 = link.ll128_seconds(bytes) < link.simple_seconds(bytes);  // 120 bytes of data in 128
+  const double latency = ll128 ? link.ll128_latency_seconds : link.latency_seconds;
+  std::cout << "    " << name << " " << to_string(axis) << ": " << count << " x ("
+            << (ll128 ? "by LL128: 16/15 x " : "") << (factor == 2 ? "2 x " : "") << size - 1 << "/" << size << " x "
+            << bytes_text(bytes) << " / " << fixed_text(effective_gbps(link, size), 2) << " GB/s";
+  if (latency > 0) std::cout << " + " << fixed_text(factor * latency * 1e6, 1) << " us";
   std::cout << ") = " << seconds_text(seconds) << "\n";
 }
 
@@ -145,14 +158,37 @@ void print_layer(const Job& job, const LayerWork& layer) {
     return;
   }
   const auto [block, output, input] = layer_buffers(layer, grid, job.tokens());
-  const CollectiveSeconds once =
-      layer_collectives(layer, grid, job.layout.links, job.tokens(), job.bytes(), job.gradient_bytes());
+  const CollectiveSeconds once = job.collectives(layer);
   print_term(job, "all-gather", Axis::z, 1, block * job.bytes(), layer.count, once.all_gather_z);
   print_term(job, "reduce-scatter", Axis::z, 1, block * job.gradient_bytes(), layer.count, once.reduce_scatter_z);
   print_term(job, "forward all-reduce", layer.in_axis(), 2, output * job.bytes(), layer.count, once.all_reduce_forward);
   print_term(job, "backward all-reduce", layer.out_axis(), 2, input * job.bytes(), layer.count,
              once.all_reduce_backward);
   print_data_term(job, layer, block / grid.z * job.gradient_bytes());
+}
+
+struct NamedMessages {
+  const char* name;
+  axonn::BlockMessages messages;
+};
+
+// Nothing if each weight is a message, or if there are none over Z.
+std::vector<NamedMessages> messages_of(const Job& job) {
+  if (!job.options.block_messages || job.layout.grid.z == 1) return {};
+  const auto [blocks, others] = messages_over_z(job.network.layers, job.layout.grid, job.settings());
+  return {{"blocks", blocks}, {"other weights", others}};
+}
+
+void print_messages(const Job& job) {
+  const AxisLink& link = link_of(job.layout.links, Axis::z);
+  for (const auto& [name, messages] : messages_of(job)) {
+    std::cout << "  " << name << ", together\n";
+    const auto term = [&](const char* collective, double bytes) {
+      print_term(job, collective, Axis::z, 1, messages.elements * bytes, messages.count, messages.seconds(link, bytes));
+    };
+    term("all-gather", job.bytes());
+    term("reduce-scatter", job.gradient_bytes());
+  }
 }
 
 void print_step(const Job& job) {
@@ -246,8 +282,7 @@ nlohmann::ordered_json explained_json(const Job& job) {
                                            {"level_by_level", link.multi_level}};
   }
   for (const LayerWork& layer : job.network.layers) {
-    const CollectiveSeconds once =
-        layer_collectives(layer, job.layout.grid, job.layout.links, job.tokens(), job.bytes(), job.gradient_bytes());
+    const CollectiveSeconds once = job.collectives(layer);
     const axonn::ExchangeSeconds context = context_of(job, layer);
     const double forward = static_cast<double>(layer.count) *
                            layer_forward_seconds(layer, job.layout.grid, job.machine, job.tokens(), job.settings());
@@ -264,6 +299,14 @@ nlohmann::ordered_json explained_json(const Job& job) {
   }
   all["layout"] = layout_json(job.layout);
   all["rings"] = std::move(rings);
+  for (const auto& [name, messages] : messages_of(job)) {
+    const AxisLink& link = link_of(job.layout.links, Axis::z);
+    all["messages_over_z"].push_back({{"name", name},
+                                      {"count", messages.count},
+                                      {"elements", messages.elements},
+                                      {"all_gather_z", messages.seconds(link, job.bytes())},
+                                      {"reduce_scatter_z", messages.seconds(link, job.gradient_bytes())}});
+  }
   all["one_pass"] = std::move(layers);
   return all;
 }
@@ -303,6 +346,7 @@ int run_explain(const PlannerOptions& line) {
             << to_string(options.coefficients) << ": " << fixed_text(job.passes(), 0)
             << (job.passes() == 1 ? " pass" : " passes") << " per step)\n";
   for (const LayerWork& layer : network.layers) print_layer(job, layer);
+  print_messages(job);
   print_step(job);
   print_memory(job);
   return 0;

@@ -58,14 +58,17 @@ axonn::ContextSplit context_of(const Words& words, const std::string& key, const
   return context;
 }
 
-// "--key value" and "--key"
+// "--key value", "--key=value" and "--key"
 Words words_of_arguments(const std::string& text) {
   std::istringstream in(text);
   Words words;
   std::string key, word;
   while (in >> word) {
     if (word == "\\") continue;
-    if (word.starts_with("--"))
+    const auto equals = word.find('=');
+    if (word.starts_with("--") && equals != std::string::npos)
+      words[word.substr(2, equals - 2)] = word.substr(equals + 1);
+    else if (word.starts_with("--"))
       words[key = word.substr(2)] = "";
     else if (!key.empty())
       words[key] = word;
@@ -73,17 +76,18 @@ Words words_of_arguments(const std::string& text) {
   return words;
 }
 
-// "key = value" by section: "parallelism.tensor_parallel_degree"
+// "key = value # comment" by section: "parallelism.tensor_parallel_degree". No value of a layout
+// has a # in it.
 Words words_of_toml(const std::string& text) {
   std::istringstream in(text);
   Words words;
   std::string section;
   for (std::string line; std::getline(in, line);) {
-    const std::string_view trimmed = axonn::trimmed(line);
+    const std::string_view trimmed = axonn::trimmed(std::string_view(line).substr(0, line.find('#')));
     const auto equals = trimmed.find('=');
     if (trimmed.starts_with("[") && trimmed.ends_with("]"))
       section = std::string(trimmed.substr(1, trimmed.size() - 2)) + ".";
-    else if (equals != std::string_view::npos && trimmed[0] != '#') {
+    else if (equals != std::string_view::npos) {
       std::string value(axonn::trimmed(trimmed.substr(equals + 1)));
       std::erase(value, '"');
       words[section + std::string(axonn::trimmed(trimmed.substr(0, equals)))] = value;
@@ -101,6 +105,29 @@ void add_words(Words& words, const std::string& prefix, const Json& json) {
   }
 }
 
+bool runs_again(const ForeignLayout& layout) { return layout.checkpoint == axonn::Checkpointing::on; }
+
+// The batch that a program takes: what its file gives, the rest follows. 0: not given.
+struct GivenBatch {
+  int64_t all = 0, micro = 0, passes = 0;
+};
+
+void set_batch(ForeignLayout& layout, const GivenBatch& given) {
+  const int64_t ranks = std::max<int64_t>(int64_t{layout.grid.z} * layout.grid.data / layout.context.ranks, 1),
+                passes = std::max<int64_t>(given.passes, 1);
+  layout.micro_batch = given.micro > 0 ? given.micro : std::max<int64_t>(given.all / (ranks * passes), 1);
+  layout.batch = given.all > 0 ? given.all : ranks * layout.micro_batch * passes;
+  AXONN_CHECK(layout.batch % (ranks * layout.micro_batch) == 0, kWhere, "a batch of ", layout.batch,
+              " sequences must divide by the ", ranks, " ranks that share it and by their micro-batch of ",
+              layout.micro_batch, ": give another batch");
+}
+
+// Nothing or -1 (torchtitan) or auto (DeepSpeed): the program decides.
+int64_t given_number(const Words& words, const std::string& key) {
+  const std::string word = word_of(words, key, "auto");
+  return word == "auto" || word == "-1" ? 0 : whole(word, "'" + key + "'");
+}
+
 void print_megatron(std::ostream& out, const ForeignLayout& layout) {
   const bool sharded = layout.grid.z > 1;
   out << "--tensor-model-parallel-size " << layout.grid.x << "\n--micro-batch-size " << layout.micro_batch
@@ -109,7 +136,7 @@ void print_megatron(std::ostream& out, const ForeignLayout& layout) {
     out << "--context-parallel-size " << layout.context.ranks << "\n--cp-comm-type "
         << (layout.context.gathers ? "all_gather" : "p2p") << "\n";
   if (sharded) out << "--use-torch-fsdp2\n--num-distributed-optimizer-instances " << layout.grid.data << "\n";
-  if (layout.checkpoint) out << "--recompute-granularity full\n--recompute-method uniform\n--recompute-num-layers 1\n";
+  if (runs_again(layout)) out << "--recompute-granularity full\n--recompute-method uniform\n--recompute-num-layers 1\n";
 }
 
 ForeignLayout read_megatron(const Words& words, int64_t gpus) {
@@ -125,9 +152,11 @@ ForeignLayout read_megatron(const Words& words, int64_t gpus) {
               replicas);
   layout.grid = {
       .x = static_cast<int>(x), .z = static_cast<int>(gpus / x / replicas), .data = static_cast<int>(replicas)};
-  layout.micro_batch = number_of(words, "micro-batch-size", 1);
-  layout.batch = number_of(words, "global-batch-size", 1);
-  layout.checkpoint = word_of(words, "recompute-granularity", "") == "full";
+  set_batch(layout,
+            {.all = given_number(words, "global-batch-size"), .micro = number_of(words, "micro-batch-size", 1)});
+  const std::string again = word_of(words, "recompute-granularity", "");
+  if (again == "full") layout.checkpoint = axonn::Checkpointing::on;
+  if (again == "selective") layout.checkpoint = axonn::Checkpointing::selective;
   return layout;
 }
 
@@ -144,7 +173,7 @@ void print_torchtitan(std::ostream& out, const ForeignLayout& layout) {
       << "\ntensor_parallel_degree = " << layout.grid.x
       << "\npipeline_parallel_degree = 1\ncontext_parallel_degree = " << layout.context.ranks
       << "\ncontext_parallel_rotate_method = \"" << (layout.context.gathers ? "allgather" : "alltoall")
-      << "\"\n\n[activation_checkpoint]\nmode = \"" << (layout.checkpoint ? "full" : "none") << "\"\n";
+      << "\"\n\n[activation_checkpoint]\nmode = \"" << (runs_again(layout) ? "full" : "none") << "\"\n";
 }
 
 ForeignLayout read_torchtitan(const Words& words, int64_t gpus) {
@@ -163,9 +192,12 @@ ForeignLayout read_torchtitan(const Words& words, int64_t gpus) {
   const int64_t sharded = rest ? gpus / x / data : degree("data_parallel_shard_degree") * context;
   AXONN_CHECK(sharded <= gpus, kWhere, gpus, " GPUs must divide by data_parallel_shard_degree ", sharded / context);
   layout.grid = {.x = static_cast<int>(x), .z = static_cast<int>(sharded), .data = static_cast<int>(data)};
-  layout.micro_batch = number_of(words, "training.local_batch_size", 1);
-  layout.batch = number_of(words, "training.global_batch_size", 1);
-  layout.checkpoint = word_of(words, "activation_checkpoint.mode", "none") == "full";
+  set_batch(layout, {.all = given_number(words, "training.global_batch_size"),
+                     .micro = number_of(words, "training.local_batch_size", 1)});
+  const std::string again = word_of(words, "activation_checkpoint.mode", "none");
+  AXONN_CHECK(again == "none" || again == "full", kWhere, "'activation_checkpoint.mode' is ", again,
+              ", which the model does not know: give full or none");
+  if (again == "full") layout.checkpoint = axonn::Checkpointing::on;
   return layout;
 }
 
@@ -181,7 +213,7 @@ void print_deepspeed(std::ostream& out, const ForeignLayout& layout) {
               {"bf16", {{"enabled", true}}},
               {"zero_optimization", std::move(zero)},
               {"tensor_parallel", {{"autotp_size", layout.grid.x}}}};
-  if (layout.checkpoint) all["activation_checkpointing"] = {{"partition_activations", false}};
+  if (runs_again(layout)) all["activation_checkpointing"] = {{"partition_activations", false}};
   out << all.dump(2) << "\n";
 }
 
@@ -194,9 +226,10 @@ ForeignLayout read_deepspeed(const Words& words, int64_t gpus) {
   const int64_t z = sharded ? number_of(words, "zero_optimization.mics_shard_size", gpus / x) : 1;
   AXONN_CHECK(gpus / x % z == 0, kWhere, gpus / x, " GPUs must divide by mics_shard_size ", z);
   layout.grid = {.x = static_cast<int>(x), .z = static_cast<int>(z), .data = static_cast<int>(gpus / x / z)};
-  layout.micro_batch = number_of(words, "train_micro_batch_size_per_gpu", 1);
-  layout.batch = number_of(words, "train_batch_size", 1);
-  layout.checkpoint = words.contains("activation_checkpointing.partition_activations");
+  set_batch(layout, {.all = given_number(words, "train_batch_size"),
+                     .micro = given_number(words, "train_micro_batch_size_per_gpu"),
+                     .passes = given_number(words, "gradient_accumulation_steps")});
+  if (words.contains("activation_checkpointing.partition_activations")) layout.checkpoint = axonn::Checkpointing::on;
   return layout;
 }
 
@@ -242,12 +275,12 @@ int run_export(const ExportFlags& flags, const PlannerOptions& line) {
                 {.grid = layout.grid,
                  .batch = options.batch_tokens / network.tokens_per_sample,
                  .micro_batch = layout.micro_batch,
-                 .checkpoint = layout.checkpoint(),
+                 .checkpoint = layout.checkpoint() ? axonn::Checkpointing::on : axonn::Checkpointing::off,
                  .context = options.context});
   return 0;
 }
 
-int run_import(const ExportFlags& flags) {
+int run_import(const ExportFlags& flags, const PlannerOptions& line) {
   AXONN_CHECK(flags.gpus >= 1 && flags.gpus <= (1 << 20), kWhere, "--gpus must be from 1 to ", 1 << 20, ", got ",
               flags.gpus);
   std::ifstream in(flags.file, std::ios::binary);
@@ -259,9 +292,9 @@ int run_import(const ExportFlags& flags) {
   AXONN_CHECK(on % layout.context.ranks == 0, kWhere, "a context of ", layout.context.ranks,
               " ranks must divide the ranks that share or replicate the weights, got ", on);
   std::cout << "axonn-config explain " << layout.grid.to_string() << " --batch " << layout.batch << " --micro-batch "
-            << layout.micro_batch << " --checkpoint " << (layout.checkpoint ? "on" : "off");
+            << layout.micro_batch << " --checkpoint " << to_string(layout.checkpoint);
   if (layout.context.ranks > 1)
     std::cout << " --what-if context=" << layout.context.ranks << (layout.context.gathers ? ",gather-keys" : "");
-  std::cout << "\n";
+  std::cout << line.repeated() << "\n";
   return 0;
 }

@@ -26,7 +26,7 @@ struct axonn::Names<ForeignProgram> {
 struct ForeignLayout {
   axonn::GridShape grid;
   int64_t batch = 1, micro_batch = 1;  // sequences: of the whole grid; of a rank and pass
-  bool checkpoint = false;             // blocks run again
+  axonn::Checkpointing checkpoint = axonn::Checkpointing::off;
   axonn::ContextSplit context = {};
 };
 
@@ -38,9 +38,12 @@ struct ExportFlags {
 
 // UserError for a grid with Y, and for a divided context that the program does not have.
 void print_foreign(std::ostream& out, ForeignProgram program, const ForeignLayout& layout);
-// What print_foreign() prints, on so many GPUs. UserError for degrees that do not divide them.
+// What print_foreign() prints, or such a file of a user, on so many GPUs. A batch that the file
+// leaves out is what the program takes then. UserError for degrees that do not divide the GPUs, for
+// a batch that does not divide over the ranks, and for what is no layout of ours.
 ForeignLayout read_foreign(const std::string& text, ForeignProgram program, int64_t gpus);
 
 int run_export(const ExportFlags& flags, const PlannerOptions& line);
-// Prints the explain command of a layout that another program's file describes.
-int run_import(const ExportFlags& flags);
+// Prints the explain command of a layout that another program's file describes, with the network
+// and the machine of the line; without a network it lacks that.
+int run_import(const ExportFlags& flags, const PlannerOptions& line);

@@ -117,9 +117,9 @@ std::vector<Command> foreign_commands(CommandLine& line) {
              app.add_option("file", line.foreign.file, "what export prints, or such a file of yours")->required();
              app.add_option("--from", line.foreign.program, "megatron, torchtitan or deepspeed")->required();
              app.add_option("--gpus", line.foreign.gpus, "number of GPUs")->required();
-             add_verbose(app, line.planner);
+             line.planner.add_import_flags(app);
            },
-           [&] { return run_import(line.foreign); }}};
+           [&] { return run_import(line.foreign, line.planner); }}};
 }
 
 // Only the subcommands that an argument names get their flags: all flags of all of them are most of

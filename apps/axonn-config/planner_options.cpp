@@ -129,7 +129,7 @@ PlannerOptions::PlannerOptions() {
   table_.add(
       "training", "what_if", what_ifs,
       "what other programs do: pipeline=8, chunks=2, context=8, gather-keys, sequence-norms, zero2, moments=bf16, "
-      "logits-chunks=8, or a list of them");
+      "logits-chunks=8, block-messages, or a list of them");
   table_.add("grids", "fix", fixed, "only grids with these sizes of axes: x=4,data=2");
   table_.add("grids", "min_tensor", min_tensor, "minimum of x * y * z", {.least = 1});
   table_.add("grids", "max_tensor", max_tensor, "maximum of x * y * z", {.least = 1});
@@ -163,6 +163,11 @@ void PlannerOptions::add_fit_flags(CLI::App& app) {
   table_.add_flags(app, with_networks({"job.machine", "network"}, {}));
   app.add_flag("--json", json, "print JSON");
   app.add_flag("--verbose", verbose, "every run; errors name their place in the code");
+}
+
+void PlannerOptions::add_import_flags(CLI::App& app) {
+  table_.add_flags(app, with_networks({"job.machine", "network"}, {}));
+  app.add_flag("--verbose", verbose, "errors name their place in the code");
 }
 
 void PlannerOptions::add_explain_flags(CLI::App& app) {
@@ -212,10 +217,12 @@ WhatIf PlannerOptions::what_if() const {
       found.sequence_norms = true;
     else if (word == "zero2")
       found.divided_gradients = true;
+    else if (word == "block-messages")
+      found.block_messages = true;
     else
       throw axonn::UserError(kWhere,
                              "--what-if takes pipeline=8, chunks=2, context=8, gather-keys, sequence-norms, zero2, "
-                             "moments=bf16 and logits-chunks=8, got '" +
+                             "moments=bf16, logits-chunks=8 and block-messages, got '" +
                                  word + "'");
   }
   AXONN_CHECK(found.virtual_stages == 1 || found.stages > 1, kWhere,
@@ -237,7 +244,8 @@ bool PlannerOptions::can_be_launched(const axonn::NetworkModel& model) const {
 }
 
 void PlannerOptions::refuse_beyond_export() const {
-  AXONN_CHECK(!what_if().beyond_export(), kWhere, "export takes of --what-if only context and gather-keys");
+  AXONN_CHECK(!what_if().beyond_export(), kWhere,
+              "export takes of --what-if only context and gather-keys, and block-messages");
   refuse_other_recomputation();
 }
 
@@ -336,6 +344,7 @@ axonn::SearchOptions PlannerOptions::search(const axonn::NetworkModel& model) co
   options.virtual_stages = what.virtual_stages;
   options.sequence_norms = what.sequence_norms;
   options.divided_gradients = what.divided_gradients;
+  options.block_messages = what.block_messages;
   options.moment_bytes = what.moment_bytes;
   options.logits_chunks = what.logits_chunks;
   options.context = what.context;

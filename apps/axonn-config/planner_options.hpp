@@ -19,7 +19,7 @@ struct FixedAxis {
 // What this trainer does not do, to compare with other programs.
 struct WhatIf {
   int64_t stages = 1, virtual_stages = 1;  // a pipeline's
-  bool sequence_norms = false, divided_gradients = false;
+  bool sequence_norms = false, divided_gradients = false, block_messages = false;
   int64_t moment_bytes = 0, logits_chunks = 1;
   axonn::ContextSplit context;
 
@@ -28,7 +28,7 @@ struct WhatIf {
     return stages > 1 || virtual_stages > 1 || sequence_norms || divided_gradients || moment_bytes > 0 ||
            logits_chunks > 1;
   }
-  bool any() const { return beyond_export() || context.ranks > 1; }
+  bool any() const { return beyond_export() || context.ranks > 1 || block_messages; }
 };
 
 // Numbers of GPUs: "64", or "8..4096": 8, 16, 32, ... up to 4096.
@@ -79,6 +79,7 @@ class PlannerOptions {
   void add_fit_flags(CLI::App& app);      // network, machine and --json
   void add_explain_flags(CLI::App& app);  // flags of explain only
   void add_launch_flags(CLI::App& app);   // flags of launch only
+  void add_import_flags(CLI::App& app);   // network and machine
 
   // Throws UserError. Without --objective, coefficients `trainer` rank by the seconds of a step,
   // and `paper` and `authors` by the seconds of communication, as in the paper. Mode exact implies
@@ -88,7 +89,7 @@ class PlannerOptions {
   WhatIf what_if() const;                                        // throws UserError
   void refuse_what_if() const;                                   // for launch
   bool can_be_launched(const axonn::NetworkModel& model) const;  // whether `launch` takes this line
-  void refuse_beyond_export() const;                             // a divided context is a layout of other programs
+  void refuse_beyond_export() const;                             // the rest of --what-if is in what export prints
   // The network; with a pipeline, that of a stage.
   axonn::NetworkModel planned_network() const;
   bool has_machine() const { return given("machine"); }

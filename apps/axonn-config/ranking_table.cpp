@@ -122,16 +122,42 @@ std::string choice_text(const std::vector<int64_t>& values) {
   return text;
 }
 
-// What else would fit, if it is not for want of memory.
+// Whether a grid fits, memory included.
+bool any_fits(const Ranking& ranking, axonn::SearchOptions options) {
+  options.top = 1;
+  return !search_grids(ranking.network, ranking.machine, options).layouts.empty();
+}
+
+// What else would fit, if it is not for want of memory. What has a grid, but too little memory for
+// it, is named without a flag.
 std::string advice_text(const Ranking& ranking) {
+  constexpr const char* kShort = "; if there were memory for it, the nearest ";
   const axonn::SearchOptions& options = ranking.options;
   std::string text;
-  if (const auto batches = nearest_batches(ranking.network, ranking.machine, options); !batches.empty())
-    text += "; the nearest batches that have one: " + choice_text(batches) + " " + ranking.network.samples +
-            " (--batch " + std::to_string(batches.back()) + ")";
-  const auto counts = nearest_gpu_counts(ranking.network, ranking.machine, options, options.gpus);
-  if (counts.empty()) return text + "; no count near it has one";
-  return text + "; the nearest counts that have one: " + choice_text(counts);
+  if (const auto all = nearest_batches(ranking.network, ranking.machine, options); !all.empty()) {
+    std::vector<int64_t> batches;
+    std::ranges::copy_if(all, std::back_inserter(batches), [&](int64_t batch) {
+      axonn::SearchOptions other = options;
+      other.batch_tokens = batch * ranking.network.tokens_per_sample;
+      return any_fits(ranking, other);
+    });
+    text += batches.empty() ? kShort + ("batches that have one: " + choice_text(all)) + " " + ranking.network.samples
+                            : "; the nearest batches that have one: " + choice_text(batches) + " " +
+                                  ranking.network.samples + " (--batch " + std::to_string(batches.back()) + ")";
+  }
+  const auto all = nearest_gpu_counts(ranking.network, ranking.machine, options, options.gpus);
+  if (all.empty()) return text + "; no count near it has one";
+  std::vector<int64_t> counts;
+  std::ranges::copy_if(all, std::back_inserter(counts), [&](int64_t count) {
+    axonn::SearchOptions other = options;
+    other.gpus = count;
+    return any_fits(ranking, other);
+  });
+  const bool fits = !counts.empty();
+  if (!fits) counts = all;
+  for (int64_t& count : counts) count *= options.stages;  // a user counts the GPUs of all stages
+  return text + (fits ? "; the nearest counts that have one: " : kShort + std::string("counts that have one: ")) +
+         choice_text(counts);
 }
 
 void print_ranking(std::ostream& out, const Ranking& ranking) {
@@ -160,8 +186,10 @@ std::string network_text(const axonn::NetworkModel& network) {
 std::string nothing_text(const Ranking& ranking) {
   const bool any_in_memory =
       std::ranges::any_of(ranking.result.rejections, [](const Rejection& r) { return r.reason == "memory"; });
-  std::string text = "no grid of " + std::to_string(ranking.options.gpus) + " GPUs fits " + ranking.network.name +
-                     ": " + rejections_text(ranking);
+  const int64_t stages = ranking.options.stages;
+  std::string text = "no grid of " + std::to_string(ranking.options.gpus) + " GPUs" +
+                     (stages > 1 ? ", for one of " + std::to_string(stages) + " stages," : "") + " fits " +
+                     ranking.network.name + ": " + rejections_text(ranking);
   if (ranking.result.rejections.empty()) text += "none is within the bounds that were asked for";
   return any_in_memory ? text : text + advice_text(ranking);
 }
@@ -215,6 +243,7 @@ std::string what_if_text(const axonn::SearchOptions& options) {
                               " chunks each; grids, sizes and GPUs are one stage's");
   say(options.sequence_norms, "norms divided over x by rows");
   say(options.divided_gradients, "gradients divided over data");
+  say(options.block_messages, "the weights of a block move over z in one message");
   say(options.moment_bytes > 0, "an element of the optimizer's moments needs " + std::to_string(options.moment_bytes) +
                                     (options.moment_bytes > 1 ? " bytes" : " byte"));
   say(options.logits_chunks > 1, "logits in " + std::to_string(options.logits_chunks) + " parts, one after the other");

@@ -29,6 +29,39 @@ class Explain(PlannerTest):
         self.assertIn("projection, 32 times: 7168 x 7168, transposed", text)
         self.assertRegex(text, r"forward all-reduce x: 32 x \(2 x 3/4 x 112.00 MiB / 200.00 GB/s\) = 0.028\d+ s")
 
+    def test_every_formula_gives_its_seconds(self):
+        """With the protocol that it names; by weights, by blocks and with replicas."""
+        found = set()
+        for grid, more in (("4x1x4x2", ()), ("1x1x32x1", ()), ("1x1x32x1", ("--what-if", "block-messages"))):
+            text, _ = self.terms(grid, "--mode", "exact", *more)
+            for line in re.findall(r"^    (?:[a-z -]+) [xyz]: \d+ x \((?!by trees).*$", text, re.M):
+                match = re.match(r" +([a-z -]+) [xyz]: (\d+) x \((by LL128: 16/15 x )?(2 x )?(\d+)/(\d+) x ([\d.]+) "
+                                 r"([KMG]i)?B / ([\d.]+) GB/s(?: \+ ([\d.]+) us)?\) = ([\d.]+) s$", line)
+                self.assertIsNotNone(match, line)
+                name, count, ll128, twice, g, size, bytes_, unit, gbps, latency, seconds = match.groups()
+                moved = int(g) / int(size) * float(bytes_) * 1024 ** " KMG".index((unit or " ")[0]) / float(gbps) / 1e9
+                one = moved * (16 / 15 if ll128 else 1) * (2 if twice else 1) + float(latency or 0) * 1e-6
+                self.assertAlmostEqual(int(count) * one, float(seconds), delta=2e-6 + 0.002 * float(seconds), msg=line)
+                found.add((name, bool(ll128)))
+        self.assertTrue({("all-gather", True), ("all-gather", False), ("reduce-scatter", False)} <= found, found)
+
+    def test_of_blocks_as_messages_adds_up(self):
+        flags = ("--checkpoint", "off", "--what-if", "block-messages", "--overlap", "all-gather,reduce-scatter")
+        found = self.plan("explain", "1x1x32x1", *self.FLAGS, *flags)
+        blocks, others = found["messages_over_z"]
+        self.assertEqual((blocks["count"], others["count"]), (found["sizes"]["layers"], 1))
+        self.assertEqual(sum(layer["all_gather_z"] + layer["reduce_scatter_z"] for layer in found["one_pass"]), 0)
+        passes, step = found["layout"]["micro_batches"], found["layout"]["collectives"]
+        for key, times in (("all_gather_z", 2), ("reduce_scatter_z", 1)):
+            self.assertAlmostEqual(passes * times * (blocks[key] + others[key]) / step[key], 1)
+        weights = self.plan("explain", "1x1x32x1", *self.FLAGS, *flags[:2], *flags[4:])["layout"]["collectives"]
+        self.assertLess(step["all_gather_z"], weights["all_gather_z"])
+        text, terms = self.terms("1x1x32x1", *flags)
+        self.assertIn("  blocks, together\n    all-gather z: 32 x (", text)
+        self.assertIn("the weights of a block move over z in one message", text)
+        self.assertEqual([name for name, _ in terms].count("all-gather"), 2)
+        self.assertNotIn("messages_over_z", self.plan("explain", "8x4x1x1", *self.FLAGS, *flags))
+
     def test_of_the_step_are_those_of_the_table(self):
         grid = self.plan("--gpus", "32", *self.FLAGS)["layouts"][0]
         text, _ = self.terms("x".join(map(str, grid["grid"])))

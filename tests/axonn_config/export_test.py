@@ -21,6 +21,8 @@ class Export(PlannerTest):
                     text = self.run_program("import", file, "--from", program, "--gpus", gpus).stdout
                     self.assertEqual(text, f"axonn-config explain {grid} --batch 512 --micro-batch 1 --checkpoint "
                                      f"{checkpoint}\n", program)
+                    blocks = self.exported(grid, program, *more, "--what-if", "block-messages")
+                    self.assertEqual(blocks, self.exported(grid, program, *more))
                     if (grid, program) == ("4x1x8x2", "torchtitan"):
                         self.run_program(*text.split()[1:], "--model", "gpt5b", "--memory-margin", "0", "--machine",
                                          "dgx-a100")
@@ -48,6 +50,36 @@ class Export(PlannerTest):
                 ("1x1x64x1", "megatron", "context=8,zero2", "only context and gather-keys"),
                 ("4x1x4x4", "megatron", "context=8", "z % context")):
             self.refuse("export", grid, *JOB, "--to", program, "--what-if", what, words=[message])
+
+    def test_what_import_prints_is_accepted(self):
+        """Files as users of the programs write them, which leave out what follows from the rest."""
+        recompute = "--recompute-granularity selective"
+        for program, text, words in (
+                ("torchtitan", "[training]\nlocal_batch_size = 2\n", "1x1x64x1 --batch 128 --micro-batch 2"),
+                ("torchtitan", "[training]\nlocal_batch_size = 2\nglobal_batch_size = -1 # the least\n"
+                 "[parallelism]\ndata_parallel_replicate_degree = 8", "1x1x8x8 --batch 128 --micro-batch 2"),
+                ("torchtitan", "[parallelism]\ncontext_parallel_degree = 8", "1x1x64x1 --batch 8 --micro-batch 1"),
+                ("megatron", "--tensor-model-parallel-size=4 \\\n --micro-batch-size=2", "4x1x1x16 --batch 32 "),
+                ("megatron", f"--tensor-model-parallel-size 8 --global-batch-size 64 {recompute}",
+                 "8x1x1x8 --batch 64 --micro-batch 1 --checkpoint selective"),
+                ("deepspeed", '{"train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 3}}',
+                 "1x1x64x1 --batch 128 --micro-batch 2"),
+                ("deepspeed", '{"train_batch_size": "auto", "train_micro_batch_size_per_gpu": 2, '
+                 '"gradient_accumulation_steps": 4, "zero_optimization": {"stage": 3}}', "1x1x64x1 --batch 512 "),
+                ("deepspeed", '{"train_batch_size": 512, "gradient_accumulation_steps": 4, "zero_optimization": '
+                 '{"stage": 3}}', "1x1x64x1 --batch 512 --micro-batch 2")):
+            with self.subTest(program=program, text=text):
+                job = ("import", self.write("file", text), "--from", program, "--gpus", "64")
+                bare = self.run_program(*job).stdout
+                self.assertIn(words, bare)
+                network = ("--model", "gpt5b", "--machine", "dgx-a100")
+                whole = self.run_program(*job, *network).stdout.split()
+                self.assertEqual(sorted(whole), sorted([*bare.split(), *network]))
+                self.run_program(*whole[1:], "--memory-margin", "0")
+        self.refuse("import", self.write("file", "--micro-batch-size 8 --global-batch-size 96"), "--from", "megatron",
+                    "--gpus", "64", words=["a batch of 96 sequences must divide by the 64 ranks", "micro-batch of 8"])
+        self.refuse("import", self.write("file", '[activation_checkpoint]\nmode = "selective"'), "--from", "torchtitan",
+                    "--gpus", "64", words=["'activation_checkpoint.mode' is selective", "give full or none"])
 
     def test_uses_the_words_of_each_program(self):
         words = self.exported("4x1x8x2", "megatron", "--micro-batch", "2", "--checkpoint", "on").split()

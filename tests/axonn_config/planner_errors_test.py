@@ -65,6 +65,7 @@ class PlannerErrors(PlannerTest):
                  ["--gpus", "8,16,32", "--model", "gpt5b"], ["--gpus", "8", "--model", "unet-cifar"],
                  ["--gpus", "64", "--model", "gpt5b", "--checkpoint", "selective"],
                  ["--gpus", "64", "--model", "gpt5b", "--what-if", "sequence-norms"],
+                 ["--gpus", "64", "--model", "gpt5b", "--what-if", "block-messages"],
                  ["--gpus", "64", "--model", "gpt5b", "--objective", "memory", "--sensitivity"]]
         launched = []
         for line in lines:
@@ -75,7 +76,41 @@ class PlannerErrors(PlannerTest):
                 with self.subTest(command):
                     self.run_program(*shlex.split(command.split(" > ")[0])[1:])
             launched.append(any(" launch " in command for command in suggested))
-        self.assertEqual(launched, [False, True, False, True, False, False, True])
+        self.assertEqual(launched, [False, True, False, True, False, False, False, True])
+
+    def test_what_would_fit_fits(self):
+        """Batches and counts that a message names are accepted; not named so is what memory has no room for."""
+        stages = ("--gpus", "72", "--batch", "17", "--model", "gpt5b", "--what-if", "pipeline=2")
+        text = self.run_program(*stages, status=1).stderr
+        self.assertIn("no grid of 36 GPUs, for one of 2 stages, fits gpt5b", text)
+        self.assertIn("the nearest counts that have one: 64 and 128", text)
+        self.accept(stages, text)
+        self.accept(("--gpus", "44", "--model", "gpt-124m", "--batch-tokens", "64k"), status=1)
+        self.accept(("--gpus", "96", "--model", "gpt5b", "--batch", "17", "--fix", "z=8"), status=1)
+        short = ("--gpus", "100", "--model", "gpt20b", "--batch-tokens", "1M", "--mode", "agnostic", "--max-tensor",
+                 "4")
+        text = self.run_program(*short, status=1).stderr
+        self.assertRegex(text, "if there were memory for it, the nearest batches that have one: 500 and 600 sequences; "
+                               "if there were memory for it, the nearest counts that have one: 64 and 128$")
+        for flag, value in (("--batch", "600"), ("--gpus", "64")):
+            self.assertIn("GiB too much", self.run_program(*self.with_flag(short, flag, value), status=1).stderr)
+
+    def with_flag(self, line, flag, value):
+        pairs = dict(zip(line[::2], line[1::2]))
+        if flag == "--batch":
+            pairs.pop("--batch-tokens", None)
+        return [word for pair in {**pairs, flag: value}.items() for word in pair]
+
+    def accept(self, line, text=None, status=0):
+        text = text or self.run_program(*line, status=status).stderr
+        batch = re.search(r"\(--batch (\d+)\)", text)
+        counts = re.search(r"nearest counts that have one: (\d+)(?: and (\d+))?$", text.strip())
+        self.assertTrue(batch or counts, text)
+        named = [("--batch", batch[1])] if batch else []
+        named += [("--gpus", count) for count in (counts.groups() if counts else ()) if count]
+        for flag, value in named:
+            with self.subTest(line=line, flag=flag, value=value):
+                self.run_program(*self.with_flag(line, flag, value))
 
     def test_memory_of_the_table_is_that_of_explain(self):
         text = self.run_program("--gpus", "1024", "--model", "gpt80b", "--top", "1").stdout

@@ -130,6 +130,10 @@ class Ranking(PlannerTest):
             self.assertEqual(layout["memory"][what] * divisor, plain["memory"][what], word)
             compare = self.assertLess if what == "optimizer" else self.assertEqual
             compare(layout["compute_seconds"], plain["compute_seconds"])
+        blocks = self.plan("--gpus", "64", *job[2:6], "--fix", "z=64", "--what-if", "block-messages")
+        self.assertIn("a block move over z in one message", blocks["what_if"])
+        weights = self.plan("--gpus", "64", *job[2:6], "--fix", "z=64")
+        self.assertLess(blocks["layouts"][0]["seconds"], weights["layouts"][0]["seconds"])
         selective = self.plan(*job, "--checkpoint", "selective")
         self.assertIn("only attention runs again", selective["what_if"])
         on, off = (self.plan(*job, "--checkpoint", word, "--memory-margin", "0")["layouts"][0]["compute_seconds"]
@@ -146,7 +150,8 @@ class Ranking(PlannerTest):
         self.refuse(*job, "--what-if", "moments=bf16", "--optimizer", "sgd", words=["sgd has none: remove it"])
         self.refuse("--gpus", "8", "--model", "unet-tiny", "--what-if", "logits-chunks=2",
                     words=["are for transformers"])
-        self.refuse("launch", "8x1x1x8", *job[2:6], "--what-if", "zero2", words=["--what-if is for the ranking"])
+        for word in ("zero2", "block-messages"):
+            self.refuse("launch", "8x1x1x8", *job[2:6], "--what-if", word, words=["--what-if is for the ranking"])
         self.refuse("launch", "8x1x1x8", *job[2:6], "--checkpoint", "selective", words=["give on, off or auto"])
 
     def test_what_if_context_divides_sequences(self):

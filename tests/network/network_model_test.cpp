@@ -116,6 +116,13 @@ TEST_F(NetworkFile, ComplaintsSayWhatIsMissingOrWrong) {
       UserError);
 }
 
+TEST(NetworkModel, CountsItsBlocks) {
+  EXPECT_EQ(network_model("gpt20b", find_gpt_preset("gpt20b").shape).blocks, 32);
+  // One level of 3 residual blocks down and 4 up, and residual, attention, residual in the middle.
+  const auto flat = network_model("flat", {.multipliers = {1}, .blocks = 3, .attention = {}});
+  EXPECT_EQ(flat.blocks, 3 + 3 + 4);
+}
+
 TEST(NetworkModel, SaysWhichGridsCannotHoldIt) {
   const auto model = network_model("gpt20b", find_gpt_preset("gpt20b").shape);
   EXPECT_EQ(model.why_impossible({.x = 16}), "heads % x");  // 56 heads

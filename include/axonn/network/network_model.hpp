@@ -17,6 +17,7 @@ namespace axonn {
 struct NetworkModel {
   std::string name;
   LayerTable layers;
+  int64_t blocks = 0;             // how many blocks hold the entries of the table that are in_block
   std::string program;            // name of the trainer: "gpt", "unet"; empty: no program of ours trains it
   std::string beyond_programs;    // what it has that no program of ours trains
   std::string tokens, samples;    // in words: "tokens" and "sequences"; both are "images" for a UNet

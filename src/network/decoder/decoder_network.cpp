@@ -22,6 +22,7 @@ NetworkModel network_model(std::string name, const DecoderShape& shape) {
   whole.mlp_hidden = shape.mlp();
   return {.name = std::move(name),
           .layers = layer_table(shape),
+          .blocks = shape.layers,
           .beyond_programs = beyond_gpt2(shape),
           .tokens = "tokens",
           .samples = "sequences",

@@ -36,12 +36,19 @@ struct UnetDivisors {
   }
 };
 
+int64_t blocks_of(const UnetShape& shape) {
+  using Kind = UnetStage::Kind;
+  return std::ranges::count_if(
+      unet_stages(shape), [](const UnetStage& stage) { return stage.kind != Kind::first && stage.kind != Kind::last; });
+}
+
 }  // namespace
 
 NetworkModel network_model(std::string name, const UnetShape& shape) {
   check_unet(shape);
   return {.name = std::move(name),
           .layers = layer_table(shape),
+          .blocks = blocks_of(shape),
           .program = "unet",
           .tokens = "images",
           .samples = "images",

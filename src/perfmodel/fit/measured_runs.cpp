@@ -21,12 +21,12 @@ namespace axonn {
 namespace {
 
 constexpr const char* kWhere = "perfmodel.runs";
-constexpr std::array<std::string_view, 26> kColumns = {
+constexpr std::array<std::string_view, 27> kColumns = {
     "grid",         "gpus",        "batch",           "micro_batch",     "seconds",   "tokens_per_second_per_gpu",
     "checkpointed", "layers",      "hidden",          "heads",           "sequence",  "vocabulary",
     "model",        "machine",     "pipeline",        "virtual_stages",  "overlap",   "sequence_norms",
     "accumulation", "mfu_percent", "percent_of_peak", "fused_attention", "precision", "optimizer_schedule",
-    "order",        "reduction"};
+    "order",        "reduction",   "messages"};
 constexpr std::array<std::string_view, 5> kSizes = {"layers", "hidden", "heads", "sequence", "vocabulary"};
 
 std::vector<std::string_view> cells_of(std::string_view line) {
@@ -139,6 +139,15 @@ double seconds_of(const Line& line, const MeasuredRun& run) {
   return each * hardware_flops_per_token(run.network.layers, again) / (share * run.machine.peak_flops(run.precision));
 }
 
+// Whether the weights of a block move over Z in one message.
+bool sends_blocks(const Line& line, bool other_program) {
+  const auto word = line.find("messages");
+  if (!word) return other_program;
+  AXONN_CHECK(*word == "blocks" || *word == "weights", kWhere, line.place(),
+              ": 'messages' must be blocks or weights, got '", *word, "'");
+  return *word == "blocks";
+}
+
 // Without a fused kernel the scores of a token go through memory: written, read and written by the
 // softmax and by its dropout, and read.
 void add_scores(LayerTable& layers, int64_t scores) {
@@ -166,11 +175,11 @@ MeasuredRun run_of(const Line& line, const NetworkModel* network, const Machine*
   if (line.find("virtual_stages")) run.virtual_stages = line.whole("virtual_stages");
   run.sequence_norms = line.find("sequence_norms") && line.whole("sequence_norms", 0) != 0;
   run.overlap.cache = run.best_grid();
-  if (const auto word = line.find("overlap")) {
-    if (*word != "1")
-      run.overlap =
-          *word == "0" ? OverlapSwitches::none() : Codec<OverlapSwitches>::parse(*word, line.place() + ": overlap");
-  }
+  const std::string_view overlap = line.find("overlap").value_or("1");
+  if (overlap != "1")
+    run.overlap =
+        overlap == "0" ? OverlapSwitches::none() : Codec<OverlapSwitches>::parse(overlap, line.place() + ": overlap");
+  run.block_messages = sends_blocks(line, !run.best_grid() && (overlap == "0" || overlap == "1"));
   if (const auto word = line.find("precision"))
     run.precision = parse_name<Precision>(*word, line.place() + ": precision");
   if (const auto word = line.find("reduction")) {
@@ -206,7 +215,7 @@ void check_agree(const std::vector<MeasuredRun>& runs) {
     const GridShape& grid = run.grid;
     return std::tuple(run.machine.name, run.network.parameters, run.network.tokens_per_sample, grid.x, grid.y, grid.z,
                       grid.data, run.gpus, run.batch, run.micro_batch, run.checkpointing, run.stages,
-                      run.sequence_norms, run.precision, run.schedule, run.order, run.multi_level,
+                      run.sequence_norms, run.block_messages, run.precision, run.schedule, run.order, run.multi_level,
                       to_string(run.overlap));
   };
   std::map<decltype(layout(runs.front())), const MeasuredRun*> first;
@@ -264,6 +273,7 @@ double predicted_seconds(const MeasuredRun& run, const Machine& machine) {
                            .micro_batch = run.micro_batch,
                            .multi_level = run.multi_level,
                            .sequence_norms = run.sequence_norms,
+                           .block_messages = run.block_messages,
                            .stages = run.stages,
                            .virtual_stages = run.virtual_stages,
                            .overlap = run.overlap,

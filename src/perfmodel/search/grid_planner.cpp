@@ -190,6 +190,7 @@ StepSettings GridPlanner::settings(const PlacementChoice& choice, const MemoryPl
           .micro_batches = sequences() / micro_batch,
           .recompute = plan.recompute,
           .sequence_norms = options_->sequence_norms,
+          .block_messages = options_->block_messages ? network_->blocks : 0,
           .divided_update = options_->schedule != UpdateSchedule::ar_opt,
           .divided_gradients = options_->divided_gradients,
           .precision = plan.precision,

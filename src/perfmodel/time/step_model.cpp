@@ -95,9 +95,11 @@ void add_layer(Pass& pass, const LayerWork& layer, bool again, const GridShape& 
   const auto one = layer_collectives(layer, shape, links, tokens, bytes, gradient);
   const Counts counts = counts_of(settings, again);
   pass.waited += counts.forward_all_reduces * one.all_reduce_forward;
-  pass.gathers += one.all_gather_z;
-  pass.gathers_again += counts.gathers_backward * one.all_gather_z;
-  pass.scatters += one.reduce_scatter_z;
+  if (settings.block_messages == 0) {
+    pass.gathers += one.all_gather_z;
+    pass.gathers_again += counts.gathers_backward * one.all_gather_z;
+    pass.scatters += one.reduce_scatter_z;
+  }
   pass.data += counts.data * one.all_reduce_data;
   pass.last_data = std::max(pass.last_data, one.all_reduce_data / count);
   if (layer.owns_weight) pass.data_bytes += count * layer_buffers(layer, shape, tokens).block / shape.z * gradient;
@@ -111,6 +113,13 @@ void add_layer(Pass& pass, const LayerWork& layer, bool again, const GridShape& 
   const double product = seconds;  // dW's is as large as forward's
   pass.beside_products += prolongs(product, one.all_reduce_backward, machine.collective_share);
   pass.window_used += std::min(product, one.all_reduce_backward * (1 - machine.collective_share));
+}
+
+void add_messages(Pass& pass, const BlockMessages& messages, const AxisLink& link, const StepSettings& settings) {
+  const double gather = messages.seconds(link, static_cast<double>(element_bytes(settings.precision)));
+  pass.gathers += gather;
+  pass.gathers_again += counts_of(settings, messages.again).gathers_backward * gather;
+  pass.scatters += messages.seconds(link, static_cast<double>(state_bytes(settings.precision)));
 }
 
 // What runs beside one pass.
@@ -205,6 +214,20 @@ bool runs_again(const LayerTable& table, size_t at, Recomputation recompute) {
   return false;
 }
 
+MessagesOverZ messages_over_z(const LayerTable& table, const GridShape& shape, const StepSettings& settings) {
+  MessagesOverZ all;
+  for (size_t i = 0; i < table.size(); ++i) {
+    const LayerWork& layer = table[i];
+    if (!layer.has_weight() || !layer.owns_weight) continue;
+    BlockMessages& messages = layer.in_block ? all.blocks : all.others;
+    messages.count = layer.in_block ? settings.block_messages : 1;
+    messages.elements += static_cast<double>(layer.count) * layer_buffers(layer, shape, 0).block;
+    messages.again = messages.again || runs_again(table, i, settings.recompute);
+  }
+  if (all.blocks.count > 0) all.blocks.elements /= static_cast<double>(all.blocks.count);
+  return all;
+}
+
 StepTime predict_step(const LayerTable& table, const GridShape& shape, const AxisLinks& links, const Machine& machine,
                       const StepSettings& settings) {
   const bool trainer = settings.coefficients == Coefficients::trainer;
@@ -213,6 +236,11 @@ StepTime predict_step(const LayerTable& table, const GridShape& shape, const Axi
   Pass pass;
   for (size_t i = 0; i < table.size(); ++i)
     add_layer(pass, table[i], runs_again(table, i, settings.recompute), shape, links, machine, settings, tokens);
+  if (settings.block_messages > 0) {
+    const MessagesOverZ over_z = messages_over_z(table, shape, settings);
+    for (const BlockMessages& messages : {over_z.blocks, over_z.others})
+      add_messages(pass, messages, link_of(links, Axis::z), settings);
+  }
   double messages = trainer && shape.data > 1 ? put_in_buckets(pass, link_of(links, Axis::data), settings) : 0;
   const double updated = settings.divided_update || settings.divided_gradients ? pass.data / 2 : 0;
   if (updated > 0) pass.last_data /= 2;

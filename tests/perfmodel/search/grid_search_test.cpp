@@ -133,10 +133,14 @@ TEST(GridSearch, BoundsAreBelowEveryFormOfAGrid) {
   for (const char* name : {"perlmutter", "frontier"})
     for (const int64_t gpus : {8, 96})
       for (const Objective objective : {Objective::time, Objective::communication})
-        for (const Coefficients coefficients : {Coefficients::trainer, Coefficients::authors}) {
+        for (const auto& [coefficients, blocks] :
+             {std::pair{Coefficients::trainer, false}, {Coefficients::trainer, true}, {Coefficients::authors, false}}) {
           const Machine machine = find_machine(name);
-          const SearchOptions options = {
-              .gpus = gpus, .batch_tokens = 96 * 1024, .coefficients = coefficients, .objective = objective};
+          const SearchOptions options = {.gpus = gpus,
+                                         .batch_tokens = 96 * 1024,
+                                         .coefficients = coefficients,
+                                         .objective = objective,
+                                         .block_messages = blocks};
           const auto sizes = level_sizes(machine, gpus);
           for (const GridShape& grid : factorisations(gpus)) {
             GridPlanner planner(model, machine, options, grid, sizes);

@@ -226,6 +226,42 @@ TEST(StepModel, EveryMicroBatchGathersAndScattersAgainUnlessCached) {
   EXPECT_NEAR(scatters(4) / scatters(1), 4, 1e-12);
 }
 
+// A latency of 1 ms, so that seconds count messages. GPT-5B has 24 blocks of four weights, together
+// 12 x 4096 x 4096 elements, and an embedding and a head.
+TEST(StepModel, WeightsMoveOverZOneByOneOrBlockByBlock) {
+  AxisLinks links;
+  links[static_cast<size_t>(Axis::z)] = {.seconds_per_byte = 1e-12, .latency_seconds = 1e-3, .gbps = 1000};
+  const GridShape grid = {.z = 8};
+  double others = 0, in_blocks = 0;
+  for (const LayerWork& layer : kTable)
+    if (layer.owns_weight) (layer.in_block ? in_blocks : others) += static_cast<double>(layer.count) * layer.weights();
+  EXPECT_EQ(in_blocks, 24 * 12.0 * 4096 * 4096);
+  const auto moved = [&](int64_t blocks, Recomputation recompute, int64_t passes) {
+    return predict_step(
+               kTable, grid, links, kPerlmutter,
+               {.batch_tokens = 1 << 19, .micro_batches = passes, .recompute = recompute, .block_messages = blocks})
+        .communication;
+  };
+  const double bytes = (in_blocks + others) * 1e-12;
+  for (const int64_t passes : {1, 3}) {
+    const auto times = static_cast<double>(passes);
+    const CollectiveSeconds one = moved(0, Recomputation::none, passes), block = moved(24, Recomputation::none, passes);
+    const double weights = one.reduce_scatter_z / times / 1e-3 - 4 * bytes / 1e-3;
+    EXPECT_NEAR(weights, 24 * 4 + 2, 1e-6);
+    EXPECT_NEAR(block.reduce_scatter_z, times * (25e-3 + 4 * bytes), 1e-9);
+    EXPECT_NEAR(block.all_gather_z, times * 2 * (25e-3 + 2 * bytes), 1e-9);
+    // Blocks that run again are gathered once more, the others are not.
+    const CollectiveSeconds again = moved(24, Recomputation::blocks, passes);
+    EXPECT_NEAR(again.all_gather_z - block.all_gather_z, times * (24e-3 + 2 * in_blocks * 1e-12), 1e-9);
+    EXPECT_EQ(again.reduce_scatter_z, block.reduce_scatter_z);
+  }
+  const auto over_x = messages_over_z(kTable, {.x = 4, .z = 2}, {.block_messages = 24});
+  EXPECT_EQ(over_x.blocks.count, 24);
+  EXPECT_EQ(over_x.blocks.elements, 12.0 * 4096 * 4096 / 4);
+  EXPECT_EQ(over_x.others.count, 1);
+  EXPECT_EQ(over_x.others.elements, others / 4);
+}
+
 TEST(StepModel, MorePassesAreNeverFasterThanOneWithEverythingCached) {
   for (const GridShape& grid :
        {GridShape{.x = 2, .y = 2, .z = 4, .data = 2}, GridShape{.z = 8, .data = 4}, GridShape{.x = 8, .data = 4}})

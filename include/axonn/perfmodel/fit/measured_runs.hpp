@@ -23,6 +23,7 @@ struct MeasuredRun {
   Checkpointing checkpointing = Checkpointing::off;
   int64_t stages = 1, virtual_stages = 1;  // a pipeline outside of the grid
   bool sequence_norms = false;
+  bool block_messages = false;  // a block's weights move over Z in one message
   Precision precision = Precision::bf16;
   std::optional<AxisOrder> order;  // nothing: not known, so the best placement
   bool multi_level = true;         // collectives may run level by level
@@ -48,6 +49,9 @@ struct MeasuredRun {
 //                         stages; chunks per stage; 0 or 1; 0 (nothing runs beside computation),
 //                         1 (all does, and weights of a known grid are gathered every time, as
 //                         other programs do; none means this), or the trainer's words, such as all
+//   messages              blocks: the weights of a block move over Z in one message, as units of
+//                         FSDP do (none, unless the grid is `best` or overlap has the trainer's
+//                         words); weights: each moves in its own, as this trainer's do
 //   fused_attention       0: scores go through memory (with columns heads and sequence)
 //   precision             bf16 (none), fp16, fp32 or fp64
 //   optimizer_schedule    ar-opt (none), rs-opt-ag or fuse

@@ -53,6 +53,7 @@ struct SearchOptions {
   int64_t micro_batch = 0;  // sequences; 0: tries every divisor of a rank's share up to 1024
   bool multi_level = true;  // mode exact: collectives may run level by level
   bool sequence_norms = false, divided_gradients = false;  // as in StepSettings; this trainer does not
+  bool block_messages = false;                             // the same: a block's weights move in one message
   int64_t moment_bytes = 0, logits_chunks = 1;             // as in MemoryOptions; this trainer does not
   int64_t stages = 1, virtual_stages = 1;  // as in StepSettings: the network, the GPUs and the grid are one stage's
   // As other programs do: sequences divided over ranks of Z, or of data if Z = 1. In mode exact,

@@ -49,12 +49,13 @@ struct AxisLink {
   // Level by level instead: reduce-scatter and all-gather in the node, all-reduce among nodes.
   bool multi_level = false;
 
-  // Or a reduce-scatter.
-  double gather_seconds(double bytes) const {
+  double simple_seconds(double bytes) const { return seconds_per_byte * bytes + latency_seconds; }
+  double ll128_seconds(double bytes) const {
     constexpr double kLl128Bytes = 128.0 / 120;
-    return std::min(seconds_per_byte * bytes + latency_seconds,
-                    kLl128Bytes * seconds_per_byte * bytes + ll128_latency_seconds);
+    return kLl128Bytes * seconds_per_byte * bytes + ll128_latency_seconds;
   }
+  // Or a reduce-scatter.
+  double gather_seconds(double bytes) const { return std::min(simple_seconds(bytes), ll128_seconds(bytes)); }
   double tree_seconds(double bytes) const { return tree_seconds_per_byte * bytes + tree_latency_seconds; }
   double all_reduce_seconds(double bytes) const { return std::min(2 * gather_seconds(bytes), tree_seconds(bytes)); }
 };

@@ -26,6 +26,10 @@ struct StepSettings {
   int64_t micro_batches = 1;  // forward passes per rank per step
   Recomputation recompute = Recomputation::blocks;
   bool sequence_norms = false;  // norms and residual sums divided over X too, by rows (sequence parallelism)
+  // 0: weights move over Z one by one, as those of this trainer's layers. Else the number of blocks
+  // of the table: a block's weights move in one message, all those outside of blocks in another, as
+  // units of FSDP do. For coefficients trainer.
+  int64_t block_messages = 0;
   // The replicas divide the update (schedules rs-opt-ag and fuse): gradients are reduce-scattered
   // over data, and the new weights gathered under the next forward pass; else one all-reduce.
   bool divided_update = false;
@@ -75,6 +79,22 @@ double prolongs(double computation, double communication, double share);
 double layer_forward_seconds(const LayerWork& layer, const GridShape& shape, const Machine& machine, double tokens,
                              const StepSettings& settings);
 
+// Weights that move over Z together, with StepSettings::block_messages.
+struct BlockMessages {
+  int64_t count = 0;    // equal messages
+  double elements = 0;  // weights in each of them, on an (X, Y) position
+  bool again = false;   // these layers run again in backward
+
+  // All are gathered once, or reduce-scattered.
+  double seconds(const AxisLink& link, double element_bytes) const {
+    return static_cast<double>(count) * link.gather_seconds(elements * element_bytes);
+  }
+};
+struct MessagesOverZ {
+  BlockMessages blocks, others;
+};
+MessagesOverZ messages_over_z(const LayerTable& table, const GridShape& shape, const StepSettings& settings);
+
 // Whether the layer `at` of the table runs again in backward.
 bool runs_again(const LayerTable& table, size_t at, Recomputation recompute);
 
@@ -86,12 +106,13 @@ bool runs_again(const LayerTable& table, size_t at, Recomputation recompute);
 //              last pass data all-reduces overlap it too, except the last bucket's (paper,
 //              authors: one layer's).
 // Coefficients trainer: a weight is gathered once in forward and once in backward (twice with
-// checkpointing); the cached share is gathered once per step. Every pass has reduce-scatters. Data
-// all-reduces run in buckets of the arena. The exchanges of group norms and layout changes are
-// waited for and counted with the all-reduces. With a divided update, half of the data all-reduces
-// overlap the first pass's forward instead of backward. With a divided context, keys and values
-// that pass around its ranks overlap attention; gathered ones are waited for. Left out: the sums of
-// layer norms and loss (a few bytes per row).
+// checkpointing); the cached share is gathered once per step. Every pass has reduce-scatters. Each
+// weight is a message, or each block (block_messages). Data all-reduces run in buckets of the
+// arena. The exchanges of group norms and layout changes are waited for and counted with the
+// all-reduces. With a divided update, half of the data all-reduces overlap the first pass's forward
+// instead of backward. With a divided context, keys and values that pass around its ranks overlap
+// attention; gathered ones are waited for. Left out: the sums of layer norms and loss (a few bytes
+// per row).
 StepTime predict_step(const LayerTable& table, const GridShape& shape, const AxisLinks& links, const Machine& machine,
                       const StepSettings& settings);
 
