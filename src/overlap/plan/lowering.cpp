@@ -312,8 +312,8 @@ void Lowering::check_extents(const PlanStep& step) const {
         extent_of(a) == extent_of(b) && a.root == b.root && is_host_number(first) == is_host_number(name);
     AXONN_CHECK(group_of(first) == group_of(name), kWhere, "fuse ", step.name, ": needs values of one group, got ",
                 first, " on ", group_of(first), " and ", name, " on ", group_of(name), "; fuse those of each group");
-    AXONN_CHECK(alike, kWhere, "fuse ", step.name, ": needs values that lie alike, got ", first, " ", a.to_string(),
-                " and ", name, " ", b.to_string());
+    AXONN_CHECK(alike, kWhere, "fuse ", step.name, ": needs values that lie alike, got ", program_.written(first), " ", a.to_string(),
+                " and ", program_.written(name), " ", b.to_string());
   }
 }
 

@@ -231,6 +231,8 @@ class KernelBuilder {
         return as(build(expression.operands()[0]), expression.attributes().element);
       case Operation::dropout:
         return dropped(expression);
+      case Operation::sign:
+        return sign(expression);
       default:
         return applied(expression);
     }
@@ -250,7 +252,7 @@ class KernelBuilder {
     const double p = attributes.probability;
     if (p == 0) return x;
     AXONN_CHECK(program_.type(expression.operands()[0]).shape == made_.loop && !made_.loop.empty(), kWhere,
-                expression.to_string(), ": dropout needs a tensor of the loop's shape ", to_string(made_.loop),
+                program_.written(expression), ": dropout needs a tensor of the loop's shape ", to_string(made_.loop),
                 ", got ", to_string(program_.type(expression.operands()[0]).shape));
     const Value mask = made_.kernel.dropout_mask("dropout." + std::to_string(made_.masks.size()));
     made_.masks.push_back({p, attributes.stream});
@@ -258,6 +260,18 @@ class KernelBuilder {
         made_.kernel.apply(PointwiseOp::not_equal, {mask, made_.kernel.constant(0, made_.kernel.type_of(mask))});
     const Value scaled = made_.kernel.apply(PointwiseOp::multiply, {x, made_.kernel.constant(1 / (1 - p), type)});
     return made_.kernel.apply(PointwiseOp::select, {kept, scaled, made_.kernel.constant(0, type)});
+  }
+
+  // No stage of its own: two comparisons.
+  Value sign(const Expression& expression) {
+    const Value x = build(expression.operands()[0]);
+    const ElementType type = made_.kernel.type_of(x);
+    const Value zero = made_.kernel.constant(0, type);
+    const auto either = [&](PointwiseOp compares, double number, Value otherwise) {
+      const Value holds = made_.kernel.apply(compares, {x, zero});
+      return made_.kernel.apply(PointwiseOp::select, {holds, made_.kernel.constant(number, type), otherwise});
+    };
+    return either(PointwiseOp::greater, 1, either(PointwiseOp::less, -1, x));
   }
 
   // Operands have the type of the tensors among them; numbers are rounded to it.
