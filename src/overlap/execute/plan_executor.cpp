@@ -145,7 +145,15 @@ void PlanExecutor::Impl::check() const {
     sliced = type.shape;
   };
   for (const Declaration& declaration : program().declarations()) check_slices(declaration.name);
-  for (const Statement& statement : program().statements()) check_slices(statement.name);
+  for (const Statement& statement : program().statements()) {
+    check_slices(statement.name);
+    // A slice in the text of a reduction has no name, and other blocks than the result has.
+    const TensorType& type = program().type(statement.name);
+    if (!statement.expression.is(OperationKind::reduction) || !type.distribution.is(Placement::sliced)) continue;
+    const Shape reduced = program().type(statement.expression.operands()[0]).shape;
+    AXONN_CHECK(reduced == type.shape, kWhere, program().written(statement.name),
+                ": all sliced tensors need one shape, got ", to_string(reduced), " beside ", to_string(type.shape));
+  }
   for (const PlanStep& step : plan.steps()) check_step(step);
 }
 

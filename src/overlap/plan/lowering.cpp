@@ -288,11 +288,9 @@ void Lowering::check_section(const PlanStep& step) const {
   AXONN_CHECK(!root.is(Operation::all_reduce), kWhere, "fuse ", step.name, ": every rank would compute all of it; ",
               "split(", step.reducer, ", reduce_scatter) and reorder it first");
   if (step.mover.empty()) return;
-  const Operation mover = program_.statement(step.mover).expression.operation();
-  const bool fits = root.is(Operation::reduce_scatter) ? mover == Operation::all_gather : mover == Operation::broadcast;
-  AXONN_CHECK(fits, kWhere, "fuse ", step.name,
-              ": needs all_gather with reduce_scatter, or broadcast with reduce, got ", info(root.operation()).name,
-              " and ", info(mover).name);
+  const Expression& mover = program_.statement(step.mover).expression;
+  AXONN_CHECK(mover.is(Operation::all_gather), kWhere, "fuse ", step.name, ": needs all_gather with reduce_scatter, got ",
+              program_.written(mover));
 }
 
 // A section has one loop: over all elements, over this rank's part, or over all on a root.

@@ -105,7 +105,7 @@ class Generator {
 
   static const Flavour& flavour(Dice& dice, Aim aim) {
     while (true) {
-      const Flavour& chosen = dice.pick(flavours());
+      const Flavour& chosen = aim == Aim::execution && dice.chance(30) ? flavours()[2] : dice.pick(flavours());
       const bool convolves = !chosen.weights.empty() && chosen.weights[0].size() == 4;
       if (aim == Aim::anything || !convolves) return chosen;
     }

@@ -63,11 +63,13 @@ class Proofs {
 
   // The exit status.
   int run() {
+    const int most = options_.programs + kTriesPerExecution * options_.execute;
+    executes_ = options_.execute / 4;
     for (int i = 0; i < options_.programs; ++i)
       if (prove(i, Aim::anything) && options_.first) return stopped(i);
     // Most of the programs above are more than the executor runs: the next ones are made for it.
     const int ran = executions_.ran();
-    const int most = options_.programs + kTriesPerExecution * options_.execute;
+    executes_ = options_.execute;
     for (int i = options_.programs; executions_.ran() < options_.execute && i < most; ++i)
       if (prove(i, Aim::execution) && options_.first) return stopped(i);
     std::printf("%s%d programs compared in the oracle, %d of them made for the executor: %d differ, %d with no legal ",
@@ -108,7 +110,7 @@ class Proofs {
     infinities_ += verdict.infinities > 0 ? 1 : 0;
     differ_ += found.empty() ? 0 : 1;
     const int ran = executions_.ran();
-    if (found.empty() && ran < options_.execute) found = executions_.compare(random, schedule.program, dice);
+    if (found.empty() && ran < executes_) found = executions_.compare(random, schedule.program, dice);
     table_.count(random, schedule.program, schedule.log, executions_.ran() > ran);
     const bool prints = differ_ + executions_.differ() <= 3 || options_.verbose;
     if (!found.empty() && prints && options_.without != kEach)
@@ -121,6 +123,7 @@ class Proofs {
   const Guards guards_;
   ProofTable table_;
   Executions executions_;
+  int executes_ = 0;  // how many are to run so far
   int compared_ = 0, differ_ = 0, unchanged_ = 0;
   int comparisons_ = 0, infinities_ = 0;  // programs with such excused elements
 };
