@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "axonn/core/error.hpp"
 #include "axonn/overlap/language/typing.hpp"
@@ -266,9 +267,28 @@ class Generator {
     return any_value();
   }
 
+  // A product of operands that are cut along the dim that it sums: tensors in slices, or slices of
+  // whole ones.
+  Expression sliced_product() {
+    std::vector<Expression> operands;
+    for (const auto& [name, shape, dim] :
+         {std::tuple("x", flavour_.shapes[0], 2), {"wx", flavour_.weights[0], 0}}) {
+      const bool cut = dice_.chance(50);
+      declare_tensor(name, shape, cut ? Distribution::sliced(dim) : Distribution::replicated());
+      parts_.declarations.back().type.element = element_;
+      parts_.declarations.back().type.group = 0;
+      if (!cut) add(slice(Expression::reference(name), dim));
+      operands.push_back(Expression::reference(cut ? name : values_.back()));
+      values_.pop_back();  // nobody else reads it
+    }
+    add(matmul(operands[0], operands[1]));
+    return Expression::reference(values_.back());
+  }
+
   // What every rank has another one of. Executors compute it beside its sum, if it is a statement.
   Expression summand() {
     const Expression g = Expression::reference("g");
+    if (aim_ == Aim::execution && !weights_.empty() && dice_.chance(30)) return sliced_product();
     if (aim_ != Aim::execution || dice_.chance(40)) return g;
     for (int i = 0; i < kTries; ++i) {
       const Expression tried = !weights_.empty() && dice_.chance(60)
