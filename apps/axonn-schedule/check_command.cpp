@@ -9,7 +9,7 @@ using namespace axonn::overlap;
 namespace {
 
 constexpr double kTolerance = 1e-9;
-constexpr int kRuns = 4;  // of a schedule and of the plain program: two cuts, two orders
+constexpr int kRuns = 4;      // each program's: two cuts, two orders
 constexpr int64_t kSize = 7;  // symbols without a value: no multiple of the ranks
 
 std::string difference_of(const Program& program, const Program& scheduled, const ScheduleOptions& options, int ranks) {

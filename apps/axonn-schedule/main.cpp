@@ -41,7 +41,9 @@ std::vector<axonn::Subcommand> add_commands(CLI::App& app, ScheduleOptions& opti
   for (CLI::App* one : {&check, &run, &tune})
     one->add_option("--set", options.scalars, "value of a scalar, such as lr=0.1; repeat for more");
   for (CLI::App* one : {&check, &plan})
-    one->add_option("--ranks", options.ranks, "ranks in the group")->check(axonn::whole_number())->capture_default_str();
+    one->add_option("--ranks", options.ranks, "ranks in the group")
+        ->check(axonn::whole_number())
+        ->capture_default_str();
   for (CLI::App* one : {&check, &run}) one->add_option("--seed", options.seed, "seed of the tensors' numbers");
   run.add_option("--repeats", options.repeats, "timed runs")->check(axonn::whole_number())->capture_default_str();
   tune.add_option("--rank-threads", options.threads, "ranks as threads of this process, instead of the job's ranks")

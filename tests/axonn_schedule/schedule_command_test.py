@@ -166,7 +166,7 @@ class ScheduleCommandTest(unittest.TestCase):
             path.write_text(text.replace("WRONG", wrong))
             self.refuse("show", path, "--schedule", "other", words=[place + wrong + ": "])
         path.write_text(text.replace("WRONG", "deed(w1)"))
-        self.refuse("show", path, words=["own.program:18: schedule other: a transformation must be", "did you mean 'dead'"])
+        self.refuse("show", path, words=["own.program:18: schedule other: a transformation must be", "'dead'"])
         path.write_text(SMALL + "\nschedule far\nsplit(sum, reduce, root=99)\n")
         for command in ["check", "plan", "run"]:
             sizes = ["--size", "N=9"]

@@ -1,5 +1,5 @@
-// Optimizers that nobody here wrote as rules, beside plain code of their papers: each schedule, over
-// data replicas and over Z.
+// Optimizers that are only files of these tests, beside plain code of their papers: each schedule,
+// over data replicas and over Z.
 #include <cmath>
 #include <functional>
 #include <map>
@@ -119,7 +119,8 @@ void expect_rule(const Foreign& optimizer, const GridShape& grid, at::ScalarType
   settings.weight_decay = kDecay;
   if (!schedule) {  // auto
     test::OptimizerTraining measured(grid, dtype, {.learning_rate = kRate});
-    const UpdateChoice choice = choose_update(measured.context(), measured.parameters(), settings, {.most_seconds = 0.05});
+    const UpdateChoice choice =
+        choose_update(measured.context(), measured.parameters(), settings, {.most_seconds = 0.05});
     settings.schedule = choice.schedule;
     settings.run = choice.run;
   }
@@ -144,6 +145,7 @@ TEST(ForeignOptimizers, FollowTheirPapersUnderEverySchedule) {
   for (const GridShape& grid : grids())
     for (const Foreign& optimizer : kForeign)
       for (const at::ScalarType dtype : {at::kDouble, at::kFloat}) {
+        if (dtype == at::kFloat && grid == GridShape{.data = 2}) continue;  // as on four ranks
         std::vector<at::Tensor> expected;
         for (const std::optional<UpdateSchedule> schedule :
              {std::optional(UpdateSchedule::ar_opt), {UpdateSchedule::fuse}, {UpdateSchedule::rs_opt_ag}, {}})
@@ -167,8 +169,7 @@ TEST(ForeignOptimizers, FollowTheirPapersAsPlainPrograms) {
         value ? executor.memory(tensor).fill_(*value) : executor.memory(tensor).copy_(w);
       executor.memory("decay").copy_(at::tensor({kDecay, 0.0}));
       executor.set("lr", kRate);
-      Plain plain{.w = w.to(at::kDouble),
-                  .decay = at::tensor({kDecay, 0.0}, at::kDouble).repeat_interleave(kElements)};
+      Plain plain{.w = w.to(at::kDouble), .decay = at::tensor({kDecay, 0.0}, at::kDouble).repeat_interleave(kElements)};
       for (int step = 1; step <= kSteps; ++step) {
         const auto gradient = [&](int rank) {
           return ((at::arange(kTensors * kElements, at::kDouble) * (rank + 2) + step).cos() * 64).round() / 64;

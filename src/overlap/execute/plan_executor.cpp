@@ -394,9 +394,9 @@ void PlanExecutor::check_size(const SchedulePlan& plan, const SizeValues& sizes,
     bytes += count * static_cast<double>(bytes_of(buffer.type.element)) / (sliced ? ranks : 1);
   }
   const auto most_bytes = static_cast<double>(free_host_bytes());
-  AXONN_CHECK(bytes * local_ranks <= most_bytes, kWhere, name, " needs ", bytes_text(bytes), " per rank for its values, ",
-              "on ", local_ranks, " ranks of this host, which has ", bytes_text(most_bytes),
-              " free: choose smaller sizes");
+  AXONN_CHECK(bytes * local_ranks <= most_bytes, kWhere, name, " needs ", bytes_text(bytes),
+              " per rank for its values, ", "on ", local_ranks, " ranks of this host, which has ",
+              bytes_text(most_bytes), " free: choose smaller sizes");
   const double operations = work_of(plan.program(), sizes).operations;
   AXONN_CHECK(operations <= kMostOperations, kWhere, name, " needs ", with_unit(operations),
               " operations on single elements in a run, more than ", with_unit(kMostOperations),

@@ -79,7 +79,8 @@ std::string fault_of(const Declaration& declaration, const ProgramParts& parts) 
   const bool finite = std::isfinite(declaration.value.value_or(0));
   if (!finite) return "a value is a finite number";
   if (type == scalar_type()) return "";
-  if (type.element == ElementType::boolean) return "no tensor in memory is boolean: use fp32, or compare in a statement";
+  if (type.element == ElementType::boolean)
+    return "no tensor in memory is boolean: use fp32, or compare in a statement";
   if (type.group < 0 || type.group >= parts.groups)
     return detail::concatenate("the program has ", parts.groups, " groups, from 0 on; there is no group ", type.group);
   if (type.shape.size() > kMostDims)
@@ -90,7 +91,8 @@ std::string fault_of(const Declaration& declaration, const ProgramParts& parts) 
         return "size " + symbol + " is not declared: add a line 'size " + symbol + "'" +
                did_you_mean(symbol, std::span<const std::string>(parts.sizes));
   if (lies.is(Placement::sliced) && (lies.dim < 0 || lies.dim >= std::ssize(type.shape)))
-    return detail::concatenate("it has ", type.shape.size(), " dims, from 0 on, and cannot be sliced on dim ", lies.dim);
+    return detail::concatenate("it has ", type.shape.size(), " dims, from 0 on, and cannot be sliced on dim ",
+                               lies.dim);
   if (lies.is(Placement::sliced) && type.shape[static_cast<size_t>(lies.dim)].is_one())
     return detail::concatenate("dim ", lies.dim, " has one element, and cannot be sliced");
   if (lies.is(Placement::rooted) && lies.root < 0)
@@ -221,7 +223,7 @@ bool operator==(const Section& a, const Section& b) {
 std::span<const Rule> program_rules() { return kRules; }
 
 Program::Program(ProgramParts parts, const Guards& guards) : parts_(std::move(parts)) {
-  AXONN_CHECK(parts_.groups >= 1 && parts_.groups <= kMostGroups, kWhere, parts_.name, ": a program has 1 to ",
+  AXONN_CHECK(parts_.groups >= 1 && parts_.groups <= kMostGroups, kWhere, parts_.name, ": a program must have 1 to ",
               kMostGroups, " groups, got ", parts_.groups);
   Hoist(parts_).run();
   const int64_t names = std::ssize(parts_.sizes) + std::ssize(parts_.declarations) + std::ssize(parts_.statements) +
@@ -245,11 +247,12 @@ Program::Program(ProgramParts parts, const Guards& guards) : parts_(std::move(pa
     read.for_each_reference([&](const std::string& name) {
       check(!updates.contains(name), guards, ProgramRule::stale, place, "'" + name + "'");
     });
-    const TypingContext context = {.type_of = [this](const std::string& name) { return type(name); },
-                                   .groups = parts_.groups,
-                                   .place = place,
-                                   .guards = guards,
-                                   .written = [this](const Expression& part) { return overlap::written(parts_.statements, part); }};
+    const TypingContext context = {
+        .type_of = [this](const std::string& name) { return type(name); },
+        .groups = parts_.groups,
+        .place = place,
+        .guards = guards,
+        .written = [this](const Expression& part) { return overlap::written(parts_.statements, part); }};
     types_.emplace(statement.name, context.derive(statement.expression));
     if (statement.expression.is(Operation::update)) {
       const Declaration* target = find_declaration(statement.expression.operands()[0].name());

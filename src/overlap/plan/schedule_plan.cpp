@@ -108,9 +108,8 @@ PlanCounts SchedulePlan::counts(const SizeValues& sizes, int ranks) const {
   }
   for (const PlanBuffer& buffer : buffers_) {
     if (!buffer.updated) continue;
-    const double whole =
-        static_cast<double>(count_of(extents_of(buffer.type.shape, sizes))) *
-        static_cast<double>(bytes_of(buffer.type.element));
+    const double whole = static_cast<double>(count_of(extents_of(buffer.type.shape, sizes))) *
+                         static_cast<double>(bytes_of(buffer.type.element));
     sum.state_bytes += whole * (buffer.type.distribution.is(Placement::sliced) ? 1.0 / ranks : 1.0);
   }
   return sum;

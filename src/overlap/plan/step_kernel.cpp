@@ -136,10 +136,10 @@ class KernelBuilder {
   }
 
   void gather(const std::string& name) {
-    const std::string& operand = program_.statement(name).expression.operands()[0].name();
+    const std::string& operand = computed(program_.statement(name).expression.operands()[0].name());
     const Stream stream = new_stream(name, plan_.home(name), program_.type(name));
     made_.gathered_stream = stream.index;
-    const Value value = inside_.contains(operand) ? values_.at(operand) : read(operand);
+    const Value value = value_of(operand);
     made_.kernel.store(stream, value);
     if (!step_.arrival.empty()) made_.kernel.may_share(reduced_, stream);
     if (const auto own = streams_.find(plan_.home(name)); own != streams_.end())
@@ -219,7 +219,7 @@ class KernelBuilder {
   Value build(const Expression& expression) {
     switch (expression.operation()) {
       case Operation::reference:
-        return inside_.contains(expression.name()) ? values_.at(expression.name()) : read(expression.name());
+        return value_of(computed(expression.name()));
       case Operation::constant:
         return made_.kernel.constant(expression.number(), ElementType::fp64);
       case Operation::ranks:
@@ -236,6 +236,17 @@ class KernelBuilder {
       default:
         return applied(expression);
     }
+  }
+
+  Value value_of(const std::string& name) { return inside_.contains(name) ? values_.at(name) : read(name); }
+
+  // The statement of this step that computes a value. An update whose value is in the tensor's place
+  // already is no statement of it: its tensor would still have the old elements here.
+  const std::string& computed(const std::string& name) const {
+    const Statement* const statement = program_.find_statement(name);
+    if (statement == nullptr || inside_.contains(name)) return name;
+    const Expression& root = statement->expression;
+    return root.is(Operation::update) && is_stored_already(root, plan_.home(name)) ? root.operands()[1].name() : name;
   }
 
   Value ranks() {

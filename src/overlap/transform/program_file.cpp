@@ -58,9 +58,9 @@ Schedule ProgramFile::scheduled(std::string_view schedule) const {
     try {
       made.apply(transformation);
     } catch (const UserError& error) {
-      throw UserError(error.where(),
-                      detail::concatenate(place(file, transformation.line, schedule), ", transformation ", number,
-                                          " of ", found->log.size(), ": ", error.sentence()));
+      const std::string at = place(file, transformation.line, schedule), number_of = std::to_string(number) + " of ";
+      throw UserError(error.where(), at + ", transformation " + number_of + std::to_string(found->log.size()) + ": " +
+                                         error.sentence());
     }
   }
   return made;
@@ -79,7 +79,8 @@ ProgramFile parse_program_file(std::string_view text, std::string_view file) {
   const auto end_schedule = [&](std::string_view next) {
     if (made.schedules.empty()) return;
     const auto size = static_cast<size_t>(next.data() - body.data());
-    made.schedules.back().log = parse_transformations(body.substr(0, size), file, body_line, made.schedules.back().name);
+    made.schedules.back().log =
+        parse_transformations(body.substr(0, size), file, body_line, made.schedules.back().name);
   };
   while (!rest.empty()) {
     const std::string_view before = rest;

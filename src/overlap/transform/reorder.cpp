@@ -203,7 +203,8 @@ class ReorderBack {
 
  private:
   void check(bool holds, const Statement& statement) const {
-    rewrite_.check(holds, TransformationRule::reorder_back, statement.name + " = " + program_.written(statement.expression));
+    rewrite_.check(holds, TransformationRule::reorder_back,
+                   statement.name + " = " + program_.written(statement.expression));
   }
 
   Statement gather_of(const std::string& gather, const std::string& part) const {

@@ -148,7 +148,8 @@ void as_slice(Rewrite& rewrite) {
   const Expression& value = update->expression.operands()[1];
   const Statement* gather = value.is(Operation::reference) ? rewrite.before.find_statement(value.name()) : nullptr;
   const bool gathers = gather != nullptr && gather->expression.is(Operation::all_gather);
-  rewrite.check(gathers && !read_whole, as_slice_update, update->name + " = " + rewrite.before.written(update->expression));
+  rewrite.check(gathers && !read_whole, as_slice_update,
+                update->name + " = " + rewrite.before.written(update->expression));
   if (gathers)
     rewrite.place_of(update->name)->expression =
         overlap::update(Expression::reference(tensor), gather->expression.operands()[0]);

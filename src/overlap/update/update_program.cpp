@@ -106,8 +106,8 @@ void UpdateProgram::add_norm() {
   const bool scaled = has_number(kUnscale);
   const auto sums = std::ranges::find(parts.statements, sum_, &Statement::name);
   parts.statements.insert(
-      sums + 1, {std::string(kGradientNorm),
-                 scaled ? Expression::reference(std::string(kUnscale)) * length : length, sums->line});
+      sums + 1, {std::string(kGradientNorm), scaled ? Expression::reference(std::string(kUnscale)) * length : length,
+                 sums->line});
   program_ = Program(std::move(parts));
 }
 
@@ -122,8 +122,8 @@ UpdateProgram::UpdateProgram(Program program) : program_(std::move(program)) {
   check(norm != nullptr && is_number(program_.type(kGradientNorm)), UpdateRule::norm, program_,
         norm == nullptr ? "a declared value" : program_.written(norm->expression), norm == nullptr ? 0 : norm->line);
   if (const Statement* factor = program_.find_statement(kGradientFactor))
-    check(is_number(program_.type(kGradientFactor)), UpdateRule::factor, program_,
-          program_.written(factor->expression), factor->line);
+    check(is_number(program_.type(kGradientFactor)), UpdateRule::factor, program_, program_.written(factor->expression),
+          factor->line);
 }
 
 // The gradients, and their sum.

@@ -58,13 +58,20 @@ constexpr Broken kBroken[] = {
     {"names", "x = w\nx = g", "got 'x'"},
     {"names", "g = w\nx = g", "got 'g'"},
     {"names", "fuse w {\nx = w\ny = w\n}", "got 'w'"},
-    {"declarations", "tensor t boolean [N] local\nx = w", "no tensor in memory is boolean: use fp32, or compare in a statement, got boolean [N] local"},
-    {"declarations", "tensor t fp32 [M] local\nx = w", "size M is not declared: add a line 'size M', got fp32 [M] local"},
-    {"declarations", "tensor t fp32 [N] sliced(1)\nx = w", "it has 1 dims, from 0 on, and cannot be sliced on dim 1, got fp32 [N] sliced(1)"},
-    {"declarations", "tensor t fp32 [1] sliced(0)\nx = w", "dim 0 has one element, and cannot be sliced, got fp32 [1] sliced(0)"},
-    {"declarations", "tensor t fp32 [N] rooted(-1)\nx = w", "a rank is a number from 0 on, got -1, got fp32 [N] rooted(-1)"},
-    {"declarations", "tensor t fp32 [N] local on 2\nx = w", "the program has 2 groups, from 0 on; there is no group 2, got fp32 [N] local on 2"},
-    {"declarations", "tensor t fp32 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1] local\nx = w", "a tensor has at most 16 dims, got 17, got fp32 [1, 1"},
+    {"declarations", "tensor t boolean [N] local\nx = w",
+     "no tensor in memory is boolean: use fp32, or compare in a statement, got boolean [N] local"},
+    {"declarations", "tensor t fp32 [M] local\nx = w",
+     "size M is not declared: add a line 'size M', got fp32 [M] local"},
+    {"declarations", "tensor t fp32 [N] sliced(1)\nx = w",
+     "it has 1 dims, from 0 on, and cannot be sliced on dim 1, got fp32 [N] sliced(1)"},
+    {"declarations", "tensor t fp32 [1] sliced(0)\nx = w",
+     "dim 0 has one element, and cannot be sliced, got fp32 [1] sliced(0)"},
+    {"declarations", "tensor t fp32 [N] rooted(-1)\nx = w",
+     "a rank is a number from 0 on, got -1, got fp32 [N] rooted(-1)"},
+    {"declarations", "tensor t fp32 [N] local on 2\nx = w",
+     "the program has 2 groups, from 0 on; there is no group 2, got fp32 [N] local on 2"},
+    {"declarations", "tensor t fp32 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1] local\nx = w",
+     "a tensor has at most 16 dims, got 17, got fp32 [1, 1"},
     {"defined", "y = x + 1\nx = w", "got 'x'", false},
     {"defined", "x = x + 1", "got 'x'", false},
     {"stale", "u = update(w, 2 * w)\nx = w", "x = w, line"},
@@ -135,8 +142,8 @@ TEST(Rules, HaveTheirMessages) {
     const auto rule = std::ranges::find(rules, broken.rule, &Rule::name);
     ASSERT_NE(rule, rules.end()) << broken.rule << " is no rule";
     const bool by_reason = rule->name == "declarations";  // a sentence each: the message
-    EXPECT_USER_ERROR(parse_program(text_of(broken), "p.coco"), "p.coco: ",
-                      ": " + std::string(by_reason ? broken.message : rule->needs),
+    EXPECT_USER_ERROR(parse_program(text_of(broken), "p.coco"),
+                      "p.coco: ", ": " + std::string(by_reason ? broken.message : rule->needs),
                       std::string(broken.message), "(rule " + std::string(rule->name) + ")");
   }
 }

@@ -140,7 +140,8 @@ TEST(TextErrors, OfRulesNameFileAndLine) {
     return parse_program("program p\ntensor g fp32 [8] local\n" + std::string(lines), "p.coco");
   };
   EXPECT_USER_ERROR(parse("\ns = all_gather(g)\nreturn s"), "p.coco: s = all_gather(g), line 4: all_gather takes");
-  EXPECT_USER_ERROR(parse("tensor w fp32 [N] local\ns = g\nreturn s"), "p.coco: w, line 3: size N is not declared: add a line 'size N', got fp32 [N] local");
+  EXPECT_USER_ERROR(parse("tensor w fp32 [N] local\ns = g\nreturn s"),
+                    "p.coco: w, line 3: size N is not declared: add a line 'size N', got fp32 [N] local");
   EXPECT_USER_ERROR(parse("scalar g\ns = g\nreturn s"), "p.coco: p, line 3: a name has", "got 'g' (rule names)");
   EXPECT_USER_ERROR(parse("fuse f {\ns = g + 1\n}\nreturn s"), "p.coco: fuse f, line 3: a section has two members");
   EXPECT_USER_ERROR(parse("s = g\nreturn s, s"), "p.coco: p, return, line 4: a program returns", "'s'");

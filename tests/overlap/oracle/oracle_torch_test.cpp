@@ -75,8 +75,9 @@ struct OneStatement {
       const at::Tensor all = at::tensor(got.parts[part], at::kDouble);
       const at::Tensor need = (local ? expected[static_cast<int64_t>(part)] : expected).to(at::kDouble).reshape(-1);
       ASSERT_EQ(all.numel(), need.numel()) << root.to_string();
-      EXPECT_TRUE(at::allclose(all, need, 1e-12, 1e-12, /*equal_nan=*/true))
-          << root.to_string() << "\n" << all << "\n" << need;
+      EXPECT_TRUE(at::allclose(all, need, 1e-12, 1e-12, /*equal_nan=*/true)) << root.to_string() << "\n"
+                                                                             << all << "\n"
+                                                                             << need;
     }
   }
 };

@@ -121,7 +121,6 @@ double distance(const OracleResult& a, const OracleResult& b) {
   return most;
 }
 
-
 // The values that are the same under every cut.
 Values under_every_cut(const Program& program, const OracleInputs& inputs, OracleOptions options) {
   Values values = values_of(run_oracle(program, inputs, options));
@@ -169,7 +168,9 @@ class Comparison {
     const Values expected = under_every_cut(random_.program, inputs, options), got = executed(wide_, inputs, options);
     values = std::ssize(got);
     cut_values = values - std::ssize(expected);
-    const auto changed = [&](const OracleInputs& others) { return values_of(run_oracle(random_.program, others, options)); };
+    const auto changed = [&](const OracleInputs& others) {
+      return values_of(run_oracle(random_.program, others, options));
+    };
     std::string found = first_difference("in fp64, oracle and executor", expected, got, inputs, changed);
     if (!found.empty() || !with_original) return found;
     return first_difference("in fp64, original and schedule", executed(wide_original_, inputs, options), got, inputs,
@@ -180,9 +181,8 @@ class Comparison {
   std::string first_difference(const std::string& what, const Values& some, const Values& all,
                                const OracleInputs& inputs, const std::function<Values(const OracleInputs&)>& changed) {
     for (const auto& [name, value] : some)
-      if (const std::string found = judge(value, all.at(name), kTolerance, [&](int n) {
-            return changed(with_changes(inputs, 0x1p-52, n)).at(name);
-          });
+      if (const std::string found = judge(value, all.at(name), kTolerance,
+                                          [&](int n) { return changed(with_changes(inputs, 0x1p-52, n)).at(name); });
           !found.empty())
         return what + ": " + found;
     return "";
@@ -277,8 +277,8 @@ std::string Executions::to_text() const {
   text << ran_ << " of them executed too, " << overlapped_ << " with overlaps, " << sending_
        << " with sends: " << differ_ << " differ; " << with_original_
        << " compared with their executed original too,\n  " << narrow_ << " of these in narrow types, " << same_bits_
-       << " of these with the same bits; " << cut_values_ << " of " << values_
-       << " results depend on the cut; " << excused_ << " programs with excused elements\n";
+       << " of these with the same bits; " << cut_values_ << " of " << values_ << " results depend on the cut; "
+       << excused_ << " programs with excused elements\n";
   return std::move(text).str();
 }
 

@@ -9,12 +9,12 @@ namespace axonn::overlap::proofs {
 
 // What two results of one program say of a schedule. Both round in their own ways, so a comparison
 // of two numbers that are nearly equal may turn out otherwise, and a number that is nearly zero may
-// give an infinity or a NaN. Only such elements are excused, each alone, and only where the original
-// itself jumps when the last bits of its inputs change.
+// give an infinity or a NaN. Such elements are excused one by one, where the original jumps itself
+// when the last bits of its inputs change, and nothing else is.
 struct Verdict {
-  std::string difference;        // "": none but excused ones
-  int64_t comparisons = 0;       // excused elements
-  int64_t infinities = 0;        // the same, with an infinity or a NaN
+  std::string difference;   // "": none but excused ones
+  int64_t comparisons = 0;  // excused elements
+  int64_t infinities = 0;   // the same, with an infinity or a NaN
 };
 
 // `changed(n)` gives the original's result with inputs that differ in their last bits, in another

@@ -44,7 +44,8 @@ FAULTS = [
      "whole : all_reduce(part.attributes().reduction, whole);", "whole : all_reduce(Reduction::sum, whole);"),
     ("a block's sum lost", "execute/step_loop.cpp",
      "for (const Partial& partial : partials) rows",
-     "for (const Partial& partial : partials)\n    if (partial.begin == partials.front().begin || partial.begin % inner == 0) rows"),
+     "for (const Partial& partial : partials)\n"
+     "    if (partial.begin == partials.front().begin || partial.begin % inner == 0) rows"),
     ("a row of another index", "execute/step_loop.cpp",
      "offset += element % extents_[i] * broadcast.strides[i];",
      "offset += (i == 0 ? 0 : element % extents_[i]) * broadcast.strides[i];"),

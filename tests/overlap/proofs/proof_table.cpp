@@ -118,8 +118,7 @@ void ProofTable::count(const RandomProgram& random, const Program& scheduled, co
       cells.insert({kTypes, std::string(axonn::to_string(type.element))});
     }
   for (const Transformation& transformation : log) cells.insert({kTransformations, name_of(transformation)});
-  for (const Section& section : scheduled.sections())
-    cells.insert({kSections, section_name(scheduled, section)});
+  for (const Section& section : scheduled.sections()) cells.insert({kSections, section_name(scheduled, section)});
   for (const auto& [group, cell] : cells) {
     const auto found = cells_[group].find(cell);
     if (found == cells_[group].end()) continue;

@@ -43,6 +43,7 @@ class Generator {
     if (border || dice_.chance(85)) add(all_reduce(Reduction::sum, summand()));
     if (border) add_border();
     if (dice_.chance(25)) add_optimizer();
+    if (dice_.chance(15)) add_late_store();
     const int statements = dice_.chance(90) ? dice_.between(3, 9) : dice_.between(10, 16);
     for (int i = 0; i < statements; ++i) add_statement();
     for (const Statement& statement : parts_.statements)
@@ -82,9 +83,9 @@ class Generator {
   static constexpr ElementType kElements[] = {ElementType::fp64, ElementType::fp32, ElementType::bf16,
                                               ElementType::fp16};
   static constexpr Operation kUnary[] = {
-      Operation::negate,  Operation::square_root, Operation::exponential, Operation::logarithm, Operation::absolute, Operation::sign,
-      Operation::tanh,    Operation::relu,        Operation::gelu,        Operation::sigmoid,   Operation::cast,
-      Operation::dropout, Operation::slice,       Operation::load};
+      Operation::negate, Operation::square_root, Operation::exponential, Operation::logarithm, Operation::absolute,
+      Operation::sign,   Operation::tanh,        Operation::relu,        Operation::gelu,      Operation::sigmoid,
+      Operation::cast,   Operation::dropout,     Operation::slice,       Operation::load};
   static constexpr Operation kBinary[] = {Operation::add,   Operation::subtract, Operation::multiply, Operation::divide,
                                           Operation::power, Operation::maximum,  Operation::minimum};
   static constexpr Operation kComparisons[] = {Operation::less,          Operation::less_equal, Operation::greater,
@@ -271,8 +272,7 @@ class Generator {
   // whole ones.
   Expression sliced_product() {
     std::vector<Expression> operands;
-    for (const auto& [name, shape, dim] :
-         {std::tuple("x", flavour_.shapes[0], 2), {"wx", flavour_.weights[0], 0}}) {
+    for (const auto& [name, shape, dim] : {std::tuple("x", flavour_.shapes[0], 2), {"wx", flavour_.weights[0], 0}}) {
       const bool cut = dice_.chance(50);
       declare_tensor(name, shape, cut ? Distribution::sliced(dim) : Distribution::replicated());
       parts_.declarations.back().type.element = element_;
@@ -324,6 +324,21 @@ class Generator {
       const Expression target = Expression::reference(tensor), last = Expression::reference(values_.back());
       const Expression value = target * leaf() + made(dice_.pick(kBinary), {last, leaf()});
       if (derive(update(target, value))) add(update(target, value));
+    }
+  }
+
+  // A value that is stored after another statement has read the tensor.
+  void add_late_store() {
+    const Expression target = Expression::reference(dice_.pick(std::vector<std::string>{"w", "m"}));
+    if (std::ranges::count(values_, target.name()) == 0) return;
+    for (int i = 0; i < kTries; ++i) {
+      const Expression value = made(dice_.pick(kBinary), {target, computation(1)});
+      if (!derive(update(target, value))) continue;
+      add(value);
+      const std::string stored = values_.back();
+      const Expression reads = made(dice_.pick(kBinary), {target, leaf()});
+      if (derive(reads)) add(reads);
+      return add(update(target, Expression::reference(stored)));
     }
   }
 

@@ -32,7 +32,7 @@ constexpr double kTolerance = 1e-9;
 constexpr int kInputs = 3;
 constexpr int kTriesPerExecution = 10;  // programs made for the executor per one that is to run
 
-// Of three inputs, cuts, blocks and orders, each alone.
+// Three inputs, cuts, blocks and orders, each judged by itself.
 Verdict verdict_of(const RandomProgram& random, const Program& scheduled, Dice& dice) {
   Verdict all;
   for (int i = 0; i < kInputs && all.difference.empty(); ++i) {
@@ -153,9 +153,7 @@ int main_of(int argc, char** argv) {
       "Transforms random programs by random legal schedules and compares each with its original in the oracle, on "
       "several ranks, cuts and inputs.",
       "schedule_proofs");
-  app.add_option("--programs", options.programs, "programs to compare")
-      ->check(whole_number())
-      ->capture_default_str();
+  app.add_option("--programs", options.programs, "programs to compare")->check(whole_number())->capture_default_str();
   app.add_option("--seed", options.seed, "seed of everything random")->capture_default_str();
   app.add_option("--least", options.least, "fail if fewer programs than this had some operation, type or rule");
   CLI::Option* execute = app.add_option("--execute", options.execute,

@@ -95,7 +95,7 @@ TEST(UpdatePrograms, BeginStateWithANumberOrTheWeights) {
   EXPECT_FALSE(copy.starts()[0].value);
   EXPECT_EQ(parse_program(to_text(copy.program()), "again"), copy.program());
   const UpdateProgram rounded = copy.with_types(ElementType::bf16, ElementType::bf16, ElementType::fp32);
-  EXPECT_EQ(rounded.starts().size(), 1U);  // of the master weights
+  EXPECT_EQ(rounded.starts().size(), 1U);  // the master weights' copy
   for (const auto& [line, words] : {std::pair("tensor w fp32 [T, K] replicated", "w = 0.5"),
                                     {"tensor g fp32 [T, K] local", "g = 0.5"},
                                     {"tensor decay fp32 [T, 1] replicated", "decay = 0.5"}})
@@ -106,7 +106,8 @@ TEST(UpdatePrograms, BeginStateWithANumberOrTheWeights) {
 TEST(UpdatePrograms, ErrorsNameWhatTheTextHas) {
   const std::string line = "w1 = update(w, w - lr * m1)";
   EXPECT_USER_ERROR(own(with(kSgd, line, "w1 = update(w, w - lr * m1 * reduce_tensor(+, m1, dims=[1]))")),
-                    "own.program: w1 = update(w, w - lr * m1 * reduce_tensor(+, m1, dims=[1])), line 14", "fp64 [T, 1]");
+                    "own.program: w1 = update(w, w - lr * m1 * reduce_tensor(+, m1, dims=[1])), line 14",
+                    "fp64 [T, 1]");
   EXPECT_USER_ERROR(own(with(kSgd, line, "w1 = update(w, w - lr * m1 * cast(reduce_tensor(+, m1, dims=[0]), fp32))")),
                     "reduce_tensor(+, m1, dims=[0]) fp64 [1, K]");
 }

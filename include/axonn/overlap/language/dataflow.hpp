@@ -105,7 +105,7 @@ class Program {
   const Statement* update_of(std::string_view tensor) const;
   std::vector<std::string> consumers_of(std::string_view name) const;  // statements, in order
   bool is_output(std::string_view name) const;
-  // For errors: a value as the program's text has it. What is part of a statement there has no name.
+  // For errors: a value as the program's text has it, where parts of statements have no name.
   std::string written(std::string_view name) const;
   std::string written(const Expression& expression) const;
 

@@ -7,7 +7,7 @@ namespace axonn::overlap {
 // What one rank holds and computes that has all of every value. Numbers of any size: nothing
 // overflows, so it is asked before anything is allocated.
 struct ProgramWork {
-  double elements = 0;    // of declared and computed values
+  double elements = 0;    // in declared and computed values
   double operations = 0;  // on single elements; a layer has one per product that it adds
 };
 

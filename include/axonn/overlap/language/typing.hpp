@@ -15,7 +15,7 @@ namespace axonn::overlap {
 //
 // | operation | operands | result |
 // | --- | --- | --- |
-// | element by element | one element type; shapes broadcast; one distribution (see below) | the same |
+// | element by element | one element type; shapes broadcast; distributions: below | the same |
 // | comparison | as above | boolean |
 // | slice(x, d) | replicated | sliced(d) |
 // | load(x, r) | replicated | rooted(r) |

@@ -84,8 +84,7 @@ class Schedule {
 
 // One transformation per line; what it prints parses back.
 std::string to_text(std::span<const Transformation> log);
-// Lines count from `first_line` in errors; `file` names it, and `schedule` the part of it, if it has
-// a name.
+// Lines count from `first_line` in errors; `file` names it, and `schedule` the part of it, if any.
 std::vector<Transformation> parse_transformations(std::string_view text, std::string_view file, int first_line = 1,
                                                   std::string_view schedule = "");
 

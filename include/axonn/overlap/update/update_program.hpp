@@ -63,7 +63,7 @@ class UpdateProgram {
   // The state that does not begin as zeros.
   struct Start {
     std::string tensor;
-    std::optional<double> value;  // of all elements; none: a copy of the master weights
+    std::optional<double> value;  // all elements'; none: a copy of the master weights
   };
   std::vector<Start> starts() const;
   // The scalars that the trainer does not set.
