@@ -43,7 +43,7 @@ std::vector<axonn::Subcommand> add_commands(CLI::App& app, CheckpointOptions& op
   diff.add_option("--tolerance", options.tolerance, "greatest difference that is no difference")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  diff.add_option("--most", options.most, "rows of the table")->check(CLI::PositiveNumber)->capture_default_str();
+  diff.add_option("--most", options.most, "rows of the table")->check(axonn::whole_number())->capture_default_str();
   write.add_option("--out", options.out, "file to write, model.safetensors")->required();
   write.add_option("--group", options.group, "group of the tensors (default: weights)");
   write.add_option("--dtype", options.dtype,

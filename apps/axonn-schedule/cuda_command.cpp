@@ -24,7 +24,8 @@ int run_cuda(const ScheduleOptions& options) {
   for (const std::string& option : cuda_options()) text += " " + option;
   text += "\n" + cuda_prelude();
   for (const std::string& name : schedules_of(file, options)) {
-    const SchedulePlan plan(file.scheduled(name).program());
+    const Program scheduled = file.scheduled(name).program();
+    const SchedulePlan plan = of_schedule(file, name, [&] { return SchedulePlan(scheduled); });
     for (const PlanStep& step : plan.steps()) {
       if (!step.computes() || step.kind == StepKind::scalars) continue;
       const StepKernel kernel = kernel_of(plan, step);

@@ -41,17 +41,19 @@ std::vector<axonn::Subcommand> add_commands(CLI::App& app, ScheduleOptions& opti
   for (CLI::App* one : {&check, &run, &tune})
     one->add_option("--set", options.scalars, "value of a scalar, such as lr=0.1; repeat for more");
   for (CLI::App* one : {&check, &plan})
-    one->add_option("--ranks", options.ranks, "ranks in the group")->check(CLI::PositiveNumber)->capture_default_str();
+    one->add_option("--ranks", options.ranks, "ranks in the group")
+        ->check(axonn::whole_number())
+        ->capture_default_str();
   for (CLI::App* one : {&check, &run}) one->add_option("--seed", options.seed, "seed of the tensors' numbers");
-  run.add_option("--repeats", options.repeats, "timed runs")->check(CLI::PositiveNumber)->capture_default_str();
+  run.add_option("--repeats", options.repeats, "timed runs")->check(axonn::whole_number())->capture_default_str();
   tune.add_option("--rank-threads", options.threads, "ranks as threads of this process, instead of the job's ranks")
-      ->check(CLI::PositiveNumber);
+      ->check(axonn::whole_number());
   tune.add_option("--machine", options.machine,
                   "preset or file of axonn-calibrate: schedules with more than 4 times the least estimate are not run");
   tune.add_option("--choices", options.choices, "folder that keeps the fastest schedule; known ones are not run again");
   tune.add_flag("--renew", options.renew, "runs all schedules also where a choice is kept");
   tune.add_option("--most-seconds", options.most_seconds, "no further schedule begins after them")
-      ->check(CLI::PositiveNumber)
+      ->check(axonn::whole_number())
       ->capture_default_str();
   return {{&show, [&] { return run_show(options); }}, {&check, [&] { return run_check(options); }},
           {&plan, [&] { return run_plan(options); }}, {&cuda, [&] { return run_cuda(options); }},

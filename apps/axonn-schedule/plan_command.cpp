@@ -11,9 +11,11 @@ int run_plan(const ScheduleOptions& options) {
   const SizeValues sizes = sizes_of(file.program, options, 0);
   bool first = true;
   for (const std::string& name : schedules_of(file, options)) {
-    const SchedulePlan plan(file.scheduled(name).program());
+    const Program scheduled = file.scheduled(name).program();
+    const SchedulePlan plan = of_schedule(file, name, [&] { return SchedulePlan(scheduled); });
     for (const int ranks : options.ranks) {
-      std::printf("%s# schedule %s\n%s", first ? "" : "\n", name.c_str(), plan.to_text(sizes, ranks).c_str());
+      const std::string text = of_schedule(file, name, [&] { return plan.to_text(sizes, ranks); });
+      std::printf("%s# schedule %s\n%s", first ? "" : "\n", name.c_str(), text.c_str());
       first = false;
     }
   }

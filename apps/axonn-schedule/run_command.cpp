@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <memory>
 
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
@@ -85,13 +86,23 @@ int run_run(const ScheduleOptions& options) {
   const Place place{environment.rank() / ranks, environment.rank() % ranks};
   OracleOptions oracle{
       .ranks = ranks, .sizes = sizes_of(file.program, options, 0), .scalars = scalars_of(file.program, options)};
+  for (const std::string& name : schedules_of(file, options)) {
+    const Program scheduled = file.scheduled(name).program();
+    of_schedule(file, name, [&] {
+      PlanExecutor::check_size(SchedulePlan(scheduled), oracle.sizes, ranks, environment.local_ranks());
+    });
+  }
   const OracleInputs inputs = random_inputs(file.program, oracle, options.seed);
   int64_t elements = 0;
   for (const auto& [name, parts] : inputs) elements += std::ssize(parts) * std::ssize(parts[0]);
   const bool compares = elements <= kMostCompared;
   const OracleResult expected = compares ? run_oracle(file.program, inputs, oracle) : OracleResult{};
   for (const std::string& name : schedules_of(file, options)) {
-    PlanExecutor executor(SchedulePlan(file.scheduled(name).program()), environment, {.sizes = oracle.sizes});
+    const std::unique_ptr<PlanExecutor> made = of_schedule(file, name, [&] {
+      return std::make_unique<PlanExecutor>(SchedulePlan(file.scheduled(name).program()), environment,
+                                            ExecutorOptions{.sizes = oracle.sizes});
+    });
+    PlanExecutor& executor = *made;
     for (const auto& [scalar, value] : oracle.scalars) executor.set(scalar, value);
     fill(executor, inputs, place);
     executor.run();

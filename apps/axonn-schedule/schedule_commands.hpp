@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include <axonn/core/error.hpp>
 #include <axonn/overlap/transform/program_file.hpp>
 
 // What axonn-schedule does with a program file. Each command returns the exit status.
@@ -34,6 +35,15 @@ int run_run(const ScheduleOptions& options);
 axonn::overlap::ProgramFile load_file(const ScheduleOptions& options);
 // The schedules that the options name.
 std::vector<std::string> schedules_of(const axonn::overlap::ProgramFile& file, const ScheduleOptions& options);
+// What `action` returns. Its UserErrors say of which schedule they are.
+template <typename Action>
+auto of_schedule(const axonn::overlap::ProgramFile& file, const std::string& schedule, const Action& action) {
+  try {
+    return action();
+  } catch (const axonn::UserError& error) {
+    throw axonn::UserError(error.where(), file.place_of(schedule) + ": " + error.sentence());
+  }
+}
 // Values of all sizes of a program; `otherwise` for those without one. UserError if that is 0.
 axonn::overlap::SizeValues sizes_of(const axonn::overlap::Program& program, const ScheduleOptions& options,
                                     int64_t otherwise);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <set>
 #include <string_view>
 
 #include <axonn/core/error.hpp>
@@ -56,6 +57,8 @@ SizeValues sizes_of(const Program& program, const ScheduleOptions& options, int6
     const auto [name, value] = key_and_value(text, "--size");
     AXONN_CHECK(std::ranges::count(symbols, name) > 0, "axonn_schedule", program.name(), " has no size '", name,
                 "': use one of its sizes", did_you_mean(name, std::span<const std::string>(symbols)));
+    AXONN_CHECK(!sizes.contains(name), "axonn_schedule", "--size ", name, " must be given only once, got ", sizes[name],
+                " and ", value);
     sizes[name] = parse_count(value, "--size " + name, Suffixes::binary);
     AXONN_CHECK(sizes[name] >= 1, "axonn_schedule", "--size ", name, " must be at least 1, got ", value);
   }
@@ -71,8 +74,11 @@ std::map<std::string, double, std::less<>> scalars_of(const Program& program, co
   std::map<std::string, double, std::less<>> scalars;
   for (const Declaration& declaration : program.declarations())
     if (declaration.type.is_scalar()) scalars[declaration.name] = declaration.value.value_or(1);
+  std::set<std::string> given;
   for (const std::string& text : options.scalars) {
     const auto [name, value] = key_and_value(text, "--set");
+    AXONN_CHECK(given.insert(name).second, "axonn_schedule", "--set ", name, " must be given only once, got '", text,
+                "' after another one");
     AXONN_CHECK(scalars.contains(name), "axonn_schedule", program.name(), " has no scalar '", name,
                 "': use one of its scalars");
     double number = 0;

@@ -102,6 +102,7 @@ void tune_on(Environment& environment, const ProgramFile& file, const ScheduleOp
       return;
     }
   }
+  PlanExecutor::check_size(SchedulePlan(program), tuning.sizes, tuning.ranks, environment.local_ranks());
   const TunerResult result = tune(program, tuning, hooks_of(program, options, tuning, environment));
   if (!first) return;
   print(result, program);

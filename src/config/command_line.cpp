@@ -1,6 +1,7 @@
 #include "axonn/config/command_line.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <vector>
 
@@ -46,6 +47,16 @@ std::vector<CLI::App*> chosen(CLI::App& app) {
 }
 
 }  // namespace
+
+std::function<std::string(const std::string&)> whole_number(int64_t least, int64_t most) {
+  return [least, most](const std::string& text) -> std::string {
+    int64_t value = 0;
+    const char* const end = text.data() + text.size();
+    const auto read = std::from_chars(text.data(), end, value);
+    if (read.ec == std::errc() && read.ptr == end && value >= least && value <= most) return "";
+    return detail::concatenate("must be a whole number from ", least, " to ", most, ", got '", text, "'");
+  };
+}
 
 std::optional<std::string> parse_command_line(CLI::App& app, std::span<const char* const> arguments) {
   try {

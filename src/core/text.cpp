@@ -34,7 +34,10 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 template <typename String>
 std::string nearest_sentence(std::string_view word, std::span<const String> candidates) {
   const auto near = std::ranges::min_element(candidates, {}, [&](const auto& c) { return edit_distance(word, c); });
-  if (near == candidates.end() || edit_distance(word, *near) > std::max<size_t>(2, word.size() / 3)) return "";
+  if (near == candidates.end()) return "";
+  const size_t distance = edit_distance(word, *near);
+  const bool mostly_other = 2 * distance > std::max(word.size(), std::string_view(*near).size());
+  if (mostly_other || distance > std::max<size_t>(2, word.size() / 3)) return "";
   return "; did you mean '" + std::string(*near) + "'?";
 }
 

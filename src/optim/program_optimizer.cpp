@@ -51,6 +51,8 @@ ProgramOptimizer::ProgramOptimizer(const overlap::UpdatedNetwork& network, const
   executor_ = std::make_unique<overlap::UpdateExecutor>(running_program(settings, arena().types()), update_schedule_,
                                                         network, settings.run);
   if (keeps_average()) executor_->copy_master_to(overlap::kAverage);
+  for (const auto& [tensor, value] : program_.starts())
+    value ? executor_->fill(tensor, *value) : executor_->copy_master_to(tensor);
   for (const auto& [name, value] : optimizer_scalars(settings))
     if (program_.has_number(name)) executor_->set(name, value);
   for (const auto& [name, value] : settings.set) {

@@ -10,6 +10,7 @@
 #include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
+#include "axonn/core/process_memory.hpp"
 
 namespace axonn {
 namespace {
@@ -38,14 +39,7 @@ void throw_if_of_user(const std::exception_ptr& error) {
 
 // Half of the memory that is free on the host now, divided by its ranks: a run that has room before
 // it saves has room while it does.
-int64_t safe_copy_bytes(int local_ranks) {
-  std::ifstream in("/proc/meminfo");
-  std::string word;
-  int64_t kilobytes = 0;
-  while (in >> word)
-    if (word == "MemAvailable:" && in >> kilobytes) return kilobytes * 1024 / 2 / local_ranks;
-  return std::numeric_limits<int64_t>::max();  // not known
-}
+int64_t safe_copy_bytes(int local_ranks) { return free_host_bytes() / 2 / local_ranks; }
 
 }  // namespace
 

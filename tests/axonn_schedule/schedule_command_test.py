@@ -157,7 +157,39 @@ class ScheduleCommandTest(unittest.TestCase):
         self.refuse("check", self.write(SMALL.replace("fuse(all", "fuze(all")), words=["own.program:13", "'fuse'"])
         self.refuse("show", self.write(SMALL), "--schedule", "fused", words=["plain, fuse", "did you mean 'fuse'"])
 
+    def test_errors_of_a_schedule_say_where_it_is(self):
+        path = self.write(SMALL + "\nschedule other\nsplit(sum, reduce_scatter)\nreorder(sum, w1)\nWRONG\n")
+        place = "own.program:18: schedule other, transformation 3 of 3: "
+        text = path.read_text()
+        for wrong in ["dead(zz)", "fuse(f, sum, w1)", "overlap(o, sum, w1)", "split(sum, reduce_scatter)", "join(w1)",
+                      "as_slice(lr)", "dead(sum.part)", "reorder(w1, sum)", "fuse(f)"]:
+            path.write_text(text.replace("WRONG", wrong))
+            self.refuse("show", path, "--schedule", "other", words=[place + wrong + ": "])
+        path.write_text(text.replace("WRONG", "deed(w1)"))
+        self.refuse("show", path, words=["own.program:18: schedule other: a transformation must be", "'dead'"])
+        path.write_text(SMALL + "\nschedule far\nsplit(sum, reduce, root=99)\n")
+        for command in ["check", "plan", "run"]:
+            sizes = ["--size", "N=9"]
+            self.refuse(command, path, "--schedule", "far", *sizes, words=["own.program:15: schedule far: ", "99"])
+
+    def test_what_is_too_large_is_refused_with_its_number(self):
+        path = self.write(SMALL)
+        for command in ["check", "run", "tune", "plan"]:
+            self.refuse(command, path, "--size", "N=9223372036854775807k", words=["N is too large"])
+        for command in ["run", "tune"]:
+            self.refuse(command, path, "--size", "N=1000000M", words=["needs 7.63 TiB per rank", "choose smaller"])
+        self.refuse("check", path, "--size", "N=1000000M", words=["in the oracle", "choose smaller sizes or fewer"])
+        self.refuse("check", path, "--ranks", "1000000000", words=["in the oracle", "fewer ranks"])
+        path.write_text(SMALL.replace("[N]", "[N, N]"))
+        for command in ["check", "run", "tune", "plan"]:
+            self.refuse(command, path, "--size", "N=4G", words=["4294967296*4294967296 elements", "64 bits"])
+        self.refuse("check", self.write("program p\ngroups 1000000000\n"), words=["from 1 to 65536, got 1000000000"])
+
     def test_wrong_input_is_named(self):
+        self.refuse("check", self.write(SMALL), "--ranks", "0", words=["--ranks", "whole number from 1 to", "got '0'"])
+        self.refuse("check", self.write(SMALL), "--size", "N=2", "--size", "N=3", words=["--size N", "only once"])
+        self.refuse("check", self.write(SMALL), "--set", "lr=2", "--set", "lr=3", words=["--set lr", "only once"])
+        self.refuse("check", self.write(SMALL.replace("[N] local", "[Q] local")), words=["size Q is not declared"])
         self.refuse("check", "missing.program", words=["missing.program cannot be read"])
         self.refuse("plan", self.write(SMALL), words=["size N of sgd needs a value: --size N=1024"])
         self.refuse("plan", self.write(SMALL), "--size", "M=3", words=["sgd has no size 'M'"])

@@ -15,6 +15,9 @@ TEST(DidYouMean, NamesTheNearestOrNothing) {
   EXPECT_EQ(did_you_mean("head", kKeys), "; did you mean 'heads'?");
   EXPECT_EQ(did_you_mean("hidden", kKeys), "; did you mean 'hidden'?");
   EXPECT_EQ(did_you_mean("vocabulary", kKeys), "");
+  constexpr std::array<std::string_view, 3> kShort = {"g", "lr", "w1"};
+  for (const std::string_view word : {"zz", "z", "xy"}) EXPECT_EQ(did_you_mean(word, kShort), "") << word;
+  EXPECT_EQ(did_you_mean("w2", kShort), "; did you mean 'w1'?");
   constexpr std::array<std::string_view, 2> kSwapped = {"tied", "grid"};
   EXPECT_EQ(did_you_mean("gird", kSwapped), "; did you mean 'grid'?");  // one swap, but two replacements
   EXPECT_EQ(did_you_mean("hiden", std::span<const std::string>{}), "");

@@ -21,9 +21,10 @@ OptimizerTraining::OptimizerTraining(const GridShape& grid, at::ScalarType dtype
       optimizer_(make_optimizer(context_, parameters_, settings)),
       scale_(dtype == at::kHalf ? 1024 : 1) {}
 
-void OptimizerTraining::step(int64_t number) {
+void OptimizerTraining::step(int64_t number, double most_norm) {
   const int64_t rows = kBatch / context_.shape().size(kRowAxes);
   const BatchPlan plan = plan_batch(kBatch, rows % 2 == 0 ? rows / 2 : rows, context_.shape(), context_.at());
+  if (most_norm == 0) optimizer_->prepare();
   auto work = context_.begin_step({.micro_batches = static_cast<int>(plan.micro_batches)});
   for (int64_t j = 0; j < plan.micro_batches; ++j) {
     const int64_t first = plan.first_sample(number, j);
@@ -35,7 +36,7 @@ void OptimizerTraining::step(int64_t number) {
     (loss * scale_).backward();
   }
   work.finish();
-  const UpdateReport report = optimizer_->step({.max_norm = 0.5, .gradient_scale = scale_});
+  const UpdateReport report = optimizer_->step({.max_norm = most_norm, .gradient_scale = scale_});
   EXPECT_TRUE(report.applied);
   norms_.push_back(report.gradient_norm);
 }

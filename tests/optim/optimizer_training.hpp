@@ -16,7 +16,10 @@ class OptimizerTraining {
  public:
   OptimizerTraining(const GridShape& grid, at::ScalarType dtype, const OptimizerSettings& settings);
 
-  void step(int64_t number);
+  // `most_norm`: 0 does not clip, which also programs without `scale` can do.
+  void step(int64_t number, double most_norm = 0.5);
+  // All of this rank's gradients after a step whose schedule keeps them.
+  const at::Tensor& summed_gradients() const { return parameters_.arena().gradients(); }
   // This rank's own part of every kind of state, and all weights, by name.
   std::map<std::string, at::Tensor> own_parts() const;
   std::vector<CheckpointTensor> tensors() const { return checkpoint_tensors(parameters_, optimizer_.get()); }

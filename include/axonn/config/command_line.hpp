@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -16,6 +17,9 @@ namespace axonn {
 // exits with status 0 (--help, --version). An unknown flag or subcommand is a UserError with the
 // nearest known one.
 std::optional<std::string> parse_command_line(CLI::App& app, std::span<const char* const> arguments);
+
+// "must be from LEAST to MOST, got ..." of a flag that takes a whole number: a check of CLI11.
+std::function<std::string(const std::string&)> whole_number(int64_t least = 1, int64_t most = INT32_MAX);
 
 struct Subcommand {
   CLI::App* app;

@@ -12,6 +12,9 @@
 
 #include "axonn/comm/production.hpp"
 #include "axonn/core/error.hpp"
+#include "axonn/core/process_memory.hpp"
+#include "axonn/core/text.hpp"
+#include "axonn/overlap/language/program_work.hpp"
 #include "overlap/execute/executor_memory.hpp"
 #include "overlap/execute/executor_ranks.hpp"
 #include "overlap/execute/layer_product.hpp"
@@ -21,6 +24,7 @@ namespace axonn::overlap {
 namespace {
 
 constexpr const char* kWhere = "overlap.executor";
+constexpr double kMostOperations = 1e15;
 constexpr int64_t kPartBytes = 480 << 10;  // elements of a computed part: 8 messages
 
 ReduceOp reduce_op(const Expression& root) {
@@ -44,7 +48,7 @@ struct PlanExecutor::Impl {
       : plan(std::move(made)),
         everyone(program(), place),
         ranks(everyone.group()),
-        options(std::move(chosen)),
+        options(checked(std::move(chosen), place)),
         memory(plan, ranks, everyone.number(), options) {
     check();
     for (const Declaration& declaration : plan.program().declarations())
@@ -53,6 +57,15 @@ struct PlanExecutor::Impl {
       // Other groups' too: all ranks refuse alike.
       loops.push_back(step.computes() ? std::make_unique<StepLoop>(plan, step, memory) : nullptr);
     }
+  }
+
+  ExecutorOptions checked(ExecutorOptions chosen, const Environment& environment) const {
+    check_size(plan, chosen.sizes, ranks.size(), environment.local_ranks());
+    return chosen;
+  }
+  ExecutorOptions checked(ExecutorOptions chosen, const Communicator&) const {
+    check_size(plan, chosen.sizes, ranks.size(), 1);
+    return chosen;
   }
 
   const Program& program() const { return plan.program(); }
@@ -132,7 +145,15 @@ void PlanExecutor::Impl::check() const {
     sliced = type.shape;
   };
   for (const Declaration& declaration : program().declarations()) check_slices(declaration.name);
-  for (const Statement& statement : program().statements()) check_slices(statement.name);
+  for (const Statement& statement : program().statements()) {
+    check_slices(statement.name);
+    // A slice in the text of a reduction has no name, and other blocks than the result has.
+    const TensorType& type = program().type(statement.name);
+    if (!statement.expression.is(OperationKind::reduction) || !type.distribution.is(Placement::sliced)) continue;
+    const Shape reduced = program().type(statement.expression.operands()[0]).shape;
+    AXONN_CHECK(reduced == type.shape, kWhere, program().written(statement.name),
+                ": all sliced tensors need one shape, got ", to_string(reduced), " beside ", to_string(type.shape));
+  }
   for (const PlanStep& step : plan.steps()) check_step(step);
 }
 
@@ -149,14 +170,12 @@ void PlanExecutor::Impl::check_step(const PlanStep& step) const {
       runs = runs && (!program().type(operand).distribution.is(Placement::sliced) || !lies_in_blocks(operand.name()));
     AXONN_CHECK(runs, kWhere, step.name,
                 ": needs a matmul of whole operands, or of tensors and slices of tensors that ",
-                "are cut along the dim that it sums, got ", root.to_string());
+                "are cut along the dim that it sums, got ", program().written(root));
   }
   if (step.kind != StepKind::fused) return;
   for (const std::string& name : {step.reducer, step.mover}) {
     if (name.empty()) continue;
     const Expression& root = root_of(name);
-    AXONN_CHECK(root.is(Operation::reduce_scatter) || root.is(Operation::all_gather) || root.is(Operation::send),
-                kWhere, "fuse ", step.name, ": needs reduce_scatter, all_gather or send, got ", root.to_string());
     AXONN_CHECK(!root.is(Operation::send) || !is_number(name), kWhere, "fuse ", step.name, ": ", name,
                 " is a number; leave its send out of the section");
   }
@@ -365,6 +384,24 @@ PlanExecutor::PlanExecutor(SchedulePlan plan, Environment& environment, Executor
     : impl_(std::make_unique<Impl>(std::move(plan), environment, std::move(options))) {}
 
 PlanExecutor::~PlanExecutor() = default;
+
+void PlanExecutor::check_size(const SchedulePlan& plan, const SizeValues& sizes, int ranks, int local_ranks) {
+  const std::string& name = plan.program().name();
+  double bytes = 0;
+  for (const PlanBuffer& buffer : plan.buffers()) {
+    const auto count = static_cast<double>(count_of(extents_of(buffer.type.shape, sizes)));
+    const bool sliced = buffer.type.distribution.is(Placement::sliced);
+    bytes += count * static_cast<double>(bytes_of(buffer.type.element)) / (sliced ? ranks : 1);
+  }
+  const auto most_bytes = static_cast<double>(free_host_bytes());
+  AXONN_CHECK(bytes * local_ranks <= most_bytes, kWhere, name, " needs ", bytes_text(bytes),
+              " per rank for its values, ", "on ", local_ranks, " ranks of this host, which has ",
+              bytes_text(most_bytes), " free: choose smaller sizes");
+  const double operations = work_of(plan.program(), sizes).operations;
+  AXONN_CHECK(operations <= kMostOperations, kWhere, name, " needs ", with_unit(operations),
+              " operations on single elements in a run, more than ", with_unit(kMostOperations),
+              ", which take a day: choose smaller sizes");
+}
 
 at::Tensor PlanExecutor::memory(const std::string& value) const {
   (void)impl_->program().type(value);  // its error

@@ -59,7 +59,8 @@ void StepLoop::check_sums() const {
     std::ranges::sort(dims);
     for (size_t i = 0; i < dims.size(); ++i)
       AXONN_CHECK(dims[dims.size() - 1 - i] == static_cast<int>(extents_.size() - 1 - i), kWhere, sum.statement,
-                  ": sums must be over the last dims, got ", program_.statement(sum.statement).expression.to_string());
+                  ": sums must be over the last dims, got ",
+                  program_.written(program_.statement(sum.statement).expression));
   }
 }
 

@@ -361,6 +361,12 @@ void UpdateExecutor::master_changed() {
   impl_->publish(impl_->stores_own(impl_->master));
 }
 
+void UpdateExecutor::fill(std::string_view tensor, double value) {
+  const at::NoGradGuard no_grad;
+  impl_->network.schedule.wait_for_weights();
+  impl_->memory.buffer(std::string(tensor)).data.fill_(value);
+}
+
 void UpdateExecutor::copy_master_to(std::string_view tensor) {
   const at::NoGradGuard no_grad;
   impl_->for_each_stored(tensor, [](const at::Tensor& master, const at::Tensor& other) { other.copy_(master); });

@@ -22,11 +22,7 @@ enum class ProgramRule : uint8_t { names, declarations, defined, stale, update_o
 constexpr Rule kRules[] = {
     {"names", "a name has at most 100 letters, digits, _ and ., starts with a letter or _, and stands for one thing",
      "every value is found by its name"},
-    {"declarations",
-     "a tensor has elements in memory, at most 16 dims, sizes that are declared, a dim to be sliced on that is not 1, "
-     "a group of the "
-     "program, and no value; a scalar's value is finite",
-     "CoCoNet, section 2.1"},
+    {"declarations", "a tensor can lie in memory, and what it begins with is known", "CoCoNet, section 2.1"},
     {"defined", "a value is computed before it is used", "CoCoNet, section 2.2: a data-flow graph"},
     {"stale", "after its update a tensor is read by the name of the update",
      "CoCoNet, section 3: Update shows in the positions that follow"},
@@ -42,8 +38,25 @@ std::string with_line(std::string place, int line) {
   return line > 0 ? place + ", line " + std::to_string(line) : place;
 }
 
-std::string place_of(const Statement& statement) {
-  return with_line(statement.name + " = " + statement.expression.to_string(), statement.line);
+const Statement* find(const std::vector<Statement>& statements, std::string_view name) {
+  const auto found = std::ranges::find(statements, name, &Statement::name);
+  return found == statements.end() ? nullptr : &*found;
+}
+
+// An expression with the parts that were made statements of their own.
+Expression written(const std::vector<Statement>& statements, const Expression& expression) {
+  return expression.with_references([&](const std::string& name) {
+    const Statement* part = find(statements, name);
+    return part == nullptr || part->part_of.empty() ? Expression::reference(name)
+                                                    : written(statements, part->expression);
+  });
+}
+
+// The statement as the user wrote it.
+std::string place_of(const std::vector<Statement>& statements, const Statement& statement) {
+  const Statement* whole = statement.part_of.empty() ? nullptr : find(statements, statement.part_of);
+  if (whole != nullptr) return place_of(statements, *whole);
+  return with_line(statement.name + " = " + written(statements, statement.expression).to_string(), statement.line);
 }
 
 void check_names(const ProgramParts& parts, const Guards& guards) {
@@ -59,23 +72,47 @@ void check_names(const ProgramParts& parts, const Guards& guards) {
   for (const Section& section : parts.sections) take(section.name, section.line);
 }
 
-bool fits(const TensorType& type, const ProgramParts& parts) {
+// What is wrong with a declaration, one sentence per reason; "": nothing.
+std::string fault_of(const Declaration& declaration, const ProgramParts& parts) {
+  const TensorType& type = declaration.type;
   const Distribution& lies = type.distribution;
-  if (type.element == ElementType::boolean || type.group < 0 || type.group >= parts.groups) return false;
-  if (lies.is(Placement::sliced) ? lies.dim < 0 || lies.dim >= std::ssize(type.shape) : lies.dim != 0) return false;
-  if (lies.is(Placement::sliced) && type.shape[static_cast<size_t>(lies.dim)].is_one()) return false;
-  if (type.shape.size() > kMostDims) return false;
-  if (lies.is(Placement::rooted) ? lies.root < 0 : lies.root != 0) return false;
-  return std::ranges::all_of(type.shape, [&](const Size& size) {
-    return std::ranges::all_of(size.symbols(), [&](const auto& s) { return std::ranges::count(parts.sizes, s) > 0; });
-  });
+  const bool finite = std::isfinite(declaration.value.value_or(0));
+  if (!finite) return "a value is a finite number";
+  if (type == scalar_type()) return "";
+  if (type.element == ElementType::boolean)
+    return "no tensor in memory is boolean: use fp32, or compare in a statement";
+  if (type.group < 0 || type.group >= parts.groups)
+    return detail::concatenate("the program has ", parts.groups, " groups, from 0 on; there is no group ", type.group);
+  if (type.shape.size() > kMostDims)
+    return detail::concatenate("a tensor has at most ", kMostDims, " dims, got ", type.shape.size());
+  for (const Size& size : type.shape)
+    for (const std::string& symbol : size.symbols())
+      if (std::ranges::count(parts.sizes, symbol) == 0)
+        return "size " + symbol + " is not declared: add a line 'size " + symbol + "'" +
+               did_you_mean(symbol, std::span<const std::string>(parts.sizes));
+  if (lies.is(Placement::sliced) && (lies.dim < 0 || lies.dim >= std::ssize(type.shape)))
+    return detail::concatenate("it has ", type.shape.size(), " dims, from 0 on, and cannot be sliced on dim ",
+                               lies.dim);
+  if (lies.is(Placement::sliced) && type.shape[static_cast<size_t>(lies.dim)].is_one())
+    return detail::concatenate("dim ", lies.dim, " has one element, and cannot be sliced");
+  if (lies.is(Placement::rooted) && lies.root < 0)
+    return detail::concatenate("a rank is a number from 0 on, got ", lies.root);
+  if (declaration.copy_of.empty()) return "";
+  const auto source = std::ranges::find(parts.declarations, declaration.copy_of, &Declaration::name);
+  if (source == parts.declarations.end() || source->name == declaration.name)
+    return "it begins as a copy of another declared tensor, not of '" + declaration.copy_of + "'";
+  if (source->type.shape != type.shape || source->type.group != type.group)
+    return "it begins as a copy of a tensor of its shape and group, and " + source->name + " is " +
+           source->type.to_string();
+  return "";
 }
 
 void check_declaration(const Declaration& declaration, const ProgramParts& parts, const Guards& guards) {
-  const bool right = declaration.type == scalar_type() ? std::isfinite(declaration.value.value_or(0))
-                                                       : !declaration.value && fits(declaration.type, parts);
-  check(right, guards, ProgramRule::declarations, with_line(declaration.name, declaration.line),
-        declaration.type.to_string());
+  Rule rule = kRules[static_cast<size_t>(ProgramRule::declarations)];
+  const std::string fault = fault_of(declaration, parts);
+  rule.needs = fault;
+  guards.check(fault.empty(), kWhere, rule, with_line(declaration.name, declaration.line),
+               declaration.type.to_string());
 }
 
 // Sections in the order of their statements; the members of a fused one too.
@@ -116,7 +153,7 @@ class Hoist {
       current_ = &statement;
       last_ = 0;
       const Expression expression = root(statement.expression);
-      parts_.statements.push_back({statement.name, expression, statement.line});
+      parts_.statements.push_back({statement.name, expression, statement.line, statement.part_of});
     }
   }
 
@@ -152,7 +189,7 @@ class Hoist {
     std::string name;
     do name = current_->name + "." + std::to_string(++last_);
     while (!taken_.insert(name).second);
-    parts_.statements.push_back({name, value, current_->line});
+    parts_.statements.push_back({name, value, current_->line, current_->name});
     for (Section& section : parts_.sections) {
       const auto member = std::ranges::find(section.members, current_->name);
       if (member != section.members.end()) section.members.insert(member, name);
@@ -169,7 +206,7 @@ class Hoist {
 }  // namespace
 
 bool operator==(const Declaration& a, const Declaration& b) {
-  return a.name == b.name && a.type == b.type && a.value == b.value;
+  return a.name == b.name && a.type == b.type && a.value == b.value && a.copy_of == b.copy_of;
 }
 
 bool operator==(const Statement& a, const Statement& b) { return a.name == b.name && a.expression == b.expression; }
@@ -186,7 +223,8 @@ bool operator==(const Section& a, const Section& b) {
 std::span<const Rule> program_rules() { return kRules; }
 
 Program::Program(ProgramParts parts, const Guards& guards) : parts_(std::move(parts)) {
-  AXONN_CHECK(parts_.groups >= 1, kWhere, parts_.name, ": a program has at least one group, got ", parts_.groups);
+  AXONN_CHECK(parts_.groups >= 1 && parts_.groups <= kMostGroups, kWhere, parts_.name, ": a program must have 1 to ",
+              kMostGroups, " groups, got ", parts_.groups);
   Hoist(parts_).run();
   const int64_t names = std::ssize(parts_.sizes) + std::ssize(parts_.declarations) + std::ssize(parts_.statements) +
                         std::ssize(parts_.sections);
@@ -199,7 +237,7 @@ Program::Program(ProgramParts parts, const Guards& guards) : parts_(std::move(pa
     types_.emplace(declaration.name, declaration.type);
   }
   for (const Statement& statement : parts_.statements) {
-    const std::string place = place_of(statement);
+    const std::string place = place_of(parts_.statements, statement);
     statement.expression.for_each_reference([&](const std::string& name) {
       if (!types_.contains(name)) check(false, guards, ProgramRule::defined, place, "'" + name + "'");
     });
@@ -209,10 +247,12 @@ Program::Program(ProgramParts parts, const Guards& guards) : parts_(std::move(pa
     read.for_each_reference([&](const std::string& name) {
       check(!updates.contains(name), guards, ProgramRule::stale, place, "'" + name + "'");
     });
-    const TypingContext context = {.type_of = [this](const std::string& name) { return type(name); },
-                                   .groups = parts_.groups,
-                                   .place = place,
-                                   .guards = guards};
+    const TypingContext context = {
+        .type_of = [this](const std::string& name) { return type(name); },
+        .groups = parts_.groups,
+        .place = place,
+        .guards = guards,
+        .written = [this](const Expression& part) { return overlap::written(parts_.statements, part); }};
     types_.emplace(statement.name, context.derive(statement.expression));
     if (statement.expression.is(Operation::update)) {
       const Declaration* target = find_declaration(statement.expression.operands()[0].name());
@@ -308,6 +348,16 @@ std::vector<std::string> Program::consumers_of(std::string_view name) const {
   for (const Statement& statement : parts_.statements)
     if (statement.expression.refers_to(name)) consumers.push_back(statement.name);
   return consumers;
+}
+
+std::string Program::written(std::string_view name) const {
+  const Statement* statement = find_statement(name);
+  if (statement == nullptr || statement->part_of.empty()) return std::string(name);
+  return overlap::written(parts_.statements, statement->expression).to_string();
+}
+
+std::string Program::written(const Expression& expression) const {
+  return overlap::written(parts_.statements, expression).to_string();
 }
 
 bool Program::is_output(std::string_view name) const { return std::ranges::count(parts_.outputs, name) > 0; }

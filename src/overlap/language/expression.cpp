@@ -198,6 +198,7 @@ Expression operator-(Expression a) { return Expression::of(Operation::negate, {s
 Expression pow(Expression base, Expression exponent) {
   return Expression::of(Operation::power, {std::move(base), std::move(exponent)});
 }
+Expression sign(Expression x) { return Expression::of(Operation::sign, {std::move(x)}); }
 Expression sqrt(Expression x) { return Expression::of(Operation::square_root, {std::move(x)}); }
 Expression fma(Expression a, Expression b, Expression c) {
   return Expression::of(Operation::fma, {std::move(a), std::move(b), std::move(c)});

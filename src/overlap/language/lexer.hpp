@@ -38,8 +38,9 @@ class Lexer {
   Token expect_name(std::string_view what);
   double expect_number(std::string_view what);  // with a sign or none
   template <typename Integer>
-  Integer expect_integer(std::string_view what, Integer least = std::numeric_limits<Integer>::min()) {
-    return static_cast<Integer>(expect_integer_within(what, least, std::numeric_limits<Integer>::max()));
+  Integer expect_integer(std::string_view what, Integer least = std::numeric_limits<Integer>::min(),
+                         Integer most = std::numeric_limits<Integer>::max()) {
+    return static_cast<Integer>(expect_integer_within(what, least, most));
   }
   // The value that a name stands for: an element type, a reduction, a placement.
   template <typename Enum>

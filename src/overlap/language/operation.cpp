@@ -30,6 +30,16 @@ constexpr OperationInfo kOperations[] = {
     {exponential, "exp", OperationKind::pointwise, 1, {}, 0, [](Values x) { return std::exp(x[0]); }},
     {logarithm, "log", OperationKind::pointwise, 1, {}, 0, [](Values x) { return std::log(x[0]); }},
     {absolute, "abs", OperationKind::pointwise, 1, {}, 0, [](Values x) { return std::fabs(x[0]); }},
+    // A zero and a NaN stay what they are.
+    {sign,
+     "sign",
+     OperationKind::pointwise,
+     1,
+     {},
+     0,
+     [](Values x) { return x[0] > 0   ? 1.0
+                           : x[0] < 0 ? -1.0
+                                      : x[0]; }},
     {maximum, "max", OperationKind::pointwise, 2, {}, 0, [](Values x) { return larger(x[0], x[1]); }},
     {minimum, "min", OperationKind::pointwise, 2, {}, 0, [](Values x) { return smaller(x[0], x[1]); }},
     {Operation::tanh, "tanh", OperationKind::pointwise, 1, {}, 0, [](Values x) { return std::tanh(x[0]); }},

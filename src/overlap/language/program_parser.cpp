@@ -47,7 +47,7 @@ void ProgramParser::groups() {
   const Token word = lexer_.take();
   if (groups_given_) lexer_.fail(word, "groups must be given only once");
   groups_given_ = true;
-  parts_.groups = lexer_.expect_integer<int>("the number of groups", 1);
+  parts_.groups = lexer_.expect_integer<int>("the number of groups", 1, Program::kMostGroups);
   end_of_line("the number of groups");
 }
 
@@ -69,6 +69,12 @@ void ProgramParser::tensor() {
   read.type.shape = shape();
   read.type.distribution = distribution();
   if (lexer_.take_if("on")) read.type.group = lexer_.expect_integer<int>("the group of a tensor", 0);
+  if (lexer_.take_if("=")) {
+    if (lexer_.token().kind == TokenKind::word)
+      read.copy_of = name("a number or a declared tensor");
+    else
+      read.value = lexer_.expect_number("a number or a declared tensor");
+  }
   parts_.declarations.push_back(std::move(read));
   end_of_line("the tensor's distribution and group");
 }

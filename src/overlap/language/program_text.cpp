@@ -16,8 +16,11 @@ std::string joined(const std::vector<std::string>& names) {
 }
 
 std::string text_of(const Declaration& declaration) {
-  if (declaration.type != scalar_type()) return "tensor " + declaration.name + " " + declaration.type.to_string();
-  return "scalar " + declaration.name + (declaration.value ? " = " + Expression(*declaration.value).to_string() : "");
+  const std::string value = declaration.value              ? " = " + Expression(*declaration.value).to_string()
+                            : !declaration.copy_of.empty() ? " = " + declaration.copy_of
+                                                           : "";
+  if (declaration.type == scalar_type()) return "scalar " + declaration.name + value;
+  return "tensor " + declaration.name + " " + declaration.type.to_string() + value;
 }
 
 // The sections that hold a statement, from the outermost on.

@@ -9,7 +9,17 @@
 namespace axonn::overlap {
 namespace {
 
-enum class SectionRule : uint8_t { members, order, layers, chain, final, aligned, overlap_chain, overlap_aligned };
+enum class SectionRule : uint8_t {
+  members,
+  order,
+  layers,
+  rooted,
+  chain,
+  final,
+  aligned,
+  overlap_chain,
+  overlap_aligned
+};
 constexpr Rule kRules[] = {
     {"section-members",
      "a section has two members or more, each in no other section: statements, or fused sections "
@@ -18,6 +28,8 @@ constexpr Rule kRules[] = {
     {"section-order", "no statement outside of a section both depends on it and feeds it",
      "CoCoNet, section 3.3: dependencies are preserved"},
     {"fuse-layers", "layers are not fused: overlap them", "a product reads whole rows and columns"},
+    {"fuse-rooted", "reduce and broadcast are not fused: one rank would compute everything",
+     "CoCoNet's FusedReduce and FusedBroadcast, which no schedule of its evaluation has"},
     {"fuse-chain",
      "a fused section has at most one collective that reduces, of a value from outside, and what it gathers or sends "
      "is only stored in it, and not updated by it",
@@ -58,7 +70,7 @@ class SectionCheck {
       int sections = 0;
       for (const Section& other : program_.sections())
         sections += static_cast<int>(std::ranges::count(other.members, member));
-      check(fits && sections == 1, SectionRule::members, "'" + member + "'");
+      check(fits && sections == 1, SectionRule::members, quoted(member));
     }
   }
 
@@ -69,16 +81,17 @@ class SectionCheck {
     guards_.check(holds, "overlap.sections", kRules[static_cast<size_t>(rule)], place, got);
   }
 
+  std::string quoted(const std::string& name) const { return "'" + program_.written(name) + "'"; }
+
   const Expression& expression(const std::string& name) const { return program_.statement(name).expression; }
 
   bool is_inside(const std::string& name) const { return inside_.contains(name); }
 
   static bool reduces(const Expression& expression) {
-    return expression.is(Operation::all_reduce) || expression.is(Operation::reduce_scatter) ||
-           expression.is(Operation::reduce);
+    return expression.is(Operation::all_reduce) || expression.is(Operation::reduce_scatter);
   }
   static bool moves(const Expression& expression) {
-    return (expression.is(OperationKind::collective) && !reduces(expression)) || expression.is(OperationKind::send);
+    return expression.is(Operation::all_gather) || expression.is(OperationKind::send);
   }
   static bool stores(const Expression& expression, const std::string& value) {
     return expression.is(Operation::update) && expression.operands()[1] == Expression::reference(value);
@@ -103,9 +116,9 @@ class SectionCheck {
   void check_arrivals(const std::string& name) const {
     for (const std::string& reader : program_.consumers_of(name)) {
       if (!is_inside(reader)) continue;
-      check(stores(expression(reader), name), SectionRule::chain, "'" + reader + "', which reads '" + name + "'");
+      check(stores(expression(reader), name), SectionRule::chain, quoted(reader) + ", which reads " + quoted(name));
       for (const std::string& second : program_.consumers_of(reader))
-        check(!is_inside(second), SectionRule::chain, "'" + second + "', which reads '" + reader + "'");
+        check(!is_inside(second), SectionRule::chain, quoted(second) + ", which reads " + quoted(reader));
     }
   }
 
@@ -116,23 +129,24 @@ class SectionCheck {
     loops.reserve(inside_.size());
     for (const std::string& name : inside_) {
       const Expression& root = expression(name);
-      check(!root.is(OperationKind::layer), SectionRule::layers, "'" + name + "'");
+      check(!root.is(OperationKind::layer), SectionRule::layers, quoted(name));
+      check(!root.is(Operation::reduce) && !root.is(Operation::broadcast), SectionRule::rooted, quoted(name));
       if (reduces(root)) {
-        check(++reducers == 1 && !is_inside(root.operands()[0].name()), SectionRule::chain, "'" + name + "'");
+        check(++reducers == 1 && !is_inside(root.operands()[0].name()), SectionRule::chain, quoted(name));
       }
       if (moves(root)) {
         check_arrivals(name);
         check(!updates(root.operands()[0].name()), SectionRule::chain,
-              "an update of '" + root.operands()[0].name() + "', which '" + name + "' reads");
+              "an update of " + quoted(root.operands()[0].name()) + ", which " + quoted(name) + " reads");
       }
       if (root.is(OperationKind::reduction))
         for (const std::string& consumer : program_.consumers_of(name))
-          check(!is_inside(consumer), SectionRule::final, "'" + consumer + "', which reads '" + name + "'");
+          check(!is_inside(consumer), SectionRule::final, quoted(consumer) + ", which reads " + quoted(name));
       if (is_plain_scalar(name)) continue;
       loops.push_back(loop_of(name));
       if (loop == nullptr) loop = &loops.front();
       check(loops.back() == *loop, SectionRule::aligned,
-            "'" + name + "' " + to_string(loops.back()) + " beside " + to_string(*loop));
+            quoted(name) + " " + to_string(loops.back()) + " beside " + to_string(*loop));
     }
   }
 
@@ -151,10 +165,10 @@ class SectionCheck {
               expression(name).is(OperationKind::layer) || (computed && expression(read).is(OperationKind::reduction));
           const Shape shape = computed ? loop_of(read) : program_.type(read).shape;
           check(!whole && loop_of(name) == shape, SectionRule::overlap_aligned,
-                "'" + name + "', which reads '" + read + "'");
+                quoted(name) + ", which reads " + quoted(read));
         });
       }
-      check(reads_the_last, SectionRule::overlap_chain, "'" + section_.members[i] + "'");
+      check(reads_the_last, SectionRule::overlap_chain, quoted(section_.members[i]));
       earlier.insert(statements.begin(), statements.end());
     }
   }

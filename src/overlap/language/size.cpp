@@ -1,9 +1,7 @@
 #include "axonn/overlap/language/size.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
-#include <numeric>
 
 #include "axonn/core/error.hpp"
 
@@ -27,6 +25,7 @@ int64_t Size::value(const SizeValues& values) const {
   for (const std::string& symbol : symbols_) {
     const auto found = values.find(symbol);
     AXONN_CHECK(found != values.end(), "overlap.size", "size ", symbol, " has no value: give it one");
+    AXONN_CHECK(found->second >= 1, "overlap.size", "size ", symbol, " must be at least 1, got ", found->second);
     AXONN_CHECK(!__builtin_mul_overflow(product, found->second, &product), "overlap.size", "size ", to_string(),
                 " needs more than 64 bits");
   }
@@ -63,7 +62,15 @@ Extents extents_of(const Shape& shape, const SizeValues& values) {
 }
 
 int64_t count_of(const Extents& extents) {
-  return std::accumulate(extents.begin(), extents.end(), int64_t{1}, std::multiplies<>());
+  int64_t count = 1;
+  for (const int64_t extent : extents) {
+    if (!__builtin_mul_overflow(count, extent, &count)) continue;
+    std::string product;
+    for (const int64_t each : extents) product.append(product.empty() ? "" : "*").append(std::to_string(each));
+    throw UserError("overlap.size", "a tensor has " + product +
+                                        " elements, and their number needs more than 64 bits: give smaller sizes");
+  }
+  return count;
 }
 
 }  // namespace axonn::overlap

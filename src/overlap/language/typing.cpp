@@ -39,7 +39,9 @@ constexpr Rule kRules[] = {
     {"element-types", "operands have one element type: cast(x, TYPE) converts", "CoCoNet, rule E-BinaryOp"},
     {"booleans", "a comparison is only for select()", "no tensor in memory is boolean"},
     {"shapes", "shapes broadcast: from the last dim on, sizes are equal or 1", "PyTorch, broadcasting semantics"},
-    {"distributions", "operands have one distribution: slice(x, dim=D) or load(x, root=R) takes a part",
+    {"distributions",
+     "operands have one distribution, or one is whole on every rank and the other local, or sliced on a dim that the "
+     "first has one element of: slice(x, dim=D) or load(x, root=R) takes a part",
      "CoCoNet, section 2.1: pointwise computations"},
     {"groups", "operands lie in one group of ranks: send(x, GroupRank(GROUP+1, RANK)) moves a tensor",
      "CoCoNet, section 4: pipeline parallelism"},
@@ -139,11 +141,15 @@ class Derivation {
     context_.guards.check(holds, "overlap.typing", kRules[static_cast<size_t>(rule)], context_.place, got);
   }
 
+  std::string text_of(const Expression& expression) const {
+    return (context_.written ? context_.written(expression) : expression).to_string();
+  }
+
   TensorType operand(const Expression& expression, size_t index) const {
     const TensorType type = of(expression.operands()[index]);
     const bool selects = expression.is(Operation::select) && index == 0;
     check((type.element == ElementType::boolean) == selects, booleans,
-          expression.operands()[index].to_string() + " " + type.to_string());
+          text_of(expression.operands()[index]) + " " + type.to_string());
     return type;
   }
 
@@ -209,7 +215,7 @@ class Derivation {
 
   TensorType updated(const Expression& expression) const {
     const Expression& target = expression.operands()[0];
-    check(target.is(Operation::reference), update, target.to_string());
+    check(target.is(Operation::reference), update, text_of(target));
     const TensorType tensor = operand(expression, 0), value = operand(expression, 1);
     check(tensor == value, update, tensor.to_string() + " and " + value.to_string());
     return value;
@@ -223,7 +229,7 @@ class Derivation {
     std::ranges::sort(sorted);
     const bool distinct = std::ranges::adjacent_find(sorted) == sorted.end();
     const bool there = std::ranges::all_of(dims, [&](int dim) { return dim >= 0 && dim < std::ssize(type.shape); });
-    check(distinct && there, reduced_dims, expression.to_string() + " of " + got);
+    check(distinct && there, reduced_dims, text_of(expression) + " of " + got);
     const auto reduces = [&](int dim) { return dims.empty() || std::ranges::count(dims, dim) > 0; };
     const bool sums = expression.is(Operation::norm) || expression.attributes().reduction == Reduction::sum;
     if (sums) type.element = ElementType::fp64;

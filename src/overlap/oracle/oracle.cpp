@@ -2,6 +2,9 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/core/philox.hpp"
+#include "axonn/core/process_memory.hpp"
+#include "axonn/core/text.hpp"
+#include "axonn/overlap/language/program_work.hpp"
 #include "axonn/overlap/language/typing.hpp"
 #include "overlap/oracle/element_text.hpp"
 #include "overlap/oracle/oracle_memory.hpp"
@@ -11,6 +14,7 @@ namespace axonn::overlap {
 namespace {
 
 constexpr const char* kWhere = "overlap.oracle";
+constexpr double kMostOperations = 2e10;  // minutes
 
 std::vector<double> part_of(const RankValues& values, int rank) {
   return {values.of(rank), values.of(rank) + values.count};
@@ -46,9 +50,26 @@ OracleValue whole_value(const OracleEntry& entry) {
 
 }  // namespace
 
+OracleCost oracle_cost(const Program& program, const OracleOptions& options) {
+  const ProgramWork work = work_of(program, options.sizes);
+  const double ranks = options.ranks, blocks = program.sections().empty() ? 1 : options.blocks;
+  constexpr double kBytes = 2 * sizeof(double) + sizeof(int);  // a value, what is taken of it, its holder
+  return {work.operations * ranks * blocks, work.elements * ranks * kBytes};
+}
+
+void check_oracle_cost(const Program& program, const OracleOptions& options, double runs) {
+  const OracleCost cost = oracle_cost(program, options);
+  const auto most_bytes = static_cast<double>(free_host_bytes());
+  AXONN_CHECK(cost.operations * runs <= kMostOperations && cost.bytes <= most_bytes, kWhere, program.name(), " on ",
+              options.ranks, " ranks takes ", with_unit(cost.operations * runs), " operations on single elements and ",
+              bytes_text(cost.bytes), " in the oracle, more than ", with_unit(kMostOperations), " or the ",
+              bytes_text(most_bytes), " that are free: choose smaller sizes or fewer ranks");
+}
+
 OracleResult run_oracle(const Program& program, const OracleInputs& inputs, const OracleOptions& options) {
   AXONN_CHECK(options.ranks >= 1, kWhere, "a group has at least one rank, got ", options.ranks);
   AXONN_CHECK(options.blocks >= 1, kWhere, "a section has at least one block, got ", options.blocks);
+  check_oracle_cost(program, options);
   OracleMemory memory(program, inputs, options);
   StatementRunner runner(program, options, memory);
   SectionRunner(program, options, runner).run_program();
@@ -61,6 +82,10 @@ OracleResult run_oracle(const Program& program, const OracleInputs& inputs, cons
 }
 
 OracleInputs random_inputs(const Program& program, const OracleOptions& options, uint64_t seed) {
+  const double bytes = work_of(program, options.sizes).elements * options.ranks * sizeof(double);
+  AXONN_CHECK(bytes <= static_cast<double>(free_host_bytes()), kWhere, program.name(), " on ", options.ranks,
+              " ranks has up to ", bytes_text(bytes), " of inputs, and ",
+              bytes_text(static_cast<double>(free_host_bytes())), " are free: choose smaller sizes or fewer ranks");
   OracleInputs inputs;
   for (const Declaration& declaration : program.declarations()) {
     if (declaration.type == scalar_type()) continue;

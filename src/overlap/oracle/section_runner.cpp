@@ -10,12 +10,10 @@ namespace {
 
 // Collectives that a fused section begins with, and operations that it ends with.
 bool reduces(const Statement& statement) {
-  return statement.expression.is(Operation::all_reduce) || statement.expression.is(Operation::reduce_scatter) ||
-         statement.expression.is(Operation::reduce);
+  return statement.expression.is(Operation::all_reduce) || statement.expression.is(Operation::reduce_scatter);
 }
 bool moves(const Statement& statement) {
-  return statement.expression.is(OperationKind::send) ||
-         (statement.expression.is(OperationKind::collective) && !reduces(statement));
+  return statement.expression.is(OperationKind::send) || statement.expression.is(Operation::all_gather);
 }
 
 }  // namespace

@@ -288,11 +288,9 @@ void Lowering::check_section(const PlanStep& step) const {
   AXONN_CHECK(!root.is(Operation::all_reduce), kWhere, "fuse ", step.name, ": every rank would compute all of it; ",
               "split(", step.reducer, ", reduce_scatter) and reorder it first");
   if (step.mover.empty()) return;
-  const Operation mover = program_.statement(step.mover).expression.operation();
-  const bool fits = root.is(Operation::reduce_scatter) ? mover == Operation::all_gather : mover == Operation::broadcast;
-  AXONN_CHECK(fits, kWhere, "fuse ", step.name,
-              ": needs all_gather with reduce_scatter, or broadcast with reduce, got ", info(root.operation()).name,
-              " and ", info(mover).name);
+  const Expression& mover = program_.statement(step.mover).expression;
+  AXONN_CHECK(mover.is(Operation::all_gather), kWhere, "fuse ", step.name,
+              ": needs all_gather with reduce_scatter, got ", program_.written(mover));
 }
 
 // A section has one loop: over all elements, over this rank's part, or over all on a root.
@@ -312,8 +310,8 @@ void Lowering::check_extents(const PlanStep& step) const {
         extent_of(a) == extent_of(b) && a.root == b.root && is_host_number(first) == is_host_number(name);
     AXONN_CHECK(group_of(first) == group_of(name), kWhere, "fuse ", step.name, ": needs values of one group, got ",
                 first, " on ", group_of(first), " and ", name, " on ", group_of(name), "; fuse those of each group");
-    AXONN_CHECK(alike, kWhere, "fuse ", step.name, ": needs values that lie alike, got ", first, " ", a.to_string(),
-                " and ", name, " ", b.to_string());
+    AXONN_CHECK(alike, kWhere, "fuse ", step.name, ": needs values that lie alike, got ", program_.written(first), " ",
+                a.to_string(), " and ", program_.written(name), " ", b.to_string());
   }
 }
 

@@ -78,7 +78,7 @@ void OverlapCheck::check_producer(const PlanStep& producer) const {
   const bool rows = root.is(Operation::matmul), elements = producer.kind == StepKind::kernel &&
                                                            !root.is(OperationKind::reduction) &&
                                                            !program_.type(value).is_scalar();
-  AXONN_CHECK(rows || elements, kWhere, name_, "parts of ", root.to_string(),
+  AXONN_CHECK(rows || elements, kWhere, name_, "parts of ", program_.written(root),
               " cannot follow the messages, only rows of a matmul and elements of computations can; leave the overlap "
               "out");
 }
@@ -103,7 +103,7 @@ void TransferCheck::check_members() const {
   bool others = false;
   for (const std::string& statement : step_.statements) {
     const Expression& root = root_of(statement);
-    got += (got.empty() ? "" : ", ") + statement + " = " + root.to_string();
+    got += (got.empty() ? "" : ", ") + statement + " = " + program_.written(root);
     others = others || (is_computed(statement) && (root.is(OperationKind::layer) || root.is(OperationKind::send) ||
                                                    root.is(OperationKind::collective) || root.is(Operation::update)));
     const Section* section = program_.section_of(statement);

@@ -44,7 +44,7 @@ const std::string& SchedulePlan::home(const std::string& value) const {
 
 PlanCounts SchedulePlan::counts(const PlanStep& step, const SizeValues& sizes, int ranks) const {
   const auto bytes = [&](const TensorType& type) {
-    return static_cast<double>(count_of(extents_of(type.shape, sizes)) * bytes_of(type.element));
+    return static_cast<double>(count_of(extents_of(type.shape, sizes))) * static_cast<double>(bytes_of(type.element));
   };
   const double others = static_cast<double>(ranks - 1) / ranks;
   PlanCounts counts;
@@ -91,6 +91,13 @@ PlanCounts SchedulePlan::counts(const PlanStep& step, const SizeValues& sizes, i
 }
 
 PlanCounts SchedulePlan::counts(const SizeValues& sizes, int ranks) const {
+  const auto check_root = [&](const std::string& value) {
+    const Distribution& lies = program_.type(value).distribution;
+    AXONN_CHECK(!lies.is(Placement::rooted) || lies.root < ranks, "overlap.plan", program_.written(value),
+                ": its root must be one of ", ranks, " ranks, got ", lies.root);
+  };
+  for (const Declaration& declaration : program_.declarations()) check_root(declaration.name);
+  for (const Statement& statement : program_.statements()) check_root(statement.name);
   PlanCounts sum;
   for (const PlanStep& step : steps_) {
     const PlanCounts one = counts(step, sizes, ranks);
@@ -101,8 +108,8 @@ PlanCounts SchedulePlan::counts(const SizeValues& sizes, int ranks) const {
   }
   for (const PlanBuffer& buffer : buffers_) {
     if (!buffer.updated) continue;
-    const double whole =
-        static_cast<double>(count_of(extents_of(buffer.type.shape, sizes)) * bytes_of(buffer.type.element));
+    const double whole = static_cast<double>(count_of(extents_of(buffer.type.shape, sizes))) *
+                         static_cast<double>(bytes_of(buffer.type.element));
     sum.state_bytes += whole * (buffer.type.distribution.is(Placement::sliced) ? 1.0 / ranks : 1.0);
   }
   return sum;

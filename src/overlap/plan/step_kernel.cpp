@@ -136,10 +136,10 @@ class KernelBuilder {
   }
 
   void gather(const std::string& name) {
-    const std::string& operand = program_.statement(name).expression.operands()[0].name();
+    const std::string& operand = computed(program_.statement(name).expression.operands()[0].name());
     const Stream stream = new_stream(name, plan_.home(name), program_.type(name));
     made_.gathered_stream = stream.index;
-    const Value value = inside_.contains(operand) ? values_.at(operand) : read(operand);
+    const Value value = value_of(operand);
     made_.kernel.store(stream, value);
     if (!step_.arrival.empty()) made_.kernel.may_share(reduced_, stream);
     if (const auto own = streams_.find(plan_.home(name)); own != streams_.end())
@@ -219,7 +219,7 @@ class KernelBuilder {
   Value build(const Expression& expression) {
     switch (expression.operation()) {
       case Operation::reference:
-        return inside_.contains(expression.name()) ? values_.at(expression.name()) : read(expression.name());
+        return value_of(computed(expression.name()));
       case Operation::constant:
         return made_.kernel.constant(expression.number(), ElementType::fp64);
       case Operation::ranks:
@@ -231,9 +231,22 @@ class KernelBuilder {
         return as(build(expression.operands()[0]), expression.attributes().element);
       case Operation::dropout:
         return dropped(expression);
+      case Operation::sign:
+        return sign(expression);
       default:
         return applied(expression);
     }
+  }
+
+  Value value_of(const std::string& name) { return inside_.contains(name) ? values_.at(name) : read(name); }
+
+  // The statement of this step that computes a value. An update whose value is in the tensor's place
+  // already is no statement of it: its tensor would still have the old elements here.
+  const std::string& computed(const std::string& name) const {
+    const Statement* const statement = program_.find_statement(name);
+    if (statement == nullptr || inside_.contains(name)) return name;
+    const Expression& root = statement->expression;
+    return root.is(Operation::update) && is_stored_already(root, plan_.home(name)) ? root.operands()[1].name() : name;
   }
 
   Value ranks() {
@@ -250,7 +263,7 @@ class KernelBuilder {
     const double p = attributes.probability;
     if (p == 0) return x;
     AXONN_CHECK(program_.type(expression.operands()[0]).shape == made_.loop && !made_.loop.empty(), kWhere,
-                expression.to_string(), ": dropout needs a tensor of the loop's shape ", to_string(made_.loop),
+                program_.written(expression), ": dropout needs a tensor of the loop's shape ", to_string(made_.loop),
                 ", got ", to_string(program_.type(expression.operands()[0]).shape));
     const Value mask = made_.kernel.dropout_mask("dropout." + std::to_string(made_.masks.size()));
     made_.masks.push_back({p, attributes.stream});
@@ -258,6 +271,18 @@ class KernelBuilder {
         made_.kernel.apply(PointwiseOp::not_equal, {mask, made_.kernel.constant(0, made_.kernel.type_of(mask))});
     const Value scaled = made_.kernel.apply(PointwiseOp::multiply, {x, made_.kernel.constant(1 / (1 - p), type)});
     return made_.kernel.apply(PointwiseOp::select, {kept, scaled, made_.kernel.constant(0, type)});
+  }
+
+  // No stage of its own: two comparisons.
+  Value sign(const Expression& expression) {
+    const Value x = build(expression.operands()[0]);
+    const ElementType type = made_.kernel.type_of(x);
+    const Value zero = made_.kernel.constant(0, type);
+    const auto either = [&](PointwiseOp compares, double number, Value otherwise) {
+      const Value holds = made_.kernel.apply(compares, {x, zero});
+      return made_.kernel.apply(PointwiseOp::select, {holds, made_.kernel.constant(number, type), otherwise});
+    };
+    return either(PointwiseOp::greater, 1, either(PointwiseOp::less, -1, x));
   }
 
   // Operands have the type of the tensors among them; numbers are rounded to it.

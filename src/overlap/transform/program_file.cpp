@@ -32,6 +32,11 @@ std::optional<std::string_view> schedule_name(std::string_view line) {
   return trimmed(rest);
 }
 
+std::string place(const std::string& file, int line, std::string_view schedule) {
+  const std::string at = file.empty() ? "" : file + (line > 0 ? ":" + std::to_string(line) : "") + ": ";
+  return detail::concatenate(at, "schedule ", schedule);
+}
+
 }  // namespace
 
 Schedule ProgramFile::scheduled(std::string_view schedule) const {
@@ -47,19 +52,35 @@ Schedule ProgramFile::scheduled(std::string_view schedule) const {
         kWhere, detail::concatenate("the schedule of ", program.name(), " must be one of ", all, ", got '", schedule,
                                     "'", did_you_mean(schedule, std::span<const std::string>(names))));
   }
-  for (const Transformation& transformation : found->log) made.apply(transformation);
+  int number = 0;
+  for (const Transformation& transformation : found->log) {
+    ++number;
+    try {
+      made.apply(transformation);
+    } catch (const UserError& error) {
+      const std::string at = place(file, transformation.line, schedule), number_of = std::to_string(number) + " of ";
+      throw UserError(error.where(), at + ", transformation " + number_of + std::to_string(found->log.size()) + ": " +
+                                         error.sentence());
+    }
+  }
   return made;
+}
+
+std::string ProgramFile::place_of(std::string_view schedule) const {
+  const auto found = std::ranges::find(schedules, schedule, &NamedSchedule::name);
+  return place(file, found == schedules.end() ? 0 : found->line, schedule);
 }
 
 ProgramFile parse_program_file(std::string_view text, std::string_view file) {
   auto [program, rest, line] = parse_program_and_rest(text, file);
-  ProgramFile made{std::move(program), {}};
+  ProgramFile made{std::move(program), {}, std::string(file)};
   std::string_view body = rest;
   int body_line = line;
   const auto end_schedule = [&](std::string_view next) {
     if (made.schedules.empty()) return;
     const auto size = static_cast<size_t>(next.data() - body.data());
-    made.schedules.back().log = parse_transformations(body.substr(0, size), file, body_line);
+    made.schedules.back().log =
+        parse_transformations(body.substr(0, size), file, body_line, made.schedules.back().name);
   };
   while (!rest.empty()) {
     const std::string_view before = rest;
@@ -71,7 +92,7 @@ ProgramFile parse_program_file(std::string_view text, std::string_view file) {
           std::ranges::find(made.schedules, *name, &ProgramFile::NamedSchedule::name) != made.schedules.end();
       AXONN_CHECK(!name->empty() && !taken, kWhere, file, ":", line,
                   ": a schedule needs a name that no other one has, got '", *name, "'");
-      made.schedules.push_back({std::string(*name), {}});
+      made.schedules.push_back({std::string(*name), {}, line});
       body = rest;
       body_line = line + 1;
     }
@@ -90,7 +111,7 @@ ProgramFile load_program_file(const std::filesystem::path& path) {
 
 std::string to_text(const ProgramFile& file) {
   std::string text = to_text(file.program);
-  for (const auto& [name, log] : file.schedules)
+  for (const auto& [name, log, line] : file.schedules)
     text.append("\n").append(kSchedule).append(" ").append(name).append("\n").append(to_text(log));
   return text;
 }

@@ -15,7 +15,7 @@ class Reorder {
       : rewrite_(rewrite), program_(rewrite.before), gather_(rewrite.free_statement(rewrite.what.names.at(0))) {
     rooted_ = gather_.expression.is(Operation::broadcast);
     rewrite.check(rooted_ || gather_.expression.is(Operation::all_gather), TransformationRule::reorder_gather,
-                  gather_.expression.to_string());
+                  program_.written(gather_.expression));
     const Expression& part = gather_.expression.operands().at(0);
     const TensorType type = program_.type(part);
     from_right_ = static_cast<int>(type.shape.size()) - 1 - type.distribution.dim;
@@ -98,9 +98,9 @@ class Reorder {
   void move(const Statement& statement) {
     const Expression& root = statement.expression;
     rewrite_.check(has_parts(root) && !slices_parts(root), TransformationRule::reorder_reads,
-                   statement.name + " = " + root.to_string());
+                   statement.name + " = " + program_.written(root));
     rewrite_.check(!root.is(OperationKind::collective), TransformationRule::reorder_kinds,
-                   statement.name + " = " + root.to_string());
+                   statement.name + " = " + program_.written(root));
     const std::string part = statement.name + (rooted_ ? ".root" : ".part");
     part_names_[statement.name] = part;
     if (root.is(OperationKind::reduction) && reduces_the_cut(root)) return move_reduction(statement, part);
@@ -203,7 +203,8 @@ class ReorderBack {
 
  private:
   void check(bool holds, const Statement& statement) const {
-    rewrite_.check(holds, TransformationRule::reorder_back, statement.name + " = " + statement.expression.to_string());
+    rewrite_.check(holds, TransformationRule::reorder_back,
+                   statement.name + " = " + program_.written(statement.expression));
   }
 
   Statement gather_of(const std::string& gather, const std::string& part) const {

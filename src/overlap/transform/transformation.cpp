@@ -48,7 +48,7 @@ void split(Rewrite& rewrite) {
     made.push_back({name + ".full", value, statement.line});
     value = slice(Expression::reference(name + ".full"), rewrite.what.dim);
   } else {
-    rewrite.check(value.is(Operation::all_reduce), TransformationRule::split_all_reduce, value.to_string());
+    rewrite.check(value.is(Operation::all_reduce), TransformationRule::split_all_reduce, rewrite.before.written(value));
     const Expression& local = value.operands().at(0);
     const Reduction reduction = value.attributes().reduction;
     value =
@@ -64,7 +64,7 @@ void join(Rewrite& rewrite) {
   const std::string& name = rewrite.what.names.at(0);
   const Statement gather = rewrite.free_statement(name);
   const bool gathers = gather.expression.is(Operation::all_gather) || gather.expression.is(Operation::broadcast);
-  rewrite.check(gathers, TransformationRule::join, gather.expression.to_string());
+  rewrite.check(gathers, TransformationRule::join, rewrite.before.written(gather.expression));
   const std::string& part_name = gather.expression.operands().at(0).name();
   rewrite.check(rewrite.before.find_statement(part_name) != nullptr, TransformationRule::join, part_name);
   const Expression part = rewrite.free_statement(part_name).expression;
@@ -72,7 +72,7 @@ void join(Rewrite& rewrite) {
                          ? part.is(Operation::reduce)
                          : part.is(Operation::reduce_scatter) || part.is(Operation::slice);
   const bool only_reader = rewrite.before.consumers_of(part_name).size() == 1 && !rewrite.before.is_output(part_name);
-  rewrite.check(pairs && only_reader, TransformationRule::join, part.to_string());
+  rewrite.check(pairs && only_reader, TransformationRule::join, rewrite.before.written(part));
   const Expression& whole = part.operands().at(0);
   rewrite.place_of(name)->expression =
       part.is(Operation::slice) ? whole : all_reduce(part.attributes().reduction, whole);
@@ -148,7 +148,8 @@ void as_slice(Rewrite& rewrite) {
   const Expression& value = update->expression.operands()[1];
   const Statement* gather = value.is(Operation::reference) ? rewrite.before.find_statement(value.name()) : nullptr;
   const bool gathers = gather != nullptr && gather->expression.is(Operation::all_gather);
-  rewrite.check(gathers && !read_whole, as_slice_update, update->name + " = " + update->expression.to_string());
+  rewrite.check(gathers && !read_whole, as_slice_update,
+                update->name + " = " + rewrite.before.written(update->expression));
   if (gathers)
     rewrite.place_of(update->name)->expression =
         overlap::update(Expression::reference(tensor), gather->expression.operands()[0]);
@@ -159,7 +160,7 @@ void dead(Rewrite& rewrite) {
   const Statement& statement = rewrite.before.statement(name);
   rewrite.check(rewrite.before.consumers_of(name).empty() && !rewrite.before.is_output(name) &&
                     !statement.expression.is(Operation::update),
-                TransformationRule::dead, name + " = " + statement.expression.to_string());
+                TransformationRule::dead, name + " = " + rewrite.before.written(statement.expression));
   rewrite.parts.statements.erase(rewrite.place_of(name));
   for (Section& section : rewrite.parts.sections) std::erase(section.members, name);
 }

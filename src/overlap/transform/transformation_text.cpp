@@ -100,14 +100,18 @@ std::string to_text(std::span<const Transformation> log) {
   return text;
 }
 
-std::vector<Transformation> parse_transformations(std::string_view text, std::string_view file, int first_line) {
+std::vector<Transformation> parse_transformations(std::string_view text, std::string_view file, int first_line,
+                                                  std::string_view schedule) {
+  const std::string part = schedule.empty() ? "" : detail::concatenate(": schedule ", schedule);
   std::vector<Transformation> log;
   for (int line = first_line; !text.empty(); ++line) {
     const size_t end = std::min(text.find('\n'), text.size());
     const std::string_view row = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     const std::string_view content = trimmed(row.substr(0, row.find('#')));
-    if (!content.empty()) log.push_back(Line(content, detail::concatenate(file, ":", line)).parse());
+    if (content.empty()) continue;
+    log.push_back(Line(content, detail::concatenate(file, ":", line, part)).parse());
+    log.back().line = line;
   }
   return log;
 }

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "axonn/core/error.hpp"
+#include "axonn/overlap/transform/program_file.hpp"
 #include "overlap/update/update_levels.hpp"
 
 namespace axonn::overlap {
@@ -19,6 +20,7 @@ enum class UpdateRule : uint8_t {
   state,
   rows,
   operations,
+  start,
   norm,
   factor,
   scalars,
@@ -40,7 +42,9 @@ constexpr Rule kRules[] = {
      "the trainer gives it the weight decay"},
     {"update-operations", "an optimizer has computations, updates, and reductions over all dims or over dim 1 only",
      "every rank holds a part of each tensor"},
-    {"update-norm", "an optimizer computes the number gradient_norm, such as gradient_norm = norm(sum)",
+    {"update-start", "only state has a value at first, and it is a number or a copy of the weights",
+     "the trainer gives all other tensors, and knows no others when it begins"},
+    {"update-norm", "gradient_norm of an optimizer is a number, such as gradient_norm = norm(sum)",
      "a gradient that is not finite must not pass unseen"},
     {"update-factor", "the factor of gradients, scale, is a number", "it clips, and undoes the factor of the loss"},
     {"update-scalars", "a scalar has a value, or is lr, step, max_norm or unscale", "the trainer sets only these"},
@@ -94,12 +98,39 @@ Statement& statement_of(ProgramParts& parts, std::string_view name) {
 
 std::span<const Rule> update_rules() { return kRules; }
 
+// The norm is computed in any case: an optimizer that does not need it may leave it out.
+void UpdateProgram::add_norm() {
+  if (program_.find_statement(kGradientNorm) != nullptr || program_.find_declaration(kGradientNorm) != nullptr) return;
+  ProgramParts parts = program_.parts();
+  const Expression length = overlap::norm(Expression::reference(sum_));
+  const bool scaled = has_number(kUnscale);
+  const auto sums = std::ranges::find(parts.statements, sum_, &Statement::name);
+  parts.statements.insert(
+      sums + 1, {std::string(kGradientNorm), scaled ? Expression::reference(std::string(kUnscale)) * length : length,
+                 sums->line});
+  program_ = Program(std::move(parts));
+}
+
 UpdateProgram::UpdateProgram(Program program) : program_(std::move(program)) {
+  find_sum();
+  add_norm();
+  check_shapes();
+  find_state();
+  for (const Statement& statement : program_.statements())
+    if (statement.name != sum_) check_operations(program_, statement.expression, statement);
+  const Statement* norm = program_.find_statement(kGradientNorm);
+  check(norm != nullptr && is_number(program_.type(kGradientNorm)), UpdateRule::norm, program_,
+        norm == nullptr ? "a declared value" : program_.written(norm->expression), norm == nullptr ? 0 : norm->line);
+  if (const Statement* factor = program_.find_statement(kGradientFactor))
+    check(is_number(program_.type(kGradientFactor)), UpdateRule::factor, program_, program_.written(factor->expression),
+          factor->line);
+}
+
+// The gradients, and their sum.
+void UpdateProgram::find_sum() {
   const ProgramParts& parts = program_.parts();
   check(parts.groups == 1 && parts.sections.empty(), UpdateRule::plain, program_,
         std::to_string(parts.groups) + " groups, " + std::to_string(parts.sections.size()) + " sections");
-
-  // The gradients, and their sum.
   for (const Declaration& declaration : parts.declarations) {
     if (!declaration.type.distribution.is(Placement::local)) continue;
     check(gradients_.empty(), UpdateRule::gradient, program_, "'" + gradients_ + "' and '" + declaration.name + "'",
@@ -113,21 +144,27 @@ UpdateProgram::UpdateProgram(Program program) : program_(std::move(program)) {
   sum_ = readers[0];
   const Statement& sums = program_.statement(sum_);
   check(sums.expression.is(Operation::all_reduce) && sums.expression.attributes().reduction == Reduction::sum,
-        UpdateRule::gradient, program_, sum_ + " = " + sums.expression.to_string(), sums.line);
+        UpdateRule::gradient, program_, sum_ + " = " + program_.written(sums.expression), sums.line);
+}
 
-  // Shapes.
+void UpdateProgram::check_shapes() const {
+  const ProgramParts& parts = program_.parts();
   const Shape& elements = program_.type(gradients_).shape;
   check(elements.size() == 2 && elements[0] != elements[1] && !elements[1].is_one(), UpdateRule::shapes, program_,
         gradients_ + " " + overlap::to_string(elements));
   const auto check_value = [&](const std::string& name, int line) {
     const TensorType& type = program_.type(name);
     const bool fits = type.is_scalar() || type.shape == elements || is_rows(type.shape, elements);
-    check(fits, UpdateRule::shapes, program_, name + " " + type.to_string(), line);
+    check(fits, UpdateRule::shapes, program_, program_.written(name) + " " + type.to_string(), line);
   };
   for (const Declaration& declaration : parts.declarations) check_value(declaration.name, declaration.line);
   for (const Statement& statement : parts.statements) check_value(statement.name, statement.line);
+}
 
-  // What it updates.
+// What it updates.
+void UpdateProgram::find_state() {
+  const ProgramParts& parts = program_.parts();
+  const Shape& elements = program_.type(gradients_).shape;
   check(parts.outputs.size() == 1, UpdateRule::weights, program_, std::to_string(parts.outputs.size()) + " values",
         parts.return_line);
   const Statement* output = program_.find_statement(parts.outputs[0]);
@@ -153,16 +190,13 @@ UpdateProgram::UpdateProgram(Program program) : program_(std::move(program)) {
       check(updated, UpdateRule::state, program_, got, declaration.line);
       if (declaration.name != weights_) state_.push_back(declaration.name);
     }
+    const bool is_state = !state_.empty() && state_.back() == declaration.name && declaration.name != master_;
+    const bool copies = !declaration.copy_of.empty(), starts = copies || (declaration.value && !is_number(type));
+    const bool of_weights = declaration.copy_of == weights_ || declaration.copy_of == master_;
+    check(!starts || (is_state && (!copies || of_weights)), UpdateRule::start, program_,
+          declaration.name + " = " + (copies ? declaration.copy_of : std::to_string(declaration.value.value_or(0))),
+          declaration.line);
   }
-  for (const Statement& statement : parts.statements)
-    if (statement.name != sum_) check_operations(program_, statement.expression, statement);
-
-  const Statement* norm = program_.find_statement(kGradientNorm);
-  check(norm != nullptr && is_number(program_.type(kGradientNorm)), UpdateRule::norm, program_,
-        norm == nullptr ? "none" : norm->expression.to_string(), norm == nullptr ? 0 : norm->line);
-  if (const Statement* factor = program_.find_statement(kGradientFactor))
-    check(is_number(program_.type(kGradientFactor)), UpdateRule::factor, program_, factor->expression.to_string(),
-          factor->line);
 }
 
 std::vector<std::string> UpdateProgram::settings() const {
@@ -172,6 +206,15 @@ std::vector<std::string> UpdateProgram::settings() const {
         declaration.name != kAverageRate)
       names.push_back(declaration.name);
   return names;
+}
+
+std::vector<UpdateProgram::Start> UpdateProgram::starts() const {
+  std::vector<Start> all;
+  for (const std::string& tensor : state_) {
+    const Declaration& declaration = *program_.find_declaration(tensor);
+    if (declaration.value || !declaration.copy_of.empty()) all.push_back({tensor, declaration.value});
+  }
+  return all;
 }
 
 bool UpdateProgram::updates_after_norm() const {
@@ -258,6 +301,15 @@ Schedule UpdateProgram::scheduled(UpdateSchedule schedule) const {
     if (members.size() > 1) made.fuse("pass" + std::to_string(pass), members);
   }
   return made;
+}
+
+UpdateProgram load_update_program(const std::filesystem::path& path) {
+  ProgramFile file = load_program_file(path);
+  try {
+    return UpdateProgram(std::move(file.program));
+  } catch (const UserError& error) {
+    throw UserError(error.where(), path.string() + ": " + error.sentence());
+  }
 }
 
 }  // namespace axonn::overlap

@@ -16,7 +16,7 @@ namespace {
 // The loops of one random program; none if no executor runs it.
 std::vector<PointwiseKernel> kernels_of(proofs::Dice& dice) {
   const proofs::RandomProgram random = proofs::random_program(dice, {}, proofs::Aim::execution);
-  const Program scheduled = proofs::random_schedule(random.program, dice, {}, proofs::Aim::execution).program;
+  const Program scheduled = proofs::random_schedule(random, dice, {}, proofs::Aim::execution).program;
   std::vector<PointwiseKernel> kernels;
   try {
     const SchedulePlan plan(scheduled);

@@ -74,6 +74,23 @@ TEST(PlanExecutor, ClipsInsideOfASchedule) {
   }
 }
 
+// The value is in the tensor's place already, so no loop has the update.
+TEST(PlanExecutor, ReadsAnUpdateThatIsOnlyAStore) {
+  ProgramBuilder p("stores");
+  const auto g = p.tensor("g", ElementType::fp64, {"N"}, Distribution::local()),
+             w = p.tensor("w", ElementType::fp64, {"N"}), m = p.tensor("m", ElementType::fp64, {"N"});
+  const auto sum = p.let("sum", all_reduce(Reduction::sum, g)), mean = p.let("mean", 0.5 * m + sum);
+  const auto m1 = p.let("m1", update(m, mean)), length = p.let("length", norm(m1));
+  const Program plain = p.returns({length, p.let("w1", update(w, w - m1))});
+  const Program fused = Schedule(plain).fuse("all", {"mean", "m1", "length", "w1"}).program();
+  const SizeValues sizes = {{"N", kElements}};
+  for (const int ranks : {1, 2}) {
+    const OracleInputs inputs = inputs_of(plain, sizes, ranks);
+    expect_oracle(plain, sizes, ranks, inputs, execute(plain, sizes, ranks, inputs), 1e-12);
+    expect_oracle(plain, sizes, ranks, inputs, execute(fused, sizes, ranks, inputs), 1e-12);
+  }
+}
+
 // A norm per row, and an operand per row: LAMB's shape.
 TEST(PlanExecutor, KeepsOneNumberPerRow) {
   ProgramBuilder p("rows");
@@ -343,6 +360,10 @@ TEST(PlanExecutor, RefusesByNameWhatItCannotRun) {
     const auto a = rows.tensor("a", ElementType::fp32, {"N", "K"});
     EXPECT_USER_ERROR(executor(rows.returns({rows.let("y", reduce_tensor(Reduction::sum, a, {0}))})),
                       "sums must be over the last dims");
+    ProgramBuilder parts("parts");
+    const auto whole = parts.tensor("whole", ElementType::fp32, {"N", "K"});
+    EXPECT_USER_ERROR(executor(parts.returns({parts.let("y", reduce_tensor(Reduction::max, slice(whole), {1}))})),
+                      "y: all sliced tensors need one shape, got [N, K] beside [N, 1]");
     ProgramBuilder columns("columns");
     const auto x = columns.tensor("x", ElementType::fp32, {"N", "K"}),
                y = columns.tensor("y", ElementType::fp32, {"K", "N"}, Distribution::sliced(1));
@@ -361,6 +382,18 @@ TEST(PlanExecutor, RefusesByNameWhatItCannotRun) {
     ProgramBuilder number("number");
     const auto rate = number.scalar("rate", 0.5);
     EXPECT_USER_ERROR(executor(number.returns({number.let("y", dropout(rate, 0.5))})), "got []");
+    const auto large = [&](int64_t size) {
+      PlanExecutor(SchedulePlan(figures::adam()), environment.world(), {.sizes = {{"N", size}}});
+    };
+    EXPECT_USER_ERROR(large(int64_t{1} << 50), "adam needs 16.00 PiB per rank", "choose smaller sizes");
+    ProgramBuilder product("product");
+    const auto r = product.tensor("r", ElementType::fp32, {"N", "N"});
+    const Program square = product.returns({product.let("z", matmul(r, r))});
+    EXPECT_USER_ERROR(PlanExecutor::check_size(SchedulePlan(square), {{"N", 20'000'000}}, 1 << 20, 1), "product needs ",
+                      " per rank for its values");
+    EXPECT_USER_ERROR(PlanExecutor::check_size(SchedulePlan(product.returns({product.let("u", norm(matmul(r, r)))})),
+                                               {{"N", int64_t{1} << 40}}, 1, 1),
+                      "1099511627776*1099511627776");
     PlanExecutor adam(SchedulePlan(figures::adam()), environment.world(), {.sizes = {{"N", 4}}});
     EXPECT_USER_ERROR(adam.set("rate", 1), "'rate' must be a declared scalar of adam");
     EXPECT_USER_ERROR(adam.bind("w", at::Tensor(adam.memory("w").narrow(0, 0, 2))), "must be 4 contiguous elements");

@@ -87,14 +87,21 @@ TEST(Program, RefusesWhatADeclarationCannotSay) {
   parts.name = "two words";
   EXPECT_USER_ERROR(Program(parts), "program: a name has at most 100 letters", "'two words'");
   parts = adam().parts();
-  parts.declarations[0].value = 1;
-  EXPECT_USER_ERROR(Program(parts), "g: a tensor has elements in memory", "and no value", "fp32 [N] local");
-  parts = adam().parts();
-  parts.declarations[0].type.distribution.dim = 1;
-  EXPECT_USER_ERROR(Program(parts), "g: a tensor has elements in memory");
-  parts = adam().parts();
   parts.declarations[4].value = std::numeric_limits<double>::infinity();
-  EXPECT_USER_ERROR(Program(parts), "lr: ", "a scalar's value is finite");
+  EXPECT_USER_ERROR(Program(parts), "lr: a value is a finite number");
+}
+
+TEST(Program, BeginsStateWithNumbersAndCopies) {
+  ProgramParts parts = adam().parts();
+  parts.declarations[0].value = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_USER_ERROR(Program(parts), "g: a value is a finite number");
+  parts.declarations[0].value.reset();
+  for (const char* other : {"g", "sum", "lost"}) {
+    parts.declarations[0].copy_of = other;
+    EXPECT_USER_ERROR(Program(parts), "g: it begins as a copy of another declared tensor, not of", other);
+  }
+  parts.declarations[0].copy_of = "lr";
+  EXPECT_USER_ERROR(Program(parts), "g: it begins as a copy of a tensor of its shape and group, and lr is fp64 []");
 }
 
 TEST(Program, SendsTensorsOnlyAndInRange) {

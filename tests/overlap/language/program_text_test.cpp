@@ -105,6 +105,7 @@ const std::vector<Case>& cases() {
       {"tanh(a)", Expression::of(Operation::tanh, {a})},
       {"relu(a)", Expression::of(Operation::relu, {a})},
       {"gelu(a)", Expression::of(Operation::gelu, {a})},
+      {"sign(a)", sign(a)},
       {"sigmoid(a)", Expression::of(Operation::sigmoid, {a})},
       {"a < b", less(a, b)},
       {"a <= b", Expression::of(Operation::less_equal, {a, b})},

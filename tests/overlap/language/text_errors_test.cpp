@@ -74,7 +74,7 @@ constexpr std::array kWrongLines = {
           "(see column 7 of 's = g ?"
           "?')"},
     Wrong{"s. = g", "a name must have at most 100 characters and no dot at its end"},
-    Wrong{"groups 0", "the number of groups must be from 1 to 2147483647, got 0"},
+    Wrong{"groups 0", "the number of groups must be from 1 to 65536, got 0"},
     Wrong{"groups 2\ngroups 2", "groups must be given only once"},
     Wrong{"size N", "size N must be declared only once (see column 6 of 'size N')"},
     Wrong{"size K, K", "size K must be declared only once (see column 9 of 'size K, K')"},
@@ -140,7 +140,8 @@ TEST(TextErrors, OfRulesNameFileAndLine) {
     return parse_program("program p\ntensor g fp32 [8] local\n" + std::string(lines), "p.coco");
   };
   EXPECT_USER_ERROR(parse("\ns = all_gather(g)\nreturn s"), "p.coco: s = all_gather(g), line 4: all_gather takes");
-  EXPECT_USER_ERROR(parse("tensor w fp32 [N] local\ns = g\nreturn s"), "p.coco: w, line 3: a tensor has elements");
+  EXPECT_USER_ERROR(parse("tensor w fp32 [N] local\ns = g\nreturn s"),
+                    "p.coco: w, line 3: size N is not declared: add a line 'size N', got fp32 [N] local");
   EXPECT_USER_ERROR(parse("scalar g\ns = g\nreturn s"), "p.coco: p, line 3: a name has", "got 'g' (rule names)");
   EXPECT_USER_ERROR(parse("fuse f {\ns = g + 1\n}\nreturn s"), "p.coco: fuse f, line 3: a section has two members");
   EXPECT_USER_ERROR(parse("s = g\nreturn s, s"), "p.coco: p, return, line 4: a program returns", "'s'");

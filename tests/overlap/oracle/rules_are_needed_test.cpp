@@ -159,6 +159,7 @@ const Unshown kUnshown[] = {
     {"defined", "a value that is not there has no type: Program refuses it without the rule, too"},
     {"update-once", "the order of two updates is that of the text, until a schedule moves one of them"},
     {"outputs", "without it there is no result to compare"},
+    {"fuse-rooted", "the results stay: no executor has a rank that computes block by block what others wait for"},
 };
 
 void expect_needed(const std::vector<RuleCase>& cases) {

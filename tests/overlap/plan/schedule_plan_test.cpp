@@ -59,11 +59,8 @@ Program chain(Distribution given, const std::vector<std::function<Expression(con
 TEST(Plan, CountsEachFusedCollectiveBesideItsUnfusedForm) {
   const auto twice = [](const Expression& x) { return 2 * x; };
   const auto scatter = [](const Expression& x) { return reduce_scatter(Reduction::sum, x); };
-  const auto to_root = [](const Expression& x) { return reduce(Reduction::sum, x); };
   const auto gather = [](const Expression& x) { return all_gather(x); };
-  const auto from_root = [](const Expression& x) { return broadcast(x); };
   const auto half = [](const Expression& x) { return 2 * slice(x); };
-  const auto at_root = [](const Expression& x) { return 2 * load(x); };
   struct Case {
     const char* collective;
     Program program;
@@ -73,9 +70,7 @@ TEST(Plan, CountsEachFusedCollectiveBesideItsUnfusedForm) {
   for (const Case& one :
        std::vector<Case>{{"all_reduce", chain(Distribution::local(), {scatter, twice, gather}), 3, 11, 7},
                          {"reduce_scatter", chain(Distribution::local(), {scatter, twice}), 2, 7, 5},
-                         {"reduce", chain(Distribution::local(), {to_root, twice}), 2, 7, 5},
-                         {"all_gather", chain(Distribution::replicated(), {half, gather}), 2, 6, 4},
-                         {"broadcast", chain(Distribution::replicated(), {at_root, from_root}), 2, 6, 4}}) {
+                         {"all_gather", chain(Distribution::replicated(), {half, gather}), 2, 6, 4}}) {
     std::vector<std::string> all;
     for (const Statement& statement : one.program.statements()) all.push_back(statement.name);
     const PlanCounts unfused = counts_of(Schedule(one.program), 4),

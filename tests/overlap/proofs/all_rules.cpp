@@ -24,6 +24,7 @@ constexpr Unshown kUnshown[] = {
     {"declarations", "the original breaks it too, with the same numbers"},
     {"defined", "a value that is not there has no type: Program refuses it without the rule, too"},
     {"outputs", "without it there is no result to compare"},
+    {"fuse-rooted", "the results stay: no executor has a rank that computes block by block what others wait for"},
     {"split-replicated", "the rules of types and updates refuse what it refuses, or the results stay"},
     {"sections", "the new program keeps the rules of sections, or is refused by them"},
     {"reorder-kinds", "no collective takes the replicated values that are reordered"},

@@ -35,7 +35,8 @@ class Executions {
   int with_original_ = 0;                    // the executor runs the original, too
   int narrow_ = 0;                           // that, and types beside fp64
   int same_bits_ = 0;                        // that, and the same bits in these types
-  int64_t values_ = 0, cut_values_ = 0;      // results; those that depend on the cut or on last bits
+  int excused_ = 0;                          // with elements that a comparison or an infinity turned
+  int64_t values_ = 0, cut_values_ = 0;      // results; those that depend on the cut
   std::map<std::string_view, int> refused_;  // reason -> programs
 };
 

@@ -14,6 +14,12 @@ constexpr const char* kDistributions = "distributions";
 constexpr const char* kTypes = "types";
 constexpr const char* kTransformations = "transformations";
 constexpr const char* kSections = "sections";
+constexpr const char* kRanks = "ranks of a group";
+constexpr const char* kGroups = "groups";
+constexpr const char* kRoots = "roots";
+constexpr const char* kSizes = "the largest tensor";
+constexpr const char* kDeclared = "types of declared tensors";
+constexpr const char* kSizeNames[] = {"to 64 elements", "to 1024 elements", "more than 1024", "more than 64 rows"};
 
 using Cells = std::set<std::pair<std::string, std::string>>;
 
@@ -34,20 +40,46 @@ std::string name_of(const Transformation& transformation) {
              : name;
 }
 
-// CoCoNet's table of fused collectives, sends, and sections that only compute.
-std::string fused_name(const Program& program, const Section& section) {
+// CoCoNet's table of fused collectives, sends, sections that only compute, and overlaps.
+std::string section_name(const Program& program, const Section& section) {
   std::set<Operation> found;
   for (const std::string& name : program.statements_of(section.name))
     found.insert(program.statement(name).expression.operation());
   const auto has = [&](Operation operation) { return found.contains(operation); };
-  if (has(Operation::all_reduce) || (has(Operation::reduce_scatter) && has(Operation::all_gather)) ||
-      (has(Operation::reduce) && has(Operation::broadcast)))
+  if (section.kind == SectionKind::overlap) {
+    const bool sums = has(Operation::all_reduce) || has(Operation::reduce_scatter);
+    if (has(Operation::send)) return sums ? "overlap, sum and send" : "overlap, send";
+    return !sums ? "overlap, others" : has(Operation::matmul) ? "overlap, product and sum" : "overlap, loop and sum";
+  }
+  if (has(Operation::all_reduce) || (has(Operation::reduce_scatter) && has(Operation::all_gather)))
     return "fused all_reduce";
   if (has(Operation::reduce_scatter)) return "fused reduce_scatter";
-  if (has(Operation::reduce)) return "fused reduce";
   if (has(Operation::all_gather)) return "fused all_gather";
-  if (has(Operation::broadcast)) return "fused broadcast";
   return has(Operation::send) ? "fused send" : "fused computation";
+}
+
+std::string root_name(int root) { return root < 3 ? std::to_string(root) : "3 and more"; }
+std::string types_name(size_t types) { return types < 3 ? std::to_string(types) : "3 and more"; }
+
+void collect_dimensions(const RandomProgram& random, const Program& scheduled, Cells& cells) {
+  cells.insert({kRanks, std::to_string(random.ranks)});
+  cells.insert({kGroups, std::to_string(random.program.parts().groups)});
+  const auto add_root = [&](const TensorType& type) {
+    if (type.distribution.is(Placement::rooted)) cells.insert({kRoots, root_name(type.distribution.root)});
+  };
+  int64_t largest = 0, rows = 0;
+  std::set<ElementType> types;
+  for (const Declaration& declaration : random.program.declarations()) {
+    const Extents extents = extents_of(declaration.type.shape, random.sizes);
+    largest = std::max(largest, count_of(extents));
+    if (extents.size() > 1) rows = std::max(rows, count_of(extents) / extents.back());
+    if (!declaration.type.is_scalar()) types.insert(declaration.type.element);
+    add_root(declaration.type);
+  }
+  for (const Statement& statement : scheduled.statements()) add_root(scheduled.type(statement.name));
+  cells.insert({kSizes, kSizeNames[largest <= 64 ? 0 : largest <= 1024 ? 1 : 2]});
+  if (rows > 64) cells.insert({kSizes, kSizeNames[3]});
+  cells.insert({kDeclared, types_name(types.size())});
 }
 
 }  // namespace
@@ -62,14 +94,22 @@ ProofTable::ProofTable() {
   for (const auto& kind : Names<TransformationKind>::all)
     for (const auto& policy : Names<SplitPolicy>::all)
       cells_[kTransformations][name_of(Transformation{.kind = kind.value, .names = {}, .policy = policy.value})] = {};
-  for (const char* name : {"fused computation", "fused all_reduce", "fused reduce_scatter", "fused reduce",
-                           "fused all_gather", "fused broadcast", "fused send", "overlap"})
+  for (const char* name : {"fused computation", "fused all_reduce", "fused reduce_scatter", "fused all_gather",
+                           "fused send", "overlap, product and sum", "overlap, loop and sum", "overlap, sum and send",
+                           "overlap, send", "overlap, others"})
     cells_[kSections][name] = {};
+  for (int ranks = 1; ranks <= 8; ++ranks) cells_[kRanks][std::to_string(ranks)] = {};
+  for (int groups = 1; groups <= 3; ++groups) cells_[kGroups][std::to_string(groups)] = {};
+  for (int root = 0; root < 8; ++root) cells_[kRoots][root_name(root)] = {};
+  for (const char* name : kSizeNames) cells_[kSizes][name] = {};
+  for (size_t types = 1; types <= 3; ++types) cells_[kDeclared][types_name(types)] = {};
 }
 
-void ProofTable::count(const Program& original, const Program& scheduled, const std::vector<Transformation>& log,
+void ProofTable::count(const RandomProgram& random, const Program& scheduled, const std::vector<Transformation>& log,
                        bool executed) {
+  const Program& original = random.program;
   Cells cells;
+  collect_dimensions(random, scheduled, cells);
   for (const Program* program : {&original, &scheduled})
     for (const Statement& statement : program->statements()) {
       collect(statement.expression, cells);
@@ -78,8 +118,7 @@ void ProofTable::count(const Program& original, const Program& scheduled, const 
       cells.insert({kTypes, std::string(axonn::to_string(type.element))});
     }
   for (const Transformation& transformation : log) cells.insert({kTransformations, name_of(transformation)});
-  for (const Section& section : scheduled.sections())
-    cells.insert({kSections, section.kind == SectionKind::overlap ? "overlap" : fused_name(scheduled, section)});
+  for (const Section& section : scheduled.sections()) cells.insert({kSections, section_name(scheduled, section)});
   for (const auto& [group, cell] : cells) {
     const auto found = cells_[group].find(cell);
     if (found == cells_[group].end()) continue;

@@ -4,17 +4,20 @@
 #include <string>
 
 #include "axonn/overlap/transform/transformation.hpp"
+#include "overlap/proofs/random_program.hpp"
 
 namespace axonn::overlap::proofs {
 
-// How many programs had each operation, distribution, type, transformation and kind of section: of
+// How many programs had each operation, distribution, type, transformation, kind of section, number
+// of ranks and groups, size and root: of
 // those that the oracle compared, and of those that were executed. The cells are all there from the
 // start, so that an empty one shows.
 class ProofTable {
  public:
   ProofTable();
   // A schedule that was compared with its original.
-  void count(const Program& original, const Program& scheduled, const std::vector<Transformation>& log, bool executed);
+  void count(const RandomProgram& random, const Program& scheduled, const std::vector<Transformation>& log,
+             bool executed);
 
   // Of the programs that the oracle compared.
   int64_t smallest() const;

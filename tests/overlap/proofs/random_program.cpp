@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "axonn/core/error.hpp"
 #include "axonn/overlap/language/typing.hpp"
@@ -31,31 +32,60 @@ class Generator {
   Generator(Dice& dice, const Guards& guards, Aim aim)
       : dice_(dice), guards_(guards), aim_(aim), flavour_(flavour(dice, aim)), element_(dice.pick(kElements)) {
     parts_.name = "random";
-    parts_.groups = dice.chance(30) ? 2 : 1;
+    parts_.groups = dice.chance(65) ? 1 : dice.chance(60) ? 2 : 3;
+    ranks_ = ranks(dice, aim, parts_.groups);
   }
 
   RandomProgram run() {
     declare();
     // Most programs are those of the paper: a sum, and computations on it.
-    if (dice_.chance(70)) add(all_reduce(Reduction::sum, summand()));
+    const bool border = parts_.groups > 1 && aim_ == Aim::execution && dice_.chance(60);
+    if (border || dice_.chance(85)) add(all_reduce(Reduction::sum, summand()));
+    if (border) add_border();
     if (dice_.chance(25)) add_optimizer();
-    const int statements = dice_.between(3, 9);
+    if (dice_.chance(15)) add_late_store();
+    const int statements = dice_.chance(90) ? dice_.between(3, 9) : dice_.between(10, 16);
     for (int i = 0; i < statements; ++i) add_statement();
     for (const Statement& statement : parts_.statements)
       if (!read_.contains(statement.name) && !statement.expression.is(Operation::update))
         parts_.outputs.push_back(statement.name);
-    SizeValues sizes;
-    for (const std::string& size : parts_.sizes) sizes[size] = dice_.between(1, 6);
-    return {Program(parts_, guards_), sizes, dice_.between(1, 4)};
+    return {Program(parts_, guards_), sizes(), ranks_};
   }
 
  private:
+  // One rank is rare: there a collective proves nothing. Ranks of executions are threads.
+  static int ranks(Dice& dice, Aim aim, int groups) {
+    const int percent = dice.below(100);
+    const int ranks = percent < 4 ? 1 : percent < 30 ? 2 : percent < 52 ? 3 : percent < 72 ? 4 : dice.between(5, 8);
+    return aim == Aim::anything ? ranks : std::min(ranks, groups == 1 ? 6 : groups == 2 ? 4 : 3);
+  }
+
+  // Mostly small numbers. Else more than a range of 64 rows, or tensors of more than a block of
+  // 1024 elements, so that layers stay small.
+  SizeValues sizes() {
+    SizeValues sizes;
+    for (const std::string& size : parts_.sizes) sizes[size] = dice_.between(1, 6);
+    const int percent = dice_.below(100);
+    if (percent < 80) return sizes;
+    if (percent < 90) {
+      for (auto& [symbol, size] : sizes) size = dice_.between(1, 3);
+      for (const char* rows : {"N", "T", "S", "P"})
+        if (sizes.contains(rows)) sizes[rows] = dice_.between(65, 150);
+      return sizes;
+    }
+    for (const auto& [symbol, least] : {std::pair("N", 1025), {"K", 1025}, {"S", 130}, {"H", 8}, {"P", 33}, {"Q", 33}})
+      if (sizes.contains(symbol)) sizes[symbol] = least + dice_.below(least / 2);
+    for (const char* few : {"T", "B", "C"})
+      if (sizes.contains(few)) sizes[few] = dice_.between(1, 2);
+    return sizes;
+  }
+
   static constexpr ElementType kElements[] = {ElementType::fp64, ElementType::fp32, ElementType::bf16,
                                               ElementType::fp16};
   static constexpr Operation kUnary[] = {
-      Operation::negate,  Operation::square_root, Operation::exponential, Operation::logarithm, Operation::absolute,
-      Operation::tanh,    Operation::relu,        Operation::gelu,        Operation::sigmoid,   Operation::cast,
-      Operation::dropout, Operation::slice,       Operation::load};
+      Operation::negate, Operation::square_root, Operation::exponential, Operation::logarithm, Operation::absolute,
+      Operation::sign,   Operation::tanh,        Operation::relu,        Operation::gelu,      Operation::sigmoid,
+      Operation::cast,   Operation::dropout,     Operation::slice,       Operation::load};
   static constexpr Operation kBinary[] = {Operation::add,   Operation::subtract, Operation::multiply, Operation::divide,
                                           Operation::power, Operation::maximum,  Operation::minimum};
   static constexpr Operation kComparisons[] = {Operation::less,          Operation::less_equal, Operation::greater,
@@ -69,14 +99,15 @@ class Generator {
       for (const std::string& symbol : size.symbols())
         if (std::ranges::count(parts_.sizes, symbol) == 0) parts_.sizes.push_back(symbol);
     TensorType type{.element = element_, .shape = shape, .distribution = distribution};
-    if (parts_.groups > 1 && dice_.chance(20)) type.group = 1;
+    if (name.starts_with('t') && dice_.chance(30)) type.element = dice_.pick(kElements);
+    if (parts_.groups > 1 && dice_.chance(20)) type.group = dice_.between(1, parts_.groups - 1);
     parts_.declarations.push_back({name, type});
     values_.push_back(name);
   }
 
   static const Flavour& flavour(Dice& dice, Aim aim) {
     while (true) {
-      const Flavour& chosen = dice.pick(flavours());
+      const Flavour& chosen = aim == Aim::execution && dice.chance(30) ? flavours()[2] : dice.pick(flavours());
       const bool convolves = !chosen.weights.empty() && chosen.weights[0].size() == 4;
       if (aim == Aim::anything || !convolves) return chosen;
     }
@@ -87,7 +118,7 @@ class Generator {
     const int dim = dice_.below(static_cast<int>(shape.size()));
     if (kind < 3) return Distribution::local();
     if (kind < 6) return Distribution::replicated();
-    if (kind == 6) return Distribution::rooted(0);
+    if (kind == 6) return Distribution::rooted(root());
     if (aim_ == Aim::execution && shape != flavour_.shapes[0]) return Distribution::replicated();
     return shape[static_cast<size_t>(dim)].is_one() ? Distribution::local() : Distribution::sliced(dim);
   }
@@ -137,13 +168,15 @@ class Generator {
     return Expression::reference(values_[static_cast<size_t>(index)]);
   }
 
+  int root() { return dice_.chance(50) ? 0 : dice_.below(ranks_); }
+
   Attributes attributes() {
     return {.reduction = dice_.chance(60)   ? Reduction::sum
                          : dice_.chance(50) ? Reduction::max
                                             : Reduction::min,
             .dim = dice_.below(3),
             .dims = dice_.chance(50) ? std::vector<int>{} : std::vector<int>{dice_.below(3)},
-            .root = 0,
+            .root = root(),
             .element = dice_.pick(kElements),
             .probability = 0.25,
             .stream = dice_.below(3),
@@ -235,9 +268,27 @@ class Generator {
     return any_value();
   }
 
+  // A product of operands that are cut along the dim that it sums: tensors in slices, or slices of
+  // whole ones.
+  Expression sliced_product() {
+    std::vector<Expression> operands;
+    for (const auto& [name, shape, dim] : {std::tuple("x", flavour_.shapes[0], 2), {"wx", flavour_.weights[0], 0}}) {
+      const bool cut = dice_.chance(50);
+      declare_tensor(name, shape, cut ? Distribution::sliced(dim) : Distribution::replicated());
+      parts_.declarations.back().type.element = element_;
+      parts_.declarations.back().type.group = 0;
+      if (!cut) add(slice(Expression::reference(name), dim));
+      operands.push_back(Expression::reference(cut ? name : values_.back()));
+      values_.pop_back();  // nobody else reads it
+    }
+    add(matmul(operands[0], operands[1]));
+    return Expression::reference(values_.back());
+  }
+
   // What every rank has another one of. Executors compute it beside its sum, if it is a statement.
   Expression summand() {
     const Expression g = Expression::reference("g");
+    if (aim_ == Aim::execution && !weights_.empty() && dice_.chance(30)) return sliced_product();
     if (aim_ != Aim::execution || dice_.chance(40)) return g;
     for (int i = 0; i < kTries; ++i) {
       const Expression tried = !weights_.empty() && dice_.chance(60)
@@ -251,6 +302,21 @@ class Generator {
     return g;
   }
 
+  // As the border of two stages: what is made of a sum is sent.
+  void add_border() {
+    const std::string sum = values_.back();
+    for (int i = 0; i < kTries; ++i) {
+      const Expression tried = made(dice_.pick(kBinary), {Expression::reference(sum), computation(1)});
+      const auto type = derive(tried);
+      if (!type || type->distribution != Distribution::replicated() || type->is_scalar()) continue;
+      const size_t before = parts_.statements.size();
+      add(tried);
+      const Expression sent = made(Operation::send, {Expression::reference(values_.back())});
+      if (derive(sent)) add(sent);
+      if (parts_.statements.size() > before + 1) return;
+    }
+  }
+
   // State that is updated from a sum, then the weights from it.
   void add_optimizer() {
     if (types_.empty()) return;
@@ -258,6 +324,21 @@ class Generator {
       const Expression target = Expression::reference(tensor), last = Expression::reference(values_.back());
       const Expression value = target * leaf() + made(dice_.pick(kBinary), {last, leaf()});
       if (derive(update(target, value))) add(update(target, value));
+    }
+  }
+
+  // A value that is stored after another statement has read the tensor.
+  void add_late_store() {
+    const Expression target = Expression::reference(dice_.pick(std::vector<std::string>{"w", "m"}));
+    if (std::ranges::count(values_, target.name()) == 0) return;
+    for (int i = 0; i < kTries; ++i) {
+      const Expression value = made(dice_.pick(kBinary), {target, computation(1)});
+      if (!derive(update(target, value))) continue;
+      add(value);
+      const std::string stored = values_.back();
+      const Expression reads = made(dice_.pick(kBinary), {target, leaf()});
+      if (derive(reads)) add(reads);
+      return add(update(target, Expression::reference(stored)));
     }
   }
 
@@ -288,6 +369,7 @@ class Generator {
   Aim aim_;
   const Flavour& flavour_;
   ElementType element_;
+  int ranks_ = 1;
   ProgramParts parts_;
   std::vector<std::string> values_;   // that may be read
   std::vector<std::string> weights_;  // layers' weights

@@ -26,10 +26,11 @@ class Dice {
 };
 
 // What programs and schedules are for: anything that is legal, or what an executor runs with a
-// better chance, which has slices of one shape, no convolutions, and overlaps of a sum.
+// better chance, which has slices of one shape, no convolutions, and overlaps of a sum or a send.
 enum class Aim : uint8_t { anything, execution };
 
-// A program of all operations, distributions and types, and small numbers for its sizes.
+// A program of all operations, distributions and types; 1 to 8 ranks, 1 to 3 groups, and sizes that
+// are mostly small, and sometimes more than a block of 1024 elements or a range of 64 rows.
 struct RandomProgram {
   Program program;
   SizeValues sizes;

@@ -9,18 +9,22 @@ namespace {
 
 using Kind = TransformationKind;
 
+constexpr int kSteps = 60;  // at most, where none is legal
+
 class Scheduler {
  public:
-  Scheduler(const Program& program, Dice& dice, const Guards& guards, Aim aim)
-      : made_{program, {}}, dice_(dice), guards_(guards), aim_(aim) {}
+  Scheduler(const RandomProgram& random, Dice& dice, const Guards& guards, Aim aim)
+      : made_{random.program, {}}, ranks_(random.ranks), dice_(dice), guards_(guards), aim_(aim) {}
 
   RandomSchedule run() {
+    if (aim_ == Aim::execution && dice_.chance(70) && overlap_a_border()) return std::move(made_);
     if (aim_ == Aim::execution && dice_.chance(70)) fuse_around_the_sum();
     const int steps = dice_.between(aim_ == Aim::execution ? 0 : 2, aim_ == Aim::execution ? 4 : 12);
     for (int i = 0; i < steps; ++i) step();
     for (int i = dice_.below(3); i > 0; --i) fuse_around_a_collective();
     if (aim_ == Aim::anything && dice_.chance(30)) overlap_a_chain();
     if (aim_ == Aim::execution && dice_.chance(80)) overlap_a_sum();
+    for (int i = 0; made_.log.empty() && i < kSteps; ++i) step();
     return std::move(made_);
   }
 
@@ -85,7 +89,7 @@ class Scheduler {
       made.names = {any_statement()};
     } else {
       made.names = {statement_of({Operation::all_reduce})};
-      if (policy == 1) made.policy = SplitPolicy::reduce, made.dim = 0;
+      if (policy == 1) made.policy = SplitPolicy::reduce, made.dim = 0, made.root = dice_.below(ranks_);
     }
     if (!apply(made) || !dice_.chance(70)) return;
     reorder(made.names[0]);
@@ -178,6 +182,37 @@ class Scheduler {
     apply({Kind::overlap, {new_section(), member(root.operands()[0].name()), member(sum)}});
   }
 
+  // The two overlaps of a send: of slices of a whole value, and of a sum with what is made of it.
+  // Whether there is one.
+  bool overlap_a_border() {
+    const auto sends = [](const Statement& one) { return one.expression.is(Operation::send); };
+    const auto sent = std::ranges::find_if(made_.program.statements(), sends);
+    if (sent == made_.program.statements().end()) return false;
+    const std::string out = sent->name, value = sent->expression.operands()[0].name();
+    const Statement* computed = made_.program.find_statement(value);
+    if (computed == nullptr) return false;
+    std::string sum;
+    computed->expression.for_each_reference([&](const std::string& read) {
+      const Statement* source = made_.program.find_statement(read);
+      if (source != nullptr && source->expression.is(Operation::all_reduce)) sum = read;
+    });
+    const Program before = made_.program;
+    const bool of_sum = !sum.empty() && dice_.chance(70);
+    const int dim = dice_.chance(70) ? 0 : dice_.below(2);
+    const std::string section = new_section(), first = of_sum ? sum : value;
+    bool whole = apply({.kind = Kind::split,
+                        .names = {first},
+                        .policy = of_sum ? SplitPolicy::reduce_scatter : SplitPolicy::slice,
+                        .dim = dim}) &&
+                 apply({Kind::reorder, of_sum ? std::vector{sum, value, out} : std::vector{value, out}});
+    if (of_sum && whole) whole = apply({Kind::fuse, {section + ".sent", value + ".part", out + ".part"}});
+    whole = whole && apply({Kind::overlap, of_sum ? std::vector{section, sum + ".part", section + ".sent", out}
+                                                  : std::vector{section, out + ".part", out}});
+    if (whole) return true;
+    made_ = {before, {}};
+    return false;
+  }
+
   void overlap_a_chain() {
     std::vector<std::string> names = {new_section()};
     std::string member = dice_.pick(made_.program.statements()).name;
@@ -194,6 +229,7 @@ class Scheduler {
   }
 
   RandomSchedule made_;
+  int ranks_;
   Dice& dice_;
   const Guards& guards_;
   Aim aim_;
@@ -201,8 +237,8 @@ class Scheduler {
 
 }  // namespace
 
-RandomSchedule random_schedule(const Program& program, Dice& dice, const Guards& guards, Aim aim) {
-  return Scheduler(program, dice, guards, aim).run();
+RandomSchedule random_schedule(const RandomProgram& random, Dice& dice, const Guards& guards, Aim aim) {
+  return Scheduler(random, dice, guards, aim).run();
 }
 
 }  // namespace axonn::overlap::proofs

@@ -12,6 +12,6 @@ struct RandomSchedule {
 
 // Applies transformations with random operands; those that a rule refuses are left out. Those of
 // one after the other make sense together often enough to reach every fused collective.
-RandomSchedule random_schedule(const Program& program, Dice& dice, const Guards& guards, Aim aim = Aim::anything);
+RandomSchedule random_schedule(const RandomProgram& random, Dice& dice, const Guards& guards, Aim aim = Aim::anything);
 
 }  // namespace axonn::overlap::proofs

@@ -10,6 +10,7 @@
 #include "axonn/overlap/oracle/oracle.hpp"
 #include "overlap/proofs/all_rules.hpp"
 #include "overlap/proofs/executed.hpp"
+#include "overlap/proofs/flipped.hpp"
 #include "overlap/proofs/proof_table.hpp"
 #include "overlap/proofs/random_schedule.hpp"
 
@@ -23,6 +24,7 @@ struct Options {
   int64_t least = 0;
   int execute = 0;
   bool verbose = false;
+  bool first = false;
 };
 
 constexpr std::string_view kEach = "each";
@@ -30,11 +32,10 @@ constexpr double kTolerance = 1e-9;
 constexpr int kInputs = 3;
 constexpr int kTriesPerExecution = 10;  // programs made for the executor per one that is to run
 
-// "" if the schedule gives the original's results. Rounding may turn a comparison or send a number
-// to infinity: only what differs for all inputs is a difference.
-std::string difference_of(const RandomProgram& random, const Program& scheduled, Dice& dice) {
-  std::string found;
-  for (int i = 0; i < kInputs; ++i) {
+// Three inputs, cuts, blocks and orders, each judged by itself.
+Verdict verdict_of(const RandomProgram& random, const Program& scheduled, Dice& dice) {
+  Verdict all;
+  for (int i = 0; i < kInputs && all.difference.empty(); ++i) {
     // A local part of a sum depends on the cut, so both have one.
     const Cut cut = dice.chance(50) ? Cut::contiguous() : Cut::cyclic(dice.between(1, 3), dice.below(4));
     OracleOptions options{.ranks = random.ranks, .sizes = random.sizes, .cut = cut, .scalars = {}};
@@ -43,10 +44,15 @@ std::string difference_of(const RandomProgram& random, const Program& scheduled,
     const OracleResult expected = run_oracle(random.program, inputs, options);
     options.blocks = dice.between(1, 4);
     options.order = dice.seed();
-    found = difference(expected, run_oracle(scheduled, inputs, options), kTolerance);
-    if (found.empty()) return "";
+    const OracleResult got = run_oracle(scheduled, inputs, options);
+    const Verdict one = judged(expected, got, kTolerance, has_comparison(random.program), [&](int n) {
+      return run_oracle(random.program, with_changes(inputs, 0x1p-52, n), options);
+    });
+    all.difference = one.difference;
+    all.comparisons += one.comparisons;
+    all.infinities += one.infinities;
   }
-  return found;
+  return all;
 }
 
 // Random programs one after the other, and what was found.
@@ -57,14 +63,20 @@ class Proofs {
 
   // The exit status.
   int run() {
-    for (int i = 0; i < options_.programs; ++i) prove(i, Aim::anything);
+    const int most = options_.programs + kTriesPerExecution * options_.execute;
+    executes_ = options_.execute / 4;
+    for (int i = 0; i < options_.programs; ++i)
+      if (prove(i, Aim::anything) && options_.first) return stopped(i);
     // Most of the programs above are more than the executor runs: the next ones are made for it.
     const int ran = executions_.ran();
-    const int most = options_.programs + kTriesPerExecution * options_.execute;
-    for (int i = options_.programs; executions_.ran() < options_.execute && i < most; ++i) prove(i, Aim::execution);
+    executes_ = options_.execute;
+    for (int i = options_.programs; executions_.ran() < options_.execute && i < most; ++i)
+      if (prove(i, Aim::execution) && options_.first) return stopped(i);
     std::printf("%s%d programs compared in the oracle, %d of them made for the executor: %d differ, %d with no legal ",
                 table_.to_text().c_str(), compared_, compared_ - options_.programs, differ_, unchanged_);
     std::printf("transformation; the smallest cell has %lld\n", static_cast<long long>(table_.smallest()));
+    std::printf("excused elements: of %d programs a comparison that turned, of %d an infinity or a NaN\n", comparisons_,
+                infinities_);
     if (options_.execute > 0)
       std::printf("%s%d of the executed programs were made for the executor\n", executions_.to_text().c_str(),
                   executions_.ran() - ran);
@@ -80,18 +92,26 @@ class Proofs {
   }
 
  private:
+  static int stopped(int program) {
+    std::printf("the first program that differs is number %d\n", program);
+    return 1;
+  }
+
   // Whether it differs.
   bool prove(int number, Aim aim) {
     Dice dice(options_.seed * 0x9E3779B97F4A7C15u + static_cast<uint64_t>(number));
     const RandomProgram random = random_program(dice, guards_, aim);
-    const RandomSchedule schedule = random_schedule(random.program, dice, guards_, aim);
+    const RandomSchedule schedule = random_schedule(random, dice, guards_, aim);
     ++compared_;
     unchanged_ += schedule.log.empty() ? 1 : 0;
-    std::string found = difference_of(random, schedule.program, dice);
+    const Verdict verdict = verdict_of(random, schedule.program, dice);
+    std::string found = verdict.difference;
+    comparisons_ += verdict.comparisons > 0 ? 1 : 0;
+    infinities_ += verdict.infinities > 0 ? 1 : 0;
     differ_ += found.empty() ? 0 : 1;
     const int ran = executions_.ran();
-    if (found.empty() && ran < options_.execute) found = executions_.compare(random, schedule.program, dice);
-    table_.count(random.program, schedule.program, schedule.log, executions_.ran() > ran);
+    if (found.empty() && ran < executes_) found = executions_.compare(random, schedule.program, dice);
+    table_.count(random, schedule.program, schedule.log, executions_.ran() > ran);
     const bool prints = differ_ + executions_.differ() <= 3 || options_.verbose;
     if (!found.empty() && prints && options_.without != kEach)
       std::printf("program %d differs on %d ranks: %s\n%s\nafter\n%s\n%s\n", number, random.ranks, found.c_str(),
@@ -103,7 +123,9 @@ class Proofs {
   const Guards guards_;
   ProofTable table_;
   Executions executions_;
+  int executes_ = 0;  // how many are to run so far
   int compared_ = 0, differ_ = 0, unchanged_ = 0;
+  int comparisons_ = 0, infinities_ = 0;  // programs with such excused elements
 };
 
 // Without a rule some schedule must differ from its original. The exit status.
@@ -131,9 +153,7 @@ int main_of(int argc, char** argv) {
       "Transforms random programs by random legal schedules and compares each with its original in the oracle, on "
       "several ranks, cuts and inputs.",
       "schedule_proofs");
-  app.add_option("--programs", options.programs, "programs to compare")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  app.add_option("--programs", options.programs, "programs to compare")->check(whole_number())->capture_default_str();
   app.add_option("--seed", options.seed, "seed of everything random")->capture_default_str();
   app.add_option("--least", options.least, "fail if fewer programs than this had some operation, type or rule");
   CLI::Option* execute = app.add_option("--execute", options.execute,
@@ -143,6 +163,7 @@ int main_of(int argc, char** argv) {
                  "leave this rule out, or each in turn: one program must differ, and shows why the rule is there")
       ->excludes(execute);
   app.add_flag("--verbose", options.verbose, "print every program that differs, not only three");
+  app.add_flag("--first", options.first, "end at the first program that differs");
   app.footer("Exit status: 0 proved; 1 not; 2 an error in the command line.");
   if (const auto text = parse_command_line(app, std::span<const char* const>(argv, static_cast<size_t>(argc)))) {
     std::printf("%s", text->c_str());

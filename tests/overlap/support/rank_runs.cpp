@@ -128,8 +128,15 @@ class RankRun {
 }  // namespace
 
 std::string refusal_of(const Program& program, const SizeValues& sizes) {
+  int ranks = 1;  // as few as there can be
+  const auto need = [&](const std::string& value) {
+    const Distribution& lies = program.type(value).distribution;
+    if (lies.is(Placement::rooted)) ranks = std::max(ranks, lies.root + 1);
+  };
+  for (const Declaration& declaration : program.declarations()) need(declaration.name);
+  for (const Statement& statement : program.statements()) need(statement.name);
   std::string refusal;
-  run_local(program.parts().groups, [&](Environment& environment) {
+  run_local(ranks * program.parts().groups, [&](Environment& environment) {
     try {
       PlanExecutor(SchedulePlan(program), environment, {.sizes = sizes});
     } catch (const UserError& error) {

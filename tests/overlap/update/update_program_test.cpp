@@ -75,6 +75,43 @@ TEST(UpdatePrograms, RefuseWhatIsNoOptimizer) {
   refused("scalar momentum = 0.9", "scalar momentum", "update-scalars", "'momentum'");
 }
 
+TEST(UpdatePrograms, ComputeTheNormWhereTheTextDoesNot) {
+  const std::string line = "gradient_norm = norm(sum)\nscale = min(1, max_norm / gradient_norm)";
+  const UpdateProgram plain = own(with(kSgd, line, "scale = 1"));
+  EXPECT_EQ(plain.program().statement(kGradientNorm).expression.to_string(), "norm(sum)");
+  EXPECT_FALSE(plain.updates_after_norm());
+  const UpdateProgram scaled = own(with(kSgd, line, "scalar unscale = 1\nscale = unscale"));
+  EXPECT_EQ(scaled.program().written(scaled.program().statement(kGradientNorm).expression), "unscale * norm(sum)");
+}
+
+TEST(UpdatePrograms, BeginStateWithANumberOrTheWeights) {
+  const std::string m = "tensor m fp32 [T, K] replicated";
+  EXPECT_TRUE(own(kSgd).starts().empty());
+  const UpdateProgram half = own(with(kSgd, m, m + " = 0.5")), copy = own(with(kSgd, m, m + " = w"));
+  ASSERT_EQ(half.starts().size(), 1U);
+  EXPECT_EQ(half.starts()[0].value, 0.5);
+  ASSERT_EQ(copy.starts().size(), 1U);
+  EXPECT_EQ(copy.starts()[0].tensor, "m");
+  EXPECT_FALSE(copy.starts()[0].value);
+  EXPECT_EQ(parse_program(to_text(copy.program()), "again"), copy.program());
+  const UpdateProgram rounded = copy.with_types(ElementType::bf16, ElementType::bf16, ElementType::fp32);
+  EXPECT_EQ(rounded.starts().size(), 1U);  // the master weights' copy
+  for (const auto& [line, words] : {std::pair("tensor w fp32 [T, K] replicated", "w = 0.5"),
+                                    {"tensor g fp32 [T, K] local", "g = 0.5"},
+                                    {"tensor decay fp32 [T, 1] replicated", "decay = 0.5"}})
+    EXPECT_USER_ERROR(own(with(kSgd, line, std::string(line) + " = 0.5")), "rule update-start", words);
+  EXPECT_USER_ERROR(own(with(kSgd, m, m + " = g")), "rule update-start", "m = g");
+}
+
+TEST(UpdatePrograms, ErrorsNameWhatTheTextHas) {
+  const std::string line = "w1 = update(w, w - lr * m1)";
+  EXPECT_USER_ERROR(own(with(kSgd, line, "w1 = update(w, w - lr * m1 * reduce_tensor(+, m1, dims=[1]))")),
+                    "own.program: w1 = update(w, w - lr * m1 * reduce_tensor(+, m1, dims=[1])), line 14",
+                    "fp64 [T, 1]");
+  EXPECT_USER_ERROR(own(with(kSgd, line, "w1 = update(w, w - lr * m1 * cast(reduce_tensor(+, m1, dims=[0]), fp32))")),
+                    "reduce_tensor(+, m1, dims=[0]) fp64 [1, K]");
+}
+
 TEST(UpdatePrograms, SchedulesAreEqual) {
   UpdateProgram program = own(kSgd);
   const std::vector<UpdateProgram> variants = {

@@ -38,14 +38,18 @@ class PlanExecutor {
  public:
   // On these ranks, for a program of one group. UserError that names what it cannot run: layers on
   // slices that are cut along another dim than the one that is summed, sliced tensors of more than
-  // one shape, sums over other than the last dims, fused collectives with a root, dropout of a
-  // tensor that is smaller than the result.
+  // one shape, sums over other than the last dims, dropout of a tensor that is smaller than the
+  // result. Also if its tensors have more bytes than the host has free now, or if a run would take
+  // days.
   PlanExecutor(SchedulePlan plan, Communicator& ranks, ExecutorOptions options);
   // On all ranks of the job, for a program of any number G of groups: job rank g * R + i is rank i
   // of group g. UserError on all ranks, also unless their number is a multiple of G. `environment`
   // outlives it.
   PlanExecutor(SchedulePlan plan, Environment& environment, ExecutorOptions options);
   ~PlanExecutor();
+  // What the constructors check of the sizes: UserError with the bytes or the operations if `ranks`
+  // ranks, of which `local_ranks` share this host, cannot run the plan.
+  static void check_size(const SchedulePlan& plan, const SizeValues& sizes, int ranks, int local_ranks);
   PlanExecutor(const PlanExecutor&) = delete;
   PlanExecutor& operator=(const PlanExecutor&) = delete;
 

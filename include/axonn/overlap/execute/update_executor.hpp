@@ -65,6 +65,8 @@ class UpdateExecutor {
 
   // The master weights were changed by others, such as a checkpoint: the network's weights follow.
   void master_changed();
+  // All elements of a tensor of the state become this number.
+  void fill(std::string_view tensor, double value);
   // Copies the master weights to another tensor of the state.
   void copy_master_to(std::string_view tensor);
   // Exchanges the master weights with another tensor of the state; the network's weights follow.

@@ -19,8 +19,10 @@ namespace axonn::overlap {
 struct Declaration {
   std::string name;
   TensorType type;
-  std::optional<double> value = {};  // a scalar's value if none is given
-  int line = 0;                      // in its file; 0: none
+  // A scalar's value if none is given, or that of all elements of an optimizer's state at first.
+  std::optional<double> value = {};
+  std::string copy_of = {};  // the tensor that an optimizer's state is a copy of at first
+  int line = 0;              // in its file; 0: none
   friend bool operator==(const Declaration& a, const Declaration& b);
 };
 
@@ -30,6 +32,7 @@ struct Statement {
   std::string name;
   Expression expression;
   int line = 0;
+  std::string part_of = {};  // the statement in whose text it stands, if it was made of a part of one
   friend bool operator==(const Statement& a, const Statement& b);
 };
 
@@ -74,6 +77,7 @@ std::span<const Rule> section_rules();
 class Program {
  public:
   static constexpr int64_t kMostNames = 2000;
+  static constexpr int kMostGroups = 1 << 16;
 
   // UserError with the rule's name and the statement. `guards`: for proofs only.
   explicit Program(ProgramParts parts, const Guards& guards = {});
@@ -101,6 +105,9 @@ class Program {
   const Statement* update_of(std::string_view tensor) const;
   std::vector<std::string> consumers_of(std::string_view name) const;  // statements, in order
   bool is_output(std::string_view name) const;
+  // For errors: a value as the program's text has it, where parts of statements have no name.
+  std::string written(std::string_view name) const;
+  std::string written(const Expression& expression) const;
 
   friend bool operator==(const Program& a, const Program& b) { return a.parts_ == b.parts_; }
 

@@ -77,6 +77,7 @@ Expression operator-(Expression a);
 
 Expression pow(Expression base, Expression exponent);
 Expression sqrt(Expression x);
+Expression sign(Expression x);
 Expression fma(Expression a, Expression b, Expression c);  // a * b + c, rounded once
 Expression select(Expression condition, Expression yes, Expression no);
 Expression less(Expression a, Expression b);

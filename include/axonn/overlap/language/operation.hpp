@@ -27,6 +27,7 @@ enum class Operation : uint8_t {
   exponential,
   logarithm,
   absolute,
+  sign,
   maximum,
   minimum,
   tanh,

@@ -13,6 +13,8 @@
 //   size T, K
 //   tensor g fp32 [T, K] local                # or replicated, sliced(DIM), rooted(RANK)
 //   tensor w fp32 [T, 4*K] replicated on 1    # group 1; left out: group 0
+//   tensor z fp32 [T, K] replicated = w       # an optimizer's state, which begins as the weights,
+//                                             # or as a number; left out: 0
 //   scalar lr = 0.001
 //   scalar step                               # given by who runs the program
 //   sum = all_reduce(+, g)

@@ -27,7 +27,7 @@ class Size {
   bool is_one() const { return factor_ == 1 && symbols_.empty(); }
   bool is_number() const { return symbols_.empty(); }
 
-  // UserError if a symbol has no value.
+  // UserError if a symbol has no value or one below 1, or if the product needs more than 64 bits.
   int64_t value(const SizeValues& values) const;
   std::string to_string() const;  // "4*B*H"
 
@@ -46,6 +46,7 @@ using Extents = std::vector<int64_t>;
 
 std::string to_string(const Shape& shape);  // "[B, S, 4*H]"
 Extents extents_of(const Shape& shape, const SizeValues& values);
+// The number of elements. UserError if it needs more than 64 bits.
 int64_t count_of(const Extents& extents);
 
 }  // namespace axonn::overlap

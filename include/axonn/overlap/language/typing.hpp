@@ -15,7 +15,7 @@ namespace axonn::overlap {
 //
 // | operation | operands | result |
 // | --- | --- | --- |
-// | element by element | one element type; shapes broadcast; one distribution | the same |
+// | element by element | one element type; shapes broadcast; distributions: below | the same |
 // | comparison | as above | boolean |
 // | slice(x, d) | replicated | sliced(d) |
 // | load(x, r) | replicated | rooted(r) |
@@ -43,6 +43,8 @@ struct TypingContext {
   int groups = 1;
   std::string place;  // the statement: "sum = all_reduce(+, g), line 9"
   Guards guards;
+  // An expression as the program's text has it; empty: it is so already.
+  std::function<Expression(const Expression&)> written = {};
 
   TensorType derive(const Expression& expression) const;
 };

@@ -58,8 +58,18 @@ struct OracleResult {
   std::map<std::string, OracleValue, std::less<>> states;  // updated tensors, by their own names
 };
 
-// UserError if a tensor, scalar or size has no value or one that does not fit, or if a statement
-// names a root that is not one of the ranks.
+// What run_oracle() would take.
+struct OracleCost {
+  double operations = 0;  // on single elements, of all ranks
+  double bytes = 0;
+};
+OracleCost oracle_cost(const Program& program, const OracleOptions& options);
+// UserError with the numbers if they are more than some minutes of work, or than the host's free
+// memory. `runs`: how often it is to run.
+void check_oracle_cost(const Program& program, const OracleOptions& options, double runs = 1);
+
+// UserError if a tensor, scalar or size has no value or one that does not fit, if a statement names
+// a root that is not one of the ranks, or from check_oracle_cost().
 OracleResult run_oracle(const Program& program, const OracleInputs& inputs, const OracleOptions& options);
 
 // Numbers from 0.5 to 1.5 for every declared tensor: logarithms, roots and quotients exist.

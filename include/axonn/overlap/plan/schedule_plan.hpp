@@ -78,7 +78,8 @@ class SchedulePlan {
   // The buffer that holds a value; "" if it is a number of the host or stays in registers.
   const std::string& home(const std::string& value) const;
 
-  // Bytes that a ring of `ranks` moves, and that loops read and write.
+  // Bytes that a ring of `ranks` moves, and that loops read and write. UserError if a value lies on
+  // a rank that is not there.
   PlanCounts counts(const SizeValues& sizes, int ranks) const;
   PlanCounts counts(const PlanStep& step, const SizeValues& sizes, int ranks) const;
 

@@ -24,13 +24,18 @@ struct ProgramFile {
   struct NamedSchedule {
     std::string name;
     std::vector<Transformation> log;
+    int line = 0;  // the name's in the file; 0: none
   };
   Program program;
   std::vector<NamedSchedule> schedules;
+  std::string file = {};  // for errors
 
   // The program after a schedule's transformations; "plain" is the program as it is written.
-  // UserError if there is no such schedule, or a transformation is refused.
+  // UserError if there is no such schedule. If a transformation is refused, the error has the file,
+  // the line, the schedule's name, and which of its transformations it is.
   Schedule scheduled(std::string_view schedule) const;
+  // "FILE:LINE: schedule NAME" as far as they are known, for errors of what a schedule makes.
+  std::string place_of(std::string_view schedule) const;
 };
 
 inline constexpr std::string_view kPlainSchedule = "plain";

@@ -45,9 +45,12 @@ struct Transformation {
   SplitPolicy policy = SplitPolicy::reduce_scatter;
   int dim = 0;   // split by reduce_scatter or slice
   int root = 0;  // split by reduce
+  int line = 0;  // in its file; 0: none. It does not count when transformations are compared.
 
   std::string to_string() const;
-  friend bool operator==(const Transformation&, const Transformation&) = default;
+  friend bool operator==(const Transformation& a, const Transformation& b) {
+    return a.kind == b.kind && a.names == b.names && a.policy == b.policy && a.dim == b.dim && a.root == b.root;
+  }
 };
 
 std::span<const Rule> transformation_rules();
@@ -81,8 +84,9 @@ class Schedule {
 
 // One transformation per line; what it prints parses back.
 std::string to_text(std::span<const Transformation> log);
-// Lines count from `first_line` in errors; `file` names it.
-std::vector<Transformation> parse_transformations(std::string_view text, std::string_view file, int first_line = 1);
+// Lines count from `first_line` in errors; `file` names it, and `schedule` the part of it, if any.
+std::vector<Transformation> parse_transformations(std::string_view text, std::string_view file, int first_line = 1,
+                                                  std::string_view schedule = "");
 
 }  // namespace axonn::overlap
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,9 +36,10 @@ std::span<const Rule> update_rules();
 //   tensor g fp32 [T, K] local        # the gradients
 //   tensor w fp32 [T, K] replicated   # the weights
 //   tensor m fp32 [T, K] replicated   # state: begins as zeros, is saved in checkpoints as NAME.m
+//   tensor z fp32 [T, K] replicated = w   # state that begins as the weights; or a number
 //   scalar lr = 0.001
 //   sum = all_reduce(+, g)
-//   gradient_norm = norm(sum)
+//   gradient_norm = norm(sum)         # may be left out: it is computed all the same
 //   m1 = update(m, ...)
 //   w1 = update(w, ...)
 //   return w1
@@ -57,6 +60,12 @@ class UpdateProgram {
   const std::vector<std::string>& state() const { return state_; }
   // The tensor that holds the master weights: weights() itself, or the one that is rounded to them.
   const std::string& master() const { return master_; }
+  // The state that does not begin as zeros.
+  struct Start {
+    std::string tensor;
+    std::optional<double> value;  // all elements'; none: a copy of the master weights
+  };
+  std::vector<Start> starts() const;
   // The scalars that the trainer does not set.
   std::vector<std::string> settings() const;
   bool has_number(std::string_view name) const { return program_.find_declaration(name) != nullptr; }
@@ -78,10 +87,18 @@ class UpdateProgram {
   Schedule scheduled(UpdateSchedule schedule) const;
 
  private:
+  void find_sum();
+  void add_norm();
+  void check_shapes() const;
+  void find_state();
+
   Program program_;
   std::string gradients_, sum_, weights_, master_;
   std::vector<std::string> state_;
 };
+
+// The program of a file. UserError with the file and the statement.
+UpdateProgram load_update_program(const std::filesystem::path& path);
 
 inline constexpr std::string_view kAverage = "ema";
 inline constexpr std::string_view kAverageRate = "ema_rate";
