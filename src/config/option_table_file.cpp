@@ -12,6 +12,7 @@
 #include <toml++/toml.h>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/utf8.hpp"
 #include "axonn/core/text.hpp"
 #include "config/option_field.hpp"
 #include "config/toml_letters.hpp"
@@ -91,7 +92,7 @@ Json json_of(const toml::node& node) {
 
 // A value from another table, written as in a flag.
 std::string flag_text(const Json& value) {
-  if (value.is_string()) return value.get<std::string>();
+  if (value.is_string()) return from_utf8(value.get<std::string>());
   if (!value.is_array()) return value.dump();
   std::string words;
   for (const Json& item : value) words += (words.empty() ? "" : ",") + flag_text(item);
