@@ -12,6 +12,7 @@
 
 #include "axonn/checkpoint/safetensors.hpp"
 #include "axonn/core/error.hpp"
+#include "axonn/core/json_depth.hpp"
 #include "axonn/core/version.hpp"
 #include "checkpoint/held_range.hpp"
 #include "core/files.hpp"
@@ -250,6 +251,7 @@ std::string Manifest::to_json() const {
 
 Manifest Manifest::from_json(const std::string& text, const fs::path& path) {
   return with_path(path, [&] {
+    AXONN_CHECK(is_shallow_json(text), "checkpoint.manifest", "it nests deeper than ", kMostJsonDepth, " levels");
     const Json json = Json::parse(text);
     const Json format = json.value("format", Json());
     check_format(format, json);

@@ -12,6 +12,7 @@
 #include <toml++/toml.h>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/json_depth.hpp"
 #include "axonn/core/utf8.hpp"
 #include "axonn/core/text.hpp"
 #include "config/option_field.hpp"
@@ -181,7 +182,7 @@ void OptionTable::read_toml(std::string_view text, std::string_view name,
 }
 
 void OptionTable::read_json(std::string_view text, std::string_view name) {
-  const Json file = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json file = is_shallow_json(text) ? Json::parse(text, nullptr, /*allow_exceptions=*/false) : Json();
   AXONN_CHECK(file.is_object(), kWhere, name, " is not a JSON object");
   const OptionReader reader{*this, Source::checkpoint};
   for (const auto& [section, keys] : file.items()) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/json_depth.hpp"
 
 namespace axonn {
 namespace {
@@ -36,6 +37,14 @@ TEST(Utf8, AnyBytesComeBack) {
   }
   EXPECT_EQ(to_utf8("café"), "café");
   EXPECT_EQ(from_utf8(std::string("a\0", 2)), std::string("a\0", 2));  // written by nobody
+}
+
+TEST(JsonDepth, IsThatOfBracketsOutsideOfStrings) {
+  EXPECT_EQ(json_depth(R"({"a": [1, {"[[[\"[[": 2}], "b": []})"), 3);
+  EXPECT_EQ(json_depth("]]]]["), 0);
+  EXPECT_EQ(json_depth(""), 0);
+  EXPECT_TRUE(is_shallow_json(std::string(100, '[')));
+  EXPECT_FALSE(is_shallow_json(std::string(101, '[')));
 }
 
 }  // namespace

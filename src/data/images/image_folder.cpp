@@ -70,13 +70,22 @@ class ImageFolder : public ImageSource {
   int64_t read(int64_t index, std::span<uint8_t> pixels) const override {
     const ImageEntry& entry = images_.entries[static_cast<size_t>(index)];
     const std::string file = (fs::path(directory_) / entry.name).string();
-    const Image image = read_image(file, size_);
+    const Image image = decode(file);
     if (!image.doubt.empty()) say_doubt(index, file, image.doubt);
     centre_square(image, size_, pixels);
     return entry.class_number;
   }
 
  private:
+  // It was whole at both ends when the run began.
+  Image decode(const std::string& file) const {
+    try {
+      return read_image(file, size_);
+    } catch (const UserError& error) {
+      throw UserError(error.where(), error.sentence() + "; copy the file again and resume the run");
+    }
+  }
+
   // Once, from whichever rank reads the file.
   void say_doubt(int64_t index, const std::string& file, const std::string& doubt) const {
     const std::lock_guard lock(mutex_);
