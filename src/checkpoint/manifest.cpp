@@ -251,7 +251,8 @@ std::string Manifest::to_json() const {
 
 Manifest Manifest::from_json(const std::string& text, const fs::path& path) {
   return with_path(path, [&] {
-    AXONN_CHECK(is_shallow_json(text), "checkpoint.manifest", "it nests deeper than ", kMostJsonDepth, " levels");
+    AXONN_CHECK(is_shallow_json(text), "checkpoint.manifest", "it nests deeper than ", kMostJsonDepth,
+                " levels; copy it again");
     const Json json = Json::parse(text);
     const Json format = json.value("format", Json());
     check_format(format, json);

@@ -121,7 +121,7 @@ Json parse_unique(std::string_view header, const std::filesystem::path& path) {
     return true;
   };
   AXONN_CHECK(is_shallow_json(header), "checkpoint.safetensors", path.string(), ": the header nests deeper than ",
-              kMostJsonDepth, " levels");
+              kMostJsonDepth, " levels; copy the file again");
   Json parsed = Json::parse(header, unique, /*allow_exceptions=*/false);
   AXONN_CHECK(parsed.is_object(), "checkpoint.safetensors", path.string(), ": the header is not a JSON object");
   return parsed;

@@ -1,5 +1,5 @@
-// Files of a checkpoint that are damaged or written by somebody else: they are read, or refused by a
-// UserError; the sanitizers see the rest.
+// Files of a checkpoint that are damaged or written by somebody else: they are read, or refused by
+// a UserError; the sanitizers see the rest.
 #include <cstring>
 #include <filesystem>
 
@@ -33,10 +33,25 @@ bool read(const std::function<void()>& action) {
 
 // Another value, where one stands in a text of JSON.
 std::string with_another_value(std::string text, Random& random) {
-  static const std::vector<std::string> kValues = {
-      "0", "-1", "1", "7", "1.5", "1e999", "2147483648", "4294967296", "9223372036854775807", "18446744073709551615",
-      "null", "true", "[]", "{}", "\"\"", "\"x\"", "[0, 1]", "[9223372036854775807, 9223372036854775807]",
-      std::string(300'000, '[') + std::string(300'000, ']')};
+  static const std::vector<std::string> kValues = {"0",
+                                                   "-1",
+                                                   "1",
+                                                   "7",
+                                                   "1.5",
+                                                   "1e999",
+                                                   "2147483648",
+                                                   "4294967296",
+                                                   "9223372036854775807",
+                                                   "18446744073709551615",
+                                                   "null",
+                                                   "true",
+                                                   "[]",
+                                                   "{}",
+                                                   "\"\"",
+                                                   "\"x\"",
+                                                   "[0, 1]",
+                                                   "[9223372036854775807, 9223372036854775807]",
+                                                   std::string(300'000, '[') + std::string(300'000, ']')};
   constexpr std::string_view kDigits = "0123456789";
   const size_t begin = text.find_first_of(kDigits, random.below(text.size()));
   if (begin == std::string::npos) return text;
@@ -52,9 +67,10 @@ std::string changed(std::string text, Random& random) {
 TEST(CheckpointFuzz, FilesOfTensorsAreReadOrRefused) {
   const test::Scratch scratch;
   const std::vector<float> floats(6, 1);
-  const std::vector<safetensors::View> views = {{"a", c10::ScalarType::Float, {2, 3}, {std::as_bytes(std::span(floats))}},
-                                                {"none", c10::ScalarType::Half, {0, 4}, {}},
-                                                {"one", c10::ScalarType::Float, {}, {std::as_bytes(std::span(floats).first(1))}}};
+  const std::vector<safetensors::View> views = {
+      {"a", c10::ScalarType::Float, {2, 3}, {std::as_bytes(std::span(floats))}},
+      {"none", c10::ScalarType::Half, {0, 4}, {}},
+      {"one", c10::ScalarType::Float, {}, {std::as_bytes(std::span(floats).first(1))}}};
   safetensors::write(scratch / "t", views, {{"by", "a test"}});
   const std::string whole = test::read(scratch / "t");
   uint64_t header_bytes = 0;
@@ -74,7 +90,9 @@ TEST(CheckpointFuzz, FilesOfTensorsAreReadOrRefused) {
         std::vector<std::byte> into(static_cast<size_t>(entry.size_bytes()));
         file.read(entry, into);
       }
-    }) ? good : bad);
+    })
+           ? good
+           : bad);
   });
   EXPECT_GT(good, 50U);
   EXPECT_GT(bad, 200U);
@@ -104,7 +122,9 @@ TEST(CheckpointFuzz, ManifestsAreReadOrRefused) {
       const CheckpointReader reader(step);
       const auto& tensors = reader.tensors();
       for (size_t i = 0; i < 3 && !tensors.empty(); ++i) reader.read_whole(tensors[random.below(tensors.size())]);
-    }) ? good : bad);
+    })
+           ? good
+           : bad);
   });
   EXPECT_GT(good, 20U);
   EXPECT_GT(bad, 50U);

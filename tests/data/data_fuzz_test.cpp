@@ -43,18 +43,31 @@ class DataFuzz : public testing::Test {
 };
 
 std::string some_content(Random& random) {
-  static const std::vector<std::string> kContents = {
-      "", "a", "some text\n", "caf\xe9", "a\0b"s, "\x1f\x8b\x08\0abc"s, "PK\x03\x04", "\xff\xfe" "a\0b\0"s, "a\0b\0c\0"s,
-      "version https://git-lfs.github.com/spec/v1\noid sha256:ab\n", "<!doctype html><title>", "\x89PNG\r\n\x1a\n",
-      "{\"step\": 1}\n", "\xef\xbb\xbftext", std::string(9000, 'x') + "\0\0"s};
+  static const std::vector<std::string> kContents = {"",
+                                                     "a",
+                                                     "some text\n",
+                                                     "caf\xe9",
+                                                     "a\0b"s,
+                                                     "\x1f\x8b\x08\0abc"s,
+                                                     "PK\x03\x04",
+                                                     "\xff\xfe"
+                                                     "a\0b\0"s,
+                                                     "a\0b\0c\0"s,
+                                                     "version https://git-lfs.github.com/spec/v1\noid sha256:ab\n",
+                                                     "<!doctype html><title>",
+                                                     "\x89PNG\r\n\x1a\n",
+                                                     "{\"step\": 1}\n",
+                                                     "\xef\xbb\xbftext",
+                                                     std::string(9000, 'x') + "\0\0"s};
   const std::string& one = kContents[random.below(kContents.size())];
   return random.one_in(3) ? fuzz::mutated(one, random) : one;
 }
 
 std::string some_name(Random& random) {
   static const std::vector<std::string> kNames = {
-      "a", "b.txt", "c.png", ".hidden", "caf\xe9", "line\nbreak", "metrics.jsonl", "status.json", "step-000001",
-      "manifest.json", "job-1.lock", "samples", "x0-y0-z0.safetensors", "page.txt", "\xff.jpg", "\x1b[2J"};
+      "a",           "b.txt",       "c.png",         ".hidden",    "caf\xe9", "line\nbreak",          "metrics.jsonl",
+      "status.json", "step-000001", "manifest.json", "job-1.lock", "samples", "x0-y0-z0.safetensors", "page.txt",
+      "\xff.jpg",    "\x1b[2J"};
   return kNames[random.below(kNames.size())];
 }
 
@@ -126,11 +139,15 @@ std::vector<std::string> some_images() {
   std::string png = test::png_bytes(image), jpeg = test::jpeg_bytes(image);
   std::vector<std::string> images = {png, jpeg};
   images.push_back(png.insert(33, chunk("eXIf" + kExif)));  // after IHDR
-  images.push_back(jpeg.insert(2, "\xff\xe1\0\x22" "Exif\0\0"s + kExif));
+  images.push_back(jpeg.insert(2,
+                               "\xff\xe1\0\x22"
+                               "Exif\0\0"s +
+                                   kExif));
   images.push_back(test::png_bytes(2, 2, std::vector<uint8_t>(16, 77), {.colour = PNG_COLOR_TYPE_RGBA}));
-  images.push_back(test::png_bytes(2, 1, std::vector<uint8_t>(8, 9), {.bits = 16, .colour = PNG_COLOR_TYPE_GRAY_ALPHA}));
   images.push_back(
-      test::png_bytes(8, 1, {0b01111010}, {.bits = 1, .colour = PNG_COLOR_TYPE_PALETTE, .palette = {{9, 8, 7}, {1, 2, 3}}}));
+      test::png_bytes(2, 1, std::vector<uint8_t>(8, 9), {.bits = 16, .colour = PNG_COLOR_TYPE_GRAY_ALPHA}));
+  images.push_back(test::png_bytes(8, 1, {0b01111010},
+                                   {.bits = 1, .colour = PNG_COLOR_TYPE_PALETTE, .palette = {{9, 8, 7}, {1, 2, 3}}}));
   images.push_back(test::jpeg_bytes(16, 16, std::vector<uint8_t>(256, 90), 1));
   images.push_back(test::jpeg_bytes(8, 8, std::vector<uint8_t>(256, 90), 4));
   return images;

@@ -19,7 +19,9 @@ struct Magic {
 
 constexpr std::array kMagics = {
     Magic{"\x1f\x8b"sv, {ContentClass::packed, "gzip", "unpack it with gunzip"}},
-    Magic{"\xfd" "7zXZ\0"sv, {ContentClass::packed, "xz", "unpack it with unxz"}},
+    Magic{"\xfd"
+          "7zXZ\0"sv,
+          {ContentClass::packed, "xz", "unpack it with unxz"}},
     Magic{"\x28\xb5\x2f\xfd"sv, {ContentClass::packed, "zstd", "unpack it with unzstd"}},
     Magic{"BZh"sv, {ContentClass::packed, "bzip2", "unpack it with bunzip2"}},
     Magic{"PK\x03\x04"sv, {ContentClass::packed, "zip", "unpack it with unzip"}},
@@ -56,7 +58,9 @@ constexpr std::array kMagics = {
     Magic{"\x93NUMPY"sv, {ContentClass::binary, "array of numpy", "name the text that its numbers were made of"}},
     Magic{"SQLite format 3\0"sv, {ContentClass::binary, "SQLite"}},
     Magic{"\x89HDF\r\n\x1a\n"sv, {ContentClass::binary, "HDF5"}},
-    Magic{"\x7f" "ELF"sv, {ContentClass::binary, "program"}},
+    Magic{"\x7f"
+          "ELF"sv,
+          {ContentClass::binary, "program"}},
 };
 
 // A byte that no text has: a control character other than those of lines, pages and terminals.
@@ -81,12 +85,14 @@ bool is_wide(std::string_view head, size_t width, size_t place) {
 std::optional<ContentGuess> guess_wide(std::string_view head) {
   for (const size_t place : {size_t{0}, size_t{3}})
     if (is_wide(head, 4, place))
-      return ContentGuess{ContentClass::wide, "UTF-32", place == 0 ? "convert it with iconv -f UTF-32LE -t UTF-8"
-                                                                   : "convert it with iconv -f UTF-32BE -t UTF-8"};
+      return ContentGuess{
+          ContentClass::wide, "UTF-32",
+          place == 0 ? "convert it with iconv -f UTF-32LE -t UTF-8" : "convert it with iconv -f UTF-32BE -t UTF-8"};
   for (const size_t place : {size_t{0}, size_t{1}})
     if (is_wide(head, 2, place))
-      return ContentGuess{ContentClass::wide, "UTF-16", place == 0 ? "convert it with iconv -f UTF-16LE -t UTF-8"
-                                                                   : "convert it with iconv -f UTF-16BE -t UTF-8"};
+      return ContentGuess{
+          ContentClass::wide, "UTF-16",
+          place == 0 ? "convert it with iconv -f UTF-16LE -t UTF-8" : "convert it with iconv -f UTF-16BE -t UTF-8"};
   return std::nullopt;
 }
 

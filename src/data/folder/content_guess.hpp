@@ -14,7 +14,7 @@ enum class ContentClass : uint8_t {
   wide,     // UTF-16 or UTF-32: to be converted
   page,     // a page of HTML
   image,
-  binary,   // anything else that is no text
+  binary,  // anything else that is no text
 };
 
 struct ContentGuess {

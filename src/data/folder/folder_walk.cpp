@@ -74,7 +74,7 @@ bool is_run(const fs::path& directory, const Names& names) {
 }
 
 std::optional<struct stat> status_of(const fs::path& path) {
-  struct stat status {};
+  struct stat status{};
   if (::stat(path.c_str(), &status) != 0) return std::nullopt;
   return status;
 }
@@ -125,7 +125,7 @@ class Walk {
     if (!root && folder.find('/') == std::string::npos) found_.folders.push_back(folder);
     for (const std::string& each : names) {
       const std::string name = root ? each : folder + "/" + each;
-      struct stat status {};
+      struct stat status{};
       if (each.starts_with('.'))
         leave_out("hidden", name);
       else if (run && is_of_a_run(each))

@@ -51,8 +51,8 @@ int exif_orientation(std::span<const uint8_t> bytes) {
   return 1;
 }
 
-// As EXIF defines it, by where the first row and the first column of the file are to be seen:
-// 2 top right, 3 bottom right, 4 bottom left, 5 left top, 6 right top, 7 right bottom, 8 left bottom.
+// EXIF says where the first row and the first column of the file are to be seen: 2 top right, 3
+// bottom right, 4 bottom left, 5 left top, 6 right top, 7 right bottom, 8 left bottom.
 Image upright(Image image, int orientation) {
   if (orientation <= 1 || orientation > 8) return image;
   const bool turned = orientation >= 5;

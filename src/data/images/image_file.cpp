@@ -40,7 +40,7 @@ enum class Kind { png, jpeg };
 std::FILE* open_regular(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0) return nullptr;
-  struct stat status {};
+  struct stat status{};
   const bool regular = ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
   std::FILE* const stream = regular ? ::fdopen(descriptor, "rb") : nullptr;
   if (!regular) errno = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
@@ -53,7 +53,7 @@ std::string other_kind(std::string_view head) {
   const ContentGuess guess = guess_content(head);
   using enum ContentClass;
   const bool curable = guess.kind == packed || guess.kind == pointer || guess.kind == page;
-  return detail::concatenate("it seems to be ", guess.name, curable ? "; " : "", curable ? guess.cure : "");
+  return detail::concatenate(guess.name, curable ? "; " : "", curable ? guess.cure : "");
 }
 
 // An open image file, at its first byte.
@@ -63,8 +63,8 @@ struct ImageFile {
     const std::string head = read(kGuessBytes);
     AXONN_CHECK(!head.empty(), kWhere, name, " is empty");
     kind = head.starts_with(kPngBegin) ? Kind::png : Kind::jpeg;
-    AXONN_CHECK(kind == Kind::png || head.starts_with(kJpegBegin), kWhere, name, " is neither a PNG nor a JPEG file, ",
-                other_kind(head));
+    AXONN_CHECK(kind == Kind::png || head.starts_with(kJpegBegin), kWhere, name,
+                " is neither a PNG nor a JPEG file, it seems to be ", other_kind(head));
     std::rewind(stream.get());
   }
 

@@ -23,7 +23,7 @@ class JpegReader {
   bool is_cmyk() const { return jpeg_.jpeg_color_space == JCS_CMYK || jpeg_.jpeg_color_space == JCS_YCCK; }
   int64_t width() const { return jpeg_.image_width; }
   int64_t height() const { return jpeg_.image_height; }
-  int orientation() const { return orientation_; }  // of EXIF
+  int orientation() const { return orientation_; }  // EXIF's
 
   // Bytes that no pixel needed. Some cameras write a few; many are a sign of damage.
   int64_t surplus_bytes() const { return surplus_bytes_; }

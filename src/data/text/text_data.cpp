@@ -40,7 +40,7 @@ std::string read_text(const fs::path& path) {
               error ? error.message() : std::strerror(errno));
   std::string text(bytes, '\0');
   in.read(text.data(), static_cast<std::streamsize>(bytes));
-  AXONN_CHECK(in, kWhere, "cannot read ", path.string(), ": it ended after ", in.gcount(), " of ", bytes, " bytes");
+  AXONN_CHECK(in, kWhere, path.string(), " ended after ", in.gcount(), " of ", bytes, " bytes");
   return text;
 }
 
@@ -125,8 +125,8 @@ Texts read_texts(const std::vector<std::string>& paths, TokenizerKind kind) {
     std::error_code error, ignored;
     const fs::file_status status = fs::status(path, error);
     const bool found = status.type() != fs::file_type::not_found;
-    AXONN_CHECK(found, kWhere, "data path ", shown_name(path), fs::is_symlink(path, ignored) ? " is a link to what" : "",
-                " does not exist");
+    AXONN_CHECK(found, kWhere, "data path ", shown_name(path),
+                fs::is_symlink(path, ignored) ? " is a link to what" : "", " does not exist");
     AXONN_CHECK(!error, kWhere, "cannot read the data path ", shown_name(path), ": ", error.message());
     AXONN_CHECK(fs::is_regular_file(status) || fs::is_directory(status), kWhere, "data path ", shown_name(path),
                 " is neither a file nor a directory");
@@ -174,8 +174,8 @@ int64_t TextData::window_start(uint64_t number, uint64_t seed, int64_t sequence)
 }
 
 void TextData::copy_window(int64_t start, std::span<int64_t> ids, std::span<int64_t> targets) const {
-  AXONN_CHECK(ids.size() == targets.size(), kWhere, "ids and targets have the same size, got ", ids.size(),
-              " and ", targets.size());
+  AXONN_CHECK(ids.size() == targets.size(), kWhere, "ids and targets have the same size, got ", ids.size(), " and ",
+              targets.size());
   const auto from = tokens_.begin() + start;
   std::copy_n(from, ids.size(), ids.begin());
   std::copy_n(from + 1, ids.size(), targets.begin());
@@ -192,8 +192,8 @@ int64_t TextData::validation_windows(int64_t sequence) const {
 
 void TextData::validation_window(int64_t index, std::span<int64_t> ids, std::span<int64_t> targets) const {
   const int64_t windows = validation_windows(std::ssize(ids));
-  AXONN_CHECK(index >= 0 && index < windows, kWhere, "the held-out part has ", windows, " windows of ",
-              ids.size(), " tokens, asked for number ", index);
+  AXONN_CHECK(index >= 0 && index < windows, kWhere, "the held-out part has ", windows, " windows of ", ids.size(),
+              " tokens, asked for number ", index);
   copy_window(train_tokens_ + index * std::ssize(ids), ids, targets);
 }
 

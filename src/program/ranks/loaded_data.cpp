@@ -68,10 +68,11 @@ void check_ranks_read_the_same(Communicator& everyone, const LoadedData& mine) {
     differs = detail::concatenate(fact.name, " is ", shown(other_value), " there and ", shown(value), " on rank 0");
     break;
   }
-  throw UserError("program.data",
-                  detail::concatenate(text_of(others), " read other data than rank 0: rank ", others.front(),
-                                      " on host ", other_host, ", rank 0 on host ", host, "; ", differs, others_text(other_left_out, left_out),
-                                      "; copy the same files to every host, or let --data name a folder that all see"));
+  throw UserError(
+      "program.data",
+      detail::concatenate(text_of(others), " read other data than rank 0: rank ", others.front(), " on host ",
+                          other_host, ", rank 0 on host ", host, "; ", differs, others_text(other_left_out, left_out),
+                          "; copy the same files to every host, or let --data name a folder that all see"));
 }
 
 }  // namespace axonn

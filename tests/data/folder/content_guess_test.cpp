@@ -23,35 +23,41 @@ std::string wide(const std::string& text, size_t width, size_t place) {
 
 TEST(ContentGuess, TakesTextsForText) {
   for (const std::string& text :
-       {"a"s, "\n"s, "caf\xe9"s, "\xef\xbb\xbfwith a mark"s, "\xff\xff"s, "BZ and PK are letters"s, "\x1b[1mbold\x1b[0m"s,
-        "a\tb\r\n\fc"s, "<p>a part of a page"s, "version 2 of git-lfs"s, "{\"a\": 1}"s, "\xed\xa0\x80 a lone surrogate"s,
-        "PAR 1"s, std::string(8192, 'x')})
+       {"a"s, "\n"s, "caf\xe9"s, "\xef\xbb\xbfwith a mark"s, "\xff\xff"s, "BZ and PK are letters"s,
+        "\x1b[1mbold\x1b[0m"s, "a\tb\r\n\fc"s, "<p>a part of a page"s, "version 2 of git-lfs"s, "{\"a\": 1}"s,
+        "\xed\xa0\x80 a lone surrogate"s, "PAR 1"s, std::string(8192, 'x')})
     EXPECT_EQ(guess(text), "text") << text;
 }
 
 TEST(ContentGuess, KnowsWhatIsNoText) {
-  for (const auto& [head, name] : {std::pair<std::string, const char*>
-       {"", "empty"},
-       {"\x1f\x8b\x08\0abc"s, "gzip"},
-       {"\xfd" "7zXZ\0abc"s, "xz"},
-       {"\x28\xb5\x2f\xfd" "abc", "zstd"},
-       {"BZh91AY&SY", "bzip2"},
-       {"PK\x03\x04" "abc", "zip"},
-       {std::string(257, 'n') + "ustar", "tar"},
-       {"\x89PNG\r\n\x1a\n", "PNG image"},
-       {"\xff\xd8\xff\xe0", "JPEG image"},
-       {"GIF89a", "GIF image"},
-       {"RIFF1234WEBPVP8 ", "WebP image"},
-       {"%PDF-1.7", "PDF"},
-       {"PAR1\x15", "Parquet"},
-       {"\x93NUMPY\x01", "array of numpy"},
-       {"version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 3\n", "git-lfs pointer"},
-       {"/annex/objects/SHA256E-s3--12.txt\n", "git-annex pointer"},
-       {"<!DOCTYPE html><title>404</title>", "HTML page"},
-       {"\xef\xbb\xbf \n<HTML lang=en>", "HTML page"},
-       {"<?xml version=\"1.0\"?>\n<!DOCTYPE html>\n<html>", "HTML page"},
-       {"a\0b"s, "binary"},
-       {std::string(100, '\x01') + "text", "binary"}})
+  for (const auto& [head, name] :
+       {std::pair<std::string, const char*>{"", "empty"},
+        {"\x1f\x8b\x08\0abc"s, "gzip"},
+        {"\xfd"
+         "7zXZ\0abc"s,
+         "xz"},
+        {"\x28\xb5\x2f\xfd"
+         "abc",
+         "zstd"},
+        {"BZh91AY&SY", "bzip2"},
+        {"PK\x03\x04"
+         "abc",
+         "zip"},
+        {std::string(257, 'n') + "ustar", "tar"},
+        {"\x89PNG\r\n\x1a\n", "PNG image"},
+        {"\xff\xd8\xff\xe0", "JPEG image"},
+        {"GIF89a", "GIF image"},
+        {"RIFF1234WEBPVP8 ", "WebP image"},
+        {"%PDF-1.7", "PDF"},
+        {"PAR1\x15", "Parquet"},
+        {"\x93NUMPY\x01", "array of numpy"},
+        {"version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 3\n", "git-lfs pointer"},
+        {"/annex/objects/SHA256E-s3--12.txt\n", "git-annex pointer"},
+        {"<!DOCTYPE html><title>404</title>", "HTML page"},
+        {"\xef\xbb\xbf \n<HTML lang=en>", "HTML page"},
+        {"<?xml version=\"1.0\"?>\n<!DOCTYPE html>\n<html>", "HTML page"},
+        {"a\0b"s, "binary"},
+        {std::string(100, '\x01') + "text", "binary"}})
     EXPECT_EQ(guess(head), name);
 }
 
@@ -81,7 +87,8 @@ TEST(ContentGuess, TakesNumbersOfTokensForBinary) {
 }
 
 TEST(ContentGuess, ReadsPrefixesOfAnything) {
-  for (const std::string& whole : {"\x1f\x8b\x08\0abc"s, "PK\x03\x04"s, "RIFF1234WEBPVP8"s, "<?xml><html"s, wide("abc", 4, 3)})
+  for (const std::string& whole :
+       {"\x1f\x8b\x08\0abc"s, "PK\x03\x04"s, "RIFF1234WEBPVP8"s, "<?xml><html"s, wide("abc", 4, 3)})
     for (size_t length = 0; length <= whole.size(); ++length) guess(whole.substr(0, length));
 }
 

@@ -32,7 +32,8 @@ Lines left_out(const FolderWalk& walk) {
 
 TEST(FolderWalk, FindsRegularFilesInTheOrderOfTheirNames) {
   const Scratch scratch;
-  for (const char* name : {"d/b", "d/a/z", "d/a.txt", "d/c/d/e/f", "d/.hidden/x", "d/a/.x", "d/\xff"}) scratch.file(name, "abc");
+  for (const char* name : {"d/b", "d/a/z", "d/a.txt", "d/c/d/e/f", "d/.hidden/x", "d/a/.x", "d/\xff"})
+    scratch.file(name, "abc");
   fs::create_directories(scratch / "d/nothing");
   const FolderWalk walk = walk_folder(scratch / "d");
   EXPECT_EQ(names(walk), (Lines{"a.txt", "a/z", "b", "c/d/e/f", "\xff"}));
@@ -48,21 +49,21 @@ TEST(FolderWalk, ReadsWhatALinkLeadsToOnce) {
   scratch.file("d/.store/s", "s");
   scratch.file("out/x", "x");
   scratch.file("out/deep/y", "y");
-  scratch.file("alone", "z");
+  scratch.file("single", "z");
   const auto link = [&](const char* to, const char* name) { fs::create_symlink(to, scratch / name); };
-  link("a", "d/0-to-a");                      // comes before it
+  link("a", "d/0-to-a");  // comes before it
   link("sub", "d/0-to-sub");
-  link("../alone", "d/alone");
-  link("../alone", "d/alone-2");
-  link(".store/s", "d/stored");               // as git-annex and hubs of models do
+  link("../single", "d/single");
+  link("../single", "d/single-2");
+  link(".store/s", "d/stored");  // as git-annex and hubs of models do
   link("../out", "d/out");
-  link("../../out/deep", "d/sub/deep");       // is reached by out/deep too
+  link("../../out/deep", "d/sub/deep");                       // is reached by out/deep too
   fs::create_hard_link(scratch / "d/a", scratch / "d/hard");  // is a file of its own: a copy makes it one
   const FolderWalk walk = walk_folder(scratch / "d");
-  EXPECT_EQ(names(walk), (Lines{"a", "alone", "hard", "out/deep/y", "out/x", "stored", "sub/b"}));
-  EXPECT_EQ(left_out(walk), (Lines{".store: hidden", "0-to-a: link to what is read already",
-                                   "0-to-sub: link to what is read already", "alone-2: link to what is read already",
-                                   "sub/deep: link to what is read already"}));
+  EXPECT_EQ(names(walk), (Lines{"a", "hard", "out/deep/y", "out/x", "single", "stored", "sub/b"}));
+  EXPECT_EQ(left_out(walk),
+            (Lines{".store: hidden", "0-to-a: link to what is read already", "0-to-sub: link to what is read already",
+                   "single-2: link to what is read already", "sub/deep: link to what is read already"}));
 }
 
 TEST(FolderWalk, EndsWhateverLinksMeet) {
@@ -87,10 +88,10 @@ TEST(FolderWalk, EndsWhateverLinksMeet) {
   const FolderWalk walk = walk_folder(scratch / "d");
   EXPECT_EQ(walk.files.size(), 13U);
   const Lines others = left_out(walk);
-  for (const char* line : {"self: link to itself", "one: link to itself", "two: link to itself",
-                           "dangling: link to nothing", "through-a-file: link to nothing", "up: link to a folder above",
-                           "all: link to a folder above", "here: link to what is read already",
-                           "sub/up: link to what is read already"})
+  for (const char* line :
+       {"self: link to itself", "one: link to itself", "two: link to itself", "dangling: link to nothing",
+        "through-a-file: link to nothing", "up: link to a folder above", "all: link to a folder above",
+        "here: link to what is read already", "sub/up: link to what is read already"})
     EXPECT_EQ(std::ranges::count(others, line), 1) << line;
 }
 
@@ -113,7 +114,8 @@ TEST(FolderWalk, OpensNeitherPipesNorSocketsNorDevices) {
 
 TEST(FolderWalk, LeavesRunsOut) {
   const Scratch scratch;
-  for (const char* name : {"metrics.jsonl", "status.json", "starts.jsonl", "step-000003/manifest.json", "samples/a.png"})
+  for (const char* name :
+       {"metrics.jsonl", "status.json", "starts.jsonl", "step-000003/manifest.json", "samples/a.png"})
     for (const char* run : {"d/run/", "d/deep/run/", "here/"}) scratch.file(std::string(run) + name, "{}");
   scratch.file("d/locked/job-7.lock", "{}");
   scratch.file("d/old/step-000500/manifest.json", "{}");  // a run of another program of axonn

@@ -104,9 +104,10 @@ for bits in (1, 2, 4, 8):
 add("png-rgb", png(coloured, 8, 2))
 add("png-grey-alpha", png(random_samples(8, 4), 8, 4), within=1)
 add("png-rgba", png(random_samples(8, 6), 8, 6), within=1)
-add("png-palette-alpha", png(random_samples(8, 3, most=16), 8, 3, before=palette + chunk(b"tRNS", bytes(range(0, 240, 16)))),
-    within=1)
-add("png-rgb-one-transparent", png(coloured, 8, 2, before=chunk(b"tRNS", struct.pack(">3H", *map(int, coloured[1, 2])))))
+alphas = chunk(b"tRNS", bytes(range(0, 240, 16)))
+add("png-palette-alpha", png(random_samples(8, 3, most=16), 8, 3, before=palette + alphas), within=1)
+transparent = chunk(b"tRNS", struct.pack(">3H", *map(int, coloured[1, 2])))
+add("png-rgb-one-transparent", png(coloured, 8, 2, before=transparent))
 for name, colour in {"grey": 0, "rgb": 2, "grey-alpha": 4, "rgba": 6}.items():
     samples = random_samples(16, colour)
     add(f"png-16-{name}", png(samples, 16, colour), of_numpy(samples, colour), within=1 if colour >= 4 else 0)

@@ -49,7 +49,9 @@ TEST(DecodedImages, AreUprightAtAFractionOfTheirSize) {
     const auto width = one["width"].get<int64_t>();
     const Image image = read_image(scratch.file("image", bytes_of(one["file"])), 8);
     ASSERT_EQ(image.width, width / 2);
-    const auto corner = [&](const auto& pixels, int64_t at) { return static_cast<unsigned char>(pixels[static_cast<size_t>(at)]); };
+    const auto corner = [&](const auto& pixels, int64_t at) {
+      return static_cast<unsigned char>(pixels[static_cast<size_t>(at)]);
+    };
     for (int64_t channel = 0; channel < 3; ++channel) {
       EXPECT_NEAR(corner(image.pixels, channel), corner(expected, channel), 4);
       EXPECT_NEAR(corner(image.pixels, std::ssize(image.pixels) - 3 + channel),

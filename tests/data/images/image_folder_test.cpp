@@ -144,8 +144,9 @@ TEST(ImageFolder, SaysWhatItsBadFilesSeemToBe) {
        {std::pair<const char*, const char*>{"GIF89a", "it seems to be GIF image"},
         {"version https://git-lfs.github.com/spec/v1\n", "it seems to be git-lfs pointer; git lfs pull fetches"},
         {"<html>404</html>", "it seems to be HTML page; fetch the file again"}})
-    EXPECT_USER_ERROR(load_image_folder(scratch.file("d/a.png", content).substr(0, scratch.path().native().size() + 2), 4),
-                      "a.png is neither a PNG nor a JPEG file, ", words);
+    EXPECT_USER_ERROR(
+        load_image_folder(scratch.file("d/a.png", content).substr(0, scratch.path().native().size() + 2), 4),
+        "a.png is neither a PNG nor a JPEG file, ", words);
 }
 
 TEST(ImageFolder, ClassesMayHaveAnyNames) {

@@ -1,10 +1,12 @@
 #include "axonn/data/text/text_data.hpp"
 
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <set>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "support/scratch.hpp"
 #include "support/user_error.hpp"
@@ -48,14 +50,19 @@ void load(const std::vector<std::string>& paths, TokenizerKind kind = TokenizerK
 }
 
 const std::string kGzip("\x1f\x8b\x08\0abc", 7), kPointer = "version https://git-lfs.github.com/spec/v1\noid ",
-    kPage = "<!DOCTYPE html><title>Not found</title>", kWide("a\0b\0c\0", 6);
+                                                 kPage = "<!DOCTYPE html><title>Not found</title>",
+                                                 kWide("a\0b\0c\0", 6);
 
 TEST(TextData, OneLineSaysWhatWasReadAndLeftOut) {
   Scratch scratch;
   scratch.file("d/a.txt", "A");
   scratch.file("d/page.html", kPage);
-  for (const auto& [name, content] : {std::pair<const char*, std::string>{"a.txt.gz", kGzip}, {"big.txt", kPointer},
-                                      {"error.txt", kPage}, {"wide.txt", kWide}, {"empty", ""}, {"tokens.bin", "\0\1"}})
+  for (const auto& [name, content] : {std::pair<const char*, std::string>{"a.txt.gz", kGzip},
+                                      {"big.txt", kPointer},
+                                      {"error.txt", kPage},
+                                      {"wide.txt", kWide},
+                                      {"empty", ""},
+                                      {"tokens.bin", "\0\1"}})
     scratch.file(std::string("d/") + name, content);
   scratch.file("d/tokens.bin", std::string("\x01\0\x02\0", 4));
   std::filesystem::create_symlink("self", scratch / "d/self");
@@ -70,9 +77,11 @@ TEST(TextData, AFileThatIsNamedIsReadOrRefusedAndNeverSilently) {
   Scratch scratch;
   EXPECT_USER_ERROR(load({scratch.file("a.gz", kGzip)}), "a.gz is no text, it seems to be gzip; unpack it with gunzip");
   EXPECT_USER_ERROR(load({scratch.file("p.txt", kPointer)}), "seems to be git-lfs pointer; git lfs pull");
-  for (const auto& [name, content, kind] :
-       {std::tuple<const char*, std::string, const char*>{"wide.txt", kWide, "UTF-16, its bytes are trained on as they "},
-        {"page.txt", kPage, "HTML page"}, {"train.bin", std::string("\x01\0\x02\0", 4), "binary"}, {"e", "", "e is empty"}}) {
+  for (const auto& [name, content, kind] : {std::tuple<const char*, std::string, const char*>{
+                                                "wide.txt", kWide, "UTF-16, its bytes are trained on as they "},
+                                            {"page.txt", kPage, "HTML page"},
+                                            {"train.bin", std::string("\x01\0\x02\0", 4), "binary"},
+                                            {"e", "", "e is empty"}}) {
     const std::string file = scratch.file(name, content), text = scratch.file("text", "some");
     const std::string log = log_of([&] { load({file, text}); });
     EXPECT_NE(log.find("[warning] " + file), std::string::npos) << log;
@@ -104,6 +113,26 @@ TEST(TextData, LinksThatLeadNowhereAreNamed) {
   std::filesystem::create_symlink("self", scratch / "self");
   EXPECT_USER_ERROR(load({scratch / "dangling"}), "dangling is a link to what does not exist");
   EXPECT_USER_ERROR(load({scratch / "self"}), "cannot read the data path", "self: Too many levels of symbolic links");
+}
+
+// As a user who may read everything else: root may read all.
+TEST(TextDataDeathTest, WhatCannotBeReadIsNamed) {
+  Scratch scratch;
+  scratch.file("d/a", "A");
+  std::filesystem::permissions(scratch.file("d/b", "B"), std::filesystem::perms::none);
+  scratch.file("e/closed/c", "C");
+  std::filesystem::permissions(scratch / "e/closed", std::filesystem::perms::none);
+  const auto load_as_nobody = [&](const std::string& path) {
+    constexpr uid_t kNobody = 65534;
+    if (::geteuid() == 0 && ::setuid(kNobody) != 0) std::_Exit(2);
+    const std::string sentence = test::user_error([&] { load({path}); });
+    std::fputs(sentence.c_str(), stderr);
+    std::_Exit(sentence.empty() ? 3 : 0);
+  };
+  EXPECT_EXIT(load_as_nobody(scratch / "d"), testing::ExitedWithCode(0), "cannot read .*d/b: Permission denied");
+  EXPECT_EXIT(load_as_nobody(scratch / "e"), testing::ExitedWithCode(0), "directory .*closed: Permission denied");
+  EXPECT_EXIT(load_as_nobody(scratch / "d/b"), testing::ExitedWithCode(0), "cannot read .*d/b: Permission denied");
+  std::filesystem::permissions(scratch / "e/closed", std::filesystem::perms::owner_all);
 }
 
 TEST(TextData, TheFirstNineTenthsTrainAndTheRestValidates) {

@@ -10,7 +10,7 @@ namespace axonn {
 struct FilesRead {
   struct LeftOut {
     std::string reason;  // "gzip", "hidden", "link to nothing"
-    std::string name;    // of the file or folder, as bytes
+    std::string name;    // the file or folder, as bytes
   };
 
   int64_t files = 0;

@@ -22,12 +22,12 @@ class ImageSource {
   virtual std::vector<std::string> classes() const = 0;  // names; empty: there is only one class
   // Reads image `index` into `pixels` (size * size * 3 bytes). Returns its class.
   virtual int64_t read(int64_t index, std::span<uint8_t> pixels) const = 0;
-  virtual uint64_t fingerprint() const = 0;     // hash of the data; kept in checkpoints
-  // Hash of what was seen of the files' bytes when they were found: the fingerprint of a folder is of
-  // their names and lengths only. Not kept in checkpoints.
+  virtual uint64_t fingerprint() const = 0;  // hash of the data; kept in checkpoints
+  // Hash of what was seen of the files' bytes when they were found. The fingerprint of a folder
+  // covers only their names and lengths. Not kept in checkpoints.
   virtual uint64_t content() const { return fingerprint(); }
-  virtual FilesRead files() const { return {}; }  // of a folder
-  virtual std::string description() const = 0;  // "cifar10: 50000 images of 32 x 32 in 10 classes"
+  virtual FilesRead files() const { return {}; }  // in a folder
+  virtual std::string description() const = 0;    // "cifar10: 50000 images of 32 x 32 in 10 classes"
 };
 
 // The official binary files of CIFAR-10 in `directory`, whose names begin with data_batch or

@@ -13,7 +13,7 @@ struct Image {
   int64_t width = 0;
   int64_t height = 0;
   std::vector<uint8_t> pixels;  // height * width * 3
-  std::string doubt = "";       // of a file that was decoded: why it may be damaged; empty if nothing is odd
+  std::string doubt = "";       // why a file that was decoded may be damaged; empty if nothing is odd
 };
 
 // Reads a whole image. The first bytes decide whether it is PNG or JPEG, not the name. Grey and
