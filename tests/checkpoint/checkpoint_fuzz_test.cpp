@@ -13,6 +13,7 @@
 #include "core/files.hpp"
 #include "support/fuzz.hpp"
 #include "support/scratch.hpp"
+#include "support/user_error.hpp"
 
 namespace axonn {
 namespace {
@@ -128,6 +129,24 @@ TEST(CheckpointFuzz, ManifestsAreReadOrRefused) {
   });
   EXPECT_GT(good, 20U);
   EXPECT_GT(bad, 50U);
+}
+
+TEST(CheckpointFuzz, ManifestsBeyondAllMeasureAreRefused) {
+  const test::Scratch scratch;
+  const std::string whole = test::read(fs::path(STORED) / "0.1/gpt-run/step-000003" / Manifest::kFileName);
+  const auto refuse = [&](const std::string& from, const std::string& to, const std::string& words) {
+    std::string text = whole;
+    ASSERT_NE(text.find(from), std::string::npos) << from;
+    text.replace(text.find(from), from.size(), to);
+    EXPECT_USER_ERROR(Manifest::from_json(with_right_checksum(text), "manifest.json"), "manifest.json is broken",
+                      words);
+  };
+  const std::string sizes = R"([[{"size":7,)", most = "9223372036854775807";
+  refuse(sizes, R"([[{"size":)" + most + ",", "has more than 281474976710656 numbers");
+  refuse(sizes, R"([[{"size":)" + most + R"(,"axis":null,"padded":false},{"size":7,)", "has more than");
+  refuse(sizes, R"([[{"size":100000000000,"axis":null,"padded":false}],[{"size":100000,)", "has more than");
+  refuse("\"samples\": 12", "\"samples\": " + std::string(1'000'000, '[') + std::string(1'000'000, ']'),
+         "nests deeper than 100 levels");
 }
 
 }  // namespace

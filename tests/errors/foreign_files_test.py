@@ -28,7 +28,7 @@ class ForeignFiles(GptTest):
         self.assertEqual(resumed.status, 0, resumed.text)
         self.assertTrue((run / "step-000002").is_dir())
         self.refuse("train", "--data", CAFE + "x", "--out", "o", *TRAINING, words=[r"data path caf\xE9x does not exist"])
-        self.refuse("train", "--config", CAFE, words=[r"cannot read the configuration file caf\xE9"])
+        self.refuse("train", "--config", CAFE + "x", words=[r"cannot read the configuration file caf\xE9x"])
         self.refuse("train", "--resume", CAFE + "x", words=[r"caf\xE9x"])
 
     def test_a_folder_of_everything(self):
