@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include <axonn/core/error.hpp>
+#include <axonn/core/json_depth.hpp>
 #include <axonn/core/text.hpp>
 
 #include "foreign_layout.hpp"
@@ -255,7 +256,7 @@ ForeignLayout read_foreign(const std::string& text, ForeignProgram program, int6
     case ForeignProgram::torchtitan:
       return read_torchtitan(words_of_toml(text), gpus);
     case ForeignProgram::deepspeed: {
-      const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+      const Json json = axonn::is_shallow_json(text) ? Json::parse(text, nullptr, /*allow_exceptions=*/false) : Json();
       AXONN_CHECK(json.is_object(), kWhere, "the file is no JSON object: give one that DeepSpeed reads");
       Words words;
       add_words(words, "", json);

@@ -265,7 +265,7 @@ int run_validate(const FitFlags& flags, const PlannerOptions& line) {
   if (line.json) {
     Json all = Json::array();
     for (const Group& group : groups) all.push_back(group_json(group));
-    std::cout << Json{{"groups", std::move(all)}}.dump(2) << "\n";
+    std::cout << Json{{"groups", std::move(all)}}.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
   } else {
     for (const Group& group : groups) print_group(group, line.verbose);
   }

@@ -3,6 +3,7 @@
 
 #include <axonn/core/error.hpp>
 #include <axonn/core/text.hpp>
+#include <axonn/core/utf8.hpp>
 #include <axonn/data/text/text_data.hpp>
 #include <axonn/model/gpt/model.hpp>
 #include <axonn/model/gpt/task.hpp>
@@ -61,7 +62,8 @@ class TrainCommand : axonn::HoldsOptions<GptOptions>, public axonn::TrainingComm
     return {.fingerprint = data_->fingerprint(),
             .facts = {{"the vocabulary", data_->tokenizer().to_json()},
                       {"the number of training tokens", std::to_string(data_->train_tokens())},
-                      {"the number of held-out tokens", std::to_string(data_->validation_tokens())}}};
+                      {"the number of held-out tokens", std::to_string(data_->validation_tokens())}},
+            .left_out = data_->files().left_out_text()};
   }
 
   void train(axonn::Environment& environment, axonn::Context& context, const axonn::RunPlan& plan,
@@ -85,7 +87,7 @@ class TrainCommand : axonn::HoldsOptions<GptOptions>, public axonn::TrainingComm
     std::string names;
     for (const auto& path : options.data) {
       const auto name = std::filesystem::path(path).filename().string();
-      names += (names.empty() ? "" : " ") + (name.empty() ? path : name);
+      names += (names.empty() ? "" : " ") + axonn::shown_name(name.empty() ? path : name);
     }
     const auto tokens = static_cast<double>(data_->train_tokens() + data_->validation_tokens());
     return names + ": " + axonn::with_unit(tokens) + " tokens";

@@ -55,15 +55,19 @@ class TrainCommand : axonn::HoldsOptions<UnetOptions>, public axonn::TrainingCom
     const axonn::ImageSource* const held_out = images_.held_out.get();
     return {
         .fingerprint = images_.training->fingerprint(),
-        .facts = {{"the classes", names_of_classes()},
+        .facts = {{"the list of classes", names_of_classes()},
                   {"the number of training images", std::to_string(images_.training->count())},
                   {"the number of held-out images", std::to_string(held_out ? held_out->count() : 0)},
-                  {"the fingerprint of the held-out images", std::to_string(held_out ? held_out->fingerprint() : 0)}}};
+                  {"the fingerprint of the held-out images", std::to_string(held_out ? held_out->fingerprint() : 0)},
+                  {"the fingerprint of names and lengths", std::to_string(images_.training->fingerprint())},
+                  {"the hash of both ends of each file", std::to_string(images_.training->content())}},
+        .left_out = images_.training->files().left_out_text()};
   }
 
+  // Their names are those of folders, which have no slash.
   std::string names_of_classes() const {
     std::string names;
-    for (const std::string& name : images_.training->classes()) names += (names.empty() ? "" : ", ") + name;
+    for (const std::string& name : images_.training->classes()) names += (names.empty() ? "" : "/") + name;
     return names;
   }
 

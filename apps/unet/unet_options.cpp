@@ -13,8 +13,11 @@ namespace {
 constexpr int64_t kMostImages = int64_t{1} << 40;
 
 bool holds_cifar10(const std::filesystem::path& directory) {
-  for (const auto& entry : std::filesystem::directory_iterator(directory))
-    if (entry.path().filename().string().starts_with("data_batch") && entry.path().extension() == ".bin") return true;
+  std::error_code error;
+  auto entry = std::filesystem::directory_iterator(directory, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
+    if (entry->path().filename().string().starts_with("data_batch") && entry->path().extension() == ".bin") return true;
+  AXONN_CHECK(!error, "unet.data", "cannot read the directory ", directory.string(), ": ", error.message());
   return false;
 }
 
@@ -87,8 +90,9 @@ axonn::ImageSplit UnetOptions::load_images() const {
   };
   if (data == "shapes")
     return split(axonn::make_shapes(model.shape.image, synthetic_images, static_cast<uint64_t>(run.train.seed)));
-  AXONN_CHECK(std::filesystem::is_directory(data), "unet.data", "--data must be shapes or a directory, got '", data,
-              "'");
+  std::error_code error;
+  AXONN_CHECK(std::filesystem::is_directory(data, error), "unet.data",
+              "--data must be shapes or a directory of images that can be read, got '", data, "'");
   if (holds_cifar10(data))
     return {.training = axonn::load_cifar10(data, /*test=*/false),
             .held_out = axonn::load_cifar10(data, /*test=*/true)};

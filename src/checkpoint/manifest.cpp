@@ -12,6 +12,7 @@
 
 #include "axonn/checkpoint/safetensors.hpp"
 #include "axonn/core/error.hpp"
+#include "axonn/core/json_depth.hpp"
 #include "axonn/core/version.hpp"
 #include "checkpoint/held_range.hpp"
 #include "core/files.hpp"
@@ -78,11 +79,28 @@ Json tensor_to_json(const CheckpointReader::Description& tensor) {
   return json;
 }
 
+// So that no sum or product of sizes overflows.
+void check_sizes(const CheckpointReader::Description& tensor) {
+  constexpr int64_t kMostNumbers = int64_t{1} << 48;
+  int64_t numbers = 1;
+  const auto fine = [&](const Dim& dim) {
+    int64_t size = 0;
+    for (const Segment& segment : dim.segments) {
+      if (segment.size > kMostNumbers - size) return false;
+      size += segment.size;
+    }
+    return !__builtin_mul_overflow(numbers, std::max<int64_t>(size, 1), &numbers) && numbers <= kMostNumbers;
+  };
+  AXONN_CHECK(std::ranges::all_of(tensor.spec.dims, fine), "checkpoint.manifest", "tensor ", tensor.name,
+              " has more than ", kMostNumbers, " numbers; copy it again");
+}
+
 CheckpointReader::Description tensor_from_json(const Json& item) {
   CheckpointReader::Description tensor;
   tensor.name = item.at("name").get<std::string>();
   tensor.dtype = safetensors::scalar_type(item.at("dtype").get<std::string>());
   for (const Json& dim : item.at("dims")) tensor.spec.dims.push_back(dim_from_json(dim));
+  check_sizes(tensor);
   tensor.spec.over_z = item.at("over_z").get<bool>();
   AXONN_CHECK(item.at("shape").get<std::vector<int64_t>>() == tensor.spec.global_shape(), "checkpoint.manifest",
               "tensor ", tensor.name, " has a shape that its dims do not have");
@@ -250,6 +268,8 @@ std::string Manifest::to_json() const {
 
 Manifest Manifest::from_json(const std::string& text, const fs::path& path) {
   return with_path(path, [&] {
+    AXONN_CHECK(is_shallow_json(text), "checkpoint.manifest", "it nests deeper than ", kMostJsonDepth,
+                " levels; copy it again");
     const Json json = Json::parse(text);
     const Json format = json.value("format", Json());
     check_format(format, json);

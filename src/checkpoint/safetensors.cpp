@@ -17,6 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/json_depth.hpp"
 #include "core/files.hpp"
 
 namespace axonn::safetensors {
@@ -119,6 +120,8 @@ Json parse_unique(std::string_view header, const std::filesystem::path& path) {
                   key.dump(), " occurs twice");
     return true;
   };
+  AXONN_CHECK(is_shallow_json(header), "checkpoint.safetensors", path.string(), ": the header nests deeper than ",
+              kMostJsonDepth, " levels; copy the file again");
   Json parsed = Json::parse(header, unique, /*allow_exceptions=*/false);
   AXONN_CHECK(parsed.is_object(), "checkpoint.safetensors", path.string(), ": the header is not a JSON object");
   return parsed;

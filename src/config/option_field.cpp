@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/utf8.hpp"
 
 namespace axonn {
 namespace {
@@ -173,16 +174,34 @@ class FlagField final : public OptionField {
   bool& value_;
 };
 
+// Texts may be paths, which are any bytes; JSON is UTF-8.
+Json json_of(const std::string& value) { return to_utf8(value); }
+
+Json json_of(const Words& values) {
+  Json list = Json::array();
+  for (const std::string& value : values) list.push_back(to_utf8(value));
+  return list;
+}
+
+std::optional<Words> words_of(const Json& value) {
+  Words words;
+  for (const Json& item : value.is_array() ? value : Json::array({value})) {
+    if (!item.is_string()) return std::nullopt;
+    words.push_back(from_utf8(item.get<std::string>()));
+  }
+  return words;
+}
+
 class StringField final : public OptionField {
  public:
   explicit StringField(std::string& value) : value_(value) {}
   std::string type() const override { return "TEXT"; }
   std::string need() const override { return "a string"; }
-  Json json() const override { return value_; }
+  Json json() const override { return json_of(value_); }
   std::string text() const override { return value_; }
   bool read(const Json& value, const std::string&, bool store) override {
     if (!value.is_string()) return false;
-    if (store) value_ = value.get<std::string>();
+    if (store) value_ = from_utf8(value.get<std::string>());
     return true;
   }
   void read(const Words& words, const std::string&) override { value_ = words.back(); }
@@ -198,17 +217,16 @@ class StringsField final : public OptionField {
   Takes takes() const override { return Takes::some; }
   std::string type() const override { return "TEXT"; }
   std::string need() const override { return "a string or a list of strings"; }
-  Json json() const override { return values_; }
+  Json json() const override { return json_of(values_); }
   std::string text() const override {
     std::string line;
     for (const std::string& value : values_) line += (line.empty() ? "" : " ") + value;
     return line;
   }
   bool read(const Json& value, const std::string&, bool store) override {
-    const auto is_text = [](const Json& item) { return item.is_string(); };
-    if (!value.is_string() && !(value.is_array() && std::ranges::all_of(value, is_text))) return false;
-    if (store) values_ = value.is_string() ? Words{value.get<std::string>()} : value.get<Words>();
-    return true;
+    auto words = words_of(value);
+    if (words && store) values_ = *std::move(words);
+    return words.has_value();
   }
   void read(const Words& words, const std::string&) override { values_ = words; }
 
@@ -253,10 +271,10 @@ class TextField final : public OptionField {
   explicit TextField(TextValue value) : value_(std::move(value)) {}
   std::string type() const override { return value_.type; }
   std::string need() const override { return "a string"; }
-  Json json() const override { return value_.print(); }
+  Json json() const override { return json_of(value_.print()); }
   std::string text() const override { return value_.print(); }
   bool read(const Json& value, const std::string& subject, bool store) override {
-    if (value.is_string()) value_.parse(value.get<std::string>(), subject, store);
+    if (value.is_string()) value_.parse(from_utf8(value.get<std::string>()), subject, store);
     return value.is_string();
   }
   void read(const Words& words, const std::string& flag) override { value_.parse(words.back(), flag, /*store=*/true); }
@@ -271,13 +289,12 @@ class TextsField final : public OptionField {
   Takes takes() const override { return Takes::some; }
   std::string type() const override { return values_.type + ",..."; }
   std::string need() const override { return "a string or a list of strings"; }
-  Json json() const override { return values_.print(); }
+  Json json() const override { return json_of(values_.print()); }
   std::string text() const override { return joined(values_.print()); }
   bool read(const Json& value, const std::string& subject, bool store) override {
-    const auto is_text = [](const Json& item) { return item.is_string(); };
-    if (!value.is_string() && !(value.is_array() && std::ranges::all_of(value, is_text))) return false;
-    values_.parse(value.is_string() ? Words{value.get<std::string>()} : value.get<Words>(), subject, store);
-    return true;
+    const auto words = words_of(value);
+    if (words) values_.parse(*words, subject, store);
+    return words.has_value();
   }
   void read(const Words& words, const std::string& flag) override { values_.parse(split(words), flag, /*store=*/true); }
 

@@ -12,6 +12,8 @@
 #include <toml++/toml.h>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/json_depth.hpp"
+#include "axonn/core/utf8.hpp"
 #include "axonn/core/text.hpp"
 #include "config/option_field.hpp"
 #include "config/toml_letters.hpp"
@@ -91,7 +93,7 @@ Json json_of(const toml::node& node) {
 
 // A value from another table, written as in a flag.
 std::string flag_text(const Json& value) {
-  if (value.is_string()) return value.get<std::string>();
+  if (value.is_string()) return from_utf8(value.get<std::string>());
   if (!value.is_array()) return value.dump();
   std::string words;
   for (const Json& item : value) words += (words.empty() ? "" : ",") + flag_text(item);
@@ -180,7 +182,7 @@ void OptionTable::read_toml(std::string_view text, std::string_view name,
 }
 
 void OptionTable::read_json(std::string_view text, std::string_view name) {
-  const Json file = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json file = is_shallow_json(text) ? Json::parse(text, nullptr, /*allow_exceptions=*/false) : Json();
   AXONN_CHECK(file.is_object(), kWhere, name, " is not a JSON object");
   const OptionReader reader{*this, Source::checkpoint};
   for (const auto& [section, keys] : file.items()) {

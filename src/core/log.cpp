@@ -8,6 +8,7 @@
 #include <spdlog/spdlog.h>
 
 #include "axonn/core/text.hpp"
+#include "axonn/core/utf8.hpp"
 
 namespace axonn::log {
 namespace {
@@ -46,6 +47,6 @@ Level parse_level(std::string_view name) {
   throw UserError("core.log", detail::concatenate("unknown log level '", name, "'", did_you_mean(name, kLevels)));
 }
 
-void write(Level level, const std::string& line) { logger().log(to_spdlog(level), line); }
+void write(Level level, const std::string& line) { logger().log(to_spdlog(level), printable(line)); }
 
 }  // namespace axonn::log

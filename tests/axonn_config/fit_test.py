@@ -1,12 +1,15 @@
 """fit finds constants that were planted, and says which it cannot tell; validate judges published runs."""
 import json
 import math
+import os
 import pathlib
 import random
 import re
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import tomllib
 import unittest
 import xml.etree.ElementTree
@@ -133,6 +136,14 @@ class Validate(PlannerTest):
 
     def ratios(self, file, gpu, key):
         return [run[key] for run in self.groups[file, gpu]["runs"]]
+
+    def test_a_file_whose_name_is_not_utf8(self):
+        """JSON is."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, os.fsdecode(b"caf\xe9.csv"))
+            shutil.copy(PUBLISHED / "megatron_2022.csv", file)
+            ended = subprocess.run([PROGRAM, "validate", file, "--json"], capture_output=True, check=True)
+            self.assertEqual(len(json.loads(ended.stdout.decode())["groups"]), 1)
 
     def test_runs_that_the_fit_did_not_see(self):
         """Asked: 6% and 5%."""

@@ -306,6 +306,19 @@ TEST(Options, WhatIsWrittenReadsBackBitForBit) {
   expect_same(from_json.config);
 }
 
+// Names of files are any bytes; JSON and TOML are UTF-8.
+TEST(Options, PathsOfAnyBytesComeBack) {
+  Program a;
+  a.config.data = {"caf\xe9/\xff\xc3", "größe", "line\nbreak"};
+  Program from_toml, from_json;
+  from_toml.table.read_toml(a.table.to_toml(), "own");
+  EXPECT_EQ(from_toml.config.data, a.config.data);
+  from_json.table.read_json(a.table.to_json(), "own");
+  EXPECT_EQ(from_json.config.data, a.config.data);
+  EXPECT_FALSE(a.table.first_difference(from_json.table.to_json(), std::vector<std::string>{"data"}));
+  EXPECT_NE(a.table.to_json().find("caf\\u0000e9"), std::string::npos) << a.table.to_json();
+}
+
 TEST(Options, LettersBeyondAsciiStandInStringsAlone) {
   Program p;
   p.table.read_toml("[data]  # für alle\ndata = 'größe'\n", "my.toml");

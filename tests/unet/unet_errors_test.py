@@ -1,8 +1,11 @@
 """Errors of `unet`: images that are missing, broken or of another size, networks that do not fit
 the grid, and invalid sampling options."""
+import random
+import struct
 import unittest
+import zlib
 
-from program_runs import needs_mpi
+from program_runs import needs_mpi, refusal_seconds
 from unet_runs import TRAINING, UnetTest
 
 CIFAR_RECORD = 3073
@@ -37,6 +40,59 @@ class ImageErrors(UnetTest):
         for name in ("data_batch_1.bin", "test_batch.bin"):
             (folder / name).write_bytes(bytes(2 * CIFAR_RECORD))
         self.refuse_data("cifar", "the network takes images of 8 x 8", "32 x 32")
+
+
+def png(side, seed, damage=False):
+    """Noise, so that a damaged byte is in its pixels."""
+    values = random.Random(seed)
+    rows = b"".join(b"\0" + values.randbytes(3 * side) for _ in range(side))
+
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+    pixels = chunk(b"IDAT", zlib.compress(rows))
+    if damage:
+        pixels = pixels[:50] + bytes(40) + pixels[90:]
+    head = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + pixels + chunk(b"IEND", b"")
+
+
+class FolderErrors(UnetTest):
+    def folder(self, name, damaged=None, classes=("cat",)):
+        for kind in classes:
+            folder = self.directory / name / kind
+            folder.mkdir(parents=True)
+            for i in range(6):
+                (folder / f"{i}.png").write_bytes(png(8, i, damage=damaged == i))
+        return name
+
+    def test_an_image_with_a_hole_ends_all_ranks(self):
+        """Both ends of the file are good, so that the run begins."""
+        self.folder("images", damaged=3)
+        ended = self.unet("train", "--out", "run", *TRAINING, "--steps", "50", "--validation-fraction", "0", "--data",
+                          "images", "--grid", "1x1x1x2", ranks=2, launcher="ranks")
+        self.assertEqual(ended.status, 1, ended.text)
+        self.assertIn("images/cat/3.png is a corrupt PNG", ended.err)
+        self.assertIn("copy the file again and resume the run", ended.err)
+        self.assertIn("images: read 6 files", ended.err)
+
+    def refuse_unlike(self, *words):
+        ended = self.run_program(lambda rank: ["train", "--out", "run", *TRAINING, "--validation-fraction", "0",
+                                               "--grid", "1x1x1x2", "--data", f"host-{rank}"],
+                                 ranks=2, launcher="tcp", seconds=refusal_seconds())
+        self.assert_refused(ended, "rank 1 has read other data than rank 0", *words)
+
+    def test_other_images_of_the_same_lengths_on_a_rank(self):
+        for rank in range(2):
+            self.folder(f"host-{rank}", damaged=rank + 1)
+        (self.directory / "host-1" / "notes.txt").write_text("of this host")
+        self.refuse_unlike("the hash of both ends of each file is",
+                           "(there: left out 1: not .png, .jpg or .jpeg notes.txt; on rank 0: left out nothing)")
+
+    def test_other_classes_on_a_rank(self):
+        """A line break in a name does not move the facts that follow."""
+        for rank, other in enumerate(("dog", "dot")):
+            self.folder(f"host-{rank}", classes=("two\nlines", other))
+        self.refuse_unlike(r"the list of classes is dot/two\x0Alines there and dog/two\x0Alines on rank 0")
 
 
 class NetworkErrors(UnetTest):

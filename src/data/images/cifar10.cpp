@@ -8,6 +8,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/data/images/image_data.hpp"
+#include "data/folder/folder_walk.hpp"
 
 namespace axonn {
 namespace {
@@ -61,15 +62,14 @@ void append(const std::filesystem::path& file, std::vector<uint8_t>& records) {
 
 std::unique_ptr<ImageSource> load_cifar10(const std::string& directory, bool test) {
   constexpr const char* kWhere = "data.cifar10";
-  AXONN_CHECK(std::filesystem::is_directory(directory), kWhere, directory, " is no directory");
+  std::error_code error;
+  AXONN_CHECK(std::filesystem::is_directory(directory, error), kWhere, directory, " is no directory");
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with(test ? "test_batch" : "data_batch") && name.ends_with(".bin")) files.push_back(entry.path());
-  }
+  for (const FolderFile& file : walk_folder(directory).files)
+    if (file.name.starts_with(test ? "test_batch" : "data_batch") && file.name.ends_with(".bin"))
+      files.push_back(std::filesystem::path(directory) / file.name);
   AXONN_CHECK(!files.empty(), kWhere, directory, " holds no ", test ? "test_batch" : "data_batch",
               "*.bin, the files of CIFAR-10's binary version");
-  std::ranges::sort(files);
   std::vector<uint8_t> records;
   for (const auto& file : files) append(file, records);
   return std::make_unique<Cifar10>(std::move(records));

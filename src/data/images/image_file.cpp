@@ -1,18 +1,26 @@
 #include "axonn/data/images/image_file.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
-#include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include <png.h>
 
 #include "axonn/core/error.hpp"
 #include "core/files.hpp"
+#include "data/folder/content_guess.hpp"
+#include "data/images/exif.hpp"
+#include "data/images/jpeg_holes.hpp"
 #include "data/images/jpeg_reader.hpp"
 
 namespace axonn {
@@ -28,17 +36,43 @@ constexpr std::string_view kJpegBegin = "\xff\xd8\xff", kJpegEnd = "\xff\xd9";
 
 enum class Kind { png, jpeg };
 
+// Null, with errno, if `path` cannot be opened or is a pipe or the like, which might never end.
+std::FILE* open_regular(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (descriptor < 0) return nullptr;
+  struct stat status{};
+  const bool regular = ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
+  std::FILE* const stream = regular ? ::fdopen(descriptor, "rb") : nullptr;
+  if (!regular) errno = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
+  if (stream == nullptr) ::close(descriptor);
+  return stream;
+}
+
+// What a file is that is no image that can be read.
+std::string other_kind(std::string_view head) {
+  const ContentGuess guess = guess_content(head);
+  using enum ContentClass;
+  const bool curable = guess.kind == packed || guess.kind == pointer || guess.kind == page;
+  return detail::concatenate(guess.name, curable ? "; " : "", curable ? guess.cure : "");
+}
+
 // An open image file, at its first byte.
 struct ImageFile {
-  explicit ImageFile(const std::string& path) : name(path), stream(std::fopen(path.c_str(), "rbe"), &std::fclose) {
+  explicit ImageFile(const std::string& path) : name(path), stream(open_regular(path), &std::fclose) {
     AXONN_CHECK(stream != nullptr, kWhere, "cannot read ", name, ": ", std::strerror(errno));
-    std::array<char, kPngBegin.size()> bytes{};
-    const std::string_view begin(bytes.data(), std::fread(bytes.data(), 1, bytes.size(), stream.get()));
-    AXONN_CHECK(std::ferror(stream.get()) == 0, kWhere, "cannot read ", name, ": ", std::strerror(errno));
-    AXONN_CHECK(!begin.empty(), kWhere, name, " is empty");
-    kind = begin.starts_with(kPngBegin) ? Kind::png : Kind::jpeg;
-    AXONN_CHECK(kind == Kind::png || begin.starts_with(kJpegBegin), kWhere, name, " is neither a PNG nor a JPEG file");
+    const std::string head = read(kGuessBytes);
+    AXONN_CHECK(!head.empty(), kWhere, name, " is empty");
+    kind = head.starts_with(kPngBegin) ? Kind::png : Kind::jpeg;
+    AXONN_CHECK(kind == Kind::png || head.starts_with(kJpegBegin), kWhere, name,
+                " is neither a PNG nor a JPEG file, it seems to be ", other_kind(head));
     std::rewind(stream.get());
+  }
+
+  std::string read(size_t bytes) const {
+    std::string text(bytes, '\0');
+    text.resize(std::fread(text.data(), 1, bytes, stream.get()));
+    AXONN_CHECK(std::ferror(stream.get()) == 0, kWhere, "cannot read ", name, ": ", std::strerror(errno));
+    return text;
   }
 
   const std::string& name;
@@ -70,16 +104,62 @@ void read_head(const ImageFile& file, JpegReader& jpeg) {
   check_size(file.name, jpeg.width(), jpeg.height());
 }
 
+uint32_t big_endian(std::string_view bytes) {
+  uint32_t value = 0;
+  for (const char byte : bytes) value = value << 8 | static_cast<unsigned char>(byte);
+  return value;
+}
+
+// libpng's simple reader shows no chunks. See the PNG specification, 5.3: length, name, data, CRC.
+int png_orientation(const ImageFile& file) {
+  constexpr uint32_t kMostExifBytes = 1 << 20;
+  constexpr long kCrcBytes = 4;
+  if (std::fseek(file.stream.get(), std::ssize(kPngBegin), SEEK_SET) != 0) return 1;
+  while (true) {
+    const std::string head = file.read(8);
+    if (head.size() < 8 || head.ends_with("IEND")) return 1;
+    const uint32_t bytes = big_endian(std::string_view(head).substr(0, 4));
+    if (head.ends_with("eXIf") && bytes <= kMostExifBytes) {
+      const std::string exif = file.read(bytes);
+      return exif_orientation({reinterpret_cast<const uint8_t*>(exif.data()), exif.size()});
+    }
+    if (std::fseek(file.stream.get(), static_cast<long>(bytes) + kCrcBytes, SEEK_CUR) != 0) return 1;
+  }
+}
+
+// Drops the last of four channels: `image` is red, green, blue and alpha.
+void blend_with_white(Image& image) {
+  const uint8_t* from = image.pixels.data();
+  uint8_t* to = image.pixels.data();
+  for (int64_t pixel = 0; pixel < image.width * image.height; ++pixel, from += 4)
+    for (int channel = 0, alpha = from[3]; channel < 3; ++channel)
+      *to++ = static_cast<uint8_t>((from[channel] * alpha + 255 * (255 - alpha) + 127) / 255);
+  image.pixels.resize(static_cast<size_t>(image.width * image.height * 3));
+}
+
 Image read_png(const ImageFile& file) {
   PngImage png;
   read_head(file, png);
-  png.format = PNG_FORMAT_RGB;
+  const bool transparent = (png.format & PNG_FORMAT_FLAG_ALPHA) != 0;
+  png.format = transparent ? PNG_FORMAT_RGBA : PNG_FORMAT_RGB;
   png.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;  // without a gamma, as for 8 bits
   Image image{.width = png.width, .height = png.height, .pixels = std::vector<uint8_t>(PNG_IMAGE_SIZE(png))};
-  const png_color white = {.red = 255, .green = 255, .blue = 255};
-  AXONN_CHECK(png_image_finish_read(&png, &white, image.pixels.data(), 0, nullptr) != 0, kWhere, file.name,
+  AXONN_CHECK(png_image_finish_read(&png, nullptr, image.pixels.data(), 0, nullptr) != 0, kWhere, file.name,
               " is a corrupt PNG: ", png.message);
-  return image;
+  if (transparent) blend_with_white(image);
+  return upright(std::move(image), png_orientation(file));
+}
+
+// Damage that libjpeg steps over.
+std::string doubt_of(const ImageFile& file, const JpegReader& jpeg) {
+  constexpr int64_t kSmallestBlock = 512, kPadding = 16;
+  if (jpeg.surplus_bytes() > kPadding)
+    return detail::concatenate("it has ", jpeg.surplus_bytes(), " bytes more than its pixels need");
+  std::rewind(file.stream.get());
+  std::string bytes;
+  for (std::string part; !(part = file.read(1 << 20)).empty();) bytes += part;
+  const int64_t zeros = longest_zero_run(bytes);
+  return zeros < kSmallestBlock ? "" : detail::concatenate("it has ", zeros, " zero bytes in a row among its pixels");
 }
 
 Image read_jpeg(const ImageFile& file, int64_t smallest_side) {
@@ -90,17 +170,15 @@ Image read_jpeg(const ImageFile& file, int64_t smallest_side) {
   Image image{.width = jpeg.output_width(), .height = jpeg.output_height(), .pixels = {}};
   image.pixels.resize(static_cast<size_t>(image.width * image.height * 3));
   check(jpeg.read_rows(image.pixels.data()));
-  return image;
+  image.doubt = doubt_of(file, jpeg);
+  return upright(std::move(image), jpeg.orientation());
 }
 
 // The last kTailBytes of the file, or all of a shorter one.
 std::string tail_of(const ImageFile& file) {
   std::FILE* stream = file.stream.get();
-  std::string tail(kTailBytes, '\0');
   if (std::fseek(stream, -kTailBytes, SEEK_END) != 0) std::rewind(stream);
-  tail.resize(std::fread(tail.data(), 1, tail.size(), stream));
-  AXONN_CHECK(std::ferror(stream) == 0, kWhere, "cannot read ", file.name, ": ", std::strerror(errno));
-  return tail;
+  return file.read(kTailBytes);
 }
 
 std::string encoded(const std::string& name, const Image& image) {
@@ -128,7 +206,7 @@ Image read_image(const std::string& file, int64_t smallest_side) {
   return opened.kind == Kind::png ? read_png(opened) : read_jpeg(opened, smallest_side);
 }
 
-void check_image_file(const std::string& file) {
+uint64_t check_image_file(const std::string& file) {
   const ImageFile opened(file);
   if (opened.kind == Kind::png) {
     PngImage png;
@@ -137,8 +215,11 @@ void check_image_file(const std::string& file) {
     JpegReader jpeg(opened.stream.get());
     read_head(opened, jpeg);
   }
-  AXONN_CHECK(tail_of(opened).find(opened.kind == Kind::png ? kPngEnd : kJpegEnd) != std::string::npos, kWhere, file,
+  const std::string tail = tail_of(opened);
+  AXONN_CHECK(tail.find(opened.kind == Kind::png ? kPngEnd : kJpegEnd) != std::string::npos, kWhere, file,
               " is cut short: the mark that ends a ", opened.kind == Kind::png ? "PNG" : "JPEG", " file is missing");
+  std::rewind(opened.stream.get());
+  return disk::xxh64_of(opened.read(kTailBytes) + tail);
 }
 
 void write_png(const std::string& file, const Image& image) {

@@ -2,7 +2,9 @@
 #include <array>
 #include <cctype>
 #include <filesystem>
-#include <optional>
+#include <mutex>
+#include <set>
+#include <system_error>
 #include <utility>
 
 #define XXH_INLINE_ALL  // all of it is in its header
@@ -10,8 +12,10 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
+#include "axonn/core/utf8.hpp"
 #include "axonn/data/images/image_data.hpp"
 #include "axonn/data/images/image_file.hpp"
+#include "data/folder/folder_walk.hpp"
 #include "data/images/centre_square.hpp"
 
 namespace axonn {
@@ -28,51 +32,75 @@ struct ImageEntry {
   int64_t class_number = 0;
 };
 
+struct Images {
+  std::vector<ImageEntry> entries;  // sorted by name
+  FilesRead read;
+  size_t skipped = 0;    // bad files
+  uint64_t content = 0;  // hash of what check_image_file() has seen
+};
+
 class ImageFolder : public ImageSource {
  public:
-  ImageFolder(std::string directory, int64_t size, std::vector<std::string> classes, std::vector<ImageEntry> entries,
-              size_t skipped)
-      : directory_(std::move(directory)),
-        size_(size),
-        classes_(std::move(classes)),
-        entries_(std::move(entries)),
-        skipped_(skipped) {}
+  ImageFolder(std::string directory, int64_t size, std::vector<std::string> classes, Images images)
+      : directory_(std::move(directory)), size_(size), classes_(std::move(classes)), images_(std::move(images)) {}
 
-  int64_t count() const override { return std::ssize(entries_); }
+  int64_t count() const override { return std::ssize(images_.entries); }
   int64_t size() const override { return size_; }
   std::vector<std::string> classes() const override { return classes_; }
 
   std::string description() const override {
-    std::string text = detail::concatenate(directory_, ": ", count(), " images of ", size_, " x ", size_);
+    std::string text = detail::concatenate(shown_name(directory_), ": ", count(), " images of ", size_, " x ", size_);
     if (!classes_.empty()) text += detail::concatenate(" in ", classes_.size(), " classes");
-    if (skipped_ > 0) text += detail::concatenate(" (", skipped_, " bad files skipped)");
+    if (images_.skipped > 0) text += detail::concatenate(" (", images_.skipped, " bad files skipped)");
     return text;
   }
 
   uint64_t fingerprint() const override {
     auto hash = static_cast<uint64_t>(size_);
-    for (const ImageEntry& entry : entries_) {
+    for (const ImageEntry& entry : images_.entries) {
       hash = XXH64(entry.name.data(), entry.name.size(), hash);
       hash = XXH64(&entry.bytes, sizeof entry.bytes, hash);
     }
     return hash;
   }
 
+  uint64_t content() const override { return images_.content; }
+  FilesRead files() const override { return images_.read; }
+
   int64_t read(int64_t index, std::span<uint8_t> pixels) const override {
-    const ImageEntry& entry = entries_[static_cast<size_t>(index)];
-    centre_square(read_image((fs::path(directory_) / entry.name).string(), size_), size_, pixels);
+    const ImageEntry& entry = images_.entries[static_cast<size_t>(index)];
+    const std::string file = (fs::path(directory_) / entry.name).string();
+    const Image image = decode(file);
+    if (!image.doubt.empty()) say_doubt(index, file, image.doubt);
+    centre_square(image, size_, pixels);
     return entry.class_number;
   }
 
  private:
+  // It was whole at both ends when the run began.
+  Image decode(const std::string& file) const {
+    try {
+      return read_image(file, size_);
+    } catch (const UserError& error) {
+      throw UserError(error.where(), error.sentence() + "; copy the file again and resume the run");
+    }
+  }
+
+  // Once, from whichever rank reads the file.
+  void say_doubt(int64_t index, const std::string& file, const std::string& doubt) const {
+    const std::lock_guard lock(mutex_);
+    if (doubted_.insert(index).second)
+      log::error(file, " may be damaged: ", doubt,
+                 "; the run goes on with what it decodes to; look at it, and copy it again if it is");
+  }
+
   std::string directory_;
   int64_t size_;
   std::vector<std::string> classes_;
-  std::vector<ImageEntry> entries_;
-  size_t skipped_;
+  Images images_;
+  mutable std::mutex mutex_;
+  mutable std::set<int64_t> doubted_;
 };
-
-bool is_hidden(const fs::path& path) { return path.filename().native().starts_with('.'); }
 
 bool has_image_name(const fs::path& path) {
   std::string extension = path.extension().string();
@@ -81,22 +109,24 @@ bool has_image_name(const fs::path& path) {
   return std::ranges::count(std::array{".png", ".jpg", ".jpeg"}, extension) > 0;
 }
 
-std::vector<ImageEntry> files_under(const fs::path& directory) {
-  std::vector<ImageEntry> found;
-  std::error_code error;
-  auto entry = fs::recursive_directory_iterator(directory, fs::directory_options::follow_directory_symlink, error);
-  for (; !error && entry != fs::end(entry); entry.increment(error)) {
-    if (is_hidden(entry->path())) {
-      entry.disable_recursion_pending();
-    } else if (has_image_name(entry->path()) && entry->is_regular_file()) {
-      found.push_back(
-          {entry->path().lexically_relative(directory).string(), static_cast<int64_t>(entry->file_size()), 0});
-    }
+Images find_images(const fs::path& directory) {
+  FolderWalk walk = walk_folder(directory);
+  Images images{.entries = {}, .read = {.files = 0, .bytes = 0, .left_out = std::move(walk.left_out)}};
+  for (FolderFile& file : walk.files) {
+    if (has_image_name(file.name))
+      images.entries.push_back({std::move(file.name), file.bytes, 0});
+    else
+      images.read.left_out.push_back({"not .png, .jpg or .jpeg", std::move(file.name)});
   }
-  AXONN_CHECK(!error, kWhere, "cannot read the directory ", directory.string(), ": ", error.message());
-  AXONN_CHECK(!found.empty(), kWhere, directory.string(), " holds no .png, .jpg or .jpeg files");
-  std::ranges::sort(found, {}, &ImageEntry::name);
-  return found;
+  for (const std::string& folder : walk.folders) {
+    const auto in = [&](const ImageEntry& entry) { return entry.name.starts_with(folder + "/"); };
+    if (std::ranges::none_of(images.entries, in)) images.read.left_out.push_back({"folder without images", folder});
+  }
+  std::ranges::sort(images.read.left_out, {}, &FilesRead::LeftOut::name);
+  const std::string left_out = images.read.left_out_text();
+  AXONN_CHECK(!images.entries.empty(), kWhere, directory.string(), " holds no .png, .jpg or .jpeg files",
+              left_out.empty() ? "" : " (" + left_out + ")");
+  return images;
 }
 
 // Returns the names of the first-level folders, sorted, and sets the class of each entry. Empty if
@@ -119,41 +149,40 @@ std::vector<std::string> sort_into_classes(const std::string& directory, std::ve
   return classes;
 }
 
-std::optional<std::string> fault_of(const fs::path& file) {
-  try {
-    check_image_file(file.string());
-    return std::nullopt;
-  } catch (const UserError& error) {
-    return error.sentence();
-  }
-}
-
-// Removes bad files from `entries`. Returns their number.
-size_t skip_bad(const fs::path& directory, std::vector<ImageEntry>& entries) {
-  const size_t all = entries.size();
+// Removes bad files from `images`, and hashes the others.
+void skip_bad(const fs::path& directory, Images& images) {
+  const size_t all = images.entries.size();
   std::string named;
-  size_t bad = 0;
-  std::erase_if(entries, [&](const ImageEntry& entry) {
-    const auto fault = fault_of(directory / entry.name);
-    if (fault && ++bad <= kNamedFaults) named += (named.empty() ? "" : "; ") + *fault;
-    return fault.has_value();
+  std::erase_if(images.entries, [&](const ImageEntry& entry) {
+    try {
+      const uint64_t hash = check_image_file((directory / entry.name).string());
+      images.content = XXH64(&hash, sizeof hash, images.content);
+      ++images.read.files;
+      images.read.bytes += entry.bytes;
+      return false;
+    } catch (const UserError& error) {
+      if (++images.skipped <= kNamedFaults) named += (named.empty() ? "" : "; ") + error.sentence();
+      return true;
+    }
   });
+  const size_t bad = images.skipped;
   if (bad > kNamedFaults) named += detail::concatenate("; and ", bad - kNamedFaults, " more");
   AXONN_CHECK(bad * 100 <= all, kWhere, directory.string(), ": ", bad, " of ", all,
               " image files are bad, at most 1% are skipped: ", named);
   if (bad > 0) log::warn(directory.string(), ": skipping ", bad, " of ", all, " image files: ", named);
-  return bad;
 }
 
 }  // namespace
 
 std::unique_ptr<ImageSource> load_image_folder(const std::string& directory, int64_t size) {
   AXONN_CHECK(size > 0, kWhere, "images cannot be of ", size, " x ", size, " pixels");
-  AXONN_CHECK(fs::is_directory(directory), kWhere, directory, " is no directory");
-  auto entries = files_under(directory);
-  auto classes = sort_into_classes(directory, entries);
-  const size_t skipped = skip_bad(directory, entries);
-  return std::make_unique<ImageFolder>(directory, size, std::move(classes), std::move(entries), skipped);
+  std::error_code ignored;
+  AXONN_CHECK(fs::is_directory(directory, ignored), kWhere, directory, " is no directory");
+  Images images = find_images(directory);
+  auto classes = sort_into_classes(directory, images.entries);
+  skip_bad(directory, images);
+  log::info(shown_name(directory), ": ", images.read.to_string());
+  return std::make_unique<ImageFolder>(directory, size, std::move(classes), std::move(images));
 }
 
 }  // namespace axonn

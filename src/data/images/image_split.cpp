@@ -22,6 +22,8 @@ class ImageView : public ImageSource {
   uint64_t fingerprint() const override {
     return source_->fingerprint() + 0x9e3779b97f4a7c15 * static_cast<uint64_t>(count());
   }
+  uint64_t content() const override { return source_->content(); }
+  FilesRead files() const override { return source_->files(); }
   std::string description() const override { return detail::concatenate(count(), " of ", source_->description()); }
 
   int64_t read(int64_t index, std::span<uint8_t> pixels) const override {

@@ -2,9 +2,20 @@
 
 #include <algorithm>
 
+#include <cstring>
+
 #include <jerror.h>
 
+#include "data/images/exif.hpp"
+
 namespace axonn {
+namespace {
+
+constexpr int kExifMarker = JPEG_APP0 + 1;
+constexpr unsigned kMostMarkerBytes = 0xFFFF;
+constexpr char kExif[] = {'E', 'x', 'i', 'f', 0, 0};
+
+}  // namespace
 
 void JpegReader::fail(j_common_ptr jpeg) {
   auto* reader = static_cast<JpegReader*>(jpeg->client_data);
@@ -21,6 +32,9 @@ void JpegReader::warn(j_common_ptr jpeg, int level) {
     case JWRN_ARITH_BAD_CODE:
     case JWRN_MUST_RESYNC:
       fail(jpeg);
+      break;
+    case JWRN_EXTRANEOUS_DATA:
+      static_cast<JpegReader*>(jpeg->client_data)->surplus_bytes_ += jpeg->err->msg_parm.i[0];
   }
 }
 
@@ -32,7 +46,13 @@ bool JpegReader::read_head() {
   if (setjmp(failed_) != 0) return false;
   jpeg_create_decompress(&jpeg_);
   jpeg_stdio_src(&jpeg_, file_);
+  jpeg_save_markers(&jpeg_, kExifMarker, kMostMarkerBytes);
   jpeg_read_header(&jpeg_, TRUE);
+  for (const jpeg_marker_struct* marker = jpeg_.marker_list; marker != nullptr; marker = marker->next) {
+    if (marker->data_length < sizeof kExif || std::memcmp(marker->data, kExif, sizeof kExif) != 0) continue;
+    orientation_ = exif_orientation({marker->data + sizeof kExif, marker->data_length - sizeof kExif});
+    break;
+  }
   return true;
 }
 

@@ -23,6 +23,10 @@ class JpegReader {
   bool is_cmyk() const { return jpeg_.jpeg_color_space == JCS_CMYK || jpeg_.jpeg_color_space == JCS_YCCK; }
   int64_t width() const { return jpeg_.image_width; }
   int64_t height() const { return jpeg_.image_height; }
+  int orientation() const { return orientation_; }  // EXIF's
+
+  // Bytes that no pixel needed. Some cameras write a few; many are a sign of damage.
+  int64_t surplus_bytes() const { return surplus_bytes_; }
 
   // Call after read_head. Decodes the image at 1/2, 1/4 or 1/8 of its size if no side falls below
   // `smallest_side`.
@@ -43,6 +47,8 @@ class JpegReader {
   jpeg_decompress_struct jpeg_{};
   jpeg_error_mgr errors_{};
   std::jmp_buf failed_{};
+  int orientation_ = 1;
+  int64_t surplus_bytes_ = 0;
   char message_[JMSG_LENGTH_MAX] = {};
 };
 

@@ -1,6 +1,9 @@
 #include "axonn/data/text/text_data.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -10,108 +13,146 @@
 #include <xxhash.h>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/log.hpp"
 #include "axonn/core/philox.hpp"
+#include "axonn/core/utf8.hpp"
+#include "data/folder/content_guess.hpp"
+#include "data/folder/folder_walk.hpp"
 
 namespace axonn {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kBinaryProbeBytes = 8192;
+constexpr const char* kWhere = "data.text_data";
 
-bool is_hidden(const fs::path& path) { return path.filename().native().starts_with('.'); }
+// One file or folder of --data after the other.
+struct Texts {
+  std::string all;
+  FilesRead read;
+};
 
 std::string read_text(const fs::path& path) {
+  std::error_code error;
+  const auto bytes = fs::file_size(path, error);
   std::ifstream in(path, std::ios::binary);
-  std::string text(fs::file_size(path), '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  AXONN_CHECK(in, "data.text_data", "cannot read ", path.string());
+  AXONN_CHECK(!error && in, kWhere, "cannot read ", path.string(), ": ",
+              error ? error.message() : std::strerror(errno));
+  std::string text(bytes, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(bytes));
+  AXONN_CHECK(in, kWhere, path.string(), " ended after ", in.gcount(), " of ", bytes, " bytes");
   return text;
 }
 
-bool is_binary(const fs::path& path) {
+ContentGuess guess_of(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
-  AXONN_CHECK(in, "data.text_data", "cannot read ", path.string());
-  std::string head(kBinaryProbeBytes, '\0');
-  in.read(head.data(), static_cast<std::streamsize>(head.size()));
-  head.resize(static_cast<size_t>(in.gcount()));
-  return head.find('\0') != std::string::npos;
+  AXONN_CHECK(in, kWhere, "cannot read ", path.string(), ": ", std::strerror(errno));
+  std::string head(kGuessBytes, '\0');
+  in.read(head.data(), std::ssize(head));
+  AXONN_CHECK(!in.bad(), kWhere, "cannot read ", path.string(), ": ", std::strerror(errno));
+  return guess_content(std::string_view(head).substr(0, static_cast<size_t>(in.gcount())));
 }
 
-std::vector<fs::path> files_under(const fs::path& directory) {
-  std::vector<fs::path> found;
-  std::error_code error;
-  for (auto entry = fs::recursive_directory_iterator(directory, error); !error && entry != fs::end(entry);
-       entry.increment(error)) {
-    if (is_hidden(entry->path())) {
-      entry.disable_recursion_pending();
-    } else if (entry->is_regular_file() && !is_binary(entry->path())) {
-      found.push_back(entry->path());
+// A name that promises something other than a page.
+bool is_plain_name(const fs::path& path) {
+  constexpr std::array kPlain = {".txt", ".text", ".md", ".rst", ".tex", ".csv", ".tsv", ".json", ".jsonl"};
+  return std::ranges::count(kPlain, path.extension().string()) > 0;
+}
+
+// A part of a file that was never written, or was lost with a disk, is zeros.
+void warn_of_zeros(const fs::path& path, const std::string& text) {
+  const size_t first = text.find('\0');
+  if (first == std::string::npos) return;
+  log::warn(path.string(), " has ", std::ranges::count(text, '\0'), " NUL bytes, the first at byte ", first,
+            ": a part of it may be lost; they are trained on as they are");
+}
+
+void append(const fs::path& path, const std::string& text, TokenizerKind kind, Texts& texts) {
+  if (kind == TokenizerKind::chars) {
+    const auto bad = first_invalid_utf8(text);
+    AXONN_CHECK(!bad, kWhere, path.string(), " is not UTF-8 at byte ", bad.value_or(0),
+                "; --tokenizer bytes takes any data");
+  }
+  if (texts.read.files++ > 0) texts.all += '\n';
+  texts.read.bytes += std::ssize(text);
+  texts.all += text;
+}
+
+// A file that the user named.
+void append_named(const fs::path& path, TokenizerKind kind, Texts& texts) {
+  const ContentGuess guess = guess_of(path);
+  const bool stands_for_text = guess.kind == ContentClass::packed || guess.kind == ContentClass::pointer;
+  AXONN_CHECK(!stands_for_text, kWhere, path.string(), " is no text, it seems to be ", guess.name, "; ", guess.cure);
+  const std::string text = read_text(path);
+  if (guess.kind == ContentClass::empty)
+    log::warn(path.string(), " is empty");
+  else if (guess.kind != ContentClass::text)
+    log::warn(path.string(), " is no plain text, it seems to be ", guess.name, ", its bytes are trained on as they are",
+              guess.cure.empty() ? "" : "; ", guess.cure);
+  else
+    warn_of_zeros(path, text);
+  append(path, text, kind, texts);
+}
+
+void append_folder(const fs::path& directory, TokenizerKind kind, Texts& texts) {
+  FolderWalk walk = walk_folder(directory);
+  std::vector<FilesRead::LeftOut> left_out = std::move(walk.left_out);
+  for (const FolderFile& file : walk.files) {
+    const fs::path path = directory / file.name;
+    const ContentGuess guess = guess_of(path);
+    if (guess.kind == ContentClass::text || (guess.kind == ContentClass::page && !is_plain_name(path))) {
+      const std::string text = read_text(path);
+      warn_of_zeros(path, text);
+      append(path, text, kind, texts);
+    } else {
+      left_out.push_back({std::string(guess.name), file.name});
     }
   }
-  AXONN_CHECK(!error, "data.text_data", "cannot read the directory ", directory.string(), ": ", error.message());
-  std::ranges::sort(found, {}, [](const fs::path& path) { return path.native(); });
-  return found;
-}
-
-std::vector<fs::path> files_of(const std::vector<std::string>& paths) {
-  AXONN_CHECK(!paths.empty(), "data.text_data", "no data: give files or directories with --data PATH...");
-  std::vector<fs::path> files;
-  for (const std::string& path : paths) {
-    AXONN_CHECK(fs::exists(path), "data.text_data", "data path ", path, " does not exist");
-    AXONN_CHECK(fs::is_regular_file(path) || fs::is_directory(path), "data.text_data", "data path ", path,
-                " is neither a file nor a directory");
-    const auto more = fs::is_directory(path) ? files_under(path) : std::vector<fs::path>{path};
-    files.insert(files.end(), more.begin(), more.end());
-  }
-  return files;
-}
-
-std::string read_all(const std::vector<fs::path>& files, TokenizerKind kind) {
-  std::string all;
-  for (const fs::path& file : files) {
-    const std::string text = read_text(file);
-    if (kind == TokenizerKind::chars) {
-      const auto bad = first_invalid_utf8(text);
-      AXONN_CHECK(!bad, "data.text_data", file.string(), " is not UTF-8 at byte ", bad.value_or(0),
-                  "; --tokenizer bytes takes any data");
-    }
-    if (&file != &files.front()) all += '\n';
-    all += text;
-  }
-  return all;
+  std::ranges::sort(left_out, {}, &FilesRead::LeftOut::name);
+  std::ranges::move(left_out, std::back_inserter(texts.read.left_out));
 }
 
 std::string joined(const std::vector<std::string>& paths) {
   std::string line;
-  for (const std::string& path : paths) line += (line.empty() ? "" : ", ") + path;
+  for (const std::string& path : paths) line += (line.empty() ? "" : ", ") + shown_name(path);
   return line;
 }
 
-std::string text_of(const std::vector<fs::path>& files, const std::vector<std::string>& paths, TokenizerKind kind) {
-  std::string text = read_all(files, kind);
-  const bool empty = text.find_first_not_of('\n') == std::string::npos;
-  AXONN_CHECK(!empty, "data.text_data", "there is no text in ", joined(paths), " (", files.size(),
-              " files; hidden and binary ones of a directory are left out)");
-  return text;
+Texts read_texts(const std::vector<std::string>& paths, TokenizerKind kind) {
+  AXONN_CHECK(!paths.empty(), kWhere, "no data: give files or directories with --data PATH...");
+  Texts texts;
+  for (const std::string& path : paths) {
+    std::error_code error, ignored;
+    const fs::file_status status = fs::status(path, error);
+    const bool found = status.type() != fs::file_type::not_found;
+    AXONN_CHECK(found, kWhere, "data path ", shown_name(path),
+                fs::is_symlink(path, ignored) ? " is a link to what" : "", " does not exist");
+    AXONN_CHECK(!error, kWhere, "cannot read the data path ", shown_name(path), ": ", error.message());
+    AXONN_CHECK(fs::is_regular_file(status) || fs::is_directory(status), kWhere, "data path ", shown_name(path),
+                " is neither a file nor a directory");
+    fs::is_directory(status) ? append_folder(path, kind, texts) : append_named(path, kind, texts);
+  }
+  AXONN_CHECK(texts.all.find_first_not_of('\n') != std::string::npos, kWhere, "there is no text in ", joined(paths),
+              " (", texts.read.to_string(), ")");
+  log::info(joined(paths), ": ", texts.read.to_string());
+  return texts;
 }
 
 }  // namespace
 
 TextData TextData::load(const std::vector<std::string>& paths, TokenizerKind kind, double validation_fraction) {
-  const auto files = files_of(paths);
-  const std::string text = text_of(files, paths, kind);
-  Tokenizer tokenizer = kind == TokenizerKind::bytes ? Tokenizer::bytes() : Tokenizer::chars(text);
-  return TextData(std::move(tokenizer), text, std::ssize(files), validation_fraction);
+  Texts texts = read_texts(paths, kind);
+  Tokenizer tokenizer = kind == TokenizerKind::bytes ? Tokenizer::bytes() : Tokenizer::chars(texts.all);
+  return TextData(std::move(tokenizer), texts.all, std::move(texts.read), validation_fraction);
 }
 
 TextData TextData::load(const std::vector<std::string>& paths, const Tokenizer& tokenizer, double validation_fraction) {
-  const auto files = files_of(paths);
-  return TextData(tokenizer, text_of(files, paths, tokenizer.kind()), std::ssize(files), validation_fraction);
+  Texts texts = read_texts(paths, tokenizer.kind());
+  return TextData(tokenizer, texts.all, std::move(texts.read), validation_fraction);
 }
 
-TextData::TextData(Tokenizer tokenizer, std::string_view text, int64_t files, double validation_fraction)
-    : tokenizer_(std::move(tokenizer)), tokens_(tokenizer_.encode(text)), files_(files) {
+TextData::TextData(Tokenizer tokenizer, std::string_view text, FilesRead read, double validation_fraction)
+    : tokenizer_(std::move(tokenizer)), tokens_(tokenizer_.encode(text)), read_(std::move(read)) {
   AXONN_CHECK(validation_fraction >= 0 && validation_fraction < 1, "data.text_data",
               "the share of the data that validates must be in [0, 1), got ", validation_fraction);
   train_tokens_ = static_cast<int64_t>(static_cast<double>(tokens_.size()) * (1 - validation_fraction));
@@ -119,8 +160,8 @@ TextData::TextData(Tokenizer tokenizer, std::string_view text, int64_t files, do
 }
 
 void TextData::check_sequence(int64_t sequence) const {
-  AXONN_CHECK(sequence >= 1, "data.text_data", "a sequence has at least 1 token, got ", sequence);
-  AXONN_CHECK(train_tokens_ >= sequence + 1, "data.text_data", "the data has ", train_tokens_,
+  AXONN_CHECK(sequence >= 1, kWhere, "a sequence has at least 1 token, got ", sequence);
+  AXONN_CHECK(train_tokens_ >= sequence + 1, kWhere, "the data has ", train_tokens_,
               " tokens to train on, a sequence of ", sequence, " needs at least ", sequence + 1);
 }
 
@@ -133,8 +174,8 @@ int64_t TextData::window_start(uint64_t number, uint64_t seed, int64_t sequence)
 }
 
 void TextData::copy_window(int64_t start, std::span<int64_t> ids, std::span<int64_t> targets) const {
-  AXONN_CHECK(ids.size() == targets.size(), "data.text_data", "ids and targets have the same size, got ", ids.size(),
-              " and ", targets.size());
+  AXONN_CHECK(ids.size() == targets.size(), kWhere, "ids and targets have the same size, got ", ids.size(), " and ",
+              targets.size());
   const auto from = tokens_.begin() + start;
   std::copy_n(from, ids.size(), ids.begin());
   std::copy_n(from + 1, ids.size(), targets.begin());
@@ -145,14 +186,14 @@ void TextData::window(uint64_t number, uint64_t seed, std::span<int64_t> ids, st
 }
 
 int64_t TextData::validation_windows(int64_t sequence) const {
-  AXONN_CHECK(sequence >= 1, "data.text_data", "a sequence has at least 1 token, got ", sequence);
+  AXONN_CHECK(sequence >= 1, kWhere, "a sequence has at least 1 token, got ", sequence);
   return std::max<int64_t>(0, (validation_tokens() - 1) / sequence);
 }
 
 void TextData::validation_window(int64_t index, std::span<int64_t> ids, std::span<int64_t> targets) const {
   const int64_t windows = validation_windows(std::ssize(ids));
-  AXONN_CHECK(index >= 0 && index < windows, "data.text_data", "the held-out part has ", windows, " windows of ",
-              ids.size(), " tokens, asked for number ", index);
+  AXONN_CHECK(index >= 0 && index < windows, kWhere, "the held-out part has ", windows, " windows of ", ids.size(),
+              " tokens, asked for number ", index);
   copy_window(train_tokens_ + index * std::ssize(ids), ids, targets);
 }
 

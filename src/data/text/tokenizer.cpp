@@ -1,7 +1,6 @@
 #include "axonn/data/text/tokenizer.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <set>
 
@@ -9,34 +8,10 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
+#include "axonn/core/utf8.hpp"
 
 namespace axonn {
 namespace {
-
-struct CodePoint {
-  char32_t value = 0;
-  size_t length = 0;  // bytes; 0: not UTF-8
-};
-
-CodePoint next_code_point(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return {first, 1};
-  const size_t length = first >= 0xF0 && first < 0xF8   ? 4
-                        : first >= 0xE0 && first < 0xF0 ? 3
-                        : first >= 0xC0 && first < 0xE0 ? 2
-                                                        : 0;
-  if (length == 0 || length > text.size()) return {};
-  char32_t value = first & (0x7Fu >> length);
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return {};
-    value = value << 6 | (byte(i) & 0x3Fu);
-  }
-  constexpr std::array<char32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = value >= 0xD800 && value < 0xE000;
-  if (value < kLeast[length] || value > 0x10FFFF || surrogate) return {};
-  return {value, length};
-}
 
 void append_utf8(std::string& out, char32_t value) {
   const auto put = [&](char32_t byte) { out += static_cast<char>(static_cast<unsigned char>(byte)); };
@@ -80,15 +55,6 @@ std::string code_point_name(char32_t value) {
 
 }  // namespace
 
-std::optional<size_t> first_invalid_utf8(std::string_view text) {
-  for (size_t at = 0; at < text.size();) {
-    const size_t length = next_code_point(text.substr(at)).length;
-    if (length == 0) return at;
-    at += length;
-  }
-  return std::nullopt;
-}
-
 Tokenizer::Tokenizer(TokenizerKind kind, std::vector<char32_t> code_points)
     : kind_(kind), code_points_(std::move(code_points)) {
   for (size_t i = 0; i < code_points_.size(); ++i) token_of_.emplace(code_points_[i], static_cast<int32_t>(i));
@@ -102,7 +68,7 @@ Tokenizer Tokenizer::chars(std::string_view text) {
   check_utf8(text);
   std::set<char32_t> distinct;
   for (size_t at = 0; at < text.size();) {
-    const auto [value, length] = next_code_point(text.substr(at));
+    const auto [value, length] = first_code_point(text.substr(at));
     distinct.insert(value);
     at += length;
   }
@@ -122,7 +88,7 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text) const {
   }
   check_utf8(text);
   for (size_t at = 0; at < text.size();) {
-    const auto [value, length] = next_code_point(text.substr(at));
+    const auto [value, length] = first_code_point(text.substr(at));
     const auto found = token_of_.find(value);
     if (found == token_of_.end()) refuse_character(text, at, value, vocabulary_size());
     tokens.push_back(found->second);

@@ -10,6 +10,7 @@
 #include "axonn/config/codecs.hpp"
 #include "axonn/config/option_table.hpp"
 #include "axonn/core/error.hpp"
+#include "axonn/core/json_depth.hpp"
 #include "axonn/perfmodel/network_file.hpp"
 #include "core/median.hpp"
 
@@ -36,7 +37,7 @@ std::vector<Record> records_of(const std::string& folder, const char* name) {
   std::vector<Record> records;
   int number = 0;
   for (std::string line; std::getline(in, line);) {
-    Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    Json json = is_shallow_json(line) ? Json::parse(line, nullptr, /*allow_exceptions=*/false) : Json();
     const std::string place = detail::concatenate(path, ":", ++number);
     if (json.is_discarded() && in.eof()) break;  // the run is writing it
     AXONN_CHECK(json.is_object() && json.contains("step") && json["step"].is_number_integer(), kWhere, place,

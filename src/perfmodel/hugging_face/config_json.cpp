@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <limits>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/json_depth.hpp"
 #include "perfmodel/hugging_face/families.hpp"
 
 namespace axonn {
@@ -17,7 +19,8 @@ constexpr const char* kWhere = "perfmodel.network_file";
 ConfigJson::ConfigJson(const std::filesystem::path& path) : name_(path.string()) {
   std::ifstream in(path, std::ios::binary);
   AXONN_CHECK(in && std::filesystem::is_regular_file(path), kWhere, "cannot read ", name_);
-  file_ = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  if (is_shallow_json(text)) file_ = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   AXONN_CHECK(file_.is_object(), kWhere, name_, " is not a JSON object");
 }
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "axonn/core/log.hpp"
-#include "comm/fuzz/fuzz.hpp"
+#include "support/fuzz.hpp"
 #include "comm/tcp_ranks.hpp"
 #include "comm/transport/tcp_door.hpp"
 #include "comm/transport/tcp_notices.hpp"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "axonn/core/error.hpp"
-#include "comm/fuzz/fuzz.hpp"
+#include "support/fuzz.hpp"
 
 namespace axonn {
 namespace {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "axonn/core/error.hpp"
-#include "comm/fuzz/fuzz.hpp"
+#include "support/fuzz.hpp"
 #include "comm/startup/meeting_place.hpp"
 #include "comm/watch/hang_letter.hpp"
 

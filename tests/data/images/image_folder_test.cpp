@@ -116,6 +116,92 @@ TEST(ImageFolder, NamesAFileThatIsCorruptInsideWhenItIsRead) {
   EXPECT_USER_ERROR(pixels_of(*folder, 0), "cannot read " + file);
 }
 
+TEST(ImageFolder, OneLineSaysWhatIsReadAndLeftOut) {
+  Scratch scratch;
+  scratch.file("d/cat/a.png", png_bytes(slope(4, 4)));
+  scratch.file("d/cat/b.webp", "RIFF1234WEBP");
+  scratch.file("d/dog/.hidden.png", "no image");
+  scratch.file("d/labels.txt", "no image");
+  std::filesystem::create_directories(scratch / "d/bird");
+  std::filesystem::create_symlink("gone.png", scratch / "d/cat/c.png");
+  std::filesystem::create_symlink("c.png", scratch / "d/cat/d.png");
+  std::filesystem::create_symlink("self.png", scratch / "d/self.png");
+  scratch.file("elsewhere/e.png", png_bytes(slope(4, 4)));
+  std::filesystem::create_symlink("../elsewhere", scratch / "d/else");
+  testing::internal::CaptureStderr();
+  const auto folder = load_image_folder(scratch / "d", 4);
+  const std::string bytes = std::to_string(2 * std::filesystem::file_size(scratch / "d/cat/a.png"));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "[info] " + (scratch / "d").string() + ": read 2 files, " + bytes +
+                " B; left out 8: folder without images bird, dog; not .png, .jpg or .jpeg cat/b.webp, labels.txt; "
+                "link to nothing cat/c.png, cat/d.png; hidden dog/.hidden.png; link to itself self.png\n");
+  EXPECT_EQ(folder->classes(), (std::vector<std::string>{"cat", "else"}));
+}
+
+TEST(ImageFolder, SaysWhatItsBadFilesSeemToBe) {
+  Scratch scratch;
+  for (const auto& [content, words] :
+       {std::pair<const char*, const char*>{"GIF89a", "it seems to be GIF image"},
+        {"version https://git-lfs.github.com/spec/v1\n", "it seems to be git-lfs pointer; git lfs pull fetches"},
+        {"<html>404</html>", "it seems to be HTML page; fetch the file again"}})
+    EXPECT_USER_ERROR(
+        load_image_folder(scratch.file("d/a.png", content).substr(0, scratch.path().native().size() + 2), 4),
+        "a.png is neither a PNG nor a JPEG file, ", words);
+}
+
+TEST(ImageFolder, ClassesMayHaveAnyNames) {
+  Scratch scratch;
+  scratch.file("caf\xe9/a.png", png_bytes(slope(4, 4)));
+  scratch.file("two\nlines/b\xff.png", png_bytes(plain(4, 4, 1, 2, 3)));
+  const auto folder = load_image_folder(scratch.path(), 4);
+  EXPECT_EQ(folder->classes(), (std::vector<std::string>{"caf\xe9", "two\nlines"}));
+  EXPECT_EQ(pixels_of(*folder, 1), plain(4, 4, 1, 2, 3).pixels);
+}
+
+// A block of a disk that was lost is zeros. libjpeg decodes it without a word.
+TEST(ImageFolder, NamesAJpegWithAHoleOnce) {
+  Scratch scratch;
+  Image image = slope(160, 120);
+  for (size_t i = 0; i < image.pixels.size(); ++i) image.pixels[i] ^= static_cast<uint8_t>(i * i % 61);
+  const std::string whole = jpeg_bytes(image);
+  for (size_t at = 700; at + 1500 < whole.size(); at += 1009) {
+    std::string hole = whole;
+    const std::string file = scratch.file("a.jpg", hole.replace(at, 512, 512, '\0'));
+    const auto folder = load_image_folder(scratch.path(), 4);
+    testing::internal::CaptureStderr();
+    std::string error;
+    try {
+      pixels_of(*folder, 0), pixels_of(*folder, 0);
+    } catch (const UserError& corrupt) {
+      error = corrupt.sentence();
+    }
+    const std::string told = testing::internal::GetCapturedStderr();
+    if (error.empty()) {
+      EXPECT_EQ(told.find(file + " may be damaged: it has "), std::string("[error] ").size()) << at << " " << told;
+      EXPECT_EQ(std::ranges::count(told, '\n'), 1) << told;
+    } else {
+      EXPECT_EQ(error.find(file + " is a corrupt JPEG"), 0U) << error;
+    }
+  }
+  scratch.file("a.jpg", whole);
+  testing::internal::CaptureStderr();
+  pixels_of(*load_image_folder(scratch.path(), 4), 0);
+  EXPECT_EQ(testing::internal::GetCapturedStderr().find("damaged"), std::string::npos);
+}
+
+TEST(ImageFolder, KnowsItsContentByBothEndsOfEachFile) {
+  Scratch scratch;
+  fill(scratch, 3, 0);
+  const auto before = load_image_folder(scratch.path(), 4);
+  std::string bytes = png_bytes(slope(5, 5));
+  scratch.file(numbered(1), bytes.replace(bytes.size() - 14, 1, "!"));
+  const auto after = load_image_folder(scratch.path(), 4);
+  EXPECT_EQ(after->fingerprint(), before->fingerprint());
+  EXPECT_NE(after->content(), before->content());
+  std::filesystem::rename(scratch / numbered(1), scratch / "a.png");
+  EXPECT_NE(load_image_folder(scratch.path(), 4)->content(), after->content());  // another order
+}
+
 TEST(ImageFolder, IsKnownAgainByNamesAndLengths) {
   Scratch scratch;
   fill(scratch, 3, 0);

@@ -1,5 +1,7 @@
 #include "axonn/data/text/tokenizer.hpp"
 
+#include "axonn/core/utf8.hpp"
+
 #include <gtest/gtest.h>
 
 #include "support/scratch.hpp"

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "axonn/data/folder/files_read.hpp"
+
 namespace axonn {
 
 // Images of one size, each with a class, by number. Pixels are height x width x 3 channels (red,
@@ -20,8 +22,12 @@ class ImageSource {
   virtual std::vector<std::string> classes() const = 0;  // names; empty: there is only one class
   // Reads image `index` into `pixels` (size * size * 3 bytes). Returns its class.
   virtual int64_t read(int64_t index, std::span<uint8_t> pixels) const = 0;
-  virtual uint64_t fingerprint() const = 0;     // hash of the data; kept in checkpoints
-  virtual std::string description() const = 0;  // "cifar10: 50000 images of 32 x 32 in 10 classes"
+  virtual uint64_t fingerprint() const = 0;  // hash of the data; kept in checkpoints
+  // Hash of what was seen of the files' bytes when they were found. The fingerprint of a folder
+  // covers only their names and lengths. Not kept in checkpoints.
+  virtual uint64_t content() const { return fingerprint(); }
+  virtual FilesRead files() const { return {}; }  // in a folder
+  virtual std::string description() const = 0;    // "cifar10: 50000 images of 32 x 32 in 10 classes"
 };
 
 // The official binary files of CIFAR-10 in `directory`, whose names begin with data_batch or
@@ -35,10 +41,10 @@ std::unique_ptr<ImageSource> load_cifar10(const std::string& directory, bool tes
 // on a plain ground. The class is the shape.
 std::unique_ptr<ImageSource> make_shapes(int64_t size, int64_t count, uint64_t seed);
 
-// The .png, .jpg and .jpeg files (in any case) below `directory`, sorted by name. Each file is
-// decoded when it is read: its shorter side is resized to `size`, and the centre is cropped. Other
-// files and hidden files are ignored. Folders directly in `directory` that hold images are the
-// classes, sorted by name. Images beside such folders are a UserError.
+// The .png, .jpg and .jpeg files (in any case) below `directory`, sorted by name, by the rule of
+// docs/data.md. Logs what is read and left out in one line. Each file is decoded when it is read:
+// its shorter side is resized to `size`, and the centre is cropped. Folders directly in `directory`
+// that hold images are the classes, sorted by name. Images beside such folders are a UserError.
 //
 // load_image_folder() checks both ends of each file with check_image_file(). It skips bad files,
 // and logs their number and names. It throws UserError if more than 1% of the files are bad, so in

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "axonn/data/folder/files_read.hpp"
 #include "axonn/data/text/tokenizer.hpp"
 
 namespace axonn {
@@ -14,18 +15,19 @@ namespace axonn {
 // No torch, no communication.
 class TextData {
  public:
-  // `paths` are files, or directories that are read recursively. Regular files are read in the
-  // order of their paths. Hidden files, and binary files (a NUL byte in the first 8 KiB), are
-  // skipped. The texts are joined by a newline. The last `validation_fraction` of the tokens is for
-  // validation. Throws UserError if a path does not exist or cannot be read, if there is no text,
-  // and if text is not UTF-8 with `chars` (file and byte).
+  // `paths` are files, or directories that are read recursively, by the rule of docs/data.md: files
+  // in the order of their paths; hidden ones, and those that are no text, are left out. Logs what
+  // was read and left out in one line, and a warning for a named file that is no text. The texts
+  // are joined by a newline. The last `validation_fraction` of the tokens is for validation. Throws
+  // UserError if a path does not exist or cannot be read, if a named file is compressed or a
+  // pointer, if there is no text, and if text is not UTF-8 with `chars` (file and byte).
   static TextData load(const std::vector<std::string>& paths, TokenizerKind kind, double validation_fraction = 0.1);
   // Uses the vocabulary of a checkpoint.
   static TextData load(const std::vector<std::string>& paths, const Tokenizer& tokenizer,
                        double validation_fraction = 0.1);
 
   const Tokenizer& tokenizer() const { return tokenizer_; }
-  int64_t files() const { return files_; }
+  const FilesRead& files() const { return read_; }
   int64_t train_tokens() const { return train_tokens_; }
   int64_t validation_tokens() const { return static_cast<int64_t>(tokens_.size()) - train_tokens_; }
 
@@ -47,12 +49,12 @@ class TextData {
   uint64_t fingerprint() const { return fingerprint_; }
 
  private:
-  TextData(Tokenizer tokenizer, std::string_view text, int64_t files, double validation_fraction);
+  TextData(Tokenizer tokenizer, std::string_view text, FilesRead read, double validation_fraction);
   void copy_window(int64_t start, std::span<int64_t> ids, std::span<int64_t> targets) const;
 
   Tokenizer tokenizer_;
   std::vector<int32_t> tokens_;
-  int64_t files_ = 0;
+  FilesRead read_;
   int64_t train_tokens_ = 0;
   uint64_t fingerprint_ = 0;
 };

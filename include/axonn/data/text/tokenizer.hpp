@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,9 +49,5 @@ class Tokenizer {
   std::vector<char32_t> code_points_;  // indexed by token; empty for bytes
   std::unordered_map<char32_t, int32_t> token_of_;
 };
-
-// The offset of the first byte that is not valid UTF-8; nullopt when the whole text is valid.
-// Overlong forms and surrogates are invalid.
-std::optional<size_t> first_invalid_utf8(std::string_view text);
 
 }  // namespace axonn

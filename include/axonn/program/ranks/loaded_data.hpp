@@ -16,6 +16,7 @@ struct LoadedData {
   };
   uint64_t fingerprint = 0;      // hash of what a run trains on, as checkpoints keep it
   std::vector<Fact> facts = {};  // what a person knows it by, in the order in which differences are named
+  std::string left_out = "";     // FilesRead::left_out_text(); may differ, and is named if something else does
 };
 
 // UserError on every rank if ranks have read something else than rank 0: it names them, the

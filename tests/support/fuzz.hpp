@@ -1,7 +1,9 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <random>
@@ -31,15 +33,21 @@ inline uint64_t variable(const char* name, uint64_t otherwise) {
 }
 
 // Calls `round` with other random choices each time. AXONN_TEST_FUZZ=20 makes 20 times as many
-// rounds, and AXONN_TEST_SEED begins elsewhere: a round's seed that failed, to see only that one.
+// rounds, AXONN_TEST_FUZZ_SECONDS=150 as many as that time allows, and AXONN_TEST_SEED begins
+// elsewhere: a round's seed that failed, to see only that one.
 inline void rounds(uint64_t count, const std::function<void(Random&)>& round) {
-  const uint64_t first = variable("AXONN_TEST_SEED", 1), all = count * variable("AXONN_TEST_FUZZ", 1);
-  for (uint64_t seed = first; seed < first + all; ++seed) {
-    SCOPED_TRACE("AXONN_TEST_SEED=" + std::to_string(seed));
-    Random random(seed);
+  using Clock = std::chrono::steady_clock;
+  const uint64_t first = variable("AXONN_TEST_SEED", 1), all = count * variable("AXONN_TEST_FUZZ", 1),
+                 seconds = variable("AXONN_TEST_FUZZ_SECONDS", 0);
+  const auto end = Clock::now() + std::chrono::seconds(seconds);
+  uint64_t done = 0;
+  for (; seconds > 0 ? Clock::now() < end : done < all; ++done) {
+    SCOPED_TRACE("AXONN_TEST_SEED=" + std::to_string(first + done));
+    Random random(first + done);
     round(random);
     if (testing::Test::HasFailure()) return;
   }
+  if (seconds > 0) std::printf("[  INPUTS  ] %llu\n", static_cast<unsigned long long>(done));
 }
 
 // Changes a few bytes: flips, removes, repeats and inserts them.
