@@ -33,7 +33,8 @@ class DataErrors(GptTest):
         folder.mkdir()
         (folder / ".hidden").write_text("hidden text")
         (folder / "binary").write_bytes(b"ab\0cd")
-        self.refuse_data("folder", words=["no text in folder (read 0 files, 0 B; left out 2: hidden .hidden; binary binary)"])
+        self.refuse_data("folder",
+                         words=["no text in folder (read 0 files, 0 B; left out 2: hidden .hidden; binary binary)"])
 
     def test_shorter_than_a_sequence(self):
         (self.directory / "short.txt").write_text("short")

@@ -27,7 +27,8 @@ class ForeignFiles(GptTest):
         resumed = self.gpt("train", "--resume", out, "--steps", "2")  # --data comes from the checkpoint
         self.assertEqual(resumed.status, 0, resumed.text)
         self.assertTrue((run / "step-000002").is_dir())
-        self.refuse("train", "--data", CAFE + "x", "--out", "o", *TRAINING, words=[r"data path caf\xE9x does not exist"])
+        self.refuse("train", "--data", CAFE + "x", "--out", "o", *TRAINING,
+                    words=[r"data path caf\xE9x does not exist"])
         self.refuse("train", "--config", CAFE + "x", words=[r"cannot read the configuration file caf\xE9x"])
         self.refuse("train", "--resume", CAFE + "x", words=[r"caf\xE9x"])
 
