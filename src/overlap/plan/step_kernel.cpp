@@ -240,8 +240,8 @@ class KernelBuilder {
 
   Value value_of(const std::string& name) { return inside_.contains(name) ? values_.at(name) : read(name); }
 
-  // The statement of this step that computes a value. An update whose value is in the tensor's place
-  // already is no statement of it: its tensor would still have the old elements here.
+  // The statement of this step that computes a value. An update whose value is in its tensor's
+  // place already is no statement of it, and the tensor has old elements until the loop ends.
   const std::string& computed(const std::string& name) const {
     const Statement* const statement = program_.find_statement(name);
     if (statement == nullptr || inside_.contains(name)) return name;

@@ -74,7 +74,7 @@ def main():
                 number = "a hang"
         finally:
             path.write_text(text)
-        print(f"| {name} | `{file}` | {number} |", flush=True)
+        print(f"| {name} | `overlap/{file}` | {number} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #include "overlap/proofs/random_schedule.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "axonn/core/error.hpp"
 
@@ -36,6 +37,9 @@ class Scheduler {
       return true;
     } catch (const UserError&) {
       return false;
+    } catch (const std::out_of_range&) {
+      if (guards_.without.empty()) throw;
+      return false;  // the rule that was left out would have refused it
     }
   }
 
