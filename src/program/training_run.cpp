@@ -14,6 +14,7 @@
 #include "axonn/layers/gemm.hpp"
 #include "axonn/layers/ops/convolution_kernels.hpp"
 #include "axonn/optim/update_choice.hpp"
+#include "axonn/program/resume.hpp"
 #include "axonn/train/checkpoint_tensors.hpp"
 #include "program/process_setup.hpp"
 
@@ -36,7 +37,7 @@ void on_interrupt(int signal) {
   }
 }
 
-std::string new_run_name(Environment& environment) {
+std::string new_name(Environment& environment) {
   const at::Tensor name = at::empty({1}, at::kLong);
   std::random_device device;
   name.fill_(static_cast<int64_t>(uint64_t{device()} << 31 ^ device()));
@@ -118,6 +119,7 @@ void run_training(Environment& environment, Context& context, const Parameters& 
   config.optimizer.run = update.run;
   const auto optimizer = make_optimizer(context, parameters, config);
   int64_t first_step = 0;
+  identity.start = new_name(environment);
   identity.choices[kGemmChoice] = context.options().gemm.to_string();
   identity.choices[kAttentionChoice] = to_string(context.options().attention);
   identity.choices[kUpdateChoice] = update.to_string();
@@ -131,9 +133,11 @@ void run_training(Environment& environment, Context& context, const Parameters& 
     identity.loss_scale = state.loss_scale;
     identity.spikes = state.spikes;
     optimizer->set_steps_taken(state.updates());
-    identity.run = state.run;
+    identity.from = broadcast_text(environment.world(), name_for_starts(*resumed, plan.train.out), 0);
+    const bool own = std::filesystem::path(identity.from).is_relative();
+    identity.run = own ? state.run : identity.start;
   } else {
-    identity.run = new_run_name(environment);
+    identity.run = identity.start;
   }
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, on_interrupt);
   if (std::signal(SIGHUP, on_interrupt) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // nohup

@@ -187,6 +187,7 @@ void Trainer::restart_at(int64_t step) {
 void Trainer::save(int64_t steps_done) {
   CheckpointState state;
   state.run = identity_.run;
+  state.start = identity_.start;
   step_.describe(state, steps_done);
   state.data_fingerprint = identity_.fingerprint;
   state.configuration = identity_.configuration;
@@ -277,12 +278,19 @@ void Trainer::begin(int64_t first_step) {
   const std::string linear = linear_schedules(context_);
   all_ranks_or_none(everyone_, [&] {
     if (!lead()) return;
+    if (const auto left = leave_after(config_.out, first_step))
+      log::warn("the run goes back to step ", first_step, " and on from there; what it had of later steps is now in ",
+                left->string(), ", a run of its own; remove it if nobody needs it");
     metrics_file_.emplace(std::filesystem::path(config_.out) / "metrics.jsonl",
                           first_step > 0 ? std::optional(first_step) : std::nullopt);
     progress_.emplace(std::cout, progress_options(config_, first_step));
     status_.emplace(config_.out);
     status_->running(first_step);
-    record_start(config_.out, first_step, network_.environment.ranks(), identity_.configuration);
+    record_start(config_.out, {.start = identity_.start,
+                               .from = identity_.from,
+                               .step = first_step,
+                               .ranks = network_.environment.ranks(),
+                               .configuration = identity_.configuration});
     print_head(network_.environment, context_,
                {.title = identity_.title,
                 .data = identity_.data,
