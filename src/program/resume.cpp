@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <sstream>
 
+#include <nlohmann/json.hpp>
+
 #include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
@@ -44,10 +46,22 @@ std::string checkpoints_of_rank_0(Communicator& everyone, const std::string& out
 
 }  // namespace
 
+void check_same_network(const OptionTable& mine, const CheckpointReader& reader) {
+  const auto file = nlohmann::json::parse(reader.state().configuration, nullptr, /*allow_exceptions=*/false);
+  if (!file.is_object() || !file.contains("model") || !file["model"].is_object()) return;
+  const auto is_of_images = [](const auto& keys) { return std::ranges::find(keys, "image") != keys.end(); };
+  std::vector<std::string> theirs;
+  for (const auto& [key, value] : file["model"].items()) theirs.push_back(key);
+  const bool unet = is_of_images(theirs);
+  AXONN_CHECK(unet == is_of_images(mine.keys()), "program.resume", reader.directory().string(),
+              " is a checkpoint of a ", unet ? "UNet" : "GPT", "; use the program ", unet ? "unet" : "gpt", " for it");
+}
+
 void resume_options(OptionTable& table, const CheckpointReader& reader, std::span<const std::string> kept,
                     std::string& out) {
   const std::string& configuration = reader.state().configuration;
   const std::string name = (reader.directory() / "manifest.json").string();
+  check_same_network(table, reader);
   const bool out_was_set = table.source("out") >= OptionTable::Source::file;
   table.read_json(configuration, name);
   if (!out_was_set) out = run_directory(reader).string();

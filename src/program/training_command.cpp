@@ -123,7 +123,8 @@ int TrainingCommand::run(Environment& environment) {
     plan.emplace(plan_run(options_.run));
     options_.check(plan->grid);
     const auto rank_bytes = [&](const RunPlan& one) { return options_.predict(one).total_bytes(); };
-    check_memory(*plan, rank_bytes, environment.local_rank(), environment.local_ranks());
+    check_memory(*plan, rank_bytes, environment.local_rank(), environment.local_ranks(),
+                 [](int64_t rows) { return "--micro-batch " + std::to_string(rows); });
   });
   if (!automatic) lock = lock_run(environment, options_.run.train.out);
   all_ranks_or_none(environment.world(), [&] {

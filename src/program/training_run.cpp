@@ -1,12 +1,16 @@
 #include "axonn/program/training_run.hpp"
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <random>
 #include <span>
+#include <string_view>
 #include <utility>
+
+#include <unistd.h>
 
 #include <ATen/ops/empty.h>
 
@@ -25,13 +29,19 @@ namespace {
 constexpr const char *kGemmChoice = "gemm", *kConvolutionChoice = "convolutions", *kAttentionChoice = "attention",
                      *kUpdateChoice = "optimizer schedule";
 
-std::atomic<bool> interrupted = false;
+std::atomic<bool> interrupted = false, tells_of_it = false;
 
 // The first signal (Ctrl-C, a batch system's warning, the end of a terminal) ends the run after
 // this step, with a checkpoint. The second one ends the process; but the end of a terminal may come
 // twice, from the shell and from the kernel.
 void on_interrupt(int signal) {
-  if (interrupted.exchange(true) && signal != SIGHUP) {
+  if (!interrupted.exchange(true)) {
+    constexpr std::string_view kWords =
+        "a signal came: the run ends after this step, with a checkpoint; a second one ends it at once\n";
+    const int before = errno;
+    if (tells_of_it) (void)!::write(STDERR_FILENO, kWords.data(), kWords.size());
+    errno = before;
+  } else if (signal != SIGHUP) {
     std::signal(signal, SIG_DFL);
     std::raise(signal);
   }
@@ -139,6 +149,7 @@ void run_training(Environment& environment, Context& context, const Parameters& 
   } else {
     identity.run = identity.start;
   }
+  tells_of_it = environment.rank() == 0;
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, on_interrupt);
   if (std::signal(SIGHUP, on_interrupt) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // nohup
   std::signal(SIGXFSZ, SIG_IGN);  // a checkpoint over the limit of `ulimit -f` is an error of write() instead

@@ -299,7 +299,11 @@ void Trainer::begin(int64_t first_step) {
                 .samples = task_.words().samples,
                 .gemm_flops = gemm_flops_,
                 .linear = linear,
-                .update = UpdateChoice{step_.update_schedule(), config_.optimizer.run}.to_string()});
+                .update = UpdateChoice{step_.update_schedule(), config_.optimizer.run}.to_string(),
+                .verbose = config_.verbose});
+    if (config_.warmup > config_.steps)
+      log::warn("the warm-up takes ", config_.warmup, " steps and the run ", config_.steps,
+                ": it never reaches --learning-rate; choose --warmup for this run");
     if (const std::string why = task_.why_no_validation(); !why.empty() && config_.validate_every > 0)
       log::warn("no validation: ", why);
   });

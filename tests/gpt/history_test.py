@@ -103,7 +103,7 @@ class History(GptTest):
 
     def test_copies_are_told_apart_and_a_branch_is_a_run_of_its_own(self):
         twin = self.directory / "moved" / "twin"
-        shutil.copytree(self.run, twin)
+        shutil.copytree(self.run, twin, copy_function=os.link)
         self.resume(twin, 8)
         self.assert_history(twin, [2, 4, 6, 8], 8)
         self.assert_history(self.run, [2, 4, 6], 6)
@@ -135,6 +135,11 @@ class History(GptTest):
         ended = self.gpt("train", "--resume", "link/step-000002", "--steps", "99", seconds=refusal_seconds())
         self.assert_refused(ended, "is in use by process")
         self.assertEqual(steps_in(self.run), [2, 4, 6])
+        copy = self.directory / "copy"
+        shutil.copytree(self.run, copy)
+        self.assertTrue((copy / "job-1.lock").exists())
+        self.resume(copy, 7)  # its lock is the other directory's
+        self.assertEqual([path.name for path in copy.glob("*.lock")], [])
 
 
 if __name__ == "__main__":

@@ -113,9 +113,9 @@ void check_checkpoint(const std::filesystem::path& step_directory, int rank = 0,
 // Reads one checkpoint, on any grid. Needs no other rank.
 class CheckpointReader {
  public:
-  // `directory` is that of a run (then the newest checkpoint of its history is read) or of one step. Checks the
-  // manifest, and that every file exists and has its size. Throws UserError if there is no
-  // checkpoint, the format is unknown, or a file is missing or broken. The error then names the
+  // `directory` is that of a run (then the newest checkpoint of its history is read) or of one
+  // step. Checks the manifest, and that every file exists and has its size. UserError if there is
+  // no checkpoint, the format is unknown, or a file is missing or broken. The error then names the
   // newest older checkpoint that is complete.
   explicit CheckpointReader(const std::filesystem::path& directory);
   ~CheckpointReader();

@@ -7,8 +7,8 @@
 #include <vector>
 
 // A run is one directory with one history: its checkpoints follow from each other, and the one with
-// the most steps is the newest (docs/checkpoint.md, "One run, one history"). Each start of a job has
-// an id, a line of starts.jsonl, and every checkpoint names the start that saved it.
+// the most steps is the newest (docs/checkpoint.md, "One run, one history"). Each start of a job
+// has an id, a line of starts.jsonl, and every checkpoint names the start that saved it.
 namespace axonn {
 
 // The finished checkpoints in a run's directory, in ascending order, without those that a start is

@@ -10,6 +10,9 @@
 
 namespace axonn {
 
+// UserError if the checkpoint is of another program's network: `mine` are the options of this one.
+void check_same_network(const OptionTable& mine, const CheckpointReader& reader);
+
 // For a resumed run. Options that neither a flag nor a file sets are restored from the checkpoint.
 // Throws UserError if one of the `kept` keys (network, data, order of samples) was set to another
 // value. `out` becomes the directory of the resumed run unless it was set.
@@ -28,8 +31,8 @@ void check_still_newest(const CheckpointReader& reader, const std::string& resum
 void check_same_data(const CheckpointReader& reader, uint64_t fingerprint);
 
 // For --resume auto. Returns the newest whole checkpoint of the run in `out`, the same on every
-// rank; without any, the one that the run branched off from; empty if there is none at all. Rank 0 warns of each newer
-// one that is broken. UserError if all are broken. Collective: the ranks share the reading.
+// rank; without any, the one that the run branched off from; empty if there is none at all. Rank 0
+// warns of each newer one that is broken. UserError if all are. Collective: they share the reading.
 std::string newest_whole_checkpoint(Communicator& everyone, const std::string& out);
 
 // UserError if `out` already holds a run, except the resumed one, or if the resumed checkpoint lies

@@ -37,6 +37,7 @@ struct TrainConfig {
   int64_t keep = 2;              // number of newest checkpoints to keep
   int64_t check_replicas = 0;    // steps between comparisons of all replicas; 0: never
   int64_t log_every = 10;        // steps
+  bool verbose = false;          // the first lines also tell how products and updates run
   std::string out = "runs/train";
   TraceOptions trace;
   LossScaleOptions loss_scale;  // only with fp16

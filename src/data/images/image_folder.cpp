@@ -149,6 +149,7 @@ size_t skip_bad(const fs::path& directory, std::vector<ImageEntry>& entries) {
 
 std::unique_ptr<ImageSource> load_image_folder(const std::string& directory, int64_t size) {
   AXONN_CHECK(size > 0, kWhere, "images cannot be of ", size, " x ", size, " pixels");
+  AXONN_CHECK(!directory.empty(), kWhere, "--data is empty: give a directory");
   AXONN_CHECK(fs::is_directory(directory), kWhere, directory, " is no directory");
   auto entries = files_under(directory);
   auto classes = sort_into_classes(directory, entries);

@@ -58,6 +58,7 @@ std::vector<fs::path> files_of(const std::vector<std::string>& paths) {
   AXONN_CHECK(!paths.empty(), "data.text_data", "no data: give files or directories with --data PATH...");
   std::vector<fs::path> files;
   for (const std::string& path : paths) {
+    AXONN_CHECK(!path.empty(), "data.text_data", "--data has an empty path: give files or directories");
     AXONN_CHECK(fs::exists(path), "data.text_data", "data path ", path, " does not exist");
     AXONN_CHECK(fs::is_regular_file(path) || fs::is_directory(path), "data.text_data", "data path ", path,
                 " is neither a file nor a directory");

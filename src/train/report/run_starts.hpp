@@ -11,7 +11,7 @@ struct RunStart {
   std::string start;          // its id
   std::string from;           // the checkpoint: its name, or its whole path in another directory; empty: none
   int64_t step = 0;           // steps done
-  int64_t ranks = 1;          // of the job
+  int64_t ranks = 1;          // the job's
   std::string configuration;  // a JSON object
 };
 
