@@ -70,9 +70,9 @@ class Hang(GptTest):
         self.assertIn("rank 0 did not answer when it was asked for a report", ended.err)
         self.assertTrue((self.directory / "run" / "flight" / "rank-0003.jsonl").exists())
 
-    def hang(self, launcher, *arguments, until):
+    def hang(self, launcher, *arguments, until, grid="1x1x2x1"):
         """Starts two ranks, and stops rank 1 when `until` returns. The job must end in time."""
-        job = self.start(*arguments, "--grid", "1x1x2x1", ranks=2, launcher=launcher,
+        job = self.start(*arguments, "--grid", grid, ranks=2, launcher=launcher,
                          environment={"AXONN_TIMEOUT_SECONDS": str(LIMIT)})
         until(job)
         os.kill(self.rank_of(job, 1), signal.SIGSTOP)
@@ -104,13 +104,15 @@ class Hang(GptTest):
     def test_a_rank_that_is_stopped_in_validation_is_named_under_mpi(self):
         self.hang_in_validation("mpi")
 
+    @nightly
     def test_a_rank_that_is_stopped_while_it_saves_is_named(self):
-        self.hang("tcp", "train", "--data", self.text, "--out", "run", *TRAINING, "--hidden", "512", "--steps",
+        self.hang("ranks", "train", "--data", self.text, "--out", "run", *TRAINING, "--hidden", "512", "--steps",
                   "1000000", "--save-every", "1", "--no-save-async", until=lambda job: self.wait_for(job, "*.partial"))
 
     def test_a_rank_that_is_stopped_while_it_samples_is_named(self):
         self.train("run", "--steps", "1")
-        self.hang("ranks", "generate", "--checkpoint", "run", "--tokens", "100000000", until=self.wait_for_samples)
+        self.hang("ranks", "generate", "--checkpoint", "run", "--tokens", "100000000", until=self.wait_for_samples,
+                  grid="2x1x1x1")  # a sum over both ranks in every layer
 
     def wait_for_samples(self, job):
         """Until the ranks have computed for longer than their start takes."""
