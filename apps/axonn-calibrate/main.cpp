@@ -6,6 +6,7 @@
 
 #include <axonn/config/command_line.hpp>
 #include <axonn/core/error.hpp>
+#include <axonn/core/standard_streams.hpp>
 #include <axonn/core/text.hpp>
 #include <axonn/core/version.hpp>
 
@@ -67,13 +68,15 @@ int main(int argc, char** argv) {
   app.add_option("--bytes", line.bytes, "bytes of the all-reduced buffer (default: 16M)");
   app.add_option("--repetitions", line.calibration.repetitions,
                  "number of measurements, whose median counts (default: 5)");
+  axonn::open_standard_streams();
   try {
     if (const auto text = axonn::parse_command_line(app, {argv, static_cast<size_t>(argc)})) {
       std::printf("%s", text->c_str());
-      return 0;
+    } else {
+      line.check();
+      run(line);
     }
-    line.check();
-    run(line);
+    axonn::finish_output();
     return 0;
   } catch (const axonn::Error& error) {
     std::fprintf(stderr, "axonn-calibrate: %s\n", error.sentence().c_str());

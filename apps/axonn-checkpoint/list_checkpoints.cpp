@@ -39,6 +39,26 @@ std::vector<fs::path> checkpoints_of(const fs::path& path) {
   return found;
 }
 
+// "complete", or why the run in whose directory it lies does not go on from it.
+std::string place_in_history(const fs::path& directory) {
+  try {
+    axonn::check_of_history(directory);
+    return "complete";
+  } catch (const axonn::UserError& error) {
+    return "complete, and not of this run: " + error.sentence();
+  }
+}
+
+void list_left(const fs::path& run) {
+  for (const fs::path& left : axonn::left_histories(run)) {
+    const auto steps = axonn::checkpoints_in(left);
+    std::printf("\n%s: a history that the run has left, %zu checkpoint%s", left.c_str(), steps.size(),
+                steps.size() == 1 ? "" : "s");
+    if (!steps.empty()) std::printf(", the newest of step %lld", static_cast<long long>(steps.back().step));
+    std::printf("\n");
+  }
+}
+
 double hours_since_change(const fs::path& directory) {
   const auto age = fs::file_time_type::clock::now() - fs::last_write_time(directory);
   return std::chrono::duration<double, std::ratio<3600>>(age).count();
@@ -58,6 +78,7 @@ int list_checkpoints(const CheckpointOptions& options) {
         const axonn::CheckpointReader checkpoint(directory);
         grid = checkpoint.grid().to_string();
         tensors = std::to_string(checkpoint.tensors().size());
+        state = place_in_history(directory);
       } catch (const axonn::UserError& error) {
         state = "broken: " + error.sentence();
         ++broken;
@@ -66,6 +87,7 @@ int list_checkpoints(const CheckpointOptions& options) {
                   static_cast<long long>(files.count), axonn::bytes_text(files.bytes).c_str(),
                   hours_since_change(directory), state.c_str());
     }
+  for (const std::string& path : options.paths) list_left(path);
   return broken > 0 ? 1 : 0;
 }
 

@@ -11,6 +11,7 @@
 
 #include <axonn/config/command_line.hpp>
 #include <axonn/core/error.hpp>
+#include <axonn/core/standard_streams.hpp>
 #include <axonn/core/version.hpp>
 
 #include "fit_commands.hpp"
@@ -153,8 +154,11 @@ int run(int argc, char** argv, CommandLine& line) {
 
 int main(int argc, char** argv) {
   CommandLine line;
+  axonn::open_standard_streams();
   try {
-    return run(argc, argv, line);
+    const int status = run(argc, argv, line);
+    axonn::finish_output();
+    return status;
   } catch (const axonn::Error& error) {
     std::fprintf(stderr, "axonn-config: %s\n", line.planner.verbose ? error.what() : error.sentence().c_str());
   } catch (const std::exception& error) {

@@ -28,7 +28,7 @@ namespace axonn {
 
 template <>
 struct Codec<GpuCounts> {
-  static constexpr int64_t kMost = int64_t{1} << 40;
+  static constexpr int64_t kMost = kMostGpus;
   static int64_t count(std::string_view text, std::string_view what) {
     const int64_t count = parse_count(text, what, Suffixes::decimal);
     AXONN_CHECK(count >= 1 && count <= kMost, kWhere, what, " must be from 1 to ", kMost, ", got ", count);

@@ -7,6 +7,7 @@
 
 #include <axonn/config/command_line.hpp>
 #include <axonn/core/error.hpp>
+#include <axonn/core/standard_streams.hpp>
 #include <axonn/core/version.hpp>
 
 #include "schedule_commands.hpp"
@@ -72,8 +73,11 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  axonn::open_standard_streams();
   try {
-    return run(argc, argv);
+    const int status = run(argc, argv);
+    axonn::finish_output();
+    return status;
   } catch (const axonn::Error& error) {
     std::fprintf(stderr, "axonn-schedule: error: %s\n", error.sentence().c_str());
   } catch (const std::exception& error) {

@@ -236,7 +236,7 @@ void CheckpointWriter::commit(const CheckpointState& state, std::span<const Chec
 }
 
 void CheckpointWriter::remove_old(const CheckpointState& state) const {
-  auto steps = checkpoints_in(options_.directory);
+  auto steps = history_in(options_.directory);
   std::erase_if(steps, [&](const CheckpointStep& step) {
     return step.step >= state.step || !is_of_run(step.directory, state.run);
   });
@@ -252,20 +252,6 @@ void CheckpointWriter::remove_old(const CheckpointState& state) const {
     if (name && name->suffix == ".partial" && name->step <= state.step) unfinished.push_back(entry.path());
   }
   for (const fs::path& path : unfinished) fs::remove_all(path);
-}
-
-std::vector<CheckpointStep> checkpoints_in(const fs::path& run_directory) {
-  std::vector<CheckpointStep> steps;
-  if (!fs::is_directory(run_directory)) return steps;
-  for (const auto& entry : fs::directory_iterator(run_directory)) {
-    const auto name = parse_step_name(entry.path().filename().string());
-    if (!name || !entry.is_directory() || name->suffix == ".partial") continue;
-    // An `.old` checkpoint is valid until its successor is in place.
-    if (name->suffix == ".old" && fs::exists(run_directory / step_name(name->step))) continue;
-    steps.push_back({name->step, entry.path()});
-  }
-  std::ranges::sort(steps, {}, &CheckpointStep::step);
-  return steps;
 }
 
 }  // namespace axonn

@@ -93,7 +93,7 @@ std::string_view group_of(std::string_view name) { return name.substr(0, name.fi
 // "the newest older checkpoint that is whole is runs/a/step-000400", for errors.
 std::string advice(const fs::path& directory) {
   const auto name = parse_step_name(directory.filename().string());
-  auto steps = checkpoints_in(directory.has_parent_path() ? directory.parent_path() : fs::path("."));
+  auto steps = history_in(directory.has_parent_path() ? directory.parent_path() : fs::path("."));
   std::erase_if(steps, [&](const CheckpointStep& step) { return name && step.step >= name->step; });
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     try {
@@ -120,9 +120,15 @@ fs::path step_directory(const fs::path& given) {
               ": no such directory");
   const fs::path directory = given.filename().empty() ? given.parent_path() : given;
   if (parse_step_name(directory.filename().string()) || fs::exists(directory / Manifest::kFileName)) return directory;
-  const auto steps = checkpoints_in(directory);
-  AXONN_CHECK(!steps.empty(), "checkpoint.load", "there is no checkpoint in ", directory.string(),
+  const auto all = checkpoints_in(directory), steps = history_in(directory);
+  const auto from = branched_from(directory);
+  AXONN_CHECK(!from, "checkpoint.load", "there is no checkpoint in ", directory.string(), " yet: the run went on from ",
+              from->string(), ", and --resume auto --out ", directory.string(), " does so again");
+  AXONN_CHECK(!all.empty(), "checkpoint.load", "there is no checkpoint in ", directory.string(),
               "; give a run's directory, with step-000500 or the like in it, or one of those");
+  AXONN_CHECK(!steps.empty(), "checkpoint.load", "there is no checkpoint in ", directory.string(),
+              " that its own run has saved; ", all.back().directory.string(),
+              " was copied there: name that one, if it is the one to take");
   return steps.back().directory;
 }
 

@@ -243,6 +243,7 @@ std::string Manifest::to_json() const {
                {"run", state.run},
                {"grid", grid.to_string()},
                {"align", kRangeAlignment}};
+  if (!state.start.empty()) json["start"] = state.start;
   json["step"] = state.step;
   json["seed"] = state.seed;
   json["samples"] = state.samples;
@@ -277,6 +278,7 @@ Manifest Manifest::from_json(const std::string& text, const fs::path& path) {
     Manifest manifest;
     manifest.grid = parse_grid_shape(json.at("grid").get<std::string>());
     manifest.state = {.run = json.at("run").get<std::string>(),
+                      .start = json.value("start", std::string()),
                       .step = json.at("step").get<int64_t>(),
                       .seed = json.at("seed").get<uint64_t>(),
                       .samples = json.at("samples").get<int64_t>(),

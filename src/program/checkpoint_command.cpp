@@ -4,6 +4,7 @@
 
 #include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/core/error.hpp"
+#include "axonn/program/resume.hpp"
 #include "axonn/program/training_run.hpp"
 
 namespace axonn {
@@ -34,6 +35,7 @@ int CheckpointCommand::run(Environment& environment) {
   std::optional<CheckpointReader> checkpoint;
   all_ranks_or_none(environment.world(), [&] {
     checkpoint.emplace(checkpoint_);
+    check_same_network(saved_.table, *checkpoint);
     saved_.table.read_json(checkpoint->state().configuration, (checkpoint->directory() / "manifest.json").string());
     check_model(*checkpoint, grid);
   });

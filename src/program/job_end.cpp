@@ -61,6 +61,11 @@ int end_before_start(const std::string& program, const std::exception& error, bo
   return 2;
 }
 
+int end_without_output(const std::string& program, const std::exception& error, bool verbose) {
+  print(program, text_of(error, verbose), launched_rank());
+  return 1;
+}
+
 JobEnd::JobEnd(Environment& environment, std::string program, bool verbose)
     : environment_(environment),
       everyone_(environment.communicator(environment.world().group(), "the end")),

@@ -13,6 +13,9 @@ namespace axonn {
 // Before there is an Environment. Returns the exit status.
 int end_before_start(const std::string& program, const std::exception& error, bool verbose);
 
+// After the job, if its output could not be written. Returns the exit status.
+int end_without_output(const std::string& program, const std::exception& error, bool verbose);
+
 // With an Environment. Every rank constructs it before anything else that communicates. Each rank
 // that catches an error calls after().
 class JobEnd {

@@ -11,6 +11,7 @@
 #include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/process_memory.hpp"
+#include "axonn/core/standard_streams.hpp"
 #include "axonn/core/version.hpp"
 #include "axonn/overlap/execute/rank_tuning.hpp"
 #include "program/job_end.hpp"
@@ -53,7 +54,8 @@ std::optional<std::string> parse(const Program& program, CommandLine& line, std:
     part.parse_complete_callback([&line, chosen = command.get()] { line.command = chosen; });
   }
   for (CLI::App* part : parts) {
-    part->add_flag("--verbose", line.verbose, "errors include their place in the code");
+    part->add_flag("--verbose", line.verbose,
+                   "a training tells how it computes; errors include their place in the code");
     part->add_option("--ranks", line.ranks, "start this many ranks on this machine, over TCP, without a launcher");
   }
   return parse_command_line(app, arguments);
@@ -82,6 +84,7 @@ std::optional<int> prepare(const Program& program, CommandLine& line, std::span<
   }
   check_environment();
   keep_freed_memory();
+  line.command->set_verbose(line.verbose);
   const std::optional<int> status = line.command->prepare(arguments.data());
   if (status) return status;
   const Restarts restarts = line.command->restarts();
@@ -90,10 +93,7 @@ std::optional<int> prepare(const Program& program, CommandLine& line, std::span<
   return line.ranks ? start_ranks(*line.ranks, restarts, arguments.data()) : std::nullopt;
 }
 
-}  // namespace
-
-int run_program(Program& program, int argc, char** argv) {
-  CommandLine line;
+int run_job(Program& program, CommandLine& line, int argc, char** argv) {
   try {
     if (const auto status = prepare(program, line, {argv, static_cast<size_t>(argc)})) return *status;
   } catch (const std::exception& error) {
@@ -111,6 +111,21 @@ int run_program(Program& program, int argc, char** argv) {
     }
   } catch (const std::exception& error) {
     return end_before_start(program.name, error, line.verbose);
+  }
+}
+
+}  // namespace
+
+int run_program(Program& program, int argc, char** argv) {
+  open_standard_streams();
+  CommandLine line;
+  const int status = run_job(program, line, argc, argv);
+  if (status != 0) return status;  // its error has been told
+  try {
+    finish_output();
+    return 0;
+  } catch (const std::exception& error) {
+    return end_without_output(program.name, error, line.verbose);
   }
 }
 

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <sstream>
 
+#include <nlohmann/json.hpp>
+
 #include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
@@ -21,6 +23,11 @@ fs::path run_directory(const CheckpointReader& reader) {
   return fs::equivalent(in, real) ? in : real;
 }
 
+bool lies_in(const CheckpointReader& reader, const fs::path& directory) {
+  std::error_code ignored;  // a directory that is not there yet
+  return fs::equivalent(directory, run_directory(reader), ignored);
+}
+
 bool holds_metrics(const fs::path& out) {
   const fs::path metrics = out / "metrics.jsonl";
   return fs::exists(metrics) && fs::file_size(metrics) > 0;
@@ -31,17 +38,30 @@ std::string checkpoints_of_rank_0(Communicator& everyone, const std::string& out
   std::string lines;
   all_ranks_or_none(everyone, [&] {
     if (everyone.rank() != 0) return;
-    for (const CheckpointStep& step : checkpoints_in(out)) lines = step.directory.string() + "\n" + lines;
+    for (const CheckpointStep& step : history_in(out)) lines = step.directory.string() + "\n" + lines;
+    if (const auto from = branched_from(out)) lines = from->string() + "\n";
   });
   return broadcast_text(everyone, lines, 0);
 }
 
 }  // namespace
 
+void check_same_network(const OptionTable& mine, const CheckpointReader& reader) {
+  const auto file = nlohmann::json::parse(reader.state().configuration, nullptr, /*allow_exceptions=*/false);
+  if (!file.is_object() || !file.contains("model") || !file["model"].is_object()) return;
+  const auto is_of_images = [](const auto& keys) { return std::ranges::find(keys, "image") != keys.end(); };
+  std::vector<std::string> theirs;
+  for (const auto& [key, value] : file["model"].items()) theirs.push_back(key);
+  const bool unet = is_of_images(theirs);
+  AXONN_CHECK(unet == is_of_images(mine.keys()), "program.resume", reader.directory().string(),
+              " is a checkpoint of a ", unet ? "UNet" : "GPT", "; use the program ", unet ? "unet" : "gpt", " for it");
+}
+
 void resume_options(OptionTable& table, const CheckpointReader& reader, std::span<const std::string> kept,
                     std::string& out) {
   const std::string& configuration = reader.state().configuration;
   const std::string name = (reader.directory() / "manifest.json").string();
+  check_same_network(table, reader);
   const bool out_was_set = table.source("out") >= OptionTable::Source::file;
   table.read_json(configuration, name);
   if (!out_was_set) out = run_directory(reader).string();
@@ -53,6 +73,18 @@ void resume_options(OptionTable& table, const CheckpointReader& reader, std::spa
       "program.resume",
       detail::concatenate(flag, " ", differs->mine, " is not what ", reader.directory().string(), " was trained with (",
                           differs->theirs, "), and a resumed run keeps it; leave the flag out, or start a new run"));
+}
+
+std::string name_for_starts(const CheckpointReader& reader, const std::string& out) {
+  const fs::path real = fs::canonical(reader.directory());
+  return lies_in(reader, out) ? real.filename().string() : real.string();
+}
+
+void check_still_newest(const CheckpointReader& reader, const std::string& resumed) {
+  if (fs::equivalent(resumed, reader.directory())) return;  // the user named this checkpoint
+  const auto steps = history_in(resumed);
+  AXONN_CHECK(!steps.empty() && fs::equivalent(steps.back().directory, reader.directory()), "program.resume",
+              "another job has gone on from ", reader.directory().string(), " meanwhile; start this one again");
 }
 
 void check_same_data(const CheckpointReader& reader, uint64_t fingerprint) {
@@ -83,7 +115,7 @@ void check_out(const std::string& out_directory, const std::optional<CheckpointR
   AXONN_CHECK(!out.empty(), "program.resume", "--out must name a directory");
   if (!fs::exists(out)) return;
   AXONN_CHECK(fs::is_directory(out), "program.resume", "--out ", out.string(), " is not a directory");
-  if (resumed && fs::equivalent(out, run_directory(*resumed))) return;
+  if (resumed && lies_in(*resumed, out)) return check_of_history(resumed->directory());
   const auto steps = checkpoints_in(out);
   const std::string other = "; nothing is overwritten: --out DIR begins another";
   AXONN_CHECK(steps.empty(), "program.resume", out.string(), " already holds a run, newest checkpoint ",

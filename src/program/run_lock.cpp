@@ -67,12 +67,26 @@ bool is_there(const LockHolder& holder) {
   return found->state != 'Z' && found->state != 'X' && found->started == holder.started;
 }
 
+// Whether a process of this kernel has the lock open, as its holder does. Otherwise the lock is a
+// copy, made with the directory while its job was at work.
+bool has_open(const LockHolder& holder, const fs::path& lock) {
+  std::error_code error;
+  fs::directory_iterator files("/proc/" + std::to_string(holder.process) + "/fd", error);
+  if (error) return true;  // another user's: nobody can tell
+  for (; files != fs::directory_iterator(); files.increment(error)) {
+    std::error_code closed;
+    if (fs::equivalent(files->path(), lock, closed)) return true;
+    if (error) return true;
+  }
+  return false;
+}
+
 enum class Life { dead, alive, unknown };
 
-Life life_of(const LockHolder& holder, const LockHolder& self) {
+Life life_of(const LockHolder& holder, const LockHolder& self, const fs::path& lock) {
   if (!holder.job.empty() && holder.job == self.job && holder.restarts < self.restarts) return Life::dead;
   if (holder.kernel.empty() || holder.kernel != self.kernel) return Life::unknown;
-  return is_there(holder) ? Life::alive : Life::dead;
+  return is_there(holder) && has_open(holder, lock) ? Life::alive : Life::dead;
 }
 
 std::optional<int64_t> number_of(const std::string& name) {
@@ -193,7 +207,7 @@ RunLock::Locks RunLock::wait_for_dead() const {
     bool all_dead = true;
     for (const auto& [number, text] : seen) {
       const LockHolder holder = LockHolder::from_json(text);
-      const Life life = life_of(holder, self_);
+      const Life life = life_of(holder, self_, path(number));
       if (life == Life::alive) refuse(directory_, holder);
       if (life == Life::dead) continue;
       all_dead = false;

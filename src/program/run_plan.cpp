@@ -28,7 +28,7 @@ void at_most(int64_t value, int64_t most, const char* name) {
 
 // Advice for a rank that has `present` bytes and needs more. The batch stays, so micro-batches
 // divide it.
-std::string what_fits(const RunPlan& plan, const RankBytes& rank_bytes, int64_t present) {
+std::string what_fits(const RunPlan& plan, const RankBytes& rank_bytes, int64_t present, const FlagForRows& flag) {
   const int64_t rows = plan.train.rows(plan.grid), of_a_step = plan.train.batch / plan.grid.size(kRowAxes);
   RunPlan smaller = plan;
   int64_t most = 0;
@@ -40,9 +40,9 @@ std::string what_fits(const RunPlan& plan, const RankBytes& rank_bytes, int64_t 
       if (rank_bytes(smaller) <= present) most = fewer;
     }
   }
-  return most == 0
-             ? std::string("not even one row fits: choose a grid with more ranks")
-             : detail::concatenate("choose --micro-batch ", most, ", the largest that fits, or a grid with more ranks");
+  return most == 0 ? std::string("not even one row fits: choose a grid with more ranks")
+                   : detail::concatenate("choose ", flag(most),
+                                         ", the largest micro-batch that fits, or a grid with more ranks");
 }
 
 }  // namespace
@@ -106,13 +106,14 @@ MemoryOptions memory_options(const RunPlan& plan) {
           .logits_copies = plan.context.device.is_cuda() && plan.context.kernels.cross_entropy ? 1 : 3};
 }
 
-void check_memory(const RunPlan& plan, const RankBytes& rank_bytes, int local_rank, int local_ranks) {
+void check_memory(const RunPlan& plan, const RankBytes& rank_bytes, int local_rank, int local_ranks,
+                  const FlagForRows& flag) {
   const int64_t needed = rank_bytes(plan);
   if (!plan.context.device.is_cpu()) {
     const int64_t present = gpu_bytes_per_rank(plan.context.device, local_rank, local_ranks);
     AXONN_CHECK(needed <= present, kWhere, "a rank needs at least ", bytes_text(static_cast<double>(needed)),
                 " for this network and micro-batch, and its GPU has ", bytes_text(static_cast<double>(present)),
-                " for it; ", what_fits(plan, rank_bytes, present), "; --dry-run prints the parts");
+                " for it; ", what_fits(plan, rank_bytes, present, flag), "; --dry-run prints the parts");
     return;
   }
   struct sysinfo host{};
@@ -122,7 +123,7 @@ void check_memory(const RunPlan& plan, const RankBytes& rank_bytes, int local_ra
               bytes_text(static_cast<double>(needed)), " for this network and micro-batch, and ",
               local_ranks == 1 ? std::string("this machine has ")
                                : detail::concatenate(local_ranks, " ranks share this machine's "),
-              bytes_text(present), "; ", what_fits(plan, rank_bytes, static_cast<int64_t>(present / local_ranks)),
+              bytes_text(present), "; ", what_fits(plan, rank_bytes, static_cast<int64_t>(present / local_ranks), flag),
               "; --dry-run prints the parts");
 }
 

@@ -57,7 +57,7 @@ std::optional<int> TrainingCommand::prepare(char**) {
 
 Restarts TrainingCommand::restarts() const {
   return {.most = max_restarts_, .reached = [out = options_.run.train.out] {
-            const std::vector<CheckpointStep> steps = checkpoints_in(out);
+            const std::vector<CheckpointStep> steps = history_in(out);
             return steps.empty() ? std::string() : steps.back().directory.string();
           }};
 }
@@ -123,13 +123,15 @@ int TrainingCommand::run(Environment& environment) {
     plan.emplace(plan_run(options_.run));
     options_.check(plan->grid);
     const auto rank_bytes = [&](const RunPlan& one) { return options_.predict(one).total_bytes(); };
-    check_memory(*plan, rank_bytes, environment.local_rank(), environment.local_ranks());
+    check_memory(*plan, rank_bytes, environment.local_rank(), environment.local_ranks(),
+                 [](int64_t rows) { return "--micro-batch " + std::to_string(rows); });
   });
   if (!automatic) lock = lock_run(environment, options_.run.train.out);
-  if (automatic && !resumed)
-    all_ranks_or_none(environment.world(), [&] {
-      if (environment.rank() == 0) keep_lost_metrics(options_.run.train.out);
-    });
+  all_ranks_or_none(environment.world(), [&] {
+    if (environment.rank() != 0) return;
+    if (resumed && !automatic) check_still_newest(*resumed, resume_);
+    if (automatic && !resumed) keep_lost_metrics(options_.run.train.out);
+  });
   if (nothing_to_do(environment, *plan, resumed)) return 0;
   if (chosen && environment.rank() == 0)
     std::printf("%s\n", chosen_grid_text(*chosen, options_.run.placement.machine).c_str());

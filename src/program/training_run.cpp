@@ -1,12 +1,16 @@
 #include "axonn/program/training_run.hpp"
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <random>
 #include <span>
+#include <string_view>
 #include <utility>
+
+#include <unistd.h>
 
 #include <ATen/ops/empty.h>
 
@@ -14,6 +18,7 @@
 #include "axonn/layers/gemm.hpp"
 #include "axonn/layers/ops/convolution_kernels.hpp"
 #include "axonn/optim/update_choice.hpp"
+#include "axonn/program/resume.hpp"
 #include "axonn/train/checkpoint_tensors.hpp"
 #include "program/process_setup.hpp"
 
@@ -24,19 +29,25 @@ namespace {
 constexpr const char *kGemmChoice = "gemm", *kConvolutionChoice = "convolutions", *kAttentionChoice = "attention",
                      *kUpdateChoice = "optimizer schedule";
 
-std::atomic<bool> interrupted = false;
+std::atomic<bool> interrupted = false, tells_of_it = false;
 
 // The first signal (Ctrl-C, a batch system's warning, the end of a terminal) ends the run after
 // this step, with a checkpoint. The second one ends the process; but the end of a terminal may come
 // twice, from the shell and from the kernel.
 void on_interrupt(int signal) {
-  if (interrupted.exchange(true) && signal != SIGHUP) {
+  if (!interrupted.exchange(true)) {
+    constexpr std::string_view kWords =
+        "a signal came: the run ends after this step, with a checkpoint; a second one ends it at once\n";
+    const int before = errno;
+    if (tells_of_it) (void)!::write(STDERR_FILENO, kWords.data(), kWords.size());
+    errno = before;
+  } else if (signal != SIGHUP) {
     std::signal(signal, SIG_DFL);
     std::raise(signal);
   }
 }
 
-std::string new_run_name(Environment& environment) {
+std::string new_name(Environment& environment) {
   const at::Tensor name = at::empty({1}, at::kLong);
   std::random_device device;
   name.fill_(static_cast<int64_t>(uint64_t{device()} << 31 ^ device()));
@@ -118,6 +129,7 @@ void run_training(Environment& environment, Context& context, const Parameters& 
   config.optimizer.run = update.run;
   const auto optimizer = make_optimizer(context, parameters, config);
   int64_t first_step = 0;
+  identity.start = new_name(environment);
   identity.choices[kGemmChoice] = context.options().gemm.to_string();
   identity.choices[kAttentionChoice] = to_string(context.options().attention);
   identity.choices[kUpdateChoice] = update.to_string();
@@ -131,10 +143,13 @@ void run_training(Environment& environment, Context& context, const Parameters& 
     identity.loss_scale = state.loss_scale;
     identity.spikes = state.spikes;
     optimizer->set_steps_taken(state.updates());
-    identity.run = state.run;
+    identity.from = broadcast_text(environment.world(), name_for_starts(*resumed, plan.train.out), 0);
+    const bool own = std::filesystem::path(identity.from).is_relative();
+    identity.run = own ? state.run : identity.start;
   } else {
-    identity.run = new_run_name(environment);
+    identity.run = identity.start;
   }
+  tells_of_it = environment.rank() == 0;
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, on_interrupt);
   if (std::signal(SIGHUP, on_interrupt) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // nohup
   std::signal(SIGXFSZ, SIG_IGN);  // a checkpoint over the limit of `ulimit -f` is an error of write() instead

@@ -1,7 +1,5 @@
 #include "axonn/train/batch_plan.hpp"
 
-#include <algorithm>
-
 #include "axonn/core/error.hpp"
 
 namespace axonn {
@@ -17,8 +15,9 @@ BatchPlan plan_batch(int64_t batch, int64_t micro_batch, const GridShape& shape,
   const int64_t a_forward = micro_batch * groups;
   AXONN_CHECK(batch % a_forward == 0, "train.plan_batch",
               "batch must divide by micro_batch * z * data, got batch = ", batch, " and ", micro_batch, " * ", shape.z,
-              " * ", shape.data, " = ", a_forward, " (grid ", shape.to_string(),
-              "); nearest batches: ", std::max(a_forward, batch / a_forward * a_forward), ", ",
+              " * ", shape.data, " = ", a_forward, " (grid ", shape.to_string(), "); ",
+              batch < a_forward ? "least batch: "
+                                : detail::concatenate("nearest batches: ", batch / a_forward * a_forward, ", "),
               (batch / a_forward + 1) * a_forward);
   return {.batch = batch, .micro_batch = micro_batch, .micro_batches = batch / a_forward, .row_group = mine};
 }

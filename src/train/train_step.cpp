@@ -198,7 +198,7 @@ void TrainStep::refuse_loss(int64_t step, const at::Tensor& losses) {
                                  ? detail::concatenate(" after ", loss_scale_->state().in_a_row,
                                                        " skipped ones, at a loss scale of ", loss_scale_->value())
                                  : std::string();
-  const auto saved = checkpoints_in(config_.out);
+  const auto saved = history_in(config_.out);
   throw UserError("train.train",
                   detail::concatenate(where, " is not finite in step ", step, scaled, ", which has changed nothing; ",
                                       saved.empty() ? std::string("no checkpoint has been written")

@@ -187,6 +187,7 @@ void Trainer::restart_at(int64_t step) {
 void Trainer::save(int64_t steps_done) {
   CheckpointState state;
   state.run = identity_.run;
+  state.start = identity_.start;
   step_.describe(state, steps_done);
   state.data_fingerprint = identity_.fingerprint;
   state.configuration = identity_.configuration;
@@ -277,12 +278,19 @@ void Trainer::begin(int64_t first_step) {
   const std::string linear = linear_schedules(context_);
   all_ranks_or_none(everyone_, [&] {
     if (!lead()) return;
+    if (const auto left = leave_after(config_.out, first_step))
+      log::warn("the run goes back to step ", first_step, " and on from there; what it had of later steps is now in ",
+                left->string(), ", a run of its own; remove it if nobody needs it");
     metrics_file_.emplace(std::filesystem::path(config_.out) / "metrics.jsonl",
                           first_step > 0 ? std::optional(first_step) : std::nullopt);
     progress_.emplace(std::cout, progress_options(config_, first_step));
     status_.emplace(config_.out);
     status_->running(first_step);
-    record_start(config_.out, first_step, network_.environment.ranks(), identity_.configuration);
+    record_start(config_.out, {.start = identity_.start,
+                               .from = identity_.from,
+                               .step = first_step,
+                               .ranks = network_.environment.ranks(),
+                               .configuration = identity_.configuration});
     print_head(network_.environment, context_,
                {.title = identity_.title,
                 .data = identity_.data,
@@ -291,7 +299,11 @@ void Trainer::begin(int64_t first_step) {
                 .samples = task_.words().samples,
                 .gemm_flops = gemm_flops_,
                 .linear = linear,
-                .update = UpdateChoice{step_.update_schedule(), config_.optimizer.run}.to_string()});
+                .update = UpdateChoice{step_.update_schedule(), config_.optimizer.run}.to_string(),
+                .verbose = config_.verbose});
+    if (config_.warmup > config_.steps)
+      log::warn("the warm-up takes ", config_.warmup, " steps and the run ", config_.steps,
+                ": it never reaches --learning-rate; choose --warmup for this run");
     if (const std::string why = task_.why_no_validation(); !why.empty() && config_.validate_every > 0)
       log::warn("no validation: ", why);
   });

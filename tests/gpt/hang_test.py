@@ -70,6 +70,61 @@ class Hang(GptTest):
         self.assertIn("rank 0 did not answer when it was asked for a report", ended.err)
         self.assertTrue((self.directory / "run" / "flight" / "rank-0003.jsonl").exists())
 
+    def hang(self, launcher, *arguments, until, grid="1x1x2x1"):
+        """Starts two ranks, and stops rank 1 when `until` returns. The job must end in time."""
+        job = self.start(*arguments, "--grid", grid, ranks=2, launcher=launcher,
+                         environment={"AXONN_TIMEOUT_SECONDS": str(LIMIT)})
+        until(job)
+        os.kill(self.rank_of(job, 1), signal.SIGSTOP)
+        ended = job.wait(LIMIT + AFTER)
+        self.assertNotEqual(ended.status, 0)
+        self.assertRegex(ended.err, "#[0-9]+ of group '.+' .*made no progress for 2 s: .*rank 1 does not answer")
+        return ended
+
+    def wait_for(self, job, pattern):
+        while not any((self.directory / "run").glob(pattern)):
+            self.assertIsNone(job.processes[0].poll(), "the job has ended")
+
+    def hang_in_validation(self, launcher):
+        self.text.write_text("a text that is long enough\n" * 100000)
+
+        def validating(job):  # the first step takes milliseconds, the validation after it minutes
+            self.wait_for(job, "status.json")
+            time.sleep(0.5)
+            self.assertEqual((self.directory / "run/metrics.jsonl").read_bytes(), b"")
+
+        self.hang(launcher, "train", "--data", self.text, "--out", "run", *TRAINING, "--steps", "1000000",
+                  "--validate-every", "1", "--validation-fraction", "0.9", until=validating)
+
+    def test_a_rank_that_is_stopped_in_validation_is_named(self):
+        self.hang_in_validation("ranks")
+
+    @nightly
+    @needs_mpi
+    def test_a_rank_that_is_stopped_in_validation_is_named_under_mpi(self):
+        self.hang_in_validation("mpi")
+
+    @nightly
+    def test_a_rank_that_is_stopped_while_it_saves_is_named(self):
+        self.hang("ranks", "train", "--data", self.text, "--out", "run", *TRAINING, "--hidden", "512", "--steps",
+                  "1000000", "--save-every", "1", "--no-save-async", until=lambda job: self.wait_for(job, "*.partial"))
+
+    def test_a_rank_that_is_stopped_while_it_samples_is_named(self):
+        self.train("run", "--steps", "1")
+        self.hang("ranks", "generate", "--checkpoint", "run", "--tokens", "100000000", until=self.wait_for_samples,
+                  grid="2x1x1x1")  # a sum over both ranks in every layer
+
+    def wait_for_samples(self, job):
+        """Until the ranks have computed for longer than their start takes."""
+        while len(job.ranks()) < 3 or self.cpu_seconds(self.rank_of(job, 1)) < 3:  # the waiting process, too
+            self.assertIsNone(job.processes[0].poll(), "the job has ended")
+            time.sleep(0.1)
+
+    def cpu_seconds(self, pid):
+        with open(f"/proc/{pid}/stat") as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def cluster_up(self):
         subprocess.run([CLUSTER, "up", "--nodes", "4", "--rate", "1gbit"], check=True)
         self.addCleanup(subprocess.run, [CLUSTER, "down"])

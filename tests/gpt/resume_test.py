@@ -91,7 +91,6 @@ class Resume(GptTest):
         ended = self.gpt("train", "--resume", parts / "step-000005", "--optimizer-schedule", "auto",
                          "--choices", "choices", ranks=2)
         self.assertEqual(ended.status, 0, ended.text)
-        self.assertIn(f"optimizer schedule {other}\n", ended.out)
         self.assertEqual(metrics(parts)[-1]["optimizer_schedule"], other)
         self.assert_same(parts, whole, STEPS)
 

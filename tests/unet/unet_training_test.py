@@ -35,7 +35,7 @@ class Training(UnetTest):
 
     def test_a_resumed_run_keeps_the_kernels_that_were_measured(self):
         measured = [word for word in TRAINING if word not in ("--gemm", "mm")]
-        first = self.unet("train", "--out", "first", *measured, "--steps", "2", "--save-every", "1")
+        first = self.unet("train", "--out", "first", *measured, "--steps", "2", "--save-every", "1", "--verbose")
         self.assertEqual(first.status, 0, first.text)
         manifest = self.directory / "first/step-000001/manifest.json"
         choices = json.loads(manifest.read_text())["choices"]
@@ -48,7 +48,9 @@ class Training(UnetTest):
         kept = json.loads((self.directory / "again/step-000002/manifest.json").read_text())["choices"]
         self.assertEqual(kept, choices)
         self.assertEqual(tensors(self.directory / "again", 2), tensors(self.directory / "first", 2))
-        named = self.unet("train", "--out", "named", *TRAINING, "--steps", "1")
+        self.assertNotIn("best matrix product", again.text)
+        named = self.unet("train", "--out", "named", *TRAINING, "--steps", "1", "--verbose")
+        self.assertIn("best matrix product", named.text)
         self.assertNotIn("convolutions: ", named.text)
 
     @needs_mpi

@@ -13,6 +13,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "axonn/checkpoint/cut.hpp"
+#include "axonn/checkpoint/history.hpp"
 #include "axonn/checkpoint/staging.hpp"
 #include "axonn/grid/shard_spec.hpp"
 #include "axonn/optim/loss_scale.hpp"
@@ -43,8 +44,9 @@ struct CheckpointTensor {
 // State that a checkpoint holds besides tensors; the same on every rank. `configuration` and
 // `tokenizer` are JSON.
 struct CheckpointState {
-  std::string run;   // identity of the run: save() replaces only a checkpoint of the same run
-  int64_t step = 0;  // optimizer steps done
+  std::string run;    // identity of the run: save() replaces only a checkpoint of the same run
+  std::string start;  // the start of a job that saved it, as in starts.jsonl; empty if nobody says
+  int64_t step = 0;   // optimizer steps done
   uint64_t seed = 0;
   int64_t samples = 0;                         // training samples consumed: the data position
   uint64_t data_fingerprint = 0;               // TextData::fingerprint()
@@ -103,13 +105,6 @@ class CheckpointWriter {
   Options options_;
 };
 
-// The finished checkpoints in a run's directory, in ascending order.
-struct CheckpointStep {
-  int64_t step = 0;
-  std::filesystem::path directory;
-};
-std::vector<CheckpointStep> checkpoints_in(const std::filesystem::path& run_directory);
-
 // Checks the checkpoint of one step: its manifest, the sizes of its files, and the checksums of
 // this rank's share of them. Together, all `ranks` check every file. UserError names the file that
 // is broken, with both checksums if they differ.
@@ -118,9 +113,9 @@ void check_checkpoint(const std::filesystem::path& step_directory, int rank = 0,
 // Reads one checkpoint, on any grid. Needs no other rank.
 class CheckpointReader {
  public:
-  // `directory` is that of a run (then its newest checkpoint is read) or of one step. Checks the
-  // manifest, and that every file exists and has its size. Throws UserError if there is no
-  // checkpoint, the format is unknown, or a file is missing or broken. The error then names the
+  // `directory` is that of a run (then the newest checkpoint of its history is read) or of one
+  // step. Checks the manifest, and that every file exists and has its size. UserError if there is
+  // no checkpoint, the format is unknown, or a file is missing or broken. The error then names the
   // newest older checkpoint that is complete.
   explicit CheckpointReader(const std::filesystem::path& directory);
   ~CheckpointReader();

@@ -32,6 +32,7 @@ class Command {
   // Called after parsing, on every process, before the job starts. Errors that can be found by then
   // are thrown here (exit status 2). Returns an exit status if the process has nothing more to do.
   virtual std::optional<int> prepare(char** argv) = 0;
+  virtual void set_verbose(bool) {}                 // --verbose; called before prepare()
   virtual Restarts restarts() const { return {}; }  // called after prepare()
   virtual int run(Environment& environment) = 0;    // returns the exit status
 };
@@ -45,7 +46,8 @@ struct Program {
 // main() of a program. It handles the command line with --help, --version, --verbose and
 // --help-env, the environment variables, the start of the job, the log, this rank's share of the
 // node's cores, and the end of the job after an error. The exit status is 0 for success, 1 for an
-// error, and 2 for an error in the command line or configuration, before the job starts.
+// error, also if the standard output could not be written, and 2 for an error in the command line
+// or configuration, before the job starts.
 int run_program(Program& program, int argc, char** argv);
 
 }  // namespace axonn

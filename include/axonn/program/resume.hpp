@@ -10,21 +10,33 @@
 
 namespace axonn {
 
+// UserError if the checkpoint is of another program's network: `mine` are the options of this one.
+void check_same_network(const OptionTable& mine, const CheckpointReader& reader);
+
 // For a resumed run. Options that neither a flag nor a file sets are restored from the checkpoint.
 // Throws UserError if one of the `kept` keys (network, data, order of samples) was set to another
 // value. `out` becomes the directory of the resumed run unless it was set.
 void resume_options(OptionTable& table, const CheckpointReader& reader, std::span<const std::string> kept,
                     std::string& out);
 
+// The checkpoint as starts.jsonl names it: "step-000500" if it lies in `out`, so that a run can be
+// moved; else its whole path, and what goes on from it is a run of its own.
+std::string name_for_starts(const CheckpointReader& reader, const std::string& out);
+
+// For a run that was resumed by the name of its directory and has been locked since. UserError if
+// `reader` is no longer the newest checkpoint there: another job went on meanwhile.
+void check_still_newest(const CheckpointReader& reader, const std::string& resumed);
+
 // UserError unless the resumed run has the same data as before.
 void check_same_data(const CheckpointReader& reader, uint64_t fingerprint);
 
-// For --resume auto. Returns the newest whole checkpoint in `out`, the same on every rank; empty if
-// `out` holds none at all. Rank 0 warns of each newer one that is broken. UserError if all are
-// broken. Collective: the ranks share the reading.
+// For --resume auto. Returns the newest whole checkpoint of the run in `out`, the same on every
+// rank; without any, the one that the run branched off from; empty if there is none at all. Rank 0
+// warns of each newer one that is broken. UserError if all are. Collective: they share the reading.
 std::string newest_whole_checkpoint(Communicator& everyone, const std::string& out);
 
-// UserError if `out` already holds a run, except the resumed one. `may_be_lost`: metrics without a
+// UserError if `out` already holds a run, except the resumed one, or if the resumed checkpoint lies
+// there and is not of its history. `may_be_lost`: metrics without a
 // checkpoint are allowed.
 void check_out(const std::string& out, const std::optional<CheckpointReader>& resumed, bool may_be_lost);
 

@@ -36,8 +36,10 @@ void check_ranks(const GridShape& grid, int ranks);
 // The options of predict_memory() that follow from a run. A program adds those of its model.
 MemoryOptions memory_options(const RunPlan& plan);
 using RankBytes = std::function<int64_t(const RunPlan&)>;  // that a rank needs
+using FlagForRows = std::function<std::string(int64_t)>;   // the flag that makes a micro-batch of so many rows
 // UserError if `local_ranks` ranks do not fit in this machine's memory, or in that of its GPUs. It
-// names the largest micro-batch that fits.
-void check_memory(const RunPlan& plan, const RankBytes& rank_bytes, int local_rank, int local_ranks);
+// names the flag for the largest micro-batch that fits.
+void check_memory(const RunPlan& plan, const RankBytes& rank_bytes, int local_rank, int local_ranks,
+                  const FlagForRows& flag);
 
 }  // namespace axonn

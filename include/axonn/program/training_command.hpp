@@ -22,6 +22,7 @@ class TrainingCommand : public Command {
   std::string name() const override { return "train"; }
   void add_flags(CLI::App& app) override;
   std::optional<int> prepare(char** argv) override;
+  void set_verbose(bool verbose) override { options_.run.train.verbose = verbose; }
   Restarts restarts() const override;
   int run(Environment& environment) override;
 

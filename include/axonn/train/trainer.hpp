@@ -37,6 +37,7 @@ struct TrainConfig {
   int64_t keep = 2;              // number of newest checkpoints to keep
   int64_t check_replicas = 0;    // steps between comparisons of all replicas; 0: never
   int64_t log_every = 10;        // steps
+  bool verbose = false;          // the first lines also tell how products and updates run
   std::string out = "runs/train";
   TraceOptions trace;
   LossScaleOptions loss_scale;  // only with fp16
@@ -65,7 +66,8 @@ struct TrainResult {
 
 // Data that a checkpoint holds besides tensors; see checkpoint.hpp.
 struct RunIdentity {
-  std::string run;                                  // unique name of the run; kept when it is resumed
+  std::string run;                                  // unique name of the run; kept when it is resumed in its directory
+  std::string start = {};                           // unique name of this start
   std::string title;                                // "gpt 10.7 M parameters", for the first line
   std::string data;                                 // "tinyshakespeare.txt: 1.0 M tokens"
   std::string configuration;                        // JSON object
@@ -74,6 +76,7 @@ struct RunIdentity {
   std::map<std::string, std::string> choices = {};  // see CheckpointState
   // Of a resumed run:
   std::string checkpoint = {};  // its directory
+  std::string from = {};        // the same as starts.jsonl names it: absolute if it is not in the run's own directory
   std::optional<LossScale::State> loss_scale = {};
   std::optional<SpikeGuard::State> spikes = {};
 };

@@ -176,6 +176,7 @@ void skip_bad(const fs::path& directory, Images& images) {
 
 std::unique_ptr<ImageSource> load_image_folder(const std::string& directory, int64_t size) {
   AXONN_CHECK(size > 0, kWhere, "images cannot be of ", size, " x ", size, " pixels");
+  AXONN_CHECK(!directory.empty(), kWhere, "--data is empty: give a directory");
   std::error_code ignored;
   AXONN_CHECK(fs::is_directory(directory, ignored), kWhere, directory, " is no directory");
   Images images = find_images(directory);

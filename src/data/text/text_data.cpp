@@ -122,6 +122,7 @@ Texts read_texts(const std::vector<std::string>& paths, TokenizerKind kind) {
   AXONN_CHECK(!paths.empty(), kWhere, "no data: give files or directories with --data PATH...");
   Texts texts;
   for (const std::string& path : paths) {
+    AXONN_CHECK(!path.empty(), kWhere, "--data has an empty path: give files or directories");
     std::error_code error, ignored;
     const fs::file_status status = fs::status(path, error);
     const bool found = status.type() != fs::file_type::not_found;

@@ -18,7 +18,6 @@
 namespace axonn {
 namespace {
 
-constexpr int64_t kMostGpus = 1 << 20;
 constexpr int64_t kMostTokens = int64_t{1} << 40;
 constexpr int64_t kFarthestCount = 10'000;
 constexpr double kRounding = 1e-9;  // far above the error of the sums, far below the difference of two layouts

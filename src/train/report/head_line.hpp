@@ -24,9 +24,10 @@ struct HeadLine {
   double gemm_flops;         // best matrix product per second, over all ranks
   std::string linear;        // linear_schedules()
   std::string update;        // UpdateChoice::to_string()
+  bool verbose = false;      // also how products and updates run
 };
 
-// Prints the lines that begin a run: the network, its grid, the batch, and how products run.
+// Prints the lines that begin a run: the network, its grid and the batch.
 void print_head(const Environment& environment, const Context& context, const HeadLine& line);
 
 }  // namespace axonn

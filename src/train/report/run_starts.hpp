@@ -6,10 +6,17 @@
 
 namespace axonn {
 
-// Adds a line to starts.jsonl of a run's directory (docs/running.md): the steps done when a job
-// started, its ranks and its configuration, a JSON object. Lines of starts that did no step which
-// is kept go, as their metrics do. Only for rank 0.
-void record_start(const std::filesystem::path& directory, int64_t step, int64_t ranks,
-                  const std::string& configuration);
+// A line of starts.jsonl.
+struct RunStart {
+  std::string start;          // its id
+  std::string from;           // the checkpoint: its name, or its whole path in another directory; empty: none
+  int64_t step = 0;           // steps done
+  int64_t ranks = 1;          // the job's
+  std::string configuration;  // a JSON object
+};
+
+// Adds a line to starts.jsonl of a run's directory (docs/running.md). Lines of starts that did no
+// step which is kept go, as their metrics do. Only for rank 0.
+void record_start(const std::filesystem::path& directory, const RunStart& started);
 
 }  // namespace axonn

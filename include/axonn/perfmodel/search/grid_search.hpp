@@ -39,6 +39,8 @@ struct Names<Checkpointing> {
                                                  {"stopped", Checkpointing::stopped}};
 };
 
+inline constexpr int64_t kMostGpus = 1 << 20;
+
 struct SearchOptions {
   int64_t gpus = 0;
   int64_t batch_tokens = int64_t{4} << 20;

@@ -1,0 +1,14 @@
+#pragma once
+
+namespace axonn {
+
+// The first thing in main(). A standard stream that the process was started without (`>&-`) would
+// be the next file that it opens, and that file would get its output. So such a stream becomes
+// /dev/null; what is printed to a standard output like this is an error of finish_output().
+void open_standard_streams();
+
+// The last thing in main(), if the program has done its work. Writes what is buffered. UserError if
+// a part of the standard output could not be written, now or before: a full disk, for example.
+void finish_output();
+
+}  // namespace axonn

@@ -1,0 +1,34 @@
+#include "axonn/core/standard_streams.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "axonn/core/error.hpp"
+
+namespace axonn {
+
+void open_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) >= 0 || errno != EBADF) continue;
+    // The lowest free number is this one. A standard output that cannot be written fails at once.
+    (void)::open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
+
+void finish_output() {
+  errno = 0;
+  const bool flushed = std::fflush(stdout) == 0;
+  const int reason = errno;
+  if (flushed && std::ferror(stdout) == 0) return;
+  throw UserError(
+      "core.standard_streams",
+      detail::concatenate("the standard output cannot be written",
+                          flushed ? "" : detail::concatenate(" (", std::strerror(reason), ")"),
+                          ", and a part of it is lost; write it to a place that has room, or to /dev/null"));
+}
+
+}  // namespace axonn
