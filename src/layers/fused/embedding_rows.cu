@@ -157,8 +157,8 @@ __global__ void __launch_bounds__(kMostThreads)
   }
 }
 
-// Scratch begins with the numbers of Order. Behind them are the parts, so that a read of one too many
-// is a read behind the scratch.
+// Scratch begins with the numbers of Order. Behind them are the parts, so that a read of one too
+// many is a read behind the scratch.
 int64_t bytes_of_order(const TokenGradients& tokens) {
   const int64_t numbers = 2 * tokens.words + tokens.tokens + 1 + later_chunks(tokens);
   return (numbers * static_cast<int64_t>(sizeof(int)) + 15) / 16 * 16;
