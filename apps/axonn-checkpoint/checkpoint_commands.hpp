@@ -7,6 +7,7 @@
 struct CheckpointOptions {
   std::vector<std::string> paths;
   std::string group;           // tensors of one group only; empty: see tensors_of()
+  bool verify = false;         // ls: compares every checksum
   bool configuration = false;  // show: the run's configuration
   bool tensors = false;        // show: every tensor
   // diff

@@ -39,13 +39,13 @@ std::vector<fs::path> checkpoints_of(const fs::path& path) {
   return found;
 }
 
-// "complete", or why the run in whose directory it lies does not go on from it.
+// "", or why the run in whose directory it lies does not go on from it.
 std::string place_in_history(const fs::path& directory) {
   try {
     axonn::check_of_history(directory);
-    return "complete";
+    return "";
   } catch (const axonn::UserError& error) {
-    return "complete, and not of this run: " + error.sentence();
+    return ", and not of this run: " + error.sentence();
   }
 }
 
@@ -78,7 +78,11 @@ int list_checkpoints(const CheckpointOptions& options) {
         const axonn::CheckpointReader checkpoint(directory);
         grid = checkpoint.grid().to_string();
         tensors = std::to_string(checkpoint.tensors().size());
-        state = place_in_history(directory);
+        if (options.verify) {
+          axonn::check_checkpoint(directory);
+          state = "whole";
+        }
+        state += place_in_history(directory);
       } catch (const axonn::UserError& error) {
         state = "broken: " + error.sentence();
         ++broken;

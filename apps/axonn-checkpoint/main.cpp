@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <axonn/checkpoint/broken_checkpoint.hpp>
 #include <axonn/config/command_line.hpp>
 #include <axonn/core/error.hpp>
 #include <axonn/core/standard_streams.hpp>
@@ -33,6 +34,7 @@ std::vector<axonn::Subcommand> add_commands(CLI::App& app, CheckpointOptions& op
   CLI::App& write = *app.add_subcommand("export", "writes whole tensors to a safetensors file, or to several");
   const std::string paths = "directory of a run, or one checkpoint in it";
   const std::string any = paths + "; or a safetensors file or its index";
+  list.add_flag("--verify", options.verify, "reads all files, as the command verify does");
   for (CLI::App* one : {&list, &verify}) one->add_option("path", options.paths, paths)->required();
   for (CLI::App* one : {&show, &write}) one->add_option("path", options.paths, any)->required()->expected(1);
   diff.add_option("paths", options.paths, "two of: " + any)->required()->expected(2);
@@ -78,6 +80,9 @@ int main(int argc, char** argv) {
     const int status = run(argc, argv);
     axonn::finish_output();
     return status;
+  } catch (const axonn::BrokenCheckpoint& error) {
+    std::fprintf(stderr, "axonn-checkpoint: error: %s\n", error.sentence().c_str());
+    return 1;
   } catch (const axonn::Error& error) {
     std::fprintf(stderr, "axonn-checkpoint: error: %s\n", error.sentence().c_str());
   } catch (const std::exception& error) {

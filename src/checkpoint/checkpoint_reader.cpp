@@ -9,6 +9,7 @@
 
 #include <ATen/ops/empty.h>
 
+#include "axonn/checkpoint/broken_checkpoint.hpp"
 #include "axonn/checkpoint/checkpoint.hpp"
 #include "axonn/checkpoint/safetensors.hpp"
 #include "axonn/core/error.hpp"
@@ -110,6 +111,8 @@ template <typename Check>
 auto with_advice(const fs::path& directory, Check check) {
   try {
     return check();
+  } catch (const BrokenCheckpoint& error) {
+    throw BrokenCheckpoint(error.where(), error.sentence() + advice(directory));
   } catch (const UserError& error) {
     throw UserError(error.where(), error.sentence() + advice(directory));
   }

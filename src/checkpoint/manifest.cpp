@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "axonn/checkpoint/broken_checkpoint.hpp"
 #include "axonn/checkpoint/safetensors.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/json_depth.hpp"
@@ -22,6 +23,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
+constexpr const char* kWhere = "checkpoint.manifest";
 
 constexpr int64_t kGreatestTile = int64_t{1} << 20;
 constexpr std::string_view kChecksumKey = ",\n\"manifest_xxh64\": \"";
@@ -38,7 +40,7 @@ Json dim_to_json(const Dim& dim) {
 
 Axis parse_axis(const std::string& name) {
   const auto found = std::ranges::find_if(kAxes, [&](Axis axis) { return to_string(axis) == name; });
-  AXONN_CHECK(found != kAxes.end(), "checkpoint.manifest", "no axis '", name, "'");
+  AXONN_CHECK(found != kAxes.end(), kWhere, "no axis '", name, "'");
   return *found;
 }
 
@@ -48,8 +50,8 @@ Dim dim_from_json(const Json& list) {
     const int64_t tile = item.at("padded").get<bool>() ? item.value("tile", int64_t{1}) : 0;
     Segment segment{.size = item.at("size").get<int64_t>(), .axis = std::nullopt, .tile = tile};
     if (!item.at("axis").is_null()) segment.axis = parse_axis(item.at("axis").get<std::string>());
-    AXONN_CHECK(segment.size >= 0 && segment.tile >= 0 && segment.tile <= kGreatestTile, "checkpoint.manifest",
-                "a segment of size ", segment.size, " in tiles of ", segment.tile);
+    AXONN_CHECK(segment.size >= 0 && segment.tile >= 0 && segment.tile <= kGreatestTile, kWhere, "a segment of size ",
+                segment.size, " in tiles of ", segment.tile);
     dim.segments.push_back(segment);
   }
   return dim;
@@ -91,8 +93,8 @@ void check_sizes(const CheckpointReader::Description& tensor) {
     }
     return !__builtin_mul_overflow(numbers, std::max<int64_t>(size, 1), &numbers) && numbers <= kMostNumbers;
   };
-  AXONN_CHECK(std::ranges::all_of(tensor.spec.dims, fine), "checkpoint.manifest", "tensor ", tensor.name,
-              " has more than ", kMostNumbers, " numbers; copy it again");
+  AXONN_CHECK(std::ranges::all_of(tensor.spec.dims, fine), kWhere, "tensor ", tensor.name, " has more than ",
+              kMostNumbers, " numbers; copy it again");
 }
 
 CheckpointReader::Description tensor_from_json(const Json& item) {
@@ -102,11 +104,11 @@ CheckpointReader::Description tensor_from_json(const Json& item) {
   for (const Json& dim : item.at("dims")) tensor.spec.dims.push_back(dim_from_json(dim));
   check_sizes(tensor);
   tensor.spec.over_z = item.at("over_z").get<bool>();
-  AXONN_CHECK(item.at("shape").get<std::vector<int64_t>>() == tensor.spec.global_shape(), "checkpoint.manifest",
-              "tensor ", tensor.name, " has a shape that its dims do not have");
+  AXONN_CHECK(item.at("shape").get<std::vector<int64_t>>() == tensor.spec.global_shape(), kWhere, "tensor ",
+              tensor.name, " has a shape that its dims do not have");
   if (const auto cut = item.find("cut"); cut != item.end()) {
     tensor.cut = cut_from_json(*cut);
-    check_cut(*tensor.cut, tensor.spec, tensor.name, "checkpoint.manifest");
+    check_cut(*tensor.cut, tensor.spec, tensor.name, kWhere);
   }
   return tensor;
 }
@@ -127,16 +129,14 @@ Json file_json(const Manifest::File& file) {
 Manifest::File file_of(const Json& item) {
   Manifest::File file;
   file.name = item.at("name").get<std::string>();
-  AXONN_CHECK(fs::path(file.name).filename() == file.name, "checkpoint.manifest", "'", file.name,
-              "' is not a plain file name");
+  AXONN_CHECK(fs::path(file.name).filename() == file.name, kWhere, "'", file.name, "' is not a plain file name");
   const auto at = item.at("at").get<std::array<int, 4>>();
   file.at = {at[0], at[1], at[2], at[3]};
   file.bytes = item.at("bytes").get<int64_t>();
   file.xxh64 = item.at("xxh64").get<std::string>();
   for (const Json& stored : item.at("pieces")) {
     const auto numbers = stored.get<std::vector<int64_t>>();
-    AXONN_CHECK(numbers.size() == 3 || numbers.size() == 4, "checkpoint.manifest", "a piece of ", numbers.size(),
-                " numbers");
+    AXONN_CHECK(numbers.size() == 3 || numbers.size() == 4, kWhere, "a piece of ", numbers.size(), " numbers");
     file.ranges.push_back({static_cast<size_t>(numbers[0]), {numbers[1], numbers[2]}, std::nullopt});
     if (numbers.size() == 4) file.ranges.back().arena_offset = numbers[3];
   }
@@ -145,11 +145,11 @@ Manifest::File file_of(const Json& item) {
 
 void check_arena_offset(const Manifest::File& file, const Manifest::StoredRange& stored,
                         const CheckpointReader::Description& tensor) {
-  AXONN_CHECK(stored.arena_offset.has_value() == tensor.cut.has_value(), "checkpoint.manifest", file.name, " holds ",
-              tensor.name, tensor.cut ? " without its place in the arena" : ", not cut, with a place in the arena");
+  AXONN_CHECK(stored.arena_offset.has_value() == tensor.cut.has_value(), kWhere, file.name, " holds ", tensor.name,
+              tensor.cut ? " without its place in the arena" : ", not cut, with a place in the arena");
   if (!tensor.cut) return;
-  check_place(*stored.arena_offset, tensor.name, "checkpoint.manifest");
-  AXONN_CHECK(tensor.cut->is_first(file.at), "checkpoint.manifest", file.name, " lists ", tensor.name,
+  check_place(*stored.arena_offset, tensor.name, kWhere);
+  AXONN_CHECK(tensor.cut->is_first(file.at), kWhere, file.name, " lists ", tensor.name,
               ", which the first rank of its cut lists");
 }
 
@@ -158,15 +158,13 @@ void check_consistent(const Manifest& manifest) {
     if (tensor.cut) tensor.cut->owners(manifest.grid);
   for (const auto& file : manifest.files) {
     for (const Axis axis : kAxes)
-      AXONN_CHECK(file.at[axis] >= 0 && file.at[axis] < manifest.grid[axis], "checkpoint.manifest", file.name,
-                  " is of ", file.at.to_string(), ", which is not on grid ", manifest.grid.to_string());
+      AXONN_CHECK(file.at[axis] >= 0 && file.at[axis] < manifest.grid[axis], kWhere, file.name, " is of ",
+                  file.at.to_string(), ", which is not on grid ", manifest.grid.to_string());
     for (const auto& stored : file.ranges) {
-      AXONN_CHECK(stored.tensor < manifest.tensors.size(), "checkpoint.manifest", file.name, " holds tensor number ",
-                  stored.tensor);
+      AXONN_CHECK(stored.tensor < manifest.tensors.size(), kWhere, file.name, " holds tensor number ", stored.tensor);
       const int64_t block = manifest.tensors[stored.tensor].spec.block_numel(manifest.grid, file.at);
       AXONN_CHECK(0 <= stored.range.begin && stored.range.begin <= stored.range.end && stored.range.end <= block,
-                  "checkpoint.manifest", file.name, " holds a range outside of the block of ",
-                  manifest.tensors[stored.tensor].name);
+                  kWhere, file.name, " holds a range outside of the block of ", manifest.tensors[stored.tensor].name);
       check_arena_offset(file, stored, manifest.tensors[stored.tensor]);
     }
   }
@@ -178,27 +176,27 @@ auto with_path(const fs::path& path, Parse parse) {
   try {
     return parse();
   } catch (const Error& error) {
-    throw UserError("checkpoint.manifest", detail::concatenate(path.string(), " is broken: ", error.sentence()));
+    throw BrokenCheckpoint(kWhere, detail::concatenate(path.string(), " is broken: ", error.sentence()));
   } catch (const std::exception& error) {
-    throw UserError("checkpoint.manifest", detail::concatenate(path.string(), " is broken: ", error.what()));
+    throw BrokenCheckpoint(kWhere, detail::concatenate(path.string(), " is broken: ", error.what()));
   }
 }
 
 void check_format(const Json& format, const Json& json) {
   const bool number = format.is_number_unsigned() && format > 0;
-  AXONN_CHECK(!number || format <= Manifest::kNewestFormat, "checkpoint.manifest", "its format is ", format.dump(),
+  AXONN_CHECK(!number || format <= Manifest::kNewestFormat, kWhere, "its format is ", format.dump(),
               ", written by a newer axonn (", json.value("axonn", "?"), "); this axonn (", version(),
               ") reads formats up to ", Manifest::kNewestFormat);
-  AXONN_CHECK(number, "checkpoint.manifest", "its format is ", format.dump(), ", this axonn (", version(),
-              ") reads formats 1 to ", Manifest::kNewestFormat);
+  AXONN_CHECK(number, kWhere, "its format is ", format.dump(), ", this axonn (", version(), ") reads formats 1 to ",
+              Manifest::kNewestFormat);
 }
 
 void check_text(const std::string& text) {
   const size_t end = text.rfind(kChecksumKey);
-  AXONN_CHECK(end != std::string::npos, "checkpoint.manifest", "its checksum is missing");
+  AXONN_CHECK(end != std::string::npos, kWhere, "its checksum is missing");
   const std::string found = disk::hex(disk::xxh64_of(std::string_view(text).substr(0, end)));
   const std::string_view rest = std::string_view(text).substr(end + kChecksumKey.size());
-  AXONN_CHECK(rest == found + "\"\n}\n", "checkpoint.manifest", "its checksum is ", found, ", it should be ",
+  AXONN_CHECK(rest == found + "\"\n}\n", kWhere, "its checksum is ", found, ", it should be ",
               rest.substr(0, found.size()));
 }
 
@@ -269,8 +267,7 @@ std::string Manifest::to_json() const {
 
 Manifest Manifest::from_json(const std::string& text, const fs::path& path) {
   return with_path(path, [&] {
-    AXONN_CHECK(is_shallow_json(text), "checkpoint.manifest", "it nests deeper than ", kMostJsonDepth,
-                " levels; copy it again");
+    AXONN_CHECK(is_shallow_json(text), kWhere, "it nests deeper than ", kMostJsonDepth, " levels; copy it again");
     const Json json = Json::parse(text);
     const Json format = json.value("format", Json());
     check_format(format, json);
@@ -315,23 +312,26 @@ Manifest::File file_from_json(const std::string& text, const fs::path& path) {
 
 Manifest read_manifest(const fs::path& directory) {
   const fs::path path = directory / Manifest::kFileName;
-  AXONN_CHECK(fs::is_regular_file(path), "checkpoint.manifest", "there is no checkpoint in ", directory.string(), ": ",
+  AXONN_CHECK(fs::is_regular_file(path), kWhere, "there is no checkpoint in ", directory.string(), ": ",
               Manifest::kFileName, " is missing");
   Manifest manifest = Manifest::from_json(disk::read_text(path), path);
   for (const auto& file : manifest.files) {
     std::error_code error;
     const auto size = fs::file_size(directory / file.name, error);
-    AXONN_CHECK(!error, "checkpoint.manifest", (directory / file.name).string(), " is missing: ", error.message());
-    AXONN_CHECK(std::cmp_equal(size, file.bytes), "checkpoint.manifest", (directory / file.name).string(),
-                " is broken: it has ", size, " bytes, the manifest says ", file.bytes);
+    const std::string name = (directory / file.name).string();
+    if (error) throw BrokenCheckpoint(kWhere, detail::concatenate(name, " is missing: ", error.message()));
+    if (!std::cmp_equal(size, file.bytes))
+      throw BrokenCheckpoint(
+          kWhere, detail::concatenate(name, " is broken: it has ", size, " bytes, the manifest says ", file.bytes));
   }
   return manifest;
 }
 
 void check_file(const fs::path& directory, const Manifest::File& file) {
   const std::string found = disk::hex(disk::xxh64_of_file(directory / file.name));
-  AXONN_CHECK(found == file.xxh64, "checkpoint.manifest", (directory / file.name).string(),
-              " is broken: its checksum is ", found, ", the manifest says ", file.xxh64);
+  if (found == file.xxh64) return;
+  throw BrokenCheckpoint(kWhere, detail::concatenate((directory / file.name).string(), " is broken: its checksum is ",
+                                                     found, ", the manifest says ", file.xxh64));
 }
 
 std::string step_name(int64_t step) {

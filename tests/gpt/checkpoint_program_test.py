@@ -91,13 +91,14 @@ class CheckpointProgram(GptTest):
         content = bytearray(shard.read_bytes())
         content[-5] ^= 1
         shard.write_bytes(content)
-        self.assert_says(self.checkpoint("ls", run), "step-000004")
+        self.assert_says(self.checkpoint("ls", run), "/step-000002 |", "| complete |")
+        self.assert_says(self.checkpoint("ls", "--verify", run, status=1), "| whole |", "| broken: ", shard.name)
         self.assert_says(self.checkpoint("verify", run, status=1), "step-000002: whole", "step-000004: broken",
                          shard.name)
         for arguments in (["export", run, "--out", "broken.safetensors"], ["diff", run, run / "step-000002"],
                           ["export", run, "--out", "broken.safetensors", "--shard-size", "4k"],
                           ["export", run, "--out", "broken.safetensors", "--group", "adam.m"]):
-            self.assert_says(self.checkpoint(*arguments, status=2), "is broken: its checksum is", shard.name,
+            self.assert_says(self.checkpoint(*arguments, status=1), "is broken: its checksum is", shard.name,
                              "step-000002")
         self.assertEqual([path.name for path in self.directory.iterdir() if path.name.startswith("broken")], [])
         shard.write_bytes(content[:-100])

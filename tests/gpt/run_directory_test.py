@@ -141,7 +141,7 @@ class Status(RunDirectory):
         ended = self.gpt("train", "--data", self.text, "--out", "run", *TRAINING, "--learning-rate", "1e38", "--clip",
                          "0", "--warmup", "0", "--steps", "9")
         self.assertEqual(ended.status, 1)
-        self.assert_status("failed", ended.err.strip().removeprefix("gpt: "))
+        self.assert_status("failed", ended.err.splitlines()[-1].removeprefix("gpt: "))
         self.assertEqual(self.locks(), [])
 
 
