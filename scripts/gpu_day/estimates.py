@@ -74,8 +74,9 @@ COLLECTIVE_SECONDS = 0.01  # of ranks that share a GPU, over sockets: docs/gpu.m
 COMMUNICATORS_SECONDS = 8  # a few of them, over sockets: assumed
 KERNELS_SECONDS = 3  # of cuda_kernels_test on a device: what it was made for
 EPILOGUES_SECONDS = 3  # 15 products with eight algorithms each: assumed
-PRODUCTS = {"gpt": 12, "unet": 23}  # unlike ones of a step with `epilogues`: counted on the dry GPU
-ALGORITHM_SECONDS = 8 * 0.02  # each is tried with eight algorithms: medians_in_turn() takes about 0.02 s for one
+# Unlike products of a step with `epilogues`, counted on the dry GPU, times eight algorithms. One
+# takes medians_in_turn() 0.02 s, or 51 turns if it is short: the UNet's rooflines are 0.1 ms.
+ALGORITHM_SECONDS = {"gpt": 12 * 8 * 0.02, "unet": 23 * 8 * 51 * 0.1e-3}
 
 
 def start(network):
@@ -84,7 +85,7 @@ def start(network):
     seconds = fixed(START_SECONDS + 2 * WEIGHT_SECONDS * weights / CORES, "start")
     if not network:
         return seconds
-    return seconds + fixed(PRODUCTS["unet" if network == "unet" else "gpt"] * ALGORITHM_SECONDS, "algorithms")
+    return seconds + fixed(ALGORITHM_SECONDS["unet" if network == "unet" else "gpt"], "algorithms")
 
 
 def python_start():

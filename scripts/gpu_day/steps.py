@@ -70,7 +70,7 @@ SWITCHES = [
 
 DTYPES = {"fp64": 1, "fp32": 4, "bf16": 2}  # times the distance of the CPU's losses from its fp64
 STEPS, WARM_UP = 15, 5        # of a run of gpt, unet or PyTorch
-SWITCH_STEPS, SWITCH_WARM_UP, SWITCH_ROWS = 8, 2, 32  # of a table of seven switches: at most so many rows
+SWITCH_STEPS, SWITCH_WARM_UP, SWITCH_ROWS = 8, 2, 32  # of one switch or a table of seven: at most so many rows
 LOSSES = 10                   # steps whose losses are compared
 UNET_IMAGES = 128
 REHEARSAL_SECONDS = 6         # per step
@@ -158,9 +158,8 @@ class Plan:
         program = "unet" if network == "unet" else "gpt"
         count = 3 * names * (SWITCH_STEPS + SWITCH_WARM_UP)
         few = ["--steps", 1, "--warmup", 1] if self.rehearsal else ["--steps", SWITCH_STEPS, "--warmup", SWITCH_WARM_UP]
-        most = SWITCH_ROWS if group == "switches" else estimates.MOST_ROWS
-        words = ["{bin}/gpu_switches", "time", program, *self.sizes(network, most=most), *few, *only]
-        cost = estimates.start(network) + self.steps(network, count, most=most, slower=1.1)
+        words = ["{bin}/gpu_switches", "time", program, *self.sizes(network, most=SWITCH_ROWS), *few, *only]
+        cost = estimates.start(network) + self.steps(network, count, most=SWITCH_ROWS, slower=1.1)
         small = () if group == "switches" else self.small(program)
         return Step(f"{group}: {network}", 1, cost, [Command(words)], small=small)
 

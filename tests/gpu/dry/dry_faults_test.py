@@ -42,7 +42,8 @@ class DryFaultsTest(DryTest):
         run = lambda rows: self.run_program(*TRAINING, *MOST_LOGITS, "--batch", 48, "--micro-batch", rows,
                                             environment=environment(memory_gb=4))
         for rows in (48, 16):
-            self.assert_refused(run(rows), "a rank needs at least", "choose --micro-batch 12, the largest that fits")
+            self.assert_refused(run(rows), "a rank needs at least",
+                                "choose --micro-batch 12, the largest micro-batch that fits")
         self.assertNotIn("a rank needs", run(12).text)
 
     def test_a_loss_in_place_of_the_logits_needs_less(self):
