@@ -301,7 +301,8 @@ void Trainer::begin(int64_t first_step) {
                 .linear = linear,
                 .update = UpdateChoice{step_.update_schedule(), config_.optimizer.run}.to_string(),
                 .verbose = config_.verbose});
-    if (config_.warmup > config_.steps)
+    // Short first runs with the default warm-up need no advice.
+    if (config_.warmup > config_.steps && config_.warmup != TrainConfig().warmup)
       log::warn("the warm-up takes ", config_.warmup, " steps and the run ", config_.steps,
                 ": it never reaches --learning-rate; choose --warmup for this run");
     if (const std::string why = task_.why_no_validation(); !why.empty() && config_.validate_every > 0)

@@ -63,6 +63,14 @@ class Outputs(GptTest):
             self.assertEqual(ended.err.count("no validation: "), 1, ended.err)
             self.assertIn(why, ended.err)
 
+    def test_a_chosen_warm_up_that_is_longer_than_the_run_is_named(self):
+        for flags, warned in ((["--warmup", "7"], 1), (["--warmup", "3"], 0), ([], 0)):
+            ended = self.gpt("train", "--data", self.text.name, "--out", f"run{len(flags)}{warned}", *TRAINING, *flags,
+                             "--steps", "3")
+            self.assertEqual(ended.status, 0, ended.text)
+            self.assertEqual(ended.err.count("the warm-up takes 7 steps and the run 3"), warned, ended.err)
+            self.assertEqual(ended.err.count("the warm-up takes"), warned, ended.err)
+
     def test_generating_without_a_prompt_needs_no_line_break_in_the_vocabulary(self):
         self.text.write_text("abc" * 300)
         run = self.train("run", "--steps", "1", "--tokenizer", "chars")
