@@ -1,8 +1,6 @@
 #include "train/saver.hpp"
 
 #include <algorithm>
-#include <fstream>
-#include <limits>
 #include <utility>
 
 #include <ATen/ops/tensor.h>

@@ -19,18 +19,7 @@ namespace axonn {
 namespace {
 
 namespace fs = std::filesystem;
-using fuzz::Random;
-
-bool read(const std::function<void()>& action) {
-  try {
-    action();
-    return true;
-  } catch (const UserError& error) {
-    EXPECT_FALSE(error.sentence().empty());
-    EXPECT_FALSE(first_invalid_utf8(error.sentence())) << error.sentence();
-    return false;
-  }
-}
+using fuzz::Random, fuzz::read;
 
 // Another value, where one stands in a text of JSON.
 std::string with_another_value(std::string text, Random& random) {

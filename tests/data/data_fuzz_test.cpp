@@ -20,7 +20,7 @@ namespace axonn {
 namespace {
 
 namespace fs = std::filesystem;
-using fuzz::Random;
+using fuzz::Random, fuzz::read;
 using namespace std::string_literals;
 
 // What a log would hold is tested elsewhere.
@@ -28,18 +28,6 @@ class DataFuzz : public testing::Test {
  protected:
   DataFuzz() { log::configure({.level = log::Level::off}); }
   ~DataFuzz() override { log::configure({}); }
-
-  // Returns whether it was read.
-  static bool read(const std::function<void()>& action) {
-    try {
-      action();
-      return true;
-    } catch (const UserError& error) {
-      EXPECT_FALSE(error.sentence().empty());
-      EXPECT_FALSE(first_invalid_utf8(error.sentence())) << error.sentence();
-      return false;
-    }
-  }
 };
 
 std::string some_content(Random& random) {

@@ -11,6 +11,9 @@
 
 #include <gtest/gtest.h>
 
+#include "axonn/core/error.hpp"
+#include "axonn/core/utf8.hpp"
+
 namespace axonn::fuzz {
 
 // Random choices that are the same on every machine.
@@ -48,6 +51,18 @@ inline void rounds(uint64_t count, const std::function<void(Random&)>& round) {
     if (testing::Test::HasFailure()) return;
   }
   if (seconds > 0) std::printf("[  INPUTS  ] %llu\n", static_cast<unsigned long long>(done));
+}
+
+// Whether a reader took its input. If not, its UserError is a sentence that a terminal can show.
+inline bool read(const std::function<void()>& action) {
+  try {
+    action();
+    return true;
+  } catch (const UserError& error) {
+    EXPECT_FALSE(error.sentence().empty());
+    EXPECT_FALSE(first_invalid_utf8(error.sentence())) << error.sentence();
+    return false;
+  }
 }
 
 // Changes a few bytes: flips, removes, repeats and inserts them.
