@@ -28,6 +28,7 @@
 #include "axonn/optim/make_optimizer.hpp"
 #include "axonn/optim/scattered_optimizer.hpp"
 #include "axonn/train/scattered_checkpoint.hpp"
+#include "axonn/wrap/average.hpp"
 #include "axonn/wrap/nn.hpp"
 #include "axonn/wrap/parallelize.hpp"
 #include "axonn/wrap/shard.hpp"

@@ -22,7 +22,7 @@ TABLE = {
     "layers": (["core", "grid", "terms", "comm", "coconet", "overlap"], [MPI]),
     "optim": (["core", "grid", "terms", "comm", "coconet", "overlap", "layers"], [MPI]),
     "checkpoint": (["core", "grid", "optim"], [MPI]),
-    "wrap": (["core", "grid", "terms", "comm", "overlap", "layers", "checkpoint"], [MPI]),
+    "wrap": (["core", "grid", "terms", "comm", "overlap", "layers", "optim", "checkpoint"], [MPI]),
     "data": (["core"], [MPI]),
     "train": ([*BELOW_TORCH, "comm", "overlap", "layers", "optim", "checkpoint"], [MPI]),
     "model": ([*BELOW_TORCH, "comm", "overlap", "layers"], [MPI]),

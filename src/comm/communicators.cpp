@@ -13,6 +13,11 @@ Communicators::Communicators(Environment& environment, const Grid& grid, int ran
 Communicators::Communicators(Communicator& everyone, const Grid& grid)
     : everyone_(&everyone), grid_(grid), rank_(everyone.rank()), device_(c10::kCPU) {}
 
+void Communicators::close() noexcept {
+  made_.clear();
+  environment_ = nullptr;
+}
+
 Communicator& Communicators::operator[](AxisSet axes) { return get(axes, device_); }
 
 Communicator& Communicators::on_cpu(AxisSet axes) { return get(axes, c10::kCPU); }
@@ -22,6 +27,8 @@ Communicator& Communicators::get(AxisSet axes, c10::Device device) {
     AXONN_ASSERT(grid_.shape().size(axes) == everyone_->size(), axes.to_string());
     return *everyone_;
   }
+  AXONN_CHECK(environment_ != nullptr, "comm.communicators",
+              "the Context of these ranks has gone; keep it as long as what was made with it");
   auto& communicator = made_[{axes.bits(), device.is_cpu()}];
   if (!communicator) {
     Group group = grid_.group(rank_, axes);

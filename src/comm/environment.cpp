@@ -132,6 +132,20 @@ bool Environment::hang_reported() const { return impl_->engine && impl_->engine-
 EngineCounters Environment::engine_counters() const {
   return impl_->engine ? impl_->engine->counters() : EngineCounters{};
 }
+std::shared_ptr<void> Environment::take_turn() {
+  const auto turns = impl_->turns;
+  const std::lock_guard lock(turns->mutex);
+  const auto me = std::this_thread::get_id();
+  AXONN_CHECK(turns->held == 0 || turns->thread == me, "comm.environment",
+              "another thread is in a step of this job, and ranks would not agree on the order of two threads' calls; "
+              "run the steps of all contexts in one thread, or one thread after the other");
+  turns->thread = me;
+  ++turns->held;
+  return {turns.get(), [turns](void*) {
+            const std::lock_guard end(turns->mutex);
+            --turns->held;
+          }};
+}
 Communicator& Environment::world() { return *impl_->world; }
 
 std::unique_ptr<Communicator> Environment::communicator(const Group& group, const std::string& name,

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <thread>
 
 #include "axonn/comm/environment.hpp"
 #include "comm/host/channel_registry.hpp"
@@ -18,6 +20,13 @@ struct Environment::Impl {
   std::shared_ptr<NodeMemory> node_memory;
   std::unique_ptr<Communicator> world;
   int exceptions_before = 0;
+  // The thread that holds a turn, and how many. Turns keep it, as they may outlive the environment.
+  struct Turns {
+    std::mutex mutex;
+    std::thread::id thread;
+    int held = 0;
+  };
+  std::shared_ptr<Turns> turns = std::make_shared<Turns>();
 
   int rank() const { return engine ? engine->transport().rank() : 0; }
   int ranks() const { return engine ? engine->transport().ranks() : 1; }

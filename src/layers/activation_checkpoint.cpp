@@ -40,7 +40,7 @@ class CheckpointNode : public torch::autograd::Node {
            kept_[i].features, kept_[i].layout});
     Tensor output;
     {
-      const Scheduler::InPhase recompute(context_.scheduler(), Phase::recompute);
+      const Scheduler::InPhase recompute(context_->scheduler(), Phase::recompute);
       const at::AutoGradMode enabled(true);
       output = block_(inputs).tensor;
     }
@@ -61,7 +61,7 @@ class CheckpointNode : public torch::autograd::Node {
     int64_t features = 0;
     Layout layout;
   };
-  Context& context_;
+  ContextHandle context_;
   CheckpointedBlock block_;
   std::optional<Context::Samples> samples_;
   std::vector<Kept> kept_;

@@ -13,12 +13,21 @@
 
 namespace axonn {
 
-struct Context::Impl {
+struct Context::Impl : std::enable_shared_from_this<Context::Impl> {
   Impl(GridShape shape, ContextOptions given, int grid_rank)
       : options(std::move(given)),
         grid(shape, options.order, options.placement),
         rank(grid_rank),
-        at(grid.coordinate(grid_rank)) {}
+        at(grid.coordinate(grid_rank)),
+        of_handles(std::shared_ptr<Impl>(std::shared_ptr<Impl>(), this)) {}
+
+  // The context has gone; what was made with it has not.
+  void close() noexcept {
+    gone = true;
+    if (scheduler) scheduler->close();
+    if (communicators) communicators->close();
+    turn.reset();
+  }
 
   ContextOptions options;
   Grid grid;
@@ -27,6 +36,10 @@ struct Context::Impl {
   std::optional<Samples> samples;
   std::unique_ptr<Communicators> communicators;
   std::unique_ptr<Scheduler> scheduler;
+  Environment* environment = nullptr;
+  std::shared_ptr<void> turn;  // while a step is under way
+  bool gone = false;
+  Context of_handles;
 };
 
 namespace {
@@ -101,7 +114,8 @@ Context::Context(Environment& environment, GridShape shape, ContextOptions optio
   check_same_on_all_ranks(environment, shape, options, rank);
   options.device = choose_device(options.device, environment.local_rank());
   if (options.device.is_cuda()) set_gpu_kernels(options.gpu_kernels);
-  impl_ = std::make_unique<Impl>(shape, std::move(options), rank);
+  impl_ = std::make_shared<Impl>(shape, std::move(options), rank);
+  impl_->environment = &environment;
   impl_->communicators =
       std::make_unique<Communicators>(environment, impl_->grid, rank, impl_->options.device, impl_->options.job_ranks);
   impl_->scheduler = std::make_unique<Scheduler>(*impl_->communicators, impl_->grid, impl_->options.overlap);
@@ -111,13 +125,15 @@ Context::Context(Environment& environment, GridShape shape, ContextOptions optio
                                          impl_->options.job_ranks, impl_->options.gradient_programs));
 }
 
-Context::Context(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Context::~Context() = default;
+Context::Context(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Context::~Context() {
+  if (impl_.use_count() > 0) impl_->close();
+}
 Context::Context(Context&&) noexcept = default;
 
 Context Context::plan(GridShape shape, ContextOptions options, int rank) {
   check_options(options);
-  Context planned(std::make_unique<Impl>(shape, std::move(options), rank));
+  Context planned(std::make_shared<Impl>(shape, std::move(options), rank));
   check_gradient_programs(planned.options().gradient_programs, planned.grid());
   return planned;
 }
@@ -144,6 +160,18 @@ Scheduler& Context::scheduler() {
   return *impl_->scheduler;
 }
 
+std::shared_ptr<Scheduler> Context::kept_scheduler() { return {impl_->shared_from_this(), impl_->scheduler.get()}; }
+
+ContextHandle::ContextHandle(Context& context)
+    : context_(context.impl_->shared_from_this(), &context.impl_->of_handles) {}
+
+Context& ContextHandle::get() const {
+  AXONN_CHECK(!context_->impl_->gone, "layers.context",
+              "the Context with which this was made has gone; keep it as long as its networks, parameters and steps, "
+              "such as by returning it with them");
+  return *context_;
+}
+
 void Context::set_overlap(const OverlapPolicy& policy) {
   scheduler().set_policy(policy);
   impl_->options.overlap = policy;
@@ -159,23 +187,25 @@ Parameters Context::materialize(torch::nn::Module& network, uint64_t seed) {
   std::vector<std::pair<std::string, ShardedParameter>> named;
   collect(network, "", named);
   AXONN_CHECK(!named.empty(), "layers.materialize", "the network has no axonn layer");
-  return Parameters(std::move(named), grid(), rank(), arena_types(), options().device, seed, impl_->scheduler.get());
+  return Parameters(std::move(named), grid(), rank(), arena_types(), options().device, seed,
+                    planned() ? nullptr : kept_scheduler());
 }
 
 Step Context::begin_step(StepOptions options) {
+  std::shared_ptr<void> turn = impl_->environment->take_turn();
   scheduler().begin_step(options.micro_batches);
+  impl_->turn = std::move(turn);
   return Step(*this);
 }
 
-void Step::finish() {
-  context_->scheduler().finish();
-  context_->set_samples(std::nullopt);
+void Context::end_step(void (Scheduler::*how)()) {
+  (scheduler().*how)();
+  set_samples(std::nullopt);
+  impl_->turn.reset();
 }
 
-void Step::abandon() {
-  context_->scheduler().abandon();
-  context_->set_samples(std::nullopt);
-}
+void Step::finish() { context_->end_step(&Scheduler::finish); }
+void Step::abandon() { context_->end_step(&Scheduler::abandon); }
 
 void Context::set_samples(Samples samples) { impl_->samples = samples; }
 void Context::set_samples(const std::optional<Samples>& samples) { impl_->samples = samples; }

@@ -78,7 +78,7 @@ class Conv2dOperation : public Operation {
         .owner = {}};
     const bool later = tail_->takes_bias(input);
     TailedRows output =  // (pixels of all images, n/out)
-        context_.shape().size(output_sum_) == 1
+        context_->shape().size(output_sum_) == 1
             ? with_tail(rows_of(convolve(input, *weight, later ? Tensor() : bias)), tail_, later ? bias : Tensor())
             : sum_with_tail(context_, product, output_sum_, weight_.name(), bias, tail_);
     *finish_ = std::move(output.finish);
@@ -90,8 +90,8 @@ class Conv2dOperation : public Operation {
     const Tensor input = input_.get(), grad = tail_->gradient(grad_output).contiguous();
     Pending grad_input{Tensor()};
     if (input_needed)
-      grad_input = context_.scheduler().all_reduce(input_gradient(grad, input, *weight_.gathered()), gradient_sum_,
-                                                   weight_.name());
+      grad_input = context_->scheduler().all_reduce(input_gradient(grad, input, *weight_.gathered()), gradient_sum_,
+                                                    weight_.name());
     weight_.reduce([&](const Tensor& block, bool add) {
       const Tensor sum = weight_gradient(grad, input, block.sizes());
       add ? block.add_(sum) : block.copy_(sum);
@@ -109,7 +109,7 @@ class Conv2dOperation : public Operation {
   // Of a convolution that has a choice; nullopt for any other.
   std::optional<ConvolutionKernel> kernel(ConvolutionUse use, const Tensor& image, int64_t in, int64_t out) const {
     if (!has_kernel_choice(options_)) return {};
-    return context_.options().convolutions(use, {image.size(1), image.size(2), in, out});
+    return context_->options().convolutions(use, {image.size(1), image.size(2), in, out});
   }
 
   Tensor convolve(const Tensor& input, const Tensor& weight, const Tensor& bias) const {
@@ -159,7 +159,7 @@ class Conv2dOperation : public Operation {
                                     /*transposed=*/false, at::IntArrayRef{0, 0}, options_.groups, wanted);
   }
 
-  Context& context_;
+  ContextHandle context_;
   Conv2dOptions options_;  // groups: only those of this rank
   AxisSet output_sum_;
   AxisSet gradient_sum_;

@@ -28,7 +28,7 @@ class EmbeddingOperation : public Operation {
 
   Tensor forward(const Tensor& ids) override {
     auto weight = weight_.gathered();  // (vocabulary/x, features/y)
-    if (context_.shape()[options_.vocabulary_axis] == 1) {
+    if (context_->shape()[options_.vocabulary_axis] == 1) {
       ids_ = ids;
       return at::embedding(*weight, ids);
     }
@@ -37,7 +37,7 @@ class EmbeddingOperation : public Operation {
     ids_ = fused_ ? ids : here;
     if (!fused_) elsewhere_ = elsewhere;
     Tensor output = at::embedding(*weight, here).masked_fill_(elsewhere, 0);
-    return context_.scheduler().all_reduce(std::move(output), options_.vocabulary_axis, weight_.name()).wait();
+    return context_->scheduler().all_reduce(std::move(output), options_.vocabulary_axis, weight_.name()).wait();
   }
 
   Tensor backward(const Tensor& grad_output /* (..., features/y) */, bool) override {
@@ -74,7 +74,7 @@ class EmbeddingOperation : public Operation {
     embedding_backward(tokens, scratch.mutable_data_ptr(), block.mutable_data_ptr(), add, ids.get_device());
   }
 
-  Context& context_;
+  ContextHandle context_;
   ShardedParameter weight_;
   EmbeddingOptions options_;
   bool fused_;

@@ -69,7 +69,7 @@ class Redistribute : public Operation {
   }
 
  private:
-  Context& context_;
+  ContextHandle context_;
   int64_t features_;
   Layout from_;
   Layout to_;

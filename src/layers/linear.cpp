@@ -46,7 +46,7 @@ class LinearOperation : public Operation {
         .some = [&](const Tensor& to,
                     Range some) { gemm_into(mm, to, rows.narrow(0, some.begin, some.size()), *weight, /*add=*/false); },
         .owner = {}};
-    const bool whole = context_.shape()[in_axis_] == 1 && !elsewhere_;
+    const bool whole = context_->shape()[in_axis_] == 1 && !elsewhere_;
     TailedRows output =  // (m, n/out)
         whole ? with_tail(gemm(mm, rows, *weight, bias_ ? std::optional(bias) : std::nullopt), tail_)
               : sum_with_tail(context_, product, in_axis_, weight_.name(), bias, tail_, elsewhere_);
@@ -61,8 +61,8 @@ class LinearOperation : public Operation {
     Pending grad_input{Tensor()};
     if (input_needed) {
       auto weight = weight_.gathered();
-      grad_input = context_.scheduler().all_reduce(gemm(kernel(GemmUse::grad_input, rows, *weight), grad, weight->t()),
-                                                   out_axis_, weight_.name());
+      grad_input = context_->scheduler().all_reduce(gemm(kernel(GemmUse::grad_input, rows, *weight), grad, weight->t()),
+                                                    out_axis_, weight_.name());
     }
     weight_.reduce([&](const Tensor& block, bool add) {
       gemm_into(kernel(GemmUse::grad_weight, rows, block), block, grad.t(), rows.t(), add);
@@ -78,10 +78,10 @@ class LinearOperation : public Operation {
 
  private:
   GemmKernel kernel(GemmUse use, const Tensor& rows, const Tensor& weight) const {
-    return context_.options().gemm(use, rows.size(0), weight.size(0), weight.size(1));
+    return context_->options().gemm(use, rows.size(0), weight.size(0), weight.size(1));
   }
 
-  Context& context_;
+  ContextHandle context_;
   Axis in_axis_;
   Axis out_axis_;
   ShardedParameter weight_;

@@ -56,10 +56,10 @@ class CrossEntropy : public Operation {
 
  private:
   Tensor all_reduced(Tensor tensor, const char* what, ReduceOp op) {
-    return axis_ ? context_.scheduler().all_reduce(std::move(tensor), *axis_, what, op).wait() : tensor;
+    return axis_ ? context_->scheduler().all_reduce(std::move(tensor), *axis_, what, op).wait() : tensor;
   }
 
-  Context& context_;
+  ContextHandle context_;
   std::optional<Axis> axis_;
   Tensor targets_;
 };
@@ -157,13 +157,13 @@ class Mean : public Operation {
   Mean(Context& context, double global_count) : context_(context), global_count_(global_count) {}
   std::string name() const override { return "mean"; }
   Tensor forward(const Tensor& sum) override {
-    if (context_.shape().size(kRowAxes) == 1) return sum / global_count_;
-    return context_.scheduler().all_reduce(sum.clone(), kRowAxes, "mean").wait().div_(global_count_);
+    if (context_->shape().size(kRowAxes) == 1) return sum / global_count_;
+    return context_->scheduler().all_reduce(sum.clone(), kRowAxes, "mean").wait().div_(global_count_);
   }
   Tensor backward(const Tensor& grad_output, bool) override { return grad_output / global_count_; }
 
  private:
-  Context& context_;
+  ContextHandle context_;
   double global_count_;
 };
 

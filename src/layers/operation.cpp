@@ -26,8 +26,9 @@ class OperationNode : public torch::autograd::Node {
  public:
   // `scheduler` is null when the operation has no parameters, because it then needs no weights.
   // Edge `second` is that of the second input.
-  OperationNode(std::unique_ptr<Operation> operation, Scheduler* scheduler, std::optional<size_t> second)
-      : operation_(std::move(operation)), scheduler_(scheduler), second_(second) {}
+  OperationNode(std::unique_ptr<Operation> operation, std::shared_ptr<Scheduler> scheduler,
+                std::optional<size_t> second)
+      : operation_(std::move(operation)), scheduler_(std::move(scheduler)), second_(second) {}
 
   std::string name() const override { return traced_name(*operation_); }
 
@@ -46,7 +47,7 @@ class OperationNode : public torch::autograd::Node {
 
  private:
   std::unique_ptr<Operation> operation_;
-  Scheduler* scheduler_;
+  std::shared_ptr<Scheduler> scheduler_;
   std::optional<size_t> second_;
 };
 
@@ -61,7 +62,8 @@ Ran run(std::unique_ptr<Operation> operation, const Tensor& input, ParameterList
   const bool has_second = second.tensor.defined();
   const bool recorded = at::GradMode::is_enabled() && (input.requires_grad() || parameters.size() > 0 ||
                                                        (has_second && second.tensor.requires_grad()));
-  Scheduler* scheduler = parameters.size() == 0 ? nullptr : &(*parameters.begin())->scheduler();
+  const std::shared_ptr<Scheduler> scheduler =
+      parameters.size() == 0 ? nullptr : (*parameters.begin())->kept_scheduler();
   Tensor output;
   {
     at::RecordFunction traced(at::RecordScope::USER_SCOPE);

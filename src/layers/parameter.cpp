@@ -67,12 +67,16 @@ at::Tensor ShardedParameter::gradient() const {
 GatheredWeight ShardedParameter::gathered() const { return state_->schedule->gathered(slot()); }
 void ShardedParameter::count_use() const { state_->schedule->use(slot()); }
 Scheduler& ShardedParameter::scheduler() const { return state_->schedule->scheduler(); }
+std::shared_ptr<Scheduler> ShardedParameter::kept_scheduler() const {
+  return {state_->schedule, &state_->schedule->scheduler()};
+}
 void ShardedParameter::reduce(const std::function<void(const at::Tensor& block, bool add)>& write) const {
   state_->schedule->reduce(slot(), write);
 }
 
 Parameters::Parameters(std::vector<std::pair<std::string, ShardedParameter>> named, const Grid& grid, int rank,
-                       ArenaTypes types, c10::Device device, uint64_t seed, Scheduler* scheduler, bool trained)
+                       ArenaTypes types, c10::Device device, uint64_t seed, const std::shared_ptr<Scheduler>& scheduler,
+                       bool trained)
     : grid_(grid) {
   std::vector<Arena::Entry> entries;
   for (auto& [name, parameter] : named) {
@@ -103,7 +107,7 @@ Parameters::Parameters(std::vector<std::pair<std::string, ShardedParameter>> nam
   if (scheduler == nullptr) return;
   const at::NoGradGuard no_grad;
   arena_->round_master();
-  schedule_ = &scheduler->add(arena_);
+  schedule_ = {scheduler, &scheduler->add(arena_)};
   for (const ShardedParameter& parameter : list_) parameter.state_->schedule = schedule_;
 }
 

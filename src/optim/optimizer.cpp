@@ -1,6 +1,5 @@
 #include "axonn/optim/optimizer.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 #include <ATen/core/grad_mode.h>
@@ -13,6 +12,7 @@ Optimizer::Optimizer(const overlap::UpdatedNetwork& network, double learning_rat
     : network_(network), learning_rate_(learning_rate), average_decay_(average_decay) {}
 
 void Optimizer::prepare(double learning_rate) {
+  scheduler().check_open();
   const at::NoGradGuard no_grad;
   prepare_update(rate(learning_rate));
 }
@@ -26,6 +26,7 @@ void Optimizer::stage(double learning_rate) {
 }
 
 UpdateReport Optimizer::step(UpdateOptions options) {
+  scheduler().check_open();
   AXONN_CHECK(!scheduler().in_step(), "optim.optimizer",
               "the step has not been finished; call step.finish() before optimizer.step()");
   const std::string without = schedule().without_gradient();
@@ -54,13 +55,9 @@ UpdateReport Optimizer::step(UpdateOptions options) {
   return report;
 }
 
-double Optimizer::average_rate(int64_t update) const {
-  const auto n = static_cast<double>(update);
-  return 1 - std::min(average_decay_, (1 + n) / (10 + n));
-}
-
 Optimizer::AverageInUse::AverageInUse(Optimizer& optimizer) : optimizer_(optimizer) {
   if (!optimizer_.keeps_average()) return;
+  optimizer_.scheduler().check_open();
   AXONN_ASSERT(!optimizer_.average_in_use_, "the average stands in for the weights already");
   const at::NoGradGuard no_grad;
   optimizer_.exchange_average();

@@ -46,6 +46,7 @@ LeasedParameter::LeasedParameter(at::Tensor whole, ShardedParameter shard, const
     impl->set_allow_tensor_metadata_change(true);
     whole_ = storage_of(owned(arena.weight(shard_.slot()).mutable_data_ptr(), weights, weights.device()), bytes);
     impl->set_storage_keep_dtype(whole_);
+    settle();
     return;
   }
   whole_ = storage_of(at::DataPtr(nullptr, weights.device()), bytes);
@@ -62,12 +63,24 @@ void LeasedParameter::lend(GatheredWeight weight) {
   void* memory = weight->mutable_data_ptr();
   whole_.set_data_ptr_noswap(owned(memory, std::move(weight), absent_.device()));
   tensor_.unsafeGetTensorImpl()->set_storage_keep_dtype(whole_);
+  settle();
 }
 
 void LeasedParameter::drop() {
   if (!leased_) return;
   tensor_.unsafeGetTensorImpl()->set_storage_keep_dtype(absent_);
   whole_.set_data_ptr_noswap(at::DataPtr(nullptr, absent_.device()));
+}
+
+void LeasedParameter::end_step() {
+  const bool lent = holds(tensor_);
+  if (!leased_ || lent || whole_.use_count() == 1) return;
+  const size_t bytes = whole_.nbytes();
+  whole_.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(
+      "parameter '" + name() +
+      "' is read by the graph of a step that is over; run every backward between context.begin_step() and "
+      "step.finish(), with begin_step({.micro_batches = n}) for n of them");
+  whole_ = storage_of(at::DataPtr(nullptr, absent_.device()), bytes);
 }
 
 bool LeasedParameter::in_place() const {

@@ -28,11 +28,21 @@ class LeasedParameter {
   const at::Tensor& tensor() const { return tensor_; }
   void lend(GatheredWeight weight);  // the block, its memory until drop()
   void drop();
+  // Graphs of this step that somebody keeps cannot read the parameter any more: an error that says
+  // so.
+  void end_step();
   // Whether the tensor's memory is what this object gave it.
   bool in_place() const;
   bool holds(const at::Tensor& other) const;  // in the memory of this parameter
   // Graphs of earlier steps that have kept the parameter refuse to use it, since its values change.
-  void outdate() const { tensor_.unsafeGetTensorImpl()->bump_version(); }
+  void outdate() {
+    tensor_.unsafeGetTensorImpl()->bump_version();
+    settle();
+  }
+  // Whether the module's tensor was written since it was lent, outdated or settled.
+  bool written() const { return static_cast<uint32_t>(tensor_._version()) != version_; }
+  void settle() { version_ = static_cast<uint32_t>(tensor_._version()); }
+  bool lies_in_arena() const { return !leased_; }
   // Adds the gradient to the step's sum, zeros if it is undefined. UserError if it is sparse.
   void reduce(const at::Tensor& gradient, NetworkSchedule& schedule) const;
 
@@ -40,6 +50,7 @@ class LeasedParameter {
   at::Tensor tensor_;
   ShardedParameter shard_;
   bool leased_;
+  uint32_t version_ = 0;
   c10::Storage whole_, absent_;
 };
 

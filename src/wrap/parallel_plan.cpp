@@ -206,8 +206,9 @@ class Planner {
     const double probability = dynamic_cast<const nn::DropoutImpl&>(module).options.p();
     AXONN_CHECK(probability < 1, kWhere, "'", place.name, "' drops everything; give it a probability below 1");
     return {nullptr, place.before, place.before,
-            [&context = context_, stream = place.before, probability, name = place.name](const at::Tensor& x) {
-              const int64_t ranks = stream.replicated() ? 1 : context.shape()[*stream.layout.axis];
+            [context = ContextHandle(context_), stream = place.before, probability,
+             name = place.name](const at::Tensor& x) {
+              const int64_t ranks = stream.replicated() ? 1 : context->shape()[*stream.layout.axis];
               const int64_t features = stream.features > 0 ? stream.features : x.size(stream.dim) * ranks;
               const Value value{features_last(x, stream), features, stream.layout};
               return features_back(dropout(context, value, probability, name).tensor, stream);

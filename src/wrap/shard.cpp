@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
@@ -107,6 +108,7 @@ WrappedModule wrap_module(Context& context, torch::nn::Module& module, const Sha
                                                    std::make_unique<GradientHook>(network, static_cast<int>(i)));
   insert_layers(plan, network);
   insert_units(found, network);
+  network->know(module);
   return WrappedModule(network);
 }
 
@@ -114,10 +116,17 @@ const std::vector<at::Tensor>& WrappedModule::local() const { return network_->l
 const std::vector<std::string>& WrappedModule::names() const { return network_->names(); }
 const Parameters& WrappedModule::parameters() const { return network_->parameters(); }
 
-WrappedModule::Gathered::Gathered(std::shared_ptr<WrappedNetwork> network) : network_(std::move(network)) {
-  network_->evaluate(true);
+WrappedModule::Gathered::Gathered(std::shared_ptr<WrappedNetwork> network, const GatheredOptions& options)
+    : network_(std::move(network)), exceptions_(std::uncaught_exceptions()) {
+  network_->begin_gathered(options.write_back);
 }
-WrappedModule::Gathered::~Gathered() { network_->evaluate(false); }
+WrappedModule::Gathered::~Gathered() {
+  try {
+    network_->end_gathered(/*takes_over=*/std::uncaught_exceptions() == exceptions_);
+  } catch (const BackendError&) {
+    // A collective has failed: every later one fails too, so nobody goes on with these weights.
+  }
+}
 
 double clip_grad_norm_(const WrappedModule& parameters, double max_norm) {
   const at::NoGradGuard no_grad;

@@ -56,7 +56,7 @@ class Converted final : public StandIn {
   }
 
  private:
-  Context& context_;
+  ContextHandle context_;
   ModulePlace place_;
 };
 

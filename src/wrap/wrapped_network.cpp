@@ -16,6 +16,16 @@ namespace {
 constexpr const char* kWhere = "wrap.step";
 constexpr int64_t kLeastSharded = 1024;  // elements; smaller parameters lie on every rank
 
+// In the place of a gradient that is not there yet.
+at::Tensor awaited(const at::Tensor& local, const std::string& name) {
+  at::Tensor gradient = at::empty(local.sizes(), local.options().requires_grad(false));
+  if (gradient.numel() > 0)
+    make_absent(gradient, "the gradient of '" + name +
+                              "' is the sum over the grid, which step.finish() computes: call step.finish() before "
+                              "optimizer.step() and before anything else that reads gradients of local()");
+  return gradient;
+}
+
 std::vector<std::pair<std::string, ShardedParameter>> sharded(const std::vector<FoundTensor>& found) {
   std::vector<std::pair<std::string, ShardedParameter>> named;
   for (const FoundTensor& each : found) {
@@ -32,17 +42,6 @@ std::vector<std::pair<std::string, ShardedParameter>> sharded(const std::vector<
             {.spec = std::move(spec), .initial = {}, .decay = each.tensor.dim() >= 2, .bundle = each.unit}));
   }
   return named;
-}
-
-// The module's values into the master weights.
-void take_values(const std::vector<FoundTensor>& found, const Parameters& parameters, const Context& context) {
-  const Arena& arena = parameters.arena();
-  for (const ArenaSlot& slot : arena.slots()) {
-    const FoundTensor& each = found[static_cast<size_t>(slot.number)];
-    arena.master()
-        .narrow(0, slot.offset, slot.range.size())
-        .copy_(stored_part(each.stored(each.tensor.detach()), slot, context.shape(), context.at()));
-  }
 }
 
 // The unit's parameters, by one gather.
@@ -82,20 +81,22 @@ WrappedNetwork::WrappedNetwork(Context& context, FoundModule found, const ShardO
       found_(std::move(found)),
       options_(options),
       parameters_(sharded(found_.trained), context.grid(), context.rank(), context.arena_types(),
-                  context.options().device, /*seed=*/0, &context.scheduler()),
+                  context.options().device, /*seed=*/0, context.kept_scheduler()),
       frozen_(sharded(found_.frozen), context.grid(), context.rank(), context.arena_types(), context.options().device,
-              /*seed=*/0, &context.scheduler(), /*trained=*/false),
+              /*seed=*/0, context.kept_scheduler(), /*trained=*/false),
       units_(found_.units.size()) {
   const at::NoGradGuard no_grad;
   Arena& arena = parameters_.arena();
-  take_values(found_.trained, parameters_, context);
-  take_values(found_.frozen, frozen_, context);
+  const auto all = [](int) { return true; };
+  take_values(found_.trained, parameters_, all);
+  take_values(found_.frozen, frozen_, all);
   for (const ArenaSlot& slot : arena.slots()) {
     const FoundTensor& each = found_.trained[static_cast<size_t>(slot.number)];
     names_.push_back(slot.name);
     if (!each.layer) units_[static_cast<size_t>(each.unit)].trained.push_back(slot.number);
     local_.push_back(arena.master().narrow(0, slot.offset, slot.range.size()).detach().requires_grad_());
     gradients_.push_back(arena.gradient(slot).detach());
+    awaited_.push_back(awaited(local_.back(), slot.name));
   }
   update_weights();
   frozen_written();
@@ -116,6 +117,18 @@ WrappedNetwork::WrappedNetwork(Context& context, FoundModule found, const ShardO
   arrived_.resize(leased_.size());
 }
 
+void WrappedNetwork::take_values(const std::vector<FoundTensor>& found, const Parameters& parameters,
+                                 const std::function<bool(int)>& which) const {
+  const Arena& arena = parameters.arena();
+  for (const ArenaSlot& slot : arena.slots()) {
+    if (!which(slot.number)) continue;
+    const FoundTensor& each = found[static_cast<size_t>(slot.number)];
+    arena.master()
+        .narrow(0, slot.offset, slot.range.size())
+        .copy_(stored_part(each.stored(each.tensor.detach()), slot, context_->shape(), context_->at()));
+  }
+}
+
 const std::vector<at::Tensor>& WrappedNetwork::local() {
   if (!parameters_.arena().has_master()) local_.clear();
   AXONN_CHECK(!local_.empty(), "wrap.local",
@@ -123,7 +136,7 @@ const std::vector<at::Tensor>& WrappedNetwork::local() {
   return local_;
 }
 
-int64_t WrappedNetwork::step() const { return context_.scheduler().steps_begun(); }
+int64_t WrappedNetwork::step() const { return context_->scheduler().steps_begun(); }
 
 // torch::optim::SGD writes past the version counter, so any weight may have changed.
 void WrappedNetwork::update_weights() {
@@ -143,18 +156,22 @@ void WrappedNetwork::enter(int unit) {
 void WrappedNetwork::leave(int unit) {
   Unit& left = units_[static_cast<size_t>(unit)];
   if (--left.held > 0) return;
-  for (const int index : left.trained) leased_[static_cast<size_t>(index)].drop();
-  for (const int index : left.frozen) leased_frozen_[static_cast<size_t>(index)].drop();
+  const auto drop = [this](LeasedParameter& parameter) {
+    check_unwritten(parameter);
+    parameter.drop();
+  };
+  for (const int index : left.trained) drop(leased_[static_cast<size_t>(index)]);
+  for (const int index : left.frozen) drop(leased_frozen_[static_cast<size_t>(index)]);
 }
 
 void WrappedNetwork::check_usable(const std::string& name) const {
-  AXONN_CHECK(context_.scheduler().in_step() || evaluating_ > 0, kWhere, "'", name,
+  AXONN_CHECK(context_->scheduler().in_step() || evaluating_ > 0, kWhere, "'", name,
               "' is used outside a step; call context.begin_step() first, or evaluate while parameters.gathered() "
               "lives");
 }
 
 void WrappedNetwork::begin_forward(int unit) {
-  Scheduler& scheduler = context_.scheduler();
+  Scheduler& scheduler = context_->scheduler();
   AXONN_CHECK(!at::GradMode::is_enabled() || scheduler.in_step() || units_[static_cast<size_t>(unit)].trained.empty(),
               kWhere, "unit '", found_.units[static_cast<size_t>(unit)],
               "' is used under autograd outside a step; call context.begin_step() first, or hold a "
@@ -187,14 +204,14 @@ std::shared_ptr<WrappedNetwork::Inputs> WrappedNetwork::watch(int unit, const st
 void WrappedNetwork::begin_backward(int unit, Inputs& inputs) {
   AXONN_CHECK(!at::GradMode::is_enabled(), kWhere, "unit '", found_.units[static_cast<size_t>(unit)],
               "' is differentiated twice (create_graph), which units do not support; leave it out of the units");
-  AXONN_CHECK(context_.scheduler().in_step(), kWhere, "backward reaches unit '",
+  AXONN_CHECK(context_->scheduler().in_step(), kWhere, "backward reaches unit '",
               found_.units[static_cast<size_t>(unit)],
               "' outside a step; backward must run inside the step of its forward");
   Unit& reached = units_[static_cast<size_t>(unit)];
   reached.missing = static_cast<int>(reached.trained.size());
   reached.inputs += inputs.all - std::exchange(inputs.left, inputs.all);
   if (std::exchange(reached.in_backward, true)) return;
-  const Scheduler::InPhase backward(context_.scheduler(), Phase::backward);
+  const Scheduler::InPhase backward(context_->scheduler(), Phase::backward);
   enter(unit);
 }
 
@@ -210,9 +227,10 @@ void WrappedNetwork::leave_backward(Unit& unit) {
 void WrappedNetwork::arrived(int parameter) {
   const auto index = static_cast<size_t>(parameter);
   const LeasedParameter& leased = leased_[index];
-  AXONN_CHECK(context_.scheduler().in_step(), kWhere, "a gradient of '", leased.name(),
+  AXONN_CHECK(context_->scheduler().in_step(), kWhere, "a gradient of '", leased.name(),
               "' came outside a step; backward must run inside the step of its forward");
   ++arrived_[index];
+  if (!local_.empty() && !local_[index].grad().defined()) local_[index].mutable_grad() = awaited_[index];
   if (options_.unused == Unused::refuse) {
     leased.reduce(leased.tensor().grad(), parameters_.schedule());
     leased.tensor().mutable_grad().reset();
@@ -239,12 +257,6 @@ void WrappedNetwork::frozen_written() {
   frozen_.schedule().weights_written();
 }
 
-void WrappedNetwork::evaluate(bool begin) {
-  if (begin && evaluating_ == 0 && !context_.scheduler().in_step()) update_weights();
-  evaluating_ += begin ? 1 : -1;
-  begin ? enter(0) : leave(0);
-}
-
 std::vector<uint32_t> WrappedNetwork::buffer_versions() const {
   std::vector<uint32_t> versions;
   for (const FoundTensor& each : found_.buffers) versions.push_back(each.tensor._version());
@@ -258,8 +270,12 @@ void WrappedNetwork::share_buffers() const {
 }
 
 void WrappedNetwork::step_begins() {
+  check_module();
   AXONN_CHECK(evaluating_ == 0, kWhere,
               "a result of parameters.gathered() still lives, whose weights the step will change; let it go before "
+              "context.begin_step()");
+  AXONN_CHECK(!stands_in_, kWhere,
+              "the weights are their averages while a result of Average::use() lives; let it go before "
               "context.begin_step()");
   for (const auto* list : {&leased_, &leased_frozen_})
     for (const LeasedParameter& each : *list)
@@ -272,21 +288,30 @@ void WrappedNetwork::step_begins() {
   for (const LeasedParameter& each : leased_frozen_)
     AXONN_CHECK(!each.tensor().requires_grad(), kWhere, "parameter '", each.name(),
                 "' requires a gradient, but did not when it was sharded; call requires_grad_() before shard()");
+  check_weights();
   update_weights();
 }
 
 void WrappedNetwork::step_begun() {
   std::ranges::fill(arrived_, 0);
-  for (const LeasedParameter& each : leased_) {
+  for (LeasedParameter& each : leased_) {
     each.tensor().mutable_grad().reset();
     each.outdate();
   }
+  for (size_t i = 0; i < local_.size(); ++i) local_[i].mutable_grad() = awaited_[i];
+  if (!local_.empty()) local_version_ = static_cast<uint32_t>(local_.front()._version());
   if (options_.buffers == Buffers::first_rank) share_buffers();
   buffer_versions_ = buffer_versions();
   enter(0);
 }
 
 void WrappedNetwork::step_ends() {
+  for (auto* list : {&leased_, &leased_frozen_})
+    for (LeasedParameter& each : *list) check_unwritten(each);
+  if (!in_vain_.empty()) throw UserError(kWhere, std::exchange(in_vain_, ""));
+  AXONN_CHECK(local_.empty() || static_cast<uint32_t>(local_.front()._version()) == local_version_, kWhere,
+              "a tensor of local() was written inside the step; write them, and call optimizer.step(), after "
+              "step.finish()");
   const std::vector<uint32_t> versions = buffer_versions();
   for (size_t i = 0; i < versions.size() && options_.buffers == Buffers::refuse; ++i)
     AXONN_CHECK(found_.buffers[i].synchronised || versions[i] == buffer_versions_[i], kWhere, "buffer '",
@@ -309,9 +334,19 @@ void WrappedNetwork::step_over(bool finished) {
   for (Unit& unit : units_) leave_backward(unit);
   leave(0);
   const bool whole = finished && parameters_.schedule().whole_gradients() && parameters_.arena().has_master();
+  for (auto* list : {&leased_, &leased_frozen_})
+    for (LeasedParameter& each : *list) each.end_step();
   for (const LeasedParameter& each : leased_) each.tensor().mutable_grad().reset();
   for (size_t i = 0; i < local_.size(); ++i)
     local_[i].mutable_grad() = whole ? gradients_[i].to(local_[i].scalar_type()) : at::Tensor();
+  if (!finished) {
+    in_vain_.clear();
+    return;
+  }
+  ++finished_;
+  const int64_t every = options_.check_replicas;
+  compare_due_ = every > 0 && (finished_ <= kComparedSteps || finished_ % every == 0);
+  if (whole && every > 0 && finished_ <= kComparedSteps) compare_gradients();
 }
 
 }  // namespace axonn

@@ -1,14 +1,17 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
 #include "axonn/comm/scattered_tensors.hpp"
+#include "axonn/layers/compare/same_replicas.hpp"
 #include "axonn/overlap/step/step_listener.hpp"
 #include "axonn/wrap/shard.hpp"
 #include "wrap/leased_parameter.hpp"
@@ -67,7 +70,18 @@ class WrappedNetwork final : public StepListener, public std::enable_shared_from
   void check_own_memory(int unit, const at::Tensor& output) const;
   int64_t step() const;
   void check_usable(const std::string& name) const;  // UserError where weights may not be current
-  void evaluate(bool begin);                         // enters or leaves the root outside a step
+
+  // Enters the root outside a step, or with `write_back` all units. The end tells whether what was
+  // written is taken over.
+  void begin_gathered(bool write_back);
+  void end_gathered(bool takes_over);
+  void stand_in(bool begins) { stands_in_ = begins; }  // other values in local(), for a while
+  // The module is complete: a parameter that comes later is an error of the next step.
+  void know(torch::nn::Module& module);
+  // Before whatever relies on the weights: a step, gathered(), a save. UserError on the rank on
+  // which a parameter was written in vain. Replicas are compared if that is due or `compare`; then
+  // it is a collective over the grid, and the UserError comes on all ranks.
+  void check_weights(bool compare = false);
 
   void step_begins() override;
   void step_begun() override;
@@ -87,8 +101,20 @@ class WrappedNetwork final : public StepListener, public std::enable_shared_from
   std::vector<uint32_t> buffer_versions() const;
   void leave_backward(Unit& unit);
   void leave_if_done(Unit& unit);
+  static constexpr int64_t kComparedSteps = 2;  // the first ones
+  void check_module() const;
+  void compare_weights();
+  void compare_gradients();
+  std::vector<Replica> replicas(const std::vector<at::Tensor>& held) const;
+  std::vector<LeasedParameter*> whole_now();
+  void check_unwritten(LeasedParameter& parameter);
+  void in_vain(const LeasedParameter& parameter);
+  void take_over(const std::vector<bool>& written);
+  // The module's values into the master weights, of those that `which` says.
+  void take_values(const std::vector<FoundTensor>& found, const Parameters& parameters,
+                   const std::function<bool(int)>& which) const;
 
-  Context& context_;
+  ContextHandle context_;
   FoundModule found_;
   ShardOptions options_;
   Parameters parameters_, frozen_;
@@ -96,9 +122,20 @@ class WrappedNetwork final : public StepListener, public std::enable_shared_from
   std::vector<LeasedParameter> leased_, leased_frozen_;
   std::vector<Unit> units_;
   std::vector<at::Tensor> local_, gradients_;
-  std::vector<int> arrived_;  // per parameter, in this step
+  std::vector<at::Tensor> awaited_;  // .grad() of local() in a step: reading it is an error
+  uint32_t local_version_ = 0;       // when the step began
+  std::vector<int> arrived_;         // per parameter, in this step
   std::vector<uint32_t> buffer_versions_;
   int evaluating_ = 0;
+  bool stands_in_ = false;
+  bool whole_network_ = false;             // gathered with write_back
+  std::vector<uint64_t> before_gathered_;  // fingerprints of what was whole then
+  std::string in_vain_;                    // a sentence about a parameter that was written
+  std::weak_ptr<torch::nn::Module> module_;
+  std::set<const at::TensorImpl*> known_;  // its parameters
+  int64_t finished_ = 0;                   // steps
+  bool compare_due_ = true;
+  uint64_t first_weights_ = 0;  // a hash
 };
 
 // Broadcasts from the grid's first rank, in place, whatever the type. Collective.

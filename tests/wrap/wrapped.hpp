@@ -101,6 +101,8 @@ inline std::vector<GridShape> wrapped_grids() {
   switch (test_environment().ranks()) {
     case 1:
       return {{.data = 1}};
+    case 2:
+      return {{.z = 2}, {.data = 2}};
     case 3:
       return {{.z = 3}};
     default:

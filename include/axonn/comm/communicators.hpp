@@ -21,6 +21,9 @@ class Communicators {
   // be used. Rank i of the grid is member i of the group.
   Communicators(Communicator& everyone, const Grid& grid);
 
+  // Destroys all of them. Those that are made on demand are a UserError from now on.
+  void close() noexcept;
+
   Communicator& operator[](AxisSet axes);
   // The same groups on the CPU, for control values (hashes, texts) of a CUDA grid.
   Communicator& on_cpu(AxisSet axes);

@@ -62,6 +62,10 @@ class Environment {
 
   EngineCounters engine_counters() const;
 
+  // Held by whoever runs a step. UserError while another thread holds one: ranks would not agree on
+  // the order of the calls of two threads. Of any thread; it may outlive the environment.
+  std::shared_ptr<void> take_turn();
+
   // Ends the whole job: every process exits within seconds, with a status other than 0. Does not
   // return.
   [[noreturn]] void abort(int exit_status) noexcept;

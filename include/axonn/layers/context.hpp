@@ -10,6 +10,7 @@
 #include "axonn/grid/reduction/reduction_program.hpp"
 #include "axonn/grid/row_share.hpp"
 #include "axonn/layers/attention_products.hpp"
+#include "axonn/layers/context_handle.hpp"
 #include "axonn/layers/convolution_choice.hpp"
 #include "axonn/layers/gemm.hpp"
 #include "axonn/layers/device_choice.hpp"
@@ -44,13 +45,11 @@ struct ContextOptions {
   std::vector<ReductionProgram> gradient_programs = {};
 };
 
-class Context;
-
 // One training step: forward and backward passes between begin_step() and finish(). Without
 // finish() the optimizer refuses the gradients. After an error the caller may give the step up.
 class Step {
  public:
-  explicit Step(Context& context) : context_(&context) {}
+  explicit Step(Context& context) : context_(context) {}
   // Returns when every gradient has arrived and is summed over the grid. Every rank calls it.
   // UserError naming the parameters that got no gradient.
   void finish();
@@ -61,12 +60,17 @@ class Step {
   void abandon();
 
  private:
-  Context* context_;
+  ContextHandle context_;
 };
 
 // One rank's position on the grid, with the communicators, scheduler, dtype and device that its
-// layers need. The program owns it, and it outlives its networks. Every rank of the grid makes it,
-// with the same grid, order and dtype; else UserError on all of them.
+// layers need. The program owns it, as long as it uses the networks, parameters and steps that were
+// made with it: each use of these is a UserError afterwards, and destroying them is not. Every rank
+// of the grid makes it, with the same grid, order and dtype; else UserError on all of them.
+//
+// One thread at a time makes contexts, runs steps and calls what communicates. Steps of two threads
+// on one Environment at the same time are a UserError of begin_step(), as ranks would not agree on
+// their order.
 class Context {
  public:
   // Every rank of the grid constructs it. UserError if the shape's product is not the number of
@@ -90,6 +94,8 @@ class Context {
 
   Communicators& communicators();
   Scheduler& scheduler();
+  // The same scheduler, for what may outlive the context and be destroyed after it.
+  std::shared_ptr<Scheduler> kept_scheduler();
   // Sets the policy from the next step on. Every rank calls it, between steps. See
   // Scheduler::set_policy.
   void set_overlap(const OverlapPolicy& policy);
@@ -123,9 +129,12 @@ class Context {
   const std::optional<Samples>& samples() const;  // nullopt before set_samples() and after the end of a step
 
  private:
+  friend class ContextHandle;
+  friend class Step;
+  void end_step(void (Scheduler::*how)());
   struct Impl;
-  explicit Context(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit Context(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;  // without ownership in the Context that handles refer to
 };
 
 // While it lives, replaces the samples by those of an earlier forward or of some of the rows.

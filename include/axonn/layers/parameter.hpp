@@ -60,6 +60,7 @@ class ShardedParameter {
   void count_use() const;
   void reduce(const std::function<void(const at::Tensor& block, bool add)>& write) const;
   Scheduler& scheduler() const;
+  std::shared_ptr<Scheduler> kept_scheduler() const;  // it outlives its context
 
  private:
   friend class Parameters;
@@ -67,7 +68,7 @@ class ShardedParameter {
     Options options;
     std::string name;
     std::shared_ptr<Arena> arena;
-    NetworkSchedule* schedule = nullptr;  // the scheduler's schedule of this arena
+    std::shared_ptr<NetworkSchedule> schedule;  // the scheduler's schedule of this arena
     size_t index = 0;
     at::Tensor shard;
   };
@@ -80,7 +81,7 @@ class Parameters {
   // `named` holds the final names. With a null `scheduler` it only lays out, without memory
   // (--dry-run). Without `trained` they get no gradients.
   Parameters(std::vector<std::pair<std::string, ShardedParameter>> named, const Grid& grid, int rank, ArenaTypes types,
-             c10::Device device, uint64_t seed, Scheduler* scheduler, bool trained = true);
+             c10::Device device, uint64_t seed, const std::shared_ptr<Scheduler>& scheduler, bool trained = true);
 
   const std::vector<ShardedParameter>& list() const { return list_; }
   const ShardedParameter& operator[](const std::string& name) const;  // UserError suggesting the nearest name
@@ -90,10 +91,10 @@ class Parameters {
   int64_t global_numel() const;  // elements of the network, without padding
 
  private:
-  const Grid& grid_;
+  Grid grid_;
   std::vector<ShardedParameter> list_;
   std::shared_ptr<Arena> arena_;
-  NetworkSchedule* schedule_ = nullptr;  // null when laid out without memory
+  std::shared_ptr<NetworkSchedule> schedule_;  // null when laid out without memory
 };
 
 // Values of `range` of the flattened block, computed in fp64 and rounded to `dtype`.

@@ -8,12 +8,13 @@
 #include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
 
+#include "axonn/layers/context_handle.hpp"
 #include "axonn/layers/parameter.hpp"
 
 namespace axonn {
 
-// Base of every layer that owns sharded parameters. Context::materialize finds them through it. The
-// context outlives the layer.
+// Base of every layer that owns sharded parameters. Context::materialize finds them through it. A
+// layer that outlives its context cannot compute any more.
 class ShardedModule : public torch::nn::Module {
  public:
   explicit ShardedModule(Context& context) : context_(context) {}
@@ -28,7 +29,7 @@ class ShardedModule : public torch::nn::Module {
   Context& context() const { return context_; }
 
  private:
-  Context& context_;
+  ContextHandle context_;
   std::vector<std::pair<std::string, ShardedParameter>> sharded_parameters_;
 };
 

@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "axonn/layers/context.hpp"
+#include "axonn/optim/average_rate.hpp"
 #include "axonn/overlap/execute/update_executor.hpp"
 
 namespace axonn {
@@ -41,7 +42,8 @@ struct OptimizerState {
 };
 
 inline overlap::UpdatedNetwork updated_network(Context& context, const Parameters& parameters) {
-  return {parameters.arena(), parameters.schedule(), context.communicators(), context.grid(), context.rank()};
+  return {parameters.arena(), parameters.schedule(), context.communicators(),
+          context.grid(),     context.rank(),        context.kept_scheduler()};
 }
 
 // Updates the master weights of `parameters`, and from them the weight shards, with their reduced
@@ -104,8 +106,8 @@ class Optimizer {
   NetworkSchedule& schedule() const { return network_.schedule; }
   Scheduler& scheduler() const { return schedule().scheduler(); }
   bool keeps_average() const { return average_decay_ > 0; }
-  // average += rate * (weights - average) after update n: 1 - min(decay, (1 + n) / (10 + n)).
-  double average_rate(int64_t update) const;
+  // average += rate * (weights - average) after update n.
+  double average_rate(int64_t update) const { return axonn::average_rate(average_decay_, update); }
 
   double rate(double learning_rate) const { return learning_rate < 0 ? learning_rate_ : learning_rate; }
   // For an update during backward: all numbers are known.

@@ -31,18 +31,24 @@ struct ShardOptions {
   std::vector<std::string> units = {};
   Unused unused = Unused::refuse;
   Buffers buffers = Buffers::refuse;
+  // Ranks that must hold the same bits of a weight compare a hash of them: before the first step,
+  // after the first two, after every so many, and in every save. After the first two steps they
+  // compare gradients too. 0: never. On a GPU whose kernels are not deterministic, ranks of X and Y
+  // compare nothing of what they compute alike.
+  int64_t check_replicas = 100;
 };
 
 // The sharded parameters of a plain torch::nn::Module. Copies share them. It stays alive as long as
-// the module trains, and the context outlives it.
+// the module trains.
 class WrappedModule {
  public:
   explicit WrappedModule(std::shared_ptr<WrappedNetwork> network) : network_(std::move(network)) {}
 
   // This rank's range of each parameter that is trained, flat, for torch::optim. They are leaves,
   // of the master weights' type, and their .grad() is the sum over the grid after Step::finish():
-  // that of this step only, whatever was there before. UserError while an optimizer of axonn keeps
-  // the master weights.
+  // that of this step only, whatever was there before. Inside a step, reading .grad() is an error
+  // that names the parameter: optimizer.step() comes after finish(). UserError while an optimizer
+  // of axonn keeps the master weights.
   const std::vector<at::Tensor>& local() const;
   const std::vector<std::string>& names() const;  // one for each of local(), as in named_parameters()
 
@@ -50,19 +56,28 @@ class WrappedModule {
   // whole gradients, local() gets no .grad().
   const Parameters& parameters() const;
 
+  struct GatheredOptions {
+    // Parameters that are written while it lives keep their new values: those of the grid's first
+    // rank, on every grid. Until then all units are whole, too. Between steps only.
+    bool write_back = false;
+  };
   // While it lives, the module can be called outside a step, such as for evaluation under a
-  // NoGradGuard. Every rank of the grid makes it, and calls the same units in the same order.
+  // NoGradGuard. Every rank of the grid makes it, and calls the same units in the same order. It
+  // also reads all that is whole once, to notice parameters that are written without `write_back`:
+  // the next call of axonn is then a UserError that names one, unless its old values are back.
   class Gathered {
    public:
-    explicit Gathered(std::shared_ptr<WrappedNetwork> network);
+    Gathered(std::shared_ptr<WrappedNetwork> network, const GatheredOptions& options);
     ~Gathered();
     Gathered(const Gathered&) = delete;
     Gathered& operator=(const Gathered&) = delete;
 
    private:
     std::shared_ptr<WrappedNetwork> network_;
+    int exceptions_;
   };
-  [[nodiscard]] Gathered gathered() const { return Gathered(network_); }
+  [[nodiscard]] Gathered gathered(const GatheredOptions& options) const { return {network_, options}; }
+  [[nodiscard]] Gathered gathered() const { return {network_, {}}; }
 
   WrappedNetwork& network() const { return *network_; }
 
@@ -92,10 +107,14 @@ class WrappedModule {
 // their parameters and names.
 //
 // Outside a step the parameters are not there. Whoever reads them gets LibTorch's error with a
-// sentence that names the parameter: forward, to(), clone(), torch::save(). What cannot be noticed:
-// an optimizer made from module.parameters() updates nothing, torch's clip_grad_norm_ sees one
-// rank, and optimizers whose update mixes elements (LBFGS, Adafactor) compute on ranges. A unit
-// must not return a view of a parameter, nor keep a detach()ed one for backward.
+// sentence that names the parameter: forward, to(), clone(), torch::save(). Only local(), the
+// functions of state_dict.hpp and gathered({.write_back = true}) change them: a parameter of the
+// module that was written otherwise, in a step or not, is a UserError of the next call that names
+// it, on every grid. So is one that was registered after shard(). What cannot be noticed: writes
+// past LibTorch's version counters (data(), raw pointers), except where gathered() says so; and
+// optimizers whose update mixes elements (LBFGS, Adafactor), which compute on ranges. An optimizer
+// made from module.parameters() updates nothing, which is a warning after two steps. A unit must
+// not return a view of a parameter, nor keep a detach()ed one for backward.
 //
 // Every rank of the grid calls it with the same module. UserError on all ranks that names the
 // parameter which is a view, not contiguous, sparse, complex, of another type or device than the

@@ -62,7 +62,7 @@ class NormaliseBatch : public Operation {
   Tensor backward(const Tensor& grad_output, bool) override {
     const Tensor input = input_.get(), y = normalised(wide(input)), grad = wide(grad_output);
     const Tensor sums = at::stack({grad.sum(summed_dims(y)), (grad * y).sum(summed_dims(y))});
-    const Tensor means = context_.scheduler().all_reduce(sums, kRows, "batch norm").wait().div_(count_);
+    const Tensor means = context_->scheduler().all_reduce(sums, kRows, "batch norm").wait().div_(count_);
     return (grad - per_channel(means[0], y) - y * per_channel(means[1], y))
         .mul_(per_channel(reciprocal_deviation_, y))
         .to(input.scalar_type());
@@ -75,7 +75,7 @@ class NormaliseBatch : public Operation {
     return (x - per_channel(mean_, x)).mul_(per_channel(reciprocal_deviation_, x));
   }
 
-  Context& context_;
+  ContextHandle context_;
   Tensor mean_, reciprocal_deviation_;  // (channels)
   double count_;
   Saved input_;

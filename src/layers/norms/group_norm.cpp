@@ -59,7 +59,8 @@ class GroupNormOperation : public Operation {
     else
       of_groups = by_group(of_groups).sum(-1);
     Pending pending{of_groups};
-    if (exchanges()) pending = context_.scheduler().all_reduce(of_groups, *options_.layout.axis, "group_norm backward");
+    if (exchanges())
+      pending = context_->scheduler().all_reduce(of_groups, *options_.layout.axis, "group_norm backward");
     reduce(products.sum(0), sums.gradient.sum(0));
     const auto count = static_cast<double>(input.size(1) * input.size(2) * (options_.channels / options_.groups));
     of_groups = pending.wait().div_(count);
@@ -88,7 +89,7 @@ class GroupNormOperation : public Operation {
     bias_.reduce([&](const Tensor& block, bool add) { add ? block.add_(grad_bias) : block.copy_(grad_bias); });
   }
 
-  Context& context_;
+  ContextHandle context_;
   GroupNormOptions options_;
   ShardedParameter weight_;
   ShardedParameter bias_;

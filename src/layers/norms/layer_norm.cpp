@@ -76,7 +76,8 @@ class SplitNorm : public NormOperation {
     input_.keep(input);
     const auto [variance, mean] = at::var_mean(wide(input), at::IntArrayRef{-1}, /*correction=*/0, /*keepdim=*/true);
     // (ranks, 2, ..., 1)
-    const Tensor all = context_.scheduler().all_gather(at::stack({mean, variance}), options_.axis, "layer_norm").wait();
+    const Tensor all =
+        context_->scheduler().all_gather(at::stack({mean, variance}), options_.axis, "layer_norm").wait();
     merge(all.select(1, 0), all.select(1, 1));
     return (input - mean_)
         .mul_(reciprocal_deviation_)
@@ -88,7 +89,7 @@ class SplitNorm : public NormOperation {
   Tensor backward(const Tensor& grad_output, bool) override {
     const Tensor normalised = (input_.get() - mean_).mul_(reciprocal_deviation_);
     const Tensor grad = wide(grad_output) * *weight_.gathered();
-    Pending pending = context_.scheduler().all_reduce(
+    Pending pending = context_->scheduler().all_reduce(
         at::stack({grad.sum(-1, /*keepdim=*/true), (grad * normalised).sum(-1, /*keepdim=*/true)}), options_.axis,
         "layer_norm backward");
     reduce(rows_of(grad_output * normalised).sum(0), rows_of(grad_output).sum(0));
@@ -107,7 +108,7 @@ class SplitNorm : public NormOperation {
     reciprocal_deviation_ = (variance + options_.epsilon).rsqrt_();
   }
 
-  Context& context_;
+  ContextHandle context_;
   LayerNormOptions options_;
   Tensor shares_;
 };

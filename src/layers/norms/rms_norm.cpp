@@ -35,10 +35,10 @@ class RmsNormOperation : public Operation {
  private:
   // Mean over all features of a row, from this rank's sums.
   Pending mean(Tensor sums, std::string_view tag) {
-    return context_.scheduler().all_reduce(sums.div_(static_cast<double>(options_.features)), options_.axis, tag);
+    return context_->scheduler().all_reduce(sums.div_(static_cast<double>(options_.features)), options_.axis, tag);
   }
 
-  Context& context_;
+  ContextHandle context_;
   ShardedParameter weight_;
   RmsNormOptions options_;
   Saved input_;

@@ -68,10 +68,10 @@ class FusedCrossEntropy : public Operation {
   }
 
   Tensor all_reduced(Tensor tensor, const char* what, ReduceOp op) {
-    return context_.scheduler().all_reduce(std::move(tensor), *part_.axis, what, op).wait();
+    return context_->scheduler().all_reduce(std::move(tensor), *part_.axis, what, op).wait();
   }
 
-  Context& context_;
+  ContextHandle context_;
   VocabularyPart part_;
   Tensor targets_;   // (rows)
   Tensor log_sums_;  // (rows), of the whole vocabulary; undefined after backward

@@ -118,7 +118,7 @@ PipelineBorder::PipelineBorder(Environment& environment, Context& context, Pipel
 
 SlicedTransfer& PipelineBorder::over(Axis in_axis) {
   if (const auto made = transfers_.find(in_axis); made != transfers_.end()) return made->second;
-  const Group& inside = context_.communicators()[in_axis].group();
+  const Group& inside = context_->communicators()[in_axis].group();
   auto among = environment_.communicator(inside, "stage " + std::string(to_string(in_axis)));
   auto across = environment_.communicator(pair_, "border " + std::string(to_string(in_axis)));
   return transfers_.emplace(in_axis, SlicedTransfer(std::move(among), std::move(across))).first->second;
@@ -131,7 +131,7 @@ Tensor PipelineBorder::send(Linear& layer, const Value& input, const AddTo* add)
   AXONN_CHECK(first_, kWhere, "rank ", environment_.rank(),
               " is in the second stage, which receives; send() is for "
               "the first");
-  AXONN_CHECK(!context_.scheduler().checkpointing(), kWhere,
+  AXONN_CHECK(!context_->scheduler().checkpointing(), kWhere,
               "an activation checkpoint would run its block twice and send twice; end the checkpointed block before "
               "the layer that sends");
   SlicedTransfer& transfer = over(layer->in_axis());
@@ -157,7 +157,7 @@ Value PipelineBorder::receive(at::IntArrayRef rows, int64_t features, const Layo
   const Axis in_axis = other(*layout.axis);
   SlicedTransfer& transfer = over(in_axis);
   const int64_t count = c10::multiply_integers(rows),
-                width = layout.dim(features).local_size(context_.shape(), context_.at());
+                width = layout.dim(features).local_size(context_->shape(), context_->at());
   const Tensor words = at::empty({2}, at::kLong);
   transfer.receive_whole(words).wait();
   const auto* const sent = words.const_data_ptr<int64_t>();
@@ -166,7 +166,7 @@ Value PipelineBorder::receive(at::IntArrayRef rows, int64_t features, const Layo
               "; give the rows, features and layout of the Linear that sends");
   std::vector<int64_t> shape = rows.vec();
   shape.push_back(width);
-  const auto options = at::TensorOptions(context_.options().dtype);
+  const auto options = at::TensorOptions(context_->options().dtype);
   const Tensor placeholder = at::empty({0}, options).requires_grad_(at::GradMode::is_enabled());
   return {record(std::make_unique<Receive>(transfer, at::empty(shape, options)), placeholder), features, layout};
 }

@@ -53,14 +53,14 @@ class Denoiser {
     const UnetShape& shape = model_.config().shape;
     const std::string purpose = step < 0 ? "sampling" : "sampling step " + std::to_string(step);
     return sample_noise(options_.seed, purpose, first, {rows, shape.image, shape.image, shape.channels},
-                        noise_device(context_.options()), working_)
-        .to(context_.options().device);
+                        noise_device(context_->options()), working_)
+        .to(context_->options().device);
   }
 
   Tensor classes_of(int64_t first, int64_t rows) const {
     const int64_t classes = model_.config().shape.classes;
     if (classes == 0) return {};
-    const auto whole = at::TensorOptions().dtype(at::kLong).device(context_.options().device);
+    const auto whole = at::TensorOptions().dtype(at::kLong).device(context_->options().device);
     return options_.only_class < 0 ? at::arange(first, first + rows, whole).remainder(classes)
                                    : at::full({rows}, options_.only_class, whole);
   }
@@ -75,7 +75,7 @@ class Denoiser {
 
   Tensor predict(const Tensor& noisy, int64_t time, const Tensor& classes) {
     const Tensor times = at::full({noisy.size(0)}, time, at::TensorOptions().dtype(at::kLong).device(noisy.device()));
-    return model_.forward(noisy.to(context_.options().dtype), times, classes).to(working_);
+    return model_.forward(noisy.to(context_->options().dtype), times, classes).to(working_);
   }
 
   Tensor guided(const Tensor& noisy, int64_t time, const Tensor& classes) {
@@ -88,7 +88,7 @@ class Denoiser {
         {without + options_.guidance * (with - without), halves[0].narrow(-1, channels, both.size(-1) - channels)}, -1);
   }
 
-  Context& context_;
+  ContextHandle context_;
   Unet& model_;
   const Diffusion& diffusion_;
   const ImageSamplingOptions& options_;

@@ -84,7 +84,7 @@ class Residual : public UnetModule {
     return axonn::dropout(context_, result, is_training() ? dropout_ : 0, name_);
   }
 
-  Context& context_;
+  ContextHandle context_;
   bool scaled_;
   double dropout_;
   std::string name_;
@@ -124,7 +124,7 @@ class SelfAttention : public UnetModule {
   }
 
  private:
-  Context& context_;
+  ContextHandle context_;
   AttentionOptions options_;
   GroupNorm norm_;
   Linear qkv_;
@@ -213,7 +213,7 @@ Value Unet::embed_classes(const at::Tensor& classes) {
 UnetEmbedding Unet::embed(const at::Tensor& times, const at::Tensor& classes) {
   AXONN_CHECK(classes.defined() == (config_.shape.classes > 0), "model.unet", "the network has ", config_.shape.classes,
               " classes, got ", classes.defined() ? "some" : "none");
-  const Value time{waves(times, config_.shape.base).to(context_.options().dtype), config_.shape.base,
+  const Value time{waves(times, config_.shape.base).to(context_->options().dtype), config_.shape.base,
                    Layout::replicated()};
   Value embedding = time_out_(silu(time_in_(redistribute(context_, time, time_in_->input_layout()))));
   if (classes.defined()) embedding = add(embedding, embed_classes(classes));

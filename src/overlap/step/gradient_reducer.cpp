@@ -85,8 +85,9 @@ void GradientReducer::check_expected(const ArenaSlot& slot) {
   const Contributions& mine = of(slot);
   AXONN_CHECK(mine.uses > 0, "overlap.reduce", "a gradient of '", slot.name,
               "' came that no forward of this step asked for; backward must run inside the step of its forward");
-  AXONN_CHECK(mine.bucket < 0 || !buckets_[static_cast<size_t>(mine.bucket)].sent, "overlap.reduce", "a gradient of '",
-              slot.name, "' came after micro-batch ", micro_batches_,
+  const bool sent = mine.bucket >= 0 && buckets_[static_cast<size_t>(mine.bucket)].sent;
+  AXONN_CHECK(!sent && mine.reduced < micro_batches_, "overlap.reduce", "a gradient of '", slot.name,
+              "' came after micro-batch ", micro_batches_,
               ", when it was summed over the grid; tell begin_step({.micro_batches = n})");
 }
 

@@ -13,7 +13,7 @@ NetworkSchedule::NetworkSchedule(Scheduler& scheduler, const std::shared_ptr<Are
       weights_(std::make_unique<WeightGatherer>(*arena, scheduler.communicators_, scheduler.policy_, scheduler.log_,
                                                 scheduler.pool_)),
       gradients_(std::make_unique<GradientReducer>(*arena, scheduler.grid_, *scheduler.gradient_sums_,
-                                                   scheduler.policy_, scheduler.log_, scheduler.pool_)) {}
+                                                   scheduler.policy_, scheduler.log_, *scheduler.pool_)) {}
 
 NetworkSchedule::~NetworkSchedule() = default;
 
@@ -22,6 +22,7 @@ GatheredWeight NetworkSchedule::gathered(const ArenaSlot& slot) {
 }
 
 GatheredWeight NetworkSchedule::gathered(const ArenaBundle& bundle) {
+  scheduler_.check_open();
   return weights_->gathered(bundle, scheduler_.phase_,
                             /*update_follows=*/scheduler_.backwards_ >= scheduler_.micro_batches_);
 }
@@ -48,6 +49,7 @@ void NetworkSchedule::sum_buckets_by(BucketSum sum, bool changes_weights) {
 }
 
 void NetworkSchedule::use(const ArenaSlot& slot) {
+  scheduler_.check_open();
   if (scheduler_.phase_ == Phase::recompute) return;
   AXONN_CHECK(scheduler_.in_step_, "overlap.use", "'", slot.name,
               "' is used under autograd outside a step; call context.begin_step() first, or hold a torch::NoGradGuard "
@@ -57,6 +59,7 @@ void NetworkSchedule::use(const ArenaSlot& slot) {
 }
 
 void NetworkSchedule::check_in_step(const ArenaSlot& slot) const {
+  scheduler_.check_open();
   AXONN_CHECK(scheduler_.in_step_, "overlap.reduce", "a gradient of '", slot.name,
               "' came outside a step; backward must run inside the step of its forward");
 }

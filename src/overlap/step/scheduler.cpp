@@ -19,7 +19,19 @@ Scheduler::Scheduler(Communicators& communicators, const Grid& grid, OverlapPoli
 
 Scheduler::~Scheduler() = default;
 
+void Scheduler::close() noexcept {
+  open_ = in_step_ = false;
+  gradient_sums_.reset();
+}
+
+void Scheduler::check_open() const {
+  AXONN_CHECK(open_, "overlap.scheduler",
+              "the Context of this network has gone; keep it as long as its networks, parameters and steps, such as by "
+              "returning it with them");
+}
+
 void Scheduler::set_policy(const OverlapPolicy& policy) {
+  check_open();
   AXONN_CHECK(!in_step_, "overlap.set_policy",
               "the overlap policy can change only between steps; call step.finish() first");
   AXONN_CHECK(
@@ -35,6 +47,7 @@ void Scheduler::set_policy(const OverlapPolicy& policy) {
 }
 
 void Scheduler::set_gradient_sums(std::unique_ptr<GradientSums> sums) {
+  check_open();
   AXONN_CHECK(!in_step_, "overlap.set_gradient_sums",
               "gradients can be summed in another way between steps only; call step.finish() first");
   gradient_sums_ = std::move(sums);
@@ -42,6 +55,7 @@ void Scheduler::set_gradient_sums(std::unique_ptr<GradientSums> sums) {
 }
 
 NetworkSchedule& Scheduler::add(const std::shared_ptr<Arena>& arena) {
+  check_open();
   erase_expired();
   return *networks_.emplace_back(std::make_unique<NetworkSchedule>(*this, arena));
 }
@@ -52,6 +66,7 @@ void Scheduler::erase_expired() {
 
 Pending Scheduler::all_reduce(at::Tensor tensor, AxisSet axes, std::string_view tag, ReduceOp op) {
   if (grid_.shape().size(axes) == 1) return Pending(std::move(tensor));
+  check_open();
   Request request =
       communicators_[axes].all_reduce(tensor, op, {.priority = queue_of(Traffic::all_reduce), .tag = tag});
   return launched(std::move(tensor), axes, tag, std::move(request));
@@ -59,11 +74,13 @@ Pending Scheduler::all_reduce(at::Tensor tensor, AxisSet axes, std::string_view 
 
 LinearSchedule Scheduler::resolve(LinearSchedule schedule, AxisSet axes, int64_t bytes) const {
   if (schedule != LinearSchedule::automatic) return schedule;
+  check_open();
   return bytes >= kSmallestOverlapped && communicators_[axes].sends_messages() ? LinearSchedule::overlap
                                                                                : LinearSchedule::mm_ar_c;
 }
 
 Pending Scheduler::sum(const RowProduct& product, LinearSchedule schedule, AxisSet axes, std::string_view tag) {
+  check_open();
   AXONN_ASSERT(schedule != LinearSchedule::automatic && grid_.shape().size(axes) > 1, "resolve it, for several ranks");
   ++linear_counts_[static_cast<size_t>(schedule)];
   if (schedule == LinearSchedule::mm_ar_c) return all_reduce(product.all(), axes, tag);
@@ -85,6 +102,7 @@ Pending Scheduler::all_gather(const at::Tensor& input, AxisSet axes, std::string
   std::vector<int64_t> shape = input.sizes().vec();
   shape.insert(shape.begin(), grid_.shape().size(axes));
   if (shape[0] == 1) return Pending(input.unsqueeze(0));
+  check_open();
   at::Tensor output = at::empty(shape, input.options());
   Request request = communicators_[axes].all_gather(input.contiguous(), output, {},
                                                     {.priority = queue_of(Traffic::all_reduce), .tag = tag});
@@ -98,6 +116,7 @@ Pending Scheduler::launched(at::Tensor tensor, AxisSet axes, std::string_view ta
 }
 
 void Scheduler::begin_step(int micro_batches) {
+  check_open();
   AXONN_CHECK(!in_step_, "overlap.begin_step",
               "the step before has not been finished; call step.finish() after its backward passes, or step.abandon() "
               "after an error");
@@ -137,6 +156,7 @@ void Scheduler::enter(Phase phase) {
 }
 
 void Scheduler::finish() {
+  check_open();
   AXONN_CHECK(in_step_, "overlap.finish", "no step has begun; call context.begin_step() before the forward pass");
   erase_expired();
   tell_listeners(&StepListener::step_ends);
@@ -154,6 +174,7 @@ void Scheduler::finish() {
 }
 
 void Scheduler::abandon() {
+  check_open();
   AXONN_CHECK(in_step_, "overlap.abandon",
               "no step has begun, so none can be given up; call step.abandon() between "
               "context.begin_step() and step.finish()");

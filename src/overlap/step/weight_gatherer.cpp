@@ -24,12 +24,12 @@ bool meet(const WrittenRange& written, const ArenaBundle& bundle) {
 }  // namespace
 
 WeightGatherer::WeightGatherer(const Arena& arena, Communicators& communicators, const OverlapPolicy& policy,
-                               TrafficLog& log, TensorPool& pool)
+                               TrafficLog& log, std::shared_ptr<TensorPool> pool)
     : arena_(arena),
       communicators_(communicators),
       policy_(policy),
       log_(log),
-      pool_(pool),
+      pool_(std::move(pool)),
       weights_(arena.bundles().size()),
       version_(version()) {
   policy_changed();
@@ -83,8 +83,8 @@ void WeightGatherer::begin_step() {
 }
 
 std::shared_ptr<const at::Tensor> WeightGatherer::borrow(const ArenaBundle& bundle) {
-  return {new at::Tensor(pool_.take(bundle.numel(), arena_.weights().options())),
-          [pool = &pool_](const at::Tensor* buffer) {
+  return {new at::Tensor(pool_->take(bundle.numel(), arena_.weights().options())),
+          [pool = pool_](const at::Tensor* buffer) {
             pool->give_back(*buffer);
             delete buffer;
           }};

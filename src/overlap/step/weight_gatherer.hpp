@@ -21,7 +21,7 @@ namespace axonn {
 class WeightGatherer {
  public:
   WeightGatherer(const Arena& arena, Communicators& communicators, const OverlapPolicy& policy, TrafficLog& log,
-                 TensorPool& pool);
+                 std::shared_ptr<TensorPool> pool);
 
   // `update_follows`: the optimizer will write the weights after this backward pass.
   // The unpacked bundle, flat.
@@ -67,7 +67,7 @@ class WeightGatherer {
   Communicators& communicators_;
   const OverlapPolicy& policy_;
   TrafficLog& log_;
-  TensorPool& pool_;
+  const std::shared_ptr<TensorPool> pool_;  // what it lends may come back after the gatherer has gone
   GatherOrder order_;
   std::vector<Weight> weights_;  // one per bundle
   std::vector<int> ahead_;       // gathered and not yet used

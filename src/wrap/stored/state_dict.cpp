@@ -7,7 +7,7 @@ namespace axonn {
 
 void save_state_dict(const WrappedModule& parameters, const std::filesystem::path& file,
                      const SaveStateDictOptions& options) {
-  check_between_steps(parameters);
+  check_between_steps(parameters, Held::saved);
   AXONN_CHECK(options.shard_bytes >= 0, "wrap.state_dict", "shard_bytes must be 0 (one file) or positive, got ",
               options.shard_bytes);
   write_tensors(parameters.network().context(), tensors_of(parameters, options.dtype), file, options.shard_bytes);
@@ -15,7 +15,7 @@ void save_state_dict(const WrappedModule& parameters, const std::filesystem::pat
 
 LoadedStateDict load_state_dict(const WrappedModule& parameters, const std::filesystem::path& file,
                                 const LoadStateDictOptions& options) {
-  check_between_steps(parameters);
+  check_between_steps(parameters, Held::loaded);
   const LoadedStateDict report =
       read_tensors(parameters.network().context(), tensors_of(parameters, {}), file, options);
   parameters.network().frozen_written();
@@ -24,13 +24,13 @@ LoadedStateDict load_state_dict(const WrappedModule& parameters, const std::file
 
 void save_optimizer(const WrappedModule& parameters, torch::optim::Optimizer& optimizer,
                     const std::filesystem::path& file) {
-  check_between_steps(parameters);
+  check_between_steps(parameters, Held::saved);
   write_tensors(parameters.network().context(), tensors_of(parameters, optimizer), file);
 }
 
 void load_optimizer(const WrappedModule& parameters, torch::optim::Optimizer& optimizer,
                     const std::filesystem::path& file) {
-  check_between_steps(parameters);
+  check_between_steps(parameters, Held::loaded);
   StateToRead state(parameters, optimizer, names_in(parameters.network().context(), file));
   read_tensors(parameters.network().context(), state.tensors(), file, {});
   state.give_to(optimizer);

@@ -4,10 +4,11 @@
 
 namespace axonn {
 
-void check_between_steps(const WrappedModule& parameters) {
+void check_between_steps(const WrappedModule& parameters, Held held) {
   AXONN_CHECK(!parameters.network().context().scheduler().in_step(), "wrap.state_dict",
               "weights and optimizer state are saved and loaded between steps; call step.finish() first");
   parameters.parameters().schedule().wait_for_weights();
+  if (held == Held::saved) parameters.network().check_weights(/*compare=*/true);
 }
 
 std::vector<StoredTensor> tensors_of(const WrappedModule& parameters, std::optional<at::ScalarType> dtype) {

@@ -23,8 +23,10 @@ struct StoredTensor {
   bool of_layer = false;              // divided and ordered as a layer of axonn has it
 };
 
-// UserError within a step. Waits for weights that are on their way.
-void check_between_steps(const WrappedModule& parameters);
+// UserError within a step, and what check_weights() says of weights that are saved. Waits for
+// weights that are on their way.
+enum class Held : uint8_t { saved, loaded };
+void check_between_steps(const WrappedModule& parameters, Held held);
 
 // Those of a module: parameters, frozen ones and buffers. dtype: that of the parameters in a file.
 std::vector<StoredTensor> tensors_of(const WrappedModule& parameters, std::optional<at::ScalarType> dtype = {});

@@ -100,7 +100,7 @@ void read(const CheckpointReader& reader, const std::vector<StoredTensor>& tenso
 
 std::filesystem::path save_checkpoint(const WrappedModule& parameters, torch::optim::Optimizer& optimizer,
                                       const std::filesystem::path& directory, const CheckpointState& state) {
-  check_between_steps(parameters);
+  check_between_steps(parameters, Held::saved);
   const at::NoGradGuard no_grad;
   const Context& context = parameters.network().context();
   std::vector<CheckpointTensor> tensors;
@@ -113,7 +113,7 @@ std::filesystem::path save_checkpoint(const WrappedModule& parameters, torch::op
 
 CheckpointState load_checkpoint(const WrappedModule& parameters, torch::optim::Optimizer& optimizer,
                                 const std::filesystem::path& directory) {
-  check_between_steps(parameters);
+  check_between_steps(parameters, Held::loaded);
   const at::NoGradGuard no_grad;
   CheckpointState state;
   all_ranks_or_none(everyone(parameters), [&] {

@@ -113,7 +113,7 @@ class OnRanks : public testing::Test {
                                                        .decay = kGiven[i].decay,
                                                        .bundle = bundled ? kGiven[i].bundle : -1}));
     parameters = std::make_unique<Parameters>(std::move(named), context->grid(), context->rank(),
-                                              context->arena_types(), at::kCPU, 3, &context->scheduler());
+                                              context->arena_types(), at::kCPU, 3, context->kept_scheduler());
   }
 
   NetworkSchedule& schedule() const { return parameters->schedule(); }

@@ -50,7 +50,7 @@ class PipelineBorder {
   SlicedTransfer& over(Axis in_axis);
 
   Environment& environment_;
-  Context& context_;
+  ContextHandle context_;
   bool first_;
   Group pair_;                                // this rank and its partner
   std::map<Axis, SlicedTransfer> transfers_;  // by the axis of the sum, made at first use

@@ -15,7 +15,7 @@ class GptBlock : public torch::nn::Module {
   Value forward(const Value& stream);
 
  private:
-  Context& context_;
+  ContextHandle context_;
   AttentionOptions attention_;
   double dropout_;
   std::string name_;
@@ -39,7 +39,7 @@ class Gpt : public torch::nn::Module {
   const GptConfig& config() const { return config_; }
 
  private:
-  Context& context_;
+  ContextHandle context_;
   GptConfig config_;
   Embedding tokens_;
   Positions positions_;

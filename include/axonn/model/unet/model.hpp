@@ -49,7 +49,7 @@ class Unet : public torch::nn::Module {
   Value embed_classes(const at::Tensor& classes);
   UnetEmbedding embed(const at::Tensor& times, const at::Tensor& classes);
 
-  Context& context_;
+  ContextHandle context_;
   UnetConfig config_;
   Linear time_in_, time_out_;
   Embedding classes_{nullptr};

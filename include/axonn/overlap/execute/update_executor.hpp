@@ -24,6 +24,7 @@ struct UpdatedNetwork {
   Communicators& communicators;
   const Grid& grid;
   int rank = 0;
+  std::shared_ptr<void> kept = {};  // what keeps them
 };
 
 // Runs an optimizer's program on one network, on CPUs (CoCoNet, section 4). Gradients and weights

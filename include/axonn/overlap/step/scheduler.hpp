@@ -48,6 +48,11 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
+  // The communicators go. Everything that would communicate or belongs to a step is a UserError
+  // from now on. What the scheduler lent may come back later.
+  void close() noexcept;
+  void check_open() const;  // UserError after close()
+
   // Uses another policy from the next step on, the same on every rank. UserError inside a step.
   // Gathered weights are dropped, and buckets are laid out anew. The order of gathers, the number
   // of uses per weight and the buffers in the pool are kept.
@@ -119,7 +124,7 @@ class Scheduler {
   bool checkpointing() const { return checkpointing_ > 0; }
 
   const OverlapPolicy& policy() const { return policy_; }
-  TensorPool& pool() { return pool_; }
+  const TensorPool& pool() const { return *pool_; }
   const TrafficLog& traffic() const { return log_; }
   GatherCounters gather_counters() const;
 
@@ -137,9 +142,10 @@ class Scheduler {
   TrafficLog log_;
   const std::shared_ptr<ProducerCounter> written_ = std::make_shared<ProducerCounter>();
   LinearCounts linear_counts_{};
-  TensorPool pool_;
+  const std::shared_ptr<TensorPool> pool_ = std::make_shared<TensorPool>();
   std::unique_ptr<GradientSums> gradient_sums_;
   std::vector<std::unique_ptr<NetworkSchedule>> networks_;
+  bool open_ = true;
   bool in_step_ = false;
   int64_t steps_begun_ = 0;
   int micro_batches_ = 1;
