@@ -26,8 +26,8 @@ std::unique_ptr<Communicator> pair_of(Environment& environment, int a, int b) {
                                   std::to_string(a) + "and" + std::to_string(b));
 }
 
-void all_reduce(Communicator& ranks, const char* tag = "") {
-  ranks.all_reduce(ones(1000), ReduceOp::sum, {.tag = tag}).wait();
+void all_reduce(Communicator& ranks, const char* tag = "", int64_t elements = 1000) {
+  ranks.all_reduce(ones(elements), ReduceOp::sum, {.tag = tag}).wait();
 }
 
 void other_step(Environment& environment) {
@@ -58,11 +58,12 @@ void three_pairs(Environment& environment) {
   all_reduce(*(rank == 0 ? first : rank == 1 ? second : third));
 }
 
-// The others wait for rank 3 in the one call, and rank 3 for rank 1 in the other.
+// The others wait for rank 3 in the one call, and rank 3 for rank 1 in the other. So large, messages
+// go around a ring, and rank 1 waits for rank 0, which waits for rank 3.
 void a_ring_and_a_pair(Environment& environment) {
   const int rank = environment.rank();
   const auto pair = rank == 1 || rank == 3 ? pair_of(environment, 1, 3) : nullptr;
-  all_reduce(rank == 3 ? *pair : environment.world());
+  all_reduce(rank == 3 ? *pair : environment.world(), "", 100'000);
 }
 
 // Behind a call of its own queue, which waits for rank 0, rank 1 has called what rank 0 waits for.
