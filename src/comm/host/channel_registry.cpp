@@ -4,6 +4,9 @@
 #include <bit>
 #include <utility>
 
+#define XXH_INLINE_ALL  // all of it is in its header
+#include <xxhash.h>
+
 #include "axonn/core/error.hpp"
 
 namespace axonn {
@@ -11,6 +14,7 @@ namespace {
 
 constexpr int64_t kIdsEach = 4;  // one per priority, and one left over: Transport::kLetters of the first
 constexpr int64_t kAgreement = 0;
+constexpr uint32_t kOfAgreements = uint32_t{1} << 30;  // in flight records, where each group counts its own
 constexpr int kFewestQueueBits = 12, kMostLabelBits = 15;
 
 // How the bits of a transport's channels are shared between queues and labels of calls: with 31,
@@ -39,12 +43,12 @@ std::shared_ptr<Channel> ChannelRegistry::numbered(int64_t number, const Group& 
   auto channel = std::make_shared<Channel>();
   const int labels = label_bits(largest_channel_);
   channel->labels = {.shift = bits_of(largest_channel_) - labels, .mask = (uint32_t{1} << labels) - 1};
-  channel->numbers_are_known = number != kAgreement;
   channel->group = group;
   channel->name = name;
   for (const Priority priority : {Priority::high, Priority::normal, Priority::low}) {
     const auto index = static_cast<size_t>(priority);
     channel->ids[index] = static_cast<uint32_t>(number * kIdsEach) + static_cast<uint32_t>(index);
+    channel->recorded_as[index] = channel->ids[index];
     channel->queues[index] = std::make_shared<OperationQueue>();
     channel->queues[index]->priority = priority;
   }
@@ -72,7 +76,11 @@ std::shared_ptr<Channel> ChannelRegistry::make(const Group& group, const std::st
 }
 
 std::shared_ptr<Channel> ChannelRegistry::agreement(const Group& group, const std::string& name) const {
-  return numbered(kAgreement, group, name);
+  auto channel = numbered(kAgreement, group, name);
+  const std::string key = key_of(group, name);
+  const auto hash = static_cast<uint32_t>(XXH3_64bits(key.data(), key.size()));
+  for (uint32_t& recorded : channel->recorded_as) recorded |= kOfAgreements | (hash << 2 & (kOfAgreements - 1));
+  return channel;
 }
 
 void ChannelRegistry::give_back(std::shared_ptr<Channel> channel) {

@@ -28,7 +28,7 @@ std::optional<WaitProbe::Link> ProgressEngine::link(const QueuedOperation& opera
 }
 
 void ProgressEngine::probe(QueuedOperation& operation, Clock::time_point now) {
-  if (!operation.started_ || !operation.channel().numbers_are_known || enquiry_->under_way() ||
+  if (!operation.started_ || enquiry_->under_way() ||
       !operation.probes_.due(now, operation.last_progress_, operation.waits_for()))
     return;
   auto asker = link(operation);
@@ -52,7 +52,7 @@ QueuedOperation* ProgressEngine::find(const FlightRecorder::Key& key) const {
   for (const auto& queues : busy_queues_)
     for (const auto& queue : queues)
       for (QueuedOperation* operation = queue->head.get(); operation != nullptr; operation = operation->next_.get())
-        if (operation->channel_id() == key.channel && key.peer < 0 && operation->order_ == key.order &&
+        if (operation->recorded_channel() == key.channel && key.peer < 0 && operation->order_ == key.order &&
             !operation->call().point_to_point())
           return operation;
   return nullptr;

@@ -69,7 +69,7 @@ FlightRecorder::Call QueuedOperation::call() const {
           .tag = tag_.data(),
           .number = sequence_,
           .bytes = static_cast<int64_t>(bytes_),
-          .channel = channel_id(),
+          .channel = recorded_channel(),
           .details = details_};
 }
 

@@ -35,9 +35,9 @@ struct Channel {
   Group group;
   std::string name;                                   // "x", "z+data"
   std::array<uint32_t, 3> ids{};                      // one channel per queue, so that messages do not mix
+  std::array<uint32_t, 3> recorded_as{};              // in flight records, where groups that share ids have their own
   std::array<std::atomic<uint64_t>, 3> signatures{};  // those of the last collectives
   CallLabels labels;
-  bool numbers_are_known = true;                          // call n of a rank is call n of the others
   std::shared_ptr<const StepMoment> moment;               // that of its communicator now; may be null
   std::array<std::shared_ptr<OperationQueue>, 3> queues;  // operations of the last communicator in them go first
   std::array<std::shared_ptr<SharedWindow>, 3> windows;   // opened at first use
@@ -111,6 +111,7 @@ class QueuedOperation : public Request::State {
  protected:
   const Channel& channel() const { return *channel_; }
   uint32_t channel_id() const { return channel_->ids[static_cast<size_t>(queue_->priority)]; }
+  uint32_t recorded_channel() const { return channel_->recorded_as[static_cast<size_t>(queue_->priority)]; }
   uint32_t message_channel() const { return channel_->labels.channel(channel_id(), details_.signature); }
   int size() const { return channel_->group.size(); }
   int index() const { return channel_->group.index; }

@@ -66,6 +66,11 @@ void a_ring_and_a_pair(Environment& environment) {
   all_reduce(rank == 3 ? *pair : environment.world(), "", 100'000);
 }
 
+void one_makes_a_communicator(Environment& environment) {
+  if (environment.rank() == 0) environment.communicator(environment.world().group(), "eval");
+  all_reduce(environment.world());
+}
+
 // Behind a call of its own queue, which waits for rank 0, rank 1 has called what rank 0 waits for.
 void behind_another(Environment& environment) {
   const auto other = environment.communicator(environment.world().group(), "other");
@@ -161,6 +166,7 @@ std::vector<Misuse> make_misuses() {
        three_pairs,
        {"the ranks wait for each other", "group '0and1'", "group '1and2'", "group '0and2'"}},
       {"circle with a ring", 4, a_ring_and_a_pair, {"the ranks wait for each other", "group '1and3'", "group 'world'"}},
+      {"communicator", 2, one_makes_a_communicator, {"group 'eval'", "'making the communicator'"}},
       {"circle in a queue", 2, behind_another, {"group 'other'"}},
   };
 }
