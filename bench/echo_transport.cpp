@@ -21,11 +21,12 @@ class EchoTransport final : public Transport {
   Ticket send(int, uint32_t channel, const void* data, size_t bytes) override {
     ++sent_.messages;
     sent_.bytes += static_cast<int64_t>(bytes);
-    auto& waiting = waiting_[channel];
-    const auto place = std::ranges::find(waiting, bytes, &Receive::bytes);
-    if (place != waiting.end()) {
+    const auto posted = waiting_.find(channel);
+    if (posted == waiting_.end()) return ++last_ticket_;
+    const auto place = std::ranges::find(posted->second, bytes, &Receive::bytes);
+    if (place != posted->second.end()) {
       std::memcpy(place->data, data, bytes);
-      waiting.erase(place);
+      posted->second.erase(place);
     }
     return ++last_ticket_;
   }
@@ -42,7 +43,9 @@ class EchoTransport final : public Transport {
 
   bool test(Ticket ticket) override {
     if (const auto found = channel_of_.find(ticket); found != channel_of_.end()) {
-      waiting_[found->second].remove_if([ticket](const Receive& receive) { return receive.ticket == ticket; });
+      auto& waiting = waiting_[found->second];
+      waiting.remove_if([ticket](const Receive& receive) { return receive.ticket == ticket; });
+      if (waiting.empty()) waiting_.erase(found->second);
       channel_of_.erase(found);
     }
     return true;

@@ -34,7 +34,7 @@ Communicator& Communicators::get(AxisSet axes, c10::Device device) {
     Group group = grid_.group(rank_, axes);
     if (!job_ranks_.empty())
       for (int& rank : group.ranks) rank = job_ranks_.at(static_cast<size_t>(rank));
-    communicator = environment_->communicator(group, axes.to_string(), device);
+    communicator = environment_->communicator(group, axes.to_string(), device, moment_);
   }
   return *communicator;
 }

@@ -111,7 +111,8 @@ Environment::~Environment() {
     return;
   }
   try {
-    impl_->world->barrier().wait();
+    impl_->engine->program_ends();
+    impl_->world->barrier({.tag = "the end of the program"}).wait();
   } catch (const std::exception& error) {
     log::error("the end of the job: ", error.what());
   }
@@ -148,8 +149,8 @@ std::shared_ptr<void> Environment::take_turn() {
 }
 Communicator& Environment::world() { return *impl_->world; }
 
-std::unique_ptr<Communicator> Environment::communicator(const Group& group, const std::string& name,
-                                                        c10::Device device) {
+std::unique_ptr<Communicator> Environment::communicator(const Group& group, const std::string& name, c10::Device device,
+                                                        std::shared_ptr<const StepMoment> moment) {
   const auto member = [&](int r) { return r >= 0 && r < ranks(); };
   AXONN_CHECK(std::ranges::all_of(group.ranks, member), "comm.communicator", "group '", name,
               "' names ranks outside this job of ", ranks());
@@ -157,11 +158,14 @@ std::unique_ptr<Communicator> Environment::communicator(const Group& group, cons
               "comm.communicator", "group '", name, "' must hold this rank (", rank(), ") at its index ", group.index);
   if (group.size() == 1) return std::make_unique<SelfCommunicator>(group, device);
   const auto channel = impl_->channel_for(group, name);
+  channel->moment = moment;
   auto on_cpu = std::make_unique<HostCommunicator>(*impl_->engine, *impl_->channels, channel, impl_->node_memory);
   if (device.is_cpu()) return on_cpu;
-  return make_nccl_communicator(
-      group, name, device,
-      {.cpu = std::move(on_cpu), .calls = impl_->engine->device_calls(), .channels = channel->ids});
+  return make_nccl_communicator(group, name, device,
+                                {.cpu = std::move(on_cpu),
+                                 .calls = impl_->engine->device_calls(),
+                                 .channels = channel->ids,
+                                 .moment = std::move(moment)});
 }
 
 void Environment::abort(int exit_status) noexcept {

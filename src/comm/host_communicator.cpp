@@ -20,6 +20,23 @@ std::byte* whole_of(const at::Tensor& part, const BlockLayout& layout, int index
   return bytes_of(part) - layout.part_begin(index) * part.element_size();
 }
 
+// What is alike on all ranks, beside what a call's record has.
+uint64_t shape_of(const CollectivePlan& plan, const CollectiveOptions& options) {
+  const uint64_t halves = (plan.reduces ? 1u : 0u) + (plan.gathers ? 2u : 0u) + (plan.epilogue ? 4u : 0u) +
+                          (options.production != nullptr ? 8u : 0u);
+  const auto sizes = static_cast<uint64_t>(plan.result_bytes + 16 * plan.segment_bytes);
+  return plan.layout.fingerprint() ^ (halves + 16 * sizes) << 32;
+}
+
+// Whether a rank's call cannot end before all ranks have called it.
+bool needs_all(const CollectivePlan& plan, int rank) {
+  const BlockLayout& layout = plan.layout;
+  if (plan.reduces) return plan.gathers ? layout.elements() > 0 : layout.count(rank) > 0;
+  for (int owner = 0; owner < layout.owners(); ++owner)
+    if (layout.count(owner) == 0) return false;
+  return plan.gathers;
+}
+
 }  // namespace
 
 HostCommunicator::HostCommunicator(ProgressEngine& engine, ChannelRegistry& channels, std::shared_ptr<Channel> channel,
@@ -36,15 +53,21 @@ HostCommunicator::HostCommunicator(ProgressEngine& engine, ChannelRegistry& chan
 HostCommunicator::~HostCommunicator() { channels_.give_back(std::move(channel_)); }
 
 QueuedOperation::Call HostCommunicator::call(const char* collective, size_t bytes, const at::Tensor& input,
-                                             const at::Tensor& output, const CollectiveOptions& options) {
+                                             const at::Tensor& output, const CollectiveOptions& options,
+                                             const Particulars& particulars) {
   check_segment(options, collective);
-  const bool alone = FlightRecorder::Call{.collective = collective}.point_to_point();
+  const auto& [op, root, peer] = particulars;
+  const at::Tensor& data = input.defined() ? input : output;
   return {.collective = collective,
           .channel = channel_,
           .queue = channel_->queues[static_cast<size_t>(options.priority)],
           .pool = engine_.pool(),
-          .sequence = alone ? ++channel_->point_to_point : ++channel_->collectives,
+          .sequence = peer >= 0 ? ++channel_->point_to_point : ++channel_->collectives,
           .bytes = bytes,
+          .details = {.type = static_cast<int8_t>(data.defined() ? static_cast<int>(data.scalar_type()) : -1),
+                      .operation = static_cast<int8_t>(op ? static_cast<int>(*op) : -1),
+                      .root = root,
+                      .peer = peer >= 0 ? group().ranks[static_cast<size_t>(peer)] : -1},
           .input = input,
           .output = output,
           .options = &options};
@@ -61,6 +84,8 @@ Request HostCommunicator::submit(QueuedOperation::Call call, Arguments&&... argu
 Request HostCommunicator::submit_plan(QueuedOperation::Call call, const CollectiveOptions& options, CollectivePlan plan,
                                       bool one_owner) {
   plan.segment_bytes = options.segment_bytes;
+  call.shape = shape_of(plan, options);
+  call.needs_all = needs_all(plan, rank());
   if (memory_) return submit<SharedCollective>(std::move(call), window(options.priority), std::move(plan));
   if (!one_owner && options.production == nullptr && SmallCollective::allows(plan))
     return submit<SmallCollective>(std::move(call), std::move(plan));
@@ -79,7 +104,7 @@ Request HostCommunicator::all_reduce(const at::Tensor& data, ReduceOp op, const 
               *options.arena_offset);
   auto layout = owners_of(data.numel(), options, size());
   check_production(options, layout, "comm.all_reduce");
-  return submit_plan(call("all-reduce", data.nbytes(), data, {}, options), options,
+  return submit_plan(call("all-reduce", data.nbytes(), data, {}, options, {.op = op}), options,
                      {.layout = std::move(layout),
                       .reduces = true,
                       .gathers = true,
@@ -97,7 +122,7 @@ Request HostCommunicator::reduce_scatter(const at::Tensor& input, const at::Tens
   auto layout = check_parts(input, output, counts, size(), rank(), "comm.reduce_scatter");
   check_production(options, layout, "comm.reduce_scatter");
   std::byte* const into = whole_of(output, layout, rank());
-  return submit_plan(call("reduce-scatter", input.nbytes(), input, output, options), options,
+  return submit_plan(call("reduce-scatter", input.nbytes(), input, output, options, {.op = op}), options,
                      {.layout = std::move(layout),
                       .reduces = true,
                       .element_bytes = input.element_size(),
@@ -113,7 +138,7 @@ Request HostCommunicator::all_gather(const at::Tensor& input, const at::Tensor& 
   refuse_production(options, "comm.all_gather");
   auto layout = check_parts(output, input, counts, size(), rank(), "comm.all_gather");
   const std::byte* const from = whole_of(input, layout, rank());
-  return submit_plan(call("all-gather", output.nbytes(), input, output, options), options,
+  return submit_plan(call("all-gather", output.nbytes(), input, output, options, {}), options,
                      {.layout = std::move(layout),
                       .gathers = true,
                       .element_bytes = input.element_size(),
@@ -129,7 +154,9 @@ Request HostCommunicator::fused(const FusedCollective& collective, const Collect
   auto plan = fused_plan(collective, std::move(layout), options);
   const CollectiveBuffer &input = plan.reduces ? collective.contributions : collective.results,
                          &output = plan.gathers ? collective.results : collective.contributions;
-  auto description = call("fused collective", input.nbytes(), input.tensor(), output.tensor(), options);
+  const Particulars particulars{.op = plan.reduces ? std::optional(collective.op) : std::nullopt};
+  auto description = call("fused collective", input.nbytes(), input.tensor(), output.tensor(), options, particulars);
+  description.details.type = static_cast<int8_t>(input.scalar_type());
   return submit_plan(std::move(description), options, std::move(plan), /*one_owner=*/true);
 }
 
@@ -137,7 +164,7 @@ Request HostCommunicator::broadcast(const at::Tensor& data, int root, const Coll
   check_tensor(data, c10::kCPU, "comm.broadcast");
   refuse_production(options, "comm.broadcast");
   check_member(root, size(), "comm.broadcast");
-  return submit_plan(call("broadcast", data.nbytes(), data, {}, options), options,
+  return submit_plan(call("broadcast", data.nbytes(), data, {}, options, {.root = root}), options,
                      {.layout = BlockLayout::one_owner(size(), root, data.numel()),
                       .gathers = true,
                       .element_bytes = data.element_size(),
@@ -149,7 +176,7 @@ Request HostCommunicator::reduce(const at::Tensor& data, int root, ReduceOp op, 
   check_tensor(data, c10::kCPU, "comm.reduce");
   refuse_production(options, "comm.reduce");
   check_member(root, size(), "comm.reduce");
-  return submit_plan(call("reduce", data.nbytes(), data, {}, options), options,
+  return submit_plan(call("reduce", data.nbytes(), data, {}, options, {.op = op, .root = root}), options,
                      {.layout = BlockLayout::one_owner(size(), root, data.numel()),
                       .reduces = true,
                       .element_bytes = data.element_size(),
@@ -162,24 +189,26 @@ Request HostCommunicator::send(const at::Tensor& data, int peer, const Collectiv
   check_tensor(data, c10::kCPU, "comm.send");
   refuse_production(options, "comm.send");
   check_peer(peer, size(), rank(), "comm.send");
-  return submit<PointToPoint>(call("send", data.nbytes(), data, {}, options), PointToPoint::Direction::send, peer,
-                              bytes_of(data), data.nbytes());
+  return submit<PointToPoint>(call("send", data.nbytes(), data, {}, options, {.peer = peer}),
+                              PointToPoint::Direction::send, peer, bytes_of(data), data.nbytes());
 }
 
 Request HostCommunicator::receive(const at::Tensor& data, int peer, const CollectiveOptions& options) {
   check_tensor(data, c10::kCPU, "comm.receive");
   refuse_production(options, "comm.receive");
   check_peer(peer, size(), rank(), "comm.receive");
-  return submit<PointToPoint>(call("receive", data.nbytes(), {}, data, options), PointToPoint::Direction::receive, peer,
-                              bytes_of(data), data.nbytes());
+  return submit<PointToPoint>(call("receive", data.nbytes(), {}, data, options, {.peer = peer}),
+                              PointToPoint::Direction::receive, peer, bytes_of(data), data.nbytes());
 }
 
 Request HostCommunicator::barrier(const CollectiveOptions& options) {
   refuse_production(options, "comm.barrier");
+  auto description = call("barrier", 0, {}, {}, options, {});
+  description.needs_all = true;
   if (memory_)
-    return submit<SharedCollective>(call("barrier", 0, {}, {}, options), window(options.priority),
+    return submit<SharedCollective>(std::move(description), window(options.priority),
                                     CollectivePlan{.layout = BlockLayout::equal(size(), 0)}, /*barrier=*/true);
-  return submit<DisseminationBarrier>(call("barrier", 0, {}, {}, options));
+  return submit<DisseminationBarrier>(std::move(description));
 }
 
 Communicator::Counters HostCommunicator::sums() const {

@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "axonn/comm/communicator.hpp"
@@ -42,8 +43,12 @@ class HostCommunicator final : public Communicator {
   Counters counters() const override;
 
  private:
+  struct Particulars {
+    std::optional<ReduceOp> op = {};
+    int root = -1, peer = -1;
+  };
   QueuedOperation::Call call(const char* collective, size_t bytes, const at::Tensor& input, const at::Tensor& output,
-                             const CollectiveOptions& options);
+                             const CollectiveOptions& options, const Particulars& particulars);
   template <typename Operation, typename... Arguments>
   Request submit(QueuedOperation::Call call, Arguments&&... arguments);
   Request submit_plan(QueuedOperation::Call call, const CollectiveOptions& options, CollectivePlan plan,

@@ -77,7 +77,8 @@ class OneEngine {
     Group group{.axes = {}, .ranks = std::vector<int>(static_cast<size_t>(ranks)), .index = 0};
     std::iota(group.ranks.begin(), group.ranks.end(), 0);
     const auto channel = channels_.make(group, "world", 1);
-    id = channel->ids[static_cast<size_t>(Priority::normal)];
+    id_ = channel->ids[static_cast<size_t>(Priority::normal)];
+    labels_ = channel->labels;
     world_ = std::make_unique<HostCommunicator>(engine_, channels_, channel, nullptr);
   }
   ~OneEngine() { engine_.abandon(); }
@@ -85,9 +86,16 @@ class OneEngine {
   std::unique_ptr<Transport> other(int rank) { return make_local_transport(hub_, rank); }
   ProgressEngine& engine() { return engine_; }
   Communicator& world() { return *world_; }
-  uint32_t id = 0;  // channel of normal priority
+  // The transport's channel of floats that rank 0 sends or receives.
+  uint32_t channel(int64_t bytes) const {
+    const FlightRecorder::Call call{
+        .collective = "send", .bytes = bytes, .details = {.type = static_cast<int8_t>(at::kFloat)}};
+    return labels_.channel(id_, signature_of(call, 0, 0));
+  }
 
  private:
+  uint32_t id_ = 0;
+  CallLabels labels_;
   std::shared_ptr<LocalHub> hub_;
   ProgressEngine engine_;
   ChannelRegistry channels_;
@@ -103,7 +111,7 @@ TEST(ProgressEngine, NewOperationEndsANap) {
   while (rank_0.engine().counters().naps == 0) std::this_thread::yield();
   const auto sent = rank_0.world().send(ones(1), 1);
   float got = 0;
-  const auto ticket = rank_1->receive(0, rank_0.id, &got, sizeof got);
+  const auto ticket = rank_1->receive(0, rank_0.channel(sizeof got), &got, sizeof got);
   const auto deadline = std::chrono::steady_clock::now() + 20s;
   while (!rank_1->test(ticket) && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
   EXPECT_EQ(got, 1.0F);
@@ -124,7 +132,7 @@ TEST(ProgressEngine, NapsFollowThePaceOfMessages) {
     for (int i = 0; i < kGroup; ++i) requests.push_back(rank_0.world().receive(ones(10), 1));
     for (int i = 0; i < kGroup; ++i) {
       std::this_thread::sleep_for(20ms);
-      rank_1->send(0, rank_0.id, message.data(), message.size() * sizeof(float));
+      rank_1->send(0, rank_0.channel(10 * sizeof(float)), message.data(), 10 * sizeof(float));
     }
     return rank_0.engine().counters().naps - before;
   };
@@ -149,9 +157,10 @@ TEST(ProgressEngine, EveryCallOfAQueueIsWatched) {
   const auto moving = rank_0.world().receive(ones(int64_t{kMessages} * kMessageBytes / 4), 1);
   const auto stalled = rank_0.world().receive(ones(1), 2);
   const std::vector<std::byte> data(kMessageBytes);
+  const auto channel = rank_0.channel(int64_t{kMessages} * kMessageBytes);
   int sent = 0;
   for (; sent < kMessages && !rank_1->letter(); ++sent, std::this_thread::sleep_for(100ms))
-    rank_1->send(0, rank_0.id, data.data(), data.size());
+    rank_1->send(0, channel, data.data(), data.size());
   EXPECT_LT(sent, kMessages);
 }
 

@@ -29,7 +29,9 @@ inline constexpr std::array<std::string_view, 3> kPriorityNames = {"high", "norm
 struct CollectiveOptions {
   Priority priority = Priority::normal;
   std::span<const Request> after = {};  // starts when these and the earlier calls on its queue are done
-  std::string_view tag = {};            // caller, for reports and traces: "h.3.mlp.up backward"; copied
+  // Caller, for reports and traces: "h.3.mlp.up backward". The same on all ranks; of a send, as of
+  // its receive. Copied, its first 63 bytes.
+  std::string_view tag = {};
   // Offset of the buffer's element 0 in its arena. If given, the order in which an element's
   // contributions are added depends only on its place in the arena. The bits are then the same
   // however the arena is split into messages. If not given, the order depends on the place in this
@@ -73,6 +75,12 @@ struct FusedCollective {
 // fp16, int64, int32 or uint8. bf16 and fp16 are added in fp32 and rounded after every hop. With
 // one rank every call returns at once and does at most a copy, or the epilogue's computation.
 // Misuse, such as another dtype or sizes that do not fit, is a UserError from the call itself.
+//
+// Call n of a group is the same on all of its ranks: kind, size, dtype, op, root, counts, tag, the
+// other options, and the step (StepMoment). Otherwise the calls do not meet, nothing is written
+// from one to the other, and within 2 seconds the job ends: wait() throws BackendError, which names
+// both calls. So do waits that can never end, because ranks wait for each other or for a rank whose
+// program has ended. A send and its receive are compared in the same way.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -142,7 +150,7 @@ class Communicator {
   virtual Request barrier(const CollectiveOptions& options = {}) = 0;
 
   // Bytes and messages this rank has sent so far, and collectives it has started. Between ranks
-  // that share memory there are no messages.
+  // that share memory there are no messages. Letters between engines are not counted.
   struct Counters {
     int64_t bytes_sent = 0;
     int64_t messages = 0;

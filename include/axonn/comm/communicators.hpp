@@ -28,6 +28,9 @@ class Communicators {
   // The same groups on the CPU, for control values (hashes, texts) of a CUDA grid.
   Communicator& on_cpu(AxisSet axes);
 
+  // Of all that are made here. Whoever counts the steps of these communicators sets it.
+  StepMoment& moment() { return *moment_; }
+
  private:
   Communicator& get(AxisSet axes, c10::Device device);
 
@@ -37,6 +40,7 @@ class Communicators {
   int rank_;
   c10::Device device_;
   std::vector<int> job_ranks_;
+  const std::shared_ptr<StepMoment> moment_ = std::make_shared<StepMoment>();
   std::map<std::pair<uint8_t, bool>, std::unique_ptr<Communicator>> made_;  // by (axes, on CPU)
 };
 

@@ -11,6 +11,7 @@
 
 #include "axonn/comm/communicator.hpp"
 #include "axonn/comm/engine_counters.hpp"
+#include "axonn/comm/step_moment.hpp"
 
 namespace axonn {
 
@@ -43,8 +44,10 @@ class Environment {
   // `name` appears in reports ("x", "z+data").
   // CPU tensors use our own collectives, CUDA tensors use NCCL (BackendError when it is not built
   // in). A group of one rank only copies.
+  // Its calls say where `moment` is when they are made: give it where somebody counts steps.
   std::unique_ptr<Communicator> communicator(const Group& group, const std::string& name,
-                                             c10::Device device = c10::kCPU);
+                                             c10::Device device = c10::kCPU,
+                                             std::shared_ptr<const StepMoment> moment = nullptr);
 
   // Over all ranks of the job, on the CPU.
   Communicator& world();

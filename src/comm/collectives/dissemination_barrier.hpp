@@ -13,6 +13,7 @@ class DisseminationBarrier final : public QueuedOperation {
   int waits_for() const override { return job_rank(source()); }
 
  private:
+  bool waits_for_data() const override { return true; }
   int source() const { return (index() - distance_ % size() + size()) % size(); }
 
   int distance_ = 1;

@@ -18,6 +18,8 @@ class PointToPoint final : public QueuedOperation {
   int waits_for() const override { return job_rank(peer_); }
 
  private:
+  bool waits_for_data() const override { return direction_ == Direction::receive; }
+
   static constexpr size_t kMessageBytes = size_t{1} << 20;
   static constexpr size_t kWindow = 8;
 

@@ -32,6 +32,8 @@ class RingCollective final : public QueuedOperation {
   int waits_for() const override;
 
  private:
+  bool waits_for_data() const override { return taken_ < posted_; }
+
   static constexpr int kDepth = RingSegments::kDepth;
 
   // A message's position in the order in which both of its ends count messages.

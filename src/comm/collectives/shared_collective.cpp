@@ -4,8 +4,6 @@
 #include <cstring>
 #include <utility>
 
-#include "axonn/core/error.hpp"
-
 namespace axonn {
 namespace {
 
@@ -13,13 +11,6 @@ constexpr int64_t kDepth = SharedWindow::kDepth;
 constexpr size_t kLargestForEverybody = size_t{16} << 10;
 
 using Counters = SharedWindow::Counters;
-
-uint64_t signature_of(const CollectivePlan& plan) {
-  const auto bytes = static_cast<uint64_t>(plan.bytes(plan.layout.elements()));
-  const uint64_t kind = (plan.reduces ? 1u : 0u) + (plan.gathers ? 2u : 0u) + (plan.epilogue ? 4u : 0u) +
-                        8u * static_cast<uint64_t>(plan.element_bytes + 16 * (plan.result_bytes + plan.segment_bytes));
-  return bytes << 24 | ((plan.layout.fingerprint() + kind * 0x9E3779B9u) & 0xFFFFFFu);
-}
 
 // Elements of an owner in a chunk. Where a producer is still at work, chunks do not cross parts,
 // unless they would be less than half as large. One that crosses waits for the later part.
@@ -42,8 +33,7 @@ SharedCollective::SharedCollective(Call call, std::shared_ptr<SharedWindow> wind
       everybody_reduces_(plan_.reduces && plan_.gathers && !plan_.epilogue &&
                          plan_.bytes(plan_.layout.elements()) <= kLargestForEverybody),
       owned_elements_(owned_elements(plan_, chunk_bytes(), everybody_reduces_ ? std::nullopt : production())),
-      chunks_(barrier ? 1 : (plan_.layout.largest_count() + owned_elements_ - 1) / owned_elements_),
-      signature_(signature_of(plan_)) {}
+      chunks_(barrier ? 1 : (plan_.layout.largest_count() + owned_elements_ - 1) / owned_elements_) {}
 
 // Of an owner. What everybody reduces is one chunk.
 int64_t SharedCollective::chunk_bytes() const {
@@ -66,6 +56,7 @@ bool SharedCollective::begin() {
 // that others may wait for come first.
 QueuedOperation::Progress SharedCollective::poll(Transport&) {
   if (!begun_ && !begin()) return Progress::blocked;
+  behind_ = -1;
   bool progressed = reduced_ < contributed_ && reduce();
   progressed |= delivered_ < reduced_ && deliver();
   progressed |= contributed_ < chunks_ && contribute();
@@ -85,9 +76,9 @@ bool SharedCollective::contributions_written() const {
 bool SharedCollective::contribute() {
   if (!contributions_written()) return false;
   const int64_t chunk = first_ + contributed_;
-  behind_ = window_->behind(&Counters::delivered, chunk - kDepth + 1);  // last readers of the slots
-  if (behind_ >= 0) return false;
-  window_->sign(chunk, signature_);
+  const int reader = window_->behind(&Counters::delivered, chunk - kDepth + 1);  // the slots' last ones
+  if (reader >= 0) return stays_behind(reader, /*has_result=*/false);
+  window_->sign(chunk, signature());
   if (plan_.reduces) write_contributions(window_->own_contributions(chunk));
   window_->own().contributed.store(chunk + 1, std::memory_order_release);
   ++contributed_;
@@ -113,9 +104,11 @@ bool SharedCollective::reduce() {
   const int64_t chunk = first_ + reduced_;
   const OwnedRange own = owned_range(index(), reduced_);
   const bool needs_all = barrier_ || everybody_reduces_ || (plan_.reduces && own.count > 0);
-  behind_ = needs_all ? window_->behind(&Counters::contributed, chunk + 1) : -1;
-  if (behind_ >= 0 || (plan_.reduces && !written(index(), own.begin, own.count))) return false;
-  for (int member = 0; member < size() && needs_all; ++member) check_agreement(member, chunk);
+  const int missing = needs_all ? window_->behind(&Counters::contributed, chunk + 1) : -1;
+  if (missing >= 0) return stays_behind(missing, /*has_result=*/false);
+  if (plan_.reduces && !written(index(), own.begin, own.count)) return false;
+  for (int member = 0; member < size() && needs_all; ++member)
+    if (!agrees(member, chunk)) return false;
   if (everybody_reduces_) {
     for (int owner = 0; owner < size(); ++owner) reduce_owned(owner, owned_range(owner, 0));
   } else if (own.count > 0) {
@@ -139,15 +132,13 @@ bool SharedCollective::deliver() {
     for (int distance = 1; distance < size(); ++distance) {
       const int owner = (index() + distance) % size();
       if (owned_range(owner, delivered_).count > 0 &&
-          window_->of(owner).reduced.load(std::memory_order_acquire) <= chunk) {
-        behind_ = owner;
-        return false;
-      }
+          window_->of(owner).reduced.load(std::memory_order_acquire) <= chunk)
+        return stays_behind(owner, /*has_result=*/true);
     }
     for (int distance = 1; distance < size(); ++distance) {
       const int owner = (index() + distance) % size();
       const OwnedRange theirs = owned_range(owner, delivered_);
-      if (theirs.count > 0) check_agreement(owner, chunk);
+      if (theirs.count > 0 && !agrees(owner, chunk)) return false;
       const std::byte* result = window_->result(owner, chunk);
       plan_.for_each_range(owner, theirs.begin, theirs.count, [&](int64_t place, int64_t first, int64_t count) {
         std::memcpy(plan_.out(place), result + plan_.bytes_of_results(first), plan_.bytes_of_results(count));
@@ -159,13 +150,16 @@ bool SharedCollective::deliver() {
   return true;
 }
 
-void SharedCollective::check_agreement(int member, int64_t chunk) const {
-  const uint64_t theirs = window_->signature(member, chunk);
-  if (theirs == signature_) return;
-  throw BackendError("comm.shared_collective",
-                     detail::concatenate("rank ", job_rank(member), " is in a call of ", theirs >> 24,
-                                         " bytes, this rank in one of ", signature_ >> 24,
-                                         "; the ranks call different collectives, or with different sizes or counts"));
+bool SharedCollective::agrees(int member, int64_t chunk) {
+  return window_->signature(member, chunk) == signature() || stays_behind(member, /*has_result=*/false);
+}
+
+// Notes what keeps this rank from going on: the first in a poll.
+bool SharedCollective::stays_behind(int member, bool has_result) {
+  if (behind_ >= 0 || member == index()) return false;
+  behind_ = member;
+  waits_for_result_ = has_result;
+  return false;
 }
 
 SharedCollective::OwnedRange SharedCollective::owned_range(int owner, int64_t chunk) const {

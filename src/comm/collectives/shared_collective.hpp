@@ -12,7 +12,8 @@ namespace axonn {
 // contributions to slots, and the owners read them straight into their sums, in chain order. Each
 // member then reads the results from the owners' slots. A small all-reduce has no owners: every
 // member reads all contributions and makes every sum itself. Both give the bits of the ring. A
-// fused collective always has owners, who compute before they publish a slot.
+// fused collective always has owners, who compute before they publish a slot. A member whose slot
+// has another signature is in another call: then this one never ends by itself (WaitProbe).
 class SharedCollective final : public QueuedOperation {
  public:
   // A barrier moves no data.
@@ -23,6 +24,7 @@ class SharedCollective final : public QueuedOperation {
   int waits_for() const override;
 
  private:
+  bool waits_for_data() const override { return waits_for_result_; }
   struct OwnedRange {
     int64_t begin = 0;  // among the owner's elements
     int64_t count = 0;
@@ -30,7 +32,8 @@ class SharedCollective final : public QueuedOperation {
 
   int64_t chunk_bytes() const;
   bool begin();
-  void check_agreement(int member, int64_t chunk) const;
+  bool agrees(int member, int64_t chunk);
+  bool stays_behind(int member, bool has_result);
   bool contribute();
   bool contributions_written() const;
   bool reduce();
@@ -50,12 +53,12 @@ class SharedCollective final : public QueuedOperation {
   const bool everybody_reduces_;
   const int64_t owned_elements_;
   const int64_t chunks_;
-  const uint64_t signature_;  // identifies the call; bits 24 and up are its bytes
   bool begun_ = false;
   int64_t first_ = 0;  // queue number of chunk 0
   int64_t contributed_ = 0, reduced_ = 0, delivered_ = 0;
   int64_t computed_ = 0;  // elements of the chunk `reduced_` for which the epilogue was called
-  int behind_ = -1;       // the member last found missing
+  int behind_ = -1;       // the member last found missing, or in another call
+  bool waits_for_result_ = false;
 };
 
 }  // namespace axonn

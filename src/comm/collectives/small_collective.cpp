@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "comm/host/buffer_pool.hpp"
@@ -132,6 +133,11 @@ int SmallCollective::waits_for() const {
   for (const Message& message : messages_)
     if (message.bytes > 0) return job_rank(message.member);
   return -1;
+}
+
+bool SmallCollective::waits_for_data() const {
+  const auto arriving = std::span(messages_).first<kRadix - 1>();
+  return std::ranges::any_of(arriving, [](const Message& message) { return message.bytes > 0; });
 }
 
 }  // namespace axonn

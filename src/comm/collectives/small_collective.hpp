@@ -30,6 +30,8 @@ class SmallCollective final : public QueuedOperation {
   int waits_for() const override;
 
  private:
+  bool waits_for_data() const override;
+
   static constexpr int kRadix = 4;
   // Whether each member sends every owner that owner's elements, and nothing else.
   static bool to_owners(const CollectivePlan& plan);

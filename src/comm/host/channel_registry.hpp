@@ -18,6 +18,9 @@ namespace axonn {
 // A channel that is given back serves the next communicator with the same name and members, without
 // an agreement. So a long program needs only as many channels as it has communicators at a time.
 // All ranks make and destroy the communicators of a group in the same order.
+//
+// The upper bits of a transport's channel are no number: they label each message with its call
+// (QueuedOperation), so that messages of different calls do not meet.
 class ChannelRegistry {
  public:
   // `largest_channel` is the transport's.
@@ -40,6 +43,9 @@ class ChannelRegistry {
   void give_back(std::shared_ptr<Channel> channel);
 
  private:
+  std::shared_ptr<Channel> numbered(int64_t number, const Group& group, const std::string& name) const;
+
+  const uint32_t largest_channel_;
   const int64_t largest_number_;
   int64_t next_ = 1;
   std::map<std::string, std::vector<std::shared_ptr<Channel>>> free_;  // by name and members

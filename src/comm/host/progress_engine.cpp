@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 
 constexpr int kPollsBeforeWaiterNaps = 500;
 constexpr auto kWaiterNap = 100us;
-constexpr auto kIdleWatch = 1s;
+constexpr auto kIdleWatch = 250ms;
 
 // Linux lets a thread that wakes run at once only if it asks for less time than the running one
 // (EEVDF, since 6.6). Otherwise it waits for the next tick, 1 to 4 ms, and so do messages while the
@@ -72,7 +72,9 @@ void ProgressEngine::run(const MakeTransport& make_transport, std::promise<void>
   ask_for_short_slices();
   try {
     transport_ = make_transport();
-    enquiry_.emplace(*transport_, *recorder_, [this] { return describe(); }, options_.timeout);
+    enquiry_.emplace(
+        *transport_, *recorder_, [this] { return describe(); }, options_.timeout,
+        [this](WaitProbe probe) { answer(std::move(probe)); });
   } catch (...) {
     started.set_exception(std::current_exception());
     return;
@@ -145,6 +147,7 @@ void ProgressEngine::wake() {
 void ProgressEngine::submit(std::shared_ptr<QueuedOperation> operation) {
   operation->engine_ = this;
   operation->host_knows_ = host_knows_;
+  operation->details_.by_program = std::this_thread::get_id() == program_;
   const std::lock_guard lock(inbox_mutex_);
   inbox_.push_back(std::move(operation));
   has_mail_ = true;
@@ -154,6 +157,8 @@ void ProgressEngine::submit(std::shared_ptr<QueuedOperation> operation) {
 
 void ProgressEngine::wait(QueuedOperation& operation) {
   ++waiters_;
+  const bool program = std::this_thread::get_id() == program_;
+  if (program) operation.program_waits_.store(true, std::memory_order_release);
   for (int idle_polls = 0; !operation.done();) {
     bool progressed = false;
     if (const std::unique_lock lock(poll_mutex_, std::try_to_lock); lock && !operation.done()) progressed = round();
@@ -166,6 +171,7 @@ void ProgressEngine::wait(QueuedOperation& operation) {
         sched_yield();
     }
   }
+  if (program) operation.program_waits_.store(false, std::memory_order_relaxed);
   if (--waiters_ == 0 && outstanding_ > 0) wake();
 }
 
@@ -223,6 +229,7 @@ void ProgressEngine::admit() {
   }
   for (auto& operation : admitted_) {
     operation->record_ = recorder_->called(operation->call());
+    operation->order_ = recorder_->order(operation->record_);
     if (!error_.empty()) {
       *host_knows_ = true;
       operation->fail("after an earlier failure: " + error_);

@@ -33,9 +33,10 @@ namespace axonn {
 // Each round serves the queues of the highest priority. It serves lower ones only when no higher
 // one could move, so that nothing waits for ever.
 //
-// It also watches the others, every second when nothing is outstanding: whether a rank is lost, and
-// whether one waits in vain (HangEnquiry), also for a device (DeviceCalls). Such an error is thrown
-// by every later call. If the program does not make one, the process ends.
+// It also watches the others, four times a second when nothing is outstanding: whether a rank is
+// lost, whether ranks can never go on (WaitProbe), and whether one waits in vain (HangEnquiry),
+// also for a device (DeviceCalls). Such an error is thrown by every later call. If the program does
+// not make one, the process ends. The thread that makes the engine is the program's.
 class ProgressEngine {
  public:
   struct Options {
@@ -62,6 +63,9 @@ class ProgressEngine {
   // Set when the node has more ranks than cores: waiting threads then nap between unproductive
   // polls.
   void set_crowded(bool crowded) { crowded_ = crowded; }
+
+  // The program makes no call after the one that follows.
+  void program_ends() { program_ended_ = true; }
 
   // For a rank where an exception is propagating. Outstanding operations fail, and the transport
   // notifies the other ranks if it can.
@@ -102,6 +106,11 @@ class ProgressEngine {
   bool attempt(QueuedOperation& operation, Call call);
   void check_for_trouble();
   void watch(Clock::time_point now);
+  void probe(QueuedOperation& operation, Clock::time_point now);
+  void answer(WaitProbe probe);
+  std::optional<WaitProbe::Link> link(const QueuedOperation& operation) const;
+  QueuedOperation* program_waits_in() const;
+  QueuedOperation* find(const FlightRecorder::Key& key) const;
   bool too_late(const QueuedOperation& operation, Clock::time_point now) const;
   std::string lateness(const std::string& call, int waits_for) const;
   std::string first_call() const;
@@ -128,7 +137,8 @@ class ProgressEngine {
   bool asleep_ = false;
   bool stop_ = false;
 
-  std::atomic<bool> has_mail_{false}, crowded_{false}, enquires_{false}, reported_{false};
+  const std::thread::id program_ = std::this_thread::get_id();
+  std::atomic<bool> has_mail_{false}, crowded_{false}, enquires_{false}, reported_{false}, program_ended_{false};
   const std::shared_ptr<std::atomic<bool>> host_knows_ = std::make_shared<std::atomic<bool>>(false);
   const std::shared_ptr<DeviceCalls> device_calls_ = std::make_shared<DeviceCalls>(recorder_, host_knows_);
   std::atomic<int> waiters_{0};

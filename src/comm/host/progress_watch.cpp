@@ -55,10 +55,12 @@ void ProgressEngine::watch(Clock::time_point now) {
       for (QueuedOperation* operation = queue->head.get(); operation != nullptr; operation = operation->next_.get()) {
         if (away > kAbsence)  // the whole process was stopped, and others with it: SIGSTOP, a suspended job
           operation->last_progress_ = std::min(operation->last_progress_ + away, now);
+        probe(*operation, now);
         if (too_late(*operation, now)) enquiry_->begin(lateness(operation->call().text(), operation->waits_for()));
       }
   const auto absence = away > kAbsence ? away : Clock::duration(0);
   if (const auto call = device_calls_->late(now, absence, options_.timeout)) enquiry_->begin(lateness(*call, -1));
+  for (const auto& [rank, question] : device_calls_->probes(now)) enquiry_->probe(rank, question);
   const auto verdict = enquiry_->poll();
   enquires_ = enquiry_->under_way();
   if (verdict) fail_all(*verdict);

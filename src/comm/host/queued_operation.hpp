@@ -14,8 +14,11 @@
 
 #include "axonn/comm/communicator.hpp"
 #include "axonn/comm/production.hpp"
+#include "axonn/comm/step_moment.hpp"
+#include "comm/watch/call_signature.hpp"
 #include "comm/transport/transport.hpp"
 #include "comm/watch/flight_recorder.hpp"
+#include "comm/watch/wait_probe.hpp"
 
 namespace axonn {
 
@@ -30,8 +33,12 @@ struct OperationQueue;
 // lives until the last operation is gone, and then serves the next communicator of the same group.
 struct Channel {
   Group group;
-  std::string name;                                       // "x", "z+data"
-  std::array<uint32_t, 3> ids{};                          // one channel per queue, so that messages do not mix
+  std::string name;                                   // "x", "z+data"
+  std::array<uint32_t, 3> ids{};                      // one channel per queue, so that messages do not mix
+  std::array<uint32_t, 3> recorded_as{};              // in flight records, where groups that share ids have their own
+  std::array<std::atomic<uint64_t>, 3> signatures{};  // those of the last collectives
+  CallLabels labels;
+  std::shared_ptr<const StepMoment> moment;               // that of its communicator now; may be null
   std::array<std::shared_ptr<OperationQueue>, 3> queues;  // operations of the last communicator in them go first
   std::array<std::shared_ptr<SharedWindow>, 3> windows;   // opened at first use
   std::atomic<int64_t> bytes_sent{0};
@@ -61,6 +68,9 @@ class QueuedOperation : public Request::State {
     std::shared_ptr<BufferPool> pool;
     int64_t sequence = 0;  // number on its communicator, counted from 1
     size_t bytes = 0;
+    CallDetails details;  // without signature
+    uint64_t shape = 0;   // signature_of()
+    bool needs_all = false;
     at::Tensor input, output;                    // kept alive
     const CollectiveOptions* options = nullptr;  // read only during construction
   };
@@ -90,11 +100,19 @@ class QueuedOperation : public Request::State {
   // The rank of the job that it waits for, or -1.
   virtual int waits_for() const = 0;
 
+  // Whether it cannot end before that rank has called it too. False when it may only wait for its
+  // messages to leave.
+  bool needs_its_call() const { return needs_all_ || waits_for_data(); }
+  bool needs_all() const { return needs_all_; }  // it cannot end before all members have called it
+
   FlightRecorder::Call call() const;  // its texts live as long as this operation
+  const std::shared_ptr<OperationQueue>& queue() const { return queue_; }
 
  protected:
   const Channel& channel() const { return *channel_; }
   uint32_t channel_id() const { return channel_->ids[static_cast<size_t>(queue_->priority)]; }
+  uint32_t recorded_channel() const { return channel_->recorded_as[static_cast<size_t>(queue_->priority)]; }
+  uint32_t message_channel() const { return channel_->labels.channel(channel_id(), details_.signature); }
   int size() const { return channel_->group.size(); }
   int index() const { return channel_->group.index; }
   int job_rank(int member) const { return channel_->group.ranks[static_cast<size_t>(member)]; }
@@ -107,6 +125,8 @@ class QueuedOperation : public Request::State {
     return !production_ || production_->ready(owner, begin, count);
   }
   const std::optional<Production::Reader>& production() const { return production_; }
+  virtual bool waits_for_data() const = 0;  // that the rank of waits_for() gives in its call
+  uint64_t signature() const { return details_.signature; }
   Transport::Ticket send(Transport& transport, int member, const void* data, size_t bytes);
   Transport::Ticket receive(Transport& transport, int member, void* data, size_t bytes);
 
@@ -114,6 +134,7 @@ class QueuedOperation : public Request::State {
   friend class ProgressEngine;
 
   bool ready() const;  // everything in `after` is done
+  QueuedOperation* held_back_by() const;
   void finish();
   void fail(const std::string& error);
 
@@ -123,6 +144,8 @@ class QueuedOperation : public Request::State {
   std::shared_ptr<BufferPool> pool_;
   int64_t sequence_;
   size_t bytes_;
+  CallDetails details_;
+  const bool needs_all_;
   at::Tensor input_, output_;
   std::array<char, 64> tag_{};
   c10::SmallVector<Request, 2> after_;
@@ -132,7 +155,10 @@ class QueuedOperation : public Request::State {
   ProgressEngine* engine_ = nullptr;
   std::shared_ptr<std::atomic<bool>> host_knows_;  // ProgressEngine's
   uint64_t record_ = 0;                            // FlightRecorder's
+  int64_t order_ = 0;                              // FlightRecorder::Key's
   bool started_ = false;
+  std::atomic<bool> program_waits_{false};  // the program's thread, in wait()
+  ProbeClock probes_;
   std::chrono::steady_clock::time_point began_, last_progress_;
   std::string error_;  // written before done_
   std::atomic<bool> done_{false};

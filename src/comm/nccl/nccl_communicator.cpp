@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include <ATen/ops/empty.h>
@@ -93,6 +94,9 @@ class NcclCommunicator final : public Communicator {
   struct Call {
     const char* function;    // NCCL's
     const char* collective;  // as on the host
+    std::optional<ReduceOp> op = {};
+    int root = -1;
+    uint32_t layout = 0;  // BlockLayout::fingerprint(), where there are parts
   };
   // `body(comm, stream)` calls NCCL. An empty `whole` moves nothing, so every rank skips the call.
   template <typename Body>
@@ -103,7 +107,15 @@ class NcclCommunicator final : public Communicator {
     const c10::cuda::CUDAGuard guard(device_);
     queue.begin(options.after);
     if (whole.numel() > 0) queue.check(body(queue.comm(), queue.stream()), call.function);
-    return queue.end({.collective = call.collective, .tag = options.tag, .bytes = static_cast<int64_t>(whole.nbytes())},
+    return queue.end({.collective = call.collective,
+                      .tag = options.tag,
+                      .bytes = static_cast<int64_t>(whole.nbytes()),
+                      .details = {.moment = host_.moment ? host_.moment->packed() : 0,
+                                  .type = static_cast<int8_t>(whole.scalar_type()),
+                                  .operation = static_cast<int8_t>(call.op ? static_cast<int>(*call.op) : -1),
+                                  .priority = static_cast<int8_t>(options.priority),
+                                  .root = call.root},
+                      .shape = call.layout},
                      {whole, part});
   }
 
@@ -141,7 +153,7 @@ NcclQueue& NcclCommunicator::queue_of(Priority priority) {
 Request NcclCommunicator::all_reduce(const at::Tensor& data, ReduceOp op, const CollectiveOptions& options) {
   check(data, "comm.all_reduce");
   count(2 * (size() - 1) * static_cast<int64_t>(data.nbytes()) / size());
-  return launch({"ncclAllReduce", "all-reduce"}, options, data, {}, [&](ncclComm_t comm, cudaStream_t stream) {
+  return launch({"ncclAllReduce", "all-reduce", op}, options, data, {}, [&](ncclComm_t comm, cudaStream_t stream) {
     void* const in_place = data.mutable_data_ptr();
     return ncclAllReduce(in_place, in_place, elements(data), nccl_type(data), nccl_op(op), comm, stream);
   });
@@ -155,7 +167,7 @@ Request NcclCommunicator::reduce_scatter(const at::Tensor& input, const at::Tens
   check(output, "comm.reduce_scatter");
   const BlockLayout layout = check_parts(input, output, counts, size(), rank(), "comm.reduce_scatter");
   count(static_cast<int64_t>(input.nbytes()) - static_cast<int64_t>(output.nbytes()));
-  return launch({"ncclReduceScatter", "reduce-scatter"}, options, input, output,
+  return launch({"ncclReduceScatter", "reduce-scatter", op, -1, layout.fingerprint()}, options, input, output,
                 [&](ncclComm_t comm, cudaStream_t stream) {
                   const auto type = nccl_type(input);
                   if (are_equal(counts))
@@ -175,7 +187,8 @@ Request NcclCommunicator::all_gather(const at::Tensor& input, const at::Tensor& 
   check(output, "comm.all_gather");
   const BlockLayout layout = check_parts(output, input, counts, size(), rank(), "comm.all_gather");
   count((size() - 1) * static_cast<int64_t>(input.nbytes()));
-  return launch({"ncclAllGather", "all-gather"}, options, output, input, [&](ncclComm_t comm, cudaStream_t stream) {
+  const Call call{.function = "ncclAllGather", .collective = "all-gather", .layout = layout.fingerprint()};
+  return launch(call, options, output, input, [&](ncclComm_t comm, cudaStream_t stream) {
     const auto type = nccl_type(input);
     if (are_equal(counts))
       return ncclAllGather(input.const_data_ptr(), output.mutable_data_ptr(), elements(input), type, comm, stream);
@@ -191,7 +204,7 @@ Request NcclCommunicator::broadcast(const at::Tensor& data, int root, const Coll
   check(data, "comm.broadcast");
   check_member(root, size(), "comm.broadcast");
   count(static_cast<int64_t>(data.nbytes()));
-  return launch({"ncclBroadcast", "broadcast"}, options, data, {}, [&](ncclComm_t comm, cudaStream_t stream) {
+  return launch({"ncclBroadcast", "broadcast", {}, root}, options, data, {}, [&](ncclComm_t comm, cudaStream_t stream) {
     void* const in_place = data.mutable_data_ptr();
     return ncclBroadcast(in_place, in_place, elements(data), nccl_type(data), root, comm, stream);
   });
@@ -201,7 +214,7 @@ Request NcclCommunicator::reduce(const at::Tensor& data, int root, ReduceOp op, 
   check(data, "comm.reduce");
   check_member(root, size(), "comm.reduce");
   count(static_cast<int64_t>(data.nbytes()));
-  return launch({"ncclReduce", "reduce"}, options, data, {}, [&](ncclComm_t comm, cudaStream_t stream) {
+  return launch({"ncclReduce", "reduce", op, root}, options, data, {}, [&](ncclComm_t comm, cudaStream_t stream) {
     void* const in_place = data.mutable_data_ptr();
     return ncclReduce(in_place, in_place, elements(data), nccl_type(data), nccl_op(op), root, comm, stream);
   });

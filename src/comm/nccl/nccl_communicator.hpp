@@ -8,15 +8,17 @@
 #include <c10/core/Device.h>
 
 #include "axonn/comm/communicator.hpp"
+#include "axonn/comm/step_moment.hpp"
 #include "comm/watch/device_calls.hpp"
 
 namespace axonn {
 
 // What a communicator for CUDA tensors takes from its rank.
 struct NcclHost {
-  std::unique_ptr<Communicator> cpu;      // over the same group; carries the start-up
-  std::shared_ptr<DeviceCalls> calls;     // watches the collectives
-  std::array<uint32_t, 3> channels = {};  // the CPU's, by priority
+  std::unique_ptr<Communicator> cpu;              // over the same group; carries the start-up
+  std::shared_ptr<DeviceCalls> calls;             // watches the collectives
+  std::array<uint32_t, 3> channels = {};          // the CPU's, by priority
+  std::shared_ptr<const StepMoment> moment = {};  // may be null
 };
 
 // Sets what NCCL reads from the process's environment, unless the user has. Called before the

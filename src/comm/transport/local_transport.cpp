@@ -156,7 +156,16 @@ class LocalTransport final : public Transport {
       throw BackendError("comm.local", other_size(receive.peer, message.bytes, rank_, receive.bytes));
     if (message.bytes > 0) std::memcpy(receive.data, message.data, message.bytes);
     message.taken->store(true, std::memory_order_release);
+    drop_if_idle(mailbox, {receive.peer, receive.channel});
     return true;
+  }
+
+  // Channels are many: each call has labels of its own.
+  void drop_if_idle(LocalHub::Mailbox& mailbox, const std::pair<int, uint32_t>& lane) {
+    const auto found = mailbox.lanes.find(lane);
+    if (!found->second.messages.empty() || found->second.first != next_receive_[lane]) return;
+    mailbox.lanes.erase(found);
+    next_receive_.erase(lane);
   }
 
   // Nobody may read this rank's buffers any more.

@@ -9,13 +9,14 @@ namespace axonn::tcp {
 
 void Inbox::receive(uint32_t channel, std::byte* data, size_t bytes, uint32_t slot) {
   const Posted wanted{data, bytes, slot};
-  auto& [posted, unexpected] = channels_[channel];
+  auto& [posted, unexpected] = channel_of(channel);
   if (!unexpected.empty()) {
     check_size(bytes, unexpected.front().bytes);
     std::copy_n(unexpected.front().data.get(), bytes, data);
     unexpected.pop_front();
     unexpected_bytes_ -= kMessageBytes + bytes;
     tickets_.finish(slot);
+    drop_if_idle(channel);
     return;
   }
   ++posted_;
@@ -24,6 +25,7 @@ void Inbox::receive(uint32_t channel, std::byte* data, size_t bytes, uint32_t sl
   });
   if (half_here != incoming_.end()) {
     take_over(*half_here, wanted);
+    drop_if_idle(channel);
   } else {
     posted.push_back(wanted);
   }
@@ -69,12 +71,13 @@ void Inbox::start(Incoming& incoming) {
     fail("the connection with ", owner_.peer_name, " carries bytes that no rank of this job sent",
          "; use a network without devices that change data");
   }
-  auto& posted = channels_[header.channel].posted;
+  auto& posted = channel_of(header.channel).posted;
   if (!posted.empty()) {
     check_size(posted.front().bytes, header.bytes);
     incoming.target = posted.front().data;
     incoming.slot = posted.front().slot;
     posted.pop_front();
+    drop_if_idle(header.channel);
     return;
   }
   const size_t left = owner_.most_unexpected_bytes - unexpected_bytes_;
@@ -88,6 +91,21 @@ void Inbox::start(Incoming& incoming) {
   incoming.target = incoming.buffer.data.get();
 }
 
+Inbox::Channel& Inbox::channel_of(uint32_t number) {
+  if (const auto found = channels_.find(number); found != channels_.end()) return found->second;
+  if (idle_.empty()) return channels_[number];
+  Channels::node_type node = std::move(idle_.back());
+  idle_.pop_back();
+  node.key() = number;
+  return channels_.insert(std::move(node)).position->second;
+}
+
+// Channels are many, as each call has labels of its own. Their memory is reused.
+void Inbox::drop_if_idle(uint32_t number) {
+  const auto found = channels_.find(number);
+  if (found->second.posted.empty() && found->second.unexpected.empty()) idle_.push_back(channels_.extract(found));
+}
+
 void Inbox::check_size(size_t expected, size_t sent) const {
   if (expected != sent) throw BackendError(kWhere, other_size(owner_.peer, sent, owner_.rank, expected));
 }
@@ -95,7 +113,7 @@ void Inbox::check_size(size_t expected, size_t sent) const {
 void Inbox::finish(Incoming& incoming) {
   if (incoming.buffer.data != nullptr) {
     if (incoming.header.channel == Transport::kLetters) letters_.push_back({owner_.peer, incoming.header.bytes});
-    channels_[incoming.header.channel].unexpected.push_back(std::move(incoming.buffer));
+    channel_of(incoming.header.channel).unexpected.push_back(std::move(incoming.buffer));
   } else {
     tickets_.finish(incoming.slot);
     --posted_;

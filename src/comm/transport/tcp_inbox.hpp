@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "comm/transport/tcp_send_queue.hpp"
 #include "comm/transport/tcp_tickets.hpp"
@@ -86,12 +87,16 @@ class Inbox {
   void finish(Incoming& incoming);
   void take_over(Incoming& incoming, const Posted& posted);
   void check_size(size_t expected, size_t sent) const;
+  Channel& channel_of(uint32_t number);
+  void drop_if_idle(uint32_t number);
 
   const Owner owner_;
   Tickets& tickets_;
   std::deque<Transport::Letter>& letters_;
-  std::array<Incoming, 2> incoming_;  // by connection
-  std::unordered_map<uint32_t, Channel> channels_;
+  std::array<Incoming, 2> incoming_;                // by connection
+  using Channels = std::unordered_map<uint32_t, Channel>;
+  Channels channels_;  // those with something in them
+  std::vector<Channels::node_type> idle_;
   size_t posted_ = 0;
   size_t unexpected_bytes_ = 0;  // buffered, without a receive
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "axonn/core/error.hpp"
+#include "comm/watch/call_signature.hpp"
 
 namespace axonn {
 namespace {
@@ -61,6 +62,10 @@ void DeviceCalls::called(Queue& queue, const Call& call, Mark mark) {
                    .mark = std::move(mark)};
   FlightRecorder::Call recorded = queue.call(open);
   recorded.tag = call.tag;
+  recorded.details = call.details;
+  recorded.details.peer = open.waits_for;
+  recorded.details.signature = signature_of(recorded, call.shape, queue.signature_);
+  if (!message) queue.signature_ = recorded.details.signature;
   open.record = recorder_->called(recorded);
   queue.open_.push_back(std::move(open));
 }
@@ -76,6 +81,31 @@ std::optional<std::string> DeviceCalls::late(Clock::time_point now, Clock::durat
     return recorder_->find(open.record, queue->call(open)).text();
   }
   return std::nullopt;
+}
+
+std::vector<std::pair<int, WaitProbe>> DeviceCalls::probes(Clock::time_point now) {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::pair<int, WaitProbe>> result;
+  for (const auto& queue : queues()) {
+    settle(*queue);
+    const Group& group = queue->group_;
+    const int next = group.ranks[static_cast<size_t>((group.index + 1) % group.size())];
+    if (queue->open_.empty() || queue->open_.front().waits_for >= 0 ||
+        !queue->probes_.due(now, queue->last_progress_, next))
+      continue;
+    const Queue::Open& open = queue->open_.front();
+    const CallRecord call = recorder_->find(open.record, queue->call(open));
+    if (call.called == 0) continue;  // it is not remembered
+    WaitProbe::Link link{
+        .rank = group.ranks[static_cast<size_t>(group.index)],
+        .call = {.channel = call.channel,
+                 .order = call.order,
+                 .signature = call.details.signature,
+                 .text = call.full_text(),
+                 .earlier = earlier_calls(*recorder_, {.channel = call.channel, .order = call.order})}};
+    result.emplace_back(next, WaitProbe{.path = {std::move(link)}, .passed_on = {}});
+  }
+  return result;
 }
 
 // A rank whose device has calls to end waits for them sooner or later.

@@ -17,6 +17,7 @@
 #include "axonn/grid/grid.hpp"
 #include "comm/watch/flight_recorder.hpp"
 #include "comm/watch/hang_report.hpp"
+#include "comm/watch/wait_probe.hpp"
 
 namespace axonn {
 
@@ -65,6 +66,8 @@ class DeviceCalls {
     int64_t collectives_ = 0, messages_ = 0;
     std::deque<Open> open_;
     Clock::time_point last_progress_;
+    ProbeClock probes_;
+    uint64_t signature_ = 0;  // the last collective's
   };
 
   // `host_knows` is set when an error is thrown.
@@ -78,7 +81,9 @@ class DeviceCalls {
     const char* collective = "";  // "all-reduce"; lives as long as the process
     std::string_view tag = {};
     int64_t bytes = 0;
-    int peer = -1;  // for "send" and "receive": its index in the group
+    int peer = -1;             // for "send" and "receive": its index in the group
+    CallDetails details = {};  // a collective's; the signature is made here
+    uint64_t shape = 0;        // signature_of()
   };
   // `mark` comes behind the call on the device.
   void called(Queue& queue, const Call& call, Mark mark);
@@ -86,6 +91,10 @@ class DeviceCalls {
   // A call that made no progress for `limit`. The time from `now - away` on, when the process was
   // stopped, does not count.
   std::optional<std::string> late(Clock::time_point now, Clock::duration away, std::chrono::seconds limit);
+  // Whom this rank asks about collectives that make no progress: the next member of their group. If
+  // two members differ, then also two neighbours in this ring. They are asked only whether theirs
+  // is the same call: nothing proves that a device can never go on.
+  std::vector<std::pair<int, WaitProbe>> probes(Clock::time_point now);
   // Adds the first call of each queue that has not ended: the device has not come to the others.
   void describe(HangState& state);
 

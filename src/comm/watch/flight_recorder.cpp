@@ -7,8 +7,11 @@
 #include <chrono>
 #include <cstdio>
 
+#include <c10/core/ScalarType.h>
 #include <nlohmann/json.hpp>
 
+#include "axonn/comm/communicator.hpp"
+#include "axonn/comm/step_moment.hpp"
 #include "axonn/core/crash_report.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
@@ -17,6 +20,8 @@
 
 namespace axonn {
 namespace {
+
+constexpr std::array<std::string_view, 3> kReduceOpNames = {"sum", "max", "min"};
 
 int64_t now() {
   const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
@@ -29,10 +34,14 @@ struct FlightRecorder::Entry {
   FixedText<24> collective;
   FixedText<32> group;
   FixedText<64> tag;
-  int64_t number, bytes, step, called, ended;
+  int64_t number, bytes, step, called, ended, order;
   uint32_t channel;
+  CallDetails details;
 
   CallRecord record() const;
+  bool on(const Key& key) const {
+    return channel == key.channel && details.peer == key.peer && (collective.view() == "send") == key.sends;
+  }
 };
 
 FlightRecorder::FlightRecorder() : entries_(std::make_unique<Entry[]>(kRecords)) {}
@@ -50,7 +59,10 @@ uint64_t FlightRecorder::called(const Call& call) {
   entry.called = now();
   entry.ended = 0;
   entry.channel = call.channel;
+  entry.details = call.details;
+  entry.order = ++last_orders_[{call.channel, call.details.peer, call.collective == "send"}];
   if (!call.point_to_point()) last_numbers_[call.channel] = call.number;
+  if (!call.details.by_program) called_by_others_.insert(call.channel);
   return count_++;
 }
 
@@ -75,12 +87,49 @@ CallRecord FlightRecorder::find(uint64_t record, const Call& call) const {
           .tag = std::string(call.tag),
           .number = call.number,
           .bytes = call.bytes,
-          .channel = call.channel};
+          .channel = call.channel,
+          .details = call.details};
 }
 
 std::unordered_map<uint32_t, int64_t> FlightRecorder::last_numbers() const {
   const std::lock_guard lock(mutex_);
   return last_numbers_;
+}
+
+int64_t FlightRecorder::order(uint64_t record) const {
+  const std::lock_guard lock(mutex_);
+  return count_ - record <= kRecords ? entries_[record % kRecords].order : 0;
+}
+
+bool FlightRecorder::has_called(const Key& key) const {
+  const std::lock_guard lock(mutex_);
+  const auto last = last_orders_.find({key.channel, key.peer, key.sends});
+  return last != last_orders_.end() && last->second >= key.order;
+}
+
+std::optional<CallRecord> FlightRecorder::find(const Key& key) const {
+  const std::lock_guard lock(mutex_);
+  for (uint64_t i = count_; i > 0 && count_ - i < kRecords; --i) {
+    const Entry& entry = entries_[(i - 1) % kRecords];
+    if (entry.order == key.order && entry.on(key)) return entry.record();
+  }
+  return std::nullopt;
+}
+
+std::vector<CallRecord> FlightRecorder::before(const Key& collective, size_t most) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<CallRecord> result;
+  for (uint64_t i = count_; i > 0 && count_ - i < kRecords && result.size() < most; --i) {
+    const Entry& entry = entries_[(i - 1) % kRecords];
+    if (entry.order < collective.order && entry.on(collective)) result.push_back(entry.record());
+  }
+  std::ranges::reverse(result);
+  return result;
+}
+
+bool FlightRecorder::called_by_others(uint32_t channel) const {
+  const std::lock_guard lock(mutex_);
+  return called_by_others_.contains(channel);
 }
 
 CallRecord FlightRecorder::Entry::record() const {
@@ -92,14 +141,20 @@ CallRecord FlightRecorder::Entry::record() const {
           .step = step,
           .called = called,
           .ended = ended,
-          .channel = channel};
+          .channel = channel,
+          .details = details,
+          .order = order};
 }
 
 bool FlightRecorder::Call::point_to_point() const { return collective == "send" || collective == "receive"; }
 bool CallRecord::point_to_point() const { return FlightRecorder::Call{.collective = collective}.point_to_point(); }
 
 std::string CallRecord::text() const {
-  return FlightRecorder::Call{collective, group, tag, number, bytes, channel}.text();
+  return FlightRecorder::Call{collective, group, tag, number, bytes, channel, details}.text();
+}
+
+std::string CallRecord::full_text() const {
+  return FlightRecorder::Call{collective, group, tag, number, bytes, channel, details}.full_text();
 }
 
 std::string FlightRecorder::Call::text() const {
@@ -107,6 +162,19 @@ std::string FlightRecorder::Call::text() const {
                                          bytes_text(static_cast<double>(bytes)), " = ", bytes, " bytes");
   if (!tag.empty()) text += detail::concatenate(", tag '", tag, "'");
   return text + ")";
+}
+
+std::string FlightRecorder::Call::full_text() const {
+  std::string more;
+  const auto add = [&](const auto&... parts) { more += detail::concatenate(more.empty() ? "" : ", ", parts...); };
+  if (details.type >= 0) add(c10::toString(static_cast<c10::ScalarType>(details.type)));
+  if (details.operation >= 0) add(kReduceOpNames.at(static_cast<size_t>(details.operation)));
+  if (details.root >= 0) add("root ", details.root);
+  if (details.peer >= 0) add(collective == "send" ? "to rank " : "from rank ", details.peer);
+  if (details.priority >= 0 && details.priority != static_cast<int8_t>(Priority::normal))
+    add("priority ", kPriorityNames.at(static_cast<size_t>(details.priority)));
+  if (const std::string moment = StepMoment::text(details.moment); !moment.empty()) add(moment);
+  return more.empty() ? text() : text() + " [" + more + "]";
 }
 
 void to_json(nlohmann::json& json, const CallRecord& record) {

@@ -55,7 +55,7 @@ std::optional<std::string> HangEnquiry::poll() {
     if (verdict_ && now - concluded_ > (all_sent() ? kReading : kDelivery)) return verdict_;
     return std::nullopt;
   }
-  if (verdict_) return now - concluded_ > kReading ? verdict_ : std::nullopt;
+  if (verdict_) return now - concluded_ > (all_sent() ? kReading : kDelivery) ? verdict_ : std::nullopt;
   if (!asked_ && !own_.empty() && now - *began_ > kRankZeroAsksFirst) {
     asked_ = true;
     write_flight_file(own_);
@@ -109,12 +109,32 @@ void HangEnquiry::take(int from, HangLetter letter) {
     const auto known = [&](const HangState& state) { return state.rank == from; };
     if (std::ranges::none_of(states_, known)) states_.push_back(std::move(letter.state));
     start();
-  } else {
-    if (!began_) began_ = Clock::now();
-    verdict_ = std::move(letter.verdict);
-    concluded_ = Clock::now();
-    reported_ = true;
+  } else if (letter.kind == HangLetter::Kind::verdict) {
+    take_verdict(letter.verdict);
+  } else if (answer_ && !began_) {
+    answer_(std::move(letter.probe));
   }
+}
+
+void HangEnquiry::probe(int rank, const WaitProbe& probe) {
+  send(rank, {.kind = HangLetter::Kind::probe, .probe = probe});
+}
+
+void HangEnquiry::end_job(const std::string& error) {
+  if (verdict_) return;
+  take_verdict(error);
+  for (int rank = 0; rank < transport_.ranks(); ++rank)
+    if (rank != transport_.rank()) send(rank, {.kind = HangLetter::Kind::verdict, .verdict = error});
+}
+
+void HangEnquiry::take_verdict(const std::string& verdict) {
+  if (verdict_) return;
+  if (!began_) began_ = Clock::now();
+  if (!file_) write_flight_file(verdict);
+  if (transport_.rank() == 0) log::error(verdict);
+  verdict_ = verdict;
+  concluded_ = Clock::now();
+  reported_ = true;
 }
 
 void HangEnquiry::send(int rank, const HangLetter& letter) {

@@ -15,10 +15,10 @@
 
 namespace axonn {
 
-// Finds out why a job hangs. When a rank has waited too long, rank 0 asks all ranks what they do,
-// logs one report, and tells every rank its first sentence. Ranks answer from their engines, also
-// when their program hangs elsewhere; a rank that does not answer is stopped or gone. Each rank
-// that is asked writes all that it remembers into its flight file.
+// Ends a job that cannot go on, and finds out why one hangs. When a rank has waited too long, rank
+// 0 asks all ranks what they do, logs one report, and tells every rank its first sentence. Ranks
+// answer from their engines, also when their program hangs elsewhere; a rank that does not answer
+// is stopped or gone. Each rank that is asked writes all that it remembers into its flight file.
 //
 // The questions are letters: Transport::letter(). Nothing here blocks. All calls are under the
 // engine's lock.
@@ -29,8 +29,16 @@ class HangEnquiry {
   // Asked for when this rank has to say what it does.
   using Describe = std::function<HangState()>;
 
-  HangEnquiry(Transport& transport, const FlightRecorder& recorder, Describe describe, std::chrono::seconds limit)
-      : transport_(transport), recorder_(recorder), describe_(std::move(describe)), limit_(limit) {}
+  // Takes the probes of other ranks.
+  using Answer = std::function<void(WaitProbe probe)>;
+
+  HangEnquiry(Transport& transport, const FlightRecorder& recorder, Describe describe, std::chrono::seconds limit,
+              Answer answer = {})
+      : transport_(transport),
+        recorder_(recorder),
+        describe_(std::move(describe)),
+        answer_(std::move(answer)),
+        limit_(limit) {}
 
   // Where the flight file goes; without a directory there is none.
   void set_directory(std::filesystem::path directory) { directory_ = std::move(directory); }
@@ -41,13 +49,19 @@ class HangEnquiry {
 
   bool under_way() const { return began_.has_value(); }
 
+  // Asks a rank, which may end the job.
+  void probe(int rank, const WaitProbe& probe);
+
+  // Ends the job: this rank knows what is wrong, and tells all others. Rank 0 logs it.
+  void end_job(const std::string& error);
+
   // Reads and answers letters. Returns the error of every call of this rank as soon as it is known.
   std::optional<std::string> poll();
 
   // Rank 0's verdict if its letter is here, else `error`: after the verdict, ranks see others end.
   std::string verdict_or(const std::string& error) noexcept;
 
-  // Whether rank 0 has logged the report to which the error belongs.
+  // Whether rank 0 logs the report to which the error belongs.
   bool reported() const { return reported_; }
 
  private:
@@ -72,10 +86,12 @@ class HangEnquiry {
   bool written() const;
   void answer_if_ready();
   void conclude();
+  void take_verdict(const std::string& verdict);
 
   Transport& transport_;
   const FlightRecorder& recorder_;
   const Describe describe_;
+  const Answer answer_;
   const std::chrono::seconds limit_;
   std::filesystem::path directory_;
 

@@ -16,7 +16,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kWhere = "comm.hang";
-constexpr std::array<std::string_view, 3> kKinds = {"ask", "answer", "verdict"};  // by HangLetter::Kind
+constexpr std::array<std::string_view, 4> kKinds = {"ask", "answer", "verdict", "probe"};  // by HangLetter::Kind
 
 json json_of(const HangState& state) {
   auto open = json::array();
@@ -54,9 +54,11 @@ HangLetter parse(const std::vector<uint8_t>& bytes) {
   const json words = json::parse(bytes);
   const auto kind = std::ranges::find(kKinds, words.at("kind").get_ref<const std::string&>());
   if (kind == kKinds.end()) throw std::invalid_argument("it is of no known kind");
-  HangLetter letter{.kind = static_cast<HangLetter::Kind>(kind - kKinds.begin()), .state = {}, .verdict = {}};
+  HangLetter letter{
+      .kind = static_cast<HangLetter::Kind>(kind - kKinds.begin()), .state = {}, .verdict = {}, .probe = {}};
   if (letter.kind == HangLetter::Kind::answer) letter.state = state_of(words.at("state"));
   if (letter.kind == HangLetter::Kind::verdict) words.at("verdict").get_to(letter.verdict);
+  if (letter.kind == HangLetter::Kind::probe) words.at("probe").get_to(letter.probe);
   return letter;
 }
 
@@ -67,6 +69,7 @@ std::vector<uint8_t> HangLetter::bytes() const {
   json words = {{"kind", kKinds[static_cast<size_t>(kind)]}};
   if (kind == Kind::answer) words["state"] = json_of(state);
   if (kind == Kind::verdict) words["verdict"] = verdict;
+  if (kind == Kind::probe) words["probe"] = probe;
   const std::string text = words.dump(-1, ' ', false, json::error_handler_t::replace);
   return {text.begin(), text.end()};
 }
@@ -75,7 +78,10 @@ HangLetter HangLetter::read(const std::vector<uint8_t>& bytes, int from, int ran
   std::string problem = "it names ranks that do not exist";
   try {
     HangLetter letter = parse(bytes);
-    if (letter.kind != Kind::answer || names_ranks_of(letter.state, from, ranks)) return letter;
+    if (letter.kind == Kind::answer  ? names_ranks_of(letter.state, from, ranks)
+        : letter.kind == Kind::probe ? letter.probe.within(ranks)
+                                     : true)
+      return letter;
   } catch (const std::exception& error) {
     problem = error.what();
   }

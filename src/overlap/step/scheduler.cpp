@@ -122,6 +122,7 @@ void Scheduler::begin_step(int micro_batches) {
               "after an error");
   AXONN_CHECK(micro_batches >= 1, "overlap.begin_step", "micro_batches must be at least 1, got ", micro_batches);
   erase_expired();
+  communicators_.moment().set(steps_begun_ + 1, micro_batches);
   tell_listeners(&StepListener::step_begins);
   in_step_ = true;
   ++steps_begun_;
@@ -170,6 +171,7 @@ void Scheduler::finish() {
   for (const auto& network : networks_) network->gradients_->send_rest();
   for (const auto& network : networks_) network->gradients_->wait();
   tell_listeners(&StepListener::step_over, true);
+  communicators_.moment().set(steps_begun_, /*micro_batches=*/0);
   log_.end_step();
 }
 
@@ -188,6 +190,7 @@ void Scheduler::abandon() {
   log_.land();
   for (const auto& network : networks_) network->gradients_->abandon();
   tell_listeners(&StepListener::step_over, false);
+  communicators_.moment().set(steps_begun_, /*micro_batches=*/0);
   log_.end_step();
 }
 

@@ -1,0 +1,40 @@
+// misuse NAME: one of misuses(), as a job of processes. A rank prints its error and how long it
+// took. Without a name: the names and numbers of ranks.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+
+#include "axonn/core/error.hpp"
+#include "comm/watch/misuses.hpp"
+
+using namespace axonn;
+
+namespace {
+
+void run(const Misuse& misuse) {
+  Environment environment;
+  environment.world().barrier().wait();
+  const auto begin = std::chrono::steady_clock::now();
+  try {
+    misuse.run(environment);
+  } catch (const BackendError& error) {
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    std::printf("after %.2f s: %s\n", seconds.count(), error.what());
+    std::fflush(stdout);
+    throw;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  for (const Misuse& misuse : misuses()) {
+    if (argc < 2) std::printf("%s\t%d\t%s\n", misuse.name.c_str(), misuse.ranks, misuse.texts.front().c_str());
+    if (argc < 2 || misuse.name != argv[1]) continue;
+    try {
+      run(misuse);
+    } catch (const BackendError&) {
+      std::quick_exit(1);  // another rank's output may still come
+    }
+  }
+}
