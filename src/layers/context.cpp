@@ -199,9 +199,18 @@ Step Context::begin_step(StepOptions options) {
 }
 
 void Context::end_step(void (Scheduler::*how)()) {
-  (scheduler().*how)();
-  set_samples(std::nullopt);
-  impl_->turn.reset();
+  const auto end = [this] {
+    if (scheduler().in_step()) return;  // an error has left it open
+    set_samples(std::nullopt);
+    impl_->turn.reset();
+  };
+  try {
+    (scheduler().*how)();
+  } catch (...) {
+    end();
+    throw;
+  }
+  end();
 }
 
 void Step::finish() { context_->end_step(&Scheduler::finish); }

@@ -167,6 +167,28 @@ class Mean : public Operation {
   double global_count_;
 };
 
+class MeanOverRanks : public Operation {
+ public:
+  MeanOverRanks(Context& context, double count, double count_in_step)
+      : context_(context), count_(count), count_in_step_(count_in_step) {}
+  std::string name() const override { return "mean_over_ranks"; }
+  Tensor forward(const Tensor& mean) override {
+    Tensor sums = at::zeros({2}, mean.options().dtype(at::kDouble));
+    if (count_ > 0) sums[0] = mean.reshape({}).to(at::kDouble) * count_;  // a mean of nothing is not a number
+    sums[1] = count_in_step_;
+    sums = context_->scheduler().all_reduce(std::move(sums), kRowAxes, "mean").wait();
+    const auto all = sums[1].item<double>();
+    AXONN_CHECK(all > 0, "layers.mean", "no rank has a row; leave out a step without rows, on every rank");
+    weight_ = count_ / all;
+    return (sums[0] / all).to(mean.scalar_type()).view(mean.sizes());
+  }
+  Tensor backward(const Tensor& grad_output, bool) override { return grad_output * weight_; }
+
+ private:
+  ContextHandle context_;
+  double count_, count_in_step_, weight_ = 0;
+};
+
 }  // namespace
 
 Tensor cross_entropy_sum(Context& context, const Value& logits, const Tensor& targets) {
@@ -201,6 +223,14 @@ Tensor mean(const Tensor& sum, double global_count, Context& context) {
   AXONN_CHECK(sum.numel() == 1, "layers.mean", "needs a sum (one number), got ", sum.numel(), " numbers");
   AXONN_CHECK(global_count > 0, "layers.mean", "needs a positive global count, got ", global_count);
   return record(std::make_unique<Mean>(context, global_count), sum);
+}
+
+Tensor mean_over_ranks(const Tensor& mean, double count, Context& context, double count_in_step) {
+  AXONN_CHECK(mean.numel() == 1, "layers.mean", "needs a mean (one number), got ", mean.numel(), " numbers");
+  if (count_in_step == 0) count_in_step = count;
+  AXONN_CHECK(count >= 0 && count_in_step >= count, "layers.mean",
+              "needs a count of at least 0, and at least as many in the step, got ", count, " and ", count_in_step);
+  return record(std::make_unique<MeanOverRanks>(context, count, count_in_step), mean);
 }
 
 }  // namespace axonn

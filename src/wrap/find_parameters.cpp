@@ -125,7 +125,7 @@ class Walk {
       int of_child = unit;
       if (wanted(name, *child.value(), sequential != nullptr)) {
         of_child = new_unit(name);
-        found_.children.push_back({sequential, index, child.key(), of_child});
+        found_.children.push_back({sequential, index, of_child});
       }
       names_.push_back(name);
       visit(*child.value(), name + ".", of_child);

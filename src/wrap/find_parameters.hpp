@@ -21,7 +21,6 @@ struct FoundUnits {
   struct Child {
     torch::nn::SequentialImpl* parent = nullptr;
     size_t index = 0;
-    std::string key;
     int unit = 0;
   };
   FoundModule module;

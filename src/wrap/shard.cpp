@@ -49,29 +49,32 @@ std::vector<NamedTensor> all_tensors(const FoundModule& found) {
   return all;
 }
 
-void put(torch::nn::SequentialImpl& parent, size_t index, const std::string& key, auto module) {
-  parent.replace_module(key, module);
-  *(parent.begin() + static_cast<ptrdiff_t>(index)) = torch::nn::AnyModule(module);
+torch::nn::AnyModule& child_of(torch::nn::SequentialImpl& parent, size_t index) {
+  return *(parent.begin() + static_cast<ptrdiff_t>(index));
 }
 
 void insert_layers(const ParallelPlan& plan, const std::shared_ptr<WrappedNetwork>& network) {
   for (const auto& [parent, index, key, place] : plan.children) {
-    const torch::nn::AnyModule& child = *(parent->begin() + static_cast<ptrdiff_t>(index));
-    if (place.layer)
-      put(*parent, index, key, std::make_shared<LayerChild>(*child.ptr(), place, network));
-    else
-      put(*parent, index, key, std::make_shared<Converted>(child, network->context(), place));
+    torch::nn::AnyModule& child = child_of(*parent, index);
+    if (place.layer) {
+      const auto layer = std::make_shared<LayerChild>(*child.ptr(), place, network);
+      parent->replace_module(key, layer);
+      child = torch::nn::AnyModule(layer);
+    } else {
+      child =
+          torch::nn::AnyModule(std::shared_ptr<StandIn>(std::make_shared<Converted>(child, network->context(), place)));
+    }
   }
   for (const auto& [member, place] : plan.members) member->join(network, std::make_shared<const ModulePlace>(place));
 }
 
 void insert_units(const FoundUnits& found, const std::shared_ptr<WrappedNetwork>& network) {
   for (const auto& [typed, unit] : found.typed) typed->join(network, unit);
-  for (const FoundUnits::Child& child : found.children) {
-    const auto module =
-        std::make_shared<SequentialUnit>(*(child.parent->begin() + static_cast<ptrdiff_t>(child.index)));
-    module->join(network, child.unit);
-    put(*child.parent, child.index, child.key, module);
+  for (const FoundUnits::Child& each : found.children) {
+    torch::nn::AnyModule& child = child_of(*each.parent, each.index);
+    const auto unit = std::make_shared<SequentialUnit>(child);
+    unit->join(network, each.unit);
+    child = torch::nn::AnyModule(std::shared_ptr<StandIn>(unit));
   }
 }
 

@@ -319,10 +319,12 @@ void WrappedNetwork::step_ends() {
                 "' has changed with the rows of this rank; call eval() on its module to keep it, make it an "
                 "axonn::nn::BatchNorm1d or 2d, which is synchronised, or choose .buffers = axonn::Buffers::first_rank, "
                 "as in DDP");
+  if (parameters_.schedule().rests()) return;
   for (size_t i = 0; i < leased_.size() && options_.unused == Unused::refuse; ++i)
     AXONN_CHECK(arrived_[i] > 0, kWhere, "parameter '", leased_[i].name(),
-                "' got no gradient in this step; use it in the loss, choose .unused = axonn::Unused::zero, or call "
-                "requires_grad_(false) before shard()");
+                "' got no gradient in this step; use it in the loss, choose .unused = axonn::Unused::zero, hold an "
+                "axonn::FrozenGuard while only another module is trained, or call requires_grad_(false) before "
+                "shard()");
   if (options_.unused == Unused::refuse) return;
   for (const LeasedParameter& each : leased_ | std::views::reverse) {
     each.reduce(each.tensor().grad(), parameters_.schedule());
@@ -333,16 +335,15 @@ void WrappedNetwork::step_ends() {
 void WrappedNetwork::step_over(bool finished) {
   for (Unit& unit : units_) leave_backward(unit);
   leave(0);
-  const bool whole = finished && parameters_.schedule().whole_gradients() && parameters_.arena().has_master();
+  const NetworkSchedule& schedule = parameters_.schedule();
+  const bool whole = finished && !schedule.rests() && schedule.whole_gradients() && parameters_.arena().has_master();
   for (auto* list : {&leased_, &leased_frozen_})
     for (LeasedParameter& each : *list) each.end_step();
   for (const LeasedParameter& each : leased_) each.tensor().mutable_grad().reset();
   for (size_t i = 0; i < local_.size(); ++i)
     local_[i].mutable_grad() = whole ? gradients_[i].to(local_[i].scalar_type()) : at::Tensor();
-  if (!finished) {
-    in_vain_.clear();
-    return;
-  }
+  if (!finished) in_vain_.clear();
+  if (!finished || schedule.rests()) return;
   ++finished_;
   const int64_t every = options_.check_replicas;
   compare_due_ = every > 0 && (finished_ <= kComparedSteps || finished_ % every == 0);

@@ -1,12 +1,33 @@
 """Programs of torch::nn modules that axonn wraps, each built outside against the package: it trains
 on four ranks as on one, and leaves the same tensors in its file."""
+import array
 import concurrent.futures
+import json
 import os
+import re
 import unittest
 
 from outside_project import HIDDEN, LIBTORCH, MPIRUN, SOURCE, OutsideProject, losses, on_ranks, run
 
-EXAMPLES = ("sharded_cnn", "sharded_lstm", "split_mlp", "split_transformer")
+EXAMPLES = ("distributed_mnist", "sharded_cnn", "sharded_gan", "sharded_lstm", "split_mlp", "split_transformer")
+TWO_RANKS = ("1x1x2x1", "1x1x1x2", "2x1x1x1")
+
+
+def tensors(file):
+    """name -> elements, of a safetensors file of fp64."""
+    data = file.read_bytes()
+    size = 8 + int.from_bytes(data[:8], "little")
+    found = {}
+    for name, entry in json.loads(data[8:size]).items():
+        if name != "__metadata__" and entry["dtype"] == "F64":
+            begin, end = entry["data_offsets"]
+            found[name] = array.array("d", data[size + begin:size + end])
+    return found
+
+
+def numbers(text):
+    return [float(word) for word in re.findall(r"[-+\d.e]+", " ".join(
+        line for line in text.splitlines() if line.startswith(("step", "epoch")))) if re.search(r"\d", word)]
 
 
 class WrappedExamples(OutsideProject):
@@ -34,6 +55,46 @@ class WrappedExamples(OutsideProject):
             self.assertEqual(*[header[:size] for header in headers])
             self.assertIn(tensor, headers[0][:size])
         return said
+
+    def check_exactly(self, name, arguments, files):
+        """In fp64 every number that it prints, and the tensors that it leaves, are those of one rank."""
+        program, alone = self.scratch / name / name, self.scratch / f"{name}-alone"
+        said = run(program, "1x1x1x1", alone, *arguments, "fp64")
+        self.assertGreater(len(numbers(said)), 3)
+        for grid in TWO_RANKS if MPIRUN else ():
+            out = self.scratch / f"{name}-{grid}"
+            for a, b in zip(numbers(said), numbers(on_ranks(2, program, grid, out, *arguments, "fp64")), strict=True):
+                self.assertLess(abs(a - b), 1e-12 * max(1, abs(a)), grid)
+            for file in files:
+                need, got = tensors(alone / file), tensors(out / file)
+                self.assertEqual(need.keys(), got.keys())
+                for tensor, values in need.items():
+                    worst = max(abs(a - b) for a, b in zip(values, got[tensor], strict=True))
+                    self.assertLess(worst, 1e-12 * max(map(abs, values)), f"{tensor} on {grid}")
+        return said
+
+    def test_two_networks_take_turns(self):
+        files = ("generator.safetensors", "discriminator.safetensors")
+        said = self.check_exactly("sharded_gan", (10,), files)
+        self.assertEqual(said.count("step"), 2)
+
+    def test_a_data_loader_and_a_mean_loss_are_those_of_one_rank(self):
+        self.check_exactly("distributed_mnist", (2,), ("",))
+
+    def test_digits_are_learned(self):
+        said = run(self.scratch / "distributed_mnist/distributed_mnist")
+        self.assertGreater(int(re.findall(r"right (\d+) of 200", said)[-1]), 150)
+
+    def test_digits_are_read_from_the_files_of_mnist(self):
+        folder = self.scratch / "mnist"
+        folder.mkdir()
+        for part, count in (("train", 60000), ("t10k", 10000)):
+            images, labels = folder / f"{part}-images-idx3-ubyte", folder / f"{part}-labels-idx1-ubyte"
+            sizes = b"".join(number.to_bytes(4, "big") for number in (0x803, count, 28, 28))
+            images.write_bytes(sizes + bytes(count * 784))
+            labels.write_bytes(b"".join(number.to_bytes(4, "big") for number in (0x801, count)) + bytes(count))
+        said = run(self.scratch / "distributed_mnist/distributed_mnist", "1x1x1x1", "", 0, "fp32", folder)
+        self.assertEqual(said, "")
 
     def test_a_wrapped_module_trains_on_any_grid_and_leaves_one_file(self):
         self.check_wrapped("sharded_cnn", "1x1x2x2", b'"blocks.0.first.weight"')

@@ -25,4 +25,14 @@ at::Tensor cross_entropy_sum(Context& context, const Value& logits, const at::Te
 // `global_count` is the number of terms on the whole grid. Every rank calls it.
 at::Tensor mean(const at::Tensor& sum, double global_count, Context& context);
 
+// The mean over all rows of the grid of a loss that is already a mean, that over this rank's
+// `count` rows (or targets, or weights of classes), as LibTorch's losses are by default. Counts may
+// differ between ranks, also be 0. Every rank gets the same number and the gradient of its own
+// part. Every rank calls it, and waits for the others.
+//   auto loss = axonn::mean_over_ranks(torch::nll_loss(output, target), target.size(0), context);
+//   loss.backward();
+// In a step of several micro-batches, `count_in_step` is this rank's count in all of them; then the
+// results of the micro-batches add up to the mean of the step. 0: there is one.
+at::Tensor mean_over_ranks(const at::Tensor& mean, double count, Context& context, double count_in_step = 0);
+
 }  // namespace axonn

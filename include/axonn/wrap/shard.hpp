@@ -103,8 +103,8 @@ class WrappedModule {
 //
 // Each backward() is a micro-batch: begin_step({.micro_batches = n}). Ranks of X and Y do the same
 // work. With a context of bf16 or fp16, the module's fp32 parameters become bf16 or fp16, and
-// local() is fp32. In the places of children that are units, the Sequentials hold modules with
-// their parameters and names.
+// local() is fp32. Children of Sequentials that are units stay the modules that they were; only
+// Sequential::at<T>(i) and ptr<T>(i) throw for them: write net->blocks[i]->as<T>().
 //
 // Outside a step the parameters are not there. Whoever reads them gets LibTorch's error with a
 // sentence that names the parameter: forward, to(), clone(), torch::save(). Only local(), the

@@ -61,6 +61,8 @@ void collect_tensors(T& value, std::vector<Pointer>& into) {
     for (auto&& each : value) collect_tensors(each, into);
   } else if constexpr (requires { value.has_value(), *value; }) {
     if (value.has_value()) collect_tensors(*value, into);
+  } else if constexpr (requires { value.data(), value.batch_sizes(), value.sorted_indices(); }) {
+    into.push_back(const_cast<Pointer>(&value.data()));  // a PackedSequence, whose data has no other access
   }
 }
 
@@ -82,10 +84,24 @@ class UnitImpl : public Module, public UnitBase {
   using Module::Module;
   template <typename... Arguments>
   auto forward(Arguments&&... arguments) {
+    return run_as_unit([this](auto&&... given) { return Module::forward(std::forward<decltype(given)>(given)...); },
+                       std::forward<Arguments>(arguments)...);
+  }
+  // Of LSTM, GRU and RNN.
+  template <typename... Arguments>
+  auto forward_with_packed_input(Arguments&&... arguments) {
+    return run_as_unit(
+        [this](auto&&... given) { return Module::forward_with_packed_input(std::forward<decltype(given)>(given)...); },
+        std::forward<Arguments>(arguments)...);
+  }
+
+ private:
+  template <typename Forward, typename... Arguments>
+  auto run_as_unit(const Forward& forward, Arguments&&... arguments) {
     std::vector<const at::Tensor*> inputs;
     (detail::collect_tensors(std::as_const(arguments), inputs), ...);
     const Run run(*this, inputs);
-    auto output = Module::forward(std::forward<Arguments>(arguments)...);
+    auto output = forward(std::forward<Arguments>(arguments)...);
     std::vector<at::Tensor*> tensors;
     detail::collect_tensors(output, tensors);
     run.record(tensors);
@@ -97,10 +113,11 @@ class UnitImpl : public Module, public UnitBase {
 //
 //   axonn::Unit<torch::nn::LSTM> lstm{torch::nn::LSTMOptions(64, 64)};  // or your module class
 //   auto [output, state] = lstm(x);
+//   auto [packed, last] = lstm->forward_with_packed_input(sequences);
 //
 // It is constructed, registered and called as the module itself, and without shard() it is one.
 // Arguments may be anything. Tensors of the result are found in tuples, vectors and optionals of
-// any depth. No double backward.
+// any depth, and in packed sequences. No double backward.
 template <typename T>
 class Unit : public torch::nn::ModuleHolder<UnitImpl<typename detail::ModuleOf<T>::type>> {
  public:

@@ -55,7 +55,7 @@ void NetworkSchedule::use(const ArenaSlot& slot) {
               "' is used under autograd outside a step; call context.begin_step() first, or hold a torch::NoGradGuard "
               "when no gradient is needed");
   scheduler_.in_backward_pass_ = false;
-  gradients_->use(slot);
+  if (!rests_) gradients_->use(slot);
 }
 
 void NetworkSchedule::check_in_step(const ArenaSlot& slot) const {
@@ -66,11 +66,12 @@ void NetworkSchedule::check_in_step(const ArenaSlot& slot) const {
 
 void NetworkSchedule::reduce(const ArenaSlot& slot, const std::function<void(const at::Tensor&, bool)>& write) {
   check_in_step(slot);
-  gradients_->reduce(slot, write);
+  if (!rests_) gradients_->reduce(slot, write);
 }
 
 void NetworkSchedule::reduce_pass(const ArenaSlot& slot, const at::Tensor& gradient) {
   check_in_step(slot);
+  if (rests_) return;
   gradients_->use(slot);
   gradients_->reduce(slot, gradient);
 }

@@ -1,6 +1,7 @@
 #include "axonn/overlap/step/scheduler.hpp"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include <ATen/ops/empty.h>
@@ -133,6 +134,7 @@ void Scheduler::begin_step(int micro_batches) {
   linear_counts_ = {};
   log_.begin_step();
   for (const auto& network : networks_) {
+    network->rests_ = network->resting_ > 0;
     network->gradients_->begin_step(micro_batches);
     network->weights_->begin_step();
   }
@@ -162,14 +164,15 @@ void Scheduler::finish() {
   erase_expired();
   tell_listeners(&StepListener::step_ends);
   std::string wrong;
-  for (const auto& network : networks_)
+  auto trained = networks_ | std::views::filter([](const auto& network) { return !network->rests_; });
+  for (const auto& network : trained)
     if (const std::string some = network->gradients_->missing_gradients(); !some.empty())
       wrong += (wrong.empty() ? "" : ", ") + some;
   AXONN_CHECK(wrong.empty(), "overlap.finish", "the step ends without the gradient of ", wrong);
   in_step_ = false;
   phase_ = Phase::evaluate;
-  for (const auto& network : networks_) network->gradients_->send_rest();
-  for (const auto& network : networks_) network->gradients_->wait();
+  for (const auto& network : trained) network->gradients_->send_rest();
+  for (const auto& network : trained) network->gradients_->wait();
   tell_listeners(&StepListener::step_over, true);
   communicators_.moment().set(steps_begun_, /*micro_batches=*/0);
   log_.end_step();

@@ -70,6 +70,10 @@ class NetworkSchedule {
   // leaf. No use() is counted for it. Undefined: zeros. A bundle is reduced when each of its
   // parameters has one; at the end of the step, zeros stand for those that are missing.
   void reduce_pass(const ArenaSlot& slot, const at::Tensor& gradient);
+  // While more calls with true than with false were made, the steps that begin do not train this
+  // network: gradients are dropped, and none is missing. The same on every rank.
+  void rest(bool on) { resting_ += on ? 1 : -1; }
+  bool rests() const { return rests_; }  // in this step, or the last one
   // Name of a parameter without a gradient since the last step began; empty when all have one.
   std::string without_gradient() const;
 
@@ -89,6 +93,8 @@ class NetworkSchedule {
   std::unique_ptr<GradientReducer> gradients_;
   bool whole_gradients_ = true;
   bool sums_change_weights_ = false;
+  int resting_ = 0;
+  bool rests_ = false;
 };
 
 }  // namespace axonn
