@@ -54,6 +54,16 @@ TEST(ChannelRegistry, AgreementsChannelIsNoCommunicators) {
   EXPECT_EQ(registry.reuse(pair_of(0, 1), "x"), nullptr);
 }
 
+// 12 bits for the queues of 1023 communicators, and up to 15 for labels.
+TEST(ChannelRegistry, WhatQueuesDoNotNeedLabelsMessages) {
+  for (const auto& [largest, bits] : {std::pair(0x7FFFFFFFU, 15), {0x7FFFFFU, 11}, {32767U, 3}, {4095U, 0}, {11U, 0}}) {
+    const auto channel = ChannelRegistry(largest).make(pair_of(0, 1), "x", 1);
+    EXPECT_EQ(channel->labels.mask, (1U << bits) - 1) << largest;
+    EXPECT_LE(channel->labels.channel(channel->ids[2], ~uint64_t{0} >> 32), largest);
+    EXPECT_EQ(channel->labels.channel(channel->ids[1], 0), channel->ids[1]);
+  }
+}
+
 TEST(ChannelRegistry, TransportWithoutMoreChannelsIsAUserError) {
   ChannelRegistry registry(11);  // numbers 0 to 2
   registry.make(pair_of(0, 1), "x", 2);

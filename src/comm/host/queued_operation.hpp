@@ -106,7 +106,6 @@ class QueuedOperation : public Request::State {
   bool needs_all() const { return needs_all_; }  // it cannot end before all members have called it
 
   FlightRecorder::Call call() const;  // its texts live as long as this operation
-  const std::shared_ptr<OperationQueue>& queue() const { return queue_; }
 
  protected:
   const Channel& channel() const { return *channel_; }

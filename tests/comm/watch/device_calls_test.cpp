@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "axonn/core/error.hpp"
+#include "comm/watch/call_signature.hpp"
 
 namespace axonn {
 namespace {
@@ -101,6 +102,35 @@ TEST_F(DeviceCallsTest, MessagesHaveNumbersOfTheirOwnAndNameTheirPeer) {
   calls.add(other);
   call(*other, "receive", 1);
   EXPECT_EQ(state().open.back().waits_for, 2);
+}
+
+TEST_F(DeviceCallsTest, TheNextMemberIsAskedAboutACollectiveThatMakesNoProgress) {
+  calls.add(device);
+  call(*device);
+  const auto now = DeviceCalls::Clock::now();
+  EXPECT_TRUE(calls.probes(now).empty());
+  EXPECT_TRUE(calls.probes(now + 100ms).empty());
+  const auto asked = calls.probes(now + 2s);
+  ASSERT_EQ(asked.size(), 1U);
+  EXPECT_EQ(asked.front().first, 2);
+  const WaitProbe& probe = asked.front().second;
+  EXPECT_EQ(probe.asker().rank, 0);
+  EXPECT_FALSE(probe.program_waits || probe.asker().call.needed);
+
+  FlightRecorder other;  // rank 2's
+  FlightRecorder::Call same{
+      .collective = "all-reduce", .group = "x", .tag = "h.3", .number = 1, .bytes = 4096, .channel = kChannel};
+  same.details.signature = signature_of(same, 0, 0);
+  EXPECT_EQ(same.details.signature, probe.asker().call.signature);
+  same.details.type = 6;
+  same.details.signature = signature_of(same, 0, 0);
+  EXPECT_NE(same.details.signature, probe.asker().call.signature);
+  other.called(same);
+  EXPECT_TRUE(other.has_called(probe.asker().call.key()));
+  EXPECT_NE(probe.mismatch(2, other).find(
+                "rank 2 has called all-reduce #1 of group 'x' (4.00 KiB = 4096 bytes, tag 'h.3') [Float]"),
+            std::string::npos)
+      << probe.mismatch(2, other);
 }
 
 TEST_F(DeviceCallsTest, AQueueThatIsGoneIsNotWatched) {

@@ -58,8 +58,8 @@ void three_pairs(Environment& environment) {
   all_reduce(*(rank == 0 ? first : rank == 1 ? second : third));
 }
 
-// The others wait for rank 3 in the one call, and rank 3 for rank 1 in the other. So large, messages
-// go around a ring, and rank 1 waits for rank 0, which waits for rank 3.
+// The others wait for rank 3 in the one call, and rank 3 for rank 1 in the other. Large messages
+// go around a ring: rank 1 waits for rank 0, and that one for rank 3.
 void a_ring_and_a_pair(Environment& environment) {
   const int rank = environment.rank();
   const auto pair = rank == 1 || rank == 3 ? pair_of(environment, 1, 3) : nullptr;
