@@ -15,8 +15,8 @@ namespace axonn {
 class WrappedNetwork;
 
 // A parameter that got no gradient in a step: an error that names it, or a gradient of zeros. With
-// `zero` ranks may use different parameters. All sums then begin at the end of the step, in one
-// order.
+// `zero` ranks may use different parameters, but the same units, in the same order: else the job
+// ends. All sums then begin at the end of the step, in one order.
 enum class Unused : uint8_t { refuse, zero };
 
 // Buffers that a step has changed, such as the statistics of BatchNorm: an error that names the

@@ -93,7 +93,7 @@ class Inbox {
   const Owner owner_;
   Tickets& tickets_;
   std::deque<Transport::Letter>& letters_;
-  std::array<Incoming, 2> incoming_;                // by connection
+  std::array<Incoming, 2> incoming_;  // by connection
   using Channels = std::unordered_map<uint32_t, Channel>;
   Channels channels_;  // those with something in them
   std::vector<Channels::node_type> idle_;

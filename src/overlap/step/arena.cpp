@@ -139,7 +139,8 @@ void Arena::place(bool over_z, int bundle) {
 
 void Arena::describe(ArenaBundle& bundle, int z) {
   const auto slot_at = [&](int index) -> ArenaSlot& { return slots_[static_cast<size_t>(index)]; };
-  std::ranges::sort(bundle.slots, {}, [&](int index) { return slot_at(index).offset; });
+  std::ranges::sort(bundle.slots, {},
+                    [&](int index) { return std::pair(slot_at(index).offset, slot_at(index).stored); });
   const ArenaSlot &first = slot_at(bundle.slots.front()), &last = slot_at(bundle.slots.back());
   if (bundle.single()) {
     bundle.range = {first.offset, first.offset + first.range.size()};

@@ -124,11 +124,8 @@ std::vector<Misuse> make_misuses() {
        {"root 0", "root 1"}},
       {"parts",
        2,
-       instead(
-           [](Communicator& world) {
-             return world.reduce_scatter(ones(20), ones(5), std::vector<int64_t>{5, 15});
-           },
-           [](Communicator& world) { return world.reduce_scatter(ones(20), ones(10)); }),
+       instead([](Communicator& world) { return world.reduce_scatter(ones(20), ones(5), std::vector<int64_t>{5, 15}); },
+               [](Communicator& world) { return world.reduce_scatter(ones(20), ones(10)); }),
        {"reduce-scatter #", "of other parts"}},
       {"barrier", 2, instead([](Communicator& world) { return world.barrier(); }, sum), {"barrier #", "all-reduce #"}},
       {"message's size",

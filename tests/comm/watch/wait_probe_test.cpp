@@ -28,8 +28,7 @@ void on_threads(int ranks, const std::string& path, const std::function<void(Env
 
 std::string name_of(const std::string& text) {
   std::string name = text;
-  std::ranges::replace_if(
-      name, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
+  std::ranges::replace_if(name, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
   return name;
 }
 

@@ -9,6 +9,10 @@ namespace {
 using namespace test;
 
 TEST(ParallelEquality, Mlp) { expect_verified<Mlp>(); }
+TEST(ParallelEquality, OneScore) {
+  expect_verified<OneScore>();
+  expect_trained<OneScore>();
+}
 TEST(ParallelEquality, Pictures) {
   expect_verified<Pictures>();
   expect_verified<EvenPictures>();

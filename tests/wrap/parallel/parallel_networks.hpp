@@ -18,6 +18,12 @@ struct Mlp : nn::SequentialImpl {
   static at::Tensor input() { return torch::randn({kRows, 20}, torch::kDouble); }
 };
 
+// Fewer output features than ranks: some have none.
+struct OneScore : nn::SequentialImpl {
+  OneScore() : SequentialImpl(nn::Linear(40, 50), nn::Tanh(), nn::Linear(50, 1)) {}
+  static at::Tensor input() { return torch::randn({kRows, 40}, torch::kDouble); }
+};
+
 // Groups of GroupNorm lie on several ranks, and Flatten must gather.
 struct Pictures : nn::SequentialImpl {
   Pictures()
