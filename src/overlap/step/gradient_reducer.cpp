@@ -39,7 +39,7 @@ void GradientReducer::cut(Range section, bool over_z, AxisSet axes) {
   std::vector<int> order(arena_.slots().size());
   std::iota(order.begin(), order.end(), 0);
   std::erase_if(order, [&](int index) { return slot_at(index).spec.over_z != over_z; });
-  // A slot without elements comes before the one at its place: a bucket ends where its last one ends.
+  // A slot without elements comes before the one at its place: a bucket ends with its last one.
   std::ranges::sort(order, {}, [&](int index) { return std::pair(slot_at(index).offset, slot_at(index).stored); });
   const int64_t full = bucket_elements(policy_, section.size(), bytes_per_gradient());
   bool open = false;
