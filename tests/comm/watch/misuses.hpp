@@ -17,6 +17,6 @@ struct Misuse {
   std::vector<std::string> texts;
 };
 const std::vector<Misuse>& misuses();
-inline constexpr double kMisuseSeconds = 2;
+inline constexpr double kMisuseSeconds = 30;
 
 }  // namespace axonn
