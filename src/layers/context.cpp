@@ -192,8 +192,9 @@ Parameters Context::materialize(torch::nn::Module& network, uint64_t seed) {
 }
 
 Step Context::begin_step(StepOptions options) {
+  Scheduler& steps = scheduler();  // a planned context has none, and no environment
   std::shared_ptr<void> turn = impl_->environment->take_turn();
-  scheduler().begin_step(options.micro_batches);
+  steps.begin_step(options.micro_batches);
   impl_->turn = std::move(turn);
   return Step(*this);
 }

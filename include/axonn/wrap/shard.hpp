@@ -62,9 +62,10 @@ class WrappedModule {
     bool write_back = false;
   };
   // While it lives, the module can be called outside a step, such as for evaluation under a
-  // NoGradGuard. Every rank of the grid makes it, and calls the same units in the same order. It
-  // also reads all that is whole once, to notice parameters that are written without `write_back`:
-  // the next call of axonn is then a UserError that names one, unless its old values are back.
+  // NoGradGuard. Every rank of the grid makes it, and calls the same units in the same order. At
+  // its beginning and its end it hashes all that is whole (on a GPU it copies it to the host), to
+  // notice parameters that are written without `write_back`: the next call of axonn is then a
+  // UserError that names one, unless its old values are back.
   class Gathered {
    public:
     Gathered(std::shared_ptr<WrappedNetwork> network, const GatheredOptions& options);

@@ -36,25 +36,18 @@ class Misuses : public testing::TestWithParam<std::tuple<Misuse, std::string>> {
 
 TEST_P(Misuses, EndAtOnceWithBothCalls) {
   const auto& [misuse, path] = GetParam();
-  double seconds = 0;
   try {
     on_threads(misuse.ranks, path, [&](Environment& environment) {
       environment.world().barrier().wait();
-      const auto begin = Clock::now();
-      try {
-        misuse.run(environment);
-      } catch (const BackendError&) {
-        if (environment.rank() == 0) seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-        throw;
-      }
+      misuse.run(environment);
     });
     FAIL() << "no error";
   } catch (const BackendError& error) {
     for (const std::string& text : misuse.texts)
       EXPECT_NE(error.sentence().find(text), std::string::npos) << text << " in: " << error.sentence();
     EXPECT_NE(error.sentence().find("every rank of a group makes the same calls"), std::string::npos);
+    EXPECT_EQ(error.sentence().find("made no progress for"), std::string::npos);  // the time-out's, after 600 s
   }
-  EXPECT_LT(seconds, kMisuseSeconds);
 }
 
 INSTANTIATE_TEST_SUITE_P(, Misuses,
