@@ -79,8 +79,9 @@ struct FusedCollective {
 // Call n of a group is the same on all of its ranks: kind, size, dtype, op, root, counts, tag, the
 // other options, and the step (StepMoment). Otherwise the calls do not meet, nothing is written
 // from one to the other, and the job ends: a rank asks after half a second without progress, and
-// wait() throws BackendError, which names both calls. So do waits that can never end, because ranks wait for each other
-// or for a rank whose program has ended. A send and its receive are compared in the same way.
+// wait() throws BackendError, which names both calls. So do waits that can never end, because ranks
+// wait for each other or for a rank whose program has ended. A send and its receive are compared in
+// the same way.
 class Communicator {
  public:
   virtual ~Communicator() = default;

@@ -1,5 +1,5 @@
-// misuse NAME: one of misuses(), as a job of processes. A rank prints its error. Without a name: the
-// names and numbers of ranks.
+// misuse NAME: one of misuses(), as a job of processes. A rank prints its error. Without a name:
+// the names and numbers of ranks.
 #include <cstdio>
 #include <cstdlib>
 
