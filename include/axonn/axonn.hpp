@@ -32,6 +32,7 @@
 #include "axonn/wrap/decay_groups.hpp"
 #include "axonn/wrap/frozen_guard.hpp"
 #include "axonn/wrap/nn.hpp"
+#include "axonn/wrap/on_meta.hpp"
 #include "axonn/wrap/parallelize.hpp"
 #include "axonn/wrap/row_sampler.hpp"
 #include "axonn/wrap/shard.hpp"

@@ -63,8 +63,9 @@ void check_parameter(const std::string& name, const at::Tensor& tensor, const Co
   complain(!tensor.is_view() && whole, "is a view of a larger tensor; register a clone() of it");
   complain(tensor.is_contiguous(), "is not contiguous; register it as contiguous()");
   const c10::Device device = context.options().device;
-  complain(tensor.device() == device, detail::concatenate("lies on ", tensor.device().str(), ", and the context on ",
-                                                          device.str(), "; call to() before shard()"));
+  complain(tensor.is_meta() || tensor.device() == device,
+           detail::concatenate("lies on ", tensor.device().str(), ", and the context on ", device.str(),
+                               "; call to() before shard()"));
   const at::ScalarType needed = context.arena_types().master;
   complain(tensor.scalar_type() == needed || tensor.scalar_type() == context.options().dtype,
            detail::concatenate("is of type ", c10::toString(tensor.scalar_type()), ", and the context needs ",
@@ -198,7 +199,8 @@ class Walk {
                   const std::optional<ShardedParameter>& layer = {}, bool synchronised = false) {
     if (!tensor.defined()) return;
     const auto known = std::ranges::find_if(to, [&](const FoundTensor& each) { return each.tensor.is_same(tensor); });
-    if (known == to.end()) return to.push_back({{name}, tensor, unit, layer, synchronised});
+    if (known == to.end())
+      return to.push_back({{name}, tensor, unit, layer, synchronised, deferred_value(name, tensor)});
     known->names.push_back(name);
     if (known->unit != unit) known->unit = 0;
   }

@@ -12,12 +12,16 @@
 
 namespace axonn {
 
+void check_keep_split(const KeepSplit& options, const char* where) {
+  AXONN_CHECK(options.heads >= 0 && options.parts >= 1, where, "need .heads >= 0 and .parts >= 1, got ", options.heads,
+              " and ", options.parts);
+}
+
 void MemberBase::link(MemberBase& first, MemberBase& second, const KeepSplit& options) {
   constexpr const char* kWhere = "nn.keep_split";
   AXONN_CHECK(!first.joined() && !second.joined(), kWhere,
               "a member was parallelized before; call keep_split() where the members are registered");
-  AXONN_CHECK(options.heads >= 0 && options.parts >= 1, kWhere, "need .heads >= 0 and .parts >= 1, got ", options.heads,
-              " and ", options.parts);
+  check_keep_split(options, kWhere);
   AXONN_CHECK(!first.links_.kept || *first.links_.kept == options, kWhere,
               "the output of a member cannot stay split in two ways; give the same .heads and .parts for each pair");
   first.links_.kept = options;

@@ -11,6 +11,7 @@
 #include "axonn/layers/dropout.hpp"
 #include "axonn/wrap/unit.hpp"
 #include "wrap/layer_child.hpp"
+#include "wrap/member_links.hpp"
 
 namespace axonn {
 namespace {
@@ -24,7 +25,10 @@ std::string joined(const std::string& parent, const std::string& key) {
 
 class Planner {
  public:
-  Planner(nn::Module& module, Context& context) : context_(context) { survey(module, ""); }
+  Planner(nn::Module& module, Context& context, const SplitPlan& plan)
+      : context_(context), links_(member_links(module, plan)) {
+    survey(module, "");
+  }
 
   void visit(nn::Module& module, const std::string& name) {
     if (!seen_.insert(&module).second) return;
@@ -53,11 +57,13 @@ class Planner {
   }
 
  private:
+  const MemberBase::Links& links(const MemberBase& member) const { return links_.links.at(&member); }
+
   // Without modules(), which refuses a module that no shared_ptr has.
   void survey(const nn::Module& module, const std::string& name) {
     if (const auto* member = dynamic_cast<const MemberBase*>(&module)) {
       member_names_.try_emplace(member, name);
-      taken_.insert(member->links().from.begin(), member->links().from.end());
+      taken_.insert(links(*member).from.begin(), links(*member).from.end());
     }
     for (const auto& each : module.named_parameters(/*recurse=*/false))
       owners_[each.value().unsafeGetTensorImpl()].insert(&module);
@@ -77,7 +83,7 @@ class Planner {
       choose(module, place);
       check_features(place, last);
       auto* member = dynamic_cast<MemberBase*>(&module);
-      AXONN_CHECK(member == nullptr || (member->links().from.empty() && !member->links().kept), kWhere, "'", place.name,
+      AXONN_CHECK(member == nullptr || (links(*member).from.empty() && !links(*member).kept), kWhere, "'", place.name,
                   "' is a child of a Sequential, which keeps its activations split by itself; leave it out of "
                   "keep_split()");
       const bool ends = i + 1 == sequential.size();
@@ -105,7 +111,7 @@ class Planner {
                 "' takes, by calls of keep_split(), what is made of its own output; leave one of the pairs out");
     ModulePlace place{.name = name, .layer = {}, .before = {}, .input = {}, .output = {}, .after = {}};
     std::string last;
-    for (const MemberBase* each : member.links().from) {
+    for (const MemberBase* each : links(member).from) {
       const Stream stream = left_by(*each, name);
       AXONN_CHECK(last.empty() || (place.before.same_place(stream) && place.before.features == stream.features), kWhere,
                   "'", name, "' takes the split outputs of '", last, "' and '", member_names_.at(each),
@@ -127,12 +133,12 @@ class Planner {
                 "' is a child of a Sequential, whose output is gathered; leave it out of keep_split()");
     const Stream stream = member_place(member).after;
     if (stream.replicated()) return {};
-    const int64_t parts = member.links().kept->parts;
+    const int64_t parts = links(member).kept->parts;
     return {Layout::over(*stream.layout.axis), stream.features / parts, stream.dim};
   }
 
   void fill_in(const MemberBase& member, const nn::Module& module, ModulePlace& place, const std::string& last) {
-    const auto& kept = member.links().kept;
+    const auto& kept = links(member).kept;
     const KeepSplit options = kept.value_or(KeepSplit());
     const std::string& name = place.name;
     place.input = place.output = place.before;
@@ -193,7 +199,7 @@ class Planner {
     const bool own = std::ranges::all_of(parameters, [&](const auto& each) {
       return each.value().requires_grad() && owners_[each.value().unsafeGetTensorImpl()].size() == 1;
     });
-    if (!own || dynamic_cast<const UnitBase*>(&module) != nullptr) return {};
+    if (!own || links_.whole.contains(&module) || dynamic_cast<const UnitBase*>(&module) != nullptr) return {};
     const auto layer = split_layer(context_, module, before, parts);
     if (layer) {
       made_[&module] = *layer;
@@ -223,6 +229,7 @@ class Planner {
   }
 
   Context& context_;
+  MemberLinks links_;
   std::map<const at::TensorImpl*, std::set<const nn::Module*>> owners_;
   std::map<const nn::Module*, SplitLayer> made_;
   std::set<const nn::Module*> seen_, numbered_, in_sequentials_;
@@ -241,8 +248,8 @@ void collect_batch_norms(nn::Module& module, const std::string& name, ParallelPl
 
 }  // namespace
 
-ParallelPlan plan_layers(torch::nn::Module& module, Context& context) {
-  Planner planner(module, context);
+ParallelPlan plan_layers(torch::nn::Module& module, Context& context, const SplitPlan& plan) {
+  Planner planner(module, context, plan);
   planner.visit(module, "");
   return planner.result();
 }

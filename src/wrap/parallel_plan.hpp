@@ -29,7 +29,7 @@ struct ParallelPlan {
 };
 
 // Walks the module, with the layout in hand, and changes nothing. UserError as parallelize() says.
-ParallelPlan plan_layers(torch::nn::Module& module, Context& context);
+ParallelPlan plan_layers(torch::nn::Module& module, Context& context, const SplitPlan& plan);
 // What shard() does: BatchNorms that can be synchronised are, and the rest stays as it is.
 ParallelPlan plan_batch_norms(torch::nn::Module& module);
 

@@ -5,7 +5,7 @@
 namespace axonn {
 
 WrappedModule parallelize(Context& context, torch::nn::Module& module, const ShardOptions& options) {
-  return wrap_module(context, module, options, [&] { return plan_layers(module, context); });
+  return wrap_module(context, module, options, [&] { return plan_layers(module, context, options.plan); });
 }
 
 }  // namespace axonn

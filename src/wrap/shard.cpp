@@ -49,6 +49,15 @@ std::vector<NamedTensor> all_tensors(const FoundModule& found) {
   return all;
 }
 
+// Parameters get the memory of their ranges in WrappedNetwork.
+void settle_deferred(const FoundModule& found, const Context& context) {
+  for (const auto* list : {&found.trained, &found.frozen, &found.empty, &found.buffers})
+    for (const FoundTensor& each : *list)
+      if (each.deferred)
+        settle_on(each.tensor, context.options().device,
+                  /*with_memory=*/list == &found.empty || list == &found.buffers);
+}
+
 torch::nn::AnyModule& child_of(torch::nn::SequentialImpl& parent, size_t index) {
   return *(parent.begin() + static_cast<ptrdiff_t>(index));
 }
@@ -81,6 +90,8 @@ void insert_units(const FoundUnits& found, const std::shared_ptr<WrappedNetwork>
 }  // namespace
 
 WrappedModule shard(Context& context, torch::nn::Module& module, const ShardOptions& options) {
+  AXONN_CHECK(options.plan.empty(), kWhere,
+              ".plan splits members over X and Y; call axonn::parallelize() for that, or leave it out");
   const GridShape& shape = context.shape();
   if (shape.x * shape.y > 1 && context.rank() == 0)
     log::warn("grid ", shape.to_string(),
@@ -102,8 +113,10 @@ WrappedModule wrap_module(Context& context, torch::nn::Module& module, const Sha
   const std::vector<NamedTensor> all = all_tensors(found.module);
   check_same_tensors(everyone, all, kWhere);
   std::vector<at::Tensor> tensors;
-  for (const NamedTensor& each : all) tensors.push_back(each.tensor);
+  for (const NamedTensor& each : all)
+    if (!each.tensor.is_meta()) tensors.push_back(each.tensor);
   share(context, tensors);
+  settle_deferred(found.module, context);
   const auto network = std::make_shared<WrappedNetwork>(context, found.module, options);
   network->parameters().schedule().listen(network);
   for (size_t i = 0; i < found.module.trained.size() && !found.module.trained[i].layer; ++i)
@@ -111,6 +124,7 @@ WrappedModule wrap_module(Context& context, torch::nn::Module& module, const Sha
                                                    std::make_unique<GradientHook>(network, static_cast<int>(i)));
   insert_layers(plan, network);
   insert_units(found, network);
+  network->draw_values();
   network->know(module);
   return WrappedModule(network);
 }

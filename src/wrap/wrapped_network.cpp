@@ -87,9 +87,8 @@ WrappedNetwork::WrappedNetwork(Context& context, FoundModule found, const ShardO
       units_(found_.units.size()) {
   const at::NoGradGuard no_grad;
   Arena& arena = parameters_.arena();
-  const auto all = [](int) { return true; };
-  take_values(found_.trained, parameters_, all);
-  take_values(found_.frozen, frozen_, all);
+  take_values(found_.trained, parameters_, [&](int i) { return !found_.trained[static_cast<size_t>(i)].deferred; });
+  take_values(found_.frozen, frozen_, [&](int i) { return !found_.frozen[static_cast<size_t>(i)].deferred; });
   for (const ArenaSlot& slot : arena.slots()) {
     const FoundTensor& each = found_.trained[static_cast<size_t>(slot.number)];
     names_.push_back(slot.name);
@@ -123,10 +122,15 @@ void WrappedNetwork::take_values(const std::vector<FoundTensor>& found, const Pa
   for (const ArenaSlot& slot : arena.slots()) {
     if (!which(slot.number)) continue;
     const FoundTensor& each = found[static_cast<size_t>(slot.number)];
-    arena.master()
-        .narrow(0, slot.offset, slot.range.size())
-        .copy_(stored_part(each.stored(each.tensor.detach()), slot, context_->shape(), context_->at()));
+    take_value(each, slot, arena, each.tensor.detach());
   }
+}
+
+void WrappedNetwork::take_value(const FoundTensor& found, const ArenaSlot& slot, const Arena& arena,
+                                const at::Tensor& whole) const {
+  arena.master()
+      .narrow(0, slot.offset, slot.range.size())
+      .copy_(stored_part(found.stored(whole), slot, context_->shape(), context_->at()));
 }
 
 const std::vector<at::Tensor>& WrappedNetwork::local() {

@@ -14,6 +14,7 @@
 #include "axonn/layers/compare/same_replicas.hpp"
 #include "axonn/overlap/step/step_listener.hpp"
 #include "axonn/wrap/shard.hpp"
+#include "wrap/deferred/recording.hpp"
 #include "wrap/leased_parameter.hpp"
 
 namespace axonn {
@@ -25,6 +26,7 @@ struct FoundTensor {
   int unit = 0;
   std::optional<ShardedParameter> layer = {};  // a layer of axonn has it, in place of the module
   bool synchronised = false;                   // a buffer that changes alike on all ranks
+  std::optional<DeferredValue> deferred = {};  // it has no memory, or none yet
 
   // The whole tensor's elements in the order in which they are stored.
   at::Tensor stored(const at::Tensor& whole) const;
@@ -42,7 +44,8 @@ struct FoundModule {
 // A wrapped module: its parameters come, compute, hand over their gradients, and go.
 class WrappedNetwork final : public StepListener, public std::enable_shared_from_this<WrappedNetwork> {
  public:
-  // Every rank of the grid constructs it. The values are already the same on all of them.
+  // Every rank of the grid constructs it. The values are already the same on all of them, or
+  // deferred: their tensors lie on the device, those of parameters without memory.
   WrappedNetwork(Context& context, FoundModule found, const ShardOptions& options);
 
   const std::vector<at::Tensor>& local();
@@ -76,6 +79,10 @@ class WrappedNetwork final : public StepListener, public std::enable_shared_from
   void begin_gathered(bool write_back);
   void end_gathered(bool takes_over);
   void stand_in(bool begins) { stands_in_ = begins; }  // other values in local(), for a while
+  // Computes what is deferred, except parameters that are loaded. A collective over the grid.
+  void draw_values();
+  void values_loaded(const std::vector<std::string>& missing);  // by name, those that a file did not have
+  void check_values() const;                                    // UserError if a parameter has no values yet
   // The module is complete: a parameter that comes later is an error of the next step.
   void know(torch::nn::Module& module);
   // Before whatever relies on the weights: a step, gathered(), a save. UserError on the rank on
@@ -113,6 +120,7 @@ class WrappedNetwork final : public StepListener, public std::enable_shared_from
   // The module's values into the master weights, of those that `which` says.
   void take_values(const std::vector<FoundTensor>& found, const Parameters& parameters,
                    const std::function<bool(int)>& which) const;
+  void take_value(const FoundTensor& found, const ArenaSlot& slot, const Arena& arena, const at::Tensor& whole) const;
 
   ContextHandle context_;
   FoundModule found_;
@@ -131,6 +139,7 @@ class WrappedNetwork final : public StepListener, public std::enable_shared_from
   bool whole_network_ = false;             // gathered with write_back
   std::vector<uint64_t> before_gathered_;  // fingerprints of what was whole then
   std::string in_vain_;                    // a sentence about a parameter that was written
+  std::set<std::string> without_values_;   // parameters that no file has given any
   std::weak_ptr<torch::nn::Module> module_;
   std::set<const at::TensorImpl*> known_;  // its parameters
   int64_t finished_ = 0;                   // steps

@@ -65,6 +65,7 @@ void WrappedNetwork::in_vain(const LeasedParameter& parameter) {
 }
 
 void WrappedNetwork::check_weights(bool compare) {
+  check_values();
   for (auto* list : {&leased_, &leased_frozen_})
     for (LeasedParameter& each : *list)
       if (each.lies_in_arena()) check_unwritten(each);

@@ -8,21 +8,15 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "axonn/wrap/split_plan.hpp"
+
 namespace axonn {
 
 class WrappedNetwork;
 struct ModulePlace;
 
-// How the output of a typed member stays split until the next one takes it; see nn.hpp.
-struct KeepSplit {
-  // Features of one head stay on one rank: the output is split if the axis divides the heads, and
-  // else gathered. 0: any feature may be the first of a rank.
-  int64_t heads = 0;
-  // The output features are so many equal parts, each split by itself: 3 for q|k|v. The next member
-  // takes as many features as one part has.
-  int64_t parts = 1;
-  bool operator==(const KeepSplit&) const = default;
-};
+// UserError of `where` for numbers that cannot be.
+void check_keep_split(const KeepSplit& options, const char* where);
 
 // What parallelize() and shard() find a typed member of a module by. Before them it does nothing.
 class MemberBase {

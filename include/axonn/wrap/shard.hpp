@@ -9,6 +9,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "axonn/layers/context.hpp"
+#include "axonn/wrap/split_plan.hpp"
 
 namespace axonn {
 
@@ -36,6 +37,8 @@ struct ShardOptions {
   // compare gradients too. 0: never. On a GPU whose kernels are not deterministic, ranks of X and Y
   // compare nothing of what they compute alike.
   int64_t check_replicas = 100;
+  // parallelize() only: which typed members stay split, or whole, by their names.
+  SplitPlan plan = {};
 };
 
 // The sharded parameters of a plain torch::nn::Module. Copies share them. It stays alive as long as

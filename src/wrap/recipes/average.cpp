@@ -17,6 +17,7 @@ constexpr const char* kWhere = "wrap.average";
 
 Average::Average(WrappedModule parameters, double decay) : parameters_(std::move(parameters)), decay_(decay) {
   AXONN_CHECK(decay >= 0 && decay < 1, kWhere, "the decay of an average must be at least 0 and below 1, got ", decay);
+  parameters_.network().check_values();
   for (const at::Tensor& each : parameters_.local()) average_.push_back(each.detach().clone());
 }
 

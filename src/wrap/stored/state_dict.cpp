@@ -18,6 +18,7 @@ LoadedStateDict load_state_dict(const WrappedModule& parameters, const std::file
   check_between_steps(parameters, Held::loaded);
   const LoadedStateDict report =
       read_tensors(parameters.network().context(), tensors_of(parameters, {}), file, options);
+  parameters.network().values_loaded(report.missing);
   parameters.network().frozen_written();
   return report;
 }

@@ -126,6 +126,7 @@ CheckpointState load_checkpoint(const WrappedModule& parameters, torch::optim::O
     optimizer_state.give_to(optimizer);
     state = reader.state();
   });
+  parameters.network().values_loaded({});
   parameters.network().frozen_written();
   return state;
 }

@@ -22,7 +22,7 @@ inline at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const a
 
 // Four heads, which two ranks share and three cannot.
 struct Block : nn::Module {
-  Block()
+  explicit Block(bool pairs = true)
       : norm(nn::LayerNormOptions({24})),
         query(24, 24),
         key(24, 24),
@@ -37,6 +37,7 @@ struct Block : nn::Module {
     register_module("out", out);
     register_module("up", up);
     register_module("down", down);
+    if (!pairs) return;
     for (const nn::Linear& each : {query, key, value}) nn::keep_split(each, out, {.heads = 4});
     nn::keep_split(up, down);
   }
@@ -51,11 +52,11 @@ struct Block : nn::Module {
 
 // Three heads, which three ranks share and two cannot; q, k and v are one product.
 struct FusedBlock : nn::Module {
-  FusedBlock() : norm(nn::LayerNormOptions({24})), qkv(24, 72), out(24, 24) {
+  explicit FusedBlock(bool pairs = true) : norm(nn::LayerNormOptions({24})), qkv(24, 72), out(24, 24) {
     register_module("norm", norm);
     register_module("qkv", qkv);
     register_module("out", out);
-    nn::keep_split(qkv, out, {.heads = 3, .parts = 3});
+    if (pairs) nn::keep_split(qkv, out, {.heads = 3, .parts = 3});
   }
   at::Tensor forward(const at::Tensor& x) {
     const auto parts = qkv(norm(x)).chunk(3, -1);
@@ -66,7 +67,8 @@ struct FusedBlock : nn::Module {
 };
 
 struct Transformer : nn::Module {
-  Transformer() : words(61, 24), squeeze(24, 25), scores(25, 61) {
+  explicit Transformer(bool pairs = true)
+      : words(61, 24), first(std::make_shared<Block>(pairs)), second(pairs), squeeze(24, 25), scores(25, 61) {
     register_module("words", words);
     register_module("first", first);
     register_module("second", second);
@@ -76,9 +78,14 @@ struct Transformer : nn::Module {
   at::Tensor forward(const at::Tensor& ids) { return scores(torch::tanh(squeeze(second(first->forward(words(ids)))))); }
   static at::Tensor input() { return torch::randint(61, {kRows, 5}); }
   nn::Embedding words;
-  std::shared_ptr<Block> first = std::make_shared<Block>();
+  std::shared_ptr<Block> first;
   Unit<FusedBlock> second;
   nn::Linear squeeze, scores;
+};
+
+// Its pairs are those of a plan.
+struct PlannedTransformer : Transformer {
+  PlannedTransformer() : Transformer(/*pairs=*/false) {}
 };
 
 // The sum of the residual branches stays split over Y from the words to the scores.

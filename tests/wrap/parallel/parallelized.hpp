@@ -61,10 +61,11 @@ void expect_verified(const std::vector<std::string>& units = {}) {
 
 // Local weights after some steps of AdamW.
 template <typename Net>
-std::vector<at::Tensor> trained(const OverlapPolicy& policy, int steps, WrappedModule* last = nullptr) {
+std::vector<at::Tensor> trained(const OverlapPolicy& policy, int steps, WrappedModule* last = nullptr,
+                                const SplitPlan& plan = {}) {
   Context context = make_context(policy);
   const auto net = network<Net>();
-  const WrappedModule parameters = parallelize(context, *net);
+  const WrappedModule parameters = parallelize(context, *net, {.plan = plan});
   torch::optim::AdamW optimizer(parameters.local(), adamw());
   for (int step = 0; step < steps; ++step) {
     auto open = context.begin_step();
