@@ -18,7 +18,8 @@ constexpr int64_t kLeastSharded = 1024;  // elements; smaller parameters lie on 
 
 // In the place of a gradient that is not there yet.
 at::Tensor awaited(const at::Tensor& local, const std::string& name) {
-  at::Tensor gradient = at::empty(local.sizes(), local.options().requires_grad(false));
+  at::Tensor gradient = at::empty({0}, local.options().requires_grad(false));
+  gradient.unsafeGetTensorImpl()->set_sizes_contiguous(local.sizes());
   if (gradient.numel() > 0)
     make_absent(gradient, "the gradient of '" + name +
                               "' is the sum over the grid, which step.finish() computes: call step.finish() before "

@@ -12,6 +12,7 @@ namespace axonn {
 namespace {
 
 constexpr const char* kWhere = "wrap.on_meta";
+constexpr size_t kAhead = size_t{32} << 20;  // bytes that the first rank sends before the others take them
 
 // A tensor of the module, and what keeps it.
 struct Target {
@@ -55,10 +56,16 @@ void WrappedNetwork::draw_values() {
     for (const Target& each : made) tensors.push_back(each.found->deferred->tensor);
     std::vector<NamedTensor> in_order;
     for (const size_t i : recording->order(tensors)) in_order.push_back({made[i].found->names.front(), tensors[i]});
-    check_same_tensors(context_->communicators().on_cpu(AxisSet::all()), in_order, kWhere);
+    Communicator& everyone = context_->communicators().on_cpu(AxisSet::all());
+    check_same_tensors(everyone, in_order, kWhere);
+    size_t sent = 0;
     recording->replay(tensors, [&](size_t i, const at::Tensor& value) {
       const FoundTensor& found = *made[i].found;
       const at::Tensor whole = value.to(context_->options().device);
+      if ((sent += whole.nbytes()) > kAhead) {
+        everyone.barrier().wait();
+        sent = whole.nbytes();
+      }
       share(context_, {whole});
       if (made[i].kept_by != nullptr)
         take_value(found, slot_of(made[i]), made[i].kept_by->arena(), whole);

@@ -61,7 +61,7 @@ void record(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   if (!deferred) return;
   const size_t results = op.schema().returns().size();
   current->add(op, inputs, {stack->end() - static_cast<ptrdiff_t>(results), stack->end()});
-  // Whoever writes through a pointer to memory that is not there gets LibTorch's error, not a crash.
+  // Writing through a pointer to memory that is not there is LibTorch's error then, not a crash.
   for (size_t i = stack->size() - results; i < stack->size(); ++i)
     each_tensor((*stack)[i], [](const at::Tensor& tensor) {
       tensor.storage().unsafeGetStorageImpl()->set_throw_on_mutable_data_ptr();

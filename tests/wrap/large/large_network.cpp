@@ -34,7 +34,7 @@ struct Net : torch::nn::Module {
 
 void train(const std::string& mode, int64_t blocks, const std::string& file) {
   Environment environment;
-  Context context(environment, {.z = environment.ranks()}, {});
+  Context context(environment, {.z = environment.ranks()}, {.overlap = {.switches = {.cache = false}, .prefetch = 1}});
   const auto make = [&] { return std::make_shared<Net>(blocks, mode.ends_with("-frozen")); };
   torch::manual_seed(1);
   const auto net = mode.starts_with("meta") ? on_meta(make) : make();
