@@ -351,7 +351,8 @@ void WrappedNetwork::step_over(bool finished) {
   if (!finished || schedule.rests()) return;
   ++finished_;
   const int64_t every = options_.check_replicas;
-  compare_due_ = every > 0 && (finished_ <= kComparedSteps || finished_ % every == 0);
+  const bool has_replicas = context_->shape().ranks() > 1;
+  compare_due_ = every > 0 && (finished_ <= kComparedSteps || (has_replicas && finished_ % every == 0));
   if (whole && every > 0 && finished_ <= kComparedSteps) compare_gradients();
 }
 

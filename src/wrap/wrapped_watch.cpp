@@ -138,11 +138,10 @@ void WrappedNetwork::begin_gathered(bool write_back) {
     check_weights();
     update_weights();
   }
-  ++evaluating_;
   enter(0);
   if (write_back)
     for (size_t unit = 1; unit < units_.size(); ++unit) enter(static_cast<int>(unit));
-  if (evaluating_ > 1) return;
+  if (++evaluating_ > 1) return;
   whole_network_ = write_back;
   before_gathered_ = fingerprints(whole_now());
 }
