@@ -36,6 +36,10 @@ struct ShardOptions {
   // compare gradients too. 0: never. On a GPU whose kernels are not deterministic, ranks of X and Y
   // compare nothing of what they compute alike.
   int64_t check_replicas = 100;
+  // For debugging, also by AXONN_CHECK_LAYOUTS=1, the same on all ranks: parallelize() finds what
+  // forward computes wrongly with an output that stays split (nn.hpp), which is a UserError of that
+  // operation on all ranks. Forward then keeps whole activations, and is several times slower.
+  bool check_layouts = false;
 };
 
 // The sharded parameters of a plain torch::nn::Module. Copies share them. It stays alive as long as
