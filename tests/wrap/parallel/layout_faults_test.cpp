@@ -123,17 +123,23 @@ struct WordsAndImages : nn::Module {
       : words(9, 24),
         norm(nn::LayerNormOptions({24})),
         first(nn::Conv2dOptions(6, 7, 3)),
-        second(nn::Conv2dOptions(7, 6, 1)) {
+        second(nn::Conv2dOptions(7, 6, 1)),
+        up(24, 24),
+        down(24, 8) {
     register_module("words", words);
     register_module("norm", norm);
     register_module("first", first);
     register_module("second", second);
+    register_module("up", up);
+    register_module("down", down);
     nn::keep_split(words, norm);
     nn::keep_split(first, second);
+    nn::keep_split(up, down);
   }
   nn::Embedding words;
   nn::LayerNorm norm;
   nn::Conv2d first, second;
+  nn::Linear up, down;
 };
 
 TEST(LayoutFaults, FollowsBothAxesAndUnevenChannels) {
@@ -160,6 +166,19 @@ TEST(LayoutFaults, FollowsBothAxesAndUnevenChannels) {
     }
     step.abandon();
   }
+}
+
+TEST(LayoutFaults, FindsWhatLiesOverDifferentAxes) {
+  if (test_environment().ranks() != 4) GTEST_SKIP() << "on four ranks";
+  Context context(test_environment(), {.x = 2, .y = 2}, {.dtype = at::kDouble});
+  const auto net = std::make_shared<WordsAndImages>();
+  net->to(torch::kDouble);
+  const WrappedModule parameters = parallelize(context, *net, {.check_layouts = true});
+  auto step = context.begin_step();
+  const Tensor words = net->words(torch::arange(8).view({4, 2})), up = net->up(torch::ones({4, 2, 24}, torch::kDouble));
+  EXPECT_USER_ERROR(words * up, "'mul' combines the split output of 'words'", "'up'", "split over different axes");
+  EXPECT_USER_ERROR(net->down(torch::tanh(words)), "'down' takes a tensor that is split over x", "'words'");
+  step.abandon();
 }
 
 // In evaluation too, by the switch of the environment, and no longer than it is needed.
