@@ -109,6 +109,12 @@ TEST(LayoutCheck, LeavesHeadsAlone) {
                  .transpose(1, 2)
                  .reshape({6, h.size(1)});
            }},
+          {"local numbers behind -1",
+           [](Pair&, const Tensor& h) { return torch::softmax(h.view({-1, h.size(1) / 4, 4}), 2).flatten(1); }},
+          {"local numbers in one row",
+           [](Pair&, const Tensor& h) {
+             return torch::softmax(h.narrow(0, 1, 1).view({1, h.size(1) / 4, 4}), 2).flatten(1);
+           }},
           {"fused attention",
            [](Pair& net, const Tensor& h) {
              const auto by_head = [](const Tensor& x) { return x.view({2, 3, -1, 4}).transpose(1, 2); };
@@ -175,6 +181,30 @@ TEST(LayoutCheck, LeavesNetworksAlone) {
   expect_verified<members::SplitStream>(checked);
   expect_verified<members::Images>(checked);
   expect_verified<members::Chain>(checked);
+}
+
+// ... and sees faults through their rounding.
+TEST(LayoutCheck, LeavesNarrowTypesAlone) {
+  ON_TWO_OR_FOUR_RANKS();
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    SCOPED_TRACE(type);
+    Context context(test_environment(), {.x = test_environment().ranks()}, {.dtype = type});
+    torch::manual_seed(1);
+    const auto net = std::make_shared<Pair>();
+    const WrappedModule parameters = parallelize(context, *net, {.check_layouts = true});
+    auto step = context.begin_step();
+    net->between = [](Pair& n, const Tensor& h) {
+      const Tensor gated = torch::silu(h) * n.twin(n.input), heads = gated.view({3, 2, -1, 2}).transpose(1, 2);
+      return at::scaled_dot_product_attention(heads, heads, heads).transpose(1, 2).reshape({6, -1});
+    };
+    EXPECT_EQ(net->forward(rows(0, 6).to(type)).size(1), 8);
+    for (const Pair::Between& fault : {Pair::Between([](Pair&, const Tensor& h) { return torch::softmax(h, -1); }),
+                                       Pair::Between([](Pair&, const Tensor& h) { return h - h.mean(-1, true); })}) {
+      net->between = fault;
+      EXPECT_THROW(net->forward(rows(0, 6).to(type)), UserError);
+    }
+    step.abandon();
+  }
 }
 
 // Backward runs it again, and does not check it again.
