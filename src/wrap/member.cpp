@@ -63,6 +63,7 @@ void MemberBase::follow_output(const at::Tensor& result) const {
           .axis = *after.layout.axis,
           .parts = links_.kept->parts,
           .features = whole.size(after.dim) / links_.kept->parts,
+          .heads = links_.kept->heads,
           .whole = whole});
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <limits>
 #include <span>
 #include <string_view>
@@ -126,20 +127,34 @@ class FollowedCall {
   static constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
 
   // All ranks of the axis make the same attempts, as long as none fits as its inputs did: a view
-  // that splits rows may fit the numbers, but not what follows.
+  // that splits rows may fit the numbers, but not what follows. What one attempt has written is no
+  // input of another.
   void check_results(const std::vector<at::Tensor>& results, const Arguments& whole) {
     const Attempt first = attempt(results, whole);
     if (first.most_parts() <= parts_) return accept(results, first);
     Attempt best = first;
     bool computes = first.problem.empty();
-    const bool wrote = schema_.is_mutable() && computes;
-    for (const auto& other : other_whole_arguments(schema_, local_, whole, *split_)) {
-      Attempt next = attempt(results, wrote ? std::nullopt : other);
+    const auto attempt_also = [&](const std::optional<Arguments>& other, bool other_sizes) {
+      Attempt next = attempt(results, other, other_sizes);
       computes |= other && next.problem.empty();
-      if (next.most_parts() < best.most_parts()) best = std::move(next);
-    }
+      if (better(results, next, best)) best = std::move(next);
+    };
+    const bool wrote = schema_.is_mutable() && computes;
+    attempt_also(wrote ? std::nullopt : with_constants_of_all_ranks(schema_, local_, whole), /*other_sizes=*/false);
+    if (!schema_.is_mutable())
+      for (const auto& other : with_sizes_of_all_ranks(schema_, whole, *split_)) attempt_also(other, true);
     if (best.most_parts() == kNone) throw UserError(kWhere, computes ? other_values() : not_on_whole(first.problem));
     accept(results, best);
+  }
+
+  // Fewer parts, and heads rather than features.
+  bool better(const std::vector<at::Tensor>& results, const Attempt& one, const Attempt& other) const {
+    const auto splits_heads = [&](const Attempt& each) {
+      const auto dim = differing_dim(results[0], each.results[0]);
+      return dim && split_->heads > 0 && each.results[0].size(*dim) == each.parts[0] * split_->heads;
+    };
+    if (one.most_parts() != other.most_parts()) return one.most_parts() < other.most_parts();
+    return one.most_parts() < kNone && splits_heads(one) && !splits_heads(other);
   }
 
   void accept(const std::vector<at::Tensor>& results, const Attempt& whole) const {
@@ -169,7 +184,8 @@ class FollowedCall {
                                leave_out());
   }
 
-  Attempt attempt(const std::vector<at::Tensor>& results, const std::optional<Arguments>& whole) const {
+  Attempt attempt(const std::vector<at::Tensor>& results, const std::optional<Arguments>& whole,
+                  bool other_sizes = false) const {
     const at::NoGradGuard no_grad;
     Attempt made;
     if (whole) {
@@ -177,23 +193,29 @@ class FollowedCall {
       try {
         made.results = called(*whole, stack);
       } catch (const c10::Error& error) {
-        made.problem = error.what_without_backtrace();
-        made.problem = made.problem.substr(0, made.problem.find('\n'));
+        made.problem = first_line(error.what_without_backtrace());
+      } catch (const std::exception& error) {
+        made.problem = first_line(error.what());
       }
     }
-    made.parts = agreed_parts(results, made.results);
+    made.parts = agreed_parts(results, made.results, other_sizes);
     return made;
   }
 
-  // Of each result; nothing if one of them is neither split nor whole on some rank.
-  std::vector<int64_t> agreed_parts(const std::vector<at::Tensor>& results,
-                                    const std::vector<at::Tensor>& of_whole) const {
+  static std::string first_line(std::string text) { return text.substr(0, text.find('\n')); }
+
+  // Of each result; nothing if one of them is neither split nor whole on some rank. Other sizes must
+  // have counted all features or heads: a smaller number is the program's own, which means others.
+  std::vector<int64_t> agreed_parts(const std::vector<at::Tensor>& results, const std::vector<at::Tensor>& of_whole,
+                                    bool other_sizes) const {
     const auto count = of_whole.size() == results.size() ? static_cast<int64_t>(results.size()) : 0;
     const auto counts = split_->least({count, -count});
     if (count == 0 || counts[0] != -counts[1]) return {};
     std::vector<int64_t> fits;
     for (size_t i = 0; i < results.size(); ++i) {
-      const int64_t parts = parts_of_piece(results[i], of_whole[i], *split_);
+      int64_t parts = parts_of_piece(results[i], of_whole[i], *split_);
+      const auto dim = differing_dim(results[i], of_whole[i]);
+      if (other_sizes && parts > 0 && dim && !split_->counts_all(of_whole[i].size(*dim) / parts)) parts = 0;
       fits.push_back(same_values(results[i], of_whole[i]) ? 1 : 0);
       fits.push_back(parts > 0 ? -parts : -kNone);
     }

@@ -36,7 +36,7 @@ void follow(Context& context, const at::Tensor& x, const KeptOutput& output) {
   if (recomputes()) return;
   register_once();
   give_shadow(x, output.whole, output.parts,
-              std::make_shared<SplitOutput>(context, output.member, output.axis, output.features));
+              std::make_shared<SplitOutput>(context, output.member, output.axis, output.features, output.heads));
   c10::impl::tls_set_dispatch_key_included(kFollowing, true);
 }
 

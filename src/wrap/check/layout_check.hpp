@@ -20,6 +20,7 @@ struct KeptOutput {
   Axis axis;
   int64_t parts = 1;
   int64_t features = 0;  // in each of its equal parts, on all ranks
+  int64_t heads = 0;     // likewise; 0: none
   at::Tensor whole;
 };
 // `x` is followed from now on. Nothing in backward.

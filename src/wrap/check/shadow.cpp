@@ -37,11 +37,12 @@ std::optional<at::Tensor> piece(const at::Tensor& whole, int64_t dim, int64_t pa
 
 }  // namespace
 
-SplitOutput::SplitOutput(Context& on, std::string of, Axis over, int64_t features_of_a_part)
+SplitOutput::SplitOutput(Context& on, std::string of, Axis over, int64_t features_of_a_part, int64_t heads_of_a_part)
     : member(std::move(of)),
       context(on),
       axis(over),
       features(features_of_a_part),
+      heads(heads_of_a_part),
       mine(even_part(features, on.shape()[over], on.at()[over])) {}
 
 std::optional<int64_t> SplitOutput::on_all_ranks(int64_t indices) const {
@@ -85,16 +86,23 @@ bool is_piece(const at::Tensor& local, const at::Tensor& whole, int64_t dim, int
   return need && same_values(local, *need);
 }
 
+std::optional<int64_t> differing_dim(const at::Tensor& local, const at::Tensor& whole) {
+  std::optional<int64_t> found;
+  for (int64_t dim = 0; dim < local.dim() && local.dim() == whole.dim(); ++dim) {
+    if (local.size(dim) == whole.size(dim)) continue;
+    if (found) return {};
+    found = dim;
+  }
+  return found;
+}
+
 int64_t parts_of_piece(const at::Tensor& local, const at::Tensor& whole, const SplitOutput& split) {
-  if (local.dim() != whole.dim()) return 0;
-  std::vector<int64_t> dims;
-  for (int64_t dim = 0; dim < local.dim(); ++dim)
-    if (local.size(dim) != whole.size(dim)) dims.push_back(dim);
   // Without other sizes, other ranks can only have nothing.
-  if (dims.empty()) return split.mine.size() == split.features && same_values(local, whole) ? 1 : 0;
-  if (dims.size() > 1) return 0;
-  for (int64_t parts = 1; parts <= std::max<int64_t>(local.size(dims[0]), 1); ++parts)
-    if (is_piece(local, whole, dims[0], parts, split)) return parts;
+  if (local.sizes() == whole.sizes()) return split.mine.size() == split.features && same_values(local, whole) ? 1 : 0;
+  const auto dim = differing_dim(local, whole);
+  if (!dim) return 0;
+  for (int64_t parts = 1; parts <= std::max<int64_t>(local.size(*dim), 1); ++parts)
+    if (is_piece(local, whole, *dim, parts, split)) return parts;
   return 0;
 }
 

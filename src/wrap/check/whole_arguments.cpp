@@ -1,6 +1,8 @@
 #include "wrap/check/whole_arguments.hpp"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <utility>
 
 #include <ATen/ops/equal.h>
@@ -14,15 +16,18 @@ struct Place {
   std::optional<size_t> element;
 };
 
-bool names_dims(const c10::Argument& argument) {
-  return argument.name().starts_with("dim") || argument.name() == "axis" || argument.name() == "step";
+// Other numbers, of groups or of elements to move by, are the program's own.
+bool is_size(const c10::Argument& argument) {
+  constexpr std::array<std::string_view, 9> kNames = {
+      "size", "sizes", "shape", "split_size", "split_sizes", "normalized_shape", "start", "end", "length"};
+  return std::ranges::find(kNames, argument.name()) != kNames.end();
 }
 
 std::vector<std::vector<Place>> groups_of_places(const c10::FunctionSchema& schema, const Arguments& given) {
   std::vector<std::vector<Place>> groups;
   std::vector<Place> numbers;
   for (size_t i = 0; i < given.size(); ++i) {
-    if (names_dims(schema.arguments()[i])) continue;
+    if (!is_size(schema.arguments()[i])) continue;
     if (given[i].isInt()) numbers.push_back({i, {}});
     if (!given[i].isIntList()) continue;
     std::vector<Place> elements;
@@ -65,24 +70,6 @@ std::optional<at::Tensor> constant_on_all_ranks(const at::Tensor& x, const at::T
   return {};
 }
 
-std::optional<Arguments> with_constants_of_all_ranks(const c10::FunctionSchema& schema, const Arguments& local,
-                                                     Arguments whole) {
-  const at::Tensor* part = nullptr;
-  std::vector<at::Tensor> tensors;
-  for (const c10::IValue& each : local) visit_tensors(each, [&](const at::Tensor& x) { tensors.push_back(x); });
-  for (const at::Tensor& each : tensors)
-    if (part == nullptr && shadow_of(each) != nullptr) part = &each;
-  bool any = false;
-  for (size_t i = 0; i < local.size(); ++i)
-    whole[i] = with_tensors(whole[i], [&](const at::Tensor& x) {
-      const bool is_written_over = i == 0 && schema.name() == "aten::copy_";
-      const auto constant = constant_on_all_ranks(x, *part, shadow_of(*part)->whole, is_written_over);
-      any |= constant.has_value();
-      return constant.value_or(x);
-    });
-  return any ? std::optional(std::move(whole)) : std::nullopt;
-}
-
 }  // namespace
 
 void visit_tensors(const c10::IValue& value, const std::function<void(const at::Tensor&)>& visit) {
@@ -114,10 +101,28 @@ Arguments whole_arguments(const c10::FunctionSchema& schema, const Arguments& lo
   return result;
 }
 
-std::vector<std::optional<Arguments>> other_whole_arguments(const c10::FunctionSchema& schema, const Arguments& local,
-                                                            const Arguments& whole, const SplitOutput& split) {
-  std::vector<std::optional<Arguments>> result = {with_constants_of_all_ranks(schema, local, whole)};
-  if (schema.is_mutable()) return result;  // a failed attempt may have written
+std::optional<Arguments> with_constants_of_all_ranks(const c10::FunctionSchema& schema, const Arguments& local,
+                                                     const Arguments& whole) {
+  Arguments result = whole;
+  const at::Tensor* part = nullptr;
+  std::vector<at::Tensor> tensors;
+  for (const c10::IValue& each : local) visit_tensors(each, [&](const at::Tensor& x) { tensors.push_back(x); });
+  for (const at::Tensor& each : tensors)
+    if (part == nullptr && shadow_of(each) != nullptr) part = &each;
+  bool any = false;
+  for (size_t i = 0; i < local.size(); ++i)
+    result[i] = with_tensors(whole[i], [&](const at::Tensor& x) {
+      const bool is_written_over = i == 0 && schema.name() == "aten::copy_";
+      const auto constant = constant_on_all_ranks(x, *part, shadow_of(*part)->whole, is_written_over);
+      any |= constant.has_value();
+      return constant.value_or(x);
+    });
+  return any ? std::optional(std::move(result)) : std::nullopt;
+}
+
+std::vector<std::optional<Arguments>> with_sizes_of_all_ranks(const c10::FunctionSchema& schema, const Arguments& whole,
+                                                              const SplitOutput& split) {
+  std::vector<std::optional<Arguments>> result;
   for (const auto& places : groups_of_places(schema, whole))
     result.push_back(with_numbers_of_all_ranks(whole, places, split));
   return result;

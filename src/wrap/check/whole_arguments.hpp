@@ -25,10 +25,14 @@ bool is_written(const c10::FunctionSchema& schema, size_t argument);
 // Shadows in the place of their tensors. Tensors without one that the operation writes are copies.
 Arguments whole_arguments(const c10::FunctionSchema& schema, const Arguments& local);
 
-// `whole` in other ways: an argument, an element or all of a list, or all arguments may count
-// features of this rank, and a tensor without a shadow may have them and the same value for each.
-// As many on every rank; nothing where that cannot be here.
-std::vector<std::optional<Arguments>> other_whole_arguments(const c10::FunctionSchema& schema, const Arguments& local,
-                                                            const Arguments& whole, const SplitOutput& split);
+// `whole`, with tensors without a shadow that have the features of this rank, and the same value
+// for each of them; nothing if there are none.
+std::optional<Arguments> with_constants_of_all_ranks(const c10::FunctionSchema& schema, const Arguments& local,
+                                                     const Arguments& whole);
+
+// `whole` in other ways: a size, some of a list or all of them may count what this rank has. As
+// many on every rank; nothing where that cannot be here.
+std::vector<std::optional<Arguments>> with_sizes_of_all_ranks(const c10::FunctionSchema& schema, const Arguments& whole,
+                                                              const SplitOutput& split);
 
 }  // namespace axonn

@@ -140,6 +140,26 @@ TEST(LayoutCheck, LeavesHeadsAlone) {
       {.heads = 6});
 }
 
+// Where a rank has one head, its features are as many as those of the head.
+TEST(LayoutCheck, LeavesOneHeadAlone) {
+  ON_TWO_OR_FOUR_RANKS();
+  expect_left_alone(
+      {
+          {"local numbers",
+           [](Pair&, const Tensor& h) { return torch::softmax(h.view({6, h.size(1) / 12, 12}), -1).flatten(1); }},
+          {"rows and heads in one dim",
+           [](Pair&, const Tensor& h) {
+             const int64_t heads = h.size(1) / 12;
+             const Tensor x = h.view({2, 3, heads, 12}).transpose(1, 2).reshape({2 * heads, 3, 12});
+             return torch::bmm(torch::softmax(torch::bmm(x, x.transpose(1, 2)), -1), x)
+                 .view({2, heads, 3, 12})
+                 .transpose(1, 2)
+                 .reshape({6, heads * 12});
+           }},
+      },
+      {.heads = 2});
+}
+
 TEST(LayoutCheck, LeavesPartsAlone) {
   ON_TWO_OR_FOUR_RANKS();
   const auto product = [](const Tensor& q, const Tensor& k, const Tensor& v) { return torch::tanh(q * k) + v; };

@@ -55,6 +55,8 @@ TEST(LayoutFaults, FindsWhatTakesOrdersOrSumsSplitFeatures) {
       {"cross_entropy_loss",
        [](Pair&, const Tensor& h) { return torch::nn::functional::cross_entropy(h, torch::zeros({6}, at::kLong)); }},
       {"sum", [](Pair&, const Tensor& h) { return h.pow(2).sum(); }},
+      {"group_norm", [](Pair&, const Tensor& h) { return torch::group_norm(h, 2); }},
+      {"view", [](Pair&, const Tensor& h) { return h.view({6, 2, -1}).softmax(-1).flatten(1); }},  // two groups
       {"layer_norm", [](Pair&, const Tensor& h) { return torch::layer_norm(h, {h.size(-1)}); }},
   });
 }
