@@ -204,8 +204,8 @@ class FollowedCall {
 
   static std::string first_line(std::string text) { return text.substr(0, text.find('\n')); }
 
-  // Of each result; nothing if one of them is neither split nor whole on some rank. Other sizes must
-  // have counted all features or heads: a smaller number is the program's own, which means others.
+  // Of each result; nothing if one of them is neither split nor whole on some rank. Other sizes
+  // must count all features or heads: a smaller number is the program's own, and means others.
   std::vector<int64_t> agreed_parts(const std::vector<at::Tensor>& results, const std::vector<at::Tensor>& of_whole,
                                     bool other_sizes) const {
     const auto count = of_whole.size() == results.size() ? static_cast<int64_t>(results.size()) : 0;

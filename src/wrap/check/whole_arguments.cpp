@@ -31,7 +31,7 @@ std::vector<std::vector<Place>> groups_of_places(const c10::FunctionSchema& sche
     if (given[i].isInt()) numbers.push_back({i, {}});
     if (!given[i].isIntList()) continue;
     std::vector<Place> elements;
-    for (size_t k = given[i].toIntVector().size(); k-- > 0;) elements.push_back({i, k});  // features come last
+    for (size_t k = 0; k < given[i].toIntVector().size(); ++k) elements.push_back({i, k});
     for (const Place& each : elements) groups.push_back({each});
     if (elements.size() > 1) groups.push_back(elements);
   }
