@@ -17,6 +17,8 @@ constexpr std::array kTable = {
              "a collective that makes no progress for this time ends the job with a report"},
     Variable{"AXONN_SHARED_MEMORY", "0|1", "1",
              "0: ranks of one node exchange messages instead of sharing memory (slower)"},
+    Variable{"AXONN_CHECK_LAYOUTS", "0|1", "0",
+             "1: find what a wrapped module computes wrongly with split outputs (debugging; slower)"},
     Variable{"AXONN_INIT_FILE", "path", "none",
              "a file that all hosts see, by which the ranks of a job over TCP find each other"},
     Variable{"AXONN_SECRET", "any text", "none",

@@ -7,10 +7,18 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/layers/norms/batch_norm.hpp"
+#include "wrap/check/layout_check.hpp"
 #include "wrap/module_place.hpp"
 #include "wrap/wrapped_network.hpp"
 
 namespace axonn {
+namespace {
+
+bool divided(const Context& context, const Stream& stream) {
+  return !stream.replicated() && context.shape()[*stream.layout.axis] > 1;
+}
+
+}  // namespace
 
 void check_keep_split(const KeepSplit& options, const char* where) {
   AXONN_CHECK(options.heads >= 0 && options.parts >= 1, where, "need .heads >= 0 and .parts >= 1, got ", options.heads,
@@ -36,7 +44,31 @@ void MemberBase::join(std::shared_ptr<WrappedNetwork> network, std::shared_ptr<c
 at::Tensor MemberBase::placed(const at::Tensor& x, bool training, const Itself& itself) const {
   if (!joined()) return itself(x);
   if (place_->layer && place_->layer->module != nullptr) network_->check_usable(place_->name);
-  return place_->compute(network_->context(), x, training, itself);
+  Context& context = network_->context();
+  if (!network_->checks_layouts()) return place_->compute(context, x, training, itself);
+  const Stream& before = place_->before;
+  if (place_->takes_split && divided(context, before)) check_split(x, place_->name, *before.layout.axis, before.dim);
+  const Unfollowed own;
+  at::Tensor result = place_->compute(context, x, training, itself);
+  if (place_->kept && divided(context, place_->after))
+    follow_output(result);
+  else
+    stop_following(result);
+  return result;
+}
+
+void MemberBase::follow_output(const at::Tensor& result) const {
+  if (recomputes()) return;
+  const at::NoGradGuard no_grad;
+  const Stream& after = place_->after;
+  const at::Tensor whole = converted(network_->context(), result.detach(), after, {}, place_->name);
+  follow(network_->context(), result,
+         {.member = place_->name,
+          .axis = *after.layout.axis,
+          .parts = place_->kept->parts,
+          .features = whole.size(after.dim) / place_->kept->parts,
+          .heads = place_->kept->heads,
+          .whole = whole});
 }
 
 at::Tensor BatchNormBase::normalised(const at::Tensor& x, const Tensors& tensors) const {

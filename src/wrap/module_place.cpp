@@ -1,11 +1,13 @@
 #include "wrap/module_place.hpp"
 
 #include "axonn/core/error.hpp"
+#include "wrap/check/layout_check.hpp"
 
 namespace axonn {
 
 at::Tensor ModulePlace::compute(Context& context, const at::Tensor& x, bool training,
                                 const std::function<at::Tensor(const at::Tensor&)>& itself) const {
+  if (before.replicated()) check_whole(x, name);
   if (!before.replicated() && before.features > 0) {
     const int64_t width = before.layout.dim(before.features).local_size(context.shape(), context.at());
     AXONN_CHECK(before.dim < x.dim() && x.size(before.dim) == width, "wrap.parallelize", "'", name, "' takes ", width,

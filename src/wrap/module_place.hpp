@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "axonn/wrap/split_plan.hpp"
 #include "wrap/split_layer.hpp"
 
 namespace axonn {
@@ -14,6 +15,8 @@ struct ModulePlace {
   std::string name;
   std::optional<SplitLayer> layer;      // nothing: the module itself computes
   Stream before, input, output, after;  // given to it, needed and left by what computes, expected from it
+  bool takes_split = false;             // a typed member, and other members leave its input split
+  std::optional<KeepSplit> kept = {};   // ... and it leaves its own output so
 
   // UserError on all ranks if `x` does not lie as `before` says.
   at::Tensor compute(Context& context, const at::Tensor& x, bool training,

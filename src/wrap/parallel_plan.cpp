@@ -142,6 +142,8 @@ class Planner {
     const KeepSplit options = kept.value_or(KeepSplit());
     const std::string& name = place.name;
     place.input = place.output = place.before;
+    place.kept = kept;
+    place.takes_split = !links(member).from.empty();
     AXONN_CHECK(!kept || taken_.contains(&member), kWhere, "'", name,
                 "' keeps its output split for a member that the module has not registered; call keep_split() after "
                 "register_module()");

@@ -5,9 +5,11 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/layers/compare/differences.hpp"
 #include "axonn/overlap/step/network_schedule.hpp"
+#include "wrap/check/layout_check.hpp"
 #include "wrap/split_layer.hpp"
 
 namespace axonn {
@@ -81,6 +83,7 @@ WrappedNetwork::WrappedNetwork(Context& context, FoundModule found, const ShardO
     : context_(context),
       found_(std::move(found)),
       options_(options),
+      checks_layouts_(options.check_layouts || env::is_on("AXONN_CHECK_LAYOUTS")),
       parameters_(sharded(found_.trained), context.grid(), context.rank(), context.arena_types(),
                   context.options().device, /*seed=*/0, context.kept_scheduler()),
       frozen_(sharded(found_.frozen), context.grid(), context.rank(), context.arena_types(), context.options().device,
@@ -338,6 +341,7 @@ void WrappedNetwork::step_ends() {
 }
 
 void WrappedNetwork::step_over(bool finished) {
+  if (checks_layouts_) stop_following();
   for (Unit& unit : units_) leave_backward(unit);
   leave(0);
   const NetworkSchedule& schedule = parameters_.schedule();

@@ -55,6 +55,7 @@ class WrappedNetwork final : public StepListener, public std::enable_shared_from
   void frozen_written();  // their master weights have changed
   const FoundModule& found() const { return found_; }
   Context& context() const { return context_; }
+  bool checks_layouts() const { return checks_layouts_; }
 
   // The unit's parameters are whole until as many calls of leave().
   void enter(int unit);
@@ -125,6 +126,7 @@ class WrappedNetwork final : public StepListener, public std::enable_shared_from
   ContextHandle context_;
   FoundModule found_;
   ShardOptions options_;
+  bool checks_layouts_;
   Parameters parameters_, frozen_;
   std::vector<std::string> names_;
   std::vector<LeasedParameter> leased_, leased_frozen_;

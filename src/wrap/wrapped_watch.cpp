@@ -10,6 +10,7 @@
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
 #include "axonn/overlap/step/network_schedule.hpp"
+#include "wrap/check/layout_check.hpp"
 #include "wrap/wrapped_network.hpp"
 
 namespace axonn {
@@ -148,6 +149,7 @@ void WrappedNetwork::begin_gathered(bool write_back) {
 
 void WrappedNetwork::end_gathered(bool takes_over) {
   if (--evaluating_ > 0) return leave(0);
+  if (checks_layouts_ && !context_->scheduler().in_step()) stop_following();
   const std::vector<LeasedParameter*> parameters = whole_now();
   const std::vector<uint64_t> now = fingerprints(parameters);
   const bool write_back = std::exchange(whole_network_, false);

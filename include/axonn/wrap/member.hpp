@@ -44,6 +44,8 @@ class MemberBase {
   const ModulePlace& place() const { return *place_; }
 
  private:
+  void follow_output(const at::Tensor& result) const;
+
   Links links_;
   std::shared_ptr<WrappedNetwork> network_;   // null before parallelize()
   std::shared_ptr<const ModulePlace> place_;  // as well

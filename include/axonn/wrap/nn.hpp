@@ -79,8 +79,8 @@ TORCH_MODULE(BatchNorm2d);
 //   query(x).view({rows, length, -1, width_of_a_head})
 //
 // A member may be in several pairs. All that read a split output must be in a pair with its member;
-// what else forward does with it is not noticed, but verify() shows it. parallelize() throws
-// UserError where the members of a pair do not fit.
+// what else forward does with it is noticed with ShardOptions::check_layouts only, and verify()
+// shows it. parallelize() throws UserError where the members of a pair do not fit.
 template <typename First, typename Second>
 void keep_split(const First& first, const Second& second, const KeepSplit& options = {}) {
   MemberBase::link(*first.ptr(), *second.ptr(), options);

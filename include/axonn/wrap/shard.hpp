@@ -39,6 +39,10 @@ struct ShardOptions {
   int64_t check_replicas = 100;
   // parallelize() only: which typed members stay split, or whole, by their names.
   SplitPlan plan = {};
+  // For debugging, also by AXONN_CHECK_LAYOUTS=1, the same on all ranks: parallelize() finds what
+  // forward computes wrongly with an output that stays split (nn.hpp), which is a UserError of that
+  // operation on all ranks. Forward then keeps whole activations, and is several times slower.
+  bool check_layouts = false;
 };
 
 // The sharded parameters of a plain torch::nn::Module. Copies share them. It stays alive as long as

@@ -10,7 +10,7 @@
 
 #include "axonn/core/error.hpp"
 #include "wrap/deferred/recording.hpp"
-#include "wrap/deferred/tensors_in.hpp"
+#include "wrap/tensors_in.hpp"
 
 namespace axonn {
 namespace {
@@ -34,7 +34,7 @@ void record(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   std::vector<c10::IValue> inputs(arguments, arguments + count);
   bool deferred = false, has_tensors = false;
   for (const c10::IValue& each : inputs)
-    each_tensor(each, [&](const at::Tensor& tensor) {
+    visit_tensors(each, [&](const at::Tensor& tensor) {
       has_tensors = true;
       deferred = deferred || is_deferred(tensor);
     });
@@ -63,7 +63,7 @@ void record(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   current->add(op, inputs, {stack->end() - static_cast<ptrdiff_t>(results), stack->end()});
   // Writing through a pointer to memory that is not there is LibTorch's error then, not a crash.
   for (size_t i = stack->size() - results; i < stack->size(); ++i)
-    each_tensor((*stack)[i], [](const at::Tensor& tensor) {
+    visit_tensors((*stack)[i], [](const at::Tensor& tensor) {
       tensor.storage().unsafeGetStorageImpl()->set_throw_on_mutable_data_ptr();
     });
 }

@@ -12,7 +12,7 @@
 #include <ATen/ops/empty_strided.h>
 
 #include "axonn/core/error.hpp"
-#include "wrap/deferred/tensors_in.hpp"
+#include "wrap/tensors_in.hpp"
 
 namespace axonn {
 namespace {
@@ -78,12 +78,12 @@ void Recording::add(const c10::OperatorHandle& op, const std::vector<c10::IValue
                     const std::vector<c10::IValue>& outputs) {
   Operation operation{.op = op, .inputs = {}, .outputs = {}, .used = {}, .changed = {}, .given = {}, .generator = {}};
   const auto keep = [&](const c10::IValue& value, bool is_changed) {
-    each_tensor(value, [&](const at::Tensor& tensor) {
+    visit_tensors(value, [&](const at::Tensor& tensor) {
       if (!is_deferred(tensor)) return operation.given.emplace_back(tensor, tensor._version()), void();
       operation.used.push_back(key_of(tensor));
       if (is_changed || !known_.contains(key_of(tensor))) operation.changed.push_back(key_of(tensor));
     });
-    return mapped(value, [](const at::Tensor& tensor) { return is_deferred(tensor) ? view_of(tensor) : tensor; });
+    return with_tensors(value, [](const at::Tensor& tensor) { return is_deferred(tensor) ? view_of(tensor) : tensor; });
   };
   const auto& arguments = op.schema().arguments();
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -111,14 +111,14 @@ void Recording::run(const Operation& operation, Memory& memory) {
                 "device");
   if (operation.generator.defined()) set_generator_state(operation.generator);
   torch::jit::Stack stack;
-  for (const c10::IValue& input : operation.inputs) stack.push_back(mapped(input, memory));
+  for (const c10::IValue& input : operation.inputs) stack.push_back(with_tensors(input, memory));
   operation.op.callBoxed(stack);
   std::vector<at::Tensor> real;
   for (const c10::IValue& output : stack)
-    each_tensor(output, [&](const at::Tensor& tensor) { real.push_back(tensor); });
+    visit_tensors(output, [&](const at::Tensor& tensor) { real.push_back(tensor); });
   auto next = real.begin();
   for (const c10::IValue& output : operation.outputs)
-    each_tensor(output, [&](const at::Tensor& tensor) { memory.made(tensor, *next++, name); });
+    visit_tensors(output, [&](const at::Tensor& tensor) { memory.made(tensor, *next++, name); });
 }
 
 // All operations, where their values are wanted; else those that the wanted tensors depend on.

@@ -18,6 +18,8 @@
 
 namespace axonn {
 
+inline bool is_deferred(const at::Tensor& tensor) { return tensor.is_meta(); }
+
 // The operations of a module's constructors on tensors without memory. Tensors are known by their
 // storage, so views and parameters that share one need nothing.
 class Recording {

@@ -19,7 +19,7 @@ TEST(ParallelEquality, Pictures) {
   expect_verified<FewChannels>();
 }
 TEST(ParallelEquality, Words) { expect_verified<Words>(); }
-TEST(ParallelEquality, SequentialsInAModule) { expect_verified<Mixed>({"body.*"}); }
+TEST(ParallelEquality, SequentialsInAModule) { expect_verified<Mixed>({.units = {"body.*"}}); }
 
 TEST(ParallelEquality, WeightsAfterSomeSteps) {
   expect_trained<Mlp>();

@@ -39,7 +39,7 @@ inline Context make_context(const OverlapPolicy& policy = {}) {
 }
 
 template <typename Net>
-void expect_verified(const std::vector<std::string>& units = {}) {
+void expect_verified(const ShardOptions& sharding = {}) {
   torch::manual_seed(20);
   std::vector<BatchOfRows> batches;
   for (int i = 0; i < 2; ++i) {
@@ -52,7 +52,7 @@ void expect_verified(const std::vector<std::string>& units = {}) {
   };
   Context context = make_context();
   const VerifyOptions options{
-      .wrap = [&](Context& on, torch::nn::Module& module) { return parallelize(on, module, {.units = units}); }};
+      .wrap = [&](Context& on, torch::nn::Module& module) { return parallelize(on, module, sharding); }};
   const Verification result = verify(context, make, batches, options);
   EXPECT_TRUE(result.passes()) << context.shape().to_string() << '\n' << result.table();
   EXPECT_EQ(result.differences.size(),

@@ -53,6 +53,35 @@ TEST(SplitPlan, SaysWhatStaysSplitAndWhatStaysWhole) {
   EXPECT_EQ(widths({{"scores", Split::whole}, {"*.out", Split::whole}}).second, all - 6);
 }
 
+struct Softened : members::nn::Module {
+  Softened() : up(8, 16), down(16, 8) {
+    register_module("up", up);
+    register_module("down", down);
+  }
+  at::Tensor forward(const at::Tensor& x) { return down(torch::softmax(up(x), -1)); }
+  members::nn::Linear up, down;
+};
+
+TEST(SplitPlan, ChecksLayoutsToo) {
+  const SplitPlan plan = pairs_of_transformer();
+  Context context = make_context();
+  const auto right = network<PlannedTransformer>();
+  const WrappedModule of_right = parallelize(context, *right, {.plan = plan, .check_layouts = true});
+  const auto wrong = network<Softened>();
+  const WrappedModule of_wrong = parallelize(
+      context, *wrong, {.plan = {{"up", Split::by_output}, {"down", Split::by_input}}, .check_layouts = true});
+  const at::NoGradGuard no_grad;
+  const auto whole = of_right.gathered(), also_whole = of_wrong.gathered();
+  torch::manual_seed(3);
+  right->forward(PlannedTransformer::input());
+  const at::Tensor x = torch::randn({3, 8}, torch::kDouble);
+  if (context.shape().x == 1) {
+    wrong->forward(x);
+    return;
+  }
+  EXPECT_USER_ERROR(wrong->forward(x), "'softmax'", "'up'", "out of keep_split() or .plan");
+}
+
 TEST(SplitPlan, WhatFitsNoLineIsNamed) {
   const auto refused = [](const SplitPlan& plan, const std::vector<std::string>& texts, bool pairs = false) {
     Context context = make_context();
