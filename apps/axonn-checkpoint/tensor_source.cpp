@@ -29,6 +29,14 @@ std::vector<SourceTensor> tensors_of_state_dict(const std::filesystem::path& pat
   return tensors;
 }
 
+// A file beside a manifest holds what one rank had, and the manifest what its bytes must be.
+void check_no_part_of_checkpoint(const std::filesystem::path& file) {
+  const std::filesystem::path folder = std::filesystem::canonical(file).parent_path();
+  AXONN_CHECK(!std::filesystem::exists(folder / "manifest.json"), kWhere, file.string(),
+              " is a part of the checkpoint ", folder.filename().string(), ", which one rank wrote; name the folder ",
+              folder.string());
+}
+
 std::vector<SourceTensor> tensors_of_checkpoint(const std::filesystem::path& path, const std::string& group) {
   const auto checkpoint = std::make_shared<axonn::CheckpointReader>(path);
   const std::string prefix = group.empty() ? "" : group + "/";
@@ -67,5 +75,6 @@ std::vector<SourceTensor> tensors_of(const std::filesystem::path& path, const st
               "; name a run's directory, a checkpoint such as step-000500 in it, a safetensors file, or its index");
   if (!is_state_dict(path)) return tensors_of_checkpoint(path, group);
   AXONN_CHECK(group.empty(), kWhere, path.string(), " is a file without groups; leave --group out");
+  check_no_part_of_checkpoint(path);
   return tensors_of_state_dict(path);
 }

@@ -1,4 +1,5 @@
 """Ranks of one job that were started with other options or settings than rank 0."""
+import pathlib
 import unittest
 
 from gpt_runs import GptTest, TRAINING
@@ -68,6 +69,33 @@ class UnlikeRanks(GptTest):
         ended = self.run_program(lambda rank: [*training, "--data", "other.txt" if rank == 1 else self.text.name],
                                  ranks=2, launcher="tcp", seconds=refusal_seconds())
         self.assert_refused(ended, "rank 1 has read other data than rank 0")
+
+    def run_on_hosts(self, *arguments):
+        """Each rank runs in the folder host-RANK, as on a host of its own: names lead to other files."""
+        return self.run_program(*arguments, ranks=2, launcher="tcp", prefix=lambda rank: ["env", "-C", f"host-{rank}"],
+                                seconds=refusal_seconds())
+
+    def test_another_checkpoint(self):
+        for rank in range(2):
+            (self.directory / f"host-{rank}").mkdir()
+            self.train(f"host-{rank}/run", "--steps", "2", "--seed", str(rank))
+        for command in (["train", "--resume", "run", "--data", str(self.text), "--steps", "4", "--grid", "1x1x2x1"],
+                        ["generate", "--checkpoint", "run", "--grid", "2x1x1x1", "--prompt", "a", "--tokens", "2"]):
+            with self.subTest(command=command[0]):
+                before = self.files()
+                ended = self.run_on_hosts(*command)
+                self.assert_refused(ended, "rank 1 has another checkpoint than rank 0: rank 1 run/step-000002",
+                                    "on host", "copy the same to every host")
+                self.assertEqual(self.files(), before)
+
+    def test_another_program_of_the_optimizer(self):
+        program = (pathlib.Path(__file__).parents[2] / "configs/programs/adamw.program").read_text()
+        for rank in range(2):
+            (self.directory / f"host-{rank}").mkdir()
+            (self.directory / f"host-{rank}/own.program").write_text(program + "\n" * rank)
+        ended = self.run_on_hosts("train", "--data", str(self.text), "--out", "run", *TRAINING, "--grid", "1x1x1x2",
+                                  "--optimizer", "own.program")
+        self.assert_refused(ended, "rank 1 has another optimizer's program than rank 0", "own.program on host")
 
     def test_only_one_rank_resumes(self):
         ended = self.train_unlike(["--resume", "auto"], "--grid", "1x1x2x1")

@@ -117,6 +117,11 @@ class CheckpointProgram(GptTest):
             with self.subTest(arguments[0], words=words):
                 self.assert_says(self.checkpoint(*arguments, status=2), "axonn-checkpoint: error: ", *words)
         self.assertFalse((self.directory / "m.safetensors").exists())
+        part = next((self.directory / "run").rglob("*.safetensors"))
+        for command in (["export", part, "--out", "m.safetensors"], ["show", part], ["diff", part, run]):
+            with self.subTest(command[0]):
+                self.assert_says(self.checkpoint(*command, status=2), "is a part of the checkpoint step-000001",
+                                 "name the folder")
         self.checkpoint("export", run, "--out", "m.safetensors")
         self.assert_says(self.checkpoint("show", "m.safetensors", "--group", "weights", status=2), "without groups")
 

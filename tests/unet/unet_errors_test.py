@@ -75,6 +75,13 @@ class FolderErrors(UnetTest):
         self.assertIn("copy the file again and resume the run", ended.err)
         self.assertIn("images: read 6 files", ended.err)
 
+    def test_validation_on_no_images_is_said(self):
+        ended = self.unet("train", "--out", "run", *TRAINING, "--steps", "1", "--validate-every", "1",
+                          "--validation-images", "0")
+        self.assertEqual(ended.status, 0, ended.text)
+        self.assertIn("no validation: --validation-images is below 1", ended.text)
+        self.assertNotIn("nan", ended.text)
+
     def refuse_unlike(self, *words):
         ended = self.run_program(lambda rank: ["train", "--out", "run", *TRAINING, "--validation-fraction", "0",
                                                "--grid", "1x1x1x2", "--data", f"host-{rank}"],

@@ -189,11 +189,12 @@ void UnetTask::write_samples(const std::filesystem::path& run_directory, int64_t
 }
 
 std::string UnetTask::why_no_validation() const {
-  return held_out_ == nullptr ? "--validation-fraction is 0, so no image is held out" : "";
+  if (held_out_ == nullptr) return "--validation-fraction is 0, so no image is held out";
+  return options_.validation_images < 1 ? "--validation-images is below 1, so no image is read" : "";
 }
 
 std::optional<double> UnetTask::validate() {
-  if (held_out_ == nullptr) return std::nullopt;
+  if (held_out_ == nullptr || options_.validation_images < 1) return std::nullopt;
   const Evaluating evaluating(model_, context_, Phase::evaluate);
   const RowShare share = context_.row_share();
   const int64_t count = std::min(options_.validation_images, held_out_->count()), size = held_out_->size();

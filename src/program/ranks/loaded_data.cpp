@@ -2,12 +2,11 @@
 
 #include <sstream>
 
-#include <ATen/ops/empty.h>
-
 #include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/host_name.hpp"
 #include "axonn/core/utf8.hpp"
+#include "program/ranks/differing_ranks.hpp"
 
 namespace axonn {
 namespace {
@@ -21,16 +20,6 @@ std::string values_of(const LoadedData& data) {
   return values + std::to_string(data.fingerprint) + kEnd;
 }
 
-std::vector<int> ranks_where(Communicator& everyone, bool here) {
-  const at::Tensor mine = at::empty({1}, at::kInt), all = at::empty({everyone.size()}, at::kInt);
-  mine.fill_(here ? 1 : 0);
-  everyone.all_gather(mine, all).wait();
-  std::vector<int> found;
-  for (int rank = 0; rank < everyone.size(); ++rank)
-    if (all.const_data_ptr<int>()[rank] != 0) found.push_back(rank);
-  return found;
-}
-
 std::string shown(const std::string& value) {
   constexpr size_t kMost = 60;
   return shown_name(value.size() <= kMost ? value : value.substr(0, kMost) + "...");
@@ -40,14 +29,6 @@ std::string others_text(const std::string& there, const std::string& on_rank_0) 
   if (there == on_rank_0) return "";
   const auto text = [](const std::string& left_out) { return left_out.empty() ? "left out nothing" : left_out; };
   return detail::concatenate(" (there: ", text(there), "; on rank 0: ", text(on_rank_0), ")");
-}
-
-std::string text_of(const std::vector<int>& ranks) {
-  constexpr size_t kMost = 4;
-  std::string text = ranks.size() == 1 ? "rank" : "ranks";
-  for (size_t i = 0; i < ranks.size() && i < kMost; ++i) text += (i == 0 ? " " : ", ") + std::to_string(ranks[i]);
-  if (ranks.size() > kMost) text += " and " + std::to_string(ranks.size() - kMost) + " more";
-  return text + (ranks.size() == 1 ? " has" : " have");
 }
 
 }  // namespace
@@ -70,7 +51,7 @@ void check_ranks_read_the_same(Communicator& everyone, const LoadedData& mine) {
   }
   throw UserError(
       "program.data",
-      detail::concatenate(text_of(others), " read other data than rank 0: rank ", others.front(), " on host ",
+      detail::concatenate(ranks_have(others), " read other data than rank 0: rank ", others.front(), " on host ",
                           other_host, ", rank 0 on host ", host, "; ", differs, others_text(other_left_out, left_out),
                           "; copy the same files to every host, or let --data name a folder that all see"));
 }

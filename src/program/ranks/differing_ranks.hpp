@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "axonn/comm/communicator.hpp"
+
+namespace axonn {
+
+// For errors about what ranks read by themselves. Every rank calls it.
+std::vector<int> ranks_where(Communicator& everyone, bool here);
+std::string ranks_have(const std::vector<int>& ranks);  // "rank 1 has", "ranks 1, 2 have"
+
+}  // namespace axonn
