@@ -1,6 +1,8 @@
 #include "tensor_source.hpp"
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <set>
 #include <sstream>
@@ -29,10 +31,12 @@ std::vector<SourceTensor> tensors_of_state_dict(const std::filesystem::path& pat
   return tensors;
 }
 
-// A file beside a manifest holds what one rank had, and the manifest what its bytes must be.
+// A file that the manifest beside it names holds what one rank had, and is checked by the manifest.
 void check_no_part_of_checkpoint(const std::filesystem::path& file) {
-  const std::filesystem::path folder = std::filesystem::canonical(file).parent_path();
-  AXONN_CHECK(!std::filesystem::exists(folder / "manifest.json"), kWhere, file.string(),
+  const std::filesystem::path real = std::filesystem::canonical(file), folder = real.parent_path();
+  std::ifstream manifest(folder / "manifest.json");
+  const std::string text{std::istreambuf_iterator<char>(manifest), {}};
+  AXONN_CHECK(text.find('"' + real.filename().string() + '"') == std::string::npos, kWhere, file.string(),
               " is a part of the checkpoint ", folder.filename().string(), ", which one rank wrote; name the folder ",
               folder.string());
 }

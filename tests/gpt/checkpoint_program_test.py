@@ -122,6 +122,9 @@ class CheckpointProgram(GptTest):
             with self.subTest(command[0]):
                 self.assert_says(self.checkpoint(*command, status=2), "is a part of the checkpoint step-000001",
                                  "name the folder")
+        beside = part.with_name("whole.safetensors")
+        self.checkpoint("export", run, "--out", beside)
+        self.checkpoint("show", beside)
         self.checkpoint("export", run, "--out", "m.safetensors")
         self.assert_says(self.checkpoint("show", "m.safetensors", "--group", "weights", status=2), "without groups")
 
