@@ -130,8 +130,8 @@ fs::path step_directory(const fs::path& given) {
   AXONN_CHECK(!all.empty(), "checkpoint.load", "there is no checkpoint in ", directory.string(),
               "; give a run's directory, with step-000500 or the like in it, or one of those");
   AXONN_CHECK(!steps.empty(), "checkpoint.load", "there is no checkpoint in ", directory.string(),
-              " that its own run has saved; ", all.back().directory.string(),
-              " was copied there: name that one, if it is the one to take");
+              " of its own history; ", all.back().directory.string(), " was copied there: --out DIR --resume ",
+              all.back().directory.string(), " begins a run from it");
   return steps.back().directory;
 }
 

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
-#include <set>
+#include <map>
+#include <ranges>
 #include <sstream>
 #include <string_view>
 
@@ -38,29 +39,38 @@ std::string text_in(const nlohmann::json& start, const char* key) {
   return found != start.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-// The ids of a run's starts. Without any line, whatever lies there is taken for its history.
+// The starts of a run, and the steps that each has kept: those up to where the next one began.
+// Without any line, whatever lies there is taken for its history.
 class Starts {
  public:
   explicit Starts(const fs::path& run) {
-    const auto starts = starts_of(run);
-    known_ = !starts.empty();
-    for (const auto& start : starts) ids_.insert(text_in(start, "start"));
+    int64_t kept = std::numeric_limits<int64_t>::max();
+    for (const auto& start : std::views::reverse(starts_of(run))) {
+      last_step_.emplace(text_in(start, "start"), kept);
+      if (const auto step = start.find("step"); step != start.end() && step->is_number_integer()) kept = *step;
+    }
   }
-  bool may_have_saved(const CheckpointState& state) const {
-    return !known_ || state.start.empty() || ids_.contains(state.start);
+  bool lists(const CheckpointState& state) const {
+    return last_step_.empty() || state.start.empty() || last_step_.contains(state.start);
+  }
+  // The step at which the run went back over this checkpoint and on without it.
+  std::optional<int64_t> left_at(const CheckpointState& state) const {
+    const auto found = last_step_.find(state.start);
+    if (state.start.empty() || found == last_step_.end() || state.step <= found->second) return std::nullopt;
+    return found->second;
   }
   bool may_have_saved(const fs::path& step_directory) const {
-    if (!known_) return true;
+    if (last_step_.empty()) return true;
     try {
-      return may_have_saved(read_manifest(step_directory).state);
+      const CheckpointState state = read_manifest(step_directory).state;
+      return lists(state) && !left_at(state);
     } catch (const UserError&) {  // whoever reads it says so
       return true;
     }
   }
 
  private:
-  bool known_ = false;
-  std::set<std::string> ids_;
+  std::map<std::string, int64_t> last_step_;
 };
 
 // N of "after-step-N.partial".
@@ -159,9 +169,13 @@ void check_of_history(const fs::path& step_directory) {
   const CheckpointState state = read_manifest(step_directory).state;
   const fs::path run = folder_of(step_directory);
   const std::string name = step_directory.string(), branch = "--out DIR begins a run of its own from it";
-  AXONN_CHECK(Starts(run).may_have_saved(state), kWhere, name,
-              " was saved in another run's directory and copied here: ", (run / "starts.jsonl").string(),
+  const std::string listed = (run / "starts.jsonl").string();
+  const Starts starts(run);
+  AXONN_CHECK(starts.lists(state), kWhere, name, " was saved in another run's directory and copied here: ", listed,
               " does not list the start ", state.start, " that saved it; ", branch);
+  const auto left_at = starts.left_at(state);
+  AXONN_CHECK(!left_at, kWhere, name, " is of a history that the run has left, and was put back: as ", listed,
+              " tells, the run went back to step ", left_at.value_or(0), " and on from there; ", branch);
   const auto named = parse_step_name(fs::canonical(step_directory).filename().string());
   AXONN_CHECK(!named || named->step == state.step, kWhere, name, " holds step ", state.step,
               ", so it was renamed; call it ", step_name(state.step));

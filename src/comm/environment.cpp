@@ -1,10 +1,12 @@
 #include "axonn/comm/environment.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <numeric>
 #include <thread>
+#include <utility>
 
 #include <ATen/ops/empty.h>
 #define XXH_INLINE_ALL  // all of it is in its header
@@ -111,11 +113,18 @@ Environment::~Environment() {
     return;
   }
   try {
-    impl_->engine->program_ends();
-    impl_->world->barrier({.tag = "the end of the program"}).wait();
+    finish();
   } catch (const std::exception& error) {
     log::error("the end of the job: ", error.what());
+    std::fflush(nullptr);
+    abort(1);
   }
+}
+
+void Environment::finish() {
+  if (!impl_->engine || std::exchange(impl_->finished, true)) return;
+  impl_->engine->program_ends();
+  impl_->world->barrier({.tag = "the end of the program"}).wait();
 }
 
 int Environment::rank() const { return impl_->rank(); }

@@ -19,6 +19,7 @@ struct Environment::Impl {
   bool shared_memory = true;  // wanted
   std::shared_ptr<NodeMemory> node_memory;
   std::unique_ptr<Communicator> world;
+  bool finished = false;  // finish() was called
   int exceptions_before = 0;
   // The thread that holds a turn, and how many. Turns keep it, as they may outlive the environment.
   struct Turns {

@@ -26,6 +26,7 @@ void run_local(int ranks, const std::function<void(Environment&)>& body) {
       Environment environment(std::move(impl));
       try {
         body(environment);
+        environment.finish();
       } catch (...) {  // before the others see this failure, so that their errors come second
         const std::lock_guard lock(mutex);
         if (!first_error) first_error = std::current_exception();

@@ -6,7 +6,7 @@
 #include "axonn/core/error.hpp"
 #include "axonn/program/resume.hpp"
 #include "axonn/program/training_run.hpp"
-#include "program/ranks/same_file.hpp"
+#include "axonn/comm/same_file.hpp"
 
 namespace axonn {
 
@@ -40,7 +40,7 @@ int CheckpointCommand::run(Environment& environment) {
     saved_.table.read_json(checkpoint->state().configuration, (checkpoint->directory() / "manifest.json").string());
     check_model(*checkpoint, grid);
   });
-  check_same_file(environment.world(), checkpoint->directory() / "manifest.json", "checkpoint", "--checkpoint");
+  check_same_file(environment.world(), {checkpoint->directory() / "manifest.json", "checkpoint", "--checkpoint"});
   const bool other_kernels = here_.source("kernels") != OptionTable::Source::fallback;
   Context context(environment, grid,
                   {.dtype = scalar_type(saved_.run.numerics.dtype),

@@ -105,7 +105,9 @@ int run_job(Program& program, CommandLine& line, int argc, char** argv) {
     try {
       configure_log(environment, "");
       overlap::share_cores(environment);
-      return line.command->run(environment);
+      const int status = line.command->run(environment);
+      environment.finish();
+      return status;
     } catch (const std::exception& error) {
       return end.after(error);
     }

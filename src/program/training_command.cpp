@@ -14,7 +14,7 @@
 #include "program/choose_grid.hpp"
 #include "program/choose_reduction.hpp"
 #include "program/run_lock.hpp"
-#include "program/ranks/same_file.hpp"
+#include "axonn/comm/same_file.hpp"
 #include "program/ranks/same_options.hpp"
 
 namespace axonn {
@@ -117,9 +117,9 @@ int TrainingCommand::run(Environment& environment) {
     check_before_start();
     data = load_data(resumed ? &*resumed : nullptr);
   });
-  if (resumed) check_same_file(environment.world(), resumed->directory() / "manifest.json", "checkpoint", "--resume");
+  if (resumed) check_same_file(environment.world(), {resumed->directory() / "manifest.json", "checkpoint", "--resume"});
   const std::string& program = options_.run.train.optimizer.file;
-  if (!program.empty()) check_same_file(environment.world(), program, "optimizer's program", "--optimizer");
+  if (!program.empty()) check_same_file(environment.world(), {program, "optimizer's program", "--optimizer"});
   check_ranks_read_the_same(environment.world(), data);
   all_ranks_or_none(environment.world(), [&] {
     if (resumed) check_same_data(*resumed, data.fingerprint);

@@ -1,8 +1,10 @@
 #include "axonn/train/scattered_checkpoint.hpp"
 
+#include <optional>
 #include <utility>
 
 #include "axonn/comm/all_ranks_or_none.hpp"
+#include "axonn/comm/same_file.hpp"
 #include "train/arena_tensors.hpp"
 
 namespace axonn {
@@ -20,16 +22,16 @@ std::filesystem::path save_checkpoint(const ScatteredOptimizer& optimizer, const
 }
 
 CheckpointState load_checkpoint(ScatteredOptimizer& optimizer, const std::filesystem::path& directory) {
-  CheckpointState state;
+  std::optional<CheckpointReader> reader;
+  all_ranks_or_none(optimizer.ranks(), [&] { reader.emplace(directory); });
+  check_same_file(optimizer.ranks(), {reader->directory() / "manifest.json", "checkpoint", "load_checkpoint()"});
   all_ranks_or_none(optimizer.ranks(), [&] {
-    const CheckpointReader reader(directory);
-    reader.load(optimizer.grid().shape(), optimizer.grid().coordinate(optimizer.ranks().rank()),
-                checkpoint_tensors(optimizer));
-    state = reader.state();
+    reader->load(optimizer.grid().shape(), optimizer.grid().coordinate(optimizer.ranks().rank()),
+                 checkpoint_tensors(optimizer));
   });
   optimizer.state_changed();
-  optimizer.set_steps_taken(state.updates());
-  return state;
+  optimizer.set_steps_taken(reader->state().updates());
+  return reader->state();
 }
 
 }  // namespace axonn

@@ -114,9 +114,15 @@ class Hang(GptTest):
         self.hang("ranks", "generate", "--checkpoint", "run", "--tokens", "100000000", until=self.wait_for_samples,
                   grid="2x1x1x1")  # a sum over both ranks in every layer
 
-    def wait_for_samples(self, job):
+    def test_a_rank_that_is_stopped_while_rank_zero_ends_is_named(self):
+        self.train("run", "--steps", "1")
+        ended = self.hang("ranks", "generate", "--checkpoint", "run", "--tokens", "16000",
+                          until=lambda job: self.wait_for_samples(job, seconds=1))  # over Z, nobody waits for samples
+        self.assertIn("'the end of the program'", ended.err)
+
+    def wait_for_samples(self, job, seconds=3):
         """Until the ranks have computed for longer than their start takes."""
-        while len(job.ranks()) < 3 or self.cpu_seconds(self.rank_of(job, 1)) < 3:  # the waiting process, too
+        while len(job.ranks()) < 3 or self.cpu_seconds(self.rank_of(job, 1)) < seconds:  # the waiting process, too
             self.assertIsNone(job.processes[0].poll(), "the job has ended")
             time.sleep(0.1)
 

@@ -82,6 +82,16 @@ class History(GptTest):
         self.assert_history(left, [4, 6, 7], 7)
         self.assert_history(self.run, [5, 6], 6)
 
+        for step in (4, 6):  # put back by hand; 4 and 6 of this history are other checkpoints
+            shutil.rmtree(self.run / f"step-{step:06}", ignore_errors=True)
+            shutil.copytree(left / f"step-{step:06}", self.run / f"step-{step:06}")
+            self.refuse_resume(f"run/step-{step:06}", "of a history that the run has left", "went back to step 2",
+                               "--out DIR")
+        self.resume("run", 7, "--grid", "1x1x1x1")
+        self.assert_history(self.run, [4, 6, 7], 7)  # 6 and 7 are new
+        self.assertEqual(starts(self.run)[-1]["from"], "step-000005")
+        self.assert_history(self.run / "after-step-000005-2", [6], 6)
+
     def test_a_run_that_went_back_and_was_killed_goes_on_from_there(self):
         self.kill_after(7, "run", "--resume", "run/step-000004")  # 6 lines were there, and 4 of them are kept
         before = (self.run / "after-step-000004/metrics.jsonl").read_bytes()

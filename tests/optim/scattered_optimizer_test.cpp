@@ -205,6 +205,22 @@ TEST(ScatteredOptimizer, SavesAndLoadsOnOtherNumbersOfRanks) {
   }
 }
 
+// As on hosts whose folders are not shared.
+TEST(ScatteredOptimizer, RanksLoadOneCheckpoint) {
+  const SharedDirectory shared;
+  Communicator& world = test_environment().world();
+  if (world.size() == 1) GTEST_SKIP() << "one rank has one checkpoint";
+  Training run(world, kAdamW);
+  for (const char* const directory : {"a", "b"}) {
+    run.steps(0, 1);
+    save_checkpoint(*run.optimizer, shared / directory);
+  }
+  const int last = world.size() - 1;
+  EXPECT_USER_ERROR(load_checkpoint(*run.optimizer, shared / (world.rank() == last ? "b" : "a")),
+                    "rank " + std::to_string(last) + " has another checkpoint than rank 0",
+                    "let load_checkpoint() name");
+}
+
 TEST(ScatteredOptimizer, InBf16KeepsMasterWeightsAndResumesWithTheSameBits) {
   const SharedDirectory shared;
   Communicator& world = test_environment().world();

@@ -109,6 +109,25 @@ TEST(WrappedCheckpoint, Bf16HasMasterWeightsOfFp32) {
   EXPECT_EQ(master.front().scalar_type(), at::kFloat);
 }
 
+// As on hosts whose folders are not shared.
+TEST(WrappedCheckpoint, IsTheSameOnAllRanks) {
+  const SharedDirectory directory;
+  const int last = test_environment().ranks() - 1;
+  if (last == 0) GTEST_SKIP() << "one rank has one checkpoint";
+  Context context = make_context();
+  const auto net = network<Mnist>();
+  const WrappedModule parameters = shard(context, *net);
+  torch::optim::AdamW optimizer(parameters.local());
+  for (const char* const run : {"a", "b"}) {
+    train(*net, context, optimizer, 0, 1);
+    save_checkpoint(parameters, optimizer, directory / run, {.step = 1});
+  }
+  const auto own = directory / (test_environment().rank() == last ? "b" : "a");
+  EXPECT_USER_ERROR(load_checkpoint(parameters, optimizer, own),
+                    "rank " + std::to_string(last) + " has another checkpoint than rank 0", "b/step-000001",
+                    "a/step-000001", "let load_checkpoint() name one that all hosts see");
+}
+
 TEST(WrappedCheckpoint, RefusesWhatDoesNotFit) {
   const SharedDirectory directory;
   Context context = make_context();

@@ -211,6 +211,30 @@ TEST_F(StateFiles, ThatDoNotFitAreRefusedWhole) {
   EXPECT_THROW(save_state_dict(parameters, directory / "missing/folder.safetensors"), BackendError);
 }
 
+// As on hosts whose folders are not shared.
+TEST_F(StateFiles, AreTheSameOnAllRanks) {
+  const int last = test_environment().ranks() - 1;
+  if (last == 0) GTEST_SKIP() << "one rank has one file";
+  Context context(test_environment(), wrapped_grids().front(), {.dtype = at::kDouble});
+  const auto net = network<Mnist>();
+  const WrappedModule parameters = shard(context, *net);
+  torch::optim::AdamW optimizer(parameters.local());
+  for (const std::string after : {"_a", "_b"}) {
+    auto step = context.begin_step();
+    my_loss(*net, context, 0).backward();
+    step.finish();
+    optimizer.step();
+    save_state_dict(parameters, directory / ("weights" + after));
+    save_optimizer(parameters, optimizer, directory / ("optimizer" + after));
+  }
+  const std::string own = test_environment().rank() == last ? "_b" : "_a";
+  const std::string who = "rank " + std::to_string(last) + " has another file of tensors than rank 0";
+  const auto before = parameters.local()[0].detach().clone();
+  EXPECT_USER_ERROR(load_state_dict(parameters, directory / ("weights" + own)), who, "weights_b", "weights_a");
+  EXPECT_USER_ERROR(load_optimizer(parameters, optimizer, directory / ("optimizer" + own)), who, "optimizer_b");
+  EXPECT_TRUE(parameters.local()[0].equal(before));
+}
+
 // Trains two steps, saves, and trains two more: the same bits as those of a run that was loaded.
 template <typename Optimizer, typename Options>
 void expect_resumed(const SharedDirectory& directory, Options options) {

@@ -23,8 +23,9 @@ namespace axonn {
 // Where the program has no handlers for signals of a crash, it gets those of crash_report.hpp.
 // UserError when the process has loaded another LibTorch than axonn was built with, or two OpenMP
 // run times.
-// Every rank of the job constructs and destroys it. The destructor waits for the other ranks,
-// unless an exception is propagating.
+// Every rank of the job constructs and destroys it. The destructor calls finish(), unless an
+// exception is propagating. Where that fails, it logs the error and ends the whole job as abort(1)
+// does: a job that lost a rank is never one that ended with status 0.
 class Environment {
  public:
   Environment();
@@ -68,6 +69,10 @@ class Environment {
   // Held by whoever runs a step. UserError while another thread holds one: ranks would not agree on
   // the order of the calls of two threads. Of any thread; it may outlive the environment.
   std::shared_ptr<void> take_turn();
+
+  // Waits until all ranks are here; no collective call follows. Called once, or by the destructor.
+  // BackendError when a rank does not come.
+  void finish();
 
   // Ends the whole job: every process exits within seconds, with a status other than 0. Does not
   // return.

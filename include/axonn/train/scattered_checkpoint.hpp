@@ -19,7 +19,8 @@ std::filesystem::path save_checkpoint(const ScatteredOptimizer& optimizer, const
                                       CheckpointState state = {});
 
 // Reads the newest checkpoint of a run's directory, or one step's, on any number of ranks. Every
-// rank of the group calls it. UserError on all of them: those of CheckpointReader.
+// rank of the group calls it. UserError on all of them: ranks that read different checkpoints, and
+// those of CheckpointReader.
 CheckpointState load_checkpoint(ScatteredOptimizer& optimizer, const std::filesystem::path& directory);
 
 }  // namespace axonn

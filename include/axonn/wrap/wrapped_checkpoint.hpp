@@ -38,8 +38,8 @@ std::filesystem::path save_checkpoint(const WrappedModule& parameters, torch::op
 // parallelize() has wrapped the module there and here. On the grid that wrote it, training goes on
 // with the same bits. Options such as the learning rate, and random numbers, are the program's.
 // Every rank of the grid calls it between steps. UserError on all of them: a tensor that is
-// missing, has another shape, or is of another module or optimizer; otherwise those of
-// CheckpointReader. After an error the values are undefined.
+// missing, has another shape, or is of another module or optimizer; ranks that read different
+// checkpoints; otherwise those of CheckpointReader. After an error the values are undefined.
 CheckpointState load_checkpoint(const WrappedModule& parameters, torch::optim::Optimizer& optimizer,
                                 const std::filesystem::path& directory);
 

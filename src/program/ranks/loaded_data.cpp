@@ -6,7 +6,7 @@
 #include "axonn/core/error.hpp"
 #include "axonn/core/host_name.hpp"
 #include "axonn/core/utf8.hpp"
-#include "program/ranks/differing_ranks.hpp"
+#include "axonn/comm/differing_ranks.hpp"
 
 namespace axonn {
 namespace {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 #include <sstream>
 
@@ -6,9 +7,11 @@
 
 #include "axonn/checkpoint/safetensors.hpp"
 #include "axonn/comm/all_ranks_or_none.hpp"
+#include "axonn/comm/same_file.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/layers/compare/differences.hpp"
+#include "core/files.hpp"
 #include "wrap/split_layer.hpp"
 #include "wrap/stored/stored_tensors.hpp"
 #include "wrap/stored/tensor_file.hpp"
@@ -79,6 +82,21 @@ at::Tensor read(Context& context, const StoredTensor& tensor, const Entry& entry
   return entry.read(tensor.slot != nullptr ? tensor.slot->range : Range{0, tensor.held.numel()});
 }
 
+// Of names, sizes, types, and some values of each tensor: those of another training differ in all.
+uint64_t hash_of(const TensorFile& opened) {
+  constexpr int64_t kValues = 256;
+  std::string text;
+  for (const auto& [name, entry] : opened.entries()) {
+    text += name + sizes_text(entry.shape) + c10::toString(entry.dtype);
+    const int64_t all = c10::multiply_integers(entry.shape), some = std::min(kValues, all);
+    for (const int64_t begin : {int64_t{0}, (all - some) / 2, all - some}) {
+      const at::Tensor values = entry.read({begin, begin + some}).contiguous();
+      text.append(static_cast<const char*>(values.const_data_ptr()), values.nbytes());
+    }
+  }
+  return disk::xxh64_of(text);
+}
+
 }  // namespace
 
 std::set<std::string> names_in(Context& context, const std::filesystem::path& file) {
@@ -97,8 +115,13 @@ LoadedStateDict read_tensors(Context& context, const std::vector<StoredTensor>& 
   std::optional<TensorFile> opened;
   std::vector<Match> matches;
   Communicator& everyone = context.communicators().on_cpu({Axis::x, Axis::y, Axis::z, Axis::data});
+  uint64_t hash = 0;
   all_ranks_or_none(everyone, [&] {
     opened.emplace(file, options.rename);
+    hash = hash_of(*opened);
+  });
+  check_same_content(everyone, hash, {file, "file of tensors", "the program"});
+  all_ranks_or_none(everyone, [&] {
     matches = match(tensors, file, *opened, options.strict, report);
     for (const Match& each : matches)
       for (const auto& [name, entry] : each.entries)

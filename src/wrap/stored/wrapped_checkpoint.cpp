@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include <ATen/ops/empty.h>
 
 #include "axonn/comm/all_ranks_or_none.hpp"
+#include "axonn/comm/same_file.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/layers/compare/differences.hpp"
@@ -115,20 +117,20 @@ CheckpointState load_checkpoint(const WrappedModule& parameters, torch::optim::O
                                 const std::filesystem::path& directory) {
   check_between_steps(parameters, Held::loaded);
   const at::NoGradGuard no_grad;
-  CheckpointState state;
+  std::optional<CheckpointReader> reader;
+  all_ranks_or_none(everyone(parameters), [&] { reader.emplace(directory); });
+  check_same_file(everyone(parameters), {reader->directory() / "manifest.json", "checkpoint", "load_checkpoint()"});
   all_ranks_or_none(everyone(parameters), [&] {
-    const CheckpointReader reader(directory);
     std::set<std::string> names;
-    for (const Description& each : reader.tensors())
+    for (const Description& each : reader->tensors())
       if (!each.name.starts_with(kWeights)) names.insert(each.name);
     StateToRead optimizer_state(parameters, optimizer, names);
-    read(reader, all_tensors(parameters, optimizer_state.tensors()), parameters.network().context());
+    read(*reader, all_tensors(parameters, optimizer_state.tensors()), parameters.network().context());
     optimizer_state.give_to(optimizer);
-    state = reader.state();
   });
   parameters.network().values_loaded({});
   parameters.network().frozen_written();
-  return state;
+  return reader->state();
 }
 
 }  // namespace axonn

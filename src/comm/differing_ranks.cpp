@@ -1,4 +1,4 @@
-#include "program/ranks/differing_ranks.hpp"
+#include "axonn/comm/differing_ranks.hpp"
 
 #include <ATen/ops/empty.h>
 
