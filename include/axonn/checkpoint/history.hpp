@@ -19,10 +19,10 @@ struct CheckpointStep {
 };
 std::vector<CheckpointStep> checkpoints_in(const std::filesystem::path& run_directory);
 
-// Those of checkpoints_in() that are of this history. A checkpoint is another one's if a start saved
-// it that the directory's starts.jsonl does not list: it was copied here. Or a later start went back
-// before it: it was put back by hand. Checkpoints that name no start, and broken ones, count, and
-// all do without a starts.jsonl.
+// Those of checkpoints_in() that are of this history. A checkpoint is of another one if a start
+// saved it that the directory's starts.jsonl does not list (it was copied here), or if a later
+// start went back before it (it was put back by hand). Checkpoints that name no start, and broken
+// ones, count, and all do without a starts.jsonl.
 std::vector<CheckpointStep> history_in(const std::filesystem::path& run_directory);
 
 // UserError if the checkpoint cannot be the newest one of the run that it lies in: it is another
