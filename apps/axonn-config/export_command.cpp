@@ -11,6 +11,7 @@
 
 #include <axonn/core/error.hpp>
 #include <axonn/core/json_depth.hpp>
+#include <axonn/core/sentence.hpp>
 #include <axonn/core/text.hpp>
 
 #include "foreign_layout.hpp"
@@ -285,7 +286,7 @@ int run_import(const ExportFlags& flags, const PlannerOptions& line) {
   AXONN_CHECK(flags.gpus >= 1 && flags.gpus <= (1 << 20), kWhere, "--gpus must be from 1 to ", 1 << 20, ", got ",
               flags.gpus);
   std::ifstream in(flags.file, std::ios::binary);
-  AXONN_CHECK(in, kWhere, "cannot read ", flags.file);
+  AXONN_CHECK(in, kWhere, "cannot read ", flags.file, ": ", axonn::why_not_read(flags.file));
   const auto layout = read_foreign(std::string(std::istreambuf_iterator<char>(in), {}),
                                    axonn::parse_name<ForeignProgram>(flags.program, "--from"), flags.gpus);
   check_shape(layout.grid, flags.gpus);

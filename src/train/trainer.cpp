@@ -20,6 +20,7 @@
 #include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
+#include "axonn/core/sentence.hpp"
 #include "axonn/optim/update_choice.hpp"
 #include "axonn/train/checkpoint_tensors.hpp"
 #include "axonn/train/replicas.hpp"
@@ -77,8 +78,7 @@ class StoppableTask {
 
 // One line for status.json.
 std::string reason_of(const std::exception& error) {
-  const auto* ours = dynamic_cast<const Error*>(&error);
-  const std::string text = ours != nullptr ? ours->sentence() : error.what();
+  const std::string text = sentence_of(error);
   return text.substr(0, text.find('\n'));
 }
 
