@@ -241,7 +241,7 @@ void check_explained(const PlannerOptions& line, const axonn::GridShape& grid, c
     const axonn::NetworkModel network = line.planned_network();
     (void)plan_grid(network, axonn::find_machine(line.machine), line.search(network), grid);
   } catch (const axonn::UserError& error) {
-    throw axonn::UserError(kWhere, "the file describes " + words + ", which explain refuses: " + error.sentence());
+    throw axonn::UserError(kWhere, "the file describes " + words + "; explain refuses that: " + error.sentence());
   }
 }
 

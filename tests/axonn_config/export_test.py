@@ -86,14 +86,15 @@ class Export(PlannerTest):
         self.write("config.json", json.dumps(llama))
         replicas = ("import", self.write("file", "--micro-batch-size 2"), "--from", "megatron", "--gpus", "8")
         self.assertFalse(self.run_program(*replicas).stdout.startswith("axonn-config"))
-        words = "the file describes 1x1x1x8 --batch 16 --micro-batch 2 --checkpoint off, which explain refuses: "
-        for network, why in ((["--model", "config.json", "--sequence", "8192"], "(memory)"), (["--model", "gpt80b"], "(memory)"),
-                             (["--model", "unet4b"], "(memory)"), (["--layers", "2"], "hidden"),
+        words = "the file describes 1x1x1x8 --batch 16 --micro-batch 2 --checkpoint off; explain refuses that: "
+        for network, why in ((["--model", "config.json", "--sequence", "8192"], "(memory)"),
+                             (["--model", "gpt80b"], "(memory)"), (["--model", "unet4b"], "(memory)"),
+                             (["--layers", "2"], "hidden"),
                              (["--model", "config.json"], "--sequence"), (["--model", "none"], "unknown model")):
             with self.subTest(network):
                 self.refuse(*replicas, *network, words=[words, why])
         split = ("import", self.write("file", "--context-parallel-size 8"), "--from", "megatron", "--gpus", "8")
-        self.refuse(*split, "--model", "unet-cifar", words=["which explain refuses: ", "are for transformers"])
+        self.refuse(*split, "--model", "unet-cifar", words=["explain refuses that: ", "are for transformers"])
         self.refuse(*split, "--model", "gpt5b", "--sequence", "24", words=["needs a --sequence that divides by 16"])
 
     def test_uses_the_words_of_each_program(self):
