@@ -6,13 +6,14 @@
 #include "axonn/core/utf8.hpp"
 #include "core/files.hpp"
 #include "program/ranks/differing_ranks.hpp"
+#include "program/ranks/each_reads.hpp"
 
 namespace axonn {
 
 void check_same_file(Communicator& everyone, const std::filesystem::path& file, const std::string& what,
                      const std::string& flag) {
   std::string hash;
-  all_ranks_or_none(everyone, [&] { hash = disk::hex(disk::xxh64_of_file(file)); });
+  each_rank_reads(everyone, [&] { hash = disk::hex(disk::xxh64_of_file(file)); });
   const std::vector<int> others = ranks_where(everyone, hash != broadcast_text(everyone, hash, 0));
   if (others.empty()) return;
   const std::string here = shown_name(file.string()) + " on host " + host_name();
