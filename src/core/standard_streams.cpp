@@ -1,6 +1,7 @@
 #include "axonn/core/standard_streams.hpp"
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 
@@ -19,11 +20,15 @@ void open_standard_streams() {
   }
 }
 
+void outlive_closed_pipes() { std::signal(SIGPIPE, SIG_IGN); }
+
+bool output_failed() { return std::ferror(stdout) != 0; }
+
 void finish_output() {
   errno = 0;
   const bool flushed = std::fflush(stdout) == 0;
   const int reason = errno;
-  if (flushed && std::ferror(stdout) == 0) return;
+  if (flushed && !output_failed()) return;
   throw UserError(
       "core.standard_streams",
       detail::concatenate("the standard output cannot be written",

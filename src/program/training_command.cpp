@@ -9,6 +9,7 @@
 #include "axonn/comm/same_settings.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
+#include "axonn/core/standard_streams.hpp"
 #include "axonn/program/resume.hpp"
 #include "axonn/program/training_run.hpp"
 #include "program/choose_grid.hpp"
@@ -97,6 +98,7 @@ std::optional<PlannedLayout> TrainingCommand::choose(int ranks) {
 }
 
 int TrainingCommand::run(Environment& environment) {
+  outlive_closed_pipes();
   check_same_settings(environment.world(), {{"--resume", resume_}});
   check_same_options(environment.world(), options_.table);
   const bool automatic = resume_ == "auto";

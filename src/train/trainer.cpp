@@ -21,6 +21,7 @@
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
 #include "axonn/core/sentence.hpp"
+#include "axonn/core/standard_streams.hpp"
 #include "axonn/optim/update_choice.hpp"
 #include "axonn/train/checkpoint_tensors.hpp"
 #include "axonn/train/replicas.hpp"
@@ -398,7 +399,9 @@ void Trainer::end() {
   if (result_.steps >= config_.steps)
     status_->done(result_.steps);
   else
-    status_->stopped(result_.steps, stopped_ ? "a signal" : "the time of --minutes is over");
+    status_->stopped(result_.steps, output_failed() ? "the standard output cannot be written"
+                                    : stopped_      ? "a signal"
+                                                    : "the time of --minutes is over");
 }
 
 TrainResult Trainer::run(int64_t first_step) {
