@@ -160,8 +160,7 @@ int main(int argc, char** argv) {
     axonn::finish_output();
     return status;
   } catch (const std::exception& error) {
-    const std::string text = line.planner.verbose ? error.what() : axonn::sentence_of(error);
-    std::fprintf(stderr, "axonn-config: %s\n", text.c_str());
+    std::fprintf(stderr, "axonn-config: %s\n", axonn::sentence_of(error, line.planner.verbose).c_str());
   }
   return 2;
 }

@@ -65,11 +65,12 @@ std::string why_not_read(const std::string& file) {
   return "it could not be read to its end; name another file, or mend the disk or file system";
 }
 
-std::string sentence_of(const std::exception& error) {
-  if (const auto* ours = dynamic_cast<const Error*>(&error)) return ours->sentence();
+std::string sentence_of(const std::exception& error, bool verbose) {
+  if (const auto* ours = dynamic_cast<const Error*>(&error)) return verbose ? error.what() : ours->sentence();
   if (const auto* path = dynamic_cast<const std::filesystem::filesystem_error*>(&error)) {
     const std::string other = path->path2().empty() ? "" : " with " + name_of(path->path2());
-    return "cannot use " + name_of(path->path1()) + other + ": " + reason_and_cure(path->code());
+    const std::string words = verbose ? " [" + std::string(error.what()) + "]" : "";
+    return "cannot use " + name_of(path->path1()) + other + ": " + reason_and_cure(path->code()) + words;
   }
   return error.what();
 }

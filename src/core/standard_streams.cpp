@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include "axonn/core/error.hpp"
@@ -22,13 +23,19 @@ void open_standard_streams() {
 
 void outlive_closed_pipes() { std::signal(SIGPIPE, SIG_IGN); }
 
-bool output_failed() { return std::ferror(stdout) != 0; }
+bool output_failed() {
+  if (std::ferror(stdout) == 0) return false;
+  const int flags = ::fcntl(STDOUT_FILENO, F_GETFL);
+  if (flags < 0 || (flags & O_NONBLOCK) == 0) return true;
+  pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
+  return ::poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLNVAL)) != 0;
+}
 
 void finish_output() {
   errno = 0;
   const bool flushed = std::fflush(stdout) == 0;
   const int reason = errno;
-  if (flushed && !output_failed()) return;
+  if (flushed && std::ferror(stdout) == 0) return;
   throw UserError(
       "core.standard_streams",
       detail::concatenate("the standard output cannot be written",

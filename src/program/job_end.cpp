@@ -30,7 +30,7 @@ constexpr unsigned kLastWaitSeconds = 5;
 std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
 
 std::string text_of(const std::exception& error, bool verbose) {
-  if (verbose) return error.what();
+  if (verbose) return sentence_of(error, verbose);
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
     return "out of memory; --dry-run predicts what a rank needs";
   if (const auto* torch = dynamic_cast<const c10::Error*>(&error)) {

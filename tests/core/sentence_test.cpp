@@ -50,6 +50,12 @@ TEST(SentenceOf, NamesBothPathsAndEveryReasonHasACure) {
   }
 }
 
+TEST(SentenceOf, VerboseAddsThePlaceOrTheLibrarysWords) {
+  EXPECT_EQ(sentence_of(UserError("core.test", "a sentence"), true), "[core.test] a sentence");
+  const fs::filesystem_error error("status", "a", {ELOOP, std::system_category()});
+  EXPECT_EQ(sentence_of(error, true), sentence_of(error) + " [" + error.what() + "]");
+}
+
 TEST(SentenceOf, LeavesOtherErrorsAsTheyAre) {
   EXPECT_EQ(sentence_of(UserError("core.test", "a sentence")), "a sentence");
   EXPECT_EQ(sentence_of(std::runtime_error("words")), "words");

@@ -1,5 +1,6 @@
 """A program whose standard output cannot be written, because the disk is full or the output is closed, ends with an
 error in one sentence. Its other files are whole."""
+import fcntl
 import json
 import os
 import pathlib
@@ -94,6 +95,17 @@ class Output(ProgramTest):
         os.close(read)
         self.assert_stopped("early", self.start_training("early", stdout=write))
         os.close(write)
+
+    def test_a_slow_reader_of_an_output_that_does_not_block_ends_nothing(self):
+        read, write = os.pipe()
+        fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
+        os.set_blocking(write, False)
+        job = self.start_training("slow", "--steps", "150", stdout=write)
+        text = job.communicate(timeout=RUN_SECONDS)[1]
+        self.assertEqual(job.returncode, 1, text)
+        self.assertIn("gpt: the standard output cannot be written (", text)
+        self.assertEqual(steps_done(self.directory / "slow"), 150)
+        os.close(read), os.close(write)
 
     def test_a_run_whose_errors_nobody_reads_goes_on(self):
         job = self.start_training("run", stdout=subprocess.DEVNULL)

@@ -8,8 +8,9 @@
 namespace axonn {
 
 // What a program says of an exception: an Error's sentence; for a path that the system refuses, as
-// std::filesystem throws it, the path, the system's reason and a cure; else what().
-std::string sentence_of(const std::exception& error);
+// std::filesystem throws it, the path, the system's reason and a cure; else what(). `verbose` adds
+// the place in the code, or the library's own words.
+std::string sentence_of(const std::exception& error, bool verbose = false);
 
 // The system's reason why a path cannot be used, and what to do: "Not a directory; a part ...".
 std::string reason_and_cure(std::error_code reason);

@@ -11,7 +11,8 @@ void open_standard_streams();
 // fails from now on, as one to a full disk does.
 void outlive_closed_pipes();
 
-// Whether a part of the standard output could not be written.
+// Whether the standard output cannot be written any more. One that does not block, and whose reader
+// is only slow, loses a part and has not failed.
 bool output_failed();
 
 // The last thing in main(), if the program has done its work. Writes what is buffered. UserError if
