@@ -1,3 +1,4 @@
+#include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <fstream>
@@ -6,6 +7,7 @@
 
 #include <axonn/config/command_line.hpp>
 #include <axonn/core/error.hpp>
+#include <axonn/core/sentence.hpp>
 #include <axonn/core/standard_streams.hpp>
 #include <axonn/core/text.hpp>
 #include <axonn/core/version.hpp>
@@ -50,7 +52,7 @@ void run(CommandLine& line) {
   file << "# Measured by axonn-config calibrate on " << environment.ranks() << " ranks, " << environment.local_ranks()
        << " per node.\n"
        << machine;
-  AXONN_CHECK(file.flush(), "axonn_calibrate", "cannot write ", line.out);
+  AXONN_CHECK(file.flush(), "axonn_calibrate", "cannot write ", line.out, ": ", axonn::reason_and_cure(errno));
   line.calibration.say("wrote " + line.out);
 }
 
@@ -78,10 +80,8 @@ int main(int argc, char** argv) {
     }
     axonn::finish_output();
     return 0;
-  } catch (const axonn::Error& error) {
-    std::fprintf(stderr, "axonn-calibrate: %s\n", error.sentence().c_str());
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "axonn-calibrate: %s\n", error.what());
+    std::fprintf(stderr, "axonn-calibrate: %s\n", axonn::sentence_of(error).c_str());
   }
   return 2;
 }

@@ -7,7 +7,7 @@
 
 #include <axonn/checkpoint/broken_checkpoint.hpp>
 #include <axonn/config/command_line.hpp>
-#include <axonn/core/error.hpp>
+#include <axonn/core/sentence.hpp>
 #include <axonn/core/standard_streams.hpp>
 #include <axonn/core/version.hpp>
 
@@ -83,10 +83,8 @@ int main(int argc, char** argv) {
   } catch (const axonn::BrokenCheckpoint& error) {
     std::fprintf(stderr, "axonn-checkpoint: error: %s\n", error.sentence().c_str());
     return 1;
-  } catch (const axonn::Error& error) {
-    std::fprintf(stderr, "axonn-checkpoint: error: %s\n", error.sentence().c_str());
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "axonn-checkpoint: error: %s\n", error.what());
+    std::fprintf(stderr, "axonn-checkpoint: error: %s\n", axonn::sentence_of(error).c_str());
   }
   return 2;
 }

@@ -11,6 +11,7 @@
 
 #include <axonn/core/error.hpp>
 #include <axonn/core/json_depth.hpp>
+#include <axonn/core/sentence.hpp>
 #include <axonn/core/text.hpp>
 
 #include "foreign_layout.hpp"
@@ -234,6 +235,16 @@ ForeignLayout read_deepspeed(const Words& words, int64_t gpus) {
   return layout;
 }
 
+// UserError if `explain` would refuse the layout.
+void check_explained(const PlannerOptions& line, const axonn::GridShape& grid, const std::string& words) {
+  try {
+    const axonn::NetworkModel network = line.planned_network();
+    (void)plan_grid(network, axonn::find_machine(line.machine), line.search(network), grid);
+  } catch (const axonn::UserError& error) {
+    throw axonn::UserError(kWhere, "the file describes " + words + "; explain refuses that: " + error.sentence());
+  }
+}
+
 }  // namespace
 
 void print_foreign(std::ostream& out, ForeignProgram program, const ForeignLayout& layout) {
@@ -281,21 +292,29 @@ int run_export(const ExportFlags& flags, const PlannerOptions& line) {
   return 0;
 }
 
-int run_import(const ExportFlags& flags, const PlannerOptions& line) {
+int run_import(const ExportFlags& flags, PlannerOptions& line) {
   AXONN_CHECK(flags.gpus >= 1 && flags.gpus <= (1 << 20), kWhere, "--gpus must be from 1 to ", 1 << 20, ", got ",
               flags.gpus);
   std::ifstream in(flags.file, std::ios::binary);
-  AXONN_CHECK(in, kWhere, "cannot read ", flags.file);
+  AXONN_CHECK(in, kWhere, "cannot read ", flags.file, ": ", axonn::why_not_read(flags.file));
   const auto layout = read_foreign(std::string(std::istreambuf_iterator<char>(in), {}),
                                    axonn::parse_name<ForeignProgram>(flags.program, "--from"), flags.gpus);
   check_shape(layout.grid, flags.gpus);
   const int on = layout.grid.z > 1 ? layout.grid.z : layout.grid.data;
   AXONN_CHECK(on % layout.context.ranks == 0, kWhere, "a context of ", layout.context.ranks,
               " ranks must divide the ranks that share or replicate the weights, got ", on);
-  std::cout << "axonn-config explain " << layout.grid.to_string() << " --batch " << layout.batch << " --micro-batch "
-            << layout.micro_batch << " --checkpoint " << to_string(layout.checkpoint);
-  if (layout.context.ranks > 1)
-    std::cout << " --what-if context=" << layout.context.ranks << (layout.context.gathers ? ",gather-keys" : "");
-  std::cout << line.repeated() << "\n";
+  line.batch = layout.batch;
+  line.micro_batch = layout.micro_batch;
+  line.checkpointing = layout.checkpoint;
+  std::string words = axonn::detail::concatenate(layout.grid.to_string(), " --batch ", layout.batch, " --micro-batch ",
+                                                 layout.micro_batch, " --checkpoint ", to_string(layout.checkpoint));
+  if (layout.context.ranks > 1) {
+    line.what_ifs =
+        axonn::detail::concatenate("context=", layout.context.ranks, layout.context.gathers ? ",gather-keys" : "");
+    words += " --what-if " + line.what_ifs;
+  }
+  const bool whole = line.network.given();
+  if (whole) check_explained(line, layout.grid, words);
+  std::cout << (whole ? "axonn-config explain " : "") << words << line.repeated() << "\n";
   return 0;
 }

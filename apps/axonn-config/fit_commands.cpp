@@ -2,6 +2,7 @@
 #include "fit_commands.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include <axonn/core/error.hpp>
+#include <axonn/core/sentence.hpp>
 #include <axonn/perfmodel/fit/constant_fit.hpp>
 
 #include "output/columns.hpp"
@@ -255,7 +257,7 @@ int run_fit(const FitFlags& flags, const PlannerOptions& line) {
   std::ofstream out(flags.out);
   out << machine_toml(fit.machine);
   out.close();
-  AXONN_CHECK(out, kWhere, "cannot write ", flags.out);
+  AXONN_CHECK(out, kWhere, "cannot write ", flags.out, ": ", axonn::reason_and_cure(errno));
   return 0;
 }
 

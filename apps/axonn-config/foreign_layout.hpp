@@ -44,6 +44,7 @@ void print_foreign(std::ostream& out, ForeignProgram program, const ForeignLayou
 ForeignLayout read_foreign(const std::string& text, ForeignProgram program, int64_t gpus);
 
 int run_export(const ExportFlags& flags, const PlannerOptions& line);
-// Prints the explain command of a layout that another program's file describes, with the network
-// and the machine of the line; without a network it lacks that.
-int run_import(const ExportFlags& flags, const PlannerOptions& line);
+// Prints the explain command of a layout that another program's file describes, for the network and
+// the machine of the line; without a network, only the words that follow "explain". UserError if
+// explain would refuse the command. The layout becomes the line's.
+int run_import(const ExportFlags& flags, PlannerOptions& line);

@@ -10,7 +10,7 @@
 #include <CLI/CLI.hpp>
 
 #include <axonn/config/command_line.hpp>
-#include <axonn/core/error.hpp>
+#include <axonn/core/sentence.hpp>
 #include <axonn/core/standard_streams.hpp>
 #include <axonn/core/version.hpp>
 
@@ -159,10 +159,8 @@ int main(int argc, char** argv) {
     const int status = run(argc, argv, line);
     axonn::finish_output();
     return status;
-  } catch (const axonn::Error& error) {
-    std::fprintf(stderr, "axonn-config: %s\n", line.planner.verbose ? error.what() : error.sentence().c_str());
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "axonn-config: %s\n", error.what());
+    std::fprintf(stderr, "axonn-config: %s\n", axonn::sentence_of(error, line.planner.verbose).c_str());
   }
   return 2;
 }

@@ -15,7 +15,8 @@ constexpr const char* kWhere = "axonn_config.network";
 std::string every_preset() {
   std::string names;
   axonn::for_each_network([&]<typename Shape>(std::type_identity<Shape>) {
-    names += (names.empty() ? "" : "; ") + axonn::preset_names<Shape>();
+    const std::string more = axonn::preset_names<Shape>();
+    if (!more.empty()) names += (names.empty() ? "" : "; ") + more;
   });
   return names;
 }

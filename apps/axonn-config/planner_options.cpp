@@ -166,7 +166,7 @@ void PlannerOptions::add_fit_flags(CLI::App& app) {
 }
 
 void PlannerOptions::add_import_flags(CLI::App& app) {
-  table_.add_flags(app, with_networks({"job.machine", "network"}, {}));
+  table_.add_flags(app, with_networks({"job.machine", "job.memory_margin", "network"}, {}));
   app.add_flag("--verbose", verbose, "errors name their place in the code");
 }
 

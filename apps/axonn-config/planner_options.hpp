@@ -79,7 +79,7 @@ class PlannerOptions {
   void add_fit_flags(CLI::App& app);      // network, machine and --json
   void add_explain_flags(CLI::App& app);  // flags of explain only
   void add_launch_flags(CLI::App& app);   // flags of launch only
-  void add_import_flags(CLI::App& app);   // network and machine
+  void add_import_flags(CLI::App& app);   // network, machine and --memory-margin
 
   // Throws UserError. Without --objective, coefficients `trainer` rank by the seconds of a step,
   // and `paper` and `authors` by the seconds of communication, as in the paper. Mode exact implies

@@ -5,6 +5,7 @@
 #include <map>
 
 #include <axonn/core/error.hpp>
+#include <axonn/core/sentence.hpp>
 
 #include "planner_commands.hpp"
 #include "output/svg.hpp"
@@ -34,7 +35,7 @@ std::map<std::string, double> read_measurements(const std::string& file) {
   std::map<std::string, double> measured;
   if (file.empty()) return measured;
   std::ifstream in(file);
-  AXONN_CHECK(in, "axonn_config.plot", "cannot read ", file);
+  AXONN_CHECK(in, "axonn_config.plot", "cannot read ", file, ": ", axonn::why_not_read(file));
   int number = 0;
   for (std::string line; std::getline(in, line);) {
     ++number;

@@ -6,7 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include <axonn/config/command_line.hpp>
-#include <axonn/core/error.hpp>
+#include <axonn/core/sentence.hpp>
 #include <axonn/core/standard_streams.hpp>
 #include <axonn/core/version.hpp>
 
@@ -78,10 +78,8 @@ int main(int argc, char** argv) {
     const int status = run(argc, argv);
     axonn::finish_output();
     return status;
-  } catch (const axonn::Error& error) {
-    std::fprintf(stderr, "axonn-schedule: error: %s\n", error.sentence().c_str());
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "axonn-schedule: error: %s\n", error.what());
+    std::fprintf(stderr, "axonn-schedule: error: %s\n", axonn::sentence_of(error).c_str());
   }
   return 2;
 }

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include <axonn/core/error.hpp>
+#include <axonn/core/sentence.hpp>
 #include <axonn/network/unet/unet_presets.hpp>
 #include <axonn/perfmodel/network_options.hpp>
 
@@ -17,7 +18,8 @@ bool holds_cifar10(const std::filesystem::path& directory) {
   auto entry = std::filesystem::directory_iterator(directory, error);
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
     if (entry->path().filename().string().starts_with("data_batch") && entry->path().extension() == ".bin") return true;
-  AXONN_CHECK(!error, "unet.data", "cannot read the directory ", directory.string(), ": ", error.message());
+  AXONN_CHECK(!error, "unet.data", "cannot read the directory ", directory.string(), ": ",
+              axonn::reason_and_cure(error));
   return false;
 }
 
@@ -92,7 +94,8 @@ axonn::ImageSplit UnetOptions::load_images() const {
     return split(axonn::make_shapes(model.shape.image, synthetic_images, static_cast<uint64_t>(run.train.seed)));
   std::error_code error;
   AXONN_CHECK(std::filesystem::is_directory(data, error), "unet.data",
-              "--data must be shapes or a directory of images that can be read, got '", data, "'");
+              "--data must be shapes or a directory of images that can be read, got '", data, "'", error ? ": " : "",
+              error ? axonn::reason_and_cure(error) : "");
   if (holds_cifar10(data))
     return {.training = axonn::load_cifar10(data, /*test=*/false),
             .held_out = axonn::load_cifar10(data, /*test=*/true)};

@@ -18,6 +18,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/core/json_depth.hpp"
+#include "axonn/core/sentence.hpp"
 #include "core/files.hpp"
 
 namespace axonn::safetensors {
@@ -232,7 +233,7 @@ Written write(const std::filesystem::path& path, std::span<const View> tensors, 
 
 File::File(std::filesystem::path path) : path_(std::move(path)) {
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-  AXONN_CHECK(descriptor_ >= 0, "checkpoint.safetensors", "cannot open ", path_.string(), ": ", std::strerror(errno));
+  AXONN_CHECK(descriptor_ >= 0, "checkpoint.safetensors", "cannot open ", path_.string(), ": ", reason_and_cure(errno));
   try {
     struct stat status{};
     const bool regular = ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);

@@ -8,6 +8,7 @@
 #include <ATen/ops/empty.h>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/sentence.hpp"
 
 namespace axonn {
 namespace {
@@ -26,7 +27,7 @@ struct Failure {
 
 Failure failure_of(const std::exception& error) {
   const auto* ours = dynamic_cast<const Error*>(&error);
-  if (ours == nullptr) return {Failure::Kind::backend, "comm.all_ranks", error.what()};
+  if (ours == nullptr) return {Failure::Kind::backend, "comm.all_ranks", sentence_of(error)};
   const auto kind = dynamic_cast<const UserError*>(ours) != nullptr      ? Failure::Kind::user
                     : dynamic_cast<const BackendError*>(ours) != nullptr ? Failure::Kind::backend
                                                                          : Failure::Kind::internal;

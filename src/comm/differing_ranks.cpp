@@ -14,12 +14,16 @@ std::vector<int> ranks_where(Communicator& everyone, bool here) {
   return found;
 }
 
-std::string ranks_have(const std::vector<int>& ranks) {
+std::string ranks_text(const std::vector<int>& ranks) {
   constexpr size_t kMost = 4;
   std::string text = ranks.size() == 1 ? "rank" : "ranks";
   for (size_t i = 0; i < ranks.size() && i < kMost; ++i) text += (i == 0 ? " " : ", ") + std::to_string(ranks[i]);
   if (ranks.size() > kMost) text += " and " + std::to_string(ranks.size() - kMost) + " more";
-  return text + (ranks.size() == 1 ? " has" : " have");
+  return text;
+}
+
+std::string ranks_have(const std::vector<int>& ranks) {
+  return ranks_text(ranks) + (ranks.size() == 1 ? " has" : " have");
 }
 
 }  // namespace axonn

@@ -13,6 +13,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/core/json_depth.hpp"
+#include "axonn/core/sentence.hpp"
 #include "axonn/core/utf8.hpp"
 #include "axonn/core/text.hpp"
 #include "config/option_field.hpp"
@@ -151,7 +152,7 @@ struct OptionReader {
 void OptionTable::read_toml_file(const std::filesystem::path& path, const std::vector<std::string_view>& sections) {
   std::ifstream in(path, std::ios::binary);
   AXONN_CHECK(in && std::filesystem::is_regular_file(path), kWhere, "cannot read the configuration file ",
-              path.string());
+              path.string(), ": ", why_not_read(path.native()));
   read_toml(std::string(std::istreambuf_iterator<char>(in), {}), path.string(), sections);
 }
 

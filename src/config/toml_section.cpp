@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/sentence.hpp"
 #include "axonn/core/text.hpp"
 #include "config/toml_letters.hpp"
 
@@ -14,7 +15,8 @@ namespace axonn {
 
 std::string read_toml_text(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
-  AXONN_CHECK(in && std::filesystem::is_regular_file(path), "config.toml", "cannot read ", path.string());
+  AXONN_CHECK(in && std::filesystem::is_regular_file(path), "config.toml", "cannot read ", path.string(), ": ",
+              why_not_read(path.native()));
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
 

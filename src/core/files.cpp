@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <utility>
 #include <vector>
@@ -15,6 +14,8 @@
 #include <xxhash.h>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/sentence.hpp"
+#include "axonn/core/utf8.hpp"
 
 namespace axonn::disk {
 namespace {
@@ -22,8 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void refuse(std::string_view what, const fs::path& path) {
-  const std::string reason = std::strerror(errno);
-  throw BackendError("core.files", detail::concatenate("cannot ", what, " ", path.string(), ": ", reason));
+  const std::string reason = reason_and_cure(errno);
+  throw BackendError("core.files", detail::concatenate("cannot ", what, " ", shown_name(path.native()), ": ", reason));
 }
 
 }  // namespace
@@ -81,13 +82,13 @@ std::string read_text(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   std::string text(error ? 0 : size, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  AXONN_CHECK(!error && in, "core.files", "cannot read ", path.string());
+  AXONN_CHECK(!error && in, "core.files", "cannot read ", shown_name(path.native()), ": ", why_not_read(path.native()));
   return text;
 }
 
 uint64_t xxh64_of_file(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
-  AXONN_CHECK(in, "core.files", "cannot read ", path.string());
+  AXONN_CHECK(in, "core.files", "cannot read ", shown_name(path.native()), ": ", why_not_read(path.native()));
   XXH64_state_t state;
   XXH64_reset(&state, 0);
   std::vector<char> chunk(size_t{1} << 20);

@@ -1,10 +1,12 @@
 #include "axonn/core/standard_streams.hpp"
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include "axonn/core/error.hpp"
@@ -17,6 +19,16 @@ void open_standard_streams() {
     // The lowest free number is this one. A standard output that cannot be written fails at once.
     (void)::open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY);
   }
+}
+
+void outlive_closed_pipes() { std::signal(SIGPIPE, SIG_IGN); }
+
+bool output_failed() {
+  if (std::ferror(stdout) == 0) return false;
+  const int flags = ::fcntl(STDOUT_FILENO, F_GETFL);
+  if (flags < 0 || (flags & O_NONBLOCK) == 0) return true;
+  pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
+  return ::poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLNVAL)) != 0;
 }
 
 void finish_output() {

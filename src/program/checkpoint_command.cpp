@@ -2,11 +2,11 @@
 
 #include <CLI/CLI.hpp>
 
-#include "axonn/comm/all_ranks_or_none.hpp"
+#include "axonn/comm/each_reads.hpp"
+#include "axonn/comm/same_file.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/program/resume.hpp"
 #include "axonn/program/training_run.hpp"
-#include "axonn/comm/same_file.hpp"
 
 namespace axonn {
 
@@ -34,7 +34,7 @@ int CheckpointCommand::run(Environment& environment) {
   const GridShape& grid = *placement_.grid;
   check_ranks(grid, environment.ranks());
   std::optional<CheckpointReader> checkpoint;
-  all_ranks_or_none(environment.world(), [&] {
+  each_rank_reads(environment.world(), [&] {
     checkpoint.emplace(checkpoint_);
     check_same_network(saved_.table, *checkpoint);
     saved_.table.read_json(checkpoint->state().configuration, (checkpoint->directory() / "manifest.json").string());

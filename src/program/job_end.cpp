@@ -15,7 +15,7 @@
 #include <c10/util/Exception.h>
 
 #include "axonn/comm/launch.hpp"
-#include "axonn/core/error.hpp"
+#include "axonn/core/sentence.hpp"
 
 namespace axonn {
 namespace {
@@ -30,8 +30,7 @@ constexpr unsigned kLastWaitSeconds = 5;
 std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
 
 std::string text_of(const std::exception& error, bool verbose) {
-  if (verbose) return error.what();
-  if (const auto* ours = dynamic_cast<const Error*>(&error)) return ours->sentence();
+  if (verbose) return sentence_of(error, verbose);
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
     return "out of memory; --dry-run predicts what a rank needs";
   if (const auto* torch = dynamic_cast<const c10::Error*>(&error)) {
@@ -43,7 +42,7 @@ std::string text_of(const std::exception& error, bool verbose) {
     return "out of memory: the system refused " + bytes.substr(0, bytes.find('.')) +
            "; --dry-run predicts what a rank needs";
   }
-  return error.what();
+  return sentence_of(error);
 }
 
 void print(const std::string& program, const std::string& text, int rank) {

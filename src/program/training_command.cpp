@@ -6,15 +6,17 @@
 #include <CLI/CLI.hpp>
 
 #include "axonn/comm/all_ranks_or_none.hpp"
+#include "axonn/comm/each_reads.hpp"
+#include "axonn/comm/same_file.hpp"
 #include "axonn/comm/same_settings.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
+#include "axonn/core/standard_streams.hpp"
 #include "axonn/program/resume.hpp"
 #include "axonn/program/training_run.hpp"
 #include "program/choose_grid.hpp"
 #include "program/choose_reduction.hpp"
 #include "program/run_lock.hpp"
-#include "axonn/comm/same_file.hpp"
 #include "program/ranks/same_options.hpp"
 
 namespace axonn {
@@ -96,6 +98,7 @@ std::optional<PlannedLayout> TrainingCommand::choose(int ranks) {
 }
 
 int TrainingCommand::run(Environment& environment) {
+  outlive_closed_pipes();
   check_same_settings(environment.world(), {{"--resume", resume_}});
   check_same_options(environment.world(), options_.table);
   const bool automatic = resume_ == "auto";
@@ -106,7 +109,7 @@ int TrainingCommand::run(Environment& environment) {
   std::optional<PlannedLayout> chosen;
   std::optional<const RunPlan> plan;
   LoadedData data;
-  all_ranks_or_none(environment.world(), [&] {
+  each_rank_reads(environment.world(), [&] {
     if (!from.empty()) {
       resumed.emplace(from);
       resume_options(options_.table, *resumed, kept_, options_.run.train.out);
@@ -121,9 +124,11 @@ int TrainingCommand::run(Environment& environment) {
   const std::string& program = options_.run.train.optimizer.file;
   if (!program.empty()) check_same_file(environment.world(), {program, "optimizer's program", "--optimizer"});
   check_ranks_read_the_same(environment.world(), data);
-  all_ranks_or_none(environment.world(), [&] {
+  each_rank_reads(environment.world(), [&] {  // the file of --machine
     if (resumed) check_same_data(*resumed, data.fingerprint);
     chosen = choose(environment.ranks());
+  });
+  all_ranks_or_none(environment.world(), [&] {
     plan.emplace(plan_run(options_.run));
     options_.check(plan->grid);
     const auto rank_bytes = [&](const RunPlan& one) { return options_.predict(one).total_bytes(); };

@@ -15,6 +15,8 @@
 #include <ATen/ops/empty.h>
 
 #include "axonn/comm/all_ranks_or_none.hpp"
+#include "axonn/core/error.hpp"
+#include "axonn/core/standard_streams.hpp"
 #include "axonn/layers/gemm.hpp"
 #include "axonn/layers/ops/convolution_kernels.hpp"
 #include "axonn/optim/update_choice.hpp"
@@ -62,11 +64,16 @@ void load(Environment& environment, Context& context, std::span<const Checkpoint
   all_ranks_or_none(environment.world(), [&] { reader.load(context.shape(), context.at(), tensors); });
 }
 
+// On rank 0, to which the standard output belongs.
 void report(const TrainResult& result, int64_t steps) {
+  const std::string checkpoint = result.checkpoint.empty() ? "no checkpoint" : "checkpoint " + result.checkpoint;
+  AXONN_CHECK(!output_failed() || result.steps == steps, "program.run",
+              "the standard output cannot be written, so the run has ended after step ", result.steps, ", with ",
+              checkpoint, "; resume it with its output in a place that can be written, or in /dev/null");
   if (result.steps < steps) std::printf("stopped early: ");
   std::printf("step %lld, loss %.4f", static_cast<long long>(result.steps), result.loss);
   if (result.validation_loss) std::printf(", validation loss %.4f", *result.validation_loss);
-  std::printf("; %s\n", result.checkpoint.empty() ? "no checkpoint" : ("checkpoint " + result.checkpoint).c_str());
+  std::printf("; %s\n", checkpoint.c_str());
 }
 
 std::optional<std::string> stored_choice(const std::optional<CheckpointReader>& resumed, const char* name) {
@@ -154,8 +161,10 @@ void run_training(Environment& environment, Context& context, const Parameters& 
   if (std::signal(SIGHUP, on_interrupt) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // nohup
   std::signal(SIGXFSZ, SIG_IGN);  // a checkpoint over the limit of `ulimit -f` is an error of write() instead
   const auto result = train({environment, context, parameters, *optimizer, task}, config, identity, first_step,
-                            [] { return interrupted.load(); });
-  if (environment.rank() == 0) report(result, plan.train.steps);
+                            [] { return interrupted.load() || output_failed(); });
+  all_ranks_or_none(environment.world(), [&] {
+    if (environment.rank() == 0) report(result, plan.train.steps);
+  });
 }
 
 }  // namespace axonn

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "axonn/comm/all_ranks_or_none.hpp"
+#include "axonn/comm/each_reads.hpp"
 #include "axonn/comm/same_file.hpp"
 #include "train/arena_tensors.hpp"
 
@@ -23,7 +24,7 @@ std::filesystem::path save_checkpoint(const ScatteredOptimizer& optimizer, const
 
 CheckpointState load_checkpoint(ScatteredOptimizer& optimizer, const std::filesystem::path& directory) {
   std::optional<CheckpointReader> reader;
-  all_ranks_or_none(optimizer.ranks(), [&] { reader.emplace(directory); });
+  each_rank_reads(optimizer.ranks(), [&] { reader.emplace(directory); });
   check_same_file(optimizer.ranks(), {reader->directory() / "manifest.json", "checkpoint", "load_checkpoint()"});
   all_ranks_or_none(optimizer.ranks(), [&] {
     reader->load(optimizer.grid().shape(), optimizer.grid().coordinate(optimizer.ranks().rank()),

@@ -20,6 +20,8 @@
 #include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
+#include "axonn/core/sentence.hpp"
+#include "axonn/core/standard_streams.hpp"
 #include "axonn/optim/update_choice.hpp"
 #include "axonn/train/checkpoint_tensors.hpp"
 #include "axonn/train/replicas.hpp"
@@ -77,8 +79,7 @@ class StoppableTask {
 
 // One line for status.json.
 std::string reason_of(const std::exception& error) {
-  const auto* ours = dynamic_cast<const Error*>(&error);
-  const std::string text = ours != nullptr ? ours->sentence() : error.what();
+  const std::string text = sentence_of(error);
   return text.substr(0, text.find('\n'));
 }
 
@@ -398,7 +399,9 @@ void Trainer::end() {
   if (result_.steps >= config_.steps)
     status_->done(result_.steps);
   else
-    status_->stopped(result_.steps, stopped_ ? "a signal" : "the time of --minutes is over");
+    status_->stopped(result_.steps, output_failed() ? "the standard output cannot be written"
+                                    : stopped_      ? "a signal"
+                                                    : "the time of --minutes is over");
 }
 
 TrainResult Trainer::run(int64_t first_step) {

@@ -4,6 +4,7 @@ import tomllib
 import unittest
 
 from planner_runs import PlannerTest
+from public_models import MODELS
 
 JOB = ("--model", "gpt5b", "--machine", "dgx-a100", "--batch", "512")
 
@@ -19,13 +20,12 @@ class Export(PlannerTest):
                     more = ("--micro-batch", "1", "--checkpoint", checkpoint, "--memory-margin", "0")
                     file = self.write("layout", self.exported(grid, program, *more))
                     text = self.run_program("import", file, "--from", program, "--gpus", gpus).stdout
-                    self.assertEqual(text, f"axonn-config explain {grid} --batch 512 --micro-batch 1 --checkpoint "
-                                     f"{checkpoint}\n", program)
+                    self.assertEqual(text, f"{grid} --batch 512 --micro-batch 1 --checkpoint {checkpoint}\n", program)
                     blocks = self.exported(grid, program, *more, "--what-if", "block-messages")
                     self.assertEqual(blocks, self.exported(grid, program, *more))
                     if (grid, program) == ("4x1x8x2", "torchtitan"):
-                        self.run_program(*text.split()[1:], "--model", "gpt5b", "--memory-margin", "0", "--machine",
-                                         "dgx-a100")
+                        self.run_program("explain", *text.split(), "--model", "gpt5b", "--memory-margin", "0",
+                                         "--machine", "dgx-a100")
 
     def test_of_a_divided_context_comes_back_too(self):
         more = ("--micro-batch", "1", "--checkpoint", "on", "--memory-margin", "0", "--what-if")
@@ -35,9 +35,9 @@ class Export(PlannerTest):
                 for context in ("context=8", "context=4,gather-keys"):
                     file = self.write("layout", self.exported(grid, program, *more, context))
                     text = self.run_program("import", file, "--from", program, "--gpus", "64").stdout
-                    self.assertEqual(text, f"axonn-config explain {grid} --batch 512 --micro-batch 1 --checkpoint on "
+                    self.assertEqual(text, f"{grid} --batch 512 --micro-batch 1 --checkpoint on "
                                      f"--what-if {context}\n", program)
-        self.run_program(*text.split()[1:], "--model", "gpt5b", "--memory-margin", "0", "--machine", "dgx-a100")
+        self.run_program("explain", *text.split(), "--model", "gpt5b", "--memory-margin", "0", "--machine", "dgx-a100")
         titan = tomllib.loads(self.exported("2x1x8x4", "torchtitan", *more, "context=4"))["parallelism"]
         self.assertEqual((titan["data_parallel_shard_degree"], titan["context_parallel_degree"],
                           titan["context_parallel_rotate_method"]), (2, 4, "alltoall"))
@@ -72,14 +72,30 @@ class Export(PlannerTest):
                 job = ("import", self.write("file", text), "--from", program, "--gpus", "64")
                 bare = self.run_program(*job).stdout
                 self.assertIn(words, bare)
-                network = ("--model", "gpt5b", "--machine", "dgx-a100")
+                network = ("--model", "gpt5b", "--machine", "dgx-a100", "--memory-margin", "0")
                 whole = self.run_program(*job, *network).stdout.split()
-                self.assertEqual(sorted(whole), sorted([*bare.split(), *network]))
-                self.run_program(*whole[1:], "--memory-margin", "0")
+                self.assertEqual(sorted(whole), sorted(["axonn-config", "explain", *bare.split(), *network]))
+                self.run_program(*whole[1:])
         self.refuse("import", self.write("file", "--micro-batch-size 8 --global-batch-size 96"), "--from", "megatron",
                     "--gpus", "64", words=["a batch of 96 sequences must divide by the 64 ranks", "micro-batch of 8"])
         self.refuse("import", self.write("file", '[activation_checkpoint]\nmode = "selective"'), "--from", "torchtitan",
                     "--gpus", "64", words=["'activation_checkpoint.mode' is selective", "give full or none"])
+
+    def test_no_command_that_explain_would_refuse_is_printed(self):
+        llama = next(model["config"] for model in MODELS if model["name"] == "llama-3.1-405b")
+        self.write("config.json", json.dumps(llama))
+        replicas = ("import", self.write("file", "--micro-batch-size 2"), "--from", "megatron", "--gpus", "8")
+        self.assertFalse(self.run_program(*replicas).stdout.startswith("axonn-config"))
+        words = "the file describes 1x1x1x8 --batch 16 --micro-batch 2 --checkpoint off; explain refuses that: "
+        for network, why in ((["--model", "config.json", "--sequence", "8192"], "(memory)"),
+                             (["--model", "gpt80b"], "(memory)"), (["--model", "unet4b"], "(memory)"),
+                             (["--layers", "2"], "hidden"),
+                             (["--model", "config.json"], "--sequence"), (["--model", "none"], "unknown model")):
+            with self.subTest(network):
+                self.refuse(*replicas, *network, words=[words, why])
+        split = ("import", self.write("file", "--context-parallel-size 8"), "--from", "megatron", "--gpus", "8")
+        self.refuse(*split, "--model", "unet-cifar", words=["explain refuses that: ", "are for transformers"])
+        self.refuse(*split, "--model", "gpt5b", "--sequence", "24", words=["needs a --sequence that divides by 16"])
 
     def test_uses_the_words_of_each_program(self):
         words = self.exported("4x1x8x2", "megatron", "--micro-batch", "2", "--checkpoint", "on").split()

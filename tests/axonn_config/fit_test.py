@@ -172,6 +172,12 @@ class Validate(PlannerTest):
                 inside = sum(abs(ratio - 1) <= band for ratio in ratios) / len(ratios)
                 self.assertTrue(0.8 <= inside <= 0.95, (machine, key, inside))
 
+    def test_the_worst_rows_are_those_of_the_documents(self):
+        text = (SOURCE / "docs/planner.md").read_text()
+        worst = [f"{100 * self.groups[f'mpt_fsdp_{gpu.lower()}', gpu]['preset']['worst']:.1f}% on {gpu}"
+                 for gpu in ("A100", "H100")]
+        self.assertIn(f"up to {worst[0]} and {worst[1]}", " ".join(text.split()))
+
     def test_bands_of_other_presets_are_those_of_their_rows(self):
         """Every published row of the machine beside the preset's constants: nine of ten are within the band."""
         off = {}

@@ -58,6 +58,13 @@ class PlannerErrors(PlannerTest):
         self.assertIn("my net's.toml", command)
         self.run_program(*command[1:])
 
+    def test_no_list_of_names_has_an_empty_item(self):
+        texts = [self.run_program("--help").stdout, self.run_program("--gpus", "8", status=2).stderr,
+                 self.run_program("--gpus", "8", "--model", "none", status=2).stderr]
+        for text in texts:
+            self.assertIn("unet4b", text)
+            self.assertNotRegex(" ".join(text.split()), r"[;,] ?[;,]")
+
     def test_no_command_is_suggested_that_would_be_refused(self):
         llama = next(model["config"] for model in MODELS if model["name"] == "llama-2-7b")
         self.write("config.json", json.dumps(llama))

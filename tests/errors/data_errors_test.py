@@ -21,7 +21,14 @@ class DataErrors(GptTest):
     def test_missing_on_one_rank_alone(self):
         words = lambda rank: ["train", "--data", "text.txt" if rank != 2 else "nothing.txt", "--out", "run",
                               "--grid", "2x1x2x1", *TRAINING]
-        self.refuse(words, words=["nothing.txt does not exist"], ranks=4, launcher="tcp")
+        self.refuse(words, words=["rank 2 cannot read what rank 0 on host ", ": rank 2 on host ",
+                                  ": data path nothing.txt does not exist; every host needs the same files"],
+                    ranks=4, launcher="tcp")
+
+    def test_missing_on_all_ranks_names_no_rank(self):
+        ended = self.refuse("train", "--data", "nothing.txt", "--out", "run", "--grid", "1x1x1x2", *TRAINING,
+                            words=["gpt: data path nothing.txt does not exist"], ranks=2, launcher="ranks")
+        self.assertNotIn("host", ended.err)
 
     @needs_mpi
     def test_empty(self):

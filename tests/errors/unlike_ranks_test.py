@@ -55,6 +55,48 @@ class UnlikeRanks(GptTest):
                     self.assert_refused(ended, f"rank {ranks - 1} has read other data than rank 0: rank {ranks - 1} on "
                                                "host", words, "copy the same files to every host")
 
+    def test_data_that_only_some_ranks_can_read(self):
+        """Missing, a link to nothing or to itself, a file in the place of a folder, empty, not UTF-8, unknown letters:
+        the rank and its host are named."""
+        make = {"does not exist": lambda path: None,
+                "is a link to what does not exist": lambda path: path.symlink_to("nothing"),
+                "Too many levels of symbolic links": lambda path: path.symlink_to("self.txt"),
+                "there is no text": lambda path: path.write_text(""),
+                "is not UTF-8 at byte 3": lambda path: path.write_bytes(b"caf\xe9" * 100)}
+        for words, make_on_1 in make.items():
+            with self.subTest(words):
+                self.setUp()
+                for rank in range(2):
+                    (self.directory / f"host-{rank}").mkdir()
+                (self.directory / "host-0/self.txt").write_text(self.text.read_text())
+                make_on_1(self.directory / "host-1/self.txt")
+                ended = self.run_on_hosts("train", "--data", "self.txt", "--out", "run", *TRAINING, "--tokenizer",
+                                          "chars", "--grid", "1x1x1x2")
+                self.assert_refused(ended, "rank 1 cannot read what rank 0 on host ", ": rank 1 on host ", words)
+
+    def test_a_checkpoint_or_another_file_that_only_some_ranks_can_read(self):
+        for rank in range(2):
+            (self.directory / f"host-{rank}").mkdir()
+        self.train("host-1/run", "--steps", "1")
+        told = ["rank 0 cannot read what rank 1 on host ", ": rank 0 on host "]
+        ended = self.run_on_hosts("generate", "--checkpoint", "run", "--grid", "1x1x1x2")
+        self.assert_refused(ended, *told, "there is no checkpoint run")
+        training = ["train", "--grid", "1x1x1x2", "--data", str(self.text)]
+        ended = self.run_on_hosts(*training, "--resume", "run")
+        self.assert_refused(ended, *told, "there is no checkpoint run")
+        program = pathlib.Path(__file__).parents[2] / "configs/programs/adamw.program"
+        (self.directory / "host-1/own.program").write_text(program.read_text())
+        ended = self.run_on_hosts(*training, "--out", "new", *TRAINING, "--optimizer", "own.program")
+        self.assert_refused(ended, *told, "own.program")
+
+    def test_letters_that_only_some_ranks_cannot_encode(self):
+        self.train("run", "--tokenizer", "chars", "--steps", "1")
+        (self.directory / "other.txt").write_text("Z" * 1000)
+        training = ["train", "--resume", "run", "--steps", "4", "--grid", "1x1x1x2"]
+        ended = self.run_program(lambda rank: [*training, "--data", "other.txt" if rank == 1 else self.text.name],
+                                 ranks=2, launcher="tcp", seconds=refusal_seconds())
+        self.assert_refused(ended, "rank 1 cannot read what rank 0 on host ", "not in the vocabulary")
+
     def test_another_vocabulary_of_the_same_numbers(self):
         """Letters by their numbers in the sorted vocabulary: the tokens are equal, and mean something else."""
         text = "".join("abc"[i % 3] for i in range(2000))

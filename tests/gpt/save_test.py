@@ -125,7 +125,8 @@ class Saving(GptTest):
         self.assertEqual(len(set(reports)), len(reports))  # once for each save
         for line in reports:
             self.assertRegex(line, r"error 2/4.* the checkpoint of step \d+ was not written: cannot write .*"
-                                   r"x2-y0-z0\.safetensors: File too large; the newest one is .*/step-\d+$")
+                                   r"x2-y0-z0\.safetensors: File too large; raise the limit.*; "
+                                   r"the newest one is .*/step-\d+$")
         self.assertFalse(list(self.run.glob("*.partial")))
 
     def test_a_run_whose_last_checkpoint_failed_says_so_at_its_end(self):

@@ -86,20 +86,28 @@ class FolderErrors(UnetTest):
         ended = self.run_program(lambda rank: ["train", "--out", "run", *TRAINING, "--validation-fraction", "0",
                                                "--grid", "1x1x1x2", "--data", f"host-{rank}"],
                                  ranks=2, launcher="tcp", seconds=refusal_seconds())
-        self.assert_refused(ended, "rank 1 has read other data than rank 0", *words)
+        self.assert_refused(ended, *words)
 
     def test_other_images_of_the_same_lengths_on_a_rank(self):
         for rank in range(2):
             self.folder(f"host-{rank}", damaged=rank + 1)
         (self.directory / "host-1" / "notes.txt").write_text("of this host")
-        self.refuse_unlike("the hash of both ends of each file is",
+        self.refuse_unlike("rank 1 has read other data than rank 0", "the hash of both ends of each file is",
                            "(there: left out 1: not .png, .jpg or .jpeg notes.txt; on rank 0: left out nothing)")
 
     def test_other_classes_on_a_rank(self):
         """A line break in a name does not move the facts that follow."""
         for rank, other in enumerate(("dog", "dot")):
             self.folder(f"host-{rank}", classes=("two\nlines", other))
-        self.refuse_unlike(r"the list of classes is dot/two\x0Alines there and dog/two\x0Alines on rank 0")
+        self.refuse_unlike("rank 1 has read other data than rank 0",
+                           r"the list of classes is dot/two\x0Alines there and dog/two\x0Alines on rank 0")
+
+    def test_images_that_only_some_ranks_can_read(self):
+        self.folder("host-0")
+        told = ["rank 1 cannot read what rank 0 on host ", ": rank 1 on host "]
+        self.refuse_unlike(*told, "--data must be shapes or a directory of images that can be read, got 'host-1'")
+        (self.directory / "host-1").mkdir()
+        self.refuse_unlike(*told, "host-1")
 
 
 class NetworkErrors(UnetTest):

@@ -1,8 +1,10 @@
 #include "output/svg.hpp"
 
+#include <cerrno>
 #include <fstream>
 
 #include <axonn/core/error.hpp>
+#include <axonn/core/sentence.hpp>
 
 #include "output/columns.hpp"
 
@@ -46,5 +48,5 @@ void Svg::write(const std::string& file) {
   std::ofstream out(file);
   out << out_.str();
   out.close();
-  AXONN_CHECK(out, "axonn_config.plot", "cannot write ", file);
+  AXONN_CHECK(out, "axonn_config.plot", "cannot write ", file, ": ", axonn::reason_and_cure(errno));
 }

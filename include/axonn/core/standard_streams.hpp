@@ -7,6 +7,14 @@ namespace axonn {
 // /dev/null; what is printed to a standard output like this is an error of finish_output().
 void open_standard_streams();
 
+// For a run, which must not die of a pipe that nobody reads any more (`| head -1`): such a write
+// fails from now on, as one to a full disk does.
+void outlive_closed_pipes();
+
+// Whether the standard output cannot be written any more. One that does not block, and whose reader
+// is only slow, loses a part and has not failed.
+bool output_failed();
+
 // The last thing in main(), if the program has done its work. Writes what is buffered. UserError if
 // a part of the standard output could not be written, now or before: a full disk, for example.
 void finish_output();

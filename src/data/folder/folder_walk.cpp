@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <set>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/sentence.hpp"
 
 namespace axonn {
 namespace {
@@ -34,7 +34,7 @@ Names names_in(const fs::path& directory) {
     const std::string_view name = entry->d_name;
     if (name != "." && name != "..") names.emplace_back(name);
   }
-  AXONN_CHECK(errno == 0, kWhere, "cannot read the directory ", directory.string(), ": ", std::strerror(errno));
+  AXONN_CHECK(errno == 0, kWhere, "cannot read the directory ", directory.string(), ": ", reason_and_cure(errno));
   std::ranges::sort(names);
   return names;
 }
@@ -94,7 +94,7 @@ class Walk {
   FolderWalk run() {
     std::error_code error;
     const fs::path real = fs::canonical(directory_, error);
-    AXONN_CHECK(!error, kWhere, "cannot read the directory ", directory_.string(), ": ", error.message());
+    AXONN_CHECK(!error, kWhere, "cannot read the directory ", directory_.string(), ": ", reason_and_cure(error));
     for (fs::path above = real; above.has_relative_path(); above = above.parent_path())
       if (const auto status = status_of(above.parent_path())) above_.insert(identity_of(*status));
     if (const auto status = status_of(real)) seen_.insert(identity_of(*status));
@@ -131,7 +131,8 @@ class Walk {
       else if (run && is_of_a_run(each))
         leave_out("run of axonn", name);
       else if (::lstat((directory_ / name).c_str(), &status) != 0)
-        AXONN_CHECK(errno == ENOENT, kWhere, "cannot read ", (directory_ / name).string(), ": ", std::strerror(errno));
+        AXONN_CHECK(errno == ENOENT, kWhere, "cannot read ", (directory_ / name).string(), ": ",
+                    reason_and_cure(errno));
       else if (S_ISLNK(status.st_mode))
         links_.push_back(name);
       else
@@ -143,7 +144,7 @@ class Walk {
     const auto status = status_of(directory_ / link);
     if (!status) {
       const bool none = errno == ENOENT || errno == ELOOP || errno == ENOTDIR;
-      AXONN_CHECK(none, kWhere, "cannot follow the link ", (directory_ / link).string(), ": ", std::strerror(errno));
+      AXONN_CHECK(none, kWhere, "cannot follow the link ", (directory_ / link).string(), ": ", reason_and_cure(errno));
       return leave_out(errno == ELOOP ? "link to itself" : "link to nothing", link);
     }
     if (above_.contains(identity_of(*status))) return leave_out("link to a folder above", link);

@@ -17,6 +17,7 @@
 #include <png.h>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/sentence.hpp"
 #include "core/files.hpp"
 #include "data/folder/content_guess.hpp"
 #include "data/images/exif.hpp"
@@ -59,7 +60,7 @@ std::string other_kind(std::string_view head) {
 // An open image file, at its first byte.
 struct ImageFile {
   explicit ImageFile(const std::string& path) : name(path), stream(open_regular(path), &std::fclose) {
-    AXONN_CHECK(stream != nullptr, kWhere, "cannot read ", name, ": ", std::strerror(errno));
+    AXONN_CHECK(stream != nullptr, kWhere, "cannot read ", name, ": ", reason_and_cure(errno));
     const std::string head = read(kGuessBytes);
     AXONN_CHECK(!head.empty(), kWhere, name, " is empty");
     kind = head.starts_with(kPngBegin) ? Kind::png : Kind::jpeg;
@@ -71,7 +72,7 @@ struct ImageFile {
   std::string read(size_t bytes) const {
     std::string text(bytes, '\0');
     text.resize(std::fread(text.data(), 1, bytes, stream.get()));
-    AXONN_CHECK(std::ferror(stream.get()) == 0, kWhere, "cannot read ", name, ": ", std::strerror(errno));
+    AXONN_CHECK(std::ferror(stream.get()) == 0, kWhere, "cannot read ", name, ": ", reason_and_cure(errno));
     return text;
   }
 
@@ -232,8 +233,8 @@ void write_png(const std::string& file, const Image& image) {
   std::error_code error;
   fs::rename(partial, path, error);
   if (error)
-    throw BackendError(kWhere,
-                       detail::concatenate("cannot rename ", partial.string(), " to ", file, ": ", error.message()));
+    throw BackendError(
+        kWhere, detail::concatenate("cannot rename ", partial.string(), " to ", file, ": ", reason_and_cure(error)));
 }
 
 }  // namespace axonn

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -15,6 +14,7 @@
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
 #include "axonn/core/philox.hpp"
+#include "axonn/core/sentence.hpp"
 #include "axonn/core/utf8.hpp"
 #include "data/folder/content_guess.hpp"
 #include "data/folder/folder_walk.hpp"
@@ -37,7 +37,7 @@ std::string read_text(const fs::path& path) {
   const auto bytes = fs::file_size(path, error);
   std::ifstream in(path, std::ios::binary);
   AXONN_CHECK(!error && in, kWhere, "cannot read ", path.string(), ": ",
-              error ? error.message() : std::strerror(errno));
+              error ? reason_and_cure(error) : reason_and_cure(errno));
   std::string text(bytes, '\0');
   in.read(text.data(), static_cast<std::streamsize>(bytes));
   AXONN_CHECK(in, kWhere, path.string(), " ended after ", in.gcount(), " of ", bytes, " bytes");
@@ -46,10 +46,10 @@ std::string read_text(const fs::path& path) {
 
 ContentGuess guess_of(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
-  AXONN_CHECK(in, kWhere, "cannot read ", path.string(), ": ", std::strerror(errno));
+  AXONN_CHECK(in, kWhere, "cannot read ", path.string(), ": ", reason_and_cure(errno));
   std::string head(kGuessBytes, '\0');
   in.read(head.data(), std::ssize(head));
-  AXONN_CHECK(!in.bad(), kWhere, "cannot read ", path.string(), ": ", std::strerror(errno));
+  AXONN_CHECK(!in.bad(), kWhere, "cannot read ", path.string(), ": ", reason_and_cure(errno));
   return guess_content(std::string_view(head).substr(0, static_cast<size_t>(in.gcount())));
 }
 
@@ -128,7 +128,7 @@ Texts read_texts(const std::vector<std::string>& paths, TokenizerKind kind) {
     const bool found = status.type() != fs::file_type::not_found;
     AXONN_CHECK(found, kWhere, "data path ", shown_name(path),
                 fs::is_symlink(path, ignored) ? " is a link to what" : "", " does not exist");
-    AXONN_CHECK(!error, kWhere, "cannot read the data path ", shown_name(path), ": ", error.message());
+    AXONN_CHECK(!error, kWhere, "cannot read the data path ", shown_name(path), ": ", reason_and_cure(error));
     AXONN_CHECK(fs::is_regular_file(status) || fs::is_directory(status), kWhere, "data path ", shown_name(path),
                 " is neither a file nor a directory");
     fs::is_directory(status) ? append_folder(path, kind, texts) : append_named(path, kind, texts);

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/sentence.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/overlap/language/program_text.hpp"
 
@@ -104,7 +105,7 @@ ProgramFile parse_program_file(std::string_view text, std::string_view file) {
 
 ProgramFile load_program_file(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
-  AXONN_CHECK(in.good(), kWhere, "program ", path.string(), " cannot be read: check its name and rights");
+  AXONN_CHECK(in.good(), kWhere, "program ", path.string(), " cannot be read: ", why_not_read(path.native()));
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   return parse_program_file(text, path.string());
 }

@@ -13,6 +13,7 @@
 
 #include "axonn/config/codecs.hpp"
 #include "axonn/core/error.hpp"
+#include "axonn/core/sentence.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/perfmodel/network_file.hpp"
 #include "perfmodel/fit/run_folder.hpp"
@@ -260,7 +261,7 @@ std::vector<MeasuredRun> read_runs(const std::string& file, const NetworkModel* 
     return runs;
   }
   std::ifstream in(file, std::ios::binary);
-  AXONN_CHECK(in, kWhere, "cannot read ", file);
+  AXONN_CHECK(in, kWhere, "cannot read ", file, ": ", why_not_read(file));
   return parse_runs(std::string(std::istreambuf_iterator<char>(in), {}), file, network, machine);
 }
 

@@ -7,6 +7,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/core/json_depth.hpp"
+#include "axonn/core/sentence.hpp"
 #include "perfmodel/hugging_face/families.hpp"
 
 namespace axonn {
@@ -18,7 +19,8 @@ constexpr const char* kWhere = "perfmodel.network_file";
 
 ConfigJson::ConfigJson(const std::filesystem::path& path) : name_(path.string()) {
   std::ifstream in(path, std::ios::binary);
-  AXONN_CHECK(in && std::filesystem::is_regular_file(path), kWhere, "cannot read ", name_);
+  AXONN_CHECK(in && std::filesystem::is_regular_file(path), kWhere, "cannot read ", name_, ": ",
+              why_not_read(path.native()));
   const std::string text(std::istreambuf_iterator<char>(in), {});
   if (is_shallow_json(text)) file_ = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   AXONN_CHECK(file_.is_object(), kWhere, name_, " is not a JSON object");

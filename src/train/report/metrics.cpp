@@ -1,11 +1,13 @@
 #include "axonn/train/report/metrics.hpp"
 
+#include <cerrno>
 #include <sstream>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/sentence.hpp"
 #include "core/files.hpp"
 
 namespace axonn {
@@ -90,12 +92,12 @@ MetricsWriter::MetricsWriter(fs::path path, std::optional<int64_t> resumed_step)
               " holds the metrics of another run and is not overwritten; choose another directory, or resume that run");
   if (holds_lines) cut_off(path_, *resumed_step);
   out_.open(path_, std::ios::app | std::ios::binary);
-  AXONN_CHECK(out_, "train.metrics", "cannot write ", path_.string());
+  AXONN_CHECK(out_, "train.metrics", "cannot write ", path_.string(), ": ", reason_and_cure(errno));
 }
 
 void MetricsWriter::write(const StepMetrics& metrics) {
   out_ << metrics.to_json() + "\n" << std::flush;
-  if (!out_) throw BackendError("train.metrics", "cannot write " + path_.string() + "; is the disk full?");
+  if (!out_) throw BackendError("train.metrics", "cannot write " + path_.string() + ": " + reason_and_cure(errno));
 }
 
 }  // namespace axonn

@@ -13,6 +13,7 @@
 
 #include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/core/error.hpp"
+#include "axonn/core/sentence.hpp"
 #include "core/files.hpp"
 #include "train/report/device_log.hpp"
 #include "train/report/operation_log.hpp"
@@ -59,7 +60,7 @@ struct Trace::Impl {
     const std::filesystem::path path(options.file);
     std::error_code refused;
     if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), refused);
-    AXONN_CHECK(!refused, "train.trace", "cannot make the directory of ", options.file, ": ", refused.message());
+    AXONN_CHECK(!refused, "train.trace", "cannot make the directory of ", options.file, ": ", reason_and_cure(refused));
     disk::write_synced(path, "");
   }
 

@@ -7,6 +7,7 @@
 
 #include "axonn/checkpoint/safetensors.hpp"
 #include "axonn/comm/all_ranks_or_none.hpp"
+#include "axonn/comm/each_reads.hpp"
 #include "axonn/comm/same_file.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
@@ -101,7 +102,7 @@ uint64_t hash_of(const TensorFile& opened) {
 
 std::set<std::string> names_in(Context& context, const std::filesystem::path& file) {
   std::set<std::string> names;
-  all_ranks_or_none(context.communicators().on_cpu({Axis::x, Axis::y, Axis::z, Axis::data}), [&] {
+  each_rank_reads(context.communicators().on_cpu({Axis::x, Axis::y, Axis::z, Axis::data}), [&] {
     const File opened(file);
     for (const File::Entry& entry : opened.entries()) names.insert(entry.name);
   });
@@ -116,7 +117,7 @@ LoadedStateDict read_tensors(Context& context, const std::vector<StoredTensor>& 
   std::vector<Match> matches;
   Communicator& everyone = context.communicators().on_cpu({Axis::x, Axis::y, Axis::z, Axis::data});
   uint64_t hash = 0;
-  all_ranks_or_none(everyone, [&] {
+  each_rank_reads(everyone, [&] {
     opened.emplace(file, options.rename);
     hash = hash_of(*opened);
   });

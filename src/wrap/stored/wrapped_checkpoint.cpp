@@ -12,6 +12,7 @@
 #include <ATen/ops/empty.h>
 
 #include "axonn/comm/all_ranks_or_none.hpp"
+#include "axonn/comm/each_reads.hpp"
 #include "axonn/comm/same_file.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
@@ -118,7 +119,7 @@ CheckpointState load_checkpoint(const WrappedModule& parameters, torch::optim::O
   check_between_steps(parameters, Held::loaded);
   const at::NoGradGuard no_grad;
   std::optional<CheckpointReader> reader;
-  all_ranks_or_none(everyone(parameters), [&] { reader.emplace(directory); });
+  each_rank_reads(everyone(parameters), [&] { reader.emplace(directory); });
   check_same_file(everyone(parameters), {reader->directory() / "manifest.json", "checkpoint", "load_checkpoint()"});
   all_ranks_or_none(everyone(parameters), [&] {
     std::set<std::string> names;
