@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "axonn/core/error.hpp"
+#include "comm/context_gone.hpp"
 
 namespace axonn {
 
@@ -27,8 +28,7 @@ Communicator& Communicators::get(AxisSet axes, c10::Device device) {
     AXONN_ASSERT(grid_.shape().size(axes) == everyone_->size(), axes.to_string());
     return *everyone_;
   }
-  AXONN_CHECK(environment_ != nullptr, "comm.communicators",
-              "the Context of these ranks has gone; keep it as long as what was made with it");
+  AXONN_CHECK(environment_ != nullptr, "comm.communicators", kContextGone);
   auto& communicator = made_[{axes.bits(), device.is_cpu()}];
   if (!communicator) {
     Group group = grid_.group(rank_, axes);

@@ -10,6 +10,7 @@
 #include "axonn/layers/device_choice.hpp"
 #include "axonn/layers/sharded_module.hpp"
 #include "axonn/overlap/step/gradient_programs.hpp"
+#include "comm/context_gone.hpp"
 
 namespace axonn {
 
@@ -166,9 +167,7 @@ ContextHandle::ContextHandle(Context& context)
     : context_(context.impl_->shared_from_this(), &context.impl_->of_handles) {}
 
 Context& ContextHandle::get() const {
-  AXONN_CHECK(!context_->impl_->gone, "layers.context",
-              "the Context with which this was made has gone; keep it as long as its networks, parameters and steps, "
-              "such as by returning it with them");
+  AXONN_CHECK(!context_->impl_->gone, "layers.context", kContextGone);
   return *context_;
 }
 

@@ -18,14 +18,11 @@ namespace {
 constexpr const char* kWhere = "wrap.step";
 constexpr int64_t kLeastSharded = 1024;  // elements; smaller parameters lie on every rank
 
-// In the place of a gradient that is not there yet.
-at::Tensor awaited(const at::Tensor& local, const std::string& name) {
-  at::Tensor gradient = at::empty({0}, local.options().requires_grad(false));
-  gradient.unsafeGetTensorImpl()->set_sizes_contiguous(local.sizes());
-  if (gradient.numel() > 0)
-    make_absent(gradient, "the gradient of '" + name +
-                              "' is the sum over the grid, which step.finish() computes: call step.finish() before "
-                              "optimizer.step() and before anything else that reads gradients of local()");
+// In the place of a gradient that is not there yet, or lies elsewhere.
+at::Tensor no_gradient(const at::Tensor& of, const std::string& error) {
+  at::Tensor gradient = at::empty({0}, of.options().requires_grad(false));
+  gradient.unsafeGetTensorImpl()->set_sizes_contiguous(of.sizes());
+  if (gradient.numel() > 0) make_absent(gradient, error);
   return gradient;
 }
 
@@ -99,7 +96,10 @@ WrappedNetwork::WrappedNetwork(Context& context, FoundModule found, const ShardO
     if (!each.layer) units_[static_cast<size_t>(each.unit)].trained.push_back(slot.number);
     local_.push_back(arena.master().narrow(0, slot.offset, slot.range.size()).detach().requires_grad_());
     gradients_.push_back(arena.gradient(slot).detach());
-    awaited_.push_back(awaited(local_.back(), slot.name));
+    awaited_.push_back(no_gradient(
+        local_.back(), "the gradient of '" + slot.name +
+                           "' is the sum over the grid, which step.finish() computes: call step.finish() before "
+                           "optimizer.step() and before anything else that reads gradients of local()"));
   }
   update_weights();
   frozen_written();
@@ -117,6 +117,13 @@ WrappedNetwork::WrappedNetwork(Context& context, FoundModule found, const ShardO
     else
       leased_.emplace_back(each.tensor, parameters_.list()[i], arena);
   }
+  for (const FoundTensor& each : found_.trained)
+    not_in_module_.push_back(no_gradient(
+        each.tensor,
+        "the gradient of '" + each.names.front() +
+            "' is not in the module outside a step, but in local(): make the optimizer of parameters.local(), "
+            "call its zero_grad(), clip with axonn::clip_grad_norm_(), and run backward before "
+            "step.finish()"));
   arrived_.resize(leased_.size());
 }
 
@@ -156,9 +163,11 @@ void WrappedNetwork::update_weights() {
 
 void WrappedNetwork::enter(int unit) {
   Unit& entered = units_[static_cast<size_t>(unit)];
-  if (entered.held++ > 0) return;
-  lend(entered.trained, leased_, parameters_);
-  lend(entered.frozen, leased_frozen_, frozen_);
+  if (entered.held == 0) {
+    lend(entered.trained, leased_, parameters_);
+    lend(entered.frozen, leased_frozen_, frozen_);
+  }
+  ++entered.held;  // not when a gather throws
 }
 
 void WrappedNetwork::leave(int unit) {
@@ -348,7 +357,8 @@ void WrappedNetwork::step_over(bool finished) {
   const bool whole = finished && !schedule.rests() && schedule.whole_gradients() && parameters_.arena().has_master();
   for (auto* list : {&leased_, &leased_frozen_})
     for (LeasedParameter& each : *list) each.end_step();
-  for (const LeasedParameter& each : leased_) each.tensor().mutable_grad().reset();
+  for (size_t i = 0; i < found_.trained.size(); ++i)
+    found_.trained[i].tensor.mutable_grad() = whole ? not_in_module_[i] : at::Tensor();
   for (size_t i = 0; i < local_.size(); ++i)
     local_[i].mutable_grad() = whole ? gradients_[i].to(local_[i].scalar_type()) : at::Tensor();
   if (!finished) in_vain_.clear();

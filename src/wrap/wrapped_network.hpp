@@ -132,9 +132,10 @@ class WrappedNetwork final : public StepListener, public std::enable_shared_from
   std::vector<LeasedParameter> leased_, leased_frozen_;
   std::vector<Unit> units_;
   std::vector<at::Tensor> local_, gradients_;
-  std::vector<at::Tensor> awaited_;  // .grad() of local() in a step: reading it is an error
-  uint32_t local_version_ = 0;       // when the step began
-  std::vector<int> arrived_;         // per parameter, in this step
+  std::vector<at::Tensor> awaited_;        // .grad() of local() in a step: reading it is an error
+  std::vector<at::Tensor> not_in_module_;  // .grad() of the module's parameters after a step: likewise
+  uint32_t local_version_ = 0;             // when the step began
+  std::vector<int> arrived_;               // per parameter, in this step
   std::vector<uint32_t> buffer_versions_;
   int evaluating_ = 0;
   bool stands_in_ = false;

@@ -18,24 +18,23 @@ constexpr size_t kAhead = size_t{32} << 20;  // bytes that the first rank sends 
 struct Target {
   FoundTensor* found = nullptr;
   const Parameters* kept_by = nullptr;  // null: a buffer
-  int number = 0;                       // in its list
+  const ArenaSlot* slot = nullptr;      // its place there
 };
 
 // By the recording that made them; recordings in the module's order, the same on all ranks.
 using Targets = std::vector<std::pair<std::shared_ptr<const Recording>, std::vector<Target>>>;
 
 void add(Targets& targets, std::vector<FoundTensor>& found, const Parameters* kept_by) {
+  std::vector<const ArenaSlot*> slots(found.size());
+  if (kept_by != nullptr)
+    for (const ArenaSlot& slot : kept_by->arena().slots()) slots[static_cast<size_t>(slot.number)] = &slot;
   for (size_t i = 0; i < found.size(); ++i) {
     if (!found[i].deferred) continue;
     const auto& recording = found[i].deferred->recording;
     auto known = std::ranges::find(targets, recording, &Targets::value_type::first);
     if (known == targets.end()) known = targets.insert(targets.end(), {recording, {}});
-    known->second.push_back({&found[i], kept_by, static_cast<int>(i)});
+    known->second.push_back({&found[i], kept_by, slots[i]});
   }
-}
-
-const ArenaSlot& slot_of(const Target& target) {
-  return *std::ranges::find(target.kept_by->arena().slots(), target.number, &ArenaSlot::number);
 }
 
 }  // namespace
@@ -68,7 +67,7 @@ void WrappedNetwork::draw_values() {
       }
       share(context_, {whole});
       if (made[i].kept_by != nullptr)
-        take_value(found, slot_of(made[i]), made[i].kept_by->arena(), whole);
+        take_value(found, *made[i].slot, made[i].kept_by->arena(), whole);
       else
         found.tensor.copy_(whole);
     });

@@ -139,12 +139,20 @@ void WrappedNetwork::begin_gathered(bool write_back) {
     check_weights();
     update_weights();
   }
-  enter(0);
-  if (write_back)
-    for (size_t unit = 1; unit < units_.size(); ++unit) enter(static_cast<int>(unit));
-  if (++evaluating_ > 1) return;
-  whole_network_ = write_back;
-  before_gathered_ = fingerprints(whole_now());
+  const size_t units = write_back ? units_.size() : 1;
+  size_t entered = 0;
+  try {
+    for (; entered < units; ++entered) enter(static_cast<int>(entered));
+    if (evaluating_ == 0) {
+      whole_network_ = write_back;
+      before_gathered_ = fingerprints(whole_now());
+    }
+  } catch (...) {  // memory is short, or a rank has failed: as if it had not been asked for
+    if (evaluating_ == 0) whole_network_ = false;
+    while (entered > 0) leave(static_cast<int>(--entered));
+    throw;
+  }
+  ++evaluating_;
 }
 
 void WrappedNetwork::end_gathered(bool takes_over) {

@@ -8,6 +8,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/overlap/step/step_listener.hpp"
+#include "comm/context_gone.hpp"
 #include "overlap/step/gradient_reducer.hpp"
 #include "overlap/step/weight_gatherer.hpp"
 
@@ -25,11 +26,7 @@ void Scheduler::close() noexcept {
   gradient_sums_.reset();
 }
 
-void Scheduler::check_open() const {
-  AXONN_CHECK(open_, "overlap.scheduler",
-              "the Context of this network has gone; keep it as long as its networks, parameters and steps, such as by "
-              "returning it with them");
-}
+void Scheduler::check_open() const { AXONN_CHECK(open_, "overlap.scheduler", kContextGone); }
 
 void Scheduler::set_policy(const OverlapPolicy& policy) {
   check_open();

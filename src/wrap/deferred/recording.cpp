@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -81,7 +82,7 @@ void Recording::add(const c10::OperatorHandle& op, const std::vector<c10::IValue
     visit_tensors(value, [&](const at::Tensor& tensor) {
       if (!is_deferred(tensor)) return operation.given.emplace_back(tensor, tensor._version()), void();
       operation.used.push_back(key_of(tensor));
-      if (is_changed || !known_.contains(key_of(tensor))) operation.changed.push_back(key_of(tensor));
+      if (is_changed || !has(tensor)) operation.changed.push_back(key_of(tensor));
     });
     return with_tensors(value, [](const at::Tensor& tensor) { return is_deferred(tensor) ? view_of(tensor) : tensor; });
   };
@@ -92,7 +93,7 @@ void Recording::add(const c10::OperatorHandle& op, const std::vector<c10::IValue
   }
   for (const c10::IValue& each : outputs) operation.outputs.push_back(keep(each, false));
   if (operation.changed.empty()) return;  // a view
-  known_.insert(operation.changed.begin(), operation.changed.end());
+  for (const Key key : operation.used) last_use_[key] = operations_.size();
   if (op.hasTag(at::Tag::nondeterministic_seeded)) {
     at::Tensor state = generator_state();
     if (!generator_.defined() || !generator_.equal(state)) operation.generator = state;
@@ -101,7 +102,7 @@ void Recording::add(const c10::OperatorHandle& op, const std::vector<c10::IValue
   operations_.push_back(std::move(operation));
 }
 
-bool Recording::has(const at::Tensor& tensor) const { return known_.contains(key_of(tensor)); }
+bool Recording::has(const at::Tensor& tensor) const { return last_use_.contains(key_of(tensor)); }
 
 void Recording::run(const Operation& operation, Memory& memory) {
   const std::string& name = operation.op.schema().name();
@@ -135,18 +136,10 @@ std::vector<bool> Recording::needed(const std::vector<at::Tensor>& wanted) const
   return needed;
 }
 
-std::map<Recording::Key, size_t> Recording::last_uses() const {
-  std::map<Key, size_t> last;
-  for (size_t i = 0; i < operations_.size(); ++i)
-    for (const Key key : operations_[i].used) last[key] = i;
-  return last;
-}
-
 std::vector<size_t> Recording::order(const std::vector<at::Tensor>& wanted) const {
-  const std::map<Key, size_t> last = last_uses();
   std::vector<size_t> order(wanted.size());
   std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, {}, [&](size_t i) { return last.at(key_of(wanted[i])); });
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return last_use_.at(key_of(wanted[i])); });
   return order;
 }
 
@@ -154,7 +147,6 @@ void Recording::replay(const std::vector<at::Tensor>& wanted,
                        const std::function<void(size_t, const at::Tensor&)>& take) const {
   const at::NoGradGuard no_grad;
   const at::Tensor before = generator_state();
-  const std::map<Key, size_t> last = last_uses();
   const std::vector<size_t> in_order = order(wanted);
   const std::vector<bool> runs = needed(wanted);
   auto next = in_order.begin();
@@ -162,9 +154,10 @@ void Recording::replay(const std::vector<at::Tensor>& wanted,
   for (size_t i = 0; i < operations_.size(); ++i) {
     const Operation& each = operations_[i];
     if (runs[i]) run(each, memory);
-    for (; next != in_order.end() && last.at(key_of(wanted[*next])) == i; ++next) take(*next, memory(wanted[*next]));
+    for (; next != in_order.end() && last_use_.at(key_of(wanted[*next])) == i; ++next)
+      take(*next, memory(wanted[*next]));
     for (const Key key : each.used)
-      if (last.at(key) == i) memory.free(key);
+      if (last_use_.at(key) == i) memory.free(key);
   }
   // Who has drawn since on_meta() goes on from there.
   if (generator_.defined() && !generator_.equal(before)) set_generator_state(before);

@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,12 +50,11 @@ class Recording {
   class Memory;  // tensors with memory in the places of those without
   static void run(const Operation& operation, Memory& memory);
   std::vector<bool> needed(const std::vector<at::Tensor>& wanted) const;
-  std::map<Key, size_t> last_uses() const;  // the number of an operation
 
   MetaValues initial_;
   std::vector<Operation> operations_;
-  std::set<Key> known_;
-  at::Tensor generator_;  // the state that was seen last
+  std::map<Key, size_t> last_use_;  // the number of an operation; of all storages that one has made
+  at::Tensor generator_;            // the state that was seen last
 };
 
 // As on_meta() leaves a tensor of its module.

@@ -1,11 +1,14 @@
 #include "comm/watch/wait_probe.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <exception>
+#include <functional>
+#include <future>
+#include <memory>
 #include <string>
 #include <thread>
-#include <tuple>
+#include <vector>
 
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
@@ -21,44 +24,56 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-void on_threads(int ranks, const std::string& path, const std::function<void(Environment&)>& body) {
+// Ranks as threads of this process, on one of the two paths between them.
+struct Job {
+  std::string name;
+  int ranks = 2;
+  std::function<void(Environment&)> body;
+};
+
+// All at once, since they mostly wait. What each ended with, null if well.
+std::vector<std::exception_ptr> side_by_side(const std::vector<Job>& jobs, const std::string& path) {
   setenv("AXONN_SHARED_MEMORY", path == "shared" ? "1" : "0", 1);
-  run_local(ranks, body);
+  std::vector<std::future<void>> running;
+  for (const Job& job : jobs)
+    running.push_back(std::async(std::launch::async, [&job] { run_local(job.ranks, job.body); }));
+  std::vector<std::exception_ptr> ended(jobs.size());
+  for (size_t i = 0; i < jobs.size(); ++i) try {
+      running[i].get();
+    } catch (...) {
+      ended[i] = std::current_exception();
+    }
+  return ended;
 }
 
-std::string name_of(const std::string& text) {
-  std::string name = text;
-  std::ranges::replace_if(name, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
-  return name;
-}
+class WaitsOf : public testing::TestWithParam<std::string> {};
 
-class Misuses : public testing::TestWithParam<std::tuple<Misuse, std::string>> {};
-
-TEST_P(Misuses, EndAtOnceWithBothCalls) {
-  const auto& [misuse, path] = GetParam();
-  try {
-    on_threads(misuse.ranks, path, [&](Environment& environment) {
-      environment.world().barrier().wait();
-      misuse.run(environment);
-    });
-    FAIL() << "no error";
-  } catch (const BackendError& error) {
-    for (const std::string& text : misuse.texts)
-      EXPECT_NE(error.sentence().find(text), std::string::npos) << text << " in: " << error.sentence();
-    EXPECT_NE(error.sentence().find("every rank of a group makes the same calls"), std::string::npos);
-    EXPECT_EQ(error.sentence().find("made no progress for"), std::string::npos);  // the time-out's, after 600 s
+TEST_P(WaitsOf, MisusesEndAtOnceWithBothCalls) {
+  std::vector<Job> jobs;
+  for (const Misuse& misuse : misuses())
+    jobs.push_back({misuse.name, misuse.ranks, [&misuse](Environment& environment) {
+                      environment.world().barrier().wait();
+                      misuse.run(environment);
+                    }});
+  const auto ended = side_by_side(jobs, GetParam());
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    SCOPED_TRACE(jobs[i].name);
+    if (ended[i] == nullptr) {
+      ADD_FAILURE() << "no error";
+      continue;
+    }
+    try {
+      std::rethrow_exception(ended[i]);
+    } catch (const BackendError& error) {
+      for (const std::string& text : misuses()[i].texts)
+        EXPECT_NE(error.sentence().find(text), std::string::npos) << text << " in: " << error.sentence();
+      EXPECT_NE(error.sentence().find("every rank of a group makes the same calls"), std::string::npos);
+      EXPECT_EQ(error.sentence().find("made no progress for"), std::string::npos);  // the time-out's, after 600 s
+    }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, Misuses,
-                         testing::Combine(testing::ValuesIn(misuses()), testing::Values("shared", "messages")),
-                         [](const auto& test) {
-                           return name_of(std::get<0>(test.param).name) + "_" + std::get<1>(test.param);
-                         });
-
-class Healthy : public testing::TestWithParam<std::string> {};
-
-constexpr auto kLong = 3s;  // several probes
+constexpr auto kLong = 2s;  // the probes after 0.5 s and 1 s, and their answers
 
 void sum(Communicator& ranks) {
   const at::Tensor one = at::ones({1000}, at::kFloat);
@@ -71,75 +86,79 @@ std::unique_ptr<Communicator> pair_of(Environment& environment, int a, int b) {
 }
 
 // Rank 0 writes a file. Rank 1 waits for it, and rank 2 for rank 1.
-TEST_P(Healthy, RanksThatWaitForABusyOneGoOn) {
-  on_threads(3, GetParam(), [](Environment& environment) {
-    const int rank = environment.rank();
-    const auto first = rank == 2 ? nullptr : pair_of(environment, 0, 1);
-    const auto second = rank == 0 ? nullptr : pair_of(environment, 1, 2);
-    if (rank == 0) std::this_thread::sleep_for(kLong);
-    if (first) sum(*first);
-    if (second) sum(*second);
-    if (rank == 0) std::this_thread::sleep_for(1s);
-    sum(environment.world());
-  });
+void ranks_that_wait_for_a_busy_one_go_on(Environment& environment) {
+  const int rank = environment.rank();
+  const auto first = rank == 2 ? nullptr : pair_of(environment, 0, 1);
+  const auto second = rank == 0 ? nullptr : pair_of(environment, 1, 2);
+  if (rank == 0) std::this_thread::sleep_for(kLong);
+  if (first) sum(*first);
+  if (second) sum(*second);
+  if (rank == 0) std::this_thread::sleep_for(1s);
+  sum(environment.world());
 }
 
 // It would be a circle if both waits of rank 1 were its program's.
-TEST_P(Healthy, AWaitOfAnotherThreadIsNoProof) {
-  on_threads(2, GetParam(), [](Environment& environment) {
-    const auto save = pair_of(environment, 0, 1), train = pair_of(environment, 0, 1);
-    if (environment.rank() == 0) {
-      sum(*train);
-      sum(*save);
-    } else {
-      std::thread saver([&] { sum(*save); });
-      std::this_thread::sleep_for(kLong);
-      sum(*train);
-      saver.join();
-    }
-  });
+void a_wait_of_another_thread_is_no_proof(Environment& environment) {
+  const auto save = pair_of(environment, 0, 1), train = pair_of(environment, 0, 1);
+  if (environment.rank() == 0) {
+    sum(*train);
+    sum(*save);
+  } else {
+    std::thread saver([&] { sum(*save); });
+    std::this_thread::sleep_for(kLong);
+    sum(*train);
+    saver.join();
+  }
 }
 
 // Rank 1's program waits in one call while another thread of it, a little later, makes the other.
-TEST_P(Healthy, ACallOfAnotherThreadBreaksTheCircle) {
-  on_threads(2, GetParam(), [](Environment& environment) {
-    const auto save = pair_of(environment, 0, 1), train = pair_of(environment, 0, 1);
-    if (environment.rank() == 0) {
+void a_call_of_another_thread_breaks_the_circle(Environment& environment) {
+  const auto save = pair_of(environment, 0, 1), train = pair_of(environment, 0, 1);
+  if (environment.rank() == 0) {
+    sum(*save);
+    sum(*save);
+    sum(*train);
+  } else {
+    std::thread saver([&] {
       sum(*save);
+      std::this_thread::sleep_for(kLong);
       sum(*save);
-      sum(*train);
-    } else {
-      std::thread saver([&] {
-        sum(*save);
-        std::this_thread::sleep_for(kLong);
-        sum(*save);
-      });
-      std::this_thread::sleep_for(200ms);  // the saver has called
-      sum(*train);
-      saver.join();
-    }
-  });
+    });
+    std::this_thread::sleep_for(200ms);  // the saver has called
+    sum(*train);
+    saver.join();
+  }
 }
 
 // Two ranks that wait in one call, while a third is late, are no circle: each waits for the other.
-TEST_P(Healthy, ALateRankIsNoCircle) {
-  on_threads(4, GetParam(), [](Environment& environment) {
-    for (int late = 0; late < 2; ++late) {
-      if (environment.rank() == late) std::this_thread::sleep_for(kLong / 2);
-      sum(environment.world());
-    }
-  });
+void a_late_rank_is_no_circle(Environment& environment) {
+  for (int late = 0; late < 2; ++late) {
+    if (environment.rank() == late) std::this_thread::sleep_for(kLong);
+    sum(environment.world());
+  }
 }
 
 // The first messages of a large sum are on their way, and the producer is slow.
-TEST_P(Healthy, ARankThatEndsLastIsWaitedFor) {
-  on_threads(2, GetParam(), [](Environment& environment) {
-    sum(environment.world());
-    if (environment.rank() == 1) std::this_thread::sleep_for(kLong);
-  });
+void a_rank_that_ends_last_is_waited_for(Environment& environment) {
+  sum(environment.world());
+  if (environment.rank() == 1) std::this_thread::sleep_for(kLong);
 }
 
-INSTANTIATE_TEST_SUITE_P(, Healthy, testing::Values("shared", "messages"), [](const auto& test) { return test.param; });
+TEST_P(WaitsOf, HealthyRanksGoOn) {
+  const std::vector<Job> jobs = {
+      {"ranks that wait for a busy one go on", 3, ranks_that_wait_for_a_busy_one_go_on},
+      {"a wait of another thread is no proof", 2, a_wait_of_another_thread_is_no_proof},
+      {"a call of another thread breaks the circle", 2, a_call_of_another_thread_breaks_the_circle},
+      {"a late rank is no circle", 4, a_late_rank_is_no_circle},
+      {"a rank that ends last is waited for", 2, a_rank_that_ends_last_is_waited_for}};
+  const auto ended = side_by_side(jobs, GetParam());
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    SCOPED_TRACE(jobs[i].name);
+    EXPECT_NO_THROW(if (ended[i] != nullptr) std::rethrow_exception(ended[i]));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, WaitsOf, testing::Values("shared", "messages"), [](const auto& test) { return test.param; });
 
 TEST(ProbeClock, ProbesBecomeRare) {
   ProbeClock clock;

@@ -45,6 +45,27 @@ TEST(StepOrder, GradientsAreNotReadBeforeFinish) {
   program.step();
 }
 
+TEST(StepOrder, GradientsAreNotReadFromTheModule) {
+  for (const GridShape& grid : wrapped_grids()) {
+    Program program(grid, {.units = {"body.*"}});
+    torch::optim::SGD sgd(program.net->parameters(), torch::optim::SGDOptions(0.1));
+    torch::optim::AdamW adamw(program.net->b->parameters(), torch::optim::AdamWOptions(1e-3).weight_decay(0));
+    program.pass();
+    const auto expect_names_local = [](const std::string& text, bool of_weight = false) {
+      const bool names = text.find("make the optimizer of parameters.local()") != std::string::npos;
+      EXPECT_TRUE(names || (of_weight && text.find("is sharded by axonn::shard()") != std::string::npos)) << text;
+    };
+    expect_names_local(thrown([&] { sgd.step(); }), /*of_weight=*/true);  // whichever is read first
+    expect_names_local(thrown([&] { adamw.step(); }), /*of_weight=*/true);
+    expect_names_local(thrown([&] { torch::nn::utils::clip_grad_norm_(program.net->parameters(), 1.0); }));
+    expect_names_local(thrown([&] { program.net->a->bias.grad().sum().item<double>(); }));
+    program.net->zero_grad();
+    EXPECT_FALSE(program.net->a->weight.grad().defined());
+    program.optimizer.step();
+    program.step();
+  }
+}
+
 TEST(StepOrder, ZeroGradInTheStepHidesNothing) {
   Program program;
   auto step = program.context.begin_step();

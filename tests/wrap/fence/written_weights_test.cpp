@@ -1,4 +1,8 @@
 // Parameters of the module that are written: taken over, or refused by name, on every grid.
+#include <new>
+#include <optional>
+
+#include <c10/core/CPUAllocator.h>
 #include <torch/nn/init.h>
 
 #include "wrap/fence/habits.hpp"
@@ -105,6 +109,50 @@ TEST(WrittenWeights, AnEditOutsideAStepIsNamed) {
     program.net->a->bias.fill_(3);
   }
   EXPECT_USER_ERROR(program.context.begin_step(), "'a.bias'", "write_back");
+}
+
+// Memory that ends with this thread's allocation number `left`.
+class ShortMemory final : public c10::Allocator {
+ public:
+  explicit ShortMemory(int left) : whole_(c10::GetCPUAllocator()) {
+    left_ = left;
+    c10::SetCPUAllocator(this, 100);
+  }
+  ~ShortMemory() override {
+    left_ = -1;
+    c10::SetCPUAllocator(whole_, 100);
+  }
+  c10::DataPtr allocate(size_t bytes) override {
+    if (left_ >= 0 && left_-- == 0) throw std::bad_alloc();
+    return whole_->allocate(bytes);
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return whole_->raw_deleter(); }
+  void copy_data(void* to, const void* from, size_t bytes) const override { whole_->copy_data(to, from, bytes); }
+
+ private:
+  c10::Allocator* whole_;
+  static inline thread_local int left_ = -1;
+};
+
+TEST(WrittenWeights, AGatherThatFindsNoMemoryHoldsNothing) {
+  if (test_environment().ranks() == 1) GTEST_SKIP() << "one rank gathers nothing";
+  for (const bool write_back : {false, true}) {
+    int failed = 0;
+    for (bool fails = true; fails; failed += fails ? 1 : 0) {
+      Program program(GridShape{.z = test_environment().ranks()}, {.units = {"body.*"}});  // no memory is kept yet
+      fails = false;
+      try {
+        std::optional<ShortMemory> memory(failed);
+        const auto whole = program.parameters.gathered({.write_back = write_back});
+        memory.reset();  // not while it ends
+      } catch (const std::bad_alloc&) {
+        fails = true;
+      }
+      EXPECT_GT(program.weight("a.weight"), 0);
+      program.step();
+    }
+    EXPECT_GT(failed, 0);
+  }
 }
 
 TEST(WrittenWeights, WriteBackTakesTheFirstRanksValuesOnEveryGrid) {
