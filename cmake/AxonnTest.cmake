@@ -50,7 +50,6 @@ endfunction()
 # program's own helpers. n: number of processors that the test mostly keeps busy.
 function(axonn_program_test file)
   cmake_parse_arguments(arg "" "PROGRAM;PROCESSORS;TIMEOUT" "LABELS" ${ARGN})
-  find_package(Python3 REQUIRED COMPONENTS Interpreter)
   if(NOT arg_PROGRAM)
     set(arg_PROGRAM gpt)
   endif()
