@@ -1,7 +1,6 @@
 """Ranks that call different things, as processes over MPI and TCP: the job ends at once, and says what each
-of them called. wait_probe_test has all cases every day, as threads. Here one of each way of finding it goes
-over one of the transports every day, and all go over all of them every night. Two jobs run side by side, since
-each mostly loads LibTorch and waits for its first probe.
+of them called. Every day each case goes over one of the transports, every night over all. Two jobs run side by
+side, since each mostly loads LibTorch and waits for its first probe.
 AXONN_PROGRAM is `misuse`."""
 import concurrent.futures
 import os
@@ -13,10 +12,6 @@ from program_runs import HAS_MPI, MPIRUN, PROGRAM, needs_mpi, nightly
 
 ALL = [line.split("\t") for line in subprocess.run([PROGRAM], capture_output=True, text=True,
                                                    check=True).stdout.splitlines()]
-
-# A header that differs, of a collective or a message; a program that has ended; circles.
-EVERY_DAY = ("large size", "tag", "two roots", "message's size", "ended", "end of the program", "queue",
-             "circle of three", "communicator")
 
 
 def over_mpi(name, ranks, environment):
@@ -47,12 +42,11 @@ class Misuses(unittest.TestCase):
                 self.assertIn("every rank of a group makes the same calls in the same order", text)
                 self.assertNotIn("made no progress for", text)  # the time-out's, after 600 s
 
-    def test_one_of_each_way_over_one_transport(self):
-        cases = [case for case in ALL if case[0] in EVERY_DAY]
-        self.assertEqual(len(cases), len(EVERY_DAY))
+    def test_each_case_over_one_transport(self):
+        self.assertGreater(len(ALL), 15)
         ways = [(over_mpi, {"AXONN_SHARED_MEMORY": "1"}), (over_mpi, {"AXONN_SHARED_MEMORY": "0"})] if HAS_MPI else []
         ways.append((over_tcp, {}))
-        self.check([(case, *ways[i % len(ways)]) for i, case in enumerate(cases)])
+        self.check([(case, *ways[i % len(ways)]) for i, case in enumerate(ALL)])
 
     @nightly
     @needs_mpi

@@ -7,7 +7,8 @@
 namespace axonn {
 
 // all_ranks_or_none() for what each rank reads by itself: if it fails on some ranks and not on
-// others, the error names those ranks and the host of the first one. Every rank calls it.
+// others, a UserError names those ranks, the host of the first one, and its error. If it fails on
+// all, the error is that of all_ranks_or_none(). Every rank calls it.
 void each_rank_reads(Communicator& everyone, const std::function<void()>& read);
 
 }  // namespace axonn
