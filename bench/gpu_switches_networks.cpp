@@ -8,9 +8,9 @@
 
 #include "axonn/core/philox.hpp"
 #include "axonn/model/gpt/model.hpp"
-#include "axonn/model/gpt/synthetic_tokens.hpp"
 #include "axonn/model/unet/model.hpp"
-#include "axonn/model/unet/task.hpp"
+#include "axonn/tasks/images/image_task.hpp"
+#include "axonn/tasks/text/synthetic_tokens.hpp"
 
 namespace axonn::bench {
 namespace {
@@ -57,8 +57,8 @@ SwitchedNetwork make_switched_unet(Context& context, const UnetConfig& config) {
   SwitchedNetwork made{.diffusion = std::make_shared<Diffusion>(DiffusionOptions(), context.options().device),
                        .images = make_shapes(config.shape.image, kImages, kSeed),
                        .model = model};
-  made.task = std::make_unique<UnetTask>(context, *model, *made.diffusion, *made.images, nullptr,
-                                         UnetTaskOptions{.seed = kSeed});
+  made.task = std::make_unique<ImageTask>(context, *model, *made.diffusion, *made.images, nullptr,
+                                          ImageTaskOptions{.seed = kSeed});
   return made;
 }
 

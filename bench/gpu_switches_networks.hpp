@@ -9,7 +9,7 @@
 #include "axonn/layers/context.hpp"
 #include "axonn/model/gpt/config.hpp"
 #include "axonn/model/unet/config.hpp"
-#include "axonn/model/unet/diffusion.hpp"
+#include "axonn/tasks/images/diffusion.hpp"
 #include "axonn/train/task.hpp"
 
 namespace axonn::bench {

@@ -14,10 +14,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include "axonn/coconet/transform/program_file.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/optim/update_choice.hpp"
 #include "axonn/overlap/execute/network_update.hpp"
-#include "axonn/overlap/transform/program_file.hpp"
 #include "medians.hpp"
 #include "optimizer_baselines.hpp"
 
@@ -39,10 +39,10 @@ ArenaTypes types_of(const Options& options) {
   return options.dtype == "fp32" ? ArenaTypes{} : ArenaTypes{.weights = at::kBFloat16};
 }
 
-overlap::UpdateProgram program_of(const Options& options) {
-  overlap::UpdateProgram program(overlap::load_program_file(options.program).program);
+coconet::UpdateProgram program_of(const Options& options) {
+  coconet::UpdateProgram program(coconet::load_program_file(options.program).program);
   if (!options.clip) program = program.without_factor();
-  using overlap::ElementType;
+  using coconet::ElementType;
   return program.with_types(options.dtype == "fp32" ? ElementType::fp32 : ElementType::bf16, ElementType::fp32,
                             ElementType::fp32);
 }
@@ -73,7 +73,7 @@ struct Choice {
 Choice choose(Environment& environment, const Options& options, int64_t elements) {
   const Grid grid({.data = environment.ranks()});
   Communicators communicators(environment, grid, environment.rank(), c10::kCPU);
-  const overlap::UpdateProgram program = program_of(options);
+  const coconet::UpdateProgram program = program_of(options);
   const auto start = std::chrono::steady_clock::now();
   const UpdateChoice choice = tune_update({.communicators = communicators,
                                            .grid = grid,
@@ -101,9 +101,9 @@ Times measure(Environment& environment, const Options& options, int64_t elements
   for (const auto& [name, schedule] : Names<UpdateSchedule>::all) runs.push_back({schedule});
   runs.push_back(chosen);
   for (const UpdateChoice& run : runs) {
-    const auto update = std::make_shared<overlap::NetworkUpdate>(communicators, grid, environment.rank(),
-                                                                 arena_of(grid, environment.rank(), elements, options),
-                                                                 program_of(options), run.schedule, run.run);
+    const auto update = std::make_shared<NetworkUpdate>(communicators, grid, environment.rank(),
+                                                        arena_of(grid, environment.rank(), elements, options),
+                                                        program_of(options), run.schedule, run.run);
     calls.push_back([update] { update->step(); });
   }
   const auto times = medians(environment, turns, calls);

@@ -14,9 +14,9 @@
 #include <ATen/ops/zeros.h>
 #include <CLI/CLI.hpp>
 
+#include "axonn/coconet/transform/program_file.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/overlap/execute/network_update.hpp"
-#include "axonn/overlap/transform/program_file.hpp"
 
 namespace {
 
@@ -91,15 +91,14 @@ int run(const Options& options) {
   Environment environment;
   const Grid grid({.data = environment.ranks()});
   const int rank = environment.rank();
-  using overlap::ElementType;
+  using coconet::ElementType;
   const auto type = options.dtype == "fp32" ? ElementType::fp32 : ElementType::bf16;
-  const auto program = overlap::UpdateProgram(overlap::load_program_file(options.program).program)
+  const auto program = coconet::UpdateProgram(coconet::load_program_file(options.program).program)
                            .with_types(type, type, ElementType::fp32);
   Communicators communicators(environment, grid, rank, c10::kCPU);
   const auto update_of = [&](std::shared_ptr<Arena> arena) {
-    return std::make_unique<overlap::NetworkUpdate>(communicators, grid, rank, std::move(arena), program,
-                                                    UpdateSchedule::fuse, overlap::RunSettings(),
-                                                    OverlapPolicy::none());
+    return std::make_unique<NetworkUpdate>(communicators, grid, rank, std::move(arena), program, UpdateSchedule::fuse,
+                                           coconet::RunSettings(), OverlapPolicy::none());
   };
   const auto scattered = update_of(scattered_arena(grid, rank, options));
   const auto one = update_of(flat_arena(grid, rank, {scattered->arena().size()}, options));

@@ -15,21 +15,21 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "axonn/overlap/stages/stage_chain.hpp"
+#include "axonn/coconet/stages/stage_chain.hpp"
 #include "stage_chains_loops.hpp"
 
 namespace {
 
 using namespace axonn;
-using overlap::ElementType;
-using overlap::PointwiseKernel;
-using overlap::PointwiseOp;
-using overlap::StageChain;
+using coconet::ElementType;
+using coconet::PointwiseKernel;
+using coconet::PointwiseOp;
+using coconet::StageChain;
 using Value = PointwiseKernel::Value;
 
 struct Options {
   int from = 10, to = 24, repetitions = 15;
-  std::string set = std::string(to_string(overlap::best_instruction_set()));
+  std::string set = std::string(to_string(coconet::best_instruction_set()));
 };
 
 double thread_seconds() {
@@ -83,7 +83,7 @@ PointwiseKernel adamw(bool with_rounded) {
 PointwiseKernel squares() {
   PointwiseKernel k;
   const Value wide = k.cast(k.load(k.stream("g", ElementType::fp32)), ElementType::fp64);
-  k.reduce(overlap::PointwiseReduction::sum, k.apply(PointwiseOp::multiply, {wide, wide}));
+  k.reduce(coconet::PointwiseReduction::sum, k.apply(PointwiseOp::multiply, {wide, wide}));
   return k;
 }
 
@@ -119,14 +119,14 @@ void report(const char* what, size_t count, int repetitions, const std::vector<s
 }
 
 void measure(const Options& options, size_t count) {
-  const auto set = parse_name<overlap::InstructionSet>(options.set, "--set");
+  const auto set = parse_name<coconet::InstructionSet>(options.set, "--set");
   Buffer<float> w(count, 1), g(count, 0.125), m(count, 0.1), v(count, 0.2);
   Buffer<uint16_t> rounded(count, 0);
   for (const bool with_rounded : {false, true}) {
     const StageChain chain(adamw(with_rounded), set);
     const bench::AdamWStreams loops{w.get(), g.get(), m.get(), v.get(), with_rounded ? rounded.get() : nullptr};
     void* const all[] = {w.get(), g.get(), m.get(), v.get(), rounded.get()};
-    const overlap::StageCall call{.count = static_cast<int64_t>(count), .streams = {all, with_rounded ? 5u : 4u}};
+    const coconet::StageCall call{.count = static_cast<int64_t>(count), .streams = {all, with_rounded ? 5u : 4u}};
     report(with_rounded ? "adamw bf16" : "adamw fp32", count, options.repetitions,
            {[&] { bench::adamw_traffic(loops, count, 0.001f); }, [&] { bench::adamw_loop(loops, count, kNumbers); },
             [&] { chain.run(call); }});
@@ -136,16 +136,16 @@ void measure(const Options& options, size_t count) {
   std::vector<double> partials(static_cast<size_t>(StageChain::num_partials(static_cast<int64_t>(count))));
   void* const read[] = {g.get()};
   double* const sums[] = {partials.data()};
-  const overlap::StageCall call{.count = static_cast<int64_t>(count), .streams = read, .partials = sums};
+  const coconet::StageCall call{.count = static_cast<int64_t>(count), .streams = read, .partials = sums};
   report("squares", count, options.repetitions,
          {[&] { kept = bench::sum_traffic(g.get(), count); }, [&] { kept = bench::squares_loop(g.get(), count); },
           [&] {
             norm.run(call);
-            kept = StageChain::combine(overlap::PointwiseReduction::sum, partials);
+            kept = StageChain::combine(coconet::PointwiseReduction::sum, partials);
           }});
   const StageChain activation(gelu(), set);
   void* const updated[] = {w.get()};
-  const overlap::StageCall update{.count = static_cast<int64_t>(count), .streams = updated};
+  const coconet::StageCall update{.count = static_cast<int64_t>(count), .streams = updated};
   report("gelu_tanh", count, options.repetitions,
          {[&] { bench::update_traffic(w.get(), count, 0.001f); }, [&] { activation.run(update); }});
 }
@@ -158,7 +158,7 @@ int main(int argc, char** argv) {
   app.add_option("--from", options.from, "log2 of the smallest number of elements");
   app.add_option("--to", options.to, "log2 of the largest number of elements");
   app.add_option("--repetitions", options.repetitions, "interleaved repetitions; medians are printed");
-  app.add_option("--set", options.set, "instruction set: " + all_names<overlap::InstructionSet>());
+  app.add_option("--set", options.set, "instruction set: " + all_names<coconet::InstructionSet>());
   CLI11_PARSE(app, argc, argv);
   try {
     std::printf("thread CPU time; %s; ns per element, then speed relative to the bound\n", options.set.c_str());

@@ -1,10 +1,10 @@
 #include <cstdio>
 
-#include <axonn/overlap/oracle/oracle.hpp>
+#include <axonn/coconet/oracle/oracle.hpp>
 
 #include "schedule_commands.hpp"
 
-using namespace axonn::overlap;
+using namespace axonn::coconet;
 
 namespace {
 

@@ -2,12 +2,12 @@
 #include <cctype>
 #include <cstdio>
 
-#include <axonn/overlap/cuda/cuda_source.hpp>
-#include <axonn/overlap/plan/step_kernel.hpp>
+#include <axonn/coconet/cuda/cuda_source.hpp>
+#include <axonn/coconet/plan/step_kernel.hpp>
 
 #include "schedule_commands.hpp"
 
-using namespace axonn::overlap;
+using namespace axonn::coconet;
 
 namespace {
 

@@ -1,10 +1,10 @@
 #include <cstdio>
 
-#include <axonn/overlap/plan/schedule_plan.hpp>
+#include <axonn/coconet/plan/schedule_plan.hpp>
 
 #include "schedule_commands.hpp"
 
-using namespace axonn::overlap;
+using namespace axonn::coconet;
 
 int run_plan(const ScheduleOptions& options) {
   const ProgramFile file = load_file(options);

@@ -11,12 +11,12 @@
 #include <axonn/core/error.hpp>
 #include <axonn/overlap/execute/plan_executor.hpp>
 #include <axonn/overlap/execute/rank_tuning.hpp>
-#include <axonn/overlap/oracle/oracle.hpp>
+#include <axonn/coconet/oracle/oracle.hpp>
 
 #include "schedule_commands.hpp"
 
 using namespace axonn;
-using namespace axonn::overlap;
+using namespace axonn::coconet;
 
 namespace {
 
@@ -51,7 +51,7 @@ void fill(PlanExecutor& executor, const OracleInputs& inputs, const Place& place
 // The largest difference of this rank's elements of a result and the oracle's, relative to the
 // larger of 1 and the number.
 double difference_of(const PlanExecutor& executor, const std::string& name, const OracleValue& expected, int rank) {
-  using axonn::overlap::Placement;
+  using axonn::coconet::Placement;
   const Distribution& lies = expected.distribution;
   if (lies.is(Placement::rooted) && lies.root != rank) return 0;
   const std::vector<double>& whole = expected.parts[lies.is(Placement::local) ? static_cast<size_t>(rank) : 0];

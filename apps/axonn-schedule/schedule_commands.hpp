@@ -5,7 +5,7 @@
 #include <vector>
 
 #include <axonn/core/error.hpp>
-#include <axonn/overlap/transform/program_file.hpp>
+#include <axonn/coconet/transform/program_file.hpp>
 
 // What axonn-schedule does with a program file. Each command returns the exit status.
 struct ScheduleOptions {
@@ -32,12 +32,12 @@ int run_tune(const ScheduleOptions& options);
 int run_run(const ScheduleOptions& options);
 
 // The program and its schedules. An optimizer whose file gives none has the trainer's.
-axonn::overlap::ProgramFile load_file(const ScheduleOptions& options);
+axonn::coconet::ProgramFile load_file(const ScheduleOptions& options);
 // The schedules that the options name.
-std::vector<std::string> schedules_of(const axonn::overlap::ProgramFile& file, const ScheduleOptions& options);
+std::vector<std::string> schedules_of(const axonn::coconet::ProgramFile& file, const ScheduleOptions& options);
 // What `action` returns. Its UserErrors say of which schedule they are.
 template <typename Action>
-auto of_schedule(const axonn::overlap::ProgramFile& file, const std::string& schedule, const Action& action) {
+auto of_schedule(const axonn::coconet::ProgramFile& file, const std::string& schedule, const Action& action) {
   try {
     return action();
   } catch (const axonn::UserError& error) {
@@ -45,8 +45,8 @@ auto of_schedule(const axonn::overlap::ProgramFile& file, const std::string& sch
   }
 }
 // Values of all sizes of a program; `otherwise` for those without one. UserError if that is 0.
-axonn::overlap::SizeValues sizes_of(const axonn::overlap::Program& program, const ScheduleOptions& options,
+axonn::coconet::SizeValues sizes_of(const axonn::coconet::Program& program, const ScheduleOptions& options,
                                     int64_t otherwise);
 // Values of scalars that the file or the options give; 1 for the others.
-std::map<std::string, double, std::less<>> scalars_of(const axonn::overlap::Program& program,
+std::map<std::string, double, std::less<>> scalars_of(const axonn::coconet::Program& program,
                                                       const ScheduleOptions& options);

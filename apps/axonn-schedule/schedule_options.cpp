@@ -5,12 +5,12 @@
 
 #include <axonn/core/error.hpp>
 #include <axonn/core/text.hpp>
-#include <axonn/overlap/update/update_program.hpp>
+#include <axonn/coconet/update/update_program.hpp>
 
 #include "schedule_commands.hpp"
 
 using namespace axonn;
-using namespace axonn::overlap;
+using namespace axonn::coconet;
 
 namespace {
 

@@ -1,10 +1,10 @@
 #include <cstdio>
 
-#include <axonn/overlap/language/program_text.hpp>
+#include <axonn/coconet/language/program_text.hpp>
 
 #include "schedule_commands.hpp"
 
-using namespace axonn::overlap;
+using namespace axonn::coconet;
 
 int run_show(const ScheduleOptions& options) {
   const ProgramFile file = load_file(options);

@@ -8,15 +8,15 @@
 #include <axonn/core/error.hpp>
 #include <axonn/overlap/execute/plan_executor.hpp>
 #include <axonn/overlap/execute/rank_tuning.hpp>
-#include <axonn/overlap/language/program_text.hpp>
-#include <axonn/overlap/tune/choice_file.hpp>
-#include <axonn/overlap/tune/tuner.hpp>
+#include <axonn/coconet/language/program_text.hpp>
+#include <axonn/coconet/tune/choice_file.hpp>
+#include <axonn/coconet/tune/tuner.hpp>
 #include <axonn/perfmodel/machine/machine.hpp>
 
 #include "schedule_commands.hpp"
 
 using namespace axonn;
-using namespace axonn::overlap;
+using namespace axonn::coconet;
 
 namespace {
 

@@ -5,7 +5,7 @@
 
 #include <axonn/core/error.hpp>
 #include <axonn/model/gpt/model.hpp>
-#include <axonn/model/gpt/task.hpp>
+#include <axonn/tasks/text/text_task.hpp>
 #include <axonn/program/checkpoint_command.hpp>
 
 #include "commands.hpp"

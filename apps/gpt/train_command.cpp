@@ -6,7 +6,7 @@
 #include <axonn/core/utf8.hpp>
 #include <axonn/data/text/text_data.hpp>
 #include <axonn/model/gpt/model.hpp>
-#include <axonn/model/gpt/task.hpp>
+#include <axonn/tasks/text/text_task.hpp>
 #include <axonn/network/gpt/gpt_network.hpp>
 #include <axonn/program/dry_run.hpp>
 #include <axonn/program/resume.hpp>
@@ -71,7 +71,7 @@ class TrainCommand : axonn::HoldsOptions<GptOptions>, public axonn::TrainingComm
     axonn::Gpt network(context, options.model);
     const auto seed = static_cast<uint64_t>(plan.train.seed);
     const axonn::Parameters parameters = context.materialize(network, seed);
-    axonn::GptTask task(context, network, *data_, seed, plan.train.rows(plan.grid));
+    axonn::TextTask task(context, network, *data_, seed, plan.train.rows(plan.grid));
     axonn::run_training(
         environment, context, parameters, task, plan,
         {.title = "gpt " + axonn::with_unit(static_cast<double>(parameters.global_numel())) + " parameters",

@@ -1,4 +1,4 @@
-#include <axonn/model/gpt/synthetic_tokens.hpp>
+#include <axonn/tasks/text/synthetic_tokens.hpp>
 #include <axonn/program/verification_command.hpp>
 
 #include "commands.hpp"

@@ -5,7 +5,7 @@
 #include <axonn/core/error.hpp>
 #include <axonn/data/images/image_sheet.hpp>
 #include <axonn/model/unet/model.hpp>
-#include <axonn/model/unet/image_sampler.hpp>
+#include <axonn/tasks/images/image_sampler.hpp>
 #include <axonn/program/checkpoint_command.hpp>
 
 #include "commands.hpp"

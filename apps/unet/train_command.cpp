@@ -76,7 +76,7 @@ class TrainCommand : axonn::HoldsOptions<UnetOptions>, public axonn::TrainingCom
     axonn::Unet network(context, options.model);
     const axonn::Diffusion process(options.diffusion, context.options().device);
     const axonn::Parameters parameters = context.materialize(network, static_cast<uint64_t>(plan.train.seed));
-    axonn::UnetTask images(context, network, process, *images_.training, images_.held_out.get(), task_options(plan));
+    axonn::ImageTask images(context, network, process, *images_.training, images_.held_out.get(), task_options(plan));
     axonn::run_training(
         environment, context, parameters, images, plan,
         {.title = "unet " + axonn::with_unit(static_cast<double>(parameters.global_numel())) + " parameters",
@@ -87,8 +87,8 @@ class TrainCommand : axonn::HoldsOptions<UnetOptions>, public axonn::TrainingCom
         resumed);
   }
 
-  axonn::UnetTaskOptions task_options(const axonn::RunPlan& plan) const {
-    axonn::UnetTaskOptions chosen = options.task;
+  axonn::ImageTaskOptions task_options(const axonn::RunPlan& plan) const {
+    axonn::ImageTaskOptions chosen = options.task;
     chosen.samples = options.samples;
     chosen.seed = static_cast<uint64_t>(plan.train.seed);
     chosen.validation_rows = plan.train.rows(plan.grid);

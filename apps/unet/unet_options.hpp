@@ -5,9 +5,9 @@
 
 #include <axonn/data/images/image_data.hpp>
 #include <axonn/model/unet/config.hpp>
-#include <axonn/model/unet/diffusion.hpp>
-#include <axonn/model/unet/image_sampler.hpp>
-#include <axonn/model/unet/task.hpp>
+#include <axonn/tasks/images/diffusion.hpp>
+#include <axonn/tasks/images/image_sampler.hpp>
+#include <axonn/tasks/images/image_task.hpp>
 #include <axonn/program/program_options.hpp>
 
 // Keys of [sample].
@@ -23,7 +23,7 @@ class UnetOptions : public axonn::ProgramOptions {
   std::string data = "shapes";        // or a directory: CIFAR-10's files, or images
   int64_t synthetic_images = 20'000;  // number of images of "shapes"
   double validation_fraction = 0.05;
-  axonn::UnetTaskOptions task;
+  axonn::ImageTaskOptions task;
 
   axonn::ImageSamplingOptions samples;  // drawn every train.sample_every steps, and by `unet sample`
 

@@ -26,8 +26,8 @@ class VerifyCommand : axonn::HoldsOptions<UnetOptions>, public axonn::Verificati
     const auto process = std::make_shared<axonn::Diffusion>(options.diffusion, plan.context.device);
     return [shapes, config, process, seed](axonn::Context& context) {
       auto network = std::make_shared<axonn::Unet>(context, config);
-      auto drawn = std::make_unique<axonn::UnetTask>(context, *network, *process, *shapes, nullptr,
-                                                     axonn::UnetTaskOptions{.seed = seed});
+      auto drawn = std::make_unique<axonn::ImageTask>(context, *network, *process, *shapes, nullptr,
+                                                      axonn::ImageTaskOptions{.seed = seed});
       return axonn::VerifiedNetwork{.model = std::move(network), .task = std::move(drawn)};
     };
   }

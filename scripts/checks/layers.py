@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Fails on an #include that the module table below forbids, on folders that include each other in a
-circle, and on a folder with more than MOST_SOURCES sources: layers.py [ROOT]"""
+circle, on a folder with more than MOST_SOURCES sources, and where folder, module, target and
+namespace have more than one name: layers.py [ROOT]"""
 import collections
 import pathlib
 import re
@@ -50,12 +51,14 @@ PURPOSE = {
     "tasks": "how gpt and unet train",
     "program": "commands, options, plan",
 }
-# Files of model/<name> with the network itself; the others train it (target axonn_tasks).
-NETWORK_FILES = {"config", "model", "parallelize"}
-# Folders of overlap/ that form the module coconet (target axonn_coconet), which needs no LibTorch.
-COCONET_FOLDERS = {"language", "transform", "oracle", "plan", "stages", "update", "cuda", "tune"}
 MOST_SOURCES = 16
+# Modules whose words (Program, Operation, Value) mean something else elsewhere have a namespace of
+# their own; all others are in axonn.
+OWN_NAMESPACE = {"coconet": "axonn::coconet"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.M)
+# Specialisations of axonn's templates, such as Names<coconet::Operation>, stand in axonn.
+NAMESPACE = re.compile(r"^namespace (axonn[\w:]*) \{\n(?!\n*(?://.*\n)*template <>)", re.M)
+TARGET = re.compile(r"^\s*axonn_module\((\w+)", re.M)
 
 
 def headers_of(path):
@@ -63,11 +66,8 @@ def headers_of(path):
 
 
 def module_of(place):
-    """The module of a place such as "model/gpt/task"."""
-    parts = place.split("/")
-    if parts[0] == "overlap" and parts[1] in COCONET_FOLDERS:
-        return "coconet"
-    return "tasks" if parts[0] == "model" and parts[-1] not in NETWORK_FILES else parts[0]
+    """The module of a place such as "tasks/text/text_task": its folder."""
+    return place.split("/")[0]
 
 
 def our_files(root):
@@ -145,6 +145,22 @@ def reachable(room, rooms):
     return found
 
 
+def other_names(root):
+    """Folders of src that make another target than their own, and files in another namespace than
+    their module's. A namespace within axonn that is no module's (axonn::log) belongs to its files."""
+    for folder in sorted(path for path in (root / "src").iterdir() if path.is_dir()):
+        made = [name for path in sorted(folder.rglob("CMakeLists.txt")) for name in TARGET.findall(path.read_text())]
+        if made != [folder.name]:
+            yield f"src/{folder.name} makes the modules {', '.join(made) or 'none'}, not {folder.name} and no other"
+    for place, path in our_files(root):
+        module = module_of(place)
+        for namespace in NAMESPACE.findall(path.read_text(errors="replace")):
+            outer = "::".join(namespace.split("::")[:2])
+            other = outer.removeprefix("axonn::") in TABLE or namespace == "axonn"
+            if other and outer != OWN_NAMESPACE.get(module, "axonn"):
+                yield f"{path.relative_to(root)}: module {module} is not in namespace {namespace}"
+
+
 def crowds(root):
     for base in ("src", "tests"):
         count = collections.Counter(path.parent for path in (root / base).rglob("*") if path.suffix in (".cpp", ".cu"))
@@ -155,6 +171,6 @@ def crowds(root):
 
 if __name__ == "__main__":
     place = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
-    found = [*against_the_table(place), *circles(place), *crowds(place)]
+    found = [*against_the_table(place), *circles(place), *crowds(place), *other_names(place)]
     print("\n".join(found) or "every include agrees with the module table, and no folders include each other")
     sys.exit(1 if found else 0)

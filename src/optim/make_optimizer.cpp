@@ -4,8 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "axonn/coconet/plan/schedule_plan.hpp"
 #include "axonn/core/error.hpp"
-#include "axonn/overlap/plan/schedule_plan.hpp"
 #include "optim/optimizer_programs.hpp"
 #include "optim/program_optimizer.hpp"
 #include "optim/rule.hpp"
@@ -46,10 +46,10 @@ void check_optimizer(const OptimizerSettings& settings) {
 
 int optimizer_moments(const OptimizerSettings& settings) {
   if (settings.file.empty()) return optimizer_moments(settings.kind);
-  const overlap::SchedulePlan plan(optimizer_program(settings).scheduled(UpdateSchedule::ar_opt).program());
+  const coconet::SchedulePlan plan(optimizer_program(settings).scheduled(UpdateSchedule::ar_opt).program());
   // Tensors of all elements, apart from gradients and weights.
-  const auto counts = [&](const overlap::PlanBuffer& buffer) {
-    const overlap::Shape& shape = buffer.type.shape;
+  const auto counts = [&](const coconet::PlanBuffer& buffer) {
+    const coconet::Shape& shape = buffer.type.shape;
     return shape.size() == 2 && !shape[1].is_one();
   };
   return static_cast<int>(std::ranges::count_if(plan.buffers(), counts)) - 2;
@@ -64,7 +64,7 @@ UpdateSchedule schedule_on(const OptimizerSettings& settings, const GridShape& g
   if (settings.schedule) return *settings.schedule;
   const bool shared = grid.data > 1 && options.device.is_cpu() && options.gradient_programs.empty();
   if (!shared) return UpdateSchedule::ar_opt;
-  const overlap::UpdateProgram program = optimizer_program(settings);
+  const coconet::UpdateProgram program = optimizer_program(settings);
   const bool after_norm = (settings.clips ? program : program.without_factor()).updates_after_norm();
   return after_norm ? UpdateSchedule::fuse : UpdateSchedule::rs_opt_ag;
 }

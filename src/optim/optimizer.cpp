@@ -8,7 +8,7 @@
 
 namespace axonn {
 
-Optimizer::Optimizer(const overlap::UpdatedNetwork& network, double learning_rate, double average_decay)
+Optimizer::Optimizer(const UpdatedNetwork& network, double learning_rate, double average_decay)
     : network_(network), learning_rate_(learning_rate), average_decay_(average_decay) {}
 
 void Optimizer::prepare(double learning_rate) {

@@ -12,8 +12,8 @@ namespace {
 
 constexpr const char* kWhere = "optim.program";
 
-overlap::ElementType element_type(at::ScalarType type) {
-  using overlap::ElementType;
+coconet::ElementType element_type(at::ScalarType type) {
+  using coconet::ElementType;
   switch (type) {
     case at::kDouble:
       return ElementType::fp64;
@@ -34,23 +34,23 @@ std::string joined(const std::vector<std::string>& names) {
 
 }  // namespace
 
-overlap::UpdateProgram running_program(const OptimizerSettings& settings, const ArenaTypes& types) {
-  overlap::UpdateProgram program = optimizer_program(settings);
+coconet::UpdateProgram running_program(const OptimizerSettings& settings, const ArenaTypes& types) {
+  coconet::UpdateProgram program = optimizer_program(settings);
   if (settings.ema > 0) program = program.with_average();
   if (!settings.clips) program = program.without_factor();
   return program.with_types(element_type(types.weights), element_type(types.gradients), element_type(types.master));
 }
 
-ProgramOptimizer::ProgramOptimizer(const overlap::UpdatedNetwork& network, const OptimizerSettings& settings,
+ProgramOptimizer::ProgramOptimizer(const UpdatedNetwork& network, const OptimizerSettings& settings,
                                    UpdateSchedule schedule)
     : Optimizer(network, settings.learning_rate, settings.ema),
       settings_(settings),
       update_schedule_(schedule),
       program_(optimizer_program(settings)) {
   if (keeps_average()) program_ = program_.with_average();
-  executor_ = std::make_unique<overlap::UpdateExecutor>(running_program(settings, arena().types()), update_schedule_,
-                                                        network, settings.run);
-  if (keeps_average()) executor_->copy_master_to(overlap::kAverage);
+  executor_ = std::make_unique<UpdateExecutor>(running_program(settings, arena().types()), update_schedule_, network,
+                                               settings.run);
+  if (keeps_average()) executor_->copy_master_to(coconet::kAverage);
   for (const auto& [tensor, value] : program_.starts())
     value ? executor_->fill(tensor, *value) : executor_->copy_master_to(tensor);
   for (const auto& [name, value] : optimizer_scalars(settings))
@@ -61,10 +61,10 @@ ProgramOptimizer::ProgramOptimizer(const overlap::UpdatedNetwork& network, const
                 "'; it has ", joined(names));
     executor_->set(name, value);
   }
-  if (!program_.has_number(overlap::kDecay)) return;
+  if (!program_.has_number(coconet::kDecay)) return;
   std::vector<double> decay;
   for (const ArenaSlot& slot : arena().slots()) decay.push_back(slot.decay ? settings.weight_decay : 0);
-  executor_->set_rows(overlap::kDecay, decay);
+  executor_->set_rows(coconet::kDecay, decay);
 }
 
 void ProgramOptimizer::set(std::string_view number, double value) {
@@ -79,8 +79,8 @@ double ProgramOptimizer::gradient_norm(double learning_rate, const UpdateOptions
   AXONN_CHECK(!factor || program_.clips(), kWhere, "optimizer ", program_.name(),
               " has no value 'scale', so it can neither clip gradients nor undo the factor of the loss; use --clip 0, "
               "or add: scale = unscale * min(1, max_norm / (gradient_norm + 0.000001))");
-  set(overlap::kUnscale, 1 / options.gradient_scale);
-  set(overlap::kMostNorm, options.max_norm > 0 ? options.max_norm : std::numeric_limits<double>::infinity());
+  set(coconet::kUnscale, 1 / options.gradient_scale);
+  set(coconet::kMostNorm, options.max_norm > 0 ? options.max_norm : std::numeric_limits<double>::infinity());
   if (!executor_->updates_with_sums()) set_numbers(learning_rate);
   AXONN_CHECK(!executor_->updates_with_sums() || learning_rate == learning_rate_, kWhere,
               "step() has the learning rate ", learning_rate, ", and prepare() had ", learning_rate_,
@@ -96,9 +96,9 @@ double ProgramOptimizer::gradient_norm(double learning_rate, const UpdateOptions
 void ProgramOptimizer::set_numbers(double learning_rate) {
   const int64_t update = steps_taken() + 1;
   learning_rate_ = learning_rate;
-  set(overlap::kLearningRate, learning_rate);
-  set(overlap::kUpdateNumber, static_cast<double>(update));
-  set(overlap::kAverageRate, average_rate(update));
+  set(coconet::kLearningRate, learning_rate);
+  set(coconet::kUpdateNumber, static_cast<double>(update));
+  set(coconet::kAverageRate, average_rate(update));
 }
 
 void ProgramOptimizer::prepare_update(double learning_rate) {
@@ -111,9 +111,9 @@ void ProgramOptimizer::update(double, const UpdateOptions&, double) { executor_-
 
 std::vector<OptimizerState> ProgramOptimizer::tensors() const {
   std::vector<OptimizerState> all;
-  for (const overlap::UpdateExecutor::State& state : executor_->state()) {
+  for (const UpdateExecutor::State& state : executor_->state()) {
     const std::string name = all.empty()                       ? "weights"
-                             : state.name == overlap::kAverage ? state.name
+                             : state.name == coconet::kAverage ? state.name
                                                                : program_.name() + "." + state.name;
     all.push_back({name, state.tensor, state.own});
   }
@@ -122,6 +122,6 @@ std::vector<OptimizerState> ProgramOptimizer::tensors() const {
 
 void ProgramOptimizer::state_changed() { executor_->master_changed(); }
 
-void ProgramOptimizer::exchange_average() { executor_->exchange_master(overlap::kAverage); }
+void ProgramOptimizer::exchange_average() { executor_->exchange_master(coconet::kAverage); }
 
 }  // namespace axonn

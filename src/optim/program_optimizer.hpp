@@ -10,12 +10,12 @@
 namespace axonn {
 
 // The program of these settings for an arena of these types, as it runs.
-overlap::UpdateProgram running_program(const OptimizerSettings& settings, const ArenaTypes& types);
+coconet::UpdateProgram running_program(const OptimizerSettings& settings, const ArenaTypes& types);
 
 // An optimizer that is a program, on CPUs.
 class ProgramOptimizer final : public Optimizer {
  public:
-  ProgramOptimizer(const overlap::UpdatedNetwork& network, const OptimizerSettings& settings, UpdateSchedule schedule);
+  ProgramOptimizer(const UpdatedNetwork& network, const OptimizerSettings& settings, UpdateSchedule schedule);
 
   void state_changed() override;
   bool keeps_gradients() const override { return !executor_->updates_with_sums(); }
@@ -33,8 +33,8 @@ class ProgramOptimizer final : public Optimizer {
 
   OptimizerSettings settings_;
   UpdateSchedule update_schedule_;
-  overlap::UpdateProgram program_;
-  std::unique_ptr<overlap::UpdateExecutor> executor_;
+  coconet::UpdateProgram program_;
+  std::unique_ptr<UpdateExecutor> executor_;
   double learning_rate_ = 0;  // this update's
 };
 

@@ -102,7 +102,7 @@ ScatteredOptimizer::ScatteredOptimizer(Communicator& ranks, std::vector<NamedTen
   watch_ = std::make_unique<Watch>(tensors_);
   schedule_ = &scheduler_.add(arena_);
   optimizer_ = std::make_unique<ProgramOptimizer>(
-      overlap::UpdatedNetwork{*arena_, *schedule_, communicators_, grid_, ranks.rank()}, settings, schedule);
+      UpdatedNetwork{*arena_, *schedule_, communicators_, grid_, ranks.rank()}, settings, schedule);
 }
 
 ScatteredOptimizer::ScatteredOptimizer(Communicator& ranks, const torch::nn::Module& module,

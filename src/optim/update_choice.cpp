@@ -8,11 +8,11 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/tensor.h>
 
+#include "axonn/coconet/tune/choice_file.hpp"
 #include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/overlap/execute/network_update.hpp"
 #include "axonn/overlap/execute/rank_tuning.hpp"
-#include "axonn/overlap/tune/choice_file.hpp"
 #include "optim/optimizer_programs.hpp"
 #include "optim/program_optimizer.hpp"
 
@@ -44,16 +44,16 @@ std::shared_ptr<Arena> scratch_arena(const MeasuredUpdate& update) {
   return arena;
 }
 
-overlap::TunerHooks running_hooks(const MeasuredUpdate& update, const std::vector<UpdateSchedule>& schedules) {
-  overlap::TunerHooks hooks = overlap::rank_hooks(update.communicators[AxisSet::all()]);
-  hooks.prepare = [&update, &schedules](const overlap::SchedulePlan& plan,
-                                        const overlap::RunSettings& settings) -> std::function<void()> {
+coconet::TunerHooks running_hooks(const MeasuredUpdate& update, const std::vector<UpdateSchedule>& schedules) {
+  coconet::TunerHooks hooks = rank_hooks(update.communicators[AxisSet::all()]);
+  hooks.prepare = [&update, &schedules](const coconet::SchedulePlan& plan,
+                                        const coconet::RunSettings& settings) -> std::function<void()> {
     const auto runs = [&](UpdateSchedule one) { return update.program.scheduled(one).program() == plan.program(); };
     const auto schedule = std::ranges::find_if(schedules, runs);
     AXONN_ASSERT(schedule != schedules.end(), "a schedule of the update");
     const auto network =
-        std::make_shared<overlap::NetworkUpdate>(update.communicators, update.grid, update.rank, scratch_arena(update),
-                                                 update.program, *schedule, settings, update.policy);
+        std::make_shared<NetworkUpdate>(update.communicators, update.grid, update.rank, scratch_arena(update),
+                                        update.program, *schedule, settings, update.policy);
     return [network] { network->step(); };
   };
   return hooks;
@@ -68,11 +68,11 @@ std::vector<UpdateSchedule> candidates(const OptimizerSettings& settings, const 
 }
 
 struct OnDisk {
-  overlap::ChoiceFiles files;
-  overlap::ChoiceKey key;
+  coconet::ChoiceFiles files;
+  coconet::ChoiceKey key;
 
   std::optional<UpdateChoice> find(const std::vector<UpdateSchedule>& schedules,
-                                   const overlap::UpdateProgram& program) const {
+                                   const coconet::UpdateProgram& program) const {
     const auto known = files.find(key);
     if (!known) return {};
     for (const UpdateSchedule schedule : schedules)
@@ -85,34 +85,34 @@ struct OnDisk {
 
 std::string UpdateChoice::to_string() const {
   std::string text(axonn::to_string(schedule));
-  if (run != overlap::RunSettings()) text += " " + overlap::to_string(run);
+  if (run != coconet::RunSettings()) text += " " + coconet::to_string(run);
   return text;
 }
 
 UpdateChoice UpdateChoice::parse(std::string_view text) {
   const size_t end = std::min(text.find(' '), text.size());
   return {parse_name<UpdateSchedule>(text.substr(0, end), "a schedule of the optimizer"),
-          overlap::parse_run_settings(text.substr(std::min(end + 1, text.size())))};
+          coconet::parse_run_settings(text.substr(std::min(end + 1, text.size())))};
 }
 
 UpdateChoice tune_update(const MeasuredUpdate& update, const std::vector<UpdateSchedule>& schedules,
-                         double most_seconds, const std::optional<overlap::TunerHooks>& hooks) {
-  overlap::ScheduleSpace space;
+                         double most_seconds, const std::optional<coconet::TunerHooks>& hooks) {
+  coconet::ScheduleSpace space;
   for (const UpdateSchedule schedule : schedules) space.schedules.push_back(update.program.scheduled(schedule));
-  overlap::TunerOptions options{.ranks = update.grid.ranks(),
+  coconet::TunerOptions options{.ranks = update.grid.ranks(),
                                 .most_guess = std::numeric_limits<double>::infinity(),
                                 .most_seconds = most_seconds,
-                                .axes = overlap::axes_to_try(update.communicators[AxisSet::all()])};
+                                .axes = axes_to_try(update.communicators[AxisSet::all()])};
   for (const std::string& size : update.program.program().parts().sizes) options.sizes[size] = 1;  // no guesses
-  const auto result = overlap::tune(space, options, hooks ? *hooks : running_hooks(update, schedules));
-  const auto choice_of = [&](const overlap::TunedSchedule& tuned) {
+  const auto result = coconet::tune(space, options, hooks ? *hooks : running_hooks(update, schedules));
+  const auto choice_of = [&](const coconet::TunedSchedule& tuned) {
     const auto found = std::ranges::find_if(
         schedules, [&](UpdateSchedule one) { return update.program.scheduled(one).log() == tuned.schedule.log(); });
     return UpdateChoice{*found, tuned.settings};
   };
   UpdateChoice choice = choice_of(result.best());
-  for (const overlap::TunedSchedule& tuned : result.schedules)
-    if (tuned.state == overlap::TunedSchedule::State::timed && choice_of(tuned).schedule == schedules.front() &&
+  for (const coconet::TunedSchedule& tuned : result.schedules)
+    if (tuned.state == coconet::TunedSchedule::State::timed && choice_of(tuned).schedule == schedules.front() &&
         result.best().seconds > kWorthIt * tuned.seconds)
       choice = choice_of(tuned);
   return shared(update.communicators[AxisSet::all()], choice);
@@ -129,14 +129,14 @@ UpdateChoice choose_update(Context& context, const Parameters& parameters, const
   if (tuning.known)
     if (const UpdateChoice known = UpdateChoice::parse(*tuning.known); allowed(known)) return known;
   const Arena& arena = parameters.arena();
-  const overlap::UpdateProgram program = running_program(settings, arena.types());
+  const coconet::UpdateProgram program = running_program(settings, arena.types());
   Communicator& everyone = context.communicators()[AxisSet::all()];
-  overlap::SizeValues sizes;
+  coconet::SizeValues sizes;
   for (const std::string& size : program.program().parts().sizes) sizes[size] = arena.size();
-  const OnDisk disk{overlap::ChoiceFiles(tuning.folder),
+  const OnDisk disk{coconet::ChoiceFiles(tuning.folder),
                     {program.program(), sizes, everyone.size(),
                      "an update on " + context.shape().to_string() + " over " + std::string(everyone.backend()),
-                     overlap::machine_name(tuning.local_ranks)}};
+                     machine_name(tuning.local_ranks)}};
   const bool kept = !tuning.folder.empty(), first = context.rank() == 0;
   if (kept) {
     const auto found = first ? disk.find(schedules, program) : std::nullopt;

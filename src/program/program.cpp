@@ -104,7 +104,7 @@ int run_job(Program& program, CommandLine& line, int argc, char** argv) {
     JobEnd end(environment, program.name, line.verbose);
     try {
       configure_log(environment, "");
-      overlap::share_cores(environment);
+      share_cores(environment);
       const int status = line.command->run(environment);
       environment.finish();
       return status;

@@ -139,7 +139,7 @@ void TrainStep::describe(StepMetrics& metrics) const {
   metrics.communication = scheduler.traffic().sums();
   metrics.linear_products = scheduler.linear_counts();
   metrics.optimizer_schedule = update_schedule();
-  metrics.optimizer_settings = overlap::to_string(config_.optimizer.run);
+  metrics.optimizer_settings = coconet::to_string(config_.optimizer.run);
 }
 
 UpdateReport TrainStep::update(StepMetrics& metrics, const PassLosses& losses, Trace& trace) {

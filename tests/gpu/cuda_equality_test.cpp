@@ -1,7 +1,7 @@
 // Any grid of ranks on one GPU gives the numbers of one rank on it.
 #include <gtest/gtest.h>
 
-#include "axonn/model/gpt/synthetic_tokens.hpp"
+#include "axonn/tasks/text/synthetic_tokens.hpp"
 #include "support/rank_test.hpp"
 
 namespace axonn {

@@ -15,9 +15,9 @@
 #include "axonn/layers/layout.hpp"
 #include "axonn/layers/loss.hpp"
 #include "axonn/model/gpt/model.hpp"
-#include "axonn/model/unet/diffusion.hpp"
 #include "axonn/model/unet/model.hpp"
 #include "axonn/optim/make_optimizer.hpp"
+#include "axonn/tasks/images/diffusion.hpp"
 #include "axonn/terms/kernel_choice.hpp"
 #include "support/rank_test.hpp"
 

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "axonn/model/gpt/synthetic_tokens.hpp"
-#include "axonn/model/unet/task.hpp"
+#include "axonn/tasks/images/image_task.hpp"
+#include "axonn/tasks/text/synthetic_tokens.hpp"
 #include "support/rank_test.hpp"
 
 namespace axonn {
@@ -35,7 +35,7 @@ MakeNetwork unet_for(int ranks) {
   const auto process = std::make_shared<Diffusion>(DiffusionOptions{.times = 100}, c10::kCPU);
   return [shapes, process, config](Context& context) {
     auto network = std::make_shared<Unet>(context, config);
-    auto task = std::make_unique<UnetTask>(context, *network, *process, *shapes, nullptr, UnetTaskOptions{.seed = 1});
+    auto task = std::make_unique<ImageTask>(context, *network, *process, *shapes, nullptr, ImageTaskOptions{.seed = 1});
     return VerifiedNetwork{.model = std::move(network), .task = std::move(task)};
   };
 }

@@ -5,7 +5,7 @@
 #include <torch/types.h>
 
 #include "axonn/layers/loss.hpp"
-#include "axonn/model/unet/task.hpp"
+#include "axonn/tasks/images/image_task.hpp"
 #include "axonn/train/checkpoint_tensors.hpp"
 #include "axonn/train/trainer.hpp"
 #include "support/rank_test.hpp"
@@ -76,7 +76,7 @@ struct Training {
   Parameters parameters;
   const Diffusion diffusion{{.times = 2, .schedule = NoiseSchedule::cosine}};
   std::unique_ptr<ImageSource> source, held_out;
-  UnetTask task;
+  ImageTask task;
   TrainConfig config;
   std::unique_ptr<Optimizer> optimizer;
 };

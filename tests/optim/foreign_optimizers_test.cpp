@@ -10,9 +10,9 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include "axonn/coconet/update/update_program.hpp"
 #include "axonn/optim/update_choice.hpp"
 #include "axonn/overlap/execute/plan_executor.hpp"
-#include "axonn/overlap/update/update_program.hpp"
 #include "optim/optimizer_training.hpp"
 #include "support/rank_test.hpp"
 
@@ -156,7 +156,7 @@ TEST(ForeignOptimizers, FollowTheirPapersUnderEverySchedule) {
 // The program as it is written, run as any other program: two tensors, of which one is decayed.
 TEST(ForeignOptimizers, FollowTheirPapersAsPlainPrograms) {
   constexpr int64_t kTensors = 2, kElements = 1500;
-  using namespace overlap;
+  using namespace coconet;
   for (const Foreign& optimizer : kForeign)
     for (const auto& [type, dtype] : {std::pair(ElementType::fp64, at::kDouble), {ElementType::fp32, at::kFloat}}) {
       const UpdateProgram program = load_update_program(path_of(optimizer)).with_types(type, type, type);

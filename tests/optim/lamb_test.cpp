@@ -6,7 +6,7 @@
 #include "axonn/layers/context.hpp"
 #include "axonn/layers/linear.hpp"
 #include "axonn/layers/loss.hpp"
-#include "axonn/model/gpt/synthetic_tokens.hpp"
+#include "axonn/tasks/text/synthetic_tokens.hpp"
 #include "support/rank_test.hpp"
 
 namespace axonn {

@@ -20,8 +20,8 @@
 namespace axonn {
 namespace {
 
-using overlap::RunSettings;
-using overlap::SchedulePlan;
+using coconet::RunSettings;
+using coconet::SchedulePlan;
 using test::OptimizerTraining;
 
 bool is_first() { return test_environment().rank() == 0; }
@@ -33,13 +33,13 @@ struct FakeClock {
   double now = 0;
   int prepared = 0;
 
-  overlap::TunerHooks hooks() {
-    overlap::TunerHooks hooks = overlap::rank_hooks(test_environment().world());
+  coconet::TunerHooks hooks() {
+    coconet::TunerHooks hooks = rank_hooks(test_environment().world());
     hooks.clock = [this] { return now; };
     hooks.prepare = [this](const SchedulePlan& plan, const RunSettings& settings) {
       ++prepared;
-      const bool fused = std::ranges::any_of(plan.steps(), [](const overlap::PlanStep& step) {
-        return step.kind == overlap::StepKind::fused && !step.mover.empty();
+      const bool fused = std::ranges::any_of(plan.steps(), [](const coconet::PlanStep& step) {
+        return step.kind == coconet::StepKind::fused && !step.mover.empty();
       });
       const double share = settings.segment_bytes == fast_segment ? 0.5 : 1;
       return [this, seconds = share * (fused ? fuse : rs_opt_ag)] { now += seconds; };
@@ -85,7 +85,7 @@ TEST_F(UpdateChoiceTest, IsTheFastestScheduleOfTheSlowestRank) {
 TEST_F(UpdateChoiceTest, TriesTheSameThreadsOnRanksWithOtherNumbersOfThem) {
   const int before = at::get_num_threads();
   at::set_num_threads(is_first() ? 1 : 4);
-  const overlap::RunAxes axes = overlap::axes_to_try(test_environment().world());
+  const coconet::RunAxes axes = axes_to_try(test_environment().world());
   at::set_num_threads(before);
   EXPECT_EQ(axes.threads, (std::vector<int>{2, 1}));
 }

@@ -11,7 +11,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/model/gpt/model.hpp"
-#include "axonn/model/gpt/synthetic_tokens.hpp"
+#include "axonn/tasks/text/synthetic_tokens.hpp"
 #include "axonn/train/trainer.hpp"
 #include "optim/rule.hpp"
 #include "support/rank_test.hpp"

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "axonn/coconet/plan/run_settings.hpp"
+#include "axonn/coconet/update/update_program.hpp"
 #include "axonn/optim/optimizer.hpp"
-#include "axonn/overlap/plan/run_settings.hpp"
-#include "axonn/overlap/update/update_program.hpp"
 #include "axonn/terms/optimizer_kind.hpp"
 
 namespace axonn {
@@ -25,7 +25,7 @@ struct OptimizerSettings {
   OptimizerKind kind = OptimizerKind::adamw;
   std::string file;                             // a program of the user's, in place of `kind`; "": none
   std::optional<UpdateSchedule> schedule = {};  // over the replicas of the network; nothing: schedule_on()
-  overlap::RunSettings run = {};                // how it runs; choose_update() measures schedule and run
+  coconet::RunSettings run = {};                // how it runs; choose_update() measures schedule and run
   double learning_rate = 1e-3;                  // maximum, where a schedule changes it
   double weight_decay = 0.1;                    // only matrices; vectors are never decayed
   double beta1 = 0.9;

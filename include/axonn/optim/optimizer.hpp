@@ -41,7 +41,7 @@ struct OptimizerState {
   bool own = false;   // only this rank's own elements (Arena::regions)
 };
 
-inline overlap::UpdatedNetwork updated_network(Context& context, const Parameters& parameters) {
+inline UpdatedNetwork updated_network(Context& context, const Parameters& parameters) {
   return {parameters.arena(), parameters.schedule(), context.communicators(),
           context.grid(),     context.rank(),        context.kept_scheduler()};
 }
@@ -52,7 +52,7 @@ inline overlap::UpdatedNetwork updated_network(Context& context, const Parameter
 class Optimizer {
  public:
   // average_decay: of the average of the weights; 0: none.
-  Optimizer(const overlap::UpdatedNetwork& network, double learning_rate, double average_decay);
+  Optimizer(const UpdatedNetwork& network, double learning_rate, double average_decay);
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
@@ -123,7 +123,7 @@ class Optimizer {
   virtual void exchange_average() = 0;  // weights and their average, and the network's weights follow
 
  private:
-  overlap::UpdatedNetwork network_;
+  UpdatedNetwork network_;
   double learning_rate_;
   double average_decay_;  // 0: no average
   bool average_in_use_ = false;

@@ -6,18 +6,18 @@
 #include <string_view>
 #include <vector>
 
+#include "axonn/coconet/tune/tuner.hpp"
 #include "axonn/comm/communicators.hpp"
 #include "axonn/optim/make_optimizer.hpp"
 #include "axonn/overlap/step/arena.hpp"
 #include "axonn/overlap/step/overlap_policy.hpp"
-#include "axonn/overlap/tune/tuner.hpp"
 
 namespace axonn {
 
 // How the update of a run is divided among its replicas, and how it runs.
 struct UpdateChoice {
   UpdateSchedule schedule = UpdateSchedule::ar_opt;
-  overlap::RunSettings run = {};
+  coconet::RunSettings run = {};
 
   std::string to_string() const;  // "fuse", or "rs-opt-ag threads=2 segment=16384"
   // Parses a result of to_string(). UserError for any other text.
@@ -30,7 +30,7 @@ struct MeasuredUpdate {
   Communicators& communicators;
   const Grid& grid;
   int rank = 0;
-  const overlap::UpdateProgram& program;  // as it runs, with the types of the arena
+  const coconet::UpdateProgram& program;  // as it runs, with the types of the arena
   ArenaTypes types = {};
   Range over_z = {}, replicated = {};  // elements of this rank in both parts of the arena (Arena)
   OverlapPolicy policy = {};
@@ -43,14 +43,14 @@ inline constexpr int64_t kMostMeasured = int64_t{1} << 22;
 // The first schedule, unless another one is faster by 3%, or other settings are. Every rank of the
 // grid calls it, and all get rank 0's result. `hooks` are a test's; without them the update runs.
 UpdateChoice tune_update(const MeasuredUpdate& update, const std::vector<UpdateSchedule>& schedules,
-                         double most_seconds, const std::optional<overlap::TunerHooks>& hooks = {});
+                         double most_seconds, const std::optional<coconet::TunerHooks>& hooks = {});
 
 struct UpdateTuning {
   std::optional<std::string> known = {};  // the checkpoint's, as to_string() wrote it
   std::filesystem::path folder = {};      // where choices are kept for later runs (ChoiceFiles); empty: nowhere
   int local_ranks = 1;
   double most_seconds = 2;
-  std::optional<overlap::TunerHooks> hooks = {};
+  std::optional<coconet::TunerHooks> hooks = {};
 };
 
 // The choice of a run. Settings that name a schedule are obeyed. Where replicas do not share the

@@ -9,7 +9,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
-#include "axonn/overlap/stages/stage_chain.hpp"
+#include "axonn/coconet/stages/stage_chain.hpp"
 #include "layers/ops/row_chains.hpp"
 #include "layers/parallel.hpp"
 
@@ -17,11 +17,11 @@ namespace axonn {
 namespace {
 
 using at::Tensor;
-using overlap::ElementType;
-using overlap::PointwiseKernel;
-using overlap::PointwiseOp;
-using overlap::PointwiseReduction;
-using overlap::StageChain;
+using coconet::ElementType;
+using coconet::PointwiseKernel;
+using coconet::PointwiseOp;
+using coconet::PointwiseReduction;
+using coconet::StageChain;
 using Value = PointwiseKernel::Value;
 
 constexpr int64_t kElementsPerThread = 1 << 15;

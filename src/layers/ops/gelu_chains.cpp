@@ -7,7 +7,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 
-#include "axonn/overlap/stages/stage_chain.hpp"
+#include "axonn/coconet/stages/stage_chain.hpp"
 #include "layers/ops/row_chains.hpp"
 #include "layers/parallel.hpp"
 
@@ -15,10 +15,10 @@ namespace axonn {
 namespace {
 
 using at::Tensor;
-using overlap::ElementType;
-using overlap::PointwiseKernel;
-using overlap::PointwiseOp;
-using overlap::StageChain;
+using coconet::ElementType;
+using coconet::PointwiseKernel;
+using coconet::PointwiseOp;
+using coconet::StageChain;
 using Value = PointwiseKernel::Value;
 
 constexpr int64_t kRowsPerSum = 64;  // one thread's work, and the rows of a partial sum of the bias's gradient

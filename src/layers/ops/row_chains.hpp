@@ -6,21 +6,21 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "axonn/coconet/language/element_type.hpp"
 #include "axonn/core/error.hpp"
-#include "axonn/overlap/language/element_type.hpp"
 
 // What layers share that compute the rows of a tensor on a CPU by stage chains, a row per call.
 namespace axonn {
 
 // The type in which a chain computes.
-inline overlap::ElementType inside_of(overlap::ElementType type) {
-  return type == overlap::ElementType::fp64 ? overlap::ElementType::fp64 : overlap::ElementType::fp32;
+inline coconet::ElementType inside_of(coconet::ElementType type) {
+  return type == coconet::ElementType::fp64 ? coconet::ElementType::fp64 : coconet::ElementType::fp32;
 }
 
 // Chains for every floating-point type, each made by Chains(ElementType) on first use.
 template <typename Chains>
 const Chains& chains_of(at::ScalarType type) {
-  using overlap::ElementType;
+  using coconet::ElementType;
   static const std::array<Chains, 4> chains = {Chains(ElementType::fp64), Chains(ElementType::fp32),
                                                Chains(ElementType::bf16), Chains(ElementType::fp16)};
   AXONN_ASSERT(at::isFloatingType(type), "stage chains of layers are for floating-point numbers");

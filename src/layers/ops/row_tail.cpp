@@ -10,17 +10,17 @@
 
 #include <ATen/TensorOperators.h>
 
+#include "axonn/coconet/stages/stage_chain.hpp"
 #include "axonn/core/error.hpp"
-#include "axonn/overlap/stages/stage_chain.hpp"
 #include "layers/ops/tail_rows.hpp"
 
 namespace axonn {
 namespace {
 
-using overlap::ElementType;
-using overlap::PointwiseKernel;
-using overlap::PointwiseOp;
-using overlap::StageChain;
+using coconet::ElementType;
+using coconet::PointwiseKernel;
+using coconet::PointwiseOp;
+using coconet::StageChain;
 
 ElementType element_type(at::ScalarType dtype) {
   switch (dtype) {
@@ -91,7 +91,7 @@ class OwnerCall {
     for (const MaskColumns& held : dropout_->held) {
       const int64_t first = std::max(column, held.local), end = std::min(column + length, held.local + held.size);
       if (first >= end) continue;
-      const overlap::MaskInput drawn{.probability = mask.probability,
+      const coconet::MaskInput drawn{.probability = mask.probability,
                                      .seed = mask.seed,
                                      .stream = mask.stream,
                                      .first = mask.first + row * mask.inner_stride + held.global + first - held.local};
@@ -101,7 +101,7 @@ class OwnerCall {
   }
 
   void run(int64_t row, int64_t column, int64_t length, const std::byte* sum, std::byte* result,
-           std::span<const overlap::MaskInput> masks) const {
+           std::span<const coconet::MaskInput> masks) const {
     std::array<void*, 4> streams{const_cast<std::byte*>(sum), result};
     size_t used = 2;
     if (bias_.defined()) streams[used++] = static_cast<std::byte*>(bias_.data_ptr()) + column * bytes_;

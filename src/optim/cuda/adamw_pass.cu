@@ -17,12 +17,12 @@ __global__ void update_adamw(AdamWPass pass) {
   const AdamWStep step = pass.staged == nullptr ? pass.step : AdamWStep{pass.staged[0], pass.staged[1], pass.staged[2]};
   const auto update = [](auto... arguments) {
     if constexpr (half)
-      overlap::adamw_fp16(arguments...);
+      coconet::adamw_fp16(arguments...);
     else
-      overlap::adamw_bf16(arguments...);
+      coconet::adamw_bf16(arguments...);
   };
   update(pass.count, pass.gradients, pass.mean, pass.square, pass.weights,
-         static_cast<overlap::uint16_t*>(pass.rounded), factor, pass.beta1, pass.beta2, step.rate, step.unbiased1,
+         static_cast<coconet::uint16_t*>(pass.rounded), factor, pass.beta1, pass.beta2, step.rate, step.unbiased1,
          step.unbiased2, pass.epsilon, pass.decay);
 }
 

@@ -6,7 +6,7 @@
 #include <c10/core/ScalarType.h>
 
 // The kernel of AdamW that clips before the update and rounds after it, in one pass: the loop of
-// configs/programs/adamw.program, as CUDA text (overlap/cuda).
+// configs/programs/adamw.program, as CUDA text (coconet/cuda).
 namespace axonn {
 
 // What changes from one update to the next.

@@ -5,26 +5,28 @@
 #include <exception>
 #include <string>
 
+#include "axonn/coconet/cuda/cuda_source.hpp"
+#include "axonn/coconet/plan/step_kernel.hpp"
+#include "axonn/coconet/transform/program_file.hpp"
+#include "axonn/coconet/update/update_program.hpp"
 #include "axonn/core/error.hpp"
-#include "axonn/overlap/cuda/cuda_source.hpp"
-#include "axonn/overlap/plan/step_kernel.hpp"
-#include "axonn/overlap/transform/program_file.hpp"
-#include "axonn/overlap/update/update_program.hpp"
 
-namespace axonn::overlap {
+namespace axonn {
 namespace {
 
 // `weights`: the type that the new weights are rounded to, in the same loop.
-std::string update_text(const UpdateProgram& program, ElementType weights, const char* name) {
-  const SchedulePlan plan(
-      program.with_types(weights, ElementType::fp32, ElementType::fp32).scheduled(UpdateSchedule::ar_opt).program());
-  const auto update = std::ranges::find_if(plan.steps(), [](const PlanStep& step) { return !step.writes.empty(); });
+std::string update_text(const coconet::UpdateProgram& program, coconet::ElementType weights, const char* name) {
+  const coconet::SchedulePlan plan(program.with_types(weights, coconet::ElementType::fp32, coconet::ElementType::fp32)
+                                       .scheduled(UpdateSchedule::ar_opt)
+                                       .program());
+  const auto update =
+      std::ranges::find_if(plan.steps(), [](const coconet::PlanStep& step) { return !step.writes.empty(); });
   AXONN_ASSERT(update != plan.steps().end(), "no step of ", program.name(), " writes");
   return cuda_function(kernel_of(plan, *update).kernel, name);
 }
 
 int run(const char* file) {
-  const UpdateProgram program(load_program_file(file).program);
+  const coconet::UpdateProgram program(load_program_file(file).program);
   const std::string text = cuda_prelude() + update_text(program, ElementType::bf16, "adamw_bf16") +
                            update_text(program, ElementType::fp16, "adamw_fp16");
   std::printf("%s", text.c_str());
@@ -32,11 +34,11 @@ int run(const char* file) {
 }
 
 }  // namespace
-}  // namespace axonn::overlap
+}  // namespace axonn
 
 int main(int, char** arguments) {
   try {
-    return axonn::overlap::run(arguments[1]);
+    return axonn::coconet::run(arguments[1]);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "adamw_text: %s\n", error.what());
     return 1;

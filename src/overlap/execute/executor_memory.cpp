@@ -8,7 +8,8 @@
 
 #include "axonn/core/error.hpp"
 
-namespace axonn::overlap {
+namespace axonn {
+using namespace coconet;
 
 at::ScalarType dtype_of(ElementType type) {
   switch (type) {
@@ -47,7 +48,7 @@ ExecutorMemory::ExecutorMemory(const SchedulePlan& plan, const Communicator& ran
     const bool here = planned.type.group == group || planned.type.group == TensorType::kEveryGroup;
     if (!here && !filled.contains(planned.name)) continue;
     const Distribution& lies = planned.type.distribution;
-    Buffer buffer{.own = lies.is(Placement::sliced) && !planned.by_dim,
+    Buffer buffer{.own = lies.is(coconet::Placement::sliced) && !planned.by_dim,
                   .by_dim = planned.by_dim,
                   .extents = extents_of(planned.type.shape, options.sizes),
                   .dim = lies.dim,
@@ -121,4 +122,4 @@ std::vector<Range> ExecutorMemory::own_ranges(int64_t count) const {
   return ranges;
 }
 
-}  // namespace axonn::overlap
+}  // namespace axonn

@@ -6,14 +6,14 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "axonn/grid/block_owners.hpp"
+#include "axonn/coconet/plan/schedule_plan.hpp"
 #include "axonn/comm/communicator.hpp"
+#include "axonn/grid/block_owners.hpp"
 #include "axonn/overlap/execute/plan_executor.hpp"
-#include "axonn/overlap/plan/schedule_plan.hpp"
 
-namespace axonn::overlap {
+namespace axonn {
 
-at::ScalarType dtype_of(ElementType type);
+at::ScalarType dtype_of(coconet::ElementType type);
 // The floating-point number at an address.
 double number_at(const std::byte* address, at::ScalarType dtype);
 
@@ -21,15 +21,16 @@ double number_at(const std::byte* address, at::ScalarType dtype);
 class ExecutorMemory {
  public:
   // Buffers of the rank's group `group`, and those that it fills to send them.
-  ExecutorMemory(const SchedulePlan& plan, const Communicator& ranks, int group, const ExecutorOptions& options);
+  ExecutorMemory(const coconet::SchedulePlan& plan, const Communicator& ranks, int group,
+                 const ExecutorOptions& options);
 
   struct Buffer {
-    at::Tensor data;      // flat
-    bool own = false;     // only this rank's elements, one after the other
-    bool by_dim = false;  // only this rank's indices of the dim that is cut, contiguous ones
-    int64_t count = 0;    // elements of the whole tensor
-    Extents extents;      // the whole tensor's
-    int dim = 0;          // the one that is cut, if by_dim
+    at::Tensor data;           // flat
+    bool own = false;          // only this rank's elements, one after the other
+    bool by_dim = false;       // only this rank's indices of the dim that is cut, contiguous ones
+    int64_t count = 0;         // elements of the whole tensor
+    coconet::Extents extents;  // the whole tensor's
+    int dim = 0;               // the one that is cut, if by_dim
     at::ScalarType dtype = at::kFloat;
   };
   const Buffer& buffer(const std::string& name) const;
@@ -50,7 +51,7 @@ class ExecutorMemory {
   Range own_indices(int64_t extent) const { return even_part(extent, ranks_, rank_); }
 
   std::map<std::string, double> numbers;
-  const SizeValues& sizes() const { return options_.sizes; }
+  const coconet::SizeValues& sizes() const { return options_.sizes; }
   const ExecutorOptions& options() const { return options_; }
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
@@ -64,4 +65,4 @@ class ExecutorMemory {
   std::map<std::string, Buffer> buffers_;
 };
 
-}  // namespace axonn::overlap
+}  // namespace axonn

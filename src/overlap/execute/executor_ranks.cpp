@@ -9,7 +9,8 @@
 
 #include "axonn/core/error.hpp"
 
-namespace axonn::overlap {
+namespace axonn {
+using namespace coconet;
 namespace {
 
 constexpr const char* kWhere = "overlap.executor";
@@ -55,4 +56,4 @@ ExecutorRanks::ExecutorRanks(const Program& program, Environment& environment) {
   }
 }
 
-}  // namespace axonn::overlap
+}  // namespace axonn

@@ -3,20 +3,20 @@
 #include <map>
 #include <memory>
 
+#include "axonn/coconet/language/dataflow.hpp"
 #include "axonn/comm/environment.hpp"
 #include "axonn/comm/programs/sliced_transfer.hpp"
-#include "axonn/overlap/language/dataflow.hpp"
 
-namespace axonn::overlap {
+namespace axonn {
 
 // Where a program runs: this rank's group, and the same rank of the groups that it sends to or
 // receives from. Every rank of the job makes one.
 class ExecutorRanks {
  public:
   // UserError unless the program has one group.
-  ExecutorRanks(const Program& program, Communicator& group);
+  ExecutorRanks(const coconet::Program& program, Communicator& group);
   // UserError unless each group of the program can have equally many ranks.
-  ExecutorRanks(const Program& program, Environment& environment);
+  ExecutorRanks(const coconet::Program& program, Environment& environment);
 
   int number() const { return number_; }  // the group's
   Communicator& group() const { return *group_; }
@@ -29,4 +29,4 @@ class ExecutorRanks {
   std::map<int, SlicedTransfer> transfers_;  // by the other group
 };
 
-}  // namespace axonn::overlap
+}  // namespace axonn

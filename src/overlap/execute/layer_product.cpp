@@ -4,7 +4,8 @@
 
 #include <ATen/ops/matmul.h>
 
-namespace axonn::overlap {
+namespace axonn {
+using namespace coconet;
 
 RowProduct product_of(const SchedulePlan& plan, const PlanStep& step, const ExecutorMemory& memory) {
   const Program& program = plan.program();
@@ -16,7 +17,7 @@ RowProduct product_of(const SchedulePlan& plan, const PlanStep& step, const Exec
     const Range own = memory.own_indices(extents[static_cast<size_t>(summed)]);
     if (buffer.by_dim) extents[static_cast<size_t>(summed)] = own.size();
     const at::Tensor all = buffer.data.view(extents);
-    const bool part = program.type(operand).distribution.is(Placement::sliced) && !buffer.by_dim;
+    const bool part = program.type(operand).distribution.is(coconet::Placement::sliced) && !buffer.by_dim;
     return part ? all.narrow(summed, own.begin, own.size()) : all;
   };
   const at::Tensor rows = matrix(root.operands()[0], 1), weight = matrix(root.operands()[1], 0);
@@ -29,4 +30,4 @@ RowProduct product_of(const SchedulePlan& plan, const PlanStep& step, const Exec
           .owner = {}};
 }
 
-}  // namespace axonn::overlap
+}  // namespace axonn

@@ -3,7 +3,8 @@
 #include <utility>
 #include <vector>
 
-namespace axonn::overlap {
+namespace axonn {
+using namespace coconet;
 
 NetworkUpdate::NetworkUpdate(Communicators& communicators, const Grid& grid, int rank, std::shared_ptr<Arena> arena,
                              const UpdateProgram& program, UpdateSchedule schedule, const RunSettings& settings,
@@ -33,4 +34,4 @@ void NetworkUpdate::step() {
   schedule_.wait_for_weights();
 }
 
-}  // namespace axonn::overlap
+}  // namespace axonn

@@ -10,17 +10,18 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/scalar_tensor.h>
 
+#include "axonn/coconet/language/program_work.hpp"
 #include "axonn/comm/production.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/process_memory.hpp"
 #include "axonn/core/text.hpp"
-#include "axonn/overlap/language/program_work.hpp"
 #include "overlap/execute/executor_memory.hpp"
 #include "overlap/execute/executor_ranks.hpp"
 #include "overlap/execute/layer_product.hpp"
 #include "overlap/execute/step_loop.hpp"
 
-namespace axonn::overlap {
+namespace axonn {
+using namespace coconet;
 namespace {
 
 constexpr const char* kWhere = "overlap.executor";
@@ -79,7 +80,7 @@ struct PlanExecutor::Impl {
   }
   bool is_number(const std::string& value) const {
     const TensorType& type = program().type(value);
-    return type.is_scalar() && type.distribution.is(Placement::replicated);
+    return type.is_scalar() && type.distribution.is(coconet::Placement::replicated);
   }
 
   // Whether a sliced value has blocks of the flat tensor, and not a part of one dim, or of a whole
@@ -89,7 +90,7 @@ struct PlanExecutor::Impl {
     if (home == plan.buffers().end()) return true;
     const Statement* const statement = program().find_statement(value);
     const bool is_view = statement != nullptr && home->name != value && statement->expression.is(Operation::slice);
-    return !home->by_dim && (!is_view || home->type.distribution.is(Placement::sliced));
+    return !home->by_dim && (!is_view || home->type.distribution.is(coconet::Placement::sliced));
   }
   void check() const;
   void check_step(const PlanStep& step) const;
@@ -122,7 +123,7 @@ struct PlanExecutor::Impl {
   // Whether this rank has a value that lies on one rank only.
   bool holds(const PlanStep& step) const {
     const TensorType& type = program().type(step.statements.front());
-    return !type.distribution.is(Placement::rooted) || type.distribution.root == memory.rank();
+    return !type.distribution.is(coconet::Placement::rooted) || type.distribution.root == memory.rank();
   }
 
   SchedulePlan plan;
@@ -138,8 +139,8 @@ void PlanExecutor::Impl::check() const {
   std::optional<Shape> sliced;
   const auto check_slices = [&](const std::string& value) {
     const TensorType& type = program().type(value);
-    if (type.distribution.is(Placement::rooted)) check_rooted(value);
-    if (!type.distribution.is(Placement::sliced) || !lies_in_blocks(value)) return;
+    if (type.distribution.is(coconet::Placement::rooted)) check_rooted(value);
+    if (!type.distribution.is(coconet::Placement::sliced) || !lies_in_blocks(value)) return;
     AXONN_CHECK(!sliced || *sliced == type.shape, kWhere, value, ": all sliced tensors need one shape, got ",
                 to_string(type.shape), " beside ", to_string(*sliced));
     sliced = type.shape;
@@ -149,7 +150,8 @@ void PlanExecutor::Impl::check() const {
     check_slices(statement.name);
     // A slice in the text of a reduction has no name, and other blocks than the result has.
     const TensorType& type = program().type(statement.name);
-    if (!statement.expression.is(OperationKind::reduction) || !type.distribution.is(Placement::sliced)) continue;
+    if (!statement.expression.is(OperationKind::reduction) || !type.distribution.is(coconet::Placement::sliced))
+      continue;
     const Shape reduced = program().type(statement.expression.operands()[0]).shape;
     AXONN_CHECK(reduced == type.shape, kWhere, program().written(statement.name),
                 ": all sliced tensors need one shape, got ", to_string(reduced), " beside ", to_string(type.shape));
@@ -165,9 +167,10 @@ void PlanExecutor::Impl::check_rooted(const std::string& value) const {
 void PlanExecutor::Impl::check_step(const PlanStep& step) const {
   if (step.kind == StepKind::layer) {
     const Expression& root = root_of(step.statements[0]);
-    bool runs = root.is(Operation::matmul) && !program().type(root).distribution.is(Placement::sliced);
+    bool runs = root.is(Operation::matmul) && !program().type(root).distribution.is(coconet::Placement::sliced);
     for (const Expression& operand : root.operands())
-      runs = runs && (!program().type(operand).distribution.is(Placement::sliced) || !lies_in_blocks(operand.name()));
+      runs = runs &&
+             (!program().type(operand).distribution.is(coconet::Placement::sliced) || !lies_in_blocks(operand.name()));
     AXONN_CHECK(runs, kWhere, step.name,
                 ": needs a matmul of whole operands, or of tensors and slices of tensors that ",
                 "are cut along the dim that it sums, got ", program().written(root));
@@ -326,7 +329,7 @@ void PlanExecutor::Impl::run_send(const PlanStep& step) {
   const std::string& operand = root_of(step.mover).operands()[0].name();
   const TensorType& type = program().type(step.mover);
   const bool sends = is_mine(step);
-  if (type.distribution.is(Placement::rooted) && type.distribution.root != memory.rank()) return;
+  if (type.distribution.is(coconet::Placement::rooted) && type.distribution.root != memory.rank()) return;
   SlicedTransfer& border = everyone.to(sends ? type.group : step.group);
   if (is_number(step.mover)) {
     const at::Tensor number = at::scalar_tensor(sends ? memory.numbers.at(operand) : 0, at::kDouble);
@@ -336,7 +339,7 @@ void PlanExecutor::Impl::run_send(const PlanStep& step) {
   }
   const bool computed = step.kind == StepKind::fused;
   const auto& buffer = memory.buffer(plan.home(sends && !computed ? operand : step.mover));
-  const bool sliced = type.distribution.is(Placement::sliced);
+  const bool sliced = type.distribution.is(coconet::Placement::sliced);
   if (sends)
     border.send_whole(sliced ? memory.own_elements(buffer) : buffer.data).wait();
   else
@@ -390,7 +393,7 @@ void PlanExecutor::check_size(const SchedulePlan& plan, const SizeValues& sizes,
   double bytes = 0;
   for (const PlanBuffer& buffer : plan.buffers()) {
     const auto count = static_cast<double>(count_of(extents_of(buffer.type.shape, sizes)));
-    const bool sliced = buffer.type.distribution.is(Placement::sliced);
+    const bool sliced = buffer.type.distribution.is(coconet::Placement::sliced);
     bytes += count * static_cast<double>(bytes_of(buffer.type.element)) / (sliced ? ranks : 1);
   }
   const auto most_bytes = static_cast<double>(free_host_bytes());
@@ -480,4 +483,4 @@ void PlanExecutor::run() {
 
 const SchedulePlan& PlanExecutor::plan() const { return impl_->plan; }
 
-}  // namespace axonn::overlap
+}  // namespace axonn

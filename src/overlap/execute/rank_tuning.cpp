@@ -12,7 +12,8 @@
 
 #include "axonn/core/env.hpp"
 
-namespace axonn::overlap {
+namespace axonn {
+using namespace coconet;
 
 void share_cores(const Environment& environment) {
   if (env::get("OMP_NUM_THREADS")) return;
@@ -57,4 +58,4 @@ std::string machine_name(int local_ranks) {
          " ranks per node, " + std::to_string(at::get_num_threads()) + " threads per rank";
 }
 
-}  // namespace axonn::overlap
+}  // namespace axonn

@@ -8,7 +8,8 @@
 
 #include "axonn/core/error.hpp"
 
-namespace axonn::overlap {
+namespace axonn {
+using namespace coconet;
 namespace {
 
 constexpr const char* kWhere = "overlap.executor";
@@ -156,7 +157,7 @@ void StepLoop::run_piece(Scratch& scratch, int64_t begin, int64_t count, const v
 
 // Cut where blocks of reductions end, or pieces: so the bits do not depend on the tasks.
 std::vector<Range> StepLoop::tasks() const {
-  const bool sliced = kernel_.distribution.is(Placement::sliced);
+  const bool sliced = kernel_.distribution.is(coconet::Placement::sliced);
   const std::vector<Range> ranges = sliced ? memory_.own_ranges(count_) : std::vector<Range>{{0, count_}};
   const int64_t unit = piece_ == 0 ? StageChain::kReductionBlock : piece_;
   const int64_t task = (kTask + unit - 1) / unit * unit;
@@ -216,7 +217,7 @@ void StepLoop::store_sum(const StepKernel::Sum& sum, std::vector<Partial>& parti
     totals.push_back(sum.is_norm ? std::sqrt(total) : total);
   }
   const TensorType& type = program_.type(sum.statement);
-  if (type.is_scalar() && type.distribution.is(Placement::replicated)) {
+  if (type.is_scalar() && type.distribution.is(coconet::Placement::replicated)) {
     memory_.numbers[sum.statement] = totals.at(0);
     return;
   }
@@ -224,4 +225,4 @@ void StepLoop::store_sum(const StepKernel::Sum& sum, std::vector<Partial>& parti
   buffer.data.copy_(at::from_blob(totals.data(), {static_cast<int64_t>(totals.size())}, at::kDouble));
 }
 
-}  // namespace axonn::overlap
+}  // namespace axonn

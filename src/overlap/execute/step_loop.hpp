@@ -3,16 +3,16 @@
 #include <utility>
 #include <vector>
 
-#include "axonn/overlap/plan/step_kernel.hpp"
+#include "axonn/coconet/plan/step_kernel.hpp"
 #include "overlap/execute/executor_memory.hpp"
 
-namespace axonn::overlap {
+namespace axonn {
 
 // The loop of one step on one rank: its stage chain over ranges of elements. run() may be called
 // from the thread that moves a collective; calls do not overlap.
 class StepLoop {
  public:
-  StepLoop(const SchedulePlan& plan, const PlanStep& step, ExecutorMemory& memory);
+  StepLoop(const coconet::SchedulePlan& plan, const coconet::PlanStep& step, ExecutorMemory& memory);
 
   // Reads the numbers, forgets sums.
   void begin();
@@ -27,7 +27,7 @@ class StepLoop {
   void finish();
 
   int64_t count() const { return count_; }
-  const StepKernel& kernel() const { return kernel_; }
+  const coconet::StepKernel& kernel() const { return kernel_; }
 
  private:
   // Where a value that is not as large as the loop has the element of the loop's element i.
@@ -42,26 +42,26 @@ class StepLoop {
   struct Scratch {
     std::vector<void*> streams;
     std::vector<double> values;
-    std::vector<MaskInput> masks;
+    std::vector<coconet::MaskInput> masks;
     std::vector<std::vector<double>> call_partials;  // per sum
     std::vector<double*> partial_places;
     std::vector<std::vector<Partial>> partials;  // per sum
   };
 
   void check_sums() const;
-  Broadcast broadcast_of(const TensorType& type) const;
+  Broadcast broadcast_of(const coconet::TensorType& type) const;
   int64_t offset_in(const Broadcast& broadcast, int64_t element) const;
   std::vector<Range> tasks() const;
   void run(Scratch& scratch, int64_t begin, int64_t count, const void* sums, void* results);
   void run_piece(Scratch& scratch, int64_t begin, int64_t count, const void* sums, void* results);
-  void store_sum(const StepKernel::Sum& sum, std::vector<Partial>& partials);
+  void store_sum(const coconet::StepKernel::Sum& sum, std::vector<Partial>& partials);
 
   ExecutorMemory& memory_;
-  const SchedulePlan& plan_;
-  const Program& program_;
-  StepKernel kernel_;
-  StageChain chain_;
-  Extents extents_;
+  const coconet::SchedulePlan& plan_;
+  const coconet::Program& program_;
+  coconet::StepKernel kernel_;
+  coconet::StageChain chain_;
+  coconet::Extents extents_;
   int64_t count_ = 1;
   int64_t piece_ = 0;  // a run does not cross multiples of it; 0: no limit
   std::vector<Broadcast> stream_broadcasts_, value_broadcasts_;
@@ -72,4 +72,4 @@ class StepLoop {
   std::vector<Scratch> threads_;  // for run_all(), one per thread; each as scratch_ at first
 };
 
-}  // namespace axonn::overlap
+}  // namespace axonn

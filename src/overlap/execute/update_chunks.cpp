@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-namespace axonn::overlap {
+namespace axonn {
 namespace {
 
 // Parameters are numbered in the order of the forward pass.
@@ -39,4 +39,4 @@ std::vector<UpdateChunk> update_chunks(const Arena& arena, const std::vector<Upd
   return chunks;
 }
 
-}  // namespace axonn::overlap
+}  // namespace axonn

@@ -5,7 +5,7 @@
 #include "axonn/overlap/step/overlap_policy.hpp"
 #include "overlap/execute/update_memory.hpp"
 
-namespace axonn::overlap {
+namespace axonn {
 
 // Elements of a region whose weights are gathered by one message.
 struct UpdateChunk {
@@ -19,4 +19,4 @@ struct UpdateChunk {
 std::vector<UpdateChunk> update_chunks(const Arena& arena, const std::vector<UpdateRegion>& regions,
                                        const OverlapPolicy& policy);
 
-}  // namespace axonn::overlap
+}  // namespace axonn

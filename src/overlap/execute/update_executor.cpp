@@ -15,7 +15,8 @@
 #include "overlap/execute/update_loop.hpp"
 #include "overlap/execute/update_memory.hpp"
 
-namespace axonn::overlap {
+namespace axonn {
+using namespace coconet;
 namespace {
 
 constexpr const char* kWhere = "overlap.update";
@@ -107,10 +108,10 @@ UpdateExecutor::Impl::Impl(const UpdateProgram& optimizer, UpdateSchedule chosen
     if (std::ranges::count(step.statements, kGradientNorm) > 0) norm_step = i;
   }
   const PlanStep& sums = plan.steps()[sums_step];
-  updates_with_sums =
-      sums.kind == StepKind::fused && std::ranges::any_of(sums.statements, [&](const std::string& one) {
-        return program().type(one).distribution.is(Placement::sliced) && !plan.home(one).empty() && one != sums.reducer;
-      });
+  updates_with_sums = sums.kind == StepKind::fused && std::ranges::any_of(sums.statements, [&](const std::string& one) {
+                        return program().type(one).distribution.is(coconet::Placement::sliced) &&
+                               !plan.home(one).empty() && one != sums.reducer;
+                      });
 }
 
 // The arena holds the weights, and the master weights while they are whole.
@@ -208,7 +209,7 @@ void UpdateExecutor::Impl::run_kernel(UpdateLoop& loop) {
 void UpdateExecutor::Impl::combine_sums(const UpdateLoop& loop) {
   for (const StepKernel::Sum& sum : loop.kernel().sums) {
     const TensorType& type = program().type(sum.statement);
-    if (type.distribution.is(Placement::local)) continue;  // a later statement adds the ranks' results
+    if (type.distribution.is(coconet::Placement::local)) continue;  // a later statement adds the ranks' results
     combine(sum.statement, sum.statement, sum.reduction, sum.is_norm);
   }
 }
@@ -396,4 +397,4 @@ std::vector<UpdateExecutor::State> UpdateExecutor::state() const {
 
 const SchedulePlan& UpdateExecutor::plan() const { return impl_->plan; }
 
-}  // namespace axonn::overlap
+}  // namespace axonn

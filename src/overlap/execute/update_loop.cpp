@@ -8,7 +8,8 @@
 #include "axonn/core/error.hpp"
 #include "overlap/execute/executor_memory.hpp"
 
-namespace axonn::overlap {
+namespace axonn {
+using namespace coconet;
 namespace {
 
 // Elements per task of a thread.
@@ -38,7 +39,7 @@ UpdateLoop::UpdateLoop(const SchedulePlan& plan, const PlanStep& step, UpdateMem
       kernel_(kernel_of(plan, step)),
       chain_(kernel_.kernel, instruction_set),
       over_elements_(step.kind != StepKind::scalars && has_elements(kernel_.loop)) {
-  own_only_ = kernel_.distribution.is(Placement::sliced) || only_reduces(kernel_);
+  own_only_ = kernel_.distribution.is(coconet::Placement::sliced) || only_reduces(kernel_);
   if (!step.reducer.empty()) gradients_ = plan.program().statement(step.reducer).expression.operands()[0].name();
   scalars_.resize(kernel_.scalars.size());
   partials_.resize(kernel_.sums.size());
@@ -219,4 +220,4 @@ void UpdateLoop::finish() {
   }
 }
 
-}  // namespace axonn::overlap
+}  // namespace axonn

@@ -3,21 +3,21 @@
 #include <string>
 #include <vector>
 
-#include "axonn/overlap/plan/run_settings.hpp"
-#include "axonn/overlap/plan/step_kernel.hpp"
-#include "axonn/overlap/stages/stage_chain.hpp"
+#include "axonn/coconet/plan/run_settings.hpp"
+#include "axonn/coconet/plan/step_kernel.hpp"
+#include "axonn/coconet/stages/stage_chain.hpp"
 #include "overlap/execute/update_memory.hpp"
 
-namespace axonn::overlap {
+namespace axonn {
 
 // The loop of one step of an update: its stage chain over elements of an arena, or over the numbers
 // per slot, or one number.
 class UpdateLoop {
  public:
-  UpdateLoop(const SchedulePlan& plan, const PlanStep& step, UpdateMemory& memory, const RunSettings& settings,
-             InstructionSet instruction_set);
+  UpdateLoop(const coconet::SchedulePlan& plan, const coconet::PlanStep& step, UpdateMemory& memory,
+             const coconet::RunSettings& settings, coconet::InstructionSet instruction_set);
 
-  const StepKernel& kernel() const { return kernel_; }
+  const coconet::StepKernel& kernel() const { return kernel_; }
   // Whether it works on the elements of the arena.
   bool over_elements() const { return over_elements_; }
 
@@ -56,8 +56,8 @@ class UpdateLoop {
 
   UpdateMemory& memory_;
   int most_threads_;  // 0: all
-  StepKernel kernel_;
-  StageChain chain_;
+  coconet::StepKernel kernel_;
+  coconet::StageChain chain_;
   std::string gradients_;  // where finished sums lie that no collective hands over
   bool over_elements_ = true;
   bool own_only_ = false;  // computes own elements only
@@ -70,4 +70,4 @@ class UpdateLoop {
   std::vector<std::vector<Partial>> partials_;  // per reduction
 };
 
-}  // namespace axonn::overlap
+}  // namespace axonn

@@ -8,7 +8,8 @@
 #include "axonn/core/error.hpp"
 #include "overlap/execute/executor_memory.hpp"
 
-namespace axonn::overlap {
+namespace axonn {
+using namespace coconet;
 
 UpdateMemory::UpdateMemory(const SchedulePlan& plan, Arena& arena, const Grid& grid, int rank)
     : places_(arena.scattered_weights()), slots_(static_cast<int64_t>(arena.slots().size())) {
@@ -21,11 +22,11 @@ UpdateMemory::UpdateMemory(const SchedulePlan& plan, Arena& arena, const Grid& g
     if (shape.back().is_one()) {
       buffer.kind = Kind::rows;
       count = slots_;
-    } else if (planned.type.distribution.is(Placement::sliced)) {
+    } else if (planned.type.distribution.is(coconet::Placement::sliced)) {
       buffer.kind = Kind::own;
       count = own_elements_;
     }
-    const bool given = planned.declared && planned.type.distribution.is(Placement::local);
+    const bool given = planned.declared && planned.type.distribution.is(coconet::Placement::local);
     if (given && arena.is_scattered())
       buffer.scattered = arena.scattered_gradients();
     else
@@ -79,4 +80,4 @@ std::byte* UpdateMemory::address(const Buffer& buffer, const UpdateRegion& regio
   return static_cast<std::byte*>(buffer.data.data_ptr()) + place * static_cast<int64_t>(buffer.data.element_size());
 }
 
-}  // namespace axonn::overlap
+}  // namespace axonn

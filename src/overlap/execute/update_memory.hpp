@@ -7,11 +7,11 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "axonn/coconet/plan/schedule_plan.hpp"
 #include "axonn/comm/collective_buffer.hpp"
-#include "axonn/overlap/plan/schedule_plan.hpp"
 #include "axonn/overlap/step/arena.hpp"
 
-namespace axonn::overlap {
+namespace axonn {
 
 // Elements of one parameter in an arena, without padding.
 struct UpdatePiece {
@@ -28,7 +28,7 @@ struct UpdateRegion : OwnedRegion {
 // What the steps of an update read and write on one rank.
 class UpdateMemory {
  public:
-  UpdateMemory(const SchedulePlan& plan, Arena& arena, const Grid& grid, int rank);
+  UpdateMemory(const coconet::SchedulePlan& plan, Arena& arena, const Grid& grid, int rank);
 
   enum class Kind : uint8_t {
     arena,  // an element for each of the arena
@@ -87,4 +87,4 @@ class UpdateMemory {
   std::map<std::string, Buffer> buffers_;
 };
 
-}  // namespace axonn::overlap
+}  // namespace axonn

@@ -13,10 +13,10 @@
 #include <c10/cuda/CUDAGuard.h>
 
 #include "axonn/model/gpt/model.hpp"
-#include "axonn/model/gpt/synthetic_tokens.hpp"
-#include "axonn/model/unet/diffusion.hpp"
 #include "axonn/model/unet/model.hpp"
 #include "axonn/optim/make_optimizer.hpp"
+#include "axonn/tasks/images/diffusion.hpp"
+#include "axonn/tasks/text/synthetic_tokens.hpp"
 #include "axonn/train/passes.hpp"
 #include "support/rank_test.hpp"
 #include "train/graphed_step.hpp"

@@ -1,5 +1,5 @@
 // The kernel gives the noise of the CPU.
-#include "model/unet/device_noise.hpp"
+#include "tasks/images/device_noise.hpp"
 
 #include <gtest/gtest.h>
 

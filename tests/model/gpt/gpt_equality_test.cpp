@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "axonn/model/gpt/synthetic_tokens.hpp"
+#include "axonn/tasks/text/synthetic_tokens.hpp"
 #include "support/rank_test.hpp"
 
 namespace axonn {

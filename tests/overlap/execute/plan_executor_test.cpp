@@ -8,11 +8,12 @@
 #include <gtest/gtest.h>
 
 #include "axonn/comm/environment.hpp"
-#include "overlap/support/figures.hpp"
-#include "overlap/support/rank_runs.hpp"
+#include "coconet/support/figures.hpp"
+#include "coconet/support/rank_runs.hpp"
 #include "support/user_error.hpp"
 
-namespace axonn::overlap {
+namespace axonn {
+using namespace coconet;
 namespace {
 
 constexpr int64_t kElements = 3 * 4096 + 77;
@@ -32,7 +33,7 @@ OracleInputs inputs_of(const Program& program, const SizeValues& sizes, int rank
   for (const Declaration& declaration : program.declarations()) {
     if (declaration.type.is_scalar()) continue;
     const int64_t count = count_of(extents_of(declaration.type.shape, sizes));
-    const int copies = declaration.type.distribution.is(Placement::local) ? ranks : 1;
+    const int copies = declaration.type.distribution.is(coconet::Placement::local) ? ranks : 1;
     for (int rank = 0; rank < copies; ++rank) inputs[declaration.name].push_back(dyadic(count, ++seed));
   }
   return inputs;
@@ -418,4 +419,4 @@ TEST(PlanExecutor, RefusesByNameWhatOfAnotherGroupIsAskedFor) {
 }
 
 }  // namespace
-}  // namespace axonn::overlap
+}  // namespace axonn

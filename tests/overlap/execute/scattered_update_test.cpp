@@ -8,11 +8,12 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include "axonn/coconet/transform/program_file.hpp"
 #include "axonn/overlap/execute/update_executor.hpp"
 #include "axonn/overlap/step/scheduler.hpp"
-#include "axonn/overlap/transform/program_file.hpp"
 
-namespace axonn::overlap {
+namespace axonn {
+using namespace coconet;
 namespace {
 
 UpdateProgram program_of(const std::string& name) {
@@ -193,4 +194,4 @@ TEST(ScatteredUpdate, HasATableOfTwelveAndSixteenBytesPerBucket) {
 }
 
 }  // namespace
-}  // namespace axonn::overlap
+}  // namespace axonn

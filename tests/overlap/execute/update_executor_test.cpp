@@ -4,12 +4,13 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "axonn/overlap/oracle/oracle.hpp"
+#include "axonn/coconet/oracle/oracle.hpp"
+#include "axonn/coconet/transform/program_file.hpp"
 #include "axonn/overlap/step/scheduler.hpp"
-#include "axonn/overlap/transform/program_file.hpp"
 #include "support/user_error.hpp"
 
-namespace axonn::overlap {
+namespace axonn {
+using namespace coconet;
 namespace {
 
 constexpr int64_t kTensors = 3, kElements = 3 * 4096 + 77;
@@ -30,7 +31,7 @@ struct Given {
     for (const Declaration& declaration : program.declarations()) {
       if (declaration.type.is_scalar()) continue;
       const int64_t count = count_of(extents_of(declaration.type.shape, options.sizes));
-      const bool local = declaration.type.distribution.is(Placement::local);
+      const bool local = declaration.type.distribution.is(coconet::Placement::local);
       for (int rank = 0; rank < (local ? ranks : 1); ++rank) inputs[declaration.name].push_back(numbers(count, ++seed));
     }
   }
@@ -209,4 +210,4 @@ TEST(UpdateExecutor, NeedsNumbersBeforeAnUpdateDuringBackward) {
 }
 
 }  // namespace
-}  // namespace axonn::overlap
+}  // namespace axonn

@@ -5,7 +5,7 @@
 #include "axonn/overlap/execute/update_executor.hpp"
 #include "axonn/overlap/step/scheduler.hpp"
 
-namespace axonn::overlap {
+namespace axonn {
 
 // The update of weights without a network, to measure it: the step of a schedule, from the
 // gradients of the arena to weights that are there. The ranks are a grid; every rank makes one and
@@ -14,8 +14,8 @@ class NetworkUpdate {
  public:
   // Communicators and grid outlive it.
   NetworkUpdate(Communicators& communicators, const Grid& grid, int rank, std::shared_ptr<Arena> arena,
-                const UpdateProgram& program, UpdateSchedule schedule, const RunSettings& settings = {},
-                const OverlapPolicy& policy = {});
+                const coconet::UpdateProgram& program, UpdateSchedule schedule,
+                const coconet::RunSettings& settings = {}, const OverlapPolicy& policy = {});
 
   void step();
   Arena& arena() const { return *arena_; }
@@ -29,4 +29,4 @@ class NetworkUpdate {
   int64_t number_ = 0;
 };
 
-}  // namespace axonn::overlap
+}  // namespace axonn

@@ -7,25 +7,25 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "axonn/coconet/plan/run_settings.hpp"
+#include "axonn/coconet/plan/schedule_plan.hpp"
+#include "axonn/coconet/stages/stage_chain.hpp"
 #include "axonn/comm/communicator.hpp"
 #include "axonn/comm/environment.hpp"
 #include "axonn/grid/shard_spec.hpp"
-#include "axonn/overlap/plan/run_settings.hpp"
-#include "axonn/overlap/plan/schedule_plan.hpp"
-#include "axonn/overlap/stages/stage_chain.hpp"
 
-namespace axonn::overlap {
+namespace axonn {
 
 struct ExecutorOptions {
-  SizeValues sizes;
+  coconet::SizeValues sizes;
   // Place of element 0 in an arena. Sliced tensors are cut as BlockOwners cuts the arena, so every
   // rank holds blocks of the flat tensor, whatever dim the program names. A product's operands that
   // are sliced on the dim that it sums are not: rank r of R has the indices from extent * r / R to
   // extent * (r + 1) / R.
   int64_t arena_offset = 0;
   uint64_t seed = 0;  // dropout's: another one for every step
-  RunSettings run = {};
-  InstructionSet instruction_set = best_instruction_set();
+  coconet::RunSettings run = {};
+  coconet::InstructionSet instruction_set = coconet::best_instruction_set();
 };
 
 // Runs a plan on this rank's part of a group, on the CPU. Computations are stage chains.
@@ -41,15 +41,16 @@ class PlanExecutor {
   // one shape, sums over other than the last dims, dropout of a tensor that is smaller than the
   // result. Also if its tensors have more bytes than the host has free now, or if a run would take
   // days.
-  PlanExecutor(SchedulePlan plan, Communicator& ranks, ExecutorOptions options);
+  PlanExecutor(coconet::SchedulePlan plan, Communicator& ranks, ExecutorOptions options);
   // On all ranks of the job, for a program of any number G of groups: job rank g * R + i is rank i
   // of group g. UserError on all ranks, also unless their number is a multiple of G. `environment`
   // outlives it.
-  PlanExecutor(SchedulePlan plan, Environment& environment, ExecutorOptions options);
+  PlanExecutor(coconet::SchedulePlan plan, Environment& environment, ExecutorOptions options);
   ~PlanExecutor();
   // What the constructors check of the sizes: UserError with the bytes or the operations if `ranks`
   // ranks, of which `local_ranks` share this host, cannot run the plan.
-  static void check_size(const SchedulePlan& plan, const SizeValues& sizes, int ranks, int local_ranks);
+  static void check_size(const coconet::SchedulePlan& plan, const coconet::SizeValues& sizes, int ranks,
+                         int local_ranks);
   PlanExecutor(const PlanExecutor&) = delete;
   PlanExecutor& operator=(const PlanExecutor&) = delete;
 
@@ -69,11 +70,11 @@ class PlanExecutor {
   // UserError if a scalar has no value. Returns when all results are there.
   void run();
 
-  const SchedulePlan& plan() const;
+  const coconet::SchedulePlan& plan() const;
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace axonn::overlap
+}  // namespace axonn

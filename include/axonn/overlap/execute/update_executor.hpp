@@ -8,14 +8,14 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "axonn/coconet/plan/run_settings.hpp"
+#include "axonn/coconet/plan/schedule_plan.hpp"
+#include "axonn/coconet/stages/stage_chain.hpp"
+#include "axonn/coconet/update/update_program.hpp"
 #include "axonn/comm/communicators.hpp"
-#include "axonn/overlap/plan/run_settings.hpp"
-#include "axonn/overlap/plan/schedule_plan.hpp"
-#include "axonn/overlap/stages/stage_chain.hpp"
 #include "axonn/overlap/step/network_schedule.hpp"
-#include "axonn/overlap/update/update_program.hpp"
 
-namespace axonn::overlap {
+namespace axonn {
 
 // The network that is updated, and the ranks that hold it. All outlive the executor.
 struct UpdatedNetwork {
@@ -41,8 +41,9 @@ struct UpdatedNetwork {
 class UpdateExecutor {
  public:
   // UserError that names what it cannot run.
-  UpdateExecutor(const UpdateProgram& program, UpdateSchedule schedule, UpdatedNetwork network,
-                 const RunSettings& settings = {}, InstructionSet instruction_set = best_instruction_set());
+  UpdateExecutor(const coconet::UpdateProgram& program, UpdateSchedule schedule, UpdatedNetwork network,
+                 const coconet::RunSettings& settings = {},
+                 coconet::InstructionSet instruction_set = coconet::best_instruction_set());
   ~UpdateExecutor();
   UpdateExecutor(const UpdateExecutor&) = delete;
   UpdateExecutor& operator=(const UpdateExecutor&) = delete;
@@ -82,11 +83,11 @@ class UpdateExecutor {
   // Master weights, then the program's state. They are valid after wait_for_weights().
   std::vector<State> state() const;
 
-  const SchedulePlan& plan() const;
+  const coconet::SchedulePlan& plan() const;
 
  private:
   struct Impl;
   std::shared_ptr<Impl> impl_;  // collectives that are under way hold it, too
 };
 
-}  // namespace axonn::overlap
+}  // namespace axonn

@@ -1,0 +1,49 @@
+#pragma once
+
+#include "axonn/data/text/text_data.hpp"
+#include "axonn/layers/context.hpp"
+#include "axonn/model/gpt/model.hpp"
+#include "axonn/train/task.hpp"
+
+namespace axonn {
+
+// Next-token prediction on text.
+class TextTask : public TrainTask {
+ public:
+  // All arguments outlive the task. `validation_rows`: sequences per rank per forward pass while
+  // validating.
+  TextTask(Context& context, Gpt& model, const TextData& data, uint64_t seed, int64_t validation_rows);
+
+  TaskWords words() const override { return {.samples = "sequences", .terms = "tokens", .short_terms = "tok"}; }
+  int64_t tokens_per_sample() const override { return model_.config().shape.sequence; }
+  double flops_per_sample() const override;
+  double paper_flops_per_sample() const override;  // Narayanan et al.'s formula, AxoNN section VI-C
+  std::vector<at::Tensor> inputs(int64_t first, int64_t count) override;  // ids and targets: (2, count, sequence)
+  at::Tensor loss_sum(const std::vector<at::Tensor>& inputs) override;
+  std::optional<double> validate() override;
+  std::string why_no_validation() const override;
+  std::string_view host_work() const override { return model_.config().checkpoint_offload ? "activation-offload" : ""; }
+
+ private:
+  Context& context_;
+  Gpt& model_;
+  const TextData& data_;
+  uint64_t seed_;
+  int64_t validation_rows_;
+};
+
+struct SamplingOptions {
+  int64_t tokens = 200;
+  double temperature = 0.8;  // 0: always the most likely token
+  int64_t top_k = 0;         // draw only from the most likely tokens; 0: from all
+  int64_t vocabulary = 0;    // only token ids below it; 0: all of the model's
+  uint64_t seed = 1;
+};
+
+// Continues `prompt` (token ids, at least one). Every rank of the grid calls it and gets the same
+// tokens on any grid, up to rounding of the probabilities. Only the last `sequence` tokens are used
+// as input.
+std::vector<int32_t> sample_text(Context& context, Gpt& model, std::vector<int32_t> prompt,
+                                 const SamplingOptions& options);
+
+}  // namespace axonn

@@ -1,0 +1,72 @@
+#include "axonn/coconet/tune/schedule_key.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "axonn/coconet/language/program_text.hpp"
+#include "axonn/coconet/plan/schedule_plan.hpp"
+#include "axonn/core/error.hpp"
+
+namespace axonn::coconet {
+namespace {
+
+Program with_section_numbers(const Program& program) {
+  ProgramParts parts = program.parts();
+  std::map<std::string, std::string> names;
+  for (const Statement& statement : program.statements())
+    if (const Section* section = program.section_of(statement.name))
+      names.emplace(section->name, "section." + std::to_string(names.size() + 1));
+  for (Section& section : parts.sections) {
+    if (const auto name = names.find(section.name); name != names.end()) section.name = name->second;
+    for (std::string& member : section.members)
+      if (const auto name = names.find(member); name != names.end()) member = name->second;
+    if (section.kind == SectionKind::fuse) std::ranges::sort(section.members);  // an overlap's are in order
+  }
+  std::ranges::sort(parts.sections, {}, &Section::name);
+  return Program(std::move(parts));
+}
+
+std::string access_text(const std::vector<PlanAccess>& accesses) {
+  std::string text;
+  for (const PlanAccess& access : accesses)
+    text += " " + access.buffer + std::to_string(static_cast<int>(access.extent));
+  return text;
+}
+
+// What an executor does, without names of sections, and without the dims that are cut where it
+// cuts the flat tensor.
+std::string run_text(const SchedulePlan& plan) {
+  std::string text;
+  for (const PlanBuffer& buffer : plan.buffers()) {
+    const Distribution& lies = buffer.type.distribution;
+    text += buffer.name + " " + std::string(axonn::to_string(buffer.type.element)) + to_string(buffer.type.shape) +
+            std::to_string(static_cast<int>(lies.placement)) + (buffer.overwritten ? " overwritten" : "") +
+            (buffer.by_dim ? " cut along " + std::to_string(lies.dim) : "") + "\n";
+  }
+  for (const PlanStep& step : plan.steps()) {
+    text += std::string(axonn::to_string(step.kind)) + " " + step.reducer + "," + step.mover + "," + step.arrival +
+            (step.producer.empty() ? ":" : " while the step before it runs:");
+    for (const std::string& statement : step.statements) text += " " + statement;
+    text += ";" + access_text(step.reads) + ";" + access_text(step.writes) + ";";
+    for (const size_t other : step.after) text += " " + std::to_string(other);
+    text += "\n";
+  }
+  // The statements by their operations: a name may stand for another computation.
+  for (const Statement& statement : plan.program().statements())
+    text += statement.name + " " + std::string(info(statement.expression.operation()).name) + "\n";
+  return text;
+}
+
+}  // namespace
+
+std::string canonical_text(const Program& program) { return to_text(with_section_numbers(program)); }
+
+std::string run_key(const Program& program) {
+  try {
+    return run_text(SchedulePlan(program));
+  } catch (const UserError&) {
+    return "";
+  }
+}
+
+}  // namespace axonn::coconet

@@ -1,0 +1,315 @@
+#include "axonn/coconet/update/update_program.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "axonn/coconet/transform/program_file.hpp"
+#include "axonn/core/error.hpp"
+#include "coconet/update/update_levels.hpp"
+
+namespace axonn::coconet {
+namespace {
+
+constexpr const char* kWhere = "coconet.update";
+
+enum class UpdateRule : uint8_t {
+  plain,
+  gradient,
+  shapes,
+  weights,
+  state,
+  rows,
+  operations,
+  start,
+  norm,
+  factor,
+  scalars,
+};
+
+constexpr Rule kRules[] = {
+    {"update-plain", "an optimizer has one group of ranks and no fused or overlapped sections",
+     "the trainer schedules it"},
+    {"update-gradient", "an optimizer has one local tensor, the gradients, read by one all_reduce(+, ...) only",
+     "replicas sum their gradients"},
+    {"update-shapes",
+     "every value of an optimizer has the gradients' shape [T, K], one number per tensor [T, 1], or none",
+     "tensors of a network have many sizes"},
+    {"update-weights", "an optimizer returns one value, the update of a replicated tensor: the weights",
+     "it must update weights"},
+    {"update-state", "a tensor [T, K] of an optimizer is the gradients, or is updated",
+     "weights and state are all that the trainer stores"},
+    {"update-rows", "a tensor [T, 1] of an optimizer is named decay, and is not updated",
+     "the trainer gives it the weight decay"},
+    {"update-operations", "an optimizer has computations, updates, and reductions over all dims or over dim 1 only",
+     "every rank holds a part of each tensor"},
+    {"update-start", "only state has a value at first, and it is a number or a copy of the weights",
+     "the trainer gives all other tensors, and knows no others when it begins"},
+    {"update-norm", "gradient_norm of an optimizer is a number, such as gradient_norm = norm(sum)",
+     "a gradient that is not finite must not pass unseen"},
+    {"update-factor", "the factor of gradients, scale, is a number", "it clips, and undoes the factor of the loss"},
+    {"update-scalars", "a scalar has a value, or is lr, step, max_norm or unscale", "the trainer sets only these"},
+};
+
+void check(bool holds, UpdateRule rule, const Program& program, std::string_view got, int line = 0) {
+  const std::string place = program.name() + (line > 0 ? ", line " + std::to_string(line) : std::string());
+  Guards{}.check(holds, kWhere, kRules[static_cast<size_t>(rule)], place, got);
+}
+
+bool is_number(const TensorType& type) { return type.is_scalar() && type.distribution.is(Placement::replicated); }
+
+bool is_rows(const Shape& shape, const Shape& elements) {
+  return shape.size() == 2 && shape[0] == elements[0] && shape[1].is_one();
+}
+
+bool reduces_rows_or_all(const Attributes& attributes) {
+  return attributes.dims.empty() || attributes.dims == std::vector<int>{1};
+}
+
+void check_operations(const Program& program, const Expression& expression, const Statement& statement) {
+  const bool fits = (expression.is(OperationKind::leaf) && !expression.is(Operation::ranks)) ||
+                    expression.is(Operation::update) ||
+                    (expression.is(OperationKind::pointwise) && !expression.is(Operation::dropout)) ||
+                    (expression.is(OperationKind::reduction) && reduces_rows_or_all(expression.attributes()));
+  check(fits, UpdateRule::operations, program, statement.name + " = " + statement.expression.to_string(),
+        statement.line);
+  for (const Expression& operand : expression.operands()) check_operations(program, operand, statement);
+}
+
+// Replaces references, but not the tensor that an update stores.
+Expression with_values(const Expression& root, const std::function<Expression(const std::string&)>& replace) {
+  if (!root.is(Operation::update)) return root.with_references(replace);
+  return update(root.operands()[0], root.operands()[1].with_references(replace));
+}
+
+Expression with_casts(const Expression& expression, ElementType from, ElementType to) {
+  if (expression.operands().empty()) return expression;
+  std::vector<Expression> operands;
+  for (const Expression& operand : expression.operands()) operands.push_back(with_casts(operand, from, to));
+  Attributes attributes = expression.attributes();
+  if (expression.is(Operation::cast) && attributes.element == from) attributes.element = to;
+  return Expression::of(expression.operation(), std::move(operands), attributes);
+}
+
+Statement& statement_of(ProgramParts& parts, std::string_view name) {
+  return *std::ranges::find(parts.statements, name, &Statement::name);
+}
+
+}  // namespace
+
+std::span<const Rule> update_rules() { return kRules; }
+
+// The norm is computed in any case: an optimizer that does not need it may leave it out.
+void UpdateProgram::add_norm() {
+  if (program_.find_statement(kGradientNorm) != nullptr || program_.find_declaration(kGradientNorm) != nullptr) return;
+  ProgramParts parts = program_.parts();
+  const Expression length = coconet::norm(Expression::reference(sum_));
+  const bool scaled = has_number(kUnscale);
+  const auto sums = std::ranges::find(parts.statements, sum_, &Statement::name);
+  parts.statements.insert(
+      sums + 1, {std::string(kGradientNorm), scaled ? Expression::reference(std::string(kUnscale)) * length : length,
+                 sums->line});
+  program_ = Program(std::move(parts));
+}
+
+UpdateProgram::UpdateProgram(Program program) : program_(std::move(program)) {
+  find_sum();
+  add_norm();
+  check_shapes();
+  find_state();
+  for (const Statement& statement : program_.statements())
+    if (statement.name != sum_) check_operations(program_, statement.expression, statement);
+  const Statement* norm = program_.find_statement(kGradientNorm);
+  check(norm != nullptr && is_number(program_.type(kGradientNorm)), UpdateRule::norm, program_,
+        norm == nullptr ? "a declared value" : program_.written(norm->expression), norm == nullptr ? 0 : norm->line);
+  if (const Statement* factor = program_.find_statement(kGradientFactor))
+    check(is_number(program_.type(kGradientFactor)), UpdateRule::factor, program_, program_.written(factor->expression),
+          factor->line);
+}
+
+// The gradients, and their sum.
+void UpdateProgram::find_sum() {
+  const ProgramParts& parts = program_.parts();
+  check(parts.groups == 1 && parts.sections.empty(), UpdateRule::plain, program_,
+        std::to_string(parts.groups) + " groups, " + std::to_string(parts.sections.size()) + " sections");
+  for (const Declaration& declaration : parts.declarations) {
+    if (!declaration.type.distribution.is(Placement::local)) continue;
+    check(gradients_.empty(), UpdateRule::gradient, program_, "'" + gradients_ + "' and '" + declaration.name + "'",
+          declaration.line);
+    gradients_ = declaration.name;
+  }
+  check(!gradients_.empty(), UpdateRule::gradient, program_, "no local tensor");
+  const std::vector<std::string> readers = program_.consumers_of(gradients_);
+  check(readers.size() == 1, UpdateRule::gradient, program_,
+        std::to_string(readers.size()) + " statements that read '" + gradients_ + "'");
+  sum_ = readers[0];
+  const Statement& sums = program_.statement(sum_);
+  check(sums.expression.is(Operation::all_reduce) && sums.expression.attributes().reduction == Reduction::sum,
+        UpdateRule::gradient, program_, sum_ + " = " + program_.written(sums.expression), sums.line);
+}
+
+void UpdateProgram::check_shapes() const {
+  const ProgramParts& parts = program_.parts();
+  const Shape& elements = program_.type(gradients_).shape;
+  check(elements.size() == 2 && elements[0] != elements[1] && !elements[1].is_one(), UpdateRule::shapes, program_,
+        gradients_ + " " + coconet::to_string(elements));
+  const auto check_value = [&](const std::string& name, int line) {
+    const TensorType& type = program_.type(name);
+    const bool fits = type.is_scalar() || type.shape == elements || is_rows(type.shape, elements);
+    check(fits, UpdateRule::shapes, program_, program_.written(name) + " " + type.to_string(), line);
+  };
+  for (const Declaration& declaration : parts.declarations) check_value(declaration.name, declaration.line);
+  for (const Statement& statement : parts.statements) check_value(statement.name, statement.line);
+}
+
+// What it updates.
+void UpdateProgram::find_state() {
+  const ProgramParts& parts = program_.parts();
+  const Shape& elements = program_.type(gradients_).shape;
+  check(parts.outputs.size() == 1, UpdateRule::weights, program_, std::to_string(parts.outputs.size()) + " values",
+        parts.return_line);
+  const Statement* output = program_.find_statement(parts.outputs[0]);
+  check(output != nullptr && output->expression.is(Operation::update) && program_.type(output->name).shape == elements,
+        UpdateRule::weights, program_, "'" + parts.outputs[0] + "'", parts.return_line);
+  weights_ = master_ = output->expression.operands()[0].name();
+  const Expression& value = output->expression.operands()[1];
+  if (value.is(Operation::cast) && value.operands()[0].is(Operation::reference)) {
+    const Statement* source = program_.find_statement(value.operands()[0].name());
+    if (source != nullptr && source->expression.is(Operation::update))
+      master_ = source->expression.operands()[0].name();
+  }
+  for (const Declaration& declaration : parts.declarations) {
+    const bool updated = program_.update_of(declaration.name) != nullptr;
+    const TensorType& type = declaration.type;
+    const std::string got = declaration.name + " " + type.to_string();
+    if (is_number(type)) {
+      const bool set = declaration.value || std::ranges::count(kTrainerNumbers, declaration.name) > 0;
+      check(set, UpdateRule::scalars, program_, "'" + declaration.name + "'", declaration.line);
+    } else if (is_rows(type.shape, elements)) {
+      check(declaration.name == kDecay && !updated, UpdateRule::rows, program_, got, declaration.line);
+    } else if (declaration.name != gradients_) {
+      check(updated, UpdateRule::state, program_, got, declaration.line);
+      if (declaration.name != weights_) state_.push_back(declaration.name);
+    }
+    const bool is_state = !state_.empty() && state_.back() == declaration.name && declaration.name != master_;
+    const bool copies = !declaration.copy_of.empty(), starts = copies || (declaration.value && !is_number(type));
+    const bool of_weights = declaration.copy_of == weights_ || declaration.copy_of == master_;
+    check(!starts || (is_state && (!copies || of_weights)), UpdateRule::start, program_,
+          declaration.name + " = " + (copies ? declaration.copy_of : std::to_string(declaration.value.value_or(0))),
+          declaration.line);
+  }
+}
+
+std::vector<std::string> UpdateProgram::settings() const {
+  std::vector<std::string> names;
+  for (const Declaration& declaration : program_.declarations())
+    if (is_number(declaration.type) && std::ranges::count(kTrainerNumbers, declaration.name) == 0 &&
+        declaration.name != kAverageRate)
+      names.push_back(declaration.name);
+  return names;
+}
+
+std::vector<UpdateProgram::Start> UpdateProgram::starts() const {
+  std::vector<Start> all;
+  for (const std::string& tensor : state_) {
+    const Declaration& declaration = *program_.find_declaration(tensor);
+    if (declaration.value || !declaration.copy_of.empty()) all.push_back({tensor, declaration.value});
+  }
+  return all;
+}
+
+bool UpdateProgram::updates_after_norm() const {
+  std::set<std::string> after = {std::string(kGradientNorm)};
+  for (const Statement& statement : program_.statements()) {
+    const bool waits =
+        std::ranges::any_of(after, [&](const std::string& name) { return statement.expression.refers_to(name); });
+    if (waits) after.insert(statement.name);
+    if (statement.expression.is(Operation::update) && !waits) return false;
+  }
+  return true;
+}
+
+UpdateProgram UpdateProgram::with_types(ElementType weights, ElementType gradients, ElementType master) const {
+  ProgramParts parts = program_.parts();
+  for (Declaration& declaration : parts.declarations) {
+    ElementType& type = declaration.type.element;
+    if (declaration.name == gradients_)
+      type = gradients;
+    else if (type == ElementType::fp32 && !declaration.type.is_scalar())
+      type = master;
+  }
+  for (Statement& statement : parts.statements) {
+    if (statement.name == sum_) continue;
+    statement.expression = with_casts(statement.expression, ElementType::fp32, master);
+    if (gradients != master)
+      statement.expression = with_values(statement.expression, [&](const std::string& name) {
+        const Expression reference = Expression::reference(name);
+        return name == sum_ ? cast(reference, master) : reference;
+      });
+  }
+  if (weights != master) {
+    const std::string updated = parts.outputs[0], rounded = weights_ + ".rounded";
+    Declaration declaration = *program_.find_declaration(weights_);
+    declaration.name = rounded;
+    declaration.type.element = weights;
+    parts.declarations.push_back(std::move(declaration));
+    parts.statements.push_back(
+        {updated + ".rounded", update(Expression::reference(rounded), cast(Expression::reference(updated), weights))});
+    parts.outputs = {updated + ".rounded"};
+  }
+  return UpdateProgram(Program(std::move(parts)));
+}
+
+UpdateProgram UpdateProgram::without_factor() const {
+  ProgramParts parts = program_.parts();
+  if (clips()) statement_of(parts, kGradientFactor).expression = Expression(1);
+  return UpdateProgram(Program(std::move(parts)));
+}
+
+UpdateProgram UpdateProgram::with_average() const {
+  AXONN_CHECK(!has_number(kAverage) && !has_number(kAverageRate), kWhere, name(), ": use other names than ", kAverage,
+              " and ", kAverageRate, ", which the average of the weights has");
+  ProgramParts parts = program_.parts();
+  Declaration average = *program_.find_declaration(weights_);
+  average.name = kAverage;
+  parts.declarations.push_back(std::move(average));
+  parts.declarations.push_back(
+      {std::string(kAverageRate), TensorType{ElementType::fp64, {}, {}, TensorType::kEveryGroup}, 0});
+  const Expression tensor = Expression::reference(std::string(kAverage)),
+                   rate = Expression::reference(std::string(kAverageRate)),
+                   updated = Expression::reference(parts.outputs[0]);
+  parts.statements.push_back({std::string(kAverage) + "1", update(tensor, tensor + rate * (updated - tensor))});
+  return UpdateProgram(Program(std::move(parts)));
+}
+
+Schedule UpdateProgram::scheduled(UpdateSchedule schedule) const {
+  Schedule made(program_);
+  if (schedule != UpdateSchedule::ar_opt) {
+    std::vector<std::string> moved;
+    for (const Statement& statement : program_.statements())
+      if (statement.name != sum_ && touches_elements(program_, statement)) moved.push_back(statement.name);
+    made.split(sum_, SplitPolicy::reduce_scatter, 1);
+    made.reorder(sum_, moved);
+    for (const std::string& tensor : state_) {
+      made.as_slice(tensor);
+      made.dead(program_.update_of(tensor)->name + ".whole");
+    }
+  }
+  const bool with_collectives = schedule == UpdateSchedule::fuse;
+  int pass = 0;
+  for (const std::vector<std::string>& members : update_levels(made.program(), with_collectives)) {
+    ++pass;
+    if (members.size() > 1) made.fuse("pass" + std::to_string(pass), members);
+  }
+  return made;
+}
+
+UpdateProgram load_update_program(const std::filesystem::path& path) {
+  ProgramFile file = load_program_file(path);
+  try {
+    return UpdateProgram(std::move(file.program));
+  } catch (const UserError& error) {
+    throw UserError(error.where(), path.string() + ": " + error.sentence());
+  }
+}
+
+}  // namespace axonn::coconet

@@ -1,0 +1,130 @@
+#include "axonn/tasks/text/text_task.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
+#include "axonn/core/error.hpp"
+#include "axonn/core/philox.hpp"
+#include "axonn/layers/loss.hpp"
+#include "axonn/network/gpt/gpt_shape.hpp"
+#include "layers/placed.hpp"
+#include "train/evaluating.hpp"
+
+namespace axonn {
+namespace {
+
+using at::Tensor;
+
+constexpr int64_t kIds = 0, kTargets = 1;
+
+// Row `index` of the ids or of the targets in a tensor (2, rows, sequence).
+std::span<int64_t> row(const Tensor& both, int64_t which, int64_t index) {
+  const int64_t sequence = both.size(2);
+  return {both.mutable_data_ptr<int64_t>() + (which * both.size(1) + index) * sequence, static_cast<size_t>(sequence)};
+}
+
+// Draws a token from unnormalised log-probabilities over the whole vocabulary; `position` selects
+// the random number.
+int32_t draw(const Tensor& logits, const SamplingOptions& options, uint64_t position) {
+  const Tensor wide = logits.to(at::kCPU, at::kDouble).contiguous();
+  const double* value = wide.const_data_ptr<double>();
+  std::vector<int32_t> order(
+      static_cast<size_t>(options.vocabulary > 0 ? std::min(options.vocabulary, wide.numel()) : wide.numel()));
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, [&](int32_t a, int32_t b) { return value[a] != value[b] ? value[a] > value[b] : a < b; });
+  if (options.temperature == 0) return order.front();
+  if (options.top_k > 0) order.resize(std::min(order.size(), static_cast<size_t>(options.top_k)));
+  std::vector<double> weight;
+  for (const int32_t token : order) weight.push_back(std::exp((value[token] - value[order[0]]) / options.temperature));
+  const double total = std::accumulate(weight.begin(), weight.end(), 0.0);
+  double left = to_uniform(philox(options.seed, position, 0, philox_stream("sampling", ""))[0]) * total;
+  for (size_t i = 0; i < order.size(); ++i)
+    if ((left -= weight[i]) < 0) return order[i];
+  return order.back();
+}
+
+}  // namespace
+
+TextTask::TextTask(Context& context, Gpt& model, const TextData& data, uint64_t seed, int64_t validation_rows)
+    : context_(context), model_(model), data_(data), seed_(seed), validation_rows_(validation_rows) {
+  data.check_sequence(model.config().shape.sequence);
+  AXONN_CHECK(data.tokenizer().vocabulary_size() <= model.config().shape.vocabulary, "model.gpt", "the tokenizer has ",
+              data.tokenizer().vocabulary_size(), " tokens, more than the model's vocabulary of ",
+              model.config().shape.vocabulary, "; raise --vocab (0 takes the tokenizer's)");
+}
+
+double TextTask::paper_flops_per_sample() const { return checkpointed_flops(model_.config().shape, 1); }
+
+double TextTask::flops_per_sample() const {
+  return model_flops_per_token(model_.config().shape) * static_cast<double>(model_.config().shape.sequence);
+}
+
+std::vector<Tensor> TextTask::inputs(int64_t first, int64_t count) {
+  const int64_t sequence = model_.config().shape.sequence;
+  const Tensor both = at::empty({2, count, sequence}, at::kLong);
+  for (int64_t i = 0; i < count; ++i)
+    data_.window(static_cast<uint64_t>(first + i), seed_, row(both, kIds, i), row(both, kTargets, i));
+  return {both};
+}
+
+Tensor TextTask::loss_sum(const std::vector<Tensor>& inputs) {
+  return model_.loss_sum(inputs[0][kIds], inputs[0][kTargets]);
+}
+
+std::string TextTask::why_no_validation() const {
+  const int64_t sequence = model_.config().shape.sequence, held_out = data_.validation_tokens();
+  if (data_.validation_windows(sequence) > 0) return "";
+  if (held_out == 0) return "--validation-fraction is 0, so no text is held out";
+  return detail::concatenate("the held-out part of the text has ", held_out, " tokens, and one sequence needs ",
+                             sequence + 1, "; a larger --validation-fraction holds more out");
+}
+
+std::optional<double> TextTask::validate() {
+  const int64_t sequence = model_.config().shape.sequence, windows = data_.validation_windows(sequence);
+  if (windows == 0) return std::nullopt;
+  const Evaluating evaluating(model_, context_, Phase::evaluate);
+  const RowShare share = context_.row_share();
+  const auto device = context_.options().device;
+  double sum = 0;
+  // Every rank runs the same number of forwards; rows past the last window contribute nothing.
+  for (int64_t begin = 0; begin < windows; begin += share.groups * validation_rows_) {
+    if (is_to_stop()) return std::nullopt;
+    const int64_t rows = share.rows(windows - begin, validation_rows_);
+    Tensor both = at::zeros({2, rows, sequence}, at::kLong);
+    both[kTargets].fill_(kIgnoredTarget);
+    for (int64_t i = 0; i < rows; ++i)
+      if (const int64_t window = begin + share.mine * rows + i; window < windows)
+        data_.validation_window(window, row(both, kIds, i), row(both, kTargets, i));
+    both = placed(both, device);
+    sum += model_.loss_sum(both[kIds], both[kTargets]).item<double>();
+  }
+  Tensor total = at::scalar_tensor(sum, at::kDouble).to(device);
+  total = context_.scheduler().all_reduce(std::move(total), kRowAxes, "validation loss").wait();
+  return total.item<double>() / static_cast<double>(windows * sequence);
+}
+
+std::vector<int32_t> sample_text(Context& context, Gpt& model, std::vector<int32_t> text,
+                                 const SamplingOptions& options) {
+  AXONN_CHECK(!text.empty(), "model.sample_text", "the prompt must hold at least one token");
+  AXONN_CHECK(options.temperature >= 0 && options.tokens >= 0 && options.top_k >= 0, "model.sample_text",
+              "temperature, tokens and top_k must not be negative, got ", options.temperature, ", ", options.tokens,
+              " and ", options.top_k);
+  const Evaluating evaluating(model, context, Phase::generate);
+  for (int64_t i = 0; i < options.tokens; ++i) {
+    const size_t seen = std::min(text.size(), static_cast<size_t>(model.config().shape.sequence));
+    const std::vector<int64_t> recent(text.end() - static_cast<std::ptrdiff_t>(seen), text.end());
+    const Value logits = model.forward(at::tensor(recent, at::kLong).unsqueeze(0).to(context.options().device));
+    const Value last{logits.tensor.select(1, -1), logits.features, logits.layout};
+    text.push_back(
+        draw(redistribute(context, last, Layout::replicated()).tensor[0], options, static_cast<uint64_t>(i)));
+  }
+  return text;
+}
+
+}  // namespace axonn
