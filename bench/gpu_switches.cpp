@@ -48,7 +48,7 @@ constexpr LibTorchSwitch kLibTorchSwitches[] = {
 
 struct Options {
   std::string network;
-  GptConfig gpt = {};
+  DecoderConfig gpt = {};
   UnetConfig unet = {};
   std::vector<std::string> dtypes = {"bf16"};
   std::vector<std::string> kernels = {"none", "all"};

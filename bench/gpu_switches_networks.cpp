@@ -7,7 +7,7 @@
 #include <ATen/ops/empty.h>
 
 #include "axonn/core/philox.hpp"
-#include "axonn/model/gpt/model.hpp"
+#include "axonn/model/decoder/model.hpp"
 #include "axonn/model/unet/model.hpp"
 #include "axonn/tasks/images/image_task.hpp"
 #include "axonn/tasks/text/synthetic_tokens.hpp"
@@ -20,7 +20,7 @@ constexpr int64_t kImages = 256;
 
 class ZipfTokens final : public SyntheticTokens {
  public:
-  explicit ZipfTokens(Gpt& model) : SyntheticTokens(model, kSeed), sequence_(model.config().shape.sequence) {
+  explicit ZipfTokens(Decoder& model) : SyntheticTokens(model, kSeed), sequence_(model.config().shape.sequence) {
     double sum = 0;
     for (int64_t word = 0; word < model.config().shape.vocabulary; ++word)
       up_to_.push_back(sum += 1 / static_cast<double>(word + 1));
@@ -46,8 +46,8 @@ class ZipfTokens final : public SyntheticTokens {
 
 }  // namespace
 
-SwitchedNetwork make_switched_gpt(Context& context, const GptConfig& config) {
-  auto model = std::make_shared<Gpt>(context, config);
+SwitchedNetwork make_switched_gpt(Context& context, const DecoderConfig& config) {
+  auto model = std::make_shared<Decoder>(context, config);
   auto task = std::make_unique<ZipfTokens>(*model);
   return {.model = std::move(model), .task = std::move(task)};
 }

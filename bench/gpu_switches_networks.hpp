@@ -7,7 +7,7 @@
 
 #include "axonn/data/images/image_data.hpp"
 #include "axonn/layers/context.hpp"
-#include "axonn/model/gpt/config.hpp"
+#include "axonn/model/decoder/config.hpp"
 #include "axonn/model/unet/config.hpp"
 #include "axonn/tasks/images/diffusion.hpp"
 #include "axonn/train/task.hpp"
@@ -24,7 +24,7 @@ struct SwitchedNetwork {
 
 // Tokens are drawn by Zipf's law over the whole vocabulary: word number w, from 0, as often as
 // 1 / (w + 1). So some rows of the embedding are frequent, as in text.
-SwitchedNetwork make_switched_gpt(Context& context, const GptConfig& config);
+SwitchedNetwork make_switched_gpt(Context& context, const DecoderConfig& config);
 // Images of coloured shapes.
 SwitchedNetwork make_switched_unet(Context& context, const UnetConfig& config);
 

@@ -20,7 +20,7 @@ namespace {
 
 struct Size {
   const char* name;
-  axonn::GptConfig config;
+  axonn::DecoderConfig config;
   int64_t batch;
 };
 
@@ -37,7 +37,7 @@ double median(std::vector<double> values) {
 
 void measure(axonn::Environment& environment, const Size& size, int repetitions) {
   axonn::Context context(environment, {});
-  axonn::Gpt model(context, size.config);
+  axonn::Decoder model(context, size.config);
   const auto parameters = context.materialize(model, 1);
   const auto optimizer = axonn::make_optimizer(context, parameters, {.learning_rate = 1e-3});
   OneRankReference reference(size.config);
@@ -71,7 +71,7 @@ void profile(axonn::Environment& environment, const Size& size, at::ScalarType d
                          {.dtype = dtype,
                           .gemm = axonn::choose_gemm(environment.world(), dtype, c10::kCPU),
                           .attention = axonn::choose_attention_products(environment.world(), dtype, c10::kCPU)});
-  axonn::Gpt model(context, size.config);
+  axonn::Decoder model(context, size.config);
   const auto parameters = context.materialize(model, 1);
   const auto optimizer = axonn::make_optimizer(context, parameters, {.learning_rate = 3e-4});
   const auto ids = torch::randint(size.config.shape.vocabulary, {size.batch, size.config.shape.sequence}, torch::kLong);

@@ -14,7 +14,7 @@ struct OneRankReference::Impl {
     Tensor norm_2_weight, norm_2_bias, up_weight, up_bias, down_weight, down_bias;
   };
 
-  axonn::GptConfig config;
+  axonn::DecoderConfig config;
   std::vector<Tensor> matrices, vectors;
   Tensor tokens, positions, norm_weight, norm_bias, head;
   std::vector<Block> blocks;
@@ -29,7 +29,7 @@ struct OneRankReference::Impl {
     return vectors.back();
   }
 
-  explicit Impl(const axonn::GptConfig& given) : config(given) {
+  explicit Impl(const axonn::DecoderConfig& given) : config(given) {
     const int64_t h = config.shape.hidden;
     tokens = matrix(config.shape.vocabulary, h);
     positions = matrix(config.shape.sequence, h);
@@ -94,7 +94,7 @@ struct OneRankReference::Impl {
   }
 };
 
-OneRankReference::OneRankReference(const axonn::GptConfig& config) : impl_(std::make_unique<Impl>(config)) {}
+OneRankReference::OneRankReference(const axonn::DecoderConfig& config) : impl_(std::make_unique<Impl>(config)) {}
 OneRankReference::~OneRankReference() = default;
 
 double OneRankReference::step(const Tensor& ids, const Tensor& targets) {

@@ -6,7 +6,7 @@
 
 #include <ATen/ops/arange.h>
 
-#include "axonn/model/gpt/model.hpp"
+#include "axonn/model/decoder/model.hpp"
 #include "axonn/model/unet/model.hpp"
 
 namespace axonn::bench {
@@ -36,8 +36,8 @@ class MadeUpTask final : public TrainTask {
 
 }  // namespace
 
-VerifiedNetwork overlap_gpt(Context& context, const GptConfig& config) {
-  auto model = std::make_shared<Gpt>(context, config);
+VerifiedNetwork overlap_gpt(Context& context, const DecoderConfig& config) {
+  auto model = std::make_shared<Decoder>(context, config);
   const auto inputs = [shape = config.shape](int64_t first, int64_t count) -> std::vector<at::Tensor> {
     const at::Tensor rows = at::arange(first, first + count).unsqueeze(1) * 7;
     return {(rows + at::arange(shape.sequence)).remainder(shape.vocabulary)};

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "axonn/model/gpt/config.hpp"
+#include "axonn/model/decoder/config.hpp"
 #include "axonn/model/unet/config.hpp"
 #include "axonn/overlap/step/overlap_policy.hpp"
 
@@ -12,7 +12,7 @@ namespace axonn::bench {
 struct OverlapOptions {
   std::string grid = "1x1x4x1";
   std::string network = "gpt";
-  GptConfig gpt = {.shape = {.layers = 6, .hidden = 256, .heads = 8, .sequence = 128, .vocabulary = 512}};
+  DecoderConfig gpt = {.shape = {.layers = 6, .hidden = 256, .heads = 8, .sequence = 128, .vocabulary = 512}};
   UnetConfig unet = {
       .shape = {.image = 16, .base = 64, .multipliers = {1, 2}, .blocks = 1, .attention = {8}, .heads = 4}};
   int64_t batch = 16;

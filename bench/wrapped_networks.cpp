@@ -19,7 +19,7 @@ torch::nn::Conv2dOptions convolution(int64_t in, int64_t out, int64_t size, int6
 
 }  // namespace
 
-GptBlock::GptBlock(int64_t hidden, int64_t heads)
+DecoderBlock::DecoderBlock(int64_t hidden, int64_t heads)
     : head(hidden / heads),
       norm1(torch::nn::LayerNormOptions({hidden})),
       qkv(hidden, 3 * hidden),
@@ -35,7 +35,7 @@ GptBlock::GptBlock(int64_t hidden, int64_t heads)
   register_module("down", down);
 }
 
-at::Tensor GptBlock::forward(const at::Tensor& given) {
+at::Tensor DecoderBlock::forward(const at::Tensor& given) {
   const at::Tensor parts = qkv(norm1(given)).unflatten(-1, {-1, 3, head}).permute({3, 0, 2, 1, 4});
   const at::Tensor attended =
       at::scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, /*dropout_p=*/0, /*is_causal=*/true);
@@ -51,7 +51,7 @@ PlainGpt::PlainGpt(const WrappedSize& size)
   register_module("tokens", tokens);
   register_module("positions", positions);
   register_module("blocks", blocks);
-  for (int64_t i = 0; i < size.layers; ++i) blocks->push_back(GptBlock(size.hidden, size.heads));
+  for (int64_t i = 0; i < size.layers; ++i) blocks->push_back(DecoderBlock(size.hidden, size.heads));
   register_module("norm", norm);
   register_module("head", head);
   for (const auto& each : named_parameters()) {

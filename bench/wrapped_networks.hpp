@@ -35,8 +35,8 @@ struct LossModule : torch::nn::Module {
   virtual at::Tensor loss(const WrappedBatch& batch) = 0;
 };
 
-struct GptBlock : torch::nn::Module {
-  GptBlock(int64_t hidden, int64_t heads);
+struct DecoderBlock : torch::nn::Module {
+  DecoderBlock(int64_t hidden, int64_t heads);
   at::Tensor forward(const at::Tensor& given);
 
   int64_t head;

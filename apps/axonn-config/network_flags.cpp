@@ -31,7 +31,7 @@ std::string every_size() {
   std::string sizes;
   axonn::for_each_network([&]<typename Shape>(std::type_identity<Shape>) {
     std::string flags;
-    for (const std::string& key : axonn::size_keys<Shape>())
+    for (const std::string& key : axonn::size_keys<Shape>(axonn::SizesFor::planner_files))
       flags.append(flags.empty() ? "" : ", ").append(flag_of(key));
     sizes += (sizes.empty() ? "" : "; or ") + flags + " of a " + std::string(axonn::Sizes<Shape>::kNetwork);
   });
@@ -64,7 +64,7 @@ axonn::NetworkShape network_with(const std::vector<std::string>& keys) {
   int64_t most = 0;
   axonn::for_each_network([&]<typename Shape>(std::type_identity<Shape>) {
     const int64_t known = std::ranges::count_if(keys, has_size<Shape>);
-    if (!likely || known > most) likely = Shape(), most = known;
+    if (!likely || known > most) likely = axonn::Sizes<Shape>::base(keys), most = known;
   });
   return *likely;
 }

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include <axonn/core/error.hpp>
-#include <axonn/model/gpt/model.hpp>
+#include <axonn/model/decoder/model.hpp>
 #include <axonn/tasks/text/text_task.hpp>
 #include <axonn/program/checkpoint_command.hpp>
 
@@ -35,14 +35,14 @@ class GenerateCommand : axonn::HoldsOptions<GptOptions>, public axonn::Checkpoin
   }
 
   void check_model(const axonn::CheckpointReader& checkpoint, const axonn::GridShape& grid) override {
-    axonn::check_gpt(options.model, grid);
+    axonn::check_decoder(options.model, grid);
     tokenizer_ = axonn::Tokenizer::from_json(checkpoint.state().tokenizer);
     begin_ = prompt_.empty() ? tokenizer_->beginning() : tokenizer_->encode(prompt_);
   }
 
   void use(axonn::Environment& environment, axonn::Context& context,
            const axonn::CheckpointReader& checkpoint) override {
-    axonn::Gpt network(context, options.model);
+    axonn::Decoder network(context, options.model);
     const axonn::Parameters parameters = load(environment, context, network, checkpoint);
     sampling_.vocabulary = tokenizer_->vocabulary_size();
     sampling_.seed = static_cast<uint64_t>(seed_);

@@ -2,8 +2,8 @@
 
 #include <axonn/core/error.hpp>
 #include <axonn/layers/attention.hpp>
-#include <axonn/network/gpt/gpt_memory.hpp>
-#include <axonn/network/gpt/gpt_presets.hpp>
+#include <axonn/network/decoder/decoder_network.hpp>
+#include <axonn/network/decoder/decoder_presets.hpp>
 #include <axonn/perfmodel/network_options.hpp>
 
 namespace {
@@ -17,7 +17,7 @@ GptOptions::GptOptions() {
   run.train.out = "runs/gpt";
   model.shape.vocabulary = 0;
   table.add("model", "model", preset,
-            "preset: " + axonn::preset_names<axonn::GptShape>() + "; other keys of [model] override it");
+            "preset: " + axonn::preset_names<axonn::DecoderShape>() + "; other keys of [model] override it");
   axonn::bind_sizes(table, "model", model.shape, axonn::SizesFor::trainer);
   table.add("model", "dropout", model.dropout,
             "dropout rate after the embeddings, of attention probabilities, and of both branches of a block");
@@ -34,21 +34,21 @@ GptOptions::GptOptions() {
 }
 
 void GptOptions::apply_preset() {
-  if (!preset.empty()) axonn::fill_from_preset(table, model.shape, axonn::find_gpt_preset(preset).shape);
+  if (!preset.empty()) axonn::fill_from_preset(table, model.shape, axonn::find_decoder_preset(preset).shape);
 }
 
-axonn::GptConfig GptOptions::whole_model() const {
-  axonn::GptConfig config = model;
+axonn::DecoderConfig GptOptions::whole_model() const {
+  axonn::DecoderConfig config = model;
   if (config.shape.vocabulary == 0) config.shape.vocabulary = kVocabularyOfBytes;
   return config;
 }
 
 void GptOptions::check(const axonn::GridShape& grid) const {
-  const axonn::GptConfig config = whole_model();
-  axonn::check_gpt(config, grid);
+  const axonn::DecoderConfig config = whole_model();
+  axonn::check_decoder(config, grid);
   AXONN_CHECK(validation_fraction >= 0 && validation_fraction < 1, "gpt.options",
               "validation_fraction must be in [0, 1), got ", validation_fraction);
-  const axonn::GptShape& shape = config.shape;
+  const axonn::DecoderShape& shape = config.shape;
   const double tokens = static_cast<double>(run.train.batch) * static_cast<double>(shape.sequence);
   const double elements =
       tokens * (static_cast<double>(shape.layers * (20 * shape.hidden + 3 * shape.heads * shape.sequence)) +

@@ -4,14 +4,14 @@
 #include <vector>
 
 #include <axonn/data/text/tokenizer.hpp>
-#include <axonn/model/gpt/config.hpp>
+#include <axonn/model/decoder/config.hpp>
 #include <axonn/program/program_options.hpp>
 
 // All options for training a GPT, on the command line or in a file.
 class GptOptions : public axonn::ProgramOptions {
  public:
-  std::string preset;      // --model
-  axonn::GptConfig model;  // vocabulary 0: that of the tokenizer
+  std::string preset;          // --model
+  axonn::DecoderConfig model;  // vocabulary 0: that of the tokenizer
 
   std::vector<std::string> data;
   axonn::TokenizerKind tokenizer = axonn::TokenizerKind::bytes;
@@ -25,5 +25,5 @@ class GptOptions : public axonn::ProgramOptions {
 
   // If the vocabulary is 0 (that of the tokenizer) and there is no tokenizer yet: with a vocabulary
   // of bytes.
-  axonn::GptConfig whole_model() const;
+  axonn::DecoderConfig whole_model() const;
 };

@@ -5,9 +5,9 @@
 #include <axonn/core/text.hpp>
 #include <axonn/core/utf8.hpp>
 #include <axonn/data/text/text_data.hpp>
-#include <axonn/model/gpt/model.hpp>
+#include <axonn/model/decoder/model.hpp>
 #include <axonn/tasks/text/text_task.hpp>
-#include <axonn/network/gpt/gpt_network.hpp>
+#include <axonn/network/decoder/decoder_network.hpp>
 #include <axonn/program/dry_run.hpp>
 #include <axonn/program/resume.hpp>
 #include <axonn/program/training_command.hpp>
@@ -28,15 +28,15 @@ class TrainCommand : axonn::HoldsOptions<GptOptions>, public axonn::TrainingComm
 
  private:
   static std::vector<std::string> kept_keys() {
-    std::vector<std::string> keys = axonn::size_keys<axonn::GptShape>();
+    std::vector<std::string> keys = axonn::size_keys<axonn::DecoderShape>(axonn::SizesFor::trainer);
     keys.insert(keys.end(), {"model", "dtype", "tokenizer", "validation_fraction", "seed", "batch", "optimizer"});
     return keys;
   }
 
   void print_plan(const axonn::RunPlan& plan) const override {
-    const axonn::GptConfig config = options.whole_model();
+    const axonn::DecoderConfig config = options.whole_model();
     axonn::Context context = axonn::Context::plan(plan.grid, plan.context);
-    axonn::Gpt model(context, config);
+    axonn::Decoder model(context, config);
     const axonn::Parameters parameters = context.materialize(model, static_cast<uint64_t>(plan.train.seed));
     const int64_t layers = config.shape.layers;
     const std::string others = layers < 2    ? ""
@@ -68,7 +68,7 @@ class TrainCommand : axonn::HoldsOptions<GptOptions>, public axonn::TrainingComm
 
   void train(axonn::Environment& environment, axonn::Context& context, const axonn::RunPlan& plan,
              const std::optional<axonn::CheckpointReader>& resumed) override {
-    axonn::Gpt network(context, options.model);
+    axonn::Decoder network(context, options.model);
     const auto seed = static_cast<uint64_t>(plan.train.seed);
     const axonn::Parameters parameters = context.materialize(network, seed);
     axonn::TextTask task(context, network, *data_, seed, plan.train.rows(plan.grid));

@@ -15,7 +15,7 @@ class VerifyCommand : axonn::HoldsOptions<GptOptions>, public axonn::Verificatio
 
  private:
   axonn::MakeNetwork network(const axonn::RunPlan& plan) const override {
-    return axonn::gpt_on_synthetic_tokens(options.whole_model(), static_cast<uint64_t>(plan.train.seed));
+    return axonn::decoder_on_synthetic_tokens(options.whole_model(), static_cast<uint64_t>(plan.train.seed));
   }
 };
 

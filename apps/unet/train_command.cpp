@@ -21,7 +21,7 @@ class TrainCommand : axonn::HoldsOptions<UnetOptions>, public axonn::TrainingCom
 
  private:
   static std::vector<std::string> kept_keys() {
-    std::vector<std::string> keys = axonn::size_keys<axonn::UnetShape>();
+    std::vector<std::string> keys = axonn::size_keys<axonn::UnetShape>(axonn::SizesFor::trainer);
     keys.insert(keys.end(), {"model", "times", "schedule", "target", "loss", "mirror", "dtype", "seed", "batch",
                              "optimizer", "validation_fraction"});
     return keys;

@@ -3,8 +3,8 @@
 #include <iostream>
 
 #include <axonn/core/error.hpp>
-#include <axonn/network/gpt/gpt_network.hpp>
-#include <axonn/network/gpt/gpt_presets.hpp>
+#include <axonn/network/decoder/decoder_network.hpp>
+#include <axonn/network/decoder/decoder_presets.hpp>
 #include <axonn/network/unet/unet_network.hpp>
 #include <axonn/network/unet/unet_presets.hpp>
 #include <axonn/perfmodel/search/grid_search.hpp>
@@ -14,7 +14,7 @@ int main(int argc, char** argv) try {
   const std::string name = argc > 2 ? argv[2] : "gpt80b";
   const axonn::NetworkModel network = name.starts_with("unet")
                                           ? axonn::network_model(name, axonn::find_unet_preset(name).shape)
-                                          : axonn::network_model(name, axonn::find_gpt_preset(name).shape);
+                                          : axonn::network_model(name, axonn::find_decoder_preset(name).shape);
   const auto found = axonn::search_grids(network, axonn::find_machine("perlmutter"),
                                          {.gpus = gpus, .batch_tokens = network.usual_batch, .top = 3});
   for (const axonn::PlannedLayout& layout : found.layouts)

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
+#include <vector>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -17,11 +19,27 @@
 #include "axonn/layers/dropout.hpp"
 #include "layers/medians_in_turn.hpp"
 #include "layers/ops/causal_attention.hpp"
+#include "layers/ops/heads_operation.hpp"
 
 namespace axonn {
 namespace {
 
 using at::Tensor;
+
+constexpr const char* kWhere = "layers.attention";
+
+void check_heads(const Context& context, const AttentionHeads& heads, const AttentionOptions& options) {
+  const int size = context.shape()[options.axis];
+  for (const auto& [tensor, count, name] : {std::tuple(heads.queries, options.heads, "queries"),
+                                            {heads.keys, options.keys(), "keys"},
+                                            {heads.values, options.keys(), "values"}}) {
+    const auto& like = heads.queries.sizes();
+    AXONN_CHECK(tensor.dim() == 4 && tensor.size(0) == like[0] && tensor.size(1) == like[1] &&
+                    tensor.size(2) * size == count && tensor.size(3) == like[3],
+                kWhere, name, " must be (batch, sequence, ", count / size, " heads on this rank, features of a head), ",
+                "with the batch, sequence and features of the queries, got sizes ", tensor.sizes());
+  }
+}
 
 // LibTorch's fused attention cannot drop by global position, so dropout takes this path.
 Tensor attention_with_dropout(Context& context, const Tensor& q, const Tensor& k, const Tensor& v,
@@ -50,13 +68,13 @@ AttentionProducts choose_attention_products(Communicator& everyone, at::ScalarTy
   const at::NoGradGuard no_grad;
   constexpr double kWorthIt = 0.97;  // the own type is kept when both are about equal
   constexpr int64_t kBatch = 2, kSequence = 256, kHeads = 4, kFeatures = 64, kBlock = 64;
-  const Tensor qkv = at::ones({kBatch, kSequence, 3, kHeads, kFeatures}, dtype),
-               grad = at::ones({kBatch, kSequence, kHeads * kFeatures}, dtype);
+  const std::vector<Tensor> heads = at::ones({kBatch, kSequence, 3, kHeads, kFeatures}, dtype).unbind(2);
+  const Tensor grad = at::ones({kBatch, kSequence, kHeads * kFeatures}, dtype);
   const auto work = [&](at::ScalarType products) {
     return [&, products] {
       const auto operation = causal_attention(kBlock, products);
-      operation->forward(qkv);
-      operation->backward(grad, /*input_needed=*/true);
+      operation->forward(heads);
+      operation->backward({grad});
     };
   };
   const std::vector<double> seconds = medians_in_turn({work(dtype), work(at::kFloat)});
@@ -65,31 +83,46 @@ AttentionProducts choose_attention_products(Communicator& everyone, at::ScalarTy
   return chosen.item<int64_t>() == 1 ? AttentionProducts::fp32 : AttentionProducts::own;
 }
 
-Value attention(Context& context, const Value& qkv, const AttentionOptions& options) {
-  const int64_t features = qkv.features / 3;
-  check_layout(qkv, 3 * features, Layout::over(options.axis, {features, features, features}), "layers.attention");
+AttentionHeads split_heads(Context& context, const Value& qkv, const AttentionOptions& options) {
   const int size = context.shape()[options.axis];
-  AXONN_CHECK(options.heads > 0 && options.heads % size == 0, "layers.attention", "heads must divide by axis ",
-              to_string(options.axis), ", got ", options.heads, " heads and ", to_string(options.axis), " = ", size);
-  AXONN_CHECK(features % options.heads == 0, "layers.attention", "features must divide by heads, got ", features,
-              " features and ", options.heads, " heads");
-  const Tensor& tensor = qkv.tensor;
-  AXONN_CHECK(tensor.dim() == 3, "layers.attention", "needs (batch, sequence, features), got sizes ", tensor.sizes());
-  const int64_t batch = tensor.size(0), sequence = tensor.size(1), heads = options.heads / size;
-  const Tensor by_head = tensor.view({batch, sequence, 3, heads, features / options.heads});
+  const int64_t heads = options.heads, keys = options.keys(), all = heads + 2 * keys;
+  AXONN_CHECK(heads > 0 && heads % size == 0, kWhere, "heads must divide by axis ", to_string(options.axis), ", got ",
+              heads, " heads and ", to_string(options.axis), " = ", size);
+  AXONN_CHECK(heads % keys == 0 && keys % size == 0, kWhere, "kv_heads must divide heads, and divide by axis ",
+              to_string(options.axis), ", got ", keys, " of ", heads, " heads and ", to_string(options.axis), " = ",
+              size);
+  AXONN_CHECK(qkv.features % all == 0, kWhere, "features must divide by heads, got ", qkv.features / 3,
+              " features and ", heads, " heads");
+  const int64_t features = qkv.features / all;
+  check_layout(qkv, qkv.features, Layout::over(options.axis, {heads * features, keys * features, keys * features}),
+               kWhere);
+  AXONN_CHECK(qkv.tensor.dim() >= 3, kWhere, "needs (batch, sequence, features), got sizes ", qkv.tensor.sizes());
+  const auto parts = record(heads_operation({heads / size, keys / size, keys / size}), {qkv.tensor});
+  return {.queries = parts[0], .keys = parts[1], .values = parts[2]};
+}
+
+Value attention(Context& context, const AttentionHeads& heads, const AttentionOptions& options) {
+  const auto [queries, keys, values] = heads;
+  check_heads(context, heads, options);
+  const int64_t batch = queries.size(0), sequence = queries.size(1), here = queries.size(2);
+  const int64_t features = options.heads * queries.size(3), block = attention_block(sequence, queries.device());
+  // Each head of keys, as often as heads of queries share it.
+  const auto for_queries = [&](const Tensor& some) {
+    return some.size(2) == here ? some : some.repeat_interleave(here / some.size(2), 2);
+  };
   const Layout over_axis = Layout::over(options.axis);
-  const int64_t block = attention_block(sequence, tensor.device());
-  if (options.causal && options.dropout == 0 && block > 0 && by_head.numel() > 0) {
-    const bool wide = tensor.element_size() == 2 && context.options().attention == AttentionProducts::fp32;
-    const at::ScalarType products = wide ? at::kFloat : tensor.scalar_type();
-    return {record(causal_attention(block, products), by_head), features, over_axis};
+  if (options.causal && options.dropout == 0 && block > 0 && queries.numel() > 0) {
+    const bool wide = queries.element_size() == 2 && context.options().attention == AttentionProducts::fp32;
+    const at::ScalarType products = wide ? at::kFloat : queries.scalar_type();
+    return {record(causal_attention(block, products), {queries, for_queries(keys), for_queries(values)})[0], features,
+            over_axis};
   }
-  const auto parts = by_head.unbind(2);
   // (batch, heads, sequence, features of a head)
-  const Tensor q = parts[0].transpose(1, 2), k = parts[1].transpose(1, 2), v = parts[2].transpose(1, 2);
+  const Tensor q = queries.transpose(1, 2), k = for_queries(keys).transpose(1, 2),
+               v = for_queries(values).transpose(1, 2);
   const Tensor mixed = options.dropout > 0 ? attention_with_dropout(context, q, k, v, options)
                                            : at::scaled_dot_product_attention(q, k, v, {}, 0.0, options.causal);
-  return {mixed.transpose(1, 2).reshape({batch, sequence, features / size}), features, over_axis};
+  return {mixed.transpose(1, 2).reshape({batch, sequence, here * queries.size(3)}), features, over_axis};
 }
 
 }  // namespace axonn

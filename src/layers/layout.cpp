@@ -101,6 +101,10 @@ std::string Layout::to_string() const {
   return text;
 }
 
+Value whole_input(const Context& context, const Tensor& tensor) {
+  return {tensor.to(context.options().dtype), tensor.size(-1), Layout::replicated()};
+}
+
 Value redistribute(Context& context, const Value& value, const Layout& layout) {
   if (same_place(context, value.layout, layout)) return {value.tensor, value.features, layout};
   return {record(std::make_unique<Redistribute>(context, value.features, value.layout, layout), value.tensor),

@@ -1,5 +1,6 @@
 #include "layers/operation.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -51,6 +52,25 @@ class OperationNode : public torch::autograd::Node {
   std::optional<size_t> second_;
 };
 
+class TensorNode : public torch::autograd::Node {
+ public:
+  explicit TensorNode(std::unique_ptr<TensorOperation> operation) : operation_(std::move(operation)) {}
+
+  std::string name() const override { return "axonn::" + operation_->name(); }
+
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    const Below below;
+    for (size_t i = 0; i < gradients.size(); ++i)
+      if (!gradients[i].defined()) gradients[i] = input_metadata(i).zeros_like();
+    return operation_->backward(gradients);
+  }
+
+  void release_variables() override { operation_->release(); }
+
+ private:
+  std::unique_ptr<TensorOperation> operation_;
+};
+
 // Without autograd the node is null, and `output` is not recorded yet.
 struct Ran {
   Tensor output;
@@ -91,6 +111,22 @@ Tensor record(std::unique_ptr<Operation> operation, const Tensor& input, Paramet
   const Ran ran = run(std::move(operation), input, parameters, second);
   if (ran.node) torch::autograd::set_history(ran.output, ran.node);
   return ran.output;
+}
+
+std::vector<Tensor> record(std::unique_ptr<TensorOperation> operation, const std::vector<Tensor>& inputs) {
+  std::vector<Tensor> outputs;
+  {
+    at::RecordFunction traced(at::RecordScope::USER_SCOPE);
+    if (traced.isActive()) traced.before("axonn::" + operation->name());
+    const Below below;
+    outputs = operation->forward(inputs);
+  }
+  const bool needed = std::ranges::any_of(inputs, [](const Tensor& input) { return input.requires_grad(); });
+  if (!at::GradMode::is_enabled() || !needed) return outputs;
+  const auto node = std::make_shared<TensorNode>(std::move(operation));
+  for (const Tensor& input : inputs) node->add_next_edge(torch::autograd::impl::gradient_edge(input));
+  torch::autograd::set_history(outputs, node);
+  return outputs;
 }
 
 Branched record_branch(std::unique_ptr<Operation> operation, const Tensor& input, ParameterList parameters) {

@@ -47,6 +47,19 @@ struct SecondInput {
 Tensor record(std::unique_ptr<Operation> operation, const Tensor& input,
               std::initializer_list<const ShardedParameter*> parameters = {}, const SecondInput& second = {});
 
+// The same without parameters, from several tensors to several.
+class TensorOperation {
+ public:
+  virtual ~TensorOperation() = default;
+  virtual std::string name() const = 0;
+  virtual std::vector<Tensor> forward(const std::vector<Tensor>& inputs) = 0;
+  // The gradients of all outputs -> those of all inputs.
+  virtual std::vector<Tensor> backward(const std::vector<Tensor>& gradients) = 0;
+  virtual void release() {}
+};
+// If autograd is on and an input needs a gradient, every output has one.
+std::vector<Tensor> record(std::unique_ptr<TensorOperation> operation, const std::vector<Tensor>& inputs);
+
 // A stream that a branch begins at, and the branch.
 struct Branched {
   Tensor stream, branch;

@@ -14,18 +14,21 @@ namespace {
 
 constexpr const char* kWhere = "perfmodel.network_file";
 
-// The network with a preset of that name; else the network that knows most of these keys, the first
-// one of equals.
-NetworkShape kind_of(const std::string& preset, const toml::table& model) {
+// The sizes to begin with: the preset's of that name; else those of the network that knows most of
+// these keys, the first one of equals.
+NetworkShape base_of(const std::string& preset, const toml::table& model) {
+  std::vector<std::string> given;
+  for (const auto& entry : model)
+    if (entry.first.str() != "model" && entry.first.str() != "dropout") given.emplace_back(entry.first.str());
   std::optional<NetworkShape> named, likely;
   size_t most = 0;
   for_each_network([&]<typename Shape>(std::type_identity<Shape>) {
-    const auto keys = size_keys<Shape>();
+    const auto keys = size_keys<Shape>(SizesFor::planner_files);
     const auto known = static_cast<size_t>(std::ranges::count_if(
-        model, [&](const auto& entry) { return std::ranges::find(keys, entry.first.str()) != keys.end(); }));
-    if (!likely || known > most) likely = Shape(), most = known;
-    if (std::ranges::find(Sizes<Shape>::presets(), preset, &Preset<Shape>::name) != Sizes<Shape>::presets().end())
-      named = Shape();
+        given, [&](const std::string& key) { return std::ranges::find(keys, key) != keys.end(); }));
+    if (!likely || known > most) likely = Sizes<Shape>::base(given), most = known;
+    const auto found = std::ranges::find(Sizes<Shape>::presets(), preset, &Preset<Shape>::name);
+    if (found != Sizes<Shape>::presets().end()) named = found->shape;
   });
   return named.value_or(*likely);
 }
@@ -60,9 +63,8 @@ std::vector<std::string> places_of_sizes() {
 }
 
 template <typename Shape>
-Shape read_sizes(std::string_view text, const std::string& name, const std::string& preset) {
-  Shape shape;
-  if (!preset.empty()) shape = find_preset(Sizes<Shape>::presets(), preset).shape;
+Shape read_sizes(std::string_view text, const std::string& name, const std::string& preset, Shape shape) {
+  if (!preset.empty()) find_preset(Sizes<Shape>::presets(), preset);  // its error
   OptionTable table;
   std::string model;
   double dropout = 0;
@@ -96,8 +98,8 @@ NetworkShape network_of_toml(std::string_view text, const std::string& name) {
   const toml::node* node = file.table.get("model");
   AXONN_CHECK(node != nullptr && node->is_table(), kWhere, file.name, ":1: section [model] is missing");
   const std::string preset = TomlSection(file, *node->as_table(), "[model]").find_text("model").value_or("");
-  return std::visit([&]<typename Shape>(const Shape&) -> NetworkShape { return read_sizes<Shape>(text, name, preset); },
-                    kind_of(preset, *node->as_table()));
+  return std::visit([&](const auto& base) -> NetworkShape { return read_sizes(text, name, preset, base); },
+                    base_of(preset, *node->as_table()));
 }
 
 NetworkShape find_network(const std::string& name_or_file) {
@@ -107,10 +109,11 @@ NetworkShape find_network(const std::string& name_or_file) {
 }
 
 std::string network_toml(const NetworkShape& shape) {
+  const bool trained = !network_model("network_toml", shape).program.empty();
   return std::visit(
-      [](auto sizes) {
+      [&](auto sizes) {
         OptionTable table;
-        bind_sizes(table, "model", sizes, SizesFor::planner_files);
+        bind_sizes(table, "model", sizes, trained ? SizesFor::trainer_files : SizesFor::planner_files);
         return table.to_toml();
       },
       shape);

@@ -250,8 +250,8 @@ class Unet(PlannerTest):
 
     def test_mistakes_are_one_sentence(self):
         self.refuse(*self.FLAGS, "--batch-tokens", "4M", words=["a batch of unet2b is counted in images: --batch 2048"])
-        self.refuse(*self.FLAGS, "--hidden", "64", 
-                    words=["--hidden is a size of transformers and decoders, and unet2b is a UNet"])
+        self.refuse(*self.FLAGS, "--hidden", "64",
+                    words=["--hidden is a size of transformers, and unet2b is a UNet"])
         self.refuse("--gpus", "8", "--model", "gpt5b", "--base", "64",
                     words=["--base is a size of UNets, and gpt5b is a transformer"])
         self.refuse("--gpus", "8", "--model", "unet2", words=["unknown model 'unet2'; did you mean"])

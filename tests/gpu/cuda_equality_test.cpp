@@ -8,7 +8,7 @@ namespace axonn {
 namespace {
 
 void expect_equal_on_every_grid(double dropout, bool tied, int64_t micro_batches) {
-  const GptConfig model = {
+  const DecoderConfig model = {
       .shape = {.layers = 2, .hidden = 48, .heads = 12, .sequence = 8, .vocabulary = 101, .tied_head = tied},
       .dropout = dropout};
   const VerificationOptions options{.device = c10::kCUDA,
@@ -16,7 +16,7 @@ void expect_equal_on_every_grid(double dropout, bool tied, int64_t micro_batches
                                     .batch = 48,
                                     .micro_batches = micro_batches,
                                     .steps = 3};
-  Verifier verifier(test_environment(), options, gpt_on_synthetic_tokens(model, options.seed));
+  Verifier verifier(test_environment(), options, decoder_on_synthetic_tokens(model, options.seed));
   for (const GridShape& shape : factorisations(test_environment().ranks()))
     for (const auto& difference : verifier.on(shape).differences)
       EXPECT_LE(difference.relative, difference.tolerance) << difference.what << " on " << shape.to_string();

@@ -14,7 +14,7 @@
 
 #include "axonn/layers/layout.hpp"
 #include "axonn/layers/loss.hpp"
-#include "axonn/model/gpt/model.hpp"
+#include "axonn/model/decoder/model.hpp"
 #include "axonn/model/unet/model.hpp"
 #include "axonn/optim/make_optimizer.hpp"
 #include "axonn/tasks/images/diffusion.hpp"
@@ -43,13 +43,13 @@ using MakeNetwork = Network (*)(Context& context, double dropout);
 template <int64_t hidden, int64_t heads>
 Network gpt(Context& context, double dropout) {
   constexpr int64_t kRows = 4, kSequence = 16, kVocabulary = 101;
-  auto model = std::make_unique<Gpt>(context, GptConfig{.shape = {.layers = 2,
-                                                                  .hidden = hidden,
-                                                                  .heads = heads,
-                                                                  .sequence = kSequence,
-                                                                  .vocabulary = kVocabulary,
-                                                                  .tied_head = true},
-                                                        .dropout = dropout});
+  auto model = std::make_unique<Decoder>(context, DecoderConfig{.shape = {.layers = 2,
+                                                                          .hidden = hidden,
+                                                                          .heads = heads,
+                                                                          .sequence = kSequence,
+                                                                          .vocabulary = kVocabulary,
+                                                                          .tied_head = true},
+                                                                .dropout = dropout});
   const at::Tensor tokens = at::arange(kRows * (kSequence + 1), at::kLong)
                                 .mul(31)
                                 .remainder(kVocabulary)

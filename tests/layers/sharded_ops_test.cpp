@@ -99,28 +99,57 @@ TEST(LayerNormOnEveryGrid, EqualsSerialAlsoFarFromZero) {
       }
 }
 
+// Sequences of one block of queries and of several; as many heads of keys and values as of queries,
+// and fewer.
 TEST(AttentionOnEveryGrid, EqualsSerial) {
+  const int64_t heads = 24, each = 2, features = heads * each;
   for (const GridShape& grid : every_grid())
-    for (const int64_t sequence : {5, 150}) {  // one block of queries, and several
+    for (const auto& [sequence, keys] : {std::pair<int64_t, int64_t>{5, 24}, {150, 24}, {5, 8}, {150, 8}}) {
       Context context = context_on(grid);
-      const int64_t heads = 24, features = 48;
-      if (heads % grid.x != 0) continue;
-      const std::string what = " of " + std::to_string(sequence) + " tokens on " + grid.to_string();
-      const at::Tensor qkv = whole_tensor(1, {16, sequence, 3 * features}).requires_grad_(),
+      if (heads % grid.x != 0 || keys % grid.x != 0) continue;
+      const std::string what = " of " + std::to_string(sequence) + " tokens and " + std::to_string(keys) +
+                               " heads of keys on " + grid.to_string();
+      const int64_t of_keys = keys * each;
+      const at::Tensor qkv = whole_tensor(1, {16, sequence, features + 2 * of_keys}).requires_grad_(),
                        grad = whole_tensor(2, {16, sequence, features});
-      const auto parts = qkv.view({16, sequence, 3, heads, features / heads}).unbind(2);
-      const at::Tensor output = at::scaled_dot_product_attention(parts[0].transpose(1, 2), parts[1].transpose(1, 2),
-                                                                 parts[2].transpose(1, 2), {}, 0.0, true)
+      const auto by_head = [&](int64_t first, int64_t count) {
+        const at::Tensor part = qkv.narrow(2, first, count * each).view({16, sequence, count, each}).transpose(1, 2);
+        return part.repeat_interleave(heads / count, 1);
+      };
+      const at::Tensor output = at::scaled_dot_product_attention(by_head(0, heads), by_head(features, keys),
+                                                                 by_head(features + of_keys, keys), {}, 0.0, true)
                                     .transpose(1, 2)
                                     .reshape({16, sequence, features});
       output.backward(grad);
-      Value mine = my_value(context, qkv.detach(), Layout::over(Axis::x, {features, features, features}));
+      Value mine = my_value(context, qkv.detach(), Layout::over(Axis::x, {features, of_keys, of_keys}));
       mine.tensor.requires_grad_();
-      const Value result = attention(context, mine, {.heads = heads});
+      const AttentionOptions options = {.heads = heads, .kv_heads = keys};
+      const Value result = attention(context, split_heads(context, mine, options), options);
       result.tensor.backward(my_value(context, grad, result.layout).tensor);
       expect_near(result.tensor.detach(), my_value(context, output.detach(), result.layout).tensor, "attention" + what);
       expect_near(mine.tensor.grad(), my_value(context, qkv.grad(), mine.layout).tensor, "attention gradient" + what);
     }
+}
+
+// Queries that another operation made, such as a rotation, have their gradient; so have keys and
+// values when nothing reads the queries.
+TEST(AttentionHeads, MayComeFromAnywhere) {
+  Context context(test_environment(), factorisations(test_environment().ranks()).front());
+  const AttentionOptions options = {.heads = 4};
+  const at::Tensor whole = whole_tensor(1, {2, 7, 72}), grad = whole_tensor(2, {2, 7, 24});
+  const auto gradient_with = [&](bool split, double factor) {
+    const at::Tensor qkv = whole.clone().requires_grad_();
+    AttentionHeads heads = split_heads(context, {qkv, 72, Layout::over(Axis::x, {24, 24, 24})}, options);
+    heads.queries = factor == 0 ? heads.queries.detach() : heads.queries * factor;
+    if (!split) {
+      const auto parts = qkv.view({2, 7, 3, 4, 6}).unbind(2);
+      heads = {factor == 0 ? parts[0].detach() : parts[0] * factor, parts[1], parts[2]};
+    }
+    attention(context, heads, options).tensor.backward(grad);
+    return qkv.grad();
+  };
+  for (const double factor : {0.0, 3.0})
+    EXPECT_TRUE(gradient_with(true, factor).equal(gradient_with(false, factor))) << factor;
 }
 
 // On one rank, against LibTorch in fp64, in every type and with both types of products; on two
@@ -151,7 +180,7 @@ TEST(CausalAttention, RoundsLikeItsTypesOnAnyNumberOfThreads) {
     for (const int at_once : {1, 2}) {
       at::set_num_threads(at_once);
       Value mine{qkv.detach().clone().requires_grad_(), 72, Layout::over(Axis::x, {24, 24, 24})};
-      const Value result = attention(context, mine, {.heads = 4});
+      const Value result = attention(context, split_heads(context, mine, {.heads = 4}), {.heads = 4});
       result.tensor.backward(grad);
       outputs[static_cast<size_t>(at_once) - 1] = result.tensor.detach();
       gradients[static_cast<size_t>(at_once) - 1] = mine.tensor.grad();

@@ -103,7 +103,17 @@ TEST_F(WrongUse, IdsOutsideTheVocabulary) {
 
 TEST_F(WrongUse, HeadsThatTheAxisDoesNotDivide) {
   const Value qkv{at::ones({1, 2, 12}, at::kDouble), 12, Layout::over(Axis::x, {4, 4, 4})};
-  EXPECT_USER_ERROR(attention(context, qkv, {.heads = 3}), "features must divide by heads, got 4 features and 3 heads");
+  EXPECT_USER_ERROR(split_heads(context, qkv, {.heads = 3}),
+                    "features must divide by heads, got 4 features and 3 heads");
+  EXPECT_USER_ERROR(split_heads(context, qkv, {.heads = 4, .kv_heads = 3}), "kv_heads must divide heads");
+}
+
+TEST_F(WrongUse, HeadsThatDoNotBelongTogether) {
+  const auto heads = [](int64_t batch, int64_t count) { return at::ones({batch, 2, count, 3}, at::kDouble); };
+  const AttentionOptions options = {.heads = 4};
+  EXPECT_USER_ERROR(attention(context, {heads(1, 4), heads(1, 2), heads(1, 4)}, options),
+                    "keys must be (batch, sequence, 4 heads on this rank");
+  EXPECT_USER_ERROR(attention(context, {heads(1, 4), heads(1, 4), heads(2, 4)}, options), "values must be");
 }
 
 TEST_F(WrongUse, InputOverwrittenBeforeBackward) {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "axonn/layers/loss.hpp"
-#include "axonn/model/gpt/model.hpp"
+#include "axonn/model/decoder/model.hpp"
 #include "axonn/optim/make_optimizer.hpp"
 #include "axonn/overlap/step/gradient_programs.hpp"
 #include "axonn/train/batch_plan.hpp"
@@ -102,7 +102,7 @@ class Training {
   }
 
   Context context_;
-  Gpt model_;
+  Decoder model_;
   Parameters parameters_;
   std::unique_ptr<Optimizer> optimizer_;
   std::vector<at::Tensor> losses_;

@@ -13,11 +13,11 @@ namespace {
 
 // Heads and channels divide by every axis of a grid of so many ranks.
 MakeNetwork gpt_for(int ranks) {
-  const GptConfig config = {
+  const DecoderConfig config = {
       .shape = {.layers = 2, .hidden = 4 * ranks, .heads = ranks, .sequence = 4, .vocabulary = 101, .tied_head = true},
       .dropout = 0.1,
       .checkpoint_every = 2};
-  return gpt_on_synthetic_tokens(config, 1);
+  return decoder_on_synthetic_tokens(config, 1);
 }
 
 MakeNetwork unet_for(int ranks) {

@@ -5,7 +5,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/layers/loss.hpp"
-#include "axonn/model/gpt/model.hpp"
+#include "axonn/model/decoder/model.hpp"
 #include "axonn/optim/make_optimizer.hpp"
 #include "axonn/train/batch_plan.hpp"
 #include "support/rank_test.hpp"
@@ -21,8 +21,8 @@ struct Losses {
 Losses train(const GridShape& grid, const ContextOptions& options, double dropout = 0) {
   const double scale = options.dtype == at::kHalf ? 4096 : 1;  // fp16 loses gradients below 6e-8
   Context context(test_environment(), grid, options);
-  Gpt model(context,
-            {.shape = {.layers = 2, .hidden = 32, .heads = 4, .sequence = 8, .vocabulary = 29}, .dropout = dropout});
+  Decoder model(
+      context, {.shape = {.layers = 2, .hidden = 32, .heads = 4, .sequence = 8, .vocabulary = 29}, .dropout = dropout});
   const Parameters parameters = context.materialize(model, 7);
   const auto optimizer = make_optimizer(
       context, parameters, {.schedule = UpdateSchedule::ar_opt, .learning_rate = 3e-3});  // whole master weights

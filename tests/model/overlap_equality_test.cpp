@@ -9,7 +9,7 @@
 
 #include "axonn/layers/activation_checkpoint.hpp"
 #include "axonn/layers/loss.hpp"
-#include "axonn/model/gpt/model.hpp"
+#include "axonn/model/decoder/model.hpp"
 #include "axonn/optim/make_optimizer.hpp"
 #include "axonn/train/batch_plan.hpp"
 #include "support/rank_test.hpp"
@@ -138,7 +138,7 @@ class GptRuns {
   }
 
   Context context_;
-  Gpt model_;
+  Decoder model_;
   Parameters parameters_;
   at::Tensor first_weights_;
 };

@@ -18,7 +18,7 @@
 #include "axonn/comm/communicators.hpp"
 #include "axonn/comm/production.hpp"
 #include "axonn/layers/loss.hpp"
-#include "axonn/model/gpt/model.hpp"
+#include "axonn/model/decoder/model.hpp"
 #include "axonn/optim/make_optimizer.hpp"
 #include "axonn/train/batch_plan.hpp"
 #include "axonn/train/checkpoint_tensors.hpp"
@@ -99,7 +99,7 @@ class Training {
   }
 
   Context context_;
-  Gpt model_;
+  Decoder model_;
   Parameters parameters_;
   std::unique_ptr<Optimizer> optimizer_;
   BatchPlan plan_;
@@ -271,7 +271,7 @@ TEST(Planted, DISABLED_ReleasesAPartBeforeItIsWritten) {
 TEST(Planted, DISABLED_ReadsWeightsWithoutWaitingForTheirRanges) {
   run_local(2, [](Environment& environment) {
     Context context(environment, {.data = 2}, {});
-    Gpt model(context, {.shape = {.layers = 2, .hidden = 64, .heads = 2, .sequence = 4, .vocabulary = 101}});
+    Decoder model(context, {.shape = {.layers = 2, .hidden = 64, .heads = 2, .sequence = 4, .vocabulary = 101}});
     const Parameters parameters = context.materialize(model, 7);
     const auto optimizer = make_optimizer(context, parameters, {.schedule = UpdateSchedule::fuse});
     for (int i = 0; i < 20; ++i) {

@@ -1,4 +1,4 @@
-#include "axonn/network/gpt/gpt_memory.hpp"
+#include "axonn/network/decoder/decoder_network.hpp"
 #include "axonn/network/memory.hpp"
 #include "axonn/network/unet/unet_memory.hpp"
 
@@ -6,23 +6,23 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/grid/shard_spec.hpp"
-#include "axonn/network/gpt/gpt_presets.hpp"
+#include "axonn/network/decoder/decoder_presets.hpp"
 
 namespace axonn {
 namespace {
 
-const GptShape kLarge = find_gpt_preset("gpt80b").shape;
-const GptShape kGpt2 = find_gpt_preset("gpt-124m").shape;
+const DecoderShape kLarge = find_decoder_preset("gpt80b").shape;
+const DecoderShape kGpt2 = find_decoder_preset("gpt-124m").shape;
 
 double ratio(int64_t a, int64_t b) { return static_cast<double>(a) / static_cast<double>(b); }
 
 TEST(Memory, OfOneRankHoldsEveryParameterOnce) {
-  for (const GptPreset& preset : gpt_presets()) {
+  for (const DecoderPreset& preset : decoder_presets()) {
     const auto predicted = predict_memory(preset.shape, {}, {.element_bytes = 4});
     const int64_t rows = Dim::padded(preset.shape.vocabulary, Axis::x).local_size({}, {});
     const int64_t padding = (rows - preset.shape.vocabulary) * preset.shape.hidden;
     // All other sizes are multiples of 64 bytes.
-    EXPECT_EQ(predicted.weight_bytes, 4 * (count_parameters(preset.shape).total() + padding)) << preset.name;
+    EXPECT_EQ(predicted.weight_bytes, 4 * (parameters_of(preset.shape) + padding)) << preset.name;
     EXPECT_EQ(predicted.gathered_bytes, 0) << preset.name;
   }
 }
@@ -82,7 +82,7 @@ TEST(Memory, OfADividedContextHasTheRowsOfOneRankAndPassesKeysAndValues) {
 }
 
 TEST(Memory, FollowsTheWidthOfTheMlp) {
-  GptShape narrow = kGpt2;
+  DecoderShape narrow = kGpt2;
   narrow.mlp_hidden = 3 * kGpt2.hidden;  // by default 4 * hidden
   const int64_t layers = kGpt2.layers, fewer = kGpt2.hidden / 2, over_y = kGpt2.hidden / 2;
   const auto wide_memory = predict_memory(kGpt2, {.x = 2, .y = 2}, {});
@@ -108,7 +108,7 @@ TEST(Memory, OfGatheredWeightsIsTwoOfTheLargestBlock) {
   for (const int z : {2, 8, 16})
     EXPECT_EQ(predict_memory(kLarge, {.x = 4, .y = 2, .z = z}, {}).gathered_bytes, 2 * (51200 / 4) * (12288 / 2) * 4)
         << z;
-  GptShape few_words = kLarge;
+  DecoderShape few_words = kLarge;
   few_words.vocabulary = 256;
   EXPECT_EQ(predict_memory(few_words, {.x = 4, .y = 2, .z = 8}, {}).gathered_bytes, 2 * (49152 / 4) * (12288 / 2) * 4);
 }
@@ -139,7 +139,7 @@ TEST(Memory, OfTheCacheIsItsBudgetOrAllMatrices) {
 }
 
 TEST(Memory, OfCheckpointedBlocksIsTheirInputs) {
-  const GptShape shape = {.layers = 4, .hidden = 48, .heads = 6, .sequence = 10, .vocabulary = 100};
+  const DecoderShape shape = {.layers = 4, .hidden = 48, .heads = 6, .sequence = 10, .vocabulary = 100};
   const auto kept = [&](int64_t every) {
     return predict_memory(shape, {}, {.element_bytes = 1, .checkpoint_every = every}).activation_bytes;
   };
@@ -150,7 +150,7 @@ TEST(Memory, OfCheckpointedBlocksIsTheirInputs) {
 }
 
 TEST(Memory, OfActivationsIsTheSumOfWhatAreKept) {
-  const GptShape shape = {.layers = 3, .hidden = 48, .heads = 6, .sequence = 10, .vocabulary = 100};
+  const DecoderShape shape = {.layers = 3, .hidden = 48, .heads = 6, .sequence = 10, .vocabulary = 100};
   const int64_t rows = 2 * 10;
   const auto kept = predict_memory(shape, {.x = 2, .y = 3}, {.micro_batch = 2, .element_bytes = 8}).activation_bytes;
   EXPECT_EQ(kept, 8 * rows * (3 * (4 * 16 + 12 * 24 + 3 + 4) + 2 * 16 + 2));
@@ -197,7 +197,7 @@ TEST(Memory, InTotalIsTheSumOfWhatLivesAtOnce) {
 }
 
 TEST(Memory, OfUnevenSizesIsThatOfTheFullestRank) {
-  const GptShape shape = {.layers = 1, .hidden = 10, .heads = 5, .sequence = 4, .vocabulary = 7};
+  const DecoderShape shape = {.layers = 1, .hidden = 10, .heads = 5, .sequence = 4, .vocabulary = 7};
   const auto predicted = predict_memory(shape, {.x = 3, .y = 3}, {.micro_batch = 1});
   // Blocks of the rank with 4 of 10 features on both axes, 14 of the mlp's 40, 3 of 7 words.
   int64_t stored = 0;
@@ -210,7 +210,7 @@ TEST(Memory, RefusesSizesThatAreNone) {
   EXPECT_THROW(predict_memory(kGpt2, {.x = 0}, {}), UserError);
   EXPECT_THROW(predict_memory(kGpt2, {}, {.micro_batch = 0}), UserError);
   EXPECT_THROW(predict_memory(kGpt2, {}, {.element_bytes = 0}), UserError);
-  EXPECT_THROW(predict_memory(GptShape{}, {}, {}), UserError);
+  EXPECT_THROW(predict_memory(DecoderShape{}, {}, {}), UserError);
 }
 
 }  // namespace

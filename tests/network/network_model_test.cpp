@@ -1,4 +1,4 @@
-#include "axonn/network/gpt/gpt_network.hpp"
+#include "axonn/network/decoder/decoder_network.hpp"
 #include "axonn/network/network_model.hpp"
 #include "axonn/network/unet/unet_network.hpp"
 #include "axonn/perfmodel/network_file.hpp"
@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "axonn/core/error.hpp"
-#include "axonn/network/gpt/gpt_presets.hpp"
+#include "axonn/network/decoder/decoder_presets.hpp"
 #include "axonn/network/unet/unet_presets.hpp"
 
 namespace axonn {
@@ -24,8 +24,8 @@ class NetworkFile : public ::testing::Test {
     std::ofstream(directory_ / name) << text;
     return (directory_ / name).string();
   }
-  GptShape transformer(const std::string& name, const std::string& text) const {
-    return std::get<GptShape>(find_network(write(name, text)));
+  DecoderShape transformer(const std::string& name, const std::string& text) const {
+    return std::get<DecoderShape>(find_network(write(name, text)));
   }
   UnetShape unet(const std::string& name, const std::string& text) const {
     return std::get<UnetShape>(find_network(write(name, text)));
@@ -46,16 +46,16 @@ class NetworkFile : public ::testing::Test {
 };
 
 TEST_F(NetworkFile, OfTheTrainerIsReadWithItsPreset) {
-  GptShape expected = find_gpt_preset("gpt5b").shape;
+  DecoderShape expected = find_decoder_preset("gpt5b").shape;
   expected.sequence = 4096;
   EXPECT_EQ(transformer("a.toml", "[model]\nmodel = 'gpt5b'\nsequence = 4096\n[train]\nbatch = 3\n"), expected);
-  const GptShape mine = {
-      .layers = 2, .hidden = 64, .heads = 4, .sequence = 32, .vocabulary = 100, .mlp_hidden = 96, .tied_head = true};
+  const DecoderShape mine = {
+      .layers = 2, .hidden = 64, .heads = 4, .mlp_hidden = 96, .sequence = 32, .vocabulary = 100, .tied_head = true};
   EXPECT_EQ(transformer("b.toml", network_toml(mine)), mine);
 }
 
 TEST_F(NetworkFile, OfHuggingFaceIsToldByItsModelType) {
-  const GptShape gpt2 = find_gpt_preset("gpt-124m").shape;
+  const DecoderShape gpt2 = find_decoder_preset("gpt-124m").shape;
   const std::string sizes = R"("n_layer": 12, "n_embd": 768, "n_head": 12, "n_positions": 1024, "vocab_size": 50257})";
   EXPECT_EQ(transformer("gpt2.json", R"({"model_type": "gpt2", )" + sizes), gpt2);
   EXPECT_EQ(transformer("gpt2.json", R"({"model_type": "gpt2", "n_inner": 20, )" + sizes).mlp_hidden, 20);
@@ -63,16 +63,27 @@ TEST_F(NetworkFile, OfHuggingFaceIsToldByItsModelType) {
   const auto mistral = std::get<DecoderShape>(find_network(write("mistral.json", R"({"model_type": "mistral",
       "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 16, "intermediate_size": 96,
       "max_position_embeddings": 8192, "vocab_size": 32})")));
-  EXPECT_EQ(mistral, (DecoderShape{.layers = 2,
-                                   .hidden = 64,
-                                   .heads = 16,
-                                   .kv_heads = 8,
-                                   .mlp_hidden = 96,
-                                   .sequence = 8192,
-                                   .vocabulary = 32,
-                                   .gated = true,
-                                   .window = 4096,
-                                   .windowed_layers = 2}));
+  EXPECT_EQ(mistral, rotated({.layers = 2,
+                              .hidden = 64,
+                              .heads = 16,
+                              .kv_heads = 8,
+                              .mlp_hidden = 96,
+                              .sequence = 8192,
+                              .vocabulary = 32,
+                              .gated = true,
+                              .window = 4096,
+                              .windowed_layers = 2}));
+}
+
+TEST_F(NetworkFile, OfATransformerIsAGpt2UnlessAKeySaysOtherwise) {
+  const std::string sizes = "layers = 2\nhidden = 64\nheads = 4\nsequence = 32\nvocab = 100\n";
+  const DecoderShape gpt2 = {.layers = 2, .hidden = 64, .heads = 4, .sequence = 32, .vocabulary = 100};
+  EXPECT_EQ(transformer("a.toml", "[model]\n" + sizes + "dropout = 0.1\n"), gpt2);
+  DecoderShape llama = rotated(gpt2);
+  llama.gated = true;
+  EXPECT_EQ(transformer("a.toml", "[model]\n" + sizes + "gated = true\n"), llama);
+  EXPECT_EQ(transformer("b.toml", network_toml(llama)), llama);
+  EXPECT_EQ(network_toml(gpt2).find("positions"), std::string::npos);  // the trainer does not know it
 }
 
 TEST_F(NetworkFile, OfAUnetIsToldByItsPresetOrItsKeys) {
@@ -112,19 +123,19 @@ TEST_F(NetworkFile, ComplaintsSayWhatIsMissingOrWrong) {
   EXPECT_THROW(find_network("gpt81b"), UserError);
   EXPECT_THROW(
       network_model("huge",
-                    GptShape{.layers = 1, .hidden = int64_t{1} << 40, .heads = 1, .sequence = 1, .vocabulary = 1}),
+                    DecoderShape{.layers = 1, .hidden = int64_t{1} << 40, .heads = 1, .sequence = 1, .vocabulary = 1}),
       UserError);
 }
 
 TEST(NetworkModel, CountsItsBlocks) {
-  EXPECT_EQ(network_model("gpt20b", find_gpt_preset("gpt20b").shape).blocks, 32);
+  EXPECT_EQ(network_model("gpt20b", find_decoder_preset("gpt20b").shape).blocks, 32);
   // One level of 3 residual blocks down and 4 up, and residual, attention, residual in the middle.
   const auto flat = network_model("flat", {.multipliers = {1}, .blocks = 3, .attention = {}});
   EXPECT_EQ(flat.blocks, 3 + 3 + 4);
 }
 
 TEST(NetworkModel, SaysWhichGridsCannotHoldIt) {
-  const auto model = network_model("gpt20b", find_gpt_preset("gpt20b").shape);
+  const auto model = network_model("gpt20b", find_decoder_preset("gpt20b").shape);
   EXPECT_EQ(model.why_impossible({.x = 16}), "heads % x");  // 56 heads
   EXPECT_EQ(model.why_impossible({.y = 5}), "hidden % y");
   EXPECT_EQ(model.why_impossible({.x = 8, .y = 7, .z = 3, .data = 5}), std::nullopt);

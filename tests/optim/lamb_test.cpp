@@ -15,9 +15,9 @@ namespace {
 TEST(Lamb, OnEveryGridEqualsOneRank) {
   const VerificationOptions options{
       .optimizer = {.kind = OptimizerKind::lamb, .learning_rate = 1e-3}, .batch = 8, .steps = 4};
-  const GptConfig model{
+  const DecoderConfig model{
       .shape = {.layers = 2, .hidden = 24, .heads = 4, .sequence = 4, .vocabulary = 23, .tied_head = true}};
-  Verifier verifier(test_environment(), options, gpt_on_synthetic_tokens(model, 1));
+  Verifier verifier(test_environment(), options, decoder_on_synthetic_tokens(model, 1));
   for (const GridShape& grid : factorisations(test_environment().ranks()))
     for (const Difference& difference : verifier.on(grid).differences)
       EXPECT_TRUE(difference.passes()) << difference.what << " on " << grid.to_string() << ": " << difference.relative;

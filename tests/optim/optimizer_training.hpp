@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "axonn/layers/loss.hpp"
-#include "axonn/model/gpt/model.hpp"
+#include "axonn/model/decoder/model.hpp"
 #include "axonn/optim/make_optimizer.hpp"
 #include "axonn/train/checkpoint_tensors.hpp"
 
@@ -32,7 +32,7 @@ class OptimizerTraining {
 
  private:
   Context context_;
-  Gpt model_;
+  Decoder model_;
   Parameters parameters_;
   std::unique_ptr<Optimizer> optimizer_;
   double scale_;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "axonn/core/error.hpp"
-#include "axonn/model/gpt/model.hpp"
+#include "axonn/model/decoder/model.hpp"
 #include "axonn/tasks/text/synthetic_tokens.hpp"
 #include "axonn/train/trainer.hpp"
 #include "optim/rule.hpp"
@@ -49,7 +49,7 @@ struct Network {
   TrainedNetwork trained() { return {test_environment(), context, parameters, *optimizer, task}; }
 
   Context context;
-  Gpt model;
+  Decoder model;
   Parameters parameters;
   std::unique_ptr<Optimizer> optimizer;
   SyntheticTokens task;
@@ -113,7 +113,7 @@ TEST(GraphedStep, IsRefusedWhereNothingIsRecorded) {
 
 TEST(GraphedStep, NeedsNumbersThatFp32Holds) {
   Context context(test_environment(), {}, {.dtype = at::kDouble});
-  Gpt model(context, {.shape = {.layers = 1, .hidden = 16, .heads = 2, .sequence = 8, .vocabulary = 37}});
+  Decoder model(context, {.shape = {.layers = 1, .hidden = 16, .heads = 2, .sequence = 8, .vocabulary = 37}});
   const Parameters parameters = context.materialize(model, 1);
   const auto optimizer = make_rule<OptimizerKind::adamw>(context, parameters, {});
   EXPECT_USER_ERROR(optimizer->stage(), "in fp64", "without `staged`");

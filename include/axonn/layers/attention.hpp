@@ -7,19 +7,33 @@
 namespace axonn {
 
 struct AttentionOptions {
-  int64_t heads = 0;  // heads of the whole layer; split over `axis`, which must divide them
+  int64_t heads = 0;     // heads of the queries of the whole layer; split over `axis`, which must divide them
+  int64_t kv_heads = 0;  // heads of keys and of values, which divide `heads` and are split alike; 0: heads
   bool causal = true;
   double dropout = 0;             // probability of dropping an attention probability
   std::string dropout_name = {};  // distinguishes the places of a network
   Axis axis = Axis::x;
+
+  int64_t keys() const { return kv_heads > 0 ? kv_heads : heads; }
 };
 
-// Multi-head self-attention with sharded heads: qkv (batch, sequence, 3 * features / axis) in
-// segments q|k|v over `axis` -> (batch, sequence, features / axis) over the same axis. Nothing is
-// exchanged. Every rank of the other tensor axis computes the same heads. Causal attention without
-// dropout is computed in blocks of attention_block() queries where that is faster, else by
-// LibTorch's fused kernel.
-Value attention(Context& context, const Value& qkv, const AttentionOptions& options);
+// The heads of one rank, each with its own number of them: (batch, sequence, heads, features of a
+// head). They may be views.
+struct AttentionHeads {
+  at::Tensor queries, keys, values;
+};
+
+// qkv (batch, ..., features / axis) in segments q|k|v over the axis as three views; all dims
+// between are one sequence. Gradients that attention() gives to all three come back as one tensor,
+// without a copy. Nothing is exchanged.
+AttentionHeads split_heads(Context& context, const Value& qkv, const AttentionOptions& options);
+
+// Multi-head attention with sharded heads: -> (batch, sequence, features / axis) over the axis,
+// with the features of all queries. Each head of keys and values serves heads / kv_heads heads of
+// queries that follow each other (Ainslie et al., GQA, 2023). Nothing is exchanged. Every rank of
+// the other tensor axis computes the same heads. Causal attention without dropout is computed in
+// blocks of attention_block() queries where that is faster, else by LibTorch's fused kernel.
+Value attention(Context& context, const AttentionHeads& heads, const AttentionOptions& options);
 
 // Queries per block. A layer keeps (sequence + block) / 2 probabilities per query and head for
 // backward. 0 means the fused kernel, which keeps none: on GPUs and for sequences beyond 1024.

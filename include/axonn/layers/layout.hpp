@@ -63,6 +63,9 @@ class PendingValue {
   std::function<void()> finish_;
 };
 
+// A tensor that all ranks of X and Y have alike, as an activation in the type of the network.
+Value whole_input(const Context& context, const at::Tensor& tensor);
+
 // The same activation in another layout, differentiable. Gathers over the axis it leaves and splits
 // over the axis it enters. Free if the layouts are equal. Every rank of these axes calls it.
 Value redistribute(Context& context, const Value& value, const Layout& layout);

@@ -8,15 +8,13 @@
 #include <vector>
 
 #include "axonn/network/decoder/decoder_network.hpp"
-#include "axonn/network/gpt/gpt_network.hpp"
 #include "axonn/network/unet/unet_network.hpp"
 
 namespace axonn {
 
 // Every network. A new one needs an entry here, a specialisation of Sizes and its own
-// network_model(). Where two have the same sizes, the first one is meant: it is the one that a
-// program of ours trains.
-using NetworkShape = std::variant<GptShape, UnetShape, DecoderShape>;
+// network_model().
+using NetworkShape = std::variant<DecoderShape, UnetShape>;
 
 // One shape of each network.
 template <typename... Shape>
@@ -31,7 +29,7 @@ void for_each_network(const Visit& visit) {
   }(std::type_identity<NetworkShape>());
 }
 
-// "transformer", "UNet", "decoder"
+// "transformer", "UNet"
 inline std::vector<std::string_view> network_kinds() {
   std::vector<std::string_view> kinds;
   for_each_network([&]<typename Shape>(std::type_identity<Shape>) { kinds.push_back(Sizes<Shape>::kNetwork); });

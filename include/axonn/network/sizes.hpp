@@ -40,25 +40,39 @@ struct SizeTerms {
   // The trainer does not accept this key: the size follows from the data, or from `word`.
   bool planner_only = false;
   std::optional<FileWord> word = {};
+  // No program of ours trains another value than a GPT-2's: the trainer does not accept this key.
+  // The planner's files and flags have it.
+  bool untrained = false;
 };
 
-// struct Sizes<GptShape> {
+// trainer: the trainer's keys and flags. trainer_files: the trainer's files as the planner writes
+// them. planner_files: files as the planner reads them. planner_flags: the planner's flags.
+enum class SizesFor : uint8_t { trainer, trainer_files, planner_files, planner_flags };
+
+// struct Sizes<DecoderShape> {
 //   static constexpr std::string_view kNetwork = "transformer";
-//   static std::span<const Preset<GptShape>> presets();
+//   static std::span<const Preset<DecoderShape>> presets();
+//   // Sizes where a file or the flags have only these keys, and no preset.
+//   static DecoderShape base(std::span<const std::string> keys);
 //   template <typename Visit>
 //   static void visit(const Visit& size) {  // one call per member
-//     size(SizeTerms{.key = "layers", .help = "transformer blocks"}, &GptShape::layers);
+//     size(SizeTerms{.key = "layers", .help = "transformer blocks"}, &DecoderShape::layers);
 //   }
 // };
 // Members are int64_t, bool, or std::vector<int64_t>.
 template <typename Shape>
 struct Sizes;
 
+inline bool has_key(const SizeTerms& terms, SizesFor whom) {
+  if (whom == SizesFor::planner_flags) return true;
+  return !terms.planner_only && (whom == SizesFor::planner_files || !terms.untrained);
+}
+
 template <typename Shape>
-std::vector<std::string> size_keys() {
+std::vector<std::string> size_keys(SizesFor whom) {
   std::vector<std::string> keys;
   Sizes<Shape>::visit([&](const SizeTerms& terms, auto) {
-    if (!terms.planner_only) keys.emplace_back(terms.key);
+    if (has_key(terms, whom)) keys.emplace_back(terms.key);
   });
   return keys;
 }
@@ -72,16 +86,18 @@ std::string preset_names() {
   return names;
 }
 
-// A size that is not 0 or false, as in a file: {"kv_heads", "8"}, {"tied", "true"}.
+// A size as in a file: {"kv_heads", "8"}, {"tied", "true"}.
 struct NamedSize {
   std::string name, value;
   std::optional<int64_t> number = {};  // the value, if it is a whole number
   bool operator==(const NamedSize&) const = default;
 };
+// The sizes that are not 0 or false and have a key for `whom`.
 template <typename Shape>
-std::vector<NamedSize> sizes_of(const Shape& shape) {
+std::vector<NamedSize> sizes_of(const Shape& shape, SizesFor whom = SizesFor::planner_flags) {
   std::vector<NamedSize> sizes;
   Sizes<Shape>::visit([&](const SizeTerms& terms, auto member) {
+    if (!has_key(terms, whom)) return;
     std::string value;
     std::optional<int64_t> number;
     if constexpr (std::is_same_v<decltype(shape.*member), const bool&>)

@@ -11,10 +11,6 @@ namespace axonn {
 
 // A network's sizes as options. Sizes (network/sizes.hpp) defines their names and limits once.
 
-// trainer: the trainer's keys and flags. planner_files: the trainer's files as the planner reads
-// and writes them. planner_flags: the planner's flags.
-enum class SizesFor : uint8_t { trainer, planner_files, planner_flags };
-
 // Binds a size that a word in another section of the file turns on.
 inline TextValue bind_word(bool& on, const FileWord& word) {
   return {.print = [&on, word] { return std::string(on ? word.on : word.off); },
@@ -32,13 +28,14 @@ template <typename Shape>
 void bind_sizes(OptionTable& table, std::string_view section, Shape& shape, SizesFor whom) {
   Sizes<Shape>::visit([&](const SizeTerms& terms, auto member) {
     auto& size = shape.*member;
-    if (terms.planner_only && whom != SizesFor::planner_flags) {
+    if (!has_key(terms, whom)) {
       if constexpr (std::is_same_v<decltype(size), bool&>)
-        if (terms.word && whom == SizesFor::planner_files)
+        if (terms.word && whom != SizesFor::trainer)
           table.add_text(terms.word->section, terms.word->key, bind_word(size, *terms.word), terms.help);
       return;
     }
-    const Whole whole{.least = terms.from_data ? std::min(terms.least, terms.from_data->number) : terms.least,
+    const bool may_follow_data = terms.from_data && whom != SizesFor::planner_flags;
+    const Whole whole{.least = may_follow_data ? std::min(terms.least, terms.from_data->number) : terms.least,
                       .most = terms.most,
                       .suffixes = terms.suffixes};
     if constexpr (std::is_same_v<decltype(size), bool&>)
@@ -52,7 +49,8 @@ void bind_sizes(OptionTable& table, std::string_view section, Shape& shape, Size
 template <typename Shape>
 void fill_from_preset(const OptionTable& table, Shape& shape, const Shape& preset) {
   Sizes<Shape>::visit([&](const SizeTerms& terms, auto member) {
-    if (!terms.planner_only && table.source(terms.key) == OptionTable::Source::fallback) shape.*member = preset.*member;
+    if (has_key(terms, SizesFor::trainer) && table.source(terms.key) == OptionTable::Source::fallback)
+      shape.*member = preset.*member;
   });
 }
 

@@ -129,7 +129,7 @@ void check_options(const GroupNormOptions& options) {
 }  // namespace
 
 GroupNormImpl::GroupNormImpl(Context& context, GroupNormOptions options)
-    : ShardedModule(context),
+    : NormImpl(context),
       options_((check_options(options), std::move(options))),
       weight_(register_sharded(
           "weight",

@@ -9,8 +9,8 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/var_mean.h>
 
-#include "layers/operation.hpp"
 #include "layers/fused/fused_layer_norm.hpp"
+#include "layers/operation.hpp"
 
 namespace axonn {
 namespace {
@@ -129,7 +129,7 @@ Tensor shares_of_ranks(const Context& context, const LayerNormOptions& options) 
 }  // namespace
 
 LayerNormImpl::LayerNormImpl(Context& context, LayerNormOptions options)
-    : ShardedModule(context),
+    : NormImpl(context),
       options_(options),
       weight_(register_sharded("weight", {.spec = {.dims = {Dim::split(options.features, options.axis)}},
                                           .initial = Initial::ones(),

@@ -48,7 +48,7 @@ class RmsNormOperation : public Operation {
 }  // namespace
 
 RmsNormImpl::RmsNormImpl(Context& context, RmsNormOptions options)
-    : ShardedModule(context),
+    : NormImpl(context),
       options_(options),
       weight_(register_sharded("weight", {.spec = {.dims = {Dim::split(options.features, options.axis)}},
                                           .initial = Initial::ones(),

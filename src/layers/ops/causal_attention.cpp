@@ -1,6 +1,7 @@
 #include "layers/ops/causal_attention.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -13,6 +14,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/triu.h>
 
+#include "layers/ops/heads_operation.hpp"
 #include "layers/parallel.hpp"
 
 namespace axonn {
@@ -51,33 +53,35 @@ void multiply(const Tensor& out, const Tensor& a, const Tensor& b, double alpha 
 
 // Shapes: h = heads of a thread's share, s = sequence, f = features of a head. A block has r
 // queries and the n = begin + r keys that they may see.
-class CausalAttention : public Operation {
+class CausalAttention : public TensorOperation {
  public:
   CausalAttention(int64_t rows, at::ScalarType products) : rows_(rows), products_(products) {}
   std::string name() const override { return "causal_attention"; }
 
-  Tensor forward(const Tensor& qkv) override {
-    qkv_.keep(qkv);
-    batch_ = qkv.size(0), sequence_ = qkv.size(1), heads_ = qkv.size(3), features_ = qkv.size(4);
-    const Tensor output = at::empty({batch_, sequence_, heads_, features_}, qkv.options());
+  std::vector<Tensor> forward(const std::vector<Tensor>& inputs) override {
+    for (size_t i = 0; i < inputs.size(); ++i) inputs_[i].keep(inputs[i]);
+    const Tensor& queries = inputs[0];
+    batch_ = queries.size(0), sequence_ = queries.size(1), heads_ = queries.size(2), features_ = queries.size(3);
+    const Tensor output = at::empty({batch_, sequence_, heads_, features_}, queries.options());
     const Tensor later = at::full({rows_, rows_}, -std::numeric_limits<double>::infinity(),
-                                  qkv.options().dtype(products_))
+                                  queries.options().dtype(products_))
                              .triu(1);  // masks later keys
     for (const Block& block : blocks())
-      probabilities_.push_back(at::empty({batch_, heads_, block.rows, block.end()}, qkv.options()));
-    for_heads([&](const Heads& heads) { attend(heads, qkv, later, output); });
-    return output.view({batch_, sequence_, heads_ * features_});
+      probabilities_.push_back(at::empty({batch_, heads_, block.rows, block.end()}, queries.options()));
+    for_heads([&](const Heads& heads) { attend(heads, inputs, later, output); });
+    return {output.view({batch_, sequence_, heads_ * features_})};
   }
 
-  Tensor backward(const Tensor& grad_output, bool) override {
-    const Tensor qkv = qkv_.get(), grad = grad_output.contiguous().view({batch_, sequence_, heads_, features_}),
-                 grads = at::empty(qkv.sizes(), grad.options());
-    for_heads([&](const Heads& heads) { attend_backward(heads, qkv, grad, grads); });
+  std::vector<Tensor> backward(const std::vector<Tensor>& gradients) override {
+    const std::vector<Tensor> inputs = {inputs_[0].get(), inputs_[1].get(), inputs_[2].get()};
+    const Tensor grad = gradients[0].contiguous().view({batch_, sequence_, heads_, features_});
+    std::vector<Tensor> grads = heads_in_one(inputs);
+    for_heads([&](const Heads& heads) { attend_backward(heads, inputs, grad, grads); });
     return grads;
   }
 
   void release() override {
-    qkv_.reset();
+    for (Saved& input : inputs_) input.reset();
     probabilities_.clear();
   }
 
@@ -109,9 +113,13 @@ class CausalAttention : public Operation {
 
   double scale() const { return 1 / std::sqrt(static_cast<double>(features_)); }
 
-  void attend(const Heads& heads, const Tensor& qkv, const Tensor& later, const Tensor& output) {
-    const Tensor parts = heads.of(qkv).to(products_).permute({1, 2, 0, 3});  // (3, h, s, f)
-    const Tensor queries = parts[0], keys = parts[1], values = parts[2];
+  Tensor by_head(const Heads& heads, const Tensor& input) const {  // (h, s, f)
+    return heads.of(input).to(products_).transpose(0, 1);
+  }
+
+  void attend(const Heads& heads, const std::vector<Tensor>& inputs, const Tensor& later, const Tensor& output) {
+    const Tensor queries = by_head(heads, inputs[0]), keys = by_head(heads, inputs[1]),
+                 values = by_head(heads, inputs[2]);
     const Rounded result(heads.of(output), products_);
     const auto all = blocks();
     for (size_t i = 0; i < all.size(); ++i) {
@@ -127,37 +135,40 @@ class CausalAttention : public Operation {
     result.finish();
   }
 
-  void attend_backward(const Heads& heads, const Tensor& qkv, const Tensor& grad_output, const Tensor& grad_qkv) {
-    const Tensor parts = heads.of(qkv).to(products_).permute({1, 2, 0, 3});
-    const Tensor queries = parts[0], keys = parts[1], values = parts[2];
-    const Tensor grad = heads.of(grad_output).to(products_).transpose(0, 1);  // (h, s, f)
-    const Rounded result(heads.of(grad_qkv), products_);
-    const Tensor grads = result.values().permute({1, 2, 0, 3});
+  void attend_backward(const Heads& heads, const std::vector<Tensor>& inputs, const Tensor& grad_output,
+                       const std::vector<Tensor>& gradients) {
+    const Tensor queries = by_head(heads, inputs[0]), keys = by_head(heads, inputs[1]),
+                 values = by_head(heads, inputs[2]), grad = by_head(heads, grad_output);
+    const std::array<Rounded, 3> results = {Rounded(heads.of(gradients[0]), products_),
+                                            Rounded(heads.of(gradients[1]), products_),
+                                            Rounded(heads.of(gradients[2]), products_)};
+    const auto of_gradient = [&](size_t which) { return results[which].values().transpose(0, 1); };
+    const Tensor grad_queries = of_gradient(0), grad_keys = of_gradient(1), grad_values = of_gradient(2);
     const auto all = blocks();
     for (size_t i = all.size(); i-- > 0;) {
       const Block& block = all[i];
       const bool add = i + 1 < all.size();  // the last block sees every key: it writes, the others add
       const Tensor seen = heads.of_block(probabilities_[i]).to(products_);  // (h, r, n)
-      multiply(block.seen(grads[2]), seen.transpose(1, 2), block.of(grad), 1, add);
+      multiply(block.seen(grad_values), seen.transpose(1, 2), block.of(grad), 1, add);
       Tensor scores = at::empty(seen.sizes(), seen.options());
       multiply(scores, block.of(grad), block.seen(values).transpose(1, 2));
       at::_softmax_backward_data_out(scores, scores, seen, -1, products_);
-      multiply(block.of(grads[0]), scores, block.seen(keys), scale());
-      multiply(block.seen(grads[1]), scores.transpose(1, 2), block.of(queries), scale(), add);
+      multiply(block.of(grad_queries), scores, block.seen(keys), scale());
+      multiply(block.seen(grad_keys), scores.transpose(1, 2), block.of(queries), scale(), add);
     }
-    result.finish();
+    for (const Rounded& result : results) result.finish();
   }
 
   int64_t rows_;
   at::ScalarType products_;
   int64_t batch_ = 0, sequence_ = 0, heads_ = 0, features_ = 0;
-  Saved qkv_;
+  std::array<Saved, 3> inputs_;        // queries, keys, values
   std::vector<Tensor> probabilities_;  // per block (batch, heads, r, n)
 };
 
 }  // namespace
 
-std::unique_ptr<Operation> causal_attention(int64_t rows, at::ScalarType products) {
+std::unique_ptr<TensorOperation> causal_attention(int64_t rows, at::ScalarType products) {
   return std::make_unique<CausalAttention>(rows, products);
 }
 

@@ -19,7 +19,7 @@ void check_unet(const UnetConfig& config, const GridShape& grid) {
                     kWhere, "channels must divide by ", to_string(axis), ", got ", channels, " channels in ",
                     stage.name, " and ", to_string(axis), " = ", grid[axis], " (grid ", grid.to_string(), ")");
     if (stage.kind != UnetStage::Kind::attention) continue;
-    const Axis axis = parallelize_attention(config.shape, stage).attention.axis;
+    const Axis axis = parallelize_attention(config.shape, stage).attention.attention.axis;
     AXONN_CHECK(config.shape.heads % grid[axis] == 0, kWhere, "heads must divide by ", to_string(axis), ", got ",
                 config.shape.heads, " heads in ", stage.name, " and ", to_string(axis), " = ", grid[axis], " (grid ",
                 grid.to_string(), ")");

@@ -10,9 +10,9 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/layers/activation_checkpoint.hpp"
+#include "axonn/layers/blocks/interleave.hpp"
 #include "axonn/layers/context.hpp"
 #include "axonn/layers/dropout.hpp"
-#include "axonn/layers/interleave.hpp"
 
 namespace axonn {
 namespace {
@@ -21,11 +21,6 @@ Value add(const Value& a, const Value& b) { return {a.tensor + b.tensor, a.featu
 
 Value silu(const Value& value) {
   return value.map([](const at::Tensor& tensor) { return at::silu(tensor); });
-}
-
-// (batch, height, width, channels) as (batch, pixels, channels).
-Value flattened(const Value& images) {
-  return images.map([](const at::Tensor& tensor) { return tensor.flatten(1, 2); });
 }
 
 // (batch, channels), to broadcast over (batch, height, width, channels).
@@ -96,39 +91,25 @@ class Residual : public UnetModule {
   Conv2d shortcut_{nullptr};
 };
 
-class SelfAttention : public UnetModule {
+class AttentionStage : public UnetModule {
  public:
-  SelfAttention(Context& context, const UnetAttentionPlan& plan)
-      : context_(context),
-        options_(plan.attention),
-        norm_(context, plan.norm),
-        qkv_(context, plan.qkv),
-        projection_(context, plan.projection) {
+  AttentionStage(Context& context, const UnetAttentionPlan& plan)
+      : context_(context), norm_(context, plan.norm), attention_(context, plan.attention) {
     register_module("norm", norm_.ptr());
-    register_module("qkv", qkv_.ptr());
-    register_module("projection", projection_.ptr());
+    register_module("qkv", attention_->qkv().ptr());  // not below the name of a module between
+    register_module("projection", attention_->out().ptr());
   }
 
   Value forward(const Value& input, const UnetEmbedding&) override {
-    return interleave(context_, {input},
-                      {[&](BlockRows& rows) { rows.coming = qkv_->launch(flattened(norm_(rows.inputs[0]))); },
-                       [&](BlockRows& rows) {
-                         const Value attended = attention(context_, rows.coming.wait(), options_);
-                         rows.coming = projection_->launch(attended, {.stream = flattened(rows.inputs[0])});
-                       },
-                       [&](BlockRows& rows) {
-                         const at::IntArrayRef sizes = rows.inputs[0].tensor.sizes();
-                         rows.stream =
-                             rows.coming.wait().map([&](const at::Tensor& pixels) { return pixels.view(sizes); });
-                       }});
+    ResidualStream residual(context_, input);
+    residual.add(*norm_, *attention_);
+    return residual.wait();
   }
 
  private:
   ContextHandle context_;
-  AttentionOptions options_;
   GroupNorm norm_;
-  Linear qkv_;
-  Linear projection_;
+  SelfAttention attention_;
 };
 
 class Resampling : public UnetModule {
@@ -148,7 +129,7 @@ std::shared_ptr<UnetModule> make_module(Context& context, const UnetConfig& conf
     case UnetStage::Kind::residual:
       return std::make_shared<Residual>(context, config.shape, stage, config.dropout);
     case UnetStage::Kind::attention:
-      return std::make_shared<SelfAttention>(context, parallelize_attention(config.shape, stage));
+      return std::make_shared<AttentionStage>(context, parallelize_attention(config.shape, stage));
     default:
       return std::make_shared<Resampling>(context, stage);
   }
@@ -213,8 +194,7 @@ Value Unet::embed_classes(const at::Tensor& classes) {
 UnetEmbedding Unet::embed(const at::Tensor& times, const at::Tensor& classes) {
   AXONN_CHECK(classes.defined() == (config_.shape.classes > 0), "model.unet", "the network has ", config_.shape.classes,
               " classes, got ", classes.defined() ? "some" : "none");
-  const Value time{waves(times, config_.shape.base).to(context_->options().dtype), config_.shape.base,
-                   Layout::replicated()};
+  const Value time = whole_input(context_, waves(times, config_.shape.base));
   Value embedding = time_out_(silu(time_in_(redistribute(context_, time, time_in_->input_layout()))));
   if (classes.defined()) embedding = add(embedding, embed_classes(classes));
   embedding = silu(embedding);

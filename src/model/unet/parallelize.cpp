@@ -84,12 +84,13 @@ UnetResidualPlan parallelize_residual(const UnetShape& shape, const UnetStage& s
 UnetAttentionPlan parallelize_attention(const UnetShape& shape, const UnetStage& stage) {
   const Axis a = channel_axis(stage.level), b = other_tensor_axis(a);
   const int64_t c = stage.in;
-  // norm: A, qkv: A -> B, attention: B, projection: B -> A.
+  // norm: A, qkv: A -> B, attention: B, out: B -> A.
   return {
       .norm = {.groups = shape.groups, .channels = c, .layout = Layout::over(a)},
-      .qkv = by_inputs(LinearOptions{.in = c, .out = 3 * c, .transposed = transposed(a), .segments = {c, c, c}}),
-      .attention = {.heads = shape.heads, .causal = false, .axis = b},
-      .projection = zeroed(LinearOptions{.in = c, .out = c, .transposed = transposed(b)}),
+      .attention = {.qkv = by_inputs(
+                        LinearOptions{.in = c, .out = 3 * c, .transposed = transposed(a), .segments = {c, c, c}}),
+                    .attention = {.heads = shape.heads, .causal = false, .axis = b},
+                    .out = zeroed(LinearOptions{.in = c, .out = c, .transposed = transposed(b)})},
   };
 }
 

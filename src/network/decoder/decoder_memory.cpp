@@ -62,7 +62,7 @@ std::vector<StoredTensors> tensors_of(const DecoderShape& shape) {
   const int64_t h = shape.hidden, l = shape.layers, dense = l - shape.expert_layers();
   const Dim vocabulary = Dim::padded(shape.vocabulary, Axis::x);
   std::vector<StoredTensors> tensors = {{matrix(vocabulary, over_y(h))}};
-  if (shape.positions > 0) tensors.push_back({matrix(Dim::whole(shape.positions), over_y(h))});
+  if (shape.positions != 0) tensors.push_back({matrix(Dim::whole(shape.learned_positions()), over_y(h))});
   add_attention(tensors, shape);
   add_mlp(tensors, shape, shape.mlp(), dense, shape.mlp_bias);
   add_experts(tensors, shape);

@@ -63,12 +63,18 @@ int64_t count(const DecoderShape& shape, int64_t experts) {
   const int64_t shared = shape.shared_hidden > 0 ? mlp_elements(shape, shape.shared_hidden, false) + h : 0;
   const int64_t mixture = router + experts * mlp_elements(shape, shape.expert_hidden, false) + shared;
   const int64_t sparse = shape.expert_layers(), dense = shape.layers - sparse;
-  return shape.vocabulary * h * (shape.tied_head ? 1 : 2) + shape.positions * h + norm +
+  return shape.vocabulary * h * (shape.tied_head ? 1 : 2) + shape.learned_positions() * h + norm +
          shape.layers * (attention + shape.block_norms * norm) +
          dense * mlp_elements(shape, shape.mlp(), shape.mlp_bias) + sparse * mixture;
 }
 
 }  // namespace
+
+DecoderShape Sizes<DecoderShape>::base(std::span<const std::string> keys) {
+  const std::vector<std::string> common = size_keys<DecoderShape>(SizesFor::trainer);
+  const auto is_common = [&](const std::string& key) { return std::ranges::find(common, key) != common.end(); };
+  return std::ranges::all_of(keys, is_common) ? DecoderShape() : rotated({});
+}
 
 void check_decoder(const DecoderShape& shape) {
   check_sizes(shape, kWhere);
@@ -76,8 +82,8 @@ void check_decoder(const DecoderShape& shape) {
               "hidden must divide by heads, got hidden = ", shape.hidden, " and heads = ", shape.heads);
   AXONN_CHECK(shape.heads % shape.keys() == 0, kWhere, "heads must divide by kv_heads, got heads = ", shape.heads,
               " and kv_heads = ", shape.keys());
-  AXONN_CHECK(shape.positions == 0 || shape.sequence <= shape.positions, kWhere, "the network has ", shape.positions,
-              " learned positions, got sequence = ", shape.sequence, ": make it shorter");
+  AXONN_CHECK(shape.positions == 0 || shape.sequence <= shape.learned_positions(), kWhere, "the network has ",
+              shape.positions, " learned positions, got sequence = ", shape.sequence, ": make it shorter");
   AXONN_CHECK(shape.windowed_layers <= shape.layers && (shape.windowed_layers == 0 || shape.window > 0), kWhere,
               "windowed_layers must be at most layers = ", shape.layers,
               ", and needs a window, got windowed_layers = ", shape.windowed_layers, " and window = ", shape.window);
@@ -94,7 +100,7 @@ std::string beyond_gpt2(const DecoderShape& shape) {
   const auto say = [&](bool there, const std::string& what) {
     if (there) text.append(text.empty() ? "" : ", ").append(what);
   };
-  say(shape.positions != shape.sequence,
+  say(shape.learned_positions() != shape.sequence,
       shape.positions == 0 ? "no table of positions" : detail::concatenate(shape.positions, " positions"));
   say(shape.keys() != shape.heads, detail::concatenate(shape.keys(), " heads of keys for ", shape.heads));
   say(shape.attended() != shape.hidden, detail::concatenate("heads of ", shape.features_of_head(), " features"));

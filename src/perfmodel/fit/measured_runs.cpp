@@ -88,18 +88,18 @@ class Line {
 std::optional<NetworkModel> network_of(const Line& line, int64_t stages) {
   const bool any = std::ranges::any_of(kSizes, [&](std::string_view size) { return line.find(size).has_value(); });
   if (!any && !line.find("model")) return std::nullopt;
-  NetworkShape shape = any ? NetworkShape(GptShape{.layers = line.whole("layers"),
-                                                   .hidden = line.whole("hidden"),
-                                                   .heads = line.whole("heads"),
-                                                   .sequence = line.whole("sequence"),
-                                                   .vocabulary = line.whole("vocabulary"),
-                                                   .tied_head = true})
+  NetworkShape shape = any ? NetworkShape(DecoderShape{.layers = line.whole("layers"),
+                                                       .hidden = line.whole("hidden"),
+                                                       .heads = line.whole("heads"),
+                                                       .sequence = line.whole("sequence"),
+                                                       .vocabulary = line.whole("vocabulary"),
+                                                       .tied_head = true})
                            : find_network(std::string(line.text("model")));
   if (stages > 1) {
-    auto* gpt = std::get_if<GptShape>(&shape);
-    AXONN_CHECK(gpt != nullptr && gpt->layers % stages == 0, kWhere, line.place(), ": ", stages,
+    auto* decoder = std::get_if<DecoderShape>(&shape);
+    AXONN_CHECK(decoder != nullptr && decoder->layers % stages == 0, kWhere, line.place(), ": ", stages,
                 " stages of a pipeline must divide the layers of a transformer");
-    gpt->layers /= stages;
+    decoder->layers /= stages;
   }
   return network_model("the network of " + line.place(), shape);
 }

@@ -10,30 +10,29 @@
 namespace axonn {
 namespace {
 
-NetworkShape gpt2(const ConfigJson& file) {
+DecoderShape gpt2(const ConfigJson& file) {
   if (file.flag_or("add_cross_attention", false)) file.refuse("with cross attention");
-  GptShape shape = {.layers = file.size("n_layer"),
-                    .hidden = file.size("n_embd"),
-                    .heads = file.size("n_head"),
-                    .sequence = file.size("n_positions"),
-                    .vocabulary = file.size("vocab_size"),
-                    .tied_head = file.flag_or("tie_word_embeddings", true)};
-  shape.mlp_hidden = file.size_or("n_inner", 0);
-  return shape;
-}
-
-// The keys that all others share.
-DecoderShape common(const ConfigJson& file, std::string_view mlp, bool tied) {
-  return {.layers = file.size("num_hidden_layers"),
-          .hidden = file.size("hidden_size"),
-          .heads = file.size("num_attention_heads"),
-          .mlp_hidden = file.size(mlp),
-          .sequence = file.size("max_position_embeddings"),
+  return {.layers = file.size("n_layer"),
+          .hidden = file.size("n_embd"),
+          .heads = file.size("n_head"),
+          .mlp_hidden = file.size_or("n_inner", 0),
+          .sequence = file.size("n_positions"),
           .vocabulary = file.size("vocab_size"),
-          .tied_head = file.flag_or("tie_word_embeddings", tied)};
+          .tied_head = file.flag_or("tie_word_embeddings", true)};
 }
 
-NetworkShape opt(const ConfigJson& file) {
+// The keys that all others share, of a network without positions and biases.
+DecoderShape common(const ConfigJson& file, std::string_view mlp, bool tied) {
+  return rotated({.layers = file.size("num_hidden_layers"),
+                  .hidden = file.size("hidden_size"),
+                  .heads = file.size("num_attention_heads"),
+                  .mlp_hidden = file.size(mlp),
+                  .sequence = file.size("max_position_embeddings"),
+                  .vocabulary = file.size("vocab_size"),
+                  .tied_head = file.flag_or("tie_word_embeddings", tied)});
+}
+
+DecoderShape opt(const ConfigJson& file) {
   DecoderShape shape = common(file, "ffn_dim", true);
   if (file.size_or("word_embed_proj_dim", shape.hidden) != shape.hidden) file.refuse("whose embedding is projected");
   if (!file.flag_or("do_layer_norm_before", true)) file.refuse("with norms after its layers");
@@ -44,7 +43,7 @@ NetworkShape opt(const ConfigJson& file) {
   return shape;
 }
 
-NetworkShape gpt_neox(const ConfigJson& file) {
+DecoderShape gpt_neox(const ConfigJson& file) {
   DecoderShape shape = common(file, "intermediate_size", false);
   shape.qkv_bias = shape.projection_bias = file.flag_or("attention_bias", true);
   shape.mlp_bias = shape.norm_bias = true;
@@ -86,36 +85,36 @@ DecoderShape with_late_window(const ConfigJson& file, const DecoderShape& shape)
   return with_window(file, shape, file.window_or("sliding_window", 4096), late);
 }
 
-NetworkShape llama(const ConfigJson& file) { return llama_like(file, {}); }
+DecoderShape llama(const ConfigJson& file) { return llama_like(file, {}); }
 
-NetworkShape mistral(const ConfigJson& file) {
+DecoderShape mistral(const ConfigJson& file) {
   const DecoderShape shape = llama_like(file, {.kv_heads = 8});
   return with_window(file, shape, file.window_or("sliding_window", 4096), shape.layers);
 }
 
-NetworkShape qwen2(const ConfigJson& file) {
+DecoderShape qwen2(const ConfigJson& file) {
   return with_late_window(file, llama_like(file, {.kv_heads = 32, .qkv_bias = true}));
 }
 
-NetworkShape qwen3(const ConfigJson& file) {
+DecoderShape qwen3(const ConfigJson& file) {
   return with_late_window(file, llama_like(file, {.kv_heads = 32, .head_dim = 128, .qk_norm = true}));
 }
 
-NetworkShape gemma(const ConfigJson& file) { return llama_like(file, {.kv_heads = 16, .head_dim = 256, .tied = true}); }
+DecoderShape gemma(const ConfigJson& file) { return llama_like(file, {.kv_heads = 16, .head_dim = 256, .tied = true}); }
 
-NetworkShape gemma2(const ConfigJson& file) {
+DecoderShape gemma2(const ConfigJson& file) {
   const auto shape = llama_like(file, {.kv_heads = 4, .head_dim = 256, .tied = true, .block_norms = 4});
   return with_window(file, shape, file.window_or("sliding_window", 4096), (shape.layers + 1) / 2);
 }
 
-NetworkShape gemma3(const ConfigJson& file) {
+DecoderShape gemma3(const ConfigJson& file) {
   const auto shape =
       llama_like(file, {.kv_heads = 4, .head_dim = 256, .tied = true, .qk_norm = true, .block_norms = 4});
   const int64_t every = file.size_or("sliding_window_pattern", 6);
   return with_window(file, shape, file.window_or("sliding_window", 4096), shape.layers - shape.layers / every);
 }
 
-NetworkShape mixtral(const ConfigJson& file) {
+DecoderShape mixtral(const ConfigJson& file) {
   DecoderShape shape = llama_like(file, {.kv_heads = 8});
   shape.experts = file.size_or("num_local_experts", 8);
   shape.token_experts = file.size_or("num_experts_per_tok", 2);
@@ -135,21 +134,21 @@ DecoderShape with_qwen_experts(const ConfigJson& file, DecoderShape shape, int64
   return shape;
 }
 
-NetworkShape qwen2_moe(const ConfigJson& file) {
+DecoderShape qwen2_moe(const ConfigJson& file) {
   DecoderShape shape = llama_like(file, {.kv_heads = 16, .qkv_bias = file.flag_or("qkv_bias", true)});
   shape = with_qwen_experts(file, shape, 60, 4);
   shape.shared_hidden = file.size("shared_expert_intermediate_size");
   return with_late_window(file, shape);
 }
 
-NetworkShape qwen3_moe(const ConfigJson& file) {
+DecoderShape qwen3_moe(const ConfigJson& file) {
   const DecoderShape shape = llama_like(file, {.kv_heads = 4, .qk_norm = true});
   return with_late_window(file, with_qwen_experts(file, shape, 128, 8));
 }
 
 struct Family {
   std::string_view model_type;
-  NetworkShape (*read)(const ConfigJson&);
+  DecoderShape (*read)(const ConfigJson&);
 };
 
 constexpr std::array kFamilies = {
@@ -162,7 +161,7 @@ constexpr std::array kFamilies = {
 
 }  // namespace
 
-NetworkShape read_config_json(const std::filesystem::path& path) {
+DecoderShape read_config_json(const std::filesystem::path& path) {
   const ConfigJson file(path);
   const std::string type = file.model_type();
   const auto family = std::ranges::find(kFamilies, type, &Family::model_type);

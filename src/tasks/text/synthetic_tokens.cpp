@@ -3,7 +3,7 @@
 #include <ATen/ops/empty.h>
 
 #include "axonn/core/philox.hpp"
-#include "axonn/network/gpt/gpt_shape.hpp"
+#include "axonn/network/decoder/decoder_network.hpp"
 
 namespace axonn {
 
@@ -30,9 +30,9 @@ at::Tensor SyntheticTokens::loss_sum(const std::vector<at::Tensor>& inputs) {
   return model_.loss_sum(inputs[0].narrow(1, 0, sequence).contiguous(), inputs[0].narrow(1, 1, sequence).contiguous());
 }
 
-MakeNetwork gpt_on_synthetic_tokens(const GptConfig& config, uint64_t seed) {
+MakeNetwork decoder_on_synthetic_tokens(const DecoderConfig& config, uint64_t seed) {
   return [=](Context& context) {
-    auto model = std::make_shared<Gpt>(context, config);
+    auto model = std::make_shared<Decoder>(context, config);
     auto task = std::make_unique<SyntheticTokens>(*model, seed);
     return VerifiedNetwork{.model = std::move(model), .task = std::move(task)};
   };

@@ -12,7 +12,7 @@
 #include "axonn/core/error.hpp"
 #include "axonn/core/philox.hpp"
 #include "axonn/layers/loss.hpp"
-#include "axonn/network/gpt/gpt_shape.hpp"
+#include "axonn/network/decoder/decoder_network.hpp"
 #include "layers/placed.hpp"
 #include "train/evaluating.hpp"
 
@@ -51,7 +51,7 @@ int32_t draw(const Tensor& logits, const SamplingOptions& options, uint64_t posi
 
 }  // namespace
 
-TextTask::TextTask(Context& context, Gpt& model, const TextData& data, uint64_t seed, int64_t validation_rows)
+TextTask::TextTask(Context& context, Decoder& model, const TextData& data, uint64_t seed, int64_t validation_rows)
     : context_(context), model_(model), data_(data), seed_(seed), validation_rows_(validation_rows) {
   data.check_sequence(model.config().shape.sequence);
   AXONN_CHECK(data.tokenizer().vocabulary_size() <= model.config().shape.vocabulary, "model.gpt", "the tokenizer has ",
@@ -109,7 +109,7 @@ std::optional<double> TextTask::validate() {
   return total.item<double>() / static_cast<double>(windows * sequence);
 }
 
-std::vector<int32_t> sample_text(Context& context, Gpt& model, std::vector<int32_t> text,
+std::vector<int32_t> sample_text(Context& context, Decoder& model, std::vector<int32_t> text,
                                  const SamplingOptions& options) {
   AXONN_CHECK(!text.empty(), "model.sample_text", "the prompt must hold at least one token");
   AXONN_CHECK(options.temperature >= 0 && options.tokens >= 0 && options.top_k >= 0, "model.sample_text",

@@ -12,7 +12,7 @@
 #include <ATen/ops/randn_like.h>
 #include <c10/cuda/CUDAGuard.h>
 
-#include "axonn/model/gpt/model.hpp"
+#include "axonn/model/decoder/model.hpp"
 #include "axonn/model/unet/model.hpp"
 #include "axonn/optim/make_optimizer.hpp"
 #include "axonn/tasks/images/diffusion.hpp"
@@ -77,14 +77,14 @@ void capture_step(Context& context, torch::nn::Module& model, TrainTask& task, b
   for (int64_t number : {3, 4}) graphed.take(number, 1e-4);
 }
 
-void capture_gpt(const ContextOptions& options, const GptConfig& config, bool ahead = true) {
+void capture_gpt(const ContextOptions& options, const DecoderConfig& config, bool ahead = true) {
   Context context(test_environment(), {}, options);
-  Gpt model(context, config);
+  Decoder model(context, config);
   SyntheticTokens task(model, 1);
   capture_step(context, model, task, ahead);
 }
 
-const GptShape kShape = {.layers = 2, .hidden = 128, .heads = 2, .sequence = 64, .vocabulary = 5000};
+const DecoderShape kShape = {.layers = 2, .hidden = 128, .heads = 2, .sequence = 64, .vocabulary = 5000};
 const ContextOptions kBf16 = {.dtype = at::kBFloat16, .device = c10::kCUDA};
 
 ContextOptions with_own_kernels() {

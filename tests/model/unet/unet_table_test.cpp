@@ -56,9 +56,9 @@ Counted of_network(const UnetShape& shape) {
       case UnetStage::Kind::attention: {
         const auto attention = parallelize_attention(shape, stage);
         all.add(attention.norm);
-        all.add(attention.qkv);
-        ++all.attentions[attention.attention.axis];
-        all.add(attention.projection);
+        all.add(attention.attention.qkv);
+        ++all.attentions[attention.attention.attention.axis];
+        all.add(attention.attention.out);
         break;
       }
       case UnetStage::Kind::down:

@@ -5,21 +5,19 @@
 #include <functional>
 
 #include "axonn/core/error.hpp"
-#include "axonn/network/gpt/gpt_layers.hpp"
-#include "axonn/network/gpt/gpt_memory.hpp"
-#include "axonn/network/gpt/gpt_presets.hpp"
+#include "axonn/network/decoder/decoder_presets.hpp"
 
 namespace axonn {
 namespace {
 
-const DecoderShape kLlama = {.layers = 4,
-                             .hidden = 64,
-                             .heads = 8,
-                             .kv_heads = 2,
-                             .mlp_hidden = 96,
-                             .sequence = 32,
-                             .vocabulary = 128,
-                             .gated = true};
+const DecoderShape kLlama = rotated({.layers = 4,
+                                     .hidden = 64,
+                                     .heads = 8,
+                                     .kv_heads = 2,
+                                     .mlp_hidden = 96,
+                                     .sequence = 32,
+                                     .vocabulary = 128,
+                                     .gated = true});
 
 DecoderShape with(const std::function<void(DecoderShape&)>& change) {
   DecoderShape shape = kLlama;
@@ -47,10 +45,23 @@ double flops(const DecoderShape& shape) {
   return sum;
 }
 
-TEST(Decoder, OfGpt2HasItsParameters) {
-  for (const GptPreset& preset : gpt_presets())
-    EXPECT_EQ(parameters_of(decoder_of(preset.shape)), count_parameters(preset.shape).total()) << preset.name;
-  EXPECT_EQ(beyond_gpt2(decoder_of(find_gpt_preset("gpt5b").shape)), "");
+TEST(Decoder, IsAGpt2ByDefault) {
+  for (const DecoderPreset& preset : decoder_presets()) EXPECT_EQ(beyond_gpt2(preset.shape), "") << preset.name;
+  EXPECT_EQ(beyond_gpt2({.layers = 1, .hidden = 8, .heads = 2, .sequence = 4, .vocabulary = 9, .positions = 4}), "");
+  EXPECT_EQ(beyond_gpt2({.layers = 1, .hidden = 8, .heads = 2, .sequence = 4, .vocabulary = 9, .positions = 6}),
+            "6 positions");
+  EXPECT_EQ(network_model("gpt", find_decoder_preset("gpt-tiny").shape).program, "gpt");
+  EXPECT_EQ(network_model("llama", kLlama).program, "");
+}
+
+TEST(Decoder, IsAGpt2UnlessAKeySaysOtherwise) {
+  const std::vector<std::string> common = {"layers", "hidden", "heads", "sequence", "vocab", "mlp_hidden", "tied"};
+  EXPECT_EQ(Sizes<DecoderShape>::base(common), DecoderShape());
+  EXPECT_EQ(size_keys<DecoderShape>(SizesFor::trainer), common);
+  for (const std::string& key : size_keys<DecoderShape>(SizesFor::planner_files)) {
+    if (std::ranges::find(common, key) != common.end()) continue;
+    EXPECT_EQ(Sizes<DecoderShape>::base(std::vector{std::string("layers"), key}), rotated({})) << key;
+  }
 }
 
 // 8 queries of 8 features, 2 keys and 2 values; three matrices of 64 x 96; two norms.

@@ -1,4 +1,4 @@
-#include "axonn/network/gpt/gpt_network.hpp"
+#include "axonn/network/decoder/decoder_network.hpp"
 #include "axonn/perfmodel/search/grid_search.hpp"
 
 #include <gtest/gtest.h>
@@ -9,13 +9,13 @@
 #include <tuple>
 
 #include "axonn/core/error.hpp"
-#include "axonn/network/gpt/gpt_presets.hpp"
+#include "axonn/network/decoder/decoder_presets.hpp"
 #include "perfmodel/search/grid_planner.hpp"
 
 namespace axonn {
 namespace {
 
-NetworkModel preset(std::string_view name) { return network_model(std::string(name), find_gpt_preset(name).shape); }
+NetworkModel preset(std::string_view name) { return network_model(std::string(name), find_decoder_preset(name).shape); }
 
 // The paper's ranking, as with `--mode aware`.
 SearchOptions published(int64_t gpus, int64_t tokens, int64_t min_tensor) {

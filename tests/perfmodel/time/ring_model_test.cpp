@@ -1,4 +1,4 @@
-#include "axonn/network/gpt/gpt_layers.hpp"
+#include "axonn/network/decoder/decoder_network.hpp"
 #include "axonn/perfmodel/time/ring_model.hpp"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "axonn/core/error.hpp"
-#include "axonn/network/gpt/gpt_presets.hpp"
+#include "axonn/network/decoder/decoder_presets.hpp"
 
 namespace axonn {
 namespace {
@@ -35,13 +35,14 @@ double seconds(std::string_view model, const GridShape& grid, double tokens, Ban
                Coefficients coefficients = Coefficients::paper) {
   const auto sizes = level_sizes(kPerlmutter, grid.ranks());
   const AxisLinks links = ordered_links(mode, grid, kDefaultOrder, kPerlmutter, sizes, /*latency=*/false);
-  return published_collectives(layer_table(find_gpt_preset(model).shape), grid, links, tokens, 2, coefficients).total();
+  return published_collectives(layer_table(find_decoder_preset(model).shape), grid, links, tokens, 2, coefficients)
+      .total();
 }
 
 double gbps(const AxisLinks& links, Axis axis) { return link_of(links, axis).gbps; }
 
 TEST(RingModel, IsEquations1To9AsPrinted) {
-  for (const LayerWork& layer : layer_table(find_gpt_preset("gpt5b").shape)) {
+  for (const LayerWork& layer : layer_table(find_decoder_preset("gpt5b").shape)) {
     if (!layer.in_block || !layer.has_weight()) continue;
     for (const GridShape& grid :
          {GridShape{.x = 2, .y = 4, .z = 8, .data = 3}, GridShape{.x = 1, .y = 5, .z = 1, .data = 7}}) {

@@ -1,18 +1,17 @@
-#include "axonn/network/gpt/gpt_layers.hpp"
-#include "axonn/network/gpt/gpt_network.hpp"
+#include "axonn/network/decoder/decoder_network.hpp"
 #include "axonn/perfmodel/time/step_model.hpp"
 
 #include <gtest/gtest.h>
 
 #include "axonn/core/error.hpp"
-#include "axonn/network/gpt/gpt_presets.hpp"
+#include "axonn/network/decoder/decoder_presets.hpp"
 #include "axonn/perfmodel/search/grid_search.hpp"
 
 namespace axonn {
 namespace {
 
 const Machine kPerlmutter = find_machine("perlmutter");
-const GptShape kShape = find_gpt_preset("gpt5b").shape;
+const DecoderShape kShape = find_decoder_preset("gpt5b").shape;
 const LayerTable kTable = layer_table(kShape);
 
 StepTime step(const GridShape& grid, StepSettings settings, double gbps = 20) {
@@ -35,7 +34,7 @@ TEST(StepModel, ComesWithin5PointsOfTheFiveWeakScalingPoints) {
     for (const auto& [model, gpus, utilisation] :
          {Row{"gpt5b", 64, .67}, Row{"gpt10b", 128, .63}, Row{"gpt20b", 256, .67}, Row{"gpt40b", 512, .64},
           Row{"gpt80b", 1024, .57}}) {
-      const auto network = network_model(model, find_gpt_preset(model).shape);
+      const auto network = network_model(model, find_decoder_preset(model).shape);
       const auto best =
           search_grids(network, kPerlmutter, {.gpus = gpus, .mode = mode, .checkpointing = Checkpointing::on, .top = 1})
               .layouts.front();

@@ -2,8 +2,7 @@
 
 #include <optional>
 
-#include "axonn/layers/layout.hpp"
-#include "axonn/layers/sharded_module.hpp"
+#include "axonn/layers/norms/norm.hpp"
 
 namespace axonn {
 
@@ -24,10 +23,10 @@ struct GroupNormOptions {
 // On a GPU with KernelChoice::group_norm, a norm of whole groups is one launch of our own, with
 // what follows it in activated(), and backward is two. UserError unless the groups divide the
 // channels. Every rank of the grid calls it.
-class GroupNormImpl : public ShardedModule {
+class GroupNormImpl : public NormImpl {
  public:
   GroupNormImpl(Context& context, GroupNormOptions options);
-  Value forward(const Value& input);
+  Value forward(const Value& input) override;
   // silu(y), or silu(y * (1 + scale) + shift) with scale_and_shift (batch, 2 * channels/axis).
   Value activated(const Value& input, const at::Tensor& scale_and_shift = {});
   bool exchanges() const { return exchanges_; }  // whether a group lies on two ranks

@@ -1,7 +1,6 @@
 #pragma once
 
-#include "axonn/layers/layout.hpp"
-#include "axonn/layers/sharded_module.hpp"
+#include "axonn/layers/norms/norm.hpp"
 
 namespace axonn {
 
@@ -19,15 +18,11 @@ struct LayerNormOptions {
 //
 // On GPUs with KernelChoice::layer_norm and all features on this rank, backward is two launches,
 // and the gradient of the stream is added in the first.
-class LayerNormImpl : public ShardedModule {
+class LayerNormImpl : public NormImpl {
  public:
   LayerNormImpl(Context& context, LayerNormOptions options);
-  Value forward(const Value& input);
-  // A residual branch: forward(stream), and the stream for whatever adds to it.
-  struct Branch {
-    Value stream, normalised;
-  };
-  Branch branch(const Value& stream);
+  Value forward(const Value& input) override;
+  Branch branch(const Value& stream) override;
 
  private:
   LayerNormOptions options_;

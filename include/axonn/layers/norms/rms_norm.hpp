@@ -1,7 +1,6 @@
 #pragma once
 
-#include "axonn/layers/layout.hpp"
-#include "axonn/layers/sharded_module.hpp"
+#include "axonn/layers/norms/norm.hpp"
 
 namespace axonn {
 
@@ -16,10 +15,10 @@ struct RmsNormOptions {
 // features/axis) -> the same. Ranks of the axis exchange one number per row, in forward and in
 // backward. weight is split like the features and replicated over the other axes. Every rank of the
 // grid calls it.
-class RmsNormImpl : public ShardedModule {
+class RmsNormImpl : public NormImpl {
  public:
   RmsNormImpl(Context& context, RmsNormOptions options);
-  Value forward(const Value& input);  // UserError unless its features are split over the axis
+  Value forward(const Value& input) override;  // UserError unless its features are split over the axis
 
  private:
   RmsNormOptions options_;

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "axonn/layers/attention.hpp"
+#include "axonn/layers/blocks/self_attention.hpp"
 #include "axonn/layers/conv2d.hpp"
 #include "axonn/layers/convolution_choice.hpp"
 #include "axonn/layers/embedding.hpp"
@@ -31,9 +31,7 @@ struct UnetResidualPlan {
 };
 struct UnetAttentionPlan {
   GroupNormOptions norm;
-  LinearOptions qkv;
-  AttentionOptions attention;
-  LinearOptions projection;
+  SelfAttentionOptions attention;
 };
 
 UnetPlan parallelize_unet(const UnetShape& shape);

@@ -23,13 +23,31 @@ namespace axonn {
 // masked half.
 LayerTable layer_table(const DecoderShape& shape);
 
-// As MemoryPrediction says for a GPT, with the sizes of this decoder. Beside that, per block of
-// experts: the inputs and outputs of each token's experts, 2 m token_experts h/Y. UserError when a
-// size is outside its limits.
+// Left out: the process itself (code, libraries), buffers of unfinished messages, and the data.
+// With the inputs and outputs of each token's experts, per block of experts 2 m token_experts h/Y.
+// UserError when a size is outside its limits.
 MemoryPrediction predict_memory(const DecoderShape& shape, const GridShape& grid, const MemoryOptions& options);
 
 // UserError when a size is outside its limits. `name` is used in errors and reports. A grid is
 // possible if x divides the heads of queries and of keys, and y divides hidden.
 NetworkModel network_model(std::string name, const DecoderShape& shape);
+
+// Operations per token of one forward pass, those of the layer table; a multiply-add counts as 2.
+// For a GPT-2 of l layers, sequence s and vocabulary V:
+//   l (8 h^2 + 4 h m + 4 s h) + 2 V h
+// These are the matrices of a block (4 h^2 + 2 h m elements: 12 h^2 where m = 4 h), the scores and
+// their product with the values (the whole s x s square, also under a causal mask), and the head
+// (also when tied). Norms, activations and biases are left out, as usual.
+double forward_flops_per_token(const DecoderShape& shape);
+
+// Forward and backward: 3 times the forward. Utilisation is measured in these "model FLOPs", in
+// which recomputation does not count.
+double model_flops_per_token(const DecoderShape& shape);
+
+// The FLOPs that the AxoNN paper reports (section VI-C, Narayanan et al.'s formula): hardware FLOPs
+// of a step of B sequences with activation checkpointing, where the blocks run forward twice. For a
+// GPT-2 with m = 4 h:
+//   96 B s l h^2 (1 + s / (6 h) + V / (16 l h))
+double checkpointed_flops(const DecoderShape& shape, double sequences);
 
 }  // namespace axonn

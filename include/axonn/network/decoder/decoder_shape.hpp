@@ -3,15 +3,19 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "axonn/network/sizes.hpp"
 
-// Sizes of the decoders that are public: GPT-2, OPT, GPT-NeoX, Llama, Mistral, Qwen, Gemma, and
-// their mixtures of experts. The planner ranks grids for all of them. A program of ours trains only
-// those that are a GptShape.
+// Sizes of all decoders: GPT-2, OPT, GPT-NeoX, Llama, Mistral, Qwen, Gemma, and their mixtures of
+// experts. The planner ranks grids for all of them. The program gpt trains the family of GPT-2.
 namespace axonn {
 
+// By default a GPT-2: pre-norm blocks, learned positions, tanh GELU, biases everywhere but in the
+// head.
 struct DecoderShape {
+  static constexpr int64_t kOfSequence = -1;
+
   int64_t layers = 0;
   int64_t hidden = 0;
   int64_t heads = 0;
@@ -19,11 +23,13 @@ struct DecoderShape {
   int64_t head_dim = 0;    // features of a head; 0: hidden / heads
   int64_t mlp_hidden = 0;  // features between the two layers of an MLP; 0: 4 * hidden
   int64_t sequence = 0;    // tokens of a training sequence
-  int64_t vocabulary = 0;
-  int64_t positions = 0;  // rows of the learned table of positions; 0: none, queries and keys are rotated
-  bool tied_head = false;
-  bool gated = false;  // the MLP's first layer has a second half that gates it
-  bool qkv_bias = false, projection_bias = false, mlp_bias = false, norm_bias = false;
+  int64_t vocabulary = 0;  // without padding
+  // Rows of the learned table of positions. 0: none, queries and keys are rotated. kOfSequence: as
+  // many as `sequence`.
+  int64_t positions = kOfSequence;
+  bool tied_head = false;  // the head's weight is the token embedding
+  bool gated = false;      // the MLP's first layer has a second half that gates it
+  bool qkv_bias = true, projection_bias = true, mlp_bias = true, norm_bias = true;
   bool qk_norm = false;                     // queries and keys are normalised, head by head
   int64_t block_norms = 2;                  // norms of a block
   int64_t window = 0, windowed_layers = 0;  // tokens that a query sees, and in how many blocks
@@ -33,6 +39,7 @@ struct DecoderShape {
   int64_t shared_hidden = 0;                // the same of the expert that every token takes; 0: none
   int64_t dense_layers = 0;                 // blocks with one MLP of mlp_hidden in spite of `experts`
 
+  int64_t learned_positions() const { return positions == kOfSequence ? sequence : positions; }
   int64_t keys() const { return kv_heads > 0 ? kv_heads : heads; }
   int64_t features_of_head() const { return head_dim > 0 ? head_dim : heads > 0 ? hidden / heads : 0; }
   int64_t attended() const { return heads * features_of_head(); }  // features of all queries
@@ -43,44 +50,69 @@ struct DecoderShape {
   bool operator==(const DecoderShape&) const = default;
 };
 
+// The same sizes with what Llama has in place of GPT-2's positions and biases: rotated queries and
+// keys, no biases.
+constexpr DecoderShape rotated(DecoderShape sizes) {
+  sizes.positions = 0;
+  sizes.qkv_bias = sizes.projection_bias = sizes.mlp_bias = sizes.norm_bias = false;
+  return sizes;
+}
+
 template <>
 struct Sizes<DecoderShape> {
-  static constexpr std::string_view kNetwork = "decoder";
-  static std::span<const Preset<DecoderShape>> presets() { return {}; }
+  static constexpr std::string_view kNetwork = "transformer";
+  static std::span<const Preset<DecoderShape>> presets();
+  // A GPT-2; rotated() if one of the keys is of what GPT-2 does not have.
+  static DecoderShape base(std::span<const std::string> keys);
   template <typename Visit>
   static void visit(const Visit& size) {
     using Shape = DecoderShape;
     constexpr int64_t kHidden = 1 << 20, kTokens = 1 << 24, kLayers = 10'000;
-    const auto may_be_none = [&](std::string_view key, std::string_view help, int64_t most, int64_t Shape::* member) {
-      size(SizeTerms{.key = key, .help = help, .least = 0, .most = most}, member);
-    };
     size(SizeTerms{.key = "layers", .help = "transformer blocks", .most = kLayers}, &Shape::layers);
     size(SizeTerms{.key = "hidden", .help = "features of the residual stream", .most = kHidden}, &Shape::hidden);
     size(SizeTerms{.key = "heads", .help = "attention heads", .most = kHidden}, &Shape::heads);
-    may_be_none("kv_heads", "heads of keys and values; 0: heads", kHidden, &Shape::kv_heads);
-    may_be_none("head_dim", "features of a head; 0: hidden / heads", kHidden, &Shape::head_dim);
-    may_be_none("mlp_hidden", "features between an MLP's two layers; 0: 4 x hidden", 4 * kHidden, &Shape::mlp_hidden);
     size(
         SizeTerms{
             .key = "sequence", .help = "tokens of the longest sequence", .most = kTokens, .suffixes = Suffixes::binary},
         &Shape::sequence);
-    size(SizeTerms{.key = "vocab", .help = "vocabulary", .most = kTokens}, &Shape::vocabulary);
-    may_be_none("positions", "rows of the learned table of positions; 0: none", kTokens, &Shape::positions);
+    size(SizeTerms{.key = "vocab",
+                   .help = "vocabulary; 0: the tokenizer's",
+                   .most = kTokens,
+                   .from_data = FromData{.number = 0, .assumed = 256}},  // vocabulary of bytes
+         &Shape::vocabulary);
+    size(SizeTerms{.key = "mlp_hidden",
+                   .help = "features between an MLP's two layers; 0: 4 x hidden",
+                   .least = 0,
+                   .most = 4 * kHidden},
+         &Shape::mlp_hidden);
     size(SizeTerms{.key = "tied", .help = "the head's weight is the token embedding"}, &Shape::tied_head);
-    size(SizeTerms{.key = "gated", .help = "the MLP's first layer has a second half that gates it"}, &Shape::gated);
-    size(SizeTerms{.key = "qkv_bias", .help = "queries, keys and values have a bias"}, &Shape::qkv_bias);
-    size(SizeTerms{.key = "projection_bias", .help = "attention's last layer has a bias"}, &Shape::projection_bias);
-    size(SizeTerms{.key = "mlp_bias", .help = "the MLP's layers have a bias"}, &Shape::mlp_bias);
-    size(SizeTerms{.key = "norm_bias", .help = "norms subtract the mean and have a bias"}, &Shape::norm_bias);
-    size(SizeTerms{.key = "qk_norm", .help = "queries and keys are normalised"}, &Shape::qk_norm);
-    size(SizeTerms{.key = "block_norms", .help = "norms of a block", .most = 4}, &Shape::block_norms);
-    may_be_none("window", "tokens that a query sees; 0: all before it", kTokens, &Shape::window);
-    may_be_none("windowed_layers", "blocks with such a window", kLayers, &Shape::windowed_layers);
-    may_be_none("experts", "MLPs of a block from which each token takes some; 0: one MLP", 1 << 16, &Shape::experts);
-    may_be_none("token_experts", "experts per token", 1 << 16, &Shape::token_experts);
-    may_be_none("expert_hidden", "features between an expert's two layers", 4 * kHidden, &Shape::expert_hidden);
-    may_be_none("shared_hidden", "the same of the expert that every token takes", 4 * kHidden, &Shape::shared_hidden);
-    may_be_none("dense_layers", "blocks with one MLP in spite of experts", kLayers, &Shape::dense_layers);
+
+    // What GPT-2 does not have, or always has.
+    const auto number = [&](std::string_view key, std::string_view help, int64_t most, int64_t Shape::* member,
+                            int64_t least = 0) {
+      size(SizeTerms{.key = key, .help = help, .least = least, .most = most, .untrained = true}, member);
+    };
+    const auto flag = [&](std::string_view key, std::string_view help, bool Shape::* member) {
+      size(SizeTerms{.key = key, .help = help, .untrained = true}, member);
+    };
+    number("kv_heads", "heads of keys and values; 0: heads", kHidden, &Shape::kv_heads);
+    number("head_dim", "features of a head; 0: hidden / heads", kHidden, &Shape::head_dim);
+    number("positions", "rows of the learned table of positions; 0: none, -1: as many as the sequence", kTokens,
+           &Shape::positions, Shape::kOfSequence);
+    flag("gated", "the MLP's first layer has a second half that gates it", &Shape::gated);
+    flag("qkv_bias", "queries, keys and values have a bias", &Shape::qkv_bias);
+    flag("projection_bias", "attention's last layer has a bias", &Shape::projection_bias);
+    flag("mlp_bias", "the MLP's layers have a bias", &Shape::mlp_bias);
+    flag("norm_bias", "norms subtract the mean and have a bias", &Shape::norm_bias);
+    flag("qk_norm", "queries and keys are normalised", &Shape::qk_norm);
+    number("block_norms", "norms of a block", 4, &Shape::block_norms, 1);
+    number("window", "tokens that a query sees; 0: all before it", kTokens, &Shape::window);
+    number("windowed_layers", "blocks with such a window", kLayers, &Shape::windowed_layers);
+    number("experts", "MLPs of a block from which each token takes some; 0: one MLP", 1 << 16, &Shape::experts);
+    number("token_experts", "experts per token", 1 << 16, &Shape::token_experts);
+    number("expert_hidden", "features between an expert's two layers", 4 * kHidden, &Shape::expert_hidden);
+    number("shared_hidden", "the same of the expert that every token takes", 4 * kHidden, &Shape::shared_hidden);
+    number("dense_layers", "blocks with one MLP in spite of experts", kLayers, &Shape::dense_layers);
   }
 };
 

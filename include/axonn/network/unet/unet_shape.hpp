@@ -38,6 +38,7 @@ template <>
 struct Sizes<UnetShape> {
   static constexpr std::string_view kNetwork = "UNet";
   static std::span<const Preset<UnetShape>> presets();
+  static UnetShape base(std::span<const std::string>) { return {}; }
   template <typename Visit>
   static void visit(const Visit& size) {
     constexpr int64_t kImage = 4096, kChannels = 1 << 16;

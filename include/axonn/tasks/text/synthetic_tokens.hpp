@@ -1,6 +1,6 @@
 #pragma once
 
-#include "axonn/model/gpt/model.hpp"
+#include "axonn/model/decoder/model.hpp"
 #include "axonn/train/task.hpp"
 #include "axonn/train/verification.hpp"
 
@@ -10,7 +10,7 @@ namespace axonn {
 // and measurements without data.
 class SyntheticTokens : public TrainTask {
  public:
-  SyntheticTokens(Gpt& model, uint64_t seed) : model_(model), seed_(seed) {}
+  SyntheticTokens(Decoder& model, uint64_t seed) : model_(model), seed_(seed) {}
 
   TaskWords words() const override { return {.samples = "sequences", .terms = "tokens", .short_terms = "tok"}; }
   int64_t tokens_per_sample() const override { return model_.config().shape.sequence; }
@@ -21,11 +21,11 @@ class SyntheticTokens : public TrainTask {
   std::optional<double> validate() override { return std::nullopt; }
 
  private:
-  Gpt& model_;
+  Decoder& model_;
   uint64_t seed_;
 };
 
 // For Verifier.
-MakeNetwork gpt_on_synthetic_tokens(const GptConfig& config, uint64_t seed);
+MakeNetwork decoder_on_synthetic_tokens(const DecoderConfig& config, uint64_t seed);
 
 }  // namespace axonn

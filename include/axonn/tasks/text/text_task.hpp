@@ -2,7 +2,7 @@
 
 #include "axonn/data/text/text_data.hpp"
 #include "axonn/layers/context.hpp"
-#include "axonn/model/gpt/model.hpp"
+#include "axonn/model/decoder/model.hpp"
 #include "axonn/train/task.hpp"
 
 namespace axonn {
@@ -12,7 +12,7 @@ class TextTask : public TrainTask {
  public:
   // All arguments outlive the task. `validation_rows`: sequences per rank per forward pass while
   // validating.
-  TextTask(Context& context, Gpt& model, const TextData& data, uint64_t seed, int64_t validation_rows);
+  TextTask(Context& context, Decoder& model, const TextData& data, uint64_t seed, int64_t validation_rows);
 
   TaskWords words() const override { return {.samples = "sequences", .terms = "tokens", .short_terms = "tok"}; }
   int64_t tokens_per_sample() const override { return model_.config().shape.sequence; }
@@ -26,7 +26,7 @@ class TextTask : public TrainTask {
 
  private:
   Context& context_;
-  Gpt& model_;
+  Decoder& model_;
   const TextData& data_;
   uint64_t seed_;
   int64_t validation_rows_;
@@ -43,7 +43,7 @@ struct SamplingOptions {
 // Continues `prompt` (token ids, at least one). Every rank of the grid calls it and gets the same
 // tokens on any grid, up to rounding of the probabilities. Only the last `sequence` tokens are used
 // as input.
-std::vector<int32_t> sample_text(Context& context, Gpt& model, std::vector<int32_t> prompt,
+std::vector<int32_t> sample_text(Context& context, Decoder& model, std::vector<int32_t> prompt,
                                  const SamplingOptions& options);
 
 }  // namespace axonn

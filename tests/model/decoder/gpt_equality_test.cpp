@@ -20,13 +20,13 @@ std::vector<GridShape> grids() {
 }
 
 // 48 features and 48 heads divide by every axis used here; 101 tokens divide by none of them.
-GptConfig model_of(double dropout, bool tied) {
+DecoderConfig model_of(double dropout, bool tied) {
   return {.shape = {.layers = 2,
                     .hidden = 48,
                     .heads = 48,
+                    .mlp_hidden = tied ? 100 : 0,
                     .sequence = 4,
                     .vocabulary = 101,
-                    .mlp_hidden = tied ? 100 : 0,
                     .tied_head = tied},
           .dropout = dropout};
 }
@@ -36,8 +36,9 @@ VerificationOptions options_of(int64_t micro_batches) { return {.batch = 144, .m
 // On up to 3 ranks, and in the nightly run on any number of them.
 bool tests_all_combinations() { return test_environment().ranks() <= 3 || tests_everything(); }
 
-void expect_equal_on(const std::vector<GridShape>& shapes, const GptConfig& model, const VerificationOptions& options) {
-  Verifier verifier(test_environment(), options, gpt_on_synthetic_tokens(model, options.seed));
+void expect_equal_on(const std::vector<GridShape>& shapes, const DecoderConfig& model,
+                     const VerificationOptions& options) {
+  Verifier verifier(test_environment(), options, decoder_on_synthetic_tokens(model, options.seed));
   for (const GridShape& shape : shapes)
     for (const auto& difference : verifier.on(shape).differences)
       EXPECT_LE(difference.relative, difference.tolerance)
@@ -45,7 +46,7 @@ void expect_equal_on(const std::vector<GridShape>& shapes, const GptConfig& mode
           << (model.shape.tied_head ? ", tied" : ", untied") << ", " << options.micro_batches << " micro-batches";
 }
 
-void expect_equal_on_every_grid(const GptConfig& model, const VerificationOptions& options) {
+void expect_equal_on_every_grid(const DecoderConfig& model, const VerificationOptions& options) {
   expect_equal_on(grids(), model, options);
 }
 
@@ -85,7 +86,7 @@ TEST(GptOnEveryGrid, EqualsOneRankUnderEveryLinearSchedule) {
   for (const auto schedule : {LinearSchedule::mm_rs_c_ag, LinearSchedule::overlap, LinearSchedule::automatic}) {
     VerificationOptions options = options_of(3);
     options.linear_schedule = schedule;
-    GptConfig model = model_of(0.1, true);
+    DecoderConfig model = model_of(0.1, true);
     model.checkpoint_every = 2;
     expect_equal_on(grids_of_turn(turn++), model, options);
   }
@@ -101,7 +102,7 @@ TEST(GptOnEveryGrid, EqualsOneRankUnderEverySchedule) {
     options.optimizer.schedule = schedule;
     options.optimizer.ema = 0.5;
     options.max_norm = max_norm;
-    GptConfig model = model_of(0.1, true);
+    DecoderConfig model = model_of(0.1, true);
     model.checkpoint_every = 1;
     expect_equal_on(grids_of_turn(turn++), model, options);
   }
@@ -111,7 +112,7 @@ TEST(GptOnEveryGrid, EqualsOneRankUnderEverySchedule) {
 TEST(GptOnEveryGrid, EqualsOneRankWithAVocabularyInTiles) {
   if (test_environment().ranks() > 4) GTEST_SKIP() << "grids of up to 4 ranks have all of its shapes";
   for (const bool tied : {false, true}) {
-    GptConfig model = model_of(0, tied);
+    DecoderConfig model = model_of(0, tied);
     model.shape.vocabulary = 4099;
     expect_equal_on_every_grid(model, options_of(1));
   }
@@ -127,7 +128,7 @@ TEST(Verification, FailsWhenNothingIsANumber) {
   VerificationOptions options = options_of(1);
   options.optimizer.learning_rate = std::numeric_limits<double>::quiet_NaN();
   const Verification verification =
-      Verifier(test_environment(), options, gpt_on_synthetic_tokens(model_of(0, false), 1)).on(grids().front());
+      Verifier(test_environment(), options, decoder_on_synthetic_tokens(model_of(0, false), 1)).on(grids().front());
   EXPECT_FALSE(verification.passes());
   EXPECT_FALSE(verification.differences.front().passes()) << verification.differences.front().what;
 }

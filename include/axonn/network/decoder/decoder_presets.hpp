@@ -3,17 +3,17 @@
 #include <span>
 #include <string_view>
 
-#include "axonn/network/gpt/gpt_shape.hpp"
+#include "axonn/network/decoder/decoder_shape.hpp"
 
 namespace axonn {
 
-using GptPreset = Preset<GptShape>;
+using DecoderPreset = Preset<DecoderShape>;
 
 // gpt-tiny, gpt-124m (the smallest GPT-2), and gpt5b .. gpt80b of Table I of the AxoNN paper. The
 // paper does not give the sequence (here 2048) and the vocabulary (here 51200).
-inline std::span<const GptPreset> gpt_presets() { return Sizes<GptShape>::presets(); }
+inline std::span<const DecoderPreset> decoder_presets() { return Sizes<DecoderShape>::presets(); }
 
 // Throws UserError with the nearest name, or all names, when there is none.
-inline const GptPreset& find_gpt_preset(std::string_view name) { return find_preset(gpt_presets(), name); }
+inline const DecoderPreset& find_decoder_preset(std::string_view name) { return find_preset(decoder_presets(), name); }
 
 }  // namespace axonn

@@ -1,0 +1,46 @@
+#include "layers/blocks/row_parts.hpp"
+
+#include <algorithm>
+
+#include <ATen/ops/cat.h>
+
+namespace axonn {
+
+RowParts::RowParts(Context& context, const std::vector<Value>& inputs) : context_(context) {
+  const int64_t rows = inputs.front().tensor.size(0), parts = std::min(context.options().split_forward, rows);
+  if (parts <= 1) {
+    inputs_ = {inputs};
+    samples_ = {context.samples()};
+    return;
+  }
+  for (const Value& input : inputs) {
+    int64_t first = 0;
+    size_t part = 0;
+    for (const at::Tensor& some : input.tensor.chunk(parts, 0)) {
+      if (inputs_.size() == part) {
+        inputs_.emplace_back();
+        samples_.push_back(context.samples());
+        if (samples_[part]) samples_[part]->first += first;
+      }
+      inputs_[part++].push_back({some, input.features, input.layout});
+      first += some.size(0);
+    }
+  }
+}
+
+void RowParts::each(const std::function<void(size_t)>& work) {
+  for (size_t part = 0; part < size(); ++part) {
+    const WithSamples of_part(context_, samples_[part]);
+    work(part);
+  }
+}
+
+Value RowParts::joined(const std::vector<Value>& parts) {
+  const Value& first = parts.front();
+  if (parts.size() == 1) return first;
+  std::vector<at::Tensor> rows;
+  for (const Value& part : parts) rows.push_back(part.tensor);
+  return {at::cat(rows, 0), first.features, first.layout};
+}
+
+}  // namespace axonn

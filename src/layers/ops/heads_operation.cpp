@@ -1,0 +1,79 @@
+#include "layers/ops/heads_operation.hpp"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+
+namespace axonn {
+namespace {
+
+std::vector<Tensor> views_of(const Tensor& all /* (batch, sequence, q + k + v, f) */, std::array<int64_t, 3> heads) {
+  std::vector<Tensor> views;
+  int64_t first = 0;
+  for (const int64_t count : heads) {
+    views.push_back(all.narrow(2, first, count));
+    first += count;
+  }
+  return views;
+}
+
+class HeadsOperation : public TensorOperation {
+ public:
+  explicit HeadsOperation(std::array<int64_t, 3> heads) : heads_(heads) {}
+  std::string name() const override { return "split_heads"; }
+
+  std::vector<Tensor> forward(const std::vector<Tensor>& inputs) override {
+    const Tensor& qkv = inputs[0];
+    sizes_ = qkv.sizes().vec();
+    const int64_t all = heads_[0] + heads_[1] + heads_[2];
+    const int64_t sequence = c10::multiply_integers(qkv.sizes().slice(1, static_cast<size_t>(qkv.dim()) - 2));
+    std::vector<Tensor> views = views_of(qkv.view({qkv.size(0), sequence, all, qkv.size(-1) / all}), heads_);
+    // Who keeps a view sees that its input was overwritten.
+    for (const Tensor& view : views)
+      torch::autograd::impl::set_version_counter(view, torch::autograd::impl::version_counter(qkv));
+    return views;
+  }
+
+  std::vector<Tensor> backward(const std::vector<Tensor>& gradients) override {
+    const Tensor& first = gradients[0];
+    const int64_t all = heads_[0] + heads_[1] + heads_[2];
+    if (lie_in_one(gradients)) {
+      const Tensor one = first.as_strided({first.size(0), first.size(1), all, first.size(3)}, first.strides());
+      return {one.view(sizes_)};
+    }
+    return {at::cat(gradients, 2).view(sizes_)};
+  }
+
+ private:
+  // Whether they follow each other in one contiguous tensor.
+  bool lie_in_one(const std::vector<Tensor>& gradients) const {
+    const Tensor& first = gradients[0];
+    const int64_t all = heads_[0] + heads_[1] + heads_[2], features = first.size(3);
+    const std::array<int64_t, 4> strides = {first.size(1) * all * features, all * features, features, 1};
+    int64_t offset = first.storage_offset();
+    for (const Tensor& gradient : gradients) {
+      if (!gradient.is_alias_of(first) || gradient.strides() != at::IntArrayRef(strides) ||
+          gradient.storage_offset() != offset)
+        return false;
+      offset += gradient.size(2) * features;
+    }
+    return true;
+  }
+
+  std::array<int64_t, 3> heads_;
+  std::vector<int64_t> sizes_;
+};
+
+}  // namespace
+
+std::unique_ptr<TensorOperation> heads_operation(std::array<int64_t, 3> heads) {
+  return std::make_unique<HeadsOperation>(heads);
+}
+
+std::vector<Tensor> heads_in_one(const std::vector<Tensor>& like) {
+  const std::array<int64_t, 3> heads = {like[0].size(2), like[1].size(2), like[2].size(2)};
+  const Tensor all =
+      at::empty({like[0].size(0), like[0].size(1), heads[0] + heads[1] + heads[2], like[0].size(3)}, like[0].options());
+  return views_of(all, heads);
+}
+
+}  // namespace axonn

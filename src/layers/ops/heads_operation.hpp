@@ -1,0 +1,19 @@
+#pragma once
+
+#include <array>
+#include <memory>
+
+#include "layers/operation.hpp"
+
+namespace axonn {
+
+// (batch, ..., (q + k + v) features of a head) -> three views (batch, sequence, heads, features of
+// a head), with `heads` of queries, keys and values. Backward hands over three gradients that lie
+// in one tensor as the views lie in the input; it copies others into one.
+std::unique_ptr<TensorOperation> heads_operation(std::array<int64_t, 3> heads);
+
+// Three tensors of these sizes (batch, sequence, heads, features of a head), which lie in one as
+// heads_operation()'s views do.
+std::vector<Tensor> heads_in_one(const std::vector<Tensor>& like);
+
+}  // namespace axonn
