@@ -1,6 +1,6 @@
 # Warnings, sanitizers and the compiler cache, for our own targets only. With paths from the base
-# directory, presets and clones share what has the same flags: after preset ci, preset cuda compiles
-# only what names CUDA.
+# directory, presets and clones share what has the same flags: after preset release, preset cuda
+# compiles only what names CUDA.
 find_program(AXONN_CCACHE ccache)
 if(AXONN_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER

@@ -64,7 +64,7 @@ list(APPEND AXONN_CUDA_INCLUDES ${AXONN_NCCL_INCLUDE} ${CUDAToolkit_INCLUDE_DIRS
 list(REMOVE_DUPLICATES AXONN_CUDA_INCLUDES)
 
 # axonn_cuda_sources(SOURCES...): those of this folder that include CUDA's headers. All others
-# compile exactly as without CUDA, so the compiler cache has them after preset ci.
+# compile exactly as without CUDA, so the compiler cache has them after preset release.
 function(axonn_cuda_sources)
   list(TRANSFORM AXONN_CUDA_INCLUDES PREPEND -isystem OUTPUT_VARIABLE options)
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "${options}")

@@ -1,14 +1,19 @@
+# CTest's PROCESSORS are half processors here, of which scripts/test gives it two per processor. A
+# test that computes takes two of them per processor. One that mostly waits takes one, so that
+# others compute beside it.
+
 # axonn_test(NAME SOURCES ... LIBRARIES ... LABELS ... [NP 1 2 4] [ARGUMENTS ...]
-#            [ENVIRONMENT NAME=VALUE ...] [TIMEOUT s]): one GoogleTest program. Without NP it runs
-# once. With NP, and if MPI is built in, it runs once under mpirun for every rank count (name.npN,
-# labels mpi and npN), with a main that creates the Environment (tests/support/rank_test.hpp). With
-# OF TARGET instead of SOURCES and LIBRARIES, it is another run of that program.
+#            [ENVIRONMENT NAME=VALUE ...] [TIMEOUT s] [WAITS]): one GoogleTest program. Without NP
+# it runs once. With NP, and if MPI is built in, it runs once under mpirun for every rank count
+# (name.npN, labels mpi and npN), with a main that creates the Environment
+# (tests/support/rank_test.hpp). With OF TARGET instead of SOURCES and LIBRARIES, it is another run
+# of that program. WAITS (only without NP): it mostly waits.
 include(GoogleTest)
 
 set(AXONN_MPIRUN ${PROJECT_SOURCE_DIR}/scripts/mpirun)
 
 function(axonn_test name)
-  cmake_parse_arguments(arg "" "OF;TIMEOUT" "SOURCES;LIBRARIES;LABELS;NP;ARGUMENTS;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(arg "WAITS" "OF;TIMEOUT" "SOURCES;LIBRARIES;LABELS;NP;ARGUMENTS;ENVIRONMENT" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
@@ -29,15 +34,19 @@ function(axonn_test name)
     axonn_compile_fast(${name})
   endif()
   if(NOT arg_NP)
+    set(processors 2)
+    if(arg_WAITS)
+      set(processors 1)
+    endif()
     add_test(NAME ${name} COMMAND ${program} ${arg_ARGUMENTS})
-    set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
+    set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} PROCESSORS ${processors}
       ENVIRONMENT "OMP_NUM_THREADS=1;${arg_ENVIRONMENT}")
     return()
   endif()
   foreach(np IN LISTS arg_NP)
-    set(processors 2)
+    set(processors 4)
     if(np EQUAL 1)
-      set(processors 1)
+      set(processors 2)
     endif()
     add_test(NAME ${name}.np${np} COMMAND ${AXONN_MPIRUN} -n ${np} $<TARGET_FILE:${program}> ${arg_ARGUMENTS})
     set_tests_properties(${name}.np${np} PROPERTIES LABELS "${arg_LABELS};mpi;np${np}" TIMEOUT ${arg_TIMEOUT}
@@ -47,7 +56,7 @@ endfunction()
 
 # axonn_program_test(FILE.py LABELS ... [PROGRAM gpt|unet] [PROCESSORS n] [TIMEOUT s]): end-to-end
 # tests of a program (default: gpt) in Python's unittest, with tests/support/program_runs.py and the
-# program's own helpers. n: number of processors that the test mostly keeps busy.
+# program's own helpers. n: number of half processors that the test mostly keeps busy (2).
 function(axonn_program_test file)
   cmake_parse_arguments(arg "" "PROGRAM;PROCESSORS;TIMEOUT" "LABELS" ${ARGN})
   if(NOT arg_PROGRAM)
@@ -62,7 +71,7 @@ function(axonn_program_test file)
     set(has_mpi 0)
   endif()
   if(NOT arg_PROCESSORS)
-    set(arg_PROCESSORS 1)
+    set(arg_PROCESSORS 2)
   endif()
   get_filename_component(name ${file} NAME_WE)
   add_test(NAME ${name} COMMAND ${Python3_EXECUTABLE} -m parts ${name}

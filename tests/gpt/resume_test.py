@@ -2,6 +2,7 @@
 that never stopped."""
 import os
 import pathlib
+import shutil
 import signal
 import unittest
 
@@ -19,10 +20,22 @@ class Resume(GptTest):
         self.assertTrue(tensors(whole, steps))
         self.assertEqual(tensors(resumed, steps), tensors(whole, steps))
 
+    def as_of(self, step, whole, out):
+        """A copy of a run that ended, as it was after this step."""
+        run = self.directory / out
+        shutil.copytree(whole, run)
+        for checkpoint in run.glob("step-??????"):
+            if int(checkpoint.name[5:]) > step:
+                shutil.rmtree(checkpoint)
+        lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+        (run / "metrics.jsonl").write_text("".join(lines[:step]))
+        self.assertTrue((run / f"step-{step:06d}/manifest.json").exists())
+        return run
+
     def stop_and_go_on(self, grid, *arguments, **options):
         common = ["--grid", grid, "--dropout", "0.1", "--micro-batch", "2", "--steps", STEPS, *arguments]
-        whole = self.train("whole", *common, "--save-every", "5", **options)
-        parts = self.train("parts", *common, "--save-every", "5", "--keep", "9", **options)
+        whole = self.train("whole", *common, "--save-every", "5", "--keep", "9", **options)
+        parts = self.as_of(5, whole, "parts")
         ended = self.gpt("train", "--resume", parts / "step-000005", **options)
         self.assertEqual(ended.status, 0, ended.text)
         self.assert_same(parts, whole, STEPS)
@@ -58,8 +71,8 @@ class Resume(GptTest):
         runs = []
         for schedule in ("ar-opt", "rs-opt-ag", "fuse"):
             options = [*common, "--optimizer-schedule", schedule, "--save-every", "5", "--check-replicas", "1"]
-            whole = self.train("whole-" + schedule, *options, ranks=4)
-            parts = self.train("parts-" + schedule, *options, "--keep", "9", ranks=4)
+            whole = self.train("whole-" + schedule, *options, "--keep", "9", ranks=4)
+            parts = self.as_of(5, whole, "parts-" + schedule)
             ended = self.gpt("train", "--resume", parts / "step-000005", ranks=4)
             self.assertEqual(ended.status, 0, ended.text)
             self.assert_same(parts, whole, STEPS)
@@ -87,7 +100,7 @@ class Resume(GptTest):
         self.assertEqual(metrics(again)[-1]["optimizer_schedule"], chosen)
         self.assertEqual(list((self.directory / "choices").iterdir()), files)
         # The folder says something else than the checkpoint, which counts.
-        parts = self.train("parts", *common, "--optimizer-schedule", other, ranks=2)
+        parts = self.as_of(5, self.directory / other, "parts")
         ended = self.gpt("train", "--resume", parts / "step-000005", "--optimizer-schedule", "auto",
                          "--choices", "choices", ranks=2)
         self.assertEqual(ended.status, 0, ended.text)
@@ -150,16 +163,13 @@ class Resume(GptTest):
                 job.signal(signal.SIGTERM)
                 self.assertEqual(job.wait(RUN_SECONDS).status, 0)
 
-    def test_a_finished_run_has_nothing_to_do(self):
-        run = self.train("done", "--steps", "2")
+    def test_a_finished_run_has_nothing_to_do_until_more_steps_are_asked_for(self):
+        run = self.train("run", "--steps", "2")
         before = self.files()
         ended = self.gpt("train", "--resume", run)
         self.assertEqual(ended.status, 0, ended.text)
         self.assertIn("nothing to do: ", ended.out)
         self.assertEqual(self.files(), before)
-
-    def test_more_steps_can_be_asked_for(self):
-        run = self.train("run", "--steps", "2")
         ended = self.gpt("train", "--resume", run, "--steps", "4")
         self.assertEqual(ended.status, 0, ended.text)
         self.assertEqual([line["step"] for line in metrics(run)], [1, 2, 3, 4])

@@ -29,8 +29,20 @@ class InstalledLibrary(OutsideProject):
         cls.site = cls.scratch / "site"
         cls.site.mkdir()
         (cls.site / "torch").symlink_to(LIBTORCH)
-        cls.ours_first, cls.said = cls.build(EXAMPLE, "ours-first", *HIDDEN, environment={"PYTHONPATH": str(cls.site)})
-        cls.trainer = cls.ours_first / "custom_trainer"
+        ours = f"-DAXONN_LIBTORCH={cls.site / 'torch'}"
+        theirs = f"-DEXAMPLE={EXAMPLE}", f"-DTorch_DIR={HERE / 'torch'}", f"-DAXONN_TEST_LIBTORCH={cls.site / 'torch'}"
+        cls.start_build(EXAMPLE, "ours-first", *HIDDEN, environment={"PYTHONPATH": str(cls.site)})
+        cls.start_build(SOURCE / "examples/plain_module", "plain", ours, *HIDDEN)
+        cls.start_build(SOURCE / "examples/two_stages", "stages", ours, *HIDDEN)
+        cls.start_build(HERE / "saved_layers", "saved-layers", ours, *HIDDEN)
+        cls.start_build(SOURCE / "examples/planner", "planner", "-DAXONN_LIBTORCH=/nowhere", *HIDDEN)
+        # They compile what the first one compiled: by now the compiler cache has it.
+        cls.start_build(HERE / "with_torch", "torch-first", "-DTORCH=first", *theirs, "-DAXONN_LIBTORCH=/not/read")
+        cls.start_build(HERE / "with_torch", "torch-last", "-DTORCH=last", *theirs, ours)
+
+    def setUp(self):
+        self.ours_first, self.said = self.built("ours-first")
+        self.trainer = self.ours_first / "custom_trainer"
 
     def check_trains(self, program):
         alone = losses(run(program))
@@ -47,26 +59,22 @@ class InstalledLibrary(OutsideProject):
         self.check_trains(self.trainer)
 
     def test_torch_first(self):
-        folder, said = self.build(HERE / "with_torch", "torch-first", "-DTORCH=first", f"-DEXAMPLE={EXAMPLE}",
-                                  f"-DTorch_DIR={HERE / 'torch'}", f"-DAXONN_TEST_LIBTORCH={LIBTORCH}",
-                                  "-DAXONN_LIBTORCH=/not/read")
+        folder, said = self.built("torch-first")
         self.assertIn("(the project's target torch)", said)
         self.check_trains(folder / "custom_trainer")
 
     def test_torch_after_ours(self):
-        folder, said = self.build(HERE / "with_torch", "torch-last", "-DTORCH=last", f"-DEXAMPLE={EXAMPLE}",
-                                  f"-DTorch_DIR={HERE / 'torch'}", f"-DAXONN_TEST_LIBTORCH={LIBTORCH}",
-                                  f"-DAXONN_LIBTORCH={LIBTORCH}")
+        folder, said = self.built("torch-last")
         self.assertIn("(AXONN_LIBTORCH)", said)
         self.check_trains(folder / "custom_trainer")
 
     def test_the_planner_alone_asks_for_no_libtorch(self):
-        folder, said = self.build(SOURCE / "examples/planner", "planner", "-DAXONN_LIBTORCH=/nowhere", *HIDDEN)
+        folder, said = self.built("planner")
         self.assertNotIn("LibTorch", said)
         self.assertIn(" s\n", run(folder / "rank_grids", "64", "gpt5b"))
 
     def test_a_plain_module_trains_on_any_number_of_ranks_and_goes_on_with_another(self):
-        folder, _ = self.build(SOURCE / "examples/plain_module", "plain", f"-DAXONN_LIBTORCH={LIBTORCH}", *HIDDEN)
+        folder, _ = self.built("plain")
         program = folder / "plain_module"
         alone = losses(run(program, self.scratch / "plain-alone")) + losses(run(program, self.scratch / "plain-alone"))
         self.assertEqual(len(alone), 10)
@@ -79,7 +87,7 @@ class InstalledLibrary(OutsideProject):
                 self.assertAlmostEqual(a, b, delta=1e-4)
 
     def test_two_stages_train_like_the_whole_network(self):
-        folder, _ = self.build(SOURCE / "examples/two_stages", "stages", f"-DAXONN_LIBTORCH={LIBTORCH}", *HIDDEN)
+        folder, _ = self.built("stages")
         program = folder / "two_stages"
         alone = losses(run(program))
         self.assertEqual(len(alone), 6)
@@ -91,7 +99,7 @@ class InstalledLibrary(OutsideProject):
                 self.assertAlmostEqual(a, b, delta=1e-12 * a)
 
     def test_layers_and_checkpoints_need_nothing_that_reads_options_and_images(self):
-        folder, _ = self.build(HERE / "saved_layers", "saved-layers", f"-DAXONN_LIBTORCH={LIBTORCH}", *HIDDEN)
+        folder, _ = self.built("saved-layers")
         program = folder / "saved_layers"
         self.assertIn("2 tensors on 1x1x1x1", run(program, "1x1x1x1", self.scratch / "alone"))
         if MPIRUN:

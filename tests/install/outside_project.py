@@ -1,6 +1,8 @@
 """Shared by the tests of the package, which install this build and build outside projects against
 it. CTest sets AXONN_CMAKE, AXONN_BUILD, AXONN_SOURCE, AXONN_LAUNCHER and AXONN_SANITIZE. If the
-trainer is built, it also sets AXONN_LIBTORCH and AXONN_MPIRUN (empty without MPI)."""
+trainer is built, it also sets AXONN_STAGED (the folder in which the test staged_install installed
+everything), AXONN_LIBTORCH and AXONN_MPIRUN (empty without MPI)."""
+import concurrent.futures
 import os
 import pathlib
 import subprocess
@@ -31,18 +33,27 @@ def losses(text):
     return [float(line.split()[-1]) for line in text.splitlines() if line.startswith("step")]
 
 
+# With paths from the base directory, the compiler cache has what an earlier run compiled.
+os.environ.setdefault("CCACHE_BASEDIR", str(SOURCE))
+
+
 class OutsideProject(unittest.TestCase):
-    """Installs `component` into `prefix`, or everything if it is None."""
+    """Projects against `prefix`, into which `component` is installed; against the staged
+    installation of everything if it is None."""
     component = None
 
     @classmethod
     def setUpClass(cls):
-        scratch = tempfile.TemporaryDirectory()
+        scratch = tempfile.TemporaryDirectory(dir=BUILD)
         cls.addClassCleanup(scratch.cleanup)
         cls.scratch = pathlib.Path(scratch.name)
-        cls.prefix = cls.scratch / "prefix"
-        run(CMAKE, "--install", BUILD, "--prefix", cls.prefix,
-            *(["--component", cls.component] if cls.component else []))
+        if cls.component:
+            cls.prefix = cls.scratch / "prefix"
+            run(CMAKE, "--install", BUILD, "--prefix", cls.prefix, "--component", cls.component)
+        else:
+            cls.prefix = pathlib.Path(os.environ["AXONN_STAGED"])
+        cls.pool, cls.started = concurrent.futures.ThreadPoolExecutor(os.cpu_count()), {}
+        cls.addClassCleanup(cls.pool.shutdown, cancel_futures=True)
 
     @classmethod
     def configure(cls, source, build, *settings, **options):
@@ -57,6 +68,17 @@ class OutsideProject(unittest.TestCase):
         text = cls.configure(source, build, *settings, **options)
         run(CMAKE, "--build", cls.scratch / build, seconds=seconds)
         return cls.scratch / build, text
+
+    @classmethod
+    def start_build(cls, source, build, *settings, **options):
+        """build() beside others: the compiler reads LibTorch's headers for half a minute per project, on
+        one core."""
+        cls.started[build] = cls.pool.submit(cls.build, source, build, *settings, seconds=300, **options)
+
+    @classmethod
+    def built(cls, build):
+        """What build() of a started project returns."""
+        return cls.started[build].result()
 
     def refusal(self, find, *settings, **options):
         """Configures a project that calls `find`, which must fail. Returns CMake's output, its

@@ -1,13 +1,13 @@
-"""Programs of torch::nn modules that axonn wraps, each built outside against the package: it trains
-on four ranks as on one, and leaves the same tensors in its file."""
+"""Programs of torch::nn modules that axonn wraps: each trains on four ranks as on one, and leaves the
+same tensors in its file. They are those of this build; AXONN_TEST_NIGHTLY=1 builds each outside
+against the package."""
 import array
-import concurrent.futures
 import json
 import os
 import re
 import unittest
 
-from outside_project import HIDDEN, LIBTORCH, MPIRUN, SOURCE, OutsideProject, losses, on_ranks, run
+from outside_project import BUILD, HIDDEN, LIBTORCH, MPIRUN, SOURCE, OutsideProject, losses, on_ranks, run
 
 EXAMPLES = ("distributed_mnist", "sharded_cnn", "sharded_gan", "sharded_lstm", "split_mlp", "split_transformer")
 TWO_RANKS = ("1x1x2x1", "1x1x1x2", "2x1x1x1")
@@ -33,15 +33,15 @@ def numbers(text):
 class WrappedExamples(OutsideProject):
     @classmethod
     def setUpClass(cls):
-        """The compiler reads LibTorch's headers for half a minute per example, so they build side by side."""
         super().setUpClass()
-        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            for built in [pool.submit(cls.build, SOURCE / "examples" / name, name, f"-DAXONN_LIBTORCH={LIBTORCH}",
-                                      *HIDDEN, seconds=300) for name in EXAMPLES]:
-                built.result()
+        cls.programs = {name: BUILD / "bin" / name for name in EXAMPLES}
+        if os.environ.get("AXONN_TEST_NIGHTLY"):
+            for name in EXAMPLES:
+                cls.start_build(SOURCE / "examples" / name, name, f"-DAXONN_LIBTORCH={LIBTORCH}", *HIDDEN)
+            cls.programs = {name: cls.built(name)[0] / name for name in EXAMPLES}
 
     def check_wrapped(self, name, grid, tensor):
-        program, files = self.scratch / name / name, [self.scratch / f"{name}-{count}" for count in (1, 4)]
+        program, files = self.programs[name], [self.scratch / f"{name}-{count}" for count in (1, 4)]
         said = run(program, "1x1x1x1", files[0])
         alone = losses(said)
         self.assertEqual(len(alone), 5)
@@ -58,7 +58,7 @@ class WrappedExamples(OutsideProject):
 
     def check_exactly(self, name, arguments, files):
         """In fp64 every number that it prints, and the tensors that it leaves, are those of one rank."""
-        program, alone = self.scratch / name / name, self.scratch / f"{name}-alone"
+        program, alone = self.programs[name], self.scratch / f"{name}-alone"
         said = run(program, "1x1x1x1", alone, *arguments, "fp64")
         self.assertGreater(len(numbers(said)), 3)
         for grid in TWO_RANKS if MPIRUN else ():
@@ -82,7 +82,7 @@ class WrappedExamples(OutsideProject):
         self.check_exactly("distributed_mnist", (2,), ("",))
 
     def test_digits_are_learned(self):
-        said = run(self.scratch / "distributed_mnist/distributed_mnist")
+        said = run(self.programs["distributed_mnist"])
         self.assertGreater(int(re.findall(r"right (\d+) of 200", said)[-1]), 150)
 
     def test_digits_are_read_from_the_files_of_mnist(self):
@@ -93,7 +93,7 @@ class WrappedExamples(OutsideProject):
             sizes = b"".join(number.to_bytes(4, "big") for number in (0x803, count, 28, 28))
             images.write_bytes(sizes + bytes(count * 784))
             labels.write_bytes(b"".join(number.to_bytes(4, "big") for number in (0x801, count)) + bytes(count))
-        said = run(self.scratch / "distributed_mnist/distributed_mnist", "1x1x1x1", "", 0, "fp32", folder)
+        said = run(self.programs["distributed_mnist"], "1x1x1x1", "", 0, "fp32", folder)
         self.assertEqual(said, "")
 
     def test_a_wrapped_module_trains_on_any_grid_and_leaves_one_file(self):

@@ -26,6 +26,7 @@ std::vector<GridShape> grids() {
     case 6:
       return {{1, 2, 1, 3}};
     case 8:
+      if (!tests_everything()) return {{2, 1, 2, 2}};
       return {{2, 2, 2, 1}, {1, 1, 4, 2}, {2, 1, 2, 2}};
     default:
       return {};

@@ -26,9 +26,9 @@ std::string update_text(const coconet::UpdateProgram& program, coconet::ElementT
 }
 
 int run(const char* file) {
-  const coconet::UpdateProgram program(load_program_file(file).program);
-  const std::string text = cuda_prelude() + update_text(program, ElementType::bf16, "adamw_bf16") +
-                           update_text(program, ElementType::fp16, "adamw_fp16");
+  const coconet::UpdateProgram program(coconet::load_program_file(file).program);
+  const std::string text = coconet::cuda_prelude() + update_text(program, coconet::ElementType::bf16, "adamw_bf16") +
+                           update_text(program, coconet::ElementType::fp16, "adamw_fp16");
   std::printf("%s", text.c_str());
   return 0;
 }
@@ -38,7 +38,7 @@ int run(const char* file) {
 
 int main(int, char** arguments) {
   try {
-    return axonn::coconet::run(arguments[1]);
+    return axonn::run(arguments[1]);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "adamw_text: %s\n", error.what());
     return 1;
