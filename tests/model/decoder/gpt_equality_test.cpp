@@ -42,7 +42,8 @@ VerificationOptions options_of(int64_t micro_batches) {
   return {.batch = batch, .micro_batches = micro_batches};
 }
 
-void expect_equal_on(const std::vector<GridShape>& shapes, const DecoderConfig& model, const VerificationOptions& options) {
+void expect_equal_on(const std::vector<GridShape>& shapes, const DecoderConfig& model,
+                     const VerificationOptions& options) {
   Verifier verifier(test_environment(), options, decoder_on_synthetic_tokens(model, options.seed));
   for (const GridShape& shape : shapes)
     for (const auto& difference : verifier.on(shape).differences)
@@ -127,7 +128,7 @@ TEST(GptOnEveryGrid, EqualsOneRankWithAVocabularyInTiles) {
 
 TEST(GptOnFourAxes, EqualsOneRank) {
   if (test_environment().ranks() != 16) GTEST_SKIP() << "on 16 ranks";
-  GptConfig model = model_of(0.1, true);
+  DecoderConfig model = model_of(0.1, true);
   model.checkpoint_every = 1;
   expect_equal_on({{2, 2, 2, 2}}, model, options_of(3));
 }
