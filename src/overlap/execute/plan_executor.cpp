@@ -28,18 +28,6 @@ constexpr const char* kWhere = "overlap.executor";
 constexpr double kMostOperations = 1e15;
 constexpr int64_t kPartBytes = 480 << 10;  // elements of a computed part: 8 messages
 
-ReduceOp reduce_op(const Expression& root) {
-  switch (root.attributes().reduction) {
-    case Reduction::sum:
-      return ReduceOp::sum;
-    case Reduction::max:
-      return ReduceOp::max;
-    case Reduction::min:
-      return ReduceOp::min;
-  }
-  return ReduceOp::sum;
-}
-
 }  // namespace
 
 struct PlanExecutor::Impl {
@@ -203,7 +191,7 @@ FusedCollective PlanExecutor::Impl::fused_of(const PlanStep& step, StepLoop* loo
   if (!step.reducer.empty()) {
     const Expression& root = root_of(step.reducer);
     collective.contributions = memory.buffer(plan.home(root.operands()[0].name())).data;
-    collective.op = reduce_op(root);
+    collective.op = root.attributes().reduction;
   }
   if (!step.mover.empty()) collective.results = memory.buffer(plan.home(step.mover)).data;
   if (loop != nullptr) collective.epilogue = epilogue_of(*loop);
@@ -285,7 +273,7 @@ void PlanExecutor::Impl::run_all_reduce(const std::string& statement) {
     sum = local.data.clone();
   else if (plan.home(statement) != plan.home(root.operands()[0].name()))
     sum = memory.buffer(plan.home(statement)).data.copy_(local.data);
-  ranks.all_reduce(sum, reduce_op(root), collective_options(statement)).wait();
+  ranks.all_reduce(sum, root.attributes().reduction, collective_options(statement)).wait();
   if (is_number(statement)) memory.numbers[statement] = sum.item<double>();
 }
 
@@ -295,7 +283,7 @@ void PlanExecutor::Impl::run_reduce_scatter(const std::string& statement) {
   auto sums = local;
   if (plan.home(statement) != plan.home(root.operands()[0].name())) sums.data = local.data.clone();
   ranks
-      .fused({.contributions = sums.data, .results = {}, .epilogue = {}, .op = reduce_op(root)},
+      .fused({.contributions = sums.data, .results = {}, .epilogue = {}, .op = root.attributes().reduction},
              collective_options(statement))
       .wait();
   memory.copy_own(sums, home);
@@ -318,7 +306,7 @@ void PlanExecutor::Impl::run_rooted(const std::string& statement) {
   else if (plan.home(operand) != plan.home(statement))
     result = memory.buffer(plan.home(statement)).data.copy_(from.data);
   if (root.is(Operation::reduce))
-    ranks.reduce(result, root.attributes().root, reduce_op(root), collective_options(statement)).wait();
+    ranks.reduce(result, root.attributes().root, root.attributes().reduction, collective_options(statement)).wait();
   else
     ranks.broadcast(result, program().type(operand).distribution.root, collective_options(statement)).wait();
   if (is_number(statement)) memory.numbers[statement] = result.item<double>();

@@ -15,12 +15,6 @@ namespace {
 constexpr const char* kWhere = "overlap.executor";
 constexpr int64_t kTask = int64_t{1} << 15;  // elements at least per task of a thread
 
-PointwiseReduction kind_of(Reduction reduction) {
-  return reduction == Reduction::sum   ? PointwiseReduction::sum
-         : reduction == Reduction::max ? PointwiseReduction::maximum
-                                       : PointwiseReduction::minimum;
-}
-
 }  // namespace
 
 StepLoop::StepLoop(const SchedulePlan& plan, const PlanStep& step, ExecutorMemory& memory)
@@ -207,7 +201,7 @@ void StepLoop::store_sum(const StepKernel::Sum& sum, std::vector<Partial>& parti
     inner = 1;
     for (size_t i = extents_.size() - sum.dims.size(); i < extents_.size(); ++i) inner *= extents_[i];
   }
-  const PointwiseReduction kind = kind_of(sum.reduction);
+  const ReduceOp kind = sum.reduction;
   const auto results = static_cast<size_t>(inner == 0 ? 0 : count_ / inner);
   std::vector<std::vector<double>> rows(results);
   for (const Partial& partial : partials) rows[static_cast<size_t>(partial.begin / inner)].push_back(partial.value);

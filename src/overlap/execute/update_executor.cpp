@@ -21,10 +21,6 @@ namespace {
 
 constexpr const char* kWhere = "overlap.update";
 
-ReduceOp reduce_op(Reduction reduction) {
-  return reduction == Reduction::sum ? ReduceOp::sum : reduction == Reduction::max ? ReduceOp::max : ReduceOp::min;
-}
-
 }  // namespace
 
 struct UpdateExecutor::Impl : std::enable_shared_from_this<Impl> {
@@ -68,7 +64,7 @@ struct UpdateExecutor::Impl : std::enable_shared_from_this<Impl> {
   void run_collective(const PlanStep& step);
   void run_gather(const PlanStep& step, UpdateLoop* loop);
   void combine_sums(const UpdateLoop& loop);
-  void combine(const std::string& statement, const std::string& partial, Reduction reduction, bool root);
+  void combine(const std::string& statement, const std::string& partial, ReduceOp reduction, bool root);
 
   UpdatedNetwork network;
   Scheduler& scheduler;
@@ -215,11 +211,11 @@ void UpdateExecutor::Impl::combine_sums(const UpdateLoop& loop) {
 }
 
 // The results of all ranks, each of which has reduced what it owns.
-void UpdateExecutor::Impl::combine(const std::string& statement, const std::string& partial, Reduction reduction,
+void UpdateExecutor::Impl::combine(const std::string& statement, const std::string& partial, ReduceOp reduction,
                                    bool root) {
   at::Tensor results = at::tensor(at::ArrayRef<double>(memory.partials.at(partial)), at::kDouble);
   if (poisoned) results.fill_(std::numeric_limits<double>::quiet_NaN());
-  results = scheduler.all_reduce(results, AxisSet::all(), statement, reduce_op(reduction)).wait();
+  results = scheduler.all_reduce(results, AxisSet::all(), statement, reduction).wait();
   const std::span<double> numbers(results.mutable_data_ptr<double>(), static_cast<size_t>(results.numel()));
   if (root)  // correctly rounded, as in a stage; a library's is not always
     for (double& number : numbers) number = std::sqrt(number);

@@ -15,12 +15,6 @@ namespace {
 // Elements per task of a thread.
 constexpr int64_t kTask = int64_t{1} << 15;
 
-PointwiseReduction kind_of(Reduction reduction) {
-  return reduction == Reduction::sum   ? PointwiseReduction::sum
-         : reduction == Reduction::max ? PointwiseReduction::maximum
-                                       : PointwiseReduction::minimum;
-}
-
 const std::byte* advanced(const void* pointer, int64_t bytes) {
   return pointer == nullptr ? nullptr : static_cast<const std::byte*>(pointer) + bytes;
 }
@@ -216,7 +210,7 @@ void UpdateLoop::finish() {
       rows[by_slot ? static_cast<size_t>(partial.slot) : 0].push_back(partial.value);
     std::vector<double>& results = memory_.partials[sum.statement];
     results.clear();
-    for (const std::vector<double>& row : rows) results.push_back(StageChain::combine(kind_of(sum.reduction), row));
+    for (const std::vector<double>& row : rows) results.push_back(StageChain::combine(sum.reduction, row));
   }
 }
 
