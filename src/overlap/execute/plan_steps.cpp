@@ -11,11 +11,6 @@
 
 namespace axonn {
 using namespace coconet;
-namespace {
-
-constexpr int64_t kPartBytes = 480 << 10;  // elements of a computed part: 8 messages
-
-}  // namespace
 
 PlanSteps::PlanSteps(const SchedulePlan& plan, ExecutorRanks& everyone, FlatMemory& memory,
                      const ExecutorOptions& options)
@@ -31,29 +26,11 @@ PlanSteps::PlanSteps(const SchedulePlan& plan, ExecutorRanks& everyone, FlatMemo
     loops_.push_back(step.computes() ? std::make_unique<StepLoop>(plan, step, memory, loop) : nullptr);
 }
 
-const Expression& PlanSteps::root_of(const std::string& statement) const {
-  return program_.statement(statement).expression;
-}
-
-const std::string& PlanSteps::source_of(const std::string& statement) const {
-  return plan_.home(root_of(statement).operands()[0].name());
-}
-
-bool PlanSteps::is_mine(const PlanStep& step) const {
-  return step.group == everyone_.number() || step.group == TensorType::kEveryGroup;
-}
-
-// The group that a step sends to; its own one if it sends nothing.
-int PlanSteps::receiver_of(const PlanStep& step) const {
-  return step.mover.empty() ? step.group : program_.type(step.mover).group;
-}
-
 bool PlanSteps::is_number(const std::string& value) const {
   const TensorType& type = program_.type(value);
   return type.is_scalar() && type.distribution.is(coconet::Placement::replicated);
 }
 
-// Whether this rank has a value that lies on one rank only.
 bool PlanSteps::holds(const PlanStep& step) const {
   const TensorType& type = program_.type(step.statements.front());
   return !type.distribution.is(coconet::Placement::rooted) || type.distribution.root == memory_.rank();
@@ -181,14 +158,10 @@ void PlanSteps::produce_parts(size_t producer, const at::Tensor& contributions,
 }
 
 void PlanSteps::run_collective(const std::string& statement) {
-  switch (root_of(statement).operation()) {
-    case Operation::reduce_scatter:
-      return run_reduce_scatter(statement);
-    case Operation::all_gather:
-      return run_all_gather(statement);
-    default:
-      return run_in_place(statement);
-  }
+  const Expression& root = root_of(statement);
+  if (root.is(Operation::reduce_scatter)) return run_reduce_scatter(statement);
+  if (root.is(Operation::all_gather)) return run_all_gather(statement);
+  run_in_place(statement);
 }
 
 // The result is as large as the operand: the collective runs where it lies.

@@ -21,13 +21,25 @@ class PlanSteps {
   void run();
 
  private:
-  const coconet::Expression& root_of(const std::string& statement) const;
+  static constexpr int64_t kPartBytes = 480 << 10;  // a computed part: 8 messages
+
+  const coconet::Expression& root_of(const std::string& statement) const {
+    return program_.statement(statement).expression;
+  }
   // The place of the value that a statement sums, gathers or sends.
-  const std::string& source_of(const std::string& statement) const;
+  const std::string& source_of(const std::string& statement) const {
+    return plan_.home(root_of(statement).operands()[0].name());
+  }
   const FlatMemory::Buffer& home(const std::string& value) const { return memory_.buffer(plan_.home(value)); }
-  bool is_mine(const coconet::PlanStep& step) const;
-  int receiver_of(const coconet::PlanStep& step) const;
+  bool is_mine(const coconet::PlanStep& step) const {
+    return step.group == everyone_.number() || step.group == coconet::TensorType::kEveryGroup;
+  }
+  // The group that a step sends to; its own one if it sends nothing.
+  int receiver_of(const coconet::PlanStep& step) const {
+    return step.mover.empty() ? step.group : program_.type(step.mover).group;
+  }
   bool is_number(const std::string& value) const;
+  // Whether this rank has the step's value, which may lie on one rank only.
   bool holds(const coconet::PlanStep& step) const;
   CollectiveOptions collective_options(const std::string& name) const;
 

@@ -48,7 +48,7 @@ class StepLoop {
     std::vector<void*> streams;
     std::vector<double> values;
     std::vector<coconet::MaskInput> masks;
-    std::vector<std::vector<double>> blocks;  // of a call, per sum
+    std::vector<std::vector<double>> blocks;  // per sum, those of one call
     std::vector<double*> block_places;
     std::vector<std::vector<LoopPartial>> partials;  // per sum
   };
