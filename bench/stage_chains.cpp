@@ -83,7 +83,7 @@ PointwiseKernel adamw(bool with_rounded) {
 PointwiseKernel squares() {
   PointwiseKernel k;
   const Value wide = k.cast(k.load(k.stream("g", ElementType::fp32)), ElementType::fp64);
-  k.reduce(coconet::PointwiseReduction::sum, k.apply(PointwiseOp::multiply, {wide, wide}));
+  k.reduce(ReduceOp::sum, k.apply(PointwiseOp::multiply, {wide, wide}));
   return k;
 }
 
@@ -141,7 +141,7 @@ void measure(const Options& options, size_t count) {
          {[&] { kept = bench::sum_traffic(g.get(), count); }, [&] { kept = bench::squares_loop(g.get(), count); },
           [&] {
             norm.run(call);
-            kept = StageChain::combine(coconet::PointwiseReduction::sum, partials);
+            kept = StageChain::combine(ReduceOp::sum, partials);
           }});
   const StageChain activation(gelu(), set);
   void* const updated[] = {w.get()};

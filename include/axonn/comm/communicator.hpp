@@ -13,13 +13,12 @@
 #include "axonn/grid/block_owners.hpp"
 #include "axonn/comm/collective_buffer.hpp"
 #include "axonn/comm/request.hpp"
+#include "axonn/core/reduce_op.hpp"
 #include "axonn/grid/grid.hpp"
 
 namespace axonn {
 
 class Production;
-
-enum class ReduceOp : uint8_t { sum, max, min };
 
 // A group has one ordered queue per priority; higher queues go first. A matrix product waits for
 // `high`; only the optimizer waits for `low`.

@@ -115,9 +115,9 @@ class KernelText {
   }
 
   // r = r + x, or the larger or smaller of both.
-  static std::string joined(PointwiseReduction kind, const std::string& r, const std::string& x) {
-    if (kind == PointwiseReduction::sum) return r + " = " + r + " + " + x;
-    return r + " = " + (kind == PointwiseReduction::maximum ? "maximum_of(" : "minimum_of(") + r + ", " + x + ")";
+  static std::string joined(ReduceOp kind, const std::string& r, const std::string& x) {
+    if (kind == ReduceOp::sum) return r + " = " + r + " + " + x;
+    return r + " = " + (kind == ReduceOp::max ? "maximum_of(" : "minimum_of(") + r + ", " + x + ")";
   }
 
   void accumulate(const ChainItem& item, const std::string& indent) {
@@ -157,9 +157,9 @@ class KernelText {
     const auto kind = [&](int i) { return kernel_.reductions()[static_cast<size_t>(i)].kind; };
     for (int i = 0; i < count; ++i)
       line("    ", "double " + result(i) + " = " +
-                       (kind(i) == PointwiseReduction::sum       ? "0.0"
-                        : kind(i) == PointwiseReduction::maximum ? "-kInfinity"
-                                                                 : "kInfinity"));
+                       (kind(i) == ReduceOp::sum   ? "0.0"
+                        : kind(i) == ReduceOp::max ? "-kInfinity"
+                                                   : "kInfinity"));
     line("    ", "const int64_t end = block * 1024 + 1024 < count ? block * 1024 + 1024 : count");
     text_ += "    for (int64_t i = block * 1024 + lane; i < end; i += 32) {\n";
     body("      ");

@@ -219,7 +219,7 @@ Expression load(Expression x, int root) { return Expression::of(Operation::load,
 Expression update(Expression tensor, Expression value) {
   return Expression::of(Operation::update, {std::move(tensor), std::move(value)});
 }
-Expression reduce_tensor(Reduction reduction, Expression x, std::vector<int> dims) {
+Expression reduce_tensor(ReduceOp reduction, Expression x, std::vector<int> dims) {
   return Expression::of(Operation::reduce_tensor, {std::move(x)}, {.reduction = reduction, .dims = std::move(dims)});
 }
 Expression norm(Expression x, std::vector<int> dims) {
@@ -232,13 +232,13 @@ Expression conv2d(Expression x, Expression weight) {
   return Expression::of(Operation::conv2d, {std::move(x), std::move(weight)});
 }
 
-Expression all_reduce(Reduction reduction, Expression x) {
+Expression all_reduce(ReduceOp reduction, Expression x) {
   return Expression::of(Operation::all_reduce, {std::move(x)}, {.reduction = reduction});
 }
-Expression reduce_scatter(Reduction reduction, Expression x, int dim) {
+Expression reduce_scatter(ReduceOp reduction, Expression x, int dim) {
   return Expression::of(Operation::reduce_scatter, {std::move(x)}, {.reduction = reduction, .dim = dim});
 }
-Expression reduce(Reduction reduction, Expression x, int root) {
+Expression reduce(ReduceOp reduction, Expression x, int root) {
   return Expression::of(Operation::reduce, {std::move(x)}, {.reduction = reduction, .root = root});
 }
 Expression all_gather(Expression x) { return Expression::of(Operation::all_gather, {std::move(x)}); }

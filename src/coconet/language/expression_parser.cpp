@@ -100,7 +100,7 @@ Expression ExpressionParser::call() {
   Attributes attributes;
   std::set<Attribute> given;
   if (takes(*found, Attribute::reduction)) {
-    attributes.reduction = lexer_.expect_named<Reduction>(detail::concatenate("the reduction of ", name.text));
+    attributes.reduction = lexer_.expect_named<ReduceOp>(detail::concatenate("the reduction of ", name.text));
     lexer_.expect(",", "after the reduction");
   }
   std::vector<Expression> read;

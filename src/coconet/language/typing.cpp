@@ -231,7 +231,7 @@ class Derivation {
     const bool there = std::ranges::all_of(dims, [&](int dim) { return dim >= 0 && dim < std::ssize(type.shape); });
     check(distinct && there, reduced_dims, text_of(expression) + " of " + got);
     const auto reduces = [&](int dim) { return dims.empty() || std::ranges::count(dims, dim) > 0; };
-    const bool sums = expression.is(Operation::norm) || expression.attributes().reduction == Reduction::sum;
+    const bool sums = expression.is(Operation::norm) || expression.attributes().reduction == ReduceOp::sum;
     if (sums) type.element = ElementType::fp64;
     if (type.distribution.is(Placement::sliced) && reduces(type.distribution.dim)) {
       check(!expression.is(Operation::norm), norm, got);

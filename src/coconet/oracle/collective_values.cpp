@@ -3,7 +3,7 @@
 namespace axonn::coconet {
 namespace {
 
-double combined(Reduction reduction, const RankValues& contributions, int64_t place) {
+double combined(ReduceOp reduction, const RankValues& contributions, int64_t place) {
   double sum = contributions.of(0)[place];
   for (int rank = 1; rank < contributions.ranks; ++rank) sum = combine(reduction, sum, contributions.of(rank)[place]);
   return sum;

@@ -80,16 +80,16 @@ std::vector<int64_t> places(const Extents& from, const Extents& to) {
   return result;
 }
 
-double start_of(Reduction reduction) {
+double start_of(ReduceOp reduction) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  return reduction == Reduction::sum ? 0 : reduction == Reduction::max ? -kInfinity : kInfinity;
+  return reduction == ReduceOp::sum ? 0 : reduction == ReduceOp::max ? -kInfinity : kInfinity;
 }
 
-double combine(Reduction reduction, double a, double b) {
+double combine(ReduceOp reduction, double a, double b) {
   if (is_missing(a) || is_missing(b)) return missing();
-  const Operation operation = reduction == Reduction::sum   ? Operation::add
-                              : reduction == Reduction::max ? Operation::maximum
-                                                            : Operation::minimum;
+  const Operation operation = reduction == ReduceOp::sum   ? Operation::add
+                              : reduction == ReduceOp::max ? Operation::maximum
+                                                           : Operation::minimum;
   const double both[] = {a, b};
   return info(operation).meaning(both);
 }

@@ -44,8 +44,8 @@ Extents broadcast_extents(const Extents& a, const Extents& b);
 // with it; all -1 if the extents do not fit.
 std::vector<int64_t> places(const Extents& from, const Extents& to);
 
-double start_of(Reduction reduction);
+double start_of(ReduceOp reduction);
 // Missing if one of both is.
-double combine(Reduction reduction, double a, double b);
+double combine(ReduceOp reduction, double a, double b);
 
 }  // namespace axonn::coconet

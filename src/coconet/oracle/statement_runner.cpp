@@ -97,7 +97,7 @@ void StatementRunner::take_reduction(const Statement& statement, ElementRange ra
   const Attributes& attributes = statement.expression.attributes();
   const Expression& operand = statement.expression.operands()[0];
   const bool squares = statement.expression.is(Operation::norm);
-  const Reduction reduction = squares ? Reduction::sum : attributes.reduction;
+  const ReduceOp reduction = squares ? ReduceOp::sum : attributes.reduction;
   const ExpressionValues expressions = values_for(statement);
   const RankValues values = expressions.of(operand);
   const int dim = expressions.sliced_dim(operand);

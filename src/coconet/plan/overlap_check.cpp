@@ -113,7 +113,7 @@ void TransferCheck::check_members() const {
   const bool gathers =
       !step_.arrival.empty() && root_of(step_.arrival).operands()[0] == Expression::reference(step_.mover);
   const bool reduces = !step_.reducer.empty() && root_of(step_.reducer).is(Operation::reduce_scatter) &&
-                       root_of(step_.reducer).attributes().reduction == Reduction::sum;
+                       root_of(step_.reducer).attributes().reduction == ReduceOp::sum;
   AXONN_CHECK(gathers && !others && (reduces || (step_.reducer.empty() && !computes)), kWhere, name_,
               "needs reduce_scatter(+, ...), computations fused with one send, and the all_gather of what it sends, or "
               "only the last two, got ",

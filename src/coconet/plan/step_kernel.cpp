@@ -1,9 +1,11 @@
 #include "axonn/coconet/plan/step_kernel.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "axonn/coconet/language/typing.hpp"
 #include "axonn/core/error.hpp"
@@ -16,71 +18,36 @@ using Stream = PointwiseKernel::Stream;
 
 constexpr const char* kWhere = "coconet.kernel";
 
-PointwiseOp pointwise_op(Operation operation) {
-  switch (operation) {
-    case Operation::add:
-      return PointwiseOp::add;
-    case Operation::subtract:
-      return PointwiseOp::subtract;
-    case Operation::multiply:
-      return PointwiseOp::multiply;
-    case Operation::divide:
-      return PointwiseOp::divide;
-    case Operation::negate:
-      return PointwiseOp::negate;
-    case Operation::fma:
-      return PointwiseOp::fma;
-    case Operation::power:
-      return PointwiseOp::power;
-    case Operation::square_root:
-      return PointwiseOp::square_root;
-    case Operation::exponential:
-      return PointwiseOp::exponential;
-    case Operation::logarithm:
-      return PointwiseOp::logarithm;
-    case Operation::absolute:
-      return PointwiseOp::absolute;
-    case Operation::maximum:
-      return PointwiseOp::maximum;
-    case Operation::minimum:
-      return PointwiseOp::minimum;
-    case Operation::tanh:
-      return PointwiseOp::tanh;
-    case Operation::relu:
-      return PointwiseOp::relu;
-    case Operation::gelu:
-      return PointwiseOp::gelu;
-    case Operation::sigmoid:
-      return PointwiseOp::sigmoid;
-    case Operation::less:
-      return PointwiseOp::less;
-    case Operation::less_equal:
-      return PointwiseOp::less_equal;
-    case Operation::greater:
-      return PointwiseOp::greater;
-    case Operation::greater_equal:
-      return PointwiseOp::greater_equal;
-    case Operation::equal:
-      return PointwiseOp::equal;
-    case Operation::not_equal:
-      return PointwiseOp::not_equal;
-    case Operation::select:
-      return PointwiseOp::select;
-    default:
-      throw InternalError(kWhere, std::string("no stage computes ") + std::string(info(operation).name));
-  }
-}
+// The others have no stage of their own, or no value.
+constexpr std::pair<Operation, PointwiseOp> kPointwise[] = {{Operation::add, PointwiseOp::add},
+                                                            {Operation::subtract, PointwiseOp::subtract},
+                                                            {Operation::multiply, PointwiseOp::multiply},
+                                                            {Operation::divide, PointwiseOp::divide},
+                                                            {Operation::negate, PointwiseOp::negate},
+                                                            {Operation::fma, PointwiseOp::fma},
+                                                            {Operation::power, PointwiseOp::power},
+                                                            {Operation::square_root, PointwiseOp::square_root},
+                                                            {Operation::exponential, PointwiseOp::exponential},
+                                                            {Operation::logarithm, PointwiseOp::logarithm},
+                                                            {Operation::absolute, PointwiseOp::absolute},
+                                                            {Operation::maximum, PointwiseOp::maximum},
+                                                            {Operation::minimum, PointwiseOp::minimum},
+                                                            {Operation::tanh, PointwiseOp::tanh},
+                                                            {Operation::relu, PointwiseOp::relu},
+                                                            {Operation::gelu, PointwiseOp::gelu},
+                                                            {Operation::sigmoid, PointwiseOp::sigmoid},
+                                                            {Operation::less, PointwiseOp::less},
+                                                            {Operation::less_equal, PointwiseOp::less_equal},
+                                                            {Operation::greater, PointwiseOp::greater},
+                                                            {Operation::greater_equal, PointwiseOp::greater_equal},
+                                                            {Operation::equal, PointwiseOp::equal},
+                                                            {Operation::not_equal, PointwiseOp::not_equal},
+                                                            {Operation::select, PointwiseOp::select}};
 
-PointwiseReduction pointwise_reduction(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::sum:
-      return PointwiseReduction::sum;
-    case Reduction::max:
-      return PointwiseReduction::maximum;
-    case Reduction::min:
-      return PointwiseReduction::minimum;
-  }
-  return PointwiseReduction::sum;
+PointwiseOp pointwise_op(Operation operation) {
+  const auto* const row = std::ranges::find(kPointwise, operation, &std::pair<Operation, PointwiseOp>::first);
+  AXONN_ASSERT(row != std::end(kPointwise), "no stage computes ", info(operation).name);
+  return row->second;
 }
 
 class KernelBuilder {
@@ -178,8 +145,8 @@ class KernelBuilder {
     const bool is_norm = root.is(Operation::norm);
     Value value = build(root.operands()[0]);
     if (is_norm) value = made_.kernel.apply(PointwiseOp::multiply, {value, value});
-    const Reduction reduction = is_norm ? Reduction::sum : root.attributes().reduction;
-    made_.kernel.reduce(pointwise_reduction(reduction), value);
+    const ReduceOp reduction = is_norm ? ReduceOp::sum : root.attributes().reduction;
+    made_.kernel.reduce(reduction, value);
     made_.sums.push_back({statement.name, reduction, is_norm, root.attributes().dims});
   }
 

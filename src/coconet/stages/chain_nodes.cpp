@@ -173,9 +173,9 @@ class Lowering {
 
   void add_reduction(const PointwiseKernel::Reduction& reduction, int index) {
     int node = node_of_[static_cast<size_t>(reduction.value.index)];
-    StageOp op = reduction.kind == PointwiseReduction::sum       ? StageOp::reduce_sum
-                 : reduction.kind == PointwiseReduction::maximum ? StageOp::reduce_maximum
-                                                                 : StageOp::reduce_minimum;
+    StageOp op = reduction.kind == ReduceOp::sum   ? StageOp::reduce_sum
+                 : reduction.kind == ReduceOp::max ? StageOp::reduce_maximum
+                                                   : StageOp::reduce_minimum;
     // The square of an fp32 number is exact in fp64.
     const ChainNode& value = at(node);
     if (op == StageOp::reduce_sum && value.op == StageOp::multiply && value.type == ElementType::fp64 &&

@@ -133,7 +133,7 @@ PointwiseKernel::Value PointwiseKernel::cast(Value value, ElementType type) {
   return append({.kind = PointwiseInstruction::Kind::cast, .type = type, .operands = {value.index, -1, -1}});
 }
 
-int PointwiseKernel::reduce(PointwiseReduction kind, Value value) {
+int PointwiseKernel::reduce(ReduceOp kind, Value value) {
   check(value);
   AXONN_CHECK(reductions_.size() < kMostReductions, kWhere, "a kernel has at most ", kMostReductions, " reductions");
   reductions_.push_back({kind, value});

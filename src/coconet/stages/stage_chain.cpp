@@ -88,26 +88,26 @@ void set_numbers(const StageChain::Compiled& chain, const StageCall& call, Stage
   if (chain.once.stages.size() > 1) chain.table.drive(chain.once.stages.data(), &run, 0, 1, 1);
 }
 
-double first_of(PointwiseReduction kind) {
+double first_of(ReduceOp kind) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  return kind == PointwiseReduction::sum ? 0 : kind == PointwiseReduction::maximum ? -infinity : infinity;
+  return kind == ReduceOp::sum ? 0 : kind == ReduceOp::max ? -infinity : infinity;
 }
 
-double joined(PointwiseReduction kind, double a, double b) {
-  if (kind == PointwiseReduction::sum) return a + b;
-  if (a == b) return (kind == PointwiseReduction::maximum) == std::signbit(a) ? b : a;
+double joined(ReduceOp kind, double a, double b) {
+  if (kind == ReduceOp::sum) return a + b;
+  if (a == b) return (kind == ReduceOp::max) == std::signbit(a) ? b : a;
   if (std::isnan(a) || std::isnan(b)) return a + b;
-  return (kind == PointwiseReduction::maximum) == (a > b) ? a : b;
+  return (kind == ReduceOp::max) == (a > b) ? a : b;
 }
 
 // Half the lanes to the other half, until one is left.
-double sum_of_lanes(PointwiseReduction kind, double* lanes) {
+double sum_of_lanes(ReduceOp kind, double* lanes) {
   const auto halve = [lanes](const auto& join) {
     for (int half = kLanes / 2; half > 0; half /= 2)
       for (int i = 0; i < half; ++i) lanes[i] = join(lanes[i], lanes[i + half]);
     return lanes[0];
   };
-  if (kind == PointwiseReduction::sum) return halve([](double a, double b) { return a + b; });
+  if (kind == ReduceOp::sum) return halve([](double a, double b) { return a + b; });
   return halve([kind](double a, double b) { return joined(kind, a, b); });
 }
 
@@ -131,7 +131,7 @@ class Run {
   }
 
  private:
-  PointwiseReduction kind(size_t i) const { return chain_.kernel.reductions()[i].kind; }
+  ReduceOp kind(size_t i) const { return chain_.kernel.reductions()[i].kind; }
 
   void execute(int64_t begin, int64_t end) {
     const int64_t whole = begin + (end - begin) / round_ * round_;
@@ -217,7 +217,7 @@ InstructionSet StageChain::instruction_set() const { return compiled_->set; }
 
 int StageChain::num_stages() const { return static_cast<int>(compiled_->per_element.stages.size()); }
 
-double StageChain::combine(PointwiseReduction kind, std::span<const double> partials) {
+double StageChain::combine(ReduceOp kind, std::span<const double> partials) {
   double result = first_of(kind);
   for (const double each : partials) result = joined(kind, result, each);
   return result;

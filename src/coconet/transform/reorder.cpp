@@ -146,12 +146,12 @@ class Reorder {
     const std::vector<int>& dims = root.attributes().dims;
     if (root.is(Operation::norm)) {
       const std::string sum = statement.name + ".sum";
-      add(part, reduce_tensor(Reduction::sum, value * value, dims), statement);
-      add(sum, all_reduce(Reduction::sum, Expression::reference(part)), statement);
+      add(part, reduce_tensor(ReduceOp::sum, value * value, dims), statement);
+      add(sum, all_reduce(ReduceOp::sum, Expression::reference(part)), statement);
       add(statement.name, sqrt(Expression::reference(sum)), statement);
       return;
     }
-    const Reduction reduction = root.attributes().reduction;
+    const ReduceOp reduction = root.attributes().reduction;
     add(part, reduce_tensor(reduction, value, dims), statement);
     add(statement.name, all_reduce(reduction, Expression::reference(part)), statement);
   }

@@ -50,7 +50,7 @@ void split(Rewrite& rewrite) {
   } else {
     rewrite.check(value.is(Operation::all_reduce), TransformationRule::split_all_reduce, rewrite.before.written(value));
     const Expression& local = value.operands().at(0);
-    const Reduction reduction = value.attributes().reduction;
+    const ReduceOp reduction = value.attributes().reduction;
     value =
         by_reduce ? reduce(reduction, local, rewrite.what.root) : reduce_scatter(reduction, local, rewrite.what.dim);
   }

@@ -143,7 +143,7 @@ void UpdateProgram::find_sum() {
         std::to_string(readers.size()) + " statements that read '" + gradients_ + "'");
   sum_ = readers[0];
   const Statement& sums = program_.statement(sum_);
-  check(sums.expression.is(Operation::all_reduce) && sums.expression.attributes().reduction == Reduction::sum,
+  check(sums.expression.is(Operation::all_reduce) && sums.expression.attributes().reduction == ReduceOp::sum,
         UpdateRule::gradient, program_, sum_ + " = " + program_.written(sums.expression), sums.line);
 }
 

@@ -20,7 +20,6 @@ using at::Tensor;
 using coconet::ElementType;
 using coconet::PointwiseKernel;
 using coconet::PointwiseOp;
-using coconet::PointwiseReduction;
 using coconet::StageChain;
 using Value = PointwiseKernel::Value;
 
@@ -29,7 +28,7 @@ constexpr int64_t kElementsPerThread = 1 << 15;
 // Streams: logits.
 StageChain maximum_chain(ElementType type) {
   PointwiseKernel kernel;
-  kernel.reduce(PointwiseReduction::maximum, kernel.load(kernel.stream("logits", type)));
+  kernel.reduce(ReduceOp::max, kernel.load(kernel.stream("logits", type)));
   return StageChain(kernel);
 }
 
@@ -43,7 +42,7 @@ Value exponential(PointwiseKernel& kernel, ElementType type) {
 
 StageChain sum_chain(ElementType type) {
   PointwiseKernel kernel;
-  kernel.reduce(PointwiseReduction::sum, exponential(kernel, type));
+  kernel.reduce(ReduceOp::sum, exponential(kernel, type));
   return StageChain(kernel);
 }
 
@@ -70,8 +69,7 @@ void for_rows(const Tensor& logits, const auto& work) {
 }
 
 // A number per row: the reduction of a chain, with `scalars(row)` as the call's.
-Tensor reduced(const Tensor& logits, int64_t columns, const StageChain& chain, PointwiseReduction kind,
-               const Tensor& maxima) {
+Tensor reduced(const Tensor& logits, int64_t columns, const StageChain& chain, ReduceOp kind, const Tensor& maxima) {
   const Tensor result = at::empty(
       {logits.size(0)}, logits.options().dtype(logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat));
   const Rows rows(logits);
@@ -97,11 +95,11 @@ Tensor reduced(const Tensor& logits, int64_t columns, const StageChain& chain, P
 }  // namespace
 
 Tensor row_maxima_on_cpu(const Tensor& logits, int64_t columns) {
-  return reduced(logits, columns, chains_of<Chains>(logits.scalar_type()).maximum, PointwiseReduction::maximum, {});
+  return reduced(logits, columns, chains_of<Chains>(logits.scalar_type()).maximum, ReduceOp::max, {});
 }
 
 Tensor row_sums_on_cpu(const Tensor& logits, int64_t columns, const Tensor& maxima) {
-  return reduced(logits, columns, chains_of<Chains>(logits.scalar_type()).sum, PointwiseReduction::sum, maxima);
+  return reduced(logits, columns, chains_of<Chains>(logits.scalar_type()).sum, ReduceOp::sum, maxima);
 }
 
 Tensor cross_entropy_gradient_on_cpu(const Tensor& logits, int64_t columns, const Tensor& maxima, const Tensor& sums,

@@ -7,12 +7,12 @@
 namespace axonn {
 using namespace coconet;
 
-RowProduct product_of(const SchedulePlan& plan, const PlanStep& step, const ExecutorMemory& memory) {
+RowProduct product_of(const SchedulePlan& plan, const PlanStep& step, const FlatMemory& memory) {
   const Program& program = plan.program();
   const Expression& root = program.statement(step.statements[0]).expression;
   // `summed`: the dim of the matrix that is summed, of which a sliced operand has a part.
   const auto matrix = [&](const Expression& operand, int64_t summed) {
-    const ExecutorMemory::Buffer& buffer = memory.buffer(plan.home(operand.name()));
+    const FlatMemory::Buffer& buffer = memory.buffer(plan.home(operand.name()));
     std::array<int64_t, 2> extents{buffer.count / buffer.extents.back(), buffer.extents.back()};
     const Range own = memory.own_indices(extents[static_cast<size_t>(summed)]);
     if (buffer.by_dim) extents[static_cast<size_t>(summed)] = own.size();

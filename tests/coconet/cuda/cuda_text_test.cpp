@@ -112,9 +112,8 @@ TEST(CudaText, ReducesInTheChainsOrder) {
   for (const ElementType type : {fp64, fp32, bf16, fp16}) {
     PointwiseKernel& k = kernels.emplace_back();
     const Value x = k.load(k.stream("x", type)), wide = k.cast(x, fp64);
-    for (const auto kind : {PointwiseReduction::sum, PointwiseReduction::maximum, PointwiseReduction::minimum})
-      k.reduce(kind, x);
-    k.reduce(PointwiseReduction::sum, k.apply(PointwiseOp::multiply, {wide, wide}));
+    for (const auto kind : {ReduceOp::sum, ReduceOp::max, ReduceOp::min}) k.reduce(kind, x);
+    k.reduce(ReduceOp::sum, k.apply(PointwiseOp::multiply, {wide, wide}));
   }
   const test::HostKernels host(std::move(kernels));
   for (size_t i = 0; i < host.kernels().size(); ++i) {

@@ -17,7 +17,7 @@ Program adam() {
              v = p.tensor("v", ElementType::fp32, {"N"});
   const auto lr = p.scalar("lr", 1e-3), beta1 = p.scalar("beta1", 0.9), beta2 = p.scalar("beta2", 0.999),
              step = p.scalar("step");
-  const auto sum = p.let("sum", all_reduce(Reduction::sum, g));
+  const auto sum = p.let("sum", all_reduce(ReduceOp::sum, g));
   const auto m1 = p.let("m1", update(m, beta1 * m + (1 - beta1) * sum));
   const auto v1 = p.let("v1", update(v, beta2 * v + (1 - beta2) * sum * sum));
   return p.returns(
@@ -37,7 +37,7 @@ TEST(Program, InfersTypes) {
 TEST(Program, GivesAStatementToEveryCollectiveInAnExpression) {
   ProgramBuilder p("hoist");
   const auto g = p.tensor("g", ElementType::fp32, {"N"}, Distribution::local());
-  const auto x = p.let("x", all_reduce(Reduction::sum, 2 * g) + norm(all_reduce(Reduction::sum, g)));
+  const auto x = p.let("x", all_reduce(ReduceOp::sum, 2 * g) + norm(all_reduce(ReduceOp::sum, g)));
   const Program program = p.returns({x});
   std::vector<std::string> statements;
   for (const Statement& statement : program.statements())
@@ -61,7 +61,7 @@ TEST(Program, AFusedSectionStandsBetweenStatementsOfAnOverlap) {
   ProgramBuilder p("layer");
   const auto x = p.tensor("x", ElementType::fp32, {"M", "K"}, Distribution::sliced(1)),
              w = p.tensor("w", ElementType::fp32, {"K", "N"}, Distribution::sliced(0));
-  const auto layer = p.let("layer", matmul(x, w)), rs = p.let("rs", reduce_scatter(Reduction::sum, layer));
+  const auto layer = p.let("layer", matmul(x, w)), rs = p.let("rs", reduce_scatter(ReduceOp::sum, layer));
   const auto twice = p.let("twice", 2 * rs);
   ProgramParts parts = p.returns({p.let("out", all_gather(twice))}).parts();
   parts.sections = {{SectionKind::overlap, "all", {"layer", "sum", "out"}},
@@ -78,7 +78,7 @@ TEST(Program, RefusesSectionsThatHoldEachOther) {
 TEST(Program, NamesHoistedStatementsAsNothingElse) {
   ProgramBuilder p("hoist");
   const auto g = p.tensor("x.1", ElementType::fp32, {"N"}, Distribution::local());
-  const Program program = p.returns({p.let("x", 2 * all_reduce(Reduction::sum, g))});
+  const Program program = p.returns({p.let("x", 2 * all_reduce(ReduceOp::sum, g))});
   EXPECT_EQ(program.statement("x").expression.to_string(), "2 * x.2");
 }
 
@@ -131,7 +131,7 @@ TEST(Program, RefusesAFusionAcrossASum) {
   const auto g = p.tensor("g", ElementType::fp32, {"N"}, Distribution::local()),
              w = p.tensor("w", ElementType::fp32, {"N"});
   const auto rate = p.scalar("lr", 0.1);
-  const auto sum = p.let("sum", all_reduce(Reduction::sum, g)), length = p.let("length", norm(sum));
+  const auto sum = p.let("sum", all_reduce(ReduceOp::sum, g)), length = p.let("length", norm(sum));
   const Program program = p.returns({p.let("w1", update(w, w - rate * sum / length))});
   ProgramParts parts = program.parts();
   parts.sections = {{SectionKind::fuse, "all", {"sum", "length", "w1"}}};

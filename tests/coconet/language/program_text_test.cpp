@@ -121,16 +121,16 @@ const std::vector<Case>& cases() {
       {"slice(a, dim=1)", slice(a, 1)},
       {"load(a, root=2)", load(a, 2)},
       {"update(a, b)", update(a, b)},
-      {"reduce_tensor(max, a)", reduce_tensor(Reduction::max, a)},
+      {"reduce_tensor(max, a)", reduce_tensor(ReduceOp::max, a)},
       {"reduce_tensor(+, max(a, b), dims=[0, 2])",
-       reduce_tensor(Reduction::sum, Expression::of(Operation::maximum, {a, b}), {0, 2})},
+       reduce_tensor(ReduceOp::sum, Expression::of(Operation::maximum, {a, b}), {0, 2})},
       {"norm(a, dims=[1])", norm(a, {1})},
       {"norm(a)", norm(a)},
       {"matmul(a, b)", matmul(a, b)},
       {"conv2d(a, b)", conv2d(a, b)},
-      {"all_reduce(min, a)", all_reduce(Reduction::min, a)},
-      {"reduce_scatter(+, a, dim=-1)", reduce_scatter(Reduction::sum, a, -1)},
-      {"reduce(max, a, root=3)", reduce(Reduction::max, a, 3)},
+      {"all_reduce(min, a)", all_reduce(ReduceOp::min, a)},
+      {"reduce_scatter(+, a, dim=-1)", reduce_scatter(ReduceOp::sum, a, -1)},
+      {"reduce(max, a, root=3)", reduce(ReduceOp::max, a, 3)},
       {"all_gather(a)", all_gather(a)},
       {"broadcast(a)", broadcast(a)},
       {"send(a, GroupRank(GROUP+2, RANK))", send(a, 2)},
@@ -156,9 +156,9 @@ TEST(ExpressionText, HasEveryOperationAndSetting) {
 
 TEST(ExpressionText, LeavesOutDefaults) {
   EXPECT_EQ(parse_expression("slice(a)"), slice(a));
-  EXPECT_EQ(parse_expression("reduce(+, a)"), reduce(Reduction::sum, a));
+  EXPECT_EQ(parse_expression("reduce(+, a)"), reduce(ReduceOp::sum, a));
   EXPECT_EQ(parse_expression("send(a)"), send(a));
-  EXPECT_EQ(parse_expression("reduce_scatter(+, a)"), reduce_scatter(Reduction::sum, a));
+  EXPECT_EQ(parse_expression("reduce_scatter(+, a)"), reduce_scatter(ReduceOp::sum, a));
   EXPECT_EQ(parse_expression("dropout(a, stream=3, 0.5)"), dropout(a, 0.5, 3));
   EXPECT_EQ(parse_expression("((a)) + (((b) * c))"), a + b * c);
   EXPECT_EQ(parse_expression("a\n"), a);

@@ -34,7 +34,7 @@ double RandomPrograms::constant() {
 
 Attributes RandomPrograms::attributes() {
   constexpr int kLeast = std::numeric_limits<int>::min(), kMost = std::numeric_limits<int>::max();
-  Attributes all = {.reduction = one_of(*this, {Reduction::sum, Reduction::max, Reduction::min}),
+  Attributes all = {.reduction = one_of(*this, {ReduceOp::sum, ReduceOp::max, ReduceOp::min}),
                     .dim = one_of(*this, {0, 0, 1, 2, -1, kMost}),
                     .dims = {},
                     .root = one_of(*this, {0, 1, 7, kLeast}),

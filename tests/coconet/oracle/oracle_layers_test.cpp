@@ -29,7 +29,7 @@ std::vector<double> layer(Operation operation, const Shape& x_shape, const Shape
   const auto x = p.tensor("x", fp32, x_shape, lies(dims.x)), w = p.tensor("w", fp32, w_shape, lies(dims.weight));
   auto y = p.let("y", Expression::of(operation, {x, w}));
   const Program first = p.returns({y});
-  if (first.type("y").distribution.is(Placement::local)) y = p.let("sum", all_reduce(Reduction::sum, y));
+  if (first.type("y").distribution.is(Placement::local)) y = p.let("sum", all_reduce(ReduceOp::sum, y));
   return whole(run_oracle(p.returns({y}), inputs, options), y.name());
 }
 

@@ -57,14 +57,14 @@ struct AdamParts {
 
 Program adam() {
   AdamParts a("adam", {"N"}, Distribution::replicated());
-  const auto sum = a.p.let("sum", all_reduce(Reduction::sum, a.g));
+  const auto sum = a.p.let("sum", all_reduce(ReduceOp::sum, a.g));
   return a.p.returns({a.p.let("w1", update(a.w, a.w - a.rate * a.direction(sum)))});
 }
 
 // Reduce-scatter, slices of the update, all-gather.
 Program sliced_adam() {
   AdamParts a("sliced_adam", {"N"}, Distribution::sliced(0));
-  const auto part = a.p.let("part", reduce_scatter(Reduction::sum, a.g));
+  const auto part = a.p.let("part", reduce_scatter(ReduceOp::sum, a.g));
   const auto own = a.p.let("own", slice(a.w) - a.rate * a.direction(part));
   return a.p.returns({a.p.let("w1", update(a.w, a.p.let("all", all_gather(own))))});
 }
@@ -103,12 +103,12 @@ TEST(OracleSchedules, ClippedSgd) {
     return std::pair(p.tensor("g", fp32, {"N"}, Distribution::local()), p.tensor("w", fp32, {"N"}));
   };
   const auto [g, w] = declare(a);
-  const auto sum = a.let("sum", all_reduce(Reduction::sum, g)), length = a.let("length", norm(sum));
+  const auto sum = a.let("sum", all_reduce(ReduceOp::sum, g)), length = a.let("length", norm(sum));
   const Program whole_update = a.returns({a.let("w1", update(w, w - 0.1 * factor(length) * sum))});
   const auto [h, x] = declare(b);
-  const auto part = b.let("part", reduce_scatter(Reduction::sum, h)),
-             squares = b.let("squares", reduce_tensor(Reduction::sum, part * part)),
-             all = b.let("length", sqrt(b.let("total", all_reduce(Reduction::sum, squares)))),
+  const auto part = b.let("part", reduce_scatter(ReduceOp::sum, h)),
+             squares = b.let("squares", reduce_tensor(ReduceOp::sum, part * part)),
+             all = b.let("length", sqrt(b.let("total", all_reduce(ReduceOp::sum, squares)))),
              own = b.let("own", slice(x) - 0.1 * factor(all) * part);
   const Program slices = b.returns({b.let("w1", update(x, b.let("all", all_gather(own))))});
   expect_equal({.sizes = {{"N", 7}}},
@@ -127,7 +127,7 @@ struct Lamb : AdamParts {
 
 Program lamb() {
   Lamb a("lamb", Distribution::replicated());
-  const auto sum = a.p.let("sum", all_reduce(Reduction::sum, a.g));
+  const auto sum = a.p.let("sum", all_reduce(ReduceOp::sum, a.g));
   const auto r = a.p.let("r", a.direction(sum) + 0.01 * a.w);
   const auto weights = a.p.let("weights", norm(a.w, {1})), directions = a.p.let("directions", norm(r, {1}));
   return a.p.returns({a.p.let("w1", update(a.w, a.w - a.rate * Lamb::ratio(weights, directions) * r))});
@@ -136,10 +136,10 @@ Program lamb() {
 // Slices of K cut the rows that the norms sum.
 Program lamb_in_columns() {
   Lamb a("lamb_in_columns", Distribution::sliced(1));
-  const auto part = a.p.let("part", reduce_scatter(Reduction::sum, a.g, 1));
+  const auto part = a.p.let("part", reduce_scatter(ReduceOp::sum, a.g, 1));
   const auto r = a.p.let("r", a.direction(part) + 0.01 * slice(a.w, 1));
-  const auto squares = a.p.let("squares", reduce_tensor(Reduction::sum, r * r, {1}));
-  const auto directions = a.p.let("directions", sqrt(a.p.let("total", all_reduce(Reduction::sum, squares)))),
+  const auto squares = a.p.let("squares", reduce_tensor(ReduceOp::sum, r * r, {1}));
+  const auto directions = a.p.let("directions", sqrt(a.p.let("total", all_reduce(ReduceOp::sum, squares)))),
              weights = a.p.let("weights", norm(a.w, {1}));
   const auto own = a.p.let("own", slice(a.w, 1) - a.rate * Lamb::ratio(weights, directions) * r);
   return a.p.returns({a.p.let("w1", update(a.w, a.p.let("all", all_gather(own))))});
@@ -147,7 +147,7 @@ Program lamb_in_columns() {
 
 Program lamb_in_rows() {
   Lamb a("lamb_in_rows", Distribution::sliced(0));
-  const auto part = a.p.let("part", reduce_scatter(Reduction::sum, a.g, 0));
+  const auto part = a.p.let("part", reduce_scatter(ReduceOp::sum, a.g, 0));
   const auto r = a.p.let("r", a.direction(part) + 0.01 * slice(a.w));
   const auto directions = a.p.let("directions", norm(r, {1})), weights = a.p.let("weights", norm(slice(a.w), {1}));
   const auto own = a.p.let("own", slice(a.w) - a.rate * Lamb::ratio(weights, directions) * r);
@@ -178,13 +178,13 @@ struct AttentionParts {
 
 Program attention() {
   AttentionParts a("attention");
-  const auto sum = a.p.let("sum", all_reduce(Reduction::sum, a.p.let("y", matmul(a.x, a.w))));
+  const auto sum = a.p.let("sum", all_reduce(ReduceOp::sum, a.p.let("y", matmul(a.x, a.w))));
   return a.p.returns({a.p.let("out", dropout(sum + a.bias, 0.3) + a.residual)});
 }
 
 Program sliced_attention() {
   AttentionParts a("sliced_attention");
-  const auto part = a.p.let("part", reduce_scatter(Reduction::sum, a.p.let("y", matmul(a.x, a.w)), 2));
+  const auto part = a.p.let("part", reduce_scatter(ReduceOp::sum, a.p.let("y", matmul(a.x, a.w)), 2));
   const auto own = a.p.let("own", dropout(part + slice(a.bias), 0.3) + slice(a.residual, 2));
   return a.p.returns({a.p.let("out", all_gather(own))});
 }
@@ -203,7 +203,7 @@ TEST(OracleSchedules, SelfAttention) {
 Program border() {
   AttentionParts a("border", 2);
   const auto next = a.p.tensor("next", fp32, {"H"}, Distribution::replicated(), 1);
-  const auto sum = a.p.let("sum", all_reduce(Reduction::sum, a.p.let("y", matmul(a.x, a.w))));
+  const auto sum = a.p.let("sum", all_reduce(ReduceOp::sum, a.p.let("y", matmul(a.x, a.w))));
   const auto c = a.p.let("c", dropout(sum + a.bias, 0.3) + a.residual);
   return a.p.returns({a.p.let("out", a.p.let("moved", send(c)) * next)});
 }
@@ -212,7 +212,7 @@ Program border() {
 Program sliced_border() {
   AttentionParts a("sliced_border", 2);
   const auto next = a.p.tensor("next", fp32, {"H"}, Distribution::replicated(), 1);
-  const auto part = a.p.let("part", reduce_scatter(Reduction::sum, a.p.let("y", matmul(a.x, a.w)), 1));
+  const auto part = a.p.let("part", reduce_scatter(ReduceOp::sum, a.p.let("y", matmul(a.x, a.w)), 1));
   const auto c = a.p.let("c", dropout(part + a.bias, 0.3) + slice(a.residual, 1));
   const auto moved = a.p.let("moved", send(c));
   return a.p.returns({a.p.let("out", a.p.let("all", all_gather(moved)) * next)});
@@ -238,8 +238,8 @@ TEST(OracleSchedules, MadeByTransformations) {
 TEST(OracleSections, OrderOfBlocksFollowsItsSeed) {
   ProgramBuilder p("clipped");
   const auto g = p.tensor("g", fp32, {"N"}, Distribution::local());
-  const auto sum = p.let("sum", all_reduce(Reduction::sum, g)),
-             total = p.let("total", reduce_tensor(Reduction::sum, sum));
+  const auto sum = p.let("sum", all_reduce(ReduceOp::sum, g)),
+             total = p.let("total", reduce_tensor(ReduceOp::sum, sum));
   ProgramParts parts = p.returns({p.let("y", sum * 0 + total)}).parts();
   parts.sections = {fuse("f", {"sum", "total", "y"})};
   const Program program(parts, {.without = "fuse-final"});

@@ -144,8 +144,8 @@ TEST(Oracle, ReducesDims) {
   ProgramBuilder p("reductions");
   const auto x = p.tensor("x", fp32, {"M", "N"});
   const Program program = p.returns(
-      {p.let("sum", reduce_tensor(Reduction::sum, x)), p.let("rows", reduce_tensor(Reduction::sum, x, {1})),
-       p.let("high", reduce_tensor(Reduction::max, x, {0})), p.let("low", reduce_tensor(Reduction::min, x, {0, 1})),
+      {p.let("sum", reduce_tensor(ReduceOp::sum, x)), p.let("rows", reduce_tensor(ReduceOp::sum, x, {1})),
+       p.let("high", reduce_tensor(ReduceOp::max, x, {0})), p.let("low", reduce_tensor(ReduceOp::min, x, {0, 1})),
        p.let("length", norm(x)), p.let("lengths", norm(x, {1}))});
   const OracleResult result =
       run_oracle(program, {{"x", {{1, -7, 3, 4, -5, -6}}}}, {.ranks = 2, .sizes = {{"M", 2}, {"N", 3}}});
@@ -162,13 +162,13 @@ TEST(Oracle, ReducesOwnSlicesOnly) {
   ProgramBuilder p("slices");
   const auto x = p.tensor("x", fp32, {"M", "N"}, Distribution::sliced(1)), row = p.tensor("row", fp32, {"N"}),
              column = p.tensor("column", fp32, {"M", 1});
-  const auto part = p.let("part", reduce_tensor(Reduction::sum, x * x, {1})),
-             high = p.let("high", reduce_tensor(Reduction::max, x));
+  const auto part = p.let("part", reduce_tensor(ReduceOp::sum, x * x, {1})),
+             high = p.let("high", reduce_tensor(ReduceOp::max, x));
   const Program program = p.returns(
-      {part, p.let("sums", all_reduce(Reduction::sum, part)), p.let("highest", all_reduce(Reduction::max, high)),
-       p.let("columns", reduce_tensor(Reduction::sum, x, {0})),
-       p.let("own", all_reduce(Reduction::sum, reduce_tensor(Reduction::sum, slice(row)))),
-       p.let("wide", all_reduce(Reduction::sum, reduce_tensor(Reduction::sum, slice(row) * column, {1})))});
+      {part, p.let("sums", all_reduce(ReduceOp::sum, part)), p.let("highest", all_reduce(ReduceOp::max, high)),
+       p.let("columns", reduce_tensor(ReduceOp::sum, x, {0})),
+       p.let("own", all_reduce(ReduceOp::sum, reduce_tensor(ReduceOp::sum, slice(row)))),
+       p.let("wide", all_reduce(ReduceOp::sum, reduce_tensor(ReduceOp::sum, slice(row) * column, {1})))});
   for_each_setting({.sizes = {{"M", 2}, {"N", 7}}}, [&](const OracleOptions& options) {
     const OracleInputs inputs = {{"x", {counting(14)}}, {"row", {counting(7)}}, {"column", {{1, 10}}}};
     const OracleResult result = run_oracle(program, inputs, options);
@@ -189,8 +189,8 @@ TEST(Oracle, ReducesOwnSlicesOnly) {
 TEST(Oracle, CommunicatesWithinAGroup) {
   ProgramBuilder p("collectives");
   const auto g = p.tensor("g", fp32, {"N"}, Distribution::local());
-  const auto sum = p.let("sum", all_reduce(Reduction::sum, g)), high = p.let("high", all_reduce(Reduction::max, g)),
-             part = p.let("part", reduce_scatter(Reduction::min, g)), root = p.let("root", reduce(Reduction::sum, g)),
+  const auto sum = p.let("sum", all_reduce(ReduceOp::sum, g)), high = p.let("high", all_reduce(ReduceOp::max, g)),
+             part = p.let("part", reduce_scatter(ReduceOp::min, g)), root = p.let("root", reduce(ReduceOp::sum, g)),
              back = p.let("back", all_gather(part)), again = p.let("again", broadcast(root)),
              loaded = p.let("loaded", load(high)), twice = p.let("twice", loaded + root);
   const Program program = p.returns({sum, high, part, root, back, again, twice});
@@ -274,7 +274,7 @@ TEST(Oracle, NothingHidesAMissingElement) {
 }
 
 TEST(Oracle, CombinesMissingElementsToMissing) {
-  for (const Reduction reduction : {Reduction::sum, Reduction::max, Reduction::min}) {
+  for (const ReduceOp reduction : {ReduceOp::sum, ReduceOp::max, ReduceOp::min}) {
     EXPECT_TRUE(is_missing(combine(reduction, kNan, missing())));
     EXPECT_TRUE(is_missing(combine(reduction, missing(), 1)));
     EXPECT_EQ(combine(reduction, start_of(reduction), -5), -5);
@@ -288,7 +288,7 @@ TEST(Oracle, SumsAreOnlyWhereTheyBelong) {
   for (const bool scattered : {true, false}) {
     ProgramBuilder p("sums");
     const auto g = p.tensor("g", fp32, {"N"}, Distribution::local()), w = p.tensor("w", fp32, {"N"});
-    const auto x = p.let("x", scattered ? reduce_scatter(Reduction::sum, g) : reduce(Reduction::sum, g, 1));
+    const auto x = p.let("x", scattered ? reduce_scatter(ReduceOp::sum, g) : reduce(ReduceOp::sum, g, 1));
     ProgramParts parts = p.returns({x}).parts();
     parts.statements.push_back({"y", w + x});
     parts.outputs = {"y"};
@@ -303,7 +303,7 @@ TEST(Oracle, SumsAreOnlyWhereTheyBelong) {
 TEST(OracleErrors, NameWhatIsWrong) {
   ProgramBuilder p("sgd");
   const auto g = p.tensor("g", fp32, {"N"}, Distribution::local()), rate = p.scalar("rate");
-  const auto root = p.let("root", reduce(Reduction::sum, rate * g, 2));
+  const auto root = p.let("root", reduce(ReduceOp::sum, rate * g, 2));
   const Program program = p.returns({root});
   const OracleOptions good = {.ranks = 3, .sizes = {{"N", 1}}, .scalars = {{"rate", 2}}};
   const OracleInputs inputs = {{"g", {{1}, {2}, {3}}}};

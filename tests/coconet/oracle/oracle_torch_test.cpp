@@ -147,9 +147,9 @@ TEST(OracleBesideTorch, Reduces) {
       OneStatement run;
       run.expect(root(run.tensor(x)), expected);
     };
-    check([&](const Expression& a) { return reduce_tensor(Reduction::sum, a, dims); }, x.sum(all));
-    check([&](const Expression& a) { return reduce_tensor(Reduction::max, a, dims); }, x.amax(all));
-    check([&](const Expression& a) { return reduce_tensor(Reduction::min, a, dims); }, x.amin(all));
+    check([&](const Expression& a) { return reduce_tensor(ReduceOp::sum, a, dims); }, x.sum(all));
+    check([&](const Expression& a) { return reduce_tensor(ReduceOp::max, a, dims); }, x.amax(all));
+    check([&](const Expression& a) { return reduce_tensor(ReduceOp::min, a, dims); }, x.amin(all));
     check([&](const Expression& a) { return norm(a, dims); }, at::linalg_vector_norm(x, 2, all));
   }
 }
@@ -168,8 +168,8 @@ TEST(OracleBesideTorch, RunsLayers) {
 
 TEST(OracleBesideTorch, Communicates) {
   const at::Tensor each = some({kRanks, 7, 2}, 9), whole = some({7, 2}, 10);
-  const std::pair<Reduction, at::Tensor> reductions[] = {
-      {Reduction::sum, each.sum(0)}, {Reduction::max, each.amax(0)}, {Reduction::min, each.amin(0)}};
+  const std::pair<ReduceOp, at::Tensor> reductions[] = {
+      {ReduceOp::sum, each.sum(0)}, {ReduceOp::max, each.amax(0)}, {ReduceOp::min, each.amin(0)}};
   for (const Cut cut : {Cut::contiguous(), Cut::cyclic(2, 1)})
     for (const auto& [reduction, expected] : reductions) {
       const auto check = [&](const std::function<Expression(Expression)>& root) {
@@ -203,7 +203,7 @@ TEST(OracleBesideTorch, GivesTheOwnersTheirParts) {
   const at::Tensor each = some({kRanks, 6, 2}, 11);
   const std::vector<at::Tensor> parts = each.sum(0).tensor_split(kRanks);
   OneStatement run;
-  const OracleValue scattered = run.value(reduce_scatter(Reduction::sum, run.tensor(each, Distribution::local())));
+  const OracleValue scattered = run.value(reduce_scatter(ReduceOp::sum, run.tensor(each, Distribution::local())));
   for (int rank = 0; rank < kRanks; ++rank)
     for (int64_t i = 0; i < parts[static_cast<size_t>(rank)].numel(); ++i) {
       const auto place = static_cast<size_t>(rank * 4 + i);
@@ -211,7 +211,7 @@ TEST(OracleBesideTorch, GivesTheOwnersTheirParts) {
       EXPECT_NEAR(scattered.parts[0][place], parts[static_cast<size_t>(rank)].reshape(-1)[i].item<double>(), 1e-12);
     }
   OneStatement rooted;
-  const OracleValue root = rooted.value(reduce(Reduction::sum, rooted.tensor(each, Distribution::local()), 2));
+  const OracleValue root = rooted.value(reduce(ReduceOp::sum, rooted.tensor(each, Distribution::local()), 2));
   for (const int giver : root.givers) EXPECT_EQ(giver, 2);
 }
 

@@ -64,7 +64,7 @@ OracleResult run(const Program& program, uint64_t order = 0) {
   return run_oracle(program, random_inputs(program, options, 5), options);
 }
 
-Expression sum_of(const Expression& x) { return all_reduce(Reduction::sum, x); }
+Expression sum_of(const Expression& x) { return all_reduce(ReduceOp::sum, x); }
 
 const auto g = Expression::reference("g"), w = Expression::reference("w"), v = Expression::reference("v"),
            u = Expression::reference("u"), s = Expression::reference("s"), a = Expression::reference("a"),
@@ -79,7 +79,7 @@ Declaration sliced_on(int dim) {
 }
 
 std::vector<RuleCase> typing_cases() {
-  const auto high = Reduction::max;
+  const auto high = ReduceOp::max;
   return {
       {"shapes", {{{"y", w + w}}}, {{{"y", w + u}}}},
       {"distributions", {{{"y", slice(w) + s}}}, {{{"y", w + s}}}},
@@ -94,7 +94,7 @@ std::vector<RuleCase> typing_cases() {
       {"distributions", {{{"y", slice(w) + slice(v)}}}, {{{"y", w + slice(v)}}}},
       {"distributions", {{{"y", load(w, 1) + load(v, 1)}}}, {{{"y", w + load(v, 1)}}}},
       {"reduced-dims", {{{"y", reduce_tensor(high, a, {1})}}}, {{{"y", reduce_tensor(high, a, {2})}}}},
-      {"norm", {{{"y", sqrt(sum_of(reduce_tensor(Reduction::sum, s * s)))}}}, {{{"y", sum_of(norm(s))}}}},
+      {"norm", {{{"y", sqrt(sum_of(reduce_tensor(ReduceOp::sum, s * s)))}}}, {{{"y", sum_of(norm(s))}}}},
       {"matmul-shapes", {{{"y", matmul(a, b)}}}, {{{"y", matmul(a, c)}}}},
       {"matmul-distributions", {{{"y", sum_of(matmul(slice(a, 1), slice(b, 0)))}}}, {{{"y", matmul(slice(a, 1), b)}}}},
       {"conv2d-shapes", {{{"y", conv2d(image, kernel)}}}, {{{"y", conv2d(image, narrow)}}}},
@@ -105,11 +105,11 @@ std::vector<RuleCase> typing_cases() {
       // A sum of sums is as many times too large as there are ranks.
       {"all-reduce", {{{"y", sum_of(g)}}}, {{{"y", sum_of(sum_of(g))}}}},
       {"reduce-scatter",
-       {{{"y", reduce_scatter(Reduction::sum, g)}}},
-       {{{"y", reduce_scatter(Reduction::sum, sum_of(g))}}}},
-      {"reduce", {{{"y", reduce(Reduction::sum, g)}}}, {{{"y", reduce(Reduction::sum, sum_of(g))}}}},
-      {"all-gather", {{{"y", all_gather(reduce_scatter(Reduction::sum, g))}}}, {{{"y", all_gather(g)}}}},
-      {"broadcast", {{{"y", broadcast(reduce(Reduction::sum, g))}}}, {{{"y", broadcast(g)}}}},
+       {{{"y", reduce_scatter(ReduceOp::sum, g)}}},
+       {{{"y", reduce_scatter(ReduceOp::sum, sum_of(g))}}}},
+      {"reduce", {{{"y", reduce(ReduceOp::sum, g)}}}, {{{"y", reduce(ReduceOp::sum, sum_of(g))}}}},
+      {"all-gather", {{{"y", all_gather(reduce_scatter(ReduceOp::sum, g))}}}, {{{"y", all_gather(g)}}}},
+      {"broadcast", {{{"y", broadcast(reduce(ReduceOp::sum, g))}}}, {{{"y", broadcast(g)}}}},
       {"send", {{{"y", send(w)}}}, {{{"y", send(w, 2)}}}},
   };
 }
@@ -180,14 +180,14 @@ void expect_needed(const std::vector<RuleCase>& cases) {
 TEST(RulesAreNeeded, AllIsMissingWhereOperandsDoNotFit) {
   const std::pair<std::string_view, Expression> cases[] = {
       {"shapes", w + u},
-      {"shapes", reduce_tensor(Reduction::max, u + b, {0})},
+      {"shapes", reduce_tensor(ReduceOp::max, u + b, {0})},
       {"matmul-shapes", matmul(a, c)},
       {"matmul-distributions", matmul(slice(a, 1), b)},
       {"conv2d-shapes", conv2d(image, narrow)},
       {"send", send(w, 2)},
       {"send", send(w, -1)},
       {"send", send(w, 0)},
-      {"all-gather", all_gather(reduce(Reduction::sum, g))},
+      {"all-gather", all_gather(reduce(ReduceOp::sum, g))},
       {"broadcast", broadcast(s)},
   };
   for (const auto& [rule, expression] : cases) {

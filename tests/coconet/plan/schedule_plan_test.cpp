@@ -58,7 +58,7 @@ Program chain(Distribution given, const std::vector<std::function<Expression(con
 // through memory, and sends the same bytes.
 TEST(Plan, CountsEachFusedCollectiveBesideItsUnfusedForm) {
   const auto twice = [](const Expression& x) { return 2 * x; };
-  const auto scatter = [](const Expression& x) { return reduce_scatter(Reduction::sum, x); };
+  const auto scatter = [](const Expression& x) { return reduce_scatter(ReduceOp::sum, x); };
   const auto gather = [](const Expression& x) { return all_gather(x); };
   const auto half = [](const Expression& x) { return 2 * slice(x); };
   struct Case {
@@ -160,7 +160,7 @@ TEST(Plan, CountsTheWaysOverABorder) {
 }
 
 // A border after `made`, whose schedule is RS, fuse(C-P2P), AG. `members` are overlapped.
-SchedulePlan border_plan(const std::vector<std::string>& members, const Expression& c, Reduction reduction,
+SchedulePlan border_plan(const std::vector<std::string>& members, const Expression& c, ReduceOp reduction,
                          const std::vector<std::string>& returned = {"out"}) {
   ProgramBuilder p("border", 2);
   const auto x = p.tensor("x", ElementType::fp32, {"N", "K"}, Distribution::local()),
@@ -178,14 +178,14 @@ SchedulePlan border_plan(const std::vector<std::string>& members, const Expressi
 TEST(Plan, RefusesTransfersByName) {
   const auto part = Expression::reference("part"), r = Expression::reference("r"), m = Expression::reference("m");
   const Expression c = part + slice(r);
-  constexpr Reduction sum = Reduction::sum;
+  constexpr ReduceOp sum = ReduceOp::sum;
   EXPECT_EQ(border_plan({"part", "f", "out"}, c, sum).steps().size(), 2u);
   const char* const needs =
       "overlap o: needs reduce_scatter(+, ...), computations fused with one send, and the all_gather";
   EXPECT_USER_ERROR(border_plan({"layer", "part", "f", "out"}, c, sum), needs, "got layer = matmul(x, w), part = ");
   EXPECT_USER_ERROR(border_plan({"part", "f"}, c, sum), needs);
   EXPECT_USER_ERROR(border_plan({"f", "out"}, c, sum), needs);
-  EXPECT_USER_ERROR(border_plan({"part", "f", "out"}, c, Reduction::max), needs);
+  EXPECT_USER_ERROR(border_plan({"part", "f", "out"}, c, ReduceOp::max), needs);
   EXPECT_USER_ERROR(border_plan({"part", "f", "out"}, part + m, sum), "overlap o: m lies in slices");
   EXPECT_USER_ERROR(border_plan({"part", "f", "out"}, c, sum, {"out", "part"}), "overlap o: part lies in slices");
   EXPECT_USER_ERROR(border_plan({"part", "f", "out"}, c, sum, {"out", "c"}), "overlap o: c lies in slices");
@@ -203,7 +203,7 @@ TEST(Plan, PutsNoResultWhereTheProducerOfAnOverlapReads) {
   ProgramBuilder p("stored");
   const auto x = p.tensor("x", ElementType::fp32, {"M", "M"}, Distribution::local()),
              w = p.tensor("w", ElementType::fp32, {"M", "M"});
-  const auto sum = p.let("sum", all_reduce(Reduction::sum, p.let("layer", matmul(x, w))));
+  const auto sum = p.let("sum", all_reduce(ReduceOp::sum, p.let("layer", matmul(x, w))));
   const Schedule plain(p.returns({p.let("w1", update(w, sum))}));
   EXPECT_EQ(SchedulePlan(plain.program()).home("sum"), "w");
   Schedule overlapped = plain;
@@ -223,7 +223,7 @@ SchedulePlan overlap_plan(
   ProgramBuilder p("overlapped");
   const auto g = p.tensor("g", ElementType::fp32, {"N"}, Distribution::local()),
              m = p.tensor("m", ElementType::fp32, {"N"}), w = p.tensor("w", ElementType::fp32, {"N"});
-  const auto sum = p.let("sum", all_reduce(Reduction::sum, p.let("y", 2 * g)));
+  const auto sum = p.let("sum", all_reduce(ReduceOp::sum, p.let("y", 2 * g)));
   const auto m1 = p.let("m1", update(m, m + sum));
   std::vector<Expression> outputs = {p.let("out", w + m1)};
   if (with_norm) outputs.push_back(p.let("length", norm(sum)));
@@ -267,14 +267,14 @@ TEST(Plan, RefusesOverlapsOfOtherValuesAndOfConvolutions) {
   ProgramBuilder p("other");
   const auto g = p.tensor("g", ElementType::fp32, {"N"}, Distribution::local()),
              w = p.tensor("w", ElementType::fp32, {"N"});
-  const auto y = p.let("y", 2 * w), part = p.let("part", reduce_scatter(Reduction::sum, g));
+  const auto y = p.let("y", 2 * w), part = p.let("part", reduce_scatter(ReduceOp::sum, g));
   Schedule other(p.returns({p.let("out", all_gather(p.let("own", part + slice(y))))}));
   other.fuse("f", {"part", "own", "out"}).overlap("o", {"y", "f"});
   EXPECT_USER_ERROR(SchedulePlan(other.program()), "overlap o: part sums g, which y does not compute");
   ProgramBuilder s("slices");
   const auto mine = s.tensor("mine", ElementType::fp32, {"N"}, Distribution::local()),
              r = s.tensor("r", ElementType::fp32, {"N"}, Distribution::sliced(0));
-  const auto sums = s.let("sums", reduce_scatter(Reduction::sum, s.let("twice", 2 * mine)));
+  const auto sums = s.let("sums", reduce_scatter(ReduceOp::sum, s.let("twice", 2 * mine)));
   Schedule slices(s.returns({s.let("all", all_gather(s.let("own", sums + r)))}));
   slices.fuse("f", {"sums", "own", "all"}).overlap("o", {"twice", "f"});
   EXPECT_USER_ERROR(SchedulePlan(slices.program()), "overlap o: r lies in slices");
@@ -282,7 +282,7 @@ TEST(Plan, RefusesOverlapsOfOtherValuesAndOfConvolutions) {
   const auto x = images.tensor("x", ElementType::fp32, {"B", "C", "P", "Q"}, Distribution::local()),
              kernel = images.tensor("kernel", ElementType::fp32, {"C", "C", 1, 1});
   const auto layer = images.let("layer", conv2d(x, kernel));
-  Schedule convolution(images.returns({images.let("sum", all_reduce(Reduction::sum, layer))}));
+  Schedule convolution(images.returns({images.let("sum", all_reduce(ReduceOp::sum, layer))}));
   EXPECT_USER_ERROR(SchedulePlan(convolution.overlap("o", {"layer", "sum"}).program()),
                     "parts of conv2d(x, kernel) cannot follow the messages");
 }

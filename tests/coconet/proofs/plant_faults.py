@@ -9,46 +9,46 @@ import sys
 
 # name, file, text, the wrong text
 FAULTS = [
-    ("a block lost", "execute/executor_memory.cpp",
+    ("a block lost", "overlap/execute/flat_memory.cpp",
      "  for (const Range& range : own_ranges(from.count)) {\n    const std::byte* source",
      "  std::vector<Range> most = own_ranges(from.count);\n  if (most.size() > 1) most.pop_back();\n"
      "  for (const Range& range : most) {\n    const std::byte* source"),
-    ("a wrong owner", "execute/executor_memory.cpp",
+    ("a wrong owner", "overlap/execute/flat_memory.cpp",
      "owners_.ranges(rank_, {first, first + count})", "owners_.ranges((rank_ + 1) % ranks_, {first, first + count})"),
-    ("a part released before it is computed", "execute/plan_executor.cpp",
-     "    loop.run(part.begin, part.size(), nullptr, nullptr);\n    production.release();",
-     "    production.release();\n    loop.run(part.begin, part.size(), nullptr, nullptr);"),
-    ("a root ignored", "execute/plan_executor.cpp",
-     "ranks.reduce(result, root.attributes().root, reduce_op(root)", "ranks.reduce(result, 0, reduce_op(root)"),
-    ("a product's wrong cut", "execute/layer_product.cpp",
+    ("a part released before it is computed", "overlap/execute/plan_steps.cpp",
+     "    loop.run(production.parts()[number], nullptr, nullptr);\n    production.release();",
+     "    production.release();\n    loop.run(production.parts()[number], nullptr, nullptr);"),
+    ("a root ignored", "overlap/execute/plan_steps.cpp",
+     "ranks_.reduce(result, attributes.root,", "ranks_.reduce(result, 0,"),
+    ("a product's wrong cut", "overlap/execute/layer_product.cpp",
      "all.narrow(summed, own.begin, own.size())", "all.narrow(summed, 0, own.size())"),
-    ("a missing wait", "execute/plan_executor.cpp",
-     "  memory.copy_own(part, whole);\n  ranks.fused({.contributions = {}, .results = whole.data}, "
-     "collective_options(statement)).wait();",
-     "  memory.copy_own(part, whole);\n  (void)ranks.fused({.contributions = {}, .results = whole.data}, "
-     "collective_options(statement));"),
-    ("an update before a reader", "language/statement_order.cpp",
+    ("a missing wait", "overlap/execute/plan_steps.cpp",
+     "  ranks_.fused({.contributions = {}, .results = home(statement).data}, collective_options(statement)).wait();",
+     "  (void)ranks_.fused({.contributions = {}, .results = home(statement).data}, collective_options(statement));"),
+    ("an update before a reader", "coconet/language/statement_order.cpp",
      "if (update != updates.end() && update->second != statement.name)",
      "if (false && update != updates.end() && update->second != statement.name)"),
-    ("a wrong dropout offset", "execute/step_loop.cpp", "mask.first = begin;", "mask.first = begin - begin % 8;"),
-    ("a collective over another group", "execute/executor_ranks.cpp", "number_ * ranks);", "0);"),
-    ("a stale read", "plan/lowering.cpp", "if (after && read.refers_to(tensor)) return false;",
+    ("a wrong dropout offset", "overlap/execute/step_loop.cpp", "mask.first = piece.elements.begin;",
+     "mask.first = piece.elements.begin - piece.elements.begin % 8;"),
+    ("a collective over another group", "overlap/execute/executor_ranks.cpp", "number_ * ranks);", "0);"),
+    ("a stale read", "coconet/plan/lowering.cpp", "if (after && read.refers_to(tensor)) return false;",
      "if (after && read.refers_to(tensor)) return true;"),
-    ("a sum in the place of what is still read", "plan/lowering.cpp",
+    ("a sum in the place of what is still read", "coconet/plan/lowering.cpp",
      "program_.consumers_of(local).size() == 1 && !home.empty()",
      "program_.consumers_of(local).size() >= 1 && !home.empty()"),
-    ("a reduction of parts that adds maxima", "transform/reorder.cpp",
+    ("a reduction of parts that adds maxima", "coconet/transform/reorder.cpp",
      "add(statement.name, all_reduce(reduction, Expression::reference(part)), statement);",
-     "add(statement.name, all_reduce(Reduction::sum, Expression::reference(part)), statement);"),
-    ("a join that forgets the reduction", "transform/transformation.cpp",
-     "whole : all_reduce(part.attributes().reduction, whole);", "whole : all_reduce(Reduction::sum, whole);"),
-    ("a block's sum lost", "execute/step_loop.cpp",
-     "for (const Partial& partial : partials) rows",
-     "for (const Partial& partial : partials)\n"
-     "    if (partial.begin == partials.front().begin || partial.begin % inner == 0) rows"),
-    ("a row of another index", "execute/step_loop.cpp",
-     "offset += element % extents_[i] * broadcast.strides[i];",
-     "offset += (i == 0 ? 0 : element % extents_[i]) * broadcast.strides[i];"),
+     "add(statement.name, all_reduce(ReduceOp::sum, Expression::reference(part)), statement);"),
+    ("a join that forgets the reduction", "coconet/transform/transformation.cpp",
+     "whole : all_reduce(part.attributes().reduction, whole);", "whole : all_reduce(ReduceOp::sum, whole);"),
+    ("a block's sum lost", "overlap/execute/flat_loop.cpp",
+     "for (LoopPartial& partial : partials) partial.row",
+     "std::erase_if(partials, [&](const LoopPartial& one) {\n"
+     "      return one.begin != partials.front().begin && one.begin % inner != 0;\n    });\n"
+     "    for (LoopPartial& partial : partials) partial.row"),
+    ("a row of another index", "overlap/execute/flat_loop.cpp",
+     "place += element % extents_[i] * operand.strides[i];",
+     "place += (i == 0 ? 0 : element % extents_[i]) * operand.strides[i];"),
 ]
 
 
@@ -57,7 +57,7 @@ def main():
     for name, file, right, wrong in FAULTS:
         if len(sys.argv) > 3 and name not in sys.argv[3:]:
             continue
-        path = copy / "src/overlap" / file
+        path = copy / "src" / file
         text = path.read_text()
         if text.count(right) != 1:
             sys.exit(f"{file} has not one place for '{name}': bring this file up to date")
@@ -74,7 +74,7 @@ def main():
                 number = "a hang"
         finally:
             path.write_text(text)
-        print(f"| {name} | `overlap/{file}` | {number} |", flush=True)
+        print(f"| {name} | `{file}` | {number} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ class Generator {
     declare();
     // Most programs are those of the paper: a sum, and computations on it.
     const bool border = parts_.groups > 1 && aim_ == Aim::execution && dice_.chance(60);
-    if (border || dice_.chance(85)) add(all_reduce(Reduction::sum, summand()));
+    if (border || dice_.chance(85)) add(all_reduce(ReduceOp::sum, summand()));
     if (border) add_border();
     if (dice_.chance(25)) add_optimizer();
     if (dice_.chance(15)) add_late_store();
@@ -171,9 +171,9 @@ class Generator {
   int root() { return dice_.chance(50) ? 0 : dice_.below(ranks_); }
 
   Attributes attributes() {
-    return {.reduction = dice_.chance(60)   ? Reduction::sum
-                         : dice_.chance(50) ? Reduction::max
-                                            : Reduction::min,
+    return {.reduction = dice_.chance(60)   ? ReduceOp::sum
+                         : dice_.chance(50) ? ReduceOp::max
+                                            : ReduceOp::min,
             .dim = dice_.below(3),
             .dims = dice_.chance(50) ? std::vector<int>{} : std::vector<int>{dice_.below(3)},
             .root = root(),

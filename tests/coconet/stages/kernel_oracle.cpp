@@ -113,15 +113,13 @@ double value_of(const PointwiseKernel& kernel, const OracleInputs& inputs, const
   return rounded(result, each.type);
 }
 
-double join(PointwiseReduction kind, double a, double b) {
-  return kind == PointwiseReduction::sum ? a + b : kind == PointwiseReduction::maximum ? maximum(a, b) : minimum(a, b);
+double join(ReduceOp kind, double a, double b) {
+  return kind == ReduceOp::sum ? a + b : kind == ReduceOp::max ? maximum(a, b) : minimum(a, b);
 }
 
 // 32 sums per block, of every 32nd element, then half of them to the other half.
-double reduced(PointwiseReduction kind, const std::vector<double>& values) {
-  std::vector<double> lanes(32, kind == PointwiseReduction::sum       ? 0
-                                : kind == PointwiseReduction::maximum ? -kInfinity
-                                                                      : kInfinity);
+double reduced(ReduceOp kind, const std::vector<double>& values) {
+  std::vector<double> lanes(32, kind == ReduceOp::sum ? 0 : kind == ReduceOp::max ? -kInfinity : kInfinity);
   for (size_t i = 0; i < values.size(); ++i) lanes[i % 32] = join(kind, lanes[i % 32], values[i]);
   for (size_t half = 16; half > 0; half /= 2)
     for (size_t i = 0; i < half; ++i) lanes[i] = join(kind, lanes[i], lanes[i + half]);

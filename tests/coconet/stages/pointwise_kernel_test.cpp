@@ -24,7 +24,7 @@ TEST(PointwiseKernel, RefusesUndefinedValuesAndWrongTypes) {
   EXPECT_USER_ERROR(k.apply(negate, {k.apply(less, {x, x})}), "negate takes no boolean operands");
   EXPECT_USER_ERROR(k.store(s, y), "stream 's' has elements of fp32, got a value of fp64");
   EXPECT_USER_ERROR(k.stream("t", boolean), "got boolean");
-  EXPECT_USER_ERROR(k.reduce(PointwiseReduction::sum, {}), "undefined value");
+  EXPECT_USER_ERROR(k.reduce(ReduceOp::sum, {}), "undefined value");
   EXPECT_USER_ERROR(k.cast({}, fp64), "undefined value");
   k.store(s, x);
   EXPECT_USER_ERROR(k.store(s, x), "stream 's' is stored twice");
@@ -37,8 +37,8 @@ TEST(PointwiseKernel, RefusesMoreThanItsLimits) {
   for (int i = 0; i < PointwiseKernel::kMostMasks; ++i) k.dropout_mask("d");
   EXPECT_USER_ERROR(k.dropout_mask("last"), "at most 4 dropout masks");
   const Value x = k.load({0});
-  for (int i = 0; i < PointwiseKernel::kMostReductions; ++i) k.reduce(PointwiseReduction::sum, x);
-  EXPECT_USER_ERROR(k.reduce(PointwiseReduction::sum, x), "at most 8 reductions");
+  for (int i = 0; i < PointwiseKernel::kMostReductions; ++i) k.reduce(ReduceOp::sum, x);
+  EXPECT_USER_ERROR(k.reduce(ReduceOp::sum, x), "at most 8 reductions");
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ RandomKernel::RandomKernel(uint64_t seed, int num_instructions, bool exact, bool
   for (int i = 0; i < num_instructions; ++i) append(exact);
   for (size_t i = 0; i < streams_.size(); ++i)
     if (i % 2 == 1 || below(2) == 0) kernel_.store(streams_[i], typed(late_value(), kernel_.streams()[i].type));
-  for (const auto kind : {PointwiseReduction::sum, PointwiseReduction::maximum, PointwiseReduction::minimum})
+  for (const auto kind : {ReduceOp::sum, ReduceOp::max, ReduceOp::min})
     if (below(2) == 0) kernel_.reduce(kind, late_value());
 }
 

@@ -103,10 +103,9 @@ TEST(StageChain, ReducesInTheOrderOfItsRule) {
     SCOPED_TRACE(to_string(type));
     PointwiseKernel kernel;
     const Value x = kernel.load(kernel.stream("x", type)), wide = kernel.cast(x, fp64);
-    for (const auto kind : {PointwiseReduction::sum, PointwiseReduction::maximum, PointwiseReduction::minimum})
-      kernel.reduce(kind, x);
-    kernel.reduce(PointwiseReduction::sum, kernel.apply(PointwiseOp::multiply, {wide, wide}));
-    kernel.reduce(PointwiseReduction::sum, kernel.apply(PointwiseOp::is_finite, {x}));
+    for (const auto kind : {ReduceOp::sum, ReduceOp::max, ReduceOp::min}) kernel.reduce(kind, x);
+    kernel.reduce(ReduceOp::sum, kernel.apply(PointwiseOp::multiply, {wide, wide}));
+    kernel.reduce(ReduceOp::sum, kernel.apply(PointwiseOp::is_finite, {x}));
     OracleInputs inputs{.count = kCount};
     inputs.streams.emplace_back(static_cast<size_t>(kCount * bytes_of(type)));
     std::mt19937_64 random(11);
@@ -114,7 +113,7 @@ TEST(StageChain, ReducesInTheOrderOfItsRule) {
     for (int64_t i = 0; i < kCount; ++i)
       test::encode(inputs.streams[0].data() + i * bytes_of(type), i % 3 == 0 ? -sizes(random) : sizes(random), type);
     const auto need = test::run_oracle(kernel, inputs);
-    EXPECT_EQ(StageChain::combine(PointwiseReduction::sum, need.partials[4]), kCount);
+    EXPECT_EQ(StageChain::combine(ReduceOp::sum, need.partials[4]), kCount);
     for (const InstructionSet set : test::all_sets()) {
       SCOPED_TRACE(to_string(set));
       test::expect_same(kernel, test::run_chain(StageChain(kernel, set), kernel, inputs), need);
@@ -330,7 +329,7 @@ TEST(StageChain, JoinsAdamWToTwelveStages) {
 TEST(StageChain, RunsOnManyThreadsAndInPieces) {
   PointwiseKernel kernel = adamw(true);
   const Value g = kernel.cast(kernel.load({1}), fp64);
-  kernel.reduce(PointwiseReduction::sum, kernel.apply(PointwiseOp::multiply, {g, g}));
+  kernel.reduce(ReduceOp::sum, kernel.apply(PointwiseOp::multiply, {g, g}));
   constexpr int64_t kCount = 5 * StageChain::kReductionBlock + 77, kCut = 2 * StageChain::kReductionBlock;
   std::mt19937_64 random(5);
   std::normal_distribution<float> normal;
@@ -362,7 +361,7 @@ TEST(StageChain, RunsOnManyThreadsAndInPieces) {
   EXPECT_EQ(partials, partials2);
   double squares = 0;
   for (const double each : grad) squares += each * each;
-  EXPECT_NEAR(StageChain::combine(PointwiseReduction::sum, partials), squares, squares * 1e-13);
+  EXPECT_NEAR(StageChain::combine(ReduceOp::sum, partials), squares, squares * 1e-13);
 }
 
 TEST(StageChain, DrawsDropoutAsTheLayer) {

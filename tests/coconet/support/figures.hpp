@@ -14,7 +14,7 @@ inline Program adam() {
              v = p.tensor("v", ElementType::fp32, {"N"});
   const auto lr = p.scalar("lr", 1e-3), beta1 = p.scalar("beta1", 0.9), beta2 = p.scalar("beta2", 0.999),
              epsilon = p.scalar("epsilon", 1e-8), step = p.scalar("step", 1);
-  const auto sum = p.let("sum", all_reduce(Reduction::sum, g));
+  const auto sum = p.let("sum", all_reduce(ReduceOp::sum, g));
   const auto m1 = p.let("m1", update(m, beta1 * m + (1 - beta1) * sum));
   const auto v1 = p.let("v1", update(v, beta2 * v + (1 - beta2) * sum * sum));
   const auto c1 = p.let("c1", 1 - pow(beta1, step)), c2 = p.let("c2", 1 - pow(beta2, step));
@@ -29,7 +29,7 @@ inline Program clipped_adam() {
              v = p.tensor("v", ElementType::fp32, {"N"});
   const auto lr = p.scalar("lr", 1e-3), beta1 = p.scalar("beta1", 0.9), beta2 = p.scalar("beta2", 0.999),
              epsilon = p.scalar("epsilon", 1e-8), most = p.scalar("most", 1);
-  const auto sum = p.let("sum", all_reduce(Reduction::sum, g));
+  const auto sum = p.let("sum", all_reduce(ReduceOp::sum, g));
   const auto length = p.let("length", norm(sum));
   const auto scale = p.let("scale", Expression::of(Operation::minimum, {1, most / length}));
   const auto m1 = p.let("m1", update(m, beta1 * m + (1 - beta1) * (scale * sum)));
@@ -64,7 +64,7 @@ inline Program row_parallel(ElementType type) {
   const auto x = p.tensor("x", type, {"M", "K"}, Distribution::local()),
              w = p.tensor("w", type, {"K", "H"}, Distribution::local()), bias = p.tensor("bias", type, {"H"}),
              residual = p.tensor("residual", type, {"M", "H"});
-  const auto sum = p.let("sum", all_reduce(Reduction::sum, p.let("layer", matmul(x, w))));
+  const auto sum = p.let("sum", all_reduce(ReduceOp::sum, p.let("layer", matmul(x, w))));
   return p.returns({p.let("out", dropout(sum + bias, 0.3) + residual)});
 }
 
@@ -74,7 +74,7 @@ inline Program self_attention(ElementType type) {
   const auto in = p.tensor("in", type, {"B", "S", "K"}, Distribution::sliced(2)),
              w = p.tensor("w", type, {"K", "H"}, Distribution::sliced(0)), b = p.tensor("b", type, {"H"}),
              r = p.tensor("r", type, {"B", "S", "H"});
-  const auto sum = p.let("sum", all_reduce(Reduction::sum, p.let("layer", matmul(in, w))));
+  const auto sum = p.let("sum", all_reduce(ReduceOp::sum, p.let("layer", matmul(in, w))));
   return p.returns({p.let("out", dropout(sum + b, 0.3) + r)});
 }
 
@@ -90,7 +90,7 @@ inline Program pipeline_border(ElementType type) {
   ProgramBuilder p("pipeline_border", 2);
   const auto in = p.tensor("in", type, {"B", "H"}, Distribution::local()), b = p.tensor("b", type, {"H"}),
              r = p.tensor("r", type, {"B", "H"});
-  const auto sum = p.let("sum", all_reduce(Reduction::sum, in));
+  const auto sum = p.let("sum", all_reduce(ReduceOp::sum, in));
   return p.returns({p.let("out", send(p.let("c", dropout(sum + b, 0.3) + r)))});
 }
 

@@ -16,7 +16,7 @@ Program adam() {
              w = p.tensor("w", ElementType::fp32, {"N"}), m = p.tensor("m", ElementType::fp32, {"N"}),
              v = p.tensor("v", ElementType::fp32, {"N"});
   const auto lr = p.scalar("lr", 1e-3), beta1 = p.scalar("beta1", 0.9), beta2 = p.scalar("beta2", 0.999);
-  const auto sum = p.let("sum", all_reduce(Reduction::sum, g));
+  const auto sum = p.let("sum", all_reduce(ReduceOp::sum, g));
   const auto m1 = p.let("m1", update(m, beta1 * m + (1 - beta1) * sum));
   const auto v1 = p.let("v1", update(v, beta2 * v + (1 - beta2) * sum * sum));
   return p.returns({p.let("w1", update(w, w - lr * m1 / sqrt(v1)))});
@@ -78,7 +78,7 @@ TEST(Transformations, ReduceNormsOfSlicesOverTheRanks) {
   ProgramBuilder p("lamb");
   const auto g = p.tensor("g", ElementType::fp32, {"T", "K"}, Distribution::local()),
              w = p.tensor("w", ElementType::fp32, {"T", "K"});
-  const auto sum = p.let("sum", all_reduce(Reduction::sum, g));
+  const auto sum = p.let("sum", all_reduce(ReduceOp::sum, g));
   const auto length = p.let("length", norm(sum, {1}));
   Schedule schedule(p.returns({p.let("w1", update(w, w - sum / cast(length, ElementType::fp32)))}));
   schedule.split("sum", reduce_scatter, 1).reorder("sum", {"length", "w1"});
@@ -98,7 +98,7 @@ TEST(Transformations, DeriveTheSchedulesOfABorder) {
   ProgramBuilder p("border", 2);
   const auto in = p.tensor("in", ElementType::fp32, {"B", "S", "H"}, Distribution::local()),
              b = p.tensor("b", ElementType::fp32, {"H"}), r = p.tensor("r", ElementType::fp32, {"B", "S", "H"});
-  const auto sum = p.let("sum", all_reduce(Reduction::sum, in));
+  const auto sum = p.let("sum", all_reduce(ReduceOp::sum, in));
   const auto c = p.let("c", dropout(sum + b, 0.1) + r);
   Schedule schedule(p.returns({p.let("out", send(c))}));
   const Program original = schedule.program();

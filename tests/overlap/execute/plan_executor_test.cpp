@@ -80,7 +80,7 @@ TEST(PlanExecutor, ReadsAnUpdateThatIsOnlyAStore) {
   ProgramBuilder p("stores");
   const auto g = p.tensor("g", ElementType::fp64, {"N"}, Distribution::local()),
              w = p.tensor("w", ElementType::fp64, {"N"}), m = p.tensor("m", ElementType::fp64, {"N"});
-  const auto sum = p.let("sum", all_reduce(Reduction::sum, g)), mean = p.let("mean", 0.5 * m + sum);
+  const auto sum = p.let("sum", all_reduce(ReduceOp::sum, g)), mean = p.let("mean", 0.5 * m + sum);
   const auto m1 = p.let("m1", update(m, mean)), length = p.let("length", norm(m1));
   const Program plain = p.returns({length, p.let("w1", update(w, w - m1))});
   const Program fused = Schedule(plain).fuse("all", {"mean", "m1", "length", "w1"}).program();
@@ -97,7 +97,7 @@ TEST(PlanExecutor, KeepsOneNumberPerRow) {
   ProgramBuilder p("rows");
   const auto g = p.tensor("g", ElementType::fp32, {"T", "K"}, Distribution::local()),
              w = p.tensor("w", ElementType::fp32, {"T", "K"}), decay = p.tensor("decay", ElementType::fp32, {"T", 1});
-  const auto sum = p.let("sum", all_reduce(Reduction::sum, g));
+  const auto sum = p.let("sum", all_reduce(ReduceOp::sum, g));
   const auto u = p.let("u", sum + decay * w);
   const auto ratio = p.let("ratio", cast(norm(w, {1}) / norm(u, {1}), ElementType::fp32));
   Schedule schedule(p.returns({p.let("w1", update(w, w - 0.5 * ratio * u))}));
@@ -119,7 +119,7 @@ TEST(PlanExecutor, GivesTheSameBitsOnAnyNumberOfThreads) {
   ProgramBuilder p("norms");
   const auto g = p.tensor("g", ElementType::fp64, {"T", "K"}, Distribution::local()),
              w = p.tensor("w", ElementType::fp64, {"T", "K"});
-  const auto sum = p.let("sum", all_reduce(Reduction::sum, g));
+  const auto sum = p.let("sum", all_reduce(ReduceOp::sum, g));
   const auto rows = p.let("rows", norm(w + 0.3 * sum, {1})), all = p.let("all", norm(sum));
   const auto next = p.let("w1", update(w, w - 0.1 / all * sum));
   const Program program = p.returns({rows, all, next});
@@ -184,15 +184,15 @@ TEST(PlanExecutor, KeepsAPartThatWasTakenBeforeAnUpdate) {
 TEST(PlanExecutor, KeepsAnUpdatedTensorThatIsSummedLater) {
   ProgramBuilder p("sums");
   const auto g = p.tensor("g", ElementType::fp64, {"N"}, Distribution::local());
-  expect_oracle(p.returns({p.let("sum", all_reduce(Reduction::sum, p.let("g1", update(g, 2 * g))))}));
+  expect_oracle(p.returns({p.let("sum", all_reduce(ReduceOp::sum, p.let("g1", update(g, 2 * g))))}));
 }
 
 TEST(PlanExecutor, MovesNumbersToARootAndBack) {
   ProgramBuilder p("numbers");
   const auto g = p.tensor("g", ElementType::fp64, {"N"}, Distribution::local());
   const auto rate = p.scalar("rate", 0.5);
-  const auto mine = p.let("mine", reduce_tensor(Reduction::max, g));
-  const auto all = p.let("all", broadcast(p.let("sum", reduce(Reduction::sum, mine))));
+  const auto mine = p.let("mine", reduce_tensor(ReduceOp::max, g));
+  const auto all = p.let("all", broadcast(p.let("sum", reduce(ReduceOp::sum, mine))));
   const auto there = p.let("there", load(rate));
   expect_oracle(p.returns({p.let("y", g * all), p.let("z", there + 1)}));
 }
@@ -202,7 +202,7 @@ TEST(PlanExecutor, FusesWithNumbersAndStoresWhatIsGatheredTwice) {
   const auto g = p.tensor("g", ElementType::fp64, {"N"}, Distribution::local()),
              w = p.tensor("w", ElementType::fp64, {"N"}), m = p.tensor("m", ElementType::fp64, {"N"});
   const auto rate = p.scalar("rate", 0.5);
-  const auto sum = p.let("sum", reduce_scatter(Reduction::sum, g));
+  const auto sum = p.let("sum", reduce_scatter(ReduceOp::sum, g));
   const auto twice = p.let("twice", 2 * rate), there = p.let("there", load(rate)), part = p.let("part", twice * sum);
   const auto whole = p.let("whole", all_gather(part));
   const Program plain =
@@ -236,7 +236,7 @@ TEST(PlanExecutor, MultipliesOperandsThatAreCutAlongTheSummedDim) {
   ProgramBuilder p("slices");
   const auto x = p.tensor("x", ElementType::fp64, {"B", "S", "K"}), w = p.tensor("w", ElementType::fp64, {"K", "H"});
   const auto layer = p.let("layer", matmul(slice(x, 2), slice(w, 0)));
-  const Program slices = p.returns({p.let("out", 2 * p.let("sum", all_reduce(Reduction::sum, layer)))});
+  const Program slices = p.returns({p.let("out", 2 * p.let("sum", all_reduce(ReduceOp::sum, layer)))});
   for (const Program& plain : {figures::self_attention(ElementType::fp64), slices}) {
     Schedule whole(plain), split(plain);
     whole.overlap("both", {"layer", "sum"});
@@ -296,7 +296,7 @@ TEST(PlanExecutor, SendsValuesOfEveryDistribution) {
   const auto root = p.let("root", send(p.let("there", load(w)), 1)), back = p.let("back", send(root, -1));
   const auto slices = p.let("slices", send(m + slice(w), 2));
   const auto stored = p.let("stored", update(next, slices));
-  const auto sum = p.let("sum", all_reduce(Reduction::sum, local));
+  const auto sum = p.let("sum", all_reduce(ReduceOp::sum, local));
   const Program plain = p.returns({p.let("y", sum + p.let("all", all_gather(stored))), p.let("z", number + 1),
                                    p.let("w1", 3 * p.let("again", broadcast(back)))});
   for (const int ranks : {1, 2, 3}) {
@@ -312,7 +312,7 @@ TEST(PlanExecutor, OverlapsASumWithItsTransfer) {
     ProgramBuilder p("sums", 2);
     const auto g = p.tensor("g", ElementType::fp64, {"N"}, Distribution::local()),
                w = p.tensor("w", ElementType::fp64, {"N"}, Distribution::replicated(), 1);
-    const auto there = p.let("there", send(p.let("sum", all_reduce(Reduction::sum, g))));
+    const auto there = p.let("there", send(p.let("sum", all_reduce(ReduceOp::sum, g))));
     const auto w1 = p.let("w1", update(w, there));
     std::vector<Expression> outputs = {w1};
     if (read_again) outputs.push_back(p.let("twice", 2 * g));
@@ -335,7 +335,7 @@ TEST(PlanExecutor, OverlapsComputationsWithTheirSum) {
     const auto g = p.tensor("g", ElementType::fp64, {"N"}, Distribution::local()),
                w = p.tensor("w", ElementType::fp64, {"N"}), m = p.tensor("m", ElementType::fp64, {"N"});
     const auto square = p.let("square", g * g), y = p.let("y", square - w);
-    const auto w1 = p.let("w1", update(w, p.let("sum", all_reduce(Reduction::sum, y)) + m));
+    const auto w1 = p.let("w1", update(w, p.let("sum", all_reduce(ReduceOp::sum, y)) + m));
     Schedule schedule(p.returns(stays ? std::vector<Expression>{w1, y} : std::vector<Expression>{w1}));
     const Program plain = schedule.program();
     schedule.fuse("producer", {"square", "y"}).overlap("both", {"producer", "sum"});
@@ -359,11 +359,11 @@ TEST(PlanExecutor, RefusesByNameWhatItCannotRun) {
                       "two has 2 groups of equally many ranks: start a multiple of 2 ranks, got 1");
     ProgramBuilder rows("rows");
     const auto a = rows.tensor("a", ElementType::fp32, {"N", "K"});
-    EXPECT_USER_ERROR(executor(rows.returns({rows.let("y", reduce_tensor(Reduction::sum, a, {0}))})),
+    EXPECT_USER_ERROR(executor(rows.returns({rows.let("y", reduce_tensor(ReduceOp::sum, a, {0}))})),
                       "sums must be over the last dims");
     ProgramBuilder parts("parts");
     const auto whole = parts.tensor("whole", ElementType::fp32, {"N", "K"});
-    EXPECT_USER_ERROR(executor(parts.returns({parts.let("y", reduce_tensor(Reduction::max, slice(whole), {1}))})),
+    EXPECT_USER_ERROR(executor(parts.returns({parts.let("y", reduce_tensor(ReduceOp::max, slice(whole), {1}))})),
                       "y: all sliced tensors need one shape, got [N, K] beside [N, 1]");
     ProgramBuilder columns("columns");
     const auto x = columns.tensor("x", ElementType::fp32, {"N", "K"}),

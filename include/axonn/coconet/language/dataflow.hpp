@@ -121,7 +121,7 @@ class Program {
 //   const auto g = sgd.tensor("g", ElementType::fp32, {"N"}, Distribution::local());
 //   const auto w = sgd.tensor("w", ElementType::fp32, {"N"});
 //   const auto rate = sgd.scalar("lr", 0.1);
-//   const auto sum = sgd.let("sum", all_reduce(Reduction::sum, g));
+//   const auto sum = sgd.let("sum", all_reduce(ReduceOp::sum, g));
 //   const Program program = sgd.returns({sgd.let("w1", update(w, w - rate * sum))});
 class ProgramBuilder {
  public:

@@ -14,7 +14,7 @@ namespace axonn::coconet {
 
 // The settings of an operation. Only those that its OperationInfo lists have a meaning.
 struct Attributes {
-  Reduction reduction = Reduction::sum;
+  ReduceOp reduction = ReduceOp::sum;
   int dim = 0;             // slice, reduce_scatter: the dim that is cut
   std::vector<int> dims;   // reduce_tensor, norm: the dims that become 1; empty: all, to a scalar
   int root = 0;            // reduce, load
@@ -87,14 +87,14 @@ Expression dropout(Expression x, double probability, int64_t stream = 0);
 Expression slice(Expression x, int dim = 0);
 Expression load(Expression x, int root = 0);
 Expression update(Expression tensor, Expression value);
-Expression reduce_tensor(Reduction reduction, Expression x, std::vector<int> dims = {});
+Expression reduce_tensor(ReduceOp reduction, Expression x, std::vector<int> dims = {});
 Expression norm(Expression x, std::vector<int> dims = {});  // square root of the sum of squares
 Expression matmul(Expression x, Expression weight);         // [..., M, K] x [K, N]
 Expression conv2d(Expression x, Expression weight);         // stride 1, output as large as the input
 
-Expression all_reduce(Reduction reduction, Expression x);
-Expression reduce_scatter(Reduction reduction, Expression x, int dim = 0);
-Expression reduce(Reduction reduction, Expression x, int root = 0);
+Expression all_reduce(ReduceOp reduction, Expression x);
+Expression reduce_scatter(ReduceOp reduction, Expression x, int dim = 0);
+Expression reduce(ReduceOp reduction, Expression x, int root = 0);
 Expression all_gather(Expression x);
 Expression broadcast(Expression x);
 Expression send(Expression x, int group = 1);

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "axonn/core/names.hpp"
+#include "axonn/core/reduce_op.hpp"
 
 namespace axonn::coconet {
 
@@ -67,8 +68,6 @@ enum class Operation : uint8_t {
 // oracle and the stages name single operations.
 enum class OperationKind : uint8_t { leaf, pointwise, part, update, reduction, layer, collective, send };
 
-enum class Reduction : uint8_t { sum, max, min };
-
 // Settings of an operation that are not values, in the order in which they are written.
 enum class Attribute : uint8_t { reduction, dim, dims, root, element, probability, stream, group };
 
@@ -91,9 +90,8 @@ const OperationInfo& info(Operation operation);
 namespace axonn {
 
 template <>
-struct Names<coconet::Reduction> {
-  static constexpr Named<coconet::Reduction> all[] = {
-      {"+", coconet::Reduction::sum}, {"max", coconet::Reduction::max}, {"min", coconet::Reduction::min}};
+struct Names<ReduceOp> {
+  static constexpr Named<ReduceOp> all[] = {{"+", ReduceOp::sum}, {"max", ReduceOp::max}, {"min", ReduceOp::min}};
 };
 
 }  // namespace axonn

@@ -20,7 +20,7 @@ struct StepKernel {
   };
   struct Sum {
     std::string statement;
-    Reduction reduction = Reduction::sum;
+    ReduceOp reduction = ReduceOp::sum;
     bool is_norm = false;   // the root of the sum is still to be taken
     std::vector<int> dims;  // the loop's dims, as in the statement; empty: all
   };

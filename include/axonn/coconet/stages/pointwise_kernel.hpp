@@ -9,10 +9,9 @@
 
 #include "axonn/coconet/language/element_type.hpp"
 #include "axonn/coconet/stages/pointwise_op.hpp"
+#include "axonn/core/reduce_op.hpp"
 
 namespace axonn::coconet {
-
-enum class PointwiseReduction : uint8_t { sum, maximum, minimum };
 
 // One line of a kernel. `operands` are numbers of earlier lines, or -1.
 struct PointwiseInstruction {
@@ -43,7 +42,7 @@ class PointwiseKernel {
     bool stored = false;
   };
   struct Reduction {
-    PointwiseReduction kind;
+    ReduceOp kind;
     Value value;
   };
   struct Store {
@@ -86,7 +85,7 @@ class PointwiseKernel {
   Value cast(Value value, ElementType type);
 
   // Over all elements of a call, in fp64. Returns the place among StageCall::partials.
-  int reduce(PointwiseReduction kind, Value value);
+  int reduce(ReduceOp kind, Value value);
 
   ElementType type_of(Value value) const { return check(value).type; }
   const std::vector<PointwiseInstruction>& instructions() const { return instructions_; }

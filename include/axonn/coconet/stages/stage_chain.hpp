@@ -71,7 +71,7 @@ class StageChain {
 
   static int64_t num_partials(int64_t count) { return (count + kReductionBlock - 1) / kReductionBlock; }
   // The result of a whole range: its partial results, one after the other in ascending order.
-  static double combine(PointwiseReduction kind, std::span<const double> partials);
+  static double combine(ReduceOp kind, std::span<const double> partials);
 
   struct Compiled;
 

@@ -17,6 +17,8 @@
 
 namespace axonn {
 
+class UpdateSteps;
+
 // The network that is updated, and the ranks that hold it. All outlive the executor.
 struct UpdatedNetwork {
   Arena& arena;
@@ -86,8 +88,7 @@ class UpdateExecutor {
   const coconet::SchedulePlan& plan() const;
 
  private:
-  struct Impl;
-  std::shared_ptr<Impl> impl_;  // collectives that are under way hold it, too
+  std::shared_ptr<UpdateSteps> steps_;  // collectives that are under way hold them, too
 };
 
 }  // namespace axonn

@@ -1,4 +1,4 @@
-#include "overlap/execute/executor_memory.hpp"
+#include "overlap/execute/flat_memory.hpp"
 
 #include <cstring>
 #include <set>
@@ -37,9 +37,9 @@ double number_at(const std::byte* address, at::ScalarType dtype) {
   }
 }
 
-ExecutorMemory::ExecutorMemory(const SchedulePlan& plan, const Communicator& ranks, int group,
-                               const ExecutorOptions& options)
-    : options_(options), rank_(ranks.rank()), ranks_(ranks.size()), owners_(ranks.size()) {
+FlatMemory::FlatMemory(const SchedulePlan& plan, const Communicator& ranks, int group, const ExecutorOptions& options)
+    : PlanMemory(plan), options_(options), rank_(ranks.rank()), ranks_(ranks.size()), owners_(ranks.size()) {
+  numbers[StepKernel::kRanks] = ranks_;
   std::set<std::string> filled;  // by computations that are fused with their send
   for (const PlanStep& step : plan.steps())
     if (step.kind == StepKind::fused && step.group == group && !step.mover.empty())
@@ -61,13 +61,18 @@ ExecutorMemory::ExecutorMemory(const SchedulePlan& plan, const Communicator& ran
   }
 }
 
-const ExecutorMemory::Buffer& ExecutorMemory::buffer(const std::string& name) const {
+const FlatMemory::Buffer* FlatMemory::find(const std::string& name) const {
   const auto found = buffers_.find(name);
-  AXONN_ASSERT(found != buffers_.end(), "'", name, "'");
-  return found->second;
+  return found == buffers_.end() ? nullptr : &found->second;
 }
 
-void ExecutorMemory::bind(const std::string& name, at::Tensor data) {
+const FlatMemory::Buffer& FlatMemory::buffer(const std::string& name) const {
+  const Buffer* const found = find(name);
+  AXONN_ASSERT(found != nullptr, "'", name, "'");
+  return *found;
+}
+
+void FlatMemory::bind(const std::string& name, at::Tensor data) {
   Buffer& mine = buffers_.at(name);
   AXONN_CHECK(data.is_contiguous() && data.numel() == mine.data.numel() && data.scalar_type() == mine.dtype,
               "overlap.executor", "the memory of ", name, " must be ", mine.data.numel(), " contiguous elements of ",
@@ -76,17 +81,17 @@ void ExecutorMemory::bind(const std::string& name, at::Tensor data) {
 }
 
 // The number of an element among this rank's, or of the next one.
-int64_t ExecutorMemory::own_number(int64_t element) const {
+int64_t FlatMemory::own_number(int64_t element) const {
   const int64_t first = options_.arena_offset;
   return owners_.count(rank_, {first, first + element});
 }
 
-std::byte* ExecutorMemory::address(const Buffer& buffer, int64_t element) const {
+std::byte* FlatMemory::address(const Buffer& buffer, int64_t element) const {
   const int64_t place = buffer.own ? own_number(element) : element;
   return static_cast<std::byte*>(buffer.data.data_ptr()) + place * static_cast<int64_t>(buffer.data.element_size());
 }
 
-void ExecutorMemory::copy_own(const Buffer& from, const Buffer& to) const {
+void FlatMemory::copy_own(const Buffer& from, const Buffer& to) const {
   for (const Range& range : own_ranges(from.count)) {
     const std::byte* source = address(from, range.begin);
     std::byte* target = address(to, range.begin);
@@ -94,14 +99,14 @@ void ExecutorMemory::copy_own(const Buffer& from, const Buffer& to) const {
   }
 }
 
-at::Tensor ExecutorMemory::own_elements(const Buffer& buffer) const {
+at::Tensor FlatMemory::own_elements(const Buffer& buffer) const {
   if (buffer.own) return buffer.data;
   std::vector<at::Tensor> parts;
   for (const Range& range : own_ranges(buffer.count)) parts.push_back(buffer.data.narrow(0, range.begin, range.size()));
   return parts.empty() ? buffer.data.narrow(0, 0, 0) : at::cat(parts);
 }
 
-std::vector<Range> ExecutorMemory::held(const Buffer& buffer) const {
+std::vector<Range> FlatMemory::held(const Buffer& buffer) const {
   if (buffer.own) return own_ranges(buffer.count);
   if (!buffer.by_dim) return {{0, buffer.count}};
   const auto dim = static_cast<size_t>(buffer.dim);
@@ -115,7 +120,7 @@ std::vector<Range> ExecutorMemory::held(const Buffer& buffer) const {
   return ranges;
 }
 
-std::vector<Range> ExecutorMemory::own_ranges(int64_t count) const {
+std::vector<Range> FlatMemory::own_ranges(int64_t count) const {
   const int64_t first = options_.arena_offset;
   std::vector<Range> ranges = owners_.ranges(rank_, {first, first + count});
   for (Range& range : ranges) range = {range.begin - first, range.end - first};

@@ -10,6 +10,7 @@
 #include "axonn/coconet/plan/schedule_plan.hpp"
 #include "axonn/comm/collective_buffer.hpp"
 #include "axonn/overlap/step/arena.hpp"
+#include "overlap/execute/plan_memory.hpp"
 
 namespace axonn {
 
@@ -25,10 +26,11 @@ struct UpdateRegion : OwnedRegion {
   std::vector<UpdatePiece> pieces;  // ascending
 };
 
-// What the steps of an update read and write on one rank.
-class UpdateMemory {
+// The elements of a network: an arena, or tensors that are scattered in memory, beside state of the
+// rank's own elements and numbers per parameter.
+class ArenaMemory final : public PlanMemory {
  public:
-  UpdateMemory(const coconet::SchedulePlan& plan, Arena& arena, const Grid& grid, int rank);
+  ArenaMemory(const coconet::SchedulePlan& plan, Arena& arena, const Grid& grid, int rank);
 
   enum class Kind : uint8_t {
     arena,  // an element for each of the arena
@@ -40,12 +42,19 @@ class UpdateMemory {
     at::Tensor data;  // flat; undefined if scattered
     std::shared_ptr<const ScatteredTensors> scattered = nullptr;
   };
+  std::unique_ptr<LoopMemory> loop(const coconet::StepKernel& kernel) override;
+  // The elements that this rank computes in such a loop, as tasks for threads; `unshared`: of the
+  // regions that no other rank holds.
+  std::vector<Range> tasks(const coconet::StepKernel& kernel, bool unshared) const;
   const Buffer& buffer(const std::string& name) const;
+  const Buffer* find(const std::string& name) const;  // null: it is a number
+  // The buffer that a reduction of gradients reads.
+  const std::string& contributions(const std::string& reduction) const;
   // Uses other memory of the same size and type.
   void bind(const std::string& name, const at::Tensor& data);
   void bind(const std::string& name, std::shared_ptr<const ScatteredTensors> scattered);
 
-  std::byte* address(const Buffer& buffer, const UpdateRegion& region, int64_t element) const;
+  std::byte* address(const Buffer& buffer, const OwnedRegion& region, int64_t element) const;
   // A range of the arena in a buffer of all its elements.
   static CollectiveBuffer elements(const Buffer& buffer, Range range) {
     if (buffer.scattered) return {buffer.scattered, range};
@@ -53,7 +62,7 @@ class UpdateMemory {
   }
   // Elements of the arena in a buffer: any of a whole one, own ones of a buffer of own elements; of
   // one tensor if the buffer is scattered.
-  static at::Tensor narrowed(const Buffer& buffer, const UpdateRegion& region, Range range) {
+  static at::Tensor narrowed(const Buffer& buffer, const OwnedRegion& region, Range range) {
     if (buffer.scattered) return buffer.scattered->narrowed(range);
     const int64_t begin = buffer.kind == Kind::own ? region.own_place(range.begin) : range.begin;
     return buffer.data.narrow(0, begin, range.size());
@@ -70,10 +79,10 @@ class UpdateMemory {
     return static_cast<std::byte*>(buffer.data.data_ptr()) + slot * static_cast<int64_t>(buffer.data.element_size());
   }
   const std::vector<UpdateRegion>& regions() const { return regions_; }
+  const UpdateRegion& region_of(Range range) const;
   int64_t slots() const { return slots_; }
   int64_t own_elements() const { return own_elements_; }
 
-  std::map<std::string, double, std::less<>> numbers;
   // What this rank's elements give of reductions over the network, until all ranks' are combined:
   // one number, or one per slot.
   std::map<std::string, std::vector<double>> partials;

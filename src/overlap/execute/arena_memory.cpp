@@ -1,4 +1,4 @@
-#include "overlap/execute/update_memory.hpp"
+#include "overlap/execute/arena_memory.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -6,13 +6,13 @@
 #include <ATen/ops/zeros.h>
 
 #include "axonn/core/error.hpp"
-#include "overlap/execute/executor_memory.hpp"
+#include "overlap/execute/flat_memory.hpp"
 
 namespace axonn {
 using namespace coconet;
 
-UpdateMemory::UpdateMemory(const SchedulePlan& plan, Arena& arena, const Grid& grid, int rank)
-    : places_(arena.scattered_weights()), slots_(static_cast<int64_t>(arena.slots().size())) {
+ArenaMemory::ArenaMemory(const SchedulePlan& plan, Arena& arena, const Grid& grid, int rank)
+    : PlanMemory(plan), places_(arena.scattered_weights()), slots_(static_cast<int64_t>(arena.slots().size())) {
   for (const OwnedRegion& owned : arena.regions()) add_region(owned, arena, grid.coordinate(rank));
   for (const PlanBuffer& planned : plan.buffers()) {
     const Shape& shape = planned.type.shape;
@@ -35,7 +35,7 @@ UpdateMemory::UpdateMemory(const SchedulePlan& plan, Arena& arena, const Grid& g
   }
 }
 
-void UpdateMemory::add_region(const OwnedRegion& owned, const Arena& arena, const Coordinate& at) {
+void ArenaMemory::add_region(const OwnedRegion& owned, const Arena& arena, const Coordinate& at) {
   UpdateRegion region{owned, owned.owners.ranges(owned.member, owned.range), {}};
   own_elements_ += owned.own_count(owned.range);
   for (const ArenaSlot& slot : arena.slots()) {
@@ -48,33 +48,49 @@ void UpdateMemory::add_region(const OwnedRegion& owned, const Arena& arena, cons
   regions_.push_back(std::move(region));
 }
 
-const UpdateMemory::Buffer& UpdateMemory::buffer(const std::string& name) const {
+const ArenaMemory::Buffer* ArenaMemory::find(const std::string& name) const {
   const auto found = buffers_.find(name);
-  AXONN_ASSERT(found != buffers_.end(), "'", name, "'");
-  return found->second;
+  return found == buffers_.end() ? nullptr : &found->second;
 }
 
-void UpdateMemory::bind(const std::string& name, const at::Tensor& data) {
+const ArenaMemory::Buffer& ArenaMemory::buffer(const std::string& name) const {
+  const Buffer* const found = find(name);
+  AXONN_ASSERT(found != nullptr, "'", name, "'");
+  return *found;
+}
+
+const std::string& ArenaMemory::contributions(const std::string& reduction) const {
+  return plan().home(plan().program().statement(reduction).expression.operands()[0].name());
+}
+
+const UpdateRegion& ArenaMemory::region_of(Range range) const {
+  const auto region = std::ranges::find_if(
+      regions_, [&](const UpdateRegion& one) { return one.range.begin <= range.begin && range.end <= one.range.end; });
+  AXONN_ASSERT(region != regions_.end(), range.begin, " to ", range.end);
+  return *region;
+}
+
+void ArenaMemory::bind(const std::string& name, const at::Tensor& data) {
   Buffer& mine = buffers_.at(name);
   AXONN_ASSERT(data.numel() == mine.data.numel() && data.scalar_type() == mine.data.scalar_type(), "'", name, "'");
   mine.data = data;
 }
 
-void UpdateMemory::bind(const std::string& name, std::shared_ptr<const ScatteredTensors> scattered) {
+void ArenaMemory::bind(const std::string& name, std::shared_ptr<const ScatteredTensors> scattered) {
   Buffer& mine = buffers_.at(name);
   AXONN_ASSERT(mine.kind == Kind::arena && scattered->scalar_type() == mine.data.scalar_type(), "'", name, "'");
   mine.data = at::Tensor();
   mine.scattered = std::move(scattered);
 }
 
-std::vector<UpdatePiece>::const_iterator UpdateMemory::piece_at(const UpdateRegion& region, int64_t element) const {
+std::vector<UpdatePiece>::const_iterator ArenaMemory::piece_at(const UpdateRegion& region, int64_t element) const {
   if (places_ == nullptr)
     return std::ranges::upper_bound(region.pieces, element, {}, [](const UpdatePiece& one) { return one.range.end; });
   auto piece = region.pieces.begin() + places_->number(element);
   return piece->range.end > element ? piece : piece + 1;
 }
 
-std::byte* UpdateMemory::address(const Buffer& buffer, const UpdateRegion& region, int64_t element) const {
+std::byte* ArenaMemory::address(const Buffer& buffer, const OwnedRegion& region, int64_t element) const {
   if (buffer.scattered) return buffer.scattered->address(element);
   const int64_t place = buffer.kind == Kind::own ? region.own_place(element) : element;
   return static_cast<std::byte*>(buffer.data.data_ptr()) + place * static_cast<int64_t>(buffer.data.element_size());

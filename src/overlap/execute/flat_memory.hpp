@@ -10,6 +10,7 @@
 #include "axonn/comm/communicator.hpp"
 #include "axonn/grid/block_owners.hpp"
 #include "axonn/overlap/execute/plan_executor.hpp"
+#include "overlap/execute/plan_memory.hpp"
 
 namespace axonn {
 
@@ -17,12 +18,11 @@ at::ScalarType dtype_of(coconet::ElementType type);
 // The floating-point number at an address.
 double number_at(const std::byte* address, at::ScalarType dtype);
 
-// A rank's buffers and numbers while a plan runs.
-class ExecutorMemory {
+// Flat tensors of any shape, whole ones or a rank's part: the memory of a program by itself.
+class FlatMemory final : public PlanMemory {
  public:
   // Buffers of the rank's group `group`, and those that it fills to send them.
-  ExecutorMemory(const coconet::SchedulePlan& plan, const Communicator& ranks, int group,
-                 const ExecutorOptions& options);
+  FlatMemory(const coconet::SchedulePlan& plan, const Communicator& ranks, int group, const ExecutorOptions& options);
 
   struct Buffer {
     at::Tensor data;           // flat
@@ -33,9 +33,11 @@ class ExecutorMemory {
     int dim = 0;               // the one that is cut, if by_dim
     at::ScalarType dtype = at::kFloat;
   };
+  std::unique_ptr<LoopMemory> loop(const coconet::StepKernel& kernel) override;
   const Buffer& buffer(const std::string& name) const;
+  const Buffer* find(const std::string& name) const;  // null: it is not on this rank
   void bind(const std::string& name, at::Tensor data);
-  bool has(const std::string& name) const { return buffers_.contains(name); }
+  bool has(const std::string& name) const { return find(name) != nullptr; }
 
   // Address of an element of the whole tensor, which this rank holds.
   std::byte* address(const Buffer& buffer, int64_t element) const;
@@ -50,11 +52,8 @@ class ExecutorMemory {
   // This rank's indices of a dim that is cut.
   Range own_indices(int64_t extent) const { return even_part(extent, ranks_, rank_); }
 
-  std::map<std::string, double> numbers;
   const coconet::SizeValues& sizes() const { return options_.sizes; }
-  const ExecutorOptions& options() const { return options_; }
   int rank() const { return rank_; }
-  int ranks() const { return ranks_; }
 
  private:
   int64_t own_number(int64_t element) const;
