@@ -121,7 +121,7 @@ class InstalledLibrary(OutsideProject):
         programs = self.prefix / "bin"
         for name in ("gpt", "unet", "axonn-calibrate", "axonn-checkpoint", "axonn-config"):
             self.assertIn("--help", run(programs / name, "--help"))
-        self.assertIn("0.3.0", run(programs / "gpt", "--version"))
+        self.assertIn("0.4.0", run(programs / "gpt", "--version"))
         text = self.scratch / "text.txt"
         text.write_text("a few words, again and again\n" * 100)
         command = [programs / "gpt", "--data", text, "--layers", 1, "--hidden", 16, "--heads", 2, "--sequence", 16,
@@ -137,7 +137,7 @@ class InstalledLibrary(OutsideProject):
         versions = other / "include/torch/csrc/api/include/torch"
         versions.mkdir(parents=True)
         (versions / "version.h").write_text("#define TORCH_VERSION_MAJOR 2\n#define TORCH_VERSION_MINOR 4\n")
-        find = "find_package(axonn 0.3 CONFIG REQUIRED)"
+        find = "find_package(axonn 0.4 CONFIG REQUIRED)"
         text = self.refusal(find, f"-DAXONN_LIBTORCH={other}")
         self.assertIn(f"LibTorch in {other} (AXONN_LIBTORCH) is 2.4, and axonn was built with 2.", text)
         self.assertIn("set AXONN_LIBTORCH to the folder of a LibTorch 2.", text)
@@ -151,7 +151,7 @@ class InstalledLibrary(OutsideProject):
                       "LibTorch's own folder", self.refusal(find, "-DAXONN_LIBTORCH=/nowhere", "--fresh"))
 
     def test_an_unknown_component_is_refused(self):
-        text = self.refusal("find_package(axonn 0.3 CONFIG REQUIRED COMPONENTS layer)")
+        text = self.refusal("find_package(axonn 0.4 CONFIG REQUIRED COMPONENTS layer)")
         self.assertIn("axonn has no component 'layer': ask for core, ", text)
         self.assertIn("optim, checkpoint, wrap, data, train, model, tasks, program, axonn", text)
 

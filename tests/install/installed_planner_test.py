@@ -30,7 +30,7 @@ class InstalledPlanner(OutsideProject):
 
     def test_says_that_it_is_the_planner_alone(self):
         for find in ("find_package(axonn CONFIG REQUIRED COMPONENTS layers)",
-                     "find_package(axonn 0.3 CONFIG REQUIRED)"):
+                     "find_package(axonn 0.4 CONFIG REQUIRED)"):
             text = self.refusal(find)
             self.assertIn("this installation of axonn holds only the planner, not '", text)
             self.assertIn("ask for COMPONENTS perfmodel, or install axonn from a build with AXONN_WITH_TORCH=ON", text)
@@ -40,7 +40,7 @@ class InstalledPlanner(OutsideProject):
         self.assertIn("axonn has no component 'planner': ask for core, grid, terms, network, config, perfmodel", text)
 
     def test_another_minor_version_is_another_package(self):
-        self.assertIn("version: 0.3.0", self.refusal("find_package(axonn 0.1 CONFIG REQUIRED COMPONENTS perfmodel)"))
+        self.assertIn("version: 0.4.0", self.refusal("find_package(axonn 0.1 CONFIG REQUIRED COMPONENTS perfmodel)"))
 
     def test_optional_components_stop_nothing(self):
         folder = self.scratch / "optional"
