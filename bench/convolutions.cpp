@@ -10,7 +10,7 @@
 #include <torch/types.h>
 
 #include <axonn/axonn.hpp>
-#include <axonn/layers/ops/convolution_kernels.hpp>
+#include <axonn/kernels/cpu/convolution_kernels.hpp>
 #include <axonn/model/unet/parallelize.hpp>
 
 namespace {

@@ -101,9 +101,10 @@ Times measure(Environment& environment, const Options& options, int64_t elements
   for (const auto& [name, schedule] : Names<UpdateSchedule>::all) runs.push_back({schedule});
   runs.push_back(chosen);
   for (const UpdateChoice& run : runs) {
+    const auto program = program_of(options);
     const auto update = std::make_shared<NetworkUpdate>(communicators, grid, environment.rank(),
-                                                        arena_of(grid, environment.rank(), elements, options),
-                                                        program_of(options), run.schedule, run.run);
+                                                        arena_of(grid, environment.rank(), elements, options), program,
+                                                        program.scheduled(run.schedule).program(), run.run);
     calls.push_back([update] { update->step(); });
   }
   const auto times = medians(environment, turns, calls);

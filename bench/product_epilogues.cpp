@@ -23,8 +23,8 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <nlohmann/json.hpp>
 
-#include "axonn/layers/device_choice.hpp"
-#include "layers/fused/linear_terms.hpp"
+#include "axonn/kernels/choice/device_choice.hpp"
+#include "kernels/gpu/linear_terms.hpp"
 
 namespace {
 

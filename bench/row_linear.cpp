@@ -47,7 +47,7 @@ Shape parse(const std::string& text) {
 class Layer {
  public:
   Layer(Environment& environment, const Shape& shape, LinearSchedule schedule, const GemmChoice& gemm, double dropout)
-      : context_(environment, {.y = environment.ranks()}, {.linear_schedule = schedule, .gemm = gemm}),
+      : context_(environment, {.y = environment.ranks()}, {.forward = {.linear = schedule}, .gemm = gemm}),
         layer_(context_, {.in = shape.in * environment.ranks(), .out = shape.out}),
         parameters_(context_.materialize(*layer_, 1)),
         dropout_(dropout),

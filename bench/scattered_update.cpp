@@ -97,8 +97,9 @@ int run(const Options& options) {
                            .with_types(type, type, ElementType::fp32);
   Communicators communicators(environment, grid, rank, c10::kCPU);
   const auto update_of = [&](std::shared_ptr<Arena> arena) {
-    return std::make_unique<NetworkUpdate>(communicators, grid, rank, std::move(arena), program, UpdateSchedule::fuse,
-                                           coconet::RunSettings(), OverlapPolicy::none());
+    return std::make_unique<NetworkUpdate>(communicators, grid, rank, std::move(arena), program,
+                                           program.scheduled(UpdateSchedule::fuse).program(), coconet::RunSettings(),
+                                           OverlapPolicy::none());
   };
   const auto scattered = update_of(scattered_arena(grid, rank, options));
   const auto one = update_of(flat_arena(grid, rank, {scattered->arena().size()}, options));

@@ -12,7 +12,7 @@
 
 #include <axonn/comm/communicators.hpp>
 #include <axonn/core/error.hpp>
-#include <axonn/layers/device_choice.hpp>
+#include <axonn/kernels/choice/device_choice.hpp>
 #include <axonn/train/report/gemm_peak.hpp>
 
 namespace {

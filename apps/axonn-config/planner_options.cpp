@@ -337,7 +337,7 @@ axonn::SearchOptions PlannerOptions::search(const axonn::NetworkModel& model) co
   options.multi_level = reduction == ReductionChoice::automatic;
   options.overlap = overlap;
   options.moments = axonn::optimizer_moments(optimizer);
-  options.schedule = schedule;
+  options.divided_update = divides(schedule);
   options.memory_margin = memory_margin;
   const WhatIf what = what_if();
   options.stages = what.stages;
@@ -348,7 +348,7 @@ axonn::SearchOptions PlannerOptions::search(const axonn::NetworkModel& model) co
   options.moment_bytes = what.moment_bytes;
   options.logits_chunks = what.logits_chunks;
   options.context = what.context;
-  if (what.divided_gradients) options.schedule = axonn::UpdateSchedule::rs_opt_ag;
+  options.divided_update = options.divided_update || what.divided_gradients;
   AXONN_CHECK(!what.any() || options.coefficients == Coefficients::trainer, kWhere,
               "--what-if is for coefficients trainer: remove --mode and --coefficients");
   AXONN_CHECK(what.context.ranks == 1 || (options.mode == BandwidthMode::exact && !order), kWhere,

@@ -7,6 +7,7 @@
 
 #include <axonn/config/option_table.hpp>
 #include <axonn/perfmodel/search/grid_search.hpp>
+#include <axonn/terms/update_schedule.hpp>
 
 #include "network_flags.hpp"
 

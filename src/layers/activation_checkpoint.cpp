@@ -8,7 +8,7 @@
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include "layers/operation.hpp"
-#include "layers/placed.hpp"
+#include "kernels/gpu/placed.hpp"
 
 namespace axonn {
 namespace {

@@ -4,21 +4,16 @@
 #include <cmath>
 #include <limits>
 #include <tuple>
-#include <vector>
 
 #include <ATen/TensorOperators.h>
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
-#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/softmax.h>
 
 #include "axonn/core/error.hpp"
-#include "axonn/layers/attention_products.hpp"
 #include "axonn/layers/dropout.hpp"
-#include "layers/medians_in_turn.hpp"
-#include "layers/ops/causal_attention.hpp"
+#include "layers/ops/attention_operation.hpp"
 #include "layers/ops/heads_operation.hpp"
 
 namespace axonn {
@@ -63,26 +58,6 @@ int64_t attention_block(int64_t sequence, c10::Device device) {
   return std::min<int64_t>(sequence, sequence <= kShort ? 64 : 128);
 }
 
-AttentionProducts choose_attention_products(Communicator& everyone, at::ScalarType dtype, c10::Device device) {
-  if (!device.is_cpu() || (dtype != at::kBFloat16 && dtype != at::kHalf)) return AttentionProducts::own;
-  const at::NoGradGuard no_grad;
-  constexpr double kWorthIt = 0.97;  // the own type is kept when both are about equal
-  constexpr int64_t kBatch = 2, kSequence = 256, kHeads = 4, kFeatures = 64, kBlock = 64;
-  const std::vector<Tensor> heads = at::ones({kBatch, kSequence, 3, kHeads, kFeatures}, dtype).unbind(2);
-  const Tensor grad = at::ones({kBatch, kSequence, kHeads * kFeatures}, dtype);
-  const auto work = [&](at::ScalarType products) {
-    return [&, products] {
-      const auto operation = causal_attention(kBlock, products);
-      operation->forward(heads);
-      operation->backward({grad});
-    };
-  };
-  const std::vector<double> seconds = medians_in_turn({work(dtype), work(at::kFloat)});
-  const Tensor chosen = at::scalar_tensor(seconds[1] < kWorthIt * seconds[0] ? 1 : 0, at::kLong);
-  everyone.broadcast(chosen, 0).wait();
-  return chosen.item<int64_t>() == 1 ? AttentionProducts::fp32 : AttentionProducts::own;
-}
-
 AttentionHeads split_heads(Context& context, const Value& qkv, const AttentionOptions& options) {
   const int size = context.shape()[options.axis];
   const int64_t heads = options.heads, keys = options.keys(), all = heads + 2 * keys;
@@ -114,8 +89,8 @@ Value attention(Context& context, const AttentionHeads& heads, const AttentionOp
   if (options.causal && options.dropout == 0 && block > 0 && queries.numel() > 0) {
     const bool wide = queries.element_size() == 2 && context.options().attention == AttentionProducts::fp32;
     const at::ScalarType products = wide ? at::kFloat : queries.scalar_type();
-    return {record(causal_attention(block, products), {queries, for_queries(keys), for_queries(values)})[0], features,
-            over_axis};
+    return {record(attention_operation(block, products), {queries, for_queries(keys), for_queries(values)})[0],
+            features, over_axis};
   }
   // (batch, heads, sequence, features of a head)
   const Tensor q = queries.transpose(1, 2), k = for_queries(keys).transpose(1, 2),

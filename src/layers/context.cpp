@@ -7,7 +7,7 @@
 #include "axonn/comm/same_settings.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
-#include "axonn/layers/device_choice.hpp"
+#include "axonn/kernels/choice/device_choice.hpp"
 #include "axonn/layers/sharded_module.hpp"
 #include "axonn/overlap/step/gradient_programs.hpp"
 #include "comm/context_gone.hpp"
@@ -56,11 +56,10 @@ int rank_in_grid(const Environment& environment, const std::vector<int>& job_ran
 bool narrow(at::ScalarType dtype) { return dtype == at::kBFloat16 || dtype == at::kHalf; }
 
 void check_options(const ContextOptions& options) {
-  AXONN_CHECK(options.split_forward >= 1, "layers.context", "split_forward must be at least 1, got ",
-              options.split_forward);
-  AXONN_CHECK(options.linear_schedule == LinearSchedule::mm_ar_c ||
-                  options.linear_schedule == LinearSchedule::automatic || options.device.is_cpu(),
-              "layers.context", "linear schedule ", to_string(options.linear_schedule),
+  AXONN_CHECK(options.forward.split >= 1, "layers.context", "forward.split must be at least 1, got ",
+              options.forward.split);
+  AXONN_CHECK(!options.forward.needs_cpu() || options.device.is_cpu(), "layers.context", "linear schedule ",
+              to_string(options.forward.linear),
               " needs tensors on a CPU: NCCL has no fused collectives; choose mm-ar-c or auto");
   AXONN_CHECK(!options.gpu_kernels.tf32 || (options.device.is_cuda() && options.dtype == at::kFloat), "layers.context",
               "TF32 is for fp32 on a GPU, got ", c10::toString(options.dtype), " on ", options.device.str(),
@@ -119,7 +118,8 @@ Context::Context(Environment& environment, GridShape shape, ContextOptions optio
   impl_->environment = &environment;
   impl_->communicators =
       std::make_unique<Communicators>(environment, impl_->grid, rank, impl_->options.device, impl_->options.job_ranks);
-  impl_->scheduler = std::make_unique<Scheduler>(*impl_->communicators, impl_->grid, impl_->options.overlap);
+  impl_->scheduler = std::make_unique<Scheduler>(*impl_->communicators, impl_->grid, impl_->options.overlap,
+                                                 impl_->options.forward.linear);
   if (impl_->options.gradient_programs.empty()) return;
   impl_->scheduler->set_gradient_sums(
       std::make_unique<GradientPrograms>(environment, *impl_->communicators, impl_->grid, rank, impl_->options.device,

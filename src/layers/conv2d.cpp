@@ -9,12 +9,12 @@
 #include <ATen/ops/zeros.h>
 
 #include "axonn/core/error.hpp"
-#include "axonn/layers/ops/convolution_kernels.hpp"
+#include "axonn/kernels/cpu/convolution_kernels.hpp"
 #include "layers/feature_dropout.hpp"
 #include "layers/operation.hpp"
-#include "layers/ops/image.hpp"
+#include "kernels/cpu/image.hpp"
 #include "layers/ops/row_sum.hpp"
-#include "layers/ops/upsampled_convolution.hpp"
+#include "kernels/upsampled_convolution.hpp"
 
 namespace axonn {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "axonn/core/error.hpp"
 #include "layers/embedding_operation.hpp"
-#include "layers/fused/embedding_rows.hpp"
+#include "kernels/gpu/embedding_rows.hpp"
 
 namespace axonn {
 namespace {

@@ -6,7 +6,7 @@
 #include "axonn/layers/add_to.hpp"
 #include "axonn/layers/context.hpp"
 #include "axonn/layers/dropout.hpp"
-#include "layers/ops/dropout_draw.hpp"
+#include "kernels/dropout_draw.hpp"
 
 namespace axonn {
 

@@ -5,7 +5,7 @@
 #include <ATen/ops/gelu_backward.h>
 
 #include "layers/operation.hpp"
-#include "layers/ops/gelu_chains.hpp"
+#include "kernels/cpu/gelu_chains.hpp"
 
 namespace axonn {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "axonn/core/error.hpp"
 #include "layers/feature_dropout.hpp"
-#include "layers/fused/linear_chain.hpp"
+#include "layers/ops/linear_chain.hpp"
 #include "layers/operation.hpp"
 #include "layers/ops/row_sum.hpp"
 

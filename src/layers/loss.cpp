@@ -10,7 +10,7 @@
 
 #include "axonn/core/error.hpp"
 #include "layers/operation.hpp"
-#include "layers/ops/cross_entropy_chains.hpp"
+#include "kernels/cpu/cross_entropy_chains.hpp"
 #include "layers/ops/fused_cross_entropy.hpp"
 
 namespace axonn {

@@ -12,7 +12,7 @@
 #include "axonn/core/philox.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/overlap/step/scheduler.hpp"
-#include "layers/parallel.hpp"
+#include "kernels/cpu/parallel.hpp"
 
 namespace axonn {
 namespace {

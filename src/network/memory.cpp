@@ -30,8 +30,7 @@ MemoryPrediction predict_stored(std::span<const StoredTensors> tensors, const Gr
   for (const auto& [spec, count] : tensors) {
     const int64_t range = spec.range_numel(grid, most, kRangeAlignment);
     stored += count * range;
-    const int64_t replicas =
-        options.schedule == UpdateSchedule::ar_opt ? 1 : int64_t{grid.data} * (spec.over_z ? 1 : grid.z);
+    const int64_t replicas = options.divided_update ? int64_t{grid.data} * (spec.over_z ? 1 : grid.z) : 1;
     kept += (count * range + replicas - 1) / replicas;
     if (!spec.over_z) continue;
     largest = std::max(largest, range * grid.z);

@@ -18,7 +18,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "axonn/overlap/step/sum_of_squares.hpp"
-#include "layers/placed.hpp"
+#include "kernels/gpu/placed.hpp"
 
 namespace axonn {
 

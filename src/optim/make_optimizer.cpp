@@ -46,7 +46,7 @@ void check_optimizer(const OptimizerSettings& settings) {
 
 int optimizer_moments(const OptimizerSettings& settings) {
   if (settings.file.empty()) return optimizer_moments(settings.kind);
-  const coconet::SchedulePlan plan(optimizer_program(settings).scheduled(UpdateSchedule::ar_opt).program());
+  const coconet::SchedulePlan plan(optimizer_program(settings).scheduled().program());
   // Tensors of all elements, apart from gradients and weights.
   const auto counts = [&](const coconet::PlanBuffer& buffer) {
     const coconet::Shape& shape = buffer.type.shape;
@@ -72,14 +72,16 @@ UpdateSchedule schedule_on(const OptimizerSettings& settings, const GridShape& g
 std::unique_ptr<Optimizer> make_optimizer(Context& context, const Parameters& parameters,
                                           const OptimizerSettings& settings) {
   check_optimizer(settings);
-  const UpdateSchedule schedule = schedule_on(settings, context.shape(), context.options());
+  OptimizerSettings scheduled = settings;
+  scheduled.schedule = schedule_on(settings, context.shape(), context.options());
+  const bool divided = divides(*scheduled.schedule);
   if (context.options().device.is_cpu()) {
-    AXONN_CHECK(schedule == UpdateSchedule::ar_opt || context.options().gradient_programs.empty(), "optim.program",
-                "schedule ", to_string(schedule),
+    AXONN_CHECK(!divided || context.options().gradient_programs.empty(), "optim.program", "schedule ",
+                to_string(*scheduled.schedule),
                 " sums gradients itself: leave --reduction out, or choose --optimizer-schedule ar-opt");
-    return std::make_unique<ProgramOptimizer>(updated_network(context, parameters), settings, schedule);
+    return std::make_unique<ProgramOptimizer>(updated_network(context, parameters), scheduled);
   }
-  const bool plain = settings.file.empty() && settings.set.empty() && schedule == UpdateSchedule::ar_opt;
+  const bool plain = settings.file.empty() && settings.set.empty() && !divided;
   AXONN_CHECK(plain, "optim.make_optimizer",
               "programs of optimizers and their schedules run on CPUs only so far, not on ",
               context.options().device.str());

@@ -41,14 +41,13 @@ coconet::UpdateProgram running_program(const OptimizerSettings& settings, const 
   return program.with_types(element_type(types.weights), element_type(types.gradients), element_type(types.master));
 }
 
-ProgramOptimizer::ProgramOptimizer(const UpdatedNetwork& network, const OptimizerSettings& settings,
-                                   UpdateSchedule schedule)
+ProgramOptimizer::ProgramOptimizer(const UpdatedNetwork& network, const OptimizerSettings& settings)
     : Optimizer(network, settings.learning_rate, settings.ema),
       settings_(settings),
-      update_schedule_(schedule),
       program_(optimizer_program(settings)) {
   if (keeps_average()) program_ = program_.with_average();
-  executor_ = std::make_unique<UpdateExecutor>(running_program(settings, arena().types()), update_schedule_, network,
+  const coconet::UpdateProgram running = running_program(settings, arena().types());
+  executor_ = std::make_unique<UpdateExecutor>(running, running.scheduled(settings.schedule.value()).program(), network,
                                                settings.run);
   if (keeps_average()) executor_->copy_master_to(coconet::kAverage);
   for (const auto& [tensor, value] : program_.starts())
@@ -87,7 +86,7 @@ double ProgramOptimizer::gradient_norm(double learning_rate, const UpdateOptions
               "; call both with the same rate");
   const double norm = executor_->gradient_norm(options.poisoned);
   AXONN_CHECK(std::isfinite(norm) || !executor_->updates_with_sums(), kWhere, "the gradient is not finite in update ",
-              steps_taken() + 1, ", and schedule ", to_string(update_schedule_),
+              steps_taken() + 1, ", and schedule ", to_string(*settings_.schedule),
               " without clipping has changed the weights already; go on from a checkpoint, with --clip or another "
               "schedule");
   return norm;

@@ -15,7 +15,7 @@ coconet::UpdateProgram running_program(const OptimizerSettings& settings, const 
 // An optimizer that is a program, on CPUs.
 class ProgramOptimizer final : public Optimizer {
  public:
-  ProgramOptimizer(const UpdatedNetwork& network, const OptimizerSettings& settings, UpdateSchedule schedule);
+  ProgramOptimizer(const UpdatedNetwork& network, const OptimizerSettings& settings);
 
   void state_changed() override;
   bool keeps_gradients() const override { return !executor_->updates_with_sums(); }
@@ -32,7 +32,6 @@ class ProgramOptimizer final : public Optimizer {
   void prepare_update(double learning_rate) override;
 
   OptimizerSettings settings_;
-  UpdateSchedule update_schedule_;
   coconet::UpdateProgram program_;
   std::unique_ptr<UpdateExecutor> executor_;
   double learning_rate_ = 0;  // this update's

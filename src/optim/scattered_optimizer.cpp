@@ -54,12 +54,12 @@ std::shared_ptr<Arena> make_arena(const std::vector<NamedTensor>& tensors, const
   return arena;
 }
 
-UpdateSchedule schedule_of(const OptimizerSettings& settings) {
+OptimizerSettings scheduled(OptimizerSettings settings) {
   check_optimizer(settings);
-  const UpdateSchedule schedule = schedule_on(settings, {.data = 2}, {});
-  AXONN_CHECK(schedule != UpdateSchedule::ar_opt, kWhere,
+  settings.schedule = schedule_on(settings, {.data = 2}, {});
+  AXONN_CHECK(divides(*settings.schedule), kWhere,
               "schedule ar-opt keeps the whole state on each rank; choose fuse or rs-opt-ag, or leave it out");
-  return schedule;
+  return settings;
 }
 
 }  // namespace
@@ -89,9 +89,9 @@ ScatteredOptimizer::ScatteredOptimizer(Communicator& ranks, std::vector<NamedTen
       communicators_(ranks, grid_),
       scheduler_(communicators_, grid_, OverlapPolicy::none()) {
   const at::NoGradGuard no_grad;
-  UpdateSchedule schedule{};
+  OptimizerSettings running;
   all_ranks_or_none(ranks, [&] {
-    schedule = schedule_of(settings);
+    running = scheduled(settings);
     tensors_ = updated(std::move(tensors));
   });
   check_same_tensors(ranks, tensors_, kWhere);
@@ -102,7 +102,7 @@ ScatteredOptimizer::ScatteredOptimizer(Communicator& ranks, std::vector<NamedTen
   watch_ = std::make_unique<Watch>(tensors_);
   schedule_ = &scheduler_.add(arena_);
   optimizer_ = std::make_unique<ProgramOptimizer>(
-      UpdatedNetwork{*arena_, *schedule_, communicators_, grid_, ranks.rank()}, settings, schedule);
+      UpdatedNetwork{*arena_, *schedule_, communicators_, grid_, ranks.rank()}, running);
 }
 
 ScatteredOptimizer::ScatteredOptimizer(Communicator& ranks, const torch::nn::Module& module,

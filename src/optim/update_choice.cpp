@@ -44,16 +44,13 @@ std::shared_ptr<Arena> scratch_arena(const MeasuredUpdate& update) {
   return arena;
 }
 
-coconet::TunerHooks running_hooks(const MeasuredUpdate& update, const std::vector<UpdateSchedule>& schedules) {
+coconet::TunerHooks running_hooks(const MeasuredUpdate& update) {
   coconet::TunerHooks hooks = rank_hooks(update.communicators[AxisSet::all()]);
-  hooks.prepare = [&update, &schedules](const coconet::SchedulePlan& plan,
-                                        const coconet::RunSettings& settings) -> std::function<void()> {
-    const auto runs = [&](UpdateSchedule one) { return update.program.scheduled(one).program() == plan.program(); };
-    const auto schedule = std::ranges::find_if(schedules, runs);
-    AXONN_ASSERT(schedule != schedules.end(), "a schedule of the update");
+  hooks.prepare = [&update](const coconet::SchedulePlan& plan,
+                            const coconet::RunSettings& settings) -> std::function<void()> {
     const auto network =
         std::make_shared<NetworkUpdate>(update.communicators, update.grid, update.rank, scratch_arena(update),
-                                        update.program, *schedule, settings, update.policy);
+                                        update.program, plan.program(), settings, update.policy);
     return [network] { network->step(); };
   };
   return hooks;
@@ -104,7 +101,7 @@ UpdateChoice tune_update(const MeasuredUpdate& update, const std::vector<UpdateS
                                 .most_seconds = most_seconds,
                                 .axes = axes_to_try(update.communicators[AxisSet::all()])};
   for (const std::string& size : update.program.program().parts().sizes) options.sizes[size] = 1;  // no guesses
-  const auto result = coconet::tune(space, options, hooks ? *hooks : running_hooks(update, schedules));
+  const auto result = coconet::tune(space, options, hooks ? *hooks : running_hooks(update));
   const auto choice_of = [&](const coconet::TunedSchedule& tuned) {
     const auto found = std::ranges::find_if(
         schedules, [&](UpdateSchedule one) { return update.program.scheduled(one).log() == tuned.schedule.log(); });

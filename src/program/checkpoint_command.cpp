@@ -47,7 +47,7 @@ int CheckpointCommand::run(Environment& environment) {
                    .device = numerics_.c10_device(),
                    .kernels = other_kernels ? numerics_.kernels : saved_.run.numerics.kernels,
                    .order = placement_.order,
-                   .linear_schedule = communication_.linear_schedule});
+                   .forward = {.linear = communication_.forward.linear}});
   use(environment, context, *checkpoint);
   return 0;
 }

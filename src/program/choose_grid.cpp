@@ -24,16 +24,16 @@ PlannedLayout choose_grid(const RunOptions& options, const NetworkModel& network
       !options.placement.machine.empty(), "program.choose_grid",
       "--grid auto needs --machine: a preset such as perlmutter, or a file that `axonn-config calibrate` wrote");
   const Machine machine = find_machine(options.placement.machine);
-  SearchOptions search{
-      .gpus = ranks,
-      .batch_tokens = options.train.batch * network.tokens_per_sample,
-      .precisions = {options.numerics.dtype},
-      .checkpointing = checkpointing,
-      .micro_batch = options.train.micro_batch,
-      .overlap = options.communication.overlap.switches,
-      .moments = optimizer_moments(options.train.optimizer),
-      .schedule = schedule_on(options.train.optimizer, {.data = 2}, {.device = options.numerics.c10_device()}),
-      .top = 1};
+  SearchOptions search{.gpus = ranks,
+                       .batch_tokens = options.train.batch * network.tokens_per_sample,
+                       .precisions = {options.numerics.dtype},
+                       .checkpointing = checkpointing,
+                       .micro_batch = options.train.micro_batch,
+                       .overlap = options.communication.overlap.switches,
+                       .moments = optimizer_moments(options.train.optimizer),
+                       .divided_update = divides(schedule_on(options.train.optimizer, {.data = 2},
+                                                             {.device = options.numerics.c10_device()})),
+                       .top = 1};
   const SearchResult result = search_grids(network, machine, search);
   AXONN_CHECK(!result.layouts.empty(), "program.choose_grid", "none of ", result.considered, " grids of ", ranks,
               " ranks fits ", network.name, " and a batch of ", options.train.batch, " ", network.samples,

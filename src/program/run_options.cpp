@@ -101,11 +101,11 @@ void CommunicationOptions::bind(OptionTable& table) {
             "how gradients are summed over data and reduce-scattered over Z: ring; auto: the fastest programs for "
             "--machine; or programs "
             "printed by `axonn-config synthesize --json`, joined by ';'");
-  table.add("overlap", "split_forward", split_forward,
+  table.add("overlap", "split_forward", forward.split,
             "parts of the micro-batch in a block: one part's all-reduces overlap another part's computation (results "
             "differ in rounding)",
             {.least = 1, .most = kMostParts});
-  table.add("overlap", "linear_schedule", linear_schedule,
+  table.add("overlap", "linear_schedule", forward.linear,
             "row-parallel layers and convolutions over X and Y, on a CPU: product, all-reduce, then bias, dropout and "
             "residual (mm-ar-c); the latter at the owner of an element (mm-rs-c-ag); the same with the collective "
             "beside the product (overlap); auto: overlap between nodes for products of 256K or more, else mm-ar-c");

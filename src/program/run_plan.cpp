@@ -8,7 +8,7 @@
 #include "axonn/comm/launch.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
-#include "axonn/layers/device_choice.hpp"
+#include "axonn/kernels/choice/device_choice.hpp"
 #include "axonn/overlap/step/gradient_programs.hpp"
 #include "axonn/train/batch_plan.hpp"
 
@@ -69,8 +69,7 @@ RunPlan plan_run(const RunOptions& options) {
                   .kernels = numerics.kernels,
                   .order = options.placement.order,
                   .overlap = options.communication.overlap,
-                  .split_forward = options.communication.split_forward,
-                  .linear_schedule = options.communication.linear_schedule,
+                  .forward = options.communication.forward,
                   .gradient_programs = options.communication.reduction.value_or(std::vector<ReductionProgram>())},
       .gemm = numerics.gemm,
       .train = options.train,
@@ -98,7 +97,7 @@ MemoryOptions memory_options(const RunPlan& plan) {
           .gradient_bytes = static_cast<int64_t>(c10::elementSize(types.gradients)),
           .state_bytes = static_cast<int64_t>(c10::elementSize(types.master)),
           .moments = optimizer_moments(plan.train.optimizer),
-          .schedule = schedule_on(plan.train.optimizer, plan.grid, plan.context),
+          .divided_update = divides(schedule_on(plan.train.optimizer, plan.grid, plan.context)),
           .ema = plan.train.optimizer.ema > 0,
           .gathered_blocks = 1 + (overlap.switches.all_gather ? overlap.prefetch : 0),
           .scattered_blocks = 1 + (overlap.switches.reduce_scatter ? overlap.outstanding : 0),

@@ -17,8 +17,8 @@
 #include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/standard_streams.hpp"
-#include "axonn/layers/gemm.hpp"
-#include "axonn/layers/ops/convolution_kernels.hpp"
+#include "axonn/kernels/cpu/gemm.hpp"
+#include "axonn/kernels/cpu/convolution_kernels.hpp"
 #include "axonn/optim/update_choice.hpp"
 #include "axonn/program/resume.hpp"
 #include "axonn/train/checkpoint_tensors.hpp"
@@ -102,7 +102,7 @@ ContextOptions choose_context(Environment& environment, const RunPlan& plan,
   ConvolutionChoice known;
   if (const auto before = stored(kConvolutionChoice)) known = ConvolutionChoice(*before);
   if (!known.available(result.dtype, result.device)) known = {};
-  const int64_t images = plan.train.rows(plan.grid) / result.split_forward;
+  const int64_t images = plan.train.rows(plan.grid) / result.forward.split;
   result.convolutions =
       choose_convolutions(environment.world(), convolutions, images, result.dtype, result.device, std::move(known));
   return result;

@@ -16,14 +16,11 @@ namespace axonn {
 namespace {
 
 // "overlap: 14 sums per step by overlap"
-std::string what_ran(LinearSchedule given, const LinearCounts& sums) {
+std::string what_ran(const ForwardSchedule& given, const LinearCounts& sums) {
   std::string ran;
-  for (size_t i = 0; i < sums.size(); ++i)
-    if (sums[i] > 0)
-      ran.append(ran.empty() ? ": " : ", ")
-          .append(std::to_string(sums[i]) + " sums per step by ")
-          .append(Names<LinearSchedule>::all[i].name);
-  return std::string(to_string(given)) + (ran.empty() ? ": no layer has a sum over ranks" : ran);
+  for (const auto& [schedule, count] : with_names(sums))
+    ran.append(ran.empty() ? ": " : ", ").append(std::to_string(count) + " sums per step by ").append(schedule);
+  return std::string(to_string(given.linear)) + (ran.empty() ? ": no layer has a sum over ranks" : ran);
 }
 
 }  // namespace
@@ -95,8 +92,7 @@ int VerificationCommand::run(Environment& environment) {
                                  .kernels = plan.context.kernels,
                                  .order = plan.context.order,
                                  .overlap = plan.context.overlap,
-                                 .split_forward = plan.context.split_forward,
-                                 .linear_schedule = plan.context.linear_schedule,
+                                 .forward = plan.context.forward,
                                  .gradient_programs = plan.context.gradient_programs};
   const Verification result = Verifier(environment, what, network(plan)).on(plan.grid);
   if (environment.rank() == 0) {
@@ -104,7 +100,7 @@ int VerificationCommand::run(Environment& environment) {
                 program_.c_str(), plan.grid.to_string().c_str(), environment.ranks(),
                 std::string(environment.transport()).c_str(), plan.context.dtype == at::kDouble ? "fp64" : "fp32",
                 what.steps, static_cast<long long>(micro_batches_),
-                what_ran(what.linear_schedule, result.linear_products).c_str());
+                what_ran(what.forward, result.linear_products).c_str());
     std::fputs(result.table().c_str(), stdout);
   }
   return result.passes() ? 0 : 1;

@@ -6,7 +6,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 
-#include "layers/placed.hpp"
+#include "kernels/gpu/placed.hpp"
 
 namespace axonn {
 namespace {

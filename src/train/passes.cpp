@@ -5,7 +5,7 @@
 #include <ATen/ops/stack.h>
 
 #include "axonn/layers/loss.hpp"
-#include "layers/placed.hpp"
+#include "kernels/gpu/placed.hpp"
 
 namespace axonn {
 namespace {

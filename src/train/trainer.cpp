@@ -276,7 +276,7 @@ void Trainer::begin(int64_t first_step) {
   gemm_flops_ = gemm.item<double>();
   result_.steps = first_step;
   if (config_.save_every > 0) saver_.expect(tensors_);  // no step waits for the save at the end
-  const std::string linear = linear_schedules(context_);
+  const std::string linear = context_.scheduler().linear_text();
   all_ranks_or_none(everyone_, [&] {
     if (!lead()) return;
     if (const auto left = leave_after(config_.out, first_step))

@@ -106,8 +106,7 @@ Verification Verifier::on(GridShape shape) {
                 .kernels = options_.kernels,
                 .order = options_.order,
                 .overlap = options_.overlap,
-                .split_forward = options_.split_forward,
-                .linear_schedule = options_.linear_schedule,
+                .forward = options_.forward,
                 .gradient_programs = options_.gradient_programs});
   const Record mine = Record::of(grid, options_, make_);
 

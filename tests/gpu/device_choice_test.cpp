@@ -1,4 +1,4 @@
-#include "axonn/layers/device_choice.hpp"
+#include "axonn/kernels/choice/device_choice.hpp"
 
 #include <gtest/gtest.h>
 

@@ -23,7 +23,7 @@ class Images {
   Images(const GridShape& grid, const Conv2dOptions& options, LinearSchedule schedule, at::ScalarType dtype,
          OverlapPolicy policy = {}, const ConvolutionChoice& choice = {})
       : context_(test_environment(), grid,
-                 {.dtype = dtype, .overlap = policy, .linear_schedule = schedule, .convolutions = choice}),
+                 {.dtype = dtype, .overlap = policy, .forward = {.linear = schedule}, .convolutions = choice}),
         layer_(context_, options),
         parameters_(context_.materialize(*layer_, 1)) {
     fill(context_, parameters_["weight"],

@@ -6,7 +6,7 @@
 
 #include "axonn/layers/loss.hpp"
 #include "layers/layer_fixture.hpp"
-#include "layers/ops/cross_entropy_chains.hpp"
+#include "kernels/cpu/cross_entropy_chains.hpp"
 #include "support/user_error.hpp"
 
 namespace axonn {

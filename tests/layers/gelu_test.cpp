@@ -5,7 +5,7 @@
 
 #include "axonn/layers/linear.hpp"
 #include "layers/layer_fixture.hpp"
-#include "layers/ops/gelu_chains.hpp"
+#include "kernels/cpu/gelu_chains.hpp"
 
 namespace axonn {
 namespace {

@@ -23,7 +23,7 @@ class Branch {
  public:
   Branch(const GridShape& grid, LinearSchedule schedule, at::ScalarType dtype, bool transposed,
          OverlapPolicy policy = {})
-      : context_(test_environment(), grid, {.dtype = dtype, .overlap = policy, .linear_schedule = schedule}),
+      : context_(test_environment(), grid, {.dtype = dtype, .overlap = policy, .forward = {.linear = schedule}}),
         layer_(context_, {.in = kIn, .out = kOut, .transposed = transposed}),
         parameters_(context_.materialize(*layer_, 1)) {
     for (const auto& [name, whole] : {std::pair("weight", weight()), std::pair("bias", bias())}) {
@@ -135,9 +135,9 @@ TEST(LinearSchedules, RefuseAStreamThatDoesNotFit) {
 
 TEST(LinearSchedules, AreRefusedOnAGpu) {
   for (const auto schedule : {LinearSchedule::mm_rs_c_ag, LinearSchedule::overlap})
-    EXPECT_USER_ERROR(Context::plan({.x = 2}, {.device = c10::kCUDA, .linear_schedule = schedule}),
+    EXPECT_USER_ERROR(Context::plan({.x = 2}, {.device = c10::kCUDA, .forward = {.linear = schedule}}),
                       "needs tensors on a CPU");
-  Context::plan({.x = 2}, {.device = c10::kCUDA, .linear_schedule = LinearSchedule::automatic});
+  Context::plan({.x = 2}, {.device = c10::kCUDA, .forward = {.linear = LinearSchedule::automatic}});
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 
 #include <ATen/Parallel.h>
 
-#include "axonn/layers/attention_products.hpp"
+#include "axonn/kernels/choice/attention_products.hpp"
 #include "axonn/layers/embedding.hpp"
 #include "axonn/layers/norms/layer_norm.hpp"
 #include "layers/layer_fixture.hpp"

@@ -85,7 +85,7 @@ class OnEveryGrid {
             .micro_batches = 2,
             .steps = 2,
             .overlap = policy,
-            .linear_schedule = schedule};
+            .forward = {.linear = schedule}};
   }
 
   void expect_equal(const Verification& verification, const std::string& what) {

@@ -87,7 +87,7 @@ struct Case {
 class GptRuns {
  public:
   explicit GptRuns(const Case& c)
-      : context_(test_environment(), c.grid, {.dtype = c.dtype, .split_forward = c.split}),
+      : context_(test_environment(), c.grid, {.dtype = c.dtype, .forward = {.split = c.split}}),
         model_(context_, {.shape = {.layers = 2,
                                     .hidden = 16,
                                     .heads = 2,

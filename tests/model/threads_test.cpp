@@ -36,7 +36,7 @@ class Training {
  public:
   Training(Environment& environment, const GridShape& grid, const OverlapPolicy& policy, UpdateSchedule schedule,
            double clip, LinearSchedule linear = LinearSchedule::mm_ar_c)
-      : context_(environment, grid, {.dtype = at::kDouble, .overlap = policy, .linear_schedule = linear}),
+      : context_(environment, grid, {.dtype = at::kDouble, .overlap = policy, .forward = {.linear = linear}}),
         model_(context_,
                {.shape = {.layers = 2, .hidden = 32, .heads = 2, .sequence = 4, .vocabulary = 21, .tied_head = true},
                 .dropout = 0.1,

@@ -56,7 +56,7 @@ TEST(Memory, OfNormsShrinksWithXIfRowsAreSharded) {
 
 TEST(Memory, OfGradientsIsDividedOverDataIfAsked) {
   const GridShape grid = {.x = 2, .data = 8};
-  MemoryOptions options = {.schedule = UpdateSchedule::rs_opt_ag};
+  MemoryOptions options = {.divided_update = true};
   const auto whole = predict_memory(kGpt2, grid, options);
   options.divided_gradients = true;
   const auto divided = predict_memory(kGpt2, grid, options);

@@ -9,15 +9,15 @@
 
 #include "axonn/grid/reduction/reduction_program.hpp"
 #include "axonn/grid/row_share.hpp"
-#include "axonn/layers/attention_products.hpp"
+#include "axonn/kernels/choice/attention_products.hpp"
 #include "axonn/layers/context_handle.hpp"
-#include "axonn/layers/convolution_choice.hpp"
-#include "axonn/layers/gemm.hpp"
-#include "axonn/layers/device_choice.hpp"
+#include "axonn/kernels/choice/convolution_choice.hpp"
+#include "axonn/kernels/choice/gemm_choice.hpp"
+#include "axonn/kernels/choice/device_choice.hpp"
 #include "axonn/layers/parameter.hpp"
 #include "axonn/overlap/step/scheduler.hpp"
 #include "axonn/terms/kernel_choice.hpp"
-#include "axonn/terms/linear_schedule.hpp"
+#include "axonn/terms/forward_schedule.hpp"
 
 namespace torch::nn {
 class Module;
@@ -33,12 +33,11 @@ struct ContextOptions {
   KernelChoice kernels = {};                          // on a GPU: which of axonn's own; changes rounding
   AxisOrder order = kDefaultOrder;
   Placement placement = {};
-  OverlapPolicy overlap = {};  // which communication overlaps computation; results are the same
-  int64_t split_forward = 1;   // row parts that a block alternates between (interleave.hpp); changes rounding
-  LinearSchedule linear_schedule = LinearSchedule::mm_ar_c;  // sums of Linear and Conv2d; changes rounding
-  GemmChoice gemm = {};                                      // choose_gemm() measures the best one
-  ConvolutionChoice convolutions = {};                       // choose_convolutions()
-  AttentionProducts attention = AttentionProducts::own;      // choose_attention_products()
+  OverlapPolicy overlap = {};           // which communication overlaps computation; results are the same
+  ForwardSchedule forward = {};         // parts of a block, sums of Linear and Conv2d; changes rounding
+  GemmChoice gemm = {};                 // choose_gemm() measures the best one
+  ConvolutionChoice convolutions = {};  // choose_convolutions()
+  AttentionProducts attention = AttentionProducts::own;  // choose_attention_products()
   std::vector<int> job_ranks = {};  // ranks of the job that form the grid; empty: all, as many as the grid has
 
   // Sum gradients over the grid's ranks instead of rings; see overlap/step/gradient_programs.hpp.

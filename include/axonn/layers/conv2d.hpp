@@ -49,7 +49,7 @@ bool has_kernel_choice(const Conv2dOptions& options);
 // forward: all-gather the weight over Z, convolve, all-reduce over the in axis. backward:
 // all-reduce dI over the out axis, reduce-scatter dW over Z. A replicated input or output is not
 // split over its axis: the ranks along that axis compute the same, and its sum is omitted.
-// ContextOptions::linear_schedule decides how the sum of the output runs. Its parts are whole
+// ContextOptions::forward.linear decides how the sum of the output runs. Its parts are whole
 // images.
 //
 // Groups > 1 keep the layout: in and out are split alike over the in axis, and nothing is summed.

@@ -55,7 +55,7 @@ class LinearImpl : public ShardedModule {
   // over the in axis.
   PendingValue launch(const Value& input);
   // The same with dropout and the sum of a residual branch as one operation: stream + dropout(y).
-  // ContextOptions::linear_schedule decides how it runs. The stream stays as it is until wait().
+  // ContextOptions::forward.linear decides how it runs. The stream stays as it is until wait().
   PendingValue launch(const Value& input, const AddTo& add);
   // launch(gelu(before.launch(input).wait()), add) as one operation, where joins(): a block's MLP.
   PendingValue launch_joined(LinearImpl& before, const Value& input, const AddTo& add);

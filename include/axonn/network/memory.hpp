@@ -6,7 +6,6 @@
 #include "axonn/grid/shard_spec.hpp"
 #include "axonn/network/context_split.hpp"
 #include "axonn/terms/optimizer_kind.hpp"
-#include "axonn/terms/update_schedule.hpp"
 
 namespace axonn {
 
@@ -16,7 +15,7 @@ struct MemoryOptions {
   int64_t gradient_bytes = 0;  // per element of gradient shards and of unfinished gradients; 0: element_bytes
   int64_t state_bytes = 0;     // per element of optimizer state and master weights; 0: element_bytes, no master weights
   int moments = optimizer_moments(OptimizerKind::adamw);  // elements of optimizer state per weight
-  UpdateSchedule schedule = UpdateSchedule::ar_opt;       // others divide master weights and state among replicas
+  bool divided_update = false;                            // master weights and state are divided among replicas
   bool ema = false;              // an average of the weights is kept beside the optimizer's state
   bool dropout = false;          // attention dropout keeps its probabilities: there is no fused kernel for it
   int64_t attention_block = 0;   // without dropout: queries per block, probabilities are kept; 0: the fused kernel
@@ -42,7 +41,7 @@ struct MemoryOptions {
 struct MemoryPrediction {
   // Weight shards as stored: matrices /(X Y Z), the position table /(Y Z), vectors /X or /Y and
   // replicated over Z. Ranges are padded to 32 elements. Includes master weights where their type
-  // differs; unless the schedule is ar_opt, /data, and /(Z data) of what is replicated over Z.
+  // differs; with a divided update, /data, and /(Z data) of what is replicated over Z.
   int64_t weight_bytes = 0;
   // The same number of elements, and once more where gradients are narrower than the optimizer's
   // state.

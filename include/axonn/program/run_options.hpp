@@ -8,9 +8,9 @@
 #include "axonn/config/option_table.hpp"
 #include "axonn/grid/grid.hpp"
 #include "axonn/grid/reduction/reduction_program.hpp"
-#include "axonn/layers/gemm.hpp"
+#include "axonn/kernels/cpu/gemm.hpp"
 #include "axonn/overlap/step/overlap_policy.hpp"
-#include "axonn/terms/linear_schedule.hpp"
+#include "axonn/terms/forward_schedule.hpp"
 #include "axonn/terms/precision.hpp"
 #include "axonn/train/trainer.hpp"
 
@@ -46,8 +46,7 @@ struct NumericsOptions {
 // Overlap of communication, and how gradients are summed. Section [overlap].
 struct CommunicationOptions {
   OverlapPolicy overlap;
-  int64_t split_forward = 1;  // see ContextOptions
-  LinearSchedule linear_schedule = LinearSchedule::mm_ar_c;
+  ForwardSchedule forward = {};
   // empty: rings; nullopt: the planner's best
   std::optional<std::vector<ReductionProgram>> reduction = std::vector<ReductionProgram>();
 

@@ -6,7 +6,7 @@
 
 #include "axonn/checkpoint/checkpoint.hpp"
 #include "axonn/config/option_table.hpp"
-#include "axonn/layers/convolution_choice.hpp"
+#include "axonn/kernels/choice/convolution_choice.hpp"
 #include "axonn/network/network_model.hpp"
 #include "axonn/perfmodel/search/grid_search.hpp"
 #include "axonn/program/ranks/loaded_data.hpp"

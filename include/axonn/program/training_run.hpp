@@ -5,7 +5,7 @@
 
 #include "axonn/checkpoint/checkpoint.hpp"
 #include "axonn/layers/context.hpp"
-#include "axonn/layers/convolution_choice.hpp"
+#include "axonn/kernels/choice/convolution_choice.hpp"
 #include "axonn/program/run_plan.hpp"
 #include "axonn/train/task.hpp"
 #include "axonn/train/trainer.hpp"

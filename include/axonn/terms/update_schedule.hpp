@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "axonn/core/names.hpp"
 
@@ -18,5 +19,12 @@ struct Names<UpdateSchedule> {
   static constexpr Named<UpdateSchedule> all[] = {
       {"ar-opt", UpdateSchedule::ar_opt}, {"rs-opt-ag", UpdateSchedule::rs_opt_ag}, {"fuse", UpdateSchedule::fuse}};
 };
+
+// Whether master weights and state are divided among the replicas.
+inline bool divides(UpdateSchedule schedule) { return schedule != UpdateSchedule::ar_opt; }
+// The same of a schedule's name. UserError that begins with `what` if there is none of this name.
+inline bool divides(std::string_view schedule, std::string_view what) {
+  return divides(parse_name<UpdateSchedule>(schedule, what));
+}
 
 }  // namespace axonn

@@ -30,8 +30,7 @@ struct VerificationOptions {
   KernelChoice kernels = {};
   AxisOrder order = kDefaultOrder;
   OverlapPolicy overlap = {};
-  int64_t split_forward = 1;  // see ContextOptions
-  LinearSchedule linear_schedule = LinearSchedule::mm_ar_c;
+  ForwardSchedule forward = {};
   std::vector<ReductionProgram> gradient_programs = {};
 };
 

@@ -7,7 +7,7 @@
 namespace axonn {
 
 RowParts::RowParts(Context& context, const std::vector<Value>& inputs) : context_(context) {
-  const int64_t rows = inputs.front().tensor.size(0), parts = std::min(context.options().split_forward, rows);
+  const int64_t rows = inputs.front().tensor.size(0), parts = std::min(context.options().forward.split, rows);
   if (parts <= 1) {
     inputs_ = {inputs};
     samples_ = {context.samples()};

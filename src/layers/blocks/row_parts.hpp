@@ -10,7 +10,7 @@
 
 namespace axonn {
 
-// The rows of a block in ContextOptions::split_forward parts, at most one per row.
+// The rows of a block in ContextOptions::forward.split parts, at most one per row.
 class RowParts {
  public:
   // Rows are in dim 0 of every input.

@@ -6,9 +6,9 @@
 #include <ATen/ops/zeros.h>
 
 #include "axonn/core/error.hpp"
-#include "layers/fused/fused_group_norm.hpp"
+#include "layers/ops/fused_group_norm.hpp"
 #include "layers/operation.hpp"
-#include "layers/ops/channel_passes.hpp"
+#include "kernels/cpu/channel_passes.hpp"
 
 namespace axonn {
 namespace {

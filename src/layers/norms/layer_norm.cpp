@@ -9,7 +9,7 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/var_mean.h>
 
-#include "layers/fused/fused_layer_norm.hpp"
+#include "layers/ops/fused_layer_norm.hpp"
 #include "layers/operation.hpp"
 
 namespace axonn {

@@ -8,7 +8,7 @@
 #include <ATen/ops/stack.h>
 
 #include "axonn/core/error.hpp"
-#include "layers/ops/cross_entropy_rows.hpp"
+#include "kernels/gpu/cross_entropy_rows.hpp"
 
 namespace axonn {
 namespace {

@@ -30,11 +30,9 @@ TailedRows with_tail(const at::Tensor& product, std::shared_ptr<RowTail> tail, c
 TailedRows sum_with_tail(Context& context, RowProduct product, AxisSet axes, std::string_view tag,
                          const at::Tensor& bias, std::shared_ptr<RowTail> tail,
                          const std::function<Pending(const RowProduct&)>& elsewhere) {
-  const auto bytes = product.rows * product.width * static_cast<int64_t>(product.options.dtype().itemsize());
-  const LinearSchedule schedule = context.scheduler().resolve(context.options().linear_schedule, axes, bytes);
-  const bool at_owner = elsewhere || schedule != LinearSchedule::mm_ar_c;
+  const bool at_owner = elsewhere || context.scheduler().owner_computes(product, axes);
   if (at_owner) product.owner = tail->at_owner(bias, c10::typeMetaToScalarType(product.options.dtype()), product.width);
-  Pending sum = elsewhere ? elsewhere(product) : context.scheduler().sum(product, schedule, axes, tag);
+  Pending sum = elsewhere ? elsewhere(product) : context.scheduler().sum(product, axes, tag);
   return finished_by(std::move(sum), std::move(tail), bias, at_owner);
 }
 

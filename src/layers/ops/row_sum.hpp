@@ -10,7 +10,7 @@
 #include "axonn/layers/add_to.hpp"
 #include "axonn/layers/context.hpp"
 #include "axonn/overlap/step/row_product.hpp"
-#include "layers/ops/row_tail.hpp"
+#include "kernels/row_tail.hpp"
 
 namespace axonn {
 
@@ -24,7 +24,7 @@ struct TailedRows {
 TailedRows with_tail(const at::Tensor& product, std::shared_ptr<RowTail> tail, const at::Tensor& bias = {});
 
 // A row-parallel product, its sum over `axes`, of two ranks or more, and its tail, as
-// ContextOptions::linear_schedule says. `bias` may be undefined. `elsewhere`, if given, takes the
+// ContextOptions::forward says. `bias` may be undefined. `elsewhere`, if given, takes the
 // product in place of the sum, and does its `owner`.
 TailedRows sum_with_tail(Context& context, RowProduct product, AxisSet axes, std::string_view tag,
                          const at::Tensor& bias, std::shared_ptr<RowTail> tail,

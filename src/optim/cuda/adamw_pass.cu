@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "layers/ops/launch.cuh"
+#include "kernels/gpu/launch.cuh"
 #include "optim/cuda/adamw_text.cuh"  // the build makes it by adamw_text.cpp
 
 namespace axonn {

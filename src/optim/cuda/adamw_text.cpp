@@ -16,9 +16,8 @@ namespace {
 
 // `weights`: the type that the new weights are rounded to, in the same loop.
 std::string update_text(const coconet::UpdateProgram& program, coconet::ElementType weights, const char* name) {
-  const coconet::SchedulePlan plan(program.with_types(weights, coconet::ElementType::fp32, coconet::ElementType::fp32)
-                                       .scheduled(UpdateSchedule::ar_opt)
-                                       .program());
+  const coconet::SchedulePlan plan(
+      program.with_types(weights, coconet::ElementType::fp32, coconet::ElementType::fp32).scheduled().program());
   const auto update =
       std::ranges::find_if(plan.steps(), [](const coconet::PlanStep& step) { return !step.writes.empty(); });
   AXONN_ASSERT(update != plan.steps().end(), "no step of ", program.name(), " writes");

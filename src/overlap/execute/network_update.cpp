@@ -7,12 +7,12 @@ namespace axonn {
 using namespace coconet;
 
 NetworkUpdate::NetworkUpdate(Communicators& communicators, const Grid& grid, int rank, std::shared_ptr<Arena> arena,
-                             const UpdateProgram& program, UpdateSchedule schedule, const RunSettings& settings,
+                             const UpdateProgram& program, const Program& scheduled, const RunSettings& settings,
                              const OverlapPolicy& policy)
     : scheduler_(communicators, grid, policy),
       arena_(std::move(arena)),
       schedule_(scheduler_.add(arena_)),
-      executor_(program, schedule, {*arena_, schedule_, communicators, grid, rank}, settings),
+      executor_(program, scheduled, {*arena_, schedule_, communicators, grid, rank}, settings),
       numbered_(program.has_number(kUpdateNumber)) {
   if (program.has_number(kDecay)) executor_.set_rows(kDecay, std::vector<double>(arena_->slots().size(), 0.1));
   for (const auto& [number, value] : {std::pair(kLearningRate, 1e-4), {kMostNorm, 1}, {kUnscale, 1}, {kAverageRate, 1}})

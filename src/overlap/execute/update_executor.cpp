@@ -8,9 +8,9 @@
 namespace axonn {
 using namespace coconet;
 
-UpdateExecutor::UpdateExecutor(const UpdateProgram& program, UpdateSchedule schedule, UpdatedNetwork network,
+UpdateExecutor::UpdateExecutor(const UpdateProgram& program, const Program& scheduled, UpdatedNetwork network,
                                const RunSettings& settings, InstructionSet instruction_set)
-    : steps_(std::make_shared<UpdateSteps>(program, schedule, network, settings, instruction_set)) {
+    : steps_(std::make_shared<UpdateSteps>(program, scheduled, network, settings, instruction_set)) {
   steps_->hook_sums();
 }
 

@@ -12,10 +12,10 @@
 namespace axonn {
 using namespace coconet;
 
-UpdateSteps::UpdateSteps(const UpdateProgram& optimizer, UpdateSchedule chosen, UpdatedNetwork updated,
+UpdateSteps::UpdateSteps(const UpdateProgram& optimizer, const Program& scheduled, UpdatedNetwork updated,
                          const RunSettings& settings, InstructionSet instruction_set)
     : network(updated),
-      plan(optimizer.scheduled(chosen).program()),
+      plan(scheduled),
       memory(plan, updated.arena, updated.grid, updated.rank),
       weights(updated, memory, optimizer.weights(), optimizer.master(), settings.segment_bytes),
       scheduler_(updated.schedule.scheduler()),

@@ -13,7 +13,7 @@ namespace axonn {
 // with the first bucket that is summed, or with the norm. Collectives that are under way hold it.
 class UpdateSteps : public std::enable_shared_from_this<UpdateSteps> {
  public:
-  UpdateSteps(const coconet::UpdateProgram& optimizer, UpdateSchedule chosen, UpdatedNetwork updated,
+  UpdateSteps(const coconet::UpdateProgram& optimizer, const coconet::Program& scheduled, UpdatedNetwork updated,
               const coconet::RunSettings& settings, coconet::InstructionSet instruction_set);
 
   // Sums over replicas are this program's: plain all-reduces stay the network's own.

@@ -7,6 +7,7 @@
 #include <ATen/ops/empty.h>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/text.hpp"
 #include "axonn/overlap/step/step_listener.hpp"
 #include "comm/context_gone.hpp"
 #include "overlap/step/gradient_reducer.hpp"
@@ -14,8 +15,11 @@
 
 namespace axonn {
 
-Scheduler::Scheduler(Communicators& communicators, const Grid& grid, OverlapPolicy policy)
-    : communicators_(communicators), grid_(grid), gradient_sums_(std::make_unique<GradientSums>(communicators)) {
+Scheduler::Scheduler(Communicators& communicators, const Grid& grid, OverlapPolicy policy, LinearSchedule linear)
+    : communicators_(communicators),
+      grid_(grid),
+      linear_(linear),
+      gradient_sums_(std::make_unique<GradientSums>(communicators)) {
   set_policy(policy);
 }
 
@@ -70,16 +74,37 @@ Pending Scheduler::all_reduce(at::Tensor tensor, AxisSet axes, std::string_view 
   return launched(std::move(tensor), axes, tag, std::move(request));
 }
 
-LinearSchedule Scheduler::resolve(LinearSchedule schedule, AxisSet axes, int64_t bytes) const {
-  if (schedule != LinearSchedule::automatic) return schedule;
+LinearSchedule Scheduler::resolved(AxisSet axes, int64_t bytes) const {
+  if (linear_ != LinearSchedule::automatic) return linear_;
   check_open();
   return bytes >= kSmallestOverlapped && communicators_[axes].sends_messages() ? LinearSchedule::overlap
                                                                                : LinearSchedule::mm_ar_c;
 }
 
-Pending Scheduler::sum(const RowProduct& product, LinearSchedule schedule, AxisSet axes, std::string_view tag) {
+bool Scheduler::owner_computes(const RowProduct& product, AxisSet axes) const {
+  return resolved(axes, product.bytes()) != LinearSchedule::mm_ar_c;
+}
+
+std::string Scheduler::linear_text() const {
+  std::string all, overlapped;
+  for (const Axis axis : {Axis::x, Axis::y}) {
+    if (grid_.shape()[axis] == 1) continue;
+    all.append(all.empty() ? "" : " and ").append(to_string(axis));
+    if (resolved(axis, kSmallestOverlapped) == LinearSchedule::overlap)
+      overlapped.append(overlapped.empty() ? "" : " and ").append(to_string(axis));
+  }
+  const std::string text(to_string(linear_));
+  if (all.empty()) return text + " (x = y = 1: no layer has a sum)";
+  if (linear_ != LinearSchedule::automatic) return text + " over " + all;
+  return text + (overlapped.empty() ? " (mm-ar-c over " + all + ")"
+                                    : " (over " + overlapped + ": overlap from " +
+                                          binary_count_text(kSmallestOverlapped) + ", else mm-ar-c)");
+}
+
+Pending Scheduler::sum(const RowProduct& product, AxisSet axes, std::string_view tag) {
   check_open();
-  AXONN_ASSERT(schedule != LinearSchedule::automatic && grid_.shape().size(axes) > 1, "resolve it, for several ranks");
+  AXONN_ASSERT(grid_.shape().size(axes) > 1, "a sum has two ranks or more");
+  const LinearSchedule schedule = resolved(axes, product.bytes());
   ++linear_counts_[static_cast<size_t>(schedule)];
   if (schedule == LinearSchedule::mm_ar_c) return all_reduce(product.all(), axes, tag);
   Communicator& ranks = communicators_[axes];

@@ -16,6 +16,7 @@
 #include "axonn/core/sentence.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/perfmodel/network_file.hpp"
+#include "axonn/terms/update_schedule.hpp"
 #include "perfmodel/fit/run_folder.hpp"
 
 namespace axonn {
@@ -189,8 +190,10 @@ MeasuredRun run_of(const Line& line, const NetworkModel* network, const Machine*
     run.multi_level = *word == "levels";
   }
   if (const auto order = line.find("order")) run.order = parse_axis_order(*order);
-  if (const auto word = line.find("optimizer_schedule"))
-    run.schedule = parse_name<UpdateSchedule>(*word, line.place() + ": optimizer_schedule");
+  if (const auto word = line.find("optimizer_schedule")) {
+    run.schedule = *word;
+    run.divided_update = divides(run.schedule, line.place() + ": optimizer_schedule");
+  }
   const int64_t ranks =
       run.best_grid() ? 1 : int64_t{run.grid.z} * run.grid.data * std::max<int64_t>(run.micro_batch, 1);
   AXONN_CHECK(run.batch % ranks == 0, kWhere, line.place(), ": a batch of ", run.batch, " ", run.network.samples,
@@ -278,7 +281,7 @@ double predicted_seconds(const MeasuredRun& run, const Machine& machine) {
                            .stages = run.stages,
                            .virtual_stages = run.virtual_stages,
                            .overlap = run.overlap,
-                           .schedule = run.schedule,
+                           .divided_update = run.divided_update,
                            .top = 1};
   if (run.best_grid()) {
     const auto found = search_grids(run.network, machine, options);

@@ -12,6 +12,7 @@
 #include "axonn/core/error.hpp"
 #include "axonn/core/json_depth.hpp"
 #include "axonn/perfmodel/network_file.hpp"
+#include "axonn/terms/update_schedule.hpp"
 #include "core/median.hpp"
 
 namespace axonn {
@@ -117,7 +118,8 @@ std::optional<MeasuredRun> run_of(const Record& start, int64_t end, const std::v
                      .precision = layout.precision,
                      .order = layout.order,
                      .multi_level = false,
-                     .schedule = parse_name<UpdateSchedule>(schedule, "optimizer_schedule"),
+                     .schedule = schedule,
+                     .divided_update = divides(schedule, "optimizer_schedule"),
                      .overlap = layout.overlap,
                      .seconds = median(seconds)};
   run.gpus = run.grid.ranks();

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "layers/ops/launch.cuh"
-#include "layers/ops/philox.cuh"
+#include "kernels/gpu/launch.cuh"
+#include "kernels/gpu/philox.cuh"
 
 namespace axonn {
 namespace {

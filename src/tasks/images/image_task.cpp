@@ -15,7 +15,7 @@
 #include "axonn/core/error.hpp"
 #include "axonn/core/philox.hpp"
 #include "axonn/data/images/image_sheet.hpp"
-#include "layers/placed.hpp"
+#include "kernels/gpu/placed.hpp"
 #include "train/evaluating.hpp"
 
 namespace axonn {

@@ -13,7 +13,7 @@
 #include "axonn/core/philox.hpp"
 #include "axonn/layers/loss.hpp"
 #include "axonn/network/decoder/decoder_network.hpp"
-#include "layers/placed.hpp"
+#include "kernels/gpu/placed.hpp"
 #include "train/evaluating.hpp"
 
 namespace axonn {

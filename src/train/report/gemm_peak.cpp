@@ -9,7 +9,7 @@
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include "axonn/layers/gemm.hpp"
+#include "axonn/kernels/cpu/gemm.hpp"
 #include "core/median.hpp"
 
 namespace axonn {

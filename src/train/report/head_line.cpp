@@ -6,23 +6,6 @@
 
 namespace axonn {
 
-std::string linear_schedules(Context& context) {
-  const LinearSchedule given = context.options().linear_schedule;
-  std::string all, overlapped;
-  for (const Axis axis : {Axis::x, Axis::y}) {
-    if (context.shape()[axis] == 1) continue;
-    all.append(all.empty() ? "" : " and ").append(to_string(axis));
-    if (context.scheduler().resolve(given, axis, kSmallestOverlapped) == LinearSchedule::overlap)
-      overlapped.append(overlapped.empty() ? "" : " and ").append(to_string(axis));
-  }
-  const std::string text(to_string(given));
-  if (all.empty()) return text + " (x = y = 1: no layer has a sum)";
-  if (given != LinearSchedule::automatic) return text + " over " + all;
-  return text + (overlapped.empty() ? " (mm-ar-c over " + all + ")"
-                                    : " (over " + overlapped + ": overlap from " +
-                                          binary_count_text(kSmallestOverlapped) + ", else mm-ar-c)");
-}
-
 namespace {
 
 void print_kernels(const ContextOptions& options, const HeadLine& line) {

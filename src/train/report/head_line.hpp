@@ -10,11 +10,6 @@
 
 namespace axonn {
 
-// The schedule and the axes over which layers have sums: "overlap over x and y", "overlap (x = y =
-// 1: no layer has a sum)", or what auto is on this grid: "auto (over x: overlap from 256k, else
-// mm-ar-c)". Every rank calls it: it may make communicators.
-std::string linear_schedules(Context& context);
-
 struct HeadLine {
   std::string_view title;  // "gpt 10.7 M parameters"
   std::string_view data;   // "tinyshakespeare.txt: 1.0 M tokens"
@@ -22,7 +17,7 @@ struct HeadLine {
   const BatchPlan& plan;
   std::string_view samples;  // "sequences"
   double gemm_flops;         // best matrix product per second, over all ranks
-  std::string linear;        // linear_schedules()
+  std::string linear;        // Scheduler::linear_text()
   std::string update;        // UpdateChoice::to_string()
   bool verbose = false;      // also how products and updates run
 };

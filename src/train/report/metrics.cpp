@@ -68,9 +68,7 @@ std::string StepMetrics::to_json() const {
                                                   {"exposed_seconds", sum.exposed_seconds},
                                                   {"hidden_seconds", sum.hidden_seconds}};
   }
-  for (size_t schedule = 0; schedule < linear_products.size(); ++schedule)
-    if (linear_products[schedule] > 0)
-      line["linear_products"][Names<LinearSchedule>::all[schedule].name] = linear_products[schedule];
+  for (const auto& [schedule, count] : with_names(linear_products)) line["linear_products"][schedule] = count;
   line["optimizer_schedule"] = to_string(optimizer_schedule);
   if (!optimizer_settings.empty()) line["optimizer_settings"] = optimizer_settings;
   return line.dump();

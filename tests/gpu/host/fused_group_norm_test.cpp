@@ -1,5 +1,5 @@
 // The fused GroupNorm, with its kernels on the host, against LibTorch.
-#include "layers/fused/fused_group_norm.hpp"
+#include "layers/ops/fused_group_norm.hpp"
 
 #include <string>
 

@@ -1,5 +1,5 @@
 // The fused LayerNorm, with its kernels on the host, and the stream beside it, against LibTorch.
-#include "layers/fused/fused_layer_norm.hpp"
+#include "layers/ops/fused_layer_norm.hpp"
 
 #include <string>
 

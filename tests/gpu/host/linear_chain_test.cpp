@@ -1,5 +1,5 @@
 // Linear layers in one operation, with cuBLASLt's products on the host, against LibTorch in fp64.
-#include "layers/fused/linear_chain.hpp"
+#include "layers/ops/linear_chain.hpp"
 
 #include <string>
 
@@ -7,7 +7,7 @@
 
 #include "axonn/layers/linear.hpp"
 #include "gpu/host/host_cublaslt.hpp"
-#include "layers/fused/product.hpp"
+#include "kernels/gpu/product.hpp"
 #include "layers/layer_fixture.hpp"
 
 namespace axonn {

@@ -1,5 +1,5 @@
 // The kernels of the fused cross entropy give the numbers of fp64.
-#include "layers/ops/cross_entropy_rows.hpp"
+#include "kernels/gpu/cross_entropy_rows.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include "gpu/kernels/kernel_case.hpp"
 #include "gpu/kernels/kernel_memory.hpp"
 #include "gpu/kernels/kernel_values.hpp"
-#include "layers/ops/packs.cuh"
+#include "kernels/gpu/packs.cuh"
 
 namespace axonn {
 namespace {

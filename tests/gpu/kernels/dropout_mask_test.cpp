@@ -1,5 +1,5 @@
 // The kernel gives the mask of the CPU bit for bit.
-#include "layers/ops/dropout_mask.hpp"
+#include "kernels/dropout_mask.hpp"
 
 #include <gtest/gtest.h>
 

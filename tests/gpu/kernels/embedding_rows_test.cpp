@@ -1,5 +1,5 @@
 // The kernels of an embedding's gradient give the sums of fp64.
-#include "layers/fused/embedding_rows.hpp"
+#include "kernels/gpu/embedding_rows.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "gpu/kernels/kernel_case.hpp"
 #include "gpu/kernels/kernel_memory.hpp"
 #include "gpu/kernels/kernel_values.hpp"
-#include "layers/ops/packs.cuh"
+#include "kernels/gpu/packs.cuh"
 
 namespace axonn {
 namespace {

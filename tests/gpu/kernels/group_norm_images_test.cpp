@@ -1,5 +1,5 @@
 // The kernels of the fused GroupNorm give the numbers of fp64.
-#include "layers/fused/group_norm_images.hpp"
+#include "kernels/gpu/group_norm_images.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "gpu/kernels/kernel_case.hpp"
 #include "gpu/kernels/kernel_memory.hpp"
 #include "gpu/kernels/kernel_values.hpp"
-#include "layers/ops/packs.cuh"
+#include "kernels/gpu/packs.cuh"
 
 namespace axonn {
 namespace {

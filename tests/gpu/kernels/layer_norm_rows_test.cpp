@@ -1,5 +1,5 @@
 // The kernels of the fused LayerNorm give the numbers of fp64.
-#include "layers/fused/layer_norm_rows.hpp"
+#include "kernels/gpu/layer_norm_rows.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "gpu/kernels/kernel_case.hpp"
 #include "gpu/kernels/kernel_memory.hpp"
 #include "gpu/kernels/kernel_values.hpp"
-#include "layers/ops/packs.cuh"
+#include "kernels/gpu/packs.cuh"
 
 namespace axonn {
 namespace {

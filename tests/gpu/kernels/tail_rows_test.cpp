@@ -1,5 +1,5 @@
 // The kernel of bias, dropout and residual gives the numbers of fp64.
-#include "layers/ops/tail_rows.hpp"
+#include "kernels/gpu/tail_rows.hpp"
 
 #include <gtest/gtest.h>
 

@@ -90,7 +90,7 @@ TEST(GptOnEveryGrid, EqualsOneRankUnderEveryLinearSchedule) {
   size_t turn = 0;
   for (const auto schedule : {LinearSchedule::mm_rs_c_ag, LinearSchedule::overlap, LinearSchedule::automatic}) {
     VerificationOptions options = options_of(3);
-    options.linear_schedule = schedule;
+    options.forward.linear = schedule;
     DecoderConfig model = model_of(0.1, true);
     model.checkpoint_every = 2;
     expect_equal_on(grids_of_turn(turn++, 3), model, options);

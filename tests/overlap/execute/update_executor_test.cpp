@@ -202,7 +202,8 @@ TEST(UpdateExecutor, NeedsNumbersBeforeAnUpdateDuringBackward) {
     const auto arena = std::make_shared<Arena>(
         std::vector<Arena::Entry>{{"w", ShardSpec{.dims = {Dim::whole(8)}, .over_z = true}, true}}, grid, 0,
         ArenaTypes{}, c10::kCPU);
-    UpdateExecutor executor(program, UpdateSchedule::fuse, {*arena, scheduler.add(arena), communicators, grid, 0});
+    UpdateExecutor executor(program, program.scheduled(UpdateSchedule::fuse).program(),
+                            {*arena, scheduler.add(arena), communicators, grid, 0});
     ASSERT_TRUE(executor.updates_with_sums());
     EXPECT_USER_ERROR(executor.gradient_norm(false), "sgd", "call prepare()");
     EXPECT_USER_ERROR(executor.set("rate", 1), "'rate' must be a declared scalar of sgd");

@@ -84,7 +84,7 @@ class UpdateProgram {
   UpdateProgram with_average() const;
 
   // The transformations that give the schedule.
-  Schedule scheduled(UpdateSchedule schedule) const;
+  Schedule scheduled(UpdateSchedule schedule = UpdateSchedule::ar_opt) const;
 
  private:
   void find_sum();

@@ -18,7 +18,7 @@ using BlockStage = std::function<void(BlockRows& rows)>;
 
 // The output of a block that is a list of stages. A stage begins by waiting for the sum that the
 // previous stage launched, and ends by launching a sum over an axis (layer->launch()). Normally the
-// stages run one after the other. With ContextOptions::split_forward parts of the rows they
+// stages run one after the other. With ContextOptions::forward.split parts of the rows they
 // alternate between the parts, so that one part's sums move while another computes. Rows are in dim
 // 0 of every input.
 //

@@ -31,7 +31,7 @@ struct ResidualOptions {
 //
 //   stream = stream + dropout(branch(norm(stream)))
 //
-// With ContextOptions::split_forward the rows are in parts, and add() takes turns between them, so
+// With ContextOptions::forward.split the rows are in parts, and add() takes turns between them, so
 // that one part's sums move while another computes. Rows are in dim 0. Sums of the last add() are
 // under way until wait(). Lives for one forward; every rank of the grid makes the same calls.
 class ResidualStream {

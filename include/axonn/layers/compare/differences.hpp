@@ -8,7 +8,7 @@
 
 #include "axonn/comm/communicator.hpp"
 #include "axonn/overlap/step/arena.hpp"
-#include "axonn/terms/linear_schedule.hpp"
+#include "axonn/terms/forward_schedule.hpp"
 
 namespace axonn {
 

@@ -4,7 +4,7 @@
 
 #include "axonn/layers/blocks/self_attention.hpp"
 #include "axonn/layers/conv2d.hpp"
-#include "axonn/layers/convolution_choice.hpp"
+#include "axonn/kernels/choice/convolution_choice.hpp"
 #include "axonn/layers/embedding.hpp"
 #include "axonn/layers/linear.hpp"
 #include "axonn/layers/norms/group_norm.hpp"

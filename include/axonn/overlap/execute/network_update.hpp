@@ -7,14 +7,14 @@
 
 namespace axonn {
 
-// The update of weights without a network, to measure it: the step of a schedule, from the
+// The update of weights without a network, to measure it: the step of a scheduled program, from the
 // gradients of the arena to weights that are there. The ranks are a grid; every rank makes one and
 // calls step() as often. The gradients stay what they are, apart from their sums.
 class NetworkUpdate {
  public:
   // Communicators and grid outlive it.
   NetworkUpdate(Communicators& communicators, const Grid& grid, int rank, std::shared_ptr<Arena> arena,
-                const coconet::UpdateProgram& program, UpdateSchedule schedule,
+                const coconet::UpdateProgram& program, const coconet::Program& scheduled,
                 const coconet::RunSettings& settings = {}, const OverlapPolicy& policy = {});
 
   void step();

@@ -42,8 +42,9 @@ struct UpdatedNetwork {
 // the first backward pass; then an update is certain. Every rank of the grid makes the same calls.
 class UpdateExecutor {
  public:
-  // UserError that names what it cannot run.
-  UpdateExecutor(const coconet::UpdateProgram& program, UpdateSchedule schedule, UpdatedNetwork network,
+  // `scheduled`: the program after the transformations of UpdateProgram::scheduled(). UserError
+  // that names what it cannot run.
+  UpdateExecutor(const coconet::UpdateProgram& program, const coconet::Program& scheduled, UpdatedNetwork network,
                  const coconet::RunSettings& settings = {},
                  coconet::InstructionSet instruction_set = coconet::best_instruction_set());
   ~UpdateExecutor();

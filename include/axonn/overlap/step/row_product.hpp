@@ -24,6 +24,7 @@ struct RowProduct {
   std::function<at::Tensor()> all;
   std::function<void(const at::Tensor& to, Range rows)> some;
   Epilogue owner;
+  int64_t bytes() const { return rows * width * static_cast<int64_t>(options.dtype().itemsize()); }
 };
 
 // The parts in which an overlapped product of this size is computed: the first and the last range

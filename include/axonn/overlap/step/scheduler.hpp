@@ -15,7 +15,7 @@
 #include "axonn/overlap/step/row_product.hpp"
 #include "axonn/overlap/step/tensor_pool.hpp"
 #include "axonn/overlap/step/traffic.hpp"
-#include "axonn/terms/linear_schedule.hpp"
+#include "axonn/terms/forward_schedule.hpp"
 
 namespace axonn {
 
@@ -42,8 +42,9 @@ class Pending {
 // gives the same bits.
 class Scheduler {
  public:
-  // `communicators` and `grid` must outlive the scheduler.
-  Scheduler(Communicators& communicators, const Grid& grid, OverlapPolicy policy = {});
+  // `communicators` and `grid` must outlive the scheduler. `linear` is the schedule of sum().
+  Scheduler(Communicators& communicators, const Grid& grid, OverlapPolicy policy = {},
+            LinearSchedule linear = LinearSchedule::mm_ar_c);
   ~Scheduler();
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
@@ -64,12 +65,16 @@ class Scheduler {
 
   // Reduces `tensor`, which must be contiguous, in place over the group along `axes`.
   Pending all_reduce(at::Tensor tensor, AxisSet axes, std::string_view tag, ReduceOp op = ReduceOp::sum);
-  // What `automatic` is for a product of so many bytes over these axes, and any other schedule
-  // itself. The same on all ranks along `axes`.
-  LinearSchedule resolve(LinearSchedule schedule, AxisSet axes, int64_t bytes) const;
-  // Computes a product and reduces it over the group along `axes`, which has two ranks or more. By
-  // mm_rs_c_ag and overlap the owners do product.owner, by mm_ar_c nobody does. Not `automatic`.
-  Pending sum(const RowProduct& product, LinearSchedule schedule, AxisSet axes, std::string_view tag);
+  // Computes a product and reduces it over the group along `axes`, which has two ranks or more, as
+  // the linear schedule says. product.owner is done where owner_computes().
+  Pending sum(const RowProduct& product, AxisSet axes, std::string_view tag);
+  // Whether the owner of an element does what follows the sum: by mm_rs_c_ag and overlap. The same
+  // on all ranks along `axes`.
+  bool owner_computes(const RowProduct& product, AxisSet axes) const;
+  // The linear schedule and the axes over which layers have sums: "overlap over x and y", "overlap
+  // (x = y = 1: no layer has a sum)", or what auto is on this grid: "auto (over x: overlap from
+  // 256k, else mm-ar-c)". Every rank calls it: it may make communicators.
+  std::string linear_text() const;
   const LinearCounts& linear_counts() const { return linear_counts_; }  // in this step or the last one
   // Stacks every rank's `input` in a new dim 0; all inputs have equal sizes.
   Pending all_gather(const at::Tensor& input, AxisSet axes, std::string_view tag);
@@ -131,6 +136,7 @@ class Scheduler {
  private:
   friend class NetworkSchedule;
   void enter(Phase phase);
+  LinearSchedule resolved(AxisSet axes, int64_t bytes) const;  // without `automatic`
   void erase_expired();
   template <typename... Arguments>
   void tell_listeners(void (StepListener::*what)(Arguments...), Arguments... arguments);
@@ -141,6 +147,7 @@ class Scheduler {
   OverlapPolicy policy_;
   TrafficLog log_;
   const std::shared_ptr<ProducerCounter> written_ = std::make_shared<ProducerCounter>();
+  const LinearSchedule linear_;
   LinearCounts linear_counts_{};
   const std::shared_ptr<TensorPool> pool_ = std::make_shared<TensorPool>();
   std::unique_ptr<GradientSums> gradient_sums_;

@@ -25,9 +25,10 @@ struct MeasuredRun {
   bool sequence_norms = false;
   bool block_messages = false;  // a block's weights move over Z in one message
   Precision precision = Precision::bf16;
-  std::optional<AxisOrder> order;  // nothing: not known, so the best placement
-  bool multi_level = true;         // collectives may run level by level
-  UpdateSchedule schedule = UpdateSchedule::ar_opt;
+  std::optional<AxisOrder> order;   // nothing: not known, so the best placement
+  bool multi_level = true;          // collectives may run level by level
+  std::string schedule = "ar-opt";  // the optimizer's
+  bool divided_update = false;      // whether that schedule divides the update
   OverlapSwitches overlap;
   double seconds = 0;  // per step
 

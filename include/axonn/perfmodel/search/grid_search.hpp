@@ -63,7 +63,7 @@ struct SearchOptions {
   ContextSplit context = {};
   OverlapSwitches overlap;
   int moments = optimizer_moments(OptimizerKind::adamw);  // elements of optimizer state per weight
-  UpdateSchedule schedule = UpdateSchedule::ar_opt;       // over the replicas
+  bool divided_update = false;                            // among the replicas
   double memory_margin = 0.08;                            // share of a GPU's memory for fragmentation and libraries
   int64_t top = 20;                                       // number of layouts to return
   bool prune = true;                                      // false: evaluates every candidate, with the same result

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "axonn/overlap/step/traffic.hpp"
-#include "axonn/terms/linear_schedule.hpp"
+#include "axonn/terms/forward_schedule.hpp"
 #include "axonn/terms/update_schedule.hpp"
 
 namespace axonn {

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace axonn {
+
+// Causal self-attention of the heads of one rank: queries, keys and values, each (batch, sequence,
+// heads, features of a head). It runs batched products on blocks of `rows` queries with the keys up
+// to the block's end, so scores beyond it are never computed. A sample's blocks follow each other,
+// so they stay in the cache. Heads are read and written where they lie. Only with 16-bit types and
+// `products` fp32, a sample is copied to fp32 and back. Equal bits on any number of threads.
+class CausalAttention {
+ public:
+  CausalAttention(int64_t rows, at::ScalarType products) : rows_(rows), products_(products) {}
+
+  using Heads = std::array<at::Tensor, 3>;  // queries, keys, values
+
+  // Returns (batch, sequence, heads, features of a head), and per block the probabilities that
+  // backward() needs, in the input's type: (sequence + rows) / 2 elements per query and head.
+  struct Result {
+    at::Tensor output;
+    std::vector<at::Tensor> probabilities;  // per block (batch, heads, rows of the block, keys)
+  };
+  Result forward(const Heads& heads) const;
+  // Puts the gradients of the three into `gradients`, which have their sizes and any strides.
+  void backward(const Heads& heads, const std::vector<at::Tensor>& probabilities, const at::Tensor& grad,
+                const Heads& gradients) const;
+
+ private:
+  int64_t rows_;
+  at::ScalarType products_;
+};
+
+}  // namespace axonn

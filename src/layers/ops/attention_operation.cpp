@@ -1,0 +1,49 @@
+#include "layers/ops/attention_operation.hpp"
+
+#include <array>
+#include <vector>
+
+#include "kernels/cpu/causal_attention.hpp"
+#include "layers/ops/heads_operation.hpp"
+
+namespace axonn {
+namespace {
+
+class AttentionOperation : public TensorOperation {
+ public:
+  AttentionOperation(int64_t rows, at::ScalarType products) : kernel_(rows, products) {}
+  std::string name() const override { return "causal_attention"; }
+
+  std::vector<Tensor> forward(const std::vector<Tensor>& inputs) override {
+    for (size_t i = 0; i < inputs_.size(); ++i) inputs_[i].keep(inputs[i]);
+    auto [output, probabilities] = kernel_.forward({inputs[0], inputs[1], inputs[2]});
+    probabilities_ = std::move(probabilities);
+    return {output.flatten(2)};
+  }
+
+  std::vector<Tensor> backward(const std::vector<Tensor>& gradients) override {
+    const CausalAttention::Heads inputs = {inputs_[0].get(), inputs_[1].get(), inputs_[2].get()};
+    std::vector<Tensor> grads = heads_in_one({inputs[0], inputs[1], inputs[2]});
+    kernel_.backward(inputs, probabilities_, gradients[0].contiguous().view(inputs[0].sizes()),
+                     {grads[0], grads[1], grads[2]});
+    return grads;
+  }
+
+  void release() override {
+    for (Saved& input : inputs_) input.reset();
+    probabilities_.clear();
+  }
+
+ private:
+  CausalAttention kernel_;
+  std::array<Saved, 3> inputs_;  // queries, keys, values
+  std::vector<Tensor> probabilities_;
+};
+
+}  // namespace
+
+std::unique_ptr<TensorOperation> attention_operation(int64_t rows, at::ScalarType products) {
+  return std::make_unique<AttentionOperation>(rows, products);
+}
+
+}  // namespace axonn
