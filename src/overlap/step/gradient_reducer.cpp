@@ -192,8 +192,7 @@ void GradientReducer::send(Bucket& bucket) {
   }
   const int64_t bytes = bucket.range.size() * bytes_per_gradient();
   const GradientBucket gradients{.arena = arena_, .range = bucket.range, .axes = bucket.axes, .after = after};
-  bucket.request = log_.launch(Traffic::data, bucket.axes, bytes, "gradients",
-                               sum_or_update(gradients));
+  bucket.request = log_.launch(Traffic::data, bucket.axes, bytes, "gradients", sum_or_update(gradients));
   bucket.sent = true;
   if (!policy_.switches.buckets) log_.wait(bucket.request);
 }

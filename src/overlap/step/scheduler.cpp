@@ -168,7 +168,7 @@ void Scheduler::finish() {
   AXONN_CHECK(wrong.empty(), "overlap.finish", "the step ends without the gradient of ", wrong);
   in_step_ = false;
   phase_ = Phase::evaluate;
-  // Buckets that backward has not sent: a StepOptimizer sums them, and may update weights with them.
+  // The buckets that backward has not sent. A StepOptimizer sums them, and may update weights too.
   for (const auto& network : trained) network->gradients_->send_rest();
   for (const auto& network : trained) network->gradients_->wait();
   tell_listeners(&StepListener::step_over, true);
