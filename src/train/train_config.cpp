@@ -1,8 +1,9 @@
+#include "axonn/train/train_config.hpp"
+
 #include <algorithm>
 #include <utility>
 
 #include "axonn/core/error.hpp"
-#include "axonn/train/trainer.hpp"
 
 namespace axonn {
 namespace {

@@ -1,7 +1,7 @@
 // Launches that are repeated with other samples, learning rates and numbers of updates give the
 // weights of steps that are taken one by one. On the CPU, work is done again in the place of a
 // launch: whatever depends on the step must be read from the tensors that are put in place.
-#include "train/graphed_step.hpp"
+#include "train/step/graphed_step.hpp"
 
 #include <gtest/gtest.h>
 

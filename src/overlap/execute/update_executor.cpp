@@ -11,13 +11,13 @@ using namespace coconet;
 UpdateExecutor::UpdateExecutor(const UpdateProgram& program, const Program& scheduled, UpdatedNetwork network,
                                const RunSettings& settings, InstructionSet instruction_set)
     : steps_(std::make_shared<UpdateSteps>(program, scheduled, network, settings, instruction_set)) {
-  steps_->hook_sums();
+  steps_->enter_step();
 }
 
 UpdateExecutor::~UpdateExecutor() {
   try {
     steps_->network.schedule.wait_for_weights();
-    steps_->network.schedule.sum_buckets_by(nullptr);
+    steps_->network.schedule.set_step_optimizer(nullptr);
   } catch (const std::exception&) {
     // A step or a collective has failed, and this error is on its way.
   }

@@ -8,6 +8,7 @@
 #include <ATen/ops/tensor.h>
 
 #include "axonn/core/error.hpp"
+#include "axonn/overlap/step/gradient_sums.hpp"
 
 namespace axonn {
 using namespace coconet;
@@ -42,10 +43,9 @@ void UpdateSteps::find_steps() {
       });
 }
 
-void UpdateSteps::hook_sums() {
+void UpdateSteps::enter_step() {
   if (root_of(plan.steps()[sums_step_].reducer).is(Operation::all_reduce)) return;
-  network.schedule.sum_buckets_by(
-      [self = shared_from_this()](const GradientBucket& bucket) { return self->sum(bucket); }, updates_with_sums_);
+  network.schedule.set_step_optimizer(shared_from_this());
 }
 
 void UpdateSteps::begin_cycle() {
@@ -73,7 +73,7 @@ void UpdateSteps::run_rest() {
   weights.hand_over(std::exchange(written_, {}));
 }
 
-Request UpdateSteps::sum(const GradientBucket& bucket) {
+Request UpdateSteps::sum_and_update(const GradientBucket& bucket) {
   begin_cycle();
   FusedCollective collective{.contributions = memory.elements(memory.buffer(gradients_), bucket.range), .results = {}};
   if (const std::string& mover = plan.steps()[sums_step_].mover; !mover.empty())

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "axonn/overlap/step/step_optimizer.hpp"
 #include "overlap/execute/step_loop.hpp"
 #include "overlap/execute/update_weights.hpp"
 
@@ -11,14 +12,15 @@ namespace axonn {
 
 // The steps of an update on one rank. A cycle of them belongs to a step of the scheduler: it begins
 // with the first bucket that is summed, or with the norm. Collectives that are under way hold it.
-class UpdateSteps : public std::enable_shared_from_this<UpdateSteps> {
+class UpdateSteps final : public StepOptimizer, public std::enable_shared_from_this<UpdateSteps> {
  public:
   UpdateSteps(const coconet::UpdateProgram& optimizer, const coconet::Program& scheduled, UpdatedNetwork updated,
               const coconet::RunSettings& settings, coconet::InstructionSet instruction_set);
 
   // Sums over replicas are this program's: plain all-reduces stay the network's own.
-  void hook_sums();
-  bool updates_with_sums() const { return updates_with_sums_; }
+  void enter_step();
+  Request sum_and_update(const GradientBucket& bucket) override;
+  bool updates_with_sums() const override { return updates_with_sums_; }
   void prepare() { prepared_ = true; }  // the numbers of a cycle are set
   // What the norm waits for, and the norm; `poisoned`: this rank gives NaN to every reduction.
   double gradient_norm(bool poisoned);
@@ -35,7 +37,6 @@ class UpdateSteps : public std::enable_shared_from_this<UpdateSteps> {
     return program().statement(statement).expression;
   }
   void find_steps();
-  Request sum(const GradientBucket& bucket);
 
   void begin_cycle();
   void run(size_t index);

@@ -32,8 +32,9 @@ void GradientReducer::policy_changed() {
   cut(arena_.replicated(), /*over_z=*/false, kRowAxes);
 }
 
-// Fills each bucket with whole parameters; one message for all when buckets are off. Where owners
-// compute on the sums, buckets end at their blocks instead, so a parameter may lie in two.
+// Fills each bucket with whole parameters; one message for all when buckets are off. Where the
+// owners' optimizer computes on the sums, buckets end at their blocks instead, so a parameter may
+// lie in two.
 void GradientReducer::cut(Range section, bool over_z, AxisSet axes) {
   if (grid_.shape().size(axes) == 1 || section.size() == 0) return;
   std::vector<int> order(arena_.slots().size());
@@ -46,7 +47,7 @@ void GradientReducer::cut(Range section, bool over_z, AxisSet axes) {
   for (const int index : order) {
     const ArenaSlot& slot = slot_at(index);
     const bool full_now = open && slot.offset + slot.stored - buckets_.back().range.begin > full;
-    const int64_t begin = open && bucket_sum_ ? slot.offset / BlockOwners::kBlock * BlockOwners::kBlock : slot.offset;
+    const int64_t begin = open && optimizer_ ? slot.offset / BlockOwners::kBlock * BlockOwners::kBlock : slot.offset;
     if (!open || (policy_.switches.buckets && full_now && begin > buckets_.back().range.begin)) {
       Bucket bucket{.range = {begin, begin}, .axes = axes, .slots = {}, .request = {}};
       if (open) {
@@ -64,8 +65,8 @@ void GradientReducer::cut(Range section, bool over_z, AxisSet axes) {
   }
 }
 
-void GradientReducer::sum_buckets_by(BucketSum sum) {
-  bucket_sum_ = std::move(sum);
+void GradientReducer::set_optimizer(StepOptimizer* optimizer) {
+  optimizer_ = optimizer;
   policy_changed();
 }
 
@@ -191,10 +192,13 @@ void GradientReducer::send(Bucket& bucket) {
   }
   const int64_t bytes = bucket.range.size() * bytes_per_gradient();
   const GradientBucket gradients{.arena = arena_, .range = bucket.range, .axes = bucket.axes, .after = after};
-  bucket.request = log_.launch(Traffic::data, bucket.axes, bytes, "gradients",
-                               bucket_sum_ ? bucket_sum_(gradients) : sums_->all_reduce(gradients));
+  bucket.request = log_.launch(Traffic::data, bucket.axes, bytes, "gradients", sum_or_update(gradients));
   bucket.sent = true;
   if (!policy_.switches.buckets) log_.wait(bucket.request);
+}
+
+Request GradientReducer::sum_or_update(const GradientBucket& bucket) {
+  return optimizer_ != nullptr ? optimizer_->sum_and_update(bucket) : sums_->all_reduce(bucket);
 }
 
 std::string GradientReducer::missing_gradients() const {

@@ -11,6 +11,7 @@
 #include "axonn/overlap/step/arena.hpp"
 #include "axonn/overlap/step/gradient_sums.hpp"
 #include "axonn/overlap/step/overlap_policy.hpp"
+#include "axonn/overlap/step/step_optimizer.hpp"
 #include "axonn/overlap/step/tensor_pool.hpp"
 #include "axonn/overlap/step/traffic.hpp"
 
@@ -30,8 +31,9 @@ class GradientReducer {
   void set_sums(GradientSums& sums) { sums_ = &sums; }
 
   void policy_changed();  // between steps
-  // Sums the buckets in another way, or as GradientSums do if null; between steps.
-  void sum_buckets_by(BucketSum sum);
+  // The optimizer sums the buckets and may update with the sums; GradientSums do if null. Between
+  // steps. It outlives the reducer, or leaves it before.
+  void set_optimizer(StepOptimizer* optimizer);
   void begin_step(int micro_batches);
   void use(const ArenaSlot& slot) { ++of(slot).uses; }
   void reduce(const ArenaSlot& slot, const std::function<void(const at::Tensor& block, bool add)>& write);
@@ -92,11 +94,12 @@ class GradientReducer {
   void reduced(const ArenaSlot& slot);
   void retire_scatter();
   void send(Bucket& bucket);
+  Request sum_or_update(const GradientBucket& bucket);
 
   Arena& arena_;
   const Grid& grid_;
   GradientSums* sums_;
-  BucketSum bucket_sum_;
+  StepOptimizer* optimizer_ = nullptr;
   const OverlapPolicy& policy_;
   TrafficLog& log_;
   TensorPool& pool_;

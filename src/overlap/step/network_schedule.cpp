@@ -2,6 +2,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/overlap/step/scheduler.hpp"
+#include "axonn/overlap/step/step_optimizer.hpp"
 #include "overlap/step/gradient_reducer.hpp"
 #include "overlap/step/weight_gatherer.hpp"
 
@@ -38,14 +39,15 @@ void NetworkSchedule::weights_written(std::vector<WrittenRange> ranges) { weight
 
 void NetworkSchedule::wait_for_weights() { weights_->wait_for_writers(); }
 
-bool NetworkSchedule::has_changed_weights() const { return sums_change_weights_ && gradients_->sends_buckets(); }
+bool NetworkSchedule::optimizer_has_updated() const {
+  return optimizer_ != nullptr && optimizer_->updates_with_sums() && gradients_->sends_buckets();
+}
 
-void NetworkSchedule::sum_buckets_by(BucketSum sum, bool changes_weights) {
-  AXONN_CHECK(!scheduler_.in_step_, "overlap.sum_buckets_by",
-              "gradients can be summed in another way between steps only; call step.finish() first");
-  whole_gradients_ = !sum;
-  sums_change_weights_ = changes_weights;
-  gradients_->sum_buckets_by(std::move(sum));
+void NetworkSchedule::set_step_optimizer(std::shared_ptr<StepOptimizer> optimizer) {
+  AXONN_CHECK(!scheduler_.in_step_, "overlap.set_step_optimizer",
+              "an optimizer can enter or leave the step between steps only; call step.finish() first");
+  optimizer_ = std::move(optimizer);
+  gradients_->set_optimizer(optimizer_.get());
 }
 
 void NetworkSchedule::use(const ArenaSlot& slot) {

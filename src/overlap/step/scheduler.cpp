@@ -193,6 +193,7 @@ void Scheduler::finish() {
   AXONN_CHECK(wrong.empty(), "overlap.finish", "the step ends without the gradient of ", wrong);
   in_step_ = false;
   phase_ = Phase::evaluate;
+  // The buckets that backward has not sent. A StepOptimizer sums them, and may update weights too.
   for (const auto& network : trained) network->gradients_->send_rest();
   for (const auto& network : trained) network->gradients_->wait();
   tell_listeners(&StepListener::step_over, true);
@@ -207,7 +208,7 @@ void Scheduler::abandon() {
               "context.begin_step() and step.finish()");
   erase_expired();
   for (const auto& network : networks_)
-    AXONN_CHECK(!network->has_changed_weights(), "overlap.abandon",
+    AXONN_CHECK(!network->optimizer_has_updated(), "overlap.abandon",
                 "this step has changed weights during backward and cannot be given up; clip gradients, or choose "
                 "schedule rs-opt-ag");
   in_step_ = false;

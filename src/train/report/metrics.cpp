@@ -69,7 +69,7 @@ std::string StepMetrics::to_json() const {
                                                   {"hidden_seconds", sum.hidden_seconds}};
   }
   for (const auto& [schedule, count] : with_names(linear_products)) line["linear_products"][schedule] = count;
-  line["optimizer_schedule"] = to_string(optimizer_schedule);
+  line["optimizer_schedule"] = optimizer_schedule;
   if (!optimizer_settings.empty()) line["optimizer_settings"] = optimizer_settings;
   return line.dump();
 }

@@ -19,7 +19,7 @@
 #include "axonn/tasks/text/synthetic_tokens.hpp"
 #include "axonn/train/passes.hpp"
 #include "support/rank_test.hpp"
-#include "train/graphed_step.hpp"
+#include "train/step/graphed_step.hpp"
 
 namespace axonn {
 namespace {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <span>
 
 #include <ATen/core/Tensor.h>
@@ -18,9 +17,6 @@ struct GradientBucket {
   AxisSet axes;                    // axes to sum over
   std::span<const Request> after;  // requests that still write into the range
 };
-
-// Sums one bucket over the ranks of its axes: perhaps only this rank's own elements of it.
-using BucketSum = std::function<Request(const GradientBucket&)>;
 
 // The gradients of one bundle on this rank, to be reduced over Z.
 struct GradientBlock {

@@ -10,7 +10,6 @@
 
 #include "axonn/overlap/step/arena.hpp"
 #include "axonn/overlap/step/gathered_weight.hpp"
-#include "axonn/overlap/step/gradient_sums.hpp"
 
 namespace axonn {
 
@@ -18,6 +17,7 @@ class GradientReducer;
 class Request;
 class Scheduler;
 class StepListener;
+class StepOptimizer;
 class WeightGatherer;
 struct WrittenRange;
 
@@ -28,7 +28,7 @@ struct WrittenRange;
 // per use. After the last of these calls the sum of the contributions goes into the gradient arena:
 // by a reduce-scatter over Z, or directly for a parameter replicated over Z. After the last
 // micro-batch the arena is summed in buckets over data, and also over Z for the replicated
-// parameters.
+// parameters: by GradientSums, or by the optimizer where it runs inside the step (StepOptimizer).
 class NetworkSchedule {
  public:
   NetworkSchedule(Scheduler& scheduler, const std::shared_ptr<Arena>& arena);
@@ -53,12 +53,12 @@ class NetworkSchedule {
   // Waits for all ranges. Whoever reads the arena's weights without gathered() calls it first.
   void wait_for_weights();
 
-  // Sums the buckets of gradients in another way: afterwards only this rank's own elements of a
-  // bucket need to be valid (BlockOwners). Null: as before. Between steps. `changes_weights`: a
-  // step that has summed a bucket cannot be given up.
-  void sum_buckets_by(BucketSum sum, bool changes_weights = false);
+  // From the next step on, the optimizer runs inside the step: it sums the buckets of gradients, in
+  // place of GradientSums, and may update weights with the sums. Null: no optimizer does. UserError
+  // inside a step.
+  void set_step_optimizer(std::shared_ptr<StepOptimizer> optimizer);
   // Whether all sums of gradients are valid on this rank after a step.
-  bool whole_gradients() const { return whole_gradients_; }
+  bool whole_gradients() const { return optimizer_ == nullptr; }
 
   // Counts a forward use, for which backward will call reduce(). Recomputation does not count.
   // UserError outside a step.
@@ -83,7 +83,7 @@ class NetworkSchedule {
  private:
   friend class Scheduler;
   bool expired() const { return arena_.expired(); }
-  bool has_changed_weights() const;
+  bool optimizer_has_updated() const;               // in this step
   void check_in_step(const ArenaSlot& slot) const;  // a gradient comes; UserError
 
   Scheduler& scheduler_;
@@ -91,8 +91,7 @@ class NetworkSchedule {
   std::weak_ptr<StepListener> listener_;
   std::unique_ptr<WeightGatherer> weights_;
   std::unique_ptr<GradientReducer> gradients_;
-  bool whole_gradients_ = true;
-  bool sums_change_weights_ = false;
+  std::shared_ptr<StepOptimizer> optimizer_;  // null: none runs in the step
   int resting_ = 0;
   bool rests_ = false;
 };

@@ -89,8 +89,9 @@ class Scheduler {
   // grid after the last one.
   void begin_step(int micro_batches = 1);
   bool in_step() const { return in_step_; }
-  // All gradients are valid afterwards. The UserError names the parameters that got no gradient, or
-  // fewer gradients than forward uses; then the step is still open.
+  // All gradients are valid afterwards, or this rank's own ones where an optimizer runs inside the
+  // step (StepOptimizer); then weights may have changed as well. The UserError names the parameters
+  // that got no gradient, or fewer gradients than forward uses; then the step is still open.
   void finish();
   // Gives up the step, after the same collectives on every rank. Waits for what is under way.
   // UserError where sums of gradients have changed weights already.

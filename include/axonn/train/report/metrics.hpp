@@ -9,7 +9,6 @@
 
 #include "axonn/overlap/step/traffic.hpp"
 #include "axonn/terms/forward_schedule.hpp"
-#include "axonn/terms/update_schedule.hpp"
 
 namespace axonn {
 
@@ -44,7 +43,7 @@ struct StepMetrics {
   StepSeconds seconds;
   TrafficSums communication{};     // on rank 0
   LinearCounts linear_products{};  // over several ranks, by schedule, on rank 0
-  UpdateSchedule optimizer_schedule = UpdateSchedule::ar_opt;
+  std::string optimizer_schedule = "ar-opt";
   std::string optimizer_settings;  // "threads=1 segment=16384"; without what is the default
   // Share of the communication that ran beside computation; nullopt when there was none.
   std::optional<double> hidden() const;

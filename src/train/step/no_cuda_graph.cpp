@@ -1,5 +1,5 @@
 #include "axonn/core/error.hpp"
-#include "train/launch_graph.hpp"
+#include "train/step/launch_graph.hpp"
 
 namespace axonn {
 

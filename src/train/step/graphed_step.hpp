@@ -5,8 +5,8 @@
 
 #include "axonn/train/batch_plan.hpp"
 #include "axonn/train/passes.hpp"
-#include "axonn/train/trainer.hpp"
-#include "train/launch_graph.hpp"
+#include "axonn/train/trained_run.hpp"
+#include "train/step/launch_graph.hpp"
 
 namespace axonn {
 

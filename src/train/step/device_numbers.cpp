@@ -1,4 +1,4 @@
-#include "train/device_numbers.hpp"
+#include "train/step/device_numbers.hpp"
 
 #include <ATen/ops/empty.h>
 #include <c10/core/impl/VirtualGuardImpl.h>

@@ -1,7 +1,7 @@
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 
-#include "train/launch_graph.hpp"
+#include "train/step/launch_graph.hpp"
 
 namespace axonn {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/graphed_step.hpp"
+#include "train/step/graphed_step.hpp"
 
 #include <utility>
 #include <vector>

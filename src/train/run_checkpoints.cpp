@@ -1,0 +1,50 @@
+#include "train/run_checkpoints.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "axonn/train/checkpoint_tensors.hpp"
+#include "train/step/train_step.hpp"
+
+namespace axonn {
+
+RunCheckpoints::RunCheckpoints(const TrainedNetwork& network, const TrainConfig& config, const RunIdentity& identity,
+                               Communicator& everyone)
+    : network_(network),
+      config_(config),
+      identity_(identity),
+      writer_(network.context.grid(), network.context.rank(),
+              {.directory = config.out,
+               .keep = static_cast<int>(std::min<int64_t>(config.keep, std::numeric_limits<int>::max())),
+               .barrier = [&everyone] { everyone.barrier().wait(); }}),
+      saver_(writer_, everyone,
+             {.behind = config.save_async && network.context.options().device.is_cpu(),
+              .memory = config.save_memory,
+              .local_ranks = network.environment.local_ranks(),
+              .wait_for_tensors = [&network] { network.parameters.schedule().wait_for_weights(); }}),
+      tensors_(checkpoint_tensors(network.parameters, &network.optimizer)) {}
+
+void RunCheckpoints::expect() {
+  if (config_.save_every > 0) saver_.expect(tensors_);
+}
+
+void RunCheckpoints::save(const TrainStep& step, int64_t steps) {
+  CheckpointState state;
+  state.run = identity_.run;
+  state.start = identity_.start;
+  step.describe(state, steps);
+  state.data_fingerprint = identity_.fingerprint;
+  state.configuration = identity_.configuration;
+  state.tokenizer = identity_.tokenizer;
+  state.choices = identity_.choices;
+  auto tensors = tensors_;
+  for (CheckpointTensor& tensor : network_.task.state()) {
+    tensor.shard = tensor.shard.clone();  // small, and the task changes it when it wants
+    tensors.push_back(std::move(tensor));
+  }
+  saver_.save(std::move(state), std::move(tensors));
+  if (!network_.optimizer.keeps_gradients()) saver_.start_copies();  // to copy during the forward pass
+}
+
+}  // namespace axonn

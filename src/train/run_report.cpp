@@ -1,0 +1,149 @@
+#include "train/run_report.hpp"
+
+#include <filesystem>
+#include <iostream>
+#include <string>
+
+#include <sys/resource.h>
+
+#include <ATen/ops/scalar_tensor.h>
+
+#include "axonn/comm/all_ranks_or_none.hpp"
+#include "axonn/core/env.hpp"
+#include "axonn/core/error.hpp"
+#include "axonn/core/log.hpp"
+#include "axonn/core/sentence.hpp"
+#include "axonn/train/report/gemm_peak.hpp"
+#include "train/report/device_memory.hpp"
+#include "train/report/head_line.hpp"
+#include "train/report/run_starts.hpp"
+
+namespace axonn {
+namespace {
+
+int64_t peak_memory_bytes(c10::Device device) {
+  if (device.is_cuda()) return peak_cuda_bytes(device);
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
+}
+
+std::filesystem::path metrics_path(const TrainConfig& config) {
+  return std::filesystem::path(config.out) / "metrics.jsonl";
+}
+
+// mpirun gives each rank a terminal as standard output, even when mpirun's own output goes to a
+// file. AXONN_PROGRESS then gives the right mode.
+Progress::Options progress_options(const TrainConfig& config, int64_t first_step) {
+  auto options = Progress::for_descriptor(1, config.steps, first_step, config.log_every);
+  options.most_seconds = config.minutes * 60;
+  if (const auto wanted = env::get("AXONN_PROGRESS")) {
+    AXONN_CHECK(*wanted == "bar" || *wanted == "lines", "train.progress", "AXONN_PROGRESS must be bar or lines, got '",
+                *wanted, "'");
+    options.terminal = *wanted == "bar";
+  }
+  return options;
+}
+
+// One line for status.json.
+std::string reason_of(const std::exception& error) {
+  const std::string text = sentence_of(error);
+  return text.substr(0, text.find('\n'));
+}
+
+}  // namespace
+
+void RunReport::begin(const Beginning& beginning) {
+  const ContextOptions& options = network_.context.options();
+  const at::Tensor gemm = at::scalar_tensor(measure_gemm_flops(options.dtype, options.device), at::kDouble);
+  everyone_.all_reduce(gemm).wait();
+  gemm_flops_ = gemm.item<double>();
+  const std::string linear = network_.context.scheduler().linear_text();
+  all_ranks_or_none(everyone_, [&] {
+    if (!lead()) return;
+    open_files(beginning);
+    print_head(network_.environment, network_.context,
+               {.title = beginning.identity.title,
+                .data = beginning.identity.data,
+                .steps = config_.steps,
+                .plan = beginning.plan,
+                .samples = network_.task.words().samples,
+                .gemm_flops = gemm_flops_,
+                .linear = linear,
+                .update = beginning.update,
+                .verbose = config_.verbose});
+    warn_of_options();
+  });
+}
+
+void RunReport::open_files(const Beginning& beginning) {
+  const int64_t first_step = beginning.first_step;
+  if (const auto left = leave_after(config_.out, first_step))
+    log::warn("the run goes back to step ", first_step, " and on from there; what it had of later steps is now in ",
+              left->string(), ", a run of its own; remove it if nobody needs it");
+  metrics_file_.emplace(metrics_path(config_), first_step > 0 ? std::optional(first_step) : std::nullopt);
+  progress_.emplace(std::cout, progress_options(config_, first_step));
+  status_.emplace(config_.out);
+  status_->running(first_step);
+  record_start(config_.out, {.start = beginning.identity.start,
+                             .from = beginning.identity.from,
+                             .step = first_step,
+                             .ranks = network_.environment.ranks(),
+                             .configuration = beginning.identity.configuration});
+}
+
+void RunReport::warn_of_options() const {
+  // Short first runs with the default warm-up need no advice.
+  if (config_.warmup > config_.steps && config_.warmup != TrainConfig().warmup)
+    log::warn("the warm-up takes ", config_.warmup, " steps and the run ", config_.steps,
+              ": it never reaches --learning-rate; choose --warmup for this run");
+  if (const std::string why = network_.task.why_no_validation(); !why.empty() && config_.validate_every > 0)
+    log::warn("no validation: ", why);
+}
+
+void RunReport::launched(StepMetrics& metrics) {
+  metrics.peak_memory_bytes = peak_memory_bytes(network_.context.options().device);
+  stragglers_.add_waited(network_.context.scheduler().traffic().waited_seconds());
+}
+
+void RunReport::complete(StepMetrics& metrics) {
+  if (const auto slow = stragglers_.add_step(metrics.seconds.step); slow && lead()) log::warn(*slow);
+  metrics.utilisation = metrics.model_flops_per_second / gemm_flops_;
+  loss_ = metrics.loss;
+}
+
+void RunReport::tell(const StepMetrics& metrics) {
+  if (metrics.validation_loss) validation_loss_ = metrics.validation_loss;
+  if (!lead()) return;
+  metrics_file_->write(metrics);
+  status_->running(metrics.step);
+  progress_->update({.step = metrics.step,
+                     .loss = metrics.loss,
+                     .validation_loss = validation_loss_,
+                     .tokens_per_second = metrics.tokens_per_second,
+                     .terms = network_.task.words().short_terms,
+                     .utilisation = metrics.utilisation,
+                     .hidden = metrics.hidden()},
+                    end_.seconds());
+}
+
+void RunReport::go_back(int64_t step) {
+  all_ranks_or_none(everyone_, [&] {
+    if (lead()) metrics_file_.emplace(metrics_path(config_), step);
+  });
+}
+
+void RunReport::end(int64_t steps) {
+  if (!lead()) return;
+  progress_->finish();
+  if (steps >= config_.steps)
+    status_->done(steps);
+  else
+    status_->stopped(steps, end_.why_early());
+}
+
+void RunReport::failed(int64_t steps, const std::exception& error) {
+  if (lead()) status_->failed(steps, reason_of(error));
+}
+
+}  // namespace axonn
