@@ -11,6 +11,7 @@ checkpointing: the predicted parts, their total, the measured total and the rati
 """
 import argparse
 import json
+import math
 import pathlib
 import re
 import subprocess
@@ -26,10 +27,7 @@ PARTS = ["weights", "gradients", "optimizer", "gathered weights", "activations",
 
 
 def ranks_of(grid):
-    product = 1
-    for size in grid.split("x"):
-        product *= int(size)
-    return product
+    return math.prod(map(int, grid.split("x")))
 
 
 def flags(schedule, grid, network, checkpoint):

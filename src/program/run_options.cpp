@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "axonn/config/codecs.hpp"
+#include "axonn/core/join.hpp"
 #include "axonn/overlap/step/gradient_programs.hpp"
 
 namespace axonn {
@@ -28,9 +29,8 @@ struct Codec<std::vector<ReductionProgram>> {
     return parsed_for(what, [&] { return parse_gradient_programs(text); });
   }
   static std::string print(const std::vector<ReductionProgram>& programs) {
-    std::string text;
-    for (const ReductionProgram& program : programs) text += (text.empty() ? "" : ";") + program.to_string();
-    return text.empty() ? "ring" : text;
+    if (programs.empty()) return "ring";
+    return join(programs, ";", [](const ReductionProgram& program) { return program.to_string(); });
   }
   static std::string type() { return "TEXT"; }
 };
