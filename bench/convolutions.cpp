@@ -10,7 +10,8 @@
 #include <torch/types.h>
 
 #include <axonn/axonn.hpp>
-#include <axonn/kernels/cpu/convolution_kernels.hpp>
+#include <axonn/core/median.hpp>
+#include <axonn/kernels/choice/convolution_choice.hpp>
 #include <axonn/model/unet/parallelize.hpp>
 
 namespace {
@@ -50,10 +51,9 @@ void print_products(int64_t size) {
     best[1] = std::min(best[1], onednn);
     if (i > 0) ratios.push_back(mm / onednn);
   }
-  std::ranges::sort(ratios);
   const double operations = 2e-9 * static_cast<double>(size * size * size);
   std::printf("fp32 products of %lld: mm %.0f GFLOP/s, oneDNN %.0f, ratio %.2f (median of %zu)\n",
-              static_cast<long long>(size), operations / best[0], operations / best[1], ratios[ratios.size() / 2],
+              static_cast<long long>(size), operations / best[0], operations / best[1], axonn::median(ratios),
               ratios.size());
 }
 
@@ -70,11 +70,7 @@ void measure(const ConvolutionShape& shape, int64_t images, int repetitions, con
         const double seconds = seconds_of([&] { one.run(kernel, use); });
         if (i >= 0) times[static_cast<size_t>(kernel)].push_back(seconds * 1e3);
       }
-    for (auto& each : times) std::ranges::sort(each);
-    const auto median = [&](ConvolutionKernel kernel) {
-      const auto& all = times[static_cast<size_t>(kernel)];
-      return all[all.size() / 2];
-    };
+    const auto median = [&](ConvolutionKernel kernel) { return axonn::median(times[static_cast<size_t>(kernel)]); };
     const ConvolutionKernel chosen = choice(use, shape);
     std::printf("%3lldx%-3lld %4lld -> %-4lld %-12s %9.2f %9.2f %9.2f   %-16s %5.2f\n",
                 static_cast<long long>(shape.height), static_cast<long long>(shape.width),

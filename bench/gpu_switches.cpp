@@ -20,11 +20,11 @@
 
 #include "axonn/axonn.hpp"
 #include "axonn/config/command_line.hpp"
+#include "axonn/core/median.hpp"
 #include "axonn/perfmodel/network_options.hpp"
 #include "axonn/program/run_options.hpp"
 #include "axonn/train/passes.hpp"
 #include "axonn/train/report/gemm_peak.hpp"
-#include "core/median.hpp"
 #include "gpu_switches_networks.hpp"
 
 namespace {

@@ -19,6 +19,7 @@ more than 1e-5.
 """
 import argparse
 import json
+import math
 import pathlib
 import statistics
 import subprocess
@@ -36,10 +37,7 @@ UNET_LEARN = ("--base 64 --multipliers 1 2 2 --blocks 2 --attention 16 --heads 4
 
 
 def ranks_of(grid):
-    product = 1
-    for size in grid.split("x"):
-        product *= int(size)
-    return product
+    return math.prod(map(int, grid.split("x")))
 
 
 def run(args, name, grid, model, *extra):

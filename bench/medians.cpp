@@ -1,9 +1,10 @@
 #include "medians.hpp"
 
-#include <algorithm>
 #include <chrono>
 
 #include <ATen/ops/from_blob.h>
+
+#include "axonn/core/median.hpp"
 
 namespace axonn::bench {
 namespace {
@@ -31,8 +32,7 @@ std::vector<double> medians(Environment& environment, int repetitions,
   for (auto& times : samples) {
     const at::Tensor slowest = at::from_blob(times.data(), {repetitions}, at::kDouble);
     environment.world().all_reduce(slowest, ReduceOp::max).wait();
-    std::ranges::nth_element(times, times.begin() + repetitions / 2);
-    result.push_back(times[static_cast<size_t>(repetitions / 2)]);
+    result.push_back(median(times));
   }
   return result;
 }

@@ -3,6 +3,7 @@
 over Z and with activation checkpointing.
 
     bench/memory.py [--grids 1x1x1x1 1x1x2x1 1x1x4x1] [--schedule ar-opt] [--gpt build/release/bin/gpt]
+                    [-- NETWORK FLAGS]
 
 The memory of the process itself (code, libraries, message buffers) is measured with a network of a
 few kilobytes on the same grid, and is subtracted. The table has one row per grid and choice of
@@ -10,9 +11,11 @@ checkpointing: the predicted parts, their total, the measured total and the rati
 """
 import argparse
 import json
+import math
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
@@ -24,10 +27,7 @@ PARTS = ["weights", "gradients", "optimizer", "gathered weights", "activations",
 
 
 def ranks_of(grid):
-    product = 1
-    for size in grid.split("x"):
-        product *= int(size)
-    return product
+    return math.prod(map(int, grid.split("x")))
 
 
 def flags(schedule, grid, network, checkpoint):
@@ -54,11 +54,14 @@ def measured(gpt, scratch, schedule, grid, *given):
 
 
 def main():
+    own, network = sys.argv[1:], NETWORK
+    if "--" in own:
+        own, network = own[:own.index("--")], own[own.index("--") + 1:]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--grids", nargs="+", default=["1x1x1x1", "1x1x2x1", "1x1x4x1"])
     parser.add_argument("--schedule", default="ar-opt", help="of the optimizer: ar-opt, rs-opt-ag or fuse")
     parser.add_argument("--gpt", default=str(TOP / "build/release/bin/gpt"))
-    args = parser.parse_args()
+    args = parser.parse_args(own)
     print("| grid | checkpointed | " + " | ".join(PARTS) + " | measured | measured / predicted |\n" +
           "| --- " * (len(PARTS) + 4) + "|")
     with tempfile.TemporaryDirectory(prefix="axonn-memory-") as scratch:
@@ -66,8 +69,8 @@ def main():
         for grid in args.grids:
             process = measured(args.gpt, scratch, args.schedule, grid, TINY, 0)
             for checkpoint in (0, 1):
-                parts = predicted(args.gpt, args.schedule, grid, NETWORK, checkpoint)
-                taken = measured(args.gpt, scratch, args.schedule, grid, NETWORK, checkpoint) - process
+                parts = predicted(args.gpt, args.schedule, grid, network, checkpoint)
+                taken = measured(args.gpt, scratch, args.schedule, grid, network, checkpoint) - process
                 sizes = [f"{parts.get(name, 0) / 2**20:.0f}" for name in PARTS]
                 print(f"| {grid} | {'all' if checkpoint else 'none'} | " + " | ".join(sizes) +
                       f" | {taken / 2**20:.0f} MiB | {taken / parts['total']:.2f} |", flush=True)

@@ -1,7 +1,6 @@
 // Overhead of axonn's layers on one rank, relative to the same LibTorch calls by hand
 // (one_rank_reference.cpp). Steps alternate; prints the median of the ratios. Goal: at most 1.05.
 // With --profile S it prints instead where a step's time goes, for the GPTs of bench/peers.py.
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <string>
@@ -12,11 +11,14 @@
 #include <torch/types.h>
 
 #include <axonn/axonn.hpp>
+#include <axonn/core/median.hpp>
 
 #include "one_rank_reference.hpp"
 #include "operation_times.hpp"
 
 namespace {
+
+using axonn::median;
 
 struct Size {
   const char* name;
@@ -28,11 +30,6 @@ double seconds_of(const auto& work) {
   const auto start = std::chrono::steady_clock::now();
   work();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return (values[values.size() / 2] + values[(values.size() - 1) / 2]) / 2;
 }
 
 void measure(axonn::Environment& environment, const Size& size, int repetitions) {

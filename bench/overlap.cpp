@@ -17,6 +17,7 @@
 
 #include "axonn/comm/environment.hpp"
 #include "axonn/core/error.hpp"
+#include "axonn/core/median.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/optim/make_optimizer.hpp"
 #include "axonn/train/passes.hpp"
@@ -33,11 +34,6 @@ using Clock = std::chrono::steady_clock;
 using Options = OverlapOptions;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-double median(std::vector<double> values) {
-  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
-  return values[values.size() / 2];
-}
 
 // Duration of a collective when nothing else runs, measured once for every kind, group and size.
 class Alone {

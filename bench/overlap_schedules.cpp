@@ -1,6 +1,5 @@
 #include "overlap_schedules.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -9,6 +8,7 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
 
+#include "axonn/core/median.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/optim/make_optimizer.hpp"
 #include "axonn/train/passes.hpp"
@@ -19,11 +19,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int kSteps = 3;  // per turn
-
-double median(std::vector<double> values) {
-  std::ranges::nth_element(values, values.begin() + std::ssize(values) / 2);
-  return values[values.size() / 2];
-}
 
 // A network in training under one policy and schedule.
 class Training {

@@ -1,7 +1,6 @@
 // row_kernels: what works on the rows of activations, beside LibTorch's kernels, forward and
 // backward, on one thread. Calls alternate; medians, and bytes that must be read and written.
 //   build/release/bin/row_kernels
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <functional>
@@ -12,20 +11,17 @@
 #include <torch/types.h>
 
 #include <axonn/axonn.hpp>
+#include <axonn/core/median.hpp>
 
 namespace {
 
+using axonn::median;
 using Clock = std::chrono::steady_clock;
 
 double seconds_of(const std::function<void()>& work) {
   const auto start = Clock::now();
   work();
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
 }
 
 // `bytes` of one call; the times are of all calls of `ours` or `theirs`.

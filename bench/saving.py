@@ -19,6 +19,7 @@ Some virtual machines get memory from their host at its first use, 20 times slow
 """
 import argparse
 import json
+import math
 import mmap
 import pathlib
 import shutil
@@ -34,10 +35,7 @@ MIB = 2**20
 
 
 def ranks_of(grid):
-    product = 1
-    for size in grid.split("x"):
-        product *= int(size)
-    return product
+    return math.prod(map(int, grid.split("x")))
 
 
 def touch(gib):

@@ -21,6 +21,7 @@ matrix product measured at the start. --out receives one JSON line per case, and
 """
 import argparse
 import json
+import math
 import pathlib
 import shlex
 import shutil
@@ -36,10 +37,7 @@ COLUMNS = ["grid", "ranks", "network", "s per batch", "tokens/s", "model FLOP/s"
 
 
 def ranks_of(grid):
-    product = 1
-    for size in grid.split("x"):
-        product *= int(size)
-    return product
+    return math.prod(map(int, grid.split("x")))
 
 
 def synthetic_text(path):

@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "axonn/coconet/stages/stage_chain.hpp"
+#include "axonn/core/median.hpp"
 #include "stage_chains_loops.hpp"
 
 namespace {
@@ -108,10 +109,6 @@ void report(const char* what, size_t count, int repetitions, const std::vector<s
       seconds[i].push_back(taken);
       ratios[i].push_back(seconds[0].back() / taken);
     }
-  const auto median = [](std::vector<double>& all) {
-    std::ranges::nth_element(all, all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2));
-    return all[all.size() / 2];
-  };
   std::printf("%-12s %9zu", what, count);
   for (auto& each : seconds) std::printf(" %8.3f", median(each) * 1e9 / static_cast<double>(count));
   for (size_t i = 1; i < calls.size(); ++i) std::printf(" %6.2f", median(ratios[i]));

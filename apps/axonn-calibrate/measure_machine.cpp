@@ -12,6 +12,7 @@
 
 #include <axonn/comm/communicators.hpp>
 #include <axonn/core/error.hpp>
+#include <axonn/core/median.hpp>
 #include <axonn/kernels/choice/device_choice.hpp>
 #include <axonn/train/report/gemm_peak.hpp>
 
@@ -27,12 +28,6 @@ std::string text_of(const char* format, double a, double b = 0) {
   char buffer[160];
   std::snprintf(buffer, sizeof buffer, format, a, b);
   return buffer;
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
 }
 
 class Measurer {
@@ -61,7 +56,7 @@ class Measurer {
       const double slowest = over_ranks(took.count(), axonn::ReduceOp::max);
       if (repetition >= 0) all.push_back(slowest);
     }
-    return median(all);
+    return axonn::median(all);
   }
 
   // All groups of `size` ranks `inner` apart, at the same time: GB/s of one ring, seconds per hop.
@@ -99,7 +94,7 @@ class Measurer {
       const double flops = axonn::measure_gemm_flops(dtype, device_);
       all.push_back(over_ranks(flops, axonn::ReduceOp::sum) / environment_.ranks() / 1e12);
     }
-    return median(all);
+    return axonn::median(all);
   }
 
   bool cpu() const { return device_.is_cpu(); }

@@ -7,6 +7,7 @@
 
 #include <axonn/checkpoint/checkpoint.hpp>
 #include <axonn/checkpoint/safetensors.hpp>
+#include <axonn/core/join.hpp>
 #include <axonn/core/text.hpp>
 
 #include "checkpoint_commands.hpp"
@@ -44,10 +45,9 @@ void print_totals(const std::vector<SourceTensor>& tensors, bool grouped) {
     totals[grouped ? tensor.name.substr(0, tensor.name.find('/')) : "-"].add(tensor);
   std::printf("\n| group | tensors | elements | size | types |\n| --- | --- | --- | --- | --- |\n");
   for (const auto& [group, total] : totals) {
-    std::string dtypes;
-    for (const std::string& dtype : total.dtypes) dtypes += (dtypes.empty() ? "" : ", ") + dtype;
     std::printf("| %s | %lld | %lld | %s | %s |\n", group.c_str(), static_cast<long long>(total.tensors),
-                static_cast<long long>(total.elements), axonn::bytes_text(total.bytes).c_str(), dtypes.c_str());
+                static_cast<long long>(total.elements), axonn::bytes_text(total.bytes).c_str(),
+                axonn::join(total.dtypes, ", ").c_str());
   }
 }
 

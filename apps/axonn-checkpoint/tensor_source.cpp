@@ -13,6 +13,7 @@
 #include <axonn/checkpoint/checkpoint.hpp>
 #include <axonn/checkpoint/state_dict_files.hpp>
 #include <axonn/core/error.hpp>
+#include <axonn/core/join.hpp>
 
 namespace {
 
@@ -54,10 +55,8 @@ std::vector<SourceTensor> tensors_of_checkpoint(const std::filesystem::path& pat
                        .shape = stored.spec.global_shape(),
                        .read = [checkpoint, &stored] { return checkpoint->read_whole(stored); }});
   }
-  std::string known;
-  for (const std::string& each : groups) known += (known.empty() ? "" : ", ") + each;
   AXONN_CHECK(!tensors.empty(), kWhere, checkpoint->directory().string(), " has no tensors of group '", group,
-              "'; its groups are ", known);
+              "'; its groups are ", axonn::join(groups, ", "));
   return tensors;
 }
 

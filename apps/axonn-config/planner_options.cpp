@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include <axonn/config/codecs.hpp>
+#include <axonn/config/command_line.hpp>
 #include <axonn/core/error.hpp>
 #include <axonn/core/text.hpp>
 #include <axonn/network/networks.hpp>
@@ -137,6 +138,9 @@ PlannerOptions::PlannerOptions() {
   table_.add("search", "knee", knee,
              "of several counts, the largest with this share of the first one's speed per GPU is named (default: 0.8)");
   table_.add("launch", "launcher", launcher, "program that starts the ranks: srun (default) or mpirun");
+  table_.for_experts({"job.mode", "job.coefficients", "job.order", "job.reduction", "job.memory_margin",
+                      "training.overlap", "training.optimizer_schedule", "training.what_if", "grids.min_tensor",
+                      "grids.max_tensor", "search.knee"});
 }
 
 void PlannerOptions::add_flags(CLI::App& app) {
@@ -149,14 +153,18 @@ void PlannerOptions::add_search_flags(CLI::App& app) {
   add_flags(app);
   table_.add_flags(app, {"search", "grids"});
   app.add_flag("--json", json, "print JSON");
-  app.add_flag("--csv", csv, "print CSV, one line per layout or count of GPUs");
-  app.get_option("--csv")->excludes(app.get_option("--json"));
+  const std::string for_experts = axonn::expert_group("Options");
+  app.add_flag("--csv", csv, "print CSV, one line per layout or count of GPUs")
+      ->excludes(app.get_option("--json"))
+      ->group(for_experts);
   app.add_flag("--sensitivity", sensitivity, "how often the best stays the best if the machine's constants change")
-      ->excludes(app.get_option("--csv"));
+      ->excludes(app.get_option("--csv"))
+      ->group(for_experts);
   app.add_option("--plot", plot, "SVG file to write: the parts of the layouts' steps, or the speed of every count");
   app.add_option("--measurements", measurements,
                  "file for --plot: lines with a grid and its seconds, such as 4x1x16x16,9.87")
-      ->needs(app.get_option("--plot"));
+      ->needs(app.get_option("--plot"))
+      ->group(for_experts);
 }
 
 void PlannerOptions::add_fit_flags(CLI::App& app) {

@@ -5,6 +5,7 @@
 #include <map>
 
 #include <axonn/core/error.hpp>
+#include <axonn/core/join.hpp>
 #include <axonn/core/text.hpp>
 
 #include "output/columns.hpp"
@@ -116,12 +117,6 @@ std::string rejections_text(const Ranking& ranking) {
   return text;
 }
 
-std::string choice_text(const std::vector<int64_t>& values) {
-  std::string text;
-  for (const int64_t value : values) text += (text.empty() ? "" : " and ") + std::to_string(value);
-  return text;
-}
-
 // Whether a grid fits, memory included.
 bool any_fits(const Ranking& ranking, axonn::SearchOptions options) {
   options.top = 1;
@@ -141,9 +136,10 @@ std::string advice_text(const Ranking& ranking) {
       other.batch_tokens = batch * ranking.network.tokens_per_sample;
       return any_fits(ranking, other);
     });
-    text += batches.empty() ? kShort + ("batches that have one: " + choice_text(all)) + " " + ranking.network.samples
-                            : "; the nearest batches that have one: " + choice_text(batches) + " " +
-                                  ranking.network.samples + " (--batch " + std::to_string(batches.back()) + ")";
+    text += batches.empty()
+                ? kShort + ("batches that have one: " + axonn::join(all, " and ")) + " " + ranking.network.samples
+                : "; the nearest batches that have one: " + axonn::join(batches, " and ") + " " +
+                      ranking.network.samples + " (--batch " + std::to_string(batches.back()) + ")";
   }
   const auto all = nearest_gpu_counts(ranking.network, ranking.machine, options, options.gpus);
   if (all.empty()) return text + "; no count near it has one";
@@ -157,7 +153,7 @@ std::string advice_text(const Ranking& ranking) {
   if (!fits) counts = all;
   for (int64_t& count : counts) count *= options.stages;  // a user counts the GPUs of all stages
   return text + (fits ? "; the nearest counts that have one: " : kShort + std::string("counts that have one: ")) +
-         choice_text(counts);
+         axonn::join(counts, " and ");
 }
 
 void print_ranking(std::ostream& out, const Ranking& ranking) {

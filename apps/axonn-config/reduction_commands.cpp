@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <axonn/core/error.hpp>
+#include <axonn/core/join.hpp>
 #include <axonn/core/text.hpp>
 #include <axonn/perfmodel/machine/machine.hpp>
 #include <axonn/perfmodel/reduction/reduction_planner.hpp>
@@ -87,9 +88,7 @@ Reduction reduction_of(const ReductionFlags& flags) {
 }
 
 std::string words(const axonn::InstructionProgram& program, const std::vector<std::string>& levels) {
-  std::string text;
-  for (const auto& instruction : program) text += (text.empty() ? "" : " ") + to_string(instruction, levels);
-  return text;
+  return axonn::join(program, " ", [&](const auto& instruction) { return to_string(instruction, levels); });
 }
 
 // Without the groups of ranks: on many GPUs those of all programs together would fill the memory.

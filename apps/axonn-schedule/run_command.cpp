@@ -9,6 +9,7 @@
 
 #include <axonn/comm/environment.hpp>
 #include <axonn/core/error.hpp>
+#include <axonn/core/median.hpp>
 #include <axonn/overlap/execute/plan_executor.hpp>
 #include <axonn/overlap/execute/rank_tuning.hpp>
 #include <axonn/coconet/oracle/oracle.hpp>
@@ -116,10 +117,9 @@ int run_run(const ScheduleOptions& options) {
       environment.world().barrier().wait();
       seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     }
-    std::ranges::sort(seconds);
     if (environment.rank() != 0) continue;
-    std::printf("%-16s %d ranks  %9.3f ms (median of %d)", name.c_str(), environment.ranks(),
-                seconds[seconds.size() / 2] * 1e3, options.repeats);
+    std::printf("%-16s %d ranks  %9.3f ms (median of %d)", name.c_str(), environment.ranks(), median(seconds) * 1e3,
+                options.repeats);
     if (compares) std::printf("  largest difference from the oracle %.1e", worst.item<double>());
     std::printf("\n");
   }

@@ -31,6 +31,7 @@ GptOptions::GptOptions() {
             "every n-th block keeps only its input and is recomputed in backward; 1: all, 0: none");
   table.add("train", "activation_offload", model.checkpoint_offload,
             "keep inputs of checkpointed blocks in host memory");
+  table.for_experts({"train.activation_offload"});
 }
 
 void GptOptions::apply_preset() {

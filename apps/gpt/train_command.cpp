@@ -2,6 +2,7 @@
 #include <optional>
 
 #include <axonn/core/error.hpp>
+#include <axonn/core/join.hpp>
 #include <axonn/core/text.hpp>
 #include <axonn/core/utf8.hpp>
 #include <axonn/data/text/text_data.hpp>
@@ -84,13 +85,12 @@ class TrainCommand : axonn::HoldsOptions<GptOptions>, public axonn::TrainingComm
 
   // The last parts of the paths, for the first line.
   std::string data_text() const {
-    std::string names;
-    for (const auto& path : options.data) {
+    const auto last_part = [](const std::string& path) {
       const auto name = std::filesystem::path(path).filename().string();
-      names += (names.empty() ? "" : " ") + axonn::shown_name(name.empty() ? path : name);
-    }
+      return axonn::shown_name(name.empty() ? path : name);
+    };
     const auto tokens = static_cast<double>(data_->train_tokens() + data_->validation_tokens());
-    return names + ": " + axonn::with_unit(tokens) + " tokens";
+    return axonn::join(options.data, " ", last_part) + ": " + axonn::with_unit(tokens) + " tokens";
   }
 
   std::optional<axonn::TextData> data_;

@@ -1,5 +1,6 @@
 #include <optional>
 
+#include <axonn/core/join.hpp>
 #include <axonn/core/text.hpp>
 #include <axonn/model/unet/model.hpp>
 #include <axonn/model/unet/parallelize.hpp>
@@ -65,11 +66,7 @@ class TrainCommand : axonn::HoldsOptions<UnetOptions>, public axonn::TrainingCom
   }
 
   // Their names are those of folders, which have no slash.
-  std::string names_of_classes() const {
-    std::string names;
-    for (const std::string& name : images_.training->classes()) names += (names.empty() ? "" : "/") + name;
-    return names;
-  }
+  std::string names_of_classes() const { return axonn::join(images_.training->classes(), "/"); }
 
   void train(axonn::Environment& environment, axonn::Context& context, const axonn::RunPlan& plan,
              const std::optional<axonn::CheckpointReader>& resumed) override {

@@ -67,6 +67,7 @@ UnetOptions::UnetOptions() {
             "every n-th block keeps only its inputs and is recomputed in backward; 1: all, 0: none");
   table.add("train", "activation_offload", model.checkpoint_offload,
             "keep inputs of checkpointed blocks in host memory");
+  table.for_experts({"train.activation_offload"});
   table.add("train", "importance", task.importance,
             "draw times with a larger variance of the loss more often (for --loss hybrid)");
   table.add("train", "sample_every", run.train.sample_every, "steps between sheets of drawn images; 0: never");

@@ -44,3 +44,4 @@
 #include "axonn/wrap/unit.hpp"
 #include "axonn/wrap/unscale_grad.hpp"
 #include "axonn/wrap/verify_module.hpp"
+#include "axonn/wrap/wrapped_checkpoint.hpp"

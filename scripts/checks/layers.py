@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fails on an #include that the module table below forbids, on folders that include each other in a
-circle, on a folder with more than MOST_SOURCES sources, and where folder, module, target and
-namespace have more than one name: layers.py [ROOT]"""
+circle, on a folder with more than MOST_SOURCES sources, where folder, module, target and namespace
+have more than one name, and on a public header that nobody needs: layers.py [ROOT]"""
 import collections
 import pathlib
 import re
@@ -55,6 +55,9 @@ PURPOSE = {
     "program": "commands, options, plan",
 }
 MOST_SOURCES = 16
+# Public headers that nobody needs and that are still to move to src.
+STILL_PUBLIC = {"coconet/language/typing", "coconet/tune/schedule_key", "train/replicas", "train/report/metrics",
+                "train/report/progress"}
 # Modules whose words (Program, Operation, Value) mean something else elsewhere have a namespace of
 # their own; all others are in axonn.
 OWN_NAMESPACE = {"coconet": "axonn::coconet"}
@@ -164,6 +167,28 @@ def other_names(root):
                 yield f"{path.relative_to(root)}: module {module} is not in namespace {namespace}"
 
 
+def not_needed(root):
+    """Public headers that neither another module, a program, an example nor the umbrella header
+    includes, be it through other public headers. Tests may include private headers."""
+    public = {place: path for place, path in our_files(root) if path.is_relative_to(root / "include")}
+    needed = set()
+    ahead = set(filter(None, map(our_place, headers_of(root / "include/axonn/axonn.hpp"))))
+    for place, path in our_files(root):
+        ahead |= {other for other in filter(None, map(our_place, headers_of(path)))
+                  if module_of(other) != module_of(place)}
+    for path in (path for folder in ("apps", "bench", "examples") for path in root.glob(f"{folder}/**/*.*pp")):
+        ahead |= set(filter(None, map(our_place, headers_of(path))))
+    while ahead:
+        place = ahead.pop()
+        if place in public and place not in needed:
+            needed.add(place)
+            ahead |= set(filter(None, map(our_place, headers_of(public[place]))))
+    for place in sorted(public.keys() - needed - STILL_PUBLIC):
+        yield f"{public[place].relative_to(root)}: nothing outside its module includes it, so it belongs in src"
+    for place in sorted(STILL_PUBLIC & (needed | (STILL_PUBLIC - public.keys()))):
+        yield f"scripts/checks/layers.py: {place} does not belong in STILL_PUBLIC"
+
+
 def crowds(root):
     for base in ("src", "tests"):
         count = collections.Counter(path.parent for path in (root / base).rglob("*") if path.suffix in (".cpp", ".cu"))
@@ -174,6 +199,7 @@ def crowds(root):
 
 if __name__ == "__main__":
     place = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
-    found = [*against_the_table(place), *circles(place), *crowds(place), *other_names(place)]
-    print("\n".join(found) or "every include agrees with the module table, and no folders include each other")
+    found = [*against_the_table(place), *circles(place), *crowds(place), *other_names(place), *not_needed(place)]
+    print("\n".join(found) or "every include agrees with the module table, no folders include each other, and every "
+          "public header is needed")
     sys.exit(1 if found else 0)

@@ -13,6 +13,7 @@
 #include "axonn/checkpoint/checkpoint.hpp"
 #include "axonn/checkpoint/safetensors.hpp"
 #include "axonn/core/error.hpp"
+#include "axonn/core/join.hpp"
 #include "checkpoint/held_range.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/pinned_copies.hpp"
@@ -83,11 +84,7 @@ std::vector<Copy> intersect(const std::vector<Placed>& from, const std::vector<P
   return copies;
 }
 
-std::string shape_text(const ShardSpec& spec) {
-  std::string text;
-  for (const int64_t size : spec.global_shape()) text += (text.empty() ? "" : ", ") + std::to_string(size);
-  return "[" + text + "]";
-}
+std::string shape_text(const ShardSpec& spec) { return "[" + join(spec.global_shape(), ", ") + "]"; }
 
 std::string_view group_of(std::string_view name) { return name.substr(0, name.find('/')); }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "axonn/core/join.hpp"
+
 namespace axonn {
 
 CheckpointCut CheckpointCut::over(const Grid& grid, AxisSet axes) {
@@ -34,10 +36,6 @@ BlockOwners CheckpointCut::owners(const GridShape& shape) const {
   return BlockOwners(static_cast<int>(shape.size(axis_set())), block);
 }
 
-std::string CheckpointCut::to_string() const {
-  std::string text;
-  for (const Axis axis : axes) text.append(text.empty() ? "" : "+").append(axonn::to_string(axis));
-  return text + " in blocks of " + std::to_string(block);
-}
+std::string CheckpointCut::to_string() const { return join(axes, "+") + " in blocks of " + std::to_string(block); }
 
 }  // namespace axonn

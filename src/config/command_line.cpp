@@ -13,6 +13,30 @@
 namespace axonn {
 namespace {
 
+constexpr std::string_view kForExperts = " (for experts)";
+
+bool is_for_experts(const CLI::Option* option) { return option->get_group().ends_with(kForExperts); }
+
+bool has_expert_flags(CLI::App& app) {
+  return std::ranges::any_of(app.get_options(), is_for_experts) ||
+         std::ranges::any_of(app.get_subcommands({}), [](CLI::App* sub) { return has_expert_flags(*sub); });
+}
+
+void add_help_all(CLI::App& app) {
+  app.set_help_all_flag("--help-all", "Print this help message with the flags for experts and exit");
+  for (CLI::App* sub : app.get_subcommands({})) add_help_all(*sub);
+}
+
+// CLI11 leaves out options without a group.
+std::string help_of(CLI::App& app, const std::string& name, bool for_experts) {
+  for (CLI::Option* option : app.get_options()) {
+    if (!is_for_experts(option)) continue;
+    const std::string group = option->get_group();
+    option->group(for_experts ? group.substr(0, group.size() - kForExperts.size()) : "");
+  }
+  return app.help(name);
+}
+
 std::vector<std::string> flags_of(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options())
@@ -58,15 +82,21 @@ std::function<std::string(const std::string&)> whole_number(int64_t least, int64
   };
 }
 
+std::string expert_group(std::string_view group) { return std::string(group) + std::string(kForExperts); }
+
 std::optional<std::string> parse_command_line(CLI::App& app, std::span<const char* const> arguments) {
+  if (has_expert_flags(app)) add_help_all(app);
+  const auto help = [&app](bool for_experts) {
+    CLI::App& innermost = *chosen(app).back();
+    return help_of(innermost, &innermost == &app ? "" : app.get_name(), for_experts);
+  };
   try {
     app.parse(static_cast<int>(arguments.size()), arguments.data());
     return std::nullopt;
   } catch (const CLI::CallForHelp&) {
-    CLI::App& innermost = *chosen(app).back();
-    return innermost.help(&innermost == &app ? "" : app.get_name());
+    return help(/*for_experts=*/false);
   } catch (const CLI::CallForAllHelp&) {
-    return app.help("", CLI::AppFormatMode::All);
+    return help(/*for_experts=*/true);
   } catch (const CLI::CallForVersion& call) {
     return std::string(call.what()) + "\n";
   } catch (const CLI::ExtrasError&) {

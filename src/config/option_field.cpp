@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/join.hpp"
 #include "axonn/core/utf8.hpp"
 
 namespace axonn {
@@ -64,12 +65,6 @@ std::optional<int64_t> read_whole(const Json& value, const std::string& subject,
   const auto number = value.get<int64_t>();
   check_range(number, whole, subject);
   return number;
-}
-
-std::string joined(const Words& words) {
-  std::string line;
-  for (const std::string& word : words) line += (line.empty() ? "" : ",") + word;
-  return line;
 }
 
 // "1,2" "3" -> 1 2 3. CLI11 gives one empty word for an empty list.
@@ -218,11 +213,7 @@ class StringsField final : public OptionField {
   std::string type() const override { return "TEXT"; }
   std::string need() const override { return "a string or a list of strings"; }
   Json json() const override { return json_of(values_); }
-  std::string text() const override {
-    std::string line;
-    for (const std::string& value : values_) line += (line.empty() ? "" : " ") + value;
-    return line;
-  }
+  std::string text() const override { return join(values_, " "); }
   bool read(const Json& value, const std::string&, bool store) override {
     auto words = words_of(value);
     if (words && store) values_ = *std::move(words);
@@ -241,11 +232,7 @@ class WholesField final : public OptionField {
   std::string type() const override { return "INT,..."; }
   std::string need() const override { return "a whole number or a list of whole numbers"; }
   Json json() const override { return values_; }
-  std::string text() const override {
-    Words words;
-    for (const int64_t value : values_) words.push_back(std::to_string(value));
-    return joined(words);
-  }
+  std::string text() const override { return join(values_, ","); }
   bool read(const Json& value, const std::string& subject, bool store) override {
     std::vector<int64_t> numbers;
     for (const Json& item : value.is_array() ? value : Json::array({value})) {
@@ -290,7 +277,7 @@ class TextsField final : public OptionField {
   std::string type() const override { return values_.type + ",..."; }
   std::string need() const override { return "a string or a list of strings"; }
   Json json() const override { return json_of(values_.print()); }
-  std::string text() const override { return joined(values_.print()); }
+  std::string text() const override { return join(values_.print(), ","); }
   bool read(const Json& value, const std::string& subject, bool store) override {
     const auto words = words_of(value);
     if (words) values_.parse(*words, subject, store);

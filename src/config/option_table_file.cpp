@@ -12,6 +12,7 @@
 #include <toml++/toml.h>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/join.hpp"
 #include "axonn/core/json_depth.hpp"
 #include "axonn/core/sentence.hpp"
 #include "axonn/core/utf8.hpp"
@@ -69,9 +70,7 @@ std::string toml_text(const Json& value) {
   if (value.is_string()) return in_quotes(value.get<std::string>());
   if (value.is_number_float()) return number_text(value.get<double>());
   if (!value.is_array()) return value.dump();
-  std::string list;
-  for (const Json& item : value) list += (list.empty() ? "" : ", ") + toml_text(item);
-  return "[" + list + "]";
+  return "[" + join(value, ", ", toml_text) + "]";
 }
 
 // A value of the file and where it stands: "configs/my.toml:12".
@@ -95,10 +94,7 @@ Json json_of(const toml::node& node) {
 // A value from another table, written as in a flag.
 std::string flag_text(const Json& value) {
   if (value.is_string()) return from_utf8(value.get<std::string>());
-  if (!value.is_array()) return value.dump();
-  std::string words;
-  for (const Json& item : value) words += (words.empty() ? "" : ",") + flag_text(item);
-  return words;
+  return value.is_array() ? join(value, ",", flag_text) : value.dump();
 }
 
 std::string place_of(std::string_view name, const toml::source_region& source) {

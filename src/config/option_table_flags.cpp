@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "axonn/config/command_line.hpp"
 #include "axonn/core/error.hpp"
 #include "config/option_field.hpp"
 
@@ -29,12 +30,22 @@ struct HelpFormatter : CLI::Formatter {
 
 }  // namespace
 
+bool OptionTable::Option::is_in(std::span<const std::string_view> names) const {
+  return std::ranges::any_of(names,
+                             [this](std::string_view name) { return name == section || name == section + "." + key; });
+}
+
+void OptionTable::for_experts(const std::vector<std::string_view>& keys) {
+  for (const std::string_view key : keys) {
+    const auto named = [key](const Option& option) { return option.is_in({{key}}); };
+    AXONN_ASSERT(std::ranges::any_of(options_, named), "no option '", key, "'");
+    for (Option& option : options_) option.for_experts = option.for_experts || named(option);
+  }
+}
+
 void OptionTable::add_flags(CLI::App& app, const std::vector<std::string_view>& sections) {
   for (Option& option : options_) {
-    const auto names_it = [&](std::string_view what) {
-      return what == option.section || what == option.section + "." + option.key;
-    };
-    const bool wanted = sections.empty() || std::ranges::any_of(sections, names_it);
+    const bool wanted = sections.empty() || option.is_in(sections);
     if (wanted && &find(option.key) == &option) add_flag(app, option);
   }
   app.formatter(std::make_shared<HelpFormatter>());
@@ -74,7 +85,10 @@ void OptionTable::add_flag(CLI::App& app, Option& option) {
       added->expected(takes == Takes::any ? 0 : 1, CLI::detail::expected_max_vector_size)->allow_extra_args();
   }
   // The section in files, or a group of the help.
-  added->group(all.size() > 1 ? "network" : use_ == Use::flags ? option.section : "[" + option.section + "]");
+  const std::string group = all.size() > 1       ? "network"
+                            : use_ == Use::flags ? option.section
+                                                 : "[" + option.section + "]";
+  added->group(option.for_experts ? expert_group(group) : group);
 }
 
 namespace {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/join.hpp"
 #include "axonn/grid/divisors.hpp"
 
 namespace axonn {
@@ -32,21 +33,13 @@ int64_t saturating_product(int64_t a, int64_t b) {
   return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<int64_t>::max() : product;
 }
 
-template <typename Values, typename Text>
-std::string joined(const Values& values, Text text) {
-  std::string line;
-  for (const auto& value : values) line.append(line.empty() ? "" : ", ").append(text(value));
-  return line;
-}
-
 std::string grids_sentence(int64_t ranks) {
   const auto grids = factorisations(ranks);
   if (grids.size() <= kMostGridsListed)
     return detail::concatenate("Grids of ", ranks, ": ",
-                               joined(grids, [](const GridShape& g) { return g.to_string(); }));
+                               join(grids, ", ", [](const GridShape& g) { return g.to_string(); }));
   return detail::concatenate("There are ", grids.size(), " grids of ", ranks, ", from ", grids.front().to_string(),
-                             " to ", grids.back().to_string(),
-                             "; its factors: ", joined(divisors(ranks), [](int d) { return std::to_string(d); }));
+                             " to ", grids.back().to_string(), "; its factors: ", join(divisors(ranks), ", "));
 }
 
 }  // namespace

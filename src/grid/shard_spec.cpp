@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/join.hpp"
 
 namespace axonn {
 namespace {
@@ -113,14 +114,13 @@ void append(std::vector<MappedRange>& found, const MappedRange& mapped) {
 }
 
 std::string text_of(const Dim& dim) {
-  std::string text;
-  for (const Segment& segment : dim.segments) {
-    text.append(text.empty() ? "" : "|").append(std::to_string(segment.size));
+  return join(dim.segments, "|", [](const Segment& segment) {
+    std::string text = std::to_string(segment.size);
     if (segment.axis) text.append("/").append(axonn::to_string(*segment.axis));
     if (segment.axis && segment.tile == 1) text += "(padded)";
     if (segment.axis && segment.tile > 1) text += detail::concatenate("(padded to ", segment.tile, ")");
-  }
-  return text;
+    return text;
+  });
 }
 
 }  // namespace
@@ -213,11 +213,7 @@ bool ShardSpec::uses(Axis axis) const {
   return std::ranges::any_of(dims, [&](const Dim& dim) { return dim.axis() == axis; });
 }
 
-std::string ShardSpec::to_string() const {
-  std::string text;
-  for (const Dim& dim : dims) text.append(text.empty() ? "" : ", ").append(text_of(dim));
-  return "[" + text + "]" + (over_z ? " over z" : "");
-}
+std::string ShardSpec::to_string() const { return "[" + join(dims, ", ", text_of) + "]" + (over_z ? " over z" : ""); }
 
 std::vector<MappedRange> mapped_ranges(const ShardSpec& spec, const GridShape& shape, const Coordinate& at,
                                        Range range) {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/join.hpp"
 #include "optim/optimizer_programs.hpp"
 
 namespace axonn {
@@ -24,12 +25,6 @@ coconet::ElementType element_type(at::ScalarType type) {
     default:
       return ElementType::fp32;
   }
-}
-
-std::string joined(const std::vector<std::string>& names) {
-  std::string all;
-  for (const std::string& name : names) all.append(all.empty() ? "" : ", ").append(name);
-  return all.empty() ? "none" : all;
 }
 
 }  // namespace
@@ -57,7 +52,7 @@ ProgramOptimizer::ProgramOptimizer(const UpdatedNetwork& network, const Optimize
   for (const auto& [name, value] : settings.set) {
     const std::vector<std::string> names = program_.settings();
     AXONN_CHECK(std::ranges::count(names, name) > 0, kWhere, "optimizer ", program_.name(), " has no setting '", name,
-                "'; it has ", joined(names));
+                "'; it has ", names.empty() ? "none" : join(names, ", "));
     executor_->set(name, value);
   }
   if (!program_.has_number(coconet::kDecay)) return;

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "axonn/core/error.hpp"
-#include "core/median.hpp"
+#include "axonn/core/median.hpp"
 
 namespace axonn {
 namespace {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "axonn/comm/launch.hpp"
+#include "axonn/core/join.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/train/batch_plan.hpp"
 
@@ -14,18 +15,12 @@ void print_memory(const char* part, int64_t bytes) {
   std::printf("  %-22s %12s\n", part, bytes_text(static_cast<double>(bytes)).c_str());
 }
 
-std::string join(const std::vector<int64_t>& sizes) {
-  std::string text;
-  for (const int64_t size : sizes) text += (text.empty() ? "" : " x ") + std::to_string(size);
-  return text;
-}
-
 void print_parameters(const Arena& arena, const DryRun& dry_run) {
   std::printf("  %-28s %-44s %-22s %12s\n", "parameter", "global shape / axis", "block on a rank", "stored");
   for (const ArenaSlot& slot : arena.slots())
     if (dry_run.shown(slot.name))
       std::printf("  %-28s %-44s %-22s %12lld\n", slot.name.c_str(), slot.spec.to_string().c_str(),
-                  join(slot.block_shape).c_str(), static_cast<long long>(slot.stored));
+                  join(slot.block_shape, " x ").c_str(), static_cast<long long>(slot.stored));
   if (!dry_run.others.empty()) std::printf("  %s\n", dry_run.others.c_str());
   for (const ArenaSection& section : arena.sections())
     std::printf("\narena, %s, %s: %lld elements", section.over_z ? "cut over z" : "whole on every z",

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "axonn/config/codecs.hpp"
+#include "axonn/core/join.hpp"
 #include "axonn/overlap/step/gradient_programs.hpp"
 
 namespace axonn {
@@ -28,9 +29,8 @@ struct Codec<std::vector<ReductionProgram>> {
     return parsed_for(what, [&] { return parse_gradient_programs(text); });
   }
   static std::string print(const std::vector<ReductionProgram>& programs) {
-    std::string text;
-    for (const ReductionProgram& program : programs) text += (text.empty() ? "" : ";") + program.to_string();
-    return text.empty() ? "ring" : text;
+    if (programs.empty()) return "ring";
+    return join(programs, ";", [](const ReductionProgram& program) { return program.to_string(); });
   }
   static std::string type() { return "TEXT"; }
 };
@@ -62,6 +62,7 @@ void PlacementOptions::bind(OptionTable& table) {
             "for --grid auto and --reduction auto: a preset of axonn-config such as perlmutter, or a file of "
             "`axonn-config calibrate`");
   table.add("run", "order", order, "axes, innermost first: neighbours along the first axis are neighbouring ranks");
+  table.for_experts({"run.order"});
 }
 
 void NumericsOptions::bind(OptionTable& table) {
@@ -80,6 +81,8 @@ void NumericsOptions::bind(OptionTable& table) {
             "cuDNN measures its kernels for each shape of a convolution, on a GPU (first step slower)");
   table.add("run", "kernels", kernels,
             "axonn's own kernels in the place of LibTorch's, on a GPU (docs/gpu.md): " + switches_help<KernelChoice>());
+  table.for_experts(
+      {"run.gradient_dtype", "run.gemm", "run.tf32", "run.deterministic", "run.cudnn_benchmark", "run.kernels"});
 }
 
 c10::Device NumericsOptions::c10_device() const {
@@ -109,6 +112,8 @@ void CommunicationOptions::bind(OptionTable& table) {
             "row-parallel layers and convolutions over X and Y, on a CPU: product, all-reduce, then bias, dropout and "
             "residual (mm-ar-c); the latter at the owner of an element (mm-rs-c-ag); the same with the collective "
             "beside the product (overlap); auto: overlap between nodes for products of 256K or more, else mm-ar-c");
+  table.for_experts({"overlap.gather_cache", "overlap.bucket", "overlap.prefetch", "overlap.reduction",
+                     "overlap.split_forward", "overlap.linear_schedule"});
 }
 
 namespace {
@@ -118,6 +123,7 @@ void bind_trace(OptionTable& table, TraceOptions& trace) {
             "file for ui.perfetto.dev: computation, messages and waits of the ranks in a few steps");
   table.add("run", "trace_steps", trace.steps, "number of steps in the trace, after the first two");
   table.add("run", "trace_ranks", trace.ranks, "number of ranks in the trace, from the first");
+  table.for_experts({"run.trace_steps", "run.trace_ranks"});
 }
 
 // The name of a rule, or the file of a program.
@@ -177,6 +183,9 @@ void bind_optimizer(OptionTable& table, TrainConfig& train) {
   table.add("train", "spike_window", train.spikes.window, "number of good steps in the median; from then on it guards");
   table.add("train", "most_skips", train.loss_scale.most_skips,
             "fp16: maximum of skipped steps in a row, each of which halves the scale");
+  table.for_experts({"train.optimizer_schedule", "train.optimizer_set", "train.beta1", "train.beta2", "train.epsilon",
+                     "train.momentum", "train.loss_scale", "train.loss_scale_interval", "train.on_spike",
+                     "train.spike_factor", "train.spike_window", "train.most_skips"});
 }
 
 void bind_cadence(OptionTable& table, TrainConfig& train) {
@@ -193,6 +202,8 @@ void bind_cadence(OptionTable& table, TrainConfig& train) {
   table.add("train", "keep", train.keep, "number of newest checkpoints to keep");
   table.add("train", "check_replicas", train.check_replicas, "steps between comparisons of all replicas; 0: never");
   table.add("train", "log_every", train.log_every, "steps between progress lines when the output is not a terminal");
+  table.for_experts(
+      {"train.save_last", "train.save_async", "train.save_memory", "train.check_replicas", "train.log_every"});
 }
 
 }  // namespace
@@ -213,6 +224,7 @@ void RunOptions::bind(OptionTable& table, const std::string& samples) {
             samples + " per rank per forward pass; 0: no gradient accumulation");
   table.add("train", "cuda_graph", train.cuda_graph,
             "from the fourth step on, launch a step at once, as a CUDA graph: on one GPU, with AdamW in fp32 or bf16");
+  table.for_experts({"run.choices", "train.cuda_graph"});
   bind_optimizer(table, train);
   bind_cadence(table, train);
 }

@@ -251,7 +251,7 @@ class Validate(PlannerTest):
 
     def test_scaling_is_drawn(self):
         """1B and 3B on 64, and 1B, 3B and 7B on 128 to 512 GPUs; two lines each."""
-        ended = subprocess.run([sys.executable, SOURCE / "bench/published_scaling.py", PROGRAM,
+        ended = subprocess.run([sys.executable, SOURCE / "bench/papers/published_scaling.py", PROGRAM,
                                 self.directory / "out.svg"], capture_output=True, text=True, check=True)
         self.assertEqual(len(ended.stdout.splitlines()), 1 + 12)
         svg = xml.etree.ElementTree.parse(self.directory / "out.svg").getroot()

@@ -277,6 +277,38 @@ TEST(Options, HelpListsEveryFlagWithDefaultAndUnit) {
   EXPECT_EQ(text->find("{false}"), std::string::npos) << *text;
 }
 
+TEST(Options, FlagsForExpertsAreInHelpAllOnly) {
+  Program p;
+  CLI::App app("a program", "gpt"), plain("another", "plain");
+  p.table.for_experts({"model", "train.rate"});
+  CLI::App& command = *app.add_subcommand("generate", "writes text");
+  p.table.add_flags(app);
+  p.table.add_flags(command);
+  app.add_flag("--fast")->group(expert_group("Options"));
+  const auto help = [](CLI::App& of, std::vector<const char*> words) { return parse_command_line(of, words).value(); };
+  for (const std::vector<const char*>& words : {std::vector{"gpt"}, {"gpt", "generate"}}) {
+    std::vector<const char*> first = words, all = words;
+    first.push_back("--help");
+    all.push_back("--help-all");
+    const std::string every = help(app, all), page = help(app, first);
+    for (const std::string flag : {"--hidden", "--rate"}) {
+      EXPECT_EQ(page.find(flag), std::string::npos) << page;
+      EXPECT_NE(every.find(flag), std::string::npos) << every;
+    }
+    for (const std::string& text : {page, every}) {
+      EXPECT_NE(text.find("--micro-batch"), std::string::npos) << text;
+      EXPECT_EQ(text.find("experts)"), std::string::npos) << text;
+    }
+    EXPECT_NE(page.find("--help-all"), std::string::npos) << page;
+    EXPECT_EQ(every.find("[train]"), every.rfind("[train]")) << every;
+  }
+  EXPECT_NE(help(app, {"gpt", "--help-all"}).find("--fast"), std::string::npos);
+  EXPECT_EQ(help(app, {"gpt", "--help"}).find("--fast"), std::string::npos);
+  EXPECT_FALSE(parse_command_line(app, std::vector<const char*>{"gpt", "--hidden", "7"}));
+  EXPECT_EQ(p.config.hidden, 7);
+  EXPECT_EQ(test::user_error([&] { help(plain, {"plain", "--help-all"}); }), "unknown flag '--help-all'");
+}
+
 TEST(Options, WhatIsWrittenReadsBackBitForBit) {
   Program a;
   a.config = {.hidden = -7,

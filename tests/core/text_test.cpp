@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/join.hpp"
+#include "axonn/core/median.hpp"
 
 namespace axonn {
 namespace {
@@ -23,6 +25,25 @@ TEST(DidYouMean, NamesTheNearestOrNothing) {
   EXPECT_EQ(did_you_mean("hiden", std::span<const std::string>{}), "");
   const std::array<std::string, 1> strings = {"sequence"};
   EXPECT_EQ(did_you_mean("sequnce", strings), "; did you mean 'sequence'?");
+}
+
+enum class Letter { a, b };
+std::string_view to_string(Letter letter) { return letter == Letter::a ? "A" : "B"; }
+
+TEST(Join, SeparatesTextNumbersAndWhatHasToString) {
+  EXPECT_EQ(join(std::vector<std::string>{"x", "", "z"}, ", "), "x, , z");
+  EXPECT_EQ(join(std::array<std::string_view, 1>{"x"}, ", "), "x");
+  EXPECT_EQ(join(std::array<int64_t, 3>{4, -1, 16}, "x"), "4x-1x16");
+  EXPECT_EQ(join(std::array{Letter::b, Letter::a}, "+"), "B+A");
+  EXPECT_EQ(join(std::array{2, 3}, " ", [](int number) { return std::string(static_cast<size_t>(number), '.'); }),
+            ".. ...");
+  EXPECT_EQ(join(std::vector<int>{}, ", "), "");
+}
+
+TEST(Median, IsTheUpperOneOfTwo) {
+  EXPECT_EQ(median({3, 1, 2}), 2);
+  EXPECT_EQ(median({4, 1, 3, 2}), 3);
+  EXPECT_EQ(median({7}), 7);
 }
 
 TEST(WithUnit, CountsInPowersOfThousand) {

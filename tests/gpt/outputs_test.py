@@ -138,6 +138,14 @@ class Outputs(GptTest):
         for command, flag in (("generate", "--temperature"), ("verify", "--micro-batches")):
             self.assertIn(flag, self.gpt(command, "--help").out)
 
+    def test_flags_for_experts_are_in_the_whole_help_only(self):
+        for command in ([], ["train"]):
+            first, whole = (self.gpt(*command, flag).out for flag in ("--help", "--help-all"))
+            for flag in ("--prefetch", "--trace-steps", "--beta2", "--gemm"):
+                self.assertNotIn(f"\n  {flag} ", first)
+                self.assertIn(f"\n  {flag} ", whole)
+            self.assertIn("\n  --batch ", first)
+
     def test_help_of_the_environment_names_what_the_guide_names(self):
         ended = self.gpt("--help-env")
         self.assertEqual(ended.status, 0)

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace CLI {
@@ -13,9 +14,13 @@ class App;
 
 namespace axonn {
 
+// The group of flags that only an expert needs: --help leaves them out, and --help-all has them
+// among the others of `group`.
+std::string expert_group(std::string_view group);
+
 // Parses the command line. Returns nothing when the program continues, or a text to print before it
-// exits with status 0 (--help, --version). An unknown flag or subcommand is a UserError with the
-// nearest known one.
+// exits with status 0 (--help, --version, --help-all where flags are for experts). An unknown flag
+// or subcommand is a UserError with the nearest known one.
 std::optional<std::string> parse_command_line(CLI::App& app, std::span<const char* const> arguments);
 
 // "must be from LEAST to MOST, got ..." of a flag that takes a whole number: a check of CLI11.

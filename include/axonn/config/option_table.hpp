@@ -84,6 +84,10 @@ class OptionTable {
   // are still read. Only `key` is written.
   void add_former(std::string_view key, std::string_view former);
 
+  // Flags that only an expert needs: those of these sections ("train") and single keys
+  // ("run.order"). --help leaves them out, --help-all has them.
+  void for_experts(const std::vector<std::string_view>& keys);
+
   // Adds a flag for every key of these sections ("train") and for these single keys ("run.grid"),
   // or for all keys when none is named. The flags belong to the program or to a subcommand. The
   // help groups them by section. When a scalar is given twice, the last one counts. Lists are
@@ -122,7 +126,9 @@ class OptionTable {
     std::unique_ptr<OptionField> field;
     Source source = Source::fallback;
     std::string former = {};  // its key in an earlier version
+    bool for_experts = false;
 
+    bool is_in(std::span<const std::string_view> names) const;  // its section or single key is one of them
     bool is_called(std::string_view name) const { return name == key || (!former.empty() && name == former); }
   };
 

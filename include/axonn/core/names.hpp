@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/join.hpp"
 #include "axonn/core/text.hpp"
 
 namespace axonn {
@@ -38,9 +39,7 @@ constexpr std::string_view to_string(Enum value) {
 // "bf16, fp16, fp32, fp64"
 template <HasNames Enum>
 std::string all_names(std::string_view separator = ", ") {
-  std::string names;
-  for (const auto& row : Names<Enum>::all) names.append(names.empty() ? "" : separator).append(row.name);
-  return names;
+  return join(Names<Enum>::all, separator, [](const auto& row) { return row.name; });
 }
 
 // UserError "WHAT must be one of bf16, fp16, fp32, fp64, got 'fp8'; did you mean 'fp16'?".

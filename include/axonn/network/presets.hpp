@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/join.hpp"
 #include "axonn/core/text.hpp"
 
 namespace axonn {
@@ -20,11 +21,10 @@ struct Preset {
 
 // UserError with the nearest of `names`, or with all of them.
 [[noreturn]] inline void refuse_preset(std::string_view name, std::span<const std::string_view> names) {
-  std::string all;
-  for (const std::string_view one : names) all.append(all.empty() ? "" : ", ").append(one);
   const std::string nearest = did_you_mean(name, names);
-  throw UserError("network.presets", detail::concatenate("unknown model '", name, "'",
-                                                         nearest.empty() ? "; the models are " + all : nearest));
+  throw UserError("network.presets",
+                  detail::concatenate("unknown model '", name, "'",
+                                      nearest.empty() ? "; the models are " + join(names, ", ") : nearest));
 }
 
 // The preset of that name; UserError with the nearest name, or all names, when there is none.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/join.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/network/presets.hpp"
 
@@ -80,10 +81,7 @@ std::vector<std::string> size_keys(SizesFor whom) {
 // "gpt-tiny, gpt-124m, ..."
 template <typename Shape>
 std::string preset_names() {
-  std::string names;
-  for (const Preset<Shape>& preset : Sizes<Shape>::presets())
-    names.append(names.empty() ? "" : ", ").append(preset.name);
-  return names;
+  return join(Sizes<Shape>::presets(), ", ", [](const Preset<Shape>& preset) { return preset.name; });
 }
 
 // A size as in a file: {"kv_heads", "8"}, {"tied", "true"}.
@@ -105,7 +103,7 @@ std::vector<NamedSize> sizes_of(const Shape& shape, SizesFor whom = SizesFor::pl
     else if constexpr (std::is_same_v<decltype(shape.*member), const int64_t&>)
       value = shape.*member != 0 ? std::to_string(*(number = shape.*member)) : "";
     else
-      for (const int64_t one : shape.*member) value.append(value.empty() ? "" : ",").append(std::to_string(one));
+      value = join(shape.*member, ",");
     if (!value.empty()) sizes.push_back({std::string(terms.key), std::move(value), number});
   });
   return sizes;

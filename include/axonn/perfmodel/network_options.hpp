@@ -23,7 +23,8 @@ inline TextValue bind_word(bool& on, const FileWord& word) {
           .type = "TEXT"};
 }
 
-// Adds the sizes to `section` of the table. Limits are checked when a value is read.
+// Adds the sizes to `section` of the table; those that no program of ours trains are for experts.
+// Limits are checked when a value is read.
 template <typename Shape>
 void bind_sizes(OptionTable& table, std::string_view section, Shape& shape, SizesFor whom) {
   Sizes<Shape>::visit([&](const SizeTerms& terms, auto member) {
@@ -42,6 +43,7 @@ void bind_sizes(OptionTable& table, std::string_view section, Shape& shape, Size
       table.add(section, terms.key, size, terms.help);
     else
       table.add(section, terms.key, size, terms.help, whole);
+    if (terms.untrained) table.for_experts({std::string(section) + "." + std::string(terms.key)});
   });
 }
 

@@ -5,7 +5,7 @@
 
 #include "axonn/coconet/tune/schedule_key.hpp"
 #include "axonn/core/error.hpp"
-#include "core/median.hpp"
+#include "axonn/core/median.hpp"
 
 namespace axonn::coconet {
 namespace {

@@ -12,6 +12,7 @@
 #include <xxhash.h>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/join.hpp"
 #include "axonn/core/log.hpp"
 #include "axonn/core/philox.hpp"
 #include "axonn/core/sentence.hpp"
@@ -112,12 +113,6 @@ void append_folder(const fs::path& directory, TokenizerKind kind, Texts& texts) 
   std::ranges::move(left_out, std::back_inserter(texts.read.left_out));
 }
 
-std::string joined(const std::vector<std::string>& paths) {
-  std::string line;
-  for (const std::string& path : paths) line += (line.empty() ? "" : ", ") + shown_name(path);
-  return line;
-}
-
 Texts read_texts(const std::vector<std::string>& paths, TokenizerKind kind) {
   AXONN_CHECK(!paths.empty(), kWhere, "no data: give files or directories with --data PATH...");
   Texts texts;
@@ -133,9 +128,10 @@ Texts read_texts(const std::vector<std::string>& paths, TokenizerKind kind) {
                 " is neither a file nor a directory");
     fs::is_directory(status) ? append_folder(path, kind, texts) : append_named(path, kind, texts);
   }
-  AXONN_CHECK(texts.all.find_first_not_of('\n') != std::string::npos, kWhere, "there is no text in ", joined(paths),
-              " (", texts.read.to_string(), ")");
-  log::info(joined(paths), ": ", texts.read.to_string());
+  const std::string names = join(paths, ", ", shown_name);
+  AXONN_CHECK(texts.all.find_first_not_of('\n') != std::string::npos, kWhere, "there is no text in ", names, " (",
+              texts.read.to_string(), ")");
+  log::info(names, ": ", texts.read.to_string());
   return texts;
 }
 

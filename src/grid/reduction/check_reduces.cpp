@@ -5,16 +5,14 @@
 #include <utility>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/join.hpp"
 #include "axonn/grid/reduction/reduction_semantics.hpp"
 
 namespace axonn {
 namespace {
 
 std::string text_of(std::span<const int> group) {
-  std::string text;
-  for (const int rank : group.first(std::min<size_t>(group.size(), 8)))
-    text.append(text.empty() ? "" : "+").append(std::to_string(rank));
-  return group.size() > 8 ? text + "+..." : text;
+  return join(group.first(std::min<size_t>(group.size(), 8)), "+") + (group.size() > 8 ? "+..." : "");
 }
 
 std::string name_of(const ReductionProgram& program, size_t step, std::span<const int> group) {

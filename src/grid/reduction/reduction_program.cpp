@@ -7,6 +7,7 @@
 #include <span>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/join.hpp"
 #include "axonn/core/text.hpp"
 
 namespace axonn {
@@ -71,12 +72,10 @@ class StepParser {
   Collective collective(std::string_view name) const {
     const auto found = std::ranges::find(kNames, name);
     if (found != kNames.end()) return kCollectives.at(static_cast<size_t>(found - kNames.begin()));
-    std::string all;
-    for (const std::string_view known : kNames) all.append(all.empty() ? "" : ", ").append(known);
     const std::string nearest = did_you_mean(name, std::span<const std::string_view>(kNames));
     throw UserError("grid.parse_reduction_program",
                     detail::concatenate("unknown collective '", name, "'",
-                                        nearest.empty() ? "; the collectives are " + all : nearest));
+                                        nearest.empty() ? "; the collectives are " + join(kNames, ", ") : nearest));
   }
 
   std::vector<int> ranks(std::string_view group) const {
@@ -116,12 +115,10 @@ std::string name_of(const ReductionProgram& program, size_t step) {
 std::string_view to_string(Collective collective) { return kNames.at(static_cast<size_t>(collective)); }
 
 std::string ReductionProgram::to_string() const {
-  std::string text;
-  for (const ReductionStep& step : steps) {
-    text.append(text.empty() ? "" : "/").append(axonn::to_string(step.collective)).append(":");
-    for (size_t i = 0; i < step.groups.size(); ++i) text.append(i > 0 ? "," : "").append(text_of(step.groups[i]));
-  }
-  return text.empty() ? "none" : text;
+  const auto step_text = [](const ReductionStep& step) {
+    return std::string(axonn::to_string(step.collective)) + ":" + join(step.groups, ",", text_of);
+  };
+  return steps.empty() ? "none" : join(steps, "/", step_text);
 }
 
 ReductionProgram parse_reduction_program(std::string_view text) {

@@ -1,4 +1,4 @@
-#include "axonn/network/unet/unet_layers.hpp"
+#include "network/unet/unet_layers.hpp"
 
 #include <algorithm>
 #include <utility>

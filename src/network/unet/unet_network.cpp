@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "axonn/network/unet/unet_layers.hpp"
 #include "axonn/network/unet/unet_memory.hpp"
+#include "network/unet/unet_layers.hpp"
 
 namespace axonn {
 namespace {

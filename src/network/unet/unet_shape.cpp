@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "axonn/core/error.hpp"
-#include "axonn/network/unet/unet_layers.hpp"
+#include "network/unet/unet_layers.hpp"
 
 namespace axonn {
 namespace {

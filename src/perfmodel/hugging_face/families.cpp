@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/join.hpp"
 #include "perfmodel/hugging_face/config_json.hpp"
 
 namespace axonn {
@@ -170,9 +171,7 @@ DecoderShape read_config_json(const std::filesystem::path& path) {
 }
 
 std::string family_names() {
-  std::string names;
-  for (const Family& family : kFamilies) names.append(names.empty() ? "" : ", ").append(family.model_type);
-  return names;
+  return join(kFamilies, ", ", [](const Family& family) { return family.model_type; });
 }
 
 }  // namespace axonn

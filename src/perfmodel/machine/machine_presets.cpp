@@ -27,6 +27,7 @@
 #include <string>
 
 #include "axonn/core/error.hpp"
+#include "axonn/core/join.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/perfmodel/machine/machine.hpp"
 
@@ -173,17 +174,16 @@ std::span<const Machine> machine_presets() { return presets(); }
 
 Machine find_machine(const std::string& name_or_file) {
   std::vector<std::string> names;
-  std::string all;
   for (const Machine& machine : machine_presets()) {
     if (machine.name == name_or_file) return machine;
     names.push_back(machine.name);
-    all.append(all.empty() ? "" : ", ").append(machine.name);
   }
   if (name_or_file.ends_with(".toml") || name_or_file.find('/') != std::string::npos) return read_machine(name_or_file);
   const std::string nearest = did_you_mean(name_or_file, names);
-  throw UserError("perfmodel.machine",
-                  detail::concatenate("unknown machine '", name_or_file, "'",
-                                      nearest.empty() ? "; the machines are " + all + ", or a .toml file" : nearest));
+  throw UserError(
+      "perfmodel.machine",
+      detail::concatenate("unknown machine '", name_or_file, "'",
+                          nearest.empty() ? "; the machines are " + join(names, ", ") + ", or a .toml file" : nearest));
 }
 
 }  // namespace axonn

@@ -1,4 +1,4 @@
-#include "axonn/perfmodel/reduction/reduction_search.hpp"
+#include "perfmodel/reduction/reduction_search.hpp"
 
 #include <algorithm>
 #include <cstdint>

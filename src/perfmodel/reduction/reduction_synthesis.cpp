@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "axonn/core/error.hpp"
-#include "axonn/perfmodel/reduction/reduction_search.hpp"
+#include "perfmodel/reduction/reduction_search.hpp"
 
 namespace axonn {
 namespace {

@@ -9,8 +9,8 @@
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include "axonn/core/median.hpp"
 #include "axonn/kernels/cpu/gemm.hpp"
-#include "core/median.hpp"
 
 namespace axonn {
 namespace {

@@ -10,6 +10,7 @@
 #include "axonn/comm/each_reads.hpp"
 #include "axonn/comm/same_file.hpp"
 #include "axonn/core/error.hpp"
+#include "axonn/core/join.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/layers/compare/differences.hpp"
 #include "core/files.hpp"
@@ -69,9 +70,7 @@ std::vector<Match> match(const std::vector<StoredTensor>& tensors, const std::fi
     for (const std::string& name : report.unexpected)
       complaints.push_back("'" + name + "' is unexpected" + did_you_mean(name, in_module));
   }
-  std::string all;
-  for (const std::string& each : complaints) all += (all.empty() ? "" : "; ") + each;
-  AXONN_CHECK(all.empty(), kWhere, file.string(), ": ", all);
+  AXONN_CHECK(complaints.empty(), kWhere, file.string(), ": ", join(complaints, "; "));
   return matches;
 }
 

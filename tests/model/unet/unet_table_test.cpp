@@ -1,6 +1,5 @@
 // The planner's table of a UNet describes the network that is trained.
 #include "axonn/model/unet/parallelize.hpp"
-#include "axonn/network/unet/unet_layers.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,6 +8,7 @@
 #include <tuple>
 
 #include "axonn/network/unet/unet_presets.hpp"
+#include "network/unet/unet_layers.hpp"
 
 namespace axonn {
 namespace {

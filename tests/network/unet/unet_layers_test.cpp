@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "axonn/network/unet/unet_layers.hpp"
 #include "axonn/network/unet/unet_memory.hpp"
 #include "axonn/network/unet/unet_network.hpp"
 #include "axonn/network/unet/unet_presets.hpp"
 #include "axonn/perfmodel/search/grid_search.hpp"
+#include "network/unet/unet_layers.hpp"
 #include "support/user_error.hpp"
 
 namespace axonn {

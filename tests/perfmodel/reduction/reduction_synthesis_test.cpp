@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "axonn/core/error.hpp"
-#include "axonn/perfmodel/reduction/reduction_search.hpp"
 #include "perfmodel/p2_tables.hpp"
+#include "perfmodel/reduction/reduction_search.hpp"
 
 namespace axonn {
 namespace {

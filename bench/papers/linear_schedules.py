@@ -2,7 +2,7 @@
 """Steps of `gpt` under each --linear-schedule, and with the micro-batch in two parts
 (--split-forward 2), in turns on two hosts with shaped links.
 
-    bench/linear_schedules.py [--rate 1gbit] [--turns 5] [--bin build/release/bin] [-- NETWORK FLAGS]
+    bench/papers/linear_schedules.py [--rate 1gbit] [--turns 5] [--bin build/release/bin] [-- NETWORK FLAGS]
         creates the hosts (scripts/cluster, needs root). The table has the medians of forward and
         step over the turns, and the time of the better of mm-ar-c and split-forward over each
 
@@ -14,7 +14,8 @@ import statistics
 import sys
 import tempfile
 
-from shaped_hosts import TOP, hosts, program_metrics, write_text
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from shaped_hosts import TOP, hosts, program_metrics, write_text  # noqa: E402
 
 RANKS = 2
 NETWORK = ("--grid 2x1x1x1 --layers 4 --hidden 768 --heads 12 --sequence 256 --vocab 256 --batch 8 "

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws how published runs of FSDP scale on H100, beside the planner's model of the same layouts:
 
-    bench/published_scaling.py build/release/bin/axonn-config docs/pictures/scaling_h100.svg
+    bench/papers/published_scaling.py build/release/bin/axonn-config docs/pictures/scaling_h100.svg
 
 MPT 1B, 3B and 7B on 64 to 512 GPUs, without activation checkpointing, from
 bench/published/mpt_fsdp_h100.csv and mpt_fsdp_h100_large.csv. Prints a line per run. The dashed
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-TOP = pathlib.Path(__file__).resolve().parent.parent
+TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "scripts"))
 from pictures import PALE, Picture  # noqa: E402
 

@@ -3,7 +3,7 @@
 keeps the optimizer's whole state and where it is divided among 256 replicas, beside Table 1 of the
 CoCoNet paper (Jangda et al., ASPLOS 2022).
 
-    bench/micro_batches.py [--planner build/release/bin/axonn-config]
+    bench/papers/micro_batches.py [--planner build/release/bin/axonn-config]
 
 Weights, activations and messages in bf16, gradients, master weights and state in fp32, no
 activation checkpointing. The paper does not give the length of its sequences: 128 and 512 are those
@@ -14,7 +14,7 @@ import pathlib
 import re
 import subprocess
 
-TOP = pathlib.Path(__file__).resolve().parent.parent
+TOP = pathlib.Path(__file__).resolve().parents[2]
 MEMORY = 32e9 * 0.92  # bytes; the planner keeps 8% of a GPU free
 REPLICAS = 256
 SIZES = {"336M": (24, 1024, 16), "1.2B": (24, 2048, 16), "3.9B": (48, 2560, 40)}

@@ -16,6 +16,7 @@
 
 #include "axonn/coconet/transform/program_file.hpp"
 #include "axonn/core/error.hpp"
+#include "axonn/core/median.hpp"
 #include "axonn/overlap/execute/network_update.hpp"
 
 namespace {
@@ -66,11 +67,6 @@ struct Form {
   std::function<void()> step;
   std::vector<double> seconds = {};  // the slowest rank's
 };
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
 
 // All forms in turn, as often as asked; each turn begins with another one.
 void measure(Environment& environment, int turns, std::vector<Form>& forms) {
