@@ -2,7 +2,6 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/overlap/step/scheduler.hpp"
-#include "axonn/overlap/step/step_optimizer.hpp"
 #include "overlap/step/gradient_reducer.hpp"
 #include "overlap/step/weight_gatherer.hpp"
 

@@ -10,6 +10,7 @@
 
 #include "axonn/overlap/step/arena.hpp"
 #include "axonn/overlap/step/gathered_weight.hpp"
+#include "axonn/overlap/step/step_optimizer.hpp"
 
 namespace axonn {
 
@@ -17,7 +18,6 @@ class GradientReducer;
 class Request;
 class Scheduler;
 class StepListener;
-class StepOptimizer;
 class WeightGatherer;
 struct WrittenRange;
 
