@@ -1,7 +1,12 @@
 #include "axonn/layers/blocks/mlp.hpp"
 
 #include <utility>
+#include <vector>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/silu.h>
+
+#include "axonn/core/error.hpp"
 #include "axonn/layers/context.hpp"
 #include "axonn/layers/gelu.hpp"
 
@@ -9,8 +14,12 @@ namespace axonn {
 namespace {
 
 // On CPUs gelu() adds the bias; on GPUs the product does it without a launch of its own.
-LinearOptions before_gelu(const Context& context, LinearOptions options) {
-  options.adds_bias = !context.options().device.is_cpu();
+LinearOptions before_activation(const Context& context, const MlpOptions& mlp) {
+  LinearOptions options = mlp.up;
+  const std::vector<int64_t> halves = {mlp.down.in, mlp.down.in};
+  AXONN_CHECK(!mlp.gated || options.segments == halves, "layers.mlp", "a gated MLP needs up.segments of ", mlp.down.in,
+              " gates and ", mlp.down.in, " values, as many as down.in");
+  options.adds_bias = mlp.gated || !context.options().device.is_cpu();
   return options;
 }
 
@@ -18,18 +27,23 @@ LinearOptions before_gelu(const Context& context, LinearOptions options) {
 
 MlpImpl::MlpImpl(Context& context, MlpOptions options)
     : BranchImpl(context),
-      up_(context, before_gelu(context, std::move(options.up))),
+      gated_(options.gated),
+      up_(context, before_activation(context, options)),
       down_(context, std::move(options.down)) {
   register_module(options.up_name, up_.ptr());
   register_module(options.down_name, down_.ptr());
 }
 
 Value MlpImpl::activated(const Value& hidden) const {
+  if (gated_) {
+    const auto halves = hidden.tensor.chunk(2, -1);
+    return {at::silu(halves[0]).mul(halves[1]), hidden.features / 2, {.axis = hidden.layout.axis}};
+  }
   return up_->adds_bias() ? gelu(hidden) : gelu(hidden, up_->bias());
 }
 
 BranchImpl::Rest MlpImpl::begin(const Value& normalised, const AddTo& add) {
-  if (down_->joins(*up_, normalised, add.dropout))
+  if (!gated_ && down_->joins(*up_, normalised, add.dropout))
     return [this, normalised, add] { return down_->launch_joined(*up_, normalised, add); };
   return
       [this, add, hidden = up_->launch(normalised)]() mutable { return down_->launch(activated(hidden.wait()), add); };

@@ -32,13 +32,13 @@ DecoderBlock::DecoderBlock(Context& context, const DecoderPlan& plan, const Deco
     : context_(context),
       dropout_(config.dropout),
       name_(name),
-      norm_1_(context, plan.norm),
+      norm_1_(make_norm(context, plan.norm)),
       attention_(context, named(plan.attention, name + ".attn.probabilities")),
-      norm_2_(context, plan.norm),
+      norm_2_(make_norm(context, plan.norm)),
       mlp_(context, plan.mlp) {
-  register_module("ln_1", norm_1_.ptr());
+  register_module("ln_1", norm_1_);
   register_module("attn", attention_.ptr());
-  register_module("ln_2", norm_2_.ptr());
+  register_module("ln_2", norm_2_);
   register_module("mlp", mlp_.ptr());
 }
 
@@ -54,7 +54,7 @@ Decoder::Decoder(Context& context, const DecoderConfig& config)
       config_((check_decoder(config, context.shape()), config)),
       tokens_(context, parallelize_decoder(config).tokens),
       positions_(context, parallelize_decoder(config).positions),
-      norm_(context, parallelize_decoder(config).norm),
+      norm_(make_norm(context, parallelize_decoder(config).norm)),
       head_(make_head(context, parallelize_decoder(config), config.shape.tied_head, tokens_)) {
   const DecoderPlan plan = parallelize_decoder(config);
   register_module("wte", tokens_.ptr());
@@ -65,7 +65,7 @@ Decoder::Decoder(Context& context, const DecoderConfig& config)
     blocks_.push_back(
         blocks->register_module(number, std::make_shared<DecoderBlock>(context, plan, config, "h." + number)));
   }
-  register_module("ln_f", norm_.ptr());
+  register_module("ln_f", norm_);
   register_module("head", head_.ptr());
 }
 
@@ -77,7 +77,7 @@ Value Decoder::forward(const at::Tensor& ids) {
                  ? activation_checkpoint(context_, run, {stream}, {config_.checkpoint_offload})
                  : run({stream});
   }
-  return head_(norm_(stream));
+  return head_(norm_->forward(stream));
 }
 
 at::Tensor Decoder::loss_sum(const at::Tensor& ids, const at::Tensor& targets) {

@@ -8,13 +8,16 @@
 namespace axonn {
 
 struct MlpOptions {
-  LinearOptions up;
+  LinearOptions up;  // gated: two segments
   LinearOptions down;
+  bool gated = false;
   std::string up_name = "fc", down_name = "proj";  // names of the two submodules
 };
 
 // The MLP as a residual branch: down(gelu(up(x))). On CPUs GELU's pass adds the bias of `up`. On a
-// GPU one operation does it all where LinearImpl::joins() says so.
+// GPU one operation does it all where LinearImpl::joins() says so. Gated, with up(x) in segments
+// gate|value: down(silu(gate) value) (SwiGLU; Shazeer, GLU Variants Improve Transformer, 2020).
+// UserError unless `up` then has two segments of down.in features.
 class MlpImpl : public BranchImpl {
  public:
   MlpImpl(Context& context, MlpOptions options);
@@ -23,6 +26,8 @@ class MlpImpl : public BranchImpl {
 
  private:
   Value activated(const Value& hidden) const;
+
+  bool gated_;
 
   Linear up_, down_;
 };

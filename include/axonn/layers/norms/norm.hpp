@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <memory>
+
 #include "axonn/layers/layout.hpp"
 #include "axonn/layers/sharded_module.hpp"
 
@@ -17,5 +20,13 @@ class NormImpl : public ShardedModule {
   };
   virtual Branch branch(const Value& stream) { return {stream, forward(stream)}; }
 };
+
+struct NormOptions {
+  int64_t features = 0;
+  Axis axis = Axis::y;  // the features are split over it
+  double epsilon = 1e-5;
+  bool centred = true;  // LayerNorm, which subtracts the mean and has a bias; otherwise RmsNorm
+};
+std::shared_ptr<NormImpl> make_norm(Context& context, const NormOptions& options);
 
 }  // namespace axonn

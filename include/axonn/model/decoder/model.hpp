@@ -18,9 +18,9 @@ class DecoderBlock : public torch::nn::Module {
   ContextHandle context_;
   double dropout_;
   std::string name_;
-  LayerNorm norm_1_;
+  std::shared_ptr<NormImpl> norm_1_;
   SelfAttention attention_;
-  LayerNorm norm_2_;
+  std::shared_ptr<NormImpl> norm_2_;
   Mlp mlp_;
 };
 
@@ -46,7 +46,7 @@ class Decoder : public torch::nn::Module {
   Embedding tokens_;
   Positions positions_;
   std::vector<std::shared_ptr<DecoderBlock>> blocks_;
-  LayerNorm norm_;
+  std::shared_ptr<NormImpl> norm_;
   Linear head_;
 };
 

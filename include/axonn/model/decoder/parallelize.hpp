@@ -6,7 +6,7 @@
 #include "axonn/layers/blocks/self_attention.hpp"
 #include "axonn/layers/embedding.hpp"
 #include "axonn/layers/linear.hpp"
-#include "axonn/layers/norms/layer_norm.hpp"
+#include "axonn/layers/norms/norm.hpp"
 #include "axonn/model/decoder/config.hpp"
 
 namespace axonn {
@@ -15,7 +15,7 @@ namespace axonn {
 struct DecoderPlan {
   EmbeddingOptions tokens;
   PositionsOptions positions;
-  LayerNormOptions norm;  // both norms of a block and the last one
+  NormOptions norm;  // both norms of a block and the last one
   SelfAttentionOptions attention;
   MlpOptions mlp;
   LinearOptions head;
