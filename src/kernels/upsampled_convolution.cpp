@@ -1,5 +1,6 @@
 #include "kernels/upsampled_convolution.hpp"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/empty.h>

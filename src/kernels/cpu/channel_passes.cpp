@@ -26,6 +26,7 @@ using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
 at::ScalarType wide_type(const Tensor& tensor) {
   return tensor.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
+Tensor wide(const Tensor& tensor) { return tensor.to(wide_type(tensor)); }
 
 Tensor per_pixel(const Tensor& of_channels) { return of_channels.unsqueeze(1).unsqueeze(1); }
 
