@@ -7,8 +7,8 @@
 
 namespace axonn {
 
-// What one rank holds of a range of a flattened block: all of it, or its own blocks when the tensor
-// is cut. The elements that it holds are consecutive in its shard.
+// One rank's part of a range of a flattened block: all of it, or its own blocks when the tensor is
+// cut. The elements that it holds are consecutive in its shard.
 class HeldRange {
  public:
   // `offset` is the place of range.begin in the arena. It has no meaning without a cut.
@@ -27,7 +27,7 @@ class HeldRange {
   int member_;
 };
 
-// What the rank at `at` holds of a tensor.
+// The part of a tensor that the rank at `at` holds.
 HeldRange held_range(const CheckpointTensor& tensor, const GridShape& shape, const Coordinate& at);
 
 // Elements that the shard must have there, with padding.

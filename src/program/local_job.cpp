@@ -41,8 +41,8 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-// When a rank has failed, the others notice it through the transport and print their errors. Who
-// does not is ended.
+// When a rank has failed, the others notice it through the transport and print their errors. One
+// that does not is ended.
 constexpr auto kPoll = 20ms, kGrace = 500ms, kPatience = 8000ms;
 
 void send(const std::vector<pid_t>& children, int signal) {

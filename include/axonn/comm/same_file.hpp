@@ -8,7 +8,7 @@
 
 namespace axonn {
 
-// What each rank has read by itself.
+// A file that each rank has read by itself.
 struct ReadFile {
   std::filesystem::path file;
   std::string what;  // "checkpoint"

@@ -12,8 +12,7 @@
 
 namespace axonn {
 
-// What the planner needs to know about a network. Each kind of network has a function that returns
-// one.
+// A network as the planner knows it. Each kind of network has a function that returns one.
 struct NetworkModel {
   std::string name;
   LayerTable layers;

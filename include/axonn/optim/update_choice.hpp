@@ -53,7 +53,7 @@ struct UpdateTuning {
   std::optional<coconet::TunerHooks> hooks = {};
 };
 
-// The choice of a run. Settings that name a schedule are obeyed. Where replicas do not share the
+// The choice of a run. Settings that name a schedule are obeyed. If replicas do not share the
 // update (schedule_on()), it is ar_opt, and nothing is measured. Otherwise it is what a checkpoint
 // or a file knows, or it is measured: among schedules that divide the state, so that memory is what
 // was planned, and that know the norm before they change weights. The bits are those of any other

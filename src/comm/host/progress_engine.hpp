@@ -74,7 +74,7 @@ class ProgressEngine {
   // Ends the job through the transport, whether or not another thread holds the lock.
   void abort(int exit_status) noexcept;
 
-  // Where the flight file goes if the job hangs.
+  // The place of the flight file if the job hangs.
   void set_flight_directory(std::filesystem::path directory);
 
   // Whether rank 0 has logged a report on the error.

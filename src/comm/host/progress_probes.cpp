@@ -58,8 +58,8 @@ QueuedOperation* ProgressEngine::find(const FlightRecorder::Key& key) const {
   return nullptr;
 }
 
-// What the program does is looked at first, and what it has called after that: if it waits, it had
-// called all of it before.
+// Looks first at what the program does, then at what it has called: if it waits, it had called all
+// of it before.
 void ProgressEngine::answer(WaitProbe probe) {
   const bool ended = program_ended_;
   const QueuedOperation* const waits_in = program_waits_in();

@@ -19,7 +19,7 @@
 
 namespace axonn {
 
-// What happens to a step whose update is refused: an overflow of fp16, a spike, a loss that is not
+// The fate of a step whose update is refused: an overflow of fp16, a spike, a loss that is not
 // finite. It has all that such a decision depends on, which is equal on every rank and saved in
 // checkpoints. Every rank calls the same functions.
 class RefusedUpdates {

@@ -126,7 +126,7 @@ TEST(GreetingFuzz, StrangersEndNoStart) {
   });
 }
 
-// Who has the secret may be wrong about everything else: then the start fails with an error.
+// A rank with the secret may be wrong about everything else: then the start fails with an error.
 TEST(GreetingFuzz, WrongRanksOfTheJobAreAnError) {
   log::configure({.level = log::Level::error});
   fuzz::rounds(5, [](Random& random) {
@@ -144,7 +144,7 @@ TEST(GreetingFuzz, WrongRanksOfTheJobAreAnError) {
   });
 }
 
-// What comes from a rank that claims to be rank 0.
+// Messages of a rank that claims to be rank 0.
 TEST(GreetingFuzz, WrongAnswersOfRank0AreAnError) {
   log::configure({.level = log::Level::error});
   std::string problem;

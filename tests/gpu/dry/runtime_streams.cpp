@@ -217,7 +217,7 @@ DRY_EXPORT cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (event_of(event).capture != nullptr) return allowed_in_capture("cudaEventQuery");
   return passed(event_of(event));
 }
-// Where the stream has more to do, the device does not stand still: a lag.
+// If the stream has more to do, the device does not stand still: a lag.
 DRY_EXPORT cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (const auto error = allowed_in_capture("cudaEventSynchronize")) return error;
   const Work before = work_before(event_of(event));

@@ -1,4 +1,4 @@
-// Where a kernel runs, and the memory that it works on. host_memory.cpp is for kernels that the C++
+// The place where a kernel runs, and its memory. host_memory.cpp is for kernels that the C++
 // compiler compiled, device_memory.cpp for those of nvcc on CUDA device 0. The tests do not know
 // which one they are linked with.
 #pragma once

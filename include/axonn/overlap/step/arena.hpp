@@ -60,7 +60,7 @@ struct ArenaTypes {
   at::ScalarType master = at::kFloat;
 };
 
-// What an arena allocates: for training, for parameters without gradients, or only its layout.
+// The buffers of an arena: for training, for parameters without gradients, or only its layout.
 enum class ArenaBuffers : uint8_t { all, weights, none };
 
 // A weight that lies in a tensor of the user's, with its gradient. It has elements.
@@ -97,8 +97,8 @@ class Arena {
   const std::vector<ArenaSlot>& slots() const { return slots_; }
   const std::vector<ArenaBundle>& bundles() const { return bundles_; }     // in the order of their first entries
   const std::vector<ArenaSection>& sections() const { return sections_; }  // in arena order
-  // What is sharded over Z, which every data rank holds, and what is not, which every Z and data
-  // rank holds. Without those that are empty, in ascending order.
+  // The part that is sharded over Z, which every data rank holds, and the rest, which every Z and
+  // data rank holds. Without those that are empty, in ascending order.
   const std::vector<OwnedRegion>& regions() const { return regions_; }
   bool is_scattered() const { return scattered_weights_ != nullptr; }
   const ArenaTypes& types() const { return types_; }

@@ -11,7 +11,7 @@
 // Seconds of a training step: computation, and the communication that computation does not hide.
 namespace axonn {
 
-// What of a block runs forward again in backward (activation checkpointing).
+// The part of a block that runs forward again in backward (activation checkpointing).
 enum class Recomputation : uint8_t {
   none,
   attention,  // scores and their product with the values: selective recomputation (Korthikanti et al., 2022)

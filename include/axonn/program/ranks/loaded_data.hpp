@@ -8,8 +8,8 @@
 
 namespace axonn {
 
-// What a rank has read of --data. All ranks must have read the same, and a resumed run what it read
-// before.
+// The data that a rank has read of --data. All ranks must have read the same, and a resumed run
+// what it read before.
 struct LoadedData {
   struct Fact {
     std::string name, value;  // "the number of training tokens", "9724"
