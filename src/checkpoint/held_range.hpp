@@ -18,7 +18,7 @@ class HeldRange {
   // How many elements of [range.begin, end) the rank holds: the place in its shard of the next one.
   // `end` may lie past the range, in its padding.
   int64_t count_below(int64_t end) const;
-  std::vector<Range> parts() const;  // what it holds of the block, ascending
+  std::vector<Range> parts() const;  // its parts of the block, ascending
 
  private:
   Range range_;

@@ -108,7 +108,7 @@ pid_t start(int rank, int ranks, int port, const std::string& secret, char** arg
 // How the job has ended.
 struct End {
   int status = 0;
-  int rank = -1;       // whose end was first not 0
+  int rank = -1;       // the first with an end other than 0
   int signal = 0;      // that ended it; 0: it ended itself
   bool asked = false;  // a signal of the user came
 };

@@ -41,7 +41,7 @@ class PlannedRun(GptTest):
                          "--machine", "workstation", ranks=4)
         self.assertEqual(ended.status, 0, ended.text)
         chosen = re.search(r"^grid (\d+)x(\d+)x(\d+)x(\d+), order ([xyzd]{4}): the planner's best for machine "
-                           r"workstation, [\d.e-]+ s a step", ended.out, re.M)
+                           r"workstation, [\d.e-]+ s per step", ended.out, re.M)
         self.assertTrue(chosen, ended.out)
         x, y, z, data = map(int, chosen.groups()[:4])
         self.assertEqual(x * y * z * data, 4)

@@ -47,7 +47,7 @@ UpdateChoice tune_update(const MeasuredUpdate& update, const std::vector<UpdateS
 
 struct UpdateTuning {
   std::optional<std::string> known = {};  // the checkpoint's, as to_string() wrote it
-  std::filesystem::path folder = {};      // where choices are kept for later runs (ChoiceFiles); empty: nowhere
+  std::filesystem::path folder = {};      // keeps choices for later runs (ChoiceFiles); empty: none does
   int local_ranks = 1;
   double most_seconds = 2;
   std::optional<coconet::TunerHooks> hooks = {};

@@ -70,7 +70,7 @@ void ProgressEngine::answer(WaitProbe probe) {
   if (own && own->details.signature != call.signature) return enquiry_->end_job(probe.mismatch(rank, *recorder_));
   if (!call.needed) return;
 
-  const QueuedOperation* holds = nullptr;  // which call keeps this rank from making that one, or moving in it
+  const QueuedOperation* holds = nullptr;  // the call that keeps this rank from making that one, or moving in it
   if (!recorder_->has_called(call.key())) {
     if (ended) return enquiry_->end_job(probe.ended(rank));
     if (waits_in == nullptr || recorder_->called_by_others(call.channel)) return;

@@ -32,7 +32,7 @@ class MeetingPlace {
   virtual std::string name() const = 0;
   // Whether find() may later give another point: then one that is wrong now is no error yet.
   virtual bool may_change() const { return true; }
-  virtual std::string need() const = 0;  // what the user must do: "need MASTER_ADDR and ..."
+  virtual std::string need() const = 0;  // the user's task: "need MASTER_ADDR and ..."
 };
 
 // At an address and a port that every rank was given. `secret` as in MeetingPoint.

@@ -29,7 +29,7 @@ struct Greeting {
   Secret secret{};
   int32_t rank = 0;
   int32_t ranks = 0;
-  int32_t port = 0;  // where the sender listens
+  int32_t port = 0;  // at which the sender listens
   Purpose purpose = Purpose::join;
 };
 

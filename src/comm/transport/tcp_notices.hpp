@@ -13,7 +13,7 @@ struct Notice {
   enum class Kind : int32_t { leaves, gave_up, ended };
 
   Kind kind = Kind::leaves;
-  int32_t rank = 0;    // who left the job, gave up, or ended without a word
+  int32_t rank = 0;    // one that left the job, gave up, or ended without a word
   int32_t status = 0;  // the exit status of a rank that gave up; 0 when it is not known yet
 };
 

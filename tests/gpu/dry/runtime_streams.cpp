@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 // Kept until the process ends: libraries give work from their destructors.
 struct Progress {
   Clocks given;   // all work of every stream
-  Clocks waited;  // what the host has waited for
+  Clocks waited;  // those that the host has waited for
   Clock::time_point last_given;
 };
 Progress& progress() {

@@ -27,7 +27,7 @@ struct Runs {
   int on_host = 3;
   int on_device = 2;
 };
-constexpr Runs kLarge{.on_host = 1};  // what takes the host long
+constexpr Runs kLarge{.on_host = 1};  // for work that takes the host long
 void in_each_order(const Runs& runs, const std::function<void()>& pass);
 
 }  // namespace kernel_test
