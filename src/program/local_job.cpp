@@ -175,7 +175,7 @@ int run_local_job(int ranks, char** argv, const Restarts& restarts) {
       return end.status;
     }
     const bool forward = std::exchange(reached, restarts.reached()) != reached;
-    if (!forward && end.signal == 0) return end.status;  // an error, which a rank has told
+    if (!forward && end.signal == 0) return end.status;  // an error, which a rank has printed
     if (!forward && in_vain) {
       log::error("rank ", end.rank, " ", how,
                  " again without a new checkpoint: no restart, as it would end there again");

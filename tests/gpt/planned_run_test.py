@@ -92,7 +92,7 @@ class PlannedRun(GptTest):
         self.assertNotIn("1x1x1x1", ended.text)
         self.assertTrue(ended.status == 0 or re.search(r"does not sum gradients on grid \d", ended.text), ended.text)
 
-    def test_what_the_planner_needs_is_told(self):
+    def test_what_the_planner_needs_is_said(self):
         run = ["train", "--data", self.text.name, "--out", "run", *TRAINING]
         self.refuse(*run, "--grid", "auto", words=["--grid auto needs --machine", "axonn-config calibrate"])
         self.refuse(*run, "--grid", "auto", "--machine", "perlmuter", words=["perlmuter", "perlmutter"])

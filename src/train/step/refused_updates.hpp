@@ -44,7 +44,7 @@ class RefusedUpdates {
   void describe(CheckpointState& state) const;
 
  private:
-  std::optional<int64_t> heed_spike(const StepMetrics& metrics);
+  std::optional<int64_t> act_on_spike(const StepMetrics& metrics);
   int64_t roll_back(const std::string& checkpoint, int64_t step);
 
   const TrainedNetwork& network_;
