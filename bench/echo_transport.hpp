@@ -8,7 +8,7 @@
 
 namespace axonn::bench {
 
-// What a rank has sent.
+// The messages that a rank has sent.
 struct Sent {
   int64_t messages = 0;
   int64_t bytes = 0;

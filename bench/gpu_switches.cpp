@@ -74,7 +74,7 @@ class Steps {
   const TrainTask& task() const { return *network_.task; }
   c10::Device device() const { return context_.options().device; }
 
-  // The next step. Its loss stays on the device. Where it can, the host does not wait.
+  // The next step. Its loss stays on the device. If it can, the host does not wait.
   at::Tensor take() {
     const PassLosses losses = run_passes(context_, *network_.task, plan_, taken_++);
     UpdateOptions update{.max_norm = 1.0};

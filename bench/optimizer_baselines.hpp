@@ -15,7 +15,7 @@ struct BaselineOptions {
   bool rounded = false;  // bf16 weights beside fp32 master weights
 };
 
-// What a user would write: an all-reduce of the gradients, then LibTorch's fused AdamW, or LAMB of
+// A user's own code: an all-reduce of the gradients, then LibTorch's fused AdamW, or LAMB of
 // LibTorch's operations.
 class Baseline {
  public:

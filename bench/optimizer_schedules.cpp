@@ -69,7 +69,7 @@ struct Choice {
   double seconds;  // until it is known
 };
 
-// What --optimizer-schedule auto takes.
+// The choice of --optimizer-schedule auto.
 Choice choose(Environment& environment, const Options& options, int64_t elements) {
   const Grid grid({.data = environment.ranks()});
   Communicators communicators(environment, grid, environment.rank(), c10::kCPU);

@@ -49,7 +49,7 @@ struct Options {
   std::string simulate;
 };
 
-// What a rank writes into memory that it shares with the others.
+// The result of a rank, in memory that it shares with the others.
 struct Result {
   double seconds_until_up = 0;
   size_t bytes_at_start = 0;

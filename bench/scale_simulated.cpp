@@ -23,7 +23,7 @@ namespace {
 constexpr uint32_t kLeastTagLimit = 32767;  // that MPI's standard promises
 constexpr int64_t kSharedBytes = 56;        // that a step of the trainer shares among all ranks
 
-// What rank 0 sends: where a collective has a root, it sends most.
+// The messages of rank 0: as the root of a collective it sends most.
 struct Counts {
   Sent environment, small, barrier, step, values;
   int64_t collectives = 0;

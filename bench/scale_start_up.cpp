@@ -29,7 +29,7 @@ sockaddr_in address_of(int rank) {
   return address;
 }
 
-// Where ranks 0 and 1 find those of the others to which they pass the table on.
+// The addresses at which ranks 0 and 1 find those of the others to which they pass the table on.
 class Others {
  public:
   Others() : door_(listen_at(any_interface(0)), secret_of(kSecret)) {}

@@ -6,7 +6,7 @@ namespace axonn::bench {
 
 inline constexpr const char* kSecret = "bench";  // the measured job's
 
-// What ranks of a job send while it starts over TCP.
+// The bytes that ranks of a job send while it starts over TCP.
 struct StartUpBytes {
   size_t rank_0 = 0;
   size_t rank_1 = 0;  // passes the table of addresses on, as every rank with children in the tree does

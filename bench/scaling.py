@@ -83,7 +83,7 @@ def compare(mode, case, first):
         speed_up = first["seconds"] / case["seconds"]
         return f"{speed_up:.2f}x", speed_up / growth
     per_rank = case["model_flops_per_second"] / case["ranks"]
-    return f"{per_rank / 1e9:.1f} G a rank", per_rank * first["ranks"] / first["model_flops_per_second"]
+    return f"{per_rank / 1e9:.1f} G per rank", per_rank * first["ranks"] / first["model_flops_per_second"]
 
 
 def plot(mode, cases, path):

@@ -118,7 +118,7 @@ class WrappedRun {
     return {loss.item<double>(), norm};
   }
 
-  // What the last step moved, and what this rank holds.
+  // The bytes that the last step moved, and those that this rank holds.
   nlohmann::json counts() const {
     nlohmann::json counts;
     for (size_t kind = 0; kind < kTrafficNames.size(); ++kind) {

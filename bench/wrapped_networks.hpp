@@ -64,7 +64,7 @@ struct ResidualBlock : torch::nn::Module {
   torch::nn::BatchNorm2d first_norm;
   torch::nn::Conv2d second;
   torch::nn::BatchNorm2d second_norm;
-  torch::nn::Conv2d shortcut{nullptr};  // where the shape changes
+  torch::nn::Conv2d shortcut{nullptr};  // for another shape
 };
 
 // A ResNet for small images (He et al., 2016, section 4.2), with BatchNorm in training.

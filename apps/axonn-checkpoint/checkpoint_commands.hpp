@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-// What axonn-checkpoint does. Each command returns the exit status.
+// The commands of axonn-checkpoint. Each returns the exit status.
 struct CheckpointOptions {
   std::vector<std::string> paths;
   std::string group;           // tensors of one group only; empty: see tensors_of()

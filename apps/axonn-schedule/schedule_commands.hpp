@@ -7,7 +7,7 @@
 #include <axonn/core/error.hpp>
 #include <axonn/coconet/transform/program_file.hpp>
 
-// What axonn-schedule does with a program file. Each command returns the exit status.
+// The commands of axonn-schedule for a program file. Each returns the exit status.
 struct ScheduleOptions {
   std::string file;
   std::string schedule;              // empty: all of the file, and the plain program
@@ -35,7 +35,7 @@ int run_run(const ScheduleOptions& options);
 axonn::coconet::ProgramFile load_file(const ScheduleOptions& options);
 // The schedules that the options name.
 std::vector<std::string> schedules_of(const axonn::coconet::ProgramFile& file, const ScheduleOptions& options);
-// What `action` returns. Its UserErrors say of which schedule they are.
+// The result of `action`. Its UserErrors say of which schedule they are.
 template <typename Action>
 auto of_schedule(const axonn::coconet::ProgramFile& file, const std::string& schedule, const Action& action) {
   try {

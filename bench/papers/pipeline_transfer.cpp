@@ -44,7 +44,7 @@ class Border {
         bias_(at::randn({kWidth})),
         residual_(at::randn({elements / kWidth, kWidth})) {}
 
-  // What Megatron-LM does: every rank computes everything and sends everything.
+  // As Megatron-LM does: every rank computes everything and sends everything.
   void ar_c_p2p() {
     if (!sends_) return across_->receive(data_, 0).wait();
     inside_->all_reduce(data_).wait();

@@ -100,7 +100,7 @@ def main():
             same = next(one for one in runs if one["hidden"] == run["hidden"] and one["mfu_percent"] is not None)
             percents.append(speed * float(same["mfu_percent"]) / float(same["tokens_per_second_per_gpu"]))
         series.append(percents)
-    print("network  GPUs  published  model  each weight a message")
+    print("network  GPUs  published  model  a message per weight")
     for run, block, weight in zip(runs, *series):
         print(f"{NETWORKS[run['hidden']][0]:>7}  {run['gpus']:>4}  {run['mfu_percent'] or '-':>9}  {block:5.1f}  "
               f"{weight:5.1f}")

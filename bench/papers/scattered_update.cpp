@@ -101,7 +101,7 @@ int run(const Options& options) {
   const auto one = update_of(flat_arena(grid, rank, {scattered->arena().size()}, options));
   const ScatteredTensors &weights = *scattered->arena().scattered_weights(),
                          &gradients = *scattered->arena().scattered_gradients();
-  // What a user writes without tables: both ways through a flat buffer.
+  // A user's code without tables: both ways through a flat buffer.
   const auto copied = [&] {
     const auto copy = [&](const ScatteredTensors& tensors, const at::Tensor& flat, bool back) {
       tensors.for_each_run({0, tensors.size()}, [&](Range run) {

@@ -1,6 +1,6 @@
 // Handwritten digits, after PyTorch's C++ example of distributed training: a data loader, a mean
 // loss, and an evaluation. The parameters, gradients and optimizer state are sharded over the
-// ranks. What axonn adds to a plain LibTorch program is marked.
+// ranks. Lines that axonn adds to a plain LibTorch program are marked.
 //
 //   distributed_mnist                                       one rank, digits drawn here
 //   scripts/mpirun -n 4 distributed_mnist 1x1x2x2 w.file    the same on four ranks, and a file

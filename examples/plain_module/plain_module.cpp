@@ -1,6 +1,6 @@
 // A plain LibTorch module in data parallelism: each rank computes its rows, and the optimizer sums
 // the gradients, clips them, and updates the module's own tensors. Each rank keeps 1/ranks of the
-// optimizer's state. What axonn adds is marked.
+// optimizer's state. Lines that axonn adds are marked.
 //
 //   plain_module                                           one rank, an ordinary program
 //   scripts/mpirun -n 4 plain_module runs/plain            the same numbers on four ranks

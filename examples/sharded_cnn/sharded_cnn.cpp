@@ -1,5 +1,5 @@
 // A residual network of torch::nn modules, with its parameters, gradients and optimizer state
-// sharded over the ranks. What axonn adds to a plain LibTorch program is marked.
+// sharded over the ranks. Lines that axonn adds to a plain LibTorch program are marked.
 //
 //   sharded_cnn                                            one rank, an ordinary program
 //   scripts/mpirun -n 4 sharded_cnn 1x1x2x2 net.weights    the same on four ranks, and a file

@@ -1,6 +1,6 @@
 // A small DCGAN: two networks of one context that are trained in turns, with their parameters,
-// gradients and optimizer state sharded over the ranks. What axonn adds to a plain LibTorch program
-// is marked.
+// gradients and optimizer state sharded over the ranks. Lines that axonn adds to a plain LibTorch
+// program are marked.
 //
 //   sharded_gan                                     one rank, an ordinary program
 //   scripts/mpirun -n 4 sharded_gan 1x1x2x2 out     the same on four ranks, and two files in out/

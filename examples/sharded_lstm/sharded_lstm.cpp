@@ -1,5 +1,5 @@
 // A language model of characters with LibTorch's own LSTM, its parameters, gradients and optimizer
-// state sharded over the ranks. What axonn adds to a plain LibTorch program is marked.
+// state sharded over the ranks. Lines that axonn adds to a plain LibTorch program are marked.
 //
 //   sharded_lstm                                             one rank, an ordinary program
 //   scripts/mpirun -n 4 sharded_lstm 1x1x2x2 lstm.weights    the same on four ranks, and a file

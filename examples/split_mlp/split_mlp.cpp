@@ -1,5 +1,5 @@
 // An MLP as a torch::nn::Sequential, with weights, products and activations divided over all axes
-// of the grid. What axonn adds to a plain LibTorch program is marked.
+// of the grid. Lines that axonn adds to a plain LibTorch program are marked.
 //
 //   split_mlp                                            one rank, an ordinary program
 //   scripts/mpirun -n 4 split_mlp 2x1x2x1 mlp.weights    the same on four ranks, and a file

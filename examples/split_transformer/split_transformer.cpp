@@ -1,5 +1,5 @@
 // A transformer as a user writes it, with typed members whose weights, products and attention heads
-// are divided over all axes of the grid. What axonn adds to a plain LibTorch program is marked.
+// are divided over all axes of the grid. Lines that axonn adds are marked.
 //
 //   split_transformer                                       one rank, an ordinary program
 //   scripts/mpirun -n 4 split_transformer 2x1x2x1 t.weights    the same on four ranks, and a file

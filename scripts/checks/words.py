@@ -18,7 +18,7 @@ ODD = [(re.compile(rf"\b(?:{COUNTED}) a (?:{UNITS})\b(?! of| that| from|'s|-)"),
        (re.compile(r"\bpictures?\b", re.I), "write image: "),
        (re.compile(r"\bmade-up\b"), "write synthetic: ")]
 BESIDE_CODE = re.compile(r"\S\s*//\s*of\b")
-# What must stay: the name of a random stream and of a flag of 0.1, and this list.
+# Words that must stay: the name of a random stream and of a flag of 0.1, and this list.
 KEPT = {("alone", "alone(record)"), ("picture", '("picture", "shapes")'), ("picture", '"picture")'),
         ("pictures", '"pictures"'), ("pictures", "validation_pictures"), ("pictures", "--pictures"),
         ("pictures", "/pictures"), ("pictures", "scripts/pictures.py"), ("picture", "]("), ("pictures", "](")}

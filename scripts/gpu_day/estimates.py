@@ -1,4 +1,4 @@
-"""What a step costs before a device has shown it: starts measured on a CPU, bytes counted on the dry GPU, and
+"""The cost of a step before a device has shown it: starts measured on a CPU, bytes counted on the dry GPU, and
 rooflines. `scripts/gpu-day plan` prints these sources beside the seconds."""
 import dataclasses
 

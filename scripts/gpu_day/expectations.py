@@ -1,4 +1,4 @@
-"""What the CPU computes: the losses of the small networks in fp64, and how far those in other types are from them.
+"""Results of the CPU: the losses of the small networks in fp64, and how far those in other types are from them.
 They are in the tree, so that a pack does not wait for them."""
 import datetime
 import json
@@ -14,7 +14,7 @@ LEAST_DISTANCE = {"fp64": 1e-10, "fp32": 2.5e-6, "bf16": 1e-4}  # a GPU adds in 
 
 
 def arguments(network):
-    """What the losses depend on."""
+    """All that the losses depend on."""
     return " ".join(map(str, steps.losses(network, steps.DTYPES, ["none"], "cpu")[1:]))
 
 

@@ -23,7 +23,7 @@ def training_figures(path):
 
 
 def kernel_figures(path):
-    """What the device did in the steps of a trace: the share of time without work, and milliseconds and
+    """Work of the device in the steps of a trace: the share of time without work, and milliseconds and
     launches per step of each kernel, copy and memset."""
     events = json.loads(path.read_text())["traceEvents"]
     device = {event["tid"] for event in events
@@ -107,7 +107,7 @@ def judge(step, figures, expected):
 
 
 def reason(text):
-    """What an output says most clearly: its first line with an error, else its last. GoogleTest says in the lines after
+    """The clearest line of an output: the first with an error, else its last. GoogleTest says in the lines after
     it what failed, and in which case."""
     said = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("{", "frame #"))]
     errors = [at for at, line in enumerate(said) if re.search("error|fail|exception", line, re.IGNORECASE)]

@@ -129,7 +129,7 @@ class Lines:
             self.try_to(self.write, ("\n" if self.broken else "") + json.dumps(line) + "\n")
 
     def ended(self):
-        """What was missing may be there on the next machine."""
+        """A missing thing may be there on the next machine."""
         return ended(self.all, ("begun", "missing"))
 
     def begun(self, step):

@@ -1,4 +1,4 @@
-"""What this machine has: its GPU, Python's torch, CUDA's tools; and whether a pack is for it."""
+"""Parts of this machine: its GPU, Python's torch, CUDA's tools; and whether a pack is for it."""
 import glob
 import importlib.util
 import json
@@ -34,7 +34,7 @@ def gpu():
 
 
 def folders():
-    """Where things are: in a pack, or in a checkout with a pack in .gpu-day."""
+    """The place of things: in a pack, or in a checkout with a pack in .gpu-day."""
     pack = TOP if (TOP / "manifest.json").exists() else TOP / ".gpu-day"
     return {"pack": pack, "bin": pack / "bin", "tests": pack / "tests", "scripts": TOP / "tests/gpu",
             "gpu_day": TOP / "scripts/gpu_day", "bench": TOP / "bench"}
@@ -64,7 +64,7 @@ def environment():
 
 
 def manifest(pack):
-    """What a pack was made of and for, or nothing."""
+    """The origin and the purpose of a pack, or nothing."""
     try:
         return json.loads((pack / "manifest.json").read_text())
     except (OSError, ValueError):

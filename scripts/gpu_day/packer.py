@@ -45,7 +45,7 @@ def libraries():
 
 
 def manifest():
-    """What the programs were built for."""
+    """The sources and libraries of the programs."""
     cache = (BUILD / "CMakeCache.txt").read_text()
     linked = subprocess.run(["ldd", BUILD / "bin/gpt"], capture_output=True, text=True, env=libraries(), check=True)
     torch = pathlib.Path(re.search(r"=> (\S+)/lib/libc10\.so", linked.stdout).group(1))
@@ -62,7 +62,7 @@ def dry_counts():
 
 
 def dry_kernels(pack):
-    """What a step of the traces launches on the dry GPU, of ours and of LibTorch: kernels by name. 774M's are those of
+    """Launches of a step of the traces on the dry GPU, of ours and of LibTorch: kernels by name. 774M's are those of
     124M, more often."""
     found, library = {}, BUILD / "tests/dry/libdrygpu.so"
     if not library.exists():

@@ -152,7 +152,7 @@ def counts(rows):
 
 
 def report(options):
-    """What fits on a screen first, then all tables."""
+    """First a part that fits on a screen, then all tables."""
     found = lines.read_all(options.results)
     ended = lines.ended(found)
     print("# A day on a GPU\n\nDevices: " + "; ".join(sorted({line["device"] for line in found if "device" in line})))

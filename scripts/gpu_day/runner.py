@@ -128,7 +128,7 @@ class Runner:
         return {"state": state, "figures": found} | ({"why": why, "last": last} if why else {})
 
     def missing(self, step):
-        """What of the step is not here: a file, a tool, the losses to compare with."""
+        """The first thing that the step lacks: a file, a tool, the losses to compare with."""
         places = [str(self.places[key]) for key in ("bin", "tests", "bench", "scripts")]
         for command in step.commands:
             for word in self.words(command, ""):

@@ -246,7 +246,7 @@ class Plan:
         yield self.trained("sizes: 124M, 2048 tokens", 2, "124M", sequence=2048)
 
     def again(self, step):
-        """What is asked after it failed: commands, or nothing."""
+        """More commands after it failed, or nothing."""
         line = self.ended[step.name]
         rows = line.get("figures", {})
         if step.expected:

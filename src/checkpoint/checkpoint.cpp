@@ -52,7 +52,7 @@ std::vector<Range> unpadded(const ShardSpec& spec, const GridShape& shape, const
   return parts;
 }
 
-// Where a rank's elements of `parts` of the block lie in its shard.
+// The ranges of a rank's shard that hold its elements of `parts` of the block.
 std::vector<Range> in_shard(const HeldRange& held, const std::vector<Range>& parts) {
   std::vector<Range> found;
   for (const Range& part : parts) {
@@ -62,7 +62,7 @@ std::vector<Range> in_shard(const HeldRange& held, const std::vector<Range>& par
   return found;
 }
 
-// What a rank writes of a tensor.
+// A rank's part of a tensor, as it writes it.
 struct Written {
   Range range;                  // within the flattened block
   std::vector<Range> in_shard;  // none: other ranks of the cut hold all of the range

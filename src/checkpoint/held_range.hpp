@@ -7,8 +7,8 @@
 
 namespace axonn {
 
-// What one rank holds of a range of a flattened block: all of it, or its own blocks when the tensor
-// is cut. The elements that it holds are consecutive in its shard.
+// One rank's part of a range of a flattened block: all of it, or its own blocks when the tensor is
+// cut. The elements that it holds are consecutive in its shard.
 class HeldRange {
  public:
   // `offset` is the place of range.begin in the arena. It has no meaning without a cut.
@@ -18,7 +18,7 @@ class HeldRange {
   // How many elements of [range.begin, end) the rank holds: the place in its shard of the next one.
   // `end` may lie past the range, in its padding.
   int64_t count_below(int64_t end) const;
-  std::vector<Range> parts() const;  // what it holds of the block, ascending
+  std::vector<Range> parts() const;  // its parts of the block, ascending
 
  private:
   Range range_;
@@ -27,7 +27,7 @@ class HeldRange {
   int member_;
 };
 
-// What the rank at `at` holds of a tensor.
+// The part of a tensor that the rank at `at` holds.
 HeldRange held_range(const CheckpointTensor& tensor, const GridShape& shape, const Coordinate& at);
 
 // Elements that the shard must have there, with padding.

@@ -20,7 +20,7 @@ std::byte* whole_of(const at::Tensor& part, const BlockLayout& layout, int index
   return bytes_of(part) - layout.part_begin(index) * part.element_size();
 }
 
-// What is alike on all ranks, beside what a call's record has.
+// Facts that are alike on all ranks, beside those of a call's record.
 uint64_t shape_of(const CollectivePlan& plan, const CollectiveOptions& options) {
   const uint64_t halves = (plan.reduces ? 1u : 0u) + (plan.gathers ? 2u : 0u) + (plan.epilogue ? 4u : 0u) +
                           (options.production != nullptr ? 8u : 0u);

@@ -78,7 +78,7 @@ struct RowView {
     }
   }
 
-  // Where row `index` begins in the global tensor; nothing for padding.
+  // The place in the global tensor where row `index` begins; nothing for padding.
   std::optional<int64_t> global_begin(int64_t index) const {
     int64_t begin = 0, stride = row.global;
     for (auto dim = outer.rbegin(); dim != outer.rend(); ++dim) {

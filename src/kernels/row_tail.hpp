@@ -9,9 +9,8 @@
 
 namespace axonn {
 
-// What follows the sum of a row-parallel product (rows, width): residual + mask * (sum + bias).
-// Each may be missing, and each step rounds to the tensor's type. Both forms below have the same
-// bits.
+// Follows the sum of a row-parallel product (rows, width): residual + mask * (sum + bias). Each may
+// be missing, and each step rounds to the tensor's type. Both forms below have the same bits.
 class RowTail {
  public:
   // `at_once`: on a GPU, two steps and more are one launch, which rounds once.

@@ -193,7 +193,7 @@ class MeanOverRanks : public Operation {
 
 Tensor cross_entropy_sum(Context& context, const Value& logits, const Tensor& targets) {
   AXONN_CHECK(targets.numel() * logits.tensor.size(-1) == logits.tensor.numel(), "layers.cross_entropy",
-              "needs one target a row of logits, got targets of sizes ", targets.sizes(), " and logits of sizes ",
+              "needs one target per row of logits, got targets of sizes ", targets.sizes(), " and logits of sizes ",
               logits.tensor.sizes());
   const bool split = logits.layout.axis && context.shape()[*logits.layout.axis] > 1, on_cpu = logits.tensor.is_cpu();
   const bool fused = !on_cpu && context.options().kernels.cross_entropy;

@@ -51,7 +51,7 @@ std::string chosen_grid_text(const PlannedLayout& layout, const std::string& mac
   std::snprintf(seconds, sizeof seconds, "%.3g", layout.time.seconds());
   return detail::concatenate("grid ", layout.grid.to_string(), ", order ",
                              to_string(layout.order.value_or(kDefaultOrder)), ": the planner's best for machine ",
-                             machine, ", ", seconds, " s a step predicted");
+                             machine, ", ", seconds, " s per step predicted");
 }
 
 }  // namespace axonn

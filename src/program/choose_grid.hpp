@@ -14,7 +14,7 @@ namespace axonn {
 PlannedLayout choose_grid(const RunOptions& options, const NetworkModel& network, Checkpointing checkpointing,
                           int ranks);
 
-// "grid 2x1x2x1, order xyzd: the planner's best for machine mine, 0.213 s a step predicted"
+// "grid 2x1x2x1, order xyzd: the planner's best for machine mine, 0.213 s per step predicted"
 std::string chosen_grid_text(const PlannedLayout& layout, const std::string& machine);
 
 }  // namespace axonn

@@ -49,10 +49,7 @@ void print_dry_run(const Context& planned, const Parameters& parameters, const R
               static_cast<long long>(shape.ranks()));
   print_parameters(parameters.arena(), dry_run);
   const BatchPlan batch = plan_batch(plan.train.batch, plan.train.rows(shape), shape, planned.at());
-  std::printf("\n\nbatch %lld = %lld micro-batch%s x %lld %s per rank x z %d x data %d\n",
-              static_cast<long long>(batch.batch), static_cast<long long>(batch.micro_batches),
-              batch.micro_batches == 1 ? "" : "es", static_cast<long long>(batch.micro_batch), dry_run.samples.c_str(),
-              shape.z, shape.data);
+  std::printf("\n\n%s\n", batch_text(batch, dry_run.samples, shape).c_str());
   if (dry_run.memory) print_memory(*dry_run.memory);
 }
 

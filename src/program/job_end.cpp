@@ -74,9 +74,9 @@ JobEnd::JobEnd(Environment& environment, std::string program, bool verbose)
 int JobEnd::after(const std::exception& error) {
   const std::string text = text_of(error, verbose_);
   if (environment_.rank() == 0) print(program_, text, 0);
-  bool told_by_another = false;
-  if (all_came(text, told_by_another)) {
-    if (!told_by_another) print(program_, text, environment_.rank());
+  bool said_by_another = false;
+  if (all_came(text, said_by_another)) {
+    if (!said_by_another) print(program_, text, environment_.rank());
     alarm(kLastWaitSeconds);  // limit for unfinished requests; the transport ends when all are done
     return 1;
   }
@@ -87,7 +87,7 @@ int JobEnd::after(const std::exception& error) {
   environment_.abort(1);
 }
 
-bool JobEnd::all_came(const std::string& text, bool& told_by_another) {
+bool JobEnd::all_came(const std::string& text, bool& said_by_another) {
   const at::Tensor mine = at::empty({1}, at::kLong).fill_(static_cast<int64_t>(std::hash<std::string>()(text)));
   const at::Tensor all = at::empty({environment_.ranks()}, at::kLong);
   try {
@@ -100,7 +100,7 @@ bool JobEnd::all_came(const std::string& text, bool& told_by_another) {
     return false;
   }
   const int64_t* hashes = all.const_data_ptr<int64_t>();
-  told_by_another =
+  said_by_another =
       environment_.rank() == 0 ||
       std::find(hashes, hashes + environment_.rank(), *mine.const_data_ptr<int64_t>()) != hashes + environment_.rank();
   return true;

@@ -29,7 +29,7 @@ class JobEnd {
   int after(const std::exception& error);
 
  private:
-  bool all_came(const std::string& text, bool& told_by_another);
+  bool all_came(const std::string& text, bool& said_by_another);
 
   Environment& environment_;
   std::unique_ptr<Communicator> everyone_;

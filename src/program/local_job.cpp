@@ -41,8 +41,8 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-// When a rank has failed, the others notice it through the transport and print their errors. Who
-// does not is ended.
+// When a rank has failed, the others notice it through the transport and print their errors. One
+// that does not is ended.
 constexpr auto kPoll = 20ms, kGrace = 500ms, kPatience = 8000ms;
 
 void send(const std::vector<pid_t>& children, int signal) {
@@ -108,7 +108,7 @@ pid_t start(int rank, int ranks, int port, const std::string& secret, char** arg
 // How the job has ended.
 struct End {
   int status = 0;
-  int rank = -1;       // whose end was first not 0
+  int rank = -1;       // the first with an end other than 0
   int signal = 0;      // that ended it; 0: it ended itself
   bool asked = false;  // a signal of the user came
 };
@@ -175,7 +175,7 @@ int run_local_job(int ranks, char** argv, const Restarts& restarts) {
       return end.status;
     }
     const bool forward = std::exchange(reached, restarts.reached()) != reached;
-    if (!forward && end.signal == 0) return end.status;  // an error, which a rank has told
+    if (!forward && end.signal == 0) return end.status;  // an error, which a rank has printed
     if (!forward && in_vain) {
       log::error("rank ", end.rank, " ", how,
                  " again without a new checkpoint: no restart, as it would end there again");

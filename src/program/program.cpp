@@ -41,7 +41,7 @@ std::optional<std::string> parse(const Program& program, CommandLine& line, std:
   app.set_version_flag("--version", std::string(version()));
   app.footer(
       "Ctrl-C, SIGTERM or SIGUSR1 end a training run after its step, with a checkpoint.\n"
-      "Exit status: 0 done; 1 an error, told in one sentence; 2 an error in what was typed or configured, before "
+      "Exit status: 0 done; 1 an error, in one sentence; 2 an error in what was typed or configured, before "
       "anything started.");
   app.add_flag("--help-env", line.environment_table, "print the environment variables that are read");
   app.require_subcommand(0, 1);
@@ -122,7 +122,7 @@ int run_program(Program& program, int argc, char** argv) {
   open_standard_streams();
   CommandLine line;
   const int status = run_job(program, line, argc, argv);
-  if (status != 0) return status;  // its error has been told
+  if (status != 0) return status;  // its error has been printed
   try {
     finish_output();
     return 0;

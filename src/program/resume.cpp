@@ -33,7 +33,7 @@ bool holds_metrics(const fs::path& out) {
   return fs::exists(metrics) && fs::file_size(metrics) > 0;
 }
 
-// The checkpoints in `out` as rank 0 sees them, one a line, newest first.
+// The checkpoints in `out` as rank 0 sees them, one per line, newest first.
 std::string checkpoints_of_rank_0(Communicator& everyone, const std::string& out) {
   std::string lines;
   all_ranks_or_none(everyone, [&] {

@@ -195,7 +195,7 @@ void RunLock::acquire() {
 RunLock::Locks RunLock::wait_for_dead() const {
   Locks seen = locks();
   auto since = Clock::now();
-  for (bool told = false;; std::this_thread::sleep_for(times_.look)) {
+  for (bool warned = false;; std::this_thread::sleep_for(times_.look)) {
     const Locks now = locks();
     for (const auto& [number, text] : now) {
       if (!seen.contains(number) || seen.at(number) == text) continue;
@@ -211,7 +211,7 @@ RunLock::Locks RunLock::wait_for_dead() const {
       if (life == Life::alive) refuse(directory_, holder);
       if (life == Life::dead) continue;
       all_dead = false;
-      if (!std::exchange(told, true))
+      if (!std::exchange(warned, true))
         log::warn(directory_.string(), " was in use by ", holder.to_string(), "; waiting up to ",
                   times_.silence.count() / 1000, " s for a sign of its life");
     }

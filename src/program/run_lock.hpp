@@ -16,7 +16,7 @@
 
 namespace axonn {
 
-// Who holds a run's directory, as its lock says.
+// The holder of a run's directory, by its lock.
 struct LockHolder {
   std::string host;
   std::string kernel;  // this boot of the host, and its namespace of process numbers

@@ -27,4 +27,10 @@ BatchPlan plan_micro_batches(int64_t batch, int64_t micro_batches, const GridSha
   return plan_batch(batch, batch / micro_batches / row_share(shape, at).groups, shape, at);
 }
 
+std::string batch_text(const BatchPlan& plan, std::string_view samples, const GridShape& shape) {
+  return detail::concatenate("batch ", plan.batch, " = ", plan.micro_batches, " micro-batch",
+                             plan.micro_batches == 1 ? "" : "es", " x ", plan.micro_batch, " ", samples,
+                             " per rank x z ", shape.z, " x data ", shape.data);
+}
+
 }  // namespace axonn

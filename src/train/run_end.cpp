@@ -8,7 +8,7 @@ namespace axonn {
 
 RunEnd::Wishes RunEnd::wishes() const {
   const bool too_long = config_.minutes > 0 && seconds() > config_.minutes * 60;
-  return {told_to_stop() ? 1.0 : 0.0, too_long ? 1.0 : 0.0};
+  return {wants_stop() ? 1.0 : 0.0, too_long ? 1.0 : 0.0};
 }
 
 void RunEnd::decide(const Wishes& greatest) {
@@ -18,7 +18,7 @@ void RunEnd::decide(const Wishes& greatest) {
 
 bool RunEnd::ask() {
   if (stopped_) return true;
-  const at::Tensor asked = at::scalar_tensor(told_to_stop() ? 1.0 : 0.0, at::kDouble);
+  const at::Tensor asked = at::scalar_tensor(wants_stop() ? 1.0 : 0.0, at::kDouble);
   everyone_.all_reduce(asked, ReduceOp::max).wait();
   return stopped_ = asked.item<double>() != 0;
 }

@@ -35,13 +35,13 @@ class RunEnd {
  private:
   using Clock = std::chrono::steady_clock;
 
-  bool told_to_stop() const { return stop_ && stop_(); }
+  bool wants_stop() const { return stop_ && stop_(); }
 
   const TrainConfig& config_;
   Communicator& everyone_;
   const std::function<bool()>& stop_;
   Clock::time_point start_ = Clock::now();
-  bool stopped_ = false;  // some rank was told to, and all know it
+  bool stopped_ = false;  // some rank wants it, and all know it
   bool out_of_time_ = false;
 };
 

@@ -14,8 +14,8 @@
 #include "axonn/core/log.hpp"
 #include "axonn/core/sentence.hpp"
 #include "axonn/train/report/gemm_peak.hpp"
+#include "train/head_line.hpp"
 #include "train/report/device_memory.hpp"
-#include "train/report/head_line.hpp"
 #include "train/report/run_starts.hpp"
 
 namespace axonn {
@@ -63,15 +63,14 @@ void RunReport::begin(const Beginning& beginning) {
     if (!lead()) return;
     open_files(beginning);
     print_head(network_.environment, network_.context,
-               {.title = beginning.identity.title,
-                .data = beginning.identity.data,
-                .steps = config_.steps,
+               {.identity = beginning.identity,
+                .config = config_,
+                .first_step = beginning.first_step,
                 .plan = beginning.plan,
                 .samples = network_.task.words().samples,
                 .gemm_flops = gemm_flops_,
                 .linear = linear,
-                .update = beginning.update,
-                .verbose = config_.verbose});
+                .update = beginning.update});
     warn_of_options();
   });
 }
@@ -89,7 +88,8 @@ void RunReport::open_files(const Beginning& beginning) {
                              .from = beginning.identity.from,
                              .step = first_step,
                              .ranks = network_.environment.ranks(),
-                             .configuration = beginning.identity.configuration});
+                             .configuration = beginning.identity.configuration,
+                             .choices = beginning.identity.choices});
 }
 
 void RunReport::warn_of_options() const {

@@ -17,7 +17,7 @@
 
 namespace axonn {
 
-// What a run tells: its first lines, the progress line, metrics.jsonl, status.json, starts.jsonl,
+// A run's reports: its first lines, the progress line, metrics.jsonl, status.json, starts.jsonl,
 // and which rank is slow. Rank 0 writes; every rank calls each function in the same order.
 class RunReport {
  public:

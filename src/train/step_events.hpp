@@ -13,8 +13,8 @@
 
 namespace axonn {
 
-// What is done between two steps, each at its interval: replicas, validation, samples, checkpoint.
-// A signal during one of them ends the run, and those that follow do what they do at its end. All
+// The work between two steps, each at its interval: replicas, validation, samples, checkpoint. A
+// signal during one of them ends the run, and those that follow do what they do at its end. All
 // functions are collective; `steps` are done.
 class StepEvents {
  public:

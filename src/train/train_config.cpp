@@ -16,6 +16,10 @@ int64_t TrainConfig::rows(const GridShape& shape) const {
   return micro_batch > 0 ? micro_batch : std::max<int64_t>(batch / shape.size(kRowAxes), 1);
 }
 
+LearningRate TrainConfig::learning_rate() const {
+  return {.peak = optimizer.learning_rate, .end = learning_rate_end, .warmup = warmup, .steps = steps};
+}
+
 void check_train(const TrainConfig& config) {
   const auto at_least = [](auto value, auto least, const char* name) {
     AXONN_CHECK(value >= least, "train.config", name, " must be at least ", least, ", got ", value);

@@ -16,7 +16,7 @@
 
 namespace axonn {
 
-// What shard() will do with a module.
+// The plan of shard() for a module.
 struct FoundUnits {
   struct Child {
     torch::nn::SequentialImpl* parent = nullptr;

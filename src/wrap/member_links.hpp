@@ -10,7 +10,7 @@
 
 namespace axonn {
 
-// Who takes whose split output in a module: by keep_split(), and by a plan.
+// The members of a module that take another's split output: by keep_split(), and by a plan.
 struct MemberLinks {
   std::map<const MemberBase*, MemberBase::Links> links;  // one for every typed member
   std::set<const torch::nn::Module*> whole;              // divided by nothing

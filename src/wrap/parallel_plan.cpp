@@ -90,7 +90,7 @@ class Planner {
       place.after = ends ? Stream{} : place.output;
       stream = place.output;
       last = place.name;
-      // A BatchNorm stays, and is told on which channels it works.
+      // A BatchNorm stays, and learns on which channels it works.
       if (dynamic_cast<BatchNormBase*>(&module) != nullptr)
         plan_.members.emplace_back(member, between(place.name, place.input));
       if (place.layer || place.converts()) plan_.children.push_back({&sequential, i, key, std::move(place)});

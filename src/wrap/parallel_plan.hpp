@@ -13,7 +13,7 @@
 
 namespace axonn {
 
-// What parallelize() will do with the Sequentials and typed members of a module.
+// The plan of parallelize() for the Sequentials and typed members of a module.
 struct ParallelPlan {
   // A child that is replaced, or whose input or output is converted.
   struct Child {
@@ -30,7 +30,7 @@ struct ParallelPlan {
 
 // Walks the module, with the layout in hand, and changes nothing. UserError as parallelize() says.
 ParallelPlan plan_layers(torch::nn::Module& module, Context& context, const SplitPlan& plan);
-// What shard() does: BatchNorms that can be synchronised are, and the rest stays as it is.
+// The plan of shard(): BatchNorms that can be synchronised are, and the rest stays as it is.
 ParallelPlan plan_batch_norms(torch::nn::Module& module);
 
 }  // namespace axonn

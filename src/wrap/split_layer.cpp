@@ -41,7 +41,7 @@ bool is_one_of(const nn::Module& module) {
   return ((typeid(module) == typeid(T)) || ...);
 }
 
-// Over which axis a layer takes its input; `before` decides if it is split already.
+// The axis over which a layer takes its input; `before` decides if it is split already.
 Axis input_axis(const Stream& before) { return before.layout.axis.value_or(Axis::y); }
 
 // Statistics of no features would be NaN.

@@ -27,7 +27,7 @@ struct SplitLayer {
 std::optional<SplitLayer> split_layer(Context& context, const torch::nn::Module& child, const Stream& before,
                                       int64_t parts = 1);
 
-// What a child without parameters leaves where it is: a stream that it may take as it lies.
+// Whether a child without parameters leaves the stream where it is, and may take it as it lies.
 bool keeps_stream(const Context& context, const torch::nn::Module& child, const Stream& before);
 bool is_dropout(const torch::nn::Module& module);
 bool is_norm(const torch::nn::Module& module);  // LayerNorm or GroupNorm

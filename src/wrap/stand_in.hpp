@@ -33,7 +33,7 @@ class StandIn : public torch::nn::Module {
 
 }  // namespace axonn
 
-// What a Sequential keeps of a child: how to call it, and the module that it gives away.
+// A child as its Sequential keeps it: how to call it, and the module that it gives away.
 template <>
 struct torch::nn::AnyModuleHolder<axonn::StandIn, at::Tensor> : AnyModulePlaceholder {
   explicit AnyModuleHolder(std::shared_ptr<axonn::StandIn>&& module)

@@ -198,8 +198,8 @@ void WrappedNetwork::begin_forward(int unit) {
   enter(unit);
 }
 
-// A frozen parameter has no gradient that tells when backward no longer reads it. What reads it
-// leads to the gradient of a trained parameter or of an input.
+// A frozen parameter has no gradient that tells when backward no longer reads it. Each of its
+// readers leads to the gradient of a trained parameter or of an input.
 std::shared_ptr<WrappedNetwork::Inputs> WrappedNetwork::watch(int unit, const std::vector<const at::Tensor*>& inputs) {
   const auto watched = std::make_shared<Inputs>();
   if (units_[static_cast<size_t>(unit)].frozen.empty() || !at::GradMode::is_enabled()) return watched;

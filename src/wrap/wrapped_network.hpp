@@ -32,7 +32,7 @@ struct FoundTensor {
   at::Tensor stored(const at::Tensor& whole) const;
 };
 
-// What a module has. Unit 0 is the root; the others are those of Unit and of Sequentials' children.
+// A module's tensors and units: unit 0 is the root, others are of Unit and Sequentials' children.
 struct FoundModule {
   std::vector<FoundTensor> trained;  // those of layers last
   std::vector<FoundTensor> frozen;   // sharded too, without gradients

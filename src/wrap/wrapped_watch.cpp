@@ -115,7 +115,7 @@ void WrappedNetwork::compare_gradients() {
                       "row_share().groups, and the same random numbers");
 }
 
-// What the module can read and write outside its units.
+// The parameters that the module can read and write outside its units.
 std::vector<LeasedParameter*> WrappedNetwork::whole_now() {
   std::vector<LeasedParameter*> result;
   const auto add = [&](std::vector<LeasedParameter>& leased, const std::vector<FoundTensor>& found) {

@@ -81,7 +81,7 @@ def lacking(need):
 
 
 def fill(scratch):
-    """What programs read: a run, and images in CIFAR-10's form."""
+    """Input of programs: a run, and images in CIFAR-10's form."""
     (scratch / "run").mkdir()
     (scratch / "run/metrics.jsonl").write_text('{"step": 1, "loss": 2.0}\n{"step": 2, "loss": 1.5}\n')
     (scratch / "cifar").mkdir()

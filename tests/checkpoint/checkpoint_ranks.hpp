@@ -64,7 +64,7 @@ inline int64_t place_of(const Tensor& tensor, Coordinate at) {
   return static_cast<int64_t>(std::mt19937(seed)() % 500);
 }
 
-// What a rank holds of tensor `number`, by the definition of a cut, element by element.
+// A rank's part of tensor `number`, by the definition of a cut, element by element.
 inline CheckpointTensor shard_of(size_t number, const Tensor& tensor, const Grid& grid, int rank, int padding) {
   const Coordinate at = grid.coordinate(rank);
   const at::Tensor whole = whole_shard(number, tensor, grid.shape(), at, padding);

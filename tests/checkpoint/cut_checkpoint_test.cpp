@@ -283,7 +283,7 @@ void flip_last_byte(const fs::path& path) {
 TEST(CutCheckpoint, OnlyTheFilesThatAreNeededAreRead) {
   const Grid grid({.x = 2, .y = 1, .z = 2, .data = 2});
   auto all = tensors();
-  all.erase(all.begin(), all.begin() + 2);  // what is not cut is in the files of data 0
+  all.erase(all.begin(), all.begin() + 2);  // tensors that are not cut are in the files of data 0
   for (int rank = 0; rank < grid.ranks(); ++rank) {
     Scratch scratch;
     save(scratch.path(), grid, all);

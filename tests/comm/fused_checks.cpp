@@ -251,7 +251,7 @@ void no_bits_depend_on_the_segment(Environment& environment) {
   });
 }
 
-// What an epilogue holds is free once its request is done, even if the request is kept.
+// The things that an epilogue holds are free once its request is done, even if the request is kept.
 void a_kept_request_holds_no_epilogue(Environment& environment) {
   Communicator& world = environment.world();
   const at::Tensor data = at::full({10'000}, 1.0, at::kFloat);

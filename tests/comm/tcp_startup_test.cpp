@@ -336,7 +336,7 @@ TEST(TcpStartUp, RanksListenOnlyWhereTheyReachRank0) {
   }
 }
 
-// Where rank 0 listens on every interface, as with an init file, and the others look for it.
+// Rank 0 listens on every interface, as with an init file, and the others look for it.
 class AnyInterface final : public MeetingPlace {
  public:
   explicit AnyInterface(std::vector<std::string> hosts_of_ranks) : hosts_(std::move(hosts_of_ranks)) {}

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 using fuzz::Random, fuzz::read;
 using namespace std::string_literals;
 
-// What a log would hold is tested elsewhere.
+// The lines of a log are tested elsewhere.
 class DataFuzz : public testing::Test {
  protected:
   DataFuzz() { log::configure({.level = log::Level::off}); }

@@ -33,7 +33,7 @@ class ForeignFiles(GptTest):
         self.refuse("train", "--resume", CAFE + "x", words=[r"caf\xE9x"])
 
     def test_a_folder_of_everything(self):
-        """What is read does not change with the run's own files, so it resumes, even beside its data."""
+        """The data do not change with the run's own files, so it resumes, even beside its data."""
         (self.directory / "self").symlink_to("self")
         (self.directory / "a.txt.gz").write_bytes(gzip.compress(self.text.read_bytes()))
         os.mkfifo(self.directory / "pipe")

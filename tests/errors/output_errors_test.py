@@ -29,7 +29,7 @@ class Output(ProgramTest):
                                    stderr=subprocess.PIPE, text=True)
         return ended.returncode, ended.stderr
 
-    def assert_told(self, where, status, name, *arguments):
+    def assert_reported(self, where, status, name, *arguments):
         with self.subTest(name=name, where=where, arguments=arguments[:1]):
             ended, text = self.to(where, name, *arguments)
             self.assertEqual(ended, status, text)
@@ -39,18 +39,18 @@ class Output(ProgramTest):
 
     def test_every_program_says_so(self):
         (self.directory / "text.txt").write_text("a text of some words\n" * 100)
-        self.assert_told("closed", 1, "gpt", *TRAINING, "--out", "run")
+        self.assert_reported("closed", 1, "gpt", *TRAINING, "--out", "run")
         for line in (self.directory / "run/metrics.jsonl").read_text().splitlines():  # no other text has come in
             self.assertTrue(line.startswith('{"step":'), line)
-        self.assert_told("full", 1, "gpt", "generate", "--checkpoint", "run", "--tokens", "3")
-        self.assert_told("full", 1, "gpt", "--help")
-        self.assert_told("full", 1, "unet", "--help-env")
+        self.assert_reported("full", 1, "gpt", "generate", "--checkpoint", "run", "--tokens", "3")
+        self.assert_reported("full", 1, "gpt", "--help")
+        self.assert_reported("full", 1, "unet", "--help-env")
         for where in ("full", "closed"):
-            self.assert_told(where, 2, "axonn-checkpoint", "ls", "run")
-        self.assert_told("full", 2, "axonn-checkpoint", "verify", "run")
-        self.assert_told("full", 2, "axonn-config", "--gpus", "8", "--model", "gpt5b")
-        self.assert_told("full", 2, "axonn-config", "machine", "perlmutter")
-        self.assert_told("full", 2, "axonn-schedule", "show", PROGRAM_TEXT)
+            self.assert_reported(where, 2, "axonn-checkpoint", "ls", "run")
+        self.assert_reported("full", 2, "axonn-checkpoint", "verify", "run")
+        self.assert_reported("full", 2, "axonn-config", "--gpus", "8", "--model", "gpt5b")
+        self.assert_reported("full", 2, "axonn-config", "machine", "perlmutter")
+        self.assert_reported("full", 2, "axonn-schedule", "show", PROGRAM_TEXT)
 
     def start_training(self, out, *arguments, **streams):
         (self.directory / "text.txt").write_text("a text of some words\n" * 100)

@@ -78,16 +78,16 @@ class UnlikeRanks(GptTest):
         for rank in range(2):
             (self.directory / f"host-{rank}").mkdir()
         self.train("host-1/run", "--steps", "1")
-        told = ["rank 0 cannot read what rank 1 on host ", ": rank 0 on host "]
+        named = ["rank 0 cannot read what rank 1 on host ", ": rank 0 on host "]
         ended = self.run_on_hosts("generate", "--checkpoint", "run", "--grid", "1x1x1x2")
-        self.assert_refused(ended, *told, "there is no checkpoint run")
+        self.assert_refused(ended, *named, "there is no checkpoint run")
         training = ["train", "--grid", "1x1x1x2", "--data", str(self.text)]
         ended = self.run_on_hosts(*training, "--resume", "run")
-        self.assert_refused(ended, *told, "there is no checkpoint run")
+        self.assert_refused(ended, *named, "there is no checkpoint run")
         program = pathlib.Path(__file__).parents[2] / "configs/programs/adamw.program"
         (self.directory / "host-1/own.program").write_text(program.read_text())
         ended = self.run_on_hosts(*training, "--out", "new", *TRAINING, "--optimizer", "own.program")
-        self.assert_refused(ended, *told, "own.program")
+        self.assert_refused(ended, *named, "own.program")
 
     def test_letters_that_only_some_ranks_cannot_encode(self):
         self.train("run", "--tokenizer", "chars", "--steps", "1")

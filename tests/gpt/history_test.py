@@ -55,11 +55,11 @@ class History(GptTest):
         self.assertIn("nothing to do", self.resume("run/step-000002", 2).out)
         self.assert_history(self.run, [2, 4, 6], 6)
 
-        told = self.resume("run/step-000002", 5, "--save-every", "1", "--keep", "2", "--grid", "1x1x1x2", ranks=2,
+        ended = self.resume("run/step-000002", 5, "--save-every", "1", "--keep", "2", "--grid", "1x1x1x2", ranks=2,
                            launcher="ranks")
         left = self.run / "after-step-000002"
-        self.assertEqual(told.text.count("goes back to step 2 and on from there"), 1, told.text)
-        self.assertIn("now in run/after-step-000002,", told.text)
+        self.assertEqual(ended.text.count("goes back to step 2 and on from there"), 1, ended.text)
+        self.assertIn("now in run/after-step-000002,", ended.text)
         self.assert_history(self.run, [4, 5], 5)
         self.assert_history(left, [4, 6], 6)
         self.assertEqual(losses(left), self.first)

@@ -1,4 +1,5 @@
 """Output of the program: the plan of a large run, metrics, progress, help."""
+import json
 import pathlib
 import re
 import unittest
@@ -70,6 +71,41 @@ class Outputs(GptTest):
             self.assertEqual(ended.status, 0, ended.text)
             self.assertEqual(ended.err.count("the warm-up takes 7 steps and the run 3"), warned, ended.err)
             self.assertEqual(ended.err.count("the warm-up takes"), warned, ended.err)
+
+    def first_lines(self, *arguments):
+        ended = self.gpt("train", "--data", self.text.name, *TRAINING, *arguments)
+        self.assertEqual(ended.status, 0, ended.text)
+        return ended.out.splitlines()[:5]
+
+    def test_the_first_lines_say_what_runs_and_where_its_output_goes(self):
+        network, batch, rate, files, after = self.first_lines("--out", "run", "--steps", "4", "--micro-batch", "2")
+        self.assertRegex(network, r"^gpt [\d.]+ k parameters on 1x1x1x1 \(1 rank, self\), text.txt: .*tokens, 4 steps$")
+        self.assertEqual(batch, "batch 8 = 4 micro-batches x 2 sequences per rank x z 1 x data 1")
+        self.assertEqual(rate, "adamw, learning rate 0.01 after 2 steps of warm-up, then a cosine to 0.0001")
+        self.assertEqual(files, "metrics.jsonl, status.json and a checkpoint at the end in run")
+        self.assertRegex(after, r"^step +4/4 ")
+        resumed = self.first_lines("--resume", "run", "--steps", "6", "--minutes", "1")
+        self.assertTrue(resumed[0].endswith(", 6 steps or 1 minute, from step 4 (run/step-000004)"), resumed[0])
+
+    def test_the_first_lines_know_every_cadence_of_checkpoints(self):
+        for flags, saved in ((["--save-every", "2"], "checkpoints every 2 steps and at the end"),
+                             (["--save-every", "4"], "a checkpoint at the end"),
+                             (["--save-every", "4", "--no-save-last"], "checkpoints every 4 steps"),
+                             (["--save-every", "5", "--no-save-last"], "no checkpoint"),
+                             (["--no-save-last"], "no checkpoint")):
+            run = "-".join(["run", *flags[0:2]])
+            lines = self.first_lines("--out", run, "--steps", "4", *flags)
+            self.assertEqual(lines[3], f"metrics.jsonl, status.json and {saved} in {run}")
+            self.assertEqual(any((self.directory / run).glob("step-*")), saved != "no checkpoint")
+
+    def test_how_products_and_updates_run_is_in_the_starts_and_for_verbose_in_the_first_lines(self):
+        measured = [word for word in TRAINING if word not in ("--gemm", "mm")]
+        ended = self.gpt("train", "--data", self.text.name, "--out", "run", *measured, "--steps", "1", "--verbose")
+        self.assertEqual(ended.status, 0, ended.text)
+        choices = json.loads((self.directory / "run/starts.jsonl").read_text())["choices"]
+        manifest = json.loads((self.directory / "run/step-000001/manifest.json").read_text())
+        self.assertEqual(choices, manifest["choices"])
+        self.assertRegex(ended.out.splitlines()[4], f"^best matrix product .*, gemm {re.escape(choices['gemm'])}[,;]")
 
     def test_generating_without_a_prompt_needs_no_line_break_in_the_vocabulary(self):
         self.text.write_text("abc" * 300)

@@ -41,7 +41,7 @@ class PlannedRun(GptTest):
                          "--machine", "workstation", ranks=4)
         self.assertEqual(ended.status, 0, ended.text)
         chosen = re.search(r"^grid (\d+)x(\d+)x(\d+)x(\d+), order ([xyzd]{4}): the planner's best for machine "
-                           r"workstation, [\d.e-]+ s a step", ended.out, re.M)
+                           r"workstation, [\d.e-]+ s per step", ended.out, re.M)
         self.assertTrue(chosen, ended.out)
         x, y, z, data = map(int, chosen.groups()[:4])
         self.assertEqual(x * y * z * data, 4)
@@ -92,7 +92,7 @@ class PlannedRun(GptTest):
         self.assertNotIn("1x1x1x1", ended.text)
         self.assertTrue(ended.status == 0 or re.search(r"does not sum gradients on grid \d", ended.text), ended.text)
 
-    def test_what_the_planner_needs_is_told(self):
+    def test_what_the_planner_needs_is_said(self):
         run = ["train", "--data", self.text.name, "--out", "run", *TRAINING]
         self.refuse(*run, "--grid", "auto", words=["--grid auto needs --machine", "axonn-config calibrate"])
         self.refuse(*run, "--grid", "auto", "--machine", "perlmuter", words=["perlmuter", "perlmutter"])

@@ -1,4 +1,4 @@
-"""What the directory of a run tells while a job is at work and after its end: the lock and
+"""The directory of a run while a job is at work and after its end: the lock and
 status.json. And how soon a signal is obeyed."""
 import json
 import os

@@ -77,7 +77,7 @@ class OutsideProject(unittest.TestCase):
 
     @classmethod
     def built(cls, build):
-        """What build() of a started project returns."""
+        """The result of build() of a started project."""
         return cls.started[build].result()
 
     def refusal(self, find, *settings, **options):

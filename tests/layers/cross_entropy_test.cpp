@@ -19,7 +19,7 @@ at::Tensor whole_targets(int64_t seed, at::IntArrayRef sizes, int64_t vocabulary
   return at::randint(vocabulary, sizes, generator, at::TensorOptions().dtype(at::kLong));
 }
 
-// What a padded part has behind its entries of the vocabulary must not matter.
+// The padding behind a part's entries of the vocabulary must not matter.
 void spoil_padding(const Context& context, const Value& logits) {
   const auto held = logits.layout.dim(logits.features).local_ranges(context.shape(), context.at());
   const int64_t columns = held.empty() ? 0 : held[0].global.size(), size = logits.tensor.size(-1);

@@ -56,7 +56,7 @@ class UpdateChoiceTest : public testing::Test {
     tuning.most_seconds = 1e9;
     return choose_update(run_.context(), run_.parameters(), settings, tuning);
   }
-  // What rank 0's log says meanwhile.
+  // The lines of rank 0's log meanwhile.
   std::string words_of_choice(const UpdateTuning& tuning) {
     testing::internal::CaptureStderr();
     choose(tuning);

@@ -1,4 +1,4 @@
-// Which reduction programs may sum a grid's gradients.
+// The reduction programs that may sum a grid's gradients.
 #include "axonn/overlap/step/gradient_programs.hpp"
 
 #include <gtest/gtest.h>

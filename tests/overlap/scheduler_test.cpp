@@ -1,4 +1,4 @@
-// What the scheduler moves, launches and allocates, counted on a network of three layers sharded
+// Moves, launches and allocations of the scheduler, counted on a network of three layers sharded
 // over Z.
 #include <functional>
 

@@ -214,7 +214,7 @@ class UpAndDown(unittest.TestCase):
         self.assertIn(words, text)
         self.assertEqual(self.scratch.left(), [])
 
-    def test_wrong_use_is_told(self):
+    def test_wrong_use_is_refused_in_words(self):
         self.assert_refused("no Slurm is up", SLURM_LOCAL, "run", "--", "sinfo")
         self.assert_refused("no Slurm is up", SLURM_LOCAL, "env")
         self.assert_refused("need up, run, env or down, got 'start'", SLURM_LOCAL, "start")

@@ -34,7 +34,7 @@ class Resume(SlurmTest):
                           "--grid", "2x2x2x1", "--log-every", "1").strip()
 
     def at_the_time_limit(self, job):
-        """What --signal=B:USR1@120 does shortly before."""
+        """The work of --signal=B:USR1@120 shortly before."""
         self.slurm("scancel", "--batch", "--signal=USR1", job)
 
     def wait_for_end(self, job):

@@ -11,9 +11,9 @@
 namespace axonn {
 namespace {
 
-// What all ranks say after each comparison, where every rank computes this many seconds in each of
-// its steps, and waits as many times `waited` as the step's number. The seconds of a step are known
-// when the waiting of `ahead` more steps is.
+// The words of all ranks after each comparison, where every rank computes this many seconds in each
+// of its steps, and waits as many times `waited` as the step's number. The seconds of a step are
+// known when the waiting of `ahead` more steps is.
 std::vector<std::string> said(const std::vector<double>& seconds, int comparisons, double waited = 0, int ahead = 0) {
   std::vector<std::string> texts;
   std::mutex mutex;

@@ -104,10 +104,10 @@ class FolderErrors(UnetTest):
 
     def test_images_that_only_some_ranks_can_read(self):
         self.folder("host-0")
-        told = ["rank 1 cannot read what rank 0 on host ", ": rank 1 on host "]
-        self.refuse_unlike(*told, "--data must be shapes or a directory of images that can be read, got 'host-1'")
+        named = ["rank 1 cannot read what rank 0 on host ", ": rank 1 on host "]
+        self.refuse_unlike(*named, "--data must be shapes or a directory of images that can be read, got 'host-1'")
         (self.directory / "host-1").mkdir()
-        self.refuse_unlike(*told, "host-1")
+        self.refuse_unlike(*named, "host-1")
 
 
 class NetworkErrors(UnetTest):

@@ -56,7 +56,7 @@ using Tensors = std::map<std::string, at::Tensor>;
 
 inline torch::optim::AdamWOptions adamw() { return torch::optim::AdamWOptions(1e-4).weight_decay(0.1); }
 
-// What `take` gives of each trained parameter, by its first name.
+// The result of `take` for each trained parameter, by its first name.
 template <typename Take>
 Tensors of_plain(torch::nn::Module& net, Take take) {
   Tensors tensors;

@@ -1,4 +1,4 @@
-"""What save_state_dict() wrote is a safetensors file for whoever reads the format."""
+"""A file of save_state_dict() is a safetensors file for every reader of the format."""
 import unittest
 
 from wrapped_runs import SHAPES, WrappedRuns, read, values

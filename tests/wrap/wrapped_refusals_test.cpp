@@ -1,4 +1,4 @@
-// What a wrapped module refuses, and how it says so.
+// Refusals of a wrapped module, and their words.
 #include <sstream>
 
 #include <ATen/ops/complex.h>

@@ -1,4 +1,4 @@
-// What may happen in a step of a wrapped module, beside the plain one.
+// Events in a step of a wrapped module, beside the plain ones.
 #include <set>
 #include <vector>
 

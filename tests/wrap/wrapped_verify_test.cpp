@@ -52,7 +52,7 @@ TEST(WrappedVerify, FindsWrappedModulesEqual) {
   expect_verified<Tied>({});
 }
 
-// What is wrong on one rank is seen on all of them, and the tensor is named.
+// A fault of one rank is seen on all of them, and the tensor is named.
 TEST(WrappedVerify, FindsOneBrokenGradient) {
   Context context = make_context();
   for (const int64_t broken_batch : {0, 1}) {

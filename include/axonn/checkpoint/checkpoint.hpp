@@ -89,7 +89,7 @@ class CheckpointWriter {
   void write(const CheckpointState& state, std::span<const CheckpointTensor> tensors, Staging* staging = nullptr) const;
   void commit(const CheckpointState& state, std::span<const CheckpointTensor> tensors) const;  // rank 0
   void discard(const CheckpointState& state) const;  // rank 0, instead of commit(): removes what was written
-  std::filesystem::path path_of(const CheckpointState& state) const;  // where commit() puts it
+  std::filesystem::path path_of(const CheckpointState& state) const;  // commit() puts it there
   int64_t bytes_of(std::span<const CheckpointTensor> tensors) const;  // in this rank's file, without its header
 
  private:

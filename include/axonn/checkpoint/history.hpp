@@ -32,11 +32,11 @@ void check_of_history(const std::filesystem::path& step_directory);
 // The checkpoint that a run without any of its own branched off from, as its starts.jsonl says.
 std::optional<std::filesystem::path> branched_from(const std::filesystem::path& run_directory);
 
-// For a run that goes back to `step` and on from there. What the directory has of later steps goes
-// to its subdirectory after-step-N (N is `step`; after-step-N-2 if that is taken, and so on), which
-// is then a run of its own: checkpoints and drawn samples are moved, metrics.jsonl and starts.jsonl
-// copied. Nothing is removed. Returns the subdirectory, or nothing if there is no later checkpoint.
-// A process that is killed meanwhile leaves after-step-N.partial. From its creation on, later steps
+// For a run that goes back to `step` and on from there. Later steps that the directory has go to
+// its subdirectory after-step-N (N is `step`; after-step-N-2 if that is taken, and so on), then a
+// run of its own: checkpoints and drawn samples are moved, metrics.jsonl and starts.jsonl copied.
+// Nothing is removed. Returns the subdirectory, or nothing if there is no later checkpoint. A
+// process that is killed meanwhile leaves after-step-N.partial. From its creation on, later steps
 // are no checkpoints of this run, and the next call completes it. Only one process may call it.
 std::optional<std::filesystem::path> leave_after(const std::filesystem::path& run_directory, int64_t step);
 

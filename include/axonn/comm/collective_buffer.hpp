@@ -11,7 +11,7 @@
 
 namespace axonn {
 
-// What a fused collective reduces or gathers: a contiguous tensor, or places of scattered tensors.
+// The data of a fused collective: a contiguous tensor, or places of scattered tensors.
 class CollectiveBuffer {
  public:
   CollectiveBuffer() = default;

@@ -52,7 +52,7 @@ inline constexpr int64_t kSmallestSegment = int64_t{8} << 10, kLargestSegment = 
 // of the buffer or of a scattered tensor. So sums over such portions do not depend on the messages.
 inline constexpr int64_t kEpilogueUnit = 1024;
 
-// What the owner of an element does with its finished sum. A call is for the elements [place,
+// The owner of an element calls it with the finished sum. A call is for the elements [place,
 // place + count) of the buffer, which lie in one block of the arena if it is given. `sum` points to
 // their sums, or is null when nothing is reduced. The call writes what is gathered to `result`,
 // which is null when nothing is gathered.

@@ -20,11 +20,10 @@ namespace axonn {
 // The launcher selects the transport (launch.hpp): MPI under an MPI launcher, TCP under any other,
 // and without a launcher the job has one rank. There is no fallback: BackendError when the selected
 // transport is not built in or fails, UserError when nothing says where the ranks meet.
-// Where the program has no handlers for signals of a crash, it gets those of crash_report.hpp.
-// UserError when the process has loaded another LibTorch than axonn was built with, or two OpenMP
-// run times.
+// A program without handlers for signals of a crash gets those of crash_report.hpp. UserError when
+// the process has loaded another LibTorch than axonn was built with, or two OpenMP run times.
 // Every rank of the job constructs and destroys it. The destructor calls finish(), unless an
-// exception is propagating. Where that fails, it logs the error and ends the whole job as abort(1)
+// exception is propagating. If that fails, it logs the error and ends the whole job as abort(1)
 // does: a job that lost a rank is never one that ended with status 0.
 class Environment {
  public:
@@ -53,8 +52,8 @@ class Environment {
   // Over all ranks of the job, on the CPU.
   Communicator& world();
 
-  // Where this rank writes rank-0003.jsonl, its last collectives, if the job hangs. The directory
-  // is made then. Without this call nothing is written.
+  // The directory for rank-0003.jsonl, this rank's last collectives, if the job hangs. It is made
+  // then. Without this call nothing is written.
   void set_flight_directory(const std::filesystem::path& directory);
 
   // BackendError when the job has failed. After a wait for a device: a collective that was ended

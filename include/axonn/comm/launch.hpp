@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-// What a launcher's environment variables say about this process. The Environment follows them, but
+// This process according to a launcher's environment variables. The Environment follows them, but
 // they are known before it exists.
 namespace axonn {
 

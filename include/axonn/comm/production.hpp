@@ -23,7 +23,7 @@ class ProducerCounter {
   // Reserves the counts of the next `parts` parts; returns the count before them.
   uint32_t claim(uint32_t parts);
   void release(uint32_t parts = 1);
-  // Whether so many parts are released. What was written before their release is then visible.
+  // Whether so many parts are released. Writes before their release are then visible.
   bool reached(uint32_t count) const;
 
  private:
@@ -82,7 +82,7 @@ class Production {
   const ProducedParts& parts() const { return parts_; }
   void release();  // the next part is written
 
-  // What the collective keeps of it.
+  // The collective's view of it.
   class Reader {
    public:
     // Whether the owner's elements [begin, begin + count) are written. BackendError if the producer

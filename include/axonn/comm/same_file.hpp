@@ -8,11 +8,11 @@
 
 namespace axonn {
 
-// What each rank has read by itself.
+// A file that each rank has read by itself.
 struct ReadFile {
   std::filesystem::path file;
   std::string what;  // "checkpoint"
-  std::string by;    // who named it: "--resume", "load_checkpoint()"
+  std::string by;    // the flag or call that named it: "--resume", "load_checkpoint()"
 };
 
 // UserError on every rank if `hash`, of what was read, is not that of rank 0: it names the ranks,

@@ -6,7 +6,7 @@
 
 namespace axonn {
 
-// Where a program is in its steps. Whoever counts the steps sets it, at the same place of the
+// The step that a program is in. The code that counts the steps sets it, at the same place of the
 // program on every rank, and communicators that were made with it read it in each call. So a call
 // in one step is no longer taken for the same call in another: the job ends (Communicator). Set by
 // one thread at a time, read by any.

@@ -14,7 +14,7 @@ namespace axonn {
 // Specialise it for your own types:
 //   // UserError with a full sentence; `what` is the flag or the key
 //   static T parse(std::string_view text, std::string_view what);
-//   static std::string print(const T& value);  // what parse() takes
+//   static std::string print(const T& value);  // as parse() takes it
 //   static std::string type();                 // in the help: "TEXT", or the values "bf16|fp16"
 template <typename T>
 struct Codec;

@@ -109,7 +109,7 @@ class OptionTable {
   // --no-tied".
   std::string given_flags(const std::vector<std::string_view>& sections = {}) const;
 
-  Source source(std::string_view key) const;                           // who set the key
+  Source source(std::string_view key) const;                           // the one that set the key
   std::vector<std::string> keys(std::string_view section = {}) const;  // all keys when no section is named
 
   // The first of `keys` whose value differs from `json`, an output of to_json(). Both values are

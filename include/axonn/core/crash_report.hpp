@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <string_view>
 
-// What a process says when SIGSEGV, SIGBUS, SIGFPE or SIGABRT ends it: one line on the error output
-// with its rank, its step and its last collective. Then the signal ends it as usual, with a core
-// file where the system writes one, and the launcher or the other ranks notice.
+// The last words of a process that SIGSEGV, SIGBUS, SIGFPE or SIGABRT ends: one line on the error
+// output with its rank, its step and its last collective. Then the signal ends it as usual, with a
+// core file where the system writes one, and the launcher or the other ranks notice.
 namespace axonn::crash {
 
 // Installs the handlers where the program has none of its own, and gives them a stack of their own

@@ -12,7 +12,7 @@ class Error : public std::runtime_error {
  public:
   Error(std::string where, std::string sentence);
   const std::string& where() const noexcept { return where_; }        // "module.function"; InternalError: "file:line"
-  const std::string& sentence() const noexcept { return sentence_; }  // what, got X, need Y
+  const std::string& sentence() const noexcept { return sentence_; }  // "got X, need Y"
 
  private:
   std::string where_;

@@ -7,7 +7,7 @@
 
 namespace axonn {
 
-// What a program says of an exception: an Error's sentence; for a path that the system refuses, as
+// An exception in a program's words: an Error's sentence; for a path that the system refuses, as
 // std::filesystem throws it, the path, the system's reason and a cure; else what(). `verbose` adds
 // the place in the code, or the library's own words.
 std::string sentence_of(const std::exception& error, bool verbose = false);

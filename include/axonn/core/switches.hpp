@@ -58,7 +58,7 @@ Set parse_switches(std::string_view list) {
   return switches_of<Set>(detail::parse_switch_bits(list, Switches<Set>::kWhat, detail::switch_names<Set>()));
 }
 
-// What parse_switches() takes.
+// The text that parse_switches() takes.
 template <HasSwitches Set>
 std::string to_string(const Set& set) {
   unsigned bits = 0;

@@ -28,7 +28,7 @@ std::string printable(std::string_view text);
 std::string shown_name(std::string_view name);
 
 // Any bytes without a NUL as UTF-8 for a file, and back. A byte that is not UTF-8 becomes a NUL and
-// two hexadecimal digits, which JSON writes as "caf\u0000e9". What is UTF-8 stays.
+// two hexadecimal digits, which JSON writes as "caf\u0000e9". UTF-8 stays as it is.
 std::string to_utf8(std::string_view bytes);
 std::string from_utf8(std::string_view text);
 

@@ -7,7 +7,7 @@
 
 namespace axonn {
 
-// Which member of a group owns which elements of an arena: element i belongs to member
+// The owners of an arena's elements in a group: element i belongs to member
 // (i / block) mod members. So owners do not depend on the messages into which an arena is split. A
 // member that keeps something only for its own elements of a range keeps it in one buffer, in
 // ascending order. This buffer is its compact shard of the range.

@@ -26,7 +26,7 @@ struct Coordinate {
 using AxisOrder = std::array<Axis, 4>;
 inline constexpr AxisOrder kDefaultOrder = {Axis::x, Axis::y, Axis::z, Axis::data};
 AxisOrder parse_axis_order(std::string_view text);  // "xyzd"; each of the four letters once
-std::string to_string(const AxisOrder& order);      // what parse_axis_order() takes
+std::string to_string(const AxisOrder& order);      // as parse_axis_order() takes it
 
 // The rank at each grid index: placement[i] is a rank of those that the grid spans. Empty: index i
 // is rank i. Any permutation is allowed, such as one from a P2 parallelism matrix.

@@ -64,7 +64,7 @@ struct Dim {
   bool operator==(const Dim&) const = default;
 };
 
-// Where the elements of one trainable tensor are stored. The dims give a rank's (X, Y) block. The
+// The place of each element of one trainable tensor. The dims give a rank's (X, Y) block. The
 // block, row-major and flattened, is sharded over Z into ranges when `over_z`, and otherwise
 // replicated over Z. The tensor is replicated over every axis that is not named, and always over
 // data. Initialisation, gradient reduction, norms, checkpoints and resharding derive only from

@@ -6,8 +6,7 @@
 
 namespace axonn {
 
-// What a block does with a layer's output: adds it to its stream, after dropout() of this
-// probability and name.
+// A block adds a layer's output to its stream, after dropout() of this probability and name.
 struct AddTo {
   Value stream;  // in the layer's output layout, with the sizes of its output
   double dropout = 0;

@@ -33,7 +33,7 @@ struct ContextOptions {
   KernelChoice kernels = {};                          // on a GPU: which of axonn's own; changes rounding
   AxisOrder order = kDefaultOrder;
   Placement placement = {};
-  OverlapPolicy overlap = {};           // which communication overlaps computation; results are the same
+  OverlapPolicy overlap = {};           // the communication that overlaps computation; results are the same
   ForwardSchedule forward = {};         // parts of a block, sums of Linear and Conv2d; changes rounding
   GemmChoice gemm = {};                 // choose_gemm() measures the best one
   ConvolutionChoice convolutions = {};  // choose_convolutions()

@@ -6,7 +6,7 @@ namespace axonn {
 
 class Context;
 
-// What layers, parameters and steps keep of their context, since the program may let it go before
+// The hold of layers, parameters and steps on their context, which the program may let go before
 // them. It keeps the context's memory; every use after the context has gone is a UserError.
 class ContextHandle {
  public:

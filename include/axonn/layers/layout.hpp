@@ -14,7 +14,7 @@ namespace axonn {
 
 class Context;
 
-// Where the features (the last dim) of an activation are: replicated, or split over X or Y, segment
+// The place of an activation's features (its last dim): replicated, or split over X or Y, segment
 // by segment (q|k|v, skip|x). Rows are always split over Z and data. It is a value: layers compare
 // it and refuse any layout but the one they need.
 struct Layout {

@@ -40,7 +40,7 @@ struct LinearOptions {
 // all-reduce dI over the out axis, reduce-scatter dW over Z. Sizes need not divide by the axes.
 // Every rank of the grid calls it, in the same order.
 //
-// Where joins() says, cuBLASLt's products do the bias, the residual sum and the bias's gradient on
+// If joins() says so, cuBLASLt's products do the bias, the residual sum and the bias's gradient on
 // the way. The residual sum is then rounded once, not twice.
 class LinearImpl : public ShardedModule {
  public:
@@ -74,7 +74,7 @@ class LinearImpl : public ShardedModule {
 
  private:
   friend class PipelineBorder;
-  // Where the sum goes in place of this layer's output. It does the product's `owner`, too.
+  // Takes the sum in place of this layer's output. It does the product's `owner`, too.
   using SumElsewhere = std::function<Pending(const RowProduct&)>;
   PendingValue launch(const Value& input, const AddTo* add, const SumElsewhere& elsewhere);
   void check_addition() const;

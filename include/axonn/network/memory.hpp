@@ -23,8 +23,8 @@ struct MemoryOptions {
   int64_t gathered_blocks = 1;   // weights gathered over Z at a time: the one in use and those gathered ahead
   int64_t scattered_blocks = 1;  // gradients on their way to the reduce-scatter at a time, with the one in progress
   int64_t cache_bytes = 0;       // budget of gathered weights that are kept
-  // What other programs do: decoders keep what norms and residual sums need divided over X too, by
-  // rows (sequence parallelism); gradients are divided as the optimizer's state is (ZeRO-2).
+  // For other programs: decoders keep what norms and residual sums need divided over X too, by rows
+  // (sequence parallelism); gradients are divided as the optimizer's state is (ZeRO-2).
   bool sequence_norms = false, divided_gradients = false;
   int64_t moment_bytes = 0;   // per element of the optimizer's moments; 0: as the rest of its state
   int64_t logits_copies = 3;  // for decoders; 1: the gradient takes the place of the logits
@@ -32,7 +32,7 @@ struct MemoryOptions {
   ContextSplit context = {};  // for decoders; a micro-batch is that of all its ranks
 };
 
-// Bytes of one rank at the peak of a training step. Where sizes do not divide, the rank is the one
+// Bytes of one rank at the peak of a training step. If sizes do not divide, the rank is the one
 // that holds most. Each part is the number of elements given here times the bytes of its type.
 // m = micro_batch * sequence / context: this rank's rows, already split over Z and data.
 // s = sequence, h = hidden, V = vocabulary. The residual stream has its features over Y (the same

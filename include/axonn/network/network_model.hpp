@@ -12,20 +12,19 @@
 
 namespace axonn {
 
-// What the planner needs to know about a network. Each kind of network has a function that returns
-// one.
+// A network as the planner knows it. Each kind of network has a function that returns one.
 struct NetworkModel {
   std::string name;
   LayerTable layers;
   int64_t blocks = 0;             // how many blocks hold the entries of the table that are in_block
   std::string program;            // name of the trainer: "gpt", "unet"; empty: no program of ours trains it
-  std::string beyond_programs;    // what it has that no program of ours trains
+  std::string beyond_programs;    // parts of it that no program of ours trains
   std::string tokens, samples;    // in words: "tokens" and "sequences"; both are "images" for a UNet
   int64_t tokens_per_sample = 0;  // an image counts as one token, as in the trainer
   int64_t usual_batch = 0;        // default tokens per step
   int64_t parameters = 0;
   int64_t active_parameters = 0;  // elements that one token meets; 0: all
-  std::vector<NamedSize> sizes;   // what a reader checks first
+  std::vector<NamedSize> sizes;   // those that a reader checks first
   // Why a grid is impossible, such as "heads % x"; nothing when it is possible.
   std::function<std::optional<std::string>(const GridShape&)> why_impossible;
   std::function<MemoryPrediction(const GridShape&, const MemoryOptions&)> memory;

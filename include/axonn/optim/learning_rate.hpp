@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace axonn {
 
@@ -12,6 +13,8 @@ struct LearningRate {
   int64_t steps = 1000;
 
   double at(int64_t step) const;  // `step` counts from 0
+  // "learning rate 0.0003 after 100 steps of warm-up, then a cosine to 3e-05"
+  std::string to_string() const;
 };
 
 }  // namespace axonn

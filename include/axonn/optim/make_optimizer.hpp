@@ -47,8 +47,8 @@ std::vector<std::pair<std::string, double>> optimizer_scalars(const OptimizerSet
 // Elements of state, and of temporaries, per weight.
 int optimizer_moments(const OptimizerSettings& settings);
 
-// The schedule of these settings. Where they name none: ar_opt, unless data ranks share the update
-// on CPUs and no reduction programs sum gradients. Then fuse, or rs_opt_ag for a program that would
+// The schedule of these settings. If they name none: ar_opt, unless data ranks share the update on
+// CPUs and no reduction programs sum gradients. Then fuse, or rs_opt_ag for a program that would
 // update weights before it knows the norm, so that a step with a bad gradient can be skipped.
 UpdateSchedule schedule_on(const OptimizerSettings& settings, const GridShape& grid, const ContextOptions& options);
 

@@ -8,7 +8,7 @@
 
 namespace axonn {
 
-// What happens to a step whose loss or gradient norm is a spike.
+// The fate of a step whose loss or gradient norm is a spike.
 enum class OnSpike : uint8_t {
   off,      // it is a step like any other
   skip,     // its update is not made, and training goes on with the next batch

@@ -47,13 +47,13 @@ UpdateChoice tune_update(const MeasuredUpdate& update, const std::vector<UpdateS
 
 struct UpdateTuning {
   std::optional<std::string> known = {};  // the checkpoint's, as to_string() wrote it
-  std::filesystem::path folder = {};      // where choices are kept for later runs (ChoiceFiles); empty: nowhere
+  std::filesystem::path folder = {};      // keeps choices for later runs (ChoiceFiles); empty: none does
   int local_ranks = 1;
   double most_seconds = 2;
   std::optional<coconet::TunerHooks> hooks = {};
 };
 
-// The choice of a run. Settings that name a schedule are obeyed. Where replicas do not share the
+// The choice of a run. Settings that name a schedule are obeyed. If replicas do not share the
 // update (schedule_on()), it is ar_opt, and nothing is measured. Otherwise it is what a checkpoint
 // or a file knows, or it is measured: among schedules that divide the state, so that memory is what
 // was planned, and that know the norm before they change weights. The bits are those of any other

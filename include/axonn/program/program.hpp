@@ -17,7 +17,7 @@ namespace axonn {
 // How often --ranks starts a job again after the death of a rank.
 struct Restarts {
   int most = 0;
-  std::function<std::string()> reached = {};  // what a restart goes on from: other after a step forward
+  std::function<std::string()> reached = {};  // the state that a restart goes on from: other after a step forward
 };
 
 // A subcommand of a program that runs on all ranks of a job. Errors are exceptions, which rank 0

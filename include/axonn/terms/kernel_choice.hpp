@@ -4,7 +4,7 @@
 
 namespace axonn {
 
-// Which of axonn's own GPU kernels are taken; docs/gpu.md says of each where it applies and what it
+// The choice among axonn's own GPU kernels; docs/gpu.md says of each where it applies and what it
 // replaces. They change rounding only. On a CPU they mean nothing. Off by default: none has run on
 // a GPU yet.
 struct KernelChoice {

@@ -9,7 +9,7 @@ namespace axonn {
 
 enum class OptimizerKind : uint8_t { adamw, sgd, sgd_momentum, lamb };
 
-// What planner and trainer both need to know about an optimizer. The update itself is in optim.
+// Facts of an optimizer that planner and trainer both need. The update itself is in optim.
 struct OptimizerTerms {
   std::string_view name;
   OptimizerKind value;

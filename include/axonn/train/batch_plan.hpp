@@ -1,13 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 #include "axonn/grid/row_share.hpp"
 
 namespace axonn {
 
-// How a step's samples are distributed (design, section 3): batch = micro_batches * micro_batch * z
-// * data.
+// How a step's samples are distributed: batch = micro_batches * micro_batch * z * data.
 struct BatchPlan {
   int64_t batch = 0;        // samples per step over the whole grid
   int64_t micro_batch = 0;  // samples per rank per forward pass
@@ -23,5 +24,8 @@ struct BatchPlan {
 BatchPlan plan_batch(int64_t batch, int64_t micro_batch, const GridShape& shape, const Coordinate& at);
 // Derives the size of a micro-batch from the number of micro-batches.
 BatchPlan plan_micro_batches(int64_t batch, int64_t micro_batches, const GridShape& shape, const Coordinate& at);
+
+// "batch 64 = 2 micro-batches x 16 sequences per rank x z 2 x data 1"; `samples`: "sequences".
+std::string batch_text(const BatchPlan& plan, std::string_view samples, const GridShape& shape);
 
 }  // namespace axonn

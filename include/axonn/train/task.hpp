@@ -35,8 +35,8 @@ class TrainTask {
   // The samples of the following inputs() calls, so that they can be loaded early. Some may never
   // be used.
   virtual void prefetch(int64_t first, int64_t count) { (void)first, (void)count; }
-  // What loss_sum() needs of samples [first, first + count): tensors of the host, or of the device
-  // if they are made there. The same number of tensors, sizes and types for the same count.
+  // The input of loss_sum() for samples [first, first + count): tensors of the host, or of the
+  // device if they are made there. The same number of tensors, sizes and types for the same count.
   virtual std::vector<at::Tensor> inputs(int64_t first, int64_t count) = 0;
   // Sum of the loss over the samples of these inputs, which are on the device, under autograd; a
   // scalar, the same on X and Y. Called after their inputs() and before the next ones.

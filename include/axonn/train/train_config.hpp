@@ -5,6 +5,7 @@
 #include <string>
 
 #include "axonn/layers/context.hpp"
+#include "axonn/optim/learning_rate.hpp"
 #include "axonn/optim/loss_scale.hpp"
 #include "axonn/optim/make_optimizer.hpp"
 #include "axonn/optim/spike_guard.hpp"
@@ -32,7 +33,7 @@ struct TrainConfig {
   int64_t keep = 2;              // number of newest checkpoints to keep
   int64_t check_replicas = 0;    // steps between comparisons of all replicas; 0: never
   int64_t log_every = 10;        // steps
-  bool verbose = false;          // the first lines also tell how products and updates run
+  bool verbose = false;          // the first lines also say how products and updates run
   std::string out = "runs/train";
   TraceOptions trace;
   LossScaleOptions loss_scale;  // only with fp16
@@ -40,6 +41,7 @@ struct TrainConfig {
 
   // The micro-batch on this grid; without accumulation when `micro_batch` = 0.
   int64_t rows(const GridShape& shape) const;
+  LearningRate learning_rate() const;
   // Settings of the run's optimizer, which knows whether gradients are ever clipped or scaled.
   OptimizerSettings optimizer_settings(at::ScalarType dtype) const;
 };

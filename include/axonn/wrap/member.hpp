@@ -18,7 +18,7 @@ struct ModulePlace;
 // UserError of `where` for numbers that cannot be.
 void check_keep_split(const KeepSplit& options, const char* where);
 
-// What parallelize() and shard() find a typed member of a module by. Before them it does nothing.
+// A typed member of a module, as parallelize() and shard() find it. Before them it does nothing.
 class MemberBase {
  public:
   virtual ~MemberBase() = default;
@@ -61,7 +61,7 @@ class MemberImpl : public Plain, public MemberBase {
   }
 };
 
-// What the synchronised BatchNorms have in common.
+// The common part of the synchronised BatchNorms.
 class BatchNormBase : public MemberBase {
  protected:
   struct Tensors {

@@ -12,7 +12,7 @@ class Recording;
 // Whether the constructors' values are wanted, or those of a file that is loaded after shard().
 enum class MetaValues : uint8_t { drawn, loaded };
 
-// What on_meta() does around its function. One per thread; within another one it does nothing.
+// The work of on_meta() around its function. One per thread; within another one it does nothing.
 class OnMeta {
  public:
   explicit OnMeta(MetaValues initial);
@@ -39,8 +39,8 @@ class OnMeta {
 // load_checkpoint() reads the parameters, each rank its ranges, and before these, steps, saves and
 // gathered() are a UserError that names a parameter without values.
 //
-// `make` returns a shared_ptr to a module, or a holder such as torch::nn::Sequential. What changes
-// the module, such as to(dtype) or torch::nn::init, belongs in it. A tensor that is made with a
+// `make` returns a shared_ptr to a module, or a holder such as torch::nn::Sequential. Changes of
+// the module, such as to(dtype) or torch::nn::init, belong in it. A tensor that is made with a
 // device is made as usual. Each thread by itself; it communicates with nobody.
 //
 // UserError if a constructor reads values, such as by item(), or draws random numbers into a tensor

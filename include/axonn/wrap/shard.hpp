@@ -28,7 +28,7 @@ enum class Buffers : uint8_t { refuse, first_rank };
 struct ShardOptions {
   // Children of Sequentials whose parameters are gathered when they compute, and freed afterwards:
   // full names, in which * stands for any text ("blocks.*"). Each takes and returns one tensor.
-  // For typed members see unit.hpp. What is in no unit is gathered from begin_step() to finish().
+  // For typed members see unit.hpp. Others are gathered from begin_step() to finish().
   std::vector<std::string> units = {};
   Unused unused = Unused::refuse;
   Buffers buffers = Buffers::refuse;
@@ -118,8 +118,8 @@ class WrappedModule {
 // sentence that names the parameter: forward, to(), clone(), torch::save(). Only local(), the
 // functions of state_dict.hpp and gathered({.write_back = true}) change them: a parameter of the
 // module that was written otherwise, in a step or not, is a UserError of the next call that names
-// it, on every grid. So is one that was registered after shard(). What cannot be noticed: writes
-// past LibTorch's version counters (data(), raw pointers), except where gathered() says so; and
+// it, on every grid. So is one that was registered after shard(). Not noticed are writes past
+// LibTorch's version counters (data(), raw pointers), except where gathered() says so; and
 // optimizers whose update mixes elements (LBFGS, Adafactor), which compute on ranges. An optimizer
 // made from module.parameters() updates nothing, which is a warning after two steps. A unit must
 // not return a view of a parameter, nor keep a detach()ed one for backward.

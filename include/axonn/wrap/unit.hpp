@@ -14,7 +14,7 @@ namespace axonn {
 
 class WrappedNetwork;
 
-// What shard() finds a unit by. Before shard() it does nothing.
+// A unit, as shard() finds it. Before shard() it does nothing.
 class UnitBase {
  public:
   virtual ~UnitBase() = default;

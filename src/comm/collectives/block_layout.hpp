@@ -10,8 +10,8 @@
 
 namespace axonn {
 
-// Which member of a group owns which elements of a buffer. The contributions to an element are
-// added in chain order owner+1, owner+2, ..., owner, so the layout determines the bits of a
+// The owners of a buffer's elements among the members of a group. The contributions to an element
+// are added in chain order owner+1, owner+2, ..., owner, so the layout determines the bits of a
 // reduction. An owner's elements are numbered 0 .. count(owner)-1 in ascending place.
 class BlockLayout {
  public:

@@ -24,7 +24,7 @@ BlockLayout check_parts(const at::Tensor& whole, const at::Tensor& part, std::sp
 
 // The layout of a fused collective. UserError when its tensors do not fit.
 BlockLayout check_fused(const FusedCollective& collective, const CollectiveOptions& options, int size);
-// Who owns which element of a buffer that is reduced.
+// The owners of the elements of a buffer that is reduced.
 BlockLayout owners_of(int64_t elements, const CollectiveOptions& options, int size);
 
 // UserError unless the production, if there is one, writes what a collective of this layout reads.

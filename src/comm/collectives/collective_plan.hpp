@@ -11,10 +11,10 @@
 
 namespace axonn {
 
-// What a collective does, independent of how its messages travel. With `reduces`, the contributions
-// to every element are reduced at the element's owner. With `gathers`, the owner's elements go to
-// all members. With an epilogue, the owner calls it for a few KiB of its elements at a time, and
-// what it writes is gathered instead of the sums.
+// The effect of a collective, independent of how its messages travel. With `reduces`, the
+// contributions to every element are reduced at the element's owner. With `gathers`, the owner's
+// elements go to all members. With an epilogue, the owner calls it for a few KiB of its elements at
+// a time, and what it writes is gathered instead of the sums.
 struct CollectivePlan {
   static constexpr int64_t kBlockBytes = 8 << 10;  // so that partial sums stay in the L1 cache
 
@@ -68,7 +68,7 @@ struct CollectivePlan {
   void place_own_part(int rank) const;
 };
 
-// What a fused collective does. Its layout and buffers have been checked.
+// The plan of a fused collective. Its layout and buffers have been checked.
 CollectivePlan fused_plan(const FusedCollective& collective, BlockLayout layout, const CollectiveOptions& options);
 
 }  // namespace axonn

@@ -10,12 +10,12 @@ QueuedOperation::Progress DisseminationBarrier::poll(Transport& transport) {
       received_ = receive(transport, source(), &incoming_, 1);
       posted_ = progressed = true;
     }
-    const bool told = told_, heard = heard_;
-    told_ = told || transport.test(sent_);
-    heard_ = heard || transport.test(received_);
-    progressed |= told != told_ || heard != heard_;
-    if (!told_ || !heard_) return progressed ? Progress::made : Progress::blocked;
-    posted_ = told_ = heard_ = false;
+    const bool sent = has_sent_, received = has_received_;
+    has_sent_ = sent || transport.test(sent_);
+    has_received_ = received || transport.test(received_);
+    progressed |= sent != has_sent_ || received != has_received_;
+    if (!has_sent_ || !has_received_) return progressed ? Progress::made : Progress::blocked;
+    posted_ = has_sent_ = has_received_ = false;
     distance_ *= 2;
   }
   return Progress::finished;

@@ -17,7 +17,7 @@ class DisseminationBarrier final : public QueuedOperation {
   int source() const { return (index() - distance_ % size() + size()) % size(); }
 
   int distance_ = 1;
-  bool posted_ = false, told_ = false, heard_ = false;
+  bool posted_ = false, has_sent_ = false, has_received_ = false;
   Transport::Ticket sent_ = 0, received_ = 0;
   char outgoing_ = 0, incoming_ = 0;
 };

@@ -19,9 +19,9 @@ namespace axonn {
 // the messages if there is time.
 //
 // The elements are processed in groups of kDepth chunks per owner, all rounds of a group before the
-// next group. So a group stays in the cache. Where a producer is still at work, a group is one of
-// its ranges, so that it stays ahead of the messages (ProducedParts). There are slots for two
-// groups: they never fill up with chunks that wait to be sent, so the ring cannot deadlock.
+// next group. So a group stays in the cache. While a producer is at work, a group is one of its
+// ranges, so that it stays ahead of the messages (ProducedParts). There are slots for two groups:
+// they never fill up with chunks that wait to be sent, so the ring cannot deadlock.
 class RingCollective final : public QueuedOperation {
  public:
   RingCollective(Call call, CollectivePlan plan);

@@ -12,8 +12,8 @@ constexpr size_t kLargestForEverybody = size_t{16} << 10;
 
 using Counters = SharedWindow::Counters;
 
-// Elements of an owner in a chunk. Where a producer is still at work, chunks do not cross parts,
-// unless they would be less than half as large. One that crosses waits for the later part.
+// Elements of an owner in a chunk. While a producer is at work, chunks do not cross parts, unless
+// they would be less than half as large. One that crosses waits for the later part.
 int64_t owned_elements(const CollectivePlan& plan, int64_t bytes, const std::optional<Production::Reader>& production) {
   const int64_t unit = plan.chunk_unit(), most = bytes / plan.widest() / unit * unit;
   if (!production) return most;
@@ -35,7 +35,7 @@ SharedCollective::SharedCollective(Call call, std::shared_ptr<SharedWindow> wind
       owned_elements_(owned_elements(plan_, chunk_bytes(), everybody_reduces_ ? std::nullopt : production())),
       chunks_(barrier ? 1 : (plan_.layout.largest_count() + owned_elements_ - 1) / owned_elements_) {}
 
-// Of an owner. What everybody reduces is one chunk.
+// Of an owner. Elements that everybody reduces are one chunk.
 int64_t SharedCollective::chunk_bytes() const {
   const auto all = static_cast<int64_t>(window_->owned_bytes());
   return plan_.segment_bytes == 0 || everybody_reduces_ || production() ? all : std::min(all, plan_.segment_bytes);

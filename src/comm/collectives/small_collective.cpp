@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kMostBytes = size_t{16} << 10;
 // Over all members: 64 bytes still go this way among 65536.
 constexpr size_t kMostGatheredBytes = size_t{4} << 20;
-// Where only owners need the sums, most of what is gathered is for nothing.
+// If only owners need the sums, most of what is gathered is for nothing.
 constexpr size_t kMostGatheredForOwners = size_t{4} << 10;
 
 }  // namespace

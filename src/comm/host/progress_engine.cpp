@@ -23,7 +23,7 @@ constexpr auto kIdleWatch = 250ms;
 
 // Linux lets a thread that wakes run at once only if it asks for less time than the running one
 // (EEVDF, since 6.6). Otherwise it waits for the next tick, 1 to 4 ms, and so do messages while the
-// ranks' products keep all cores. Since 6.12 a thread can say how much it asks for; older kernels
+// ranks' products keep all cores. Since 6.12 threads can say how much they ask for; older kernels
 // ignore it.
 void ask_for_short_slices() {
   struct {  // the kernel's sched_attr, which glibc has from 2.41 on

@@ -33,7 +33,7 @@ namespace axonn {
 // Each round serves the queues of the highest priority. It serves lower ones only when no higher
 // one could move, so that nothing waits for ever.
 //
-// It also watches the others, four times a second when nothing is outstanding: whether a rank is
+// It also watches the others, four times per second when nothing is outstanding: whether a rank is
 // lost, whether ranks can never go on (WaitProbe), and whether one waits in vain (HangEnquiry),
 // also for a device (DeviceCalls). Such an error is thrown by every later call. If the program does
 // not make one, the process ends. The thread that makes the engine is the program's.
@@ -74,7 +74,7 @@ class ProgressEngine {
   // Ends the job through the transport, whether or not another thread holds the lock.
   void abort(int exit_status) noexcept;
 
-  // Where the flight file goes if the job hangs.
+  // The place of the flight file if the job hangs.
   void set_flight_directory(std::filesystem::path directory);
 
   // Whether rank 0 has logged a report on the error.

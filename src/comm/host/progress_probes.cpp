@@ -58,8 +58,8 @@ QueuedOperation* ProgressEngine::find(const FlightRecorder::Key& key) const {
   return nullptr;
 }
 
-// What the program does is looked at first, and what it has called after that: if it waits, it had
-// called all of it before.
+// Looks first at what the program does, then at what it has called: if it waits, it had called all
+// of it before.
 void ProgressEngine::answer(WaitProbe probe) {
   const bool ended = program_ended_;
   const QueuedOperation* const waits_in = program_waits_in();
@@ -70,7 +70,7 @@ void ProgressEngine::answer(WaitProbe probe) {
   if (own && own->details.signature != call.signature) return enquiry_->end_job(probe.mismatch(rank, *recorder_));
   if (!call.needed) return;
 
-  const QueuedOperation* holds = nullptr;  // which call keeps this rank from making that one, or moving in it
+  const QueuedOperation* holds = nullptr;  // the call that keeps this rank from making that one, or moving in it
   if (!recorder_->has_called(call.key())) {
     if (ended) return enquiry_->end_job(probe.ended(rank));
     if (waits_in == nullptr || recorder_->called_by_others(call.channel)) return;

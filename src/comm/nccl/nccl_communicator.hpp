@@ -13,7 +13,7 @@
 
 namespace axonn {
 
-// What a communicator for CUDA tensors takes from its rank.
+// The parts of its rank that a communicator for CUDA tensors uses.
 struct NcclHost {
   std::unique_ptr<Communicator> cpu;              // over the same group; carries the start-up
   std::shared_ptr<DeviceCalls> calls;             // watches the collectives

@@ -30,8 +30,8 @@ void record_use(const at::Tensor& tensor, c10::cuda::CUDAStream stream) {
 }
 
 // Work on a queue; an event marks its end. The request holds the tensors of the work until the
-// stream that asked for it waits. What is freed after that may be used again on that stream at
-// once, since its next work comes later. Without such a wait, the allocator keeps a freed tensor
+// stream that asked for it waits. Memory that is freed after that may be used again on that stream
+// at once, since its next work comes later. Without such a wait, the allocator keeps a freed tensor
 // until an event has passed; the host is a step ahead of the device, so memory would grow.
 class NcclRequest final : public Request::State {
  public:

@@ -6,8 +6,8 @@
 
 namespace axonn {
 
-// Where another process of the node finds a region (NodeMemory). The region is an unnamed file that
-// lives as long as a process maps it, so nothing is left behind.
+// The place where another process of the node finds a region (NodeMemory). The region is an unnamed
+// file that lives as long as a process maps it, so nothing is left behind.
 struct RegionAddress {
   int rank = 0;  // rank in the job
   int32_t process = 0;

@@ -22,8 +22,8 @@ struct ReductionRunner::Call {
   bool to_shard = false;     // the result goes to the shard, not to its place in the buffer
 };
 
-// Where the chunks of a buffer begin and end. `shards` has the number of elements of each member's
-// shard. It is empty when the chunks are equal and belong to no member in particular.
+// The bounds of the chunks of a buffer. `shards` has the number of elements of each member's shard.
+// It is empty when the chunks are equal and belong to no member in particular.
 struct ReductionRunner::Cut {
   int64_t chunks;
   int64_t elements;

@@ -7,7 +7,7 @@
 
 namespace axonn {
 
-// Where rank 0 of a job over TCP listens.
+// The place where rank 0 of a job over TCP listens.
 struct MeetingPoint {
   std::vector<std::string> hosts;  // names and addresses of its host, the best first
   int port = 0;
@@ -32,7 +32,7 @@ class MeetingPlace {
   virtual std::string name() const = 0;
   // Whether find() may later give another point: then one that is wrong now is no error yet.
   virtual bool may_change() const { return true; }
-  virtual std::string need() const = 0;  // what the user must do: "need MASTER_ADDR and ..."
+  virtual std::string need() const = 0;  // the user's task: "need MASTER_ADDR and ..."
 };
 
 // At an address and a port that every rank was given. `secret` as in MeetingPoint.
@@ -51,7 +51,7 @@ std::unique_ptr<MeetingPlace> meet_in_file(std::string path);
 // restart.
 std::unique_ptr<MeetingPlace> meet_in_agent_store(std::string host, int port, std::string key);
 
-// What a file or a store holds. Nothing if it is no such text, as of a file half written.
+// The text in a file or a store. Nothing if it is no such text, as of a file half written.
 std::string text_of(const MeetingPoint& point);
 std::optional<MeetingPoint> parse_meeting_point(const std::string& text);
 

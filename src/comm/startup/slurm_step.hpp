@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-// What Slurm's variables say about the tasks of a job step.
+// The tasks of a job step by Slurm's variables.
 namespace axonn::slurm {
 
 // The first host of a list such as "node[003-005,7],login1" (SLURM_STEP_NODELIST).

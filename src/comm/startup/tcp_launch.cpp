@@ -44,7 +44,7 @@ TcpLaunch by_ranks(int rank, int ranks) {
   return launch;
 }
 
-// Rank 0 is on the first node, unless the user distributes tasks in another order. Where names of
+// Rank 0 is on the first node, unless the user distributes tasks in another order. If names of
 // nodes have no address, the host of a batch script may serve: it is the first node too.
 std::unique_ptr<MeetingPlace> slurm_place(size_t nodes) {
   const int port = slurm::port_of(env::get_int("SLURM_JOB_ID").value_or(0), env::get_int("SLURM_STEP_ID").value_or(0));

@@ -29,7 +29,7 @@ struct Greeting {
   Secret secret{};
   int32_t rank = 0;
   int32_t ranks = 0;
-  int32_t port = 0;  // where the sender listens
+  int32_t port = 0;  // at which the sender listens
   Purpose purpose = Purpose::join;
 };
 
@@ -48,10 +48,10 @@ struct Arrival {
   Greeting greeting;
 };
 
-// Where a rank listens. It reads the greetings of all new connections side by side, so silent ones
-// keep nobody out: at most kMostSilent connections stay without a greeting, then the oldest is
-// closed, and nothing is accepted before it has had its time. A connection with another greeting is
-// closed, with a line in the log.
+// The socket at which a rank listens. It reads the greetings of all new connections side by side,
+// so silent ones keep nobody out: at most kMostSilent connections stay without a greeting, then the
+// oldest is closed, and nothing is accepted before it has had its time. A connection with another
+// greeting is closed, with a line in the log.
 class Door {
  public:
   Door(Descriptor listener, const Secret& secret);

@@ -15,8 +15,8 @@
 
 namespace axonn::tcp {
 
-// What one peer sends to this rank: it makes messages of the bytes of the peer's connections, and
-// gives them to the receives of their channels. It knows no sockets: bytes are put where room()
+// Takes what one peer sends to this rank: it makes messages of the bytes of the peer's connections,
+// and gives them to the receives of their channels. It knows no sockets: bytes are put where room()
 // says, which is the receiver's own memory when a receive is posted.
 //
 // BackendError when bytes are no message, a message has another size than its receive, a connection
@@ -24,7 +24,7 @@ namespace axonn::tcp {
 // `most_unexpected_bytes`.
 class Inbox {
  public:
-  static constexpr size_t kMessageBytes = 64;  // what a message without a receive takes beside its data
+  static constexpr size_t kMessageBytes = 64;  // of a message without a receive, beside its data
 
   struct Owner {
     int rank = 0;  // this one
@@ -43,7 +43,7 @@ class Inbox {
   // Receives that are not finished.
   size_t posted() const { return posted_; }
 
-  // Where the next bytes of a connection belong; never empty.
+  // The place of the next bytes of a connection; never empty.
   std::span<std::byte> room(size_t connection);
   void added(size_t connection, size_t bytes);
 

@@ -98,7 +98,7 @@ void Start::gather() {
   place.close();
 }
 
-// Where rank 0 shall listen, before it is known if on every interface.
+// The address for rank 0 to listen at, before it is known if on every interface.
 SocketAddress Start::own_address(const MeetingPoint& wanted) {
   if (wanted.hosts.empty()) return any_interface(wanted.port);
   std::string problem;

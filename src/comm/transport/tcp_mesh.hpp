@@ -21,8 +21,8 @@ struct TcpOptions {
   size_t most_unexpected_bytes = size_t{1} << 30;                 // per peer, of messages without a receive
 };
 
-// What a rank has after start-up: it listens, knows where all others listen, and is connected with
-// its neighbours in the tree. A job of one rank has none of it.
+// The connections of a rank after start-up: it listens, knows where all others listen, and is
+// connected with its neighbours in the tree. A job of one rank has none of it.
 struct TcpMesh {
   TcpOptions options;
   std::string secret;  // the meeting point's; empty: whoever reaches a port may join

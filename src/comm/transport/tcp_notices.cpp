@@ -62,13 +62,13 @@ std::optional<Notice> Notices::read(Neighbour& neighbour) {
 }
 
 void Notices::tell(const Notice& notice) noexcept {
-  if (!told_) send_to_all(notice);
-  told_ = true;
+  if (!has_sent_) send_to_all(notice);
+  has_sent_ = true;
 }
 
 void Notices::leave(int rank) noexcept {
-  if (!told_) send_to_all({.kind = Notice::Kind::leaves, .rank = rank});
-  told_ = true;
+  if (!has_sent_) send_to_all({.kind = Notice::Kind::leaves, .rank = rank});
+  has_sent_ = true;
 }
 
 // A notice always finds room: it is the only one that ever goes over its connection.

@@ -13,7 +13,7 @@ struct Notice {
   enum class Kind : int32_t { leaves, gave_up, ended };
 
   Kind kind = Kind::leaves;
-  int32_t rank = 0;    // who left the job, gave up, or ended without a word
+  int32_t rank = 0;    // one that left the job, gave up, or ended without a word
   int32_t status = 0;  // the exit status of a rank that gave up; 0 when it is not known yet
 };
 
@@ -21,7 +21,7 @@ struct Notice {
 int parent_of(int rank);
 std::vector<int> children_of(int rank, int ranks);
 
-// The end of the job, told along the tree: a rank that gives up tells its neighbours, and each
+// The end of the job goes along the tree: a rank that gives up tells its neighbours, and each
 // tells its own. A connection that ends without "leaves" means that its rank is dead, or that its
 // host was silent for too long. So every rank hears of every death, whoever it exchanges messages
 // with. A rank that has left in good order passes nothing on any more.
@@ -35,7 +35,7 @@ class Notices {
   // Does not block. Returns that a rank gave up or ended, after it was passed on, and does so once.
   std::optional<Notice> poll();
 
-  // Tells the neighbours that the job has failed, unless they were told before.
+  // Tells the neighbours that the job has failed, unless they know of its end.
   void tell(const Notice& notice) noexcept;
 
   // Tells the neighbours that `rank`, this one, needs them no more.
@@ -54,7 +54,7 @@ class Notices {
 
   Descriptor epoll_;
   std::vector<Neighbour> neighbours_;
-  bool told_ = false;
+  bool has_sent_ = false;
 };
 
 }  // namespace axonn::tcp

@@ -11,7 +11,7 @@
 
 namespace axonn::tcp {
 
-// What a rank knows of another one.
+// Another rank, as a rank knows it.
 struct Peer {
   static constexpr size_t kMade = 0, kTaken = 1;
 

@@ -49,7 +49,7 @@ class TcpTransport final : public Transport {
   void write(Peer& peer);
   void read(Peer& peer, Link& link);
   void end(Peer& peer, Link& link, const std::string& why);
-  void heed_notices();
+  void read_notices();
   void fail_if_needed(const Peer& peer);
   [[noreturn]] void fail_job(const std::string& why);
   std::string outstanding_with(const Peer& peer) const;
@@ -214,7 +214,7 @@ void TcpTransport::progress() {
     if (link.open() && (what & (EPOLLIN | EPOLLHUP | EPOLLERR))) read(from, link);
     if (link.open() && (what & EPOLLOUT)) write(from);
   }
-  if (noticed) heed_notices();
+  if (noticed) read_notices();
 }
 
 void TcpTransport::write(Peer& peer) {
@@ -248,7 +248,7 @@ std::string TcpTransport::outstanding_with(const Peer& peer) const {
                              peer.outgoing.size(), " for it");
 }
 
-void TcpTransport::heed_notices() {
+void TcpTransport::read_notices() {
   const auto notice = mesh_.notices.poll();
   if (!notice || notice->rank < 0 || notice->rank >= ranks() || notice->rank == rank_) return;
   const Peer& gone = peer(notice->rank);
@@ -264,7 +264,7 @@ void TcpTransport::heed_notices() {
 void TcpTransport::fail_if_needed(const Peer& peer) {
   const std::string outstanding = outstanding_with(peer);
   if (outstanding.empty()) return;
-  heed_notices();  // they know who was the first to end
+  read_notices();  // they know who was the first to end
   mesh_.notices.tell({.kind = Notice::Kind::ended, .rank = peer.rank});
   fail_job(peer.name + " has ended" + outstanding + ": " + peer.ended + kSeeItsOutput);
 }

@@ -11,7 +11,7 @@ namespace axonn {
 
 class NodeMemory;
 
-// What is wrong when rank `peer` has sent a message of another size than rank `rank` receives.
+// The error when rank `peer` has sent a message of another size than rank `rank` receives.
 std::string other_size(int peer, size_t sent, int rank, size_t expected);
 
 // Moves bytes from one rank of the job to another: MPI, threads of one process, TCP. Our

@@ -91,9 +91,9 @@ class DeviceCalls {
   // A call that made no progress for `limit`. The time from `now - away` on, when the process was
   // stopped, does not count.
   std::optional<std::string> late(Clock::time_point now, Clock::duration away, std::chrono::seconds limit);
-  // Whom this rank asks about collectives that make no progress: the next member of their group. If
-  // two members differ, then also two neighbours in this ring. They are asked only whether theirs
-  // is the same call: nothing proves that a device can never go on.
+  // Questions about collectives that make no progress, to the next member of their group. If two
+  // members differ, then also two neighbours in this ring. They are asked only whether theirs is
+  // the same call: nothing proves that a device can never go on.
   std::vector<std::pair<int, WaitProbe>> probes(Clock::time_point now);
   // Adds the first call of each queue that has not ended: the device has not come to the others.
   void describe(HangState& state);

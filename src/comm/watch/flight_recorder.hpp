@@ -21,7 +21,7 @@ namespace axonn {
 // Channels of collectives that a device carries out are those of the host with this bit.
 inline constexpr uint32_t kDeviceChannel = uint32_t{1} << 31;
 
-// What a call is beside its bytes. -1: it has none.
+// A call's facts beside its bytes. -1: it has none.
 struct CallDetails {
   uint64_t signature = 0;  // signature_of()
   uint64_t moment = 0;     // StepMoment::packed()
@@ -52,7 +52,7 @@ struct CallRecord {
 void to_json(nlohmann::json& json, const CallRecord& record);
 void from_json(const nlohmann::json& json, CallRecord& record);
 
-// What a rank has called last: the newest kRecords calls, and the newest of each channel. Memory is
+// The last calls of a rank: the newest kRecords calls, and the newest of each channel. Memory is
 // taken at the start and at the first call on a channel. Calls of any thread.
 class FlightRecorder {
  public:

@@ -40,7 +40,7 @@ class HangEnquiry {
         answer_(std::move(answer)),
         limit_(limit) {}
 
-  // Where the flight file goes; without a directory there is none.
+  // The place of the flight file; without a directory there is none.
   void set_directory(std::filesystem::path directory) { directory_ = std::move(directory); }
 
   // A call of this rank has made no progress for the limit. `own` is the rank's error should rank 0

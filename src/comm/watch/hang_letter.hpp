@@ -9,7 +9,7 @@
 
 namespace axonn {
 
-// What ranks write to each other when the job hangs, or one of them waits for long.
+// A letter between ranks when the job hangs, or one of them waits for long.
 struct HangLetter {
   enum class Kind : uint8_t {
     ask,      // rank 0 to all
@@ -25,8 +25,8 @@ struct HangLetter {
 
   std::vector<uint8_t> bytes() const;
 
-  // A letter from rank `from` of a job of `ranks`. What it returns is safe for hang_report(), and
-  // names ranks of the job.
+  // A letter from rank `from` of a job of `ranks`. The result is safe for hang_report(), and names
+  // ranks of the job.
   // BackendError when the bytes are no letter, or name ranks that do not exist.
   static HangLetter read(const std::vector<uint8_t>& bytes, int from, int ranks);
 };

@@ -11,7 +11,7 @@
 
 namespace axonn {
 
-// What a rank says about itself when the job hangs.
+// A rank's own account when the job hangs.
 struct HangState {
   static constexpr size_t kMostOpen = 16;
   static constexpr size_t kMostLast = 20;

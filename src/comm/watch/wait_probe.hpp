@@ -38,7 +38,7 @@ namespace axonn {
 // its data may be on the way: from the second link on, the probe is passed on within Y, if Y needs
 // all its members. The first link needs no such help, because each rank in Y sends its own probe.
 struct WaitProbe {
-  // What a rank waits in.
+  // The call that a rank waits in.
   struct Call {
     uint32_t channel = 0;
     int64_t order = 0;   // FlightRecorder::Key's

@@ -5,7 +5,7 @@
 
 namespace axonn {
 
-// What the bytes of a file seem to be.
+// The kind of content that the bytes of a file seem to be.
 enum class ContentClass : uint8_t {
   text,
   empty,

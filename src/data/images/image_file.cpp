@@ -49,7 +49,7 @@ std::FILE* open_regular(const std::string& path) {
   return stream;
 }
 
-// What a file is that is no image that can be read.
+// The kind of a file that is no image that can be read.
 std::string other_kind(std::string_view head) {
   const ContentGuess guess = guess_content(head);
   using enum ContentClass;

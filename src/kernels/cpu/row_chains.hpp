@@ -9,7 +9,7 @@
 #include "axonn/coconet/language/element_type.hpp"
 #include "axonn/core/error.hpp"
 
-// What layers share that compute the rows of a tensor on a CPU by stage chains, a row per call.
+// The common part of layers that compute a tensor's rows on a CPU by stage chains, a row per call.
 namespace axonn {
 
 // The type in which a chain computes.

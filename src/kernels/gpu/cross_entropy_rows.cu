@@ -22,7 +22,7 @@ struct Exponentials {
   Number greatest, sum;
 };
 
-// What is subtracted before exp(): never -infinity, so that exp(-infinity) counts as 0.
+// The number subtracted before exp(): never -infinity, so that exp(-infinity) counts as 0.
 template <typename Number>
 __device__ Number shift(Number greatest) {
   return greatest == -kInfinity<Number> ? Number(0) : greatest;

@@ -108,8 +108,8 @@ Owned<cublasLtMatmulDesc_t> describe(const Product& product) {
   return description;
 }
 
-// In bytes. Tensor cores and their copies want 16. What is aligned to more than kMost counts as
-// kMost, as each alignment is measured by itself.
+// In bytes. Tensor cores and their copies want 16. More than kMost counts as kMost, as each
+// alignment is measured by itself.
 uint32_t alignment(const void* data) {
   constexpr uintptr_t kMost = 64;
   return static_cast<uint32_t>(std::gcd(reinterpret_cast<uintptr_t>(data), kMost));

@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(kThreads) order_tokens(TokenGradients tokens, 
   }
 }
 
-// What a block sums: places [from, to) of a word that has [begin, end).
+// The work of a block: sums places [from, to) of a word that has [begin, end).
 struct Chunk {
   int64_t word = 0;
   int begin = 0, end = 0, from = 0, to = 0;

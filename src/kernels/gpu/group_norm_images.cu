@@ -72,8 +72,7 @@ __device__ Number of_group(Number* memory, int64_t in_slab, int64_t width) {
   return sum;
 }
 
-// What is done with the normalised values of this thread's channels: z = value * factor + offset,
-// then SiLU.
+// Maps the normalised values of this thread's channels: z = value * factor + offset, then SiLU.
 template <typename Element, int size>
 struct Affine {
   using Number = Wide<Element>;

@@ -7,7 +7,7 @@
 // The kernels of a fused LayerNorm (fused_layer_norm.hpp): its backward in two launches.
 namespace axonn {
 
-// What forward left: rows (rows, width) in CUDA device memory, contiguous, with their statistics.
+// Left by forward: rows (rows, width) in CUDA device memory, contiguous, with their statistics.
 // "Wide" is fp64 for fp64, and fp32 otherwise.
 struct NormRows {
   c10::ScalarType type = c10::ScalarType::Float;  // fp64, fp32, bf16 or fp16
@@ -40,7 +40,7 @@ struct NormParts {
   const void* parts = nullptr;
 };
 
-// Where their sum goes: (width), wide.
+// The place of their sum: (width), wide.
 struct NormSum {
   void* gradient = nullptr;
   bool add = false;  // to what is there

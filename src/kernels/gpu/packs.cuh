@@ -1,5 +1,5 @@
-// What kernels for rows of several types share: how numbers are read, and in which type they
-// compute.
+// The common part of kernels for rows of several types: how they read numbers, and the type in
+// which they compute.
 #pragma once
 
 #include <cstdint>

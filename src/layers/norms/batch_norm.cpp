@@ -12,7 +12,7 @@
 namespace axonn {
 namespace {
 
-constexpr AxisSet kRows = {Axis::z, Axis::data};  // which ranks have other rows
+constexpr AxisSet kRows = {Axis::z, Axis::data};  // ranks along them have other rows
 
 // All dims but that of the channels.
 std::vector<int64_t> summed_dims(const Tensor& x) {

@@ -27,7 +27,7 @@ class HeadsOperation : public TensorOperation {
     const int64_t all = heads_[0] + heads_[1] + heads_[2];
     const int64_t sequence = c10::multiply_integers(qkv.sizes().slice(1, static_cast<size_t>(qkv.dim()) - 2));
     std::vector<Tensor> views = views_of(qkv.view({qkv.size(0), sequence, all, qkv.size(-1) / all}), heads_);
-    // Who keeps a view sees that its input was overwritten.
+    // Code that keeps a view sees that its input was overwritten.
     for (const Tensor& view : views)
       torch::autograd::impl::set_version_counter(view, torch::autograd::impl::version_counter(qkv));
     return views;

@@ -13,7 +13,7 @@ int64_t usual_tokens(int64_t sequence) {
 }
 
 // The sizes that say which decoder it is; a GPT-2 has the trainer's.
-std::vector<NamedSize> told_sizes(const DecoderShape& whole) {
+std::vector<NamedSize> shown_sizes(const DecoderShape& whole) {
   return sizes_of(whole, beyond_gpt2(whole).empty() ? SizesFor::trainer : SizesFor::planner_flags);
 }
 
@@ -46,7 +46,7 @@ NetworkModel network_model(std::string name, const DecoderShape& shape) {
           .usual_batch = usual_tokens(shape.sequence),
           .parameters = parameters_of(shape),
           .active_parameters = active_parameters_of(shape),
-          .sizes = told_sizes(whole),
+          .sizes = shown_sizes(whole),
           .why_impossible = [whole](const GridShape& grid) -> std::optional<std::string> {
             if (whole.heads % grid.x != 0) return "heads % x";
             if (whole.kv_heads % grid.x != 0) return "kv_heads % x";

@@ -9,7 +9,7 @@
 // configs/programs/adamw.program, as CUDA text (coconet/cuda).
 namespace axonn {
 
-// What changes from one update to the next.
+// The numbers that change from one update to the next.
 struct AdamWStep {
   float rate = 0;                      // learning rate
   float unbiased1 = 1, unbiased2 = 1;  // 1 - beta^step

@@ -97,7 +97,7 @@ void Arena::lay_out(const std::vector<Entry>& entries, const Grid& grid, int ran
       several.push_back(slot.bundle);
   for (const int bundle : several) place(/*over_z=*/true, bundle);
   over_z_ = {0, size_};
-  // What is not sharded over Z begins with a block of its owners.
+  // The part that is not sharded over Z begins with a block of its owners.
   if (std::ranges::any_of(slots_, [](const ArenaSlot& slot) { return !slot.spec.over_z; }))
     size_ = (size_ + BlockOwners::kBlock - 1) / BlockOwners::kBlock * BlockOwners::kBlock;
   const int64_t begin = size_;

@@ -32,9 +32,9 @@ void GradientReducer::policy_changed() {
   cut(arena_.replicated(), /*over_z=*/false, kRowAxes);
 }
 
-// Fills each bucket with whole parameters; one message for all when buckets are off. Where the
-// owners' optimizer computes on the sums, buckets end at their blocks instead, so a parameter may
-// lie in two.
+// Fills each bucket with whole parameters; one message for all when buckets are off. If the owners'
+// optimizer computes on the sums, buckets end at their blocks instead, so a parameter may lie in
+// two.
 void GradientReducer::cut(Range section, bool over_z, AxisSet axes) {
   if (grid_.shape().size(axes) == 1 || section.size() == 0) return;
   std::vector<int> order(arena_.slots().size());
@@ -121,8 +121,8 @@ void GradientReducer::reduce(const ArenaSlot& slot, const at::Tensor& gradient) 
   arrive(slot);
 }
 
-// Where the contributions of one micro-batch are summed: in the buffer of the bundle, and in the
-// arena itself unless the parameter is sharded over Z.
+// The sum of one micro-batch's contributions: the buffer of the bundle, or the arena itself for a
+// parameter that is not sharded over Z.
 at::Tensor GradientReducer::block_of(const ArenaSlot& slot) {
   if (!slot.sharded_over_z()) return arena_.gradient(slot);
   at::Tensor& buffer = bundle_sum(slot).buffer;

@@ -67,7 +67,7 @@ class WeightGatherer {
   Communicators& communicators_;
   const OverlapPolicy& policy_;
   TrafficLog& log_;
-  const std::shared_ptr<TensorPool> pool_;  // what it lends may come back after the gatherer has gone
+  const std::shared_ptr<TensorPool> pool_;  // its buffers may come back after the gatherer has gone
   GatherOrder order_;
   std::vector<Weight> weights_;  // one per bundle
   std::vector<int> ahead_;       // gathered and not yet used

@@ -7,7 +7,7 @@
 
 namespace axonn {
 
-// What a GPU ran, through LibTorch's profiler (Kineto, CUPTI): kernels, copies and memsets. At most
+// Work that a GPU ran, by LibTorch's profiler (Kineto, CUPTI): kernels, copies and memsets. At most
 // one per process at a time, and all calls from one thread.
 class DeviceLog {
  public:

@@ -22,6 +22,7 @@ void record_start(const std::filesystem::path& directory, const RunStart& starte
   if (!started.from.empty()) start["from"] = started.from;
   start["ranks"] = started.ranks;
   start["configuration"] = nlohmann::ordered_json::parse(started.configuration);
+  start["choices"] = started.choices;
   disk::write_synced(beside, lines + start.dump() + "\n");
   std::filesystem::rename(beside, path);
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 
 namespace axonn {
@@ -13,6 +14,7 @@ struct RunStart {
   int64_t step = 0;           // steps done
   int64_t ranks = 1;          // the job's
   std::string configuration;  // a JSON object
+  std::map<std::string, std::string> choices = {};  // see CheckpointState
 };
 
 // Adds a line to starts.jsonl of a run's directory (docs/running.md). Lines of starts that did no

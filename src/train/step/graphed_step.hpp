@@ -15,7 +15,7 @@ namespace axonn {
 // of the samples, the learning rate and the number of the update.
 class GraphedStep {
  public:
-  // What is made at first use must be there before the graph is recorded: so many steps were taken.
+  // Things made at first use must exist before the graph is recorded: so many steps were taken.
   static constexpr int64_t kStepsBefore = 3;
   struct Settings {
     uint64_t seed = 1;

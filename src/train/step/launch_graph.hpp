@@ -5,8 +5,7 @@
 
 namespace axonn {
 
-// What some work launches on the current stream, written down once and launched any number of
-// times.
+// The launches of some work on the current stream, recorded once and launched any number of times.
 class LaunchGraph {
  public:
   virtual ~LaunchGraph() = default;

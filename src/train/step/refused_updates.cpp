@@ -44,7 +44,7 @@ std::optional<int64_t> RefusedUpdates::settle(StepMetrics& metrics, const Update
   if (report.applied)
     guard_.accept(metrics.loss, report.gradient_norm);
   else if (!overflow && guard_.is_spike(metrics.loss, report.gradient_norm))
-    back_to = heed_spike(metrics);
+    back_to = act_on_spike(metrics);
   else if (!(loss_scale_ && loss_scale_->skipped()))
     refuse_loss(metrics.step, losses.sums.to(at::kCPU, at::kDouble));
   if (guard_.action() != OnSpike::off) metrics.spikes = guard_.state().spikes;
@@ -79,7 +79,7 @@ void RefusedUpdates::refuse_loss(int64_t step, const at::Tensor& sums) {
 }
 
 // Called by every rank. Nothing has been updated. Returns the step that it has gone back to.
-std::optional<int64_t> RefusedUpdates::heed_spike(const StepMetrics& metrics) {
+std::optional<int64_t> RefusedUpdates::act_on_spike(const StepMetrics& metrics) {
   const std::string what = detail::concatenate("step ", metrics.step,
                                                " is a spike: ", guard_.compared(metrics.loss, *metrics.gradient_norm));
   if (guard_.action() == OnSpike::rollback) saver_.finish();

@@ -19,7 +19,7 @@
 
 namespace axonn {
 
-// What happens to a step whose update is refused: an overflow of fp16, a spike, a loss that is not
+// The fate of a step whose update is refused: an overflow of fp16, a spike, a loss that is not
 // finite. It has all that such a decision depends on, which is equal on every rank and saved in
 // checkpoints. Every rank calls the same functions.
 class RefusedUpdates {
@@ -44,7 +44,7 @@ class RefusedUpdates {
   void describe(CheckpointState& state) const;
 
  private:
-  std::optional<int64_t> heed_spike(const StepMetrics& metrics);
+  std::optional<int64_t> act_on_spike(const StepMetrics& metrics);
   int64_t roll_back(const std::string& checkpoint, int64_t step);
 
   const TrainedNetwork& network_;

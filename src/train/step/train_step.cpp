@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "axonn/core/error.hpp"
-#include "axonn/optim/learning_rate.hpp"
 #include "train/report/step_timer.hpp"
 
 namespace axonn {
@@ -40,11 +39,8 @@ TrainStep::TrainStep(const TrainedNetwork& network, const TrainConfig& config, c
 
 TrainStep::Taken TrainStep::take(int64_t step, Trace& trace) {
   const auto start = Clock::now();
-  const LearningRate rate{.peak = config_.optimizer.learning_rate,
-                          .end = config_.learning_rate_end,
-                          .warmup = config_.warmup,
-                          .steps = config_.steps};
-  StepMetrics metrics{.step = step + 1, .learning_rate = rate.at(step), .terms = network_.task.words().terms};
+  StepMetrics metrics{
+      .step = step + 1, .learning_rate = config_.learning_rate().at(step), .terms = network_.task.words().terms};
   double copying = 0;
   if (config_.cuda_graph && taken_++ >= GraphedStep::kStepsBefore) {
     copy_for_save(trace, copying, /*changes_follow=*/true);

@@ -98,7 +98,7 @@ class FollowedCall {
     return detail::concatenate("leave '", split_->member, "' out of keep_split() or .plan");
   }
 
-  // What it wrote and returned, in this order. `stack` has the arguments, and then the results.
+  // Tensors written and returned, in this order. `stack` has the arguments, and then the results.
   std::vector<at::Tensor> called(const Arguments& arguments, c10::Stack& stack) const {
     operation_.callBoxed(&stack);
     std::vector<at::Tensor> results;
@@ -120,7 +120,7 @@ class FollowedCall {
                 ", or make it the output of a member that stays split too");
   }
 
-  // What the operation gives on the whole tensors.
+  // The results of the operation on the whole tensors.
   struct Attempt {
     std::vector<at::Tensor> results = {};
     std::string problem = {};         // LibTorch's, if it cannot be computed
@@ -130,8 +130,8 @@ class FollowedCall {
   static constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
 
   // All ranks of the axis make the same attempts, as long as none fits as its inputs did: a view
-  // that splits rows may fit the numbers, but not what follows. What one attempt has written is no
-  // input of another.
+  // that splits rows may fit the numbers, but not what follows. No attempt reads what another has
+  // written.
   void check_results(const std::vector<at::Tensor>& results, const Arguments& whole) {
     const Attempt first = attempt(results, whole);
     if (first.most_parts() <= parts_) return accept(results, first);

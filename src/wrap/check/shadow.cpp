@@ -25,7 +25,7 @@ double tolerance(at::ScalarType type) {
   }
 }
 
-// What this rank has of `whole`, whose dim is so many equal parts; nothing if they cannot be split
+// This rank's part of `whole`, whose dim is so many equal parts; nothing if they cannot be split
 // so.
 std::optional<at::Tensor> piece(const at::Tensor& whole, int64_t dim, int64_t parts, const SplitOutput& split) {
   if (whole.size(dim) % parts != 0) return {};

@@ -26,7 +26,7 @@ struct SplitOutput {
 
   // Whether they are all features, each of several times, or the heads.
   bool counts_all(int64_t indices) const { return indices % features == 0 || indices == heads; }
-  // What so many indices of this rank are on all ranks; nothing if they are no part of this split.
+  // The number on all ranks of so many indices here; nothing if they are no part of this split.
   std::optional<int64_t> on_all_ranks(int64_t indices) const;
   // The least of each value over the ranks of the axis, which all call it with as many.
   std::vector<int64_t> least(const std::vector<int64_t>& values) const;

@@ -159,7 +159,7 @@ void Recording::replay(const std::vector<at::Tensor>& wanted,
     for (const Key key : each.used)
       if (last_use_.at(key) == i) memory.free(key);
   }
-  // Who has drawn since on_meta() goes on from there.
+  // A generator that has drawn since on_meta() goes on from there.
   if (generator_.defined() && !generator_.equal(before)) set_generator_state(before);
 }
 

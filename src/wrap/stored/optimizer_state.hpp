@@ -11,7 +11,7 @@
 
 namespace axonn {
 
-// What a torch::optim optimizer keeps of one parameter.
+// The state of one parameter in a torch::optim optimizer.
 struct ParameterState {
   struct Field {
     const char* name;
@@ -30,8 +30,8 @@ std::vector<StoredTensor> tensors_of(const WrappedModule& parameters, torch::opt
 // A state that is read from somewhere, and then given to the optimizer.
 class StateToRead {
  public:
-  // What the optimizer always keeps, and what it may keep and is among the names. Nothing if there
-  // are no names: it had taken no step.
+  // The state that the optimizer always keeps, and that which it may keep and is among the names.
+  // Nothing if there are no names: it had taken no step.
   StateToRead(const WrappedModule& parameters, const torch::optim::Optimizer& optimizer,
               const std::set<std::string>& names);
   const std::vector<StoredTensor>& tensors() const { return tensors_; }  // zeros, to be filled

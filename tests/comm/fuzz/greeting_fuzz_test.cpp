@@ -126,7 +126,7 @@ TEST(GreetingFuzz, StrangersEndNoStart) {
   });
 }
 
-// Who has the secret may be wrong about everything else: then the start fails with an error.
+// A rank with the secret may be wrong about everything else: then the start fails with an error.
 TEST(GreetingFuzz, WrongRanksOfTheJobAreAnError) {
   log::configure({.level = log::Level::error});
   fuzz::rounds(5, [](Random& random) {
@@ -144,7 +144,7 @@ TEST(GreetingFuzz, WrongRanksOfTheJobAreAnError) {
   });
 }
 
-// What comes from a rank that claims to be rank 0.
+// Messages of a rank that claims to be rank 0.
 TEST(GreetingFuzz, WrongAnswersOfRank0AreAnError) {
   log::configure({.level = log::Level::error});
   std::string problem;
@@ -176,7 +176,7 @@ TEST(GreetingFuzz, NoticesAreReadInPieces) {
     std::string bytes = bytes_of(right);
     const bool wrong = random.one_in(2);
     if (wrong) bytes = fuzz::mutated(bytes, random);
-    size_t told = 0;
+    size_t known = 0;
     for (size_t at = 0; at < bytes.size();) {
       const size_t count = std::min(bytes.size() - at, random.from(1, 5));
       const ssize_t put = ::send(theirs.get(), bytes.data() + at, count, MSG_NOSIGNAL);
@@ -184,14 +184,14 @@ TEST(GreetingFuzz, NoticesAreReadInPieces) {
       ASSERT_EQ(put, static_cast<ssize_t>(count));
       at += count;
       const auto notice = notices.poll();
-      told += notice.has_value();
+      known += notice.has_value();
       if (!wrong) {
         EXPECT_EQ(notice.has_value(), at == bytes.size());
         EXPECT_EQ(notice.value_or(right).rank, 7);
         EXPECT_EQ(notice.value_or(right).status, 3);
       }
     }
-    EXPECT_LE(told, bytes.size() / sizeof(tcp::Notice));
+    EXPECT_LE(known, bytes.size() / sizeof(tcp::Notice));
   });
 }
 

@@ -176,7 +176,7 @@ TEST(InboxFuzz, MessagesWithoutAReceiveHaveALimit) {
   });
 }
 
-// The rest of a message whose connection has ended never comes. What follows is not taken for it.
+// The rest of a message whose connection has ended never comes. Later bytes are not taken for it.
 TEST(InboxFuzz, ConnectionThatEndsWithinAMessageIsAnErrorForTheNext) {
   fuzz::rounds(1'000, [](Random& random) {
     const Message message{1, std::string(random.from(1, 100), 'x')};

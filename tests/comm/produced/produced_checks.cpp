@@ -38,7 +38,7 @@ at::Tensor noise(int rank, int64_t elements, at::ScalarType dtype = at::kFloat) 
   return exact.to(dtype);
 }
 
-// What is read before it is written makes every sum wrong.
+// A value that is read before it is written makes every sum wrong.
 at::Tensor unwritten(const at::Tensor& like) { return at::full_like(like, std::numeric_limits<float>::quiet_NaN()); }
 
 void write_part(const at::Tensor& to, const at::Tensor& from, Range part) {

@@ -72,8 +72,8 @@ TEST(ProducedParts, HoldEveryElementOnce) {
   });
 }
 
-// What a collective reads is written when the part that last_part() names is released, and not one
-// part sooner: whatever elements it asks for, whatever the ranges are.
+// The elements that a collective reads are written when the part that last_part() names is
+// released, not one sooner: whatever elements it asks for, whatever the ranges are.
 TEST(ProducedParts, AreAskedForByTheLastOneThatIsRead) {
   for_parts_of_many_sizes([](const ProducedParts& parts, int index) {
     for (int owner = 0; owner < parts.members(); ++owner) {

@@ -11,7 +11,7 @@ namespace {
 
 at::Tensor ones(int64_t elements, at::ScalarType type = at::kFloat) { return at::ones({elements}, type); }
 
-// What rank 0 calls, and what all others call instead.
+// The call of rank 0, and the call of all others instead.
 using On = std::function<Request(Communicator&)>;
 std::function<void(Environment&)> instead(On rank_0, On others) {
   return [rank_0 = std::move(rank_0), others = std::move(others)](Environment& environment) {

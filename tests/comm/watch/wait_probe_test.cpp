@@ -31,7 +31,7 @@ struct Job {
   std::function<void(Environment&)> body;
 };
 
-// All at once, since they mostly wait. What each ended with, null if well.
+// All at once, since they mostly wait. Returns the error that ended each, null if it went well.
 std::vector<std::exception_ptr> side_by_side(const std::vector<Job>& jobs, const std::string& path) {
   setenv("AXONN_SHARED_MEMORY", path == "shared" ? "1" : "0", 1);
   std::vector<std::future<void>> running;

@@ -175,10 +175,11 @@ TEST(ImageFolder, NamesAJpegWithAHoleOnce) {
     } catch (const UserError& corrupt) {
       error = corrupt.sentence();
     }
-    const std::string told = testing::internal::GetCapturedStderr();
+    const std::string printed = testing::internal::GetCapturedStderr();
     if (error.empty()) {
-      EXPECT_EQ(told.find(file + " may be damaged: it has "), std::string("[error] ").size()) << at << " " << told;
-      EXPECT_EQ(std::ranges::count(told, '\n'), 1) << told;
+      EXPECT_EQ(printed.find(file + " may be damaged: it has "), std::string("[error] ").size())
+          << at << " " << printed;
+      EXPECT_EQ(std::ranges::count(printed, '\n'), 1) << printed;
     } else {
       EXPECT_EQ(error.find(file + " is a corrupt JPEG"), 0U) << error;
     }

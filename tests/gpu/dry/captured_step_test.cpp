@@ -24,7 +24,7 @@
 namespace axonn {
 namespace {
 
-// What the dry GPU refused so far in this process, with the callers.
+// All that the dry GPU refused so far in this process, with the callers.
 std::string refused() {
   std::ifstream record(std::getenv("DRY_GPU_RECORD"));
   std::string text;

@@ -25,7 +25,7 @@ using Hangs = std::set<const Hang*>;
 struct Stream {
   int number = 0;  // 0: the legacy stream
   Clocks clocks;
-  Hangs hangs;  // what its work waits for
+  Hangs hangs;  // those that its work waits for
   Capture* capture = nullptr;
   bool ended = false;  // it is kept, so that a later use is noticed
 };

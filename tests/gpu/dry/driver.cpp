@@ -1,5 +1,5 @@
-// What libcaffe2_nvrtc.so wants of the driver and of the run-time compiler when it is loaded. There
-// is a primary context; whoever compiles at run time is told that it cannot be done.
+// The functions of driver and run-time compiler that libcaffe2_nvrtc.so wants when it is loaded.
+// There is a primary context; a compilation at run time is refused.
 #include "record.hpp"
 
 DRY_EXPORT int cuDevicePrimaryCtxGetState(int, unsigned* flags, int* active) {

@@ -38,7 +38,7 @@ class DryFaultsTest(DryTest):
         self.assertFalse((self.directory / "run" / "metrics.jsonl").exists())
 
     def test_the_largest_micro_batch_that_fits(self):
-        """What is named is taken, though it need not end well; the next larger divisor of the batch is refused."""
+        """One that is named is taken, though it need not end well; the next larger divisor of the batch is refused."""
         run = lambda rows: self.run_program(*TRAINING, *MOST_LOGITS, "--batch", 48, "--micro-batch", rows,
                                             environment=environment(memory_gb=4))
         for rows in (48, 16):

@@ -1,4 +1,4 @@
-"""What a step of GPT asks of the GPU is what docs/gpu.md says."""
+"""A step of GPT asks of the GPU what docs/gpu.md says."""
 import collections
 import unittest
 

@@ -109,7 +109,7 @@ class Record:
 
 
 class Counts(typing.NamedTuple):
-    """What some events hold."""
+    """The contents of some events."""
     kernels: int
     products: int
     cudnn: int

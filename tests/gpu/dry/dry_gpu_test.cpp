@@ -27,7 +27,7 @@ TEST(DryGpu, MemoryIsReservedAndNeverTouched) {
   const int64_t before = touched_bytes(), bytes = int64_t{60} << 30;
   const at::Tensor large = at::empty({bytes / 4}, kFloats);
   large.fill_(1).add_(1);
-  EXPECT_EQ(large.sum().item<float>(), 4);  // what every number from the device is
+  EXPECT_EQ(large.sum().item<float>(), 4);  // as is every number from the device
   EXPECT_LT(touched_bytes() - before, bytes / 1000);
 }
 

@@ -33,7 +33,7 @@ def kernel(name):
 
 class DryKernelsTest(program_runs.ProgramTest):
     def launched(self):
-        """What ran: the program's output, and the names of its launches."""
+        """A run: the program's output, and the names of its launches."""
         record = self.directory / "record"
         ended = self.run_program("--list", environment=dry_gpu.environment(record))
         self.assertEqual(ended.status, 0, ended.text)

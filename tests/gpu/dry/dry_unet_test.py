@@ -1,4 +1,4 @@
-"""What a step of the UNet asks of the GPU is what docs/gpu.md says."""
+"""A step of the UNet asks of the GPU what docs/gpu.md says."""
 import unittest
 
 from dry_gpu import OWN_KERNELS, TOP, DryTest, environment

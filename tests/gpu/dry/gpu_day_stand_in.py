@@ -30,7 +30,7 @@ def names_after(flag):
 
 
 def fault(text):
-    """What happens where this part of the work is done."""
+    """The fault where this part of the work is done."""
     for part, what in json.loads((PACK / "faults.json").read_text()):
         if part in text:
             return what

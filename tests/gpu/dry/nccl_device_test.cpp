@@ -1,4 +1,4 @@
-// What NCCL's queues say of a GPU where one of the first kernels fails (DRY_GPU_FAIL).
+// The errors of NCCL's queues on a GPU where one of the first kernels fails (DRY_GPU_FAIL).
 #include <gtest/gtest.h>
 
 #include <cstdlib>

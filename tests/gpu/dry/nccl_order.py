@@ -1,4 +1,4 @@
-"""What the ranks of a job ask of NCCL, compared (records of dry_gpu.py)."""
+"""Calls of NCCL by the ranks of a job, compared (records of dry_gpu.py)."""
 import collections
 
 UPDATES = ["FusedAdam", "update_adamw"]  # LibTorch's kernel of AdamW, and ours

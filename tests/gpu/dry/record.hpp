@@ -1,4 +1,4 @@
-// What a program asked of the GPU, one event a line: microseconds since the start, kind, fields
+// A program's requests to the GPU, one event per line: microseconds since the start, kind, fields
 // (dry_record.py reads it). Written to the file $DRY_GPU_RECORD, with ".RANK" behind it where RANK
 // is set.
 #pragma once
@@ -12,7 +12,7 @@ bool recording();
 // Fields are separated by tabs.
 void write(std::string_view kind, const std::string& fields);
 
-// Who waits: the functions above the caller, "a <- b <- c". A function of a program is
+// The functions above the caller, which waits: "a <- b <- c". A function of a program is
 // "program+0x1234", since only its symbol table names it.
 std::string callers();
 

@@ -11,7 +11,7 @@ namespace {
 thread_local int current = 0;
 cudaError_t broken = cudaSuccess;
 
-constexpr double kGiB = 79.1;  // what cudaMemGetInfo() has for an H100 of 80 GB
+constexpr double kGiB = 79.1;  // cudaMemGetInfo()'s for an H100 of 80 GB
 constexpr int kSharedPerBlock = 49152, kSharedOptIn = 232448, kSharedPerProcessor = 233472, kProcessors = 132;
 
 int architecture() { return static_cast<int>(number("DRY_GPU_ARCH", 90)); }

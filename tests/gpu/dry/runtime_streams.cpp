@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 // Kept until the process ends: libraries give work from their destructors.
 struct Progress {
   Clocks given;   // all work of every stream
-  Clocks waited;  // what the host has waited for
+  Clocks waited;  // those that the host has waited for
   Clock::time_point last_given;
 };
 Progress& progress() {
@@ -217,7 +217,7 @@ DRY_EXPORT cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (event_of(event).capture != nullptr) return allowed_in_capture("cudaEventQuery");
   return passed(event_of(event));
 }
-// Where the stream has more to do, the device does not stand still: a lag.
+// If the stream has more to do, the device does not stand still: a lag.
 DRY_EXPORT cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (const auto error = allowed_in_capture("cudaEventSynchronize")) return error;
   const Work before = work_before(event_of(event));

@@ -1,4 +1,4 @@
-// What a test sees and sets of cuBLASLt on the host.
+// The part of cuBLASLt on the host that a test sees and sets.
 #pragma once
 
 #include <optional>

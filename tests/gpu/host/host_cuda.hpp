@@ -1,6 +1,6 @@
-// What a kernel's own source needs to run on the host, where g++ compiles it in the place of nvcc.
-// The threads of a block are fibers that take turns at barriers and shuffles; blocks run one after
-// the other.
+// CUDA for a kernel's own source on the host, where g++ compiles it in the place of nvcc. The
+// threads of a block are fibers that take turns at barriers and shuffles; blocks run one after the
+// other.
 #pragma once
 
 #include <bit>

@@ -1,4 +1,4 @@
-// What cuda_kernels_test asks of the device beside kernel_memory.hpp.
+// Questions of cuda_kernels_test to the device beside kernel_memory.hpp.
 #pragma once
 
 #include <cstdint>

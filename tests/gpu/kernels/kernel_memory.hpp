@@ -1,4 +1,4 @@
-// Where a kernel runs, and the memory that it works on. host_memory.cpp is for kernels that the C++
+// The place where a kernel runs, and its memory. host_memory.cpp is for kernels that the C++
 // compiler compiled, device_memory.cpp for those of nvcc on CUDA device 0. The tests do not know
 // which one they are linked with.
 #pragma once
@@ -27,7 +27,7 @@ struct Runs {
   int on_host = 3;
   int on_device = 2;
 };
-constexpr Runs kLarge{.on_host = 1};  // what takes the host long
+constexpr Runs kLarge{.on_host = 1};  // for work that takes the host long
 void in_each_order(const Runs& runs, const std::function<void()>& pass);
 
 }  // namespace kernel_test

@@ -1,4 +1,4 @@
-// What kernels read and write in the tests, and how exact that can be.
+// Values that kernels read and write in the tests, and how exact they can be.
 #pragma once
 
 #include <cmath>
@@ -51,10 +51,10 @@ class ValueBytes {
   ValueBytes(const ValueBytes&) = delete;
   ValueBytes& operator=(const ValueBytes&) = delete;
 
-  // For kernels from now on. What they are only to read must not change.
+  // For kernels from now on. Values that they only read must not change.
   const std::byte* to_read();
   std::byte* to_write();
-  // What kernels left, after which the host has them again. Failures of the test for bytes that
+  // The values that kernels left: the host has them again. Failures of the test for bytes that
   // should not have changed.
   std::byte* on_host() {
     if (owner_ != Owner::host) fetch();

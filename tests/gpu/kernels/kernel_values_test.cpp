@@ -1,5 +1,5 @@
-// What a kernel must not change is watched: the tests' own check, with memory whose ends are
-// guarded as on a device.
+// The tests' own check of bytes that a kernel must not change, with memory whose ends are guarded
+// as on a device.
 #include "gpu/kernels/kernel_values.hpp"
 
 #include <gtest/gtest-spi.h>

@@ -44,7 +44,7 @@ TEST(Gemm, OneDnnIsForTheCpuAndItsTypes) {
   EXPECT_TRUE(gemm_available(GemmKernel::mm, at::kDouble, c10::kCUDA));
   EXPECT_TRUE(gemm_available(GemmKernel::mm, at::kBFloat16, c10::kCPU));
   EXPECT_TRUE(gemm_available(GemmKernel::onednn, at::kFloat, c10::kCPU));
-  // What it says of bf16 is true.
+  // Its answer for bf16 is true.
   const Tensor a = at::ones({8, 8}, at::kBFloat16);
   if (gemm_available(GemmKernel::onednn, at::kBFloat16, c10::kCPU)) {
     EXPECT_NO_THROW(gemm(GemmKernel::onednn, a, a));

@@ -253,7 +253,7 @@ TEST_F(OnRanks, ASteadyStateAllocatesNothing) {
   }
 }
 
-// Whose bundles lack their last gradients, or their first.
+// The bundles of such a step lack their last gradients, or their first.
 TEST_F(OnRanks, AnAbandonedStepLeavesNothing) {
   make({}, /*bundled=*/true);
   for (const std::vector<size_t>& without : {std::vector<size_t>{0, 3}, std::vector<size_t>{4, 8}}) {

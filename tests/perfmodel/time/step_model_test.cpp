@@ -140,7 +140,7 @@ TEST(StepModel, KeysAndValuesOfAContextPassBesideAttentionOrAreGatheredBefore) {
   // On a fast link all of it is hidden, but for the compute units that it takes.
   EXPECT_NEAR(divided(1e4, false, Recomputation::none).exposed_context,
               kPerlmutter.collective_share * 3 * once * 20 / 1e4, 1e-9);
-  // What runs beside attention leaves less of it to hide the gathers of weights.
+  // Communication beside attention leaves less of it to hide the gathers of weights.
   const StepTime fast = divided(1e9, false, Recomputation::none), slow = divided(300, false, Recomputation::none);
   EXPECT_NEAR(fast.exposed_gather_scatter, plain.exposed_gather_scatter, 1e-6);
   EXPECT_GE(slow.exposed_gather_scatter, plain.exposed_gather_scatter);

@@ -1,4 +1,4 @@
-// What outlives its Context, and what an error leaves behind. Under ASan nothing is read after it
+// Objects that outlive their Context, or that an error leaves. Under ASan nothing is read after it
 // was freed.
 #include <thread>
 

@@ -12,7 +12,7 @@ from program_runs import HAS_MPI, PROGRAM, ProgramTest, nightly
 
 FAULTS = ("AddressSanitizer", "terminate called", "SIGABRT", "SIGSEGV", "corrupted", "free()", "Invalid read",
           "Invalid write", "Invalid free", "runtime error:")
-# What MPI's libraries never free is theirs; over TCP, leaks are looked for too.
+# Memory that MPI's libraries never free is theirs; over TCP, leaks are looked for too.
 WITHOUT_LEAKS = {"mpi": {"ASAN_OPTIONS": "detect_leaks=0"}, "tcp": {}}
 VALGRIND = ["valgrind", "--error-exitcode=99", "--undef-value-errors=no", "--leak-check=no", "--quiet"]
 PLACES = subprocess.run([PROGRAM], capture_output=True, text=True, check=True).stdout.split()

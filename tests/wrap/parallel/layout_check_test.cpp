@@ -140,7 +140,7 @@ TEST(LayoutCheck, LeavesHeadsAlone) {
       {.heads = 6});
 }
 
-// Where a rank has one head, its features are as many as those of the head.
+// A rank with one head has as many features as the head.
 TEST(LayoutCheck, LeavesOneHeadAlone) {
   ON_TWO_OR_FOUR_RANKS();
   expect_left_alone(

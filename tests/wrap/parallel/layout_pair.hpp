@@ -5,7 +5,7 @@
 
 #include "wrap/parallel/member_networks.hpp"
 
-// What the tests of ShardOptions::check_layouts share: two members, and what lies between them.
+// Shared by the tests of ShardOptions::check_layouts: two members, and what lies between them.
 namespace axonn::test::layouts {
 
 namespace nn = axonn::nn;

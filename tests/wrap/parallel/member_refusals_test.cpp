@@ -1,4 +1,4 @@
-// What typed members and their pairs refuse, and how they say so.
+// Refusals of typed members and their pairs, and their words.
 #include "support/user_error.hpp"
 #include "wrap/parallel/member_networks.hpp"
 

@@ -1,4 +1,4 @@
-// What parallelize() refuses, and how it says so.
+// Refusals of parallelize(), and their words.
 #include <sstream>
 
 #include <torch/serialize.h>

@@ -14,7 +14,7 @@
 #include "wrap/wrapped.hpp"
 #include "wrap/wrapped_network.hpp"
 
-// What a network that is divided over X and Y is compared by.
+// Comparisons of a network that is divided over X and Y.
 namespace axonn::test {
 
 inline GridShape parallel_grid() {

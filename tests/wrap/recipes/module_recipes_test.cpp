@@ -1,4 +1,4 @@
-// What programs of LibTorch do with modules: packed sequences, walks over them, and two that are
+// Habits of LibTorch's programs with modules: packed sequences, walks over them, and two that are
 // trained in turns.
 #include <functional>
 

@@ -18,7 +18,7 @@ namespace {
 
 using namespace test;
 
-// What constructors do beside making layers.
+// Work of constructors beside making layers.
 struct Unusual : torch::nn::Module {
   Unusual() : words(torch::nn::EmbeddingOptions(50, 40).padding_idx(3)), up(40, 60), head(60, 4) {
     register_module("words", words);

@@ -1,4 +1,4 @@
-// What training programs of LibTorch do around the module: groups of an optimizer, means, samplers
+// Habits of LibTorch's training programs around the module: groups of an optimizer, means, samplers
 // and scaled losses.
 #include <cmath>
 #include <limits>

@@ -6,7 +6,7 @@
 
 namespace axonn {
 
-// What was read below --data, and what was left out. docs/data.md has the rule.
+// The files below --data: those that were read, and those left out. docs/data.md has the rule.
 struct FilesRead {
   struct LeftOut {
     std::string reason;  // "gzip", "hidden", "link to nothing"

@@ -31,7 +31,7 @@ class Tokenizer {
 
   // UserError names a character outside the vocabulary, and its byte, line and column.
   std::vector<int32_t> encode(std::string_view text) const;
-  // What a text without a beginning begins with: a line break, or the first character of a
+  // The first token of a text without a beginning: a line break, or the first character of a
   // vocabulary that has none.
   std::vector<int32_t> beginning() const;
   std::string decode(std::span<const int32_t> tokens) const;  // UserError for an id outside the vocabulary

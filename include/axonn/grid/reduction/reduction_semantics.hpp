@@ -64,8 +64,8 @@ class ReductionState {
   std::vector<uint64_t> bits_;  // (device, chunk, word of contributions)
 };
 
-// Where a program must end. `groups` partition the devices. Every device's data are summed over its
-// own group.
+// The state in which a program must end. `groups` partition the devices. Every device's data are
+// summed over its own group.
 enum class ReductionGoal : uint8_t {
   all_reduce,      // every device holds every chunk
   reduce_scatter,  // member i of a group of g holds part i of g, and nothing else

@@ -10,7 +10,7 @@
 namespace axonn {
 
 // LibTorch multiplies matrices on a CPU in two ways: mm (MKL in fp32, which uses only AVX2 on AMD)
-// and oneDNN's product. Which one is faster depends on the processor, the type and the sizes.
+// and oneDNN's product. The processor, the type and the sizes decide which one is faster.
 enum class GemmKernel : uint8_t { mm, onednn };
 
 template <>

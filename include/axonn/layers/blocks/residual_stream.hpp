@@ -9,8 +9,8 @@
 
 namespace axonn {
 
-// What a residual branch does between its norm and the stream, such as SelfAttention and Mlp: one
-// layer that moves the features to the other axis, and one that moves them back.
+// A residual branch between its norm and the stream, such as SelfAttention and Mlp: one layer that
+// moves the features to the other axis, and one that moves them back.
 class BranchImpl : public ShardedModule {
  public:
   using ShardedModule::ShardedModule;

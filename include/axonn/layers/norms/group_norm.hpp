@@ -17,9 +17,9 @@ struct GroupNormOptions {
 // channels/axis). Mean and variance are over the pixels and the channels / groups consecutive
 // channels of a group, on whichever ranks these are, so the network is the same on every grid.
 // Variances are sums of squared distances from means, merged over channels by Chan's formula,
-// because sums of squares cancel. Where a group lies on two ranks, the ranks gather (mean,
-// variance) of every channel, and backward all-reduces two numbers per group. Elsewhere nothing is
-// exchanged. weight and bias are split like the channels and replicated over the other axes.
+// because sums of squares cancel. If a group lies on two ranks, the ranks gather (mean, variance)
+// of every channel, and backward all-reduces two numbers per group. Elsewhere nothing is exchanged.
+// weight and bias are split like the channels and replicated over the other axes.
 // On a GPU with KernelChoice::group_norm, a norm of whole groups is one launch of our own, with
 // what follows it in activated(), and backward is two. UserError unless the groups divide the
 // channels. Every rank of the grid calls it.

@@ -87,7 +87,7 @@ struct Sizes<DecoderShape> {
          &Shape::mlp_hidden);
     size(SizeTerms{.key = "tied", .help = "the head's weight is the token embedding"}, &Shape::tied_head);
 
-    // What GPT-2 does not have, or always has.
+    // Sizes that GPT-2 does not have, or always has.
     const auto number = [&](std::string_view key, std::string_view help, int64_t most, int64_t Shape::* member,
                             int64_t least = 0) {
       size(SizeTerms{.key = key, .help = help, .least = least, .most = most, .untrained = true}, member);
@@ -123,7 +123,7 @@ void check_decoder(const DecoderShape& shape);
 int64_t parameters_of(const DecoderShape& shape);
 int64_t active_parameters_of(const DecoderShape& shape);
 
-// What GPT-2 does not have: "a gated MLP, 8 heads of keys for 32 of queries". Empty: nothing.
+// Parts that GPT-2 does not have: "a gated MLP, 8 heads of keys for 32 of queries". Empty: nothing.
 std::string beyond_gpt2(const DecoderShape& shape);
 
 }  // namespace axonn

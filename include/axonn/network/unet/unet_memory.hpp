@@ -42,7 +42,7 @@ class UnetMemory {
   template <typename OnRank>
   int64_t activation_elements(const MemoryOptions& options, const OnRank& on_rank) const;
 
-  // What a stage keeps for backward.
+  // The elements that a stage keeps for backward.
   struct Kept {
     ByAxis input{};    // all that a checkpointed stage keeps
     ByAxis all{};      // including the input

@@ -26,7 +26,7 @@ struct UpdatedNetwork {
   Communicators& communicators;
   const Grid& grid;
   int rank = 0;
-  std::shared_ptr<void> kept = {};  // what keeps them
+  std::shared_ptr<void> kept = {};  // keeps them
 };
 
 // Runs an optimizer's program on one network, on CPUs (CoCoNet, section 4). Gradients and weights

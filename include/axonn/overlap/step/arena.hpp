@@ -22,12 +22,12 @@ struct ArenaSlot {
   int64_t stored = 0;                // elements of the range with its padding; equal on all Z ranks
   std::vector<int64_t> block_shape;  // the (X, Y) block
   std::vector<int64_t> counts;       // elements of each Z rank, without padding; one entry when replicated over Z
-  Range range;                       // what this rank holds of the flattened block
+  Range range;                       // this rank's part of the flattened block
   bool counts_in_norm = false;       // true on only one of the ranks that hold the same elements, per data index
 
   int number = 0;     // index in Arena::slots()
   int bundle = 0;     // index in Arena::bundles()
-  int64_t place = 0;  // where the block begins in its unpacked bundle
+  int64_t place = 0;  // the block's begin in its unpacked bundle
   bool sharded_over_z() const { return counts.size() > 1; }
 };
 
@@ -36,9 +36,9 @@ struct ArenaSlot {
 // other. The blocks of several parameters are not contiguous in it: unpacked they follow one
 // another, each with padding.
 struct ArenaBundle {
-  std::string name;             // its first parameter's
-  std::vector<int> slots;       // in arena order
-  Range range;                  // what this rank sends of the arena; that of several parameters has their padding
+  std::string name;        // its first parameter's
+  std::vector<int> slots;  // in arena order
+  Range range;  // this rank's part of the arena, as it sends it; that of several parameters has their padding
   std::vector<int64_t> counts;  // elements of each Z rank in the buffer; one entry when replicated over Z
   Range own;                    // this rank's elements of the buffer
   bool single() const { return slots.size() == 1; }
@@ -60,7 +60,7 @@ struct ArenaTypes {
   at::ScalarType master = at::kFloat;
 };
 
-// What an arena allocates: for training, for parameters without gradients, or only its layout.
+// The buffers of an arena: for training, for parameters without gradients, or only its layout.
 enum class ArenaBuffers : uint8_t { all, weights, none };
 
 // A weight that lies in a tensor of the user's, with its gradient. It has elements.
@@ -97,8 +97,8 @@ class Arena {
   const std::vector<ArenaSlot>& slots() const { return slots_; }
   const std::vector<ArenaBundle>& bundles() const { return bundles_; }     // in the order of their first entries
   const std::vector<ArenaSection>& sections() const { return sections_; }  // in arena order
-  // What is sharded over Z, which every data rank holds, and what is not, which every Z and data
-  // rank holds. Without those that are empty, in ascending order.
+  // The part that is sharded over Z, which every data rank holds, and the rest, which every Z and
+  // data rank holds. Without those that are empty, in ascending order.
   const std::vector<OwnedRegion>& regions() const { return regions_; }
   bool is_scattered() const { return scattered_weights_ != nullptr; }
   const ArenaTypes& types() const { return types_; }

@@ -77,7 +77,7 @@ class NetworkSchedule {
   // Name of a parameter without a gradient since the last step began; empty when all have one.
   std::string without_gradient() const;
 
-  // Who hears of the steps, as long as it lives; one at a time.
+  // The listener hears of the steps as long as it lives; one at a time.
   void listen(std::weak_ptr<StepListener> listener) { listener_ = std::move(listener); }
 
  private:

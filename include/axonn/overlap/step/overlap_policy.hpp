@@ -18,7 +18,7 @@ struct CacheBudget {
 CacheBudget parse_cache_budget(std::string_view text);  // "512M" (k, M, G: 1024-based) or "8 layers"; else UserError
 std::string to_string(const CacheBudget& budget);       // as parse_cache_budget() takes it
 
-// Which communication of a step runs beside computation, and in which portions. Every policy gives
+// The communication of a step that runs beside computation, and its portions. Every policy gives
 // the same bits. All ranks of a grid have the same policy.
 struct OverlapPolicy {
   OverlapSwitches switches = {};

@@ -4,7 +4,7 @@
 
 namespace axonn {
 
-// What the program does with a network. Each phase needs the weights in another order.
+// The use that a program makes of a network. Each phase needs the weights in another order.
 enum class Phase : uint8_t { train, recompute, backward, evaluate, generate };
 
 }  // namespace axonn

@@ -31,7 +31,7 @@ struct RowProduct {
 // of a share have 64 rows, because the wire waits for the first and everybody for the last. Those
 // between have 128 or more, because each part reads the whole weight: that costs as much as 20 to
 // 30 rows. A share of less than 256 rows is one range. With `rows` > 0, every range has so many.
-// All are rounded up to whole units. Where shares have no whole unit, a part is a share. A part has
+// All are rounded up to whole units. If shares have no whole unit, a part is a share. A part has
 // all columns, because shares and messages are contiguous. No range has more than 4 MiB.
 ProducedParts parts_of(const RowProduct& product, const Group& group, int64_t rows = 0);
 

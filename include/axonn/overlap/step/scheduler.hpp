@@ -50,7 +50,7 @@ class Scheduler {
   Scheduler& operator=(const Scheduler&) = delete;
 
   // The communicators go. Everything that would communicate or belongs to a step is a UserError
-  // from now on. What the scheduler lent may come back later.
+  // from now on. Buffers that the scheduler lent may come back later.
   void close() noexcept;
   void check_open() const;  // UserError after close()
 

@@ -2,8 +2,8 @@
 
 namespace axonn {
 
-// What must happen at the ends of a step for a network whose layers do not call the schedule
-// themselves (NetworkSchedule::listen). The host thread calls it, on every rank of the grid.
+// Acts at the ends of a step for a network whose layers do not call the schedule themselves
+// (NetworkSchedule::listen). The host thread calls it, on every rank of the grid.
 class StepListener {
  public:
   virtual ~StepListener() = default;

@@ -62,8 +62,8 @@ struct WrittenRange {
 
 // The collectives of a step, in launch order. A collective is booked to the step in which the host
 // first waits for it, even if it was launched in an earlier step or between two steps. One that is
-// dropped without a wait is booked to the step in which that happens. What is waited for between
-// two steps is not booked. Used only by the host thread.
+// dropped without a wait is booked to the step in which that happens. A wait between two steps is
+// not booked. Used only by the host thread.
 class TrafficLog {
  public:
   LoggedRequest launch(Traffic kind, AxisSet axes, int64_t bytes, std::string_view tag, Request request);
@@ -74,7 +74,7 @@ class TrafficLog {
   void land() const;
 
   void begin_step();
-  // Books what was waited for. What somebody still holds unwaited stays open for a later step.
+  // Books what was waited for. A request that is held, not waited for, stays open for a later step.
   void end_step();
 
   const std::vector<RequestRecord>& records() const { return records_; }  // last finished step

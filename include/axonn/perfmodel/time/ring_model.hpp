@@ -18,7 +18,7 @@
 // Bandwidths are in 1e9 bytes per second.
 namespace axonn {
 
-// Where the bandwidth of an axis comes from.
+// The source of an axis's bandwidth.
 enum class BandwidthMode : uint8_t {
   agnostic,  // the same for all axes: that of the job's outermost level (equations 1 to 9)
   aware,     // equation 10: shared by the rings that leave a node, axes in the grid's order

@@ -11,7 +11,7 @@
 // Seconds of a training step: computation, and the communication that computation does not hide.
 namespace axonn {
 
-// What of a block runs forward again in backward (activation checkpointing).
+// The part of a block that runs forward again in backward (activation checkpointing).
 enum class Recomputation : uint8_t {
   none,
   attention,  // scores and their product with the values: selective recomputation (Korthikanti et al., 2022)
@@ -43,7 +43,7 @@ struct StepSettings {
   // Pipeline of other programs (1F1B; virtual_stages > 1: interleaved), outside of the grid. The
   // table is one stage's.
   int64_t stages = 1, virtual_stages = 1;
-  ContextSplit context = {};   // what other programs do
+  ContextSplit context = {};   // as other programs have it
   AxisLink context_link = {};  // the ring over its ranks
 
   bool caches() const { return overlap.cache && coefficients == Coefficients::trainer; }

@@ -8,14 +8,14 @@
 
 namespace axonn {
 
-// What a rank has read of --data. All ranks must have read the same, and a resumed run what it read
-// before.
+// The data that a rank has read of --data. All ranks must have read the same, and a resumed run
+// what it read before.
 struct LoadedData {
   struct Fact {
     std::string name, value;  // "the number of training tokens", "9724"
   };
   uint64_t fingerprint = 0;      // hash of what a run trains on, as checkpoints keep it
-  std::vector<Fact> facts = {};  // what a person knows it by, in the order in which differences are named
+  std::vector<Fact> facts = {};  // words for a person, in the order in which differences are named
   std::string left_out = "";     // FilesRead::left_out_text(); may differ, and is named if something else does
 };
 
