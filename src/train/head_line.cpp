@@ -6,7 +6,6 @@
 #include "axonn/core/text.hpp"
 
 namespace axonn {
-
 namespace {
 
 void print_kernels(const ContextOptions& options, const HeadLine& line) {
