@@ -1,7 +1,9 @@
 #include "axonn/train/trainer.hpp"
 
+#include <exception>
 #include <functional>
 #include <iterator>
+#include <optional>
 #include <utility>
 #include <vector>
 

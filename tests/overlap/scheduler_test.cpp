@@ -9,6 +9,8 @@
 
 #include "axonn/layers/linear.hpp"
 #include "axonn/optim/make_optimizer.hpp"
+#include "axonn/overlap/step/gradient_sums.hpp"
+#include "axonn/overlap/step/step_optimizer.hpp"
 #include "layers/layer_fixture.hpp"
 #include "support/user_error.hpp"
 
@@ -247,6 +249,38 @@ TEST_F(Chain, GivesCompleteBucketsToAProgram) {
   step();
   EXPECT_EQ(begins, (std::vector<int64_t>{0, 256, 512}));  // the last layer's gradient is complete first
   EXPECT_TRUE(at::equal(parameters->arena().gradients(), expected));
+}
+
+// It updates during backward, so the step cannot be given up any more.
+TEST_F(Chain, RunsAnOptimizerInsideTheStep) {
+  make({}, {.data = test_environment().ranks()});
+  struct Updating : StepOptimizer {
+    explicit Updating(Context& network) : context(network) {}
+    Request sum_and_update(const GradientBucket& bucket) override {
+      EXPECT_TRUE(context.scheduler().in_step());
+      buckets.push_back(bucket.range);
+      const at::Tensor sums = bucket.arena.gradients().narrow(0, bucket.range.begin, bucket.range.size());
+      return context.communicators()[bucket.axes].all_reduce(sums);
+    }
+    bool updates_with_sums() const override { return true; }
+    Context& context;
+    std::vector<Range> buckets;
+  };
+  const auto inside = std::make_shared<Updating>(*context);
+  NetworkSchedule& schedule = parameters->schedule();
+  schedule.set_step_optimizer(inside);
+  EXPECT_FALSE(schedule.whole_gradients());
+  context->begin_step().abandon();  // no bucket has been summed
+  auto work = context->begin_step();
+  EXPECT_USER_ERROR(schedule.set_step_optimizer(nullptr), "between steps");
+  micro_batch({0, 1, 2});
+  EXPECT_EQ(inside->buckets, (std::vector<Range>{{0, kLayers * 16 * 16}}));
+  EXPECT_USER_ERROR(work.abandon(), "has changed weights during backward");
+  work.finish();
+  schedule.set_step_optimizer(nullptr);
+  EXPECT_TRUE(schedule.whole_gradients());
+  step();
+  EXPECT_EQ(inside->buckets.size(), 1u);
 }
 
 TEST_F(Chain, WaitsForWeightsThatAreStillBeingWritten) {

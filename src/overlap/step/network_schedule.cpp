@@ -45,8 +45,8 @@ bool NetworkSchedule::optimizer_has_updated() const {
 void NetworkSchedule::set_step_optimizer(std::shared_ptr<StepOptimizer> optimizer) {
   AXONN_CHECK(!scheduler_.in_step_, "overlap.set_step_optimizer",
               "an optimizer can enter or leave the step between steps only; call step.finish() first");
+  gradients_->set_optimizer(optimizer.get());
   optimizer_ = std::move(optimizer);
-  gradients_->set_optimizer(optimizer_.get());
 }
 
 void NetworkSchedule::use(const ArenaSlot& slot) {
