@@ -5,7 +5,7 @@ save lose, and memory for copies.
     bench/saving.py [--grid 1x1x2x2] [--repeats 3] [--layers 14] [--hidden 768] [--out DIR]
 
 Runs without saves, with saves for which training waits (--no-save-async), with saves behind steps,
-and with memory for a quarter of the greatest file alone take turns. Each run saves three times. The
+and with memory for only a quarter of the greatest file take turns. Each run saves three times. The
 table has the medians over the repeats, per save:
 
   stands still   `seconds.checkpoint` of the steps at and beside the save, also as a share of a save
@@ -15,7 +15,7 @@ table has the medians over the repeats, per save:
   memory         peak of the greatest rank, more than without saves; and the greatest file or limit
 
 Some virtual machines get memory from their host at its first use, 20 times slower than a copy.
---warm touches so much memory before every run, so that the table has the cost of saving alone.
+--warm touches so much memory before every run, so that the table has the cost of saving by itself.
 """
 import argparse
 import json

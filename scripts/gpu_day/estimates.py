@@ -66,13 +66,13 @@ WEIGHT_SECONDS = 42e-9  # per drawn weight and core: measured, one core
 START_SECONDS = 5   # 0.4 s of a core measured on the dry GPU; the rest, for CUDA's libraries and context, is assumed
 PYTHON_SECONDS = 6   # import of torch and a context: assumed
 FROM_DISK_SECONDS = 10  # the first time that a machine reads LibTorch and CUDA's libraries, 3 GB: assumed
-SHARE_OF_PRODUCT = 0.4  # of the device's product that a step reaches: assumed, below what is hoped for
+SHARE_OF_PRODUCT = 0.4  # the part of the device's product that a step reaches: assumed, below what is hoped for
 COMPILE_SECONDS = {"124M": 40, "774M": 80, "unet": 60}  # torch.compile, forward and backward: assumed
 UNET = {"parameters": 53e6, "gflop": 49.5, "share": 0.15}  # GFLOP per image, forward and backward, by gpu_switches
 SLOWER = {"memcheck": 6, "racecheck": 10}  # times of the kernels' test under a sanitizer: assumed
-COLLECTIVE_SECONDS = 0.01  # of ranks that share a GPU, over sockets: docs/gpu.md; numbers are the dry GPU's
+COLLECTIVE_SECONDS = 0.01  # for ranks that share a GPU, over sockets: docs/gpu.md; numbers are the dry GPU's
 COMMUNICATORS_SECONDS = 8  # a few of them, over sockets: assumed
-KERNELS_SECONDS = 3  # of cuda_kernels_test on a device: what it was made for
+KERNELS_SECONDS = 3  # cuda_kernels_test on a device: it was made for that
 EPILOGUES_SECONDS = 3  # 15 products with eight algorithms each: assumed
 # Unlike products of a step with `epilogues`, counted on the dry GPU, times eight algorithms. One
 # takes medians_in_turn() 0.02 s, or 51 turns if it is short: the UNet's rooflines are 0.1 ms.

@@ -6,7 +6,7 @@ import statistics
 
 from . import steps
 
-LABELS = ("network", "dtype", "kernels", "library", "side", "switch", "kind", "width", "test")  # what a row is of
+LABELS = ("network", "dtype", "kernels", "library", "side", "switch", "kind", "width", "test")  # they name a row
 SAME = 1e-10  # relative, of losses in fp64: a GPU adds in another order
 BUSIEST = 6   # kernels of a trace that standard output names
 

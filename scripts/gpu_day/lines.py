@@ -92,7 +92,7 @@ def ended(every, without=("begun",)):
 
 
 class Lines:
-    """Continues the lines of `sources` in the file `path`, which may be one of them. Where the file cannot be written,
+    """Continues the lines of `sources` in the file `path`, which may be one of them. If the file cannot be written,
     standard output has the figures."""
 
     def __init__(self, path, sources=()):

@@ -2,7 +2,7 @@
 from . import estimates, steps
 
 BUDGETS = {1: 200, 2: 560}  # seconds of a call; a call on the device may last 600
-MOST_CHARACTERS = 2000      # of a command line
+MOST_CHARACTERS = 2000      # in a command line
 LINES = ".gpu-day/day.jsonl"  # those of call 1, for call 2
 
 

@@ -157,7 +157,7 @@ class Runner:
         return sum(line.get("seconds", 0) for name, line in self.results.ended().items() if name.startswith("again:"))
 
     def left(self):
-        """Steps without a line, in order. What starts on one device is asked again on another."""
+        """Steps without a line, in order. Starts of one device are asked again on another."""
         ended = self.results.ended()
         here = {line["step"] for line in self.results.all
                 if line.get("device") == self.device and line["state"] != "begun"}

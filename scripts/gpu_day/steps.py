@@ -47,7 +47,7 @@ class Step:
 @dataclasses.dataclass(frozen=True)
 class Switch:
     """Off by default until a report shows that it is right and faster."""
-    name: str  # of --kernels, or of LibTorch's own in gpu_switches
+    name: str  # in --kernels, or LibTorch's own in gpu_switches
     prediction: str
     networks: tuple = ("gpt",)
     ours: bool = True
@@ -69,14 +69,14 @@ SWITCHES = [
 ]
 
 DTYPES = {"fp64": 1, "fp32": 4, "bf16": 2}  # times the distance of the CPU's losses from its fp64
-STEPS, WARM_UP = 15, 5        # of a run of gpt, unet or PyTorch
-SWITCH_STEPS, SWITCH_WARM_UP, SWITCH_ROWS = 8, 2, 32  # of one switch or a table of seven: at most so many rows
+STEPS, WARM_UP = 15, 5        # a run of gpt, unet or PyTorch
+SWITCH_STEPS, SWITCH_WARM_UP, SWITCH_ROWS = 8, 2, 32  # one switch or a table of seven: at most so many rows
 LOSSES = 10                   # steps whose losses are compared
 UNET_IMAGES = 128
 REHEARSAL_SECONDS = 6         # per step
-AGAIN_SECONDS, AGAIN_MOST = 13, 40  # of a repeat, and of all
+AGAIN_SECONDS, AGAIN_MOST = 13, 40  # a repeat, and all
 OUR_KERNELS = ["--kernel-name", "kns=axonn"]  # compute-sanitizer looks at no others
-CHECKED = {"memcheck": ["--exact-memory"], "racecheck": ["--gtest_filter=-*Large*"]}  # of cuda_kernels_test
+CHECKED = {"memcheck": ["--exact-memory"], "racecheck": ["--gtest_filter=-*Large*"]}  # options of cuda_kernels_test
 CHECK = ["compute-sanitizer", "--tool", "memcheck", *OUR_KERNELS, "--error-exitcode", "9"]
 TRAINING = ["--no-save-last", "--save-every", 0, "--validate-every", 0, "--out", "{out}"]
 # The small networks, as gpu_switches, gpt and unet take their sizes.
@@ -253,7 +253,7 @@ class Plan:
             wrong = [label.split() for label, row in rows.items() if not row.get("right", True)]
             dtypes = sorted({dtype for _, dtype, kernels in wrong if kernels == "all"}, key=list(DTYPES).index)
             names = [switch.name for switch in SWITCHES if switch.ours and step.expected in switch.networks]
-            if dtypes and all(kernels == "all" for *_, kernels in wrong):  # which of them?
+            if dtypes and all(kernels == "all" for *_, kernels in wrong):  # find the wrong ones
                 return [Command(losses(step.expected, dtypes, names, "cuda"))]
             return self.small(step.expected)
         if step.group == "switches":  # those after the one that ended the process
@@ -265,7 +265,7 @@ class Plan:
         return step.small
 
     def all_steps(self):
-        """In order. What failed comes once more at the end, small."""
+        """In order. A step that failed comes once more at the end, small."""
         table = list(self.table())
         steps = [*table]
         for step in table:

@@ -67,7 +67,7 @@ class ScheduleCommandTest(unittest.TestCase):
     def test_shows_what_a_schedule_makes(self):
         text = self.run_program("show", self.write(SMALL), "--schedule", "fuse").stdout
         self.assertIn("fuse all {\n  sum.part = reduce_scatter(+, g, dim=0)\n", text)
-        shown = self.run_program("show", self.write(text)).stdout  # what it prints is a program
+        shown = self.run_program("show", self.write(text)).stdout  # its output is a program
         self.assertIn("w1 = update(w, w1.whole)", shown)
 
     def test_plans_count(self):

@@ -10,7 +10,7 @@ import unittest
 from gpt_runs import GptTest, TRAINING
 from program_runs import CLUSTER, free_port, needs_mpi, nightly, processes_with, program_of, wait_for_steps
 
-LIMIT = 2   # of a collective, in seconds
+LIMIT = 2   # for a collective, in seconds
 AFTER = 10  # by then all ranks have ended
 
 

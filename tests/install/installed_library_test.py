@@ -76,7 +76,7 @@ class InstalledLibrary(OutsideProject):
     def test_a_plain_module_trains_on_any_number_of_ranks_and_goes_on_with_another(self):
         folder, _ = self.built("plain")
         program = folder / "plain_module"
-        alone = losses(run(program, self.scratch / "plain-alone")) + losses(run(program, self.scratch / "plain-alone"))
+        alone = losses(run(program, self.scratch / "plain-self")) + losses(run(program, self.scratch / "plain-self"))
         self.assertEqual(len(alone), 10)
         self.assertLess(alone[-1], 0.7 * alone[0])
         if MPIRUN:
@@ -101,7 +101,7 @@ class InstalledLibrary(OutsideProject):
     def test_layers_and_checkpoints_need_nothing_that_reads_options_and_images(self):
         folder, _ = self.built("saved-layers")
         program = folder / "saved_layers"
-        self.assertIn("2 tensors on 1x1x1x1", run(program, "1x1x1x1", self.scratch / "alone"))
+        self.assertIn("2 tensors on 1x1x1x1", run(program, "1x1x1x1", self.scratch / "one-rank"))
         if MPIRUN:
             self.assertIn("2 tensors on 2x1x2x1", on_ranks(4, program, "2x1x2x1", self.scratch / "together"))
         symbols = run("nm", "-C", program)

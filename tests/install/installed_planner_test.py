@@ -52,7 +52,7 @@ class InstalledPlanner(OutsideProject):
         self.assertIn("grid TRUE layers FALSE", self.configure(folder, "optional/build"))
 
     def test_configures_where_there_is_neither_libtorch_nor_mpi(self):
-        text = self.configure(SOURCE, "alone", "-DAXONN_WITH_TORCH=OFF", "-DAXONN_LIBTORCH=/nowhere",
+        text = self.configure(SOURCE, "planner", "-DAXONN_WITH_TORCH=OFF", "-DAXONN_LIBTORCH=/nowhere",
                               "-DMPI_C_COMPILER=/nowhere/mpicc", "-DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON")
         self.assertNotIn("LibTorch", text)
 

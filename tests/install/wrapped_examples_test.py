@@ -58,7 +58,7 @@ class WrappedExamples(OutsideProject):
 
     def check_exactly(self, name, arguments, files):
         """In fp64 every number that it prints, and the tensors that it leaves, are those of one rank."""
-        program, alone = self.programs[name], self.scratch / f"{name}-alone"
+        program, alone = self.programs[name], self.scratch / f"{name}-self"
         said = run(program, "1x1x1x1", alone, *arguments, "fp64")
         self.assertGreater(len(numbers(said)), 3)
         for grid in TWO_RANKS if MPIRUN else ():

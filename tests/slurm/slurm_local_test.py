@@ -151,7 +151,7 @@ class Slurm(SlurmTest):
                    "the job's end")
         done = steps_done(self.scratch.path / "batch")
         self.wait_for_steps("batch", done + 3)
-        self.slurm("scancel", "--signal=USR1", job)  # to the ranks alone
+        self.slurm("scancel", "--signal=USR1", job)  # only to the ranks
         self.wait_for_end(job)
 
         printed = (self.scratch.path / "batch.out").read_text()

@@ -54,7 +54,7 @@ class Training(UnetTest):
 
     @needs_mpi
     def test_losses_are_those_of_one_rank(self):
-        alone = metrics(self.train("alone", *EVERYTHING, "--dtype", "fp64", "--steps", "4"))
+        alone = metrics(self.train("one-rank", *EVERYTHING, "--dtype", "fp64", "--steps", "4"))
         for grid in ("2x2x1x1", "1x1x2x2"):
             lines = metrics(self.train(grid, *EVERYTHING, "--dtype", "fp64", "--steps", "4", "--grid", grid, ranks=4))
             for mine, expected in zip(lines, alone, strict=True):
@@ -87,7 +87,7 @@ class Training(UnetTest):
         self.train("run", "--steps", "20", "--learning-rate", "0.01", "--dtype", "fp64", "--classes", "-1",
                    "--class-dropout", "0.2")
         how = ["--guidance", "2", "--method", "ddpm"]
-        alone = self.sample("run", "alone.png", *how)
+        alone = self.sample("run", "one-rank.png", *how)
         for grid in ("2x2x1x1", "1x1x2x2"):
             self.assertEqual(self.sample("run", f"{grid}.png", *how, "--grid", grid, ranks=4), alone, grid)
         for schedule in ("mm-rs-c-ag", "overlap", "auto"):

@@ -24,7 +24,7 @@ namespace axonn::tcp {
 // `most_unexpected_bytes`.
 class Inbox {
  public:
-  static constexpr size_t kMessageBytes = 64;  // per message without a receive, beside its data
+  static constexpr size_t kMessageBytes = 64;  // memory of a message without a receive, beside its data
 
   struct Owner {
     int rank = 0;  // this one

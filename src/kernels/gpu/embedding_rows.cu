@@ -17,7 +17,7 @@ struct Order {
   int* begins;
   int* ends;
   int* places;
-  int* total;    // of places
+  int* total;    // number of places
   int* arrived;  // in the slot of a word's second chunk, how many of its chunks are summed
 };
 

@@ -12,12 +12,12 @@ namespace axonn {
 namespace {
 
 constexpr int kWarp = 32, kThreads = 512;
-constexpr int64_t kLeastChannels = 32;  // of a slab: in bf16 two sectors of memory per pixel
+constexpr int64_t kLeastChannels = 32;  // in a slab: in bf16 two sectors of memory per pixel
 
 // A block takes a slab of an image: all pixels of some whole groups.
 struct Slabs {
-  int64_t channels;  // of a slab; the last one of an image may have fewer
-  int64_t count;     // of an image
+  int64_t channels;  // in a slab; the last one of an image may have fewer
+  int64_t count;     // slabs of an image
 };
 
 Slabs slabs_of(int64_t channels, int64_t groups, int64_t size) {

@@ -13,7 +13,7 @@ from PIL import Image, ImageOps
 
 WIDTH, HEIGHT = 5, 3
 random = numpy.random.default_rng(7)
-SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # of a pixel, by the PNG's colour type
+SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # per pixel, by the PNG's colour type
 
 
 def chunk(name, data):

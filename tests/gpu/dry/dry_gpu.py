@@ -14,10 +14,10 @@ import uuid
 import program_runs
 
 TOP = pathlib.Path(os.environ["AXONN_TABLE"]).parent.parent
-sys.path.insert(0, str(TOP / "scripts"))  # of gpu_day
+sys.path.insert(0, str(TOP / "scripts"))  # has gpu_day
 
 OWN_KERNELS = ["--kernels", "all"]
-FOLDER = pathlib.Path(os.environ["AXONN_DRY_GPU"])  # of libdrygpu.so
+FOLDER = pathlib.Path(os.environ["AXONN_DRY_GPU"])  # has libdrygpu.so
 LIBRARY = str(FOLDER / "libdrygpu.so")
 
 

@@ -52,7 +52,7 @@ class DryKernelsTest(program_runs.ProgramTest):
 
     def test_each_instance_of_a_kernel_is_launched(self):
         symbols = subprocess.run(["nm", program_runs.PROGRAM], capture_output=True, text=True, check=True).stdout
-        stubs = re.findall(r" _ZZL?(\d+)(__device_stub_\w+)8__handle$", symbols, re.MULTILINE)  # of nvcc, one each
+        stubs = re.findall(r" _ZZL?(\d+)(__device_stub_\w+)8__handle$", symbols, re.MULTILINE)  # nvcc's, one each
         instances = {text[:int(length)].removeprefix("__device_stub_") for length, text in stubs}
         self.assertEqual(instances, set(self.launched()[1]))
 

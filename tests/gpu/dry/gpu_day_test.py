@@ -18,7 +18,7 @@ from gpu_day import estimates, expectations, figures, lines, machine, packer, pl
 
 PROGRAMS = pathlib.Path(program_runs.PROGRAM).parent.parent  # with bin and tests
 STAND_IN = pathlib.Path(__file__).with_name("gpu_day_stand_in.py")
-LOSS, OFF = 4.0, 4.1  # of the stand-ins; the dry GPU's are 4 too
+LOSS, OFF = 4.0, 4.1  # the stand-ins'; the dry GPU's are 4 too
 VERSION = "2.11.0+cu130"
 SECONDS = 2  # per step of a rehearsal with stand-ins
 H100 = "NVIDIA H100 80GB HBM3, 580.159.04, 81559, 9.0"
@@ -78,7 +78,7 @@ class Rehearsal(DryTest):
         return process.returncode, text
 
     def kill_in(self, step, process, out):
-        """Ends it without a warning while it is in the step. What it started ends too."""
+        """Ends it without a warning while it is in the step. Its children end too."""
         deadline = time.monotonic() + program_runs.RUN_SECONDS
         while not (out.exists() and f'"{step}", "state": "begun"' in out.read_text()):
             self.assertIsNone(process.poll(), step)
@@ -197,7 +197,7 @@ class StandInTest(Rehearsal):
         status, more = self.call("run", "--rehearse", SECONDS, "--call", "1", "--from", saved, "--out", out)
         self.assertEqual(status, 0)
         self.assertEqual([line["step"] for line in lines.read(out) if line["state"] == "begun" and "at" in line],
-                         ["versions: axonn"], more)  # of this device
+                         ["versions: axonn"], more)  # this device's
         again = lines.ended(lines.read(saved))
         self.assertEqual({name: line["state"] for name, line in again.items()},
                          {name: line["state"] for name, line in ended.items()})

@@ -1,8 +1,8 @@
 """An exception at each place of a step, on every rank, destroys all that there is: the program ends with
 status 1, and nothing is read or freed that was freed before.
 
-Every day each alone on two ranks, and all after each other in one program that goes on; every night each
-alone on 1, 2 and 4 ranks over MPI and TCP, and under valgrind where the build has no AddressSanitizer of
+Every day each by itself on two ranks, and all after each other in one program that goes on; every night each
+by itself on 1, 2 and 4 ranks over MPI and TCP, and under valgrind where the build has no AddressSanitizer of
 its own."""
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""Networks whose memory is three times what a rank may have: weights and gradients, or weights alone where
+"""Networks whose memory is three times what a rank may have: weights and gradients, or only weights where
 all but the last block are frozen. They are made by on_meta(), trained for two steps and saved on four ranks.
 Without on_meta() they do not fit."""
 import pathlib
