@@ -1,7 +1,6 @@
 #include "axonn/checkpoint/checkpoint.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <optional>
 #include <set>
 #include <utility>
@@ -13,17 +12,14 @@
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/pinned_copies.hpp"
 #include "checkpoint/rank_notes.hpp"
+#include "checkpoint/saved_range.hpp"
+#include "checkpoint/step_names.hpp"
 #include "core/files.hpp"
 
 namespace axonn {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool writes(const CheckpointTensor& tensor, const Coordinate& at) {
-  const AxisSet replicated = tensor.replicated_axes();
-  return std::ranges::all_of(kAxes, [&](Axis axis) { return at[axis] == 0 || !replicated.contains(axis); });
-}
 
 bool any_cut(std::span<const CheckpointTensor> tensors) {
   return std::ranges::any_of(tensors, [](const CheckpointTensor& tensor) { return tensor.cut.has_value(); });
@@ -35,62 +31,6 @@ std::string file_name(const Coordinate& at) {
 }
 
 fs::path with_suffix(const fs::path& path, const char* suffix) { return fs::path(path.native() + suffix); }
-
-// The parts of `range` that are not padding.
-std::vector<Range> unpadded(const ShardSpec& spec, const GridShape& shape, const Coordinate& at, Range range) {
-  const auto is_padded = [](const Segment& segment) { return segment.tile > 0; };
-  if (std::ranges::none_of(spec.dims, [&](const Dim& dim) { return std::ranges::any_of(dim.segments, is_padded); }))
-    return range.size() == 0 ? std::vector<Range>{} : std::vector{range};
-  std::vector<Range> parts;
-  for (const MappedRange& mapped : mapped_ranges(spec, shape, at, range)) {
-    if (!parts.empty() && parts.back().end == mapped.local_begin) {
-      parts.back().end += mapped.size;
-    } else {
-      parts.push_back({mapped.local_begin, mapped.local_begin + mapped.size});
-    }
-  }
-  return parts;
-}
-
-// The ranges of a rank's shard that hold its elements of `parts` of the block.
-std::vector<Range> in_shard(const HeldRange& held, const std::vector<Range>& parts) {
-  std::vector<Range> found;
-  for (const Range& part : parts) {
-    const Range range{held.count_below(part.begin), held.count_below(part.end)};
-    if (range.size() > 0) found.push_back(range);
-  }
-  return found;
-}
-
-// A rank's part of a tensor, as it writes it.
-struct Written {
-  Range range;                  // within the flattened block
-  std::vector<Range> in_shard;  // none: other ranks of the cut hold all of the range
-};
-
-std::optional<Written> written_by(const CheckpointTensor& tensor, const GridShape& shape, const Coordinate& at) {
-  if (!writes(tensor, at)) return std::nullopt;
-  const Range range = tensor.spec.block_range(shape, at, kRangeAlignment);
-  const auto parts = unpadded(tensor.spec, shape, at, range);
-  if (parts.empty()) return std::nullopt;
-  return Written{range, in_shard(held_range(tensor, shape, at), parts)};
-}
-
-int64_t elements_of(const std::vector<Range>& parts) {
-  int64_t elements = 0;
-  for (const Range& part : parts) elements += part.size();
-  return elements;
-}
-
-// The bytes of `parts` of the shard.
-std::vector<Staging::Bytes> spans_of(const at::Tensor& host, const std::vector<Range>& parts) {
-  const std::span all(static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes());
-  const auto element = static_cast<size_t>(host.element_size());
-  std::vector<Staging::Bytes> bytes;
-  for (const Range& part : parts)
-    bytes.push_back(all.subspan(static_cast<size_t>(part.begin) * element, static_cast<size_t>(part.size()) * element));
-  return bytes;
-}
 
 bool is_whole(const fs::path& directory) {
   try {
@@ -124,7 +64,7 @@ fs::path CheckpointWriter::path_of(const CheckpointState& state) const {
 int64_t CheckpointWriter::bytes_of(std::span<const CheckpointTensor> tensors) const {
   int64_t bytes = 0;
   for (const CheckpointTensor& tensor : tensors)
-    if (const auto written = written_by(tensor, grid_.shape(), at_))
+    if (const auto written = saved_by(tensor, grid_.shape(), at_))
       bytes += elements_of(written->in_shard) * static_cast<int64_t>(tensor.shard.element_size());
   return bytes;
 }
@@ -190,7 +130,7 @@ void CheckpointWriter::write_ranges(const fs::path& partial, std::span<const Che
   std::vector<at::Tensor> hosts;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto& [name, spec, shard, cut, offset] = tensors[i];
-    const auto written = written_by(tensors[i], grid_.shape(), at_);
+    const auto written = saved_by(tensors[i], grid_.shape(), at_);
     if (!written) continue;
     file.ranges.push_back({i, written->range, cut ? std::optional(offset) : std::nullopt});
     listed = listed || !cut || cut->is_first(at_);

@@ -17,72 +17,13 @@
 #include "checkpoint/held_range.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/pinned_copies.hpp"
+#include "checkpoint/placed_parts.hpp"
+#include "checkpoint/step_names.hpp"
 
 namespace axonn {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Elements to copy from a stored range to a shard; offsets are relative to each.
-struct Copy {
-  int64_t from = 0;
-  int64_t to = 0;
-  int64_t size = 0;
-};
-
-// A contiguous part of the global tensor and its offset in a buffer.
-struct Placed {
-  int64_t global = 0;
-  int64_t offset = 0;
-  int64_t size = 0;
-};
-
-// A block keeps the order of the global tensor, so parts that ascend in one ascend in the other.
-void check_order(const std::vector<Placed>& placed) {
-  AXONN_ASSERT(std::ranges::is_sorted(placed, {}, &Placed::global), "runs out of order");
-}
-
-// A range in a file has no padding: its parts are consecutive.
-std::vector<Placed> placed_in_file(const CheckpointReader::Description& tensor, const GridShape& shape,
-                                   const Coordinate& at, const Manifest::StoredRange& stored) {
-  const HeldRange held(tensor.cut, shape, at, stored.range, stored.arena_offset.value_or(0));
-  std::vector<Placed> placed;
-  int64_t offset = 0;
-  for (const Range& part : held.parts())
-    for (const MappedRange& mapped : mapped_ranges(tensor.spec, shape, at, part)) {
-      placed.push_back({mapped.global_begin, offset, mapped.size});
-      offset += mapped.size;
-    }
-  check_order(placed);
-  return placed;
-}
-
-std::vector<Placed> placed_in_shard(const CheckpointTensor& tensor, const GridShape& shape, const Coordinate& at) {
-  const HeldRange held = held_range(tensor, shape, at);
-  std::vector<Placed> placed;
-  for (const Range& part : held.parts())
-    for (const MappedRange& mapped : mapped_ranges(tensor.spec, shape, at, part))
-      placed.push_back({mapped.global_begin, held.count_below(mapped.local_begin), mapped.size});
-  check_order(placed);
-  return placed;
-}
-
-std::vector<Copy> intersect(const std::vector<Placed>& from, const std::vector<Placed>& to) {
-  std::vector<Copy> copies;
-  auto a = from.begin();
-  auto b = to.begin();
-  while (a != from.end() && b != to.end()) {
-    const int64_t begin = std::max(a->global, b->global), a_end = a->global + a->size, b_end = b->global + b->size;
-    if (begin < std::min(a_end, b_end))
-      copies.push_back({a->offset + begin - a->global, b->offset + begin - b->global, std::min(a_end, b_end) - begin});
-    if (a_end <= b_end) {
-      ++a;
-    } else {
-      ++b;
-    }
-  }
-  return copies;
-}
 
 std::string shape_text(const ShardSpec& spec) { return "[" + join(spec.global_shape(), ", ") + "]"; }
 
@@ -139,7 +80,7 @@ struct CheckpointReader::Impl {
   struct Target {
     const CheckpointTensor* tensor = nullptr;
     at::Tensor host;
-    std::vector<Placed> placed;
+    std::vector<PlacedPart> placed;
     int64_t missing = 0;
   };
 
@@ -239,7 +180,7 @@ CheckpointReader::Impl::Target CheckpointReader::Impl::make_target(const GridSha
   if (!target.host.is_cpu()) target.host = at::empty(target.host.sizes(), target.host.options().device(at::kCPU));
   target.host.zero_();
   target.placed = placed_in_shard(tensor, shape, at);
-  for (const Placed& placed : target.placed) target.missing += placed.size;
+  for (const PlacedPart& placed : target.placed) target.missing += placed.size;
   return target;
 }
 
@@ -293,7 +234,7 @@ void CheckpointReader::Impl::fill_from(const Manifest::File& file, const GridSha
     std::vector<std::byte> bytes(static_cast<size_t>(entry->size_bytes()));
     opened->read(*entry, bytes);
     auto* into = static_cast<std::byte*>(target.host.mutable_data_ptr());
-    for (const Copy& copy : copies) {
+    for (const PartCopy& copy : copies) {
       std::memcpy(into + copy.to * element, bytes.data() + copy.from * element,
                   static_cast<size_t>(copy.size * element));
       target.missing -= copy.size;

@@ -12,6 +12,7 @@
 
 #include "axonn/core/error.hpp"
 #include "checkpoint/manifest.hpp"
+#include "checkpoint/step_names.hpp"
 #include "core/files.hpp"
 
 namespace axonn {

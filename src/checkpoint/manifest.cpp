@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cstdio>
 #include <iterator>
 #include <string_view>
 #include <utility>
@@ -11,11 +9,11 @@
 #include <nlohmann/json.hpp>
 
 #include "axonn/checkpoint/broken_checkpoint.hpp"
-#include "axonn/checkpoint/safetensors.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/json_depth.hpp"
 #include "axonn/core/version.hpp"
 #include "checkpoint/held_range.hpp"
+#include "checkpoint/tensor_json.hpp"
 #include "core/files.hpp"
 
 namespace axonn {
@@ -25,93 +23,7 @@ using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 constexpr const char* kWhere = "checkpoint.manifest";
 
-constexpr int64_t kGreatestTile = int64_t{1} << 20;
 constexpr std::string_view kChecksumKey = ",\n\"manifest_xxh64\": \"";
-
-Json dim_to_json(const Dim& dim) {
-  Json list = Json::array();
-  for (const Segment& segment : dim.segments) {
-    const Json axis = segment.axis ? Json(std::string(to_string(*segment.axis))) : Json(nullptr);
-    list.push_back({{"size", segment.size}, {"axis", axis}, {"padded", segment.tile > 0}});
-    if (segment.tile > 1) list.back()["tile"] = segment.tile;
-  }
-  return list;
-}
-
-Axis parse_axis(const std::string& name) {
-  const auto found = std::ranges::find_if(kAxes, [&](Axis axis) { return to_string(axis) == name; });
-  AXONN_CHECK(found != kAxes.end(), kWhere, "no axis '", name, "'");
-  return *found;
-}
-
-Dim dim_from_json(const Json& list) {
-  Dim dim;
-  for (const Json& item : list) {
-    const int64_t tile = item.at("padded").get<bool>() ? item.value("tile", int64_t{1}) : 0;
-    Segment segment{.size = item.at("size").get<int64_t>(), .axis = std::nullopt, .tile = tile};
-    if (!item.at("axis").is_null()) segment.axis = parse_axis(item.at("axis").get<std::string>());
-    AXONN_CHECK(segment.size >= 0 && segment.tile >= 0 && segment.tile <= kGreatestTile, kWhere, "a segment of size ",
-                segment.size, " in tiles of ", segment.tile);
-    dim.segments.push_back(segment);
-  }
-  return dim;
-}
-
-Json cut_to_json(const CheckpointCut& cut) {
-  Json axes = Json::array();
-  for (const Axis axis : cut.axes) axes.push_back(std::string(to_string(axis)));
-  return {{"axes", axes}, {"block", cut.block}};
-}
-
-CheckpointCut cut_from_json(const Json& item) {
-  CheckpointCut cut{.axes = {}, .block = item.at("block").get<int64_t>()};
-  for (const Json& axis : item.at("axes")) cut.axes.push_back(parse_axis(axis.get<std::string>()));
-  return cut;
-}
-
-Json tensor_to_json(const CheckpointReader::Description& tensor) {
-  Json dims = Json::array();
-  for (const Dim& dim : tensor.spec.dims) dims.push_back(dim_to_json(dim));
-  Json json = {{"name", tensor.name},
-               {"dtype", safetensors::dtype_name(tensor.dtype)},
-               {"shape", tensor.spec.global_shape()},
-               {"dims", dims},
-               {"over_z", tensor.spec.over_z}};
-  if (tensor.cut) json["cut"] = cut_to_json(*tensor.cut);
-  return json;
-}
-
-// So that no sum or product of sizes overflows.
-void check_sizes(const CheckpointReader::Description& tensor) {
-  constexpr int64_t kMostNumbers = int64_t{1} << 48;
-  int64_t numbers = 1;
-  const auto fine = [&](const Dim& dim) {
-    int64_t size = 0;
-    for (const Segment& segment : dim.segments) {
-      if (segment.size > kMostNumbers - size) return false;
-      size += segment.size;
-    }
-    return !__builtin_mul_overflow(numbers, std::max<int64_t>(size, 1), &numbers) && numbers <= kMostNumbers;
-  };
-  AXONN_CHECK(std::ranges::all_of(tensor.spec.dims, fine), kWhere, "tensor ", tensor.name, " has more than ",
-              kMostNumbers, " numbers; copy it again");
-}
-
-CheckpointReader::Description tensor_from_json(const Json& item) {
-  CheckpointReader::Description tensor;
-  tensor.name = item.at("name").get<std::string>();
-  tensor.dtype = safetensors::scalar_type(item.at("dtype").get<std::string>());
-  for (const Json& dim : item.at("dims")) tensor.spec.dims.push_back(dim_from_json(dim));
-  check_sizes(tensor);
-  tensor.spec.over_z = item.at("over_z").get<bool>();
-  AXONN_CHECK(item.at("shape").get<std::vector<int64_t>>() == tensor.spec.global_shape(), kWhere, "tensor ",
-              tensor.name, " has a shape that its dims do not have");
-  if (const auto cut = item.find("cut"); cut != item.end()) {
-    tensor.cut = cut_from_json(*cut);
-    check_cut(*tensor.cut, tensor.spec, tensor.name, kWhere);
-  }
-  return tensor;
-}
 
 Json file_json(const Manifest::File& file) {
   Json pieces = Json::array();
@@ -332,24 +244,6 @@ void check_file(const fs::path& directory, const Manifest::File& file) {
   if (found == file.xxh64) return;
   throw BrokenCheckpoint(kWhere, detail::concatenate((directory / file.name).string(), " is broken: its checksum is ",
                                                      found, ", the manifest says ", file.xxh64));
-}
-
-std::string step_name(int64_t step) {
-  char buffer[40];
-  std::snprintf(buffer, sizeof buffer, "step-%06lld", static_cast<long long>(step));
-  return buffer;
-}
-
-std::optional<StepName> parse_step_name(const std::string& name) {
-  constexpr std::string_view kPrefix = "step-";
-  if (!name.starts_with(kPrefix)) return std::nullopt;
-  StepName parsed;
-  const char* begin = name.data() + kPrefix.size();
-  const auto [end, error] = std::from_chars(begin, name.data() + name.size(), parsed.step);
-  parsed.suffix = std::string(end, name.data() + name.size());
-  const bool known = parsed.suffix.empty() || parsed.suffix == ".partial" || parsed.suffix == ".old";
-  if (error != std::errc() || parsed.step < 0 || !known) return std::nullopt;
-  return parsed;
 }
 
 }  // namespace axonn

@@ -57,12 +57,4 @@ Manifest read_manifest(const std::filesystem::path& directory);
 // UserError if a file's checksum differs from the manifest's.
 void check_file(const std::filesystem::path& directory, const Manifest::File& file);
 
-// Names of the directories of steps. `.partial`: being written. `.old`: being replaced.
-std::string step_name(int64_t step);  // "step-000500"
-struct StepName {
-  int64_t step = 0;
-  std::string suffix;  // "", ".partial", ".old"
-};
-std::optional<StepName> parse_step_name(const std::string& name);
-
 }  // namespace axonn

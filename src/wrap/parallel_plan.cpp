@@ -5,12 +5,10 @@
 #include <utility>
 
 #include <c10/util/Type.h>
-#include <torch/nn/modules/dropout.h>
 
 #include "axonn/core/error.hpp"
-#include "axonn/layers/dropout.hpp"
-#include "axonn/wrap/unit.hpp"
 #include "wrap/layer_child.hpp"
+#include "wrap/layer_choice.hpp"
 #include "wrap/member_links.hpp"
 
 namespace axonn {
@@ -26,7 +24,7 @@ std::string joined(const std::string& parent, const std::string& key) {
 class Planner {
  public:
   Planner(nn::Module& module, Context& context, const SplitPlan& plan)
-      : context_(context), links_(member_links(module, plan)) {
+      : context_(context), links_(member_links(module, plan)), choice_(context, links_.whole) {
     survey(module, "");
   }
 
@@ -40,19 +38,20 @@ class Planner {
     if (member != nullptr && !in_sequentials_.contains(&module))
       plan_.members.emplace_back(member, member_place(*member));
     for (const auto& child : module.named_children())
-      if (!in_sequentials_.contains(child.value().get()) || !plan_.layers.contains(child.value().get()))
+      if (!in_sequentials_.contains(child.value().get()) || !choice_.layers().contains(child.value().get()))
         visit(*child.value(), joined(name, child.key()));
     const bool draws = context_.shape().x * context_.shape().y > 1 && draws_random_numbers(module);
-    AXONN_CHECK(!draws || numbered_.contains(&module), kWhere, "'", name, "' (", c10::demangle(typeid(module).name()),
+    AXONN_CHECK(!draws || choice_.is_numbered(module), kWhere, "'", name, "' (", c10::demangle(typeid(module).name()),
                 ") draws random numbers, which would differ between ranks along X and Y; make it a torch::nn::Dropout "
                 "that is a child of a Sequential, or an axonn::nn::Dropout, set its probability to 0, or choose a grid "
                 "with X = Y = 1");
   }
 
   ParallelPlan result() {
-    AXONN_CHECK(!plan_.layers.empty(), kWhere,
+    AXONN_CHECK(!choice_.layers().empty(), kWhere,
                 "no Sequential of the module has a Linear, Conv2d, LayerNorm, GroupNorm or Embedding to divide over X "
                 "and Y, and none is a member of a type of axonn::nn; shard() wraps any module over Z and data");
+    plan_.layers = choice_.layers();
     return std::move(plan_);
   }
 
@@ -65,8 +64,7 @@ class Planner {
       member_names_.try_emplace(member, name);
       taken_.insert(links(*member).from.begin(), links(*member).from.end());
     }
-    for (const auto& each : module.named_parameters(/*recurse=*/false))
-      owners_[each.value().unsafeGetTensorImpl()].insert(&module);
+    choice_.know(module);
     for (const auto& child : module.named_children()) {
       if (dynamic_cast<const nn::SequentialImpl*>(&module) != nullptr) in_sequentials_.insert(child.value().get());
       survey(*child.value(), joined(name, child.key()));
@@ -80,7 +78,7 @@ class Planner {
       nn::Module& module = *sequential.ptr(i);
       const std::string key = sequential.named_children()[i].key();
       ModulePlace place{joined(name, key), {}, stream, stream, stream, {}};
-      choose(module, place);
+      choice_.choose(module, place);
       check_features(place, last);
       auto* member = dynamic_cast<MemberBase*>(&module);
       AXONN_CHECK(member == nullptr || (links(*member).from.empty() && !links(*member).kept), kWhere, "'", place.name,
@@ -155,7 +153,7 @@ class Planner {
     if (is_norm(module) && place.before.replicated())
       place.input = place.output = {};
     else
-      choose(module, place, options.parts);
+      choice_.choose(module, place, options.parts);
     const Stream &from = place.before, &to = place.input;
     AXONN_CHECK(from.replicated() || to.replicated() || from.dim == to.dim, kWhere, "'", name, "' takes ",
                 to.dim == 1 ? "channels" : "features in the last dim", ", and '", last, "' gives ",
@@ -176,53 +174,6 @@ class Planner {
     return whole_heads ? output : Stream{};
   }
 
-  // Fills in the layer, its input and its output.
-  void choose(const nn::Module& module, ModulePlace& place, int64_t parts = 1) {
-    if (is_dropout(module)) {
-      place.layer = dropout_layer(module, place);
-      numbered_.insert(&module);
-      return;
-    }
-    place.layer = known_layer(module, place.before, parts);
-    if (place.layer) {
-      place.input = place.layer->input;
-      place.output = place.layer->output;
-    } else if (const auto flat = flattened(context_, module, place.before)) {
-      place.output = *flat;
-    } else if (!keeps_stream(context_, module, place.before)) {
-      place.input = place.output = {};
-    }
-  }
-
-  std::optional<SplitLayer> known_layer(const nn::Module& module, const Stream& before, int64_t parts) {
-    const auto known = made_.find(&module);
-    if (known != made_.end()) return known->second;
-    const auto parameters = module.named_parameters();
-    const bool own = std::ranges::all_of(parameters, [&](const auto& each) {
-      return each.value().requires_grad() && owners_[each.value().unsafeGetTensorImpl()].size() == 1;
-    });
-    if (!own || links_.whole.contains(&module) || dynamic_cast<const UnitBase*>(&module) != nullptr) return {};
-    const auto layer = split_layer(context_, module, before, parts);
-    if (layer) {
-      made_[&module] = *layer;
-      plan_.layers[&module] = layer->module;
-    }
-    return layer;
-  }
-
-  SplitLayer dropout_layer(const nn::Module& module, const ModulePlace& place) const {
-    const double probability = dynamic_cast<const nn::DropoutImpl&>(module).options.p();
-    AXONN_CHECK(probability < 1, kWhere, "'", place.name, "' drops everything; give it a probability below 1");
-    return {nullptr, place.before, place.before,
-            [context = ContextHandle(context_), stream = place.before, probability,
-             name = place.name](const at::Tensor& x) {
-              const int64_t ranks = stream.replicated() ? 1 : context->shape()[*stream.layout.axis];
-              const int64_t features = stream.features > 0 ? stream.features : x.size(stream.dim) * ranks;
-              const Value value{features_last(x, stream), features, stream.layout};
-              return features_back(dropout(context, value, probability, name).tensor, stream);
-            }};
-  }
-
   static void check_features(const ModulePlace& place, const std::string& last) {
     const Stream &from = place.before, &to = place.input;
     AXONN_CHECK(from.replicated() || to.replicated() || from.dim != to.dim || from.features == 0 || to.features == 0 ||
@@ -232,9 +183,8 @@ class Planner {
 
   Context& context_;
   MemberLinks links_;
-  std::map<const at::TensorImpl*, std::set<const nn::Module*>> owners_;
-  std::map<const nn::Module*, SplitLayer> made_;
-  std::set<const nn::Module*> seen_, numbered_, in_sequentials_;
+  LayerChoice choice_;
+  std::set<const nn::Module*> seen_, in_sequentials_;
   std::map<const MemberBase*, std::string> member_names_;
   std::map<const MemberBase*, ModulePlace> placed_;
   std::set<const MemberBase*> placing_, taken_;

@@ -1,5 +1,5 @@
 // The part of the engine that watches: lost ranks, calls that wait in vain, a program that does not
-// come back. progress_engine.cpp moves the calls.
+// come back. progress_rounds.cpp moves the calls.
 #include "comm/host/progress_engine.hpp"
 
 #include <algorithm>

@@ -1,38 +1,21 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <c10/cuda/CUDAStream.h>
-#include <cuda_runtime_api.h>
 #include <nccl.h>
 
 #include "axonn/comm/communicator.hpp"
+#include "comm/nccl/event_pool.hpp"
 #include "comm/nccl/nccl_comm.hpp"
 #include "comm/watch/device_calls.hpp"
 
 namespace axonn {
 
 ncclDataType_t nccl_type(const at::Tensor& tensor);
-
-// CUDA events of one device. They are reused, so a steady state makes none.
-class EventPool : public std::enable_shared_from_this<EventPool> {
- public:
-  explicit EventPool(c10::DeviceIndex device) : device_(device) {}
-  ~EventPool();
-  EventPool(const EventPool&) = delete;
-  EventPool& operator=(const EventPool&) = delete;
-
-  std::shared_ptr<CUevent_st> take();  // returns to the pool by itself
-
- private:
-  const c10::DeviceIndex device_;
-  std::mutex mutex_;
-  std::vector<cudaEvent_t> free_;
-};
 
 // One NCCL communicator and its own CUDA stream: the collectives of a group at one priority, first
 // in first out. Used by the thread that computes (autograd's own during backward). Every rank of

@@ -11,16 +11,9 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/grid/reduction/reduction_semantics.hpp"
+#include "comm/programs/reduction_calls.hpp"
 
 namespace axonn {
-
-struct ReductionRunner::Call {
-  Collective collective;
-  int root = 0;              // for reduce and broadcast
-  Range chunks;              // the chunks that it works on
-  std::vector<Range> parts;  // parts of `chunks` in member order, for reduce-scatter and all-gather
-  bool to_shard = false;     // the result goes to the shard, not to its place in the buffer
-};
 
 // The bounds of the chunks of a buffer. `shards` has the number of elements of each member's shard.
 // It is empty when the chunks are equal and belong to no member in particular.
@@ -67,32 +60,6 @@ struct ReductionRunner::Running final : Request::State {
   }
 };
 
-namespace {
-
-// The ranges in member order, when every member holds one range and they are adjacent. No copy is
-// then needed to see them as parts of one buffer.
-std::optional<std::vector<Range>> in_a_row(const std::vector<std::vector<Range>>& held) {
-  std::vector<Range> row;
-  for (const std::vector<Range>& ranges : held) {
-    if (ranges.size() != 1 || (!row.empty() && row.back().end != ranges[0].begin)) return std::nullopt;
-    row.push_back(ranges[0]);
-  }
-  return row;
-}
-
-// `numbers` must ascend.
-std::vector<Range> ranges_of(std::span<const int64_t> numbers) {
-  std::vector<Range> ranges;
-  for (const int64_t number : numbers)
-    if (!ranges.empty() && ranges.back().end == number)
-      ++ranges.back().end;
-    else
-      ranges.push_back({number, number + 1});
-  return ranges;
-}
-
-}  // namespace
-
 ReductionRunner::ReductionRunner(Environment& environment, const ReductionProgram& program, int rank, int ranks,
                                  const ReductionRunnerOptions& options) {
   const std::vector<int>& job_ranks = options.job_ranks;
@@ -120,7 +87,7 @@ ReductionRunner::ReductionRunner(Environment& environment, const ReductionProgra
         after.push_back(flow.held[i + 1][static_cast<size_t>(member)]);
       }
       Step& step = steps_.emplace_back();
-      step.calls = calls_of(program.steps[i].collective, before, after);
+      step.calls = reduction_calls(program.steps[i].collective, before, after);
       num_calls_ += step.calls.size();
       // On a GPU the calls run one after the other: NCCL kernels of several communicators may wait
       // for each other.
@@ -151,60 +118,6 @@ void ReductionRunner::check_scatters(const ReductionProgram& program, std::span<
                                                [&](const auto& ranks) { return std::ranges::count(ranks, rank) > 0; });
       AXONN_CHECK(ends_so, "comm.reduction_runner", "its last step is no reduce-scatter in which rank ", rank,
                   " takes part");
-    }
-}
-
-// When a member's chunks are not contiguous, its part is reduced to it, or broadcast from it, range
-// by range. This moves as many bytes as one reduce-scatter or all-gather, and needs no packing.
-std::vector<ReductionRunner::Call> ReductionRunner::calls_of(Collective collective,
-                                                             const std::vector<std::vector<Range>>& before,
-                                                             const std::vector<std::vector<Range>>& after) {
-  std::vector<Call> calls;
-  const auto add = [&](Collective what, int root, const std::vector<Range>& ranges) {
-    for (const Range& range : ranges) calls.push_back({.collective = what, .root = root, .chunks = range, .parts = {}});
-  };
-  if (collective != Collective::reduce_scatter && collective != Collective::all_gather) {
-    add(collective, 0, before[0]);
-    return calls;
-  }
-  const bool scatters = collective == Collective::reduce_scatter;
-  const auto& parts = scatters ? after : before;
-  if (auto row = in_a_row(parts)) return {{collective, 0, {row->front().begin, row->back().end}, std::move(*row)}};
-  for (size_t member = 0; member < parts.size(); ++member)
-    add(scatters ? Collective::reduce : Collective::broadcast, static_cast<int>(member), parts[member]);
-  return calls;
-}
-
-// Turns a reduction to one member into a reduce-scatter in which the others get nothing, because
-// that can write to the shard.
-void ReductionRunner::write_to_shards(std::vector<Call>& calls, int members) {
-  for (Call& call : calls) {
-    if (call.collective == Collective::reduce) {
-      call.collective = Collective::reduce_scatter;
-      call.parts.assign(static_cast<size_t>(members), {call.chunks.end, call.chunks.end});
-      std::fill_n(call.parts.begin(), call.root, Range{call.chunks.begin, call.chunks.begin});
-      call.parts[static_cast<size_t>(call.root)] = call.chunks;
-    }
-    call.to_shard = true;
-  }
-}
-
-// Renumbers the chunks by the member that holds them at the end. Its shard is then one range,
-// whatever the program leaves to it.
-void ReductionRunner::into_shards(HeldChunks& flow, const std::vector<int>& group) const {
-  std::vector<int64_t> number(static_cast<size_t>(chunks_), -1);
-  int64_t next = 0;
-  for (const int member : group)
-    for (const Range& range : flow.held.back()[static_cast<size_t>(member)])
-      for (int64_t chunk = range.begin; chunk < range.end; ++chunk) number[static_cast<size_t>(chunk)] = next++;
-  for (auto& ranks : flow.held)
-    for (const int member : group) {
-      std::vector<int64_t> held;
-      for (const Range& range : ranks[static_cast<size_t>(member)])
-        for (int64_t chunk = range.begin; chunk < range.end; ++chunk)
-          held.push_back(number[static_cast<size_t>(chunk)]);
-      std::ranges::sort(held);
-      ranks[static_cast<size_t>(member)] = ranges_of(held);
     }
 }
 
@@ -243,8 +156,8 @@ Request ReductionRunner::run(const Buffers& buffers, const Cut& cut, const Colle
   return Request(running);
 }
 
-Request ReductionRunner::launch(Communicator& communicator, const Call& call, const Buffers& buffers, const Cut& cut,
-                                const CollectiveOptions& options) {
+Request ReductionRunner::launch(Communicator& communicator, const ReductionCall& call, const Buffers& buffers,
+                                const Cut& cut, const CollectiveOptions& options) {
   const auto view = [&](Range chunks) {
     const Range elements = cut.elements_of(chunks);
     return buffers.data.narrow(0, elements.begin, elements.size());

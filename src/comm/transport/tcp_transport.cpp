@@ -1,68 +1,21 @@
 #include "comm/transport/tcp_transport.hpp"
 
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
-#include <deque>
-#include <optional>
-#include <vector>
+#include <utility>
 
 #include "axonn/core/log.hpp"
-#include "comm/transport/tcp_peer.hpp"
+#include "comm/transport/tcp_transport_impl.hpp"
 
 namespace axonn {
+namespace tcp {
 namespace {
 
-using namespace tcp;
-
-constexpr const char* kSeeItsOutput = "; see that rank's own last lines";
 constexpr uint64_t kDoorTag = ~uint64_t{0}, kNoticesTag = kDoorTag - 1;  // others: 2 * rank + index of the link
 
-class TcpTransport final : public Transport {
- public:
-  explicit TcpTransport(TcpMesh mesh);
-  ~TcpTransport() override { mesh_.notices.leave(rank_); }
-
-  std::string_view name() const override { return "tcp"; }
-  int rank() const override { return rank_; }
-  int ranks() const override { return static_cast<int>(peers_.size()); }
-
-  Ticket send(int peer, uint32_t channel, const void* data, size_t bytes) override;
-  Ticket receive(int peer, uint32_t channel, void* data, size_t bytes) override;
-  bool test(Ticket ticket) override;
-  std::optional<Letter> letter() override;
-  void check_others() override { progress(); }
-  void abandon(const std::string&) noexcept override { give_up(0); }
-  void abort(int exit_status) noexcept override;
-
- private:
-  Peer& peer(int rank);
-  static uint64_t tag(const Peer& peer, const Link& link);
-
-  template <typename Call>
-  auto or_fail_job(Call call);
-  void admit();
-  void connect(Peer& peer);
-  void progress();
-  void write(Peer& peer);
-  void read(Peer& peer, Link& link);
-  void end(Peer& peer, Link& link, const std::string& why);
-  void read_notices();
-  void fail_if_needed(const Peer& peer);
-  [[noreturn]] void fail_job(const std::string& why);
-  std::string outstanding_with(const Peer& peer) const;
-  void give_up(int exit_status) noexcept;
-
-  TcpMesh mesh_;
-  const int rank_;
-  Descriptor epoll_;
-  Tickets tickets_;
-  std::deque<Letter> letters_;
-  std::vector<std::unique_ptr<Peer>> peers_;  // by rank, made when they are needed
-  std::string failure_;                       // thrown by every test() once set
-};
+}  // namespace
 
 TcpTransport::TcpTransport(TcpMesh mesh)
     : mesh_(std::move(mesh)),
@@ -231,62 +184,11 @@ void TcpTransport::read(Peer& peer, Link& link) {
   if (!end_of_link.empty()) end(peer, link, end_of_link);
 }
 
-// A peer has ended when its last link has; the other may still bring messages.
-void TcpTransport::end(Peer& peer, Link& link, const std::string& why) {
-  link.close();
-  const bool loses_messages = peer.sends == &link && !peer.outgoing.empty();
-  if (peer.sends == &link) peer.sends = nullptr;
-  admit();
-  if (peer.connected() && !loses_messages) return;
-  peer.ended = why;
-  fail_if_needed(peer);
+}  // namespace tcp
+
+std::unique_ptr<Transport> make_tcp_transport(TcpMesh mesh) {
+  return std::make_unique<tcp::TcpTransport>(std::move(mesh));
 }
-
-std::string TcpTransport::outstanding_with(const Peer& peer) const {
-  if (peer.inbox.posted() == 0 && peer.outgoing.empty()) return {};
-  return detail::concatenate(" while rank ", rank_, " waits for ", peer.inbox.posted(), " messages from it and has ",
-                             peer.outgoing.size(), " for it");
-}
-
-void TcpTransport::read_notices() {
-  const auto notice = mesh_.notices.poll();
-  if (!notice || notice->rank < 0 || notice->rank >= ranks() || notice->rank == rank_) return;
-  const Peer& gone = peer(notice->rank);
-  if (notice->kind == Notice::Kind::gave_up) {
-    const std::string status = notice->status == 0 ? "" : detail::concatenate(" with exit status ", notice->status);
-    fail_job(gone.name + " gave up on the job" + status + kSeeItsOutput);
-  }
-  const std::string outstanding = outstanding_with(gone);
-  fail_job(gone.name + " has ended" + (outstanding.empty() ? " before the job" : outstanding) + kSeeItsOutput);
-}
-
-// An ended rank is an error only when something is still outstanding with it.
-void TcpTransport::fail_if_needed(const Peer& peer) {
-  const std::string outstanding = outstanding_with(peer);
-  if (outstanding.empty()) return;
-  read_notices();  // they know who was the first to end
-  mesh_.notices.tell({.kind = Notice::Kind::ended, .rank = peer.rank});
-  fail_job(peer.name + " has ended" + outstanding + ": " + peer.ended + kSeeItsOutput);
-}
-
-void TcpTransport::fail_job(const std::string& why) {
-  failure_ = why;
-  throw BackendError(kWhere, failure_);
-}
-
-void TcpTransport::give_up(int exit_status) noexcept {
-  mesh_.notices.tell({.kind = Notice::Kind::gave_up, .rank = rank_, .status = exit_status});
-}
-
-void TcpTransport::abort(int exit_status) noexcept {
-  const int status = exit_status == 0 ? 1 : exit_status;
-  give_up(status);
-  ::_exit(status);
-}
-
-}  // namespace
-
-std::unique_ptr<Transport> make_tcp_transport(TcpMesh mesh) { return std::make_unique<TcpTransport>(std::move(mesh)); }
 
 std::unique_ptr<Transport> make_tcp_transport(const TcpOptions& options) {
   return make_tcp_transport(connect_tcp_mesh(options));

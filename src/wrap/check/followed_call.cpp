@@ -1,18 +1,15 @@
 #include "wrap/check/followed_call.hpp"
 
 #include <algorithm>
-#include <array>
 #include <exception>
 #include <limits>
-#include <span>
-#include <string_view>
 #include <utility>
 
-#include <ATen/core/enum_tag.h>
 #include <ATen/core/grad_mode.h>
 
 #include "axonn/core/error.hpp"
 #include "wrap/check/layout_check.hpp"
+#include "wrap/check/operation_facts.hpp"
 #include "wrap/check/whole_arguments.hpp"
 #include "wrap/tensors_in.hpp"
 
@@ -20,41 +17,6 @@ namespace axonn {
 namespace {
 
 constexpr const char* kWhere = "wrap.check_layouts";
-
-// They change what autograd does with a tensor, and no values.
-constexpr std::array<std::string_view, 4> kOfAutograd = {"aten::_backward", "aten::requires_grad_", "aten::retain_grad",
-                                                         "aten::set_data"};
-
-// Their results are what lay in memory.
-constexpr std::array<std::string_view, 3> kUninitialised = {"aten::empty_like", "aten::new_empty",
-                                                            "aten::new_empty_strided"};
-
-bool is_one_of(std::span<const std::string_view> names, const c10::FunctionSchema& schema) {
-  return std::ranges::find(names, schema.name()) != names.end();
-}
-
-bool gives_tensors(const c10::FunctionSchema& schema) {
-  return schema.is_mutable() || std::ranges::any_of(schema.returns(), [](const c10::Argument& each) {
-           return each.type()->str().find("Tensor") != std::string::npos;
-         });
-}
-
-std::string_view given_name(const c10::FunctionSchema& schema) {
-  const std::string_view name = schema.name();
-  return name.substr(name.find("::") + 2);
-}
-
-// Dropout that drops nothing draws nothing.
-bool draws(const c10::OperatorHandle& operation, const Arguments& given) {
-  if (!operation.hasTag(at::Tag::nondeterministic_seeded)) return false;
-  const auto& arguments = operation.schema().arguments();
-  for (size_t i = 0; i < given.size(); ++i) {
-    const std::string& name = arguments[i].name();
-    if ((name == "p" || name == "dropout_p") && given[i].isDouble() && given[i].toDouble() == 0) return false;
-    if ((name == "train" || name == "training") && given[i].isBool() && !given[i].toBool()) return false;
-  }
-  return true;
-}
 
 // One operation on tensors that are followed.
 class FollowedCall {
@@ -65,7 +27,7 @@ class FollowedCall {
     for (const c10::IValue& each : local_) visit_tensors(each, [this](const at::Tensor& x) { add_input(x); });
   }
   // Whether it computes values from what is followed.
-  bool follows() const { return split_ != nullptr && !is_one_of(kOfAutograd, schema_) && gives_tensors(schema_); }
+  bool follows() const { return split_ != nullptr && !is_of_autograd(schema_) && gives_tensors(schema_); }
 
   void run() {
     AXONN_CHECK(!draws(operation_, local_), kWhere, name(), " draws random numbers for ", input_,
@@ -107,7 +69,7 @@ class FollowedCall {
       if (is_written(schema_, i)) visit_tensors(arguments[i], add);
     for (auto each = stack.end() - static_cast<ptrdiff_t>(schema_.returns().size()); each != stack.end(); ++each)
       visit_tensors(*each, add);
-    if (is_one_of(kUninitialised, schema_))
+    if (is_uninitialised(schema_))
       for (const at::Tensor& each : results) each.detach().zero_();
     return results;
   }

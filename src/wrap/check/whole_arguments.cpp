@@ -7,6 +7,7 @@
 
 #include <ATen/ops/equal.h>
 
+#include "wrap/check/operation_facts.hpp"
 #include "wrap/tensors_in.hpp"
 
 namespace axonn {
@@ -73,10 +74,6 @@ std::optional<at::Tensor> constant_on_all_ranks(const at::Tensor& x, const at::T
 }
 
 }  // namespace
-
-bool is_written(const c10::FunctionSchema& schema, size_t argument) {
-  return schema.is_mutable(c10::SchemaArgument(c10::SchemaArgType::input, argument));
-}
 
 Arguments whole_arguments(const c10::FunctionSchema& schema, const Arguments& local) {
   Arguments result;

@@ -15,8 +15,6 @@ namespace axonn {
 
 using Arguments = std::vector<c10::IValue>;
 
-bool is_written(const c10::FunctionSchema& schema, size_t argument);
-
 // Shadows in the place of their tensors. Tensors without one that the operation writes are copies.
 Arguments whole_arguments(const c10::FunctionSchema& schema, const Arguments& local);
 

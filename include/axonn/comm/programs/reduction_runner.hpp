@@ -20,6 +20,8 @@ struct ReductionRunnerOptions {
   std::vector<std::vector<int>> scatter_groups = {};
 };
 
+struct ReductionCall;
+
 // Runs a reduction program (P2) on real communicators: MPI, TCP or threads for CPU tensors, NCCL
 // for CUDA tensors. Each step goes to the ordered queue of this rank's group and starts when the
 // step before is done. Steps on the same group share a queue.
@@ -56,22 +58,17 @@ class ReductionRunner {
   int64_t bytes_sent() const;
 
  private:
-  struct Call;
   struct Cut;
   struct Buffers;
   struct Running;
   // The collectives of one step on this rank's group, each on contiguous chunks.
   struct Step {
     std::vector<std::shared_ptr<Communicator>> lanes;  // call i uses lane i % lanes.size(): several roots at a time
-    std::vector<Call> calls;
+    std::vector<ReductionCall> calls;
   };
 
-  static std::vector<Call> calls_of(Collective collective, const std::vector<std::vector<Range>>& before,
-                                    const std::vector<std::vector<Range>>& after);
-  static void write_to_shards(std::vector<Call>& calls, int members);
-  void into_shards(HeldChunks& flow, const std::vector<int>& group) const;
   Request run(const Buffers& buffers, const Cut& cut, const CollectiveOptions& options);
-  static Request launch(Communicator& communicator, const Call& call, const Buffers& buffers, const Cut& cut,
+  static Request launch(Communicator& communicator, const ReductionCall& call, const Buffers& buffers, const Cut& cut,
                         const CollectiveOptions& options);
   std::shared_ptr<Running> idle();
 
