@@ -18,11 +18,11 @@ void print_configuration(const PlannerOptions& line, const axonn::NetworkModel& 
   std::cout << axonn::network_toml(line.network.shape()) << "\n[run]\ngrid = \"" << layout.grid.to_string()
             << "\"\norder = \"" << axonn::to_string(layout.order.value_or(axonn::kDefaultOrder)) << "\"\ndtype = \""
             << to_string(layout.precision) << "\"\ndevice = \"cuda\"\n\n[overlap]\noverlap = \""
-            << to_string(line.overlap) << "\"\ngather_cache = \"" << layout.cache_bytes
+            << to_string(line.training.overlap) << "\"\ngather_cache = \"" << layout.cache_bytes
             << "\"\nprefetch = " << layout.prefetch << "\n\n[train]\nbatch = " << batch
             << "\nmicro_batch = " << layout.micro_batch << "\nactivation_checkpoint = " << (layout.checkpoint() ? 1 : 0)
-            << "\noptimizer = \"" << to_string(line.optimizer) << "\"\noptimizer_schedule = \""
-            << to_string(line.schedule) << "\"\n";
+            << "\noptimizer = \"" << to_string(line.training.optimizer) << "\"\noptimizer_schedule = \""
+            << to_string(line.training.schedule) << "\"\n";
 }
 
 std::string upper_case(std::string word) {

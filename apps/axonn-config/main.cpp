@@ -14,8 +14,8 @@
 #include <axonn/core/standard_streams.hpp>
 #include <axonn/core/version.hpp>
 
-#include "fit_commands.hpp"
-#include "foreign_layout.hpp"
+#include "fit/fit_commands.hpp"
+#include "foreign/foreign_layout.hpp"
 #include "planner_commands.hpp"
 #include "reduction_commands.hpp"
 

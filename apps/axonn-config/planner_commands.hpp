@@ -7,7 +7,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "output/columns.hpp"
-#include "planner_options.hpp"
+#include "options/planner_options.hpp"
 
 // A ranking and its inputs.
 struct Ranking {
@@ -54,4 +54,5 @@ std::string micro_text(const axonn::PlannedLayout& layout);    // "4 x 2 again"
 std::string network_text(const axonn::NetworkModel& network);  // sizes and parameters, in one line
 // A line that says what this trainer does not do; empty if there is nothing.
 std::string what_if_text(const axonn::SearchOptions& options);
-std::string nothing_text(const Ranking& ranking);  // the sentence for a ranking without layouts
+std::string rejections_text(const Ranking& ranking);  // "14 over 36.80 GiB (closest ...), 3 with ..."
+std::string nothing_text(const Ranking& ranking);     // the sentence for a ranking without layouts

@@ -34,6 +34,9 @@ class OptionField {
   virtual void read(const Words& words, const std::string& flag) = 0;
 };
 
+// "1,2" "3" -> 1 2 3. CLI11 gives one empty word for an empty list.
+OptionField::Words split(const OptionField::Words& words);
+
 std::unique_ptr<OptionField> make_field(int64_t& value, Whole whole);
 std::unique_ptr<OptionField> make_field(int& value, Whole whole);
 std::unique_ptr<OptionField> make_field(double& value);

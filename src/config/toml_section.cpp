@@ -89,33 +89,11 @@ std::optional<int64_t> TomlSection::find_integer(std::string_view key, int64_t l
   return value->get();
 }
 
-std::optional<std::vector<int64_t>> TomlSection::find_integers(std::string_view key, int64_t least, int64_t most) {
-  const toml::node* node = find(key);
-  if (node == nullptr) return std::nullopt;
-  AXONN_CHECK(node->is_array(), "config.toml", place(key, *node),
-              " must be a list of whole numbers, such as [1, 2, 2]");
-  std::vector<int64_t> values;
-  for (const toml::node& one : *node->as_array()) {
-    const auto* value = one.as_integer();
-    AXONN_CHECK(value != nullptr && value->get() >= least && value->get() <= most, "config.toml", place(key, *node),
-                " must be a list of whole numbers from ", least, " to ", most);
-    values.push_back(value->get());
-  }
-  return values;
-}
-
 std::optional<std::string> TomlSection::find_text(std::string_view key) {
   const toml::node* node = find(key);
   if (node == nullptr) return std::nullopt;
   AXONN_CHECK(node->is_string(), "config.toml", place(key, *node), " must be a string");
   return node->as_string()->get();
-}
-
-std::optional<bool> TomlSection::find_flag(std::string_view key) {
-  const toml::node* node = find(key);
-  if (node == nullptr) return std::nullopt;
-  AXONN_CHECK(node->is_boolean(), "config.toml", place(key, *node), " must be true or false");
-  return node->as_boolean()->get();
 }
 
 void TomlSection::refuse_unknown_keys(const std::vector<std::string>& also) const {

@@ -32,9 +32,7 @@ class TomlSection {
   int64_t integer(std::string_view key, int64_t least, int64_t most = std::numeric_limits<int64_t>::max());
   std::optional<int64_t> find_integer(std::string_view key, int64_t least,
                                       int64_t most = std::numeric_limits<int64_t>::max());
-  std::optional<std::vector<int64_t>> find_integers(std::string_view key, int64_t least, int64_t most);  // may be empty
   std::optional<std::string> find_text(std::string_view key);
-  std::optional<bool> find_flag(std::string_view key);
   bool has(std::string_view key) const { return table_.contains(key); }
 
   // UserError for keys that were never read. It names the nearest of the keys that were, or of

@@ -100,7 +100,7 @@ def command_of(program, setting, scratch):
 
 
 def main(path):
-    program = pathlib.Path(path)
+    program = pathlib.Path(path).resolve()
     setting = SETTINGS.get(program.name) or SETTINGS.get(program.stem, Smallest())
     reasons = [reason for reason in map(lacking, setting.needs) if reason]
     if setting.ranks > 1 and os.environ["AXONN_HAS_MPI"] == "0":

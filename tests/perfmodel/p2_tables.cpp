@@ -74,4 +74,10 @@ std::vector<std::vector<P2Row>> p2_groups() {
   return groups;
 }
 
+std::vector<ParallelismMatrix> parallelism_matrices(std::span<const int> levels, std::span<const int> axes) {
+  std::vector<ParallelismMatrix> all;
+  visit_parallelism_matrices(levels, axes, [&](const ParallelismMatrix& matrix) { all.push_back(matrix); });
+  return all;
+}
+
 }  // namespace axonn::testing_support

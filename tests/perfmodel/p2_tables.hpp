@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,5 +23,8 @@ std::vector<P2Row> p2_appendix();
 
 // Rows of the same system, axes and reduction axes, one after the other in the appendix.
 std::vector<std::vector<P2Row>> p2_groups();
+
+// The matrices of visit_parallelism_matrices() as a list.
+std::vector<ParallelismMatrix> parallelism_matrices(std::span<const int> levels, std::span<const int> axes);
 
 }  // namespace axonn::testing_support

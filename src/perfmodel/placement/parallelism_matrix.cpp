@@ -30,14 +30,14 @@ int checked_product(std::span<const int> numbers, std::string_view what) {
   return static_cast<int>(product);
 }
 
-// Fills a matrix column by column, each column from the first axis to the last. If the axes' sizes
-// are given, the rest of a row's size bounds its factors.
+// Fills a matrix column by column, each column from the first axis to the last. The rest of a row's
+// size bounds its factors.
 class Enumeration {
  public:
-  Enumeration(std::span<const int> levels, std::span<const int> axes, int num_axes, const MatrixVisitor& visit)
+  Enumeration(std::span<const int> levels, std::span<const int> axes, const MatrixVisitor& visit)
       : left_of_rows_(axes.begin(), axes.end()), visit_(visit) {
-    matrix_ = {.axes = num_axes, .levels = static_cast<int>(levels.size())};
-    matrix_.factors.assign(levels.size() * static_cast<size_t>(num_axes), 1);
+    matrix_ = {.axes = static_cast<int>(axes.size()), .levels = static_cast<int>(levels.size())};
+    matrix_.factors.assign(levels.size() * axes.size(), 1);
     for (const int size : levels) divisors_.push_back(divisors(size));
   }
 
@@ -64,30 +64,24 @@ class Enumeration {
 
   void place(int axis, int level, int factor, int left_of_column) {
     matrix_.factor(axis, level) = factor;
-    if (!left_of_rows_.empty()) left_of_rows_[static_cast<size_t>(axis)] /= factor;
+    left_of_rows_[static_cast<size_t>(axis)] /= factor;
     if (axis == matrix_.axes - 1)
       column(level + 1);
     else
       cell(axis + 1, level, left_of_column);
-    if (!left_of_rows_.empty()) left_of_rows_[static_cast<size_t>(axis)] *= factor;
+    left_of_rows_[static_cast<size_t>(axis)] *= factor;
   }
 
-  int most(int axis) const {
-    return left_of_rows_.empty() ? std::numeric_limits<int>::max() : left_of_rows_[static_cast<size_t>(axis)];
-  }
-  bool fits(int axis, int factor) const {
-    return left_of_rows_.empty() || left_of_rows_[static_cast<size_t>(axis)] % factor == 0;
-  }
+  int most(int axis) const { return left_of_rows_[static_cast<size_t>(axis)]; }
+  bool fits(int axis, int factor) const { return most(axis) % factor == 0; }
 
   ParallelismMatrix matrix_;
-  std::vector<int> left_of_rows_;  // empty: axes of any size
+  std::vector<int> left_of_rows_;
   std::vector<std::vector<int>> divisors_;
   const MatrixVisitor& visit_;
 };
 
 }  // namespace
-
-void check_hierarchy(const Hierarchy& hierarchy) { num_devices(hierarchy); }
 
 int num_devices(const Hierarchy& hierarchy) {
   AXONN_CHECK(!hierarchy.empty(), "perfmodel.hierarchy",
@@ -211,39 +205,12 @@ ParallelismMatrix parse_parallelism_matrix(std::string_view text) {
   return matrix;
 }
 
-void check_parallelism_matrix(const ParallelismMatrix& matrix, std::span<const int> levels, std::span<const int> axes) {
-  AXONN_CHECK(matrix.axes == static_cast<int>(axes.size()) && matrix.levels == static_cast<int>(levels.size()),
-              "perfmodel.parallelism_matrix", "matrix ", matrix.to_string(), " has ", matrix.axes, " rows of ",
-              matrix.levels, ", need ", axes.size(), " axes on ", levels.size(), " levels");
-  for (int axis = 0; axis < matrix.axes; ++axis)
-    AXONN_CHECK(matrix.axis_size(axis) == axes[static_cast<size_t>(axis)], "perfmodel.parallelism_matrix", "row ", axis,
-                " of ", matrix.to_string(), " has the product ", matrix.axis_size(axis), ", need the axis size ",
-                axes[static_cast<size_t>(axis)]);
-  for (int level = 0; level < matrix.levels; ++level)
-    AXONN_CHECK(matrix.level_size(level) == levels[static_cast<size_t>(level)], "perfmodel.parallelism_matrix",
-                "column ", level, " of ", matrix.to_string(), " has the product ", matrix.level_size(level),
-                ", need the level size ", levels[static_cast<size_t>(level)]);
-}
-
 void visit_parallelism_matrices(std::span<const int> levels, std::span<const int> axes, const MatrixVisitor& visit) {
   const int devices = checked_product(levels, "levels"), positions = checked_product(axes, "axes");
   AXONN_CHECK(devices == positions && !levels.empty() && !axes.empty(), "perfmodel.parallelism_matrix", "axes ",
               text_of(axes), " are ", positions, " positions, levels ", text_of(levels), " are ", devices,
               " devices; need the same number");
-  Enumeration(levels, axes, static_cast<int>(axes.size()), visit).run();
-}
-
-void visit_all_parallelism_matrices(std::span<const int> levels, int num_axes, const MatrixVisitor& visit) {
-  checked_product(levels, "levels");
-  AXONN_CHECK(!levels.empty() && num_axes >= 1, "perfmodel.parallelism_matrix",
-              "need at least one level and one axis, got ", levels.size(), " levels and ", num_axes, " axes");
-  Enumeration(levels, {}, num_axes, visit).run();
-}
-
-std::vector<ParallelismMatrix> parallelism_matrices(std::span<const int> levels, std::span<const int> axes) {
-  std::vector<ParallelismMatrix> all;
-  visit_parallelism_matrices(levels, axes, [&](const ParallelismMatrix& matrix) { all.push_back(matrix); });
-  return all;
+  Enumeration(levels, axes, visit).run();
 }
 
 }  // namespace axonn

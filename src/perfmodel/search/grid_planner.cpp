@@ -5,44 +5,11 @@
 #include <tuple>
 
 #include "axonn/core/error.hpp"
-#include "axonn/terms/optimizer_kind.hpp"
 
 namespace axonn {
 namespace {
 
-constexpr int64_t kMostMicroBatch = 1024;
 constexpr double kRounding = 1e-9;
-constexpr double kMostBytes = 1e18;  // more than any memory; sums of a few values do not overflow
-
-double weights_gathered(const NetworkModel& network, const GridShape& grid) {
-  double weights = 0;
-  for (const LayerWork& layer : network.layers)
-    if (layer.owns_weight && layer.has_weight())
-      weights += static_cast<double>(layer.count) * layer_buffers(layer, grid, 0).block;
-  return weights;
-}
-
-std::vector<Recomputation> recomputations(Checkpointing checkpointing) {
-  switch (checkpointing) {
-    case Checkpointing::automatic:
-      return {Recomputation::none, Recomputation::blocks};
-    case Checkpointing::on:
-      return {Recomputation::blocks};
-    case Checkpointing::off:
-      return {Recomputation::none};
-    case Checkpointing::selective:
-      return {Recomputation::attention};
-    case Checkpointing::stopped:
-      return {Recomputation::stopped};
-  }
-  return {};
-}
-
-// Of a block, only its input is kept for backward. Selective recomputation keeps what nothing run
-// again does: the fused kernel has no probabilities to drop.
-bool keeps_only_inputs(Recomputation recompute) {
-  return recompute == Recomputation::stopped || recompute == Recomputation::blocks;
-}
 
 auto order_of(const PlannedLayout& layout) {
   return std::tuple(layout.time.seconds(), layout.memory.total_bytes(), layout.micro_batch);
@@ -73,12 +40,18 @@ std::optional<std::string> misfit_of(const NetworkModel& network, const SearchOp
 
 GridPlanner::GridPlanner(const NetworkModel& network, const Machine& machine, const SearchOptions& options,
                          const GridShape& grid, const std::vector<int64_t>& level_sizes)
-    : network_(&network), machine_(&machine), options_(&options), level_sizes_(&level_sizes), grid_(grid) {
+    : network_(&network),
+      machine_(&machine),
+      options_(&options),
+      level_sizes_(&level_sizes),
+      grid_(grid),
+      plans_(network, machine, options, grid) {
   if (const auto reason = misfit_of(network, options, grid)) {
     rejection_ = {.grid = grid, .reason = *reason};
     return;
   }
-  find_plans();
+  plans_.find();
+  if (plans_.all().empty()) rejection_ = {.grid = grid, .reason = "memory", .bytes_over = plans_.bytes_over()};
 }
 
 void GridPlanner::find_choices() {
@@ -109,85 +82,16 @@ void GridPlanner::find_choices() {
   }
 }
 
-void GridPlanner::find_plans() {
-  int64_t least_over = std::numeric_limits<int64_t>::max();
-  for (const Precision precision : options_->precisions) {
-    for (const Recomputation recompute : recomputations(options_->checkpointing))
-      add_plan(precision, recompute, &least_over);
-  }
-  if (plans_.empty()) rejection_ = {.grid = grid_, .reason = "memory", .bytes_over = least_over};
-}
-
-void GridPlanner::add_plan(Precision precision, Recomputation recompute, int64_t* least_over) {
-  MemoryOptions memory = {.micro_batch = 1,
-                          .element_bytes = element_bytes(precision),
-                          .gradient_bytes = state_bytes(precision),
-                          .state_bytes = state_bytes(precision),
-                          .moments = options_->moments,
-                          .divided_update = options_->divided_update,
-                          .checkpoint_every = keeps_only_inputs(recompute) ? 1 : 0,
-                          .gathered_blocks = 1 + kPrefetch,
-                          .scattered_blocks = 1 + kOutstanding,
-                          .sequence_norms = options_->sequence_norms,
-                          .divided_gradients = options_->divided_gradients,
-                          .moment_bytes = options_->moment_bytes,
-                          .logits_chunks = options_->logits_chunks,
-                          .context = options_->context};
-  MemoryPlan plan = {.precision = precision, .recompute = recompute, .rich = options_->objective != Objective::memory};
-  plan.gathered_bytes = weights_gathered(*network_, grid_) * static_cast<double>(element_bytes(precision));
-  const auto over = [&] {
-    plan.one = network_->memory(grid_, memory);
-    const int64_t smallest = std::max<int64_t>(options_->micro_batch, 1);
-    return static_cast<double>(this->memory(plan, smallest).total_bytes()) - usable_bytes();
-  };
-  if (!plan.rich || over() > 0) {
-    plan.rich = false;
-    memory.gathered_blocks = memory.scattered_blocks = 2;
-    if (const double bytes = over(); bytes > 0) {
-      *least_over = std::min(*least_over, static_cast<int64_t>(bytes));
-      return;
-    }
-  }
-  const int64_t mine = sequences();
-  const int64_t asked = options_->micro_batch;
-  for (int64_t size = asked > 0 ? asked : 1; size <= (asked > 0 ? asked : std::min(mine, kMostMicroBatch)); ++size) {
-    if (mine % size != 0) continue;
-    if (static_cast<double>(this->memory(plan, size).total_bytes()) > usable_bytes()) break;
-    plan.micro_batches.push_back(size);
-  }
-  plans_.push_back(std::move(plan));
-}
-
-MemoryPrediction GridPlanner::memory(const MemoryPlan& plan, int64_t micro_batch) const {
-  MemoryPrediction memory = plan.one;
-  const auto grow = [](int64_t& bytes, int64_t times) {
-    bytes = static_cast<double>(bytes) * static_cast<double>(times) < kMostBytes ? bytes * times
-                                                                                 : static_cast<int64_t>(kMostBytes);
-  };
-  // The first stage of a pipeline has as many micro-batches under way as there are stages.
-  grow(memory.activation_bytes,
-       micro_batch * std::min(options_->stages, std::max<int64_t>(1, sequences() / micro_batch)));
-  grow(memory.logits_bytes, micro_batch);
-  grow(memory.block_bytes, micro_batch);
-  return memory;
-}
-
-double GridPlanner::usable_bytes() const { return machine_->memory_bytes() * (1 - options_->memory_margin); }
-
-int64_t GridPlanner::sequences() const {
-  return options_->batch_tokens / network_->tokens_per_sample / sample_parts(grid_, options_->context);
-}
-
 int64_t GridPlanner::candidates() const {
   int64_t forms = 0;
-  for (const MemoryPlan& plan : plans_) forms += static_cast<int64_t>(plan.micro_batches.size());
+  for (const MemoryPlan& plan : plans_.all()) forms += static_cast<int64_t>(plan.micro_batches.size());
   return every_placement() ? forms * count_placements(grid_, *level_sizes_) : forms;
 }
 
 StepSettings GridPlanner::settings(const PlacementChoice& choice, const MemoryPlan& plan, int64_t micro_batch,
                                    double cached) const {
   return {.batch_tokens = static_cast<double>(options_->batch_tokens),
-          .micro_batches = sequences() / micro_batch,
+          .micro_batches = plans_.sequences() / micro_batch,
           .recompute = plan.recompute,
           .sequence_norms = options_->sequence_norms,
           .block_messages = options_->block_messages ? network_->blocks : 0,
@@ -222,22 +126,22 @@ double GridPlanner::value(const StepTime& time, const MemoryPrediction& memory) 
 // One pass with every weight cached. More passes are never faster, because
 // prolongs(a) + prolongs(b) >= prolongs(a + b).
 double GridPlanner::lower_bound(const PlacementChoice& choice, const MemoryPlan& plan) const {
-  StepSettings one_pass = settings(choice, plan, sequences(), 1);
+  StepSettings one_pass = settings(choice, plan, plans_.sequences(), 1);
   one_pass.stages = 1;  // a pipeline's bubble is longest with one pass
   const StepTime time = predict_step(network_->layers, grid_, choice.links, *machine_, one_pass);
-  return value(time, memory(plan, plan.micro_batches.front()));
+  return value(time, plans_.memory(plan, plan.micro_batches.front()));
 }
 
 double GridPlanner::rough_bound(const AxisLinks& least) const {
   double bound = std::numeric_limits<double>::infinity();
-  for (const MemoryPlan& plan : plans_) bound = std::min(bound, lower_bound({.links = least}, plan));
+  for (const MemoryPlan& plan : plans_.all()) bound = std::min(bound, lower_bound({.links = least}, plan));
   return bound;
 }
 
 double GridPlanner::bound() const {
   double least = std::numeric_limits<double>::infinity();
   for (const PlacementChoice& choice : choices_)
-    for (const MemoryPlan& plan : plans_) least = std::min(least, lower_bound(choice, plan));
+    for (const MemoryPlan& plan : plans_.all()) least = std::min(least, lower_bound(choice, plan));
   return least;
 }
 
@@ -247,13 +151,13 @@ PlannedLayout GridPlanner::layout(const PlacementChoice& choice, const MemoryPla
                           .context_link = choice.context_link,
                           .precision = plan.precision,
                           .micro_batch = micro_batch};
-  layout.memory = memory(plan, micro_batch);
+  layout.memory = plans_.memory(plan, micro_batch);
   if (settings(choice, plan, micro_batch, 1).caches() && grid_.z > 1 && options_->objective != Objective::memory) {
-    const double free = usable_bytes() - static_cast<double>(layout.memory.total_bytes());
+    const double free = plans_.usable_bytes() - static_cast<double>(layout.memory.total_bytes());
     layout.cached = std::clamp(free / plan.gathered_bytes, 0.0, 1.0);
     layout.cache_bytes = static_cast<int64_t>(layout.cached * plan.gathered_bytes);
   }
-  layout.micro_batches = sequences() / micro_batch;
+  layout.micro_batches = plans_.sequences() / micro_batch;
   layout.recompute = plan.recompute;
   layout.prefetch = plan.rich ? kPrefetch : 1;
   layout.outstanding = plan.rich ? kOutstanding : 1;
@@ -267,7 +171,7 @@ PlannedLayout GridPlanner::best(bool prune, int64_t* evaluated) const {
   std::optional<PlannedLayout> best;
   const PlacementChoice* chosen = nullptr;
   for (const PlacementChoice& choice : choices_) {
-    for (const MemoryPlan& plan : plans_) {
+    for (const MemoryPlan& plan : plans_.all()) {
       if (prune && best && lower_bound(choice, plan) > best->value * (1 + 2 * kRounding)) continue;
       for (const int64_t micro_batch : plan.micro_batches) {
         PlannedLayout next = layout(choice, plan, micro_batch);

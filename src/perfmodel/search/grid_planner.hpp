@@ -5,18 +5,9 @@
 #include <vector>
 
 #include "axonn/perfmodel/search/grid_search.hpp"
+#include "perfmodel/search/memory_plans.hpp"
 
 namespace axonn {
-
-// The axis with the ranks that share a sequence.
-inline Axis context_axis(const GridShape& grid) { return grid.z > 1 ? Axis::z : Axis::data; }
-inline bool holds_context(const GridShape& grid, const ContextSplit& context) {
-  return grid[context_axis(grid)] % context.ranks == 0;
-}
-// Over how many parts the grid divides a batch by whole samples.
-inline int64_t sample_parts(const GridShape& grid, const ContextSplit& context) {
-  return int64_t{grid.z} * grid.data / context.ranks;
-}
 
 // Why the network and the batch do not divide over a grid, memory aside; nothing if they do.
 std::optional<std::string> misfit_of(const NetworkModel& network, const SearchOptions& options, const GridShape& grid);
@@ -46,21 +37,8 @@ class GridPlanner {
     AxisLinks links;
     AxisLink context_link = {};
   };
-  struct MemoryPlan {  // fits in memory
-    Precision precision;
-    Recomputation recompute;
-    bool rich;                           // default prefetch and outstanding; otherwise 1 each
-    MemoryPrediction one;                // for a micro-batch of one sequence
-    double gathered_bytes;               // bytes of all weights, gathered over Z
-    std::vector<int64_t> micro_batches;  // sequences, ascending
-  };
 
   bool every_placement() const { return options_->mode == BandwidthMode::exact && !options_->order; }
-  void find_plans();
-  void add_plan(Precision precision, Recomputation recompute, int64_t* least_over);
-  MemoryPrediction memory(const MemoryPlan& plan, int64_t micro_batch) const;
-  double usable_bytes() const;
-  int64_t sequences() const;  // per rank per step
   StepSettings settings(const PlacementChoice& choice, const MemoryPlan& plan, int64_t micro_batch,
                         double cached) const;
   double value(const StepTime& time, const MemoryPrediction& memory) const;
@@ -74,7 +52,7 @@ class GridPlanner {
   const std::vector<int64_t>* level_sizes_;
   GridShape grid_;
   std::vector<PlacementChoice> choices_;
-  std::vector<MemoryPlan> plans_;
+  MemoryPlans plans_;
   std::optional<Rejection> rejection_;
 };
 

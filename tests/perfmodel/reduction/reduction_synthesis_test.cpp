@@ -260,7 +260,7 @@ const std::vector<std::pair<Ints, Ints>> kPlacements = {{{2, 4}, {2, 4}},       
 // f(matrix, axis) for every matrix of the placements above.
 void for_each_reduction(auto&& f) {
   for (const auto& [levels, axes] : kPlacements)
-    for (const auto& matrix : parallelism_matrices(levels, axes))
+    for (const auto& matrix : testing_support::parallelism_matrices(levels, axes))
       for (int axis = 0; axis < matrix.axes; ++axis) {
         SCOPED_TRACE(matrix.to_string() + " axis " + std::to_string(axis));
         f(matrix, axis);

@@ -20,7 +20,6 @@ struct HardwareLevel {
 using Hierarchy = std::vector<HardwareLevel>;
 
 // UserError unless there is a level, all sizes are at least 1 and the product is at most 2^31 - 1.
-void check_hierarchy(const Hierarchy& hierarchy);
 int num_devices(const Hierarchy& hierarchy);
 std::vector<int> sizes(const Hierarchy& hierarchy);
 
@@ -58,21 +57,11 @@ struct ParallelismMatrix {
 // factors below 1.
 ParallelismMatrix parse_parallelism_matrix(std::string_view text);
 
-// UserError, with the wrong row or column, unless the column products are `levels` and the row
-// products are `axes`.
-void check_parallelism_matrix(const ParallelismMatrix& matrix, std::span<const int> levels, std::span<const int> axes);
-
 // Calls `visit` with every matrix of these levels and axes, in lexicographic order of the columns,
 // outermost level first. All calls share one matrix object, so nothing is allocated per matrix;
 // copy it to keep it. UserError when the products of levels and axes differ, or when a size is
 // below 1.
 using MatrixVisitor = std::function<void(const ParallelismMatrix&)>;
 void visit_parallelism_matrices(std::span<const int> levels, std::span<const int> axes, const MatrixVisitor& visit);
-
-// The same for axes of any size: every placement of every grid of `num_axes` axes on the levels.
-void visit_all_parallelism_matrices(std::span<const int> levels, int num_axes, const MatrixVisitor& visit);
-
-// The matrices of visit_parallelism_matrices() as a list.
-std::vector<ParallelismMatrix> parallelism_matrices(std::span<const int> levels, std::span<const int> axes);
 
 }  // namespace axonn

@@ -1,5 +1,5 @@
 // The network by a model, by size flags, or by both.
-#include "network_flags.hpp"
+#include "options/network_flags.hpp"
 
 #include <algorithm>
 #include <optional>

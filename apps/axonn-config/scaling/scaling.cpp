@@ -10,7 +10,7 @@
 
 #include "output/columns.hpp"
 #include "planner_commands.hpp"
-#include "scaling.hpp"
+#include "scaling/scaling.hpp"
 
 namespace {
 
@@ -98,8 +98,8 @@ void print_scaling_table(const PlannerOptions& line, const axonn::NetworkModel& 
   std::cout << "\nefficiency: " << network.tokens << "/s per GPU, of those of the first count\n";
   for (const ScalingRow& row : rows)
     if (!row.layout) std::cout << row.gpus << " GPUs: " << row.reason << "\n";
-  if (const ScalingRow* knee = knee_of(rows, line.knee))
-    std::cout << "knee: up to " << knee->gpus << " GPUs keep " << fixed_text(100 * line.knee, 0)
+  if (const ScalingRow* knee = knee_of(rows, line.output.knee))
+    std::cout << "knee: up to " << knee->gpus << " GPUs keep " << fixed_text(100 * line.output.knee, 0)
               << "% of the first count's speed per GPU\nnext: axonn-config --gpus " << knee->gpus << line.repeated()
               << "\n";
 }
@@ -119,7 +119,7 @@ void print_scaling_json(const PlannerOptions& line, const axonn::NetworkModel& n
     }
     counts.push_back(std::move(one));
   }
-  const ScalingRow* knee = knee_of(rows, line.knee);
+  const ScalingRow* knee = knee_of(rows, line.output.knee);
   Json all = ranking_inputs_json(network, machine, options);
   all["knee"] = knee ? Json(knee->gpus) : Json(nullptr);
   all["counts"] = std::move(counts);
@@ -149,12 +149,12 @@ int run_scaling(const PlannerOptions& line, const axonn::NetworkModel& network, 
   const bool any = std::ranges::any_of(rows, [](const ScalingRow& row) { return row.layout.has_value(); });
   AXONN_CHECK(any, "axonn_config.scaling", "no count of GPUs has a layout; with ", rows.front().gpus, ": ",
               rows.front().reason);
-  if (line.json)
+  if (line.output.json)
     print_scaling_json(line, network, machine, options, rows);
-  else if (line.csv)
+  else if (line.output.csv)
     print_scaling_csv(rows);
   else
     print_scaling_table(line, network, machine, options, rows);
-  if (!line.plot.empty()) write_scaling_plot(line.plot, network, machine, rows);
+  if (!line.output.plot.empty()) write_scaling_plot(line.output.plot, network, machine, rows);
   return 0;
 }

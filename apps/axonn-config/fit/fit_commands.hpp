@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "planner_options.hpp"
+#include "options/planner_options.hpp"
 
 namespace CLI {
 class App;

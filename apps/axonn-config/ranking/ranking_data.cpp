@@ -115,7 +115,8 @@ void print_json(std::ostream& out, const Ranking& ranking) {
               {"evaluated", ranking.result.evaluated},
               {"search_milliseconds", ranking.milliseconds}};
   all.update(ranking_inputs_json(ranking.network, ranking.machine, ranking.options));
-  if (ranking.line.sensitivity && !ranking.result.layouts.empty()) all["sensitivity"] = sensitivity_json(ranking);
+  if (ranking.line.output.sensitivity && !ranking.result.layouts.empty())
+    all["sensitivity"] = sensitivity_json(ranking);
   all["layouts"] = std::move(layouts);
   all["rejected"] = std::move(rejected);
   out << all.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";

@@ -7,7 +7,7 @@
 #include <axonn/core/names.hpp>
 #include <axonn/grid/grid_shape.hpp>
 
-#include "planner_options.hpp"
+#include "options/planner_options.hpp"
 
 // Programs of others whose layouts are grids without Y: tensor parallelism is X, sharded data
 // parallelism (FSDP, ZeRO-3) is Z, replicas are data.

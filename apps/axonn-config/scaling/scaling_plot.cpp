@@ -4,7 +4,7 @@
 #include <axonn/core/text.hpp>
 
 #include "planner_commands.hpp"
-#include "scaling.hpp"
+#include "scaling/scaling.hpp"
 #include "output/svg.hpp"
 
 namespace {

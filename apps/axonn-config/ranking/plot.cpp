@@ -56,14 +56,14 @@ void check_shown(const std::map<std::string, double>& measured, const Ranking& r
   for (const auto& [grid, seconds] : measured)
     AXONN_CHECK(std::ranges::any_of(ranking.result.layouts,
                                     [&](const PlannedLayout& layout) { return layout.grid.to_string() == grid; }),
-                "axonn_config.plot", ranking.line.measurements, " has grid ", grid, ", which is not among the ",
+                "axonn_config.plot", ranking.line.output.measurements, " has grid ", grid, ", which is not among the ",
                 ranking.result.layouts.size(), " layouts of the plot: raise --top, or remove its line");
 }
 
 }  // namespace
 
 void write_plot(const std::string& file, const Ranking& ranking) {
-  const auto measured = read_measurements(ranking.line.measurements);
+  const auto measured = read_measurements(ranking.line.output.measurements);
   check_shown(measured, ranking);
   const auto& layouts = ranking.result.layouts;
   double longest = 1e-12;

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "planner_commands.hpp"
+
+// A layout and what its seconds follow from.
+struct ExplainedJob {
+  const axonn::NetworkModel& network;
+  const axonn::Machine& machine;
+  const axonn::SearchOptions& options;
+  const axonn::PlannedLayout& layout;
+
+  bool trainer() const { return options.coefficients == axonn::Coefficients::trainer; }
+  double passes() const { return trainer() ? static_cast<double>(layout.micro_batches) : 1; }
+  double tokens() const {  // per rank per pass
+    return static_cast<double>(options.batch_tokens) / (static_cast<double>(layout.grid.z) * layout.grid.data) /
+           passes();
+  }
+  axonn::StepSettings settings() const {
+    return {.recompute = layout.recompute,
+            .sequence_norms = options.sequence_norms,
+            .block_messages = options.block_messages ? network.blocks : 0,
+            .precision = layout.precision};
+  }
+  double bytes() const { return static_cast<double>(element_bytes(layout.precision)); }
+  // Of a layer's occurrences in one pass. Where blocks are messages, none of a layer are over Z.
+  axonn::CollectiveSeconds collectives(const axonn::LayerWork& layer) const;
+  // Seconds of its exchange of keys and values, if a context is divided.
+  axonn::ExchangeSeconds context(const axonn::LayerWork& layer) const;
+  double gradient_bytes() const { return trainer() ? static_cast<double>(state_bytes(layout.precision)) : bytes(); }
+};
+
+struct NamedMessages {
+  const char* name;
+  axonn::BlockMessages messages;
+};
+
+// Nothing if each weight is a message, or if there are none over Z.
+std::vector<NamedMessages> messages_of(const ExplainedJob& job);
+
+std::string seconds_text(double seconds);  // "0.001234 s"
+
+// The rings of the axes, and each collective of a pass with its formula and numbers.
+void print_links(const ExplainedJob& job);
+void print_layer(const ExplainedJob& job, const axonn::LayerWork& layer);
+void print_messages(const ExplainedJob& job);
+
+// Two layouts side by side: each part of their steps and of their memory.
+void print_comparison(const axonn::PlannedLayout& one, const axonn::PlannedLayout& other);
+
+nlohmann::ordered_json explained_json(const ExplainedJob& job);

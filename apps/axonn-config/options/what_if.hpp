@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <axonn/config/option_table.hpp>
+#include <axonn/perfmodel/search/grid_search.hpp>
+
+#include "options/network_flags.hpp"
+
+// What this trainer does not do, to compare with other programs.
+struct WhatIf {
+  int64_t stages = 1, virtual_stages = 1;  // a pipeline's
+  bool sequence_norms = false, divided_gradients = false, block_messages = false;
+  int64_t moment_bytes = 0, logits_chunks = 1;
+  axonn::ContextSplit context;
+
+  // What export cannot say.
+  bool beyond_export() const {
+    return stages > 1 || virtual_stages > 1 || sequence_norms || divided_gradients || moment_bytes > 0 ||
+           logits_chunks > 1;
+  }
+  bool any() const { return beyond_export() || context.ranks > 1 || block_messages; }
+
+  // The network of the flags; with a pipeline, that of a stage. UserError if it does not divide.
+  axonn::NetworkModel network(const NetworkFlags& flags) const;
+  // UserError if the options say how they are searched in another way.
+  void add_to(axonn::SearchOptions& options) const;
+};
+
+// --what-if: a list of words.
+struct WhatIfFlags {
+  std::string words;
+
+  void bind(axonn::OptionTable& table);
+  WhatIf parsed(axonn::OptimizerKind optimizer) const;  // throws UserError
+};
