@@ -1,6 +1,6 @@
 #include <cstdio>
 
-#include <axonn/coconet/language/program_text.hpp>
+#include <axonn/coconet/text/program_text.hpp>
 
 #include "schedule_commands.hpp"
 

@@ -8,7 +8,7 @@
 #include <axonn/core/error.hpp>
 #include <axonn/overlap/execute/plan_executor.hpp>
 #include <axonn/overlap/execute/rank_tuning.hpp>
-#include <axonn/coconet/language/program_text.hpp>
+#include <axonn/coconet/text/program_text.hpp>
 #include <axonn/coconet/tune/choice_file.hpp>
 #include <axonn/coconet/tune/tuner.hpp>
 #include <axonn/perfmodel/machine/machine.hpp>

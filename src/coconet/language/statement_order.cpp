@@ -106,4 +106,24 @@ std::vector<Statement> in_sections(const ProgramParts& parts, const Dependencies
   return result;
 }
 
+void put_sections_in_order(ProgramParts& parts, const Program& program) {
+  std::map<std::string, size_t> first;  // member -> place of its first statement
+  const auto add = [&](const std::string& member) {
+    const std::vector<std::string> statements = program.statements_of(member);
+    const auto found = std::ranges::find(parts.statements, statements.empty() ? "" : statements[0], &Statement::name);
+    first[member] = static_cast<size_t>(found - parts.statements.begin());
+  };
+  for (const Section& section : parts.sections) {
+    add(section.name);
+    std::ranges::for_each(section.members, add);
+  }
+  const auto place = [&](const std::string& member) { return first[member]; };
+  for (Section& section : parts.sections)
+    if (section.kind == SectionKind::fuse) std::ranges::stable_sort(section.members, {}, place);
+  // An overlap stands before the fused sections that it holds.
+  std::ranges::stable_sort(parts.sections, [&](const Section& a, const Section& b) {
+    return place(a.name) != place(b.name) ? place(a.name) < place(b.name) : a.kind > b.kind;
+  });
+}
+
 }  // namespace axonn::coconet

@@ -26,4 +26,8 @@ class Dependencies {
 // Empty if that is impossible: a statement outside of a section depends on it and feeds it.
 std::vector<Statement> in_sections(const ProgramParts& parts, const Dependencies& dependencies);
 
+// Sections in the order of their statements; the members of a fused one too. `program` has the
+// parts' statements.
+void put_sections_in_order(ProgramParts& parts, const Program& program);
+
 }  // namespace axonn::coconet

@@ -6,7 +6,7 @@
 #include <optional>
 #include <span>
 
-#include "axonn/coconet/language/program_text.hpp"
+#include "axonn/coconet/text/program_text.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/sentence.hpp"
 #include "axonn/core/text.hpp"

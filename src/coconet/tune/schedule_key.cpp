@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "axonn/coconet/language/program_text.hpp"
+#include "axonn/coconet/text/program_text.hpp"
 #include "axonn/coconet/plan/schedule_plan.hpp"
 #include "axonn/core/error.hpp"
 

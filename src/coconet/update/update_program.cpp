@@ -5,55 +5,10 @@
 
 #include "axonn/coconet/transform/program_file.hpp"
 #include "axonn/core/error.hpp"
-#include "coconet/update/update_levels.hpp"
+#include "coconet/update/update_rules.hpp"
 
 namespace axonn::coconet {
 namespace {
-
-constexpr const char* kWhere = "coconet.update";
-
-enum class UpdateRule : uint8_t {
-  plain,
-  gradient,
-  shapes,
-  weights,
-  state,
-  rows,
-  operations,
-  start,
-  norm,
-  factor,
-  scalars,
-};
-
-constexpr Rule kRules[] = {
-    {"update-plain", "an optimizer has one group of ranks and no fused or overlapped sections",
-     "the trainer schedules it"},
-    {"update-gradient", "an optimizer has one local tensor, the gradients, read by one all_reduce(+, ...) only",
-     "replicas sum their gradients"},
-    {"update-shapes",
-     "every value of an optimizer has the gradients' shape [T, K], one number per tensor [T, 1], or none",
-     "tensors of a network have many sizes"},
-    {"update-weights", "an optimizer returns one value, the update of a replicated tensor: the weights",
-     "it must update weights"},
-    {"update-state", "a tensor [T, K] of an optimizer is the gradients, or is updated",
-     "weights and state are all that the trainer stores"},
-    {"update-rows", "a tensor [T, 1] of an optimizer is named decay, and is not updated",
-     "the trainer gives it the weight decay"},
-    {"update-operations", "an optimizer has computations, updates, and reductions over all dims or over dim 1 only",
-     "every rank holds a part of each tensor"},
-    {"update-start", "only state has a value at first, and it is a number or a copy of the weights",
-     "the trainer gives all other tensors, and knows no others when it begins"},
-    {"update-norm", "gradient_norm of an optimizer is a number, such as gradient_norm = norm(sum)",
-     "a gradient that is not finite must not pass unseen"},
-    {"update-factor", "the factor of gradients, scale, is a number", "it clips, and undoes the factor of the loss"},
-    {"update-scalars", "a scalar has a value, or is lr, step, max_norm or unscale", "the trainer sets only these"},
-};
-
-void check(bool holds, UpdateRule rule, const Program& program, std::string_view got, int line = 0) {
-  const std::string place = program.name() + (line > 0 ? ", line " + std::to_string(line) : std::string());
-  Guards{}.check(holds, kWhere, kRules[static_cast<size_t>(rule)], place, got);
-}
 
 bool is_number(const TensorType& type) { return type.is_scalar() && type.distribution.is(Placement::replicated); }
 
@@ -61,42 +16,7 @@ bool is_rows(const Shape& shape, const Shape& elements) {
   return shape.size() == 2 && shape[0] == elements[0] && shape[1].is_one();
 }
 
-bool reduces_rows_or_all(const Attributes& attributes) {
-  return attributes.dims.empty() || attributes.dims == std::vector<int>{1};
-}
-
-void check_operations(const Program& program, const Expression& expression, const Statement& statement) {
-  const bool fits = (expression.is(OperationKind::leaf) && !expression.is(Operation::ranks)) ||
-                    expression.is(Operation::update) ||
-                    (expression.is(OperationKind::pointwise) && !expression.is(Operation::dropout)) ||
-                    (expression.is(OperationKind::reduction) && reduces_rows_or_all(expression.attributes()));
-  check(fits, UpdateRule::operations, program, statement.name + " = " + statement.expression.to_string(),
-        statement.line);
-  for (const Expression& operand : expression.operands()) check_operations(program, operand, statement);
-}
-
-// Replaces references, but not the tensor that an update stores.
-Expression with_values(const Expression& root, const std::function<Expression(const std::string&)>& replace) {
-  if (!root.is(Operation::update)) return root.with_references(replace);
-  return update(root.operands()[0], root.operands()[1].with_references(replace));
-}
-
-Expression with_casts(const Expression& expression, ElementType from, ElementType to) {
-  if (expression.operands().empty()) return expression;
-  std::vector<Expression> operands;
-  for (const Expression& operand : expression.operands()) operands.push_back(with_casts(operand, from, to));
-  Attributes attributes = expression.attributes();
-  if (expression.is(Operation::cast) && attributes.element == from) attributes.element = to;
-  return Expression::of(expression.operation(), std::move(operands), attributes);
-}
-
-Statement& statement_of(ProgramParts& parts, std::string_view name) {
-  return *std::ranges::find(parts.statements, name, &Statement::name);
-}
-
 }  // namespace
-
-std::span<const Rule> update_rules() { return kRules; }
 
 // The norm is computed in any case: an optimizer that does not need it may leave it out.
 void UpdateProgram::add_norm() {
@@ -226,81 +146,6 @@ bool UpdateProgram::updates_after_norm() const {
     if (statement.expression.is(Operation::update) && !waits) return false;
   }
   return true;
-}
-
-UpdateProgram UpdateProgram::with_types(ElementType weights, ElementType gradients, ElementType master) const {
-  ProgramParts parts = program_.parts();
-  for (Declaration& declaration : parts.declarations) {
-    ElementType& type = declaration.type.element;
-    if (declaration.name == gradients_)
-      type = gradients;
-    else if (type == ElementType::fp32 && !declaration.type.is_scalar())
-      type = master;
-  }
-  for (Statement& statement : parts.statements) {
-    if (statement.name == sum_) continue;
-    statement.expression = with_casts(statement.expression, ElementType::fp32, master);
-    if (gradients != master)
-      statement.expression = with_values(statement.expression, [&](const std::string& name) {
-        const Expression reference = Expression::reference(name);
-        return name == sum_ ? cast(reference, master) : reference;
-      });
-  }
-  if (weights != master) {
-    const std::string updated = parts.outputs[0], rounded = weights_ + ".rounded";
-    Declaration declaration = *program_.find_declaration(weights_);
-    declaration.name = rounded;
-    declaration.type.element = weights;
-    parts.declarations.push_back(std::move(declaration));
-    parts.statements.push_back(
-        {updated + ".rounded", update(Expression::reference(rounded), cast(Expression::reference(updated), weights))});
-    parts.outputs = {updated + ".rounded"};
-  }
-  return UpdateProgram(Program(std::move(parts)));
-}
-
-UpdateProgram UpdateProgram::without_factor() const {
-  ProgramParts parts = program_.parts();
-  if (clips()) statement_of(parts, kGradientFactor).expression = Expression(1);
-  return UpdateProgram(Program(std::move(parts)));
-}
-
-UpdateProgram UpdateProgram::with_average() const {
-  AXONN_CHECK(!has_number(kAverage) && !has_number(kAverageRate), kWhere, name(), ": use other names than ", kAverage,
-              " and ", kAverageRate, ", which the average of the weights has");
-  ProgramParts parts = program_.parts();
-  Declaration average = *program_.find_declaration(weights_);
-  average.name = kAverage;
-  parts.declarations.push_back(std::move(average));
-  parts.declarations.push_back(
-      {std::string(kAverageRate), TensorType{ElementType::fp64, {}, {}, TensorType::kEveryGroup}, 0});
-  const Expression tensor = Expression::reference(std::string(kAverage)),
-                   rate = Expression::reference(std::string(kAverageRate)),
-                   updated = Expression::reference(parts.outputs[0]);
-  parts.statements.push_back({std::string(kAverage) + "1", update(tensor, tensor + rate * (updated - tensor))});
-  return UpdateProgram(Program(std::move(parts)));
-}
-
-Schedule UpdateProgram::scheduled(UpdateSchedule schedule) const {
-  Schedule made(program_);
-  if (schedule != UpdateSchedule::ar_opt) {
-    std::vector<std::string> moved;
-    for (const Statement& statement : program_.statements())
-      if (statement.name != sum_ && touches_elements(program_, statement)) moved.push_back(statement.name);
-    made.split(sum_, SplitPolicy::reduce_scatter, 1);
-    made.reorder(sum_, moved);
-    for (const std::string& tensor : state_) {
-      made.as_slice(tensor);
-      made.dead(program_.update_of(tensor)->name + ".whole");
-    }
-  }
-  const bool with_collectives = schedule == UpdateSchedule::fuse;
-  int pass = 0;
-  for (const std::vector<std::string>& members : update_levels(made.program(), with_collectives)) {
-    ++pass;
-    if (members.size() > 1) made.fuse("pass" + std::to_string(pass), members);
-  }
-  return made;
 }
 
 UpdateProgram load_update_program(const std::filesystem::path& path) {

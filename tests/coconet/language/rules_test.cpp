@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "axonn/coconet/language/program_text.hpp"
+#include "axonn/coconet/text/program_text.hpp"
 #include "axonn/coconet/language/typing.hpp"
 #include "support/user_error.hpp"
 

@@ -7,7 +7,7 @@
 #include <limits>
 #include <sstream>
 
-#include "axonn/coconet/language/program_text.hpp"
+#include "axonn/coconet/text/program_text.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/grid/block_owners.hpp"
 #include "coconet/proofs/flipped.hpp"

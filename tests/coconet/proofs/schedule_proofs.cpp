@@ -4,7 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "axonn/coconet/language/program_text.hpp"
+#include "axonn/coconet/text/program_text.hpp"
 #include "axonn/coconet/oracle/oracle.hpp"
 #include "axonn/config/command_line.hpp"
 #include "axonn/core/error.hpp"

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "axonn/coconet/language/program_text.hpp"
+#include "axonn/coconet/text/program_text.hpp"
 
 // For the tuner's tests: a small program and a hash.
 namespace axonn::coconet {

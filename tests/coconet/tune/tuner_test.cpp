@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "axonn/coconet/language/program_text.hpp"
+#include "axonn/coconet/text/program_text.hpp"
 #include "axonn/coconet/oracle/oracle.hpp"
 #include "axonn/coconet/tune/schedule_key.hpp"
 #include "coconet/support/figures.hpp"

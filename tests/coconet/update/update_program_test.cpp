@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "axonn/coconet/language/program_text.hpp"
+#include "axonn/coconet/text/program_text.hpp"
 #include "axonn/coconet/oracle/oracle.hpp"
 #include "axonn/coconet/plan/schedule_plan.hpp"
 #include "axonn/coconet/transform/program_file.hpp"

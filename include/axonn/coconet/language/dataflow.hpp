@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -112,6 +113,9 @@ class Program {
   friend bool operator==(const Program& a, const Program& b) { return a.parts_ == b.parts_; }
 
  private:
+  // Checks and types the next statement; `updated`: the tensors that those before it update.
+  void add_statement(const Statement& statement, std::set<std::string>& updated, const Guards& guards);
+
   ProgramParts parts_;
   std::map<std::string, TensorType, std::less<>> types_;
 };

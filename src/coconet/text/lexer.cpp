@@ -1,4 +1,4 @@
-#include "coconet/language/lexer.hpp"
+#include "coconet/text/lexer.hpp"
 
 #include <algorithm>
 #include <charconv>

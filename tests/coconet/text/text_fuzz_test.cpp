@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
-#include "axonn/coconet/language/program_text.hpp"
+#include "axonn/coconet/text/program_text.hpp"
 #include "axonn/core/error.hpp"
-#include "figure_texts.hpp"
-#include "random_programs.hpp"
+#include "coconet/language/figure_texts.hpp"
+#include "coconet/language/random_programs.hpp"
 
 namespace axonn::coconet {
 namespace {

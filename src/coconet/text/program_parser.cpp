@@ -1,9 +1,9 @@
-#include "coconet/language/program_parser.hpp"
+#include "coconet/text/program_parser.hpp"
 
 #include <algorithm>
 
 #include "axonn/coconet/language/typing.hpp"
-#include "coconet/language/expression_parser.hpp"
+#include "coconet/text/expression_parser.hpp"
 #include "coconet/language/words.hpp"
 
 namespace axonn::coconet {

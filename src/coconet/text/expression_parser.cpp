@@ -1,4 +1,4 @@
-#include "coconet/language/expression_parser.hpp"
+#include "coconet/text/expression_parser.hpp"
 
 #include <algorithm>
 #include <array>

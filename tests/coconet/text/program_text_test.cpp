@@ -1,11 +1,11 @@
-#include "axonn/coconet/language/program_text.hpp"
+#include "axonn/coconet/text/program_text.hpp"
 
 #include <limits>
 
 #include <gtest/gtest.h>
 
-#include "figure_texts.hpp"
-#include "random_programs.hpp"
+#include "coconet/language/figure_texts.hpp"
+#include "coconet/language/random_programs.hpp"
 #include "support/user_error.hpp"
 
 namespace axonn::coconet {

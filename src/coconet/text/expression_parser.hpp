@@ -3,7 +3,7 @@
 #include <set>
 
 #include "axonn/coconet/language/expression.hpp"
-#include "coconet/language/lexer.hpp"
+#include "coconet/text/lexer.hpp"
 
 namespace axonn::coconet {
 

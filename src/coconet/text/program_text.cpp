@@ -1,10 +1,10 @@
-#include "axonn/coconet/language/program_text.hpp"
+#include "axonn/coconet/text/program_text.hpp"
 
 #include <algorithm>
 
 #include "axonn/coconet/language/typing.hpp"
-#include "coconet/language/expression_parser.hpp"
-#include "coconet/language/program_parser.hpp"
+#include "coconet/text/expression_parser.hpp"
+#include "coconet/text/program_parser.hpp"
 
 namespace axonn::coconet {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "axonn/coconet/language/dataflow.hpp"
-#include "coconet/language/lexer.hpp"
+#include "coconet/text/lexer.hpp"
 
 namespace axonn::coconet {
 
