@@ -58,7 +58,8 @@ double difference_of(const PlanExecutor& executor, const std::string& name, cons
   const auto relative = [](double got, double number) {
     return std::abs(got - number) / std::max(1.0, std::abs(number));
   };
-  if (executor.plan().home(name).empty()) return relative(executor.number(name), whole.at(0));
+  const SchedulePlan& plan = executor.plan();
+  if (!plan.home(plan.value(name))) return relative(executor.number(name), whole.at(0));
   const at::Tensor got = executor.memory(name).to(at::kDouble);
   const double* next = got.const_data_ptr<double>();
   double worst = 0;

@@ -39,7 +39,7 @@ struct FakeClock {
     hooks.prepare = [this](const SchedulePlan& plan, const RunSettings& settings) {
       ++prepared;
       const bool fused = std::ranges::any_of(plan.steps(), [](const coconet::PlanStep& step) {
-        return step.kind == coconet::StepKind::fused && !step.mover.empty();
+        return step.kind == coconet::StepKind::fused && step.mover;
       });
       const double share = settings.segment_bytes == fast_segment ? 0.5 : 1;
       return [this, seconds = share * (fused ? fuse : rs_opt_ag)] { now += seconds; };

@@ -20,23 +20,20 @@ std::string names_of(std::span<const PlanStep> steps) {
 }
 
 // A part is a contiguous share of a rank, and slices in memory are blocks of the whole tensor.
-void check_shares(const SchedulePlan& plan, const PlanStep& step, const std::string& gathered,
-                  const std::string& name) {
-  const Program& program = plan.program();
-  const auto check = [&](const std::string& value, bool whole) {
+void check_shares(const SchedulePlan& plan, const PlanStep& step, ValueId gathered, const std::string& name) {
+  const auto check = [&](ValueId value, bool whole) {
     AXONN_CHECK(
-        whole || !program.type(value).distribution.is(Placement::sliced), kWhere, name, value,
+        whole || !plan[value].type.distribution.is(Placement::sliced), kWhere, name, plan.name(value),
         " lies in slices, and other slices than the parts; use a whole tensor and slice(), or leave the overlap "
         "out");
   };
-  for (const std::string& statement : step.statements)
-    AXONN_CHECK(!program.statement(statement).expression.is(OperationKind::reduction), kWhere, name, statement,
+  for (const ValueId statement : step.statements)
+    AXONN_CHECK(!plan[statement].expression.is(OperationKind::reduction), kWhere, name, plan.name(statement),
                 " is a sum over a slice, and parts are other slices; compute it after the overlap");
-  for (const std::string& statement : step.statements) {
-    const std::string& home = plan.home(statement);
-    check(statement, home.empty() || home == plan.home(gathered));
-    program.statement(statement).expression.for_each_reference(
-        [&](const std::string& read) { check(read, std::ranges::count(step.statements, read) > 0); });
+  for (const ValueId statement : step.statements) {
+    const BufferId home = plan.home(statement);
+    check(statement, !home || home == plan.home(gathered));
+    for (const ValueId read : plan[statement].references) check(read, std::ranges::count(step.statements, read) > 0);
   }
 }
 
@@ -47,7 +44,7 @@ void OverlapCheck::run() const {
   check_collective(steps_.back());
   check_producer(steps_.front());
   const PlanStep& last = steps_.back();
-  check_shares(plan_, last, last.mover.empty() ? last.reducer : last.mover, name_);
+  check_shares(plan_, last, last.mover ? last.mover : last.reducer, name_);
 }
 
 void OverlapCheck::check_pair() const {
@@ -62,22 +59,22 @@ void OverlapCheck::check_pair() const {
 }
 
 void OverlapCheck::check_collective(const PlanStep& collective) const {
-  const bool whole = collective.kind == StepKind::collective && !collective.reducer.empty() &&
+  const bool whole = collective.kind == StepKind::collective && collective.reducer &&
                      root_of(collective.reducer).is(Operation::all_reduce);
-  const bool divided = !collective.reducer.empty() && !collective.mover.empty() &&
-                       root_of(collective.reducer).is(Operation::reduce_scatter);
+  const bool divided =
+      collective.reducer && collective.mover && root_of(collective.reducer).is(Operation::reduce_scatter);
   AXONN_CHECK(whole || divided, kWhere, name_, collective.name,
               " must be an all_reduce, or a reduce_scatter fused with computations and an all_gather");
 }
 
 void OverlapCheck::check_producer(const PlanStep& producer) const {
-  const std::string& value = summed();
-  AXONN_CHECK(std::ranges::count(producer.statements, value) > 0, kWhere, name_, steps_.back().reducer, " sums ", value,
-              ", which ", producer.name, " does not compute; leave the overlap out");
+  const ValueId value = summed();
+  AXONN_CHECK(std::ranges::count(producer.statements, value) > 0, kWhere, name_, plan_.name(steps_.back().reducer),
+              " sums ", plan_.name(value), ", which ", producer.name, " does not compute; leave the overlap out");
   const Expression& root = root_of(value);
   const bool rows = root.is(Operation::matmul), elements = producer.kind == StepKind::kernel &&
                                                            !root.is(OperationKind::reduction) &&
-                                                           !program_.type(value).is_scalar();
+                                                           !plan_[value].type.is_scalar();
   AXONN_CHECK(rows || elements, kWhere, name_, "parts of ", program_.written(root),
               " cannot follow the messages, only rows of a matmul and elements of computations can; leave the overlap "
               "out");
@@ -85,10 +82,10 @@ void OverlapCheck::check_producer(const PlanStep& producer) const {
 
 void TransferCheck::run() const {
   check_members();
-  if (step_.reducer.empty()) {
-    const std::string& sent = root_of(step_.mover).operands()[0].name();
-    const auto home = std::ranges::find(plan_.buffers(), plan_.home(sent), &PlanBuffer::name);
-    AXONN_CHECK(home != plan_.buffers().end() && !home->type.distribution.is(Placement::sliced), kWhere, name_, sent,
+  if (!step_.reducer) {
+    const ValueId sent = plan_[step_.mover].operands[0];
+    const BufferId home = plan_.home(sent);
+    AXONN_CHECK(home && !plan_[home].type.distribution.is(Placement::sliced), kWhere, name_, plan_.name(sent),
                 " lies in slices, and other slices than the parts; send a slice() of a whole value, overlap its "
                 "reduce_scatter too, or leave the overlap out");
     return;
@@ -98,23 +95,21 @@ void TransferCheck::run() const {
 }
 
 void TransferCheck::check_members() const {
-  std::vector<std::string> computed;
   std::string got;
   bool others = false;
-  for (const std::string& statement : step_.statements) {
+  for (const ValueId statement : step_.statements) {
     const Expression& root = root_of(statement);
-    got += (got.empty() ? "" : ", ") + statement + " = " + program_.written(root);
+    got += (got.empty() ? "" : ", ") + plan_.name(statement) + " = " + program_.written(root);
     others = others || (is_computed(statement) && (root.is(OperationKind::layer) || root.is(OperationKind::send) ||
                                                    root.is(OperationKind::collective) || root.is(Operation::update)));
-    const Section* section = program_.section_of(statement);
-    others = others || (is_computed(statement) && section != program_.section_of(step_.mover));
+    const Section* section = program_.section_of(plan_.name(statement));
+    others = others || (is_computed(statement) && section != program_.section_of(plan_.name(step_.mover)));
   }
   const bool computes = std::ranges::any_of(step_.statements, [&](const auto& one) { return is_computed(one); });
-  const bool gathers =
-      !step_.arrival.empty() && root_of(step_.arrival).operands()[0] == Expression::reference(step_.mover);
-  const bool reduces = !step_.reducer.empty() && root_of(step_.reducer).is(Operation::reduce_scatter) &&
+  const bool gathers = step_.arrival && plan_[step_.arrival].operands[0] == step_.mover;
+  const bool reduces = step_.reducer && root_of(step_.reducer).is(Operation::reduce_scatter) &&
                        root_of(step_.reducer).attributes().reduction == ReduceOp::sum;
-  AXONN_CHECK(gathers && !others && (reduces || (step_.reducer.empty() && !computes)), kWhere, name_,
+  AXONN_CHECK(gathers && !others && (reduces || (!step_.reducer && !computes)), kWhere, name_,
               "needs reduce_scatter(+, ...), computations fused with one send, and the all_gather of what it sends, or "
               "only the last two, got ",
               got, "; leave other members out");
@@ -122,12 +117,12 @@ void TransferCheck::check_members() const {
 
 // Sums, results and what arrives are in messages, of one type.
 void TransferCheck::check_slices() const {
-  for (const std::string& statement : step_.statements) {
+  for (const ValueId statement : step_.statements) {
     if (statement == step_.arrival) continue;
-    AXONN_CHECK(plan_.home(statement).empty(), kWhere, name_, statement,
+    AXONN_CHECK(!plan_.home(statement), kWhere, name_, plan_.name(statement),
                 " lies in slices, and other slices than the parts, because others read it; leave the overlap out");
   }
-  const TensorType &sums = program_.type(step_.reducer), &sent = program_.type(step_.mover);
+  const TensorType &sums = plan_[step_.reducer].type, &sent = plan_[step_.mover].type;
   AXONN_CHECK(sums.element == sent.element, kWhere, name_, "needs one type of what is summed and sent, got ",
               sums.to_string(), " and ", sent.to_string(), "; cast after the overlap");
 }

@@ -20,9 +20,9 @@ class OverlapCheck {
   void check_pair() const;
   void check_producer(const PlanStep& producer) const;
   void check_collective(const PlanStep& collective) const;
-  const Expression& root_of(const std::string& statement) const { return program_.statement(statement).expression; }
+  const Expression& root_of(ValueId statement) const { return plan_[statement].expression; }
   // The value whose parts are handed over.
-  const std::string& summed() const { return root_of(steps_.back().reducer).operands()[0].name(); }
+  ValueId summed() const { return plan_[steps_.back().reducer].operands[0]; }
 
   const SchedulePlan& plan_;
   const Program& program_;
@@ -46,8 +46,8 @@ class TransferCheck {
  private:
   void check_members() const;
   void check_slices() const;
-  const Expression& root_of(const std::string& statement) const { return program_.statement(statement).expression; }
-  bool is_computed(const std::string& statement) const {
+  const Expression& root_of(ValueId statement) const { return plan_[statement].expression; }
+  bool is_computed(ValueId statement) const {
     return statement != step_.reducer && statement != step_.mover && statement != step_.arrival;
   }
 

@@ -26,10 +26,10 @@ Program with_section_numbers(const Program& program) {
   return Program(std::move(parts));
 }
 
-std::string access_text(const std::vector<PlanAccess>& accesses) {
+std::string access_text(const SchedulePlan& plan, const std::vector<PlanAccess>& accesses) {
   std::string text;
   for (const PlanAccess& access : accesses)
-    text += " " + access.buffer + std::to_string(static_cast<int>(access.extent));
+    text += " " + plan.name(access.buffer) + std::to_string(static_cast<int>(access.extent));
   return text;
 }
 
@@ -39,15 +39,17 @@ std::string run_text(const SchedulePlan& plan) {
   std::string text;
   for (const PlanBuffer& buffer : plan.buffers()) {
     const Distribution& lies = buffer.type.distribution;
-    text += buffer.name + " " + std::string(axonn::to_string(buffer.type.element)) + to_string(buffer.type.shape) +
-            std::to_string(static_cast<int>(lies.placement)) + (buffer.overwritten ? " overwritten" : "") +
+    text += plan.name(buffer.value) + " " + std::string(axonn::to_string(buffer.type.element)) +
+            to_string(buffer.type.shape) + std::to_string(static_cast<int>(lies.placement)) +
+            (buffer.overwritten ? " overwritten" : "") +
             (buffer.by_dim ? " cut along " + std::to_string(lies.dim) : "") + "\n";
   }
   for (const PlanStep& step : plan.steps()) {
-    text += std::string(axonn::to_string(step.kind)) + " " + step.reducer + "," + step.mover + "," + step.arrival +
-            (step.producer.empty() ? ":" : " while the step before it runs:");
-    for (const std::string& statement : step.statements) text += " " + statement;
-    text += ";" + access_text(step.reads) + ";" + access_text(step.writes) + ";";
+    const auto role = [&](ValueId statement) { return statement ? plan.name(statement) : ""; };
+    text += std::string(axonn::to_string(step.kind)) + " " + role(step.reducer) + "," + role(step.mover) + "," +
+            role(step.arrival) + (step.by_parts ? " while the step before it runs:" : ":");
+    for (const ValueId statement : step.statements) text += " " + plan.name(statement);
+    text += ";" + access_text(plan, step.reads) + ";" + access_text(plan, step.writes) + ";";
     for (const size_t other : step.after) text += " " + std::to_string(other);
     text += "\n";
   }

@@ -151,7 +151,7 @@ class Tuner {
   static bool has_parts_of_a_product(const TunedSchedule& schedule) {
     const SchedulePlan plan(schedule.schedule.program());
     for (size_t i = 1; i < plan.steps().size(); ++i)
-      if (!plan.steps()[i].producer.empty() && plan.steps()[i - 1].kind == StepKind::layer) return true;
+      if (plan.steps()[i].by_parts && plan.steps()[i - 1].kind == StepKind::layer) return true;
     return false;
   }
 

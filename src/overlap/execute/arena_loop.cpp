@@ -51,7 +51,7 @@ class ArenaLoop final : public LoopMemory {
     const bool by_row = !sum.dims.empty();
     if (!by_row)
       for (LoopPartial& partial : partials) partial.row = 0;
-    memory_.partials[sum.statement] = combined(sum.reduction, partials, by_row ? memory_.slots() : 1);
+    memory_.partials(sum.statement) = combined(sum.reduction, partials, by_row ? memory_.slots() : 1);
   }
 
  private:
@@ -77,7 +77,7 @@ class RowLoop final : public LoopMemory {
       streams[i] = ArenaMemory::row_address(*streams_[i], static_cast<int>(piece.elements.begin));
   }
   void store(const StepKernel::Sum& sum, std::vector<LoopPartial>& partials) override {
-    memory_.partials[sum.statement] = combined(sum.reduction, partials, 1);
+    memory_.partials(sum.statement) = combined(sum.reduction, partials, 1);
   }
 
  private:

@@ -12,9 +12,14 @@ namespace axonn {
 using namespace coconet;
 
 ArenaMemory::ArenaMemory(const SchedulePlan& plan, Arena& arena, const Grid& grid, int rank)
-    : PlanMemory(plan), places_(arena.scattered_weights()), slots_(static_cast<int64_t>(arena.slots().size())) {
+    : PlanMemory(plan, grid.ranks()),
+      places_(arena.scattered_weights()),
+      slots_(static_cast<int64_t>(arena.slots().size())),
+      buffers_(plan.buffers().size()),
+      partials_(plan.values().size()) {
   for (const OwnedRegion& owned : arena.regions()) add_region(owned, arena, grid.coordinate(rank));
-  for (const PlanBuffer& planned : plan.buffers()) {
+  for (size_t i = 0; i < buffers_.size(); ++i) {
+    const PlanBuffer& planned = plan.buffers()[i];
     const Shape& shape = planned.type.shape;
     if (shape.empty()) continue;  // a partial result
     Buffer buffer;
@@ -31,7 +36,7 @@ ArenaMemory::ArenaMemory(const SchedulePlan& plan, Arena& arena, const Grid& gri
       buffer.scattered = arena.scattered_gradients();
     else
       buffer.data = given ? arena.gradients() : at::zeros({count}, dtype_of(planned.type.element));
-    buffers_.emplace(planned.name, std::move(buffer));
+    buffers_[i] = std::move(buffer);
   }
 }
 
@@ -48,20 +53,17 @@ void ArenaMemory::add_region(const OwnedRegion& owned, const Arena& arena, const
   regions_.push_back(std::move(region));
 }
 
-const ArenaMemory::Buffer* ArenaMemory::find(const std::string& name) const {
-  const auto found = buffers_.find(name);
-  return found == buffers_.end() ? nullptr : &found->second;
+const ArenaMemory::Buffer* ArenaMemory::find(BufferId id) const {
+  return id && buffers_[id.index()] ? &*buffers_[id.index()] : nullptr;
 }
 
-const ArenaMemory::Buffer& ArenaMemory::buffer(const std::string& name) const {
-  const Buffer* const found = find(name);
-  AXONN_ASSERT(found != nullptr, "'", name, "'");
+const ArenaMemory::Buffer& ArenaMemory::buffer(BufferId id) const {
+  const Buffer* const found = find(id);
+  AXONN_ASSERT(found != nullptr, id ? plan().name(id) : "no buffer");
   return *found;
 }
 
-const std::string& ArenaMemory::contributions(const std::string& reduction) const {
-  return plan().home(plan().program().statement(reduction).expression.operands()[0].name());
-}
+BufferId ArenaMemory::contributions(ValueId reduction) const { return plan().home(plan()[reduction].operands[0]); }
 
 const UpdateRegion& ArenaMemory::region_of(Range range) const {
   const auto region = std::ranges::find_if(
@@ -70,15 +72,15 @@ const UpdateRegion& ArenaMemory::region_of(Range range) const {
   return *region;
 }
 
-void ArenaMemory::bind(const std::string& name, const at::Tensor& data) {
-  Buffer& mine = buffers_.at(name);
-  AXONN_ASSERT(data.numel() == mine.data.numel() && data.scalar_type() == mine.data.scalar_type(), "'", name, "'");
+void ArenaMemory::bind(BufferId id, const at::Tensor& data) {
+  Buffer& mine = buffers_[id.index()].value();
+  AXONN_ASSERT(data.numel() == mine.data.numel() && data.scalar_type() == mine.data.scalar_type(), plan().name(id));
   mine.data = data;
 }
 
-void ArenaMemory::bind(const std::string& name, std::shared_ptr<const ScatteredTensors> scattered) {
-  Buffer& mine = buffers_.at(name);
-  AXONN_ASSERT(mine.kind == Kind::arena && scattered->scalar_type() == mine.data.scalar_type(), "'", name, "'");
+void ArenaMemory::bind(BufferId id, std::shared_ptr<const ScatteredTensors> scattered) {
+  Buffer& mine = buffers_[id.index()].value();
+  AXONN_ASSERT(mine.kind == Kind::arena && scattered->scalar_type() == mine.data.scalar_type(), plan().name(id));
   mine.data = at::Tensor();
   mine.scattered = std::move(scattered);
 }

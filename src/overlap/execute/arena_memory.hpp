@@ -1,8 +1,7 @@
 #pragma once
 
-#include <map>
 #include <memory>
-#include <string>
+#include <optional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -46,13 +45,13 @@ class ArenaMemory final : public PlanMemory {
   // The elements that this rank computes in such a loop, as tasks for threads; `unshared`: of the
   // regions that no other rank holds.
   std::vector<Range> tasks(const coconet::StepKernel& kernel, bool unshared) const;
-  const Buffer& buffer(const std::string& name) const;
-  const Buffer* find(const std::string& name) const;  // null: it is a number
+  const Buffer& buffer(coconet::BufferId id) const;
+  const Buffer* find(coconet::BufferId id) const;  // null: it is a number
   // The buffer that a reduction of gradients reads.
-  const std::string& contributions(const std::string& reduction) const;
+  coconet::BufferId contributions(coconet::ValueId reduction) const;
   // Uses other memory of the same size and type.
-  void bind(const std::string& name, const at::Tensor& data);
-  void bind(const std::string& name, std::shared_ptr<const ScatteredTensors> scattered);
+  void bind(coconet::BufferId id, const at::Tensor& data);
+  void bind(coconet::BufferId id, std::shared_ptr<const ScatteredTensors> scattered);
 
   std::byte* address(const Buffer& buffer, const OwnedRegion& region, int64_t element) const;
   // A range of the arena in a buffer of all its elements.
@@ -83,9 +82,9 @@ class ArenaMemory final : public PlanMemory {
   int64_t slots() const { return slots_; }
   int64_t own_elements() const { return own_elements_; }
 
-  // What this rank's elements give of reductions over the network, until all ranks' are combined:
+  // What this rank's elements give of a reduction over the network, until all ranks' are combined:
   // one number, or one per slot.
-  std::map<std::string, std::vector<double>> partials;
+  std::vector<double>& partials(coconet::ValueId reduction) { return partials_[reduction.index()]; }
 
  private:
   void add_region(const OwnedRegion& owned, const Arena& arena, const Coordinate& at);
@@ -93,7 +92,8 @@ class ArenaMemory final : public PlanMemory {
   std::shared_ptr<const ScatteredTensors> places_;  // null unless the arena is scattered
   std::vector<UpdateRegion> regions_;
   int64_t slots_ = 0, own_elements_ = 0;
-  std::map<std::string, Buffer> buffers_;
+  std::vector<std::optional<Buffer>> buffers_;  // as the plan's
+  std::vector<std::vector<double>> partials_;   // by value
 };
 
 }  // namespace axonn

@@ -56,11 +56,7 @@ class FlatLoop final : public LoopMemory {
     std::vector<double> totals = combined(sum.reduction, partials, inner == 0 ? 0 : count_ / inner);
     if (sum.is_norm)
       for (double& total : totals) total = std::sqrt(total);
-    const TensorType& type = plan_.program().type(sum.statement);
-    if (type.is_scalar() && type.distribution.is(coconet::Placement::replicated)) {
-      memory_.numbers[sum.statement] = totals.at(0);
-      return;
-    }
+    if (plan_[sum.statement].is_number()) return memory_.set(sum.statement, totals.at(0));
     const auto& buffer = memory_.buffer(plan_.home(sum.statement));
     buffer.data.copy_(at::from_blob(totals.data(), {static_cast<int64_t>(totals.size())}, at::kDouble));
   }
@@ -115,8 +111,8 @@ class FlatLoop final : public LoopMemory {
     std::ranges::sort(dims);
     for (size_t i = 0; i < dims.size(); ++i)
       AXONN_CHECK(dims[dims.size() - 1 - i] == static_cast<int>(extents_.size() - 1 - i), "overlap.executor",
-                  sum.statement, ": sums must be over the last dims, got ",
-                  plan_.program().written(plan_.program().statement(sum.statement).expression));
+                  plan_.name(sum.statement), ": sums must be over the last dims, got ",
+                  plan_.program().written(plan_[sum.statement].expression));
   }
 
   const SchedulePlan& plan_;

@@ -38,15 +38,19 @@ double number_at(const std::byte* address, at::ScalarType dtype) {
 }
 
 FlatMemory::FlatMemory(const SchedulePlan& plan, const Communicator& ranks, int group, const ExecutorOptions& options)
-    : PlanMemory(plan), options_(options), rank_(ranks.rank()), ranks_(ranks.size()), owners_(ranks.size()) {
-  numbers[StepKernel::kRanks] = ranks_;
-  std::set<std::string> filled;  // by computations that are fused with their send
+    : PlanMemory(plan, ranks.size()),
+      options_(options),
+      rank_(ranks.rank()),
+      ranks_(ranks.size()),
+      owners_(ranks.size()),
+      buffers_(plan.buffers().size()) {
+  std::set<BufferId> filled;  // by computations that are fused with their send
   for (const PlanStep& step : plan.steps())
-    if (step.kind == StepKind::fused && step.group == group && !step.mover.empty())
-      filled.insert(plan.home(step.mover));
-  for (const PlanBuffer& planned : plan.buffers()) {
+    if (step.kind == StepKind::fused && step.group == group && step.mover) filled.insert(plan.home(step.mover));
+  for (size_t i = 0; i < buffers_.size(); ++i) {
+    const PlanBuffer& planned = plan.buffers()[i];
     const bool here = planned.type.group == group || planned.type.group == TensorType::kEveryGroup;
-    if (!here && !filled.contains(planned.name)) continue;
+    if (!here && !filled.contains(BufferId(i))) continue;
     const Distribution& lies = planned.type.distribution;
     Buffer buffer{.own = lies.is(coconet::Placement::sliced) && !planned.by_dim,
                   .by_dim = planned.by_dim,
@@ -57,26 +61,26 @@ FlatMemory::FlatMemory(const SchedulePlan& plan, const Communicator& ranks, int 
     int64_t kept = 0;
     for (const Range& range : held(buffer)) kept += range.size();
     buffer.data = at::zeros({kept}, buffer.dtype);
-    buffers_.emplace(planned.name, std::move(buffer));
+    buffers_[i] = std::move(buffer);
   }
 }
 
-const FlatMemory::Buffer* FlatMemory::find(const std::string& name) const {
-  const auto found = buffers_.find(name);
-  return found == buffers_.end() ? nullptr : &found->second;
+const FlatMemory::Buffer* FlatMemory::find(BufferId id) const {
+  return id && buffers_[id.index()] ? &*buffers_[id.index()] : nullptr;
 }
 
-const FlatMemory::Buffer& FlatMemory::buffer(const std::string& name) const {
-  const Buffer* const found = find(name);
-  AXONN_ASSERT(found != nullptr, "'", name, "'");
+const FlatMemory::Buffer& FlatMemory::buffer(BufferId id) const {
+  const Buffer* const found = find(id);
+  AXONN_ASSERT(found != nullptr, id ? plan().name(id) : "no buffer");
   return *found;
 }
 
-void FlatMemory::bind(const std::string& name, at::Tensor data) {
-  Buffer& mine = buffers_.at(name);
+void FlatMemory::bind(BufferId id, at::Tensor data) {
+  Buffer& mine = buffers_[id.index()].value();
   AXONN_CHECK(data.is_contiguous() && data.numel() == mine.data.numel() && data.scalar_type() == mine.dtype,
-              "overlap.executor", "the memory of ", name, " must be ", mine.data.numel(), " contiguous elements of ",
-              c10::toString(mine.dtype), ", got ", data.numel(), " of ", c10::toString(data.scalar_type()));
+              "overlap.executor", "the memory of ", plan().name(id), " must be ", mine.data.numel(),
+              " contiguous elements of ", c10::toString(mine.dtype), ", got ", data.numel(), " of ",
+              c10::toString(data.scalar_type()));
   mine.data = data.view(-1);
 }
 

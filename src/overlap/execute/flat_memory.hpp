@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
-#include <string>
+#include <optional>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -34,10 +34,10 @@ class FlatMemory final : public PlanMemory {
     at::ScalarType dtype = at::kFloat;
   };
   std::unique_ptr<LoopMemory> loop(const coconet::StepKernel& kernel) override;
-  const Buffer& buffer(const std::string& name) const;
-  const Buffer* find(const std::string& name) const;  // null: it is not on this rank
-  void bind(const std::string& name, at::Tensor data);
-  bool has(const std::string& name) const { return find(name) != nullptr; }
+  const Buffer& buffer(coconet::BufferId id) const;
+  const Buffer* find(coconet::BufferId id) const;  // null: it is not on this rank
+  void bind(coconet::BufferId id, at::Tensor data);
+  bool has(coconet::BufferId id) const { return find(id) != nullptr; }
 
   // Address of an element of the whole tensor, which this rank holds.
   std::byte* address(const Buffer& buffer, int64_t element) const;
@@ -61,7 +61,7 @@ class FlatMemory final : public PlanMemory {
   const ExecutorOptions& options_;
   int rank_, ranks_;
   BlockOwners owners_;
-  std::map<std::string, Buffer> buffers_;
+  std::vector<std::optional<Buffer>> buffers_;  // as the plan's
 };
 
 }  // namespace axonn

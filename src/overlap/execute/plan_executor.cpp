@@ -39,7 +39,6 @@ struct PlanExecutor::Impl {
     check_runs(plan, everyone.group().size());
     return chosen;
   }
-  const Program& program() const { return plan.program(); }
 
   SchedulePlan plan;
   ExecutorRanks everyone;
@@ -75,36 +74,37 @@ void PlanExecutor::check_size(const SchedulePlan& plan, const SizeValues& sizes,
 }
 
 at::Tensor PlanExecutor::memory(const std::string& value) const {
-  (void)impl_->program().type(value);  // its error
-  const std::string& home = impl_->plan.home(value);
-  AXONN_CHECK(!home.empty(), kWhere, value, " stays in registers or messages, or is a number: use number() for it");
-  AXONN_CHECK(impl_->memory.has(home), kWhere, value, " is on group ", impl_->program().type(value).group,
+  const ValueId id = impl_->plan.value(value);
+  const BufferId home = impl_->plan.home(id);
+  AXONN_CHECK(home, kWhere, value, " stays in registers or messages, or is a number: use number() for it");
+  AXONN_CHECK(impl_->memory.has(home), kWhere, value, " is on group ", impl_->plan[id].type.group,
               "; ask its ranks, this one is in group ", impl_->everyone.number());
   return impl_->memory.buffer(home).data;
 }
 
 std::vector<Range> PlanExecutor::held(const std::string& value) const {
   (void)memory(value);  // its error
-  return impl_->memory.held(impl_->memory.buffer(impl_->plan.home(value)));
+  return impl_->memory.held(impl_->memory.buffer(impl_->plan.home(impl_->plan.value(value))));
 }
 
 void PlanExecutor::clear() {
-  for (const PlanBuffer& buffer : impl_->plan.buffers())
-    if (buffer.declared && impl_->memory.has(buffer.name)) impl_->memory.buffer(buffer.name).data.zero_();
+  for (const ValueId id : impl_->plan.values().declarations())
+    if (const FlatMemory::Buffer* buffer = impl_->memory.find(impl_->plan.home(id))) buffer->data.zero_();
 }
 
 void PlanExecutor::bind(const std::string& tensor, at::Tensor memory) {
-  AXONN_CHECK(impl_->program().find_declaration(tensor) != nullptr && impl_->memory.has(tensor), kWhere, "'", tensor,
-              "' must be a declared tensor of ", impl_->program().name());
-  impl_->memory.bind(tensor, std::move(memory));
+  const ValueId id = impl_->plan.values().find(tensor);
+  AXONN_CHECK(id && impl_->plan[id].declared && impl_->memory.has(impl_->plan.home(id)), kWhere, "'", tensor,
+              "' must be a declared tensor of ", impl_->plan.program().name());
+  impl_->memory.bind(impl_->plan.home(id), std::move(memory));
 }
 
 void PlanExecutor::set(const std::string& scalar, double value) { impl_->memory.set(scalar, value); }
 
 double PlanExecutor::number(const std::string& value) const {
-  const auto found = impl_->memory.numbers.find(value);
-  AXONN_CHECK(found != impl_->memory.numbers.end(), kWhere, "'", value, "' must be a number that was set or computed");
-  return found->second;
+  const ValueId id = impl_->plan.values().find(value);
+  AXONN_CHECK(id && impl_->memory.number(id), kWhere, "'", value, "' must be a number that was set or computed");
+  return *impl_->memory.number(id);
 }
 
 void PlanExecutor::run() { impl_->steps.run(); }

@@ -6,16 +6,17 @@
 namespace axonn {
 using namespace coconet;
 
-PlanMemory::PlanMemory(const SchedulePlan& plan) : plan_(plan) {
+PlanMemory::PlanMemory(const SchedulePlan& plan, int ranks)
+    : plan_(plan), ranks_(ranks), numbers_(plan.values().size()) {
   for (const Declaration& declaration : plan.program().declarations())
-    if (declaration.value) numbers[declaration.name] = *declaration.value;
+    if (declaration.value) set(plan.value(declaration.name), *declaration.value);
 }
 
 void PlanMemory::set(std::string_view scalar, double value) {
-  const Declaration* declaration = plan_.program().find_declaration(scalar);
-  AXONN_CHECK(declaration != nullptr && declaration->type.is_scalar(), "overlap.executor", "'", scalar,
+  const ValueId id = plan_.values().find(scalar);
+  AXONN_CHECK(id && plan_[id].declared && plan_[id].type.is_scalar(), "overlap.executor", "'", scalar,
               "' must be a declared scalar of ", plan_.program().name());
-  numbers[declaration->name] = value;
+  set(id, value);
 }
 
 std::vector<double> combined(ReduceOp op, std::span<const LoopPartial> partials, int64_t rows) {

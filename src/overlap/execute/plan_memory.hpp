@@ -1,11 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
+#include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -50,8 +48,9 @@ class LoopMemory {
 // A rank's buffers and numbers while a plan runs.
 class PlanMemory {
  public:
-  // The numbers that the program gives values have them. The plan outlives the memory.
-  explicit PlanMemory(const coconet::SchedulePlan& plan);
+  // The numbers that the program gives values have them. The plan outlives the memory. `ranks`: how
+  // many there are, for a program that reads it.
+  PlanMemory(const coconet::SchedulePlan& plan, int ranks);
   virtual ~PlanMemory() = default;
   PlanMemory(const PlanMemory&) = delete;
   PlanMemory& operator=(const PlanMemory&) = delete;
@@ -61,11 +60,16 @@ class PlanMemory {
   // UserError unless it is a declared scalar.
   void set(std::string_view scalar, double value);
 
+  // A scalar or a computed number; none: it has no value yet. Of no value: the number of ranks.
+  const std::optional<double>& number(coconet::ValueId value) const { return value ? numbers_[value.index()] : ranks_; }
+  void set(coconet::ValueId value, double number) { numbers_[value.index()] = number; }
+
   const coconet::SchedulePlan& plan() const { return plan_; }
-  std::map<std::string, double, std::less<>> numbers;
 
  private:
   const coconet::SchedulePlan& plan_;
+  std::optional<double> ranks_;
+  std::vector<std::optional<double>> numbers_;  // by value
 };
 
 // One result per row, each of its partial results in their order.

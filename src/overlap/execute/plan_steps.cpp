@@ -1,6 +1,5 @@
 #include "overlap/execute/plan_steps.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -14,32 +13,22 @@ using namespace coconet;
 
 PlanSteps::PlanSteps(const SchedulePlan& plan, ExecutorRanks& everyone, FlatMemory& memory,
                      const ExecutorOptions& options)
-    : plan_(plan),
-      program_(plan.program()),
-      everyone_(everyone),
-      ranks_(everyone.group()),
-      memory_(memory),
-      options_(options) {
+    : plan_(plan), everyone_(everyone), ranks_(everyone.group()), memory_(memory), options_(options) {
   const LoopOptions loop{options.run.threads, options.instruction_set, options.seed};
   // Other groups' too: all ranks refuse alike.
   for (const PlanStep& step : plan.steps())
     loops_.push_back(step.computes() ? std::make_unique<StepLoop>(plan, step, memory, loop) : nullptr);
 }
 
-bool PlanSteps::is_number(const std::string& value) const {
-  const TensorType& type = program_.type(value);
-  return type.is_scalar() && type.distribution.is(coconet::Placement::replicated);
-}
-
 bool PlanSteps::holds(const PlanStep& step) const {
-  const TensorType& type = program_.type(step.statements.front());
+  const TensorType& type = plan_[step.statements.front()].type;
   return !type.distribution.is(coconet::Placement::rooted) || type.distribution.root == memory_.rank();
 }
 
-CollectiveOptions PlanSteps::collective_options(const std::string& name) const {
+CollectiveOptions PlanSteps::collective_options(const std::string& tag) const {
   return {.priority = Priority::normal,
           .after = {},
-          .tag = name,
+          .tag = tag,
           .arena_offset = options_.arena_offset,
           .segment_bytes = options_.run.segment_bytes};
 }
@@ -47,7 +36,7 @@ CollectiveOptions PlanSteps::collective_options(const std::string& name) const {
 void PlanSteps::run() {
   const std::vector<PlanStep>& steps = plan_.steps();
   for (size_t i = 0; i < steps.size(); ++i) {
-    const bool produces = i + 1 < steps.size() && !steps[i + 1].producer.empty();
+    const bool produces = i + 1 < steps.size() && steps[i + 1].by_parts;
     if (is_mine(steps[i]) || receiver_of(steps[i]) == everyone_.number()) {
       if (produces)
         run_overlapped(i);
@@ -95,11 +84,11 @@ void PlanSteps::run_layer(const PlanStep& step) {
 // `loop` is null where nothing is computed on the sums.
 FusedCollective PlanSteps::fused_of(const PlanStep& step, StepLoop* loop) {
   FusedCollective collective;
-  if (!step.reducer.empty()) {
+  if (step.reducer) {
     collective.contributions = memory_.buffer(source_of(step.reducer)).data;
     collective.op = root_of(step.reducer).attributes().reduction;
   }
-  if (!step.mover.empty()) collective.results = home(step.mover).data;
+  if (step.mover) collective.results = home(step.mover).data;
   if (loop != nullptr) collective.epilogue = loop->epilogue();
   return collective;
 }
@@ -157,7 +146,7 @@ void PlanSteps::produce_parts(size_t producer, const at::Tensor& contributions,
   loop.finish();
 }
 
-void PlanSteps::run_collective(const std::string& statement) {
+void PlanSteps::run_collective(ValueId statement) {
   const Expression& root = root_of(statement);
   if (root.is(Operation::reduce_scatter)) return run_reduce_scatter(statement);
   if (root.is(Operation::all_gather)) return run_all_gather(statement);
@@ -165,52 +154,53 @@ void PlanSteps::run_collective(const std::string& statement) {
 }
 
 // The result is as large as the operand: the collective runs where it lies.
-void PlanSteps::run_in_place(const std::string& statement) {
+void PlanSteps::run_in_place(ValueId statement) {
   const Expression& root = root_of(statement);
   const Attributes& attributes = root.attributes();
   const at::Tensor from = memory_.buffer(source_of(statement)).data;
   at::Tensor result = from;
-  if (is_number(statement))
+  if (plan_[statement].is_number())
     result = from.clone();
   else if (plan_.home(statement) != source_of(statement))
     result = home(statement).data.copy_(from);
-  const CollectiveOptions options = collective_options(statement);
+  const CollectiveOptions options = collective_options(plan_.name(statement));
   if (root.is(Operation::all_reduce))
     ranks_.all_reduce(result, attributes.reduction, options).wait();
   else if (root.is(Operation::reduce))
     ranks_.reduce(result, attributes.root, attributes.reduction, options).wait();
   else
-    ranks_.broadcast(result, program_.type(root.operands()[0]).distribution.root, options).wait();
-  if (is_number(statement)) memory_.numbers[statement] = result.item<double>();
+    ranks_.broadcast(result, plan_[plan_[statement].operands[0]].type.distribution.root, options).wait();
+  if (plan_[statement].is_number()) memory_.set(statement, result.item<double>());
 }
 
-void PlanSteps::run_reduce_scatter(const std::string& statement) {
+void PlanSteps::run_reduce_scatter(ValueId statement) {
   FlatMemory::Buffer sums = memory_.buffer(source_of(statement));
   if (plan_.home(statement) != source_of(statement)) sums.data = sums.data.clone();
   ranks_
       .fused(
           {.contributions = sums.data, .results = {}, .epilogue = {}, .op = root_of(statement).attributes().reduction},
-          collective_options(statement))
+          collective_options(plan_.name(statement)))
       .wait();
   memory_.copy_own(sums, home(statement));
 }
 
-void PlanSteps::run_all_gather(const std::string& statement) {
+void PlanSteps::run_all_gather(ValueId statement) {
   memory_.copy_own(memory_.buffer(source_of(statement)), home(statement));
-  ranks_.fused({.contributions = {}, .results = home(statement).data}, collective_options(statement)).wait();
+  ranks_.fused({.contributions = {}, .results = home(statement).data}, collective_options(plan_.name(statement)))
+      .wait();
 }
 
 // A rank exchanges with the same rank of the other group what it holds.
 void PlanSteps::run_send(const PlanStep& step) {
-  const std::string& operand = root_of(step.mover).operands()[0].name();
-  const TensorType& type = program_.type(step.mover);
+  const ValueId operand = plan_[step.mover].operands[0];
+  const TensorType& type = plan_[step.mover].type;
   const bool sends = is_mine(step);
   if (type.distribution.is(coconet::Placement::rooted) && type.distribution.root != memory_.rank()) return;
   SlicedTransfer& border = everyone_.to(sends ? type.group : step.group);
-  if (is_number(step.mover)) {
-    const at::Tensor number = at::scalar_tensor(sends ? memory_.numbers.at(operand) : 0, at::kDouble);
+  if (plan_[step.mover].is_number()) {
+    const at::Tensor number = at::scalar_tensor(sends ? memory_.number(operand).value() : 0, at::kDouble);
     (sends ? border.send_whole(number) : border.receive_whole(number)).wait();
-    if (!sends) memory_.numbers[step.mover] = number.item<double>();
+    if (!sends) memory_.set(step.mover, number.item<double>());
     return;
   }
   const FlatMemory::Buffer& buffer = home(sends && step.kind != StepKind::fused ? operand : step.mover);
@@ -228,17 +218,16 @@ void PlanSteps::run_transfer(const PlanStep& step, StepLoop* loop) {
     return;
   }
   SlicedTransfer& border = everyone_.to(receiver_of(step));
-  const std::string& source = source_of(step.reducer.empty() ? step.mover : step.reducer);
+  const BufferId source = source_of(step.reducer ? step.reducer : step.mover);
   const at::Tensor values = memory_.buffer(source).data;
-  if (step.reducer.empty()) {
+  if (!step.reducer) {
     border.send(values, step.name).wait();
     return;
   }
-  const bool overwritten = std::ranges::find(plan_.buffers(), source, &PlanBuffer::name)->overwritten;
   if (loop != nullptr) loop->begin();
   border
-      .reduce_and_send(overwritten ? values : values.clone(), loop == nullptr ? Epilogue() : loop->epilogue(),
-                       step.name)
+      .reduce_and_send(plan_[source].overwritten ? values : values.clone(),
+                       loop == nullptr ? Epilogue() : loop->epilogue(), step.name)
       .wait();
 }
 

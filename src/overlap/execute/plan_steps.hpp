@@ -23,25 +23,20 @@ class PlanSteps {
  private:
   static constexpr int64_t kPartBytes = 480 << 10;  // a computed part: 8 messages
 
-  const coconet::Expression& root_of(const std::string& statement) const {
-    return program_.statement(statement).expression;
-  }
+  const coconet::Expression& root_of(coconet::ValueId statement) const { return plan_[statement].expression; }
   // The place of the value that a statement sums, gathers or sends.
-  const std::string& source_of(const std::string& statement) const {
-    return plan_.home(root_of(statement).operands()[0].name());
-  }
-  const FlatMemory::Buffer& home(const std::string& value) const { return memory_.buffer(plan_.home(value)); }
+  coconet::BufferId source_of(coconet::ValueId statement) const { return plan_.home(plan_[statement].operands[0]); }
+  const FlatMemory::Buffer& home(coconet::ValueId value) const { return memory_.buffer(plan_.home(value)); }
   bool is_mine(const coconet::PlanStep& step) const {
     return step.group == everyone_.number() || step.group == coconet::TensorType::kEveryGroup;
   }
   // The group that a step sends to; its own one if it sends nothing.
   int receiver_of(const coconet::PlanStep& step) const {
-    return step.mover.empty() ? step.group : program_.type(step.mover).group;
+    return step.mover ? plan_[step.mover].type.group : step.group;
   }
-  bool is_number(const std::string& value) const;
   // Whether this rank has the step's value, which may lie on one rank only.
   bool holds(const coconet::PlanStep& step) const;
-  CollectiveOptions collective_options(const std::string& name) const;
+  CollectiveOptions collective_options(const std::string& tag) const;
 
   void run_step(size_t index);
   void run_kernel(const coconet::PlanStep& step, StepLoop& loop);
@@ -53,13 +48,12 @@ class PlanSteps {
   void produce_parts(size_t producer, const at::Tensor& contributions, const std::function<void(Production&)>& launch);
   FusedCollective fused_of(const coconet::PlanStep& step, StepLoop* loop);
 
-  void run_collective(const std::string& statement);
-  void run_in_place(const std::string& statement);
-  void run_reduce_scatter(const std::string& statement);
-  void run_all_gather(const std::string& statement);
+  void run_collective(coconet::ValueId statement);
+  void run_in_place(coconet::ValueId statement);
+  void run_reduce_scatter(coconet::ValueId statement);
+  void run_all_gather(coconet::ValueId statement);
 
   const coconet::SchedulePlan& plan_;
-  const coconet::Program& program_;
   ExecutorRanks& everyone_;
   Communicator& ranks_;  // this rank's group
   FlatMemory& memory_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include <ATen/Parallel.h>
@@ -45,10 +46,10 @@ StepLoop::Scratch StepLoop::make_scratch() const {
 
 void StepLoop::begin() {
   for (size_t i = 0; i < scalars_.size(); ++i) {
-    const auto number = memory_.numbers.find(kernel_.scalars[i]);
-    AXONN_CHECK(number != memory_.numbers.end(), "overlap.executor", "scalar ", kernel_.scalars[i],
+    const std::optional<double>& number = memory_.number(kernel_.scalars[i]);
+    AXONN_CHECK(number, "overlap.executor", "scalar ", memory_.plan().name(kernel_.scalars[i]),
                 " needs a value: set() gives it one");
-    scalars_[i] = number->second;
+    scalars_[i] = *number;
   }
   for (auto& partials : scratch_.partials) partials.clear();
   for (Scratch& scratch : threads_)
@@ -126,9 +127,11 @@ void StepLoop::run_tasks(std::span<const Range> tasks) {
 
 // Its streams are the results.
 void StepLoop::run_numbers() {
-  for (size_t i = 0; i < scratch_.streams.size(); ++i) scratch_.streams[i] = &memory_.numbers[kernel_.streams[i].value];
+  std::vector<double> results(scratch_.streams.size());
+  for (size_t i = 0; i < results.size(); ++i) scratch_.streams[i] = &results[i];
   chain_.run(
       {.count = 1, .streams = scratch_.streams, .scalars = scalars_, .range_values = {}, .masks = {}, .partials = {}});
+  for (size_t i = 0; i < results.size(); ++i) memory_.set(kernel_.streams[i].value, results[i]);
 }
 
 // Blocks come in any order; they are added in theirs.

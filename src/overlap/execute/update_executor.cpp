@@ -26,7 +26,7 @@ UpdateExecutor::~UpdateExecutor() {
 void UpdateExecutor::set(std::string_view scalar, double value) { steps_->memory.set(scalar, value); }
 
 void UpdateExecutor::set_rows(std::string_view tensor, std::span<const double> values) {
-  const at::Tensor& rows = steps_->memory.buffer(std::string(tensor)).data;
+  const at::Tensor& rows = steps_->buffer(tensor).data;
   rows.copy_(at::tensor(at::ArrayRef<double>(values.data(), values.size()), at::kDouble));
 }
 
@@ -56,35 +56,37 @@ void UpdateExecutor::master_changed() {
 void UpdateExecutor::fill(std::string_view tensor, double value) {
   const at::NoGradGuard no_grad;
   steps_->network.schedule.wait_for_weights();
-  steps_->memory.buffer(std::string(tensor)).data.fill_(value);
+  steps_->buffer(tensor).data.fill_(value);
 }
 
 void UpdateExecutor::copy_master_to(std::string_view tensor) {
   const at::NoGradGuard no_grad;
-  steps_->weights.for_each_stored(tensor,
+  steps_->weights.for_each_stored(steps_->home(tensor),
                                   [](const at::Tensor& master, const at::Tensor& other) { other.copy_(master); });
 }
 
 void UpdateExecutor::exchange_master(std::string_view tensor) {
   const at::NoGradGuard no_grad;
-  steps_->weights.for_each_stored(tensor, [](const at::Tensor& master, const at::Tensor& other) {
+  steps_->weights.for_each_stored(steps_->home(tensor), [](const at::Tensor& master, const at::Tensor& other) {
     const at::Tensor kept = master.clone();
     master.copy_(other);
     other.copy_(kept);
   });
-  steps_->weights.publish(steps_->weights.stores_own(tensor));
+  steps_->weights.publish(steps_->weights.stores_own(steps_->home(tensor)));
 }
 
 std::vector<UpdateExecutor::State> UpdateExecutor::state() const {
   std::vector<State> all;
-  const auto add = [&](const std::string& tensor) {
+  const auto add = [&](BufferId tensor) {
     const ArenaMemory::Buffer& buffer = steps_->memory.buffer(tensor);
-    all.push_back({tensor, buffer.data, buffer.kind == ArenaMemory::Kind::own});
+    all.push_back({steps_->plan.name(tensor), buffer.data, buffer.kind == ArenaMemory::Kind::own});
   };
-  add(steps_->weights.master());
-  for (const PlanBuffer& planned : steps_->plan.buffers())
-    if (planned.updated && planned.name != steps_->weights.master() && planned.name != steps_->weights.weights())
-      add(planned.name);
+  const BufferId master = steps_->weights.master(), weights = steps_->weights.weights();
+  add(master);
+  for (const ValueId id : steps_->plan.values().declarations())
+    if (const BufferId tensor = steps_->plan.home(id);
+        tensor && steps_->plan[tensor].updated && tensor != master && tensor != weights)
+      add(tensor);
   return all;
 }
 

@@ -17,9 +17,11 @@ UpdateSteps::UpdateSteps(const UpdateProgram& optimizer, UpdateSchedule chosen, 
     : network(updated),
       plan(optimizer.scheduled(chosen).program()),
       memory(plan, updated.arena, updated.grid, updated.rank),
-      weights(updated, memory, optimizer.weights(), optimizer.master(), settings.segment_bytes),
+      weights(updated, memory, plan.home(plan.value(optimizer.weights())), plan.home(plan.value(optimizer.master())),
+              settings.segment_bytes),
       scheduler_(updated.schedule.scheduler()),
-      gradients_(optimizer.gradients()),
+      gradients_(plan.value(optimizer.gradients())),
+      gradient_norm_(plan.value(kGradientNorm)),
       segment_bytes_(settings.segment_bytes),
       done_(plan.steps().size()) {
   const LoopOptions loop{settings.threads, instruction_set};
@@ -31,26 +33,25 @@ UpdateSteps::UpdateSteps(const UpdateProgram& optimizer, UpdateSchedule chosen, 
 void UpdateSteps::find_steps() {
   for (size_t i = 0; i < plan.steps().size(); ++i) {
     const PlanStep& step = plan.steps()[i];
-    if (!step.reducer.empty() && root_of(step.reducer).operands()[0].name() == gradients_) sums_step_ = i;
-    if (std::ranges::count(step.statements, kGradientNorm) > 0) norm_step_ = i;
+    if (step.reducer && plan[step.reducer].operands[0] == gradients_) sums_step_ = i;
+    if (std::ranges::count(step.statements, gradient_norm_) > 0) norm_step_ = i;
   }
   const PlanStep& sums = plan.steps()[sums_step_];
   updates_with_sums_ =
-      sums.kind == StepKind::fused && std::ranges::any_of(sums.statements, [&](const std::string& one) {
-        return program().type(one).distribution.is(coconet::Placement::sliced) && !plan.home(one).empty() &&
-               one != sums.reducer;
+      sums.kind == StepKind::fused && std::ranges::any_of(sums.statements, [&](ValueId one) {
+        return plan[one].type.distribution.is(coconet::Placement::sliced) && plan.home(one) && one != sums.reducer;
       });
 }
 
 void UpdateSteps::hook_sums() {
-  if (root_of(plan.steps()[sums_step_].reducer).is(Operation::all_reduce)) return;
+  if (plan[plan.steps()[sums_step_].reducer].expression.is(Operation::all_reduce)) return;
   network.schedule.sum_buckets_by(
       [self = shared_from_this()](const GradientBucket& bucket) { return self->sum(bucket); }, updates_with_sums_);
 }
 
 void UpdateSteps::begin_cycle() {
   if (std::exchange(summed_step_, scheduler_.steps_begun()) == scheduler_.steps_begun()) return;
-  AXONN_CHECK(!updates_with_sums_ || prepared_, "overlap.update", program().name(),
+  AXONN_CHECK(!updates_with_sums_ || prepared_, "overlap.update", plan.program().name(),
               ": this schedule updates weights during backward; call prepare() of the optimizer before it");
   std::fill(done_.begin(), done_.end(), false);
   for (const size_t before : plan.steps()[sums_step_].after) run(before);
@@ -64,7 +65,7 @@ double UpdateSteps::gradient_norm(bool poisoned) {
   poisoned_ = poisoned;
   run(norm_step_);
   poisoned_ = false;
-  return memory.numbers.find(kGradientNorm)->second;
+  return memory.number(gradient_norm_).value();
 }
 
 void UpdateSteps::run_rest() {
@@ -75,8 +76,9 @@ void UpdateSteps::run_rest() {
 
 Request UpdateSteps::sum(const GradientBucket& bucket) {
   begin_cycle();
-  FusedCollective collective{.contributions = memory.elements(memory.buffer(gradients_), bucket.range), .results = {}};
-  if (const std::string& mover = plan.steps()[sums_step_].mover; !mover.empty())
+  FusedCollective collective{.contributions = memory.elements(memory.buffer(plan.home(gradients_)), bucket.range),
+                             .results = {}};
+  if (const ValueId mover = plan.steps()[sums_step_].mover)
     collective.results = memory.elements(memory.buffer(plan.home(mover)), bucket.range);
   if (StepLoop* loop = loops_[sums_step_].get())
     collective.epilogue = loop->epilogue(bucket.range.begin, shared_from_this());
@@ -94,10 +96,10 @@ void UpdateSteps::run(size_t index) {
   done_[index] = true;
   StepLoop* loop = loops_[index].get();
   if (index == sums_step_) return run_sums(loop);
-  if (!step.mover.empty()) return run_gather(step, loop);
+  if (step.mover) return run_gather(step, loop);
   if (step.kind == StepKind::collective) {
-    const Expression& root = root_of(step.reducer);
-    return combine(step.reducer, root.operands()[0].name(), root.attributes().reduction, /*root=*/false);
+    const PlanValue& all = plan[step.reducer];
+    return combine(step.reducer, all.operands[0], all.expression.attributes().reduction, /*root=*/false);
   }
   if (step.kind != StepKind::scalars) return run_kernel(*loop);
   loop->begin();
@@ -135,22 +137,22 @@ void UpdateSteps::run_gather(const PlanStep& step, StepLoop* loop) {
 
 void UpdateSteps::combine_sums(const StepLoop& loop) {
   for (const StepKernel::Sum& sum : loop.kernel().sums) {
-    const TensorType& type = program().type(sum.statement);
-    if (type.distribution.is(coconet::Placement::local)) continue;  // a later statement adds the ranks' results
+    if (plan[sum.statement].type.distribution.is(coconet::Placement::local))
+      continue;  // a later statement adds the ranks' results
     combine(sum.statement, sum.statement, sum.reduction, sum.is_norm);
   }
 }
 
 // The results of all ranks, each of which has reduced what it owns.
-void UpdateSteps::combine(const std::string& statement, const std::string& partial, ReduceOp reduction, bool root) {
-  at::Tensor results = at::tensor(at::ArrayRef<double>(memory.partials.at(partial)), at::kDouble);
+void UpdateSteps::combine(ValueId statement, ValueId partial, ReduceOp reduction, bool root) {
+  at::Tensor results = at::tensor(at::ArrayRef<double>(memory.partials(partial)), at::kDouble);
   if (poisoned_) results.fill_(std::numeric_limits<double>::quiet_NaN());
-  results = scheduler_.all_reduce(results, AxisSet::all(), statement, reduction).wait();
+  results = scheduler_.all_reduce(results, AxisSet::all(), plan.name(statement), reduction).wait();
   const std::span<double> numbers(results.mutable_data_ptr<double>(), static_cast<size_t>(results.numel()));
   if (root)  // correctly rounded, as in a stage; a library's is not always
     for (double& number : numbers) number = std::sqrt(number);
-  if (program().type(statement).is_scalar())
-    memory.numbers[statement] = numbers[0];
+  if (plan[statement].type.is_scalar())
+    memory.set(statement, numbers[0]);
   else
     memory.buffer(plan.home(statement)).data.copy_(results);
 }

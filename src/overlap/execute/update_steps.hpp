@@ -1,7 +1,7 @@
 #pragma once
 
 #include <memory>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "overlap/execute/step_loop.hpp"
@@ -20,6 +20,9 @@ class UpdateSteps : public std::enable_shared_from_this<UpdateSteps> {
   void hook_sums();
   bool updates_with_sums() const { return updates_with_sums_; }
   void prepare() { prepared_ = true; }  // the numbers of a cycle are set
+  // The place of a declared tensor.
+  coconet::BufferId home(std::string_view tensor) const { return plan.home(plan.value(tensor)); }
+  const ArenaMemory::Buffer& buffer(std::string_view tensor) const { return memory.buffer(home(tensor)); }
   // What the norm waits for, and the norm; `poisoned`: this rank gives NaN to every reduction.
   double gradient_norm(bool poisoned);
   void run_rest();
@@ -30,10 +33,6 @@ class UpdateSteps : public std::enable_shared_from_this<UpdateSteps> {
   UpdateWeights weights;
 
  private:
-  const coconet::Program& program() const { return plan.program(); }
-  const coconet::Expression& root_of(const std::string& statement) const {
-    return program().statement(statement).expression;
-  }
   void find_steps();
   Request sum(const GradientBucket& bucket);
 
@@ -44,10 +43,10 @@ class UpdateSteps : public std::enable_shared_from_this<UpdateSteps> {
   void run_gather(const coconet::PlanStep& step, StepLoop* loop);
   void run_unshared(StepLoop& loop) { loop.run_tasks(memory.tasks(loop.kernel(), /*unshared=*/true)); }
   void combine_sums(const StepLoop& loop);
-  void combine(const std::string& statement, const std::string& partial, ReduceOp reduction, bool root);
+  void combine(coconet::ValueId statement, coconet::ValueId partial, ReduceOp reduction, bool root);
 
   Scheduler& scheduler_;
-  std::string gradients_;
+  coconet::ValueId gradients_, gradient_norm_;
   int64_t segment_bytes_;
   std::vector<std::unique_ptr<StepLoop>> loops_;  // per step; null: it computes nothing
   std::vector<bool> done_;                        // per step, in this cycle

@@ -5,6 +5,7 @@
 #include <utility>
 
 namespace axonn {
+using coconet::BufferId;
 namespace {
 
 // Parameters are numbered in the order of the forward pass.
@@ -17,8 +18,8 @@ int first_slot(const UpdateRegion& region, Range range) {
 
 }  // namespace
 
-UpdateWeights::UpdateWeights(const UpdatedNetwork& network, ArenaMemory& memory, const std::string& weights,
-                             const std::string& master, int64_t segment_bytes)
+UpdateWeights::UpdateWeights(const UpdatedNetwork& network, ArenaMemory& memory, BufferId weights, BufferId master,
+                             int64_t segment_bytes)
     : network_(network),
       scheduler_(network.schedule.scheduler()),
       memory_(memory),
@@ -61,14 +62,12 @@ void UpdateWeights::bind() {
   arena.release_master();
 }
 
-bool UpdateWeights::stores_own(std::string_view tensor) const {
-  return memory_.buffer(std::string(tensor)).kind == ArenaMemory::Kind::own;
-}
+bool UpdateWeights::stores_own(BufferId tensor) const { return memory_.buffer(tensor).kind == ArenaMemory::Kind::own; }
 
-void UpdateWeights::for_each_stored(std::string_view tensor,
+void UpdateWeights::for_each_stored(BufferId tensor,
                                     const std::function<void(const at::Tensor&, const at::Tensor&)>& visit) {
   network_.schedule.wait_for_weights();
-  const ArenaMemory::Buffer &wide = memory_.buffer(master_), &other = memory_.buffer(std::string(tensor));
+  const ArenaMemory::Buffer &wide = memory_.buffer(master_), &other = memory_.buffer(tensor);
   const auto both = [&](const UpdateRegion& region, Range range) {
     visit(memory_.narrowed(wide, region, range), memory_.narrowed(other, region, range));
   };

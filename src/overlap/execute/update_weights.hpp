@@ -1,8 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "axonn/overlap/execute/update_executor.hpp"
@@ -22,12 +20,13 @@ struct UpdateChunk {
 class UpdateWeights {
  public:
   // The arena's memory becomes the program's. `weights` and `master`: the program's tensors.
-  UpdateWeights(const UpdatedNetwork& network, ArenaMemory& memory, const std::string& weights,
-                const std::string& master, int64_t segment_bytes);
+  UpdateWeights(const UpdatedNetwork& network, ArenaMemory& memory, coconet::BufferId weights, coconet::BufferId master,
+                int64_t segment_bytes);
 
-  bool stores_own(std::string_view tensor) const;
+  bool stores_own(coconet::BufferId tensor) const;
   // The elements of a state tensor that this rank stores, beside the master weights.
-  void for_each_stored(std::string_view tensor, const std::function<void(const at::Tensor&, const at::Tensor&)>& visit);
+  void for_each_stored(coconet::BufferId tensor,
+                       const std::function<void(const at::Tensor&, const at::Tensor&)>& visit);
   // Master weights -> weights; `of_owners`: only own ones are right, so the others' are gathered.
   void publish(bool of_owners);
 
@@ -38,8 +37,8 @@ class UpdateWeights {
   WrittenRange gather(const ArenaMemory::Buffer& buffer, const UpdateChunk& chunk, Epilogue epilogue);
   void hand_over(std::vector<WrittenRange> ranges);
 
-  const std::string& weights() const { return weights_; }
-  const std::string& master() const { return master_; }
+  coconet::BufferId weights() const { return weights_; }
+  coconet::BufferId master() const { return master_; }
 
  private:
   using Visit = std::function<void(const UpdateRegion&, Range)>;
@@ -52,7 +51,7 @@ class UpdateWeights {
   UpdatedNetwork network_;
   Scheduler& scheduler_;
   ArenaMemory& memory_;
-  std::string weights_, master_;
+  coconet::BufferId weights_, master_;
   int64_t segment_bytes_;
 };
 

@@ -215,8 +215,7 @@ TEST(Tuner, FindsTheFastestOfAllSchedulesOfAnUpdate) { expect_fastest(sgd(), 6);
 TEST(Tuner, FindsTheFastestOfAllSchedulesOfAResult) { expect_fastest(row(), 6); }
 
 bool is_overlapped(const Program& program) {
-  return std::ranges::any_of(SchedulePlan(program).steps(),
-                             [](const PlanStep& step) { return !step.producer.empty(); });
+  return std::ranges::any_of(SchedulePlan(program).steps(), [](const PlanStep& step) { return step.by_parts; });
 }
 
 TEST(Tuner, FindsTheFastestOfAllSchedulesWithOverlaps) {

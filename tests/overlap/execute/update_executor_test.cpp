@@ -1,6 +1,9 @@
 // Optimizers' programs on threads as ranks, beside the oracle.
 #include "axonn/overlap/execute/update_executor.hpp"
 
+#include <random>
+#include <ranges>
+
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -51,16 +54,18 @@ struct Given {
 // A network of three parameters, the last replicated over Z, on one rank.
 class Updated {
  public:
-  Updated(Environment& environment, const UpdateProgram& program, UpdateSchedule schedule, ArenaTypes types)
+  Updated(Environment& environment, const UpdateProgram& program, UpdateSchedule schedule, ArenaTypes types,
+          const OverlapPolicy& policy = {})
       : rank_(environment.rank()),
         grid_({.data = environment.ranks()}),
         communicators_(environment, grid_, rank_, c10::kCPU),
-        scheduler_(communicators_, grid_),
+        scheduler_(communicators_, grid_, policy),
         arena_(std::make_shared<Arena>(entries(), grid_, rank_, types, c10::kCPU)),
         schedule_(scheduler_.add(arena_)),
         executor_(program, schedule, {*arena_, schedule_, communicators_, grid_, rank_}) {}
 
-  // One step, with the gradients and the state of the oracle.
+  // One step, with the gradients and the state of the oracle. The last gradients come first, as in
+  // a backward pass.
   void step(const UpdateProgram& program, const Given& given) {
     for (const auto& [name, value] : given.options.scalars) executor_.set(name, value);
     if (program.has_number(kDecay)) {
@@ -72,7 +77,7 @@ class Updated {
     if (executor_.updates_with_sums()) executor_.prepare();
     scheduler_.begin_step();
     const at::Tensor gradients = given.of(program.gradients(), rank_);
-    for (const ArenaSlot& slot : arena_->slots()) {
+    for (const ArenaSlot& slot : arena_->slots() | std::views::reverse) {
       schedule_.use(slot);
       schedule_.reduce(slot, [&](const at::Tensor& block, bool) { block.copy_(row(gradients, slot.number)); });
     }
@@ -191,6 +196,29 @@ TEST(UpdateExecutor, GivesTheOraclesNumbers) {
                                      types, ranks);
       }
   }
+}
+
+// Norms that round. The last bucket comes first, and a collective hands over blocks as they arrive:
+// so the schedules compute the sums of blocks in different orders.
+TEST(UpdateExecutor, AddsTheSumsOfBlocksInOneOrder) {
+  const UpdateProgram program = program_of(std::string(AXONN_PROGRAMS) + "/sgd.program");
+  for (const int ranks : {2, 3})
+    for (unsigned seed = 0; seed < 8; ++seed) {
+      Given given(program.program(), ranks);
+      std::mt19937 bits(seed);
+      std::normal_distribution<double> normal;
+      for (std::vector<double>& gradients : given.inputs.at(program.gradients()))
+        for (double& gradient : gradients) gradient = normal(bits);
+      std::vector<double> norms;
+      for (const auto& [name, schedule] : Names<UpdateSchedule>::all)
+        for (const int64_t bucket_bytes : {int64_t{1} << 14, kBucketBytes})
+          run_local(ranks, [&, schedule = schedule](Environment& environment) {
+            Updated network(environment, program, schedule, {}, {.bucket_bytes = bucket_bytes});
+            network.step(program, given);
+            if (environment.rank() == 0) norms.push_back(network.norm());
+          });
+      for (const double norm : norms) EXPECT_EQ(norm, norms[0]) << "seed " << seed << " on " << ranks << " ranks";
+    }
 }
 
 TEST(UpdateExecutor, NeedsNumbersBeforeAnUpdateDuringBackward) {

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "axonn/coconet/language/dataflow.hpp"
+#include "axonn/coconet/plan/plan_values.hpp"
 #include "axonn/core/names.hpp"
 
 // How a program runs: which statements become one launch, what lies in memory, who waits for whom.
@@ -23,7 +23,7 @@ enum class StepKind : uint8_t {
 
 // A value in memory. Values that stay in registers, inside of a fused section, have none.
 struct PlanBuffer {
-  std::string name;
+  ValueId value;  // whose name it has
   TensorType type;
   bool declared = false;     // the caller's; else made for the run
   bool updated = false;      // state: the program changes it
@@ -35,20 +35,20 @@ struct PlanBuffer {
 enum class Extent : uint8_t { whole, part, root };
 
 struct PlanAccess {
-  std::string buffer;
+  BufferId buffer;
   Extent extent = Extent::whole;
   friend auto operator<=>(const PlanAccess&, const PlanAccess&) = default;
 };
 
 struct PlanStep {
   StepKind kind = StepKind::kernel;
-  std::string name;                     // the section or the statement
-  std::vector<std::string> statements;  // in order
-  int group = 0;                        // whose ranks run it; a send and a transfer: those that send
-  std::string reducer, mover;           // collective, fused: the statements that reduce, and that gather or send
-  std::string arrival;                  // transfer: the statement that gathers what was sent
-  std::string producer;                 // overlap: the step before it, whose parts it reads while others are written
-  std::vector<PlanAccess> reads;        // by its loop, not by its collective
+  std::string name;                 // the section's or the statement's
+  std::vector<ValueId> statements;  // in order
+  int group = 0;                    // whose ranks run it; a send and a transfer: those that send
+  ValueId reducer, mover;           // collective, fused: the statements that reduce, and that gather or send
+  ValueId arrival;                  // transfer: the statement that gathers what was sent
+  bool by_parts = false;            // overlap: it reads parts of the step before it while others are written
+  std::vector<PlanAccess> reads;    // by its loop, not by its collective
   std::vector<PlanAccess> writes;
   std::vector<size_t> after;  // the steps that it waits for
   bool computes() const;      // whether it has a loop: kernel_of()
@@ -73,10 +73,20 @@ class SchedulePlan {
   explicit SchedulePlan(Program program);
 
   const Program& program() const { return program_; }
+  const PlanValues& values() const { return values_; }
   const std::vector<PlanBuffer>& buffers() const { return buffers_; }
   const std::vector<PlanStep>& steps() const { return steps_; }
-  // The buffer that holds a value; "" if it is a number of the host or stays in registers.
-  const std::string& home(const std::string& value) const;
+  // The value of this name. UserError "no value X, did you mean Y".
+  ValueId value(std::string_view name) const;
+  // The buffer that holds a value; none if it is a number of the host or stays in registers.
+  BufferId home(ValueId value) const { return homes_[value.index()]; }
+
+  const PlanValue& operator[](ValueId value) const { return values_[value]; }
+  const PlanBuffer& operator[](BufferId buffer) const { return buffers_[buffer.index()]; }
+  const std::string& name(ValueId value) const { return values_[value].name; }
+  const std::string& name(BufferId buffer) const { return name((*this)[buffer].value); }
+  // For errors: a value as the program's text has it.
+  std::string written(ValueId value) const { return program_.written(name(value)); }
 
   // Bytes that a ring of `ranks` moves, and that loops read and write. UserError if a value lies on
   // a rank that is not there.
@@ -88,11 +98,11 @@ class SchedulePlan {
   std::string to_text(const SizeValues& sizes, int ranks) const;
 
  private:
-  friend class Lowering;
   Program program_;
+  PlanValues values_;
   std::vector<PlanBuffer> buffers_;
+  std::vector<BufferId> homes_;  // by value
   std::vector<PlanStep> steps_;
-  std::map<std::string, std::string> homes_;
 };
 
 }  // namespace axonn::coconet

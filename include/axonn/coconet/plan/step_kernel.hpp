@@ -1,7 +1,6 @@
 #pragma once
 
-#include <span>
-#include <string>
+#include <cstdint>
 #include <vector>
 
 #include "axonn/coconet/plan/schedule_plan.hpp"
@@ -14,12 +13,12 @@ namespace axonn::coconet {
 struct StepKernel {
   // A value that the loop reads, or a buffer that it writes.
   struct Operand {
-    std::string value;   // a declared tensor or a statement
-    std::string buffer;  // its home
+    ValueId value;    // a declared tensor or a statement
+    BufferId buffer;  // its home
     TensorType type;
   };
   struct Sum {
-    std::string statement;
+    ValueId statement;
     ReduceOp reduction = ReduceOp::sum;
     bool is_norm = false;   // the root of the sum is still to be taken
     std::vector<int> dims;  // the loop's dims, as in the statement; empty: all
@@ -28,14 +27,12 @@ struct StepKernel {
     double probability = 0;
     int64_t stream = 0;
   };
-  // The name of the number of ranks among the scalars.
-  static constexpr const char* kRanks = "ranks";
 
   PointwiseKernel kernel;
   Shape loop;
   Distribution distribution;          // which elements each rank computes
   std::vector<Operand> streams;       // by the kernel's streams
-  std::vector<std::string> scalars;   // by the kernel's scalars: numbers of the host
+  std::vector<ValueId> scalars;       // by the kernel's scalars: numbers of the host; none: the number of ranks
   std::vector<Operand> range_values;  // constant along the last dims
   std::vector<Sum> sums;              // by the kernel's reductions
   std::vector<Mask> masks;

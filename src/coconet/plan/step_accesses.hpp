@@ -1,0 +1,18 @@
+#pragma once
+
+#include <vector>
+
+#include "axonn/coconet/plan/schedule_plan.hpp"
+
+namespace axonn::coconet {
+
+Extent extent_of(const Distribution& lies);
+
+// What the loop of a step reads, and what is written.
+void add_accesses(const SchedulePlan& plan, PlanStep& step);
+
+// Which steps every step waits for: those that compute what it reads, and those that touch a buffer
+// before it writes there.
+void add_waits(const SchedulePlan& plan, std::vector<PlanStep>& steps);
+
+}  // namespace axonn::coconet

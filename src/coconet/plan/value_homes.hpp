@@ -1,0 +1,17 @@
+#pragma once
+
+#include <vector>
+
+#include "axonn/coconet/plan/schedule_plan.hpp"
+
+namespace axonn::coconet {
+
+// Where the values of a program lie: in storage that exists anyway, where that is safe.
+struct ValueHomes {
+  std::vector<PlanBuffer> buffers;
+  std::vector<BufferId> of;  // by value
+};
+
+ValueHomes choose_homes(const Program& program, const PlanValues& values);
+
+}  // namespace axonn::coconet
