@@ -47,7 +47,7 @@ class PlanExecutor {
   // outlives it.
   PlanExecutor(coconet::SchedulePlan plan, Environment& environment, ExecutorOptions options);
   ~PlanExecutor();
-  // What the constructors check of the sizes: UserError with the bytes or the operations if `ranks`
+  // The constructors' check of the sizes: UserError with the bytes or the operations if `ranks`
   // ranks, of which `local_ranks` share this host, cannot run the plan.
   static void check_size(const coconet::SchedulePlan& plan, const coconet::SizeValues& sizes, int ranks,
                          int local_ranks);
@@ -58,7 +58,7 @@ class PlanExecutor {
   // this rank's elements in ascending order, unless it lies in a whole tensor: its home in plan()
   // says so. UserError for a value that stays in registers, or is on another group.
   at::Tensor memory(const std::string& value) const;
-  // Which elements of the whole value that memory has, in its order.
+  // The elements of the whole value that memory has, in its order.
   std::vector<Range> held(const std::string& value) const;
   void clear();  // this rank's declared tensors become zero
   // Uses the caller's memory for a declared tensor from now on.

@@ -7,7 +7,7 @@
 #include "axonn/comm/communicator.hpp"
 #include "axonn/comm/environment.hpp"
 
-// What a tuner needs of the ranks of a job.
+// The ranks of a job, as a tuner needs them.
 namespace axonn {
 
 // Sets the number of compute threads: OMP_NUM_THREADS, or the node's cores divided by its ranks.
