@@ -92,7 +92,7 @@ int run_launch(const PlannerOptions& line) {
   const std::vector<int> nodes = layout.order ? std::vector<int>() : nodes_of_ranks(layout, per_node);
 
   std::cout << "#!/bin/bash\n# " << network.name << " on grid " << layout.grid.to_string() << ": by the model "
-            << fixed_text(layout.time.seconds(), 3) << " s a step.\n#   "
+            << fixed_text(layout.time.seconds(), 3) << " s per step.\n#   "
             << (line.launcher == Launcher::srun ? "sbatch" : "bash") << " run.sbatch --data DATA --out runs/mine\n";
   if (line.launcher == Launcher::srun)
     std::cout << "#SBATCH --nodes=" << gpus / per_node << "\n#SBATCH --ntasks-per-node=" << per_node

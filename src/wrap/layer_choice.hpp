@@ -12,8 +12,8 @@
 
 namespace axonn {
 
-// Which layer of axonn takes the place of each module of LibTorch. A module in several places has
-// one layer.
+// The layer of axonn that takes the place of each module of LibTorch. A module in several places
+// has one layer.
 class LayerChoice {
  public:
   // `whole`, which outlives this object: modules that are divided by nothing.

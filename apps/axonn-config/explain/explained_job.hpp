@@ -28,7 +28,7 @@ struct ExplainedJob {
             .precision = layout.precision};
   }
   double bytes() const { return static_cast<double>(element_bytes(layout.precision)); }
-  // Of a layer's occurrences in one pass. Where blocks are messages, none of a layer are over Z.
+  // Seconds of a layer's occurrences in one pass; 0 over Z if blocks are messages.
   axonn::CollectiveSeconds collectives(const axonn::LayerWork& layer) const;
   // Seconds of its exchange of keys and values, if a context is divided.
   axonn::ExchangeSeconds context(const axonn::LayerWork& layer) const;

@@ -38,9 +38,9 @@ struct ExportFlags {
 
 // UserError for a grid with Y, and for a divided context that the program does not have.
 void print_foreign(std::ostream& out, ForeignProgram program, const ForeignLayout& layout);
-// What print_foreign() prints, or such a file of a user, on so many GPUs. A batch that the file
-// leaves out is what the program takes then. UserError for degrees that do not divide the GPUs, for
-// a batch that does not divide over the ranks, and for what is no layout of ours.
+// The layout of a text of print_foreign(), or of such a file of a user, on so many GPUs. A batch
+// that the file leaves out is what the program takes then. UserError for degrees that do not divide
+// the GPUs, for a batch that does not divide over the ranks, and for what is no layout of ours.
 ForeignLayout read_foreign(const std::string& text, ForeignProgram program, int64_t gpus);
 
 int run_export(const ExportFlags& flags, const PlannerOptions& line);

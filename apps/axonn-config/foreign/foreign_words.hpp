@@ -15,7 +15,7 @@ ForeignWords words_of_toml(const std::string& text);
 // By object: "zero_optimization.stage". UserError for what is no object.
 ForeignWords words_of_json(const std::string& text);
 
-// What stands at the key. UserError unless a number is a whole one from 1.
+// The number or word at the key. UserError unless a number is a whole one from 1.
 int64_t number_of(const ForeignWords& words, const std::string& key, int64_t otherwise);
 std::string word_of(const ForeignWords& words, const std::string& key, const std::string& otherwise);
 // 0 for nothing, -1 (torchtitan) or auto (DeepSpeed): the program decides.

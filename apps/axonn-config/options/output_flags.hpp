@@ -5,7 +5,7 @@
 
 #include <axonn/config/option_table.hpp>
 
-// What a ranking prints and writes. `json` and `plot` are flags of other commands, too.
+// Flags of a ranking's output. `json` and `plot` are flags of other commands, too.
 struct OutputFlags {
   int64_t top = 20;
   double knee = 0.8;  // share of the first count's speed per GPU

@@ -39,7 +39,7 @@ struct RankingFlags {
   axonn::BandwidthMode bandwidths() const;  // `mode`, or what follows from the others
 };
 
-// What a job does beside its network and batch.
+// Settings of a job beside its network and batch.
 struct TrainingFlags {
   std::vector<axonn::Precision> precisions = {axonn::Precision::bf16};
   axonn::Checkpointing checkpointing = axonn::Checkpointing::automatic;
@@ -54,7 +54,7 @@ struct TrainingFlags {
   void refuse_other_recomputation() const;
 };
 
-// Which grids are searched.
+// Limits on the grids that are searched.
 struct GridFlags {
   std::vector<FixedAxis> fixed;
   int64_t min_tensor = 1, max_tensor = 0;  // 0: no limit

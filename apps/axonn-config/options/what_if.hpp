@@ -8,14 +8,14 @@
 
 #include "options/network_flags.hpp"
 
-// What this trainer does not do, to compare with other programs.
+// Features that this trainer does not have, to compare with other programs.
 struct WhatIf {
   int64_t stages = 1, virtual_stages = 1;  // a pipeline's
   bool sequence_norms = false, divided_gradients = false, block_messages = false;
   int64_t moment_bytes = 0, logits_chunks = 1;
   axonn::ContextSplit context;
 
-  // What export cannot say.
+  // Whether a feature is on that export cannot write.
   bool beyond_export() const {
     return stages > 1 || virtual_stages > 1 || sequence_norms || divided_gradients || moment_bytes > 0 ||
            logits_chunks > 1;

@@ -20,8 +20,8 @@ bool any_fits(const Ranking& ranking, axonn::SearchOptions options) {
   return !search_grids(ranking.network, ranking.machine, options).layouts.empty();
 }
 
-// What else would fit, if it is not for want of memory. What has a grid, but too little memory for
-// it, is named without a flag.
+// The nearest batches that fit, and counts of GPUs. If none fits, those that have a grid, but too
+// little memory for it, are named without a flag.
 std::string advice_text(const Ranking& ranking) {
   constexpr const char* kShort = "; if there were memory for it, the nearest ";
   const axonn::SearchOptions& options = ranking.options;

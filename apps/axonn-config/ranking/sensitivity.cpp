@@ -38,7 +38,7 @@ Machine perturbed(Machine machine, std::mt19937& random) {
 
 struct Sensitivity {
   std::map<std::string, int> best;  // how often each grid was the best
-  std::vector<double> regrets;      // what the plain ranking's best grid loses, ascending
+  std::vector<double> regrets;      // losses of the plain ranking's best grid, ascending
 };
 
 Sensitivity sensitivity_of(const Ranking& ranking) {

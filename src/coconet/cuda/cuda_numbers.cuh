@@ -1,4 +1,4 @@
-// What kernels of CUDA text stand on. A vector of the stages is one number here.
+// Types and basic functions of CUDA text. A vector of the stages is one number here.
 #define AXONN_INLINE [[maybe_unused]] static __device__ __forceinline__
 
 namespace axonn::coconet {

@@ -33,7 +33,7 @@ const Statement* find(const std::vector<Statement>& statements, std::string_view
   return found == statements.end() ? nullptr : &*found;
 }
 
-// What is wrong with a declaration, one sentence per reason; "": nothing.
+// The fault of a declaration, one sentence per reason; "": none.
 std::string fault_of(const Declaration& declaration, const ProgramParts& parts) {
   const TensorType& type = declaration.type;
   const Distribution& lies = type.distribution;

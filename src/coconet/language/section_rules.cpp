@@ -112,7 +112,7 @@ class SectionCheck {
     return update != nullptr && is_inside(update->name);
   }
 
-  // What is gathered or sent arrives when the section ends: there it may be stored, not read.
+  // A gathered or sent value arrives when the section ends: there it may be stored, not read.
   void check_arrivals(const std::string& name) const {
     for (const std::string& reader : program_.consumers_of(name)) {
       if (!is_inside(reader)) continue;

@@ -20,7 +20,7 @@ std::vector<double> part_of(const RankValues& values, int rank) {
   return {values.of(rank), values.of(rank) + values.count};
 }
 
-// Where a replica differs from the one of rank 0.
+// The first element that differs from rank 0's on another rank, in words; "": none.
 std::string differing_replicas(const RankValues& values) {
   for (int rank = 1; rank < values.ranks; ++rank)
     for (int64_t i = 0; i < values.count; ++i)

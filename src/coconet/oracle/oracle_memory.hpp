@@ -17,7 +17,7 @@ struct OracleEntry {
   RankValues values;
 };
 
-// What all ranks of a program hold while it runs: declared tensors and scalars, whose elements are
+// The memory of all ranks while a program runs: declared tensors and scalars, whose elements are
 // there from the start, and statements, whose elements are missing until they are written.
 class OracleMemory {
  public:

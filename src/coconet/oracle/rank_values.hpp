@@ -33,12 +33,12 @@ struct ElementRange {
   int64_t end = 0;
 };
 
-// Which rank holds each element of a value: a rank, or one of these.
+// The holder of each element of a value: a rank, or one of these.
 constexpr int kEveryRank = -1, kNoRank = -2;
 std::vector<int> holders_of(const Distribution& distribution, const Extents& extents, const Cut& cut, int ranks);
 inline bool holds(int holder, int rank) { return holder == kEveryRank || holder == rank; }
 
-// The extents of an element by element result. Where two do not fit, those of `a`.
+// The extents of an element by element result. If two do not fit, those of `a`.
 Extents broadcast_extents(const Extents& a, const Extents& b);
 // For each element of a value of extents `to`, the element of a value of extents `from` that goes
 // with it; all -1 if the extents do not fit.

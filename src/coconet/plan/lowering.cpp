@@ -36,8 +36,8 @@ std::vector<ValueId> Lowering::statements_of(const std::string& member) const {
   return statements;
 }
 
-// A number that is made of the program's scalars is computed once, before its section begins. What
-// only stores a value that the section gathers follows it.
+// A number that is made of the program's scalars is computed once, before its section begins. A
+// statement that only stores a value that the section gathers follows it.
 void Lowering::add_section(const std::string& name) {
   const std::vector<ValueId> statements = statements_of(name);
   for (const ValueId one : statements)
@@ -173,7 +173,7 @@ void Lowering::check_extents(const PlanStep& step) const {
   }
 }
 
-// Whose ranks compute a statement: a send's are those that have its operand.
+// The group whose ranks compute a statement: a send's is the one that has its operand.
 int Lowering::group_of(ValueId id) const {
   return (root_of(id).is(Operation::send) ? plan_[plan_[id].operands[0]] : plan_[id]).type.group;
 }

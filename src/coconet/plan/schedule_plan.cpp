@@ -66,8 +66,8 @@ PlanCounts SchedulePlan::counts(const PlanStep& step, const SizeValues& sizes, i
     const Extent sent = mover.type.distribution.is(Placement::sliced) ? Extent::part : Extent::whole;
     const double moved = whole * (sends ? share(sent, ranks) : others);
     counts.bytes_sent += moved;
-    if (!step.arrival) counts.memory_bytes += moved;                   // what arrives
-    if (!fused) counts.memory_bytes += sends ? moved : whole / ranks;  // what leaves
+    if (!step.arrival) counts.memory_bytes += moved;                   // bytes that arrive
+    if (!fused) counts.memory_bytes += sends ? moved : whole / ranks;  // bytes that leave
   }
   if (step.arrival) {
     const double whole = bytes(values_[step.arrival].type);

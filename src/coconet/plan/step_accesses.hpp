@@ -8,11 +8,11 @@ namespace axonn::coconet {
 
 Extent extent_of(const Distribution& lies);
 
-// What the loop of a step reads, and what is written.
+// Adds the reads of a step's loop, and the writes.
 void add_accesses(const SchedulePlan& plan, PlanStep& step);
 
-// Which steps every step waits for: those that compute what it reads, and those that touch a buffer
-// before it writes there.
+// Adds the steps that every step waits for: those that compute what it reads, and those that touch
+// a buffer before it writes there.
 void add_waits(const SchedulePlan& plan, std::vector<PlanStep>& steps);
 
 }  // namespace axonn::coconet

@@ -122,8 +122,8 @@ class HomeChooser {
                                [&](ValueId reader) { return std::ranges::count(inside, values_[reader].name) > 0; });
   }
 
-  // A value of a fused section that only the section reads. What a tensor stores is in memory, and
-  // so is what a collective brings.
+  // A value of a fused section that only the section reads. A value that a tensor stores is in
+  // memory, and so is one that a collective brings.
   bool stays_in_registers(const PlanValue& value) const {
     const Section* section = program_.section_of(value.name);
     if (section == nullptr || section->kind != SectionKind::fuse) return false;

@@ -6,7 +6,7 @@
 
 namespace axonn::coconet {
 
-// Where the values of a program lie: in storage that exists anyway, where that is safe.
+// The places of a program's values: in storage that exists anyway, where that is safe.
 struct ValueHomes {
   std::vector<PlanBuffer> buffers;
   std::vector<BufferId> of;  // by value

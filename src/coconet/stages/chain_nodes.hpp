@@ -21,7 +21,7 @@ struct ChainNode {
   bool is_number = false;        // also where it is computed from numbers only
 };
 
-// What is to be done in order: a node to compute, or one to store, publish or reduce.
+// One item of the work, in order: a node to compute, or one to store, publish or reduce.
 struct ChainItem {
   StageOp op = StageOp::copy;  // store, publish, a reduction; otherwise the node's
   int node = -1;

@@ -6,7 +6,7 @@
 
 namespace axonn::coconet {
 
-// Where the values of a chain are while its items are written one after the other. Registers 1 to 3
+// The places of a chain's values while its items are written one after the other. Registers 1 to 3
 // hold values that are needed later; register 0 has the last result, and is an operand of most
 // stages. Other values wait in the scratch memory. A loaded value or a number can be read again
 // instead of being kept.
@@ -23,7 +23,7 @@ class ChainRegisters {
   // One of r1 to r3; 0: none.
   int other_register_of(int value) const;
   Source source_of(int value, int now) const;
-  // What a stage's operand field says for such a source.
+  // The number for such a source in a stage's operand field.
   int field_of(int value, Source source) const;
 
   // Whether writing r0 would lose its value, though item `from` or a later one uses it.

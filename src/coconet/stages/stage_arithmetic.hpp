@@ -1,7 +1,7 @@
 #pragma once
 
-// What stages compute by the bits (U, UL) of vectors of fp32 (F) and fp64 (D). It is also a part of
-// CUDA text (coconet/cuda), where a vector is one number. To be included after the vectors' types.
+// Functions by the bits (U, UL) of vectors of fp32 (F) and fp64 (D). They are also part of CUDA
+// text (coconet/cuda), where a vector is one number. To be included after the vectors' types.
 namespace axonn::coconet {
 namespace {
 

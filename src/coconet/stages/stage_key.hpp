@@ -7,7 +7,7 @@
 #include "axonn/coconet/stages/pointwise_kernel.hpp"
 #include "axonn/coconet/stages/stage_chain.hpp"
 
-// What exists as a stage, for every instruction set: a key per function.
+// The stages that exist, for every instruction set: a key per function.
 namespace axonn::coconet {
 
 enum class StageOp : uint8_t {
@@ -52,8 +52,8 @@ enum class StageOp : uint8_t {
   end
 };
 
-// Where an operand comes from: one of four registers, the numbers of the call, a spilled value, or
-// a stream with elements of a type.
+// The source of an operand: one of four registers, the numbers of the call, a spilled value, or a
+// stream with elements of a type.
 enum class Source : uint8_t { none, r0, r1, r2, r3, number, scratch, fp32, bf16, fp16, fp64 };
 
 // A stage computes r0 = op(a, b, c). Before that it may save the old r0 in another register, and

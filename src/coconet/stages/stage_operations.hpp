@@ -1,6 +1,6 @@
 #pragma once
 
-// What stages compute, on a round's elements in registers. To be included after an instruction
+// The operations of stages, on a round's elements in registers. To be included after an instruction
 // set's vectors.
 #include "coconet/stages/stage_math.hpp"
 

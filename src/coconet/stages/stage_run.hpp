@@ -6,8 +6,8 @@
 #include "axonn/coconet/stages/pointwise_kernel.hpp"
 #include "axonn/coconet/stages/stage_chain.hpp"
 
-// What stages read and write at run time. Sources for several instruction sets include it, so it
-// has no functions.
+// The data that stages read and write at run time. Sources for several instruction sets include
+// this header, so it has no functions.
 namespace axonn::coconet {
 
 // A stage's real type differs per instruction set: its arguments are vectors.
@@ -31,7 +31,7 @@ struct StageRun {
   std::byte* streams[PointwiseKernel::kMostStreams];
   const Stage* chain;  // its first stage
   int64_t step;        // elements per round
-  int64_t stop;        // where the rounds of this turn end
+  int64_t stop;        // the end of the rounds of this turn
   double numbers[PointwiseKernel::kMostNumbers];
   float narrow_numbers[PointwiseKernel::kMostNumbers];  // the same, in fp32
   MaskRun masks[PointwiseKernel::kMostMasks];

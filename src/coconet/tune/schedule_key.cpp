@@ -33,8 +33,8 @@ std::string access_text(const SchedulePlan& plan, const std::vector<PlanAccess>&
   return text;
 }
 
-// What an executor does, without names of sections, and without the dims that are cut where it
-// cuts the flat tensor.
+// A plan's run in an executor, without names of sections, and without the dims that are cut where
+// it cuts the flat tensor.
 std::string run_text(const SchedulePlan& plan) {
   std::string text;
   for (const PlanBuffer& buffer : plan.buffers()) {

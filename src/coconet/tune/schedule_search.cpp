@@ -12,7 +12,7 @@ namespace axonn::coconet {
 namespace {
 
 using Kind = TransformationKind;
-constexpr size_t kMostReordered = 5;  // where there are more readers: sets of the first ones, and all
+constexpr size_t kMostReordered = 5;  // readers of which all sets are moved; if there are more, all of them, too
 
 bool has_overlap(const Program& program) {
   return std::ranges::count(program.sections(), SectionKind::overlap, &Section::kind) > 0;

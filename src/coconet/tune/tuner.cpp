@@ -97,7 +97,7 @@ class Tuner {
     return hooks_.prepare(SchedulePlan(schedule.schedule.program()), settings);
   }
 
-  // What takes twice the best schedule's time at once is not run again.
+  // A run that takes twice the best schedule's time at once is not repeated.
   double median_of(const std::function<void()>& run) const {
     run();
     std::vector<double> seconds;

@@ -81,7 +81,7 @@ void UpdateProgram::check_shapes() const {
   for (const Statement& statement : parts.statements) check_value(statement.name, statement.line);
 }
 
-// What it updates.
+// The weights and other state that it updates.
 void UpdateProgram::find_state() {
   const ProgramParts& parts = program_.parts();
   const Shape& elements = program_.type(gradients_).shape;

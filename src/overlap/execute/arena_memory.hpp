@@ -82,8 +82,8 @@ class ArenaMemory final : public PlanMemory {
   int64_t slots() const { return slots_; }
   int64_t own_elements() const { return own_elements_; }
 
-  // What this rank's elements give of a reduction over the network, until all ranks' are combined:
-  // one number, or one per slot.
+  // The result of a reduction over the network from this rank's elements, until all ranks' are
+  // combined: one number, or one per slot.
   std::vector<double>& partials(coconet::ValueId reduction) { return partials_[reduction.index()]; }
 
  private:

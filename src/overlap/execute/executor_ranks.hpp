@@ -9,8 +9,8 @@
 
 namespace axonn {
 
-// Where a program runs: this rank's group, and the same rank of the groups that it sends to or
-// receives from. Every rank of the job makes one.
+// The ranks of a program's run: this rank's group, and the same rank of the groups that it sends to
+// or receives from. Every rank of the job makes one.
 class ExecutorRanks {
  public:
   // UserError unless the program has one group.

@@ -23,7 +23,7 @@ struct LoopPiece {
   const OwnedRegion* region = nullptr;  // in an arena; null: this rank owns all
 };
 
-// What a block of elements adds to a sum.
+// The number that a block of elements adds to a sum.
 struct LoopPartial {
   int64_t begin = 0;
   int64_t row = 0;
@@ -38,7 +38,7 @@ class LoopMemory {
   virtual std::span<const Range> tasks() const = 0;
   // Ascending. Elements between the pieces are padding.
   virtual void for_each_piece(Range elements, c10::function_ref<void(const LoopPiece&)> visit) const = 0;
-  // Where the piece begins in every stream, and its range values. Null for a stream that is not in
+  // The piece's first place in every stream, and its range values. Null for a stream that is not in
   // this rank's memory.
   virtual void find(const LoopPiece& piece, std::span<void*> streams, std::span<double> values) const = 0;
   // The partial results of all elements, ascending. They may be changed.

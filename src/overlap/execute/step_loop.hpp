@@ -43,7 +43,7 @@ class StepLoop {
   const coconet::StepKernel& kernel() const { return kernel_; }
 
  private:
-  // What one thread needs.
+  // The working memory of one thread.
   struct Scratch {
     std::vector<void*> streams;
     std::vector<double> values;

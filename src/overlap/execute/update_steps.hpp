@@ -25,7 +25,7 @@ class UpdateSteps final : public StepOptimizer, public std::enable_shared_from_t
   // The place of a declared tensor.
   coconet::BufferId home(std::string_view tensor) const { return plan.home(plan.value(tensor)); }
   const ArenaMemory::Buffer& buffer(std::string_view tensor) const { return memory.buffer(home(tensor)); }
-  // What the norm waits for, and the norm; `poisoned`: this rank gives NaN to every reduction.
+  // The norm, after all that it waits for; `poisoned`: this rank gives NaN to every reduction.
   double gradient_norm(bool poisoned);
   void run_rest();
 
@@ -52,7 +52,7 @@ class UpdateSteps final : public StepOptimizer, public std::enable_shared_from_t
   std::vector<std::unique_ptr<StepLoop>> loops_;  // per step; null: it computes nothing
   std::vector<bool> done_;                        // per step, in this cycle
   size_t sums_step_ = 0, norm_step_ = 0;
-  int64_t summed_step_ = -1;  // whose sums have begun; -1: none
+  int64_t summed_step_ = -1;  // the step whose sums have begun; -1: none
   bool poisoned_ = false, updates_with_sums_ = false, prepared_ = false;
   std::vector<WrittenRange> written_;
 };

@@ -128,7 +128,7 @@ class Fit {
     return found;
   }
 
-  // What of a slope no combination of the others can do.
+  // The length of a slope's part that no combination of the others can give.
   static double alone(const std::vector<Vector>& slopes, const std::vector<size_t>& others, size_t i) {
     std::vector<Vector> basis;
     const auto rest_of = [&](Vector rest) {

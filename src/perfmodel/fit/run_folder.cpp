@@ -58,7 +58,7 @@ std::string toml_of(const Json& configuration) {
   return text;
 }
 
-// What the trainer's configuration says of a layout.
+// The layout of a run, from the trainer's configuration.
 struct Layout {
   std::string grid, reduction = "ring";
   AxisOrder order = kDefaultOrder;

@@ -11,7 +11,7 @@
 
 namespace axonn {
 
-// One line of a CSV file by the names of its columns. What it throws is a UserError that names the
+// One line of a CSV file by the names of its columns. Every error is a UserError that names the
 // line and the column. The names and cells must outlive it.
 class RunLine {
  public:

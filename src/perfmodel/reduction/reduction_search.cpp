@@ -65,7 +65,7 @@ class Search {
     return static_cast<int>(nodes_.size()) - 1;
   }
 
-  // Which collectives may take a state to an all-reduce's goal in one step.
+  // The collectives that may take a state to an all-reduce's goal in one step.
   struct Outlook {
     bool everyone_has_all = true;   // every device holds every chunk: needed for an all-reduce
     bool all_is_whole = true;       // every held chunk is fully reduced: needed for an all-gather

@@ -34,7 +34,7 @@ class MemoryPlans {
 
   void find();
   const std::vector<MemoryPlan>& all() const { return plans_; }
-  int64_t bytes_over() const { return bytes_over_; }  // what the smallest plan lacks, if none fits
+  int64_t bytes_over() const { return bytes_over_; }  // bytes that the smallest plan lacks, if none fits
 
   MemoryPrediction memory(const MemoryPlan& plan, int64_t micro_batch) const;
   double usable_bytes() const;

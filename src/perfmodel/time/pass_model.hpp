@@ -26,7 +26,7 @@ void add_messages(Pass& pass, const BlockMessages& messages, const AxisLink& lin
 // their number.
 double put_in_buckets(Pass& pass, const AxisLink& link, const StepSettings& settings);
 
-// What runs beside one pass.
+// The communication that runs beside one pass.
 struct Traffic {
   double gathers = 0, gathers_again = 0;  // weights over Z: in forward, in backward
   double data = 0;                        // gradients over data

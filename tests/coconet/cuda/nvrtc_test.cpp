@@ -69,7 +69,7 @@ TEST(Nvrtc, MakesAnFmaOnlyWhereTheKernelHasOne) {
     };
     EXPECT_FALSE(has_fma(false, cuda_options()));
     EXPECT_TRUE(has_fma(true, cuda_options()));
-    EXPECT_TRUE(has_fma(false, {"--std=c++17"}));  // what the options are for
+    EXPECT_TRUE(has_fma(false, {"--std=c++17"}));  // the fault that the options prevent
   }
 }
 

@@ -24,7 +24,7 @@ struct Index {
 };
 inline thread_local Index thread_index, block_index, block_size, grid_size;
 
-// What the lanes of this warp gave to their shuffles: per shuffle, by lane.
+// The numbers that the lanes of this warp gave to their shuffles: per shuffle, by lane.
 struct Shuffle {
   double given[32] = {};
   bool there[32] = {};

@@ -134,7 +134,7 @@ TEST(Oracle, DropsByTheIndexInTheWholeOperand) {
     expect_near(whole(result, "b"), expected);
     expect_near(whole(result, "c"), rows);
     expect_near(whole(result, "d"), numbers);
-    for (size_t i = 0; i < 21; ++i)  // what is dropped is zero, also a NaN
+    for (size_t i = 0; i < 21; ++i)  // dropped elements are zero, also a NaN
       EXPECT_EQ(std::isnan(whole(result, "e")[i]), expected[i] != 0 && numbers[i] != 0) << i;
     EXPECT_GT(std::ranges::count(expected, 0.0), 4);
   });

@@ -198,7 +198,7 @@ TEST(OracleBesideTorch, Communicates) {
   counted.expect(counted.tensor(whole) * Expression::ranks(), whole * kRanks);
 }
 
-// Which rank has which part: those of tensor_split, where the cut is contiguous and the dim even.
+// The ranks' parts are those of tensor_split, where the cut is contiguous and the dim even.
 TEST(OracleBesideTorch, GivesTheOwnersTheirParts) {
   const at::Tensor each = some({kRanks, 6, 2}, 11);
   const std::vector<at::Tensor> parts = each.sum(0).tensor_split(kRanks);

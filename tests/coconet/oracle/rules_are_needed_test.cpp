@@ -13,7 +13,7 @@ namespace {
 
 using enum ElementType;
 
-// What a program has beside declarations(). Its output is y.
+// A program's parts beside declarations(). Its output is y.
 struct Body {
   std::vector<Statement> statements;
   std::vector<Section> sections = {};

@@ -20,7 +20,7 @@ PlanCounts counts_of(const Schedule& schedule, int ranks) {
   return SchedulePlan(schedule.program()).counts({{"N", kElements}}, ranks);
 }
 
-// What leaves the caches if nothing is read twice.
+// The bytes that leave the caches if nothing is read twice.
 TEST(Plan, CountsTheMemoryBytesOfAdam) {
   for (const int ranks : {1, 2, 4, 8}) {
     const double r = ranks;

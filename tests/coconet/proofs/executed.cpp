@@ -21,7 +21,7 @@ using Values = std::map<std::string, OracleResult>;
 constexpr double kTolerance = 1e-9;
 constexpr double kRounding = 4;  // times the original's own error
 
-// What the errors of SchedulePlan, PlanExecutor and StageChain say, and what that means. An error
+// Words of the errors of SchedulePlan, PlanExecutor and StageChain, and their meaning. An error
 // that is not here is a difference.
 constexpr std::pair<std::string_view, std::string_view> kReasons[] = {
     {"are in one queue, and would wait for each other", "two collectives in an overlap"},

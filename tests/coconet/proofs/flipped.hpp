@@ -7,10 +7,10 @@
 
 namespace axonn::coconet::proofs {
 
-// What two results of one program say of a schedule. Both round in their own ways, so a comparison
-// of two numbers that are nearly equal may turn out otherwise, and a number that is nearly zero may
-// give an infinity or a NaN. Such elements are excused one by one, where the original jumps itself
-// when the last bits of its inputs change, and nothing else is.
+// The verdict of two results of one program on a schedule. Both round in their own ways, so a
+// comparison of two numbers that are nearly equal may turn out otherwise, and a number that is
+// nearly zero may give an infinity or a NaN. Such elements are excused one by one, where the
+// original jumps itself when the last bits of its inputs change, and nothing else is.
 struct Verdict {
   std::string difference;   // "": none but excused ones
   int64_t comparisons = 0;  // excused elements

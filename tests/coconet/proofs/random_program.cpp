@@ -285,7 +285,7 @@ class Generator {
     return Expression::reference(values_.back());
   }
 
-  // What every rank has another one of. Executors compute it beside its sum, if it is a statement.
+  // A value that differs between ranks. Executors compute it beside its sum, if it is a statement.
   Expression summand() {
     const Expression g = Expression::reference("g");
     if (aim_ == Aim::execution && !weights_.empty() && dice_.chance(30)) return sliced_product();

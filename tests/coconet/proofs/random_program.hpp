@@ -25,8 +25,8 @@ class Dice {
   std::mt19937_64 engine_;
 };
 
-// What programs and schedules are for: anything that is legal, or what an executor runs with a
-// better chance, which has slices of one shape, no convolutions, and overlaps of a sum or a send.
+// The aim of programs and schedules: anything that is legal, or what an executor runs with a better
+// chance, which has slices of one shape, no convolutions, and overlaps of a sum or a send.
 enum class Aim : uint8_t { anything, execution };
 
 // A program of all operations, distributions and types; 1 to 8 ranks, 1 to 3 groups, and sizes that

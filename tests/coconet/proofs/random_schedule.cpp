@@ -174,7 +174,7 @@ class Scheduler {
     while (names.size() > 2 && !apply({Kind::fuse, names})) names.pop_back();
   }
 
-  // What computes a summand beside the collective that sums it.
+  // The producer of a summand, beside the collective that sums it.
   void overlap_a_sum() {
     const std::string sum = statement_of({Operation::all_reduce, Operation::reduce_scatter});
     const Expression& root = made_.program.statement(sum).expression;

@@ -17,7 +17,7 @@
 namespace axonn::coconet {
 namespace {
 
-// What ends a file.
+// The last line of a file of this text.
 std::string end_of(const std::string& text) {
   const uint64_t hash = fnv(text);
   char digits[17];
@@ -28,7 +28,7 @@ std::string end_of(const std::string& text) {
 class ChoiceFilesTest : public testing::Test {
  protected:
   ChoiceKey key(const char* machine = "this one") const { return {program_, {{"N", 1024}}, 4, "threads", machine}; }
-  // What find() writes to the log.
+  // The words that find() writes to the log.
   std::string words_of_find(const ChoiceKey& of) {
     testing::internal::CaptureStderr();
     found_ = files_.find(of);

@@ -226,7 +226,7 @@ TEST(Tuner, FindsTheFastestOfAllSchedulesWithOverlaps) {
     int overlapped = 0;
     for (const auto& [key, each] : all.runs()) overlapped += is_overlapped(each) ? 1 : 0;
     EXPECT_GE(overlapped, least) << program.name();
-    // Where an overlap halves the time, it is what the tuner returns.
+    // The tuner returns an overlap if it halves the time.
     FakeClock clock{.seconds_of = [](const Program& each) { return is_overlapped(each) ? 1.0 : 2.0; }};
     EXPECT_TRUE(is_overlapped(tune(program, options_for(4), clock.hooks()).best().schedule.program()));
   }

@@ -1,4 +1,4 @@
-// What makes a program an optimizer, and the schedules of the trainer.
+// The rules that make a program an optimizer, and the schedules of the trainer.
 #include "axonn/coconet/update/update_program.hpp"
 
 #include <gtest/gtest.h>

@@ -20,7 +20,7 @@ constexpr int64_t kTensors = 3, kElements = 3 * 4096 + 77;
 
 UpdateProgram program_of(const std::string& file) { return UpdateProgram(load_program_file(file).program); }
 
-// What one update is given: numbers with few bits, so that sums are exact in any order.
+// The inputs of one update: numbers with few bits, so that sums are exact in any order.
 struct Given {
   OracleOptions options;
   OracleInputs inputs;

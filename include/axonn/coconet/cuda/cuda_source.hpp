@@ -10,7 +10,7 @@
 // chain and, with cuda_options(), the same bits, reductions included. It needs no header.
 namespace axonn::coconet {
 
-// What all kernels stand on: once in a translation unit, before them. Its polynomials and roundings
+// The basis of all kernels: once in a translation unit, before them. Its polynomials and roundings
 // are the text of the stages' own headers.
 std::string cuda_prelude();
 

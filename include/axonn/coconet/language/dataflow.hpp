@@ -49,7 +49,7 @@ struct Section {
   friend bool operator==(const Section& a, const Section& b);
 };
 
-// What a Program is made of. Transformations change a copy and make a Program of it, which checks
+// The parts of a Program. Transformations change a copy and make a Program of it, which checks
 // everything anew.
 struct ProgramParts {
   std::string name;

@@ -30,7 +30,7 @@ struct Distribution {
   friend bool operator==(const Distribution&, const Distribution&) = default;
 };
 
-// What is known of a value before the program runs. Its rule derives it from its operands.
+// The type of a value, known before the program runs. Its rule derives it from its operands.
 struct TensorType {
   ElementType element = ElementType::fp32;
   Shape shape;  // the whole tensor's, also when it is sliced

@@ -64,8 +64,8 @@ enum class Operation : uint8_t {
   send,
 };
 
-// What the rest of CoCoNet must know of an operation. Code asks for the kind; only typing, the
-// oracle and the stages name single operations.
+// The kinds of operations for the rest of CoCoNet. Code asks for the kind; only typing, the oracle
+// and the stages name single operations.
 enum class OperationKind : uint8_t { leaf, pointwise, part, update, reduction, layer, collective, send };
 
 // Settings of an operation that are not values, in the order in which they are written.

@@ -4,8 +4,8 @@
 
 namespace axonn::coconet {
 
-// What one rank holds and computes that has all of every value. Numbers of any size: nothing
-// overflows, so it is asked before anything is allocated.
+// Memory and work of one rank that has all of every value. Numbers of any size: nothing overflows,
+// so it is asked before anything is allocated.
 struct ProgramWork {
   double elements = 0;    // in declared and computed values
   double operations = 0;  // on single elements; a layer has one per product that it adds

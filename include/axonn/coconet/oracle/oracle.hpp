@@ -19,8 +19,8 @@
 //   fuse     Its collective that reduces takes all contributions when the section begins. Then its
 //            elements run in blocks, in an order that depends on OracleOptions::order: each block
 //            through all statements on all ranks. Sums and norms read inside are those of the
-//            blocks that have run. What is gathered, broadcast or sent arrives when the section
-//            ends, if it is the same then as in its block; updates that only store it follow.
+//            blocks that have run. Gathered, broadcast and sent values arrive when the section
+//            ends, if they are the same then as in their block; updates that only store one follow.
 //   overlap  Member k runs chunk t - k at tick t, the last member first. A fused section runs its
 //            chunk as one block.
 // A block is a range of the elements of the section's first statement that is no plain scalar (of a
@@ -50,7 +50,7 @@ struct OracleValue {
   // Local: one part per rank. Others: one part, each element from the rank in `givers`.
   std::vector<std::vector<double>> parts;
   std::vector<int> givers;
-  std::string fault;  // where two replicas differ; "": nowhere
+  std::string fault;  // a difference of two replicas; "": none
 };
 
 struct OracleResult {
@@ -58,7 +58,7 @@ struct OracleResult {
   std::map<std::string, OracleValue, std::less<>> states;  // updated tensors, by their own names
 };
 
-// What run_oracle() would take.
+// The cost of run_oracle().
 struct OracleCost {
   double operations = 0;  // on single elements, of all ranks
   double bytes = 0;

@@ -4,7 +4,7 @@
 
 namespace axonn::coconet {
 
-// Which rank owns an index of a dim that is sliced. No result depends on it.
+// A cut of a sliced dim: the rank that owns each index. No result depends on it.
 struct Cut {
   int64_t block = 0;   // 0: contiguous
   int64_t offset = 0;  // the place of index 0 in its block

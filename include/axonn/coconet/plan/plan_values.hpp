@@ -33,7 +33,7 @@ class Handle {
 using ValueId = Handle<struct PlanValue>;
 using BufferId = Handle<struct PlanBuffer>;
 
-// What a program says of a declared or computed value.
+// A declared or computed value, as the program has it.
 struct PlanValue {
   std::string name;
   TensorType type;

@@ -22,7 +22,7 @@ std::string to_string(const RunSettings& settings);
 // Parses a result of to_string(). UserError for any other text.
 RunSettings parse_run_settings(std::string_view text);
 
-// What a tuner tries beside the defaults, one axis after the other.
+// Settings that a tuner tries beside the defaults, one axis after the other.
 struct RunAxes {
   std::vector<int> threads = {};
   std::vector<int64_t> segment_bytes = {}, part_rows = {};

@@ -23,7 +23,7 @@ enum class StepKind : uint8_t {
 
 // A value in memory. Values that stay in registers, inside of a fused section, have none.
 struct PlanBuffer {
-  ValueId value;  // whose name it has
+  ValueId value;  // the value whose name it has
   TensorType type;
   bool declared = false;     // the caller's; else made for the run
   bool updated = false;      // state: the program changes it
@@ -44,7 +44,7 @@ struct PlanStep {
   StepKind kind = StepKind::kernel;
   std::string name;                 // the section's or the statement's
   std::vector<ValueId> statements;  // in order
-  int group = 0;                    // whose ranks run it; a send and a transfer: those that send
+  int group = 0;                    // the group whose ranks run it; a send and a transfer: the one that sends
   ValueId reducer, mover;           // collective, fused: the statements that reduce, and that gather or send
   ValueId arrival;                  // transfer: the statement that gathers what was sent
   bool by_parts = false;            // overlap: it reads parts of the step before it while others are written

@@ -30,7 +30,7 @@ struct StepKernel {
 
   PointwiseKernel kernel;
   Shape loop;
-  Distribution distribution;          // which elements each rank computes
+  Distribution distribution;          // the distribution of the elements that ranks compute
   std::vector<Operand> streams;       // by the kernel's streams
   std::vector<ValueId> scalars;       // by the kernel's scalars: numbers of the host; none: the number of ranks
   std::vector<Operand> range_values;  // constant along the last dims

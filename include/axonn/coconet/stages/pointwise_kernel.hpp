@@ -66,8 +66,8 @@ class PointwiseKernel {
   bool shares(int loaded, int stored) const;
 
   // A number that every call gives: for the whole run (scalar), or for the range of elements that
-  // this call computes, such as a tensor's weight decay (range value). Rounded to `type`. What is
-  // computed from numbers only is computed once per call.
+  // this call computes, such as a tensor's weight decay (range value). Rounded to `type`. A value
+  // that is computed from numbers only is computed once per call.
   Value scalar(std::string name, ElementType type);
   Value range_value(std::string name, ElementType type);
   Value constant(double number, ElementType type);

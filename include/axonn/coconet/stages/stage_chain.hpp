@@ -17,8 +17,8 @@ enum class InstructionSet : uint8_t { plain, avx2, avx512 };
 bool runs_here(InstructionSet set);
 InstructionSet best_instruction_set();
 
-// What a dropout mask of one call is drawn from. Element i of the call is element first + i of the
-// whole tensor. `stream`: philox_stream("dropout", name).
+// Settings of a dropout mask in one call. Element i of the call is element first + i of the whole
+// tensor. `stream`: philox_stream("dropout", name).
 struct MaskInput {
   double probability = 0;
   uint64_t seed = 0;
@@ -26,7 +26,7 @@ struct MaskInput {
   int64_t first = 0;
 };
 
-// What stages and kernels of CUDA text draw it from.
+// The numbers from which stages and kernels of CUDA text draw a mask.
 struct MaskRun {
   uint64_t seed = 0;
   uint64_t first = 0;

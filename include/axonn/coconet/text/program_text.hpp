@@ -31,7 +31,7 @@
 // an element type and a probability are never left out.
 namespace axonn::coconet {
 
-// What parse_program() reads as an equal program.
+// A text that parse_program() reads as an equal program.
 std::string to_text(const Program& program);
 
 // UserError "FILE:LINE: expected ..., got ... (see column C of '...')" for text that is no program,

@@ -15,7 +15,7 @@ namespace axonn::coconet {
 
 enum class TransformationKind : uint8_t { split, join, reorder, reorder_back, fuse, overlap, as_slice, dead };
 
-// What split() makes of a value.
+// The statements that split() makes of a value.
 enum class SplitPolicy : uint8_t {
   reduce_scatter,  // all_reduce -> reduce_scatter, all_gather
   reduce,          // all_reduce -> reduce, broadcast

@@ -10,7 +10,7 @@
 
 namespace axonn::coconet {
 
-// What a tuner's choice is for.
+// The case that a tuner's choice is for.
 struct ChoiceKey {
   Program program;
   SizeValues sizes;

@@ -24,9 +24,9 @@ struct ScheduleSpace {
 // | overlap | every producer with the collective that sums its value, if that leaves a plan |
 //
 // A number, or one per row, is no tensor and is not moved. After each reorder, every tensor that
-// can be is kept as a slice, and what nobody reads is dead: these cost nothing. Where an overlap is
-// possible, tensors stay whole, too, as its parts are other slices. What only stores a value goes
-// into the value's section. After an overlap only overlaps follow. Left out are joins.
+// can be is kept as a slice, and what nobody reads is dead: these cost nothing. If an overlap is
+// possible, tensors stay whole, too, as its parts are other slices. A statement that only stores a
+// value goes into the value's section. After an overlap only overlaps follow. Joins are left out.
 // The search ends early when `enough` says so; it is asked between schedules.
 ScheduleSpace schedule_space(const Program& program, size_t most = 4000, const std::function<bool()>& enough = {});
 

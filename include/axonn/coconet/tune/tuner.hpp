@@ -11,7 +11,7 @@
 
 namespace axonn::coconet {
 
-// What a rank of the machine does per second, for a first guess of a schedule's time.
+// The speed of one rank of the machine, for a first guess of a schedule's time.
 struct TunerRates {
   double launch_seconds = 0;
   double sent_bytes_per_second = 1;    // per rank, in each direction

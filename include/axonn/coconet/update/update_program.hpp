@@ -20,8 +20,8 @@ inline constexpr std::string_view kUpdateNumber = "step";  // from 1
 inline constexpr std::string_view kMostNorm = "max_norm";  // infinity: never clip
 inline constexpr std::string_view kUnscale = "unscale";    // 1 / the factor of the loss
 inline constexpr std::string_view kTrainerNumbers[] = {kLearningRate, kUpdateNumber, kMostNorm, kUnscale};
-// What the trainer reads: the norm of the gradients over the whole network, without the factor of
-// the loss. Nothing is updated when it is not finite, if all updates depend on it.
+// A result that the trainer reads: the norm of the gradients over the whole network, without the
+// factor of the loss. Nothing is updated when it is not finite, if all updates depend on it.
 inline constexpr std::string_view kGradientNorm = "gradient_norm";
 // The factor of gradients when they are clipped or the loss has a factor; else it is 1.
 inline constexpr std::string_view kGradientFactor = "scale";
@@ -74,7 +74,7 @@ class UpdateProgram {
   // Whether every update waits for the norm: else a norm that is not finite comes too late.
   bool updates_after_norm() const;
 
-  // Gradients of another type are computed in the master weights' type. Where weights have another
+  // Gradients of another type are computed in the master weights' type. If weights have another
   // type, the returned update is of the rounded weights, NAME.rounded, and the master weights are
   // state.
   UpdateProgram with_types(ElementType weights, ElementType gradients, ElementType master) const;
