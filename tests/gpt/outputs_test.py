@@ -93,7 +93,7 @@ class Outputs(GptTest):
                              (["--save-every", "4", "--no-save-last"], "checkpoints every 4 steps"),
                              (["--save-every", "5", "--no-save-last"], "no checkpoint"),
                              (["--no-save-last"], "no checkpoint")):
-            run = "-".join(["run", *flags[0:2]])
+            run = "".join(["run", *flags])
             lines = self.first_lines("--out", run, "--steps", "4", *flags)
             self.assertEqual(lines[3], f"metrics.jsonl, status.json and {saved} in {run}")
             self.assertEqual(any((self.directory / run).glob("step-*")), saved != "no checkpoint")
