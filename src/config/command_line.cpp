@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -29,12 +31,15 @@ void add_help_all(CLI::App& app) {
 
 // CLI11 leaves out options without a group.
 std::string help_of(CLI::App& app, const std::string& name, bool for_experts) {
+  std::vector<std::pair<CLI::Option*, std::string>> marked;
   for (CLI::Option* option : app.get_options()) {
     if (!is_for_experts(option)) continue;
-    const std::string group = option->get_group();
+    const std::string& group = marked.emplace_back(option, option->get_group()).second;
     option->group(for_experts ? group.substr(0, group.size() - kForExperts.size()) : "");
   }
-  return app.help(name);
+  std::string text = app.help(name);
+  for (const auto& [option, group] : marked) option->group(group);
+  return text;
 }
 
 std::vector<std::string> flags_of(const CLI::App& app) {
