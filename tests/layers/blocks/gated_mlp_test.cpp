@@ -5,6 +5,7 @@
 
 #include "axonn/layers/blocks/mlp.hpp"
 #include "layers/layer_fixture.hpp"
+#include "support/user_error.hpp"
 
 namespace axonn {
 namespace {

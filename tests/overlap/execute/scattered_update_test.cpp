@@ -42,7 +42,8 @@ class Updated {
         arena_(std::move(arena)),
         schedule_(scheduler_.add(arena_)),
         program_(program),
-        executor_(program, schedule, {*arena_, schedule_, communicators_, grid, environment.rank()}) {
+        executor_(program, program.scheduled(schedule).program(),
+                  {*arena_, schedule_, communicators_, grid, environment.rank()}) {
     executor_.set(kLearningRate, 0.125);
     if (program_.has_number(kMostNorm)) executor_.set(kMostNorm, 20);
     std::vector<double> decay;  // another one for each tensor

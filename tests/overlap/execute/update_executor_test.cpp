@@ -62,7 +62,7 @@ class Updated {
         scheduler_(communicators_, grid_, policy),
         arena_(std::make_shared<Arena>(entries(), grid_, rank_, types, c10::kCPU)),
         schedule_(scheduler_.add(arena_)),
-        executor_(program, schedule, {*arena_, schedule_, communicators_, grid_, rank_}) {}
+        executor_(program, program.scheduled(schedule).program(), {*arena_, schedule_, communicators_, grid_, rank_}) {}
 
   // One step, with the gradients and the state of the oracle. The last gradients come first, as in
   // a backward pass.
