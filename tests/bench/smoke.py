@@ -12,6 +12,7 @@ import typing
 TOP = pathlib.Path(__file__).resolve().parents[2]
 PYTHONS = [TOP / ".deps/peers/bin/python", TOP / ".deps/torch-2.11.0-cuda/bin/python", sys.executable]
 NETWORK = "--layers 1 --hidden 48 --heads 12 --sequence 16"
+ADAMW = "--program {top}/configs/programs/adamw.program"
 CIFAR_RECORD, CIFAR_IMAGES = 3073, 512
 
 
@@ -23,7 +24,7 @@ class Smallest(typing.NamedTuple):
 
 
 SETTINGS = {
-    "collectives": Smallest("--min 64 --max 256 --repetitions 1 --overlap", ranks=2),
+    "collectives": Smallest("--min 64 --max 64 --repetitions 1 --overlap", ranks=2),
     "convolutions": Smallest("--repetitions 1 --images 1"),
     "gpu_switches": Smallest(f"losses gpt {NETWORK} --vocab 256 --batch 1 --steps 1 --device cpu"),
     "linear_schedules": Smallest(f"--turns 1 --bin {{bin}} -- --grid 2x1x1x1 {NETWORK} --vocab 256 --batch 2 "
@@ -33,12 +34,12 @@ SETTINGS = {
     "memory": Smallest(f"--grids 1x1x2x1 --gpt {{bin}}/gpt -- {NETWORK} --vocab 256", ranks=2),
     "micro_batches": Smallest("--planner {bin}/axonn-config"),
     "one_rank": Smallest("--repetitions 1"),
-    "optimizer_schedules": Smallest("--least 10 --most 10 --turns 1 --rounds 1", ranks=2),
+    "optimizer_schedules": Smallest(f"--least 10 --most 10 --turns 1 --rounds 1 {ADAMW}", ranks=2),
     "overlap": Smallest(f"--grid 1x1x2x1 {NETWORK} --vocab 256 --batch 2 --repetitions 1 --few", ranks=2),
     "peers": Smallest("compare --modes ddp --size tiny --pairs 1 --warmup 1 --steps 1 --bin {bin}", ranks=2,
                       needs=("torch",)),
     "peers_cuda": Smallest("bounds --rehearse", needs=("torch", "gpu")),
-    "pipeline_transfer": Smallest("--exponents 15 --repetitions 1", ranks=2),
+    "pipeline_transfer": Smallest("--exponents 15 --repetitions 1", ranks=4),
     "plot_losses": Smallest("{scratch}/run --out {scratch}/losses.svg", needs=("matplotlib",)),
     "priorities": Smallest("--messages 3", ranks=2),
     "priorities.py": Smallest("--rates 1gbit --program {bin}/priorities", needs=("hosts",)),
@@ -50,10 +51,10 @@ SETTINGS = {
     "row_kernels": Smallest("--repetitions 1"),
     "row_linear": Smallest("--shapes 64x32x32 --repetitions 1", ranks=2),
     "same_samples": Smallest("--data {scratch}/cifar --size unet-tiny --steps 1 --bin {bin}", needs=("torch",)),
-    "saving": Smallest("--repeats 1 --layers 1 --hidden 48 --sequence 16 --gpt {bin}/gpt", ranks=4),
+    "saving": Smallest("--repeats 1 --layers 4 --hidden 192 --sequence 16 --gpt {bin}/gpt", ranks=4),
     "scale": Smallest("--ranks 4 --files 64"),
     "scaling": Smallest(f"strong 1x1x1x1 1x1x2x1 --gpt {{bin}}/gpt -- {NETWORK} --batch 4", ranks=2),
-    "scattered_update": Smallest("--turns 1 --divisor 1000", ranks=2),
+    "scattered_update": Smallest(f"--turns 1 --divisor 1000 {ADAMW}", ranks=2),
     "stage_chains": Smallest("--from 10 --to 10 --repetitions 1"),
     "wrapped": Smallest(f"{NETWORK} --batch 2 --steps 1 --warmup 1", ranks=2),
     "wrapped.py": Smallest("plain --network gpt --modes ddp --repeats 1 --steps 1 --warmup 1 --bin {bin}", ranks=2,
