@@ -7,8 +7,8 @@
 
 #include "axonn/comm/communicator.hpp"
 #include "axonn/train/batch_plan.hpp"
-#include "axonn/train/report/metrics.hpp"
-#include "axonn/train/report/progress.hpp"
+#include "train/report/metrics.hpp"
+#include "train/report/progress.hpp"
 #include "axonn/train/train_config.hpp"
 #include "axonn/train/trained_run.hpp"
 #include "train/report/run_status.hpp"

@@ -1,7 +1,7 @@
 #include "train/step_events.hpp"
 
 #include "axonn/train/checkpoint_tensors.hpp"
-#include "axonn/train/replicas.hpp"
+#include "train/replicas.hpp"
 #include "train/report/step_timer.hpp"
 
 namespace axonn {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <utility>
 
-#include "axonn/train/report/metrics.hpp"
+#include "train/report/metrics.hpp"
 #include "axonn/train/report/trace.hpp"
 #include "axonn/train/train_config.hpp"
 #include "axonn/train/trained_run.hpp"

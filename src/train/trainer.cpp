@@ -10,7 +10,7 @@
 #include <ATen/ops/tensor.h>
 
 #include "axonn/core/crash_report.hpp"
-#include "axonn/train/report/metrics.hpp"
+#include "train/report/metrics.hpp"
 #include "axonn/train/report/trace.hpp"
 #include "train/run_checkpoints.hpp"
 #include "train/run_end.hpp"

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "axonn/train/replicas.hpp"
+#include "train/replicas.hpp"
 #include "optim/optimizer_training.hpp"
 #include "support/rank_test.hpp"
 

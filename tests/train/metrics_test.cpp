@@ -1,4 +1,4 @@
-#include "axonn/train/report/metrics.hpp"
+#include "train/report/metrics.hpp"
 
 #include <cmath>
 #include <sstream>

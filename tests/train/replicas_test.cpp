@@ -1,4 +1,4 @@
-#include "axonn/train/replicas.hpp"
+#include "train/replicas.hpp"
 
 #include <atomic>
 #include <functional>

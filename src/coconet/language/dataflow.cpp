@@ -4,7 +4,7 @@
 #include <iterator>
 #include <set>
 
-#include "axonn/coconet/language/typing.hpp"
+#include "coconet/language/typing.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
 #include "coconet/language/hoist.hpp"

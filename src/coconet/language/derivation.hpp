@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "axonn/coconet/language/typing.hpp"
+#include "coconet/language/typing.hpp"
 #include "coconet/language/typing_rules.hpp"
 
 namespace axonn::coconet {

@@ -6,7 +6,7 @@
 #include <set>
 #include <span>
 
-#include "axonn/coconet/language/typing.hpp"
+#include "coconet/language/typing.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
 #include "coconet/language/words.hpp"

@@ -1,4 +1,4 @@
-#include "axonn/coconet/language/typing.hpp"
+#include "coconet/language/typing.hpp"
 
 #include <algorithm>
 #include <optional>

@@ -3,7 +3,7 @@
 #include <iterator>
 #include <span>
 
-#include "axonn/coconet/language/typing.hpp"
+#include "coconet/language/typing.hpp"
 
 namespace axonn::coconet {
 namespace {

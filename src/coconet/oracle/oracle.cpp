@@ -1,7 +1,7 @@
 #include "axonn/coconet/oracle/oracle.hpp"
 
 #include "axonn/coconet/language/program_work.hpp"
-#include "axonn/coconet/language/typing.hpp"
+#include "coconet/language/typing.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/philox.hpp"
 #include "axonn/core/process_memory.hpp"

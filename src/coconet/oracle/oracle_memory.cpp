@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "axonn/coconet/language/typing.hpp"
+#include "coconet/language/typing.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
 

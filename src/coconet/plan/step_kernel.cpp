@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "axonn/coconet/language/typing.hpp"
+#include "coconet/language/typing.hpp"
 #include "axonn/core/error.hpp"
 #include "coconet/plan/expression_kernel.hpp"
 

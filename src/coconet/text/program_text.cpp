@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "axonn/coconet/language/typing.hpp"
+#include "coconet/language/typing.hpp"
 #include "coconet/text/expression_parser.hpp"
 #include "coconet/text/program_parser.hpp"
 

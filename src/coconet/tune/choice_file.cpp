@@ -6,7 +6,7 @@
 #include <iterator>
 #include <string_view>
 
-#include "axonn/coconet/tune/schedule_key.hpp"
+#include "coconet/tune/schedule_key.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
 #include "axonn/core/text.hpp"

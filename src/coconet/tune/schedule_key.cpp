@@ -1,4 +1,4 @@
-#include "axonn/coconet/tune/schedule_key.hpp"
+#include "coconet/tune/schedule_key.hpp"
 
 #include <algorithm>
 #include <map>

@@ -4,7 +4,7 @@
 #include <optional>
 #include <set>
 
-#include "axonn/coconet/tune/schedule_key.hpp"
+#include "coconet/tune/schedule_key.hpp"
 #include "axonn/core/error.hpp"
 #include "coconet/tune/search_moves.hpp"
 

@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "axonn/coconet/tune/schedule_key.hpp"
+#include "coconet/tune/schedule_key.hpp"
 #include "axonn/core/error.hpp"
 
 namespace axonn::coconet {

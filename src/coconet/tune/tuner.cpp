@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "axonn/coconet/tune/schedule_key.hpp"
+#include "coconet/tune/schedule_key.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/median.hpp"
 

@@ -1,4 +1,4 @@
-#include "axonn/train/report/progress.hpp"
+#include "train/report/progress.hpp"
 
 #include <algorithm>
 #include <array>

@@ -12,7 +12,7 @@
 #include "axonn/optim/loss_scale.hpp"
 #include "axonn/optim/spike_guard.hpp"
 #include "axonn/train/passes.hpp"
-#include "axonn/train/report/metrics.hpp"
+#include "train/report/metrics.hpp"
 #include "axonn/train/train_config.hpp"
 #include "axonn/train/trained_run.hpp"
 #include "train/saver.hpp"

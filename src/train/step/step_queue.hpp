@@ -4,7 +4,7 @@
 #include <deque>
 #include <optional>
 
-#include "axonn/train/report/metrics.hpp"
+#include "train/report/metrics.hpp"
 #include "axonn/train/report/trace.hpp"
 #include "train/run_report.hpp"
 #include "train/step/train_step.hpp"

@@ -9,7 +9,7 @@
 #include "axonn/optim/update_choice.hpp"
 #include "axonn/train/batch_plan.hpp"
 #include "axonn/train/passes.hpp"
-#include "axonn/train/report/metrics.hpp"
+#include "train/report/metrics.hpp"
 #include "axonn/train/report/trace.hpp"
 #include "axonn/train/train_config.hpp"
 #include "axonn/train/trained_run.hpp"

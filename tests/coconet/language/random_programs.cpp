@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "axonn/coconet/language/typing.hpp"
+#include "coconet/language/typing.hpp"
 #include "axonn/core/error.hpp"
 
 namespace axonn::coconet {

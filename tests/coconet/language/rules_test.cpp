@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "axonn/coconet/text/program_text.hpp"
-#include "axonn/coconet/language/typing.hpp"
+#include "coconet/language/typing.hpp"
 #include "support/user_error.hpp"
 
 namespace axonn::coconet {

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "axonn/coconet/language/typing.hpp"
+#include "coconet/language/typing.hpp"
 #include "axonn/coconet/oracle/oracle.hpp"
 
 namespace axonn::coconet {

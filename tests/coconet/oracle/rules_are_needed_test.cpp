@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "axonn/coconet/language/typing.hpp"
+#include "coconet/language/typing.hpp"
 #include "axonn/coconet/oracle/oracle.hpp"
 #include "coconet/oracle/oracle_settings.hpp"
 #include "support/user_error.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "axonn/coconet/language/typing.hpp"
+#include "coconet/language/typing.hpp"
 #include "axonn/coconet/transform/transformation.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"

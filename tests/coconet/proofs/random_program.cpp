@@ -4,7 +4,7 @@
 #include <set>
 #include <tuple>
 
-#include "axonn/coconet/language/typing.hpp"
+#include "coconet/language/typing.hpp"
 #include "axonn/core/error.hpp"
 
 namespace axonn::coconet::proofs {

@@ -12,7 +12,7 @@
 
 #include "axonn/coconet/text/program_text.hpp"
 #include "axonn/coconet/oracle/oracle.hpp"
-#include "axonn/coconet/tune/schedule_key.hpp"
+#include "coconet/tune/schedule_key.hpp"
 #include "coconet/support/figures.hpp"
 #include "coconet/tune/sgd_program.hpp"
 #include "support/user_error.hpp"
