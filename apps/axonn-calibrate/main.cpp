@@ -7,6 +7,7 @@
 
 #include <axonn/config/command_line.hpp>
 #include <axonn/core/error.hpp>
+#include <axonn/core/process_end.hpp>
 #include <axonn/core/sentence.hpp>
 #include <axonn/core/standard_streams.hpp>
 #include <axonn/core/text.hpp>
@@ -40,7 +41,7 @@ struct CommandLine {
 };
 
 // Every rank measures; only rank 0 prints and writes.
-void run(CommandLine& line) {
+void calibrate(CommandLine& line) {
   axonn::Environment environment;
   const bool first = environment.rank() == 0;
   if (first)
@@ -56,9 +57,7 @@ void run(CommandLine& line) {
   line.calibration.say("wrote " + line.out);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   CommandLine line;
   CLI::App app(kAbout, "axonn-config calibrate");
   app.set_version_flag("--version", std::string(axonn::version()));
@@ -76,7 +75,7 @@ int main(int argc, char** argv) {
       std::printf("%s", text->c_str());
     } else {
       line.check();
-      run(line);
+      calibrate(line);
     }
     axonn::finish_output();
     return 0;
@@ -85,3 +84,7 @@ int main(int argc, char** argv) {
   }
   return 2;
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { axonn::end_process(run(argc, argv)); }

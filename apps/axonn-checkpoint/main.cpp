@@ -7,6 +7,7 @@
 
 #include <axonn/checkpoint/broken_checkpoint.hpp>
 #include <axonn/config/command_line.hpp>
+#include <axonn/core/process_end.hpp>
 #include <axonn/core/sentence.hpp>
 #include <axonn/core/standard_streams.hpp>
 #include <axonn/core/version.hpp>
@@ -63,7 +64,7 @@ std::vector<axonn::Subcommand> add_commands(CLI::App& app, CheckpointOptions& op
           {&write, [&] { return export_tensors(options); }}};
 }
 
-int run(int argc, char** argv) {
+int run_commands(int argc, char** argv) {
   CheckpointOptions options;
   CLI::App app(kAbout, "axonn-checkpoint");
   app.set_version_flag("--version", std::string(axonn::version()));
@@ -72,12 +73,10 @@ int run(int argc, char** argv) {
   return axonn::run_subcommand(app, {argv, static_cast<size_t>(argc)}, add_commands(app, options));
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   axonn::open_standard_streams();
   try {
-    const int status = run(argc, argv);
+    const int status = run_commands(argc, argv);
     axonn::finish_output();
     return status;
   } catch (const axonn::BrokenCheckpoint& error) {
@@ -88,3 +87,7 @@ int main(int argc, char** argv) {
   }
   return 2;
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { axonn::end_process(run(argc, argv)); }

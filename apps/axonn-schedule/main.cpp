@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include <axonn/config/command_line.hpp>
+#include <axonn/core/process_end.hpp>
 #include <axonn/core/sentence.hpp>
 #include <axonn/core/standard_streams.hpp>
 #include <axonn/core/version.hpp>
@@ -61,7 +62,7 @@ std::vector<axonn::Subcommand> add_commands(CLI::App& app, ScheduleOptions& opti
           {&tune, [&] { return run_tune(options); }}, {&run, [&] { return run_run(options); }}};
 }
 
-int run(int argc, char** argv) {
+int run_commands(int argc, char** argv) {
   ScheduleOptions options;
   CLI::App app(kAbout, "axonn-schedule");
   app.set_version_flag("--version", std::string(axonn::version()));
@@ -70,12 +71,10 @@ int run(int argc, char** argv) {
   return axonn::run_subcommand(app, {argv, static_cast<size_t>(argc)}, add_commands(app, options));
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   axonn::open_standard_streams();
   try {
-    const int status = run(argc, argv);
+    const int status = run_commands(argc, argv);
     axonn::finish_output();
     return status;
   } catch (const std::exception& error) {
@@ -83,3 +82,7 @@ int main(int argc, char** argv) {
   }
   return 2;
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { axonn::end_process(run(argc, argv)); }

@@ -1,3 +1,5 @@
+#include <axonn/core/process_end.hpp>
+
 #include "commands.hpp"
 
 int main(int argc, char** argv) {
@@ -8,5 +10,5 @@ int main(int argc, char** argv) {
   program.commands.push_back(make_train_command());
   program.commands.push_back(make_sample_command());
   program.commands.push_back(make_verify_command());
-  return axonn::run_program(program, argc, argv);
+  axonn::end_process(axonn::run_program(program, argc, argv));
 }

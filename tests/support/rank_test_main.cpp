@@ -1,8 +1,10 @@
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 
 #include <gtest/gtest.h>
 
+#include "axonn/core/process_end.hpp"
 #include "support/rank_test.hpp"
 
 namespace axonn {
@@ -36,10 +38,12 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "no test in this program\n");
     return 1;
   }
-  axonn::Environment environment;
-  axonn::environment = &environment;
+  std::optional<axonn::Environment> environment(std::in_place);
+  axonn::environment = &*environment;
   auto& listeners = testing::UnitTest::GetInstance()->listeners();
-  if (environment.rank() != 0) delete listeners.Release(listeners.default_result_printer());
+  if (environment->rank() != 0) delete listeners.Release(listeners.default_result_printer());
   listeners.Append(new axonn::AbortOnFailure);
-  return RUN_ALL_TESTS();
+  const int status = RUN_ALL_TESTS();
+  environment.reset();
+  axonn::end_process(status);
 }
