@@ -1,6 +1,7 @@
-# CTest's PROCESSORS are half processors here, of which scripts/test gives it two per processor. A
-# test that computes takes two of them per processor. One that mostly waits takes one, so that
-# others compute beside it.
+# CTest's PROCESSORS are thirds of a processor here: scripts/test gives it three per processor. A
+# test of one process takes two, because it also starts, reads and waits. One of several ranks takes
+# four, or three if it starts several jobs. One that mostly waits takes one, so that others compute
+# beside it.
 
 # axonn_test(NAME SOURCES ... LIBRARIES ... LABELS ... [NP 1 2 4] [ARGUMENTS ...]
 #            [ENVIRONMENT NAME=VALUE ...] [TIMEOUT s] [WAITS]): one GoogleTest program. Without NP
@@ -56,7 +57,7 @@ endfunction()
 
 # axonn_program_test(FILE.py LABELS ... [PROGRAM gpt|unet] [PROCESSORS n] [TIMEOUT s]): end-to-end
 # tests of a program (default: gpt) in Python's unittest, with tests/support/program_runs.py and the
-# program's own helpers. n: number of half processors that the test mostly keeps busy (2).
+# program's own helpers. n: thirds of a processor, as above (2).
 function(axonn_program_test file)
   cmake_parse_arguments(arg "" "PROGRAM;PROCESSORS;TIMEOUT" "LABELS" ${ARGN})
   if(NOT arg_PROGRAM)
@@ -82,4 +83,16 @@ function(axonn_program_test file)
     "PYTHONPATH=${PROJECT_SOURCE_DIR}/tests/support:${PROJECT_SOURCE_DIR}/tests/${arg_PROGRAM}")
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} PROCESSORS ${arg_PROCESSORS}
     SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
+endfunction()
+
+# axonn_program_nights(NAME ...): tests of axonn_program_test() with all of their cases, every night
+# as NAME.nightly.
+function(axonn_program_nights)
+  foreach(name IN LISTS ARGN)
+    get_test_property(${name} ENVIRONMENT environment)
+    add_test(NAME ${name}.nightly COMMAND ${Python3_EXECUTABLE} -m unittest -v ${name}
+      WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+    set_tests_properties(${name}.nightly PROPERTIES LABELS nightly TIMEOUT 600 PROCESSORS 4
+      ENVIRONMENT "${environment};AXONN_TEST_NIGHTLY=1")
+  endforeach()
 endfunction()

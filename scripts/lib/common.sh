@@ -16,8 +16,8 @@ build_jobs() {
   echo $((cores < fits ? cores : fits))
 }
 
-# For ctest -j: half processors (cmake/AxonnTest.cmake).
-test_slots() { echo $((2 * $(nproc))); }
+# For ctest -j: thirds of a processor (cmake/AxonnTest.cmake).
+test_slots() { echo $((3 * $(nproc))); }
 
 # 375 -> 6:15
 duration() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }

@@ -3,7 +3,7 @@ import pathlib
 import unittest
 
 from gpt_runs import GptTest, TRAINING
-from program_runs import free_port, refusal_seconds
+from program_runs import NIGHT, free_port, refusal_seconds
 
 
 class UnlikeRanks(GptTest):
@@ -45,11 +45,11 @@ class UnlikeRanks(GptTest):
     def test_other_data(self):
         text = self.text.read_text()
         rot13 = str.maketrans("abcdefghijklmnopqrstuvwxyz", "nopqrstuvwxyzabcdefghijklm")
-        for grid, ranks in (("1x1x1x2", 2), ("2x1x1x1", 2), ("1x1x2x2", 4)):
-            for name, other, words in (
-                    ("letters", text.translate(rot13), "the content of the files differs"),
-                    ("shorter", text[:3000], "the number of training tokens is 2700 there and "),
-                    ("one byte", text[:-1] + "x", "the content of the files differs")):
+        for i, (grid, ranks) in enumerate((("1x1x1x2", 2), ("2x1x1x1", 2), ("1x1x2x2", 4))):
+            others = (("letters", text.translate(rot13), "the content of the files differs"),
+                      ("shorter", text[:3000], "the number of training tokens is 2700 there and "),
+                      ("one byte", text[:-1] + "x", "the content of the files differs"))
+            for name, other, words in others if NIGHT else others[i:i + 1]:  # every day each on one grid
                 with self.subTest(grid=grid, other=name):
                     ended = self.train_on_others(other, "--grid", grid, "--validation-fraction", "0.1", ranks=ranks)
                     self.assert_refused(ended, f"rank {ranks - 1} has read other data than rank 0: rank {ranks - 1} on "

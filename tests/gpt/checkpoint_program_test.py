@@ -7,7 +7,7 @@ import subprocess
 import unittest
 
 from gpt_runs import GptTest
-from program_runs import needs_mpi
+from program_runs import NIGHT, needs_mpi
 
 CHECKPOINT = pathlib.Path(os.environ["AXONN_CHECKPOINT"])
 
@@ -36,8 +36,8 @@ class CheckpointProgram(GptTest):
     @needs_mpi
     def test_whole_tensors_do_not_depend_on_the_grid_that_wrote_them(self):
         files = set()
-        for grid, ranks in (("1x1x1x1", 1), ("2x1x2x1", 4), ("1x2x1x2", 4), ("1x1x3x1", 3), ("2x2x1x1", 4),
-                            ("1x1x2x2", 4)):
+        night = (("2x2x1x1", 4), ("1x1x2x2", 4)) if NIGHT else ()
+        for grid, ranks in (("1x1x1x1", 1), ("2x1x2x1", 4), ("1x2x1x2", 4), ("1x1x3x1", 3), *night):
             run = self.train(f"on-{grid}", "--grid", grid, "--steps", "1", "--learning-rate", "0",
                              "--batch", "12", ranks=ranks)
             out = self.directory / f"{grid}.safetensors"

@@ -1,6 +1,7 @@
 """A job that hangs says which collective, which ranks and why, and ends in time. A slow rank is named."""
 import json
 import os
+import select
 import signal
 import subprocess
 import threading
@@ -8,7 +9,7 @@ import time
 import unittest
 
 from gpt_runs import GptTest, TRAINING
-from program_runs import CLUSTER, free_port, needs_mpi, nightly, processes_with, program_of, wait_for_steps
+from program_runs import CLUSTER, RUN_SECONDS, free_port, needs_mpi, nightly, processes_with, program_of, wait_for_steps
 
 LIMIT = 2   # for a collective, in seconds
 AFTER = 10  # by then all ranks have ended
@@ -70,12 +71,14 @@ class Hang(GptTest):
         self.assertIn("rank 0 did not answer when it was asked for a report", ended.err)
         self.assertTrue((self.directory / "run" / "flight" / "rank-0003.jsonl").exists())
 
-    def hang(self, launcher, *arguments, until, grid="1x1x2x1"):
-        """Starts two ranks, and stops rank 1 when `until` returns. The job must end in time."""
+    def hang(self, launcher, *arguments, until, grid="1x1x2x1", work=lambda job: None):
+        """Starts two ranks, and stops rank 1 when `until` returns. The job must end in time, which begins
+        when `work` returns: what rank 0 computes before it waits for the other takes as long as it takes."""
         job = self.start(*arguments, "--grid", grid, ranks=2, launcher=launcher,
                          environment={"AXONN_TIMEOUT_SECONDS": str(LIMIT)})
         until(job)
         os.kill(self.rank_of(job, 1), signal.SIGSTOP)
+        work(job)
         ended = job.wait(LIMIT + AFTER)
         self.assertNotEqual(ended.status, 0)
         self.assertRegex(ended.err, "#[0-9]+ of group '.+' .*made no progress for 2 s: .*rank 1 does not answer")
@@ -117,7 +120,8 @@ class Hang(GptTest):
     def test_a_rank_that_is_stopped_while_rank_zero_ends_is_named(self):
         self.train("run", "--steps", "1")
         ended = self.hang("ranks", "generate", "--checkpoint", "run", "--tokens", "16000",
-                          until=lambda job: self.wait_for_samples(job, seconds=1))  # over Z, nobody waits for samples
+                          until=lambda job: self.wait_for_samples(job, seconds=1),  # over Z, nobody waits for samples
+                          work=self.wait_for_text)
         self.assertIn("'the end of the program'", ended.err)
 
     def wait_for_samples(self, job, seconds=3):
@@ -125,6 +129,11 @@ class Hang(GptTest):
         while len(job.ranks()) < 3 or self.cpu_seconds(self.rank_of(job, 1)) < seconds:  # the waiting process, too
             self.assertIsNone(job.processes[0].poll(), "the job has ended")
             time.sleep(0.1)
+
+    def wait_for_text(self, job):
+        """Until rank 0 prints the text, which is its last work."""
+        printed, _, _ = select.select([job.processes[0].stdout], [], [], RUN_SECONDS)
+        self.assertTrue(printed, "rank 0 has printed nothing")
 
     def cpu_seconds(self, pid):
         with open(f"/proc/{pid}/stat") as file:

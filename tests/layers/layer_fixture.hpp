@@ -5,7 +5,7 @@
 
 #include "axonn/layers/context.hpp"
 #include "axonn/layers/layout.hpp"
-#include "support/rank_test.hpp"
+#include "support/every_grid.hpp"
 
 // For tests that compare a layer on a grid with plain LibTorch on whole tensors, in fp64.
 namespace axonn::test {
@@ -81,15 +81,6 @@ inline void expect_gradient(const Context& context, const ShardedParameter& para
   const double scale = whole.abs().max().item<double>();
   EXPECT_LE((parameter.gradient() - expected).abs().max().item<double>(), kRelative * scale)
       << what << " on " << context.shape().to_string();
-}
-
-// Above 8 ranks, only the grids that split at least three axes.
-inline std::vector<GridShape> every_grid() {
-  std::vector<GridShape> grids = factorisations(test_environment().ranks());
-  if (test_environment().ranks() > 8)
-    std::erase_if(
-        grids, [](const GridShape& grid) { return (grid.x > 1) + (grid.y > 1) + (grid.z > 1) + (grid.data > 1) < 3; });
-  return grids;
 }
 
 }  // namespace axonn::test

@@ -103,24 +103,24 @@ TEST(LayerNormOnEveryGrid, EqualsSerialAlsoFarFromZero) {
 // and fewer.
 TEST(AttentionOnEveryGrid, EqualsSerial) {
   const int64_t heads = 24, each = 2, features = heads * each;
-  for (const GridShape& grid : every_grid())
-    for (const auto& [sequence, keys] : {std::pair<int64_t, int64_t>{5, 24}, {150, 24}, {5, 8}, {150, 8}}) {
-      Context context = context_on(grid);
+  for (const auto& [sequence, keys] : {std::pair<int64_t, int64_t>{5, 24}, {150, 24}, {5, 8}, {150, 8}}) {
+    const int64_t of_keys = keys * each;
+    const at::Tensor qkv = whole_tensor(1, {16, sequence, features + 2 * of_keys}).requires_grad_(),
+                     grad = whole_tensor(2, {16, sequence, features});
+    const auto by_head = [&](int64_t first, int64_t count) {
+      const at::Tensor part = qkv.narrow(2, first, count * each).view({16, sequence, count, each}).transpose(1, 2);
+      return part.repeat_interleave(heads / count, 1);
+    };
+    const at::Tensor output = at::scaled_dot_product_attention(by_head(0, heads), by_head(features, keys),
+                                                               by_head(features + of_keys, keys), {}, 0.0, true)
+                                  .transpose(1, 2)
+                                  .reshape({16, sequence, features});
+    output.backward(grad);
+    for (const GridShape& grid : every_grid()) {
       if (heads % grid.x != 0 || keys % grid.x != 0) continue;
+      Context context = context_on(grid);
       const std::string what = " of " + std::to_string(sequence) + " tokens and " + std::to_string(keys) +
                                " heads of keys on " + grid.to_string();
-      const int64_t of_keys = keys * each;
-      const at::Tensor qkv = whole_tensor(1, {16, sequence, features + 2 * of_keys}).requires_grad_(),
-                       grad = whole_tensor(2, {16, sequence, features});
-      const auto by_head = [&](int64_t first, int64_t count) {
-        const at::Tensor part = qkv.narrow(2, first, count * each).view({16, sequence, count, each}).transpose(1, 2);
-        return part.repeat_interleave(heads / count, 1);
-      };
-      const at::Tensor output = at::scaled_dot_product_attention(by_head(0, heads), by_head(features, keys),
-                                                                 by_head(features + of_keys, keys), {}, 0.0, true)
-                                    .transpose(1, 2)
-                                    .reshape({16, sequence, features});
-      output.backward(grad);
       Value mine = my_value(context, qkv.detach(), Layout::over(Axis::x, {features, of_keys, of_keys}));
       mine.tensor.requires_grad_();
       const AttentionOptions options = {.heads = heads, .kv_heads = keys};
@@ -129,6 +129,7 @@ TEST(AttentionOnEveryGrid, EqualsSerial) {
       expect_near(result.tensor.detach(), my_value(context, output.detach(), result.layout).tensor, "attention" + what);
       expect_near(mine.tensor.grad(), my_value(context, qkv.grad(), mine.layout).tensor, "attention gradient" + what);
     }
+  }
 }
 
 // Queries that another operation made, such as a rotation, have their gradient; so have keys and

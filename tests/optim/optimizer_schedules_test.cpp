@@ -6,7 +6,7 @@
 
 #include "train/replicas.hpp"
 #include "optim/optimizer_training.hpp"
-#include "support/rank_test.hpp"
+#include "support/every_grid.hpp"
 
 namespace axonn {
 namespace {
@@ -62,7 +62,7 @@ TEST(OptimizerSchedules, GiveTheSameBits) {
   const bool all = test_environment().ranks() <= 4 || tests_everything();
   const std::vector<Case> every = cases();
   size_t turn = 0;
-  for (const GridShape& grid : factorisations(test_environment().ranks())) {
+  for (const GridShape& grid : test::every_grid()) {
     const size_t mine = turn++ % every.size();
     for (size_t i = 0; i < every.size(); ++i)
       if (all || i == mine || (grid.data > 1 && every[i].dtype == at::kFloat)) expect_the_same_bits(grid, every[i]);
@@ -70,7 +70,7 @@ TEST(OptimizerSchedules, GiveTheSameBits) {
 }
 
 TEST(OptimizerSchedules, DivideTheState) {
-  for (const GridShape& grid : factorisations(test_environment().ranks())) {
+  for (const GridShape& grid : test::every_grid()) {
     OptimizerTraining run(grid, at::kBFloat16, {.schedule = UpdateSchedule::fuse, .ema = 0.3});
     int64_t own = 0;
     for (const OwnedRegion& region : run.parameters().arena().regions()) {

@@ -25,7 +25,8 @@ REFUSAL_SECONDS = 10  # after an error all ranks must end within this time
 RUN_SECONDS = 100     # a run that hangs fails instead of waiting for CTest
 MARK = "AXONN_TEST_MARK"
 
-nightly = unittest.skipUnless(os.environ.get("AXONN_TEST_NIGHTLY"), "too long for every day: ctest -L nightly")
+NIGHT = bool(os.environ.get("AXONN_TEST_NIGHTLY"))  # takes all cases
+nightly = unittest.skipUnless(NIGHT, "too long for every day: ctest -L nightly")
 needs_mpi = unittest.skipUnless(HAS_MPI, "built without MPI (AXONN_WITH_MPI=OFF)")
 
 
