@@ -1,6 +1,5 @@
 #include "axonn/train/report/gemm_peak.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <vector>
 
@@ -40,31 +39,36 @@ double seconds_of(c10::Device device, const Work& work) {
 }  // namespace
 
 double measure_gemm_flops(c10::ScalarType dtype, c10::Device device) {
-  constexpr double kWindowSeconds = 0.03, kKernelSeconds = 0.15;
+  constexpr double kWindowSeconds = 0.03;
   const double warm_up_seconds = device.is_cpu() ? 0 : 0.3;  // a GPU that had nothing to do has slow clocks
   const int64_t n = device.is_cpu() ? 768 : 8192;
   const int at_once = device.is_cpu() ? 1 : 5;  // a device needs no pause between products
   const auto options = at::TensorOptions().dtype(dtype).device(device);
   const at::Tensor a = uneven_numbers(n, options), b = uneven_numbers(n, options);
-  double best = 0;
+  const auto seconds_with = [&](GemmKernel kernel) {
+    return seconds_of(device, [&] {
+      for (int product = 0; product < at_once; ++product) (void)gemm(kernel, a, b);
+    });
+  };
+  const auto window = [&](GemmKernel kernel) {
+    double spent = 0;
+    int done = 0;
+    for (; spent < kWindowSeconds; done += at_once) spent += seconds_with(kernel);
+    return done * 2.0 * static_cast<double>(n * n * n) / spent;
+  };
+  GemmKernel best = GemmKernel::mm;
+  std::vector<double> rates = {0};
   for (const GemmKernel kernel : {GemmKernel::mm, GemmKernel::onednn}) {
     if (!gemm_available(kernel, dtype, device)) continue;
-    const auto products = [&] {
-      for (int product = 0; product < at_once; ++product) (void)gemm(kernel, a, b);
-    };
-    double warm = seconds_of(device, products);
-    while (warm < warm_up_seconds) warm += seconds_of(device, products);
-    std::vector<double> rates;
-    for (double all = 0; all < kKernelSeconds;) {
-      double spent = 0;
-      int done = 0;
-      for (; spent < kWindowSeconds; done += at_once) spent += seconds_of(device, products);
-      rates.push_back(done * 2.0 * static_cast<double>(n * n * n) / spent);
-      all += spent;
-    }
-    best = std::max(best, median(rates));
+    double warm = seconds_with(kernel);
+    while (warm < warm_up_seconds) warm += seconds_with(kernel);
+    const double rate = window(kernel);
+    if (rate <= rates[0]) continue;
+    best = kernel;
+    rates = {rate};
   }
-  return best;
+  while (rates.size() < 3) rates.push_back(window(best));
+  return median(rates);
 }
 
 }  // namespace axonn

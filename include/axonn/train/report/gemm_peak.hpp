@@ -5,10 +5,10 @@
 
 namespace axonn {
 
-// FLOP/s of square matrix products on this rank, by the kernel that is faster: the median over
-// windows of 30 ms, or of one product, within 0.15 s. Utilisation is relative to it. Ranks that
-// share a node's cores must call it at the same time: a window then holds the time that others
-// take, so the sum over ranks is the machine's.
+// FLOP/s of square matrix products on this rank: the median of three windows of 30 ms, or of one
+// product each, by the kernel that is the fastest in its first window. Utilisation is relative to
+// it. Ranks that share a node's cores must call it at the same time: a window then holds the time
+// that others take, so the sum over ranks is the machine's.
 double measure_gemm_flops(c10::ScalarType dtype, c10::Device device);
 
 }  // namespace axonn
