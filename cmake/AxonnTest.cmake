@@ -85,14 +85,18 @@ function(axonn_program_test file)
     SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
 endfunction()
 
-# axonn_program_nights(NAME ...): tests of axonn_program_test() with all of their cases, every night
-# as NAME.nightly.
+# axonn_program_nights(NAME ... [TIMEOUT s]): tests of axonn_program_test() with all of their cases,
+# every night as NAME.nightly.
 function(axonn_program_nights)
-  foreach(name IN LISTS ARGN)
+  cmake_parse_arguments(arg "" "TIMEOUT" "" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 600)
+  endif()
+  foreach(name IN LISTS arg_UNPARSED_ARGUMENTS)
     get_test_property(${name} ENVIRONMENT environment)
-    add_test(NAME ${name}.nightly COMMAND ${Python3_EXECUTABLE} -m unittest -v ${name}
+    add_test(NAME ${name}.nightly COMMAND ${Python3_EXECUTABLE} -m parts ${name}
       WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
-    set_tests_properties(${name}.nightly PROPERTIES LABELS nightly TIMEOUT 600 PROCESSORS 4
-      ENVIRONMENT "${environment};AXONN_TEST_NIGHTLY=1")
+    set_tests_properties(${name}.nightly PROPERTIES LABELS nightly TIMEOUT ${arg_TIMEOUT} PROCESSORS 4
+      SKIP_RETURN_CODE 77 ENVIRONMENT "${environment};AXONN_TEST_NIGHTLY=1")
   endforeach()
 endfunction()

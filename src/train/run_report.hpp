@@ -7,10 +7,10 @@
 
 #include "axonn/comm/communicator.hpp"
 #include "axonn/train/batch_plan.hpp"
-#include "train/report/metrics.hpp"
-#include "train/report/progress.hpp"
 #include "axonn/train/train_config.hpp"
 #include "axonn/train/trained_run.hpp"
+#include "train/report/metrics.hpp"
+#include "train/report/progress.hpp"
 #include "train/report/run_status.hpp"
 #include "train/report/stragglers.hpp"
 #include "train/run_end.hpp"

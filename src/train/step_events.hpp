@@ -4,10 +4,10 @@
 #include <functional>
 #include <utility>
 
-#include "train/report/metrics.hpp"
 #include "axonn/train/report/trace.hpp"
 #include "axonn/train/train_config.hpp"
 #include "axonn/train/trained_run.hpp"
+#include "train/report/metrics.hpp"
 #include "train/run_checkpoints.hpp"
 #include "train/run_end.hpp"
 

@@ -10,8 +10,8 @@
 #include <ATen/ops/tensor.h>
 
 #include "axonn/core/crash_report.hpp"
-#include "train/report/metrics.hpp"
 #include "axonn/train/report/trace.hpp"
+#include "train/report/metrics.hpp"
 #include "train/run_checkpoints.hpp"
 #include "train/run_end.hpp"
 #include "train/run_report.hpp"

@@ -22,6 +22,7 @@ std::string written_with(const char* variable) {
   EXPECT_EXIT(
       {
         unsetenv("LD_PRELOAD");
+        unsetenv("CUDA_INJECTION64_PATH");
         if (variable != nullptr) setenv(variable, "libtool.so", 1);
         file = std::fopen(path.c_str(), "w");
         std::fputs("work", file);

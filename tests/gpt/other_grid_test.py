@@ -4,6 +4,8 @@ import unittest
 from gpt_runs import GptTest
 from program_runs import NIGHT, losses, needs_mpi
 
+SCHEDULES = ("mm-rs-c-ag", "overlap", "auto")
+
 
 @needs_mpi
 class OtherGrid(GptTest):
@@ -13,10 +15,9 @@ class OtherGrid(GptTest):
     def test_a_vocabulary_that_is_padded_to_tiles(self):
         """Of 4099 tokens one rank holds 4224 rows, and the four ranks along X 1152 each."""
         self.goes_on_elsewhere("--vocab", "4099", "--tied", grids=(("1x1x1x1", 1), ("4x1x1x1", 4)),
-                               schedules=("mm-rs-c-ag", "overlap", "auto") if NIGHT else ())
+                               schedules=SCHEDULES if NIGHT else ())
 
-    def goes_on_elsewhere(self, *network, grids=(("1x1x1x1", 1), ("1x2x1x2", 4)),
-                          schedules=("mm-rs-c-ag", "overlap", "auto")):
+    def goes_on_elsewhere(self, *network, grids=(("1x1x1x1", 1), ("1x2x1x2", 4)), schedules=SCHEDULES):
         whole = self.train("whole", "--grid", "2x1x2x1", "--steps", "12", "--save-every", "6", *network, ranks=4)
         for grid, ranks in grids:
             with self.subTest(grid):

@@ -8,7 +8,7 @@ namespace axonn {
 // test.
 Environment& test_environment();
 
-// The nightly run, AXONN_TEST_EVERYTHING=1: a test takes all of its cases, however long.
+// The nightly run, AXONN_TEST_NIGHTLY=1: a test takes all of its cases, however long.
 bool tests_everything();
 
 }  // namespace axonn

@@ -28,7 +28,7 @@ class AbortOnFailure final : public testing::EmptyTestEventListener {
 
 Environment& test_environment() { return *environment; }
 
-bool tests_everything() { return std::getenv("AXONN_TEST_EVERYTHING") != nullptr; }
+bool tests_everything() { return std::getenv("AXONN_TEST_NIGHTLY") != nullptr; }
 
 }  // namespace axonn
 

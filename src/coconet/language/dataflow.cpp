@@ -4,9 +4,9 @@
 #include <iterator>
 #include <set>
 
-#include "coconet/language/typing.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
+#include "coconet/language/typing.hpp"
 #include "coconet/language/hoist.hpp"
 #include "coconet/language/program_rules.hpp"
 #include "coconet/language/section_rules.hpp"

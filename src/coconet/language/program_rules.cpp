@@ -6,9 +6,9 @@
 #include <set>
 #include <span>
 
-#include "coconet/language/typing.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
+#include "coconet/language/typing.hpp"
 #include "coconet/language/words.hpp"
 
 namespace axonn::coconet {

@@ -1,11 +1,11 @@
 #include "axonn/coconet/oracle/oracle.hpp"
 
 #include "axonn/coconet/language/program_work.hpp"
-#include "coconet/language/typing.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/philox.hpp"
 #include "axonn/core/process_memory.hpp"
 #include "axonn/core/text.hpp"
+#include "coconet/language/typing.hpp"
 #include "coconet/oracle/element_text.hpp"
 #include "coconet/oracle/oracle_memory.hpp"
 #include "coconet/oracle/section_runner.hpp"

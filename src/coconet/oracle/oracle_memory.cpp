@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "coconet/language/typing.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
+#include "coconet/language/typing.hpp"
 
 namespace axonn::coconet {
 namespace {

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "coconet/language/typing.hpp"
 #include "axonn/core/error.hpp"
+#include "coconet/language/typing.hpp"
 #include "coconet/plan/expression_kernel.hpp"
 
 namespace axonn::coconet {

@@ -6,10 +6,10 @@
 #include <iterator>
 #include <string_view>
 
-#include "coconet/tune/schedule_key.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
 #include "axonn/core/text.hpp"
+#include "coconet/tune/schedule_key.hpp"
 
 namespace axonn::coconet {
 namespace {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <set>
 
-#include "coconet/tune/schedule_key.hpp"
 #include "axonn/core/error.hpp"
+#include "coconet/tune/schedule_key.hpp"
 #include "coconet/tune/search_moves.hpp"
 
 namespace axonn::coconet {

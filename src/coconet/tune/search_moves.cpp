@@ -4,8 +4,8 @@
 #include <set>
 #include <utility>
 
-#include "coconet/tune/schedule_key.hpp"
 #include "axonn/core/error.hpp"
+#include "coconet/tune/schedule_key.hpp"
 
 namespace axonn::coconet {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <set>
 
-#include "coconet/tune/schedule_key.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/median.hpp"
+#include "coconet/tune/schedule_key.hpp"
 
 namespace axonn::coconet {
 namespace {

@@ -12,9 +12,9 @@
 #include "axonn/optim/loss_scale.hpp"
 #include "axonn/optim/spike_guard.hpp"
 #include "axonn/train/passes.hpp"
-#include "train/report/metrics.hpp"
 #include "axonn/train/train_config.hpp"
 #include "axonn/train/trained_run.hpp"
+#include "train/report/metrics.hpp"
 #include "train/saver.hpp"
 
 namespace axonn {

@@ -4,8 +4,8 @@
 #include <deque>
 #include <optional>
 
-#include "train/report/metrics.hpp"
 #include "axonn/train/report/trace.hpp"
+#include "train/report/metrics.hpp"
 #include "train/run_report.hpp"
 #include "train/step/train_step.hpp"
 

@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "coconet/language/typing.hpp"
 #include "axonn/coconet/oracle/oracle.hpp"
+#include "coconet/language/typing.hpp"
 
 namespace axonn::coconet {
 namespace {

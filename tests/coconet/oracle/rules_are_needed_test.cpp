@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "coconet/language/typing.hpp"
 #include "axonn/coconet/oracle/oracle.hpp"
+#include "coconet/language/typing.hpp"
 #include "coconet/oracle/oracle_settings.hpp"
 #include "support/user_error.hpp"
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <string>
 
-#include "coconet/language/typing.hpp"
 #include "axonn/coconet/transform/transformation.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
+#include "coconet/language/typing.hpp"
 
 namespace axonn::coconet::proofs {
 namespace {

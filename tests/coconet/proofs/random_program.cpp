@@ -4,8 +4,8 @@
 #include <set>
 #include <tuple>
 
-#include "coconet/language/typing.hpp"
 #include "axonn/core/error.hpp"
+#include "coconet/language/typing.hpp"
 
 namespace axonn::coconet::proofs {
 namespace {
