@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Fails on an #include that the module table below forbids, on folders that include each other in a
 circle, on a folder with more than MOST_SOURCES sources, where folder, module, target and namespace
-have more than one name, and on a public header that nobody needs: layers.py [ROOT]"""
+have more than one name, on a public header that nobody needs, and on LibTorch's at::parallel_for(),
+which runs on one thread here: layers.py [ROOT]"""
 import collections
 import pathlib
 import re
@@ -20,7 +21,7 @@ TABLE = {
     "coconet": (["core", "terms"], [TORCH, MPI]),
     "comm": (["core", "grid"], [r"torch/(?!csrc/distributed/)"]),
     "kernels": (["core", "comm", "coconet"], [MPI]),
-    "overlap": (["core", "grid", "terms", "comm", "coconet"], [MPI]),
+    "overlap": (["core", "grid", "terms", "comm", "coconet", "kernels"], [MPI]),
     "layers": (["core", "grid", "terms", "comm", "coconet", "kernels", "overlap"], [MPI]),
     "optim": (["core", "grid", "terms", "comm", "coconet", "kernels", "overlap", "layers"], [MPI]),
     "checkpoint": (["core", "grid", "optim"], [MPI]),
@@ -184,6 +185,13 @@ def not_needed(root):
         yield f"{public[place].relative_to(root)}: nothing outside its module includes it, so it belongs in src"
 
 
+def one_thread(root):
+    for _, path in our_files(root):
+        text = re.sub(r"//.*", "", path.read_text(errors="replace"))
+        if re.search(r"\bat::parallel_(for|reduce)\b", text):
+            yield f"{path.relative_to(root)}: at::parallel_for() runs on one thread; take kernels/cpu/parallel.hpp"
+
+
 def crowds(root):
     for base in ("src", "tests"):
         count = collections.Counter(path.parent for path in (root / base).rglob("*") if path.suffix in (".cpp", ".cu"))
@@ -194,7 +202,8 @@ def crowds(root):
 
 if __name__ == "__main__":
     place = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
-    found = [*against_the_table(place), *circles(place), *crowds(place), *other_names(place), *not_needed(place)]
-    print("\n".join(found) or "every include agrees with the module table, no folders include each other, and every "
-          "public header is needed")
+    found = [*against_the_table(place), *circles(place), *crowds(place), *other_names(place), *not_needed(place),
+             *one_thread(place)]
+    print("\n".join(found) or "every include agrees with the module table, no folders include each other, every "
+          "public header is needed, and work is divided among threads")
     sys.exit(1 if found else 0)

@@ -43,7 +43,7 @@ at::Tensor initial_values(const std::string& name, const Initial& initial, const
     return initial.width * (initial.kind == Initial::Kind::normal ? to_normal(words) : 2 * to_uniform(words[0]) - 1);
   };
   const std::vector<MappedRange> parts = parts_of(mapped_ranges(spec, shape, at, range));
-  at::parallel_for(0, static_cast<int64_t>(parts.size()), 1, [&](int64_t begin, int64_t end) {
+  parallel_for(0, static_cast<int64_t>(parts.size()), 1, [&](int64_t begin, int64_t end) {
     for (const MappedRange& part :
          std::span(parts).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)))
       for (int64_t i = 0; i < part.size; ++i)

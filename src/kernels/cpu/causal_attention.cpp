@@ -76,7 +76,7 @@ class Work {
   template <typename Body>
   void for_shares(const Body& body) const {
     const int64_t heads = inputs_[0].size(2);
-    at::parallel_for(0, inputs_[0].size(0) * heads, 1, [&](int64_t begin, int64_t end) {
+    parallel_for(0, inputs_[0].size(0) * heads, 1, [&](int64_t begin, int64_t end) {
       const at::AutoDispatchBelowADInplaceOrView past_autograd;
       for (int64_t at = begin, count = 0; at < end; at += count) {
         count = std::min(heads - at % heads, end - at);

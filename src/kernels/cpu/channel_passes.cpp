@@ -41,7 +41,7 @@ struct Block {
 template <typename Body>
 void for_blocks(const Tensor& images, const Body& body) {
   const int64_t channels = images.size(3), blocks = (channels + kChannelsAtOnce - 1) / kChannelsAtOnce;
-  at::parallel_for(0, images.size(0) * blocks, 1, [&](int64_t begin, int64_t end) {
+  parallel_for(0, images.size(0) * blocks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t first = i % blocks * kChannelsAtOnce;
       with_wide_vectors(

@@ -63,7 +63,7 @@ struct Chains {
 
 void for_rows(const Tensor& logits, const auto& work) {
   const int64_t grain = std::max<int64_t>(1, kElementsPerThread / std::max<int64_t>(1, logits.size(1)));
-  at::parallel_for(0, logits.size(0), grain, [&](int64_t begin, int64_t end) {
+  parallel_for(0, logits.size(0), grain, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) work(row);
   });
 }

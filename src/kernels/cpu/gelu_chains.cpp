@@ -78,7 +78,7 @@ struct Chains {
 // Calls work(block, row) for every row, a block of rows on one thread.
 template <typename Work>
 void for_rows(int64_t rows, const Work& work) {
-  at::parallel_for(0, (rows + kRowsPerSum - 1) / kRowsPerSum, 1, [&](int64_t begin, int64_t end) {
+  parallel_for(0, (rows + kRowsPerSum - 1) / kRowsPerSum, 1, [&](int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; ++block)
       for (int64_t row = block * kRowsPerSum; row < std::min(rows, (block + 1) * kRowsPerSum); ++row) work(block, row);
   });

@@ -4,6 +4,7 @@
 #include <array>
 
 #include <ATen/Dispatch.h>
+#include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/baddbmm.h>
 #include <ATen/ops/bmm.h>
@@ -60,7 +61,7 @@ template <typename Transform, typename T>
 AXONN_INLINE void transform(const Square<const T, Transform::kIn>& from, const Square<T, Transform::kOut>& to,
                             int64_t channels) {
   constexpr int kSide = 4, kIn = Transform::kIn, kOut = Transform::kOut;
-#pragma GCC ivdep
+  AXONN_INDEPENDENT
   for (int64_t c = 0; c < channels; ++c) {
     T in[kSide * kSide], half[kSide * kSide], out[kSide * kSide];
     for (int row = 0; row < kIn; ++row)
@@ -169,7 +170,7 @@ int64_t tiles_at_once(GemmKernel product, int64_t tiles) {
 // Calls work(begin, end) for blocks of `at_once` tiles on several threads, past autograd.
 template <typename Work>
 void for_tiles(int64_t tiles, int64_t at_once, const Work& work) {
-  at::parallel_for(0, (tiles + at_once - 1) / at_once, 1, [&](int64_t begin, int64_t end) {
+  parallel_for(0, (tiles + at_once - 1) / at_once, 1, [&](int64_t begin, int64_t end) {
     const at::AutoDispatchBelowADInplaceOrView past_autograd;
     work(begin * at_once, std::min(tiles, end * at_once));
   });

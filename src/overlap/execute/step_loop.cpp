@@ -8,6 +8,7 @@
 #include <ATen/Parallel.h>
 
 #include "axonn/core/error.hpp"
+#include "kernels/cpu/parallel.hpp"
 
 namespace axonn {
 using namespace coconet;
@@ -119,7 +120,7 @@ void StepLoop::run_tasks(std::span<const Range> tasks) {
   while (std::ssize(threads_) < at::get_num_threads()) threads_.push_back(make_scratch());
   const int threads = options_.threads;
   const int64_t grain = threads == 0 ? 1 : (std::ssize(tasks) + threads - 1) / threads;  // tasks of a thread
-  at::parallel_for(0, std::ssize(tasks), std::max<int64_t>(grain, 1), [&](int64_t first, int64_t last) {
+  parallel_for(0, std::ssize(tasks), std::max<int64_t>(grain, 1), [&](int64_t first, int64_t last) {
     Scratch& scratch = threads_[static_cast<size_t>(at::get_thread_num())];
     for (int64_t i = first; i < last; ++i) run(scratch, tasks[static_cast<size_t>(i)], nullptr, nullptr);
   });
