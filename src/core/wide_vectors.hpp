@@ -3,6 +3,17 @@
 #define AXONN_INLINE [[gnu::always_inline]] inline
 #define AXONN_INLINE_LAMBDA __attribute__((always_inline))
 
+// AXONN_INDEPENDENT before a loop: no iteration depends on another one, though pointers may be
+// equal. AXONN_AVX512: a function for AVX-512 with vectors of 512 bits, which neither compiler
+// prefers by itself.
+#ifdef __clang__
+#define AXONN_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#define AXONN_AVX512 [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl"), clang::min_vector_width(512)]]
+#else
+#define AXONN_INDEPENDENT _Pragma("GCC ivdep")
+#define AXONN_AVX512 [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")]]
+#endif
+
 // One body of loops, compiled for three instruction sets. The widest one that this processor has
 // runs:
 //
@@ -20,7 +31,7 @@ template <typename Body>
   body();
 }
 template <typename Body>
-[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")]] void run_on_avx512(const Body& body) {
+AXONN_AVX512 void run_on_avx512(const Body& body) {
   body();
 }
 #endif

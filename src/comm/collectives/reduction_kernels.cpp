@@ -63,8 +63,8 @@ void reduce(void* result, const void* accumulated, const void* own, size_t count
   const auto* a = static_cast<const T*>(accumulated);
   const auto* b = static_cast<const T*>(own);
   with_wide_vectors([=]() AXONN_INLINE_LAMBDA {
-  // `out` may be exactly `a` or `b`: no iteration depends on another one.
-#pragma GCC ivdep
+    // `out` may be exactly `a` or `b`.
+    AXONN_INDEPENDENT
     for (size_t i = 0; i < count; ++i) out[i] = narrow(Op::apply(widen(a[i]), widen(b[i])), out[i]);
   });
 }
