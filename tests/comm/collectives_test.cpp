@@ -1,7 +1,12 @@
 #include <cstdlib>
 #include <string>
 #include <tuple>
+#include <utility>
 
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
 #include <gtest/gtest.h>
 
 #include "comm/collective_checks.hpp"
@@ -20,6 +25,25 @@ TEST_P(OnThreads, Holds) {
   const auto& [check, ranks, path] = GetParam();
   setenv("AXONN_SHARED_MEMORY", path == "shared" ? "1" : "0", 1);
   run_local(ranks, check.run);
+  unsetenv("AXONN_SHARED_MEMORY");
+}
+
+// Parts of 1 KiB: three messages in each of the rounds of distance 1 and 4, one in that of 16.
+// Larger ones go around the ring.
+TEST(SmallGathers, TakeTheLogarithmOfRounds) {
+  constexpr int kRanks = 21;
+  setenv("AXONN_SHARED_MEMORY", "0", 1);
+  run_local(kRanks, [](Environment& environment) {
+    for (const auto& [elements, messages] : {std::pair(256, 3 + 3 + 1), std::pair(257, kRanks - 1)}) {
+      const at::Tensor own = at::full({elements}, environment.rank(), at::kInt);
+      const at::Tensor all = at::empty({kRanks, elements}, at::kInt);
+      Communicator& world = environment.world();
+      const int64_t before = world.counters().messages;
+      world.all_gather(own, all.view({-1})).wait();
+      EXPECT_EQ(world.counters().messages - before, messages);
+      for (int rank = 0; rank < kRanks; ++rank) EXPECT_TRUE(at::equal(all[rank], at::full_like(own, rank)));
+    }
+  });
   unsetenv("AXONN_SHARED_MEMORY");
 }
 

@@ -10,12 +10,21 @@
 namespace axonn {
 namespace {
 
-// Larger buffers go around the ring.
+// Larger buffers go around the ring, except gathers of small parts: the ring would take n - 1 hops.
 constexpr size_t kMostBytes = size_t{16} << 10;
+constexpr size_t kMostPart = size_t{1} << 10;
 // Over all members: 64 bytes still go this way among 65536.
 constexpr size_t kMostGatheredBytes = size_t{4} << 20;
 // If only owners need the sums, most of what is gathered is for nothing.
 constexpr size_t kMostGatheredForOwners = size_t{4} << 10;
+
+bool gathers_small_parts(const CollectivePlan& plan, size_t bytes) {
+  const auto owners = static_cast<size_t>(plan.layout.owners());
+  if (bytes > std::min(kMostGatheredBytes, kMostPart * owners)) return false;
+  for (int owner = 0; owner < plan.layout.owners(); ++owner)
+    if (plan.bytes(plan.layout.count(owner)) > kMostPart) return false;
+  return true;
+}
 
 }  // namespace
 
@@ -26,7 +35,8 @@ bool SmallCollective::to_owners(const CollectivePlan& plan) {
 bool SmallCollective::allows(const CollectivePlan& plan) {
   const size_t bytes = plan.bytes(plan.layout.elements());
   if (to_owners(plan)) return bytes <= kMostBytes;
-  const size_t gathered = bytes * static_cast<size_t>(plan.reduces ? plan.layout.owners() : 1);
+  if (!plan.reduces) return bytes <= kMostBytes || gathers_small_parts(plan, bytes);
+  const size_t gathered = bytes * static_cast<size_t>(plan.layout.owners());
   return bytes <= kMostBytes && gathered <= (plan.gathers ? kMostGatheredBytes : kMostGatheredForOwners);
 }
 

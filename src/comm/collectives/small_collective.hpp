@@ -18,7 +18,7 @@ namespace axonn {
 // and where only owners need the sums, each owner its elements only; n members send at most
 // 2 log2 n messages each.
 //
-// Its memory is n + 1 times the buffer; allows() bounds it.
+// Its memory is n + 1 times the buffer, for a gather twice the result; allows() bounds it.
 class SmallCollective final : public QueuedOperation {
  public:
   static bool allows(const CollectivePlan& plan);
