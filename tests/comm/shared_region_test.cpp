@@ -25,5 +25,20 @@ TEST(SharedRegion, AFifoInItsPlaceIsAnErrorAndNobodyWaitsForItsWriter) {
   close(file);
 }
 
+// A number of another container's process may be one of ours.
+TEST(SharedRegion, AnotherContainerIsNamed) {
+  OwnRegion region(3);
+  EXPECT_NO_THROW(open_region(region.address()));
+  RegionAddress elsewhere = region.address();
+  ++elsewhere.processes;
+  try {
+    open_region(elsewhere);
+    FAIL();
+  } catch (const BackendError& error) {
+    EXPECT_NE(error.sentence().find("rank 3 is in another container"), std::string::npos) << error.sentence();
+    EXPECT_NE(error.sentence().find("--pid=host"), std::string::npos) << error.sentence();
+  }
+}
+
 }  // namespace
 }  // namespace axonn

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "axonn/core/error.hpp"
@@ -21,10 +22,19 @@ constexpr size_t kTokenPlace = NodeMemory::kRegionBytes - sizeof(uint64_t);
   throw BackendError("comm.shared_region", detail::concatenate(call, " failed: ", std::strerror(errno)));
 }
 
+uint64_t process_namespace() {
+  struct stat found{};
+  return stat("/proc/self/ns/pid", &found) == 0 ? found.st_ino : 0;
+}
+
 }  // namespace
 
 OwnRegion::OwnRegion(int rank) {
-  address_ = {.rank = rank, .process = getpid(), .file = memfd_create("axonn", MFD_CLOEXEC), .token = 0};
+  address_ = {.rank = rank,
+              .process = getpid(),
+              .file = memfd_create("axonn", MFD_CLOEXEC),
+              .token = 0,
+              .processes = process_namespace()};
   if (address_.file < 0) fail("memfd_create");
   try {
     if (ftruncate(address_.file, static_cast<off_t>(NodeMemory::kRegionBytes)) != 0) fail("ftruncate");
@@ -41,6 +51,12 @@ OwnRegion::OwnRegion(int rank) {
 OwnRegion::~OwnRegion() { close(address_.file); }
 
 std::shared_ptr<std::byte> open_region(const RegionAddress& address) {
+  if (address.processes != process_namespace())
+    throw BackendError("comm.shared_region",
+                       detail::concatenate("rank ", address.rank,
+                                           " is in another container than other ranks of its "
+                                           "node; start one container per node with all its ranks, or give the "
+                                           "containers one space of processes (docker and podman: --pid=host)"));
   const std::string path = detail::concatenate("/proc/", address.process, "/fd/", address.file);
   const int file = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);  // in another container it may be a FIFO
   if (file < 0) fail("open(" + path + ")");

@@ -12,7 +12,8 @@ struct RegionAddress {
   int rank = 0;  // rank in the job
   int32_t process = 0;
   int32_t file = -1;
-  uint64_t token = 0;  // at the region's end; detects a file of another container
+  uint64_t token = 0;      // at the region's end; detects a file of another container
+  uint64_t processes = 0;  // the namespace in which `process` is a number
 };
 
 // This process's region. Others can open it as long as this object lives.
