@@ -34,8 +34,9 @@ std::unique_ptr<Environment::Impl> start() {
   prepare_nccl();
   crash::install();
   auto impl = std::make_unique<Environment::Impl>();
-  if (launched_by_mpi()) {
-    impl->start([&] { return make_mpi_transport(impl->node); });
+  const auto place = launched_place();
+  if (place && place->launcher == Launcher::mpi) {
+    impl->start([&] { return make_mpi_transport(impl->node, place->ranks); });
   } else if (const auto launch = tcp_launch()) {
     impl->node = {.rank = launch->local_rank, .ranks = launch->local_ranks};
     impl->start([&] {

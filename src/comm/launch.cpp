@@ -3,11 +3,13 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <initializer_list>
 
 #include <sys/random.h>
 
 #include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"
+#include "comm/mpi_family.hpp"
 
 namespace axonn {
 namespace {
@@ -33,16 +35,47 @@ std::optional<LaunchedRank> by_several(Launcher launcher, const char* rank_name,
   return LaunchedRank{launcher, *rank, *ranks};
 }
 
+std::optional<int> first_of(std::initializer_list<const char*> names) {
+  for (const char* name : names)
+    if (const auto value = env::get_int(name)) return value;
+  return std::nullopt;
+}
+
+std::optional<int> rank_by_mpi() {
+  switch (built_mpi()) {
+    case MpiFamily::open_mpi:
+      return first_of({"OMPI_COMM_WORLD_RANK", "PMIX_RANK"});
+    case MpiFamily::mpich:
+      return first_of({"PMI_RANK", "PMI_ID", "PALS_RANKID", "PMIX_RANK"});
+    case MpiFamily::none:
+      break;
+  }
+  return std::nullopt;
+}
+
+std::optional<LaunchedRank> by_mpi() {
+  const auto transport = env::get("AXONN_TRANSPORT");
+  AXONN_CHECK(!transport || *transport == "mpi" || *transport == "tcp", kWhere, "AXONN_TRANSPORT is mpi or tcp, got ",
+              *transport, "; unset it to follow the launcher");
+  if (transport == "tcp") return std::nullopt;
+  const auto rank = rank_by_mpi();
+  if (!rank && transport != "mpi") return std::nullopt;
+  return LaunchedRank{Launcher::mpi, rank.value_or(0),
+                      first_of({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}).value_or(0)};
+}
+
 }  // namespace
 
 std::optional<LaunchedRank> launched_place() {
-  if (launched_by_mpi()) return LaunchedRank{Launcher::mpi, env::get_int("PMIX_RANK").value_or(0), 1};
+  if (const auto place = env::get("TORCHELASTIC_RUN_ID") ? by_ranks() : std::nullopt) return place;
+  if (const auto place = by_mpi()) return place;
   if (const auto place = by_ranks()) return place;
-  if (const auto place = by_several(Launcher::slurm, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS")) return place;
-  return by_several(Launcher::pmi, "PMI_RANK", "PMI_SIZE");
+  const auto slurm = by_several(Launcher::slurm, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
+  for (const auto& inner : {by_several(Launcher::open_mpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+                            by_several(Launcher::pmi, "PMI_RANK", "PMI_SIZE")})
+    if (inner && !(slurm && slurm->rank == inner->rank && slurm->ranks == inner->ranks)) return inner;
+  return slurm;
 }
-
-bool launched_by_mpi() { return env::get("OMPI_COMM_WORLD_SIZE") || env::get("PMIX_RANK"); }
 
 bool launched() { return launched_place().has_value(); }
 

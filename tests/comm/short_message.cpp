@@ -10,7 +10,7 @@
 
 int main() {
   axonn::NodePlace place;
-  const auto transport = axonn::make_mpi_transport(place);
+  const auto transport = axonn::make_mpi_transport(place, 0);
   std::array<std::byte, 80> data{};
   try {
     const auto ticket = transport->rank() == 0 ? transport->send(1, 4, data.data(), 40)

@@ -12,6 +12,7 @@
 
 #include "axonn/comm/launch.hpp"
 #include "axonn/core/error.hpp"
+#include "comm/mpi_family.hpp"
 #include "comm/startup/meeting_place.hpp"
 #include "comm/startup/slurm_step.hpp"
 #include "comm/startup/tcp_launch.hpp"
@@ -24,7 +25,8 @@ namespace fs = std::filesystem;
 
 class Variables {
  public:
-  Variables(std::initializer_list<std::pair<const char*, std::string>> all) : all_(all) {
+  Variables(std::initializer_list<std::pair<const char*, std::string>> all) : Variables(std::vector(all)) {}
+  explicit Variables(std::vector<std::pair<const char*, std::string>> all) : all_(std::move(all)) {
     for (const auto& [name, value] : all_) setenv(name, value.c_str(), 1);
   }
   ~Variables() {
@@ -46,14 +48,71 @@ void expect_place(Launcher launcher, int rank, int ranks) {
 
 TEST(Launch, TellsWhoStartedThisProcess) {
   EXPECT_FALSE(launched());
-  const Variables pmi{{"PMI_RANK", "5"}, {"PMI_SIZE", "9"}};
-  expect_place(Launcher::pmi, 5, 9);
+  const Variables tcp{{"AXONN_TRANSPORT", "tcp"}};
+  {
+    const Variables pmi{{"PMI_RANK", "5"}, {"PMI_SIZE", "9"}};
+    expect_place(Launcher::pmi, 5, 9);
+  }
+  {
+    const Variables mpirun{{"OMPI_COMM_WORLD_RANK", "6"}, {"OMPI_COMM_WORLD_SIZE", "8"}};
+    expect_place(Launcher::open_mpi, 6, 8);
+  }
   const Variables slurm{{"SLURM_PROCID", "2"}, {"SLURM_STEP_NUM_TASKS", "4"}};
   expect_place(Launcher::slurm, 2, 4);
   const Variables ranks{{"RANK", "1"}, {"WORLD_SIZE", "3"}};
   expect_place(Launcher::ranks, 1, 3);
-  const Variables mpi{{"PMIX_RANK", "7"}};
-  expect_place(Launcher::mpi, 7, 1);
+}
+
+// srun starts Hydra's and mpirun's daemons, and what they start inherits Slurm's variables.
+TEST(Launch, TheInnerLauncherCounts) {
+  const Variables tcp{{"AXONN_TRANSPORT", "tcp"}};
+  const Variables daemon{{"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "2"}};
+  {
+    const Variables hydra{{"PMI_RANK", "5"}, {"PMI_SIZE", "8"}};
+    expect_place(Launcher::pmi, 5, 8);
+  }
+  {
+    const Variables mpirun{{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "8"}};
+    expect_place(Launcher::open_mpi, 1, 8);
+  }
+  const Variables srun_pmi2{{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}};
+  expect_place(Launcher::slurm, 1, 2);
+}
+
+TEST(Launch, TheMpiOfThisBuildDecides) {
+  using Launch = std::vector<std::pair<const char*, std::string>>;
+  const Launch mpirun{{"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"PMIX_RANK", "3"}};
+  const Launch srun_pmix{{"PMIX_RANK", "3"}, {"SLURM_PROCID", "3"}, {"SLURM_STEP_NUM_TASKS", "4"}};
+  const Launch hydra{{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"PMI_FD", "7"}, {"MPI_LOCALRANKID", "1"}};
+  const Launch hydra_port{{"PMI_ID", "3"}, {"PMI_SIZE", "4"}, {"PMI_PORT", "host:1"}};
+  const Launch srun_pmi2{{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"SLURM_PROCID", "3"}, {"SLURM_STEP_NUM_TASKS", "4"}};
+  const Launch pals{{"PALS_RANKID", "3"}, {"PALS_APID", "1.0"}, {"PMI_SIZE", "4"}};
+  const Launch cray_shasta{{"PALS_RANKID", "3"}, {"SLURM_PROCID", "3"}, {"SLURM_STEP_NUM_TASKS", "4"}};
+  const std::vector<Launch> open_mpi{mpirun, srun_pmix};
+  const std::vector<Launch> mpich{hydra, hydra_port, srun_pmi2, pals, cray_shasta, srun_pmix};
+  for (const auto& variables : built_mpi() == MpiFamily::mpich ? mpich : open_mpi) {
+    const Variables launcher{variables};
+    if (built_mpi() == MpiFamily::none) {
+      EXPECT_NE(launched_place()->launcher, Launcher::mpi);
+    } else {
+      expect_place(Launcher::mpi, 3, 4);
+      const Variables ranks{{"RANK", "1"}, {"WORLD_SIZE", "2"}};
+      expect_place(Launcher::mpi, 3, 4);
+      const Variables torchrun{{"TORCHELASTIC_RUN_ID", "none"}};
+      expect_place(Launcher::ranks, 1, 2);
+    }
+  }
+  if (built_mpi() == MpiFamily::open_mpi) {
+    const Variables pmi{{"PMI_RANK", "5"}, {"PMI_SIZE", "9"}};
+    expect_place(Launcher::pmi, 5, 9);
+    const Variables mpi{{"AXONN_TRANSPORT", "mpi"}};
+    expect_place(Launcher::mpi, 0, 9);
+  }
+}
+
+TEST(Launch, RefusesAnUnknownTransport) {
+  const Variables transport{{"AXONN_TRANSPORT", "udp"}};
+  EXPECT_USER_ERROR(launched_place(), "AXONN_TRANSPORT is mpi or tcp, got udp");
 }
 
 TEST(Launch, OneTaskOfSlurmIsNoJob) {
@@ -113,6 +172,17 @@ TEST(TcpLaunch, RanksOfOneNodeMeetOnItsLoopback) {
 }
 
 TEST(TcpLaunch, RefusesProcessesThatCannotMeet) {
+  const Variables tcp{{"AXONN_TRANSPORT", "tcp"}};
+  {
+    const Variables mpirun{{"OMPI_COMM_WORLD_RANK", "5"},
+                           {"OMPI_COMM_WORLD_SIZE", "9"},
+                           {"OMPI_COMM_WORLD_LOCAL_RANK", "2"},
+                           {"OMPI_COMM_WORLD_LOCAL_SIZE", "3"}};
+    EXPECT_USER_ERROR(tcp_launch(), "this is process 5 of 9 that Open MPI's mpirun started", "AXONN_INIT_FILE");
+    const Variables named{{"MASTER_ADDR", "login"}};
+    EXPECT_EQ(tcp_launch()->local_rank, 2);
+    EXPECT_EQ(tcp_launch()->local_ranks, 3);
+  }
   const Variables pmi{{"PMI_RANK", "5"}, {"PMI_SIZE", "9"}};
   EXPECT_USER_ERROR(tcp_launch(), "this is process 5 of 9", "AXONN_INIT_FILE");
   const Variables named{{"MASTER_ADDR", "login"}};

@@ -18,6 +18,7 @@ ROOT = pathlib.Path(os.environ["AXONN_ROOT"])
 SLURM_LOCAL = ROOT / "scripts/slurm-local"
 BATCH_SCRIPT = ROOT / "scripts/slurm/gpt.sbatch"
 UNET = os.environ["AXONN_UNET"]
+GPT_MPICH = os.environ.get("AXONN_GPT_MPICH")
 UNET_BATCH_SCRIPT = ROOT / "scripts/slurm/unet.sbatch"
 SRUN = ["srun", "-N4", "-n8", "--mpi=pmix"]
 MANY_STEPS = ["--steps", "1000000", "--save-every", "5", "--log-every", "1"]
@@ -130,11 +131,16 @@ class Slurm(SlurmTest):
                     "--data", "text.txt", "--steps", "4", "--warmup", "2", "--batch", "4", "--sequence", "64",
                     "--validate-every", "0", "--save-every", "0"]
         self.slurm(*SRUN, PROGRAM, *training, "--out", "srun")
-        self.slurm("srun", "-N4", "-n8", "--mpi=none", PROGRAM, *training, "--out", "without-mpi")
+        starts = {"without-mpi": ("none", PROGRAM, "tcp"), "another-mpi": ("pmi2", PROGRAM, "tcp")}
+        if GPT_MPICH:
+            starts["mpich"] = ("pmi2", GPT_MPICH, "mpi")
+        for out, (kind, program, transport) in starts.items():
+            text = self.slurm("srun", "-N4", "-n8", f"--mpi={kind}", program, *training, "--out", out)
+            self.assertIn(f"(8 ranks, {transport})", text)
         status, text = self.scratch.run(MPIRUN, "-n", "8", PROGRAM, *training, "--out", "mpirun")
         self.assertEqual(status, 0, text)
         theirs = metrics(self.scratch.path / "mpirun")
-        for run in ("srun", "without-mpi"):
+        for run in ("srun", *starts):
             ours = metrics(self.scratch.path / run)
             self.assertEqual(len(ours), 4)
             for mine, other in zip(ours, theirs, strict=True):

@@ -9,24 +9,27 @@
 namespace axonn {
 
 enum class Launcher : uint8_t {
-  mpi,    // mpirun, srun --mpi=pmix
-  ranks,  // whoever sets RANK and WORLD_SIZE: torchrun, --ranks, a script
-  slurm,  // srun without PMIx
-  pmi     // Hydra and others that set PMI_RANK and PMI_SIZE
+  mpi,      // one that speaks to the MPI of this build
+  ranks,    // whoever sets RANK and WORLD_SIZE: torchrun, --ranks, a script
+  slurm,    // srun without that MPI
+  pmi,      // Hydra, PALS and others that set PMI_RANK and PMI_SIZE, without that MPI
+  open_mpi  // Open MPI's mpirun, without that MPI
 };
 
 struct LaunchedRank {
   Launcher launcher = Launcher::ranks;
   int rank = 0;
-  int ranks = 1;  // mpi: 1, as only MPI knows
+  int ranks = 0;  // 0: only MPI knows
 };
 
-// The first launcher above whose variables are there. Slurm and PMI count only if they started
-// several processes. Nothing without a launcher. UserError if variables contradict each other.
+// The launcher of this process; nothing without one. MPI comes first, if AXONN_TRANSPORT is not
+// tcp and the launcher speaks to the MPI of this build: Open MPI's mpirun and PMIx to Open MPI;
+// Hydra, PALS, PMI-1, PMI-2 and PMIx to MPICH and its family (Cray, Intel, MVAPICH). torchrun comes
+// before it, because its processes inherit the variables of an srun around it. The others follow as
+// above; but where mpirun or Hydra start their daemons with srun, Slurm's variables are the
+// daemon's, and theirs count. Slurm and PMI count only if they started several processes. UserError
+// if variables contradict each other.
 std::optional<LaunchedRank> launched_place();
-
-// Whether an MPI launcher (mpirun, srun --mpi=pmix) started this process.
-bool launched_by_mpi();
 
 // Whether any launcher started it.
 bool launched();

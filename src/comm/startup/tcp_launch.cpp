@@ -1,5 +1,6 @@
 #include "comm/startup/tcp_launch.hpp"
 
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -67,15 +68,23 @@ TcpLaunch by_slurm(int rank, int ranks) {
   return launch;
 }
 
-TcpLaunch by_pmi(int rank, int ranks) {
-  TcpLaunch launch{.rank = rank,
-                   .ranks = ranks,
-                   .local_rank = env::get_int("MPI_LOCALRANKID").value_or(rank),
-                   .local_ranks = env::get_int("MPI_LOCALNRANKS").value_or(ranks),
+// A launcher of MPI that says nothing of where processes may meet.
+TcpLaunch by_mpi_launcher(const LaunchedRank& place, const char* name, std::initializer_list<const char*> local_rank,
+                          std::initializer_list<const char*> local_ranks) {
+  const auto first_of = [](std::initializer_list<const char*> names, int otherwise) {
+    for (const char* variable : names)
+      if (const auto value = env::get_int(variable)) return *value;
+    return otherwise;
+  };
+  TcpLaunch launch{.rank = place.rank,
+                   .ranks = place.ranks,
+                   .local_rank = first_of(local_rank, place.rank),
+                   .local_ranks = first_of(local_ranks, place.ranks),
                    .meeting_place = named_place()};
-  AXONN_CHECK(launch.meeting_place, kWhere, "this is process ", rank, " of ", ranks,
-              " that a launcher with PMI_RANK and PMI_SIZE started, and nothing says where they meet; set "
-              "AXONN_INIT_FILE to a file that all of them see, or MASTER_ADDR and MASTER_PORT to rank 0's");
+  AXONN_CHECK(launch.meeting_place, kWhere, "this is process ", place.rank, " of ", place.ranks, " that ", name,
+              " started, which does not speak to the MPI of this build; build axonn with the launcher's MPI; or, to go "
+              "over TCP, set AXONN_INIT_FILE to a file that all of them see, or MASTER_ADDR and MASTER_PORT to "
+              "rank 0's");
   return launch;
 }
 
@@ -88,7 +97,11 @@ std::optional<TcpLaunch> tcp_launch() {
     case Launcher::slurm:
       return by_slurm(place->rank, place->ranks);
     case Launcher::pmi:
-      return by_pmi(place->rank, place->ranks);
+      return by_mpi_launcher(*place, "a launcher with PMI_RANK and PMI_SIZE", {"MPI_LOCALRANKID", "PMI_LOCAL_RANK"},
+                             {"MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"});
+    case Launcher::open_mpi:
+      return by_mpi_launcher(*place, "Open MPI's mpirun", {"OMPI_COMM_WORLD_LOCAL_RANK"},
+                             {"OMPI_COMM_WORLD_LOCAL_SIZE"});
     case Launcher::ranks:
     case Launcher::mpi:
       break;

@@ -1,5 +1,6 @@
 #include "comm/transport/mpi_transport.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <limits>
 #include <optional>
@@ -10,6 +11,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
+#include "comm/mpi_family.hpp"
 #include "comm/node/node_memory.hpp"
 #include "comm/node/shared_region.hpp"
 
@@ -24,6 +26,8 @@ void check(int code, const char* call) {
   text.resize(static_cast<size_t>(length));
   throw BackendError("comm.mpi", detail::concatenate(call, " failed: ", text));
 }
+
+constexpr int kMostReason = 512;  // bytes
 
 // Either every rank of the node maps the regions of all, or none does. If none does, messages on
 // the node go through MPI too.
@@ -45,43 +49,50 @@ std::shared_ptr<NodeMemory> share_memory(MPI_Comm node, int rank) {
   }
   check(MPI_Allgather(&address, sizeof address, MPI_BYTE, addresses.data(), sizeof address, MPI_BYTE, node),
         "MPI_Allgather");
+  if (std::ranges::any_of(addresses, [](const auto& other) { return other.file < 0; })) addresses.clear();
   try {
     for (const RegionAddress& other : addresses) {
-      mappings->push_back(other.rank == rank && own ? own->region() : open_region(other));
+      mappings->push_back(other.rank == rank ? own->region() : open_region(other));
       members.push_back({other.rank, mappings->back().get()});
     }
   } catch (const BackendError& error) {
-    if (reason.empty()) reason = error.sentence();
+    reason = error.sentence();
   }
-  int works = reason.empty() ? 1 : 0;
-  check(MPI_Allreduce(MPI_IN_PLACE, &works, 1, MPI_INT, MPI_MIN, node), "MPI_Allreduce");
-  if (works != 0) return std::make_shared<NodeMemory>(rank, std::move(members), std::move(mappings));
-  if (!reason.empty())
+  int place = 0;
+  check(MPI_Comm_rank(node, &place), "MPI_Comm_rank");
+  int first = reason.empty() ? ranks : place;  // that has a reason
+  check(MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, node), "MPI_Allreduce");
+  if (first == ranks) return std::make_shared<NodeMemory>(rank, std::move(members), std::move(mappings));
+  reason.resize(kMostReason, ' ');
+  check(MPI_Bcast(reason.data(), kMostReason, MPI_CHAR, first, node), "MPI_Bcast");
+  reason.erase(reason.find_last_not_of(' ') + 1);
+  if (place == 0)
     log::warn("ranks of this node exchange messages instead of sharing memory, which is slower: ", reason);
   return nullptr;
 }
 
+// The name in what MPI says of itself: "Open MPI v4.1.4, package: ...", or "MPICH Version: 4.0.2"
+// and more lines.
+std::string library_name() {
+  std::string text(MPI_MAX_LIBRARY_VERSION_STRING, '\0');
+  int length = 0;
+  check(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
+  text.resize(std::min(static_cast<size_t>(length), text.find_first_of(",\n")));
+  std::ranges::replace(text, '\t', ' ');
+  return text;
+}
+
 class MpiTransport final : public Transport {
  public:
-  explicit MpiTransport(NodePlace& place) {
+  MpiTransport(NodePlace& place, int launched_ranks) {
     int provided = 0;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
-    if (provided < MPI_THREAD_SERIALIZED)
-      throw BackendError("comm.mpi", "this MPI does not let a thread other than main call it");
-    check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
-    check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-    check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
-    check(MPI_Comm_size(comm_, &ranks_), "MPI_Comm_size");
-    MPI_Comm node = MPI_COMM_NULL;
-    check(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
-    check(MPI_Comm_rank(node, &place.rank), "MPI_Comm_rank");
-    check(MPI_Comm_size(node, &place.ranks), "MPI_Comm_size");
-    node_memory_ = share_memory(node, rank_);
-    check(MPI_Comm_free(&node), "MPI_Comm_free");
-    int found = 0;
-    void* limit = nullptr;
-    check(MPI_Comm_get_attr(comm_, MPI_TAG_UB, &limit, &found), "MPI_Comm_get_attr");
-    if (found != 0) largest_channel_ = static_cast<uint32_t>(*static_cast<int*>(limit));
+    try {
+      start(place, provided, launched_ranks);
+    } catch (const UserError&) {
+      MPI_Finalize();
+      throw;
+    }
   }
 
   // After abandon() MPI_Finalize would wait for the other ranks for ever. The launcher ends the job
@@ -138,6 +149,31 @@ class MpiTransport final : public Transport {
   }
 
  private:
+  void start(NodePlace& place, int provided, int launched_ranks) {
+    AXONN_CHECK(provided >= MPI_THREAD_SERIALIZED, "comm.mpi", library_name(),
+                " lets no thread other than main call it (MPI_THREAD_SERIALIZED); use an MPI that was built with "
+                "threads, or set AXONN_TRANSPORT=tcp");
+    check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
+    check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
+    check(MPI_Comm_size(comm_, &ranks_), "MPI_Comm_size");
+    AXONN_CHECK(ranks_ > 1 || launched_ranks <= 1, "comm.mpi", "the launcher started ", launched_ranks,
+                " processes, and ", library_name(),
+                " finds a job of one: the launcher speaks to another MPI. Start "
+                "them with the mpiexec of this MPI, or with an srun --mpi=TYPE that it supports (srun --mpi=list), or "
+                "set AXONN_TRANSPORT=tcp");
+    MPI_Comm node = MPI_COMM_NULL;
+    check(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
+    check(MPI_Comm_rank(node, &place.rank), "MPI_Comm_rank");
+    check(MPI_Comm_size(node, &place.ranks), "MPI_Comm_size");
+    node_memory_ = share_memory(node, rank_);
+    check(MPI_Comm_free(&node), "MPI_Comm_free");
+    int found = 0;
+    void* limit = nullptr;
+    check(MPI_Comm_get_attr(comm_, MPI_TAG_UB, &limit, &found), "MPI_Comm_get_attr");
+    if (found != 0) largest_channel_ = static_cast<uint32_t>(*static_cast<int*>(limit));
+  }
+
   struct Message {
     int peer = 0;
     int expected = -1;  // bytes of a receive; -1: a send
@@ -180,6 +216,14 @@ class MpiTransport final : public Transport {
 
 }  // namespace
 
-std::unique_ptr<Transport> make_mpi_transport(NodePlace& place) { return std::make_unique<MpiTransport>(place); }
+#ifdef OPEN_MPI
+MpiFamily built_mpi() { return MpiFamily::open_mpi; }
+#else
+MpiFamily built_mpi() { return MpiFamily::mpich; }
+#endif
+
+std::unique_ptr<Transport> make_mpi_transport(NodePlace& place, int launched_ranks) {
+  return std::make_unique<MpiTransport>(place, launched_ranks);
+}
 
 }  // namespace axonn

@@ -13,7 +13,8 @@ struct NodePlace {
 };
 
 // Initialises MPI and fills in `place`. The destructor finalises MPI, on the same thread.
-// BackendError when MPI is not built in, or fails.
-std::unique_ptr<Transport> make_mpi_transport(NodePlace& place);
+// `launched_ranks`: what the launcher says, 0 if it does not; UserError if MPI finds one rank in
+// place of several. BackendError when MPI is not built in, or fails.
+std::unique_ptr<Transport> make_mpi_transport(NodePlace& place, int launched_ranks);
 
 }  // namespace axonn

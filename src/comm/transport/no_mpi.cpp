@@ -1,13 +1,15 @@
 #include "axonn/core/error.hpp"
+#include "comm/mpi_family.hpp"
 #include "comm/transport/mpi_transport.hpp"
 
 namespace axonn {
 
-std::unique_ptr<Transport> make_mpi_transport(NodePlace&) {
+MpiFamily built_mpi() { return MpiFamily::none; }
+
+std::unique_ptr<Transport> make_mpi_transport(NodePlace&, int) {
   throw BackendError("comm.environment",
-                     "an MPI launcher started this program, which was built without MPI; build with "
-                     "-DAXONN_WITH_MPI=ON, or start it by RANK and "
-                     "WORLD_SIZE");
+                     "AXONN_TRANSPORT=mpi asks for MPI, and this program was built without it; build with "
+                     "-DAXONN_WITH_MPI=ON, or unset AXONN_TRANSPORT");
 }
 
 }  // namespace axonn
