@@ -32,7 +32,9 @@ def build(targets):
 
 
 def commit():
-    """With a + where files differ from it."""
+    """With a + where files differ from it. An archive of scripts/release names it in a file."""
+    if (TOP / "RELEASE").exists():
+        return (TOP / "RELEASE").read_text().split()[-1][:8]
     git = lambda *words: subprocess.run(["git", *words], cwd=TOP, capture_output=True, text=True, check=False).stdout
     return git("rev-parse", "--short", "HEAD").strip() + ("+" if git("status", "--porcelain", "-uno") else "")
 
