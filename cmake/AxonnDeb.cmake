@@ -1,0 +1,78 @@
+# Debian packages of this build: `cpack -G DEB` in its folder writes axonn-planner, and also
+# axonn-trainer where that can run on other machines (docs/packaging.md). The parts are those of the
+# installed package, with its programs, libraries and headers.
+if(AXONN_SANITIZE OR NOT AXONN_BUILD_PROGRAMS)
+  return()
+endif()
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME axonn)
+# There is no public address yet: set the one of those who give packages to others.
+set(AXONN_PACKAGE_CONTACT "axonn maintainers <maintainers@axonn.invalid>" CACHE STRING
+  "Name and address in the field Maintainer of Debian packages")
+mark_as_advanced(AXONN_PACKAGE_CONTACT)
+set(CPACK_PACKAGE_CONTACT ${AXONN_PACKAGE_CONTACT})
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "")  # each package begins its description with its own
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
+  OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_COMPONENTS_GROUPING IGNORE)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+
+set(CPACK_COMPONENTS_ALL perfmodel)
+set(CPACK_DEBIAN_PERFMODEL_PACKAGE_NAME axonn-planner)
+set(CPACK_DEBIAN_PERFMODEL_DESCRIPTION "planner of grids for distributed training
+axonn-config ranks the ways to spread the training of a neural network over
+many GPUs, by predicted seconds and memory. It needs no GPU, LibTorch or MPI.
+
+The package also holds the planner's libraries and headers, for CMake's
+find_package(axonn COMPONENTS perfmodel).")
+
+# The licences of what is compiled into programs, by the Debian packages that hold the headers.
+set(AXONN_DEB_LICENCES_PERFMODEL libcli11-dev libfmt-dev libspdlog-dev libtomlplusplus-dev nlohmann-json3-dev
+  libxxhash-dev)
+set(AXONN_DEB_LICENCES_TRAINER ${AXONN_DEB_LICENCES_PERFMODEL} libpng-dev libjpeg62-turbo-dev zlib1g-dev)
+
+# Debian 12 has no LibTorch. Installed programs look for it where the build found it, so this must
+# be a place that other machines can have, too: not a checkout, a home or a temporary folder.
+set(AXONN_DEB_PROBLEM)
+if(AXONN_WITH_TORCH AND AXONN_LIBTORCH_FOLDER MATCHES "^/(opt|usr)/")
+  list(APPEND CPACK_COMPONENTS_ALL trainer)
+  set(CPACK_DEBIAN_TRAINER_PACKAGE_NAME axonn-trainer)
+  set(CPACK_DEBIAN_TRAINER_PACKAGE_DEPENDS "axonn-planner (= ${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE})")
+  if(AXONN_WITH_MPI)
+    set(CPACK_DEBIAN_TRAINER_PACKAGE_RECOMMENDS openmpi-bin)  # mpirun
+    set(CPACK_DEBIAN_TRAINER_PACKAGE_SUGGESTS libopenmpi-dev)  # find_package(axonn) links it
+  endif()
+  set(CPACK_DEBIAN_TRAINER_DESCRIPTION "distributed training of neural networks on 4D grids
+gpt and unet train models for text and images over many processes, with tensor
+parallelism in two dimensions, sharded weights and replicas.
+
+The programs load LibTorch ${AXONN_LIBTORCH_VERSION} from
+${AXONN_LIBTORCH_FOLDER}
+which no package of Debian 12 holds: it must be put there by hand.
+
+The package also holds the libraries and headers, for CMake's
+find_package(axonn).")
+  configure_file(${PROJECT_SOURCE_DIR}/packaging/deb/postinst.in ${PROJECT_BINARY_DIR}/deb/postinst @ONLY)
+  set(CPACK_DEBIAN_TRAINER_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/deb/postinst)
+elseif(AXONN_WITH_TORCH)
+  string(CONCAT AXONN_DEB_PROBLEM "no package axonn-trainer: its programs would look for LibTorch in "
+    "${AXONN_LIBTORCH_FOLDER}, which other machines do not have; copy LibTorch to a folder below /opt and "
+    "configure again with -DAXONN_LIBTORCH=THAT_FOLDER")
+endif()
+
+# Files that only Debian packages have, and the refusals.
+set(CPACK_PROJECT_CONFIG_FILE ${PROJECT_BINARY_DIR}/deb/check.cmake)
+set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_BINARY_DIR}/deb/documents.cmake)
+foreach(script check documents)
+  configure_file(${PROJECT_SOURCE_DIR}/packaging/deb/${script}.cmake.in ${PROJECT_BINARY_DIR}/deb/${script}.cmake @ONLY)
+endforeach()
+include(CPack)
