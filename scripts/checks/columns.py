@@ -10,8 +10,9 @@ import sys
 import markdown
 
 CODE, PROSE = 120, 100  # a row of a Markdown table cannot be broken, and has the columns of code
-KINDS = {".hpp", ".cpp", ".cu", ".cuh", ".py", ".cmake", ".sh", ".toml"}
-FOLDERS = ("include", "src", "apps", "bench", "tests", "examples", "scripts", "cmake", "configs", ".ci")
+KINDS = {".hpp", ".cpp", ".cu", ".cuh", ".py", ".cmake", ".sh", ".toml", ".eb", ".def"}
+FOLDERS = ("include", "src", "apps", "bench", "tests", "examples", "scripts", "cmake", "configs",
+           "packaging", ".ci")
 
 
 def is_comment(line, suffix):

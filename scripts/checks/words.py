@@ -9,7 +9,8 @@ import sys
 
 import markdown
 
-FOLDERS = ("include", "src", "apps", "bench", "examples", "tests", "scripts", "cmake", "configs")
+FOLDERS = ("include", "src", "apps", "bench", "examples", "tests", "scripts", "cmake", "configs",
+           "packaging")
 C_LIKE = {".hpp", ".cpp", ".cu", ".cuh"}
 HASH = {".py", ".cmake", ".sh", ".toml", ".program"}
 UNITS = ("rank|step|forward|backward|node|host|GPU|device|core|thread|layer|element|row|column|micro-batch|message|"
