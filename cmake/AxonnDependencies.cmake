@@ -2,12 +2,8 @@
 # static, so programs built without MPI run on a machine that has only LibTorch, CUDA and libc.
 # A project that adds this folder links them through axonn's libraries, from its own folder.
 set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL TRUE)
-find_package(Threads REQUIRED)
-find_package(CLI11 REQUIRED)
-find_package(nlohmann_json REQUIRED)
-find_path(AXONN_SPDLOG_INCLUDE spdlog/spdlog.h REQUIRED)
-find_path(AXONN_FMT_INCLUDE fmt/core.h REQUIRED)
-find_path(AXONN_TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)
+set(AXONN_REQUIRED REQUIRED)
+include(AxonnNeeds)
 
 add_library(axonn_spdlog INTERFACE)
 target_include_directories(axonn_spdlog SYSTEM INTERFACE ${AXONN_SPDLOG_INCLUDE} ${AXONN_FMT_INCLUDE})
@@ -17,30 +13,20 @@ add_library(axonn_toml INTERFACE)
 target_include_directories(axonn_toml SYSTEM INTERFACE ${AXONN_TOMLPLUSPLUS_INCLUDE})
 target_compile_definitions(axonn_toml INTERFACE TOML_HEADER_ONLY=1)
 
-find_path(AXONN_XXHASH_INCLUDE xxhash.h REQUIRED)
 add_library(axonn_xxhash INTERFACE)
 target_include_directories(axonn_xxhash SYSTEM INTERFACE ${AXONN_XXHASH_INCLUDE})
 
-if(AXONN_BUILD_TESTS)
-  find_package(GTest REQUIRED)
-endif()
 if(NOT AXONN_WITH_TORCH)
   return()
 endif()
 
 # Targets with our names, because the installed package creates them from the files, without
 # searching for PNG, JPEG and MPI again.
-block(PROPAGATE AXONN_IMAGE_LIBRARIES)
-  list(PREPEND CMAKE_FIND_LIBRARY_SUFFIXES ${CMAKE_STATIC_LIBRARY_SUFFIX})
-  find_package(JPEG REQUIRED)
-  find_package(PNG REQUIRED)
-  set(AXONN_IMAGE_LIBRARIES ${PNG_LIBRARIES} ${JPEG_LIBRARIES})
-endblock()
+set(AXONN_IMAGE_LIBRARIES ${PNG_LIBRARIES} ${JPEG_LIBRARIES})
 add_library(axonn::images INTERFACE IMPORTED GLOBAL)
 target_link_libraries(axonn::images INTERFACE PNG::PNG JPEG::JPEG)
 
 if(AXONN_WITH_MPI)
-  find_package(MPI REQUIRED COMPONENTS C)
   set(AXONN_MPI_LIBRARIES ${MPI_C_LIBRARIES})
   add_library(axonn::mpi INTERFACE IMPORTED GLOBAL)
   target_link_libraries(axonn::mpi INTERFACE MPI::MPI_C)

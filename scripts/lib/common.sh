@@ -2,6 +2,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 program=scripts/$(basename "$0")
+# CMake and Ninja, if scripts/setup fetched them.
+[ ! -d .deps/site/bin ] || PATH=$PWD/.deps/site/bin:$PATH
 
 say() { printf '%s: %s\n' "$program" "$*" >&2; }
 fail() { say "$*"; exit 1; }
