@@ -1,5 +1,7 @@
 """unpack_sources.py ARCHIVES SITE SOURCES: takes what the build needs out of the wheels and source
-archives in the folder ARCHIVES. Headers go to SITE (a prefix), what has to be compiled to SOURCES."""
+archives in the folder ARCHIVES. Headers go to SITE (a prefix), what has to be compiled to SOURCES.
+An archive whose bytes are not those that axonn was tried with is refused."""
+import hashlib
 import pathlib
 import sys
 import tarfile
@@ -21,6 +23,16 @@ TAKEN = {
              "dlib/external/libjpeg/": "sources/libjpeg/"},
 }
 
+# sha256 of the archives of the versions in scripts/setup.
+SUMS = {
+    "dlib": "7cb2a09467de032332c743bc967007f016598c66c9c9ebc54a5b66d3d9e46d54",
+    "pgm_build_deps": "fe18d1004aa8630c5dd2c82a33b2f6b561a7c60da1d4f2484cbc39dc5236f772",
+    "pytomlpp": "61a0f73e7ba2fe8bba4e99ce6d2701491885850b53aad8f3e46d03c4b31e594d",
+    "ros_gtest_vendor": "6a578c55eca01c7d215e54bf1dd3172ada677b591dd2f5d3c8260b882364ee6e",
+    "tokenspeed_spdlog": "ab985a8c6455692597f193c173276c1a3583fe30171fdff6764202e23fd7c9a5",
+    "xxhash": "c9b288e4c1f5dae54417bc8a05e6f6daf505783d916b4783f4dd2f2e7d5db486",
+}
+
 KEPT = {".h", ".hpp", ".inl", ".cmake"}  # the only files that go to SITE
 
 
@@ -38,7 +50,11 @@ def members(archive):
 
 
 def unpack(archive, roots):
-    taken = next(rules for name, rules in TAKEN.items() if archive.name.startswith(name + "-"))
+    source = next(name for name in TAKEN if archive.name.startswith(name + "-"))
+    sum_here = hashlib.sha256(archive.read_bytes()).hexdigest()
+    if sum_here != SUMS[source]:
+        sys.exit(f"{archive.name} is not the archive that axonn knows: its sha256 is {sum_here}, not {SUMS[source]}")
+    taken = TAKEN[source]
     found = set()
     for name, read in members(archive):
         for begin, target in taken.items():
@@ -60,7 +76,11 @@ def unpack(archive, roots):
         sys.exit(f"{archive.name} lacks {', '.join(sorted(set(taken.values()) - found))}")
 
 
-if __name__ == "__main__":
-    folder, site, sources = (pathlib.Path(argument).resolve() for argument in sys.argv[1:4])
+def main(arguments):
+    folder, site, sources = (pathlib.Path(argument).resolve() for argument in arguments)
     for archive in sorted(folder.iterdir()):
         unpack(archive, {"site": site, "sources": sources})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

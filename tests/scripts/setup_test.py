@@ -1,5 +1,6 @@
 """The decisions of scripts/setup, and its sentences: in a copy of it, on a PATH that has only a few of
 the system's commands, and fakes of dpkg, CMake, pip and the like. It needs no network."""
+import hashlib
 import os
 import pathlib
 import re
@@ -265,7 +266,7 @@ class Setup(unittest.TestCase):
 
 
 class UnpackSources(unittest.TestCase):
-    def unpack(self, **archives):
+    def unpack(self, known=True, **archives):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.top = pathlib.Path(folder.name)
@@ -279,8 +280,13 @@ class UnpackSources(unittest.TestCase):
                 with zipfile.ZipFile(self.top / f"archives/{name}-1-py3-none-any.whl", "w") as archive:
                     for file in files:
                         archive.writestr(file, "")
-        return subprocess.run([sys.executable, SOURCE / "scripts/lib/unpack_sources.py", *(self.top / part for part in (
-            "archives", "site", "sources"))], capture_output=True, text=True)
+        sums = {path.name.split("-")[0]: hashlib.sha256(path.read_bytes()).hexdigest()
+                for path in (self.top / "archives").iterdir()}
+        program = "import sys; import unpack_sources as it; " + (f"it.SUMS = {sums}; " if known else "")
+        return subprocess.run([sys.executable, "-c", program + "it.main(sys.argv[1:])",
+                               *(self.top / part for part in ("archives", "site", "sources"))],
+                              capture_output=True, text=True,
+                              env={**os.environ, "PYTHONPATH": str(SOURCE / "scripts/lib")})
 
     def files(self):
         return sorted(str(path.relative_to(self.top)) for part in ("site", "sources")
@@ -293,6 +299,12 @@ class UnpackSources(unittest.TestCase):
         self.assertEqual(ended.returncode, 0, ended.stderr)
         self.assertEqual(self.files(), ["site/include/fmt/core.h", "site/include/spdlog/fmt/bundled/core.h",
                                         "site/include/xxhash.h", "sources/googletest/src/gtest-all.cc"])
+
+    def test_refuses_an_archive_with_other_bytes(self):
+        ended = self.unpack(known=False, xxhash=["deps/xxhash/xxhash.h"])
+        self.assertEqual(ended.returncode, 1)
+        self.assertIn("xxhash-1.tar.gz is not the archive that axonn knows: its sha256 is", ended.stderr)
+        self.assertEqual(self.files(), [])
 
     def test_refuses_an_archive_without_its_part_or_with_a_path_that_leads_out(self):
         self.assertIn("xxhash-1.tar.gz lacks site/include/", self.unpack(xxhash=["other.h"]).stderr)
