@@ -4,8 +4,10 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <ATen/ops/empty.h>
 
@@ -19,11 +21,14 @@
 #include "checkpoint/pinned_copies.hpp"
 #include "checkpoint/placed_parts.hpp"
 #include "checkpoint/step_names.hpp"
+#include "core/files.hpp"
 
 namespace axonn {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr int64_t kReadBytes = int64_t{1} << 20;  // at once
 
 std::string shape_text(const ShardSpec& spec) { return "[" + join(spec.global_shape(), ", ") + "]"; }
 
@@ -84,6 +89,12 @@ struct CheckpointReader::Impl {
     int64_t missing = 0;
   };
 
+  // Bytes of a file, and their place in a shard.
+  struct WantedBytes {
+    int64_t begin = 0, size = 0;
+    std::byte* into = nullptr;
+  };
+
   fs::path directory;
   Manifest manifest;
   mutable std::set<std::string> checked = {};  // files whose checksums are right, since the last load()
@@ -96,6 +107,8 @@ struct CheckpointReader::Impl {
   void fill(const GridShape& shape, const Coordinate& at, std::map<size_t, Target>& targets) const;
   void fill_from(const Manifest::File& file, const GridShape& shape, const Coordinate& at,
                  std::map<size_t, Target>& targets) const;
+  int64_t begin_in(const safetensors::File& opened, const Manifest::File& file, size_t index, int64_t elements) const;
+  void read(const safetensors::File& opened, const Manifest::File& file, std::vector<WantedBytes>& wanted) const;
 };
 
 void check_checkpoint(const fs::path& step_directory, int rank, int ranks) {
@@ -208,37 +221,73 @@ void CheckpointReader::Impl::fill(const GridShape& shape, const Coordinate& at,
                 target.tensor->name);
 }
 
+// A file is read once: its checksum is made of the bytes on their way to the shards.
 void CheckpointReader::Impl::fill_from(const Manifest::File& file, const GridShape& shape, const Coordinate& at,
                                        std::map<size_t, Target>& targets) const {
   std::optional<safetensors::File> opened;
-  for (const auto& stored : manifest.ranges_in(file)) {
-    const auto found = targets.find(stored.tensor);
-    if (found == targets.end()) continue;
-    Target& target = found->second;
-    if (!may_hold(file, stored, shape, at, *target.tensor)) continue;
-    const Description& tensor = manifest.tensors[stored.tensor];
-    const auto in_file = placed_in_file(tensor, manifest.grid, file.at, stored);
-    const auto copies = intersect(in_file, target.placed);
-    if (copies.empty()) continue;
-    if (!opened) {
-      if (checked.insert(file.name).second) check_file(directory, file);
-      opened.emplace(directory / file.name);
+  std::vector<WantedBytes> wanted;
+  try {
+    for (const auto& stored : manifest.ranges_in(file)) {
+      const auto found = targets.find(stored.tensor);
+      if (found == targets.end() || !may_hold(file, stored, shape, at, *found->second.tensor)) continue;
+      const auto in_file = placed_in_file(manifest.tensors[stored.tensor], manifest.grid, file.at, stored);
+      const auto copies = intersect(in_file, found->second.placed);
+      if (copies.empty()) continue;
+      if (!opened) opened.emplace(directory / file.name);
+      const int64_t begin = begin_in(*opened, file, stored.tensor, in_file.back().offset + in_file.back().size);
+      Target& target = found->second;
+      const auto element = static_cast<int64_t>(target.host.element_size());
+      auto* const into = static_cast<std::byte*>(target.host.mutable_data_ptr());
+      for (const PartCopy& copy : copies) {
+        wanted.push_back({begin + copy.from * element, copy.size * element, into + copy.to * element});
+        target.missing -= copy.size;
+      }
     }
-    const auto* entry = opened->find(tensor.name);
-    AXONN_CHECK(entry != nullptr && entry->dtype == tensor.dtype, "checkpoint.load", (directory / file.name).string(),
-                " does not hold ", tensor.name, " as its manifest says");
-    const auto element = static_cast<int64_t>(target.host.element_size());
-    const int64_t holds = entry->size_bytes() / element, says = in_file.back().offset + in_file.back().size;
-    AXONN_CHECK(holds == says, "checkpoint.load", (directory / file.name).string(), " holds ", holds, " elements of ",
-                tensor.name, ", its manifest says ", says);
-    std::vector<std::byte> bytes(static_cast<size_t>(entry->size_bytes()));
-    opened->read(*entry, bytes);
-    auto* into = static_cast<std::byte*>(target.host.mutable_data_ptr());
-    for (const PartCopy& copy : copies) {
-      std::memcpy(into + copy.to * element, bytes.data() + copy.from * element,
-                  static_cast<size_t>(copy.size * element));
-      target.missing -= copy.size;
+  } catch (const UserError&) {
+    check_file(directory, file);  // its bytes say more than what does not fit in them
+    throw;
+  }
+  if (!wanted.empty()) read(*opened, file, wanted);
+}
+
+// Where the bytes of a tensor begin, which has so many elements in the file.
+int64_t CheckpointReader::Impl::begin_in(const safetensors::File& opened, const Manifest::File& file, size_t index,
+                                         int64_t elements) const {
+  const Description& tensor = manifest.tensors[index];
+  const auto* entry = opened.find(tensor.name);
+  AXONN_CHECK(entry != nullptr && entry->dtype == tensor.dtype, "checkpoint.load", (directory / file.name).string(),
+              " does not hold ", tensor.name, " as its manifest says");
+  const int64_t holds = entry->size_bytes() / static_cast<int64_t>(c10::elementSize(tensor.dtype));
+  AXONN_CHECK(holds == elements, "checkpoint.load", (directory / file.name).string(), " holds ", holds, " elements of ",
+              tensor.name, ", its manifest says ", elements);
+  return opened.begin_of(*entry);
+}
+
+void CheckpointReader::Impl::read(const safetensors::File& opened, const Manifest::File& file,
+                                  std::vector<WantedBytes>& wanted) const {
+  std::ranges::sort(wanted, {}, &WantedBytes::begin);
+  size_t next = 0;  // those before it are read
+  const auto copy = [&](int64_t begin, std::span<const std::byte> bytes) {
+    const int64_t end = begin + std::ssize(bytes);
+    for (size_t i = next; i < wanted.size() && wanted[i].begin < end; ++i) {
+      const WantedBytes& part = wanted[i];
+      const int64_t first = std::max(begin, part.begin), last = std::min(end, part.begin + part.size);
+      if (first < last)
+        std::memcpy(part.into + (first - part.begin), bytes.data() + (first - begin),
+                    static_cast<size_t>(last - first));
+      if (i == next && part.begin + part.size <= end) ++next;
     }
+  };
+  if (!checked.contains(file.name)) {
+    check_sum(directory, file, disk::xxh64_of_file(directory / file.name, copy));
+    checked.insert(file.name);
+    return;
+  }
+  std::vector<std::byte> bytes;
+  for (int64_t place = wanted.front().begin; next < wanted.size(); place += std::ssize(bytes)) {
+    bytes.resize(static_cast<size_t>(std::min(kReadBytes, opened.end() - place)));
+    opened.read_at(place, bytes);
+    copy(place, bytes);
   }
 }
 

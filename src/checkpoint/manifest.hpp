@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -54,7 +55,9 @@ Manifest::File file_from_json(const std::string& text, const std::filesystem::pa
 // Reads manifest.json in `directory` and checks that every file in it exists and has its size.
 Manifest read_manifest(const std::filesystem::path& directory);
 
-// UserError if a file's checksum differs from the manifest's.
+// UserError if a file's checksum differs from the manifest's: as it is on the disk, or as it was
+// read.
 void check_file(const std::filesystem::path& directory, const Manifest::File& file);
+void check_sum(const std::filesystem::path& directory, const Manifest::File& file, uint64_t xxh64);
 
 }  // namespace axonn

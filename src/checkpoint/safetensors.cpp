@@ -148,14 +148,14 @@ void File::read(const Entry& entry, int64_t first, std::span<std::byte> into) co
   read_at(data_offset_ + entry.begin + first, into);
 }
 
-void File::read_at(int64_t offset, std::span<std::byte> into) const {
+void File::read_at(int64_t place, std::span<std::byte> into) const {
   while (!into.empty()) {
-    const ssize_t count = ::pread(descriptor_, into.data(), into.size(), offset);
+    const ssize_t count = ::pread(descriptor_, into.data(), into.size(), place);
     if (count < 0 && errno == EINTR) continue;
     AXONN_CHECK(count > 0, "checkpoint.safetensors", "cannot read ", path_.string(), ": ",
                 count == 0 ? "it ends too early" : std::strerror(errno));
     into = into.subspan(static_cast<size_t>(count));
-    offset += count;
+    place += count;
   }
 }
 

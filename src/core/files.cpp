@@ -86,14 +86,17 @@ std::string read_text(const fs::path& path) {
   return text;
 }
 
-uint64_t xxh64_of_file(const fs::path& path) {
+uint64_t xxh64_of_file(const fs::path& path, const SeeBytes& see) {
   std::ifstream in(path, std::ios::binary);
   AXONN_CHECK(in, "core.files", "cannot read ", shown_name(path.native()), ": ", why_not_read(path.native()));
   XXH64_state_t state;
   XXH64_reset(&state, 0);
   std::vector<char> chunk(size_t{1} << 20);
-  while (in.read(chunk.data(), std::ssize(chunk)), in.gcount() > 0)
-    XXH64_update(&state, chunk.data(), static_cast<size_t>(in.gcount()));
+  for (int64_t place = 0; in.read(chunk.data(), std::ssize(chunk)), in.gcount() > 0; place += in.gcount()) {
+    const auto count = static_cast<size_t>(in.gcount());
+    XXH64_update(&state, chunk.data(), count);
+    if (see) see(place, std::as_bytes(std::span(chunk.data(), count)));
+  }
   return XXH64_digest(&state);
 }
 

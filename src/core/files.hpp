@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,8 +36,10 @@ class SyncedFile {
 
 void write_synced(const std::filesystem::path& path, std::string_view text);
 void sync_directory(const std::filesystem::path& path);
-std::string read_text(const std::filesystem::path& path);   // UserError when it cannot be read
-uint64_t xxh64_of_file(const std::filesystem::path& path);  // streams it
+std::string read_text(const std::filesystem::path& path);  // UserError when it cannot be read
+// Streams the file, and shows every part of it on the way.
+using SeeBytes = std::function<void(int64_t place, std::span<const std::byte> bytes)>;
+uint64_t xxh64_of_file(const std::filesystem::path& path, const SeeBytes& see = {});
 uint64_t xxh64_of(std::string_view text);
 std::string hex(uint64_t value);  // 16 digits
 

@@ -1,6 +1,7 @@
 #include "axonn/checkpoint/checkpoint.hpp"
 
 #include <csignal>
+#include <fstream>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -124,6 +125,35 @@ TEST(Checkpoint, EveryElementIsStoredOnceAndNoPadding) {
   }
   for (const Tensor& tensor : tensors()) EXPECT_EQ(stored[tensor.name], tensor.spec.global_numel()) << tensor.name;
   EXPECT_EQ(stored.size(), tensors().size());
+}
+
+int64_t bytes_read_so_far() {
+  std::ifstream counts("/proc/self/io");
+  std::string name;
+  int64_t value = 0;
+  while (counts >> name >> value)
+    if (name == "rchar:") return value;
+  return -1;
+}
+
+// The file is larger than what is read at once, and rows end within that.
+TEST(Checkpoint, AFileIsReadOnceForItsChecksumAndItsTensors) {
+  const std::vector<Tensor> large = {{"weights/large", {{Dim::whole(1031), Dim::split(997, Axis::y)}, true}},
+                                     {"weights/small", {{Dim::whole(5)}, false}}};
+  Scratch scratch;
+  save(scratch.path(), parse_grid_shape("1x2x1x1"), state_at(500), 2, large);
+  int64_t bytes = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(scratch.path()))
+    if (entry.path().extension() == ".safetensors") bytes += static_cast<int64_t>(entry.file_size());
+  EXPECT_GT(bytes, 4 << 20);
+  const CheckpointReader reader(scratch.path());
+  const Grid one(parse_grid_shape("1x1x1x1"));
+  const int64_t before = bytes_read_so_far();
+  EXPECT_TRUE(test::loads(reader, one, 0, large));
+  EXPECT_LT(bytes_read_so_far() - before, bytes + bytes / 10);
+  // `reader` knows by now that the files are right.
+  const CheckpointReader fresh(scratch.path());
+  EXPECT_TRUE(same_bits(reader.read_whole(reader.tensors()[0]), fresh.read_whole(fresh.tensors()[0])));
 }
 
 TEST(Checkpoint, TheStateReadsBack) {

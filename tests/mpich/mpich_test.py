@@ -32,6 +32,11 @@ class Mpich(GptTest):
                     prefix=lambda rank: [OPEN_MPIRUN, "-n", "4"],
                     words=["the launcher started 4 processes", "MPICH", "finds a job of one", "AXONN_TRANSPORT=tcp"])
 
+    def test_an_mpi_for_one_thread_is_refused(self):
+        self.refuse("train", "--data", self.text.name, "--out", "run", *TRAINING, "--grid", "2x1x1x1", ranks=2,
+                    environment={"LD_PRELOAD": os.environ["AXONN_NO_THREADS"]},
+                    words=["MPICH", "lets no thread other than main call it", "AXONN_TRANSPORT=tcp"])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -135,10 +135,10 @@ class CheckpointReader {
   const std::vector<Description>& tensors() const;
 
   // Fills the shards of the rank at `at` on a grid of `shape`, bit for bit as they were saved.
-  // Their cuts may be other ones than the checkpoint's, or none. Padding becomes zero. Checks the
-  // checksum of every file that it reads. If `tensors` contains one tensor of a group, it must
-  // contain all tensors of that group in the checkpoint. Otherwise throws UserError, with the
-  // tensor's name and both shapes.
+  // Their cuts may be other ones than the checkpoint's, or none. Padding becomes zero. Reads a
+  // file once, and checks its checksum on the way: after an error the shards hold anything. If
+  // `tensors` contains one tensor of a group, it must contain all tensors of that group in the
+  // checkpoint. Otherwise throws UserError, with the tensor's name and both shapes.
   void load(const GridShape& shape, const Coordinate& at, std::span<const CheckpointTensor> tensors) const;
 
   // The whole tensor on the CPU, as it is without a grid. `tensor` is one of tensors(). Checks the
