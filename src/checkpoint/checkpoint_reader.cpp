@@ -250,7 +250,7 @@ void CheckpointReader::Impl::fill_from(const Manifest::File& file, const GridSha
   if (!wanted.empty()) read(*opened, file, wanted);
 }
 
-// Where the bytes of a tensor begin, which has so many elements in the file.
+// The place of the bytes of a tensor, which has so many elements in the file.
 int64_t CheckpointReader::Impl::begin_in(const safetensors::File& opened, const Manifest::File& file, size_t index,
                                          int64_t elements) const {
   const Description& tensor = manifest.tensors[index];
