@@ -17,6 +17,8 @@ OLDEST, NEWEST = 16, 22
 # Options of GCC that clang does not know, and the precompiled header that GCC has made.
 OF_GCC = re.compile(r"-Wno-(restrict|maybe-uninitialized|stringop-overflow|array-bounds|error=invalid-pch)"
                     r"|-fpch-preprocess|-Winvalid-pch")
+# As cmake/AxonnCompiler.cmake sets them for clang.
+OF_CLANG = ["-fsyntax-only", "-Werror", "-ffp-contract=off", "-Wno-deprecated-declarations"]
 WITH_VALUE = {"-o", "-include"}
 
 
@@ -34,7 +36,7 @@ def command(clang, entry):
     words, given = [], iter(shlex.split(entry["command"]))
     for word in given:
         if word.endswith(("c++", "g++")) and not words:
-            words = [clang, "-fsyntax-only", "-Werror", "-ffp-contract=off"]
+            words = [clang, *OF_CLANG]
         elif word in WITH_VALUE:
             next(given)
         elif words and not OF_GCC.fullmatch(word):

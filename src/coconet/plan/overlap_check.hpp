@@ -36,11 +36,7 @@ class OverlapCheck {
 class TransferCheck {
  public:
   TransferCheck(const SchedulePlan& plan, const Section& overlap, const PlanStep& step)
-      : plan_(plan),
-        program_(plan.program()),
-        overlap_(overlap),
-        name_("overlap " + overlap.name + ": "),
-        step_(step) {}
+      : plan_(plan), program_(plan.program()), name_("overlap " + overlap.name + ": "), step_(step) {}
   void run() const;
 
  private:
@@ -53,7 +49,6 @@ class TransferCheck {
 
   const SchedulePlan& plan_;
   const Program& program_;
-  const Section& overlap_;
   const std::string name_;
   const PlanStep& step_;
 };
