@@ -25,6 +25,10 @@
 namespace axonn {
 namespace detail {
 
+#ifdef __clang__  // a loop that it cannot make of vectors is right without them
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wpass-failed"
+#endif
 #if defined(__x86_64__)
 template <typename Body>
 [[gnu::target("avx2")]] void run_on_avx2(const Body& body) {
@@ -34,6 +38,9 @@ template <typename Body>
 AXONN_AVX512 void run_on_avx512(const Body& body) {
   body();
 }
+#endif
+#ifdef __clang__
+#pragma clang diagnostic pop
 #endif
 
 }  // namespace detail
