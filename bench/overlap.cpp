@@ -88,8 +88,7 @@ struct Samples {
 class Runner {
  public:
   Runner(Environment& environment, const Options& options)
-      : options_(options),
-        context_(environment, parse_grid_shape(options.grid)),
+      : context_(environment, parse_grid_shape(options.grid)),
         network_(options.network == "gpt" ? overlap_gpt(context_, options.gpt) : overlap_unet(context_, options.unet)),
         parameters_(context_.materialize(*network_.model, 1)),
         optimizer_(make_optimizer(context_, parameters_, {.schedule = UpdateSchedule::ar_opt, .learning_rate = 3e-4})),
@@ -147,7 +146,6 @@ class Runner {
   Communicator& everybody() { return context_.communicators()[AxisSet::all()]; }
   const TrafficLog& traffic() { return context_.scheduler().traffic(); }
 
-  const Options& options_;
   Context context_;
   VerifiedNetwork network_;
   Parameters parameters_;

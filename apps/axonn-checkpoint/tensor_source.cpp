@@ -24,9 +24,9 @@ std::vector<SourceTensor> tensors_of_state_dict(const std::filesystem::path& pat
   std::vector<SourceTensor> tensors;
   for (const auto& [name, place] : files->places())
     tensors.push_back(
-        {.name = name, .dtype = place.entry->dtype, .shape = place.entry->shape, .read = [files, place = place] {
-           const at::Tensor whole = at::empty(place.entry->shape, place.entry->dtype);
-           place.file->read(*place.entry, {static_cast<std::byte*>(whole.mutable_data_ptr()), whole.nbytes()});
+        {.name = name, .dtype = place.entry->dtype, .shape = place.entry->shape, .read = [files, stored = place] {
+           const at::Tensor whole = at::empty(stored.entry->shape, stored.entry->dtype);
+           stored.file->read(*stored.entry, {static_cast<std::byte*>(whole.mutable_data_ptr()), whole.nbytes()});
            return whole;
          }});
   return tensors;

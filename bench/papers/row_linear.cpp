@@ -36,7 +36,6 @@ struct Shape {
 };
 
 Shape parse(const std::string& text) {
-  Shape shape;
   long long rows = 0, in = 0, out = 0;
   AXONN_CHECK(std::sscanf(text.c_str(), "%lldx%lldx%lld", &rows, &in, &out) == 3 && rows > 0 && in > 0 && out > 0,
               "bench.row_linear", "a shape is ROWSxINxOUT, such as 1024x16384x1024, got '", text, "'");
