@@ -212,8 +212,8 @@ TEST(UpdateExecutor, AddsTheSumsOfBlocksInOneOrder) {
       std::vector<double> norms;
       for (const auto& [name, schedule] : Names<UpdateSchedule>::all)
         for (const int64_t bucket_bytes : {int64_t{1} << 14, kBucketBytes})
-          run_local(ranks, [&, schedule = schedule](Environment& environment) {
-            Updated network(environment, program, schedule, {}, {.bucket_bytes = bucket_bytes});
+          run_local(ranks, [&, present = schedule](Environment& environment) {
+            Updated network(environment, program, present, {}, {.bucket_bytes = bucket_bytes});
             network.step(program, given);
             if (environment.rank() == 0) norms.push_back(network.norm());
           });
