@@ -21,6 +21,8 @@ target_compile_options(axonn_compiler INTERFACE
   # A cache that two clones share may give one of them the other's header, which is only slower.
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-error=invalid-pch>
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-fpch-preprocess>
+  # Clang 18 gives functions of LibTorch, such as const_data_ptr(), other names than GCC does.
+  $<$<AND:$<COMPILE_LANG_AND_ID:CXX,Clang>,$<VERSION_GREATER_EQUAL:$<CXX_COMPILER_VERSION>,18>>:-fclang-abi-compat=17>
   # Clang warns of what GCC 12's own stable_sort() calls.
   $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-deprecated-declarations>
   # GCC 12 warns of impossible copies in string concatenation (GCC bug 105651).
