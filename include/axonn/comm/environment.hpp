@@ -17,9 +17,10 @@ namespace axonn {
 
 // One process's place in its job, made once in main. It owns start-up, the progress engine and
 // finalisation.
-// The launcher selects the transport (launch.hpp): MPI under an MPI launcher, TCP under any other,
-// and without a launcher the job has one rank. There is no fallback: BackendError when the selected
-// transport is not built in or fails, UserError when nothing says where the ranks meet.
+// The launcher selects the transport (launch.hpp): MPI under a launcher of the MPI that axonn was
+// built with, TCP under any other, and without a launcher the job has one rank. There is no
+// fallback: BackendError when the selected transport is not built in or fails, UserError when
+// nothing says where the ranks meet, or the launcher speaks to another MPI.
 // A program without handlers for signals of a crash gets those of crash_report.hpp. UserError when
 // the process has loaded another LibTorch than axonn was built with, or two OpenMP run times.
 // Every rank of the job constructs and destroys it. The destructor calls finish(), unless an
