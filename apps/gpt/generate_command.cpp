@@ -43,7 +43,7 @@ class GenerateCommand : axonn::HoldsOptions<GptOptions>, public axonn::Checkpoin
   void use(axonn::Environment& environment, axonn::Context& context,
            const axonn::CheckpointReader& checkpoint) override {
     axonn::Decoder network(context, options.model);
-    const axonn::Parameters parameters = load(environment, context, network, checkpoint);
+    const axonn::Parameters parameters = load(context, network, checkpoint);
     sampling_.vocabulary = tokenizer_->vocabulary_size();
     sampling_.seed = static_cast<uint64_t>(seed_);
     const auto text = axonn::sample_text(context, network, begin_, sampling_);

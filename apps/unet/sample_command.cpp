@@ -41,7 +41,7 @@ class SampleCommand : axonn::HoldsOptions<UnetOptions>, public axonn::Checkpoint
   void use(axonn::Environment& environment, axonn::Context& context,
            const axonn::CheckpointReader& checkpoint) override {
     axonn::Unet network(context, options.model);
-    const axonn::Parameters parameters = load(environment, context, network, checkpoint);
+    const axonn::Parameters parameters = load(context, network, checkpoint);
     sampling_.seed = static_cast<uint64_t>(seed_);
     sampling_.trajectory = trajectory_.empty() ? 0 : moments_;
     const auto drawn = axonn::sample_images(context, network,

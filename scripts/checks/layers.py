@@ -24,7 +24,7 @@ TABLE = {
     "overlap": (["core", "grid", "terms", "comm", "coconet", "kernels"], [MPI]),
     "layers": (["core", "grid", "terms", "comm", "coconet", "kernels", "overlap"], [MPI]),
     "optim": (["core", "grid", "terms", "comm", "coconet", "kernels", "overlap", "layers"], [MPI]),
-    "checkpoint": (["core", "grid", "optim"], [MPI]),
+    "checkpoint": (["core", "grid", "comm", "optim"], [MPI]),
     "wrap": (["core", "grid", "terms", "comm", "overlap", "layers", "optim", "checkpoint"], [MPI]),
     "data": (["core"], [MPI]),
     "train": ([*BELOW_TORCH, "comm", "kernels", "overlap", "layers", "optim", "checkpoint"], [MPI]),

@@ -1,11 +1,13 @@
 // The reading half of checkpoint.hpp.
 #include <algorithm>
-#include <cstring>
+#include <exception>
 #include <map>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -14,12 +16,16 @@
 #include "axonn/checkpoint/broken_checkpoint.hpp"
 #include "axonn/checkpoint/checkpoint.hpp"
 #include "axonn/checkpoint/safetensors.hpp"
+#include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/join.hpp"
-#include "checkpoint/held_range.hpp"
-#include "checkpoint/manifest.hpp"
+#include "checkpoint/manifest/manifest.hpp"
 #include "checkpoint/pinned_copies.hpp"
-#include "checkpoint/placed_parts.hpp"
+#include "checkpoint/read/part_bytes.hpp"
+#include "checkpoint/read/read_plan.hpp"
+#include "checkpoint/read/read_together.hpp"
+#include "checkpoint/shards/held_range.hpp"
+#include "checkpoint/shards/placed_parts.hpp"
 #include "checkpoint/step_names.hpp"
 #include "core/files.hpp"
 
@@ -27,8 +33,6 @@ namespace axonn {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr int64_t kReadBytes = int64_t{1} << 20;  // at once
 
 std::string shape_text(const ShardSpec& spec) { return "[" + join(spec.global_shape(), ", ") + "]"; }
 
@@ -50,14 +54,14 @@ std::string advice(const fs::path& directory) {
   return "; there is no older checkpoint that is whole";
 }
 
-template <typename Check>
-auto with_advice(const fs::path& directory, Check check) {
+template <typename Check, typename Advice>
+auto with_advice(Check check, Advice advice) {
   try {
     return check();
   } catch (const BrokenCheckpoint& error) {
-    throw BrokenCheckpoint(error.where(), error.sentence() + advice(directory));
+    throw BrokenCheckpoint(error.where(), error.sentence() + advice());
   } catch (const UserError& error) {
-    throw UserError(error.where(), error.sentence() + advice(directory));
+    throw UserError(error.where(), error.sentence() + advice());
   }
 }
 
@@ -81,45 +85,80 @@ fs::path step_directory(const fs::path& given) {
 }  // namespace
 
 struct CheckpointReader::Impl {
-  // One tensor to fill.
-  struct Target {
-    const CheckpointTensor* tensor = nullptr;
-    at::Tensor host;
-    std::vector<PlacedPart> placed;
-    int64_t missing = 0;
-  };
-
-  // Bytes of a file, and their place in a shard.
-  struct WantedBytes {
-    int64_t begin = 0, size = 0;
-    std::byte* into = nullptr;
-  };
+  using Targets = std::map<size_t, ReadTarget>;  // by index of the tensor in the manifest
 
   fs::path directory;
   Manifest manifest;
-  mutable std::set<std::string> checked = {};  // files whose checksums are right, since the last load()
+  std::unordered_map<std::string, size_t> index = {};  // of the manifest's tensors, by name
+  mutable std::set<size_t> checked = {};  // parts whose checksums are right, since the last load()
 
+  void set(Manifest read);
   size_t index_of(const CheckpointTensor& tensor) const;
   void check_groups(std::span<const CheckpointTensor> tensors) const;
-  Target make_target(const GridShape& shape, const Coordinate& at, const CheckpointTensor& tensor) const;
-  bool may_hold(const Manifest::File& file, const Manifest::StoredRange& stored, const GridShape& shape,
-                const Coordinate& at, const CheckpointTensor& tensor) const;
-  void fill(const GridShape& shape, const Coordinate& at, std::map<size_t, Target>& targets) const;
-  void fill_from(const Manifest::File& file, const GridShape& shape, const Coordinate& at,
-                 std::map<size_t, Target>& targets) const;
-  int64_t begin_in(const safetensors::File& opened, const Manifest::File& file, size_t index, int64_t elements) const;
-  void read(const safetensors::File& opened, const Manifest::File& file, std::vector<WantedBytes>& wanted) const;
+  Targets targets(const GridShape& shape, const Coordinate& at, std::span<const CheckpointTensor> tensors) const;
+  ReadPlan plan(const GridShape& shape, const Coordinate& at, Targets& targets, bool together) const;
+  void read_alone(const GridShape& shape, const Coordinate& at, Targets& targets) const;
+  void read_alone(const ReadPlan& plan) const;
+  void read_alone(const PartToRead& read) const;
 };
 
-void check_checkpoint(const fs::path& step_directory, int rank, int ranks) {
+namespace {
+
+ReadTarget make_target(const GridShape& shape, const Coordinate& at, const CheckpointTensor& tensor) {
+  check_shard(tensor, shape, at, "checkpoint.load");
+  ReadTarget target{.tensor = &tensor, .host = tensor.shard.detach(), .placed = {}};
+  if (!target.host.is_cpu()) target.host = at::empty(target.host.sizes(), target.host.options().device(at::kCPU));
+  target.host.zero_();
+  target.placed = placed_in_shard(tensor, shape, at);
+  for (const PlacedPart& placed : target.placed) target.missing += placed.size;
+  return target;
+}
+
+// Of all ranks, number by number.
+std::vector<uint8_t> greatest(Communicator& everyone, const std::vector<uint8_t>& mine) {
+  if (mine.empty()) return mine;
+  const at::Tensor all = at::empty({std::ssize(mine)}, at::kByte);
+  auto* const numbers = all.mutable_data_ptr<uint8_t>();
+  std::ranges::copy(mine, numbers);
+  everyone.all_reduce(all, ReduceOp::max).wait();
+  return {numbers, numbers + all.numel()};
+}
+
+void give_to_device(const std::map<size_t, ReadTarget>& targets) {
+  for (const auto& [index, target] : targets)
+    if (!target.tensor->shard.is_cpu()) copy_to_device(target.host, target.tensor->shard.detach());
+}
+
+}  // namespace
+
+void check_checkpoint(const fs::path& step_directory) {
   const Manifest manifest = read_manifest(step_directory);
-  for (auto i = static_cast<size_t>(rank); i < manifest.files.size(); i += static_cast<size_t>(ranks))
-    check_file(step_directory, manifest.files[i]);
+  for (const auto& part : manifest.parts) PartBytes(step_directory, manifest, part).check();
 }
 
 CheckpointReader::CheckpointReader(const fs::path& directory) : impl_(std::make_unique<Impl>()) {
   impl_->directory = step_directory(directory);
-  impl_->manifest = with_advice(impl_->directory, [&] { return read_manifest(impl_->directory); });
+  impl_->set(with_advice([&] { return read_manifest(impl_->directory); }, [&] { return advice(impl_->directory); }));
+}
+
+CheckpointReader::CheckpointReader(Communicator& everyone, const fs::path& directory, bool names_older)
+    : impl_(std::make_unique<Impl>()) {
+  std::string place, text;
+  all_ranks_or_none(everyone, [&] {
+    if (everyone.rank() != 0) return;
+    const fs::path step = step_directory(directory);
+    with_advice(
+        [&] {
+          text = read_manifest_text(step);
+          impl_->set(Manifest::from_json(text, step / Manifest::kFileName));
+          check_files(step, impl_->manifest);
+        },
+        [&] { return names_older ? advice(step) : ""; });
+    place = step.string();
+  });
+  impl_->directory = broadcast_text(everyone, place, 0);
+  text = broadcast_text(everyone, text, 0);
+  if (everyone.rank() != 0) impl_->set(Manifest::from_json(text, impl_->directory / Manifest::kFileName));
 }
 
 CheckpointReader::~CheckpointReader() = default;
@@ -132,23 +171,46 @@ const GridShape& CheckpointReader::grid() const { return impl_->manifest.grid; }
 const std::vector<CheckpointReader::Description>& CheckpointReader::tensors() const { return impl_->manifest.tensors; }
 
 void CheckpointReader::verify() const {
-  with_advice(impl_->directory, [&] {
-    for (const auto& file : impl_->manifest.files) check_file(impl_->directory, file);
-  });
+  with_advice([&] { verify_share(0, 1); }, [&] { return advice(impl_->directory); });
+}
+
+void CheckpointReader::verify_share(int rank, int ranks) const {
+  for (auto i = static_cast<size_t>(rank); i < impl_->manifest.parts.size(); i += static_cast<size_t>(ranks))
+    PartBytes(impl_->directory, impl_->manifest, impl_->manifest.parts[i]).check();
 }
 
 void CheckpointReader::load(const GridShape& shape, const Coordinate& at,
                             std::span<const CheckpointTensor> tensors) const {
-  impl_->check_groups(tensors);
-  std::map<size_t, Impl::Target> targets;
-  for (const auto& tensor : tensors) {
-    const bool fresh = targets.emplace(impl_->index_of(tensor), impl_->make_target(shape, at, tensor)).second;
-    AXONN_CHECK(fresh, "checkpoint.load", "tensor ", tensor.name, " is asked for twice");
-  }
+  auto targets = impl_->targets(shape, at, tensors);
   impl_->checked.clear();
-  with_advice(impl_->directory, [&] { impl_->fill(shape, at, targets); });
-  for (auto& [index, target] : targets)
-    if (!target.tensor->shard.is_cpu()) copy_to_device(target.host, target.tensor->shard.detach());
+  with_advice([&] { impl_->read_alone(shape, at, targets); }, [&] { return advice(impl_->directory); });
+  give_to_device(targets);
+}
+
+void CheckpointReader::load(const ReplicaGroups& groups, const GridShape& shape, const Coordinate& at,
+                            std::span<const CheckpointTensor> tensors) const {
+  Communicator& everyone = groups(AxisSet::all());
+  Impl::Targets targets;
+  all_ranks_or_none(everyone, [&] { targets = impl_->targets(shape, at, tensors); });
+  impl_->checked.clear();
+  const auto read = [&] {
+    ReadPlan plan = impl_->plan(shape, at, targets, /*together=*/true);
+    const auto shared = greatest(everyone, plan.shared());
+    all_ranks_or_none(everyone, [&] { plan.finish(shared); });
+    std::exception_ptr failed;
+    for (const auto& [axes, parts] : plan.together())
+      if (const auto error = read_together(groups(axes), impl_->directory, impl_->manifest, parts);
+          !failed)
+        failed = error;
+    all_ranks_or_none(everyone, [&] {
+      if (failed) std::rethrow_exception(failed);
+      impl_->read_alone(plan);
+    });
+  };
+  with_advice(read, [&] {
+    return broadcast_text(everyone, everyone.rank() == 0 ? advice(impl_->directory) : std::string(), 0);
+  });
+  give_to_device(targets);
 }
 
 at::Tensor CheckpointReader::read_whole(const Description& tensor) const {
@@ -156,139 +218,86 @@ at::Tensor CheckpointReader::read_whole(const Description& tensor) const {
   for (const int64_t size : tensor.spec.global_shape()) whole.dims.push_back(Dim::whole(size));
   const at::Tensor flat = at::empty({whole.global_numel()}, at::TensorOptions().dtype(tensor.dtype));
   const CheckpointTensor asked{.name = tensor.name, .spec = whole, .shard = flat};
-  const GridShape shape{};
-  std::map<size_t, Impl::Target> targets;
-  targets.emplace(impl_->index_of(asked), impl_->make_target(shape, {}, asked));
-  with_advice(impl_->directory, [&] { impl_->fill(shape, {}, targets); });
+  Impl::Targets targets;
+  targets.emplace(impl_->index_of(asked), make_target({}, {}, asked));
+  with_advice([&] { impl_->read_alone({}, {}, targets); }, [&] { return advice(impl_->directory); });
   return flat.view(whole.global_shape());
 }
 
+void CheckpointReader::Impl::set(Manifest read) {
+  manifest = std::move(read);
+  for (size_t i = 0; i < manifest.tensors.size(); ++i) index.emplace(manifest.tensors[i].name, i);
+}
+
 size_t CheckpointReader::Impl::index_of(const CheckpointTensor& tensor) const {
-  const auto found = std::ranges::find(manifest.tensors, tensor.name, &Description::name);
-  AXONN_CHECK(found != manifest.tensors.end(), "checkpoint.load", directory.string(), " has no tensor ", tensor.name,
-              " (", shape_text(tensor.spec), " is needed)");
-  AXONN_CHECK(found->spec.global_shape() == tensor.spec.global_shape(), "checkpoint.load", "tensor ", tensor.name,
-              " has shape ", shape_text(found->spec), " in ", directory.string(), ", the model has ",
+  const auto place = index.find(tensor.name);
+  AXONN_CHECK(place != index.end(), "checkpoint.load", directory.string(), " has no tensor ", tensor.name, " (",
+              shape_text(tensor.spec), " is needed)");
+  const Description& found = manifest.tensors[place->second];
+  AXONN_CHECK(found.spec.global_shape() == tensor.spec.global_shape(), "checkpoint.load", "tensor ", tensor.name,
+              " has shape ", shape_text(found.spec), " in ", directory.string(), ", the model has ",
               shape_text(tensor.spec));
-  AXONN_CHECK(found->dtype == tensor.shard.scalar_type(), "checkpoint.load", "tensor ", tensor.name, " is ",
-              safetensors::dtype_name(found->dtype), " in ", directory.string(), ", the model has ",
+  AXONN_CHECK(found.dtype == tensor.shard.scalar_type(), "checkpoint.load", "tensor ", tensor.name, " is ",
+              safetensors::dtype_name(found.dtype), " in ", directory.string(), ", the model has ",
               safetensors::dtype_name(tensor.shard.scalar_type()));
-  return static_cast<size_t>(found - manifest.tensors.begin());
+  return place->second;
 }
 
 void CheckpointReader::Impl::check_groups(std::span<const CheckpointTensor> tensors) const {
-  for (const auto& stored : manifest.tensors) {
-    const bool group_asked =
-        std::ranges::any_of(tensors, [&](const auto& t) { return group_of(t.name) == group_of(stored.name); });
-    const bool asked = std::ranges::find(tensors, stored.name, &CheckpointTensor::name) != tensors.end();
-    AXONN_CHECK(asked || !group_asked, "checkpoint.load", directory.string(), " has tensor ", stored.name, " of shape ",
-                shape_text(stored.spec), ", which the model has not");
+  std::unordered_set<std::string_view> names, groups;
+  for (const auto& tensor : tensors) {
+    names.insert(tensor.name);
+    groups.insert(group_of(tensor.name));
   }
+  for (const auto& stored : manifest.tensors)
+    AXONN_CHECK(names.contains(stored.name) || !groups.contains(group_of(stored.name)), "checkpoint.load",
+                directory.string(), " has tensor ", stored.name, " of shape ", shape_text(stored.spec),
+                ", which the model has not");
 }
 
-CheckpointReader::Impl::Target CheckpointReader::Impl::make_target(const GridShape& shape, const Coordinate& at,
-                                                                   const CheckpointTensor& tensor) const {
-  check_shard(tensor, shape, at, "checkpoint.load");
-  Target target{.tensor = &tensor, .host = tensor.shard.detach(), .placed = {}};
-  if (!target.host.is_cpu()) target.host = at::empty(target.host.sizes(), target.host.options().device(at::kCPU));
-  target.host.zero_();
-  target.placed = placed_in_shard(tensor, shape, at);
-  for (const PlacedPart& placed : target.placed) target.missing += placed.size;
-  return target;
-}
-
-// False when a file of this rank certainly holds nothing of the shard: the grids have the same
-// blocks and ranges, and the file is of another one.
-bool CheckpointReader::Impl::may_hold(const Manifest::File& file, const Manifest::StoredRange& stored,
-                                      const GridShape& shape, const Coordinate& at,
-                                      const CheckpointTensor& tensor) const {
-  const GridShape& saved = manifest.grid;
-  const Description& description = manifest.tensors[stored.tensor];
-  if (description.spec != tensor.spec || shape.x != saved.x || shape.y != saved.y || shape.z != saved.z) return true;
-  const auto elsewhere = [&](Axis axis) { return file.at[axis] != at[axis]; };
-  for (const Axis axis : {Axis::x, Axis::y, Axis::z})
-    if (tensor.spec.uses(axis) && elsewhere(axis)) return false;
-  const bool same_cut = tensor.cut && tensor.cut == description.cut && tensor.arena_offset == *stored.arena_offset &&
-                        shape.size(tensor.cut->axis_set()) == saved.size(tensor.cut->axis_set());
-  return !same_cut || std::ranges::none_of(tensor.cut->axes, elsewhere);
-}
-
-void CheckpointReader::Impl::fill(const GridShape& shape, const Coordinate& at,
-                                  std::map<size_t, Target>& targets) const {
-  for (const auto& file : manifest.files) fill_from(file, shape, at, targets);
-  for (const auto& [index, target] : targets)
-    AXONN_CHECK(target.missing == 0, "checkpoint.load", directory.string(), " lacks ", target.missing, " elements of ",
-                target.tensor->name);
-}
-
-// A file is read once: its checksum is made of the bytes on their way to the shards.
-void CheckpointReader::Impl::fill_from(const Manifest::File& file, const GridShape& shape, const Coordinate& at,
-                                       std::map<size_t, Target>& targets) const {
-  std::optional<safetensors::File> opened;
-  std::vector<WantedBytes> wanted;
-  try {
-    for (const auto& stored : manifest.ranges_in(file)) {
-      const auto found = targets.find(stored.tensor);
-      if (found == targets.end() || !may_hold(file, stored, shape, at, *found->second.tensor)) continue;
-      const auto in_file = placed_in_file(manifest.tensors[stored.tensor], manifest.grid, file.at, stored);
-      const auto copies = intersect(in_file, found->second.placed);
-      if (copies.empty()) continue;
-      if (!opened) opened.emplace(directory / file.name);
-      const int64_t begin = begin_in(*opened, file, stored.tensor, in_file.back().offset + in_file.back().size);
-      Target& target = found->second;
-      const auto element = static_cast<int64_t>(target.host.element_size());
-      auto* const into = static_cast<std::byte*>(target.host.mutable_data_ptr());
-      for (const PartCopy& copy : copies) {
-        wanted.push_back({begin + copy.from * element, copy.size * element, into + copy.to * element});
-        target.missing -= copy.size;
-      }
-    }
-  } catch (const UserError&) {
-    check_file(directory, file);  // its bytes say more than what does not fit in them
-    throw;
+CheckpointReader::Impl::Targets CheckpointReader::Impl::targets(const GridShape& shape, const Coordinate& at,
+                                                                std::span<const CheckpointTensor> tensors) const {
+  check_groups(tensors);
+  Targets targets;
+  for (const auto& tensor : tensors) {
+    const bool fresh = targets.emplace(index_of(tensor), make_target(shape, at, tensor)).second;
+    AXONN_CHECK(fresh, "checkpoint.load", "tensor ", tensor.name, " is asked for twice");
   }
-  if (!wanted.empty()) read(*opened, file, wanted);
+  return targets;
 }
 
-// The place of the bytes of a tensor, which has so many elements in the file.
-int64_t CheckpointReader::Impl::begin_in(const safetensors::File& opened, const Manifest::File& file, size_t index,
-                                         int64_t elements) const {
-  const Description& tensor = manifest.tensors[index];
-  const auto* entry = opened.find(tensor.name);
-  AXONN_CHECK(entry != nullptr && entry->dtype == tensor.dtype, "checkpoint.load", (directory / file.name).string(),
-              " does not hold ", tensor.name, " as its manifest says");
-  const int64_t holds = entry->size_bytes() / static_cast<int64_t>(c10::elementSize(tensor.dtype));
-  AXONN_CHECK(holds == elements, "checkpoint.load", (directory / file.name).string(), " holds ", holds, " elements of ",
-              tensor.name, ", its manifest says ", elements);
-  return opened.begin_of(*entry);
+ReadPlan CheckpointReader::Impl::plan(const GridShape& shape, const Coordinate& at, Targets& targets,
+                                      bool together) const {
+  ReadPlan plan(directory, manifest, shape, at, together);
+  for (auto& [tensor, target] : targets) plan.add(tensor, target);
+  return plan;
 }
 
-void CheckpointReader::Impl::read(const safetensors::File& opened, const Manifest::File& file,
-                                  std::vector<WantedBytes>& wanted) const {
-  std::ranges::sort(wanted, {}, &WantedBytes::begin);
-  size_t next = 0;  // those before it are read
-  const auto copy = [&](int64_t begin, std::span<const std::byte> bytes) {
-    const int64_t end = begin + std::ssize(bytes);
-    for (size_t i = next; i < wanted.size() && wanted[i].begin < end; ++i) {
-      const WantedBytes& part = wanted[i];
-      const int64_t first = std::max(begin, part.begin), last = std::min(end, part.begin + part.size);
-      if (first < last)
-        std::memcpy(part.into + (first - part.begin), bytes.data() + (first - begin),
-                    static_cast<size_t>(last - first));
-      if (i == next && part.begin + part.size <= end) ++next;
-    }
-  };
-  if (!checked.contains(file.name)) {
-    check_sum(directory, file, disk::xxh64_of_file(directory / file.name, copy));
-    checked.insert(file.name);
+void CheckpointReader::Impl::read_alone(const GridShape& shape, const Coordinate& at, Targets& targets) const {
+  ReadPlan alone = plan(shape, at, targets, /*together=*/false);
+  alone.finish(alone.shared());
+  read_alone(alone);
+}
+
+void CheckpointReader::Impl::read_alone(const ReadPlan& plan) const {
+  for (const PartToRead& read : plan.alone()) read_alone(read);
+}
+
+// A part is read once: its checksum is made of the bytes on their way to the shards. When it is
+// known to be right, only what is wanted is read.
+void CheckpointReader::Impl::read_alone(const PartToRead& read) const {
+  const Manifest::Part& part = manifest.parts[read.part];
+  if (checked.contains(read.part)) {
+    const disk::OpenFile file(directory / manifest.name_of(part));
+    for (const WantedBytes& wanted : read.wanted)
+      file.read_at(wanted.begin, {wanted.into, static_cast<size_t>(wanted.size)});
     return;
   }
-  std::vector<std::byte> bytes;
-  for (int64_t place = wanted.front().begin; next < wanted.size(); place += std::ssize(bytes)) {
-    bytes.resize(static_cast<size_t>(std::min(kReadBytes, opened.end() - place)));
-    opened.read_at(place, bytes);
-    copy(place, bytes);
-  }
+  PartBytes bytes(directory, manifest, part);
+  Delivery delivery(read.wanted);
+  while (const auto piece = bytes.next()) delivery.take(*piece);
+  bytes.check();
+  checked.insert(read.part);
 }
 
 }  // namespace axonn

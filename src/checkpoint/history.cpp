@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "axonn/core/error.hpp"
-#include "checkpoint/manifest.hpp"
+#include "checkpoint/manifest/manifest.hpp"
 #include "checkpoint/step_names.hpp"
 #include "core/files.hpp"
 

@@ -24,7 +24,7 @@ constexpr int64_t kMostHeaderBytes = int64_t{1} << 30;
 
 int64_t size_of(const View& tensor) {
   int64_t bytes = 0;
-  for (const Staging::Bytes& part : tensor.parts) bytes += std::ssize(part);
+  for (const auto& part : tensor.parts) bytes += std::ssize(part);
   return bytes;
 }
 
@@ -85,21 +85,17 @@ void StreamedFile::finish() {
   impl_->file.finish();
 }
 
-Written write(const std::filesystem::path& path, std::span<const View> tensors, const Metadata& metadata,
-              Staging* staging) {
-  const auto order = in_file_order(tensors);
-  for (const View* tensor : order)
-    AXONN_CHECK(bytes_of(tensor->shape, tensor->dtype) == size_of(*tensor), "checkpoint.safetensors", "tensor '",
-                tensor->name, "' of type ", dtype_name(tensor->dtype), " has ", size_of(*tensor),
+void write(const std::filesystem::path& path, std::span<const View> tensors, const Metadata& metadata) {
+  for (const View& tensor : tensors)
+    AXONN_CHECK(bytes_of(tensor.shape, tensor.dtype) == size_of(tensor), "checkpoint.safetensors", "tensor '",
+                tensor.name, "' of type ", dtype_name(tensor.dtype), " has ", size_of(tensor),
                 " bytes, which its shape does not");
-  disk::SyncedFile file(path);
-  write_header(file, header_of(order, metadata));
-  std::vector<Staging::Bytes> parts;
-  for (const View* tensor : order) parts.insert(parts.end(), tensor->parts.begin(), tensor->parts.end());
-  Staging none(0);
-  (staging != nullptr ? *staging : none).pass(parts, [&](Staging::Bytes bytes) { file.write(bytes); });
+  std::vector<View> order(tensors.begin(), tensors.end());
+  sort_for_file(order);
+  StreamedFile file(path, order, metadata);
+  for (const View& tensor : order)
+    for (const auto& part : tensor.parts) file.append(part);
   file.finish();
-  return {file.bytes(), file.xxh64()};
 }
 
 File::File(std::filesystem::path path) : path_(std::move(path)) {

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -27,24 +29,39 @@ namespace fs = std::filesystem;
   throw BackendError("core.files", detail::concatenate("cannot ", what, " ", shown_name(path.native()), ": ", reason));
 }
 
+void sync_and_close(int& descriptor, const fs::path& path) {
+  if (::fsync(descriptor) != 0) refuse("sync", path);
+  if (::close(std::exchange(descriptor, -1)) != 0) refuse("close", path);
+}
+
+int open_late(const fs::path& path, int flags) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(kLateSeconds);
+  for (;;) {
+    const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
+    if (descriptor >= 0 || errno != ENOENT || std::chrono::steady_clock::now() > end) return descriptor;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
 }  // namespace
+
+Hash64::Hash64() : state_(XXH64_createState()) { XXH64_reset(static_cast<XXH64_state_t*>(state_), 0); }
+Hash64::~Hash64() { XXH64_freeState(static_cast<XXH64_state_t*>(state_)); }
+void Hash64::update(std::span<const std::byte> bytes) {
+  XXH64_update(static_cast<XXH64_state_t*>(state_), bytes.data(), bytes.size());
+}
+uint64_t Hash64::digest() const { return XXH64_digest(static_cast<const XXH64_state_t*>(state_)); }
 
 SyncedFile::SyncedFile(fs::path path) : path_(std::move(path)) {
   descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor_ < 0) refuse("create", path_);
-  XXH64_state_t* state = XXH64_createState();
-  XXH64_reset(state, 0);
-  hash_ = state;
 }
 
 SyncedFile::~SyncedFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
-  XXH64_freeState(static_cast<XXH64_state_t*>(hash_));
 }
 
 void SyncedFile::write(std::span<const std::byte> bytes) {
-  XXH64_update(static_cast<XXH64_state_t*>(hash_), bytes.data(), bytes.size());
-  bytes_ += std::ssize(bytes);
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
@@ -55,12 +72,47 @@ void SyncedFile::write(std::span<const std::byte> bytes) {
 
 void SyncedFile::write(std::string_view text) { write(std::as_bytes(std::span(text))); }
 
-void SyncedFile::finish() {
-  if (::fsync(descriptor_) != 0) refuse("sync", path_);
-  if (::close(std::exchange(descriptor_, -1)) != 0) refuse("close", path_);
+void SyncedFile::finish() { sync_and_close(descriptor_, path_); }
+
+SharedFile::SharedFile(fs::path path) : path_(std::move(path)) {
+  descriptor_ = open_late(path_, O_WRONLY | O_CREAT);
+  if (descriptor_ < 0) refuse("create", path_);
 }
 
-uint64_t SyncedFile::xxh64() const { return XXH64_digest(static_cast<const XXH64_state_t*>(hash_)); }
+SharedFile::~SharedFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void SharedFile::write_at(int64_t place, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(descriptor_, bytes.data(), bytes.size(), place);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) refuse("write", path_);
+    bytes = bytes.subspan(static_cast<size_t>(written));
+    place += written;
+  }
+}
+
+void SharedFile::finish() { sync_and_close(descriptor_, path_); }
+
+OpenFile::OpenFile(fs::path path) : path_(std::move(path)) {
+  descriptor_ = open_late(path_, O_RDONLY);
+  AXONN_CHECK(descriptor_ >= 0, "core.files", "cannot open ", shown_name(path_.native()), ": ",
+              reason_and_cure(errno));
+}
+
+OpenFile::~OpenFile() { ::close(descriptor_); }
+
+void OpenFile::read_at(int64_t place, std::span<std::byte> into) const {
+  while (!into.empty()) {
+    const ssize_t count = ::pread(descriptor_, into.data(), into.size(), place);
+    if (count < 0 && errno == EINTR) continue;
+    AXONN_CHECK(count > 0, "core.files", "cannot read ", shown_name(path_.native()), ": ",
+                count == 0 ? "it ends too early; copy it again" : reason_and_cure(errno));
+    into = into.subspan(static_cast<size_t>(count));
+    place += count;
+  }
+}
 
 void write_synced(const fs::path& path, std::string_view text) {
   SyncedFile file(path);
@@ -86,18 +138,14 @@ std::string read_text(const fs::path& path) {
   return text;
 }
 
-uint64_t xxh64_of_file(const fs::path& path, const SeeBytes& see) {
+uint64_t xxh64_of_file(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   AXONN_CHECK(in, "core.files", "cannot read ", shown_name(path.native()), ": ", why_not_read(path.native()));
-  XXH64_state_t state;
-  XXH64_reset(&state, 0);
+  Hash64 hash;
   std::vector<char> chunk(size_t{1} << 20);
-  for (int64_t place = 0; in.read(chunk.data(), std::ssize(chunk)), in.gcount() > 0; place += in.gcount()) {
-    const auto count = static_cast<size_t>(in.gcount());
-    XXH64_update(&state, chunk.data(), count);
-    if (see) see(place, std::as_bytes(std::span(chunk.data(), count)));
-  }
-  return XXH64_digest(&state);
+  while (in.read(chunk.data(), std::ssize(chunk)), in.gcount() > 0)
+    hash.update(std::as_bytes(std::span(chunk.data(), static_cast<size_t>(in.gcount()))));
+  return hash.digest();
 }
 
 uint64_t xxh64_of(std::string_view text) { return XXH64(text.data(), text.size(), 0); }

@@ -2,8 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "axonn/comm/each_reads.hpp"
-#include "axonn/comm/same_file.hpp"
+#include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/program/resume.hpp"
 #include "axonn/program/training_run.hpp"
@@ -33,14 +32,12 @@ std::optional<int> CheckpointCommand::prepare(char**) {
 int CheckpointCommand::run(Environment& environment) {
   const GridShape& grid = *placement_.grid;
   check_ranks(grid, environment.ranks());
-  std::optional<CheckpointReader> checkpoint;
-  each_rank_reads(environment.world(), [&] {
-    checkpoint.emplace(checkpoint_);
-    check_same_network(saved_.table, *checkpoint);
-    saved_.table.read_json(checkpoint->state().configuration, (checkpoint->directory() / "manifest.json").string());
-    check_model(*checkpoint, grid);
+  const CheckpointReader checkpoint(environment.world(), checkpoint_);
+  all_ranks_or_none(environment.world(), [&] {
+    check_same_network(saved_.table, checkpoint);
+    saved_.table.read_json(checkpoint.state().configuration, (checkpoint.directory() / "manifest.json").string());
+    check_model(checkpoint, grid);
   });
-  check_same_file(environment.world(), {checkpoint->directory() / "manifest.json", "checkpoint", "--checkpoint"});
   const bool other_kernels = here_.source("kernels") != OptionTable::Source::fallback;
   Context context(environment, grid,
                   {.dtype = scalar_type(saved_.run.numerics.dtype),
@@ -48,14 +45,14 @@ int CheckpointCommand::run(Environment& environment) {
                    .kernels = other_kernels ? numerics_.kernels : saved_.run.numerics.kernels,
                    .order = placement_.order,
                    .forward = {.linear = communication_.forward.linear}});
-  use(environment, context, *checkpoint);
+  use(environment, context, checkpoint);
   return 0;
 }
 
-Parameters CheckpointCommand::load(Environment& environment, Context& context, torch::nn::Module& model,
+Parameters CheckpointCommand::load(Context& context, torch::nn::Module& model,
                                    const CheckpointReader& checkpoint) const {
   Parameters parameters = context.materialize(model, static_cast<uint64_t>(saved_.run.train.seed));
-  load_weights(environment, context, parameters, checkpoint);
+  load_weights(context, parameters, checkpoint);
   return parameters;
 }
 

@@ -15,9 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The folder that the checkpoint really lies in, whatever name it was given by: a link to it, "."
-// or "step-000004/". The user's own words for that folder, if they name it.
-fs::path run_directory(const CheckpointReader& reader) {
+fs::path folder_of(const CheckpointReader& reader) {
   const fs::path given = reader.directory().parent_path(), in = given.empty() ? fs::path(".") : given,
                  real = fs::canonical(reader.directory()).parent_path();
   return fs::equivalent(in, real) ? in : real;
@@ -25,7 +23,7 @@ fs::path run_directory(const CheckpointReader& reader) {
 
 bool lies_in(const CheckpointReader& reader, const fs::path& directory) {
   std::error_code ignored;  // a directory that is not there yet
-  return fs::equivalent(directory, run_directory(reader), ignored);
+  return fs::equivalent(directory, folder_of(reader), ignored);
 }
 
 bool holds_metrics(const fs::path& out) {
@@ -57,14 +55,22 @@ void check_same_network(const OptionTable& mine, const CheckpointReader& reader)
               " is a checkpoint of a ", unet ? "UNet" : "GPT", "; use the program ", unet ? "unet" : "gpt", " for it");
 }
 
+std::string run_directory(Communicator& everyone, const CheckpointReader& reader) {
+  std::string directory;
+  all_ranks_or_none(everyone, [&] {
+    if (everyone.rank() == 0) directory = folder_of(reader).string();
+  });
+  return broadcast_text(everyone, directory, 0);
+}
+
 void resume_options(OptionTable& table, const CheckpointReader& reader, std::span<const std::string> kept,
-                    std::string& out) {
+                    const std::string& directory, std::string& out) {
   const std::string& configuration = reader.state().configuration;
   const std::string name = (reader.directory() / "manifest.json").string();
   check_same_network(table, reader);
   const bool out_was_set = table.source("out") >= OptionTable::Source::file;
   table.read_json(configuration, name);
-  if (!out_was_set) out = run_directory(reader).string();
+  if (!out_was_set) out = directory;
   const auto differs = table.first_difference(configuration, kept);
   if (!differs) return;
   std::string flag = "--" + differs->key;
@@ -93,13 +99,14 @@ void check_same_data(const CheckpointReader& reader, uint64_t fingerprint) {
               " was trained on other data than --data names; going on would repeat or skip samples");
 }
 
-std::string newest_whole_checkpoint(Communicator& everyone, const std::string& out) {
+std::optional<CheckpointReader> newest_whole_checkpoint(Communicator& everyone, const std::string& out) {
   std::istringstream lines(checkpoints_of_rank_0(everyone, out));
   std::string broken;
   for (std::string step; std::getline(lines, step);) {
     try {
-      all_ranks_or_none(everyone, [&] { check_checkpoint(step, everyone.rank(), everyone.size()); });
-      return step;
+      CheckpointReader reader(everyone, step, /*names_older=*/false);
+      all_ranks_or_none(everyone, [&] { reader.verify_share(everyone.rank(), everyone.size()); });
+      return reader;
     } catch (const UserError& error) {
       if (everyone.rank() == 0) log::warn(error.sentence(), "; --resume auto tries the next older checkpoint");
       broken += (broken.empty() ? "" : "; ") + error.sentence();
@@ -107,7 +114,7 @@ std::string newest_whole_checkpoint(Communicator& everyone, const std::string& o
   }
   AXONN_CHECK(broken.empty(), "program.resume", "no checkpoint in ", out, " is whole: ", broken,
               "; copy one again, or begin another run with --out DIR");
-  return "";
+  return std::nullopt;
 }
 
 void check_out(const std::string& out_directory, const std::optional<CheckpointReader>& resumed, bool may_be_lost) {

@@ -194,6 +194,8 @@ void bind_cadence(OptionTable& table, TrainConfig& train) {
   table.add("train", "save_every", train.save_every, "steps between checkpoints; 0: only at the end");
   table.add("train", "save_last", train.save_last, "write a checkpoint at the end; false: for runs that only measure");
   table.add("train", "save_async", train.save_async, "write checkpoints while training goes on (on CPUs)");
+  table.add("train", "save_files", train.save_files,
+            "files of a checkpoint, each of several ranks; 0: one per rank, or per host for more than 256 ranks");
   table.add("train", "save_memory", train.save_memory,
             "maximum bytes per rank for copies of what is being saved, from 1M; 0: half of the host's free memory, "
             "divided by "
@@ -202,8 +204,8 @@ void bind_cadence(OptionTable& table, TrainConfig& train) {
   table.add("train", "keep", train.keep, "number of newest checkpoints to keep");
   table.add("train", "check_replicas", train.check_replicas, "steps between comparisons of all replicas; 0: never");
   table.add("train", "log_every", train.log_every, "steps between progress lines when the output is not a terminal");
-  table.for_experts(
-      {"train.save_last", "train.save_async", "train.save_memory", "train.check_replicas", "train.log_every"});
+  table.for_experts({"train.save_last", "train.save_async", "train.save_files", "train.save_memory",
+                     "train.check_replicas", "train.log_every"});
 }
 
 }  // namespace

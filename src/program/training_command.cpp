@@ -104,23 +104,25 @@ int TrainingCommand::run(Environment& environment) {
   const bool automatic = resume_ == "auto";
   std::unique_ptr<RunLock> lock;
   if (automatic) lock = lock_run(environment, options_.run.train.out);  // the newest checkpoint stays the newest one
-  const std::string from = automatic ? newest_whole_checkpoint(environment.world(), options_.run.train.out) : resume_;
   std::optional<CheckpointReader> resumed;
+  if (automatic)
+    resumed = newest_whole_checkpoint(environment.world(), options_.run.train.out);
+  else if (!resume_.empty())
+    resumed.emplace(environment.world(), resume_);
+  const std::string directory = resumed ? run_directory(environment.world(), *resumed) : "";
   std::optional<PlannedLayout> chosen;
   std::optional<const RunPlan> plan;
   LoadedData data;
-  each_rank_reads(environment.world(), [&] {
-    if (!from.empty()) {
-      resumed.emplace(from);
-      resume_options(options_.table, *resumed, kept_, options_.run.train.out);
+  all_ranks_or_none(environment.world(), [&] {
+    if (resumed) {
+      resume_options(options_.table, *resumed, kept_, directory, options_.run.train.out);
       say_other_kernels(options_.table, *resumed);
       options_.apply_preset();
     }
-    check_out(options_.run.train.out, resumed, automatic);
+    if (environment.rank() == 0) check_out(options_.run.train.out, resumed, automatic);
     check_before_start();
-    data = load_data(resumed ? &*resumed : nullptr);
   });
-  if (resumed) check_same_file(environment.world(), {resumed->directory() / "manifest.json", "checkpoint", "--resume"});
+  each_rank_reads(environment.world(), [&] { data = load_data(resumed ? &*resumed : nullptr); });
   const std::string& program = options_.run.train.optimizer.file;
   if (!program.empty()) check_same_file(environment.world(), {program, "optimizer's program", "--optimizer"});
   check_ranks_read_the_same(environment.world(), data);

@@ -59,9 +59,9 @@ std::string new_name(Environment& environment) {
   return text;
 }
 
-void load(Environment& environment, Context& context, std::span<const CheckpointTensor> tensors,
-          const CheckpointReader& reader) {
-  all_ranks_or_none(environment.world(), [&] { reader.load(context.shape(), context.at(), tensors); });
+void load(Context& context, std::span<const CheckpointTensor> tensors, const CheckpointReader& reader) {
+  reader.load([&](AxisSet axes) -> Communicator& { return context.communicators().on_cpu(axes); }, context.shape(),
+              context.at(), tensors);
 }
 
 // On rank 0, to which the standard output belongs.
@@ -117,9 +117,8 @@ bool nothing_to_do(const Environment& environment, const RunPlan& plan,
   return true;
 }
 
-void load_weights(Environment& environment, Context& context, const Parameters& parameters,
-                  const CheckpointReader& reader) {
-  load(environment, context, weights_to_use(parameters, reader), reader);
+void load_weights(Context& context, const Parameters& parameters, const CheckpointReader& reader) {
+  load(context, weights_to_use(parameters, reader), reader);
   parameters.arena().round_master();
 }
 
@@ -143,14 +142,16 @@ void run_training(Environment& environment, Context& context, const Parameters& 
   identity.choices[kConvolutionChoice] = context.options().convolutions.to_string();
   if (resumed) {
     const CheckpointState& state = resumed->state();
-    load(environment, context, checkpoint_tensors(parameters, optimizer.get(), &task), *resumed);
+    load(context, checkpoint_tensors(parameters, optimizer.get(), &task), *resumed);
     optimizer->state_changed();
     first_step = state.step;
     identity.checkpoint = resumed->directory().string();
     identity.loss_scale = state.loss_scale;
     identity.spikes = state.spikes;
     optimizer->set_steps_taken(state.updates());
-    identity.from = broadcast_text(environment.world(), name_for_starts(*resumed, plan.train.out), 0);
+    const bool lead = environment.rank() == 0;
+    identity.from =
+        broadcast_text(environment.world(), lead ? name_for_starts(*resumed, plan.train.out) : std::string(), 0);
     const bool own = std::filesystem::path(identity.from).is_relative();
     identity.run = own ? state.run : identity.start;
   } else {

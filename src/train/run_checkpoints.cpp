@@ -2,22 +2,37 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
+#include "axonn/core/host_name.hpp"
 #include "axonn/train/checkpoint_tensors.hpp"
+#include "core/files.hpp"
 #include "train/step/train_step.hpp"
 
 namespace axonn {
+namespace {
+
+// The number of the file that a rank writes to; none: one of its own. With several ranks per file
+// there are fewer to make, open and remove.
+std::optional<int64_t> file_of(const Communicator& everyone, int64_t files) {
+  constexpr int kMostFiles = 256;
+  if (files > 0) return everyone.rank() * files / everyone.size();
+  if (everyone.size() <= kMostFiles) return std::nullopt;
+  return static_cast<int64_t>(disk::xxh64_of(host_name()) >> 1);
+}
+
+}  // namespace
 
 RunCheckpoints::RunCheckpoints(const TrainedNetwork& network, const TrainConfig& config, const RunIdentity& identity,
                                Communicator& everyone)
     : network_(network),
       config_(config),
       identity_(identity),
-      writer_(network.context.grid(), network.context.rank(),
+      writer_(network.context.grid(), everyone,
               {.directory = config.out,
                .keep = static_cast<int>(std::min<int64_t>(config.keep, std::numeric_limits<int>::max())),
-               .barrier = [&everyone] { everyone.barrier().wait(); }}),
+               .file = file_of(everyone, config.save_files)}),
       saver_(writer_, everyone,
              {.behind = config.save_async && network.context.options().device.is_cpu(),
               .memory = config.save_memory,

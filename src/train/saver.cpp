@@ -85,18 +85,17 @@ void Saver::expect(std::span<const CheckpointTensor> tensors) {
 
 void Saver::save(CheckpointState state, std::vector<CheckpointTensor> tensors) {
   finish();
-  state_ = std::move(state);
-  tensors_ = std::move(tensors);
+  step_ = state.step;
+  path_ = writer_.path_of(state).string();
   failed_ = false;
   refused_ = error_ = first_error_ = nullptr;
   try {
-    writer_.begin(state_, tensors_);
+    save_ = writer_.begin(std::move(state), std::move(tensors));
   } catch (const UserError&) {
     throw;
   } catch (const std::exception&) {
     refused_ = std::current_exception();
   }
-  all_begun_ = everyone_.barrier();
   staging_.emplace(most_copies(), &copies_);
   part_ = Part::begun;
   ended_ = false;
@@ -105,12 +104,11 @@ void Saver::save(CheckpointState state, std::vector<CheckpointTensor> tensors) {
 
 void Saver::start_copies() {
   if (part_ != Part::begun) return;
-  all_begun_.wait();
   options_.wait_for_tensors();
   start(Part::writing, [this] {
     if (refused_) std::rethrow_exception(refused_);
     touching_ = {};  // stops
-    writer_.write(state_, tensors_, &*staging_);
+    save_->write(&*staging_);
   });
 }
 
@@ -138,7 +136,7 @@ void Saver::report(int failed_rank) {
   staging_->give_up();
   all_ranks_or_none(everyone_, [&] { throw_if_of_user(first_error_); });
   if (everyone_.rank() == failed_rank)
-    log::error("the checkpoint of step ", state_.step, " was not written: ", sentence_of(first_error_), "; ",
+    log::error("the checkpoint of step ", step_, " was not written: ", sentence_of(first_error_), "; ",
                newest_.empty() ? "none has been written in this run" : "the newest one is " + newest_);
 }
 
@@ -148,17 +146,18 @@ void Saver::end_part() {
   error_ = nullptr;
   const bool lead = everyone_.rank() == 0;
   if (part_ == Part::removing || (part_ == Part::completing && !failed_)) {
-    if (!failed_) newest_ = writer_.path_of(state_).string();
+    if (!failed_) newest_ = path_;
     part_ = Part::none;
-    tensors_.clear();
+    save_.reset();
     staging_.reset();
   } else if (failed_) {
     start(Part::removing, [this, lead] {
-      if (lead) writer_.discard(state_);
+      if (lead && save_) save_->discard();
     });
   } else {
+    save_->exchange();
     start(Part::completing, [this, lead] {
-      if (lead) writer_.commit(state_, tensors_);
+      if (lead) save_->commit();
     });
   }
 }
@@ -180,7 +179,7 @@ void Saver::check_last() {
   if (!failed_) return;
   all_ranks_or_none(everyone_, [&] {
     if (first_error_)
-      throw BackendError(kWhere, detail::concatenate("the last checkpoint, of step ", state_.step,
+      throw BackendError(kWhere, detail::concatenate("the last checkpoint, of step ", step_,
                                                      ", was not written: ", sentence_of(first_error_),
                                                      "; mend this, and resume the run"));
   });

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,9 +18,9 @@
 namespace axonn {
 
 // Saves checkpoints while training goes on. On each rank a thread copies and writes the rank's
-// tensors. When all ranks have written, rank 0's thread completes the checkpoint and removes old
-// ones. Threads call no collective: the ranks agree on the end of each part by numbers that the
-// trainer puts into its all-reduce at the end of a step.
+// tensors. When all ranks have written, they tell rank 0 their checksums, and rank 0's thread
+// completes the checkpoint and removes old ones. Threads call no collective: the ranks agree on the
+// end of each part by numbers that the trainer puts into its all-reduce at the end of a step.
 //
 // A save that fails is logged once, by the lowest rank where it failed, and its files are removed.
 // Training goes on and the next save tries again.
@@ -47,8 +48,8 @@ class Saver {
   void save(CheckpointState state, std::vector<CheckpointTensor> tensors);
 
   bool reads_tensors() const { return staging_ && !staging_->copied(); }
-  // Waits for the tensors and for ranks that have not begun, and starts the thread, unless it was
-  // started before. Every rank calls it where this wait costs nothing.
+  // Waits for the tensors, and starts the thread, unless it was started before. Every rank calls it
+  // where this wait costs nothing.
   void start_copies();
   // Before anything changes a tensor of save(). It starts the thread if nobody has.
   void wait_until_copied();
@@ -80,13 +81,13 @@ class Saver {
   Part part_ = Part::none;  // the same on all ranks, as are failed_ and newest_
   bool failed_ = false;     // the last save
   std::string newest_;
-  CheckpointState state_;
-  std::vector<CheckpointTensor> tensors_;
+  int64_t step_ = 0;        // of the last save
+  std::string path_;        // where it will be
+  std::unique_ptr<CheckpointSave> save_;
   CopyMemory copies_;
   std::jthread touching_;  // copies_, until the writer's thread needs them
   std::optional<Staging> staging_;
-  Request all_begun_;
-  std::exception_ptr refused_;      // why rank 0 could not begin the save, on rank 0
+  std::exception_ptr refused_;      // why the save could not begin
   std::exception_ptr error_;        // why this rank's part failed, when it has ended
   std::exception_ptr first_error_;  // error_ when the ranks learned of a failure; later ones follow from it
   std::atomic<bool> ended_ = true;

@@ -33,6 +33,7 @@ void check_train(const TrainConfig& config) {
                                     {config.validate_every, "validate_every"},
                                     {config.sample_every, "sample_every"},
                                     {config.save_every, "save_every"},
+                                    {config.save_files, "save_files"},
                                     {config.check_replicas, "check_replicas"},
                                     {config.log_every, "log_every"}})
     at_least(value, 0, name);

@@ -2,6 +2,7 @@
 // a UserError; the sanitizers see the rest.
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include <gtest/gtest.h>
 
@@ -9,7 +10,8 @@
 #include "axonn/checkpoint/safetensors.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/utf8.hpp"
-#include "checkpoint/manifest.hpp"
+#include "checkpoint/checkpoint_ranks.hpp"
+#include "checkpoint/manifest/manifest.hpp"
 #include "core/files.hpp"
 #include "support/fuzz.hpp"
 #include "support/scratch.hpp"
@@ -97,17 +99,15 @@ std::string with_right_checksum(const std::string& manifest) {
   return text + std::string(kKey) + disk::hex(disk::xxh64_of(text)) + "\"\n}\n";
 }
 
-TEST(CheckpointFuzz, ManifestsAreReadOrRefused) {
-  const test::Scratch scratch;
-  const fs::path step = scratch / "step-000003";
-  fs::copy(fs::path(STORED) / "0.1/gpt-run/step-000003", step, fs::copy_options::recursive);
+// Changes the manifest of a checkpoint at random.
+void fuzz_manifest(const fs::path& step) {
   const std::string whole = test::read(step / Manifest::kFileName);
   ASSERT_EQ(with_right_checksum(whole), whole);
   size_t good = 0, bad = 0;
   fuzz::rounds(300, [&](Random& random) {
     std::string text = changed(whole, random);
     if (!random.one_in(8)) text = with_right_checksum(text);  // empty if it lost its place
-    scratch.file("step-000003/manifest.json", text);
+    std::ofstream(step / Manifest::kFileName, std::ios::binary) << text;
     ++(read([&] {
       const CheckpointReader reader(step);
       const auto& tensors = reader.tensors();
@@ -118,6 +118,27 @@ TEST(CheckpointFuzz, ManifestsAreReadOrRefused) {
   });
   EXPECT_GT(good, 20U);
   EXPECT_GT(bad, 50U);
+}
+
+TEST(CheckpointFuzz, ManifestsOfFormat1AreReadOrRefused) {
+  const test::Scratch scratch;
+  const fs::path step = scratch / "step-000003";
+  fs::copy(fs::path(STORED) / "0.1/gpt-run/step-000003", step, fs::copy_options::recursive);
+  fuzz_manifest(step);
+}
+
+TEST(CheckpointFuzz, ManifestsAreReadOrRefused) {
+  const test::Scratch scratch;
+  const std::vector<test::Tensor> all = {
+      {"weights/w", {{Dim::split(21, Axis::x), Dim::split(13, Axis::y)}, true}},
+      {"adam.m/w", {{Dim::split(21, Axis::x), Dim::split(13, Axis::y)}, true}, at::kFloat, Axis::data, 8, 1},
+      {"weights/b", {{Dim::split(70, Axis::x)}, false}, at::kBFloat16}};
+  for (const int ranks_of_file : {0, 3}) {
+    test::save(scratch.path(), Grid(parse_grid_shape("2x1x2x2")), test::state_at(3), all,
+               {.ranks_of_file = ranks_of_file});
+    fuzz_manifest(scratch / "step-000003");
+    fs::remove_all(scratch / "step-000003");
+  }
 }
 
 TEST(CheckpointFuzz, ManifestsBeyondAllMeasureAreRefused) {

@@ -1,19 +1,18 @@
 #pragma once
 
-#include <barrier>
 #include <cstring>
-#include <exception>
 #include <filesystem>
 #include <functional>
 #include <random>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <ATen/ops/empty.h>
 
 #include "axonn/checkpoint/checkpoint.hpp"
+#include "axonn/comm/environment.hpp"
+#include "comm/self_communicator.hpp"
 
 // Tensors with known bits, and all ranks of a grid that save them in one process.
 namespace axonn::test {
@@ -97,39 +96,42 @@ inline bool same_bits(const at::Tensor& a, const at::Tensor& b) {
 
 inline CheckpointState state_at(int64_t step, const std::string& run = "mine") { return {.run = run, .step = step}; }
 
-// Runs every rank of the grid in its own thread; each saves shards_of(rank). Barrier number `kill`
-// (from 1) ends all of them, as a kill would.
-inline void save_shards(const std::filesystem::path& directory, const Grid& grid, const CheckpointState& state,
-                        const std::function<std::vector<CheckpointTensor>(int)>& shards_of, int keep = 2,
-                        int kill = 0) {
-  std::barrier barrier(grid.ranks());
-  std::vector<std::exception_ptr> errors(static_cast<size_t>(grid.ranks()));
-  std::vector<std::jthread> threads;
-  for (int rank = 0; rank < grid.ranks(); ++rank) {
-    threads.emplace_back([&, rank] {
-      int passed = 0;
-      const auto wait = [&] {
-        if (++passed == kill) throw std::runtime_error("killed");
-        barrier.arrive_and_wait();
-      };
-      try {
-        CheckpointWriter(grid, rank, {.directory = directory, .keep = keep, .barrier = wait})
-            .save(state, shards_of(rank));
-      } catch (...) {
-        errors[static_cast<size_t>(rank)] = std::current_exception();
-        barrier.arrive_and_drop();
-      }
-    });
-  }
-  threads.clear();
-  for (const auto& error : errors)
-    if (error) std::rethrow_exception(error);
+// The communicator of a grid of one rank.
+inline Communicator& alone() {
+  static SelfCommunicator self(Group{.axes = AxisSet::all(), .ranks = {0}}, c10::kCPU);
+  return self;
 }
 
-inline void save(const std::filesystem::path& directory, const Grid& grid, const CheckpointState& state, int keep,
-                 const std::vector<Tensor>& all, int kill = 0) {
+struct SaveOptions {
+  int keep = 2;
+  int kill = 0;           // from 1: all ranks end behind this part of the save, as a kill would
+  int ranks_of_file = 0;  // so many ranks write to one file; 0: each to its own
+};
+
+// Runs every rank of the grid in its own thread; each saves shards_of(rank).
+inline void save_shards(const std::filesystem::path& directory, const Grid& grid, const CheckpointState& state,
+                        const std::function<std::vector<CheckpointTensor>(int)>& shards_of,
+                        const SaveOptions& options = {}) {
+  run_local(grid.ranks(), [&](Environment& environment) {
+    const int rank = environment.rank();
+    CheckpointWriter::Options of_writer{.directory = directory, .keep = options.keep};
+    if (options.ranks_of_file > 0) of_writer.file = rank / options.ranks_of_file;
+    const CheckpointWriter writer(grid, environment.world(), of_writer);
+    if (options.kill == 0) {
+      writer.save(state, shards_of(rank));
+      return;
+    }
+    const auto save = writer.begin(state, shards_of(rank));
+    if (options.kill > 1) save->write();
+    environment.world().barrier().wait();
+    throw std::runtime_error("killed");
+  });
+}
+
+inline void save(const std::filesystem::path& directory, const Grid& grid, const CheckpointState& state,
+                 const std::vector<Tensor>& all, const SaveOptions& options = {}) {
   const auto shards_of = [&](int rank) { return shards(all, grid, rank, /*padding=*/0x55); };
-  save_shards(directory, grid, state, shards_of, keep, kill);
+  save_shards(directory, grid, state, shards_of, options);
 }
 
 // True if a rank that loads finds what it would have saved, with zeros as padding.

@@ -1,11 +1,13 @@
 #include "axonn/checkpoint/checkpoint.hpp"
 
+#include <chrono>
 #include <csignal>
 #include <fstream>
 #include <functional>
 #include <iterator>
 #include <map>
 #include <optional>
+#include <thread>
 
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
@@ -56,7 +58,11 @@ std::vector<CheckpointTensor> shards(const std::vector<Tensor>& all, const GridS
 
 void save(const fs::path& directory, const GridShape& shape, const CheckpointState& state, int keep = 2,
           const std::vector<Tensor>& all = tensors(), int kill = 0) {
-  test::save(directory, Grid(shape), state, keep, all, kill);
+  test::save(directory, Grid(shape), state, all, {.keep = keep, .kill = kill});
+}
+
+CheckpointWriter writer_in(const fs::path& directory, int keep = 2) {
+  return {Grid({}), test::alone(), {.directory = directory, .keep = keep}};
 }
 
 void expect_loads(const CheckpointReader& reader, const GridShape& shape) {
@@ -83,6 +89,17 @@ TEST_P(AnyGrid, ReadsBitForBitWhatAnotherWrote) {
   expect_loads(reader, parse_grid_shape(GetParam().second));
 }
 
+TEST_P(AnyGrid, ReadsWhatRanksWroteToOneFile) {
+  for (const int ranks : {2, 3, 100}) {
+    Scratch scratch;
+    const Grid grid(parse_grid_shape(GetParam().first));
+    test::save(scratch.path(), grid, state_at(500), tensors(), {.ranks_of_file = ranks});
+    const CheckpointReader reader(scratch.path());
+    reader.verify();
+    expect_loads(reader, parse_grid_shape(GetParam().second));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Checkpoint, AnyGrid,
                          testing::Values(std::pair("2x2x2x1", "2x2x2x1"), std::pair("2x2x2x1", "1x1x1x1"),
                                          std::pair("2x2x2x1", "1x2x1x1"), std::pair("2x2x2x1", "3x1x2x1"),
@@ -102,7 +119,7 @@ TEST(Checkpoint, ReadsTensorsThatWerePaddedInAnotherWay) {
       Scratch scratch;
       save(scratch.path(), wrote, state_at(1), 2, padded_to(from));
       const std::string manifest = test::read(scratch / "step-000001/manifest.json");
-      EXPECT_NE(manifest.find(from > 1 ? "\"format\": 3" : "\"format\": 1"), std::string::npos);
+      EXPECT_NE(manifest.find("\"format\": 4"), std::string::npos);
       EXPECT_EQ(manifest.find("\"tile\":128") != std::string::npos, from > 1);
       const CheckpointReader reader(scratch.path());
       for (const GridShape& reads : {GridShape{}, GridShape{.x = 2}, GridShape{.x = 3, .z = 2}}) {
@@ -114,14 +131,19 @@ TEST(Checkpoint, ReadsTensorsThatWerePaddedInAnotherWay) {
     }
 }
 
-TEST(Checkpoint, EveryElementIsStoredOnceAndNoPadding) {
+// Any reader of safetensors takes the files, and finds each tensor aligned.
+TEST(Checkpoint, EveryElementIsStoredOnceAndNoPaddingOfItsTensor) {
   Scratch scratch;
   save(scratch.path(), {.x = 2, .y = 2, .z = 2, .data = 2}, state_at(1));
   std::map<std::string, int64_t> stored;
   for (const auto& entry : fs::directory_iterator(scratch / "step-000001")) {
     if (entry.path().extension() != ".safetensors") continue;
     const safetensors::File file(entry.path());
-    for (const auto& tensor : file.entries()) stored[tensor.name] += tensor.shape.at(0);
+    EXPECT_EQ(file.metadata().at("format"), "axonn checkpoint 4");
+    for (const auto& tensor : file.entries()) {
+      EXPECT_EQ(file.begin_of(tensor) % static_cast<int64_t>(c10::elementSize(tensor.dtype)), 0) << tensor.name;
+      if (!tensor.name.starts_with("padding/")) stored[tensor.name] += tensor.shape.at(0);
+    }
   }
   for (const Tensor& tensor : tensors()) EXPECT_EQ(stored[tensor.name], tensor.spec.global_numel()) << tensor.name;
   EXPECT_EQ(stored.size(), tensors().size());
@@ -264,7 +286,7 @@ std::optional<int> save_until(const fs::path& directory, int64_t step, int call)
     if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) ::_exit(kNoTracing);
     const auto made = shards(tensors(), {}, {}, 0);
     ::raise(SIGSTOP);
-    CheckpointWriter(Grid({}), 0, {.directory = directory, .keep = 1, .barrier = [] {}}).save(state_at(step), made);
+    writer_in(directory, 1).save(state_at(step), made);
     ::_exit(0);
   }
   int status = 0;
@@ -363,7 +385,7 @@ TEST(Checkpoint, ShardsMayComeWithoutPadding) {
   auto saved = shards(tensors(), {}, {}, 0), loaded = saved;
   saved[4].shard = test::filled(9, at::kFloat, 0x5A);
   loaded[4].shard = test::filled(9, at::kFloat, 0);
-  CheckpointWriter(Grid({}), 0, {.directory = scratch.path(), .barrier = [] {}}).save(state_at(1), saved);
+  writer_in(scratch.path()).save(state_at(1), saved);
   CheckpointReader(scratch.path()).load({}, {}, loaded);
   EXPECT_TRUE(same_bits(loaded[4].shard, saved[4].shard));
 }
@@ -383,7 +405,7 @@ TEST(Checkpoint, OneGroupCanBeLoadedAlone) {
 
 TEST(Checkpoint, WrongShardsAndNamesAreRefusedBeforeAnythingIsWritten) {
   Scratch scratch;
-  const CheckpointWriter writer(Grid({}), 0, {.directory = scratch.path(), .barrier = [] {}});
+  const CheckpointWriter writer = writer_in(scratch.path());
   auto wrong = shards(tensors(), {}, {}, 0);
   wrong[4].shard = at::empty({10}, at::kFloat);
   EXPECT_USER_ERROR(writer.save(state_at(1), wrong),
@@ -392,29 +414,57 @@ TEST(Checkpoint, WrongShardsAndNamesAreRefusedBeforeAnythingIsWritten) {
   twice.push_back(twice[0]);
   EXPECT_USER_ERROR(writer.save(state_at(1), twice), "'weights/qkv' is empty or used twice");
   EXPECT_TRUE(fs::is_empty(scratch.path()));
-  EXPECT_USER_ERROR(CheckpointWriter(Grid({}), 0, {.directory = scratch.path(), .keep = 0, .barrier = [] {}}),
-                    "at least 1 checkpoint");
+  EXPECT_USER_ERROR(writer_in(scratch.path(), 0), "at least 1 checkpoint");
+  EXPECT_USER_ERROR(CheckpointWriter(Grid({.x = 2}), test::alone(), {.directory = scratch.path()}),
+                    "the grid has 2 ranks, the communicator 1");
 }
 
+// What each rank takes for the run's directory is another one.
 TEST(Checkpoint, ADirectoryThatNotEveryRankSeesIsAnError) {
   Scratch scratch;
-  const GridShape shape{.x = 2};
-  const CheckpointWriter alone(Grid(shape), 0, {.directory = scratch.path(), .barrier = [] {}});
-  EXPECT_USER_ERROR(alone.save(state_at(1), shards(tensors(), shape, {}, 0)), "only 1 of 2 ranks wrote",
-                    "every node sees");
-  EXPECT_TRUE(steps_in(scratch.path()).empty());
+  const auto save_apart = [&] {
+    run_local(2, [&](Environment& environment) {
+      const Grid grid({.x = 2});
+      const fs::path mine = scratch / std::to_string(environment.rank());
+      CheckpointWriter(grid, environment.world(), {.directory = mine})
+          .save(state_at(1), test::shards(tensors(), grid, environment.rank(), 0));
+    });
+  };
+  EXPECT_USER_ERROR(save_apart(), "1/step-000001.partial is not there on rank 1", "every node sees");
+  EXPECT_TRUE(steps_in(scratch / "0").empty());
+}
+
+// As on a network file system, which shows a folder some seconds after another host made it.
+TEST(Checkpoint, AFolderThatIsSeenLateIsWaitedFor) {
+  Scratch scratch;
+  std::jthread late;
+  run_local(2, [&](Environment& environment) {
+    const Grid grid({.x = 2});
+    const int rank = environment.rank();
+    fs::path mine = scratch / "run";
+    if (rank == 1) {
+      mine = scratch / "late";
+      late = std::jthread([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        fs::create_directory_symlink(scratch / "run", scratch / "late");
+      });
+    }
+    CheckpointWriter(grid, environment.world(), {.directory = mine})
+        .save(state_at(1), test::shards(tensors(), grid, rank, 0));
+  });
+  expect_loads(CheckpointReader(scratch / "run"), {.x = 2});
 }
 
 TEST(Checkpoint, WhatIsNoCheckpointIsRefused) {
   Scratch scratch;
   EXPECT_USER_ERROR(CheckpointReader(scratch / "none"), "no such directory");
   EXPECT_USER_ERROR(CheckpointReader(scratch.path()), "there is no checkpoint in", "step-000500 or the like");
-  scratch.file("step-000001/manifest.json", R"({"format": 4, "axonn": "9.1"})");
-  EXPECT_USER_ERROR(CheckpointReader(scratch.path()), "its format is 4, written by a newer axonn (9.1)",
-                    "reads formats up to 3");
+  scratch.file("step-000001/manifest.json", R"({"format": 5, "axonn": "9.1"})");
+  EXPECT_USER_ERROR(CheckpointReader(scratch.path()), "its format is 5, written by a newer axonn (9.1)",
+                    "reads formats up to 4");
   for (const std::string format : {"0", "-1", "1.5", "null", "\"1\""}) {
     scratch.file("step-000001/manifest.json", R"({"format": )" + format + "}");
-    EXPECT_USER_ERROR(CheckpointReader(scratch.path()), "its format is " + format + ", this axonn", "formats 1 to 3");
+    EXPECT_USER_ERROR(CheckpointReader(scratch.path()), "its format is " + format + ", this axonn", "formats 1 to 4");
   }
 }
 

@@ -1,4 +1,4 @@
-// Tensors that are cut over replicas: checkpoint format 2.
+// Tensors that are cut over replicas.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -9,6 +9,7 @@
 #include "axonn/checkpoint/safetensors.hpp"
 #include "axonn/overlap/step/arena.hpp"
 #include "checkpoint/checkpoint_ranks.hpp"
+#include "checkpoint/random_tensors.hpp"
 #include "core/files.hpp"
 #include "support/scratch.hpp"
 #include "support/user_error.hpp"
@@ -36,7 +37,7 @@ std::vector<Tensor> tensors(AxisSet over_data = Axis::data, AxisSet over_both = 
 }
 
 void save(const fs::path& directory, const Grid& grid, const std::vector<Tensor>& all, int64_t step = 1, int kill = 0) {
-  test::save(directory, grid, state_at(step), 2, all, kill);
+  test::save(directory, grid, state_at(step), all, {.kill = kill});
 }
 
 void expect_loads(const CheckpointReader& reader, const Grid& grid, const std::vector<Tensor>& all) {
@@ -52,7 +53,10 @@ std::map<std::string, std::map<std::string, int64_t>> elements_in(const fs::path
     if (entry.path().extension() != ".safetensors") continue;
     auto& of_file = found[entry.path().filename().string()];
     const safetensors::File file(entry.path());
-    for (const auto& tensor : file.entries()) of_file[tensor.name] = tensor.shape.at(0);
+    for (const auto& tensor : file.entries())
+      if (tensor.name.find("padding/") == std::string::npos)
+        of_file[tensor.name.substr(tensor.name.starts_with("x") ? tensor.name.find('/') + 1 : 0)] +=
+            tensor.shape.at(0);
   }
   return found;
 }
@@ -96,51 +100,15 @@ TEST(CutCheckpoint, OtherBlocksAndAxesAtTheSamePlacesAreOtherElements) {
   expect_loads(CheckpointReader(scratch.path()), grid, tensors(Axis::data, Axis::z));
 }
 
-Grid random_grid(std::mt19937& random) {
-  const auto below = [&](size_t end) { return random() % end; };
-  AxisOrder order = kDefaultOrder;
-  std::ranges::shuffle(order, random);
-  const auto shapes = factorisations(static_cast<int64_t>(1 + below(16)));
-  return Grid(shapes[below(shapes.size())], order);
-}
-
-// Any spec: one to three dims of segments, split, padded or whole.
-Tensor random_tensor(std::mt19937& random, size_t number) {
-  const auto below = [&](size_t end) { return static_cast<int64_t>(random() % end); };
-  constexpr std::array kTypes = {at::kFloat, at::kDouble, at::kBFloat16, at::kByte};
-  Tensor tensor{.name = "kind/" + std::to_string(number), .spec = {}, .dtype = kTypes[random() % kTypes.size()]};
-  std::vector<std::optional<Axis>> axes = {Axis::x, Axis::y, std::nullopt, std::nullopt};
-  std::ranges::shuffle(axes, random);
-  for (int64_t dim = 0, dims = 1 + below(3); dim < dims; ++dim) {
-    Dim made;
-    const auto axis = axes[static_cast<size_t>(dim)];
-    for (int64_t segment = 0, segments = 1 + below(3); segment < segments; ++segment)
-      made.segments.push_back({.size = 1 + below(12), .axis = axis, .tile = axis ? below(4) : 0});
-    tensor.spec.dims.push_back(made);
-  }
-  tensor.spec.over_z = below(2) == 0;
-  return tensor;
-}
-
-// Cuts it over some of the axes that replicate it, or over none.
-void cut_at_random(std::mt19937& random, Tensor& tensor) {
-  constexpr std::array<int64_t, 5> kBlocks = {1, 3, 8, 16, 64};
-  tensor.cut = {};
-  for (const Axis axis : kAxes)
-    if (tensor.spec.replicated_axes().contains(axis) && random() % 2 == 0) tensor.cut = tensor.cut | axis;
-  tensor.block = kBlocks[random() % kBlocks.size()];
-  tensor.places = static_cast<unsigned>(random());
-}
-
 TEST(CutCheckpoint, AnyGridOrderSpecCutAndPlaceReadsAnyOther) {
   for (unsigned seed = 1; seed <= 60; ++seed) {
     Scratch scratch;
     std::mt19937 random(seed);
-    const Grid from = random_grid(random), to = random_grid(random);
+    const Grid from = test::random_grid(random), to = test::random_grid(random);
     std::vector<Tensor> all;
-    for (size_t number = 0; number < 5; ++number) all.push_back(random_tensor(random, number));
-    for (Tensor& tensor : all) cut_at_random(random, tensor);
-    save(scratch.path(), from, all);
+    for (size_t number = 0; number < 5; ++number) all.push_back(test::random_tensor(random, number));
+    for (Tensor& tensor : all) test::cut_at_random(random, tensor);
+    test::save(scratch.path(), from, state_at(1), all, {.ranks_of_file = static_cast<int>(seed % 4)});
     const CheckpointReader reader(scratch.path());
     reader.verify();
     std::map<std::string, int64_t> stored;
@@ -149,7 +117,7 @@ TEST(CutCheckpoint, AnyGridOrderSpecCutAndPlaceReadsAnyOther) {
     for (const Tensor& tensor : all) EXPECT_EQ(stored[tensor.name], tensor.spec.global_numel()) << tensor.name;
     expect_loads(reader, from, all);
     expect_loads(reader, to, all);
-    for (Tensor& tensor : all) cut_at_random(random, tensor);
+    for (Tensor& tensor : all) test::cut_at_random(random, tensor);
     expect_loads(reader, from, all);
     expect_loads(reader, to, all);
     ASSERT_FALSE(testing::Test::HasFailure()) << "seed " << seed;
@@ -204,7 +172,7 @@ TEST(CutCheckpoint, EveryRankWritesItsShareUnderItsName) {
     EXPECT_NEAR(static_cast<double>(files[name]["adam.m/w"]), 64, 32) << name;
   EXPECT_EQ(files["x0-y0-z0-d1.safetensors"].size(), 1);
   const std::string manifest = test::read(scratch / "step-000001/manifest.json");
-  EXPECT_NE(manifest.find("\"format\": 2"), std::string::npos);
+  EXPECT_NE(manifest.find("\"format\": 4"), std::string::npos);
   EXPECT_NE(manifest.find(R"("cut":{"axes":["data"],"block":32})"), std::string::npos) << manifest;
   const CheckpointReader reader(scratch.path());
   EXPECT_FALSE(reader.tensors()[0].cut);
@@ -220,6 +188,7 @@ TEST(CutCheckpoint, TheBytesOfARankAreThoseOfItsFile) {
     save(scratch.path(), grid, all);
     auto files = elements_in(scratch / "step-000001");
     int64_t empty = 0;
+    std::vector<int64_t> expected;
     for (int rank = 0; rank < grid.ranks(); ++rank) {
       const Coordinate at = grid.coordinate(rank);
       const std::string data = at.data == 0 ? "" : "-d" + std::to_string(at.data);
@@ -228,28 +197,19 @@ TEST(CutCheckpoint, TheBytesOfARankAreThoseOfItsFile) {
         bytes +=
             files["x" + std::to_string(at.x) + "-y0-z" + std::to_string(at.z) + data + ".safetensors"][tensor.name] *
             static_cast<int64_t>(c10::elementSize(tensor.dtype));
-      const CheckpointWriter writer(grid, rank, {.directory = scratch.path(), .barrier = [] {}});
-      EXPECT_EQ(writer.bytes_of(test::shards(all, grid, rank, 0)), bytes) << at.to_string();
+      expected.push_back(bytes);
       empty += bytes == 0 ? 1 : 0;
     }
+    run_local(grid.ranks(), [&](Environment& environment) {
+      const CheckpointWriter writer(grid, environment.world(), {.directory = scratch.path()});
+      const int rank = environment.rank();
+      EXPECT_EQ(writer.bytes_of(test::shards(all, grid, rank, 0)), expected[static_cast<size_t>(rank)]) << rank;
+    });
     EXPECT_EQ(empty, over_data.empty() ? 4 : 0);
   }
 }
 
-TEST(CutCheckpoint, WithoutACutItIsFormat1) {
-  Scratch scratch;
-  save(scratch.path(), Grid({.x = 2, .data = 2}), tensors({}, {}));
-  const auto files = elements_in(scratch / "step-000001");
-  EXPECT_EQ(files.size(), 2);
-  EXPECT_TRUE(files.contains("x1-y0-z0.safetensors"));
-  const std::string manifest = test::read(scratch / "step-000001/manifest.json");
-  EXPECT_NE(manifest.find("\"format\": 1"), std::string::npos);
-  EXPECT_EQ(manifest.find("cut"), std::string::npos);
-  EXPECT_EQ(safetensors::File(scratch / "step-000001/x0-y0-z0.safetensors").metadata().at("format"),
-            "axonn checkpoint 1");
-}
-
-// A tensor within one block has one owner. This rank writes it; the first one only lists it.
+// A tensor within one block has one owner.
 TEST(CutCheckpoint, ARankThatOwnsNothingWritesNothing) {
   Scratch scratch;
   std::vector<Tensor> all = {{"adam.m/b", {{Dim::whole(9)}, false}, at::kFloat, Axis::data, 4096}};
@@ -264,8 +224,7 @@ TEST(CutCheckpoint, ARankThatOwnsNothingWritesNothing) {
   };
   test::save_shards(scratch.path(), grid, state_at(1), [&](int rank) { return at_place(rank, 5 * 4096 + 17); });
   auto files = elements_in(scratch / "step-000001");
-  EXPECT_EQ(files.size(), 2);
-  EXPECT_TRUE(files["x0-y0-z0.safetensors"].empty());
+  EXPECT_EQ(files.size(), 1);
   EXPECT_EQ(files["x0-y0-z0-d1.safetensors"]["adam.m/b"], 9);
   all[0].cut = {};
   expect_loads(CheckpointReader(scratch.path()), Grid({}), all);
@@ -337,21 +296,17 @@ TEST(CutCheckpoint, AMissingFileOfAReplicaIsNamed) {
                     "the newest older checkpoint that is whole is " + (scratch / "step-000100").string());
 }
 
-TEST(CutCheckpoint, EveryRankOfTheGridMustHaveWritten) {
-  Scratch scratch;
-  const Grid grid({.z = 2, .data = 3});
-  const CheckpointWriter alone(grid, 0, {.directory = scratch.path(), .barrier = [] {}});
-  EXPECT_USER_ERROR(alone.save(state_at(1), test::shards(tensors(), grid, 0, 0)), "only 1 of 6 ranks wrote");
-}
-
 TEST(CutCheckpoint, WrongCutsAndShardsAreRefusedBeforeAnythingIsWritten) {
   Scratch scratch;
   const Grid grid({.z = 2, .data = 2});
-  const CheckpointWriter writer(grid, 0, {.directory = scratch.path(), .barrier = [] {}});
   const auto refused = [&](auto change) {
-    auto state = test::shards(tensors(), grid, 0, 0);
-    change(state);
-    return test::user_error([&] { writer.save(state_at(1), state); });
+    return test::user_error([&] {
+      test::save_shards(scratch.path(), grid, state_at(1), [&](int rank) {
+        auto state = test::shards(tensors(), grid, rank, 0);
+        if (rank == 0) change(state);
+        return state;
+      });
+    });
   };
   const auto expect_in = [](const std::string& sentence, const std::string& part) {
     EXPECT_NE(sentence.find(part), std::string::npos) << sentence;
@@ -385,7 +340,7 @@ TEST(CutCheckpoint, RanksOfAGroupMustAgreeOnThePlace) {
   };
   EXPECT_USER_ERROR(test::save_shards(scratch.path(), grid, state_at(1), shards_of),
                     "the cut of adam.m/b over z+data in blocks of 8 needs one place in the arena, got ",
-                    "for x0-y0-z0.safetensors");
+                    " on rank 0 and ", " on rank 1");
   EXPECT_TRUE(checkpoints_in(scratch.path()).empty());
 }
 
@@ -396,46 +351,114 @@ void write_manifest(const fs::path& path, const std::string& text) {
   std::ofstream(path) << before << key << disk::hex(disk::xxh64_of(before)) << "\"\n}\n";
 }
 
-TEST(CutCheckpoint, AChangedCutInTheManifestIsRefused) {
-  Scratch scratch;
-  const std::vector<Tensor> all = {{"adam.m/b", {{Dim::split(75, Axis::x)}, false}, at::kFloat, Axis::data, 16, 5}};
-  const Grid grid({.data = 2});
-  save(scratch.path(), grid, all);
-  const fs::path path = scratch / "step-000001/manifest.json";
-  const std::string manifest = test::read(path), place = std::to_string(test::place_of(all[0], {}));
-  const auto refused = [&](const std::string& from, const std::string& to) {
+// A manifest in which `from` stands instead of `to` is refused with `part` in the sentence.
+struct Change {
+  std::string from, to, part;
+};
+
+void expect_refused(const fs::path& run, const Grid& grid, const std::vector<Tensor>& all,
+                    const std::vector<Change>& changes) {
+  const fs::path path = run / "step-000001/manifest.json";
+  const std::string manifest = test::read(path);
+  for (const auto& [from, to, part] : changes) {
     std::string changed = manifest;
-    EXPECT_NE(changed.find(from), std::string::npos) << from << " in " << manifest;
-    changed.replace(changed.find(from), from.size(), to);
-    write_manifest(path, changed);
-    return test::user_error([&] { loads(CheckpointReader(scratch.path()), grid, 1, all); });
-  };
-  const std::string piece = "[[0,0,75," + place + "]]", cut = R"(,"cut":{"axes":["data"],"block":16})";
-  const auto next_block = std::to_string(test::place_of(all[0], {}) + 16);
-  for (const auto& [from, to, part] : std::vector<std::array<std::string, 3>>{
-           {R"(["data"],"block")", R"(["x"],"block")", "needs axes that replicate [75/x], x does not"},
-           {R"(["data"],"block")", R"([],"block")", "needs at least one axis"},
-           {R"(["data"],"block")", R"(["data","data"],"block")", "must name axis data only once"},
-           {R"(["data"],"block")", R"(["time"],"block")", "no axis 'time'"},
-           {R"("block":16)", R"("block":0)", "manifest.json is broken: blocks need at least 1 owner"},
-           {R"("block":16)", R"("block":200)", "elements of adam.m/b, its manifest says"},
-           {piece, "[[0,0,75," + next_block + "]]", "elements of adam.m/b, its manifest says"},
-           {piece, "[[0,0,75,-1]]", "needs the place of its range in the arena, got -1"},
-           {piece, "[[0,0,75,9223372036854775807]]", "needs the place of its range in the arena, got 9"},
-           {piece, "[[0,0,75]]", "holds adam.m/b without its place in the arena"},
-           {piece, "[[0,0]]", "a piece of 2 numbers"},
-           {piece, "[]", "lacks "},
-           {cut, "", "holds adam.m/b, not cut, with a place in the arena"},
-           {"\"pieces\":[]", "\"pieces\":" + piece, "lists adam.m/b, which the first rank of its cut lists"}})
-    EXPECT_NE(refused(from, to).find(part), std::string::npos) << to << ": " << refused(from, to);
+    ASSERT_NE(changed.find(from), std::string::npos) << from << " in " << manifest;
+    write_manifest(path, changed.replace(changed.find(from), from.size(), to));
+    const std::string sentence = test::user_error([&] { loads(CheckpointReader(run), grid, 1, all); });
+    EXPECT_NE(sentence.find(part), std::string::npos) << to << ": " << sentence;
+  }
   write_manifest(path, manifest);
-  EXPECT_TRUE(loads(CheckpointReader(scratch.path()), grid, 1, all));
+  EXPECT_TRUE(loads(CheckpointReader(run), grid, 1, all));
+}
+
+std::vector<Change> changes_of_cut() {
+  return {{R"(["data"],"block")", R"(["x"],"block")", "needs axes that replicate [75/x], x does not"},
+          {R"(["data"],"block")", R"([],"block")", "needs at least one axis"},
+          {R"(["data"],"block")", R"(["data","data"],"block")", "must name axis data only once"},
+          {R"(["data"],"block")", R"(["time"],"block")", "no axis 'time'"},
+          {R"("block":16)", R"("block":0)", "manifest.json is broken: blocks need at least 1 owner"}};
+}
+
+std::vector<Tensor> one_cut_tensor() {
+  return {{"adam.m/b", {{Dim::split(75, Axis::x)}, false}, at::kFloat, Axis::data, 16, 5}};
+}
+
+TEST(CutCheckpoint, AChangedManifestIsRefused) {
+  Scratch scratch;
+  const Grid grid({.data = 2});
+  save(scratch.path(), grid, one_cut_tensor());
+  const std::string place = std::to_string(test::place_of(one_cut_tensor()[0], {}));
+  auto changes = changes_of_cut();
+  const std::vector<Change> more = {
+      {R"("block":16)", R"("block":200)", "whose tensors take"},
+      {"[[" + place + "]]", "[[-1]]", "needs the place of its range in the arena, got -1"},
+      {"[[" + place + "]]", "[[9223372036854775807]]", "needs the place of its range in the arena, got 9"},
+      {"[[" + place + "]]", "[[]]", "0 places of 1 tensors"},
+      {"[[" + place + "]]", "[]", "a part with places number 0"},
+      {"[[0,0,0,0,0,\"y+z\"", "[[0,0,0,0,2,\"y+z\"", "which is not on grid 1x1x1x2"},
+      {"[[0,0,0,0,0,\"y+z\"", "[[7,0,0,0,0,\"y+z\"", "a part lies in file number 7"},
+      {"[[0,0,0,0,0,\"y+z\"", "[[0,0,0,0,0,\"w\"", "'w' is no set of axes"},
+      {"[0,0,0,0,0,\"y+z\",0", "[0,0,0,0,0,\"y+z\",-1", "lies outside of"},
+      {"[1,0,0,0,1,\"y+z\"", "[1,0,0,0,1,\"data\"", "which another rank writes"},
+      {",\"y+z\"", "", "a part of 11 members"}};
+  changes.insert(changes.end(), more.begin(), more.end());
+  expect_refused(scratch.path(), grid, one_cut_tensor(), changes);
+  const std::string manifest = test::read(scratch / "step-000001/manifest.json");
   scratch.file("step-000001/manifest.json", std::string(manifest).replace(manifest.find("16}"), 2, "32"));
   EXPECT_USER_ERROR(CheckpointReader(scratch.path()), "manifest.json is broken: its checksum is ");
 }
 
-// A checkpoint that version 0.1 wrote, read into cut shards, written as format 2 and read whole.
-TEST(CutCheckpoint, AFormat1CheckpointBecomesFormat2AndBackWithTheSameBits) {
+fs::path stored_by_0_2(const Scratch& scratch, const std::string& name) {
+  fs::copy(fs::path(STORED) / "0.2" / name, scratch / name, fs::copy_options::recursive);
+  return scratch / name;
+}
+
+TEST(CutCheckpoint, AChangedManifestOfFormat2IsRefused) {
+  Scratch scratch;
+  const fs::path run = stored_by_0_2(scratch, "one");
+  const std::string place = std::to_string(test::place_of(one_cut_tensor()[0], {})),
+                    next_block = std::to_string(test::place_of(one_cut_tensor()[0], {}) + 16);
+  const std::string piece = "[[0,0,75," + place + "]]", cut = R"(,"cut":{"axes":["data"],"block":16})";
+  auto changes = changes_of_cut();
+  const std::vector<Change> more = {
+      {R"("block":16)", R"("block":200)", "elements of adam.m/b, its manifest says"},
+      {piece, "[[0,0,75," + next_block + "]]", "elements of adam.m/b, its manifest says"},
+      {piece, "[[0,0,75,-1]]", "needs the place of its range in the arena, got -1"},
+      {piece, "[[0,0,75,9223372036854775807]]", "needs the place of its range in the arena, got 9"},
+      {piece, "[[0,0,75]]", "holds adam.m/b without its place in the arena"},
+      {piece, "[[0,0]]", "a piece of 2 numbers"},
+      {piece, "[[-1,0,75]]", "holds tensor number -1"},
+      {piece, "[]", "lacks "},
+      {cut, "", "holds adam.m/b, not cut, with a place in the arena"},
+      {"\"pieces\":[]", "\"pieces\":" + piece, "lists adam.m/b, which the first rank of its cut lists"}};
+  changes.insert(changes.end(), more.begin(), more.end());
+  expect_refused(run, Grid({.data = 2}), one_cut_tensor(), changes);
+}
+
+// As older versions wrote them: a cut tensor's range is listed by the first rank of its group.
+TEST(CutCheckpoint, AnyGridReadsFormat2) {
+  Scratch scratch;
+  const CheckpointReader reader(stored_by_0_2(scratch, "cut"));
+  reader.verify();
+  EXPECT_EQ(reader.grid(), parse_grid_shape("2x1x2x2"));
+  for (const char* grid : {"2x1x2x2", "1x1x1x1", "1x2x3x1", "2x1x2x3"}) {
+    expect_loads(reader, Grid(parse_grid_shape(grid)), tensors());
+    expect_loads(reader, Grid(parse_grid_shape(grid)), tensors({}, {}));
+    expect_loads(reader, Grid(parse_grid_shape(grid)), tensors(Axis::data, Axis::data, /*block=*/5));
+  }
+}
+
+TEST(CutCheckpoint, AnyGridReadsFormat3) {
+  Scratch scratch;
+  const std::vector<Tensor> all = {
+      {"weights/vocabulary", {{Dim::padded(4099, Axis::x), Dim::split(3, Axis::y)}, true}, at::kByte}};
+  const CheckpointReader reader(stored_by_0_2(scratch, "tiles"));
+  reader.verify();
+  for (const char* grid : {"3x1x2x1", "1x1x1x1", "2x2x1x2"}) expect_loads(reader, Grid(parse_grid_shape(grid)), all);
+}
+
+// A checkpoint that version 0.1 wrote, read into cut shards, written so and read whole.
+TEST(CutCheckpoint, AFormat1CheckpointIsCutAndReadBackWithTheSameBits) {
   Scratch scratch;
   const CheckpointReader stored(fs::path(STORED) / "0.1/gpt-run");
   const auto empty = [&](const Grid& grid, int rank, bool cut) {

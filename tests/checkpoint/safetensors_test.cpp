@@ -25,18 +25,17 @@ const std::array<float, 6> kFloats = {0, 1, 2, 3, 4, 5};
 const std::array<int64_t, 2> kLongs = {7, -8};
 const std::array<uint8_t, 3> kBytes = {1, 2, 3};
 
-Written write_example(const std::filesystem::path& path) {
+void write_example(const std::filesystem::path& path) {
   const std::array<View, 4> views = {{{"bytes", c10::ScalarType::Byte, {3}, {std::as_bytes(std::span(kBytes))}},
                                       {"floats", c10::ScalarType::Float, {2, 3}, {std::as_bytes(std::span(kFloats))}},
                                       {"longs", c10::ScalarType::Long, {2}, {std::as_bytes(std::span(kLongs))}},
                                       {"none", c10::ScalarType::Half, {0, 4}, {}}}};
-  return write(path, views, {{"by", "a \"test\""}});
+  write(path, views, {{"by", "a \"test\""}});
 }
 
 TEST(Safetensors, WhatIsWrittenReadsBack) {
   Scratch scratch;
-  const auto written = write_example(scratch / "t.safetensors");
-  EXPECT_EQ(static_cast<uint64_t>(written.bytes), std::filesystem::file_size(scratch / "t.safetensors"));
+  write_example(scratch / "t.safetensors");
   const File file(scratch / "t.safetensors");
   EXPECT_EQ(file.metadata(), (Metadata{{"by", "a \"test\""}}));
   ASSERT_EQ(file.entries().size(), 4u);

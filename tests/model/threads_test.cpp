@@ -191,9 +191,7 @@ void save_every_step(Environment& environment, const GridShape& grid, UpdateSche
                      const std::filesystem::path& directory) {
   Training training(environment, grid, OverlapPolicy::all(), schedule, clip);
   Communicator& everyone = environment.world();
-  const CheckpointWriter writer(
-      training.context().grid(), environment.rank(),
-      {.directory = directory, .keep = kSteps, .barrier = [&] { everyone.barrier().wait(); }});
+  const CheckpointWriter writer(training.context().grid(), everyone, {.directory = directory, .keep = kSteps});
   Saver saver(writer, everyone,
               {.behind = behind, .memory = 4096, .wait_for_tensors = [&] { training.wait_for_weights(); }});
   const std::vector<CheckpointTensor> tensors = training.tensors();

@@ -137,8 +137,8 @@ TEST(Ema, IsTheSameOnEveryGridAndGoesOnOnAnother) {
     Training run(Context(test_environment(), grid, {.dtype = at::kDouble}), 0.5);
     for (int64_t i = 0; i < kBefore; ++i) run.step(i);
     const SharedDirectory shared;
-    const CheckpointWriter writer(run.context.grid(), run.context.rank(),
-                                  {.directory = shared.path(), .barrier = [&] { shared.barrier(); }});
+    const CheckpointWriter writer(run.context.grid(), run.context.communicators().on_cpu(AxisSet::all()),
+                                  {.directory = shared.path()});
     writer.save({.run = "test", .step = kBefore}, checkpoint_tensors(run.parameters, run.optimizer.get(), &run.task));
     Training resumed(one_rank(at::kDouble), 0.5), used(one_rank(at::kDouble), 0);
     {

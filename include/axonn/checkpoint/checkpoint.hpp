@@ -15,14 +15,15 @@
 #include "axonn/checkpoint/cut.hpp"
 #include "axonn/checkpoint/history.hpp"
 #include "axonn/checkpoint/staging.hpp"
+#include "axonn/comm/communicator.hpp"
 #include "axonn/grid/shard_spec.hpp"
 #include "axonn/optim/loss_scale.hpp"
 #include "axonn/optim/spike_guard.hpp"
 
-// Checkpoints, formats 1 to 3 (docs/checkpoint.md): a directory `step-000500` with a manifest, and
-// one safetensors file per rank that stores something. They hold parts of global tensors, so any
-// grid can read a checkpoint of any other grid, whatever cut either of them has. The oldest
-// format that holds the tensors is written: 2 when one is cut, 3 when one is padded to tiles.
+// Checkpoints (docs/checkpoint.md): a directory `step-000500` with a manifest, and safetensors
+// files, one per rank or shared by several. They hold parts of global tensors, so any grid can read
+// a checkpoint of any other grid, whatever cut either of them has. Format 4 is written, and formats
+// 1 to 3 of older versions are read.
 namespace axonn {
 
 // One tensor as this rank holds it. load() fills `shard` in place.
@@ -61,6 +62,30 @@ struct CheckpointState {
   }
 };
 
+// A save that is under way. Made by CheckpointWriter::begin().
+class CheckpointSave {
+ public:
+  ~CheckpointSave();
+  CheckpointSave(const CheckpointSave&) = delete;
+  CheckpointSave& operator=(const CheckpointSave&) = delete;
+
+  const CheckpointState& state() const;
+
+  // These three follow each other, each when all ranks have ended the one before. write(), commit()
+  // and discard() call no collective and may run in any thread. All ranks write. The bytes of the
+  // shards pass through `staging`; without one, the shards must not change before write() returns.
+  void write(Staging* staging = nullptr);
+  void exchange();  // collective: rank 0 learns what all have written
+  void commit();    // rank 0: completes the checkpoint, and removes old ones
+  void discard();   // rank 0, at any time instead of commit(): removes what was written
+
+ private:
+  friend class CheckpointWriter;
+  struct Impl;
+  explicit CheckpointSave(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
 // Writes checkpoints of one run, on all ranks of the grid together. Padding is not stored.
 // Replicated tensors are written once, by coordinate 0 of the axes that replicate them, including
 // data. Each rank of a cut's group writes its own elements. A run that is killed at any moment
@@ -70,47 +95,41 @@ class CheckpointWriter {
   struct Options {
     std::filesystem::path directory;  // directory of the run, on a file system that every rank sees
     int keep = 2;                     // complete checkpoints of this run to keep, including the new one
-    std::function<void()> barrier;    // over all ranks of the grid; called three times per save()
+    // Ranks that give the same number write to one file; each rank has a file of its own without.
+    std::optional<int64_t> file = {};
   };
-  CheckpointWriter(const Grid& grid, int rank, Options options);
+  // Member i of `everyone` is at index i of the grid, as in Grid::group(). It is on the CPU, and
+  // outlives the writer.
+  CheckpointWriter(const Grid& grid, Communicator& everyone, Options options);
 
-  // Collective. Returns the checkpoint's directory when it is complete and synced to the disk.
-  // All ranks give the same tensors with the same cuts. Throws UserError if a shard does not agree
-  // with its spec and cut, the ranks of a cut's group give different arena offsets, a cut's axes
-  // are not in the grid's order, a name is used twice, or a checkpoint of another run has the same
-  // directory.
+  // Collective, as begin() and the parts of a save. Returns the checkpoint's directory when it is
+  // complete and synced to the disk. Errors of one rank are errors of all.
   std::filesystem::path save(const CheckpointState& state, std::span<const CheckpointTensor> tensors) const;
 
-  // The parts of save(), for callers that write while they compute. They call no barrier: each part
-  // begins when all ranks have ended the one before. They may run in any thread, one at a time.
-  void begin(const CheckpointState& state, std::span<const CheckpointTensor> tensors) const;  // all ranks
-  // All ranks. A rank that fails leaves no file of its own. The bytes of the shards pass through
-  // `staging`; without one, the shards must not change before write() returns.
-  void write(const CheckpointState& state, std::span<const CheckpointTensor> tensors, Staging* staging = nullptr) const;
-  void commit(const CheckpointState& state, std::span<const CheckpointTensor> tensors) const;  // rank 0
-  void discard(const CheckpointState& state) const;  // rank 0, instead of commit(): removes what was written
+  // Collective. Makes the directory of a save, for callers that write while they compute. All ranks
+  // give the same tensors with the same cuts. UserError if a shard does not agree with its spec and
+  // cut, the ranks of a cut's group give different arena offsets, a cut's axes are not in the grid's
+  // order, a name is used twice, or a checkpoint of another run has the same directory.
+  std::unique_ptr<CheckpointSave> begin(CheckpointState state, std::vector<CheckpointTensor> tensors) const;
+
   std::filesystem::path path_of(const CheckpointState& state) const;  // commit() puts it there
-  int64_t bytes_of(std::span<const CheckpointTensor> tensors) const;  // in this rank's file, without its header
+  int64_t bytes_of(std::span<const CheckpointTensor> tensors) const;  // that this rank writes, without headers
 
  private:
-  std::filesystem::path partial(const CheckpointState& state) const;
-  void check_tensors(std::span<const CheckpointTensor> tensors) const;
-  void write_ranges(const std::filesystem::path& partial, std::span<const CheckpointTensor> tensors,
-                    Staging* staging) const;
-  void remove_old(const CheckpointState& state) const;
-
   Grid grid_;
-  Coordinate at_;
-  int rank_;
+  Communicator& everyone_;
   Options options_;
 };
 
-// Checks the checkpoint of one step: its manifest, the sizes of its files, and the checksums of
-// this rank's share of them. Together, all `ranks` check every file. UserError names the file that
-// is broken, with both checksums if they differ.
-void check_checkpoint(const std::filesystem::path& step_directory, int rank = 0, int ranks = 1);
+// Checks the checkpoint of one step: its manifest, the sizes of its files, and all checksums.
+// UserError names the file that is broken, with both checksums if they differ.
+void check_checkpoint(const std::filesystem::path& step_directory);
 
-// Reads one checkpoint, on any grid. Needs no other rank.
+// The ranks that share all coordinates outside of the axes with this one, on the CPU, as
+// Grid::group() numbers them. AxisSet::all() gives all ranks.
+using ReplicaGroups = std::function<Communicator&(AxisSet axes)>;
+
+// Reads one checkpoint, on any grid.
 class CheckpointReader {
  public:
   // `directory` is that of a run (then the newest checkpoint of its history is read) or of one
@@ -118,6 +137,9 @@ class CheckpointReader {
   // no checkpoint, the format is unknown, or a file is missing or broken. The error then names the
   // newest older checkpoint that is complete.
   explicit CheckpointReader(const std::filesystem::path& directory);
+  // The same on all ranks of a job. Only rank 0 reads the manifest and looks at the files. Collective.
+  // `names_older`: errors name the newest older checkpoint that is whole.
+  CheckpointReader(Communicator& everyone, const std::filesystem::path& directory, bool names_older = true);
   ~CheckpointReader();
   CheckpointReader(CheckpointReader&&) noexcept;
   CheckpointReader& operator=(CheckpointReader&&) noexcept;
@@ -140,14 +162,21 @@ class CheckpointReader {
   // `tensors` contains one tensor of a group, it must contain all tensors of that group in the
   // checkpoint. Otherwise throws UserError, with the tensor's name and both shapes.
   void load(const GridShape& shape, const Coordinate& at, std::span<const CheckpointTensor> tensors) const;
+  // The same on all ranks of a grid: ranks that hold the same elements read each part of the
+  // checkpoint once and send it to the others. Collective. Errors of one rank are errors of all.
+  void load(const ReplicaGroups& groups, const GridShape& shape, const Coordinate& at,
+            std::span<const CheckpointTensor> tensors) const;
 
   // The whole tensor on the CPU, as it is without a grid. `tensor` is one of tensors(). Checks the
   // checksum of every file that it reads, once for several tensors. UserError if a file does not
   // hold what the manifest says.
   at::Tensor read_whole(const Description& tensor) const;
 
-  // Checks the checksums of all files. UserError names the file and both checksums.
+  // Checks all checksums. UserError names the file and both checksums.
   void verify() const;
+  // Those of one rank's share: all `ranks` together check everything. The error names no older
+  // checkpoint.
+  void verify_share(int rank, int ranks) const;
 
  private:
   struct Impl;

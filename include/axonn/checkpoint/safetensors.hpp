@@ -12,7 +12,6 @@
 
 #include <c10/core/ScalarType.h>
 
-#include "axonn/checkpoint/staging.hpp"
 
 // The public safetensors format: 8 bytes of header length (little-endian), a JSON header, the bytes
 // of the tensors.
@@ -33,17 +32,10 @@ struct View {
 
 using Metadata = std::map<std::string, std::string>;
 
-struct Written {
-  int64_t bytes = 0;
-  uint64_t xxh64 = 0;  // hash of the whole file
-};
-
 // Writes the file and syncs it to the disk. The data starts at a multiple of 8 and wider types come
 // first, so every tensor is aligned to its element size. Throws UserError if a name occurs twice or
-// the bytes do not agree with the shape, and BackendError if the system cannot write the file. The
-// bytes pass through `staging`, if one is given.
-Written write(const std::filesystem::path& path, std::span<const View> tensors, const Metadata& metadata = {},
-              Staging* staging = nullptr);
+// the bytes do not agree with the shape, and BackendError if the system cannot write the file.
+void write(const std::filesystem::path& path, std::span<const View> tensors, const Metadata& metadata = {});
 
 // The order of tensors in a file: wider types first, else as given.
 void sort_for_file(std::vector<View>& tensors);

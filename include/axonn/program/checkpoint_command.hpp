@@ -33,8 +33,7 @@ class CheckpointCommand : public Command {
   virtual void use(Environment& environment, Context& context, const CheckpointReader& checkpoint) = 0;
 
   // Returns the model's parameters with the weights of the checkpoint. Every rank calls it.
-  Parameters load(Environment& environment, Context& context, torch::nn::Module& model,
-                  const CheckpointReader& checkpoint) const;
+  Parameters load(Context& context, torch::nn::Module& model, const CheckpointReader& checkpoint) const;
 
  private:
   ProgramOptions& saved_;

@@ -26,8 +26,7 @@ bool nothing_to_do(const Environment& environment, const RunPlan& plan, const st
 
 // Loads the weights of a checkpoint, the averaged ones if it has them. For programs that use a
 // trained network.
-void load_weights(Environment& environment, Context& context, const Parameters& parameters,
-                  const CheckpointReader& reader);
+void load_weights(Context& context, const Parameters& parameters, const CheckpointReader& reader);
 
 // Creates the optimizer, loads the checkpoint of a resumed run, trains until the last step or a
 // signal, and reports on rank 0. The signals are SIGINT, SIGTERM and SIGUSR1; a second one ends the

@@ -29,6 +29,7 @@ struct TrainConfig {
   int64_t save_every = 500;      // steps; 0: only at the end
   bool save_last = true;         // write a checkpoint at the end
   bool save_async = true;        // write checkpoints while training goes on; only on CPUs
+  int64_t save_files = 0;        // files of a checkpoint; 0: one per rank, or one per host for more than 256 ranks
   int64_t save_memory = 0;       // bytes of copies for it, per rank, from 1 MiB; 0: half of the host's free memory
   int64_t keep = 2;              // number of newest checkpoints to keep
   int64_t check_replicas = 0;    // steps between comparisons of all replicas; 0: never

@@ -71,11 +71,16 @@ void RefusedUpdates::refuse_loss(int64_t step, const at::Tensor& sums) {
                                  ? detail::concatenate(" after ", loss_scale_->state().in_a_row,
                                                        " skipped ones, at a loss scale of ", loss_scale_->value())
                                  : std::string();
-  const auto saved = history_in(config_.out);
-  throw UserError("train.train",
-                  detail::concatenate(where, " is not finite in step ", step, scaled, ", which has changed nothing; ",
-                                      saved.empty() ? std::string("no checkpoint has been written")
-                                                    : "newest checkpoint: " + saved.back().directory.string()));
+  std::string newest;
+  all_ranks_or_none(everyone_, [&] {
+    if (everyone_.rank() != 0) return;
+    const auto saved = history_in(config_.out);
+    newest = saved.empty() ? "no checkpoint has been written"
+                           : "newest checkpoint: " + saved.back().directory.string();
+  });
+  throw UserError("train.train", detail::concatenate(where, " is not finite in step ", step, scaled,
+                                                     ", which has changed nothing; ",
+                                                     broadcast_text(everyone_, newest, 0)));
 }
 
 // Called by every rank. Nothing has been updated. Returns the step that it has gone back to.
@@ -103,14 +108,11 @@ std::optional<int64_t> RefusedUpdates::act_on_spike(const StepMetrics& metrics) 
 // The step that follows is the one after the checkpoint, with the batch that follows now.
 int64_t RefusedUpdates::roll_back(const std::string& checkpoint, int64_t step) {
   const int64_t next = step + guard_.state().left_out;
-  const Context& context = network_.context;
-  CheckpointState state;
-  all_ranks_or_none(everyone_, [&] {
-    const CheckpointReader reader(checkpoint);
-    reader.load(context.shape(), context.at(),
-                checkpoint_tensors(network_.parameters, &network_.optimizer, &network_.task));
-    state = reader.state();
-  });
+  Context& context = network_.context;
+  const CheckpointReader reader(everyone_, checkpoint);
+  reader.load([&](AxisSet axes) -> Communicator& { return context.communicators().on_cpu(axes); }, context.shape(),
+              context.at(), checkpoint_tensors(network_.parameters, &network_.optimizer, &network_.task));
+  const CheckpointState& state = reader.state();
   network_.optimizer.state_changed();
   network_.optimizer.set_steps_taken(state.updates());
   if (loss_scale_ && state.loss_scale) loss_scale_->set_state(*state.loss_scale);

@@ -12,8 +12,6 @@
 #include <ATen/ops/empty.h>
 
 #include "axonn/comm/all_ranks_or_none.hpp"
-#include "axonn/comm/each_reads.hpp"
-#include "axonn/comm/same_file.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/layers/compare/differences.hpp"
@@ -83,20 +81,24 @@ void check_known(const std::vector<Description>& there, const std::vector<Stored
                 did_you_mean(each.name, names));
 }
 
-void read(const CheckpointReader& reader, const std::vector<StoredTensor>& tensors, const Context& context) {
-  check_known(reader.tensors(), tensors, reader.directory());
-  std::vector<CheckpointTensor> asked;
+// What is asked of a checkpoint.
+struct Asked {
+  std::vector<CheckpointTensor> tensors;
   std::vector<OtherOrder> others;
+};
+
+Asked to_read(const CheckpointReader& reader, const std::vector<StoredTensor>& tensors) {
+  check_known(reader.tensors(), tensors, reader.directory());
+  Asked asked;
   for (const StoredTensor& each : tensors) {
-    CheckpointTensor& tensor = asked.emplace_back(in_checkpoint(each));
+    CheckpointTensor& tensor = asked.tensors.emplace_back(in_checkpoint(each));
     const auto there = std::ranges::find(reader.tensors(), tensor.name, &Description::name);
     if (there == reader.tensors().end() || is_layers_kernel(there->spec) == is_layers_kernel(tensor.spec)) continue;
     tensor.spec = whole_spec(there->spec.global_shape());
     tensor.shard = at::empty({tensor.spec.global_numel()}, each.held.options());
-    others.push_back({tensor.shard, &each});
+    asked.others.push_back({tensor.shard, &each});
   }
-  reader.load(context.shape(), context.at(), asked);
-  for (const OtherOrder& each : others) take(each, context);
+  return asked;
 }
 
 }  // namespace
@@ -109,8 +111,7 @@ std::filesystem::path save_checkpoint(const WrappedModule& parameters, torch::op
   std::vector<CheckpointTensor> tensors;
   std::ranges::transform(all_tensors(parameters, tensors_of(parameters, optimizer)), std::back_inserter(tensors),
                          in_checkpoint);
-  const CheckpointWriter writer(context.grid(), context.rank(),
-                                {.directory = directory, .barrier = [&] { everyone(parameters).barrier().wait(); }});
+  const CheckpointWriter writer(context.grid(), everyone(parameters), {.directory = directory});
   return writer.save(state, tensors);
 }
 
@@ -118,20 +119,28 @@ CheckpointState load_checkpoint(const WrappedModule& parameters, torch::optim::O
                                 const std::filesystem::path& directory) {
   check_between_steps(parameters, Held::loaded);
   const at::NoGradGuard no_grad;
-  std::optional<CheckpointReader> reader;
-  each_rank_reads(everyone(parameters), [&] { reader.emplace(directory); });
-  check_same_file(everyone(parameters), {reader->directory() / "manifest.json", "checkpoint", "load_checkpoint()"});
+  Context& context = parameters.network().context();
+  const CheckpointReader reader(everyone(parameters), directory);
+  std::set<std::string> names;
+  for (const Description& each : reader.tensors())
+    if (!each.name.starts_with(kWeights)) names.insert(each.name);
+  std::optional<StateToRead> optimizer_state;
+  std::vector<StoredTensor> tensors;
+  Asked asked;
   all_ranks_or_none(everyone(parameters), [&] {
-    std::set<std::string> names;
-    for (const Description& each : reader->tensors())
-      if (!each.name.starts_with(kWeights)) names.insert(each.name);
-    StateToRead optimizer_state(parameters, optimizer, names);
-    read(*reader, all_tensors(parameters, optimizer_state.tensors()), parameters.network().context());
-    optimizer_state.give_to(optimizer);
+    optimizer_state.emplace(parameters, optimizer, names);
+    tensors = all_tensors(parameters, optimizer_state->tensors());
+    asked = to_read(reader, tensors);
+  });
+  reader.load([&](AxisSet axes) -> Communicator& { return context.communicators().on_cpu(axes); }, context.shape(),
+              context.at(), asked.tensors);
+  all_ranks_or_none(everyone(parameters), [&] {
+    for (const OtherOrder& each : asked.others) take(each, context);
+    optimizer_state->give_to(optimizer);
   });
   parameters.network().values_loaded({});
   parameters.network().frozen_written();
-  return reader->state();
+  return reader.state();
 }
 
 }  // namespace axonn

@@ -37,13 +37,14 @@ int run(const char* grid, const char* directory) {
   optimizer->step();
 
   const auto tensors = weights_of(parameters);
-  const axonn::CheckpointWriter writer(context.grid(), context.rank(), {.directory = directory, .barrier = [&] {
-                                                                          environment.world().barrier().wait();
-                                                                        }});
+  const axonn::CheckpointWriter writer(context.grid(), environment.world(), {.directory = directory});
   writer.save({.run = "saved_layers", .step = 1}, tensors);
   auto read = tensors;
   for (axonn::CheckpointTensor& tensor : read) tensor.shard = at::zeros_like(tensor.shard);
-  axonn::CheckpointReader(directory).load(context.shape(), context.at(), read);
+  const auto ranks_along = [&](axonn::AxisSet axes) -> axonn::Communicator& {
+    return context.communicators().on_cpu(axes);
+  };
+  axonn::CheckpointReader(environment.world(), directory).load(ranks_along, context.shape(), context.at(), read);
   for (size_t i = 0; i < tensors.size(); ++i)
     if (!tensors[i].shard.equal(read[i].shard)) return EXIT_FAILURE;
   if (environment.rank() == 0) std::printf("%zu tensors on %s\n", tensors.size(), grid);

@@ -1,16 +1,15 @@
-#include "checkpoint/saved_range.hpp"
+#include "checkpoint/shards/saved_range.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <span>
 
-#include "checkpoint/held_range.hpp"
+#include "checkpoint/shards/held_range.hpp"
 
 namespace axonn {
 namespace {
 
-bool writes(const CheckpointTensor& tensor, const Coordinate& at) {
-  const AxisSet replicated = tensor.replicated_axes();
+bool writes(AxisSet replicated, const Coordinate& at) {
   return std::ranges::all_of(kAxes, [&](Axis axis) { return at[axis] == 0 || !replicated.contains(axis); });
 }
 
@@ -42,12 +41,17 @@ std::vector<Range> in_shard(const HeldRange& held, const std::vector<Range>& par
 
 }  // namespace
 
-std::optional<SavedRange> saved_by(const CheckpointTensor& tensor, const GridShape& shape, const Coordinate& at) {
-  if (!writes(tensor, at)) return std::nullopt;
-  const Range range = tensor.spec.block_range(shape, at, kRangeAlignment);
-  const auto parts = unpadded(tensor.spec, shape, at, range);
+std::optional<SavedRange> saved_by(const ShardSpec& spec, const std::optional<CheckpointCut>& cut, int64_t place,
+                                   const GridShape& shape, const Coordinate& at) {
+  if (!writes(replicated_axes(spec, cut), at)) return std::nullopt;
+  const Range range = spec.block_range(shape, at, kRangeAlignment);
+  const auto parts = unpadded(spec, shape, at, range);
   if (parts.empty()) return std::nullopt;
-  return SavedRange{range, in_shard(held_range(tensor, shape, at), parts)};
+  return SavedRange{range, in_shard(HeldRange(cut, shape, at, range, place), parts)};
+}
+
+std::optional<SavedRange> saved_by(const CheckpointTensor& tensor, const GridShape& shape, const Coordinate& at) {
+  return saved_by(tensor.spec, tensor.cut, tensor.arena_offset, shape, at);
 }
 
 int64_t elements_of(const std::vector<Range>& parts) {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "checkpoint/manifest.hpp"
+#include "axonn/checkpoint/checkpoint.hpp"
 
 namespace axonn {
 
@@ -21,9 +21,10 @@ struct PartCopy {
   int64_t size = 0;
 };
 
-// Ascending. A range in a file has no padding: its parts are consecutive.
+// Ascending. What a rank wrote of `range` of its block has no padding: the parts are consecutive.
+// `place` is that of the range in the arena, only with a cut.
 std::vector<PlacedPart> placed_in_file(const CheckpointReader::Description& tensor, const GridShape& shape,
-                                       const Coordinate& at, const Manifest::StoredRange& stored);
+                                       const Coordinate& at, Range range, int64_t place);
 std::vector<PlacedPart> placed_in_shard(const CheckpointTensor& tensor, const GridShape& shape, const Coordinate& at);
 std::vector<PartCopy> intersect(const std::vector<PlacedPart>& from, const std::vector<PlacedPart>& to);
 

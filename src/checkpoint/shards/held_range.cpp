@@ -1,4 +1,4 @@
-#include "checkpoint/held_range.hpp"
+#include "checkpoint/shards/held_range.hpp"
 
 #include <limits>
 
@@ -12,9 +12,11 @@ constexpr int64_t kLastOffset = std::numeric_limits<int64_t>::max() / 4;
 
 }  // namespace
 
-AxisSet CheckpointTensor::replicated_axes() const {
+AxisSet replicated_axes(const ShardSpec& spec, const std::optional<CheckpointCut>& cut) {
   return cut ? spec.replicated_axes().without(cut->axis_set()) : spec.replicated_axes();
 }
+
+AxisSet CheckpointTensor::replicated_axes() const { return axonn::replicated_axes(spec, cut); }
 
 HeldRange::HeldRange(const std::optional<CheckpointCut>& cut, const GridShape& shape, const Coordinate& at, Range range,
                      int64_t offset)

@@ -7,6 +7,9 @@
 
 namespace axonn {
 
+// The axes along which all ranks hold the same elements of a tensor, or of their part of its cut.
+AxisSet replicated_axes(const ShardSpec& spec, const std::optional<CheckpointCut>& cut);
+
 // One rank's part of a range of a flattened block: all of it, or its own blocks when the tensor is
 // cut. The elements that it holds are consecutive in its shard.
 class HeldRange {

@@ -1,9 +1,9 @@
-#include "checkpoint/placed_parts.hpp"
+#include "checkpoint/shards/placed_parts.hpp"
 
 #include <algorithm>
 
 #include "axonn/core/error.hpp"
-#include "checkpoint/held_range.hpp"
+#include "checkpoint/shards/held_range.hpp"
 
 namespace axonn {
 namespace {
@@ -16,8 +16,8 @@ void check_order(const std::vector<PlacedPart>& placed) {
 }  // namespace
 
 std::vector<PlacedPart> placed_in_file(const CheckpointReader::Description& tensor, const GridShape& shape,
-                                       const Coordinate& at, const Manifest::StoredRange& stored) {
-  const HeldRange held(tensor.cut, shape, at, stored.range, stored.arena_offset.value_or(0));
+                                       const Coordinate& at, Range range, int64_t place) {
+  const HeldRange held(tensor.cut, shape, at, range, place);
   std::vector<PlacedPart> placed;
   int64_t offset = 0;
   for (const Range& part : held.parts())

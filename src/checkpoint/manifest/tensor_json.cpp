@@ -1,4 +1,4 @@
-#include "checkpoint/tensor_json.hpp"
+#include "checkpoint/manifest/tensor_json.hpp"
 
 #include <algorithm>
 #include <string>
@@ -8,7 +8,7 @@
 
 #include "axonn/checkpoint/safetensors.hpp"
 #include "axonn/core/error.hpp"
-#include "checkpoint/held_range.hpp"
+#include "checkpoint/shards/held_range.hpp"
 
 namespace axonn {
 namespace {

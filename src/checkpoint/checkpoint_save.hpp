@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "axonn/checkpoint/checkpoint.hpp"
+#include "checkpoint/manifest/manifest.hpp"
+#include "checkpoint/write/arena_places.hpp"
+#include "checkpoint/write/file_layout.hpp"
+#include "core/files.hpp"
+
+namespace axonn {
+
+struct CheckpointSave::Impl {
+  // What this rank writes of a tensor: ranges of its shard.
+  struct Saved {
+    size_t tensor = 0;
+    std::vector<Range> in_shard;
+  };
+  // Of one kind: tensors that the same axes replicate.
+  struct Part {
+    std::vector<Saved> saved;  // wider types first
+    std::vector<PartTensor> described;
+    int64_t padding = 0;  // bytes behind the tensors, of `described` the last
+    uint64_t xxh64 = 0;   // when it is written
+  };
+
+  Grid grid;
+  Communicator& everyone;
+  CheckpointWriter::Options options;
+  CheckpointState state;
+  std::vector<CheckpointTensor> tensors;
+  Coordinate at = grid.coordinate(everyone.rank());
+  std::vector<AxisSet> kinds = {};    // the same on all ranks
+  std::vector<Part> parts = {};       // by kind
+  FileLayout layout = {};             // of all ranks
+  ArenaPlaces places = {};
+  std::vector<int64_t> sums_of_all = {};  // on rank 0: of rank 0's kinds, rank 1's kinds, ...
+
+  std::filesystem::path whole() const;
+  std::filesystem::path partial() const;
+  std::string file_name(size_t file) const;
+
+  void find_parts();
+  void share();  // collective
+  void make_directory() const;
+  void write(Staging* staging);
+  void exchange();  // collective
+  Manifest manifest() const;
+
+ private:
+  void describe(size_t kind, bool padded);
+  disk::SharedFile open_file(size_t file) const;
+};
+
+// UserError unless every file of the manifest is there with its size.
+void check_written(const std::filesystem::path& partial, const Manifest& manifest);
+
+// Removes older checkpoints of the run than that of `state`, but for keep - 1 of them, and what
+// killed runs have left.
+void remove_old(const std::filesystem::path& directory, const CheckpointState& state, int keep);
+
+}  // namespace axonn
