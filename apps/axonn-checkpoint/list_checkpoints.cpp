@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <axonn/checkpoint/checkpoint.hpp>
+#include <axonn/checkpoint/history.hpp>
 #include <axonn/core/error.hpp>
 #include <axonn/core/text.hpp>
 

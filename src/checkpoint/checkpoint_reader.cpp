@@ -1,6 +1,7 @@
 // The reading half of checkpoint.hpp.
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -15,9 +16,12 @@
 
 #include "axonn/checkpoint/broken_checkpoint.hpp"
 #include "axonn/checkpoint/checkpoint.hpp"
+#include "axonn/checkpoint/history.hpp"
 #include "axonn/checkpoint/safetensors.hpp"
 #include "axonn/comm/all_ranks_or_none.hpp"
+#include "axonn/comm/same_settings.hpp"
 #include "axonn/core/error.hpp"
+#include "axonn/core/host_name.hpp"
 #include "axonn/core/join.hpp"
 #include "checkpoint/manifest/manifest.hpp"
 #include "checkpoint/pinned_copies.hpp"
@@ -89,8 +93,8 @@ struct CheckpointReader::Impl {
 
   fs::path directory;
   Manifest manifest;
-  std::unordered_map<std::string, size_t> index = {};  // of the manifest's tensors, by name
-  mutable std::set<size_t> checked = {};  // parts whose checksums are right, since the last load()
+  std::unordered_map<std::string, size_t> index = {};  // tensors of the manifest, by name
+  mutable std::set<size_t> checked = {};               // parts whose checksums are right, since the last load()
 
   void set(Manifest read);
   size_t index_of(const CheckpointTensor& tensor) const;
@@ -114,7 +118,18 @@ ReadTarget make_target(const GridShape& shape, const Coordinate& at, const Check
   return target;
 }
 
-// Of all ranks, number by number.
+// Adds the rank and its host to an error: they may have other files than the other ranks.
+void with_reader(const Communicator& everyone, const std::function<void()>& read) {
+  try {
+    read();
+  } catch (const UserError& error) {
+    if (everyone.size() == 1) throw;
+    throw UserError(error.where(), detail::concatenate(error.sentence(), ", as rank ", everyone.rank(), " on host ",
+                                                       host_name(), " reads it"));
+  }
+}
+
+// The greatest number of any rank, one by one.
 std::vector<uint8_t> greatest(Communicator& everyone, const std::vector<uint8_t>& mine) {
   if (mine.empty()) return mine;
   const at::Tensor all = at::empty({std::ssize(mine)}, at::kByte);
@@ -143,6 +158,7 @@ CheckpointReader::CheckpointReader(const fs::path& directory) : impl_(std::make_
 
 CheckpointReader::CheckpointReader(Communicator& everyone, const fs::path& directory, bool names_older)
     : impl_(std::make_unique<Impl>()) {
+  check_same_settings(everyone, {{"the checkpoint to load", directory.string()}});
   std::string place, text;
   all_ranks_or_none(everyone, [&] {
     if (everyone.rank() != 0) return;
@@ -196,15 +212,16 @@ void CheckpointReader::load(const ReplicaGroups& groups, const GridShape& shape,
   const auto read = [&] {
     ReadPlan plan = impl_->plan(shape, at, targets, /*together=*/true);
     const auto shared = greatest(everyone, plan.shared());
-    all_ranks_or_none(everyone, [&] { plan.finish(shared); });
+    all_ranks_or_none(everyone, [&] { with_reader(everyone, [&] { plan.finish(shared); }); });
     std::exception_ptr failed;
     for (const auto& [axes, parts] : plan.together())
-      if (const auto error = read_together(groups(axes), impl_->directory, impl_->manifest, parts);
-          !failed)
+      if (const auto error = read_together(groups(axes), impl_->directory, impl_->manifest, parts); !failed)
         failed = error;
     all_ranks_or_none(everyone, [&] {
-      if (failed) std::rethrow_exception(failed);
-      impl_->read_alone(plan);
+      with_reader(everyone, [&] {
+        if (failed) std::rethrow_exception(failed);
+        impl_->read_alone(plan);
+      });
     });
   };
   with_advice(read, [&] {

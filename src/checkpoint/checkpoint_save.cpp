@@ -64,9 +64,8 @@ void CheckpointSave::Impl::find_parts() {
 void CheckpointSave::Impl::describe(size_t kind, bool padded) {
   Part& part = parts[kind];
   if (part.saved.empty()) return;
-  std::ranges::stable_sort(part.saved, std::greater(), [&](const Saved& one) {
-    return tensors[one.tensor].shard.element_size();
-  });
+  std::ranges::stable_sort(part.saved, std::greater(),
+                           [&](const Saved& one) { return tensors[one.tensor].shard.element_size(); });
   const std::string before = options.file ? place_name(at) + "/" : "";
   for (const Saved& one : part.saved)
     part.described.push_back(
@@ -106,13 +105,13 @@ void CheckpointSave::Impl::make_directory() const {
   fs::create_directories(partial());
 }
 
-// What rank 0 has made on another host can be seen late here, or never.
+// The folder that rank 0 has made on another host can be seen late here, or never.
 disk::SharedFile CheckpointSave::Impl::open_file(size_t file) const {
   try {
     return disk::SharedFile(partial() / file_name(file));
   } catch (const BackendError&) {
-    AXONN_CHECK(fs::exists(partial()), "checkpoint.save", partial().string(), " is not there on rank ",
-                everyone.rank(), "; the directory of a run must be on a file system that every node sees");
+    AXONN_CHECK(fs::exists(partial()), "checkpoint.save", partial().string(), " is not there on rank ", everyone.rank(),
+                "; the directory of a run must be on a file system that every node sees");
     throw;
   }
 }
@@ -170,12 +169,11 @@ void CheckpointSave::Impl::exchange() {
 }
 
 Manifest CheckpointSave::Impl::manifest() const {
-  Manifest manifest{.state = state, .grid = grid.shape(), .tensors = {}, .places = places.lists, .files = {},
-                    .parts = {}};
+  Manifest manifest{
+      .state = state, .grid = grid.shape(), .tensors = {}, .places = places.lists, .files = {}, .parts = {}};
   for (const auto& tensor : tensors)
     manifest.tensors.push_back({tensor.name, tensor.shard.scalar_type(), tensor.spec, tensor.cut});
-  for (size_t i = 0; i < layout.files.size(); ++i)
-    manifest.files.push_back({file_name(i), layout.files[i].bytes});
+  for (size_t i = 0; i < layout.files.size(); ++i) manifest.files.push_back({file_name(i), layout.files[i].bytes});
   for (const FileLayout::Part& part : layout.parts) {
     const auto rank = static_cast<size_t>(part.rank);
     manifest.parts.push_back({.file = part.file,

@@ -15,12 +15,12 @@
 namespace axonn {
 
 struct CheckpointSave::Impl {
-  // What this rank writes of a tensor: ranges of its shard.
+  // A tensor that this rank writes: ranges of its shard.
   struct Saved {
     size_t tensor = 0;
     std::vector<Range> in_shard;
   };
-  // Of one kind: tensors that the same axes replicate.
+  // The tensors of one kind: the same axes replicate them.
   struct Part {
     std::vector<Saved> saved;  // wider types first
     std::vector<PartTensor> described;
@@ -34,9 +34,9 @@ struct CheckpointSave::Impl {
   CheckpointState state;
   std::vector<CheckpointTensor> tensors;
   Coordinate at = grid.coordinate(everyone.rank());
-  std::vector<AxisSet> kinds = {};    // the same on all ranks
-  std::vector<Part> parts = {};       // by kind
-  FileLayout layout = {};             // of all ranks
+  std::vector<AxisSet> kinds = {};  // the same on all ranks
+  std::vector<Part> parts = {};     // by kind
+  FileLayout layout = {};           // the places of all ranks
   ArenaPlaces places = {};
   std::vector<int64_t> sums_of_all = {};  // on rank 0: of rank 0's kinds, rank 1's kinds, ...
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "axonn/checkpoint/checkpoint.hpp"
+#include "axonn/checkpoint/history.hpp"
 #include "axonn/checkpoint/safetensors.hpp"
 #include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/core/error.hpp"
@@ -91,9 +92,11 @@ fs::path CheckpointWriter::save(const CheckpointState& state, std::span<const Ch
 
 std::unique_ptr<CheckpointSave> CheckpointWriter::begin(CheckpointState state,
                                                         std::vector<CheckpointTensor> tensors) const {
-  auto save = std::unique_ptr<CheckpointSave::Impl>(new CheckpointSave::Impl{
-      .grid = grid_, .everyone = everyone_, .options = options_, .state = std::move(state),
-      .tensors = std::move(tensors)});
+  auto save = std::unique_ptr<CheckpointSave::Impl>(new CheckpointSave::Impl{.grid = grid_,
+                                                                             .everyone = everyone_,
+                                                                             .options = options_,
+                                                                             .state = std::move(state),
+                                                                             .tensors = std::move(tensors)});
   all_ranks_or_none(everyone_, [&] {
     check_tensors(grid_, save->at, save->tensors);
     save->find_parts();

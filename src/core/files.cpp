@@ -97,8 +97,7 @@ void SharedFile::finish() { sync_and_close(descriptor_, path_); }
 
 OpenFile::OpenFile(fs::path path) : path_(std::move(path)) {
   descriptor_ = open_late(path_, O_RDONLY);
-  AXONN_CHECK(descriptor_ >= 0, "core.files", "cannot open ", shown_name(path_.native()), ": ",
-              reason_and_cure(errno));
+  AXONN_CHECK(descriptor_ >= 0, "core.files", "cannot open ", shown_name(path_.native()), ": ", reason_and_cure(errno));
 }
 
 OpenFile::~OpenFile() { ::close(descriptor_); }

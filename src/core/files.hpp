@@ -76,8 +76,8 @@ class OpenFile {
   int descriptor_ = -1;
 };
 
-// What another host has just made on a network file system can be missing here for some seconds:
-// whoever opens it tries so long.
+// On a network file system, a file that another host has just made can be missing for some seconds.
+// Whoever opens it tries so long.
 inline constexpr double kLateSeconds = 5;
 
 void write_synced(const std::filesystem::path& path, std::string_view text);

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "axonn/checkpoint/history.hpp"
 #include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"

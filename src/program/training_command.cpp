@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "axonn/checkpoint/history.hpp"
 #include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/comm/each_reads.hpp"
 #include "axonn/comm/same_file.hpp"

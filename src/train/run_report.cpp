@@ -8,6 +8,7 @@
 
 #include <ATen/ops/scalar_tensor.h>
 
+#include "axonn/checkpoint/history.hpp"
 #include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"

@@ -179,9 +179,8 @@ void Saver::check_last() {
   if (!failed_) return;
   all_ranks_or_none(everyone_, [&] {
     if (first_error_)
-      throw BackendError(kWhere, detail::concatenate("the last checkpoint, of step ", step_,
-                                                     ", was not written: ", sentence_of(first_error_),
-                                                     "; mend this, and resume the run"));
+      throw BackendError(kWhere, detail::concatenate("the last checkpoint, of step ", step_, ", was not written: ",
+                                                     sentence_of(first_error_), "; mend this, and resume the run"));
   });
 }
 

@@ -81,8 +81,8 @@ class Saver {
   Part part_ = Part::none;  // the same on all ranks, as are failed_ and newest_
   bool failed_ = false;     // the last save
   std::string newest_;
-  int64_t step_ = 0;        // of the last save
-  std::string path_;        // where it will be
+  int64_t step_ = 0;  // the last save's, as is path_
+  std::string path_;
   std::unique_ptr<CheckpointSave> save_;
   CopyMemory copies_;
   std::jthread touching_;  // copies_, until the writer's thread needs them

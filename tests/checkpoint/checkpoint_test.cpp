@@ -1,4 +1,5 @@
 #include "axonn/checkpoint/checkpoint.hpp"
+#include "axonn/checkpoint/history.hpp"
 
 #include <chrono>
 #include <csignal>
@@ -419,7 +420,7 @@ TEST(Checkpoint, WrongShardsAndNamesAreRefusedBeforeAnythingIsWritten) {
                     "the grid has 2 ranks, the communicator 1");
 }
 
-// What each rank takes for the run's directory is another one.
+// Each rank takes another directory for the run's.
 TEST(Checkpoint, ADirectoryThatNotEveryRankSeesIsAnError) {
   Scratch scratch;
   const auto save_apart = [&] {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "axonn/checkpoint/checkpoint.hpp"
+#include "axonn/checkpoint/history.hpp"
 #include "axonn/checkpoint/safetensors.hpp"
 #include "axonn/overlap/step/arena.hpp"
 #include "checkpoint/checkpoint_ranks.hpp"
@@ -55,8 +56,7 @@ std::map<std::string, std::map<std::string, int64_t>> elements_in(const fs::path
     const safetensors::File file(entry.path());
     for (const auto& tensor : file.entries())
       if (tensor.name.find("padding/") == std::string::npos)
-        of_file[tensor.name.substr(tensor.name.starts_with("x") ? tensor.name.find('/') + 1 : 0)] +=
-            tensor.shape.at(0);
+        of_file[tensor.name.substr(tensor.name.starts_with("x") ? tensor.name.find('/') + 1 : 0)] += tensor.shape.at(0);
   }
   return found;
 }

@@ -56,6 +56,26 @@ class Saving(GptTest):
                               limited=[True], ranks=4)
 
     @needs_mpi
+    def test_several_ranks_save_to_one_file(self):
+        """Any grid resumes it, with the bits of files of their own."""
+        sharded = ["--grid", "1x1x2x2", "--optimizer-schedule", "rs-opt-ag"]
+        own = self.save("own", *sharded, ranks=4)
+        self.assertEqual(len(list((own / "step-000005").glob("x*.safetensors"))), 4)
+        for files in (1, 2):
+            shared = self.save(f"shared-{files}", *sharded, "--save-files", files, ranks=4)
+            names = sorted(path.name for path in (shared / "step-000005").glob("*.safetensors"))
+            self.assertEqual(names, [f"state-{i + 1:05}-of-{files:05}.safetensors" for i in range(files)])
+            self.assertEqual(sum(len(part) for part in tensors(shared, 5).values()),
+                             sum(len(part) for part in tensors(own, 5).values()))
+            ends = []
+            for run in (own, shared):
+                ended = self.gpt("train", "--resume", run, "--out", f"{run.name}-on-{files}", "--data", self.text.name,
+                                 "--steps", "7", "--grid", "2x1x1x1", ranks=2)
+                self.assertEqual(ended.status, 0, ended.text)
+                ends.append(losses(self.directory / f"{run.name}-on-{files}"))
+            self.assertEqual(*ends)
+
+    @needs_mpi
     def test_weights_that_change_during_backward_are_copied_before(self):
         self.assert_same_bits("--grid", "1x1x1x2", "--optimizer-schedule", "fuse", "--clip", "0", limited=[True],
                               ranks=2)

@@ -13,6 +13,7 @@
 #include <torch/optim/adamw.h>
 #include <torch/types.h>
 
+#include "axonn/checkpoint/history.hpp"
 #include "axonn/comm/environment.hpp"
 #include "axonn/wrap/nn.hpp"
 #include "axonn/wrap/parallelize.hpp"

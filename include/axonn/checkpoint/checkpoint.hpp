@@ -13,7 +13,6 @@
 #include <ATen/core/Tensor.h>
 
 #include "axonn/checkpoint/cut.hpp"
-#include "axonn/checkpoint/history.hpp"
 #include "axonn/checkpoint/staging.hpp"
 #include "axonn/comm/communicator.hpp"
 #include "axonn/grid/shard_spec.hpp"
@@ -108,8 +107,8 @@ class CheckpointWriter {
 
   // Collective. Makes the directory of a save, for callers that write while they compute. All ranks
   // give the same tensors with the same cuts. UserError if a shard does not agree with its spec and
-  // cut, the ranks of a cut's group give different arena offsets, a cut's axes are not in the grid's
-  // order, a name is used twice, or a checkpoint of another run has the same directory.
+  // cut, the ranks of a cut's group give different arena offsets, a cut's axes are not in the
+  // grid's order, a name is used twice, or a checkpoint of another run has the same directory.
   std::unique_ptr<CheckpointSave> begin(CheckpointState state, std::vector<CheckpointTensor> tensors) const;
 
   std::filesystem::path path_of(const CheckpointState& state) const;  // commit() puts it there
@@ -137,7 +136,8 @@ class CheckpointReader {
   // no checkpoint, the format is unknown, or a file is missing or broken. The error then names the
   // newest older checkpoint that is complete.
   explicit CheckpointReader(const std::filesystem::path& directory);
-  // The same on all ranks of a job. Only rank 0 reads the manifest and looks at the files. Collective.
+  // The same on all ranks of a job. Only rank 0 reads the manifest and looks at the files.
+  // Collective; UserError too if ranks name other directories.
   // `names_older`: errors name the newest older checkpoint that is whole.
   CheckpointReader(Communicator& everyone, const std::filesystem::path& directory, bool names_older = true);
   ~CheckpointReader();

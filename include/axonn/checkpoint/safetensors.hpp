@@ -12,7 +12,6 @@
 
 #include <c10/core/ScalarType.h>
 
-
 // The public safetensors format: 8 bytes of header length (little-endian), a JSON header, the bytes
 // of the tensors.
 namespace axonn::safetensors {

@@ -36,12 +36,14 @@ void check_still_newest(const CheckpointReader& reader, const std::string& resum
 void check_same_data(const CheckpointReader& reader, uint64_t fingerprint);
 
 // For --resume auto. Returns the newest whole checkpoint of the run in `out`, the same on every
-// rank; without any, the one that the run branched off from; nothing if there is none at all. Rank 0
-// warns of each newer one that is broken. UserError if all are. Collective: they share the reading.
+// rank; without any, the one that the run branched off from; nothing if there is none at all.
+// Rank 0 warns of each newer one that is broken. UserError if all are. Collective: they share the
+// reading.
 std::optional<CheckpointReader> newest_whole_checkpoint(Communicator& everyone, const std::string& out);
 
 // UserError if `out` already holds a run, except the resumed one, or if the resumed checkpoint lies
-// there and is not of its history. `may_be_lost`: metrics without a checkpoint are allowed. For rank 0.
+// there and is not of its history. `may_be_lost`: metrics without a checkpoint are allowed. For
+// rank 0.
 void check_out(const std::string& out, const std::optional<CheckpointReader>& resumed, bool may_be_lost);
 
 // Renames the metrics of a run that never reached a checkpoint to metrics.jsonl.1, or to the first

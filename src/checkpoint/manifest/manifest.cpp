@@ -39,9 +39,8 @@ std::vector<Manifest::Placed> Manifest::placed_in(const Part& part) const {
     const auto element = static_cast<int64_t>(c10::elementSize(tensors[i].dtype));
     placed.push_back({*stored, {0, elements_of(saved->in_shard) * element}});
   }
-  std::ranges::stable_sort(placed, std::greater(), [&](const Placed& one) {
-    return c10::elementSize(tensors[one.stored.tensor].dtype);
-  });
+  std::ranges::stable_sort(placed, std::greater(),
+                           [&](const Placed& one) { return c10::elementSize(tensors[one.stored.tensor].dtype); });
   int64_t place = part.data.begin;
   for (Placed& one : placed) {
     one.bytes = {place, place + one.bytes.end};

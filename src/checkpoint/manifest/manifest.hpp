@@ -15,8 +15,8 @@ struct Manifest {
   static constexpr int kNewestFormat = 4;
   static constexpr const char* kFileName = "manifest.json";
 
-  // A tensor's stored range [begin, end) of the flattened block of a rank. The rank's part holds its
-  // elements without padding: all of them, or those that the rank owns.
+  // A tensor's stored range [begin, end) of the flattened block of a rank. The rank's part holds
+  // its elements without padding: all of them, or those that the rank owns.
   struct StoredRange {
     size_t tensor = 0;  // index in `tensors`
     Range range;
@@ -26,16 +26,16 @@ struct Manifest {
     std::string name;
     int64_t bytes = 0;
   };
-  // What one rank wrote of the tensors that the same axes replicate (replicated_axes()): they are
-  // read by the same ranks.
+  // The elements that one rank wrote of tensors that the same axes replicate (replicated_axes()):
+  // the same ranks read them.
   struct Part {
     size_t file = 0;  // index in `files`
     Coordinate at;
     AxisSet replicated;
-    Range header, data;              // bytes of the file; formats 1 to 3: all of them, and none
-    uint64_t xxh64 = 0;              // of both ranges
-    size_t places = 0;               // index in `places`; format 4
-    std::vector<StoredRange> ranges = {};  // by tensor; formats 1 to 3, where a part holds all kinds of tensors
+    Range header, data;                    // bytes of the file; formats 1 to 3: all of them, and none
+    uint64_t xxh64 = 0;                    // both ranges
+    size_t places = 0;                     // index in `places`; format 4
+    std::vector<StoredRange> ranges = {};  // by tensor; formats 1 to 3, whose parts hold all kinds
   };
   // A tensor in a part, and its bytes in the file.
   struct Placed {
@@ -46,14 +46,14 @@ struct Manifest {
   CheckpointState state;
   GridShape grid;
   std::vector<CheckpointReader::Description> tensors;
-  // Where the ranges of cut tensors begin in the arenas of some ranks: one number per tensor, -1 if
-  // it is not cut.
+  // The places in the arenas of some ranks at which the ranges of cut tensors begin: one number per
+  // tensor, -1 if it is not cut.
   std::vector<std::vector<int64_t>> places;
   std::vector<File> files;
   std::vector<Part> parts;
   int format = kNewestFormat;
 
-  bool has_rule() const { return format > 3; }  // what a part holds follows from grid and tensors
+  bool has_rule() const { return format > 3; }  // grid and tensors tell what a part holds
   // The range of a tensor of which the part may hold elements. Nothing: it certainly holds none.
   std::optional<StoredRange> range_in(const Part& part, size_t tensor) const;
   std::vector<Placed> placed_in(const Part& part) const;  // format 4: by the rule, in the order of their bytes

@@ -71,9 +71,7 @@ void read_parts(const Json& json, Manifest& manifest) {
   for (const Json& item : json.at("parts")) manifest.parts.push_back(part_of(item));
 }
 
-bool lies_in(Range range, int64_t bytes) {
-  return 0 <= range.begin && range.begin <= range.end && range.end <= bytes;
-}
+bool lies_in(Range range, int64_t bytes) { return 0 <= range.begin && range.begin <= range.end && range.end <= bytes; }
 
 void check_part(const Manifest& manifest, const Manifest::Part& part) {
   AXONN_CHECK(part.file < manifest.files.size(), kWhere, "a part lies in file number ", part.file);
@@ -90,8 +88,8 @@ void check_part(const Manifest& manifest, const Manifest::Part& part) {
 
 void check_places(const Manifest& manifest) {
   for (const auto& places : manifest.places) {
-    AXONN_CHECK(places.size() == manifest.tensors.size(), kWhere, places.size(), " places of ",
-                manifest.tensors.size(), " tensors");
+    AXONN_CHECK(places.size() == manifest.tensors.size(), kWhere, places.size(), " places of ", manifest.tensors.size(),
+                " tensors");
     for (size_t i = 0; i < places.size(); ++i)
       if (manifest.tensors[i].cut) check_place(places[i], manifest.tensors[i].name, kWhere);
   }

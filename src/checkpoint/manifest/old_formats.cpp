@@ -38,7 +38,8 @@ void check_range(const Manifest& manifest, const std::string& file, const Coordi
               tensor.cut ? " without its place in the arena" : ", not cut, with a place in the arena");
   if (!tensor.cut) return;
   check_place(*stored.arena_offset, tensor.name, kWhere);
-  AXONN_CHECK(tensor.cut->is_first(at), kWhere, file, " lists ", tensor.name, ", which the first rank of its cut lists");
+  AXONN_CHECK(tensor.cut->is_first(at), kWhere, file, " lists ", tensor.name,
+              ", which the first rank of its cut lists");
 }
 
 // The range of a cut tensor is listed by the first rank of its group. The others have it too.

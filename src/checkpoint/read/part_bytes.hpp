@@ -23,7 +23,8 @@ class PartBytes {
   // The directory and the manifest outlive it. UserError if the file cannot be opened.
   PartBytes(const std::filesystem::path& directory, const Manifest& manifest, const Manifest::Part& part);
 
-  // The next ones, valid until the next call; nothing behind the last ones. UserError if they cannot be read.
+  // The next ones, valid until the next call; nothing behind the last ones. UserError if they
+  // cannot be read.
   std::optional<FilePiece> next();
   // Reads what is left. UserError if the checksum is another one than the manifest says.
   void check();

@@ -27,7 +27,7 @@ struct WantedBytes {
 struct PartToRead {
   size_t part = 0;
   std::vector<WantedBytes> wanted;  // ascending
-  std::vector<Range> sent;          // bytes of the file that any rank of the group wants, ascending; none: read alone
+  std::vector<Range> sent;          // bytes that any rank of the group wants, ascending; none: by one rank
 };
 
 // One tensor to fill.
@@ -38,16 +38,17 @@ struct ReadTarget {
   int64_t missing = 0;  // elements
 };
 
-// What a rank reads of a checkpoint, and what it gets from the ranks that hold the same elements.
+// The bytes of a checkpoint that a rank reads, or gets from ranks that hold the same elements.
 class ReadPlan {
  public:
-  // `together`: ranks that hold the same elements read them together. Directory and manifest outlive it.
+  // `together`: ranks that hold the same elements read them together. Directory and manifest
+  // outlive it.
   ReadPlan(const std::filesystem::path& directory, const Manifest& manifest, const GridShape& shape,
            const Coordinate& at, bool together);
 
   void add(size_t index, ReadTarget& target);  // tensor `index` of the manifest; the target outlives it
-  // A number per added tensor: 0 where this rank can read its part of it alone, else 1. A tensor that
-  // any rank has to share is shared by all.
+  // A number per added tensor: 0 where this rank can read its part of it by itself, else 1. A
+  // tensor that any rank has to share is shared by all.
   std::vector<uint8_t> shared() const;
   // When all are added, with the greatest numbers of all ranks. UserError if a part does not hold
   // what the manifest says, or all parts together do not hold a tensor.
@@ -68,8 +69,8 @@ class ReadPlan {
     size_t index = 0;
     ReadTarget* target = nullptr;
     std::optional<std::vector<size_t>> own;  // see PartSearch::own_part()
-    AxisSet together;                  // the group; none: read alone
-    std::vector<PlacedPart> of_group;  // what its ranks hold
+    AxisSet together;                        // the group; none: read by this rank itself
+    std::vector<PlacedPart> of_group;        // the elements that its ranks hold
   };
   // The first byte of each tensor in a part.
   class Begins;
@@ -84,7 +85,7 @@ class ReadPlan {
   bool reads_together_;
   PartSearch search_;
   std::vector<Asked> asked_;
-  std::map<std::pair<uint8_t, size_t>, std::vector<size_t>> asked_of_;  // by axes (0: alone) and part
+  std::map<std::pair<uint8_t, size_t>, std::vector<size_t>> asked_of_;  // by axes (0: by itself) and part
   std::vector<PartToRead> alone_;
   std::vector<Together> together_;
 };

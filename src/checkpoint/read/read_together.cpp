@@ -76,7 +76,7 @@ class ForwardReader {
   FilePiece piece_;
 };
 
-// What a rank does with one part of a round: it reads and sends it, or takes what it wants of it.
+// One part of a round: a rank reads and sends it, or takes what it wants of it.
 struct Turn {
   explicit Turn(const PartToRead& part) : stream(part.sent), delivery(part.wanted) {}
   Stream stream;
@@ -141,8 +141,8 @@ class Round {
 
 }  // namespace
 
-std::exception_ptr read_together(Communicator& group, const std::filesystem::path& directory,
-                                 const Manifest& manifest, std::span<const PartToRead> parts) {
+std::exception_ptr read_together(Communicator& group, const std::filesystem::path& directory, const Manifest& manifest,
+                                 std::span<const PartToRead> parts) {
   std::exception_ptr failed;
   const at::Tensor read = at::empty({kMessageBytes}, at::kByte), received = at::empty({kMessageBytes}, at::kByte);
   const auto members = static_cast<size_t>(group.size());

@@ -21,8 +21,8 @@ struct PartCopy {
   int64_t size = 0;
 };
 
-// Ascending. What a rank wrote of `range` of its block has no padding: the parts are consecutive.
-// `place` is that of the range in the arena, only with a cut.
+// Both ascend. Parts of a file are consecutive, as padding is not written: they are a rank's of
+// `range` of its block. `place` is that of the range in the arena, only with a cut.
 std::vector<PlacedPart> placed_in_file(const CheckpointReader::Description& tensor, const GridShape& shape,
                                        const Coordinate& at, Range range, int64_t place);
 std::vector<PlacedPart> placed_in_shard(const CheckpointTensor& tensor, const GridShape& shape, const Coordinate& at);

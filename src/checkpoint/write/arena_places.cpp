@@ -43,8 +43,8 @@ void check_alike(const ArenaPlaces& places, std::span<const CheckpointTensor> te
   for (size_t i = 0; i < tensors.size(); ++i)
     if (tensors[i].cut && tensors[i].cut->axis_set() == axes)
       AXONN_CHECK(a[i] == b[i], "checkpoint.save", "the cut of ", tensors[i].name, " over ",
-                  tensors[i].cut->to_string(), " needs one place in the arena, got ", a[i], " on rank ", first,
-                  " and ", b[i], " on rank ", rank);
+                  tensors[i].cut->to_string(), " needs one place in the arena, got ", a[i], " on rank ", first, " and ",
+                  b[i], " on rank ", rank);
 }
 
 }  // namespace

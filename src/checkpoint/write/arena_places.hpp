@@ -8,14 +8,14 @@
 
 namespace axonn {
 
-// Where the ranges of cut tensors begin in the arenas of all ranks. Many ranks have the same
-// places, so each list is sent only once.
+// The places in the arenas of all ranks at which the ranges of cut tensors begin. Many ranks have
+// the same, so each list is sent only once.
 struct ArenaPlaces {
-  std::vector<size_t> list_of;               // by rank: index in `lists`
-  std::vector<std::vector<int64_t>> lists;   // on rank 0: a number per tensor, -1 if it is not cut
+  std::vector<size_t> list_of;              // by rank: index in `lists`
+  std::vector<std::vector<int64_t>> lists;  // on rank 0: a number per tensor, -1 if it is not cut
 };
 
-// Of this rank, hashed, for collect().
+// The hash of this rank's places, for collect_places().
 uint64_t hash_of_places(std::span<const CheckpointTensor> tensors);
 
 // Collective. `hashes` are those of rank 0, 1, ...

@@ -28,7 +28,7 @@ std::string begin_of_header(int64_t header_bytes) {
   return text + kFirst;
 }
 
-// Fills in the places of the parts of one file, which are parts[first] and those behind it.
+// Fills in the places of parts[first] and those behind it: one file.
 void place(FileLayout& layout, size_t first, const std::vector<RankShare>& shares) {
   const auto share = [&](const FileLayout::Part& part) {
     return shares[static_cast<size_t>(part.rank)].parts[part.kind];
@@ -56,7 +56,8 @@ void place(FileLayout& layout, size_t first, const std::vector<RankShare>& share
 
 int64_t bytes_of(std::span<const PartTensor> tensors) {
   int64_t bytes = 0;
-  for (const PartTensor& tensor : tensors) bytes += tensor.elements * static_cast<int64_t>(c10::elementSize(tensor.dtype));
+  for (const PartTensor& tensor : tensors)
+    bytes += tensor.elements * static_cast<int64_t>(c10::elementSize(tensor.dtype));
   return bytes;
 }
 
@@ -79,7 +80,7 @@ std::string header_entries(std::span<const PartTensor> tensors, int64_t begin) {
 
 FileLayout layout_of(const std::vector<RankShare>& shares) {
   std::map<int64_t, std::vector<int>> ranks_of;
-  std::vector<int64_t> order;  // of files, by their lowest ranks
+  std::vector<int64_t> order;  // files, by their lowest ranks
   for (size_t rank = 0; rank < shares.size(); ++rank) {
     bool writes = false;
     for (const PartShare& part : shares[rank].parts) writes = writes || part.data > 0;

@@ -9,7 +9,7 @@
 
 #include "axonn/grid/shard_spec.hpp"
 
-// Where the parts of all ranks lie in the files of a checkpoint, and what a file's header says of
+// The places of all ranks' parts in the files of a checkpoint, and what a file's header says of
 // them. A file is a plain safetensors file. Each rank writes its own entries of the header and its
 // own bytes, at places that follow from the sizes of all.
 namespace axonn {
@@ -28,7 +28,7 @@ std::string header_entries(std::span<const PartTensor> tensors, int64_t begin);
 // Bytes that a part needs behind it, so that whatever follows is aligned.
 int64_t padding_after(int64_t bytes);
 
-// What one rank writes: the bytes of each part, of their entries and of their tensors.
+// The bytes of one rank's parts: their entries in the header, and their tensors.
 struct PartShare {
   int64_t entries = 0, data = 0;
 };
@@ -47,8 +47,8 @@ struct FileLayout {
     int rank = 0;
     size_t kind = 0;     // index in RankShare::parts
     Range header, data;  // bytes of the file
-    // What stands in the header before and behind the part's entries. Not empty for the first and
-    // the last part of a file.
+    // Text of the header before and behind the part's entries; only of the first and the last part
+    // of a file.
     std::string before, behind;
     int64_t data_begin = 0;  // place of data.begin in the file's data, which the header counts
   };

@@ -75,12 +75,11 @@ void RefusedUpdates::refuse_loss(int64_t step, const at::Tensor& sums) {
   all_ranks_or_none(everyone_, [&] {
     if (everyone_.rank() != 0) return;
     const auto saved = history_in(config_.out);
-    newest = saved.empty() ? "no checkpoint has been written"
-                           : "newest checkpoint: " + saved.back().directory.string();
+    newest = saved.empty() ? "no checkpoint has been written" : "newest checkpoint: " + saved.back().directory.string();
   });
-  throw UserError("train.train", detail::concatenate(where, " is not finite in step ", step, scaled,
-                                                     ", which has changed nothing; ",
-                                                     broadcast_text(everyone_, newest, 0)));
+  throw UserError("train.train",
+                  detail::concatenate(where, " is not finite in step ", step, scaled, ", which has changed nothing; ",
+                                      broadcast_text(everyone_, newest, 0)));
 }
 
 // Called by every rank. Nothing has been updated. Returns the step that it has gone back to.
