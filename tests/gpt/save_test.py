@@ -65,8 +65,6 @@ class Saving(GptTest):
             shared = self.save(f"shared-{files}", *sharded, "--save-files", files, ranks=4)
             names = sorted(path.name for path in (shared / "step-000005").glob("*.safetensors"))
             self.assertEqual(names, [f"state-{i + 1:05}-of-{files:05}.safetensors" for i in range(files)])
-            self.assertEqual(sum(len(part) for part in tensors(shared, 5).values()),
-                             sum(len(part) for part in tensors(own, 5).values()))
             ends = []
             for run in (own, shared):
                 ended = self.gpt("train", "--resume", run, "--out", f"{run.name}-on-{files}", "--data", self.text.name,
