@@ -12,6 +12,7 @@
 
 #include "axonn/core/error.hpp"
 #include "comm/loopback.hpp"
+#include "comm/transport/rank_tree.hpp"
 #include "comm/transport/tcp_mesh.hpp"
 
 namespace axonn::bench {

@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "comm/transport/rank_tree.hpp"
 #include "comm/transport/tcp_start.hpp"
 
 namespace axonn::tcp {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "comm/transport/rank_tree.hpp"
 #include "comm/transport/tcp_start.hpp"
 
 namespace axonn {

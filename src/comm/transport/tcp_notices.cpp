@@ -2,26 +2,9 @@
 
 #include <sys/epoll.h>
 
-#include <algorithm>
 #include <cerrno>
 
 namespace axonn::tcp {
-namespace {
-
-constexpr int kChildren = 4;
-
-}  // namespace
-
-int parent_of(int rank) { return (rank - 1) / kChildren; }
-
-std::vector<int> children_of(int rank, int ranks) {
-  std::vector<int> children;
-  const int64_t first = int64_t{kChildren} * rank + 1;
-  for (int64_t child = first; child < std::min<int64_t>(first + kChildren, ranks); ++child) {
-    children.push_back(static_cast<int>(child));
-  }
-  return children;
-}
 
 Notices::Notices() : epoll_(make_epoll()) {}
 

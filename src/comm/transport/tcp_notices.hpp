@@ -17,14 +17,10 @@ struct Notice {
   int32_t status = 0;  // the exit status of a rank that gave up; 0 when it is not known yet
 };
 
-// The neighbours of `rank` in the tree over which the table of addresses went at start-up.
-int parent_of(int rank);
-std::vector<int> children_of(int rank, int ranks);
-
-// The end of the job goes along the tree: a rank that gives up tells its neighbours, and each
-// tells its own. A connection that ends without "leaves" means that its rank is dead, or that its
-// host was silent for too long. So every rank hears of every death, whoever it exchanges messages
-// with. A rank that has left in good order passes nothing on any more.
+// The end of the job goes along the tree of ranks (rank_tree.hpp): a rank that gives up tells its
+// neighbours, and each tells its own. A connection that ends without "leaves" means that its rank
+// is dead, or that its host was silent for too long. So every rank hears of every death, whoever it
+// exchanges messages with. A rank that has left in good order passes nothing on any more.
 class Notices {
  public:
   Notices();
