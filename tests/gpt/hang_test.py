@@ -16,9 +16,9 @@ AFTER = 10  # by then all ranks have ended
 
 
 class Hang(GptTest):
-    def start_four(self, launcher, **options):
-        job = self.start("train", "--data", self.text, "--out", self.directory / "run", *TRAINING, "--grid", "1x1x2x2",
-                         "--steps", "1000000", ranks=4, launcher=launcher,
+    def start_job(self, launcher, data=2, **options):
+        job = self.start("train", "--data", self.text, "--out", self.directory / "run", *TRAINING, "--grid",
+                         f"1x1x2x{data}", "--steps", "1000000", ranks=2 * data, launcher=launcher,
                          environment={"AXONN_TIMEOUT_SECONDS": str(LIMIT)}, **options)
         wait_for_steps(job, self.directory / "run", 5)
         return job
@@ -32,17 +32,18 @@ class Hang(GptTest):
                 return pid
         raise AssertionError(f"no rank {rank}")
 
-    def stop(self, launcher, rank):
-        job = self.start_four(launcher)
+    def stop(self, launcher, rank, **options):
+        job = self.start_job(launcher, **options)
         os.kill(self.rank_of(job, rank), signal.SIGSTOP)
         return job
 
-    def check_report(self, ended, answering, silent=2):
+    def check_report(self, ended, answering, silent=2, ranks=4):
         self.assertNotEqual(ended.status, 0)
         report = [line for line in ended.err.splitlines() if "made no progress for 2 s: " in line]
         self.assertTrue(report, ended.text)
-        self.assertIn("[error 0/4", report[0])
+        self.assertIn(f"[error 0/{ranks}", report[0])
         self.assertRegex(report[0], f"#[0-9]+ of group '.+' .+ rank {silent} does not answer")
+        self.assertRegex(ended.err, f"(?m)^  rank {silent} does not answer: ")  # no other rank
         self.assertIn("the last calls of rank", ended.err)
         for rank in answering:  # the stopped one may go on when the job ends, and say what it sees
             self.assertNotIn(f"[rank {rank}] gpt: ", ended.err)
@@ -62,6 +63,11 @@ class Hang(GptTest):
     def test_stopped_rank_is_named_over_tcp(self):
         job = self.stop("ranks", 2)
         self.check_report(job.wait(LIMIT + AFTER), (0, 1, 3))
+
+    def test_stopped_rank_hides_none_of_those_below_it(self):
+        """Rank 1 passes questions on to ranks 5 to 7, and their answers to rank 0."""
+        job = self.stop("ranks", 1, data=4)
+        self.check_report(job.wait(LIMIT + AFTER), (0, 2, 3, 4, 5, 6, 7), silent=1, ranks=8)
 
     @nightly
     def test_others_speak_when_rank_zero_is_stopped(self):
@@ -156,7 +162,7 @@ class Hang(GptTest):
     @needs_mpi
     def test_vanished_host_is_named(self):
         self.cluster_up()
-        job = self.start_four("cluster")
+        job = self.start_job("cluster")
         self.cut_off(job, 3)
         self.addCleanup(job.end)
         report = (self.directory / "run" / "flight" / "rank-0003.jsonl").read_text().splitlines()[0]
@@ -171,7 +177,7 @@ class Hang(GptTest):
     def test_vanished_host_is_named_over_tcp(self):
         self.cluster_up()
         port = str(free_port())
-        job = self.start_four(
+        job = self.start_job(
             lambda rank: {"RANK": str(rank), "WORLD_SIZE": "4", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
                           "MASTER_ADDR": "10.77.0.1", "MASTER_PORT": port},
             prefix=lambda rank: ["nsenter", f"--net=/var/run/netns/axonn-node{rank}"])

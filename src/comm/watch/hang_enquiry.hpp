@@ -6,12 +6,14 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "comm/transport/transport.hpp"
 #include "comm/watch/hang_letter.hpp"
 #include "comm/watch/hang_report.hpp"
+#include "comm/watch/tree_letters.hpp"
 
 namespace axonn {
 
@@ -20,8 +22,11 @@ namespace axonn {
 // answer from their engines, also when their program hangs elsewhere; a rank that does not answer
 // is stopped or gone. Each rank that is asked writes all that it remembers into its flight file.
 //
-// The questions are letters: Transport::letter(). Nothing here blocks. All calls are under the
-// engine's lock.
+// Question, answers and verdict go over the tree of ranks (TreeLetters). A rank passes on the
+// answers of those below it as they come, a few times at most, so that only rank 0 has to know
+// when it has waited long enough.
+//
+// Nothing here blocks. All calls are under the engine's lock.
 class HangEnquiry {
  public:
   using Clock = std::chrono::steady_clock;
@@ -34,11 +39,13 @@ class HangEnquiry {
 
   HangEnquiry(Transport& transport, const FlightRecorder& recorder, Describe describe, std::chrono::seconds limit,
               Answer answer = {})
-      : transport_(transport),
+      : rank_(transport.rank()),
+        ranks_(transport.ranks()),
         recorder_(recorder),
         describe_(std::move(describe)),
         answer_(std::move(answer)),
-        limit_(limit) {}
+        limit_(limit),
+        letters_(transport, [this](int from, HangLetter letter) { take(from, std::move(letter)); }) {}
 
   // The place of the flight file; without a directory there is none.
   void set_directory(std::filesystem::path directory) { directory_ = std::move(directory); }
@@ -65,45 +72,45 @@ class HangEnquiry {
   bool reported() const { return reported_; }
 
  private:
-  struct Sent {
-    std::vector<uint8_t> bytes;
-    Transport::Ticket ticket;
-  };
-  struct Arriving {
-    int from;
-    std::vector<uint8_t> bytes;
-    Transport::Ticket ticket;
+  struct Asker {
+    int rank;
+    Clock::time_point last;  // when it asked, or got something
+    size_t sent = 0;         // states
   };
   struct FlightFile;
 
   void start();
-  void read_letters();
-  void read(int from, const std::vector<uint8_t>& bytes);
+  void raise_alarm();
+  void ask_below(const std::string& why);
   void take(int from, HangLetter letter);
-  void send(int rank, const HangLetter& letter);
-  bool all_sent();
-  void write_flight_file(const std::string& why);
-  bool written() const;
-  void answer_if_ready();
+  void add(HangState state);
+  bool all_have_answered() const;
+  void answer();
   void conclude();
   void take_verdict(const std::string& verdict);
+  bool may_end() const;
+  void write_flight_file(const std::string& why);
+  bool written() const;
+  Clock::duration for_more_levels() const;  // levels of the tree beyond the first
 
-  Transport& transport_;
+  const int rank_, ranks_;
   const FlightRecorder& recorder_;
   const Describe describe_;
   const Answer answer_;
   const std::chrono::seconds limit_;
   std::filesystem::path directory_;
+  TreeLetters letters_;
 
   std::optional<Clock::time_point> began_;  // this rank heard of the hang
-  std::string own_;                         // empty: this rank does not hang itself
-  bool asked_ = false, answered_ = false, reported_ = false;
-  std::vector<HangState> states_;  // rank 0: answers, its own first
+  std::optional<Clock::time_point> asked_;
+  std::string own_;  // empty: this rank does not hang itself
+  bool raised_ = false, reported_ = false;
+  std::vector<HangState> states_;  // this rank's, and of those below it
+  std::set<int> known_;            // their ranks
+  std::vector<Asker> askers_;      // the parent, or who goes around it
   std::optional<std::string> verdict_;
   Clock::time_point concluded_;  // when the verdict was known
   std::shared_ptr<FlightFile> file_;
-  std::vector<Sent> sent_;
-  std::vector<Arriving> arriving_;
 };
 
 }  // namespace axonn

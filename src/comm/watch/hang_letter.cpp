@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "axonn/core/error.hpp"
+#include "comm/transport/rank_tree.hpp"
 
 namespace axonn {
 namespace {
@@ -16,7 +17,8 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kWhere = "comm.hang";
-constexpr std::array<std::string_view, 4> kKinds = {"ask", "answer", "verdict", "probe"};  // by HangLetter::Kind
+constexpr std::array<std::string_view, 6> kKinds = {"waits",  "ask",     "heard",
+                                                    "answer", "verdict", "probe"};  // by HangLetter::Kind
 
 json json_of(const HangState& state) {
   auto open = json::array();
@@ -45,9 +47,12 @@ HangState state_of(const json& words) {
 }
 
 bool names_ranks_of(const HangState& state, int from, int ranks) {
-  return state.rank == from && std::ranges::all_of(state.open, [ranks](const HangState::Open& open) {
-           return open.members.within(ranks) && open.waits_for >= -1 && open.waits_for < ranks;
-         });
+  return state.rank < ranks && is_below(state.rank, from) &&
+         std::ranges::all_of(
+             state.open,
+             [ranks](const HangState::Open& open) {
+               return open.members.within(ranks) && open.waits_for >= -1 && open.waits_for < ranks;
+             });
 }
 
 HangLetter parse(const std::vector<uint8_t>& bytes) {
@@ -55,8 +60,9 @@ HangLetter parse(const std::vector<uint8_t>& bytes) {
   const auto kind = std::ranges::find(kKinds, words.at("kind").get_ref<const std::string&>());
   if (kind == kKinds.end()) throw std::invalid_argument("it is of no known kind");
   HangLetter letter{
-      .kind = static_cast<HangLetter::Kind>(kind - kKinds.begin()), .state = {}, .verdict = {}, .probe = {}};
-  if (letter.kind == HangLetter::Kind::answer) letter.state = state_of(words.at("state"));
+      .kind = static_cast<HangLetter::Kind>(kind - kKinds.begin()), .states = {}, .verdict = {}, .probe = {}};
+  if (letter.kind == HangLetter::Kind::answer)
+    for (const json& state : words.at("states")) letter.states.push_back(state_of(state));
   if (letter.kind == HangLetter::Kind::verdict) words.at("verdict").get_to(letter.verdict);
   if (letter.kind == HangLetter::Kind::probe) words.at("probe").get_to(letter.probe);
   return letter;
@@ -67,7 +73,10 @@ HangLetter parse(const std::vector<uint8_t>& bytes) {
 // Texts, since their parser takes any depth of nesting. A tag may be cut within a character.
 std::vector<uint8_t> HangLetter::bytes() const {
   json words = {{"kind", kKinds[static_cast<size_t>(kind)]}};
-  if (kind == Kind::answer) words["state"] = json_of(state);
+  if (kind == Kind::answer) {
+    words["states"] = json::array();
+    for (const HangState& state : states) words["states"].push_back(json_of(state));
+  }
   if (kind == Kind::verdict) words["verdict"] = verdict;
   if (kind == Kind::probe) words["probe"] = probe;
   const std::string text = words.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -78,9 +87,8 @@ HangLetter HangLetter::read(const std::vector<uint8_t>& bytes, int from, int ran
   std::string problem = "it names ranks that do not exist";
   try {
     HangLetter letter = parse(bytes);
-    if (letter.kind == Kind::answer  ? names_ranks_of(letter.state, from, ranks)
-        : letter.kind == Kind::probe ? letter.probe.within(ranks)
-                                     : true)
+    const auto valid = [&](const HangState& state) { return names_ranks_of(state, from, ranks); };
+    if (std::ranges::all_of(letter.states, valid) && (letter.kind != Kind::probe || letter.probe.within(ranks)))
       return letter;
   } catch (const std::exception& error) {
     problem = error.what();

@@ -1,4 +1,6 @@
 // The init file and the letters of ranks that hang: what is read is whole and right, or refused.
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -74,11 +76,12 @@ TEST(HangLetterFuzz, ReportIsMadeOfWhatCanBeRead) {
   fuzz::rounds(2'000, [&](Random& random) {
     std::vector<HangState> states = {some_state(0, random)};
     for (int rank = 1; rank < kRanks; ++rank) {
-      std::string text = text_of({.kind = HangLetter::Kind::answer, .state = some_state(rank, random), .verdict = {}});
+      std::string text =
+          text_of({.kind = HangLetter::Kind::answer, .states = {some_state(rank, random)}, .verdict = {}});
       if (random.one_in(2)) text = fuzz::mutated(text, random);
       try {
         HangLetter letter = read(text, rank);
-        if (letter.kind == HangLetter::Kind::answer) states.push_back(std::move(letter.state));
+        if (letter.kind == HangLetter::Kind::answer) std::ranges::move(letter.states, std::back_inserter(states));
       } catch (const BackendError&) {
         ++refused;
       }
@@ -92,10 +95,10 @@ TEST(HangLetterFuzz, ReportIsMadeOfWhatCanBeRead) {
 // Numbers that its parser takes.
 TEST(HangLetterFuzz, RanksThatDoNotExistAreRefused) {
   const std::string text = text_of({.kind = HangLetter::Kind::answer,
-                                    .state = {.rank = 1,
-                                              .host = "node",
-                                              .open = {{{.collective = "receive"}, RankRuns(std::vector{0, 1}), 2}},
-                                              .last = {}},
+                                    .states = {{.rank = 1,
+                                                .host = "node",
+                                                .open = {{{.collective = "receive"}, RankRuns(std::vector{0, 1}), 2}},
+                                                .last = {}}},
                                     .verdict = {}});
   EXPECT_NO_THROW(read(text, 1));
   EXPECT_THROW(read(text, 2), BackendError) << "of another rank";

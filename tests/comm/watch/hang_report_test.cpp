@@ -148,13 +148,13 @@ TEST(HangReport, ACallThatEndedMeanwhileSaysHowToWaitLonger) {
 TEST(HangLetter, IsTheSameAfterTheWire) {
   HangState before = state(3, true, {open(call("x", 4, 9, 123), {1, 3}, 1)});
   before.open[0].call.tag = "cut \xc3";  // within a character
-  const auto letter = [&] { return HangLetter{.kind = HangLetter::Kind::answer, .state = before, .verdict = {}}; };
+  const auto letter = [&] { return HangLetter{.kind = HangLetter::Kind::answer, .states = {before}, .verdict = {}}; };
   const HangLetter after = HangLetter::read(letter().bytes(), 3, 4);
-  EXPECT_EQ(after.state.open[0].call.tag, "cut \xef\xbf\xbd");
-  before = after.state;
+  EXPECT_EQ(after.states.at(0).open[0].call.tag, "cut \xef\xbf\xbd");
+  before = after.states[0];
   EXPECT_EQ(HangLetter::read(letter().bytes(), 3, 4).bytes(), letter().bytes());
-  EXPECT_EQ(after.state.open[0].members.ranks(), (std::vector{1, 3}));
-  const HangLetter verdict{.kind = HangLetter::Kind::verdict, .state = {}, .verdict = "it hangs"};
+  EXPECT_EQ(after.states.at(0).open[0].members.ranks(), (std::vector{1, 3}));
+  const HangLetter verdict{.kind = HangLetter::Kind::verdict, .states = {}, .verdict = "it hangs"};
   EXPECT_EQ(HangLetter::read(verdict.bytes(), 0, 4).verdict, "it hangs");
 }
 
@@ -164,13 +164,13 @@ TEST(HangEnquiry, LetterThatCannotBeReadIsLeftOut) {
   const auto zero = make_local_transport(hub, 0), one = make_local_transport(hub, 1);
   const FlightRecorder recorder;
   HangEnquiry enquiry(*zero, recorder, [] { return state(0, false); }, std::chrono::seconds(60));
-  const std::string garbage = "{\"kind\":\"answer\",\"state\":";
-  const auto answer = HangLetter{.kind = HangLetter::Kind::answer, .state = state(1, false), .verdict = {}}.bytes();
+  const std::string garbage = "{\"kind\":\"waits\"";
+  const auto waits = HangLetter{.kind = HangLetter::Kind::waits, .states = {}, .verdict = {}}.bytes();
   one->send(0, Transport::kLetters, garbage.data(), garbage.size());
   testing::internal::CaptureStderr();
   EXPECT_NO_THROW(enquiry.poll());
   EXPECT_FALSE(enquiry.under_way());
-  one->send(0, Transport::kLetters, answer.data(), answer.size());
+  one->send(0, Transport::kLetters, waits.data(), waits.size());
   EXPECT_NO_THROW(enquiry.poll());
   EXPECT_TRUE(enquiry.under_way());
   const std::string log = testing::internal::GetCapturedStderr();

@@ -182,7 +182,7 @@ WaitProbe two_links() {
 }
 
 TEST(WaitProbe, IsTheSameAfterTheWire) {
-  const HangLetter letter{.kind = HangLetter::Kind::probe, .state = {}, .verdict = {}, .probe = two_links()};
+  const HangLetter letter{.kind = HangLetter::Kind::probe, .states = {}, .verdict = {}, .probe = two_links()};
   const HangLetter after = HangLetter::read(letter.bytes(), 3, 4);
   EXPECT_EQ(after.bytes(), letter.bytes());
   EXPECT_EQ(after.probe.path.front().call.signature, ~uint64_t{0});
@@ -190,11 +190,11 @@ TEST(WaitProbe, IsTheSameAfterTheWire) {
 }
 
 TEST(WaitProbe, ThatNamesOtherRanksIsNotRead) {
-  const HangLetter letter{.kind = HangLetter::Kind::probe, .state = {}, .verdict = {}, .probe = two_links()};
+  const HangLetter letter{.kind = HangLetter::Kind::probe, .states = {}, .verdict = {}, .probe = two_links()};
   EXPECT_THROW(HangLetter::read(letter.bytes(), 0, 3), BackendError);
   WaitProbe nobody = two_links();
   nobody.path.clear();
-  const HangLetter empty{.kind = HangLetter::Kind::probe, .state = {}, .verdict = {}, .probe = nobody};
+  const HangLetter empty{.kind = HangLetter::Kind::probe, .states = {}, .verdict = {}, .probe = nobody};
   EXPECT_THROW(HangLetter::read(empty.bytes(), 0, 4), BackendError);
 }
 
