@@ -48,6 +48,7 @@ SETTINGS = {
     "ranking": Smallest(f"--rate 1gbit --repetitions 1 --bin {{bin}} --out {{scratch}} -- {NETWORK} --vocab 256 "
                         "--batch 8", needs=("hosts",)),
     "reduction_programs": Smallest("--machine perlmutter --bytes 4k --top 1 --repetitions 1", ranks=4),
+    "resuming": Smallest("--storage 0 --repeats 1 --layers 1 --hidden 48 --gpt {bin}/gpt", ranks=4, needs=("hosts",)),
     "row_kernels": Smallest("--repetitions 1"),
     "row_linear": Smallest("--shapes 64x32x32 --repetitions 1", ranks=2),
     "same_samples": Smallest("--data {scratch}/cifar --size unet-tiny --steps 1 --bin {bin}", needs=("torch",)),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <utility>
@@ -12,7 +13,8 @@
 namespace axonn {
 namespace {
 
-constexpr int64_t kMessageBytes = int64_t{4} << 20;
+constexpr int64_t kMessageBytes = int64_t{2} << 20;
+constexpr size_t kMostReaders = 8;  // at once, each with two buffers on every rank
 
 int64_t bytes_of(std::span<const Range> ranges) {
   int64_t bytes = 0;
@@ -23,13 +25,11 @@ int64_t bytes_of(std::span<const Range> ranges) {
 // The bytes of some ranges of a file, one after the other, with their places.
 class Stream {
  public:
-  explicit Stream(std::span<const Range> ranges) : ranges_(ranges), left_(bytes_of(ranges)) {}
+  explicit Stream(std::span<const Range> ranges) : ranges_(ranges) {}
 
-  int64_t next_message() const { return std::min(left_, kMessageBytes); }
-
-  // Gives the pieces of the file that a message is made of: their places and bytes in the message.
+  // Gives the pieces of the file that the next message is made of: their places, and their bytes in
+  // the message.
   void pass(std::span<std::byte> message, const std::function<void(int64_t place, std::span<std::byte>)>& piece) {
-    left_ -= std::ssize(message);
     while (!message.empty()) {
       const int64_t place = ranges_.front().begin + done_;
       const int64_t size = std::min(std::ssize(message), ranges_.front().end - place);
@@ -44,7 +44,6 @@ class Stream {
 
  private:
   std::span<const Range> ranges_;
-  int64_t left_;
   int64_t done_ = 0;  // bytes of the first range
 };
 
@@ -76,17 +75,28 @@ class ForwardReader {
   FilePiece piece_;
 };
 
-// One part of a round: a rank reads and sends it, or takes what it wants of it.
-struct Turn {
-  explicit Turn(const PartToRead& part) : stream(part.sent), delivery(part.wanted) {}
-  Stream stream;
-  Delivery delivery;
-};
-
-std::span<std::byte> bytes_in(const at::Tensor& buffer, int64_t bytes) {
-  return {static_cast<std::byte*>(buffer.mutable_data_ptr()), static_cast<size_t>(bytes)};
+std::span<std::byte> bytes_in(const at::Tensor& buffer) {
+  return {static_cast<std::byte*>(buffer.mutable_data_ptr()), buffer.nbytes()};
 }
 
+// One part of a round: a rank reads and sends it, or takes what it wants of it.
+struct Turn {
+  explicit Turn(const PartToRead& part) : bytes(bytes_of(part.sent)), stream(part.sent), delivery(part.wanted) {
+    for (at::Tensor& buffer : buffers) buffer = at::empty({std::min(bytes, kMessageBytes)}, at::kByte);
+  }
+  at::Tensor message(int64_t number) const {
+    const int64_t left = std::max<int64_t>(bytes - number * kMessageBytes, 0);
+    return buffers[number % 2].narrow(0, 0, std::min(left, kMessageBytes));
+  }
+
+  int64_t bytes;
+  Stream stream;
+  Delivery delivery;
+  at::Tensor buffers[2];
+};
+
+// Parts that are read at the same time, each by one rank, in messages. While one message of each is
+// under way, the next is read.
 class Round {
  public:
   Round(Communicator& group, const std::filesystem::path& directory, const Manifest& manifest,
@@ -94,49 +104,61 @@ class Round {
       : group_(group), failed_(failed), turns_(parts.begin(), parts.end()) {
     const auto rank = static_cast<size_t>(group.rank());
     if (rank >= parts.size()) return;
-    attempt([&] { mine_.emplace(directory, manifest, manifest.parts[parts[rank].part]); });
+    attempt([&] { reader_.emplace(directory, manifest, manifest.parts[parts[rank].part]); });
+    to_read_.emplace(parts[rank].sent);
   }
 
-  // One message of each part that has one left; false when none has.
-  bool pass_messages(const at::Tensor& read, const at::Tensor& received) {
-    const auto rank = static_cast<size_t>(group_.rank());
-    bool some = false;
-    Stream ahead = rank < turns_.size() ? turns_[rank].stream : Stream({});
-    if (const int64_t bytes = ahead.next_message(); bytes > 0 && mine_)
-      attempt([&] {
-        ahead.pass(bytes_in(read, bytes), [&](int64_t place, std::span<std::byte> into) { mine_->copy(place, into); });
-      });
-    for (size_t i = 0; i < turns_.size(); ++i) {
-      const int64_t bytes = turns_[i].stream.next_message();
-      if (bytes == 0) continue;
-      some = true;
-      const at::Tensor message = (i == rank ? read : received).narrow(0, 0, bytes);
-      group_.broadcast(message, static_cast<int>(i)).wait();
-      turns_[i].stream.pass(bytes_in(message, bytes), [&](int64_t place, std::span<std::byte> piece) {
-        turns_[i].delivery.take({place, piece});
-      });
+  void run() {
+    read(0);
+    for (int64_t number = 0; post(number); ++number) {
+      read(number + 1);
+      deliver(number);
     }
-    return some;
-  }
-
-  void check() {
-    if (mine_) attempt([&] { mine_->check(); });
+    if (reader_) attempt([&] { reader_->check(); });
   }
 
  private:
+  // This rank's own message.
+  void read(int64_t number) {
+    if (!reader_) return;
+    const at::Tensor message = turns_[static_cast<size_t>(group_.rank())].message(number);
+    attempt([&] {
+      to_read_->pass(bytes_in(message), [&](int64_t place, std::span<std::byte> into) { reader_->copy(place, into); });
+    });
+  }
+
+  bool post(int64_t number) {
+    posted_.clear();
+    for (size_t i = 0; i < turns_.size(); ++i)
+      if (const at::Tensor message = turns_[i].message(number); message.numel() > 0)
+        posted_.emplace_back(i, group_.broadcast(message, static_cast<int>(i)));
+    return !posted_.empty();
+  }
+
+  void deliver(int64_t number) {
+    for (auto& [i, sent] : posted_) {
+      sent.wait();
+      Turn& turn = turns_[i];
+      turn.stream.pass(bytes_in(turn.message(number)),
+                       [&](int64_t place, std::span<std::byte> piece) { turn.delivery.take({place, piece}); });
+    }
+  }
+
   void attempt(const std::function<void()>& work) {
     try {
       work();
     } catch (...) {
       if (!failed_) failed_ = std::current_exception();
-      mine_.reset();
+      reader_.reset();
     }
   }
 
   Communicator& group_;
   std::exception_ptr& failed_;
   std::vector<Turn> turns_;
-  std::optional<ForwardReader> mine_;
+  std::optional<ForwardReader> reader_;
+  std::optional<Stream> to_read_;
+  std::vector<std::pair<size_t, Request>> posted_;  // turns
 };
 
 }  // namespace
@@ -144,14 +166,9 @@ class Round {
 std::exception_ptr read_together(Communicator& group, const std::filesystem::path& directory, const Manifest& manifest,
                                  std::span<const PartToRead> parts) {
   std::exception_ptr failed;
-  const at::Tensor read = at::empty({kMessageBytes}, at::kByte), received = at::empty({kMessageBytes}, at::kByte);
-  const auto members = static_cast<size_t>(group.size());
-  for (size_t first = 0; first < parts.size(); first += members) {
-    Round round(group, directory, manifest, parts.subspan(first, std::min(members, parts.size() - first)), failed);
-    while (round.pass_messages(read, received)) {
-    }
-    round.check();
-  }
+  const size_t readers = std::min(static_cast<size_t>(group.size()), kMostReaders);
+  for (size_t first = 0; first < parts.size(); first += readers)
+    Round(group, directory, manifest, parts.subspan(first, std::min(readers, parts.size() - first)), failed).run();
   return failed;
 }
 
