@@ -30,8 +30,8 @@ class Builds:
         self.args, self.scratch = args, scratch
         write_text(scratch / "text.txt")
         self.network = ["--layers", args.layers, "--hidden", args.hidden, "--heads", 12, "--sequence", 8, "--batch", 4,
-                        "--vocab", 256, "--gemm", "mm", "--optimizer-schedule", "rs-opt-ag", "--data", scratch / "text.txt",
-                        "--validation-fraction", 0, "--validate-every", 0, "--save-every", 0]
+                        "--vocab", 256, "--gemm", "mm", "--optimizer-schedule", "rs-opt-ag", "--data",
+                        scratch / "text.txt", "--validation-fraction", 0, "--validate-every", 0, "--save-every", 0]
 
     def save(self, number, gpt):
         run = self.scratch / f"saved-{number}"

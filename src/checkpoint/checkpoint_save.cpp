@@ -5,6 +5,8 @@
 #include <utility>
 
 #include <ATen/ops/empty.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
@@ -116,12 +118,31 @@ disk::SharedFile CheckpointSave::Impl::open_file(size_t file) const {
   }
 }
 
+// The shards of the parts, in their order.
+std::vector<at::Tensor> CheckpointSave::Impl::on_host(std::span<const FileLayout::Part* const> mine) const {
+  std::optional<c10::StreamGuard> own;
+  if (values) {
+    const c10::impl::VirtualGuardImpl device(values->device_type());
+    own.emplace(device.getStreamFromGlobalPool(values->device()));
+    values->block(own->current_stream());
+  }
+  std::vector<at::Tensor> hosts;
+  for (const FileLayout::Part* place : mine)
+    for (const Saved& one : parts[place->kind].saved) {
+      const at::Tensor& shard = tensors[one.tensor].shard;
+      hosts.push_back(shard.is_cpu() ? shard : copied_to_host(shard));
+    }
+  return hosts;
+}
+
 void CheckpointSave::Impl::write(Staging* staging) {
   std::vector<const FileLayout::Part*> places_of_mine;
   for (const FileLayout::Part& part : layout.parts)
     if (part.rank == everyone.rank()) places_of_mine.push_back(&part);
   if (places_of_mine.empty()) return;
-  std::vector<at::Tensor> hosts;
+  const std::vector<at::Tensor> hosts = on_host(places_of_mine);
+  if (values && staging != nullptr) staging->release();  // the hosts' copies do not change
+  auto host = hosts.begin();
   std::vector<Staging::Bytes> bytes;
   std::vector<disk::Hash64> hashes(places_of_mine.size());
   disk::SharedFile file = open_file(places_of_mine.front()->file);
@@ -131,17 +152,13 @@ void CheckpointSave::Impl::write(Staging* staging) {
     const std::string text = place.before + header_entries(part.described, place.data_begin) + place.behind;
     file.write_at(place.header.begin, std::as_bytes(std::span(text)));
     hashes[i].update(std::as_bytes(std::span(text)));
-    for (const Saved& one : part.saved) {
-      const at::Tensor& shard = tensors[one.tensor].shard;
-      const at::Tensor& host = hosts.emplace_back(shard.is_cpu() ? shard : copied_to_host(shard));
-      std::ranges::move(spans_of(host, one.in_shard), std::back_inserter(bytes));
-    }
+    for (const Saved& one : part.saved) std::ranges::move(spans_of(*host++, one.in_shard), std::back_inserter(bytes));
     if (part.padding > 0) bytes.push_back(zeros(part.padding));
   }
   size_t i = 0;
   int64_t place = places_of_mine.front()->data.begin;
   Staging none(0);
-  (staging != nullptr ? *staging : none).pass(bytes, [&](Staging::Bytes piece) {
+  (staging != nullptr && !values ? *staging : none).pass(bytes, [&](Staging::Bytes piece) {
     while (!piece.empty()) {
       const int64_t left = places_of_mine[i]->data.end - place;
       const auto now = piece.first(static_cast<size_t>(std::min(left, std::ssize(piece))));
@@ -190,6 +207,16 @@ Manifest CheckpointSave::Impl::manifest() const {
 CheckpointSave::CheckpointSave(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 CheckpointSave::~CheckpointSave() = default;
 const CheckpointState& CheckpointSave::state() const { return impl_->state; }
+
+void CheckpointSave::values_on_stream() {
+  for (const CheckpointTensor& tensor : impl_->tensors) {
+    const c10::Device device = tensor.shard.device();
+    if (device.is_cpu()) continue;
+    impl_->values.emplace(device.type());
+    impl_->values->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+    return;
+  }
+}
 
 void CheckpointSave::write(Staging* staging) {
   try {

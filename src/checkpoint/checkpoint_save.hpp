@@ -3,8 +3,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
+
+#include <c10/core/Event.h>
 
 #include "axonn/checkpoint/checkpoint.hpp"
 #include "checkpoint/manifest/manifest.hpp"
@@ -38,6 +42,7 @@ struct CheckpointSave::Impl {
   std::vector<Part> parts = {};     // by kind
   FileLayout layout = {};           // the places of all ranks
   ArenaPlaces places = {};
+  std::optional<c10::Event> values = {};  // the shards on a device have theirs
   std::vector<int64_t> sums_of_all = {};  // on rank 0: of rank 0's kinds, rank 1's kinds, ...
 
   std::filesystem::path whole() const;
@@ -54,6 +59,7 @@ struct CheckpointSave::Impl {
  private:
   void describe(size_t kind, bool padded);
   disk::SharedFile open_file(size_t file) const;
+  std::vector<at::Tensor> on_host(std::span<const FileLayout::Part* const> mine) const;
 };
 
 // UserError unless every file of the manifest is there with its size.

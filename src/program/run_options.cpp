@@ -193,7 +193,7 @@ void bind_cadence(OptionTable& table, TrainConfig& train) {
   table.add("train", "validate_every", train.validate_every, "steps between validations; 0: only at the end");
   table.add("train", "save_every", train.save_every, "steps between checkpoints; 0: only at the end");
   table.add("train", "save_last", train.save_last, "write a checkpoint at the end; false: for runs that only measure");
-  table.add("train", "save_async", train.save_async, "write checkpoints while training goes on (on CPUs)");
+  table.add("train", "save_async", train.save_async, "write checkpoints while training goes on; not with --cuda-graph");
   table.add("train", "save_files", train.save_files,
             "files of a checkpoint, each of several ranks; 0: one per rank, or per host for more than 256 ranks");
   table.add("train", "save_memory", train.save_memory,

@@ -34,14 +34,14 @@ RunCheckpoints::RunCheckpoints(const TrainedNetwork& network, const TrainConfig&
                .keep = static_cast<int>(std::min<int64_t>(config.keep, std::numeric_limits<int>::max())),
                .file = file_of(everyone, config.save_files)}),
       saver_(writer_, everyone,
-             {.behind = config.save_async && network.context.options().device.is_cpu(),
+             {.behind = config.save_async && !config.cuda_graph,  // a capture allows no calls of other threads
               .memory = config.save_memory,
               .local_ranks = network.environment.local_ranks(),
               .wait_for_tensors = [&network] { network.parameters.schedule().wait_for_weights(); }}),
       tensors_(checkpoint_tensors(network.parameters, &network.optimizer)) {}
 
 void RunCheckpoints::expect() {
-  if (config_.save_every > 0) saver_.expect(tensors_);
+  if (config_.save_every > 0 && network_.context.options().device.is_cpu()) saver_.expect(tensors_);
 }
 
 void RunCheckpoints::save(const TrainStep& step, int64_t steps) {

@@ -105,6 +105,7 @@ void Saver::save(CheckpointState state, std::vector<CheckpointTensor> tensors) {
 void Saver::start_copies() {
   if (part_ != Part::begun) return;
   options_.wait_for_tensors();
+  if (save_) save_->values_on_stream();
   start(Part::writing, [this] {
     if (refused_) std::rethrow_exception(refused_);
     touching_ = {};  // stops

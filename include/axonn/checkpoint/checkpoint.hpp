@@ -70,9 +70,14 @@ class CheckpointSave {
 
   const CheckpointState& state() const;
 
+  // For a write() in another thread, on the thread that computes: shards on a device have their
+  // values when the work is done that its stream has been given so far.
+  void values_on_stream();
+
   // These three follow each other, each when all ranks have ended the one before. write(), commit()
   // and discard() call no collective and may run in any thread. All ranks write. The bytes of the
   // shards pass through `staging`; without one, the shards must not change before write() returns.
+  // Those on a device are copied to the host first, on a stream of their own.
   void write(Staging* staging = nullptr);
   void exchange();  // collective: rank 0 learns what all have written
   void commit();    // rank 0: completes the checkpoint, and removes old ones

@@ -28,7 +28,7 @@ struct TrainConfig {
   int64_t sample_every = 0;      // steps; 0: never
   int64_t save_every = 500;      // steps; 0: only at the end
   bool save_last = true;         // write a checkpoint at the end
-  bool save_async = true;        // write checkpoints while training goes on; only on CPUs
+  bool save_async = true;        // write checkpoints while training goes on; not with cuda_graph
   int64_t save_files = 0;        // files of a checkpoint; 0: one per rank, or one per host for more than 256 ranks
   int64_t save_memory = 0;       // bytes of copies for it, per rank, from 1 MiB; 0: half of the host's free memory
   int64_t keep = 2;              // number of newest checkpoints to keep

@@ -1,5 +1,6 @@
 """A step of GPT asks of the GPU what docs/gpu.md says."""
 import collections
+import re
 import unittest
 
 from dry_gpu import OWN_KERNELS, TOP, DryTest, attention, counts, environment
@@ -111,6 +112,26 @@ class DryGptTest(DryTest):
             self.assertGreaterEqual(sum(moved(record.events, direction)), state)
             if direction == "DtoH":  # initial values come from pageable memory
                 self.assertLess(max(moved(record.events, direction, "pageable"), default=0), 64 << 10)
+
+    def test_saves_beside_steps_are_copied_on_a_stream_of_their_own(self):
+        """They begin when the values are there, and the next update comes after the last copy."""
+        [record] = self.on_dry_gpu("train", "--data", self.text.name, "--out", "run", "--steps", 4, "--save-every", 2,
+                                   "--no-save-last", *SMALL)
+        least = 256 * 256 * 4  # a weight, in bytes
+        copies = [i for i, event in enumerate(record.events) if event.kind == "copy" and event.fields[0] == "DtoH"
+                  and event.fields[2] == "pinned" and int(event.fields[1]) >= least]
+        updates = [i for i, event in enumerate(record.events) if event.kind == "kernel"
+                   and re.search("FusedAdam|update_adamw", event.fields[0])]
+        per_step = len(updates) // 4
+        self.assertEqual(len(updates), 4 * per_step)
+        first = [i for i in copies if i < updates[3 * per_step]]  # the save after the second step
+        self.assertGreater(len(first), 10)
+        self.assertGreater(min(first), updates[2 * per_step - 1])
+        self.assertLess(max(first), updates[2 * per_step])
+        [stream] = {record.events[i].fields[3] for i in first}
+        self.assertNotIn(stream, {record.events[i].fields[-1] for i in updates})
+        joins = [i for i, event in enumerate(record.events) if event.kind == "join" and event.fields[0] == stream]
+        self.assertTrue(any(updates[2 * per_step - 1] < i < min(first) for i in joins))
 
     def test_trace(self):
         """The trace has the kernels of each of its three steps, under their names."""
