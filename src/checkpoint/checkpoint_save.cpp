@@ -21,11 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string place_name(const Coordinate& at) {
-  const std::string data = at.data == 0 ? "" : detail::concatenate("-d", at.data);
-  return detail::concatenate("x", at.x, "-y", at.y, "-z", at.z, data);
-}
-
 fs::path with_suffix(const fs::path& path, const char* suffix) { return fs::path(path.native() + suffix); }
 
 // Zeros behind the tensors of a part.
@@ -47,34 +42,8 @@ std::string CheckpointSave::Impl::file_name(size_t file) const {
 }
 
 void CheckpointSave::Impl::find_parts() {
-  for (const CheckpointTensor& tensor : tensors)
-    if (std::ranges::find(kinds, tensor.replicated_axes()) == kinds.end()) kinds.push_back(tensor.replicated_axes());
-  std::ranges::sort(kinds, {}, [](AxisSet kind) { return kind.bits(); });
-  parts.resize(kinds.size());
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    auto saved = saved_by(tensors[i], grid.shape(), at);
-    if (!saved || saved->in_shard.empty()) continue;
-    const auto kind = std::ranges::find(kinds, tensors[i].replicated_axes()) - kinds.begin();
-    parts[static_cast<size_t>(kind)].saved.push_back({i, std::move(saved->in_shard)});
-  }
-  size_t last = 0;
-  for (size_t kind = 0; kind < parts.size(); ++kind)
-    if (!parts[kind].saved.empty()) last = kind;
-  for (size_t kind = 0; kind < parts.size(); ++kind) describe(kind, /*padded=*/options.file.has_value() || kind < last);
-}
-
-void CheckpointSave::Impl::describe(size_t kind, bool padded) {
-  Part& part = parts[kind];
-  if (part.saved.empty()) return;
-  std::ranges::stable_sort(part.saved, std::greater(),
-                           [&](const Saved& one) { return tensors[one.tensor].shard.element_size(); });
-  const std::string before = options.file ? place_name(at) + "/" : "";
-  for (const Saved& one : part.saved)
-    part.described.push_back(
-        {before + tensors[one.tensor].name, tensors[one.tensor].shard.scalar_type(), elements_of(one.in_shard)});
-  part.padding = padded ? padding_after(bytes_of(part.described)) : 0;
-  if (part.padding > 0)
-    part.described.push_back({before + "padding/" + kinds[kind].to_string(), c10::ScalarType::Byte, part.padding});
+  kinds = kinds_of(tensors);
+  parts = rank_parts(tensors, kinds, grid.shape(), at, options.file.has_value());
 }
 
 // One gather of some numbers per rank: then all know where their parts lie.
@@ -84,7 +53,7 @@ void CheckpointSave::Impl::share() {
   auto* number = mine.mutable_data_ptr<int64_t>();
   *number++ = options.file ? *options.file : everyone.rank();
   *number++ = static_cast<int64_t>(hash_of_places(tensors));
-  for (const Part& part : parts) {
+  for (const RankPart& part : parts) {
     *number++ = std::ssize(header_entries(part.described, 0));
     *number++ = bytes_of(part.described);
   }
@@ -128,7 +97,7 @@ std::vector<at::Tensor> CheckpointSave::Impl::on_host(std::span<const FileLayout
   }
   std::vector<at::Tensor> hosts;
   for (const FileLayout::Part* place : mine)
-    for (const Saved& one : parts[place->kind].saved) {
+    for (const RankPart::Saved& one : parts[place->kind].saved) {
       const at::Tensor& shard = tensors[one.tensor].shard;
       hosts.push_back(shard.is_cpu() ? shard : copied_to_host(shard));
     }
@@ -148,11 +117,12 @@ void CheckpointSave::Impl::write(Staging* staging) {
   disk::SharedFile file = open_file(places_of_mine.front()->file);
   for (size_t i = 0; i < places_of_mine.size(); ++i) {
     const FileLayout::Part& place = *places_of_mine[i];
-    const Part& part = parts[place.kind];
+    const RankPart& part = parts[place.kind];
     const std::string text = place.before + header_entries(part.described, place.data_begin) + place.behind;
     file.write_at(place.header.begin, std::as_bytes(std::span(text)));
     hashes[i].update(std::as_bytes(std::span(text)));
-    for (const Saved& one : part.saved) std::ranges::move(spans_of(*host++, one.in_shard), std::back_inserter(bytes));
+    for (const RankPart::Saved& one : part.saved)
+      std::ranges::move(spans_of(*host++, one.in_shard), std::back_inserter(bytes));
     if (part.padding > 0) bytes.push_back(zeros(part.padding));
   }
   size_t i = 0;

@@ -14,33 +14,21 @@
 #include "checkpoint/manifest/manifest.hpp"
 #include "checkpoint/write/arena_places.hpp"
 #include "checkpoint/write/file_layout.hpp"
+#include "checkpoint/write/rank_parts.hpp"
 #include "core/files.hpp"
 
 namespace axonn {
 
 struct CheckpointSave::Impl {
-  // A tensor that this rank writes: ranges of its shard.
-  struct Saved {
-    size_t tensor = 0;
-    std::vector<Range> in_shard;
-  };
-  // The tensors of one kind: the same axes replicate them.
-  struct Part {
-    std::vector<Saved> saved;  // wider types first
-    std::vector<PartTensor> described;
-    int64_t padding = 0;  // bytes behind the tensors, of `described` the last
-    uint64_t xxh64 = 0;   // when it is written
-  };
-
   Grid grid;
   Communicator& everyone;
   CheckpointWriter::Options options;
   CheckpointState state;
   std::vector<CheckpointTensor> tensors;
   Coordinate at = grid.coordinate(everyone.rank());
-  std::vector<AxisSet> kinds = {};  // the same on all ranks
-  std::vector<Part> parts = {};     // by kind
-  FileLayout layout = {};           // the places of all ranks
+  std::vector<AxisSet> kinds = {};   // the same on all ranks
+  std::vector<RankPart> parts = {};  // by kind
+  FileLayout layout = {};            // the places of all ranks
   ArenaPlaces places = {};
   std::optional<c10::Event> values = {};  // the shards on a device have theirs
   std::vector<int64_t> sums_of_all = {};  // on rank 0: of rank 0's kinds, rank 1's kinds, ...
@@ -57,7 +45,6 @@ struct CheckpointSave::Impl {
   Manifest manifest() const;
 
  private:
-  void describe(size_t kind, bool padded);
   disk::SharedFile open_file(size_t file) const;
   std::vector<at::Tensor> on_host(std::span<const FileLayout::Part* const> mine) const;
 };
