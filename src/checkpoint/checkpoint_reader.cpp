@@ -102,8 +102,8 @@ struct CheckpointReader::Impl {
   Targets targets(const GridShape& shape, const Coordinate& at, std::span<const CheckpointTensor> tensors) const;
   ReadPlan plan(const GridShape& shape, const Coordinate& at, Targets& targets, bool together) const;
   void read_alone(const GridShape& shape, const Coordinate& at, Targets& targets) const;
-  void read_alone(const ReadPlan& plan) const;
-  void read_alone(const PartToRead& read) const;
+  void read_alone(const ReadPlan& plan, PartFiles& files) const;
+  void read_alone(const PartToRead& read, PartFiles& files) const;
 };
 
 namespace {
@@ -148,7 +148,8 @@ void give_to_device(const std::map<size_t, ReadTarget>& targets) {
 
 void check_checkpoint(const fs::path& step_directory) {
   const Manifest manifest = read_manifest(step_directory);
-  for (const auto& part : manifest.parts) PartBytes(step_directory, manifest, part).check();
+  PartFiles files(step_directory, manifest);
+  for (const auto& part : manifest.parts) PartBytes(files, part).check();
 }
 
 CheckpointReader::CheckpointReader(const fs::path& directory) : impl_(std::make_unique<Impl>()) {
@@ -191,8 +192,9 @@ void CheckpointReader::verify() const {
 }
 
 void CheckpointReader::verify_share(int rank, int ranks) const {
+  PartFiles files(impl_->directory, impl_->manifest);
   for (auto i = static_cast<size_t>(rank); i < impl_->manifest.parts.size(); i += static_cast<size_t>(ranks))
-    PartBytes(impl_->directory, impl_->manifest, impl_->manifest.parts[i]).check();
+    PartBytes(files, impl_->manifest.parts[i]).check();
 }
 
 void CheckpointReader::load(const GridShape& shape, const Coordinate& at,
@@ -213,14 +215,14 @@ void CheckpointReader::load(const ReplicaGroups& groups, const GridShape& shape,
     ReadPlan plan = impl_->plan(shape, at, targets, /*together=*/true);
     const auto shared = greatest(everyone, plan.shared());
     all_ranks_or_none(everyone, [&] { with_reader(everyone, [&] { plan.finish(shared); }); });
+    PartFiles files(impl_->directory, impl_->manifest);
     std::exception_ptr failed;
     for (const auto& [axes, parts] : plan.together())
-      if (const auto error = read_together(groups(axes), impl_->directory, impl_->manifest, parts); !failed)
-        failed = error;
+      if (const auto error = read_together(groups(axes), files, parts); !failed) failed = error;
     all_ranks_or_none(everyone, [&] {
       with_reader(everyone, [&] {
         if (failed) std::rethrow_exception(failed);
-        impl_->read_alone(plan);
+        impl_->read_alone(plan, files);
       });
     });
   };
@@ -293,24 +295,25 @@ ReadPlan CheckpointReader::Impl::plan(const GridShape& shape, const Coordinate& 
 void CheckpointReader::Impl::read_alone(const GridShape& shape, const Coordinate& at, Targets& targets) const {
   ReadPlan alone = plan(shape, at, targets, /*together=*/false);
   alone.finish(alone.shared());
-  read_alone(alone);
+  PartFiles files(directory, manifest);
+  read_alone(alone, files);
 }
 
-void CheckpointReader::Impl::read_alone(const ReadPlan& plan) const {
-  for (const PartToRead& read : plan.alone()) read_alone(read);
+void CheckpointReader::Impl::read_alone(const ReadPlan& plan, PartFiles& files) const {
+  for (const PartToRead& read : plan.alone()) read_alone(read, files);
 }
 
 // A part is read once: its checksum is made of the bytes on their way to the shards. When it is
 // known to be right, only what is wanted is read.
-void CheckpointReader::Impl::read_alone(const PartToRead& read) const {
+void CheckpointReader::Impl::read_alone(const PartToRead& read, PartFiles& files) const {
   const Manifest::Part& part = manifest.parts[read.part];
   if (checked.contains(read.part)) {
-    const disk::OpenFile file(directory / manifest.name_of(part));
+    const auto file = files.open(part);
     for (const WantedBytes& wanted : read.wanted)
-      file.read_at(wanted.begin, {wanted.into, static_cast<size_t>(wanted.size)});
+      file->read_at(wanted.begin, {wanted.into, static_cast<size_t>(wanted.size)});
     return;
   }
-  PartBytes bytes(directory, manifest, part);
+  PartBytes bytes(files, part);
   Delivery delivery(read.wanted);
   while (const auto piece = bytes.next()) delivery.take(*piece);
   bytes.check();

@@ -9,8 +9,12 @@ constexpr int64_t kReadBytes = int64_t{1} << 20;  // at once
 
 }  // namespace
 
-PartBytes::PartBytes(const std::filesystem::path& directory, const Manifest& manifest, const Manifest::Part& part)
-    : directory_(directory), manifest_(manifest), part_(part), file_(directory / manifest.name_of(part)) {}
+std::shared_ptr<const disk::OpenFile> PartFiles::open(const Manifest::Part& part) {
+  if (file_ && last_ == part.file) return file_;
+  file_ = std::make_shared<const disk::OpenFile>(directory_ / manifest_.name_of(part));
+  last_ = part.file;
+  return file_;
+}
 
 std::optional<FilePiece> PartBytes::next() {
   const int64_t header = part_.header.size();
@@ -19,7 +23,7 @@ std::optional<FilePiece> PartBytes::next() {
   const int64_t left = (in_header ? part_.header.end : part_.data.end) - place;
   if (left <= 0) return std::nullopt;
   buffer_.resize(static_cast<size_t>(std::min(left, kReadBytes)));
-  file_.read_at(place, buffer_);
+  file_->read_at(place, buffer_);
   hash_.update(buffer_);
   done_ += std::ssize(buffer_);
   return FilePiece{place, buffer_};
@@ -28,7 +32,7 @@ std::optional<FilePiece> PartBytes::next() {
 void PartBytes::check() {
   while (next()) {
   }
-  check_sum(directory_, manifest_, part_, hash_.digest());
+  check_sum(files_.directory(), files_.manifest(), part_, hash_.digest());
 }
 
 }  // namespace axonn

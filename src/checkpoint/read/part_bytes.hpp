@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -17,11 +18,30 @@ struct FilePiece {
   std::span<const std::byte> bytes;
 };
 
+// Opens files of a checkpoint. The last one stays open, as the parts of a rank lie in one file.
+class PartFiles {
+ public:
+  // Both outlive it.
+  PartFiles(const std::filesystem::path& directory, const Manifest& manifest)
+      : directory_(directory), manifest_(manifest) {}
+
+  const std::filesystem::path& directory() const { return directory_; }
+  const Manifest& manifest() const { return manifest_; }
+  // UserError if it cannot be opened.
+  std::shared_ptr<const disk::OpenFile> open(const Manifest::Part& part);
+
+ private:
+  const std::filesystem::path& directory_;
+  const Manifest& manifest_;
+  size_t last_ = 0;  // index in the manifest's files
+  std::shared_ptr<const disk::OpenFile> file_;
+};
+
 // Reads all bytes of a part, in order, and hashes them.
 class PartBytes {
  public:
-  // The directory and the manifest outlive it. UserError if the file cannot be opened.
-  PartBytes(const std::filesystem::path& directory, const Manifest& manifest, const Manifest::Part& part);
+  // Files and part outlive it. UserError if the file cannot be opened.
+  PartBytes(PartFiles& files, const Manifest::Part& part) : files_(files), part_(part), file_(files.open(part)) {}
 
   // The next ones, valid until the next call; nothing behind the last ones. UserError if they
   // cannot be read.
@@ -30,10 +50,9 @@ class PartBytes {
   void check();
 
  private:
-  const std::filesystem::path& directory_;
-  const Manifest& manifest_;
+  const PartFiles& files_;
   const Manifest::Part& part_;
-  disk::OpenFile file_;
+  std::shared_ptr<const disk::OpenFile> file_;
   disk::Hash64 hash_;
   int64_t done_ = 0;
   std::vector<std::byte> buffer_;

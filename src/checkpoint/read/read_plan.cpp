@@ -94,12 +94,11 @@ std::vector<uint8_t> ReadPlan::shared() const {
 void ReadPlan::find_parts(size_t number, bool shared) {
   Asked& asked = asked_[number];
   const CheckpointTensor& tensor = *asked.target->tensor;
-  const AxisSet replicas = tensor.spec.replicated_axes();
-  if (shared && reads_together_ && shape_.size(replicas) > 1) {
-    CheckpointTensor whole = tensor;
-    whole.cut.reset();
+  CheckpointTensor of_group = tensor;
+  if (shared) of_group.cut.reset();
+  if (const AxisSet replicas = of_group.replicated_axes(); reads_together_ && shape_.size(replicas) > 1) {
     asked.together = replicas;
-    asked.of_group = placed_in_shard(whole, shape_, at_);
+    asked.of_group = placed_in_shard(of_group, shape_, at_);
   }
   const auto parts = shared ? search_.holding(asked.index, tensor) : *asked.own;
   for (const size_t part : parts) asked_of_[{asked.together.bits(), part}].push_back(number);
@@ -115,7 +114,8 @@ void ReadPlan::finish(const std::vector<uint8_t>& shared) {
     try {
       for (const size_t i : tensors) add_tensor(read, asked_[i], begins);
     } catch (const UserError&) {
-      PartBytes(directory_, manifest_, manifest_.parts[number]).check();  // its bytes say more than what is not there
+      PartFiles files(directory_, manifest_);
+      PartBytes(files, manifest_.parts[number]).check();  // its bytes say more than what is not there
       throw;
     }
     if (!begins) continue;

@@ -47,8 +47,8 @@ class ReadPlan {
            const Coordinate& at, bool together);
 
   void add(size_t index, ReadTarget& target);  // tensor `index` of the manifest; the target outlives it
-  // A number per added tensor: 0 where this rank can read its part of it by itself, else 1. A
-  // tensor that any rank has to share is shared by all.
+  // A number per added tensor: 0 where this rank needs only the part that it would have written,
+  // else 1. A tensor that is 1 on any rank is so on all: then ranks of its cut read together too.
   std::vector<uint8_t> shared() const;
   // When all are added, with the greatest numbers of all ranks. UserError if a part does not hold
   // what the manifest says, or all parts together do not hold a tensor.

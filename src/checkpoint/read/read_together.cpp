@@ -50,8 +50,7 @@ class Stream {
 // Reads a part from its first to its last byte, and gives bytes of it in that order.
 class ForwardReader {
  public:
-  ForwardReader(const std::filesystem::path& directory, const Manifest& manifest, const Manifest::Part& part)
-      : bytes_(directory, manifest, part) {}
+  ForwardReader(PartFiles& files, const Manifest::Part& part) : bytes_(files, part) {}
 
   void copy(int64_t place, std::span<std::byte> into) {
     while (!into.empty()) {
@@ -99,12 +98,11 @@ struct Turn {
 // under way, the next is read.
 class Round {
  public:
-  Round(Communicator& group, const std::filesystem::path& directory, const Manifest& manifest,
-        std::span<const PartToRead> parts, std::exception_ptr& failed)
+  Round(Communicator& group, PartFiles& files, std::span<const PartToRead> parts, std::exception_ptr& failed)
       : group_(group), failed_(failed), turns_(parts.begin(), parts.end()) {
     const auto rank = static_cast<size_t>(group.rank());
     if (rank >= parts.size()) return;
-    attempt([&] { reader_.emplace(directory, manifest, manifest.parts[parts[rank].part]); });
+    attempt([&] { reader_.emplace(files, files.manifest().parts[parts[rank].part]); });
     to_read_.emplace(parts[rank].sent);
   }
 
@@ -163,12 +161,11 @@ class Round {
 
 }  // namespace
 
-std::exception_ptr read_together(Communicator& group, const std::filesystem::path& directory, const Manifest& manifest,
-                                 std::span<const PartToRead> parts) {
+std::exception_ptr read_together(Communicator& group, PartFiles& files, std::span<const PartToRead> parts) {
   std::exception_ptr failed;
   const size_t readers = std::min(static_cast<size_t>(group.size()), kMostReaders);
   for (size_t first = 0; first < parts.size(); first += readers)
-    Round(group, directory, manifest, parts.subspan(first, std::min(readers, parts.size() - first)), failed).run();
+    Round(group, files, parts.subspan(first, std::min(readers, parts.size() - first)), failed).run();
   return failed;
 }
 

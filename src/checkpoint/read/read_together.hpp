@@ -1,10 +1,10 @@
 #pragma once
 
 #include <exception>
-#include <filesystem>
 #include <span>
 
 #include "axonn/comm/communicator.hpp"
+#include "checkpoint/read/part_bytes.hpp"
 #include "checkpoint/read/read_plan.hpp"
 
 namespace axonn {
@@ -12,7 +12,6 @@ namespace axonn {
 // Reads parts by the ranks of a group, each part by one of them, in turns, and sends all of them
 // what any wants. Collective, with the same parts in the same order. A rank that fails goes on
 // sending, so that no other waits for it, and returns its first error.
-std::exception_ptr read_together(Communicator& group, const std::filesystem::path& directory, const Manifest& manifest,
-                                 std::span<const PartToRead> parts);
+std::exception_ptr read_together(Communicator& group, PartFiles& files, std::span<const PartToRead> parts);
 
 }  // namespace axonn
