@@ -13,14 +13,15 @@ namespace {
 // Larger buffers go around the ring, except gathers of small parts: the ring would take n - 1 hops.
 constexpr size_t kMostBytes = size_t{16} << 10;
 constexpr size_t kMostPart = size_t{1} << 10;
-// Over all members: 64 bytes still go this way among 65536.
+// Over all members, 64 bytes of a sum still go this way among 65536, and 256 of a gather.
 constexpr size_t kMostGatheredBytes = size_t{4} << 20;
+constexpr size_t kMostGatherBytes = size_t{16} << 20;
 // If only owners need the sums, most of what is gathered is for nothing.
 constexpr size_t kMostGatheredForOwners = size_t{4} << 10;
 
 bool gathers_small_parts(const CollectivePlan& plan, size_t bytes) {
   const auto owners = static_cast<size_t>(plan.layout.owners());
-  if (bytes > std::min(kMostGatheredBytes, kMostPart * owners)) return false;
+  if (bytes > std::min(kMostGatherBytes, kMostPart * owners)) return false;
   for (int owner = 0; owner < plan.layout.owners(); ++owner)
     if (plan.bytes(plan.layout.count(owner)) > kMostPart) return false;
   return true;
