@@ -129,16 +129,6 @@ void with_reader(const Communicator& everyone, const std::function<void()>& read
   }
 }
 
-// The greatest number of any rank, one by one.
-std::vector<uint8_t> greatest(Communicator& everyone, const std::vector<uint8_t>& mine) {
-  if (mine.empty()) return mine;
-  const at::Tensor all = at::empty({std::ssize(mine)}, at::kByte);
-  auto* const numbers = all.mutable_data_ptr<uint8_t>();
-  std::ranges::copy(mine, numbers);
-  everyone.all_reduce(all, ReduceOp::max).wait();
-  return {numbers, numbers + all.numel()};
-}
-
 void give_to_device(const std::map<size_t, ReadTarget>& targets) {
   for (const auto& [index, target] : targets)
     if (!target.tensor->shard.is_cpu()) copy_to_device(target.host, target.tensor->shard.detach());
@@ -213,7 +203,7 @@ void CheckpointReader::load(const ReplicaGroups& groups, const GridShape& shape,
   impl_->checked.clear();
   const auto read = [&] {
     ReadPlan plan = impl_->plan(shape, at, targets, /*together=*/true);
-    const auto shared = greatest(everyone, plan.shared());
+    const auto shared = greatest(groups, shape, plan.shared());
     all_ranks_or_none(everyone, [&] { with_reader(everyone, [&] { plan.finish(shared); }); });
     PartFiles files(impl_->directory, impl_->manifest);
     std::exception_ptr failed;

@@ -161,6 +161,16 @@ class Round {
 
 }  // namespace
 
+std::vector<uint8_t> greatest(const ReplicaGroups& groups, const GridShape& shape, std::vector<uint8_t> mine) {
+  if (mine.empty()) return mine;
+  const at::Tensor all = at::empty({std::ssize(mine)}, at::kByte);
+  auto* const numbers = all.mutable_data_ptr<uint8_t>();
+  std::ranges::copy(mine, numbers);
+  for (const Axis axis : kAxes)
+    if (shape[axis] > 1) groups(axis).all_reduce(all, ReduceOp::max).wait();
+  return {numbers, numbers + all.numel()};
+}
+
 std::exception_ptr read_together(Communicator& group, PartFiles& files, std::span<const PartToRead> parts) {
   std::exception_ptr failed;
   const size_t readers = std::min(static_cast<size_t>(group.size()), kMostReaders);
