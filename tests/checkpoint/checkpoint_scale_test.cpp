@@ -1,7 +1,5 @@
 // A rank of a large job resumes from a checkpoint of which only its own file is there.
-#include <chrono>
 #include <cstring>
-#include <ctime>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -9,8 +7,6 @@
 
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
-#include <malloc.h>
-#include <sys/mman.h>
 
 #include "axonn/grid/block_owners.hpp"
 #include "checkpoint/checkpoint_ranks.hpp"
@@ -18,7 +14,7 @@
 #include "checkpoint/stand_ins.hpp"
 #include "core/files.hpp"
 #include "support/scratch.hpp"
-#include "support/traced.hpp"
+#include "support/forked.hpp"
 
 namespace axonn {
 namespace {
@@ -41,7 +37,7 @@ const std::vector<ShardSpec>& layer() {
   return all;
 }
 
-// The weights of all layers and their two moments, with state that is cut over the ranks that share an update.
+// The weights of all layers and their two moments, which are cut over the ranks that share an update.
 std::vector<CheckpointTensor> tensors(const Grid& grid, int rank) {
   std::vector<CheckpointTensor> all;
   for (const std::string group : {"weights/", "adam.m/", "adam.v/"}) {
@@ -88,7 +84,7 @@ class Checkpoint {
   const Manifest& manifest() const { return all_.manifest; }
   size_t text_bytes() const { return text_.size(); }
 
-  // What this rank does, with stand-ins for the others; whether it holds what was saved.
+  // As this rank does it, with stand-ins for the others; whether it holds what was saved.
   bool resume(int rank, const std::vector<CheckpointTensor>& mine) const {
     const auto hear = [&](AxisSet axes) { return std::make_unique<OneOfMany>(grid_.group(rank, axes)); };
     std::map<uint8_t, std::unique_ptr<OneOfMany>> groups;
@@ -130,41 +126,6 @@ class Checkpoint {
   std::string text_;
 };
 
-int64_t status_bytes(const std::string& name) {
-  std::ifstream status("/proc/self/status");
-  std::string word;
-  int64_t value = 0;
-  while (status >> word)
-    if (word == name && status >> value) return value * 1024;
-  return -1;
-}
-
-struct Costs {
-  bool loaded = false;
-  int64_t memory = 0;
-  double cpu_seconds = 0;
-};
-
-// In a process of its own, whose memory is measured.
-Costs costs_of(const std::function<bool()>& work) {
-  void* const shared = ::mmap(nullptr, sizeof(Costs), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  auto* const costs = new (shared) Costs;
-  ::malloc_trim(0);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const int64_t before = status_bytes("VmRSS:");
-    const std::clock_t begin = std::clock();
-    costs->loaded = test::succeeds(work);
-    costs->cpu_seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
-    costs->memory = status_bytes("VmHWM:") - before;
-    ::_exit(0);
-  }
-  ::waitpid(child, nullptr, 0);
-  const Costs result = *costs;
-  ::munmap(shared, sizeof(Costs));
-  return result;
-}
-
 class CheckpointOfMany : public testing::TestWithParam<const char*> {};
 
 // The last rank, and one that reads what many hold for all of them.
@@ -178,13 +139,13 @@ TEST_P(CheckpointOfMany, ARankOpensTwoFilesAtMostAndTakesLittleMemory) {
   RecordProperty("manifest_bytes", std::to_string(checkpoint.text_bytes()));
   for (const int rank : readers) {
     const auto mine = tensors(grid, rank);
-    const Costs costs = costs_of([&] { return checkpoint.resume(rank, mine); });
-    EXPECT_TRUE(costs.loaded) << "rank " << rank;
+    const test::Costs costs = test::costs_of([&] { return checkpoint.resume(rank, mine); });
+    EXPECT_TRUE(costs.succeeded) << "rank " << rank;
     EXPECT_LT(costs.memory, kMostMemory) << "rank " << rank;
     const std::string name = "_of_rank_" + std::to_string(rank);
     RecordProperty("memory" + name, std::to_string(costs.memory));
     RecordProperty("cpu_seconds" + name, std::to_string(costs.cpu_seconds));
-    const auto calls = test::calls_on(checkpoint.directory(), [&] { return checkpoint.resume(rank, mine); });
+    const auto calls = test::calls_on({checkpoint.directory()}, [&] { return checkpoint.resume(rank, mine); });
     if (!calls) GTEST_SKIP() << "this machine does not let a process trace its child";
     RecordProperty("calls" + name, *calls);
     EXPECT_GT(*calls, 0) << "rank " << rank;

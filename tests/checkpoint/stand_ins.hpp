@@ -30,8 +30,9 @@ inline std::string stand_in_file(size_t number, size_t files) {
   return "state-" + std::to_string(number + 1) + "-of-" + std::to_string(files) + ".safetensors";
 }
 
-// What all ranks of a grid save together, `ranks_of_file` in one file, before checksums are known. All
-// have the places in the arena that `tensors`, one rank's, have. `like` gives a rank with the same share.
+// All that the ranks of a grid save together, `ranks_of_file` in one file, before checksums are
+// known. All have the places in the arena that `tensors`, one rank's, have. `like` gives a rank with
+// the same share.
 struct StandIn {
   StandIn(
       const Grid& grid, std::span<const CheckpointTensor> tensors, int ranks_of_file,
