@@ -10,11 +10,11 @@ namespace {
 
 class EchoTransport final : public Transport {
  public:
-  EchoTransport(int ranks, uint32_t largest_channel, Sent& sent)
-      : ranks_(ranks), largest_channel_(largest_channel), sent_(sent) {}
+  EchoTransport(int rank, int ranks, uint32_t largest_channel, Sent& sent)
+      : rank_(rank), ranks_(ranks), largest_channel_(largest_channel), sent_(sent) {}
 
   std::string_view name() const override { return "echo"; }
-  int rank() const override { return 0; }
+  int rank() const override { return rank_; }
   int ranks() const override { return ranks_; }
   uint32_t largest_channel() const override { return largest_channel_; }
 
@@ -61,7 +61,7 @@ class EchoTransport final : public Transport {
     Ticket ticket;
   };
 
-  const int ranks_;
+  const int rank_, ranks_;
   const uint32_t largest_channel_;
   Sent& sent_;
   Ticket last_ticket_ = 0;
@@ -71,8 +71,8 @@ class EchoTransport final : public Transport {
 
 }  // namespace
 
-std::unique_ptr<Transport> make_echo_transport(int ranks, uint32_t largest_channel, Sent& sent) {
-  return std::make_unique<EchoTransport>(ranks, largest_channel, sent);
+std::unique_ptr<Transport> make_echo_transport(int rank, int ranks, uint32_t largest_channel, Sent& sent) {
+  return std::make_unique<EchoTransport>(rank, ranks, largest_channel, sent);
 }
 
 }  // namespace axonn::bench

@@ -15,6 +15,8 @@
 #include "comm/environment_impl.hpp"
 #include "echo_transport.hpp"
 #include "overlap_network.hpp"
+#include "scale_checkpoint.hpp"
+#include "scale_report.hpp"
 #include "scale_start_up.hpp"
 
 namespace axonn::bench {
@@ -22,6 +24,12 @@ namespace {
 
 constexpr uint32_t kLeastTagLimit = 32767;  // that MPI's standard promises
 constexpr int64_t kSharedBytes = 56;        // that a step of the trainer shares among all ranks
+
+constexpr int kMostTogether = 16384;       // ranks whose letters one thread passes on in time
+constexpr int64_t kMostLetters = 30;       // of a report, that a rank sends
+constexpr int64_t kCollectivesOfSave = 6;  // each small
+constexpr int64_t kMostCalls = 2;          // of any rank but rank 0, in a save and in a resume
+constexpr int64_t kMostMemory = 200'000'000;
 
 // The messages of rank 0: as the root of a collective it sends most.
 struct Counts {
@@ -53,7 +61,7 @@ class RankZero {
  private:
   static std::unique_ptr<Environment::Impl> start(int ranks, Sent& sent) {
     auto impl = std::make_unique<Environment::Impl>();
-    impl->start([&] { return make_echo_transport(ranks, kLeastTagLimit, sent); }, /*ends_process=*/false);
+    impl->start([&] { return make_echo_transport(0, ranks, kLeastTagLimit, sent); }, /*ends_process=*/false);
     return impl;
   }
 
@@ -120,6 +128,40 @@ void print(const char* what, const Sent& sent) {
               static_cast<long long>(sent.bytes));
 }
 
+// Whether every rank has the same error, and none wrote to many.
+bool check_report(int ranks) {
+  const int together = std::min(ranks, kMostTogether);
+  const ReportLetters letters = report_letters(together);
+  std::printf("report of a hang of %d ranks, all %s the same error:\n", together,
+              letters.alike ? "have" : "DO NOT have");
+  print("rank 0", letters.rank_0);
+  print("the rank that sends most", letters.most);
+  return letters.alike && letters.most.messages <= kMostLetters;
+}
+
+void print_costs(const char* who, const CheckpointCosts& costs) {
+  std::printf("  %s:\n", who);
+  print("  save", costs.save);
+  print("  resume, but for the tensors", costs.resume);
+  print("  tensors for ranks that hold the same", costs.tensors);
+  std::printf("    metadata operations: save %lld, resume %lld\n", static_cast<long long>(costs.save_calls),
+              static_cast<long long>(costs.resume_calls));
+  std::printf("    reads %.1f MB of %lld file; manifest and plan take %.1f MB and %.2f s\n",
+              static_cast<double>(costs.read_bytes) / 1e6, static_cast<long long>(costs.opens_to_load),
+              static_cast<double>(costs.memory) / 1e6, costs.cpu_seconds);
+}
+
+// Whether no rank but rank 0 does more than a few things. `most`: messages of a small collective.
+bool check_checkpoint(const GridShape& shape, int most) {
+  const CheckpointCounts counts = count_checkpoint(shape);
+  std::printf("checkpoint of %zu tensors: %zu files, %zu parts, a manifest of %.1f MB\n", counts.tensors, counts.files,
+              counts.parts, static_cast<double>(counts.manifest_bytes) / 1e6);
+  print_costs("rank 0", counts.rank_0);
+  print_costs("the last rank", counts.last);
+  return std::max(counts.rank_0.save.messages, counts.last.save.messages) <= kCollectivesOfSave * most &&
+         std::max(counts.last.save_calls, counts.last.resume_calls) <= kMostCalls && counts.last.memory <= kMostMemory;
+}
+
 }  // namespace
 
 bool simulate_scale(const std::string& grid) {
@@ -143,7 +185,8 @@ bool simulate_scale(const std::string& grid) {
   const bool small = std::max({counts.small.messages, counts.values.messages, counts.gather.messages,
                                counts.barrier.messages}) <= most;
   std::printf("  small collectives take at most 2 log2 n = %d messages: %s\n", most, small ? "yes" : "NO");
-  return check_channels(ranks) && small && counts.many <= counts.few;
+  const bool channels = check_channels(ranks), report = check_report(ranks), checkpoint = check_checkpoint(shape, most);
+  return channels && report && checkpoint && small && counts.many <= counts.few;
 }
 
 }  // namespace axonn::bench
