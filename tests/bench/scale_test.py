@@ -10,7 +10,7 @@ import unittest
 GRIDS = {4096: "8x4x32x4", 16384: "8x4x128x4"}
 MOST_LETTERS, COLLECTIVES_OF_SAVE, COLLECTIVES_OF_RESUME, MOST_CALLS, MOST_MB = 30, 6, 8, 2, 200
 CALLS_PER_FILE, OTHER_CALLS = 3, 40  # rank 0 looks at the new files and at the old ones, and removes these
-CHUNK = 1 << 16  # of a manifest on its way around the ring
+CHUNK = 1 << 16  # bytes of a manifest in a message on the ring
 
 
 @functools.cache
