@@ -37,7 +37,7 @@ const std::vector<ShardSpec>& layer() {
   return all;
 }
 
-// The weights of all layers and their two moments, which are cut over the ranks that share an update.
+// The weights of all layers, and their moments, which are cut over the ranks that share an update.
 std::vector<CheckpointTensor> tensors(const Grid& grid, int rank) {
   std::vector<CheckpointTensor> all;
   for (const std::string group : {"weights/", "adam.m/", "adam.v/"}) {
