@@ -24,8 +24,8 @@ struct CheckpointCounts {
   CheckpointCosts rank_0, last;
 };
 
-// A checkpoint of gpt80b with AdamW, one file per eight ranks, on a grid of any size. Rank 0 and the
-// last rank run our own code; the others are an echo of it. Files have sizes and no content.
+// A checkpoint of gpt80b with AdamW, one file per eight ranks, on a grid of any size. Rank 0 and
+// the last rank run our own code; the others are an echo. Files have sizes and no content.
 CheckpointCounts count_checkpoint(const GridShape& shape);
 
 }  // namespace axonn::bench

@@ -11,8 +11,8 @@
 
 namespace axonn::bench {
 
-// What a rank reads and hears when it loads its tensors from a checkpoint that the same grid wrote. All
-// ranks find what they would have written. Nothing is read.
+// All that a rank reads and hears when it loads its tensors from a checkpoint that the same grid
+// wrote. Nothing is read.
 class Reading {
  public:
   // Directory and manifest outlive it. The tensors have no bytes.

@@ -31,8 +31,8 @@ inline std::string stand_in_file(size_t number, size_t files) {
 }
 
 // All that the ranks of a grid save together, `ranks_of_file` in one file, before checksums are
-// known. All have the places in the arena that `tensors`, one rank's, have. `like` gives a rank with
-// the same share.
+// known. All have the places in the arena that `tensors`, one rank's, have. `like` gives a rank
+// with the same share.
 struct StandIn {
   StandIn(
       const Grid& grid, std::span<const CheckpointTensor> tensors, int ranks_of_file,
