@@ -11,8 +11,8 @@
 
 namespace axonn {
 
-// The greatest numbers of all ranks of a grid. Collective. It goes along one axis after the other, in
-// small groups: over all ranks at once, some hundred bytes would take a ring of them.
+// The greatest numbers of all ranks of a grid. Collective. It goes along one axis after the other,
+// in small groups: over all ranks at once, some hundred bytes would take a ring of them.
 std::vector<uint8_t> greatest(const ReplicaGroups& groups, const GridShape& shape, std::vector<uint8_t> mine);
 
 // Reads parts by the ranks of a group, each part by one of them, in turns, and sends all of them
