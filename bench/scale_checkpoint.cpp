@@ -147,6 +147,7 @@ class Counter {
         return true;
       }
       test::OneOfMany everyone(grid_.group(rank, AxisSet::all()));
+      everyone.will_hear(run + '\n');  // what all load
       everyone.will_hear(run);
       everyone.will_hear(text_);
       const CheckpointReader reader(everyone, run);
@@ -162,7 +163,8 @@ class Counter {
     const Reading reading(step_, all_.manifest, grid_.coordinate(rank), planned_.of(rank));
     EchoRank one(grid_, rank);
     const Sent before = one.sent();
-    all_ranks_or_none(one.everyone(), [] {});
+    send_text(one.everyone(), run + '\n');
+    for (int i = 0; i < 2; ++i) all_ranks_or_none(one.everyone(), [] {});
     for (const std::string& text : {run, text_}) send_text(one.everyone(), text);
     reading.agree(one);
     costs.resume = one.sent() - before;

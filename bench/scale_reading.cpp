@@ -11,8 +11,6 @@
 namespace axonn::bench {
 namespace {
 
-constexpr int64_t kMessageBytes = int64_t{4} << 20;  // as read_together() sends
-
 int64_t bytes_of(const std::vector<Range>& ranges) {
   int64_t bytes = 0;
   for (const Range& range : ranges) bytes += range.size();
@@ -47,9 +45,8 @@ void Reading::send(EchoRank& one) const {
   for (const auto& [axes, read] : plan_.together()) {
     Communicator& group = one.group(axes);
     for (size_t i = 0; i < read.size(); ++i)
-      for (int64_t left = bytes_of(read[i].sent); left > 0; left -= kMessageBytes)
-        group.broadcast(at::zeros({std::min(left, kMessageBytes)}, at::kByte), static_cast<int>(i) % group.size())
-            .wait();
+      for (int64_t left = bytes_of(read[i].sent); left > 0; left -= kReadMessageBytes)
+        group.broadcast(at::zeros({std::min(left, kReadMessageBytes)}, at::kByte), reader_of(i, group.size())).wait();
   }
 }
 
@@ -62,8 +59,8 @@ std::map<size_t, int64_t> Reading::files(EchoRank& one) const {
   for (const PartToRead& part : plan_.alone()) read(part);
   for (const auto& [axes, together] : plan_.together()) {
     const Communicator& group = one.group(axes);
-    for (auto i = static_cast<size_t>(group.rank()); i < together.size(); i += static_cast<size_t>(group.size()))
-      read(together[i]);
+    for (size_t i = 0; i < together.size(); ++i)
+      if (reader_of(i, group.size()) == group.rank()) read(together[i]);
   }
   return bytes;
 }

@@ -26,9 +26,9 @@ constexpr uint32_t kLeastTagLimit = 32767;  // that MPI's standard promises
 constexpr int64_t kSharedBytes = 56;        // that a step of the trainer shares among all ranks
 
 constexpr int kMostTogether = 16384;       // ranks whose letters one thread passes on in time
-constexpr int64_t kMostLetters = 30;       // of a report, that a rank sends
+constexpr int64_t kMostLetters = 30;       // a rank's, about a hang
 constexpr int64_t kCollectivesOfSave = 6;  // each small
-constexpr int64_t kMostCalls = 2;          // of any rank but rank 0, in a save and in a resume
+constexpr int64_t kMostCalls = 2;          // any rank's but rank 0's, in a save and in a resume
 constexpr int64_t kMostMemory = 200'000'000;
 
 // The messages of rank 0: as the root of a collective it sends most.

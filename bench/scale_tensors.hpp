@@ -8,8 +8,8 @@
 
 namespace axonn::bench {
 
-// What the ranks of a grid save of a decoder that AdamW trains, its state cut over the ranks that
-// share an update. The shards are only sizes: nothing is allocated.
+// The tensors that the ranks of a grid save of a decoder that AdamW trains, its state cut over the
+// ranks that share an update. The shards are only sizes: nothing is allocated.
 class PlannedTensors {
  public:
   PlannedTensors(const std::string& preset, const GridShape& shape);

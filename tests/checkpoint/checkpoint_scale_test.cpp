@@ -89,6 +89,7 @@ class Checkpoint {
     const auto hear = [&](AxisSet axes) { return std::make_unique<OneOfMany>(grid_.group(rank, axes)); };
     std::map<uint8_t, std::unique_ptr<OneOfMany>> groups;
     const auto everyone = hear(AxisSet::all());
+    everyone->will_hear(directory_.parent_path().string() + '\n');  // the name that all give
     everyone->will_hear(directory_.string());
     everyone->will_hear(text_);
     const CheckpointReader reader(*everyone, directory_.parent_path());

@@ -13,9 +13,6 @@
 namespace axonn {
 namespace {
 
-constexpr int64_t kMessageBytes = int64_t{2} << 20;
-constexpr size_t kMostReaders = 8;  // at once, each with two buffers on every rank
-
 int64_t bytes_of(std::span<const Range> ranges) {
   int64_t bytes = 0;
   for (const Range& range : ranges) bytes += range.size();
@@ -81,11 +78,11 @@ std::span<std::byte> bytes_in(const at::Tensor& buffer) {
 // One part of a round: a rank reads and sends it, or takes what it wants of it.
 struct Turn {
   explicit Turn(const PartToRead& part) : bytes(bytes_of(part.sent)), stream(part.sent), delivery(part.wanted) {
-    for (at::Tensor& buffer : buffers) buffer = at::empty({std::min(bytes, kMessageBytes)}, at::kByte);
+    for (at::Tensor& buffer : buffers) buffer = at::empty({std::min(bytes, kReadMessageBytes)}, at::kByte);
   }
   at::Tensor message(int64_t number) const {
-    const int64_t left = std::max<int64_t>(bytes - number * kMessageBytes, 0);
-    return buffers[number % 2].narrow(0, 0, std::min(left, kMessageBytes));
+    const int64_t left = std::max<int64_t>(bytes - number * kReadMessageBytes, 0);
+    return buffers[number % 2].narrow(0, 0, std::min(left, kReadMessageBytes));
   }
 
   int64_t bytes;
@@ -173,7 +170,7 @@ std::vector<uint8_t> greatest(const ReplicaGroups& groups, const GridShape& shap
 
 std::exception_ptr read_together(Communicator& group, PartFiles& files, std::span<const PartToRead> parts) {
   std::exception_ptr failed;
-  const size_t readers = std::min(static_cast<size_t>(group.size()), kMostReaders);
+  const auto readers = static_cast<size_t>(std::min(group.size(), kMostReaders));
   for (size_t first = 0; first < parts.size(); first += readers)
     Round(group, files, parts.subspan(first, std::min(readers, parts.size() - first)), failed).run();
   return failed;

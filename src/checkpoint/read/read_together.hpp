@@ -1,6 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <span>
 #include <vector>
@@ -10,6 +13,15 @@
 #include "checkpoint/read/read_plan.hpp"
 
 namespace axonn {
+
+// Bytes of a message, and ranks that read at the same time, each with two buffers on every rank.
+inline constexpr int64_t kReadMessageBytes = int64_t{2} << 20;
+inline constexpr int kMostReaders = 8;
+
+// The member of a group that reads part `number` of its list.
+inline int reader_of(size_t number, int members) {
+  return static_cast<int>(number % static_cast<size_t>(std::min(members, kMostReaders)));
+}
 
 // The greatest numbers of all ranks of a grid. Collective. It goes along one axis after the other,
 // in small groups: over all ranks at once, some hundred bytes would take a ring of them.

@@ -11,7 +11,7 @@
 
 namespace axonn {
 
-// What one rank writes of the tensors of one kind: those that the same axes replicate.
+// One rank's elements of the tensors of one kind: those that the same axes replicate.
 struct RankPart {
   // Ranges of the rank's shard of a tensor.
   struct Saved {
