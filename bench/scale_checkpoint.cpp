@@ -147,7 +147,7 @@ class Counter {
         return true;
       }
       test::OneOfMany everyone(grid_.group(rank, AxisSet::all()));
-      everyone.will_hear(run + '\n');  // what all load
+      everyone.will_hear(run + '\n');  // the name that all give
       everyone.will_hear(run);
       everyone.will_hear(text_);
       const CheckpointReader reader(everyone, run);

@@ -7,13 +7,13 @@
 
 namespace axonn::bench {
 
-// What a save or a resume costs one rank.
+// The costs of a save or a resume for one rank.
 struct CheckpointCosts {
   Sent save, resume;                         // without the tensors
   Sent tensors;                              // that it passes on to ranks that hold the same
   int64_t save_calls = 0, resume_calls = 0;  // system calls with a path of the checkpoint; -1: not to be traced
   int64_t opens_to_load = 0;                 // files of which a rank reads parts, of these calls
-  int64_t read_bytes = 0;                    // of these files
+  int64_t read_bytes = 0;                    // these files have
   int64_t memory = 0;                        // that the manifest and the plan of reading take
   double cpu_seconds = 0;                    // the same
 };

@@ -19,7 +19,7 @@ class Reading {
   Reading(const std::filesystem::path& directory, const Manifest& manifest, const Coordinate& at,
           std::vector<CheckpointTensor> tensors);
 
-  void agree(EchoRank& one) const;                       // what load() sends before and after the tensors
+  void agree(EchoRank& one) const;                       // the messages of load() before and after them
   void send(EchoRank& one) const;                        // the tensors
   std::map<size_t, int64_t> files(EchoRank& one) const;  // bytes that this rank reads, by file
 
