@@ -120,7 +120,7 @@ class Counter {
     return calls([&] { return save_small(rank, run); });
   }
 
-  // Rank 0 alone saves, and removes an older checkpoint of all; and it looks at the files of all.
+  // Rank 0 by itself saves, and removes an older checkpoint of all; it looks at all files.
   int64_t calls_of_rank_0() const {
     const fs::path run = folder_.path() / "old";
     write_files(run / "step-000001");

@@ -11,7 +11,7 @@ endif()
 option(AXONN_WERROR "Warnings are errors: for changes to axonn (.ci/run sets it), whose compilers are known" OFF)
 set(AXONN_GCC_BEFORE_13
     $<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>)
-# It has this option from -O2 on, and refuses a precompiled header of -O3 without it.
+# It has two options from -O2 on, and refuses a precompiled header of -O3 without them.
 set(AXONN_GCC_13_ON_X86
     $<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<NOT:${AXONN_GCC_BEFORE_13}>,$<STREQUAL:${CMAKE_SYSTEM_PROCESSOR},x86_64>>)
 add_library(axonn_compiler INTERFACE)

@@ -30,7 +30,7 @@ endfunction()
 function(axonn_compile_fast)
   foreach(target IN LISTS ARGN)
     target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>
-      $<${AXONN_GCC_13_ON_X86}:-munroll-only-small-loops>)
+      $<${AXONN_GCC_13_ON_X86}:-munroll-only-small-loops;-mvzeroupper>)
   endforeach()
 endfunction()
 

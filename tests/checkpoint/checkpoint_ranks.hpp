@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <random>
 #include <stdexcept>
@@ -132,6 +133,16 @@ inline void save(const std::filesystem::path& directory, const Grid& grid, const
                  const std::vector<Tensor>& all, const SaveOptions& options = {}) {
   const auto shards_of = [&](int rank) { return shards(all, grid, rank, /*padding=*/0x55); };
   save_shards(directory, grid, state, shards_of, options);
+}
+
+// By this process, of any file.
+inline int64_t bytes_read_so_far() {
+  std::ifstream counts("/proc/self/io");
+  std::string name;
+  int64_t value = 0;
+  while (counts >> name >> value)
+    if (name == "rchar:") return value;
+  return -1;
 }
 
 // True if a rank that loads finds what it would have saved, with zeros as padding.

@@ -24,7 +24,7 @@
 namespace axonn {
 namespace {
 
-using test::Scratch, test::Tensor, test::same_bits, test::state_at;
+using test::Scratch, test::Tensor, test::bytes_read_so_far, test::same_bits, test::state_at;
 namespace fs = std::filesystem;
 
 Segment split(int64_t size, Axis axis) { return {.size = size, .axis = axis}; }
@@ -148,15 +148,6 @@ TEST(Checkpoint, EveryElementIsStoredOnceAndNoPaddingOfItsTensor) {
   }
   for (const Tensor& tensor : tensors()) EXPECT_EQ(stored[tensor.name], tensor.spec.global_numel()) << tensor.name;
   EXPECT_EQ(stored.size(), tensors().size());
-}
-
-int64_t bytes_read_so_far() {
-  std::ifstream counts("/proc/self/io");
-  std::string name;
-  int64_t value = 0;
-  while (counts >> name >> value)
-    if (name == "rchar:") return value;
-  return -1;
 }
 
 // The file is larger than what is read at once, and rows end within that.

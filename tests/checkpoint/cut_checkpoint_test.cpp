@@ -105,9 +105,7 @@ TEST(CutCheckpoint, AnyGridOrderSpecCutAndPlaceReadsAnyOther) {
     Scratch scratch;
     std::mt19937 random(seed);
     const Grid from = test::random_grid(random), to = test::random_grid(random);
-    std::vector<Tensor> all;
-    for (size_t number = 0; number < 5; ++number) all.push_back(test::random_tensor(random, number));
-    for (Tensor& tensor : all) test::cut_at_random(random, tensor);
+    std::vector<Tensor> all = test::random_tensors(random);
     test::save(scratch.path(), from, state_at(1), all, {.ranks_of_file = static_cast<int>(seed % 4)});
     const CheckpointReader reader(scratch.path());
     reader.verify();

@@ -44,4 +44,11 @@ inline void cut_at_random(std::mt19937& random, Tensor& tensor) {
   tensor.places = static_cast<unsigned>(random());
 }
 
+inline std::vector<Tensor> random_tensors(std::mt19937& random) {
+  std::vector<Tensor> all;
+  for (size_t number = 0; number < 5; ++number) all.push_back(random_tensor(random, number));
+  for (Tensor& tensor : all) cut_at_random(random, tensor);
+  return all;
+}
+
 }  // namespace axonn::test

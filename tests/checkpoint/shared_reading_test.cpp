@@ -14,7 +14,7 @@
 namespace axonn {
 namespace {
 
-using test::Scratch, test::Tensor, test::state_at;
+using test::Scratch, test::Tensor, test::bytes_read_so_far, test::state_at;
 namespace fs = std::filesystem;
 
 // Loads on all ranks; fails where a rank does not find what it would have saved.
@@ -40,9 +40,7 @@ TEST(SharedReading, AnyGridOrderSpecCutAndPlaceReadsAnyOther) {
     Scratch scratch;
     std::mt19937 random(seed);
     const Grid from = test::random_grid(random), to = test::random_grid(random);
-    std::vector<Tensor> all;
-    for (size_t number = 0; number < 5; ++number) all.push_back(test::random_tensor(random, number));
-    for (Tensor& tensor : all) test::cut_at_random(random, tensor);
+    std::vector<Tensor> all = test::random_tensors(random);
     test::save(scratch.path(), from, state_at(1), all, {.ranks_of_file = static_cast<int>(seed % 3)});
     load_together(scratch.path(), from, all);
     load_together(scratch.path(), to, all);
@@ -67,15 +65,6 @@ std::vector<Tensor> layer(AxisSet cut) {
           {"weights/norm", {{Dim::whole(1024)}, false}},
           {"adam.m/w", weight, at::kFloat, cut, BlockOwners::kBlock, 1},
           {"adam.v/w", weight, at::kFloat, cut, BlockOwners::kBlock, 1}};
-}
-
-int64_t bytes_read_so_far() {
-  std::ifstream counts("/proc/self/io");
-  std::string name;
-  int64_t value = 0;
-  while (counts >> name >> value)
-    if (name == "rchar:") return value;
-  return -1;
 }
 
 int64_t bytes_in(const fs::path& run) {
