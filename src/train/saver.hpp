@@ -55,7 +55,8 @@ class Saver {
   void wait_until_copied();
 
   // Every rank calls progress() and then advance() after each step, with the maximum over the ranks
-  // of each number. They cost no wait. UserError if ranks do not see one directory.
+  // of each number. They cost no wait, but for one small gather per save, when all ranks have
+  // written. UserError if ranks do not see one directory.
   using Progress = std::array<double, 2>;
   Progress progress() const;
   void advance(const Progress& greatest);

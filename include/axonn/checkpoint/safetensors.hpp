@@ -77,15 +77,13 @@ class File {
   const std::vector<Entry>& entries() const { return entries_; }  // in the order of their data
   const Entry* find(std::string_view name) const;                 // nullptr: no such tensor
   const Metadata& metadata() const { return metadata_; }
-  void read(const Entry& entry, std::span<std::byte> into) const;                 // into.size() = entry.size_bytes()
-  void read(const Entry& entry, int64_t first, std::span<std::byte> into) const;  // bytes from `first` of it
-  // Places are counted from the start of the file.
-  int64_t begin_of(const Entry& entry) const { return data_offset_ + entry.begin; }
-  int64_t end() const { return entries_.empty() ? data_offset_ : data_offset_ + entries_.back().end; }
-  void read_at(int64_t place, std::span<std::byte> into) const;
+  void read(const Entry& entry, std::span<std::byte> into) const;                    // into.size() = entry.size_bytes()
+  void read(const Entry& entry, int64_t first, std::span<std::byte> into) const;     // bytes from `first` of it
+  int64_t begin_of(const Entry& entry) const { return data_offset_ + entry.begin; }  // from the start of the file
 
  private:
   void parse_header(std::string_view header, int64_t data_bytes);
+  void read_at(int64_t place, std::span<std::byte> into) const;
 
   std::filesystem::path path_;
   int descriptor_ = -1;

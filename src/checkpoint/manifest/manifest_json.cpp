@@ -11,6 +11,7 @@
 #include "axonn/core/json_depth.hpp"
 #include "axonn/core/version.hpp"
 #include "checkpoint/manifest/manifest.hpp"
+#include "checkpoint/manifest/manifest_checks.hpp"
 #include "checkpoint/manifest/old_formats.hpp"
 #include "checkpoint/manifest/tensor_json.hpp"
 #include "checkpoint/shards/held_range.hpp"

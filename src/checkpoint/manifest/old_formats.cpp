@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <iterator>
 #include <utility>
 #include <vector>
@@ -10,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "axonn/core/error.hpp"
+#include "checkpoint/manifest/manifest_checks.hpp"
 #include "checkpoint/shards/held_range.hpp"
 
 namespace axonn {
@@ -67,25 +67,6 @@ std::vector<Manifest::StoredRange> ranges_of_group(const Manifest& manifest,
 }
 
 }  // namespace
-
-std::string plain_file_name(const std::string& name) {
-  AXONN_CHECK(std::filesystem::path(name).filename() == name && !name.empty(), kWhere, "'", name,
-              "' is not a plain file name");
-  return name;
-}
-
-uint64_t hash_of_hex(const std::string& text) {
-  uint64_t hash = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), hash, 16);
-  AXONN_CHECK(error == std::errc() && end == text.data() + text.size(), kWhere, "'", text, "' is no checksum");
-  return hash;
-}
-
-void check_on_grid(const Manifest& manifest, const Manifest::Part& part) {
-  for (const Axis axis : kAxes)
-    AXONN_CHECK(part.at[axis] >= 0 && part.at[axis] < manifest.grid[axis], kWhere, manifest.name_of(part), " is of ",
-                part.at.to_string(), ", which is not on grid ", manifest.grid.to_string());
-}
 
 void read_old_files(const Json& json, Manifest& manifest) {
   std::vector<std::vector<Manifest::StoredRange>> listed;

@@ -95,7 +95,6 @@ class Delivery {
  public:
   explicit Delivery(std::span<const WantedBytes> wanted) : wanted_(wanted) {}
   void take(const FilePiece& piece);
-  bool complete() const { return next_ == wanted_.size(); }
 
  private:
   std::span<const WantedBytes> wanted_;
