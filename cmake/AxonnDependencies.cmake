@@ -21,10 +21,14 @@ if(NOT AXONN_WITH_TORCH)
 endif()
 
 # Targets with our names, because the installed package creates them from the files, without
-# searching for PNG, JPEG and MPI again.
+# searching for PNG, JPEG, zlib, zstd and MPI again.
 set(AXONN_IMAGE_LIBRARIES ${PNG_LIBRARIES} ${JPEG_LIBRARIES})
 add_library(axonn::images INTERFACE IMPORTED GLOBAL)
 target_link_libraries(axonn::images INTERFACE PNG::PNG JPEG::JPEG)
+set(AXONN_PACKING_LIBRARIES ${AXONN_ZSTD_LIBRARY} ${ZLIB_LIBRARIES})
+add_library(axonn::packing INTERFACE IMPORTED GLOBAL)
+target_include_directories(axonn::packing SYSTEM INTERFACE ${AXONN_ZSTD_INCLUDE})
+target_link_libraries(axonn::packing INTERFACE ${AXONN_ZSTD_LIBRARY} ZLIB::ZLIB)
 
 if(AXONN_WITH_MPI)
   set(AXONN_MPI_LIBRARIES ${MPI_C_LIBRARIES})

@@ -36,12 +36,17 @@ list(TRANSFORM AXONN_TRAINER_MODULES PREPEND axonn_ OUTPUT_VARIABLE modules)
 axonn_install_part(trainer trainer ${modules} axonn)
 axonn_install_programs(trainer ${AXONN_TRAINER_PROGRAMS})
 
-# The package contains the static archives, so that its users need no libpng and libjpeg. Shared
-# libraries are linked at their current place.
+# The package contains the static archives, so that its users need no libpng, libjpeg, zlib and
+# zstd. Shared libraries are linked at their current place. Images stand before zlib, which they
+# use.
 set(AXONN_CARRIED_DIR ${CMAKE_INSTALL_LIBDIR}/axonn)
 set(AXONN_CARRIED_ARCHIVES)
 set(AXONN_LINKED_LIBRARIES)
-foreach(library IN LISTS AXONN_IMAGE_LIBRARIES)
+set(axonn_libraries ${AXONN_IMAGE_LIBRARIES} ${AXONN_PACKING_LIBRARIES})
+list(REVERSE axonn_libraries)
+list(REMOVE_DUPLICATES axonn_libraries)
+list(REVERSE axonn_libraries)
+foreach(library IN LISTS axonn_libraries)
   if(library MATCHES "\\${CMAKE_STATIC_LIBRARY_SUFFIX}$")
     file(REAL_PATH ${library} library)
     install(FILES ${library} DESTINATION ${AXONN_CARRIED_DIR} COMPONENT trainer)

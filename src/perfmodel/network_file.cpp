@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "axonn/core/error.hpp"
+#include "axonn/hugging_face/config_file.hpp"
 #include "axonn/perfmodel/network_options.hpp"
 #include "config/toml_section.hpp"
-#include "perfmodel/hugging_face/families.hpp"
 
 namespace axonn {
 namespace {
@@ -104,7 +104,9 @@ NetworkShape network_of_toml(std::string_view text, const std::string& name) {
 
 NetworkShape find_network(const std::string& name_or_file) {
   if (name_or_file.ends_with(".toml")) return network_of_toml(read_toml_text(name_or_file), name_or_file);
-  if (name_or_file.ends_with(".json")) return read_config_json(name_or_file);
+  if (name_or_file.ends_with(".json")) return read_config_sizes(name_or_file);
+  if (std::filesystem::exists(std::filesystem::path(name_or_file) / "config.json"))
+    return read_config_sizes(std::filesystem::path(name_or_file) / "config.json");
   return find_named(name_or_file);
 }
 
@@ -113,7 +115,8 @@ std::string network_toml(const NetworkShape& shape) {
   return std::visit(
       [&](auto sizes) {
         OptionTable table;
-        bind_sizes(table, "model", sizes, trained ? SizesFor::trainer_files : SizesFor::planner_files);
+        const SizesFor files = is_plain(sizes) ? SizesFor::plain_files : SizesFor::trainer_files;
+        bind_sizes(table, "model", sizes, trained ? files : SizesFor::planner_files);
         return table.to_toml();
       },
       shape);

@@ -66,9 +66,11 @@ class PlannerErrors(PlannerTest):
             self.assertNotRegex(" ".join(text.split()), r"[;,] ?[;,]")
 
     def test_no_command_is_suggested_that_would_be_refused(self):
-        llama = next(model["config"] for model in MODELS if model["name"] == "llama-2-7b")
-        self.write("config.json", json.dumps(llama))
-        lines = [["--gpus", "64", "--model", "config.json", "--sequence", "4096"], ["--gpus", "64", "--model", "gpt5b"],
+        for name, file in (("llama-2-7b", "config.json"), ("mixtral-8x7b", "sparse.json")):
+            self.write(file, json.dumps(next(model["config"] for model in MODELS if model["name"] == name)))
+        lines = [["--gpus", "64", "--model", "config.json", "--sequence", "4096"],
+                 ["--gpus", "256", "--machine", "dgx-h200", "--model", "sparse.json", "--sequence", "4096"],
+                 ["--gpus", "64", "--model", "gpt5b"],
                  ["--gpus", "8,16,32", "--model", "gpt5b"], ["--gpus", "8", "--model", "unet-cifar"],
                  ["--gpus", "64", "--model", "gpt5b", "--checkpoint", "selective"],
                  ["--gpus", "64", "--model", "gpt5b", "--what-if", "sequence-norms"],
@@ -83,7 +85,7 @@ class PlannerErrors(PlannerTest):
                 with self.subTest(command):
                     self.run_program(*shlex.split(command.split(" > ")[0])[1:])
             launched.append(any(" launch " in command for command in suggested))
-        self.assertEqual(launched, [False, True, False, True, False, False, False, True])
+        self.assertEqual(launched, [True, False, True, False, True, False, False, False, True])
 
     def test_what_would_fit_fits(self):
         """Batches and counts that a message names are accepted; not named so is what memory has no room for."""

@@ -114,7 +114,7 @@ class InstalledLibrary(OutsideProject):
             self.assertNotIn("not found", linked)
             self.assertEqual(sum("libgomp" in line or "libomp." in line or "libiomp5" in line
                                  for line in linked.splitlines()), 1, linked)
-            for name in ("libpng", "libjpeg"):
+            for name in ("libpng", "libjpeg", "libzstd"):
                 self.assertNotIn(name, linked)
 
     def test_installed_programs_start_and_train(self):

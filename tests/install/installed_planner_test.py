@@ -37,7 +37,8 @@ class InstalledPlanner(OutsideProject):
 
     def test_says_which_components_there_are(self):
         text = self.refusal("find_package(axonn CONFIG REQUIRED COMPONENTS planner)")
-        self.assertIn("axonn has no component 'planner': ask for core, grid, terms, network, config, perfmodel", text)
+        self.assertIn("axonn has no component 'planner': ask for core, grid, terms, network, hugging_face, "
+                      "config, perfmodel", text)
 
     def test_another_minor_version_is_another_package(self):
         self.assertIn("version: 0.4.0", self.refusal("find_package(axonn 0.1 CONFIG REQUIRED COMPONENTS perfmodel)"))

@@ -72,7 +72,8 @@ TEST_F(NetworkFile, OfHuggingFaceIsToldByItsModelType) {
                               .vocabulary = 32,
                               .gated = true,
                               .window = 4096,
-                              .windowed_layers = 2}));
+                              .windowed_layers = 2,
+                              .norm_epsilon = 1e-6}));
 }
 
 TEST_F(NetworkFile, OfATransformerIsAGpt2UnlessAKeySaysOtherwise) {

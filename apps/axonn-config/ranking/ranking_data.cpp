@@ -31,7 +31,7 @@ Json level_by_level_json(const PlannedLayout& layout) {
 Json sizes_json(const axonn::NetworkModel& network) {
   Json sizes = Json::object();
   for (const axonn::NamedSize& size : network.sizes)
-    sizes[size.name] = size.number ? Json(*size.number) : Json(size.value);
+    sizes[size.name] = size.number ? Json(*size.number) : size.fraction ? Json(*size.fraction) : Json(size.value);
   return sizes;
 }
 

@@ -59,7 +59,8 @@ struct MemoryPrediction {
   //   4 m h/X     q, k, v, and attention's output, which the projection keeps too
   //   2 m f/X     the MLP's f hidden features (default 4 h) before and after the GELU
   //   m heads/X   logarithms of the sums of attention's exponentials (fused kernel), or
-  //   m (s + attention_block)/2 heads/X   its probabilities up to the end of each query's block
+  //   m (s + attention_block)/2 heads/X   its probabilities up to the end of each query's block;
+  //               at most window + attention_block per query, if all blocks have a window
   //   4 m         mean and deviation of both norms
   //   2 m h/Y + 3 m s heads/X   with dropout: the masks of both branches; the mask of the
   //                             probabilities, and the probabilities before and after it

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -41,14 +43,18 @@ struct SizeTerms {
   // The trainer does not accept this key: the size follows from the data, or from `word`.
   bool planner_only = false;
   std::optional<FileWord> word = {};
-  // No program of ours trains another value than a GPT-2's: the trainer does not accept this key.
-  // The planner's files and flags have it.
+  // A plain network of the kind does not have it, or always has it: only the help for experts shows
+  // it, and a file without such keys is a plain network's.
+  bool beyond_plain = false;
+  // No program of ours trains another value than a plain network's: the trainer does not accept
+  // this key. The planner's files and flags have it.
   bool untrained = false;
 };
 
-// trainer: the trainer's keys and flags. trainer_files: the trainer's files as the planner writes
-// them. planner_files: files as the planner reads them. planner_flags: the planner's flags.
-enum class SizesFor : uint8_t { trainer, trainer_files, planner_files, planner_flags };
+// plain: the trainer's keys and flags, without those beyond a plain network. trainer: all of them.
+// plain_files, trainer_files: the trainer's files as the planner writes them. planner_files: files
+// as the planner reads them. planner_flags: the planner's flags.
+enum class SizesFor : uint8_t { plain, trainer, plain_files, trainer_files, planner_files, planner_flags };
 
 // struct Sizes<DecoderShape> {
 //   static constexpr std::string_view kNetwork = "transformer";
@@ -60,14 +66,20 @@ enum class SizesFor : uint8_t { trainer, trainer_files, planner_files, planner_f
 //     size(SizeTerms{.key = "layers", .help = "transformer blocks"}, &DecoderShape::layers);
 //   }
 // };
-// Members are int64_t, bool, or std::vector<int64_t>.
+// Members are int64_t, double (positive), bool, or std::vector<int64_t>.
 template <typename Shape>
 struct Sizes;
 
 inline bool has_key(const SizeTerms& terms, SizesFor whom) {
   if (whom == SizesFor::planner_flags) return true;
-  return !terms.planner_only && (whom == SizesFor::planner_files || !terms.untrained);
+  if (terms.planner_only) return false;
+  if (whom == SizesFor::planner_files) return true;
+  const bool plain = whom == SizesFor::plain || whom == SizesFor::plain_files;
+  return !terms.untrained && !(plain && terms.beyond_plain);
 }
+
+// Files have keys for words of other sections; see SizeTerms::word.
+inline bool has_words(SizesFor whom) { return whom != SizesFor::plain && whom != SizesFor::trainer; }
 
 template <typename Shape>
 std::vector<std::string> size_keys(SizesFor whom) {
@@ -84,27 +96,52 @@ std::string preset_names() {
   return join(Sizes<Shape>::presets(), ", ", [](const Preset<Shape>& preset) { return preset.name; });
 }
 
-// A size as in a file: {"kv_heads", "8"}, {"tied", "true"}.
+// A size as in a file: {"kv_heads", "8"}, {"tied", "true"}, {"rope_theta", "500000"}.
 struct NamedSize {
   std::string name, value;
-  std::optional<int64_t> number = {};  // the value, if it is a whole number
+  std::optional<int64_t> number = {};   // the value, if it is a whole number
+  std::optional<double> fraction = {};  // the value, if it is another number
   bool operator==(const NamedSize&) const = default;
 };
-// The sizes that are not 0 or false and have a key for `whom`.
+
+namespace detail {
+// The shortest text that reads back as the same number.
+inline std::string shortest(double value) {
+  char text[40];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+}  // namespace detail
+
+// Whether all sizes beyond a plain network are as in a Shape without any.
+template <typename Shape>
+bool is_plain(const Shape& shape) {
+  bool plain = true;
+  Sizes<Shape>::visit([&](const SizeTerms& terms, auto member) {
+    plain = plain && (!terms.beyond_plain || shape.*member == Shape().*member);
+  });
+  return plain;
+}
+
+// The sizes that have a key for `whom` and are not 0 or false; of numbers with a fraction, those
+// that are not as in a Shape without any.
 template <typename Shape>
 std::vector<NamedSize> sizes_of(const Shape& shape, SizesFor whom = SizesFor::planner_flags) {
   std::vector<NamedSize> sizes;
   Sizes<Shape>::visit([&](const SizeTerms& terms, auto member) {
     if (!has_key(terms, whom)) return;
+    using Size = std::remove_cvref_t<decltype(shape.*member)>;
     std::string value;
     std::optional<int64_t> number;
-    if constexpr (std::is_same_v<decltype(shape.*member), const bool&>)
+    std::optional<double> fraction;
+    if constexpr (std::is_same_v<Size, bool>)
       value = shape.*member ? "true" : "";
-    else if constexpr (std::is_same_v<decltype(shape.*member), const int64_t&>)
+    else if constexpr (std::is_same_v<Size, int64_t>)
       value = shape.*member != 0 ? std::to_string(*(number = shape.*member)) : "";
+    else if constexpr (std::is_same_v<Size, double>)
+      value = shape.*member != Shape().*member ? detail::shortest(*(fraction = shape.*member)) : "";
     else
       value = join(shape.*member, ",");
-    if (!value.empty()) sizes.push_back({std::string(terms.key), std::move(value), number});
+    if (!value.empty()) sizes.push_back({std::string(terms.key), std::move(value), number, fraction});
   });
   return sizes;
 }
@@ -123,6 +160,9 @@ void check_sizes(const Shape& shape, std::string_view where) {
     using Size = std::remove_cvref_t<decltype(shape.*member)>;
     if constexpr (std::is_same_v<Size, int64_t>)
       check(terms, shape.*member, "");
+    else if constexpr (std::is_same_v<Size, double>)
+      AXONN_CHECK(shape.*member > 0 && std::isfinite(shape.*member), std::string(where), terms.key,
+                  " must be positive, got ", shape.*member);
     else if constexpr (std::is_same_v<Size, std::vector<int64_t>>)
       for (const int64_t value : shape.*member) check(terms, value, "every one of ");
   });

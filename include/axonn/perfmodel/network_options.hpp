@@ -23,7 +23,7 @@ inline TextValue bind_word(bool& on, const FileWord& word) {
           .type = "TEXT"};
 }
 
-// Adds the sizes to `section` of the table; those that no program of ours trains are for experts.
+// Adds the sizes to `section` of the table; those beyond a plain network are for experts.
 // Limits are checked when a value is read.
 template <typename Shape>
 void bind_sizes(OptionTable& table, std::string_view section, Shape& shape, SizesFor whom) {
@@ -31,7 +31,7 @@ void bind_sizes(OptionTable& table, std::string_view section, Shape& shape, Size
     auto& size = shape.*member;
     if (!has_key(terms, whom)) {
       if constexpr (std::is_same_v<decltype(size), bool&>)
-        if (terms.word && whom != SizesFor::trainer)
+        if (terms.word && has_words(whom))
           table.add_text(terms.word->section, terms.word->key, bind_word(size, *terms.word), terms.help);
       return;
     }
@@ -39,11 +39,11 @@ void bind_sizes(OptionTable& table, std::string_view section, Shape& shape, Size
     const Whole whole{.least = may_follow_data ? std::min(terms.least, terms.from_data->number) : terms.least,
                       .most = terms.most,
                       .suffixes = terms.suffixes};
-    if constexpr (std::is_same_v<decltype(size), bool&>)
+    if constexpr (std::is_same_v<decltype(size), bool&> || std::is_same_v<decltype(size), double&>)
       table.add(section, terms.key, size, terms.help);
     else
       table.add(section, terms.key, size, terms.help, whole);
-    if (terms.untrained) table.for_experts({std::string(section) + "." + std::string(terms.key)});
+    if (terms.beyond_plain) table.for_experts({std::string(section) + "." + std::string(terms.key)});
   });
 }
 

@@ -50,8 +50,8 @@ void append_attention(LayerTable& table, const DecoderShape& shape) {
   if (shape.qkv_bias) append(table, every, {elementwise("qkv bias", WorkSplit::over_x, 2 * all)});
   if (shape.qk_norm) append(table, every, {elementwise("norms of q and k", WorkSplit::over_x, 2 * rotated)});
   if (shape.positions == 0) append(table, every, {elementwise("rotation", WorkSplit::over_x, 2 * rotated)});
-  append(table, every - shape.windowed_layers, {attention("attention", shape, s)});
-  append(table, shape.windowed_layers, {attention("attention in a window", shape, w * (2 - w / s))});
+  append(table, every - shape.windowed(), {attention("attention", shape, s)});
+  append(table, shape.windowed(), {attention("attention in a window", shape, w * (2 - w / s))});
   append(table, every,
          {matrix("projection", shape.attended(), shape.hidden, /*transposed=*/true),
           elementwise("residual 1", WorkSplit::over_y, 3 * h), elementwise("norm 2", WorkSplit::over_y, 2 * h)});

@@ -81,6 +81,13 @@ int64_t kept_features(const DecoderShape& shape, const GridShape& grid, const Me
   return ceil_divide(shape.hidden, int64_t{grid.y} * (options.sequence_norms ? grid.x : 1));
 }
 
+// Scores that a query in a block of queries sees, or computes for the others of its block: the mean
+// over a sequence, or all of a window.
+int64_t seen_scores(const DecoderShape& shape, int64_t block) {
+  const int64_t all = (shape.sequence + block) / 2;
+  return shape.windowed() == shape.layers ? std::min(all, shape.window + block) : all;
+}
+
 // Elements that one token leaves in one block for backward.
 struct KeptPerToken {
   int64_t dense = 0, sparse = 0;  // with one MLP; with experts
@@ -96,7 +103,7 @@ KeptPerToken kept_per_token(const DecoderShape& shape, const GridShape& grid, co
   if (options.dropout)
     attention += 2 * h + 3 * shape.sequence * heads;
   else
-    attention += options.attention_block > 0 ? (shape.sequence + options.attention_block) / 2 * heads : heads;
+    attention += options.attention_block > 0 ? seen_scores(shape, options.attention_block) * heads : heads;
   const int64_t experts = 2 * shape.token_experts * h + shape.experts +
                           shape.token_experts * kept_of_mlp * share_of_x(shape.expert_hidden) +
                           kept_of_mlp * share_of_x(shape.shared_hidden);

@@ -12,9 +12,9 @@ int64_t usual_tokens(int64_t sequence) {
   return std::max<int64_t>(kUsualTokens / sequence, 1) * sequence;
 }
 
-// The sizes that say which decoder it is; a GPT-2 has the trainer's.
+// The sizes that say which decoder it is; a GPT-2 has few.
 std::vector<NamedSize> shown_sizes(const DecoderShape& whole) {
-  return sizes_of(whole, beyond_gpt2(whole).empty() ? SizesFor::trainer : SizesFor::planner_flags);
+  return sizes_of(whole, is_gpt2(whole) ? SizesFor::plain : SizesFor::planner_flags);
 }
 
 // Operations of the layer table per token: `of_blocks` times those inside a block, `of_others`
@@ -35,11 +35,12 @@ NetworkModel network_model(std::string name, const DecoderShape& shape) {
   whole.head_dim = shape.features_of_head();
   whole.mlp_hidden = shape.mlp();
   whole.positions = shape.learned_positions();
+  whole.windowed_layers = shape.windowed();
   return {.name = std::move(name),
           .layers = layer_table(shape),
           .blocks = shape.layers,
-          .program = beyond_gpt2(shape).empty() ? "gpt" : "",
-          .beyond_programs = beyond_gpt2(shape),
+          .program = untrained_parts(shape).empty() ? "gpt" : "",
+          .beyond_programs = untrained_parts(shape),
           .tokens = "tokens",
           .samples = "sequences",
           .tokens_per_sample = shape.sequence,

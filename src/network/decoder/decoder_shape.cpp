@@ -70,10 +70,10 @@ int64_t count(const DecoderShape& shape, int64_t experts) {
 
 }  // namespace
 
-DecoderShape Sizes<DecoderShape>::base(std::span<const std::string> keys) {
-  const std::vector<std::string> common = size_keys<DecoderShape>(SizesFor::trainer);
-  const auto is_common = [&](const std::string& key) { return std::ranges::find(common, key) != common.end(); };
-  return std::ranges::all_of(keys, is_common) ? DecoderShape() : rotated({});
+DecoderShape Sizes<DecoderShape>::base(std::span<const std::string> keys, const DecoderShape& sizes) {
+  const std::vector<std::string> plain = size_keys<DecoderShape>(SizesFor::plain);
+  const auto is_plain = [&](const std::string& key) { return std::ranges::find(plain, key) != plain.end(); };
+  return std::ranges::all_of(keys, is_plain) ? sizes : rotated(sizes);
 }
 
 void check_decoder(const DecoderShape& shape) {
@@ -84,9 +84,15 @@ void check_decoder(const DecoderShape& shape) {
               " and kv_heads = ", shape.keys());
   AXONN_CHECK(shape.positions == 0 || shape.sequence <= shape.learned_positions(), kWhere, "the network has ",
               shape.positions, " learned positions, got sequence = ", shape.sequence, ": make it shorter");
-  AXONN_CHECK(shape.windowed_layers <= shape.layers && (shape.windowed_layers == 0 || shape.window > 0), kWhere,
+  AXONN_CHECK(shape.windowed_layers <= shape.layers && (shape.windowed_layers <= 0 || shape.window > 0), kWhere,
               "windowed_layers must be at most layers = ", shape.layers,
               ", and needs a window, got windowed_layers = ", shape.windowed_layers, " and window = ", shape.window);
+  AXONN_CHECK(shape.positions != 0 || shape.features_of_head() % 2 == 0, kWhere,
+              "a rotation needs heads of an even number of features, got ", shape.features_of_head());
+  AXONN_CHECK(shape.rope_factor >= 1, kWhere, "rope_factor must be at least 1, got ", shape.rope_factor);
+  AXONN_CHECK(shape.rope_factor == 1 || (shape.rope_original > 0 && shape.rope_low < shape.rope_high), kWhere,
+              "rope_factor needs rope_original, and rope_low below rope_high, got ", shape.rope_original, ", ",
+              shape.rope_low, " and ", shape.rope_high);
   check_experts(shape);
   check_products(shape);
 }
@@ -95,22 +101,20 @@ int64_t parameters_of(const DecoderShape& shape) { return count(shape, shape.exp
 
 int64_t active_parameters_of(const DecoderShape& shape) { return count(shape, shape.token_experts); }
 
-std::string beyond_gpt2(const DecoderShape& shape) {
+bool is_gpt2(const DecoderShape& shape) {
+  return shape.learned_positions() == shape.sequence && shape.keys() == shape.heads &&
+         shape.attended() == shape.hidden && !shape.gated && !shape.qk_norm && shape.norm_bias && shape.qkv_bias &&
+         shape.projection_bias && shape.mlp_bias && shape.windowed() == 0 && shape.norm_epsilon == 1e-5 &&
+         untrained_parts(shape).empty();
+}
+
+std::string untrained_parts(const DecoderShape& shape) {
   std::string text;
-  const auto say = [&](bool there, const std::string& what) {
-    if (there) text.append(text.empty() ? "" : ", ").append(what);
-  };
-  say(shape.learned_positions() != shape.sequence,
-      shape.positions == 0 ? "no table of positions" : detail::concatenate(shape.positions, " positions"));
-  say(shape.keys() != shape.heads, detail::concatenate(shape.keys(), " heads of keys for ", shape.heads));
-  say(shape.attended() != shape.hidden, detail::concatenate("heads of ", shape.features_of_head(), " features"));
-  say(shape.gated, "a gated MLP");
-  say(shape.experts > 0, detail::concatenate(shape.experts, " experts"));
-  say(shape.qk_norm, "norms of queries and keys");
-  say(shape.block_norms != 2, detail::concatenate(shape.block_norms, " norms per block"));
-  say(!shape.norm_bias, "norms without bias");
-  say(!shape.qkv_bias || !shape.projection_bias || !shape.mlp_bias, "layers without bias");
-  say(shape.windowed_layers > 0, "windows of attention");
+  if (shape.experts > 0) text = detail::concatenate(shape.experts, " experts");
+  if (shape.block_norms != 2)
+    text += detail::concatenate(text.empty() ? "" : ", ", shape.block_norms, " norms per block");
+  if (shape.foreign)
+    text += detail::concatenate(text.empty() ? "" : ", ", "a rotation, an activation or a norm that is none of ours");
   return text;
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 
 #include "axonn/core/error.hpp"
 #include "axonn/network/decoder/decoder_presets.hpp"
@@ -46,22 +47,40 @@ double flops(const DecoderShape& shape) {
 }
 
 TEST(Decoder, IsAGpt2ByDefault) {
-  for (const DecoderPreset& preset : decoder_presets()) EXPECT_EQ(beyond_gpt2(preset.shape), "") << preset.name;
-  EXPECT_EQ(beyond_gpt2({.layers = 1, .hidden = 8, .heads = 2, .sequence = 4, .vocabulary = 9, .positions = 4}), "");
-  EXPECT_EQ(beyond_gpt2({.layers = 1, .hidden = 8, .heads = 2, .sequence = 4, .vocabulary = 9, .positions = 6}),
-            "6 positions");
+  for (const DecoderPreset& preset : decoder_presets())
+    EXPECT_EQ(is_gpt2(preset.shape), preset.name.starts_with("gpt")) << preset.name;
+  EXPECT_TRUE(is_gpt2({.layers = 1, .hidden = 8, .heads = 2, .sequence = 4, .vocabulary = 9, .positions = 4}));
+  EXPECT_FALSE(is_gpt2({.layers = 1, .hidden = 8, .heads = 2, .sequence = 4, .vocabulary = 9, .positions = 6}));
   EXPECT_EQ(network_model("gpt", find_decoder_preset("gpt-tiny").shape).program, "gpt");
-  EXPECT_EQ(network_model("llama", kLlama).program, "");
+  EXPECT_EQ(network_model("llama", kLlama).program, "gpt");
+}
+
+// As their authors and transformers count them.
+TEST(Decoder, PresetsHaveTheirPublishedParameters) {
+  const auto count = [](std::string_view name) { return parameters_of(find_decoder_preset(name).shape); };
+  EXPECT_EQ(count("smollm2-135m"), 134515008);
+  EXPECT_EQ(count("tinyllama-1.1b"), 1100048384);
+  EXPECT_EQ(count("llama-2-7b"), 6738415616);
+  EXPECT_EQ(count("llama-2-70b"), 68976648192);
+  EXPECT_EQ(count("llama-3.1-8b"), 8030261248);
+  EXPECT_EQ(count("llama-3.1-70b"), 70553706496);
+  EXPECT_EQ(count("llama-3.2-1b"), 1235814400);
+  EXPECT_EQ(count("mistral-7b"), 7241732096);
+  EXPECT_EQ(count("qwen2.5-0.5b"), 494032768);
+  EXPECT_EQ(count("qwen2.5-7b"), 7615616512);
+  EXPECT_EQ(count("qwen3-0.6b"), 596049920);
+  EXPECT_EQ(count("qwen3-8b"), 8190735360);
 }
 
 TEST(Decoder, IsAGpt2UnlessAKeySaysOtherwise) {
   const std::vector<std::string> common = {"layers", "hidden", "heads", "sequence", "vocab", "mlp_hidden", "tied"};
   EXPECT_EQ(Sizes<DecoderShape>::base(common), DecoderShape());
-  EXPECT_EQ(size_keys<DecoderShape>(SizesFor::trainer), common);
+  EXPECT_EQ(size_keys<DecoderShape>(SizesFor::plain), common);
   for (const std::string& key : size_keys<DecoderShape>(SizesFor::planner_files)) {
     if (std::ranges::find(common, key) != common.end()) continue;
     EXPECT_EQ(Sizes<DecoderShape>::base(std::vector{std::string("layers"), key}), rotated({})) << key;
   }
+  EXPECT_EQ(Sizes<DecoderShape>::base(std::vector<std::string>{"gated"}, {.layers = 3}), rotated({.layers = 3}));
 }
 
 // 8 queries of 8 features, 2 keys and 2 values; three matrices of 64 x 96; two norms.
@@ -139,9 +158,9 @@ TEST(Decoder, SaysWhichGridsCannotHoldItAndWhyNoProgramTrainsIt) {
   EXPECT_EQ(model.why_impossible({.x = 4}), "kv_heads % x");
   EXPECT_EQ(model.why_impossible({.y = 5}), "hidden % y");
   EXPECT_EQ(model.why_impossible({.x = 2, .y = 4, .z = 3}), std::nullopt);
-  EXPECT_EQ(model.program, "");
-  EXPECT_EQ(model.beyond_programs,
-            "no table of positions, 2 heads of keys for 8, a gated MLP, norms without bias, layers without bias");
+  EXPECT_EQ(model.program, "gpt");
+  EXPECT_EQ(network_model("mixture", mixture()).program, "");
+  EXPECT_EQ(network_model("mixture", mixture()).beyond_programs, "6 experts");
   EXPECT_EQ(model.usual_batch, 4 << 20);
   EXPECT_EQ(network_model("long", with([](DecoderShape& s) { s.sequence = 40960; })).usual_batch, 102 * 40960);
   EXPECT_EQ(network_model("longest", with([](DecoderShape& s) { s.sequence = 1 << 23; })).usual_batch, 1 << 23);
@@ -164,6 +183,22 @@ TEST(Decoder, RefusesSizesThatDoNotFit) {
   refused(
       [](DecoderShape& s) { s.experts = 1 << 16, s.token_experts = 1, s.expert_hidden = 1 << 22, s.layers = 1000; });
   refused([](DecoderShape& s) { s.block_norms = 5; });
+  refused([](DecoderShape& s) { s.head_dim = 7; });
+  refused([](DecoderShape& s) { s.rope_theta = 0; });
+  refused([](DecoderShape& s) { s.norm_epsilon = std::numeric_limits<double>::quiet_NaN(); });
+  refused([](DecoderShape& s) { s.rope_factor = 0.5; });
+  refused([](DecoderShape& s) { s.rope_factor = 4; });
+  refused([](DecoderShape& s) { s.rope_factor = 4, s.rope_original = 8, s.rope_low = 4; });
+}
+
+TEST(Decoder, HasItsWindowsInTheLastBlocks) {
+  EXPECT_EQ(kLlama.windowed(), 0);
+  const DecoderShape all = with([](DecoderShape& s) { s.window = 8; });
+  EXPECT_EQ(all.windowed(), 4);
+  EXPECT_EQ(all.window_of(0), 8);
+  const DecoderShape late = with([](DecoderShape& s) { s.window = 8, s.windowed_layers = 1; });
+  EXPECT_EQ(late.window_of(2), 0);
+  EXPECT_EQ(late.window_of(3), 8);
 }
 
 }  // namespace

@@ -8,13 +8,14 @@
 #include "axonn/network/sizes.hpp"
 
 // Sizes of all decoders: GPT-2, OPT, GPT-NeoX, Llama, Mistral, Qwen, Gemma, and their mixtures of
-// experts. The planner ranks grids for all of them. The program gpt trains the family of GPT-2.
+// experts. The planner ranks grids for all of them. The program gpt trains those without experts
+// and with two norms per block: GPT-2, Llama, Mistral, Qwen 2 and 3, and what has their shapes.
 namespace axonn {
 
 // By default a GPT-2: pre-norm blocks, learned positions, tanh GELU, biases everywhere but in the
 // head.
 struct DecoderShape {
-  static constexpr int64_t kOfSequence = -1;
+  static constexpr int64_t kOfSequence = -1, kEveryLayer = -1;
 
   int64_t layers = 0;
   int64_t hidden = 0;
@@ -30,14 +31,23 @@ struct DecoderShape {
   bool tied_head = false;  // the head's weight is the token embedding
   bool gated = false;      // the MLP's first layer has a second half that gates it
   bool qkv_bias = true, projection_bias = true, mlp_bias = true, norm_bias = true;
-  bool qk_norm = false;                     // queries and keys are normalised, head by head
-  int64_t block_norms = 2;                  // norms of a block
-  int64_t window = 0, windowed_layers = 0;  // tokens that a query sees, and in how many blocks
-  int64_t experts = 0;                      // MLPs of a block from which each token takes some; 0: one MLP
-  int64_t token_experts = 0;                // experts per token
-  int64_t expert_hidden = 0;                // features between the two layers of an expert
-  int64_t shared_hidden = 0;                // the same of the expert that every token takes; 0: none
-  int64_t dense_layers = 0;                 // blocks with one MLP of mlp_hidden in spite of `experts`
+  bool qk_norm = false;                   // queries and keys are normalised, head by head
+  int64_t block_norms = 2;                // norms of a block
+  int64_t window = 0;                     // tokens that a query sees, itself among them; 0: all before it
+  int64_t windowed_layers = kEveryLayer;  // blocks with such a window, the last ones
+  double norm_epsilon = 1e-5;             // added to a norm's variance, or mean square
+  // Rotated positions: feature i of a head and feature i + d/2, of d, turn by theta^(-2i/d) per
+  // token (Su et al., RoFormer, 2021). With a factor above 1, slow turns are slower by that factor,
+  // as in Llama 3.1: those of less than rope_low turns in rope_original tokens wholly, those of
+  // more than rope_high turns not at all.
+  double rope_theta = 10000, rope_factor = 1, rope_low = 1, rope_high = 4;
+  int64_t rope_original = 0;
+  int64_t experts = 0;        // MLPs of a block from which each token takes some; 0: one MLP
+  int64_t token_experts = 0;  // experts per token
+  int64_t expert_hidden = 0;  // features between the two layers of an expert
+  int64_t shared_hidden = 0;  // the same of the expert that every token takes; 0: none
+  int64_t dense_layers = 0;   // blocks with one MLP of mlp_hidden in spite of `experts`
+  bool foreign = false;       // it has other mathematics than these sizes say, and can only be planned
 
   int64_t learned_positions() const { return positions == kOfSequence ? sequence : positions; }
   int64_t keys() const { return kv_heads > 0 ? kv_heads : heads; }
@@ -47,6 +57,9 @@ struct DecoderShape {
   int64_t mlp() const { return mlp_hidden > 0 ? mlp_hidden : 4 * hidden; }
   int64_t halves() const { return gated ? 2 : 1; }
   int64_t expert_layers() const { return experts > 0 ? layers - dense_layers : 0; }
+  int64_t windowed() const { return window == 0 ? 0 : windowed_layers == kEveryLayer ? layers : windowed_layers; }
+  // The window of a block, from 0; 0: none.
+  int64_t window_of(int64_t block) const { return block >= layers - windowed() ? window : 0; }
   bool operator==(const DecoderShape&) const = default;
 };
 
@@ -62,8 +75,8 @@ template <>
 struct Sizes<DecoderShape> {
   static constexpr std::string_view kNetwork = "transformer";
   static std::span<const Preset<DecoderShape>> presets();
-  // A GPT-2; rotated() if one of the keys is of what GPT-2 does not have.
-  static DecoderShape base(std::span<const std::string> keys);
+  // A GPT-2; rotated() if one of the keys is of what GPT-2 does not have. `sizes`: the others.
+  static DecoderShape base(std::span<const std::string> keys, const DecoderShape& sizes = {});
   template <typename Visit>
   static void visit(const Visit& size) {
     using Shape = DecoderShape;
@@ -90,10 +103,15 @@ struct Sizes<DecoderShape> {
     // Sizes that GPT-2 does not have, or always has.
     const auto number = [&](std::string_view key, std::string_view help, int64_t most, int64_t Shape::* member,
                             int64_t least = 0) {
-      size(SizeTerms{.key = key, .help = help, .least = least, .most = most, .untrained = true}, member);
+      size(SizeTerms{.key = key, .help = help, .least = least, .most = most, .beyond_plain = true}, member);
     };
-    const auto flag = [&](std::string_view key, std::string_view help, bool Shape::* member) {
-      size(SizeTerms{.key = key, .help = help, .untrained = true}, member);
+    const auto untrained = [&](std::string_view key, std::string_view help, int64_t most, int64_t Shape::* member,
+                               int64_t least = 0) {
+      size(SizeTerms{.key = key, .help = help, .least = least, .most = most, .beyond_plain = true, .untrained = true},
+           member);
+    };
+    const auto flag = [&](std::string_view key, std::string_view help, auto Shape::* member) {
+      size(SizeTerms{.key = key, .help = help, .beyond_plain = true}, member);
     };
     number("kv_heads", "heads of keys and values; 0: heads", kHidden, &Shape::kv_heads);
     number("head_dim", "features of a head; 0: hidden / heads", kHidden, &Shape::head_dim);
@@ -105,14 +123,23 @@ struct Sizes<DecoderShape> {
     flag("mlp_bias", "the MLP's layers have a bias", &Shape::mlp_bias);
     flag("norm_bias", "norms subtract the mean and have a bias", &Shape::norm_bias);
     flag("qk_norm", "queries and keys are normalised", &Shape::qk_norm);
-    number("block_norms", "norms of a block", 4, &Shape::block_norms, 1);
-    number("window", "tokens that a query sees; 0: all before it", kTokens, &Shape::window);
-    number("windowed_layers", "blocks with such a window", kLayers, &Shape::windowed_layers);
-    number("experts", "MLPs of a block from which each token takes some; 0: one MLP", 1 << 16, &Shape::experts);
-    number("token_experts", "experts per token", 1 << 16, &Shape::token_experts);
-    number("expert_hidden", "features between an expert's two layers", 4 * kHidden, &Shape::expert_hidden);
-    number("shared_hidden", "the same of the expert that every token takes", 4 * kHidden, &Shape::shared_hidden);
-    number("dense_layers", "blocks with one MLP in spite of experts", kLayers, &Shape::dense_layers);
+    number("window", "tokens that a query sees, with itself; 0: all before it", kTokens, &Shape::window);
+    number("windowed_layers", "blocks with such a window, the last ones; -1: all", kLayers, &Shape::windowed_layers,
+           Shape::kEveryLayer);
+    flag("norm_epsilon", "added to a norm's variance or mean square", &Shape::norm_epsilon);
+    flag("rope_theta", "base of the angles by which queries and keys are rotated", &Shape::rope_theta);
+    flag("rope_factor", "how much longer a text may be by slower rotations, as in Llama 3.1; 1: none",
+         &Shape::rope_factor);
+    flag("rope_low", "turns in rope_original tokens up to which rotations are slower by the whole factor",
+         &Shape::rope_low);
+    flag("rope_high", "turns in rope_original tokens from which rotations are as they were", &Shape::rope_high);
+    number("rope_original", "the longest text before rope_factor", kTokens, &Shape::rope_original);
+    untrained("block_norms", "norms of a block", 4, &Shape::block_norms, 1);
+    untrained("experts", "MLPs of a block from which each token takes some; 0: one MLP", 1 << 16, &Shape::experts);
+    untrained("token_experts", "experts per token", 1 << 16, &Shape::token_experts);
+    untrained("expert_hidden", "features between an expert's two layers", 4 * kHidden, &Shape::expert_hidden);
+    untrained("shared_hidden", "the same of the expert that every token takes", 4 * kHidden, &Shape::shared_hidden);
+    untrained("dense_layers", "blocks with one MLP in spite of experts", kLayers, &Shape::dense_layers);
   }
 };
 
@@ -123,7 +150,10 @@ void check_decoder(const DecoderShape& shape);
 int64_t parameters_of(const DecoderShape& shape);
 int64_t active_parameters_of(const DecoderShape& shape);
 
-// Parts that GPT-2 does not have: "a gated MLP, 8 heads of keys for 32 of queries". Empty: nothing.
-std::string beyond_gpt2(const DecoderShape& shape);
+// Whether GPT-2 has all of its parts.
+bool is_gpt2(const DecoderShape& shape);
+
+// Parts that no program of ours trains: "8 experts, 4 norms per block". Empty: nothing.
+std::string untrained_parts(const DecoderShape& shape);
 
 }  // namespace axonn

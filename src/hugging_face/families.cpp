@@ -1,12 +1,11 @@
-#include "perfmodel/hugging_face/families.hpp"
-
 #include <algorithm>
 #include <array>
 #include <string_view>
 
-#include "axonn/core/error.hpp"
 #include "axonn/core/join.hpp"
-#include "perfmodel/hugging_face/config_json.hpp"
+#include "axonn/hugging_face/config_file.hpp"
+#include "hugging_face/config_json.hpp"
+#include "hugging_face/mathematics.hpp"
 
 namespace axonn {
 namespace {
@@ -73,9 +72,11 @@ DecoderShape llama_like(const ConfigJson& file, const LlamaTerms& terms) {
 
 // `windowed`: the blocks with a window, unless the file lists the type of every block.
 DecoderShape with_window(const ConfigJson& file, DecoderShape shape, int64_t window, int64_t windowed) {
-  shape.windowed_layers =
-      window > 0 ? std::min(file.find_repeats("layer_types", "sliding_attention").value_or(windowed), shape.layers) : 0;
-  shape.window = shape.windowed_layers > 0 ? window : 0;
+  const auto listed = file.find_places("layer_types", "sliding_attention");
+  if (listed) windowed = static_cast<int64_t>(listed->size());
+  if (window == 0 || windowed == 0) return shape;
+  shape.window = window;
+  shape.windowed_layers = std::min(windowed, shape.layers);
   return shape;
 }
 
@@ -150,28 +151,78 @@ DecoderShape qwen3_moe(const ConfigJson& file) {
 struct Family {
   std::string_view model_type;
   DecoderShape (*read)(const ConfigJson&);
+  // Rotation, epsilon and activation; null: it cannot be trained.
+  DecoderShape (*with_mathematics)(const ConfigJson&, DecoderShape) = nullptr;
 };
 
 constexpr std::array kFamilies = {
-    Family{"gpt2", gpt2},           Family{"opt", opt},         Family{"gpt_neox", gpt_neox},
-    Family{"llama", llama},         Family{"mistral", mistral}, Family{"qwen2", qwen2},
-    Family{"qwen3", qwen3},         Family{"gemma", gemma},     Family{"gemma2", gemma2},
-    Family{"gemma3_text", gemma3},  Family{"mixtral", mixtral}, Family{"qwen2_moe", qwen2_moe},
+    Family{"gpt2", gpt2, mathematics_of_gpt2},
+    Family{"opt", opt},
+    Family{"gpt_neox", gpt_neox},
+    Family{"llama", llama, mathematics_of_llama},
+    Family{"mistral", mistral, mathematics_of_llama},
+    Family{"qwen2", qwen2, mathematics_of_llama},
+    Family{"qwen3", qwen3, mathematics_of_llama},
+    Family{"gemma", gemma},
+    Family{"gemma2", gemma2},
+    Family{"gemma3_text", gemma3},
+    Family{"mixtral", mixtral},
+    Family{"qwen2_moe", qwen2_moe},
     Family{"qwen3_moe", qwen3_moe},
 };
 
-}  // namespace
-
-DecoderShape read_config_json(const std::filesystem::path& path) {
-  const ConfigJson file(path);
+const Family& family_of(const ConfigJson& file) {
   const std::string type = file.model_type();
   const auto family = std::ranges::find(kFamilies, type, &Family::model_type);
   if (family == kFamilies.end()) file.refuse("of model_type \"" + type + "\"");
-  return family->read(file);
+  return *family;
+}
+
+}  // namespace
+
+DecoderShape read_config_sizes(const std::filesystem::path& path) {
+  const ConfigJson file(path);
+  const Family& family = family_of(file);
+  DecoderShape shape = family.read(file);
+  shape.foreign = family.with_mathematics == nullptr;
+  try {
+    return shape.foreign ? shape : family.with_mathematics(file, shape);
+  } catch (const NotTrained&) {
+    shape.foreign = true;
+    return shape;
+  }
 }
 
 std::string family_names() {
   return join(kFamilies, ", ", [](const Family& family) { return family.model_type; });
+}
+
+HuggingFaceConfig read_config(const ConfigJson& file) {
+  const std::string type = file.model_type();
+  const auto family = std::ranges::find(kFamilies, type, &Family::model_type);
+  if (family == kFamilies.end() || family->with_mathematics == nullptr)
+    file.refuse_to_train("of model_type \"" + type + "\"");
+  const DecoderShape shape = family->with_mathematics(file, family->read(file));
+  check_decoder(shape);
+  return {.model_type = type, .shape = shape, .text = file.text()};
+}
+
+std::vector<int32_t> read_end_tokens(const std::filesystem::path& directory) {
+  for (const char* name : {"generation_config.json", "config.json"}) {
+    if (!std::filesystem::exists(directory / name)) continue;
+    const std::vector<int64_t> tokens = ConfigJson(directory / name).counts("eos_token_id");
+    if (!tokens.empty()) return {tokens.begin(), tokens.end()};
+  }
+  return {};
+}
+
+HuggingFaceConfig read_config(const std::filesystem::path& path) { return read_config(ConfigJson(path)); }
+
+std::string trained_family_names() {
+  std::vector<std::string_view> names;
+  for (const Family& family : kFamilies)
+    if (family.with_mathematics != nullptr) names.push_back(family.model_type);
+  return join(names, ", ");
 }
 
 }  // namespace axonn
