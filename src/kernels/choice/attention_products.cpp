@@ -31,7 +31,7 @@ AttentionProducts choose_attention_products(Communicator& everyone, at::ScalarTy
   const Tensor grad = at::ones({kBatch, kSequence, kHeads, kFeatures}, dtype);
   const auto work = [&](at::ScalarType products) {
     return [&, products] {
-      const CausalAttention kernel(kBlock, products);
+      const CausalAttention kernel({.rows = kBlock, .products = products});
       const auto result = kernel.forward(heads);
       kernel.backward(heads, result.probabilities, grad, heads_of(at::empty_like(all)));
     };

@@ -8,19 +8,27 @@
 
 namespace axonn {
 
+struct CausalAttentionOptions {
+  int64_t rows = 64;   // queries of a block
+  int64_t window = 0;  // keys that a query sees, its own among them; 0: all before it
+  at::ScalarType products = at::kFloat;
+};
+
 // Causal self-attention of the heads of one rank: queries, keys and values, each (batch, sequence,
-// heads, features of a head). It runs batched products on blocks of `rows` queries with the keys up
-// to the block's end, so scores beyond it are never computed. A sample's blocks follow each other,
-// so they stay in the cache. Heads are read and written where they lie. Only with 16-bit types and
+// heads, features of a head). Keys and values have fewer heads if several heads of queries, which
+// follow each other, share one. It runs batched products on blocks of queries with the keys that
+// the block sees, so scores of others are never computed. A sample's blocks follow each other, so
+// they stay in the cache. Heads are read and written where they lie. Only with 16-bit types and
 // `products` fp32, a sample is copied to fp32 and back. Equal bits on any number of threads.
 class CausalAttention {
  public:
-  CausalAttention(int64_t rows, at::ScalarType products) : rows_(rows), products_(products) {}
+  explicit CausalAttention(CausalAttentionOptions options) : options_(options) {}
 
   using Heads = std::array<at::Tensor, 3>;  // queries, keys, values
 
   // Returns (batch, sequence, heads, features of a head), and per block the probabilities that
-  // backward() needs, in the input's type: (sequence + rows) / 2 elements per query and head.
+  // backward() needs, in the input's type: (sequence + rows) / 2 elements per query and head, or
+  // at most window + rows.
   struct Result {
     at::Tensor output;
     std::vector<at::Tensor> probabilities;  // per block (batch, heads, rows of the block, keys)
@@ -31,8 +39,7 @@ class CausalAttention {
                 const Heads& gradients) const;
 
  private:
-  int64_t rows_;
-  at::ScalarType products_;
+  CausalAttentionOptions options_;
 };
 
 }  // namespace axonn

@@ -11,7 +11,6 @@
 
 #include "axonn/coconet/stages/stage_chain.hpp"
 #include "kernels/cpu/row_chains.hpp"
-#include "kernels/cpu/parallel.hpp"
 
 namespace axonn {
 namespace {
@@ -70,8 +69,7 @@ void for_rows(const Tensor& logits, const auto& work) {
 
 // A number per row: the reduction of a chain, with `scalars(row)` as the call's.
 Tensor reduced(const Tensor& logits, int64_t columns, const StageChain& chain, ReduceOp kind, const Tensor& maxima) {
-  const Tensor result = at::empty(
-      {logits.size(0)}, logits.options().dtype(logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat));
+  const Tensor result = at::empty({logits.size(0)}, logits.options().dtype(wide_type_of(logits)));
   const Rows rows(logits);
   AT_DISPATCH_FLOATING_TYPES(result.scalar_type(), "row reductions", [&] {
     scalar_t* out = result.mutable_data_ptr<scalar_t>();

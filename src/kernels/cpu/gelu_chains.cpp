@@ -1,6 +1,5 @@
 #include "kernels/cpu/gelu_chains.hpp"
 
-#include <algorithm>
 #include <array>
 #include <numbers>
 
@@ -9,7 +8,6 @@
 
 #include "axonn/coconet/stages/stage_chain.hpp"
 #include "kernels/cpu/row_chains.hpp"
-#include "kernels/cpu/parallel.hpp"
 
 namespace axonn {
 namespace {
@@ -20,8 +18,6 @@ using coconet::PointwiseKernel;
 using coconet::PointwiseOp;
 using coconet::StageChain;
 using Value = PointwiseKernel::Value;
-
-constexpr int64_t kRowsPerSum = 64;  // one thread's work, and the rows of a partial sum of the bias's gradient
 
 // v = input + bias, and z = 2 u = v (kFirst + kThird v^2).
 struct Parts {
@@ -75,24 +71,13 @@ struct Chains {
   StageChain forward, backward;
 };
 
-// Calls work(block, row) for every row, a block of rows on one thread.
-template <typename Work>
-void for_rows(int64_t rows, const Work& work) {
-  parallel_for(0, (rows + kRowsPerSum - 1) / kRowsPerSum, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t block = begin; block < end; ++block)
-      for (int64_t row = block * kRowsPerSum; row < std::min(rows, (block + 1) * kRowsPerSum); ++row) work(block, row);
-  });
-}
-
-int64_t rows_in(const Tensor& tensor) { return tensor.numel() == 0 ? 0 : tensor.numel() / tensor.size(-1); }
-
 }  // namespace
 
 Tensor gelu_on_cpu(const Tensor& some_input, const Tensor& bias) {
   const Tensor input = some_input.contiguous(), output = at::empty_like(input);
   const StageChain& chain = chains_of<Chains>(input.scalar_type()).forward;
   const Rows in(input), b(bias), out(output);
-  for_rows(rows_in(input), [&](int64_t, int64_t row) {
+  for_row_blocks(rows_in(input), [&](int64_t, int64_t row) {
     const std::array<void*, 3> streams = {in.row(row), b.row(0), out.row(row)};
     chain.run({.count = bias.size(0), .streams = streams});
   });
@@ -102,11 +87,10 @@ Tensor gelu_on_cpu(const Tensor& some_input, const Tensor& bias) {
 GeluGradient gelu_gradient_on_cpu(const Tensor& some_grad, const Tensor& some_input, const Tensor& bias) {
   const Tensor grad = some_grad.contiguous(), input = some_input.contiguous(), result = at::empty_like(input);
   const int64_t rows = rows_in(input);
-  const Tensor sums = at::zeros({(rows + kRowsPerSum - 1) / kRowsPerSum, bias.size(0)},
-                                input.options().dtype(input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat));
+  const Tensor sums = at::zeros({sums_over(rows), bias.size(0)}, input.options().dtype(wide_type_of(input)));
   const StageChain& chain = chains_of<Chains>(input.scalar_type()).backward;
   const Rows in(input), b(bias), g(grad), out(result), sum(sums);
-  for_rows(rows, [&](int64_t block, int64_t row) {
+  for_row_blocks(rows, [&](int64_t block, int64_t row) {
     const std::array<void*, 5> streams = {in.row(row), b.row(0), g.row(row), out.row(row), sum.row(block)};
     chain.run({.count = bias.size(0), .streams = streams});
   });

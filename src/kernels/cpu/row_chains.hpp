@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +9,7 @@
 
 #include "axonn/coconet/language/element_type.hpp"
 #include "axonn/core/error.hpp"
+#include "kernels/cpu/parallel.hpp"
 
 // The common part of layers that compute a tensor's rows on a CPU by stage chains, a row per call.
 namespace axonn {
@@ -25,6 +27,27 @@ const Chains& chains_of(at::ScalarType type) {
                                                Chains(ElementType::bf16), Chains(ElementType::fp16)};
   AXONN_ASSERT(at::isFloatingType(type), "stage chains of layers are for floating-point numbers");
   return chains[type == at::kDouble ? 0 : type == at::kFloat ? 1 : type == at::kBFloat16 ? 2 : 3];
+}
+
+// The type of numbers per row, and of sums over rows.
+inline at::ScalarType wide_type_of(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+inline int64_t rows_in(const at::Tensor& tensor) { return tensor.numel() == 0 ? 0 : tensor.numel() / tensor.size(-1); }
+
+// One thread's work, and the rows of one partial sum over rows: so sums do not depend on the number
+// of threads.
+constexpr int64_t kRowsPerSum = 64;
+inline int64_t sums_over(int64_t rows) { return (rows + kRowsPerSum - 1) / kRowsPerSum; }
+
+// Calls work(block, row) for every row, a block of kRowsPerSum rows on one thread.
+template <typename Work>
+void for_row_blocks(int64_t rows, const Work& work) {
+  parallel_for(0, sums_over(rows), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t block = begin; block < end; ++block)
+      for (int64_t row = block * kRowsPerSum; row < std::min(rows, (block + 1) * kRowsPerSum); ++row) work(block, row);
+  });
 }
 
 // The rows of a contiguous tensor (..., n).
