@@ -258,10 +258,13 @@ void CheckpointReader::Impl::check_groups(std::span<const CheckpointTensor> tens
     names.insert(tensor.name);
     groups.insert(group_of(tensor.name));
   }
+  const auto by_average = [&](std::string_view name) {
+    return group_of(name) == "weights" && names.contains("ema" + std::string(name.substr(name.find('/'))));
+  };
   for (const auto& stored : manifest.tensors)
-    AXONN_CHECK(names.contains(stored.name) || !groups.contains(group_of(stored.name)), "checkpoint.load",
-                directory.string(), " has tensor ", stored.name, " of shape ", shape_text(stored.spec),
-                ", which the model has not");
+    AXONN_CHECK(names.contains(stored.name) || !groups.contains(group_of(stored.name)) || by_average(stored.name),
+                "checkpoint.load", directory.string(), " has tensor ", stored.name, " of shape ",
+                shape_text(stored.spec), ", which the model has not");
 }
 
 CheckpointReader::Impl::Targets CheckpointReader::Impl::targets(const GridShape& shape, const Coordinate& at,

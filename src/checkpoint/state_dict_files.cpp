@@ -29,6 +29,15 @@ void rename(const fs::path& path) {
 
 }  // namespace
 
+at::Tensor converted(const at::Tensor& tensor, at::ScalarType dtype, std::string_view name) {
+  const at::Tensor result = tensor.to(dtype).contiguous();
+  if (dtype == tensor.scalar_type()) return result;
+  AXONN_CHECK(!result.isinf().logical_and(tensor.isfinite()).any().item<bool>(), kWhere, std::string(name),
+              " has numbers that are too large for ", dtype_name(dtype), " (up to ",
+              tensor.abs().nan_to_num(0, 0, 0).max().item<double>(), "); choose --dtype bf16 or fp32");
+  return result;
+}
+
 StateDictReader::StateDictReader(const fs::path& path) {
   if (path.extension() == ".json")
     add_index(path);
@@ -44,6 +53,9 @@ void StateDictReader::add_index(const fs::path& path) {
   for (const auto& [tensor, file] : index["weight_map"].items())
     if (file.is_string()) names.insert(file.get<std::string>());
   for (const std::string& name : names) add(path.parent_path() / name);
+  for (const auto& [tensor, file] : index["weight_map"].items())
+    AXONN_CHECK(places_.contains(tensor), kWhere, path.string(), ": '", tensor, "' should be in ",
+                file.is_string() ? file.get<std::string>() : "a file", ", which does not hold it; copy both again");
 }
 
 void StateDictReader::add(const fs::path& path) {

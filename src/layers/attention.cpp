@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
@@ -36,14 +37,33 @@ void check_heads(const Context& context, const AttentionHeads& heads, const Atte
   }
 }
 
+// Whether each of `queries` sees each of `keys`: query i is at the place of key first + i.
+Tensor seen(int64_t queries, int64_t keys, int64_t first, int64_t window, const Tensor& like) {
+  const Tensor before = at::ones({queries, keys}, like.options().dtype(at::kBool)).tril(first);
+  return window > 0 ? before.triu(first - window + 1) : before;
+}
+
+// Blocks of queries, each with the keys of its windows.
+Tensor attention_in_window(const Tensor& q, const Tensor& k, const Tensor& v, int64_t window) {
+  constexpr int64_t kQueries = 512;
+  std::vector<Tensor> outputs;
+  for (int64_t begin = 0; begin < q.size(2); begin += kQueries) {
+    const int64_t queries = std::min(kQueries, q.size(2) - begin), first = std::max<int64_t>(0, begin - window + 1),
+                  keys = begin + queries - first;
+    outputs.push_back(at::scaled_dot_product_attention(q.narrow(2, begin, queries), k.narrow(2, first, keys),
+                                                       v.narrow(2, first, keys),
+                                                       seen(queries, keys, begin - first, window, q)));
+  }
+  return outputs.size() == 1 ? outputs.front() : at::cat(outputs, 2);
+}
+
 // LibTorch's fused attention cannot drop by global position, so dropout takes this path.
 Tensor attention_with_dropout(Context& context, const Tensor& q, const Tensor& k, const Tensor& v,
                               const AttentionOptions& options) {
   Tensor scores = at::matmul(q, k.transpose(-2, -1)) / std::sqrt(static_cast<double>(q.size(-1)));
-  if (options.causal) {
-    const Tensor later = at::ones({q.size(2), k.size(2)}, q.options().dtype(at::kBool)).triu(1);
-    scores = scores.masked_fill(later, -std::numeric_limits<double>::infinity());
-  }
+  if (options.causal)
+    scores = scores.masked_fill(seen(q.size(2), k.size(2), 0, options.window, q).logical_not(),
+                                -std::numeric_limits<double>::infinity());
   const int64_t first_head = q.size(1) * context.at()[options.axis];
   const Tensor kept = dropout_attention(context, at::softmax(scores, -1), options.dropout, options.dropout_name,
                                         first_head, options.heads);
@@ -58,7 +78,8 @@ int64_t attention_block(int64_t sequence, c10::Device device) {
   return std::min<int64_t>(sequence, sequence <= kShort ? 64 : 128);
 }
 
-AttentionHeads split_heads(Context& context, const Value& qkv, const AttentionOptions& options) {
+AttentionHeads split_heads(Context& context, const Value& qkv, const AttentionOptions& options,
+                           const std::vector<int64_t>& first) {
   const int size = context.shape()[options.axis];
   const int64_t heads = options.heads, keys = options.keys(), all = heads + 2 * keys;
   AXONN_CHECK(heads > 0 && heads % size == 0, kWhere, "heads must divide by axis ", to_string(options.axis), ", got ",
@@ -72,15 +93,19 @@ AttentionHeads split_heads(Context& context, const Value& qkv, const AttentionOp
   check_layout(qkv, qkv.features, Layout::over(options.axis, {heads * features, keys * features, keys * features}),
                kWhere);
   AXONN_CHECK(qkv.tensor.dim() >= 3, kWhere, "needs (batch, sequence, features), got sizes ", qkv.tensor.sizes());
-  const auto parts = record(heads_operation({heads / size, keys / size, keys / size}), {qkv.tensor});
+  const auto parts =
+      record(heads_operation({heads / size, keys / size, keys / size}, options.rotary, first), {qkv.tensor});
   return {.queries = parts[0], .keys = parts[1], .values = parts[2]};
 }
 
 Value attention(Context& context, const AttentionHeads& heads, const AttentionOptions& options) {
   const auto [queries, keys, values] = heads;
   check_heads(context, heads, options);
+  AXONN_CHECK(options.window >= 0 && (options.causal || options.window == 0), kWhere,
+              "a window is for causal attention and not negative, got ", options.window, "; choose causal = true");
   const int64_t batch = queries.size(0), sequence = queries.size(1), here = queries.size(2);
   const int64_t features = options.heads * queries.size(3), block = attention_block(sequence, queries.device());
+  const int64_t window = options.window < sequence ? options.window : 0;
   // Each head of keys, as often as heads of queries share it.
   const auto for_queries = [&](const Tensor& some) {
     return some.size(2) == here ? some : some.repeat_interleave(here / some.size(2), 2);
@@ -89,13 +114,15 @@ Value attention(Context& context, const AttentionHeads& heads, const AttentionOp
   if (options.causal && options.dropout == 0 && block > 0 && queries.numel() > 0) {
     const bool wide = queries.element_size() == 2 && context.options().attention == AttentionProducts::fp32;
     const at::ScalarType products = wide ? at::kFloat : queries.scalar_type();
-    return {record(attention_operation(block, products), {queries, for_queries(keys), for_queries(values)})[0],
+    return {record(attention_operation({.rows = block, .window = window, .products = products}),
+                   {queries, keys, values})[0],
             features, over_axis};
   }
   // (batch, heads, sequence, features of a head)
   const Tensor q = queries.transpose(1, 2), k = for_queries(keys).transpose(1, 2),
                v = for_queries(values).transpose(1, 2);
   const Tensor mixed = options.dropout > 0 ? attention_with_dropout(context, q, k, v, options)
+                       : window > 0        ? attention_in_window(q, k, v, window)
                                            : at::scaled_dot_product_attention(q, k, v, {}, 0.0, options.causal);
   return {mixed.transpose(1, 2).reshape({batch, sequence, here * queries.size(3)}), features, over_axis};
 }

@@ -182,12 +182,24 @@ void Context::set_kernels(const KernelChoice& kernels) {
   impl_->options.kernels = kernels;
 }
 
-Parameters Context::materialize(torch::nn::Module& network, uint64_t seed) {
-  std::vector<std::pair<std::string, ShardedParameter>> named;
+Parameters Context::materialize(torch::nn::Module& network, const MaterializeOptions& how) {
+  std::vector<std::pair<std::string, ShardedParameter>> named, frozen;
   collect(network, "", named);
   AXONN_CHECK(!named.empty(), "layers.materialize", "the network has no axonn layer");
-  return Parameters(std::move(named), grid(), rank(), arena_types(), options().device, seed,
-                    planned() ? nullptr : kept_scheduler());
+  const auto make = [&](auto& some, bool trained) {
+    return Parameters(std::move(some), grid(), rank(), arena_types(), options().device, {how.seed, how.is_loaded},
+                      planned() ? nullptr : kept_scheduler(), trained);
+  };
+  if (!how.is_trained) return make(named, true);
+  std::erase_if(named, [&](const auto& each) {
+    if (how.is_trained(each.first)) return false;
+    frozen.push_back(each);
+    return true;
+  });
+  AXONN_CHECK(!named.empty(), "layers.materialize", "every parameter is frozen; train at least one of them, such as '",
+              frozen.front().first, "'");
+  const Parameters trained = make(named, true);
+  return frozen.empty() ? trained : trained.with_frozen(make(frozen, false));
 }
 
 Step Context::begin_step(StepOptions options) {

@@ -1,11 +1,14 @@
 #include "axonn/layers/embedding.hpp"
 
+#include <algorithm>
 #include <limits>
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/embedding_dense_backward.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sum.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
 
 #include "axonn/core/error.hpp"
@@ -153,6 +156,19 @@ Value PositionsImpl::forward(const Value& input) {
               "needs (batch, sequence <= ", options_.length, ", features), got sizes ", input.tensor.sizes());
   return {record(std::make_unique<PositionsOperation>(weight_), input.tensor, {&weight_}), input.features,
           input.layout};
+}
+
+Value PositionsImpl::forward(const Value& input, const std::vector<int64_t>& begins) {
+  check_layout(input, options_.features, Layout::over(options_.feature_axis), "layers.positions");
+  const int64_t tokens = input.tensor.size(1);
+  AXONN_CHECK(static_cast<int64_t>(begins.size()) == input.tensor.size(0) && *std::ranges::min_element(begins) >= 0 &&
+                  *std::ranges::max_element(begins) + tokens <= options_.length,
+              "layers.positions", "texts may have ", options_.length,
+              " tokens, and these have more; make them shorter");
+  const at::NoGradGuard no_grad;
+  const Tensor places = at::tensor(begins, at::kLong).unsqueeze(1) + at::arange(tokens, at::kLong);
+  const Tensor rows = at::embedding(*weight_.gathered(), places.to(input.tensor.device()));
+  return {input.tensor + rows, input.features, input.layout};
 }
 
 }  // namespace axonn

@@ -1,12 +1,16 @@
 #include "axonn/layers/linear.hpp"
 
+#include <cmath>
 #include <utility>
+#include <vector>
 
 #include <ATen/ops/_unsafe_view.h>
 
 #include "axonn/core/error.hpp"
+#include "kernels/cpu/row_dots.hpp"
 #include "layers/feature_dropout.hpp"
 #include "layers/ops/linear_chain.hpp"
+#include "layers/ops/low_rank.hpp"
 #include "layers/operation.hpp"
 #include "layers/ops/row_sum.hpp"
 
@@ -18,13 +22,14 @@ namespace {
 class LinearOperation : public Operation {
  public:
   LinearOperation(Context& context, const LinearImpl& layer, ShardedParameter weight,
-                  std::optional<ShardedParameter> bias, std::shared_ptr<RowTail> tail,
+                  std::optional<ShardedParameter> bias, std::optional<LowRank> low_rank, std::shared_ptr<RowTail> tail,
                   std::function<Pending(const RowProduct&)> elsewhere, std::shared_ptr<std::function<void()>> finish)
       : context_(context),
         in_axis_(layer.in_axis()),
         out_axis_(layer.out_axis()),
         weight_(std::move(weight)),
         bias_(std::move(bias)),
+        low_rank_(std::move(low_rank)),
         tail_(std::move(tail)),
         elsewhere_(std::move(elsewhere)),
         finish_(std::move(finish)) {}
@@ -36,19 +41,34 @@ class LinearOperation : public Operation {
     const auto weight = weight_.gathered();  // (n/out, k/in)
     const Tensor rows = rows_of(input);
     const GemmKernel mm = kernel(GemmUse::output, rows, *weight);
+    const bool dots = context_->scheduler().phase() == Phase::generate && has_row_dots(rows, *weight);
     const int64_t m = rows.size(0), n = weight->size(0);
     const Tensor bias = bias_ ? *bias_->gathered() : Tensor();
+    const auto narrow = low_rank_ ? low_rank_->weights() : LowRank::Weights();
+    const auto with_low_rank = [&](const Tensor& to, const Tensor& some) {
+      if (low_rank_) low_rank_->add_to(to, some, narrow);
+      return to;
+    };
     const RowProduct product{
         .rows = m,
         .width = n,
         .options = rows.options(),
-        .all = [&] { return gemm(mm, rows, *weight); },
-        .some = [&](const Tensor& to,
-                    Range some) { gemm_into(mm, to, rows.narrow(0, some.begin, some.size()), *weight, /*add=*/false); },
+        .all = [&] { return with_low_rank(dots ? row_dots(rows, *weight) : gemm(mm, rows, *weight), rows); },
+        .some =
+            [&](const Tensor& to, Range range) {
+              const Tensor some = rows.narrow(0, range.begin, range.size());
+              gemm_into(mm, to, some, *weight, /*add=*/false);
+              with_low_rank(to, some);
+            },
         .owner = {}};
     const bool whole = context_->shape()[in_axis_] == 1 && !elsewhere_;
+    const auto all = [&] {
+      return with_low_rank(
+          dots ? row_dots(rows, *weight, bias) : gemm(mm, rows, *weight, bias_ ? std::optional(bias) : std::nullopt),
+          rows);
+    };
     TailedRows output =  // (m, n/out)
-        whole ? with_tail(gemm(mm, rows, *weight, bias_ ? std::optional(bias) : std::nullopt), tail_)
+        whole ? with_tail(all(), tail_)
               : sum_with_tail(context_, product, in_axis_, weight_.name(), bias, tail_, elsewhere_);
     *finish_ = std::move(output.finish);
     std::vector<int64_t> shape = input.sizes().vec();
@@ -61,13 +81,15 @@ class LinearOperation : public Operation {
     Pending grad_input{Tensor()};
     if (input_needed) {
       auto weight = weight_.gathered();
-      grad_input = context_->scheduler().all_reduce(gemm(kernel(GemmUse::grad_input, rows, *weight), grad, weight->t()),
-                                                    out_axis_, weight_.name());
+      const Tensor product = gemm(kernel(GemmUse::grad_input, rows, *weight), grad, weight->t());
+      if (low_rank_) low_rank_->add_gradient(product, grad);
+      grad_input = context_->scheduler().all_reduce(product, out_axis_, weight_.name());
     }
     weight_.reduce([&](const Tensor& block, bool add) {
       gemm_into(kernel(GemmUse::grad_weight, rows, block), block, grad.t(), rows.t(), add);
     });
     if (bias_) bias_->reduce([&](const Tensor& block, bool add) { put_sum(block, grad, add); });
+    if (low_rank_) low_rank_->reduce(context_->scheduler(), in_axis_, out_axis_, grad, rows);
     return input_needed ? grad_input.wait().view(input.sizes()) : Tensor();
   }
 
@@ -86,6 +108,7 @@ class LinearOperation : public Operation {
   Axis out_axis_;
   ShardedParameter weight_;
   std::optional<ShardedParameter> bias_;
+  std::optional<LowRank> low_rank_;
   std::shared_ptr<RowTail> tail_;
   std::function<Pending(const RowProduct&)> elsewhere_;  // empty: the sum is the output
   std::shared_ptr<std::function<void()>> finish_;        // the rest of the forward
@@ -101,6 +124,7 @@ LinearImpl::LinearImpl(Context& context, LinearOptions options)
   AXONN_CHECK(options_.in > 0 && options_.out > 0, "layers.linear", "in and out must be positive, got ", options_.in,
               " and ", options_.out);
   add_bias();
+  add_low_rank();
 }
 
 LinearImpl::LinearImpl(Context& context, LinearOptions options, ShardedParameter weight)
@@ -119,6 +143,27 @@ void LinearImpl::add_bias() {
     bias_ = register_sharded(
         "bias",
         {.spec = {.dims = {output_layout().dim(options_.out)}}, .initial = options_.bias_initial, .decay = false});
+}
+
+void LinearImpl::add_low_rank() {
+  const int64_t rank = options_.low_rank.rank;
+  AXONN_CHECK(rank >= 0 && (rank == 0 || !options_.pad_output), "layers.linear",
+              "a low rank must not be negative, nor be that of a layer with padding; choose 0, got ", rank);
+  if (rank == 0) return;
+  const auto a_rows = Dim::whole(static_cast<int64_t>(segments().size()) * rank);
+  const auto a_initial = Initial::uniform(1 / std::sqrt(static_cast<double>(options_.in)));
+  low_rank_a_ = register_sharded(
+      "lora_a", {.spec = {.dims = {a_rows, Dim::split(options_.in, in_axis())}}, .initial = a_initial, .decay = false});
+  low_rank_b_ = register_sharded(
+      "lora_b", {.spec = {.dims = {output_layout().dim(options_.out), Dim::whole(rank)}}, .decay = false});
+}
+
+std::optional<LowRank> LinearImpl::low_rank() const {
+  if (!low_rank_a_) return std::nullopt;
+  std::vector<int64_t> widths;
+  for (const int64_t size : segments())
+    widths.push_back(Dim::split(size, out_axis()).local_size(context().shape(), context().at()));
+  return LowRank(*low_rank_a_, *low_rank_b_, options_.low_rank, std::move(widths));
 }
 
 Tensor LinearImpl::forward(const Tensor& input) {
@@ -151,7 +196,7 @@ void LinearImpl::check_input(const Value& input) const {
 
 bool LinearImpl::has_epilogues(const Tensor& input, double dropout) const {
   constexpr int64_t kColumns = 8;  // cuBLASLt's epilogues take that many together
-  return input.is_cuda() && input.element_size() == 2 && input.numel() > 0 && dropout == 0 && bias_ &&
+  return input.is_cuda() && input.element_size() == 2 && input.numel() > 0 && dropout == 0 && bias_ && !low_rank_a_ &&
          options_.adds_bias && options_.in % kColumns == 0 && options_.out % kColumns == 0 &&
          context().shape().x == 1 && context().shape().y == 1 && context().options().kernels.epilogues;
 }
@@ -184,9 +229,12 @@ PendingValue LinearImpl::launch(const Value& input, const AddTo* add, const SumE
   if (!elsewhere && has_epilogues(input.tensor, add != nullptr ? add->dropout : 0))
     operation = linear_chain({{weight_, *bias}}, stream.defined() ? stream.detach() : Tensor());
   else
-    operation = std::make_unique<LinearOperation>(context(), *this, weight_, bias, tail, elsewhere, finish);
-  const Tensor output = bias ? record(std::move(operation), input.tensor, {&weight_, &*bias}, {stream})
-                             : record(std::move(operation), input.tensor, {&weight_}, {stream});
+    operation = std::make_unique<LinearOperation>(context(), *this, weight_, bias, low_rank(), tail, elsewhere, finish);
+  std::vector<const ShardedParameter*> parameters = {&weight_};
+  for (const std::optional<ShardedParameter>* more :
+       std::initializer_list<const std::optional<ShardedParameter>*>{&bias, &low_rank_a_, &low_rank_b_})
+    if (*more) parameters.push_back(&**more);
+  const Tensor output = record(std::move(operation), input.tensor, parameters, {stream});
   return {{output, options_.out, output_layout()}, std::move(*finish)};
 }
 

@@ -25,7 +25,10 @@ class CrossEntropy : public Operation {
 
   std::string name() const override { return "cross_entropy"; }
 
-  Tensor forward(const Tensor& input) override {
+  Tensor forward(const Tensor& input) override { return of_rows(input).sum(); }
+
+  // The loss of each row: (rows), in a wide type.
+  Tensor of_rows(const Tensor& input) {
     const Tensor logits = readable(rows_of(input));
     const Tensor greatest = all_reduced(greatest_of(logits), "cross_entropy max", ReduceOp::max);
     const Tensor sums_here = exponentials(logits, greatest);
@@ -38,7 +41,7 @@ class CrossEntropy : public Operation {
     const Tensor sums = all_reduced(at::stack({sums_here, target_logit}), "cross_entropy sums", ReduceOp::sum);
     keep(greatest, sums[0]);
     ignored_ = targets_.eq(kIgnoredTarget);
-    return (sums[0].log() - sums[1]).masked_fill_(ignored_, 0).sum();
+    return (sums[0].log() - sums[1]).masked_fill_(ignored_, 0);
   }
 
  protected:
@@ -189,24 +192,38 @@ class MeanOverRanks : public Operation {
   double count_, count_in_step_, weight_ = 0;
 };
 
+void check_one_target_per_row(const Tensor& logits, const Tensor& targets) {
+  AXONN_CHECK(targets.numel() * logits.size(-1) == logits.numel(), "layers.cross_entropy",
+              "needs one target per row of logits, got targets of sizes ", targets.sizes(), " and logits of sizes ",
+              logits.sizes());
+}
+
+// The axis over which the vocabulary is split, if any.
+std::optional<Axis> split_axis(const Context& context, const Value& logits) {
+  const auto axis = logits.layout.axis;
+  return axis && context.shape()[*axis] > 1 ? axis : std::nullopt;
+}
+
+// The part of the vocabulary that this rank holds.
+Range columns_here(const Context& context, const Value& logits) {
+  const auto held = logits.layout.dim(logits.features).local_ranges(context.shape(), context.at());
+  AXONN_CHECK(held.size() <= 1, "layers.cross_entropy", "the vocabulary must be one segment, got layout '",
+              logits.layout.to_string(), "'");
+  return held.empty() ? Range{} : held[0].global;
+}
+
 }  // namespace
 
 Tensor cross_entropy_sum(Context& context, const Value& logits, const Tensor& targets) {
-  AXONN_CHECK(targets.numel() * logits.tensor.size(-1) == logits.tensor.numel(), "layers.cross_entropy",
-              "needs one target per row of logits, got targets of sizes ", targets.sizes(), " and logits of sizes ",
-              logits.tensor.sizes());
-  const bool split = logits.layout.axis && context.shape()[*logits.layout.axis] > 1, on_cpu = logits.tensor.is_cpu();
-  const bool fused = !on_cpu && context.options().kernels.cross_entropy;
-  if (!split && !on_cpu && !fused) {
+  check_one_target_per_row(logits.tensor, targets);
+  const auto axis = split_axis(context, logits);
+  const bool on_cpu = logits.tensor.is_cpu(), fused = !on_cpu && context.options().kernels.cross_entropy;
+  if (!axis && !on_cpu && !fused) {
     const Tensor rows = logits.tensor.reshape({-1, logits.tensor.size(-1)});
     hide_padding(rows, logits.features);
     return at::cross_entropy_loss(wide(rows), targets.flatten(), {}, at::Reduction::Sum, kIgnoredTarget);
   }
-  const auto held = logits.layout.dim(logits.features).local_ranges(context.shape(), context.at());
-  AXONN_CHECK(held.size() <= 1, "layers.cross_entropy", "the vocabulary must be one segment, got layout '",
-              logits.layout.to_string(), "'");
-  const Range columns = held.empty() ? Range{} : held[0].global;
-  const auto axis = split ? logits.layout.axis : std::nullopt;
+  const Range columns = columns_here(context, logits);
   if (on_cpu) check_targets(targets, logits.features);
   std::unique_ptr<Operation> operation;
   if (on_cpu)
@@ -217,6 +234,18 @@ Tensor cross_entropy_sum(Context& context, const Value& logits, const Tensor& ta
   else
     operation = std::make_unique<SplitCrossEntropy>(context, axis, columns, targets);
   return record(std::move(operation), logits.tensor);
+}
+
+Tensor cross_entropy_rows(Context& context, const Value& logits, const Tensor& targets) {
+  const at::NoGradGuard no_grad;
+  check_one_target_per_row(logits.tensor, targets);
+  check_targets(targets, logits.features);
+  const auto axis = split_axis(context, logits);
+  const Range columns = columns_here(context, logits);
+  const Tensor losses = logits.tensor.is_cpu()
+                            ? CrossEntropyOnCpu(context, axis, columns, targets).of_rows(logits.tensor)
+                            : SplitCrossEntropy(context, axis, columns, targets).of_rows(logits.tensor);
+  return losses.view(targets.sizes());
 }
 
 Tensor mean(const Tensor& sum, double global_count, Context& context) {

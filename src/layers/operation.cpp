@@ -19,7 +19,7 @@ struct Below {
   at::AutoDispatchBelowADInplaceOrView kernels_alone;
 };
 
-using ParameterList = std::initializer_list<const ShardedParameter*>;
+using ParameterList = std::span<const ShardedParameter* const>;
 
 std::string traced_name(const Operation& operation) { return "axonn::" + operation.name(); }
 
@@ -80,10 +80,10 @@ struct Ran {
 Ran run(std::unique_ptr<Operation> operation, const Tensor& input, ParameterList parameters,
         const SecondInput& second) {
   const bool has_second = second.tensor.defined();
-  const bool recorded = at::GradMode::is_enabled() && (input.requires_grad() || parameters.size() > 0 ||
-                                                       (has_second && second.tensor.requires_grad()));
-  const std::shared_ptr<Scheduler> scheduler =
-      parameters.size() == 0 ? nullptr : (*parameters.begin())->kept_scheduler();
+  const bool trains = std::ranges::any_of(parameters, [](const auto* parameter) { return parameter->trained(); });
+  const bool recorded =
+      at::GradMode::is_enabled() && (input.requires_grad() || trains || (has_second && second.tensor.requires_grad()));
+  const std::shared_ptr<Scheduler> scheduler = parameters.empty() ? nullptr : parameters.front()->kept_scheduler();
   Tensor output;
   {
     at::RecordFunction traced(at::RecordScope::USER_SCOPE);
@@ -129,8 +129,9 @@ std::vector<Tensor> record(std::unique_ptr<TensorOperation> operation, const std
   return outputs;
 }
 
-Branched record_branch(std::unique_ptr<Operation> operation, const Tensor& input, ParameterList parameters) {
-  const Ran ran = run(std::move(operation), input, parameters, {});
+Branched record_branch(std::unique_ptr<Operation> operation, const Tensor& input,
+                       std::initializer_list<const ShardedParameter*> parameters) {
+  const Ran ran = run(std::move(operation), input, {parameters.begin(), parameters.size()}, {});
   if (!ran.node) return {input, ran.output};
   const Tensor stream = input.detach();
   torch::autograd::set_history({ran.output, stream}, ran.node);

@@ -3,7 +3,9 @@
 #include <initializer_list>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -42,10 +44,14 @@ struct SecondInput {
 };
 
 // Runs forward. If autograd is on and `input` or a parameter needs a gradient, it also records the
-// step and counts a use of every parameter. Because of the parameters, backward runs even if the
-// input needs no gradient.
+// step and counts a use of every parameter that is not frozen. Because of these, backward runs even
+// if the input needs no gradient.
 Tensor record(std::unique_ptr<Operation> operation, const Tensor& input,
-              std::initializer_list<const ShardedParameter*> parameters = {}, const SecondInput& second = {});
+              std::span<const ShardedParameter* const> parameters, const SecondInput& second = {});
+inline Tensor record(std::unique_ptr<Operation> operation, const Tensor& input,
+                     std::initializer_list<const ShardedParameter*> parameters = {}, const SecondInput& second = {}) {
+  return record(std::move(operation), input, std::span(parameters.begin(), parameters.size()), second);
+}
 
 // The same without parameters, from several tensors to several.
 class TensorOperation {

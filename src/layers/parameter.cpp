@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/grad_mode.h>
@@ -65,18 +66,20 @@ at::Tensor ShardedParameter::gradient() const {
   return state_->arena->gradient(slot());
 }
 GatheredWeight ShardedParameter::gathered() const { return state_->schedule->gathered(slot()); }
-void ShardedParameter::count_use() const { state_->schedule->use(slot()); }
+void ShardedParameter::count_use() const {
+  if (trained()) state_->schedule->use(slot());
+}
 Scheduler& ShardedParameter::scheduler() const { return state_->schedule->scheduler(); }
 std::shared_ptr<Scheduler> ShardedParameter::kept_scheduler() const {
   return {state_->schedule, &state_->schedule->scheduler()};
 }
 void ShardedParameter::reduce(const std::function<void(const at::Tensor& block, bool add)>& write) const {
-  state_->schedule->reduce(slot(), write);
+  if (trained()) state_->schedule->reduce(slot(), write);
 }
 
 Parameters::Parameters(std::vector<std::pair<std::string, ShardedParameter>> named, const Grid& grid, int rank,
-                       ArenaTypes types, c10::Device device, uint64_t seed, const std::shared_ptr<Scheduler>& scheduler,
-                       bool trained)
+                       ArenaTypes types, c10::Device device, const InitialDraw& draw,
+                       const std::shared_ptr<Scheduler>& scheduler, bool trained)
     : grid_(grid) {
   std::vector<Arena::Entry> entries;
   for (auto& [name, parameter] : named) {
@@ -98,10 +101,11 @@ Parameters::Parameters(std::vector<std::pair<std::string, ShardedParameter>> nam
     state.arena = arena_;
     const ArenaSlot& slot = arena_->slots()[i];
     state.shard = arena_->weight(slot).detach();
-    arena_->master()
-        .narrow(0, slot.offset, slot.range.size())
-        .copy_(initial_values(state.name, state.options.initial, slot.spec, grid.shape(), at, slot.range, seed,
-                              types.master));
+    if (!draw.is_loaded || !draw.is_loaded(state.name))
+      arena_->master()
+          .narrow(0, slot.offset, slot.range.size())
+          .copy_(initial_values(state.name, state.options.initial, slot.spec, grid.shape(), at, slot.range, draw.seed,
+                                types.master));
     state.shard.set_requires_grad(trained);
   }
   if (scheduler == nullptr) return;
@@ -112,13 +116,19 @@ Parameters::Parameters(std::vector<std::pair<std::string, ShardedParameter>> nam
 }
 
 const ShardedParameter& Parameters::operator[](const std::string& name) const {
-  const auto found = std::ranges::find(list_, name, &ShardedParameter::name);
-  if (found == list_.end()) {
-    std::vector<std::string> names;
-    for (const auto& parameter : list_) names.push_back(parameter.name());
-    throw UserError("layers.parameters", "no parameter '" + name + "'" + did_you_mean(name, names));
-  }
-  return *found;
+  std::vector<std::string> names;
+  for (const Parameters* some = this; some != nullptr; some = some->frozen())
+    for (const ShardedParameter& parameter : some->list()) {
+      if (parameter.name() == name) return parameter;
+      names.push_back(parameter.name());
+    }
+  throw UserError("layers.parameters", "no parameter '" + name + "'" + did_you_mean(name, names));
+}
+
+Parameters Parameters::with_frozen(Parameters frozen) const {
+  Parameters both = *this;
+  both.frozen_ = std::make_shared<const Parameters>(std::move(frozen));
+  return both;
 }
 
 int64_t Parameters::global_numel() const {

@@ -64,9 +64,9 @@ WrappedNetwork::WrappedNetwork(Context& context, FoundModule found, const ShardO
       options_(options),
       checks_layouts_(options.check_layouts || env::is_on("AXONN_CHECK_LAYOUTS")),
       parameters_(sharded(found_.trained), context.grid(), context.rank(), context.arena_types(),
-                  context.options().device, /*seed=*/0, context.kept_scheduler()),
+                  context.options().device, InitialDraw(), context.kept_scheduler()),
       frozen_(sharded(found_.frozen), context.grid(), context.rank(), context.arena_types(), context.options().device,
-              /*seed=*/0, context.kept_scheduler(), /*trained=*/false),
+              InitialDraw(), context.kept_scheduler(), /*trained=*/false),
       units_(found_.units.size()) {
   const at::NoGradGuard no_grad;
   Arena& arena = parameters_.arena();

@@ -8,6 +8,7 @@
 
 #include "axonn/checkpoint/checkpoint.hpp"
 #include "axonn/checkpoint/safetensors.hpp"
+#include "axonn/checkpoint/state_dict_files.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/utf8.hpp"
 #include "checkpoint/checkpoint_ranks.hpp"
@@ -21,39 +22,24 @@ namespace axonn {
 namespace {
 
 namespace fs = std::filesystem;
-using fuzz::Random, fuzz::read;
+using fuzz::changed, fuzz::Random, fuzz::read;
 
-// Another value, where one stands in a text of JSON.
-std::string with_another_value(std::string text, Random& random) {
-  static const std::vector<std::string> kValues = {"0",
-                                                   "-1",
-                                                   "1",
-                                                   "7",
-                                                   "1.5",
-                                                   "1e999",
-                                                   "2147483648",
-                                                   "4294967296",
-                                                   "9223372036854775807",
-                                                   "18446744073709551615",
-                                                   "null",
-                                                   "true",
-                                                   "[]",
-                                                   "{}",
-                                                   "\"\"",
-                                                   "\"x\"",
-                                                   "[0, 1]",
-                                                   "[9223372036854775807, 9223372036854775807]",
-                                                   std::string(300'000, '[') + std::string(300'000, ']')};
-  constexpr std::string_view kDigits = "0123456789";
-  const size_t begin = text.find_first_of(kDigits, random.below(text.size()));
-  if (begin == std::string::npos) return text;
-  const size_t end = std::min(text.find_first_not_of(kDigits, begin), text.size());
-  return text.replace(begin, end - begin, kValues[random.below(kValues.size())]);
-}
-
-std::string changed(std::string text, Random& random) {
-  for (size_t values = random.below(3); values > 0; --values) text = with_another_value(text, random);
-  return random.one_in(2) ? fuzz::mutated(text, random) : text;
+TEST(CheckpointFuzz, IndexesOfTensorsAreReadOrRefused) {
+  const test::Scratch scratch;
+  const std::vector<float> floats(6, 1);
+  for (const char* name : {"a", "b"})
+    safetensors::write(
+        scratch / (std::string(name) + ".safetensors"),
+        std::vector<safetensors::View>{{name, c10::ScalarType::Float, {2, 3}, {std::as_bytes(std::span(floats))}}});
+  const std::string whole =
+      R"({"metadata": {"total_size": 48}, "weight_map": {"a": "a.safetensors", "b": "b.safetensors"}})";
+  size_t good = 0, bad = 0;
+  fuzz::rounds(2000, [&](Random& random) {
+    scratch.file("model.safetensors.index.json", changed(whole, random));
+    ++(read([&] { safetensors::StateDictReader{scratch / "model.safetensors.index.json"}; }) ? good : bad);
+  });
+  EXPECT_GT(good, 0u);
+  EXPECT_GT(bad, 0u);
 }
 
 TEST(CheckpointFuzz, FilesOfTensorsAreReadOrRefused) {

@@ -55,6 +55,24 @@ TEST(CrossEntropyOnEveryGrid, EqualsSerialWithPaddingAndIgnoredRows) {
     }
 }
 
+TEST(CrossEntropyOnEveryGrid, OfEachRowEqualsSerial) {
+  for (const int64_t vocabulary : {16, 21, 3}) {
+    const at::Tensor logits = 10 * whole_tensor(1, {16, 3, vocabulary}),
+                     targets = whole_targets(2, {16, 3}, vocabulary);
+    targets[5].fill_(kIgnoredTarget);
+    const at::Tensor expected =
+        at::cross_entropy_loss(logits.flatten(0, 1), targets.flatten(), {}, at::Reduction::None, kIgnoredTarget);
+    for (const GridShape& grid : every_grid()) {
+      Context context = context_on(grid);
+      const Value mine = my_value(context, logits, {.axis = Axis::x, .padded = true});
+      spoil_padding(context, mine);
+      expect_near(cross_entropy_rows(context, mine, my_rows(context, targets)),
+                  my_rows(context, expected.view({16, 3})), std::to_string(vocabulary) + " on " + grid.to_string());
+      EXPECT_USER_ERROR(cross_entropy_rows(context, mine, my_rows(context, targets) + 30), "size of the vocabulary");
+    }
+  }
+}
+
 TEST(CrossEntropyOnCpu, IsRoundedOnceInEveryType) {
   for (const auto& [dtype, tolerance] :
        {std::pair{at::kDouble, 1e-14}, {at::kFloat, 5e-7}, {at::kBFloat16, 4e-3}, {at::kHalf, 5e-4}})

@@ -8,6 +8,8 @@
 #include <functional>
 #include <random>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -89,6 +91,40 @@ inline std::string mutated(std::string bytes, Random& random) {
     }
   }
   return bytes;
+}
+
+// Another number, where one stands in a text of JSON.
+inline std::string with_another_value(std::string text, Random& random) {
+  static const std::vector<std::string> kValues = {"0",
+                                                   "-1",
+                                                   "1",
+                                                   "7",
+                                                   "1.5",
+                                                   "1e999",
+                                                   "2147483648",
+                                                   "4294967296",
+                                                   "9223372036854775807",
+                                                   "18446744073709551615",
+                                                   "null",
+                                                   "true",
+                                                   "[]",
+                                                   "{}",
+                                                   "\"\"",
+                                                   "\"x\"",
+                                                   "[0, 1]",
+                                                   "[9223372036854775807, 9223372036854775807]",
+                                                   std::string(300'000, '[') + std::string(300'000, ']')};
+  constexpr std::string_view kDigits = "0123456789";
+  const size_t begin = text.find_first_of(kDigits, random.below(text.size()));
+  if (begin == std::string::npos) return text;
+  const size_t end = std::min(text.find_first_not_of(kDigits, begin), text.size());
+  return text.replace(begin, end - begin, kValues[random.below(kValues.size())]);
+}
+
+// Other numbers and, in half of the cases, other bytes of a text of JSON.
+inline std::string changed(std::string text, Random& random) {
+  for (size_t values = random.below(3); values > 0; --values) text = with_another_value(text, random);
+  return random.one_in(2) ? mutated(text, random) : text;
 }
 
 }  // namespace axonn::fuzz

@@ -111,8 +111,11 @@ TEST_F(StateFiles, AreLoadedOnAnyGrid) {
   for (const auto& [name, tensor] : all) values.emplace_back(name, tensor.t().contiguous().t());  // strides are kept
   write_dictionary(directory / "all.pt", values);
   if (test_environment().rank() == 0) {
-    std::ofstream index(directory / "model.safetensors.index.json");
-    index << R"({"metadata": {}, "weight_map": {"a": "one.safetensors", "b": "two.safetensors"}})";
+    std::string files;
+    for (const auto& each : one) files += '"' + each.first + R"(": "one.safetensors", )";
+    for (const auto& each : two) files += '"' + each.first + R"(": "two.safetensors", )";
+    files.resize(files.size() - 2);
+    std::ofstream(directory / "model.safetensors.index.json") << R"({"metadata": {}, "weight_map": {)" << files << "}}";
   }
   directory.barrier();
   for (const GridShape& grid : wrapped_grids())

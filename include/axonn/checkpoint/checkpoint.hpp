@@ -165,7 +165,8 @@ class CheckpointReader {
   // Their cuts may be other ones than the checkpoint's, or none. Padding becomes zero. Reads a
   // file once, and checks its checksum on the way: after an error the shards hold anything. If
   // `tensors` contains one tensor of a group, it must contain all tensors of that group in the
-  // checkpoint. Otherwise throws UserError, with the tensor's name and both shapes.
+  // checkpoint; ema/NAME may stand for weights/NAME. Otherwise throws UserError, with the tensor's
+  // name and both shapes.
   void load(const GridShape& shape, const Coordinate& at, std::span<const CheckpointTensor> tensors) const;
   // The same on all ranks of a grid: ranks that hold the same elements read each part of the
   // checkpoint once and send it to the others. Collective. Errors of one rank are errors of all.

@@ -7,7 +7,10 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "axonn/checkpoint/safetensors.hpp"
 
@@ -35,6 +38,9 @@ class StateDictReader {
   std::vector<std::unique_ptr<File>> files_;
   std::map<std::string, Place> places_;
 };
+
+// The tensor in the type of a file. UserError that names it if a number is too large for the type.
+at::Tensor converted(const at::Tensor& tensor, at::ScalarType dtype, std::string_view name);
 
 // Writes a tensor at a time. Files have the suffix ".partial" until finish() has renamed them, the
 // index last; a writer that does not come so far removes them. BackendError as from StreamedFile.

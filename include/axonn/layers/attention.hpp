@@ -1,8 +1,11 @@
 #pragma once
 
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "axonn/layers/layout.hpp"
+#include "axonn/layers/rotary.hpp"
 
 namespace axonn {
 
@@ -10,9 +13,11 @@ struct AttentionOptions {
   int64_t heads = 0;     // heads of the queries of the whole layer; split over `axis`, which must divide them
   int64_t kv_heads = 0;  // heads of keys and of values, which divide `heads` and are split alike; 0: heads
   bool causal = true;
+  int64_t window = 0;             // causal only: keys that a query sees, its own among them; 0: all before it
   double dropout = 0;             // probability of dropping an attention probability
   std::string dropout_name = {};  // distinguishes the places of a network
   Axis axis = Axis::x;
+  std::shared_ptr<const Rotary> rotary = {};  // turns queries and keys; null: they are as they come
 
   int64_t keys() const { return kv_heads > 0 ? kv_heads : heads; }
 };
@@ -25,14 +30,19 @@ struct AttentionHeads {
 
 // qkv (batch, ..., features / axis) in segments q|k|v over the axis as three views; all dims
 // between are one sequence. Gradients that attention() gives to all three come back as one tensor,
-// without a copy. Nothing is exchanged.
-AttentionHeads split_heads(Context& context, const Value& qkv, const AttentionOptions& options);
+// without a copy. Nothing is exchanged. With a rotation, queries and keys are turned where they
+// lie, so qkv itself must not be read afterwards; sample b begins at position first[b], or all at
+// 0.
+AttentionHeads split_heads(Context& context, const Value& qkv, const AttentionOptions& options,
+                           const std::vector<int64_t>& first = {});
 
 // Multi-head attention with sharded heads: -> (batch, sequence, features / axis) over the axis,
 // with the features of all queries. Each head of keys and values serves heads / kv_heads heads of
 // queries that follow each other (Ainslie et al., GQA, 2023). Nothing is exchanged. Every rank of
 // the other tensor axis computes the same heads. Causal attention without dropout is computed in
-// blocks of attention_block() queries where that is faster, else by LibTorch's fused kernel.
+// blocks of attention_block() queries where that is faster, else by LibTorch's fused kernel; within
+// a window it is given blocks of queries and their keys, so no mask has more than
+// (window + 512) x 512 elements (Beltagy et al., Longformer, 2020).
 Value attention(Context& context, const AttentionHeads& heads, const AttentionOptions& options);
 
 // Queries per block. A layer keeps (sequence + block) / 2 probabilities per query and head for

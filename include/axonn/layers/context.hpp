@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -105,7 +107,16 @@ class Context {
   // Names, lays out, allocates and fills the parameters of every axonn layer in `network`, with the
   // same values on every grid. Call it once per network; `.to()` after it is an error. UserError
   // for a plain torch parameter in the network, because its gradient would not be reduced.
-  Parameters materialize(torch::nn::Module& network, uint64_t seed);
+  Parameters materialize(torch::nn::Module& network, uint64_t seed) { return materialize(network, {.seed = seed}); }
+  struct MaterializeOptions {
+    uint64_t seed = 0;
+    // Those of other names are frozen: they get no gradients, no state of an optimizer, and lie in
+    // Parameters::frozen(). UserError if none is trained. No function: all are trained.
+    std::function<bool(const std::string& name)> is_trained;
+    // These begin as zeros, which takes no time: their values are loaded next. No function: none.
+    std::function<bool(const std::string& name)> is_loaded;
+  };
+  Parameters materialize(torch::nn::Module& network, const MaterializeOptions& options);
 
   struct StepOptions {
     int micro_batches = 1;  // backward passes per step; gradients are summed over the grid after the last

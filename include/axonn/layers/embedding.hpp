@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "axonn/layers/layout.hpp"
 #include "axonn/layers/sharded_module.hpp"
 
@@ -38,11 +40,13 @@ struct PositionsOptions {
 };
 
 // Adds a learned vector per position: (batch, sequence, features/Y) -> the same. The table (length,
-// features) is replicated over X; its block is sharded over Z.
+// features) is replicated over X; its block is sharded over Z. With `begins`, sample b begins at
+// position begins[b], and there are no gradients.
 class PositionsImpl : public ShardedModule {
  public:
   PositionsImpl(Context& context, PositionsOptions options);
   Value forward(const Value& input);
+  Value forward(const Value& input, const std::vector<int64_t>& begins);
 
  private:
   PositionsOptions options_;

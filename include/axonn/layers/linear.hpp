@@ -6,10 +6,12 @@
 
 #include "axonn/layers/add_to.hpp"
 #include "axonn/layers/layout.hpp"
+#include "axonn/layers/low_rank_options.hpp"
 #include "axonn/layers/sharded_module.hpp"
 
 namespace axonn {
 
+class LowRank;
 class Pending;
 struct RowProduct;
 
@@ -25,6 +27,7 @@ struct LinearOptions {
   std::optional<Layout> output = {};   // layout of that forward's result; nullopt: output_layout()
   Initial weight_initial = Initial::normal(0.02);
   Initial bias_initial = Initial::zeros();
+  LowRankOptions low_rank = {};
 };
 
 // y = x W^T + b under Agarwal's 3D product (AxoNN, section III, Algorithm 1). The roles are in = Y
@@ -34,11 +37,14 @@ struct LinearOptions {
 //  weight (out, in)   out over the out axis, in over the in axis; the flattened block over Z;
 //                     replicated over data
 //  bias   (out)       over the out axis, replicated over the in axis and Z
+//  lora_a (segments rank, in)  in over the in axis, replicated over the out axis and Z
+//  lora_b (out, rank)          out over the out axis, replicated over the in axis and Z
 //  output (rows, out) rows over Z and data, features over the out axis, replicated over the in axis
 //
 // forward: all-gather the weight over Z, multiply, all-reduce over the in axis. backward:
-// all-reduce dI over the out axis, reduce-scatter dW over Z. Sizes need not divide by the axes.
-// Every rank of the grid calls it, in the same order.
+// all-reduce dI over the out axis, reduce-scatter dW over Z. The low-rank product joins both sums;
+// only its own gradients are summed besides, over the axis that replicates each. Sizes need not
+// divide by the axes. Every rank of the grid calls it, in the same order.
 //
 // If joins() says so, cuBLASLt's products do the bias, the residual sum and the bias's gradient on
 // the way. The residual sum is then rounded once, not twice.
@@ -68,8 +74,12 @@ class LinearImpl : public ShardedModule {
   Layout output_layout() const {
     return {.axis = out_axis(), .segments = options_.segments, .padded = options_.pad_output};
   }
+  int64_t in_features() const { return options_.in; }
   const ShardedParameter& weight() const { return weight_; }
   const ShardedParameter& bias() const { return bias_.value(); }
+  std::vector<int64_t> segments() const {
+    return options_.segments.empty() ? std::vector<int64_t>{options_.out} : options_.segments;
+  }
   bool adds_bias() const { return options_.adds_bias; }
 
  private:
@@ -82,10 +92,13 @@ class LinearImpl : public ShardedModule {
   bool has_epilogues(const at::Tensor& input, double dropout) const;
   ShardSpec weight_spec() const;
   void add_bias();
+  void add_low_rank();
+  std::optional<LowRank> low_rank() const;
 
   LinearOptions options_;
   ShardedParameter weight_;
   std::optional<ShardedParameter> bias_;
+  std::optional<ShardedParameter> low_rank_a_, low_rank_b_;
 };
 
 class Linear : public Layer<LinearImpl, LinearOptions> {

@@ -20,6 +20,11 @@ inline constexpr int64_t kIgnoredTarget = -100;
 // entry of the vocabulary is NaN.
 at::Tensor cross_entropy_sum(Context& context, const Value& logits, const at::Tensor& targets);
 
+// The terms of that sum, in the sizes of the targets; 0 for kIgnoredTarget. They are fp64 for
+// logits in fp64, otherwise fp32, and have no gradient. UserError on every device for a target that
+// is no entry of the vocabulary.
+at::Tensor cross_entropy_rows(Context& context, const Value& logits, const at::Tensor& targets);
+
 // The sum over all rows of the grid, divided by the global count. Every rank gets the same number
 // and the gradient of its own part. `sum` is this rank's sum (a scalar, the same on X and Y).
 // `global_count` is the number of terms on the whole grid. Every rank calls it.

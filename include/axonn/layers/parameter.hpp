@@ -47,6 +47,7 @@ class ShardedParameter {
   const std::string& name() const { return state_->name; }  // "h.0.attn.qkv.weight"; empty before materialize
   bool materialized() const { return state_->arena != nullptr; }
   bool same_as(const ShardedParameter& other) const { return state_ == other.state_; }
+  bool trained() const { return state_->shard.requires_grad(); }  // false: frozen, it gets no gradient
 
   // This rank's range, flattened. It is a leaf that requires a gradient but never gets .grad: the
   // schedule collects its gradient. Only the optimizer writes it.
@@ -57,6 +58,8 @@ class ShardedParameter {
 
   // The (X, Y) block, gathered over Z. Every rank of the Z group calls it.
   GatheredWeight gathered() const;
+  // The forward uses under autograd, and the gradient of each: `write` stores it, or adds it. Both
+  // do nothing for a frozen parameter.
   void count_use() const;
   void reduce(const std::function<void(const at::Tensor& block, bool add)>& write) const;
   Scheduler& scheduler() const;
@@ -75,26 +78,40 @@ class ShardedParameter {
   std::shared_ptr<State> state_;
 };
 
+// The first values of parameters: draws from a seed, or zeros where they are loaded next.
+struct InitialDraw {
+  uint64_t seed = 0;
+  std::function<bool(const std::string& name)> is_loaded;
+};
+
 // All parameters of one network, in one arena.
 class Parameters {
  public:
   // `named` holds the final names. With a null `scheduler` it only lays out, without memory
   // (--dry-run). Without `trained` they get no gradients.
   Parameters(std::vector<std::pair<std::string, ShardedParameter>> named, const Grid& grid, int rank, ArenaTypes types,
-             c10::Device device, uint64_t seed, const std::shared_ptr<Scheduler>& scheduler, bool trained = true);
+             c10::Device device, const InitialDraw& draw, const std::shared_ptr<Scheduler>& scheduler,
+             bool trained = true);
 
   const std::vector<ShardedParameter>& list() const { return list_; }
-  const ShardedParameter& operator[](const std::string& name) const;  // UserError suggesting the nearest name
+  // Also of frozen ones; UserError suggesting the nearest name.
+  const ShardedParameter& operator[](const std::string& name) const;
   Arena& arena() const { return *arena_; }
   NetworkSchedule& schedule() const { return *schedule_; }
   const Grid& grid() const { return grid_; }
-  int64_t global_numel() const;  // elements of the network, without padding
+  int64_t global_numel() const;  // elements of all of them, without padding
+
+  // Those of the network that are not trained, in an arena of their own; null: none.
+  const Parameters* frozen() const { return frozen_.get(); }
+  // The parameters of a network without some, and those.
+  Parameters with_frozen(Parameters frozen) const;
 
  private:
   Grid grid_;
   std::vector<ShardedParameter> list_;
   std::shared_ptr<Arena> arena_;
   std::shared_ptr<NetworkSchedule> schedule_;  // null when laid out without memory
+  std::shared_ptr<const Parameters> frozen_;
 };
 
 // Values of `range` of the flattened block, computed in fp64 and rounded to `dtype`.

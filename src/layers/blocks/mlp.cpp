@@ -3,12 +3,10 @@
 #include <utility>
 #include <vector>
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/silu.h>
-
 #include "axonn/core/error.hpp"
 #include "axonn/layers/context.hpp"
 #include "axonn/layers/gelu.hpp"
+#include "axonn/layers/swiglu.hpp"
 
 namespace axonn {
 namespace {
@@ -19,7 +17,7 @@ LinearOptions before_activation(const Context& context, const MlpOptions& mlp) {
   const std::vector<int64_t> halves = {mlp.down.in, mlp.down.in};
   AXONN_CHECK(!mlp.gated || options.segments == halves, "layers.mlp", "a gated MLP needs up.segments of ", mlp.down.in,
               " gates and ", mlp.down.in, " values, as many as down.in");
-  options.adds_bias = mlp.gated || !context.options().device.is_cpu();
+  options.adds_bias = mlp.gated || !mlp.up.bias || !context.options().device.is_cpu();
   return options;
 }
 
@@ -35,10 +33,7 @@ MlpImpl::MlpImpl(Context& context, MlpOptions options)
 }
 
 Value MlpImpl::activated(const Value& hidden) const {
-  if (gated_) {
-    const auto halves = hidden.tensor.chunk(2, -1);
-    return {at::silu(halves[0]).mul(halves[1]), hidden.features / 2, {.axis = hidden.layout.axis}};
-  }
+  if (gated_) return swiglu(hidden);
   return up_->adds_bias() ? gelu(hidden) : gelu(hidden, up_->bias());
 }
 

@@ -13,7 +13,7 @@ struct ResidualStream::Parts {
 };
 
 ResidualStream::ResidualStream(Context& context, const Value& stream, ResidualOptions options)
-    : parts_(new Parts{.rows = RowParts(context, {stream})}), options_(std::move(options)) {
+    : parts_(new Parts{.rows = RowParts(context, {stream}, options.in_parts)}), options_(std::move(options)) {
   for (size_t part = 0; part < parts_->rows.size(); ++part)
     parts_->sums.emplace_back(parts_->rows.inputs(part).front(), [] {});
 }

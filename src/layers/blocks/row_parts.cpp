@@ -6,8 +6,9 @@
 
 namespace axonn {
 
-RowParts::RowParts(Context& context, const std::vector<Value>& inputs) : context_(context) {
-  const int64_t rows = inputs.front().tensor.size(0), parts = std::min(context.options().forward.split, rows);
+RowParts::RowParts(Context& context, const std::vector<Value>& inputs, bool divided) : context_(context) {
+  const int64_t rows = inputs.front().tensor.size(0),
+                parts = divided ? std::min(context.options().forward.split, rows) : 1;
   if (parts <= 1) {
     inputs_ = {inputs};
     samples_ = {context.samples()};

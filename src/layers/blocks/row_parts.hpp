@@ -10,11 +10,11 @@
 
 namespace axonn {
 
-// The rows of a block in ContextOptions::forward.split parts, at most one per row.
+// The rows of a block in ContextOptions::forward.split parts, at most one per row; or all in one.
 class RowParts {
  public:
   // Rows are in dim 0 of every input.
-  RowParts(Context& context, const std::vector<Value>& inputs);
+  RowParts(Context& context, const std::vector<Value>& inputs, bool divided = true);
 
   size_t size() const { return inputs_.size(); }
   const std::vector<Value>& inputs(size_t part) const { return inputs_[part]; }

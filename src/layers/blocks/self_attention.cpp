@@ -5,6 +5,11 @@
 #include "axonn/layers/context.hpp"
 
 namespace axonn {
+namespace {
+
+const std::vector<int64_t> kFromZero;
+
+}  // namespace
 
 SelfAttentionImpl::SelfAttentionImpl(Context& context, SelfAttentionOptions options)
     : BranchImpl(context),
@@ -13,12 +18,25 @@ SelfAttentionImpl::SelfAttentionImpl(Context& context, SelfAttentionOptions opti
       out_(context, std::move(options.out)) {
   register_module(options.qkv_name, qkv_.ptr());
   register_module(options.out_name, out_.ptr());
+  if (!options.head_norm) return;
+  q_norm_.emplace(context, *options.head_norm);
+  k_norm_.emplace(context, *options.head_norm);
+  register_module("q_norm", q_norm_->ptr());
+  register_module("k_norm", k_norm_->ptr());
 }
 
 Value SelfAttentionImpl::attended(const Value& qkv) const {
   AttentionOptions options = attention_;
   if (!is_training()) options.dropout = 0;
-  const Value result = attention(context(), split_heads(context(), qkv, options), options);
+  const Value normed = q_norm_ ? norm_heads(context(), qkv, *q_norm_, *k_norm_, options) : qkv;
+  const AttentionHeads heads = split_heads(context(), normed, options, begins_ != nullptr ? *begins_ : kFromZero);
+  if (cache_ != nullptr) {
+    const bool begins_texts = qkv.tensor.size(1) > 1 && *begins_ == std::vector<int64_t>(begins_->size());
+    if (!begins_texts)
+      return {cache_->attend(heads, *begins_, options.window), out_->in_features(), Layout::over(options.axis)};
+    cache_->put(heads, *begins_);
+  }
+  const Value result = attention(context(), heads, options);
   std::vector<int64_t> sizes = qkv.tensor.sizes().vec();
   sizes.back() = -1;
   return result.map([&](const at::Tensor& tensor) { return tensor.view(sizes); });

@@ -2,8 +2,7 @@
 
 #include <utility>
 
-#include <ATen/ops/sum.h>
-
+#include "layers/norms/rms_norm_rows.hpp"
 #include "layers/operation.hpp"
 
 namespace axonn {
@@ -17,17 +16,16 @@ class RmsNormOperation : public Operation {
 
   Tensor forward(const Tensor& input) override {
     input_.keep(input);
-    const Tensor x = wide(input);
-    reciprocal_root_ = mean(x.square().sum(-1, /*keepdim=*/true), "rms_norm").wait().add_(options_.epsilon).rsqrt_();
-    return (x * reciprocal_root_).mul_(*weight_.gathered()).to(input.scalar_type());
+    roots_ = mean(square_sums(input), "rms_norm").wait().add_(options_.epsilon).rsqrt_();
+    return rms_normalised(input, roots_, *weight_.gathered());
   }
 
   Tensor backward(const Tensor& grad_output, bool) override {
-    const Tensor normalised = wide(input_.get()) * reciprocal_root_, grad = wide(grad_output);
-    const Tensor grad_normalised = grad * *weight_.gathered();
-    Pending sum = mean((grad_normalised * normalised).sum(-1, /*keepdim=*/true), "rms_norm backward");
-    weight_.reduce([&](const Tensor& block, bool add) { put_sum(block, grad * normalised, add); });
-    return (grad_normalised - normalised * sum.wait()).mul_(reciprocal_root_).to(grad_output.scalar_type());
+    const Tensor input = input_.get(), weight = *weight_.gathered();
+    const auto [rows, weights] = rms_gradient_sums(grad_output, input, roots_, weight);
+    Pending means = mean(rows, "rms_norm backward");
+    weight_.reduce([&, sums = weights](const Tensor& block, bool add) { put_sum(block, sums, add); });
+    return rms_gradient(grad_output, input, roots_, weight, means.wait());
   }
 
   void release() override { input_.reset(); }
@@ -42,7 +40,7 @@ class RmsNormOperation : public Operation {
   ShardedParameter weight_;
   RmsNormOptions options_;
   Saved input_;
-  Tensor reciprocal_root_;  // per row
+  Tensor roots_;  // per row, 1 / sqrt(mean of squares + epsilon)
 };
 
 }  // namespace

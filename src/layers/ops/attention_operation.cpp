@@ -3,7 +3,6 @@
 #include <array>
 #include <vector>
 
-#include "kernels/cpu/causal_attention.hpp"
 #include "layers/ops/heads_operation.hpp"
 
 namespace axonn {
@@ -11,7 +10,7 @@ namespace {
 
 class AttentionOperation : public TensorOperation {
  public:
-  AttentionOperation(int64_t rows, at::ScalarType products) : kernel_(rows, products) {}
+  explicit AttentionOperation(const CausalAttentionOptions& options) : kernel_(options) {}
   std::string name() const override { return "causal_attention"; }
 
   std::vector<Tensor> forward(const std::vector<Tensor>& inputs) override {
@@ -42,8 +41,8 @@ class AttentionOperation : public TensorOperation {
 
 }  // namespace
 
-std::unique_ptr<TensorOperation> attention_operation(int64_t rows, at::ScalarType products) {
-  return std::make_unique<AttentionOperation>(rows, products);
+std::unique_ptr<TensorOperation> attention_operation(const CausalAttentionOptions& options) {
+  return std::make_unique<AttentionOperation>(options);
 }
 
 }  // namespace axonn

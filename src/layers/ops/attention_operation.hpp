@@ -2,13 +2,14 @@
 
 #include <memory>
 
+#include "kernels/cpu/causal_attention.hpp"
 #include "layers/operation.hpp"
 
 namespace axonn {
 
 // CausalAttention as an operation: queries, keys and values, each (batch, sequence, heads, features
-// of a head) -> (batch, sequence, heads * features of a head). It keeps the inputs and the
-// probabilities. The three gradients lie in one tensor (heads_in_one()).
-std::unique_ptr<TensorOperation> attention_operation(int64_t rows, at::ScalarType products);
+// of a head) -> (batch, sequence, heads of queries * features of a head). It keeps the inputs and
+// the probabilities. The three gradients lie in one tensor (heads_in_one()).
+std::unique_ptr<TensorOperation> attention_operation(const CausalAttentionOptions& options);
 
 }  // namespace axonn

@@ -1,5 +1,7 @@
 #include "layers/ops/heads_operation.hpp"
 
+#include <utility>
+
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 
@@ -18,7 +20,8 @@ std::vector<Tensor> views_of(const Tensor& all /* (batch, sequence, q + k + v, f
 
 class HeadsOperation : public TensorOperation {
  public:
-  explicit HeadsOperation(std::array<int64_t, 3> heads) : heads_(heads) {}
+  HeadsOperation(std::array<int64_t, 3> heads, std::shared_ptr<const Rotary> rotary, std::vector<int64_t> first)
+      : heads_(heads), rotary_(std::move(rotary)), first_(std::move(first)) {}
   std::string name() const override { return "split_heads"; }
 
   std::vector<Tensor> forward(const std::vector<Tensor>& inputs) override {
@@ -26,7 +29,9 @@ class HeadsOperation : public TensorOperation {
     sizes_ = qkv.sizes().vec();
     const int64_t all = heads_[0] + heads_[1] + heads_[2];
     const int64_t sequence = c10::multiply_integers(qkv.sizes().slice(1, static_cast<size_t>(qkv.dim()) - 2));
-    std::vector<Tensor> views = views_of(qkv.view({qkv.size(0), sequence, all, qkv.size(-1) / all}), heads_);
+    const Tensor by_head = qkv.view({qkv.size(0), sequence, all, qkv.size(-1) / all});
+    turn(by_head, /*back=*/false);
+    std::vector<Tensor> views = views_of(by_head, heads_);
     // Code that keeps a view sees that its input was overwritten.
     for (const Tensor& view : views)
       torch::autograd::impl::set_version_counter(view, torch::autograd::impl::version_counter(qkv));
@@ -38,12 +43,19 @@ class HeadsOperation : public TensorOperation {
     const int64_t all = heads_[0] + heads_[1] + heads_[2];
     if (lie_in_one(gradients)) {
       const Tensor one = first.as_strided({first.size(0), first.size(1), all, first.size(3)}, first.strides());
+      turn(one, /*back=*/true);
       return {one.view(sizes_)};
     }
-    return {at::cat(gradients, 2).view(sizes_)};
+    const Tensor one = at::cat(gradients, 2);
+    turn(one, /*back=*/true);
+    return {one.view(sizes_)};
   }
 
  private:
+  void turn(const Tensor& all, bool back) const {
+    if (rotary_ != nullptr) rotary_->turn(all.narrow(2, 0, heads_[0] + heads_[1]), first_, back);
+  }
+
   // Whether they follow each other in one contiguous tensor.
   bool lie_in_one(const std::vector<Tensor>& gradients) const {
     const Tensor& first = gradients[0];
@@ -60,13 +72,16 @@ class HeadsOperation : public TensorOperation {
   }
 
   std::array<int64_t, 3> heads_;
+  std::shared_ptr<const Rotary> rotary_;
+  std::vector<int64_t> first_;
   std::vector<int64_t> sizes_;
 };
 
 }  // namespace
 
-std::unique_ptr<TensorOperation> heads_operation(std::array<int64_t, 3> heads) {
-  return std::make_unique<HeadsOperation>(heads);
+std::unique_ptr<TensorOperation> heads_operation(std::array<int64_t, 3> heads, std::shared_ptr<const Rotary> rotary,
+                                                 std::vector<int64_t> first) {
+  return std::make_unique<HeadsOperation>(heads, std::move(rotary), std::move(first));
 }
 
 std::vector<Tensor> heads_in_one(const std::vector<Tensor>& like) {

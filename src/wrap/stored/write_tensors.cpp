@@ -10,6 +10,7 @@
 #include "axonn/checkpoint/state_dict_files.hpp"
 #include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/core/error.hpp"
+#include "axonn/layers/whole_tensor.hpp"
 #include "wrap/split_layer.hpp"
 #include "wrap/stored/stored_tensors.hpp"
 
@@ -40,28 +41,7 @@ Plan plan_of(const std::vector<StoredTensor>& tensors) {
 
 // The elements of a layer's tensor from all ranks of the first data group, in LibTorch's order.
 at::Tensor whole_of_layer(Context& context, const StoredTensor& tensor) {
-  Communicator& group = context.communicators()[{Axis::x, Axis::y, Axis::z}];
-  const ShardSpec& spec = tensor.slot->spec;
-  const GridShape& shape = context.shape();
-  std::vector<int64_t> counts;
-  std::vector<std::vector<MappedRange>> places;
-  int64_t all = 0;
-  for (const int rank : group.group().ranks) {
-    const Coordinate at = context.grid().coordinate(rank);
-    const Range range = spec.block_range(shape, at, kRangeAlignment);
-    counts.push_back(range.size());
-    places.push_back(mapped_ranges(spec, shape, at, range));
-    for (MappedRange& each : places.back()) each.local_begin += all - range.begin;
-    all += range.size();
-  }
-  AXONN_ASSERT(counts[static_cast<size_t>(group.rank())] == tensor.held.numel(), "another range than the arena's");
-  const at::Tensor gathered = at::empty({all}, tensor.held.options().requires_grad(false));
-  group.all_gather(tensor.held.contiguous(), gathered, counts).wait();
-  const at::Tensor whole = at::empty({spec.global_numel()}, gathered.options());
-  for (const auto& of_rank : places)
-    for (const MappedRange& each : of_rank)
-      whole.narrow(0, each.global_begin, each.size).copy_(gathered.narrow(0, each.local_begin, each.size));
-  return as_named(whole, tensor.shape).reshape({-1});
+  return as_named(whole_tensor(context, *tensor.slot, tensor.held).reshape({-1}), tensor.shape).reshape({-1});
 }
 
 // The whole tensor on the ranks of the first Z group, in the file's type and on the CPU.

@@ -112,8 +112,9 @@ class OnRanks : public testing::Test {
                                                        .initial = Initial::normal(1),
                                                        .decay = kGiven[i].decay,
                                                        .bundle = bundled ? kGiven[i].bundle : -1}));
-    parameters = std::make_unique<Parameters>(std::move(named), context->grid(), context->rank(),
-                                              context->arena_types(), at::kCPU, 3, context->kept_scheduler());
+    parameters =
+        std::make_unique<Parameters>(std::move(named), context->grid(), context->rank(), context->arena_types(),
+                                     at::kCPU, InitialDraw{3, {}}, context->kept_scheduler());
   }
 
   NetworkSchedule& schedule() const { return parameters->schedule(); }

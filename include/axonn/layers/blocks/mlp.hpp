@@ -16,8 +16,7 @@ struct MlpOptions {
 
 // The MLP as a residual branch: down(gelu(up(x))). On CPUs GELU's pass adds the bias of `up`. On a
 // GPU one operation does it all where LinearImpl::joins() says so. Gated, with up(x) in segments
-// gate|value: down(silu(gate) value) (SwiGLU; Shazeer, GLU Variants Improve Transformer, 2020).
-// UserError unless `up` then has two segments of down.in features.
+// gate|value: down(swiglu(up(x))). UserError unless `up` then has two segments of down.in features.
 class MlpImpl : public BranchImpl {
  public:
   MlpImpl(Context& context, MlpOptions options);

@@ -25,6 +25,7 @@ class BranchImpl : public ShardedModule {
 struct ResidualOptions {
   double dropout = 0;     // probability, for every branch before it is added
   std::string name = {};  // the block's: with a branch's place() it names the branch's dropout
+  bool in_parts = true;   // as ContextOptions::forward.split says; false: all rows at once
 };
 
 // The stream of a block as in the papers: each add() is

@@ -1,10 +1,14 @@
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "axonn/layers/attention.hpp"
 #include "axonn/layers/blocks/residual_stream.hpp"
+#include "axonn/layers/blocks/key_value_cache.hpp"
 #include "axonn/layers/linear.hpp"
+#include "axonn/layers/norms/head_norm.hpp"
 
 namespace axonn {
 
@@ -12,12 +16,14 @@ struct SelfAttentionOptions {
   LinearOptions qkv;           // segments q|k|v
   AttentionOptions attention;  // over the output axis of qkv
   LinearOptions out;
+  std::optional<HeadNormOptions> head_norm = {};    // norms of queries and keys; nothing: none
   std::string qkv_name = "qkv", out_name = "proj";  // names of the two submodules
 };
 
 // Self-attention as a residual branch: out(attention(qkv(x))) of (batch, ..., features). All dims
 // between are one sequence, such as the pixels of an image. Attention's dropout is for training
-// only (train(), eval()).
+// only (train(), eval()). Norms of the heads are submodules q_norm and k_norm, and come before the
+// rotation.
 class SelfAttentionImpl : public BranchImpl {
  public:
   SelfAttentionImpl(Context& context, SelfAttentionOptions options);
@@ -26,11 +32,34 @@ class SelfAttentionImpl : public BranchImpl {
   Linear& qkv() { return qkv_; }
   Linear& out() { return out_; }
 
+  bool decodes() const { return cache_ != nullptr; }
+  // While it lives, forward takes new tokens of texts whose earlier ones are in `cache`, from
+  // positions `begins` on; without gradients. All of them outlive it.
+  class Decoding {
+   public:
+    Decoding(SelfAttentionImpl& layer, KeyValueCache& cache, const std::vector<int64_t>& begins) : layer_(layer) {
+      layer_.cache_ = &cache;
+      layer_.begins_ = &begins;
+    }
+    ~Decoding() {
+      layer_.cache_ = nullptr;
+      layer_.begins_ = nullptr;
+    }
+    Decoding(const Decoding&) = delete;
+    Decoding& operator=(const Decoding&) = delete;
+
+   private:
+    SelfAttentionImpl& layer_;
+  };
+
  private:
   Value attended(const Value& qkv) const;
 
   AttentionOptions attention_;
+  KeyValueCache* cache_ = nullptr;
+  const std::vector<int64_t>* begins_ = nullptr;
   Linear qkv_, out_;
+  std::optional<HeadNorm> q_norm_, k_norm_;
 };
 
 using SelfAttention = Layer<SelfAttentionImpl, SelfAttentionOptions>;
