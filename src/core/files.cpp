@@ -93,6 +93,10 @@ void SharedFile::write_at(int64_t place, std::span<const std::byte> bytes) {
   }
 }
 
+void SharedFile::sync() {
+  if (::fsync(descriptor_) != 0) refuse("sync", path_);
+}
+
 void SharedFile::finish() { sync_and_close(descriptor_, path_); }
 
 OpenFile::OpenFile(fs::path path) : path_(std::move(path)) {

@@ -54,7 +54,8 @@ class SharedFile {
   SharedFile& operator=(const SharedFile&) = delete;
 
   void write_at(int64_t place, std::span<const std::byte> bytes);
-  void finish();  // as SyncedFile::finish(), of what this process has written
+  void sync();    // returns when all that this process has written is on the disk
+  void finish();  // the same, and close
 
  private:
   std::filesystem::path path_;

@@ -11,8 +11,10 @@
 #include "axonn/core/log.hpp"
 #include "axonn/core/utf8.hpp"
 #include "axonn/data/images/image_data.hpp"
+#include "axonn/data/text/questions.hpp"
 #include "axonn/data/text/text_data.hpp"
 #include "data/images/image_samples.hpp"
+#include "data/text/question_files.hpp"
 #include "support/fuzz.hpp"
 #include "support/scratch.hpp"
 
@@ -107,6 +109,33 @@ TEST_F(DataFuzz, FoldersOfTextAreReadOrRefused) {
   });
   EXPECT_GT(good, 50U);
   EXPECT_GT(bad, 50U);
+}
+
+TEST_F(DataFuzz, QuestionsAreReadOrRefused) {
+  const test::Scratch scratch;
+  const Tokenizer tokenizer = Tokenizer::bytes();
+  const std::string lines = R"({"ctx": "One and", "endings": ["two.", "caf\u00e9"], "label": 1})"
+                            "\n"
+                            R"({"context": "a", "endings": ["b", "c", "d"], "label": 0, "more": [{}]})"
+                            "\n";
+  const std::string tokens =
+      test::llmc_file({{.context = {1, 2, 3}, .endings = {{.tokens = {4}}, {.tokens = {5, 6}}}, .label = 1},
+                       {.context = {7}, .endings = {{.tokens = {8}}, {.tokens = {9}}, {.tokens = {10}}}, .label = 0}});
+  size_t good = 0, bad = 0;
+  fuzz::rounds(2000, [&](Random& random) {
+    // Most of the header of llm.c's file is zeros that nobody reads.
+    const std::string file = random.one_in(2) ? fuzz::mutated(lines, random)
+                                              : tokens.substr(0, 1024) + fuzz::mutated(tokens.substr(1024), random);
+    const bool is_read = read([&] {
+      for (const Question& question : read_questions(scratch.file("choices", file), &tokenizer)) {
+        EXPECT_LT(question.label, question.endings.size());
+        EXPECT_FALSE(question.context.empty());
+      }
+    });
+    ++(is_read ? good : bad);
+  });
+  EXPECT_GT(good, 20U);
+  EXPECT_GT(bad, 20U);
 }
 
 std::string number(size_t value) {

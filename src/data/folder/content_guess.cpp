@@ -120,4 +120,10 @@ ContentGuess guess_content(std::string_view head) {
   return {};
 }
 
+bool is_text_of_folder(const ContentGuess& guess, const std::filesystem::path& name) {
+  constexpr std::array kPlain = {".txt", ".text", ".md", ".rst", ".tex", ".csv", ".tsv", ".json", ".jsonl"};
+  const bool promises_other = std::ranges::count(kPlain, name.extension().string()) > 0;
+  return guess.kind == ContentClass::text || (guess.kind == ContentClass::page && !promises_other);
+}
+
 }  // namespace axonn

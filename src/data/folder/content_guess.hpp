@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string_view>
 
 namespace axonn {
@@ -29,5 +30,9 @@ inline constexpr size_t kGuessBytes = 8192;
 // From the first kGuessBytes bytes of a file, or all of a shorter one. Text is what has no NUL byte
 // and not more than one control character in ten bytes, and begins as no known format does.
 ContentGuess guess_content(std::string_view head);
+
+// Whether a file of a folder is read as text: it is text, or a page of HTML whose name does not
+// promise something else.
+bool is_text_of_folder(const ContentGuess& guess, const std::filesystem::path& name);
 
 }  // namespace axonn

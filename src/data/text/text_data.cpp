@@ -1,7 +1,6 @@
 #include "axonn/data/text/text_data.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -54,12 +53,6 @@ ContentGuess guess_of(const fs::path& path) {
   return guess_content(std::string_view(head).substr(0, static_cast<size_t>(in.gcount())));
 }
 
-// A name that promises something other than a page.
-bool is_plain_name(const fs::path& path) {
-  constexpr std::array kPlain = {".txt", ".text", ".md", ".rst", ".tex", ".csv", ".tsv", ".json", ".jsonl"};
-  return std::ranges::count(kPlain, path.extension().string()) > 0;
-}
-
 // A part of a file that was never written, or was lost with a disk, is zeros.
 void warn_of_zeros(const fs::path& path, const std::string& text) {
   const size_t first = text.find('\0');
@@ -101,7 +94,7 @@ void append_folder(const fs::path& directory, TokenizerKind kind, Texts& texts) 
   for (const FolderFile& file : walk.files) {
     const fs::path path = directory / file.name;
     const ContentGuess guess = guess_of(path);
-    if (guess.kind == ContentClass::text || (guess.kind == ContentClass::page && !is_plain_name(path))) {
+    if (is_text_of_folder(guess, path)) {
       const std::string text = read_text(path);
       warn_of_zeros(path, text);
       append(path, text, kind, texts);

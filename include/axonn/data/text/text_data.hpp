@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "axonn/data/folder/files_read.hpp"
-#include "axonn/data/text/tokenizer.hpp"
+#include "axonn/data/tokenizer/tokenizer.hpp"
 
 namespace axonn {
 
@@ -28,6 +28,7 @@ class TextData {
 
   const Tokenizer& tokenizer() const { return tokenizer_; }
   const FilesRead& files() const { return read_; }
+  std::span<const int32_t> tokens() const { return tokens_; }  // all of them
   int64_t train_tokens() const { return train_tokens_; }
   int64_t validation_tokens() const { return static_cast<int64_t>(tokens_.size()) - train_tokens_; }
 

@@ -1,4 +1,4 @@
-#include "axonn/data/text/tokenizer.hpp"
+#include "axonn/data/tokenizer/tokenizer.hpp"
 
 #include "axonn/core/utf8.hpp"
 

@@ -1,4 +1,4 @@
-#include "axonn/data/text/tokenizer.hpp"
+#include "axonn/data/tokenizer/tokenizer.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -9,23 +9,13 @@
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/core/utf8.hpp"
+#include "core/files.hpp"
+#include "data/tokenizer/files/read_files.hpp"
+#include "data/tokenizer/tokenizer_model.hpp"
+#include "data/tokenizer/unicode/code_points.hpp"
 
 namespace axonn {
 namespace {
-
-void append_utf8(std::string& out, char32_t value) {
-  const auto put = [&](char32_t byte) { out += static_cast<char>(static_cast<unsigned char>(byte)); };
-  const auto tail = [&](int shift) { put(0x80 | (value >> shift & 0x3F)); };
-  if (value < 0x80) {
-    put(value);
-  } else if (value < 0x800) {
-    put(0xC0 | value >> 6), tail(0);
-  } else if (value < 0x10000) {
-    put(0xE0 | value >> 12), tail(6), tail(0);
-  } else {
-    put(0xF0 | value >> 18), tail(12), tail(6), tail(0);
-  }
-}
 
 void check_utf8(std::string_view text) {
   const auto bad = first_invalid_utf8(text);
@@ -53,6 +43,17 @@ std::string code_point_name(char32_t value) {
                           ") of the text is not in the vocabulary of ", vocabulary, " characters"));
 }
 
+Tokenizer from_same_files(const std::filesystem::path& directory, const std::string& hash) {
+  AXONN_CHECK(!directory.empty() && has_tokenizer(directory), "data.tokenizer",
+              "the tokenizer of this checkpoint lies beside it in ", shown_name(directory.native()),
+              ", and is not there; copy the whole directory of the run");
+  Tokenizer tokenizer = Tokenizer::from_files(directory);
+  AXONN_CHECK(disk::hex(tokenizer.files_hash()) == hash, "data.tokenizer", shown_name(directory.native()),
+              " holds another tokenizer than the checkpoint was trained with (xxh64 ",
+              disk::hex(tokenizer.files_hash()), ", not ", hash, "); copy the run's own files back");
+  return tokenizer;
+}
+
 }  // namespace
 
 Tokenizer::Tokenizer(TokenizerKind kind, std::vector<char32_t> code_points)
@@ -75,11 +76,24 @@ Tokenizer Tokenizer::chars(std::string_view text) {
   return Tokenizer(TokenizerKind::chars, {distinct.begin(), distinct.end()});
 }
 
+Tokenizer Tokenizer::from_files(const std::filesystem::path& path) {
+  ReadFiles read = read_files(path);
+  Tokenizer tokenizer(TokenizerKind::files, {});
+  tokenizer.model_ = std::make_shared<const TokenizerModel>(read.rules);
+  tokenizer.files_ = std::move(read.files);
+  tokenizer.files_hash_ = read.hash;
+  return tokenizer;
+}
+
+bool Tokenizer::is_in(const std::filesystem::path& directory) { return has_tokenizer(directory); }
+
 int64_t Tokenizer::vocabulary_size() const {
+  if (kind_ == TokenizerKind::files) return model_->vocabulary_size();
   return kind_ == TokenizerKind::bytes ? 256 : static_cast<int64_t>(code_points_.size());
 }
 
-std::vector<int32_t> Tokenizer::encode(std::string_view text) const {
+std::vector<int32_t> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
+  if (kind_ == TokenizerKind::files) return model_->encode(text, options);
   std::vector<int32_t> tokens;
   tokens.reserve(text.size());
   if (kind_ == TokenizerKind::bytes) {
@@ -99,25 +113,42 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text) const {
 
 std::vector<int32_t> Tokenizer::beginning() const {
   if (kind_ == TokenizerKind::bytes) return {'\n'};
+  if (kind_ == TokenizerKind::files) {
+    const auto token = begin_token() ? begin_token() : end_token();
+    return token ? std::vector{*token} : encode("\n");
+  }
   const auto found = token_of_.find(U'\n');
   return {found == token_of_.end() ? 0 : found->second};
 }
 
-std::string Tokenizer::decode(std::span<const int32_t> tokens) const {
+void Tokenizer::check(int32_t token) const {
+  AXONN_CHECK(token >= 0 && token < vocabulary_size(), "data.tokenizer", "token ", token,
+              " is not in the vocabulary of ", vocabulary_size());
+}
+
+std::string Tokenizer::decode(std::span<const int32_t> tokens, const DecodeOptions& options) const {
+  for (const int32_t token : tokens) check(token);
+  if (kind_ == TokenizerKind::files) return model_->decode(tokens, options);
   std::string text;
-  for (const int32_t token : tokens) {
-    AXONN_CHECK(token >= 0 && token < vocabulary_size(), "data.tokenizer", "token ", token,
-                " is not in the vocabulary of ", vocabulary_size());
-    if (kind_ == TokenizerKind::bytes) {
-      text += static_cast<char>(static_cast<unsigned char>(token));
-    } else {
-      append_utf8(text, code_points_[static_cast<size_t>(token)]);
-    }
-  }
+  for (const int32_t token : tokens) text += bytes_of(token);
   return text;
 }
 
+std::string Tokenizer::bytes_of(int32_t token) const {
+  check(token);
+  if (kind_ == TokenizerKind::files) return std::string(model_->bytes_of(token));
+  if (kind_ == TokenizerKind::bytes) return {static_cast<char>(static_cast<unsigned char>(token))};
+  std::string text;
+  append_utf8(text, code_points_[static_cast<size_t>(token)]);
+  return text;
+}
+
+std::optional<int32_t> Tokenizer::begin_token() const { return model_ ? model_->begin_token() : std::nullopt; }
+std::optional<int32_t> Tokenizer::end_token() const { return model_ ? model_->end_token() : std::nullopt; }
+
 std::string Tokenizer::to_json() const {
+  if (kind_ == TokenizerKind::files)
+    return nlohmann::ordered_json{{"kind", "files"}, {"xxh64", disk::hex(files_hash_)}}.dump();
   nlohmann::ordered_json file = {{"kind", to_string(kind_)}};
   if (kind_ == TokenizerKind::chars) {
     std::string vocabulary;
@@ -127,10 +158,15 @@ std::string Tokenizer::to_json() const {
   return file.dump();
 }
 
-Tokenizer Tokenizer::from_json(std::string_view text) {
+Tokenizer Tokenizer::from_json(std::string_view text, const std::filesystem::path& files) {
   const auto file = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   const auto is_text = [&](const char* key) { return file.is_object() && file.contains(key) && file[key].is_string(); };
   AXONN_CHECK(is_text("kind"), "data.tokenizer", "not a tokenizer: ", text.substr(0, 80));
+  if (file["kind"] == "files") {
+    AXONN_CHECK(is_text("xxh64"), "data.tokenizer", "a tokenizer of kind files needs their xxh64, got ",
+                text.substr(0, 80));
+    return from_same_files(files, file["xxh64"].get<std::string>());
+  }
   const TokenizerKind kind = parse_name<TokenizerKind>(file["kind"].get<std::string>(), "a tokenizer");
   if (kind == TokenizerKind::bytes) return bytes();
   AXONN_CHECK(is_text("vocabulary"), "data.tokenizer", "a tokenizer of kind chars needs its vocabulary, got ",
