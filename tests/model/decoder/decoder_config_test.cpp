@@ -16,11 +16,14 @@ TEST(DecoderConfig, RefusesWhatIsNotTrainedByItsName) {
     return config;
   };
   EXPECT_NO_THROW(check_decoder(DecoderConfig(), {}));
-  EXPECT_USER_ERROR(check_decoder(with([](DecoderShape& shape) { shape.kv_heads = 2; }), {}),
-                    "this one has 2 heads of keys for 4: leave that out");
-  EXPECT_USER_ERROR(check_decoder(with([](DecoderShape& shape) { shape.gated = true; }), {}), "has a gated MLP");
-  EXPECT_USER_ERROR(check_decoder(with([](DecoderShape& shape) { shape = rotated(shape); }), {}),
-                    "has no table of positions, norms without bias, layers without bias");
+  EXPECT_USER_ERROR(check_decoder(with([](DecoderShape& shape) { shape.block_norms = 4; }), {}),
+                    "cannot be trained yet, as it has 4 norms per block: leave that out");
+  EXPECT_USER_ERROR(
+      check_decoder(
+          with([](DecoderShape& shape) { shape.experts = 4, shape.token_experts = 2, shape.expert_hidden = 8; }), {}),
+      "has 4 experts");
+  EXPECT_USER_ERROR(check_decoder(with([](DecoderShape& shape) { shape.kv_heads = 2; }), {.x = 4}),
+                    "x must divide the heads of keys, got kv_heads = 2 and x = 4", "x may be 1, 2");
   EXPECT_USER_ERROR(check_decoder(with([](DecoderShape& shape) { shape.heads = 3, shape.hidden = 96; }), {.x = 2}),
                     "heads must divide by x");
 }

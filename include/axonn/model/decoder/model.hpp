@@ -11,8 +11,9 @@ namespace axonn {
 // One pre-norm block on the residual stream (batch, sequence, hidden/y).
 class DecoderBlock : public torch::nn::Module {
  public:
-  DecoderBlock(Context& context, const DecoderPlan& plan, const DecoderConfig& config, const std::string& name);
+  DecoderBlock(Context& context, const DecoderPlan& plan, const DecoderConfig& config, int64_t number);
   Value forward(const Value& stream);
+  SelfAttentionImpl& attention() { return *attention_; }
 
  private:
   ContextHandle context_;
@@ -24,8 +25,16 @@ class DecoderBlock : public torch::nn::Module {
   Mlp mlp_;
 };
 
-// A decoder on the grid of `context`. Parameter names are GPT-2's: wte, wpe, h.N.ln_1,
-// h.N.attn.qkv, h.N.attn.proj, h.N.ln_2, h.N.mlp.fc, h.N.mlp.proj, ln_f, head (absent when tied).
+// Texts that are written token by token: keys and values of their tokens so far, on this rank.
+struct DecodingState {
+  std::vector<KeyValueCache> blocks;  // one for each
+  std::vector<int64_t> lengths;       // tokens of each text so far
+};
+
+// A decoder of any family on the grid of `context`. Parameter names are GPT-2's: wte, wpe (absent
+// when queries and keys are rotated), h.N.ln_1, h.N.attn.qkv, h.N.attn.q_norm, h.N.attn.k_norm,
+// h.N.attn.proj, h.N.ln_2, h.N.mlp.fc, h.N.mlp.proj, ln_f, head (absent when tied). The rows of qkv
+// are those of queries, keys and values; the rows of a gated fc those of gates and values.
 // Materialize it before the first forward. Every rank of the grid calls forward with the rows of
 // its (z, data).
 class Decoder : public torch::nn::Module {
@@ -40,11 +49,22 @@ class Decoder : public torch::nn::Module {
   at::Tensor loss_sum(const at::Tensor& ids, const at::Tensor& targets);
   const DecoderConfig& config() const { return config_; }
 
+  // For texts of at most `length` tokens, none of which is there yet. All ranks have the same
+  // texts.
+  DecodingState begin_decoding(int64_t texts, int64_t length);
+  // Appends tokens: ids (texts, n), of which the first counts[b] are those of text b, and the
+  // others any. Returns the logits of the token that comes next in each text: (texts,
+  // vocabulary/x). Without dropout and gradients; the module is in evaluation mode. Every rank
+  // calls it.
+  Value decode(const at::Tensor& ids, const std::vector<int64_t>& counts, DecodingState& state);
+
  private:
+  Value logits_of(const Value& stream);
+
   ContextHandle context_;
   DecoderConfig config_;
   Embedding tokens_;
-  Positions positions_;
+  Positions positions_ = nullptr;  // empty: queries and keys are rotated
   std::vector<std::shared_ptr<DecoderBlock>> blocks_;
   std::shared_ptr<NormImpl> norm_;
   Linear head_;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <string>
+#include <optional>
 
 #include "axonn/layers/blocks/mlp.hpp"
 #include "axonn/layers/blocks/self_attention.hpp"
@@ -14,8 +14,8 @@ namespace axonn {
 // How a decoder is placed on the grid: one entry per kind of layer. See parallelize_decoder.
 struct DecoderPlan {
   EmbeddingOptions tokens;
-  PositionsOptions positions;
-  NormOptions norm;  // both norms of a block and the last one
+  std::optional<PositionsOptions> positions;  // nothing: queries and keys are rotated
+  NormOptions norm;                           // both norms of a block and the last one
   SelfAttentionOptions attention;
   MlpOptions mlp;
   LinearOptions head;
