@@ -119,7 +119,7 @@ bool nothing_to_do(const Environment& environment, const RunPlan& plan,
 
 void load_weights(Context& context, const Parameters& parameters, const CheckpointReader& reader) {
   load(context, weights_to_use(parameters, reader), reader);
-  parameters.arena().round_master();
+  for (const Parameters* some = &parameters; some != nullptr; some = some->frozen()) some->arena().round_master();
 }
 
 void run_training(Environment& environment, Context& context, const Parameters& parameters, TrainTask& task,
@@ -144,6 +144,7 @@ void run_training(Environment& environment, Context& context, const Parameters& 
     const CheckpointState& state = resumed->state();
     load(context, checkpoint_tensors(parameters, optimizer.get(), &task), *resumed);
     optimizer->state_changed();
+    if (parameters.frozen() != nullptr) parameters.frozen()->arena().round_master();
     first_step = state.step;
     identity.checkpoint = resumed->directory().string();
     identity.loss_scale = state.loss_scale;

@@ -1,16 +1,10 @@
 #include "axonn/tasks/text/text_task.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <numeric>
-
 #include <ATen/ops/empty.h>
 #include <ATen/ops/scalar_tensor.h>
-#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
 #include "axonn/core/error.hpp"
-#include "axonn/core/philox.hpp"
 #include "axonn/layers/loss.hpp"
 #include "axonn/network/decoder/decoder_network.hpp"
 #include "kernels/gpu/placed.hpp"
@@ -27,26 +21,6 @@ constexpr int64_t kIds = 0, kTargets = 1;
 std::span<int64_t> row(const Tensor& both, int64_t which, int64_t index) {
   const int64_t sequence = both.size(2);
   return {both.mutable_data_ptr<int64_t>() + (which * both.size(1) + index) * sequence, static_cast<size_t>(sequence)};
-}
-
-// Draws a token from unnormalised log-probabilities over the whole vocabulary; `position` selects
-// the random number.
-int32_t draw(const Tensor& logits, const SamplingOptions& options, uint64_t position) {
-  const Tensor wide = logits.to(at::kCPU, at::kDouble).contiguous();
-  const double* value = wide.const_data_ptr<double>();
-  std::vector<int32_t> order(
-      static_cast<size_t>(options.vocabulary > 0 ? std::min(options.vocabulary, wide.numel()) : wide.numel()));
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::sort(order, [&](int32_t a, int32_t b) { return value[a] != value[b] ? value[a] > value[b] : a < b; });
-  if (options.temperature == 0) return order.front();
-  if (options.top_k > 0) order.resize(std::min(order.size(), static_cast<size_t>(options.top_k)));
-  std::vector<double> weight;
-  for (const int32_t token : order) weight.push_back(std::exp((value[token] - value[order[0]]) / options.temperature));
-  const double total = std::accumulate(weight.begin(), weight.end(), 0.0);
-  double left = to_uniform(philox(options.seed, position, 0, philox_stream("sampling", ""))[0]) * total;
-  for (size_t i = 0; i < order.size(); ++i)
-    if ((left -= weight[i]) < 0) return order[i];
-  return order.back();
 }
 
 }  // namespace
@@ -107,24 +81,6 @@ std::optional<double> TextTask::validate() {
   Tensor total = at::scalar_tensor(sum, at::kDouble).to(device);
   total = context_.scheduler().all_reduce(std::move(total), kRowAxes, "validation loss").wait();
   return total.item<double>() / static_cast<double>(windows * sequence);
-}
-
-std::vector<int32_t> sample_text(Context& context, Decoder& model, std::vector<int32_t> text,
-                                 const SamplingOptions& options) {
-  AXONN_CHECK(!text.empty(), "model.sample_text", "the prompt must hold at least one token");
-  AXONN_CHECK(options.temperature >= 0 && options.tokens >= 0 && options.top_k >= 0, "model.sample_text",
-              "temperature, tokens and top_k must not be negative, got ", options.temperature, ", ", options.tokens,
-              " and ", options.top_k);
-  const Evaluating evaluating(model, context, Phase::generate);
-  for (int64_t i = 0; i < options.tokens; ++i) {
-    const size_t seen = std::min(text.size(), static_cast<size_t>(model.config().shape.sequence));
-    const std::vector<int64_t> recent(text.end() - static_cast<std::ptrdiff_t>(seen), text.end());
-    const Value logits = model.forward(at::tensor(recent, at::kLong).unsqueeze(0).to(context.options().device));
-    const Value last{logits.tensor.select(1, -1), logits.features, logits.layout};
-    text.push_back(
-        draw(redistribute(context, last, Layout::replicated()).tensor[0], options, static_cast<uint64_t>(i)));
-  }
-  return text;
 }
 
 }  // namespace axonn

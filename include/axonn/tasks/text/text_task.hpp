@@ -32,18 +32,4 @@ class TextTask : public TrainTask {
   int64_t validation_rows_;
 };
 
-struct SamplingOptions {
-  int64_t tokens = 200;
-  double temperature = 0.8;  // 0: always the most likely token
-  int64_t top_k = 0;         // draw only from the most likely tokens; 0: from all
-  int64_t vocabulary = 0;    // only token ids below it; 0: all of the model's
-  uint64_t seed = 1;
-};
-
-// Continues `prompt` (token ids, at least one). Every rank of the grid calls it and gets the same
-// tokens on any grid, up to rounding of the probabilities. Only the last `sequence` tokens are used
-// as input.
-std::vector<int32_t> sample_text(Context& context, Decoder& model, std::vector<int32_t> prompt,
-                                 const SamplingOptions& options);
-
 }  // namespace axonn
