@@ -24,16 +24,6 @@ at::ScalarType floating_type(const std::string& name) {
   return found->second;
 }
 
-// The tensor in the type of the file. A number that is too large for it is an error.
-at::Tensor converted(const SourceTensor& tensor, at::ScalarType dtype) {
-  const at::Tensor stored = tensor.read(), whole = stored.to(dtype).contiguous();
-  if (dtype == tensor.dtype) return whole;
-  AXONN_CHECK(!whole.isinf().logical_and(stored.isfinite()).any().item<bool>(), kWhere, tensor.name,
-              " has numbers that are too large for ", axonn::safetensors::dtype_name(dtype), " (up to ",
-              stored.abs().nan_to_num(0, 0, 0).max().item<double>(), "); choose --dtype bf16 or fp32");
-  return whole;
-}
-
 void check_free(const fs::path& out, int64_t shard_bytes, bool overwrite) {
   const fs::path last = shard_bytes > 0 ? fs::path(out.string() + ".index.json") : out;
   AXONN_CHECK(out.extension() == ".safetensors", kWhere, "--out must end in .safetensors, got ", out.string());
@@ -63,7 +53,7 @@ int export_tensors(const CheckpointOptions& options) {
   axonn::safetensors::StateDictWriter out(std::move(views), options.out, shard_bytes);
   double bytes = 0;
   for (const View& view : out.tensors()) {
-    const at::Tensor whole = converted(*named.at(view.name), view.dtype);
+    const at::Tensor whole = axonn::safetensors::converted(named.at(view.name)->read(), view.dtype, view.name);
     out.append({static_cast<const std::byte*>(whole.const_data_ptr()), whole.nbytes()});
     bytes += static_cast<double>(whole.nbytes());
   }

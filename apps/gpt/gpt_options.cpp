@@ -1,7 +1,17 @@
 #include "gpt_options.hpp"
 
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <regex>
+#include <string_view>
+#include <system_error>
+
 #include <axonn/core/error.hpp>
+#include <axonn/core/names.hpp>
+#include <axonn/hugging_face/tensor_names.hpp>
 #include <axonn/layers/attention.hpp>
+#include <axonn/model/hugging_face/model_directory.hpp>
 #include <axonn/network/decoder/decoder_network.hpp>
 #include <axonn/network/decoder/decoder_presets.hpp>
 #include <axonn/perfmodel/network_options.hpp>
@@ -11,19 +21,53 @@ namespace {
 constexpr int64_t kVocabularyOfBytes = 256;
 constexpr double kMostElements = 1e17;  // elements of a step's activations: far beyond any run
 
+// A path without a directory before it begins with "./", so that it differs from a kind.
+std::string path_text(std::string_view path) {
+  return path.find('/') == std::string_view::npos ? "./" + std::string(path) : std::string(path);
+}
+
+bool names_files(std::string_view tokenizer) {
+  return tokenizer.find('/') != std::string_view::npos || tokenizer.find('.') != std::string_view::npos;
+}
+
+axonn::TextValue tokenizer_value(std::string& tokenizer) {
+  return {.print = [&] { return tokenizer; },
+          .parse =
+              [&](std::string_view text, std::string_view what, bool store) {
+                std::error_code ignored;
+                const auto& kinds = axonn::Names<axonn::TokenizerKind>::all;
+                const bool kind = std::ranges::any_of(kinds, [&](const auto& each) { return each.name == text; });
+                const bool files = !kind && (names_files(text) || std::filesystem::exists(text, ignored));
+                if (!files) axonn::parse_name<axonn::TokenizerKind>(text, what);
+                if (store) tokenizer = files ? path_text(text) : text;
+              },
+          .type = axonn::all_names<axonn::TokenizerKind>("|") + "|PATH"};
+}
+
 }  // namespace
 
 GptOptions::GptOptions() {
   run.train.out = "runs/gpt";
   model.shape.vocabulary = 0;
   table.add("model", "model", preset,
-            "preset: " + axonn::preset_names<axonn::DecoderShape>() + "; other keys of [model] override it");
+            "preset: " + axonn::preset_names<axonn::DecoderShape>() +
+                "; other keys of [model] override it; or a directory of Hugging Face's, for its sizes");
   axonn::bind_sizes(table, "model", model.shape, axonn::SizesFor::trainer);
   table.add("model", "dropout", model.dropout,
             "dropout rate after the embeddings, of attention probabilities, and of both branches of a block");
 
+  table.add("lora", "lora_rank", model.low_rank.rank,
+            "train a low-rank product beside products of each block (LoRA), in place of the weights; 0: none");
+  table.add("lora", "lora_alpha", model.low_rank.alpha, "LoRA: its product is scaled by alpha / rank");
+  table.add("lora", "lora", model.low_rank_targets, "LoRA: which products have one");
+  table.add("train", "train", trained,
+            "train only parameters whose name has this regular expression, ours or Hugging Face's: "
+            "'layers.(28|29).'; empty: all, or those of LoRA");
+
   table.add("data", "data", data, "text files, or directories read recursively");
-  table.add("data", "tokenizer", tokenizer, "how text is split into tokens");
+  table.add_text("data", "tokenizer", tokenizer_value(tokenizer),
+                 "how text is split into tokens: bytes, chars, or the directory or file of a tokenizer, such as "
+                 "tokenizer.json; that of --from if it is not given");
   table.add("data", "validation_fraction", validation_fraction, "fraction of the text, at its end, that is held out");
 
   run.bind(table, "sequences");
@@ -35,7 +79,65 @@ GptOptions::GptOptions() {
 }
 
 void GptOptions::apply_preset() {
-  if (!preset.empty()) axonn::fill_from_preset(table, model.shape, axonn::find_decoder_preset(preset).shape);
+  const std::string& directory = from.empty() ? preset : from;
+  if (axonn::is_model_directory(directory)) {
+    take_sizes(axonn::read_config(std::filesystem::path(directory) / "config.json"), directory);
+    if (!from.empty()) take_tokenizer();
+    return preset.clear();  // from now on the sizes stand for themselves
+  }
+  if (!preset.empty()) return axonn::fill_from_preset(table, model.shape, axonn::find_decoder_preset(preset).shape);
+  std::vector<std::string> given;
+  for (const std::string& key : axonn::size_keys<axonn::DecoderShape>(axonn::SizesFor::trainer))
+    if (table.source(key) != axonn::OptionTable::Source::fallback) given.push_back(key);
+  axonn::fill_from_preset(table, model.shape, axonn::Sizes<axonn::DecoderShape>::base(given, model.shape));
+}
+
+void GptOptions::take_tokenizer() {
+  if (table.source("tokenizer") != axonn::OptionTable::Source::fallback) return;
+  AXONN_CHECK(axonn::Tokenizer::is_in(from), "gpt.options", from,
+              " has no tokenizer; name one with --tokenizer, such as tokenizer.json of the same model");
+  tokenizer = path_text(from);
+}
+
+bool GptOptions::tokenizer_is_of_files() const { return names_files(tokenizer); }
+
+void GptOptions::take_sizes(const axonn::HuggingFaceConfig& config, const std::string& directory) {
+  constexpr int64_t kUsual = 8192;
+  using axonn::DecoderShape;
+  DecoderShape theirs = config.shape;
+  theirs.positions = theirs.learned_positions();  // also with a shorter sequence
+  const auto given = [&](std::string_view key) { return table.source(key) != axonn::OptionTable::Source::fallback; };
+  AXONN_CHECK(theirs.sequence <= kUsual || given("sequence"), "gpt.options", directory, " allows texts of ",
+              theirs.sequence, " tokens: say how long yours are, such as --sequence ", kUsual / 4);
+  axonn::Sizes<DecoderShape>::visit([&](const axonn::SizeTerms& terms, auto member) {
+    if (!axonn::has_key(terms, axonn::SizesFor::trainer) || !given(terms.key) || terms.key == "sequence") return;
+    AXONN_CHECK(model.shape.*member == theirs.*member, "gpt.options", directory, " has ", terms.key, " = ",
+                theirs.*member, ", and [model] or a flag says ", model.shape.*member, "; leave it out");
+  });
+  axonn::fill_from_preset(table, model.shape, theirs);
+  AXONN_CHECK(model.shape.sequence <= config.shape.sequence, "gpt.options", directory, " allows texts of ",
+              config.shape.sequence, " tokens, got --sequence ", model.shape.sequence, "; make it shorter");
+}
+
+std::function<bool(const std::string&)> GptOptions::trained_names() const {
+  if (trained.empty() && model.low_rank.rank == 0) return {};
+  if (trained.empty()) return [](const std::string& name) { return axonn::is_adapter(name); };
+  std::regex pattern;
+  try {
+    pattern = std::regex(trained);
+  } catch (const std::regex_error& error) {
+    throw axonn::UserError("gpt.options", "--train '" + trained + "' is no regular expression (" + error.what() +
+                                              "); such as 'layers.(28|29).'");
+  }
+  std::map<std::string, std::string> theirs;
+  for (const axonn::DecoderTensor& tensor :
+       axonn::tensor_names(whole_model().shape, model.shape.positions == 0 ? "llama" : "gpt2"))
+    for (const axonn::FilePart& part : tensor.parts) theirs[tensor.name] += part.name + "\n";
+  return [pattern, theirs](const std::string& name) {
+    const auto other = theirs.find(name);
+    return axonn::is_adapter(name) || std::regex_search(name, pattern) ||
+           (other != theirs.end() && std::regex_search(other->second, pattern));
+  };
 }
 
 axonn::DecoderConfig GptOptions::whole_model() const {

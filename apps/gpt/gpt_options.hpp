@@ -1,27 +1,42 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
-#include <axonn/data/text/tokenizer.hpp>
+#include <axonn/data/tokenizer/tokenizer.hpp>
+#include <axonn/hugging_face/config_file.hpp>
 #include <axonn/model/decoder/config.hpp>
 #include <axonn/program/program_options.hpp>
 
 // All options for training a GPT, on the command line or in a file.
 class GptOptions : public axonn::ProgramOptions {
  public:
-  std::string preset;          // --model
+  std::string preset;          // --model: the name of one, or a directory of Hugging Face's
+  std::string from;            // --from: a directory whose network a new run begins with; no key of files
   axonn::DecoderConfig model;  // vocabulary 0: that of the tokenizer
 
+  std::string trained;  // --train: a pattern of the names of trained parameters; empty: all, or the adapters
+
   std::vector<std::string> data;
-  axonn::TokenizerKind tokenizer = axonn::TokenizerKind::bytes;
+  std::string tokenizer = "bytes";  // or chars, or the path of a tokenizer's files
   double validation_fraction = 0.1;
 
   GptOptions();
 
   void apply_preset() override;
+  // Takes the sizes of a network that comes from elsewhere. UserError for a size in [model] that
+  // says otherwise; the sequence may be shorter.
+  void take_sizes(const axonn::HuggingFaceConfig& config, const std::string& directory);
+  void take_tokenizer();  // that of `from`, if no other is named; UserError if it has none
   void check(const axonn::GridShape& grid) const override;
   axonn::MemoryPrediction predict(const axonn::RunPlan& plan) const override;
+
+  bool tokenizer_is_of_files() const;
+
+  // Whether the parameter of that name is trained; no function: all are. UserError for a pattern
+  // that is none.
+  std::function<bool(const std::string&)> trained_names() const;
 
   // If the vocabulary is 0 (that of the tokenizer) and there is no tokenizer yet: with a vocabulary
   // of bytes.

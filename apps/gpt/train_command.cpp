@@ -1,12 +1,16 @@
 #include <filesystem>
 #include <optional>
 
+#include <CLI/CLI.hpp>
+
+#include <axonn/comm/all_ranks_or_none.hpp>
 #include <axonn/core/error.hpp>
 #include <axonn/core/join.hpp>
 #include <axonn/core/text.hpp>
 #include <axonn/core/utf8.hpp>
 #include <axonn/data/text/text_data.hpp>
 #include <axonn/model/decoder/model.hpp>
+#include <axonn/model/hugging_face/model_directory.hpp>
 #include <axonn/tasks/text/text_task.hpp>
 #include <axonn/network/decoder/decoder_network.hpp>
 #include <axonn/program/dry_run.hpp>
@@ -16,6 +20,7 @@
 
 #include "commands.hpp"
 #include "gpt_options.hpp"
+#include "run_origin.hpp"
 
 namespace {
 
@@ -27,10 +32,26 @@ class TrainCommand : axonn::HoldsOptions<GptOptions>, public axonn::TrainingComm
   TrainCommand() : TrainingCommand(options, kept_keys()) {}
   std::string help() const override { return "train on text (the default)"; }
 
+  void add_flags(CLI::App& app) override {
+    TrainingCommand::add_flags(app);
+    app.add_option("--from", options.from,
+                   "begin with the weights and sizes of a directory of Hugging Face's (config.json, safetensors)");
+  }
+
+  std::optional<int> prepare(char** argv) override {
+    AXONN_CHECK(options.from.empty() || axonn::is_model_directory(options.from), "gpt.train", "--from ", options.from,
+                " has no config.json; name a directory that save_pretrained() of transformers wrote, or go on from a "
+                "run with --resume");
+    AXONN_CHECK(options.from.empty() || options.preset.empty(), "gpt.train", "--from takes the sizes of ", options.from,
+                "; leave --model out");
+    return TrainingCommand::prepare(argv);
+  }
+
  private:
   static std::vector<std::string> kept_keys() {
     std::vector<std::string> keys = axonn::size_keys<axonn::DecoderShape>(axonn::SizesFor::trainer);
-    keys.insert(keys.end(), {"model", "dtype", "tokenizer", "validation_fraction", "seed", "batch", "optimizer"});
+    keys.insert(keys.end(), {"model", "lora_rank", "lora_alpha", "lora", "train", "dtype", "tokenizer",
+                             "validation_fraction", "seed", "batch", "optimizer"});
     return keys;
   }
 
@@ -55,10 +76,12 @@ class TrainCommand : axonn::HoldsOptions<GptOptions>, public axonn::TrainingComm
 
   axonn::LoadedData load_data(const axonn::CheckpointReader* resumed) override {
     AXONN_CHECK(!options.data.empty(), "gpt.train", "name the text to train on with --data PATH...");
-    data_ = resumed == nullptr
-                ? axonn::TextData::load(options.data, options.tokenizer, options.validation_fraction)
-                : axonn::TextData::load(options.data, axonn::Tokenizer::from_json(resumed->state().tokenizer),
-                                        options.validation_fraction);
+    const std::optional<axonn::Tokenizer> tokenizer =
+        resumed == nullptr ? given_tokenizer(options) : tokenizer_of(*resumed);
+    data_ = tokenizer ? axonn::TextData::load(options.data, *tokenizer, options.validation_fraction)
+                      : axonn::TextData::load(options.data,
+                                              axonn::parse_name<axonn::TokenizerKind>(options.tokenizer, "--tokenizer"),
+                                              options.validation_fraction);
     if (options.model.shape.vocabulary == 0) options.model.shape.vocabulary = data_->tokenizer().vocabulary_size();
     return {.fingerprint = data_->fingerprint(),
             .facts = {{"the vocabulary", data_->tokenizer().to_json()},
@@ -71,16 +94,39 @@ class TrainCommand : axonn::HoldsOptions<GptOptions>, public axonn::TrainingComm
              const std::optional<axonn::CheckpointReader>& resumed) override {
     axonn::Decoder network(context, options.model);
     const auto seed = static_cast<uint64_t>(plan.train.seed);
-    const axonn::Parameters parameters = context.materialize(network, seed);
+    const auto is_loaded = [&](const std::string& name) {
+      return resumed || (!options.from.empty() && !axonn::is_adapter(name));
+    };
+    const axonn::Parameters parameters =
+        context.materialize(network, {.seed = seed, .is_trained = options.trained_names(), .is_loaded = is_loaded});
+    if (!resumed && !options.from.empty()) begin_with(context, parameters);
+    axonn::all_ranks_or_none(environment.world(), [&] {
+      if (context.rank() == 0) keep_origin(plan.train.out, options, data_->tokenizer(), resumed ? &*resumed : nullptr);
+    });
     axonn::TextTask task(context, network, *data_, seed, plan.train.rows(plan.grid));
-    axonn::run_training(
-        environment, context, parameters, task, plan,
-        {.title = "gpt " + axonn::with_unit(static_cast<double>(parameters.global_numel())) + " parameters",
-         .data = data_text(),
-         .configuration = options.table.to_json(),
-         .tokenizer = data_->tokenizer().to_json(),
-         .fingerprint = data_->fingerprint()},
-        resumed);
+    axonn::run_training(environment, context, parameters, task, plan,
+                        {.title = title_of(parameters),
+                         .data = data_text(),
+                         .configuration = options.table.to_json(),
+                         .tokenizer = data_->tokenizer().to_json(),
+                         .fingerprint = data_->fingerprint()},
+                        resumed);
+  }
+
+  static std::string title_of(const axonn::Parameters& parameters) {
+    const auto trained = static_cast<double>(parameters.global_numel());
+    if (parameters.frozen() == nullptr) return "gpt " + axonn::with_unit(trained) + " parameters";
+    const auto frozen = static_cast<double>(parameters.frozen()->global_numel());
+    return "gpt " + axonn::with_unit(trained + frozen) + " parameters, " + axonn::with_unit(trained) +
+           " of them trained";
+  }
+
+  void begin_with(axonn::Context& context, const axonn::Parameters& parameters) const {
+    std::optional<axonn::ModelDirectory> directory;
+    axonn::all_ranks_or_none(
+        context.communicators().on_cpu({axonn::Axis::x, axonn::Axis::y, axonn::Axis::z, axonn::Axis::data}),
+        [&] { directory.emplace(options.from); });
+    directory->load(context, parameters);
   }
 
   // The last parts of the paths, for the first line.

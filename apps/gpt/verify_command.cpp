@@ -8,7 +8,7 @@ namespace {
 
 class VerifyCommand : axonn::HoldsOptions<GptOptions>, public axonn::VerificationCommand {
  public:
-  VerifyCommand() : VerificationCommand(options, {"model"}, "gpt") {  // takes seconds on one core
+  VerifyCommand() : VerificationCommand(options, {"model", "lora"}, "gpt") {  // takes seconds on one core
     options.model.shape = {.layers = 2, .hidden = 48, .heads = 12, .sequence = 16, .vocabulary = 101};
     options.run.train.batch = 48;
   }

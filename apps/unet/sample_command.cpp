@@ -33,15 +33,14 @@ class SampleCommand : axonn::HoldsOptions<UnetOptions>, public axonn::Checkpoint
     AXONN_CHECK(moments_ >= 1, "unet.sample", "--moments must be at least 1, got ", moments_);
   }
 
-  void check_model(const axonn::CheckpointReader&, const axonn::GridShape& grid) override {
+  void check_model(const axonn::TrainedModel&, const axonn::GridShape& grid) override {
     options.apply_preset();
     axonn::check_unet(options.model, grid);
   }
 
-  void use(axonn::Environment& environment, axonn::Context& context,
-           const axonn::CheckpointReader& checkpoint) override {
+  void use(axonn::Environment& environment, axonn::Context& context, const axonn::TrainedModel& model) override {
     axonn::Unet network(context, options.model);
-    const axonn::Parameters parameters = load(context, network, checkpoint);
+    const axonn::Parameters parameters = load(context, network, model);
     sampling_.seed = static_cast<uint64_t>(seed_);
     sampling_.trajectory = trajectory_.empty() ? 0 : moments_;
     const auto drawn = axonn::sample_images(context, network,

@@ -13,6 +13,7 @@ from program_runs import CLUSTER, RUN_SECONDS, free_port, needs_mpi, nightly, pr
 
 LIMIT = 2   # for a collective, in seconds
 AFTER = 10  # by then all ranks have ended
+TOKENS = 16000  # a text that takes seconds
 
 
 class Hang(GptTest):
@@ -125,7 +126,7 @@ class Hang(GptTest):
 
     def test_a_rank_that_is_stopped_while_rank_zero_ends_is_named(self):
         self.train("run", "--steps", "1")
-        ended = self.hang("ranks", "generate", "--checkpoint", "run", "--tokens", "16000",
+        ended = self.hang("ranks", "generate", "--checkpoint", "run", "--tokens", str(TOKENS),
                           until=lambda job: self.wait_for_samples(job, seconds=1),  # over Z, nobody waits for samples
                           work=self.wait_for_text)
         self.assertIn("'the end of the program'", ended.err)
@@ -137,9 +138,14 @@ class Hang(GptTest):
             time.sleep(0.1)
 
     def wait_for_text(self, job):
-        """Until rank 0 prints the text, which is its last work."""
-        printed, _, _ = select.select([job.processes[0].stdout], [], [], RUN_SECONDS)
-        self.assertTrue(printed, "rank 0 has printed nothing")
+        """Until rank 0 has printed the whole text, which is its last work."""
+        output, printed = job.processes[0].stdout, 0
+        while printed < TOKENS:
+            ready, _, _ = select.select([output], [], [], RUN_SECONDS)
+            self.assertTrue(ready, f"rank 0 has printed {printed} characters and no more")
+            some = os.read(output.fileno(), 65536)
+            self.assertTrue(some, "rank 0 has ended")
+            printed += len(some)
 
     def cpu_seconds(self, pid):
         with open(f"/proc/{pid}/stat") as file:

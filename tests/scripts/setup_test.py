@@ -18,6 +18,7 @@ COMMANDS = ("awk basename bash cat chmod cksum cp df dirname env flock grep head
 FOUND = ("compiler|12.2.0|/usr/bin/c++ mpi|3.1|/opt/mpi/libmpi.so spdlog|1.10.0|/usr/include fmt|9.1.0|/usr/include "
          "cli11|2.1.2|/usr/share/cmake/CLI11 toml++|3.3.0|/usr/include nlohmann-json|3.11.2|/usr/share "
          "xxhash|0.8.1|/usr/include libpng|1.6.39|/usr/include libjpeg|62|/usr/include "
+         "zlib|1.2.13|/usr/include zstd||/usr/include "
          "googletest|1.12.1|/usr/lib").split()
 # Asks the real Python for nothing: it knows its version, what it lacks, and a pip that logs.
 PYTHON = """#!/bin/sh

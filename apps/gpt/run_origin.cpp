@@ -1,0 +1,56 @@
+#include "run_origin.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include <axonn/model/hugging_face/write_model.hpp>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool lies_in(const fs::path& file, const fs::path& directory) {
+  std::error_code ignored;
+  return fs::equivalent(file.parent_path(), directory, ignored);
+}
+
+std::vector<fs::path> files_of_new_run(const GptOptions& options, const axonn::Tokenizer& tokenizer) {
+  const std::vector<fs::path> own = tokenizer.files();
+  if (options.from.empty()) return own;
+  std::vector<fs::path> files = axonn::files_beside_weights(options.from);
+  if (!own.empty() && lies_in(own.front(), options.from)) {
+    for (const fs::path& file : own)  // also those whose names only they have
+      if (std::ranges::find(files, file.filename(), &fs::path::filename) == files.end()) files.push_back(file);
+    return files;
+  }
+  std::erase_if(files, axonn::belongs_to_tokenizer);
+  files.insert(files.end(), own.begin(), own.end());
+  return files;
+}
+
+}  // namespace
+
+std::optional<axonn::Tokenizer> given_tokenizer(const GptOptions& options) {
+  if (!options.tokenizer_is_of_files()) return std::nullopt;
+  return axonn::Tokenizer::from_files(options.tokenizer);
+}
+
+axonn::Tokenizer tokenizer_of(const axonn::CheckpointReader& checkpoint) {
+  return axonn::Tokenizer::from_json(checkpoint.state().tokenizer,
+                                     axonn::origin_of_run(checkpoint.directory().parent_path()));
+}
+
+void keep_origin(const fs::path& run, const GptOptions& options, const axonn::Tokenizer& tokenizer,
+                 const axonn::CheckpointReader* resumed) {
+  const fs::path kept = axonn::origin_of_run(run);
+  if (run.empty() || fs::exists(kept)) return;
+  std::vector<fs::path> files;
+  if (resumed == nullptr) {
+    files = files_of_new_run(options, tokenizer);
+  } else if (const fs::path before = axonn::origin_of_run(resumed->directory().parent_path()); fs::exists(before)) {
+    for (const auto& entry : fs::directory_iterator(before)) files.push_back(entry.path());
+  }
+  if (files.empty()) return;
+  fs::create_directories(kept);
+  for (const fs::path& file : files) fs::copy_file(file, kept / file.filename());
+}
