@@ -14,7 +14,8 @@ axonn's on the same cores.
 
 Sizes tiny, S and M are GPT-2's architecture with an untied head, on bytes of the same text (--data
 FILE; default: random). Sizes unet-tiny and unet are the UNet of bench/peers_unet.py on random
-images; their tokens are images (no tp). Both sides use AdamW and clipping, without dropout. --batch
+images; their tokens are images (no tp). Size smollm2 is transformers' Llama (bench/peers_llama.py; no
+tp), which needs `scripts/setup --interop`. Both sides use AdamW and clipping, without dropout. --batch
 is the batch of all ranks. A step is timed on rank 0, from reading its batch to the updated weights.
 """
 import argparse, collections, gc, itertools, json, os, pathlib
@@ -29,7 +30,7 @@ try:
     from torch.distributed.tensor import DTensor
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
-    import peers_resnet, peers_unet
+    import peers_llama, peers_resnet, peers_unet
 except ImportError as problem:
     sys.exit(f"peers.py: this Python cannot import PyTorch ({problem}); .deps/torch-2.11.0 lacks what Python's part of "
              "it needs. Either\n"
@@ -41,6 +42,7 @@ TOP = pathlib.Path(__file__).resolve().parent.parent
 SIZES = {"tiny": dict(layers=2, hidden=32, heads=4, sequence=32, batch=4),
          "S": dict(layers=6, hidden=384, heads=6, sequence=256, batch=12),
          "M": dict(layers=8, hidden=768, heads=12, sequence=512, batch=4),
+         "smollm2": dict(layers=30, hidden=576, heads=9, sequence=512, batch=4),
          "unet-tiny": dict(image=32, base=32, multipliers=[1, 2], blocks=1, attention=16, heads=4, batch=4),
          "unet": dict(image=32, base=64, multipliers=[1, 2, 2], blocks=2, attention=16, heads=4, batch=16),
          "resnet": dict(image=32, base=64, multipliers=[1, 2, 4], blocks=2, batch=16)}
@@ -111,7 +113,8 @@ class GptCase:
 
 
 def case_of(job):
-    return peers_resnet if job.size == "resnet" else peers_unet if job.size.startswith("unet") else GptCase
+    others = {"resnet": peers_resnet, "smollm2": peers_llama}
+    return others.get(job.size, peers_unet if job.size.startswith("unet") else GptCase)
 
 
 def parallelize(model, job):
@@ -277,7 +280,7 @@ def jobs(args, text, images):
                                                args.modes if args.what == "compare" else [args.what]):
         ranks = 1 if mode == "single" else args.ranks
         unet = size.startswith("unet")
-        if unet and mode == "tp":
+        if mode == "tp" and (unet or size == "smollm2"):
             continue
         sizes = {key: getattr(args, key, None) or default for key, default in SIZES[size].items()}
         job = argparse.Namespace(**{**vars(args), **sizes, "mode": mode, "size": size, "dtype": dtype, "ranks": ranks,

@@ -1,6 +1,8 @@
 """Runs a program of bench on its smallest setting, to see that it still ends well: smoke.py PROGRAM.
 AXONN_BIN is the folder of the built programs. The status is 77, CTest's SKIP, with the reason, where this
 machine lacks what the program needs."""
+import json
+import math
 import os
 import pathlib
 import shutil
@@ -29,6 +31,7 @@ SETTINGS = {
     "gpu_switches": Smallest(f"losses gpt {NETWORK} --vocab 256 --batch 1 --steps 1 --device cpu"),
     "linear_schedules": Smallest(f"--turns 1 --bin {{bin}} -- --grid 2x1x1x1 {NETWORK} --vocab 256 --batch 2 "
                                  "--micro-batch 2", needs=("hosts",)),
+    "loading": Smallest("{scratch}/model --grid 1x2x1x1 --repetitions 1", ranks=2),
     "loss_curves": Smallest("grids --data {top}/docs --steps 2 --grids 1x1x1x1 2x1x1x1 --program {bin}/gpt "
                             "--out {scratch}", ranks=2),
     "memory": Smallest(f"--grids 1x1x2x1 --gpt {{bin}}/gpt -- {NETWORK} --vocab 256", ranks=2),
@@ -57,6 +60,7 @@ SETTINGS = {
     "scaling": Smallest(f"strong 1x1x1x1 1x1x2x1 --gpt {{bin}}/gpt -- {NETWORK} --batch 4", ranks=2),
     "scattered_update": Smallest(f"--turns 1 --divisor 1000 {ADAMW}", ranks=2),
     "stage_chains": Smallest("--from 10 --to 10 --repetitions 1"),
+    "token_shards": Smallest("--tokens 100k --directory {scratch}"),
     "wrapped": Smallest(f"{NETWORK} --batch 2 --steps 1 --warmup 1", ranks=2),
     "wrapped.py": Smallest("plain --network gpt --modes ddp --repeats 1 --steps 1 --warmup 1 --bin {bin}", ranks=2,
                            needs=("torch",)),
@@ -86,10 +90,32 @@ def fill(scratch):
     """Input of programs: a run, and images in CIFAR-10's form."""
     (scratch / "run").mkdir()
     (scratch / "run/metrics.jsonl").write_text('{"step": 1, "loss": 2.0}\n{"step": 2, "loss": 1.5}\n')
+    write_model(scratch / "model")
     (scratch / "cifar").mkdir()
     record = bytes([3, *(place * 7 % 251 for place in range(CIFAR_RECORD - 1))])
     for number in range(1, 6):
         (scratch / f"cifar/data_batch_{number}.bin").write_bytes(record * CIFAR_IMAGES)
+
+
+def write_model(directory):
+    """A Llama of one block, whose weights are 0."""
+    hidden, words = 16, 32
+    sizes = {"model.embed_tokens": (words, hidden), "lm_head": (words, hidden), "model.norm": (hidden,)}
+    for name in ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj",
+                 "mlp.up_proj", "mlp.down_proj"):
+        sizes[f"model.layers.0.{name}"] = (hidden, hidden)
+    for name in ("input_layernorm", "post_attention_layernorm"):
+        sizes[f"model.layers.0.{name}"] = (hidden,)
+    header, end = {}, 0
+    for name, shape in sizes.items():
+        begin, end = end, end + 4 * math.prod(shape)
+        header[f"{name}.weight"] = {"dtype": "F32", "shape": shape, "data_offsets": [begin, end]}
+    directory.mkdir()
+    text = json.dumps(header).encode()
+    (directory / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + bytes(end))
+    (directory / "config.json").write_text(json.dumps({
+        "model_type": "llama", "num_hidden_layers": 1, "hidden_size": hidden, "intermediate_size": hidden,
+        "num_attention_heads": 2, "max_position_embeddings": 8, "vocab_size": words}))
 
 
 def command_of(program, setting, scratch):
