@@ -21,6 +21,7 @@ TAKEN = {
     "ros_gtest_vendor": {"*/data/src/gtest_vendor/": "sources/googletest/"},
     "dlib": {"dlib/external/zlib/": "sources/zlib/", "dlib/external/libpng/": "sources/libpng/",
              "dlib/external/libjpeg/": "sources/libjpeg/"},
+    "zstd": {"zstd/lib/": "sources/zstd/"},
 }
 
 # sha256 of the archives of the versions in scripts/setup.
@@ -31,6 +32,7 @@ SUMS = {
     "ros_gtest_vendor": "6a578c55eca01c7d215e54bf1dd3172ada677b591dd2f5d3c8260b882364ee6e",
     "tokenspeed_spdlog": "ab985a8c6455692597f193c173276c1a3583fe30171fdff6764202e23fd7c9a5",
     "xxhash": "c9b288e4c1f5dae54417bc8a05e6f6daf505783d916b4783f4dd2f2e7d5db486",
+    "zstd": "6d8684c69009be49e1b18ec251a5eb0d7e24f93624990a8a124a1da66a92fc8a",
 }
 
 KEPT = {".h", ".hpp", ".inl", ".cmake"}  # the only files that go to SITE

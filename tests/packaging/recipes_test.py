@@ -124,7 +124,7 @@ class SpackRecipes(unittest.TestCase):
         self.assertEqual([settings[f"AXONN_WITH_{part}"] for part in ("TORCH", "MPI", "CUDA")], ["OFF"] * 3)
         self.assertNotIn("AXONN_LIBTORCH", settings)
         for words, _, condition in self.called("depends_on"):
-            if words[0].startswith(("py-torch", "mpi", "libpng", "jpeg", "nccl", "cuda")):
+            if words[0].startswith(("py-torch", "mpi", "libpng", "jpeg", "zlib", "zstd", "nccl", "cuda")):
                 self.assertEqual(condition, "+torch", words)
 
     def test_the_trainers_take_the_libtorch_of_py_torch(self):

@@ -45,6 +45,8 @@ class Axonn(CMakePackage, CudaPackage):
     with when("+torch"):
         depends_on("jpeg")
         depends_on("libpng")
+        depends_on("zlib-api")
+        depends_on("zstd")
         depends_on("py-torch@2.6:")
         depends_on("mpi", when="+mpi")
         depends_on("py-torch~cuda", when="~cuda")
