@@ -4,8 +4,8 @@
 # beside it.
 
 # axonn_test(NAME SOURCES ... LIBRARIES ... LABELS ... [NP 1 2 4] [ARGUMENTS ...]
-#            [ENVIRONMENT NAME=VALUE ...] [TIMEOUT s] [WAITS]): one GoogleTest program. Without NP
-# it runs once. With NP, and if MPI is built in, it runs once under mpirun for every rank count
+#            [DEFINITIONS ...] [ENVIRONMENT NAME=VALUE ...] [TIMEOUT s] [WAITS]): one GoogleTest
+# program. Without NP it runs once. With NP, and if MPI is built in, it runs once under mpirun for every rank count
 # (name.npN, labels mpi and npN), with a main that creates the Environment
 # (tests/support/rank_test.hpp). With OF TARGET instead of SOURCES and LIBRARIES, it is another run
 # of that program. WAITS (only without NP): it mostly waits.
@@ -14,7 +14,7 @@ include(GoogleTest)
 set(AXONN_MPIRUN ${PROJECT_SOURCE_DIR}/scripts/mpirun)
 
 function(axonn_test name)
-  cmake_parse_arguments(arg "WAITS" "OF;TIMEOUT" "SOURCES;LIBRARIES;LABELS;NP;ARGUMENTS;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(arg "WAITS" "OF;TIMEOUT" "SOURCES;LIBRARIES;LABELS;NP;ARGUMENTS;DEFINITIONS;ENVIRONMENT" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
@@ -31,6 +31,7 @@ function(axonn_test name)
     add_executable(${name} ${arg_SOURCES})
     target_link_libraries(${name} PRIVATE axonn_compiler ${arg_LIBRARIES} ${support})
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
+    target_compile_definitions(${name} PRIVATE ${arg_DEFINITIONS})
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     axonn_compile_fast(${name})
   endif()
