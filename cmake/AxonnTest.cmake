@@ -5,8 +5,8 @@
 
 # axonn_test(NAME SOURCES ... LIBRARIES ... LABELS ... [NP 1 2 4] [ARGUMENTS ...]
 #            [DEFINITIONS ...] [ENVIRONMENT NAME=VALUE ...] [TIMEOUT s] [WAITS]): one GoogleTest
-# program. Without NP it runs once. With NP, and if MPI is built in, it runs once under mpirun for every rank count
-# (name.npN, labels mpi and npN), with a main that creates the Environment
+# program. Without NP it runs once. With NP, and if MPI is built in, it runs once under mpirun for
+# every rank count (name.npN, labels mpi and npN), with a main that creates the Environment
 # (tests/support/rank_test.hpp). With OF TARGET instead of SOURCES and LIBRARIES, it is another run
 # of that program. WAITS (only without NP): it mostly waits.
 include(GoogleTest)
@@ -14,7 +14,8 @@ include(GoogleTest)
 set(AXONN_MPIRUN ${PROJECT_SOURCE_DIR}/scripts/mpirun)
 
 function(axonn_test name)
-  cmake_parse_arguments(arg "WAITS" "OF;TIMEOUT" "SOURCES;LIBRARIES;LABELS;NP;ARGUMENTS;DEFINITIONS;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(arg "WAITS" "OF;TIMEOUT"
+    "SOURCES;LIBRARIES;LABELS;NP;ARGUMENTS;DEFINITIONS;ENVIRONMENT" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
