@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 
 bool lies_in(const fs::path& file, const fs::path& directory) {
   std::error_code ignored;
-  return fs::equivalent(file.parent_path(), directory, ignored);
+  return fs::equivalent(fs::absolute(file).parent_path(), directory, ignored);
 }
 
 std::vector<fs::path> files_of_new_run(const GptOptions& options, const axonn::Tokenizer& tokenizer) {
@@ -42,15 +42,13 @@ axonn::Tokenizer tokenizer_of(const axonn::CheckpointReader& checkpoint) {
 
 void keep_origin(const fs::path& run, const GptOptions& options, const axonn::Tokenizer& tokenizer,
                  const axonn::CheckpointReader* resumed) {
+  if (run.empty()) return;
   const fs::path kept = axonn::origin_of_run(run);
-  if (run.empty() || fs::exists(kept)) return;
+  if (resumed == nullptr) return axonn::keep_files(kept, files_of_new_run(options, tokenizer));
+  const fs::path before = axonn::origin_of_run(resumed->directory().parent_path());
+  if (lies_in(before, run)) return;  // the run goes on in its own directory
   std::vector<fs::path> files;
-  if (resumed == nullptr) {
-    files = files_of_new_run(options, tokenizer);
-  } else if (const fs::path before = axonn::origin_of_run(resumed->directory().parent_path()); fs::exists(before)) {
+  if (fs::exists(before))
     for (const auto& entry : fs::directory_iterator(before)) files.push_back(entry.path());
-  }
-  if (files.empty()) return;
-  fs::create_directories(kept);
-  for (const fs::path& file : files) fs::copy_file(file, kept / file.filename());
+  axonn::keep_files(kept, files);
 }

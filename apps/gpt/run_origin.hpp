@@ -17,7 +17,8 @@ std::optional<axonn::Tokenizer> given_tokenizer(const GptOptions& options);
 // The tokenizer that a checkpoint was trained with.
 axonn::Tokenizer tokenizer_of(const axonn::CheckpointReader& checkpoint);
 
-// Writes the folder, if it is not there. `resumed`: the checkpoint that the run goes on from, whose
-// folder is copied; null for a new run. By one process.
+// Writes the folder, in place of one that a run without checkpoints has left. `resumed`: the
+// checkpoint that the run goes on from, whose folder is copied if it is of another run; null for a
+// new run. By one process, which holds the run's lock.
 void keep_origin(const std::filesystem::path& run, const GptOptions& options, const axonn::Tokenizer& tokenizer,
                  const axonn::CheckpointReader* resumed);

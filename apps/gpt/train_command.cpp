@@ -34,8 +34,9 @@ class TrainCommand : axonn::HoldsOptions<GptOptions>, public axonn::TrainingComm
 
   void add_flags(CLI::App& app) override {
     TrainingCommand::add_flags(app);
-    app.add_option("--from", options.from,
-                   "begin with the weights and sizes of a directory of Hugging Face's (config.json, safetensors)");
+    app.add_option(
+        "--from", options.from,
+        "begin with weights, sizes and tokenizer of a directory of Hugging Face's (config.json, safetensors)");
   }
 
   std::optional<int> prepare(char** argv) override {

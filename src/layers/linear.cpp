@@ -49,26 +49,24 @@ class LinearOperation : public Operation {
       if (low_rank_) low_rank_->add_to(to, some, narrow);
       return to;
     };
-    const RowProduct product{
-        .rows = m,
-        .width = n,
-        .options = rows.options(),
-        .all = [&] { return with_low_rank(dots ? row_dots(rows, *weight) : gemm(mm, rows, *weight), rows); },
-        .some =
-            [&](const Tensor& to, Range range) {
-              const Tensor some = rows.narrow(0, range.begin, range.size());
-              gemm_into(mm, to, some, *weight, /*add=*/false);
-              with_low_rank(to, some);
-            },
-        .owner = {}};
-    const bool whole = context_->shape()[in_axis_] == 1 && !elsewhere_;
-    const auto all = [&] {
-      return with_low_rank(
-          dots ? row_dots(rows, *weight, bias) : gemm(mm, rows, *weight, bias_ ? std::optional(bias) : std::nullopt),
-          rows);
+    const auto all = [&](const Tensor& added) {
+      const auto plain = [&] { return gemm(mm, rows, *weight, added.defined() ? std::optional(added) : std::nullopt); };
+      return with_low_rank(dots ? row_dots(rows, *weight, added) : plain(), rows);
     };
+    const RowProduct product{.rows = m,
+                             .width = n,
+                             .options = rows.options(),
+                             .all = [&] { return all({}); },
+                             .some =
+                                 [&](const Tensor& to, Range range) {
+                                   const Tensor some = rows.narrow(0, range.begin, range.size());
+                                   gemm_into(mm, to, some, *weight, /*add=*/false);
+                                   with_low_rank(to, some);
+                                 },
+                             .owner = {}};
+    const bool whole = context_->shape()[in_axis_] == 1 && !elsewhere_;
     TailedRows output =  // (m, n/out)
-        whole ? with_tail(all(), tail_)
+        whole ? with_tail(all(bias), tail_)
               : sum_with_tail(context_, product, in_axis_, weight_.name(), bias, tail_, elsewhere_);
     *finish_ = std::move(output.finish);
     std::vector<int64_t> shape = input.sizes().vec();

@@ -191,6 +191,8 @@ class HuggingFaceDirectory(GptTest):
         self.assertEqual(losses(self.directory / "branch")[2], losses(self.directory / "run")[2])
         self.ended("export", "branch", "--out", "exported")
         self.assertEqual((self.directory / "exported/tokenizer.json").read_text(), tokenizer_file())
+        (self.directory / "other/origin").mkdir(parents=True)  # a run left it that was killed before it had saved
+        (self.directory / "other/origin/tokenizer.json").write_text("{}")
         self.ended("train", *training, "--tokenizer", "chars", "--out", "other")
         self.assertEqual({path.name for path in (self.directory / "other/origin").iterdir()},
                          {"config.json", "generation_config.json"})

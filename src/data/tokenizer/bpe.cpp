@@ -180,6 +180,7 @@ void Bpe::merge_long(Work& work) const {
   work.before_.resize(count);
   work.heap_.clear();
   const auto look_up = [&](size_t place, size_t next) {
+    ++work.num_lookups_;
     Merged& merged = work.merged_[place];
     merged = next < count ? merges_.find(symbols[place], symbols[next]) : Merged{};
     if (merged.rank != Merged::kNever) work.heap_.push_back(heap_key(merged.rank, place));

@@ -48,6 +48,8 @@ class Bpe {
    public:
     // `text_bytes`: how much text follows. Long texts repeat their words, which is remembered.
     explicit Work(size_t text_bytes);
+    // Merges that were looked up for long words, of all words so far.
+    size_t num_lookups() const { return num_lookups_; }
 
    private:
     friend class Bpe;
@@ -63,6 +65,7 @@ class Bpe {
     std::vector<Merged> merged_;
     std::vector<uint32_t> next_, before_;
     std::vector<uint64_t> heap_;
+    size_t num_lookups_ = 0;
   };
 
   explicit Bpe(const BpeRules& rules);

@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "axonn/coconet/language/element_type.hpp"
+#include "axonn/coconet/stages/pointwise_kernel.hpp"
 #include "axonn/core/error.hpp"
 #include "kernels/cpu/parallel.hpp"
 
@@ -17,6 +18,12 @@ namespace axonn {
 // The type in which a chain computes.
 inline coconet::ElementType inside_of(coconet::ElementType type) {
   return type == coconet::ElementType::fp64 ? coconet::ElementType::fp64 : coconet::ElementType::fp32;
+}
+
+// The numbers of a stream, in the type in which a chain computes.
+inline coconet::PointwiseKernel::Value loaded(coconet::PointwiseKernel& kernel, const char* name,
+                                              coconet::ElementType type) {
+  return kernel.cast(kernel.load(kernel.stream(name, type)), inside_of(type));
 }
 
 // Chains for every floating-point type, each made by Chains(ElementType) on first use.

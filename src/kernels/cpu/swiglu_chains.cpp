@@ -20,10 +20,6 @@ using coconet::PointwiseOp;
 using coconet::StageChain;
 using Value = PointwiseKernel::Value;
 
-Value loaded(PointwiseKernel& kernel, const char* name, ElementType type) {
-  return kernel.cast(kernel.load(kernel.stream(name, type)), inside_of(type));
-}
-
 // Streams: gate, value, output.
 StageChain forward_chain(ElementType type) {
   PointwiseKernel kernel;

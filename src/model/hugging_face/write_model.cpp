@@ -98,6 +98,16 @@ std::vector<fs::path> files_beside_weights(const fs::path& directory) {
   return files;
 }
 
+void keep_files(const fs::path& directory, const std::vector<fs::path>& files) {
+  if (files.empty()) {
+    fs::remove_all(directory);
+    return;
+  }
+  NewDirectory kept(directory, /*overwrite=*/true);
+  for (const fs::path& file : files) disk::write_synced(kept.path() / file.filename(), disk::read_text(file));
+  kept.finish();
+}
+
 bool belongs_to_tokenizer(const fs::path& file) {
   const std::string name = file.filename().string();
   return std::ranges::find(kOfTokenizer, name) != kOfTokenizer.end() || name.ends_with(kRanks);

@@ -42,8 +42,10 @@ int32_t draw(const Tensor& logits, const GenerationOptions& options, const Draw&
   if (options.temperature == 0) return static_cast<int32_t>(std::max_element(value, value + all) - value);
   std::vector<int32_t> order(static_cast<size_t>(all));
   std::iota(order.begin(), order.end(), 0);
-  std::ranges::sort(order, [&](int32_t a, int32_t b) { return value[a] != value[b] ? value[a] > value[b] : a < b; });
-  if (options.top_k > 0) order.resize(std::min(order.size(), static_cast<size_t>(options.top_k)));
+  const auto likely = options.top_k > 0 ? std::min(all, options.top_k) : all;
+  std::ranges::partial_sort(order, order.begin() + likely,
+                            [&](int32_t a, int32_t b) { return value[a] != value[b] ? value[a] > value[b] : a < b; });
+  order.resize(static_cast<size_t>(likely));
   std::vector<double> weight;
   for (const int32_t token : order) weight.push_back(std::exp((value[token] - value[order[0]]) / options.temperature));
   double total = std::accumulate(weight.begin(), weight.end(), 0.0);

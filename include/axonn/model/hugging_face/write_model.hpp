@@ -52,6 +52,10 @@ int64_t write_adapter(const std::filesystem::path& directory, const DecoderConfi
 std::vector<std::filesystem::path> files_beside_weights(const std::filesystem::path& directory);
 bool belongs_to_tokenizer(const std::filesystem::path& file);  // one of them, by its name
 
+// Copies the files into `directory`, in place of all that it held; without files it is removed. It
+// is replaced when all are there. By one process. BackendError if the system cannot write.
+void keep_files(const std::filesystem::path& directory, const std::vector<std::filesystem::path>& files);
+
 // The folder in which a run keeps them.
 inline std::filesystem::path origin_of_run(const std::filesystem::path& run) { return run / "origin"; }
 
