@@ -110,7 +110,7 @@ class EvalCommand : axonn::HoldsOptions<GptOptions>, public axonn::CheckpointCom
   void use(axonn::Environment& environment, axonn::Context& context, const axonn::TrainedModel& model) override {
     check_same(environment.world());
     axonn::Decoder network(context, options.model);
-    const axonn::Parameters parameters = load(context, network, model);
+    load(context, network, model);
     const bool prints = environment.rank() == 0;
     choices_.empty() ? score_texts(context, network, prints) : score_questions(context, network, prints);
   }

@@ -137,7 +137,7 @@ class GenerateCommand : axonn::HoldsOptions<GptOptions>, public axonn::Checkpoin
 
   void use(axonn::Environment& environment, axonn::Context& context, const axonn::TrainedModel& model) override {
     axonn::Decoder network(context, options.model);
-    const axonn::Parameters parameters = load(context, network, model);
+    load(context, network, model);
     generation_.seed = static_cast<uint64_t>(seed_);
     const bool prints = environment.rank() == 0;
     Clock clock;

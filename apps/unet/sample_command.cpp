@@ -40,7 +40,7 @@ class SampleCommand : axonn::HoldsOptions<UnetOptions>, public axonn::Checkpoint
 
   void use(axonn::Environment& environment, axonn::Context& context, const axonn::TrainedModel& model) override {
     axonn::Unet network(context, options.model);
-    const axonn::Parameters parameters = load(context, network, model);
+    load(context, network, model);
     sampling_.seed = static_cast<uint64_t>(seed_);
     sampling_.trajectory = trajectory_.empty() ? 0 : moments_;
     const auto drawn = axonn::sample_images(context, network,

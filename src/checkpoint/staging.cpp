@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "axonn/core/error.hpp"
+#include "core/large_pages.hpp"
 
 namespace axonn {
 namespace {
@@ -71,8 +72,8 @@ class Ring {
 
 }  // namespace
 
-// Large pages where the system has them: with small ones, first use of a page takes several times
-// as long as the copy to it. Memory that grows keeps its pages.
+// With small pages, first use of one takes several times as long as the copy to it. Memory that
+// grows keeps its pages.
 std::byte* CopyMemory::take(size_t bytes) {
   if (bytes <= bytes_) return data_;
   void* const data = data_ != nullptr
@@ -82,7 +83,7 @@ std::byte* CopyMemory::take(size_t bytes) {
     throw BackendError(
         "checkpoint.staging",
         detail::concatenate("no memory for ", bytes, " bytes of copies: ", std::strerror(errno), "; try less"));
-  ::madvise(data, bytes, MADV_HUGEPAGE);  // advice only
+  advise_large_pages(data, bytes);
   bytes_ = bytes;
   return data_ = static_cast<std::byte*>(data);
 }

@@ -190,7 +190,7 @@ Parameters Context::materialize(torch::nn::Module& network, const MaterializeOpt
     return Parameters(std::move(some), grid(), rank(), arena_types(), options().device, {how.seed, how.is_loaded},
                       planned() ? nullptr : kept_scheduler(), trained);
   };
-  if (!how.is_trained) return make(named, true);
+  if (!how.is_trained || !how.trains) return make(named, how.trains);
   std::erase_if(named, [&](const auto& each) {
     if (how.is_trained(each.first)) return false;
     frozen.push_back(each);

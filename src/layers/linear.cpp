@@ -76,18 +76,19 @@ class LinearOperation : public Operation {
 
   Tensor backward(const Tensor& grad_output /* (..., n/out) */, bool input_needed) override {
     const Tensor input = input_.get(), rows = rows_of(input), grad = rows_of(tail_->gradient(grad_output));
+    const Tensor grad_narrow = low_rank_ ? low_rank_->grad_of_narrow(grad) : Tensor();
     Pending grad_input{Tensor()};
     if (input_needed) {
       auto weight = weight_.gathered();
       const Tensor product = gemm(kernel(GemmUse::grad_input, rows, *weight), grad, weight->t());
-      if (low_rank_) low_rank_->add_gradient(product, grad);
+      if (low_rank_) low_rank_->add_gradient(product, grad_narrow);
       grad_input = context_->scheduler().all_reduce(product, out_axis_, weight_.name());
     }
     weight_.reduce([&](const Tensor& block, bool add) {
       gemm_into(kernel(GemmUse::grad_weight, rows, block), block, grad.t(), rows.t(), add);
     });
     if (bias_) bias_->reduce([&](const Tensor& block, bool add) { put_sum(block, grad, add); });
-    if (low_rank_) low_rank_->reduce(context_->scheduler(), in_axis_, out_axis_, grad, rows);
+    if (low_rank_) low_rank_->reduce(context_->scheduler(), in_axis_, out_axis_, grad, grad_narrow, rows);
     return input_needed ? grad_input.wait().view(input.sizes()) : Tensor();
   }
 

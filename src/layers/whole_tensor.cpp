@@ -37,10 +37,9 @@ at::Tensor whole_tensor(Context& context, const ArenaSlot& slot, const at::Tenso
   return whole.view(spec.global_shape());
 }
 
-at::Tensor whole_weight(Context& context, const Parameters& parameters, const ShardedParameter& parameter) {
-  const Arena& arena = (parameter.trained() ? parameters : *parameters.frozen()).arena();
+at::Tensor whole_weight(Context& context, const ShardedParameter& parameter) {
   const ArenaSlot& slot = parameter.slot();
-  return whole_tensor(context, slot, arena.master().narrow(0, slot.offset, slot.range.size()));
+  return whole_tensor(context, slot, parameter.arena().master().narrow(0, slot.offset, slot.range.size()));
 }
 
 }  // namespace axonn

@@ -9,7 +9,11 @@
 namespace axonn {
 
 Optimizer::Optimizer(const UpdatedNetwork& network, double learning_rate, double average_decay)
-    : network_(network), learning_rate_(learning_rate), average_decay_(average_decay) {}
+    : network_(network), learning_rate_(learning_rate), average_decay_(average_decay) {
+  AXONN_CHECK(arena().has_gradients(), "optim.optimizer",
+              "these parameters have no gradients, because they are frozen or only compute; give those that "
+              "materialize() trains");
+}
 
 void Optimizer::prepare(double learning_rate) {
   scheduler().check_open();

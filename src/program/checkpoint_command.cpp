@@ -88,10 +88,11 @@ int CheckpointCommand::run(Environment& environment) {
   return 0;
 }
 
-Parameters CheckpointCommand::load(Context& context, torch::nn::Module& network, const TrainedModel& model) const {
-  Parameters parameters = context.materialize(network, {.is_loaded = [](const std::string&) { return true; }});
+void CheckpointCommand::load(Context& context, torch::nn::Module& network, const TrainedModel& model) const {
+  const auto all = [](const std::string&) { return true; };
+  const Parameters parameters = context.materialize(network, {.is_loaded = all, .trains = false});
   model.load(context, parameters);
-  return parameters;
+  parameters.arena().release_master();
 }
 
 }  // namespace axonn

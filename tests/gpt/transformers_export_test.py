@@ -29,6 +29,17 @@ print(json.dumps({"ids": ids[0].tolist(),
                   "modules": [name for name, one in model.named_modules() if isinstance(one, torch.nn.Linear)]}))
 """
 
+# How far the logits are from stored ones, as a share of the largest, in the stored type.
+LOGITS = """
+import json, sys, torch, transformers, safetensors.torch
+stored = safetensors.torch.load_file(sys.argv[2])
+model = transformers.AutoModelForCausalLM.from_pretrained(sys.argv[1], dtype=stored["logits"].dtype)
+with torch.no_grad():
+    logits = model(stored["input_ids"]).logits
+assert logits.shape == stored["logits"].shape, logits.shape
+print(json.dumps(((logits - stored["logits"]).abs().max() / stored["logits"].abs().max()).item()))
+"""
+
 
 @unittest.skipUnless(PYTHON and LIBRARY, "no PyTorch and transformers in .deps (scripts/setup --interop)")
 @unittest.skipUnless(ORACLES.exists(), f"needs {ORACLES}")
@@ -42,13 +53,15 @@ class Transformers(GptTest):
         self.assertEqual(ended.status, 0, ended.text)
         return ended
 
-    def continued(self, directory, prompt, tokens, adapter=""):
+    def said_by(self, program, *arguments):
         paths = os.pathsep.join(str(path) for path in (TORCH, LIBRARY, PEFT) if path)
-        ended = subprocess.run([PYTHON, "-c", CONTINUE, directory, json.dumps(prompt), str(tokens), adapter],
-                               capture_output=True, text=True, timeout=200,
-                               env={**os.environ, "PYTHONPATH": paths})
+        ended = subprocess.run([PYTHON, "-c", program, *map(str, arguments)], capture_output=True, text=True,
+                               timeout=200, env={**os.environ, "PYTHONPATH": paths})
         self.assertEqual(ended.returncode, 0, ended.stderr[-2000:])
         return json.loads(ended.stdout)
+
+    def continued(self, directory, prompt, tokens, adapter=""):
+        return self.said_by(CONTINUE, directory, json.dumps(prompt), tokens, adapter)
 
     def our_ids(self, model):
         text = self.ended("generate", model, "--ids", "1,2,3", "--tokens", "12", "--temperature", "0", "--ignore-eos",
@@ -63,6 +76,16 @@ class Transformers(GptTest):
                 self.ended("export", case, "--out", f"{case}-out")
                 theirs = self.continued(self.directory / f"{case}-out", [1, 2, 3], 12)
                 self.assertEqual(self.our_ids(case), theirs["ids"])
+
+    def test_gives_the_logits_of_the_directory_that_came(self):
+        for case in ("llama", "llama_bf16_shards", "mistral", "qwen2", "qwen3", "gpt2"):
+            with self.subTest(case):
+                self.ended("train", "--from", ORACLES / case, *SMALL, "--steps", "1", "--save-every", "1", "--out",
+                           case, "--learning-rate", "1e-30", "--weight-decay", "0")
+                self.ended("export", case, "--out", f"{case}-out")
+                difference = self.said_by(LOGITS, self.directory / f"{case}-out",
+                                          ORACLES / case / "expected.safetensors")
+                self.assertLess(difference, 1e-6)
 
     def test_has_the_modules_that_an_adapter_names(self):
         self.ended("train", "--from", ORACLES / "qwen3", *SMALL, "--steps", "4", "--save-every", "4", "--out", "run",

@@ -154,6 +154,15 @@ TEST(OptimizerRules, ProgramsDoNotRunAhead) {
   EXPECT_USER_ERROR(optimizer->step({.loss = at::ones({})}), "only AdamW on a GPU", "poisoned");
 }
 
+TEST(OptimizerRules, NeedGradients) {
+  Context context(test_environment(), {}, {});
+  Linear layer(context, {.in = 3, .out = 2});
+  const Parameters parameters = context.materialize(*layer, {.seed = 1, .trains = false});
+  EXPECT_FALSE(parameters.arena().has_gradients());
+  EXPECT_FALSE(parameters["weight"].trained());
+  EXPECT_USER_ERROR(make_optimizer(context, parameters, {}), "these parameters have no gradients");
+}
+
 TEST(OptimizerRules, NameWrongSettings) {
   Context context(test_environment(), {}, {});
   Linear layer(context, {.in = 3, .out = 2});

@@ -115,6 +115,9 @@ class Context {
     std::function<bool(const std::string& name)> is_trained;
     // These begin as zeros, which takes no time: their values are loaded next. No function: none.
     std::function<bool(const std::string& name)> is_loaded;
+    // False: for a network that only computes. Nothing requires gradients, and there is no memory
+    // for them.
+    bool trains = true;
   };
   Parameters materialize(torch::nn::Module& network, const MaterializeOptions& options);
 

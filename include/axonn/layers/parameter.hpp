@@ -54,6 +54,7 @@ class ShardedParameter {
   const at::Tensor& shard() const { return state_->shard; }
   // Valid after Step::finish. UserError while an optimizer's schedule reduces parts only.
   at::Tensor gradient() const;
+  const Arena& arena() const { return *state_->arena; }  // that of the network, or of its frozen parameters
   const ArenaSlot& slot() const;
 
   // The (X, Y) block, gathered over Z. Every rank of the Z group calls it.

@@ -12,6 +12,6 @@ namespace axonn {
 at::Tensor whole_tensor(Context& context, const ArenaSlot& slot, const at::Tensor& held);
 
 // That of a parameter's master weights. UserError while an optimizer keeps them.
-at::Tensor whole_weight(Context& context, const Parameters& parameters, const ShardedParameter& parameter);
+at::Tensor whole_weight(Context& context, const ShardedParameter& parameter);
 
 }  // namespace axonn

@@ -48,8 +48,9 @@ class CheckpointCommand : public Command {
   // Creates the network, calls load(), and uses it.
   virtual void use(Environment& environment, Context& context, const TrainedModel& model) = 0;
 
-  // Returns the network's parameters with the weights of the model. Every rank calls it.
-  Parameters load(Context& context, torch::nn::Module& network, const TrainedModel& model) const;
+  // Gives the network the weights of the model, to compute with: without gradients or master
+  // weights. Every rank calls it.
+  void load(Context& context, torch::nn::Module& network, const TrainedModel& model) const;
 
  private:
   std::unique_ptr<TrainedModel> open(Environment& environment);

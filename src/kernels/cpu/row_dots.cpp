@@ -2,39 +2,19 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 
 #include <ATen/ops/empty.h>
 #include <c10/util/BFloat16.h>
 
 #include "core/wide_vectors.hpp"
+#include "kernels/cpu/dot_lanes.hpp"
 #include "kernels/cpu/parallel.hpp"
 
 namespace axonn {
 namespace {
 
 constexpr int64_t kMostRows = 4;
-constexpr int64_t kLanes = 64;       // partial sums of a dot product
 constexpr int64_t kGrain = 1 << 15;  // least elements of the weight for a thread
-
-AXONN_INLINE float number(float value) { return value; }
-AXONN_INLINE float number(c10::BFloat16 value) { return std::bit_cast<float>(uint32_t{value.x} << 16); }
-
-// The dot products of `count` rows (k numbers each) and one row of the weight.
-template <int64_t kRows, typename Element>
-AXONN_INLINE void dots(const float* rows, const Element* weight, int64_t k, float* sums) {
-  float lanes[kRows][kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= k; i += kLanes)
-    for (int64_t r = 0; r < kRows; ++r) AXONN_INDEPENDENT
-  for (int64_t j = 0; j < kLanes; ++j) lanes[r][j] += rows[r * k + i + j] * number(weight[i + j]);
-  for (int64_t r = 0; r < kRows; ++r) {
-    for (int64_t j = 0; i + j < k; ++j) lanes[r][j] += rows[r * k + i + j] * number(weight[i + j]);
-    for (int64_t half = kLanes / 2; half > 0; half /= 2)
-      for (int64_t j = 0; j < half; ++j) lanes[r][j] += lanes[r][j + half];
-    sums[r] = lanes[r][0];
-  }
-}
 
 template <int64_t kRows, typename Element>
 void multiply(const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& output) {

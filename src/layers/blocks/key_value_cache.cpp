@@ -14,6 +14,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "axonn/core/error.hpp"
+#include "kernels/cpu/cached_attention.hpp"
 
 namespace axonn {
 namespace {
@@ -66,12 +67,19 @@ Tensor KeyValueCache::attend(const AttentionHeads& heads, const std::vector<int6
   put(heads, begins);
   const Tensor& queries = heads.queries;
   const int64_t texts = queries.size(0), tokens = queries.size(1);
+  std::vector<SeenKeys> seen;
+  for (const int64_t begin : begins) {
+    const int64_t first = window > 0 ? std::max<int64_t>(0, begin - window + 1) : 0;
+    seen.push_back({first, begin + tokens - first});
+  }
+  if (tokens == 1 && has_cached_attention(queries, keys_))
+    return cached_attention(queries.squeeze(1), keys_, values_, seen).view({texts, 1, -1});
   std::vector<Tensor> outputs;
   for (int64_t text = 0; text < texts; ++text) {
-    const int64_t begin = begins[static_cast<size_t>(text)], end = begin + tokens;
-    const int64_t first = window > 0 ? std::max<int64_t>(0, begin - window + 1) : 0;
-    outputs.push_back(attended(queries[text].transpose(0, 1), keys_[text].narrow(1, first, end - first),
-                               values_[text].narrow(1, first, end - first), begin, first, window));
+    const int64_t begin = begins[static_cast<size_t>(text)];
+    const auto [first, count] = seen[static_cast<size_t>(text)];
+    outputs.push_back(attended(queries[text].transpose(0, 1), keys_[text].narrow(1, first, count),
+                               values_[text].narrow(1, first, count), begin, first, window));
   }
   return at::stack(outputs).reshape({texts, tokens, queries.size(2) * queries.size(3)});
 }

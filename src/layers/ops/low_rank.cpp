@@ -36,13 +36,14 @@ Tensor LowRank::grad_of_narrow(const Tensor& grad) const {
   return narrow;
 }
 
-void LowRank::add_gradient(const Tensor& grad_input, const Tensor& grad) const {
-  grad_input.addmm_(grad_of_narrow(grad), *a_.gathered(), 1, options_.scale());
+void LowRank::add_gradient(const Tensor& grad_input, const Tensor& grad_narrow) const {
+  grad_input.addmm_(grad_narrow, *a_.gathered(), 1, options_.scale());
 }
 
-void LowRank::reduce(Scheduler& scheduler, Axis in_axis, Axis out_axis, const Tensor& grad, const Tensor& rows) const {
+void LowRank::reduce(Scheduler& scheduler, Axis in_axis, Axis out_axis, const Tensor& grad, const Tensor& grad_narrow,
+                     const Tensor& rows) const {
   const Tensor narrow = at::mm(rows, a_.gathered()->t());  // this rank's part of a sum over the in axis
-  const Tensor grad_a = at::mm(grad_of_narrow(grad).t(), rows).mul_(options_.scale());
+  const Tensor grad_a = at::mm(grad_narrow.t(), rows).mul_(options_.scale());
   const Tensor grad_b = at::empty({grad.size(1), options_.rank}, grad.options());
   for_segments([&](Range features, Range some) {
     grad_b.narrow(0, features.begin, features.size())

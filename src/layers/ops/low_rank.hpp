@@ -23,15 +23,16 @@ class LowRank {
   // product (m, n) += scale rows (m, k) A^T B^T, this rank's part of a sum over the in axis; in any
   // thread
   void add_to(const Tensor& product, const Tensor& rows, const Weights& weights) const;
-  // grad_input (m, k) += scale grad (m, n) B A, this rank's part of a sum over the out axis
-  void add_gradient(const Tensor& grad_input, const Tensor& grad) const;
+  Tensor grad_of_narrow(const Tensor& grad) const;  // grad (m, n) B: (m, s r)
+  // grad_input (m, k) += scale grad B A, this rank's part of a sum over the out axis
+  void add_gradient(const Tensor& grad_input, const Tensor& grad_narrow) const;
   // The gradients of A and B.
-  void reduce(Scheduler& scheduler, Axis in_axis, Axis out_axis, const Tensor& grad, const Tensor& rows) const;
+  void reduce(Scheduler& scheduler, Axis in_axis, Axis out_axis, const Tensor& grad, const Tensor& grad_narrow,
+              const Tensor& rows) const;
 
  private:
   template <typename Use>
   void for_segments(const Use& use) const;
-  Tensor grad_of_narrow(const Tensor& grad) const;  // grad B: (m, s r)
 
   ShardedParameter a_, b_;
   LowRankOptions options_;

@@ -237,7 +237,7 @@ void ModelDirectory::load(Context& context, const Parameters& parameters) const 
                 " tensors of our kind, and the network has ", count, "; make it with the shape of config()");
     for (const DecoderTensor& tensor : impl_->tensors) {
       const ShardedParameter& parameter = parameters[tensor.name];
-      const Arena& arena = (parameter.trained() ? parameters : *parameters.frozen()).arena();
+      const Arena& arena = parameter.arena();
       const ArenaSlot& slot = parameter.slot();
       AXONN_CHECK(slot.spec.global_shape() == tensor.shape, kWhere, path().string(), ": '", tensor.name, "' is ",
                   sizes_text(tensor.shape), ", and the network has ", sizes_text(slot.spec.global_shape()),

@@ -54,9 +54,8 @@ void save_model(Context& context, const Parameters& parameters, const DecoderCon
   size_t gathered = 0;
   const auto next = [&](const std::string& name) {
     ++gathered;
-    return merged_weight(config, name, [&](const std::string& part) {
-      return whole_weight(context, parameters, parameters[part]).cpu();
-    });
+    return merged_weight(config, name,
+                         [&](const std::string& part) { return whole_weight(context, parameters[part]).cpu(); });
   };
   std::exception_ptr failed;
   if (writes) {

@@ -8,10 +8,11 @@
 
 #include <c10/core/ScalarType.h>
 
-#include <ATen/ops/zeros.h>
+#include <ATen/ops/empty.h>
 
 #include "axonn/core/error.hpp"
 #include "axonn/grid/row_share.hpp"
+#include "core/large_pages.hpp"
 
 namespace axonn {
 namespace {
@@ -49,7 +50,9 @@ Arena::Arena(const std::vector<Entry>& entries, const Grid& grid, int rank, Aren
   lay_out(entries, grid, rank, kRangeAlignment);
   if (buffers == ArenaBuffers::none) return;
   const auto buffer = [&](at::ScalarType type) {
-    return at::zeros({size_}, at::TensorOptions().dtype(type).device(device));
+    at::Tensor memory = at::empty({size_}, at::TensorOptions().dtype(type).device(device));
+    if (device.is_cpu()) advise_large_pages(memory.mutable_data_ptr(), memory.nbytes());
+    return memory.zero_();
   };
   weights_ = buffer(types.weights);
   if (buffers == ArenaBuffers::all) gradients_ = buffer(types.gradients);

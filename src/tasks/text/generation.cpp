@@ -40,26 +40,38 @@ int32_t draw(const Tensor& logits, const GenerationOptions& options, const Draw&
   const double* value = wide.const_data_ptr<double>();
   const int64_t all = options.vocabulary > 0 ? std::min(options.vocabulary, wide.numel()) : wide.numel();
   if (options.temperature == 0) return static_cast<int32_t>(std::max_element(value, value + all) - value);
-  std::vector<int32_t> order(static_cast<size_t>(all));
-  std::iota(order.begin(), order.end(), 0);
-  const auto likely = options.top_k > 0 ? std::min(all, options.top_k) : all;
-  std::ranges::partial_sort(order, order.begin() + likely,
-                            [&](int32_t a, int32_t b) { return value[a] != value[b] ? value[a] > value[b] : a < b; });
-  order.resize(static_cast<size_t>(likely));
-  std::vector<double> weight;
-  for (const int32_t token : order) weight.push_back(std::exp((value[token] - value[order[0]]) / options.temperature));
-  double total = std::accumulate(weight.begin(), weight.end(), 0.0);
+  const auto less_likely = [&](int32_t a, int32_t b) { return value[a] != value[b] ? value[a] < value[b] : a > b; };
+  std::vector<int32_t> tokens(static_cast<size_t>(all));  // a heap: only those that are asked for are sorted
+  std::iota(tokens.begin(), tokens.end(), 0);
+  if (options.top_k > 0 && options.top_k < all) {
+    std::ranges::nth_element(tokens, tokens.begin() + options.top_k,
+                             [&](int32_t a, int32_t b) { return less_likely(b, a); });
+    tokens.resize(static_cast<size_t>(options.top_k));
+  }
+  std::ranges::make_heap(tokens, less_likely);
+  const double most = value[tokens.front()];
+  const auto weight = [&](int32_t token) { return std::exp((value[token] - most) / options.temperature); };
+  const auto next = [&] {
+    std::ranges::pop_heap(tokens, less_likely);
+    const int32_t token = tokens.back();
+    tokens.pop_back();
+    return token;
+  };
+  double total = 0;
+  for (const int32_t token : tokens) total += weight(token);
   if (options.top_p < 1) {
-    double kept = 0;
-    size_t count = 0;
-    while (count < weight.size() && kept < options.top_p * total) kept += weight[count++];
-    weight.resize(count);
-    total = kept;
+    std::vector<int32_t> kept;
+    double of_kept = 0;
+    while (!tokens.empty() && of_kept < options.top_p * total) of_kept += weight(kept.emplace_back(next()));
+    tokens = std::move(kept);  // the most likely first is a heap, too
+    total = of_kept;
   }
   double left = to_uniform(philox(options.seed, place.token, place.text, philox_stream("sampling", ""))[0]) * total;
-  for (size_t i = 0; i < weight.size(); ++i)
-    if ((left -= weight[i]) < 0) return order[i];
-  return order[weight.size() - 1];
+  while (true) {
+    const int32_t token = next();
+    left -= weight(token);
+    if (left < 0 || tokens.empty()) return token;
+  }
 }
 
 // The texts of a generation, and what the model has seen of them.
