@@ -84,6 +84,28 @@ INSTANTIATE_TEST_SUITE_P(Cases, WriteModel,
                          testing::Values("llama", "llama_bf16_shards", "mistral", "qwen2", "qwen3", "gpt2"),
                          [](const auto& one) { return std::string(one.param); });
 
+// A half goes to the even one of its neighbours.
+TEST(WriteModelTypes, NumbersAreTheNearest) {
+  if (test_environment().ranks() > 1) GTEST_SKIP() << "one rank writes";
+  const Scratch scratch;
+  const DecoderShape shape = {.layers = 1, .hidden = 4, .heads = 2, .sequence = 8, .vocabulary = 5};
+  for (const auto& [dtype, step] : {std::pair{at::kBFloat16, 0x1p-7F}, {at::kHalf, 0x1p-10F}})
+    for (const auto& [steps, nearest] : {std::pair{0.5F, 0}, {1.5F, 2}, {0.5F + 0x1p-8F, 1}, {2.5F - 0x1p-8F, 2}})
+      for (const float sign : {1.0F, -1.0F}) {
+        const float value = sign * (1 + steps * step);
+        const auto read = [&](const std::string& name) {
+          for (const DecoderTensor& tensor : tensor_names(shape, "gpt2"))
+            if (tensor.name == name) return at::full(tensor.shape, value, at::kFloat);
+          return at::Tensor();
+        };
+        const fs::path to = scratch / detail::concatenate(toString(dtype), " ", value);
+        write_model(to, shape, read, {.dtype = dtype});
+        for (const auto& [name, tensor] : tensors_in(to))
+          EXPECT_TRUE(tensor.to(at::kFloat).eq(sign * (1 + static_cast<float>(nearest) * step)).all().item<bool>())
+              << name << ": " << value << " as " << toString(dtype);
+      }
+}
+
 TEST(WriteModelErrors, LeaveNothingBehind) {
   if (test_environment().ranks() > 1) GTEST_SKIP() << "one rank writes";
   const Scratch scratch;
