@@ -59,6 +59,10 @@ void OptionTable::add_former(std::string_view key, std::string_view former) {
   std::ranges::find(options_, find(key).key, &Option::key)->former = former;
 }
 
+void OptionTable::add_absent(std::string_view key, std::string_view value) {
+  std::ranges::find(options_, find(key).key, &Option::key)->absent = value;
+}
+
 const OptionTable::Option& OptionTable::find(std::string_view key) const {
   const auto found = std::ranges::find(options_, key, &Option::key);
   AXONN_ASSERT(found != options_.end(), "no option '", key, "'");

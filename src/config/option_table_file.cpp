@@ -186,6 +186,12 @@ void OptionTable::read_json(std::string_view text, std::string_view name) {
     reader.check_section(section, {keys, std::string(name)});
     for (const auto& [key, value] : keys.items()) reader.set(section, key, {value, std::string(name)});
   }
+  for (Option& option : options_) {
+    if (option.absent.empty() || option.source > Source::checkpoint || !file.contains(option.section)) continue;
+    if (file[option.section].contains(option.key)) continue;
+    option.field->read({option.absent}, "--" + option.key);
+    option.source = Source::checkpoint;
+  }
 }
 
 std::string OptionTable::to_toml() const {
@@ -214,7 +220,11 @@ std::optional<OptionTable::Difference> OptionTable::first_difference(std::string
     if (!file.contains(option.section)) continue;
     const Json& section = file[option.section];
     const std::string& name = section.contains(option.key) ? option.key : option.former;
-    if (!section.contains(name)) continue;  // written before this key existed
+    if (!section.contains(name)) {  // written before this key existed
+      if (!option.absent.empty() && option.field->text() != option.absent)
+        return Difference{option.key, option.field->text(), option.absent};
+      continue;
+    }
     const Json& theirs = section[name];
     if (option.field->json() != theirs) return Difference{option.key, option.field->text(), flag_text(theirs)};
   }

@@ -442,6 +442,37 @@ TEST(Options, AFormerKeyIsReadEverywhereAndWrittenNowhere) {
   EXPECT_EQ(difference->key + difference->mine + difference->theirs, "images67");
 }
 
+TEST(Options, AnOlderCheckpointHasTheValueThatItHadWithoutAChoice) {
+  const std::string older = R"({"data": {"images": 7}})", newer = R"({"data": {"images": 7, "order": "sorted"}})";
+  const auto read = [](const std::string& json, OptionTable& table, std::string& order, const char* flag = nullptr) {
+    static int64_t images = 1;
+    CLI::App app;
+    table.add("data", "images", images, "number of images");
+    table.add("data", "order", order, "order of images");
+    table.add_absent("order", "shuffled");
+    table.add_flags(app);
+    parse_command_line(app, flag ? std::vector<const char*>{"p", "--order", flag} : std::vector<const char*>{"p"});
+    table.read_json(json, "manifest.json");
+    const std::vector<std::string> keys = {"order"};
+    return table.first_difference(json, keys);
+  };
+  OptionTable first, second, third, fourth, fifth;
+  std::string order = "sorted";
+  EXPECT_FALSE(read(older, first, order));
+  EXPECT_EQ(order, "shuffled");
+  EXPECT_EQ(first.source("order"), OptionTable::Source::checkpoint);
+  EXPECT_FALSE(read(newer, second, order));
+  EXPECT_EQ(order, "sorted");
+  const auto difference = read(older, third, order, "other");
+  EXPECT_EQ(order, "other");
+  ASSERT_TRUE(difference);
+  EXPECT_EQ(difference->key + " " + difference->mine + " " + difference->theirs, "order other shuffled");
+  EXPECT_FALSE(read(older, fourth, order, "shuffled"));
+  order = "sorted";
+  EXPECT_FALSE(read("{}", fifth, order));  // a program without the section
+  EXPECT_EQ(order, "sorted");
+}
+
 TEST(Options, AKeyInTwoSectionsIsABug) {
   Program p;
   EXPECT_THROW(p.table.add("other", "hidden", p.config.hidden, "again"), InternalError);

@@ -84,6 +84,9 @@ class OptionTable {
   // are still read. Only `key` is written.
   void add_former(std::string_view key, std::string_view former);
 
+  // A checkpoint without `key` was written when there was no choice: `value`, as in a flag.
+  void add_absent(std::string_view key, std::string_view value);
+
   // Flags that only an expert needs: those of these sections ("train") and single keys
   // ("run.order"). --help leaves them out, --help-all has them.
   void for_experts(const std::vector<std::string_view>& keys);
@@ -126,6 +129,7 @@ class OptionTable {
     std::unique_ptr<OptionField> field;
     Source source = Source::fallback;
     std::string former = {};  // its key in an earlier version
+    std::string absent = {};  // its value in checkpoints that do not have it; empty: the default
     bool for_experts = false;
 
     bool is_in(std::span<const std::string_view> names) const;  // its section or single key is one of them
