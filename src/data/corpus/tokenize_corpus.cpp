@@ -21,6 +21,7 @@
 #include "data/corpus/corpus_files.hpp"
 #include "data/corpus/job_files.hpp"
 #include "data/corpus/ordered_work.hpp"
+#include "data/tokenizer/document_tokens.hpp"
 #include "data/tokenizer/training/bpe_training.hpp"
 
 namespace axonn {
@@ -164,28 +165,19 @@ class Tokenization {
 
   EncodedTexts encoded(const CorpusChunk& chunk) const {
     EncodedTexts texts{.after = chunk.after, .used_bytes = chunk.used_bytes};
-    const EncodeOptions how = {.find_special = options_.finds_special, .add_special = options_.adds_begin};
+    const DocumentForm form = {
+        .begins = options_.adds_begin, .ends = options_.adds_end, .finds_special = options_.finds_special};
     texts.notes = for_each_text(chunk, corpus_.files, rules(options_.bad_lines), [&](std::string_view text) {
       if (text.empty()) {
         ++texts.empty;
         return;
       }
-      std::vector<int32_t> document = tokenizer_->encode(text, how);
-      set_end(document);
+      const std::vector<int32_t> document = document_tokens(*tokenizer_, text, form);
       texts.bytes += std::ssize(text);
       texts.tokens.insert(texts.tokens.end(), document.begin(), document.end());
       texts.ends.push_back(texts.tokens.size());
     });
     return texts;
-  }
-
-  // The tokenizer's files may have put the token there already.
-  void set_end(std::vector<int32_t>& document) const {
-    const auto end = tokenizer_->end_token();
-    if (!end) return;
-    const bool there = !document.empty() && document.back() == *end;
-    if (options_.adds_end && !there) document.push_back(*end);
-    if (!options_.adds_end && there && options_.adds_begin) document.pop_back();
   }
 
   void encode() {
