@@ -6,6 +6,8 @@
 #include <axonn/model/hugging_face/model_directory.hpp>
 #include <axonn/model/hugging_face/write_model.hpp>
 
+#include "run_origin.hpp"
+
 namespace {
 
 class OfDirectory : public axonn::TrainedModel {
@@ -28,6 +30,7 @@ std::filesystem::path files_of(const axonn::TrainedModel& model) {
 
 std::optional<axonn::Tokenizer> tokenizer_of(const axonn::TrainedModel& model) {
   const std::filesystem::path files = files_of(model);
+  if (model.state() != nullptr && model.state()->tokenizer == kNoTokenizer) return std::nullopt;
   if (model.state() != nullptr) return axonn::Tokenizer::from_json(model.state()->tokenizer, files);
   if (!axonn::Tokenizer::is_in(files)) return std::nullopt;
   return axonn::Tokenizer::from_files(files);

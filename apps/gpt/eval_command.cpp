@@ -79,9 +79,9 @@ class EvalCommand : axonn::HoldsOptions<GptOptions>, public axonn::CheckpointCom
   }
 
   void read_texts() {
-    AXONN_CHECK(tokenizer_, kWhere, "the directory holds no tokenizer; give tokens: --choices with ", "llm.c's file");
+    AXONN_CHECK(tokenizer_, kWhere, "the model has no tokenizer; give tokens: --choices with llm.c's file");
     for (const std::string& path : data_) {
-      const axonn::TextData& text = texts_.emplace_back(axonn::TextData::load({path}, *tokenizer_, 0));
+      const axonn::TextData& text = texts_.emplace_back(axonn::TextData::load({path}, *tokenizer_));
       const auto windows = axonn::windows_of(text.tokens(), sequence_, stride_);
       AXONN_CHECK(!windows.empty(), kWhere, axonn::shown_name(path),
                   " has one token, and the first one is not predicted; give a longer text");

@@ -81,7 +81,7 @@ class GenerateCommand : axonn::HoldsOptions<GptOptions>, public axonn::Checkpoin
     tokenizer_ = tokenizer_of(model);
     if (!ignore_eos_) generation_.end_tokens = end_tokens(files_of(model));
     if (!ids_.empty()) return take_ids();
-    AXONN_CHECK(tokenizer_, kWhere, "the directory holds no tokenizer; give token ids with --ids");
+    AXONN_CHECK(tokenizer_, kWhere, "the model has no tokenizer; give token ids with --ids");
     for (const std::string& text : texts()) begin_with(text);
     generation_.vocabulary = tokenizer_->vocabulary_size();
     check_lengths();

@@ -18,12 +18,20 @@
 
 namespace {
 
+constexpr std::string_view kNone = "none";  // --tokenizer
 constexpr int64_t kVocabularyOfBytes = 256;
+constexpr int64_t kMostSamples = int64_t{1} << 60;
 constexpr double kMostElements = 1e17;  // elements of a step's activations: far beyond any run
 
 // A path without a directory before it begins with "./", so that it differs from a kind.
 std::string path_text(std::string_view path) {
   return path.find('/') == std::string_view::npos ? "./" + std::string(path) : std::string(path);
+}
+
+// The key as a flag.
+std::string flag_of(std::string key) {
+  std::ranges::replace(key, '_', '-');
+  return key;
 }
 
 bool names_files(std::string_view tokenizer) {
@@ -36,12 +44,13 @@ axonn::TextValue tokenizer_value(std::string& tokenizer) {
               [&](std::string_view text, std::string_view what, bool store) {
                 std::error_code ignored;
                 const auto& kinds = axonn::Names<axonn::TokenizerKind>::all;
-                const bool kind = std::ranges::any_of(kinds, [&](const auto& each) { return each.name == text; });
+                const bool kind =
+                    text == kNone || std::ranges::any_of(kinds, [&](const auto& each) { return each.name == text; });
                 const bool files = !kind && (names_files(text) || std::filesystem::exists(text, ignored));
-                if (!files) axonn::parse_name<axonn::TokenizerKind>(text, what);
+                if (!files && text != kNone) axonn::parse_name<axonn::TokenizerKind>(text, what);
                 if (store) tokenizer = files ? path_text(text) : text;
               },
-          .type = axonn::all_names<axonn::TokenizerKind>("|") + "|PATH"};
+          .type = axonn::all_names<axonn::TokenizerKind>("|") + "|none|PATH"};
 }
 
 }  // namespace
@@ -64,13 +73,29 @@ GptOptions::GptOptions() {
             "train only parameters whose name has this regular expression, ours or Hugging Face's: "
             "'layers.(28|29).'; empty: all, or those of LoRA");
 
-  table.add("data", "data", data, "text files, or directories read recursively");
+  table.add("data", "data", data,
+            "text files, directories of them, and files of tokens (X.bin with X.idx, llm.c's, nanogpt:X.bin); with "
+            "weights: 0.7 A 0.3 B");
+  table.add("data", "val_data", validation_data, "data to validate on, named like --data");
   table.add_text("data", "tokenizer", tokenizer_value(tokenizer),
                  "how text is split into tokens: bytes, chars, or the directory or file of a tokenizer, such as "
-                 "tokenizer.json; that of --from if it is not given");
-  table.add("data", "validation_fraction", validation_fraction, "fraction of the text, at its end, that is held out");
+                 "tokenizer.json; that of --from, or beside the first file of tokens, if it is not given; none: only "
+                 "ids below --vocab");
+  table.add("data", "sample_order", order,
+            "epochs: every token once, in an order that --seed gives, then again in another; drawn: any place of a "
+            "text each time, as before version 0.4");
+  table.add_absent("sample_order", "drawn");
+  table.add("data", "validation_fraction", validation_fraction,
+            "fraction of each text and file of tokens, at its end, that is held out; not with --val-data");
+  table.add("data", "validation_tokens", validation_tokens,
+            "most tokens of each text and file of tokens that validate; 0: no limit", {.least = 0});
+  table.add_absent("validation_tokens", "0");
 
   run.bind(table, "sequences");
+  table.add("train", "epochs", epochs, "in the place of --steps: times that all data are gone through", {.least = 0});
+  table.add("train", "tokens", tokens, "in the place of --steps: tokens to train on", {.least = 0});
+  table.add("train", "batch_tokens", batch_tokens, "in the place of --batch: tokens per step, over the whole grid",
+            {.least = 0});
   table.add("train", "activation_checkpoint", model.checkpoint_every,
             "every n-th block keeps only its input and is recomputed in backward; 1: all, 0: none");
   table.add("train", "activation_offload", model.checkpoint_offload,
@@ -100,6 +125,7 @@ void GptOptions::take_tokenizer() {
 }
 
 bool GptOptions::tokenizer_is_of_files() const { return names_files(tokenizer); }
+bool GptOptions::has_no_tokenizer() const { return tokenizer == kNone; }
 
 void GptOptions::take_sizes(const axonn::HuggingFaceConfig& config, const std::string& directory) {
   constexpr int64_t kUsual = 8192;
@@ -146,16 +172,61 @@ axonn::DecoderConfig GptOptions::whole_model() const {
   return config;
 }
 
+std::string GptOptions::given_one_of(const std::vector<Way>& ways) const {
+  std::string given;
+  auto best = axonn::OptionTable::Source::checkpoint;
+  for (const auto& [key, is_set] : ways) {
+    const auto source = is_set ? table.source(key) : axonn::OptionTable::Source::fallback;
+    AXONN_CHECK(given.empty() || source != best, "gpt.options", "give one of --", flag_of(given), " and --",
+                flag_of(key), "; each is another way to say the same");
+    if (source <= best) continue;
+    best = source;
+    given = key;
+  }
+  return given;
+}
+
+void GptOptions::settle() {
+  if (const std::string given = given_one_of({{"steps"}, {"epochs", epochs > 0}, {"tokens", tokens > 0}});
+      !given.empty()) {
+    if (given != "epochs") epochs = 0;
+    if (given != "tokens") tokens = 0;
+  }
+  if (given_one_of({{"batch"}, {"batch_tokens", batch_tokens > 0}}) == "batch") batch_tokens = 0;
+  if (batch_tokens == 0) return;
+  const auto& grid = run.placement.grid;
+  const int64_t rows = (grid ? grid->size(axonn::kRowAxes) : 1) * std::max<int64_t>(run.train.micro_batch, 1);
+  const int64_t unit = model.shape.sequence * rows, whole = batch_tokens / unit;
+  AXONN_CHECK(batch_tokens % unit == 0, "gpt.options", "--batch-tokens ", batch_tokens, " is no multiple of ", unit,
+              " = sequence ", model.shape.sequence, " x ", rows, rows == 1 ? " sequence" : " sequences",
+              " at once on this grid; next ones that fit: ",
+              whole == 0 ? "" : axonn::detail::concatenate(whole * unit, " and "), (whole + 1) * unit);
+  run.train.batch = batch_tokens / model.shape.sequence;
+}
+
+void GptOptions::choose_steps(std::optional<int64_t> epoch) {
+  if (epochs == 0 && tokens == 0) return;
+  const int64_t batch = run.train.batch, a_step = batch * model.shape.sequence;
+  AXONN_CHECK(epochs == 0 || epoch, "gpt.options",
+              "--epochs counts passes over one row of data: with weights, each part has epochs of its own, and drawn "
+              "samples have none; say --tokens or --steps");
+  AXONN_CHECK(epochs == 0 || epochs <= kMostSamples / *epoch, "gpt.options", "--epochs ", epochs, " of ", *epoch,
+              " sequences are beyond every run");
+  run.train.steps = epochs > 0 ? (epochs * *epoch + batch - 1) / batch : tokens / a_step + (tokens % a_step > 0);
+}
+
 void GptOptions::check(const axonn::GridShape& grid) const {
   const axonn::DecoderConfig config = whole_model();
   axonn::check_decoder(config, grid);
+  AXONN_CHECK(!has_no_tokenizer() || model.shape.vocabulary > 0, "gpt.options",
+              "--tokenizer none needs --vocab N: all ids are below it");
   AXONN_CHECK(validation_fraction >= 0 && validation_fraction < 1, "gpt.options",
               "validation_fraction must be in [0, 1), got ", validation_fraction);
   const axonn::DecoderShape& shape = config.shape;
-  const double tokens = static_cast<double>(run.train.batch) * static_cast<double>(shape.sequence);
+  const double of_a_step = static_cast<double>(run.train.batch) * static_cast<double>(shape.sequence);
   const double elements =
-      tokens * (static_cast<double>(shape.layers * (20 * shape.hidden + 3 * shape.heads * shape.sequence)) +
-                static_cast<double>(3 * shape.vocabulary));
+      of_a_step * (static_cast<double>(shape.layers * (20 * shape.hidden + 3 * shape.heads * shape.sequence)) +
+                   static_cast<double>(3 * shape.vocabulary));
   AXONN_CHECK(elements <= kMostElements, "gpt.options", "a step of batch ", run.train.batch, " x sequence ",
               shape.sequence, " over ", shape.layers, " layers of hidden ", shape.hidden, " has ", elements,
               " activations; that is beyond every machine");

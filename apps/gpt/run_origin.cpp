@@ -14,8 +14,8 @@ bool lies_in(const fs::path& file, const fs::path& directory) {
   return fs::equivalent(fs::absolute(file).parent_path(), directory, ignored);
 }
 
-std::vector<fs::path> files_of_new_run(const GptOptions& options, const axonn::Tokenizer& tokenizer) {
-  const std::vector<fs::path> own = tokenizer.files();
+std::vector<fs::path> files_of_new_run(const GptOptions& options, const std::optional<axonn::Tokenizer>& tokenizer) {
+  const std::vector<fs::path> own = tokenizer ? tokenizer->files() : std::vector<fs::path>();
   if (options.from.empty()) return own;
   std::vector<fs::path> files = axonn::files_beside_weights(options.from);
   if (!own.empty() && lies_in(own.front(), options.from)) {
@@ -30,17 +30,13 @@ std::vector<fs::path> files_of_new_run(const GptOptions& options, const axonn::T
 
 }  // namespace
 
-std::optional<axonn::Tokenizer> given_tokenizer(const GptOptions& options) {
-  if (!options.tokenizer_is_of_files()) return std::nullopt;
-  return axonn::Tokenizer::from_files(options.tokenizer);
-}
-
-axonn::Tokenizer tokenizer_of(const axonn::CheckpointReader& checkpoint) {
+std::optional<axonn::Tokenizer> tokenizer_of(const axonn::CheckpointReader& checkpoint) {
+  if (checkpoint.state().tokenizer == kNoTokenizer) return std::nullopt;
   return axonn::Tokenizer::from_json(checkpoint.state().tokenizer,
                                      axonn::origin_of_run(checkpoint.directory().parent_path()));
 }
 
-void keep_origin(const fs::path& run, const GptOptions& options, const axonn::Tokenizer& tokenizer,
+void keep_origin(const fs::path& run, const GptOptions& options, const std::optional<axonn::Tokenizer>& tokenizer,
                  const axonn::CheckpointReader* resumed) {
   if (run.empty()) return;
   const fs::path kept = axonn::origin_of_run(run);

@@ -8,7 +8,7 @@
 #include <axonn/core/join.hpp>
 #include <axonn/core/text.hpp>
 #include <axonn/core/utf8.hpp>
-#include <axonn/data/text/text_data.hpp>
+#include <axonn/data/tokens/token_data.hpp>
 #include <axonn/model/decoder/model.hpp>
 #include <axonn/model/hugging_face/model_directory.hpp>
 #include <axonn/tasks/text/text_task.hpp>
@@ -20,6 +20,7 @@
 
 #include "commands.hpp"
 #include "gpt_options.hpp"
+#include "run_data.hpp"
 #include "run_origin.hpp"
 
 namespace {
@@ -51,8 +52,8 @@ class TrainCommand : axonn::HoldsOptions<GptOptions>, public axonn::TrainingComm
  private:
   static std::vector<std::string> kept_keys() {
     std::vector<std::string> keys = axonn::size_keys<axonn::DecoderShape>(axonn::SizesFor::trainer);
-    keys.insert(keys.end(), {"model", "lora_rank", "lora_alpha", "lora", "train", "dtype", "tokenizer",
-                             "validation_fraction", "seed", "batch", "optimizer"});
+    keys.insert(keys.end(), {"model", "lora_rank", "lora_alpha", "lora", "train", "dtype", "tokenizer", "sample_order",
+                             "validation_fraction", "validation_tokens", "seed", "batch", "batch_tokens", "optimizer"});
     return keys;
   }
 
@@ -76,18 +77,13 @@ class TrainCommand : axonn::HoldsOptions<GptOptions>, public axonn::TrainingComm
   int64_t& checkpoint_every() override { return options.model.checkpoint_every; }
 
   axonn::LoadedData load_data(const axonn::CheckpointReader* resumed) override {
-    AXONN_CHECK(!options.data.empty(), "gpt.train", "name the text to train on with --data PATH...");
-    const std::optional<axonn::Tokenizer> tokenizer =
-        resumed == nullptr ? given_tokenizer(options) : tokenizer_of(*resumed);
-    data_ = tokenizer ? axonn::TextData::load(options.data, *tokenizer, options.validation_fraction)
-                      : axonn::TextData::load(options.data,
-                                              axonn::parse_name<axonn::TokenizerKind>(options.tokenizer, "--tokenizer"),
-                                              options.validation_fraction);
-    if (options.model.shape.vocabulary == 0) options.model.shape.vocabulary = data_->tokenizer().vocabulary_size();
+    AXONN_CHECK(!options.data.empty(), "gpt.train", "name the data to train on with --data PATH...");
+    data_ = load_run_data(options, resumed);
     return {.fingerprint = data_->fingerprint(),
-            .facts = {{"the vocabulary", data_->tokenizer().to_json()},
+            .facts = {{"the vocabulary", tokenizer_json()},
                       {"the number of training tokens", std::to_string(data_->train_tokens())},
-                      {"the number of held-out tokens", std::to_string(data_->validation_tokens())}},
+                      {"the number of held-out tokens", std::to_string(data_->validation_tokens())},
+                      {"the hash of --val-data", std::to_string(data_->validation_fingerprint())}},
             .left_out = data_->files().left_out_text()};
   }
 
@@ -101,15 +97,15 @@ class TrainCommand : axonn::HoldsOptions<GptOptions>, public axonn::TrainingComm
     const axonn::Parameters parameters =
         context.materialize(network, {.seed = seed, .is_trained = options.trained_names(), .is_loaded = is_loaded});
     if (!resumed && !options.from.empty()) begin_with(context, parameters);
+    axonn::TextTask task(context, network, *data_, seed, plan.train.rows(plan.grid));
     axonn::all_ranks_or_none(environment.world(), [&] {
       if (context.rank() == 0) keep_origin(plan.train.out, options, data_->tokenizer(), resumed ? &*resumed : nullptr);
     });
-    axonn::TextTask task(context, network, *data_, seed, plan.train.rows(plan.grid));
     axonn::run_training(environment, context, parameters, task, plan,
                         {.title = title_of(parameters),
                          .data = data_text(),
                          .configuration = options.table.to_json(),
-                         .tokenizer = data_->tokenizer().to_json(),
+                         .tokenizer = tokenizer_json(),
                          .fingerprint = data_->fingerprint()},
                         resumed);
   }
@@ -130,6 +126,10 @@ class TrainCommand : axonn::HoldsOptions<GptOptions>, public axonn::TrainingComm
     directory->load(context, parameters);
   }
 
+  std::string tokenizer_json() const {
+    return data_->tokenizer() ? data_->tokenizer()->to_json() : std::string(kNoTokenizer);
+  }
+
   // The last parts of the paths, for the first line.
   std::string data_text() const {
     const auto last_part = [](const std::string& path) {
@@ -140,7 +140,7 @@ class TrainCommand : axonn::HoldsOptions<GptOptions>, public axonn::TrainingComm
     return axonn::join(options.data, " ", last_part) + ": " + axonn::with_unit(tokens) + " tokens";
   }
 
-  std::optional<axonn::TextData> data_;
+  std::optional<axonn::TokenData> data_;
 };
 
 }  // namespace

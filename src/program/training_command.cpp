@@ -47,6 +47,7 @@ std::optional<int> TrainingCommand::prepare(char**) {
   if (dry_run_) {
     AXONN_CHECK(options_.run.placement.grid, "program.dry_run",
                 "--grid auto is chosen for the ranks of a job; axonn-config ranks grids for any number of them");
+    options_.settle();
     const RunPlan plan = plan_run(options_.run);
     options_.check(plan.grid);
     print_plan(plan);
@@ -68,7 +69,8 @@ Restarts TrainingCommand::restarts() const {
 
 // Checks that are possible before the number of ranks is known. For a grid that is not chosen yet,
 // it checks one rank.
-void TrainingCommand::check_before_start() const {
+void TrainingCommand::check_before_start() {
+  options_.settle();
   check_run(options_.run);
   options_.check(options_.run.placement.grid.value_or(GridShape()));
   if (options_.run.placement.grid) plan_run(options_.run);

@@ -104,7 +104,7 @@ class Eval(GptTest):
         self.assertEqual(ended.status, 0, ended.text)
         mine, theirs = (self.results("--choices", self.tokens.name, model=model) for model in ("run", "exported"))
         self.assertEqual(mine, theirs)
-        self.refuse("eval", "exported", "--data", "text.txt", words=["the directory holds no tokenizer"])
+        self.refuse("eval", "exported", "--data", "text.txt", words=["the model has no tokenizer"])
         self.refuse("eval", "exported", "--choices", self.lines.name, words=["questions.jsonl is text"])
 
     def test_a_table_says_what_is_what(self):

@@ -24,6 +24,11 @@ class Stored(GptTest):
         for step, before in zip((4, 5), then):
             self.assertAlmostEqual(float(now[step]), before, delta=0.02)
 
+    def test_a_checkpoint_keeps_the_order_of_samples_of_then(self):
+        self.refuse("--resume", "gpt-run", "--steps", "5", "--sample-order", "epochs",
+                    words=["--sample-order epochs is not what", "was trained with (drawn)"])
+        self.refuse("--resume", "gpt-run", "--steps", "5", "--validation-tokens", "9", words=["(0)"])
+
     def test_a_checkpoint_writes_text_on_another_grid(self):
         ended = self.gpt("generate", "--checkpoint", "gpt-run", "--tokens", "5", "--grid", "2x1x1x1", ranks=2)
         self.assertEqual(ended.status, 0, ended.text)

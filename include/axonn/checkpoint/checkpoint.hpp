@@ -49,7 +49,7 @@ struct CheckpointState {
   int64_t step = 0;   // optimizer steps done
   uint64_t seed = 0;
   int64_t samples = 0;                         // training samples consumed: the data position
-  uint64_t data_fingerprint = 0;               // TextData::fingerprint()
+  uint64_t data_fingerprint = 0;               // TokenData::fingerprint()
   std::string configuration = "{}";            // OptionTable::to_json()
   std::string tokenizer = "null";              // Tokenizer::to_json()
   std::optional<LossScale::State> loss_scale;  // only with fp16

@@ -20,6 +20,8 @@ class ProgramOptions {
   ProgramOptions& operator=(const ProgramOptions&) = delete;
 
   virtual void apply_preset() = 0;  // sets the model's sizes that the user did not set
+  // Sets values that follow from others, when all are read. UserError for two that say the same.
+  virtual void settle() {}
   // Checks model and data. UserError for values that do not fit each other or the grid.
   virtual void check(const GridShape& grid) const = 0;
   virtual MemoryPrediction predict(const RunPlan& plan) const = 0;

@@ -46,7 +46,7 @@ class TrainingCommand : public Command {
                      const std::optional<CheckpointReader>& resumed) = 0;
 
  private:
-  void check_before_start() const;
+  void check_before_start();
   std::optional<PlannedLayout> choose(int ranks);
   Checkpointing checkpointing();
 

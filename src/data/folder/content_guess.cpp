@@ -116,7 +116,7 @@ ContentGuess guess_content(std::string_view head) {
   if (nul)
     if (const auto wide = guess_wide(head)) return *wide;
   if (nul || std::ranges::count_if(head, is_odd) * 10 > std::ssize(head))
-    return {ContentClass::binary, "binary", "it may be numbers of tokens: name the text that they were made of"};
+    return {ContentClass::binary, "binary", "it may be numbers of tokens: nanoGPT's are named nanogpt:FILE"};
   return {};
 }
 

@@ -230,13 +230,14 @@ TokenShard::Range TokenShard::document(int64_t number) const {
   return range;
 }
 
-void TokenShard::check_vocabulary(int64_t vocabulary) const {
+void TokenShard::check_vocabulary(int64_t vocabulary, Range range) const {
   constexpr int64_t kBlock = 1 << 16;
+  check_range(range.begin, static_cast<size_t>(range.end - range.begin));
   with_numbers(type_, first_, [&](const auto* numbers) {
     const auto is_bad = [&](auto id) { return std::cmp_less(id, 0) || std::cmp_greater_equal(id, vocabulary); };
-    for (int64_t begin = 0; begin < tokens_; begin += kBlock) {
+    for (int64_t begin = range.begin; begin < range.end; begin += kBlock) {
       const auto* const from = numbers + begin;
-      const auto* const to = numbers + std::min(tokens_, begin + kBlock);
+      const auto* const to = numbers + std::min(range.end, begin + kBlock);
       const auto [least, most] = std::minmax_element(from, to);
       if (!is_bad(*least) && !is_bad(*most)) continue;
       const auto* const bad = std::find_if(from, to, is_bad);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <string_view>
 #include <utility>
 
 #define XXH_INLINE_ALL  // all of it is in its header
@@ -13,11 +14,11 @@
 #include "axonn/core/error.hpp"
 #include "axonn/core/join.hpp"
 #include "axonn/core/log.hpp"
-#include "axonn/core/philox.hpp"
 #include "axonn/core/sentence.hpp"
 #include "axonn/core/utf8.hpp"
 #include "data/folder/content_guess.hpp"
 #include "data/folder/folder_walk.hpp"
+#include "data/tokenizer/document_tokens.hpp"
 
 namespace axonn {
 namespace {
@@ -26,9 +27,10 @@ namespace fs = std::filesystem;
 
 constexpr const char* kWhere = "data.text_data";
 
-// One file or folder of --data after the other.
+// One file or folder of --data after the other, with a line break between two files.
 struct Texts {
   std::string all;
+  std::vector<size_t> begins;  // one of each file
   FilesRead read;
 };
 
@@ -68,6 +70,7 @@ void append(const fs::path& path, const std::string& text, TokenizerKind kind, T
                 "; --tokenizer bytes takes any data");
   }
   if (texts.read.files++ > 0) texts.all += '\n';
+  texts.begins.push_back(texts.all.size());
   texts.read.bytes += std::ssize(text);
   texts.all += text;
 }
@@ -128,63 +131,37 @@ Texts read_texts(const std::vector<std::string>& paths, TokenizerKind kind) {
   return texts;
 }
 
+std::vector<int32_t> tokens_of(const Texts& texts, const Tokenizer& tokenizer, DocumentEnds ends) {
+  if (ends == DocumentEnds::line_breaks || !tokenizer.end_token()) return tokenizer.encode(texts.all);
+  const std::string_view all = texts.all;
+  std::vector<int32_t> tokens;
+  for (size_t i = 0; i < texts.begins.size(); ++i) {
+    const size_t begin = texts.begins[i];
+    const size_t end = i + 1 < texts.begins.size() ? texts.begins[i + 1] - 1 : all.size();
+    if (begin == end) continue;
+    const std::vector<int32_t> document = document_tokens(tokenizer, all.substr(begin, end - begin), {});
+    tokens.insert(tokens.end(), document.begin(), document.end());
+  }
+  return tokens;
+}
+
 }  // namespace
 
-TextData TextData::load(const std::vector<std::string>& paths, TokenizerKind kind, double validation_fraction) {
+TextData TextData::load(const std::vector<std::string>& paths, TokenizerKind kind) {
   Texts texts = read_texts(paths, kind);
   Tokenizer tokenizer = kind == TokenizerKind::bytes ? Tokenizer::bytes() : Tokenizer::chars(texts.all);
-  return TextData(std::move(tokenizer), texts.all, std::move(texts.read), validation_fraction);
+  std::vector<int32_t> tokens = tokens_of(texts, tokenizer, DocumentEnds::line_breaks);
+  return TextData(std::move(tokenizer), std::move(tokens), std::move(texts.read));
 }
 
-TextData TextData::load(const std::vector<std::string>& paths, const Tokenizer& tokenizer, double validation_fraction) {
+TextData TextData::load(const std::vector<std::string>& paths, const Tokenizer& tokenizer, DocumentEnds ends) {
   Texts texts = read_texts(paths, tokenizer.kind());
-  return TextData(tokenizer, texts.all, std::move(texts.read), validation_fraction);
+  return TextData(tokenizer, tokens_of(texts, tokenizer, ends), std::move(texts.read));
 }
 
-TextData::TextData(Tokenizer tokenizer, std::string_view text, FilesRead read, double validation_fraction)
-    : tokenizer_(std::move(tokenizer)), tokens_(tokenizer_.encode(text)), read_(std::move(read)) {
-  AXONN_CHECK(validation_fraction >= 0 && validation_fraction < 1, "data.text_data",
-              "the share of the data that validates must be in [0, 1), got ", validation_fraction);
-  train_tokens_ = static_cast<int64_t>(static_cast<double>(tokens_.size()) * (1 - validation_fraction));
-  fingerprint_ = XXH64(tokens_.data(), tokens_.size() * sizeof(int32_t), 0);
-}
+TextData::TextData(Tokenizer tokenizer, std::vector<int32_t> tokens, FilesRead read)
+    : tokenizer_(std::move(tokenizer)), tokens_(std::move(tokens)), read_(std::move(read)) {}
 
-void TextData::check_sequence(int64_t sequence) const {
-  AXONN_CHECK(sequence >= 1, kWhere, "a sequence has at least 1 token, got ", sequence);
-  AXONN_CHECK(train_tokens_ >= sequence + 1, kWhere, "the data has ", train_tokens_,
-              " tokens to train on, a sequence of ", sequence, " needs at least ", sequence + 1);
-}
-
-int64_t TextData::window_start(uint64_t number, uint64_t seed, int64_t sequence) const {
-  check_sequence(sequence);
-  const auto starts = static_cast<uint64_t>(std::max<int64_t>(1, train_tokens_ - sequence - 1));
-  const auto words = philox(seed, number, 0, philox_stream("sample", ""));
-  const uint64_t bits = uint64_t{words[0]} << 32 | words[1];
-  return static_cast<int64_t>(static_cast<unsigned __int128>(bits) * starts >> 64);
-}
-
-void TextData::copy_window(int64_t start, std::span<int64_t> ids, std::span<int64_t> targets) const {
-  AXONN_CHECK(ids.size() == targets.size(), kWhere, "ids and targets have the same size, got ", ids.size(), " and ",
-              targets.size());
-  const auto from = tokens_.begin() + start;
-  std::copy_n(from, ids.size(), ids.begin());
-  std::copy_n(from + 1, ids.size(), targets.begin());
-}
-
-void TextData::window(uint64_t number, uint64_t seed, std::span<int64_t> ids, std::span<int64_t> targets) const {
-  copy_window(window_start(number, seed, std::ssize(ids)), ids, targets);
-}
-
-int64_t TextData::validation_windows(int64_t sequence) const {
-  AXONN_CHECK(sequence >= 1, kWhere, "a sequence has at least 1 token, got ", sequence);
-  return std::max<int64_t>(0, (validation_tokens() - 1) / sequence);
-}
-
-void TextData::validation_window(int64_t index, std::span<int64_t> ids, std::span<int64_t> targets) const {
-  const int64_t windows = validation_windows(std::ssize(ids));
-  AXONN_CHECK(index >= 0 && index < windows, kWhere, "the held-out part has ", windows, " windows of ", ids.size(),
-              " tokens, asked for number ", index);
-  copy_window(train_tokens_ + index * std::ssize(ids), ids, targets);
-}
+uint64_t TextData::fingerprint() const { return XXH64(tokens_.data(), tokens_.size() * sizeof(int32_t), 0); }
 
 }  // namespace axonn

@@ -25,12 +25,15 @@ std::span<int64_t> row(const Tensor& both, int64_t which, int64_t index) {
 
 }  // namespace
 
-TextTask::TextTask(Context& context, Decoder& model, const TextData& data, uint64_t seed, int64_t validation_rows)
-    : context_(context), model_(model), data_(data), seed_(seed), validation_rows_(validation_rows) {
-  data.check_sequence(model.config().shape.sequence);
-  AXONN_CHECK(data.tokenizer().vocabulary_size() <= model.config().shape.vocabulary, "model.gpt", "the tokenizer has ",
-              data.tokenizer().vocabulary_size(), " tokens, more than the model's vocabulary of ",
-              model.config().shape.vocabulary, "; raise --vocab (0 takes the tokenizer's)");
+TextTask::TextTask(Context& context, Decoder& model, const TokenData& data, uint64_t seed, int64_t validation_rows)
+    : context_(context),
+      model_(model),
+      data_(data),
+      windows_(data, model.config().shape.sequence, seed),
+      validation_rows_(validation_rows) {
+  AXONN_CHECK(data.vocabulary() <= model.config().shape.vocabulary, "model.gpt", "the tokenizer has ",
+              data.vocabulary(), " tokens, more than the model's vocabulary of ", model.config().shape.vocabulary,
+              "; raise --vocab (0 takes the tokenizer's)");
 }
 
 double TextTask::paper_flops_per_sample() const { return checkpointed_flops(model_.config().shape, 1); }
@@ -42,8 +45,7 @@ double TextTask::flops_per_sample() const {
 std::vector<Tensor> TextTask::inputs(int64_t first, int64_t count) {
   const int64_t sequence = model_.config().shape.sequence;
   const Tensor both = at::empty({2, count, sequence}, at::kLong);
-  for (int64_t i = 0; i < count; ++i)
-    data_.window(static_cast<uint64_t>(first + i), seed_, row(both, kIds, i), row(both, kTargets, i));
+  for (int64_t i = 0; i < count; ++i) windows_.read(first + i, row(both, kIds, i), row(both, kTargets, i));
   return {both};
 }
 
@@ -53,14 +55,14 @@ Tensor TextTask::loss_sum(const std::vector<Tensor>& inputs) {
 
 std::string TextTask::why_no_validation() const {
   const int64_t sequence = model_.config().shape.sequence, held_out = data_.validation_tokens();
-  if (data_.validation_windows(sequence) > 0) return "";
+  if (windows_.validation_windows() > 0) return "";
   if (held_out == 0) return "--validation-fraction is 0, so no text is held out";
-  return detail::concatenate("the held-out part of the text has ", held_out, " tokens, and one sequence needs ",
+  return detail::concatenate("the held-out part of the data has ", held_out, " tokens, and one sequence needs ",
                              sequence + 1, "; a larger --validation-fraction holds more out");
 }
 
 std::optional<double> TextTask::validate() {
-  const int64_t sequence = model_.config().shape.sequence, windows = data_.validation_windows(sequence);
+  const int64_t sequence = model_.config().shape.sequence, windows = windows_.validation_windows();
   if (windows == 0) return std::nullopt;
   const Evaluating evaluating(model_, context_, Phase::evaluate);
   const RowShare share = context_.row_share();
@@ -74,7 +76,7 @@ std::optional<double> TextTask::validate() {
     both[kTargets].fill_(kIgnoredTarget);
     for (int64_t i = 0; i < rows; ++i)
       if (const int64_t window = begin + share.mine * rows + i; window < windows)
-        data_.validation_window(window, row(both, kIds, i), row(both, kTargets, i));
+        windows_.read_validation(window, row(both, kIds, i), row(both, kTargets, i));
     both = placed(both, device);
     sum += model_.loss_sum(both[kIds], both[kTargets]).item<double>();
   }

@@ -3,7 +3,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
-#include <set>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -16,14 +15,7 @@ namespace {
 
 using test::Scratch;
 
-std::string decoded(const TextData& data, uint64_t number, size_t sequence) {
-  std::vector<int64_t> ids(sequence), targets(sequence);
-  data.window(number, 1, ids, targets);
-  std::vector<int32_t> tokens(ids.begin(), ids.end());
-  return data.tokenizer().decode(tokens);
-}
-
-std::string text_of(const TextData& data) { return decoded(data, 0, static_cast<size_t>(data.train_tokens() - 1)); }
+std::string text_of(const TextData& data) { return data.tokenizer().decode(data.tokens()); }
 
 TEST(TextData, DirectoriesAreReadInTheOrderOfTheirPathsWithoutHiddenAndBinaryFiles) {
   Scratch scratch;
@@ -34,9 +26,9 @@ TEST(TextData, DirectoriesAreReadInTheOrderOfTheirPathsWithoutHiddenAndBinaryFil
   scratch.file("d/.git/config", "H");
   scratch.file("d/binary", std::string("x\0y", 3));
   const std::string last = scratch.file("last", "L!");
-  const auto data = TextData::load({scratch / "d", last}, TokenizerKind::bytes, 0);
+  const auto data = TextData::load({scratch / "d", last}, TokenizerKind::bytes);
   EXPECT_EQ(data.files().files, 4);
-  EXPECT_EQ(text_of(data), "A\nB\nC\nL");
+  EXPECT_EQ(text_of(data), "A\nB\nC\nL!");
 }
 
 std::string log_of(const std::function<void()>& action) {
@@ -102,7 +94,7 @@ TEST(TextData, NamesMayBeAnyBytes) {
   Scratch scratch;
   const std::string folder = (scratch / "caf\xe9\n").string();
   scratch.file("caf\xe9\n/b\xff", "B"), scratch.file("caf\xe9\n/a", "A");
-  EXPECT_EQ(text_of(TextData::load({folder}, TokenizerKind::chars, 0)), "A\n");
+  EXPECT_EQ(text_of(TextData::load({folder}, TokenizerKind::chars)), "A\nB");
   const std::string log = log_of([&] { load({folder}); });
   EXPECT_NE(log.find("caf\\xE9\\x0A: read 2 files"), std::string::npos) << log;
   EXPECT_USER_ERROR(load({folder + "/none\xe9"}), "caf\\xE9\\x0A/none\\xE9 does not exist");
@@ -136,55 +128,6 @@ TEST(TextDataDeathTest, WhatCannotBeReadIsNamed) {
   std::filesystem::permissions(scratch / "e/closed", std::filesystem::perms::owner_all);
 }
 
-TEST(TextData, TheFirstNineTenthsTrainAndTheRestValidates) {
-  Scratch scratch;
-  std::string text;
-  for (int i = 0; i < 105; ++i) text += static_cast<char>('0' + i / 10);
-  const auto data = TextData::load({scratch.file("t", text)}, TokenizerKind::bytes);
-  EXPECT_EQ(data.train_tokens(), 94);
-  EXPECT_EQ(data.validation_tokens(), 11);
-  EXPECT_EQ(data.validation_windows(5), 2);
-  EXPECT_EQ(data.validation_windows(10), 1);
-  EXPECT_EQ(data.validation_windows(11), 0);
-  std::vector<int64_t> ids(5), targets(5);
-  data.validation_window(1, ids, targets);
-  for (size_t i = 0; i < 5; ++i) {
-    EXPECT_EQ(ids[i], text[94 + 5 + i]);
-    EXPECT_EQ(targets[i], text[94 + 6 + i]);
-  }
-  EXPECT_USER_ERROR(data.validation_window(2, ids, targets), "2 windows");
-}
-
-TEST(TextData, TheVocabularyCoversTheHeldOutPartToo) {
-  Scratch scratch;
-  const auto data = TextData::load({scratch.file("t", "aaaaaaaaaé")}, TokenizerKind::chars);
-  EXPECT_EQ(data.tokenizer().vocabulary_size(), 2);
-}
-
-TEST(TextData, ASampleDependsOnSeedAndNumberAlone) {
-  Scratch scratch;
-  std::string text;
-  for (int i = 0; i < 2000; ++i) text += static_cast<char>(i * i % 251);
-  const auto a = TextData::load({scratch.file("t", text)}, TokenizerKind::bytes), b = a;
-  std::set<int64_t> starts;
-  for (uint64_t number = 0; number < 200; ++number) {
-    const int64_t start = a.window_start(number, 7, 64);
-    EXPECT_EQ(start, b.window_start(number, 7, 64));
-    EXPECT_GE(start, 0);
-    EXPECT_LT(start, 1800 - 64 - 1);
-    starts.insert(start);
-    std::vector<int64_t> ids(64), targets(64);
-    a.window(number, 7, ids, targets);
-    EXPECT_EQ(ids[0], static_cast<unsigned char>(text[static_cast<size_t>(start)]));
-    EXPECT_EQ(targets[63], static_cast<unsigned char>(text[static_cast<size_t>(start) + 64]));
-  }
-  EXPECT_GT(starts.size(), 150u);
-  EXPECT_LT(*starts.begin(), 180);
-  EXPECT_GT(*starts.rbegin(), 1555);
-  EXPECT_NE(a.window_start(0, 7, 64), a.window_start(0, 8, 64));
-  EXPECT_EQ(a.window_start(3, 7, 64), 193);  // a change of the order of samples would change every run
-}
-
 TEST(TextData, TheFingerprintTellsOtherDataAndOtherTokens) {
   Scratch scratch;
   const auto print = [&](const std::string& text, TokenizerKind kind) {
@@ -204,15 +147,6 @@ TEST(TextData, MissingAndEmptyDataAreRefused) {
   EXPECT_USER_ERROR(load(scratch / "dir"), "no text in", "(read 0 files, 0 B)");
   EXPECT_USER_ERROR(load("/dev/null"), "neither a file nor a directory");
   EXPECT_USER_ERROR(TextData::load({}, TokenizerKind::bytes), "--data");
-  EXPECT_USER_ERROR(TextData::load({scratch.file("t", "abc")}, TokenizerKind::bytes, 1.0), "[0, 1)");
-}
-
-TEST(TextData, TooLittleTextSaysHowMuchThereIsAndIsNeeded) {
-  Scratch scratch;
-  const auto data = TextData::load({scratch.file("t", "0123456789")}, TokenizerKind::bytes);
-  EXPECT_USER_ERROR(data.check_sequence(9), "9 tokens", "at least 10");
-  data.check_sequence(8);
-  EXPECT_EQ(decoded(data, 5, 8), "01234567");
 }
 
 TEST(TextData, TextThatIsNotUtf8NamesFileAndByte) {

@@ -98,9 +98,12 @@ TEST_F(EvaluationOnEveryGrid, TheLossOfTheHeldOutWindowsIsThatOfValidation) {
   const Scratch scratch;
   std::string text;
   for (int i = 0; i < 200; ++i) text += static_cast<char>('a' + (i * i + i / 7) % 26);
-  const TextData data = TextData::load({scratch.file("text", text)}, TokenizerKind::chars, 0.3);
-  const auto windows = static_cast<size_t>(data.validation_windows(kSequence));
-  const auto held_out = data.tokens().subspan(static_cast<size_t>(data.train_tokens()), windows * kSequence + 1);
+  const TokenData data = TokenData::load({.data = {{.path = scratch.file("text", text)}}, .validation_fraction = 0.3});
+  const TokenData::Range& range = data.held_out().front();
+  const auto windows = static_cast<size_t>((range.tokens() - 1) / kSequence);
+  std::vector<int64_t> ids(windows * kSequence + 1);
+  range.source.read(range.begin, ids);
+  const Tokens held_out(ids.begin(), ids.end());
   for_every_grid([&](Context& context, Decoder& model) {
     TextTask task(context, model, data, /*seed=*/1, /*validation_rows=*/2);
     const TextScore score = score_texts(context, model, windows_of(held_out, kSequence), {.rows = 3});

@@ -41,9 +41,10 @@ class TokenShard {
   // UserError for a number from documents() on, and for an index that leads beyond the tokens.
   Range document(int64_t number) const;
 
-  // Reads all tokens. UserError with the first id that is not in 0 .. vocabulary - 1, and its
-  // place.
-  void check_vocabulary(int64_t vocabulary) const;
+  // Reads all tokens, or a range. UserError with the first id that is negative or not below the
+  // vocabulary, and its place.
+  void check_vocabulary(int64_t vocabulary) const { check_vocabulary(vocabulary, {.begin = 0, .end = tokens_}); }
+  void check_vocabulary(int64_t vocabulary, Range range) const;
   // Reads the whole index, if there is one. UserError unless its sequences follow each other from
   // the first token to the last, and its documents from the first sequence to the last.
   void check_documents() const;

@@ -1,18 +1,19 @@
 #pragma once
 
-#include "axonn/data/text/text_data.hpp"
+#include "axonn/data/tokens/token_data.hpp"
+#include "axonn/data/tokens/token_windows.hpp"
 #include "axonn/layers/context.hpp"
 #include "axonn/model/decoder/model.hpp"
 #include "axonn/train/task.hpp"
 
 namespace axonn {
 
-// Next-token prediction on text.
+// Next-token prediction on text or files of tokens.
 class TextTask : public TrainTask {
  public:
   // All arguments outlive the task. `validation_rows`: sequences per rank per forward pass while
-  // validating.
-  TextTask(Context& context, Decoder& model, const TextData& data, uint64_t seed, int64_t validation_rows);
+  // validating. UserError if the vocabulary is greater than the model's, and for TokenWindows.
+  TextTask(Context& context, Decoder& model, const TokenData& data, uint64_t seed, int64_t validation_rows);
 
   TaskWords words() const override { return {.samples = "sequences", .terms = "tokens", .short_terms = "tok"}; }
   int64_t tokens_per_sample() const override { return model_.config().shape.sequence; }
@@ -27,8 +28,8 @@ class TextTask : public TrainTask {
  private:
   Context& context_;
   Decoder& model_;
-  const TextData& data_;
-  uint64_t seed_;
+  const TokenData& data_;
+  TokenWindows windows_;
   int64_t validation_rows_;
 };
 
