@@ -204,7 +204,7 @@ class HuggingFaceDirectory(GptTest):
                  ["run/origin", "holds another tokenizer", "copy the run's own"]),
                 (("train", "--resume", "run"), ["holds another tokenizer"]),
                 (("generate", "own", "--prompt", "ab"), ["own/origin", "and is not there; copy the whole directory"]),
-                (("train", *training, "--tokenizer", "none", "--out", "new"), ["bytes, chars", "'none'"]),
+                (("train", *training, "--tokenizer", "nothing", "--out", "new"), ["bytes, chars", "'nothing'"]),
                 (("train", *training, "--tokenizer", "./none", "--out", "new"), ["there is no tokenizer ./none"])):
             with self.subTest(arguments):
                 (self.directory / "run/origin/tokenizer.json").write_text(tokenizer_file() + " ")

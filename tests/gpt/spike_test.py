@@ -15,7 +15,7 @@ class Spike(GptTest):
     def setUp(self):
         super().setUp()
         noise = random.Random(1)
-        calm, wild = "abcdefgh" * 900, "".join(noise.choice("abcdefghijklmnop") for _ in range(140))
+        calm, wild = "abcdefgh" * 400, "".join(noise.choice("abcdefghijklmnop") for _ in range(140))
         self.text.write_text(calm + wild + calm)
 
     def guarded(self, out, action, *arguments, steps=STEPS, **options):

@@ -62,6 +62,7 @@ TEST_F(NamedDataTest, WeightsStandBeforeEachPath) {
   EXPECT_TRUE(named_data({}, "--data").empty());
   EXPECT_USER_ERROR(named_data({"0.7", "a", "b"}, "--data"), "with weights, --data takes a number and a path in turns",
                     "b has no weight");
+  EXPECT_USER_ERROR(named_data({"0.7", "a", "b", "c"}, "--data"), "b has no weight");
   EXPECT_USER_ERROR(named_data({"0.7", "a", "0.3"}, "--data"), "0.3 has no path");
   EXPECT_USER_ERROR(named_data({"0", "a"}, "--data"), "the weight of a must be a decimal number above 0");
 }

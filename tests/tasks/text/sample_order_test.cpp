@@ -25,7 +25,7 @@ constexpr int64_t kFirstOfB = 1000;
 // is made anew.
 at::Tensor samples_of(Context& context, Decoder& model, const TokenData& data, int64_t batch, int64_t resumed) {
   const Coordinate at = context.grid().coordinate(context.rank());
-  const BatchPlan plan = plan_batch(batch, 1, context.grid().shape(), at);
+  const BatchPlan plan = plan_batch(batch, batch / 8, context.grid().shape(), at);
   at::Tensor seen = at::zeros({kSamples, kSequence}, at::kLong);
   std::optional<TextTask> task;
   for (int64_t step = 0; step < kSamples / batch; ++step) {
