@@ -85,6 +85,8 @@ GptOptions::GptOptions() {
             "epochs: every token once, in an order that --seed gives, then again in another; drawn: any place of a "
             "text each time, as before version 0.4");
   table.add_absent("sample_order", "drawn");
+  table.add("data", "document_mask", document_mask,
+            "tokens see only tokens of their own document, which begins at position 0");
   table.add("data", "validation_fraction", validation_fraction,
             "fraction of each text and file of tokens, at its end, that is held out; not with --val-data");
   table.add("data", "validation_tokens", validation_tokens,
@@ -220,6 +222,11 @@ void GptOptions::check(const axonn::GridShape& grid) const {
   axonn::check_decoder(config, grid);
   AXONN_CHECK(!has_no_tokenizer() || model.shape.vocabulary > 0, "gpt.options",
               "--tokenizer none needs --vocab N: all ids are below it");
+  AXONN_CHECK(!document_mask || run.communication.forward.split <= 1, "gpt.options",
+              "--document-mask computes all sequences of a micro-batch at once; leave --split-forward out");
+  AXONN_CHECK(!document_mask || order == axonn::SampleOrder::epochs, "gpt.options",
+              "--document-mask needs the ends of documents, which drawn samples of texts have not; use --sample-order "
+              "epochs");
   AXONN_CHECK(validation_fraction >= 0 && validation_fraction < 1, "gpt.options",
               "validation_fraction must be in [0, 1), got ", validation_fraction);
   const axonn::DecoderShape& shape = config.shape;
@@ -235,7 +242,7 @@ void GptOptions::check(const axonn::GridShape& grid) const {
 axonn::MemoryPrediction GptOptions::predict(const axonn::RunPlan& plan) const {
   axonn::MemoryOptions memory = axonn::memory_options(plan);
   memory.dropout = model.dropout > 0;
-  memory.attention_block = axonn::attention_block(model.shape.sequence, plan.context.device);
+  memory.attention_block = document_mask ? 0 : axonn::attention_block(model.shape.sequence, plan.context.device);
   memory.checkpoint_every = model.checkpoint_every;
   return axonn::predict_memory(whole_model().shape, plan.grid, memory);
 }

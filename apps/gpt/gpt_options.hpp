@@ -26,6 +26,8 @@ class GptOptions : public axonn::ProgramOptions {
   double validation_fraction = 0.1;
   int64_t validation_tokens = int64_t{1} << 20;
 
+  bool document_mask = false;  // tokens see only their own document
+
   int64_t epochs = 0, tokens = 0;  // in the place of train.steps; 0: not given
   int64_t batch_tokens = 0;        // in the place of train.batch; 0: not given
 

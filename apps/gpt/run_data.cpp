@@ -45,6 +45,9 @@ axonn::TokenData load_run_data(GptOptions& options, const axonn::CheckpointReade
   from.tokenizer = resumed == nullptr ? tokenizer_of_new_run(options, from.data) : tokenizer_of(*resumed);
   if (options.has_no_tokenizer()) from.vocabulary = options.model.shape.vocabulary;
   axonn::TokenData data = axonn::TokenData::load(from);
+  AXONN_CHECK(!options.document_mask || (data.tokenizer() && data.tokenizer()->end_token()), "gpt.train",
+              "--document-mask needs a tokenizer of files that names the token that ends a document; give one with "
+              "--tokenizer, such as that of gpt tokenize");
   if (options.model.shape.vocabulary == 0) options.model.shape.vocabulary = data.vocabulary();
   options.choose_steps(
       axonn::TokenWindows(data, options.model.shape.sequence, static_cast<uint64_t>(options.run.train.seed)).epoch());

@@ -53,7 +53,8 @@ class TrainCommand : axonn::HoldsOptions<GptOptions>, public axonn::TrainingComm
   static std::vector<std::string> kept_keys() {
     std::vector<std::string> keys = axonn::size_keys<axonn::DecoderShape>(axonn::SizesFor::trainer);
     keys.insert(keys.end(), {"model", "lora_rank", "lora_alpha", "lora", "train", "dtype", "tokenizer", "sample_order",
-                             "validation_fraction", "validation_tokens", "seed", "batch", "batch_tokens", "optimizer"});
+                             "document_mask", "validation_fraction", "validation_tokens", "seed", "batch",
+                             "batch_tokens", "optimizer"});
     return keys;
   }
 
@@ -97,7 +98,8 @@ class TrainCommand : axonn::HoldsOptions<GptOptions>, public axonn::TrainingComm
     const axonn::Parameters parameters =
         context.materialize(network, {.seed = seed, .is_trained = options.trained_names(), .is_loaded = is_loaded});
     if (!resumed && !options.from.empty()) begin_with(context, parameters);
-    axonn::TextTask task(context, network, *data_, seed, plan.train.rows(plan.grid));
+    axonn::TextTask task(context, network, *data_, seed, plan.train.rows(plan.grid),
+                         options.document_mask ? data_->tokenizer()->end_token() : std::nullopt);
     axonn::all_ranks_or_none(environment.world(), [&] {
       if (context.rank() == 0) keep_origin(plan.train.out, options, data_->tokenizer(), resumed ? &*resumed : nullptr);
     });

@@ -6,11 +6,13 @@
 #include <tuple>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/softmax.h>
+#include <ATen/ops/zeros.h>
 
 #include "axonn/core/error.hpp"
 #include "axonn/layers/dropout.hpp"
@@ -59,9 +61,11 @@ Tensor attention_in_window(const Tensor& q, const Tensor& k, const Tensor& v, in
 
 // LibTorch's fused attention cannot drop by global position, so dropout takes this path.
 Tensor attention_with_dropout(Context& context, const Tensor& q, const Tensor& k, const Tensor& v,
-                              const AttentionOptions& options) {
+                              const AttentionOptions& options, const Tensor& added) {
   Tensor scores = at::matmul(q, k.transpose(-2, -1)) / std::sqrt(static_cast<double>(q.size(-1)));
-  if (options.causal)
+  if (added.defined())
+    scores = scores + added;
+  else if (options.causal)
     scores = scores.masked_fill(seen(q.size(2), k.size(2), 0, options.window, q).logical_not(),
                                 -std::numeric_limits<double>::infinity());
   const int64_t first_head = q.size(1) * context.at()[options.axis];
@@ -98,7 +102,18 @@ AttentionHeads split_heads(Context& context, const Value& qkv, const AttentionOp
   return {.queries = parts[0], .keys = parts[1], .values = parts[2]};
 }
 
-Value attention(Context& context, const AttentionHeads& heads, const AttentionOptions& options) {
+at::Tensor document_mask(const Tensor& begins, const Tensor& like) {
+  AXONN_CHECK(begins.dim() == 2 && begins.scalar_type() == at::kLong, kWhere,
+              "begins must be (batch, sequence) of int64, got sizes ", begins.sizes());
+  const int64_t sequence = begins.size(1);
+  const Tensor keys = at::arange(sequence, begins.options());
+  const Tensor hidden = keys.lt(begins.unsqueeze(-1)).logical_or_(keys.gt(keys.unsqueeze(-1)));
+  return at::zeros({begins.size(0), 1, sequence, sequence}, like.options().requires_grad(false))
+      .masked_fill_(hidden.unsqueeze(1), -std::numeric_limits<double>::infinity());
+}
+
+Value attention(Context& context, const AttentionHeads& heads, const AttentionOptions& options,
+                const Tensor& documents) {
   const auto [queries, keys, values] = heads;
   check_heads(context, heads, options);
   AXONN_CHECK(options.window >= 0 && (options.causal || options.window == 0), kWhere,
@@ -106,12 +121,20 @@ Value attention(Context& context, const AttentionHeads& heads, const AttentionOp
   const int64_t batch = queries.size(0), sequence = queries.size(1), here = queries.size(2);
   const int64_t features = options.heads * queries.size(3), block = attention_block(sequence, queries.device());
   const int64_t window = options.window < sequence ? options.window : 0;
+  AXONN_CHECK(!documents.defined() || (options.causal && documents.dim() == 4 && documents.size(0) == batch &&
+                                       documents.size(2) == sequence && documents.size(3) == sequence),
+              kWhere, "a mask of documents is for causal attention, with sizes (", batch, ", 1, ", sequence, ", ",
+              sequence, "); pass what document_mask() returns");
+  const Tensor added = documents.defined() && window > 0
+                           ? documents.masked_fill(seen(sequence, sequence, 0, window, queries).logical_not(),
+                                                   -std::numeric_limits<double>::infinity())
+                           : documents;
   // Each head of keys, as often as heads of queries share it.
   const auto for_queries = [&](const Tensor& some) {
     return some.size(2) == here ? some : some.repeat_interleave(here / some.size(2), 2);
   };
   const Layout over_axis = Layout::over(options.axis);
-  if (options.causal && options.dropout == 0 && block > 0 && queries.numel() > 0) {
+  if (options.causal && options.dropout == 0 && block > 0 && queries.numel() > 0 && !added.defined()) {
     const bool wide = queries.element_size() == 2 && context.options().attention == AttentionProducts::fp32;
     const at::ScalarType products = wide ? at::kFloat : queries.scalar_type();
     return {record(attention_operation({.rows = block, .window = window, .products = products}),
@@ -121,7 +144,8 @@ Value attention(Context& context, const AttentionHeads& heads, const AttentionOp
   // (batch, heads, sequence, features of a head)
   const Tensor q = queries.transpose(1, 2), k = for_queries(keys).transpose(1, 2),
                v = for_queries(values).transpose(1, 2);
-  const Tensor mixed = options.dropout > 0 ? attention_with_dropout(context, q, k, v, options)
+  const Tensor mixed = options.dropout > 0 ? attention_with_dropout(context, q, k, v, options, added)
+                       : added.defined()   ? at::scaled_dot_product_attention(q, k, v, added)
                        : window > 0        ? attention_in_window(q, k, v, window)
                                            : at::scaled_dot_product_attention(q, k, v, {}, 0.0, options.causal);
   return {mixed.transpose(1, 2).reshape({batch, sequence, here * queries.size(3)}), features, over_axis};

@@ -18,6 +18,18 @@
 namespace axonn {
 namespace {
 
+// Adds the gradient of each row's uses to the block, or stores it.
+void sum_rows(const Tensor& grad, const Tensor& ids, const Tensor& block, bool add) {
+  if (block.is_cuda()) {  // index_add_ adds in no fixed order there
+    const Tensor sum =
+        at::embedding_dense_backward(grad, ids, block.size(0), /*padding_idx=*/-1, /*scale_grad_by_freq=*/false);
+    add ? block.add_(sum) : block.copy_(sum);
+    return;
+  }
+  if (!add) block.zero_();
+  block.index_add_(0, ids.flatten(), rows_of(grad).to(block.scalar_type()));
+}
+
 // Ids have no gradient, so the only differentiable input is the table's shard (see record()).
 class EmbeddingOperation : public Operation {
  public:
@@ -49,16 +61,7 @@ class EmbeddingOperation : public Operation {
       return {};
     }
     const Tensor grad = elsewhere_.defined() ? grad_output.masked_fill(elsewhere_, 0) : grad_output;
-    weight_.reduce([&](const Tensor& block, bool add) {
-      if (block.is_cuda()) {  // index_add_ adds in no fixed order there
-        const Tensor sum =
-            at::embedding_dense_backward(grad, ids_, block.size(0), /*padding_idx=*/-1, /*scale_grad_by_freq=*/false);
-        add ? block.add_(sum) : block.copy_(sum);
-        return;
-      }
-      if (!add) block.zero_();
-      block.index_add_(0, ids_.flatten(), rows_of(grad).to(block.scalar_type()));
-    });
+    weight_.reduce([&](const Tensor& block, bool add) { sum_rows(grad, ids_, block, add); });
     return {};
   }
 
@@ -103,6 +106,23 @@ class PositionsOperation : public Operation {
 
  private:
   ShardedParameter weight_;
+};
+
+class PlacesOperation : public Operation {
+ public:
+  PlacesOperation(ShardedParameter weight, Tensor places) : weight_(std::move(weight)), places_(std::move(places)) {}
+  std::string name() const override { return "positions " + weight_.name(); }
+
+  Tensor forward(const Tensor& input) override { return input + at::embedding(*weight_.gathered(), places_); }
+
+  Tensor backward(const Tensor& grad_output, bool) override {
+    weight_.reduce([&](const Tensor& block, bool add) { sum_rows(grad_output, places_, block, add); });
+    return grad_output;
+  }
+
+ private:
+  ShardedParameter weight_;
+  Tensor places_;
 };
 
 // Of ids on a GPU: the kernels count in 32 bits and sum into wide gradients.
@@ -150,10 +170,22 @@ PositionsImpl::PositionsImpl(Context& context, PositionsOptions options)
                               .over_z = true},
                      .initial = options.initial})) {}
 
-Value PositionsImpl::forward(const Value& input) {
+void PositionsImpl::check(const Value& input) const {
   check_layout(input, options_.features, Layout::over(options_.feature_axis), "layers.positions");
   AXONN_CHECK(input.tensor.dim() == 3 && input.tensor.size(1) <= options_.length, "layers.positions",
               "needs (batch, sequence <= ", options_.length, ", features), got sizes ", input.tensor.sizes());
+}
+
+Value PositionsImpl::forward(const Value& input, const Tensor& places) {
+  check(input);
+  AXONN_CHECK(places.dim() == 2 && places.sizes() == input.tensor.sizes().slice(0, 2), "layers.positions",
+              "needs a place for each of the tokens ", input.tensor.sizes(), ", got sizes ", places.sizes());
+  return {record(std::make_unique<PlacesOperation>(weight_, places), input.tensor, {&weight_}), input.features,
+          input.layout};
+}
+
+Value PositionsImpl::forward(const Value& input) {
+  check(input);
   return {record(std::make_unique<PositionsOperation>(weight_), input.tensor, {&weight_}), input.features,
           input.layout};
 }

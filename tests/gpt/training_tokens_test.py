@@ -184,6 +184,28 @@ class TrainingTokens(GptTest):
         ended = self.gpt(*again)
         self.assertEqual(ended.status, 0, ended.text)
 
+    @needs_mpi
+    def test_tokens_see_only_their_own_document(self):
+        (self.directory / "lines.jsonl").write_text(
+            "".join(json.dumps({"text": f"line {i}, {i * i % 97}"}) + "\n" for i in range(400)))
+        self.tokenize(self.directory / "lines.jsonl", "lines", "--train-bpe", "300")
+        arguments = [*SAMPLES_ALONE, "--steps", "4", "--validate-every", "2"]
+        plain = self.run_on("plain", ["lines"], *arguments)
+        masked = self.run_on("masked", ["lines"], *arguments, "--document-mask")
+        self.assertNotEqual(losses(plain), losses(masked))
+        self.assertNotEqual(metrics(plain)[-1]["validation_loss"], metrics(masked)[-1]["validation_loss"])
+        grid = self.run_on("grid", ["lines"], *arguments, "--document-mask", "--grid", "2x1x2x1", ranks=4)
+        self.assert_same_samples(losses(grid), losses(masked))
+        again = self.run_on("again", ["lines"], *arguments, "--document-mask", "--activation-checkpoint", "1")
+        self.assertEqual(losses(again), losses(masked))
+        self.refuse("--resume", "masked", "--steps", "5", "--no-document-mask",
+                    words=["--document-mask no is not what"])
+        for flags, words in ((["--split-forward", "2"], ["leave --split-forward out"]),
+                             (["--sample-order", "drawn"], ["use --sample-order epochs"]),
+                             (["--tokenizer", "none", "--vocab", "300"], ["the token that ends a document"])):
+            self.refuse_data("lines", words=words, arguments=["--document-mask", *flags])
+        self.refuse_data("text.txt", words=["needs a tokenizer of files"], arguments=["--document-mask"])
+
     def test_an_older_order_can_still_be_had(self):
         new, old = (self.run_on(order, ["text.txt"], "--steps", "3", "--sample-order", order)
                     for order in ("epochs", "drawn"))

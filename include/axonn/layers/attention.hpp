@@ -42,8 +42,16 @@ AttentionHeads split_heads(Context& context, const Value& qkv, const AttentionOp
 // the other tensor axis computes the same heads. Causal attention without dropout is computed in
 // blocks of attention_block() queries where that is faster, else by LibTorch's fused kernel; within
 // a window it is given blocks of queries and their keys, so no mask has more than
-// (window + 512) x 512 elements (Beltagy et al., Longformer, 2020).
-Value attention(Context& context, const AttentionHeads& heads, const AttentionOptions& options);
+// (window + 512) x 512 elements (Beltagy et al., Longformer, 2020). `documents`, if given, is
+// document_mask(): causal attention within documents, by LibTorch's kernel for all queries at once.
+Value attention(Context& context, const AttentionHeads& heads, const AttentionOptions& options,
+                const at::Tensor& documents = {});
+
+// The mask of several documents that follow each other in a sample: (batch, 1, sequence, sequence),
+// 0 where a query sees a key, which is its own or an earlier one of the same document, and minus
+// infinity elsewhere. `begins` (batch, sequence) int64: the place where each token's document
+// begins. The mask has the type and device of `like`.
+at::Tensor document_mask(const at::Tensor& begins, const at::Tensor& like);
 
 // Queries per block. A layer keeps (sequence + block) / 2 probabilities per query and head for
 // backward. 0 means the fused kernel, which keeps none: on GPUs and for sequences beyond 1024.

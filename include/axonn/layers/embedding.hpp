@@ -41,14 +41,18 @@ struct PositionsOptions {
 
 // Adds a learned vector per position: (batch, sequence, features/Y) -> the same. The table (length,
 // features) is replicated over X; its block is sharded over Z. With `begins`, sample b begins at
-// position begins[b], and there are no gradients.
+// position begins[b], and there are no gradients. With `places` (batch, sequence) int64, each token
+// has a position of its own.
 class PositionsImpl : public ShardedModule {
  public:
   PositionsImpl(Context& context, PositionsOptions options);
   Value forward(const Value& input);
   Value forward(const Value& input, const std::vector<int64_t>& begins);
+  Value forward(const Value& input, const at::Tensor& places);
 
  private:
+  void check(const Value& input) const;
+
   PositionsOptions options_;
   ShardedParameter weight_;
 };

@@ -36,7 +36,7 @@ Value SelfAttentionImpl::attended(const Value& qkv) const {
       return {cache_->attend(heads, *begins_, options.window), out_->in_features(), Layout::over(options.axis)};
     cache_->put(heads, *begins_);
   }
-  const Value result = attention(context(), heads, options);
+  const Value result = attention(context(), heads, options, documents_);
   std::vector<int64_t> sizes = qkv.tensor.sizes().vec();
   sizes.back() = -1;
   return result.map([&](const at::Tensor& tensor) { return tensor.view(sizes); });

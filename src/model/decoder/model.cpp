@@ -1,6 +1,7 @@
 #include "axonn/model/decoder/model.hpp"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/stack.h>
 #include <torch/nn/modules/container/any.h>
 
@@ -46,8 +47,9 @@ DecoderBlock::DecoderBlock(Context& context, const DecoderPlan& plan, const Deco
 }
 
 Value DecoderBlock::forward(const Value& stream) {
-  ResidualStream residual(context_, stream,
-                          {.dropout = is_training() ? dropout_ : 0, .name = name_, .in_parts = !attention_->decodes()});
+  ResidualStream residual(
+      context_, stream,
+      {.dropout = is_training() ? dropout_ : 0, .name = name_, .in_parts = !attention_->needs_all_rows()});
   residual.add(*norm_1_, *attention_);
   residual.add(*norm_2_, *mlp_);
   return residual.wait();
@@ -74,12 +76,21 @@ Decoder::Decoder(Context& context, const DecoderConfig& config)
   register_module("head", head_.ptr());
 }
 
-Value Decoder::forward(const at::Tensor& ids) {
+Value Decoder::placed(const Value& tokens, const at::Tensor& begins) {
+  if (!positions_) return tokens;  // a rotation counts distances, which are the same within a document
+  if (!begins.defined()) return positions_(tokens);
+  return positions_->forward(tokens, at::arange(begins.size(1), begins.options()) - begins);
+}
+
+Value Decoder::forward(const at::Tensor& ids, const at::Tensor& begins) {
   const Value tokens = tokens_(ids);
-  Value stream = axonn::dropout(context_, positions_ ? positions_(tokens) : tokens, is_training() ? config_.dropout : 0,
-                                "embedding");
+  const at::Tensor mask = begins.defined() ? document_mask(begins, tokens.tensor) : at::Tensor();
+  Value stream = axonn::dropout(context_, placed(tokens, begins), is_training() ? config_.dropout : 0, "embedding");
   for (size_t i = 0; i < blocks_.size(); ++i) {
-    const auto run = [block = blocks_[i].get()](const std::vector<Value>& inputs) { return block->forward(inputs[0]); };
+    const auto run = [block = blocks_[i].get(), mask](const std::vector<Value>& inputs) {
+      const SelfAttentionImpl::WithinDocuments within(block->attention(), mask);
+      return block->forward(inputs[0]);
+    };
     stream = config_.checkpointed(static_cast<int64_t>(i))
                  ? activation_checkpoint(context_, run, {stream}, {config_.checkpoint_offload})
                  : run({stream});
@@ -124,8 +135,8 @@ Value Decoder::decode(const at::Tensor& ids, const std::vector<int64_t>& counts,
   return {logits.tensor.squeeze(1), logits.features, logits.layout};
 }
 
-at::Tensor Decoder::loss_sum(const at::Tensor& ids, const at::Tensor& targets) {
-  return cross_entropy_sum(context_, forward(ids), targets);
+at::Tensor Decoder::loss_sum(const at::Tensor& ids, const at::Tensor& targets, const at::Tensor& begins) {
+  return cross_entropy_sum(context_, forward(ids, begins), targets);
 }
 
 }  // namespace axonn

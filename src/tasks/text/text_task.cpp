@@ -1,6 +1,5 @@
 #include "axonn/tasks/text/text_task.hpp"
 
-#include <ATen/ops/empty.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
 
@@ -15,22 +14,25 @@ namespace {
 
 using at::Tensor;
 
-constexpr int64_t kIds = 0, kTargets = 1;
+constexpr int64_t kIds = 0, kTargets = 1, kBegins = 2;
 
-// Row `index` of the ids or of the targets in a tensor (2, rows, sequence).
-std::span<int64_t> row(const Tensor& both, int64_t which, int64_t index) {
-  const int64_t sequence = both.size(2);
-  return {both.mutable_data_ptr<int64_t>() + (which * both.size(1) + index) * sequence, static_cast<size_t>(sequence)};
+// Row `index` of one of the planes (planes, rows, sequence).
+std::span<int64_t> row(const Tensor& planes, int64_t which, int64_t index) {
+  const int64_t sequence = planes.size(2);
+  return {planes.mutable_data_ptr<int64_t>() + (which * planes.size(1) + index) * sequence,
+          static_cast<size_t>(sequence)};
 }
 
 }  // namespace
 
-TextTask::TextTask(Context& context, Decoder& model, const TokenData& data, uint64_t seed, int64_t validation_rows)
+TextTask::TextTask(Context& context, Decoder& model, const TokenData& data, uint64_t seed, int64_t validation_rows,
+                   std::optional<int32_t> document_end)
     : context_(context),
       model_(model),
       data_(data),
       windows_(data, model.config().shape.sequence, seed),
-      validation_rows_(validation_rows) {
+      validation_rows_(validation_rows),
+      document_end_(document_end) {
   AXONN_CHECK(data.vocabulary() <= model.config().shape.vocabulary, "model.gpt", "the tokenizer has ",
               data.vocabulary(), " tokens, more than the model's vocabulary of ", model.config().shape.vocabulary,
               "; raise --vocab (0 takes the tokenizer's)");
@@ -42,16 +44,33 @@ double TextTask::flops_per_sample() const {
   return model_flops_per_token(model_.config().shape) * static_cast<double>(model_.config().shape.sequence);
 }
 
-std::vector<Tensor> TextTask::inputs(int64_t first, int64_t count) {
-  const int64_t sequence = model_.config().shape.sequence;
-  const Tensor both = at::empty({2, count, sequence}, at::kLong);
-  for (int64_t i = 0; i < count; ++i) windows_.read(first + i, row(both, kIds, i), row(both, kTargets, i));
-  return {both};
+Tensor TextTask::planes_of(int64_t rows) const {
+  return at::zeros({document_end_ ? 3 : 2, rows, model_.config().shape.sequence}, at::kLong);
 }
 
-Tensor TextTask::loss_sum(const std::vector<Tensor>& inputs) {
-  return model_.loss_sum(inputs[0][kIds], inputs[0][kTargets]);
+// The document of a token begins behind the last end of one before it, or with the row.
+void TextTask::set_begins(const Tensor& planes, int64_t index) const {
+  if (!document_end_) return;
+  const std::span<const int64_t> ids = row(planes, kIds, index);
+  const std::span<int64_t> begins = row(planes, kBegins, index);
+  for (size_t i = 1; i < ids.size(); ++i)
+    begins[i] = ids[i - 1] == *document_end_ ? static_cast<int64_t>(i) : begins[i - 1];
 }
+
+Tensor TextTask::loss_of(const Tensor& planes) {
+  return model_.loss_sum(planes[kIds], planes[kTargets], document_end_ ? planes[kBegins] : Tensor());
+}
+
+std::vector<Tensor> TextTask::inputs(int64_t first, int64_t count) {
+  const Tensor planes = planes_of(count);
+  for (int64_t i = 0; i < count; ++i) {
+    windows_.read(first + i, row(planes, kIds, i), row(planes, kTargets, i));
+    set_begins(planes, i);
+  }
+  return {planes};
+}
+
+Tensor TextTask::loss_sum(const std::vector<Tensor>& inputs) { return loss_of(inputs[0]); }
 
 std::string TextTask::why_no_validation() const {
   const int64_t sequence = model_.config().shape.sequence, held_out = data_.validation_tokens();
@@ -72,13 +91,15 @@ std::optional<double> TextTask::validate() {
   for (int64_t begin = 0; begin < windows; begin += share.groups * validation_rows_) {
     if (is_to_stop()) return std::nullopt;
     const int64_t rows = share.rows(windows - begin, validation_rows_);
-    Tensor both = at::zeros({2, rows, sequence}, at::kLong);
-    both[kTargets].fill_(kIgnoredTarget);
+    Tensor planes = planes_of(rows);
+    planes[kTargets].fill_(kIgnoredTarget);
     for (int64_t i = 0; i < rows; ++i)
-      if (const int64_t window = begin + share.mine * rows + i; window < windows)
-        windows_.read_validation(window, row(both, kIds, i), row(both, kTargets, i));
-    both = placed(both, device);
-    sum += model_.loss_sum(both[kIds], both[kTargets]).item<double>();
+      if (const int64_t window = begin + share.mine * rows + i; window < windows) {
+        windows_.read_validation(window, row(planes, kIds, i), row(planes, kTargets, i));
+        set_begins(planes, i);
+      }
+    planes = placed(planes, device);
+    sum += loss_of(planes).item<double>();
   }
   Tensor total = at::scalar_tensor(sum, at::kDouble).to(device);
   total = context_.scheduler().all_reduce(std::move(total), kRowAxes, "validation loss").wait();

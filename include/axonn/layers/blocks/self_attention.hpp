@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "axonn/layers/attention.hpp"
@@ -32,7 +33,8 @@ class SelfAttentionImpl : public BranchImpl {
   Linear& qkv() { return qkv_; }
   Linear& out() { return out_; }
 
-  bool decodes() const { return cache_ != nullptr; }
+  // Whether forward needs all rows at once, be it for Decoding or for a mask.
+  bool needs_all_rows() const { return cache_ != nullptr || documents_.defined(); }
   // While it lives, forward takes new tokens of texts whose earlier ones are in `cache`, from
   // positions `begins` on; without gradients. All of them outlive it.
   class Decoding {
@@ -51,6 +53,18 @@ class SelfAttentionImpl : public BranchImpl {
    private:
     SelfAttentionImpl& layer_;
   };
+  // While it lives, forward attends within documents: document_mask(), or an undefined tensor for
+  // none.
+  class WithinDocuments {
+   public:
+    WithinDocuments(SelfAttentionImpl& layer, at::Tensor mask) : layer_(layer) { layer_.documents_ = std::move(mask); }
+    ~WithinDocuments() { layer_.documents_ = at::Tensor(); }
+    WithinDocuments(const WithinDocuments&) = delete;
+    WithinDocuments& operator=(const WithinDocuments&) = delete;
+
+   private:
+    SelfAttentionImpl& layer_;
+  };
 
  private:
   Value attended(const Value& qkv) const;
@@ -58,6 +72,7 @@ class SelfAttentionImpl : public BranchImpl {
   AttentionOptions attention_;
   KeyValueCache* cache_ = nullptr;
   const std::vector<int64_t>* begins_ = nullptr;
+  at::Tensor documents_;
   Linear qkv_, out_;
   std::optional<HeadNorm> q_norm_, k_norm_;
 };

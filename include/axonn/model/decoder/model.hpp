@@ -42,11 +42,13 @@ class Decoder : public torch::nn::Module {
   Decoder(Context& context, const DecoderConfig& config);
 
   // ids (batch, sequence) int64 -> logits (batch, sequence, vocabulary/x), with the vocabulary
-  // padded to a multiple of x.
-  Value forward(const at::Tensor& ids);
+  // padded to a multiple of x. `begins` (batch, sequence) int64, if given: the place in the row
+  // where the document of each token begins. Then a token sees only its document, in which
+  // positions count from 0: the logits are those of the documents by themselves.
+  Value forward(const at::Tensor& ids, const at::Tensor& begins = {});
   // Sum of the cross entropy over this rank's rows; targets (batch, sequence). A kIgnoredTarget
   // contributes nothing.
-  at::Tensor loss_sum(const at::Tensor& ids, const at::Tensor& targets);
+  at::Tensor loss_sum(const at::Tensor& ids, const at::Tensor& targets, const at::Tensor& begins = {});
   const DecoderConfig& config() const { return config_; }
 
   // For texts of at most `length` tokens, none of which is there yet. All ranks have the same
@@ -59,6 +61,7 @@ class Decoder : public torch::nn::Module {
   Value decode(const at::Tensor& ids, const std::vector<int64_t>& counts, DecodingState& state);
 
  private:
+  Value placed(const Value& tokens, const at::Tensor& begins);
   Value logits_of(const Value& stream);
 
   ContextHandle context_;
