@@ -77,7 +77,7 @@ std::string TextTask::why_no_validation() const {
   if (windows_.validation_windows() > 0) return "";
   if (held_out == 0) return "--validation-fraction is 0, so no text is held out";
   return detail::concatenate("the held-out part of the data has ", held_out, " tokens, and one sequence needs ",
-                             sequence + 1, "; a larger --validation-fraction holds more out");
+                             sequence + 1, "; a larger --validation-fraction or --val-data holds more out");
 }
 
 std::optional<double> TextTask::validate() {
