@@ -45,15 +45,18 @@ class TrainingTokens(GptTest):
         for step, loss in expected.items():
             self.assertAlmostEqual(float(mine[step]) / float(loss), 1, delta=1e-12, msg=f"step {step}")
 
-    def test_a_text_and_its_files_of_tokens_train_alike(self):
-        self.shards()
-        for form in ("llmc", "nanogpt"):
-            self.tokenize(self.text, form, "--tokenizer", "a.tokenizer", "--format", form)
-        of_text = losses(self.run_on("of-text", ["text.txt"], "--steps", "5", "--tokenizer", "a.tokenizer"))
-        for data in (["a"], ["a.idx"], ["llmc.bin"], ["nanogpt:nanogpt.bin"]):
+    def test_texts_and_their_files_of_tokens_train_alike(self):
+        texts = [self.text.name, self.other.name]
+        for form in ("megatron", "llmc", "nanogpt"):
+            ended = self.gpt("tokenize", *texts, "--out", form, "--format", form,
+                             *(["--train-bpe", "300"] if form == "megatron" else ["--tokenizer", "megatron.tokenizer"]))
+            self.assertEqual(ended.status, 0, ended.text)
+        epoch = ["--epochs", "1", "--validation-fraction", "0"]
+        of_texts = losses(self.run_on("of-texts", texts, *epoch, "--tokenizer", "megatron.tokenizer"))
+        for data in ("megatron", "megatron.idx", "llmc.bin", "nanogpt:nanogpt.bin"):
             with self.subTest(data):
-                run = self.run_on("of-" + data[0].replace(":", "-"), data, "--steps", "5")
-                self.assertEqual(losses(run), of_text)
+                run = self.run_on("of-" + data.replace(":", "-"), [data], *epoch)
+                self.assertEqual(losses(run), of_texts)
                 self.assertTrue(list((run / "origin").glob("tokenizer.json")))
 
     @needs_mpi
