@@ -136,6 +136,20 @@ class PlannerErrors(PlannerTest):
         self.refuse("--gpus", "8", "--model", "gpt80b", status=1,
                     words=["no grid of 8 GPUs fits gpt80b", "over 36.80 GiB (closest", "GiB too much"])
 
+    def test_nothing_fits_in_memory_names_the_flag_that_helps(self):
+        job = ("--model", "gpt80b", "--batch", "512")
+        for machine, more in (("perlmutter", ()), ("dgx-h100", ("--what-if", "pipeline=2"))):
+            flags = (*job, "--machine", machine, *more)
+            text = self.run_program("--gpus", "16", *flags, status=1).stderr
+            count = int(re.search(r"; (\d+) GPUs have memory for one \(--gpus \1\)$", text.strip())[1])
+            self.run_program("--gpus", count, *flags)
+            self.run_program("--gpus", count // 2, *flags, status=1)
+        off = ("--gpus", "32", "--model", "gpt20b", "--machine", "dgx-a100-40", "--micro-batch", "16",
+               "--checkpoint")
+        text = self.run_program(*off, "off", status=1).stderr
+        self.assertTrue(text.endswith("; with --checkpoint on there is memory for one\n"), text)
+        self.run_program(*off, "on")
+
     def test_nothing_fits_is_an_empty_ranking_for_programs(self):
         ended = self.run_program("--gpus", "8", "--model", "gpt80b", "--json", status=1)
         self.assertIn('"layouts": []', ended.stdout)
@@ -214,7 +228,8 @@ class PlannerErrors(PlannerTest):
 
     def test_grids_that_are_not_possible(self):
         self.refuse("explain", "5x1x1x4", "--model", "gpt5b", words=["5x1x1x4", "heads % x"])
-        self.refuse("explain", "1x1x1x8", "--model", "gpt80b", words=["memory", "too much"])
+        self.refuse("explain", "1x1x1x8", "--model", "gpt80b",
+                    words=["memory", "too much; choose a grid with more ranks on x"])
         self.refuse("explain", "1x1x", "--model", "gpt5b", words=["a grid is written"])
         self.refuse("explain", words=["grid"])
         self.refuse("launch", "1x1x4x2", "--model", "gpt-124m", "--launcher", "qsub",

@@ -53,6 +53,22 @@ std::string advice_text(const Ranking& ranking) {
          axonn::join(counts, " and ");
 }
 
+// The flag with which a grid fits in the memory: blocks run again, or there are twice as many GPUs,
+// or four times, and so on. Empty if neither helps.
+std::string memory_advice_text(const Ranking& ranking) {
+  axonn::SearchOptions other = ranking.options;
+  other.checkpointing = axonn::Checkpointing::on;
+  if (ranking.options.checkpointing == axonn::Checkpointing::off && any_fits(ranking, other))
+    return "; with --checkpoint on there is memory for one";
+  other = ranking.options;
+  for (other.gpus *= 2; other.gpus * other.stages <= axonn::kMostGpus; other.gpus *= 2) {
+    if (!axonn::fills_levels(ranking.machine, other.gpus)) break;
+    const std::string gpus = std::to_string(other.gpus * other.stages);  // a user counts those of all stages
+    if (any_fits(ranking, other)) return "; " + gpus + " GPUs have memory for one (--gpus " + gpus + ")";
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string rejections_text(const Ranking& ranking) {
@@ -85,5 +101,5 @@ std::string nothing_text(const Ranking& ranking) {
                      (stages > 1 ? ", for one of " + std::to_string(stages) + " stages," : "") + " fits " +
                      ranking.network.name + ": " + rejections_text(ranking);
   if (ranking.result.rejections.empty()) text += "none is within the bounds that were asked for";
-  return any_in_memory ? text : text + advice_text(ranking);
+  return text + (any_in_memory ? memory_advice_text(ranking) : advice_text(ranking));
 }

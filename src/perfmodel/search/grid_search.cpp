@@ -189,8 +189,9 @@ PlannedLayout plan_grid(const NetworkModel& network, const Machine& machine, con
   const auto sizes = level_sizes(machine, grid.ranks());
   GridPlanner planner(network, machine, one, grid, sizes);
   if (const auto rejection = planner.rejection()) {
-    const std::string by =
-        rejection->bytes_over > 0 ? ": " + bytes_text(static_cast<double>(rejection->bytes_over)) + " too much" : "";
+    const std::string by = rejection->bytes_over == 0 ? ""
+                                                      : ": " + bytes_text(static_cast<double>(rejection->bytes_over)) +
+                                                            " too much; choose a grid with more ranks on x, y or z";
     throw UserError("perfmodel.plan_grid", detail::concatenate("grid ", grid.to_string(), " is not possible for ",
                                                                network.name, " (", rejection->reason, ")", by));
   }
