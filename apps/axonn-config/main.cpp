@@ -27,6 +27,7 @@ constexpr const char* kAbout =
   axonn-config --gpus 1024 --model gpt80b                                  grids, placements, micro-batches, by seconds
   axonn-config --gpus 8..4096 --model llama/config.json --machine dgx-h100 speed and cost of every count, and the knee
   axonn-config --gpus 32 --model gpt20b --mode aware --batch-tokens 64k    the AxoNN paper's ranking, by communication
+  axonn-config --gpus 1024 --model gpt80b --html grids.html                the same as a page to sort and filter
   axonn-config explain 4x1x16x16 --model gpt80b                            every term of one grid
   axonn-config launch 4x1x16x16 --model gpt80b > run.sbatch                a script that trains on it
   axonn-config export 8x1x8x1 --model gpt5b --to torchtitan                the same in another program's words

@@ -20,7 +20,8 @@ struct Ranking {
 };
 
 void print_table(std::ostream& out, const Ranking& ranking);
-void print_json(std::ostream& out, const Ranking& ranking);
+nlohmann::ordered_json ranking_json(const Ranking& ranking);
+void print_json(std::ostream& out, const nlohmann::ordered_json& json);
 void print_csv(std::ostream& out, const Ranking& ranking);
 // Writes SVG bars of the top layouts' steps, with measured seconds if given.
 void write_plot(const std::string& file, const Ranking& ranking);

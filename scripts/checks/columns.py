@@ -10,13 +10,14 @@ import sys
 import markdown
 
 CODE, PROSE = 120, 100  # a row of a Markdown table cannot be broken, and has the columns of code
-KINDS = {".hpp", ".cpp", ".cu", ".cuh", ".py", ".cmake", ".sh", ".toml", ".eb", ".def"}
+KINDS = {".hpp", ".cpp", ".cu", ".cuh", ".py", ".cmake", ".sh", ".toml", ".eb", ".def", ".js", ".css",
+         ".html"}
 FOLDERS = ("include", "src", "apps", "bench", "tests", "examples", "scripts", "cmake", "configs",
            "packaging", ".ci")
 
 
 def is_comment(line, suffix):
-    return (line.lstrip().startswith("//" if suffix in (".hpp", ".cpp", ".cu", ".cuh") else "#")
+    return (line.lstrip().startswith("//" if suffix in (".hpp", ".cpp", ".cu", ".cuh", ".js") else "#")
             and not line.startswith("#!"))
 
 

@@ -11,7 +11,7 @@ import markdown
 
 FOLDERS = ("include", "src", "apps", "bench", "examples", "tests", "scripts", "cmake", "configs",
            "packaging")
-C_LIKE = {".hpp", ".cpp", ".cu", ".cuh"}
+C_LIKE = {".hpp", ".cpp", ".cu", ".cuh", ".js"}
 HASH = {".py", ".cmake", ".sh", ".toml", ".program"}
 UNITS = ("rank|step|forward|backward|node|host|GPU|device|core|thread|layer|element|row|column|micro-batch|message|"
          "parameter|member|token|image|sequence|sample|second|minute|priority|replica|channel|weight|byte|stage|"

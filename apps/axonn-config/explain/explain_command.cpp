@@ -77,7 +77,7 @@ int run_explain(const PlannerOptions& line) {
     return 0;
   }
   if (line.output.json) {
-    std::cout << explained_json(job).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
+    print_json(std::cout, explained_json(job));
     return 0;
   }
   std::cout << network.name << " on " << layout.grid.to_string() << " of " << machine.name << ", "

@@ -53,4 +53,5 @@ void print_messages(const ExplainedJob& job);
 // Two layouts side by side: each part of their steps and of their memory.
 void print_comparison(const axonn::PlannedLayout& one, const axonn::PlannedLayout& other);
 
+nlohmann::ordered_json explained_terms(const ExplainedJob& job);  // its rings, messages and layers
 nlohmann::ordered_json explained_json(const ExplainedJob& job);

@@ -4,8 +4,8 @@
 
 #include "explain/explained_job.hpp"
 
-nlohmann::ordered_json explained_json(const ExplainedJob& job) {
-  nlohmann::ordered_json all = ranking_inputs_json(job.network, job.machine, job.options), layers, rings;
+nlohmann::ordered_json explained_terms(const ExplainedJob& job) {
+  nlohmann::ordered_json all, layers, rings;
   for (const axonn::Axis axis : axonn::kAxes) {
     const axonn::AxisLink& link = link_of(job.layout.links, axis);
     if (job.layout.grid[axis] == 1) continue;
@@ -31,7 +31,6 @@ nlohmann::ordered_json explained_json(const ExplainedJob& job) {
                       {"context_forward", context.forward},
                       {"context_backward", context.backward}});
   }
-  all["layout"] = layout_json(job.layout);
   all["rings"] = std::move(rings);
   for (const auto& [name, messages] : messages_of(job)) {
     const axonn::AxisLink& link = link_of(job.layout.links, axonn::Axis::z);
@@ -42,5 +41,12 @@ nlohmann::ordered_json explained_json(const ExplainedJob& job) {
                                       {"reduce_scatter_z", messages.seconds(link, job.gradient_bytes())}});
   }
   all["one_pass"] = std::move(layers);
+  return all;
+}
+
+nlohmann::ordered_json explained_json(const ExplainedJob& job) {
+  nlohmann::ordered_json all = ranking_inputs_json(job.network, job.machine, job.options);
+  all["layout"] = layout_json(job.layout);
+  all.update(explained_terms(job));
   return all;
 }

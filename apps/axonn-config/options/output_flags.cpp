@@ -27,4 +27,5 @@ void OutputFlags::add_ranking_flags(CLI::App& app) {
                  "file for --plot: lines with a grid and its seconds, such as 4x1x16x16,9.87")
       ->needs(app.get_option("--plot"))
       ->group(for_experts);
+  app.add_option("--html", html, "page to write: every layout's seconds and memory, to sort and filter in a browser");
 }

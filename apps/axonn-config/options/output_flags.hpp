@@ -10,7 +10,7 @@ struct OutputFlags {
   int64_t top = 20;
   double knee = 0.8;  // share of the first count's speed per GPU
   bool json = false, csv = false, sensitivity = false;
-  std::string plot, measurements;
+  std::string plot, measurements, html;
 
   void bind(axonn::OptionTable& table);
   void add_json(CLI::App& app);

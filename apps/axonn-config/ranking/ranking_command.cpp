@@ -2,15 +2,18 @@
 #include <chrono>
 #include <iostream>
 
+#include <nlohmann/json.hpp>
+
 #include <axonn/core/error.hpp>
 
+#include "html/page.hpp"
 #include "planner_commands.hpp"
 
 namespace {
 
 void print_ranking(std::ostream& out, const Ranking& ranking) {
   if (ranking.line.output.json)
-    print_json(out, ranking);
+    print_json(out, ranking_json(ranking));
   else if (ranking.line.output.csv)
     print_csv(out, ranking);
   else
@@ -50,6 +53,7 @@ int run_ranking(const PlannerOptions& line) {
   print_ranking(std::cout, ranking);
   std::cout.flush();
   if (!line.output.plot.empty()) write_plot(line.output.plot, ranking);
+  if (!line.output.html.empty()) write_page(line.output.html, ranking_page(ranking));
   if (!result.layouts.empty()) return 0;
   std::cerr << "axonn-config: " << nothing_text(ranking) << "\n";
   return 1;

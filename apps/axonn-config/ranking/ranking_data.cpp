@@ -43,6 +43,9 @@ Json layout_json(const PlannedLayout& layout) {
           {"seconds", time.seconds()},
           {"communication_seconds", time.communication.total()},
           {"compute_seconds", time.compute()},
+          {"forward_seconds", time.forward},
+          {"backward_seconds", time.backward},
+          {"optimizer_seconds", time.optimizer},
           {"exposed_seconds",
            {{"all_reduce", time.exposed_all_reduce},
             {"gather_scatter", time.exposed_gather_scatter},
@@ -98,7 +101,7 @@ Json ranking_inputs_json(const axonn::NetworkModel& network, const axonn::Machin
           {"objective", to_string(options.objective)}};
 }
 
-void print_json(std::ostream& out, const Ranking& ranking) {
+nlohmann::ordered_json ranking_json(const Ranking& ranking) {
   Json layouts = Json::array(), rejected = Json::array();
   for (const size_t rank : shared_ranks(ranking)) {
     Json one = {{"rank", rank}};
@@ -119,7 +122,11 @@ void print_json(std::ostream& out, const Ranking& ranking) {
     all["sensitivity"] = sensitivity_json(ranking);
   all["layouts"] = std::move(layouts);
   all["rejected"] = std::move(rejected);
-  out << all.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+  return all;
+}
+
+void print_json(std::ostream& out, const nlohmann::ordered_json& json) {
+  out << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
 }
 
 void print_csv(std::ostream& out, const Ranking& ranking) {

@@ -8,6 +8,7 @@
 #include <axonn/core/error.hpp>
 #include <axonn/core/text.hpp>
 
+#include "html/page.hpp"
 #include "output/columns.hpp"
 #include "planner_commands.hpp"
 #include "scaling/scaling.hpp"
@@ -29,23 +30,6 @@ ScalingRow row_of(const PlannerOptions& line, const axonn::NetworkModel& network
   } catch (const axonn::UserError& error) {
     return {.gpus = gpus, .reason = error.sentence()};
   }
-}
-
-std::vector<ScalingRow> rows_of(const PlannerOptions& line, const axonn::NetworkModel& network,
-                                const axonn::Machine& machine, const axonn::SearchOptions& options,
-                                const std::vector<int64_t>& counts) {
-  std::vector<ScalingRow> rows;
-  double first = 0;  // tokens per second per GPU
-  for (const int64_t gpus : counts) {
-    ScalingRow& row = rows.emplace_back(row_of(line, network, machine, options, gpus));
-    if (!row.layout) continue;
-    const double each = row.layout->tokens_per_second / static_cast<double>(gpus);
-    if (first == 0) first = each;
-    row.efficiency = each / first;
-    row.gpu_hours = 1e9 / each / 3600;
-    row.dollars = row.gpu_hours * machine.dollars_per_gpu_hour;
-  }
-  return rows;
 }
 
 // The last count before the first one whose efficiency is less than `share`.
@@ -104,28 +88,6 @@ void print_scaling_table(const PlannerOptions& line, const axonn::NetworkModel& 
               << "\n";
 }
 
-void print_scaling_json(const PlannerOptions& line, const axonn::NetworkModel& network, const axonn::Machine& machine,
-                        const axonn::SearchOptions& options, const std::vector<ScalingRow>& rows) {
-  Json counts = Json::array();
-  for (const ScalingRow& row : rows) {
-    Json one = {{"gpus", row.gpus}};
-    if (row.layout) {
-      one["efficiency"] = row.efficiency;
-      one["gpu_hours_per_billion"] = row.gpu_hours;
-      one["dollars_per_billion"] = row.dollars;
-      one["layout"] = layout_json(*row.layout);
-    } else {
-      one["reason"] = row.reason;
-    }
-    counts.push_back(std::move(one));
-  }
-  const ScalingRow* knee = knee_of(rows, line.output.knee);
-  Json all = ranking_inputs_json(network, machine, options);
-  all["knee"] = knee ? Json(knee->gpus) : Json(nullptr);
-  all["counts"] = std::move(counts);
-  std::cout << all.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
-}
-
 void print_scaling_csv(const std::vector<ScalingRow>& rows) {
   std::cout << "gpus,x,y,z,data,seconds,tokens_per_second,efficiency,model_flops_utilisation,gpu_hours_per_billion,"
                "dollars_per_billion\n";
@@ -143,18 +105,59 @@ void print_scaling_csv(const std::vector<ScalingRow>& rows) {
 
 }  // namespace
 
+std::vector<ScalingRow> scaling_rows(const PlannerOptions& line, const axonn::NetworkModel& network,
+                                     const axonn::Machine& machine, const axonn::SearchOptions& options,
+                                     const std::vector<int64_t>& counts) {
+  std::vector<ScalingRow> rows;
+  double first = 0;  // tokens per second per GPU
+  for (const int64_t gpus : counts) {
+    ScalingRow& row = rows.emplace_back(row_of(line, network, machine, options, gpus));
+    if (!row.layout) continue;
+    const double each = row.layout->tokens_per_second / static_cast<double>(gpus);
+    if (first == 0) first = each;
+    row.efficiency = each / first;
+    row.gpu_hours = 1e9 / each / 3600;
+    row.dollars = row.gpu_hours * machine.dollars_per_gpu_hour;
+  }
+  return rows;
+}
+
+nlohmann::ordered_json scaling_json(const PlannerOptions& line, const axonn::NetworkModel& network,
+                                    const axonn::Machine& machine, const axonn::SearchOptions& options,
+                                    const std::vector<ScalingRow>& rows) {
+  Json counts = Json::array();
+  for (const ScalingRow& row : rows) {
+    Json one = {{"gpus", row.gpus}};
+    if (row.layout) {
+      one["efficiency"] = row.efficiency;
+      one["gpu_hours_per_billion"] = row.gpu_hours;
+      one["dollars_per_billion"] = row.dollars;
+      one["layout"] = layout_json(*row.layout);
+    } else {
+      one["reason"] = row.reason;
+    }
+    counts.push_back(std::move(one));
+  }
+  const ScalingRow* knee = knee_of(rows, line.output.knee);
+  Json all = ranking_inputs_json(network, machine, options);
+  all["knee"] = knee ? Json(knee->gpus) : Json(nullptr);
+  all["counts"] = std::move(counts);
+  return all;
+}
+
 int run_scaling(const PlannerOptions& line, const axonn::NetworkModel& network, const axonn::Machine& machine,
                 const axonn::SearchOptions& options, const std::vector<int64_t>& counts) {
-  const auto rows = rows_of(line, network, machine, options, counts);
+  const auto rows = scaling_rows(line, network, machine, options, counts);
   const bool any = std::ranges::any_of(rows, [](const ScalingRow& row) { return row.layout.has_value(); });
   AXONN_CHECK(any, "axonn_config.scaling", "no count of GPUs has a layout; with ", rows.front().gpus, ": ",
               rows.front().reason);
   if (line.output.json)
-    print_scaling_json(line, network, machine, options, rows);
+    print_json(std::cout, scaling_json(line, network, machine, options, rows));
   else if (line.output.csv)
     print_scaling_csv(rows);
   else
     print_scaling_table(line, network, machine, options, rows);
   if (!line.output.plot.empty()) write_scaling_plot(line.output.plot, network, machine, rows);
+  if (!line.output.html.empty()) write_page(line.output.html, scaling_page(line, network, machine, options, rows));
   return 0;
 }

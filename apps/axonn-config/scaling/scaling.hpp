@@ -5,7 +5,11 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <axonn/perfmodel/search/grid_search.hpp>
+
+#include "options/planner_options.hpp"
 
 // The best layout of one count of GPUs.
 struct ScalingRow {
@@ -16,6 +20,13 @@ struct ScalingRow {
   double gpu_hours = 0;   // per 1e9 tokens or images
   double dollars = 0;     // the same; 0: the machine has no price
 };
+
+std::vector<ScalingRow> scaling_rows(const PlannerOptions& line, const axonn::NetworkModel& network,
+                                     const axonn::Machine& machine, const axonn::SearchOptions& options,
+                                     const std::vector<int64_t>& counts);
+nlohmann::ordered_json scaling_json(const PlannerOptions& line, const axonn::NetworkModel& network,
+                                    const axonn::Machine& machine, const axonn::SearchOptions& options,
+                                    const std::vector<ScalingRow>& rows);
 
 // Writes SVG: tokens per second by GPUs, beside the first count's speed times the GPUs. Both axes
 // are logarithmic.
