@@ -35,12 +35,6 @@ many GPUs, by predicted seconds and memory. It needs no GPU, LibTorch or MPI.
 The package also holds the planner's libraries and headers, for CMake's
 find_package(axonn COMPONENTS perfmodel).")
 
-# The licences of what is compiled into programs, by the Debian packages that hold the headers.
-set(AXONN_DEB_LICENCES_PERFMODEL libcli11-dev libfmt-dev libspdlog-dev libtomlplusplus-dev nlohmann-json3-dev
-  libxxhash-dev)
-set(AXONN_DEB_LICENCES_TRAINER ${AXONN_DEB_LICENCES_PERFMODEL} libpng-dev libjpeg62-turbo-dev libzstd-dev
-  zlib1g-dev)
-
 # Debian 12 has no LibTorch. Installed programs look for it where the build found it, so this must
 # be a place that other machines can have, too: not a checkout, a home or a temporary folder.
 set(AXONN_DEB_PROBLEM)

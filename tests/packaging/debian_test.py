@@ -6,13 +6,10 @@ import re
 import shutil
 import unittest
 
-from recipe_files import SOURCE, VERSION, Scratch, run
+from recipe_files import BUILD, SOURCE, VERSION, Scratch, cached, run
 
-BUILD = pathlib.Path(os.environ["AXONN_BUILD"])
 LIBTORCH = os.environ.get("AXONN_LIBTORCH", "")
-LICENCES = re.findall(r"[\w-]+-dev", "".join(
-    line for line in (SOURCE / "cmake/AxonnDeb.cmake").read_text().splitlines(True) if "-dev" in line.split("#")[0]
-    and "SUGGESTS" not in line))
+LICENCES = sum((cached(f"AXONN_{part}_LICENCES").split(";") for part in ("PLANNER", "TRAINER")), [])
 MISSING = [program for program in ("dpkg-deb", "dpkg-shlibdeps", "file") if not shutil.which(program)] + [
     library for library in LICENCES if not pathlib.Path(f"/usr/share/doc/{library}/copyright").exists()]
 SHARED = re.match(r"/(opt|usr)/", LIBTORCH)

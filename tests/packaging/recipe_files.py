@@ -1,5 +1,5 @@
-"""Shared by the tests of packaging/. CTest sets AXONN_SOURCE, AXONN_CMAKE, AXONN_CPACK and
-AXONN_VERSION (PROJECT_VERSION of CMakeLists.txt)."""
+"""Shared by the tests of packaging/. CTest sets AXONN_SOURCE, AXONN_BUILD,
+AXONN_CMAKE, AXONN_CPACK and AXONN_VERSION (PROJECT_VERSION of CMakeLists.txt)."""
 import os
 import pathlib
 import re
@@ -11,6 +11,7 @@ import unittest
 SOURCE = pathlib.Path(os.environ["AXONN_SOURCE"])
 PACKAGING = SOURCE / "packaging"
 VERSION = os.environ["AXONN_VERSION"]
+BUILD = pathlib.Path(os.environ["AXONN_BUILD"])
 CMAKE = os.environ["AXONN_CMAKE"]
 CLONE = shutil.which("git") is not None and (SOURCE / ".git").exists()
 NO_CLONE = "these sources are no clone with its git, and scripts/release makes an archive of a commit"
@@ -28,6 +29,11 @@ def options_of_the_build():
     files = [SOURCE / "CMakeLists.txt", *sorted((SOURCE / "cmake").glob("*.cmake"))]
     text = "\n".join(file.read_text() for file in files)
     return set(re.findall(r"(?:option|find_program|set)\(\s*(AXONN_\w+)", text))
+
+
+def cached(name):
+    """A variable of the build's CMakeCache.txt."""
+    return re.search(rf"^{name}:\w+=(.*)$", (BUILD / "CMakeCache.txt").read_text(), re.M)[1]
 
 
 class Scratch(unittest.TestCase):
