@@ -4,8 +4,10 @@
 #include <vector>
 
 #include "axonn/comm/launch.hpp"
+#include "axonn/core/error.hpp"
 #include "axonn/core/join.hpp"
 #include "axonn/core/text.hpp"
+#include "axonn/perfmodel/search/grid_search.hpp"
 #include "axonn/train/batch_plan.hpp"
 
 namespace axonn {
@@ -39,7 +41,34 @@ void print_memory(const MemoryPrediction& memory) {
   print_memory("total", memory.total_bytes());
 }
 
+struct RoomOfARank {
+  double bytes = 0;
+  std::string source;
+};
+
+RoomOfARank room_in(const std::optional<Machine>& machine) {
+  if (!machine)
+    return {host_bytes(), "all that this machine has, for all of its ranks (--machine compares with a GPU's memory)"};
+  const double margin = SearchOptions().memory_margin;
+  return {machine->memory_bytes() * (1 - margin),
+          detail::concatenate("the ", bytes_text(machine->memory_bytes()), " of ", machine->name, "'s ", machine->gpu,
+                              " without ", 100 * margin, "% for libraries and fragmentation")};
+}
+
 }  // namespace
+
+void print_memory_fit(const RunPlan& plan, const RankMemory& memory, const std::optional<Machine>& machine) {
+  if (launched_rank() != 0) return;
+  if (!machine && !plan.context.device.is_cpu()) {
+    std::printf("\n--machine compares with the memory of a GPU, such as --machine dgx-h100\n");
+    return;
+  }
+  const RoomOfARank room = room_in(machine);
+  const bool fits = static_cast<double>(memory.bytes(plan)) <= room.bytes;
+  std::printf("\n%s %s: %s\n", fits ? "fits in" : "does not fit in", bytes_text(room.bytes).c_str(),
+              room.source.c_str());
+  if (!fits) std::printf("%s\n", what_fits(plan, memory, static_cast<int64_t>(room.bytes)).c_str());
+}
 
 void print_dry_run(const Context& planned, const Parameters& parameters, const RunPlan& plan, const DryRun& dry_run) {
   if (launched_rank() != 0) return;

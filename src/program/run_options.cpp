@@ -58,9 +58,10 @@ void PlacementOptions::bind(OptionTable& table) {
   table.add("run", "grid", grid,
             "x, y, z and data ranks, such as 2x1x2x1; the product is the number of ranks; auto: the planner's best for "
             "--machine");
-  table.add("run", "machine", machine,
-            "for --grid auto and --reduction auto: a preset of axonn-config such as perlmutter, or a file of "
-            "`axonn-config calibrate`");
+  table.add(
+      "run", "machine", machine,
+      "for --grid auto, --reduction auto and --dry-run: a preset of axonn-config such as perlmutter, or a file of "
+      "`axonn-config calibrate`");
   table.add("run", "order", order, "axes, innermost first: neighbours along the first axis are neighbouring ranks");
   table.for_experts({"run.order"});
 }

@@ -26,23 +26,22 @@ void at_most(int64_t value, int64_t most, const char* name) {
   AXONN_CHECK(value <= most, kWhere, name, " must be at most ", most, ", got ", value);
 }
 
-// Advice for a rank that has `present` bytes and needs more. The batch stays, so micro-batches
-// divide it.
-std::string what_fits(const RunPlan& plan, const RankBytes& rank_bytes, int64_t present, const FlagForRows& flag) {
-  const int64_t rows = plan.train.rows(plan.grid), of_a_step = plan.train.batch / plan.grid.size(kRowAxes);
+// The largest micro-batch of at most `rows` that fits, 0 if none does. The batch stays, so it must
+// divide a rank's share.
+int64_t most_rows(const RunPlan& plan, const std::function<int64_t(const RunPlan&)>& bytes, int64_t present,
+                  int64_t rows) {
+  const int64_t of_a_step = plan.train.batch / plan.grid.size(kRowAxes);
   RunPlan smaller = plan;
   int64_t most = 0;
   for (int64_t factor = 1; factor * factor <= of_a_step; ++factor) {
     if (of_a_step % factor != 0) continue;
     for (const int64_t fewer : {factor, of_a_step / factor}) {
-      if (fewer >= rows || fewer <= most) continue;
+      if (fewer > rows || fewer <= most) continue;
       smaller.train.micro_batch = fewer;
-      if (rank_bytes(smaller) <= present) most = fewer;
+      if (bytes(smaller) <= present) most = fewer;
     }
   }
-  return most == 0 ? std::string("not even one row fits: choose a grid with more ranks")
-                   : detail::concatenate("choose ", flag(most),
-                                         ", the largest micro-batch that fits, or a grid with more ranks");
+  return most;
 }
 
 }  // namespace
@@ -105,24 +104,40 @@ MemoryOptions memory_options(const RunPlan& plan) {
           .logits_copies = plan.context.device.is_cuda() && plan.context.kernels.cross_entropy ? 1 : 3};
 }
 
-void check_memory(const RunPlan& plan, const RankBytes& rank_bytes, int local_rank, int local_ranks,
-                  const FlagForRows& flag) {
-  const int64_t needed = rank_bytes(plan);
+std::string what_fits(const RunPlan& plan, const RankMemory& memory, int64_t present) {
+  constexpr const char* kLargest = ", the largest micro-batch that fits, or a grid with more ranks";
+  const int64_t rows = plan.train.rows(plan.grid);
+  if (const int64_t most = most_rows(plan, memory.bytes, present, rows - 1); most > 0)
+    return "choose " + memory.flag_for_rows(most) + kLargest;
+  const int64_t most = memory.checkpointed_bytes ? most_rows(plan, memory.checkpointed_bytes, present, rows) : 0;
+  if (most == 0) return "not even one row fits: choose a grid with more ranks";
+  const std::string checkpointed = "choose --activation-checkpoint 1";
+  return most == rows ? checkpointed + ", with which it fits, or a grid with more ranks"
+                      : checkpointed + " with " + memory.flag_for_rows(most) + kLargest;
+}
+
+double host_bytes() {
+  struct sysinfo host{};
+  if (sysinfo(&host) != 0) return 0;
+  return (static_cast<double>(host.totalram) + static_cast<double>(host.totalswap)) * host.mem_unit;
+}
+
+void check_memory(const RunPlan& plan, const RankMemory& memory, int local_rank, int local_ranks) {
+  const int64_t needed = memory.bytes(plan);
   if (!plan.context.device.is_cpu()) {
     const int64_t present = gpu_bytes_per_rank(plan.context.device, local_rank, local_ranks);
     AXONN_CHECK(needed <= present, kWhere, "a rank needs at least ", bytes_text(static_cast<double>(needed)),
                 " for this network and micro-batch, and its GPU has ", bytes_text(static_cast<double>(present)),
-                " for it; ", what_fits(plan, rank_bytes, present, flag), "; --dry-run prints the parts");
+                " for it; ", what_fits(plan, memory, present), "; --dry-run prints the parts");
     return;
   }
-  struct sysinfo host{};
-  if (sysinfo(&host) != 0) return;
-  const double present = (static_cast<double>(host.totalram) + static_cast<double>(host.totalswap)) * host.mem_unit;
+  const double present = host_bytes();
+  if (present == 0) return;
   AXONN_CHECK(static_cast<double>(needed) * local_ranks <= present, kWhere, "a rank needs ",
               bytes_text(static_cast<double>(needed)), " for this network and micro-batch, and ",
               local_ranks == 1 ? std::string("this machine has ")
                                : detail::concatenate(local_ranks, " ranks share this machine's "),
-              bytes_text(present), "; ", what_fits(plan, rank_bytes, static_cast<int64_t>(present / local_ranks), flag),
+              bytes_text(present), "; ", what_fits(plan, memory, static_cast<int64_t>(present / local_ranks)),
               "; --dry-run prints the parts");
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 
@@ -13,6 +14,7 @@
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
 #include "axonn/core/standard_streams.hpp"
+#include "axonn/program/dry_run.hpp"
 #include "axonn/program/resume.hpp"
 #include "axonn/program/training_run.hpp"
 #include "program/choose_grid.hpp"
@@ -38,7 +40,7 @@ void TrainingCommand::add_flags(CLI::App& app) {
   app.add_option("--resume", resume_, "run directory or checkpoint to resume; auto: the newest of --out, if any");
   app.add_option("--max-restarts", max_restarts_,
                  "with --ranks and --resume auto: start again so often after the death of a rank");
-  app.add_flag("--dry-run", dry_run_, "print shard shapes, arenas and the batch, without training");
+  app.add_flag("--dry-run", dry_run_, "print shard shapes, arenas, the batch and the memory, without training");
 }
 
 std::optional<int> TrainingCommand::prepare(char**) {
@@ -50,7 +52,10 @@ std::optional<int> TrainingCommand::prepare(char**) {
     options_.settle();
     const RunPlan plan = plan_run(options_.run);
     options_.check(plan.grid);
+    std::optional<Machine> machine;
+    if (!options_.run.placement.machine.empty()) machine = find_machine(options_.run.placement.machine);
     print_plan(plan);
+    print_memory_fit(plan, memory(), machine);
     return 0;
   }
   AXONN_CHECK(max_restarts_ >= 0, "program.restarts", "--max-restarts must be at least 0, got ", max_restarts_);
@@ -79,6 +84,20 @@ void TrainingCommand::check_before_start() {
 Checkpointing TrainingCommand::checkpointing() {
   if (options_.table.source("activation_checkpoint") == OptionTable::Source::fallback) return Checkpointing::automatic;
   return checkpoint_every() > 0 ? Checkpointing::on : Checkpointing::off;
+}
+
+RankMemory TrainingCommand::memory() {
+  const auto bytes = [this](const RunPlan& plan) { return options_.predict(plan).total_bytes(); };
+  RankMemory memory{.bytes = bytes,
+                    .flag_for_rows = [](int64_t rows) { return "--micro-batch " + std::to_string(rows); }};
+  if (checkpoint_every() == 1) return memory;
+  memory.checkpointed_bytes = [this, bytes](const RunPlan& plan) {
+    const int64_t chosen = std::exchange(checkpoint_every(), 1);
+    const int64_t needed = bytes(plan);
+    checkpoint_every() = chosen;
+    return needed;
+  };
+  return memory;
 }
 
 // Stores the planner's choices for this number of ranks in the options, so that a resumed run has
@@ -136,9 +155,7 @@ int TrainingCommand::run(Environment& environment) {
   all_ranks_or_none(environment.world(), [&] {
     plan.emplace(plan_run(options_.run));
     options_.check(plan->grid);
-    const auto rank_bytes = [&](const RunPlan& one) { return options_.predict(one).total_bytes(); };
-    check_memory(*plan, rank_bytes, environment.local_rank(), environment.local_ranks(),
-                 [](int64_t rows) { return "--micro-batch " + std::to_string(rows); });
+    check_memory(*plan, memory(), environment.local_rank(), environment.local_ranks());
   });
   if (!automatic) lock = lock_run(environment, options_.run.train.out);
   all_ranks_or_none(environment.world(), [&] {

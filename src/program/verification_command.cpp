@@ -73,12 +73,13 @@ std::optional<int> VerificationCommand::prepare(char** argv) {
 int VerificationCommand::run(Environment& environment) {
   check_same_options(environment.world(), options_.table);
   const RunPlan& plan = *plan_;
-  const auto rank_bytes = [&](const RunPlan& one) { return options_.predict(one).total_bytes(); };
   const int64_t of_a_step = plan.train.batch / plan.grid.size(kRowAxes);
   RunPlan parts = plan;
   parts.train.micro_batch = of_a_step / micro_batches_;
-  check_memory(parts, rank_bytes, environment.local_rank(), environment.local_ranks(),
-               [&](int64_t rows) { return "--micro-batches " + std::to_string(of_a_step / rows); });
+  const RankMemory memory{
+      .bytes = [&](const RunPlan& one) { return options_.predict(one).total_bytes(); },
+      .flag_for_rows = [&](int64_t rows) { return "--micro-batches " + std::to_string(of_a_step / rows); }};
+  check_memory(parts, memory, environment.local_rank(), environment.local_ranks());
   check_ranks(plan.grid, environment.ranks());
   const VerificationOptions what{.dtype = plan.context.dtype,
                                  .device = plan.context.device,

@@ -46,6 +46,42 @@ class Outputs(GptTest):
         self.assertIn("h.1 .. h.41", ended.out)
         self.assertEqual(self.files(), {self.text: self.text.read_bytes()})
 
+    def test_a_dry_run_says_whether_a_rank_fits_and_which_flag_helps(self):
+        def said(*flags):
+            ended = self.gpt("train", "--dry-run", "--model", "gpt80b", "--batch", "1024", *flags)
+            self.assertEqual(ended.status, 0, ended.text)
+            return ended.out
+
+        def needs(*flags):
+            unit, number = {"MiB": 1 / 1024, "GiB": 1, "TiB": 1024}, re.search(r"total +([\d.]+) (\w+)", said(*flags))
+            return float(number[1]) * unit[number[2]]
+
+        grid = ("--grid", "8x4x32x1")
+        room = 40 * 0.92
+        large = (*grid, "--machine", "perlmutter")
+        text = said(*large)
+        self.assertGreater(needs(*large), room)
+        self.assertIn("does not fit in 36.80 GiB: the 40.00 GiB of perlmutter's A100 without 8%", text)
+        rows = int(re.search(r"\nchoose --micro-batch (\d+), the largest micro-batch that fits, or a grid", text)[1])
+        self.assertLess(needs(*large, "--micro-batch", str(rows)), room)
+        self.assertGreater(needs(*large, "--micro-batch", str(2 * rows)), room)
+        fitting = said(*large, "--micro-batch", str(rows))
+        self.assertIn("\nfits in 36.80 GiB: the 40.00 GiB", fitting)
+        self.assertNotIn("choose", fitting)
+
+        deep = ("--machine", "workstation", "--dtype", "bf16", "--grid")
+        helps = "\nchoose --activation-checkpoint 1"
+        self.assertIn(helps + ", with which it fits, or a grid with more ranks\n", said(*deep, "2x1x128x4"))
+        self.assertIn("\nfits in ", said(*deep, "2x1x128x4", "--activation-checkpoint", "1"))
+        rows = re.search(helps + r" with --micro-batch (\d+), the largest", said(*deep, "2x1x128x1"))[1]
+        self.assertIn("\nfits in ", said(*deep, "2x1x128x1", "--activation-checkpoint", "1", "--micro-batch", rows))
+        self.assertIn("not even one row fits: choose a grid with more ranks",
+                      said("--grid", "2x1x2x1", "--machine", "dgx-h200"))
+        self.assertIn("all that this machine has, for all of its ranks (--machine compares", said(*grid))
+        self.assertIn("--machine compares with the memory of a GPU", said(*grid, "--device", "cuda"))
+        self.refuse("train", "--dry-run", "--model", "gpt80b", *grid, "--batch", "1024", "--machine", "perlmuter",
+                    words=["did you mean 'perlmutter'?"])
+
     def test_metrics_have_the_documented_keys(self):
         run = self.train("run", "--steps", "4", "--validate-every", "2")
         lines = metrics(run)

@@ -7,6 +7,7 @@
 
 #include "axonn/layers/context.hpp"
 #include "axonn/network/memory.hpp"
+#include "axonn/perfmodel/machine/machine.hpp"
 #include "axonn/program/run_plan.hpp"
 
 namespace axonn {
@@ -20,5 +21,9 @@ struct DryRun {
   std::optional<MemoryPrediction> memory = {};
 };
 void print_dry_run(const Context& planned, const Parameters& parameters, const RunPlan& plan, const DryRun& dry_run);
+
+// After it: whether a rank fits in a GPU of this machine, with the flags that help if it does not.
+// Without a machine, a run on CPUs is compared with the host that this process runs on.
+void print_memory_fit(const RunPlan& plan, const RankMemory& memory, const std::optional<Machine>& machine);
 
 }  // namespace axonn

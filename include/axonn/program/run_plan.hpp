@@ -35,11 +35,20 @@ void check_ranks(const GridShape& grid, int ranks);
 
 // The options of predict_memory() that follow from a run. A program adds those of its model.
 MemoryOptions memory_options(const RunPlan& plan);
-using RankBytes = std::function<int64_t(const RunPlan&)>;  // that a rank needs
-using FlagForRows = std::function<std::string(int64_t)>;   // the flag that makes a micro-batch of so many rows
-// UserError if `local_ranks` ranks do not fit in this machine's memory, or in that of its GPUs. It
-// names the flag for the largest micro-batch that fits.
-void check_memory(const RunPlan& plan, const RankBytes& rank_bytes, int local_rank, int local_ranks,
-                  const FlagForRows& flag);
+// The bytes that a rank needs, and the flags that lower them.
+struct RankMemory {
+  std::function<int64_t(const RunPlan&)> bytes;
+  std::function<std::string(int64_t)> flag_for_rows;  // makes a micro-batch of so many rows
+  // The same with --activation-checkpoint 1; empty: it is not a choice, or made already.
+  std::function<int64_t(const RunPlan&)> checkpointed_bytes = {};
+};
+// For a rank that has `present` bytes and needs more: the flags with the largest micro-batch that
+// fits, or that none fits.
+std::string what_fits(const RunPlan& plan, const RankMemory& memory, int64_t present);
+// Bytes of this machine, with its swap space; 0: the system does not say.
+double host_bytes();
+// UserError if `local_ranks` ranks do not fit in this machine's memory or in that of its GPUs. It
+// says what fits.
+void check_memory(const RunPlan& plan, const RankMemory& memory, int local_rank, int local_ranks);
 
 }  // namespace axonn

@@ -12,6 +12,7 @@
 #include "axonn/program/ranks/loaded_data.hpp"
 #include "axonn/program/program.hpp"
 #include "axonn/program/program_options.hpp"
+#include "axonn/program/run_plan.hpp"
 
 namespace axonn {
 
@@ -49,6 +50,7 @@ class TrainingCommand : public Command {
   void check_before_start();
   std::optional<PlannedLayout> choose(int ranks);
   Checkpointing checkpointing();
+  RankMemory memory();
 
   ProgramOptions& options_;
   std::vector<std::string> kept_;
