@@ -1,10 +1,7 @@
 #include "program/local_job.hpp"
 
-#include <arpa/inet.h>
 #include <csignal>
-#include <netinet/in.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,24 +19,12 @@
 #include "axonn/comm/launch.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
+#include "core/free_port.hpp"
 
 namespace axonn {
 namespace {
 
 using namespace std::chrono_literals;
-
-int free_port() {
-  const int listener = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  const bool found = listener >= 0 && bind(listener, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
-                     getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-  if (listener >= 0) close(listener);
-  if (!found) throw BackendError("program.local_job", std::string("no free port on loopback: ") + std::strerror(errno));
-  return ntohs(address.sin_port);
-}
 
 // When a rank has failed, the others notice it through the transport and print their errors. One
 // that does not is ended.

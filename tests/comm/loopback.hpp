@@ -4,8 +4,8 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include "axonn/core/error.hpp"
 #include "comm/transport/tcp_socket.hpp"
+#include "core/free_port.hpp"
 
 namespace axonn {
 
@@ -15,15 +15,6 @@ inline sockaddr_in loopback_address(int port) {
   address.sin_port = htons(static_cast<uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   return address;
-}
-
-// A port that was free a moment ago.
-inline int free_port() {
-  const Descriptor probe(::socket(AF_INET, SOCK_STREAM, 0));
-  const sockaddr_in any = loopback_address(0);
-  if (::bind(probe.get(), reinterpret_cast<const sockaddr*>(&any), sizeof any) != 0)
-    throw BackendError("test.loopback", "no free port on loopback");
-  return tcp::local_address(probe.get()).port();
 }
 
 // A connection to a port of this host; closed when nobody listens there.
