@@ -7,6 +7,7 @@ import unittest
 from gpt_runs import GptTest
 from hugging_face_test import ORACLES
 from program_runs import NIGHT, losses, needs_mpi
+from transformers_export_test import CONTINUE, said_by
 
 MODEL = pathlib.Path(__file__).resolve().parents[2] / ".deps/smollm2-135m"
 EXPECTED = ORACLES / "smollm2_135m"
@@ -84,6 +85,10 @@ class SmolLM2(GptTest):
         self.refuse("generate", "run", words=["origin"])
         if NIGHT:
             self.assertLess(means[1], means[0])
+            ids = self.ended("generate", "out", "--ids", "100,200,300", "--tokens", "8", "--temperature", "0",
+                             "--ignore-eos").out
+            self.assertEqual([int(word) for word in ids.split(",")],
+                             said_by(CONTINUE, self.directory / "out", "[100, 200, 300]", 8, "")["ids"])
 
     def test_answers_questions(self):
         expected = json.loads((EXPECTED / "choices_expected.json").read_text())

@@ -41,6 +41,14 @@ print(json.dumps(((logits - stored["logits"]).abs().max() / stored["logits"].abs
 """
 
 
+def said_by(program, *arguments):
+    paths = os.pathsep.join(str(path) for path in (TORCH, LIBRARY, PEFT) if path)
+    ended = subprocess.run([PYTHON, "-c", program, *map(str, arguments)], capture_output=True, text=True, timeout=200,
+                           env={**os.environ, "PYTHONPATH": paths})
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    return json.loads(ended.stdout)
+
+
 @unittest.skipUnless(PYTHON and LIBRARY, "no PyTorch and transformers in .deps (scripts/setup --interop)")
 @unittest.skipUnless(ORACLES.exists(), f"needs {ORACLES}")
 class Transformers(GptTest):
@@ -53,15 +61,8 @@ class Transformers(GptTest):
         self.assertEqual(ended.status, 0, ended.text)
         return ended
 
-    def said_by(self, program, *arguments):
-        paths = os.pathsep.join(str(path) for path in (TORCH, LIBRARY, PEFT) if path)
-        ended = subprocess.run([PYTHON, "-c", program, *map(str, arguments)], capture_output=True, text=True,
-                               timeout=200, env={**os.environ, "PYTHONPATH": paths})
-        self.assertEqual(ended.returncode, 0, ended.stderr[-2000:])
-        return json.loads(ended.stdout)
-
     def continued(self, directory, prompt, tokens, adapter=""):
-        return self.said_by(CONTINUE, directory, json.dumps(prompt), tokens, adapter)
+        return said_by(CONTINUE, directory, json.dumps(prompt), tokens, adapter)
 
     def our_ids(self, model):
         text = self.ended("generate", model, "--ids", "1,2,3", "--tokens", "12", "--temperature", "0", "--ignore-eos",
@@ -83,8 +84,7 @@ class Transformers(GptTest):
                 self.ended("train", "--from", ORACLES / case, *SMALL, "--steps", "1", "--save-every", "1", "--out",
                            case, "--learning-rate", "1e-30", "--weight-decay", "0")
                 self.ended("export", case, "--out", f"{case}-out")
-                difference = self.said_by(LOGITS, self.directory / f"{case}-out",
-                                          ORACLES / case / "expected.safetensors")
+                difference = said_by(LOGITS, self.directory / f"{case}-out", ORACLES / case / "expected.safetensors")
                 self.assertLess(difference, 1e-6)
 
     def test_has_the_modules_that_an_adapter_names(self):
