@@ -18,6 +18,9 @@ namespace {
 using at::Tensor;
 
 constexpr int64_t kGrain = 1 << 15;  // least elements of the keys for a thread
+// Rows of scores have multiples of this length: LibTorch sums less than a vector in another order,
+// and a short text beside a long one would have other bits than by itself.
+constexpr int64_t kWhole = 64;
 
 // The rows of one text's head of keys, or of values.
 template <typename Element>
@@ -59,7 +62,8 @@ AXONN_INLINE void mix(const float* weights, const Element* values, int64_t count
 template <typename Element>
 Tensor attend(const Tensor& queries, const Tensor& keys, const Tensor& values, const std::vector<SeenKeys>& seen) {
   const int64_t heads = queries.size(1), features = queries.size(2), shared = heads / keys.size(1);
-  const int64_t longest = std::ranges::max(seen, {}, &SeenKeys::count).count;
+  const int64_t most = std::ranges::max(seen, {}, &SeenKeys::count).count;
+  const int64_t longest = (most + kWhole - 1) / kWhole * kWhole;
   const Tensor wide = queries.to(at::kFloat).contiguous().mul(1 / std::sqrt(static_cast<double>(features)));
   const Tensor scores =
       at::full({queries.size(0), heads, longest}, -std::numeric_limits<float>::infinity(), wide.options());

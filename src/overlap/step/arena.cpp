@@ -162,7 +162,8 @@ int64_t ArenaBundle::numel() const { return std::accumulate(counts.begin(), coun
 
 const at::Tensor& Arena::master() const {
   AXONN_CHECK(master_.defined(), "overlap.arena",
-              "the master weights belong to the network's optimizer; Optimizer::state() has them");
+              "the master weights belong to the network's optimizer, whose state() has them, or a network that only "
+              "computes has freed them");
   return master_;
 }
 

@@ -54,12 +54,16 @@ TEST(CachedAttention, IsAttentionToTheSeenKeys) {
 TEST(CachedAttention, DoesNotDependOnOtherTextsAndThreads) {
   const Tensors some = tensors(3, 6, 2, 64, at::kFloat);
   at::set_num_threads(1);
-  const at::Tensor all = cached_attention(some.queries, some.keys, some.values, {{0, 5}, {2, 80}, {0, 90}});
-  const at::Tensor alone =
-      cached_attention(some.queries.narrow(0, 1, 1), some.keys.narrow(0, 1, 1), some.values.narrow(0, 1, 1), {{2, 80}});
-  EXPECT_TRUE(alone[0].equal(all[1]));
+  const auto attend = [&](int64_t texts, int64_t few) {
+    const std::vector<SeenKeys> seen = {{0, few}, {2, 80}, {0, kLength}};
+    return cached_attention(some.queries.narrow(0, 0, texts), some.keys.narrow(0, 0, texts),
+                            some.values.narrow(0, 0, texts), {seen.begin(), seen.begin() + texts});
+  };
+  for (int64_t few = 1; few <= kLength; ++few)
+    EXPECT_TRUE(attend(1, few)[0].equal(attend(3, few)[0])) << few << " keys";
+  const at::Tensor all = attend(3, 5);
   at::set_num_threads(4);
-  EXPECT_TRUE(cached_attention(some.queries, some.keys, some.values, {{0, 5}, {2, 80}, {0, 90}}).equal(all));
+  EXPECT_TRUE(attend(3, 5).equal(all));
   at::set_num_threads(1);
 }
 

@@ -112,7 +112,8 @@ class Arena {
   const at::Tensor& master() const;                      // weights() itself when their types are equal
   bool has_master() const { return master_.defined(); }  // false: released, or scattered
   void round_master();                                   // master() -> weights()
-  // Frees master weights of another type than the weights: somebody else keeps them from now on.
+  // Frees master weights of another type than the weights: an optimizer keeps them from now on, or
+  // nobody needs them.
   void release_master() { master_ = at::Tensor(); }
   Range over_z() const { return over_z_; }          // all sections that are sharded over Z
   Range replicated() const { return replicated_; }  // all sections that are replicated over Z
