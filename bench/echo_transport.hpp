@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "comm/transport/transport.hpp"
+#include "transport/transport.hpp"
 
 namespace axonn::bench {
 

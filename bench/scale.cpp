@@ -29,8 +29,8 @@
 #include "comm/host/channel_registry.hpp"
 #include "comm/host/progress_engine.hpp"
 #include "comm/host_communicator.hpp"
-#include "comm/loopback.hpp"
-#include "comm/transport/tcp_transport.hpp"
+#include "transport/loopback.hpp"
+#include "transport/tcp/tcp_transport.hpp"
 #include "scale_simulated.hpp"
 #include "scale_start_up.hpp"
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "axonn/core/error.hpp"
-#include "comm/loopback.hpp"
-#include "comm/transport/rank_tree.hpp"
-#include "comm/transport/tcp_mesh.hpp"
+#include "transport/loopback.hpp"
+#include "transport/rank_tree.hpp"
+#include "transport/tcp/tcp_mesh.hpp"
 
 namespace axonn::bench {
 namespace {

@@ -9,14 +9,15 @@
 #include <axonn/overlap/execute/plan_executor.hpp>
 #include <axonn/overlap/execute/rank_tuning.hpp>
 #include <axonn/coconet/text/program_text.hpp>
-#include <axonn/coconet/tune/choice_file.hpp>
-#include <axonn/coconet/tune/tuner.hpp>
+#include <axonn/tune/choice_file.hpp>
+#include <axonn/tune/tuner.hpp>
 #include <axonn/perfmodel/machine/machine.hpp>
 
 #include "schedule_commands.hpp"
 
 using namespace axonn;
 using namespace axonn::coconet;
+using namespace axonn::tune;
 
 namespace {
 
@@ -103,7 +104,7 @@ void tune_on(Environment& environment, const ProgramFile& file, const ScheduleOp
     }
   }
   PlanExecutor::check_size(SchedulePlan(program), tuning.sizes, tuning.ranks, environment.local_ranks());
-  const TunerResult result = tune(program, tuning, hooks_of(program, options, tuning, environment));
+  const TunerResult result = tune::tune(program, tuning, hooks_of(program, options, tuning, environment));
   if (!first) return;
   print(result, program);
   if (!options.choices.empty())

@@ -11,7 +11,7 @@
 #include <CLI/CLI.hpp>
 
 #include <axonn/checkpoint/checkpoint.hpp>
-#include <axonn/comm/launch.hpp>
+#include <axonn/transport/launch.hpp>
 #include <axonn/core/error.hpp>
 #include <axonn/core/text.hpp>
 #include <axonn/model/gguf/write_gguf.hpp>

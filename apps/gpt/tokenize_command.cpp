@@ -8,7 +8,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include <axonn/comm/launch.hpp>
+#include <axonn/transport/launch.hpp>
 #include <axonn/core/error.hpp>
 #include <axonn/core/log.hpp>
 #include <axonn/core/names.hpp>

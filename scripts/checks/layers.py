@@ -20,11 +20,13 @@ TABLE = {
     "config": (["core", "grid", "terms"], [TORCH, MPI]),
     "perfmodel": ([*BELOW_TORCH, "hugging_face", "config"], [TORCH, MPI]),
     "coconet": (["core", "terms"], [TORCH, MPI]),
-    "comm": (["core", "grid"], [r"torch/(?!csrc/distributed/)"]),
+    "tune": (["core", "terms", "coconet"], [TORCH, MPI]),
+    "transport": (["core", "grid"], [r"(torch/(?!csrc/distributed/)|ATen|c10/)"]),
+    "comm": (["core", "grid", "transport"], [r"torch/", MPI]),
     "kernels": (["core", "comm", "coconet"], [MPI]),
-    "overlap": (["core", "grid", "terms", "comm", "coconet", "kernels"], [MPI]),
+    "overlap": (["core", "grid", "terms", "comm", "coconet", "tune", "kernels"], [MPI]),
     "layers": (["core", "grid", "terms", "comm", "coconet", "kernels", "overlap"], [MPI]),
-    "optim": (["core", "grid", "terms", "comm", "coconet", "kernels", "overlap", "layers"], [MPI]),
+    "optim": (["core", "grid", "terms", "comm", "coconet", "tune", "kernels", "overlap", "layers"], [MPI]),
     "checkpoint": (["core", "grid", "comm", "optim"], [MPI]),
     "wrap": (["core", "grid", "terms", "comm", "overlap", "layers", "optim", "checkpoint"], [MPI]),
     "data": (["core"], [MPI]),
@@ -32,8 +34,8 @@ TABLE = {
     "model": ([*BELOW_TORCH, "hugging_face", "comm", "kernels", "overlap", "layers", "checkpoint", "data"], [MPI]),
     "tasks": ([*BELOW_TORCH, "comm", "kernels", "overlap", "layers", "optim", "checkpoint", "data", "train", "model"],
               [MPI]),
-    "program": ([*BELOW_TORCH, "config", "perfmodel", "comm", "kernels", "overlap", "layers", "optim", "checkpoint",
-                 "data", "train"], [MPI]),
+    "program": ([*BELOW_TORCH, "config", "perfmodel", "transport", "comm", "kernels", "overlap", "layers", "optim",
+                 "checkpoint", "data", "train"], [MPI]),
 }
 PURPOSE = {
     "core": "errors, log, text, files, random",
@@ -44,6 +46,8 @@ PURPOSE = {
     "config": "flags, TOML, JSON",
     "perfmodel": "seconds, memory, search",
     "coconet": "programs, rules, proofs",
+    "tune": "the fastest schedule",
+    "transport": "join, send, receive",
     "comm": "HOW bytes move",
     "kernels": "one rank's computation",
     "overlap": "WHEN bytes move",
@@ -58,9 +62,9 @@ PURPOSE = {
     "program": "commands, options, plan",
 }
 MOST_SOURCES = 16
-# Modules whose words (Program, Operation, Value) mean something else elsewhere have a namespace of
-# their own; all others are in axonn.
-OWN_NAMESPACE = {"coconet": "axonn::coconet"}
+# Modules whose words (Program, Operation, Unit, Choice) mean something else elsewhere have a
+# namespace of their own; all others are in axonn.
+OWN_NAMESPACE = {"coconet": "axonn::coconet", "tune": "axonn::tune"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.M)
 # Specialisations of axonn's templates, such as Names<coconet::Operation>, stand in axonn.
 NAMESPACE = re.compile(r"^namespace (axonn[\w:]*) \{\n(?!\n*(?://.*\n)*template <>)", re.M)

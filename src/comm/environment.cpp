@@ -12,7 +12,7 @@
 #define XXH_INLINE_ALL  // all of it is in its header
 #include <xxhash.h>
 
-#include "axonn/comm/launch.hpp"
+#include "axonn/transport/launch.hpp"
 #include "axonn/comm/same_settings.hpp"
 #include "axonn/core/crash_report.hpp"
 #include "axonn/core/env.hpp"
@@ -23,8 +23,8 @@
 #include "comm/loaded_libraries.hpp"
 #include "comm/nccl/nccl_communicator.hpp"
 #include "comm/self_communicator.hpp"
-#include "comm/startup/tcp_launch.hpp"
-#include "comm/transport/tcp_transport.hpp"
+#include "transport/startup/tcp_launch.hpp"
+#include "transport/tcp/tcp_transport.hpp"
 
 namespace axonn {
 namespace {

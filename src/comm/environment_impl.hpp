@@ -8,7 +8,7 @@
 #include "axonn/comm/environment.hpp"
 #include "comm/host/channel_registry.hpp"
 #include "comm/host/progress_engine.hpp"
-#include "comm/transport/mpi_transport.hpp"
+#include "transport/mpi_transport.hpp"
 
 namespace axonn {
 

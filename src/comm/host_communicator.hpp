@@ -11,8 +11,8 @@
 #include "comm/host/channel_registry.hpp"
 #include "comm/host/progress_engine.hpp"
 #include "comm/host/queued_operation.hpp"
-#include "comm/node/node_memory.hpp"
-#include "comm/node/shared_window.hpp"
+#include "transport/node/node_memory.hpp"
+#include "transport/node/shared_window.hpp"
 
 namespace axonn {
 

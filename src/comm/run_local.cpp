@@ -7,7 +7,7 @@
 #include "comm/environment_impl.hpp"
 #include "comm/loaded_libraries.hpp"
 #include "comm/nccl/nccl_communicator.hpp"
-#include "comm/transport/local_transport.hpp"
+#include "transport/local_transport.hpp"
 
 namespace axonn {
 

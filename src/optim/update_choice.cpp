@@ -8,7 +8,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/tensor.h>
 
-#include "axonn/coconet/tune/choice_file.hpp"
+#include "axonn/tune/choice_file.hpp"
 #include "axonn/comm/all_ranks_or_none.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/overlap/execute/network_update.hpp"
@@ -44,8 +44,8 @@ std::shared_ptr<Arena> scratch_arena(const MeasuredUpdate& update) {
   return arena;
 }
 
-coconet::TunerHooks running_hooks(const MeasuredUpdate& update) {
-  coconet::TunerHooks hooks = rank_hooks(update.communicators[AxisSet::all()]);
+tune::TunerHooks running_hooks(const MeasuredUpdate& update) {
+  tune::TunerHooks hooks = rank_hooks(update.communicators[AxisSet::all()]);
   hooks.prepare = [&update](const coconet::SchedulePlan& plan,
                             const coconet::RunSettings& settings) -> std::function<void()> {
     const auto network =
@@ -65,8 +65,8 @@ std::vector<UpdateSchedule> candidates(const OptimizerSettings& settings, const 
 }
 
 struct OnDisk {
-  coconet::ChoiceFiles files;
-  coconet::ChoiceKey key;
+  tune::ChoiceFiles files;
+  tune::ChoiceKey key;
 
   std::optional<UpdateChoice> find(const std::vector<UpdateSchedule>& schedules,
                                    const coconet::UpdateProgram& program) const {
@@ -93,23 +93,23 @@ UpdateChoice UpdateChoice::parse(std::string_view text) {
 }
 
 UpdateChoice tune_update(const MeasuredUpdate& update, const std::vector<UpdateSchedule>& schedules,
-                         double most_seconds, const std::optional<coconet::TunerHooks>& hooks) {
-  coconet::ScheduleSpace space;
+                         double most_seconds, const std::optional<tune::TunerHooks>& hooks) {
+  tune::ScheduleSpace space;
   for (const UpdateSchedule schedule : schedules) space.schedules.push_back(update.program.scheduled(schedule));
-  coconet::TunerOptions options{.ranks = update.grid.ranks(),
-                                .most_guess = std::numeric_limits<double>::infinity(),
-                                .most_seconds = most_seconds,
-                                .axes = axes_to_try(update.communicators[AxisSet::all()])};
+  tune::TunerOptions options{.ranks = update.grid.ranks(),
+                             .most_guess = std::numeric_limits<double>::infinity(),
+                             .most_seconds = most_seconds,
+                             .axes = axes_to_try(update.communicators[AxisSet::all()])};
   for (const std::string& size : update.program.program().parts().sizes) options.sizes[size] = 1;  // no guesses
-  const auto result = coconet::tune(space, options, hooks ? *hooks : running_hooks(update));
-  const auto choice_of = [&](const coconet::TunedSchedule& tuned) {
+  const auto result = tune::tune(space, options, hooks ? *hooks : running_hooks(update));
+  const auto choice_of = [&](const tune::TunedSchedule& tuned) {
     const auto found = std::ranges::find_if(
         schedules, [&](UpdateSchedule one) { return update.program.scheduled(one).log() == tuned.schedule.log(); });
     return UpdateChoice{*found, tuned.settings};
   };
   UpdateChoice choice = choice_of(result.best());
-  for (const coconet::TunedSchedule& tuned : result.schedules)
-    if (tuned.state == coconet::TunedSchedule::State::timed && choice_of(tuned).schedule == schedules.front() &&
+  for (const tune::TunedSchedule& tuned : result.schedules)
+    if (tuned.state == tune::TunedSchedule::State::timed && choice_of(tuned).schedule == schedules.front() &&
         result.best().seconds > kWorthIt * tuned.seconds)
       choice = choice_of(tuned);
   return shared(update.communicators[AxisSet::all()], choice);
@@ -130,7 +130,7 @@ UpdateChoice choose_update(Context& context, const Parameters& parameters, const
   Communicator& everyone = context.communicators()[AxisSet::all()];
   coconet::SizeValues sizes;
   for (const std::string& size : program.program().parts().sizes) sizes[size] = arena.size();
-  const OnDisk disk{coconet::ChoiceFiles(tuning.folder),
+  const OnDisk disk{tune::ChoiceFiles(tuning.folder),
                     {program.program(), sizes, everyone.size(),
                      "an update on " + context.shape().to_string() + " over " + std::string(everyone.backend()),
                      machine_name(tuning.local_ranks)}};

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "axonn/comm/launch.hpp"
+#include "axonn/transport/launch.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/join.hpp"
 #include "axonn/core/text.hpp"

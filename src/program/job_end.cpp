@@ -14,7 +14,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 
-#include "axonn/comm/launch.hpp"
+#include "axonn/transport/launch.hpp"
 #include "axonn/core/sentence.hpp"
 
 namespace axonn {

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "axonn/comm/launch.hpp"
+#include "axonn/transport/launch.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
 #include "core/free_port.hpp"

@@ -6,7 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "axonn/comm/launch.hpp"
+#include "axonn/transport/launch.hpp"
 #include "axonn/config/command_line.hpp"
 #include "axonn/core/env.hpp"
 #include "axonn/core/error.hpp"

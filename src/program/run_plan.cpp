@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "axonn/comm/launch.hpp"
+#include "axonn/transport/launch.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/core/text.hpp"
 #include "axonn/kernels/choice/device_choice.hpp"

@@ -6,7 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "axonn/comm/launch.hpp"
+#include "axonn/transport/launch.hpp"
 #include "axonn/core/error.hpp"
 #include "axonn/grid/row_share.hpp"
 #include "program/local_job.hpp"

@@ -27,7 +27,7 @@
 #include "comm/host/channel_registry.hpp"
 #include "comm/host/progress_engine.hpp"
 #include "comm/host_communicator.hpp"
-#include "comm/transport/local_transport.hpp"
+#include "transport/local_transport.hpp"
 #include "comm/watch/flight_recorder.hpp"
 #include "support/scratch.hpp"
 

@@ -33,8 +33,8 @@ struct FakeClock {
   double now = 0;
   int prepared = 0;
 
-  coconet::TunerHooks hooks() {
-    coconet::TunerHooks hooks = rank_hooks(test_environment().world());
+  tune::TunerHooks hooks() {
+    tune::TunerHooks hooks = rank_hooks(test_environment().world());
     hooks.clock = [this] { return now; };
     hooks.prepare = [this](const SchedulePlan& plan, const RunSettings& settings) {
       ++prepared;

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "axonn/coconet/tune/tuner.hpp"
+#include "axonn/tune/tuner.hpp"
 #include "axonn/comm/communicators.hpp"
 #include "axonn/optim/make_optimizer.hpp"
 #include "axonn/overlap/step/arena.hpp"
@@ -43,14 +43,14 @@ inline constexpr int64_t kMostMeasured = int64_t{1} << 22;
 // The first schedule, unless another one is faster by 3%, or other settings are. Every rank of the
 // grid calls it, and all get rank 0's result. `hooks` are a test's; without them the update runs.
 UpdateChoice tune_update(const MeasuredUpdate& update, const std::vector<UpdateSchedule>& schedules,
-                         double most_seconds, const std::optional<coconet::TunerHooks>& hooks = {});
+                         double most_seconds, const std::optional<tune::TunerHooks>& hooks = {});
 
 struct UpdateTuning {
   std::optional<std::string> known = {};  // the checkpoint's, as to_string() wrote it
   std::filesystem::path folder = {};      // keeps choices for later runs (ChoiceFiles); empty: none does
   int local_ranks = 1;
   double most_seconds = 2;
-  std::optional<coconet::TunerHooks> hooks = {};
+  std::optional<tune::TunerHooks> hooks = {};
 };
 
 // The choice of a run. Settings that name a schedule are obeyed. If replicas do not share the

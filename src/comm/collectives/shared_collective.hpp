@@ -4,7 +4,7 @@
 
 #include "comm/collectives/collective_plan.hpp"
 #include "comm/host/queued_operation.hpp"
-#include "comm/node/shared_window.hpp"
+#include "transport/node/shared_window.hpp"
 
 namespace axonn {
 

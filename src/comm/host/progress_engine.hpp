@@ -17,7 +17,7 @@
 
 #include "axonn/comm/engine_counters.hpp"
 #include "comm/host/queued_operation.hpp"
-#include "comm/transport/transport.hpp"
+#include "transport/transport.hpp"
 #include "comm/watch/device_calls.hpp"
 #include "comm/watch/flight_recorder.hpp"
 #include "comm/watch/hang_enquiry.hpp"

@@ -16,7 +16,7 @@
 #include "axonn/comm/production.hpp"
 #include "axonn/comm/step_moment.hpp"
 #include "comm/watch/call_signature.hpp"
-#include "comm/transport/transport.hpp"
+#include "transport/transport.hpp"
 #include "comm/watch/flight_recorder.hpp"
 #include "comm/watch/wait_probe.hpp"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/transport/transport.hpp"
+#include "transport/transport.hpp"
 #include "comm/watch/hang_letter.hpp"
 #include "comm/watch/hang_report.hpp"
 #include "comm/watch/tree_letters.hpp"

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "axonn/core/error.hpp"
-#include "comm/transport/rank_tree.hpp"
+#include "transport/rank_tree.hpp"
 
 namespace axonn {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "axonn/core/error.hpp"
 #include "axonn/core/log.hpp"
-#include "comm/transport/rank_tree.hpp"
+#include "transport/rank_tree.hpp"
 
 namespace axonn {
 namespace {

@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "comm/transport/transport.hpp"
+#include "transport/transport.hpp"
 #include "comm/watch/hang_letter.hpp"
 
 namespace axonn {

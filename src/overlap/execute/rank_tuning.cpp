@@ -24,7 +24,7 @@ void share_cores(const Environment& environment) {
   at::set_num_threads(std::max(1, std::min(own, cores / environment.local_ranks())));
 }
 
-TunerHooks rank_hooks(Communicator& everyone) {
+tune::TunerHooks rank_hooks(Communicator& everyone) {
   return {.prepare = {},
           .clock =
               [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); },

@@ -6,7 +6,7 @@
 
 #include "axonn/core/error.hpp"
 #include "support/fuzz.hpp"
-#include "comm/startup/meeting_place.hpp"
+#include "transport/startup/meeting_place.hpp"
 #include "comm/watch/hang_letter.hpp"
 
 namespace axonn {

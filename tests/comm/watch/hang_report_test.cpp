@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "comm/transport/local_transport.hpp"
+#include "transport/local_transport.hpp"
 #include "comm/watch/hang_enquiry.hpp"
 
 namespace axonn {

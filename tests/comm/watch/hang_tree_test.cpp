@@ -12,8 +12,8 @@
 #include <gtest/gtest.h>
 
 #include "axonn/core/error.hpp"
-#include "comm/transport/local_transport.hpp"
-#include "comm/transport/rank_tree.hpp"
+#include "transport/local_transport.hpp"
+#include "transport/rank_tree.hpp"
 #include "comm/watch/hang_enquiry.hpp"
 
 namespace axonn {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "axonn/coconet/plan/run_settings.hpp"
-#include "axonn/coconet/tune/tuner.hpp"
+#include "axonn/tune/tuner.hpp"
 #include "axonn/comm/communicator.hpp"
 #include "axonn/comm/environment.hpp"
 
@@ -16,7 +16,7 @@ void share_cores(const Environment& environment);
 
 // The time, and the slowest rank's: every rank takes the same decisions. `prepare` is the caller's.
 // `everyone` outlives the result.
-coconet::TunerHooks rank_hooks(Communicator& everyone);
+tune::TunerHooks rank_hooks(Communicator& everyone);
 
 // Half of LibTorch's threads, ..., one: of the rank that has most, and so the same on all ranks,
 // which run each of them together. Smaller and larger segments than comm's own; smaller ones only,
